@@ -1,0 +1,148 @@
+package rratelimiter
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+)
+
+// A Client hands out the limiters that live in one Redis, single server,
+// Sentinel or cluster. It stands for one Redisson instance: its ID is the
+// scope of PerClient limits. A Client is safe for concurrent use; a process
+// needs one for each Redis.
+type Client struct {
+	rdb    redis.UniversalClient
+	id     string
+	clock  func() time.Time
+	mapper func(string) string
+	err    error // why the Client cannot be used, nil if it can
+	sender sender
+
+	ctx   context.Context // ends with Close
+	close context.CancelFunc
+
+	mu         sync.Mutex
+	closed     bool
+	background sync.WaitGroup // what Close waits for; Add under mu
+}
+
+// An Option is an option of New.
+type Option interface{ apply(*Client) }
+
+type option func(*Client)
+
+func (f option) apply(c *Client) { f(c) }
+
+// WithID sets the ID of the Client, the scope of its PerClient limits. Give
+// each process that runs at the same time one of its own, for example the
+// name of its pod, so that its limits survive a restart. An ID with a brace or
+// an empty one is refused by the first call. The default is a random UUID, as
+// in Redisson.
+func WithID(id string) Option {
+	return option(func(c *Client) { c.id = id })
+}
+
+// WithClock makes the Client take its time from now instead of from the Redis
+// server: with time.Now it behaves as Redisson does, which reads the clock of
+// the JVM. Clocks that differ between clients make a limit wrong by as much.
+// The default is the clock of the server.
+func WithClock(now func() time.Time) Option {
+	return option(func(c *Client) { c.clock = now })
+}
+
+// WithNameMapper makes the Client keep the limiter that is called name under
+// mapName(name) (Redisson's NameMapper). The default keeps names as they are.
+func WithNameMapper(mapName func(name string) string) Option {
+	return option(func(c *Client) { c.mapper = mapName })
+}
+
+// New returns a Client on rdb, which stays the caller's: Close does not close
+// it. It does not ask Redis for anything. Where rdb is nil or an option is out
+// of its bounds, each method answers with an ErrInvalidArgument that says so.
+func New(rdb redis.UniversalClient, opts ...Option) *Client {
+	c := &Client{rdb: rdb, id: uuid.NewString(), mapper: func(name string) string { return name }}
+	for _, opt := range opts {
+		opt.apply(c)
+	}
+	c.ctx, c.close = context.WithCancel(context.Background())
+	c.err = c.validate()
+	if c.err == nil {
+		c.sender = newSender(rdb)
+	}
+	return c
+}
+
+func (c *Client) validate() error {
+	switch {
+	case isNil(c.rdb):
+		return invalid("rdb", "nil", "a go-redis client")
+	case c.id == "" || strings.ContainsAny(c.id, "{}"):
+		return invalid("id", fmt.Sprintf("%q", c.id), "a text without braces")
+	case c.mapper == nil:
+		return invalid("mapName", "nil", "a function")
+	}
+	return nil
+}
+
+// isNil also finds the nil pointer inside an interface, which a failed
+// constructor of the caller may have left there.
+func isNil(rdb redis.UniversalClient) bool {
+	if rdb == nil {
+		return true
+	}
+	v := reflect.ValueOf(rdb)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// ID returns the scope of this Client's PerClient limits (RedissonClient.getId).
+func (c *Client) ID() string { return c.id }
+
+// RateLimiter returns the limiter called name (RedissonClient.getRateLimiter).
+// It does not ask Redis: an empty name, or on a cluster one whose keys would
+// be in different slots, is refused by the first call.
+//
+// Keep a RateLimiter and share it: it remembers which of a limiter's keys are
+// in use, which saves a round trip for PerClient limits.
+func (c *Client) RateLimiter(name string) *RateLimiter {
+	l := &RateLimiter{client: c}
+	k, err := c.keysOf(name)
+	l.keys.Store(k)
+	l.err = err
+	return l
+}
+
+// Close ends all calls that wait, with ErrClosed, and the goroutines of the
+// Client. Calls after it answer with ErrClosed. It always returns nil; closing
+// twice is allowed.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.close()
+	c.background.Wait()
+	return nil
+}
+
+// goBackground runs f in a goroutine that Close waits for; f must end when
+// the context it gets does. A closed Client runs nothing.
+func (c *Client) goBackground(f func(ctx context.Context)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.background.Go(func() { f(c.ctx) })
+	}
+}
+
+// now returns the time to send: empty for that of the server.
+func (c *Client) now() any {
+	if c.clock == nil {
+		return ""
+	}
+	return c.clock().UnixMilli()
+}

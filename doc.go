@@ -1,0 +1,24 @@
+// Package rratelimiter is the rate limiter that Go and Java share: it reads
+// and writes exactly the keys of Redisson's RRateLimiter, so that Go services
+// and Java services limit one another through the same Redis.
+//
+//	limiter := rratelimiter.New(rdb).RateLimiter("api")
+//	limiter.TrySetRate(ctx, rratelimiter.Overall, 100, time.Second)
+//	ok, err := limiter.TryAcquire(ctx, 1, 500*time.Millisecond)
+//
+// It shares keys with Redisson 3.21.0 to 4.7.0, which write the same records;
+// it reads those of all versions since 3.13.3.
+//
+// # How it limits
+//
+// A limiter is a sliding log: no more than rate permits are given out in any
+// span of one interval, and each permit comes back one interval after it was
+// taken. The log is a sorted set of records in Redis; next to it stands the
+// number of permits that are left, as a cache. Where the two disagree the log
+// is right. Time is that of the Redis server.
+//
+// # Charged once
+//
+// A request whose reply is lost is sent again, and takes its permits once. A
+// caller that leaves without an answer keeps nothing.
+package rratelimiter

@@ -1,0 +1,63 @@
+package rratelimiter
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// What the methods of this package answer with. Test with errors.Is: the
+// error that is returned wraps one of these with the limiter, the argument or
+// key, its value and the bound. Errors of go-redis and of the context come
+// through as they are.
+var (
+	// ErrNotInitialized: no rate is set under this name, or its hash lacks
+	// rate, interval or type (Redisson: "RateLimiter is not initialized").
+	ErrNotInitialized = errors.New("rratelimiter: no rate is set")
+
+	// ErrPermitsExceedRate: more permits were asked for than the rate, so
+	// that no waiting would help (Redisson: "Requested permits amount cannot
+	// exceed defined rate").
+	ErrPermitsExceedRate = errors.New("rratelimiter: permits exceed the rate")
+
+	// ErrInvalidArgument: an argument is out of its bounds. Redis was not
+	// asked.
+	ErrInvalidArgument = errors.New("rratelimiter: invalid argument")
+
+	// ErrBadState: what Redis holds under the limiter's keys cannot be a
+	// limiter's: a key of another type, or a field that is no integer.
+	// Nothing was written; SetRate or Delete puts it right.
+	ErrBadState = errors.New("rratelimiter: unreadable state in Redis")
+
+	// ErrClosed: the Client was closed before the call, or while it waited.
+	ErrClosed = errors.New("rratelimiter: client is closed")
+)
+
+// invalid is the error for an argument out of its bounds.
+func invalid(argument string, value any, bound string) error {
+	return fmt.Errorf("%w: %s is %v, must be %s", ErrInvalidArgument, argument, value, bound)
+}
+
+// scriptError translates what a script or Redis answered into the errors
+// above. Codes are told apart by their first word (the scripts' headers list
+// them), never by a text inside.
+func (k *limiterKeys) scriptError(typ RateType, err error) error {
+	has := func(code string) bool { return redis.HasErrorPrefix(err, code+" ") }
+	switch {
+	case has("NOTINIT"):
+		return fmt.Errorf("%w: %s", ErrNotInitialized, k.hash)
+	case has("EXCEEDS"):
+		return fmt.Errorf("%w: %s allows %s", ErrPermitsExceedRate, k.hash, detail(err, "EXCEEDS"))
+	case has("BADFIELD"):
+		return fmt.Errorf("%w: field %s of %s must be an integer between -2^53 and 2^53",
+			ErrBadState, detail(err, "BADFIELD"), k.hash)
+	case has("BADKEY"):
+		return fmt.Errorf("%w: %s", ErrBadState, k.wrongKind(typ, detail(err, "BADKEY")))
+	case has("WRONGTYPE"): // of a plain command on the hash
+		return fmt.Errorf("%w: %s: %w", ErrBadState, k.wrongKind(typ, "1 hash"), err)
+	case has("CROSSSLOT"):
+		return fmt.Errorf("%w: the keys of %s are in different cluster slots: %w", ErrInvalidArgument, k.hash, err)
+	}
+	return err
+}

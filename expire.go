@@ -1,0 +1,103 @@
+package rratelimiter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The time to live of a limiter (Redisson's RExpirable). It belongs to the
+// limiter as a whole: the hash decides whether a condition holds, and value
+// and permits follow it. Each acquire gives value and permits the time that
+// the hash has left, so that they end together; with WithKeepAlive each
+// acquire and release also sets that time anew, whatever was set here.
+//
+// Whole ms count; a fraction is dropped. The methods answer false where no
+// limiter is. They need no newer server than the rest of the library, except
+// for ExpireTime.
+
+// Expire makes the limiter end after ttl, and reports whether there is one
+// (RExpirable.expire). A ttl below 1 ms deletes it at once.
+func (l *RateLimiter) Expire(ctx context.Context, ttl time.Duration) (bool, error) {
+	return l.expire(ctx, "PEXPIRE", ttl.Milliseconds(), "")
+}
+
+// ExpireAt makes the limiter end at t by the clock of the server, and reports
+// whether there is one (RExpirable.expireAt). A t that has passed deletes it
+// at once.
+func (l *RateLimiter) ExpireAt(ctx context.Context, t time.Time) (bool, error) {
+	return l.expire(ctx, "PEXPIREAT", t.UnixMilli(), "")
+}
+
+// ExpireIfSet is Expire for a limiter that has a time to live, and reports
+// whether it had one (RExpirable.expireIfSet).
+func (l *RateLimiter) ExpireIfSet(ctx context.Context, ttl time.Duration) (bool, error) {
+	return l.expire(ctx, "PEXPIRE", ttl.Milliseconds(), "XX")
+}
+
+// ExpireIfNotSet is Expire for a limiter that has no time to live, and reports
+// whether it had none (RExpirable.expireIfNotSet).
+func (l *RateLimiter) ExpireIfNotSet(ctx context.Context, ttl time.Duration) (bool, error) {
+	return l.expire(ctx, "PEXPIRE", ttl.Milliseconds(), "NX")
+}
+
+// ExpireIfGreater is Expire for a limiter that would end before ttl, and
+// reports whether it did (RExpirable.expireIfGreater). One without a time to
+// live never ends.
+func (l *RateLimiter) ExpireIfGreater(ctx context.Context, ttl time.Duration) (bool, error) {
+	return l.expire(ctx, "PEXPIRE", ttl.Milliseconds(), "GT")
+}
+
+// ExpireIfLess is Expire for a limiter that would end after ttl, or never, and
+// reports whether it did (RExpirable.expireIfLess).
+func (l *RateLimiter) ExpireIfLess(ctx context.Context, ttl time.Duration) (bool, error) {
+	return l.expire(ctx, "PEXPIRE", ttl.Milliseconds(), "LT")
+}
+
+// ClearExpire removes the time to live, and reports whether there was one
+// (RExpirable.clearExpire).
+func (l *RateLimiter) ClearExpire(ctx context.Context) (bool, error) {
+	return l.expire(ctx, "PERSIST", 0, "")
+}
+
+func (l *RateLimiter) expire(ctx context.Context, command string, ms int64, condition string) (bool, error) {
+	if err := l.usable(ctx); err != nil {
+		return false, err
+	}
+	n, _, err := l.call(ctx, expireScript, 0, command, ms, condition)
+	return n[0] == 1, err
+}
+
+// What RemainTimeToLive answers besides a length, as PTTL does.
+const (
+	NoTimeToLive time.Duration = -1 // the limiter does not end by itself
+	NoLimiter    time.Duration = -2 // there is none
+)
+
+// RemainTimeToLive returns how long the limiter has to live, NoTimeToLive or
+// NoLimiter (RExpirable.remainTimeToLive).
+func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, error) {
+	if err := l.usable(ctx); err != nil {
+		return 0, err
+	}
+	return l.client.rdb.PTTL(ctx, l.keys.Load().hash).Result()
+}
+
+// ExpireTime returns when the limiter ends, by the clock of the server; the
+// zero Time when it does not end by itself or there is none
+// (RExpirable.getExpireTime). It needs Redis 7.0.
+func (l *RateLimiter) ExpireTime(ctx context.Context) (time.Time, error) {
+	if err := l.usable(ctx); err != nil {
+		return time.Time{}, err
+	}
+	at, err := l.client.rdb.PExpireTime(ctx, l.keys.Load().hash).Result()
+	switch {
+	case redis.HasErrorPrefix(err, "unknown command"):
+		return time.Time{}, fmt.Errorf("rratelimiter: ExpireTime needs Redis 7.0: %w", err)
+	case err != nil || at < 0:
+		return time.Time{}, err
+	}
+	return time.UnixMilli(at.Milliseconds()), nil
+}

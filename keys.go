@@ -1,0 +1,110 @@
+package rratelimiter
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// limiterKeys are the keys of one limiter, named as Redisson names them.
+type limiterKeys struct {
+	name  string     // as the caller gave it, before the name mapper
+	hash  string     // NAME: rate, interval, type, keepAliveTime
+	pairs [2]keyPair // by RateType
+}
+
+// keyPair holds value and permits: those all clients share, or our own.
+type keyPair struct {
+	value, permits string
+
+	// argv is hash, value and permits as go-redis wants its arguments,
+	// boxed once instead of for each command.
+	argv [3]any
+}
+
+// keysOf returns the keys of the limiter called name, and why they cannot be
+// used, if so.
+func (c *Client) keysOf(name string) (*limiterKeys, error) {
+	k := &limiterKeys{name: name}
+	switch {
+	case c.err != nil:
+		return k, c.err
+	case name == "":
+		return k, invalid("name", `""`, "not empty")
+	}
+	if k.hash = c.mapper(name); k.hash == "" {
+		return k, invalid("name", fmt.Sprintf("%q, mapped to \"\"", name), "mapped to a name that is not empty")
+	}
+	k.derive(c.id)
+	if _, cluster := c.rdb.(*redis.ClusterClient); cluster {
+		return k, k.checkSlot()
+	}
+	return k, nil
+}
+
+// derive sets the keys that follow from the hash and the ID of the client.
+func (k *limiterKeys) derive(id string) {
+	value, permits := suffix(k.hash, "value"), suffix(k.hash, "permits")
+	k.pairs[Overall] = keyPair{value: value, permits: permits}
+	k.pairs[PerClient] = keyPair{value: suffix(value, id), permits: suffix(permits, id)}
+	for i := range k.pairs {
+		p := &k.pairs[i]
+		p.argv = [3]any{k.hash, p.value, p.permits}
+	}
+}
+
+// suffix is RedissonObject.suffixName: a name with a brace is taken to have a
+// hash tag already.
+func suffix(name, s string) string {
+	if strings.Contains(name, "{") {
+		return name + ":" + s
+	}
+	return "{" + name + "}:" + s
+}
+
+// all returns the five keys: the hash, the shared pair and our own.
+func (k *limiterKeys) all() []string {
+	return []string{
+		k.hash,
+		k.pairs[Overall].value, k.pairs[Overall].permits,
+		k.pairs[PerClient].value, k.pairs[PerClient].permits,
+	}
+}
+
+// hashTag is the part of a key by which a cluster chooses its slot: what is
+// between the first { and the next }, or all of it when there is nothing.
+func hashTag(key string) string {
+	if _, after, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
+			return tag
+		}
+	}
+	return key
+}
+
+// checkSlot refuses a name whose keys a cluster would keep in different slots.
+func (k *limiterKeys) checkSlot() error {
+	for _, key := range k.all() {
+		if hashTag(key) != hashTag(k.hash) {
+			return invalid("name", fmt.Sprintf("%q", k.hash),
+				"without braces, or with one non-empty {tag}, on a cluster: "+
+					"its keys would be in different slots")
+		}
+	}
+	return nil
+}
+
+// wrongKind says which of a pair's keys is of the wrong kind; detail is the
+// script's: the number of the key and the kind it should have.
+func (k *limiterKeys) wrongKind(typ RateType, detail string) string {
+	number, kind, _ := strings.Cut(detail, " ")
+	key := k.hash
+	switch number {
+	case "2":
+		key = k.pairs[typ].value
+	case "3":
+		key = k.pairs[typ].permits
+	}
+	return fmt.Sprintf("key %s holds something else than a %s", key, kind)
+}

@@ -1,0 +1,302 @@
+package rratelimiter
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A RateLimiter is one limit, shared by all who use its name: Redisson's
+// RRateLimiter on the same keys. At most Rate permits are given out in any
+// Interval; each comes back an Interval after it was taken.
+//
+// Most callers want [RateLimiter.TryAcquire], which waits up to a timeout for
+// permits and answers false when that passes. [RateLimiter.Acquire] waits as
+// long as its context allows. [RateLimiter.Allow] does not wait and answers
+// with numbers to pass on, such as how long to stay away. TryAcquire without
+// a timeout is the cheapest question: one round trip, a yes or a no.
+//
+// A RateLimiter is safe for concurrent use.
+type RateLimiter struct {
+	client *Client
+	err    error // why it cannot be used, nil if it can
+
+	keys atomic.Pointer[limiterKeys] // changed by Rename
+
+	// What the last reply said of the limiter. The scripts find out when it
+	// is not so any more, so it may be stale but never wrong unnoticed.
+	typ  atomic.Int32
+	rate atomic.Int64 // 0: not known
+
+	receipts receipts
+}
+
+// Name returns the name of the limiter as it was given, before any mapping
+// (RRateLimiter.getName).
+func (l *RateLimiter) Name() string { return l.keys.Load().name }
+
+// TrySetRate sets rate permits per interval if no rate is set, and reports
+// whether it did; of many callers at once one is told so
+// (RRateLimiter.trySetRate). If a rate is set, whatever it is, nothing is
+// changed. Values and permits that an earlier limiter of this name has left
+// behind are removed.
+//
+// rate is 1 to 2^53; interval is at least 1 ms, and a fraction of a ms is
+// dropped. It answers ErrInvalidArgument, ErrBadState or ErrClosed; after an
+// error of the network the rate may have been set, for the request is not
+// sent again.
+func (l *RateLimiter) TrySetRate(ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption) (bool, error) {
+	return l.setRate(ctx, trySetRateScript, "", typ, rate, interval, opts)
+}
+
+// SetRate sets rate permits per interval, whatever was set before
+// (RRateLimiter.setRate). The limiter starts full, unless WithKeepState is
+// given. Without WithKeepAlive no key keeps a time to live it had.
+//
+// A PerClient limit is changed for all clients; the permits that other clients
+// have taken stay counted, and each adapts with its next call.
+//
+// The bounds and errors are those of TrySetRate.
+func (l *RateLimiter) SetRate(ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption) error {
+	_, err := l.setRate(ctx, setRateScript, "0", typ, rate, interval, opts)
+	return err
+}
+
+// UpdateRate is SetRate for a limiter that has a rate already: it reports
+// whether it had one, and if not changes nothing (RRateLimiter.updateRate,
+// Redisson 4.4.0 and later).
+func (l *RateLimiter) UpdateRate(ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption) (bool, error) {
+	return l.setRate(ctx, setRateScript, "1", typ, rate, interval, opts)
+}
+
+func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string, typ RateType, rate int64, interval time.Duration, opts []RateOption) (bool, error) {
+	if err := l.usable(ctx); err != nil {
+		return false, err
+	}
+	c, o, err := newConfig(typ, rate, interval, opts)
+	if err != nil {
+		return false, err
+	}
+	keepState := "0"
+	if o.keepState {
+		keepState = "1"
+	}
+	k := l.keys.Load()
+	n, _, err := l.send(ctx, sc, k, typ, 0,
+		rate, c.Interval.Milliseconds(), c.KeepAlive.Milliseconds(), keepState, mustExist)
+	if err != nil || n[0] == 0 {
+		return false, err
+	}
+	l.typ.Store(int32(typ))
+
+	// The other type's keys are of no use any more. A script names the keys
+	// of one type, so they go with a second one, which looks again whether
+	// that type is in force.
+	_, _, err = l.send(ctx, clearScript, k, 1-typ, 0)
+	return err == nil, err
+}
+
+// TryAcquire takes permits, waiting for them up to timeout, and reports
+// whether it took them (RRateLimiter.tryAcquire). With a timeout <= 0 it does
+// not wait: it takes what is there now, also when others wait.
+//
+// When the permits are there within the timeout they are taken the moment they
+// come back; when the timeout passes it looks once more and answers (false,
+// nil). When ctx ends first, it answers an error for which errors.Is(err,
+// ctx.Err()) holds. On false and on an error nothing is kept: if it is not
+// known whether Redis has carried out the request, it is taken back in the
+// background.
+//
+// permits is 1 to 2^40; a request above the rate is an ErrPermitsExceedRate at
+// once. Other errors are ErrNotInitialized, ErrInvalidArgument, ErrBadState,
+// ErrClosed, and those of go-redis.
+func (l *RateLimiter) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
+	return l.wait(ctx, permits, timeout)
+}
+
+// Acquire takes permits, waiting for them until ctx ends
+// (RRateLimiter.acquire). The bounds and errors are those of TryAcquire.
+func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
+	_, err := l.wait(ctx, permits, forever)
+	return err
+}
+
+// Allow takes permits if they are there now, and answers with the numbers
+// that go with it. The bounds and errors are those of TryAcquire.
+func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) {
+	if err := l.usable(ctx); err != nil {
+		return Result{}, err
+	}
+	if err := checkPermits(permits, 1); err != nil {
+		return Result{}, err
+	}
+	n, err := l.attempt(ctx, newRequest(permits), withNumbers)
+	if err != nil {
+		return Result{}, err
+	}
+	return l.result(n, n[0] == 0), nil
+}
+
+// Peek answers with the numbers of the limiter and takes nothing: Allowed
+// says whether one permit is there, RetryAfter when it will be. It only reads.
+// Errors are ErrNotInitialized, ErrBadState, ErrClosed, and those of go-redis.
+func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
+	if err := l.usable(ctx); err != nil {
+		return Result{}, err
+	}
+	n, _, err := l.call(ctx, peekScript, withNumbers, 1)
+	if err != nil {
+		return Result{}, err
+	}
+	return l.result(n, n[2] >= 1), nil
+}
+
+// AvailablePermits returns the permits that could be taken now, between 0 and
+// the rate (RRateLimiter.availablePermits; unlike it, it only reads). Errors
+// are those of Peek.
+func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
+	r, err := l.Peek(ctx)
+	return r.Remaining, err
+}
+
+// Release gives permits back that were taken and not used, so that others can
+// take them at once (RRateLimiter.release, Redisson 3.52.0 and later). They
+// come out of the newest grants. What is more than was taken and has not come
+// back by itself is ignored: there are never more permits than the rate.
+//
+// permits is 0 to 2^40; 0 does nothing. Errors are ErrNotInitialized,
+// ErrInvalidArgument, ErrBadState, ErrClosed, and those of go-redis, after
+// which the permits may have been given back.
+func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
+	if err := checkPermits(permits, 0); err != nil {
+		return err
+	}
+	if err := l.usable(ctx); err != nil || permits == 0 {
+		return err
+	}
+	receipt := newReceipt()
+	settled := l.receipts.take()
+	_, _, err := l.call(ctx, releaseScript, 0, append([]any{permits, receipt}, settled...)...)
+	if err != nil {
+		l.receipts.settle(settled...)
+		return err
+	}
+	l.receipts.settle(receipt)
+	return nil
+}
+
+// Config returns what is set (RRateLimiter.getConfig). Errors are
+// ErrNotInitialized, ErrBadState, ErrClosed, and those of go-redis.
+func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
+	if err := l.usable(ctx); err != nil {
+		return Config{}, err
+	}
+	k := l.keys.Load()
+	fields, err := l.client.rdb.HMGet(ctx, k.hash, "rate", "interval", "type", "keepAliveTime").Result()
+	if err != nil {
+		return Config{}, k.scriptError(Overall, err)
+	}
+	return parseConfig(k.hash, fields)
+}
+
+// usable answers why a call cannot go ahead: something the limiter was made
+// with, a closed client, or a ctx that has ended.
+func (l *RateLimiter) usable(ctx context.Context) error {
+	switch {
+	case l.err != nil:
+		return l.err
+	case l.client.ctx.Err() != nil:
+		return ErrClosed
+	}
+	return ctx.Err()
+}
+
+// A request is what one caller wants: the permits and the records to write
+// for them, as arguments of the script. It stays the same however often it is
+// sent, so that it is charged once.
+type request []any
+
+func newRequest(permits int64) request {
+	return appendRecords(append(make(request, 0, 2), permits), permits)
+}
+
+// attempt asks once for the permits of a request. The first of the numbers is
+// 0 if they were taken, otherwise the ms until they are there.
+func (l *RateLimiter) attempt(ctx context.Context, r request, ask asking) (numbers, error) {
+	n, unknown, err := l.call(ctx, acquireScript, ask, r...)
+	if err != nil && unknown {
+		l.withdraw(r)
+	}
+	return n, err
+}
+
+// withdraw takes back, in the background, what a request may have taken
+// without its caller knowing. If Redis cannot be reached for a minute, the
+// permits come back when their interval is over.
+func (l *RateLimiter) withdraw(r request) {
+	l.client.goBackground(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		again := time.NewTicker(time.Second)
+		defer again.Stop()
+		for {
+			if _, _, err := l.call(ctx, withdrawScript, 0, r[1:]...); err == nil || answered(err) {
+				return
+			}
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// asking is what a call wants to know besides the answer.
+type asking int
+
+const withNumbers asking = 1 // rate, permits left, ms until all are back
+
+// call runs a script on the limiter's keys. The script names the type it
+// finds when that is not the one we believe in, and is asked once more.
+func (l *RateLimiter) call(ctx context.Context, sc *script, ask asking, args ...any) (n numbers, unknown bool, err error) {
+	k := l.keys.Load()
+	for range 3 {
+		typ := RateType(l.typ.Load())
+		n, unknown, err = l.send(ctx, sc, k, typ, ask, args...)
+		if !redis.HasErrorPrefix(err, "OTHERTYPE ") {
+			break
+		}
+		l.typ.Store(int32(1 - typ))
+	}
+	return n, unknown, err
+}
+
+// send runs a script on the keys of one type. The scripts answer with numbers
+// where they are given the rate last met; a PerClient limiter always gives it,
+// for nobody who changes its rate can correct the value of our own pair.
+func (l *RateLimiter) send(ctx context.Context, sc *script, k *limiterKeys, typ RateType, ask asking, args ...any) (numbers, bool, error) {
+	argv := make([]any, argRest, argRest+len(args))
+	argv[0], argv[1], argv[2] = "evalsha", sc.hash, 3
+	copy(argv[3:], k.pairs[typ].argv[:])
+	argv[argType], argv[argNow], argv[argResent], argv[argRate] = int(typ), l.client.now(), "0", ""
+	if ask == withNumbers || typ == PerClient {
+		argv[argRate] = l.rate.Load()
+	}
+	n, unknown, err := l.client.sender.send(ctx, sc, append(argv, args...))
+	if err != nil {
+		return n, unknown, k.scriptError(typ, err)
+	}
+	if n[1] != 0 {
+		l.rate.Store(n[1])
+	}
+	return n, false, nil
+}
+
+// result makes a Result of the numbers of acquire and peek.
+func (l *RateLimiter) result(n numbers, allowed bool) Result {
+	wait, limit, left, reset := n[0], n[1], n[2], n[3]
+	return Result{allowed, limit, min(max(0, left), max(0, limit)), milliseconds(wait), milliseconds(reset)}
+}

@@ -1,0 +1,221 @@
+package rratelimiter
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The pieces that scripts are put together from, and what is special in each.
+var (
+	//go:embed scripts/common.lua
+	commonLua string
+	//go:embed scripts/limiter.lua
+	limiterLua string
+	//go:embed scripts/due.lua
+	dueLua string
+	//go:embed scripts/numbers.lua
+	numbersLua string
+	//go:embed scripts/close.lua
+	closeLua string
+	//go:embed scripts/lifetime.lua
+	lifetimeLua string
+
+	//go:embed scripts/acquire.lua
+	acquireLua string
+	//go:embed scripts/release.lua
+	releaseLua string
+	//go:embed scripts/withdraw.lua
+	withdrawLua string
+	//go:embed scripts/peek.lua
+	peekLua string
+	//go:embed scripts/try_set_rate.lua
+	trySetRateLua string
+	//go:embed scripts/set_rate.lua
+	setRateLua string
+	//go:embed scripts/clear.lua
+	clearLua string
+	//go:embed scripts/expire.lua
+	expireLua string
+)
+
+// A script is one operation on a limiter.
+type script struct {
+	source string
+	hash   any // its SHA-1, boxed for go-redis
+
+	// repeatable scripts may be sent again when their reply was lost: they
+	// find out that they were done, or do no harm.
+	repeatable bool
+}
+
+var (
+	acquireScript    = newScript(true, limiterLua, dueLua, acquireLua, numbersLua, closeLua, lifetimeLua)
+	releaseScript    = newScript(true, limiterLua, releaseLua, closeLua, lifetimeLua)
+	withdrawScript   = newScript(true, limiterLua, withdrawLua, closeLua, lifetimeLua)
+	peekScript       = newScript(true, limiterLua, dueLua, numbersLua, peekLua)
+	trySetRateScript = newScript(false, trySetRateLua)
+	setRateScript    = newScript(false, setRateLua, lifetimeLua)
+	clearScript      = newScript(true, clearLua)
+	expireScript     = newScript(true, expireLua, lifetimeLua)
+)
+
+func newScript(repeatable bool, pieces ...string) *script {
+	source := commonLua + strings.Join(pieces, "")
+	sum := sha1.Sum([]byte(source))
+	return &script{source, hex.EncodeToString(sum[:]), repeatable}
+}
+
+// Where a script's arguments stand in its EVALSHA, after name, hash, the
+// number of keys and three keys; common.lua says what they are.
+const (
+	argType = 6 + iota
+	argNow
+	argResent
+	argRate
+	argRest
+)
+
+// command is an EVALSHA that go-redis must not send again by itself: only the
+// sender knows to say that it did.
+type command struct{ *redis.Cmd }
+
+// NoRetry keeps go-redis from sending the command twice.
+func (command) NoRetry() bool { return true }
+
+// sender sends scripts, again where that is safe.
+type sender struct {
+	rdb        redis.UniversalClient
+	retries    int
+	minBackoff time.Duration
+	maxBackoff time.Duration
+}
+
+// newSender takes over what the caller has set on rdb about sending again.
+func newSender(rdb redis.UniversalClient) sender {
+	s := sender{rdb, 3, 8 * time.Millisecond, 512 * time.Millisecond} // go-redis's own defaults
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		o := rdb.Options()
+		s.retries, s.minBackoff, s.maxBackoff = o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff
+	case *redis.ClusterClient:
+		o := rdb.Options()
+		s.retries, s.minBackoff, s.maxBackoff = o.MaxRedirects, o.MinRetryBackoff, o.MaxRetryBackoff
+	case *redis.Ring:
+		o := rdb.Options()
+		s.retries, s.minBackoff, s.maxBackoff = o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff
+	}
+	return s
+}
+
+// send runs a script whose EVALSHA is argv and answers the numbers of its
+// reply. A script that the server does not know is sent whole. A request
+// whose reply was lost is sent again if the script is repeatable, and says so.
+//
+// unknown reports, with an error, whether the request may have been carried
+// out without its answer reaching us.
+func (s sender) send(ctx context.Context, sc *script, argv []any) (n numbers, unknown bool, err error) {
+	for attempt := 0; ; attempt++ {
+		cmd := command{redis.NewCmd(ctx, argv...)}
+		cmd.SetFirstKeyPos(3)
+		err = s.rdb.Process(ctx, cmd)
+		if redis.HasErrorPrefix(err, "NOSCRIPT") {
+			argv[0], argv[1] = "eval", sc.source
+			cmd = command{redis.NewCmd(ctx, argv...)}
+			cmd.SetFirstKeyPos(3)
+			err = s.rdb.Process(ctx, cmd)
+			argv[0], argv[1] = "evalsha", sc.hash
+		}
+		if err == nil {
+			n, err = decode(cmd.Val())
+			return n, false, err
+		}
+		lost := replyLost(err)
+		unknown = unknown || lost
+		if attempt >= s.retries || !(lost && sc.repeatable || notCarriedOut(err)) {
+			return n, unknown, err
+		}
+		if unknown {
+			argv[argResent] = "1"
+		}
+		if ctxErr := s.pause(ctx, attempt); ctxErr != nil {
+			return n, unknown, fmt.Errorf("%w: %w", ctxErr, err)
+		}
+	}
+}
+
+// numbers are the integers of a script's reply: one, or as many as its header
+// says; the others are 0.
+type numbers [4]int64
+
+// decode checks the shape of a script's reply.
+func decode(reply any) (n numbers, err error) {
+	items, ok := reply.([]any)
+	if !ok {
+		items = []any{reply}
+	}
+	for i, item := range items[:min(len(items), len(n))] {
+		if n[i], ok = item.(int64); !ok {
+			return n, fmt.Errorf("rratelimiter: a script answered %v (%T), must be integers", reply, item)
+		}
+	}
+	return n, nil
+}
+
+// answered reports whether err is an answer of Redis.
+func answered(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer)
+}
+
+// replyLost reports whether a request may have been carried out though it
+// failed: anything that is not an answer of Redis, and not a failure to reach it.
+func replyLost(err error) bool {
+	return !answered(err) && !errors.Is(err, redis.ErrClosed) && !errors.Is(err, redis.ErrPoolTimeout) && !dialFailed(err)
+}
+
+func dialFailed(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// notCarriedOut reports whether a request failed in passing, before anything
+// was done: those that go-redis itself would send again.
+func notCarriedOut(err error) bool {
+	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsMasterDownError(err) ||
+		redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err) ||
+		redis.IsNoReplicasError(err) ||
+		errors.Is(err, redis.ErrPoolTimeout) || dialFailed(err)
+}
+
+// pause waits before the next attempt, longer each time and not all callers
+// alike. It answers the error of ctx when that ends first.
+func (s sender) pause(ctx context.Context, attempt int) error {
+	most := min(s.minBackoff<<attempt, s.maxBackoff)
+	if most <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(most/2 + rand.N(most/2+1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// detail is what follows the code in a script's error.
+func detail(err error, code string) string {
+	_, after, _ := strings.Cut(err.Error(), code+" ")
+	return after
+}

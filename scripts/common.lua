@@ -1,0 +1,47 @@
+-- common.lua: stands in front of every script (scripts.go).
+--
+-- KEYS[1]  NAME             hash: rate, interval, type, keepAliveTime
+-- KEYS[2]  {NAME}:value     string: the permits to take, a cache of rate - outstanding
+-- KEYS[3]  {NAME}:permits   sorted set: a record per grant, scored with its time; this is the truth
+--          (for PER_CLIENT the last two end in :ID)
+-- ARGV[1]  the type whose keys these are: 0 OVERALL, 1 PER_CLIENT
+-- ARGV[2]  now in ms, or empty for the time of the server
+-- ARGV[3]  1 if this request may have reached the server before, else 0
+-- ARGV[4]  the rate the client met last, 0 for none; empty if it does not ask for numbers
+--
+-- Errors, by their first word:
+--   NOTINIT        rate, interval or type is not set
+--   BADFIELD       a field of the hash is no integer up to 2^53: its name and what it holds
+--   BADKEY         a key of another kind is in the way: its number, and the kind it should have
+--   OTHERTYPE      the limiter has the other type: ask again with the keys of that one
+-- Whatever a script answers with an error, it has written nothing.
+--
+-- Lua makes each function anew in each call, and Redis takes much of its time here to print
+-- numbers: format('%d') is the cheapest way, WITHSCORES the dearest. So what every call goes through
+-- is plain code, in pieces that are put together, and asks for no more than it needs.
+
+-- The permits of a record: the last four bytes, little-endian, in every format Redisson has had.
+local function count(member)
+  local a, b, c, d = string.byte(member, -4, -1)
+  return d and a + b * 256 + c * 65536 + d * 16777216 or 0
+end
+
+-- The permits of all records from a rank on.
+local function outstanding(rank)
+  local sum, part = 0, nil
+  repeat
+    part = redis.call('ZRANGE', KEYS[3], rank, rank + 999)
+    for i = 1, #part do
+      sum = sum + count(part[i])
+    end
+    rank = rank + 1000
+  until #part < 1000
+  return sum
+end
+
+-- The time in ms.
+local now = tonumber(ARGV[2])
+if not now then
+  local t = redis.call('TIME')
+  now = t[1] * 1000 + math.floor(t[2] / 1000)
+end

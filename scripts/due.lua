@@ -1,0 +1,27 @@
+-- due.lua: stands behind limiter.lua. It finds when the permits asked for are there.
+--
+-- ARGV[5]   the permits asked for
+--
+-- wait      the ms until they are, 0 when they are there now or can never be. No record can count
+--           for longer than an interval, whatever its time says.
+-- When the records hold less than the value says is missing, the value is wrong, and put right.
+
+local n, wait = tonumber(ARGV[5]), 0
+if n > value and n <= rate then
+  local from, to, held = gone > 0 and gone or '0', gone > 0 and gone or '0', 0
+  repeat
+    local part = redis.call('ZRANGE', KEYS[3], from, to, 'WITHSCORES')
+    for i = 1, #part, 2 do
+      held = held + count(part[i])
+      if held >= n - value then
+        wait = math.max(1, math.min(interval, part[i + 1] + interval - now))
+        break
+      end
+    end
+    if part[1] then
+      from, to = to + 1, to + 100
+    else
+      value, from, to, held = rate - held, gone, gone, 0
+    end
+  until wait > 0 or n <= value
+end

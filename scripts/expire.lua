@@ -1,0 +1,43 @@
+-- expire.lua: sets or removes the time to live of a limiter: the hash decides, all keys follow.
+--
+-- KEYS      common.lua; ARGV[2..4] are not used
+-- ARGV[5]   PERSIST to remove it, PEXPIRE for a length, PEXPIREAT for a point in time
+-- ARGV[6]   that length or Unix time in ms
+-- ARGV[7]   the condition: NX none is set, XX one is set, GT later than the one set, LT earlier, or empty
+-- Reply:    1 done, or 0: no limiter or the condition does not hold
+-- Errors:   BADKEY, OTHERTYPE as in common.lua
+
+local f = redis.pcall('HMGET', KEYS[1], 'type', 'interval')
+if f.err then
+  return redis.error_reply('BADKEY 1 hash')
+elseif (f[1] == '1') ~= (ARGV[1] == '1') and f[1] then
+  return redis.error_reply('OTHERTYPE ' .. (f[1] == '1' and '1' or '0'))
+end
+local left = redis.call('PTTL', KEYS[1]) -- -2 no key, -1 no time to live
+if left == -2 then
+  return 0
+end
+
+if ARGV[5] ~= 'PERSIST' then
+  local ttl = tonumber(ARGV[6])
+  if ARGV[5] == 'PEXPIREAT' then
+    ttl = ttl - now
+  end
+  local how = ARGV[7]
+  if (how == 'NX' and left >= 0) or (how == 'XX' and left < 0)
+    or (how == 'GT' and (left < 0 or ttl <= left)) or (how == 'LT' and left >= 0 and ttl >= left) then
+    return 0
+  end
+  redis.call(ARGV[5], KEYS[1], ARGV[6])
+  redis.call(ARGV[5], KEYS[2], ARGV[6])
+  redis.call(ARGV[5], KEYS[3], ARGV[6])
+  return 1
+end
+
+if left == -1 then
+  return 0
+end
+redis.call('PERSIST', KEYS[1])
+redis.call('PERSIST', KEYS[2])
+redis.call('PERSIST', KEYS[3])
+local keep, own, interval, reply = 0, f[1] == '1', tonumber(f[2]) or 0, 1

@@ -1,0 +1,20 @@
+-- lifetime.lua: stands at the end of the scripts that change anything, and answers their `reply`.
+-- Value and permits live as long as the hash does; keep, the ms to keep alive, gives all of them that
+-- time anew. A pair of our own in a limiter that lives for ever gets a life of its own, past its last
+-- record: then it is full again anyway.
+
+if keep > 0 then
+  redis.call('PEXPIRE', KEYS[1], keep)
+  redis.call('PEXPIRE', KEYS[2], keep)
+  redis.call('PEXPIRE', KEYS[3], keep)
+  return reply
+end
+local left = redis.call('PTTL', KEYS[1])
+if left <= 0 and own then
+  left = 2 * math.max(0, interval) + 60000
+end
+if left > 0 then
+  redis.call('PEXPIRE', KEYS[2], left)
+  redis.call('PEXPIRE', KEYS[3], left)
+end
+return reply

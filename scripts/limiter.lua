@@ -1,0 +1,65 @@
+-- limiter.lua: stands between common.lua and the scripts that look at the permits. It reads the
+-- limiter and checks all of it, before anything is written. What it knows then:
+--
+-- rate, interval, keep   the configuration; own: the keys are those of one PER_CLIENT client
+-- expired, bound         records of this time and older do not count any more; as a number and as a text
+-- gone                   how many records those are
+-- stored                 what the value string says, nil where that is no integer
+-- value                  the permits to take now; negative while there is debt
+
+local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime')
+if f.err then
+  return redis.error_reply('BADKEY 1 hash')
+elseif not (f[1] and f[2] and f[3]) then
+  return redis.error_reply('NOTINIT no rate is set')
+end
+local MOST = 9007199254740992 -- 2^53: up to here the doubles of Lua count without a gap
+local rate, interval, keep, own = tonumber(f[1]), tonumber(f[2]), tonumber(f[4] or 0), f[3] == '1'
+if not (rate and interval and keep and rate % 1 + interval % 1 + keep % 1 == 0)
+  or rate > MOST or keep > MOST or interval > MOST or interval < -MOST then
+  for i, name in ipairs({ 'rate', 'interval', 'type', 'keepAliveTime' }) do
+    local n = tonumber(f[i] or 0)
+    if not n or n % 1 ~= 0 or math.abs(n) > MOST then
+      local shown = string.gsub(string.sub(f[i], 1, 40), '[^%w%p ]', '?')
+      return redis.error_reply('BADFIELD ' .. name .. ' "' .. shown .. '"')
+    end
+  end
+end
+if own ~= (ARGV[1] == '1') then
+  return redis.error_reply('OTHERTYPE ' .. (own and '1' or '0'))
+end
+
+local text = redis.pcall('GET', KEYS[2])
+if type(text) == 'table' then
+  return redis.error_reply('BADKEY 2 string')
+end
+local stored = tonumber(text)
+if stored and (stored % 1 ~= 0 or math.abs(stored) > MOST) then
+  stored = nil
+end
+
+local expired = now - interval
+local bound = string.format('%d', expired)
+local old = redis.pcall('ZRANGEBYSCORE', KEYS[3], '-inf', bound, 'WITHSCORES')
+if old.err then
+  return redis.error_reply('BADKEY 3 zset')
+end
+local value, gone = stored, #old / 2
+
+-- The value is rebuilt from the records when it cannot be right; and when it has gone unchecked
+-- for an interval: between the oldest record that has expired just now and the oldest that counts
+-- lies a multiple of the interval once an interval, whoever asks, so one call in each pays for all.
+-- A pair of our own is rebuilt, too, when the rate is not the one it was last used with: whoever
+-- changed the rate could not reach it.
+local check = own and tonumber(ARGV[4]) ~= rate
+if gone > 0 then
+  for i = 1, #old, 2 do
+    value = value and value + count(old[i])
+  end
+  local oldest = redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES')
+  check = check or not oldest[1]
+    or (interval > 0 and math.floor(old[2] / interval) ~= math.floor(oldest[2] / interval))
+end
+if check or not value or value > rate then
+  value = rate - outstanding(gone)
+end
