@@ -1,0 +1,178 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Cluster is a running Redis Cluster that serves all slots.
+type Cluster struct {
+	Addrs   []string  // of all nodes, masters first
+	Servers []*Server // in the same order
+
+	masters int
+}
+
+// slots is how many there are in every cluster.
+const slots = 16384
+
+// ClusterOption changes what StartCluster starts.
+type ClusterOption func(*clusterConfig)
+
+type clusterConfig struct {
+	replicas int
+	args     []string
+}
+
+// WithReplicas gives each master n replicas. Defaults to 0.
+func WithReplicas(n int) ClusterOption {
+	return func(c *clusterConfig) { c.replicas = n }
+}
+
+// WithArgs appends args to the command line of each node. Defaults to none.
+func WithArgs(args ...string) ClusterOption {
+	return func(c *clusterConfig) { c.args = append(c.args, args...) }
+}
+
+// StartCluster starts a cluster of three masters and returns when each node
+// knows all others and serves. The cluster ends with the test.
+func StartCluster(t TB, opts ...ClusterOption) *Cluster {
+	t.Helper()
+	var conf clusterConfig
+	for _, opt := range opts {
+		opt(&conf)
+	}
+	c := &Cluster{masters: 3}
+	args := append([]string{"--cluster-enabled", "yes"}, replicaArgs...)
+	args = append(args, conf.args...)
+	for range c.masters * (1 + conf.replicas) {
+		s := Start(t, args...)
+		c.Servers = append(c.Servers, s)
+		c.Addrs = append(c.Addrs, s.Addr)
+	}
+	c.meet(t)
+	c.assign(t)
+	c.replicate(t)
+	for _, s := range c.Servers {
+		until(t, "cluster node "+s.Addr, func() error { return c.complete(s) })
+	}
+	return c
+}
+
+// replicaArgs let a replica have its first copy at once: Redis waits 5 s for
+// more replicas to turn up before it sends one.
+var replicaArgs = []string{"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"}
+
+// meet introduces each node to all that came before it; that they would hear of
+// each other from the first takes seconds longer. They get an epoch of their
+// own before: nodes that come with the same one have to settle who is right.
+func (c *Cluster) meet(t TB) {
+	t.Helper()
+	ctx := context.Background()
+	for i, s := range c.Servers {
+		if err := s.Admin().Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+			t.Fatalf("redistest: cluster epoch of %s: %v", s.Addr, err)
+		}
+		for _, addr := range c.Addrs[:i] {
+			host, port, _ := net.SplitHostPort(addr)
+			if err := s.Admin().ClusterMeet(ctx, host, port).Err(); err != nil {
+				t.Fatalf("redistest: cluster meeting of %s and %s: %v", s.Addr, addr, err)
+			}
+		}
+	}
+}
+
+// assign divides the slots among the masters. go-redis sends a range as
+// ADDSLOTS with every number in it, which Redis before 7 understands as well.
+func (c *Cluster) assign(t TB) {
+	t.Helper()
+	for i, s := range c.Servers[:c.masters] {
+		from, to := i*slots/c.masters, (i+1)*slots/c.masters-1
+		if err := s.Admin().ClusterAddSlotsRange(context.Background(), from, to).Err(); err != nil {
+			t.Fatalf("redistest: slots of %s: %v", s.Addr, err)
+		}
+	}
+}
+
+// replicate makes the nodes after the masters replicas, in turn.
+func (c *Cluster) replicate(t TB) {
+	t.Helper()
+	ctx := context.Background()
+	for i, s := range c.Servers[c.masters:] {
+		master, err := c.Servers[i%c.masters].Admin().ClusterMyID(ctx).Result()
+		if err != nil {
+			t.Fatalf("redistest: cluster id: %v", err)
+		}
+		until(t, "replica "+s.Addr, func() error { // it must have heard of the master
+			return s.Admin().ClusterReplicate(ctx, master).Err()
+		})
+	}
+}
+
+// complete returns nil if s serves, knows the role of each node and, when it is
+// a replica, has its copy.
+func (c *Cluster) complete(s *Server) error {
+	info, err := s.Admin().ClusterInfo(context.Background()).Result()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(info, "cluster_state:ok") {
+		return fmt.Errorf("cluster is not ok:\n%s", info)
+	}
+	nodes, err := s.Admin().ClusterNodes(context.Background()).Result()
+	if err != nil {
+		return err
+	}
+	if err := c.roles(nodes); err != nil {
+		return err
+	}
+	return inSync(s)
+}
+
+// roles returns nil if nodes, the answer to CLUSTER NODES, lists each node with
+// the role it was given, connected and not in the middle of being met.
+func (c *Cluster) roles(nodes string) error {
+	var masters, replicas int
+	for line := range strings.Lines(nodes) {
+		field := strings.Fields(line)
+		if len(field) < 8 || field[7] != "connected" {
+			continue
+		}
+		switch strings.TrimPrefix(field[2], "myself,") {
+		case "master":
+			masters++
+		case "slave":
+			replicas++
+		}
+	}
+	if masters != c.masters || masters+replicas != len(c.Servers) {
+		return fmt.Errorf("%d masters, %d replicas:\n%s", masters, replicas, nodes)
+	}
+	return nil
+}
+
+// inSync returns nil if s is a master or a replica that follows its master.
+func inSync(s *Server) error {
+	info, err := s.Admin().Info(context.Background(), "replication").Result()
+	if err == nil && strings.Contains(info, "master_link_status:down") {
+		err = fmt.Errorf("%s does not follow its master yet", s.Addr)
+	}
+	return err
+}
+
+// Client returns a new client of the cluster, after mods have changed its
+// options. It is closed when the test ends.
+func (c *Cluster) Client(t TB, mods ...func(*redis.ClusterOptions)) *redis.ClusterClient {
+	t.Helper()
+	opts := &redis.ClusterOptions{Addrs: c.Addrs}
+	for _, mod := range mods {
+		mod(opts)
+	}
+	client := redis.NewClusterClient(opts)
+	t.Cleanup(func() { _ = client.Close() }) // a test may have closed it
+	return client
+}

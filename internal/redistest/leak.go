@@ -1,0 +1,44 @@
+package redistest
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/onsi/gomega/gleak"
+)
+
+// VerifyNoLeaks is the whole of a TestMain: it runs the tests of m, fails if
+// they leave goroutines behind, and exits.
+func VerifyNoLeaks(m interface{ Run() int }) {
+	code, err := runWithoutLeaks(m, patience/4)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "FAIL: %v\n", err)
+	}
+	os.Exit(code)
+}
+
+// runWithoutLeaks runs m and returns the code to exit with, and what leaked if
+// that is why. Goroutines that end within limit are no leak: what a client
+// closes ends a little later. After a failure it doesn't look for any: a test
+// that broke off explains them.
+func runWithoutLeaks(m interface{ Run() int }, limit time.Duration) (code int, err error) {
+	before := gleak.Goroutines()
+	if code = m.Run(); code != 0 {
+		return code, nil
+	}
+	if err = poll(limit, func() error { return leaked(before) }); err != nil {
+		return 1, err
+	}
+	return 0, nil
+}
+
+// leaked returns an error that lists the goroutines which were not there before.
+func leaked(before []gleak.Goroutine) error {
+	matcher := gleak.HaveLeaked(before)
+	now := gleak.Goroutines()
+	if more, err := matcher.Match(now); !more || err != nil {
+		return err
+	}
+	return fmt.Errorf("redistest: goroutines left behind. %s", matcher.NegatedFailureMessage(now))
+}

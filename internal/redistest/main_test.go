@@ -1,0 +1,46 @@
+package redistest_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"testing"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(orphanEnv) != "" {
+		makeOrphan()
+	}
+	redistest.VerifyNoLeaks(m)
+}
+
+// orphanEnv makes the test binary start a server and wait to be killed.
+const orphanEnv = "REDISTEST_ORPHAN"
+
+// makeOrphan prints the address of a server, and exits without stopping it if
+// it isn't killed before.
+func makeOrphan() {
+	new(fakeTB).run(func(t redistest.TB) {
+		fmt.Println(redistest.Start(t).Addr)
+		_, _ = bufio.NewReader(os.Stdin).ReadByte()
+		os.Exit(1)
+	})
+}
+
+// eventually waits for a server or another goroutine to get where it is going.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	redistest.Until(t, what, ok)
+}
+
+// listening reports whether somebody accepts connections at addr.
+func listening(addr string) bool {
+	conn, err := net.Dial("tcp", addr)
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
+}

@@ -1,0 +1,43 @@
+package redistest
+
+import (
+	"net"
+	"strconv"
+)
+
+// busOffset is what a cluster node adds to its port for the bus between nodes.
+const busOffset = 10000
+
+// freePort returns a loopback port that was free a moment ago, as was the one
+// busOffset above it. Somebody may take either before the server does, so
+// whoever uses it must be ready to ask for another.
+func freePort() (int, error) {
+	for {
+		port, err := listenOnce("127.0.0.1:0")
+		if err != nil {
+			return 0, err
+		}
+		if port+busOffset > 65535 {
+			continue
+		}
+		if _, err := listenOnce(loopback(port + busOffset)); err == nil {
+			return port, nil
+		}
+	}
+}
+
+// listenOnce listens on addr, stops at once and returns the port.
+func listenOnce(addr string) (int, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// loopback returns the address of port on this machine, always in IPv4: what a
+// server was told to bind is then what a cluster or a sentinel announces.
+func loopback(port int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package redistest
+
+import "syscall"
+
+// dieWithParent has no counterpart here: a server outlives a test binary that
+// is killed, and has to be ended by hand.
+func dieWithParent() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,175 @@
+package redistest
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Proxy stands between clients and one server and does what a network does at
+// its worst: loses an answer, is slow, delivers late, breaks. It takes requests
+// and replies apart, pipelines included, and so knows which reply answers which
+// request. With no fault to make, it costs one more hop over loopback.
+//
+// A connection that subscribes (or monitors) carries messages nobody asked for
+// from then on: it is passed on, delayed and counted, but its requests are
+// neither held nor paired with replies any more. CLIENT REPLY OFF is not
+// supported.
+//
+// The methods may be called from any goroutine, Up only from the test's own.
+type Proxy struct {
+	Addr string // where clients connect to
+
+	t      TB
+	target string
+	wg     sync.WaitGroup
+	done   chan struct{} // closed when the test ends
+	delay  atomic.Int64  // ns
+	stats  struct{ in, out, requests, replies, held, swallowed atomic.Int64 }
+	rules  rules
+
+	mu       sync.Mutex // guards what follows
+	listener net.Listener
+	conns    map[*link]struct{}
+}
+
+// StartProxy starts a proxy in front of the server at target, which need not be
+// up. It ends with the test.
+func StartProxy(t TB, target string) *Proxy {
+	t.Helper()
+	p := &Proxy{
+		t:      t,
+		target: target,
+		done:   make(chan struct{}),
+		conns:  map[*link]struct{}{},
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("redistest: starting a proxy: %v", err)
+	}
+	p.Addr = l.Addr().String()
+	p.serve(l)
+	t.Cleanup(p.close)
+	return p
+}
+
+// serve accepts connections of l until it is closed.
+func (p *Proxy) serve(l net.Listener) {
+	p.mu.Lock()
+	p.listener = l
+	p.mu.Unlock()
+	p.wg.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.wg.Go(func() { p.connect(client) })
+		}
+	})
+}
+
+// connect dials the server for client and passes on what they say until both
+// have left.
+func (p *Proxy) connect(client net.Conn) {
+	server, err := net.DialTimeout("tcp", p.target, 5*time.Second)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	c := newLink(p, client.(*net.TCPConn), server.(*net.TCPConn))
+	if !p.add(c) {
+		c.close()
+		return
+	}
+	p.wg.Go(c.up)
+	c.down()
+	p.mu.Lock()
+	delete(p.conns, c)
+	p.mu.Unlock()
+}
+
+// add registers c, unless the proxy has been closed meanwhile.
+func (p *Proxy) add(c *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.done:
+		return false
+	default:
+		p.conns[c] = struct{}{}
+		return true
+	}
+}
+
+// Delay makes each reply arrive d later from now on; 0 ends it. Replies are
+// late but not slow: those of a pipeline are all d late, not d apart.
+func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
+
+// Cut closes all connections to clients now. The server still carries out what
+// it was sent, and a request that is held stays held: it is on its way, and the
+// end of its connection does not call it back.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.client.Close()
+	}
+}
+
+// Down refuses new connections. Those that are open stay open; see Cut.
+func (p *Proxy) Down() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		_ = p.listener.Close()
+		p.listener = nil
+	}
+}
+
+// Up accepts connections again, on the same port.
+func (p *Proxy) Up() {
+	p.t.Helper()
+	p.mu.Lock()
+	up := p.listener != nil
+	p.mu.Unlock()
+	if up {
+		return
+	}
+	until(p.t, "listening on "+p.Addr+" again", func() error {
+		l, err := net.Listen("tcp", p.Addr)
+		if err == nil {
+			p.serve(l)
+		}
+		return err
+	})
+}
+
+// Stats returns what has passed so far: bytes from clients and from the server,
+// and how many requests and replies (or messages) these were. A request counts
+// when it has been received whole, also while it is held, and a reply when the
+// server has given it, also when it is swallowed.
+func (p *Proxy) Stats() (in, out, requests, replies int64) {
+	s := &p.stats
+	return s.in.Load(), s.out.Load(), s.requests.Load(), s.replies.Load()
+}
+
+// Held returns how many requests have been held back so far, those released
+// meanwhile included. A test waits for it to know that a request has come.
+func (p *Proxy) Held() int64 { return p.stats.held.Load() }
+
+// Swallowed returns how many replies have been swallowed so far.
+func (p *Proxy) Swallowed() int64 { return p.stats.swallowed.Load() }
+
+// close ends the proxy and all its goroutines.
+func (p *Proxy) close() {
+	p.Down()
+	p.mu.Lock()
+	close(p.done)
+	for c := range p.conns {
+		c.close()
+	}
+	p.mu.Unlock()
+	p.wg.Wait()
+}

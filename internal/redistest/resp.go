@@ -1,0 +1,160 @@
+package redistest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// errProtocol is what malformed RESP ends in.
+var errProtocol = errors.New("redistest: not RESP")
+
+// appendLine appends the next line of r, with its end, to dst and returns both.
+func appendLine(dst []byte, r *bufio.Reader) (all, line []byte, err error) {
+	start := len(dst)
+	for {
+		part, err := r.ReadSlice('\n')
+		dst = append(dst, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return dst, dst[start:], err
+		}
+	}
+}
+
+// appendBytes appends the next n bytes of r to dst.
+func appendBytes(dst []byte, r *bufio.Reader, n int) ([]byte, error) {
+	start := len(dst)
+	if n > cap(dst)-start {
+		dst = append(dst, make([]byte, n)...)
+	}
+	dst = dst[:start+n]
+	_, err := io.ReadFull(r, dst[start:])
+	return dst, err
+}
+
+// length returns the number that follows the type byte of line. It bounds it by
+// what Redis allows in a string, so that no garbage makes us allocate more.
+func length(line []byte) (int, error) {
+	n, err := strconv.Atoi(string(bytes.TrimRight(line[1:], "\r\n")))
+	if err != nil || n < -1 || n > 512<<20 {
+		return 0, fmt.Errorf("%w: length in %.40q", errProtocol, line)
+	}
+	return n, nil
+}
+
+// appendFrame appends the next reply or push message of r to dst, in RESP2 or
+// RESP3 and with all that is nested in it, and returns its type byte too.
+func appendFrame(dst []byte, r *bufio.Reader) (frame []byte, kind byte, err error) {
+	start := len(dst)
+	for missing := 1; missing > 0; missing-- {
+		var line []byte
+		if dst, line, err = appendLine(dst, r); err != nil {
+			return dst, 0, err
+		}
+		bulk, nested, err := follows(line)
+		if err != nil {
+			return dst, 0, err
+		}
+		if dst, err = appendBytes(dst, r, bulk); err != nil {
+			return dst, 0, err
+		}
+		missing += nested
+	}
+	return dst, dst[start], nil
+}
+
+// follows returns what belongs to the element that line begins: bytes, with the
+// line end after them, and nested elements.
+func follows(line []byte) (bulk, nested int, err error) {
+	switch line[0] {
+	case '+', '-', ':', ',', '#', '_', '(':
+		return 0, 0, nil
+	case '$', '=', '!', '*', '~', '>', '%', '|':
+	default:
+		return 0, 0, fmt.Errorf("%w: %.40q", errProtocol, line)
+	}
+	n, err := length(line)
+	if err != nil || n < 0 {
+		return 0, 0, err
+	}
+	switch line[0] {
+	case '$', '=', '!':
+		return n + len("\r\n"), 0, nil
+	case '%':
+		return 0, 2 * n, nil
+	case '|': // attributes stand before the element they describe
+		return 0, 2*n + 1, nil
+	}
+	return 0, n, nil
+}
+
+// request is one request as it came, and where in it its arguments are. It is
+// read into again and again.
+type request struct {
+	raw  []byte
+	args []span
+}
+
+type span struct{ from, to int }
+
+// read reads the next request of r: an array of bulk strings, or one line of
+// words as people type them.
+func (q *request) read(r *bufio.Reader) error {
+	var line []byte
+	var err error
+	q.args = q.args[:0]
+	if q.raw, line, err = appendLine(q.raw[:0], r); err != nil {
+		return err
+	}
+	if line[0] != '*' {
+		q.inline()
+		return nil
+	}
+	n, err := length(line)
+	for ; err == nil && n > 0; n-- {
+		err = q.readArg(r)
+	}
+	return err
+}
+
+// readArg reads one bulk string.
+func (q *request) readArg(r *bufio.Reader) error {
+	var line []byte
+	var err error
+	if q.raw, line, err = appendLine(q.raw, r); err != nil {
+		return err
+	}
+	n, err := length(line)
+	if err != nil || line[0] != '$' || n < 0 {
+		return fmt.Errorf("%w: argument %.40q", errProtocol, line)
+	}
+	from := len(q.raw)
+	q.args = append(q.args, span{from, from + n})
+	q.raw, err = appendBytes(q.raw, r, n+len("\r\n"))
+	return err
+}
+
+// inline finds the words of a request that is a line.
+func (q *request) inline() {
+	rest := q.raw
+	for _, word := range bytes.Fields(q.raw) {
+		from := len(q.raw) - len(rest) + bytes.Index(rest, word)
+		q.args = append(q.args, span{from, from + len(word)})
+		rest = q.raw[from+len(word):]
+	}
+}
+
+// name returns the first argument: the command.
+func (q *request) name() []byte { return q.raw[q.args[0].from:q.args[0].to] }
+
+// strings returns the arguments, copied.
+func (q *request) strings() []string {
+	args := make([]string, len(q.args))
+	for i, a := range q.args {
+		args[i] = string(q.raw[a.from:a.to])
+	}
+	return args
+}

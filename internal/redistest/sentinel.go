@@ -1,0 +1,132 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Sentinel is a master with one replica, and three sentinels that watch them
+// and promote the replica when two of them find the master dead.
+type Sentinel struct {
+	MasterName string
+	Addrs      []string // of the sentinels
+	Master     *Server  // the one to write to; changed by Failover
+	Replica    *Server  // the other one
+
+	watchers []*redis.SentinelClient
+}
+
+// StartSentinel starts the five servers, with args appended to the command
+// lines of master and replica, and returns when all know of each other, so that
+// a failover can begin. They end with the test.
+func StartSentinel(t TB, args ...string) *Sentinel {
+	t.Helper()
+	args = slices.Concat(replicaArgs, args)
+	s := &Sentinel{MasterName: "main", Master: Start(t, args...)}
+	host, port, _ := net.SplitHostPort(s.Master.Addr)
+	s.Replica = Start(t, append(args, "--replicaof", host, port)...)
+	// A sentinel asks a master for its replicas every 10 s only: it is started
+	// when there is one to be found.
+	until(t, "replica", func() error { return inSync(s.Replica) })
+	for range 3 {
+		s.watch(t, host, port)
+	}
+	for _, w := range s.watchers {
+		until(t, "sentinel", func() error { return s.watching(w) })
+	}
+	return s
+}
+
+// watch starts one more sentinel. Sentinels keep what they learn in their
+// config file and refuse to start without one. An election that fails is held
+// again after twice the failover-timeout.
+func (s *Sentinel) watch(t TB, host, port string) {
+	t.Helper()
+	server := newServer(t)
+	file := filepath.Join(server.dir, "sentinel.conf")
+	conf := fmt.Sprintf("sentinel monitor %[1]s %s %s 2\n"+
+		"sentinel down-after-milliseconds %[1]s 500\n"+
+		"sentinel failover-timeout %[1]s 3000\n", s.MasterName, host, port)
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	server.lead = []string{file, "--sentinel"}
+	server.start(t)
+	opts := &redis.Options{Addr: server.Addr}
+	quiet(opts)
+	w := redis.NewSentinelClient(opts)
+	t.Cleanup(func() { _ = w.Close() })
+	s.watchers = append(s.watchers, w)
+	s.Addrs = append(s.Addrs, server.Addr)
+}
+
+// watching returns nil if w sees the master, the two other sentinels, and a
+// replica that it would promote.
+func (s *Sentinel) watching(w *redis.SentinelClient) error {
+	ctx := context.Background()
+	master, err := w.Master(ctx, s.MasterName).Result()
+	if err != nil {
+		return err
+	}
+	if master["flags"] != "master" || master["num-other-sentinels"] != "2" {
+		return fmt.Errorf("it knows of the master: %v", master)
+	}
+	replicas, err := w.Replicas(ctx, s.MasterName).Result()
+	if err != nil {
+		return err
+	}
+	if len(replicas) != 1 || replicas[0]["flags"] != "slave" || replicas[0]["master-link-status"] != "ok" {
+		return fmt.Errorf("it knows of replicas: %v", replicas)
+	}
+	return nil
+}
+
+// Failover kills the master and returns when the replica has been promoted and
+// all sentinels say so. Master and Replica have changed places then. The dead
+// one is Stopped; the sentinels make it a replica some time after Restart.
+func (s *Sentinel) Failover(t TB) {
+	t.Helper()
+	s.Master.Stop()
+	until(t, "promotion of "+s.Replica.Addr, func() error { return isMaster(s.Replica) })
+	for _, w := range s.watchers {
+		until(t, "news of the promotion", func() error { return s.agrees(w) })
+	}
+	s.Master, s.Replica = s.Replica, s.Master
+}
+
+// agrees returns nil if w names the replica as the master.
+func (s *Sentinel) agrees(w *redis.SentinelClient) error {
+	at, err := w.GetMasterAddrByName(context.Background(), s.MasterName).Result()
+	if err == nil && net.JoinHostPort(at[0], at[1]) != s.Replica.Addr {
+		err = fmt.Errorf("it still names %v", at)
+	}
+	return err
+}
+
+// isMaster returns nil if s calls itself a master.
+func isMaster(s *Server) error {
+	role, err := s.Admin().Do(context.Background(), "ROLE").Slice()
+	if err == nil && role[0] != "master" {
+		err = fmt.Errorf("its role is %v", role[0])
+	}
+	return err
+}
+
+// Client returns a new client of whoever the sentinels name as the master,
+// after mods have changed its options. It is closed when the test ends.
+func (s *Sentinel) Client(t TB, mods ...func(*redis.FailoverOptions)) *redis.Client {
+	t.Helper()
+	opts := &redis.FailoverOptions{MasterName: s.MasterName, SentinelAddrs: s.Addrs}
+	for _, mod := range mods {
+		mod(opts)
+	}
+	client := redis.NewFailoverClient(opts)
+	t.Cleanup(func() { _ = client.Close() }) // a test may have closed it
+	return client
+}

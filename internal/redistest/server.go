@@ -1,0 +1,161 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Server is a running redis-server: a process of its own, on a free loopback
+// port, in a directory of its own, that keeps nothing on disk.
+type Server struct {
+	Addr string // host:port; stays the same over Restart
+
+	binary string
+	lead   []string // arguments that must come first: a sentinel's config file
+	args   []string
+	dir    string
+	port   int
+	proc   *process
+	admin  *redis.Client
+}
+
+// Start starts a redis-server and returns when it answers. args are appended to
+// its command line, as in "--notify-keyspace-events", "Ex". The environment
+// variable REDIS_SERVER names another binary, a Valkey for example. The server
+// ends with the test.
+func Start(t TB, args ...string) *Server {
+	t.Helper()
+	s := newServer(t, append([]string{"--save", "", "--appendonly", "no"}, args...)...)
+	s.start(t)
+	return s
+}
+
+// newServer prepares a server and its directory, without starting it.
+func newServer(t TB, args ...string) *Server {
+	t.Helper()
+	s := &Server{binary: serverBinary(t), args: args}
+	dir, err := os.MkdirTemp("", "redistest-")
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s.dir = dir
+	return s
+}
+
+// serverBinary returns the redis-server to run.
+func serverBinary(t TB) string {
+	t.Helper()
+	if other := os.Getenv("REDIS_SERVER"); other != "" {
+		return Require(t, other)
+	}
+	return Require(t, "redis-server")
+}
+
+// start starts s on a port that is free, trying another one when somebody else
+// was faster in taking it.
+func (s *Server) start(t TB) {
+	t.Helper()
+	t.Cleanup(s.Stop)
+	var err error
+	for range 5 {
+		if s.port, err = freePort(); err != nil {
+			break
+		}
+		if err = s.launch(); !errors.Is(err, errExited) {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatalf("redistest: starting %s: %v", s.binary, err)
+	}
+	s.Addr = loopback(s.port)
+	s.admin = newAdmin(t, s.Addr)
+}
+
+// errExited tells a server that ended while it was waited for, which a taken
+// port explains, from one that never answered.
+var errExited = errors.New("the server exited")
+
+// launch starts the process on s.port and waits until it answers.
+func (s *Server) launch() error {
+	args := append(append([]string{}, s.lead...), "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1")
+	proc, err := startProcess(s.binary, s.dir, append(args, s.args...)...)
+	if err != nil {
+		return err
+	}
+	s.proc = proc
+	var exited error
+	err = poll(patience, func() error {
+		if proc.ended() {
+			exited = fmt.Errorf("%w, saying:\n%s", errExited, proc.tail())
+			return nil
+		}
+		return answers(loopback(s.port), proc.cmd.Process.Pid)
+	})
+	if err = errors.Join(exited, err); err != nil {
+		proc.kill()
+	}
+	return err
+}
+
+// Stop kills the server; its address then refuses connections. A server that is
+// stopped already stays so.
+func (s *Server) Stop() {
+	if s.proc != nil {
+		s.proc.kill()
+	}
+}
+
+// Restart stops the server if it runs, and starts it again on the same port.
+// The data is gone, and so are its scripts.
+func (s *Server) Restart(t TB) {
+	t.Helper()
+	s.Stop()
+	until(t, "restarting on "+s.Addr, s.launch)
+}
+
+// Client returns a new client of the server with go-redis' own defaults, after
+// mods have changed them. It is closed when the test ends.
+func (s *Server) Client(t TB, mods ...func(*redis.Options)) *redis.Client {
+	t.Helper()
+	return newClient(t, &redis.Options{Addr: s.Addr}, mods)
+}
+
+// Admin returns the client that a test looks at keys with: one per server, with
+// connections of its own, so that what it does shows neither in a proxy nor in
+// the pool of the client under test.
+func (s *Server) Admin() *redis.Client { return s.admin }
+
+// URL returns the address in the form that redis.ParseURL reads.
+func (s *Server) URL() string { return "redis://" + s.Addr }
+
+// newAdmin returns a client of addr that sends nothing but what it is asked to.
+func newAdmin(t TB, addr string) *redis.Client {
+	t.Helper()
+	return newClient(t, &redis.Options{Addr: addr}, []func(*redis.Options){quiet})
+}
+
+// newClient returns a client with opts changed by mods, closed with the test.
+func newClient(t TB, opts *redis.Options, mods []func(*redis.Options)) *redis.Client {
+	t.Helper()
+	for _, mod := range mods {
+		mod(opts)
+	}
+	c := redis.NewClient(opts)
+	t.Cleanup(func() { _ = c.Close() }) // a test may have closed it
+	return c
+}
+
+// quiet takes from a client what go-redis says on a new connection besides
+// HELLO, and the goroutines that wait for what a server might announce.
+func quiet(o *redis.Options) {
+	o.Protocol = 2
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
