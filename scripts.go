@@ -161,12 +161,14 @@ type numbers [4]int64
 func decode(reply any) (n numbers, err error) {
 	items, ok := reply.([]any)
 	if !ok {
-		items = []any{reply}
-	}
-	for i, item := range items[:min(len(items), len(n))] {
-		if n[i], ok = item.(int64); !ok {
-			return n, fmt.Errorf("rratelimiter: a script answered %v (%T), must be integers", reply, item)
+		n[0], ok = reply.(int64)
+	} else if ok = len(items) > 0 && len(items) <= len(n); ok {
+		for i := 0; i < len(items) && ok; i++ {
+			n[i], ok = items[i].(int64)
 		}
+	}
+	if !ok {
+		return n, fmt.Errorf("rratelimiter: a script answered %v (%T), must be 1 to %d integers", reply, reply, len(n))
 	}
 	return n, nil
 }

@@ -1,0 +1,296 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// wantText expects an error to name what is wrong.
+func wantText(t testing.TB, err error, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not name %q", err, part)
+		}
+	}
+}
+
+// Bad arguments are refused at the door: the error names the argument, its
+// value and the bound, and nothing is written.
+func TestBadInput(t *testing.T) {
+	const second = time.Second
+	rate := func(typ rratelimiter.RateType, rate int64, interval time.Duration, opts ...rratelimiter.RateOption) func(context.Context, *rratelimiter.RateLimiter) error {
+		return func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+			_, err := l.TrySetRate(ctx, typ, rate, interval, opts...)
+			_, err2 := l.UpdateRate(ctx, typ, rate, interval, opts...)
+			return sameErrors(err, l.SetRate(ctx, typ, rate, interval, opts...), err2)
+		}
+	}
+	acquire := func(n int64) func(context.Context, *rratelimiter.RateLimiter) error {
+		return func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+			_, err := l.TryAcquire(ctx, n, 0)
+			_, err2 := l.TryAcquire(ctx, n, time.Hour)
+			_, err3 := l.Allow(ctx, n)
+			return sameErrors(err, err2, err3, l.Acquire(ctx, n))
+		}
+	}
+	cases := []struct {
+		name string
+		ask  func(context.Context, *rratelimiter.RateLimiter) error
+		text []string
+	}{
+		{"type", rate(7, 1, second), []string{"type", "RateType(7)", "Overall", "PerClient"}},
+		{"rate 0", rate(overall, 0, second), []string{"rate is 0", "between 1 and"}},
+		{"rate below 0", rate(overall, -3, second), []string{"rate is -3"}},
+		{"rate above 2^53", rate(overall, 1<<53+1, second), []string{"rate is 9007199254740993", "2^53"}},
+		{"interval 0", rate(overall, 1, 0), []string{"interval is 0s", "1ms"}},
+		{"interval below 1 ms", rate(overall, 1, 999*time.Microsecond), []string{"interval is 999", "1ms"}},
+		{"keep alive below the interval", rate(overall, 1, second, rratelimiter.WithKeepAlive(999*time.Millisecond)),
+			[]string{"keepAlive is 999ms", "1s"}},
+		{"keep alive below 0", rate(overall, 1, second, rratelimiter.WithKeepAlive(-1)), []string{"keepAlive is -1ns"}},
+		{"permits 0", acquire(0), []string{"permits is 0", "between 1"}},
+		{"permits below 0", acquire(-1), []string{"permits is -1", "between 1"}},
+		{"permits above 2^40", acquire(1<<40 + 1), []string{"permits is 1099511627777", "2^40"}},
+		{"release below 0", func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Release(ctx, -1) },
+			[]string{"permits is -1", "between 0"}},
+		{"new name", func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Rename(ctx, "") },
+			[]string{"name", "not empty"}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			m := redistest.Mini(t)
+			b := newBench(t, redistest.MiniClient(t, m), redistest.MiniClient(t, m))
+			l := b.limiter(overall, 10, time.Second)
+			l.takes(4)
+			before := m.Dump()
+			err := tc.ask(t.Context(), l.RateLimiter)
+			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+				t.Errorf("%v, want ErrInvalidArgument", err)
+			}
+			wantText(t, err, tc.text...)
+			if after := m.Dump(); after != before {
+				t.Errorf("written:\n%s\nbefore:\n%s", after, before)
+			}
+		})
+	}
+}
+
+// sameErrors joins errors that must all be of one kind; a nil among them shows.
+func sameErrors(errs ...error) error {
+	for i, err := range errs {
+		if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+			return fmt.Errorf("call %d of %d: %v", i, len(errs), err)
+		}
+	}
+	return errs[0]
+}
+
+// everything calls each method that asks Redis.
+func everything(ctx context.Context, l *rratelimiter.RateLimiter) map[string]error {
+	errs := make(map[string]error)
+	add := func(name string, err error) { errs[name] = err }
+	two := func(name string, _ any, err error) { errs[name] = err }
+	_, err := l.TrySetRate(ctx, overall, 1, time.Second)
+	add("TrySetRate", err)
+	add("SetRate", l.SetRate(ctx, overall, 1, time.Second))
+	ok, err := l.UpdateRate(ctx, overall, 1, time.Second)
+	two("UpdateRate", ok, err)
+	ok, err = l.TryAcquire(ctx, 1, 0)
+	two("TryAcquire", ok, err)
+	add("Acquire", l.Acquire(ctx, 1))
+	r, err := l.Allow(ctx, 1)
+	two("Allow", r, err)
+	r, err = l.Peek(ctx)
+	two("Peek", r, err)
+	add("Release", l.Release(ctx, 1))
+	n, err := l.AvailablePermits(ctx)
+	two("AvailablePermits", n, err)
+	c, err := l.Config(ctx)
+	two("Config", c, err)
+	ok, err = l.Delete(ctx)
+	two("Delete", ok, err)
+	ok, err = l.Exists(ctx)
+	two("Exists", ok, err)
+	add("Rename", l.Rename(ctx, "other"))
+	ok, err = l.Expire(ctx, time.Hour)
+	two("Expire", ok, err)
+	ok, err = l.ExpireAt(ctx, time.Now().Add(time.Hour))
+	two("ExpireAt", ok, err)
+	ok, err = l.ClearExpire(ctx)
+	two("ClearExpire", ok, err)
+	ttl, err := l.RemainTimeToLive(ctx)
+	two("RemainTimeToLive", ttl, err)
+	at, err := l.ExpireTime(ctx)
+	two("ExpireTime", at, err)
+	return errs
+}
+
+func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
+	m := redistest.Mini(t)
+	rdb := redistest.MiniClient(t, m)
+	var none *redis.Client
+	for name, tc := range map[string]struct {
+		limiter *rratelimiter.RateLimiter
+		text    string
+	}{
+		"nil client":         {rratelimiter.New(nil).RateLimiter("a"), "rdb is nil"},
+		"nil *redis.Client":  {rratelimiter.New(none).RateLimiter("a"), "rdb is nil"},
+		"empty name":         {rratelimiter.New(rdb).RateLimiter(""), `name is ""`},
+		"name mapped away":   {rratelimiter.New(rdb, rratelimiter.WithNameMapper(func(string) string { return "" })).RateLimiter("a"), `name is "a"`},
+		"nil name mapper":    {rratelimiter.New(rdb, rratelimiter.WithNameMapper(nil)).RateLimiter("a"), "mapName is nil"},
+		"empty ID":           {rratelimiter.New(rdb, rratelimiter.WithID("")).RateLimiter("a"), `id is ""`},
+		"ID with a hash tag": {rratelimiter.New(rdb, rratelimiter.WithID("{b}")).RateLimiter("a"), `id is "{b}"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for method, err := range everything(t.Context(), tc.limiter) {
+				if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !strings.Contains(err.Error(), tc.text) {
+					t.Errorf("%s: %v, want ErrInvalidArgument with %q", method, err, tc.text)
+				}
+			}
+		})
+	}
+	if keys := m.Keys(); len(keys) != 0 {
+		t.Errorf("written: %q", keys)
+	}
+}
+
+func TestEveryMethodRefusesAClosedClient(t *testing.T) {
+	m := redistest.Mini(t)
+	c := rratelimiter.New(redistest.MiniClient(t, m))
+	l := c.RateLimiter("a")
+	if err := errors.Join(c.Close(), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for method, err := range everything(t.Context(), l) {
+		if !errors.Is(err, rratelimiter.ErrClosed) {
+			t.Errorf("%s: %v, want ErrClosed", method, err)
+		}
+	}
+	if keys := m.Keys(); len(keys) != 0 {
+		t.Errorf("written: %q", keys)
+	}
+}
+
+func TestEveryMethodRefusesAnEndedContext(t *testing.T) {
+	m := redistest.Mini(t)
+	l := rratelimiter.New(redistest.MiniClient(t, m)).RateLimiter("a")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for method, err := range everything(ctx, l) {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want context.Canceled", method, err)
+		}
+	}
+	if keys := m.Keys(); len(keys) != 0 {
+		t.Errorf("written: %q", keys)
+	}
+}
+
+func TestWhereNoRateIsSet(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		ctx, l := b.Context(), b.limiter(overall, 0, 0)
+		_, tryErr := l.TryAcquire(ctx, 1, time.Hour)
+		_, peekErr := l.Peek(ctx)
+		_, configErr := l.Config(ctx)
+		for name, err := range map[string]error{
+			"TryAcquire": tryErr, "Acquire": l.Acquire(ctx, 1), "Peek": peekErr, "Config": configErr, "Release": l.Release(ctx, 1),
+		} {
+			if !errors.Is(err, rratelimiter.ErrNotInitialized) || !strings.Contains(err.Error(), l.Name()) {
+				b.Errorf("%s: %v, want ErrNotInitialized with the name", name, err)
+			}
+		}
+		b.want(l.Release(ctx, 0)) // does nothing, as in Java
+		ok, err := l.UpdateRate(ctx, overall, 5, time.Second)
+		if ok || err != nil {
+			b.Errorf("UpdateRate: %v, %v; want false", ok, err)
+		}
+		for name, ask := range map[string]func(context.Context) (bool, error){
+			"Delete": l.Delete, "Exists": l.Exists, "ClearExpire": l.ClearExpire,
+			"Expire": func(ctx context.Context) (bool, error) { return l.Expire(ctx, time.Hour) },
+		} {
+			if ok, err := ask(ctx); ok || err != nil {
+				b.Errorf("%s: %v, %v; want false", name, ok, err)
+			}
+		}
+		if ttl, err := l.RemainTimeToLive(ctx); ttl != rratelimiter.NoLimiter || err != nil {
+			b.Errorf("RemainTimeToLive: %v, %v", ttl, err)
+		}
+		if at, err := l.ExpireTime(ctx); !at.IsZero() || err != nil {
+			b.Errorf("ExpireTime: %v, %v", at, err)
+		}
+		if keys := b.look.Keys(ctx, "*").Val(); len(keys) != 0 {
+			b.Errorf("written: %q", keys)
+		}
+	})
+}
+
+func TestMoreThanTheRateIsRefusedAtOnce(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 5, time.Second)
+		l.takes(2)
+		before := dump(b, l)
+		_, err := l.TryAcquire(b.Context(), 6, time.Hour)
+		if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+			b.Fatal(err)
+		}
+		wantText(b, err, "allows 5", l.Name())
+		if after := dump(b, l); after != before {
+			b.Fatalf("written:\n%s\nbefore:\n%s", after, before)
+		}
+	})
+}
+
+// A key of another kind in the way is named, and nothing is written.
+func TestAKeyOfAnotherKind(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		ctx := b.Context()
+		for i, kind := range []string{"hash", "string", "zset"} {
+			l := b.limiter(overall, 5, time.Second)
+			l.takes(1)
+			key := []string{l.Name(), l.value(), l.permits()}[i]
+			b.want(b.look.Del(ctx, key).Err())
+			b.want(b.look.RPush(ctx, key, "x").Err())
+			_, acquireErr := l.TryAcquire(ctx, 1, 0)
+			_, peekErr := l.Peek(ctx)
+			errs := map[string]error{"acquire": acquireErr, "peek": peekErr, "release": l.Release(ctx, 1)}
+			if kind == "hash" {
+				_, errs["config"] = l.Config(ctx)
+				_, errs["try set"] = l.TrySetRate(ctx, overall, 5, time.Second)
+				errs["set"] = l.SetRate(ctx, overall, 5, time.Second)
+				_, errs["expire"] = l.Expire(ctx, time.Hour)
+			}
+			for name, err := range errs {
+				if !errors.Is(err, rratelimiter.ErrBadState) {
+					b.Errorf("%s with a list at %s: %v, want ErrBadState", name, key, err)
+				}
+				wantText(b, err, key, kind)
+			}
+			if n := b.look.LLen(ctx, key).Val(); n != 1 {
+				b.Errorf("the list at %s was written over", key)
+			}
+		}
+	})
+}
+
+func TestConfigThatCannotBeRead(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		for _, field := range []struct{ name, value string }{{"rate", "x"}, {"interval", "1e3"}, {"type", "2"}, {"keepAliveTime", "-"}} {
+			l := b.limiter(overall, 5, time.Second)
+			b.want(b.look.HSet(b.Context(), l.Name(), field.name, field.value).Err())
+			_, err := l.Config(b.Context())
+			if !errors.Is(err, rratelimiter.ErrBadState) {
+				b.Errorf("%s %s: %v, want ErrBadState", field.name, field.value, err)
+			}
+			wantText(b, err, field.name, field.value, l.Name())
+		}
+	})
+}

@@ -1,0 +1,152 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
+// A bench is what a spec works on: a server, a clock that it sets, and a
+// client whose time is that clock.
+type bench struct {
+	*testing.T
+	rdb    *redis.Client // for the client under test
+	look   *redis.Client // for looking at the keys and for playing somebody else
+	now    int64         // Unix ms
+	client *rratelimiter.Client
+}
+
+// onBoth runs a spec on miniredis and on a real redis-server.
+func onBoth(t *testing.T, spec func(b *bench)) {
+	t.Helper()
+	t.Run("miniredis", func(t *testing.T) {
+		m := redistest.Mini(t)
+		spec(newBench(t, redistest.MiniClient(t, m), redistest.MiniClient(t, m)))
+	})
+	t.Run("redis", func(t *testing.T) {
+		s := redistest.Start(t)
+		spec(newBench(t, s.Client(t), s.Admin()))
+	})
+}
+
+func newBench(t *testing.T, rdb, look *redis.Client) *bench {
+	b := &bench{T: t, rdb: rdb, look: look, now: 1_700_000_000_000}
+	b.client = b.newClient()
+	return b
+}
+
+// newClient returns one more client with the clock of the bench.
+func (b *bench) newClient(opts ...rratelimiter.Option) *rratelimiter.Client {
+	clock := rratelimiter.WithClock(func() time.Time { return time.UnixMilli(b.now) })
+	c := rratelimiter.New(b.rdb, append([]rratelimiter.Option{clock}, opts...)...)
+	b.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// limiter returns a limiter with a fresh name and, unless rate is 0, that rate.
+func (b *bench) limiter(typ rratelimiter.RateType, rate int64, interval time.Duration, opts ...rratelimiter.RateOption) *limiter {
+	b.Helper()
+	l := &limiter{b.client.RateLimiter(redistest.Name(b)), b}
+	if rate > 0 {
+		b.want(l.SetRate(b.Context(), typ, rate, interval, opts...))
+	}
+	return l
+}
+
+// want fails the spec on an error.
+func (b *bench) want(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) set(key string, value any) {
+	b.Helper()
+	b.want(b.look.Set(b.Context(), key, value, 0).Err())
+}
+
+// A limiter is a RateLimiter with short ways to ask and to look.
+type limiter struct {
+	*rratelimiter.RateLimiter
+	b *bench
+}
+
+func (l *limiter) value() string   { return "{" + l.Name() + "}:value" }
+func (l *limiter) permits() string { return "{" + l.Name() + "}:permits" }
+
+// takes expects permits to be granted.
+func (l *limiter) takes(permits int64) {
+	l.b.Helper()
+	ok, err := l.TryAcquire(l.b.Context(), permits, 0)
+	if err != nil || !ok {
+		l.b.Fatalf("acquire %d at %d: %v, %v; want true", permits, l.b.now, ok, err)
+	}
+}
+
+// refused expects permits to be refused, for a time.
+func (l *limiter) refused(permits int64, retryAfter time.Duration) {
+	l.b.Helper()
+	r, err := l.Allow(l.b.Context(), permits)
+	if err != nil || r.Allowed || r.RetryAfter != retryAfter {
+		l.b.Fatalf("acquire %d at %d: %+v, %v; want refused for %v", permits, l.b.now, r, err, retryAfter)
+	}
+}
+
+// has expects permits to be available, by Go and in the value string, which
+// is not touched.
+func (l *limiter) has(permits int64) {
+	l.b.Helper()
+	n, err := l.AvailablePermits(l.b.Context())
+	if err != nil || n != permits {
+		l.b.Fatalf("available at %d: %d, %v; want %d", l.b.now, n, err, permits)
+	}
+}
+
+func (l *limiter) gives(permits int64) {
+	l.b.Helper()
+	l.b.want(l.Release(l.b.Context(), permits))
+}
+
+// keeps expects value + outstanding = rate, as it stands in Redis, under the
+// keys of the given pair.
+func (l *limiter) keeps(rate int64, value, permits string) {
+	l.b.Helper()
+	ctx := context.Background()
+	left, err := l.b.look.Get(ctx, value).Int64()
+	l.b.want(err)
+	sum := left
+	for _, n := range l.records(permits) {
+		sum += n
+	}
+	if sum != rate {
+		l.b.Fatalf("at %d: value %d, records %v: together %d, want %d", l.b.now, left, l.records(permits), sum, rate)
+	}
+}
+
+// records are the permits of each record, oldest first.
+func (l *limiter) records(permits string) []int64 {
+	l.b.Helper()
+	members, err := l.b.look.ZRange(context.Background(), permits, 0, -1).Result()
+	l.b.want(err)
+	held := make([]int64, 0, len(members))
+	for _, m := range members {
+		n, err := rratelimiter.RecordPermits(m)
+		l.b.want(err)
+		held = append(held, n)
+	}
+	return held
+}
+
+// record adds a record as Java would write it.
+func (l *limiter) record(at int64, member string) {
+	l.b.Helper()
+	l.b.want(l.b.look.ZAdd(context.Background(), l.permits(), redis.Z{Score: float64(at), Member: member}).Err())
+}

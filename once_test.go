@@ -1,0 +1,304 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A line is a client that reaches its server through a proxy.
+type line struct {
+	*bench
+	proxy *redistest.Proxy
+	l     *limiter
+}
+
+func newLine(t *testing.T, rate int64, interval time.Duration, mods ...func(*redis.Options)) *line {
+	t.Helper()
+	s := redistest.Start(t)
+	p := redistest.StartProxy(t, s.Addr)
+	opts := &redis.Options{Addr: p.Addr, ReadTimeout: time.Second}
+	for _, mod := range mods {
+		mod(opts)
+	}
+	rdb := redis.NewClient(opts)
+	t.Cleanup(func() { _ = rdb.Close() })
+	b := newBench(t, rdb, s.Admin())
+	l := b.limiter(overall, rate, interval)
+	l.takes(1) // the scripts are known to the server from here on
+	l.gives(1)
+	return &line{b, p, l}
+}
+
+func isScript(args []string) bool { return strings.EqualFold(args[0], "evalsha") }
+
+// B4: a reply that is lost makes the request be sent again; the permits are
+// taken once and the caller gets the first answer.
+func TestAcquireIsChargedOnce(t *testing.T) {
+	for _, permits := range []int64{1, 4, 10, 1 << 33} { // 10 and more are the last ones
+		n := newLine(t, max(10, permits), time.Hour)
+		for lost := 1; lost <= 3; lost++ {
+			n.want(n.l.SetRate(t.Context(), overall, max(10, permits), time.Hour))
+			n.proxy.SwallowReply(lost)
+			n.l.takes(permits)
+			n.l.has(max(10, permits) - permits)
+			n.l.keeps(max(10, permits), n.l.value(), n.l.permits())
+		}
+		if got := n.proxy.Swallowed(); got != 6 {
+			t.Fatalf("%d replies were lost, want 6", got)
+		}
+	}
+}
+
+func TestARefusalThatIsLostIsARefusal(t *testing.T) {
+	n := newLine(t, 5, time.Hour)
+	n.l.takes(5)
+	n.proxy.SwallowReply(2)
+	n.l.refused(1, time.Hour)
+	n.l.keeps(5, n.l.value(), n.l.permits())
+}
+
+// A first copy that arrives after the second one is not charged, either.
+func TestALateFirstCopyIsNotCharged(t *testing.T) {
+	n := newLine(t, 10, time.Hour)
+	release := n.proxy.HoldNext(1, isScript)
+	done := make(chan error, 1)
+	go func() {
+		ok, err := n.l.TryAcquire(context.Background(), 10, 0)
+		if !ok {
+			err = errors.Join(err, errors.New("refused"))
+		}
+		done <- err
+	}()
+	until(t, func() bool { return n.proxy.Held() == 1 })
+	n.proxy.Cut()
+	n.want(<-done)
+	release()
+	until(t, func() bool { _, _, requests, replies := n.proxy.Stats(); return requests == replies+1 })
+	n.l.keeps(10, n.l.value(), n.l.permits())
+	n.l.has(0)
+}
+
+// B4 for Release: given back once.
+func TestReleaseIsDoneOnce(t *testing.T) {
+	n := newLine(t, 20, time.Hour)
+	n.l.takes(5)
+	n.l.takes(5)
+	n.proxy.SwallowReply(3)
+	n.l.gives(4)
+	n.l.has(14)
+	n.proxy.SwallowReply(1)
+	n.l.gives(6) // all that is outstanding
+	n.l.has(20)
+	n.l.keeps(20, n.l.value(), n.l.permits())
+	if got := n.proxy.Swallowed(); got != 4 {
+		t.Fatalf("%d replies were lost, want 4", got)
+	}
+}
+
+// A release that is sent again finds that it was done, by its receipt, even
+// when the limiter was empty and others have taken permits since.
+func TestAReleaseInTwoCopiesIsDoneOnce(t *testing.T) {
+	n := newLine(t, 10, time.Hour)
+	n.l.takes(4)
+	release := n.proxy.HoldNext(1, isScript)
+	done := make(chan error, 1)
+	go func() { done <- n.l.Release(context.Background(), 4) }()
+	until(t, func() bool { return n.proxy.Held() == 1 })
+	n.proxy.Cut()
+	n.want(<-done)
+	n.l.takes(7)
+	release() // the first copy, late
+	until(t, func() bool { _, _, requests, replies := n.proxy.Stats(); return requests == replies+1 })
+	n.l.has(3)
+	n.l.keeps(10, n.l.value(), n.l.permits())
+}
+
+// The fields by which releases are known do not pile up.
+func TestReceiptsAreRemoved(t *testing.T) {
+	n := newLine(t, 10, time.Hour)
+	for range 10 {
+		n.l.takes(1)
+		n.l.gives(1)
+	}
+	if fields := n.look.HLen(t.Context(), n.l.Name()).Val(); fields > 5 {
+		t.Fatalf("%d fields after 10 releases by one client, want the 4 of the configuration and one receipt", fields)
+	}
+	for range 100 { // clients that release once and go
+		n.takesAndGives()
+	}
+	n.now += 61_000
+	n.takesAndGives()
+	if fields := n.look.HLen(t.Context(), n.l.Name()).Val(); fields > 6 {
+		t.Fatalf("%d fields a minute after 100 clients have gone", fields)
+	}
+}
+
+func (n *line) takesAndGives() {
+	n.Helper()
+	l := &limiter{n.newClient().RateLimiter(n.l.Name()), n.bench}
+	l.takes(1)
+	l.gives(1)
+}
+
+// When Redis is not reached within the attempts, the caller gets the error, and
+// what may have been taken is taken back.
+func TestAnAcquireWithoutAnAnswerIsWithdrawn(t *testing.T) {
+	n := newLine(t, 10, time.Hour, func(o *redis.Options) { o.MaxRetries = 1 })
+	n.proxy.SwallowReply(2)
+	ok, err := n.l.TryAcquire(t.Context(), 10, 0)
+	if ok || err == nil {
+		t.Fatalf("%v, %v; want an error of the network", ok, err)
+	}
+	until(t, func() bool { return n.look.ZCard(context.Background(), n.l.permits()).Val() == 0 })
+	n.l.has(10)
+	n.l.keeps(10, n.l.value(), n.l.permits())
+}
+
+// The end of ctx while the reply is under way: nothing is kept.
+func TestACallerWhoLeavesKeepsNothing(t *testing.T) {
+	n := newLine(t, 10, time.Hour, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
+	n.proxy.HoldNext(1, isScript) // this request never reaches the server
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	ok, err := n.l.TryAcquire(ctx, 10, time.Hour)
+	if ok || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%v, %v; want DeadlineExceeded", ok, err)
+	}
+	n.l.has(10)
+
+	n.proxy.SwallowReply(1)
+	ctx, cancel = context.WithCancel(t.Context())
+	hook := &cancelOnRetry{cancel: cancel}
+	n.rdb.AddHook(hook)
+	ok, err = n.l.TryAcquire(ctx, 10, time.Hour)
+	if ok || !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v, %v; want Canceled", ok, err)
+	}
+	until(t, func() bool { return n.look.ZCard(context.Background(), n.l.permits()).Val() == 0 })
+	n.l.keeps(10, n.l.value(), n.l.permits())
+}
+
+// cancelOnRetry ends a context when a command has failed.
+type cancelOnRetry struct{ cancel context.CancelFunc }
+
+func (h *cancelOnRetry) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h *cancelOnRetry) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (h *cancelOnRetry) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err != nil {
+			h.cancel()
+		}
+		return err
+	}
+}
+
+// SetRate clears what was taken, so it is not sent twice: an error says that we
+// do not know.
+func TestSetRateIsNotSentAgain(t *testing.T) {
+	n := newLine(t, 10, time.Hour)
+	n.want(n.l.SetRate(t.Context(), overall, 10, time.Hour))
+	n.proxy.SwallowReply(1)
+	if err := n.l.SetRate(t.Context(), overall, 5, time.Hour); err == nil {
+		t.Fatal("no error though the reply was lost")
+	}
+	if got := n.proxy.Swallowed(); got != 1 {
+		t.Fatalf("%d replies swallowed", got)
+	}
+}
+
+// An acquire survives a restart of Redis between two calls, and the scripts
+// with it: a rejected NOSCRIPT is healed without the caller noticing.
+func TestScriptsAreSentAgainWhenTheServerHasForgottenThem(t *testing.T) {
+	n := newLine(t, 10, time.Hour)
+	n.want(n.look.ScriptFlush(t.Context()).Err())
+	n.l.takes(2)
+	n.l.has(8)
+	n.proxy.Cut()
+	n.l.takes(2)
+	n.want(n.look.ScriptFlush(t.Context()).Err())
+	n.proxy.SwallowReply(2) // NOSCRIPT, then the EVAL that took the permits
+	n.l.takes(6)
+	n.l.keeps(10, n.l.value(), n.l.permits())
+}
+
+// One acquire is one EVALSHA of three keys and one reply.
+func TestOneAcquireIsOneRoundTrip(t *testing.T) {
+	n := newLine(t, 10, time.Hour)
+	_, _, requests, replies := n.proxy.Stats()
+	var names []string
+	n.proxy.SwallowReplyTo(1, func(args []string) bool { names = append(names, args[0], args[2]); return false })
+	n.l.takes(2)
+	n.l.takes(8)
+	if ok, err := n.l.TryAcquire(t.Context(), 1, 0); ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	_, _, requests2, replies2 := n.proxy.Stats()
+	if requests2-requests != 3 || replies2-replies != 3 {
+		t.Fatalf("3 acquires were %d requests and %d replies", requests2-requests, replies2-replies)
+	}
+	for i := 0; i < len(names); i += 2 {
+		if !strings.EqualFold(names[i], "evalsha") || names[i+1] != "3" {
+			t.Fatalf("sent %q", names)
+		}
+	}
+}
+
+// until waits for something to become true.
+func until(t *testing.T, is func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatal("did not come true within 10 s")
+		}
+	}
+}
+
+// Many at once, over a line that loses replies all the time: together they
+// take the rate, not more and not less.
+func TestManyOverABadLine(t *testing.T) {
+	const rate, callers = 200, 20
+	n := newLine(t, rate, time.Hour, func(o *redis.Options) { o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 20, 1, time.Millisecond })
+	sent := 0
+	n.proxy.SwallowReplyTo(1<<30, func(args []string) bool { sent++; return sent%5 == 0 })
+	granted := make(chan int, callers)
+	for range callers {
+		go func() {
+			count := 0
+			for {
+				ok, err := n.l.TryAcquire(context.Background(), 1, 0)
+				if err != nil {
+					t.Error(err)
+				}
+				if !ok {
+					granted <- count
+					return
+				}
+				count++
+			}
+		}()
+	}
+	sum := 0
+	for range callers {
+		sum += <-granted
+	}
+	if sum != rate || n.proxy.Swallowed() == 0 {
+		t.Fatalf("%d granted of %d, with %d replies lost", sum, rate, n.proxy.Swallowed())
+	}
+	n.l.keeps(rate, n.l.value(), n.l.permits())
+}

@@ -1,0 +1,52 @@
+package rratelimiter
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"testing"
+)
+
+// FuzzRecord: what is packed is read back, whatever the format and the bytes
+// before the permits; what is too short is an error.
+func FuzzRecord(f *testing.F) {
+	f.Add(uint32(1), []byte{})
+	f.Add(uint32(math.MaxUint32), []byte("\x10abcdefghijklmnop"))
+	f.Add(uint32(0x01020304), []byte("\x08\x00\x00\x00\x00\x00\x00\x00abcdefgh"))
+	f.Fuzz(func(t *testing.T, permits uint32, prefix []byte) {
+		r := newRecord(permits)
+		if len(r) != 21 || r[0] != 16 || binary.LittleEndian.Uint32([]byte(r[17:])) != permits {
+			t.Fatalf("record of %d: % x", permits, r)
+		}
+		if r == newRecord(permits) {
+			t.Fatal("two records are the same")
+		}
+		member := string(binary.LittleEndian.AppendUint32(prefix, permits))
+		if n, err := RecordPermits(member); err != nil || n != int64(permits) {
+			t.Fatalf("%d, %v; want %d", n, err, permits)
+		}
+		short := member[len(member)-3:]
+		if _, err := RecordPermits(short); !errors.Is(err, ErrBadState) {
+			t.Fatalf("% x: %v, want ErrBadState", short, err)
+		}
+	})
+}
+
+func TestRecordsHoldWhatIsAskedFor(t *testing.T) {
+	for permits, records := range map[int64]int{
+		1: 1, 5: 1, maxCount: 1, maxCount + 1: 2, 3 * maxCount: 3, 3*maxCount + 1: 4, maxPermits: 257,
+	} {
+		sum := int64(0)
+		args := appendRecords(nil, permits)
+		for _, r := range args {
+			n, err := RecordPermits(r.(string))
+			if err != nil || n == 0 {
+				t.Errorf("%d: a record of %d, %v", permits, n, err)
+			}
+			sum += n
+		}
+		if sum != permits || len(args) != records {
+			t.Errorf("%d permits: %d records of together %d, want %d", permits, len(args), sum, records)
+		}
+	}
+}

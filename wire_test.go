@@ -1,0 +1,308 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// What is written, byte by byte, is what Redisson 4.7.0 writes.
+func TestWhatIsWritten(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		ctx := b.Context()
+		l := b.limiter(overall, 0, 0)
+		ok, err := l.TrySetRate(ctx, overall, 5, 1500*time.Microsecond, rratelimiter.WithKeepAlive(time.Minute))
+		if !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		want := map[string]string{"rate": "5", "interval": "1", "type": "0", "keepAliveTime": "60000"}
+		if got := b.look.HGetAll(ctx, l.Name()).Val(); !maps.Equal(got, want) {
+			b.Fatalf("hash %v, want %v", got, want)
+		}
+		l.takes(3)
+		if got := b.look.Get(ctx, l.value()).Val(); got != "2" {
+			b.Fatalf("value %q, want 2", got)
+		}
+		records := b.look.ZRangeWithScores(ctx, l.permits(), 0, -1).Val()
+		if len(records) != 1 || records[0].Score != float64(b.now) {
+			b.Fatalf("records %v, want one at %d", records, b.now)
+		}
+		m := records[0].Member.(string)
+		if len(m) != 21 || m[0] != 16 || m[17:] != "\x03\x00\x00\x00" {
+			b.Fatalf("record % x, want 10, 16 random bytes, 03 00 00 00", m)
+		}
+	})
+}
+
+func TestKeysOfAPerClientLimiter(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		c := b.newClient(rratelimiter.WithID("pod-7"), rratelimiter.WithNameMapper(func(n string) string { return "app:" + n }))
+		if c.ID() != "pod-7" {
+			b.Fatal(c.ID())
+		}
+		for name, keys := range map[string][]string{
+			"a":     {"app:a", "{app:a}:value:pod-7", "{app:a}:permits:pod-7"},
+			"u:{4}": {"app:u:{4}", "app:u:{4}:value:pod-7", "app:u:{4}:permits:pod-7"},
+		} {
+			l := &limiter{c.RateLimiter(name), b}
+			b.want(l.SetRate(b.Context(), perClient, 5, time.Second))
+			l.takes(2)
+			if l.Name() != name {
+				b.Errorf("called %q, want %q", l.Name(), name)
+			}
+			if n := b.look.Exists(b.Context(), keys...).Val(); n != 3 {
+				b.Errorf("%d of %q are there: %q", n, keys, b.look.Keys(b.Context(), "*").Val())
+			}
+			l.keeps(5, keys[1], keys[2])
+		}
+	})
+}
+
+func TestPerClientLimitsAreApart(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(perClient, 3, time.Second)
+		other := &limiter{b.newClient().RateLimiter(l.Name()), b}
+		l.takes(3)
+		l.refused(1, time.Second)
+		other.takes(3)
+		other.refused(1, time.Second)
+		b.want(l.SetRate(b.Context(), overall, 4, time.Second)) // others notice the type
+		other.takes(4)
+		l.refused(1, time.Second)
+	})
+}
+
+func TestRecordsOfEveryFormatAreRead(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 100, time.Second)
+		l.record(b.now, "\x00\x00\x80?\x02\x00\x00\x00")                              // fI, 3.13
+		l.record(b.now+1, "\x08\x00\x00\x00\x00\x00\x00\x00abcdefgh\x03\x00\x00\x00") // Lc0I, 3.16.4
+		l.record(b.now+2, "\x08abcdefgh\x05\x00\x00\x00")                             // Bc0I, 3.17
+		l.record(b.now+3, "\x10abcdefghijklmnop\x07\x00\x00\x00")                     // Bc0I, 3.21
+		l.record(b.now+4, "x")                                                        // no record at all
+		b.now += 10
+		l.has(83)
+		l.takes(83)
+		l.refused(2, 990*time.Millisecond)
+		l.refused(3, 991*time.Millisecond)
+		l.refused(17, 993*time.Millisecond)
+		l.keepsAll(100)
+	})
+}
+
+// keepsAll is keeps where records may be too short to hold permits.
+func (l *limiter) keepsAll(rate int64) {
+	l.b.Helper()
+	l.b.want(l.b.look.ZRem(l.b.Context(), l.permits(), "x").Err())
+	l.keeps(rate, l.value(), l.permits())
+}
+
+func TestSetUpdateAndReadTheRate(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		ctx := b.Context()
+		for _, typ := range []rratelimiter.RateType{overall, perClient} {
+			l := b.limiter(typ, 0, 0)
+			set := rratelimiter.Config{Type: typ, Rate: 5, Interval: 2 * time.Second}
+			l.config(b, func() (bool, error) { return l.TrySetRate(ctx, typ, 5, 2*time.Second) }, true, set)
+			l.config(b, func() (bool, error) { return l.TrySetRate(ctx, typ, 9, time.Second) }, false, set)
+			l.takes(4)
+			set.Rate = 7
+			l.config(b, func() (bool, error) {
+				return l.UpdateRate(ctx, typ, 7, 2*time.Second, rratelimiter.WithKeepState())
+			}, true, set)
+			l.has(3)
+			set.KeepAlive = time.Minute
+			l.config(b, func() (bool, error) {
+				return l.UpdateRate(ctx, typ, 7, 2*time.Second, rratelimiter.WithKeepAlive(time.Minute))
+			}, true, set)
+			l.has(7)
+			l.takes(7)
+			b.want(l.SetRate(ctx, 1-typ, 7, time.Second, rratelimiter.WithKeepState())) // another type starts full
+			l.has(7)
+		}
+	})
+}
+
+func (l *limiter) config(b *bench, set func() (bool, error), wantOK bool, want rratelimiter.Config) {
+	b.Helper()
+	ok, err := set()
+	if ok != wantOK || err != nil {
+		b.Fatalf("%v, %v; want %v", ok, err, wantOK)
+	}
+	got, err := l.Config(b.Context())
+	if got != want || err != nil {
+		b.Fatalf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+func TestAllowAndPeekAnswerWithNumbers(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 5, time.Second)
+		peek := func(want rratelimiter.Result) {
+			b.Helper()
+			if got, err := l.Peek(b.Context()); got != want || err != nil {
+				b.Fatalf("peek %+v, %v; want %+v", got, err, want)
+			}
+		}
+		allow := func(n int64, want rratelimiter.Result) {
+			b.Helper()
+			if got, err := l.Allow(b.Context(), n); got != want || err != nil {
+				b.Fatalf("allow %+v, %v; want %+v", got, err, want)
+			}
+		}
+		ms := time.Millisecond
+		peek(rratelimiter.Result{Allowed: true, Limit: 5, Remaining: 5})
+		allow(3, rratelimiter.Result{Allowed: true, Limit: 5, Remaining: 2, ResetAfter: 1000 * ms})
+		b.now += 400
+		allow(3, rratelimiter.Result{Limit: 5, Remaining: 2, RetryAfter: 600 * ms, ResetAfter: 600 * ms})
+		allow(2, rratelimiter.Result{Allowed: true, Limit: 5, ResetAfter: 1000 * ms})
+		peek(rratelimiter.Result{Limit: 5, RetryAfter: 600 * ms, ResetAfter: 1000 * ms})
+		b.now += 600
+		peek(rratelimiter.Result{Allowed: true, Limit: 5, Remaining: 3, ResetAfter: 400 * ms})
+		b.now += 400
+		peek(rratelimiter.Result{Allowed: true, Limit: 5, Remaining: 5})
+	})
+}
+
+func TestTimeToLive(t *testing.T) {
+	for _, typ := range []rratelimiter.RateType{overall, perClient} {
+		t.Run(typ.String(), func(t *testing.T) {
+			onBoth(t, func(b *bench) {
+				ctx := b.Context()
+				l := b.limiter(typ, 5, time.Second)
+				l.takes(1)
+				keys := []string{l.Name(), l.value(), l.permits()}
+				if typ == perClient {
+					keys[1], keys[2] = keys[1]+":"+b.client.ID(), keys[2]+":"+b.client.ID()
+				}
+				lives := func(what string, ok bool, err error, wantOK bool, want time.Duration) {
+					b.Helper()
+					if ok != wantOK || err != nil {
+						b.Fatalf("%s: %v, %v; want %v", what, ok, err, wantOK)
+					}
+					for i, key := range keys {
+						got := b.look.PTTL(ctx, key).Val()
+						if i > 0 && want == -1 && typ == perClient {
+							continue // a life of its own
+						}
+						if (want == -1) != (got == -1) || got > want || (want > 0 && got < want-5*time.Second) {
+							b.Fatalf("%s: %s lives for %v, want %v", what, key, got, want)
+						}
+					}
+				}
+				ok, err := l.ExpireIfSet(ctx, time.Hour)
+				lives("ExpireIfSet", ok, err, false, -1)
+				ok, err = l.ExpireIfGreater(ctx, time.Hour)
+				lives("ExpireIfGreater than never", ok, err, false, -1)
+				ok, err = l.ClearExpire(ctx)
+				lives("ClearExpire", ok, err, false, -1)
+				ok, err = l.ExpireIfNotSet(ctx, time.Hour)
+				lives("ExpireIfNotSet", ok, err, true, time.Hour)
+				l.takes(1)
+				lives("acquire", true, nil, true, time.Hour)
+				ok, err = l.ExpireIfNotSet(ctx, time.Minute)
+				lives("ExpireIfNotSet again", ok, err, false, time.Hour)
+				ok, err = l.ExpireIfGreater(ctx, time.Minute)
+				lives("ExpireIfGreater", ok, err, false, time.Hour)
+				ok, err = l.ExpireIfLess(ctx, 2*time.Hour)
+				lives("ExpireIfLess", ok, err, false, time.Hour)
+				ok, err = l.ExpireIfLess(ctx, time.Minute)
+				lives("ExpireIfLess", ok, err, true, time.Minute)
+				ok, err = l.ExpireIfGreater(ctx, 2*time.Minute)
+				lives("ExpireIfGreater", ok, err, true, 2*time.Minute)
+				ok, err = l.ExpireIfSet(ctx, 3*time.Minute)
+				lives("ExpireIfSet", ok, err, true, 3*time.Minute)
+				ok, err = l.Expire(ctx, 4*time.Minute)
+				lives("Expire", ok, err, true, 4*time.Minute)
+
+				at := serverTime(b).Add(5 * time.Minute)
+				ok, err = l.ExpireAt(ctx, at)
+				lives("ExpireAt", ok, err, true, 5*time.Minute)
+				if got, err := l.ExpireTime(ctx); err != nil || got.Sub(at).Abs() > 2*time.Millisecond {
+					b.Fatalf("ExpireTime %v, %v; want %v", got, err, at)
+				}
+				if got, err := l.RemainTimeToLive(ctx); err != nil || got > 5*time.Minute || got < 4*time.Minute {
+					b.Fatalf("RemainTimeToLive %v, %v", got, err)
+				}
+				ok, err = l.ClearExpire(ctx)
+				lives("ClearExpire", ok, err, true, -1)
+				if got, err := l.RemainTimeToLive(ctx); err != nil || got != rratelimiter.NoTimeToLive {
+					b.Fatalf("RemainTimeToLive %v, %v", got, err)
+				}
+				if got, err := l.ExpireTime(ctx); err != nil || !got.IsZero() {
+					b.Fatalf("ExpireTime %v, %v", got, err)
+				}
+				if ok, err = l.ExpireAt(ctx, serverTime(b).Add(-time.Second)); !ok || err != nil {
+					b.Fatal(ok, err)
+				}
+				if n := b.look.Exists(ctx, keys...).Val(); n != 0 {
+					b.Fatalf("%d keys are there after the time has passed", n)
+				}
+			})
+		})
+	}
+}
+
+func serverTime(b *bench) time.Time {
+	b.Helper()
+	now, err := b.look.Time(b.Context()).Result()
+	b.want(err)
+	return now
+}
+
+// Value and permits never outlive one another, nor the hash by much: with keep
+// alive each use prolongs all of them.
+func TestKeepAliveSlides(t *testing.T) {
+	m := redistest.Mini(t)
+	b := newBench(t, redistest.MiniClient(t, m), redistest.MiniClient(t, m))
+	l := b.limiter(overall, 5, time.Second, rratelimiter.WithKeepAlive(10*time.Second))
+	for range 5 {
+		m.FastForward(9 * time.Second)
+		b.now += 9000
+		if _, err := l.TryAcquire(t.Context(), 5, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.FastForward(9 * time.Second)
+	l.gives(1)
+	m.FastForward(9 * time.Second)
+	l.refused(5, 500*time.Millisecond+500*time.Millisecond) // a refusal is a use, too
+	m.FastForward(9 * time.Second)
+	if ok, err := l.Exists(t.Context()); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	m.FastForward(2 * time.Second)
+	if keys := m.Keys(); len(keys) != 0 {
+		t.Fatalf("left after its time: %q", keys)
+	}
+}
+
+// Of many callers at once exactly one is told that it set the rate.
+func TestOneOfManySetsTheRate(t *testing.T) {
+	s := redistest.Start(t)
+	b := newBench(t, s.Client(t), s.Admin())
+	l := b.limiter(overall, 0, 0)
+	var set atomic.Int64
+	var group sync.WaitGroup
+	for i := range 50 {
+		group.Go(func() {
+			ok, err := b.newClient().RateLimiter(l.Name()).TrySetRate(context.Background(), overall, int64(i+1), time.Second)
+			if err != nil {
+				t.Error(err)
+			}
+			if ok {
+				set.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	if set.Load() != 1 {
+		t.Fatalf("%d callers were told that they set the rate", set.Load())
+	}
+}
