@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+)
+
+const (
+	rate     = 5
+	interval = time.Second
+
+	// longest bounds the demo, which takes half of it on a server that
+	// answers; cleanUp is the time to leave nothing behind then.
+	longest = 8 * time.Second
+	cleanUp = time.Second
+)
+
+// demo runs on the server that args name.
+func demo(ctx context.Context, args []string, stdout io.Writer) error {
+	s, err := chooseServer(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return put(stdout, usage)
+	}
+	if err != nil {
+		return fmt.Errorf("demo: %w; %w", err, errUsage)
+	}
+	defer s.close()
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, fmt.Errorf("the demo was not done within %v", longest))
+	defer cancel()
+	if err := s.ping(ctx); err != nil {
+		return err
+	}
+	return demoOn(ctx, s, stdout)
+}
+
+func chooseServer(args []string) (*server, error) {
+	var opts *redis.Options
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // run prints the error
+	flags.Func("redis", "", func(url string) (err error) {
+		opts, err = redis.ParseURL(url)
+		return err
+	})
+	switch err := flags.Parse(args); {
+	case err != nil:
+		return nil, err
+	case flags.NArg() > 0:
+		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case opts == nil:
+		return embedded(), nil
+	}
+	return remote(opts), nil
+}
+
+// demoOn makes a limiter, plays the scene with it, shows what is left of it in
+// Redis, and deletes it.
+func demoOn(ctx context.Context, s *server, stdout io.Writer) (err error) {
+	client := rratelimiter.New(s.rdb)
+	defer client.Close()
+	limiter := client.RateLimiter(s.name)
+	if err := create(ctx, limiter); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove(ctx, limiter)) }()
+
+	page, callers := newPage(stdout), scene()
+	page.printf("%d permits per second, shared by %d callers, on %s.\n\n", rate, len(callers), s.where)
+	log, err := newTimeline(ctx, s.rdb, limiter, page)
+	if err != nil {
+		return err
+	}
+	if err := log.play(ctx, callers); err != nil {
+		return err
+	}
+	if err := showKeys(ctx, s, log); err != nil {
+		return err
+	}
+	return log.sumUp(callers)
+}
+
+// create sets the rate of a limiter that nobody has. Should this process be
+// killed, the keys go by themselves: value and permits live as long as the hash.
+func create(ctx context.Context, limiter *rratelimiter.RateLimiter) error {
+	fresh, err := limiter.TrySetRate(ctx, rratelimiter.Overall, rate, interval)
+	if err != nil {
+		return err
+	}
+	if !fresh {
+		return fmt.Errorf("there is a limiter called %s already", limiter.Name())
+	}
+	_, err = limiter.Expire(ctx, time.Minute)
+	return err
+}
+
+// remove deletes the limiter, also when ctx has ended.
+func remove(ctx context.Context, limiter *rratelimiter.RateLimiter) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
+	defer cancel()
+	if _, err := limiter.Delete(ctx); err != nil {
+		return fmt.Errorf("%s could not be deleted and will expire within a minute: %w", limiter.Name(), err)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+// Command rrl shows what the rate limiter does: rrl demo lets a few callers
+// share five permits per second and prints who got what when, and what stands
+// in Redis then. It needs no server, but can be pointed at one.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/redis/go-redis/v9/logging"
+)
+
+const usage = `rrl is the command line of rratelimiter, Redisson's RRateLimiter for Go.
+
+Usage:
+  rrl demo [--redis URL]   four callers share 5 permits per second, live
+  rrl version              print the version
+  rrl help                 print this text
+
+The demo runs on a Redis embedded in rrl. With --redis it runs on a real one,
+for example --redis redis://localhost:6379/0, under a name of its own that is
+deleted at the end.
+`
+
+// The exit codes, besides 0.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 128 + int(syscall.SIGINT) // as shells have it
+)
+
+// errUsage marks the errors that a look at the usage would help with.
+var errUsage = errors.New("run 'rrl help' for usage")
+
+func main() {
+	logging.Disable() // go-redis tells us as errors what it writes there
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what the first one could not
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run carries out a command line and returns the code to exit with.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	err := dispatch(ctx, args, stdout)
+	switch {
+	case err == nil:
+		return 0
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "rrl: interrupted")
+		return exitInterrupted
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(stderr, "rrl: %v\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "rrl: %v\n", err)
+	return exitFailed
+}
+
+func dispatch(ctx context.Context, args []string, stdout io.Writer) error {
+	if len(args) == 0 {
+		args = []string{"help"}
+	}
+	switch command, rest := args[0], args[1:]; command {
+	case "demo":
+		return demo(ctx, rest, stdout)
+	case "version", "-version", "--version":
+		return put(stdout, version())
+	case "help", "-h", "-help", "--help":
+		return put(stdout, usage)
+	default:
+		return fmt.Errorf("unknown command %q; %w", command, errUsage)
+	}
+}
+
+func put(w io.Writer, text string) error {
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// version says what was built: the version of the module as go install and
+// go build know it, "(devel)" under go run.
+func version() string {
+	v := "(unknown)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		v = info.Main.Version
+	}
+	return fmt.Sprintf("rrl %s %s %s/%s\n", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
