@@ -1,0 +1,146 @@
+package javapeer
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// args are the arguments of a request, by the names in the peer's README.
+type args map[string]any
+
+// call asks the peer to do op, and returns the result of its answer. It is
+// behind every method. When ctx ends the call does, though the peer goes on
+// with what it was asked.
+func call[T any](ctx context.Context, p *Peer, op string, a args) (result T, err error) {
+	raw, err := p.exchange(ctx, op, a)
+	if err == nil {
+		err = json.Unmarshal(raw, &result)
+	}
+	if err != nil {
+		return result, fmt.Errorf("javapeer: %s: %w", op, err)
+	}
+	return result, nil
+}
+
+// exchange sends a request and waits for its answer.
+func (p *Peer) exchange(ctx context.Context, op string, a args) (json.RawMessage, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	id, answered := p.expect()
+	defer p.forget(id)
+	a["id"], a["op"] = id, op
+	line, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	p.write(append(line, '\n'))
+	select {
+	case got := <-answered:
+		return got.unpack()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.done:
+	}
+	select {
+	case got := <-answered: // its last words were for us
+		return got.unpack()
+	default:
+		return nil, p.err
+	}
+}
+
+// expect registers a request under an id of its own.
+func (p *Peer) expect() (id int64, answered <-chan answer) {
+	c := make(chan answer, 1) // so that nobody waits for a caller that has left
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last++
+	p.pending[p.last] = c
+	return p.last, c
+}
+
+func (p *Peer) forget(id int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.pending, id)
+}
+
+// write sends a line. It fails only when the peer reads no more, because it has
+// ended or is about to; then done says so, with the reason.
+func (p *Peer) write(line []byte) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	_, _ = p.stdin.Write(line)
+}
+
+// answer is a line of the peer: a result, an error with its type, or an event
+// of a listener, which has no id.
+type answer struct {
+	ID     *int64          `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  *string         `json:"error"`
+	Type   string          `json:"type"`
+
+	Event  string `json:"event"`
+	Client string `json:"client"`
+	Name   string `json:"name"`
+}
+
+func (a answer) unpack() (json.RawMessage, error) {
+	if a.Error != nil {
+		return nil, &Error{Type: a.Type, Message: *a.Error}
+	}
+	return a.Result, nil
+}
+
+// serve hands out what the peer says, for as long as it lives.
+func (p *Peer) serve(stdout io.Reader) {
+	err := p.readAll(bufio.NewReader(stdout))
+	if err != ErrEnded {
+		_ = p.cmd.Process.Kill() // nobody listens to it any more
+	}
+	_ = p.cmd.Wait() // ProcessState says the same
+	p.err = fmt.Errorf("%w (%s)%s", err, p.cmd.ProcessState, p.lastWords())
+	close(p.events)
+	close(p.done)
+}
+
+// readAll reads lines of any length until there are no more, which is an
+// ErrEnded and nothing else, or one that cannot be understood.
+func (p *Peer) readAll(lines *bufio.Reader) error {
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return ErrEnded // and if it broke off in a line, that was no answer
+		}
+		var a answer
+		if err := json.Unmarshal(line, &a); err != nil {
+			return fmt.Errorf("%w after saying %.200q: %w", ErrEnded, line, err)
+		}
+		p.deliver(a)
+	}
+}
+
+func (p *Peer) deliver(a answer) {
+	if a.ID == nil {
+		p.report(Event{Kind: a.Event, Client: a.Client, Name: a.Name})
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if waiting := p.pending[*a.ID]; waiting != nil {
+		waiting <- a
+		delete(p.pending, *a.ID) // it has room for one
+	}
+}
+
+func (p *Peer) lastWords() string {
+	if len(p.stderr) == 0 {
+		return ""
+	}
+	return ", saying:\n" + string(p.stderr)
+}

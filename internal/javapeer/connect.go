@@ -1,0 +1,63 @@
+package javapeer
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// A ConnectOption is an option of Connect. What none is given for keeps
+// Redisson's own default.
+type ConnectOption func(args)
+
+// NamePrefix makes the instance keep the object called name under prefix + name
+// (a NameMapper).
+func NamePrefix(prefix string) ConnectOption {
+	return func(a args) { a["namePrefix"] = prefix }
+}
+
+// Timeout is how long the instance waits for a reply of Redis. The default is 3 s.
+func Timeout(d time.Duration) ConnectOption {
+	return func(a args) { a["timeout"] = d.Milliseconds() }
+}
+
+// RetryAttempts is how often the instance sends a command again.
+func RetryAttempts(n int) ConnectOption {
+	return func(a args) { a["retryAttempts"] = n }
+}
+
+// Cluster makes the instance one of the cluster that these are nodes of; the
+// address of Connect is not used then. The default is a single server.
+func Cluster(addresses ...string) ConnectOption {
+	nodes := make([]string, len(addresses))
+	for i, address := range addresses {
+		nodes[i] = url(address)
+	}
+	return func(a args) { a["cluster"] = nodes }
+}
+
+// Connect creates a Redisson instance on the Redis at address, host:port or a
+// URL, for the peer to know as client. It returns the id of the instance, the
+// one in the keys of PER_CLIENT limiters.
+func (p *Peer) Connect(ctx context.Context, client, address string, opts ...ConnectOption) (id string, err error) {
+	a := args{"client": client, "address": url(address)}
+	for _, opt := range opts {
+		opt(a)
+	}
+	return call[string](ctx, p, "connect", a)
+}
+
+// Disconnect shuts an instance down. Its calls that wait for permits are never
+// answered.
+func (p *Peer) Disconnect(ctx context.Context, client string) error {
+	_, err := call[any](ctx, p, "disconnect", args{"client": client})
+	return err
+}
+
+// url returns an address in the form that Redisson reads.
+func url(address string) string {
+	if strings.Contains(address, "://") {
+		return address
+	}
+	return "redis://" + address
+}

@@ -1,0 +1,23 @@
+package javapeer
+
+import "errors"
+
+// What methods answer with besides an Error.
+var (
+	// ErrNoJava: java, or mvn where the peer must be built, is not in PATH. The
+	// error that wraps it names the program.
+	ErrNoJava = errors.New("javapeer: the Java peer needs a JDK and Maven")
+
+	// ErrEnded: the peer has ended, by Close or by itself. The error that wraps
+	// it has the end of what it printed.
+	ErrEnded = errors.New("javapeer: the peer has ended")
+)
+
+// Error is an exception of the Java side. Find it with errors.As: the methods
+// wrap it with what they asked for.
+type Error struct {
+	Type    string // the class, as in java.lang.IllegalArgumentException
+	Message string
+}
+
+func (e *Error) Error() string { return e.Type + ": " + e.Message }

@@ -1,0 +1,307 @@
+package javapeer_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
+)
+
+// Scripts in place of java and mvn make happen what the real ones seldom do.
+const (
+	answersVersion = "#!/bin/sh\nread line; echo '{\"id\":1,\"result\":\"1.2.3\"}'\n"
+	untilClosed    = "exec cat >/dev/null\n"
+
+	// builds writes what it was asked for to a file and makes the jar, which
+	// takes a while.
+	builds = "#!/bin/sh\n" + `echo "$@" >>built
+for arg; do case $arg in -DbuildDirectory=*) dir=${arg#*=};; esac; done
+mkdir -p "$dir" && touch "$dir/peer.jar" && sleep 0.1 && touch "$dir/lib"
+`
+	// startsBuilt is a java that finds fault with a jar without its libraries.
+	startsBuilt = "#!/bin/sh\n" + `[ -e "$(dirname "$2")/lib" ] || { echo "no lib" >&2; exit 1; }
+read line; echo '{"id":1,"result":"1.2.3"}'; exec cat >/dev/null
+`
+)
+
+// fake makes an empty project, and puts programs into PATH in front of all
+// others. It changes to a directory in the project and returns that of the pom.
+func fake(t *testing.T, programs map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	project := filepath.Join(root, "compat_test", "java")
+	write(t, filepath.Join(project, "pom.xml"), "")
+	write(t, filepath.Join(project, "src", "Peer.java"), "")
+	write(t, filepath.Join(root, "below", "file"), "")
+	for name, script := range programs {
+		write(t, filepath.Join(root, "bin", name), script)
+	}
+	t.Setenv("PATH", filepath.Join(root, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Chdir(filepath.Join(root, "below"))
+	return project
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o777); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start starts a fake peer.
+func start(t *testing.T, version string) *javapeer.Peer {
+	t.Helper()
+	p, err := javapeer.Start(soon(t), version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// built returns what mvn was asked for, a line for each time.
+func built(t *testing.T, project string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(project, "built"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+// age makes a file, or all in a directory, an hour older than it is.
+func age(t *testing.T, root string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+		then := time.Now().Add(-time.Hour)
+		return errors.Join(err, os.Chtimes(path, then, then))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBuildWhenStale(t *testing.T) {
+	project := fake(t, map[string]string{"mvn": builds, "java": startsBuilt})
+	source := filepath.Join(project, "src", "Peer.java")
+	start(t, "")
+	start(t, "")
+	if got := built(t, project); len(got) != 1 || strings.Contains(got[0], "redisson.version") {
+		t.Errorf("at first built with %q", got)
+	}
+	age(t, project)
+	start(t, "")
+	if got := built(t, project); len(got) != 1 {
+		t.Errorf("when nothing has changed built with %q", got)
+	}
+	write(t, source, "changed")
+	start(t, "")
+	if got := built(t, project); len(got) != 2 {
+		t.Errorf("when a source has changed built with %q", got)
+	}
+	age(t, project)
+	if err := os.Remove(source); err != nil {
+		t.Fatal(err)
+	}
+	start(t, "")
+	if got := built(t, project); len(got) != 3 {
+		t.Errorf("when a source was removed built with %q", got)
+	}
+}
+
+// Another version goes into a directory of its own.
+func TestBuildOtherVersion(t *testing.T) {
+	project := fake(t, map[string]string{"mvn": builds, "java": startsBuilt})
+	if got := start(t, "1.2.3").Version(); got != "1.2.3" {
+		t.Errorf("version %q", got)
+	}
+	got := built(t, project)
+	dir := filepath.Join(project, "target", "redisson-1.2.3")
+	for _, arg := range []string{"-Dredisson.version=1.2.3", "-DbuildDirectory=" + dir} {
+		if !strings.Contains(got[0], arg) {
+			t.Errorf("built with %q, want %s in it", got[0], arg)
+		}
+	}
+}
+
+// Of many at once one builds; the others wait until all of it is there.
+func TestBuildOnce(t *testing.T) {
+	project := fake(t, map[string]string{"mvn": builds, "java": startsBuilt})
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			p, err := javapeer.Start(soon(t), "")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = p.Close()
+		})
+	}
+	all.Wait()
+	if got := built(t, project); len(got) != 1 {
+		t.Errorf("built with %q", got)
+	}
+}
+
+func TestBuildFails(t *testing.T) {
+	project := fake(t, map[string]string{
+		"mvn":  "#!/bin/sh\nmkdir -p target; touch target/peer.jar; echo COMPILATION ERROR; exit 1\n",
+		"java": answersVersion,
+	})
+	_, err := javapeer.Start(soon(t), "")
+	if err == nil || !strings.Contains(err.Error(), "COMPILATION ERROR") {
+		t.Errorf("error %v, want what mvn said", err)
+	}
+	if _, err := os.Stat(filepath.Join(project, "target", "peer.jar")); err == nil {
+		t.Error("half a build is left behind")
+	}
+}
+
+func TestBuildEndsWithContext(t *testing.T) {
+	fake(t, map[string]string{"mvn": "#!/bin/sh\nexec sleep 60\n", "java": answersVersion})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	waiting := make(chan error, 1)
+	go func() { _, err := javapeer.Start(ctx, ""); waiting <- err }()
+	_, err := javapeer.Start(ctx, "")
+	for _, err := range []error{err, <-waiting} {
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+func TestNoJava(t *testing.T) {
+	for missing, there := range map[string]string{"java": "mvn", "mvn": "java"} {
+		fake(t, map[string]string{there: answersVersion})
+		dir, _, _ := strings.Cut(os.Getenv("PATH"), string(os.PathListSeparator))
+		t.Setenv("PATH", dir)
+		_, err := javapeer.Start(soon(t), "")
+		if !errors.Is(err, javapeer.ErrNoJava) || !strings.Contains(err.Error(), `"`+missing+`"`) {
+			t.Errorf("without %s: %v", missing, err)
+		}
+	}
+}
+
+func TestNoProject(t *testing.T) {
+	fake(t, map[string]string{"java": answersVersion})
+	t.Chdir(t.TempDir())
+	if _, err := javapeer.Start(soon(t), ""); err == nil || !strings.Contains(err.Error(), "compat_test/java") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	fake(t, map[string]string{"mvn": builds, "java": "#!/bin/sh\necho no main manifest >&2; exit 1\n"})
+	_, err := javapeer.Start(soon(t), "")
+	if !errors.Is(err, javapeer.ErrEnded) || !strings.Contains(err.Error(), "no main manifest") {
+		t.Errorf("error %v, want what java said", err)
+	}
+}
+
+// A peer that dies takes all calls with it, and says why.
+func TestDeadPeer(t *testing.T) {
+	fake(t, map[string]string{
+		"mvn":  builds,
+		"java": answersVersion + "read line; read line; echo OutOfMemoryError >&2; exit 3\n",
+	})
+	p := start(t, "")
+	calls := make(chan error)
+	for range 2 {
+		go func() { calls <- p.Limiter("a", "a").Acquire(soon(t), 1) }()
+	}
+	for range 2 {
+		isDead(t, <-calls)
+	}
+	isDead(t, p.Limiter("a", "a").Acquire(soon(t), 1))
+	isDead(t, p.Close())
+}
+
+func isDead(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, javapeer.ErrEnded) || !strings.Contains(err.Error(), "OutOfMemoryError") ||
+		!strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Of what a dead peer has said the end is kept.
+func TestLastWords(t *testing.T) {
+	fake(t, map[string]string{
+		"mvn":  builds,
+		"java": "#!/bin/sh\nhead -c 100000 /dev/zero | tr '\\0' x >&2; echo the end >&2; exit 1\n",
+	})
+	_, err := javapeer.Start(soon(t), "")
+	if err == nil || len(err.Error()) > 5000 || !strings.HasSuffix(err.Error(), "xthe end\n") {
+		t.Errorf("error %.100v ...", err)
+	}
+}
+
+// Each call gets its own answer, in whichever order they come.
+func TestAnswersOutOfOrder(t *testing.T) {
+	fake(t, map[string]string{
+		"mvn": builds,
+		"java": answersVersion + `read first; read second
+for line in "$second" "$first"; do
+  echo "$line" | sed 's/.*"id":\([0-9]*\).*"name":"\([a-z]*\)".*/{"id":\1,"result":"\2"}/'
+done
+` + untilClosed,
+	})
+	p := start(t, "")
+	var both sync.WaitGroup
+	for _, name := range []string{"a", "b"} {
+		both.Go(func() {
+			if got, err := p.Limiter("c", name).Name(soon(t)); got != name || err != nil {
+				t.Errorf("Name of %s: %q, %v", name, got, err)
+			}
+		})
+	}
+	both.Wait()
+}
+
+// What is no answer ends the peer: whoever it was for would wait for ever.
+func TestNoAnswer(t *testing.T) {
+	fake(t, map[string]string{
+		"mvn":  builds,
+		"java": answersVersion + "read line; echo Picked up JAVA_TOOL_OPTIONS; " + untilClosed,
+	})
+	err := start(t, "").Limiter("a", "a").Acquire(soon(t), 1)
+	if !errors.Is(err, javapeer.ErrEnded) || !strings.Contains(err.Error(), "Picked up") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Lines may be long, and events that nobody reads do not hold up answers.
+func TestMuchOutput(t *testing.T) {
+	const many = 2000
+	fake(t, map[string]string{
+		"mvn": builds,
+		"java": answersVersion + `read line
+i=0; while [ $i -lt 2000 ]; do echo '{"event":"expired","client":"a","name":"b"}'; i=$((i+1)); done
+printf '{"id":2,"result":"'; head -c 1000000 /dev/zero | tr '\0' x; echo '"}'
+` + untilClosed,
+	})
+	p := start(t, "")
+	name, err := p.Limiter("a", "a").Name(soon(t))
+	if len(name) != 1000000 || err != nil {
+		t.Errorf("Name: %d bytes, %v", len(name), err)
+	}
+	ok(t, "Close", p.Close())
+	kept := 0
+	for range p.Events() {
+		kept++
+	}
+	if kept == 0 || kept >= many {
+		t.Errorf("%d events of %d were kept", kept, many)
+	}
+}

@@ -1,0 +1,99 @@
+package javapeer
+
+import (
+	"context"
+	"time"
+)
+
+// Limiter is a limiter as one Redisson instance sees it. Its methods are those
+// of RRateLimiter; each asks the peer once.
+type Limiter struct {
+	peer         *Peer
+	client, name string
+}
+
+// Limiter returns the limiter called name of the instance that was connected as
+// client. It does not ask the peer.
+func (p *Peer) Limiter(client, name string) *Limiter {
+	return &Limiter{peer: p, client: client, name: name}
+}
+
+// ask calls a method of the limiter that has a result.
+func ask[T any](ctx context.Context, l *Limiter, op string, a args) (T, error) {
+	if a == nil {
+		a = args{}
+	}
+	a["client"], a["name"] = l.client, l.name
+	return call[T](ctx, l.peer, op, a)
+}
+
+// do calls a method of the limiter that has none.
+func (l *Limiter) do(ctx context.Context, op string, a args) error {
+	_, err := ask[any](ctx, l, op, a)
+	return err
+}
+
+// TryAcquire is tryAcquire(permits), which does not wait.
+func (l *Limiter) TryAcquire(ctx context.Context, permits int64) (bool, error) {
+	return ask[bool](ctx, l, "tryAcquire", args{"permits": permits})
+}
+
+// TryAcquireTimeout is tryAcquire(permits, timeout, unit), also for a timeout
+// of 0.
+func (l *Limiter) TryAcquireTimeout(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
+	return ask[bool](ctx, l, "tryAcquire", args{"permits": permits, "timeout": timeout.Milliseconds()})
+}
+
+// Acquire is acquire(permits). When ctx ends first, the peer goes on waiting
+// and may take the permits later.
+func (l *Limiter) Acquire(ctx context.Context, permits int64) error {
+	return l.do(ctx, "acquire", args{"permits": permits})
+}
+
+// Release is release(permits), since 3.52.0.
+func (l *Limiter) Release(ctx context.Context, permits int64) error {
+	return l.do(ctx, "release", args{"permits": permits})
+}
+
+// AvailablePermits is availablePermits().
+func (l *Limiter) AvailablePermits(ctx context.Context) (int64, error) {
+	return ask[int64](ctx, l, "availablePermits", nil)
+}
+
+// Name is getName().
+func (l *Limiter) Name(ctx context.Context) (string, error) {
+	return ask[string](ctx, l, "getName", nil)
+}
+
+// Exists is isExists().
+func (l *Limiter) Exists(ctx context.Context) (bool, error) {
+	return ask[bool](ctx, l, "isExists", nil)
+}
+
+// Delete is delete().
+func (l *Limiter) Delete(ctx context.Context) (bool, error) {
+	return ask[bool](ctx, l, "delete", nil)
+}
+
+// Unlink is unlink().
+func (l *Limiter) Unlink(ctx context.Context) (bool, error) {
+	return ask[bool](ctx, l, "unlink", nil)
+}
+
+// Rename is rename(newName). Unlike an object of Redisson this one keeps its
+// name.
+func (l *Limiter) Rename(ctx context.Context, newName string) error {
+	return l.do(ctx, "rename", args{"newName": newName})
+}
+
+// AddListener makes the instance listen for the limiter to be "expired" or
+// "deleted", and returns the id of the listener. What it hears comes out of
+// Peer.Events, if the server has notify-keyspace-events set.
+func (l *Limiter) AddListener(ctx context.Context, event string) (id int64, err error) {
+	return ask[int64](ctx, l, "addListener", args{"event": event})
+}
+
+// RemoveListener is removeListener(id).
+func (l *Limiter) RemoveListener(ctx context.Context, id int64) error {
+	return l.do(ctx, "removeListener", args{"listener": id})
+}

@@ -1,0 +1,94 @@
+package javapeer
+
+import (
+	"cmp"
+	"context"
+	"time"
+)
+
+// HammerOptions says how Hammer asks for permits.
+type HammerOptions struct {
+	Permits  int64         // of one call; 0 is 1
+	Threads  int           // 0 is 1
+	Duration time.Duration // how long each thread goes on
+	Timeout  time.Duration // of each call; 0: the method without one
+	Pause    time.Duration // after a refused call without a timeout; 0 is 1 ms, below 0 none
+	Clients  []string      // instances, dealt out to the threads; empty: that of the limiter
+}
+
+func (o HammerOptions) args() args {
+	a := loadArgs(o.Permits, o.Threads, o.Clients)
+	a["duration"] = o.Duration.Milliseconds()
+	setPositive(a, "timeout", o.Timeout.Milliseconds())
+	if o.Pause != 0 {
+		a["pause"] = max(0, o.Pause.Milliseconds())
+	}
+	return a
+}
+
+// Hammer calls tryAcquire from many threads at once. It returns between which
+// two moments, by the clock of this machine in whole ms, each grant happened,
+// ordered by the first of them, and how many calls there were.
+func (l *Limiter) Hammer(ctx context.Context, o HammerOptions) (grants [][2]time.Time, calls int64, err error) {
+	got, err := ask[struct {
+		Grants [][2]int64
+		Calls  int64
+	}](ctx, l, "hammer", o.args())
+	if err != nil {
+		return nil, 0, err
+	}
+	grants = make([][2]time.Time, len(got.Grants))
+	for i, ms := range got.Grants {
+		grants[i] = [2]time.Time{time.UnixMilli(ms[0]), time.UnixMilli(ms[1])}
+	}
+	return grants, got.Calls, nil
+}
+
+// LoopOptions says how Loop measures. One of Count and Duration must be set; if
+// both are, what comes first ends it.
+type LoopOptions struct {
+	Permits  int64         // of one call; 0 is 1
+	Threads  int           // 0 is 1
+	Count    int64         // calls of all threads together; 0: no limit
+	Duration time.Duration // 0: no limit
+	Warmup   time.Duration // before, unmeasured
+	Clients  []string      // instances, dealt out to the threads; empty: that of the limiter
+}
+
+func (o LoopOptions) args() args {
+	a := loadArgs(o.Permits, o.Threads, o.Clients)
+	setPositive(a, "count", o.Count)
+	setPositive(a, "duration", o.Duration.Milliseconds())
+	setPositive(a, "warmup", o.Warmup.Milliseconds())
+	return a
+}
+
+// LoopResult is what Loop measured.
+type LoopResult struct {
+	Calls, Granted int64
+	Seconds        float64 // from the first call to the end of the last
+	PerSecond      float64 // calls
+	P50us          float64 // latencies in µs
+	P99us          float64
+	P999us         float64
+}
+
+// Loop calls tryAcquire without a timeout from threads in a tight loop, and
+// measures how long each call takes.
+func (l *Limiter) Loop(ctx context.Context, o LoopOptions) (LoopResult, error) {
+	return ask[LoopResult](ctx, l, "loop", o.args())
+}
+
+func loadArgs(permits int64, threads int, clients []string) args {
+	a := args{"permits": cmp.Or(permits, 1), "threads": cmp.Or(threads, 1)}
+	if len(clients) > 0 {
+		a["clients"] = clients
+	}
+	return a
+}
+
+func setPositive(a args, name string, value int64) {
+	if value > 0 {
+		a[name] = value
+	}
+}

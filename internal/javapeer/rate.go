@@ -1,0 +1,71 @@
+package javapeer
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// The types of a limiter, as in RateType.
+const (
+	Overall   = "OVERALL"
+	PerClient = "PER_CLIENT"
+)
+
+// rateArgs are the arguments that all methods with a rate have. Without
+// keepAlive the peer takes the method that every release has.
+func rateArgs(typ string, rate int64, interval, keepAlive time.Duration) args {
+	a := args{"type": typ, "rate": rate, "interval": interval.Milliseconds()}
+	if keepAlive != 0 {
+		a["keepAlive"] = keepAlive.Milliseconds()
+	}
+	return a
+}
+
+// TrySetRate is trySetRate(type, rate, interval, unit); a keepAlive other than
+// 0 is for the method that takes one, since 3.37.0.
+func (l *Limiter) TrySetRate(ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration) (bool, error) {
+	return ask[bool](ctx, l, "trySetRate", rateArgs(typ, rate, interval, keepAlive))
+}
+
+// SetRate is setRate(type, rate, interval, unit); for keepAlive see TrySetRate.
+func (l *Limiter) SetRate(ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration) error {
+	return l.do(ctx, "setRate", rateArgs(typ, rate, interval, keepAlive))
+}
+
+// SetRateArgs is setRate(RateLimiterArgs), since 4.4.0.
+func (l *Limiter) SetRateArgs(ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration, keepState bool) error {
+	a := rateArgs(typ, rate, interval, keepAlive)
+	a["keepState"] = keepState
+	return l.do(ctx, "setRate", a)
+}
+
+// UpdateRate is updateRate(RateLimiterArgs), since 4.4.0.
+func (l *Limiter) UpdateRate(ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration, keepState bool) (bool, error) {
+	a := rateArgs(typ, rate, interval, keepAlive)
+	a["keepState"] = keepState
+	return ask[bool](ctx, l, "updateRate", a)
+}
+
+// Config is a RateLimiterConfig.
+type Config struct {
+	Type     string
+	Rate     int64
+	Interval time.Duration
+}
+
+// UnmarshalJSON reads the answer to a getConfig.
+func (c *Config) UnmarshalJSON(text []byte) error {
+	var got struct {
+		Type           string
+		Rate, Interval int64
+	}
+	err := json.Unmarshal(text, &got)
+	*c = Config{got.Type, got.Rate, time.Duration(got.Interval) * time.Millisecond}
+	return err
+}
+
+// Config is getConfig().
+func (l *Limiter) Config(ctx context.Context) (Config, error) {
+	return ask[Config](ctx, l, "getConfig", nil)
+}
