@@ -9,12 +9,12 @@ if keep > 0 then
   redis.call('PEXPIRE', KEYS[3], keep)
   return reply
 end
-local left = redis.call('PTTL', KEYS[1])
-if left <= 0 and own then
-  left = 2 * math.max(0, interval) + 60000
+local ttl = redis.call('PTTL', KEYS[1])
+if ttl <= 0 and own then
+  ttl = 2 * math.max(0, interval) + 60000
 end
-if left > 0 then
-  redis.call('PEXPIRE', KEYS[2], left)
-  redis.call('PEXPIRE', KEYS[3], left)
+if ttl > 0 then
+  redis.call('PEXPIRE', KEYS[2], ttl)
+  redis.call('PEXPIRE', KEYS[3], ttl)
 end
 return reply

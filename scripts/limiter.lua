@@ -46,26 +46,28 @@ if old.err then
 end
 local value, gone = stored, #old / 2
 
--- The value is rebuilt from the records when it cannot be right. What others have left in it (a
--- release by Java, a request that Java sent twice) must not last, nor be credited once more when
--- its records expire; so it is rebuilt, too, when something has expired and either few records are
--- left, or there are more than the value allows for, or it has gone unchecked for an interval:
--- between the oldest record that has expired just now and the oldest that counts lies a multiple of
--- the interval once an interval, whoever asks, so one call in each pays for all.
--- And a pair of our own is rebuilt when the rate is not the one it was last used with: whoever
--- changed the rate could not reach it.
+-- Without records nothing is outstanding. Otherwise the value is rebuilt from them when it cannot be
+-- right. What others have left in it (a release by Java, a request that Java sent twice) must not
+-- last, nor be credited once more when its records expire; so it is rebuilt, too, when something
+-- has expired and either few records are left, or there are more than the value allows for, or it
+-- has gone unchecked for an interval: between the oldest record that has expired just now and the
+-- oldest that counts lies a multiple of the interval once an interval, whoever asks, so one call in
+-- each pays for all. And a pair of our own is rebuilt when the rate is not the one it was last used
+-- with: whoever changed the rate could not reach it.
+local left = redis.call('ZCARD', KEYS[3]) - gone
 local check = not value or value > rate or (own and tonumber(ARGV[4]) ~= rate)
-if gone > 0 and not check then
+if gone > 0 and left > 0 and not check then
   for i = 1, #old, 2 do
     value = value + count(old[i])
   end
-  local left = redis.call('ZCARD', KEYS[3]) - gone
   check = left <= 10 or value + left > rate
   if not check and interval > 0 then
     local oldest = redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES')
     check = math.floor(old[2] / interval) ~= math.floor(oldest[2] / interval)
   end
 end
-if check then
+if left == 0 then
+  value = rate
+elseif check then
   value = rate - outstanding(gone)
 end

@@ -6,8 +6,6 @@ if ARGV[4] ~= '' then
   local reset = 0
   if newest[1] and tonumber(newest[2]) > expired then
     reset = math.max(1, math.min(interval, newest[2] + interval - now))
-  else
-    value = rate -- nothing is outstanding
   end
   reply = { wait, rate, value, reset }
 end

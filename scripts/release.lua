@@ -8,9 +8,6 @@
 -- ARGV[7..] receipts that are not needed any more
 -- Reply:    the permits given back; 0 also when it was done before
 
-if redis.call('ZCARD', KEYS[3]) == gone then
-  value = rate
-end
 local fresh = redis.call('HSETNX', KEYS[1], ARGV[6], now) == 1
 for i = 7, #ARGV do
   redis.call('HDEL', KEYS[1], ARGV[i])

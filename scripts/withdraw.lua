@@ -4,9 +4,6 @@
 -- ARGV[5..] the records of that acquire
 -- Reply:    the permits that were taken back
 
-if redis.call('ZCARD', KEYS[3]) == gone then
-  value = rate
-end
 local given = 0
 for i = 5, #ARGV do
   local time = redis.call('ZSCORE', KEYS[3], ARGV[i])

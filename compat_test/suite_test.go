@@ -1,0 +1,84 @@
+// Package compat_test proves that Go and Java share a limiter: the real
+// Redisson (the project in java/) and this library work on the same keys of
+// one real redis-server.
+package compat_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+func TestCompat(t *testing.T) {
+	redistest.Require(t, "redis-server")
+	redistest.Require(t, "java")
+	redistest.Require(t, "mvn")
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Go and Java on the same keys")
+}
+
+// What all specs share: one server, one peer with two Redisson instances, two
+// Go clients. Each spec has limiters of its own names.
+var (
+	server *redistest.Server
+	look   *redis.Client // for looking at the keys
+	peer   *javapeer.Peer
+	javas  = []*javaSide{{client: "j1"}, {client: "j2"}}
+	gos    = []*goSide{{}, {}}
+)
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	server = redistest.Start(GinkgoT())
+	look = server.Admin()
+	var err error
+	peer, err = javapeer.Start(ctx, "")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(peer.Close)
+	for _, j := range javas {
+		j.id, err = peer.Connect(ctx, j.client, server.Addr)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	for _, g := range gos {
+		g.c = rratelimiter.New(server.Client(GinkgoT()))
+		DeferCleanup(g.c.Close)
+	}
+}, NodeTimeout(5*time.Minute))
+
+// keys are those of a limiter that is called name, as the wire format has them.
+type keys struct{ hash, value, permits string }
+
+func keysOf(name string) keys { return keys{name, "{" + name + "}:value", "{" + name + "}:permits"} }
+
+func (k keys) of(id string) keys { return keys{k.hash, k.value + ":" + id, k.permits + ":" + id} }
+
+// state is what Redis holds of a limiter: the value string, and the permits of
+// the records, smallest first (those of one ms have no order in time).
+type state struct {
+	value   string
+	records []int64
+}
+
+func (k keys) state(ctx context.Context) (s state) {
+	GinkgoHelper()
+	s.value = look.Get(ctx, k.value).Val()
+	members, err := look.ZRange(ctx, k.permits, 0, -1).Result()
+	Expect(err).NotTo(HaveOccurred())
+	for _, m := range members {
+		Expect(m).To(HaveLen(21), "a record of Redisson 3.21 and later")
+		Expect(m[0]).To(Equal(byte(16)))
+		n, err := rratelimiter.RecordPermits(m)
+		Expect(err).NotTo(HaveOccurred())
+		s.records = append(s.records, n)
+	}
+	slices.Sort(s.records)
+	return s
+}

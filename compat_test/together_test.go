@@ -1,0 +1,304 @@
+package compat_test
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+var _ = Describe("PER_CLIENT", func() {
+	It("keeps two Java instances and two Go clients apart", func(ctx SpecContext) {
+		name := redistest.Name(GinkgoT())
+		yes(javas[0].limiter(name).TrySetRate(ctx, config(perClient, 3, minute)))
+		sides := []side{javas[0], gos[0], javas[1], gos[1]}
+		for i, s := range sides {
+			l := s.limiter(name)
+			is(3)(l.AvailablePermits(ctx))
+			yes(l.TryAcquire(ctx, 1, 0))
+			yes(l.TryAcquire(ctx, 2, 0))
+			no(l.TryAcquire(ctx, 1, 0))
+			Expect(keysOf(name).of(s.ID()).state(ctx)).To(Equal(state{"0", []int64{1, 2}}), "%v %d", s, i)
+		}
+		done(gos[1].limiter(name).Release(ctx, 2))
+		done(javas[1].limiter(name).Release(ctx, 1))
+		for i, left := range []int64{0, 0, 1, 2} {
+			is(left)(sides[i].limiter(name).AvailablePermits(ctx))
+		}
+		Expect(look.Exists(ctx, keysOf(name).value, keysOf(name).permits).Val()).To(BeZero())
+	})
+
+	It("lets a Go client follow a rate that Java changes (B9)", func(ctx SpecContext) {
+		name := redistest.Name(GinkgoT())
+		yes(javas[0].limiter(name).TrySetRate(ctx, config(perClient, 10, minute)))
+		l := gos[0].limiter(name)
+		yes(l.TryAcquire(ctx, 4, 0))
+		done(javas[0].limiter(name).SetRate(ctx, config(perClient, 20, minute), false))
+		yes(l.TryAcquire(ctx, 16, 0))
+		no(l.TryAcquire(ctx, 1, 0))
+		yes(javas[0].limiter(name).UpdateRate(ctx, config(perClient, 5, minute), true))
+		no(l.TryAcquire(ctx, 1, 0))
+		Expect(keysOf(name).of(gos[0].ID()).state(ctx)).To(Equal(state{"-15", []int64{4, 16}}))
+	})
+})
+
+// steps is a life of a limiter: permits taken (above 0) and given back (below),
+// and whether each is granted, at a rate of 10.
+var steps = []struct {
+	permits int64
+	granted bool
+	left    int64
+}{
+	{1, true, 9}, {3, true, 6}, {7, false, 6}, {6, true, 0}, {1, false, 0}, {-2, true, 2}, {2, true, 0}, {-1, true, 1}, {1, true, 0},
+}
+
+var _ = Describe("State that one side alone has written", func() {
+	DescribeTable("reads right on the other after every step", func(ctx SpecContext, actor, see side) {
+		p := newPair(actor, see, redistest.Name(GinkgoT()))
+		yes(p.acts.TrySetRate(ctx, config(overall, 10, minute)))
+		for _, s := range steps {
+			if s.permits < 0 {
+				done(p.acts.Release(ctx, -s.permits))
+			} else {
+				Expect(p.acts.TryAcquire(ctx, s.permits, 0)).To(Equal(s.granted))
+			}
+			is(s.left)(p.sees.AvailablePermits(ctx))
+			Expect(p.keys.state(ctx).value).To(Equal(strconv.FormatInt(s.left, 10)))
+		}
+	}, directions())
+
+	DescribeTable("reads right when permits come back", func(ctx SpecContext, actor, see side) {
+		p := newPair(actor, see, redistest.Name(GinkgoT()))
+		yes(p.acts.TrySetRate(ctx, config(overall, 10, 200*time.Millisecond)))
+		for range 3 {
+			yes(p.acts.TryAcquire(ctx, 6, time.Second))
+			yes(p.acts.TryAcquire(ctx, 4, time.Second))
+			no(p.sees.TryAcquire(ctx, 10, 0))
+			Eventually(ctx, func() (int64, error) { return p.sees.AvailablePermits(ctx) }).
+				WithTimeout(2 * time.Second).WithPolling(5 * time.Millisecond).Should(Equal(int64(10)))
+		}
+	}, directions())
+})
+
+var _ = Describe("What stops Java is healed by Go", func() {
+	It("records lost, value left (B2)", func(ctx SpecContext) {
+		name := redistest.Name(GinkgoT())
+		java, k := javas[0].limiter(name), keysOf(name)
+		yes(java.TrySetRate(ctx, config(overall, 5, minute)))
+		yes(java.TryAcquire(ctx, 4, 0))
+		done(look.Del(ctx, k.permits).Err())
+		_, err := java.TryAcquire(ctx, 2, 0)
+		Expect(kind(err)).To(ContainSubstring("arithmetic on a nil value"))
+		yes(gos[0].limiter(name).TryAcquire(ctx, 1, 0))
+		Expect(k.state(ctx)).To(Equal(state{"4", []int64{1}}))
+		yes(java.TryAcquire(ctx, 4, 0))
+		no(java.TryAcquire(ctx, 1, 0))
+	})
+
+	It("more available than the rate (B3)", func(ctx SpecContext) {
+		name := redistest.Name(GinkgoT())
+		java, g := javas[0].limiter(name), gos[0].limiter(name)
+		yes(java.TrySetRate(ctx, config(overall, 10, 100*time.Millisecond)))
+		yes(java.TryAcquire(ctx, 5, 0))
+		done(java.Release(ctx, 5))
+		Eventually(ctx, func() (int64, error) { return java.AvailablePermits(ctx) }).
+			WithTimeout(2 * time.Second).WithPolling(5 * time.Millisecond).Should(Equal(int64(15)))
+		is(10)(g.AvailablePermits(ctx))
+		yes(g.TryAcquire(ctx, 10, 0))
+		Expect(keysOf(name).state(ctx)).To(Equal(state{"0", []int64{10}}))
+	})
+
+	It("a value below zero is debt to Java, too (B11)", func(ctx SpecContext) {
+		name := redistest.Name(GinkgoT())
+		java, g := javas[0].limiter(name), gos[0].limiter(name)
+		yes(java.TrySetRate(ctx, config(overall, 10, 300*time.Millisecond)))
+		yes(java.TryAcquire(ctx, 8, 0))
+		yes(g.UpdateRate(ctx, config(overall, 5, 300*time.Millisecond), true))
+		Expect(keysOf(name).state(ctx)).To(Equal(state{"-3", []int64{8}}))
+		no(java.TryAcquire(ctx, 1, 0))
+		yes(java.TryAcquire(ctx, 5, 2*time.Second))
+		no(g.TryAcquire(ctx, 1, 0))
+	})
+
+	It("a lost value (B19)", func(ctx SpecContext) {
+		name := redistest.Name(GinkgoT())
+		java, g := javas[0].limiter(name), gos[0].limiter(name)
+		yes(java.TrySetRate(ctx, config(overall, 10, minute)))
+		yes(java.TryAcquire(ctx, 7, 0))
+		done(look.Del(ctx, keysOf(name).value).Err())
+		no(g.TryAcquire(ctx, 4, 0))
+		yes(java.TryAcquire(ctx, 3, 0))
+		no(java.TryAcquire(ctx, 1, 0))
+	})
+
+	It("the zero records of Java (B12)", func(ctx SpecContext) {
+		name := redistest.Name(GinkgoT())
+		java, g := javas[0].limiter(name), gos[0].limiter(name)
+		yes(java.TrySetRate(ctx, config(overall, 2, minute)))
+		yes(java.TryAcquire(ctx, 0, 0))
+		yes(java.TryAcquire(ctx, 2, 0))
+		r, err := gos[0].c.RateLimiter(name).Allow(ctx, 1)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r.Allowed).To(BeFalse())
+		is(0)(g.AvailablePermits(ctx))
+	})
+})
+
+var _ = Describe("Names", func() {
+	It("are mapped alike", func(ctx SpecContext) {
+		_, err := peer.Connect(ctx, "prefixed", server.Addr, javapeer.NamePrefix("app:"))
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) { done(peer.Disconnect(ctx, "prefixed")) })
+		c := rratelimiter.New(server.Client(GinkgoT()), rratelimiter.WithNameMapper(func(n string) string { return "app:" + n }))
+		DeferCleanup(c.Close)
+		for _, name := range []string{redistest.Name(GinkgoT()), "u:{" + redistest.Name(GinkgoT()) + "}:rl", redistest.Name(GinkgoT()) + " é"} {
+			java, g := (&javaSide{client: "prefixed"}).limiter(name), c.RateLimiter(name)
+			yes(java.TrySetRate(ctx, config(overall, 5, minute)))
+			yes(java.TryAcquire(ctx, 2, 0))
+			yes(g.TryAcquire(ctx, 3, 0))
+			no(java.TryAcquire(ctx, 1, 0))
+			Expect(g.Name()).To(Equal(name))
+			Expect(look.Exists(ctx, "app:"+name).Val()).To(Equal(int64(1)))
+		}
+	})
+})
+
+var _ = Describe("Both at once", func() {
+	It("never get more than the rate in any interval, and get nearly all of it", func(ctx SpecContext) {
+		const (
+			rate, interval, duration = 50, time.Second, 10 * time.Second
+			callers                  = 4
+		)
+		name := redistest.Name(GinkgoT())
+		yes(gos[0].limiter(name).TrySetRate(ctx, config(overall, rate, interval)))
+		yes(gos[0].limiter(name).TryAcquire(ctx, 1, 0)) // there are keys to watch
+		watch := watchState(ctx, keysOf(name), rate)
+
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		var grants [][2]time.Time
+		perSide := map[string]int{}
+		add := func(who string, g [][2]time.Time) {
+			mu.Lock()
+			defer mu.Unlock()
+			grants = append(grants, g...)
+			perSide[who] += len(g)
+		}
+		start := time.Now()
+		// Java asks again every ms; if it waited, its timer would come too late
+		// to get anything beside Go's.
+		group.Go(func() {
+			defer GinkgoRecover()
+			g, _, err := peer.Limiter("j1", name).Hammer(ctx, javapeer.HammerOptions{
+				Permits: 1, Threads: callers, Duration: duration, Clients: []string{"j1", "j2"}})
+			done(err)
+			add("Java", g)
+		})
+		for i := range callers {
+			group.Go(func() {
+				defer GinkgoRecover()
+				add("Go", hammer(ctx, gos[i%2].c.RateLimiter(name), duration))
+			})
+		}
+		group.Wait()
+		elapsed := time.Since(start)
+
+		Expect(watch()).To(BeNumerically(">", 100), "looks at the keys, each of which was right")
+		Expect(mostWithin(grants, interval)).To(BeNumerically("<=", rate), "grants in any window, by the callers' own logs")
+		allowed := rate * (int(elapsed/interval) + 1)
+		Expect(len(grants)).To(BeNumerically(">=", rate*int(duration/interval)*95/100), "of %d that the limit allows", allowed)
+		AddReportEntry("granted", perSide)
+		Expect(perSide["Go"]).To(BeNumerically(">", 0))
+		Expect(perSide["Java"]).To(BeNumerically(">", 0))
+	}, SpecTimeout(time.Minute))
+})
+
+// hammer asks for permits one by one until duration is over, and returns
+// between which two moments each was granted.
+func hammer(ctx context.Context, l *rratelimiter.RateLimiter, duration time.Duration) (grants [][2]time.Time) {
+	end := time.Now().Add(duration)
+	for time.Now().Before(end) {
+		from := time.Now()
+		ok, err := l.TryAcquire(ctx, 1, time.Second)
+		Expect(err).NotTo(HaveOccurred())
+		if ok {
+			grants = append(grants, [2]time.Time{from, time.Now()})
+		}
+	}
+	return grants
+}
+
+// mostWithin is the most grants that happened for certain within less than one
+// window: those that began after its start and were known before its end. It
+// counts in whole ms, as the limiter does.
+func mostWithin(grants [][2]time.Time, window time.Duration) (most int) {
+	slices.SortFunc(grants, func(a, b [2]time.Time) int { return cmp.Compare(a[0].UnixNano(), b[0].UnixNano()) })
+	for i := range grants {
+		start, n := grants[i][0].UnixMilli(), 0
+		for _, g := range grants[i:] {
+			if g[1].UnixMilli()-start < window.Milliseconds() {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// watchState looks at a limiter's keys again and again until the function that
+// it returns is called, which returns how often it did. At any moment what is
+// left and what is outstanding make up the rate, and neither is below zero:
+// so no more than the rate is ever given out. (The times of the records would
+// not do: Java stamps a record with the time before it sends it.)
+func watchState(ctx context.Context, k keys, rate int64) func() int {
+	stop := make(chan struct{})
+	looks := 0
+	var group sync.WaitGroup
+	group.Go(func() {
+		defer GinkgoRecover()
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			left, records := atOnce(ctx, k)
+			Expect(left).To(BeNumerically(">=", 0))
+			Expect(left + records).To(Equal(rate))
+			looks++
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return func() int {
+		close(stop)
+		group.Wait()
+		return looks
+	}
+}
+
+// atOnce reads what is left and what is outstanding, at one moment.
+func atOnce(ctx context.Context, k keys) (left, outstanding int64) {
+	GinkgoHelper()
+	tx := look.TxPipeline()
+	value, records := tx.Get(ctx, k.value), tx.ZRange(ctx, k.permits, 0, -1)
+	_, err := tx.Exec(ctx)
+	done(err)
+	left, err = value.Int64()
+	done(err)
+	for _, m := range records.Val() {
+		n, err := rratelimiter.RecordPermits(m)
+		done(err)
+		outstanding += n
+	}
+	return left, outstanding
+}
