@@ -63,7 +63,10 @@ func WithNameMapper(mapName func(name string) string) Option {
 }
 
 // New returns a Client on rdb, which stays the caller's: Close does not close
-// it. It does not ask Redis for anything. Where rdb is nil or an option is out
+// it. Requests are sent again as often as rdb is set to (MaxRetries; for a
+// cluster MaxRedirects). A request that is under way is cut short by the
+// deadline of a context only if rdb is set to (ContextTimeoutEnabled),
+// otherwise by its own ReadTimeout. New does not ask Redis for anything. Where rdb is nil or an option is out
 // of its bounds, each method answers with an ErrInvalidArgument that says so.
 func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c := &Client{rdb: rdb, id: uuid.NewString(), mapper: func(name string) string { return name }}

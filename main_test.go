@@ -11,7 +11,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(withExamples{m}) }
 
 // A bench is what a spec works on: a server, a clock that it sets, and a
 // client whose time is that clock.

@@ -14,28 +14,26 @@ import (
 // four bytes, and a reader here looks at nothing else.
 const (
 	randomSize = 16
-	recordSize = 1 + randomSize + 4
-	maxCount   = math.MaxUint32 // permits of one record
+	recordSize = 1 + randomSize + 4 // scripts/acquire.lua takes records apart by it
+	maxCount   = math.MaxUint32     // permits of one record
 )
-
-// newRecord returns a record of its own for a grant of 1 to maxCount permits.
-func newRecord(permits uint32) string {
-	var b [recordSize]byte
-	b[0] = randomSize
-	binary.LittleEndian.PutUint64(b[1:], rand.Uint64())
-	binary.LittleEndian.PutUint64(b[9:], rand.Uint64())
-	binary.LittleEndian.PutUint32(b[1+randomSize:], permits)
-	return string(b[:])
-}
 
 // appendRecords appends the records of one grant: one, or as many as it takes
 // for permits beyond what a record can hold.
-func appendRecords(args request, permits int64) request {
+func appendRecords(b []byte, permits int64) []byte {
 	for permits > maxCount {
-		args = append(args, newRecord(maxCount))
+		b = appendRecord(b, maxCount)
 		permits -= maxCount
 	}
-	return append(args, newRecord(uint32(permits)))
+	return appendRecord(b, uint32(permits))
+}
+
+// appendRecord appends a record of its own for a grant.
+func appendRecord(b []byte, permits uint32) []byte {
+	b = append(b, randomSize)
+	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
+	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
+	return binary.LittleEndian.AppendUint32(b, permits)
 }
 
 // RecordPermits returns the permits that a member of the sorted set

@@ -84,8 +84,8 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 		keepState = "1"
 	}
 	k := l.keys.Load()
-	n, _, err := l.send(ctx, sc, k, typ, 0,
-		rate, c.Interval.Milliseconds(), c.KeepAlive.Milliseconds(), keepState, mustExist)
+	n, _, err := l.send(ctx, sc, k, typ, 0, rate, c.Interval.Milliseconds(),
+		c.KeepAlive.Milliseconds(), keepState, mustExist)
 	if err != nil || n[0] == 0 {
 		return false, err
 	}
@@ -94,7 +94,7 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 	// The other type's keys are of no use any more. A script names the keys
 	// of one type, so they go with a second one, which looks again whether
 	// that type is in force.
-	_, _, err = l.send(ctx, clearScript, k, 1-typ, 0)
+	_, _, err = l.send(ctx, clearScript, k, 1-typ, 0, "", "")
 	return err == nil, err
 }
 
@@ -146,7 +146,7 @@ func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 	if err := l.usable(ctx); err != nil {
 		return Result{}, err
 	}
-	n, _, err := l.call(ctx, peekScript, withNumbers, 1)
+	n, _, err := l.call(ctx, peekScript, withNumbers, 1, "")
 	if err != nil {
 		return Result{}, err
 	}
@@ -178,7 +178,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	}
 	receipt := newReceipt()
 	settled := l.receipts.take()
-	_, _, err := l.call(ctx, releaseScript, 0, append([]any{permits, receipt}, settled...)...)
+	_, _, err := l.call(ctx, releaseScript, 0, permits, receipt, settled...)
 	if err != nil {
 		l.receipts.settle(settled...)
 		return err
@@ -214,18 +214,21 @@ func (l *RateLimiter) usable(ctx context.Context) error {
 }
 
 // A request is what one caller wants: the permits and the records to write
-// for them, as arguments of the script. It stays the same however often it is
-// sent, so that it is charged once.
-type request []any
+// for them. It stays the same however often it is sent, so that it is charged
+// once.
+type request struct {
+	permits int64
+	records any // []byte, boxed for go-redis
+}
 
 func newRequest(permits int64) request {
-	return appendRecords(append(make(request, 0, 2), permits), permits)
+	return request{permits, appendRecords(make([]byte, 0, recordSize), permits)}
 }
 
 // attempt asks once for the permits of a request. The first of the numbers is
 // 0 if they were taken, otherwise the ms until they are there.
 func (l *RateLimiter) attempt(ctx context.Context, r request, ask asking) (numbers, error) {
-	n, unknown, err := l.call(ctx, acquireScript, ask, r...)
+	n, unknown, err := l.call(ctx, acquireScript, ask, r.permits, r.records)
 	if err != nil && unknown {
 		l.withdraw(r)
 	}
@@ -242,7 +245,7 @@ func (l *RateLimiter) withdraw(r request) {
 		again := time.NewTicker(time.Second)
 		defer again.Stop()
 		for {
-			if _, _, err := l.call(ctx, withdrawScript, 0, r[1:]...); err == nil || answered(err) {
+			if _, _, err := l.call(ctx, withdrawScript, 0, r.permits, r.records); err == nil || answered(err) {
 				return
 			}
 			select {
@@ -261,11 +264,11 @@ const withNumbers asking = 1 // rate, permits left, ms until all are back
 
 // call runs a script on the limiter's keys. The script names the type it
 // finds when that is not the one we believe in, and is asked once more.
-func (l *RateLimiter) call(ctx context.Context, sc *script, ask asking, args ...any) (n numbers, unknown bool, err error) {
+func (l *RateLimiter) call(ctx context.Context, sc *script, ask asking, a, b any, more ...any) (n numbers, unknown bool, err error) {
 	k := l.keys.Load()
 	for range 3 {
 		typ := RateType(l.typ.Load())
-		n, unknown, err = l.send(ctx, sc, k, typ, ask, args...)
+		n, unknown, err = l.send(ctx, sc, k, typ, ask, a, b, more...)
 		if !redis.HasErrorPrefix(err, "OTHERTYPE ") {
 			break
 		}
@@ -274,18 +277,23 @@ func (l *RateLimiter) call(ctx context.Context, sc *script, ask asking, args ...
 	return n, unknown, err
 }
 
-// send runs a script on the keys of one type. The scripts answer with numbers
-// where they are given the rate last met; a PerClient limiter always gives it,
-// for nobody who changes its rate can correct the value of our own pair.
-func (l *RateLimiter) send(ctx context.Context, sc *script, k *limiterKeys, typ RateType, ask asking, args ...any) (numbers, bool, error) {
-	argv := make([]any, argRest, argRest+len(args))
-	argv[0], argv[1], argv[2] = "evalsha", sc.hash, 3
-	copy(argv[3:], k.pairs[typ].argv[:])
-	argv[argType], argv[argNow], argv[argResent], argv[argRate] = int(typ), l.client.now(), "0", ""
-	if ask == withNumbers || typ == PerClient {
-		argv[argRate] = l.rate.Load()
+// send runs a script on the keys of one type, with its own arguments: a, b and
+// more. The scripts answer with numbers where they are given the rate last met;
+// a PerClient limiter always gives it, for nobody who changes its rate can
+// correct the value of our own pair.
+func (l *RateLimiter) send(ctx context.Context, sc *script, k *limiterKeys, typ RateType, ask asking, a, b any, more ...any) (numbers, bool, error) {
+	p := &k.pairs[typ]
+	argv := make([]any, argNow, argMore+len(more))
+	argv[0], argv[1], argv[2], argv[argType], argv[argOwn], argv[argOwn+1] = "evalsha", sc.hash, 3, int(typ), a, b
+	copy(argv[3:], p.argv[:])
+	if numbers := ask == withNumbers || typ == PerClient; numbers || len(more) > 0 || l.client.clock != nil {
+		argv = append(argv, l.client.now(), "", "")
+		if numbers {
+			argv[argRate] = l.rate.Load()
+		}
+		argv = append(argv, more...)
 	}
-	n, unknown, err := l.client.sender.send(ctx, sc, append(argv, args...))
+	n, unknown, err := l.client.sender.send(ctx, sc, argv)
 	if err != nil {
 		return n, unknown, k.scriptError(typ, err)
 	}

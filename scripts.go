@@ -76,13 +76,15 @@ func newScript(repeatable bool, pieces ...string) *script {
 }
 
 // Where a script's arguments stand in its EVALSHA, after name, hash, the
-// number of keys and three keys; common.lua says what they are.
+// number of keys and three keys; common.lua says what they are. Those from
+// argNow on are left away where none of them is needed.
 const (
-	argType = 6 + iota
-	argNow
-	argResent
-	argRate
-	argRest
+	argType   = 6
+	argOwn    = 7 // two of the script's own
+	argNow    = 9
+	argResent = 10
+	argRate   = 11
+	argMore   = 12 // more of the script's own
 )
 
 // command is an EVALSHA that go-redis must not send again by itself: only the
@@ -145,12 +147,21 @@ func (s sender) send(ctx context.Context, sc *script, argv []any) (n numbers, un
 			return n, unknown, err
 		}
 		if unknown {
-			argv[argResent] = "1"
+			argv = markResent(argv)
 		}
 		if ctxErr := s.pause(ctx, attempt); ctxErr != nil {
 			return n, unknown, fmt.Errorf("%w: %w", ctxErr, err)
 		}
 	}
+}
+
+// markResent says in an EVALSHA that it may have reached the server before.
+func markResent(argv []any) []any {
+	for len(argv) < argMore {
+		argv = append(argv, "")
+	}
+	argv[argResent] = "1"
+	return argv
 }
 
 // numbers are the integers of a script's reply: one, or as many as its header

@@ -1,6 +1,6 @@
 -- clear.lua: removes the value and permits of the type that is not in force.
 --
--- KEYS, ARGV[1]: common.lua; ARGV[2..4] are not used
+-- KEYS, ARGV[1]: common.lua
 -- Reply: keys removed; 0 when the type is in force
 
 if (redis.call('HGET', KEYS[1], 'type') == '1') == (ARGV[1] == '1') then

@@ -5,9 +5,13 @@
 -- KEYS[3]  {NAME}:permits   sorted set: a record per grant, scored with its time; this is the truth
 --          (for PER_CLIENT the last two end in :ID)
 -- ARGV[1]  the type whose keys these are: 0 OVERALL, 1 PER_CLIENT
--- ARGV[2]  now in ms, or empty for the time of the server
--- ARGV[3]  1 if this request may have reached the server before, else 0
--- ARGV[4]  the rate the client met last, 0 for none; empty if it does not ask for numbers
+-- ARGV[2], ARGV[3]  what the script says
+-- ARGV[4]  now in ms; missing or empty for the time of the server
+-- ARGV[5]  1 if this request may have reached the server before
+-- ARGV[6]  the rate the client met last, 0 for none; missing or empty if it asks for no numbers
+-- ARGV[7..]  what the script says
+-- What most calls do not need stands behind, so that they need not send it: Redis takes 0.1 us for
+-- each argument.
 --
 -- Errors, by their first word:
 --   NOTINIT        rate, interval or type is not set
@@ -40,7 +44,7 @@ local function outstanding(rank)
 end
 
 -- The time in ms.
-local now = tonumber(ARGV[2])
+local now = tonumber(ARGV[4])
 if not now then
   local t = redis.call('TIME')
   now = t[1] * 1000 + math.floor(t[2] / 1000)

@@ -1,12 +1,12 @@
 -- due.lua: stands behind limiter.lua. It finds when the permits asked for are there.
 --
--- ARGV[5]   the permits asked for
+-- ARGV[2]  the permits asked for
 --
--- wait      the ms until they are, 0 when they are there now or can never be. No record can count
---           for longer than an interval, whatever its time says.
+-- wait     the ms until they are, 0 when they are there now or can never be. No record can count
+--          for longer than an interval, whatever its time says.
 -- When the records hold less than the value says is missing, the value is wrong, and put right.
 
-local n, wait = tonumber(ARGV[5]), 0
+local n, wait = tonumber(ARGV[2]), 0
 if n > value and n <= rate then
   local from, to, held = gone > 0 and gone or '0', gone > 0 and gone or '0', 0
   repeat

@@ -1,11 +1,11 @@
 -- expire.lua: sets or removes the time to live of a limiter: the hash decides, all keys follow.
 --
--- KEYS      common.lua; ARGV[2..4] are not used
--- ARGV[5]   PERSIST to remove it, PEXPIRE for a length, PEXPIREAT for a point in time
--- ARGV[6]   that length or Unix time in ms
--- ARGV[7]   the condition: NX none is set, XX one is set, GT later than the one set, LT earlier, or empty
--- Reply:    1 done, or 0: no limiter or the condition does not hold
--- Errors:   BADKEY, OTHERTYPE as in common.lua
+-- KEYS, ARGV: common.lua
+-- ARGV[2]  PERSIST to remove it, PEXPIRE for a length, PEXPIREAT for a point in time
+-- ARGV[3]  that length or Unix time in ms
+-- ARGV[7]  the condition: NX none is set, XX one is set, GT later than the one set, LT earlier, or empty
+-- Reply:   1 done, or 0: no limiter or the condition does not hold
+-- Errors:  BADKEY, OTHERTYPE
 
 local f = redis.pcall('HMGET', KEYS[1], 'type', 'interval')
 if f.err then
@@ -18,9 +18,9 @@ if left == -2 then
   return 0
 end
 
-if ARGV[5] ~= 'PERSIST' then
-  local ttl = tonumber(ARGV[6])
-  if ARGV[5] == 'PEXPIREAT' then
+if ARGV[2] ~= 'PERSIST' then
+  local ttl = tonumber(ARGV[3])
+  if ARGV[2] == 'PEXPIREAT' then
     ttl = ttl - now
   end
   local how = ARGV[7]
@@ -28,9 +28,9 @@ if ARGV[5] ~= 'PERSIST' then
     or (how == 'GT' and (left < 0 or ttl <= left)) or (how == 'LT' and left >= 0 and ttl >= left) then
     return 0
   end
-  redis.call(ARGV[5], KEYS[1], ARGV[6])
-  redis.call(ARGV[5], KEYS[2], ARGV[6])
-  redis.call(ARGV[5], KEYS[3], ARGV[6])
+  redis.call(ARGV[2], KEYS[1], ARGV[3])
+  redis.call(ARGV[2], KEYS[2], ARGV[3])
+  redis.call(ARGV[2], KEYS[3], ARGV[3])
   return 1
 end
 

@@ -34,17 +34,17 @@ if type(text) == 'table' then
   return redis.error_reply('BADKEY 2 string')
 end
 local stored = tonumber(text)
-if stored and (stored % 1 ~= 0 or math.abs(stored) > MOST) then
+if stored and (stored % 1 ~= 0 or stored > MOST or stored < -MOST) then
   stored = nil
 end
 
 local expired = now - interval
 local bound = string.format('%d', expired)
-local old = redis.pcall('ZRANGEBYSCORE', KEYS[3], '-inf', bound, 'WITHSCORES')
+local old = redis.pcall('ZRANGEBYSCORE', KEYS[3], '-inf', bound)
 if old.err then
   return redis.error_reply('BADKEY 3 zset')
 end
-local value, gone = stored, #old / 2
+local value, gone = stored, #old
 
 -- Without records nothing is outstanding. Otherwise the value is rebuilt from them when it cannot be
 -- right. What others have left in it (a release by Java, a request that Java sent twice) must not
@@ -55,15 +55,15 @@ local value, gone = stored, #old / 2
 -- each pays for all. And a pair of our own is rebuilt when the rate is not the one it was last used
 -- with: whoever changed the rate could not reach it.
 local left = redis.call('ZCARD', KEYS[3]) - gone
-local check = not value or value > rate or (own and tonumber(ARGV[4]) ~= rate)
+local check = not value or value > rate or (own and tonumber(ARGV[6]) ~= rate)
 if gone > 0 and left > 0 and not check then
-  for i = 1, #old, 2 do
+  for i = 1, gone do
     value = value + count(old[i])
   end
   check = left <= 10 or value + left > rate
   if not check and interval > 0 then
-    local oldest = redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES')
-    check = math.floor(old[2] / interval) ~= math.floor(oldest[2] / interval)
+    local first, oldest = redis.call('ZSCORE', KEYS[3], old[1]), redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES')
+    check = math.floor(first / interval) ~= math.floor(oldest[2] / interval)
   end
 end
 if left == 0 then

@@ -1,8 +1,8 @@
 -- peek.lua: the numbers of a limiter. Writes nothing.
 --
--- KEYS, ARGV[1..4], errors: common.lua; it always asks for numbers
--- ARGV[5]   the permits somebody may want
--- Reply:    {ms until they are there, 0 if they are or never can be, rate, permits to take (may be
---           negative), ms until all are back}
+-- KEYS, ARGV, errors: common.lua; it always asks for numbers
+-- ARGV[2]  the permits somebody may want
+-- Reply:   {ms until they are there, 0 if they are or never can be, rate, permits to take (may be
+--          negative), ms until all are back}
 
 return reply

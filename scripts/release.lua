@@ -1,14 +1,14 @@
 -- release.lua: gives permits back. They come out of the newest records that count, the last one
 -- touched is shrunk; what is not outstanding is not given back.
 --
--- KEYS, ARGV[1..4], errors: common.lua
--- ARGV[5]   the permits to give back
--- ARGV[6]   the receipt of this request: a field of the hash that says it was done, so that it is
---           done once however often it is sent. Java passes over fields it does not know.
--- ARGV[7..] receipts that are not needed any more
--- Reply:    the permits given back; 0 also when it was done before
+-- KEYS, ARGV, errors: common.lua
+-- ARGV[2]    the permits to give back
+-- ARGV[3]    the receipt of this request: a field of the hash that says it was done, so that it is
+--            done once however often it is sent. Java passes over fields it does not know.
+-- ARGV[7..]  receipts that are not needed any more
+-- Reply:     the permits given back; 0 also when it was done before
 
-local fresh = redis.call('HSETNX', KEYS[1], ARGV[6], now) == 1
+local fresh = redis.call('HSETNX', KEYS[1], ARGV[3], now) == 1
 for i = 7, #ARGV do
   redis.call('HDEL', KEYS[1], ARGV[i])
 end
@@ -32,7 +32,7 @@ if gone > 0 then
   redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', bound)
   gone = 0
 end
-local wanted = fresh and tonumber(ARGV[5]) or 0
+local wanted = fresh and tonumber(ARGV[2]) or 0
 local given = 0
 while given < wanted do
   local newest = redis.call('ZREVRANGE', KEYS[3], 0, 63, 'WITHSCORES')

@@ -1,12 +1,12 @@
 -- set_rate.lua: sets a rate, whatever was there before.
 --
--- KEYS      common.lua; ARGV[1] is the type to set
--- ARGV[5]   rate
--- ARGV[6]   interval in ms
--- ARGV[7]   keep alive in ms, 0 for none: then no key keeps a time to live it had
--- ARGV[8]   1 to keep the permits taken, as long as the type stays; value may become negative
--- ARGV[9]   1 to do it only where a rate is set
--- Reply:    1 set, or 0: there is no rate, nothing was changed
+-- KEYS, ARGV: common.lua; ARGV[1] is the type to set
+-- ARGV[2]  rate
+-- ARGV[3]  interval in ms
+-- ARGV[7]  keep alive in ms, 0 for none: then no key keeps a time to live it had
+-- ARGV[8]  1 to keep the permits taken, as long as the type stays; value may become negative
+-- ARGV[9]  1 to do it only where a rate is set
+-- Reply:   1 set, or 0: there is no rate, nothing was changed
 
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type')
 if f.err then
@@ -19,15 +19,15 @@ if same and redis.pcall('ZRANGE', KEYS[3], 0, 0).err then
   return redis.error_reply('BADKEY 3 zset')
 end
 
-redis.call('HSET', KEYS[1], 'rate', ARGV[5], 'interval', ARGV[6], 'type', ARGV[1], 'keepAliveTime', ARGV[7])
+redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[7])
 redis.call('PERSIST', KEYS[1])
 if not same then
   redis.call('DEL', KEYS[2], KEYS[3])
 end
-local keep, own, interval = tonumber(ARGV[7]), ARGV[1] == '1', tonumber(ARGV[6])
+local keep, own, interval = tonumber(ARGV[7]), ARGV[1] == '1', tonumber(ARGV[3])
 if same then
   redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now - interval)
-  redis.call('SET', KEYS[2], tonumber(ARGV[5]) - outstanding(0))
+  redis.call('SET', KEYS[2], tonumber(ARGV[2]) - outstanding(0))
   redis.call('PERSIST', KEYS[3])
 end
 local reply = 1

@@ -1,11 +1,11 @@
 -- try_set_rate.lua: sets a rate where none is. A hash that lacks rate, interval or type is none:
 -- it is written whole, and what was left of its value and permits is removed.
 --
--- KEYS      common.lua; ARGV[1] is the type to set, ARGV[2..4] are not used
--- ARGV[5]   rate
--- ARGV[6]   interval in ms
--- ARGV[7]   keep alive in ms, 0 for none
--- Reply:    1 set, or 0: there is a rate, nothing was changed
+-- KEYS, ARGV: common.lua; ARGV[1] is the type to set
+-- ARGV[2]  rate
+-- ARGV[3]  interval in ms
+-- ARGV[7]  keep alive in ms, 0 for none
+-- Reply:   1 set, or 0: there is a rate, nothing was changed
 
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type')
 if f.err then
@@ -14,7 +14,7 @@ elseif f[1] and f[2] and f[3] then
   return 0
 end
 redis.call('DEL', KEYS[2], KEYS[3])
-redis.call('HSET', KEYS[1], 'rate', ARGV[5], 'interval', ARGV[6], 'type', ARGV[1], 'keepAliveTime', ARGV[7])
+redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[7])
 if tonumber(ARGV[7]) > 0 then
   redis.call('PEXPIRE', KEYS[1], ARGV[7])
 else

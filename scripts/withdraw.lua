@@ -1,15 +1,17 @@
 -- withdraw.lua: takes back an acquire whose caller does not know its answer.
 --
--- KEYS, ARGV[1..4], errors: common.lua
--- ARGV[5..] the records of that acquire
--- Reply:    the permits that were taken back
+-- KEYS, ARGV, errors: common.lua
+-- ARGV[2]  the permits of that acquire
+-- ARGV[3]  its records, as in acquire.lua
+-- Reply:   the permits that were taken back
 
 local given = 0
-for i = 5, #ARGV do
-  local time = redis.call('ZSCORE', KEYS[3], ARGV[i])
+for i = 1, #ARGV[3], 21 do
+  local record = string.sub(ARGV[3], i, i + 20)
+  local time = redis.call('ZSCORE', KEYS[3], record)
   if time and tonumber(time) > expired then
-    redis.call('ZREM', KEYS[3], ARGV[i])
-    given = given + count(ARGV[i])
+    redis.call('ZREM', KEYS[3], record)
+    given = given + count(record)
   end
 end
 value = math.min(rate, value + given)

@@ -1,0 +1,136 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+func TestOnACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	rdb := cluster.Client(t)
+	c := rratelimiter.New(rdb)
+	t.Cleanup(func() { _ = c.Close() })
+
+	t.Run("every operation, on names of all nodes", func(t *testing.T) {
+		for _, typ := range []rratelimiter.RateType{overall, perClient} {
+			for range 6 {
+				wholeLife(t, c.RateLimiter(redistest.Name(t)), typ, func(name string) string { return "{" + name + "}:new" })
+				wholeLife(t, c.RateLimiter("u:{"+redistest.Name(t)+"}:rl"), typ, func(name string) string { return name + ":new" })
+			}
+		}
+	})
+
+	// B23
+	t.Run("names of several slots", func(t *testing.T) {
+		for _, name := range []string{"a{b", "a}b", "a{}b", "}x{y"} {
+			for method, err := range everything(t.Context(), c.RateLimiter(name)) {
+				if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+					t.Errorf("%s of %s: %v, want ErrInvalidArgument", method, name, err)
+				}
+				wantText(t, err, name, "slot")
+			}
+		}
+	})
+
+	t.Run("rename to another slot", func(t *testing.T) {
+		l := c.RateLimiter("one")
+		if err := l.SetRate(t.Context(), overall, 5, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		err := l.Rename(t.Context(), "two")
+		if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+			t.Fatalf("%v, want ErrInvalidArgument", err)
+		}
+		wantText(t, err, "one", "two")
+		if ok, err := l.TryAcquire(t.Context(), 5, 0); !ok || err != nil || l.Name() != "one" {
+			t.Fatal(ok, err, l.Name())
+		}
+	})
+
+	t.Run("the scripts go to each node by themselves", func(t *testing.T) {
+		err := rdb.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+			return node.ScriptFlush(ctx).Err()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 6 {
+			wholeLife(t, c.RateLimiter(redistest.Name(t)), overall, func(name string) string { return "{" + name + "}:new" })
+		}
+	})
+}
+
+// wholeLife does with a limiter what can be done.
+func wholeLife(t *testing.T, l *rratelimiter.RateLimiter, typ rratelimiter.RateType, rename func(string) string) {
+	t.Helper()
+	ctx := t.Context()
+	yes := func(ok bool, err error) {
+		t.Helper()
+		if !ok || err != nil {
+			t.Fatal(l.Name(), ok, err)
+		}
+	}
+	has := func(want int64) {
+		t.Helper()
+		if got, err := l.AvailablePermits(ctx); got != want || err != nil {
+			t.Fatal(l.Name(), got, err, "want", want)
+		}
+	}
+	yes(l.TrySetRate(ctx, typ, 10, time.Hour))
+	yes(l.TryAcquire(ctx, 4, 0))
+	yes(l.TryAcquire(ctx, 4, 0))
+	has(2)
+	if err := l.Release(ctx, 3); err != nil {
+		t.Fatal(err)
+	}
+	has(5)
+	yes(l.UpdateRate(ctx, typ, 20, time.Hour, rratelimiter.WithKeepState()))
+	has(15)
+	if err := l.Rename(ctx, rename(l.Name())); err != nil {
+		t.Fatal(err)
+	}
+	has(15)
+	yes(l.Expire(ctx, time.Hour))
+	yes(l.ClearExpire(ctx))
+	yes(l.Exists(ctx))
+	yes(l.Delete(ctx))
+	if _, err := l.Peek(ctx); !errors.Is(err, rratelimiter.ErrNotInitialized) {
+		t.Fatal(err)
+	}
+}
+
+// The limit holds over a failover: callers wait it out within their attempts,
+// and what the replica has is what counts.
+func TestOverAFailover(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	rdb := s.Client(t, func(o *redis.FailoverOptions) {
+		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 40, 50*time.Millisecond, 500*time.Millisecond
+	})
+	c := rratelimiter.New(rdb)
+	t.Cleanup(func() { _ = c.Close() })
+	l := c.RateLimiter(redistest.Name(t))
+	ctx := t.Context()
+	if err := l.SetRate(ctx, overall, 10, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := l.TryAcquire(ctx, 6, 0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if n, err := rdb.Wait(ctx, 1, 5*time.Second).Result(); n != 1 || err != nil {
+		t.Fatal("the replica has not followed:", n, err)
+	}
+	s.Failover(t)
+	if ok, err := l.TryAcquire(ctx, 4, 0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if ok, err := l.TryAcquire(ctx, 1, 0); ok || err != nil {
+		t.Fatal(ok, err, "want false")
+	}
+}

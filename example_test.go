@@ -1,0 +1,143 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+)
+
+// The blocks of the README stand here word for word; TestREADME sees to it. The
+// server of the examples is the one of TestMain.
+
+func Example() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	limiter := client.RateLimiter("api")
+	if _, err := limiter.TrySetRate(ctx, rratelimiter.Overall, 100, time.Second); err != nil {
+		log.Fatal(err)
+	}
+	ok, err := limiter.TryAcquire(ctx, 1, 500*time.Millisecond)
+	fmt.Println(ok, err)
+	// Output: true <nil>
+}
+
+func ExampleRateLimiter_TryAcquire() {
+	ctx := context.Background()
+	limiter := exampleClient().RateLimiter("try")
+	if err := limiter.SetRate(ctx, rratelimiter.Overall, 2, time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		ok, err := limiter.TryAcquire(ctx, 1, 10*time.Millisecond)
+		fmt.Println(ok, err)
+	}
+	_, err := limiter.TryAcquire(ctx, 3, time.Hour)
+	fmt.Println(errors.Is(err, rratelimiter.ErrPermitsExceedRate))
+	// Output:
+	// true <nil>
+	// true <nil>
+	// false <nil>
+	// true
+}
+
+func ExampleRateLimiter_Acquire() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	limiter := exampleClient().RateLimiter("wait")
+	if err := limiter.SetRate(ctx, rratelimiter.Overall, 1, time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(limiter.Acquire(ctx, 1))
+	fmt.Println(limiter.Acquire(ctx, 1))
+	// Output:
+	// <nil>
+	// context deadline exceeded
+}
+
+func ExampleRateLimiter_Release() {
+	ctx := context.Background()
+	limiter := exampleClient().RateLimiter("release")
+	if err := limiter.SetRate(ctx, rratelimiter.Overall, 5, time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	if err := limiter.Acquire(ctx, 5); err != nil {
+		log.Fatal(err)
+	}
+	if err := limiter.Release(ctx, 2); err != nil { // did not need them after all
+		log.Fatal(err)
+	}
+	fmt.Println(limiter.AvailablePermits(ctx))
+	// Output: 2 <nil>
+}
+
+func ExampleRateLimiter_Allow() {
+	limiter := exampleClient().RateLimiter("http")
+	if err := limiter.SetRate(context.Background(), rratelimiter.Overall, 1, time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		result, err := limiter.Allow(r.Context(), 1)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("RateLimit-Limit", strconv.FormatInt(result.Limit, 10))
+		w.Header().Set("RateLimit-Remaining", strconv.FormatInt(result.Remaining, 10))
+		if !result.Allowed {
+			w.Header().Set("Retry-After", strconv.Itoa(int(result.RetryAfter/time.Second)+1))
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+		}
+	}
+	for range 2 {
+		fmt.Println(call(handler))
+	}
+	// Output:
+	// 200 map[Ratelimit-Limit:[1] Ratelimit-Remaining:[0]]
+	// 429 map[Ratelimit-Limit:[1] Ratelimit-Remaining:[0] Retry-After:[3600 or so]]
+}
+
+func ExampleRateLimiter_UpdateRate() {
+	ctx := context.Background()
+	limiter := exampleClient().RateLimiter("update")
+	if err := limiter.SetRate(ctx, rratelimiter.Overall, 10, time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	if err := limiter.Acquire(ctx, 4); err != nil {
+		log.Fatal(err)
+	}
+	// Half the rate; what is taken stays counted.
+	updated, err := limiter.UpdateRate(ctx, rratelimiter.Overall, 5, time.Hour, rratelimiter.WithKeepState())
+	fmt.Println(updated, err)
+	fmt.Println(limiter.AvailablePermits(ctx))
+	// Output:
+	// true <nil>
+	// 1 <nil>
+}
+
+func ExampleWithID() {
+	ctx := context.Background()
+	for _, pod := range []string{"pod-1", "pod-2"} {
+		client := rratelimiter.New(exampleRedis(), rratelimiter.WithID(pod))
+		defer client.Close()
+		limiter := client.RateLimiter("per-pod")
+		if _, err := limiter.TrySetRate(ctx, rratelimiter.PerClient, 1, time.Hour); err != nil {
+			log.Fatal(err)
+		}
+		ok, err := limiter.TryAcquire(ctx, 1, 0)
+		fmt.Println(pod, ok, err)
+	}
+	// Output:
+	// pod-1 true <nil>
+	// pod-2 true <nil>
+}
