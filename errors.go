@@ -3,6 +3,7 @@ package rratelimiter
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -48,7 +49,8 @@ func (k *limiterKeys) scriptError(typ RateType, err error) error {
 	case has("NOTINIT"):
 		return fmt.Errorf("%w: %s", ErrNotInitialized, k.hash)
 	case has("EXCEEDS"):
-		return fmt.Errorf("%w: %s allows %s", ErrPermitsExceedRate, k.hash, detail(err, "EXCEEDS"))
+		permits, rate, _ := strings.Cut(detail(err, "EXCEEDS"), " ")
+		return fmt.Errorf("%w: permits is %s, must be at most %s, the rate of %s", ErrPermitsExceedRate, permits, rate, k.hash)
 	case has("BADFIELD"):
 		return fmt.Errorf("%w: field %s of %s must be an integer between -2^53 and 2^53",
 			ErrBadState, detail(err, "BADFIELD"), k.hash)

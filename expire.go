@@ -16,7 +16,8 @@ import (
 //
 // Whole ms count; a fraction is dropped. The methods answer false where no
 // limiter is. They need no newer server than the rest of the library, except
-// for ExpireTime.
+// for ExpireTime. After an error of the network the time may have been set, for
+// the request is not sent again: a condition could have changed its answer.
 
 // Expire makes the limiter end after ttl, and reports whether there is one
 // (RExpirable.expire). A ttl below 1 ms deletes it at once.

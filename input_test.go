@@ -242,7 +242,7 @@ func TestMoreThanTheRateIsRefusedAtOnce(t *testing.T) {
 		if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 			b.Fatal(err)
 		}
-		wantText(b, err, "allows 5", l.Name())
+		wantText(b, err, "permits is 6", "at most 5", l.Name())
 		if after := dump(b, l); after != before {
 			b.Fatalf("written:\n%s\nbefore:\n%s", after, before)
 		}

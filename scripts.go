@@ -54,7 +54,7 @@ type script struct {
 	hash   any // its SHA-1, boxed for go-redis
 
 	// repeatable scripts may be sent again when their reply was lost: they
-	// find out that they were done, or do no harm.
+	// find out that they were done, or do no harm and answer the same.
 	repeatable bool
 }
 
@@ -66,7 +66,7 @@ var (
 	trySetRateScript = newScript(false, trySetRateLua)
 	setRateScript    = newScript(false, setRateLua, lifetimeLua)
 	clearScript      = newScript(true, clearLua)
-	expireScript     = newScript(true, expireLua, lifetimeLua)
+	expireScript     = newScript(false, expireLua, lifetimeLua)
 )
 
 func newScript(repeatable bool, pieces ...string) *script {

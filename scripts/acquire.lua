@@ -5,10 +5,10 @@
 -- ARGV[3]  the records to write, of 21 bytes each, one behind the other, which hold as many
 -- Reply:   0 if they were taken, otherwise the ms until they are there; if it asks for numbers,
 --          {that, rate, permits left (may be negative), ms until all are back}
--- Error:   EXCEEDS and the rate, when more is asked for than can ever be there
+-- Error:   EXCEEDS, the permits and the rate, when more is asked for than can ever be there
 
 if n > rate then
-  return redis.error_reply('EXCEEDS ' .. string.format('%.0f', rate))
+  return redis.error_reply('EXCEEDS ' .. ARGV[2] .. ' ' .. string.format('%.0f', rate))
 end
 
 -- A request that was sent again has been granted if its record is there, also when it took the
