@@ -140,7 +140,7 @@ func (q *request) readArg(r *bufio.Reader) error {
 // inline finds the words of a request that is a line.
 func (q *request) inline() {
 	rest := q.raw
-	for _, word := range bytes.Fields(q.raw) {
+	for word := range bytes.FieldsSeq(q.raw) {
 		from := len(q.raw) - len(rest) + bytes.Index(rest, word)
 		q.args = append(q.args, span{from, from + len(word)})
 		rest = q.raw[from+len(word):]
