@@ -127,15 +127,17 @@ func ExampleRateLimiter_UpdateRate() {
 
 func ExampleWithID() {
 	ctx := context.Background()
-	for _, pod := range []string{"pod-1", "pod-2"} {
+	for _, pod := range []string{"pod-1", "pod-2"} { // each in a process of its own
 		client := rratelimiter.New(exampleRedis(), rratelimiter.WithID(pod))
-		defer client.Close()
 		limiter := client.RateLimiter("per-pod")
 		if _, err := limiter.TrySetRate(ctx, rratelimiter.PerClient, 1, time.Hour); err != nil {
 			log.Fatal(err)
 		}
 		ok, err := limiter.TryAcquire(ctx, 1, 0)
 		fmt.Println(pod, ok, err)
+		if err := client.Close(); err != nil {
+			log.Fatal(err)
+		}
 	}
 	// Output:
 	// pod-1 true <nil>

@@ -275,7 +275,7 @@ func TestManyOverABadLine(t *testing.T) {
 	const rate, callers = 200, 20
 	n := newLine(t, rate, time.Hour, func(o *redis.Options) { o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 20, 1, time.Millisecond })
 	sent := 0
-	n.proxy.SwallowReplyTo(1<<30, func(args []string) bool { sent++; return sent%5 == 0 })
+	n.proxy.SwallowReplyTo(1<<30, func([]string) bool { sent++; return sent%5 == 0 })
 	granted := make(chan int, callers)
 	for range callers {
 		go func() {

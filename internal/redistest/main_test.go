@@ -40,7 +40,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func listening(addr string) bool {
 	conn, err := net.Dial("tcp", addr)
 	if err == nil {
-		conn.Close()
+		_ = conn.Close()
 	}
 	return err == nil
 }

@@ -61,7 +61,7 @@ func TestServerRestart(t *testing.T) {
 	s.Stop()
 	s.Stop()
 	if conn, err := net.Dial("tcp", addr); err == nil {
-		conn.Close()
+		_ = conn.Close()
 		t.Error("still there after Stop")
 	}
 	s.Restart(t)
@@ -83,7 +83,7 @@ func TestServerEndsWithTest(t *testing.T) {
 		c.Ping(t.Context())
 	})
 	if conn, err := net.Dial("tcp", s.Addr); err == nil {
-		conn.Close()
+		_ = conn.Close()
 		t.Error("the server is still there")
 	}
 	if _, err := os.Stat(s.Dir()); !os.IsNotExist(err) {

@@ -1,0 +1,48 @@
+# What one does with this repository; `make` alone says it. Variables go behind the target, as in `make fuzz FUZZTIME=5m`.
+
+# Packages tested at a time: tests that measure time must not starve one another.
+P ?= 2
+# The longest that the tests of one package may take.
+TIMEOUT ?= 10m
+# How long each target is fuzzed.
+FUZZTIME ?= 10s
+
+# Tests build programs, which must not fail where git refuses a clone that belongs to somebody else.
+export GOFLAGS ?= -buildvcs=false
+
+# The linters, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
+# within everyone's reach, and a gate that cannot run is none.
+LINTER := go tool -modfile=tools/go.mod
+
+.PHONY: help test lint demo cost fuzz clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
+
+# Go has the race detector where it finds a C compiler.
+test: ## every test, with the race detector; first installs what they need, where it may
+	@tools/bring.sh
+	go test $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=all -p $(P) -timeout $(TIMEOUT) ./...
+
+lint: ## format, go.mod, go vet, go fix, staticcheck, revive
+	@files=$$(gofmt -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
+	go mod tidy -diff
+	go vet ./...
+	go fix -diff -stringsbuilder=false ./...
+	$(LINTER) staticcheck ./...
+	$(LINTER) revive -config revive.toml -set_exit_status ./...
+
+demo: ## the limiter at work, without any Redis
+	go run ./cmd/rrl demo
+
+cost: ## what one call costs in Redis
+	go run ./internal/cost
+
+fuzz: ## each fuzz target for FUZZTIME
+	@targets=$$(go test -list '^Fuzz' .) || { echo "$$targets"; exit 1; }; \
+	for target in $$(echo "$$targets" | grep '^Fuzz'); do \
+		echo "$$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) . || exit 1; \
+	done
+
+clean: ## removes what the other commands have built
+	rm -rf bin .cache compat_test/java/target *.test *.out
