@@ -24,6 +24,10 @@ type Client struct {
 	err    error // why the Client cannot be used, nil if it can
 	sender sender
 
+	// sharded: the server of a key is chosen by its hash tag, so that all keys
+	// of a limiter must have the same.
+	sharded bool
+
 	ctx   context.Context // ends with Close
 	close context.CancelFunc
 
@@ -77,6 +81,10 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c.err = c.validate()
 	if c.err == nil {
 		c.sender = newSender(rdb)
+		switch rdb.(type) {
+		case *redis.ClusterClient, *redis.Ring:
+			c.sharded = true
+		}
 	}
 	return c
 }
@@ -121,7 +129,8 @@ func (c *Client) RateLimiter(name string) *RateLimiter {
 }
 
 // Close ends all calls that wait, with ErrClosed, and the goroutines of the
-// Client. Calls after it answer with ErrClosed. It always returns nil; closing
+// Client, which may still be taking back what a call without an answer has
+// taken; that comes back by itself an interval later. Calls after it answer with ErrClosed. It always returns nil; closing
 // twice is allowed.
 func (c *Client) Close() error {
 	c.mu.Lock()

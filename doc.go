@@ -19,6 +19,7 @@
 //
 // # Charged once
 //
-// A request whose reply is lost is sent again, and takes its permits once. A
-// caller that leaves without an answer keeps nothing.
+// A request whose reply is lost is sent again, and takes its permits once. (If
+// another caller releases all of its permits in between, it takes them again.)
+// A caller that leaves without an answer keeps nothing.
 package rratelimiter

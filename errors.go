@@ -28,7 +28,7 @@ var (
 
 	// ErrBadState: what Redis holds under the limiter's keys cannot be a
 	// limiter's: a key of another type, or a field that is no integer.
-	// Nothing was written; SetRate or Delete puts it right.
+	// Nothing was written. SetRate puts a field right, Delete everything.
 	ErrBadState = errors.New("rratelimiter: unreadable state in Redis")
 
 	// ErrClosed: the Client was closed before the call, or while it waited.

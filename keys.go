@@ -3,8 +3,6 @@ package rratelimiter
 import (
 	"fmt"
 	"strings"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // limiterKeys are the keys of one limiter, named as Redisson names them.
@@ -37,7 +35,7 @@ func (c *Client) keysOf(name string) (*limiterKeys, error) {
 		return k, invalid("name", fmt.Sprintf("%q, mapped to \"\"", name), "mapped to a name that is not empty")
 	}
 	k.derive(c.id)
-	if _, cluster := c.rdb.(*redis.ClusterClient); cluster {
+	if c.sharded {
 		return k, k.checkSlot()
 	}
 	return k, nil

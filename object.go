@@ -11,12 +11,20 @@ import (
 // Delete removes the limiter, and reports whether there was anything to remove
 // (RRateLimiter.delete). It removes the permits all clients share and our own;
 // those that other clients have taken from a PerClient limit end with their
-// own time to live.
+// own time to live. After an error of the network it may have been removed.
 func (l *RateLimiter) Delete(ctx context.Context) (bool, error) {
 	if err := l.usable(ctx); err != nil {
 		return false, err
 	}
-	n, err := l.client.rdb.Del(ctx, l.keys.Load().all()...).Result()
+	argv := []any{"del"}
+	for _, key := range l.keys.Load().all() {
+		argv = append(argv, key)
+	}
+	del := command{redis.NewCmd(ctx, argv...)} // sent again it would answer that nothing was there
+	if err := l.client.rdb.Process(ctx, del); err != nil {
+		return false, err
+	}
+	n, err := del.Int64()
 	return n > 0, err
 }
 
@@ -33,11 +41,13 @@ func (l *RateLimiter) Exists(ctx context.Context) (bool, error) {
 // Rename gives the limiter another name, with the permits that are taken, and
 // replaces the limiter that may have had that name (RRateLimiter.rename, which
 // moves the hash alone). This RateLimiter then is the one of the new name;
-// others keep the old name, and the pairs of other clients of a PerClient
-// limit stay behind.
+// others keep the old name and meet ErrNotInitialized, as calls of this one may
+// that are made meanwhile. The pairs of other clients of a PerClient limit stay
+// behind.
 //
 // It answers ErrNotInitialized where no limiter is, ErrInvalidArgument for an
-// empty name or, on a cluster, one in another slot (give both the same {tag}).
+// empty name or, on a cluster or a Ring, one in another slot (give both the
+// same {tag}). After an error of the network it may have been renamed.
 func (l *RateLimiter) Rename(ctx context.Context, newName string) error {
 	if err := l.usable(ctx); err != nil {
 		return err
@@ -47,50 +57,50 @@ func (l *RateLimiter) Rename(ctx context.Context, newName string) error {
 	if err != nil {
 		return err
 	}
-	if _, cluster := l.client.rdb.(*redis.ClusterClient); cluster && hashTag(from.hash) != hashTag(to.hash) {
+	if l.client.sharded && hashTag(from.hash) != hashTag(to.hash) {
 		return invalid("newName", fmt.Sprintf("%q", newName), fmt.Sprintf("in the cluster slot of %q", from.hash))
 	}
-	if from.hash != to.hash {
-		err = l.move(ctx, from, to)
+	if err := l.move(ctx, from, to); err != nil {
+		return err
 	}
-	if err == nil {
-		l.keys.Store(to)
-	}
-	return err
+	l.keys.Store(to)
+	return nil
 }
 
-// move renames the keys in one transaction, again if they are changed between
-// the look at them and the transaction.
+// move renames the keys in one transaction. Only the hash is watched: it must
+// be there, and hardly anything changes it, while each acquire changes the
+// others.
 func (l *RateLimiter) move(ctx context.Context, from, to *limiterKeys) error {
 	old, renamed := from.all(), to.all()
 	tx := func(tx *redis.Tx) error {
-		exists := make([]bool, len(old))
-		for i, key := range old {
-			n, err := tx.Exists(ctx, key).Result()
-			if err != nil {
-				return err
-			}
-			exists[i] = n == 1
+		n, err := tx.Exists(ctx, from.hash).Result()
+		if err != nil {
+			return err
 		}
-		if !exists[0] {
+		if n == 0 {
 			return fmt.Errorf("%w: %s", ErrNotInitialized, from.hash)
 		}
-		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		if from.hash == to.hash {
+			return nil
+		}
+		cmds, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.Del(ctx, renamed...)
 			for i, key := range old {
-				if exists[i] {
-					p.Rename(ctx, key, renamed[i])
-				} else {
-					p.Del(ctx, renamed[i])
-				}
+				p.Rename(ctx, key, renamed[i])
 			}
 			return nil
 		})
+		if len(cmds) > 1 && redis.HasErrorPrefix(err, "no such key") {
+			err = cmds[1].Err() // value and permits need not be there
+		}
 		return err
 	}
-	for {
-		err := l.client.rdb.Watch(ctx, tx, old...)
-		if !errors.Is(err, redis.TxFailedErr) {
+	// With WithKeepAlive each use touches the hash, too, so a limiter that is
+	// in heavy use may take many attempts.
+	for range 1000 {
+		if err := l.client.rdb.Watch(ctx, tx, from.hash); !errors.Is(err, redis.TxFailedErr) {
 			return err
 		}
 	}
+	return fmt.Errorf("rratelimiter: renaming %s: it was in use each time: %w", from.hash, redis.TxFailedErr)
 }

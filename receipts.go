@@ -8,7 +8,7 @@ import (
 // receipts are the fields that releases have left in a limiter's hash. A
 // release leaves no record by which it could be known when it is sent again,
 // so it writes a field of its own; when its reply has come, the field has
-// served and the next release of this limiter removes it.
+// served and the next release by the same RateLimiter removes it.
 type receipts struct {
 	mu      sync.Mutex
 	settled []any // guarded by mu

@@ -25,10 +25,9 @@ type RateLimiter struct {
 
 	keys atomic.Pointer[limiterKeys] // changed by Rename
 
-	// What the last reply said of the limiter. The scripts find out when it
-	// is not so any more, so it may be stale but never wrong unnoticed.
+	// What we believe of the limiter; the scripts find out when it is not so.
 	typ  atomic.Int32
-	rate atomic.Int64 // 0: not known
+	rate atomic.Int64 // by which the value of our own pair is right; 0: not known
 
 	receipts receipts
 }
@@ -107,7 +106,8 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 // nil). When ctx ends first, it answers an error for which errors.Is(err,
 // ctx.Err()) holds. On false and on an error nothing is kept: if it is not
 // known whether Redis has carried out the request, it is taken back in the
-// background.
+// background; only what Redis carries out after that comes back by itself, an
+// interval later.
 //
 // permits is 1 to 2^40; a request above the rate is an ErrPermitsExceedRate at
 // once. Other errors are ErrNotInitialized, ErrInvalidArgument, ErrBadState,
@@ -132,7 +132,11 @@ func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) 
 	if err := checkPermits(permits, 1); err != nil {
 		return Result{}, err
 	}
-	n, err := l.attempt(ctx, newRequest(permits), withNumbers)
+	r := newRequest(permits)
+	n, err := l.attempt(ctx, r, withNumbers)
+	if err != nil || n[0] != 0 {
+		l.leave(r)
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -218,34 +222,44 @@ func (l *RateLimiter) usable(ctx context.Context) error {
 // once.
 type request struct {
 	permits int64
-	records any // []byte, boxed for go-redis
+	records any  // []byte, boxed for go-redis
+	unsure  bool // a copy of it may be on its way, or have been carried out
 }
 
-func newRequest(permits int64) request {
-	return request{permits, appendRecords(make([]byte, 0, recordSize), permits)}
+func newRequest(permits int64) *request {
+	return &request{permits: permits, records: appendRecords(make([]byte, 0, recordSize), permits)}
 }
 
 // attempt asks once for the permits of a request. The first of the numbers is
 // 0 if they were taken, otherwise the ms until they are there.
-func (l *RateLimiter) attempt(ctx context.Context, r request, ask asking) (numbers, error) {
-	n, unknown, err := l.call(ctx, acquireScript, ask, r.permits, r.records)
-	if err != nil && unknown {
-		l.withdraw(r)
+func (l *RateLimiter) attempt(ctx context.Context, r *request, ask asking) (numbers, error) {
+	if r.unsure {
+		ask |= sentBefore
 	}
+	n, unsure, err := l.call(ctx, acquireScript, ask, r.permits, r.records)
+	r.unsure = r.unsure || unsure
 	return n, err
 }
 
+// leave ends a request that was not granted: nothing of it must be kept.
+func (l *RateLimiter) leave(r *request) {
+	if r.unsure {
+		l.withdraw(r)
+	}
+}
+
 // withdraw takes back, in the background, what a request may have taken
-// without its caller knowing. If Redis cannot be reached for a minute, the
-// permits come back when their interval is over.
-func (l *RateLimiter) withdraw(r request) {
+// without its caller knowing. If Redis does not do it within a minute, or a
+// copy of the request arrives only later, the permits come back when their
+// interval is over.
+func (l *RateLimiter) withdraw(r *request) {
 	l.client.goBackground(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		again := time.NewTicker(time.Second)
 		defer again.Stop()
 		for {
-			if _, _, err := l.call(ctx, withdrawScript, 0, r.permits, r.records); err == nil || answered(err) {
+			if _, _, err := l.call(ctx, withdrawScript, 0, r.permits, r.records); err == nil || (answered(err) && !notCarriedOut(err)) {
 				return
 			}
 			select {
@@ -257,24 +271,27 @@ func (l *RateLimiter) withdraw(r request) {
 	})
 }
 
-// asking is what a call wants to know besides the answer.
+// asking is what a script must know of a call.
 type asking int
 
-const withNumbers asking = 1 // rate, permits left, ms until all are back
+const (
+	withNumbers asking = 1 << iota // it wants rate, permits left and ms until all are back
+	sentBefore                     // it may have reached the server before
+)
 
 // call runs a script on the limiter's keys. The script names the type it
 // finds when that is not the one we believe in, and is asked once more.
-func (l *RateLimiter) call(ctx context.Context, sc *script, ask asking, a, b any, more ...any) (n numbers, unknown bool, err error) {
+func (l *RateLimiter) call(ctx context.Context, sc *script, ask asking, a, b any, more ...any) (n numbers, unsure bool, err error) {
 	k := l.keys.Load()
 	for range 3 {
 		typ := RateType(l.typ.Load())
-		n, unknown, err = l.send(ctx, sc, k, typ, ask, a, b, more...)
+		n, unsure, err = l.send(ctx, sc, k, typ, ask, a, b, more...)
 		if !redis.HasErrorPrefix(err, "OTHERTYPE ") {
 			break
 		}
 		l.typ.Store(int32(1 - typ))
 	}
-	return n, unknown, err
+	return n, unsure, err
 }
 
 // send runs a script on the keys of one type, with its own arguments: a, b and
@@ -286,21 +303,37 @@ func (l *RateLimiter) send(ctx context.Context, sc *script, k *limiterKeys, typ 
 	argv := make([]any, argNow, argMore+len(more))
 	argv[0], argv[1], argv[2], argv[argType], argv[argOwn], argv[argOwn+1] = "evalsha", sc.hash, 3, int(typ), a, b
 	copy(argv[3:], p.argv[:])
-	if numbers := ask == withNumbers || typ == PerClient; numbers || len(more) > 0 || l.client.clock != nil {
+	if numbers := ask&withNumbers != 0 || typ == PerClient; numbers || ask != 0 || len(more) > 0 || l.client.clock != nil {
 		argv = append(argv, l.client.now(), "", "")
 		if numbers {
 			argv[argRate] = l.rate.Load()
 		}
+		if ask&sentBefore != 0 {
+			argv[argResent] = "1"
+		}
 		argv = append(argv, more...)
 	}
-	n, unknown, err := l.client.sender.send(ctx, sc, argv)
+	n, unsure, err := l.client.sender.send(ctx, sc, argv)
 	if err != nil {
-		return n, unknown, k.scriptError(typ, err)
+		return n, unsure, k.scriptError(typ, err)
 	}
-	if n[1] != 0 {
-		l.rate.Store(n[1])
+	l.learn(sc, n)
+	return n, unsure, nil
+}
+
+// learn keeps the rate that a script has found. The value of a pair of our own
+// is right by that rate only where the script has written it, so peek teaches
+// nothing, and scripts that write but do not tell the rate make us forget it.
+func (l *RateLimiter) learn(sc *script, n numbers) {
+	switch sc {
+	case peekScript:
+	case acquireScript:
+		if n[1] != 0 {
+			l.rate.Store(n[1])
+		}
+	default:
+		l.rate.Store(0)
 	}
-	return n, false, nil
 }
 
 // result makes a Result of the numbers of acquire and peek.

@@ -21,6 +21,8 @@ var (
 	commonLua string
 	//go:embed scripts/limiter.lua
 	limiterLua string
+	//go:embed scripts/mine.lua
+	mineLua string
 	//go:embed scripts/due.lua
 	dueLua string
 	//go:embed scripts/numbers.lua
@@ -59,9 +61,9 @@ type script struct {
 }
 
 var (
-	acquireScript    = newScript(true, limiterLua, dueLua, acquireLua, numbersLua, closeLua, lifetimeLua)
+	acquireScript    = newScript(true, limiterLua, dueLua, mineLua, acquireLua, numbersLua, closeLua, lifetimeLua)
 	releaseScript    = newScript(true, limiterLua, releaseLua, closeLua, lifetimeLua)
-	withdrawScript   = newScript(true, limiterLua, withdrawLua, closeLua, lifetimeLua)
+	withdrawScript   = newScript(true, limiterLua, mineLua, withdrawLua, closeLua, lifetimeLua)
 	peekScript       = newScript(true, limiterLua, dueLua, numbersLua, peekLua)
 	trySetRateScript = newScript(false, trySetRateLua)
 	setRateScript    = newScript(false, setRateLua, lifetimeLua)
@@ -123,9 +125,9 @@ func newSender(rdb redis.UniversalClient) sender {
 // reply. A script that the server does not know is sent whole. A request
 // whose reply was lost is sent again if the script is repeatable, and says so.
 //
-// unknown reports, with an error, whether the request may have been carried
-// out without its answer reaching us.
-func (s sender) send(ctx context.Context, sc *script, argv []any) (n numbers, unknown bool, err error) {
+// unsure reports whether the request may have been carried out without that
+// answer reaching us: after an error, or before it was sent again.
+func (s sender) send(ctx context.Context, sc *script, argv []any) (n numbers, unsure bool, err error) {
 	for attempt := 0; ; attempt++ {
 		cmd := command{redis.NewCmd(ctx, argv...)}
 		cmd.SetFirstKeyPos(3)
@@ -139,18 +141,18 @@ func (s sender) send(ctx context.Context, sc *script, argv []any) (n numbers, un
 		}
 		if err == nil {
 			n, err = decode(cmd.Val())
-			return n, false, err
+			return n, unsure, err
 		}
 		lost := replyLost(err)
-		unknown = unknown || lost
+		unsure = unsure || lost
 		if attempt >= s.retries || !(lost && sc.repeatable || notCarriedOut(err)) {
-			return n, unknown, err
+			return n, unsure, err
 		}
-		if unknown {
+		if unsure {
 			argv = markResent(argv)
 		}
 		if ctxErr := s.pause(ctx, attempt); ctxErr != nil {
-			return n, unknown, fmt.Errorf("%w: %w", ctxErr, err)
+			return n, unsure, fmt.Errorf("%w: %w", ctxErr, err)
 		}
 	}
 }
@@ -213,7 +215,10 @@ func notCarriedOut(err error) bool {
 // pause waits before the next attempt, longer each time and not all callers
 // alike. It answers the error of ctx when that ends first.
 func (s sender) pause(ctx context.Context, attempt int) error {
-	most := min(s.minBackoff<<attempt, s.maxBackoff)
+	most := s.minBackoff << attempt
+	if most>>attempt != s.minBackoff || most > s.maxBackoff { // the shift may overflow
+		most = s.maxBackoff
+	}
 	if most <= 0 {
 		return ctx.Err()
 	}

@@ -3,7 +3,7 @@
 -- KEYS, ARGV: common.lua
 -- ARGV[2]  PERSIST to remove it, PEXPIRE for a length, PEXPIREAT for a point in time
 -- ARGV[3]  that length or Unix time in ms
--- ARGV[7]  the condition: NX none is set, XX one is set, GT later than the one set, LT earlier, or empty
+-- ARGV[7]  the condition, with PEXPIRE alone: NX none is set, XX one is set, GT later than the one set, LT earlier, or empty
 -- Reply:   1 done, or 0: no limiter or the condition does not hold
 -- Errors:  BADKEY, OTHERTYPE
 
@@ -20,9 +20,6 @@ end
 
 if ARGV[2] ~= 'PERSIST' then
   local ttl = tonumber(ARGV[3])
-  if ARGV[2] == 'PEXPIREAT' then
-    ttl = ttl - now
-  end
   local how = ARGV[7]
   if (how == 'NX' and left >= 0) or (how == 'XX' and left < 0)
     or (how == 'GT' and (left < 0 or ttl <= left)) or (how == 'LT' and left >= 0 and ttl >= left) then

@@ -16,7 +16,7 @@ end
 local MOST = 9007199254740992 -- 2^53: up to here the doubles of Lua count without a gap
 local rate, interval, keep, own = tonumber(f[1]), tonumber(f[2]), tonumber(f[4] or 0), f[3] == '1'
 if not (rate and interval and keep and rate % 1 + interval % 1 + keep % 1 == 0)
-  or rate > MOST or keep > MOST or interval > MOST or interval < -MOST then
+  or rate > MOST or rate < -MOST or keep > MOST or interval > MOST or interval < -MOST then
   for i, name in ipairs({ 'rate', 'interval', 'type', 'keepAliveTime' }) do
     local n = tonumber(f[i] or 0)
     if not n or n % 1 ~= 0 or math.abs(n) > MOST then
@@ -48,11 +48,11 @@ local value, gone = stored, #old
 
 -- Without records nothing is outstanding. Otherwise the value is rebuilt from them when it cannot be
 -- right. What others have left in it (a release by Java, a request that Java sent twice) must not
--- last, nor be credited once more when its records expire; so it is rebuilt, too, when something
--- has expired and either few records are left, or there are more than the value allows for, or it
--- has gone unchecked for an interval: between the oldest record that has expired just now and the
--- oldest that counts lies a multiple of the interval once an interval, whoever asks, so one call in
--- each pays for all (3 ms for 10,000 records; more are not looked through for this). And a pair of our own is rebuilt when the rate is not the one it was last used
+-- last longer than an interval; so it is rebuilt, too, when something has expired and either few
+-- records are left, or there are more than the value allows for, or it has gone unchecked for an
+-- interval: between the oldest record that has expired just now and the oldest that counts lies a
+-- multiple of the interval once an interval, whoever asks, so one call in each pays for all (3 ms
+-- for 10,000 records). And a pair of our own is rebuilt when the rate is not the one it was last used
 -- with: whoever changed the rate could not reach it.
 local left = redis.call('ZCARD', KEYS[3]) - gone
 local check = not value or value > rate or (own and tonumber(ARGV[6]) ~= rate)
@@ -61,7 +61,7 @@ if gone > 0 and left > 0 and not check then
     value = value + count(old[i])
   end
   check = left <= 10 or value + left > rate
-  if not check and interval > 0 and left <= 10000 then
+  if not check and interval > 0 then
     local first, oldest = redis.call('ZSCORE', KEYS[3], old[1]), redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES')
     check = math.floor(first / interval) ~= math.floor(oldest[2] / interval)
   end

@@ -13,7 +13,7 @@ for i = 7, #ARGV do
   redis.call('HDEL', KEYS[1], ARGV[i])
 end
 
--- Receipts of clients that have gone are swept out a minute later.
+-- Receipts of clients that have gone are swept out when there are many, those older than a minute.
 if redis.call('HLEN', KEYS[1]) > 68 then
   local all = redis.call('HGETALL', KEYS[1])
   for i = 1, #all, 2 do
@@ -51,5 +51,5 @@ while given < wanted do
     end
   end
 end
-value = math.min(rate, value + given)
+value = redis.call('EXISTS', KEYS[3]) == 0 and rate or math.min(rate, value + given)
 local reply = given

@@ -5,14 +5,13 @@
 -- ARGV[3]  its records, as in acquire.lua
 -- Reply:   the permits that were taken back
 
-local given = 0
-for i = 1, #ARGV[3], 21 do
-  local record = string.sub(ARGV[3], i, i + 20)
-  local time = redis.call('ZSCORE', KEYS[3], record)
-  if time and tonumber(time) > expired then
-    redis.call('ZREM', KEYS[3], record)
-    given = given + count(record)
-  end
+local members, given = {}, 0
+mine(function(member)
+  members[#members + 1] = member
+end)
+for i = 1, #members do
+  redis.call('ZREM', KEYS[3], members[i])
+  given = given + count(members[i])
 end
-value = math.min(rate, value + given)
+value = redis.call('EXISTS', KEYS[3]) == 0 and rate or math.min(rate, value + given)
 local reply = given
