@@ -111,6 +111,19 @@ func TestB2AnEmptySetMeansNothingIsOutstanding(t *testing.T) {
 	}
 }
 
+// B2: a release that empties the records leaves no low value to Java.
+func TestB2AReleaseOfAllMakesItFull(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 10, time.Second)
+		l.takes(5)
+		b.set(l.value(), 3) // Java: a request that was sent twice
+		l.gives(100)
+		if v := b.look.Get(b.Context(), l.value()).Val(); v != "10" {
+			b.Fatalf("value %s without records, want 10", v)
+		}
+	})
+}
+
 // B3, B6: availablePermits writes in Redisson.
 func TestB3ReadingWritesNothing(t *testing.T) {
 	onBoth(t, func(b *bench) {
@@ -297,6 +310,29 @@ func TestB9AChangeOfRateReachesTheOtherClients(t *testing.T) {
 				l.keeps(tc.to, l.value()+own, l.permits()+own)
 				b.now += 1000
 				l.takes(tc.to)
+			})
+		})
+	}
+}
+
+// B9: looking at the limiter, or another call in between, does not hide the change.
+func TestB9AChangeOfRateIsNotHidden(t *testing.T) {
+	for name, between := range map[string]func(l *limiter, change func(rate int64)){
+		"peek":    func(l *limiter, change func(int64)) { change(6); l.has(1) },
+		"release": func(l *limiter, change func(int64)) { change(15); l.gives(1); change(5) },
+		"set rate": func(l *limiter, change func(int64)) {
+			l.b.want(l.SetRate(l.b.Context(), perClient, 15, time.Second, rratelimiter.WithKeepState()))
+			change(6)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(b *bench) {
+				l := b.limiter(perClient, 10, time.Second)
+				l.takes(5)
+				other := b.newClient().RateLimiter(l.Name())
+				between(l, func(rate int64) { b.want(other.SetRate(b.Context(), perClient, rate, time.Second)) })
+				l.takes(1)
+				l.refused(1, time.Second)
 			})
 		})
 	}

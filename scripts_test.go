@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestScriptRepliesOfAnotherShape(t *testing.T) {
@@ -42,4 +44,20 @@ func TestScriptsUseLiteralKeys(t *testing.T) {
 	if calls < 50 {
 		t.Errorf("%d calls found; the pattern no longer fits the scripts", calls)
 	}
+}
+
+// A pause does not end with many attempts.
+func TestPauseIsNeverNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sender{nil, 100, 8 * time.Millisecond, 20 * time.Millisecond}
+		for attempt := range 100 {
+			start := time.Now()
+			if err := s.pause(t.Context(), attempt); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); took < 4*time.Millisecond || took > 20*time.Millisecond {
+				t.Errorf("attempt %d: a pause of %v", attempt, took)
+			}
+		}
+	})
 }

@@ -78,7 +78,7 @@ var _ = Describe("State that one side alone has written", func() {
 
 	DescribeTable("reads right when permits come back", func(ctx SpecContext, actor, see side) {
 		p := newPair(actor, see, redistest.Name(GinkgoT()))
-		yes(p.acts.TrySetRate(ctx, config(overall, 10, 200*time.Millisecond)))
+		yes(p.acts.TrySetRate(ctx, config(overall, 10, 500*time.Millisecond)))
 		for range 3 {
 			yes(p.acts.TryAcquire(ctx, 6, time.Second))
 			yes(p.acts.TryAcquire(ctx, 4, time.Second))
@@ -107,7 +107,7 @@ var _ = Describe("What stops Java is healed by Go", func() {
 	It("more available than the rate (B3)", func(ctx SpecContext) {
 		name := redistest.Name(GinkgoT())
 		java, g := javas[0].limiter(name), gos[0].limiter(name)
-		yes(java.TrySetRate(ctx, config(overall, 10, 100*time.Millisecond)))
+		yes(java.TrySetRate(ctx, config(overall, 10, 500*time.Millisecond)))
 		yes(java.TryAcquire(ctx, 5, 0))
 		done(java.Release(ctx, 5))
 		Eventually(ctx, func() (int64, error) { return java.AvailablePermits(ctx) }).
@@ -120,9 +120,9 @@ var _ = Describe("What stops Java is healed by Go", func() {
 	It("a value below zero is debt to Java, too (B11)", func(ctx SpecContext) {
 		name := redistest.Name(GinkgoT())
 		java, g := javas[0].limiter(name), gos[0].limiter(name)
-		yes(java.TrySetRate(ctx, config(overall, 10, 300*time.Millisecond)))
+		yes(java.TrySetRate(ctx, config(overall, 10, 700*time.Millisecond)))
 		yes(java.TryAcquire(ctx, 8, 0))
-		yes(g.UpdateRate(ctx, config(overall, 5, 300*time.Millisecond), true))
+		yes(g.UpdateRate(ctx, config(overall, 5, 700*time.Millisecond), true))
 		Expect(keysOf(name).state(ctx)).To(Equal(state{"-3", []int64{8}}))
 		no(java.TryAcquire(ctx, 1, 0))
 		yes(java.TryAcquire(ctx, 5, 2*time.Second))

@@ -17,6 +17,7 @@ import (
 // A server dies with its test binary, even if that is killed and cleans up
 // nothing.
 func TestServerDiesWithTestBinary(t *testing.T) {
+	redistest.Require(t, "redis-server")
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), orphanEnv+"=1", "TMPDIR="+t.TempDir())
 	in, err := cmd.StdinPipe() // stays open: the binary waits for it to end
@@ -58,6 +59,7 @@ func shutDown(addr string) {
 // The parent-death signal comes when the thread ends that forked. A server must
 // not depend on the one that happened to ask for it.
 func TestServerOutlivesThread(t *testing.T) {
+	redistest.Require(t, "redis-server")
 	var f fakeTB
 	defer func() {
 		for _, g := range slices.Backward(f.cleanups) {

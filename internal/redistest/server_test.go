@@ -75,6 +75,7 @@ func TestServerRestart(t *testing.T) {
 }
 
 func TestServerEndsWithTest(t *testing.T) {
+	redistest.Require(t, "redis-server")
 	var s *redistest.Server
 	var c *redis.Client
 	t.Run("inner", func(t *testing.T) {
@@ -113,6 +114,7 @@ func TestStartOtherBinary(t *testing.T) {
 }
 
 func TestStartBadArgument(t *testing.T) {
+	redistest.Require(t, "redis-server")
 	f := new(fakeTB).run(func(t redistest.TB) { redistest.Start(t, "--no-such-option", "1") })
 	if f.outcome != "failed" || !strings.Contains(f.said, "no-such-option") {
 		t.Errorf("%s, saying %q: the server's own words are missing", f.outcome, f.said)

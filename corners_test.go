@@ -1,0 +1,400 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/redisson-go/rratelimiter"
+)
+
+// The specs of this file go into the corners of the scripts: many records, odd
+// bytes, what others left behind.
+
+// A limiter that did not set the rate itself learns the type from Redis.
+func TestAStrangerFindsItsOwnKeys(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		ctx := b.Context()
+		l := b.limiter(perClient, 3, time.Second)
+		c := b.newClient()
+		other := &limiter{c.RateLimiter(l.Name()), b}
+		other.takes(2)
+		other.keeps(3, l.value()+":"+c.ID(), l.permits()+":"+c.ID())
+		if n := b.look.Exists(ctx, l.value(), l.permits()).Val(); n != 0 {
+			b.Fatal("the shared keys were used for PER_CLIENT")
+		}
+	})
+}
+
+// A first copy that comes late finds the record and charges nothing, though
+// there is enough for both.
+func TestALateFirstCopyFindsItsRecord(t *testing.T) {
+	n := newLine(t, 20, time.Hour)
+	c := rratelimiter.New(n.rdb) // by the time of the server, which goes on
+	t.Cleanup(func() { _ = c.Close() })
+	n.l.RateLimiter = c.RateLimiter(n.l.Name())
+	release := n.proxy.HoldNext(1, isScript)
+	done := make(chan error, 1)
+	go func() { _, err := n.l.TryAcquire(context.Background(), 5, 0); done <- err }()
+	until(t, func() bool { return n.proxy.Held() == 1 })
+	n.proxy.Cut()
+	n.want(<-done)
+	at := n.look.ZRangeWithScores(t.Context(), n.l.permits(), 0, 0).Val()[0].Score
+	before := n.scriptsRun()
+	release()
+	until(t, func() bool { return n.scriptsRun() > before })
+	n.l.keeps(20, n.l.value(), n.l.permits())
+	n.l.has(15)
+	if got := n.look.ZRangeWithScores(t.Context(), n.l.permits(), 0, 0).Val()[0].Score; got != at {
+		t.Fatalf("the record was moved from %.0f to %.0f", at, got)
+	}
+}
+
+// More records than one look takes; every byte of the permits counts.
+func TestThousandsOfRecords(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		const rate = 1 << 40
+		l := b.limiter(overall, rate, time.Second)
+		sum := int64(0)
+		for i := range 2500 {
+			n := uint32(i)<<8 | 1
+			sum += int64(n)
+			l.record(b.now, fmt.Sprintf("\x10%016d", i)+string([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}))
+		}
+		l.has(rate - sum)
+		l.takes(1)
+		l.keeps(rate, l.value(), l.permits())
+	})
+}
+
+// A value that is too low is put right by the records that count, not by those that have expired.
+func TestAValueTooLowIsPutRight(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 100, time.Second)
+		l.takes(7) // will have expired
+		b.now += 500
+		for range 12 { // more than are rebuilt in any case
+			l.takes(1)
+		}
+		b.now += 500
+		b.set(l.value(), -50)
+		l.refused(89, 500*time.Millisecond)
+		l.keeps(100, l.value(), l.permits())
+		l.has(88)
+		l.takes(88)
+	})
+}
+
+// With many records the value is added to, and walked once an interval.
+func TestManyRecordsAreRebuiltOnceAnInterval(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 1000, time.Second)
+		for range 40 {
+			l.takes(5)
+			b.now += 25
+		}
+		b.set(l.value(), 700) // 800 would be right: 100 too low
+		b.now += 5            // one record has expired, none of the next interval
+		l.takes(1)
+		if v := b.look.Get(b.Context(), l.value()).Val(); v != "704" {
+			b.Fatalf("value %s, want 704: what expired is added, nothing is walked", v)
+		}
+		for range 40 {
+			b.now += 25
+			l.takes(1)
+		}
+		l.keeps(1000, l.value(), l.permits())
+	})
+}
+
+// A withdraw takes back all records of a request, also those of 2^32 and more.
+func TestAllRecordsAreWithdrawn(t *testing.T) {
+	n := newLine(t, 1<<34, time.Hour)
+	n.l.takes(1)
+	n.l.gives(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	n.rdb.AddHook(&cancelOnRetry{cancel: cancel})
+	n.proxy.SwallowReply(1)
+	if ok, err := n.l.TryAcquire(ctx, 1<<33, 0); ok || !errors.Is(err, context.Canceled) {
+		t.Fatal(ok, err)
+	}
+	until(t, func() bool { return n.look.ZCard(context.Background(), n.l.permits()).Val() == 0 })
+	n.l.has(1 << 34)
+}
+
+// A withdraw goes on until Redis is there again.
+func TestAWithdrawWaitsForRedis(t *testing.T) {
+	n := newLine(t, 10, time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	n.rdb.AddHook(&cancelOnRetry{cancel: cancel})
+	n.proxy.SwallowReply(1)
+	n.proxy.Down()
+	_, err := n.l.TryAcquire(ctx, 10, 0)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if n.look.ZCard(context.Background(), n.l.permits()).Val() != 1 {
+		t.Fatal("nothing to withdraw")
+	}
+	time.AfterFunc(2*time.Second, n.proxy.Up)
+	until(t, func() bool { return n.look.ZCard(context.Background(), n.l.permits()).Val() == 0 })
+}
+
+// Receipts of releases that may still be sent again are kept.
+func TestReceiptsOfLiveClientsStay(t *testing.T) {
+	n := newLine(t, 1000, time.Hour)
+	for range 70 {
+		n.takesAndGives()
+	}
+	n.now += 30_000
+	n.takesAndGives()
+	if fields := n.look.HLen(t.Context(), n.l.Name()).Val(); fields < 70 {
+		t.Fatalf("%d fields: receipts younger than a minute were swept", fields)
+	}
+}
+
+// TTL of an own pair outlives its records, whatever the interval.
+func TestAnOwnPairOutlivesItsRecords(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		ctx := b.Context()
+		l := b.limiter(perClient, 5, 24*time.Hour)
+		l.takes(1)
+		for _, key := range []string{l.value() + ":" + b.client.ID(), l.permits() + ":" + b.client.ID()} {
+			if ttl := b.look.PTTL(ctx, key).Val(); ttl <= 24*time.Hour {
+				b.Fatalf("%s lives for %v, shorter than its record counts", key, ttl)
+			}
+		}
+		if ok, err := l.Expire(ctx, time.Hour); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		if ok, err := l.ClearExpire(ctx); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		for _, key := range []string{l.value() + ":" + b.client.ID(), l.permits() + ":" + b.client.ID()} {
+			if ttl := b.look.PTTL(ctx, key).Val(); ttl <= 24*time.Hour {
+				b.Fatalf("%s lives for %v after ClearExpire", key, ttl)
+			}
+		}
+	})
+}
+
+// keepAliveTime must be whole, too; values beyond 2^53 are rebuilt, scores below 0 expire.
+func TestOddStateOfOthers(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		for name, value := range map[string]string{"keepAliveTime": "1.5", "interval": "1e300"} {
+			l := b.limiter(overall, 5, time.Second)
+			b.want(b.look.HSet(b.Context(), l.Name(), name, value).Err())
+			if _, err := l.TryAcquire(b.Context(), 1, 0); !errors.Is(err, rratelimiter.ErrBadState) {
+				b.Errorf("%s %s: %v", name, value, err)
+			}
+		}
+		l := b.limiter(overall, 5, time.Second)
+		l.takes(2)
+		b.set(l.value(), "-99999999999999999999")
+		l.takes(1)
+		l.keeps(5, l.value(), l.permits())
+		l.record(-5, "\x10aaaaaaaaaaaaaaaa\x04\x00\x00\x00")
+		l.has(2)
+		l.takes(1)
+		l.keeps(5, l.value(), l.permits())
+	})
+}
+
+// A record that is shrunk keeps its time and its bytes before the permits, and
+// holds the rest, in all four bytes.
+func TestAShrunkRecord(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 1<<40, time.Second)
+		l.takes(0x0d0c0b0b)
+		before := b.look.ZRangeWithScores(b.Context(), l.permits(), 0, -1).Val()[0]
+		b.now += 10
+		l.gives(1)
+		after := b.look.ZRangeWithScores(b.Context(), l.permits(), 0, -1).Val()[0]
+		m := before.Member.(string)
+		if want := m[:17] + "\x0a\x0b\x0c\x0d"; after.Member != want || after.Score != before.Score {
+			b.Fatalf("% x at %.0f, want % x at %.0f", after.Member, after.Score, want, before.Score)
+		}
+	})
+}
+
+// A value that others left too high does not rise above the rate.
+func TestAReleaseOnAnInflatedValue(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 10, time.Second)
+		l.takes(4)
+		l.takes(4)
+		b.set(l.value(), 8)
+		l.gives(5)
+		if v := b.look.Get(b.Context(), l.value()).Val(); v != "10" {
+			b.Fatalf("value %s, want 10", v)
+		}
+	})
+}
+
+// WithKeepState counts what counts: not what has expired, nor what another type left.
+func TestKeepStateCountsWhatCounts(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		ctx := b.Context()
+		l := b.limiter(overall, 10, time.Second)
+		l.takes(4)
+		b.now += 1000
+		b.want(l.SetRate(ctx, overall, 10, time.Second, rratelimiter.WithKeepState()))
+		if v := b.look.Get(ctx, l.value()).Val(); v != "10" {
+			b.Fatalf("value %s, want 10: the 4 have expired", v)
+		}
+		b.want(l.SetRate(ctx, perClient, 10, time.Second))
+		b.set(l.value(), 3) // stale
+		l.record(b.now, "\x10aaaaaaaaaaaaaaaa\x07\x00\x00\x00")
+		b.want(l.SetRate(ctx, overall, 10, time.Second, rratelimiter.WithKeepState()))
+		l.has(10)
+
+		l = b.limiter(overall, 0, 0) // no rate, but leftovers
+		b.set(l.value(), 3)
+		l.record(b.now, "\x10aaaaaaaaaaaaaaaa\x07\x00\x00\x00")
+		b.want(l.SetRate(ctx, overall, 10, time.Second, rratelimiter.WithKeepState()))
+		l.has(10)
+
+		b.want(b.look.Del(ctx, l.permits()).Err())
+		b.want(b.look.RPush(ctx, l.permits(), "x").Err())
+		err := l.SetRate(ctx, overall, 7, time.Second, rratelimiter.WithKeepState())
+		if !errors.Is(err, rratelimiter.ErrBadState) || b.look.HGet(ctx, l.Name(), "rate").Val() != "10" {
+			b.Fatal(err, b.look.HGetAll(ctx, l.Name()).Val())
+		}
+		wantText(b, err, l.permits(), "zset")
+	})
+}
+
+// A time to live counts from the moment the rate is set, and leftovers are gone from then on.
+func TestSettingARateSetsTheLife(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		ctx := b.Context()
+		keep := rratelimiter.WithKeepAlive(time.Minute)
+		for what, set := range map[string]func(l *limiter) error{
+			"TrySetRate": func(l *limiter) error { _, err := l.TrySetRate(ctx, overall, 5, time.Second, keep); return err },
+			"SetRate":    func(l *limiter) error { return l.SetRate(ctx, overall, 5, time.Second, keep) },
+		} {
+			l := b.limiter(overall, 0, 0)
+			b.set(l.value(), 3)
+			l.record(b.now, "\x10aaaaaaaaaaaaaaaa\x02\x00\x00\x00")
+			b.want(set(l))
+			if ttl := b.look.PTTL(ctx, l.Name()).Val(); ttl <= 0 {
+				b.Errorf("%s with keep alive: lives for %v before the first acquire", what, ttl)
+			}
+			if n := b.look.Exists(ctx, l.value(), l.permits()).Val(); n != 0 {
+				b.Errorf("%s: %d leftovers, which Java would believe", what, n)
+			}
+		}
+		l := b.limiter(overall, 0, 0)
+		b.want(b.look.HSet(ctx, l.Name(), "rate", 5).Err())
+		b.want(b.look.PExpire(ctx, l.Name(), time.Hour).Err())
+		if ok, err := l.TrySetRate(ctx, overall, 5, time.Second); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		if ttl := b.look.PTTL(ctx, l.Name()).Val(); ttl != -1 {
+			b.Errorf("half a hash had a time to live, and the new limiter kept it: %v", ttl)
+		}
+		l = b.limiter(perClient, 5, time.Second)
+		l.takes(1)
+		b.want(l.SetRate(ctx, perClient, 6, time.Second, rratelimiter.WithKeepState()))
+		for _, key := range []string{l.value(), l.permits()} {
+			if ttl := b.look.PTTL(ctx, key+":"+b.client.ID()).Val(); ttl <= 0 {
+				b.Errorf("our own %s lives for %v after SetRate with state", key, ttl)
+			}
+		}
+	})
+}
+
+// More records than one look takes are released at once.
+func TestReleaseInASea(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 1000, time.Second)
+		for range 200 {
+			l.takes(2)
+			b.now++
+		}
+		l.gives(301)
+		l.has(1000 - 99)
+		if got := l.records(l.permits()); len(got) != 50 || got[49] != 1 {
+			b.Fatal(fmt.Sprint(got))
+		}
+	})
+}
+
+// With many records, more of them than the value allows for means that it is wrong.
+func TestMoreRecordsThanTheValueAllows(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 30, time.Second)
+		for range 20 {
+			l.takes(1)
+			b.now += 10
+		}
+		b.set(l.value(), 25) // Java: release(15)
+		b.now += 800         // the first one has expired
+		l.takes(1)
+		l.keeps(30, l.value(), l.permits())
+		l.has(10)
+	})
+}
+
+// When all have expired at once, what the value said before does not matter.
+func TestManyRecordsExpireAtOnce(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 100, time.Second)
+		for range 20 {
+			l.takes(1)
+		}
+		b.set(l.value(), 10) // too low by 70
+		b.now += 1000
+		l.has(100)
+		l.takes(100)
+	})
+}
+
+// The clearing of the other type's keys that comes late leaves the type in force alone.
+func TestALateClearHarmsNobody(t *testing.T) {
+	n := newLine(t, 10, time.Hour)
+	same := rratelimiter.New(n.look, rratelimiter.WithID(n.client.ID()))
+	t.Cleanup(func() { _ = same.Close() })
+	other := &limiter{same.RateLimiter(n.l.Name()), n.bench}
+	n.want(n.l.SetRate(t.Context(), overall, 10, time.Hour))
+	scripts := 0
+	release := n.proxy.HoldNext(1, func(args []string) bool {
+		if isScript(args) {
+			scripts++
+		}
+		return scripts == 2
+	})
+	done := make(chan error, 1)
+	go func() { done <- n.l.SetRate(context.Background(), overall, 10, time.Hour) }()
+	until(t, func() bool { return n.proxy.Held() == 1 })
+	n.want(other.SetRate(t.Context(), perClient, 5, time.Hour))
+	other.takes(3)
+	release()
+	n.want(<-done)
+	other.has(2)
+}
+
+// The timeout bounds each sleep, not the first alone.
+func TestASecondSleepEndsWithTheTimeout(t *testing.T) {
+	inBubble(t, 1, time.Second, func(t *testing.T, l *rratelimiter.RateLimiter, m *miniredis.Miniredis) {
+		took(t, l, 1, 0, 0)
+		start := time.Now()
+		time.AfterFunc(500*time.Millisecond, func() {
+			members, err := m.ZMembers("{l}:permits")
+			if err == nil {
+				_, err = m.ZAdd("{l}:permits", float64(start.Add(900*time.Millisecond).UnixMilli()), members[0])
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		ok, err := l.TryAcquire(t.Context(), 1, 1500*time.Millisecond)
+		if got := time.Since(start); ok || err != nil || got != 1500*time.Millisecond {
+			t.Fatalf("%v, %v after %v; want false after 1.5s", ok, err, got)
+		}
+	})
+}

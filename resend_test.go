@@ -1,0 +1,214 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// An answer is an error of Redis.
+type answer string
+
+func (a answer) Error() string { return string(a) }
+func (answer) RedisError()     {}
+
+var (
+	errDial = &net.OpError{Op: "dial", Err: errors.New("refused")}
+	lost    = io.EOF // the request is carried out, the reply is lost
+)
+
+// fails makes the next commands fail, each with an error of its own.
+type fails struct {
+	errs []error
+	sent [][]any
+}
+
+func (h *fails) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h *fails) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (h *fails) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.sent = append(h.sent, slices.Clone(cmd.Args()))
+		if len(h.errs) == 0 {
+			return next(ctx, cmd)
+		}
+		err := h.errs[0]
+		h.errs = h.errs[1:]
+		if errors.Is(err, lost) {
+			_ = next(ctx, cmd)
+		}
+		return err
+	}
+}
+
+func TestWhatIsSentAgain(t *testing.T) {
+	for _, err := range []error{
+		answer("LOADING x"), answer("READONLY x"), answer("MASTERDOWN x"), answer("CLUSTERDOWN x"), answer("TRYAGAIN x"),
+		answer("ERR max number of clients reached"), answer("NOREPLICAS x"), redis.ErrPoolTimeout, errDial,
+	} {
+		n := newLine(t, 10, time.Hour)
+		h := &fails{errs: []error{err}}
+		n.rdb.AddHook(h)
+		if ok, e := n.l.TrySetRate(t.Context(), overall, 5, time.Hour); ok || e != nil { // also what must not be sent twice
+			t.Errorf("%v: TrySetRate %v, %v", err, ok, e)
+		}
+		h.errs = []error{err}
+		h.sent = nil
+		n.l.takes(10)
+		if len(h.sent) != 2 || len(h.sent[1]) > 10 && h.sent[1][10] == "1" {
+			t.Errorf("%v: sent %q, want twice, and not to be taken for sent before", err, h.sent)
+		}
+	}
+}
+
+func TestTrySetRateIsNotSentAgain(t *testing.T) {
+	n := newLine(t, 10, time.Hour)
+	n.rdb.AddHook(&fails{errs: []error{lost}})
+	if ok, err := n.l.TrySetRate(t.Context(), overall, 5, time.Hour); ok || !errors.Is(err, lost) {
+		t.Fatal(ok, err, "want the error of the network: we do not know")
+	}
+}
+
+func TestOnceLostIsUnknownToTheEnd(t *testing.T) {
+	n := newLine(t, 10, time.Hour)
+	n.rdb.AddHook(&fails{errs: []error{lost, errDial, errDial, errDial}})
+	if ok, err := n.l.TryAcquire(t.Context(), 10, 0); ok || !errors.Is(err, errDial) {
+		t.Fatal(ok, err)
+	}
+	until(t, func() bool { return n.look.ZCard(context.Background(), n.l.permits()).Val() == 0 })
+}
+
+// A record that a release by somebody else has shrunk is still the request's.
+func TestAShrunkRecordIsFoundAgain(t *testing.T) {
+	for _, rate := range []int64{20, 40} {
+		n := newLine(t, rate, time.Hour, func(o *redis.Options) {
+			o.MinRetryBackoff, o.MaxRetryBackoff = 300*time.Millisecond, 300*time.Millisecond
+		})
+		other := n.somebodyElse()
+		other.takes(10)
+		n.now++
+		n.proxy.SwallowReply(1)
+		done := make(chan error, 1)
+		go func() {
+			ok, err := n.l.TryAcquire(context.Background(), 10, 0)
+			if !ok {
+				err = errors.Join(err, errors.New("refused"))
+			}
+			done <- err
+		}()
+		until(t, func() bool { return n.proxy.Swallowed() == 1 })
+		other.gives(1) // out of the newest record
+		n.want(<-done)
+		if got := fmt.Sprint(n.l.records(n.l.permits())); got != "[10 9]" {
+			t.Fatalf("rate %d: records %s, want [10 9]", rate, got)
+		}
+		n.l.keeps(rate, n.l.value(), n.l.permits())
+	}
+}
+
+// somebodyElse is a client that does not go through the proxy.
+func (n *line) somebodyElse() *limiter {
+	c := rratelimiter.New(n.look, rratelimiter.WithClock(func() time.Time { return time.UnixMilli(n.now) }))
+	n.Cleanup(func() { _ = c.Close() })
+	return &limiter{c.RateLimiter(n.l.Name()), n.bench}
+}
+
+// Where the answer would change, a request is not sent again: the error says
+// that we do not know.
+func TestWhatAnswersOtherwiseIsNotSentAgain(t *testing.T) {
+	for command, ask := range map[string]func(l *limiter) error{
+		"del":     func(l *limiter) error { _, err := l.Delete(l.b.Context()); return err },
+		"evalsha": func(l *limiter) error { _, err := l.ExpireIfNotSet(l.b.Context(), time.Hour); return err },
+	} {
+		n := newLine(t, 10, time.Hour)
+		n.want(n.look.ScriptLoad(t.Context(), "return 1").Err())
+		if _, err := n.l.ClearExpire(t.Context()); err != nil { // the script is known from here on
+			t.Fatal(err)
+		}
+		n.proxy.SwallowReplyTo(1, func(args []string) bool { return strings.EqualFold(args[0], command) })
+		if err := ask(n.l); err == nil {
+			t.Errorf("%s: no error though the reply was lost", command)
+		}
+	}
+}
+
+// A limiter can be renamed while it is in use.
+func TestRenameInUse(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.StartProxy(t, s.Addr)
+	slow := redis.NewClient(&redis.Options{Addr: p.Addr})
+	t.Cleanup(func() { _ = slow.Close() })
+	l := rratelimiter.New(slow).RateLimiter(redistest.Name(t))
+	if err := l.SetRate(t.Context(), overall, 1<<40, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	p.Delay(2 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	fast := rratelimiter.New(s.Client(t)).RateLimiter(l.Name())
+	var group sync.WaitGroup
+	for range 2 {
+		group.Go(func() {
+			for { // until it is gone
+				if _, err := fast.TryAcquire(ctx, 1, 0); err != nil {
+					if !errors.Is(err, rratelimiter.ErrNotInitialized) {
+						t.Error(err)
+					}
+					return
+				}
+			}
+		})
+	}
+	if err := l.Rename(ctx, redistest.Name(t)); err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+}
+
+// A timed wait takes its time from the first look on.
+func TestSlowLooksCountForTheTimeout(t *testing.T) {
+	n := newLine(t, 1, time.Hour)
+	n.l.takes(1)
+	n.proxy.Delay(300 * time.Millisecond)
+	start := time.Now()
+	if ok, err := n.l.TryAcquire(t.Context(), 1, 500*time.Millisecond); ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if took := time.Since(start); took > 1050*time.Millisecond {
+		t.Fatalf("took %v, want the timeout of 500ms and one look of 300ms", took)
+	}
+}
+
+// A Ring keeps keys by their hash tag, as a cluster does.
+func TestOnARing(t *testing.T) {
+	addrs := map[string]string{}
+	for i := range 3 {
+		addrs[fmt.Sprint("shard", i)] = redistest.Start(t).Addr
+	}
+	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs})
+	t.Cleanup(func() { _ = ring.Close() })
+	c := rratelimiter.New(ring)
+	for range 6 {
+		wholeLife(t, c.RateLimiter(redistest.Name(t)), overall, func(name string) string { return "{" + name + "}:new" })
+	}
+	l := c.RateLimiter("one")
+	if err := l.SetRate(t.Context(), overall, 5, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Rename(t.Context(), "two"); !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+		t.Fatalf("%v, want ErrInvalidArgument", err)
+	}
+}
