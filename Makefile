@@ -7,9 +7,6 @@ TIMEOUT ?= 10m
 # How long each target is fuzzed.
 FUZZTIME ?= 10s
 
-# Tests build programs, which must not fail where git refuses a clone that belongs to somebody else.
-export GOFLAGS ?= -buildvcs=false
-
 # The linters, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
 # within everyone's reach, and a gate that cannot run is none.
 LINTER := go tool -modfile=tools/go.mod
@@ -25,7 +22,7 @@ test: ## every test, with the race detector; first installs what they need, wher
 	go test $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=all -p $(P) -timeout $(TIMEOUT) ./...
 
 lint: ## format, go.mod, go vet, go fix, staticcheck, revive
-	@files=$$(gofmt -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
+	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
 	go mod tidy -diff
 	go vet ./...
 	go fix -diff -stringsbuilder=false ./...
