@@ -212,3 +212,31 @@ func TestOnARing(t *testing.T) {
 		t.Fatalf("%v, want ErrInvalidArgument", err)
 	}
 }
+
+// A copy that overtakes nothing but comes while its caller still waits: the
+// next look finds what it has taken.
+func TestALateCopyServesItsWaiter(t *testing.T) {
+	n := newLine(t, 1, time.Hour)
+	other := n.somebodyElse()
+	other.takes(1)
+	release := n.proxy.HoldNext(1, isScript)
+	done := make(chan error, 1)
+	go func() {
+		ok, err := n.l.TryAcquire(context.Background(), 1, time.Second)
+		if !ok {
+			err = errors.Join(err, errors.New("refused"))
+		}
+		done <- err
+	}()
+	until(t, func() bool { return n.proxy.Held() == 1 })
+	before := n.scriptsRun()
+	n.proxy.Cut()
+	until(t, func() bool { return n.scriptsRun() > before }) // the second copy, refused
+	other.gives(1)
+	release()
+	n.want(<-done)
+	n.l.keeps(1, n.l.value(), n.l.permits())
+	if got := fmt.Sprint(n.l.records(n.l.permits())); got != "[1]" {
+		t.Fatalf("records %s, want [1]", got)
+	}
+}

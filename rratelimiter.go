@@ -259,7 +259,7 @@ func (l *RateLimiter) withdraw(r *request) {
 		again := time.NewTicker(time.Second)
 		defer again.Stop()
 		for {
-			if _, _, err := l.call(ctx, withdrawScript, 0, r.permits, r.records); err == nil || (answered(err) && !notCarriedOut(err)) {
+			if _, _, err := l.call(ctx, withdrawScript, sentBefore, r.permits, r.records); err == nil || (answered(err) && !notCarriedOut(err)) {
 				return
 			}
 			select {

@@ -13,13 +13,8 @@ end
 
 -- A request that was sent again has been granted if its record is there, also when it took the
 -- last permits. A first copy that arrives late finds the record by NX.
-local records, done = ARGV[3], false
-if ARGV[5] == '1' then
-  mine(function()
-    done = true
-  end)
-end
-if done then
+local records = ARGV[3]
+if found and found[1] then
   wait = 0
 elseif wait == 0 then
   local added, stamp = 0, string.format('%d', now)

@@ -8,9 +8,8 @@
 
 local n, wait = tonumber(ARGV[2]), 0
 if n > value and n <= rate then
-  local from, to, held = gone > 0 and gone or '0', gone > 0 and gone or '0', 0
+  local part, rank, held = head, gone, 0
   repeat
-    local part = redis.call('ZRANGE', KEYS[3], from, to, 'WITHSCORES')
     for i = 1, #part, 2 do
       held = held + count(part[i])
       if held >= n - value then
@@ -18,10 +17,12 @@ if n > value and n <= rate then
         break
       end
     end
-    if part[1] then
-      from, to = to + 1, to + 100
-    else
-      value, from, to, held = rate - held, gone, gone, 0
+    if wait == 0 then
+      rank = rank + #part / 2
+      part = redis.call('ZRANGE', KEYS[3], rank, rank + 99, 'WITHSCORES')
+      if not part[1] then
+        value, part, rank, held = rate - held, head, gone, 0
+      end
     end
   until wait > 0 or n <= value
 end

@@ -2,8 +2,9 @@
 -- limiter and checks all of it, before anything is written. What it knows then:
 --
 -- rate, interval, keep   the configuration; own: the keys are those of one PER_CLIENT client
--- expired, bound         records of this time and older do not count any more; as a number and as a text
--- gone                   how many records those are
+-- expired                records of this time and older do not count any more
+-- gone                   how many records those are; then bound is that time as a text
+-- head                   the oldest record that counts and its time; empty if there is none
 -- stored                 what the value string says, nil where that is no integer
 -- value                  the permits to take now; negative while there is debt
 
@@ -39,12 +40,10 @@ if stored and (stored % 1 ~= 0 or stored > MOST or stored < -MOST) then
 end
 
 local expired = now - interval
-local bound = string.format('%d', expired)
-local old = redis.pcall('ZRANGEBYSCORE', KEYS[3], '-inf', bound)
-if old.err then
+local head = redis.pcall('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
+if head.err then
   return redis.error_reply('BADKEY 3 zset')
 end
-local value, gone = stored, #old
 
 -- Without records nothing is outstanding. Otherwise the value is rebuilt from them when it cannot be
 -- right. What others have left in it (a release by Java, a request that Java sent twice) must not
@@ -52,21 +51,26 @@ local value, gone = stored, #old
 -- records are left, or there are more than the value allows for, or it has gone unchecked for an
 -- interval: between the oldest record that has expired just now and the oldest that counts lies a
 -- multiple of the interval once an interval, whoever asks, so one call in each pays for all (3 ms
--- for 10,000 records). And a pair of our own is rebuilt when the rate is not the one it was last used
--- with: whoever changed the rate could not reach it.
-local left = redis.call('ZCARD', KEYS[3]) - gone
+-- for 10,000 records). And a pair of our own is rebuilt when the rate is not the one it was last
+-- used with: whoever changed the rate could not reach it.
+local value, gone, bound = stored, 0, nil
 local check = not value or value > rate or (own and tonumber(ARGV[6]) ~= rate)
-if gone > 0 and left > 0 and not check then
-  for i = 1, gone do
-    value = value + count(old[i])
-  end
-  check = left <= 10 or value + left > rate
-  if not check and interval > 0 then
-    local first, oldest = redis.call('ZSCORE', KEYS[3], old[1]), redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES')
-    check = math.floor(first / interval) ~= math.floor(oldest[2] / interval)
+local since = tonumber(head[2])
+if since and since <= expired then
+  bound = string.format('%d', expired)
+  local old = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', bound)
+  gone = #old
+  head = redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES')
+  if head[1] and not check then
+    for i = 1, gone do
+      value = value + count(old[i])
+    end
+    local left = redis.call('ZCARD', KEYS[3]) - gone
+    check = left <= 10 or value + left > rate
+      or (interval > 0 and math.floor(since / interval) ~= math.floor(head[2] / interval))
   end
 end
-if left == 0 then
+if not head[1] then
   value = rate
 elseif check then
   value = rate - outstanding(gone)
