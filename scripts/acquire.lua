@@ -22,6 +22,7 @@ elseif wait == 0 then
     added = added + redis.call('ZADD', KEYS[3], 'NX', stamp, string.sub(records, i, i + 20))
   end
   if added > 0 then
+    step = value == stored and '-' .. ARGV[2] or nil
     value = value - n
   end
 end

@@ -5,6 +5,6 @@
 if gone > 0 then
   redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', bound)
 end
-if not stored or (value ~= stored and type(redis.pcall('INCRBY', KEYS[2], value - stored)) == 'table') then
+if not stored or (value ~= stored and type(redis.pcall('INCRBY', KEYS[2], step or value - stored)) == 'table') then
   redis.call('SET', KEYS[2], value)
 end

@@ -7,6 +7,7 @@
 -- head                   the oldest record that counts and its time; empty if there is none
 -- stored                 what the value string says, nil where that is no integer
 -- value                  the permits to take now; negative while there is debt
+-- step                   value - stored as a text, for a script to set where it has one
 
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime')
 if f.err then
@@ -53,7 +54,7 @@ end
 -- multiple of the interval once an interval, whoever asks, so one call in each pays for all (3 ms
 -- for 10,000 records). And a pair of our own is rebuilt when the rate is not the one it was last
 -- used with: whoever changed the rate could not reach it.
-local value, gone, bound = stored, 0, nil
+local value, gone, bound, step = stored, 0, nil, nil
 local check = not value or value > rate or (own and tonumber(ARGV[6]) ~= rate)
 local since = tonumber(head[2])
 if since and since <= expired then
