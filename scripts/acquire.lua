@@ -19,7 +19,8 @@ if found and found[1] then
 elseif wait == 0 then
   local added, stamp = 0, string.format('%d', now)
   for i = 1, #records, 21 do
-    added = added + redis.call('ZADD', KEYS[3], 'NX', stamp, string.sub(records, i, i + 20))
+    local record = #records == 21 and records or string.sub(records, i, i + 20)
+    added = added + redis.call('ZADD', KEYS[3], 'NX', stamp, record)
   end
   if added > 0 then
     step = value == stored and '-' .. ARGV[2] or nil

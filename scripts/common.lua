@@ -24,6 +24,8 @@
 -- numbers: format('%d') is the cheapest way, WITHSCORES the dearest. So what every call goes through
 -- is plain code, in pieces that are put together, and asks for no more than it needs.
 
+local redis, KEYS, ARGV, tonumber = redis, KEYS, ARGV, tonumber -- locals are found faster
+
 -- The permits of a record: the last four bytes, little-endian, in every format Redisson has had.
 local function count(member)
   local a, b, c, d = string.byte(member, -4, -1)
