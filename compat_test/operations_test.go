@@ -59,7 +59,7 @@ var _ = Describe("What one side does, the other obeys", func() {
 		start := time.Now()
 		yes(p.acts.TryAcquire(ctx, 4, 0))
 		no(p.sees.TryAcquire(ctx, 2, 0))
-		yes(p.sees.TryAcquire(ctx, 5, 5*time.Second)) // waits for the 4
+		yes(p.sees.TryAcquire(ctx, 5, 5*time.Second))                           // waits for the 4
 		Expect(time.Since(start)).To(BeNumerically(">=", 699*time.Millisecond)) // it counts in whole ms
 		Expect(p.keys.state(ctx)).To(Equal(state{"0", []int64{5}}))
 		done(p.acts.Acquire(ctx, 5)) // waits for the 5
