@@ -22,8 +22,8 @@ var (
 	// exceed defined rate").
 	ErrPermitsExceedRate = errors.New("rratelimiter: permits exceed the rate")
 
-	// ErrInvalidArgument: an argument is out of its bounds. Redis was not
-	// asked.
+	// ErrInvalidArgument: an argument is out of its bounds. Nothing was
+	// written; Redis was asked only where it alone knows the slots of a name.
 	ErrInvalidArgument = errors.New("rratelimiter: invalid argument")
 
 	// ErrBadState: what Redis holds under the limiter's keys cannot be a
