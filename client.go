@@ -2,14 +2,18 @@ package rratelimiter
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/pubsub"
 )
 
 // A Client hands out the limiters that live in one Redis, single server,
@@ -30,6 +34,18 @@ type Client struct {
 
 	ctx   context.Context // ends with Close
 	close context.CancelFunc
+
+	hub *pubsub.Hub // tells those who wait that something has changed
+
+	// With a resolution, requests are known by the field they leave in the hash
+	// (scripts/seen.lua): its name, and the number of the last one.
+	resolution time.Duration
+	writer     atomic.Pointer[string]
+	requests   atomic.Int64
+
+	queuesMu sync.Mutex
+	queues   map[string]*queue // by hash, those in use; guarded by queuesMu
+	callers  sync.Pool         // of *caller
 
 	mu         sync.Mutex
 	closed     bool
@@ -66,6 +82,17 @@ func WithNameMapper(mapName func(name string) string) Option {
 	return option(func(c *Client) { c.mapper = mapName })
 }
 
+// WithResolution makes the Client keep one record for all permits that Go takes
+// from a limiter in a slot of d, instead of one for each grant, so that an
+// interval never holds more than interval/d records of Go. Permits come back up
+// to d later for it, never earlier; for Java they are records like any other.
+// All Clients of a limiter should have the same. It costs a field of the hash
+// for each Client, and d is at least 1 ms, a fraction of a ms is dropped. The
+// default is 0: a record for each grant.
+func WithResolution(d time.Duration) Option {
+	return option(func(c *Client) { c.resolution = d })
+}
+
 // New returns a Client on rdb, which stays the caller's: Close does not close
 // it. Requests are sent again as often as rdb is set to (MaxRetries; for a
 // cluster MaxRedirects). A request that is under way is cut short by the
@@ -73,7 +100,10 @@ func WithNameMapper(mapName func(name string) string) Option {
 // otherwise by its own ReadTimeout. New does not ask Redis for anything. Where rdb is nil or an option is out
 // of its bounds, each method answers with an ErrInvalidArgument that says so.
 func New(rdb redis.UniversalClient, opts ...Option) *Client {
-	c := &Client{rdb: rdb, id: uuid.NewString(), mapper: func(name string) string { return name }}
+	c := &Client{
+		rdb: rdb, id: uuid.NewString(), mapper: func(name string) string { return name },
+		queues: map[string]*queue{},
+	}
 	for _, opt := range opts {
 		opt.apply(c)
 	}
@@ -81,6 +111,8 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c.err = c.validate()
 	if c.err == nil {
 		c.sender = newSender(rdb)
+		c.hub = pubsub.New(rdb)
+		c.newWriter()
 		switch rdb.(type) {
 		case *redis.ClusterClient, *redis.Ring:
 			c.sharded = true
@@ -97,6 +129,8 @@ func (c *Client) validate() error {
 		return invalid("id", fmt.Sprintf("%q", c.id), "a text without braces")
 	case c.mapper == nil:
 		return invalid("mapName", "nil", "a function")
+	case c.resolution != 0 && c.resolution < time.Millisecond:
+		return invalid("resolution", c.resolution, "0 or at least 1ms")
 	}
 	return nil
 }
@@ -138,17 +172,27 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	c.close()
 	c.background.Wait()
+	if c.hub != nil {
+		c.hub.Close()
+	}
 	return nil
 }
 
 // goBackground runs f in a goroutine that Close waits for; f must end when
-// the context it gets does. A closed Client runs nothing.
-func (c *Client) goBackground(f func(ctx context.Context)) {
+// the context it gets does. A closed Client runs nothing, and says so.
+func (c *Client) goBackground(f func(ctx context.Context)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
 		c.background.Go(func() { f(c.ctx) })
 	}
+	return !c.closed
+}
+
+// newWriter gives the Client another field to leave in a hash.
+func (c *Client) newWriter() {
+	name := "merged:" + rand.Text()[:16]
+	c.writer.Store(&name)
 }
 
 // now returns the time to send: empty for that of the server.

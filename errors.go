@@ -3,7 +3,6 @@ package rratelimiter
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -40,6 +39,11 @@ func invalid(argument string, value any, bound string) error {
 	return fmt.Errorf("%w: %s is %v, must be %s", ErrInvalidArgument, argument, value, bound)
 }
 
+// exceeds is the error for permits that can never be there.
+func (k *limiterKeys) exceeds(permits, rate int64) error {
+	return fmt.Errorf("%w: permits is %d, must be at most %d, the rate of %s", ErrPermitsExceedRate, permits, rate, k.hash)
+}
+
 // scriptError translates what a script or Redis answered into the errors
 // above. Codes are told apart by their first word (the scripts' headers list
 // them), never by a text inside.
@@ -48,9 +52,6 @@ func (k *limiterKeys) scriptError(typ RateType, err error) error {
 	switch {
 	case has("NOTINIT"):
 		return fmt.Errorf("%w: %s", ErrNotInitialized, k.hash)
-	case has("EXCEEDS"):
-		permits, rate, _ := strings.Cut(detail(err, "EXCEEDS"), " ")
-		return fmt.Errorf("%w: permits is %s, must be at most %s, the rate of %s", ErrPermitsExceedRate, permits, rate, k.hash)
 	case has("BADFIELD"):
 		return fmt.Errorf("%w: field %s of %s must be an integer between -2^53 and 2^53",
 			ErrBadState, detail(err, "BADFIELD"), k.hash)

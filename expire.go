@@ -67,8 +67,8 @@ func (l *RateLimiter) expire(ctx context.Context, command string, ms int64, cond
 	if err := l.usable(ctx); err != nil {
 		return false, err
 	}
-	n, _, err := l.call(ctx, expireScript, 0, command, ms, condition)
-	return n[0] == 1, err
+	r, _, err := l.call(ctx, l.keys.Load(), expireScript, asking{}, command, ms, condition)
+	return r.numbers[0] == 1, err
 }
 
 // What RemainTimeToLive answers besides a length, as PTTL does.

@@ -10,6 +10,10 @@ type limiterKeys struct {
 	name  string     // as the caller gave it, before the name mapper
 	hash  string     // NAME: rate, interval, type, keepAliveTime
 	pairs [2]keyPair // by RateType
+
+	// channel is where a script publishes that those who wait may be served
+	// earlier (scripts/changed.lua).
+	channel string
 }
 
 // keyPair holds value and permits: those all clients share, or our own.
@@ -44,6 +48,7 @@ func (c *Client) keysOf(name string) (*limiterKeys, error) {
 // derive sets the keys that follow from the hash and the ID of the client.
 func (k *limiterKeys) derive(id string) {
 	value, permits := suffix(k.hash, "value"), suffix(k.hash, "permits")
+	k.channel = suffix(k.hash, "changed")
 	k.pairs[Overall] = keyPair{value: value, permits: permits}
 	k.pairs[PerClient] = keyPair{value: suffix(value, id), permits: suffix(permits, id)}
 	for i := range k.pairs {

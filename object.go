@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -16,16 +17,13 @@ func (l *RateLimiter) Delete(ctx context.Context) (bool, error) {
 	if err := l.usable(ctx); err != nil {
 		return false, err
 	}
-	argv := []any{"del"}
-	for _, key := range l.keys.Load().all() {
+	k := l.keys.Load()
+	argv := []any{"evalsha", deleteScript.hash, 5}
+	for _, key := range k.all() {
 		argv = append(argv, key)
 	}
-	del := command{redis.NewCmd(ctx, argv...)} // sent again it would answer that nothing was there
-	if err := l.client.rdb.Process(ctx, del); err != nil {
-		return false, err
-	}
-	n, err := del.Int64()
-	return n > 0, err
+	r, _, err := l.client.sender.send(ctx, deleteScript, append(argv, k.channel), time.Now())
+	return r.numbers[0] > 0, err
 }
 
 // Exists reports whether the limiter is there (RRateLimiter.isExists), by its
@@ -84,10 +82,11 @@ func (l *RateLimiter) move(ctx context.Context, from, to *limiterKeys) error {
 			return nil
 		}
 		cmds, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			p.Del(ctx, renamed...)
+			p.Unlink(ctx, renamed...)
 			for i, key := range old {
 				p.Rename(ctx, key, renamed[i])
 			}
+			p.Publish(ctx, from.channel, "changed")
 			return nil
 		})
 		if len(cmds) > 1 && redis.HasErrorPrefix(err, "no such key") {

@@ -14,18 +14,28 @@ import (
 // four bytes, and a reader here looks at nothing else.
 const (
 	randomSize = 16
-	recordSize = 1 + randomSize + 4 // scripts/acquire.lua takes records apart by it
+	recordSize = 1 + randomSize + 4 // scripts/record.lua takes records apart by it
 	maxCount   = math.MaxUint32     // permits of one record
+
+	// mergedMark is what the random bytes of records with a resolution begin
+	// with: Go merges those, and no others (scripts/seen.lua).
+	mergedMark = "\xd2GoR"
 )
 
 // appendRecords appends the records of one grant: one, or as many as it takes
-// for permits beyond what a record can hold.
-func appendRecords(b []byte, permits int64) []byte {
-	for permits > maxCount {
-		b = appendRecord(b, maxCount)
+// for permits beyond what a record can hold. With a resolution they bear the
+// mark of those that are merged.
+func appendRecords(b []byte, permits int64, merged bool) []byte {
+	for more := true; more; {
+		more = permits > maxCount
+		start := len(b)
+		b = appendRecord(b, uint32(min(permits, maxCount)))
+		if merged {
+			copy(b[start+1:], mergedMark)
+		}
 		permits -= maxCount
 	}
-	return appendRecord(b, uint32(permits))
+	return b
 }
 
 // appendRecord appends a record of its own for a grant.

@@ -37,7 +37,7 @@ func TestRecordsHoldWhatIsAskedFor(t *testing.T) {
 		1: 1, 5: 1, maxCount: 1, maxCount + 1: 2, 3 * maxCount: 3, 3*maxCount + 1: 4, maxPermits: 257,
 	} {
 		sum := int64(0)
-		all := string(appendRecords(nil, permits))
+		all := string(appendRecords(nil, permits, false))
 		for i := 0; i < len(all); i += recordSize {
 			n, err := RecordPermits(all[i : i+recordSize])
 			if err != nil || n == 0 {

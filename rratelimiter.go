@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // A RateLimiter is one limit, shared by all who use its name: Redisson's
@@ -30,6 +28,8 @@ type RateLimiter struct {
 	rate atomic.Int64 // by which the value of our own pair is right; 0: not known
 
 	receipts receipts
+
+	queue atomic.Pointer[queue] // the one it used last
 }
 
 // Name returns the name of the limiter as it was given, before any mapping
@@ -83,9 +83,9 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 		keepState = "1"
 	}
 	k := l.keys.Load()
-	n, _, err := l.send(ctx, sc, k, typ, 0, rate, c.Interval.Milliseconds(),
-		c.KeepAlive.Milliseconds(), keepState, mustExist)
-	if err != nil || n[0] == 0 {
+	r, _, err := l.send(ctx, sc, k, typ, asking{}, rate, c.Interval.Milliseconds(),
+		c.KeepAlive.Milliseconds(), keepState, mustExist, k.channel)
+	if err != nil || r.numbers[0] == 0 {
 		return false, err
 	}
 	l.typ.Store(int32(typ))
@@ -93,7 +93,7 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 	// The other type's keys are of no use any more. A script names the keys
 	// of one type, so they go with a second one, which looks again whether
 	// that type is in force.
-	_, _, err = l.send(ctx, clearScript, k, 1-typ, 0, "", "")
+	_, _, err = l.send(ctx, clearScript, k, 1-typ, asking{}, "", "")
 	return err == nil, err
 }
 
@@ -113,34 +113,25 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 // once. Other errors are ErrNotInitialized, ErrInvalidArgument, ErrBadState,
 // ErrClosed, and those of go-redis.
 func (l *RateLimiter) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
-	return l.wait(ctx, permits, timeout)
+	a, err := l.acquire(ctx, permits, timeout, false)
+	return a.ok, err
 }
 
 // Acquire takes permits, waiting for them until ctx ends
 // (RRateLimiter.acquire). The bounds and errors are those of TryAcquire.
 func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
-	_, err := l.wait(ctx, permits, forever)
+	_, err := l.acquire(ctx, permits, forever, false)
 	return err
 }
 
 // Allow takes permits if they are there now, and answers with the numbers
 // that go with it. The bounds and errors are those of TryAcquire.
 func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) {
-	if err := l.usable(ctx); err != nil {
-		return Result{}, err
-	}
-	if err := checkPermits(permits, 1); err != nil {
-		return Result{}, err
-	}
-	r := newRequest(permits)
-	n, err := l.attempt(ctx, r, withNumbers)
-	if err != nil || n[0] != 0 {
-		l.leave(r)
-	}
+	a, err := l.acquire(ctx, permits, 0, true)
 	if err != nil {
 		return Result{}, err
 	}
-	return l.result(n, n[0] == 0), nil
+	return a.result(), nil
 }
 
 // Peek answers with the numbers of the limiter and takes nothing: Allowed
@@ -150,11 +141,13 @@ func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 	if err := l.usable(ctx); err != nil {
 		return Result{}, err
 	}
-	n, _, err := l.call(ctx, peekScript, withNumbers, 1, "")
+	r, _, err := l.call(ctx, l.keys.Load(), peekScript, asking{numbers: true}, 1, "")
 	if err != nil {
 		return Result{}, err
 	}
-	return l.result(n, n[2] >= 1), nil
+	a := newSplit(r, []run{{1, 1}}).next()
+	a.ok = a.left >= 1
+	return a.result(), nil
 }
 
 // AvailablePermits returns the permits that could be taken now, between 0 and
@@ -180,15 +173,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := l.usable(ctx); err != nil || permits == 0 {
 		return err
 	}
-	receipt := newReceipt()
-	settled := l.receipts.take()
-	_, _, err := l.call(ctx, releaseScript, 0, permits, receipt, settled...)
-	if err != nil {
-		l.receipts.settle(settled...)
-		return err
-	}
-	l.receipts.settle(receipt)
-	return nil
+	return l.release(ctx, l.keys.Load(), permits)
 }
 
 // Config returns what is set (RRateLimiter.getConfig). Errors are
@@ -215,129 +200,4 @@ func (l *RateLimiter) usable(ctx context.Context) error {
 		return ErrClosed
 	}
 	return ctx.Err()
-}
-
-// A request is what one caller wants: the permits and the records to write
-// for them. It stays the same however often it is sent, so that it is charged
-// once.
-type request struct {
-	permits int64
-	records any  // []byte, boxed for go-redis
-	unsure  bool // a copy of it may be on its way, or have been carried out
-}
-
-func newRequest(permits int64) *request {
-	return &request{permits: permits, records: appendRecords(make([]byte, 0, recordSize), permits)}
-}
-
-// attempt asks once for the permits of a request. The first of the numbers is
-// 0 if they were taken, otherwise the ms until they are there.
-func (l *RateLimiter) attempt(ctx context.Context, r *request, ask asking) (numbers, error) {
-	if r.unsure {
-		ask |= sentBefore
-	}
-	n, unsure, err := l.call(ctx, acquireScript, ask, r.permits, r.records)
-	r.unsure = r.unsure || unsure
-	return n, err
-}
-
-// leave ends a request that was not granted: nothing of it must be kept.
-func (l *RateLimiter) leave(r *request) {
-	if r.unsure {
-		l.withdraw(r)
-	}
-}
-
-// withdraw takes back, in the background, what a request may have taken
-// without its caller knowing. If Redis does not do it within a minute, or a
-// copy of the request arrives only later, the permits come back when their
-// interval is over.
-func (l *RateLimiter) withdraw(r *request) {
-	l.client.goBackground(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
-		again := time.NewTicker(time.Second)
-		defer again.Stop()
-		for {
-			if _, _, err := l.call(ctx, withdrawScript, sentBefore, r.permits, r.records); err == nil || (answered(err) && !notCarriedOut(err)) {
-				return
-			}
-			select {
-			case <-again.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-}
-
-// asking is what a script must know of a call.
-type asking int
-
-const (
-	withNumbers asking = 1 << iota // it wants rate, permits left and ms until all are back
-	sentBefore                     // it may have reached the server before
-)
-
-// call runs a script on the limiter's keys. The script names the type it
-// finds when that is not the one we believe in, and is asked once more.
-func (l *RateLimiter) call(ctx context.Context, sc *script, ask asking, a, b any, more ...any) (n numbers, unsure bool, err error) {
-	k := l.keys.Load()
-	for range 3 {
-		typ := RateType(l.typ.Load())
-		n, unsure, err = l.send(ctx, sc, k, typ, ask, a, b, more...)
-		if !redis.HasErrorPrefix(err, "OTHERTYPE ") {
-			break
-		}
-		l.typ.Store(int32(1 - typ))
-	}
-	return n, unsure, err
-}
-
-// send runs a script on the keys of one type, with its own arguments: a, b and
-// more. The scripts answer with numbers where they are given the rate last met;
-// a PerClient limiter always gives it, for nobody who changes its rate can
-// correct the value of our own pair.
-func (l *RateLimiter) send(ctx context.Context, sc *script, k *limiterKeys, typ RateType, ask asking, a, b any, more ...any) (numbers, bool, error) {
-	p := &k.pairs[typ]
-	argv := make([]any, argNow, argMore+len(more))
-	argv[0], argv[1], argv[2], argv[argType], argv[argOwn], argv[argOwn+1] = "evalsha", sc.hash, 3, int(typ), a, b
-	copy(argv[3:], p.argv[:])
-	if numbers := ask&withNumbers != 0 || typ == PerClient; numbers || ask != 0 || len(more) > 0 || l.client.clock != nil {
-		argv = append(argv, l.client.now(), "", "")
-		if numbers {
-			argv[argRate] = l.rate.Load()
-		}
-		if ask&sentBefore != 0 {
-			argv[argResent] = "1"
-		}
-		argv = append(argv, more...)
-	}
-	n, unsure, err := l.client.sender.send(ctx, sc, argv)
-	if err != nil {
-		return n, unsure, k.scriptError(typ, err)
-	}
-	l.learn(sc, n)
-	return n, unsure, nil
-}
-
-// learn keeps the rate that a script has found. The value of a pair of our own
-// is right by that rate only where the script has written it, so peek teaches
-// nothing, and scripts that write but do not tell the rate make us forget it.
-func (l *RateLimiter) learn(sc *script, n numbers) {
-	switch sc {
-	case peekScript:
-	case acquireScript:
-		if n[1] != 0 {
-			l.rate.Store(n[1])
-		}
-	default:
-		l.rate.Store(0)
-	}
-}
-
-// result makes a Result of the numbers of acquire and peek.
-func (l *RateLimiter) result(n numbers, allowed bool) Result {
-	wait, limit, left, reset := n[0], n[1], n[2], n[3]
-	return Result{allowed, limit, min(max(0, left), max(0, limit)), milliseconds(wait), milliseconds(reset)}
 }

@@ -21,14 +21,28 @@ var (
 	commonLua string
 	//go:embed scripts/limiter.lua
 	limiterLua string
-	//go:embed scripts/mine.lua
-	mineLua string
 	//go:embed scripts/due.lua
 	dueLua string
+	//go:embed scripts/mine.lua
+	mineLua string
+	//go:embed scripts/seen.lua
+	seenLua string
 	//go:embed scripts/numbers.lua
 	numbersLua string
+	//go:embed scripts/drop.lua
+	dropLua string
+	//go:embed scripts/pack.lua
+	packLua string
+	//go:embed scripts/record.lua
+	recordLua string
+	//go:embed scripts/remember.lua
+	rememberLua string
+	//go:embed scripts/sweep.lua
+	sweepLua string
 	//go:embed scripts/close.lua
 	closeLua string
+	//go:embed scripts/changed.lua
+	changedLua string
 	//go:embed scripts/lifetime.lua
 	lifetimeLua string
 
@@ -46,6 +60,8 @@ var (
 	setRateLua string
 	//go:embed scripts/clear.lua
 	clearLua string
+	//go:embed scripts/delete.lua
+	deleteLua string
 	//go:embed scripts/expire.lua
 	expireLua string
 )
@@ -60,14 +76,24 @@ type script struct {
 	repeatable bool
 }
 
+// The scripts. Those that write records exist twice: each grant has records
+// of its own, or all that is granted in a slot of time has one (WithResolution).
 var (
-	acquireScript    = newScript(true, limiterLua, dueLua, mineLua, acquireLua, numbersLua, closeLua, lifetimeLua)
-	releaseScript    = newScript(true, limiterLua, releaseLua, closeLua, lifetimeLua)
-	withdrawScript   = newScript(true, limiterLua, mineLua, withdrawLua, closeLua, lifetimeLua)
-	peekScript       = newScript(true, limiterLua, dueLua, numbersLua, peekLua)
+	acquireScript = newScript(true, limiterLua, dueLua, mineLua, acquireLua, numbersLua,
+		dropLua, packLua, recordLua, closeLua, lifetimeLua)
+	withdrawScript = newScript(true, limiterLua, mineLua,
+		dropLua, packLua, withdrawLua, closeLua, changedLua, lifetimeLua)
+	mergedAcquireScript = newScript(true, limiterLua, dueLua, seenLua, acquireLua, numbersLua,
+		dropLua, packLua, recordLua, rememberLua, sweepLua, closeLua, lifetimeLua)
+	mergedWithdrawScript = newScript(true, limiterLua, seenLua,
+		dropLua, packLua, withdrawLua, closeLua, changedLua, lifetimeLua)
+
+	releaseScript    = newScript(true, limiterLua, dropLua, packLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
+	peekScript       = newScript(true, limiterLua, dueLua, peekLua, numbersLua)
 	trySetRateScript = newScript(false, trySetRateLua)
-	setRateScript    = newScript(false, setRateLua, lifetimeLua)
+	setRateScript    = newScript(false, setRateLua, changedLua, lifetimeLua)
 	clearScript      = newScript(true, clearLua)
+	deleteScript     = newScript(false, changedLua, deleteLua)
 	expireScript     = newScript(false, expireLua, lifetimeLua)
 )
 
@@ -126,8 +152,9 @@ func newSender(rdb redis.UniversalClient) sender {
 // whose reply was lost is sent again if the script is repeatable, and says so.
 //
 // unsure reports whether the request may have been carried out without that
-// answer reaching us: after an error, or before it was sent again.
-func (s sender) send(ctx context.Context, sc *script, argv []any) (n numbers, unsure bool, err error) {
+// answer reaching us: after an error, or before it was sent again. It was first
+// sent at start.
+func (s sender) send(ctx context.Context, sc *script, argv []any, start time.Time) (n reply, unsure bool, err error) {
 	for attempt := 0; ; attempt++ {
 		cmd := command{redis.NewCmd(ctx, argv...)}
 		cmd.SetFirstKeyPos(3)
@@ -149,7 +176,7 @@ func (s sender) send(ctx context.Context, sc *script, argv []any) (n numbers, un
 			return n, unsure, err
 		}
 		if unsure {
-			argv = markResent(argv)
+			argv = markResent(argv, start)
 		}
 		if ctxErr := s.pause(ctx, attempt); ctxErr != nil {
 			return n, unsure, fmt.Errorf("%w: %w", ctxErr, err)
@@ -157,33 +184,44 @@ func (s sender) send(ctx context.Context, sc *script, argv []any) (n numbers, un
 	}
 }
 
-// markResent says in an EVALSHA that it may have reached the server before.
-func markResent(argv []any) []any {
+// markResent says in an EVALSHA that it may have reached the server before,
+// no longer ago than start.
+func markResent(argv []any, start time.Time) []any {
 	for len(argv) < argMore {
 		argv = append(argv, "")
 	}
-	argv[argResent] = "1"
+	argv[argResent] = time.Since(start).Milliseconds()
 	return argv
 }
 
-// numbers are the integers of a script's reply: one, or as many as its header
-// says; the others are 0.
-type numbers [4]int64
+// A reply is what a script answers: one integer, or up to five that its header
+// names and any number behind them.
+type reply struct {
+	numbers [5]int64
+	answers []int64
+}
 
 // decode checks the shape of a script's reply.
-func decode(reply any) (n numbers, err error) {
-	items, ok := reply.([]any)
+func decode(val any) (r reply, err error) {
+	items, ok := val.([]any)
 	if !ok {
-		n[0], ok = reply.(int64)
-	} else if ok = len(items) > 0 && len(items) <= len(n); ok {
+		r.numbers[0], ok = val.(int64)
+	} else if ok = len(items) > 0; ok {
+		if more := len(items) - len(r.numbers); more > 0 {
+			r.answers = make([]int64, more)
+		}
 		for i := 0; i < len(items) && ok; i++ {
-			n[i], ok = items[i].(int64)
+			to := r.numbers[min(i, len(r.numbers)-1):]
+			if i >= len(r.numbers) {
+				to = r.answers[i-len(r.numbers):]
+			}
+			to[0], ok = items[i].(int64)
 		}
 	}
 	if !ok {
-		return n, fmt.Errorf("rratelimiter: a script answered %v (%T), must be 1 to %d integers", reply, reply, len(n))
+		return r, fmt.Errorf("rratelimiter: a script answered %v (%T), must be integers", val, val)
 	}
-	return n, nil
+	return r, nil
 }
 
 // answered reports whether err is an answer of Redis.

@@ -1,29 +1,57 @@
--- acquire.lua: takes permits if they are there.
+-- acquire.lua: judges requests in the order in which they came, each by what those before it left.
+-- drop.lua and record.lua write what it grants.
 --
 -- KEYS, ARGV, errors: common.lua
--- ARGV[2]  the permits asked for
--- ARGV[3]  the records to write, of 21 bytes each, one behind the other, which hold as many
--- Reply:   0 if they were taken, otherwise the ms until they are there; if it asks for numbers,
---          {that, rate, permits left (may be negative), ms until all are back}
--- Error:   EXCEEDS, the permits and the rate, when more is asked for than can ever be there
+-- ARGV[2]    the permits of all requests together
+-- ARGV[3]    records that hold as many (mine.lua or seen.lua)
+-- ARGV[first..]  where there is more than one: runs of equal requests, of each its permits and how
+--            many they are; negative for those that stand in line: once one of them is refused, so
+--            are all behind it
+-- Reply:     0 when all are granted and nobody asks for numbers, otherwise numbers.lua
+--
+-- taken      the permits that are granted now
+-- answers    for each run: how many are granted, from the first on, and the ms until the permits of
+--            the next one are there, 0 if it was refused for its place in line, -1 if they never can
+--            be. nil when all are granted
+-- again      nothing is granted yet, for not all can be, and some expired records still count: ask
+--            again, and they will not. So a call that grants anything has judged everything
+-- idle       there is nothing to write
+--
+-- When a call is sent again and was granted permits before (held), its requests are judged by those
+-- and get the answers that they got then: what was left over was too little for each that was refused,
+-- and still is without it. A lone request was granted, then, however much of its record somebody has
+-- released since.
 
-if n > rate then
-  return redis.error_reply('EXCEEDS ' .. ARGV[2] .. ' ' .. string.format('%.0f', rate))
+local all, lone = tonumber(ARGV[2]), not ARGV[first]
+local taken, answers, idle = 0, nil, false
+local again = more and not held and all > value and not (lone and all > rate)
+if again then
+  answers = {}
+elseif not held and all <= value then
+  taken = all
+elseif not (held and lone) then
+  local refused = false
+  answers, idle = {}, true
+  for i = first, math.max(first, #ARGV), 2 do
+    local n, many = tonumber(ARGV[i]) or all, tonumber(ARGV[i + 1]) or 1
+    local inline, granted, wait = many < 0, 0, -1
+    if n <= rate then
+      idle, wait, many = false, 0, math.abs(many)
+      while granted < many and wait == 0 and not (inline and refused) do
+        local fit = math.min(many - granted, math.floor(((held or value) - taken) / n))
+        if fit > 0 then
+          granted = granted + fit
+          taken = taken + fit * n
+        else
+          wait = held and math.max(1, due(n, 0)) or due(n, taken)
+        end
+      end
+      refused = refused or (inline and granted < many)
+    end
+    answers[#answers + 1] = granted
+    answers[#answers + 1] = wait
+  end
 end
-
--- A request that was sent again has been granted if its record is there, also when it took the
--- last permits. A first copy that arrives late finds the record by NX.
-local records = ARGV[3]
-if found and found[1] then
-  wait = 0
-elseif wait == 0 then
-  local added, stamp = 0, string.format('%d', now)
-  for i = 1, #records, 21 do
-    local record = #records == 21 and records or string.sub(records, i, i + 20)
-    added = added + redis.call('ZADD', KEYS[3], 'NX', stamp, record)
-  end
-  if added > 0 then
-    step = value == stored and '-' .. ARGV[2] or nil
-    value = value - n
-  end
+if held then
+  taken = 0
 end

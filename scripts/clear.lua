@@ -6,4 +6,4 @@
 if (redis.call('HGET', KEYS[1], 'type') == '1') == (ARGV[1] == '1') then
   return 0
 end
-return redis.call('DEL', KEYS[2], KEYS[3])
+return redis.call('UNLINK', KEYS[2], KEYS[3])

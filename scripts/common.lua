@@ -7,7 +7,7 @@
 -- ARGV[1]  the type whose keys these are: 0 OVERALL, 1 PER_CLIENT
 -- ARGV[2], ARGV[3]  what the script says
 -- ARGV[4]  now in ms; missing or empty for the time of the server
--- ARGV[5]  1 if this request may have reached the server before
+-- ARGV[5]  the ms since this request was first sent, if it may have reached the server before
 -- ARGV[6]  the rate the client met last, 0 for none; missing or empty if it asks for no numbers
 -- ARGV[7..]  what the script says
 -- What most calls do not need stands behind, so that they need not send it: Redis takes 0.1 us for

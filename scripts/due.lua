@@ -1,28 +1,37 @@
--- due.lua: stands behind limiter.lua. It finds when the permits asked for are there.
+-- due.lua: stands behind limiter.lua, before the scripts that say when permits are there.
 --
--- ARGV[2]  the permits asked for
---
--- wait     the ms until they are, 0 when they are there now or can never be. No record can count
---          for longer than an interval, whatever its time says.
--- When the records hold less than the value says is missing, the value is wrong, and put right.
+-- due(n, taken)  the ms until n permits are there for one who comes after `taken` of the value were
+--                given away, which come back in an interval; 0 if they are there now. No record can
+--                count for longer than an interval, whatever its time says.
+-- When the records hold less than the value says is missing, the value is wrong, and put right. After
+-- 5,000 records it answers with the time of the last one, when it is time to look again.
 
-local n, wait = tonumber(ARGV[2]), 0
-if n > value and n <= rate then
-  local part, rank, held = head, gone, 0
-  repeat
-    for i = 1, #part, 2 do
-      held = held + count(part[i])
-      if held >= n - value then
-        wait = math.max(1, math.min(interval, part[i + 1] + interval - now))
+local function due(n, taken)
+  while n > value - taken do
+    local need, held, rank, part, at = n - value + taken, 0, gone, nil, nil
+    if head[1] and count(head[1]) >= need then
+      at = head[2]
+    end
+    while not at do
+      part = redis.call('ZRANGE', KEYS[3], rank, rank + 99)
+      for i = 1, #part do
+        held = held + count(part[i])
+        if held >= need or rank + i - gone == 5000 then
+          at = redis.call('ZRANGE', KEYS[3], rank + i - 1, rank + i - 1, 'WITHSCORES')[2]
+          break
+        end
+      end
+      rank = rank + 100
+      if not at and #part < 100 then
         break
       end
     end
-    if wait == 0 then
-      rank = rank + #part / 2
-      part = redis.call('ZRANGE', KEYS[3], rank, rank + 99, 'WITHSCORES')
-      if not part[1] then
-        value, part, rank, held = rate - held, head, gone, 0
-      end
+    if at then
+      return math.max(1, math.min(interval, at + interval - now))
+    elseif held + taken >= need then
+      return interval
     end
-  until wait > 0 or n <= value
+    value = rate - held
+  end
+  return 0
 end

@@ -3,7 +3,8 @@
 --
 -- rate, interval, keep   the configuration; own: the keys are those of one PER_CLIENT client
 -- expired                records of this time and older do not count any more
--- gone                   how many records those are; then bound is that time as a text
+-- gone                   how many records of those the value counts as back, from the oldest on
+-- more                   there are others of those, which still count
 -- head                   the oldest record that counts and its time; empty if there is none
 -- stored                 what the value string says, nil where that is no integer
 -- value                  the permits to take now; negative while there is debt
@@ -52,23 +53,36 @@ end
 -- records are left, or there are more than the value allows for, or it has gone unchecked for an
 -- interval: between the oldest record that has expired just now and the oldest that counts lies a
 -- multiple of the interval once an interval, whoever asks, so one call in each pays for all (3 ms
--- for 10,000 records). And a pair of our own is rebuilt when the rate is not the one it was last
--- used with: whoever changed the rate could not reach it.
-local value, gone, bound, step = stored, 0, nil, nil
+-- for 10,000 records; beyond them the value is only kept below what that many records allow). And a
+-- pair of our own is rebuilt when the rate is not the one it was last used with: whoever changed the
+-- rate could not reach it.
+--
+-- However many records expire at once, a call counts 1,000 of them and leaves the rest to the next
+-- ones. When none counts any more, they go all at once.
+local value, gone, more, step = stored, 0, false, nil
 local check = not value or value > rate or (own and tonumber(ARGV[6]) ~= rate)
 local since = tonumber(head[2])
 if since and since <= expired then
-  bound = string.format('%d', expired)
-  local old = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', bound)
+  local size, bound = redis.call('ZCARD', KEYS[3]), string.format('%d', expired)
+  local old = size <= 1000 and redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', bound)
+    or redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', bound, 'LIMIT', '0', '1000')
   gone = #old
   head = redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES')
+  if head[1] and tonumber(head[2]) <= expired then
+    more = tonumber(redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2]) > expired
+    head = more and head or {}
+  end
   if head[1] and not check then
     for i = 1, gone do
       value = value + count(old[i])
     end
-    local left = redis.call('ZCARD', KEYS[3]) - gone
-    check = left <= 10 or value + left > rate
-      or (interval > 0 and math.floor(since / interval) ~= math.floor(head[2] / interval))
+    local left = size - gone
+    if left > 10000 then
+      value = math.min(value, rate - left)
+    elseif not more then
+      check = left <= 10 or value + left > rate
+        or (interval > 0 and math.floor(since / interval) ~= math.floor(head[2] / interval))
+    end
   end
 end
 if not head[1] then

@@ -1,21 +1,32 @@
--- mine.lua: stands behind limiter.lua, before the scripts that look for a request of their own.
+-- mine.lua: stands behind limiter.lua, before the scripts that write or look for records of their own.
 --
--- found     where ARGV[5] is 1, the records of ARGV[3] that still count. A release by somebody else
---           may have shrunk them meanwhile, so all but their last four bytes are compared; one that a
---           release has removed whole is not found any more.
+-- ARGV[3]   the records of this request, of 21 bytes each, one behind the other
+-- ARGV[5]   where the request may have been here, the ms since it was first sent
+--
+-- found     then, those of its records that still count. A release by somebody else may have shrunk
+--           them meanwhile, so all but their last four bytes are compared; one that a release has
+--           removed whole is not found any more. Only what was written since the request was first
+--           sent is looked at, and a second more, for servers that take over from one another and
+--           differ in time.
+-- held      the permits they hold; nil if there are none
+-- stamp     the time to write records with
+-- extra, mark, number, first   as in seen.lua
 
-local found
-if ARGV[5] == '1' then
-  found = {}
-  local wanted, rank, part = {}, gone, nil
+local found, held, stamp, extra, mark, number, first = {}, nil, now, nil, nil, nil, 7
+if tonumber(ARGV[5]) then
+  local wanted = {}
   for i = 1, #ARGV[3], 21 do
     wanted[string.sub(ARGV[3], i, i + 16)] = true
   end
+  local from = string.format('%d', now - ARGV[5] - 1000)
+  local rank = math.max(gone, redis.call('ZCARD', KEYS[3]) - redis.call('ZCOUNT', KEYS[3], from, '+inf'))
+  local part
   repeat
     part = redis.call('ZRANGE', KEYS[3], rank, rank + 999)
     for i = 1, #part do
       if wanted[string.sub(part[i], 1, -5)] then
         found[#found + 1] = part[i]
+        held = (held or 0) + count(part[i])
       end
     end
     rank = rank + 1000

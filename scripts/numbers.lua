@@ -1,11 +1,21 @@
 -- numbers.lua: stands behind acquire.lua and peek.lua and makes their reply.
+--
+-- {1 to ask again, otherwise 0; rate; permits left, may be negative; ms until all are back, without
+-- what is granted now; the same with it; and answers}. The two times are 0 if nobody asks for them.
 
-local reply = wait
-if ARGV[6] and ARGV[6] ~= '' then
-  local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')
+local reply = 0
+local asked = ARGV[6] and ARGV[6] ~= ''
+if answers or asked then
   local reset = 0
+  local newest = asked and redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES') or {}
   if newest[1] and tonumber(newest[2]) > expired then
     reset = math.max(1, math.min(interval, newest[2] + interval - now))
   end
-  reply = { wait, rate, value, reset }
+  reply = { again and 1 or 0, rate, value - taken, reset, asked and taken > 0 and interval or reset }
+  for i = 1, answers and #answers or 0 do
+    reply[5 + i] = answers[i]
+  end
+end
+if idle then
+  return reply
 end

@@ -2,7 +2,13 @@
 --
 -- KEYS, ARGV, errors: common.lua; it always asks for numbers
 -- ARGV[2]  the permits somebody may want
--- Reply:   {ms until they are there, 0 if they are or never can be, rate, permits to take (may be
---          negative), ms until all are back}
+-- Reply:   numbers.lua, with one answer: 0, and the ms until those permits are there, 0 if they are
+--
+-- Where more records have expired at once than a call looks at, each of the others counts as one
+-- permit, which is what it holds at least.
 
-return reply
+if more then
+  value = math.min(rate, value + redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', expired)) - gone)
+end
+local n = tonumber(ARGV[2])
+local taken, answers, again, idle = 0, { 0, n <= rate and due(n, 0) or 0 }, false, true

@@ -5,51 +5,45 @@
 -- ARGV[2]    the permits to give back
 -- ARGV[3]    the receipt of this request: a field of the hash that says it was done, so that it is
 --            done once however often it is sent. Java passes over fields it does not know.
--- ARGV[7..]  receipts that are not needed any more
--- Reply:     the permits given back; 0 also when it was done before
+-- ARGV[7..]  receipts that are not needed any more, and the channel of changed.lua
+-- Reply:     {permits given back; 1 if there is more to give back, as one call takes no more than
+--            2,000 records}. {0, 0} if all of it was done before
 
 local fresh = redis.call('HSETNX', KEYS[1], ARGV[3], now) == 1
-for i = 7, #ARGV do
+local before = not fresh and string.match(redis.call('HGET', KEYS[1], ARGV[3]), ' (%d+)$') -- it was not all
+for i = 7, #ARGV - 1 do
   redis.call('HDEL', KEYS[1], ARGV[i])
 end
 
--- Receipts of clients that have gone are swept out when there are many, those older than a minute.
-if redis.call('HLEN', KEYS[1]) > 68 then
-  local all = redis.call('HGETALL', KEYS[1])
-  for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 9) == 'released:' and (tonumber(all[i + 1]) or 0) < now - 60000 then
-      redis.call('HDEL', KEYS[1], all[i])
-    end
-  end
-end
-
-local function shrunk(member, n)
-  return string.sub(member, 1, -5)
-    .. string.char(n % 256, math.floor(n / 256) % 256, math.floor(n / 65536) % 256, math.floor(n / 16777216))
-end
-
-if gone > 0 then
-  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', bound)
-  gone = 0
-end
 local wanted = fresh and tonumber(ARGV[2]) or 0
-local given = 0
-while given < wanted do
-  local newest = redis.call('ZREVRANGE', KEYS[3], 0, 63, 'WITHSCORES')
-  if not newest[1] then
-    break
-  end
-  for i = 1, #newest, 2 do
-    local held, left = count(newest[i]), wanted - given
-    redis.call('ZREM', KEYS[3], newest[i])
-    if held > left then
-      redis.call('ZADD', KEYS[3], newest[i + 1], shrunk(newest[i], held - left))
-    end
-    given = given + math.min(held, left)
-    if given == wanted then
+local given, looked, newest = 0, 0, { 1 }
+while given < wanted and looked < 2000 and newest[1] do
+  newest = redis.call('ZREVRANGE', KEYS[3], 0, 99)
+  local whole = 0
+  for i = 1, #newest do
+    local n = count(newest[i])
+    if given + n > wanted then
       break
     end
+    given, whole = given + n, i
   end
+  if whole > 0 then
+    redis.call('ZREMRANGEBYRANK', KEYS[3], -whole, -1)
+  end
+  local last = newest[whole + 1]
+  if last and given < wanted then
+    local time = redis.call('ZSCORE', KEYS[3], last)
+    redis.call('ZREM', KEYS[3], last)
+    redis.call('ZADD', KEYS[3], time, packed(last, count(last) - wanted + given))
+    given = wanted
+  end
+  looked = looked + 100
 end
-value = redis.call('EXISTS', KEYS[3]) == 0 and rate or math.min(rate, value + given)
-local reply = given
+local empty = redis.call('EXISTS', KEYS[3]) == 0
+value = empty and rate or math.min(rate, value + given)
+local reply = { given, given < wanted and not empty and 1 or 0 }
+if reply[2] == 1 then
+  redis.call('HSET', KEYS[1], ARGV[3], now .. ' ' .. given)
+elseif before then
+  reply = { tonumber(before), 1 }
+end

@@ -6,6 +6,7 @@
 -- ARGV[7]  keep alive in ms, 0 for none: then no key keeps a time to live it had
 -- ARGV[8]  1 to keep the permits taken, as long as the type stays; value may become negative
 -- ARGV[9]  1 to do it only where a rate is set
+-- ARGV[10] the channel of changed.lua
 -- Reply:   1 set, or 0: there is no rate, nothing was changed
 
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type')
@@ -22,7 +23,7 @@ end
 redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[7])
 redis.call('PERSIST', KEYS[1])
 if not same then
-  redis.call('DEL', KEYS[2], KEYS[3])
+  redis.call('UNLINK', KEYS[2], KEYS[3])
 end
 local keep, own, interval = tonumber(ARGV[7]), ARGV[1] == '1', tonumber(ARGV[3])
 if same then

@@ -13,7 +13,7 @@ if f.err then
 elseif f[1] and f[2] and f[3] then
   return 0
 end
-redis.call('DEL', KEYS[2], KEYS[3])
+redis.call('UNLINK', KEYS[2], KEYS[3])
 redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[7])
 if tonumber(ARGV[7]) > 0 then
   redis.call('PEXPIRE', KEYS[1], ARGV[7])

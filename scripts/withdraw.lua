@@ -1,14 +1,28 @@
--- withdraw.lua: takes back an acquire whose caller does not know its answer.
+-- withdraw.lua: takes back what an acquire was granted: all of it where its callers do not know the
+-- answer, or the share of those who have left. Sent again it does no more.
 --
--- KEYS, ARGV, errors: common.lua; ARGV[5] is 1
--- ARGV[2]  the permits of that acquire
--- ARGV[3]  its records, as in acquire.lua
+-- KEYS, ARGV, errors: common.lua; ARGV[5] is set
+-- ARGV[2]  the permits to leave to that acquire
+-- ARGV[3]  its records; ARGV[7] as in seen.lua
 -- Reply:   the permits that were taken back
 
-local given = 0
-for i = 1, #found do
-  redis.call('ZREM', KEYS[3], found[i])
-  given = given + count(found[i])
+local keep, given = tonumber(ARGV[2]), 0
+local back = (held or 0) - keep
+for i = #found, 1, -1 do
+  if given < back then
+    local time, n = redis.call('ZSCORE', KEYS[3], found[i]), count(found[i])
+    local rest = math.max(0, n - back + given)
+    if time then -- drop.lua may have removed it
+      redis.call('ZREM', KEYS[3], found[i])
+      given = given + n - rest
+    end
+    if time and rest > 0 then
+      redis.call('ZADD', KEYS[3], time, packed(found[i], rest))
+    end
+  end
+end
+if mark then
+  redis.call('HSET', KEYS[1], mark, string.format('%d %s %d %d', now, number, keep, stamp))
 end
 value = redis.call('EXISTS', KEYS[3]) == 0 and rate or math.min(rate, value + given)
 local reply = given

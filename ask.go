@@ -1,0 +1,249 @@
+package rratelimiter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A request is what one script call asks for: the permits of one caller, or
+// of many who came together. It stays the same however often it is sent, so
+// that it is charged once.
+type request struct {
+	keys    *limiterKeys
+	runs    []run
+	permits int64     // of all together
+	records any       // that hold as many; []byte, boxed for go-redis
+	mark    any       // by which it is known again where records have a resolution, otherwise nil
+	start   time.Time // before it was first sent
+	numbers bool      // somebody wants more than yes or no
+	unsure  bool      // a copy of it may be on its way, or have been carried out
+}
+
+// A run is a number of equal requests, one behind the other; negative where
+// they stand in line (scripts/acquire.lua).
+type run struct{ permits, many int64 }
+
+func (r run) size() int64 { return max(r.many, -r.many) }
+
+func (c *Client) newRequest(k *limiterKeys, runs ...run) *request {
+	r := &request{keys: k, runs: runs, start: time.Now()}
+	for _, run := range runs {
+		r.permits += run.permits * run.size()
+	}
+	if c.resolution > 0 {
+		r.mark = fmt.Sprintf("%s %d %d", *c.writer.Load(), c.requests.Add(1), c.resolution.Milliseconds())
+	}
+	r.records = appendRecords(make([]byte, 0, recordSize), r.permits, c.resolution > 0)
+	return r
+}
+
+// attempt asks for the permits of a request until all of it is judged: a
+// script that meets many expired records wants to be asked again.
+func (l *RateLimiter) attempt(ctx context.Context, r *request) (reply, error) {
+	sc, more := acquireScript, []any(nil)
+	if r.mark != nil {
+		sc, more = mergedAcquireScript, append(more, r.mark)
+	}
+	if len(r.runs) > 1 || r.runs[0].size() > 1 {
+		for _, run := range r.runs {
+			more = append(more, run.permits, run.many)
+		}
+	}
+	for {
+		answer, unsure, err := l.call(ctx, r.keys, sc, asking{r.numbers, r.sent()}, r.permits, r.records, more...)
+		r.unsure = r.unsure || unsure
+		if err == nil && answer.numbers[0] != 0 {
+			err = ctx.Err()
+		}
+		if err != nil || answer.numbers[0] == 0 {
+			return answer, err
+		}
+	}
+}
+
+// sent is when a request that may have been carried out was first sent.
+func (r *request) sent() time.Time {
+	if r.unsure {
+		return r.start
+	}
+	return time.Time{}
+}
+
+// withdraw takes back, in the background, what a request was granted beyond
+// the permits to keep: what it may have taken without its callers knowing, or
+// the share of those who have left. A copy of the request may still be on its
+// way, so it is done again a second and ten seconds later. If Redis does not do
+// it within a minute, or a copy arrives after that, the permits come back when
+// their interval is over.
+func (l *RateLimiter) withdraw(r *request, keep int64) {
+	sc, more := withdrawScript, []any{r.keys.channel}
+	if r.mark != nil {
+		l.client.newWriter() // the next request must not write over what this one has left
+		sc, more = mergedWithdrawScript, []any{r.mark, r.keys.channel}
+	}
+	l.client.goBackground(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		again := time.NewTimer(0)
+		defer again.Stop()
+		for done := 0; done < 3; {
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+				return
+			}
+			_, _, err := l.call(ctx, r.keys, sc, asking{since: r.start}, keep, r.records, more...)
+			again.Reset(time.Second)
+			if err == nil || (answered(err) && !notCarriedOut(err)) {
+				if done++; done == 2 {
+					again.Reset(9 * time.Second)
+				}
+			}
+		}
+	})
+}
+
+// release gives permits back, in as many calls as the records need that hold
+// them.
+func (l *RateLimiter) release(ctx context.Context, k *limiterKeys, permits int64) error {
+	for {
+		receipt, settled := newReceipt(), l.receipts.take()
+		r, _, err := l.call(ctx, k, releaseScript, asking{}, permits, receipt, append(settled, k.channel)...)
+		if err != nil {
+			l.receipts.settle(settled...)
+			return err
+		}
+		l.receipts.settle(receipt)
+		if permits -= r.numbers[0]; r.numbers[1] == 0 {
+			return nil
+		}
+	}
+}
+
+// asking is what a script must know of a call.
+type asking struct {
+	numbers bool      // it wants rate, permits left and the ms until all are back
+	since   time.Time // when it was first sent, if it may have reached the server
+}
+
+// call runs a script on the limiter's keys. The script names the type it
+// finds when that is not the one we believe in, and is asked once more.
+func (l *RateLimiter) call(ctx context.Context, k *limiterKeys, sc *script, ask asking, a, b any, more ...any) (r reply, unsure bool, err error) {
+	for range 3 {
+		typ := RateType(l.typ.Load())
+		r, unsure, err = l.send(ctx, sc, k, typ, ask, a, b, more...)
+		if !redis.HasErrorPrefix(err, "OTHERTYPE ") {
+			break
+		}
+		l.typ.Store(int32(1 - typ))
+	}
+	return r, unsure, err
+}
+
+// send runs a script on the keys of one type, with its own arguments: a, b and
+// more. The scripts answer with numbers where they are given the rate last met;
+// a PerClient limiter always gives it, for nobody who changes its rate can
+// correct the value of our own pair.
+func (l *RateLimiter) send(ctx context.Context, sc *script, k *limiterKeys, typ RateType, ask asking, a, b any, more ...any) (reply, bool, error) {
+	p := &k.pairs[typ]
+	start := time.Now()
+	argv := make([]any, argNow, argMore+len(more))
+	argv[0], argv[1], argv[2], argv[argType], argv[argOwn], argv[argOwn+1] = "evalsha", sc.hash, 3, int(typ), a, b
+	copy(argv[3:], p.argv[:])
+	if numbers := ask.numbers || typ == PerClient; numbers || !ask.since.IsZero() || len(more) > 0 || l.client.clock != nil {
+		argv = append(argv, l.client.now(), "", "")
+		if numbers {
+			argv[argRate] = l.rate.Load()
+		}
+		if !ask.since.IsZero() {
+			start = ask.since
+			argv[argResent] = time.Since(start).Milliseconds()
+		}
+		argv = append(argv, more...)
+	}
+	r, unsure, err := l.client.sender.send(ctx, sc, argv, start)
+	if err != nil {
+		return r, unsure, k.scriptError(typ, err)
+	}
+	l.learn(sc, r)
+	return r, unsure, nil
+}
+
+// learn keeps the rate that a script has found. The value of a pair of our own
+// is right by that rate only where the script has written it, so peek teaches
+// nothing, and scripts that write but do not tell the rate make us forget it.
+func (l *RateLimiter) learn(sc *script, r reply) {
+	switch sc {
+	case peekScript:
+	case acquireScript, mergedAcquireScript:
+		if r.numbers[1] != 0 {
+			l.rate.Store(r.numbers[1])
+		}
+	default:
+		l.rate.Store(0)
+	}
+}
+
+// An answer is what one caller gets.
+type answer struct {
+	ok    bool
+	wait  int64 // ms until the permits are there, if refused; 0 not known, -1 never
+	limit int64
+	left  int64 // permits, may be negative
+	reset int64 // ms until all are back
+}
+
+func (a answer) result() Result {
+	return Result{a.ok, a.limit, min(max(0, a.left), max(0, a.limit)), milliseconds(max(0, a.wait)), milliseconds(a.reset)}
+}
+
+// A split hands out the answers to the callers of a request, in their order.
+type split struct {
+	r    reply
+	runs []run
+	done int64 // of the first of runs
+	left int64 // permits for the next caller
+	any  bool  // somebody was granted
+}
+
+func newSplit(r reply, runs []run) *split {
+	s := &split{r: r, runs: runs, left: r.numbers[2]}
+	for i, run := range runs {
+		granted, _ := s.verdict(i)
+		s.left += granted * run.permits
+	}
+	return s
+}
+
+// verdict says how many of a run are granted, and how long the next one waits.
+func (s *split) verdict(i int) (granted, wait int64) {
+	if s.r.answers == nil {
+		return s.runs[i].size(), 0
+	}
+	return s.r.answers[2*i], s.r.answers[2*i+1]
+}
+
+func (s *split) next() answer {
+	granted, wait := s.verdict(0)
+	a := answer{ok: s.done < granted, limit: s.r.numbers[1]}
+	if a.ok {
+		s.left -= s.runs[0].permits
+		s.any = true
+	} else {
+		a.wait = wait
+	}
+	a.left, a.reset = s.left, s.r.numbers[3]
+	if s.any {
+		a.reset = s.r.numbers[4]
+	}
+	if s.done++; s.done == s.runs[0].size() {
+		s.runs, s.done = s.runs[1:], 0
+		if s.r.answers != nil {
+			s.r.answers = s.r.answers[2:]
+		}
+	}
+	return a
+}

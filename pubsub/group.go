@@ -1,0 +1,198 @@
+package pubsub
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// lookEvery is how often a group looks which servers there are. A master that
+// loses its role keeps its connections, so that nothing else would tell.
+const lookEvery = 10 * time.Second
+
+// A group is the channels that are subscribed on the same servers.
+type group struct {
+	hub  *Hub
+	each func(ctx context.Context, see visit) error // sees each server; nil stands for the client of the hub itself
+	kick chan struct{}                              // something is new: nobody subscribes any more, or a connection is lost
+
+	// Guarded by hub.mu:
+	topics  map[string]*topic // by channel
+	links   map[*redis.Client]*link
+	running bool // run is, and will see what is in topics
+}
+
+// A topic is a channel that somebody subscribes.
+type topic struct {
+	subscribers map[*subscriber]struct{}
+	confirmed   bool
+}
+
+func newGroup(h *Hub, each func(context.Context, visit) error) *group {
+	return &group{
+		hub:    h,
+		each:   each,
+		kick:   make(chan struct{}, 1),
+		topics: map[string]*topic{},
+		links:  map[*redis.Client]*link{},
+	}
+}
+
+// add makes s hear of channel until cancel is called.
+func (g *group) add(channel string, s *subscriber) (wake <-chan struct{}, cancel func()) {
+	g.hub.mu.Lock()
+	defer g.hub.mu.Unlock()
+	if g.hub.closed {
+		return s.wake, func() {}
+	}
+	t := g.topics[channel]
+	if t == nil {
+		t = &topic{subscribers: map[*subscriber]struct{}{}}
+		g.topics[channel] = t
+		g.changed(channel)
+	}
+	t.subscribers[s] = struct{}{}
+	if t.confirmed && s.announce {
+		signal(s.wake)
+	}
+	if !g.running {
+		g.running = true
+		g.hub.running.Go(func() { g.run(g.hub.ctx) })
+	}
+	return s.wake, func() { g.remove(channel, t, s) }
+}
+
+// remove undoes add. By now the channel may have a new topic, which is of no
+// concern to s.
+func (g *group) remove(channel string, t *topic, s *subscriber) {
+	g.hub.mu.Lock()
+	defer g.hub.mu.Unlock()
+	delete(t.subscribers, s)
+	if len(t.subscribers) > 0 || g.topics[channel] != t {
+		return
+	}
+	delete(g.topics, channel)
+	g.changed(channel)
+	if len(g.topics) == 0 {
+		signal(g.kick)
+	}
+}
+
+// changed tells the links that channel has got or lost its topic.
+func (g *group) changed(channel string) {
+	for _, l := range g.links {
+		l.changed(channel)
+	}
+}
+
+// hear passes on what a server has said.
+func (g *group) hear(said any) {
+	g.hub.mu.Lock()
+	defer g.hub.mu.Unlock()
+	switch said := said.(type) {
+	case *redis.Subscription:
+		t := g.topics[said.Channel]
+		if t == nil || said.Kind != "subscribe" {
+			return
+		}
+		t.confirmed = true
+		for s := range t.subscribers {
+			if s.announce {
+				signal(s.wake)
+			}
+		}
+	case *redis.Message:
+		t := g.topics[said.Channel]
+		if t == nil {
+			return
+		}
+		for s := range t.subscribers {
+			if s.wants(said.Payload) {
+				signal(s.wake)
+			}
+		}
+	}
+}
+
+// run keeps a link to each server until nobody subscribes.
+func (g *group) run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for fails := 0; ; {
+		servers, err := g.servers(ctx)
+		if err != nil { // the links stay as they are
+			pause(ctx, fails)
+			fails++
+			continue
+		}
+		fails = 0
+		g.match(servers)
+		if g.rest() {
+			return
+		}
+		select {
+		case <-g.kick:
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// servers returns those that there should be links to: none if nobody
+// subscribes.
+func (g *group) servers(ctx context.Context) (servers []*redis.Client, err error) {
+	if g.idle() {
+		return nil, nil
+	}
+	var mu sync.Mutex // servers are seen by a goroutine each
+	err = g.each(ctx, func(_ context.Context, server *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		servers = append(servers, server)
+		return nil
+	})
+	return servers, err
+}
+
+// match starts links to those of servers that have none, and ends the others.
+func (g *group) match(servers []*redis.Client) {
+	var ended []*link
+	g.hub.mu.Lock()
+	kept := make(map[*redis.Client]*link, len(servers))
+	for _, server := range servers {
+		if kept[server] = g.links[server]; kept[server] == nil {
+			kept[server] = g.connect(server)
+		}
+	}
+	for server, l := range g.links {
+		if kept[server] == nil {
+			ended = append(ended, l)
+		}
+	}
+	g.links = kept
+	g.hub.mu.Unlock()
+	for _, l := range ended {
+		l.end()
+	}
+}
+
+func (g *group) idle() bool {
+	g.hub.mu.Lock()
+	defer g.hub.mu.Unlock()
+	return len(g.topics) == 0
+}
+
+// rest reports whether run may end. That all connections must have been closed
+// first keeps callers that come and go fast from making more than one.
+func (g *group) rest() bool {
+	g.hub.mu.Lock()
+	defer g.hub.mu.Unlock()
+	if len(g.topics)+len(g.links) > 0 {
+		return false
+	}
+	g.running = false
+	g.topics = map[string]*topic{} // an emptied map keeps its memory
+	return true
+}

@@ -1,0 +1,61 @@
+package pubsub_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/pubsub"
+)
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
+// patience bounds every wait; it is reached by tests that fail only.
+const patience = 30 * time.Second
+
+// newHub returns a hub that is closed before rdb, which must be made before.
+func newHub(t *testing.T, rdb redis.UniversalClient) *pubsub.Hub {
+	t.Helper()
+	h := pubsub.New(rdb)
+	t.Cleanup(h.Close)
+	return h
+}
+
+// woken waits for a signal, which says why it should come.
+func woken(t *testing.T, wake <-chan struct{}, why string) {
+	t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case _, open := <-wake:
+		if !open {
+			t.Fatalf("%s: the channel was closed", why)
+		}
+	case <-timer.C:
+		t.Fatalf("%s: no signal", why)
+	}
+}
+
+// silent expects that there is no signal now.
+func silent(t *testing.T, wake <-chan struct{}, why string) {
+	t.Helper()
+	select {
+	case _, open := <-wake:
+		t.Fatalf("%s: a signal, or the end of the channel: open is %v", why, open)
+	default:
+	}
+}
+
+// eventually waits for a server or another goroutine to get where it is going.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); !ok(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}

@@ -1,0 +1,337 @@
+package pubsub_test
+
+import (
+	"fmt"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/pubsub"
+)
+
+// connections returns how many connections of s have subscribed something.
+func connections(t *testing.T, s *redistest.Server) int {
+	t.Helper()
+	list, err := s.Admin().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(list, "\n")
+}
+
+// calls returns how often s was sent command.
+func calls(t *testing.T, s *redistest.Server, command string) int {
+	t.Helper()
+	info, err := s.Admin().Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`cmdstat_` + command + `:calls=(\d+)`).FindStringSubmatch(info)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
+}
+
+// subscriptions returns how many connections of s have subscribed channel.
+func subscriptions(t *testing.T, s *redistest.Server, channel string) int64 {
+	t.Helper()
+	n, err := s.Admin().PubSubNumSub(t.Context(), channel).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n[channel]
+}
+
+func publish(t *testing.T, s *redistest.Server, channel string) {
+	t.Helper()
+	if err := s.Admin().Publish(t.Context(), channel, "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSubscriptionsAreSharedAndCounted(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []int{2, 3} {
+		t.Run(fmt.Sprint("RESP", protocol), func(t *testing.T) {
+			s := redistest.Start(t)
+			h := newHub(t, s.Client(t, func(o *redis.Options) { o.Protocol = protocol }))
+			var cancels []func()
+			for _, channel := range []string{"a", "b"} {
+				for range 10 {
+					wake, cancel := h.Subscribe(channel)
+					woken(t, wake, "confirmed")
+					cancels = append(cancels, cancel)
+				}
+			}
+			for range 10 {
+				_, cancel := h.Events("a")
+				cancels = append(cancels, cancel)
+			}
+			if n := calls(t, s, "subscribe"); n != 2 {
+				t.Errorf("%d SUBSCRIBE for 2 channels", n)
+			}
+			if n := connections(t, s); n != 1 {
+				t.Errorf("%d connections for 2 channels", n)
+			}
+			for i, cancel := range slices.Backward(cancels) {
+				if n := subscriptions(t, s, "a"); n != 1 {
+					t.Fatalf("%d subscriptions of a while %d are left", n, i)
+				}
+				cancel()
+			}
+			eventually(t, "end of the connection", func() bool { return connections(t, s) == 0 })
+			wake, cancel := h.Subscribe("a")
+			defer cancel()
+			woken(t, wake, "confirmed, on a new connection")
+			publish(t, s, "a")
+			woken(t, wake, "message on a new connection")
+		})
+	}
+}
+
+func TestLastCancelOfAChannelUnsubscribesIt(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	h := newHub(t, s.Client(t))
+	stays, cancelStays := h.Subscribe("stays")
+	defer cancelStays()
+	goes, cancelGoes := h.Subscribe("goes")
+	woken(t, stays, "confirmed")
+	woken(t, goes, "confirmed")
+	cancelGoes()
+	eventually(t, "unsubscribed", func() bool { return subscriptions(t, s, "goes") == 0 })
+	if n := subscriptions(t, s, "stays"); n != 1 {
+		t.Errorf("%d subscriptions of the other channel", n)
+	}
+	publish(t, s, "stays")
+	woken(t, stays, "message")
+}
+
+func TestMessageWakesWithinMilliseconds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	wake, cancel := newHub(t, s.Client(t)).Subscribe("a")
+	defer cancel()
+	woken(t, wake, "confirmed")
+	fastest := time.Hour
+	for i := range 50 {
+		start := time.Now()
+		publish(t, s, "a")
+		woken(t, wake, fmt.Sprint("message ", i))
+		fastest = min(fastest, time.Since(start))
+	}
+	if fastest > 20*time.Millisecond {
+		t.Errorf("the fastest of 50 messages took %v", fastest)
+	}
+}
+
+// What breaks the connection, and mends it if the server is gone.
+func TestReconnectIsAnnounced(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(t *testing.T, s *redistest.Server, p *redistest.Proxy){
+		"restart":     func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) { s.Restart(t) },
+		"cut":         func(_ *testing.T, _ *redistest.Server, p *redistest.Proxy) { p.Cut() },
+		"down and up": func(_ *testing.T, _ *redistest.Server, p *redistest.Proxy) { p.Down(); p.Cut(); p.Up() },
+		"killed": func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) {
+			s.Admin().ClientKillByFilter(t.Context(), "TYPE", "pubsub")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			p := redistest.StartProxy(t, s.Addr)
+			h := newHub(t, s.Client(t, func(o *redis.Options) { o.Addr = p.Addr }))
+			wake, cancel := h.Subscribe("a")
+			defer cancel()
+			events, cancelEvents := h.Events("b")
+			defer cancelEvents()
+			woken(t, wake, "confirmed")
+			eventually(t, "events", func() bool { return subscriptions(t, s, "b") == 1 })
+			for i := range 3 {
+				fault(t, s, p)
+				woken(t, wake, fmt.Sprint("reconnect ", i))
+				eventually(t, "events again", func() bool { return subscriptions(t, s, "b") == 1 })
+				silent(t, events, "reconnected")
+				publish(t, s, "b")
+				woken(t, events, "event after the reconnect")
+				silent(t, wake, "a reconnect is one signal")
+				publish(t, s, "a")
+				woken(t, wake, "message after the reconnect")
+			}
+			eventually(t, "one connection", func() bool { return connections(t, s) == 1 })
+		})
+	}
+}
+
+func TestServerThatComesLater(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.StartProxy(t, s.Addr)
+	p.Down()
+	h := newHub(t, s.Client(t, func(o *redis.Options) { o.Addr = p.Addr }))
+	wake, cancel := h.Subscribe("a")
+	defer cancel()
+	silent(t, wake, "no server")
+	p.Up()
+	woken(t, wake, "confirmed")
+	publish(t, s, "a")
+	woken(t, wake, "message")
+}
+
+func TestEventsOfARealServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--notify-keyspace-events", "KEA")
+	h := newHub(t, s.Client(t))
+	expired, cancelExpired := h.Events("__keyevent@0__:expired", "mine")
+	defer cancelExpired()
+	gone, cancelGone := h.Events("__keyspace@0__:mine", "del", "expired")
+	defer cancelGone()
+	done, cancelDone := h.Subscribe("done")
+	defer cancelDone()
+	woken(t, done, "confirmed") // by the same command or a later one
+	admin := s.Admin()
+	admin.Set(t.Context(), "mine", "v", 0)
+	admin.PExpire(t.Context(), "mine", time.Hour)
+	admin.Set(t.Context(), "other", "v", time.Millisecond)
+	eventually(t, "the other key is gone", func() bool { return admin.Exists(t.Context(), "other").Val() == 0 })
+	publish(t, s, "done")
+	woken(t, done, "message that comes after all events")
+	silent(t, expired, "another key expired")
+	silent(t, gone, "set and pexpire")
+	admin.PExpire(t.Context(), "mine", time.Millisecond)
+	woken(t, expired, "expired")
+	woken(t, gone, "expired")
+	admin.Set(t.Context(), "mine", "v", 0)
+	admin.Del(t.Context(), "mine")
+	woken(t, gone, "del")
+	silent(t, expired, "del")
+}
+
+func TestManyChannelsAtOnce(t *testing.T) {
+	t.Parallel()
+	const n = 5000
+	s := redistest.Start(t)
+	h := newHub(t, s.Client(t))
+	var cancels []func()
+	var wakes []<-chan struct{}
+	for i := range n {
+		wake, cancel := h.Subscribe(fmt.Sprint("channel ", i))
+		wakes, cancels = append(wakes, wake), append(cancels, cancel)
+	}
+	for i, wake := range wakes {
+		woken(t, wake, fmt.Sprint("confirmed ", i))
+	}
+	if got := calls(t, s, "subscribe"); got > n/20 {
+		t.Errorf("%d SUBSCRIBE for %d channels", got, n)
+	}
+	publish(t, s, fmt.Sprint("channel ", n-1))
+	woken(t, wakes[n-1], "message")
+	for _, cancel := range cancels[1:] {
+		cancel()
+	}
+	eventually(t, "one channel left", func() bool {
+		return len(s.Admin().PubSubChannels(t.Context(), "*").Val()) == 1
+	})
+	cancels[0]()
+	eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// Not parallel, as it looks at the memory of the process.
+func TestNothingStaysBehind(t *testing.T) {
+	const n, allowed = 100_000, 1 << 20
+	s := redistest.Start(t)
+	p := redistest.StartProxy(t, s.Addr)
+	h := newHub(t, s.Client(t, func(o *redis.Options) { o.Addr = p.Addr }))
+	stays, cancelStays := h.Subscribe("stays")
+	defer cancelStays()
+	woken(t, stays, "confirmed")
+	for _, server := range []string{"up", "down"} {
+		before := heap()
+		start := calls(t, s, "subscribe")
+		for i := range n {
+			_, cancel := h.Subscribe(fmt.Sprint("channel ", i))
+			cancel()
+		}
+		if sent := calls(t, s, "subscribe") - start; sent > n/2 {
+			t.Errorf("%d SUBSCRIBE for %d channels that came and went", sent, n)
+		}
+		eventually(t, "memory is free with the server "+server, func() bool { return heap() < before+allowed })
+		p.Down()
+		p.Cut()
+	}
+	p.Up()
+	woken(t, stays, "reconnected")
+}
+
+func TestCallersThatComeAndGoFast(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	h := newHub(t, s.Client(t))
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			for j := range 1000 {
+				channel := fmt.Sprint("channel ", (i+j)%3)
+				wake, cancel := h.Subscribe(channel)
+				_, cancelEvents := h.Events(channel)
+				if j%100 == 0 {
+					woken(t, wake, "confirmed")
+				}
+				cancel()
+				cancelEvents()
+			}
+		})
+	}
+	all.Wait()
+	eventually(t, "nothing is left", func() bool {
+		return connections(t, s) == 0 && len(s.Admin().PubSubChannels(t.Context(), "*").Val()) == 0
+	})
+	wake, cancel := h.Subscribe("channel 0")
+	defer cancel()
+	woken(t, wake, "confirmed")
+	publish(t, s, "channel 0")
+	woken(t, wake, "message")
+}
+
+func TestCloseAgainstSubscribe(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	for i := range 30 {
+		h := pubsub.New(rdb)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for j := range 50 {
+					_, cancel := h.Subscribe(fmt.Sprint("channel ", j%3))
+					if j%2 == 0 {
+						cancel()
+					}
+				}
+			})
+		}
+		if i%2 == 0 {
+			eventually(t, "connected", func() bool { return connections(t, s) > 0 })
+		}
+		h.Close()
+		all.Wait()
+	}
+	eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
+}

@@ -1,0 +1,25 @@
+-- record.lua: stands behind acquire.lua and writes the records of what it grants. A first copy of a
+-- request that arrives after a second one finds its records there, by NX.
+
+if taken > 0 and not held then
+  local records, left, added = ARGV[3], taken, 0
+  for i = 1, #records, 21 do
+    local record, n = #records == 21 and records or string.sub(records, i, i + 20), math.min(left, 4294967295)
+    local more = extra and count(extra) or 4294967296
+    if n + more <= 4294967295 then
+      redis.call('ZREM', KEYS[3], extra)
+      record, extra = packed(record, n + more), nil
+    elseif taken < all then
+      record = packed(record, n)
+    end
+    added = added + redis.call('ZADD', KEYS[3], 'NX', string.format('%d', stamp), record)
+    left = left - n
+    if left == 0 then
+      break
+    end
+  end
+  if added > 0 then
+    step = value == stored and taken == all and '-' .. ARGV[2] or nil
+    value = value - taken
+  end
+end

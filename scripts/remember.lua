@@ -1,0 +1,6 @@
+-- remember.lua: stands behind record.lua where records have a resolution (seen.lua): what this request
+-- was granted and the slot it was written to, behind the time now and its number.
+
+if taken > 0 and not held then
+  redis.call('HSET', KEYS[1], mark, string.format('%d %s %d %d', now, number, taken, stamp))
+end

@@ -1,0 +1,40 @@
+-- seen.lua: stands in the place of mine.lua where records have a resolution. All that is granted in a
+-- slot of so many ms is one record, whoever grants it, with the time of the end of the slot; so permits
+-- come back later by up to that, never earlier. A request cannot find a record of its own, then, and
+-- remembers what it was granted in a field of the hash. A client has one such field and numbers its
+-- requests, of which it sends one after another. Java passes over fields it does not know.
+--
+-- ARGV[3]   records, as for mine.lua; their first five bytes mark those with a resolution
+-- ARGV[7]   the name of the field, 'merged:' and an ID; the number of this request; the ms of a slot
+--
+-- held      the permits that this request was granted before; nil if it was not here. If a later one
+--           was, it is a late copy that nobody waits for: it was granted nothing
+-- found     if it was, the records of its slot
+-- extra     if it was not, the record of the slot now, nil if there is none yet
+-- stamp     the end of the slot now
+-- mark      the name of the field; number is that of the request
+-- first     where the arguments of acquire.lua go on
+
+local mark, number, slot = string.match(ARGV[7], '^(%S+) (%d+) (%d+)$')
+local found, held, extra, first = {}, nil, nil, 8
+slot = math.max(1, math.min(interval, tonumber(slot)))
+local stamp = math.ceil(now / slot) * slot
+
+local function inSlot(time)
+  time = string.format('%d', time)
+  local all, ours = redis.call('ZRANGEBYSCORE', KEYS[3], time, time), {}
+  for i = 1, #all do
+    if #all[i] == 21 and string.sub(all[i], 1, 5) == string.sub(ARGV[3], 1, 5) then
+      ours[#ours + 1] = all[i]
+    end
+  end
+  return ours
+end
+
+local last, granted, time = string.match(redis.call('HGET', KEYS[1], mark) or '', '^%d+ (%d+) (%d+) (%d+)$')
+if last and tonumber(last) >= tonumber(number) then
+  held = last == number and tonumber(granted) or 0
+  found = inSlot(tonumber(time))
+else
+  extra = inSlot(stamp)[1]
+end
