@@ -1,0 +1,465 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A gate counts the scripts that a client sends, and can keep one from
+// arriving, so that those who come meanwhile come together.
+type gate struct {
+	mu    sync.Mutex
+	calls int
+	hold  chan struct{}
+}
+
+func (g *gate) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" {
+			g.mu.Lock()
+			g.calls++
+			hold := g.hold
+			g.mu.Unlock()
+			if hold != nil {
+				<-hold
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// shut keeps the scripts from arriving that are sent from now on, until the
+// function is called that it returns.
+func (g *gate) shut() (open func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	hold := make(chan struct{})
+	g.hold = hold
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.hold = nil
+		close(hold)
+	}
+}
+
+func (g *gate) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.calls
+}
+
+// A crowd is a limiter in a bubble whose callers a spec starts one by one.
+type crowd struct {
+	*testing.T
+	*rratelimiter.RateLimiter
+	gate   *gate
+	server *miniredis.Miniredis
+	rdb    *redis.Client
+}
+
+func inCrowd(t *testing.T, rate int64, interval time.Duration, spec func(c *crowd)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := redistest.Mini(t)
+		rdb := redistest.MiniClient(t, m)
+		client := rratelimiter.New(rdb)
+		defer client.Close()
+		c := &crowd{t, client.RateLimiter("l"), &gate{}, m, rdb}
+		if err := c.SetRate(t.Context(), overall, rate, interval); err != nil {
+			t.Fatal(err)
+		}
+		took(t, c.RateLimiter, 1, 0, 0) // the script is known from here on
+		if err := c.Release(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		rdb.AddHook(c.gate)
+		spec(c)
+	})
+}
+
+// other is the limiter as another process sees it.
+func (c *crowd) other() *rratelimiter.RateLimiter {
+	client := rratelimiter.New(redistest.MiniClient(c.T, c.server))
+	c.Cleanup(func() { _ = client.Close() })
+	return client.RateLimiter("l")
+}
+
+// A visit is what has become of a caller so far.
+type visit struct {
+	ok    bool
+	err   error
+	after time.Duration // from when it came
+	at    time.Time
+	done  bool
+}
+
+// comes starts a caller, waits until it has asked or stands where it waits, and
+// returns what tells what has become of it.
+func (c *crowd) comes(ctx context.Context, permits int64, timeout time.Duration) func() visit {
+	var mu sync.Mutex
+	var v visit
+	start := time.Now()
+	go func() {
+		ok, err := c.TryAcquire(ctx, permits, timeout)
+		mu.Lock()
+		defer mu.Unlock()
+		v = visit{ok, err, time.Since(start), time.Now(), true}
+	}()
+	synctest.Wait()
+	return func() visit {
+		mu.Lock()
+		defer mu.Unlock()
+		return v
+	}
+}
+
+// sleep lets time pass, and everybody do what is due then.
+func (c *crowd) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// Whoever comes while a call is under way is asked for with the next one.
+func TestCallersWhoComeTogetherAskOnce(t *testing.T) {
+	inCrowd(t, 1000, time.Second, func(c *crowd) {
+		open := c.gate.shut()
+		visits := []func() visit{}
+		for range 101 {
+			visits = append(visits, c.comes(c.Context(), 1, 0))
+		}
+		open()
+		synctest.Wait()
+		for i, visit := range visits {
+			if v := visit(); !v.ok || v.err != nil {
+				c.Errorf("caller %d: %v, %v", i, v.ok, v.err)
+			}
+		}
+		if n := c.gate.count(); n != 2 {
+			c.Errorf("%d calls, want one for the first and one for the 100 who came meanwhile", n)
+		}
+		if members, _ := c.server.ZMembers("{l}:permits"); len(members) != 2 {
+			c.Errorf("%d records, want one for each call", len(members))
+		}
+	})
+}
+
+// The answers are those that the same requests get one by one, in their order.
+func TestTogetherIsAsOneByOne(t *testing.T) {
+	type ask struct {
+		permits int64
+		numbers bool
+	}
+	for seed := range uint64(60) {
+		inCrowd(t, 20, time.Second, func(c *crowd) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			alone := c.other()
+			if err := alone.SetRate(c.Context(), overall, 20, time.Second); err != nil {
+				c.Fatal(err)
+			}
+			asks := make([]ask, 1+random.IntN(30))
+			for i := range asks {
+				asks[i] = ask{1 + random.Int64N(6), random.IntN(2) == 0}
+				if random.IntN(10) == 0 {
+					asks[i].permits = 21 + random.Int64N(2) // above the rate
+				}
+			}
+			answer := func(l *rratelimiter.RateLimiter, a ask) string {
+				if a.numbers {
+					r, err := l.Allow(c.Context(), a.permits)
+					return fmt.Sprint(r, err)
+				}
+				ok, err := l.TryAcquire(c.Context(), a.permits, 0)
+				return fmt.Sprint(ok, err)
+			}
+			want := make([]string, len(asks))
+			for i, a := range asks {
+				want[i] = answer(alone, a)
+			}
+			value, _ := c.server.Get("{l}:value")
+
+			if err := alone.SetRate(c.Context(), overall, 20, time.Second); err != nil {
+				c.Fatal(err)
+			}
+			open, got := c.gate.shut(), make([]string, len(asks))
+			for i, a := range asks {
+				go func() { got[i] = answer(c.RateLimiter, a) }()
+				synctest.Wait()
+			}
+			open()
+			synctest.Wait()
+			for i, a := range asks {
+				if got[i] != want[i] {
+					c.Errorf("seed %d, %d of %v, %v: %s; one by one %s", seed, i, asks, a, got[i], want[i])
+				}
+			}
+			if together, _ := c.server.Get("{l}:value"); together != value {
+				c.Errorf("seed %d: value %s, one by one %s", seed, together, value)
+			}
+		})
+	}
+}
+
+// Who waits is served first come, first served; a large request is not passed
+// by small ones.
+func TestTheLineIsServedInOrder(t *testing.T) {
+	inCrowd(t, 10, time.Second, func(c *crowd) {
+		for range 10 {
+			took(c.T, c.RateLimiter, 1, 0, 0)
+			c.sleep(50 * time.Millisecond)
+		}
+		var visits []func() visit
+		for _, permits := range []int64{1, 8, 1, 1, 2} { // at 500ms
+			visits = append(visits, c.comes(c.Context(), permits, time.Minute))
+		}
+		c.sleep(5 * time.Second)
+		// The first permit is back at 1s, eight more at 1.4s, two at 1.45s and 2s.
+		want := []time.Duration{500, 900, 950, 1500, 1900}
+		for i, visit := range visits {
+			if v := visit(); !v.ok || v.err != nil || v.after != want[i]*time.Millisecond {
+				c.Errorf("caller %d: %+v; want served after %v", i, v, want[i]*time.Millisecond)
+			}
+		}
+	})
+}
+
+// Who does not wait takes what is there, also when others wait for more.
+func TestWithoutATimeoutOneTakesWhatIsThere(t *testing.T) {
+	inCrowd(t, 10, time.Second, func(c *crowd) {
+		took(c.T, c.RateLimiter, 8, 0, 0)
+		large := c.comes(c.Context(), 5, time.Minute)
+		behind := c.comes(c.Context(), 1, time.Minute)
+		took(c.T, c.RateLimiter, 1, 0, 0)
+		synctest.Wait()
+		if large().done || behind().done {
+			c.Errorf("%+v, %+v: served before the permits were there", large(), behind())
+		}
+		c.sleep(time.Second)
+		if !large().ok || !behind().ok {
+			c.Errorf("%+v, %+v: want both served after a second", large(), behind())
+		}
+	})
+}
+
+// Only the head of the line asks, when its permits are due.
+func TestAThousandWaitersAskSeldom(t *testing.T) {
+	for name, gap := range map[string]time.Duration{"bursts": 0, "evenly": 10 * time.Millisecond} {
+		inCrowd(t, 100, time.Second, func(c *crowd) {
+			for range 100 {
+				took(c.T, c.RateLimiter, 1, 0, 0)
+				c.sleep(gap)
+			}
+			if gap == 0 {
+				c.sleep(time.Millisecond)
+			}
+			visits := make([]func() visit, 1000)
+			before := c.gate.count()
+			for i := range visits {
+				visits[i] = c.comes(c.Context(), 1, forAges)
+			}
+			c.sleep(11 * time.Second)
+			for i, visit := range visits {
+				if v := visit(); !v.ok || i > 0 && v.at.Before(visits[i-1]().at) {
+					c.Fatalf("caller %d: %+v", i, v)
+				}
+			}
+			most := 1100
+			if gap == 0 {
+				most = 20
+			}
+			if calls := c.gate.count() - before; calls > most {
+				c.Errorf("%s: %d calls for 1,000 grants, want at most %d", name, calls, most)
+			}
+		})
+	}
+}
+
+const forAges = 24 * time.Hour
+
+// Somebody who leaves costs nobody behind him his place, and what he stood in
+// the way of is served at once.
+func TestWhoLeavesMakesRoom(t *testing.T) {
+	inCrowd(t, 10, time.Hour, func(c *crowd) {
+		took(c.T, c.RateLimiter, 5, 0, 0)
+		ctx, cancel := context.WithCancel(c.Context())
+		large := c.comes(ctx, 8, forAges)
+		small := c.comes(c.Context(), 2, forAges)
+		last := c.comes(c.Context(), 3, forAges)
+		c.sleep(time.Second)
+		if small().done {
+			c.Fatalf("%+v: served before its turn", small())
+		}
+		cancel()
+		synctest.Wait()
+		if !errors.Is(large().err, context.Canceled) || !small().ok || !last().ok || small().after != time.Second {
+			c.Errorf("%+v, %+v, %+v; want the first gone and the others served at once", large(), small(), last())
+		}
+	})
+}
+
+// What is granted to somebody who has left meanwhile goes to the next in line.
+func TestWhatNobodyWaitsForGoesToTheNext(t *testing.T) {
+	inCrowd(t, 10, time.Second, func(c *crowd) {
+		took(c.T, c.RateLimiter, 10, 0, 0)
+		ctx, cancel := context.WithCancel(c.Context())
+		first := c.comes(ctx, 6, forAges)
+		second := c.comes(c.Context(), 6, forAges)
+		c.sleep(999 * time.Millisecond)
+		open := c.gate.shut()
+		c.sleep(time.Millisecond) // the line is asked for, and kept waiting
+		cancel()
+		synctest.Wait()
+		if !errors.Is(first().err, context.Canceled) {
+			c.Fatalf("%+v; want gone at once", first())
+		}
+		open()
+		synctest.Wait()
+		if !second().ok || second().after != time.Second {
+			c.Errorf("%+v; want served with what was the first one's", second())
+		}
+		c.holds(6)
+	})
+}
+
+// And if there is no next, it goes back.
+func TestWhatNobodyWantsGoesBack(t *testing.T) {
+	inCrowd(t, 10, time.Hour, func(c *crowd) {
+		open := c.gate.shut()
+		ctx, cancel := context.WithCancel(c.Context())
+		first := c.comes(c.Context(), 1, 0)
+		gone := c.comes(ctx, 4, 0)
+		stays := c.comes(c.Context(), 2, 0)
+		open()               // the call of the first one ...
+		open = c.gate.shut() // ... and not that of the others
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		open()
+		synctest.Wait()
+		if !first().ok || !errors.Is(gone().err, context.Canceled) || !stays().ok {
+			c.Errorf("%+v, %+v, %+v; want the one in the middle gone and the others served", first(), gone(), stays())
+		}
+		c.holds(3)
+	})
+}
+
+// holds expects so many permits to be taken.
+func (c *crowd) holds(permits int64) {
+	c.Helper()
+	r, err := c.Peek(c.Context())
+	if err != nil || r.Limit-r.Remaining != permits {
+		c.Errorf("%+v, %v; want %d permits taken", r, err, permits)
+	}
+}
+
+// A timeout passes for everybody at his own time, wherever he stands.
+func TestTimeoutsInLine(t *testing.T) {
+	inCrowd(t, 1, time.Minute, func(c *crowd) {
+		took(c.T, c.RateLimiter, 1, 0, 0)
+		var visits []func() visit
+		for _, timeout := range []time.Duration{3, 1, 2, 90} {
+			visits = append(visits, c.comes(c.Context(), 1, timeout*time.Second))
+		}
+		c.sleep(2 * time.Minute)
+		for i, want := range []time.Duration{3, 1, 2, 60} {
+			if v := visits[i](); v.ok != (i == 3) || v.err != nil || v.after != want*time.Second {
+				c.Errorf("caller %d: %+v; want answered after %ds", i, v, want)
+			}
+		}
+	})
+}
+
+// Those who want more than there can ever be are told at once, wherever the
+// others stand, and those who wait for less stay.
+func TestWhoWantsTooMuchDoesNotStandInLine(t *testing.T) {
+	inCrowd(t, 5, time.Second, func(c *crowd) {
+		took(c.T, c.RateLimiter, 5, 0, 0)
+		waits := c.comes(c.Context(), 5, forAges)
+		tooMuch := c.comes(c.Context(), 6, forAges)
+		if !errors.Is(tooMuch().err, rratelimiter.ErrPermitsExceedRate) || tooMuch().after != 0 {
+			c.Errorf("%+v; want ErrPermitsExceedRate at once", tooMuch())
+		}
+		if err := c.other().SetRate(c.Context(), overall, 4, time.Second, rratelimiter.WithKeepState()); err != nil {
+			c.Fatal(err)
+		}
+		synctest.Wait()
+		if !errors.Is(waits().err, rratelimiter.ErrPermitsExceedRate) || waits().after != 0 {
+			c.Errorf("%+v; want ErrPermitsExceedRate when the rate is lowered", waits())
+		}
+	})
+}
+
+// What another process changes wakes those who wait.
+func TestChangesElsewhereWakeTheLine(t *testing.T) {
+	for name, change := range map[string]func(ctx context.Context, l *rratelimiter.RateLimiter) error{
+		"Release": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Release(ctx, 2) },
+		"SetRate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+			return l.SetRate(ctx, overall, 9, time.Hour)
+		},
+		"UpdateRate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+			_, err := l.UpdateRate(ctx, overall, 9, time.Hour, rratelimiter.WithKeepState())
+			return err
+		},
+		"Delete": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+			_, err := l.Delete(ctx)
+			return err
+		},
+		"Rename": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Rename(ctx, "m") },
+	} {
+		inCrowd(t, 5, time.Hour, func(c *crowd) {
+			other := c.other()
+			took(c.T, c.RateLimiter, 5, 0, 0)
+			waits := c.comes(c.Context(), 2, forAges)
+			c.sleep(time.Second)
+			if err := change(c.Context(), other); err != nil {
+				c.Fatal(name, err)
+			}
+			synctest.Wait()
+			gone := name == "Delete" || name == "Rename"
+			if waits().ok == gone || errors.Is(waits().err, rratelimiter.ErrNotInitialized) != gone || waits().after != time.Second {
+				c.Errorf("%s: %+v; want answered at once", name, waits())
+			}
+		})
+	}
+}
+
+// Nobody who waits is forgotten when the Client is closed.
+func TestCloseEndsTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
+		l := client.RateLimiter("l")
+		if err := l.SetRate(t.Context(), overall, 1, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		took(t, l, 1, 0, 0)
+		errs := make(chan error, 100)
+		for range 100 {
+			go func() { errs <- l.Acquire(context.Background(), 1) }()
+		}
+		synctest.Wait()
+		if err := client.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			if err := <-errs; !errors.Is(err, rratelimiter.ErrClosed) {
+				t.Errorf("%v, want ErrClosed", err)
+			}
+		}
+	})
+}
