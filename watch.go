@@ -1,40 +1,67 @@
 package rratelimiter
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// A watch tells those who stand in line that something has changed. It is a
-// hint: the line is asked for when its permits are due, with or without it.
-type watch struct {
-	queue   *queue
-	changed <-chan struct{} // Go has given permits back, or set a rate
-	events  <-chan struct{} // somebody else has, and the server tells it
-	stop    []func()
-}
-
-// follow watches while there is a line. Guarded by queue.mu.
-func (w *watch) follow() {
-	switch waiting := !w.queue.line.empty(); {
-	case waiting && w.stop == nil:
-		c, k, typ := w.queue.client, w.queue.keys, w.queue.limiter.typ.Load()
-		changed, stop := c.hub.Subscribe(k.channel)
-		// Redisson sets the value when it gives permits back or keeps state, and
-		// deletes it when it sets a rate.
-		events, end := c.hub.Events(fmt.Sprintf("__keyspace@%d__:%s", c.database(), k.pairs[typ].value), "set", "del")
-		w.changed, w.events, w.stop = changed, events, []func(){stop, end}
-	case !waiting:
-		w.end()
+// attend has the line asked for, when it is due or something has changed,
+// until there is none. That something has changed is a hint: without it the
+// line is asked for when it is due.
+func (q *queue) attend(ctx context.Context) {
+	changed, events, unwatch := q.watch()
+	defer unwatch()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		q.mu.Lock()
+		if ctx.Err() != nil {
+			q.close()
+		}
+		if q.line.empty() {
+			q.attended = false
+			q.mu.Unlock()
+			q.rest()
+			return
+		}
+		timer.Stop()
+		if !q.due.IsZero() && !q.look { // otherwise a call asks, or is going to
+			timer.Reset(time.Until(q.due))
+		}
+		q.mu.Unlock()
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-events:
+		case <-q.poke:
+			continue
+		case <-ctx.Done():
+			continue
+		}
+		q.mu.Lock()
+		q.look = true
+		q.ask()
+		q.mu.Unlock()
 	}
 }
 
-func (w *watch) end() {
-	for _, stop := range w.stop {
-		stop()
+// watch subscribes what tells that something has changed: that Go has given
+// permits back or set a rate, and that somebody else has, if the server tells
+// that. Redisson sets the value when it gives permits back or keeps state, and
+// deletes it when it sets a rate.
+func (q *queue) watch() (changed, events <-chan struct{}, end func()) {
+	q.mu.Lock()
+	hub, channel, value := q.client.hub, q.keys.channel, q.keys.pairs[q.limiter.typ.Load()].value
+	q.mu.Unlock()
+	changed, endChanged := hub.Subscribe(channel)
+	events, endEvents := hub.Events(fmt.Sprintf("__keyspace@%d__:%s", q.client.database(), value), "set", "del")
+	return changed, events, func() {
+		endChanged()
+		endEvents()
 	}
-	w.changed, w.events, w.stop = nil, nil, nil
 }
 
 // database is the number of the one that the Client uses; a cluster has but

@@ -83,7 +83,6 @@ func TestSubscriberWhoDoesNotReadDelaysNobody(t *testing.T) {
 func TestCancelEndsOneSubscription(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis) {
 		stays, cancelStays := h.Subscribe("a")
-		defer cancelStays()
 		goes, cancelGoes := h.Subscribe("a")
 		woken(t, stays, "confirmed")
 		woken(t, goes, "confirmed")
@@ -93,6 +92,13 @@ func TestCancelEndsOneSubscription(t *testing.T) {
 		woken(t, stays, "message")
 		synctest.Wait()
 		silent(t, goes, "after cancel")
+		cancelStays()
+		again, cancelAgain := h.Subscribe("a")
+		defer cancelAgain()
+		woken(t, again, "confirmed")
+		cancelStays() // neither
+		m.Publish("a", "x")
+		woken(t, again, "message")
 	})
 }
 
@@ -190,11 +196,15 @@ func TestEventsAndSubscribeShareAChannel(t *testing.T) {
 		wake, cancel := h.Subscribe("a")
 		defer cancel()
 		woken(t, wake, "confirmed before")
+		late, cancelLate := h.Events("a", "one")
+		defer cancelLate()
 		m.Publish("a", "other")
 		woken(t, wake, "message")
 		synctest.Wait()
 		silent(t, events, "announcement and another payload")
+		silent(t, late, "confirmed before, and another payload")
 		m.Publish("a", "one")
+		woken(t, late, "payload")
 		woken(t, events, "payload")
 		woken(t, wake, "message")
 	})
@@ -259,12 +269,15 @@ func TestServerIsTriedWithPauses(t *testing.T) {
 		m := redistest.Mini(t)
 		var dials atomic.Int64
 		var up atomic.Bool
+		conns := make(chan net.Conn, 10)
 		h := newHub(t, redistest.MiniClient(t, m, dialing(func(context.Context) (net.Conn, error) {
 			dials.Add(1)
 			if !up.Load() {
 				return nil, errors.New("refused")
 			}
-			return m.Dial()
+			conn, err := m.Dial()
+			conns <- conn
+			return conn, err
 		})))
 		wake, cancel := h.Subscribe("a")
 		defer cancel()
@@ -289,6 +302,12 @@ func TestServerIsTriedWithPauses(t *testing.T) {
 		silent(t, gone, "cancelled")
 		if n := m.PubSubNumSub("gone")["gone"]; n != 0 {
 			t.Error("subscribed to what was cancelled before")
+		}
+		_ = (<-conns).Close()
+		start = time.Now()
+		woken(t, wake, "reconnected")
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("reconnected after %v: failures from before still count", took)
 		}
 	})
 }

@@ -25,9 +25,7 @@ type link struct {
 	done      chan struct{} // closed when all is over
 	kick      chan struct{} // there are tasks
 
-	// Guarded by hub.mu:
-	told  map[string]struct{} // channels that the server was told to subscribe
-	tasks map[string]struct{} // channels to tell it of: all that are subscribed or told and have changed
+	tasks map[string]struct{} // channels to tell the server of; guarded by hub.mu
 }
 
 // connect starts a link to server, nil for the client of the hub itself. It is
@@ -155,40 +153,32 @@ func (l *link) tell(ctx context.Context, ps *redis.PubSub) (err error) {
 func (l *link) begin() {
 	l.group.hub.mu.Lock()
 	defer l.group.hub.mu.Unlock()
-	l.told = map[string]struct{}{}
-	l.tasks = map[string]struct{}{}
+	clear(l.tasks)
 	for channel := range l.group.topics {
 		l.changed(channel)
 	}
 }
 
 // changed notes that channel has got or lost its topic. It is called under
-// hub.mu. Who comes and goes before the server was told leaves nothing behind.
+// hub.mu.
 func (l *link) changed(channel string) {
-	_, told := l.told[channel]
-	if l.group.topics[channel] == nil && !told {
-		delete(l.tasks, channel)
-		return
-	}
 	l.tasks[channel] = struct{}{}
 	signal(l.kick)
 }
 
-// take returns what is to be told, which counts as told from then on. A new
-// topic of a channel that is still subscribed is told all the same: it needs a
-// confirmation of its own.
+// take returns what is to be told. That goes by how things are now, so that
+// the order of what has happened since doesn't matter. A new topic of a channel
+// that is still subscribed is told all the same: it needs a confirmation.
 func (l *link) take() (subscribe, unsubscribe []string) {
 	l.group.hub.mu.Lock()
 	defer l.group.hub.mu.Unlock()
 	for channel := range l.tasks {
 		if l.group.topics[channel] == nil {
 			unsubscribe = append(unsubscribe, channel)
-			delete(l.told, channel)
 		} else {
 			subscribe = append(subscribe, channel)
-			l.told[channel] = struct{}{}
 		}
 	}
-	l.tasks = map[string]struct{}{}
+	l.tasks = map[string]struct{}{} // an emptied map keeps its memory
 	return subscribe, unsubscribe
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/pubsub"
 )
 
 // fakeCluster is a client whose masters a test chooses.
@@ -22,6 +23,7 @@ type fakeCluster struct {
 	masters []*redis.Client
 	err     error
 	looks   int
+	during  func() // a look
 }
 
 func (c *fakeCluster) ForEachMaster(ctx context.Context, see func(context.Context, *redis.Client) error) error {
@@ -29,6 +31,9 @@ func (c *fakeCluster) ForEachMaster(ctx context.Context, see func(context.Contex
 	c.looks++
 	masters, err := c.masters, c.err
 	c.mu.Unlock()
+	if c.during != nil {
+		c.during()
+	}
 	for _, master := range masters {
 		err = errors.Join(err, see(ctx, master))
 	}
@@ -107,6 +112,22 @@ func TestEventsFollowTheMasters(t *testing.T) {
 
 		cancel()
 		hears(t, "cancelled", map[*miniredis.Miniredis]bool{one: false})
+	})
+}
+
+// The connection is made for somebody who has left meanwhile. The bubble fails
+// the test if it stays.
+func TestCancelWhileTheMastersAreLookedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := redistest.Mini(t)
+		rdb := &fakeCluster{masters: []*redis.Client{redistest.MiniClient(t, m)}}
+		look := make(chan struct{})
+		rdb.during = func() { <-look }
+		_, cancel := pubsub.New(rdb).Events("a")
+		synctest.Wait()
+		cancel()
+		close(look)
+		hears(t, "cancelled", map[*miniredis.Miniredis]bool{m: false})
 	})
 }
 
