@@ -30,6 +30,10 @@ var (
 	// Nothing was written. SetRate puts a field right, Delete everything.
 	ErrBadState = errors.New("rratelimiter: unreadable state in Redis")
 
+	// ErrNoNotifications: the server does not tell what a listener wants to
+	// hear (its setting notify-keyspace-events).
+	ErrNoNotifications = errors.New("rratelimiter: keyspace notifications are off")
+
 	// ErrClosed: the Client was closed before the call, or while it waited.
 	ErrClosed = errors.New("rratelimiter: client is closed")
 )

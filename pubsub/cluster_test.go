@@ -53,7 +53,7 @@ func TestCluster(t *testing.T) {
 	var events []<-chan struct{}
 	for _, key := range keys {
 		event, cancel := h.Events("__keyspace@0__:"+key, "del")
-		defer cancel()
+		t.Cleanup(cancel)
 		events = append(events, event)
 		for _, s := range c.Servers[:3] {
 			eventually(t, "subscribed on each master", func() bool { return subscriptions(t, s, "__keyspace@0__:"+key) == 1 })

@@ -27,7 +27,7 @@ type group struct {
 // A topic is a channel that somebody subscribes.
 type topic struct {
 	subscribers map[*subscriber]struct{}
-	confirmed   bool
+	confirmed   map[*link]struct{} // those whose server has confirmed the subscription
 }
 
 func newGroup(h *Hub, each func(context.Context, visit) error) *group {
@@ -49,12 +49,12 @@ func (g *group) add(channel string, s *subscriber) (wake <-chan struct{}, cancel
 	}
 	t := g.topics[channel]
 	if t == nil {
-		t = &topic{subscribers: map[*subscriber]struct{}{}}
+		t = &topic{subscribers: map[*subscriber]struct{}{}, confirmed: map[*link]struct{}{}}
 		g.topics[channel] = t
 		g.changed(channel)
 	}
 	t.subscribers[s] = struct{}{}
-	if t.confirmed && s.announce {
+	if len(t.confirmed) > 0 && s.announce {
 		signal(s.wake)
 	}
 	if !g.running {
@@ -87,8 +87,24 @@ func (g *group) changed(channel string) {
 	}
 }
 
-// hear passes on what a server has said.
-func (g *group) hear(said any) {
+// confirmed reports whether all servers have confirmed a subscription.
+func (g *group) confirmed(channel string) bool {
+	g.hub.mu.Lock()
+	defer g.hub.mu.Unlock()
+	t := g.topics[channel]
+	if t == nil || len(g.links) == 0 {
+		return false
+	}
+	for _, l := range g.links {
+		if _, ok := t.confirmed[l]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// hear passes on what the server of a link has said.
+func (g *group) hear(from *link, said any) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
 	switch said := said.(type) {
@@ -97,7 +113,7 @@ func (g *group) hear(said any) {
 		if t == nil || said.Kind != "subscribe" {
 			return
 		}
-		t.confirmed = true
+		t.confirmed[from] = struct{}{}
 		for s := range t.subscribers {
 			if s.announce {
 				signal(s.wake)
@@ -169,12 +185,20 @@ func (g *group) match(servers []*redis.Client) {
 	for server, l := range g.links {
 		if kept[server] == nil {
 			ended = append(ended, l)
+			g.forget(l)
 		}
 	}
 	g.links = kept
 	g.hub.mu.Unlock()
 	for _, l := range ended {
 		l.end()
+	}
+}
+
+// forget drops the confirmations of a link. It is called under hub.mu.
+func (g *group) forget(l *link) {
+	for _, t := range g.topics {
+		delete(t.confirmed, l)
 	}
 }
 

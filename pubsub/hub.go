@@ -43,7 +43,9 @@ type visit = func(ctx context.Context, server *redis.Client) error
 // A single server, also behind Sentinel, costs one connection. A cluster costs
 // one for all channels of Subscribe, since what is published reaches each of
 // its nodes, and one to each master for those of Events. A ring costs one to
-// each shard that is up, since what is published on one stays there.
+// each shard that is up, since what is published on one stays there. Which
+// masters or shards there are is looked up every 10 s and when a connection is
+// lost. On a cluster, that asks one of its nodes.
 func New(rdb redis.UniversalClient) *Hub {
 	h := &Hub{rdb: rdb}
 	h.ctx, h.close = context.WithCancel(context.Background())
@@ -86,8 +88,7 @@ func (h *Hub) Subscribe(channel string) (wake <-chan struct{}, cancel func()) {
 
 // Events is Subscribe for what servers tell on their own: the keyspace and
 // keyevent notifications, which each server of a cluster or ring sends only
-// about its own keys. It listens on every master, or shard, and looks every
-// 10 s, and when a connection is lost, which these are.
+// about its own keys. It listens on every master, or shard.
 //
 // A message counts if its payload equals one of payloads; with none given, any
 // does. Unlike Subscribe it signals nothing but messages: an event that comes
@@ -95,6 +96,24 @@ func (h *Hub) Subscribe(channel string) (wake <-chan struct{}, cancel func()) {
 // is lost, stays unheard.
 func (h *Hub) Events(channel string, payloads ...string) (events <-chan struct{}, cancel func()) {
 	return h.events.add(channel, &subscriber{wake: make(chan struct{}, 1), payloads: slices.Clone(payloads)})
+}
+
+// Confirmed waits until each server has confirmed that it tells of the events
+// of channel, for which there must be an Events. It answers an error when ctx
+// ends, or the Hub is closed.
+func (h *Hub) Confirmed(ctx context.Context, channel string) error {
+	wake, cancel := h.events.add(channel, &subscriber{wake: make(chan struct{}, 1), announce: true})
+	defer cancel()
+	for !h.events.confirmed(channel) {
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-h.ctx.Done():
+			return h.ctx.Err()
+		}
+	}
+	return nil
 }
 
 // Close ends all subscriptions and waits for the goroutines of the Hub. That

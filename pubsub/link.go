@@ -96,7 +96,6 @@ func (l *link) converse(ctx context.Context) (heard bool) {
 		heard = l.listen(ctx, ps)
 	})
 	l.speak(ctx, ps)
-	cancel() // ends a dial that Close would wait for
 	_ = ps.Close()
 	listening.Wait()
 	return heard
@@ -111,7 +110,7 @@ func (l *link) listen(ctx context.Context, ps *redis.PubSub) (heard bool) {
 			return heard
 		}
 		heard = true
-		l.group.hear(said)
+		l.group.hear(l, said)
 	}
 }
 
@@ -154,6 +153,7 @@ func (l *link) begin() {
 	l.group.hub.mu.Lock()
 	defer l.group.hub.mu.Unlock()
 	clear(l.tasks)
+	l.group.forget(l)
 	for channel := range l.group.topics {
 		l.changed(channel)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -181,9 +182,14 @@ func TestServerThatComesLater(t *testing.T) {
 	h := newHub(t, s.Client(t, func(o *redis.Options) { o.Addr = p.Addr }))
 	wake, cancel := h.Subscribe("a")
 	defer cancel()
+	_, cancelGone := h.Subscribe("gone")
+	cancelGone()
 	silent(t, wake, "no server")
 	p.Up()
 	woken(t, wake, "confirmed")
+	if n := calls(t, s, "unsubscribe"); n != 0 {
+		t.Errorf("%d UNSUBSCRIBE of what the server has never heard of", n)
+	}
 	publish(t, s, "a")
 	woken(t, wake, "message")
 }
@@ -247,7 +253,7 @@ func TestManyChannelsAtOnce(t *testing.T) {
 }
 
 func heap() uint64 {
-	runtime.GC()
+	debug.FreeOSMemory() // collects garbage, too
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc

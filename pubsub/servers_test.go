@@ -3,6 +3,7 @@ package pubsub_test
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -128,6 +129,44 @@ func TestCancelWhileTheMastersAreLookedUp(t *testing.T) {
 		cancel()
 		close(look)
 		hears(t, "cancelled", map[*miniredis.Miniredis]bool{m: false})
+	})
+}
+
+func TestConfirmedWaitsForEachServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up, late := redistest.Mini(t), redistest.Mini(t)
+		ready := make(chan struct{})
+		rdb := &fakeCluster{masters: []*redis.Client{
+			redistest.MiniClient(t, up),
+			redistest.MiniClient(t, late, dialing(func(context.Context) (net.Conn, error) {
+				<-ready
+				return late.Dial()
+			})),
+		}}
+		h := newHub(t, rdb)
+		events, cancel := h.Events("a")
+		defer cancel()
+		ctx, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		if err := h.Confirmed(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("one server has not confirmed: %v", err)
+		}
+		time.AfterFunc(time.Second, func() { close(ready) })
+		start := time.Now()
+		for range 2 { // the second time it knows
+			if err := h.Confirmed(t.Context(), "a"); err != nil || time.Since(start) != time.Second {
+				t.Fatalf("%v after %v", err, time.Since(start))
+			}
+		}
+		for _, s := range []*miniredis.Miniredis{up, late} {
+			silent(t, events, "confirmed")
+			s.Publish("a", "x")
+			woken(t, events, "event")
+		}
+		h.Close()
+		if err := h.Confirmed(t.Context(), "a"); err == nil {
+			t.Fatal("no error of a closed hub")
+		}
 	})
 }
 

@@ -1,0 +1,106 @@
+package rratelimiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// OnExpired calls f whenever the limiter has expired, with the name of its hash
+// in Redis (Redisson's ExpiredObjectListener), until stop is called or the
+// Client is closed. It listens from when it returns, and calls f from a
+// goroutine of its own, one call after another; what happens while f runs may
+// be told by one more call. What happens while the connection to Redis is lost
+// is not told.
+//
+// The server must send keyspace notifications, E and x in its setting
+// notify-keyspace-events; where it does not, the error is an
+// ErrNoNotifications. A server that does not let its settings be read is
+// trusted to. On a cluster every master is listened to. Other errors are
+// ErrInvalidArgument for a nil f, ErrClosed, and those of go-redis.
+func (l *RateLimiter) OnExpired(ctx context.Context, f func(name string)) (stop func(), err error) {
+	return l.listen(ctx, "expired", 'x', f)
+}
+
+// OnDeleted is OnExpired for a limiter that was deleted, by Delete or any other
+// command that removes its hash (Redisson's DeletedObjectListener). The server
+// must have E and g in notify-keyspace-events.
+func (l *RateLimiter) OnDeleted(ctx context.Context, f func(name string)) (stop func(), err error) {
+	return l.listen(ctx, "del", 'g', f)
+}
+
+func (l *RateLimiter) listen(ctx context.Context, event string, class byte, f func(name string)) (stop func(), err error) {
+	if err := l.usable(ctx); err != nil {
+		return nil, err
+	}
+	if f == nil {
+		return nil, invalid("f", "nil", "a function")
+	}
+	c, name := l.client, l.keys.Load().hash
+	if err := c.notifies(ctx, class); err != nil {
+		return nil, err
+	}
+	// The channel of the event, not that of the key: it needs no more of the
+	// server's settings than Redisson does.
+	channel := fmt.Sprintf("__keyevent@%d__:%s", c.database(), event)
+	events, end := c.hub.Events(channel, name)
+	stopped := make(chan struct{})
+	stop = sync.OnceFunc(func() {
+		end()
+		close(stopped)
+	})
+	if err := c.hub.Confirmed(ctx, channel); err != nil {
+		stop()
+		if c.ctx.Err() != nil {
+			err = ErrClosed
+		}
+		return nil, err
+	}
+	running := c.goBackground(func(ctx context.Context) {
+		defer stop()
+		for {
+			select {
+			case <-events:
+				f(name)
+			case <-stopped:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	if !running {
+		stop()
+		return nil, ErrClosed
+	}
+	return stop, nil
+}
+
+// notifies answers an error unless all servers tell of key events of a class.
+func (c *Client) notifies(ctx context.Context, class byte) error {
+	const setting = "notify-keyspace-events"
+	check := func(ctx context.Context, rdb *redis.Client) error {
+		settings, err := rdb.ConfigGet(ctx, setting).Result()
+		if answered(err) {
+			return nil // it does not say
+		}
+		flags, told := settings[setting]
+		if err == nil && told && !(strings.Contains(flags, "E") && strings.ContainsAny(flags, "A"+string(class))) {
+			err = fmt.Errorf("%w: %s is %q, must contain E and %c (or A)", ErrNoNotifications, setting, flags, class)
+		}
+		return err
+	}
+	switch rdb := c.rdb.(type) {
+	case *redis.Client:
+		return check(ctx, rdb)
+	case *redis.ClusterClient:
+		return rdb.ForEachMaster(ctx, check)
+	case *redis.Ring:
+		return rdb.ForEachShard(ctx, check)
+	}
+	return errors.ErrUnsupported
+}

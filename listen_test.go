@@ -1,0 +1,154 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// heard returns a listener and what it has heard.
+func heard() (f func(name string), names <-chan string) {
+	c := make(chan string, 100)
+	return func(name string) { c <- name }, c
+}
+
+// hears expects that a listener is called with a name.
+func hears(t *testing.T, names <-chan string, want string) {
+	t.Helper()
+	select {
+	case got := <-names:
+		if got != want {
+			t.Fatalf("heard of %q, want %q", got, want)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatalf("heard of nothing, want %q", want)
+	}
+}
+
+// is expects no error.
+func is(t *testing.T, _ any, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestListeners(t *testing.T) {
+	s := redistest.Start(t, "--notify-keyspace-events", "Exg") // all that Redisson needs
+	c := rratelimiter.New(s.Client(t), rratelimiter.WithNameMapper(func(name string) string { return "app:" + name }))
+	defer c.Close()
+	ctx := t.Context()
+	limiters := []*rratelimiter.RateLimiter{c.RateLimiter("other"), c.RateLimiter("l")}
+	l := limiters[1]
+	expired, expirations := heard()
+	deleted, deletions := heard()
+	stopExpired, err := l.OnExpired(ctx, expired)
+	is(t, nil, err)
+	stopDeleted, err := l.OnDeleted(ctx, deleted)
+	is(t, nil, err)
+	for range 2 { // another limiter is nothing to them, and neither is the other event
+		for _, l := range limiters {
+			is(t, nil, l.SetRate(ctx, overall, 1, time.Millisecond, rratelimiter.WithKeepAlive(5*time.Millisecond)))
+			ok, err := l.Expire(ctx, 5*time.Millisecond)
+			is(t, ok, err)
+		}
+		hears(t, expirations, "app:l")
+		for _, l := range limiters {
+			is(t, nil, l.SetRate(ctx, overall, 1, time.Hour))
+			ok, err := l.Delete(ctx)
+			is(t, ok, err)
+		}
+		hears(t, deletions, "app:l")
+	}
+	stopExpired()
+	stopExpired()
+	stopDeleted()
+	until(t, func() bool { return s.Admin().PubSubNumSub(ctx, "__keyevent@0__:del").Val()["__keyevent@0__:del"] == 0 })
+	is(t, nil, l.SetRate(ctx, overall, 1, time.Hour))
+	ok, err := l.Delete(ctx)
+	is(t, ok, err)
+	if len(expirations)+len(deletions) > 0 {
+		t.Errorf("heard %d and %d more", len(expirations), len(deletions))
+	}
+}
+
+// A server that tells nothing is an error that says which setting does it.
+func TestListenersNeedNotifications(t *testing.T) {
+	s := redistest.Start(t)
+	c := rratelimiter.New(s.Client(t))
+	defer c.Close()
+	l := c.RateLimiter("l")
+	f, _ := heard()
+	for flags, want := range map[string][2]bool{ // of OnExpired and OnDeleted
+		"": {}, "Kx": {}, "Ex": {true, false}, "Eg": {false, true}, "EA": {true, true},
+	} {
+		is(t, nil, s.Admin().ConfigSet(t.Context(), "notify-keyspace-events", flags).Err())
+		for i, on := range []func(context.Context, func(string)) (func(), error){l.OnExpired, l.OnDeleted} {
+			stop, err := on(t.Context(), f)
+			if (err == nil) != want[i] || err != nil && !errors.Is(err, rratelimiter.ErrNoNotifications) {
+				t.Errorf("%q: %v, want an error: %v", flags, err, !want[i])
+			}
+			if err == nil {
+				stop()
+			}
+		}
+	}
+}
+
+// A server that does not let its settings be read is trusted to notify.
+func TestListenersWhereSettingsAreSecret(t *testing.T) {
+	s := redistest.Start(t, "--notify-keyspace-events", "EA", "--rename-command", "CONFIG", "secret")
+	c := rratelimiter.New(s.Client(t))
+	defer c.Close()
+	l := c.RateLimiter("l")
+	f, names := heard()
+	stop, err := l.OnDeleted(t.Context(), f)
+	is(t, nil, err)
+	defer stop()
+	is(t, nil, l.SetRate(t.Context(), overall, 1, time.Hour))
+	ok, err := l.Delete(t.Context())
+	is(t, ok, err)
+	hears(t, names, "l")
+}
+
+func TestListenersThatCannotBe(t *testing.T) {
+	s := redistest.Start(t, "--notify-keyspace-events", "EA")
+	c := rratelimiter.New(s.Client(t))
+	l := c.RateLimiter("l")
+	if _, err := l.OnExpired(t.Context(), nil); !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+		t.Errorf("%v, want ErrInvalidArgument", err)
+	}
+	f, _ := heard()
+	_, err := l.OnExpired(t.Context(), f) // ended by Close
+	is(t, nil, err)
+	is(t, nil, c.Close())
+	if _, err := l.OnDeleted(t.Context(), f); !errors.Is(err, rratelimiter.ErrClosed) {
+		t.Errorf("%v, want ErrClosed", err)
+	}
+}
+
+// On a cluster each master tells of its own keys.
+func TestListenersOnACluster(t *testing.T) {
+	rdb := redistest.StartCluster(t).Client(t)
+	is(t, nil, rdb.ForEachMaster(t.Context(), func(ctx context.Context, rdb *redis.Client) error {
+		return rdb.ConfigSet(ctx, "notify-keyspace-events", "Eg").Err()
+	}))
+	c := rratelimiter.New(rdb)
+	defer c.Close()
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} { // of all masters
+		l := c.RateLimiter(name)
+		f, names := heard()
+		_, err := l.OnDeleted(t.Context(), f)
+		is(t, nil, err)
+		is(t, nil, l.SetRate(t.Context(), overall, 1, time.Hour))
+		ok, err := l.Delete(t.Context())
+		is(t, ok, err)
+		hears(t, names, name)
+	}
+}
