@@ -1,0 +1,182 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// waits starts somebody who waits for a permit, and returns when he stands in
+// line and hears of changes. What tells of him is how long he has waited, and
+// the error.
+func waits(t *testing.T, look *redis.Client, l *rratelimiter.RateLimiter, timeout time.Duration) <-chan outcome {
+	t.Helper()
+	done := make(chan outcome, 1)
+	go func() {
+		start := time.Now()
+		ok, err := l.TryAcquire(context.Background(), 1, timeout)
+		done <- outcome{ok, err, time.Since(start)}
+	}()
+	channel := "{" + l.Name() + "}:changed"
+	until(t, func() bool { return look.PubSubNumSub(context.Background(), channel).Val()[channel] > 0 })
+	return done
+}
+
+type outcome struct {
+	ok   bool
+	err  error
+	took time.Duration
+}
+
+// full returns a limiter of rate 1 that has no permits for an hour.
+func full(t *testing.T, rdb redis.UniversalClient, opts ...rratelimiter.Option) *rratelimiter.RateLimiter {
+	t.Helper()
+	c := rratelimiter.New(rdb, opts...)
+	t.Cleanup(func() { _ = c.Close() })
+	l := c.RateLimiter(redistest.Name(t))
+	is(t, nil, l.SetRate(t.Context(), overall, 1, time.Hour))
+	ok, err := l.TryAcquire(t.Context(), 1, 0)
+	is(t, ok, err)
+	return l
+}
+
+// subscribers is how many connections subscribe something.
+func subscribers(t *testing.T, look *redis.Client) int {
+	t.Helper()
+	list, err := look.ClientList(context.Background()).Result()
+	is(t, list, err)
+	return strings.Count(list, "cmd=subscribe")
+}
+
+func TestWhoNeverWaitsSubscribesNothing(t *testing.T) {
+	s := redistest.Start(t)
+	l := full(t, s.Client(t))
+	for range 10 {
+		_, err := l.Allow(t.Context(), 1)
+		is(t, nil, err)
+		_, err = l.TryAcquire(t.Context(), 1, 0)
+		is(t, nil, err)
+		is(t, nil, l.Release(t.Context(), 1))
+	}
+	if n := subscribers(t, s.Admin()); n != 0 {
+		t.Errorf("%d connections subscribe", n)
+	}
+	is(t, nil, l.SetRate(t.Context(), overall, 1, time.Hour))
+	ok, err := l.TryAcquire(t.Context(), 1, 0)
+	is(t, ok, err)
+	done := waits(t, s.Admin(), l, 200*time.Millisecond)
+	if n := subscribers(t, s.Admin()); n != 1 {
+		t.Errorf("%d connections subscribe while somebody waits, want 1", n)
+	}
+	<-done
+	until(t, func() bool { return subscribers(t, s.Admin()) == 0 })
+}
+
+// With keyspace notifications on, what Java does wakes as well: it sets the
+// value when it gives permits back, and deletes it when it sets a rate.
+func TestChangesByJavaWakeTheLine(t *testing.T) {
+	s := redistest.Start(t, "--notify-keyspace-events", "K$g")
+	for name, java := range map[string]func(rdb redis.Pipeliner, hash string){
+		"release": func(rdb redis.Pipeliner, hash string) { rdb.Set(context.Background(), "{"+hash+"}:value", 1, 0) },
+		"setRate": func(rdb redis.Pipeliner, hash string) {
+			rdb.HSet(context.Background(), hash, "rate", 2)
+			rdb.Del(context.Background(), "{"+hash+"}:value", "{"+hash+"}:permits")
+		},
+	} {
+		l := full(t, s.Client(t))
+		done := waits(t, s.Admin(), l, time.Minute)
+		events := "__keyspace@0__:{" + l.Name() + "}:value"
+		until(t, func() bool { return s.Admin().PubSubNumSub(t.Context(), events).Val()[events] > 0 })
+		pipe := s.Admin().TxPipeline()
+		java(pipe, l.Name())
+		_, err := pipe.Exec(t.Context())
+		is(t, nil, err)
+		if got := <-done; !got.ok || got.err != nil || got.took > 30*time.Second {
+			t.Errorf("%s: %+v; want woken", name, got)
+		}
+	}
+}
+
+// Without pub/sub those who wait are served when their permits are due.
+func TestWaitingWithoutPubSub(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, s *redistest.Server) *redis.Client{
+		"denied": func(t *testing.T, s *redistest.Server) *redis.Client {
+			is(t, nil, s.Admin().Do(t.Context(), "ACL", "SETUSER", "quiet", "on", "nopass", "~*", "resetchannels", "+@all", "-subscribe").Err())
+			return s.Client(t, func(o *redis.Options) { o.Username, o.Password = "quiet", "any" })
+		},
+		"killed": func(t *testing.T, s *redistest.Server) *redis.Client {
+			kill := time.NewTicker(5 * time.Millisecond)
+			stop := make(chan struct{})
+			t.Cleanup(func() { kill.Stop(); close(stop) })
+			go func() {
+				for {
+					select {
+					case <-kill.C:
+						s.Admin().ClientKillByFilter(context.Background(), "TYPE", "pubsub")
+					case <-stop:
+						return
+					}
+				}
+			}()
+			return s.Client(t)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Start(t)
+			c := rratelimiter.New(spoil(t, s))
+			defer c.Close()
+			l := c.RateLimiter("l")
+			is(t, nil, l.SetRate(t.Context(), overall, 1, 300*time.Millisecond))
+			for i := range 3 {
+				start := time.Now()
+				ok, err := l.TryAcquire(t.Context(), 1, 10*time.Second)
+				if took := time.Since(start); !ok || err != nil || i > 0 && (took < 200*time.Millisecond || took > 5*time.Second) {
+					t.Errorf("%d: %v, %v after %v; want served when due", i, ok, err, took)
+				}
+			}
+			start := time.Now()
+			ok, err := l.TryAcquire(t.Context(), 1, 100*time.Millisecond)
+			if took := time.Since(start); ok || err != nil || took < 100*time.Millisecond || took > 5*time.Second {
+				t.Errorf("%v, %v after %v; want refused after the timeout", ok, err, took)
+			}
+			is(t, nil, l.Release(t.Context(), 1)) // though it cannot tell anybody
+		})
+	}
+}
+
+// On a cluster and on a Ring, too, a release elsewhere is heard of.
+func TestReleaseElsewhereWakes(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	a, b := redistest.Start(t).Addr, redistest.Start(t).Addr
+	ring := func() redis.UniversalClient {
+		r := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a, "b": b}})
+		t.Cleanup(func() { _ = r.Close() })
+		return r
+	}
+	for name, connect := range map[string]func() redis.UniversalClient{
+		"cluster": func() redis.UniversalClient { return cluster.Client(t) },
+		"ring":    ring,
+	} {
+		for range 4 { // names on all servers
+			l := full(t, connect())
+			done := make(chan outcome, 1)
+			go func() {
+				start := time.Now()
+				ok, err := l.TryAcquire(context.Background(), 1, time.Minute)
+				done <- outcome{ok, err, time.Since(start)}
+			}()
+			elsewhere := rratelimiter.New(connect())
+			t.Cleanup(func() { _ = elsewhere.Close() })
+			is(t, nil, elsewhere.RateLimiter(l.Name()).Release(t.Context(), 1))
+			if got := <-done; !got.ok || got.err != nil || got.took > 30*time.Second {
+				t.Errorf("%s: %+v; want woken", name, got)
+			}
+		}
+	}
+}
