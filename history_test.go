@@ -229,10 +229,9 @@ func (h *history) allows(a asked) {
 func (h *history) looks(a asked) {
 	h.does(a, func() told {
 		n, err := h.limiter[a.client].AvailablePermits(context.Background())
-		if err != nil {
-			h.Errorf("seed %d: %v", h.seed, err)
-		}
-		return told{ok: true, left: n}
+		t := h.told(err)
+		t.left = n
+		return t
 	})
 }
 
@@ -309,7 +308,9 @@ func (h *history) runs(callers, calls int) {
 func (h *history) check() {
 	h.Helper()
 	stand(h.ops)
+	t0 := time.Now()
 	result, info := porcupine.CheckOperationsVerbose(model, h.ops, 10*time.Second)
+	h.Logf("seed %d check %v %v", h.seed, time.Since(t0), result)
 	if result == porcupine.Ok {
 		return
 	}

@@ -37,7 +37,7 @@ var (
 )
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	server = redistest.Start(GinkgoT())
+	server = redistest.Start(GinkgoT(), "--notify-keyspace-events", "KE$gx")
 	look = server.Admin()
 	var err error
 	peer, err = javapeer.Start(ctx, "")

@@ -1,0 +1,87 @@
+package compat_test
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// The server of the suite sends keyspace notifications.
+var _ = Describe("Somebody who waits in Go", func() {
+	DescribeTable("is woken by what Java changes", func(ctx SpecContext, change func(ctx context.Context, java limiter)) {
+		name := redistest.Name(GinkgoT())
+		java, g := javas[0].limiter(name), gos[0].limiter(name)
+		yes(java.TrySetRate(ctx, config(overall, 5, time.Hour)))
+		yes(java.TryAcquire(ctx, 5, 0))
+		served := make(chan error, 1)
+		go func() { served <- g.Acquire(ctx, 2) }()
+		channel := "__keyspace@0__:" + keysOf(name).value
+		Eventually(ctx, func() int64 { return look.PubSubNumSub(ctx, channel).Val()[channel] }).
+			WithTimeout(5 * time.Second).WithPolling(time.Millisecond).Should(Equal(int64(1)))
+		change(ctx, java)
+		Eventually(ctx, served).WithTimeout(5 * time.Second).Should(Receive(BeNil()))
+	},
+		Entry("release", func(ctx context.Context, java limiter) { done(java.Release(ctx, 2)) }),
+		Entry("setRate", func(ctx context.Context, java limiter) {
+			done(java.SetRate(ctx, config(overall, 6, time.Hour), false))
+		}),
+		Entry("updateRate, keeping state", func(ctx context.Context, java limiter) {
+			yes(java.UpdateRate(ctx, config(overall, 7, time.Hour), true))
+		}),
+	)
+
+	It("is told that Java has deleted the limiter", func(ctx SpecContext) {
+		name := redistest.Name(GinkgoT())
+		yes(javas[0].limiter(name).TrySetRate(ctx, config(overall, 5, time.Hour)))
+		yes(gos[0].limiter(name).TryAcquire(ctx, 5, 0))
+		ended := make(chan error, 1)
+		go func() { ended <- gos[0].limiter(name).Acquire(ctx, 2) }()
+		channel := "__keyspace@0__:" + keysOf(name).value
+		Eventually(ctx, func() int64 { return look.PubSubNumSub(ctx, channel).Val()[channel] }).
+			WithTimeout(5 * time.Second).WithPolling(time.Millisecond).Should(Equal(int64(1)))
+		yes(javas[0].limiter(name).Delete(ctx))
+		Eventually(ctx, ended).WithTimeout(5 * time.Second).Should(Receive(MatchError(rratelimiter.ErrNotInitialized)))
+	})
+})
+
+var _ = Describe("Listeners", func() {
+	It("of Go hear of what Java deletes, as those of Java do", func(ctx SpecContext) {
+		name := redistest.Name(GinkgoT())
+		var heard atomic.Int32
+		stop, err := gos[0].c.RateLimiter(name).OnDeleted(ctx, func(string) { heard.Add(1) })
+		done(err)
+		defer stop()
+		java := javas[0].limiter(name)
+		yes(java.TrySetRate(ctx, config(overall, 5, minute)))
+		yes(java.Delete(ctx))
+		Eventually(ctx, heard.Load).WithTimeout(5 * time.Second).Should(Equal(int32(1)))
+	})
+})
+
+var _ = Describe("Records with a resolution", func() {
+	It("are records like any other to Java", func(ctx SpecContext) {
+		name := redistest.Name(GinkgoT())
+		c := rratelimiter.New(server.Client(GinkgoT()), rratelimiter.WithResolution(50*time.Millisecond))
+		defer c.Close()
+		java, g := javas[0].limiter(name), goLimiter{c.RateLimiter(name)}
+		yes(java.TrySetRate(ctx, config(overall, 100, time.Second)))
+		for range 30 {
+			yes(g.TryAcquire(ctx, 3, 0))
+		}
+		records := keysOf(name).state(ctx).records
+		Expect(len(records)).To(BeNumerically("<", 10), "records of 30 grants: %v", records)
+		is(10)(java.AvailablePermits(ctx))
+		yes(java.TryAcquire(ctx, 10, 0))
+		no(java.TryAcquire(ctx, 1, 0))
+		no(g.TryAcquire(ctx, 1, 0))
+		yes(java.TryAcquire(ctx, 100, 3*time.Second)) // Java drops them, and has all again
+		Expect(keysOf(name).state(ctx)).To(Equal(state{"0", []int64{100}}))
+		yes(g.TryAcquire(ctx, 100, 3*time.Second))
+	})
+})
