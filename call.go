@@ -197,10 +197,11 @@ func (a *call) settle(r *request, rep reply, err error) {
 		}
 	}
 	clear(a.callers)
-	a.pass(r, granted, over, err)
+	a.pass(r, granted, over)
 	if a.walked && time.Now().Before(q.due) {
 		a.dismiss()
 	}
+	q.look = q.look || q.due.IsZero() // all were granted who were asked for, or none for an error
 	q.ask()
 }
 
@@ -237,22 +238,17 @@ func (a *call) dismiss() {
 }
 
 // pass gives what was granted to callers who have left meanwhile to the head
-// of the line, and the rest back. After an error nothing that may have been
-// granted is kept. Guarded by mu.
-func (a *call) pass(r *request, granted, over int64, err error) {
+// of the line, and the rest back. Of a request that was sent twice nothing is
+// kept that nobody was told of: after an error, or when the first copy arrives
+// late. Guarded by mu.
+func (a *call) pass(r *request, granted, over int64) {
 	q := a.queue
-	if err != nil {
-		if r.unsure {
-			q.limiter.withdraw(r, 0)
-		}
-		return
-	}
 	for c := q.line.first; c != nil && c.permits <= over; c = q.line.first {
 		over -= c.permits
 		a.tell(c, answer{ok: true}, nil)
 		q.look = true
 	}
-	if over > 0 {
+	if over > 0 || r.unsure && granted < r.permits {
 		q.limiter.withdraw(r, granted-over)
 	}
 }

@@ -17,6 +17,13 @@
 // number of permits that are left, as a cache. Where the two disagree the log
 // is right. Time is that of the Redis server.
 //
+// # Many callers
+//
+// Callers of one limiter who come while a call is under way share the next
+// one, which judges them in the order in which they came. Those who wait stand
+// in line in each process, first come first served, and are asked for when
+// permits are due or another client has changed something.
+//
 // # Charged once
 //
 // A request whose reply is lost is sent again, and takes its permits once. (If

@@ -125,6 +125,24 @@ func ExampleRateLimiter_UpdateRate() {
 	// 1 <nil>
 }
 
+func ExampleWithResolution() {
+	rdb, ctx := exampleRedis(), context.Background()
+	client := rratelimiter.New(rdb, rratelimiter.WithResolution(time.Second))
+	limiter := client.RateLimiter("mails")
+	if _, err := limiter.TrySetRate(ctx, rratelimiter.Overall, 1_000_000, time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	for range 500 {
+		if err := limiter.Acquire(ctx, 1); err != nil {
+			log.Fatal(err)
+		}
+	}
+	records, err := rdb.ZCard(ctx, "{mails}:permits").Result()
+	fmt.Println(records < 20, err) // one for each second it took
+	// Output:
+	// true <nil>
+}
+
 func ExampleWithID() {
 	ctx := context.Background()
 	for _, pod := range []string{"pod-1", "pod-2"} { // each in a process of its own

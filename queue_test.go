@@ -290,6 +290,31 @@ func TestAThousandWaitersAskSeldom(t *testing.T) {
 	}
 }
 
+// A line that one call cannot ask for whole is asked for in several.
+func TestALineOfManyKinds(t *testing.T) {
+	inCrowd(t, 1000, time.Hour, func(c *crowd) {
+		took(c.T, c.RateLimiter, 1000, 0, 0)
+		visits := make([]func() visit, 600)
+		for i := range visits {
+			visits[i] = c.comes(c.Context(), int64(1+i%2), forAges)
+		}
+		before := c.gate.count()
+		if err := c.other().Release(c.Context(), 1000); err != nil {
+			c.Fatal(err)
+		}
+		c.sleep(time.Second)
+		for i, visit := range visits {
+			if v := visit(); !v.ok || v.after > 0 {
+				c.Fatalf("caller %d: %+v; want served at once", i, v)
+			}
+		}
+		if calls := c.gate.count() - before; calls > 4 {
+			c.Errorf("%d calls for 600 in line, want 3", calls)
+		}
+		c.holds(900)
+	})
+}
+
 const forAges = 24 * time.Hour
 
 // Somebody who leaves costs nobody behind him his place, and what he stood in

@@ -30,6 +30,15 @@ type topic struct {
 	confirmed   map[*link]struct{} // those whose server has confirmed the subscription
 }
 
+// announce tells those who want to know of more than messages to look.
+func (t *topic) announce() {
+	for s := range t.subscribers {
+		if s.announce {
+			signal(s.wake)
+		}
+	}
+}
+
 func newGroup(h *Hub, each func(context.Context, visit) error) *group {
 	return &group{
 		hub:    h,
@@ -114,11 +123,7 @@ func (g *group) hear(from *link, said any) {
 			return
 		}
 		t.confirmed[from] = struct{}{}
-		for s := range t.subscribers {
-			if s.announce {
-				signal(s.wake)
-			}
-		}
+		t.announce()
 	case *redis.Message:
 		t := g.topics[said.Channel]
 		if t == nil {
@@ -189,6 +194,11 @@ func (g *group) match(servers []*redis.Client) {
 		}
 	}
 	g.links = kept
+	if len(ended) > 0 { // somebody may wait for the confirmation of one of them only
+		for _, t := range g.topics {
+			t.announce()
+		}
+	}
 	g.hub.mu.Unlock()
 	for _, l := range ended {
 		l.end()

@@ -75,8 +75,8 @@ func New(rdb redis.UniversalClient) *Hub {
 //
 // There is also a signal when the server has confirmed the subscription, at
 // once if it has before: what happened until then was not heard. And there is
-// one after each reconnect (of any server of a ring), when messages may have
-// been missed. So whoever looks after every signal has seen all there is to see.
+// one after each reconnect, when messages may have been missed; on a ring, of
+// any of its shards, and when one of them is gone. So whoever looks after every signal has seen all there is to see.
 //
 // cancel ends the subscription; calling it again does nothing. Then, and after
 // Close, wake is neither signalled nor closed, but one signal from before may

@@ -170,6 +170,23 @@ func TestConfirmedWaitsForEachServer(t *testing.T) {
 	})
 }
 
+func TestConfirmedDoesNotWaitForAServerThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up, down := redistest.MiniClient(t, redistest.Mini(t)), redistest.MiniClient(t, redistest.Mini(t), dialing(
+			func(context.Context) (net.Conn, error) { return nil, errors.New("refused") }))
+		rdb := &fakeCluster{masters: []*redis.Client{up, down}}
+		h := newHub(t, rdb)
+		_, cancel := h.Events("a")
+		defer cancel()
+		time.AfterFunc(time.Minute, func() { rdb.set(nil, up) })
+		ctx, end := context.WithTimeout(t.Context(), 75*time.Second)
+		defer end()
+		if err := h.Confirmed(ctx, "a"); err != nil || time.Since(bubbleStart) < time.Minute {
+			t.Fatalf("%v after %v", err, time.Since(bubbleStart))
+		}
+	})
+}
+
 func TestSubscribeFollowsTheShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two := redistest.Mini(t), redistest.Mini(t)
