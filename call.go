@@ -201,7 +201,7 @@ func (a *call) settle(r *request, rep reply, err error) {
 	if a.walked && time.Now().Before(q.due) {
 		a.dismiss()
 	}
-	q.look = q.look || q.due.IsZero() // all were granted who were asked for, or none for an error
+	q.look = !q.line.empty() && (q.look || q.due.IsZero()) // all were granted who were asked for, or none for an error
 	q.ask()
 }
 
@@ -248,7 +248,7 @@ func (a *call) pass(r *request, granted, over int64) {
 		a.tell(c, answer{ok: true}, nil)
 		q.look = true
 	}
-	if over > 0 || r.unsure && granted < r.permits {
+	if over > 0 || r.unsure {
 		q.limiter.withdraw(r, granted-over)
 	}
 }

@@ -6,8 +6,8 @@
 -- ARGV[3]  its records; ARGV[7] as in seen.lua
 -- Reply:   the permits that were taken back
 
-local keep, given = tonumber(ARGV[2]), 0
-local back = (held or 0) - keep
+local left, given = tonumber(ARGV[2]), 0
+local back = (held or 0) - left
 for i = #found, 1, -1 do
   if given < back then
     local time, n = redis.call('ZSCORE', KEYS[3], found[i]), count(found[i])
@@ -22,7 +22,7 @@ for i = #found, 1, -1 do
   end
 end
 if mark then
-  redis.call('HSET', KEYS[1], mark, string.format('%d %s %d %d', now, number, keep, stamp))
+  redis.call('HSET', KEYS[1], mark, string.format('%d %s %d %d', now, number, left, stamp))
 end
 value = redis.call('EXISTS', KEYS[3]) == 0 and rate or math.min(rate, value + given)
 local reply = given
