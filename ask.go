@@ -73,52 +73,81 @@ func (r *request) sent() time.Time {
 }
 
 // withdraw takes back, in the background, what a request was granted beyond
-// the permits to keep: what it may have taken without its callers knowing, or
-// the share of those who have left. A copy of the request may still be on its
-// way, so it is done again a second and ten seconds later. If Redis does not do
-// it within a minute, or a copy arrives after that, the permits come back when
-// their interval is over.
+// the permits to keep, without its callers knowing. A copy of the request may
+// still be on its way, so it is done again a second and ten seconds later. If
+// Redis does not do it within a minute, or a copy arrives after that, the
+// permits come back when their interval is over.
 func (l *RateLimiter) withdraw(r *request, keep int64) {
 	sc, more := withdrawScript, []any{r.keys.channel}
 	if r.mark != nil {
 		l.client.newWriter() // the next request must not write over what this one has left
 		sc, more = mergedWithdrawScript, []any{r.mark, r.keys.channel}
 	}
-	l.client.goBackground(func(ctx context.Context) {
+	done := 0
+	l.client.insist(func(ctx context.Context) (again time.Duration, err error) {
+		_, _, err = l.call(ctx, r.keys, sc, asking{since: r.start}, keep, r.records, more...)
+		if err == nil {
+			done++
+		}
+		return []time.Duration{0, time.Second, 9 * time.Second, 0}[done], err
+	})
+}
+
+// giveBack releases, in the background, permits of a request whose callers have
+// left meanwhile. If Redis does not do it within a minute, or it is not known
+// whether it has, they come back when their interval is over.
+func (l *RateLimiter) giveBack(r *request, permits int64) {
+	l.client.insist(func(ctx context.Context) (time.Duration, error) {
+		given, err := l.release(ctx, r.keys, permits, r.start)
+		permits -= given
+		if replyLost(err) {
+			err = nil
+		}
+		return 0, err
+	})
+}
+
+// insist calls f in the background, for a minute at most: every second while
+// it fails for a reason that may pass, and again after the time that it answers
+// unless that is 0.
+func (c *Client) insist(f func(ctx context.Context) (again time.Duration, err error)) {
+	c.goBackground(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		again := time.NewTimer(0)
-		defer again.Stop()
-		for done := 0; done < 3; {
+		timer := time.NewTimer(0)
+		defer timer.Stop()
+		for {
 			select {
-			case <-again.C:
+			case <-timer.C:
 			case <-ctx.Done():
 				return
 			}
-			_, _, err := l.call(ctx, r.keys, sc, asking{since: r.start}, keep, r.records, more...)
-			again.Reset(time.Second)
-			if err == nil || (answered(err) && !notCarriedOut(err)) {
-				if done++; done == 2 {
-					again.Reset(9 * time.Second)
-				}
+			again, err := f(ctx)
+			if err != nil && (!answered(err) || notCarriedOut(err)) {
+				again = time.Second
 			}
+			if again == 0 {
+				return
+			}
+			timer.Reset(again)
 		}
 	})
 }
 
 // release gives permits back, in as many calls as the records need that hold
-// them.
-func (l *RateLimiter) release(ctx context.Context, k *limiterKeys, permits int64) error {
+// them. If it is told when they were taken, it does nothing an interval later:
+// then they have come back by themselves.
+func (l *RateLimiter) release(ctx context.Context, k *limiterKeys, permits int64, taken time.Time) (given int64, err error) {
 	for {
 		receipt, settled := newReceipt(), l.receipts.take()
-		r, _, err := l.call(ctx, k, releaseScript, asking{}, permits, receipt, append(settled, k.channel)...)
+		r, _, err := l.call(ctx, k, releaseScript, asking{since: taken}, permits-given, receipt, append(settled, k.channel)...)
 		if err != nil {
 			l.receipts.settle(settled...)
-			return err
+			return given, err
 		}
 		l.receipts.settle(receipt)
-		if permits -= r.numbers[0]; r.numbers[1] == 0 {
-			return nil
+		if given += r.numbers[0]; r.numbers[1] == 0 {
+			return given, nil
 		}
 	}
 }
@@ -190,14 +219,14 @@ func (l *RateLimiter) learn(sc *script, r reply) {
 // An answer is what one caller gets.
 type answer struct {
 	ok    bool
-	wait  int64 // ms until the permits are there, if refused; 0 not known, -1 never
+	wait  int64 // us until the permits are there, if refused; 0 not known, -1 never
 	limit int64
 	left  int64 // permits, may be negative
 	reset int64 // ms until all are back
 }
 
 func (a answer) result() Result {
-	return Result{a.ok, a.limit, min(max(0, a.left), max(0, a.limit)), milliseconds(max(0, a.wait)), milliseconds(a.reset)}
+	return Result{a.ok, a.limit, min(max(0, a.left), max(0, a.limit)), microseconds(max(0, a.wait)), milliseconds(a.reset)}
 }
 
 // A split hands out the answers to the callers of a request, in their order.

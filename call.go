@@ -248,7 +248,10 @@ func (a *call) pass(r *request, granted, over int64) {
 		a.tell(c, answer{ok: true}, nil)
 		q.look = true
 	}
-	if over > 0 || r.unsure {
-		q.limiter.withdraw(r, granted-over)
+	if over > 0 {
+		q.limiter.giveBack(r, over)
+	}
+	if r.unsure {
+		q.limiter.withdraw(r, granted)
 	}
 }

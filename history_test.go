@@ -7,9 +7,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -53,15 +56,14 @@ func (s held) takes(permits int64) held {
 // gives returns what is left after a release, out of the newest first. It may
 // be permits that nobody was told of.
 func (s held) gives(permits int64) (after []held) {
-	now := min(permits, s.taken[0])
-	lost := s.lost
-	for i := range s.taken {
-		n := min(permits, s.taken[i])
-		s.taken[i] -= n
+	now, next := min(permits, s.taken[0]), s
+	for i := range next.taken {
+		n := min(permits, next.taken[i])
+		next.taken[i] -= n
 		permits -= n
 	}
-	for s.lost = max(0, lost-now); s.lost <= min(lost, s.taken[0]); s.lost++ {
-		after = append(after, s)
+	for next.lost = max(0, s.lost-now); next.lost <= min(s.lost, next.taken[0]); next.lost++ {
+		after = append(after, next)
 	}
 	return after
 }
@@ -132,8 +134,7 @@ func (s held) after(a asked, t told) []held {
 	case sets:
 		done = []held{{rate: a.n}}
 	case keeps:
-		s.rate = a.n
-		done = []held{s}
+		done = []held{{rate: a.n, taken: s.taken, lost: s.lost}}
 	case available:
 		if t.left == s.shown() {
 			done = []held{s}
@@ -177,9 +178,10 @@ type history struct {
 	seed    uint64
 	ticks   atomic.Int64
 	clock   *sharedClock
-	steps   bool // the clock goes on meanwhile
-	leaves  bool // callers do not always wait for their answer
-	vague   bool // answers are lost: the numbers that come with the second one are later ones
+	steps   bool   // the clock goes on meanwhile
+	leaves  bool   // callers do not always wait for their answer
+	vague   bool   // answers are lost: the numbers that come with the second one are later ones
+	spares  []kind // what is not asked for
 	limiter []*rratelimiter.RateLimiter
 
 	mu  sync.Mutex
@@ -202,6 +204,9 @@ func (h *history) does(a asked, call func() told) {
 // told makes an answer that is but an error, if any.
 func (h *history) told(err error) told {
 	exceeds := errors.Is(err, rratelimiter.ErrPermitsExceedRate)
+	if err != nil && !exceeds && !h.vague && !(h.leaves && errors.Is(err, context.DeadlineExceeded)) {
+		h.Errorf("seed %d: %v", h.seed, err)
+	}
 	return told{ok: err == nil, left: -1, exceeds: exceeds, unknown: err != nil && !exceeds}
 }
 
@@ -258,16 +263,16 @@ func (h *history) comes(client int, random *rand.Rand) {
 	case p < 60:
 		a.kind = allows
 		h.allows(a)
-	case p < 85:
+	case p < 85 && !slices.Contains(h.spares, releases):
 		a.kind = releases
 		h.does(a, func() told { return h.told(h.limiter[client].Release(ctx, a.n)) })
-	case p < 92:
+	case p >= 85 && p < 92:
 		a.kind = available
 		h.looks(a)
-	case p < 94:
+	case p < 94 && !slices.Contains(h.spares, sets):
 		a.kind, a.n = sets, 3+random.Int64N(8)
 		h.sets(a)
-	case p < 96:
+	case p >= 94 && p < 96:
 		a.kind, a.n = keeps, 3+random.Int64N(8)
 		h.sets(a, rratelimiter.WithKeepState())
 	case h.steps:
@@ -288,8 +293,10 @@ func timeLimit(t *testing.T, d time.Duration) context.Context {
 // have too many orders to try.
 func (h *history) runs(callers int) {
 	h.Helper()
-	h.sets(asked{kind: sets, n: 3 + int64(h.seed%8)})
 	for round := range uint64(8) {
+		if round == 0 || slices.Contains(h.spares, sets) {
+			h.sets(asked{kind: sets, n: 3 + int64((h.seed+round)%8)})
+		}
 		var all sync.WaitGroup
 		for client := range h.limiter {
 			for i := range callers {
@@ -311,17 +318,16 @@ func (h *history) runs(callers int) {
 func (h *history) check() {
 	h.Helper()
 	stand(h.ops)
-	t0 := time.Now()
-	result, info := porcupine.CheckOperationsVerbose(model, h.ops, 10*time.Second)
-	h.Logf("seed %d check %v %v", h.seed, time.Since(t0), result)
+	result := porcupine.CheckOperationsTimeout(model, h.ops, 10*time.Second)
 	if result == porcupine.Ok {
 		return
 	}
+	_, info := porcupine.CheckOperationsVerbose(model, h.ops, 10*time.Second)
 	path := filepath.Join(h.ArtifactDir(), fmt.Sprintf("history-%d.html", h.seed))
 	if err := porcupine.VisualizePath(model, info, path); err != nil {
 		h.Error(err)
 	}
-	h.Errorf("seed %d: %s, %d calls; see %s", h.seed, result, len(h.ops), path)
+	h.Errorf("seed %d: %s, %d calls; see %s (go test -artifacts keeps it)", h.seed, result, len(h.ops), path)
 }
 
 // stand finds out who may have stood ahead of those who were refused after
@@ -409,9 +415,10 @@ func TestHistories(t *testing.T) {
 	for i := range 40 {
 		h := newHistory(t, rdb, clock.read, 1+i%3)
 		h.clock, h.steps = clock, i%2 == 0
-		h.runs(12/len(h.limiter))
+		h.runs(6 / len(h.limiter))
 	}
-	if n := clock.merged.Load(); n < 1000 {
+	t.Logf("%d requests of more than one caller", clock.merged.Load())
+	if n := clock.merged.Load(); n < 300 {
 		t.Errorf("%d requests of more than one caller", n)
 	}
 }
@@ -423,7 +430,7 @@ func TestHistoriesOfCallersWhoLeave(t *testing.T) {
 	for i := range 20 {
 		h := newHistory(t, rdb, frozen, 1+i%3)
 		h.leaves = true
-		h.runs(12/len(h.limiter))
+		h.runs(6 / len(h.limiter))
 	}
 }
 
@@ -432,23 +439,133 @@ func frozen() time.Time { return time.UnixMilli(1_700_000_000_000) }
 
 // So it is over a line that loses replies, for those who ask again and those who
 // do not; who gets an error may have been granted permits, which come back.
+//
+// Nobody gives back or sets a rate while replies to others are lost: what was
+// granted by the first copy may be gone then when the second one comes.
 func TestHistoriesOverABadLine(t *testing.T) {
+	overABadLine(t, func([]string) bool { return true }, releases, sets)
+}
+
+// And permits are given back once when those replies are lost.
+func TestHistoriesOfReleasesOverABadLine(t *testing.T) {
+	overABadLine(t, func(args []string) bool {
+		return slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "released:") })
+	})
+}
+
+func overABadLine(t *testing.T, loses func(args []string) bool, spares ...kind) {
+	t.Helper()
 	s := redistest.Start(t)
 	for _, retries := range []int{20, -1} {
 		p := redistest.StartProxy(t, s.Addr)
 		rdb := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: retries, MinRetryBackoff: 1, MaxRetryBackoff: time.Millisecond})
 		t.Cleanup(func() { _ = rdb.Close() })
-		random := rand.New(rand.NewPCG(1, 1))
-		for i := range 12 {
+		var random atomic.Uint64
+		p.SwallowReplyTo(math.MaxInt, func(args []string) bool {
+			return isScript(args) && loses(args) && random.Add(0x9E3779B97F4A7C15)>>32%20 == 0
+		})
+		for i := range 15 {
 			h := newHistory(t, rdb, frozen, 1+i%3)
-			h.vague = true
-			p.SwallowReplyTo(30, func(args []string) bool { return isScript(args) && !peeks(args) && random.IntN(4*len(h.limiter)) == 0 })
-			h.runs(12/len(h.limiter))
+			h.vague, h.spares = true, spares
+			h.runs(6 / len(h.limiter))
 		}
-		if p.Swallowed() < 50 {
+		if p.Swallowed() < 20 {
 			t.Errorf("%d replies were lost", p.Swallowed())
 		}
 	}
 }
 
-func peeks([]string) bool { return false }
+// What the leavers of a merged call were granted is taken back, and nothing
+// else is touched: the limiter stays.
+func TestALimiterOutlivesAWithdrawal(t *testing.T) {
+	inCrowd(t, 10, time.Hour, func(c *crowd) {
+		open := c.gate.shut()
+		ctx, cancel := context.WithCancel(c.Context())
+		c.comes(c.Context(), 1, 0)
+		gone := c.comes(ctx, 4, 0)
+		stays := c.comes(c.Context(), 2, 0)
+		open()               // the call of the first one ...
+		open = c.gate.shut() // ... and not that of the others
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		open()
+		c.sleep(time.Second)
+		if !errors.Is(gone().err, context.Canceled) || !stays().ok {
+			c.Errorf("%+v, %+v; want the first gone and the other served", gone(), stays())
+		}
+		c.holds(3)
+		if ttl := c.server.TTL("l"); ttl != 0 {
+			c.Errorf("the limiter lives for %v; want for ever", ttl)
+		}
+	})
+}
+
+// What a leaver was granted comes back also when somebody gives back first who
+// was served together with it.
+func TestALeaversShareComesBackAfterARelease(t *testing.T) {
+	inCrowd(t, 10, time.Hour, func(c *crowd) {
+		open := c.gate.shut()
+		ctx, cancel := context.WithCancel(c.Context())
+		c.comes(c.Context(), 1, 0)
+		gone, stays := c.comes(ctx, 4, 0), c.comes(c.Context(), 2, 0)
+		open()
+		open = c.gate.shut()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		open()
+		open = c.gate.shut() // the withdrawal takes its time
+		synctest.Wait()
+		if !errors.Is(gone().err, context.Canceled) || !stays().ok {
+			c.Errorf("%+v, %+v; want the first gone and the other served", gone(), stays())
+		}
+		if err := c.other().Release(c.Context(), 2); err != nil {
+			c.Fatal(err)
+		}
+		open()
+		c.sleep(time.Minute)
+		c.holds(1)
+	})
+}
+
+// A history that no limiter can have is found out: one rule is broken in each.
+func TestWrongHistoriesAreRejected(t *testing.T) {
+	yes, no, exceeds, unknown := told{ok: true, left: -1}, told{left: -1}, told{left: -1, exceeds: true}, told{left: -1, unknown: true}
+	take := func(n int64) asked { return asked{kind: acquires, n: n} }
+	waits := func(n int64) asked { return asked{kind: acquires, n: n, timeout: 1} }
+	give, set, keep := asked{kind: releases, n: 2}, asked{kind: sets, n: 3}, asked{kind: keeps, n: 3}
+	left := func(n int64) told { return told{ok: true, left: n, limit: 3} }
+	type call struct {
+		asked asked
+		told  told
+	}
+	for name, c := range map[string]struct {
+		before       []call
+		right, wrong call
+	}{
+		"one grant too many":          {[]call{{take(2), yes}}, call{take(2), no}, call{take(2), yes}},
+		"refused without need":        {[]call{{take(2), yes}}, call{take(1), yes}, call{take(1), no}},
+		"waited without need":         {[]call{{take(2), yes}}, call{waits(2), no}, call{waits(1), no}},
+		"above the rate":              {nil, call{take(4), exceeds}, call{take(4), no}},
+		"not above the rate":          {nil, call{take(3), yes}, call{take(3), exceeds}},
+		"given back":                  {[]call{{take(3), yes}, {give, yes}}, call{take(2), yes}, call{take(3), yes}},
+		"more than was taken":         {[]call{{take(1), yes}, {give, yes}}, call{take(3), yes}, call{take(1), no}},
+		"a new rate":                  {[]call{{take(3), yes}, {set, yes}}, call{take(3), yes}, call{take(1), no}},
+		"a new rate that keeps":       {[]call{{take(3), yes}, {keep, yes}}, call{take(1), no}, call{take(1), yes}},
+		"the numbers":                 {[]call{{take(1), yes}}, call{asked{kind: allows, n: 1}, left(1)}, call{asked{kind: allows, n: 1}, left(2)}},
+		"what is available":           {[]call{{take(1), yes}}, call{asked{kind: available}, left(2)}, call{asked{kind: available}, left(1)}},
+		"not known, and not too much": {[]call{{take(2), unknown}}, call{take(3), yes}, call{take(4), yes}},
+		"not back after three steps":  {[]call{{take(1), yes}, {asked{kind: steps}, yes}, {asked{kind: steps}, yes}, {asked{kind: steps}, yes}}, call{take(3), no}, call{take(3), yes}},
+	} {
+		for want, last := range map[porcupine.CheckResult]call{porcupine.Ok: c.right, porcupine.Illegal: c.wrong} {
+			h := &history{T: t}
+			for _, c := range append(append([]call{{set, yes}}, c.before...), last) {
+				h.does(c.asked, func() told { return c.told })
+			}
+			if got := porcupine.CheckOperationsTimeout(model, h.ops, 10*time.Second); got != want {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+		}
+	}
+}

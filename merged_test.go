@@ -82,7 +82,10 @@ func (p *party) comes(permits int64, timeout time.Duration) *guest {
 			g.result, g.err = p.l.Allow(a, permits)
 		}
 	}()
-	<-g.came
+	select {
+	case <-g.came:
+	case <-g.done:
+	}
 	return g
 }
 
@@ -139,6 +142,9 @@ func (p *party) wantTaken(rate, permits int64) {
 	p.Helper()
 	p.l.has(rate - permits)
 	p.l.keeps(rate, p.l.value(), p.l.permits())
+	if ttl := p.look.PTTL(context.Background(), p.l.Name()).Val(); ttl != -1 {
+		p.Fatalf("the limiter lives for %v, want for ever", ttl)
+	}
 }
 
 // B4: the reply to a merged call is lost, up to as often as it is sent again: it
@@ -181,15 +187,15 @@ func TestALateFirstCopyOfAMergedCall(t *testing.T) {
 		"all granted, and enough is left for all again":  {0, []int64{4, 4}, 8},
 		"all granted, and enough is left for a part":     {0, []int64{4, 4, 4, 4}, 16},
 		"a part granted, and enough comes back for all":  {22, []int64{4, 4}, 4},
-		"a part granted, and enough comes back for more": {22, []int64{4, 4, 12, 11}, 4},
 		"nothing granted, and enough comes back for all": {29, []int64{4, 4}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const rate = 30
 			inBothModes(t, rate, nil, func(p *party) {
-				other := p.somebodyElse()
+				java := fmt.Sprintf("\x10%016d%c\x00\x00\x00", 0, byte(tc.before))
 				if tc.before > 0 {
-					other.takes(tc.before)
+					p.l.record(p.now-1, java)
+					p.set(p.l.value(), rate-tc.before)
 				}
 				guests := p.all(tc.permits...)
 				held := p.proxy.Held()
@@ -199,7 +205,8 @@ func TestALateFirstCopyOfAMergedCall(t *testing.T) {
 				p.proxy.Cut()
 				p.agree(rate, rate-1-tc.before, guests)
 				if tc.before > 0 {
-					other.gives(tc.before)
+					p.want(p.look.ZRem(context.Background(), p.l.permits(), java).Err())
+					p.want(p.look.IncrBy(context.Background(), p.l.value(), tc.before).Err())
 				}
 				before := p.scriptsRun()
 				late()
@@ -230,7 +237,7 @@ func TestAnErrorOfAMergedCallReachesAll(t *testing.T) {
 			func(err error) bool { return errors.Is(err, rratelimiter.ErrNotInitialized) },
 		},
 		"the network is down": {
-			func(p *party) { p.proxy.Down() },
+			func(p *party) { p.proxy.Down(); p.proxy.Cut() },
 			func(err error) bool { return err != nil && !errors.Is(err, context.Canceled) },
 		},
 		"all replies are lost": {
@@ -325,7 +332,7 @@ func TestWhatALeaverLeavesGoesToTheLine(t *testing.T) {
 
 // Permits beyond 2^32 are in several records, each of Java's form.
 func TestAMergedCallBeyond32Bits(t *testing.T) {
-	const rate = 1 << 40
+	const rate = 1 << 36
 	for lost := range 2 {
 		inBothModes(t, rate, nil, func(p *party) {
 			p.open()
@@ -376,7 +383,7 @@ func TestWhatOneCallAsksFor(t *testing.T) {
 		"one more":               {[]int64{1 << 39, 1 << 39, 1}, 2},
 		"300 different requests": {mixed, 2},
 		"300 of the same":        {slices.Repeat([]int64{7}, 300), 1},
-		"1 << 40 three times":    {[]int64{1 << 40, 1 << 40, 1 << 40}, 3},
+		"2^40 three times":       {[]int64{1 << 40, 1 << 40, 1 << 40}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBothModes(t, rate, nil, func(p *party) {
@@ -410,5 +417,3 @@ func TestAMergedCallWhenTheScriptsAreForgotten(t *testing.T) {
 		})
 	}
 }
-
-var _ = fmt.Sprint

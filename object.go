@@ -2,11 +2,8 @@ package rratelimiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Delete removes the limiter, and reports whether there was anything to remove
@@ -18,12 +15,19 @@ func (l *RateLimiter) Delete(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	k := l.keys.Load()
-	argv := []any{"evalsha", deleteScript.hash, 5}
-	for _, key := range k.all() {
+	n, err := l.onAll(ctx, deleteScript, k, k.all())
+	return n > 0, err
+}
+
+// onAll runs a script on all keys of a limiter, of whichever type it is, and
+// perhaps those of another.
+func (l *RateLimiter) onAll(ctx context.Context, sc *script, k *limiterKeys, keys []string) (int64, error) {
+	argv := []any{"evalsha", sc.hash, len(keys)}
+	for _, key := range keys {
 		argv = append(argv, key)
 	}
-	r, _, err := l.client.sender.send(ctx, deleteScript, append(argv, k.channel), time.Now())
-	return r.numbers[0] > 0, err
+	r, _, err := l.client.sender.send(ctx, sc, append(argv, k.channel), time.Now())
+	return r.numbers[0], err
 }
 
 // Exists reports whether the limiter is there (RRateLimiter.isExists), by its
@@ -58,48 +62,13 @@ func (l *RateLimiter) Rename(ctx context.Context, newName string) error {
 	if l.client.sharded && hashTag(from.hash) != hashTag(to.hash) {
 		return invalid("newName", fmt.Sprintf("%q", newName), fmt.Sprintf("in the cluster slot of %q", from.hash))
 	}
-	if err := l.move(ctx, from, to); err != nil {
+	n, err := l.onAll(ctx, renameScript, from, append(from.all(), to.all()...))
+	if err != nil {
 		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("%w: %s", ErrNotInitialized, from.hash)
 	}
 	l.keys.Store(to)
 	return nil
-}
-
-// move renames the keys in one transaction. Only the hash is watched: it must
-// be there, and hardly anything changes it, while each acquire changes the
-// others.
-func (l *RateLimiter) move(ctx context.Context, from, to *limiterKeys) error {
-	old, renamed := from.all(), to.all()
-	tx := func(tx *redis.Tx) error {
-		n, err := tx.Exists(ctx, from.hash).Result()
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return fmt.Errorf("%w: %s", ErrNotInitialized, from.hash)
-		}
-		if from.hash == to.hash {
-			return nil
-		}
-		cmds, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			p.Unlink(ctx, renamed...)
-			for i, key := range old {
-				p.Rename(ctx, key, renamed[i])
-			}
-			p.Publish(ctx, from.channel, "changed")
-			return nil
-		})
-		if len(cmds) > 1 && redis.HasErrorPrefix(err, "no such key") {
-			err = cmds[1].Err() // value and permits need not be there
-		}
-		return err
-	}
-	// With WithKeepAlive each use touches the hash, too, so a limiter that is
-	// in heavy use may take many attempts.
-	for range 1000 {
-		if err := l.client.rdb.Watch(ctx, tx, from.hash); !errors.Is(err, redis.TxFailedErr) {
-			return err
-		}
-	}
-	return fmt.Errorf("rratelimiter: renaming %s: it was in use each time: %w", from.hash, redis.TxFailedErr)
 }

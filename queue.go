@@ -158,7 +158,7 @@ func (q *queue) judge(s *split, permits int64) (answer, error) {
 // refused keeps in mind what was said to the head of the line. Guarded by mu.
 func (q *queue) refused(a answer) {
 	q.rate = a.limit
-	q.due = time.Now().Add(milliseconds(a.wait))
+	q.due = time.Now().Add(microseconds(a.wait))
 }
 
 // await waits for the answer to a caller, for the end of its timeout and for

@@ -149,6 +149,11 @@ func milliseconds(n int64) time.Duration {
 	return time.Duration(max(-most, min(most, n))) * time.Millisecond
 }
 
+// microseconds is n us, or the longest Duration where that is too much for one.
+func microseconds(n int64) time.Duration {
+	return time.Duration(min(n, math.MaxInt64/int64(time.Microsecond))) * time.Microsecond
+}
+
 // checkPermits checks the permits of an acquire (least 1) or a release (least 0).
 func checkPermits(permits, least int64) error {
 	if permits < least || permits > maxPermits {

@@ -173,7 +173,8 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := l.usable(ctx); err != nil || permits == 0 {
 		return err
 	}
-	return l.release(ctx, l.keys.Load(), permits)
+	_, err := l.release(ctx, l.keys.Load(), permits, time.Time{})
+	return err
 }
 
 // Config returns what is set (RRateLimiter.getConfig). Errors are

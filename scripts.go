@@ -62,6 +62,8 @@ var (
 	clearLua string
 	//go:embed scripts/delete.lua
 	deleteLua string
+	//go:embed scripts/rename.lua
+	renameLua string
 	//go:embed scripts/expire.lua
 	expireLua string
 )
@@ -94,6 +96,7 @@ var (
 	setRateScript    = newScript(false, setRateLua, changedLua, lifetimeLua)
 	clearScript      = newScript(true, clearLua)
 	deleteScript     = newScript(false, changedLua, deleteLua)
+	renameScript     = newScript(false, changedLua, renameLua)
 	expireScript     = newScript(false, expireLua, lifetimeLua)
 )
 

@@ -10,7 +10,7 @@
 -- Reply:     0 when all are granted and nobody asks for numbers, otherwise numbers.lua
 --
 -- taken      the permits that are granted now
--- answers    for each run: how many are granted, from the first on, and the ms until the permits of
+-- answers    for each run: how many are granted, from the first on, and the us until the permits of
 --            the next one are there, 0 if it was refused for its place in line, -1 if they never can
 --            be. nil when all are granted
 -- again      nothing is granted yet, for not all can be, and some expired records still count: ask

@@ -45,9 +45,10 @@ local function outstanding(rank)
   return sum
 end
 
--- The time in ms.
-local now = tonumber(ARGV[4])
+-- The time in ms, and the us beyond them.
+local now, us = tonumber(ARGV[4]), 0
 if not now then
   local t = redis.call('TIME')
-  now = t[1] * 1000 + math.floor(t[2] / 1000)
+  us = t[2] % 1000
+  now = t[1] * 1000 + (t[2] - us) / 1000
 end

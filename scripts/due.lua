@@ -1,6 +1,6 @@
 -- due.lua: stands behind limiter.lua, before the scripts that say when permits are there.
 --
--- due(n, taken)  the ms until n permits are there for one who comes after `taken` of the value were
+-- due(n, taken)  the us until n permits are there for one who comes after `taken` of the value were
 --                given away, which come back in an interval; 0 if they are there now. No record can
 --                count for longer than an interval, whatever its time says.
 -- When the records hold less than the value says is missing, the value is wrong, and put right. After
@@ -27,9 +27,9 @@ local function due(n, taken)
       end
     end
     if at then
-      return math.max(1, math.min(interval, at + interval - now))
+      return math.max(1, math.min(interval, at + interval - now) * 1000 - us)
     elseif held + taken >= need then
-      return interval
+      return interval * 1000
     end
     value = rate - held
   end

@@ -2,7 +2,7 @@
 --
 -- KEYS, ARGV, errors: common.lua; it always asks for numbers
 -- ARGV[2]  the permits somebody may want
--- Reply:   numbers.lua, with one answer: 0, and the ms until those permits are there, 0 if they are
+-- Reply:   numbers.lua, with one answer: 0, and the us until those permits are there, 0 if they are
 --
 -- Where more records have expired at once than a call looks at, each of the others counts as one
 -- permit, which is what it holds at least.

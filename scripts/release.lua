@@ -5,6 +5,8 @@
 -- ARGV[2]    the permits to give back
 -- ARGV[3]    the receipt of this request: a field of the hash that says it was done, so that it is
 --            done once however often it is sent. Java passes over fields it does not know.
+-- ARGV[5]    the ms since it was first sent, or since the permits were taken; what was taken an interval
+--            ago has come back by itself
 -- ARGV[7..]  receipts that are not needed any more, and the channel of changed.lua
 -- Reply:     {permits given back; 1 if there is more to give back, as one call takes no more than
 --            2,000 records}. {0, 0} if all of it was done before
@@ -15,7 +17,8 @@ for i = 7, #ARGV - 1 do
   redis.call('HDEL', KEYS[1], ARGV[i])
 end
 
-local wanted = fresh and tonumber(ARGV[2]) or 0
+local stale = (tonumber(ARGV[5]) or 0) >= interval
+local wanted = fresh and not stale and tonumber(ARGV[2]) or 0
 local given, looked, newest = 0, 0, { 1 }
 while given < wanted and looked < 2000 and newest[1] do
   newest = redis.call('ZREVRANGE', KEYS[3], 0, 99)

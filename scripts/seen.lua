@@ -10,7 +10,8 @@
 -- held      the permits that this request was granted before; nil if it was not here. If a later one
 --           was, it is a late copy that nobody waits for: it was granted nothing
 -- found     if it was, the records of its slot
--- extra     if it was not, the record of the slot now, nil if there is none yet
+-- extra     if it was not, the record of the slot now, nil if there is none yet. There are more than one
+--           where one cannot hold so many permits; then it is the least
 -- stamp     the end of the slot now
 -- mark      the name of the field; number is that of the request
 -- first     where the arguments of acquire.lua go on
@@ -36,5 +37,7 @@ if last and tonumber(last) >= tonumber(number) then
   held = last == number and tonumber(granted) or 0
   found = inSlot(tonumber(time))
 else
-  extra = inSlot(stamp)[1]
+  for _, record in ipairs(inSlot(stamp)) do
+    extra = extra and count(extra) <= count(record) and extra or record
+  end
 end

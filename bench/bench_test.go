@@ -1,0 +1,243 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
+// tiny is all of it, with too few calls to mean anything.
+func tiny() plan {
+	return plan{
+		rounds: 1, counts: []int{1, 64}, warmup: 10 * time.Millisecond, span: 20 * time.Millisecond,
+		jvm: 50 * time.Millisecond, turns: 20,
+		waiters: 20, records: 12_000, fill: 200 * time.Millisecond, window: time.Second,
+		expiry: 1, newer: []int{0, 100}, wakes: 3, allocs: 20, names: 200, parts: parts,
+	}
+}
+
+func TestRun(t *testing.T) {
+	for _, program := range []string{"redis-server", "java", "mvn"} {
+		redistest.Require(t, program)
+	}
+	docs := t.TempDir()
+	var out strings.Builder
+	if err := run(t.Context(), &out, tiny(), docs); err != nil {
+		t.Fatal(err)
+	}
+	const number = ` [\d.,]+ \|`
+	for _, line := range []string{
+		`\| T1 \| acquires per second, 64 callers: this library by Redisson \| at least 14 \| [\d.]+ \|`,
+		`\| T2 \| p50, 1 caller, .*` + number + ` (yes|no) \|`,
+		`\| T4 \| 20 waiters at 100/s, permits come evenly: served out of order \| at most 0 \| 0 \| yes \|`,
+		`\| T5 \| 12,000 permits outstanding, `,
+		`\| T8 \| heap after touching 200 names`,
+		`\| this library \|(` + number + `){8}`,
+		`\| rueidis, fixed window \|(` + number + `){8}`,
+		`\| Redisson \|(` + number + `){7} - \|`,
+		`\| a record for each permit \| 12,000 \| 12,000 \|(` + number + `){2}`,
+		`\| resolution of a thousandth of the window \| 12,000 \|(` + number + `){3}`,
+	} {
+		if !regexp.MustCompile(`(?m)^` + line).MatchString(out.String()) {
+			t.Errorf("no line like %s", line)
+		}
+	}
+	if strings.Contains(out.String(), "<no value>") {
+		t.Error("a value is missing")
+	}
+	if written, err := os.ReadFile(filepath.Join(docs, "benchmarks.md")); err != nil || string(written) != out.String() {
+		t.Errorf("written: %d bytes, %v", len(written), err)
+	}
+	for _, p := range pictures {
+		picture, err := os.ReadFile(filepath.Join(docs, p.file+".svg"))
+		if err != nil || !strings.Contains(string(picture), labels[ours]) {
+			t.Errorf("%s: %v", p.file, err)
+		}
+	}
+	if t.Failed() {
+		t.Log("printed:\n" + out.String())
+	}
+}
+
+func TestUnknownPart(t *testing.T) {
+	pl := tiny()
+	pl.parts = []string{"waiters", "lunch"}
+	if err := run(t.Context(), new(strings.Builder), pl, ""); err == nil || !strings.Contains(err.Error(), `"lunch"`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// An acquire that is refused is an error, not a figure.
+func TestBatchRefused(t *testing.T) {
+	var s scope
+	var err error
+	func() {
+		defer func() { s.end(recover(), &err) }()
+		server := redistest.Start(&s)
+		name := redistest.Name(&s)
+		c := s.client(server.Client(&s))
+		l := c.RateLimiter(name)
+		if _, err = l.TrySetRate(t.Context(), rratelimiter.Overall, 2, time.Hour); err != nil {
+			return
+		}
+		_, err = runBatch(t.Context(), server.Admin(), same(tryAcquire(l), 2), tiny())
+	}()
+	if err == nil || err.Error() != "an acquire was refused" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestHist(t *testing.T) {
+	var h hist
+	if h.quantile(0.5) != 0 {
+		t.Error("no durations, but a median")
+	}
+	for d := range 100 {
+		h.add(time.Duration(d+1) * time.Millisecond)
+	}
+	for part, want := range map[float64]float64{0: 1, 0.5: 50, 0.99: 99, 1: 100} {
+		if got := millis(h.quantile(part)); math.Abs(got/want-1) > 0.035 {
+			t.Errorf("quantile %g is %g ms, want %g", part, got, want)
+		}
+	}
+	var both hist
+	both.merge([]hist{})
+	others := make([]hist, 2)
+	others[0].add(time.Second)
+	others[1].add(-1)
+	others[1].add(time.Hour)
+	both.merge(others)
+	if both.total() != 3 {
+		t.Errorf("merged %d", both.total())
+	}
+	for d := time.Duration(1); d < 1<<39; d += d/7 + 1 {
+		if got := middle(bucket(d)); math.Abs(float64(got-d)) > float64(d)/32 {
+			t.Fatalf("%d is taken for %d", d, got)
+		}
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	for _, test := range []struct {
+		values     []float64
+		part, want float64
+	}{
+		{nil, 0.5, 0},
+		{[]float64{7}, 0.99, 7},
+		{[]float64{3, 1, 2}, 0.5, 2},
+		{[]float64{4, 3, 2, 1}, 0.5, 2},
+		{[]float64{4, 3, 2, 1}, 0.99, 4},
+	} {
+		if got := quantile(test.values, test.part); math.Abs(got-test.want) > 0 {
+			t.Errorf("quantile %g of %v is %g, want %g", test.part, test.values, got, test.want)
+		}
+	}
+}
+
+func TestParseUsage(t *testing.T) {
+	info := map[string]map[string]string{
+		"CPU":          {"used_cpu_user": "1.5", "used_cpu_sys": "0.25"},
+		"Commandstats": {"cmdstat_evalsha": "calls=4,usec=42,usec_per_call=10.50", "cmdstat_get": "calls=1,usec=1"},
+	}
+	u, err := parseUsage(info)
+	if want := (usage{1.75, 4, 42}); err != nil || u != want {
+		t.Errorf("%v, %v", u, err)
+	}
+	if got, want := u.since(usage{1, 1, 2}), (usage{0.75, 3, 40}); got != want {
+		t.Errorf("since: %v", got)
+	}
+	info["Commandstats"]["cmdstat_eval"] = "calls=many"
+	if _, err := parseUsage(info); err == nil {
+		t.Error("a count that cannot be read was accepted")
+	}
+	delete(info, "CPU")
+	if _, err := parseUsage(info); err == nil {
+		t.Error("a time that is missing was accepted")
+	}
+}
+
+func TestFigure(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.00912: "0.0091", 0.5: "0.5", 1: "1", 1.347: "1.35", 10: "10", 12.34: "12.3", 123.4: "123", 1234.5: "1,234",
+		1234567: "1,230,000", -1234: "-1,234", math.Inf(1): "-",
+	} {
+		if got := figure(v); got != want {
+			t.Errorf("%g is %q, want %q", v, got, want)
+		}
+	}
+}
+
+// Who is served before its permit was due, or whose records were not seen, is
+// found.
+func TestCompare(t *testing.T) {
+	start := time.UnixMilli(1_000_000)
+	record := func(permits byte, ms float64) redis.Z {
+		member := strings.Repeat("x", 17) + string([]byte{permits, 0, 0, 0})
+		return redis.Z{Member: member, Score: 1_000_000 + ms}
+	}
+	w := &waiting{n: 3, records: map[string]redis.Z{}}
+	for _, z := range []redis.Z{record(2, 0), record(1, 10)} {
+		w.records[z.Member.(string)] = z
+	}
+	at := func(ms ...int) {
+		w.waiters = nil
+		for i, one := range ms {
+			w.waiters = append(w.waiters, waiter{
+				came: start.Add(time.Duration(i)), served: start.Add(time.Second + time.Duration(one)*time.Millisecond),
+			})
+		}
+	}
+	if at(1, 2, 13); true {
+		if early, typical, late := w.compare(); early != 0 || math.Abs(typical-2) > 1e-9 || math.Abs(late-3) > 1e-9 {
+			t.Errorf("in order: %g early, %g ms late", early, late)
+		}
+	}
+	if at(1, 12, 2); true {
+		if early, _, _ := w.compare(); early != 1 {
+			t.Errorf("one overtaken: %g early", early)
+		}
+	}
+	w.n = 4
+	if early, _, late := w.compare(); early != 4 || !math.IsInf(late, 1) {
+		t.Errorf("too few records: %g early, %g ms late", early, late)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	r := &callersResult{turns: []turn{{}}, tables: []table{{callers: 512}, {callers: 4096}}}
+	for who, speed := range map[int]float64{ours: 1300, alone: 100, redisson: 10} {
+		s := sample{perSecond: speed, p99: 1 / speed, cpu: 1 / speed, allocs: 0.5}
+		r.tables[0].rows[who], r.tables[1].rows[who] = []sample{s}, []sample{s}
+	}
+	r.tables[0].rows[floor] = nil
+	want := map[string]bool{
+		"acquires per second, 512 callers: this library by Redisson":              true, // 130, 120 wanted
+		"acquires per second, 4,096 callers: this library by one call per caller": false,
+		"p99, 512 callers: this library by one call per caller":                   true,
+		"CPU of Redis per acquire, 512 callers: this library by Redisson":         true,
+	}
+	for _, target := range r.targets() {
+		if met, ok := want[target.what]; ok && met != target.met {
+			t.Errorf("%s: %s, met %v", target.what, target.got, target.met)
+		}
+		delete(want, target.what)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+	r.tables[0].rows[redisson] = nil
+	if first := r.targets()[0]; first.met || first.got != "not measured" {
+		t.Errorf("without Redisson: %+v", first)
+	}
+}

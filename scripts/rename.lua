@@ -1,0 +1,27 @@
+-- rename.lua: gives a limiter another name; changed.lua stands before it.
+--
+-- KEYS[1..5]   NAME, the value and permits all clients share, and our own of a PER_CLIENT limiter
+-- KEYS[6..10]  the same of the new name; what they hold is removed
+-- ARGV[1]      the channel of changed.lua
+-- Reply:       1 done, or 0: no limiter
+
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  return 0
+elseif KEYS[1] == KEYS[6] then
+  return 1
+end
+redis.call('UNLINK', KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10])
+redis.call('RENAME', KEYS[1], KEYS[6])
+if redis.call('EXISTS', KEYS[2]) == 1 then
+  redis.call('RENAME', KEYS[2], KEYS[7])
+end
+if redis.call('EXISTS', KEYS[3]) == 1 then
+  redis.call('RENAME', KEYS[3], KEYS[8])
+end
+if redis.call('EXISTS', KEYS[4]) == 1 then
+  redis.call('RENAME', KEYS[4], KEYS[9])
+end
+if redis.call('EXISTS', KEYS[5]) == 1 then
+  redis.call('RENAME', KEYS[5], KEYS[10])
+end
+return 1

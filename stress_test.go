@@ -1,0 +1,173 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A busy limiter is one that callers of two Clients come to, in an interval
+// that does not end: what is in use is what was granted and not given back.
+type busy struct {
+	*limiter
+	clients [2]*rratelimiter.RateLimiter
+	rate    int64
+	inUse   atomic.Int64 // of those who were told so
+	kept    atomic.Int64 // of those who do not give back
+	granted atomic.Int64 // times
+	left    atomic.Int64 // callers who did not wait for their answer
+}
+
+// visit is one caller, who comes, is told something, and goes.
+func (l *busy) visit(random *rand.Rand) {
+	r, n := l.clients[random.IntN(2)], 1+random.Int64N(4)
+	short := time.Duration(random.IntN(20_000)) * time.Microsecond
+	var ok bool
+	var err error
+	switch random.IntN(4) {
+	case 0:
+		ok, err = r.TryAcquire(context.Background(), n, 0)
+	case 1:
+		ok, err = r.TryAcquire(context.Background(), n, short)
+	case 2:
+		var res rratelimiter.Result
+		res, err = r.Allow(context.Background(), n)
+		ok = res.Allowed
+	default:
+		ctx, cancel := context.WithCancel(context.Background())
+		end := time.AfterFunc(short, cancel)
+		err = r.Acquire(ctx, n)
+		end.Stop()
+		cancel()
+		if ok = err == nil; errors.Is(err, context.Canceled) {
+			l.left.Add(1)
+			err = nil
+		}
+	}
+	if err != nil {
+		l.b.Error(err)
+	}
+	if ok {
+		l.was(r, n)
+	}
+}
+
+// was is what a caller does who was granted permits: it keeps them, as long as
+// that leaves some for others, or gives them back.
+func (l *busy) was(r *rratelimiter.RateLimiter, n int64) {
+	l.granted.Add(1)
+	if used := l.inUse.Add(n); used > l.rate {
+		l.b.Errorf("%d permits are in use, of %d", used, l.rate)
+	}
+	if l.kept.Add(n) <= l.rate/2 {
+		return
+	}
+	l.kept.Add(-n)
+	l.inUse.Add(-n)
+	if err := r.Release(context.Background(), n); err != nil {
+		l.b.Error(err)
+	}
+}
+
+// settles expects that, in the end, what is taken is what somebody was told he
+// has, and that value and records agree.
+func (l *busy) settles() {
+	l.b.Helper()
+	held := func() (sum int64) {
+		for _, n := range l.records(l.permits()) {
+			sum += n
+		}
+		return sum
+	}
+	deadline := time.Now().Add(2 * time.Second)
+	for held() != l.kept.Load() && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond) // withdrawals go on in the background
+	}
+	if got, want := held(), l.kept.Load(); got != want {
+		l.b.Errorf("%d permits are taken, %d of them by somebody who knows", got, want)
+	}
+	l.keeps(l.rate, l.value(), l.permits())
+}
+
+// Ten thousand callers come and go, by every method and with every end. Each is
+// answered, no more than the rate is ever in use, and what nobody has is back.
+func TestTenThousandCallersComeAndGo(t *testing.T) {
+	t.Run("a record for each grant", func(t *testing.T) { comeAndGo(t) })
+	t.Run("records with a resolution", func(t *testing.T) { comeAndGo(t, rratelimiter.WithResolution(100*time.Millisecond)) })
+}
+
+func comeAndGo(t *testing.T, opts ...rratelimiter.Option) {
+	t.Helper()
+	const callers, atOnce = 10_000, 500
+	s := redistest.Start(t)
+	b := newBench(t, s.Client(t), s.Admin())
+	clients := [2]*rratelimiter.Client{rratelimiter.New(s.Client(t), opts...), rratelimiter.New(s.Client(t), opts...)}
+	limiters := make([]*busy, 3)
+	for i := range limiters {
+		l := &busy{rate: int64(20 + 40*i)}
+		l.limiter = b.limiter(overall, l.rate, time.Hour)
+		for j, c := range clients {
+			l.clients[j] = c.RateLimiter(l.Name())
+		}
+		limiters[i] = l
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	room := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i := range uint64(callers) {
+		room <- struct{}{}
+		all.Go(func() {
+			limiters[i%3].visit(rand.New(rand.NewPCG(seed, i)))
+			<-room
+		})
+	}
+	all.Wait()
+	for _, l := range limiters {
+		t.Logf("rate %d: %d grants, %d callers left", l.rate, l.granted.Load(), l.left.Load())
+		l.settles()
+		if l.granted.Load() < l.rate || l.left.Load() == 0 {
+			t.Errorf("%d grants, %d callers left", l.granted.Load(), l.left.Load())
+		}
+	}
+	for _, c := range clients {
+		b.want(c.Close())
+	}
+}
+
+// Hundreds wait when a Client is closed: each of them is told so.
+func TestCloseWhileHundredsWait(t *testing.T) {
+	const waiters = 300
+	s := redistest.Start(t)
+	b := newBench(t, s.Client(t), s.Admin())
+	c := rratelimiter.New(s.Client(t))
+	errs := make(chan error, 2*waiters)
+	for range 2 {
+		r := c.RateLimiter(b.limiter(overall, 5, time.Hour).Name())
+		if ok, err := r.TryAcquire(t.Context(), 5, 0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		var come sync.WaitGroup
+		come.Add(waiters)
+		for range waiters {
+			go func() {
+				come.Done()
+				errs <- r.Acquire(context.Background(), 1)
+			}()
+		}
+		come.Wait()
+	}
+	b.want(c.Close())
+	for range 2 * waiters {
+		if err := <-errs; !errors.Is(err, rratelimiter.ErrClosed) {
+			t.Errorf("%v, want ErrClosed", err)
+		}
+	}
+}
