@@ -55,8 +55,11 @@ func (l *RateLimiter) attempt(ctx context.Context, r *request) (reply, error) {
 	for {
 		answer, unsure, err := l.call(ctx, r.keys, sc, asking{r.numbers, r.sent()}, r.permits, r.records, more...)
 		r.unsure = r.unsure || unsure
-		if err == nil && answer.numbers[0] != 0 {
+		switch n := len(answer.answers); {
+		case err == nil && answer.numbers[0] != 0:
 			err = ctx.Err()
+		case err == nil && n != 0 && n != 2*len(r.runs):
+			err = fmt.Errorf("rratelimiter: a script answered %d numbers for %d runs", n, len(r.runs))
 		}
 		if err != nil || answer.numbers[0] == 0 {
 			return answer, err
@@ -140,12 +143,14 @@ func (c *Client) insist(f func(ctx context.Context) (again time.Duration, err er
 func (l *RateLimiter) release(ctx context.Context, k *limiterKeys, permits int64, taken time.Time) (given int64, err error) {
 	for {
 		receipt, settled := newReceipt(), l.receipts.take()
-		r, _, err := l.call(ctx, k, releaseScript, asking{since: taken}, permits-given, receipt, append(settled, k.channel)...)
+		r, unsure, err := l.call(ctx, k, releaseScript, asking{since: taken}, permits-given, receipt, append(settled, k.channel)...)
 		if err != nil {
 			l.receipts.settle(settled...)
 			return given, err
 		}
-		l.receipts.settle(receipt)
+		if !unsure { // otherwise a first copy may still arrive
+			l.receipts.settle(receipt)
+		}
 		if given += r.numbers[0]; r.numbers[1] == 0 {
 			return given, nil
 		}
@@ -163,7 +168,9 @@ type asking struct {
 func (l *RateLimiter) call(ctx context.Context, k *limiterKeys, sc *script, ask asking, a, b any, more ...any) (r reply, unsure bool, err error) {
 	for range 3 {
 		typ := RateType(l.typ.Load())
-		r, unsure, err = l.send(ctx, sc, k, typ, ask, a, b, more...)
+		var lost bool
+		r, lost, err = l.send(ctx, sc, k, typ, ask, a, b, more...)
+		unsure = unsure || lost
 		if !redis.HasErrorPrefix(err, "OTHERTYPE ") {
 			break
 		}

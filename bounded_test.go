@@ -363,9 +363,9 @@ func TestAValueTooHighWhileThousandsHaveExpired(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		const rate = 20_000
 		l := b.limiter(overall, rate, time.Second)
-		l.crowd(b.now-2000, 100, 5_000, 1)
+		l.crowd(b.now-2000, 100, 3_000, 1)
 		l.crowd(b.now, 1, 1, 1)
-		b.set(l.value(), rate) // Java: release(5001)
+		b.set(l.value(), rate) // Java: release(3001)
 		ok, err := l.TryAcquire(b.Context(), rate+500, 0)
 		if ok || !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 			b.Errorf("%v, %v; want ErrPermitsExceedRate", ok, err)

@@ -27,7 +27,9 @@ type call struct {
 // it is to be looked at, and that somebody attends to the line. Guarded by mu.
 func (q *queue) ask() {
 	if !q.line.empty() && !q.attended {
-		q.attended = q.client.goBackground(q.attend)
+		if q.attended = q.client.goBackground(q.attend); !q.attended {
+			q.close()
+		}
 	}
 	if needed := !q.fresh.empty() || q.look && !q.line.empty(); needed && !q.busy {
 		q.busy = true
@@ -42,12 +44,17 @@ func (q *queue) ask() {
 	}
 }
 
-// close answers everybody that the Client is closed. Guarded by mu.
+// close answers everybody that the Client is closed, but those a call is
+// asking for, who get its answer. Guarded by mu.
 func (q *queue) close() {
 	for _, l := range []*list{&q.fresh, &q.line} {
-		for c := l.first; c != nil; c = l.first {
-			c.end(answer{}, ErrClosed)
-			c.answered <- struct{}{}
+		for c := l.first; c != nil; {
+			next := c.next
+			if !c.asked {
+				c.end(answer{}, ErrClosed)
+				c.answered <- struct{}{}
+			}
+			c = next
 		}
 	}
 }

@@ -58,6 +58,9 @@ func (l *RateLimiter) acquire(ctx context.Context, permits int64, timeout time.D
 	c := q.client.newCaller(permits, waits, numbers)
 	if waits && !q.line.empty() && permits <= q.rate {
 		q.line.push(c)
+		if l.client.ctx.Err() != nil {
+			q.close()
+		}
 	} else {
 		q.fresh.push(c)
 		q.ask()
@@ -122,8 +125,12 @@ func (q *queue) alone(ctx context.Context, permits int64, timeout time.Duration,
 	if err == nil {
 		a, err = q.judge(newSplit(rep, r.runs), permits)
 	}
-	if r.unsure && !a.ok {
-		q.limiter.withdraw(r, 0)
+	if r.unsure { // a first copy may still arrive
+		keep := int64(0)
+		if a.ok {
+			keep = permits
+		}
+		q.limiter.withdraw(r, keep)
 	}
 	var c *caller
 	q.mu.Lock()

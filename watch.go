@@ -16,6 +16,7 @@ func (q *queue) attend(ctx context.Context) {
 	defer unwatch()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	closed := ctx.Done()
 	for {
 		q.mu.Lock()
 		if ctx.Err() != nil {
@@ -38,7 +39,8 @@ func (q *queue) attend(ctx context.Context) {
 		case <-events:
 		case <-q.poke:
 			continue
-		case <-ctx.Done():
+		case <-closed:
+			closed = nil // who is left is being asked for, and we are poked then
 			continue
 		}
 		q.mu.Lock()

@@ -4,6 +4,7 @@
 -- rate, interval, keep   the configuration; own: the keys are those of one PER_CLIENT client
 -- expired                records of this time and older do not count any more
 -- gone                   how many records of those the value counts as back, from the oldest on
+-- back                   the permits they hold
 -- more                   there are others of those, which still count
 -- head                   the oldest record that counts and its time; empty if there is none
 -- stored                 what the value string says, nil where that is no integer
@@ -59,7 +60,7 @@ end
 --
 -- However many records expire at once, a call counts 1,000 of them and leaves the rest to the next
 -- ones. When none counts any more, they go all at once.
-local value, gone, more, step = stored, 0, false, nil
+local value, gone, back, more, step = stored, 0, 0, false, nil
 local check = not value or value > rate or (own and tonumber(ARGV[6]) ~= rate)
 local since = tonumber(head[2])
 if since and since <= expired then
@@ -72,16 +73,17 @@ if since and since <= expired then
     more = tonumber(redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2]) > expired
     head = more and head or {}
   end
+  for i = 1, gone do
+    back = back + count(old[i])
+  end
   if head[1] and not check then
-    for i = 1, gone do
-      value = value + count(old[i])
-    end
     local left = size - gone
-    if left > 4000 then
-      value = math.min(value, rate - left)
-    elseif not more then
-      check = left <= 10 or value + left > rate
+    value = value + back
+    if left <= 4000 then
+      check = value + left > rate or (left <= 10 and not more)
         or (interval > 0 and math.floor(since / interval) ~= math.floor(head[2] / interval))
+    elseif back >= gone then -- otherwise they are records of nothing, which Java may write
+      value = math.min(value, rate - left)
     end
   end
 end

@@ -5,9 +5,9 @@
 -- Reply:   numbers.lua, with one answer: 0, and the us until those permits are there, 0 if they are
 --
 -- Where more records have expired at once than a call looks at, each of the others counts as one
--- permit, which is what it holds at least.
+-- permit, which is what it holds at least, unless there are records of nothing among them.
 
-if more then
+if more and back >= gone then
   value = math.min(rate, value + redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', expired)) - gone)
 end
 local n = tonumber(ARGV[2])
