@@ -9,31 +9,39 @@ FUZZTIME ?= 10s
 
 # The linters, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
 # within everyone's reach, and a gate that cannot run is none.
-LINTER := go tool -modfile=tools/go.mod
+LINTER := go tool -modfile=$(CURDIR)/tools/go.mod
 
-.PHONY: help test lint demo cost fuzz clean
+# How everything is tested; Go has the race detector where it finds a C compiler.
+GOTEST = go test $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=all -p $(P) -timeout $(TIMEOUT)
+
+.PHONY: help test lint demo cost bench fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
 
-# Go has the race detector where it finds a C compiler.
 test: ## every test, with the race detector; first installs what they need, where it may
 	@tools/bring.sh
-	go test $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=all -p $(P) -timeout $(TIMEOUT) ./...
+	$(GOTEST) ./...
+	cd bench && $(GOTEST) ./...
 
 lint: ## format, go.mod, go vet, go fix, staticcheck, revive
 	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
-	go mod tidy -diff
-	go vet ./...
-	go fix -diff -stringsbuilder=false ./...
-	$(LINTER) staticcheck ./...
-	$(LINTER) revive -config revive.toml -set_exit_status ./...
+	@for module in . bench; do (set -ex; cd $$module; \
+		go mod tidy -diff; \
+		go vet ./...; \
+		go fix -diff -stringsbuilder=false ./...; \
+		$(LINTER) staticcheck ./...; \
+		$(LINTER) revive -config $(CURDIR)/revive.toml -set_exit_status ./...) || exit 1; done
 
 demo: ## the limiter at work, without any Redis
 	go run ./cmd/rrl demo
 
 cost: ## what one call costs in Redis
 	go run ./internal/cost
+
+bench: ## this library beside Redisson and others, about 6 minutes; writes docs/benchmarks.md
+	@tools/bring.sh
+	cd bench && go run .
 
 fuzz: ## each fuzz target for FUZZTIME
 	@targets=$$(go test -list '^Fuzz' .) || { echo "$$targets"; exit 1; }; \
