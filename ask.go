@@ -55,6 +55,9 @@ func (l *RateLimiter) attempt(ctx context.Context, r *request) (reply, error) {
 	for {
 		answer, unsure, err := l.call(ctx, r.keys, sc, asking{r.numbers, r.sent()}, r.permits, r.records, more...)
 		r.unsure = r.unsure || unsure
+		if answer.brief && answer.numbers[0] > 0 { // a lone request, refused
+			answer.numbers[0], answer.answers = 0, []int64{0, answer.numbers[0]}
+		}
 		switch n := len(answer.answers); {
 		case err == nil && answer.numbers[0] != 0:
 			err = ctx.Err()

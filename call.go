@@ -38,9 +38,11 @@ func (q *queue) ask() {
 			q.close()
 		}
 	}
-	select {
-	case q.poke <- struct{}{}:
-	default:
+	if q.attended {
+		select {
+		case q.poke <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -164,7 +164,9 @@ func (q *queue) judge(s *split, permits int64) (answer, error) {
 
 // refused keeps in mind what was said to the head of the line. Guarded by mu.
 func (q *queue) refused(a answer) {
-	q.rate = a.limit
+	if a.limit > 0 { // it may not be told
+		q.rate = a.limit
+	}
 	q.due = time.Now().Add(microseconds(a.wait))
 }
 

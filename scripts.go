@@ -23,6 +23,8 @@ var (
 	limiterLua string
 	//go:embed scripts/due.lua
 	dueLua string
+	//go:embed scripts/outstanding.lua
+	outstandingLua string
 	//go:embed scripts/mine.lua
 	mineLua string
 	//go:embed scripts/seen.lua
@@ -81,17 +83,17 @@ type script struct {
 // The scripts. Those that write records exist twice: each grant has records
 // of its own, or all that is granted in a slot of time has one (WithResolution).
 var (
-	acquireScript = newScript(true, limiterLua, dueLua, mineLua, acquireLua, numbersLua,
+	acquireScript = newScript(true, limiterLua, mineLua, acquireLua, numbersLua,
 		dropLua, packLua, recordLua, closeLua, lifetimeLua)
 	withdrawScript = newScript(true, limiterLua, mineLua,
 		dropLua, packLua, withdrawLua, closeLua, changedLua, lifetimeLua)
-	mergedAcquireScript = newScript(true, limiterLua, dueLua, seenLua, acquireLua, numbersLua,
+	mergedAcquireScript = newScript(true, limiterLua, seenLua, acquireLua, numbersLua,
 		dropLua, packLua, recordLua, rememberLua, sweepLua, closeLua, lifetimeLua)
 	mergedWithdrawScript = newScript(true, limiterLua, seenLua,
 		dropLua, packLua, withdrawLua, closeLua, changedLua, lifetimeLua)
 
 	releaseScript    = newScript(true, limiterLua, dropLua, packLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
-	peekScript       = newScript(true, limiterLua, dueLua, peekLua, numbersLua)
+	peekScript       = newScript(true, limiterLua, peekLua, numbersLua)
 	trySetRateScript = newScript(false, trySetRateLua)
 	setRateScript    = newScript(false, setRateLua, changedLua, lifetimeLua)
 	clearScript      = newScript(true, clearLua)
@@ -101,7 +103,10 @@ var (
 )
 
 func newScript(repeatable bool, pieces ...string) *script {
-	source := commonLua + strings.Join(pieces, "")
+	source := strings.NewReplacer(
+		"-- include due.lua\n", dueLua,
+		"-- include outstanding.lua\n", outstandingLua,
+	).Replace(commonLua + strings.Join(pieces, ""))
 	sum := sha1.Sum([]byte(source))
 	return &script{source, hex.EncodeToString(sum[:]), repeatable}
 }
@@ -202,6 +207,7 @@ func markResent(argv []any, start time.Time) []any {
 type reply struct {
 	numbers [5]int64
 	answers []int64
+	brief   bool // it is one integer
 }
 
 // decode checks the shape of a script's reply.
@@ -209,6 +215,7 @@ func decode(val any) (r reply, err error) {
 	items, ok := val.([]any)
 	if !ok {
 		r.numbers[0], ok = val.(int64)
+		r.brief = true
 	} else if ok = len(items) > 0; ok {
 		if more := len(items) - len(r.numbers); more > 0 {
 			r.answers = make([]int64, more)

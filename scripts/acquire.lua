@@ -7,7 +7,8 @@
 -- ARGV[first..]  where there is more than one: runs of equal requests, of each its permits and how
 --            many they are; negative for those that stand in line: once one of them is refused, so
 --            are all behind it
--- Reply:     0 when all are granted and nobody asks for numbers, otherwise numbers.lua
+-- Reply:     where nobody asks for numbers, 0 when all are granted, and for a lone request that is
+--            refused the us until its permits are there (brief); otherwise numbers.lua
 --
 -- taken      the permits that are granted now
 -- answers    for each run: how many are granted, from the first on, and the us until the permits of
@@ -30,7 +31,7 @@ if again then
 elseif not held and all <= value then
   taken = all
 elseif not (held and lone) then
-  local refused = false
+  local refused, used = false, 0
   answers, idle = {}, true
   for i = first, math.max(first, #ARGV), 2 do
     local n, many = tonumber(ARGV[i]) or all, tonumber(ARGV[i + 1]) or 1
@@ -38,12 +39,15 @@ elseif not (held and lone) then
     if n <= rate then
       idle, wait, many = false, 0, math.abs(many)
       while granted < many and wait == 0 and not (inline and refused) do
-        local fit = math.min(many - granted, math.floor(((held or value) - taken) / n))
+        local fit = math.min(many - granted, math.floor(((held or value) - used) / n))
         if fit > 0 then
           granted = granted + fit
-          taken = taken + fit * n
+          used = used + fit * n
+          taken = held and 0 or used
+        elseif held and n <= value then
+          wait = 1
         else
-          wait = held and math.max(1, due(n, 0)) or due(n, taken)
+          -- include due.lua
         end
       end
       refused = refused or (inline and granted < many)
@@ -52,6 +56,4 @@ elseif not (held and lone) then
     answers[#answers + 1] = wait
   end
 end
-if held then
-  taken = 0
-end
+local brief = lone and answers and answers[2] and answers[2] > 0 and answers[2] or nil

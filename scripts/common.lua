@@ -20,9 +20,10 @@
 --   OTHERTYPE      the limiter has the other type: ask again with the keys of that one
 -- Whatever a script answers with an error, it has written nothing.
 --
--- Lua makes each function anew in each call, and Redis takes much of its time here to print
--- numbers: format('%d') is the cheapest way, WITHSCORES the dearest. So what every call goes through
--- is plain code, in pieces that are put together, and asks for no more than it needs.
+-- Lua makes each function anew in each call, all the slower the more variables of others it uses, and
+-- Redis takes much of its time here to print numbers: format('%d') is the cheapest way, WITHSCORES the
+-- dearest. So what every call goes through is plain code, in pieces that are put together or included,
+-- and asks for no more than it needs.
 
 local redis, KEYS, ARGV, tonumber = redis, KEYS, ARGV, tonumber -- locals are found faster
 
@@ -30,19 +31,6 @@ local redis, KEYS, ARGV, tonumber = redis, KEYS, ARGV, tonumber -- locals are fo
 local function count(member)
   local a, b, c, d = string.byte(member, -4, -1)
   return d and a + b * 256 + c * 65536 + d * 16777216 or 0
-end
-
--- The permits of all records from a rank on.
-local function outstanding(rank)
-  local sum, part = 0, nil
-  repeat
-    part = redis.call('ZRANGE', KEYS[3], rank, rank + 999)
-    for i = 1, #part do
-      sum = sum + count(part[i])
-    end
-    rank = rank + 1000
-  until #part < 1000
-  return sum
 end
 
 -- The time in ms, and the us beyond them.

@@ -90,5 +90,7 @@ end
 if not head[1] then
   value = rate
 elseif check then
-  value = rate - outstanding(gone)
+  local sum, rank = 0, gone
+  -- include outstanding.lua
+  value = rate - sum
 end

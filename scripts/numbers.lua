@@ -3,9 +3,9 @@
 -- {1 to ask again, otherwise 0; rate; permits left, may be negative; ms until all are back, without
 -- what is granted now; the same with it; and answers}. The two times are 0 if nobody asks for them.
 
-local reply = 0
+local reply = brief or 0
 local asked = ARGV[6] and ARGV[6] ~= ''
-if answers or asked then
+if asked or (answers and not brief) then
   local reset = 0
   local newest = asked and redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES') or {}
   if newest[1] and tonumber(newest[2]) > expired then

@@ -10,5 +10,8 @@
 if more and back >= gone then
   value = math.min(rate, value + redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', expired)) - gone)
 end
-local n = tonumber(ARGV[2])
-local taken, answers, again, idle = 0, { 0, n <= rate and due(n, 0) or 0 }, false, true
+local n, taken, wait = tonumber(ARGV[2]), 0, 0
+while n > value and n <= rate and wait == 0 do
+  -- include due.lua
+end
+local answers, brief, again, idle = { 0, wait }, nil, false, true

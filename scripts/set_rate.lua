@@ -28,7 +28,9 @@ end
 local keep, own, interval = tonumber(ARGV[7]), ARGV[1] == '1', tonumber(ARGV[3])
 if same then
   redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now - interval)
-  redis.call('SET', KEYS[2], tonumber(ARGV[2]) - outstanding(0))
+  local sum, rank = 0, 0
+  -- include outstanding.lua
+  redis.call('SET', KEYS[2], tonumber(ARGV[2]) - sum)
   redis.call('PERSIST', KEYS[3])
 end
 local reply = 1
