@@ -56,7 +56,7 @@ func (l *RateLimiter) acquire(ctx context.Context, permits int64, timeout time.D
 		return q.alone(ctx, permits, timeout, numbers)
 	}
 	c := q.client.newCaller(permits, waits, numbers)
-	if waits && !q.line.empty() && permits <= q.rate {
+	if waits && !q.line.empty() && q.fresh.empty() && permits <= q.rate {
 		q.line.push(c)
 		if l.client.ctx.Err() != nil {
 			q.close()

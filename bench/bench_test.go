@@ -44,7 +44,7 @@ func TestRun(t *testing.T) {
 		`\| T5 \| 12,000 permits outstanding, `,
 		`\| T8 \| heap after touching 200 names`,
 		`\| this library \|(` + number + `){8}`,
-		`\| rueidis, fixed window \|(` + number + `){8}`,
+		`\| rueidislimiter \|(` + number + `){8}`,
 		`\| Redisson \|(` + number + `){7} - \|`,
 		`\| a record for each permit \| 12,000 \| 12,000 \|(` + number + `){2}`,
 		`\| resolution of a thousandth of the window \| 12,000 \|(` + number + `){3}`,

@@ -7,6 +7,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislimiter"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -19,14 +20,14 @@ const (
 	alone           // this library, one call per caller
 	redisson        // its own code, in the Java peer
 	rate            // redis_rate
-	fixed           // a fixed window by rueidis
+	fixed           // rueidislimiter
 	contestants
 )
 
 // labels are their names in the tables.
 var labels = [contestants]string{
 	floor: "bare EVALSHA", ours: "this library", alone: "one call per caller",
-	redisson: "Redisson", rate: "redis_rate", fixed: "rueidis, fixed window",
+	redisson: "Redisson", rate: "redis_rate", fixed: "rueidislimiter",
 }
 
 // Limits are so high that everything is granted. The interval is shorter than
@@ -98,34 +99,27 @@ func newRate(rdb *redis.Client) maker {
 	}
 }
 
-// newFixed counts in a fixed window over rueidis, which sends what many callers
-// ask for in one pipeline. It is what rueidislimiter does: a script reads when
-// the window ends, begins another one if it has, and adds to the count.
+// newFixed is rueidislimiter, which counts in a fixed window, over rueidis,
+// which sends what many callers ask for in one pipeline.
 func newFixed(s *scope, server *redistest.Server) (maker, error) {
-	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, DisableCache: true})
+	var rdb rueidis.Client
+	l, err := rueidislimiter.NewRateLimiter(rueidislimiter.RateLimiterOption{
+		ClientBuilder: func(option rueidis.ClientOption) (_ rueidis.Client, err error) {
+			rdb, err = rueidis.NewClient(option)
+			return rdb, err
+		},
+		ClientOption: rueidis.ClientOption{InitAddress: []string{server.Addr}, DisableCache: true},
+		Limit:        plenty,
+		Window:       interval,
+	})
 	if err != nil {
 		return nil, err
 	}
 	s.Cleanup(rdb.Close)
-	script := rueidis.NewLuaScript(fixedLua)
 	return func(limiter string, callers int) []ask {
-		keys := []string{"{" + limiter + "}:count", "{" + limiter + "}:end"}
 		return same(func(ctx context.Context) (bool, error) {
-			now := time.Now()
-			count, err := script.Exec(ctx, rdb, keys, []string{
-				"1", text(now.UnixMilli()), text(now.Add(interval).UnixMilli()),
-			}).AsIntSlice()
-			return err == nil && count[0] <= plenty, err
+			r, err := l.Allow(ctx, limiter)
+			return r.Allowed, err
 		}, callers)
 	}, nil
 }
-
-const fixedLua = `
-local window = redis.call('GET', KEYS[2])
-if not window or tonumber(window) < tonumber(ARGV[2]) then
-  window = ARGV[3]
-  redis.call('SET', KEYS[1], '0', 'PXAT', window + 1000)
-  redis.call('SET', KEYS[2], window, 'PXAT', window + 1000)
-end
-return { redis.call('INCRBY', KEYS[1], ARGV[1]), tonumber(window) }
-`

@@ -6,6 +6,7 @@ require (
 	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
+	github.com/redis/rueidis/rueidislimiter v1.0.53
 	github.com/redisson-go/rratelimiter v0.0.0
 	gonum.org/v1/plot v0.17.0
 )

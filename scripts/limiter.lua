@@ -82,8 +82,8 @@ if since and since <= expired then
     if left <= 4000 then
       check = value + left > rate or (left <= 10 and not more)
         or (interval > 0 and math.floor(since / interval) ~= math.floor(head[2] / interval))
-    elseif back >= gone then -- otherwise they are records of nothing, which Java may write
-      value = math.min(value, rate - left)
+    else -- records of nothing, which Java may write, say nothing of those that are left
+      value = math.min(value, back >= gone and rate - left or rate)
     end
   end
 end
