@@ -14,14 +14,14 @@ const forever time.Duration = math.MaxInt64
 // of its name that a Client has handed out. It is there while somebody calls;
 // a limiter that nobody uses has none.
 //
-// One call is under way at a time: a second one at once answers nobody
-// earlier, as long as the CPUs are as busy with the callers as Redis is with
-// the calls. Who comes alone asks Redis itself. Who comes while a call is under way is
-// fresh: the next call asks for all who are (call.go). Who is refused and has
-// time stands in line (line.go). The line is asked for, from its head on, when
-// the permits of its head are due or something has changed, and nobody in it
-// is served before those ahead of him; but who does not wait takes what there
-// is, also when others wait.
+// One call is under way at a time; a second one at once was measured to gain
+// next to nothing, and would have to be kept in order with the first. Who comes
+// alone asks Redis itself. Who comes while a call is under way is fresh: the
+// next call asks for all who are (call.go). Who is refused and has time stands
+// in line (line.go). The line is asked for, from its head on, when the permits
+// of its head are due or something has changed (watch.go), and nobody in it is
+// served before those ahead of him; but who does not wait takes what there is,
+// also when others wait.
 type queue struct {
 	client *Client
 	poke   chan struct{} // capacity one: the line or when it is due has changed

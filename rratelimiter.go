@@ -16,7 +16,9 @@ import (
 // with numbers to pass on, such as how long to stay away. TryAcquire without
 // a timeout is the cheapest question: one round trip, a yes or a no.
 //
-// A RateLimiter is safe for concurrent use.
+// A RateLimiter is safe for concurrent use, and made for it: callers who come
+// while a request is under way share the next one, in the order in which they
+// came.
 type RateLimiter struct {
 	client *Client
 	err    error // why it cannot be used, nil if it can
@@ -101,9 +103,10 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 // whether it took them (RRateLimiter.tryAcquire). With a timeout <= 0 it does
 // not wait: it takes what is there now, also when others wait.
 //
-// When the permits are there within the timeout they are taken the moment they
-// come back; when the timeout passes it looks once more and answers (false,
-// nil). When ctx ends first, it answers an error for which errors.Is(err,
+// Those of a Client who wait stand in line, first come first served, whatever
+// each wants. When the permits are there within the timeout they are taken the
+// moment they come back; when the timeout passes it looks once more and answers
+// (false, nil). When ctx ends first, it answers an error for which errors.Is(err,
 // ctx.Err()) holds. On false and on an error nothing is kept: if it is not
 // known whether Redis has carried out the request, it is taken back in the
 // background; only what Redis carries out after that comes back by itself, an

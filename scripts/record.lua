@@ -1,5 +1,6 @@
 -- record.lua: stands behind acquire.lua and writes the records of what it grants. A first copy of a
--- request that arrives after a second one finds its records there, by NX.
+-- request that arrives after a second one finds its records there, by NX; where that was granted a part
+-- alone, or its records were shrunk since, the client takes back what the first one takes (withdraw.lua).
 
 if taken > 0 and not held then
   local records, left, added = ARGV[3], taken, 0
