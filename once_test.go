@@ -136,6 +136,23 @@ func TestAReleaseInTwoCopiesIsDoneOnce(t *testing.T) {
 	n.l.keeps(10, n.l.value(), n.l.permits())
 }
 
+// What was taken has come back by itself when a release arrives an interval
+// late, and what is out then is somebody else's.
+func TestAReleaseThatIsAnIntervalLateGivesNothingBack(t *testing.T) {
+	const interval = 50 * time.Millisecond
+	n := newLine(t, 10, interval)
+	n.l.takes(4)
+	_ = n.proxy.HoldNext(1, isScript) // the first copy never arrives
+	start := time.Now()
+	done := make(chan error, 1)
+	go func() { done <- n.l.Release(context.Background(), 4) }()
+	until(t, func() bool { return n.proxy.Held() == 1 && time.Since(start) > interval })
+	n.proxy.Cut()
+	n.want(<-done)
+	n.l.has(6)
+	n.l.keeps(10, n.l.value(), n.l.permits())
+}
+
 // The fields by which releases are known do not pile up.
 func TestReceiptsAreRemoved(t *testing.T) {
 	n := newLine(t, 10, time.Hour)

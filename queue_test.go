@@ -410,6 +410,26 @@ func TestTimeoutsInLine(t *testing.T) {
 	})
 }
 
+// A timeout passes on time also for somebody so far behind in line that a call
+// does not ask for him.
+func TestATimeoutFarBehind(t *testing.T) {
+	inCrowd(t, 1, time.Minute, func(c *crowd) {
+		took(c.T, c.RateLimiter, 1, 0, 0)
+		for range 10 {
+			c.comes(c.Context(), 1, time.Hour)
+		}
+		behind := c.comes(c.Context(), 1, time.Second)
+		c.comes(c.Context(), 1, time.Hour)
+		c.sleep(time.Minute)
+		if v := behind(); v.ok || v.err != nil || v.after != time.Second {
+			c.Errorf("%+v; want refused after 1s", v)
+		}
+		if _, err := c.other().Delete(c.Context()); err != nil { // ends the others
+			c.Fatal(err)
+		}
+	})
+}
+
 // Those who want more than there can ever be are told at once, wherever the
 // others stand, and those who wait for less stay.
 func TestWhoWantsTooMuchDoesNotStandInLine(t *testing.T) {
