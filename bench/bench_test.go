@@ -83,7 +83,7 @@ func TestBatchRefused(t *testing.T) {
 	var s scope
 	var err error
 	func() {
-		defer func() { s.end(recover(), &err) }()
+		defer func() { s.End(recover(), &err) }()
 		server := redistest.Start(&s)
 		name := redistest.Name(&s)
 		c := s.client(server.Client(&s))

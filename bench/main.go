@@ -102,7 +102,7 @@ func run(ctx context.Context, out io.Writer, pl plan, docs string) error {
 // measure runs one part, in a scope of its own: its servers end with it.
 func (r *report) measure(ctx context.Context, part string) (err error) {
 	var s scope
-	defer func() { s.end(recover(), &err) }()
+	defer func() { s.End(recover(), &err) }()
 	switch part {
 	case "callers":
 		r.callers, err = measureCallers(ctx, &s, r.plan)

@@ -22,7 +22,7 @@ const (
 // bench is all that the measuring needs.
 type bench struct {
 	plan
-	scope       *scope
+	scope       *redistest.Scope
 	admin       *redis.Client // for what is not measured
 	setter      *rratelimiter.Client
 	proxy       *redistest.Proxy
@@ -30,7 +30,7 @@ type bench struct {
 	contestants []contestant
 }
 
-func newBench(ctx context.Context, s *scope, pl plan) (*bench, error) {
+func newBench(ctx context.Context, s *redistest.Scope, pl plan) (*bench, error) {
 	peer, err := javapeer.Start(ctx, "")
 	if err != nil {
 		return nil, err

@@ -59,8 +59,8 @@ func TestRunEndsWithContext(t *testing.T) {
 func TestScope(t *testing.T) {
 	var order []string
 	failing := func() (err error) {
-		var s scope
-		defer func() { s.end(recover(), &err) }()
+		var s redistest.Scope
+		defer func() { s.End(recover(), &err) }()
 		s.Cleanup(func() { order = append(order, "first") })
 		s.Cleanup(func() { order = append(order, "last") })
 		s.Skipf("no %s", "program")
@@ -77,8 +77,8 @@ func TestScope(t *testing.T) {
 			t.Error("a panic that is none of ours was held up")
 		}
 	}()
-	var s scope
-	s.end("bug", nil)
+	var s redistest.Scope
+	s.End("bug", nil)
 }
 
 func TestUsages(t *testing.T) {

@@ -18,6 +18,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // A plan says how much is measured.
@@ -44,8 +46,8 @@ func main() {
 
 // run measures as much as pl says and prints the result.
 func run(ctx context.Context, out io.Writer, pl plan) (err error) {
-	var s scope
-	defer func() { s.end(recover(), &err) }()
+	var s redistest.Scope
+	defer func() { s.End(recover(), &err) }()
 	b, err := newBench(ctx, &s, pl)
 	if err != nil {
 		return err
