@@ -152,13 +152,15 @@ func TestWaitLooksAgainAfterAnInterval(t *testing.T) {
 func TestWaitSeesAChangeOfTheRate(t *testing.T) {
 	inBubble(t, 5, time.Second, func(t *testing.T, l *rratelimiter.RateLimiter, _ *miniredis.Miniredis) {
 		took(t, l, 5, 0, 0)
+		set := make(chan error, 1)
 		time.AfterFunc(500*time.Millisecond, func() {
-			if err := l.SetRate(context.Background(), overall, 2, time.Second, rratelimiter.WithKeepState()); err != nil {
-				t.Error(err)
-			}
+			set <- l.SetRate(context.Background(), overall, 2, time.Second, rratelimiter.WithKeepState())
 		})
 		if _, err := l.TryAcquire(t.Context(), 3, time.Minute); !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 			t.Fatalf("%v, want ErrPermitsExceedRate", err)
+		}
+		if err := <-set; err != nil { // it is heard of before it is over
+			t.Error(err)
 		}
 	})
 }
