@@ -48,6 +48,32 @@ func TestScriptsUseLiteralKeys(t *testing.T) {
 	}
 }
 
+// No piece of a script takes a name again that one before it has given: what
+// comes behind them would read the wrong one.
+func TestPiecesTakeNoNameTwice(t *testing.T) {
+	local := regexp.MustCompile(`(?m)^local (?:function )?([\w, ]+)`)
+	for name, sc := range map[string]*script{
+		"acquire": acquireScript, "withdraw": withdrawScript, "merged acquire": mergedAcquireScript,
+		"merged withdraw": mergedWithdrawScript, "release": releaseScript, "peek": peekScript,
+		"trySetRate": trySetRateScript, "setRate": setRateScript, "expire": expireScript,
+	} {
+		seen := map[string]bool{}
+		// What is included stands within a block of its own.
+		source := strings.NewReplacer(dueLua, "", outstandingLua, "").Replace(sc.source)
+		for _, m := range local.FindAllStringSubmatch(source, -1) {
+			for taken := range strings.SplitSeq(m[1], ",") {
+				if taken = strings.TrimSpace(taken); seen[taken] {
+					t.Errorf("%s: local %s twice", name, taken)
+				}
+				seen[taken] = true
+			}
+		}
+		if len(seen) < 8 {
+			t.Errorf("%s: %d names found; the pattern no longer fits the scripts", name, len(seen))
+		}
+	}
+}
+
 // A pause does not end with many attempts.
 func TestPauseIsNeverNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

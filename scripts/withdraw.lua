@@ -1,5 +1,5 @@
 -- withdraw.lua: takes back what an acquire was granted: all of it where its callers do not know the
--- answer, or the share of those who have left. Sent again it does no more.
+-- answer, or what a late first copy has taken beyond that answer. Sent again it does no more.
 --
 -- KEYS, ARGV, errors: common.lua; ARGV[5] is set
 -- ARGV[2]  the permits to leave to that acquire
@@ -7,11 +7,11 @@
 -- Reply:   the permits that were taken back
 
 local left, given = tonumber(ARGV[2]), 0
-local back = (held or 0) - left
+local excess = (held or 0) - left
 for i = #found, 1, -1 do
-  if given < back then
+  if given < excess then
     local time, n = redis.call('ZSCORE', KEYS[3], found[i]), count(found[i])
-    local rest = math.max(0, n - back + given)
+    local rest = math.max(0, n - excess + given)
     if time then -- drop.lua may have removed it
       redis.call('ZREM', KEYS[3], found[i])
       given = given + n - rest
