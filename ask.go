@@ -16,7 +16,7 @@ type request struct {
 	runs    []run
 	permits int64     // of all together
 	records any       // that hold as many; []byte, boxed for go-redis
-	mark    any       // by which it is known again where records have a resolution, otherwise nil
+	mark    any       // by which it is known again where its records do not tell, otherwise nil
 	start   time.Time // before it was first sent
 	numbers bool      // somebody wants more than yes or no
 	unsure  bool      // a copy of it may be on its way, or have been carried out
@@ -33,10 +33,10 @@ func (c *Client) newRequest(k *limiterKeys, runs ...run) *request {
 	for _, run := range runs {
 		r.permits += run.permits * run.size()
 	}
-	if c.resolution > 0 {
+	if c.marks() {
 		r.mark = fmt.Sprintf("%s %d %d", *c.writer.Load(), c.requests.Add(1), c.resolution.Milliseconds())
 	}
-	r.records = appendRecords(make([]byte, 0, recordSize), r.permits, c.resolution > 0)
+	r.records = c.layout().appendAll(make([]byte, 0, recordSpace), r.permits, c.resolution > 0)
 	return r
 }
 
@@ -45,7 +45,7 @@ func (c *Client) newRequest(k *limiterKeys, runs ...run) *request {
 func (l *RateLimiter) attempt(ctx context.Context, r *request) (reply, error) {
 	sc, more := acquireScript, []any(nil)
 	if r.mark != nil {
-		sc, more = mergedAcquireScript, append(more, r.mark)
+		sc, more = markedAcquireScript, append(more, r.mark)
 	}
 	if len(r.runs) > 1 || r.runs[0].size() > 1 {
 		for _, run := range r.runs {
@@ -84,14 +84,14 @@ func (r *request) sent() time.Time {
 // Redis does not do it within a minute, or a copy arrives after that, the
 // permits come back when their interval is over.
 func (l *RateLimiter) withdraw(r *request, keep int64) {
-	sc, more := withdrawScript, []any{r.keys.channel}
+	sc, more := withdrawScript, []any{keep, r.keys.channel}
 	if r.mark != nil {
 		l.client.newWriter() // the next request must not write over what this one has left
-		sc, more = mergedWithdrawScript, []any{r.mark, r.keys.channel}
+		sc, more = markedWithdrawScript, []any{r.mark, keep, r.keys.channel}
 	}
 	done := 0
 	l.client.insist(func(ctx context.Context) (again time.Duration, err error) {
-		_, _, err = l.call(ctx, r.keys, sc, asking{since: r.start}, keep, r.records, more...)
+		_, _, err = l.call(ctx, r.keys, sc, asking{since: r.start}, r.permits, r.records, more...)
 		if err == nil {
 			done++
 		}
@@ -217,7 +217,7 @@ func (l *RateLimiter) send(ctx context.Context, sc *script, k *limiterKeys, typ 
 func (l *RateLimiter) learn(sc *script, r reply) {
 	switch sc {
 	case peekScript:
-	case acquireScript, mergedAcquireScript:
+	case acquireScript, markedAcquireScript:
 		if r.numbers[1] != 0 {
 			l.rate.Store(r.numbers[1])
 		}

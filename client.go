@@ -37,8 +37,11 @@ type Client struct {
 
 	hub *pubsub.Hub // tells those who wait that something has changed
 
-	// With a resolution, requests are known by the field they leave in the hash
-	// (scripts/seen.lua): its name, and the number of the last one.
+	format RecordFormat
+
+	// With a resolution, and in a format with too few random bytes, requests are
+	// known by the field they leave in the hash (scripts/seen.lua): its name, and
+	// the number of the last one.
 	resolution time.Duration
 	writer     atomic.Pointer[string]
 	requests   atomic.Int64
@@ -93,6 +96,15 @@ func WithResolution(d time.Duration) Option {
 	return option(func(c *Client) { c.resolution = d })
 }
 
+// WithRecordFormat makes the Client write records in the format of older
+// Redisson clients, which cannot read the current one: RecordLc0I beside 3.16.4
+// to 3.16.8, RecordFI beside 3.13.3 to 3.16.3. It reads every format, whichever
+// it writes; Repair brings the records of a limiter into this one. The default
+// is RecordBc0I16, for Redisson 3.17.0 and later.
+func WithRecordFormat(f RecordFormat) Option {
+	return option(func(c *Client) { c.format = f })
+}
+
 // New returns a Client on rdb, which stays the caller's: Close does not close
 // it. Requests are sent again as often as rdb is set to (MaxRetries; for a
 // cluster MaxRedirects). A request that is under way is cut short by the
@@ -129,6 +141,8 @@ func (c *Client) validate() error {
 		return invalid("id", fmt.Sprintf("%q", c.id), "a text without braces")
 	case c.mapper == nil:
 		return invalid("mapName", "nil", "a function")
+	case !c.format.known():
+		return invalid("format", c.format, "one of the RecordFormat constants")
 	case c.resolution != 0 && c.resolution < time.Millisecond:
 		return invalid("resolution", c.resolution, "0 or at least 1ms")
 	}
@@ -188,6 +202,11 @@ func (c *Client) goBackground(f func(ctx context.Context)) bool {
 	}
 	return !c.closed
 }
+
+func (c *Client) layout() *layout { return &layouts[c.format] }
+
+// marks reports whether requests are known by a field in the hash.
+func (c *Client) marks() bool { return c.resolution > 0 || !c.layout().identifies() }
 
 // newWriter gives the Client another field to leave in a hash.
 func (c *Client) newWriter() {

@@ -112,6 +112,8 @@ func everything(ctx context.Context, l *rratelimiter.RateLimiter) map[string]err
 	r, err = l.Peek(ctx)
 	two("Peek", r, err)
 	add("Release", l.Release(ctx, 1))
+	repaired, err := l.Repair(ctx)
+	two("Repair", repaired, err)
 	n, err := l.AvailablePermits(ctx)
 	two("AvailablePermits", n, err)
 	c, err := l.Config(ctx)

@@ -14,11 +14,11 @@ func FuzzRecord(f *testing.F) {
 	f.Add(uint32(math.MaxUint32), []byte("\x10abcdefghijklmnop"))
 	f.Add(uint32(0x01020304), []byte("\x08\x00\x00\x00\x00\x00\x00\x00abcdefgh"))
 	f.Fuzz(func(t *testing.T, permits uint32, prefix []byte) {
-		r := string(appendRecord(nil, permits))
+		r := string(layouts[0].append(nil, permits, false))
 		if len(r) != 21 || r[0] != 16 || binary.LittleEndian.Uint32([]byte(r[17:])) != permits {
 			t.Fatalf("record of %d: % x", permits, r)
 		}
-		if r == string(appendRecord(nil, permits)) {
+		if r == string(layouts[0].append(nil, permits, false)) {
 			t.Fatal("two records are the same")
 		}
 		member := string(binary.LittleEndian.AppendUint32(prefix, permits))
@@ -37,15 +37,15 @@ func TestRecordsHoldWhatIsAskedFor(t *testing.T) {
 		1: 1, 5: 1, maxCount: 1, maxCount + 1: 2, 3 * maxCount: 3, 3*maxCount + 1: 4, maxPermits: 257,
 	} {
 		sum := int64(0)
-		all := string(appendRecords(nil, permits, false))
-		for i := 0; i < len(all); i += recordSize {
-			n, err := RecordPermits(all[i : i+recordSize])
+		all := string(layouts[0].appendAll(nil, permits, false))
+		for i := 0; i < len(all); i += 21 {
+			n, err := RecordPermits(all[i : i+21])
 			if err != nil || n == 0 {
 				t.Errorf("%d: a record of %d, %v", permits, n, err)
 			}
 			sum += n
 		}
-		if sum != permits || len(all) != records*recordSize {
+		if sum != permits || len(all) != records*21 {
 			t.Errorf("%d permits: %d bytes of together %d, want %d records", permits, len(all), sum, records)
 		}
 	}

@@ -54,6 +54,8 @@ var (
 	releaseLua string
 	//go:embed scripts/withdraw.lua
 	withdrawLua string
+	//go:embed scripts/repair.lua
+	repairLua string
 	//go:embed scripts/peek.lua
 	peekLua string
 	//go:embed scripts/try_set_rate.lua
@@ -80,19 +82,21 @@ type script struct {
 	repeatable bool
 }
 
-// The scripts. Those that write records exist twice: each grant has records
-// of its own, or all that is granted in a slot of time has one (WithResolution).
+// The scripts. Those that write records exist twice: a request is known by its
+// records, or by a mark it leaves in the hash, where all that is granted in a
+// slot of time is one record (WithResolution) or records are too short (RecordFI).
 var (
 	acquireScript = newScript(true, limiterLua, mineLua, acquireLua, numbersLua,
 		dropLua, packLua, recordLua, closeLua, lifetimeLua)
 	withdrawScript = newScript(true, limiterLua, mineLua,
 		dropLua, packLua, withdrawLua, closeLua, changedLua, lifetimeLua)
-	mergedAcquireScript = newScript(true, limiterLua, seenLua, acquireLua, numbersLua,
+	markedAcquireScript = newScript(true, limiterLua, seenLua, acquireLua, numbersLua,
 		dropLua, packLua, recordLua, rememberLua, sweepLua, closeLua, lifetimeLua)
-	mergedWithdrawScript = newScript(true, limiterLua, seenLua,
+	markedWithdrawScript = newScript(true, limiterLua, seenLua,
 		dropLua, packLua, withdrawLua, closeLua, changedLua, lifetimeLua)
 
 	releaseScript    = newScript(true, limiterLua, dropLua, packLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
+	repairScript     = newScript(true, limiterLua, dropLua, packLua, repairLua, closeLua, changedLua, lifetimeLua)
 	peekScript       = newScript(true, limiterLua, peekLua, numbersLua)
 	trySetRateScript = newScript(false, trySetRateLua)
 	setRateScript    = newScript(false, setRateLua, changedLua, lifetimeLua)

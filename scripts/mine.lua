@@ -1,6 +1,7 @@
 -- mine.lua: stands behind limiter.lua, before the scripts that write or look for records of their own.
 --
--- ARGV[3]   the records of this request, of 21 bytes each, one behind the other
+-- ARGV[2]   the permits of this request
+-- ARGV[3]   its records, as few as can hold them, one behind the other
 -- ARGV[5]   where the request may have been here, the ms since it was first sent
 --
 -- found     then, those of its records that still count. A release by somebody else may have shrunk
@@ -10,13 +11,15 @@
 --           differ in time.
 -- held      the permits they hold; nil if there are none
 -- stamp     the time to write records with
+-- size      the bytes of a record
 -- extra, mark, number, first   as in seen.lua
 
 local found, held, stamp, extra, mark, number, first = {}, nil, now, nil, nil, nil, 7
+local size = #ARGV[3] / math.ceil(ARGV[2] / 4294967295)
 if tonumber(ARGV[5]) then
   local wanted = {}
-  for i = 1, #ARGV[3], 21 do
-    wanted[string.sub(ARGV[3], i, i + 16)] = true
+  for i = 1, #ARGV[3], size do
+    wanted[string.sub(ARGV[3], i, i + size - 5)] = true
   end
   local from = string.format('%d', now - ARGV[5] - 1000)
   local rank = math.max(gone, redis.call('ZCARD', KEYS[3]) - redis.call('ZCOUNT', KEYS[3], from, '+inf'))

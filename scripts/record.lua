@@ -1,11 +1,12 @@
 -- record.lua: stands behind acquire.lua and writes the records of what it grants. A first copy of a
 -- request that arrives after a second one finds its records there, by NX; where that was granted a part
 -- alone, or its records were shrunk since, the client takes back what the first one takes (withdraw.lua).
+-- One with a mark has been told by that (seen.lua), and a record like its own is another's.
 
 if taken > 0 and not held then
   local records, left, added = ARGV[3], taken, 0
-  for i = 1, #records, 21 do
-    local record, n = #records == 21 and records or string.sub(records, i, i + 20), math.min(left, 4294967295)
+  for i = 1, #records, size do
+    local record, n = string.sub(records, i, i + size - 1), math.min(left, 4294967295)
     local more = extra and count(extra) or 4294967296
     if n + more <= 4294967295 then
       redis.call('ZREM', KEYS[3], extra)
@@ -13,7 +14,12 @@ if taken > 0 and not held then
     elseif taken < all then
       record = packed(record, n)
     end
-    added = added + redis.call('ZADD', KEYS[3], 'NX', string.format('%d', stamp), record)
+    if mark then
+      put(string.format('%d', stamp), record)
+      added = 1
+    else
+      added = added + redis.call('ZADD', KEYS[3], 'NX', string.format('%d', stamp), record)
+    end
     left = left - n
     if left == 0 then
       break

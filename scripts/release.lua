@@ -37,7 +37,7 @@ while given < wanted and looked < 2000 and newest[1] do
   if last and given < wanted then
     local time = redis.call('ZSCORE', KEYS[3], last)
     redis.call('ZREM', KEYS[3], last)
-    redis.call('ZADD', KEYS[3], time, packed(last, count(last) - wanted + given))
+    put(time, packed(last, count(last) - wanted + given))
     given = wanted
   end
   looked = looked + 100

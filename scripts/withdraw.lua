@@ -2,11 +2,11 @@
 -- answer, or what a late first copy has taken beyond that answer. Sent again it does no more.
 --
 -- KEYS, ARGV, errors: common.lua; ARGV[5] is set
--- ARGV[2]  the permits to leave to that acquire
--- ARGV[3]  its records; ARGV[7] as in seen.lua
+-- ARGV[2]  its permits; ARGV[3] its records; ARGV[7] as in seen.lua
+-- ARGV[first]  those of them to leave to it
 -- Reply:   the permits that were taken back
 
-local left, given = tonumber(ARGV[2]), 0
+local left, given = tonumber(ARGV[first]), 0
 local excess = (held or 0) - left
 for i = #found, 1, -1 do
   if given < excess then
@@ -17,7 +17,7 @@ for i = #found, 1, -1 do
       given = given + n - rest
     end
     if time and rest > 0 then
-      redis.call('ZADD', KEYS[3], time, packed(found[i], rest))
+      put(time, packed(found[i], rest))
     end
   end
 end

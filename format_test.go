@@ -1,0 +1,265 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// formats are those of records, with what their bytes begin with and how many
+// there are.
+var formats = []struct {
+	rratelimiter.RecordFormat
+	header string
+	size   int
+}{
+	{rratelimiter.RecordBc0I16, "\x10", 21},
+	{rratelimiter.RecordBc0I8, "\x08", 13},
+	{rratelimiter.RecordLc0I, "\x08\x00\x00\x00\x00\x00\x00\x00", 20},
+	{rratelimiter.RecordFI, "\x03", 8},
+}
+
+// inFormat is the limiter as one more Client sees it, which writes records in
+// another format.
+func (l *limiter) inFormat(f rratelimiter.RecordFormat, opts ...rratelimiter.Option) *limiter {
+	c := l.b.newClient(append(opts, rratelimiter.WithRecordFormat(f))...)
+	return &limiter{c.RateLimiter(l.Name()), l.b}
+}
+
+// members are the records as they are.
+func (l *limiter) members() []string {
+	l.b.Helper()
+	members, err := l.b.look.ZRange(context.Background(), l.permits(), 0, -1).Result()
+	l.b.want(err)
+	return members
+}
+
+// java are records of each format as Redisson wrote them, taken from real ones.
+var java = []struct {
+	member  string
+	permits int64
+}{
+	{"\x00\x00\x80\x3f\x02\x00\x00\x00", 2},
+	{"\x88\x10\x89\xdd\x05\x00\x00\x00", 5},
+	{"\x08\x00\x00\x00\x00\x00\x00\x00abcdefgh\x03\x00\x00\x00", 3},
+	{"\x08abcdefgh\x04\x00\x00\x00", 4},
+	{"\x10abcdefghijklmnop\x01\x00\x00\x00", 1},
+}
+
+// The bytes of each format: header, random bytes, permits.
+func TestRecordFormats(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		for _, f := range formats {
+			l := b.limiter(overall, 1<<50, time.Minute).inFormat(f.RecordFormat)
+			seen := map[string]bool{}
+			for range 20 {
+				l.takes(0x01020304)
+			}
+			for _, m := range l.members() {
+				random := m[len(f.header) : len(m)-4]
+				if len(m) != f.size || !strings.HasPrefix(m, f.header) || m[len(m)-4:] != "\x04\x03\x02\x01" || seen[random] {
+					b.Fatalf("%v: % x among %d", f, m, len(seen))
+				}
+				seen[random] = true
+			}
+			if len(seen) != 20 {
+				b.Fatalf("%v: %d records of 20 grants", f, len(seen))
+			}
+			l.takes(1<<33 + 5) // needs three records
+			l.keeps(1<<50, l.value(), l.permits())
+			b.now += time.Minute.Milliseconds()
+			l.has(1 << 50)
+			l.takes(7)
+			if got := fmt.Sprint(l.records(l.permits())); got != "[7]" {
+				b.Fatalf("%v: records %s a minute later", f, got)
+			}
+		}
+	})
+}
+
+// Whatever a Client writes, it reads all formats in one limiter: they count,
+// they are given back, they expire.
+func TestEveryFormatIsReadInOneLimiter(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		for _, f := range formats {
+			base := b.limiter(overall, 100, time.Second)
+			l := base.inFormat(f.RecordFormat)
+			for _, j := range java {
+				l.record(b.now, j.member)
+				b.now++
+			}
+			l.has(85) // the value is lost
+			for _, other := range formats {
+				base.inFormat(other.RecordFormat).takes(10)
+				b.now++
+			}
+			l.has(45)
+			l.keeps(100, l.value(), l.permits())
+			l.refused(46, 991*time.Millisecond) // when the oldest record, of two permits, is back
+			l.gives(42)                         // those of Go, and two of Java's
+			if got := fmt.Sprint(l.records(l.permits())); got != "[2 5 3 3]" {
+				b.Fatalf("%v: records %s, want [2 5 3 3]", f, got)
+			}
+			l.keeps(100, l.value(), l.permits())
+			b.now += 992
+			l.takes(94) // of a hundred all but [3 3]
+			l.refused(5, 2*time.Millisecond)
+			l.keeps(100, l.value(), l.permits())
+			b.now += 2000
+			l.takes(100)
+			l.keeps(100, l.value(), l.permits())
+		}
+	})
+}
+
+// C8: four random bytes are few, and still no two grants share a record.
+func TestShortRecordsAreNeverTheSame(t *testing.T) {
+	n := newLine(t, 1<<30, time.Hour)
+	l := n.l.inFormat(rratelimiter.RecordFI)
+	const grants = 12_000 // by chance alone, some 17 pairs of them would be the same
+	for i := range grants {
+		n.now += int64(i % 2)
+		l.takes(1)
+	}
+	if got := len(l.members()); got != grants {
+		t.Errorf("%d records of %d grants", got, grants)
+	}
+	l.keeps(1<<30, l.value(), l.permits())
+}
+
+// Nor do they when a release makes one what another is already.
+func TestAReleaseKeepsRecordsApart(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		for _, j := range java {
+			l := b.limiter(overall, 20, time.Hour)
+			random := j.member[:len(j.member)-4]
+			for i := range byte(4) {
+				l.record(b.now+int64(i), random+string([]byte{i + 1, 0, 0, 0}))
+			}
+			b.set(l.value(), 20-10)
+			for left := int64(9); left > 0; left-- {
+				l.gives(1) // out of the newest one
+				if got := sum(l.records(l.permits())); got != left {
+					b.Fatalf("% x: %d in %v, want %d", j.member, got, l.records(l.permits()), left)
+				}
+				l.keeps(20, l.value(), l.permits())
+			}
+		}
+	})
+}
+
+// B4 in each format: however often a reply is lost, a request is charged once;
+// one that gives up is taken back; a late first copy finds out that it was done.
+func TestInEachFormatChargedOnce(t *testing.T) {
+	for _, f := range formats {
+		for _, retries := range []int{3, -1} { // -1: it gives up, and what it has taken is withdrawn
+			n := newLine(t, 30, time.Hour, func(o *redis.Options) {
+				o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = retries, 1, time.Millisecond
+			})
+			l := n.l.inFormat(f.RecordFormat)
+			l.takes(1)
+			taken := int64(1)
+			for lost := 1; lost <= 3; lost++ {
+				n.proxy.SwallowReply(min(lost, max(1, retries)))
+				ok, err := l.TryAcquire(t.Context(), 4, 0)
+				if retries > 0 {
+					taken += 4
+				}
+				if ok != (retries > 0) || ok != (err == nil) {
+					t.Fatalf("%v: %v, %v", f, ok, err)
+				}
+				until(t, func() bool { return sum(l.records(l.permits())) == taken })
+			}
+			late := n.proxy.HoldNext(1, isScript)
+			done := make(chan error, 1)
+			go func() { _, err := l.TryAcquire(context.Background(), 10, 0); done <- err }()
+			until(t, func() bool { return n.proxy.Held() == 1 })
+			before := n.scriptsRun()
+			n.proxy.Cut()
+			if err := <-done; retries > 0 {
+				n.want(err)
+				taken += 10
+			}
+			until(t, func() bool { return n.scriptsRun() > before }) // the second copy, or the withdrawal
+			before = n.scriptsRun()
+			late()
+			until(t, func() bool { return n.scriptsRun() > before && sum(l.records(l.permits())) == taken })
+			l.has(30 - taken)
+			l.keeps(30, l.value(), l.permits())
+		}
+	}
+}
+
+// With a resolution all that is granted in a slot is one record of the format.
+func TestAResolutionInEachFormat(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		for _, f := range formats {
+			l := b.limiter(overall, 1000, time.Second).inFormat(f.RecordFormat, rratelimiter.WithResolution(100*time.Millisecond))
+			for range 300 {
+				l.takes(1)
+				b.now++
+			}
+			got := l.members()
+			if len(got) > 4 || sum(l.records(l.permits())) != 300 {
+				b.Fatalf("%v: records %v", f, l.records(l.permits()))
+			}
+			for _, m := range got {
+				if len(m) != f.size || !strings.HasPrefix(m, f.header) {
+					b.Errorf("%v: % x", f, m)
+				}
+			}
+			l.keeps(1000, l.value(), l.permits())
+		}
+	})
+}
+
+func TestAFormatThatIsNone(t *testing.T) {
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	for _, f := range []rratelimiter.RecordFormat{-1, 4, 100} {
+		c := rratelimiter.New(rdb, rratelimiter.WithRecordFormat(f))
+		for name, err := range everything(t.Context(), c.RateLimiter("l")) {
+			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+				t.Errorf("%v, %s: %v", f, name, err)
+			}
+			wantText(t, err, "format", fmt.Sprintf("RecordFormat(%d)", int(f)), "RecordFormat constants")
+		}
+		_ = c.Close()
+	}
+	names := make([]string, 0, len(formats))
+	for _, f := range formats {
+		names = append(names, f.String())
+	}
+	if want := []string{"Bc0I/16", "Bc0I/8", "Lc0I", "fI"}; !slices.Equal(names, want) {
+		t.Errorf("formats are called %q, want %q", names, want)
+	}
+}
+
+// fI as Redisson of 2017 to 2020 reads it: a number of 4 bytes, the permits;
+// and as a Bc0I, which later ones take it for. No number is one that Redisson
+// would write, which makes it of a long.
+func TestAnFIIsReadByBothGenerations(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 1<<40, time.Minute).inFormat(rratelimiter.RecordFI)
+		for n := range int64(200) {
+			l.takes(n + 1)
+		}
+		for _, m := range l.members() {
+			length := int(m[0])
+			old, later := m[4:], m[1+length:]
+			exponent := binary.LittleEndian.Uint32([]byte(m)) >> 23 & 0xff
+			if len(old) != 4 || old != later || exponent < 127+64 {
+				b.Fatalf("% x", m)
+			}
+		}
+	})
+}

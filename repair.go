@@ -1,0 +1,50 @@
+package rratelimiter
+
+import "context"
+
+// Repaired is what Repair has found. Where a reply was lost on the way, it may
+// tell of less than was done.
+type Repaired struct {
+	Records   int64 // there are now
+	Rewritten int64 // those that were in another format, or dated more than an interval ahead
+	Dropped   int64 // those that no version of Redisson could have written, or that held no permits
+	Drift     int64 // permits by which the value was too high; below 0: too low
+}
+
+// Repair brings the records of a limiter into the format of the Client
+// (WithRecordFormat), drops what is no record, and makes the value agree with
+// what is left. Nobody who holds permits gains or loses any by it.
+//
+// It is for a limiter whose Java clients have moved to another Redisson: records
+// that an older version has left behind make calls of a newer one fail, or
+// grant far too much. Run it when the last of the older clients has stopped; a
+// limiter in use, and one that needs nothing, come to no harm. Repair works
+// through the limiter in calls of some 500 records each; with more than 10,000
+// of them the value is not made to agree to the last permit, but is never left
+// higher than so many records allow.
+//
+// For a PerClient limiter it repairs what this Client has written. A limiter
+// without a rate is an ErrNotInitialized, one whose hash cannot be read an
+// ErrBadState.
+func (l *RateLimiter) Repair(ctx context.Context) (Repaired, error) {
+	if err := l.usable(ctx); err != nil {
+		return Repaired{}, err
+	}
+	var all Repaired
+	k, layout := l.keys.Load(), l.client.layout()
+	for cursor := int64(0); ; {
+		// Each call has random bytes of its own to go on from.
+		pattern := layout.append(make([]byte, 0, recordSpace), 1, false)
+		r, _, err := l.call(ctx, k, repairScript, asking{}, cursor, pattern, layout.header, k.channel)
+		if err != nil {
+			return all, err
+		}
+		all.Records = r.numbers[1]
+		all.Rewritten += r.numbers[2]
+		all.Dropped += r.numbers[3]
+		all.Drift += r.numbers[4]
+		if cursor = r.numbers[0]; cursor == 0 {
+			return all, nil
+		}
+	}
+}

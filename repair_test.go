@@ -1,0 +1,246 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+)
+
+// repairs expects what Repair tells.
+func (l *limiter) repairs(want rratelimiter.Repaired) {
+	l.b.Helper()
+	got, err := l.Repair(l.b.Context())
+	if err != nil || got != want {
+		l.b.Fatalf("repair at %d: %+v, %v; want %+v", l.b.now, got, err, want)
+	}
+}
+
+// Records of every format become those of one, with their permits and times.
+func TestRepairBringsRecordsIntoOneFormat(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		for _, f := range formats {
+			l := b.limiter(overall, 100, time.Minute).inFormat(f.RecordFormat)
+			start := b.now
+			for _, j := range java {
+				l.record(b.now, j.member)
+				b.now++
+			}
+			b.set(l.value(), 85)
+			other := int64(len(java) - 1) // one of them has the format already
+			if f.RecordFormat == rratelimiter.RecordFI {
+				other = 5 // those of Java are not such as a later Java can read
+			}
+			l.repairs(rratelimiter.Repaired{Records: 5, Rewritten: other})
+			for i, z := range b.look.ZRangeWithScores(b.Context(), l.permits(), 0, -1).Val() {
+				m := z.Member.(string)
+				n, err := rratelimiter.RecordPermits(m)
+				b.want(err)
+				if n != java[i].permits || int64(z.Score) != start+int64(i) || len(m) != f.size || !strings.HasPrefix(m, f.header) {
+					b.Errorf("%v: % x at %.0f, want %d permits", f, m, z.Score, java[i].permits)
+				}
+			}
+			l.keeps(100, l.value(), l.permits())
+			l.repairs(rratelimiter.Repaired{Records: 5})
+		}
+	})
+}
+
+// What no Redisson has written is dropped, a time far ahead is brought back,
+// and a value that others have made wrong is put right.
+func TestRepairDropsWhatCannotBeRead(t *testing.T) {
+	rubbish := []string{"", "x", "abc", "abcd", "\x03\x00\x00\x00\x00" + "\x01\x00\x00", // one byte short of an fI, and of anything
+		"\x10abcdefghijklmno\x01\x00\x00\x00", "\x10abcdefghijklmnopq\x01\x00\x00\x00", strings.Repeat("x", 300),
+		"\x08\x00\x00\x00\x00\x00\x00\x01abcdefgh\x01\x00\x00\x00", "\x10abcdefghijklmnop\x00\x00\x00\x00", "12345678\x00\x00\x00\x00"}
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 10, time.Minute)
+		for i, m := range rubbish {
+			if len(m) == 8 {
+				continue // that is an fI, whatever it says
+			}
+			l.record(b.now+int64(i), m)
+		}
+		l.record(b.now, "\x10abcdefghijklmnop\x02\x00\x00\x00")
+		l.record(b.now+time.Hour.Milliseconds(), "\x10ABCDEFGHIJKLMNOP\x01\x00\x00\x00")
+		l.record(b.now-time.Hour.Milliseconds(), "\x10xxxxxxxxxxxxxxxx\x05\x00\x00\x00")
+		b.set(l.value(), 9)
+		b.now += int64(len(rubbish))
+		got, err := l.Repair(b.Context())
+		b.want(err)
+		dropped := int64(len(rubbish) - 1)
+		if got.Records != 2 || got.Rewritten != 1 || got.Dropped != dropped {
+			b.Fatalf("%+v; want 2 left, one rewritten, %d dropped", got, dropped)
+		}
+		l.keeps(10, l.value(), l.permits())
+		l.has(7)
+		b.now += time.Minute.Milliseconds() - 1
+		l.refused(10, time.Millisecond)
+		b.now++
+		l.takes(10)
+	})
+}
+
+func TestRepairPutsTheValueRight(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		for _, value := range []int64{10, 7, 6, 3, 0, -5} { // 6 is right
+			l := b.limiter(overall, 10, time.Minute)
+			l.takes(4)
+			b.set(l.value(), value)
+			l.repairs(rratelimiter.Repaired{Records: 1, Drift: value - 6})
+			l.keeps(10, l.value(), l.permits())
+			l.repairs(rratelimiter.Repaired{Records: 1})
+		}
+		for _, value := range []any{nil, "x", "1.5", "1e+17", ""} { // counts as none, and Java takes none for a full one
+			l := b.limiter(overall, 10, time.Minute)
+			l.takes(4)
+			if b.look.Del(b.Context(), l.value()); value != nil {
+				b.set(l.value(), value)
+			}
+			l.repairs(rratelimiter.Repaired{Records: 1, Drift: 4})
+			l.keeps(10, l.value(), l.permits())
+		}
+		l := b.limiter(overall, 10, time.Minute)
+		l.repairs(rratelimiter.Repaired{})
+		l.takes(4)
+		b.want(b.look.Del(b.Context(), l.permits()).Err())
+		l.repairs(rratelimiter.Repaired{Drift: -4})
+		l.has(10)
+	})
+}
+
+// A time to live stays as it is, keep alive gives a new one; a PerClient
+// limiter is repaired under our own keys.
+func TestRepairKeepsWhatLives(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 10, time.Second, rratelimiter.WithKeepAlive(time.Hour))
+		l.record(b.now, "\x88\x10\x89\xdd\x05\x00\x00\x00")
+		b.want(b.look.PExpire(b.Context(), l.Name(), time.Minute).Err())
+		l.repairs(rratelimiter.Repaired{Records: 1, Rewritten: 1, Drift: 5})
+		for _, key := range []string{l.Name(), l.value(), l.permits()} {
+			if ttl := b.look.PTTL(b.Context(), key).Val(); ttl < 59*time.Minute {
+				b.Errorf("%s lives for %v", key, ttl)
+			}
+		}
+
+		l = b.limiter(perClient, 10, time.Second)
+		id := b.client.ID()
+		key := l.permits() + ":" + id
+		b.want(b.look.ZAdd(b.Context(), key, redis.Z{Score: float64(b.now), Member: "\x88\x10\x89\xdd\x05\x00\x00\x00"}).Err())
+		b.set(l.value()+":"+id, 5)
+		l.repairs(rratelimiter.Repaired{Records: 1, Rewritten: 1})
+		if got := l.records(key); !slices.Equal(got, []int64{5}) {
+			b.Fatalf("records %v", got)
+		}
+		l.keeps(10, l.value()+":"+id, key)
+	})
+}
+
+func TestRepairOfWhatIsNoLimiter(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(overall, 0, 0)
+		if _, err := l.Repair(b.Context()); !errors.Is(err, rratelimiter.ErrNotInitialized) {
+			b.Error(err)
+		}
+		l = b.limiter(overall, 10, time.Minute)
+		b.set(l.permits(), "x")
+		if _, err := l.Repair(b.Context()); !errors.Is(err, rratelimiter.ErrBadState) {
+			b.Error(err)
+		}
+		wantText(b.T, func() error { _, err := l.Repair(b.Context()); return err }(), l.permits())
+	})
+}
+
+// Repair of many records is many calls of a few each, while others take
+// and give: nothing is lost, and nobody gets more than the rate.
+func TestRepairOfMany(t *testing.T) {
+	n := newLine(t, 1<<30, time.Hour)
+	const many = 30_000
+	ctx := context.Background()
+	var members []redis.Z
+	for i := range many {
+		m := fmt.Sprintf("%04x%c%c%c%c", i, byte(1+i%3), 0, 0, 0)
+		members = append(members, redis.Z{Score: float64(n.now - int64(i%100)), Member: m[:8]})
+	}
+	n.want(n.look.ZAdd(ctx, n.l.permits(), members...).Err())
+	out := sum(n.l.records(n.l.permits()))
+	n.set(n.l.value(), 1<<30-out)
+
+	stop, taken := make(chan struct{}), int64(0)
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				n.l.takes(3)
+				n.l.gives(1)
+				taken += 2
+			}
+		}
+	})
+	before := n.scriptsRun()
+	got, err := n.l.Repair(ctx)
+	close(stop)
+	group.Wait()
+	n.want(err)
+	if got.Rewritten < many-taken || got.Rewritten > many || got.Dropped != 0 || got.Drift != 0 {
+		t.Errorf("%+v of %d", got, many)
+	}
+	if calls := n.scriptsRun() - before; calls < many/1000 {
+		t.Errorf("%d calls for %d records", calls, many)
+	}
+	if left := sum(n.l.records(n.l.permits())); left != out+taken {
+		t.Errorf("%d permits are out, want %d and %d", left, out, taken)
+	}
+	for _, m := range n.l.members() {
+		if len(m) != 21 {
+			t.Fatalf("% x is left", m)
+		}
+	}
+	n.l.keeps(1<<30, n.l.value(), n.l.permits())
+}
+
+// A value too high by more than the records can say is brought down to what
+// that many records allow, however many they are.
+func TestRepairNeverLeavesMoreThanRecordsAllow(t *testing.T) {
+	n := newLine(t, 20_000, time.Hour)
+	var members []redis.Z
+	for i := range 15_000 {
+		members = append(members, redis.Z{Score: float64(n.now), Member: fmt.Sprintf("\x10%016d\x01\x00\x00\x00", i)})
+	}
+	n.want(n.look.ZAdd(t.Context(), n.l.permits(), members...).Err())
+	n.set(n.l.value(), 20_000)
+	n.l.repairs(rratelimiter.Repaired{Records: 15_000, Drift: 15_000})
+	n.l.keeps(20_000, n.l.value(), n.l.permits())
+	n.set(n.l.value(), math.MaxInt32)
+	n.l.repairs(rratelimiter.Repaired{Records: 15_000, Drift: math.MaxInt32 - 5_000})
+}
+
+// A repair whose reply is lost is gone on with.
+func TestRepairOverABadLine(t *testing.T) {
+	n := newLine(t, 100, time.Hour)
+	for _, j := range java {
+		n.l.record(n.now, j.member)
+	}
+	n.set(n.l.value(), 85)
+	n.proxy.SwallowReply(3)
+	if _, err := n.l.Repair(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range n.l.members() {
+		if len(m) != 21 {
+			t.Errorf("% x is left", m)
+		}
+	}
+	n.l.keeps(100, n.l.value(), n.l.permits())
+}
