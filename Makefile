@@ -5,7 +5,7 @@ P ?= 2
 # The longest that the tests of one package may take.
 TIMEOUT ?= 10m
 # How long each target is fuzzed.
-FUZZTIME ?= 10s
+FUZZTIME ?= 1m
 
 # The linters, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
 # within everyone's reach, and a gate that cannot run is none.
@@ -43,10 +43,10 @@ bench: ## this library beside Redisson and others, about 6 minutes; writes docs/
 	@tools/bring.sh
 	cd bench && go run .
 
-fuzz: ## each fuzz target for FUZZTIME
+fuzz: ## each fuzz target for FUZZTIME, a minute unless told
 	@targets=$$(go test -list '^Fuzz' .) || { echo "$$targets"; exit 1; }; \
 	for target in $$(echo "$$targets" | grep '^Fuzz'); do \
-		echo "$$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) . || exit 1; \
+		echo "$$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x . || exit 1; \
 	done
 
 clean: ## removes what the other commands have built

@@ -1,6 +1,13 @@
 package rratelimiter
 
-import "testing"
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
 
 // The names of section A of Redisson's wire format.
 func TestKeys(t *testing.T) {
@@ -30,4 +37,48 @@ func TestSlots(t *testing.T) {
 			t.Errorf("%q: %v, want refused: %v", name, err, !fits)
 		}
 	}
+}
+
+// FuzzKeys: names become the keys that Redisson gives them, and on a cluster
+// the ones whose keys go-redis would send to different slots are refused, and
+// no others.
+func FuzzKeys(f *testing.F) {
+	for _, name := range []string{"foo", "u:{42}:rl", "a}b", "a{b", "{}x", "a{}b{c}", "}x{y}z", "{{x}}", "\x00\xff", "é{ü}"} {
+		f.Add(name, "6ba7b810-9dad-11d1-80b4-00c04fd430c8")
+	}
+	stop := errors.New("the keys are in one slot")
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{ // Watch looks at the slots before it asks for nodes
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return nil, stop },
+	})
+	f.Cleanup(func() { _ = cluster.Close() })
+	f.Fuzz(func(t *testing.T, name, id string) {
+		if name == "" || id == "" || strings.ContainsAny(id, "{}") {
+			t.Skip()
+		}
+		k := &limiterKeys{hash: name}
+		k.derive(id)
+		base := name
+		if !strings.Contains(name, "{") {
+			base = "{" + name + "}"
+		}
+		want := [5]string{name, base + ":value", base + ":permits", base + ":value:" + id, base + ":permits:" + id}
+		if got := [5]string(k.all()); got != want {
+			t.Fatalf("%q: %q, want %q", name, got, want)
+		}
+		err := cluster.Watch(context.Background(), nil, append(k.all(), k.channel)...)
+		if refused := k.checkSlot() != nil; refused == errors.Is(err, stop) && !(refused && sameByChance(k)) {
+			t.Fatalf("%q: refused %v, go-redis says %v", name, refused, err)
+		}
+	})
+}
+
+// sameByChance reports whether two parts of a name that differ have the same
+// slot: one pair in 16,384 has.
+func sameByChance(k *limiterKeys) bool {
+	for _, key := range k.all() {
+		if hashTag(key) != hashTag(k.hash) {
+			return true
+		}
+	}
+	return false
 }

@@ -63,18 +63,14 @@ var layouts = [...]layout{
 }
 
 const (
-	maxCount = math.MaxUint32 // permits of one record
+	maxCount    = math.MaxUint32 // permits of one record
+	recordSpace = 24             // room for any record, and for what append cuts off
 
 	// free are the random bytes of a record that are left to chance, at most,
 	// when it is one that is merged: those before them are the same in all.
 	free       = 4
 	mergedMark = "\xd2GoRateLimit"
 )
-
-// recordSpace is room for any record, and for what is cut off in append.
-const recordSpace = 24
-
-func (l *layout) size() int { return len(l.header) + l.random + 4 }
 
 // identifies reports whether the random bytes are enough to know a request by.
 func (l *layout) identifies() bool { return l.random >= 8 }

@@ -14,12 +14,14 @@ func FuzzRecord(f *testing.F) {
 	f.Add(uint32(math.MaxUint32), []byte("\x10abcdefghijklmnop"))
 	f.Add(uint32(0x01020304), []byte("\x08\x00\x00\x00\x00\x00\x00\x00abcdefgh"))
 	f.Fuzz(func(t *testing.T, permits uint32, prefix []byte) {
-		r := string(layouts[0].append(nil, permits, false))
-		if len(r) != 21 || r[0] != 16 || binary.LittleEndian.Uint32([]byte(r[17:])) != permits {
-			t.Fatalf("record of %d: % x", permits, r)
-		}
-		if r == string(layouts[0].append(nil, permits, false)) {
-			t.Fatal("two records are the same")
+		for i, l := range layouts {
+			r := string(l.append(prefix, permits, false)[len(prefix):])
+			if len(r) != len(l.header)+l.random+4 || r[:len(l.header)] != l.header || binary.LittleEndian.Uint32([]byte(r[len(r)-4:])) != permits {
+				t.Fatalf("%v of %d: % x", RecordFormat(i), permits, r)
+			}
+			if l.identifies() && r == string(l.append(nil, permits, false)) {
+				t.Fatalf("two records are the same: % x", r)
+			}
 		}
 		member := string(binary.LittleEndian.AppendUint32(prefix, permits))
 		if n, err := RecordPermits(member); err != nil || n != int64(permits) {

@@ -1,0 +1,308 @@
+package rratelimiter_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// fuzzed returns what makes benches for a fuzz target, on miniredis and on a
+// real redis-server that all inputs share.
+func fuzzed(f *testing.F) func(t *testing.T, spec func(b *bench)) {
+	f.Helper()
+	mini := redistest.Mini(f)
+	server := redistest.Start(f)
+	rdbs := []*redis.Client{redistest.MiniClient(f, mini), server.Client(f)}
+	return func(t *testing.T, spec func(b *bench)) {
+		t.Helper()
+		for _, rdb := range rdbs {
+			b := newBench(t, rdb, rdb)
+			spec(b)
+			b.want(rdb.FlushDB(t.Context()).Err())
+		}
+	}
+}
+
+// expected fails the spec on an error that no state of a limiter explains.
+func (b *bench) expected(err error) {
+	b.Helper()
+	if err != nil && !errors.Is(err, rratelimiter.ErrBadState) && !errors.Is(err, rratelimiter.ErrNotInitialized) &&
+		!errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+		b.Fatalf("%T %v", err, err)
+	}
+}
+
+// all takes as many permits as there are, and returns how many. It asks for
+// 2^40 at a time at most, and stops when it has the rate and more.
+func (l *limiter) all() (taken int64, err error) {
+	l.b.Helper()
+	for n := int64(1) << 40; n > 0; n /= 2 {
+		for {
+			r, err := l.Allow(l.b.Context(), n)
+			if errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+				break
+			}
+			if err != nil {
+				return taken, err
+			}
+			if r.Allowed {
+				taken += n
+			}
+			if taken > r.Limit || r.Limit > 1<<44 {
+				return taken, nil
+			}
+			if !r.Allowed {
+				break
+			}
+		}
+	}
+	return taken, nil
+}
+
+// FuzzHash: whatever the hash and the value hold, calls answer, or with an
+// error that says what is wrong; nobody gets more than the rate, and what was
+// taken is back an interval later.
+func FuzzHash(f *testing.F) {
+	for _, seed := range [][5]string{
+		{"10", "1000", "0", "0", "10"}, {"10", "1000", "1", "60000", "x"}, {"1.5", "1000", "0", "0", ""}, {"-3", "-5", "2", "-1", "-7"},
+		{"0", "0", "0", "0", "0"}, {"9007199254740992", "9007199254740992", "0", "0", "9007199254740992"}, {"1e3", "0x10", " 0", "nan", "inf"},
+		{"9007199254740993", "1", "0", "0", "1"}, {"99999999999999999999", "", "0", "0", "1e+17"}, {"5", "100", "OVERALL", "", "6"},
+		{"4", "1000", "0", "9007199254740992", "-9223372036854775808"}, {"1\n", "1\x00", "0", "0", "1 "}, {"3", "1e3", "0", "inf", "1e300"},
+	} {
+		f.Add(seed[0], seed[1], seed[2], seed[3], seed[4], uint8(31))
+	}
+	f.Add("5", "1000", "0", "0", "", uint8(7)) // as Redisson before 3.38.0 writes it
+	f.Add("5", "1000", "0", "0", "3", uint8(27))
+	on := fuzzed(f)
+	f.Fuzz(func(t *testing.T, rate, interval, typ, keepAlive, value string, present uint8) {
+		on(t, func(b *bench) {
+			l := b.limiter(overall, 0, 0)
+			for i, field := range []string{"rate", rate, "interval", interval, "type", typ, "keepAliveTime", keepAlive} {
+				if i%2 == 1 && present>>(i/2)&1 == 1 {
+					name := []string{"rate", "interval", "type", "keepAliveTime"}[i/2]
+					b.want(b.look.HSet(b.Context(), l.Name(), name, field).Err())
+				}
+			}
+			if present>>4&1 == 1 {
+				b.set(l.value(), value)
+			}
+			l.answers(keepAlive)
+		})
+	})
+}
+
+// answers puts a limiter of which nothing is known to the test.
+func (l *limiter) answers(keepAlive string) {
+	b := l.b
+	b.Helper()
+	if n, err := strconv.ParseFloat(keepAlive, 64); err == nil && n > 0 && n < 60_000 {
+		return // it may end in the midst of the test
+	}
+	r, err := l.Peek(b.Context())
+	b.expected(err)
+	if r.Remaining < 0 || r.Remaining > max(0, r.Limit) {
+		b.Fatalf("%+v", r)
+	}
+	c, configErr := l.Config(b.Context())
+	b.expected(configErr)
+	if configErr == nil && err == nil && c.Rate != r.Limit && c.Rate <= 1<<53 { // Lua knows no more
+		b.Fatalf("%+v, %+v", c, r)
+	}
+	taken, acquireErr := l.all()
+	b.expected(acquireErr)
+	b.expected(l.Release(b.Context(), 1))
+	_, repairErr := l.Repair(b.Context())
+	b.expected(repairErr)
+	if err != nil {
+		if taken > 0 || acquireErr == nil && r.Limit > 0 || repairErr == nil {
+			b.Fatalf("%v, and %d taken (%v, %v)", err, taken, acquireErr, repairErr)
+		}
+		return
+	}
+	if configErr != nil || r.Limit > 1<<44 || c.Interval <= 0 || c.Interval > 1000*time.Hour {
+		return
+	}
+	if acquireErr != nil || taken > max(0, r.Limit) || r.Remaining > taken {
+		b.Fatalf("%d taken (%v), %+v", taken, acquireErr, r)
+	}
+	b.now += c.Interval.Milliseconds()
+	if again, err := l.all(); err != nil || again != max(0, r.Limit) {
+		b.Fatalf("an interval later %d of %d are there, %v", again, r.Limit, err)
+	}
+}
+
+// FuzzScript: whatever is asked, in whatever order, and whatever others leave in
+// the value and among the records meanwhile, Go never holds more than the rate,
+// every call answers, and in the end all comes back.
+func FuzzScript(f *testing.F) {
+	f.Add([]byte{0, 5, 1, 2, 2, 200, 0, 10, 5, 0, 6, 0})
+	f.Add([]byte{3, 8, 4, 'x', 'x', 'x', 'x', 5, 0, 0, 0, 0, 3, 1, 7, 5, 0, 2, 250, 0, 9})
+	f.Add([]byte{4, 3, '1', 'e', '9', 0, 10, 4, 1, '7', 0, 10, 2, 255, 0, 10})
+	f.Add([]byte{3, 3, 0, 'a', 'b', 'c', 3, 0, 0, 0, 1, 7, 9, 6, 0, 2, 255, 0, 3})
+	f.Add([]byte{0, 4, 7, 20, 0, 9, 7, 3, 0, 1, 1, 30, 2, 99, 0, 2, 8, 0, 0, 3, 8, 1, 0, 3})
+	f.Add([]byte{3, 21, 2, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 4, 0, 0, 0, 6, 0, 0, 9, 1, 2})
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		f.Add(someProgram(random))
+	}
+	on := fuzzed(f)
+	f.Fuzz(func(t *testing.T, program []byte) {
+		if len(program) > 400 {
+			t.Skip()
+		}
+		on(t, func(b *bench) { newPlay(b).run(program) })
+	})
+}
+
+// someProgram returns one that makes sense: chance alone seldom comes to that.
+func someProgram(random *rand.Rand) (program []byte) {
+	for range 5 + random.IntN(40) {
+		what := byte(random.IntN(48))
+		program = append(program, what)
+		switch size := random.IntN(24); what % 16 {
+		case 0, 1, 7, 8, 9:
+			program = append(program, byte(random.IntN(16)))
+		case 2:
+			program = append(program, byte(random.IntN(60)))
+		case 3: // a record that may be one
+			program = append(program, byte(size), byte(random.IntN(playInterval)))
+			for i := range size {
+				program = append(program, byte(random.IntN(256))*byte(min(1, max(0, 4+i-size)*random.IntN(2))))
+			}
+		case 4:
+			text := strconv.Itoa(random.IntN(30) - 10)
+			program = append(append(program, byte(len(text))), text...)
+		}
+	}
+	return program
+}
+
+// A play is a limiter that bytes play with.
+type play struct {
+	*limiter
+	formats []*limiter
+	rate    int64
+	taken   ledger
+}
+
+const playInterval = 100 // ms
+
+func newPlay(b *bench) *play {
+	p := &play{rate: 10}
+	p.limiter = b.limiter(overall, p.rate, playInterval*time.Millisecond)
+	p.formats = []*limiter{p.limiter, p.inFormat(rratelimiter.RecordFI), p.coarse(7 * time.Millisecond)}
+	return p
+}
+
+// run carries out a program: a byte for what to do, one or more for with what.
+func (p *play) run(program []byte) {
+	at, out := 0, int64(0)
+	next := func() (x byte) {
+		if at < len(program) {
+			x = program[at]
+		}
+		at++
+		return x
+	}
+	for at < len(program) {
+		p.step(next(), next)
+		before := out // more than a rate that was lowered meanwhile
+		if out = p.taken.out(p.b.now, playInterval); out > max(p.rate, before) {
+			p.b.Fatalf("before byte %d: Go holds %d of %d", at, out, p.rate)
+		}
+	}
+	p.ends()
+}
+
+func (p *play) step(what byte, next func() byte) {
+	b := p.b
+	switch l := p.formats[what/16%3]; what % 16 {
+	case 0, 8, 9:
+		n := int64(next()%32) + 1
+		r, err := l.Allow(b.Context(), n)
+		if b.expected(err); err == nil && r.Allowed {
+			p.taken.grants = append(p.taken.grants, grant{b.now, n})
+		}
+	case 1:
+		n := int64(next() % 32)
+		b.expected(l.Release(b.Context(), n))
+		p.taken.release(b.now, playInterval, n)
+	case 2:
+		b.now += int64(next())
+	case 3: // somebody adds a record, of whatever bytes
+		member := make([]byte, next()%40)
+		ahead := int64(next() % playInterval)
+		for i := range member {
+			member[i] = next()
+		}
+		b.want(b.look.ZAdd(b.Context(), p.permits(), redis.Z{Score: float64(b.now + ahead), Member: string(member)}).Err())
+	case 4: // somebody sets the value, to whatever text
+		text := make([]byte, next()%24)
+		for i := range text {
+			text[i] = next()
+		}
+		b.set(p.value(), string(text))
+		if _, err := strconv.ParseFloat(string(text), 64); err == nil {
+			p.taken.grants = nil // to Go, this is somebody who gives permits back
+		}
+	case 5:
+		r, err := l.Peek(b.Context())
+		if b.expected(err); r.Remaining < 0 || r.Remaining > p.rate {
+			b.Fatalf("%+v", r)
+		}
+	case 6:
+		_, err := l.Repair(b.Context())
+		b.expected(err)
+	case 7: // what is out stays out, so the rate may be below it for a time
+		rate := int64(next()%32) + 1
+		b.want(l.SetRate(b.Context(), overall, rate, playInterval*time.Millisecond, rratelimiter.WithKeepState()))
+		p.rate = rate
+	}
+}
+
+// ends expects all permits to come back: those of records dated ahead by up to
+// an interval, after two.
+func (p *play) ends() {
+	b := p.b
+	p.b.now += 2 * playInterval
+	r, err := p.Peek(b.Context())
+	b.want(err)
+	if r.Remaining != r.Limit {
+		b.Fatalf("%+v when all should be back", r)
+	}
+	if taken, err := p.all(); err != nil || taken != r.Limit {
+		b.Fatalf("took %d of %d, %v", taken, r.Limit, err)
+	}
+	p.has(0)
+	if out := sum(p.records(p.permits())); out != r.Limit {
+		b.Fatalf("%d permits of %d in records", out, r.Limit)
+	}
+}
+
+// out is what was taken within an interval and not given back.
+func (l *ledger) out(now, interval int64) (n int64) {
+	for _, g := range l.grants {
+		if g.at > now-interval {
+			n += g.permits
+		}
+	}
+	return n
+}
+
+// release gives back from the newest grants on.
+func (l *ledger) release(now, interval, n int64) {
+	for i := len(l.grants) - 1; i >= 0 && n > 0; i-- {
+		if g := &l.grants[i]; g.at > now-interval {
+			back := min(n, g.permits)
+			g.permits -= back
+			n -= back
+		}
+	}
+}
