@@ -161,3 +161,36 @@ func ExampleWithID() {
 	// pod-1 true <nil>
 	// pod-2 true <nil>
 }
+
+func ExampleWithRecordFormat() {
+	ctx := context.Background()
+	rdb := exampleRedis()
+	client := rratelimiter.New(rdb, rratelimiter.WithRecordFormat(rratelimiter.RecordLc0I)) // beside Redisson 3.16.4 to 3.16.8
+	limiter := client.RateLimiter("old-neighbours")
+	if err := limiter.SetRate(ctx, rratelimiter.Overall, 5, time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	if err := limiter.Acquire(ctx, 3); err != nil {
+		log.Fatal(err)
+	}
+	records, err := rdb.ZRange(ctx, "{old-neighbours}:permits", 0, -1).Result()
+	fmt.Println(len(records[0]), err) // bytes
+	// Output: 20 <nil>
+}
+
+func ExampleRateLimiter_Repair() {
+	ctx := context.Background()
+	rdb := exampleRedis()
+	client := rratelimiter.New(rdb)
+	limiter := client.RateLimiter("api")
+	if err := limiter.SetRate(ctx, rratelimiter.Overall, 100, time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	// Redisson 3.16.3 was here, and took 5 permits.
+	rdb.ZAdd(ctx, "{api}:permits", redis.Z{Score: float64(time.Now().UnixMilli()), Member: "\x88\x10\x89\xdd\x05\x00\x00\x00"})
+	rdb.Set(ctx, "{api}:value", 95, 0)
+
+	repaired, err := limiter.Repair(ctx)
+	fmt.Printf("%+v %v\n", repaired, err)
+	// Output: {Records:1 Rewritten:1 Dropped:0 Drift:0} <nil>
+}

@@ -108,7 +108,16 @@ func TestRepairPutsTheValueRight(t *testing.T) {
 			l.repairs(rratelimiter.Repaired{Records: 1, Drift: 4})
 			l.keeps(10, l.value(), l.permits())
 		}
-		l := b.limiter(overall, 10, time.Minute)
+		l := b.limiter(overall, 10, time.Minute) // to Go, rubbish of four bytes and more is a record of some permits
+		l.takes(4)
+		l.record(b.now, "\x02\x00\x00\x00")
+		b.set(l.value(), 4)
+		l.has(4)
+		l.repairs(rratelimiter.Repaired{Records: 1, Dropped: 1})
+		l.has(6)
+		l.keeps(10, l.value(), l.permits())
+
+		l = b.limiter(overall, 10, time.Minute)
 		l.repairs(rratelimiter.Repaired{})
 		l.takes(4)
 		b.want(b.look.Del(b.Context(), l.permits()).Err())
