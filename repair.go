@@ -1,12 +1,15 @@
 package rratelimiter
 
-import "context"
+import (
+	"context"
+	"math"
+)
 
 // Repaired is what Repair has found. Where a reply was lost on the way, it may
 // tell of less than was done.
 type Repaired struct {
 	Records   int64 // there are now
-	Rewritten int64 // those that were in another format, or dated more than an interval ahead
+	Rewritten int64 // those that were in another format, dated more than an interval ahead, or made one
 	Dropped   int64 // those that no version of Redisson could have written, or that held no permits
 	Drift     int64 // permits by which the value was too high; below 0: too low
 }
@@ -18,10 +21,10 @@ type Repaired struct {
 // It is for a limiter whose Java clients have moved to another Redisson: records
 // that an older version has left behind make calls of a newer one fail, or
 // grant far too much. Run it when the last of the older clients has stopped; a
-// limiter in use, and one that needs nothing, come to no harm. Repair works
-// through the limiter in calls of some 500 records each; with more than 10,000
-// of them the value is not made to agree to the last permit, but is never left
-// higher than so many records allow.
+// limiter in use, and one that needs nothing, come to no harm. One call of Redis
+// handles up to 2,000 records. Where there are more, it takes several, and those
+// of a thousandth of an interval become one: their permits come back up to that
+// much later, never earlier.
 //
 // For a PerClient limiter it repairs what this Client has written. A limiter
 // without a rate is an ErrNotInitialized, one whose hash cannot be read an
@@ -32,10 +35,10 @@ func (l *RateLimiter) Repair(ctx context.Context) (Repaired, error) {
 	}
 	var all Repaired
 	k, layout := l.keys.Load(), l.client.layout()
-	for cursor := int64(0); ; {
+	for cursor, most, passes := int64(0), int64(2000), 0; ; {
 		// Each call has random bytes of its own to go on from.
 		pattern := layout.append(make([]byte, 0, recordSpace), 1, false)
-		r, _, err := l.call(ctx, k, repairScript, asking{}, cursor, pattern, layout.header, k.channel)
+		r, _, err := l.call(ctx, k, repairScript, asking{}, cursor, pattern, layout.header, most, k.channel)
 		if err != nil {
 			return all, err
 		}
@@ -43,8 +46,15 @@ func (l *RateLimiter) Repair(ctx context.Context) (Repaired, error) {
 		all.Rewritten += r.numbers[2]
 		all.Dropped += r.numbers[3]
 		all.Drift += r.numbers[4]
-		if cursor = r.numbers[0]; cursor == 0 {
+		switch cursor = r.numbers[0]; cursor {
+		case 0:
 			return all, nil
+		case 1:
+			// Records of 2^32 permits cannot be made fewer, and others may add
+			// more than it takes away: then it is once one long call.
+			if passes++; passes == 3 {
+				most = math.MaxInt32
+			}
 		}
 	}
 }

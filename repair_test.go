@@ -168,71 +168,112 @@ func TestRepairOfWhatIsNoLimiter(t *testing.T) {
 	})
 }
 
-// Repair of many records is many calls of a few each, while others take
-// and give: nothing is lost, and nobody gets more than the rate.
+// Repair of many records is many calls of up to 2,000, and in the end few are
+// left, while others take and give: nothing is lost, and nobody gets more than
+// the rate.
 func TestRepairOfMany(t *testing.T) {
-	n := newLine(t, 1<<30, time.Hour)
-	const many = 30_000
-	ctx := context.Background()
-	var members []redis.Z
-	for i := range many {
-		m := fmt.Sprintf("%04x%c%c%c%c", i, byte(1+i%3), 0, 0, 0)
-		members = append(members, redis.Z{Score: float64(n.now - int64(i%100)), Member: m[:8]})
-	}
-	n.want(n.look.ZAdd(ctx, n.l.permits(), members...).Err())
-	out := sum(n.l.records(n.l.permits()))
-	n.set(n.l.value(), 1<<30-out)
+	for _, wrong := range []int64{0, 1000, -1000} {
+		n := newLine(t, 1<<30, time.Hour)
+		const many = 30_000
+		ctx := context.Background()
+		var members []redis.Z
+		for i := range many {
+			m := fmt.Sprintf("%04x%c%c%c%c", i, byte(1+i%3), 0, 0, 0)
+			members = append(members, redis.Z{Score: float64(n.now - int64(i/3*300)), Member: m[:8]}) // 12 of 3.6 s
+		}
+		n.want(n.look.ZAdd(ctx, n.l.permits(), members...).Err())
+		out := sum(n.l.records(n.l.permits()))
+		n.set(n.l.value(), 1<<30-out+wrong)
 
-	stop, taken := make(chan struct{}), int64(0)
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				n.l.takes(3)
-				n.l.gives(1)
-				taken += 2
+		stop, taken := make(chan struct{}), int64(0)
+		var group sync.WaitGroup
+		group.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					n.l.takes(3)
+					n.l.gives(1)
+					taken += 2
+				}
+			}
+		})
+		before := n.scriptsRun()
+		got, err := n.l.Repair(ctx)
+		close(stop)
+		group.Wait()
+		n.want(err)
+		if got.Rewritten < many || got.Dropped != 0 || got.Drift != wrong || got.Records > 2000 {
+			t.Errorf("%+v of %d, %d too many", got, many, wrong)
+		}
+		if calls := n.scriptsRun() - before; calls < many/1000 {
+			t.Errorf("%d calls for %d records", calls, many)
+		}
+		if left := sum(n.l.records(n.l.permits())); left != out+taken {
+			t.Errorf("%d permits are out, want %d and %d", left, out, taken)
+		}
+		for _, m := range n.l.members() {
+			if len(m) != 21 {
+				t.Fatalf("% x is left", m)
 			}
 		}
-	})
-	before := n.scriptsRun()
-	got, err := n.l.Repair(ctx)
-	close(stop)
-	group.Wait()
-	n.want(err)
-	if got.Rewritten < many-taken || got.Rewritten > many || got.Dropped != 0 || got.Drift != 0 {
-		t.Errorf("%+v of %d", got, many)
+		n.l.keeps(1<<30, n.l.value(), n.l.permits())
 	}
-	if calls := n.scriptsRun() - before; calls < many/1000 {
-		t.Errorf("%d calls for %d records", calls, many)
-	}
-	if left := sum(n.l.records(n.l.permits())); left != out+taken {
-		t.Errorf("%d permits are out, want %d and %d", left, out, taken)
-	}
-	for _, m := range n.l.members() {
-		if len(m) != 21 {
-			t.Fatalf("% x is left", m)
-		}
-	}
-	n.l.keeps(1<<30, n.l.value(), n.l.permits())
 }
 
-// A value too high by more than the records can say is brought down to what
-// that many records allow, however many they are.
-func TestRepairNeverLeavesMoreThanRecordsAllow(t *testing.T) {
-	n := newLine(t, 20_000, time.Hour)
+// Permits of records that became one come back up to a thousandth of an interval
+// later, never earlier; many of one ms, and of so many permits that they cannot
+// become one, are no harm.
+func TestRepairMakesFewRecordsOfMany(t *testing.T) {
+	n := newLine(t, 1<<50, time.Hour)
+	start := n.now
 	var members []redis.Z
-	for i := range 15_000 {
-		members = append(members, redis.Z{Score: float64(n.now), Member: fmt.Sprintf("\x10%016d\x01\x00\x00\x00", i)})
+	for i := range 4500 {
+		m := redis.Z{Score: float64(start), Member: fmt.Sprintf("\x10%016d\x01\x00\x00\x00", i)}
+		if i >= 2500 {
+			m.Score = float64(start + int64(i))
+		}
+		if i >= 4000 {
+			m.Member = fmt.Sprintf("\x10%016d\xff\xff\xff\xff", i)
+		}
+		members = append(members, m)
 	}
 	n.want(n.look.ZAdd(t.Context(), n.l.permits(), members...).Err())
-	n.set(n.l.value(), 20_000)
-	n.l.repairs(rratelimiter.Repaired{Records: 15_000, Drift: 15_000})
-	n.l.keeps(20_000, n.l.value(), n.l.permits())
-	n.set(n.l.value(), math.MaxInt32)
-	n.l.repairs(rratelimiter.Repaired{Records: 15_000, Drift: math.MaxInt32 - 5_000})
+	n.now += 4500
+	got, err := n.l.Repair(t.Context())
+	if err != nil || got.Records > 2000 || got.Dropped != 0 || got.Drift != 4000+500*math.MaxUint32 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	n.l.keeps(1<<50, n.l.value(), n.l.permits())
+	hour := time.Hour.Milliseconds()
+	for i, m := range members { // what had come back by then
+		if i%50 > 0 {
+			continue
+		}
+		n.now = int64(m.Score) + hour - 1
+		exact := int64(0)
+		for _, m := range members {
+			if permits, _ := rratelimiter.RecordPermits(m.Member.(string)); int64(m.Score) > n.now-hour {
+				exact += permits
+			}
+		}
+		left, err := n.l.AvailablePermits(t.Context())
+		if n.want(err); left > 1<<50-exact {
+			t.Fatalf("%d ms later %d are there, and %d still out", n.now-start, left, exact)
+		}
+	}
+	n.now = start + 4500 + hour + hour/1000
+	n.l.has(1 << 50)
+
+	huge := n.l.b.limiter(overall, 1<<50, time.Hour)
+	members = members[:0]
+	for i := range 2600 {
+		members = append(members, redis.Z{Score: float64(n.now), Member: fmt.Sprintf("%04d\xff\xff\xff\xff", i)})
+	}
+	n.want(n.look.ZAdd(t.Context(), huge.permits(), members...).Err())
+	huge.repairs(rratelimiter.Repaired{Records: 2600, Rewritten: 2600, Drift: 2600 * math.MaxUint32})
+	huge.keeps(1<<50, huge.value(), huge.permits())
 }
 
 // A repair whose reply is lost is gone on with.

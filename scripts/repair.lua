@@ -1,45 +1,72 @@
--- repair.lua: brings the records into one format, some of them in each call, and puts the value right.
+-- repair.lua: brings the records into one format and puts the value right.
 --
 -- KEYS, ARGV, errors: common.lua
 -- ARGV[2]  where to go on: 0 at first, then what the last call has answered
 -- ARGV[3]  a record of the format, from whose random bytes new ones go on
--- ARGV[7]  what every record of the format begins with; the channel of changed.lua
--- Reply:   {where to go on, 0 at the end; records there are; records rewritten; records dropped; permits
---          by which the value was too high}
+-- ARGV[7]  what every record of the format begins with
+-- ARGV[8]  the most records to handle at once; the channel of changed.lua
+-- Reply:   {where to go on, 0 at the end, 1 to begin again; records there are; records rewritten; records
+--          dropped; permits by which the value was too high}
 --
 -- What is in no format that Redisson has had, or holds nothing, is dropped; a time further ahead than an
--- interval is brought back to now. The value is right in the end where up to 10,000 records are left;
--- beyond them it is only kept below what that many records allow.
+-- interval is brought back to now. Where there are more records than can be handled at once, a call
+-- handles 1,000, and makes one of those of a thousandth of an interval, with the latest of their times;
+-- until so few are left that one call sees all, and can tell the value. (A request of ours that is under
+-- way then, and whose reply is lost, may find its record gone and be charged again.)
 
-local scan, fresh = redis.call('ZSCAN', KEYS[3], ARGV[2], 'COUNT', '500'), ARGV[3]
-local rewritten, dropped, credit = 0, 0, 0
-for i = 1, #scan[2], 2 do
-  local member, time = scan[2][i], tonumber(scan[2][i + 1])
-  local n, length = count(member), #member
-  local readable = n > 0 and (length == 8 or length == string.byte(member) + 5
-    or (length == 20 and string.sub(member, 1, 8) == '\8\0\0\0\0\0\0\0'))
-  local ahead = not time or time > now + math.max(0, interval)
-  local other = ahead or length ~= #ARGV[3] or string.sub(member, 1, #ARGV[7]) ~= ARGV[7]
-  local old = time and time <= expired
-  if (old or other or not readable) and redis.call('ZREM', KEYS[3], member) == 1 then
-    if old or not readable then
-      credit = credit + n
-      dropped = dropped + (old and 0 or 1)
-    else
-      put(ahead and string.format('%d', now) or scan[2][i + 1], packed(fresh, n))
-      fresh = next_of(fresh)
-      rewritten = rewritten + 1
-    end
+local size, fresh, part = redis.call('ZCARD', KEYS[3]), ARGV[3], nil
+local few = size <= tonumber(ARGV[8])
+if few then
+  part = redis.call('ZRANGE', KEYS[3], '0', '-1', 'WITHSCORES')
+else
+  part = redis.call('ZRANGEBYSCORE', KEYS[3], ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', '0', '1000')
+end
+local rewritten, dropped, credit, total, group, slot = 0, 0, 0, 0, { n = 0 }, math.max(1, interval / 1000)
+
+local function write(g)
+  if g.changed then
+    put(g.time, packed(fresh, g.n))
+    fresh = next_of(fresh)
   end
 end
 
-local size, believed = redis.call('ZCARD', KEYS[3]), (stored or rate) + back + credit
-value = value + credit
-if scan[1] == '0' and size <= 10000 then
-  local sum, rank = 0, 0
-  -- include outstanding.lua
-  value = rate - sum
-elseif scan[1] == '0' then
-  value = math.min(value, rate - size)
+for i = 1, #part, 2 do
+  local member, text, time = part[i], part[i + 1], tonumber(part[i + 1])
+  local n, length = count(member), #member
+  local old = time and time <= expired
+  if n > 0 and not old and (length == 8 or length == string.byte(member) + 5
+    or (length == 20 and string.sub(member, 1, 8) == '\8\0\0\0\0\0\0\0')) then
+    local changed = length ~= #ARGV[3] or string.sub(member, 1, #ARGV[7]) ~= ARGV[7]
+    if not time or time > now + interval then
+      changed, time, text = true, now, string.format('%d', now)
+    end
+    local key = few and i or math.floor(time / slot)
+    if key == group.key and group.n + n <= 4294967295 then
+      if not group.changed then
+        redis.call('ZREM', KEYS[3], group.member)
+        rewritten = rewritten + 1
+      end
+      group.n, group.time, group.changed, changed = group.n + n, text, true, true
+    else
+      write(group)
+      group = { key = key, n = n, time = text, member = member, changed = changed }
+    end
+    if changed then
+      redis.call('ZREM', KEYS[3], member)
+      rewritten = rewritten + 1
+    end
+    total = total + n
+  else
+    redis.call('ZREM', KEYS[3], member)
+    credit = credit + n
+    dropped = dropped + (old and 0 or 1)
+  end
 end
-local reply = { tonumber(scan[1]), size, rewritten, dropped, believed - value }
+write(group)
+
+local believed, reply = (stored or rate) + back + credit, { 0, redis.call('ZCARD', KEYS[3]), rewritten, dropped }
+value = few and rate - total or value + credit
+if not few then
+  reply[1] = #part == 2000 and math.max(1, math.floor(math.min(tonumber(part[2000]) or now, now + interval))) or 1
+end
+reply[5] = believed - value
