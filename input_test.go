@@ -226,9 +226,7 @@ func TestWhereNoRateIsSet(t *testing.T) {
 		if ttl, err := l.RemainTimeToLive(ctx); ttl != rratelimiter.NoLimiter || err != nil {
 			b.Errorf("RemainTimeToLive: %v, %v", ttl, err)
 		}
-		if at, err := l.ExpireTime(ctx); !at.IsZero() || err != nil {
-			b.Errorf("ExpireTime: %v, %v", at, err)
-		}
+		l.endsAt(time.Time{})
 		if keys := b.look.Keys(ctx, "*").Val(); len(keys) != 0 {
 			b.Errorf("written: %q", keys)
 		}

@@ -107,7 +107,11 @@ func TestChangesByJavaWakeTheLine(t *testing.T) {
 func TestWaitingWithoutPubSub(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, s *redistest.Server) *redis.Client{
 		"denied": func(t *testing.T, s *redistest.Server) *redis.Client {
-			is(t, nil, s.Admin().Do(t.Context(), "ACL", "SETUSER", "quiet", "on", "nopass", "~*", "resetchannels", "+@all", "-subscribe").Err())
+			err := s.Admin().Do(t.Context(), "ACL", "SETUSER", "quiet", "on", "nopass", "~*", "resetchannels", "+@all", "-subscribe").Err()
+			if redis.HasErrorPrefix(err, "unknown command") {
+				t.Skip("before Redis 6.0 nobody can be denied anything")
+			}
+			is(t, nil, err)
 			return s.Client(t, func(o *redis.Options) { o.Username, o.Password = "quiet", "any" })
 		},
 		"killed": func(t *testing.T, s *redistest.Server) *redis.Client {

@@ -4,7 +4,9 @@
 package compat_test
 
 import (
+	"cmp"
 	"context"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -19,7 +21,7 @@ import (
 )
 
 func TestCompat(t *testing.T) {
-	redistest.Require(t, "redis-server")
+	redistest.Require(t, cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"))
 	redistest.Require(t, "java")
 	redistest.Require(t, "mvn")
 	RegisterFailHandler(Fail)

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Brings what the tests need besides Go: a Redis server, a JDK 17 or later with Maven for the Java peer, and a C compiler
-# for the race detector. As root with apt-get it installs what is missing; elsewhere it says what will be left out, as such
-# tests skip themselves. With CI=true whatever is still missing is an error.
+# Brings what the tests need besides Go: a Redis server, a JDK 17 or later with Maven for the Java peer, a C compiler for
+# the race detector, pip for other servers (internal/redistest/release.go), and make and a C++ compiler for the one of them
+# that is built. As root with apt-get it installs what is missing; elsewhere it says what will be left out, as such tests
+# skip themselves. With CI=true whatever is still missing is an error.
 set -eu
 
 # unmet prints what is missing on one line, in words that package and left_out know.
@@ -11,6 +12,9 @@ unmet() {
 	has_jdk || set -- "$@" jdk
 	command -v mvn >/dev/null || set -- "$@" maven
 	echo '#include <stdlib.h>' | ${CC:-gcc} -E - >/dev/null 2>&1 || set -- "$@" gcc
+	python3 -m pip --version >/dev/null 2>&1 || set -- "$@" pip
+	command -v make >/dev/null || set -- "$@" make
+	command -v g++ >/dev/null || set -- "$@" g++
 	echo "$*"
 }
 
@@ -28,6 +32,7 @@ package() {
 		apt-cache show openjdk-17-jdk-headless 2>/dev/null | grep -q . &&
 			echo openjdk-17-jdk-headless || echo default-jdk-headless ;;
 	gcc) echo gcc libc6-dev ;;
+	pip) echo python3-pip ;;
 	*) echo "$1" ;;
 	esac
 }
@@ -38,6 +43,8 @@ left_out() {
 	jdk) echo 'There is no JDK 17 or later: the tests against Redisson are left out.' ;;
 	maven) echo 'There is no Maven (mvn): the tests against Redisson are left out.' ;;
 	gcc) echo 'There is no C compiler with its headers: the race detector is left out.' ;;
+	pip) echo 'There is no pip for python3: the tests on servers other than redis-server are left out.' ;;
+	make | g++) echo "There is no $1: the tests on Redis 8 are left out." ;;
 	esac
 }
 

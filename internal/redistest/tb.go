@@ -27,11 +27,17 @@ func Require(t TB, program string) string {
 	if err == nil {
 		return path
 	}
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("redistest: %s is needed and CI=true: %v", program, err)
-	}
-	t.Skipf("redistest: %s is needed: %v", program, err)
+	lacks(t, "%s: %v", program, err)
 	return ""
+}
+
+// lacks ends a test that needs what the machine does not have.
+func lacks(t TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("redistest: CI=true, and the test needs "+format, args...)
+	}
+	t.Skipf("redistest: the test needs "+format, args...)
 }
 
 // patience bounds every wait for a server. It is far longer than any of them

@@ -1,0 +1,170 @@
+package compat_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+	. "github.com/onsi/gomega"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// everyServer are the files whose specs run on every release of a server, and
+// notEvery those of their specs that would only take longer there.
+var everyServer = []string{"operations_test.go", "waiting_test.go", "together_test.go", "servers_test.go"}
+
+const notEvery = "^Go and Java on the same keys Both at once"
+
+// infoEnv tells a suite what the server it runs on must say of itself.
+const infoEnv = "COMPAT_SERVER_INFO"
+
+// The scripts are the same on every server from Redis 5.0 on, and so is what Go
+// and Java see of each other. The suite runs again on each release, as a
+// process of its own.
+func TestServers(t *testing.T) {
+	redistest.Require(t, "java")
+	redistest.Require(t, "mvn")
+	for _, release := range redistest.Releases {
+		t.Run(release.String(), func(t *testing.T) {
+			binary := release.Binary(t)
+			t.Parallel()
+			suiteOn(t, binary, release.Info())
+		})
+	}
+}
+
+// suiteOn runs the suite on another server and fails unless all of it has run
+// and passed.
+func suiteOn(t *testing.T, binary, info string) {
+	t.Helper()
+	report := filepath.Join(t.TempDir(), "report.json")
+	args := []string{"-test.run=^TestCompat$", "-test.timeout=5m", "-ginkgo.no-color",
+		"-ginkgo.skip=" + notEvery, "-ginkgo.json-report=" + report}
+	for _, file := range everyServer {
+		args = append(args, "-ginkgo.focus-file=/"+file)
+	}
+	suite := exec.CommandContext(t.Context(), os.Args[0], args...)
+	suite.Env = append(os.Environ(), "REDIS_SERVER="+binary, infoEnv+"="+info)
+	out, err := suite.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v, saying:\n%s", err, out)
+	}
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatalf("%v; the suite said:\n%s", err, out)
+	}
+	allRan(t, text)
+}
+
+// allRan fails unless specs of each file have run and all of those chosen have
+// passed.
+func allRan(t *testing.T, report []byte) {
+	t.Helper()
+	var suites []Report
+	if err := json.Unmarshal(report, &suites); err != nil || len(suites) != 1 {
+		t.Fatalf("%d suites in the report, %v", len(suites), err)
+	}
+	passed := suites[0].SpecReports.WithLeafNodeType(types.NodeTypeIt).WithState(types.SpecStatePassed)
+	if chosen := suites[0].PreRunStats.SpecsThatWillRun; len(passed) != chosen {
+		t.Errorf("%d of %d specs have passed, and the others were left out", len(passed), chosen)
+	}
+	ran := map[string]int{}
+	for _, spec := range passed {
+		ran[filepath.Base(spec.ContainerHierarchyLocations[0].FileName)]++
+	}
+	for _, file := range everyServer {
+		if ran[file] == 0 {
+			t.Errorf("no spec of %s has run", file)
+		}
+	}
+	t.Logf("%v passed in %v", ran, suites[0].RunTime.Round(time.Second))
+}
+
+var _ = Describe("The server", func() {
+	It("is the one that was asked for", func(ctx SpecContext) {
+		Expect(look.Info(ctx, "server").Val()).To(ContainSubstring(cmp.Or(os.Getenv(infoEnv), "redis_version:")))
+	})
+
+	It("may be a cluster", func(ctx SpecContext) {
+		cluster := redistest.StartCluster(GinkgoT())
+		id, err := peer.Connect(ctx, "clustered", cluster.Addrs[0], javapeer.Cluster(cluster.Addrs...))
+		done(err)
+		DeferCleanup(func(ctx SpecContext) { done(peer.Disconnect(ctx, "clustered")) })
+		c := rratelimiter.New(cluster.Client(GinkgoT()))
+		DeferCleanup(c.Close)
+		for i := range 6 {
+			name := redistest.Name(GinkgoT())
+			java, g := (&javaSide{client: "clustered", id: id}).limiter(name), goLimiter{c.RateLimiter(name)}
+			first, second := java, limiter(g)
+			if i%2 == 1 {
+				first, second = second, first
+			}
+			yes(first.TrySetRate(ctx, config(overall, 5, minute)))
+			Expect(second.Config(ctx)).To(Equal(config(overall, 5, minute)))
+			yes(second.TryAcquire(ctx, 2, 0))
+			yes(first.TryAcquire(ctx, 3, 0))
+			no(second.TryAcquire(ctx, 1, 0))
+			done(g.Release(ctx, 2))
+			is(2)(java.AvailablePermits(ctx))
+			yes(second.Delete(ctx))
+			no(first.Exists(ctx))
+		}
+	})
+})
+
+// since7 reports whether the server of the suite has what is new in Redis 7.0.
+// Valkey says so in the same field.
+func since7(ctx SpecContext) bool {
+	GinkgoHelper()
+	_, version, found := strings.Cut(look.Info(ctx, "server").Val(), "redis_version:")
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	Expect(err).NotTo(HaveOccurred(), "%t: %s", found, version)
+	return n >= 7
+}
+
+// conditional is who sets a time to live on conditions for those that act. Go
+// does so on every server. Redisson needs Redis 7.0: before, it fails, and Go
+// acts in its place.
+func conditional(ctx SpecContext, p pair) limiter {
+	GinkgoHelper()
+	if p.actor != side(javas[0]) || since7(ctx) {
+		return p.acts
+	}
+	for _, expire := range []func(limiter) (bool, error){
+		func(l limiter) (bool, error) { return l.ExpireIfSet(ctx, minute) },
+		func(l limiter) (bool, error) { return l.ExpireIfNotSet(ctx, minute) },
+		func(l limiter) (bool, error) { return l.ExpireIfGreater(ctx, minute) },
+		func(l limiter) (bool, error) { return l.ExpireIfLess(ctx, minute) },
+	} {
+		_, err := expire(p.acts)
+		Expect(err).To(MatchError(ContainSubstring("Wrong number of args")))
+	}
+	is(-1)(p.sees.TimeToLive(ctx))
+	return gos[0].limiter(p.name)
+}
+
+// endsAt expects a point in time, which both languages read from Redis 7.0 on.
+func endsAt(ctx SpecContext, p pair, at time.Time) {
+	GinkgoHelper()
+	ms, err := p.sees.ExpireTime(ctx)
+	switch {
+	case since7(ctx):
+		Expect(ms, err).To(Equal(at.UnixMilli()))
+	case p.see == side(javas[0]):
+		Expect(err).To(MatchError(ContainSubstring("unknown command")))
+	default:
+		Expect(err).To(MatchError(ContainSubstring("ExpireTime needs Redis 7.0")))
+	}
+}
