@@ -43,10 +43,7 @@ func (c *Client) newRequest(k *limiterKeys, runs ...run) *request {
 // attempt asks for the permits of a request until all of it is judged: a
 // script that meets many expired records wants to be asked again.
 func (l *RateLimiter) attempt(ctx context.Context, r *request) (reply, error) {
-	sc, more := acquireScript, []any(nil)
-	if r.mark != nil {
-		sc, more = markedAcquireScript, append(more, r.mark)
-	}
+	sc, more := r.script(acquireScript, markedAcquireScript)
 	if len(r.runs) > 1 || r.runs[0].size() > 1 {
 		for _, run := range r.runs {
 			more = append(more, run.permits, run.many)
@@ -70,6 +67,15 @@ func (l *RateLimiter) attempt(ctx context.Context, r *request) (reply, error) {
 	}
 }
 
+// script chooses between two scripts, one that knows a request by its records and
+// one that knows it by its mark, and puts the mark before its other arguments.
+func (r *request) script(byRecords, byMark *script, more ...any) (*script, []any) {
+	if r.mark == nil {
+		return byRecords, more
+	}
+	return byMark, append([]any{r.mark}, more...)
+}
+
 // sent is when a request that may have been carried out was first sent.
 func (r *request) sent() time.Time {
 	if r.unsure {
@@ -84,10 +90,9 @@ func (r *request) sent() time.Time {
 // Redis does not do it within a minute, or a copy arrives after that, the
 // permits come back when their interval is over.
 func (l *RateLimiter) withdraw(r *request, keep int64) {
-	sc, more := withdrawScript, []any{keep, r.keys.channel}
+	sc, more := r.script(withdrawScript, markedWithdrawScript, keep, r.keys.channel)
 	if r.mark != nil {
 		l.client.newWriter() // the next request must not write over what this one has left
-		sc, more = markedWithdrawScript, []any{r.mark, keep, r.keys.channel}
 	}
 	done := 0
 	l.client.insist(func(ctx context.Context) (again time.Duration, err error) {
@@ -101,10 +106,11 @@ func (l *RateLimiter) withdraw(r *request, keep int64) {
 
 // giveBack releases, in the background, permits of a request whose callers have
 // left meanwhile. If Redis does not do it within a minute, or it is not known
-// whether it has, they come back when their interval is over.
+// whether it has, they come back when their interval is over. Where the limiter
+// has been cleared since, so have they, and there is nothing to give back.
 func (l *RateLimiter) giveBack(r *request, permits int64) {
 	l.client.insist(func(ctx context.Context) (time.Duration, error) {
-		given, err := l.release(ctx, r.keys, permits, r.start)
+		given, err := l.release(ctx, r.keys, permits, r)
 		permits -= given
 		if replyLost(err) {
 			err = nil
@@ -141,12 +147,19 @@ func (c *Client) insist(f func(ctx context.Context) (again time.Duration, err er
 }
 
 // release gives permits back, in as many calls as the records need that hold
-// them. If it is told when they were taken, it does nothing an interval later:
-// then they have come back by themselves.
-func (l *RateLimiter) release(ctx context.Context, k *limiterKeys, permits int64, taken time.Time) (given int64, err error) {
+// them. If it is told of which request, it does nothing an interval later, when
+// they have come back by themselves, nor where nothing is left of that.
+func (l *RateLimiter) release(ctx context.Context, k *limiterKeys, permits int64, of *request) (given int64, err error) {
 	for {
 		receipt, settled := newReceipt(), l.receipts.take()
-		r, unsure, err := l.call(ctx, k, releaseScript, asking{since: taken}, permits-given, receipt, append(settled, k.channel)...)
+		args := append([]any{permits - given, receipt}, append(settled, k.channel)...)
+		sc, since := releaseScript, time.Time{}
+		if of != nil {
+			since = of.start
+			sc, args = of.script(giveBackScript, markedGiveBackScript, args...)
+			args = append([]any{of.permits, of.records}, args...)
+		}
+		r, unsure, err := l.call(ctx, k, sc, asking{since: since}, args[0], args[1], args[2:]...)
 		if err != nil {
 			l.receipts.settle(settled...)
 			return given, err
@@ -213,17 +226,29 @@ func (l *RateLimiter) send(ctx context.Context, sc *script, k *limiterKeys, typ 
 
 // learn keeps the rate that a script has found. The value of a pair of our own
 // is right by that rate only where the script has written it, so peek teaches
-// nothing, and scripts that write but do not tell the rate make us forget it.
+// nothing, nor an acquire of more than the rate, and scripts that write but do
+// not tell the rate make us forget it.
 func (l *RateLimiter) learn(sc *script, r reply) {
 	switch sc {
 	case peekScript:
 	case acquireScript, markedAcquireScript:
-		if r.numbers[1] != 0 {
+		if r.numbers[1] != 0 && !r.idle() {
 			l.rate.Store(r.numbers[1])
 		}
 	default:
 		l.rate.Store(0)
 	}
+}
+
+// idle reports whether the reply is that of an acquire that has written nothing,
+// because everybody wants more than the rate.
+func (r reply) idle() bool {
+	for i := 1; i < len(r.answers); i += 2 {
+		if r.answers[i] >= 0 {
+			return false
+		}
+	}
+	return len(r.answers) > 0
 }
 
 // An answer is what one caller gets.

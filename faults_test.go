@@ -320,6 +320,13 @@ func TestB9AChangeOfRateIsNotHidden(t *testing.T) {
 	for name, between := range map[string]func(l *limiter, change func(rate int64)){
 		"peek":    func(l *limiter, change func(int64)) { change(6); l.has(1) },
 		"release": func(l *limiter, change func(int64)) { change(15); l.gives(1); change(5) },
+		"more than the rate": func(l *limiter, change func(int64)) {
+			change(6)
+			_, err := l.Allow(l.b.Context(), 7)
+			if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+				l.b.Fatal(err)
+			}
+		},
 		"set rate": func(l *limiter, change func(int64)) {
 			l.b.want(l.SetRate(l.b.Context(), perClient, 15, time.Second, rratelimiter.WithKeepState()))
 			change(6)

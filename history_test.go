@@ -54,7 +54,8 @@ func (s held) takes(permits int64) held {
 }
 
 // gives returns what is left after a release, out of the newest first. It may
-// be permits that nobody was told of.
+// be permits that nobody was told of; whoever takes those back does not know,
+// and gives back as many as they were.
 func (s held) gives(permits int64) (after []held) {
 	now, next := min(permits, s.taken[0]), s
 	for i := range next.taken {
@@ -62,7 +63,7 @@ func (s held) gives(permits int64) (after []held) {
 		next.taken[i] -= n
 		permits -= n
 	}
-	for next.lost = max(0, s.lost-now); next.lost <= min(s.lost, next.taken[0]); next.lost++ {
+	for next.lost = max(0, s.lost-now); next.lost <= s.lost; next.lost++ {
 		after = append(after, next)
 	}
 	return after
@@ -107,7 +108,7 @@ var model = (&porcupine.NondeterministicModel{
 			for _, next := range s.after(input.(asked), output.(told)) {
 				after = append(after, next)
 			}
-			s.taken[0]--
+			s.taken[0] = max(0, s.taken[0]-1)
 		}
 		return after
 	},
@@ -527,6 +528,60 @@ func TestALeaversShareComesBackAfterARelease(t *testing.T) {
 		c.sleep(time.Minute)
 		c.holds(1)
 	})
+}
+
+// Who sets a rate anew, or makes the limiter anew, frees what a leaver was granted:
+// it is not given back once more, out of what others have taken since.
+func TestALeaversShareIsNotGivenBackTwice(t *testing.T) {
+	for name, opts := range map[string][]rratelimiter.Option{
+		"by its record": nil, "by its mark": {rratelimiter.WithResolution(time.Minute)}, "by its mark, fI": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, anew := range []bool{true, false} {
+				inCrowd(t, 10, time.Hour, func(c *crowd) {
+					client := rratelimiter.New(c.rdb, opts...)
+					defer client.Close()
+					c.RateLimiter = client.RateLimiter("l")
+					open := c.gate.shut()
+					ctx, cancel := context.WithCancel(c.Context())
+					c.comes(c.Context(), 1, 0)
+					gone := c.comes(ctx, 4, 0)
+					c.comes(c.Context(), 1, 0)
+					open()
+					open = c.gate.shut()
+					synctest.Wait()
+					cancel()
+					synctest.Wait()
+					open()
+					open = c.gate.shut() // what the leaver was granted is given back later
+					synctest.Wait()
+					if !errors.Is(gone().err, context.Canceled) {
+						c.Fatalf("%+v", gone())
+					}
+					other := c.other(opts...)
+					if anew {
+						if err := other.SetRate(c.Context(), overall, 10, time.Hour); err != nil {
+							c.Fatal(err)
+						}
+					} else {
+						if _, err := other.Delete(c.Context()); err != nil {
+							c.Fatal(err)
+						}
+						if ok, err := other.TrySetRate(c.Context(), overall, 10, time.Hour); !ok || err != nil {
+							c.Fatal(ok, err)
+						}
+					}
+					took(c.T, other, 5, 0, 0)
+					open()
+					c.sleep(time.Second)
+					c.holds(5)
+					took(c.T, c.RateLimiter, 1, 0, 0)
+					c.sleep(time.Minute)
+					c.holds(6)
+				})
+			}
+		})
+	}
 }
 
 // A history that no limiter can have is found out: one rule is broken in each.

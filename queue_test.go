@@ -95,8 +95,8 @@ func inCrowd(t *testing.T, rate int64, interval time.Duration, spec func(c *crow
 }
 
 // other is the limiter as another process sees it.
-func (c *crowd) other() *rratelimiter.RateLimiter {
-	client := rratelimiter.New(redistest.MiniClient(c.T, c.server))
+func (c *crowd) other(opts ...rratelimiter.Option) *rratelimiter.RateLimiter {
+	client := rratelimiter.New(redistest.MiniClient(c.T, c.server), opts...)
 	c.Cleanup(func() { _ = client.Close() })
 	return client.RateLimiter("l")
 }

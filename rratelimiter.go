@@ -176,7 +176,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := l.usable(ctx); err != nil || permits == 0 {
 		return err
 	}
-	_, err := l.release(ctx, l.keys.Load(), permits, time.Time{})
+	_, err := l.release(ctx, l.keys.Load(), permits, nil)
 	return err
 }
 

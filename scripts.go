@@ -50,6 +50,10 @@ var (
 
 	//go:embed scripts/acquire.lua
 	acquireLua string
+	//go:embed scripts/any.lua
+	anyLua string
+	//go:embed scripts/own.lua
+	ownLua string
 	//go:embed scripts/release.lua
 	releaseLua string
 	//go:embed scripts/withdraw.lua
@@ -90,12 +94,17 @@ var (
 		dropLua, packLua, recordLua, closeLua, lifetimeLua)
 	withdrawScript = newScript(true, limiterLua, mineLua,
 		dropLua, packLua, withdrawLua, closeLua, changedLua, lifetimeLua)
+	giveBackScript = newScript(true, limiterLua, mineLua, ownLua,
+		dropLua, packLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
 	markedAcquireScript = newScript(true, limiterLua, seenLua, acquireLua, numbersLua,
 		dropLua, packLua, recordLua, rememberLua, sweepLua, closeLua, lifetimeLua)
 	markedWithdrawScript = newScript(true, limiterLua, seenLua,
 		dropLua, packLua, withdrawLua, closeLua, changedLua, lifetimeLua)
+	markedGiveBackScript = newScript(true, limiterLua, seenLua, ownLua,
+		dropLua, packLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
 
-	releaseScript    = newScript(true, limiterLua, dropLua, packLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
+	releaseScript = newScript(true, limiterLua, anyLua,
+		dropLua, packLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
 	repairScript     = newScript(true, limiterLua, dropLua, packLua, repairLua, closeLua, changedLua, lifetimeLua)
 	peekScript       = newScript(true, limiterLua, peekLua, numbersLua)
 	trySetRateScript = newScript(false, trySetRateLua)

@@ -28,7 +28,7 @@ func TestScriptsUseLiteralKeys(t *testing.T) {
 	literal := regexp.MustCompile(`^KEYS\[(\d|10)\]$`)
 	calls := 0
 	for _, sc := range []*script{
-		acquireScript, withdrawScript, markedAcquireScript, markedWithdrawScript, releaseScript, repairScript, peekScript,
+		acquireScript, withdrawScript, giveBackScript, markedAcquireScript, markedWithdrawScript, markedGiveBackScript, releaseScript, repairScript, peekScript,
 		trySetRateScript, setRateScript, clearScript, deleteScript, renameScript, expireScript,
 	} {
 		for _, word := range []string{"struct.", "cjson.", "bit.", "cmsgpack.", "unpack("} {
@@ -54,7 +54,7 @@ func TestPiecesTakeNoNameTwice(t *testing.T) {
 	local := regexp.MustCompile(`(?m)^local (?:function )?([\w, ]+)`)
 	for name, sc := range map[string]*script{
 		"acquire": acquireScript, "withdraw": withdrawScript, "marked acquire": markedAcquireScript,
-		"marked withdraw": markedWithdrawScript, "release": releaseScript, "repair": repairScript, "peek": peekScript,
+		"marked withdraw": markedWithdrawScript, "give back": giveBackScript, "marked give back": markedGiveBackScript, "release": releaseScript, "repair": repairScript, "peek": peekScript,
 		"trySetRate": trySetRateScript, "setRate": setRateScript, "expire": expireScript,
 	} {
 		seen := map[string]bool{}

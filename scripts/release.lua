@@ -2,23 +2,24 @@
 -- touched is shrunk; what is not outstanding is not given back.
 --
 -- KEYS, ARGV, errors: common.lua
--- ARGV[2]    the permits to give back
--- ARGV[3]    the receipt of this request: a field of the hash that says it was done, so that it is
+-- ARGV[first]  the permits to give back
+-- ARGV[first + 1]  the receipt of this request: a field of the hash that says it was done, so that it is
 --            done once however often it is sent. Java passes over fields it does not know.
 -- ARGV[5]    the ms since it was first sent, or since the permits were taken; what was taken an interval
 --            ago has come back by itself
--- ARGV[7..]  receipts that are not needed any more, and the channel of changed.lua
+-- ARGV[receipts..]  those that are not needed any more, and the channel of changed.lua
 -- Reply:     {permits given back; 1 if there is more to give back, as one call takes no more than
 --            2,000 records}. {0, 0} if all of it was done before
 
-local fresh = redis.call('HSETNX', KEYS[1], ARGV[3], now) == 1
-local before = not fresh and string.match(redis.call('HGET', KEYS[1], ARGV[3]), ' (%d+)$') -- it was not all
-for i = 7, #ARGV - 1 do
+local receipt = ARGV[first + 1]
+local fresh = redis.call('HSETNX', KEYS[1], receipt, now) == 1
+local before = not fresh and string.match(redis.call('HGET', KEYS[1], receipt), ' (%d+)$') -- it was not all
+for i = receipts, #ARGV - 1 do
   redis.call('HDEL', KEYS[1], ARGV[i])
 end
 
 local stale = (tonumber(ARGV[5]) or 0) >= interval
-local wanted = fresh and not stale and tonumber(ARGV[2]) or 0
+local wanted = fresh and known and not stale and tonumber(ARGV[first]) or 0
 local given, looked, newest = 0, 0, { 1 }
 while given < wanted and looked < 2000 and newest[1] do
   newest = redis.call('ZREVRANGE', KEYS[3], 0, 99)
@@ -46,7 +47,7 @@ local empty = redis.call('EXISTS', KEYS[3]) == 0
 value = empty and rate or math.min(rate, value + given)
 local reply = { given, given < wanted and not empty and 1 or 0 }
 if reply[2] == 1 then
-  redis.call('HSET', KEYS[1], ARGV[3], now .. ' ' .. given)
+  redis.call('HSET', KEYS[1], receipt, now .. ' ' .. given)
 elseif before then
   reply = { tonumber(before), 1 }
 end

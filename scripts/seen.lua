@@ -18,7 +18,8 @@
 -- extra     if it was not, the record of the slot now, nil if there is none yet. There are more than one
 --           where one cannot hold so many permits; then it is the least
 -- stamp     the end of the slot now
--- mark      the name of the field; number is that of the request
+-- mark      the name of the field; number is that of the request, oldest that of the first one since the
+--           limiter was cleared
 -- first     where the arguments of acquire.lua go on
 
 local mark, number, slot = string.match(ARGV[7], '^(%S+) (%d+) (%d+)$')
@@ -38,7 +39,8 @@ local function inSlot(time)
   return ours
 end
 
-local last, granted, time = string.match(redis.call('HGET', KEYS[1], mark) or '', '^%d+ (%d+) (%d+) (%d+)$')
+local last, granted, time, oldest = string.match(redis.call('HGET', KEYS[1], mark) or '', '^%d+ (%d+) (%d+) (%d+) (%d+)$')
+oldest = tonumber(oldest or number)
 if last and tonumber(last) >= tonumber(number) then
   held = last == number and tonumber(granted) or 0
   found = inSlot(tonumber(time))

@@ -24,6 +24,11 @@ redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1
 redis.call('PERSIST', KEYS[1])
 if not same then
   redis.call('UNLINK', KEYS[2], KEYS[3])
+  for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do
+    if string.sub(name, 1, 7) == 'merged:' then -- what it tells of is no more
+      redis.call('HDEL', KEYS[1], name)
+    end
+  end
 end
 local keep, own, interval = tonumber(ARGV[7]), ARGV[1] == '1', tonumber(ARGV[3])
 if same then

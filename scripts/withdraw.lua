@@ -22,7 +22,7 @@ for i = #found, 1, -1 do
   end
 end
 if mark then
-  redis.call('HSET', KEYS[1], mark, string.format('%d %s %d %d', now, number, left, stamp))
+  redis.call('HSET', KEYS[1], mark, string.format('%d %s %d %d %d', now, number, left, stamp, oldest))
 end
 value = redis.call('EXISTS', KEYS[3]) == 0 and rate or math.min(rate, value + given)
 local reply = given
