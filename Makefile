@@ -6,6 +6,8 @@ P ?= 2
 TIMEOUT ?= 10m
 # How long each target is fuzzed.
 FUZZTIME ?= 1m
+# How long Go and Java are compared by machine; 0 is without end.
+SOAK ?= 0
 
 # The linters, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
 # within everyone's reach, and a gate that cannot run is none.
@@ -14,7 +16,7 @@ LINTER := go tool -modfile=$(CURDIR)/tools/go.mod
 # How everything is tested; Go has the race detector where it finds a C compiler.
 GOTEST = go test $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=all -p $(P) -timeout $(TIMEOUT)
 
-.PHONY: help test lint demo cost bench fuzz clean
+.PHONY: help test lint demo cost bench fuzz soak clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -48,6 +50,11 @@ fuzz: ## each fuzz target for FUZZTIME, a minute unless told
 	for target in $$(echo "$$targets" | grep '^Fuzz'); do \
 		echo "$$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x . || exit 1; \
 	done
+
+soak: ## Go beside Java by random sequences, for SOAK, until one finds something
+	@tools/bring.sh
+	COMPARE_SOAK=$(SOAK) go test ./compat_test -run TestCompat -count=1 -v -timeout 0 \
+		-ginkgo.v -ginkgo.timeout 10000h -ginkgo.focus 'Comparison by machine soaks'
 
 clean: ## removes what the other commands have built
 	rm -rf bin .cache compat_test/java/target *.test *.out

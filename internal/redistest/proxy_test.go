@@ -189,6 +189,45 @@ func TestProxyHoldAndSwallow(t *testing.T) {
 	}
 }
 
+// An observer sees every request before the server does, whatever becomes of
+// it, and may keep what it was shown.
+func TestProxyObserve(t *testing.T) {
+	s, p := proxied(t)
+	c := via(t, s, p, noRetry)
+	var mu sync.Mutex
+	var seen []string
+	kept := func() string { mu.Lock(); defer mu.Unlock(); return strings.Join(seen, ", ") }
+	p.SwallowReplyTo(1, command("incr")) // also one that stands behind another rule
+	stop := p.Observe(func(args []string) {
+		if command("get")(args) || command("incr")(args) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, strings.ToLower(strings.Join(args, " ")))
+		}
+	})
+	if err := c.Incr(t.Context(), "n").Err(); !errors.Is(err, io.EOF) {
+		t.Errorf("swallowed: %v", err)
+	}
+	for _, key := range []string{"n", "m"} {
+		c.Get(t.Context(), key)
+	}
+	if got := kept(); got != "incr n, get n, get m" {
+		t.Errorf("with the answers there, it has seen: %s", got)
+	}
+	release := p.Hold()
+	go c.Get(context.Background(), "held")
+	eventually(t, "the request", func() bool { return p.Held() == 1 })
+	if got := kept(); !strings.HasSuffix(got, ", get held") {
+		t.Errorf("a request that is held was not seen: %s", got)
+	}
+	release()
+	stop()
+	c.Get(t.Context(), "unseen")
+	if got := kept(); strings.Contains(got, "unseen") {
+		t.Error("seen after stop")
+	}
+}
+
 // A test may end while requests are held.
 func TestProxyEndsWhileHolding(t *testing.T) {
 	s, p := proxied(t)

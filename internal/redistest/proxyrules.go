@@ -11,7 +11,8 @@ import (
 type rule struct {
 	left  int // how many more, or less than 0 for no end
 	match func(args []string) bool
-	gate  chan struct{} // request waits until this is closed; nil: reply is swallowed
+	gate  chan struct{}       // request waits until this is closed; nil: reply is swallowed
+	see   func(args []string) // it is told of all requests and changes nothing; the others are nil
 }
 
 // rules are those in force, oldest first.
@@ -61,6 +62,16 @@ func (p *Proxy) HoldNext(n int, match func(args []string) bool) (release func())
 	})
 }
 
+// Observe tells see of each request as it comes in, before the server gets it
+// and also if it is held, until stop is called. Who has the answer to a request
+// can be sure that see was told of it. see is called as match is by
+// SwallowReplyTo, and may keep args.
+func (p *Proxy) Observe(see func(args []string)) (stop func()) {
+	r := &rule{left: -1, see: see}
+	p.rules.add(r)
+	return func() { p.rules.remove(r) }
+}
+
 func (s *rules) add(r *rule) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,6 +98,10 @@ func (s *rules) judge(q *request) (gate <-chan struct{}, swallowed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.list {
+		if r.see != nil {
+			r.see(args)
+			continue
+		}
 		taken := swallowed
 		if r.gate != nil {
 			taken = gate != nil
