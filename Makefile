@@ -28,11 +28,11 @@ test: ## every test, with the race detector; first installs what they need, wher
 
 lint: ## format, go.mod, go vet, go fix, staticcheck, revive
 	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
-	@for module in . bench; do (set -ex; cd $$module; \
-		go mod tidy -diff; \
-		go vet ./...; \
-		go fix -diff -stringsbuilder=false ./...; \
-		$(LINTER) staticcheck ./...; \
+	@for module in . bench; do (set -x; cd $$module && \
+		go mod tidy -diff && \
+		go vet ./... && \
+		go fix -diff -stringsbuilder=false ./... && \
+		$(LINTER) staticcheck ./... && \
 		$(LINTER) revive -config $(CURDIR)/revive.toml -set_exit_status ./...) || exit 1; done
 
 demo: ## the limiter at work, without any Redis

@@ -287,21 +287,21 @@ func (p *play) ends() {
 }
 
 // out is what was taken within an interval and not given back.
-func (l *ledger) out(now, interval int64) (n int64) {
-	for _, g := range l.grants {
-		if g.at > now-interval {
-			n += g.permits
+func (g *ledger) out(now, interval int64) (n int64) {
+	for _, old := range g.grants {
+		if old.at > now-interval {
+			n += old.permits
 		}
 	}
 	return n
 }
 
 // release gives back from the newest grants on.
-func (l *ledger) release(now, interval, n int64) {
-	for i := len(l.grants) - 1; i >= 0 && n > 0; i-- {
-		if g := &l.grants[i]; g.at > now-interval {
-			back := min(n, g.permits)
-			g.permits -= back
+func (g *ledger) release(now, interval, n int64) {
+	for i := len(g.grants) - 1; i >= 0 && n > 0; i-- {
+		if newest := &g.grants[i]; newest.at > now-interval {
+			back := min(n, newest.permits)
+			newest.permits -= back
 			n -= back
 		}
 	}
