@@ -104,7 +104,7 @@ type worker struct {
 func (a *arena) worker(n int) *worker {
 	w := &worker{arena: a, java: a.javas[n%len(a.javas)], clock: &atomic.Int64{}}
 	w.client = rratelimiter.New(a.rdb, rratelimiter.WithClock(func() time.Time { return time.UnixMilli(w.clock.Load()) }))
-	w.goes = &goSide{w.client}
+	w.goes = &goSide{c: w.client}
 	return w
 }
 

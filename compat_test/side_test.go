@@ -1,6 +1,7 @@
 package compat_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -18,6 +19,8 @@ type side interface {
 	String() string
 	limiter(name string) limiter
 	ID() string
+	has(version string) bool // whether it can do what Redisson can since version
+	writes() rratelimiter.RecordFormat
 }
 
 // A limiter is what both languages can do with one, in one form.
@@ -45,11 +48,16 @@ type limiter interface {
 }
 
 // goSide is a Client of this library.
-type goSide struct{ c *rratelimiter.Client }
+type goSide struct {
+	c      *rratelimiter.Client
+	format rratelimiter.RecordFormat
+}
 
-func (g *goSide) String() string              { return "Go" }
-func (g *goSide) ID() string                  { return g.c.ID() }
-func (g *goSide) limiter(name string) limiter { return goLimiter{g.c.RateLimiter(name)} }
+func (g *goSide) String() string                    { return "Go" }
+func (g *goSide) ID() string                        { return g.c.ID() }
+func (g *goSide) limiter(name string) limiter       { return goLimiter{g.c.RateLimiter(name)} }
+func (g *goSide) has(string) bool                   { return true }
+func (g *goSide) writes() rratelimiter.RecordFormat { return g.format }
 
 type goLimiter struct{ *rratelimiter.RateLimiter }
 
@@ -97,12 +105,22 @@ func (l goLimiter) ExpireTime(ctx context.Context) (int64, error) {
 	return t.UnixMilli(), err
 }
 
-// javaSide is one Redisson instance of the peer.
-type javaSide struct{ client, id string }
+// javaSide is one Redisson instance of a peer.
+type javaSide struct {
+	client, id string
+	from       *generation // nil: the newest
+}
 
-func (j *javaSide) String() string              { return "Java" }
-func (j *javaSide) ID() string                  { return j.id }
-func (j *javaSide) limiter(name string) limiter { return javaLimiter{peer.Limiter(j.client, name)} }
+func (j *javaSide) generation() *generation { return cmp.Or(j.from, newest) }
+
+func (j *javaSide) String() string                    { return "Java" }
+func (j *javaSide) ID() string                        { return j.id }
+func (j *javaSide) has(version string) bool           { return j.generation().since(version) }
+func (j *javaSide) writes() rratelimiter.RecordFormat { return j.generation().writes() }
+
+func (j *javaSide) limiter(name string) limiter {
+	return javaLimiter{j.generation().peer.Limiter(j.client, name)}
+}
 
 type javaLimiter struct{ *javapeer.Limiter }
 
@@ -142,6 +160,10 @@ func (l javaLimiter) TimeToLive(ctx context.Context) (int64, error) { return l.R
 // kind is what an error says, in one word for both languages.
 func kind(err error) string {
 	var java *javapeer.Error
+	said := ""
+	if errors.As(err, &java) {
+		said, _, _ = strings.Cut(java.Message, ". channel:") // behind it is the script, with all its texts
+	}
 	switch {
 	case err == nil:
 		return "none"
@@ -151,11 +173,11 @@ func kind(err error) string {
 		return "exceeds the rate"
 	case errors.Is(err, rratelimiter.ErrInvalidArgument):
 		return "bad argument"
-	case !errors.As(err, &java):
+	case java == nil:
 		return err.Error()
-	case strings.Contains(java.Message, "is not initialized"):
+	case strings.Contains(said, "is not initialized"):
 		return "not initialized"
-	case strings.Contains(java.Message, "cannot exceed defined rate"):
+	case strings.Contains(said, "not exceed defined rate"): // cannot, or could not
 		return "exceeds the rate"
 	case strings.HasSuffix(java.Type, "IllegalArgumentException"):
 		return "bad argument"
@@ -171,17 +193,8 @@ type pair struct {
 	name       string
 }
 
-// directions makes an entry of a table for each direction.
-func directions() []TableEntry {
-	return []TableEntry{
-		Entry("Go acts, Java sees", gos[0], javas[0]),
-		Entry("Java acts, Go sees", javas[0], gos[0]),
-		Entry("Go acts, another Go sees", gos[0], gos[1]),
-	}
-}
-
 func newPair(actor, see side, name string) pair {
-	return pair{actor.limiter(name), see.limiter(name), actor, see, keysOf(name), name}
+	return pair{actor.limiter(name), see.limiter(name), actor, see, keysOf(name).by(actor, see), name}
 }
 
 // yes expects (true, nil).

@@ -41,26 +41,30 @@ var (
 var _ = BeforeSuite(func(ctx SpecContext) {
 	server = redistest.Start(GinkgoT(), "--notify-keyspace-events", "KE$gx")
 	look = server.Admin()
-	var err error
-	peer, err = javapeer.Start(ctx, "")
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(peer.Close)
-	for _, j := range javas {
-		j.id, err = peer.Connect(ctx, j.client, server.Addr)
-		Expect(err).NotTo(HaveOccurred())
-	}
-	for _, g := range gos {
-		g.c = rratelimiter.New(server.Client(GinkgoT()))
-		DeferCleanup(g.c.Close)
-	}
+	newest.start(ctx)
+	peer = newest.peer
 }, NodeTimeout(5*time.Minute))
 
 // keys are those of a limiter that is called name, as the wire format has them.
-type keys struct{ hash, value, permits string }
+type keys struct {
+	hash, value, permits string
 
-func keysOf(name string) keys { return keys{name, "{" + name + "}:value", "{" + name + "}:permits"} }
+	writers [2]rratelimiter.RecordFormat // what the records may look like
+}
 
-func (k keys) of(id string) keys { return keys{k.hash, k.value + ":" + id, k.permits + ":" + id} }
+func keysOf(name string) keys {
+	return keys{hash: name, value: "{" + name + "}:value", permits: "{" + name + "}:permits"}
+}
+
+func (k keys) of(id string) keys {
+	return keys{k.hash, k.value + ":" + id, k.permits + ":" + id, k.writers}
+}
+
+// by sets who writes the records.
+func (k keys) by(one, other side) keys {
+	k.writers = [2]rratelimiter.RecordFormat{one.writes(), other.writes()}
+	return k
+}
 
 // state is what Redis holds of a limiter: the value string, and the permits of
 // the records, smallest first (those of one ms have no order in time).
@@ -75,8 +79,7 @@ func (k keys) state(ctx context.Context) (s state) {
 	members, err := look.ZRange(ctx, k.permits, 0, -1).Result()
 	Expect(err).NotTo(HaveOccurred())
 	for _, m := range members {
-		Expect(m).To(HaveLen(21), "a record of Redisson 3.21 and later")
-		Expect(m[0]).To(Equal(byte(16)))
+		Expect(formatOf(m)).To(BeElementOf(k.writers), "the format of a record")
 		n, err := rratelimiter.RecordPermits(m)
 		Expect(err).NotTo(HaveOccurred())
 		s.records = append(s.records, n)

@@ -13,7 +13,25 @@ import (
 )
 
 // The server of the suite sends keyspace notifications.
-var _ = Describe("Somebody who waits in Go", func() {
+var _ = Describe("Somebody who waits in Go", func() { waitingSpecs(newest) })
+
+// waitingSpecs are the specs of waiting in Go beside a generation.
+func waitingSpecs(g *generation) {
+	javas, gos := g.javas, g.gos
+	changes := []TableEntry{
+		Entry("setRate", func(ctx context.Context, java limiter) {
+			done(java.SetRate(ctx, config(overall, 6, time.Hour), false))
+		}),
+	}
+	if g.since(sinceRelease) {
+		changes = append(changes, Entry("release", func(ctx context.Context, java limiter) { done(java.Release(ctx, 2)) }))
+	}
+	if g.since(sinceUpdateRate) {
+		changes = append(changes, Entry("updateRate, keeping state", func(ctx context.Context, java limiter) {
+			yes(java.UpdateRate(ctx, config(overall, 7, time.Hour), true))
+		}))
+	}
+
 	DescribeTable("is woken by what Java changes", func(ctx SpecContext, change func(ctx context.Context, java limiter)) {
 		name := redistest.Name(GinkgoT())
 		java, g := javas[0].limiter(name), gos[0].limiter(name)
@@ -26,15 +44,7 @@ var _ = Describe("Somebody who waits in Go", func() {
 			WithTimeout(5 * time.Second).WithPolling(time.Millisecond).Should(Equal(int64(1)))
 		change(ctx, java)
 		Eventually(ctx, served).WithTimeout(5 * time.Second).Should(Receive(BeNil()))
-	},
-		Entry("release", func(ctx context.Context, java limiter) { done(java.Release(ctx, 2)) }),
-		Entry("setRate", func(ctx context.Context, java limiter) {
-			done(java.SetRate(ctx, config(overall, 6, time.Hour), false))
-		}),
-		Entry("updateRate, keeping state", func(ctx context.Context, java limiter) {
-			yes(java.UpdateRate(ctx, config(overall, 7, time.Hour), true))
-		}),
-	)
+	}, changes)
 
 	It("is told that Java has deleted the limiter", func(ctx SpecContext) {
 		name := redistest.Name(GinkgoT())
@@ -48,9 +58,14 @@ var _ = Describe("Somebody who waits in Go", func() {
 		yes(javas[0].limiter(name).Delete(ctx))
 		Eventually(ctx, ended).WithTimeout(5 * time.Second).Should(Receive(MatchError(rratelimiter.ErrNotInitialized)))
 	})
-})
+}
 
-var _ = Describe("Listeners", func() {
+var _ = Describe("Listeners", func() { listenerSpecs(newest) })
+
+// listenerSpecs is the spec of listeners beside a generation.
+func listenerSpecs(g *generation) {
+	javas, gos := g.javas, g.gos
+
 	It("of Go hear of what Java deletes, as those of Java do", func(ctx SpecContext) {
 		name := redistest.Name(GinkgoT())
 		var heard atomic.Int32
@@ -62,26 +77,31 @@ var _ = Describe("Listeners", func() {
 		yes(java.Delete(ctx))
 		Eventually(ctx, heard.Load).WithTimeout(5 * time.Second).Should(Equal(int32(1)))
 	})
-})
+}
 
-var _ = Describe("Records with a resolution", func() {
+var _ = Describe("Records with a resolution", func() { resolutionSpecs(newest) })
+
+// resolutionSpecs is the spec of records with a resolution beside a generation.
+func resolutionSpecs(g *generation) {
+	javas, k := g.javas, func(name string) keys { return keysOf(name).by(g.javas[0], g.gos[0]) }
+
 	It("are records like any other to Java", func(ctx SpecContext) {
 		name := redistest.Name(GinkgoT())
-		c := rratelimiter.New(server.Client(GinkgoT()), rratelimiter.WithResolution(50*time.Millisecond))
+		c := rratelimiter.New(server.Client(GinkgoT()), rratelimiter.WithResolution(50*time.Millisecond), rratelimiter.WithRecordFormat(g.beside()))
 		defer c.Close()
 		java, g := javas[0].limiter(name), goLimiter{c.RateLimiter(name)}
 		yes(java.TrySetRate(ctx, config(overall, 100, time.Second)))
 		for range 30 {
 			yes(g.TryAcquire(ctx, 3, 0))
 		}
-		records := keysOf(name).state(ctx).records
+		records := k(name).state(ctx).records
 		Expect(len(records)).To(BeNumerically("<", 10), "records of 30 grants: %v", records)
 		is(10)(java.AvailablePermits(ctx))
 		yes(java.TryAcquire(ctx, 10, 0))
 		no(java.TryAcquire(ctx, 1, 0))
 		no(g.TryAcquire(ctx, 1, 0))
 		yes(java.TryAcquire(ctx, 100, 3*time.Second)) // Java drops them, and has all again
-		Expect(keysOf(name).state(ctx)).To(Equal(state{"0", []int64{100}}))
+		Expect(k(name).state(ctx)).To(Equal(state{"0", []int64{100}}))
 		yes(g.TryAcquire(ctx, 100, 3*time.Second))
 	})
-})
+}

@@ -133,6 +133,18 @@ func TestBuildOtherVersion(t *testing.T) {
 	}
 }
 
+// The options stand where the JVM looks for them, in front of the jar.
+func TestOptions(t *testing.T) {
+	fake(t, map[string]string{"mvn": builds, "java": "#!/bin/sh\n" + `[ "$1 $2" = "-Xmx64m -jar" ] || exit 1
+read line; echo '{"id":1,"result":"1.2.3"}'; exec cat >/dev/null
+`})
+	p, err := javapeer.Start(soon(t), "", "-Xmx64m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok(t, "Close", p.Close())
+}
+
 // Of many at once one builds; the others wait until all of it is there.
 func TestBuildOnce(t *testing.T) {
 	project := fake(t, map[string]string{"mvn": builds, "java": startsBuilt})

@@ -31,10 +31,11 @@ type Peer struct {
 // Start starts the peer with a version of Redisson, empty for that of the pom
 // (4.7.0), after building it if its jar is missing or older than its sources.
 // Processes that start one at the same time build it once. ctx is for the
-// start alone: the peer runs until Close, or until this process ends.
+// start alone: the peer runs until Close, or until this process ends. options
+// are those of the JVM, as in "-Xmx64m".
 //
 // Where java or mvn is missing it answers an ErrNoJava.
-func Start(ctx context.Context, version string) (*Peer, error) {
+func Start(ctx context.Context, version string, options ...string) (*Peer, error) {
 	java, err := find("java")
 	if err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func Start(ctx context.Context, version string) (*Peer, error) {
 	if err := b.ensure(ctx); err != nil {
 		return nil, err
 	}
-	p, err := launch(java, b.jar())
+	p, err := launch(java, append(options, "-jar", b.jar()))
 	if err != nil {
 		return nil, fmt.Errorf("javapeer: starting the peer: %w", err)
 	}
@@ -59,9 +60,9 @@ func Start(ctx context.Context, version string) (*Peer, error) {
 
 // launch starts the process. It ends with ours, however that ends: the kernel
 // closes our end of its stdin, and the end of stdin is the end of the peer.
-func launch(java, jar string) (*Peer, error) {
+func launch(java string, args []string) (*Peer, error) {
 	p := &Peer{
-		cmd:     exec.Command(java, "-jar", jar),
+		cmd:     exec.Command(java, args...),
 		events:  make(chan Event, maxEvents),
 		done:    make(chan struct{}),
 		pending: map[int64]chan<- answer{},

@@ -1,0 +1,191 @@
+package compat_test
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
+)
+
+// A generation is a release of Redisson that shares limiters with Go: its
+// process with two instances, and two Go clients that write what it can read.
+// It stands for the releases around it that keep the same rules.
+type generation struct {
+	version string
+	peer    *javapeer.Peer
+	javas   []*javaSide
+	gos     []*goSide
+}
+
+// newest is the release of the pom, which most specs are about. It runs for as
+// long as the suite; the others run one at a time, each while its specs do.
+var newest = &generation{version: "4.7.0", javas: javas, gos: gos}
+
+// older are the other generations under test. In each but the first, something
+// has changed since the one before it; the last two of the shorter list are
+// those that differ most.
+//
+// REDISSON_VERSIONS names others, from 3.15.5 on, in a list with commas: what
+// they should do follows from their numbers. "all" is what CI has.
+var older = func() (list []*generation) {
+	versions := cmp.Or(os.Getenv("REDISSON_VERSIONS"), map[bool]string{true: "all"}[os.Getenv("CI") == "true"], "3.16.8,3.26.0")
+	if versions == "all" {
+		versions = "3.15.5,3.16.8,3.20.1,3.26.0,3.34.1,3.37.0,3.52.0"
+	}
+	for version := range strings.SplitSeq(versions, ",") {
+		if version == newest.version {
+			continue
+		}
+		g := &generation{version: version}
+		g.javas = []*javaSide{{client: "j1", from: g}, {client: "j2", from: g}}
+		g.gos = []*goSide{{format: g.beside()}, {format: g.beside()}}
+		list = append(list, g)
+	}
+	return list
+}()
+
+// Since when Redisson has what Go has.
+const (
+	sinceTrySetRateKeepAlive = "3.38.0" // before, in 3.37.0 alone, it was a time to live
+	sinceSetRateKeepAlive    = "3.46.0" // with the check of its length
+	sinceExpireIf            = "3.17.0" // and getExpireTime
+	sinceRelease             = "3.52.0"
+	sinceUpdateRate          = "4.4.0" // and keepState
+)
+
+// start starts the process, after building it if that was not done before, and
+// connects all to the server of the suite.
+func (g *generation) start(ctx SpecContext) {
+	version, options := g.version, []string{"-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
+	if g == newest {
+		version, options = "", nil // the build that others use as well, and its speed matters
+	}
+	var err error
+	g.peer, err = javapeer.Start(ctx, version, options...)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(g.peer.Close)
+	Expect(g.peer.Version()).To(Equal(g.version))
+	for _, j := range g.javas {
+		j.id, err = g.peer.Connect(ctx, j.client, server.Addr)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	for _, s := range g.gos {
+		s.c = rratelimiter.New(server.Client(GinkgoT()), rratelimiter.WithRecordFormat(s.format))
+		DeferCleanup(s.c.Close)
+	}
+}
+
+// since reports whether this is that version or a later one.
+func (g *generation) since(version string) bool {
+	return slices.Compare(versionNumbers(g.version), versionNumbers(version)) >= 0
+}
+
+func (g *generation) before(version string) bool { return !g.since(version) }
+
+// versionNumbers makes 3.16.8 of "3.16.8".
+func versionNumbers(version string) []int {
+	numbers := make([]int, 3)
+	if _, err := fmt.Sscanf(version, "%d.%d.%d", &numbers[0], &numbers[1], &numbers[2]); err != nil {
+		panic(fmt.Sprintf("version %q of Redisson: %v", version, err))
+	}
+	return numbers
+}
+
+// interval is that of a spec which waits for it: a shorter one where there are
+// many generations to wait for.
+func (g *generation) interval(d time.Duration) time.Duration {
+	if g == newest {
+		return d
+	}
+	return min(d, 400*time.Millisecond)
+}
+
+// writes is the format of its own records.
+func (g *generation) writes() rratelimiter.RecordFormat {
+	switch {
+	case g.since("3.21.0"):
+		return rratelimiter.RecordBc0I16
+	case g.since("3.17.0"):
+		return rratelimiter.RecordBc0I8
+	case g.since("3.16.4"):
+		return rratelimiter.RecordLc0I
+	}
+	return rratelimiter.RecordFI
+}
+
+// beside is the format that Go must write beside it: the default, if that can
+// be read.
+func (g *generation) beside() rratelimiter.RecordFormat {
+	if g.since("3.17.0") {
+		return rratelimiter.RecordBc0I16
+	}
+	return g.writes()
+}
+
+// reads is what it takes for the permits of a record, whoever wrote that; not
+// ok: its script fails. Only the format it was made for is read right.
+func (g *generation) reads(record string) (permits int64, ok bool) {
+	b, length := []byte(record), uint64(0)
+	switch g.beside() {
+	case rratelimiter.RecordFI:
+		b = b[4:]
+	case rratelimiter.RecordLc0I:
+		length, b = binary.LittleEndian.Uint64(b), b[8:]
+	default:
+		length, b = uint64(b[0]), b[1:]
+	}
+	if length+4 > uint64(len(b)) {
+		return 0, false
+	}
+	return int64(binary.LittleEndian.Uint32(b[length:])), true
+}
+
+// A need says which sides a spec is for.
+type need func(actor, see side) bool
+
+// actsSince is for what Java can only do since version.
+func actsSince(version string) need { return func(actor, _ side) bool { return actor.has(version) } }
+
+func seesSince(version string) need { return func(_, see side) bool { return see.has(version) } }
+
+// directions makes an entry of a table for each direction. Two Go clients are
+// worth a look only where they write other records than beside the newest.
+func (g *generation) directions(needs ...need) (entries []TableEntry) {
+	add := func(text string, actor, see side) {
+		if !slices.ContainsFunc(needs, func(n need) bool { return !n(actor, see) }) {
+			entries = append(entries, Entry(text, actor, see))
+		}
+	}
+	add("Go acts, Java sees", g.gos[0], g.javas[0])
+	add("Java acts, Go sees", g.javas[0], g.gos[0])
+	if g == newest || g.beside() != newest.beside() {
+		add("Go acts, another Go sees", g.gos[0], g.gos[1])
+	}
+	return entries
+}
+
+// formatOf returns the format of a record, by its shape.
+func formatOf(record string) rratelimiter.RecordFormat {
+	GinkgoHelper()
+	switch {
+	case len(record) == 21 && record[0] == 16:
+		return rratelimiter.RecordBc0I16
+	case len(record) == 13 && record[0] == 8:
+		return rratelimiter.RecordBc0I8
+	case len(record) == 20 && strings.HasPrefix(record, "\x08\x00\x00\x00\x00\x00\x00\x00"):
+		return rratelimiter.RecordLc0I
+	case len(record) == 8:
+		return rratelimiter.RecordFI
+	}
+	Fail(fmt.Sprintf("a record in no format of Redisson: %q", record))
+	return -1
+}

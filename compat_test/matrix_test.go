@@ -1,0 +1,35 @@
+package compat_test
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+)
+
+// The matrix: the same specs beside each generation of Redisson, and what is
+// peculiar to it. docs/versions.md is what a user reads of it.
+var _ = func() bool {
+	Describe("Redisson "+newest.version, Label("matrix"), func() {
+		Context("in particular", func() { factSpecs(newest) })
+		Context("records", func() { recordSpecs(newest) })
+	})
+	for _, g := range older {
+		Describe("Redisson "+g.version, Ordered, ContinueOnFailure, Label("matrix"), func() {
+			BeforeAll(g.start, NodeTimeout(5*time.Minute)) // builds it, where that was not done before
+			operationSpecs(g)
+			perClientSpecs(g)
+			ledgerSpecs(g)
+			healingSpecs(g)
+			nameSpecs(g)
+			waitingSpecs(g)
+			listenerSpecs(g)
+			if g.beside() != newest.beside() {
+				resolutionSpecs(g)
+			}
+			togetherSpecs(g, 30, 300*time.Millisecond, 1500*time.Millisecond, 31)
+			Context("in particular", func() { factSpecs(g) })
+			Context("records", func() { recordSpecs(g) })
+		})
+	}
+	return true
+}()
