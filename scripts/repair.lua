@@ -66,7 +66,11 @@ write(group)
 
 local believed, reply = (stored or rate) + back + credit, { 0, redis.call('ZCARD', KEYS[3]), rewritten, dropped }
 value = few and rate - total or value + credit
-if not few then
-  reply[1] = #part == 2000 and math.max(1, math.floor(math.min(tonumber(part[2000]) or now, now + interval))) or 1
+if not few and #part == 2000 then
+  -- From the last time on, for there may be more of that; past it, where there was nothing to do.
+  local last = math.floor(math.min(tonumber(part[2000]) or now, now + interval))
+  reply[1] = math.max(2, rewritten + dropped > 0 and last or last + 1)
+elseif not few then
+  reply[1] = 1
 end
 reply[5] = believed - value
