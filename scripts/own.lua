@@ -1,10 +1,14 @@
 -- own.lua: stands before release.lua, behind mine.lua or seen.lua, where permits are given back that a
--- certain request was granted, unless somebody may have cleared the limiter since: what is out then is
--- not what it took. Nobody has if some of its records are left, and its mark, or others that are older
--- by a second and more, for servers that take over from one another.
+-- certain request was granted. If somebody has cleared the limiter since, they are back, and what is out
+-- now is not what it took. Nobody has where the request is still known: by its mark, or by a record. A
+-- record that others have released whole is no loss of proof: what is out then was taken before it, for
+-- the newest go first.
 --
 -- receipts, known   as in any.lua
 
 local receipts = first + 2
-local known = (#found > 0 and (not mark or oldest <= tonumber(number)))
-  or (head[1] ~= nil and tonumber(head[2]) < now - ARGV[5] - 1000)
+local known = #found > 0
+if mark then
+  known = held ~= nil and oldest <= tonumber(number)
+end
+known = known or (head[1] ~= nil and tonumber(head[2]) < now - ARGV[5])
