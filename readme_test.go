@@ -60,12 +60,9 @@ func call(handler http.HandlerFunc) string {
 	return fmt.Sprint(w.Code, " ", w.Header())
 }
 
-// The Go blocks of the README are pieces of the examples, which run.
+// The Go blocks of what is written about the library are pieces of the examples,
+// which run.
 func TestREADME(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	examples, err := os.ReadFile("example_test.go")
 	if err != nil {
 		t.Fatal(err)
@@ -73,13 +70,19 @@ func TestREADME(t *testing.T) {
 	flat := func(code string) string {
 		return strings.Join(strings.Fields(strings.ReplaceAll(code, "exampleAddr", `"localhost:6379"`)), " ")
 	}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	if len(blocks) < 2 {
-		t.Fatalf("%d Go blocks in the README", len(blocks))
-	}
-	for _, block := range blocks {
-		if !strings.Contains(flat(string(examples)), flat(block[1])) {
-			t.Errorf("not in example_test.go:\n%s", block[1])
+	for file, least := range map[string]int{"README.md": 4, "docs/versions.md": 2} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+		if len(blocks) < least {
+			t.Fatalf("%d Go blocks in %s", len(blocks), file)
+		}
+		for _, block := range blocks {
+			if !strings.Contains(flat(string(examples)), flat(block[1])) {
+				t.Errorf("not in example_test.go:\n%s", block[1])
+			}
 		}
 	}
 }
