@@ -149,7 +149,7 @@ func FuzzScript(f *testing.F) {
 	f.Add([]byte{0, 4, 7, 20, 0, 9, 7, 3, 0, 1, 1, 30, 2, 99, 0, 2, 8, 0, 0, 3, 8, 1, 0, 3})
 	f.Add([]byte{3, 21, 2, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 4, 0, 0, 0, 6, 0, 0, 9, 1, 2})
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 300 {
+	for range 100 {
 		f.Add(someProgram(random))
 	}
 	on := fuzzed(f)

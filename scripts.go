@@ -35,6 +35,8 @@ var (
 	dropLua string
 	//go:embed scripts/pack.lua
 	packLua string
+	//go:embed scripts/put.lua
+	putLua string
 	//go:embed scripts/record.lua
 	recordLua string
 	//go:embed scripts/remember.lua
@@ -93,19 +95,19 @@ var (
 	acquireScript = newScript(true, limiterLua, mineLua, acquireLua, numbersLua,
 		dropLua, packLua, recordLua, closeLua, lifetimeLua)
 	withdrawScript = newScript(true, limiterLua, mineLua,
-		dropLua, packLua, withdrawLua, closeLua, changedLua, lifetimeLua)
+		dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua)
 	giveBackScript = newScript(true, limiterLua, mineLua, ownLua,
-		dropLua, packLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
+		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
 	markedAcquireScript = newScript(true, limiterLua, seenLua, acquireLua, numbersLua,
-		dropLua, packLua, recordLua, rememberLua, sweepLua, closeLua, lifetimeLua)
+		dropLua, packLua, putLua, recordLua, rememberLua, sweepLua, closeLua, lifetimeLua)
 	markedWithdrawScript = newScript(true, limiterLua, seenLua,
-		dropLua, packLua, withdrawLua, closeLua, changedLua, lifetimeLua)
+		dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua)
 	markedGiveBackScript = newScript(true, limiterLua, seenLua, ownLua,
-		dropLua, packLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
+		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
 
 	releaseScript = newScript(true, limiterLua, anyLua,
-		dropLua, packLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
-	repairScript     = newScript(true, limiterLua, dropLua, packLua, repairLua, closeLua, changedLua, lifetimeLua)
+		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
+	repairScript     = newScript(true, limiterLua, dropLua, packLua, putLua, repairLua, closeLua, changedLua, lifetimeLua)
 	peekScript       = newScript(true, limiterLua, peekLua, numbersLua)
 	trySetRateScript = newScript(false, trySetRateLua)
 	setRateScript    = newScript(false, setRateLua, changedLua, lifetimeLua)

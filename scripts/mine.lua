@@ -11,11 +11,14 @@
 --           differ in time.
 -- held      the permits they hold; nil if there are none
 -- stamp     the time to write records with
--- size      the bytes of a record
+-- size      the bytes of a record, 21 at the most
 -- extra, mark, number, first   as in seen.lua
 
 local found, held, stamp, extra, mark, number, first = {}, nil, now, nil, nil, nil, 7
-local size = #ARGV[3] / math.ceil(ARGV[2] / 4294967295)
+local size = #ARGV[3]
+if size > 21 then
+  size = size / math.ceil(ARGV[2] / 4294967295)
+end
 if tonumber(ARGV[5]) then
   local wanted = {}
   for i = 1, #ARGV[3], size do

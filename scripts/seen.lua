@@ -24,7 +24,10 @@
 
 local mark, number, slot = string.match(ARGV[7], '^(%S+) (%d+) (%d+)$')
 local found, held, extra, first = {}, nil, nil, 8
-local size = #ARGV[3] / math.ceil(ARGV[2] / 4294967295)
+local size = #ARGV[3]
+if size > 21 then
+  size = size / math.ceil(ARGV[2] / 4294967295)
+end
 local ms = math.max(1, math.min(interval, tonumber(slot)))
 local stamp = math.ceil(now / ms) * ms
 
