@@ -98,7 +98,7 @@ func WithResolution(d time.Duration) Option {
 
 // WithRecordFormat makes the Client write records in the format of older
 // Redisson clients, which cannot read the current one: RecordLc0I beside 3.16.4
-// to 3.16.8, RecordFI beside 3.13.3 to 3.16.3. It reads every format, whichever
+// to 3.16.8, RecordFI beside 3.13.4 to 3.16.3. It reads every format, whichever
 // it writes; Repair brings the records of a limiter into this one. The default
 // is RecordBc0I16, for Redisson 3.17.0 and later.
 func WithRecordFormat(f RecordFormat) Option {

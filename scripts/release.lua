@@ -9,7 +9,7 @@
 --            ago has come back by itself
 -- ARGV[receipts..]  those that are not needed any more, and the channel of changed.lua
 -- Reply:     {permits given back; 1 if there is more to give back, as one call takes no more than
---            2,000 records}. {0, 0} if all of it was done before
+--            2,000 records}. {0, 0} if all of it was done before, or is not to be done any more
 
 local receipt = ARGV[first + 1]
 local fresh = redis.call('HSETNX', KEYS[1], receipt, now) == 1
