@@ -66,10 +66,15 @@ const (
 	maxCount    = math.MaxUint32 // permits of one record
 	recordSpace = 24             // room for any record, and for what append cuts off
 
+	// goMark begins the random bytes of every record that Go writes, unless
+	// they are too few. It tells that no Java client took the permits
+	// (scripts/others.lua); one record of Java in 65,536 bears it by chance.
+	goMark = "\xd2G"
+
 	// free are the random bytes of a record that are left to chance, at most,
 	// when it is one that is merged: those before them are the same in all.
 	free       = 4
-	mergedMark = "\xd2GoRateLimit"
+	mergedMark = goMark + "oRateLimit"
 )
 
 // identifies reports whether the random bytes are enough to know a request by.
@@ -93,11 +98,14 @@ func (l *layout) append(b []byte, permits uint32, merged bool) []byte {
 	from, to := len(b), len(b)+l.random
 	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
 	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
-	if merged {
-		copy(b[from:max(from, to-free)], mergedMark)
-	}
-	if !l.identifies() {
+	switch {
+	case !l.identifies():
 		b[to-1] |= 0x60 // beyond any number that Redisson makes of a long, so that it never writes the same
+	case merged:
+		copy(b[from:to-free], mergedMark)
+	default:
+		copy(b[from:], goMark)
+		b[from+len(goMark)] |= 0x80 // never the next byte of mergedMark
 	}
 	return binary.LittleEndian.AppendUint32(b[:to], permits)
 }
