@@ -41,8 +41,9 @@ func (c *Client) newRequest(k *limiterKeys, runs ...run) *request {
 }
 
 // attempt asks for the permits of a request until all of it is judged: a
-// script that meets many expired records wants to be asked again.
-func (l *RateLimiter) attempt(ctx context.Context, r *request) (reply, error) {
+// script that meets many expired records wants to be asked again. It calls failed
+// with the error of each attempt after which it is sent again.
+func (l *RateLimiter) attempt(ctx context.Context, r *request, failed func(error)) (reply, error) {
 	sc, more := r.script(acquireScript, markedAcquireScript)
 	if len(r.runs) > 1 || r.runs[0].size() > 1 {
 		for _, run := range r.runs {
@@ -50,7 +51,7 @@ func (l *RateLimiter) attempt(ctx context.Context, r *request) (reply, error) {
 		}
 	}
 	for {
-		answer, unsure, err := l.call(ctx, r.keys, sc, asking{r.numbers, r.sent()}, r.permits, r.records, more...)
+		answer, unsure, err := l.call(ctx, r.keys, sc, asking{r.numbers, r.sent(), failed}, r.permits, r.records, more...)
 		r.unsure = r.unsure || unsure
 		if answer.brief && answer.numbers[0] > 0 { // a lone request, refused
 			answer.numbers[0], answer.answers = 0, []int64{0, answer.numbers[0]}
@@ -175,8 +176,9 @@ func (l *RateLimiter) release(ctx context.Context, k *limiterKeys, permits int64
 
 // asking is what a script must know of a call.
 type asking struct {
-	numbers bool      // it wants rate, permits left and the ms until all are back
-	since   time.Time // when it was first sent, if it may have reached the server
+	numbers bool            // it wants rate, permits left and the ms until all are back
+	since   time.Time       // when it was first sent, if it may have reached the server
+	failed  func(err error) // is told of each attempt that failed; may be nil
 }
 
 // call runs a script on the limiter's keys. The script names the type it
@@ -216,7 +218,7 @@ func (l *RateLimiter) send(ctx context.Context, sc *script, k *limiterKeys, typ 
 		}
 		argv = append(argv, more...)
 	}
-	r, unsure, err := l.client.sender.send(ctx, sc, argv, start)
+	r, unsure, err := l.client.sender.send(ctx, sc, argv, start, ask.failed)
 	if err != nil {
 		return r, unsure, k.scriptError(typ, err)
 	}
@@ -230,7 +232,7 @@ func (l *RateLimiter) send(ctx context.Context, sc *script, k *limiterKeys, typ 
 // not tell the rate make us forget it.
 func (l *RateLimiter) learn(sc *script, r reply) {
 	switch sc {
-	case peekScript:
+	case peekScript, othersScript:
 	case acquireScript, markedAcquireScript:
 		if r.numbers[1] != 0 && !r.idle() {
 			l.rate.Store(r.numbers[1])

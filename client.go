@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,7 +50,10 @@ type Client struct {
 
 	queuesMu sync.Mutex
 	queues   map[string]*queue // by hash, those in use; guarded by queuesMu
-	callers  sync.Pool         // of *caller
+	waiters  sync.Pool         // of *waiter
+
+	goOnly bool
+	turns  atomic.Pointer[turns] // what the last queue came to that decided
 
 	mu         sync.Mutex
 	closed     bool
@@ -103,6 +108,16 @@ func WithResolution(d time.Duration) Option {
 // is RecordBc0I16, for Redisson 3.17.0 and later.
 func WithRecordFormat(f RecordFormat) Option {
 	return option(func(c *Client) { c.format = f })
+}
+
+// WithGoOnly says that no Java client uses the limiters of this Client. Then
+// every wait ends the moment permits are due. Otherwise Go lets Java go first in
+// every other wait as long as Java takes permits, by up to 100 ms and at most
+// the interval, for a waiter of Redisson wakes up late by as much; where nobody
+// but Go takes any, one wait in 10 s is late. The default is to let Java go
+// first.
+func WithGoOnly() Option {
+	return option(func(c *Client) { c.goOnly = true })
 }
 
 // New returns a Client on rdb, which stays the caller's: Close does not close
@@ -176,18 +191,37 @@ func (c *Client) RateLimiter(name string) *RateLimiter {
 	return l
 }
 
-// Close ends all calls that wait, with ErrClosed, and the goroutines of the
-// Client, which may still be taking back what a call without an answer has
-// taken; that comes back by itself an interval later. Calls after it answer with ErrClosed. It always returns nil; closing
-// twice is allowed.
+// Close ends all calls that wait, at once, with ErrClosed; calls after it answer
+// with ErrClosed. What they may have taken comes back by itself an interval
+// later. Then it waits for the goroutines of the Client, a second at most: one
+// that go-redis holds up, as Redis says nothing, ends with go-redis's timeouts.
+// It always returns nil; closing twice is allowed.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
 	c.close()
-	c.background.Wait()
-	if c.hub != nil {
-		c.hub.Close()
+	c.queuesMu.Lock()
+	queues := slices.Collect(maps.Values(c.queues))
+	c.queuesMu.Unlock()
+	for _, q := range queues {
+		q.mu.Lock()
+		q.close()
+		q.mu.Unlock()
+	}
+	ended := make(chan struct{})
+	go func() {
+		c.background.Wait()
+		if c.hub != nil {
+			c.hub.Close()
+		}
+		close(ended)
+	}()
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
 	}
 	return nil
 }
@@ -201,6 +235,45 @@ func (c *Client) goBackground(f func(ctx context.Context)) bool {
 		c.background.Go(func() { f(c.ctx) })
 	}
 	return !c.closed
+}
+
+// within runs f, which asks Redis, and returns what it does, or an error when
+// ctx ends or the Client is closed. Then f goes on without anybody, until
+// go-redis gives up: it does not look at a context while it reads.
+func within[T any](ctx context.Context, l *RateLimiter, f func(ctx context.Context) (T, error)) (T, error) {
+	type outcome struct {
+		v   T
+		err error
+	}
+	var none T
+	if err := l.usable(ctx); err != nil {
+		return none, err
+	}
+	if ctx.Done() == nil {
+		return f(ctx)
+	}
+	done := make(chan outcome, 1)
+	if !l.client.goBackground(func(context.Context) {
+		v, err := f(ctx)
+		done <- outcome{v, err}
+	}) {
+		return none, ErrClosed
+	}
+	var o outcome
+	select {
+	case o = <-done:
+	case <-l.client.ctx.Done():
+		return none, ErrClosed
+	case <-ctx.Done():
+		timer := time.NewTimer(parting)
+		defer timer.Stop()
+		select {
+		case o = <-done:
+		case <-timer.C:
+			return none, l.keys.Load().unanswered(ctx.Err(), nil)
+		}
+	}
+	return o.v, l.keys.Load().ended(ctx, o.err)
 }
 
 func (c *Client) layout() *layout { return &layouts[c.format] }

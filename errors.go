@@ -34,6 +34,11 @@ var (
 	// hear (its setting notify-keyspace-events).
 	ErrNoNotifications = errors.New("rratelimiter: keyspace notifications are off")
 
+	// ErrNoAnswer: the timeout has passed, and Redis has not said whether the
+	// permits are there. What it may have taken for the request is taken back.
+	// The error wraps what the network said last, if it said anything.
+	ErrNoAnswer = errors.New("rratelimiter: no answer from Redis in time")
+
 	// ErrClosed: the Client was closed before the call, or while it waited.
 	ErrClosed = errors.New("rratelimiter: client is closed")
 )

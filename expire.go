@@ -64,11 +64,10 @@ func (l *RateLimiter) ClearExpire(ctx context.Context) (bool, error) {
 }
 
 func (l *RateLimiter) expire(ctx context.Context, command string, ms int64, condition string) (bool, error) {
-	if err := l.usable(ctx); err != nil {
-		return false, err
-	}
-	r, _, err := l.call(ctx, l.keys.Load(), expireScript, asking{}, command, ms, condition)
-	return r.numbers[0] == 1, err
+	return within(ctx, l, func(ctx context.Context) (bool, error) {
+		r, _, err := l.call(ctx, l.keys.Load(), expireScript, asking{}, command, ms, condition)
+		return r.numbers[0] == 1, err
+	})
 }
 
 // What RemainTimeToLive answers besides a length, as PTTL does.
@@ -80,20 +79,18 @@ const (
 // RemainTimeToLive returns how long the limiter has to live, NoTimeToLive or
 // NoLimiter (RExpirable.remainTimeToLive).
 func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, error) {
-	if err := l.usable(ctx); err != nil {
-		return 0, err
-	}
-	return l.client.rdb.PTTL(ctx, l.keys.Load().hash).Result()
+	return within(ctx, l, func(ctx context.Context) (time.Duration, error) {
+		return l.client.rdb.PTTL(ctx, l.keys.Load().hash).Result()
+	})
 }
 
 // ExpireTime returns when the limiter ends, by the clock of the server; the
 // zero Time when it does not end by itself or there is none
 // (RExpirable.getExpireTime). It needs Redis 7.0.
 func (l *RateLimiter) ExpireTime(ctx context.Context) (time.Time, error) {
-	if err := l.usable(ctx); err != nil {
-		return time.Time{}, err
-	}
-	at, err := l.client.rdb.PExpireTime(ctx, l.keys.Load().hash).Result()
+	at, err := within(ctx, l, func(ctx context.Context) (time.Duration, error) {
+		return l.client.rdb.PExpireTime(ctx, l.keys.Load().hash).Result()
+	})
 	switch {
 	case redis.HasErrorPrefix(err, "unknown command"):
 		return time.Time{}, fmt.Errorf("rratelimiter: ExpireTime needs Redis 7.0: %w", err)

@@ -41,7 +41,7 @@ func (l *RateLimiter) listen(ctx context.Context, event string, class byte, f fu
 		return nil, invalid("f", "nil", "a function")
 	}
 	c, name := l.client, l.keys.Load().hash
-	if err := c.notifies(ctx, class); err != nil {
+	if _, err := within(ctx, l, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.notifies(ctx, class) }); err != nil {
 		return nil, err
 	}
 	// The channel of the event, not that of the key: it needs no more of the

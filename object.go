@@ -11,12 +11,11 @@ import (
 // those that other clients have taken from a PerClient limit end with their
 // own time to live. After an error of the network it may have been removed.
 func (l *RateLimiter) Delete(ctx context.Context) (bool, error) {
-	if err := l.usable(ctx); err != nil {
-		return false, err
-	}
-	k := l.keys.Load()
-	n, err := l.onAll(ctx, deleteScript, k, k.all())
-	return n > 0, err
+	return within(ctx, l, func(ctx context.Context) (bool, error) {
+		k := l.keys.Load()
+		n, err := l.onAll(ctx, deleteScript, k, k.all())
+		return n > 0, err
+	})
 }
 
 // onAll runs a script on all keys of a limiter, of whichever type it is, and
@@ -26,18 +25,17 @@ func (l *RateLimiter) onAll(ctx context.Context, sc *script, k *limiterKeys, key
 	for _, key := range keys {
 		argv = append(argv, key)
 	}
-	r, _, err := l.client.sender.send(ctx, sc, append(argv, k.channel), time.Now())
+	r, _, err := l.client.sender.send(ctx, sc, append(argv, k.channel), time.Now(), nil)
 	return r.numbers[0], err
 }
 
 // Exists reports whether the limiter is there (RRateLimiter.isExists), by its
 // hash.
 func (l *RateLimiter) Exists(ctx context.Context) (bool, error) {
-	if err := l.usable(ctx); err != nil {
-		return false, err
-	}
-	n, err := l.client.rdb.Exists(ctx, l.keys.Load().hash).Result()
-	return n > 0, err
+	return within(ctx, l, func(ctx context.Context) (bool, error) {
+		n, err := l.client.rdb.Exists(ctx, l.keys.Load().hash).Result()
+		return n > 0, err
+	})
 }
 
 // Rename gives the limiter another name, with the permits that are taken, and
@@ -62,13 +60,14 @@ func (l *RateLimiter) Rename(ctx context.Context, newName string) error {
 	if l.client.sharded && hashTag(from.hash) != hashTag(to.hash) {
 		return invalid("newName", fmt.Sprintf("%q", newName), fmt.Sprintf("in the cluster slot of %q", from.hash))
 	}
-	n, err := l.onAll(ctx, renameScript, from, append(from.all(), to.all()...))
-	if err != nil {
-		return err
-	}
-	if n == 0 {
-		return fmt.Errorf("%w: %s", ErrNotInitialized, from.hash)
-	}
-	l.keys.Store(to)
-	return nil
+	_, err = within(ctx, l, func(ctx context.Context) (int64, error) {
+		n, err := l.onAll(ctx, renameScript, from, append(from.all(), to.all()...))
+		if n > 0 {
+			l.keys.Store(to)
+		} else if err == nil {
+			err = fmt.Errorf("%w: %s", ErrNotInitialized, from.hash)
+		}
+		return n, err
+	})
+	return err
 }

@@ -2,42 +2,62 @@ package rratelimiter
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"time"
 )
 
-// forever is a timeout that does not pass.
-const forever time.Duration = math.MaxInt64
+const (
+	// forever is a timeout that does not pass.
+	forever time.Duration = math.MaxInt64
+
+	// grace is how long a caller whose timeout has passed waits for an answer
+	// that is on its way, so that a Redis that is merely slow still says yes or
+	// no. It is the lateness of an answer at the most.
+	grace = 30 * time.Millisecond
+
+	// parting is how long a caller that leaves as the last of its batch waits
+	// to hear why it got no answer: go-redis keeps the cause of a failed dial
+	// to itself until its context ends.
+	parting = 5 * time.Millisecond
+)
 
 // A queue is where the callers of one limiter meet, those of all RateLimiters
 // of its name that a Client has handed out. It is there while somebody calls;
 // a limiter that nobody uses has none.
 //
-// One call is under way at a time; a second one at once was measured to gain
-// next to nothing, and would have to be kept in order with the first. Who comes
-// alone asks Redis itself. Who comes while a call is under way is fresh: the
-// next call asks for all who are (call.go). Who is refused and has time stands
-// in line (line.go). The line is asked for, from its head on, when the permits
-// of its head are due or something has changed (watch.go), and nobody in it is
-// served before those ahead of him; but who does not wait takes what there is,
-// also when others wait.
+// One batch is under way at a time; a second one at once was measured to gain
+// next to nothing, and would have to be kept in order with the first. A caller
+// that finds the queue idle starts a batch. Callers that arrive during a batch
+// share the next one (batch.go). A caller that is refused and has time stands
+// in line (waiter.go). The line is probed, from its head on, when the permits
+// of its head are due or something has changed (wake.go), and nobody in it is
+// served before those ahead of it. A caller without a timeout takes what is
+// there, also when others wait.
+//
+// Whatever a batch does, callers are answered in time: each has a timer and a
+// context of its own, and leaves when they end.
 type queue struct {
 	client *Client
-	poke   chan struct{} // capacity one: the line or when it is due has changed
+	poke   chan struct{} // capacity one: the line, or when it is due, has changed
 
 	mu       sync.Mutex
-	limiter  *RateLimiter // by whose knowledge of the limiter it is asked
+	limiter  *RateLimiter // sends the requests; its type and rate are used
 	keys     *limiterKeys // the limiter
 	live     bool         // it is in client.queues; also guarded by client.queuesMu
-	busy     bool         // a call is under way
-	fresh    list         // not asked for yet
+	busy     bool         // a batch is under way
+	batch    batch        // the one under way, or the one before
+	arrivals list         // no batch has taken them yet
 	line     list         // refused, waiting
-	attended bool         // a goroutine sees to it that the line is asked for
-	look     bool         // the line is to be asked for by the next call
-	ending   bool         // and somebody in it has no time left
-	due      time.Time    // when it is to be asked for, at the latest; zero while a call asks
-	rate     int64        // last met by a call that refused the head of the line
+	attended bool         // a goroutine probes the line when it is due
+	probe    bool         // the next batch includes the line
+	due      time.Time    // when to probe the line; zero while a batch includes it
+	known    time.Time    // until when Redis has said that nobody in line can be served
+	rate     int64        // last met by a batch that included the line; 0 not known
+	cause    error        // what Redis or the network said last, if it was no answer
+	turns    turns        // who goes first when permits are due: Go or Java
 }
 
 // acquire asks for permits until it gets them, timeout passes or ctx ends.
@@ -48,25 +68,23 @@ func (l *RateLimiter) acquire(ctx context.Context, permits int64, timeout time.D
 	if err := l.usable(ctx); err != nil {
 		return answer{}, err
 	}
-	waits := timeout > 0
+	w := l.client.newWaiter(ctx, permits, timeout, numbers)
 	q := l.enter()
-	if !q.busy && q.fresh.empty() && !(waits && !q.line.empty()) {
+	q.arrivals.push(w)
+	switch {
+	case l.client.ctx.Err() != nil:
+		q.close()
+	case !q.busy && !w.canLeave && q.wanted():
+		// It waits for Redis whatever happens, so it may as well ask itself.
 		q.busy = true
 		q.mu.Unlock()
-		return q.alone(ctx, permits, timeout, numbers)
-	}
-	c := q.client.newCaller(permits, waits, numbers)
-	if waits && !q.line.empty() && q.fresh.empty() && permits <= q.rate {
-		q.line.push(c)
-		if l.client.ctx.Err() != nil {
-			q.close()
-		}
-	} else {
-		q.fresh.push(c)
-		q.ask()
+		q.batch.lead(ctx)
+		return q.await(ctx, w, timeout)
+	default:
+		q.start(ctx)
 	}
 	q.mu.Unlock()
-	return q.await(ctx, c, timeout)
+	return q.await(ctx, w, timeout)
 }
 
 // enter returns the queue of the limiter, locked.
@@ -85,14 +103,15 @@ func (l *RateLimiter) enter() *queue {
 	defer c.queuesMu.Unlock()
 	q := c.queues[k.hash]
 	if q == nil {
-		if q = last; q == nil || q.live {
-			q = &queue{client: c, poke: make(chan struct{}, 1)}
+		if q = last; q == nil || q.live || q.keys.hash != k.hash {
+			q = &queue{client: c, poke: make(chan struct{}, 1), turns: c.firstTurns()}
+			q.batch.queue = q
 		}
 		c.queues[k.hash] = q
 	}
 	q.mu.Lock()
 	if !q.live {
-		q.limiter, q.keys, q.live, q.rate = l, k, true, 0
+		q.limiter, q.keys, q.live, q.rate, q.cause, q.known = l, k, true, 0, nil, time.Time{}
 	}
 	l.queue.Store(q)
 	return q
@@ -100,7 +119,7 @@ func (l *RateLimiter) enter() *queue {
 
 // idle reports whether nobody needs the queue. Guarded by mu.
 func (q *queue) idle() bool {
-	return !q.busy && !q.attended && q.fresh.empty() && q.line.empty()
+	return !q.busy && !q.attended && q.arrivals.empty() && q.line.empty()
 }
 
 // rest takes the queue away when nobody needs it.
@@ -115,124 +134,225 @@ func (q *queue) rest() {
 	}
 }
 
-// alone asks for one caller, in its own goroutine and under its ctx.
-func (q *queue) alone(ctx context.Context, permits int64, timeout time.Duration, numbers bool) (answer, error) {
-	start := time.Now() // monotonic: a clock that is set meanwhile does not matter
-	r := q.client.newRequest(q.keys, run{permits, 1})
-	r.numbers = numbers
-	rep, err := q.limiter.attempt(ctx, r)
-	var a answer
-	if err == nil {
-		a, err = q.judge(newSplit(rep, r.runs), permits)
-	}
-	if r.unsure { // a first copy may still arrive
-		keep := int64(0)
-		if a.ok {
-			keep = permits
+// wanted puts the arrivals that wait where they belong, and reports whether
+// there is anybody for a batch. Guarded by mu.
+//
+// An arrival that waits stands behind those in line, who would be served before
+// it. Only if it wants more than the rate that was met last must Redis be asked,
+// with all ahead of it: there may be another rate.
+func (q *queue) wanted() bool {
+	if !q.line.empty() {
+		for w := q.arrivals.first; w != nil; {
+			next := w.next
+			if w.waits {
+				w.remove()
+				q.line.push(w)
+				if w.permits > q.rate {
+					q.rate, q.probe = 0, true
+				}
+			}
+			w = next
 		}
-		q.limiter.withdraw(r, keep)
 	}
-	var c *caller
-	q.mu.Lock()
-	q.busy = false
-	if err == nil && !a.ok && timeout > 0 {
-		c = q.client.newCaller(permits, true, numbers)
-		q.line.push(c)
-		q.refused(a)
-	}
-	q.ask()
-	idle := q.idle()
-	q.mu.Unlock()
-	if idle {
-		q.rest()
-	}
-	if c == nil {
-		return a, err
-	}
-	return q.await(ctx, c, timeout-time.Since(start))
+	return !q.arrivals.empty() || q.probe && !q.line.empty()
 }
 
-// judge makes the answer to a caller, and the error if its permits can never
-// be there.
-func (q *queue) judge(s *split, permits int64) (answer, error) {
-	a := s.next()
-	if a.wait < 0 {
-		return a, q.keys.exceeds(permits, a.limit)
+// start begins a batch if one is wanted and none is under way, and sees to it
+// that the line is probed later. caller is the context of somebody that has
+// just arrived, or nil. Guarded by mu.
+func (q *queue) start(caller context.Context) {
+	if !q.busy && q.wanted() {
+		q.busy = q.client.goBackground(func(closing context.Context) { q.batch.run(closing, caller) })
+		if !q.busy {
+			q.close()
+		}
 	}
-	return a, nil
+	if !q.line.empty() && !q.attended {
+		if q.attended = q.client.goBackground(q.attend); !q.attended {
+			q.close()
+		}
+	}
+	if q.attended {
+		select {
+		case q.poke <- struct{}{}:
+		default:
+		}
+	}
 }
 
-// refused keeps in mind what was said to the head of the line. Guarded by mu.
-func (q *queue) refused(a answer) {
-	if a.limit > 0 { // it may not be told
-		q.rate = a.limit
+// withValues is a context with the values of another one besides its own: a
+// hook of go-redis may look for the trace that a caller belongs to.
+type withValues struct {
+	context.Context
+	values context.Context
+}
+
+func (c withValues) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
+		return v
 	}
-	q.due = time.Now().Add(microseconds(a.wait))
+	return c.values.Value(key)
+}
+
+// close answers everybody that the Client is closed. What a batch that is under
+// way may still be granted comes back by itself. Guarded by mu.
+func (q *queue) close() {
+	for _, l := range []*list{&q.arrivals, &q.line} {
+		for w := l.first; w != nil; {
+			next := w.next
+			q.abandon(w)
+			w = next
+		}
+	}
+	for _, w := range q.batch.waiters {
+		q.abandon(w)
+	}
+}
+
+// abandon answers one of them. Guarded by mu.
+func (q *queue) abandon(w *waiter) {
+	if w.left {
+		return
+	}
+	w.left = w.asked // the batch still knows it
+	w.end(answer{}, ErrClosed)
+	w.answered <- struct{}{}
 }
 
 // await waits for the answer to a caller, for the end of its timeout and for
 // that of ctx.
-func (q *queue) await(ctx context.Context, c *caller, timeout time.Duration) (answer, error) {
-	if ctx.Done() == nil && (!c.waits || timeout == forever) {
-		<-c.answered // takes less than a select
-		return q.answer(c)
+func (q *queue) await(ctx context.Context, w *waiter, timeout time.Duration) (answer, error) {
+	if !w.canLeave {
+		<-w.answered // takes less than a select
+		return q.result(w)
 	}
 	var passed <-chan time.Time
-	if c.waits && timeout != forever {
-		passed = c.startTimer(timeout)
+	if w.waits && timeout != forever {
+		passed = w.startTimer(timeout)
 	}
-	for {
+	for expired := false; ; {
+		var why error
 		select {
-		case <-c.answered:
-			return q.answer(c)
+		case <-w.answered:
+			return q.result(w)
 		case <-passed:
-			q.lastLook(c)
-		case <-ctx.Done():
-			if q.leave(c) {
-				return answer{}, ctx.Err()
+			if !expired {
+				expired = true
+				q.expire(w)
+				w.timer.Reset(grace)
+				continue
 			}
-			<-c.answered
-			return q.answer(c)
+			why = ErrNoAnswer
+		case <-ctx.Done():
+			why = ctx.Err()
 		}
+		if !q.leave(w) {
+			<-w.answered
+			return q.result(w)
+		}
+		return answer{}, q.parted(w, why)
 	}
 }
 
-// answer returns what a caller was told, who is not needed any more then.
-func (q *queue) answer(c *caller) (answer, error) {
-	a, err := c.answer, c.err
-	q.client.doneWith(c)
+// result returns what a waiter was told, and recycles it.
+func (q *queue) result(w *waiter) (answer, error) {
+	a, err := w.answer, w.err
+	q.client.recycle(w)
 	return a, err
 }
 
-// lastLook has a caller asked for once more whose timeout has passed.
-func (q *queue) lastLook(c *caller) {
+// expire has a waiter asked for once more whose timeout has passed: the next
+// batch decides.
+func (q *queue) expire(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c.last = true
-	if c.in == &q.line && !c.asked {
-		q.look, q.ending = true, true
-		q.ask()
+	if w.in == nil && !w.asked {
+		return
+	}
+	w.lastLook = q.batch.number + 1
+	if w.in != nil {
+		w.in.expired++
+	}
+	if w.in == &q.line && !w.asked {
+		q.probe = true
+		q.start(nil)
 	}
 }
 
-// leave takes away a caller that does not wait any longer, and reports
-// whether it had not been answered yet. What a call that is under way brings
-// for it goes to others.
-func (q *queue) leave(c *caller) bool {
+// leave takes away a caller that does not wait any longer, and reports whether
+// it had not been answered yet. What a batch that is under way brings for it
+// goes to others; a batch that nobody waits for any more is not sent again.
+func (q *queue) leave(w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case c.asked:
-		c.left = true
-	case c.in == nil:
+	case w.asked:
+		w.left = true
+		if q.batch.waiting--; q.batch.waiting == 0 && q.batch.cancel != nil {
+			q.batch.cancel()
+		}
+	case w.in == nil:
 		return false
 	default:
-		// Who comes after it may want less, and be served at once.
-		if c == q.line.first && (c.next == nil || c.next.permits < c.permits) {
-			q.look = true
-			defer q.ask()
+		// Those behind the head may want less, and be served at once.
+		if w == q.line.first && (w.next == nil || w.next.permits < w.permits) {
+			q.probe = true
+			defer q.start(nil)
 		}
-		c.remove()
+		w.remove()
 	}
 	return true
+}
+
+// parted is the error of a caller that has left: why it did, and what Redis or
+// the network said last. It is nil where Redis has said that the permits would
+// not be there by now, and the last look is merely late.
+func (q *queue) parted(w *waiter, why error) error {
+	q.mu.Lock()
+	cause, last := q.cause, w.left && q.batch.waiting == 0
+	refused := w.refused && q.known.After(time.Now())
+	q.mu.Unlock()
+	if why == ErrNoAnswer && cause == nil && refused {
+		return nil
+	}
+	if cause == nil && last {
+		timer := time.NewTimer(parting)
+		defer timer.Stop()
+		select {
+		case <-w.answered:
+			cause = w.err
+		case <-timer.C:
+		}
+	}
+	return q.keys.unanswered(why, cause)
+}
+
+// unanswered is the error of a call that ended before Redis had answered: why it
+// did, and the cause for which there is no answer, if that is known.
+func (k *limiterKeys) unanswered(why, cause error) error {
+	switch {
+	case cause != nil && errors.Is(cause, why):
+		return cause
+	case cause != nil:
+		return fmt.Errorf("%w for %q: %w", why, k.name, cause)
+	case why == ErrNoAnswer:
+		return fmt.Errorf("%w for %q", why, k.name)
+	}
+	return why
+}
+
+// ended adds to the error of a call that ctx has ended, if it has. go-redis may
+// tell it by a timeout of the network alone.
+func (k *limiterKeys) ended(ctx context.Context, err error) error {
+	if err == nil || answered(err) {
+		return err
+	}
+	why := ctx.Err()
+	if deadline, ok := ctx.Deadline(); why == nil && ok && !time.Now().Before(deadline) {
+		why = context.DeadlineExceeded
+	}
+	if why == nil {
+		return err
+	}
+	return k.unanswered(why, err)
 }

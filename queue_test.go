@@ -79,7 +79,7 @@ func inCrowd(t *testing.T, rate int64, interval time.Duration, spec func(c *crow
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)
 		rdb := redistest.MiniClient(t, m)
-		client := rratelimiter.New(rdb)
+		client := rratelimiter.New(rdb, rratelimiter.WithGoOnly())
 		defer client.Close()
 		c := &crowd{t, client.RateLimiter("l"), &gate{}, m, rdb}
 		if err := c.SetRate(t.Context(), overall, rate, interval); err != nil {

@@ -30,9 +30,10 @@ type Repaired struct {
 // without a rate is an ErrNotInitialized, one whose hash cannot be read an
 // ErrBadState.
 func (l *RateLimiter) Repair(ctx context.Context) (Repaired, error) {
-	if err := l.usable(ctx); err != nil {
-		return Repaired{}, err
-	}
+	return within(ctx, l, l.repair)
+}
+
+func (l *RateLimiter) repair(ctx context.Context) (Repaired, error) {
 	var all Repaired
 	k, layout := l.keys.Load(), l.client.layout()
 	for cursor, most, passes := int64(0), int64(2000), 0; ; {

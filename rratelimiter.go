@@ -84,19 +84,21 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 	if o.keepState {
 		keepState = "1"
 	}
-	k := l.keys.Load()
-	r, _, err := l.send(ctx, sc, k, typ, asking{}, rate, c.Interval.Milliseconds(),
-		c.KeepAlive.Milliseconds(), keepState, mustExist, k.channel)
-	if err != nil || r.numbers[0] == 0 {
-		return false, err
-	}
-	l.typ.Store(int32(typ))
+	return within(ctx, l, func(ctx context.Context) (bool, error) {
+		k := l.keys.Load()
+		r, _, err := l.send(ctx, sc, k, typ, asking{}, rate, c.Interval.Milliseconds(),
+			c.KeepAlive.Milliseconds(), keepState, mustExist, k.channel)
+		if err != nil || r.numbers[0] == 0 {
+			return false, err
+		}
+		l.typ.Store(int32(typ))
 
-	// The other type's keys are of no use any more. A script names the keys
-	// of one type, so they go with a second one, which looks again whether
-	// that type is in force.
-	_, _, err = l.send(ctx, clearScript, k, 1-typ, asking{}, "", "")
-	return err == nil, err
+		// The other type's keys are of no use any more. A script names the keys
+		// of one type, so they go with a second one, which looks again whether
+		// that type is in force.
+		_, _, err = l.send(ctx, clearScript, k, 1-typ, asking{}, "", "")
+		return err == nil, err
+	})
 }
 
 // TryAcquire takes permits, waiting for them up to timeout, and reports
@@ -141,16 +143,15 @@ func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) 
 // says whether one permit is there, RetryAfter when it will be. It only reads.
 // Errors are ErrNotInitialized, ErrBadState, ErrClosed, and those of go-redis.
 func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
-	if err := l.usable(ctx); err != nil {
-		return Result{}, err
-	}
-	r, _, err := l.call(ctx, l.keys.Load(), peekScript, asking{numbers: true}, 1, "")
-	if err != nil {
-		return Result{}, err
-	}
-	a := newSplit(r, []run{{1, 1}}).next()
-	a.ok = a.left >= 1
-	return a.result(), nil
+	return within(ctx, l, func(ctx context.Context) (Result, error) {
+		r, _, err := l.call(ctx, l.keys.Load(), peekScript, asking{numbers: true}, 1, "")
+		if err != nil {
+			return Result{}, err
+		}
+		a := newSplit(r, []run{{1, 1}}).next()
+		a.ok = a.left >= 1
+		return a.result(), nil
+	})
 }
 
 // AvailablePermits returns the permits that could be taken now, between 0 and
@@ -176,22 +177,21 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := l.usable(ctx); err != nil || permits == 0 {
 		return err
 	}
-	_, err := l.release(ctx, l.keys.Load(), permits, nil)
+	_, err := within(ctx, l, func(ctx context.Context) (int64, error) { return l.release(ctx, l.keys.Load(), permits, nil) })
 	return err
 }
 
 // Config returns what is set (RRateLimiter.getConfig). Errors are
 // ErrNotInitialized, ErrBadState, ErrClosed, and those of go-redis.
 func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
-	if err := l.usable(ctx); err != nil {
-		return Config{}, err
-	}
-	k := l.keys.Load()
-	fields, err := l.client.rdb.HMGet(ctx, k.hash, "rate", "interval", "type", "keepAliveTime").Result()
-	if err != nil {
-		return Config{}, k.scriptError(Overall, err)
-	}
-	return parseConfig(k.hash, fields)
+	return within(ctx, l, func(ctx context.Context) (Config, error) {
+		k := l.keys.Load()
+		fields, err := l.client.rdb.HMGet(ctx, k.hash, "rate", "interval", "type", "keepAliveTime").Result()
+		if err != nil {
+			return Config{}, k.scriptError(Overall, err)
+		}
+		return parseConfig(k.hash, fields)
+	})
 }
 
 // usable answers why a call cannot go ahead: something the limiter was made

@@ -64,6 +64,8 @@ var (
 	repairLua string
 	//go:embed scripts/peek.lua
 	peekLua string
+	//go:embed scripts/others.lua
+	othersLua string
 	//go:embed scripts/try_set_rate.lua
 	trySetRateLua string
 	//go:embed scripts/set_rate.lua
@@ -109,6 +111,7 @@ var (
 		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
 	repairScript     = newScript(true, limiterLua, dropLua, packLua, putLua, repairLua, closeLua, changedLua, lifetimeLua)
 	peekScript       = newScript(true, limiterLua, peekLua, numbersLua)
+	othersScript     = newScript(true, othersLua)
 	trySetRateScript = newScript(false, trySetRateLua)
 	setRateScript    = newScript(false, setRateLua, changedLua, lifetimeLua)
 	clearScript      = newScript(true, clearLua)
@@ -176,8 +179,8 @@ func newSender(rdb redis.UniversalClient) sender {
 //
 // unsure reports whether the request may have been carried out without that
 // answer reaching us: after an error, or before it was sent again. It was first
-// sent at start.
-func (s sender) send(ctx context.Context, sc *script, argv []any, start time.Time) (n reply, unsure bool, err error) {
+// sent at start. failed, if there is one, is told why it is sent again.
+func (s sender) send(ctx context.Context, sc *script, argv []any, start time.Time, failed func(error)) (n reply, unsure bool, err error) {
 	for attempt := 0; ; attempt++ {
 		cmd := command{redis.NewCmd(ctx, argv...)}
 		cmd.SetFirstKeyPos(3)
@@ -201,8 +204,11 @@ func (s sender) send(ctx context.Context, sc *script, argv []any, start time.Tim
 		if unsure {
 			argv = markResent(argv, start)
 		}
-		if ctxErr := s.pause(ctx, attempt); ctxErr != nil {
-			return n, unsure, fmt.Errorf("%w: %w", ctxErr, err)
+		if failed != nil {
+			failed(err)
+		}
+		if s.pause(ctx, attempt) != nil {
+			return n, unsure, err
 		}
 	}
 }

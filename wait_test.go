@@ -19,7 +19,7 @@ func inBubble(t *testing.T, rate int64, interval time.Duration, spec func(t *tes
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)
-		c := rratelimiter.New(redistest.MiniClient(t, m))
+		c := rratelimiter.New(redistest.MiniClient(t, m), rratelimiter.WithGoOnly())
 		defer c.Close()
 		l := c.RateLimiter("l")
 		if err := l.SetRate(t.Context(), overall, rate, interval); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// Who comes while others are fresh stands behind them, also where there is a
+// Who comes while others are arrivals stands behind them, also where there is a
 // line that he could join at once.
 func TestNewcomersStandBehindTheFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -18,20 +18,20 @@ func TestNewcomersStandBehindTheFresh(t *testing.T) {
 		if err := l.SetRate(t.Context(), Overall, 1, time.Second); err != nil {
 			t.Fatal(err)
 		}
-		first, second := c.newCaller(1, true, false), c.newCaller(1, true, false)
+		first, second := c.newWaiter(t.Context(), 1, forever, false), c.newWaiter(t.Context(), 1, forever, false)
 		q := l.enter()
 		q.busy, q.rate = true, 1
 		q.line.push(first)
-		q.fresh.push(second)
+		q.arrivals.push(second)
 		q.mu.Unlock()
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = l.Acquire(ctx, 1) }()
 		synctest.Wait()
 		q.mu.Lock()
-		if q.line.size != 1 || q.fresh.size != 2 || q.fresh.first != second {
-			t.Errorf("%d in line and %d fresh; want the newcomer behind the fresh one", q.line.size, q.fresh.size)
+		if q.line.size != 1 || q.arrivals.size != 2 || q.arrivals.first != second {
+			t.Errorf("%d in line and %d arrivals; want the newcomer behind the arrivals one", q.line.size, q.arrivals.size)
 		}
-		q.stand()
+		q.wanted()
 		if q.line.size != 3 || q.line.first != first || first.next != second {
 			t.Errorf("%d in line; want all three, in the order in which they came", q.line.size)
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// attend has the line asked for, when it is due or something has changed,
-// until there is none. That something has changed is a hint: without it the
-// line is asked for when it is due.
+// attend probes the line when it is due or something has changed, until it is
+// empty. That something has changed is a hint: without it the line is probed
+// when it is due.
 func (q *queue) attend(ctx context.Context) {
 	changed, events, unwatch := q.watch()
 	defer unwatch()
@@ -29,23 +29,26 @@ func (q *queue) attend(ctx context.Context) {
 			return
 		}
 		timer.Stop()
-		if !q.due.IsZero() && !q.look { // otherwise a call asks, or is going to
+		if !q.due.IsZero() && !q.probe { // otherwise a batch includes the line, or is going to
 			timer.Reset(time.Until(q.due))
 		}
 		q.mu.Unlock()
 		select {
 		case <-timer.C:
+			if !q.giveWay(ctx, changed) {
+				continue
+			}
 		case <-changed:
 		case <-events:
 		case <-q.poke:
 			continue
 		case <-closed:
-			closed = nil // who is left is being asked for, and we are poked then
+			closed = nil // the line is empty, or will be
 			continue
 		}
 		q.mu.Lock()
-		q.look = true
-		q.ask()
+		q.probe = true
+		q.start(nil)
 		q.mu.Unlock()
 	}
 }
