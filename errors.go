@@ -3,14 +3,17 @@ package rratelimiter
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // What the methods of this package answer with. Test with errors.Is: the
-// error that is returned wraps one of these with the limiter, the argument or
-// key, its value and the bound. Errors of go-redis and of the context come
-// through as they are.
+// error that is returned wraps one of these with the name of the limiter,
+// quoted, the argument or key, its value and the bound. ErrClosed and an option
+// of New that is refused are the Client's and name no limiter. Errors of
+// go-redis and of the context come through as they are; where a *redis.Client
+// is sent to another node of a cluster, the error also says so.
 var (
 	// ErrNotInitialized: no rate is set under this name, or its hash lacks
 	// rate, interval or type (Redisson: "RateLimiter is not initialized").
@@ -38,14 +41,51 @@ var (
 	ErrClosed = errors.New("rratelimiter: client is closed")
 )
 
-// invalid is the error for an argument out of its bounds.
-func invalid(argument string, value any, bound string) error {
-	return fmt.Errorf("%w: %s is %v, must be %s", ErrInvalidArgument, argument, value, bound)
+// An argumentError is an ErrInvalidArgument. The checks of arguments know no
+// limiter; the method that was called adds its name.
+type argumentError struct {
+	whose    string // `for "NAME"` or "of New"
+	argument string
+	value    any
+	bound    string // what follows "must"
 }
 
-// exceeds is the error for permits that can never be there.
+func (e *argumentError) Error() string {
+	return fmt.Sprintf("%v %s: %s is %v, must %s", ErrInvalidArgument, e.whose, e.argument, e.value, e.bound)
+}
+
+func (e *argumentError) Unwrap() error { return ErrInvalidArgument }
+
+// invalid returns the error for an argument out of its bounds.
+func invalid(argument string, value any, bound string) error {
+	return &argumentError{argument: argument, value: value, bound: bound}
+}
+
+// named returns err with the name of the limiter, if it is an argument's and
+// does not say yet whose.
+func (k *limiterKeys) named(err error) error {
+	e, ok := errors.AsType[*argumentError](err)
+	if !ok || e.whose != "" {
+		return err
+	}
+	named := *e
+	named.whose = fmt.Sprintf("for %q", k.name)
+	return &named
+}
+
+// exceeds returns the error for permits that can never be there.
 func (k *limiterKeys) exceeds(permits, rate int64) error {
-	return fmt.Errorf("%w: permits is %d, must be at most %d, the rate of %s", ErrPermitsExceedRate, permits, rate, k.hash)
+	return fmt.Errorf("%w of %q: permits is %d, must be at most %d", ErrPermitsExceedRate, k.name, permits, rate)
+}
+
+// notInitialized returns the error for a limiter without a rate.
+func (k *limiterKeys) notInitialized() error {
+	return fmt.Errorf("%w for %q (see TrySetRate)", ErrNotInitialized, k.name)
+}
+
+// badField returns the error for a field of the hash that holds value, quoted.
+func (k *limiterKeys) badField(field, value, bound string) error {
+	return fmt.Errorf("%w for %q: field %s of key %s is %s, must %s", ErrBadState, k.name, field, k.hash, value, bound)
 }
 
 // scriptError translates what a script or Redis answered into the errors
@@ -54,17 +94,21 @@ func (k *limiterKeys) exceeds(permits, rate int64) error {
 func (k *limiterKeys) scriptError(typ RateType, err error) error {
 	has := func(code string) bool { return redis.HasErrorPrefix(err, code+" ") }
 	switch {
+	case err == nil:
+		return nil
 	case has("NOTINIT"):
-		return fmt.Errorf("%w: %s", ErrNotInitialized, k.hash)
+		return k.notInitialized()
 	case has("BADFIELD"):
-		return fmt.Errorf("%w: field %s of %s must be an integer between -2^53 and 2^53",
-			ErrBadState, detail(err, "BADFIELD"), k.hash)
+		field, value, _ := strings.Cut(detail(err, "BADFIELD"), " ")
+		return k.badField(field, value, "be an integer between -2^53 and 2^53")
 	case has("BADKEY"):
-		return fmt.Errorf("%w: %s", ErrBadState, k.wrongKind(typ, detail(err, "BADKEY")))
+		return fmt.Errorf("%w for %q: %s", ErrBadState, k.name, k.wrongKind(typ, detail(err, "BADKEY")))
 	case has("WRONGTYPE"): // of a plain command on the hash
-		return fmt.Errorf("%w: %s: %w", ErrBadState, k.wrongKind(typ, "1 hash"), err)
+		return fmt.Errorf("%w for %q: %s: %w", ErrBadState, k.name, k.wrongKind(typ, "1 hash"), err)
 	case has("CROSSSLOT"):
-		return fmt.Errorf("%w: the keys of %s are in different cluster slots: %w", ErrInvalidArgument, k.hash, err)
+		return fmt.Errorf("%w for %q: its keys are in different slots of a cluster: %w", ErrInvalidArgument, k.name, err)
+	case k.client.single() && (has("MOVED") || has("ASK")):
+		return fmt.Errorf("rratelimiter: the server of %q is part of a cluster, use redis.NewClusterClient: %w", k.name, err)
 	}
 	return err
 }

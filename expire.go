@@ -83,7 +83,9 @@ func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, erro
 	if err := l.usable(ctx); err != nil {
 		return 0, err
 	}
-	return l.client.rdb.PTTL(ctx, l.keys.Load().hash).Result()
+	k := l.keys.Load()
+	ttl, err := l.client.rdb.PTTL(ctx, k.hash).Result()
+	return ttl, k.scriptError(Overall, err)
 }
 
 // ExpireTime returns when the limiter ends, by the clock of the server; the
@@ -93,12 +95,13 @@ func (l *RateLimiter) ExpireTime(ctx context.Context) (time.Time, error) {
 	if err := l.usable(ctx); err != nil {
 		return time.Time{}, err
 	}
-	at, err := l.client.rdb.PExpireTime(ctx, l.keys.Load().hash).Result()
+	k := l.keys.Load()
+	at, err := l.client.rdb.PExpireTime(ctx, k.hash).Result()
 	switch {
 	case redis.HasErrorPrefix(err, "unknown command"):
-		return time.Time{}, fmt.Errorf("rratelimiter: ExpireTime needs Redis 7.0: %w", err)
+		return time.Time{}, fmt.Errorf("rratelimiter: ExpireTime of %q needs Redis 7.0: %w", k.name, err)
 	case err != nil || at < 0:
-		return time.Time{}, err
+		return time.Time{}, k.scriptError(Overall, err)
 	}
 	return time.UnixMilli(at.Milliseconds()), nil
 }

@@ -27,7 +27,7 @@ func (l *RateLimiter) onAll(ctx context.Context, sc *script, k *limiterKeys, key
 		argv = append(argv, key)
 	}
 	r, _, err := l.client.sender.send(ctx, sc, append(argv, k.channel), time.Now())
-	return r.numbers[0], err
+	return r.numbers[0], k.scriptError(Overall, err)
 }
 
 // Exists reports whether the limiter is there (RRateLimiter.isExists), by its
@@ -36,8 +36,9 @@ func (l *RateLimiter) Exists(ctx context.Context) (bool, error) {
 	if err := l.usable(ctx); err != nil {
 		return false, err
 	}
-	n, err := l.client.rdb.Exists(ctx, l.keys.Load().hash).Result()
-	return n > 0, err
+	k := l.keys.Load()
+	n, err := l.client.rdb.Exists(ctx, k.hash).Result()
+	return n > 0, k.scriptError(Overall, err)
 }
 
 // Rename gives the limiter another name, with the permits that are taken, and
@@ -55,19 +56,19 @@ func (l *RateLimiter) Rename(ctx context.Context, newName string) error {
 		return err
 	}
 	from := l.keys.Load()
-	to, err := l.client.keysOf(newName)
+	to, err := l.client.keysOf("newName", newName)
 	if err != nil {
-		return err
+		return from.named(err)
 	}
 	if l.client.sharded && hashTag(from.hash) != hashTag(to.hash) {
-		return invalid("newName", fmt.Sprintf("%q", newName), fmt.Sprintf("in the cluster slot of %q", from.hash))
+		return from.named(invalid("newName", to.described(), fmt.Sprintf("be in the cluster slot of %q", from.hash)))
 	}
 	n, err := l.onAll(ctx, renameScript, from, append(from.all(), to.all()...))
 	if err != nil {
 		return err
 	}
 	if n == 0 {
-		return fmt.Errorf("%w: %s", ErrNotInitialized, from.hash)
+		return from.notInitialized()
 	}
 	l.keys.Store(to)
 	return nil

@@ -76,15 +76,15 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 	if err := l.usable(ctx); err != nil {
 		return false, err
 	}
+	k := l.keys.Load()
 	c, o, err := newConfig(typ, rate, interval, opts)
 	if err != nil {
-		return false, err
+		return false, k.named(err)
 	}
 	keepState := "0"
 	if o.keepState {
 		keepState = "1"
 	}
-	k := l.keys.Load()
 	r, _, err := l.send(ctx, sc, k, typ, asking{}, rate, c.Interval.Milliseconds(),
 		c.KeepAlive.Milliseconds(), keepState, mustExist, k.channel)
 	if err != nil || r.numbers[0] == 0 {
@@ -117,14 +117,14 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 // ErrClosed, and those of go-redis.
 func (l *RateLimiter) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
 	a, err := l.acquire(ctx, permits, timeout, false)
-	return a.ok, err
+	return a.ok, l.keys.Load().named(err)
 }
 
 // Acquire takes permits, waiting for them until ctx ends
 // (RRateLimiter.acquire). The bounds and errors are those of TryAcquire.
 func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
 	_, err := l.acquire(ctx, permits, forever, false)
-	return err
+	return l.keys.Load().named(err)
 }
 
 // Allow takes permits if they are there now, and answers with the numbers
@@ -132,7 +132,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
 func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) {
 	a, err := l.acquire(ctx, permits, 0, true)
 	if err != nil {
-		return Result{}, err
+		return Result{}, l.keys.Load().named(err)
 	}
 	return a.result(), nil
 }
@@ -171,7 +171,7 @@ func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
 // which the permits may have been given back.
 func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := checkPermits(permits, 0); err != nil {
-		return err
+		return l.keys.Load().named(err)
 	}
 	if err := l.usable(ctx); err != nil || permits == 0 {
 		return err
@@ -191,7 +191,7 @@ func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 	if err != nil {
 		return Config{}, k.scriptError(Overall, err)
 	}
-	return parseConfig(k.hash, fields)
+	return k.parseConfig(fields)
 }
 
 // usable answers why a call cannot go ahead: something the limiter was made
