@@ -52,7 +52,7 @@ func ExampleRateLimiter_Allow() {
 	log.SetOutput(os.Stdout)
 	defer log.SetOutput(os.Stderr)
 
-	handler := limit(limiter, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := limit(limiter, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "welcome")
 	}))
 	visit := func() {

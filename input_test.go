@@ -346,3 +346,21 @@ func TestConfigThatCannotBeRead(t *testing.T) {
 		}
 	})
 }
+
+// No clock is the server's; a Client that was given none must not fail at its
+// first call.
+func TestNoClock(t *testing.T) {
+	m := redistest.Mini(t)
+	m.ClockTTL(false)
+	m.SetTime(time.UnixMilli(1_700_000_000_123))
+	rdb := redistest.MiniClient(t, m)
+	c := rratelimiter.New(rdb, rratelimiter.WithClock(time.Now), rratelimiter.WithClock(nil))
+	t.Cleanup(func() { _ = c.Close() })
+	l := c.RateLimiter("a")
+	if err := errors.Join(l.SetRate(t.Context(), overall, 5, time.Hour), l.Acquire(t.Context(), 1)); err != nil {
+		t.Fatal(err)
+	}
+	if at := rdb.ZRangeWithScores(t.Context(), "{a}:permits", 0, -1).Val()[0].Score; at != 1_700_000_000_123 {
+		t.Errorf("the record is of %v, want the server's time", at)
+	}
+}
