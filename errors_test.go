@@ -112,6 +112,44 @@ func TestWrongKind(t *testing.T) {
 	}
 }
 
+// What the server cannot do is told with the name, too.
+func TestErrorsOfWhatAServerLacks(t *testing.T) {
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	rdb.AddHook(answering(func(cmd redis.Cmder) bool {
+		switch cmd := cmd.(type) {
+		case *redis.MapStringStringCmd: // CONFIG GET
+			cmd.SetVal(map[string]string{"notify-keyspace-events": "K"})
+			return true
+		case *redis.DurationCmd:
+			if cmd.Name() == "pexpiretime" {
+				cmd.SetErr(said("ERR unknown command"))
+				return true
+			}
+		}
+		return false
+	}))
+	for _, tc := range []struct {
+		rdb    redis.UniversalClient
+		method string
+		want   string
+	}{
+		{rdb, "OnExpired", `keyspace notifications are off: notify-keyspace-events is "K", must contain E and x (or A) for "a"`},
+		{rdb, "OnDeleted", `must contain E and g (or A) for "a"`},
+		{rdb, "ExpireTime", `ExpireTime of "a" needs Redis 7.0`},
+		{struct{ redis.UniversalClient }{rdb}, "OnExpired", `listening for "a" on a struct`},
+	} {
+		c := rratelimiter.New(tc.rdb)
+		wantText(t, methods[tc.method](t.Context(), c.RateLimiter("a")), tc.want)
+		_ = c.Close()
+	}
+}
+
+// said is an answer of Redis.
+type said string
+
+func (s said) Error() string { return string(s) }
+func (said) RedisError()     {}
+
 // An answering hook answers commands itself, those for which it reports so.
 type answering func(cmd redis.Cmder) bool
 
