@@ -60,7 +60,7 @@ func (l *RateLimiter) attempt(ctx context.Context, r *request, failed func(error
 		case err == nil && answer.numbers[0] != 0:
 			err = ctx.Err()
 		case err == nil && n != 0 && n != 2*len(r.runs):
-			err = fmt.Errorf("rratelimiter: a script answered %d numbers for %d runs", n, len(r.runs))
+			err = fmt.Errorf("a script answered %d numbers for %d runs", n, len(r.runs))
 		}
 		if err != nil || answer.numbers[0] == 0 {
 			return answer, err

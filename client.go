@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -79,13 +80,16 @@ func WithID(id string) Option {
 // WithClock makes the Client take its time from now instead of from the Redis
 // server: with time.Now it behaves as Redisson does, which reads the clock of
 // the JVM. Clocks that differ between clients make a limit wrong by as much.
-// The default is the clock of the server.
+// The default is the clock of the server, and so is a nil now: it is never the
+// wrong one.
 func WithClock(now func() time.Time) Option {
 	return option(func(c *Client) { c.clock = now })
 }
 
 // WithNameMapper makes the Client keep the limiter that is called name under
-// mapName(name) (Redisson's NameMapper). The default keeps names as they are.
+// mapName(name) (Redisson's NameMapper). A nil mapName is refused by the first
+// call, for names that were not mapped would be other limiters. The default
+// keeps names as they are.
 func WithNameMapper(mapName func(name string) string) Option {
 	return option(func(c *Client) { c.mapper = mapName })
 }
@@ -124,18 +128,21 @@ func WithGoOnly() Option {
 // it. Requests are sent again as often as rdb is set to (MaxRetries; for a
 // cluster MaxRedirects). A request that is under way is cut short by the
 // deadline of a context only if rdb is set to (ContextTimeoutEnabled),
-// otherwise by its own ReadTimeout. New does not ask Redis for anything. Where rdb is nil or an option is out
-// of its bounds, each method answers with an ErrInvalidArgument that says so.
+// otherwise by its own ReadTimeout. New does not ask Redis for anything. Where rdb or
+// an option is nil, or an option out of its bounds, each method answers with an
+// ErrInvalidArgument that says which.
 func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c := &Client{
 		rdb: rdb, id: uuid.NewString(), mapper: func(name string) string { return name },
 		queues: map[string]*queue{},
 	}
 	for _, opt := range opts {
-		opt.apply(c)
+		if opt != nil {
+			opt.apply(c)
+		}
 	}
 	c.ctx, c.close = context.WithCancel(context.Background())
-	c.err = c.validate()
+	c.err = c.validate(opts)
 	if c.err == nil {
 		c.sender = newSender(rdb)
 		c.hub = pubsub.New(rdb)
@@ -148,18 +155,25 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	return c
 }
 
-func (c *Client) validate() error {
+// validate returns why the Client cannot be used.
+func (c *Client) validate(opts []Option) error {
+	refuse := func(argument string, value any, bound string) error {
+		return &argumentError{"of New", argument, value, bound}
+	}
+	none := slices.Index(opts, nil)
 	switch {
 	case isNil(c.rdb):
-		return invalid("rdb", "nil", "a go-redis client")
+		return refuse("rdb", "nil", "be a go-redis client")
+	case none >= 0:
+		return refuse(fmt.Sprintf("opts[%d]", none), "nil", "be an Option")
 	case c.id == "" || strings.ContainsAny(c.id, "{}"):
-		return invalid("id", fmt.Sprintf("%q", c.id), "a text without braces")
+		return refuse("id", strconv.Quote(c.id), "be a text without braces")
 	case c.mapper == nil:
-		return invalid("mapName", "nil", "a function")
+		return refuse("mapName", "nil", "be a function")
 	case !c.format.known():
-		return invalid("format", c.format, "one of the RecordFormat constants")
+		return refuse("format", c.format, "be one of the RecordFormat constants")
 	case c.resolution != 0 && c.resolution < time.Millisecond:
-		return invalid("resolution", c.resolution, "0 or at least 1ms")
+		return refuse("resolution", c.resolution, "be 0 or at least 1ms")
 	}
 	return nil
 }
@@ -185,9 +199,9 @@ func (c *Client) ID() string { return c.id }
 // in use, which saves a round trip for PerClient limits.
 func (c *Client) RateLimiter(name string) *RateLimiter {
 	l := &RateLimiter{client: c}
-	k, err := c.keysOf(name)
+	k, err := c.keysOf("name", name)
 	l.keys.Store(k)
-	l.err = err
+	l.err = k.named(err)
 	return l
 }
 
@@ -249,8 +263,10 @@ func within[T any](ctx context.Context, l *RateLimiter, f func(ctx context.Conte
 	if err := l.usable(ctx); err != nil {
 		return none, err
 	}
+	k := l.keys.Load()
 	if ctx.Done() == nil {
-		return f(ctx)
+		v, err := f(ctx)
+		return v, k.named(err)
 	}
 	done := make(chan outcome, 1)
 	if !l.client.goBackground(func(context.Context) {
@@ -270,10 +286,10 @@ func within[T any](ctx context.Context, l *RateLimiter, f func(ctx context.Conte
 		select {
 		case o = <-done:
 		case <-timer.C:
-			return none, l.keys.Load().unanswered(ctx.Err(), nil)
+			return none, ctx.Err()
 		}
 	}
-	return o.v, l.keys.Load().ended(ctx, o.err)
+	return o.v, k.named(k.ended(ctx, o.err))
 }
 
 func (c *Client) layout() *layout { return &layouts[c.format] }

@@ -3,6 +3,8 @@ package rratelimiter_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -37,6 +39,33 @@ func TestOnACluster(t *testing.T) {
 				wantText(t, err, name, "slot")
 			}
 		}
+	})
+
+	t.Run("a client of one server", func(t *testing.T) {
+		node := cluster.Servers[0].Client(t)
+		one := rratelimiter.New(node)
+		t.Cleanup(func() { _ = one.Close() })
+		elsewhere := "api"
+		for i := 0; node.Exists(t.Context(), elsewhere).Err() == nil; i++ {
+			elsewhere = fmt.Sprintf("api %d", i)
+		}
+		for method, err := range everything(t.Context(), one.RateLimiter(elsewhere)) {
+			if method == "OnExpired" || method == "OnDeleted" { // they name no key
+				continue
+			}
+			if _, moved := redis.IsMovedError(err); !moved && method != "Rename" {
+				t.Errorf("%s: %v, want MOVED wrapped", method, err)
+			}
+			wantText(t, err, strconv.Quote(elsewhere), "cluster")
+			if method != "Rename" {
+				wantText(t, err, "use redis.NewClusterClient")
+			}
+		}
+		_, err := one.RateLimiter("a{b").TryAcquire(t.Context(), 1, 0)
+		if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !redis.HasErrorPrefix(err, "CROSSSLOT ") {
+			t.Errorf("%v, want ErrInvalidArgument and CROSSSLOT", err)
+		}
+		wantText(t, err, `for "a{b"`, "different slots of a cluster")
 	})
 
 	t.Run("rename to another slot", func(t *testing.T) {

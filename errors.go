@@ -1,16 +1,21 @@
 package rratelimiter
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // What the methods of this package answer with. Test with errors.Is: the
-// error that is returned wraps one of these with the limiter, the argument or
-// key, its value and the bound. Errors of go-redis and of the context come
-// through as they are.
+// error that is returned wraps one of these with the name of the limiter,
+// quoted, the argument or key, its value and the bound. ErrClosed and an option
+// of New that is refused are the Client's and name no limiter. Errors of
+// go-redis and of the context come through as they are; where a *redis.Client
+// is sent to another node of a cluster, the error also says so.
 var (
 	// ErrNotInitialized: no rate is set under this name, or its hash lacks
 	// rate, interval or type (Redisson: "RateLimiter is not initialized").
@@ -43,14 +48,85 @@ var (
 	ErrClosed = errors.New("rratelimiter: client is closed")
 )
 
-// invalid is the error for an argument out of its bounds.
-func invalid(argument string, value any, bound string) error {
-	return fmt.Errorf("%w: %s is %v, must be %s", ErrInvalidArgument, argument, value, bound)
+// An argumentError is an ErrInvalidArgument. The checks of arguments know no
+// limiter; the method that was called adds its name.
+type argumentError struct {
+	whose    string // `for "NAME"` or "of New"
+	argument string
+	value    any
+	bound    string // what follows "must"
 }
 
-// exceeds is the error for permits that can never be there.
+func (e *argumentError) Error() string {
+	return fmt.Sprintf("%v %s: %s is %v, must %s", ErrInvalidArgument, e.whose, e.argument, e.value, e.bound)
+}
+
+func (e *argumentError) Unwrap() error { return ErrInvalidArgument }
+
+// invalid returns the error for an argument out of its bounds.
+func invalid(argument string, value any, bound string) error {
+	return &argumentError{argument: argument, value: value, bound: bound}
+}
+
+// named returns err with the name of the limiter, if it does not have it yet.
+// The end of a context stays what it is.
+func (k *limiterKeys) named(err error) error {
+	if e, ok := errors.AsType[*argumentError](err); ok && e.whose == "" {
+		named := *e
+		named.whose = fmt.Sprintf("for %q", k.name)
+		return &named
+	}
+	if err == nil || err == context.Canceled || err == context.DeadlineExceeded || strings.HasPrefix(err.Error(), "rratelimiter: ") {
+		return err
+	}
+	return fmt.Errorf("rratelimiter: %q: %w", k.name, err)
+}
+
+// unanswered is the error of a call that ended before Redis had answered: why it
+// did, and the cause for which there is no answer, if that is known.
+func (k *limiterKeys) unanswered(why, cause error) error {
+	switch {
+	case cause != nil && errors.Is(cause, why):
+		return cause
+	case why == ErrNoAnswer && cause == nil:
+		return fmt.Errorf("%w for %q", why, k.name)
+	case why == ErrNoAnswer:
+		return fmt.Errorf("%w for %q: %w", why, k.name, cause)
+	case cause != nil:
+		return fmt.Errorf("%w: %w", why, cause)
+	}
+	return why
+}
+
+// ended adds to the error of a call that ctx has ended, if it has. go-redis may
+// tell it by a timeout of the network alone.
+func (k *limiterKeys) ended(ctx context.Context, err error) error {
+	if err == nil || answered(err) {
+		return err
+	}
+	why := ctx.Err()
+	if deadline, ok := ctx.Deadline(); why == nil && ok && !time.Now().Before(deadline) {
+		why = context.DeadlineExceeded
+	}
+	if why == nil {
+		return err
+	}
+	return k.unanswered(why, err)
+}
+
+// exceeds returns the error for permits that can never be there.
 func (k *limiterKeys) exceeds(permits, rate int64) error {
-	return fmt.Errorf("%w: permits is %d, must be at most %d, the rate of %s", ErrPermitsExceedRate, permits, rate, k.hash)
+	return fmt.Errorf("%w of %q: permits is %d, must be at most %d", ErrPermitsExceedRate, k.name, permits, rate)
+}
+
+// notInitialized returns the error for a limiter without a rate.
+func (k *limiterKeys) notInitialized() error {
+	return fmt.Errorf("%w for %q (see TrySetRate)", ErrNotInitialized, k.name)
+}
+
+// badField returns the error for a field of the hash that holds value, quoted.
+func (k *limiterKeys) badField(field, value, bound string) error {
+	return fmt.Errorf("%w for %q: field %s of key %s is %s, must %s", ErrBadState, k.name, field, k.hash, value, bound)
 }
 
 // scriptError translates what a script or Redis answered into the errors
@@ -59,17 +135,21 @@ func (k *limiterKeys) exceeds(permits, rate int64) error {
 func (k *limiterKeys) scriptError(typ RateType, err error) error {
 	has := func(code string) bool { return redis.HasErrorPrefix(err, code+" ") }
 	switch {
+	case err == nil:
+		return nil
 	case has("NOTINIT"):
-		return fmt.Errorf("%w: %s", ErrNotInitialized, k.hash)
+		return k.notInitialized()
 	case has("BADFIELD"):
-		return fmt.Errorf("%w: field %s of %s must be an integer between -2^53 and 2^53",
-			ErrBadState, detail(err, "BADFIELD"), k.hash)
+		field, value, _ := strings.Cut(detail(err, "BADFIELD"), " ")
+		return k.badField(field, value, "be an integer between -2^53 and 2^53")
 	case has("BADKEY"):
-		return fmt.Errorf("%w: %s", ErrBadState, k.wrongKind(typ, detail(err, "BADKEY")))
+		return fmt.Errorf("%w for %q: %s", ErrBadState, k.name, k.wrongKind(typ, detail(err, "BADKEY")))
 	case has("WRONGTYPE"): // of a plain command on the hash
-		return fmt.Errorf("%w: %s: %w", ErrBadState, k.wrongKind(typ, "1 hash"), err)
+		return fmt.Errorf("%w for %q: %s: %w", ErrBadState, k.name, k.wrongKind(typ, "1 hash"), err)
 	case has("CROSSSLOT"):
-		return fmt.Errorf("%w: the keys of %s are in different cluster slots: %w", ErrInvalidArgument, k.hash, err)
+		return fmt.Errorf("%w for %q: its keys are in different slots of a cluster: %w", ErrInvalidArgument, k.name, err)
+	case k.client.single() && (has("MOVED") || has("ASK")):
+		return fmt.Errorf("rratelimiter: the server of %q is part of a cluster, use redis.NewClusterClient: %w", k.name, err)
 	}
 	return err
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -79,32 +77,6 @@ func ExampleRateLimiter_Release() {
 	}
 	fmt.Println(limiter.AvailablePermits(ctx))
 	// Output: 2 <nil>
-}
-
-func ExampleRateLimiter_Allow() {
-	limiter := exampleClient().RateLimiter("http")
-	if err := limiter.SetRate(context.Background(), rratelimiter.Overall, 1, time.Hour); err != nil {
-		log.Fatal(err)
-	}
-	handler := func(w http.ResponseWriter, r *http.Request) {
-		result, err := limiter.Allow(r.Context(), 1)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		w.Header().Set("RateLimit-Limit", strconv.FormatInt(result.Limit, 10))
-		w.Header().Set("RateLimit-Remaining", strconv.FormatInt(result.Remaining, 10))
-		if !result.Allowed {
-			w.Header().Set("Retry-After", strconv.Itoa(int(result.RetryAfter/time.Second)+1))
-			http.Error(w, "too many requests", http.StatusTooManyRequests)
-		}
-	}
-	for range 2 {
-		fmt.Println(call(handler))
-	}
-	// Output:
-	// 200 map[Ratelimit-Limit:[1] Ratelimit-Remaining:[0]]
-	// 429 map[Ratelimit-Limit:[1] Ratelimit-Remaining:[0] Retry-After:[3600 or so]]
 }
 
 func ExampleRateLimiter_UpdateRate() {

@@ -80,7 +80,9 @@ const (
 // NoLimiter (RExpirable.remainTimeToLive).
 func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, error) {
 	return within(ctx, l, func(ctx context.Context) (time.Duration, error) {
-		return l.client.rdb.PTTL(ctx, l.keys.Load().hash).Result()
+		k := l.keys.Load()
+		ttl, err := l.client.rdb.PTTL(ctx, k.hash).Result()
+		return ttl, k.scriptError(Overall, err)
 	})
 }
 
@@ -88,14 +90,15 @@ func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, erro
 // zero Time when it does not end by itself or there is none
 // (RExpirable.getExpireTime). It needs Redis 7.0.
 func (l *RateLimiter) ExpireTime(ctx context.Context) (time.Time, error) {
+	k := l.keys.Load()
 	at, err := within(ctx, l, func(ctx context.Context) (time.Duration, error) {
-		return l.client.rdb.PExpireTime(ctx, l.keys.Load().hash).Result()
+		return l.client.rdb.PExpireTime(ctx, k.hash).Result()
 	})
 	switch {
 	case redis.HasErrorPrefix(err, "unknown command"):
-		return time.Time{}, fmt.Errorf("rratelimiter: ExpireTime needs Redis 7.0: %w", err)
+		return time.Time{}, fmt.Errorf("rratelimiter: ExpireTime of %q needs Redis 7.0: %w", k.name, err)
 	case err != nil || at < 0:
-		return time.Time{}, err
+		return time.Time{}, k.scriptError(Overall, err)
 	}
 	return time.UnixMilli(at.Milliseconds()), nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +29,6 @@ func wantText(t testing.TB, err error, parts ...string) {
 // Bad arguments are refused at the door: the error names the argument, its
 // value and the bound, and nothing is written.
 func TestBadInput(t *testing.T) {
-	const second = time.Second
 	rate := func(typ rratelimiter.RateType, rate int64, interval time.Duration, opts ...rratelimiter.RateOption) func(context.Context, *rratelimiter.RateLimiter) error {
 		return func(ctx context.Context, l *rratelimiter.RateLimiter) error {
 			_, err := l.TrySetRate(ctx, typ, rate, interval, opts...)
@@ -48,22 +49,28 @@ func TestBadInput(t *testing.T) {
 		ask  func(context.Context, *rratelimiter.RateLimiter) error
 		text []string
 	}{
-		{"type", rate(7, 1, second), []string{"type", "RateType(7)", "Overall", "PerClient"}},
-		{"rate 0", rate(overall, 0, second), []string{"rate is 0", "between 1 and"}},
-		{"rate below 0", rate(overall, -3, second), []string{"rate is -3"}},
-		{"rate above 2^53", rate(overall, 1<<53+1, second), []string{"rate is 9007199254740993", "2^53"}},
+		{"type", rate(7, 1, time.Second), []string{"type", "RateType(7)", "Overall", "PerClient"}},
+		{"rate 0", rate(overall, 0, time.Second), []string{"rate is 0", "between 1 and"}},
+		{"rate below 0", rate(overall, -3, time.Second), []string{"rate is -3"}},
+		{"rate above 2^53", rate(overall, 1<<53+1, time.Second), []string{"rate is 9007199254740993", "2^53"}},
 		{"interval 0", rate(overall, 1, 0), []string{"interval is 0s", "1ms"}},
 		{"interval below 1 ms", rate(overall, 1, 999*time.Microsecond), []string{"interval is 999", "1ms"}},
-		{"keep alive below the interval", rate(overall, 1, second, rratelimiter.WithKeepAlive(999*time.Millisecond)),
+		{"keep alive below the interval", rate(overall, 1, time.Second, rratelimiter.WithKeepAlive(999*time.Millisecond)),
 			[]string{"keepAlive is 999ms", "1s"}},
-		{"keep alive below 0", rate(overall, 1, second, rratelimiter.WithKeepAlive(-1)), []string{"keepAlive is -1ns"}},
+		{"keep alive below 0", rate(overall, 1, time.Second, rratelimiter.WithKeepAlive(-1)), []string{"keepAlive is -1ns"}},
 		{"permits 0", acquire(0), []string{"permits is 0", "between 1"}},
 		{"permits below 0", acquire(-1), []string{"permits is -1", "between 1"}},
 		{"permits above 2^40", acquire(1<<40 + 1), []string{"permits is 1099511627777", "2^40"}},
 		{"release below 0", func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Release(ctx, -1) },
 			[]string{"permits is -1", "between 0"}},
 		{"new name", func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Rename(ctx, "") },
-			[]string{"name", "not empty"}},
+			[]string{`newName is "", must not be empty`}},
+		{"nil option", rate(overall, 1, time.Second, rratelimiter.WithKeepState(), nil), []string{"opts[1] is nil, must be a RateOption"}},
+		{"nil listener", func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+			_, err := l.OnExpired(ctx, nil)
+			_, err2 := l.OnDeleted(ctx, nil)
+			return sameErrors(err, err2)
+		}, []string{"f is nil, must be a function"}},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -76,7 +83,7 @@ func TestBadInput(t *testing.T) {
 			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
 				t.Errorf("%v, want ErrInvalidArgument", err)
 			}
-			wantText(t, err, tc.text...)
+			wantText(t, err, append(tc.text, "invalid argument for "+strconv.Quote(l.Name())+": ")...)
 			if after := m.Dump(); after != before {
 				t.Errorf("written:\n%s\nbefore:\n%s", after, before)
 			}
@@ -84,78 +91,122 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// sameErrors joins errors that must all be of one kind; a nil among them shows.
+// sameErrors returns the error that several calls have answered; one that
+// differs shows.
 func sameErrors(errs ...error) error {
 	for i, err := range errs {
-		if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+		if !errors.Is(err, rratelimiter.ErrInvalidArgument) || err.Error() != errs[0].Error() {
 			return fmt.Errorf("call %d of %d: %v", i, len(errs), err)
 		}
 	}
 	return errs[0]
 }
 
-// everything calls each method that asks Redis.
+// methods are all that answer an error. A method that is not among them would
+// be tested for nothing; TestMethodsAreAll sees to it.
+var methods = map[string]func(ctx context.Context, l *rratelimiter.RateLimiter) error{
+	"TrySetRate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return second(l.TrySetRate(ctx, overall, 1, time.Second))
+	},
+	"SetRate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return l.SetRate(ctx, overall, 1, time.Second)
+	},
+	"UpdateRate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return second(l.UpdateRate(ctx, overall, 1, time.Second))
+	},
+	"TryAcquire":       func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.TryAcquire(ctx, 1, 0)) },
+	"Acquire":          func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Acquire(ctx, 1) },
+	"Allow":            func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Allow(ctx, 1)) },
+	"Peek":             func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Peek(ctx)) },
+	"Release":          func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Release(ctx, 1) },
+	"Repair":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Repair(ctx)) },
+	"AvailablePermits": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.AvailablePermits(ctx)) },
+	"Config":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Config(ctx)) },
+	"Delete":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Delete(ctx)) },
+	"Exists":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Exists(ctx)) },
+	"Rename":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Rename(ctx, "other") },
+	"Expire":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Expire(ctx, time.Hour)) },
+	"ExpireAt": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return second(l.ExpireAt(ctx, time.Now().Add(time.Hour)))
+	},
+	"ExpireIfSet": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return second(l.ExpireIfSet(ctx, time.Hour))
+	},
+	"ExpireIfNotSet": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return second(l.ExpireIfNotSet(ctx, time.Hour))
+	},
+	"ExpireIfGreater": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return second(l.ExpireIfGreater(ctx, time.Hour))
+	},
+	"ExpireIfLess": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return second(l.ExpireIfLess(ctx, time.Hour))
+	},
+	"ClearExpire":      func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.ClearExpire(ctx)) },
+	"RemainTimeToLive": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.RemainTimeToLive(ctx)) },
+	"ExpireTime":       func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.ExpireTime(ctx)) },
+	"OnExpired": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return stopped(l.OnExpired(ctx, func(string) {}))
+	},
+	"OnDeleted": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return stopped(l.OnDeleted(ctx, func(string) {}))
+	},
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func stopped(stop func(), err error) error {
+	if stop != nil {
+		stop()
+	}
+	return err
+}
+
+// everything calls each method that answers an error.
 func everything(ctx context.Context, l *rratelimiter.RateLimiter) map[string]error {
 	errs := make(map[string]error)
-	add := func(name string, err error) { errs[name] = err }
-	two := func(name string, _ any, err error) { errs[name] = err }
-	_, err := l.TrySetRate(ctx, overall, 1, time.Second)
-	add("TrySetRate", err)
-	add("SetRate", l.SetRate(ctx, overall, 1, time.Second))
-	ok, err := l.UpdateRate(ctx, overall, 1, time.Second)
-	two("UpdateRate", ok, err)
-	ok, err = l.TryAcquire(ctx, 1, 0)
-	two("TryAcquire", ok, err)
-	add("Acquire", l.Acquire(ctx, 1))
-	r, err := l.Allow(ctx, 1)
-	two("Allow", r, err)
-	r, err = l.Peek(ctx)
-	two("Peek", r, err)
-	add("Release", l.Release(ctx, 1))
-	repaired, err := l.Repair(ctx)
-	two("Repair", repaired, err)
-	n, err := l.AvailablePermits(ctx)
-	two("AvailablePermits", n, err)
-	c, err := l.Config(ctx)
-	two("Config", c, err)
-	ok, err = l.Delete(ctx)
-	two("Delete", ok, err)
-	ok, err = l.Exists(ctx)
-	two("Exists", ok, err)
-	add("Rename", l.Rename(ctx, "other"))
-	ok, err = l.Expire(ctx, time.Hour)
-	two("Expire", ok, err)
-	ok, err = l.ExpireAt(ctx, time.Now().Add(time.Hour))
-	two("ExpireAt", ok, err)
-	ok, err = l.ClearExpire(ctx)
-	two("ClearExpire", ok, err)
-	ttl, err := l.RemainTimeToLive(ctx)
-	two("RemainTimeToLive", ttl, err)
-	at, err := l.ExpireTime(ctx)
-	two("ExpireTime", at, err)
+	for name, call := range methods {
+		errs[name] = call(ctx, l)
+	}
 	return errs
+}
+
+func TestMethodsAreAll(t *testing.T) {
+	for method := range reflect.TypeFor[*rratelimiter.RateLimiter]().Methods() {
+		if _, ok := methods[method.Name]; !ok && method.Name != "Name" {
+			t.Errorf("%s is not among the methods", method.Name)
+		}
+	}
 }
 
 func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 	m := redistest.Mini(t)
 	rdb := redistest.MiniClient(t, m)
 	var none *redis.Client
+	var nothing redis.UniversalClient
+	mapped := rratelimiter.WithNameMapper(func(string) string { return "" })
+	newWith := func(rdb redis.UniversalClient, opts ...rratelimiter.Option) *rratelimiter.RateLimiter {
+		c := rratelimiter.New(rdb, opts...)
+		t.Cleanup(func() { _ = c.Close() })
+		return c.RateLimiter("a")
+	}
 	for name, tc := range map[string]struct {
 		limiter *rratelimiter.RateLimiter
-		text    string
+		text    string // behind the sentinel's
 	}{
-		"nil client":         {rratelimiter.New(nil).RateLimiter("a"), "rdb is nil"},
-		"nil *redis.Client":  {rratelimiter.New(none).RateLimiter("a"), "rdb is nil"},
-		"empty name":         {rratelimiter.New(rdb).RateLimiter(""), `name is ""`},
-		"name mapped away":   {rratelimiter.New(rdb, rratelimiter.WithNameMapper(func(string) string { return "" })).RateLimiter("a"), `name is "a"`},
-		"nil name mapper":    {rratelimiter.New(rdb, rratelimiter.WithNameMapper(nil)).RateLimiter("a"), "mapName is nil"},
-		"empty ID":           {rratelimiter.New(rdb, rratelimiter.WithID("")).RateLimiter("a"), `id is ""`},
-		"ID with a hash tag": {rratelimiter.New(rdb, rratelimiter.WithID("{b}")).RateLimiter("a"), `id is "{b}"`},
+		"nil client":         {newWith(nothing), "of New: rdb is nil, must be a go-redis client"},
+		"nil *redis.Client":  {newWith(none), "of New: rdb is nil, must be a go-redis client"},
+		"nil option":         {newWith(rdb, nil), "of New: opts[0] is nil, must be an Option"},
+		"nil among options":  {newWith(rdb, rratelimiter.WithID("x"), nil, nil), "of New: opts[1] is nil, must be an Option"},
+		"nil name mapper":    {newWith(rdb, rratelimiter.WithNameMapper(nil)), "of New: mapName is nil, must be a function"},
+		"empty ID":           {newWith(rdb, rratelimiter.WithID("")), `of New: id is "", must be a text without braces`},
+		"ID with a hash tag": {newWith(rdb, rratelimiter.WithID("{b}")), `of New: id is "{b}", must be a text without braces`},
+		"empty name":         {rratelimiter.New(rdb).RateLimiter(""), `for "": name is "", must not be empty`},
+		"name mapped away":   {newWith(rdb, mapped), `for "a": name is "a", mapped to "", must not be mapped to an empty name`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for method, err := range everything(t.Context(), tc.limiter) {
-				if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !strings.Contains(err.Error(), tc.text) {
-					t.Errorf("%s: %v, want ErrInvalidArgument with %q", method, err, tc.text)
+				if want := "rratelimiter: invalid argument " + tc.text; !errors.Is(err, rratelimiter.ErrInvalidArgument) || err.Error() != want {
+					t.Errorf("%s: %v, want %s", method, err, want)
 				}
 			}
 		})
@@ -206,9 +257,10 @@ func TestWhereNoRateIsSet(t *testing.T) {
 		for name, err := range map[string]error{
 			"TryAcquire": tryErr, "Acquire": l.Acquire(ctx, 1), "Peek": peekErr, "Config": configErr, "Release": l.Release(ctx, 1),
 		} {
-			if !errors.Is(err, rratelimiter.ErrNotInitialized) || !strings.Contains(err.Error(), l.Name()) {
-				b.Errorf("%s: %v, want ErrNotInitialized with the name", name, err)
+			if !errors.Is(err, rratelimiter.ErrNotInitialized) {
+				b.Errorf("%s: %v, want ErrNotInitialized", name, err)
 			}
+			wantText(b, err, fmt.Sprintf("rratelimiter: no rate is set for %q (see TrySetRate)", l.Name()))
 		}
 		b.want(l.Release(ctx, 0)) // does nothing, as in Java
 		ok, err := l.UpdateRate(ctx, overall, 5, time.Second)
@@ -242,7 +294,7 @@ func TestMoreThanTheRateIsRefusedAtOnce(t *testing.T) {
 		if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 			b.Fatal(err)
 		}
-		wantText(b, err, "permits is 6", "at most 5", l.Name())
+		wantText(b, err, fmt.Sprintf("permits exceed the rate of %q: permits is 6, must be at most 5", l.Name()))
 		if after := dump(b, l); after != before {
 			b.Fatalf("written:\n%s\nbefore:\n%s", after, before)
 		}
@@ -272,7 +324,7 @@ func TestAKeyOfAnotherKind(t *testing.T) {
 				if !errors.Is(err, rratelimiter.ErrBadState) {
 					b.Errorf("%s with a list at %s: %v, want ErrBadState", name, key, err)
 				}
-				wantText(b, err, key, kind)
+				wantText(b, err, fmt.Sprintf("unreadable state in Redis for %q: key %s is a list, must be a %s", l.Name(), key, kind))
 			}
 			if n := b.look.LLen(ctx, key).Val(); n != 1 {
 				b.Errorf("the list at %s was written over", key)
@@ -290,7 +342,25 @@ func TestConfigThatCannotBeRead(t *testing.T) {
 			if !errors.Is(err, rratelimiter.ErrBadState) {
 				b.Errorf("%s %s: %v, want ErrBadState", field.name, field.value, err)
 			}
-			wantText(b, err, field.name, field.value, l.Name())
+			wantText(b, err, fmt.Sprintf("for %q: field %s of key %s is %q, must be ", l.Name(), field.name, l.Name(), field.value))
 		}
 	})
+}
+
+// No clock is the server's; a Client that was given none must not fail at its
+// first call.
+func TestNoClock(t *testing.T) {
+	m := redistest.Mini(t)
+	m.ClockTTL(false)
+	m.SetTime(time.UnixMilli(1_700_000_000_123))
+	rdb := redistest.MiniClient(t, m)
+	c := rratelimiter.New(rdb, rratelimiter.WithClock(time.Now), rratelimiter.WithClock(nil))
+	t.Cleanup(func() { _ = c.Close() })
+	l := c.RateLimiter("a")
+	if err := errors.Join(l.SetRate(t.Context(), overall, 5, time.Hour), l.Acquire(t.Context(), 1)); err != nil {
+		t.Fatal(err)
+	}
+	if at := rdb.ZRangeWithScores(t.Context(), "{a}:permits", 0, -1).Val()[0].Score; at != 1_700_000_000_123 {
+		t.Errorf("the record is of %v, want the server's time", at)
+	}
 }

@@ -1,12 +1,19 @@
 package rratelimiter
 
 import (
+	"context"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // limiterKeys are the keys of one limiter, named as Redisson names them.
 type limiterKeys struct {
+	client *Client
+
 	name  string     // as the caller gave it, before the name mapper
 	hash  string     // NAME: rate, interval, type, keepAliveTime
 	pairs [2]keyPair // by RateType
@@ -26,23 +33,31 @@ type keyPair struct {
 }
 
 // keysOf returns the keys of the limiter called name, and why they cannot be
-// used, if so.
-func (c *Client) keysOf(name string) (*limiterKeys, error) {
-	k := &limiterKeys{name: name}
+// used, if so. The name was given as argument.
+func (c *Client) keysOf(argument, name string) (*limiterKeys, error) {
+	k := &limiterKeys{client: c, name: name}
 	switch {
 	case c.err != nil:
 		return k, c.err
 	case name == "":
-		return k, invalid("name", `""`, "not empty")
+		return k, invalid(argument, `""`, "not be empty")
 	}
 	if k.hash = c.mapper(name); k.hash == "" {
-		return k, invalid("name", fmt.Sprintf("%q, mapped to \"\"", name), "mapped to a name that is not empty")
+		return k, invalid(argument, k.described(), "not be mapped to an empty name")
 	}
 	k.derive(c.id)
 	if c.sharded {
-		return k, k.checkSlot()
+		return k, k.checkSlot(argument)
 	}
 	return k, nil
+}
+
+// described returns the name, quoted, and what it is mapped to, if to another.
+func (k *limiterKeys) described() string {
+	if k.hash == k.name {
+		return strconv.Quote(k.name)
+	}
+	return fmt.Sprintf("%q, mapped to %q", k.name, k.hash)
 }
 
 // derive sets the keys that follow from the hash and the ID of the client.
@@ -87,19 +102,20 @@ func hashTag(key string) string {
 }
 
 // checkSlot refuses a name whose keys a cluster would keep in different slots.
-func (k *limiterKeys) checkSlot() error {
+// It was given as argument.
+func (k *limiterKeys) checkSlot(argument string) error {
 	for _, key := range k.all() {
 		if hashTag(key) != hashTag(k.hash) {
-			return invalid("name", fmt.Sprintf("%q", k.hash),
-				"without braces, or with one non-empty {tag}, on a cluster: "+
-					"its keys would be in different slots")
+			return invalid(argument, k.described(), "be without braces, or with one non-empty {tag}, on a cluster: "+
+				"its keys would be in different slots")
 		}
 	}
 	return nil
 }
 
-// wrongKind says which of a pair's keys is of the wrong kind; detail is the
-// script's: the number of the key and the kind it should have.
+// wrongKind says which of a pair's keys is of the wrong kind, and of which if
+// Redis still tells; detail is the script's: the number of the key and the kind
+// it should have.
 func (k *limiterKeys) wrongKind(typ RateType, detail string) string {
 	number, kind, _ := strings.Cut(detail, " ")
 	key := k.hash
@@ -109,5 +125,30 @@ func (k *limiterKeys) wrongKind(typ RateType, detail string) string {
 	case "3":
 		key = k.pairs[typ].permits
 	}
-	return fmt.Sprintf("key %s holds something else than a %s", key, kind)
+	switch found := k.client.kindOf(key); found {
+	case "", "none", kind: // it does not tell, or the key has changed since
+		return fmt.Sprintf("key %s must be a %s", key, kind)
+	default:
+		return fmt.Sprintf("key %s is a %s, must be a %s", key, found, kind)
+	}
+}
+
+// kindOf returns what TYPE says of a key, empty if it cannot be had at once. It
+// is asked once: the error that needs it can do without.
+func (c *Client) kindOf(key string) string {
+	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
+	defer cancel()
+	cmd := command{redis.NewCmd(ctx, "type", key)}
+	_ = c.rdb.Process(ctx, cmd) // which keeps the error
+	kind, err := cmd.Text()
+	if err != nil {
+		return ""
+	}
+	return kind
+}
+
+// single reports whether the Client is on one server, as go-redis sees it.
+func (c *Client) single() bool {
+	_, ok := c.rdb.(*redis.Client)
+	return ok
 }

@@ -33,7 +33,7 @@ func TestSlots(t *testing.T) {
 	} {
 		k := &limiterKeys{hash: name}
 		k.derive("ID")
-		if err := k.checkSlot(); (err == nil) != fits {
+		if err := k.checkSlot("name"); (err == nil) != fits {
 			t.Errorf("%q: %v, want refused: %v", name, err, !fits)
 		}
 	}
@@ -66,7 +66,7 @@ func FuzzKeys(f *testing.F) {
 			t.Fatalf("%q: %q, want %q", name, got, want)
 		}
 		err := cluster.Watch(context.Background(), nil, append(k.all(), k.channel)...)
-		if refused := k.checkSlot() != nil; refused == errors.Is(err, stop) && !(refused && sameByChance(k)) {
+		if refused := k.checkSlot("name") != nil; refused == errors.Is(err, stop) && !(refused && sameByChance(k)) {
 			t.Fatalf("%q: refused %v, go-redis says %v", name, refused, err)
 		}
 	})

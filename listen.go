@@ -38,10 +38,11 @@ func (l *RateLimiter) listen(ctx context.Context, event string, class byte, f fu
 		return nil, err
 	}
 	if f == nil {
-		return nil, invalid("f", "nil", "a function")
+		return nil, l.keys.Load().named(invalid("f", "nil", "be a function"))
 	}
-	c, name := l.client, l.keys.Load().hash
-	if _, err := within(ctx, l, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.notifies(ctx, class) }); err != nil {
+	k := l.keys.Load()
+	c, name := l.client, k.hash
+	if _, err := within(ctx, l, func(ctx context.Context) (struct{}, error) { return struct{}{}, k.notifies(ctx, class) }); err != nil {
 		return nil, err
 	}
 	// The channel of the event, not that of the key: it needs no more of the
@@ -80,8 +81,8 @@ func (l *RateLimiter) listen(ctx context.Context, event string, class byte, f fu
 	return stop, nil
 }
 
-// notifies answers an error unless all servers tell of key events of a class.
-func (c *Client) notifies(ctx context.Context, class byte) error {
+// notifies returns an error unless all servers tell of key events of a class.
+func (k *limiterKeys) notifies(ctx context.Context, class byte) error {
 	const setting = "notify-keyspace-events"
 	check := func(ctx context.Context, rdb *redis.Client) error {
 		settings, err := rdb.ConfigGet(ctx, setting).Result()
@@ -90,11 +91,11 @@ func (c *Client) notifies(ctx context.Context, class byte) error {
 		}
 		flags, told := settings[setting]
 		if err == nil && told && !(strings.Contains(flags, "E") && strings.ContainsAny(flags, "A"+string(class))) {
-			err = fmt.Errorf("%w: %s is %q, must contain E and %c (or A)", ErrNoNotifications, setting, flags, class)
+			err = fmt.Errorf("%w: %s is %q, must contain E and %c (or A) for %q", ErrNoNotifications, setting, flags, class, k.name)
 		}
 		return err
 	}
-	switch rdb := c.rdb.(type) {
+	switch rdb := k.client.rdb.(type) {
 	case *redis.Client:
 		return check(ctx, rdb)
 	case *redis.ClusterClient:
@@ -102,5 +103,5 @@ func (c *Client) notifies(ctx context.Context, class byte) error {
 	case *redis.Ring:
 		return rdb.ForEachShard(ctx, check)
 	}
-	return errors.ErrUnsupported
+	return fmt.Errorf("rratelimiter: listening for %q on a %T: %w", k.name, k.client.rdb, errors.ErrUnsupported)
 }

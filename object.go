@@ -26,15 +26,16 @@ func (l *RateLimiter) onAll(ctx context.Context, sc *script, k *limiterKeys, key
 		argv = append(argv, key)
 	}
 	r, _, err := l.client.sender.send(ctx, sc, append(argv, k.channel), time.Now(), nil)
-	return r.numbers[0], err
+	return r.numbers[0], k.scriptError(Overall, err)
 }
 
 // Exists reports whether the limiter is there (RRateLimiter.isExists), by its
 // hash.
 func (l *RateLimiter) Exists(ctx context.Context) (bool, error) {
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
-		n, err := l.client.rdb.Exists(ctx, l.keys.Load().hash).Result()
-		return n > 0, err
+		k := l.keys.Load()
+		n, err := l.client.rdb.Exists(ctx, k.hash).Result()
+		return n > 0, k.scriptError(Overall, err)
 	})
 }
 
@@ -53,19 +54,19 @@ func (l *RateLimiter) Rename(ctx context.Context, newName string) error {
 		return err
 	}
 	from := l.keys.Load()
-	to, err := l.client.keysOf(newName)
+	to, err := l.client.keysOf("newName", newName)
 	if err != nil {
-		return err
+		return from.named(err)
 	}
 	if l.client.sharded && hashTag(from.hash) != hashTag(to.hash) {
-		return invalid("newName", fmt.Sprintf("%q", newName), fmt.Sprintf("in the cluster slot of %q", from.hash))
+		return from.named(invalid("newName", to.described(), fmt.Sprintf("be in the cluster slot of %q", from.hash)))
 	}
 	_, err = within(ctx, l, func(ctx context.Context) (int64, error) {
 		n, err := l.onAll(ctx, renameScript, from, append(from.all(), to.all()...))
 		if n > 0 {
 			l.keys.Store(to)
 		} else if err == nil {
-			err = fmt.Errorf("%w: %s", ErrNotInitialized, from.hash)
+			err = from.notInitialized()
 		}
 		return n, err
 	})

@@ -2,8 +2,6 @@ package rratelimiter
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -63,7 +61,7 @@ type queue struct {
 // acquire asks for permits until it gets them, timeout passes or ctx ends.
 func (l *RateLimiter) acquire(ctx context.Context, permits int64, timeout time.Duration, numbers bool) (answer, error) {
 	if err := checkPermits(permits, 1); err != nil {
-		return answer{}, err
+		return answer{}, l.keys.Load().named(err)
 	}
 	if err := l.usable(ctx); err != nil {
 		return answer{}, err
@@ -250,7 +248,7 @@ func (q *queue) await(ctx context.Context, w *waiter, timeout time.Duration) (an
 			<-w.answered
 			return q.result(w)
 		}
-		return answer{}, q.parted(w, why)
+		return answer{}, q.keys.named(q.parted(w, why))
 	}
 }
 
@@ -258,7 +256,7 @@ func (q *queue) await(ctx context.Context, w *waiter, timeout time.Duration) (an
 func (q *queue) result(w *waiter) (answer, error) {
 	a, err := w.answer, w.err
 	q.client.recycle(w)
-	return a, err
+	return a, q.keys.named(err)
 }
 
 // expire has a waiter asked for once more whose timeout has passed: the next
@@ -325,34 +323,4 @@ func (q *queue) parted(w *waiter, why error) error {
 		}
 	}
 	return q.keys.unanswered(why, cause)
-}
-
-// unanswered is the error of a call that ended before Redis had answered: why it
-// did, and the cause for which there is no answer, if that is known.
-func (k *limiterKeys) unanswered(why, cause error) error {
-	switch {
-	case cause != nil && errors.Is(cause, why):
-		return cause
-	case cause != nil:
-		return fmt.Errorf("%w for %q: %w", why, k.name, cause)
-	case why == ErrNoAnswer:
-		return fmt.Errorf("%w for %q", why, k.name)
-	}
-	return why
-}
-
-// ended adds to the error of a call that ctx has ended, if it has. go-redis may
-// tell it by a timeout of the network alone.
-func (k *limiterKeys) ended(ctx context.Context, err error) error {
-	if err == nil || answered(err) {
-		return err
-	}
-	why := ctx.Err()
-	if deadline, ok := ctx.Deadline(); why == nil && ok && !time.Now().Before(deadline) {
-		why = context.DeadlineExceeded
-	}
-	if why == nil {
-		return err
-	}
-	return k.unanswered(why, err)
 }

@@ -105,40 +105,43 @@ func WithKeepState() RateOption {
 // newConfig checks what is given to TrySetRate, SetRate and UpdateRate.
 func newConfig(typ RateType, rate int64, interval time.Duration, opts []RateOption) (Config, rateOptions, error) {
 	var o rateOptions
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			return Config{}, o, invalid(fmt.Sprintf("opts[%d]", i), "nil", "be a RateOption")
+		}
 		opt.applyRate(&o)
 	}
 	c := Config{typ, rate, interval.Truncate(time.Millisecond), o.keepAlive.Truncate(time.Millisecond)}
 	switch {
 	case !typ.valid():
-		return c, o, invalid("type", typ, "Overall or PerClient")
+		return c, o, invalid("type", typ, "be Overall or PerClient")
 	case rate < 1 || rate > maxRate:
-		return c, o, invalid("rate", rate, "between 1 and 9007199254740992 (2^53)")
+		return c, o, invalid("rate", rate, "be between 1 and 9007199254740992 (2^53)")
 	case interval < time.Millisecond:
-		return c, o, invalid("interval", interval, "at least 1ms")
+		return c, o, invalid("interval", interval, "be at least 1ms")
 	case o.keepAlive != 0 && o.keepAlive < interval:
-		return c, o, invalid("keepAlive", o.keepAlive, fmt.Sprintf("0 or at least the interval, %v", interval))
+		return c, o, invalid("keepAlive", o.keepAlive, fmt.Sprintf("be 0 or at least the interval, %v", interval))
 	}
 	return c, o, nil
 }
 
-// parseConfig reads the fields rate, interval, type and keepAliveTime of a hash.
-func parseConfig(hash string, fields []any) (c Config, err error) {
+// parseConfig reads the fields rate, interval, type and keepAliveTime of the hash.
+func (k *limiterKeys) parseConfig(fields []any) (c Config, err error) {
 	var numbers [4]int64
 	for i, name := range [...]string{"rate", "interval", "type", "keepAliveTime"} {
 		text, set := fields[i].(string)
 		if !set && name == "keepAliveTime" {
 			break // Redisson before 3.38.0 does not write it
 		} else if !set {
-			return c, fmt.Errorf("%w: %s", ErrNotInitialized, hash)
+			return c, k.notInitialized()
 		}
 		if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-			return c, fmt.Errorf("%w: field %s %.40q of %s must be an integer", ErrBadState, name, text, hash)
+			return c, k.badField(name, fmt.Sprintf("%.40q", text), "be an integer")
 		}
 	}
 	c = Config{RateType(numbers[2]), numbers[0], milliseconds(numbers[1]), milliseconds(numbers[3])}
 	if !c.Type.valid() {
-		return Config{}, fmt.Errorf("%w: field type \"%d\" of %s must be 0 (OVERALL) or 1 (PER_CLIENT)", ErrBadState, numbers[2], hash)
+		return Config{}, k.badField("type", fmt.Sprintf(`"%d"`, numbers[2]), "be 0 (OVERALL) or 1 (PER_CLIENT)")
 	}
 	return c, nil
 }
@@ -157,7 +160,7 @@ func microseconds(n int64) time.Duration {
 // checkPermits checks the permits of an acquire (least 1) or a release (least 0).
 func checkPermits(permits, least int64) error {
 	if permits < least || permits > maxPermits {
-		return invalid("permits", permits, fmt.Sprintf("between %d and %d (2^40)", least, int64(maxPermits)))
+		return invalid("permits", permits, fmt.Sprintf("be between %d and %d (2^40)", least, int64(maxPermits)))
 	}
 	return nil
 }

@@ -1,18 +1,20 @@
 package rratelimiter_test
 
 import (
-	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // withExamples is a test run with a server for the examples.
@@ -45,27 +47,45 @@ func exampleRedis() *redis.Client {
 
 func exampleClient() *rratelimiter.Client { return rratelimiter.New(exampleRedis()) }
 
-// call returns the status and the header of one call.
-func call(handler http.HandlerFunc) string {
-	w := httptest.NewRecorder()
-	handler(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	for name := range w.Header() {
-		switch name {
-		case "Retry-After":
-			w.Header().Set(name, regexp.MustCompile(`^3[56]\d\d$`).ReplaceAllString(w.Header().Get(name), "3600 or so"))
-		case "Content-Type", "X-Content-Type-Options":
-			w.Header().Del(name)
+// What a visitor is told to wait is whole seconds, never too few and for a
+// refusal never none.
+func TestSeconds(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", 1: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2", 59*time.Second + 999*time.Millisecond: "60",
+		time.Hour: "3600", math.MaxInt64: "9223372037",
+	} {
+		if got := seconds(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}
-	return fmt.Sprint(w.Code, " ", w.Header())
+}
+
+func TestRefusedForLessThanASecond(t *testing.T) {
+	m := redistest.Mini(t)
+	b := newBench(t, redistest.MiniClient(t, m), redistest.MiniClient(t, m))
+	l := b.limiter(overall, 1, time.Second)
+	l.takes(1)
+	handler := limit(l.RateLimiter, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("next was called") }))
+	for _, ms := range []int64{0, 1, 998} {
+		b.now += ms
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if got := w.Header().Get("Retry-After"); w.Code != http.StatusTooManyRequests || got != "1" {
+			t.Errorf("%d, to be tried again after %q s, want 429 and 1 s", w.Code, got)
+		}
+	}
 }
 
 // The Go blocks of what is written about the library are pieces of the examples,
 // which run.
 func TestREADME(t *testing.T) {
-	examples, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
+	var examples []byte
+	for _, file := range []string{"example_test.go", "example_http_test.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples = append(examples, text...)
 	}
 	flat := func(code string) string {
 		return strings.Join(strings.Fields(strings.ReplaceAll(code, "exampleAddr", `"localhost:6379"`)), " ")
@@ -81,7 +101,7 @@ func TestREADME(t *testing.T) {
 		}
 		for _, block := range blocks {
 			if !strings.Contains(flat(string(examples)), flat(block[1])) {
-				t.Errorf("not in example_test.go:\n%s", block[1])
+				t.Errorf("in none of the examples:\n%s", block[1])
 			}
 		}
 	}

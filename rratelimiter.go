@@ -76,16 +76,16 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 	if err := l.usable(ctx); err != nil {
 		return false, err
 	}
+	k := l.keys.Load()
 	c, o, err := newConfig(typ, rate, interval, opts)
 	if err != nil {
-		return false, err
+		return false, k.named(err)
 	}
 	keepState := "0"
 	if o.keepState {
 		keepState = "1"
 	}
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
-		k := l.keys.Load()
 		r, _, err := l.send(ctx, sc, k, typ, asking{}, rate, c.Interval.Milliseconds(),
 			c.KeepAlive.Milliseconds(), keepState, mustExist, k.channel)
 		if err != nil || r.numbers[0] == 0 {
@@ -172,7 +172,7 @@ func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
 // which the permits may have been given back.
 func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := checkPermits(permits, 0); err != nil {
-		return err
+		return l.keys.Load().named(err)
 	}
 	if err := l.usable(ctx); err != nil || permits == 0 {
 		return err
@@ -190,7 +190,7 @@ func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 		if err != nil {
 			return Config{}, k.scriptError(Overall, err)
 		}
-		return parseConfig(k.hash, fields)
+		return k.parseConfig(fields)
 	})
 }
 

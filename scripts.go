@@ -250,7 +250,7 @@ func decode(val any) (r reply, err error) {
 		}
 	}
 	if !ok {
-		return r, fmt.Errorf("rratelimiter: a script answered %v (%T), must be integers", val, val)
+		return r, fmt.Errorf("a script answered %v (%T), must be integers", val, val)
 	}
 	return r, nil
 }

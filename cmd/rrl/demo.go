@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,22 +44,46 @@ func demo(ctx context.Context, args []string, stdout io.Writer) error {
 }
 
 func chooseServer(args []string) (*server, error) {
-	var opts *redis.Options
+	var address *string
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // run prints the error
-	flags.Func("redis", "", func(url string) (err error) {
-		opts, err = redis.ParseURL(url)
-		return err
+	flags.Func("redis", "", func(value string) error {
+		address = &value
+		return nil
 	})
 	switch err := flags.Parse(args); {
 	case err != nil:
 		return nil, err
 	case flags.NArg() > 0:
 		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case opts == nil:
+	case address == nil:
 		return embedded(), nil
 	}
+	opts, err := parseAddress(*address)
+	if err != nil {
+		return nil, err
+	}
 	return remote(opts), nil
+}
+
+// parseAddress reads what --redis is given: host:port, or a URL. The error does
+// not show the address, for it may hold a password.
+func parseAddress(address string) (*redis.Options, error) {
+	const want = "--redis must be HOST:PORT, as in localhost:6379, or a URL, as in redis://localhost:6379/0"
+	if address == "" {
+		return nil, fmt.Errorf("%s; it is empty", want)
+	}
+	if !strings.Contains(address, "://") && !strings.HasPrefix(address, "unix:") {
+		address = "redis://" + address
+	}
+	opts, err := redis.ParseURL(address)
+	if malformed, ok := errors.AsType[*url.Error](err); ok {
+		err = malformed.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s; %w", want, err)
+	}
+	return opts, nil
 }
 
 // demoOn makes a limiter, plays the scene with it, shows what is left of it in
@@ -94,7 +120,7 @@ func create(ctx context.Context, limiter *rratelimiter.RateLimiter) error {
 		return err
 	}
 	if !fresh {
-		return fmt.Errorf("there is a limiter called %s already", limiter.Name())
+		return fmt.Errorf("there is a limiter called %q already", limiter.Name())
 	}
 	_, err = limiter.Expire(ctx, time.Minute)
 	return err
@@ -105,7 +131,7 @@ func remove(ctx context.Context, limiter *rratelimiter.RateLimiter) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
 	if _, err := limiter.Delete(ctx); err != nil {
-		return fmt.Errorf("%s could not be deleted and will expire within a minute: %w", limiter.Name(), err)
+		return fmt.Errorf("limiter %q could not be deleted and will expire within a minute: %w", limiter.Name(), err)
 	}
 	return nil
 }

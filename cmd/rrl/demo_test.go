@@ -33,7 +33,7 @@ func TestDemo(t *testing.T) {
 func TestDemoOnRedis(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	code, stdout, stderr := rrl(t.Context(), "demo", "--redis", s.URL()+"/3")
+	code, stdout, stderr := rrl(t.Context(), "demo", "--redis", s.Addr+"/3")
 	if code != 0 || stderr != "" {
 		t.Errorf("code %d, printed\n%s", code, stderr)
 	}
@@ -171,7 +171,7 @@ func TestNameTaken(t *testing.T) {
 		if err := client.RateLimiter("x").SetRate(t.Context(), rratelimiter.Overall, 1, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		if err := demoOn(t.Context(), s, t.Output()); err == nil || !strings.Contains(err.Error(), "a limiter called x already") {
+		if err := demoOn(t.Context(), s, t.Output()); err == nil || !strings.Contains(err.Error(), `a limiter called "x" already`) {
 			t.Errorf("the error is %v", err)
 		}
 		if got := m.HGet("x", "rate"); got != "1" {

@@ -20,13 +20,13 @@ import (
 const usage = `rrl is the command line of rratelimiter, Redisson's RRateLimiter for Go.
 
 Usage:
-  rrl demo [--redis URL]   four callers share 5 permits per second, live
-  rrl version              print the version
-  rrl help                 print this text
+  rrl demo [--redis ADDRESS]   four callers share 5 permits per second, live
+  rrl version                  print the version
+  rrl help                     print this text
 
 The demo runs on a Redis embedded in rrl. With --redis it runs on a real one,
-for example --redis redis://localhost:6379/0, under a name of its own that is
-deleted at the end.
+under a name of its own that is deleted at the end. ADDRESS is HOST:PORT, as in
+--redis localhost:6379, or a URL, as in --redis redis://:password@localhost:6379/0.
 `
 
 // The exit codes, besides 0.

@@ -1,0 +1,168 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// Whatever goes wrong with a limiter, the error has its name as it was given,
+// quoted: one that needs quoting, and that is mapped to another.
+func TestErrorsNameTheLimiter(t *testing.T) {
+	const name, hash = "api \"v1\"\n", "app:api"
+	named := func(n string) string { return strings.Replace(n, name, hash, 1) }
+	list := func(key string) func(ctx context.Context, rdb redis.Cmdable) error {
+		return func(ctx context.Context, rdb redis.Cmdable) error {
+			return errors.Join(rdb.Del(ctx, key).Err(), rdb.RPush(ctx, key, "x").Err())
+		}
+	}
+	field := func(field, value string) func(ctx context.Context, rdb redis.Cmdable) error {
+		return func(ctx context.Context, rdb redis.Cmdable) error { return rdb.HSet(ctx, hash, field, value).Err() }
+	}
+	for _, tc := range []struct {
+		is    error
+		state func(ctx context.Context, rdb redis.Cmdable) error
+		least int // methods that cannot go ahead then
+	}{
+		{rratelimiter.ErrNotInitialized, func(ctx context.Context, rdb redis.Cmdable) error { return rdb.Del(ctx, hash).Err() }, 8},
+		{rratelimiter.ErrNotInitialized, func(ctx context.Context, rdb redis.Cmdable) error { return rdb.HDel(ctx, hash, "rate").Err() }, 7},
+		{rratelimiter.ErrBadState, list(hash), 9},
+		{rratelimiter.ErrBadState, list("{" + hash + "}:value"), 5},
+		{rratelimiter.ErrBadState, list("{" + hash + "}:permits"), 5},
+		{rratelimiter.ErrBadState, field("rate", "x"), 7},
+		{rratelimiter.ErrBadState, field("interval", "1e9"), 7},
+		{rratelimiter.ErrBadState, field("type", "7"), 1},
+		{rratelimiter.ErrBadState, field("keepAliveTime", "-"), 1},
+		{rratelimiter.ErrPermitsExceedRate, field("rate", "0"), 3},
+	} {
+		var errs int
+		for method, call := range methods {
+			// A fresh server each, for some methods put things right.
+			m := redistest.Mini(t)
+			rdb := redistest.MiniClient(t, m)
+			c := rratelimiter.New(rdb, rratelimiter.WithNameMapper(named))
+			l := c.RateLimiter(name)
+			if err := errors.Join(l.SetRate(t.Context(), overall, 5, time.Hour), tc.state(t.Context(), rdb)); err != nil {
+				t.Fatal(err)
+			}
+			err := call(t.Context(), l)
+			if closeErr := c.Close(); closeErr != nil {
+				t.Fatal(closeErr)
+			}
+			if err == nil {
+				continue
+			}
+			errs++
+			if !errors.Is(err, tc.is) {
+				t.Errorf("%s: %v, want %v", method, err, tc.is)
+			}
+			wantText(t, err, strconv.Quote(name))
+		}
+		if errs < tc.least {
+			t.Errorf("%v: %d methods refuse, want %d", tc.is, errs, tc.least)
+		}
+	}
+}
+
+// What a key holds is asked for with a TYPE. Where that is refused, or the key
+// has changed since, the error says only what it must be.
+func TestWrongKind(t *testing.T) {
+	for _, tc := range []struct {
+		answer string
+		err    error
+		want   string
+	}{
+		{"list", nil, "key a is a list, must be a hash"},
+		{"none", nil, ": key a must be a hash"},
+		{"hash", nil, ": key a must be a hash"},
+		{"", errors.New("NOPERM"), ": key a must be a hash"},
+	} {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		if err := rdb.RPush(t.Context(), "a", "x").Err(); err != nil {
+			t.Fatal(err)
+		}
+		asked := 0
+		rdb.AddHook(answering(func(cmd redis.Cmder) bool {
+			if cmd.Name() == "type" {
+				asked++
+				cmd.(interface{ SetVal(any) }).SetVal(tc.answer)
+				cmd.SetErr(tc.err)
+			}
+			return cmd.Name() == "type"
+		}))
+		c := rratelimiter.New(rdb)
+		l := c.RateLimiter("a")
+		for _, method := range []string{"TryAcquire", "Config"} {
+			asked = 0
+			err := methods[method](t.Context(), l)
+			if !errors.Is(err, rratelimiter.ErrBadState) || asked != 1 {
+				t.Errorf("%s: %v after %d times TYPE", method, err, asked)
+			}
+			wantText(t, err, tc.want)
+		}
+		_ = c.Close()
+	}
+}
+
+// What the server cannot do is told with the name, too.
+func TestErrorsOfWhatAServerLacks(t *testing.T) {
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	rdb.AddHook(answering(func(cmd redis.Cmder) bool {
+		switch cmd := cmd.(type) {
+		case *redis.MapStringStringCmd: // CONFIG GET
+			cmd.SetVal(map[string]string{"notify-keyspace-events": "K"})
+			return true
+		case *redis.DurationCmd:
+			if cmd.Name() == "pexpiretime" {
+				cmd.SetErr(said("ERR unknown command"))
+				return true
+			}
+		}
+		return false
+	}))
+	for _, tc := range []struct {
+		rdb    redis.UniversalClient
+		method string
+		want   string
+	}{
+		{rdb, "OnExpired", `keyspace notifications are off: notify-keyspace-events is "K", must contain E and x (or A) for "a"`},
+		{rdb, "OnDeleted", `must contain E and g (or A) for "a"`},
+		{rdb, "ExpireTime", `ExpireTime of "a" needs Redis 7.0`},
+		{struct{ redis.UniversalClient }{rdb}, "OnExpired", `listening for "a" on a struct`},
+	} {
+		c := rratelimiter.New(tc.rdb)
+		wantText(t, methods[tc.method](t.Context(), c.RateLimiter("a")), tc.want)
+		_ = c.Close()
+	}
+}
+
+// said is an answer of Redis.
+type said string
+
+func (s said) Error() string { return string(s) }
+func (said) RedisError()     {}
+
+// An answering hook answers commands itself, those for which it reports so.
+type answering func(cmd redis.Cmder) bool
+
+func (a answering) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (a answering) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (a answering) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if a(cmd) {
+			return cmd.Err()
+		}
+		return next(ctx, cmd)
+	}
+}
