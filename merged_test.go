@@ -7,7 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,15 +55,17 @@ func (n *line) with(opts ...rratelimiter.Option) *limiter {
 }
 
 // An arrival is a context that tells when somebody waits for its end: then the
-// caller stands where he waits.
+// caller stands where it waits. Before, it is asked once whether it can end.
 type arrival struct {
 	context.Context
-	once sync.Once
-	came chan struct{}
+	asked atomic.Int32
+	came  chan struct{}
 }
 
 func (a *arrival) Done() <-chan struct{} {
-	a.once.Do(func() { close(a.came) })
+	if a.asked.Add(1) == 2 {
+		close(a.came)
+	}
 	return a.Context.Done()
 }
 

@@ -47,7 +47,7 @@ func (c *Client) newWaiter(ctx context.Context, permits int64, timeout time.Dura
 	}
 	w.permits, w.waits, w.numbers = permits, timeout > 0, numbers
 	timed := w.waits && timeout != forever
-	w.canLeave = timed || ctx.Done() != nil
+	w.canLeave = ctx.Done() != nil || timed
 	if w.bounded = timed; !timed && w.canLeave {
 		_, w.bounded = ctx.Deadline()
 	}
