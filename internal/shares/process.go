@@ -1,0 +1,200 @@
+package shares
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// environment is the variable that gives a process its work.
+const environment = "RRATELIMITER_SHARES_WORK"
+
+// work is what a process does: its callers, in one Client, ask of the limiter
+// called Name.
+type work struct {
+	Addr, Name string
+	Callers    int
+	Duration   time.Duration
+}
+
+// A Fairness is what processes got.
+type Fairness struct {
+	Granted  []float64 // permits of each
+	Possible float64   // permits
+}
+
+// Index returns Jain's index of what they got.
+func (f Fairness) Index() float64 { return Index(f.Granted) }
+
+// Used returns the part of the limit that was used.
+func (f Fairness) Used() (used float64) {
+	for _, granted := range f.Granted {
+		used += granted / f.Possible
+	}
+	return used
+}
+
+// Fairnesses are what several runs have shown.
+type Fairnesses []Fairness
+
+// Index returns the spread of Jain's index.
+func (f Fairnesses) Index() Spread { return spread(f, Fairness.Index) }
+
+// Used returns the spread of the part of the limit that was used.
+func (f Fairnesses) Used() Spread { return spread(f, Fairness.Used) }
+
+// RepeatProcesses calls Processes so many times, side by side.
+func RepeatProcesses(ctx context.Context, limit Limit, n, callers int, span time.Duration, runs int) (Fairnesses, error) {
+	return sideBySide(runs, func() (Fairness, error) { return Processes(ctx, limit, n, callers, span) })
+}
+
+// Main does the work of a process that Processes has started, and exits. In any
+// other process it does nothing. A program that calls Processes calls it first.
+func Main() {
+	text, ok := os.LookupEnv(environment)
+	if !ok {
+		return
+	}
+	if err := perform(text, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "shares: %v\n", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// perform says that it is ready, waits for a line, does the work and prints the
+// moments of its grants, in µs.
+func perform(text string, in io.Reader, out io.Writer) error {
+	var w work
+	if err := json.Unmarshal([]byte(text), &w); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: w.Addr})
+	defer func() { _ = rdb.Close() }()
+	if err := rdb.Ping(ctx).Err(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "ready")
+	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
+		return err // the one who started it has ended
+	}
+	side := Side{Clients: 1, Callers: w.Callers, Permits: 1}
+	grants, err := hammer(ctx, []redis.UniversalClient{rdb}, side, nil, w.Name, w.Duration)
+	if err != nil {
+		return err
+	}
+	moments := make([]int64, len(grants))
+	for i, g := range grants {
+		moments[i] = g.at.UnixMicro()
+	}
+	return json.NewEncoder(out).Encode(moments)
+}
+
+// Processes lets n processes of Go share a limit, each with so many callers in
+// one Client, and measures for a span how much each gets. They run the program
+// that calls it, which must begin with Main.
+func Processes(ctx context.Context, limit Limit, n, callers int, span time.Duration) (f Fairness, err error) {
+	var s redistest.Scope
+	defer func() { s.End(recover(), &err) }()
+	server := redistest.Start(&s)
+	name := redistest.Name(&s)
+	if err := setRate(ctx, server, name, limit); err != nil {
+		return f, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends those that an error leaves behind
+	processes, errs := make([]*process, n), make([]error, n)
+	f = Fairness{make([]float64, n), limit.possible(span)}
+	w := work{server.Addr, name, callers, settle + span + tail}
+	for i := range processes {
+		if processes[i], err = start(ctx, w); err != nil {
+			return f, err
+		}
+		s.Cleanup(processes[i].end)
+	}
+	measured, _ := newWindow(span)
+	var all sync.WaitGroup
+	for i, p := range processes {
+		all.Go(func() {
+			var grants []grant
+			grants, errs[i] = p.work()
+			f.Granted[i] = measured.count(grants, limit.Interval)
+		})
+	}
+	all.Wait()
+	return f, errors.Join(errs...)
+}
+
+// A process is one that Main works in.
+type process struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stdout *bufio.Reader
+	stderr bytes.Buffer
+}
+
+// start starts a process and returns when it is ready.
+func start(ctx context.Context, w work) (*process, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(w)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.CommandContext(ctx, program)}
+	p.cmd.Env = append(os.Environ(), environment+"="+string(text))
+	p.cmd.Stderr = &p.stderr
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.stdout = bufio.NewReader(stdout)
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if line, _ := p.stdout.ReadString('\n'); line != "ready\n" {
+		p.end()
+		return nil, fmt.Errorf("shares: a process is not ready but says %q and %q", line, &p.stderr)
+	}
+	return p, nil
+}
+
+// work lets the process begin, and returns its grants.
+func (p *process) work() ([]grant, error) {
+	if _, err := fmt.Fprintln(p.stdin); err != nil {
+		return nil, err
+	}
+	var moments []int64
+	if err := json.NewDecoder(p.stdout).Decode(&moments); err != nil {
+		return nil, fmt.Errorf("shares: a process has no result: %w", err)
+	}
+	grants := make([]grant, len(moments))
+	for i, us := range moments {
+		grants[i] = grant{time.UnixMicro(us), 1}
+	}
+	return grants, nil
+}
+
+// end ends the process and returns when it is gone.
+func (p *process) end() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Wait()
+}

@@ -1,0 +1,174 @@
+package shares
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+const (
+	// settle is how long callers are at work before the measured span: longer
+	// than it takes both sides to begin, and to use up the permits of the start.
+	settle = time.Second
+	// tail is how much longer than the span they are at work, so that none has
+	// ended before the others.
+	tail = 200 * time.Millisecond
+	// warmth is how long a Redisson instance is used before, elsewhere.
+	warmth = 500 * time.Millisecond
+)
+
+// Repeat runs a scenario n times, side by side: there is next to nothing to do
+// for the machine. The timer of each Redisson instance has a tick of its own,
+// at random since 3.48.0, so one run alone says little.
+func Repeat(ctx context.Context, peer *javapeer.Peer, sc Scenario, span time.Duration, n int) (Several, error) {
+	return sideBySide(n, func() (Result, error) { return Run(ctx, peer, sc, span) })
+}
+
+func sideBySide[T any](n int, run func() (T, error)) ([]T, error) {
+	results, errs := make([]T, n), make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { results[i], errs[i] = run() })
+	}
+	all.Wait()
+	return results, errors.Join(errs...)
+}
+
+// Run lets both sides share a limiter and measures for a span who gets how
+// much. The peer may be nil if the scenario has no Java.
+func Run(ctx context.Context, peer *javapeer.Peer, sc Scenario, span time.Duration) (r Result, err error) {
+	var s redistest.Scope
+	defer func() { s.End(recover(), &err) }()
+	server := redistest.Start(&s)
+	clients := make([]redis.UniversalClient, sc.Go.Clients)
+	for i := range clients {
+		clients[i] = server.Client(&s)
+		if err := clients[i].Ping(ctx).Err(); err != nil {
+			return r, err
+		}
+	}
+	j := &javaSide{peer: peer, side: sc.Java}
+	if err := j.connect(ctx, &s, server); err != nil {
+		return r, err
+	}
+	name := redistest.Name(&s)
+	if err := setRate(ctx, server, name, sc.Limit); err != nil {
+		return r, err
+	}
+
+	w, duration := newWindow(span)
+	var goGrants, javaGrants []grant
+	var goErr, javaErr error
+	var both sync.WaitGroup
+	both.Go(func() { javaGrants, javaErr = j.hammer(ctx, name, duration) })
+	both.Go(func() { goGrants, goErr = hammer(ctx, clients, sc.Go, sc.Options, name, duration) })
+	both.Wait()
+	return newResult(sc, w.count(goGrants, sc.Interval), w.count(javaGrants, sc.Interval), sc.possible(span)),
+		errors.Join(goErr, javaErr)
+}
+
+// newWindow returns the window of a span for callers that begin now, and for
+// how long they are at work.
+func newWindow(span time.Duration) (w window, duration time.Duration) {
+	from := time.Now().Add(settle)
+	return window{from, from.Add(span)}, settle + span + tail
+}
+
+func setRate(ctx context.Context, server *redistest.Server, name string, limit Limit) error {
+	c := rratelimiter.New(server.Admin())
+	err := c.RateLimiter(name).SetRate(ctx, rratelimiter.Overall, limit.Rate, limit.Interval)
+	return errors.Join(err, c.Close())
+}
+
+// hammer is javapeer's Hammer in Go: each caller asks until duration is over.
+func hammer(ctx context.Context, clients []redis.UniversalClient, side Side, opts []rratelimiter.Option, name string,
+	duration time.Duration,
+) ([]grant, error) {
+	var (
+		all    sync.WaitGroup
+		mu     sync.Mutex
+		grants []grant // guarded by mu, and so are errs
+		errs   []error
+	)
+	end := time.Now().Add(duration)
+	for _, rdb := range clients {
+		c := rratelimiter.New(rdb, opts...)
+		defer c.Close() //revive:disable-line:defer they end together
+		l := c.RateLimiter(name)
+		for range side.Callers {
+			all.Go(func() {
+				got, err := ask(ctx, l, side.Permits, end)
+				mu.Lock()
+				defer mu.Unlock()
+				grants, errs = append(grants, got...), append(errs, err)
+			})
+		}
+	}
+	all.Wait()
+	return grants, errors.Join(errs...)
+}
+
+// ask asks for permits again and again until end.
+func ask(ctx context.Context, l *rratelimiter.RateLimiter, permits int64, end time.Time) (grants []grant, err error) {
+	for time.Now().Before(end) {
+		ok, err := l.TryAcquire(ctx, permits, Timeout)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			grants = append(grants, grant{time.Now(), permits})
+		}
+	}
+	return grants, nil
+}
+
+// javaSide is the callers of Java, with Redisson instances of their own.
+type javaSide struct {
+	peer    *javapeer.Peer
+	side    Side
+	clients []string
+}
+
+// connect connects the instances and uses each for a while, on a limiter that
+// is as short of permits. The JVM has compiled then what it runs.
+func (j *javaSide) connect(ctx context.Context, s *redistest.Scope, server *redistest.Server) error {
+	if j.side.Callers == 0 {
+		return nil
+	}
+	for range j.side.Clients {
+		client := redistest.Name(s)
+		if _, err := j.peer.Connect(ctx, client, server.Addr); err != nil {
+			return err
+		}
+		// An instance whose caller has gone is still to be disconnected.
+		s.Cleanup(func() { _ = j.peer.Disconnect(context.WithoutCancel(ctx), client) })
+		j.clients = append(j.clients, client)
+	}
+	name := redistest.Name(s)
+	if err := setRate(ctx, server, name, Limit{40, 100 * time.Millisecond}); err != nil {
+		return err
+	}
+	_, err := j.hammer(ctx, name, warmth)
+	return err
+}
+
+func (j *javaSide) hammer(ctx context.Context, name string, duration time.Duration) ([]grant, error) {
+	if j.side.Callers == 0 {
+		return nil, nil
+	}
+	got, _, err := j.peer.Limiter(j.clients[0], name).Hammer(ctx, javapeer.HammerOptions{
+		Permits: j.side.Permits, Threads: j.side.Clients * j.side.Callers, Duration: duration, Timeout: Timeout, Clients: j.clients,
+	})
+	grants := make([]grant, len(got))
+	for i, moments := range got {
+		grants[i] = grant{moments[1], j.side.Permits}
+	}
+	return grants, err
+}
