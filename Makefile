@@ -16,7 +16,7 @@ LINTER := go tool -modfile=$(CURDIR)/tools/go.mod
 # How everything is tested; Go has the race detector where it finds a C compiler.
 GOTEST = go test $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=all -p $(P) -timeout $(TIMEOUT)
 
-.PHONY: help test lint demo cost bench fuzz soak clean
+.PHONY: help test lint demo cost bench shares fuzz soak clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -41,9 +41,14 @@ demo: ## the limiter at work, without any Redis
 cost: ## what one call costs in Redis
 	go run ./internal/cost
 
-bench: ## this library beside Redisson and others, about 6 minutes; writes docs/benchmarks.md
+bench: ## this library beside Redisson and others, about 9 minutes; writes docs/benchmarks.md
 	@tools/bring.sh
 	cd bench && go run .
+
+shares: ## how Go and Java share limits that are too small for both, longer than make test; about 5 minutes
+	@tools/bring.sh
+	SHARES=long go test ./compat_test -run TestCompat -count=1 -v -timeout $(TIMEOUT) \
+		-ginkgo.v -ginkgo.focus 'Shares of a limit'
 
 fuzz: ## each fuzz target for FUZZTIME, a minute unless told
 	@targets=$$(go test -list '^Fuzz' .) || { echo "$$targets"; exit 1; }; \
