@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,9 +14,13 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/shares"
 )
 
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+func TestMain(m *testing.M) {
+	shares.Main()
+	redistest.VerifyNoLeaks(m)
+}
 
 // tiny is all of it, with too few calls to mean anything.
 func tiny() plan {
@@ -23,7 +28,9 @@ func tiny() plan {
 		rounds: 1, counts: []int{1, 64}, warmup: 10 * time.Millisecond, span: 20 * time.Millisecond,
 		jvm: 50 * time.Millisecond, turns: 20,
 		waiters: 20, records: 12_000, fill: 200 * time.Millisecond, window: time.Second,
-		expiry: 1, newer: []int{0, 100}, wakes: 3, allocs: 20, names: 200, parts: parts,
+		expiry: 1, newer: []int{0, 100}, wakes: 3, allocs: 20, names: 200,
+		scenarios: shares.Scenarios[:1], alone: shares.Alone[:1], connects: 2, shared: 400 * time.Millisecond,
+		among: 400 * time.Millisecond, parts: parts,
 	}
 }
 
@@ -48,6 +55,10 @@ func TestRun(t *testing.T) {
 		`\| Redisson \|(` + number + `){7} - \|`,
 		`\| a record for each permit \| 12,000 \| 12,000 \|(` + number + `){2}`,
 		`\| resolution of a thousandth of the window \| 12,000 \|(` + number + `){3}`,
+		`\| T9 \| 50 per 400ms, 4 Go, 4 Java: got by what was due, .* \| at least 0.35 \|` + number + ` (yes|no) \|`,
+		`\| T9 \| 50 per 400ms, 4 processes of Go: Jain's fairness index \| at least 0.98 \|` + number + ` (yes|no) \|`,
+		`\| 50 per 400ms, 4 Go, 4 Java \| 0.5 \|(` + number + `){7}`,
+		`\| 50 per 400ms, 4 Go \| 50 \|(` + number + `){6}`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + line).MatchString(out.String()) {
 			t.Errorf("no line like %s", line)
@@ -239,5 +250,27 @@ func TestTargets(t *testing.T) {
 	r.tables[0].rows[redisson] = nil
 	if first := r.targets()[0]; first.met || first.got != "not measured" {
 		t.Errorf("without Redisson: %+v", first)
+	}
+}
+
+// Each side must have its share; the scenario with the least used permits
+// stands for all.
+func TestBesideTargets(t *testing.T) {
+	of := func(golang, java float64) shares.Several {
+		return shares.Several{{
+			Go:   shares.Share{Granted: golang, Got: golang / 100, Due: 0.5},
+			Java: shares.Share{Granted: java, Got: java / 100, Due: 0.5}, Possible: 100,
+		}}
+	}
+	sc := shares.Scenarios[0]
+	r := &report{beside: &besideResult{
+		scenarios: []besideScenario{{sc, of(60, 40)}, {sc, of(90, 10)}, {sc, of(10, 84)}},
+		among:     shares.Fairnesses{{Granted: []float64{1, 1, 1, 1}}},
+	}}
+	want := []string{"0.8 true", "0.2 false", "0.2 false", "0.94 false", "1 true"}
+	for i, target := range r.targets() {
+		if got := fmt.Sprint(target.got, " ", target.met); got != want[i] {
+			t.Errorf("%s: %s, want %s", target.what, got, want[i])
+		}
 	}
 }

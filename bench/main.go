@@ -3,7 +3,7 @@
 //
 //	make bench
 //
-// It needs redis-server, java and mvn, takes some seven minutes, and leaves
+// It needs redis-server, java and mvn, takes some nine minutes, and leaves
 // nothing else behind. Whatever is compared takes turns in short batches, so
 // that what else the machine does meets all of them; each figure is the median
 // of the rounds, and each ratio that of the ratios within a round.
@@ -20,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/shares"
 )
 
 // A plan says how much is measured. The tests have one that is far too small to
@@ -41,11 +43,18 @@ type plan struct {
 	wakes   int
 	allocs  int // calls by which allocations are counted
 	names   int // touched
-	parts   []string
+
+	scenarios []shares.Scenario
+	alone     []shares.Scenario // without Java
+	connects  int               // runs of each
+	shared    time.Duration     // of each run, measured
+	among     time.Duration     // of processes of Go among one another, measured
+
+	parts []string
 }
 
 // The parts of the benchmark, in the order in which they run.
-var parts = []string{"callers", "waiters", "bytes", "expiry", "wake", "allocs", "idle"}
+var parts = []string{"callers", "waiters", "bytes", "expiry", "wake", "allocs", "idle", "beside"}
 
 func fullPlan() plan {
 	return plan{
@@ -53,11 +62,14 @@ func fullPlan() plan {
 		warmup: 200 * time.Millisecond, span: time.Second, jvm: 4 * time.Second, turns: 4000,
 		waiters: 1000, records: 1_000_000, fill: 9 * time.Second, window: 10 * time.Second,
 		expiry: 5, newer: []int{0, 9_999, 20_000},
-		wakes: 300, allocs: 2000, names: 1_000_000, parts: parts,
+		wakes: 300, allocs: 2000, names: 1_000_000,
+		scenarios: shares.Scenarios, alone: shares.Alone, connects: 5, shared: 5 * time.Second, among: 20 * time.Second,
+		parts: parts,
 	}
 }
 
 func main() {
+	shares.Main()
 	pl := fullPlan()
 	flag.IntVar(&pl.rounds, "rounds", pl.rounds, "how often each contestant has its turn at each number of callers")
 	docs := flag.String("docs", "../docs", "the directory that benchmarks.md is written to, with its pictures")
@@ -118,6 +130,8 @@ func (r *report) measure(ctx context.Context, part string) (err error) {
 		r.allocs, err = measureAllocs(ctx, &s, r.plan)
 	case "idle":
 		r.idle, err = measureIdle(ctx, &s, r.plan)
+	case "beside":
+		r.beside, err = measureBeside(ctx, &s, r.plan)
 	}
 	return err
 }

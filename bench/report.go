@@ -24,6 +24,7 @@ type report struct {
 	wake     *wakeResult
 	allocs   *allocsResult
 	idle     *idleResult
+	beside   *besideResult
 }
 
 //go:embed report.md
@@ -62,6 +63,7 @@ type view struct {
 	WakeP50, WakeP99                                   float64
 	Idle                                               *idleView
 	Lone                                               []loneView
+	Beside                                             *besideView
 }
 
 type targetView struct{ ID, What, Wanted, Got, Met string }
@@ -140,6 +142,9 @@ func (r *report) view() *view {
 	}
 	if i := r.idle; i != nil {
 		v.Idle = &idleView{i.names, i.before, i.after}
+	}
+	if r.beside != nil {
+		v.Beside = r.beside.view(r.plan)
 	}
 	return v
 }

@@ -66,6 +66,9 @@ func (r *report) targets() (all []target) {
 		all = append(all, most("T8", fmt.Sprintf("heap after touching %s names, beyond that before",
 			thousands(float64(i.names))), i.after-i.before, 5, " MB"))
 	}
+	if r.beside != nil {
+		all = append(all, r.beside.targets()...)
+	}
 	return all
 }
 
