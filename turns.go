@@ -10,50 +10,35 @@ const (
 	// timer (3.25.1 and later).
 	maxLate = 100 * time.Millisecond
 
-	// maxGap is the time between two late wake-ups where nobody but Go takes
-	// permits: so at most 1 % of the limit is unused for them.
-	maxGap = 10 * time.Second
+	// A late wake-up that nobody else uses leaves permits lying for as long. So
+	// the next one comes after firstGap, and then after maxGap: at most 1 % of
+	// the limit is unused for them.
+	firstGap = time.Second
+	maxGap   = 10 * time.Second
 )
 
 // turns decides who goes first when the permits of a line are due. A waiter of
 // Java wakes up to maxLate later than one of Go, so that it would get next to
-// nothing of a limit that is too small for both. So every other wake-up of a
-// line is late by as much, as long as Java takes permits meanwhile. After one
-// in which nobody did, the next late one comes ever later, up to maxGap.
+// nothing of a limit that is too small for both. So a wake-up of Go is late by
+// as much where Go holds more than half of the permits that are out, as long as
+// others take some meanwhile. After a late wake-up in which nobody did, the
+// next ones come seldom.
 type turns struct {
-	late bool          // the last wake-up was late
 	last time.Time     // when the last late one was
 	gap  time.Duration // from it to the next one
 }
 
-// punctual reports whether the wake-up that is due is not a late one.
-func (t *turns) punctual() bool {
-	t.late = !t.late && time.Since(t.last) >= t.gap
-	return !t.late
-}
-
-// met says whether others took permits during a late wake-up, by as much as
-// lateness.
-func (t *turns) met(others bool, lateness time.Duration) {
-	t.last = time.Now()
-	if others {
-		t.gap = 0
-	} else {
-		t.gap = min(maxGap, max(2*t.gap, 2*lateness))
-	}
-}
-
 // firstTurns is what the queue of a limiter begins with: what the one before
-// it has come to, of whichever limiter.
+// it has come to, of whichever limiter of the Client.
 func (c *Client) firstTurns() turns {
 	if t := c.turns.Load(); t != nil {
 		return *t
 	}
-	return turns{late: true} // the first wake-up is punctual
+	return turns{last: time.Now(), gap: firstGap / 10} // the first wake-up is punctual, most likely
 }
 
 // giveWay lets Java go first when it is its turn, and reports whether the line
-// still is to be probed then. A change by Go ends it at once: permits that were
+// is still to be probed then. A change by Go ends it at once: permits that were
 // given back wait for nobody.
 func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 	l, due, punctual := q.turn()
@@ -61,7 +46,7 @@ func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 		return true
 	}
 	before, err := l.others(ctx)
-	if err != nil {
+	if err != nil || before.ours <= before.theirs {
 		return true
 	}
 	lateness := min(maxLate, before.interval)
@@ -79,38 +64,46 @@ func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err == nil {
-		q.turns.met(after.newest != before.newest, lateness)
+		q.turns = q.turns.after(after.newest != before.newest)
 		q.client.turns.Store(new(q.turns))
 	}
 	return q.due.Equal(due)
 }
 
-// turn begins a wake-up, and returns whose it is and when it was due.
+// turn returns when the line was due, whether Go need not give way, and by
+// whose knowledge of the limiter to look.
 func (q *queue) turn() (l *RateLimiter, due time.Time, punctual bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l = q.limiter
-	if q.client.goOnly || RateType(l.typ.Load()) == PerClient { // nobody else takes permits
-		return l, q.due, true
+	alone := q.client.goOnly || RateType(q.limiter.typ.Load()) == PerClient // nobody else takes permits
+	return q.limiter, q.due, alone || time.Since(q.turns.last) < q.turns.gap
+}
+
+// after is what follows a late wake-up during which others took permits or not.
+func (t turns) after(taken bool) turns {
+	switch {
+	case taken:
+		return turns{time.Now(), 0}
+	case t.gap < firstGap:
+		return turns{time.Now(), firstGap}
 	}
-	punctual = q.turns.punctual()
-	q.client.turns.Store(new(q.turns))
-	return l, q.due, punctual
+	return turns{time.Now(), maxGap}
 }
 
-// A sight is what others.lua finds.
-type sight struct {
-	interval time.Duration
-	newest   int64 // the time of the newest record that Go has not written
+// A share is how Go and others share a limiter (scripts/others.lua).
+type share struct {
+	interval     time.Duration
+	newest       int64 // the time of the newest record that Go has not written
+	ours, theirs int64 // permits
 }
 
-// others looks who takes permits. It does not wait for Redis longer than
+// others looks how the limiter is shared. It does not wait for Redis longer than
 // a late wake-up lasts.
-func (l *RateLimiter) others(ctx context.Context) (sight, error) {
+func (l *RateLimiter) others(ctx context.Context) (share, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxLate)
 	defer cancel()
-	return within(ctx, l, func(ctx context.Context) (sight, error) {
+	return within(ctx, l, func(ctx context.Context) (share, error) {
 		r, _, err := l.call(ctx, l.keys.Load(), othersScript, asking{}, "", "")
-		return sight{milliseconds(r.numbers[0]), r.numbers[1]}, err
+		return share{milliseconds(r.numbers[0]), r.numbers[1], r.numbers[2], r.numbers[3]}, err
 	})
 }
