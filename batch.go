@@ -47,21 +47,19 @@ func (b *batch) lead(ctx context.Context) {
 	b.cancel = nil
 	r := b.take()
 	q.mu.Unlock()
-	if r != nil {
-		b.ask(ctx, r)
+	if r != nil && b.ask(ctx, r) {
+		return
 	}
 	q.mu.Lock()
-	q.busy = false
-	q.start(nil)
-	idle := q.idle()
+	idle := q.pause()
 	q.mu.Unlock()
 	if idle {
 		q.rest()
 	}
 }
 
-// run makes batches as long as they are wanted. The first one is sent with the
-// values of the caller's context if it is alone.
+// run makes batches as long as they are wanted. caller is the context of the
+// one that has arrived first: if it is alone, its batch ends with it.
 func (b *batch) run(closing, caller context.Context) {
 	q := b.queue
 	for {
@@ -71,20 +69,29 @@ func (b *batch) run(closing, caller context.Context) {
 		}
 		r := b.take()
 		if r == nil {
-			q.busy = false
-			q.start(nil)
+			idle := q.pause()
 			q.mu.Unlock()
-			q.rest()
+			if idle {
+				q.rest()
+			}
 			return
 		}
-		ctx, cancel := context.WithCancel(closing)
-		if len(b.waiters) == 1 && caller != nil {
-			ctx = withValues{ctx, caller}
+		ctx := caller
+		if b.cancel = nil; caller == nil || len(b.waiters) > 1 || b.waiters[0].waits {
+			ctx, b.cancel = context.WithCancel(closing)
+			if caller != nil {
+				ctx = withValues{ctx, caller}
+			}
 		}
-		b.cancel = cancel
+		cancel := b.cancel
 		q.mu.Unlock()
-		b.ask(ctx, r)
-		cancel()
+		paused := b.ask(ctx, r)
+		if cancel != nil {
+			cancel()
+		}
+		if paused {
+			return
+		}
 		b.gather()
 		caller = nil
 	}
@@ -153,22 +160,44 @@ func (b *batch) add(w *waiter) bool {
 	return true
 }
 
-// ask sends the request of the batch and delivers the answers.
-func (b *batch) ask(ctx context.Context, r *request) {
+// ask sends the request of the batch and delivers the answers. It reports
+// whether the queue paused, because nobody came meanwhile: then the batch is
+// another's by now.
+func (b *batch) ask(ctx context.Context, r *request) (paused bool) {
 	q := b.queue
 	rep, err := q.limiter.attempt(ctx, r, q.failed)
 	q.mu.Lock()
 	switch {
 	case err != nil && q.client.ctx.Err() != nil:
 		err = ErrClosed
-	case b.cancel == nil || !errors.Is(err, context.Canceled): // we have ended it ourselves
+	case err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()): // otherwise Redis has said nothing
 		q.cause = err
 	}
 	b.settle(r, rep, err)
+	if len(b.done) == 1 && !q.wanted() {
+		// One caller alone has its answer when all else is done, so that its
+		// next call does not wait for what is left of this one.
+		w, idle := b.done[0], q.pause()
+		q.mu.Unlock()
+		if idle {
+			q.rest()
+		}
+		w.answered <- struct{}{}
+		return true
+	}
 	q.mu.Unlock()
 	for _, w := range b.done { // without mu, which those who come again need
 		w.answered <- struct{}{}
 	}
+	return false
+}
+
+// pause ends a series of batches, and reports whether the queue is idle then.
+// Guarded by mu.
+func (q *queue) pause() (idle bool) {
+	q.busy = false
+	q.start(nil)
+	return q.idle()
 }
 
 // failed keeps what Redis or the network said to an attempt, for those who

@@ -56,6 +56,9 @@ type Client struct {
 	goOnly bool
 	turns  atomic.Pointer[turns] // what the last queue came to that decided
 
+	jobs chan func(ctx context.Context) // to workers that have nothing to do
+	idle atomic.Int32                   // how many these are
+
 	mu         sync.Mutex
 	closed     bool
 	background sync.WaitGroup // what Close waits for; Add under mu
@@ -134,7 +137,7 @@ func WithGoOnly() Option {
 func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c := &Client{
 		rdb: rdb, id: uuid.NewString(), mapper: func(name string) string { return name },
-		queues: map[string]*queue{},
+		queues: map[string]*queue{}, jobs: make(chan func(context.Context)),
 	}
 	for _, opt := range opts {
 		if opt != nil {
@@ -251,6 +254,35 @@ func (c *Client) goBackground(f func(ctx context.Context)) bool {
 	return !c.closed
 }
 
+// maxIdle is how many workers of a Client wait for the next job at the most.
+const maxIdle = 8
+
+// work is goBackground for what asks Redis and is soon done. Its goroutine takes
+// the next job after it, for go-redis needs a large stack, which takes 10 us to
+// grow.
+func (c *Client) work(job func(ctx context.Context)) bool {
+	select {
+	case c.jobs <- job:
+		return true
+	default:
+	}
+	return c.goBackground(func(ctx context.Context) {
+		for {
+			job(ctx)
+			if c.idle.Add(1) > maxIdle {
+				c.idle.Add(-1)
+				return
+			}
+			select {
+			case job = <-c.jobs:
+				c.idle.Add(-1)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
 // within runs f, which asks Redis, and returns what it does, or an error when
 // ctx ends or the Client is closed. Then f goes on without anybody, until
 // go-redis gives up: it does not look at a context while it reads.
@@ -269,7 +301,7 @@ func within[T any](ctx context.Context, l *RateLimiter, f func(ctx context.Conte
 		return v, k.named(err)
 	}
 	done := make(chan outcome, 1)
-	if !l.client.goBackground(func(context.Context) {
+	if !l.client.work(func(context.Context) {
 		v, err := f(ctx)
 		done <- outcome{v, err}
 	}) {

@@ -160,7 +160,7 @@ func (q *queue) wanted() bool {
 // just arrived, or nil. Guarded by mu.
 func (q *queue) start(caller context.Context) {
 	if !q.busy && q.wanted() {
-		q.busy = q.client.goBackground(func(closing context.Context) { q.batch.run(closing, caller) })
+		q.busy = q.client.work(func(closing context.Context) { q.batch.run(closing, caller) })
 		if !q.busy {
 			q.close()
 		}
