@@ -41,9 +41,8 @@ func (c *Client) newRequest(k *limiterKeys, runs ...run) *request {
 }
 
 // attempt asks for the permits of a request until all of it is judged: a
-// script that meets many expired records wants to be asked again. It calls failed
-// with the error of each attempt after which it is sent again.
-func (l *RateLimiter) attempt(ctx context.Context, r *request, failed func(error)) (reply, error) {
+// script that meets many expired records wants to be asked again.
+func (l *RateLimiter) attempt(ctx context.Context, r *request) (reply, error) {
 	sc, more := r.script(acquireScript, markedAcquireScript)
 	if len(r.runs) > 1 || r.runs[0].size() > 1 {
 		for _, run := range r.runs {
@@ -51,7 +50,7 @@ func (l *RateLimiter) attempt(ctx context.Context, r *request, failed func(error
 		}
 	}
 	for {
-		answer, unsure, err := l.call(ctx, r.keys, sc, asking{r.numbers, r.sent(), failed}, r.permits, r.records, more...)
+		answer, unsure, err := l.call(ctx, r.keys, sc, asking{r.numbers, r.sent()}, r.permits, r.records, more...)
 		r.unsure = r.unsure || unsure
 		if answer.brief && answer.numbers[0] > 0 { // a lone request, refused
 			answer.numbers[0], answer.answers = 0, []int64{0, answer.numbers[0]}
@@ -176,9 +175,8 @@ func (l *RateLimiter) release(ctx context.Context, k *limiterKeys, permits int64
 
 // asking is what a script must know of a call.
 type asking struct {
-	numbers bool            // it wants rate, permits left and the ms until all are back
-	since   time.Time       // when it was first sent, if it may have reached the server
-	failed  func(err error) // is told of each attempt that failed; may be nil
+	numbers bool      // it wants rate, permits left and the ms until all are back
+	since   time.Time // when it was first sent, if it may have reached the server
 }
 
 // call runs a script on the limiter's keys. The script names the type it
@@ -218,7 +216,7 @@ func (l *RateLimiter) send(ctx context.Context, sc *script, k *limiterKeys, typ 
 		}
 		argv = append(argv, more...)
 	}
-	r, unsure, err := l.client.sender.send(ctx, sc, argv, start, ask.failed)
+	r, unsure, err := l.client.sender.send(ctx, sc, argv, start)
 	if err != nil {
 		return r, unsure, k.scriptError(typ, err)
 	}

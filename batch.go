@@ -47,7 +47,7 @@ func (b *batch) lead(ctx context.Context) {
 	b.cancel = nil
 	r := b.take()
 	q.mu.Unlock()
-	if r != nil && b.ask(ctx, r) {
+	if r != nil && b.ask(batchContext{ctx, ctx, q}, r) {
 		return
 	}
 	q.mu.Lock()
@@ -59,7 +59,7 @@ func (b *batch) lead(ctx context.Context) {
 }
 
 // run makes batches as long as they are wanted. caller is the context of the
-// one that has arrived first: if it is alone, its batch ends with it.
+// one that has arrived first, or nil: if it is alone, its batch ends with it.
 func (b *batch) run(closing, caller context.Context) {
 	q := b.queue
 	for {
@@ -79,13 +79,13 @@ func (b *batch) run(closing, caller context.Context) {
 		ctx := caller
 		if b.cancel = nil; caller == nil || len(b.waiters) > 1 || b.waiters[0].waits {
 			ctx, b.cancel = context.WithCancel(closing)
-			if caller != nil {
-				ctx = withValues{ctx, caller}
-			}
+		}
+		if caller == nil {
+			caller = closing
 		}
 		cancel := b.cancel
 		q.mu.Unlock()
-		paused := b.ask(ctx, r)
+		paused := b.ask(batchContext{ctx, caller, q}, r)
 		if cancel != nil {
 			cancel()
 		}
@@ -95,6 +95,24 @@ func (b *batch) run(closing, caller context.Context) {
 		b.gather()
 		caller = nil
 	}
+}
+
+// A batchContext is the context of a batch. It has the values of the caller that
+// began it, for hooks of go-redis that look for the trace it belongs to.
+type batchContext struct {
+	context.Context
+	caller context.Context
+	queue  *queue
+}
+
+func (c batchContext) Value(key any) any {
+	if key == (failures{}) {
+		return c.queue.failed
+	}
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.caller.Value(key)
 }
 
 // gather lets those who were answered just now run before it goes on: they may
@@ -165,7 +183,7 @@ func (b *batch) add(w *waiter) bool {
 // another's by now.
 func (b *batch) ask(ctx context.Context, r *request) (paused bool) {
 	q := b.queue
-	rep, err := q.limiter.attempt(ctx, r, q.failed)
+	rep, err := q.limiter.attempt(ctx, r)
 	q.mu.Lock()
 	switch {
 	case err != nil && q.client.ctx.Err() != nil:
@@ -238,7 +256,7 @@ func (b *batch) settle(r *request, rep reply, err error) {
 			if to.ok {
 				over += w.permits
 			}
-			b.inform(w, e)
+			w.remove()
 		case e != nil || to.ok || !w.waits || w.final(b.number) && !first.left():
 			b.tell(w, to, e)
 		case w.in == nil:
@@ -266,19 +284,6 @@ func (f refusal) left() bool { return f.waiter != nil && f.waiter.left }
 func (b *batch) tell(w *waiter, to answer, err error) {
 	w.end(to, err)
 	b.done = append(b.done, w)
-}
-
-// inform lets a caller that has left know the error, if it still listens.
-// Guarded by mu.
-func (b *batch) inform(w *waiter, err error) {
-	if w.remove(); w.err != nil { // it was told that the Client is closed
-		return
-	}
-	w.err = err
-	select {
-	case w.answered <- struct{}{}:
-	default:
-	}
 }
 
 // share tells the error of a batch that has hung to those behind it who have

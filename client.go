@@ -300,6 +300,8 @@ func within[T any](ctx context.Context, l *RateLimiter, f func(ctx context.Conte
 		v, err := f(ctx)
 		return v, k.named(err)
 	}
+	var said atomic.Pointer[error]
+	ctx = context.WithValue(ctx, failures{}, func(err error) { said.Store(&err) })
 	done := make(chan outcome, 1)
 	if !l.client.work(func(context.Context) {
 		v, err := f(ctx)
@@ -307,21 +309,17 @@ func within[T any](ctx context.Context, l *RateLimiter, f func(ctx context.Conte
 	}) {
 		return none, ErrClosed
 	}
-	var o outcome
 	select {
-	case o = <-done:
+	case o := <-done:
+		return o.v, k.named(k.ended(ctx, o.err))
 	case <-l.client.ctx.Done():
 		return none, ErrClosed
 	case <-ctx.Done():
-		timer := time.NewTimer(parting)
-		defer timer.Stop()
-		select {
-		case o = <-done:
-		case <-timer.C:
-			return none, ctx.Err()
+		if cause := said.Load(); cause != nil {
+			return none, k.named(k.unanswered(ctx.Err(), *cause))
 		}
+		return none, ctx.Err()
 	}
-	return o.v, k.named(k.ended(ctx, o.err))
 }
 
 func (c *Client) layout() *layout { return &layouts[c.format] }

@@ -25,7 +25,7 @@ func (l *RateLimiter) onAll(ctx context.Context, sc *script, k *limiterKeys, key
 	for _, key := range keys {
 		argv = append(argv, key)
 	}
-	r, _, err := l.client.sender.send(ctx, sc, append(argv, k.channel), time.Now(), nil)
+	r, _, err := l.client.sender.send(ctx, sc, append(argv, k.channel), time.Now())
 	return r.numbers[0], k.scriptError(Overall, err)
 }
 

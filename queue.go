@@ -15,11 +15,6 @@ const (
 	// that is on its way, so that a Redis that is merely slow still says yes or
 	// no. It is the lateness of an answer at the most.
 	grace = 30 * time.Millisecond
-
-	// parting is how long a caller that leaves as the last of its batch waits
-	// to hear why it got no answer: go-redis keeps the cause of a failed dial
-	// to itself until its context ends.
-	parting = 5 * time.Millisecond
 )
 
 // A queue is where the callers of one limiter meet, those of all RateLimiters
@@ -60,8 +55,9 @@ type queue struct {
 
 // acquire asks for permits until it gets them, timeout passes or ctx ends.
 func (l *RateLimiter) acquire(ctx context.Context, permits int64, timeout time.Duration, numbers bool) (answer, error) {
+	k := l.keys.Load()
 	if err := checkPermits(permits, 1); err != nil {
-		return answer{}, l.keys.Load().named(err)
+		return answer{}, k.named(err)
 	}
 	if err := l.usable(ctx); err != nil {
 		return answer{}, err
@@ -72,17 +68,21 @@ func (l *RateLimiter) acquire(ctx context.Context, permits int64, timeout time.D
 	switch {
 	case l.client.ctx.Err() != nil:
 		q.close()
+		q.mu.Unlock()
 	case !q.busy && !w.canLeave && q.wanted():
 		// It waits for Redis whatever happens, so it may as well ask itself.
 		q.busy = true
 		q.mu.Unlock()
 		q.batch.lead(ctx)
-		return q.await(ctx, w, timeout)
 	default:
 		q.start(ctx)
+		q.mu.Unlock()
 	}
-	q.mu.Unlock()
-	return q.await(ctx, w, timeout)
+	a, why, err := q.await(ctx, w, timeout)
+	if why != nil {
+		err = k.unanswered(why, err)
+	}
+	return a, k.named(k.ended(ctx, err))
 }
 
 // enter returns the queue of the limiter, locked.
@@ -178,20 +178,6 @@ func (q *queue) start(caller context.Context) {
 	}
 }
 
-// withValues is a context with the values of another one besides its own: a
-// hook of go-redis may look for the trace that a caller belongs to.
-type withValues struct {
-	context.Context
-	values context.Context
-}
-
-func (c withValues) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
-	}
-	return c.values.Value(key)
-}
-
 // close answers everybody that the Client is closed. What a batch that is under
 // way may still be granted comes back by itself. Guarded by mu.
 func (q *queue) close() {
@@ -218,45 +204,49 @@ func (q *queue) abandon(w *waiter) {
 }
 
 // await waits for the answer to a caller, for the end of its timeout and for
-// that of ctx.
-func (q *queue) await(ctx context.Context, w *waiter, timeout time.Duration) (answer, error) {
+// that of ctx. It returns the answer or the error, or why the caller has left
+// without, and what Redis or the network said last.
+func (q *queue) await(ctx context.Context, w *waiter, timeout time.Duration) (a answer, why, err error) {
 	if !w.canLeave {
 		<-w.answered // takes less than a select
-		return q.result(w)
+		a, err = q.result(w)
+		return a, nil, err
 	}
 	var passed <-chan time.Time
 	if w.waits && timeout != forever {
 		passed = w.startTimer(timeout)
 	}
-	for expired := false; ; {
-		var why error
+	for expired := false; why == nil; {
 		select {
 		case <-w.answered:
-			return q.result(w)
+			a, err = q.result(w)
+			return a, nil, err
 		case <-passed:
-			if !expired {
-				expired = true
-				q.expire(w)
-				w.timer.Reset(grace)
-				continue
+			if expired {
+				why = ErrNoAnswer
+				break
 			}
-			why = ErrNoAnswer
+			expired = true
+			q.expire(w)
+			w.timer.Reset(grace)
 		case <-ctx.Done():
 			why = ctx.Err()
 		}
-		if !q.leave(w) {
-			<-w.answered
-			return q.result(w)
-		}
-		return answer{}, q.keys.named(q.parted(w, why))
 	}
+	if !q.leave(w) {
+		<-w.answered
+		a, err = q.result(w)
+		return a, nil, err
+	}
+	why, err = q.parted(w, why)
+	return a, why, err
 }
 
 // result returns what a waiter was told, and recycles it.
 func (q *queue) result(w *waiter) (answer, error) {
 	a, err := w.answer, w.err
 	q.client.recycle(w)
-	return a, q.keys.named(err)
+	return a, err
 }
 
 // expire has a waiter asked for once more whose timeout has passed: the next
@@ -302,25 +292,14 @@ func (q *queue) leave(w *waiter) bool {
 	return true
 }
 
-// parted is the error of a caller that has left: why it did, and what Redis or
-// the network said last. It is nil where Redis has said that the permits would
-// not be there by now, and the last look is merely late.
-func (q *queue) parted(w *waiter, why error) error {
+// parted returns why a caller has left, and what Redis or the network said last.
+// Redis may have said that the permits would not be there by now: then a last
+// look that is merely late changes nothing, and the answer is no.
+func (q *queue) parted(w *waiter, why error) (error, error) {
 	q.mu.Lock()
-	cause, last := q.cause, w.left && q.batch.waiting == 0
-	refused := w.refused && q.known.After(time.Now())
-	q.mu.Unlock()
-	if why == ErrNoAnswer && cause == nil && refused {
-		return nil
+	defer q.mu.Unlock()
+	if why == ErrNoAnswer && q.cause == nil && w.refused && q.known.After(time.Now()) {
+		return nil, nil
 	}
-	if cause == nil && last {
-		timer := time.NewTimer(parting)
-		defer timer.Stop()
-		select {
-		case <-w.answered:
-			cause = w.err
-		case <-timer.C:
-		}
-	}
-	return q.keys.unanswered(why, cause)
+	return why, q.cause
 }

@@ -179,8 +179,8 @@ func newSender(rdb redis.UniversalClient) sender {
 //
 // unsure reports whether the request may have been carried out without that
 // answer reaching us: after an error, or before it was sent again. It was first
-// sent at start. failed, if there is one, is told why it is sent again.
-func (s sender) send(ctx context.Context, sc *script, argv []any, start time.Time, failed func(error)) (n reply, unsure bool, err error) {
+// sent at start.
+func (s sender) send(ctx context.Context, sc *script, argv []any, start time.Time) (n reply, unsure bool, err error) {
 	for attempt := 0; ; attempt++ {
 		cmd := command{redis.NewCmd(ctx, argv...)}
 		cmd.SetFirstKeyPos(3)
@@ -204,7 +204,7 @@ func (s sender) send(ctx context.Context, sc *script, argv []any, start time.Tim
 		if unsure {
 			argv = markResent(argv, start)
 		}
-		if failed != nil {
+		if failed, ok := ctx.Value(failures{}).(func(error)); ok {
 			failed(err)
 		}
 		if s.pause(ctx, attempt) != nil {
@@ -212,6 +212,10 @@ func (s sender) send(ctx context.Context, sc *script, argv []any, start time.Tim
 		}
 	}
 }
+
+// failures is the key of a context's value: a func(error) that is told what
+// Redis or the network said to a request that is sent again.
+type failures struct{}
 
 // markResent says in an EVALSHA that it may have reached the server before,
 // no longer ago than start.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -110,6 +112,19 @@ func (s *Server) Stop() {
 	if s.proc != nil {
 		s.proc.kill()
 	}
+}
+
+// Freeze stops the process without ending it, until thaw is called or the test
+// ends: connections stay open, and nothing is answered on them.
+func (s *Server) Freeze(t TB) (thaw func()) {
+	t.Helper()
+	proc := s.proc.cmd.Process
+	if err := proc.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatalf("redistest: stopping %s: %v", s.Addr, err)
+	}
+	thaw = sync.OnceFunc(func() { _ = proc.Signal(syscall.SIGCONT) })
+	t.Cleanup(thaw)
+	return thaw
 }
 
 // Restart stops the server if it runs, and starts it again on the same port.

@@ -1,0 +1,366 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// late is how much later than its timeout a caller is answered where Redis says
+// nothing (docs of TryAcquire).
+const late = 30 * time.Millisecond
+
+// The specs on a real server tell the faults they are about, which are seconds,
+// from what a busy machine adds. Those in fake time are exact.
+const slack = 500 * time.Millisecond
+
+// Redis says nothing: who has a timeout is answered when it passes, who has a
+// context when it ends, wherever the caller stands; and nothing is kept.
+func TestTimeoutsHoldWhenRedisSaysNothing(t *testing.T) {
+	inCrowd(t, 10, time.Hour, func(c *crowd) {
+		open := c.gate.shut()
+		first := c.comes(c.Context(), 1, 400*time.Millisecond)
+		second := c.comes(c.Context(), 2, 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(c.Context(), 200*time.Millisecond)
+		defer cancel()
+		third := c.comes(ctx, 3, time.Minute)
+		fourth := c.comes(ctx, 3, 0)
+		c.sleep(time.Minute)
+		for i, want := range []struct {
+			visit visit
+			after time.Duration
+			err   error
+		}{
+			{first(), 400*time.Millisecond + late, rratelimiter.ErrNoAnswer},
+			{second(), 300*time.Millisecond + late, rratelimiter.ErrNoAnswer},
+			{third(), 200 * time.Millisecond, context.DeadlineExceeded},
+			{fourth(), 200 * time.Millisecond, context.DeadlineExceeded},
+		} {
+			v := want.visit
+			if exact := v.after - want.after; !errors.Is(v.err, want.err) || v.ok || exact < 0 || exact > 5*time.Millisecond {
+				t.Errorf("caller %d: %+v; want %v after %v", i, v, want.err, want.after)
+			}
+		}
+		open()
+		c.sleep(time.Minute)
+		c.holds(0)
+	})
+}
+
+// Redis has refused, and then says nothing: until the permits are due the answer
+// is no, and after that nobody knows.
+func TestTimeoutsInLineHoldWhenRedisSaysNothing(t *testing.T) {
+	inCrowd(t, 1, time.Second, func(c *crowd) {
+		took(c.T, c.RateLimiter, 1, 0, 0)
+		before := c.comes(c.Context(), 1, 600*time.Millisecond)
+		after := c.comes(c.Context(), 1, 1200*time.Millisecond)
+		c.sleep(100 * time.Millisecond)
+		open := c.gate.shut()
+		c.sleep(time.Minute)
+		if v := before(); v.ok || v.err != nil || v.after != 600*time.Millisecond+late {
+			t.Errorf("%+v; want refused after 630ms", v)
+		}
+		if v := after(); !errors.Is(v.err, rratelimiter.ErrNoAnswer) || v.after < 1200*time.Millisecond+late || v.after > 1240*time.Millisecond {
+			t.Errorf("%+v; want ErrNoAnswer after 1230ms", v)
+		}
+		open()
+		c.sleep(time.Minute)
+		c.holds(0)
+	})
+}
+
+// A slow Redis still says yes or no to a timeout that passes meanwhile.
+func TestASlowAnswerIsWaitedFor(t *testing.T) {
+	inCrowd(t, 1, time.Hour, func(c *crowd) {
+		for i, want := range []bool{true, false} {
+			open := c.gate.shut()
+			v := c.comes(c.Context(), 1, 10*time.Millisecond)
+			c.sleep(late)
+			open()
+			synctest.Wait()
+			if v := v(); v.ok != want || v.err != nil || v.after != late {
+				t.Errorf("%d: %+v; want %v after %v", i, v, want, late)
+			}
+		}
+	})
+}
+
+// Close answers everybody at once, whatever a call under way does.
+func TestCloseAnswersAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := redistest.Mini(t)
+		rdb := redistest.MiniClient(t, m)
+		client := rratelimiter.New(rdb)
+		c := &crowd{t, client.RateLimiter("l"), &gate{}, m, rdb}
+		if err := c.SetRate(t.Context(), overall, 3, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		took(t, c.RateLimiter, 3, 0, 0)
+		waits := c.comes(t.Context(), 1, forAges)
+		rdb.AddHook(c.gate)
+		open := c.gate.shut()
+		visits := []func() visit{waits, c.comes(t.Context(), 1, forAges), c.comes(t.Context(), 1, 0), c.comes(t.Context(), 4, forAges)}
+		alone := client.RateLimiter("other")
+		peeked := make(chan error, 1)
+		go func() { _, err := alone.Peek(t.Context()); peeked <- err }()
+		synctest.Wait()
+		start := time.Now()
+		closed := make(chan struct{})
+		go func() { _ = client.Close(); close(closed) }()
+		synctest.Wait()
+		for i, visit := range visits {
+			if v := visit(); !v.done || !errors.Is(v.err, rratelimiter.ErrClosed) || !v.at.Equal(start) {
+				t.Errorf("caller %d: %+v; want ErrClosed at once", i, v)
+			}
+		}
+		if err := <-peeked; !errors.Is(err, rratelimiter.ErrClosed) || !time.Now().Equal(start) {
+			t.Errorf("Peek: %v after %v", err, time.Since(start))
+		}
+		<-closed
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("Close took %v, want no more than a second", took)
+		}
+		open()
+		synctest.Wait()
+	})
+}
+
+// Those behind a call that hangs, who have no other bound, share its error
+// instead of paying for their own.
+func TestNobodyPaysTwiceForACallThatHangs(t *testing.T) {
+	s := redistest.Start(t)
+	c := rratelimiter.New(s.Client(t, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 600*time.Millisecond, -1 }))
+	defer c.Close()
+	l := c.RateLimiter("l")
+	is(t, nil, l.SetRate(t.Context(), overall, 10, time.Hour))
+	_, err := l.Allow(t.Context(), 1)
+	is(t, nil, err)
+	s.Freeze(t)
+	start := time.Now()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := l.Allow(context.Background(), 1); err == nil {
+				t.Error("an answer of a server that is stopped")
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(start); took > 1100*time.Millisecond {
+		t.Errorf("the last was answered after %v, want the ReadTimeout of 600ms and not twice that", took)
+	}
+}
+
+// A server that is stopped, with go-redis as it comes: everybody is answered in
+// time, and when it goes on nothing was kept.
+func TestTimeoutsHoldOnAStoppedServer(t *testing.T) {
+	for _, callers := range []int{1, 20, 10_000} {
+		s := redistest.Start(t)
+		c := rratelimiter.New(s.Client(t))
+		l := c.RateLimiter("l")
+		is(t, nil, l.SetRate(t.Context(), overall, 20_000, time.Hour))
+		_, err := l.Allow(t.Context(), 1)
+		is(t, nil, err)
+		thaw := s.Freeze(t)
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var worst time.Duration
+		for i := range callers {
+			all.Go(func() {
+				ctx, want := context.Background(), rratelimiter.ErrNoAnswer
+				if i%2 == 1 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, 400*time.Millisecond)
+					defer cancel()
+					want = context.DeadlineExceeded
+				}
+				start := time.Now()
+				ok, err := l.TryAcquire(ctx, 1, 400*time.Millisecond+time.Duration(i%2)*time.Hour)
+				if ok || !errors.Is(err, want) {
+					t.Errorf("%v, %v; want %v", ok, err, want)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				worst = max(worst, time.Since(start)-400*time.Millisecond)
+			})
+		}
+		all.Wait()
+		t.Logf("%d callers: the last %v late", callers, worst)
+		if worst > slack {
+			t.Errorf("%d callers: the last %v late", callers, worst)
+		}
+		thaw()
+		until(t, func() bool {
+			n, err := l.AvailablePermits(context.Background())
+			return err == nil && n == 20_000-1
+		})
+		is(t, nil, c.Close())
+	}
+}
+
+// Every method returns when its context ends, and says so.
+func TestMethodsEndWithTheirContext(t *testing.T) {
+	s := redistest.Start(t)
+	for _, mod := range []func(*redis.Options){
+		func(*redis.Options) {},
+		func(o *redis.Options) { o.MaxRetries = -1 },
+		func(o *redis.Options) { o.ContextTimeoutEnabled = true },
+		func(o *redis.Options) { o.MaxRetries, o.ContextTimeoutEnabled = -1, true },
+	} {
+		c := rratelimiter.New(s.Client(t, mod))
+		l := c.RateLimiter("l")
+		is(t, nil, l.SetRate(t.Context(), overall, 10, time.Hour))
+		thaw := s.Freeze(t)
+		var all sync.WaitGroup
+		for name, method := range methods {
+			for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
+				all.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+					defer cancel()
+					if end == context.Canceled {
+						ctx, cancel = context.WithCancel(t.Context())
+						time.AfterFunc(200*time.Millisecond, cancel)
+					}
+					start := time.Now()
+					if err := method(ctx, l); !errors.Is(err, end) || time.Since(start) > 200*time.Millisecond+slack {
+						t.Errorf("%s: %v after %v; want %v after 200ms", name, err, time.Since(start), end)
+					}
+				})
+			}
+		}
+		all.Wait()
+		thaw()
+		is(t, nil, c.Close())
+	}
+}
+
+// Nobody listens: the error says so besides why the call has ended, each once.
+func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
+	s := redistest.Start(t)
+	s.Stop()
+	for name, mod := range map[string]func(*redis.Options){
+		"as it comes": func(*redis.Options) {},
+		"no retries":  func(o *redis.Options) { o.MaxRetries = -1 },
+	} {
+		c := rratelimiter.New(s.Client(t, mod))
+		defer c.Close()
+		l := c.RateLimiter("api")
+		start := time.Now()
+		_, err := l.TryAcquire(t.Context(), 1, 700*time.Millisecond)
+		if took := time.Since(start); !errors.Is(err, syscall.ECONNREFUSED) || took > 700*time.Millisecond+slack {
+			t.Errorf("%s: %v after %v", name, err, took)
+		}
+		wantText(t, err, `"api"`)
+		for method, call := range map[string]func(ctx context.Context) error{
+			"Acquire": func(ctx context.Context) error { return l.Acquire(ctx, 1) },
+			"Peek":    func(ctx context.Context) error { return second(l.Peek(ctx)) },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+			err := call(ctx)
+			cancel()
+			if !errors.Is(err, syscall.ECONNREFUSED) || strings.Count(err.Error(), "refused") != 1 ||
+				name == "as it comes" && (!errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), "exceeded") != 1) {
+				t.Errorf("%s, %s: %v", name, method, err)
+			}
+			wantText(t, err, `"api"`)
+		}
+	}
+}
+
+// Lines of mixed sizes, timeouts near the moments when permits are due, rates
+// that others change without a word: everybody is answered by its timeout.
+func TestNobodyIsForgotten(t *testing.T) {
+	seeds := 60
+	if testing.Short() {
+		seeds = 10
+	}
+	for range seeds {
+		seed := rand.Uint64()
+		inCrowd(t, 10, time.Second, func(c *crowd) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			interval := time.Duration(100+random.IntN(900)) * time.Millisecond
+			rate := 1 + random.Int64N(20)
+			if err := c.SetRate(c.Context(), overall, rate, interval); err != nil {
+				c.Fatal(err)
+			}
+			many, kinds := 1+random.IntN(700), 1+random.Int64N(min(rate, 7))
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			answers := 0
+			for i := range many {
+				timeout := interval * time.Duration(1+random.IntN(4))
+				if random.IntN(2) == 0 {
+					timeout += time.Duration(random.IntN(5)-2) * time.Millisecond
+				}
+				permits, leaves := 1+random.Int64N(kinds), random.IntN(8) == 0
+				pause := time.Duration(random.IntN(3)) * time.Millisecond
+				all.Go(func() {
+					ctx, cancel := context.WithCancel(c.Context())
+					defer cancel()
+					if leaves {
+						time.AfterFunc(timeout/2, cancel)
+					}
+					start := time.Now()
+					_, err := c.TryAcquire(ctx, permits, timeout)
+					after := time.Since(start)
+					if after > timeout+time.Millisecond || err != nil && !leaves && !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+						c.Errorf("seed %d: caller %d of %d: %v after %v of %v", seed, i, many, err, after, timeout)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					answers++
+				})
+				if pause > 1 {
+					time.Sleep(pause)
+				}
+				if random.IntN(100) == 0 { // nobody tells of it
+					c.server.HSet("l", "rate", []string{"1", "3", "40", "1000"}[random.IntN(4)])
+				}
+			}
+			time.Sleep(time.Minute)
+			all.Wait()
+			if answers != many {
+				c.Errorf("seed %d: %d of %d callers were answered", seed, answers, many)
+			}
+		})
+	}
+}
+
+// A rate that was raised without a word: all in line are served, or refused, in
+// time, though no batch had room for those at the end.
+func TestALineWhoseRateWasRaised(t *testing.T) {
+	inCrowd(t, 1, time.Minute, func(c *crowd) {
+		took(c.T, c.RateLimiter, 1, 0, 0)
+		var visits []func() visit
+		for range 50 {
+			visits = append(visits, c.comes(c.Context(), 1, 2*time.Second))
+		}
+		c.server.HSet("l", "rate", "30")
+		_ = c.server.Set("{l}:value", "29")
+		c.sleep(time.Minute)
+		served := 0
+		for i, visit := range visits {
+			v := visit()
+			if v.err != nil || v.after > 2*time.Second {
+				c.Errorf("caller %d: %+v", i, v)
+			}
+			if v.ok {
+				served++
+			}
+		}
+		if served != 29 {
+			c.Errorf("%d served, want the 29 that the rate had left", served)
+		}
+	})
+}
