@@ -129,11 +129,12 @@ func WithGoOnly() Option {
 
 // New returns a Client on rdb, which stays the caller's: Close does not close
 // it. Requests are sent again as often as rdb is set to (MaxRetries; for a
-// cluster MaxRedirects). A request that is under way is cut short by the
-// deadline of a context only if rdb is set to (ContextTimeoutEnabled),
-// otherwise by its own ReadTimeout. New does not ask Redis for anything. Where rdb or
-// an option is nil, or an option out of its bounds, each method answers with an
-// ErrInvalidArgument that says which.
+// cluster MaxRedirects), until their callers have left. A caller leaves at its
+// timeout or the end of its context, whatever rdb is set to; one without either
+// waits as long as rdb does: with its defaults some 20 s for a server that says
+// nothing (4 attempts of a ReadTimeout of 5 s), and 2 s where nobody listens. New does
+// not ask Redis for anything. Where rdb or an option is nil, or an option out of
+// its bounds, each method answers with an ErrInvalidArgument that says which.
 func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c := &Client{
 		rdb: rdb, id: uuid.NewString(), mapper: func(name string) string { return name },

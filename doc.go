@@ -22,7 +22,14 @@
 // Callers of one limiter who come while a call is under way share the next
 // one, which judges them in the order in which they came. Those who wait stand
 // in line in each process, first come first served, and are asked for when
-// permits are due or another client has changed something.
+// permits are due or another client has changed something. Waiters of Java wake
+// up late, so those of Go let them go first where they hold more than half of
+// the permits ([WithGoOnly]).
+//
+// # In time
+//
+// A caller is answered by its timeout or the end of its context, whatever Redis
+// does. What its request may take then is taken back behind its back.
 //
 // # Charged once
 //

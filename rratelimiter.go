@@ -106,13 +106,15 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 // not wait: it takes what is there now, also when others wait.
 //
 // Those of a Client who wait stand in line, first come first served, whatever
-// each wants. When the permits are there within the timeout they are taken the
-// moment they come back; when the timeout passes it looks once more and answers
-// (false, nil). When ctx ends first, it answers an error for which errors.Is(err,
-// ctx.Err()) holds. On false and on an error nothing is kept: if it is not
-// known whether Redis has carried out the request, it is taken back in the
-// background; only what Redis carries out after that comes back by itself, an
-// interval later.
+// each wants. They take their permits the moment these come back, unless they
+// let Java go first (WithGoOnly). When the timeout passes, TryAcquire looks once
+// more and answers (false, nil); where Redis does not say anything within 30 ms
+// from then on, and had not refused the request for longer, it answers an
+// ErrNoAnswer. When ctx ends first, it answers an error for which errors.Is(err,
+// ctx.Err()) holds. Both also wrap what Redis or the network said last, if that
+// is known. On false and on an error nothing is kept: if it is not known whether
+// Redis has carried out the request, it is taken back in the background; only
+// what Redis carries out after that comes back by itself, an interval later.
 //
 // permits is 1 to 2^40; a request above the rate is an ErrPermitsExceedRate at
 // once. Other errors are ErrNotInitialized, ErrInvalidArgument, ErrBadState,
