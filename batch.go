@@ -59,7 +59,8 @@ func (b *batch) lead(ctx context.Context) {
 }
 
 // run makes batches as long as they are wanted. caller is the context of the
-// one that has arrived first, or nil: if it is alone, its batch ends with it.
+// one that has arrived first: if it is alone, its batch ends with it. Where
+// nobody has just arrived, it is that of the Client.
 func (b *batch) run(closing, caller context.Context) {
 	q := b.queue
 	for {
@@ -77,11 +78,8 @@ func (b *batch) run(closing, caller context.Context) {
 			return
 		}
 		ctx := caller
-		if b.cancel = nil; caller == nil || len(b.waiters) > 1 || b.waiters[0].waits {
+		if b.cancel = nil; caller == closing || len(b.waiters) > 1 || b.waiters[0].waits {
 			ctx, b.cancel = context.WithCancel(closing)
-		}
-		if caller == nil {
-			caller = closing
 		}
 		cancel := b.cancel
 		q.mu.Unlock()
@@ -93,7 +91,7 @@ func (b *batch) run(closing, caller context.Context) {
 			return
 		}
 		b.gather()
-		caller = nil
+		caller = closing
 	}
 }
 
@@ -105,6 +103,7 @@ type batchContext struct {
 	queue  *queue
 }
 
+// Value is that of context.Context.
 func (c batchContext) Value(key any) any {
 	if key == (failures{}) {
 		return c.queue.failed
@@ -214,7 +213,7 @@ func (b *batch) ask(ctx context.Context, r *request) (paused bool) {
 // Guarded by mu.
 func (q *queue) pause() (idle bool) {
 	q.busy = false
-	q.start(nil)
+	q.start(q.client.ctx)
 	return q.idle()
 }
 
@@ -274,7 +273,7 @@ func (b *batch) settle(r *request, rep reply, err error) {
 	}
 	b.pass(r, granted, over)
 	b.plan(first)
-	q.start(nil)
+	q.start(q.client.ctx)
 }
 
 // left reports whether the caller has gone that was refused first.

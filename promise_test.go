@@ -254,7 +254,7 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 		"no retries":  func(o *redis.Options) { o.MaxRetries = -1 },
 	} {
 		c := rratelimiter.New(s.Client(t, mod))
-		defer c.Close()
+		t.Cleanup(func() { _ = c.Close() })
 		l := c.RateLimiter("api")
 		start := time.Now()
 		_, err := l.TryAcquire(t.Context(), 1, 700*time.Millisecond)

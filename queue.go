@@ -157,7 +157,7 @@ func (q *queue) wanted() bool {
 
 // start begins a batch if one is wanted and none is under way, and sees to it
 // that the line is probed later. caller is the context of somebody that has
-// just arrived, or nil. Guarded by mu.
+// just arrived, or that of the Client. Guarded by mu.
 func (q *queue) start(caller context.Context) {
 	if !q.busy && q.wanted() {
 		q.busy = q.client.work(func(closing context.Context) { q.batch.run(closing, caller) })
@@ -263,7 +263,7 @@ func (q *queue) expire(w *waiter) {
 	}
 	if w.in == &q.line && !w.asked {
 		q.probe = true
-		q.start(nil)
+		q.start(q.client.ctx)
 	}
 }
 
@@ -285,7 +285,7 @@ func (q *queue) leave(w *waiter) bool {
 		// Those behind the head may want less, and be served at once.
 		if w == q.line.first && (w.next == nil || w.next.permits < w.permits) {
 			q.probe = true
-			defer q.start(nil)
+			defer q.start(q.client.ctx)
 		}
 		w.remove()
 	}

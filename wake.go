@@ -48,7 +48,7 @@ func (q *queue) attend(ctx context.Context) {
 		}
 		q.mu.Lock()
 		q.probe = true
-		q.start(nil)
+		q.start(q.client.ctx)
 		q.mu.Unlock()
 	}
 }

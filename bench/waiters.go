@@ -58,7 +58,7 @@ func measureWaiters(ctx context.Context, s *scope, pl plan) (*waitersResult, err
 	for i := range lines {
 		server := redistest.Start(s)
 		w := &waiting{rdb: server.Client(s), admin: server.Admin(), n: pl.waiters, evenly: i%2 == 1, name: redistest.Name(s)}
-		w.limiter = s.client(w.rdb).RateLimiter(w.name)
+		w.limiter = s.client(w.rdb, rratelimiter.WithGoOnly()).RateLimiter(w.name)
 		lines[i] = w
 	}
 	var all sync.WaitGroup

@@ -89,7 +89,7 @@ func parseAddress(address string) (*redis.Options, error) {
 // demoOn makes a limiter, plays the scene with it, shows what is left of it in
 // Redis, and deletes it.
 func demoOn(ctx context.Context, s *server, stdout io.Writer) (err error) {
-	client := rratelimiter.New(s.rdb)
+	client := rratelimiter.New(s.rdb, rratelimiter.WithGoOnly())
 	defer client.Close()
 	limiter := client.RateLimiter(s.name)
 	if err := create(ctx, limiter); err != nil {
