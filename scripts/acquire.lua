@@ -22,27 +22,32 @@
 -- and get the answers that they got then: what was left over was too little for each that was refused,
 -- and still is without it. A lone request was granted, then, however much of its record somebody has
 -- released since.
+--
+-- Where what is taken is back at once (limiter.lua), nothing is taken from the value.
 
 local all, lone = tonumber(ARGV[2]), not ARGV[first]
 local taken, answers, idle = 0, nil, false
 local again = more and not held and all > value and not (lone and all > rate)
 if again then
   answers = {}
-elseif not held and all <= value then
+elseif not held and all <= value and not free then
   taken = all
 elseif not (held and lone) then
-  local refused, used = false, 0
+  local refused, used, sums = false, 0, {}
   answers, idle = {}, true
   for i = first, math.max(first, #ARGV), 2 do
     local n, many = tonumber(ARGV[i]) or all, tonumber(ARGV[i + 1]) or 1
     local inline, granted, wait = many < 0, 0, -1
     if n <= rate then
       idle, wait, many = false, 0, math.abs(many)
-      while granted < many and wait == 0 and not (inline and refused) do
-        local fit = math.min(many - granted, math.floor(((held or value) - used) / n))
+      for _ = 1, 4 do -- what fits, a value put right by due.lua, what fits then, the time of the next one
+        if granted == many or wait ~= 0 or (inline and refused) then
+          break
+        end
+        local fit = free and many or math.min(many - granted, math.floor(((held or value) - used) / n))
         if fit > 0 then
           granted = granted + fit
-          used = used + fit * n
+          used = free and 0 or used + fit * n
           taken = held and 0 or used
         elseif held and n <= value then
           wait = 1

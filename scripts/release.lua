@@ -20,8 +20,11 @@ end
 
 local stale = (tonumber(ARGV[5]) or 0) >= interval
 local wanted = fresh and known and not stale and tonumber(ARGV[first]) or 0
-local given, looked, newest = 0, 0, { 1 }
-while given < wanted and looked < 2000 and newest[1] do
+local given, newest = 0, { 1 }
+for _ = 1, 20 do
+  if given == wanted or not newest[1] then
+    break
+  end
   newest = redis.call('ZREVRANGE', KEYS[3], 0, 99)
   local whole = 0
   for i = 1, #newest do
@@ -41,7 +44,6 @@ while given < wanted and looked < 2000 and newest[1] do
     put(time, packed(last, count(last) - wanted + given))
     given = wanted
   end
-  looked = looked + 100
 end
 local empty = redis.call('EXISTS', KEYS[3]) == 0
 value = empty and rate or math.min(rate, value + given)
