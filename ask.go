@@ -135,7 +135,7 @@ func (c *Client) insist(f func(ctx context.Context) (again time.Duration, err er
 				return
 			}
 			again, err := f(ctx)
-			if err != nil && (!answered(err) || notCarriedOut(err)) {
+			if err != nil && (!answered(err) || cutShort(err) || notCarriedOut(err)) {
 				again = time.Second
 			}
 			if again == 0 {

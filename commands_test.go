@@ -17,7 +17,7 @@ var redis5 = map[string][]string{
 	"GET": nil, "INCRBY": nil, "SET": nil,
 	"HDEL": nil, "HGET": nil, "HGETALL": nil, "HKEYS": nil, "HLEN": nil, "HMGET": nil, "HSET": nil, "HSETNX": nil,
 	"ZADD": {"NX"}, "ZCARD": nil, "ZCOUNT": nil, "ZRANGE": {"WITHSCORES"}, "ZRANGEBYSCORE": {"LIMIT", "WITHSCORES"}, "ZREM": nil,
-	"ZREMRANGEBYRANK": nil, "ZREMRANGEBYSCORE": nil, "ZREVRANGE": nil, "ZSCORE": nil,
+	"ZREMRANGEBYRANK": nil, "ZREVRANGE": nil, "ZSCORE": nil,
 	"PUBLISH": nil, "TIME": nil,
 }
 

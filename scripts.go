@@ -49,6 +49,8 @@ var (
 	changedLua string
 	//go:embed scripts/lifetime.lua
 	lifetimeLua string
+	//go:embed scripts/last.lua
+	lastLua string
 
 	//go:embed scripts/acquire.lua
 	acquireLua string
@@ -93,34 +95,36 @@ type script struct {
 // slot of time is one record (WithResolution) or records are too short (RecordFI).
 var (
 	acquireScript = newScript(true, limiterLua, mineLua, acquireLua, numbersLua,
-		dropLua, packLua, recordLua, closeLua, lifetimeLua)
+		dropLua, packLua, recordLua, closeLua, lifetimeLua, lastLua)
 	withdrawScript = newScript(true, limiterLua, mineLua,
-		dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua)
+		dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua, lastLua)
 	giveBackScript = newScript(true, limiterLua, mineLua, ownLua,
-		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
+		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua, lastLua)
 	markedAcquireScript = newScript(true, limiterLua, seenLua, acquireLua, numbersLua,
-		dropLua, packLua, putLua, recordLua, rememberLua, sweepLua, closeLua, lifetimeLua)
+		dropLua, packLua, putLua, recordLua, rememberLua, sweepLua, closeLua, lifetimeLua, lastLua)
 	markedWithdrawScript = newScript(true, limiterLua, seenLua,
-		dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua)
+		dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua, lastLua)
 	markedGiveBackScript = newScript(true, limiterLua, seenLua, ownLua,
-		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
+		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua, lastLua)
 
 	releaseScript = newScript(true, limiterLua, anyLua,
-		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
-	repairScript     = newScript(true, limiterLua, dropLua, packLua, putLua, repairLua, closeLua, changedLua, lifetimeLua)
+		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua, lastLua)
+	repairScript     = newScript(true, limiterLua, dropLua, packLua, putLua, repairLua, closeLua, changedLua, lifetimeLua, lastLua)
 	peekScript       = newScript(true, limiterLua, peekLua, numbersLua)
 	trySetRateScript = newScript(false, trySetRateLua)
-	setRateScript    = newScript(false, setRateLua, changedLua, lifetimeLua)
+	setRateScript    = newScript(false, setRateLua)
 	clearScript      = newScript(true, clearLua)
 	deleteScript     = newScript(false, changedLua, deleteLua)
 	renameScript     = newScript(false, changedLua, renameLua)
-	expireScript     = newScript(false, expireLua, lifetimeLua)
+	expireScript     = newScript(false, expireLua)
 )
 
 func newScript(repeatable bool, pieces ...string) *script {
 	source := strings.NewReplacer(
 		"-- include due.lua\n", dueLua,
 		"-- include outstanding.lua\n", outstandingLua,
+		"-- include changed.lua\n", changedLua,
+		"-- include lifetime.lua\n", lifetimeLua,
 	).Replace(commonLua + strings.Join(pieces, ""))
 	sum := sha1.Sum([]byte(source))
 	return &script{source, hex.EncodeToString(sum[:]), repeatable}
@@ -256,9 +260,21 @@ func answered(err error) bool {
 }
 
 // replyLost reports whether a request may have been carried out though it
-// failed: anything that is not an answer of Redis, and not a failure to reach it.
+// failed, if in part: anything that is not an answer of Redis, and not a failure
+// to reach it; or a script that was cut short.
 func replyLost(err error) bool {
-	return !answered(err) && !errors.Is(err, redis.ErrClosed) && !errors.Is(err, redis.ErrPoolTimeout) && !dialFailed(err)
+	return cutShort(err) ||
+		!answered(err) && !errors.Is(err, redis.ErrClosed) && !errors.Is(err, redis.ErrPoolTimeout) && !dialFailed(err)
+}
+
+// cutShort reports whether a script ended in its midst because a key was gone
+// from a slot of a cluster that is moving to another node. Ours remove a key last
+// of all, so that none should; what others have done to a key, and other servers,
+// may do it all the same. Redis 7 names the reason at once, one before that begins
+// with the script that failed, for whatever reason. (HasErrorPrefix drops "ERR".)
+func cutShort(err error) bool {
+	return redis.HasErrorPrefix(err, "Script attempted to access a non local key") ||
+		redis.HasErrorPrefix(err, "Error running script (call to f_")
 }
 
 func dialFailed(err error) bool {

@@ -15,7 +15,8 @@
 --            the next one are there, 0 if it was refused for its place in line, -1 if they never can
 --            be. nil when all are granted
 -- again      nothing is granted yet, for not all can be, and some expired records still count: ask
---            again, and they will not. So a call that grants anything has judged everything
+--            again, and they will not. So a call that grants anything has judged everything. Or so many
+--            have expired that they go all at once, and a new one must not be among them (last.lua)
 -- idle       there is nothing to write
 --
 -- When a call is sent again and was granted permits before (held), its requests are judged by those
@@ -27,7 +28,7 @@
 
 local all, lone = tonumber(ARGV[2]), not ARGV[first]
 local taken, answers, idle = 0, nil, false
-local again = more and not held and all > value and not (lone and all > rate)
+local again = not held and (gone > MANY or more and all > value and not (lone and all > rate))
 if again then
   answers = {}
 elseif not held and all <= value and not free then

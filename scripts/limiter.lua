@@ -11,7 +11,8 @@
 -- free                   what is taken is back at once, so that nothing counts: Java takes any interval
 -- stored                 what the value string says, nil where that is no integer
 -- value                  the permits to take now; negative while there is debt
--- step                   value - stored as a text, for a script to set where it has one
+-- step, away             value - stored as a text, and a list of records that last.lua is to remove, for
+--                        a script to set where it has them
 
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime')
 if f.err then
@@ -61,8 +62,10 @@ end
 -- rate could not reach it.
 --
 -- However many records expire at once, a call counts 1,000 of them and leaves the rest to the next
--- ones. When none counts any more, they go all at once.
-local value, gone, back, more, step, free = stored, 0, 0, false, nil, interval <= 0
+-- ones. When none counts any more, they go all at once; beyond MANY, which take 1 ms to remove, before
+-- anything is written (acquire.lua, last.lua).
+local MANY = 4000
+local value, gone, back, more, free, step, away = stored, 0, 0, false, interval <= 0, nil, nil
 local check = not value or value > rate or (own and tonumber(ARGV[6]) ~= rate)
 local since = tonumber(head[2])
 if head[1] and not since then -- an infinite time, which not every Lua takes for a number
@@ -88,7 +91,7 @@ elseif since and since <= expired then
   if head[1] and not check then
     local left = size - gone
     value = value + back
-    if left <= 4000 then
+    if left <= MANY then
       check = value + left > rate or (left <= 10 and not more)
         or math.floor(eldest / interval) ~= math.floor(since / interval)
     else -- records of nothing, which Java may write, say nothing of those that are left
