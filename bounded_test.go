@@ -184,8 +184,9 @@ func TestAnswersWhileThousandsHaveExpired(t *testing.T) {
 	}
 }
 
-// Peek counts each expired record beyond the first thousand as one permit, and
-// writes nothing.
+// Peek is exact where few records count, however many have expired. Otherwise it
+// counts each that has expired beyond the first thousand as one permit. It writes
+// nothing.
 func TestPeekWithThousandsExpired(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, tc := range []struct {
@@ -194,7 +195,9 @@ func TestPeekWithThousandsExpired(t *testing.T) {
 			want            int64
 		}{
 			{5_000, 3, 1, 5_010},
-			{5_000, 3, 2, 2*1_000 + 4_000 + 10},
+			{5_000, 3, 2, 10_010},
+			{5_000, 1_000, 2, 10_010},
+			{5_000, 1_001, 2, 2*1_000 + 4_000 + 10},
 			{900, 3, 2, 2*900 + 10},
 			{5_000, 0, 2, 10_010}, // none counts: full
 		} {
@@ -205,7 +208,11 @@ func TestPeekWithThousandsExpired(t *testing.T) {
 			before := dump(b, l)
 			l.has(tc.want)
 			r, err := l.Peek(b.Context())
-			if err != nil || !r.Allowed || r.Remaining != tc.want || (tc.others > 0) != (r.ResetAfter == 500*time.Millisecond) {
+			reset := time.Duration(0)
+			if tc.others > 0 {
+				reset = time.Duration(500+(tc.others-1)/100) * time.Millisecond
+			}
+			if err != nil || !r.Allowed || r.Remaining != tc.want || r.ResetAfter != reset {
 				b.Fatalf("%+v: %+v, %v", tc, r, err)
 			}
 			if dump(b, l) != before {
@@ -287,9 +294,9 @@ func TestALateFirstCopyOfARelease(t *testing.T) {
 	}
 }
 
-// Who waits for what is deeper than 5,000 records is told to come earlier, and
-// then the rest of the way; it is never served early.
-func TestADeepWaitIsInSteps(t *testing.T) {
+// Who asks for what is deeper than 5,000 records is told when all records are
+// back, and never too early a time.
+func TestADeepWaitIsNeverTooShort(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 8_000, 10*time.Second)
 		l.crowd(b.now, 1, 8_000, 1)
@@ -298,7 +305,8 @@ func TestADeepWaitIsInSteps(t *testing.T) {
 		b.now += 8_000
 		l.refused(4_000, 5_999*time.Millisecond) // exact: the record of 3999 ms
 		l.refused(5_000, 6_999*time.Millisecond)
-		l.refused(7_000, 6_999*time.Millisecond) // no further than 5,000
+		l.refused(5_001, 9_999*time.Millisecond) // it looks no further than 5,000
+		l.refused(7_000, 9_999*time.Millisecond)
 		b.now = start + 14_999
 		l.refused(7_000, 2_000*time.Millisecond)
 		b.now += 1_999

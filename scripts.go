@@ -23,6 +23,10 @@ var (
 	limiterLua string
 	//go:embed scripts/due.lua
 	dueLua string
+	//go:embed scripts/ahead.lua
+	aheadLua string
+	//go:embed scripts/redate.lua
+	redateLua string
 	//go:embed scripts/outstanding.lua
 	outstandingLua string
 	//go:embed scripts/mine.lua
@@ -95,20 +99,20 @@ type script struct {
 // slot of time is one record (WithResolution) or records are too short (RecordFI).
 var (
 	acquireScript = newScript(true, limiterLua, mineLua, acquireLua, numbersLua,
-		dropLua, packLua, recordLua, closeLua, lifetimeLua, lastLua)
+		redateLua, dropLua, packLua, recordLua, closeLua, lifetimeLua, lastLua)
 	withdrawScript = newScript(true, limiterLua, mineLua,
-		dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua, lastLua)
+		redateLua, dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua, lastLua)
 	giveBackScript = newScript(true, limiterLua, mineLua, ownLua,
-		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua, lastLua)
+		redateLua, dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua, lastLua)
 	markedAcquireScript = newScript(true, limiterLua, seenLua, acquireLua, numbersLua,
-		dropLua, packLua, putLua, recordLua, rememberLua, sweepLua, closeLua, lifetimeLua, lastLua)
+		redateLua, dropLua, packLua, putLua, recordLua, rememberLua, sweepLua, closeLua, lifetimeLua, lastLua)
 	markedWithdrawScript = newScript(true, limiterLua, seenLua,
-		dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua, lastLua)
+		redateLua, dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua, lastLua)
 	markedGiveBackScript = newScript(true, limiterLua, seenLua, ownLua,
-		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua, lastLua)
+		redateLua, dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua, lastLua)
 
 	releaseScript = newScript(true, limiterLua, anyLua,
-		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua, lastLua)
+		redateLua, dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua, lastLua)
 	repairScript     = newScript(true, limiterLua, dropLua, packLua, putLua, repairLua, closeLua, changedLua, lifetimeLua, lastLua)
 	peekScript       = newScript(true, limiterLua, peekLua, numbersLua)
 	trySetRateScript = newScript(false, trySetRateLua)
@@ -119,13 +123,17 @@ var (
 	expireScript     = newScript(false, expireLua)
 )
 
+// included are the pieces that stand in the midst of others.
+var included = strings.NewReplacer(
+	"-- include ahead.lua\n", aheadLua,
+	"-- include due.lua\n", dueLua,
+	"-- include outstanding.lua\n", outstandingLua,
+	"-- include changed.lua\n", changedLua,
+	"-- include lifetime.lua\n", lifetimeLua,
+)
+
 func newScript(repeatable bool, pieces ...string) *script {
-	source := strings.NewReplacer(
-		"-- include due.lua\n", dueLua,
-		"-- include outstanding.lua\n", outstandingLua,
-		"-- include changed.lua\n", changedLua,
-		"-- include lifetime.lua\n", lifetimeLua,
-	).Replace(commonLua + strings.Join(pieces, ""))
+	source := included.Replace(included.Replace(commonLua + strings.Join(pieces, ""))) // due.lua includes another
 	sum := sha1.Sum([]byte(source))
 	return &script{source, hex.EncodeToString(sum[:]), repeatable}
 }

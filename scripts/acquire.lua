@@ -13,7 +13,7 @@
 -- taken      the permits that are granted now
 -- answers    for each run: how many are granted, from the first on, and the us until the permits of
 --            the next one are there, 0 if it was refused for its place in line, -1 if they never can
---            be. nil when all are granted
+--            be, below that minus the us until it may look again (due.lua). nil when all are granted
 -- again      nothing is granted yet, for not all can be, and some expired records still count: ask
 --            again, and they will not. So a call that grants anything has judged everything. Or so many
 --            have expired that they go all at once, and a new one must not be among them (last.lua)

@@ -33,9 +33,10 @@ local function count(member)
   return d and a + b * 256 + c * 65536 + d * 16777216 or 0
 end
 
--- The time in ms, and the us beyond them.
+-- The time in ms, and the us beyond them; timed where it is that of the server.
 local now, us = tonumber(ARGV[4]), 0
-if not now then
+local timed = not now
+if timed then
   local t = redis.call('TIME')
   us = t[2] % 1000
   now = t[1] * 1000 + (t[2] - us) / 1000

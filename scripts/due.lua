@@ -1,7 +1,7 @@
 -- due.lua: included where n permits are not there for one who comes after `taken` of the value were
--- given away, which come back in an interval. It sets wait to the us until they are. No record can
--- count for longer than an interval, whatever its time says. It looks at the 5,000 oldest records at
--- most; after them the time of the last one is when to look again.
+-- given away, which come back an interval after `stamp`. It sets wait to the us until they are. It looks
+-- at the 5,000 oldest records at most; when those hold too little, their last one says when to look
+-- again, which is no answer for one who asks for numbers: to such a call it is told negative.
 --
 -- sums  what the first 100 records hold, the first 200 and so on, as far as that is known. So many
 --       runs that are refused in one call read the records once, and 100 of them again each
@@ -31,14 +31,21 @@ for part = 1, at and 0 or 50 do
     sums[part] = sum
   end
 end
-if not at and (rank or sums[50]) then
+local bound = not at and not rank and sums[50]
+if rank or bound then
   local last = rank or gone + 4999
-  at = tonumber(redis.call('ZRANGE', KEYS[3], last, last, 'WITHSCORES')[2]) or math.huge
+  local record = redis.call('ZRANGE', KEYS[3], last, last, 'WITHSCORES')
+  at = math.ceil(tonumber(record[2]) or math.huge)
+  if at > now then
+    local member = record[1]
+    -- include ahead.lua
+  end
 end
-if at then
-  wait = math.max(1, math.min(interval, at + interval - now) * 1000 - us)
-elseif sum + taken >= need then
-  wait = interval * 1000
+if at or sum + taken >= need then
+  wait = math.max(1, math.min(MOST, ((at or stamp) + interval - now) * 1000 - us))
 else
   value = rate - sum
+end
+if bound and ARGV[6] and ARGV[6] ~= '' then
+  wait = -math.max(2, wait)
 end

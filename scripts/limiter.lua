@@ -7,7 +7,9 @@
 -- back                   the permits they hold
 -- more                   there are others of those, which still count
 -- head                   the oldest record that counts and its time; empty if there is none
--- since                  its time as a number
+-- since                  its time as a number, as ahead.lua has it
+-- astray                 there may be records too far ahead: the oldest is, or has no whole ms; or it is
+--                        the call that pays for all in this interval. redate.lua brings them back
 -- free                   what is taken is back at once, so that nothing counts: Java takes any interval
 -- stored                 what the value string says, nil where that is no integer
 -- value                  the permits to take now; negative while there is debt
@@ -71,7 +73,7 @@ local since = tonumber(head[2])
 if head[1] and not since then -- an infinite time, which not every Lua takes for a number
   since = string.sub(head[2], 1, 1) == '-' and -math.huge or math.huge
 end
-local eldest = since
+local eldest, astray = since, false
 if free and head[1] then
   gone, head = redis.call('ZCARD', KEYS[3]), {}
 elseif since and since <= expired then
@@ -83,21 +85,31 @@ elseif since and since <= expired then
   since = head[1] and (tonumber(head[2]) or string.sub(head[2], 1, 1) == '-' and -math.huge or math.huge)
   if head[1] and since <= expired then
     more = (tonumber(redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2]) or math.huge) > expired
-    head, gone = more and head or {}, more and gone or size
+    if not more then
+      head, gone = {}, size
+    end
   end
   for i = 1, #old do
     back = back + count(old[i])
   end
+  astray = head[1] and math.floor(eldest / interval) ~= math.floor(since / interval)
   if head[1] and not check then
     local left = size - gone
     value = value + back
     if left <= MANY then
-      check = value + left > rate or (left <= 10 and not more)
-        or math.floor(eldest / interval) ~= math.floor(since / interval)
+      check = value + left > rate or (left <= 10 and not more) or astray
     else -- records of nothing, which Java may write, say nothing of those that are left
       value = math.min(value, back >= gone and rate - left or rate)
     end
   end
+end
+if eldest and eldest % 1 ~= 0 and head[1] then
+  since, astray = math.ceil(since), true -- it expires with a whole ms
+end
+if head[1] and since > now then
+  local member, at = head[1], since
+  -- include ahead.lua
+  since = at
 end
 if not head[1] then
   value = rate

@@ -16,7 +16,7 @@
 
 local found, held, stamp, extra, mark, number, first = {}, nil, now, nil, nil, nil, 7
 local size = #ARGV[3]
-if size > 21 then
+if #ARGV[2] > 9 then -- digits: it may take more than one record
   size = size / math.ceil(ARGV[2] / 4294967295)
 end
 if tonumber(ARGV[5]) then

@@ -15,7 +15,7 @@ elseif f[1] and f[2] and f[3] then
 end
 redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[7])
 if tonumber(ARGV[7]) > 0 then
-  redis.call('PEXPIRE', KEYS[1], ARGV[7])
+  redis.call('PEXPIRE', KEYS[1], math.max(ARGV[7], ARGV[3] + 1000)) -- as lifetime.lua does
 else
   redis.call('PERSIST', KEYS[1])
 end
