@@ -1,8 +1,9 @@
 -- redate.lua: stands before the pieces that write. It brings records that are too far ahead (ahead.lua)
 -- back to now, where something has shown that there may be some (astray), and the time is the server's.
 --
--- A call brings back the 1,000 newest of them. When there were so many, the oldest record gets half a
--- ms besides: a time that is no whole ms tells the next call that there may be more (limiter.lua).
+-- A call brings back the 1,000 newest of them. When there were so many, half a ms is taken off the
+-- oldest record: it expires in the same ms and stays the oldest, and a time that is no whole ms tells
+-- the next call that there may be more (limiter.lua).
 
 if astray and timed then
   local from = string.format('(%d', now + math.min(1000, interval / 10))
@@ -16,7 +17,6 @@ if astray and timed then
     end
   end
   if #far == 2000 then
-    local oldest = math.floor(math.min(now, tonumber(head[2]) or now))
-    redis.call('ZADD', KEYS[3], 'XX', string.format('%d.5', oldest), head[1])
+    redis.call('ZADD', KEYS[3], 'XX', string.format('%d.5', since - 1), head[1])
   end
 end
