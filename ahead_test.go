@@ -191,6 +191,34 @@ func TestRecordsThatMayBeAhead(t *testing.T) {
 	})
 }
 
+// A refusal that meets a record ahead brings it back at once, whatever stands
+// before it.
+func TestARefusalBringsBackWhatItMeets(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		b.client = rratelimiter.New(b.rdb)
+		t.Cleanup(func() { _ = b.client.Close() })
+		l := b.limiter(overall, 5, time.Minute)
+		l.takes(2)
+		now := b.look.Time(b.Context()).Val().UnixMilli()
+		l.record(now+90_000, "\x10abcdefghijklmnop\x02\x00\x00\x00")
+		b.set(l.value(), 1)
+		ahead := func() int64 {
+			return b.look.ZCount(b.Context(), l.permits(), fmt.Sprint(now+80_000), "+inf").Val()
+		}
+		if ok, err := l.TryAcquire(b.Context(), 3, 0); ok || err != nil || ahead() != 1 {
+			b.Fatal(ok, err, "the oldest record is enough for that")
+		}
+		if ok, err := l.TryAcquire(b.Context(), 5, 0); ok || err != nil || ahead() != 0 {
+			b.Fatalf("%v, %v, %d ahead", ok, err, ahead())
+		}
+		l.record(now+90_000, "\x10abcdefghijklmnop\x02\x00\x00\x00")
+		if r, err := l.Allow(b.Context(), 3); err != nil || r.Allowed || r.ResetAfter > time.Minute || ahead() != 0 {
+			b.Fatalf("%+v, %v, %d ahead: who asks for numbers meets the newest", r, err, ahead())
+		}
+		l.keeps(5, l.value(), l.permits())
+	})
+}
+
 // Permits that are stuck ahead while others flow are brought back within about
 // an interval, however many they are.
 func TestPermitsThatAreStuckAhead(t *testing.T) {
