@@ -98,7 +98,10 @@ func (f rateOption) applyRate(o *rateOptions) { f(o) }
 // WithKeepAlive makes the limiter expire when it was not used for d: each
 // acquire and release gives all of its keys d to live (keepAliveTime in
 // Redisson, 3.38.0 and later). d must not be below the interval; a fraction
-// of a ms is dropped. The default is 0: the limiter does not expire.
+// of a ms is dropped. Where d is less than a second above the interval, Go
+// gives them an interval and a second, and the resolution besides
+// (WithResolution), so that nobody waits for permits of a limiter that has
+// just expired. The default is 0: the limiter does not expire.
 func WithKeepAlive(d time.Duration) RateOption {
 	return rateOption(func(o *rateOptions) { o.keepAlive = d })
 }
