@@ -18,7 +18,7 @@
 --   BADFIELD       a field of the hash is no integer up to 2^53: its name and what it holds
 --   BADKEY         a key of another kind is in the way: its number, and the kind it should have
 --   OTHERTYPE      the limiter has the other type: ask again with the keys of that one
--- Whatever a script answers with an error, it has written nothing.
+-- Whatever a script answers with one of these, it has written nothing.
 --
 -- Lua makes each function anew in each call, all the slower the more variables of others it uses, and
 -- Redis takes much of its time here to print numbers: format('%d') is the cheapest way, WITHSCORES the

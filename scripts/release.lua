@@ -21,7 +21,7 @@ end
 local stale = (tonumber(ARGV[5]) or 0) >= interval
 local wanted = fresh and known and not stale and tonumber(ARGV[first]) or 0
 local given, whole, part = 0, 0, nil -- part: the record to be shrunk
-for from = 0, head[1] and 1900 or -1, 100 do
+for from = 0, head[1] and wanted > 0 and 1900 or -1, 100 do
   local newest = redis.call('ZREVRANGE', KEYS[3], from, from + 99)
   for i = 1, #newest do
     local n = count(newest[i])
@@ -31,7 +31,7 @@ for from = 0, head[1] and 1900 or -1, 100 do
     end
     given, whole = given + n, whole + 1
   end
-  if whole < from + 100 then
+  if whole < from + 100 or given == wanted then
     break
   end
 end
