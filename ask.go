@@ -135,7 +135,7 @@ func (c *Client) insist(f func(ctx context.Context) (again time.Duration, err er
 				return
 			}
 			again, err := f(ctx)
-			if err != nil && (!answered(err) || notCarriedOut(err)) {
+			if err != nil && (!answered(err) || cutShort(err) || notCarriedOut(err)) {
 				again = time.Second
 			}
 			if again == 0 {
@@ -244,7 +244,7 @@ func (l *RateLimiter) learn(sc *script, r reply) {
 // because everybody wants more than the rate.
 func (r reply) idle() bool {
 	for i := 1; i < len(r.answers); i += 2 {
-		if r.answers[i] >= 0 {
+		if r.answers[i] != -1 {
 			return false
 		}
 	}
@@ -255,13 +255,18 @@ func (r reply) idle() bool {
 type answer struct {
 	ok    bool
 	wait  int64 // us until the permits are there, if refused; 0 not known, -1 never
+	again bool  // wait is when to look again: the permits may be there no sooner than all
 	limit int64
 	left  int64 // permits, may be negative
 	reset int64 // ms until all are back
 }
 
 func (a answer) result() Result {
-	return Result{a.ok, a.limit, min(max(0, a.left), max(0, a.limit)), microseconds(max(0, a.wait)), milliseconds(a.reset)}
+	retry, reset := microseconds(max(0, a.wait)), milliseconds(a.reset)
+	if a.again {
+		retry = reset
+	}
+	return Result{a.ok, a.limit, min(max(0, a.left), max(0, a.limit)), retry, reset}
 }
 
 // A split hands out the answers to the callers of a request, in their order.
@@ -296,8 +301,8 @@ func (s *split) next() answer {
 	if a.ok {
 		s.left -= s.runs[0].permits
 		s.any = true
-	} else {
-		a.wait = wait
+	} else if a.wait = wait; wait < -1 { // scripts/due.lua
+		a.wait, a.again = -wait, true
 	}
 	a.left, a.reset = s.left, s.r.numbers[3]
 	if s.any {

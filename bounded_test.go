@@ -59,7 +59,8 @@ func (b *bench) expired(records, others int, left int64) *limiter {
 func (l *limiter) size() int64 { return l.b.look.ZCard(context.Background(), l.permits()).Val() }
 
 // B16: an acquire for which there is enough removes 1,000 expired records, and
-// leaves the others to the next calls; or all at once, if none counts.
+// leaves the others to the next calls; or all at once, if none counts. Where
+// those are more than 4,000, they go in a call of their own.
 func TestAnAcquireThatFitsRemovesAThousand(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		calls := b.countScripts()
@@ -67,19 +68,21 @@ func TestAnAcquireThatFitsRemovesAThousand(t *testing.T) {
 			records, others int
 			left            int64
 			after           int64
+			calls           int
 		}{
-			{5_000, 1, 10, 4_001},
-			{20_000, 300, 10, 19_300},
-			{5_000, 0, 10, 0},
-			{20_000, 0, 10, 0},
-			{1_001, 1, 10, 2},
-			{1_000, 1, 10, 1},
+			{5_000, 1, 10, 4_001, 1},
+			{20_000, 300, 10, 19_300, 1},
+			{4_000, 0, 10, 0, 1},
+			{4_001, 0, 10, 0, 2},
+			{20_000, 0, 10, 0, 2},
+			{1_001, 1, 10, 2, 1},
+			{1_000, 1, 10, 1, 1},
 		} {
 			l := b.expired(tc.records, tc.others, tc.left)
 			calls()
 			l.takes(2) // the script may have to be sent whole, but once
-			if n := calls(); n != 1 || l.size() != tc.after+1 {
-				b.Fatalf("%+v: %d calls have left %d records, want 1 and %d", tc, n, l.size(), tc.after+1)
+			if n := calls(); n != tc.calls || l.size() != tc.after+1 {
+				b.Fatalf("%+v: %d calls have left %d records, want %d", tc, n, l.size(), tc.after+1)
 			}
 			l.keeps(int64(tc.records+tc.others)+tc.left, l.value(), l.permits())
 		}
@@ -102,7 +105,8 @@ func TestAnAcquireThatNeedsThemAllAsksAgain(t *testing.T) {
 			{5_500, 20, 5_510, true, 6},
 			{5_500, 20, 3_010, true, 3},
 			{12_000, 700, 12_011, false, 12},
-			{12_000, 0, 12_010, true, 1},
+			{12_000, 0, 12_010, true, 2},
+			{3_000, 0, 3_010, true, 1},
 		} {
 			l := b.expired(tc.records, tc.others, 10)
 			calls()
@@ -180,8 +184,9 @@ func TestAnswersWhileThousandsHaveExpired(t *testing.T) {
 	}
 }
 
-// Peek counts each expired record beyond the first thousand as one permit, and
-// writes nothing.
+// Peek is exact where few records count, however many have expired. Otherwise it
+// counts each that has expired beyond the first thousand as one permit. It writes
+// nothing.
 func TestPeekWithThousandsExpired(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, tc := range []struct {
@@ -190,7 +195,9 @@ func TestPeekWithThousandsExpired(t *testing.T) {
 			want            int64
 		}{
 			{5_000, 3, 1, 5_010},
-			{5_000, 3, 2, 2*1_000 + 4_000 + 10},
+			{5_000, 3, 2, 10_010},
+			{5_000, 1_000, 2, 10_010},
+			{5_000, 1_001, 2, 2*1_000 + 4_000 + 10},
 			{900, 3, 2, 2*900 + 10},
 			{5_000, 0, 2, 10_010}, // none counts: full
 		} {
@@ -201,7 +208,11 @@ func TestPeekWithThousandsExpired(t *testing.T) {
 			before := dump(b, l)
 			l.has(tc.want)
 			r, err := l.Peek(b.Context())
-			if err != nil || !r.Allowed || r.Remaining != tc.want || (tc.others > 0) != (r.ResetAfter == 500*time.Millisecond) {
+			reset := time.Duration(0)
+			if tc.others > 0 {
+				reset = time.Duration(500+(tc.others-1)/100) * time.Millisecond
+			}
+			if err != nil || !r.Allowed || r.Remaining != tc.want || r.ResetAfter != reset {
 				b.Fatalf("%+v: %+v, %v", tc, r, err)
 			}
 			if dump(b, l) != before {
@@ -283,9 +294,9 @@ func TestALateFirstCopyOfARelease(t *testing.T) {
 	}
 }
 
-// Who waits for what is deeper than 5,000 records is told to come earlier, and
-// then the rest of the way; it is never served early.
-func TestADeepWaitIsInSteps(t *testing.T) {
+// Who asks for what is deeper than 5,000 records is told when all records are
+// back, and never too early a time.
+func TestADeepWaitIsNeverTooShort(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 8_000, 10*time.Second)
 		l.crowd(b.now, 1, 8_000, 1)
@@ -294,7 +305,8 @@ func TestADeepWaitIsInSteps(t *testing.T) {
 		b.now += 8_000
 		l.refused(4_000, 5_999*time.Millisecond) // exact: the record of 3999 ms
 		l.refused(5_000, 6_999*time.Millisecond)
-		l.refused(7_000, 6_999*time.Millisecond) // no further than 5,000
+		l.refused(5_001, 9_999*time.Millisecond) // it looks no further than 5,000
+		l.refused(7_000, 9_999*time.Millisecond)
 		b.now = start + 14_999
 		l.refused(7_000, 2_000*time.Millisecond)
 		b.now += 1_999

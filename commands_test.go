@@ -16,8 +16,8 @@ var redis5 = map[string][]string{
 	"EXISTS": nil, "PERSIST": nil, "PEXPIRE": nil, "PEXPIREAT": nil, "PTTL": nil, "RENAME": nil, "UNLINK": nil,
 	"GET": nil, "INCRBY": nil, "SET": nil,
 	"HDEL": nil, "HGET": nil, "HGETALL": nil, "HKEYS": nil, "HLEN": nil, "HMGET": nil, "HSET": nil, "HSETNX": nil,
-	"ZADD": {"NX"}, "ZCARD": nil, "ZCOUNT": nil, "ZRANGE": {"WITHSCORES"}, "ZRANGEBYSCORE": {"LIMIT", "WITHSCORES"}, "ZREM": nil,
-	"ZREMRANGEBYRANK": nil, "ZREMRANGEBYSCORE": nil, "ZREVRANGE": {"WITHSCORES"}, "ZSCORE": nil,
+	"ZADD": {"NX", "XX"}, "ZCARD": nil, "ZCOUNT": nil, "ZRANGE": {"WITHSCORES"}, "ZRANGEBYSCORE": {"LIMIT", "WITHSCORES"}, "ZREM": nil,
+	"ZREMRANGEBYRANK": nil, "ZREVRANGE": {"WITHSCORES"}, "ZREVRANGEBYSCORE": {"LIMIT", "WITHSCORES"}, "ZSCORE": nil,
 	"PUBLISH": nil, "TIME": nil,
 }
 

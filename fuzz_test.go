@@ -128,6 +128,9 @@ func (l *limiter) answers(keepAlive string) {
 		}
 		return
 	}
+	if configErr == nil && c.Interval <= 0 && r.Remaining != max(0, r.Limit) { // what is taken is back at once
+		b.Fatalf("%+v, %+v", c, r)
+	}
 	if configErr != nil || r.Limit > 1<<44 || c.Interval <= 0 || c.Interval > 1000*time.Hour {
 		return
 	}

@@ -54,14 +54,25 @@ type Result struct {
 	Limit int64
 
 	// Remaining is the number of permits that are left, between 0 and Limit.
+	// There are never fewer, as far as this limiter's keys tell. It is exact
+	// for Allow. Peek may tell too few when more than 1,000 grants have ended
+	// that no call has counted yet, and more than 1,000 have not ended.
 	Remaining int64
 
 	// RetryAfter is the time until the permits that were refused will be
-	// there if nobody else takes them, at most one interval; 0 if Allowed.
+	// there if nobody else takes them; 0 if Allowed. It is never too short
+	// unless somebody gives permits back, which makes it too long. It is exact
+	// to the us unless more than 5,000 grants have to end first: then it is
+	// ResetAfter.
+	//
+	// It is at most an interval, and with WithResolution that of the
+	// resolution besides. Where other clients have clocks of their own that are
+	// ahead, it may be longer by a tenth of an interval, at most a second.
 	RetryAfter time.Duration
 
-	// ResetAfter is the time until all permits are back if nobody takes any,
-	// at most one interval; 0 if all are there.
+	// ResetAfter is the time until all permits are back if nobody takes any;
+	// 0 if all are there. It has the bounds of RetryAfter, and is rounded up
+	// to a ms.
 	ResetAfter time.Duration
 }
 
@@ -87,7 +98,10 @@ func (f rateOption) applyRate(o *rateOptions) { f(o) }
 // WithKeepAlive makes the limiter expire when it was not used for d: each
 // acquire and release gives all of its keys d to live (keepAliveTime in
 // Redisson, 3.38.0 and later). d must not be below the interval; a fraction
-// of a ms is dropped. The default is 0: the limiter does not expire.
+// of a ms is dropped. Where d is less than a second above the interval, Go
+// gives them an interval and a second, and the resolution besides
+// (WithResolution), so that nobody waits for permits of a limiter that has
+// just expired. The default is 0: the limiter does not expire.
 func WithKeepAlive(d time.Duration) RateOption {
 	return rateOption(func(o *rateOptions) { o.keepAlive = d })
 }

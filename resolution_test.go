@@ -76,12 +76,20 @@ func TestPermitsComeBackUpToASlotLater(t *testing.T) {
 			all := []*limiter{l.coarse(time.Duration(d) * time.Millisecond), l.coarse(time.Duration(d) * time.Millisecond)}
 			exact := &ledger{rate: rate, interval: interval}
 			late := &ledger{rate: rate, interval: interval + slot}
+			told := &ledger{rate: rate, interval: interval} // by the ends of slots
 			for range 150 {
 				b.now += random.Int64N(70)
 				n := 1 + random.Int64N(15)
 				r, err := all[random.IntN(2)].Allow(b.Context(), n)
-				if err != nil || r.RetryAfter > interval*time.Millisecond || r.ResetAfter > interval*time.Millisecond {
-					b.Fatalf("%+v, %v", r, err)
+				reset := time.Duration(0)
+				if r.Allowed {
+					told.grants = append(told.grants, grant{(b.now + slot - 1) / slot * slot, n})
+				}
+				if len(told.grants) > 0 {
+					reset = time.Duration(told.grants[len(told.grants)-1].at+interval-b.now) * time.Millisecond
+				}
+				if err != nil || !r.Allowed && r.RetryAfter != told.wait(b.now, n) || r.ResetAfter != reset {
+					b.Fatalf("%d permits: %+v, %v; want %v and a reset after %v", n, r, err, told.wait(b.now, n), reset)
 				}
 				if r.Allowed && exact.wait(b.now, n) != 0 || !r.Allowed && late.wait(b.now, n) == 0 {
 					b.Fatalf("resolution %d ms: %d at %d: %+v; to the ms a wait of %v, at most of %v",
@@ -111,12 +119,12 @@ func TestNumbersWithAResolution(t *testing.T) {
 			left         int64
 			retry, reset int64
 		}{
-			{1, 4, true, 6, 0, 1000},
-			{1, 7, false, 6, 1000, 1000}, // 1,099 ms: look again after an interval
-			{99, 7, false, 6, 1000, 1000},
+			{1, 4, true, 6, 0, 1099},
+			{1, 7, false, 6, 1099, 1099},
+			{99, 7, false, 6, 1001, 1001},
 			{100, 7, false, 6, 1000, 1000},
-			{150, 6, true, 0, 0, 1000},
-			{150, 4, false, 0, 950, 1000},
+			{150, 6, true, 0, 0, 1050},
+			{150, 4, false, 0, 950, 1050},
 			{1001, 4, false, 0, 99, 199},
 			{1099, 1, false, 0, 1, 101},
 			{1100, 4, true, 0, 0, 1000},

@@ -23,6 +23,10 @@ var (
 	limiterLua string
 	//go:embed scripts/due.lua
 	dueLua string
+	//go:embed scripts/ahead.lua
+	aheadLua string
+	//go:embed scripts/redate.lua
+	redateLua string
 	//go:embed scripts/outstanding.lua
 	outstandingLua string
 	//go:embed scripts/mine.lua
@@ -49,6 +53,8 @@ var (
 	changedLua string
 	//go:embed scripts/lifetime.lua
 	lifetimeLua string
+	//go:embed scripts/last.lua
+	lastLua string
 
 	//go:embed scripts/acquire.lua
 	acquireLua string
@@ -95,36 +101,42 @@ type script struct {
 // slot of time is one record (WithResolution) or records are too short (RecordFI).
 var (
 	acquireScript = newScript(true, limiterLua, mineLua, acquireLua, numbersLua,
-		dropLua, packLua, recordLua, closeLua, lifetimeLua)
+		redateLua, dropLua, packLua, recordLua, closeLua, lifetimeLua, lastLua)
 	withdrawScript = newScript(true, limiterLua, mineLua,
-		dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua)
+		redateLua, dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua, lastLua)
 	giveBackScript = newScript(true, limiterLua, mineLua, ownLua,
-		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
+		redateLua, dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua, lastLua)
 	markedAcquireScript = newScript(true, limiterLua, seenLua, acquireLua, numbersLua,
-		dropLua, packLua, putLua, recordLua, rememberLua, sweepLua, closeLua, lifetimeLua)
+		redateLua, dropLua, packLua, putLua, recordLua, rememberLua, sweepLua, closeLua, lifetimeLua, lastLua)
 	markedWithdrawScript = newScript(true, limiterLua, seenLua,
-		dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua)
+		redateLua, dropLua, packLua, putLua, withdrawLua, closeLua, changedLua, lifetimeLua, lastLua)
 	markedGiveBackScript = newScript(true, limiterLua, seenLua, ownLua,
-		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
+		redateLua, dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua, lastLua)
 
 	releaseScript = newScript(true, limiterLua, anyLua,
-		dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua)
-	repairScript     = newScript(true, limiterLua, dropLua, packLua, putLua, repairLua, closeLua, changedLua, lifetimeLua)
+		redateLua, dropLua, packLua, putLua, releaseLua, sweepLua, closeLua, changedLua, lifetimeLua, lastLua)
+	repairScript     = newScript(true, limiterLua, dropLua, packLua, putLua, repairLua, closeLua, changedLua, lifetimeLua, lastLua)
 	peekScript       = newScript(true, limiterLua, peekLua, numbersLua)
 	othersScript     = newScript(true, othersLua)
 	trySetRateScript = newScript(false, trySetRateLua)
-	setRateScript    = newScript(false, setRateLua, changedLua, lifetimeLua)
+	setRateScript    = newScript(false, setRateLua)
 	clearScript      = newScript(true, clearLua)
 	deleteScript     = newScript(false, changedLua, deleteLua)
 	renameScript     = newScript(false, changedLua, renameLua)
-	expireScript     = newScript(false, expireLua, lifetimeLua)
+	expireScript     = newScript(false, expireLua)
+)
+
+// included are the pieces that stand in the midst of others.
+var included = strings.NewReplacer(
+	"-- include ahead.lua\n", aheadLua,
+	"-- include due.lua\n", dueLua,
+	"-- include outstanding.lua\n", outstandingLua,
+	"-- include changed.lua\n", changedLua,
+	"-- include lifetime.lua\n", lifetimeLua,
 )
 
 func newScript(repeatable bool, pieces ...string) *script {
-	source := strings.NewReplacer(
-		"-- include due.lua\n", dueLua,
-		"-- include outstanding.lua\n", outstandingLua,
-	).Replace(commonLua + strings.Join(pieces, ""))
+	source := included.Replace(included.Replace(commonLua + strings.Join(pieces, ""))) // due.lua includes another
 	sum := sha1.Sum([]byte(source))
 	return &script{source, hex.EncodeToString(sum[:]), repeatable}
 }
@@ -266,9 +278,21 @@ func answered(err error) bool {
 }
 
 // replyLost reports whether a request may have been carried out though it
-// failed: anything that is not an answer of Redis, and not a failure to reach it.
+// failed, if in part: anything that is not an answer of Redis, and not a failure
+// to reach it; or a script that was cut short.
 func replyLost(err error) bool {
-	return !answered(err) && !errors.Is(err, redis.ErrClosed) && !errors.Is(err, redis.ErrPoolTimeout) && !dialFailed(err)
+	return cutShort(err) ||
+		!answered(err) && !errors.Is(err, redis.ErrClosed) && !errors.Is(err, redis.ErrPoolTimeout) && !dialFailed(err)
+}
+
+// cutShort reports whether a script ended in its midst because a key was gone
+// from a slot of a cluster that is moving to another node. Ours remove a key last
+// of all, so that none should; what others have done to a key, and other servers,
+// may do it all the same. Redis 7 names the reason at once, one before that begins
+// with the script that failed, for whatever reason. (HasErrorPrefix drops "ERR".)
+func cutShort(err error) bool {
+	return redis.HasErrorPrefix(err, "Script attempted to access a non local key") ||
+		redis.HasErrorPrefix(err, "Error running script (call to f_")
 }
 
 func dialFailed(err error) bool {

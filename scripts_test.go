@@ -59,7 +59,7 @@ func TestPiecesTakeNoNameTwice(t *testing.T) {
 	} {
 		seen := map[string]bool{}
 		// What is included stands within a block of its own.
-		source := strings.NewReplacer(dueLua, "", outstandingLua, "").Replace(sc.source)
+		source := strings.NewReplacer(included.Replace(dueLua), "", outstandingLua, "", aheadLua, "").Replace(sc.source)
 		for _, m := range local.FindAllStringSubmatch(source, -1) {
 			for taken := range strings.SplitSeq(m[1], ",") {
 				if taken = strings.TrimSpace(taken); seen[taken] {

@@ -270,6 +270,8 @@ func rateOfNothing(d dispute) aspect {
 	switch {
 	case d.op == availablePermits && d.goesByValue() && d.rate < 0:
 		return inAnswer
+	case d.interval <= 0 && d.goesByValue(): // Java writes records that count for nothing, Go none
+		return inValue | inRecords | inEnds
 	case d.setsRate() && (d.limit.Rate < 1 || d.limit.Interval < time.Millisecond):
 		return accepted(d)
 	}

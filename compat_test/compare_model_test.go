@@ -42,6 +42,9 @@ func modelStep(w *world, s step, now int64) answer {
 			return answer{err: notInitialized}
 		}
 		live, _ := w.force().live(now, c.interval)
+		if c.interval <= 0 {
+			live = nil
+		}
 		return answered(max(0, min(c.rate-sum(live), c.rate)), nil)
 	case getConfig:
 		if !c.whole {
@@ -102,7 +105,7 @@ func modelRate(w *world, s step, now int64) answer {
 	}
 	if s.op == trySetRate {
 		if c.keep > 0 {
-			w.ends = now + c.keep
+			w.ends = now + c.lives()
 		}
 	} else {
 		modelLife(w, c, now)
@@ -117,7 +120,7 @@ func modelAcquire(w *world, n, now int64) bool {
 	c, h := w.settings(), w.force()
 	left := modelDrop(w, now)
 	granted := n <= left
-	for granted && n > 0 { // a record holds 32 bits
+	for granted && n > 0 && c.interval > 0 { // a record holds 32 bits
 		part := min(n, 1<<32-1)
 		h.records = append(h.records, grant{now, part})
 		left, n = left-part, n-part
@@ -144,7 +147,9 @@ func modelRelease(w *world, n, now int64) {
 // force, and returns what is left.
 func modelDrop(w *world, now int64) (left int64) {
 	c, h := w.settings(), w.force()
-	h.records, _ = h.live(now, c.interval)
+	if h.records, _ = h.live(now, c.interval); c.interval <= 0 { // what is taken is back at once (B22)
+		h.records = nil
+	}
 	*w = w.tidy()
 	return c.rate - sum(h.records)
 }
@@ -155,7 +160,7 @@ func modelLife(w *world, c settings, now int64) {
 	h := &w.pairs[c.typ]
 	switch {
 	case c.keep > 0:
-		w.ends = now + c.keep
+		w.ends = now + c.lives()
 		h.valueEnds, h.recordsEnds = w.ends, w.ends
 	case w.ends != 0:
 		h.valueEnds, h.recordsEnds = w.ends, w.ends
@@ -164,6 +169,9 @@ func modelLife(w *world, c settings, now int64) {
 		h.recordsEnds = h.valueEnds
 	}
 }
+
+// lives is for how long Go keeps alive: a second past the interval at least.
+func (s settings) lives() int64 { return max(s.keep, s.interval+1000) }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 

@@ -78,7 +78,7 @@ func factSpecs(g *generation) {
 	})
 
 	It("what it makes of a time to live and of keepAliveTime", func(ctx SpecContext) {
-		c := config(overall, 5, minute)
+		c := config(overall, 5, minute/2)
 		c.KeepAlive = minute
 		yes(goes.TrySetRate(ctx, c))
 		yes(goes.TryAcquire(ctx, 1, 0))

@@ -18,7 +18,7 @@
 --   BADFIELD       a field of the hash is no integer up to 2^53: its name and what it holds
 --   BADKEY         a key of another kind is in the way: its number, and the kind it should have
 --   OTHERTYPE      the limiter has the other type: ask again with the keys of that one
--- Whatever a script answers with an error, it has written nothing.
+-- Whatever a script answers with one of these, it has written nothing.
 --
 -- Lua makes each function anew in each call, all the slower the more variables of others it uses, and
 -- Redis takes much of its time here to print numbers: format('%d') is the cheapest way, WITHSCORES the
@@ -33,9 +33,10 @@ local function count(member)
   return d and a + b * 256 + c * 65536 + d * 16777216 or 0
 end
 
--- The time in ms, and the us beyond them.
+-- The time in ms, and the us beyond them; timed where it is that of the server.
 local now, us = tonumber(ARGV[4]), 0
-if not now then
+local timed = not now
+if timed then
   local t = redis.call('TIME')
   us = t[2] % 1000
   now = t[1] * 1000 + (t[2] - us) / 1000

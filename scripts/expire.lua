@@ -37,4 +37,6 @@ end
 redis.call('PERSIST', KEYS[1])
 redis.call('PERSIST', KEYS[2])
 redis.call('PERSIST', KEYS[3])
-local keep, own, interval, reply = 0, f[1] == '1', tonumber(f[2]) or 0, 1
+local keep, own, interval = 0, f[1] == '1', tonumber(f[2]) or 0
+-- include lifetime.lua
+return 1

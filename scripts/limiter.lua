@@ -7,9 +7,14 @@
 -- back                   the permits they hold
 -- more                   there are others of those, which still count
 -- head                   the oldest record that counts and its time; empty if there is none
+-- since                  its time as a number, as ahead.lua has it
+-- astray                 there may be records too far ahead: the oldest is, or has no whole ms; or it is
+--                        the call that pays for all in this interval. redate.lua brings them back
+-- free                   what is taken is back at once, so that nothing counts: Java takes any interval
 -- stored                 what the value string says, nil where that is no integer
 -- value                  the permits to take now; negative while there is debt
--- step                   value - stored as a text, for a script to set where it has one
+-- step, away             value - stored as a text, and a list of records that last.lua is to remove, for
+--                        a script to set where it has them
 
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime')
 if f.err then
@@ -59,33 +64,52 @@ end
 -- rate could not reach it.
 --
 -- However many records expire at once, a call counts 1,000 of them and leaves the rest to the next
--- ones. When none counts any more, they go all at once.
-local value, gone, back, more, step = stored, 0, 0, false, nil
+-- ones. When none counts any more, they go all at once; beyond MANY, which take 1 ms to remove, before
+-- anything is written (acquire.lua, last.lua).
+local MANY = 4000
+local value, gone, back, more, free, step, away = stored, 0, 0, false, interval <= 0, nil, nil
 local check = not value or value > rate or (own and tonumber(ARGV[6]) ~= rate)
 local since = tonumber(head[2])
-if since and since <= expired then
+if head[1] and not since then -- an infinite time, which not every Lua takes for a number
+  since = string.sub(head[2], 1, 1) == '-' and -math.huge or math.huge
+end
+local eldest, astray = since, false
+if free and head[1] then
+  gone, head = redis.call('ZCARD', KEYS[3]), {}
+elseif since and since <= expired then
   local size, bound = redis.call('ZCARD', KEYS[3]), string.format('%d', expired)
   local old = size <= 1000 and redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', bound)
     or redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', bound, 'LIMIT', '0', '1000')
   gone = #old
   head = redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES')
-  if head[1] and tonumber(head[2]) <= expired then
-    more = tonumber(redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2]) > expired
-    head = more and head or {}
+  since = head[1] and (tonumber(head[2]) or string.sub(head[2], 1, 1) == '-' and -math.huge or math.huge)
+  if head[1] and since <= expired then
+    more = (tonumber(redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2]) or math.huge) > expired
+    if not more then
+      head, gone = {}, size
+    end
   end
-  for i = 1, gone do
+  for i = 1, #old do
     back = back + count(old[i])
   end
+  astray = head[1] and math.floor(eldest / interval) ~= math.floor(since / interval)
   if head[1] and not check then
     local left = size - gone
     value = value + back
-    if left <= 4000 then
-      check = value + left > rate or (left <= 10 and not more)
-        or (interval > 0 and math.floor(since / interval) ~= math.floor(head[2] / interval))
+    if left <= MANY then
+      check = value + left > rate or (left <= 10 and not more) or astray
     else -- records of nothing, which Java may write, say nothing of those that are left
       value = math.min(value, back >= gone and rate - left or rate)
     end
   end
+end
+if eldest and eldest % 1 ~= 0 and head[1] then
+  since, astray = math.ceil(since), true -- it expires with a whole ms
+end
+if head[1] and since > now then
+  local member, at = head[1], since
+  -- include ahead.lua
+  since = at
 end
 if not head[1] then
   value = rate

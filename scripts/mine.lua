@@ -16,7 +16,7 @@
 
 local found, held, stamp, extra, mark, number, first = {}, nil, now, nil, nil, nil, 7
 local size = #ARGV[3]
-if size > 21 then
+if #ARGV[2] > 9 then -- digits: it may take more than one record
   size = size / math.ceil(ARGV[2] / 4294967295)
 end
 if tonumber(ARGV[5]) then
@@ -26,15 +26,16 @@ if tonumber(ARGV[5]) then
   end
   local from = string.format('%d', now - ARGV[5] - 1000)
   local rank = math.max(gone, redis.call('ZCARD', KEYS[3]) - redis.call('ZCOUNT', KEYS[3], from, '+inf'))
-  local part
-  repeat
-    part = redis.call('ZRANGE', KEYS[3], rank, rank + 999)
+  for start = rank, 4294967295, 1000 do -- ends at a part that is not full; Redis cannot hold more
+    local part = redis.call('ZRANGE', KEYS[3], start, start + 999)
     for i = 1, #part do
       if wanted[string.sub(part[i], 1, -5)] then
         found[#found + 1] = part[i]
         held = (held or 0) + count(part[i])
       end
     end
-    rank = rank + 1000
-  until #part < 1000
+    if #part < 1000 then
+      break
+    end
+  end
 end

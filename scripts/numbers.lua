@@ -7,11 +7,17 @@ local reply = brief or 0
 local asked = ARGV[6] and ARGV[6] ~= ''
 if asked or (answers and not brief) then
   local reset = 0
-  local newest = asked and redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES') or {}
-  if newest[1] and tonumber(newest[2]) > expired then
-    reset = math.max(1, math.min(interval, newest[2] + interval - now))
+  if asked and head[1] then
+    local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')
+    local at = math.ceil(tonumber(newest[2]) or math.huge)
+    if at > now then
+      local member = newest[1]
+      -- include ahead.lua
+    end
+    reset = math.max(1, at + interval - now)
   end
-  reply = { again and 1 or 0, rate, value - taken, reset, asked and taken > 0 and interval or reset }
+  local later = asked and taken > 0 and math.max(reset, stamp + interval - now) or reset
+  reply = { again and 1 or 0, rate, value - taken, reset, later }
   for i = 1, answers and #answers or 0 do
     reply[5 + i] = answers[i]
   end

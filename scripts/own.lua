@@ -11,4 +11,4 @@ local known = #found > 0
 if mark then
   known = held ~= nil and oldest <= tonumber(number)
 end
-known = known or (head[1] ~= nil and tonumber(head[2]) < now - ARGV[5])
+known = known or (head[1] ~= nil and since < now - ARGV[5])

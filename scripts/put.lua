@@ -10,9 +10,13 @@ local function next_of(member)
 end
 
 -- Adds a record, or one like it where there is one that is the same: chance is not enough where few
--- bytes are left to it. What is no record becomes one.
+-- bytes are left to it. What is no record becomes one. There are 2^24 of them, far more than records
+-- of one kind in any limiter.
 local function put(time, member)
-  while redis.call('ZADD', KEYS[3], 'NX', time, member) == 0 do
+  for _ = 1, 16777216 do
+    if redis.call('ZADD', KEYS[3], 'NX', time, member) == 1 then
+      break
+    end
     member = next_of(string.rep('\3', 8 - #member) .. member)
   end
 end

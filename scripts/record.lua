@@ -7,10 +7,9 @@ if taken > 0 and not held then
   local records, left, added = ARGV[3], taken, 0
   for i = 1, #records, size do
     local record, n = string.sub(records, i, i + size - 1), math.min(left, 4294967295)
-    local more = extra and count(extra) or 4294967296
+    local more, replaced = extra and count(extra) or 4294967296, nil
     if n + more <= 4294967295 then
-      redis.call('ZREM', KEYS[3], extra)
-      record, extra = packed(record, n + more), nil
+      record, replaced, extra = packed(record, n + more), extra, nil
     elseif taken < all then
       record = packed(record, n)
     end
@@ -19,6 +18,9 @@ if taken > 0 and not held then
       added = 1
     else
       added = added + redis.call('ZADD', KEYS[3], 'NX', string.format('%d', stamp), record)
+    end
+    if replaced then -- after the new one is there (last.lua)
+      redis.call('ZREM', KEYS[3], replaced)
     end
     left = left - n
     if left == 0 then

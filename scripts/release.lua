@@ -20,30 +20,32 @@ end
 
 local stale = (tonumber(ARGV[5]) or 0) >= interval
 local wanted = fresh and known and not stale and tonumber(ARGV[first]) or 0
-local given, looked, newest = 0, 0, { 1 }
-while given < wanted and looked < 2000 and newest[1] do
-  newest = redis.call('ZREVRANGE', KEYS[3], 0, 99)
-  local whole = 0
+local given, whole, part = 0, 0, nil -- part: the record to be shrunk
+for from = 0, head[1] and wanted > 0 and 1900 or -1, 100 do
+  local newest = redis.call('ZREVRANGE', KEYS[3], from, from + 99)
   for i = 1, #newest do
     local n = count(newest[i])
     if given + n > wanted then
+      part = given < wanted and newest[i] or nil
       break
     end
-    given, whole = given + n, i
+    given, whole = given + n, whole + 1
   end
-  if whole > 0 then
-    redis.call('ZREMRANGEBYRANK', KEYS[3], -whole, -1)
+  if whole < from + 100 or given == wanted then
+    break
   end
-  local last = newest[whole + 1]
-  if last and given < wanted then
-    local time = redis.call('ZSCORE', KEYS[3], last)
-    redis.call('ZREM', KEYS[3], last)
-    put(time, packed(last, count(last) - wanted + given))
-    given = wanted
-  end
-  looked = looked + 100
 end
-local empty = redis.call('EXISTS', KEYS[3]) == 0
+local empty = not head[1] or whole == redis.call('ZCARD', KEYS[3])
+if empty then
+  gone = gone + whole -- last.lua removes them
+elseif whole > 0 then
+  redis.call('ZREMRANGEBYRANK', KEYS[3], -whole, -1)
+end
+if part then
+  put(redis.call('ZSCORE', KEYS[3], part), packed(part, count(part) - wanted + given))
+  redis.call('ZREM', KEYS[3], part)
+  given = wanted
+end
 value = empty and rate or math.min(rate, value + given)
 local reply = { given, given < wanted and not empty and 1 or 0 }
 if reply[2] == 1 then

@@ -14,19 +14,20 @@
 -- until so few are left that one call sees all, and can tell the value. (A request of ours that is under
 -- way then, and whose reply is lost, may find its record gone and be charged again.)
 
-local size, fresh, part = redis.call('ZCARD', KEYS[3]), ARGV[3], nil
+local size, fresh, part = head[1] and redis.call('ZCARD', KEYS[3]) or 0, ARGV[3], {}
+away = {}
 local few = size <= tonumber(ARGV[8])
-if few then
+if few and size > 0 then
   part = redis.call('ZRANGE', KEYS[3], '0', '-1', 'WITHSCORES')
-else
+elseif not few then
   part = redis.call('ZRANGEBYSCORE', KEYS[3], ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', '0', '1000')
 end
-local rewritten, dropped, credit, total, group, slot = 0, 0, 0, 0, { n = 0 }, math.max(1, interval / 1000)
+local written, rewritten, dropped, credit, total, group, slot = 0, 0, 0, 0, 0, { n = 0 }, math.max(1, interval / 1000)
 
 local function write(g)
   if g.changed then
     put(g.time, packed(fresh, g.n))
-    fresh = next_of(fresh)
+    fresh, written = next_of(fresh), written + 1
   end
 end
 
@@ -43,7 +44,7 @@ for i = 1, #part, 2 do
     local key = few and i or math.floor(time / slot)
     if key == group.key and group.n + n <= 4294967295 then
       if not group.changed then
-        redis.call('ZREM', KEYS[3], group.member)
+        away[#away + 1] = group.member
         rewritten = rewritten + 1
       end
       group.n, group.time, group.changed, changed = group.n + n, text, true, true
@@ -52,20 +53,20 @@ for i = 1, #part, 2 do
       group = { key = key, n = n, time = text, member = member, changed = changed }
     end
     if changed then
-      redis.call('ZREM', KEYS[3], member)
+      away[#away + 1] = member
       rewritten = rewritten + 1
     end
     total = total + n
   else
-    redis.call('ZREM', KEYS[3], member)
+    away[#away + 1] = member
     credit = credit + n
     dropped = dropped + (old and 0 or 1)
   end
 end
 write(group)
 
-local believed, reply = (stored or rate) + back + credit, { 0, redis.call('ZCARD', KEYS[3]), rewritten, dropped }
-value = few and rate - total or value + credit
+local believed, reply = (stored or rate) + back + credit, { 0, size + written - #away, rewritten, dropped }
+value = (few or reply[2] == 0) and rate - total or value + credit
 if not few and #part == 2000 then
   -- From the last time on, for there may be more of that; past it, where there was nothing to do.
   local last = math.floor(math.min(tonumber(part[2000]) or now, now + interval))

@@ -25,11 +25,14 @@
 local mark, number, slot = string.match(ARGV[7], '^(%S+) (%d+) (%d+)$')
 local found, held, extra, first = {}, nil, nil, 8
 local size = #ARGV[3]
-if size > 21 then
+if #ARGV[2] > 9 then -- digits: it may take more than one record
   size = size / math.ceil(ARGV[2] / 4294967295)
 end
 local ms = math.max(1, math.min(interval, tonumber(slot)))
 local stamp = math.ceil(now / ms) * ms
+if keep > 0 then -- permits come back later by up to a slot, and a limiter lives longer than that (lifetime.lua)
+  keep = math.max(keep, interval + ms + 1000)
+end
 
 local function inSlot(time)
   time = string.format('%d', time)

@@ -23,7 +23,6 @@ end
 redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[7])
 redis.call('PERSIST', KEYS[1])
 if not same then
-  redis.call('UNLINK', KEYS[2], KEYS[3])
   for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do
     if string.sub(name, 1, 7) == 'merged:' then -- what it tells of is no more
       redis.call('HDEL', KEYS[1], name)
@@ -31,11 +30,19 @@ if not same then
   end
 end
 local keep, own, interval = tonumber(ARGV[7]), ARGV[1] == '1', tonumber(ARGV[3])
+local rank, sum = 0, 0
 if same then
-  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now - interval)
-  local sum, rank = 0, 0
+  rank = redis.call('ZCOUNT', KEYS[3], '-inf', now - interval)
   -- include outstanding.lua
   redis.call('SET', KEYS[2], tonumber(ARGV[2]) - sum)
   redis.call('PERSIST', KEYS[3])
 end
-local reply = 1
+-- include changed.lua
+-- include lifetime.lua
+-- What removes a key is the last that names it (last.lua).
+if not same then
+  redis.call('UNLINK', KEYS[2], KEYS[3])
+elseif rank > 0 then
+  redis.call('ZREMRANGEBYRANK', KEYS[3], 0, rank - 1)
+end
+return 1

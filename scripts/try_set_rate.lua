@@ -13,11 +13,11 @@ if f.err then
 elseif f[1] and f[2] and f[3] then
   return 0
 end
-redis.call('UNLINK', KEYS[2], KEYS[3])
 redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[7])
 if tonumber(ARGV[7]) > 0 then
-  redis.call('PEXPIRE', KEYS[1], ARGV[7])
+  redis.call('PEXPIRE', KEYS[1], math.max(ARGV[7], ARGV[3] + 1000)) -- as lifetime.lua does
 else
   redis.call('PERSIST', KEYS[1])
 end
+redis.call('UNLINK', KEYS[2], KEYS[3])
 return 1

@@ -8,21 +8,23 @@
 
 local left, given = tonumber(ARGV[first]), 0
 local excess = (held or 0) - left
-for i = #found, 1, -1 do
+away = {}
+for i = head[1] and #found or 0, 1, -1 do
   if given < excess then
     local time, n = redis.call('ZSCORE', KEYS[3], found[i]), count(found[i])
     local rest = math.max(0, n - excess + given)
-    if time then -- drop.lua may have removed it
-      redis.call('ZREM', KEYS[3], found[i])
-      given = given + n - rest
-    end
-    if time and rest > 0 then
+    if time and rest > 0 then -- drop.lua may have removed it
       put(time, packed(found[i], rest))
+      redis.call('ZREM', KEYS[3], found[i])
+    elseif time then
+      away[#away + 1] = found[i]
     end
+    given = time and given + n - rest or given
   end
 end
 if mark then
   redis.call('HSET', KEYS[1], mark, string.format('%d %s %d %d %d', now, number, left, stamp, oldest))
 end
-value = redis.call('EXISTS', KEYS[3]) == 0 and rate or math.min(rate, value + given)
+local none = not head[1] or redis.call('ZCARD', KEYS[3]) == #away
+value = none and rate or math.min(rate, value + given)
 local reply = given

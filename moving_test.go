@@ -1,0 +1,246 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A move takes the slot of a limiter from the node that serves it to another,
+// key by key.
+type move struct {
+	*testing.T
+	cluster  *redistest.Cluster
+	slot     int64
+	src, dst *redistest.Server
+	srcID    string
+	dstID    string
+}
+
+func newMove(t *testing.T, c *redistest.Cluster, key string) *move {
+	t.Helper()
+	ctx := t.Context()
+	m := &move{T: t, cluster: c, slot: c.Servers[0].Admin().ClusterKeySlot(ctx, key).Val()}
+	for i, s := range c.Servers { // who serves it can count its keys without a MOVED
+		if err := s.Admin().Exists(ctx, key).Err(); err == nil {
+			m.src, m.dst = s, c.Servers[(i+1)%len(c.Servers)]
+		}
+	}
+	m.srcID, m.dstID = m.src.Admin().ClusterMyID(ctx).Val(), m.dst.Admin().ClusterMyID(ctx).Val()
+	return m
+}
+
+func (m *move) do(s *redistest.Server, args ...any) {
+	m.Helper()
+	if err := s.Admin().Do(m.Context(), args...).Err(); err != nil && !errors.Is(err, redis.Nil) {
+		m.Fatalf("%v: %v", args, err)
+	}
+}
+
+func (m *move) begins() {
+	m.do(m.dst, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", m.srcID)
+	m.do(m.src, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.dstID)
+}
+
+// key moves one key; one that is not there any more is none.
+func (m *move) key(key string) {
+	host, port, _ := net.SplitHostPort(m.dst.Addr)
+	m.do(m.src, "MIGRATE", host, port, key, 0, 5000)
+}
+
+func (m *move) ends() {
+	for _, s := range append([]*redistest.Server{m.dst, m.src}, m.cluster.Servers...) {
+		m.do(s, "CLUSTER", "SETSLOT", m.slot, "NODE", m.dstID)
+	}
+}
+
+// A slot moves to another node key by key while a limiter of one record is in
+// use: nothing is lost, nobody gets what is not there, and nobody meets an error.
+func TestALimiterWhoseSlotMoves(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	rdb := cluster.Client(t, func(o *redis.ClusterOptions) {
+		o.MaxRedirects, o.MinRetryBackoff, o.MaxRetryBackoff = 60, time.Millisecond, 20*time.Millisecond
+	})
+	orders := [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
+	for kind, opts := range map[string][]rratelimiter.Option{
+		"default":       nil,
+		"resolution":    {rratelimiter.WithResolution(time.Minute)},
+		"fI":            {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
+		"fI resolution": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI), rratelimiter.WithResolution(time.Minute)},
+	} {
+		c := rratelimiter.New(rdb, opts...)
+		t.Cleanup(func() { _ = c.Close() })
+		for what, use := range uses {
+			t.Run(kind+"/"+what, func(t *testing.T) {
+				for _, order := range orders {
+					l := c.RateLimiter(redistest.Name(t))
+					keys := []string{l.Name(), "{" + l.Name() + "}:value", "{" + l.Name() + "}:permits"}
+					h := &moving{T: t, l: l, rdb: rdb, permits: keys[2]}
+					h.want(l.SetRate(t.Context(), overall, 10, time.Hour))
+					h.acquire(5)
+					m := newMove(t, cluster, keys[0])
+					m.begins()
+					var group sync.WaitGroup
+					stop := make(chan struct{})
+					group.Go(func() {
+						for open := true; open; {
+							use(h)
+							select {
+							case <-stop:
+								open = false
+							default:
+							}
+						}
+					})
+					time.Sleep(3 * time.Millisecond) // for calls while all is on the old node yet
+					for _, i := range order {
+						m.key(keys[i])
+						time.Sleep(3 * time.Millisecond) // for calls in between
+					}
+					m.key(keys[2]) // it may have come to be again
+					m.ends()
+					time.Sleep(5 * time.Millisecond)
+					close(stop)
+					group.Wait()
+					use(h)
+					h.agrees()
+					if t.Failed() {
+						t.Fatalf("moved in the order %v", order)
+					}
+				}
+			})
+		}
+	}
+}
+
+// moving is a limiter in use while it moves, and what it must hold.
+type moving struct {
+	*testing.T
+	l       *rratelimiter.RateLimiter
+	rdb     *redis.ClusterClient
+	permits string
+	out     atomic.Int64
+	unsure  atomic.Bool // permits may be out for some time yet, that nobody has
+}
+
+func (h *moving) want(err error) {
+	h.Helper()
+	if err != nil {
+		h.Errorf("%v", err)
+	}
+}
+
+func (h *moving) acquire(n int64) bool {
+	h.Helper()
+	ok, err := h.l.TryAcquire(h.Context(), n, 0)
+	h.want(err)
+	if ok {
+		if out := h.out.Add(n); out > 10 {
+			h.Errorf("%d of 10 are out", out)
+		}
+	}
+	return ok
+}
+
+func (h *moving) release(n int64) {
+	h.Helper()
+	h.want(h.l.Release(h.Context(), n))
+	h.out.Add(-n)
+}
+
+// agrees expects what is out to be in the records, and all else to be there.
+func (h *moving) agrees() {
+	h.Helper()
+	records := func() (n int64) {
+		members, err := h.rdb.ZRange(h.Context(), h.permits, 0, -1).Result()
+		h.want(err)
+		for _, m := range members {
+			permits, _ := rratelimiter.RecordPermits(m)
+			n += permits
+		}
+		return n
+	}
+	if h.unsure.Load() {
+		for start := time.Now(); records() != h.out.Load() && time.Since(start) < 5*time.Second; {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	left, err := h.l.AvailablePermits(h.Context())
+	h.want(err)
+	if n := records(); n != h.out.Load() || left != 10-n {
+		h.Errorf("%d permits are out, %d in records, %d left", h.out.Load(), n, left)
+	}
+}
+
+// uses are what may be done with a limiter of which 5 permits of 10 are out; they
+// leave it so, or nearly.
+var uses = map[string]func(h *moving){
+	"acquire and release all": func(h *moving) {
+		h.release(h.out.Load())
+		for range 2 {
+			h.acquire(1)
+		}
+		h.release(h.out.Load())
+		h.acquire(5)
+	},
+	"refused": func(h *moving) {
+		if h.acquire(6) {
+			h.Error("6 of 5 were granted")
+		}
+	},
+	"acquire": func(h *moving) { // 10 in the end
+		h.acquire(1)
+	},
+	"release in parts": func(h *moving) {
+		h.release(min(1, h.out.Load()))
+	},
+	"peek and config": func(h *moving) {
+		r, err := h.l.Peek(h.Context())
+		h.want(err)
+		if r.Remaining != 5 {
+			h.Errorf("%+v", r)
+		}
+		_, err = h.l.Config(h.Context())
+		h.want(err)
+	},
+	"repair": func(h *moving) {
+		r, err := h.l.Repair(h.Context())
+		h.want(err)
+		if r.Records != 1 || r.Dropped+r.Drift != 0 {
+			h.Errorf("%+v", r)
+		}
+	},
+	"set rate and keep state": func(h *moving) {
+		h.want(h.l.SetRate(h.Context(), overall, 10, time.Hour, rratelimiter.WithKeepState()))
+	},
+	"set rate": func(h *moving) {
+		h.want(h.l.SetRate(h.Context(), overall, 10, time.Hour))
+		h.out.Store(0)
+		h.acquire(5)
+	},
+	"contexts that end": func(h *moving) {
+		h.unsure.Store(true)
+		for i := range 4 {
+			ctx, cancel := context.WithTimeout(h.Context(), time.Duration(i)*100*time.Microsecond)
+			ok, err := h.l.TryAcquire(ctx, 1, 0)
+			cancel()
+			if ok {
+				h.out.Add(1)
+			} else if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				h.Error(err)
+			}
+		}
+		if out := h.out.Load(); out > 0 {
+			h.release(out)
+		}
+	},
+}
