@@ -255,8 +255,12 @@ func (c *Client) goBackground(f func(ctx context.Context)) bool {
 	return !c.closed
 }
 
-// maxIdle is how many workers of a Client wait for the next job at the most.
-const maxIdle = 8
+// At most maxIdle workers of a Client wait for the next job, for as long as
+// idleFor.
+const (
+	maxIdle = 8
+	idleFor = time.Second
+)
 
 // work is goBackground for what asks Redis and is soon done. Its goroutine takes
 // the next job after it, for go-redis needs a large stack, which takes 10 us to
@@ -268,17 +272,21 @@ func (c *Client) work(job func(ctx context.Context)) bool {
 	default:
 	}
 	return c.goBackground(func(ctx context.Context) {
-		for {
+		timer := time.NewTimer(idleFor)
+		defer timer.Stop()
+		for more := true; more; c.idle.Add(-1) {
 			job(ctx)
-			if c.idle.Add(1) > maxIdle {
-				c.idle.Add(-1)
-				return
+			more = c.idle.Add(1) <= maxIdle
+			if !more {
+				continue
 			}
+			timer.Reset(idleFor)
 			select {
 			case job = <-c.jobs:
-				c.idle.Add(-1)
+			case <-timer.C:
+				more = false
 			case <-ctx.Done():
-				return
+				more = false
 			}
 		}
 	})

@@ -361,6 +361,7 @@ func TestALateClearHarmsNobody(t *testing.T) {
 	t.Cleanup(func() { _ = same.Close() })
 	other := &limiter{same.RateLimiter(n.l.Name()), n.bench}
 	n.want(n.l.SetRate(t.Context(), overall, 10, time.Hour))
+	n.set(n.l.value()+":"+n.client.ID(), 1) // something to clear
 	scripts := 0
 	release := n.proxy.HoldNext(1, func(args []string) bool {
 		if isScript(args) {

@@ -101,7 +101,7 @@ func (k *limiterKeys) unanswered(why, cause error) error {
 // ended adds to the error of a call that ctx has ended, if it has. go-redis may
 // tell it by a timeout of the network alone.
 func (k *limiterKeys) ended(ctx context.Context, err error) error {
-	if err == nil || answered(err) {
+	if err == nil || answered(err) && !notCarriedOut(err) && !cutShort(err) {
 		return err
 	}
 	why := ctx.Err()

@@ -257,8 +257,8 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		l := c.RateLimiter("api")
 		start := time.Now()
-		_, err := l.TryAcquire(t.Context(), 1, 700*time.Millisecond)
-		if took := time.Since(start); !errors.Is(err, syscall.ECONNREFUSED) || took > 700*time.Millisecond+slack {
+		_, err := l.TryAcquire(t.Context(), 1, 1200*time.Millisecond)
+		if took := time.Since(start); !errors.Is(err, syscall.ECONNREFUSED) || took > 1200*time.Millisecond+slack {
 			t.Errorf("%s: %v after %v", name, err, took)
 		}
 		wantText(t, err, `"api"`)
@@ -266,7 +266,7 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 			"Acquire": func(ctx context.Context) error { return l.Acquire(ctx, 1) },
 			"Peek":    func(ctx context.Context) error { return second(l.Peek(ctx)) },
 		} {
-			ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 			err := call(ctx)
 			cancel()
 			if !errors.Is(err, syscall.ECONNREFUSED) || strings.Count(err.Error(), "refused") != 1 ||

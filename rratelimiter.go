@@ -93,12 +93,30 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 		}
 		l.typ.Store(int32(typ))
 
-		// The other type's keys are of no use any more. A script names the keys
-		// of one type, so they go with a second one, which looks again whether
-		// that type is in force.
-		_, _, err = l.send(ctx, clearScript, k, 1-typ, asking{}, "", "")
+		err = l.clearOther(ctx, k, typ)
 		return err == nil, err
 	})
+}
+
+// clearOther removes the keys of the other type, which are of no use any more,
+// if there are any: while a slot of a cluster moves, a script must not name keys
+// that are not there. A script names the keys of one type, so they go with a
+// second one, which looks again whether that type is in force.
+func (l *RateLimiter) clearOther(ctx context.Context, k *limiterKeys, typ RateType) error {
+	other := &k.pairs[1-typ]
+	var found int64
+	for _, key := range []string{other.value, other.permits} {
+		n, err := l.client.rdb.Exists(ctx, key).Result()
+		if err != nil {
+			return k.scriptError(typ, err)
+		}
+		found += n
+	}
+	if found == 0 {
+		return nil
+	}
+	_, _, err := l.send(ctx, clearScript, k, 1-typ, asking{}, "", "")
+	return err
 }
 
 // TryAcquire takes permits, waiting for them up to timeout, and reports
