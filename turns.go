@@ -34,7 +34,7 @@ func (c *Client) firstTurns() turns {
 	if t := c.turns.Load(); t != nil {
 		return *t
 	}
-	return turns{last: time.Now(), gap: firstGap / 10} // the first wake-up is punctual, most likely
+	return turns{last: time.Now(), gap: maxLate} // nobody knows yet: a late one soon tells
 }
 
 // giveWay lets Java go first when it is its turn, and reports whether the line

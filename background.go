@@ -1,0 +1,94 @@
+package rratelimiter
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// goBackground runs f in a goroutine that Close waits for; f must end when
+// the context it gets does. A closed Client runs nothing, and says so.
+func (c *Client) goBackground(f func(ctx context.Context)) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.background.Go(func() { f(c.ctx) })
+	}
+	return !c.closed
+}
+
+// At most maxIdle workers of a Client wait for the next job, for as long as
+// idleFor.
+const (
+	maxIdle = 8
+	idleFor = time.Second
+)
+
+// work is goBackground for what asks Redis and is soon done. Its goroutine takes
+// the next job after it, for go-redis needs a large stack, which takes 10 us to
+// grow.
+func (c *Client) work(job func(ctx context.Context)) bool {
+	select {
+	case c.jobs <- job:
+		return true
+	default:
+	}
+	return c.goBackground(func(ctx context.Context) {
+		timer := time.NewTimer(idleFor)
+		defer timer.Stop()
+		for more := true; more; c.idle.Add(-1) {
+			job(ctx)
+			more = c.idle.Add(1) <= maxIdle
+			if !more {
+				continue
+			}
+			timer.Reset(idleFor)
+			select {
+			case job = <-c.jobs:
+			case <-timer.C:
+				more = false
+			case <-ctx.Done():
+				more = false
+			}
+		}
+	})
+}
+
+// within runs f, which asks Redis, and returns what it does, or an error when
+// ctx ends or the Client is closed. Then f goes on without anybody, until
+// go-redis gives up: it does not look at a context while it reads.
+func within[T any](ctx context.Context, l *RateLimiter, f func(ctx context.Context) (T, error)) (T, error) {
+	type outcome struct {
+		v   T
+		err error
+	}
+	var none T
+	if err := l.usable(ctx); err != nil {
+		return none, err
+	}
+	k := l.keys.Load()
+	if ctx.Done() == nil {
+		v, err := f(ctx)
+		return v, k.named(err)
+	}
+	var said atomic.Pointer[error]
+	ctx = context.WithValue(ctx, failures{}, func(err error) { said.Store(&err) })
+	done := make(chan outcome, 1)
+	if !l.client.work(func(context.Context) {
+		v, err := f(ctx)
+		done <- outcome{v, err}
+	}) {
+		return none, ErrClosed
+	}
+	select {
+	case o := <-done:
+		return o.v, k.named(k.ended(ctx, o.err))
+	case <-l.client.ctx.Done():
+		return none, ErrClosed
+	case <-ctx.Done():
+		if cause := said.Load(); cause != nil {
+			return none, k.named(k.unanswered(ctx.Err(), *cause))
+		}
+		return none, ctx.Err()
+	}
+}
