@@ -59,7 +59,7 @@ func (l *RateLimiter) attempt(ctx context.Context, r *request) (reply, error) {
 		case err == nil && answer.numbers[0] != 0:
 			err = ctx.Err()
 		case err == nil && n != 0 && n != 2*len(r.runs):
-			err = fmt.Errorf("a script answered %d numbers for %d runs", n, len(r.runs))
+			err = fmt.Errorf("%w %d numbers for %d runs", errShape, n, len(r.runs))
 		}
 		if err != nil || answer.numbers[0] == 0 {
 			return answer, err
@@ -135,7 +135,7 @@ func (c *Client) insist(f func(ctx context.Context) (again time.Duration, err er
 				return
 			}
 			again, err := f(ctx)
-			if err != nil && (!answered(err) || cutShort(err) || notCarriedOut(err)) {
+			if err != nil && !final(err) {
 				again = time.Second
 			}
 			if again == 0 {

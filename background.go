@@ -55,8 +55,8 @@ func (c *Client) work(job func(ctx context.Context)) bool {
 }
 
 // within runs f, which asks Redis, and returns what it does, or an error when
-// ctx ends or the Client is closed. Then f goes on without anybody, until
-// go-redis gives up: it does not look at a context while it reads.
+// ctx ends or the Client is closed. Then f may go on for as long as go-redis
+// reads one reply, for it does not look at a context meanwhile.
 func within[T any](ctx context.Context, l *RateLimiter, f func(ctx context.Context) (T, error)) (T, error) {
 	type outcome struct {
 		v   T
@@ -67,14 +67,12 @@ func within[T any](ctx context.Context, l *RateLimiter, f func(ctx context.Conte
 		return none, err
 	}
 	k := l.keys.Load()
-	if ctx.Done() == nil {
-		v, err := f(ctx)
-		return v, k.named(err)
-	}
 	var said atomic.Pointer[error]
-	ctx = context.WithValue(ctx, failures{}, func(err error) { said.Store(&err) })
 	done := make(chan outcome, 1)
-	if !l.client.work(func(context.Context) {
+	if !l.client.work(func(closing context.Context) {
+		ctx, cancel := context.WithCancel(context.WithValue(ctx, failures{}, func(err error) { said.Store(&err) }))
+		defer cancel()
+		defer context.AfterFunc(closing, cancel)()
 		v, err := f(ctx)
 		done <- outcome{v, err}
 	}) {

@@ -16,6 +16,9 @@ const (
 	// then failed has cost those behind it the time that their own would cost
 	// them, for go-redis has tried all that it is set to.
 	hanging = 250 * time.Millisecond
+
+	// answeredAll is for a batch that is not under way.
+	answeredAll = -1
 )
 
 // A batch is the requests that one script call judges. A queue has one, which
@@ -26,10 +29,13 @@ type batch struct {
 	// Guarded by the queue's mu.
 	number  int64     // counts the batches of the queue
 	waiters []*waiter // those it judges, in their order
-	waiting int       // those of them that have not left
+	waiting int       // those of them that have not left; answeredAll before and after
 	probes  bool      // it includes the line
-	cancel  func()    // ends its call; nil where a caller leads it
+	cancel  func()    // ends its call, as far as go-redis lets it
 	began   time.Time
+
+	// deserted: nobody waits for it any more, and the queue has another one.
+	deserted bool
 
 	// What is gathered for a request.
 	runs    []run
@@ -39,64 +45,46 @@ type batch struct {
 	done []*waiter // to whom it delivers
 }
 
-// lead makes one batch in the goroutine of a caller, and leaves the next ones
-// to others.
-func (b *batch) lead(ctx context.Context) {
+// run makes batches as long as they are wanted.
+func (b *batch) run(closing context.Context) {
+	for more := true; more; {
+		ctx, cancel := context.WithCancel(closing)
+		more = b.next(ctx, cancel)
+		cancel()
+		if more {
+			b.gather()
+		}
+	}
+}
+
+// next makes a batch if one is wanted, and reports whether b goes on: otherwise
+// the queue has paused, and b may be somebody else's by now.
+func (b *batch) next(ctx context.Context, cancel func()) bool {
 	q := b.queue
 	q.mu.Lock()
-	b.cancel = nil
+	if q.client.ctx.Err() != nil {
+		q.close()
+	}
 	r := b.take()
-	q.mu.Unlock()
-	if r != nil && b.ask(batchContext{ctx, ctx, q}, r) {
-		return
-	}
-	q.mu.Lock()
-	idle := q.pause()
-	q.mu.Unlock()
-	if idle {
-		q.rest()
-	}
-}
-
-// run makes batches as long as they are wanted. caller is the context of the
-// one that has arrived first: if it is alone, its batch ends with it. Where
-// nobody has just arrived, it is that of the Client.
-func (b *batch) run(closing, caller context.Context) {
-	q := b.queue
-	for {
-		q.mu.Lock()
-		if closing.Err() != nil {
-			q.close()
-		}
-		r := b.take()
-		if r == nil {
-			idle := q.pause()
-			q.mu.Unlock()
-			if idle {
-				q.rest()
-			}
-			return
-		}
-		ctx := caller
-		if b.cancel = nil; caller == closing || len(b.waiters) > 1 || b.waiters[0].waits {
-			ctx, b.cancel = context.WithCancel(closing)
-		}
-		cancel := b.cancel
+	if r == nil {
+		idle := q.pause()
 		q.mu.Unlock()
-		paused := b.ask(batchContext{ctx, caller, q}, r)
-		if cancel != nil {
-			cancel()
+		if idle {
+			q.rest()
 		}
-		if paused {
-			return
-		}
-		b.gather()
-		caller = closing
+		return false
 	}
+	b.cancel = cancel
+	caller := ctx
+	if len(b.waiters) == 1 {
+		caller = b.waiters[0].ctx
+	}
+	q.mu.Unlock()
+	return b.ask(batchContext{ctx, caller, q}, r)
 }
 
-// A batchContext is the context of a batch. It has the values of the caller that
-// began it, for hooks of go-redis that look for the trace it belongs to.
+// A batchContext is the context of a batch. It has the values of its caller, if
+// there is but one, for hooks of go-redis that look for the trace it belongs to.
 type batchContext struct {
 	context.Context
 	caller context.Context
@@ -135,12 +123,9 @@ func (b *batch) take() *request {
 		return nil
 	}
 	b.runs, b.permits, b.numbers = nil, 0, false
-	b.probes, q.probe = q.probe && !q.line.empty(), false
-	if b.probes {
-		// More than the rate cannot be granted at once.
-		for w := q.line.first; w != nil && (q.rate == 0 || b.permits <= q.rate) && b.add(w); w = w.next {
-		}
-		q.due = time.Time{}
+	if b.probes = q.probes(); b.probes {
+		b.addLine()
+		q.probe, q.due = false, time.Time{}
 	}
 	for w := q.arrivals.first; w != nil && b.add(w); w = q.arrivals.first {
 		w.remove()
@@ -150,6 +135,22 @@ func (b *batch) take() *request {
 	r := q.client.newRequest(q.keys, b.runs...)
 	r.numbers = b.numbers
 	return r
+}
+
+// addLine adds the line, from its head on: no more than the rate, for that cannot
+// be granted at once, and where it is Java's turn none behind the last of those
+// whose timeout has passed. Guarded by mu.
+func (b *batch) addLine() {
+	q := b.queue
+	expired := q.line.expired
+	for w := q.line.first; w != nil; w = w.next {
+		if q.rate > 0 && b.permits > q.rate || q.yields && expired == 0 || !b.add(w) {
+			return
+		}
+		if w.lastLook > 0 {
+			expired--
+		}
+	}
 }
 
 // add reports whether there is room for a waiter in the batch. Guarded by mu.
@@ -178,42 +179,48 @@ func (b *batch) add(w *waiter) bool {
 }
 
 // ask sends the request of the batch and delivers the answers. It reports
-// whether the queue paused, because nobody came meanwhile: then the batch is
-// another's by now.
-func (b *batch) ask(ctx context.Context, r *request) (paused bool) {
+// whether b goes on (next).
+func (b *batch) ask(ctx context.Context, r *request) bool {
 	q := b.queue
 	rep, err := q.limiter.attempt(ctx, r)
 	q.mu.Lock()
 	switch {
 	case err != nil && q.client.ctx.Err() != nil:
 		err = ErrClosed
-	case err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()): // otherwise Redis has said nothing
+	case b.deserted:
+	case err == nil || final(err):
+		q.cause = nil // Redis has answered
+	case ctx.Err() == nil || !errors.Is(err, ctx.Err()): // otherwise nobody has said anything
 		q.cause = err
 	}
 	b.settle(r, rep, err)
-	if len(b.done) == 1 && !q.wanted() {
+	goesOn, idle := !b.deserted, false
+	done := b.done
+	switch {
+	case b.deserted:
+		q.deserted--
+		idle = q.idle()
+	case len(done) == 1 && !q.wanted():
 		// One caller alone has its answer when all else is done, so that its
 		// next call does not wait for what is left of this one.
-		w, idle := b.done[0], q.pause()
-		q.mu.Unlock()
-		if idle {
-			q.rest()
-		}
-		w.answered <- struct{}{}
-		return true
+		done = []*waiter{done[0]}
+		goesOn, idle = false, q.pause()
 	}
 	q.mu.Unlock()
-	for _, w := range b.done { // without mu, which those who come again need
+	if idle {
+		q.rest()
+	}
+	for _, w := range done { // without mu, which those who come again need
 		w.answered <- struct{}{}
 	}
-	return false
+	return goesOn
 }
 
 // pause ends a series of batches, and reports whether the queue is idle then.
 // Guarded by mu.
 func (q *queue) pause() (idle bool) {
 	q.busy = false
-	q.start(q.client.ctx)
+	q.start()
 	return q.idle()
 }
 
@@ -234,7 +241,7 @@ type refusal struct {
 // settle finds the answers to the waiters of the batch. Guarded by mu.
 func (b *batch) settle(r *request, rep reply, err error) {
 	q := b.queue
-	b.done = b.done[:0]
+	b.done, b.waiting = b.done[:0], answeredAll
 	s := newSplit(rep, r.runs)
 	var granted, over int64
 	var first refusal
@@ -259,21 +266,23 @@ func (b *batch) settle(r *request, rep reply, err error) {
 		case e != nil || to.ok || !w.waits || w.final(b.number) && !first.left():
 			b.tell(w, to, e)
 		case w.in == nil:
-			w.refused = true
-			q.line.push(w)
+			q.stand(w)
 		}
 	}
 	clear(b.waiters)
 	b.waiters = b.waiters[:0]
-	if rep.numbers[1] > 0 { // it may not be told
-		q.rate = rep.numbers[1]
-	}
-	if err != nil && !answered(err) && time.Since(b.began) > hanging {
-		b.share(err)
-	}
 	b.pass(r, granted, over)
-	b.plan(first)
-	q.start(q.client.ctx)
+	if !b.deserted {
+		// Canceled is what we have done ourselves, when everybody had left.
+		if err != nil && !answered(err) && !errors.Is(err, context.Canceled) && time.Since(b.began) > hanging {
+			b.share(err)
+		}
+		if rep.numbers[1] > 0 { // it may not be told
+			q.rate = rep.numbers[1]
+		}
+		b.plan(first)
+	}
+	q.start()
 }
 
 // left reports whether the caller has gone that was refused first.
@@ -308,6 +317,7 @@ func (b *batch) pass(r *request, granted, over int64) {
 	for w := q.line.first; w != nil && w.permits <= over; w = q.line.first {
 		over -= w.permits
 		b.tell(w, answer{ok: true}, nil)
+		q.probe = true
 	}
 	if over > 0 {
 		q.limiter.giveBack(r, over)
@@ -338,8 +348,12 @@ func (b *batch) plan(first refusal) {
 	case q.line.expired > 0 || !refused || head.permits < first.permits:
 		q.probe = true
 	default:
-		q.due = time.Now().Add(microseconds(max(1, first.wait)))
-		q.known = q.due
+		// The next request takes as long to Redis as this one did, so it is sent
+		// as long after it as Redis has said, and a little later: one that comes
+		// too early is refused, and costs a round trip.
+		wait, trip := microseconds(max(1, first.wait)), time.Since(b.began)
+		q.known = b.began.Add(wait)
+		q.due = q.known.Add(min(trip, time.Millisecond+trip/8))
 	}
 }
 

@@ -213,7 +213,9 @@ func (c *Client) RateLimiter(name string) *RateLimiter {
 // with ErrClosed. What they may have taken comes back by itself an interval
 // later. Then it waits for the goroutines of the Client, a second at most: one
 // that go-redis holds up, as Redis says nothing, ends with go-redis's timeouts.
-// It always returns nil; closing twice is allowed.
+// So does an acquire without a timeout under a context that does not end, where
+// it asks Redis itself just then. Close always returns nil; closing twice is
+// allowed.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -229,10 +231,10 @@ func (c *Client) Close() error {
 	}
 	ended := make(chan struct{})
 	go func() {
-		c.background.Wait()
 		if c.hub != nil {
 			c.hub.Close()
 		}
+		c.background.Wait()
 		close(ended)
 	}()
 	timer := time.NewTimer(time.Second)

@@ -39,14 +39,18 @@ var (
 	// hear (its setting notify-keyspace-events).
 	ErrNoNotifications = errors.New("rratelimiter: keyspace notifications are off")
 
-	// ErrNoAnswer: the timeout has passed, and Redis has not said whether the
-	// permits are there. What it may have taken for the request is taken back.
-	// The error wraps what the network said last, if it said anything.
-	ErrNoAnswer = errors.New("rratelimiter: no answer from Redis in time")
+	// ErrNoAnswer: Redis has not answered: the timeout has passed, or go-redis
+	// has given up. Nobody knows whether the request was carried out; what an
+	// acquire may have taken is taken back. The error also wraps what the network
+	// said last, if it said anything.
+	ErrNoAnswer = errors.New("rratelimiter: no answer from Redis")
 
 	// ErrClosed: the Client was closed before the call, or while it waited.
 	ErrClosed = errors.New("rratelimiter: client is closed")
 )
+
+// errShape: a script has answered something that none of ours does.
+var errShape = errors.New("a script answered")
 
 // An argumentError is an ErrInvalidArgument. The checks of arguments know no
 // limiter; the method that was called adds its name.
@@ -79,6 +83,9 @@ func (k *limiterKeys) named(err error) error {
 	if err == nil || err == context.Canceled || err == context.DeadlineExceeded || strings.HasPrefix(err.Error(), "rratelimiter: ") {
 		return err
 	}
+	if !answered(err) && !errors.Is(err, errShape) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w for %q: %w", ErrNoAnswer, k.name, err)
+	}
 	return fmt.Errorf("rratelimiter: %q: %w", k.name, err)
 }
 
@@ -101,7 +108,7 @@ func (k *limiterKeys) unanswered(why, cause error) error {
 // ended adds to the error of a call that ctx has ended, if it has. go-redis may
 // tell it by a timeout of the network alone.
 func (k *limiterKeys) ended(ctx context.Context, err error) error {
-	if err == nil || answered(err) && !notCarriedOut(err) && !cutShort(err) {
+	if err == nil || final(err) {
 		return err
 	}
 	why := ctx.Err()
@@ -129,6 +136,16 @@ func (k *limiterKeys) badField(field, value, bound string) error {
 	return fmt.Errorf("%w for %q: field %s of key %s is %s, must %s", ErrBadState, k.name, field, k.hash, value, bound)
 }
 
+// A translation is what a script has answered, in the words of this package: it
+// is still known as an answer of Redis.
+type translation struct {
+	error
+	code error
+}
+
+// Unwrap returns both, for errors.Is and errors.As.
+func (t translation) Unwrap() []error { return []error{t.error, t.code} }
+
 // scriptError translates what a script or Redis answered into the errors
 // above. Codes are told apart by their first word (the scripts' headers list
 // them), never by a text inside.
@@ -138,14 +155,14 @@ func (k *limiterKeys) scriptError(typ RateType, err error) error {
 	case err == nil:
 		return nil
 	case has("NOTINIT"):
-		return k.notInitialized()
+		return translation{k.notInitialized(), err}
 	case has("BADFIELD"):
 		field, value, _ := strings.Cut(detail(err, "BADFIELD"), " ")
-		return k.badField(field, value, "be an integer between -2^53 and 2^53")
+		return translation{k.badField(field, value, "be an integer between -2^53 and 2^53"), err}
 	case has("BADKEY"):
-		return fmt.Errorf("%w for %q: %s", ErrBadState, k.name, k.wrongKind(typ, detail(err, "BADKEY")))
+		return translation{fmt.Errorf("%w for %q: %s", ErrBadState, k.name, k.wrongKind(typ, detail(err, "BADKEY"))), err}
 	case has("WRONGTYPE"): // of a plain command on the hash
-		return fmt.Errorf("%w for %q: %s: %w", ErrBadState, k.name, k.wrongKind(typ, "1 hash"), err)
+		return translation{fmt.Errorf("%w for %q: %s", ErrBadState, k.name, k.wrongKind(typ, "1 hash")), err}
 	case has("CROSSSLOT"):
 		return fmt.Errorf("%w for %q: its keys are in different slots of a cluster: %w", ErrInvalidArgument, k.name, err)
 	case k.client.single() && (has("MOVED") || has("ASK")):

@@ -239,8 +239,7 @@ var uses = map[string]func(h *moving){
 				h.Error(err)
 			}
 		}
-		if out := h.out.Load(); out > 0 {
-			h.release(out)
-		}
+		// Nothing is released: that takes the newest records, which may be those
+		// of the requests whose callers have left.
 	},
 }

@@ -15,6 +15,10 @@ const (
 	// that is on its way, so that a Redis that is merely slow still says yes or
 	// no. It is the lateness of an answer at the most.
 	grace = 30 * time.Millisecond
+
+	// maxDeserted is how many batches of a limiter may hang, each on a
+	// connection of its own, with one more under way.
+	maxDeserted = 3
 )
 
 // A queue is where the callers of one limiter meet, those of all RateLimiters
@@ -41,13 +45,15 @@ type queue struct {
 	keys     *limiterKeys // the limiter
 	live     bool         // it is in client.queues; also guarded by client.queuesMu
 	busy     bool         // a batch is under way
-	batch    batch        // the one under way, or the one before
+	batch    *batch       // the one under way, or the one before
+	deserted int          // batches that nobody waits for any more, besides that
 	arrivals list         // no batch has taken them yet
 	line     list         // refused, waiting
 	attended bool         // a goroutine probes the line when it is due
 	probe    bool         // the next batch includes the line
+	yields   bool         // it is Java's turn (turns.go): those in line wait, unless their timeout passes
 	due      time.Time    // when to probe the line; zero while a batch includes it
-	known    time.Time    // until when Redis has said that nobody in line can be served
+	known    time.Time    // until when nobody in line can be served, as Redis has said; zero where that may have changed
 	rate     int64        // last met by a batch that included the line; 0 not known
 	cause    error        // what Redis or the network said last, if it was no answer
 	turns    turns        // who goes first when permits are due: Go or Java
@@ -65,18 +71,15 @@ func (l *RateLimiter) acquire(ctx context.Context, permits int64, timeout time.D
 	w := l.client.newWaiter(ctx, permits, timeout, numbers)
 	q := l.enter()
 	q.arrivals.push(w)
-	switch {
-	case l.client.ctx.Err() != nil:
+	closed := l.client.ctx.Err() != nil
+	if closed {
 		q.close()
-		q.mu.Unlock()
-	case !q.busy && !w.canLeave && q.wanted():
-		// It waits for Redis whatever happens, so it may as well ask itself.
-		q.busy = true
-		q.mu.Unlock()
-		q.batch.lead(ctx)
-	default:
-		q.start(ctx)
-		q.mu.Unlock()
+	} else {
+		q.start()
+	}
+	q.mu.Unlock()
+	if closed {
+		q.rest()
 	}
 	a, why, err := q.await(ctx, w, timeout)
 	if why != nil {
@@ -103,7 +106,7 @@ func (l *RateLimiter) enter() *queue {
 	if q == nil {
 		if q = last; q == nil || q.live || q.keys.hash != k.hash {
 			q = &queue{client: c, poke: make(chan struct{}, 1), turns: c.firstTurns()}
-			q.batch.queue = q
+			q.batch = &batch{queue: q, waiting: answeredAll}
 		}
 		c.queues[k.hash] = q
 	}
@@ -117,7 +120,7 @@ func (l *RateLimiter) enter() *queue {
 
 // idle reports whether nobody needs the queue. Guarded by mu.
 func (q *queue) idle() bool {
-	return !q.busy && !q.attended && q.arrivals.empty() && q.line.empty()
+	return !q.busy && !q.attended && q.deserted == 0 && q.arrivals.empty() && q.line.empty()
 }
 
 // rest takes the queue away when nobody needs it.
@@ -129,6 +132,9 @@ func (q *queue) rest() {
 	if q.live && q.idle() {
 		q.live = false
 		delete(q.client.queues, q.keys.hash)
+		if cap(q.batch.waiters) > maxRuns { // a RateLimiter that is kept does not hold what a burst has needed
+			q.batch = &batch{queue: q, number: q.batch.number, waiting: answeredAll}
+		}
 	}
 }
 
@@ -139,28 +145,42 @@ func (q *queue) rest() {
 // it. Only if it wants more than the rate that was met last must Redis be asked,
 // with all ahead of it: there may be another rate.
 func (q *queue) wanted() bool {
-	if !q.line.empty() {
+	if !q.line.empty() || q.yields {
 		for w := q.arrivals.first; w != nil; {
 			next := w.next
 			if w.waits {
-				w.remove()
-				q.line.push(w)
+				q.stand(w)
 				if w.permits > q.rate {
 					q.rate, q.probe = 0, true
 				}
+				q.probe = q.probe || w.lastLook > 0
 			}
 			w = next
 		}
 	}
-	return !q.arrivals.empty() || q.probe && !q.line.empty()
+	return !q.arrivals.empty() || q.probes()
 }
 
-// start begins a batch if one is wanted and none is under way, and sees to it
-// that the line is probed later. caller is the context of somebody that has
-// just arrived, or that of the Client. Guarded by mu.
-func (q *queue) start(caller context.Context) {
+// probes reports whether the next batch includes the line. Guarded by mu.
+func (q *queue) probes() bool {
+	return q.probe && !q.line.empty() && (!q.yields || q.line.expired > 0)
+}
+
+// stand puts a waiter at the end of the line. Guarded by mu.
+func (q *queue) stand(w *waiter) {
+	w.remove()
+	w.refused = true
+	q.line.push(w)
+}
+
+// start begins a batch if one is wanted and none is under way that anybody waits
+// for, and sees to it that the line is probed later. Guarded by mu.
+func (q *queue) start() {
+	if q.busy && q.batch.waiting == 0 && q.deserted < maxDeserted && time.Since(q.batch.began) > hanging {
+		q.desert()
+	}
 	if !q.busy && q.wanted() {
-		q.busy = q.client.work(func(closing context.Context) { q.batch.run(closing, caller) })
+		q.busy = q.client.work(q.batch.run)
 		if !q.busy {
 			q.close()
 		}
@@ -263,20 +283,20 @@ func (q *queue) expire(w *waiter) {
 	}
 	if w.in == &q.line && !w.asked {
 		q.probe = true
-		q.start(q.client.ctx)
+		q.start()
 	}
 }
 
 // leave takes away a caller that does not wait any longer, and reports whether
 // it had not been answered yet. What a batch that is under way brings for it
-// goes to others; a batch that nobody waits for any more is not sent again.
+// goes to others.
 func (q *queue) leave(w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case w.asked:
 		w.left = true
-		if q.batch.waiting--; q.batch.waiting == 0 && q.batch.cancel != nil {
+		if q.batch.waiting--; q.batch.waiting == 0 {
 			q.batch.cancel()
 		}
 	case w.in == nil:
@@ -284,12 +304,22 @@ func (q *queue) leave(w *waiter) bool {
 	default:
 		// Those behind the head may want less, and be served at once.
 		if w == q.line.first && (w.next == nil || w.next.permits < w.permits) {
-			q.probe = true
-			defer q.start(q.client.ctx)
+			q.probe, q.known = true, time.Time{}
+			defer q.start()
 		}
 		w.remove()
 	}
 	return true
+}
+
+// desert leaves the batch under way alone, which hangs and nobody waits for any
+// more: the next one may have a better connection. Guarded by mu.
+func (q *queue) desert() {
+	q.deserted++
+	q.batch.deserted = true
+	q.batch = &batch{queue: q, number: q.batch.number, waiting: answeredAll}
+	q.client.newWriter() // the next request must not write over what this one leaves
+	q.busy = false
 }
 
 // parted returns why a caller has left, and what Redis or the network said last.

@@ -216,7 +216,7 @@ func (s sender) send(ctx context.Context, sc *script, argv []any, start time.Tim
 		if unsure {
 			argv = markResent(argv, start)
 		}
-		if failed, ok := ctx.Value(failures{}).(func(error)); ok {
+		if failed, ok := ctx.Value(failures{}).(func(error)); ok && ctx.Err() == nil {
 			failed(err)
 		}
 		if s.pause(ctx, attempt) != nil {
@@ -266,7 +266,7 @@ func decode(val any) (r reply, err error) {
 		}
 	}
 	if !ok {
-		return r, fmt.Errorf("a script answered %v (%T), must be integers", val, val)
+		return r, fmt.Errorf("%w %v (%T), must be integers", errShape, val, val)
 	}
 	return r, nil
 }
@@ -308,6 +308,10 @@ func notCarriedOut(err error) bool {
 		redis.IsNoReplicasError(err) ||
 		errors.Is(err, redis.ErrPoolTimeout) || dialFailed(err)
 }
+
+// final reports whether an error is the answer of Redis to a request, which
+// sending it again would not change.
+func final(err error) bool { return answered(err) && !notCarriedOut(err) && !cutShort(err) }
 
 // pause waits before the next attempt, longer each time and not all callers
 // alike. It answers the error of ctx when that ends first.

@@ -11,7 +11,7 @@ const (
 	maxLate = 100 * time.Millisecond
 
 	// A late wake-up that nobody else uses leaves permits lying for as long. So
-	// the next one comes after firstGap, and then after maxGap: at most 1 % of
+	// then there is one in each firstGap, and then in each maxGap: about 1 % of
 	// the limit is unused for them.
 	firstGap = time.Second
 	maxGap   = 10 * time.Second
@@ -25,7 +25,14 @@ const (
 // next ones come seldom.
 type turns struct {
 	last time.Time     // when the last late one was
-	gap  time.Duration // from it to the next one
+	gap  time.Duration // there is one in each
+}
+
+// mayBeLate reports whether a wake-up now may be late: the first one in each gap.
+// Gaps begin by the clock on the wall, so that all processes of Go are late
+// together and Java finds what none of them has taken.
+func (t turns) mayBeLate(now time.Time) bool {
+	return !now.Truncate(t.gap).Equal(t.last.Truncate(t.gap))
 }
 
 // firstTurns is what the queue of a limiter begins with: what the one before
@@ -38,45 +45,49 @@ func (c *Client) firstTurns() turns {
 }
 
 // giveWay lets Java go first when it is its turn, and reports whether the line
-// is still to be probed then. A change by Go ends it at once: permits that were
-// given back wait for nobody.
+// is still to be probed then. Callers that come meanwhile stand in line, too. A
+// change by Go ends it at once: permits that were given back wait for nobody.
 func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
-	l, due, punctual := q.turn()
-	if punctual {
+	q.mu.Lock()
+	l, due := q.limiter, q.due
+	alone := q.client.goOnly || RateType(l.typ.Load()) == PerClient // nobody else takes permits
+	q.yields = !alone && q.turns.mayBeLate(time.Now())
+	yields := q.yields
+	q.mu.Unlock()
+	if !yields {
 		return true
 	}
+	taken, late := l.letOthersTake(ctx, due, changed)
+
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.yields = false
+	if late {
+		q.turns = q.turns.after(taken)
+		q.client.turns.Store(new(q.turns))
+	}
+	return q.due.IsZero() || !q.due.After(time.Now())
+}
+
+// letOthersTake waits until Java's waiters have had their time, if it is their
+// turn (late), and reports whether somebody but Go has taken permits.
+func (l *RateLimiter) letOthersTake(ctx context.Context, due time.Time, changed <-chan struct{}) (taken, late bool) {
 	before, err := l.others(ctx)
-	if err != nil || before.ours <= before.theirs {
-		return true
+	switch {
+	case err != nil:
+		return false, true // so that the next look is not soon
+	case before.ours <= before.theirs:
+		return false, false
 	}
-	lateness := min(maxLate, before.interval)
-	timer := time.NewTimer(lateness - time.Since(due))
+	timer := time.NewTimer(min(maxLate, before.interval) - time.Since(due))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-changed:
-		return true
 	case <-ctx.Done():
-		return false
 	}
 	after, err := l.others(ctx)
-
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if err == nil {
-		q.turns = q.turns.after(after.newest != before.newest)
-		q.client.turns.Store(new(q.turns))
-	}
-	return q.due.Equal(due)
-}
-
-// turn returns when the line was due, whether Go need not give way, and by
-// whose knowledge of the limiter to look.
-func (q *queue) turn() (l *RateLimiter, due time.Time, punctual bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	alone := q.client.goOnly || RateType(q.limiter.typ.Load()) == PerClient // nobody else takes permits
-	return q.limiter, q.due, alone || time.Since(q.turns.last) < q.turns.gap
+	return err == nil && after.newest != before.newest, true
 }
 
 // after is what follows a late wake-up during which others took permits or not.

@@ -21,13 +21,14 @@ type waiter struct {
 	numbers  bool // it wants to know more than yes or no
 	canLeave bool // it may end before Redis answers: it has a timeout, or its ctx can end
 	bounded  bool // and it is known when, at the latest
+	ctx      context.Context
 
 	// Guarded by the queue's mu, as the list is.
 	in         *list
 	next, prev *waiter
 	asked      bool
 	left       bool
-	refused    bool  // it stands in line, or has
+	refused    bool  // it stands in line, or has stood there
 	lastLook   int64 // the batch that decides, as its timeout has passed; 0 while it has not
 
 	// Set before it is answered.
@@ -45,7 +46,7 @@ func (c *Client) newWaiter(ctx context.Context, permits int64, timeout time.Dura
 	if !ok {
 		w = &waiter{answered: make(chan struct{}, 1)}
 	}
-	w.permits, w.waits, w.numbers = permits, timeout > 0, numbers
+	w.ctx, w.permits, w.waits, w.numbers = ctx, permits, timeout > 0, numbers
 	timed := w.waits && timeout != forever
 	w.canLeave = ctx.Done() != nil || timed
 	if w.bounded = timed; !timed && w.canLeave {

@@ -104,7 +104,7 @@ func hammer(ctx context.Context, clients []redis.UniversalClient, side Side, opt
 		l := c.RateLimiter(name)
 		for range side.Callers {
 			all.Go(func() {
-				got, err := ask(ctx, l, side.Permits, end)
+				got, err := ask(ctx, l, side, end)
 				mu.Lock()
 				defer mu.Unlock()
 				grants, errs = append(grants, got...), append(errs, err)
@@ -116,14 +116,14 @@ func hammer(ctx context.Context, clients []redis.UniversalClient, side Side, opt
 }
 
 // ask asks for permits again and again until end.
-func ask(ctx context.Context, l *rratelimiter.RateLimiter, permits int64, end time.Time) (grants []grant, err error) {
+func ask(ctx context.Context, l *rratelimiter.RateLimiter, side Side, end time.Time) (grants []grant, err error) {
 	for time.Now().Before(end) {
-		ok, err := l.TryAcquire(ctx, permits, Timeout)
+		ok, err := l.TryAcquire(ctx, side.Permits, side.timeout())
 		if err != nil {
 			return nil, err
 		}
 		if ok {
-			grants = append(grants, grant{time.Now(), permits})
+			grants = append(grants, grant{time.Now(), side.Permits})
 		}
 	}
 	return grants, nil
@@ -164,7 +164,7 @@ func (j *javaSide) hammer(ctx context.Context, name string, duration time.Durati
 		return nil, nil
 	}
 	got, _, err := j.peer.Limiter(j.clients[0], name).Hammer(ctx, javapeer.HammerOptions{
-		Permits: j.side.Permits, Threads: j.side.Clients * j.side.Callers, Duration: duration, Timeout: Timeout, Clients: j.clients,
+		Permits: j.side.Permits, Threads: j.side.Clients * j.side.Callers, Duration: duration, Timeout: j.side.timeout(), Clients: j.clients,
 	})
 	grants := make([]grant, len(got))
 	for i, moments := range got {

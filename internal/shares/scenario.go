@@ -1,6 +1,7 @@
 package shares
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -14,7 +15,7 @@ const (
 	LeastIndex = 0.98 // Jain's fairness index
 )
 
-// Timeout is that of each call.
+// Timeout is that of each call, unless a side has another one.
 const Timeout = 2 * time.Second
 
 // A Limit is what the callers share.
@@ -32,10 +33,13 @@ func (l Limit) possible(span time.Duration) float64 {
 
 // A Side is the callers of one language.
 type Side struct {
-	Clients int   // Clients of this library, or Redisson instances
-	Callers int   // goroutines or threads of each; 0 leaves the side out
-	Permits int64 // of each call
+	Clients int           // Clients of this library, or Redisson instances
+	Callers int           // goroutines or threads of each; 0 leaves the side out
+	Permits int64         // of each call
+	Timeout time.Duration // of each call; 0 for the usual one
 }
+
+func (s Side) timeout() time.Duration { return cmp.Or(s.Timeout, Timeout) }
 
 // weight is the permits that all callers of the side ask for at once.
 func (s Side) weight() float64 { return float64(s.Clients) * float64(s.Callers) * float64(s.Permits) }
@@ -47,6 +51,9 @@ func (s Side) describe(language string) string {
 	}
 	if s.Permits > 1 {
 		text += fmt.Sprintf(" for %d each", s.Permits)
+	}
+	if s.Timeout > 0 {
+		text += fmt.Sprintf(" within %v", s.Timeout)
 	}
 	return text
 }
@@ -74,14 +81,16 @@ var (
 	four  = Side{Clients: 1, Callers: 4, Permits: 1}
 	many  = Side{Clients: 1, Callers: 16, Permits: 1}
 	tens  = Side{Clients: 1, Callers: 4, Permits: 10}
+	brief = Side{Clients: 1, Callers: 4, Permits: 1, Timeout: 500 * time.Millisecond}
 )
 
-// Scenarios are those of Go beside Java; `make test` looks at the first three.
+// Scenarios are those of Go beside Java; `make test` looks at the first four.
 // The callers of a Client stand in one line, those of four Clients in four, as
 // in four processes.
 var Scenarios = []Scenario{
 	{Limit: usual, Go: four, Java: four},
 	{Limit: usual, Go: many, Java: four},
+	{Limit: Limit{20, time.Second}, Go: brief, Java: brief}, // every other timeout passes just when permits are due
 	{Limit: usual, Go: four, Java: tens},
 	{Limit: usual, Go: four, Java: many},
 	{Limit: Limit{4, 400 * time.Millisecond}, Go: four, Java: four},
