@@ -82,7 +82,8 @@ func WithID(id string) Option {
 
 // WithClock makes the Client take its time from now instead of from the Redis
 // server: with time.Now it behaves as Redisson does, which reads the clock of
-// the JVM. Clocks that differ between clients make a limit wrong by as much.
+// the JVM. Clocks that differ between clients make a limit wrong by as much,
+// until a client that goes by the server meets a record and puts it right.
 // The default is the clock of the server, and so is a nil now: it is never the
 // wrong one.
 func WithClock(now func() time.Time) Option {
@@ -118,11 +119,11 @@ func WithRecordFormat(f RecordFormat) Option {
 }
 
 // WithGoOnly says that no Java client uses the limiters of this Client. Then
-// every wait ends the moment permits are due. Otherwise Go lets Java go first in
-// every other wait as long as Java takes permits, by up to 100 ms and at most
-// the interval, for a waiter of Redisson wakes up late by as much; where nobody
-// but Go takes any, one wait in 10 s is late. The default is to let Java go
-// first.
+// every wait ends the moment permits are due. Otherwise Go's waiters let those of
+// Java go first where Go has taken more than half of the permits of the last
+// interval, by up to 100 ms and at most the interval: a waiter of Redisson wakes
+// up late by as much. Where nobody but Go takes any, one wait in 10 s is late. The
+// default is to let Java go first.
 func WithGoOnly() Option {
 	return option(func(c *Client) { c.goOnly = true })
 }
@@ -199,8 +200,8 @@ func (c *Client) ID() string { return c.id }
 // It does not ask Redis: an empty name, or on a cluster one whose keys would
 // be in different slots, is refused by the first call.
 //
-// Keep a RateLimiter and share it: it remembers which of a limiter's keys are
-// in use, which saves a round trip for PerClient limits.
+// Keep a RateLimiter and share it: a new one costs PerClient limits a round trip
+// more.
 func (c *Client) RateLimiter(name string) *RateLimiter {
 	l := &RateLimiter{client: c}
 	k, err := c.keysOf("name", name)
@@ -213,9 +214,7 @@ func (c *Client) RateLimiter(name string) *RateLimiter {
 // with ErrClosed. What they may have taken comes back by itself an interval
 // later. Then it waits for the goroutines of the Client, a second at most: one
 // that go-redis holds up, as Redis says nothing, ends with go-redis's timeouts.
-// So does an acquire without a timeout under a context that does not end, where
-// it asks Redis itself just then. Close always returns nil; closing twice is
-// allowed.
+// It always returns nil; closing twice is allowed.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true

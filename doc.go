@@ -23,13 +23,13 @@
 // one, which judges them in the order in which they came. Those who wait stand
 // in line in each process, first come first served, and are asked for when
 // permits are due or another client has changed something. Waiters of Java wake
-// up late, so those of Go let them go first where they hold more than half of
+// up late, so those of Go let them go first where Go has taken more than half of
 // the permits ([WithGoOnly]).
 //
 // # In time
 //
 // A caller is answered by its timeout or the end of its context, whatever Redis
-// does. What its request may take then is taken back behind its back.
+// does. What its request takes after that is given back in the background.
 //
 // # Charged once
 //

@@ -13,9 +13,9 @@ import (
 // What the methods of this package answer with. Test with errors.Is: the
 // error that is returned wraps one of these with the name of the limiter,
 // quoted, the argument or key, its value and the bound. ErrClosed and an option
-// of New that is refused are the Client's and name no limiter. Errors of
-// go-redis and of the context come through as they are; where a *redis.Client
-// is sent to another node of a cluster, the error also says so.
+// of New that is refused are the Client's and name no limiter, and the bare end of
+// a context stays what it is. Errors of go-redis are wrapped; where a
+// *redis.Client is sent to another node of a cluster, the error also says so.
 var (
 	// ErrNotInitialized: no rate is set under this name, or its hash lacks
 	// rate, interval or type (Redisson: "RateLimiter is not initialized").

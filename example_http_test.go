@@ -17,7 +17,9 @@ import (
 // limit lets a request through to next if it gets a permit.
 func limit(limiter *rratelimiter.RateLimiter, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		result, err := limiter.Allow(r.Context(), 1)
+		ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
+		result, err := limiter.Allow(ctx, 1)
+		cancel()
 		if err != nil {
 			log.Print(err) // not for the visitor
 			http.Error(w, "try again later", http.StatusServiceUnavailable)

@@ -21,7 +21,7 @@ import (
 // notify-keyspace-events; where it does not, the error is an
 // ErrNoNotifications. A server that does not let its settings be read is
 // trusted to. On a cluster every master is listened to. Other errors are
-// ErrInvalidArgument for a nil f, ErrClosed, and those of go-redis.
+// ErrInvalidArgument for a nil f, ErrClosed, and ErrNoAnswer.
 func (l *RateLimiter) OnExpired(ctx context.Context, f func(name string)) (stop func(), err error) {
 	return l.listen(ctx, "expired", 'x', f)
 }

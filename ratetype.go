@@ -53,15 +53,14 @@ type Result struct {
 	// Limit is the rate: the permits of one interval.
 	Limit int64
 
-	// Remaining is the number of permits that are left, between 0 and Limit.
-	// There are never fewer, as far as this limiter's keys tell. It is exact
-	// for Allow. Peek may tell too few when more than 1,000 grants have ended
+	// Remaining is the number of permits that are left, between 0 and Limit,
+	// and never more than are really there. It is exact for Allow. Peek may tell too few when more than 1,000 grants have ended
 	// that no call has counted yet, and more than 1,000 have not ended.
 	Remaining int64
 
 	// RetryAfter is the time until the permits that were refused will be
-	// there if nobody else takes them; 0 if Allowed. It is never too short
-	// unless somebody gives permits back, which makes it too long. It is exact
+	// there if nobody else takes them; 0 if Allowed. It is never too short. If
+	// somebody gives permits back, it is too long. It is exact
 	// to the us unless more than 5,000 grants have to end first: then it is
 	// ResetAfter.
 	//
@@ -96,7 +95,7 @@ type rateOption func(*rateOptions)
 func (f rateOption) applyRate(o *rateOptions) { f(o) }
 
 // WithKeepAlive makes the limiter expire when it was not used for d: each
-// acquire and release gives all of its keys d to live (keepAliveTime in
+// acquire, granted or not, and each release gives all of its keys d to live (keepAliveTime in
 // Redisson, 3.38.0 and later). d must not be below the interval; a fraction
 // of a ms is dropped. Where d is less than a second above the interval, Go
 // gives them an interval and a second, and the resolution besides

@@ -126,17 +126,20 @@ func (l *RateLimiter) clearOther(ctx context.Context, k *limiterKeys, typ RateTy
 // Those of a Client who wait stand in line, first come first served, whatever
 // each wants. They take their permits the moment these come back, unless they
 // let Java go first (WithGoOnly). When the timeout passes, TryAcquire looks once
-// more and answers (false, nil); where Redis does not say anything within 30 ms
-// from then on, and had not refused the request for longer, it answers an
-// ErrNoAnswer. When ctx ends first, it answers an error for which errors.Is(err,
-// ctx.Err()) holds. Both also wrap what Redis or the network said last, if that
-// is known. On false and on an error nothing is kept: if it is not known whether
-// Redis has carried out the request, it is taken back in the background; only
-// what Redis carries out after that comes back by itself, an interval later.
+// more and answers (false, nil). If Redis is silent then, it waits 30 ms more;
+// the answer is (false, nil) after that, too, where Redis had said that the
+// permits come back only later, and an ErrNoAnswer otherwise. When ctx ends
+// first, it answers an error for which errors.Is(err, ctx.Err()) holds. With
+// neither, it waits for as long as go-redis does (New).
+//
+// On false and on an error nothing is kept: what the request takes without its
+// caller knowing is given back in the background. A request that Redis carries
+// out only after that costs its permits for one interval.
 //
 // permits is 1 to 2^40; a request above the rate is an ErrPermitsExceedRate at
-// once. Other errors are ErrNotInitialized, ErrInvalidArgument, ErrBadState,
-// ErrClosed, and those of go-redis.
+// once. Other errors are ErrNotInitialized, ErrNoAnswer (it wraps what the
+// network has said), ErrInvalidArgument, ErrBadState, ErrClosed, and what Redis
+// answers besides.
 func (l *RateLimiter) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
 	a, err := l.acquire(ctx, permits, timeout, false)
 	return a.ok, err
@@ -150,7 +153,8 @@ func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
 }
 
 // Allow takes permits if they are there now, and answers with the numbers
-// that go with it. The bounds and errors are those of TryAcquire.
+// that go with it. The bounds and errors are those of TryAcquire without a
+// timeout: give it a context with a deadline.
 func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) {
 	a, err := l.acquire(ctx, permits, 0, true)
 	if err != nil {
@@ -161,7 +165,7 @@ func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) 
 
 // Peek answers with the numbers of the limiter and takes nothing: Allowed
 // says whether one permit is there, RetryAfter when it will be. It only reads.
-// Errors are ErrNotInitialized, ErrBadState, ErrClosed, and those of go-redis.
+// Errors are ErrNotInitialized, ErrBadState, ErrClosed, and ErrNoAnswer.
 func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 	return within(ctx, l, func(ctx context.Context) (Result, error) {
 		r, _, err := l.call(ctx, l.keys.Load(), peekScript, asking{numbers: true}, 1, "")
@@ -188,7 +192,7 @@ func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
 // back by itself is ignored: there are never more permits than the rate.
 //
 // permits is 0 to 2^40; 0 does nothing. Errors are ErrNotInitialized,
-// ErrInvalidArgument, ErrBadState, ErrClosed, and those of go-redis, after
+// ErrInvalidArgument, ErrBadState, ErrClosed, and ErrNoAnswer, after
 // which the permits may have been given back.
 func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := checkPermits(permits, 0); err != nil {
@@ -202,7 +206,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 }
 
 // Config returns what is set (RRateLimiter.getConfig). Errors are
-// ErrNotInitialized, ErrBadState, ErrClosed, and those of go-redis.
+// ErrNotInitialized, ErrBadState, ErrClosed, and ErrNoAnswer.
 func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 	return within(ctx, l, func(ctx context.Context) (Config, error) {
 		k := l.keys.Load()
