@@ -90,15 +90,15 @@ func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, erro
 // zero Time when it does not end by itself or there is none
 // (RExpirable.getExpireTime). It needs Redis 7.0.
 func (l *RateLimiter) ExpireTime(ctx context.Context) (time.Time, error) {
-	k := l.keys.Load()
-	at, err := within(ctx, l, func(ctx context.Context) (time.Duration, error) {
-		return l.client.rdb.PExpireTime(ctx, k.hash).Result()
+	return within(ctx, l, func(ctx context.Context) (time.Time, error) {
+		k := l.keys.Load()
+		at, err := l.client.rdb.PExpireTime(ctx, k.hash).Result()
+		switch {
+		case redis.HasErrorPrefix(err, "unknown command"):
+			return time.Time{}, fmt.Errorf("rratelimiter: ExpireTime of %q needs Redis 7.0: %w", k.name, err)
+		case err != nil || at < 0:
+			return time.Time{}, k.scriptError(Overall, err)
+		}
+		return time.UnixMilli(at.Milliseconds()), nil
 	})
-	switch {
-	case redis.HasErrorPrefix(err, "unknown command"):
-		return time.Time{}, fmt.Errorf("rratelimiter: ExpireTime of %q needs Redis 7.0: %w", k.name, err)
-	case err != nil || at < 0:
-		return time.Time{}, k.scriptError(Overall, err)
-	}
-	return time.UnixMilli(at.Milliseconds()), nil
 }

@@ -23,7 +23,7 @@ const late = 30 * time.Millisecond
 
 // The specs on a real server tell the faults they are about, which are seconds,
 // from what a busy machine adds. Those in fake time are exact.
-const slack = 500 * time.Millisecond
+const slack = 2 * time.Second
 
 // Redis says nothing: who has a timeout is answered when it passes, who has a
 // context when it ends, wherever the caller stands; and nothing is kept.
@@ -140,7 +140,7 @@ func TestCloseAnswersAtOnce(t *testing.T) {
 // instead of paying for their own.
 func TestNobodyPaysTwiceForACallThatHangs(t *testing.T) {
 	s := redistest.Start(t)
-	c := rratelimiter.New(s.Client(t, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 600*time.Millisecond, -1 }))
+	c := rratelimiter.New(s.Client(t, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 2*time.Second, -1 }))
 	defer c.Close()
 	l := c.RateLimiter("l")
 	is(t, nil, l.SetRate(t.Context(), overall, 10, time.Hour))
@@ -157,8 +157,8 @@ func TestNobodyPaysTwiceForACallThatHangs(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if took := time.Since(start); took > 1100*time.Millisecond {
-		t.Errorf("the last was answered after %v, want the ReadTimeout of 600ms and not twice that", took)
+	if took := time.Since(start); took > 3500*time.Millisecond {
+		t.Errorf("the last was answered after %v, want the ReadTimeout of 2s and not twice that", took)
 	}
 }
 
