@@ -84,6 +84,11 @@ func within[T any](ctx context.Context, l *RateLimiter, f func(ctx context.Conte
 	case <-l.client.ctx.Done():
 		return none, ErrClosed
 	case <-ctx.Done():
+		select {
+		case o := <-done:
+			return o.v, k.named(k.ended(ctx, o.err))
+		default:
+		}
 		if cause := said.Load(); cause != nil {
 			return none, k.named(k.unanswered(ctx.Err(), *cause))
 		}

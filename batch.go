@@ -184,6 +184,9 @@ func (b *batch) ask(ctx context.Context, r *request) bool {
 	q := b.queue
 	rep, err := q.limiter.attempt(ctx, r)
 	q.mu.Lock()
+	if b.deserted {
+		q.deserted--
+	}
 	switch {
 	case err != nil && q.client.ctx.Err() != nil:
 		err = ErrClosed
@@ -198,7 +201,6 @@ func (b *batch) ask(ctx context.Context, r *request) bool {
 	done := b.done
 	switch {
 	case b.deserted:
-		q.deserted--
 		idle = q.idle()
 	case len(done) == 1 && !q.wanted():
 		// One caller alone has its answer when all else is done, so that its
@@ -314,10 +316,11 @@ func (b *batch) share(err error) {
 // late. Guarded by mu.
 func (b *batch) pass(r *request, granted, over int64) {
 	q := b.queue
-	for w := q.line.first; w != nil && w.permits <= over; w = q.line.first {
+	// Another batch may judge the line where this one is deserted.
+	for w := q.line.first; w != nil && w.permits <= over && !b.deserted; w = q.line.first {
 		over -= w.permits
 		b.tell(w, answer{ok: true}, nil)
-		q.probe = true
+		q.look()
 	}
 	if over > 0 {
 		q.limiter.giveBack(r, over)
@@ -345,8 +348,8 @@ func (b *batch) plan(first refusal) {
 	}
 	switch head := q.line.first; {
 	case head == nil || !b.probes && first.waiter == nil:
-	case q.line.expired > 0 || !refused || head.permits < first.permits:
-		q.probe = true
+	case !refused || head.permits < first.permits:
+		q.look()
 	default:
 		// The next request takes as long to Redis as this one did, so it is sent
 		// as long after it as Redis has said, and a little later: one that comes
@@ -354,6 +357,7 @@ func (b *batch) plan(first refusal) {
 		wait, trip := microseconds(max(1, first.wait)), time.Since(b.began)
 		q.known = b.began.Add(wait)
 		q.due = q.known.Add(min(trip, time.Millisecond+trip/8))
+		q.probe = q.probe || q.line.expired > 0
 	}
 }
 

@@ -80,14 +80,17 @@ func (k *limiterKeys) named(err error) error {
 		named.whose = fmt.Sprintf("for %q", k.name)
 		return &named
 	}
-	if err == nil || err == context.Canceled || err == context.DeadlineExceeded || strings.HasPrefix(err.Error(), "rratelimiter: ") {
+	if err == nil || err == context.Canceled || err == context.DeadlineExceeded || ours(err) {
 		return err
 	}
-	if !answered(err) && !errors.Is(err, errShape) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+	if !answered(err) && !errors.Is(err, errShape) {
 		return fmt.Errorf("%w for %q: %w", ErrNoAnswer, k.name, err)
 	}
 	return fmt.Errorf("rratelimiter: %q: %w", k.name, err)
 }
+
+// ours reports whether an error is one of this package already.
+func ours(err error) bool { return strings.HasPrefix(err.Error(), "rratelimiter: ") }
 
 // unanswered is the error of a call that ended before Redis had answered: why it
 // did, and the cause for which there is no answer, if that is known.
@@ -108,7 +111,7 @@ func (k *limiterKeys) unanswered(why, cause error) error {
 // ended adds to the error of a call that ctx has ended, if it has. go-redis may
 // tell it by a timeout of the network alone.
 func (k *limiterKeys) ended(ctx context.Context, err error) error {
-	if err == nil || final(err) {
+	if err == nil || final(err) || ours(err) {
 		return err
 	}
 	why := ctx.Err()

@@ -151,7 +151,8 @@ func (q *queue) wanted() bool {
 			if w.waits {
 				q.stand(w)
 				if w.permits > q.rate {
-					q.rate, q.probe = 0, true
+					q.rate = 0
+					q.look()
 				}
 				q.probe = q.probe || w.lastLook > 0
 			}
@@ -172,6 +173,10 @@ func (q *queue) stand(w *waiter) {
 	w.refused = true
 	q.line.push(w)
 }
+
+// look has the line probed, as something may have changed: what Redis has said of
+// it does not hold any more. Guarded by mu.
+func (q *queue) look() { q.probe, q.known = true, time.Time{} }
 
 // start begins a batch if one is wanted and none is under way that anybody waits
 // for, and sees to it that the line is probed later. Guarded by mu.
@@ -298,13 +303,14 @@ func (q *queue) leave(w *waiter) bool {
 		w.left = true
 		if q.batch.waiting--; q.batch.waiting == 0 {
 			q.batch.cancel()
+			time.AfterFunc(hanging-time.Since(q.batch.began)+time.Millisecond, q.restart)
 		}
 	case w.in == nil:
 		return false
 	default:
 		// Those behind the head may want less, and be served at once.
 		if w == q.line.first && (w.next == nil || w.next.permits < w.permits) {
-			q.probe, q.known = true, time.Time{}
+			q.look()
 			defer q.start()
 		}
 		w.remove()
@@ -312,9 +318,22 @@ func (q *queue) leave(w *waiter) bool {
 	return true
 }
 
+// restart looks whether the batch under way hangs.
+func (q *queue) restart() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.start()
+}
+
 // desert leaves the batch under way alone, which hangs and nobody waits for any
 // more: the next one may have a better connection. Guarded by mu.
 func (q *queue) desert() {
+	for _, w := range q.batch.waiters {
+		w.remove()
+	}
+	if q.batch.probes {
+		q.look()
+	}
 	q.deserted++
 	q.batch.deserted = true
 	q.batch = &batch{queue: q, number: q.batch.number, waiting: answeredAll}

@@ -57,7 +57,7 @@ func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 	if !yields {
 		return true
 	}
-	taken, late := l.letOthersTake(ctx, due, changed)
+	taken, late, cut := l.letOthersTake(ctx, due, changed)
 
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -66,28 +66,30 @@ func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 		q.turns = q.turns.after(taken)
 		q.client.turns.Store(new(q.turns))
 	}
-	return q.due.IsZero() || !q.due.After(time.Now())
+	return cut || q.probe || q.due.IsZero() || !q.due.After(time.Now())
 }
 
 // letOthersTake waits until Java's waiters have had their time, if it is their
-// turn (late), and reports whether somebody but Go has taken permits.
-func (l *RateLimiter) letOthersTake(ctx context.Context, due time.Time, changed <-chan struct{}) (taken, late bool) {
+// turn (late), and reports whether somebody but Go has taken permits, and whether
+// a change by Go has cut it short.
+func (l *RateLimiter) letOthersTake(ctx context.Context, due time.Time, changed <-chan struct{}) (taken, late, cut bool) {
 	before, err := l.others(ctx)
 	switch {
 	case err != nil:
-		return false, true // so that the next look is not soon
+		return false, true, false // so that the next look is not soon
 	case before.ours <= before.theirs:
-		return false, false
+		return false, false, false
 	}
 	timer := time.NewTimer(min(maxLate, before.interval) - time.Since(due))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-changed:
+		cut = true
 	case <-ctx.Done():
 	}
 	after, err := l.others(ctx)
-	return err == nil && after.newest != before.newest, true
+	return err == nil && after.newest != before.newest, true, cut
 }
 
 // after is what follows a late wake-up during which others took permits or not.

@@ -71,7 +71,7 @@ func (c *Client) recycle(w *waiter) {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
-	if w.left {
+	if w.left || w.asked || w.in != nil {
 		return
 	}
 	*w = waiter{answered: w.answered, timer: w.timer}

@@ -39,9 +39,7 @@ func (q *queue) attend(ctx context.Context) {
 				continue
 			}
 		case <-changed:
-			q.hint()
 		case <-events:
-			q.hint()
 		case <-q.poke:
 			continue
 		case <-closed:
@@ -49,18 +47,10 @@ func (q *queue) attend(ctx context.Context) {
 			continue
 		}
 		q.mu.Lock()
-		q.probe = true
+		q.look()
 		q.start()
 		q.mu.Unlock()
 	}
-}
-
-// hint takes note that something has changed: what Redis has said of the line
-// may not hold any more.
-func (q *queue) hint() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.known = time.Time{}
 }
 
 // watch subscribes what tells that something has changed: that Go has given

@@ -1,0 +1,245 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A tap holds single calls of scripts: before they reach the server, or their
+// replies.
+type tap struct {
+	mu       sync.Mutex
+	calls    int
+	requests map[int]chan struct{} // by the number of the call
+	replies  map[int]chan struct{}
+}
+
+func (g *tap) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (g *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (g *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "evalsha" {
+			return next(ctx, cmd)
+		}
+		g.mu.Lock()
+		g.calls++
+		request, reply := g.requests[g.calls], g.replies[g.calls]
+		g.mu.Unlock()
+		if request != nil {
+			<-request
+		}
+		err := next(ctx, cmd)
+		if reply != nil {
+			<-reply
+		}
+		return err
+	}
+}
+
+// taps holds calls of the crowd, numbered from the next one on.
+func (c *crowd) taps(requests, replies map[int]chan struct{}) {
+	c.rdb.AddHook(&tap{requests: requests, replies: replies})
+}
+
+// Callers do not wait for a call that hangs, and which nobody waits for any more.
+func TestACallThatHangsIsLeftAlone(t *testing.T) {
+	inCrowd(t, 10, time.Hour, func(c *crowd) {
+		hangs := make(chan struct{})
+		c.taps(map[int]chan struct{}{1: hangs}, nil)
+		c.comes(c.Context(), 1, 400*time.Millisecond)
+		c.sleep(300 * time.Millisecond)
+		behind := c.comes(c.Context(), 1, 5*time.Second)
+		c.sleep(10 * time.Second)
+		if v := behind(); !v.ok || v.after > time.Second {
+			t.Errorf("%+v; want served when the one before has left", v)
+		}
+		close(hangs)
+		c.sleep(time.Minute)
+		c.holds(1)
+	})
+}
+
+// The reply of such a call comes while the next one judges the same line: what
+// it was granted is given back, and nobody is answered twice.
+func TestALateReplyOfACallThatWasLeftAlone(t *testing.T) {
+	inCrowd(t, 1, time.Second, func(c *crowd) {
+		first, probe := make(chan struct{}), make(chan struct{})
+		c.taps(nil, map[int]chan struct{}{1: first, 3: probe})
+		c.comes(c.Context(), 1, 100*time.Millisecond)
+		c.sleep(400 * time.Millisecond)
+		waits := c.comes(c.Context(), 1, forAges)
+		c.sleep(700 * time.Millisecond) // its probe is under way
+		close(first)
+		synctest.Wait()
+		close(probe)
+		c.sleep(200 * time.Millisecond)
+		if !waits().ok {
+			t.Errorf("%+v; want served", waits())
+		}
+		for i := range 5 {
+			if v := c.comes(c.Context(), 1, 0)(); v.ok || v.err != nil {
+				t.Errorf("caller %d: %+v; want refused", i, v)
+			}
+		}
+	})
+}
+
+// A probe hangs, and its caller leaves: those who come later are served, whatever
+// becomes of the probe.
+func TestTheLineAfterAProbeThatHangs(t *testing.T) {
+	for _, onItsWayBack := range []bool{false, true} {
+		inCrowd(t, 1, time.Second, func(c *crowd) {
+			took(c.T, c.RateLimiter, 1, 0, 0)
+			c.comes(c.Context(), 1, 1100*time.Millisecond)
+			if _, err := c.Allow(c.Context(), 1); err != nil { // it tells the rate
+				c.Fatal(err)
+			}
+			c.sleep(500 * time.Millisecond)
+			hangs := make(chan struct{})
+			held := map[int]chan struct{}{1: hangs} // the probe
+			if onItsWayBack {
+				c.taps(nil, held)
+			} else {
+				c.taps(held, nil)
+			}
+			_, err := c.server.ZAdd("{l}:permits", float64(time.Now().UnixMilli()), "\x10abcdefghijklmnop\x01\x00\x00\x00")
+			is(c.T, nil, err) // somebody takes what is there at 1 s
+			c.sleep(4 * time.Second)
+			behind := c.comes(c.Context(), 1, forAges)
+			c.sleep(5 * time.Second)
+			close(hangs)
+			c.sleep(time.Minute)
+			if v := behind(); !v.ok {
+				c.Errorf("on its way back %v: %+v; want served", onItsWayBack, v)
+			}
+		})
+	}
+}
+
+// Two calls hang, one after the other: nobody stands in line for those who left.
+func TestTwoCallsThatHang(t *testing.T) {
+	inCrowd(t, 1, time.Second, func(c *crowd) {
+		if _, err := c.Allow(c.Context(), 1); err != nil {
+			c.Fatal(err)
+		}
+		first, second := make(chan struct{}), make(chan struct{})
+		c.taps(map[int]chan struct{}{2: first, 3: second}, nil)
+		c.comes(c.Context(), 1, 1100*time.Millisecond) // call 1, its probe is call 2
+		c.sleep(4 * time.Second)
+		c.comes(c.Context(), 1, time.Second) // call 3
+		c.sleep(4 * time.Second)
+		third := c.comes(c.Context(), 1, 3*time.Second)
+		c.sleep(5 * time.Second)
+		if v := third(); !v.ok || v.after > 0 {
+			t.Errorf("%+v; want served at once", v)
+		}
+		close(first)
+		close(second)
+		c.sleep(time.Minute)
+	})
+}
+
+// The head is refused and leaves at its timeout: that says nothing of those
+// behind it, who want less.
+func TestARefusalOfAnotherIsNone(t *testing.T) {
+	inCrowd(t, 10, time.Hour, func(c *crowd) {
+		took(c.T, c.RateLimiter, 5, 0, 0)
+		hangs := make(chan struct{})
+		c.taps(map[int]chan struct{}{3: hangs}, nil) // 1: the first, 2: its last look
+		c.comes(c.Context(), 8, time.Second)
+		behind := c.comes(c.Context(), 2, 2*time.Second)
+		c.sleep(10 * time.Second)
+		if v := behind(); !errors.Is(v.err, rratelimiter.ErrNoAnswer) {
+			t.Errorf("%+v; want ErrNoAnswer, for 5 permits are there", v)
+		}
+		close(hangs)
+		c.sleep(time.Minute)
+	})
+}
+
+// A dial that times out is no end of a context.
+func TestADialThatTimesOut(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: time.Nanosecond}).DialContext(ctx, network, addr)
+		}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	c := rratelimiter.New(rdb)
+	defer c.Close()
+	for _, err := range []error{
+		c.RateLimiter("l").Acquire(context.Background(), 1),
+		second(c.RateLimiter("l").Peek(context.Background())),
+	} {
+		if !errors.Is(err, rratelimiter.ErrNoAnswer) {
+			t.Errorf("%v; want ErrNoAnswer", err)
+		}
+	}
+}
+
+// inTurn is a crowd that gives way to Java.
+func inTurn(t *testing.T, spec func(c *crowd)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := redistest.Mini(t)
+		rdb := redistest.MiniClient(t, m)
+		client := rratelimiter.New(rdb)
+		defer client.Close()
+		c := &crowd{t, client.RateLimiter("l"), &gate{}, m, rdb}
+		is(t, nil, c.SetRate(t.Context(), overall, 10, time.Second))
+		spec(c)
+	})
+}
+
+// Permits are given back while it is Java's turn, after a timeout has passed.
+func TestAReleaseInJavasTurn(t *testing.T) {
+	inTurn(t, func(c *crowd) {
+		took(c.T, c.RateLimiter, 1, 0, 0)
+		time.Sleep(900 * time.Millisecond)
+		took(c.T, c.RateLimiter, 9, 0, 0)
+		c.comes(c.Context(), 1, 120*time.Millisecond)
+		waits := c.comes(c.Context(), 1, forAges)
+		c.sleep(105 * time.Millisecond) // it is Java's turn since 1 s
+		took(c.T, c.RateLimiter, 1, 0, 0)
+		c.sleep(40 * time.Millisecond) // the first was refused
+		start := time.Now()
+		is(c.T, nil, c.Release(c.Context(), 3))
+		c.sleep(5 * time.Second)
+		if after := waits().at.Sub(start); after > 100*time.Millisecond {
+			c.Errorf("served %v after the release", after)
+		}
+	})
+}
+
+// The head leaves while it is Java's turn: who wants less is served.
+func TestALeaverInJavasTurn(t *testing.T) {
+	inTurn(t, func(c *crowd) {
+		took(c.T, c.RateLimiter, 4, 0, 0)
+		time.Sleep(900 * time.Millisecond)
+		took(c.T, c.RateLimiter, 6, 0, 0)
+		c.comes(c.Context(), 4, 120*time.Millisecond)
+		ctx, cancel := context.WithCancel(c.Context())
+		c.comes(ctx, 4, forAges)
+		small := c.comes(c.Context(), 1, forAges)
+		c.sleep(105 * time.Millisecond)
+		took(c.T, c.RateLimiter, 1, 0, 0) // 3 are left
+		c.sleep(25 * time.Millisecond)    // the first was refused
+		cancel()
+		start := time.Now()
+		c.sleep(5 * time.Second)
+		if after := small().at.Sub(start); !small().ok || after > 100*time.Millisecond {
+			c.Errorf("%+v; want served within the turn", small())
+		}
+	})
+}
