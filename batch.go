@@ -265,7 +265,7 @@ func (b *batch) settle(r *request, rep reply, err error) {
 				over += w.permits
 			}
 			w.remove()
-		case e != nil || to.ok || !w.waits || w.final(b.number) && !first.left():
+		case e != nil || to.ok || !w.waits || w.final(b.number) && first.holds(w):
 			b.tell(w, to, e)
 		case w.in == nil:
 			q.stand(w)
@@ -287,8 +287,11 @@ func (b *batch) settle(r *request, rep reply, err error) {
 	q.start()
 }
 
-// left reports whether the caller has gone that was refused first.
-func (f refusal) left() bool { return f.waiter != nil && f.waiter.left }
+// holds reports whether it holds for one in line as well: not where the caller
+// has gone that was refused, and this one wants less.
+func (f refusal) holds(w *waiter) bool {
+	return f.waiter != nil && (!f.left || w.permits >= f.permits)
+}
 
 // tell answers a waiter, which then is none of the queue's. Guarded by mu.
 func (b *batch) tell(w *waiter, to answer, err error) {
@@ -336,11 +339,10 @@ func (b *batch) pass(r *request, granted, over int64) {
 // next batch goes on with the line. Guarded by mu.
 func (b *batch) plan(first refusal) {
 	q := b.queue
-	refused := first.waiter != nil && !first.left()
-	if refused && q.line.expired > 0 {
+	if first.waiter != nil && q.line.expired > 0 {
 		for w := q.line.first; w != nil; {
 			next := w.next
-			if w.final(b.number) {
+			if w.final(b.number) && first.holds(w) {
 				b.tell(w, answer{}, nil)
 			}
 			w = next
@@ -348,7 +350,7 @@ func (b *batch) plan(first refusal) {
 	}
 	switch head := q.line.first; {
 	case head == nil || !b.probes && first.waiter == nil:
-	case !refused || head.permits < first.permits:
+	case first.waiter == nil || head.permits < first.permits:
 		q.look()
 	default:
 		// The next request takes as long to Redis as this one did, so it is sent
