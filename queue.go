@@ -26,8 +26,9 @@ const (
 // a limiter that nobody uses has none.
 //
 // One batch is under way at a time; a second one at once was measured to gain
-// next to nothing, and would have to be kept in order with the first. A caller
-// that finds the queue idle starts a batch. Callers that arrive during a batch
+// next to nothing, and would have to be kept in order with the first; but one
+// that hangs, and which nobody waits for any more, is left alone. A caller that
+// finds the queue idle starts a batch. Callers that arrive during a batch
 // share the next one (batch.go). A caller that is refused and has time stands
 // in line (waiter.go). The line is probed, from its head on, when the permits
 // of its head are due or something has changed (wake.go), and nobody in it is

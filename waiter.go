@@ -13,7 +13,7 @@ import (
 //	nil        true   false  a batch judges it
 //	&line      false  false  refused, it waits
 //	&line      true   false  it waits, and a batch judges it
-//	any        true   true   its caller has gone, the batch will find out
+//	any        any    true   its caller has gone; the batch that has asked for it finds out
 //	nil        false  false  answered
 type waiter struct {
 	permits  int64
