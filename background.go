@@ -78,20 +78,21 @@ func within[T any](ctx context.Context, l *RateLimiter, f func(ctx context.Conte
 	}) {
 		return none, ErrClosed
 	}
+	var o outcome
 	select {
-	case o := <-done:
-		return o.v, k.named(k.ended(ctx, o.err))
+	case o = <-done:
 	case <-l.client.ctx.Done():
 		return none, ErrClosed
 	case <-ctx.Done():
 		select {
-		case o := <-done:
-			return o.v, k.named(k.ended(ctx, o.err))
+		case o = <-done:
 		default:
+			o.err = ctx.Err()
 		}
-		if cause := said.Load(); cause != nil {
-			return none, k.named(k.unanswered(ctx.Err(), *cause))
-		}
-		return none, ctx.Err()
 	}
+	// The end of ctx says nothing of Redis: what was said before it belongs to it.
+	if cause := said.Load(); cause != nil && ctx.Err() != nil && o.err == ctx.Err() {
+		return none, k.named(k.unanswered(ctx.Err(), *cause))
+	}
+	return o.v, k.named(k.ended(ctx, o.err))
 }
