@@ -1,0 +1,26 @@
+-- remove.lua: takes out the records that find.lua has found, and puts the value right. Where no other
+-- record counts, finish.lua removes them (away).
+--
+-- in:       given, whole, part, rest, away, head, gone, value, rate, since, astray, count, packed, now, timed, interval
+-- out:      empty (no record counts any more)
+-- changes:  away, head, value, since, astray
+-- writes:   yes
+-- ends the script: no
+
+local empty = not head[1] or not part and #whole == redis.call('ZCARD', KEYS[3]) - gone
+if empty then
+  away, head, since, value = whole, {}, nil, rate
+elseif given > 0 then
+  local PAGE = 100 -- Lua takes so many at once
+  if part then
+    local at, member = redis.call('ZSCORE', KEYS[3], part), packed(part, rest)
+    -- include parts/put.lua
+    redis.call('ZREM', KEYS[3], part)
+  end
+  for i = 1, #whole, PAGE do
+    redis.call('ZREM', KEYS[3], unpack(whole, i, math.min(i + PAGE - 1, #whole)))
+  end
+  value = math.min(rate, value + given)
+  head = redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES')
+  -- include parts/since.lua
+end

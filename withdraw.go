@@ -1,0 +1,161 @@
+package rratelimiter
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxWithdrawals is how many limiters of a Client wait for permits to be taken
+	// back. Beyond them, permits come back when their interval is over.
+	maxWithdrawals = 10_000
+
+	// A withdrawal that could not be done within withdrawFor is given up.
+	withdrawFor = time.Hour
+
+	// Withdrawals are looked at every withdrawTick: up to withdrawAtOnce where Redis is well,
+	// and otherwise a single one, after a pause of withdrawPause up to maxWithdrawPause.
+	withdrawTick     = 100 * time.Millisecond
+	withdrawAtOnce   = 256
+	withdrawPause    = time.Second
+	maxWithdrawPause = 10 * time.Second
+)
+
+// reckon notes what is to be taken back after a request was answered: what it was
+// granted beyond the permits that are kept, or all of it when nobody knows.
+// Guarded by mu.
+func (q *queue) reckon(r *request, err error, kept, over int64) {
+	settled := err == nil || errors.Is(err, ErrNotInitialized) || errors.Is(err, ErrBadState)
+	if settled {
+		q.withdrawal = nil
+	} else if r.unsure {
+		q.lost(r)
+	}
+	if err == nil && over > 0 {
+		q.withdrawal = &withdrawal{r.number, kept, time.Now()}
+	}
+	if r.sc == releaseScript && r.permits == 0 {
+		q.client.withdrawals.tried(settled)
+	}
+	if !settled && q.withdrawal != nil && !q.parked {
+		if q.parked = q.client.park(q); !q.parked || time.Since(q.withdrawal.since) > withdrawFor {
+			q.withdrawal = nil
+		}
+	}
+}
+
+// lost notes that nobody knows what a request was granted. Guarded by mu.
+func (q *queue) lost(r *request) {
+	if q.withdrawal == nil && r.sc == acquireScript {
+		q.withdrawal = &withdrawal{r.number - 1, keptAll, time.Now()}
+	}
+}
+
+// withdrawals are the queues whose permits could not be taken back. Those of a limiter
+// that is used go back with its next request; the others are seen to by one
+// goroutine, which is there as long as there are any.
+type withdrawals struct {
+	mu        sync.Mutex
+	queues    []*queue // guarded by mu, as all of it is
+	running   bool     // the goroutine
+	good, bad int      // requests that only take back, since it last looked
+}
+
+// park has a queue seen to later, and reports whether there is room for it.
+// Guarded by q.mu.
+func (c *Client) park(q *queue) bool {
+	d := &c.withdrawals
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.queues) >= maxWithdrawals {
+		return false
+	}
+	if !d.running && !c.goBackground(c.withdrawLater) {
+		return false
+	}
+	d.running = true
+	d.queues = append(d.queues, q)
+	return true
+}
+
+// tried notes what has come of a request that only takes back.
+func (d *withdrawals) tried(well bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if well {
+		d.good++
+	} else {
+		d.bad++
+	}
+}
+
+// look returns what has come of requests since the last look.
+func (d *withdrawals) look() (good, bad int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	good, bad, d.good, d.bad = d.good, d.bad, 0, 0
+	return good, bad
+}
+
+// take returns the first n queues. When there is none, the goroutine ends.
+func (d *withdrawals) take(n int) []*queue {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	first := slices.Clone(d.queues[:min(n, len(d.queues))])
+	d.queues = slices.Delete(d.queues, 0, len(first))
+	d.running = len(first) > 0
+	return first
+}
+
+// withdrawLater has the queues of withdrawals take back what nobody holds, the more at a
+// time the longer Redis is well.
+func (c *Client) withdrawLater(ctx context.Context) {
+	ticker := time.NewTicker(withdrawTick)
+	defer ticker.Stop()
+	var asked, next time.Time // asked: when there were requests that no answer has come of
+	var pause time.Duration
+	for n := 1; ; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		now := time.Now()
+		switch good, bad := c.withdrawals.look(); {
+		case bad > 0:
+			n, pause = 1, min(max(2*pause, withdrawPause), maxWithdrawPause)
+			next = now.Add(pause)
+		case good > 0:
+			n, pause = min(2*n, withdrawAtOnce), 0
+		case now.Sub(asked) < maxWithdrawPause:
+			continue
+		}
+		if now.Before(next) {
+			continue
+		}
+		queues := c.withdrawals.take(n)
+		if len(queues) == 0 {
+			return
+		}
+		asked = time.Time{}
+		for _, q := range queues {
+			if q.withdraw() {
+				asked = now
+			}
+		}
+	}
+}
+
+// withdraw takes back what nobody holds, and reports whether there is any.
+func (q *queue) withdraw() bool {
+	q.mu.Lock()
+	q.parked = false
+	withdraws := q.withdrawal != nil
+	q.start()
+	q.mu.Unlock()
+	q.rest()
+	return withdraws
+}
