@@ -509,6 +509,10 @@ func (c *luaChecker) checkNumbers(f *luaFile) {
 					return true
 				})
 			}
+		case *ast.AttrGetExpr: // the header says what stands there
+			if name, ok := n.Object.(*ast.IdentExpr); ok && name.Value == "ARGV" {
+				named[n.Key] = true
+			}
 		case *ast.NumberExpr:
 			if number := luaNumber(n); number > 10 && luaNumbers[number] == "" && !named[n] {
 				c.errorf(luaPos{f.name, n.Line()}, "%s has no name: local NAME = %s", n.Value, n.Value)

@@ -54,9 +54,9 @@ func (l *RateLimiter) Rename(ctx context.Context, newName string) error {
 	if err := from.usable(ctx); err != nil {
 		return err
 	}
-	to := from.client.keysOf("newName", newName)
-	if to.err != nil {
-		return from.named(to.err)
+	to := &limiterKeys{client: from.client, name: newName}
+	if err := to.find("newName"); err != nil {
+		return from.named(err)
 	}
 	if from.client.sharded && hashTag(from.hash) != hashTag(to.hash) {
 		return from.named(invalid("newName", to.described(), fmt.Sprintf("be in the cluster slot of %q", from.hash)))

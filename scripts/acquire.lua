@@ -27,7 +27,7 @@ local held = late and (last == number and amount or 0)
 
 -- The time to write records with; size is that of a record, 21 bytes at the most.
 local stamp, slot, size = now, tonumber(ARGV[12]) or 0, #ARGV[5]
-if #ARGV[4] > 9 then -- digits: it may take more than one record
+if all > 4294967295 then -- it takes more than one record
   size = size / math.ceil(all / 4294967295)
 end
 if slot > 0 then
@@ -56,8 +56,8 @@ elseif not held and all <= value and not free then
 else
   local refused, spent, sums = false, 0, {}
   answers, idle = {}, withdrawn == 0
-  for i = RUNS, math.max(RUNS, #ARGV), 2 do
-    local n, many = tonumber(ARGV[i]) or all, tonumber(ARGV[i + 1]) or 1
+  for run = RUNS, math.max(RUNS, #ARGV), 2 do
+    local n, many = tonumber(ARGV[run]) or all, tonumber(ARGV[run + 1]) or 1
     local inline, granted, wait = many < 0, 0, -1
     if n <= rate or held and n <= held - spent then
       idle, wait, many = false, 0, math.abs(many)
@@ -92,7 +92,7 @@ if not asked then
   end
 end
 local reply = brief
-if not reply then
+if not brief then
   -- include parts/numbers.lua
 end
 if idle then
@@ -116,8 +116,8 @@ if taken > 0 then
       end
     end
   end
-  for i = 1, #ARGV[5], size do
-    local member, n = string.sub(ARGV[5], i, i + size - 1), math.min(left, 4294967295)
+  for from = 1, #ARGV[5], math.max(1, size) do
+    local member, n = string.sub(ARGV[5], from, from + size - 1), math.min(left, 4294967295)
     local more32, replaced = extra and count(extra) or 4294967296, nil
     if n + more32 <= 4294967295 then
       member, replaced, extra = packed(member, n + more32), extra, nil

@@ -15,14 +15,14 @@ local function whole(text)
 end
 
 local last, go, others = 0, 0, 0
-local NEWEST = 200
+local NEWEST, BIT5, LC0I = 200, 32, 20 -- LC0I: the bytes of such a record
 local newest = redis.call('ZREVRANGE', KEYS[3], 0, NEWEST - 1, 'WITHSCORES')
 for i = 1, #newest, 2 do
   local member, ours = newest[i], false
   if #member == 8 then
-    ours = string.byte(member) == 3 and math.floor(string.byte(member, 4) / 32) % 4 == 3
+    ours = string.byte(member) == 3 and math.floor(string.byte(member, 4) / BIT5) % 4 == 3
   else
-    local from = #member == 20 and 9 or 2 -- behind the header
+    local from = #member == LC0I and 9 or 2 -- behind the header
     ours = string.sub(member, from, from + 1) == '\210G'
   end
   if ours then

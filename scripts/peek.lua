@@ -33,5 +33,6 @@ for _ = 1, 2 do -- due.lua puts the value right once at most
   -- include parts/due.lua
 end
 local answers = { 0, wait }
+local reply
 -- include parts/numbers.lua
 return reply

@@ -17,7 +17,7 @@ if late then
 end
 local wanted, latest = (tonumber(ARGV[7]) or 0) < interval and tonumber(ARGV[4]) or 0, '+inf'
 -- include parts/find.lua
-local reply, step = { given, most and 1 or 0 }, nil
+local reply, step = { given, unseen and 1 or 0 }, nil
 do
   local took, at = -given, reply[2]
   -- include parts/session.lua

@@ -19,7 +19,7 @@ if gone > 0 and head[1] then
   redis.call('ZREMRANGEBYRANK', KEYS[3], 0, gone - 1)
   gone = 0
 end
-local PART = 1000
+local PART, LC0I = 1000, 20 -- LC0I: the bytes of such a record
 local size, fresh, part = head[1] and redis.call('ZCARD', KEYS[3]) or 0, ARGV[5], {}
 local away, step = {}, nil
 local few = size <= tonumber(ARGV[13])
@@ -38,7 +38,7 @@ for i = 1, #part + 1, 2 do
   local n, length = record and count(record) or 0, record and #record or 0
   local old = time and time <= expired
   local good = n > 0 and not old and (length == 8 or length == string.byte(record) + 5
-    or (length == 20 and string.sub(record, 1, 8) == '\8\0\0\0\0\0\0\0'))
+    or (length == LC0I and string.sub(record, 1, 8) == '\8\0\0\0\0\0\0\0'))
   local changed, key = false, nil
   if good then
     changed = length ~= #ARGV[5] or string.sub(record, 1, #ARGV[12]) ~= ARGV[12]

@@ -16,8 +16,8 @@
 
 do
   local marked = #member == 8 or string.find(member, '\210GoR', 1, true)
-  local latest = now + (marked and interval or math.floor(math.min(1000, interval / 10)))
-  if at > latest then
-    at, astray = timed and now or latest, true
+  local most = now + (marked and interval or math.floor(math.min(1000, interval / 10)))
+  if at > most then
+    at, astray = timed and now or most, true
   end
 end

@@ -14,13 +14,13 @@
 -- takes 0.1 us for each argument.
 --
 -- in:       none
--- out:      redis, KEYS, ARGV, tonumber (locals are found faster), count, packed, now (in ms), us (beyond
---           those ms), timed (now is the server's), MOST (2^53: up to here doubles count without a gap)
+-- out:      count, packed, now (in ms), us (beyond those ms), timed (now is the server's), MOST (2^53: up to
+--           here doubles count without a gap)
 -- changes:  none
 -- writes:   no
 -- ends the script: no
 
-local redis, KEYS, ARGV, tonumber = redis, KEYS, ARGV, tonumber
+local redis, KEYS, ARGV, tonumber = redis, KEYS, ARGV, tonumber -- locals are found faster
 local MOST = 9007199254740992
 
 -- The permits of a record: the last four bytes, little-endian, in every format Redisson has had.

@@ -6,11 +6,11 @@
 -- When the records hold less than the value says is missing, the value is wrong: it is put right and
 -- wait left as it is. That happens once in a call: from then on n <= rate is found.
 --
--- in:       n, taken, stamp, sums (what the first 100 records hold, the first 200 and so on, as far as that is
---           known: many runs that are refused in one call read the records once, and 100 of them again each),
+-- in:       n, taken, stamp, sums (what the first 100 records hold; the first 200; and so on as far as that is
+--           known; it is added to: many runs that are refused in one call read the records once),
 --           wait, value, rate, interval, now, us, timed, head, since, gone, astray, asked, count, MOST
 -- out:      none
--- changes:  wait, value, astray, sums (its elements)
+-- changes:  wait, value, astray
 -- writes:   no
 -- ends the script: no
 

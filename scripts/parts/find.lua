@@ -1,14 +1,14 @@
 -- find.lua: which records make up the permits that are wanted back: the newest ones of a time, and of
 -- before it. remove.lua takes them out.
 --
--- in:       wanted, latest (the score to begin at), head, expired, gone, count
+-- in:       wanted, latest (the score to begin at), head, expired, count
 -- out:      given (how many of them there are), whole (the records that go), part (the one that shrinks, if any),
---           rest (the permits it keeps), most (whether there may be more, for a call looks at 2,000 records)
+--           rest (the permits it keeps), unseen (whether there may be more, for a call looks at 2,000 records)
 -- changes:  none
 -- writes:   no
 -- ends the script: no
 
-local given, whole, part, rest, most = 0, {}, nil, 0, false
+local given, whole, part, rest, unseen = 0, {}, nil, 0, false
 do
   local PAGE, LOOKED = 100, 2000
   local oldest = string.format('(%d', expired)
@@ -26,7 +26,7 @@ do
       given = given + n
       whole[#whole + 1] = newest[i]
     end
-    most = #whole == LOOKED
+    unseen = #whole == LOOKED
     if #newest < PAGE or given == wanted then
       break
     end

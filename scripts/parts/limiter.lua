@@ -9,20 +9,20 @@
 --   OTHERTYPE      the limiter has the other type: ask again with the keys of that one
 --
 -- in:       none
--- out:      redis, KEYS, ARGV, tonumber, count, packed, now, us, timed, MOST (common.lua)
---           rate, interval, keep (the configuration), own (the keys are those of one PER_CLIENT client)
+-- out:      count, packed, now, us, timed, MOST (common.lua),
+--           rate, interval, keep (the configuration), own (the keys are those of one PER_CLIENT client),
 --           used (when the session was used last, nil if it is new), last (the number of its last request),
---           amount (the permits that one took, below 0 what it gave back), where (the time of its records)
---           known (the session has seen this rate)
---           stored (what the value string says, nil where that is no integer)
---           value (the permits to take now; negative while there is debt)
---           expired (records of this time and older do not count any more)
---           gone (how many records of those the value counts as back, from the oldest on), back (their permits)
---           more (there are others of those, which still count)
---           head (the oldest record that counts and its time; empty if there is none), since (its time)
+--           amount (the permits that one took, below 0 what it gave back), where (the time of its records),
+--           known (the session has seen this rate),
+--           stored (what the value string says, nil where that is no integer),
+--           value (the permits to take now; negative while there is debt),
+--           expired (records of this time and older do not count any more),
+--           gone (how many records of those the value counts as back, from the oldest on), back (their permits),
+--           more (there are others of those, which still count),
+--           head (the oldest record that counts and its time; empty if there is none), since (its time),
 --           astray (there may be records too far ahead: the oldest is, or has no whole ms; or it is the call
---           that pays for all in this interval. finish.lua brings them back)
---           free (what is taken is back at once, so that nothing counts: Java takes any interval)
+--           that pays for all in this interval. finish.lua brings them back),
+--           free (what is taken is back at once, so that nothing counts: Java takes any interval),
 --           MANY (so many records take 1 ms to remove)
 -- changes:  none
 -- writes:   no

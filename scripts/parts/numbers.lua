@@ -2,13 +2,12 @@
 -- permits left, may be negative; ms until all are back, without what is granted now; the same with it; and
 -- answers}. The two times are 0 if nobody asks for them.
 --
--- in:       asked, again, answers, taken, stamp, rate, value, interval, now, timed, head, astray
--- out:      reply
--- changes:  astray
+-- in:       asked, again, answers, taken, stamp, rate, value, interval, now, timed, head, astray, reply
+-- out:      none
+-- changes:  reply, astray
 -- writes:   no
 -- ends the script: no
 
-local reply
 do
   local reset = 0
   if asked and head[1] then

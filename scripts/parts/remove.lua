@@ -1,7 +1,7 @@
 -- remove.lua: takes out the records that find.lua has found, and puts the value right. Where no other
 -- record counts, finish.lua removes them (away).
 --
--- in:       given, whole, part, rest, away, head, gone, value, rate, since, astray, count, packed, now, timed, interval
+-- in:       given, whole, part, rest, away, head, gone, value, rate, since, astray, packed, now, timed, interval
 -- out:      empty (no record counts any more)
 -- changes:  away, head, value, since, astray
 -- writes:   yes

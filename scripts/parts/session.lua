@@ -20,11 +20,11 @@ do
   redis.call('HSET', KEYS[1], ARGV[2], entry)
   local fields = (not used or now - used + used % MINUTE >= MINUTE) and redis.call('HLEN', KEYS[1]) or 0
   if fields > FEW then
-    local cursor, most = '0', ALL
+    local cursor, looked = '0', ALL
     if fields > ALL then
-      cursor, most = string.format('%d', (now % 1000000 * 1000 + us) * PRIME % 4294967296), SOME
+      cursor, looked = string.format('%d', (now % 1000000 * 1000 + us) * PRIME % 4294967296), SOME
     end
-    local found = redis.call('HSCAN', KEYS[1], cursor, 'MATCH', 'session:*', 'COUNT', most)[2]
+    local found = redis.call('HSCAN', KEYS[1], cursor, 'MATCH', 'session:*', 'COUNT', looked)[2]
     for i = 1, #found, 2 do
       local time = tonumber(string.match(found[i + 1], '^%d+'))
       if not time or time < now - MINUTE then

@@ -11,7 +11,7 @@
 -- ARGV[10]  and what that one was granted beyond so many permits
 -- ARGV[11]  the channel that tells those who wait
 --
--- in:       last, amount, where, used, own, rate, head, expired, gone, value, since, astray, count, packed,
+-- in:       last, amount, where, used, rate, head, expired, gone, value, since, astray, count, packed,
 --           now, timed, interval
 -- out:      number (of this request), late (one that came after it was here already: it is a late copy, or one
 --           sent again), away (records that finish.lua is to remove), withdrawn (permits that were taken back)
