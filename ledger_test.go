@@ -150,6 +150,7 @@ func keepLedger(t *testing.T, w way, typ rratelimiter.RateType, opts ...rratelim
 		g.open(typ, rate, clients)
 	}
 	g.ops.Store(ledgerOps(t))
+	start := time.Now()
 	var all sync.WaitGroup
 	for i := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, i))
@@ -161,8 +162,8 @@ func keepLedger(t *testing.T, w way, typ rratelimiter.RateType, opts ...rratelim
 	}
 	all.Wait()
 	clear()
-	t.Logf("%d granted, %d refused, %d without an answer; %d released, %d in doubt", g.granted.Load(),
-		g.refused.Load(), g.failed.Load(), g.released.Load(), g.doubtful.Load())
+	t.Logf("%v: %d granted, %d refused, %d without an answer; %d released, %d in doubt", time.Since(start),
+		g.granted.Load(), g.refused.Load(), g.failed.Load(), g.released.Load(), g.doubtful.Load())
 	g.settles("before the last ones give back")
 	for _, a := range g.accounts {
 		for _, s := range a.stakes {
