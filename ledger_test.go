@@ -30,6 +30,8 @@ type books struct {
 	ops      atomic.Int64 // acquires and releases that are still to come
 
 	granted, refused, failed, released, doubtful atomic.Int64
+
+	acquire, release atomic.Int64 // the longest that one took, in ns
 }
 
 // An account is what is known of one limiter.
@@ -164,6 +166,8 @@ func keepLedger(t *testing.T, w way, typ rratelimiter.RateType, opts ...rratelim
 	clear()
 	t.Logf("%v: %d granted, %d refused, %d without an answer; %d released, %d in doubt", time.Since(start),
 		g.granted.Load(), g.refused.Load(), g.failed.Load(), g.released.Load(), g.doubtful.Load())
+	t.Logf("an acquire took up to %v, a release up to %v", time.Duration(g.acquire.Load()),
+		time.Duration(g.release.Load()))
 	g.settles("before the last ones give back")
 	for _, a := range g.accounts {
 		for _, s := range a.stakes {
@@ -194,7 +198,9 @@ func (g *books) open(typ rratelimiter.RateType, rate int64, clients []*rratelimi
 // visit is one caller, who asks, and holds what was granted for a while.
 func (g *books) visit(w way, a *account, random *rand.Rand) {
 	l, n := a.at(random), 1+random.Int64N(a.rate/5)
+	start := time.Now()
 	ok, err := acquire(l, n, random)
+	longest(&g.acquire, start)
 	switch {
 	case err != nil:
 		g.failed.Add(1) // it holds nothing, for ever
@@ -220,6 +226,13 @@ func (g *books) visit(w way, a *account, random *rand.Rand) {
 		l = a.at(random) // who gives back need not be who took
 	}
 	g.giveBack(w, a, stake{l, n}, random)
+}
+
+// longest keeps the time since start if it is the longest so far.
+func longest(ns *atomic.Int64, start time.Time) {
+	took := int64(time.Since(start))
+	for last := ns.Load(); took > last && !ns.CompareAndSwap(last, took); last = ns.Load() {
+	}
 }
 
 // at is the limiter by one of its clients; some callers make a RateLimiter for
@@ -283,7 +296,10 @@ func (g *books) giveBack(w way, a *account, s stake, random *rand.Rand) {
 	}
 	a.unknown.Add(s.n)
 	a.held.Add(-s.n)
-	if err := s.l.Release(ctx, s.n); err != nil {
+	start := time.Now()
+	err := s.l.Release(ctx, s.n)
+	longest(&g.release, start)
+	if err != nil {
 		g.doubtful.Add(1)
 		return
 	}
