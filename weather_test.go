@@ -14,7 +14,7 @@ import (
 
 // tooLate is how long a client of bad weather waits for a reply. Weather makes
 // some replies later than that.
-const tooLate = 50 * time.Millisecond
+const tooLate = 80 * time.Millisecond
 
 // A sky is a client's line to its server, and the weather there.
 type sky struct {
@@ -58,7 +58,7 @@ func storm(p *redistest.Proxy, random *rand.Rand, all *sync.WaitGroup, end <-cha
 			return true
 		}
 	}
-	for !pause(ms(60)) {
+	for !pause(ms(120)) {
 		switch random.IntN(4) {
 		case 0: // it is done, and nobody is told
 			p.SwallowReply(1 + random.IntN(3))

@@ -22,7 +22,7 @@ func (b *bench) killed() {
 // late measures what is felt of replies that come later than clients wait.
 func (b *bench) late() {
 	const clients, lasts = 20, 300 * time.Millisecond
-	b.title("%d clients that acquire, by a proxy, and wait 100 ms, and %v of replies that are %v late", clients, lasts, lasts)
+	b.title("%d clients by a proxy that wait 100 ms for a reply, and %v of replies that are as late", clients, lasts)
 	soon := func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond }
 	b.storm(clients, b.proxy.Addr, soon, func(*redis.Conn) {
 		b.proxy.Delay(lasts)
