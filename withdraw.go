@@ -127,7 +127,7 @@ func (c *Client) withdrawLater(ctx context.Context) {
 		switch good, bad := c.withdrawals.look(); {
 		case bad > 0:
 			n, pause = 1, min(max(2*pause, withdrawPause), maxWithdrawPause)
-			next = now.Add(pause)
+			asked, next = time.Time{}, now.Add(pause)
 		case good > 0:
 			n, pause = min(2*n, withdrawAtOnce), 0
 		case now.Sub(asked) < maxWithdrawPause:

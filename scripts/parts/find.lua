@@ -26,7 +26,7 @@ do
       given = given + n
       whole[#whole + 1] = newest[i]
     end
-    unseen = #whole == LOOKED
+    unseen = #whole == LOOKED and given < wanted
     if #newest < PAGE or given == wanted then
       break
     end

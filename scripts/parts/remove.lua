@@ -2,13 +2,12 @@
 -- record counts, finish.lua removes them (away).
 --
 -- in:       given, whole, part, rest, away, head, gone, value, rate, since, astray, packed, now, timed, interval
--- out:      empty (no record counts any more)
+-- out:      none
 -- changes:  away, head, value, since, astray
 -- writes:   yes
 -- ends the script: no
 
-local empty = not head[1] or not part and #whole == redis.call('ZCARD', KEYS[3]) - gone
-if empty then
+if head[1] and not part and #whole == redis.call('ZCARD', KEYS[3]) - gone then
   away, head, since, value = whole, {}, nil, rate
 elseif given > 0 then
   local PAGE = 100 -- Lua takes so many at once

@@ -1,0 +1,64 @@
+package rratelimiter
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// What lies behind more than 5,000 records: somebody who waits is told when to
+// look again, somebody who asks for numbers of the same call when all is back.
+func TestADeepWaitForEither(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	const now = 1_700_000_000_000
+	keys := []string{"l", "{l}:value", "{l}:permits"}
+	rdb.HSet(t.Context(), keys[0], "rate", 8000, "interval", 10_000, "type", 0, "keepAliveTime", 0)
+	rdb.Set(t.Context(), keys[1], 0, 0)
+	for i := range 8 { // a record each ms, the last one of now
+		var z []redis.Z
+		for j := range 1000 {
+			z = append(z, redis.Z{Score: float64(now - 7_999 + 1000*i + j), Member: fmt.Sprintf("\x10%016d\x01\x00\x00\x00", 1000*i+j)})
+		}
+		rdb.ZAdd(t.Context(), keys[2], z...)
+	}
+	ask := func(permits int64, numbers any, runs ...run) (reply, []run) {
+		t.Helper()
+		argv := []any{0, permits, layouts[0].appendAll(nil, permits, false), now, "", numbers}
+		for _, r := range runs {
+			argv = append(argv, r.permits, r.many)
+		}
+		val, err := rdb.Eval(t.Context(), acquireScript.source, keys, argv...).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := decode(val)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, runs
+	}
+	const lower, upper, exact = 7_000 * time.Millisecond, 10 * time.Second, 6_001 * time.Millisecond
+	if r, _ := ask(6_000, ""); !r.brief || microseconds(r.numbers[0]) != lower {
+		t.Errorf("alone, without numbers: %+v", r)
+	}
+	r, runs := ask(17_000, "0", run{6_000, -1}, run{6_000, 1}, run{4_001, 1}, run{1_000, 1})
+	s := newSplit(r, runs)
+	for i, want := range []struct{ wait, told time.Duration }{{lower, upper}, {lower, upper}, {exact, exact}, {3_000 * time.Millisecond, 3_000 * time.Millisecond}} {
+		a := s.next()
+		if a.ok || microseconds(a.wait) != want.wait || a.result().RetryAfter != want.told || a.result().ResetAfter != upper {
+			t.Errorf("%d: %+v, %+v; want %+v", i, a, a.result(), want)
+		}
+	}
+	if r.idle() {
+		t.Error("a call that has looked at the records is taken for one that has not")
+	}
+	r, runs = ask(12_000, "", run{6_000, -1}, run{6_000, 1})
+	s = newSplit(r, runs)
+	if a := s.next(); microseconds(a.wait) != lower {
+		t.Errorf("without numbers: %+v", a)
+	}
+}

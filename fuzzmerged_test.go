@@ -1,0 +1,170 @@
+package rratelimiter
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// longestScript is what a script of the fuzzer may take on a machine that is busy
+// with something else: those of a few hundred records take less than 10 ms.
+const longestScript = time.Second
+
+// FuzzMerged: whatever anybody has written to hash, value and records, each
+// script that looks at them ends soon, and answers with integers or a code, also
+// where it judges many runs of requests.
+func FuzzMerged(f *testing.F) {
+	// A rate of 5, an interval of 0, no value and no records; one call for 7
+	// requests of one permit. Then many about it.
+	f.Add([]byte{3, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0})
+	random := rand.New(rand.NewPCG(3, 4))
+	for i := range 300 {
+		program := make([]byte, 20+random.IntN(250))
+		for i := range program {
+			program[i] = byte(random.Uint32())
+		}
+		copy(program, []byte{byte(3 + i%3), byte(i % 9), 0, byte(i % 2)})
+		f.Add(program)
+	}
+	server := redistest.Start(f)
+	rdb := server.Client(f, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 4*longestScript, -1 })
+	if err := rdb.ConfigSet(f.Context(), "slowlog-log-slower-than", fmt.Sprint(longestScript.Microseconds())).Err(); err != nil {
+		f.Fatal(err)
+	}
+	longest := time.Duration(0)
+	f.Cleanup(func() { f.Logf("the longest call took %v", longest) })
+	f.Fuzz(func(t *testing.T, program []byte) {
+		if longest > longestScript {
+			t.Skip("a script may be running still")
+		}
+		g := &merged{T: t, rdb: rdb, program: program, name: redistest.Name(t)}
+		defer func() { longest = max(longest, g.longest) }()
+		g.run()
+		if slow := rdb.SlowLogGet(t.Context(), 1).Val(); len(slow) > 0 {
+			t.Fatalf("%v took %v", slow[0].Args, slow[0].Duration)
+		}
+	})
+}
+
+// merged is one input of the fuzzer.
+type merged struct {
+	*testing.T
+	rdb     *redis.Client
+	program []byte
+	name    string
+	longest time.Duration
+}
+
+func (g *merged) next() (x byte) {
+	if len(g.program) > 0 {
+		x, g.program = g.program[0], g.program[1:]
+	}
+	return x
+}
+
+// one takes the next byte to choose.
+func one[T any](g *merged, of ...T) T { return of[int(g.next())%len(of)] }
+
+func (g *merged) run() {
+	ctx := g.Context()
+	keys := []string{g.name, "{" + g.name + "}:value", "{" + g.name + "}:permits"}
+	now := time.Now().UnixMilli()
+	numbers := []string{"0", "1", "-1", "5", "10", "1000", "-1000", "9007199254740992", "-9007199254740992", "9007199254740991", "1e3", "0x10", "4294967295"}
+	g.rdb.HSet(ctx, keys[0], "rate", one(g, numbers...), "interval", one(g, numbers...), "type", one(g, "0", "0", "0", "1", "x"),
+		"keepAliveTime", one(g, "0", "0", "60000", "-1", "9007199254740992"))
+	if text := one(g, append(numbers, "", "inf", "-inf", "nan", "1e300", "-1e17", "x", "3", "7", "-5")...); text != "" {
+		g.rdb.Set(ctx, keys[1], text, 0)
+	}
+	for range one(g, 0, 1, 2, 3, 10, 120, 600) {
+		g.rdb.Do(ctx, "ZADD", keys[2], g.score(now), g.member())
+	}
+	for range 1 + int(g.next())%6 {
+		g.call(keys, now)
+	}
+	g.rdb.Unlink(context.WithoutCancel(ctx), keys...)
+}
+
+// score is the time of a record: near now, far from it, or no time at all.
+func (g *merged) score(now int64) any {
+	b := int64(g.next())
+	return one[any](g, now, now-b, now+b, now-1000*b, now+1000*b, float64(now)+0.5, "inf", "-inf", 0, -b, 1e300, int64(1)<<53, float64(now)-float64(b)/3)
+}
+
+// member is a record of a format, of Java or Go, merged or not, or of no form.
+func (g *merged) member() string {
+	b := make([]byte, 0, 40)
+	switch permits := one[uint32](g, 0, 1, 2, 5, math.MaxUint32, uint32(g.next())); g.next() % 6 {
+	case 0:
+		return strings.Repeat(string(rune('a'+g.next()%26)), int(g.next())%30)
+	case 1:
+		return "\x10" + fmt.Sprintf("%016d", g.next()) + string([]byte{byte(permits), byte(permits >> 8), byte(permits >> 16), byte(permits >> 24)})
+	default:
+		f := one(g, RecordBc0I16, RecordBc0I8, RecordLc0I, RecordFI)
+		return string(layouts[f].append(b, permits, g.next()%2 == 0))
+	}
+}
+
+// call runs one script, as Go would ask it.
+func (g *merged) call(keys []string, now int64) {
+	format, merges := one(g, RecordBc0I16, RecordBc0I16, RecordBc0I8, RecordLc0I, RecordFI), g.next()%2 == 0
+	var runs []any
+	permits := int64(0)
+	for range 1 + int(g.next())%8 {
+		n, many := one[int64](g, 1, 2, 3, 5, 1000, 1<<32, 1<<40), one[int64](g, 1, -1, 2, -3, 7, -100)
+		runs = append(runs, n, many)
+		permits += n * max(many, -many)
+	}
+	if permits > 1<<40 {
+		permits, runs = 1<<40, nil
+	}
+	if len(runs) == 2 && (runs[1] == int64(1) || runs[1] == int64(-1)) {
+		runs = nil
+	}
+	records := layouts[format].appendAll(nil, permits, merges)
+	mark := fmt.Sprintf("merged:%d %d %d", g.next()%3, g.next(), one(g, 0, 1, 10, 3_600_000))
+	clock, resent, asks := one[any](g, "", "", now, now+500, now-3_600_000), one[any](g, "", "", 0, 50, 5000), one[any](g, "", "0", "10")
+	channel := "c"
+	var sc *script
+	var more []any
+	a, b := any(permits), any(records)
+	switch g.next() % 10 {
+	case 0, 1:
+		sc, more = acquireScript, runs
+	case 2, 3:
+		sc, more = markedAcquireScript, append([]any{mark}, runs...)
+	case 4:
+		sc, a, b, asks = peekScript, permits, "", "0"
+	case 5:
+		sc, a, b, more = releaseScript, permits, "released:1", []any{channel}
+	case 6:
+		sc, more, resent = withdrawScript, []any{permits / 2, channel}, 50
+	case 7:
+		sc, more, resent = markedWithdrawScript, []any{mark, permits / 2, channel}, 50
+	case 8:
+		sc, more, resent = giveBackScript, []any{permits, "released:2", channel}, 50
+		if g.next()%2 == 0 {
+			sc, more = markedGiveBackScript, []any{mark, permits, "released:3", channel}
+		}
+	case 9:
+		pattern := layouts[format].append(nil, 1, false)
+		sc, a, b, more = repairScript, one(g, 0, 2, now), pattern, []any{layouts[format].header, one(g, 2000, 5), channel}
+	}
+	argv := append([]any{0, a, b, clock, resent, asks}, more...)
+	start := time.Now()
+	val, err := g.rdb.Eval(g.Context(), sc.source, keys, argv...).Result()
+	g.longest = max(g.longest, time.Since(start))
+	if err == nil {
+		_, err = decode(val)
+	}
+	if err != nil && !redis.HasErrorPrefix(err, "BADFIELD ") && !redis.HasErrorPrefix(err, "NOTINIT ") && !redis.HasErrorPrefix(err, "OTHERTYPE ") {
+		g.Fatalf("%v: %v", argv, err)
+	}
+}
