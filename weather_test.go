@@ -1,6 +1,7 @@
 package rratelimiter_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -38,7 +39,13 @@ func under(t *testing.T, s *redistest.Server, attempts int, seed uint64) *sky {
 		close(end)
 		all.Wait()
 		p.Delay(0)
+		p.SwallowReply(0)
 		p.Cut() // what waits for a reply that does not come knows it now
+		var pings sync.WaitGroup
+		for range 40 { // and the connections that were cut are found out
+			pings.Go(func() { _ = rdb.Ping(context.Background()).Err() })
+		}
+		pings.Wait()
 	})
 	t.Cleanup(stop)
 	all.Go(func() { storm(p, rand.New(rand.NewPCG(seed, 7)), all, end) })
