@@ -103,7 +103,7 @@ func (r *request) args() []any {
 	c := r.keys.client
 	a := make(arguments, 0, argSlot+2*len(r.runs))
 	a.put(argSession, c.session)
-	a.put(argNumber, r.number)
+	a.put(argNumber, digits(r.number))
 	a.put(argPermits, r.permits)
 	a.put(argRecords, r.records)
 	if c.clock != nil {
@@ -116,7 +116,7 @@ func (r *request) args() []any {
 		a.put(argNumbers, 1)
 	}
 	if r.withdrawal != nil {
-		a.put(argAfter, r.withdrawal.after)
+		a.put(argAfter, digits(r.withdrawal.after))
 		a.put(argKept, r.withdrawal.kept)
 	}
 	if r.withdrawal != nil || r.sc == releaseScript {
@@ -132,6 +132,17 @@ func (r *request) args() []any {
 		}
 	}
 	return a
+}
+
+// digits returns a number as sessions write it, so that texts compare as numbers
+// do (scripts/parts/session.lua).
+func digits(n int64) string {
+	var text [16]byte
+	for i := len(text) - 1; i >= 0; i-- {
+		text[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return string(text[:])
 }
 
 // arguments are ARGV[2] and what follows it.

@@ -13,13 +13,13 @@
 -- include parts/limiter.lua
 -- include parts/withdraw.lua
 if late then
-  return last == number and { -amount, tonumber(where) } or { 0, 0 }
+  return last == ARGV[3] and { -amount, tonumber(where) } or { 0, 0 }
 end
 local wanted, latest = (tonumber(ARGV[7]) or 0) < interval and tonumber(ARGV[4]) or 0, '+inf'
 -- include parts/find.lua
 local reply, step = { given, unseen and 1 or 0 }, nil
 do
-  local took, at = -given, reply[2]
+  local took, at = string.format('%d', -given), string.format('%d', reply[2])
   -- include parts/session.lua
 end
 -- include parts/remove.lua

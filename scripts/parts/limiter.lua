@@ -11,9 +11,7 @@
 -- in:       none
 -- out:      count, packed, now, us, timed, MOST (common.lua),
 --           rate, interval, keep (the configuration), own (the keys are those of one PER_CLIENT client),
---           used (when the session was used last, nil if it is new), last (the number of its last request),
---           amount (the permits that one took, below 0 what it gave back), where (the time of its records),
---           known (the session has seen this rate),
+--           session (what its field says, nil if it is new: session.lua), known (it has seen this rate),
 --           stored (what the value string says, nil where that is no integer),
 --           value (the permits to take now; negative while there is debt),
 --           expired (records of this time and older do not count any more),
@@ -29,7 +27,7 @@
 -- ends the script: yes
 
 -- include parts/common.lua
-local rate, interval, keep, own, used, last, amount, where, known, stored
+local rate, interval, keep, own, session, known, stored
 do
   local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', ARGV[2])
   if f.err then
@@ -52,12 +50,8 @@ do
   if own ~= (ARGV[1] == '1') then
     return redis.error_reply('OTHERTYPE ' .. (own and '1' or '0'))
   end
-  if f[5] then
-    local rateThen
-    used, last, amount, where, rateThen = string.match(f[5], '^(%d+) (%d+) (-?%d+) (%d+) ?(-?%d*)$')
-    used, last, amount = tonumber(used), tonumber(last), tonumber(amount)
-    known = own and tonumber(rateThen) == rate
-  end
+  session = f[5]
+  known = own and session and tonumber(string.match(session, '^%d+ %d+ %-?%d+ %d+ (%-?%d+)$')) == rate
 
   local text = redis.pcall('GET', KEYS[2])
   if type(text) == 'table' then

@@ -1,32 +1,35 @@
--- session.lua: writes what the session remembers of this request: `time number amount where`, and for a
+-- session.lua: writes what the session remembers of this request: `number time amount where`, and for a
 -- PER_CLIENT limiter the rate by which the value is right. It is the first that a script writes: a server
 -- that has no memory left refuses it, and then nothing has been written. Java passes over the field.
+-- Numbers have 16 digits, so that texts compare as they do.
 --
 -- Sessions that nobody has used for a minute are swept out where there are more than 8: when a session is
--- new, and once a minute. A call looks at 1,000 fields at most; where there are more, at some 100 of them,
+-- new, and every 10 s. A call looks at 1,000 fields at most; where there are more, at some 100 of them,
 -- somewhere in the hash.
 --
 -- ARGV[2]  the session; ARGV[3] the number of the request
 --
--- in:       now, us, own, rate, used, took (permits, below 0 those that were given back), at (of their records)
+-- in:       now, us, own, rate, session, took (permits, below 0 those that were given back; a text), at (the
+--           time of their records; a text)
 -- out:      none
 -- changes:  none
 -- writes:   yes
 -- ends the script: no
 
 do
-  local MINUTE, FEW, ALL, SOME, PRIME = 60000, 4 + 8, 1000, 100, 7919
-  local entry = string.format(own and '%d %s %d %d %d' or '%d %s %d %d', now, ARGV[3], took, at, rate)
-  redis.call('HSET', KEYS[1], ARGV[2], entry)
-  local fields = (not used or now - used + used % MINUTE >= MINUTE) and redis.call('HLEN', KEYS[1]) or 0
-  if fields > FEW then
-    local cursor, looked = '0', ALL
+  local text = string.format('%d', now)
+  local entry = ARGV[3] .. ' ' .. text .. ' ' .. took .. ' ' .. at
+  redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
+  local FROM, TO = 18, 26 -- where the time stands in the field, without its last digits: it changes every 10 s
+  if not session or string.sub(session, FROM, TO) ~= string.sub(text, 1, TO - FROM + 1) then
+    local MINUTE, FEW, ALL, SOME, PRIME = 60000, 4 + 8, 1000, 100, 7919
+    local fields, cursor, looked = redis.call('HLEN', KEYS[1]), '0', ALL
     if fields > ALL then
       cursor, looked = string.format('%d', (now % 1000000 * 1000 + us) * PRIME % 4294967296), SOME
     end
-    local found = redis.call('HSCAN', KEYS[1], cursor, 'MATCH', 'session:*', 'COUNT', looked)[2]
+    local found = fields > FEW and redis.call('HSCAN', KEYS[1], cursor, 'MATCH', 'session:*', 'COUNT', looked)[2] or {}
     for i = 1, #found, 2 do
-      local time = tonumber(string.match(found[i + 1], '^%d+'))
+      local time = tonumber(string.match(found[i + 1], '^%d+ (%d+)'))
       if not time or time < now - MINUTE then
         redis.call('HDEL', KEYS[1], found[i])
       end

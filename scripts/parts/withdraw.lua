@@ -11,30 +11,33 @@
 -- ARGV[10]  and what that one was granted beyond so many permits
 -- ARGV[11]  the channel that tells those who wait
 --
--- in:       last, amount, where, used, rate, head, expired, gone, value, since, astray, count, packed,
+-- in:       session, own, rate, head, expired, gone, value, since, astray, count, packed,
 --           now, timed, interval
--- out:      number (of this request), late (one that came after it was here already: it is a late copy, or one
---           sent again), away (records that finish.lua is to remove), withdrawn (permits that were taken back)
+-- out:      late (the session has its number already, or a higher one: it was sent again, or is a late copy),
+--           last (the number of the last request of the session, where that is of interest), amount (the permits
+--           it took, below 0 what it gave back), where (the time of its records), away (records that finish.lua
+--           is to remove)
 -- changes:  head, value, since, astray
 -- writes:   yes
 -- ends the script: no
 
-local number, away, withdrawn = tonumber(ARGV[3]), nil, 0
-local late = last and last >= number
-if last and not late and amount > 0 and ARGV[9] and ARGV[9] ~= '' then
-  local after, kept = tonumber(ARGV[9]), 0
-  if last == after then
+local late, last, amount, where, away = false, nil, nil, nil, nil
+if session and (session >= ARGV[3] or ARGV[9] and ARGV[9] ~= '') then
+  local time
+  last, time, amount, where = string.match(session, '^(%d+) (%d+) (%-?%d+) (%d+)')
+  amount, late = tonumber(amount), last and last >= ARGV[3]
+  local kept = amount
+  if last and not late and last > ARGV[9] then
+    kept = 0
+  elseif last and not late and last == ARGV[9] then
     kept = tonumber(ARGV[10])
-  elseif last < after then
-    kept = amount
   end
-  if amount > kept then
+  if last and amount > 0 and amount > kept then
     local wanted, latest = amount - kept, where
     -- include parts/find.lua
-    local entry = string.format('%d %d %d %s %d', used, last, kept, where, rate)
-    redis.call('HSET', KEYS[1], ARGV[2], entry)
+    local entry = { last, time, string.format('%d', kept), where, own and string.format('%d', rate) or nil }
+    redis.call('HSET', KEYS[1], ARGV[2], table.concat(entry, ' '))
     -- include parts/remove.lua
-    withdrawn = given
     redis.pcall('PUBLISH', ARGV[11], 'changed')
   end
 end
