@@ -108,7 +108,9 @@ end
 local step
 if taken > 0 then
   local at, left, extra = string.format('%d', stamp), taken, nil
-  if slot > 0 then -- the record of the slot: of several, for one holds no more than 2^32 permits, the least
+  -- The record of the slot: of several, for one holds no more than 2^32 permits, the least. There is none where
+  -- all that counts is to be removed (away).
+  if slot > 0 and not away then
     local there, kind = redis.call('ZRANGEBYSCORE', KEYS[3], at, at, 'LIMIT', '0', '1000'), string.sub(ARGV[5], 1, size - 8)
     for i = 1, #there do
       if #there[i] == size and string.sub(there[i], 1, size - 8) == kind then
