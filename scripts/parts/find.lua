@@ -1,7 +1,7 @@
 -- find.lua: which records make up the permits that are wanted back: the newest ones of a time, and of
 -- before it. remove.lua takes them out.
 --
--- in:       wanted, latest (the score to begin at), head, expired, count
+-- in:       wanted, latest (the score to begin at), head, expired, gone, count
 -- out:      given (how many of them there are), whole (the records that go), part (the one that shrinks, if any),
 --           rest (the permits it keeps), unseen (whether there may be more, for a call looks at 2,000 records)
 -- changes:  none
@@ -26,7 +26,7 @@ do
       given = given + n
       whole[#whole + 1] = newest[i]
     end
-    unseen = #whole == LOOKED and given < wanted
+    unseen = #whole == LOOKED and given < wanted and redis.call('ZCARD', KEYS[3]) - gone > LOOKED
     if #newest < PAGE or given == wanted then
       break
     end
