@@ -55,7 +55,7 @@ elseif not held and all <= value and not free then
   taken = all
 else
   local refused, spent, sums = false, 0, {}
-  answers, idle = {}, withdrawn == 0
+  answers, idle = {}, not withdraws
   for run = RUNS, math.max(RUNS, #ARGV), 2 do
     local n, many = tonumber(ARGV[run]) or all, tonumber(ARGV[run + 1]) or 1
     local inline, granted, wait = many < 0, 0, -1
@@ -99,8 +99,9 @@ if idle then
   return reply
 end
 
--- A request that was sent again leaves its number also where it is refused: its first copy may still come.
-if not held and not again and (taken > 0 or tonumber(ARGV[7]) or own and not known) then
+-- A request that was sent again leaves its number also where it is refused, for its first copy may still come; and
+-- so does one that withdraws, for those before it may.
+if not held and not again and (taken > 0 or withdraws or tonumber(ARGV[7]) or own and not known) then
   local took, at = taken, stamp
   -- include parts/session.lua
 end

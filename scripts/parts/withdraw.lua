@@ -14,14 +14,15 @@
 -- in:       last, amount, where, used, rate, head, expired, gone, value, since, astray, count, packed,
 --           now, timed, interval
 -- out:      number (of this request), late (one that came after it was here already: it is a late copy, or one
---           sent again), away (records that finish.lua is to remove), withdrawn (permits that were taken back)
+--           sent again), withdraws (something of those before it is to go back, if they were granted any, now or
+--           when a late copy comes), away (records that finish.lua is to remove)
 -- changes:  head, value, since, astray
 -- writes:   yes
 -- ends the script: no
 
-local number, away, withdrawn = tonumber(ARGV[3]), nil, 0
+local number, withdraws, away = tonumber(ARGV[3]), ARGV[9] and ARGV[9] ~= '', nil
 local late = last and last >= number
-if last and not late and amount > 0 and ARGV[9] and ARGV[9] ~= '' then
+if last and not late and amount > 0 and withdraws then
   local after, kept = tonumber(ARGV[9]), 0
   if last == after then
     kept = tonumber(ARGV[10])
@@ -34,7 +35,6 @@ if last and not late and amount > 0 and ARGV[9] and ARGV[9] ~= '' then
     local entry = string.format('%d %d %d %s %d', used, last, kept, where, rate)
     redis.call('HSET', KEYS[1], ARGV[2], entry)
     -- include parts/remove.lua
-    withdrawn = given
     redis.pcall('PUBLISH', ARGV[11], 'changed')
   end
 end
