@@ -405,10 +405,10 @@ func (d *desk) state(name string) string {
 		if n, err := fmt.Sscanf(text, "%d %d %d %d", &at, &number, &amount, &where); n != 4 || err != nil || strings.Count(text, " ") != 3 {
 			d.n.Fatalf("session %q", text)
 		}
-		if where != 0 {
-			where -= start
+		session = fmt.Sprintf("%+d: %d at %+d", number-d.late[atNumber].(int64), amount, where-start)
+		if where == 0 { // no record is of that time
+			session = fmt.Sprintf("%+d: %d", number-d.late[atNumber].(int64), amount)
 		}
-		session = fmt.Sprintf("%+d: %d at %d", number-d.late[atNumber].(int64), amount, where)
 	}
 	var records []int64
 	for _, z := range d.n.look.ZRangeWithScores(ctx, "{"+name+"}:permits", 0, -1).Val() {
@@ -448,49 +448,49 @@ func TestWhatALateCopyMeets(t *testing.T) {
 		rlate  string
 	}{
 		{"its second copy was granted", again, nil, nil,
-			"+0: 4 at 0; [4]; 6", nothing, "+0: -4 at 0; [1]; 9", nothing},
+			"+0: 4 at +0; [4]; 6", nothing, "+0: -4; [1]; 9", nothing},
 		{"its second copy was refused", again, func(d *desk) { d.other.takes(10 - d.out()) }, func(d *desk) { d.other.gives(10) },
-			"+0: 0 at 0; []; 10", nothing, "+0: -4 at 0; []; 10", nothing},
+			"+0: 0 at +0; []; 10", nothing, "+0: -4; []; 10", nothing},
 		{"a later request was granted", again, nil, func(d *desk) { d.l.takes(2) },
-			"+1: 2 at 0; [2 4]; 4", nothing, "+1: 2 at 0; [1 2]; 7", nothing},
+			"+1: 2 at +0; [2 4]; 4", nothing, "+1: 2 at +0; [1 2]; 7", nothing},
 		{"a later request was refused", again, nil, func(d *desk) { d.l.refused(10, time.Hour) },
-			"+0: 4 at 0; [4]; 6", nothing, "+0: -4 at 0; [1]; 9", nothing},
+			"+0: 4 at +0; [4]; 6", nothing, "+0: -4; [1]; 9", nothing},
 		{"a later request gave back", again, nil, func(d *desk) { d.l.gives(1) },
-			"+1: -1 at 0; [3]; 7", nothing, "+1: -1 at 0; []; 10", nothing},
+			"+1: -1; [3]; 7", nothing, "+1: -1; []; 10", nothing},
 		{"given up, a later request was granted", never, nil, func(d *desk) { d.l.takes(2) },
-			"+1: 2 at 0; [2]; 8", nothing, "+1: 2 at 0; [2 5]; 3", nothing},
+			"+1: 2 at +0; [2]; 8", nothing, "+1: 2 at +0; [2 5]; 3", nothing},
 		{"given up, a later request was refused", never, nil, func(d *desk) {
 			others := 10 - d.out()
 			d.other.takes(others)
 			d.l.refused(1, time.Hour)
 			d.other.gives(others)
-		}, "+1: 0 at 0; []; 10", nothing, "-1: 5 at 0; [5]; 5", "+0: -4 at 0; [1]; 9"}, // who gave it back knows of no number
+		}, "+1: 0 at +0; []; 10", nothing, "-1: 5 at +0; [5]; 5", "+0: -4; [1]; 9"}, // who gave it back knows of no number
 		{"given up, a later request could not be", never, nil, func(d *desk) {
 			if _, err := d.l.TryAcquire(context.Background(), 11, 0); !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 				d.n.Error(err)
 			}
-		}, "+1: 0 at 0; []; 10", nothing, "-1: 5 at 0; [5]; 5", "+0: -4 at 0; [1]; 9"},
+		}, "+1: 0 at +0; []; 10", nothing, "-1: 5 at +0; [5]; 5", "+0: -4; [1]; 9"},
 		{"given up, a later request gave back", never, nil, func(d *desk) { d.l.gives(1) },
-			"+1: 0 at 0; []; 10", nothing, "+1: -1 at 0; [4]; 6", nothing},
+			"+1: 0; []; 10", nothing, "+1: -1; [4]; 6", nothing},
 		{"given up and withdrawn", never, nil, func(d *desk) { d.withdrawn() },
-			"+1: 0 at 0; []; 10", nothing, "-1: 5 at 0; [5]; 5", "+0: -4 at 0; [1]; 9"},
+			"+1: 0; []; 10", nothing, "-1: 5 at +0; [5]; 5", "+0: -4; [1]; 9"},
 		{"a rate was set", again, nil, func(d *desk) { d.n.want(d.other.SetRate(context.Background(), overall, 10, time.Hour)) },
-			"none; []; ", "+0: 4 at 0; [4]; 6", "none; []; ", "+0: 0 at 0; []; 10"},
+			"+0: 4; []; ", "+0: 4; []; 10", "+0: -4; []; ", nothing},
 		{"a rate was set, and keeps state", again, nil, func(d *desk) {
 			d.n.want(d.other.SetRate(context.Background(), overall, 20, time.Hour, rratelimiter.WithKeepState()))
-		}, "+0: 4 at 0; [4]; 16", nothing, "+0: -4 at 0; [1]; 19", nothing},
+		}, "+0: 4 at +0; [4]; 16", nothing, "+0: -4; [1]; 19", nothing},
 		{"deleted", again, nil, func(d *desk) { d.deleted() }, "none; []; ", nothing, "none; []; ", nothing},
 		{"deleted and made anew", again, nil, func(d *desk) {
 			d.deleted()
 			_, err := d.other.TrySetRate(context.Background(), overall, 10, time.Hour)
 			d.n.want(err)
-		}, "none; []; ", "+0: 4 at 0; [4]; 6", "none; []; ", "+0: 0 at 0; []; 10"},
+		}, "none; []; ", "+0: 4 at +0; [4]; 6", "none; []; ", "+0: 0; []; 10"},
 		{"renamed", again, nil, func(d *desk) { d.n.want(d.l.Rename(context.Background(), d.l.Name()+"new")) },
-			"+0: 4 at 0; [4]; 6", nothing, "+0: -4 at 0; [1]; 9", nothing},
+			"+0: 4 at +0; [4]; 6", nothing, "+0: -4; [1]; 9", nothing},
 		{"used by others for an hour, but a few", again, nil, func(d *desk) { d.passes(59*time.Minute, 7) },
-			"+0: 4 at -3540000; [4]; 6", nothing, "+0: -4 at 0; [1]; 9", nothing},
+			"+0: 4 at -3540000; [4]; 6", nothing, "+0: -4; [1]; 9", nothing},
 		{"swept out", again, nil, func(d *desk) { d.passes(61*time.Second, 20) },
-			"none; [4]; 6", "+0: 4 at -61000; [4 4]; 2", "none; [1]; 9", "+0: -1 at 0; []; 10"},
+			"none; [4]; 6", "+0: 4 at -61000; [4 4]; 2", "none; [1]; 9", "+0: -1; []; 10"},
 	} {
 		for what, ask := range map[string]func(*limiter) error{"an acquire": acquire, "a release": release} {
 			t.Run(tc.name+", "+what, func(t *testing.T) {
