@@ -82,18 +82,18 @@ func remarkOnField(field, value string) string {
 	return ""
 }
 
-// remarkOnSession says what the last request of a Client was: its time, number,
-// permits, and the time of their records.
+// remarkOnSession says what the last request of a Client was, by its number and
+// permits. Beside them are its time and that of their records.
 func remarkOnSession(value string) string {
 	var when, number, permits int64
 	if _, err := fmt.Sscanf(value, "%d %d %d", &when, &number, &permits); err != nil {
-		return "a Client's last request, in no form that Go knows"
+		return "no form that Go writes"
 	}
-	did := "was granted " + plural(permits, "permit")
+	did := "took " + plural(permits, "permit")
 	if permits < 0 {
 		did = "gave back " + plural(-permits, "permit")
 	}
-	return fmt.Sprintf("a Client's last request, number %d, %s", number, did)
+	return fmt.Sprintf("its request %d %s", number, did)
 }
 
 func remarkOnValue(_, _ string) string { return "permits left at the last grant" }
