@@ -106,9 +106,8 @@ func WithNameMapper(mapName func(name string) string) Option {
 // from a limiter in a slot of d, instead of one for each grant, so that an
 // interval never holds more than interval/d+1 records of Go. Permits come back up
 // to d later for it, never earlier; for Java they are records like any other.
-// All Clients of a limiter should have the same. It costs a field of the hash
-// for each Client, and d is at least 1 ms, a fraction of a ms is dropped. The
-// default is 0: a record for each grant.
+// All Clients of a limiter should have the same. d is at least 1 ms, a fraction of
+// a ms is dropped. The default is 0: a record for each grant.
 func WithResolution(d time.Duration) Option {
 	return option(func(c *Client) { c.resolution = d })
 }

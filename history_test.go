@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -438,40 +437,33 @@ func TestHistoriesOfCallersWhoLeave(t *testing.T) {
 // frozen is a clock that stands still.
 func frozen() time.Time { return time.UnixMilli(1_700_000_000_000) }
 
-// So it is over a line that loses replies, for those who ask again and those who
-// do not; who gets an error may have been granted permits, which come back.
+// So it is over a line that loses replies, whichever, for those who ask again and
+// those who do not, also where callers leave; who gets an error may have been
+// granted permits, which come back.
 //
-// Nobody gives back or sets a rate while replies to others are lost: what was
-// granted by the first copy may be gone then when the second one comes.
+// With a rate that is set meanwhile, what nobody was told of is gone, and a request
+// that is sent again is judged anew.
 func TestHistoriesOverABadLine(t *testing.T) {
-	overABadLine(t, func([]string) bool { return true }, releases, sets)
-}
-
-// And permits are given back once when those replies are lost.
-func TestHistoriesOfReleasesOverABadLine(t *testing.T) {
-	overABadLine(t, func(args []string) bool {
-		return slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "released:") })
-	})
-}
-
-func overABadLine(t *testing.T, loses func(args []string) bool, spares ...kind) {
-	t.Helper()
 	s := redistest.Start(t)
-	for _, retries := range []int{20, -1} {
-		p := redistest.StartProxy(t, s.Addr)
-		rdb := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: retries, MinRetryBackoff: 1, MaxRetryBackoff: time.Millisecond})
-		t.Cleanup(func() { _ = rdb.Close() })
-		var random atomic.Uint64
-		p.SwallowReplyTo(math.MaxInt, func(args []string) bool {
-			return isScript(args) && loses(args) && random.Add(0x9E3779B97F4A7C15)>>32%20 == 0
-		})
-		for i := range 15 {
-			h := newHistory(t, rdb, frozen, 1+i%3)
-			h.vague, h.spares = true, spares
-			h.runs(6 / len(h.limiter))
-		}
-		if p.Swallowed() < 20 {
-			t.Errorf("%d replies were lost", p.Swallowed())
+	for name, spares := range map[string][]kind{"without a new rate": {sets}, "with all": nil} {
+		for _, retries := range []int{20, -1} {
+			t.Run(fmt.Sprint(name, ", sent again up to ", max(0, retries)), func(t *testing.T) {
+				p := redistest.StartProxy(t, s.Addr)
+				rdb := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: retries, MinRetryBackoff: 1, MaxRetryBackoff: time.Millisecond})
+				t.Cleanup(func() { _ = rdb.Close() })
+				var random atomic.Uint64
+				p.SwallowReplyTo(math.MaxInt, func(args []string) bool {
+					return runsScript(args) && random.Add(0x9E3779B97F4A7C15)>>32%20 == 0
+				})
+				for i := range 20 {
+					h := newHistory(t, rdb, frozen, 1+i%3)
+					h.vague, h.spares, h.leaves = true, spares, i%2 == 1
+					h.runs(6 / len(h.limiter))
+				}
+				if p.Swallowed() < 20 {
+					t.Errorf("%d replies were lost", p.Swallowed())
+				}
+			})
 		}
 	}
 }

@@ -22,7 +22,7 @@ type limiterKeys struct {
 	pairs [2]keyPair // by RateType
 
 	// channel is where a script publishes that those who wait may be served
-	// earlier (scripts/changed.lua).
+	// earlier.
 	channel string
 
 	// typ is the type that we believe in; the scripts find out when it is not so.

@@ -51,7 +51,7 @@ type queue struct {
 	returns    list         // those who give permits back, as long
 	gave       bool         // the last batch was one of those
 	withdrawal *withdrawal  // permits that nobody holds, to be taken back; nil if there are none
-	parked     bool         // they wait until Redis is well (withdrawals.go)
+	parked     bool         // they wait until Redis is well (withdraw.go)
 	line       list         // refused, waiting
 	attended   bool         // a goroutine probes the line when it is due
 	probe      bool         // the next batch includes the line

@@ -1,10 +1,28 @@
 package rratelimiter
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// given are the arguments of a script, by where they stand; those in between
+// are empty.
+type given map[int]any
+
+// argv is all of ARGV, for a limiter of a type.
+func (g given) argv(typ any) []any {
+	if t, ok := typ.(RateType); ok {
+		typ = int(t)
+	}
+	var a arguments
+	for _, i := range slices.Sorted(maps.Keys(g)) {
+		a.put(i, g[i])
+	}
+	return append([]any{typ}, a...)
+}
 
 func TestScriptRepliesOfAnotherShape(t *testing.T) {
 	for _, val := range []any{nil, "1", []any{}, []any{int64(1), "2"}, []any{nil}, []any{int64(0), int64(0), int64(0), int64(0), int64(0), nil}, 1.5} {

@@ -107,9 +107,10 @@ func (s sender) send(ctx context.Context, sc *script, argv []any, start time.Tim
 			n, err = decode(cmd.Val())
 			return n, unsure, err
 		}
-		lost, sent := replyLost(err), cmd.sent.Load() // it fails unsent where a connection is cut as it begins
-		unsure = unsure || lost && sent
-		if attempt >= s.retries || !(lost && (sc.repeatable || !sent) || notCarriedOut(err)) ||
+		broken, sent := replyLost(err), cmd.sent.Load()
+		lost := broken && sent
+		unsure = unsure || lost
+		if attempt >= s.retries || !(lost && sc.repeatable || broken && !sent || notCarriedOut(err)) ||
 			unsure && time.Since(start) > sessionLife-time.Second {
 			return n, unsure, err
 		}

@@ -68,7 +68,14 @@ func storm(p *redistest.Proxy, random *rand.Rand, all *sync.WaitGroup, end <-cha
 	for !pause(ms(120)) {
 		switch random.IntN(4) {
 		case 0: // it is done, and nobody is told
-			p.SwallowReply(1 + random.IntN(3))
+			p.SwallowReplyTo(1+random.IntN(3), func(args []string) bool {
+				select {
+				case <-end:
+					return false
+				default:
+					return runsScript(args)
+				}
+			})
 		case 1: // before or after it is done
 			p.Cut()
 		case 2: // the first copy is on its way, the second one overtakes it, and perhaps a third one that one

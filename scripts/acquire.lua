@@ -23,7 +23,6 @@
 -- include parts/withdraw.lua
 local RUNS = 13
 local all, lone, asked = tonumber(ARGV[4]), not ARGV[RUNS], ARGV[8] == '1'
-local owed = ARGV[9] and ARGV[9] ~= ''
 local held = late and (last == ARGV[3] and amount or 0)
 
 -- The time to write records with; size is that of a record, 21 bytes at the most.
@@ -56,7 +55,7 @@ elseif not held and all <= value and not free then
   taken = all
 else
   local refused, spent, sums = false, 0, {}
-  answers, idle = {}, not owed
+  answers, idle = {}, not withdraws
   for run = RUNS, math.max(RUNS, #ARGV), 2 do
     local n, many = tonumber(ARGV[run]) or all, tonumber(ARGV[run + 1]) or 1
     local inline, granted, wait = many < 0, 0, -1
@@ -102,7 +101,7 @@ end
 
 -- A request that was sent again leaves its number also where it is refused, for its first copy may still come,
 -- and so does one that withdraws, for those that it withdraws may.
-if not held and not again and (taken > 0 or owed or ARGV[7] and ARGV[7] ~= '' or own and not known) then
+if not held and not again and (taken > 0 or withdraws or ARGV[7] and ARGV[7] ~= '' or own and not known) then
   local took, at = taken == all and ARGV[4] or string.format('%d', taken), string.format('%d', stamp)
   -- include parts/session.lua
 end

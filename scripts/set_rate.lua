@@ -26,10 +26,17 @@ end
 redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[4])
 redis.call('PERSIST', KEYS[1])
 if not same then
-  -- What sessions tell of is no more (parts/withdraw.lua); of more than 1,000 fields, it is some of them.
+  -- What sessions were granted is no more, so nothing is to be taken back (parts/withdraw.lua): there are no
+  -- records of time 0. A request that was done before and is sent again is still not done twice. Of more than
+  -- 1,000 fields, it is some of them.
   local sessions = redis.call('HSCAN', KEYS[1], '0', 'MATCH', 'session:*', 'COUNT', '1000')[2]
   for i = 1, #sessions, 2 do
-    redis.call('HDEL', KEYS[1], sessions[i])
+    local done = string.match(sessions[i + 1], '^%d+ %d+ %-?%d+ ')
+    if done then
+      redis.call('HSET', KEYS[1], sessions[i], done .. '0')
+    else
+      redis.call('HDEL', KEYS[1], sessions[i])
+    end
   end
 end
 local keep, own, interval = tonumber(ARGV[4]), ARGV[1] == '1', tonumber(ARGV[3])

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -34,7 +36,11 @@ func newBare(ctx context.Context, b *bench, rdbs [2]*redis.Client, recorded *red
 	}
 	c := &caller{label: "bare", limits: true}
 	var number atomic.Int64
-	if last, ok := rec.argv[numberAt].(int64); ok {
+	if text, ok := rec.argv[numberAt].(string); ok {
+		last, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, err
+		}
 		number.Store(last)
 	}
 	for r, rdb := range rdbs {
@@ -49,7 +55,7 @@ const numberAt = 8
 // replay sends argv, each time with another record at its end and the next number.
 func replay(rdb *redis.Client, argv []any, record string, number *atomic.Int64) ask {
 	return func(ctx context.Context) (bool, error) {
-		argv[numberAt], argv[len(argv)-1] = number.Add(1), another(record)
+		argv[numberAt], argv[len(argv)-1] = fmt.Sprintf("%016d", number.Add(1)), another(record)
 		reply, err := rdb.Do(ctx, argv...).Result()
 		return reply == int64(0), err // refused, it is numbers
 	}

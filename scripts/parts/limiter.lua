@@ -51,7 +51,8 @@ do
     return redis.error_reply('OTHERTYPE ' .. (own and '1' or '0'))
   end
   session = f[5]
-  known = own and session and tonumber(string.match(session, '^%d+ %d+ %-?%d+ %d+ (%-?%d+)$')) == rate
+  local seen = own and session and string.match(session, '^%d+ %d+ %-?%d+ %d+ (%-?%d+)$')
+  known = seen and tonumber(seen) == rate
 
   local text = redis.pcall('GET', KEYS[2])
   if type(text) == 'table' then

@@ -4,7 +4,7 @@
 -- Numbers have 16 digits, so that texts compare as they do.
 --
 -- Sessions that nobody has used for a minute are swept out where there are more than 8: when a session is
--- new, and every 10 s. A call looks at 1,000 fields at most; where there are more, at some 100 of them,
+-- new, and once a minute. A call looks at 1,000 fields at most; where there are more, at some 100 of them,
 -- somewhere in the hash.
 --
 -- ARGV[2]  the session; ARGV[3] the number of the request
@@ -20,17 +20,19 @@ do
   local text = string.format('%d', now)
   local entry = ARGV[3] .. ' ' .. text .. ' ' .. took .. ' ' .. at
   redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
-  local FROM, TO = 18, 26 -- where the time stands in the field, without its last digits: it changes every 10 s
+  local FROM, TO = 18, 26 -- where the time stands in the field, without its last digits: they change every 10 s
   if not session or string.sub(session, FROM, TO) ~= string.sub(text, 1, TO - FROM + 1) then
     local MINUTE, FEW, ALL, SOME, PRIME = 60000, 4 + 8, 1000, 100, 7919
-    local fields, cursor, looked = redis.call('HLEN', KEYS[1]), '0', ALL
+    local used = tonumber(session and string.match(session, '^%d+ (%d+)') or 0)
+    local another = math.floor(used / MINUTE) ~= math.floor(now / MINUTE)
+    local fields, cursor, looked = another and redis.call('HLEN', KEYS[1]) or 0, '0', ALL
     if fields > ALL then
       cursor, looked = string.format('%d', (now % 1000000 * 1000 + us) * PRIME % 4294967296), SOME
     end
     local found = fields > FEW and redis.call('HSCAN', KEYS[1], cursor, 'MATCH', 'session:*', 'COUNT', looked)[2] or {}
     for i = 1, #found, 2 do
-      local time = tonumber(string.match(found[i + 1], '^%d+ (%d+)'))
-      if not time or time < now - MINUTE then
+      local time = string.match(found[i + 1], '^%d+ (%d+)')
+      if not time or tonumber(time) < now - MINUTE then
         redis.call('HDEL', KEYS[1], found[i])
       end
     end

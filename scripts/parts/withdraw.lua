@@ -15,14 +15,16 @@
 --           now, timed, interval
 -- out:      late (the session has its number already, or a higher one: it was sent again, or is a late copy),
 --           last (the number of the last request of the session, where that is of interest), amount (the permits
---           it took, below 0 what it gave back), where (the time of its records), away (records that finish.lua
---           is to remove)
+--           it took, below 0 what it gave back), where (the time of its records), withdraws (something of those
+--           before it is to go back, if they were granted any, now or when a late copy comes), away (records that
+--           finish.lua is to remove)
 -- changes:  head, value, since, astray
 -- writes:   yes
 -- ends the script: no
 
 local late, last, amount, where, away = false, nil, nil, nil, nil
-if session and (session >= ARGV[3] or ARGV[9] and ARGV[9] ~= '') then
+local withdraws = ARGV[9] and ARGV[9] ~= ''
+if session and (session >= ARGV[3] or withdraws) then
   local time
   last, time, amount, where = string.match(session, '^(%d+) (%d+) (%-?%d+) (%d+)')
   amount, late = tonumber(amount), last and last >= ARGV[3]
