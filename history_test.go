@@ -526,7 +526,7 @@ func TestALeaversShareComesBackAfterARelease(t *testing.T) {
 // it is not given back once more, out of what others have taken since.
 func TestALeaversShareIsNotGivenBackTwice(t *testing.T) {
 	for name, opts := range map[string][]rratelimiter.Option{
-		"by its record": nil, "by its mark": {rratelimiter.WithResolution(time.Minute)}, "by its mark, fI": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
+		"default": nil, "resolution": {rratelimiter.WithResolution(time.Minute)}, "fI": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, anew := range []bool{true, false} {
