@@ -526,7 +526,7 @@ func TestALeaversShareComesBackAfterARelease(t *testing.T) {
 // it is not given back once more, out of what others have taken since.
 func TestALeaversShareIsNotGivenBackTwice(t *testing.T) {
 	for name, opts := range map[string][]rratelimiter.Option{
-		"by its record": nil, "by its mark": {rratelimiter.WithResolution(time.Minute)}, "by its mark, fI": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
+		"default": nil, "resolution": {rratelimiter.WithResolution(time.Minute)}, "fI": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, anew := range []bool{true, false} {
@@ -603,6 +603,9 @@ func TestWrongHistoriesAreRejected(t *testing.T) {
 		"the numbers":                 {[]call{{take(1), yes}}, call{asked{kind: allows, n: 1}, left(1)}, call{asked{kind: allows, n: 1}, left(2)}},
 		"what is available":           {[]call{{take(1), yes}}, call{asked{kind: available}, left(2)}, call{asked{kind: available}, left(1)}},
 		"not known, and not too much": {[]call{{take(2), unknown}}, call{take(3), yes}, call{take(4), yes}},
+		"given back or not":           {[]call{{take(3), yes}, {give, unknown}}, call{take(2), yes}, call{take(3), yes}},
+		"given back twice":            {[]call{{take(3), yes}, {give, unknown}, {take(2), yes}}, call{take(1), no}, call{take(2), yes}},
+		"a rate that was set or not":  {[]call{{take(3), yes}, {set, unknown}, {take(3), yes}}, call{take(1), no}, call{take(3), yes}},
 		"not back after three steps":  {[]call{{take(1), yes}, {asked{kind: steps}, yes}, {asked{kind: steps}, yes}, {asked{kind: steps}, yes}}, call{take(3), no}, call{take(3), yes}},
 	} {
 		for want, last := range map[porcupine.CheckResult]call{porcupine.Ok: c.right, porcupine.Illegal: c.wrong} {

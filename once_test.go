@@ -121,8 +121,8 @@ func TestReleaseIsDoneOnce(t *testing.T) {
 	}
 }
 
-// A release that is sent again finds that it was done, by its receipt, even
-// when the limiter was empty and others have taken permits since.
+// A release that is sent again finds that it was done, by its number, even when
+// the limiter was empty and others have taken permits since.
 func TestAReleaseInTwoCopiesIsDoneOnce(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
 	n.l.takes(4)
@@ -157,23 +157,25 @@ func TestAReleaseThatIsAnIntervalLateGivesNothingBack(t *testing.T) {
 	n.l.keeps(10, n.l.value(), n.l.permits())
 }
 
-// The fields by which releases are known do not pile up.
-func TestReceiptsAreRemoved(t *testing.T) {
+// The fields by which requests are known do not pile up: one for each Client, and
+// those of Clients that have gone are swept out.
+func TestFieldsDoNotPileUp(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
-	for range 10 {
+	for range 10 { // with a RateLimiter for each request
 		n.l.takes(1)
-		n.l.gives(1)
+		n.l.by(n.client).takes(1)
+		n.l.by(n.client).gives(2)
 	}
-	if fields := n.look.HLen(t.Context(), n.l.Name()).Val(); fields > 5 {
-		t.Fatalf("%d fields after 10 releases by one client, want the 4 of the configuration and one receipt", fields)
+	if fields := n.l.fields(); len(fields) != 1 {
+		t.Fatalf("%q after 10 releases by one Client, want one session", fields)
 	}
 	for range 100 { // clients that release once and go
 		n.takesAndGives()
 	}
 	n.now += 61_000
 	n.takesAndGives()
-	if fields := n.look.HLen(t.Context(), n.l.Name()).Val(); fields > 6 {
-		t.Fatalf("%d fields a minute after 100 clients have gone", fields)
+	if fields := n.l.fields(); len(fields) != 1 {
+		t.Fatalf("%d fields a minute after 100 clients have gone, want that of the last one", len(fields))
 	}
 }
 

@@ -37,7 +37,7 @@ func (q *queue) reckon(r *request, err error, kept, over int64) {
 	if err == nil && over > 0 {
 		q.withdrawal = &withdrawal{r.number, kept, time.Now()}
 	}
-	if r.sc == releaseScript && r.permits == 0 {
+	if r.withdrawal != nil || r.sc == releaseScript && r.permits == 0 {
 		q.client.withdrawals.tried(settled)
 	}
 	if !settled && q.withdrawal != nil && !q.parked {
@@ -61,7 +61,7 @@ type withdrawals struct {
 	mu        sync.Mutex
 	queues    []*queue // guarded by mu, as all of it is
 	running   bool     // the goroutine
-	good, bad int      // requests that only take back, since it last looked
+	good, bad int      // requests that take back, since it last looked
 }
 
 // park has a queue seen to later, and reports whether there is room for it.
@@ -81,7 +81,7 @@ func (c *Client) park(q *queue) bool {
 	return true
 }
 
-// tried notes what has come of a request that only takes back.
+// tried notes what has come of a request that takes back.
 func (d *withdrawals) tried(well bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
