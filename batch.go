@@ -325,7 +325,7 @@ func (b *batch) tell(w *waiter, to answer, err error) {
 // share tells the error of a batch that has hung to those behind it who have
 // no other bound: they do not pay twice. Guarded by mu.
 func (b *batch) share(err error) {
-	for _, l := range []*list{&b.queue.line, &b.queue.arrivals, &b.queue.returns} {
+	for _, l := range []*list{&b.queue.line, &b.queue.arrivals} {
 		for w := l.first; w != nil; {
 			next := w.next
 			if !w.bounded {

@@ -66,6 +66,7 @@ func (l *RateLimiter) Rename(ctx context.Context, newName string) error {
 		if n > 0 {
 			to.believe(from.believed())
 			l.keys.Store(to)
+			l.moveWithdrawal(from)
 		} else if err == nil {
 			err = from.notInitialized()
 		}

@@ -122,7 +122,7 @@ func (l *RateLimiter) enter() *queue {
 	if !q.live {
 		q.keys, q.live, q.turns = k, true, c.firstTurns()
 		q.rate, q.cause, q.known, q.due = 0, nil, time.Time{}, time.Time{}
-		q.parked, q.probe, q.gave = false, false, false
+		q.probe, q.gave = false, false
 	}
 	l.queue.Store(q)
 	return q
@@ -140,7 +140,7 @@ func (c *Client) newQueue() *queue {
 
 // idle reports whether nobody needs the queue. Guarded by mu.
 func (q *queue) idle() bool {
-	return !q.busy && !q.attended && q.deserted == 0 && q.withdrawal == nil &&
+	return !q.busy && !q.attended && q.deserted == 0 && q.withdrawal == nil && !q.parked &&
 		q.arrivals.empty() && q.returns.empty() && q.line.empty()
 }
 

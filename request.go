@@ -81,6 +81,9 @@ func (r *request) send(ctx context.Context) (reply, error) {
 			if rep.numbers[1] == 0 {
 				return rep, nil
 			}
+			if rep.numbers[0] < 0 { // not all is withdrawn yet
+				break
+			}
 			// The rest is a request of its own, for this one is done.
 			r.permits -= rep.numbers[0]
 			r.number, r.withdrawal, r.unsure, r.start = r.keys.client.requests.Add(1), nil, false, time.Now()

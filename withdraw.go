@@ -3,7 +3,6 @@ package rratelimiter
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 )
@@ -28,13 +27,13 @@ const (
 // granted beyond the permits that are kept, or all of it when nobody knows.
 // Guarded by mu.
 func (q *queue) reckon(r *request, err error, kept, over int64) {
-	settled := err == nil || errors.Is(err, ErrNotInitialized) || errors.Is(err, ErrBadState)
+	settled := err == nil || errors.Is(err, ErrNotInitialized)
 	if settled {
 		q.withdrawal = nil
 	} else if r.unsure {
 		q.lost(r)
 	}
-	if err == nil && over > 0 {
+	if err == nil && over > 0 && r.sc == acquireScript {
 		q.withdrawal = &withdrawal{r.number, kept, time.Now()}
 	}
 	if r.withdrawal != nil || r.sc == releaseScript && r.permits == 0 {
@@ -100,14 +99,17 @@ func (d *withdrawals) look() (good, bad int) {
 	return good, bad
 }
 
-// take returns the first n queues. When there is none, the goroutine ends.
-func (d *withdrawals) take(n int) []*queue {
+// next returns the first of the queues, nil if there is none: then the goroutine
+// ends.
+func (d *withdrawals) next() *queue {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	first := slices.Clone(d.queues[:min(n, len(d.queues))])
-	d.queues = slices.Delete(d.queues, 0, len(first))
-	d.running = len(first) > 0
-	return first
+	if d.running = len(d.queues) > 0; !d.running {
+		return nil
+	}
+	q := d.queues[0]
+	d.queues = d.queues[1:]
+	return q
 }
 
 // withdrawLater has the queues of withdrawals take back what nobody holds, the more at a
@@ -136,20 +138,21 @@ func (c *Client) withdrawLater(ctx context.Context) {
 		if now.Before(next) {
 			continue
 		}
-		queues := c.withdrawals.take(n)
-		if len(queues) == 0 {
-			return
-		}
 		asked = time.Time{}
-		for _, q := range queues {
+		for sent := 0; sent < n; {
+			q := c.withdrawals.next()
+			if q == nil {
+				return
+			}
 			if q.withdraw() {
-				asked = now
+				asked, sent = now, sent+1
 			}
 		}
 	}
 }
 
-// withdraw takes back what nobody holds, and reports whether there is any.
+// withdraw takes back what nobody holds, and reports whether there is any: a
+// request of somebody may have done it meanwhile.
 func (q *queue) withdraw() bool {
 	q.mu.Lock()
 	q.parked = false
@@ -158,4 +161,27 @@ func (q *queue) withdraw() bool {
 	q.mu.Unlock()
 	q.rest()
 	return withdraws
+}
+
+// moveWithdrawal has a limiter that was renamed take back what the one of the old
+// name was to: the session has moved with its hash.
+func (l *RateLimiter) moveWithdrawal(from *limiterKeys) {
+	c := from.client
+	c.queuesMu.Lock()
+	old := c.queues[from.hash]
+	c.queuesMu.Unlock()
+	if old == nil {
+		return
+	}
+	old.mu.Lock()
+	w := old.withdrawal
+	old.withdrawal = nil
+	old.mu.Unlock()
+	q := l.enter()
+	if q.withdrawal == nil {
+		q.withdrawal = w
+	}
+	q.start()
+	q.mu.Unlock()
+	q.rest()
 }

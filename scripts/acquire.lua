@@ -23,10 +23,11 @@
 -- include parts/withdraw.lua
 local RUNS = 13
 local all, lone, asked = tonumber(ARGV[4]), not ARGV[RUNS], ARGV[8] == '1'
+local resent = ARGV[7] and ARGV[7] ~= ''
 local held = late and (last == ARGV[3] and amount or 0)
 
 -- The time to write records with; size is that of a record, 21 bytes at the most.
-local stamp, slot, size = now, tonumber(ARGV[12]) or 0, #ARGV[5]
+local stamp, slot, size = now, ARGV[12] and tonumber(ARGV[12]) or 0, #ARGV[5]
 if all > 4294967295 then -- it takes more than one record
   size = size / math.ceil(all / 4294967295)
 end
@@ -42,20 +43,20 @@ end
 -- answers  for each run: how many are granted, from the first on, and the us until the permits of the next
 --          one are there, 0 if it was refused for its place in line, -1 if they never can be, below that minus
 --          the us until it may look again (parts/due.lua). nil when all are granted
--- again    nothing is granted yet, for not all can be, and some expired records still count: ask again, and
---          they will not. So a call that grants anything has judged everything. Or so many have expired that
+-- again    nothing is granted yet, for not all can be, and some expired records still count, or more is to be
+--          withdrawn: ask again, and they will not. So a call that grants anything has judged everything. Or so many have expired that
 --          they go all at once, and a new one must not be among them (parts/finish.lua)
 -- idle     there is nothing to write
 -- Where what is taken is back at once (free), nothing is taken from the value.
 local taken, answers, idle = 0, nil, false
-local again = not held and (gone > MANY or more and all > value and not (lone and all > rate))
+local again = not held and (unfinished or gone > MANY or more and all > value and not (lone and all > rate))
 if again then
   answers = {}
 elseif not held and all <= value and not free then
   taken = all
 else
   local refused, spent, sums = false, 0, {}
-  answers, idle = {}, not withdraws
+  answers, idle = {}, not (withdraws or resent)
   for run = RUNS, math.max(RUNS, #ARGV), 2 do
     local n, many = tonumber(ARGV[run]) or all, tonumber(ARGV[run + 1]) or 1
     local inline, granted, wait = many < 0, 0, -1
@@ -99,44 +100,50 @@ if idle then
   return reply
 end
 
--- A request that was sent again leaves its number also where it is refused, for its first copy may still come,
--- and so does one that withdraws, for those that it withdraws may.
-if not held and not again and (taken > 0 or withdraws or ARGV[7] and ARGV[7] ~= '' or own and not known) then
-  local took, at = taken == all and ARGV[4] or string.format('%d', taken), string.format('%d', stamp)
-  -- include parts/session.lua
-end
-
 local step
-if taken > 0 then
-  local at, left, extra = string.format('%d', stamp), taken, nil
-  -- The record of the slot; of several, for one holds no more than 2^32 permits, the least. Where all that
-  -- count are about to go (away), it is none of those.
-  if slot > 0 and not away then
-    local there, kind = redis.call('ZRANGEBYSCORE', KEYS[3], at, at, 'LIMIT', '0', '1000'), string.sub(ARGV[5], 1, size - 8)
-    for i = 1, #there do
-      if #there[i] == size and string.sub(there[i], 1, size - 8) == kind then
-        extra = extra and count(extra) <= count(there[i]) and extra or there[i]
+do
+  local text = string.format('%d', now)
+  local at = stamp == now and text or string.format('%d', stamp)
+
+  -- A request that was sent again leaves its number also where it is refused, for its first copy may still come,
+  -- and so does one that withdraws, for those that it withdraws may.
+  if not held and not again and (taken > 0 or withdraws or resent or own and not known) then
+    local took = taken == all and ARGV[4] or string.format('%d', taken)
+    -- include parts/session.lua
+  end
+
+  if taken > 0 then
+    local left, extra = taken, nil
+    -- The record of the slot; of several, for one holds no more than 2^32 permits, the least. Where all that
+    -- count are about to go (away), it is none of those.
+    if slot > 0 and not away then
+      local there, kind = redis.call('ZRANGEBYSCORE', KEYS[3], at, at, 'LIMIT', '0', '1000'), string.sub(ARGV[5], 1, size - 8)
+      for i = 1, #there do
+        if #there[i] == size and string.sub(there[i], 1, size - 8) == kind then
+          extra = extra and count(extra) <= count(there[i]) and extra or there[i]
+        end
       end
     end
+    for from = 1, #ARGV[5], math.max(1, size) do
+      local member = size == #ARGV[5] and ARGV[5] or string.sub(ARGV[5], from, from + size - 1)
+      local n = left <= 4294967295 and left or 4294967295
+      local more32, replaced = extra and count(extra) or 4294967296, nil
+      if n + more32 <= 4294967295 then
+        member, replaced, extra = packed(member, n + more32), extra, nil
+      elseif taken < all then
+        member = packed(member, n)
+      end
+      -- include parts/put.lua
+      if replaced then -- after the new one is there
+        redis.call('ZREM', KEYS[3], replaced)
+      end
+      left = left - n
+      if left == 0 then
+        break
+      end
+    end
+    step = value == stored and taken == all and '-' .. ARGV[4] or nil
+    value = value - taken
   end
-  for from = 1, #ARGV[5], math.max(1, size) do
-    local member, n = string.sub(ARGV[5], from, from + size - 1), math.min(left, 4294967295)
-    local more32, replaced = extra and count(extra) or 4294967296, nil
-    if n + more32 <= 4294967295 then
-      member, replaced, extra = packed(member, n + more32), extra, nil
-    elseif taken < all then
-      member = packed(member, n)
-    end
-    -- include parts/put.lua
-    if replaced then -- after the new one is there
-      redis.call('ZREM', KEYS[3], replaced)
-    end
-    left = left - n
-    if left == 0 then
-      break
-    end
-  end
-  step = value == stored and taken == all and '-' .. ARGV[4] or nil
-  value = value - taken
 end
 -- include parts/finish.lua

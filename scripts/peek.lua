@@ -25,7 +25,7 @@ if more then
     value = math.min(rate, value + size - others - gone)
   end
 end
-local n, taken, wait, stamp, sums, asked, again = tonumber(ARGV[4]), 0, 0, now, {}, true, false
+local n, taken, wait, stamp, sums, asked, again, away = tonumber(ARGV[4]), 0, 0, now, {}, true, false, nil
 for _ = 1, 2 do -- due.lua puts the value right once at most
   if n <= value or n > rate or wait ~= 0 then
     break

@@ -82,5 +82,10 @@ elseif not few then
   reply[1] = 1
 end
 reply[5] = believed - value
+if own and session then -- the session knows the rate that the value is right by (parts/limiter.lua)
+  local done = string.match(session, '^%d+ %d+ %-?%d+ %d+')
+  local seen = (few or reply[2] == 0) and rate or rate + 1
+  redis.call('HSET', KEYS[1], ARGV[2], string.format('%s %d', done or '0 0 0 0', seen))
+end
 redis.pcall('PUBLISH', ARGV[11], 'changed')
 -- include parts/finish.lua

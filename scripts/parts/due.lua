@@ -8,7 +8,7 @@
 --
 -- in:       n, taken, stamp, sums (what the first 100 records hold; the first 200; and so on as far as that is
 --           known; it is added to: many runs that are refused in one call read the records once),
---           wait, value, rate, interval, now, us, timed, head, since, gone, astray, asked, count, MOST
+--           wait, value, rate, interval, now, us, timed, head, since, gone, astray, asked, count, MOST, away
 -- out:      none
 -- changes:  wait, value, astray
 -- writes:   no
@@ -20,7 +20,7 @@ do
   if head[1] and count(head[1]) >= need then
     at = since
   end
-  for page = 1, at and 0 or PAGES do
+  for page = 1, (at or away) and 0 or PAGES do
     if sums[page] and sums[page] < need then
       sum = sums[page]
     else

@@ -9,7 +9,7 @@
 
 if head[1] and not part and #whole == redis.call('ZCARD', KEYS[3]) - gone then
   away, head, since, value = whole, {}, nil, rate
-elseif given > 0 then
+elseif part or whole[1] then -- also records of nothing
   local PAGE = 100 -- Lua takes so many at once
   if part then
     local at, member = redis.call('ZSCORE', KEYS[3], part), packed(part, rest)

@@ -9,15 +9,14 @@
 --
 -- ARGV[2]  the session; ARGV[3] the number of the request
 --
--- in:       now, us, own, rate, session, took (permits, below 0 those that were given back; a text), at (the
---           time of their records; a text)
+-- in:       now, text (the same), us, own, rate, session, took (permits, below 0 those that were given back; a
+--           text), at (the time of their records; a text)
 -- out:      none
 -- changes:  none
 -- writes:   yes
 -- ends the script: no
 
 do
-  local text = string.format('%d', now)
   local entry = ARGV[3] .. ' ' .. text .. ' ' .. took .. ' ' .. at
   redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
   local FROM, TO = 18, 26 -- where the time stands in the field, without its last digits: they change every 10 s
@@ -32,7 +31,7 @@ do
     local found = fields > FEW and redis.call('HSCAN', KEYS[1], cursor, 'MATCH', 'session:*', 'COUNT', looked)[2] or {}
     for i = 1, #found, 2 do
       local time = string.match(found[i + 1], '^%d+ (%d+)')
-      if not time or tonumber(time) < now - MINUTE then
+      if not time or math.abs(now - tonumber(time)) > MINUTE then
         redis.call('HDEL', KEYS[1], found[i])
       end
     end

@@ -17,27 +17,30 @@
 --           last (the number of the last request of the session, where that is of interest), amount (the permits
 --           it took, below 0 what it gave back), where (the time of its records), withdraws (something of those
 --           before it is to go back, if they were granted any, now or when a late copy comes), away (records that
---           finish.lua is to remove)
+--           finish.lua is to remove), unfinished (more is to go back than a call can find: ask again)
 -- changes:  head, value, since, astray
 -- writes:   yes
 -- ends the script: no
 
-local late, last, amount, where, away = false, nil, nil, nil, nil
+local late, last, amount, where, away, unfinished = false, nil, nil, nil, nil, false
 local withdraws = ARGV[9] and ARGV[9] ~= ''
 if session and (session >= ARGV[3] or withdraws) then
-  local time
-  last, time, amount, where = string.match(session, '^(%d+) (%d+) (%-?%d+) (%d+)')
+  local time, rateThen
+  last, time, amount, where, rateThen = string.match(session, '^(%d+) (%d+) (%-?%d+) (%d+)(.*)$')
   amount, late = tonumber(amount), last and last >= ARGV[3]
   local kept = amount
-  if last and not late and last > ARGV[9] then
+  local here = (rateThen ~= '') == own -- what it took is of this type
+  if last and here and not late and last > ARGV[9] then
     kept = 0
-  elseif last and not late and last == ARGV[9] then
+  elseif last and here and not late and last == ARGV[9] then
     kept = tonumber(ARGV[10])
   end
   if last and amount > 0 and amount > kept then
     local wanted, latest = amount - kept, where
     -- include parts/find.lua
-    local entry = { last, time, string.format('%d', kept), where, own and string.format('%d', rate) or nil }
+    unfinished = unseen
+    local left = unfinished and amount - given or kept
+    local entry = { last, time, string.format('%d', left), where .. rateThen }
     redis.call('HSET', KEYS[1], ARGV[2], table.concat(entry, ' '))
     -- include parts/remove.lua
     redis.pcall('PUBLISH', ARGV[11], 'changed')
