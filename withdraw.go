@@ -15,12 +15,13 @@ const (
 	// A withdrawal that could not be done within withdrawFor is given up.
 	withdrawFor = time.Hour
 
-	// Withdrawals are looked at every withdrawTick: up to withdrawAtOnce where Redis is well,
-	// and otherwise a single one, after a pause of withdrawPause up to maxWithdrawPause.
-	withdrawTick     = 100 * time.Millisecond
-	withdrawAtOnce   = 256
-	withdrawPause    = time.Second
-	maxWithdrawPause = 10 * time.Second
+	// Withdrawals are looked at every withdrawTick: up to withdrawAtOnce where Redis
+	// is well. Otherwise it is a single one, withdrawPause after the one before has
+	// failed, or withdrawHangs after one of which nothing is heard.
+	withdrawTick   = 100 * time.Millisecond
+	withdrawAtOnce = 256
+	withdrawPause  = time.Second
+	withdrawHangs  = 5 * time.Second
 )
 
 // reckon notes what is to be taken back after a request was answered: what it was
@@ -118,7 +119,6 @@ func (c *Client) withdrawLater(ctx context.Context) {
 	ticker := time.NewTicker(withdrawTick)
 	defer ticker.Stop()
 	var asked, next time.Time // asked: when there were requests that no answer has come of
-	var pause time.Duration
 	for n := 1; ; {
 		select {
 		case <-ticker.C:
@@ -128,11 +128,10 @@ func (c *Client) withdrawLater(ctx context.Context) {
 		now := time.Now()
 		switch good, bad := c.withdrawals.look(); {
 		case bad > 0:
-			n, pause = 1, min(max(2*pause, withdrawPause), maxWithdrawPause)
-			asked, next = time.Time{}, now.Add(pause)
+			n, asked, next = 1, time.Time{}, now.Add(withdrawPause)
 		case good > 0:
-			n, pause = min(2*n, withdrawAtOnce), 0
-		case now.Sub(asked) < maxWithdrawPause:
+			n = min(2*n, withdrawAtOnce)
+		case now.Sub(asked) < withdrawHangs:
 			continue
 		}
 		if now.Before(next) {
