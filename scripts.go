@@ -66,7 +66,7 @@ func included(file string) string {
 func withoutComments(source string) string {
 	var all strings.Builder
 	for line := range strings.Lines(source) {
-		all.WriteString(strings.TrimSpace(line[:code(line)]))
+		all.WriteString(strings.TrimRight(line[:code(line)], " \n"))
 		all.WriteByte('\n')
 	}
 	return all.String()
