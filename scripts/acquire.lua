@@ -43,10 +43,11 @@ end
 -- answers  for each run: how many are granted, from the first on, and the us until the permits of the next
 --          one are there, 0 if it was refused for its place in line, -1 if they never can be, below that minus
 --          the us until it may look again (parts/due.lua). nil when all are granted
--- again    nothing is granted yet, for not all can be, and some expired records still count, or more is to be
---          withdrawn: ask again, and they will not. So a call that grants anything has judged everything. Or so many have expired that
---          they go all at once, and a new one must not be among them (parts/finish.lua)
--- idle     there is nothing to write
+-- again    nothing is granted yet: ask again. Not all can be, and some expired records still count, which they
+--          will not then, so that a call that grants anything has judged everything. Or so many have expired
+--          that they go all at once, and a new one must not be among them (parts/finish.lua). Or more is to be
+--          withdrawn than a call can
+-- idle     there are no permits to write
 -- Where what is taken is back at once (free), nothing is taken from the value.
 local taken, answers, idle = 0, nil, false
 local again = not held and (unfinished or gone > MANY or more and all > value and not (lone and all > rate))
@@ -56,7 +57,7 @@ elseif not held and all <= value and not free then
   taken = all
 else
   local refused, spent, sums = false, 0, {}
-  answers, idle = {}, not (withdraws or resent)
+  answers, idle = {}, true
   for run = RUNS, math.max(RUNS, #ARGV), 2 do
     local n, many = tonumber(ARGV[run]) or all, tonumber(ARGV[run + 1]) or 1
     local inline, granted, wait = many < 0, 0, -1
@@ -96,7 +97,9 @@ local reply = brief
 if not brief then
   -- include parts/numbers.lua
 end
-if idle then
+-- A refusal that has found everything as it should be changes nothing either.
+idle = idle or taken == 0 and value == stored and gone == 0 and keep == 0
+if idle and not (withdraws or resent or astray or own and not known) then
   return reply
 end
 
