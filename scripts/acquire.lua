@@ -19,12 +19,16 @@
 -- the answers that they got then: what was left over was too little for each that was refused, and still is
 -- without it. When one that came after it was here, it is a late copy that nobody waits for: it gets nothing.
 
+-- The way of a call: limiter (reads and checks) - withdraw (takes back) - judge - session (the first that is
+-- written) - put (records) - finish (value, life, what is removed). A line `-- include FILE` stands for the file,
+-- which sees all locals. A new argument goes before the runs; then RUNS changes, here and in request.go.
+
 -- include parts/limiter.lua
 -- include parts/withdraw.lua
 local RUNS = 13
 local all, lone, asked = tonumber(ARGV[4]), not ARGV[RUNS], ARGV[8] == '1'
 local resent = ARGV[7] and ARGV[7] ~= ''
-local held = late and (last == ARGV[3] and amount or 0)
+local held = late and (last == ARGV[3] and amount or 0) -- false if it was not here; 0 also for a late copy
 
 -- The time to write records with; size is that of a record, 21 bytes at the most.
 local stamp, slot, size = now, ARGV[12] and tonumber(ARGV[12]) or 0, #ARGV[5]
@@ -73,7 +77,7 @@ else
           spent = free and 0 or spent + fit * n
           taken = held and 0 or spent
         elseif held and n <= value then
-          wait = 1
+          wait = 1 -- it may look again at once
         else
           -- include parts/due.lua
         end
@@ -130,9 +134,9 @@ do
     for from = 1, #ARGV[5], math.max(1, size) do
       local member = size == #ARGV[5] and ARGV[5] or string.sub(ARGV[5], from, from + size - 1)
       local n = left <= 4294967295 and left or 4294967295
-      local more32, replaced = extra and count(extra) or 4294967296, nil
-      if n + more32 <= 4294967295 then
-        member, replaced, extra = packed(member, n + more32), extra, nil
+      local inSlot, replaced = extra and count(extra) or 4294967296, nil
+      if n + inSlot <= 4294967295 then
+        member, replaced, extra = packed(member, n + inSlot), extra, nil
       elseif taken < all then
         member = packed(member, n)
       end

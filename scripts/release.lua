@@ -7,8 +7,9 @@
 -- ARGV[4]  the permits to give back
 -- ARGV[7]  the ms since this request was first sent, if it may have reached the server before. An interval
 --          later they have come back by themselves
--- Reply:   {permits given back, -1 to ask again as more is to be withdrawn; 1 if there may be more to give back, as one call takes no more than 2,000
---          records}. When it was done before, what it answered then; {0, 0} for a late copy that nobody waits for
+-- Reply:   {permits given back; 1 if there may be more to give back, as one call takes no more than 2,000
+--          records}; {-1, 1} to ask again the same, as more is to be withdrawn. When it was done before, what it
+--          answered then; {0, 0} for a late copy that nobody waits for
 
 -- include parts/limiter.lua
 -- include parts/withdraw.lua

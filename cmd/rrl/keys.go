@@ -86,7 +86,7 @@ func remarkOnField(field, value string) string {
 // permits. Beside them are its time and that of their records.
 func remarkOnSession(value string) string {
 	var when, number, permits int64
-	if _, err := fmt.Sscanf(value, "%d %d %d", &when, &number, &permits); err != nil {
+	if _, err := fmt.Sscanf(value, "%d %d %d", &number, &when, &permits); err != nil {
 		return "no form that Go writes"
 	}
 	did := "took " + plural(permits, "permit")

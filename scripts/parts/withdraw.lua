@@ -3,8 +3,8 @@
 -- a release of nothing. Sent again it does no more, for the session says what is left of the grant.
 --
 -- The permits come out of the newest records up to the time of the grant. What was taken after it is
--- never touched: the limiter may have been cleared since. Where somebody else's release has taken the
--- record, for the newest go first, those before it stand for what that one had taken.
+-- never touched: the limiter may have been cleared since. Where somebody's release has removed the record
+-- meanwhile, for it takes the newest first, older records are taken instead: that release left as many.
 --
 -- ARGV[3]   the number of this request; the numbers of a session only grow
 -- ARGV[9]   everything that requests after this number were granted goes back; missing or empty if nothing does
@@ -15,7 +15,7 @@
 --           now, timed, interval
 -- out:      late (the session has its number already, or a higher one: it was sent again, or is a late copy),
 --           last (the number of the last request of the session, where that is of interest), amount (the permits
---           it took, below 0 what it gave back), where (the time of its records), withdraws (something of those
+--           it took, below 0 what it gave back), where (the time of its records; of a release as in session.lua), withdraws (something of those
 --           before it is to go back, if they were granted any, now or when a late copy comes), away (records that
 --           finish.lua is to remove), unfinished (more is to go back than a call can find: ask again)
 -- changes:  head, value, since, astray
@@ -24,7 +24,7 @@
 
 local late, last, amount, where, away, unfinished = false, nil, nil, nil, nil, false
 local withdraws = ARGV[9] and ARGV[9] ~= ''
-if session and (session >= ARGV[3] or withdraws) then
+if session and (session >= ARGV[3] or withdraws) then -- the number comes first in the field
   local time, rateThen
   last, time, amount, where, rateThen = string.match(session, '^(%d+) (%d+) (%-?%d+) (%d+)(.*)$')
   amount, late = tonumber(amount), last and last >= ARGV[3]
