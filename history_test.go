@@ -291,7 +291,7 @@ func timeLimit(t *testing.T, d time.Duration) context.Context {
 // runs lets callers of each limiter ask at random, all at once, and checks what
 // they were told. They meet from time to time: without that, Porcupine would
 // have too many orders to try.
-func (h *history) runs(callers int) {
+func (h *history) runs(callers int) (told bool) {
 	h.Helper()
 	for round := range uint64(8) {
 		if round == 0 || slices.Contains(h.spares, sets) {
@@ -311,16 +311,17 @@ func (h *history) runs(callers int) {
 		all.Wait()
 		h.looks(asked{kind: available})
 	}
-	h.check()
+	return h.check()
 }
 
-// check fails the spec unless there is an order that explains what was told.
-func (h *history) check() {
+// check fails the spec where no order explains what was told, and reports whether
+// it could tell: for some histories there are too many orders to try.
+func (h *history) check() (told bool) {
 	h.Helper()
 	stand(h.ops)
-	result := porcupine.CheckOperationsTimeout(model, h.ops, 10*time.Second)
-	if result == porcupine.Ok {
-		return
+	result := porcupine.CheckOperationsTimeout(model, h.ops, 5*time.Second)
+	if result != porcupine.Illegal {
+		return result == porcupine.Ok
 	}
 	_, info := porcupine.CheckOperationsVerbose(model, h.ops, 10*time.Second)
 	path := filepath.Join(h.ArtifactDir(), fmt.Sprintf("history-%d.html", h.seed))
@@ -328,6 +329,7 @@ func (h *history) check() {
 		h.Error(err)
 	}
 	h.Errorf("seed %d: %s, %d calls; see %s (go test -artifacts keeps it)", h.seed, result, len(h.ops), path)
+	return true
 }
 
 // stand finds out who may have stood ahead of those who were refused after
@@ -412,10 +414,16 @@ func newHistory(t *testing.T, rdb *redis.Client, clock func() time.Time, clients
 func TestHistories(t *testing.T) {
 	rdb, clock := redistest.Start(t).Client(t), newSharedClock()
 	rdb.AddHook(clock)
+	untold := 0
 	for i := range 40 {
 		h := newHistory(t, rdb, clock.read, 1+i%3)
 		h.clock, h.steps = clock, i%2 == 0
-		h.runs(6 / len(h.limiter))
+		if !h.runs(6 / len(h.limiter)) {
+			untold++
+		}
+	}
+	if untold > 10 {
+		t.Errorf("nobody can tell of %d histories of 40", untold)
 	}
 	t.Logf("%d requests of more than one caller", clock.merged.Load())
 	if n := clock.merged.Load(); n < 300 {
@@ -427,10 +435,16 @@ func TestHistories(t *testing.T) {
 // to others.
 func TestHistoriesOfCallersWhoLeave(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
+	untold := 0
 	for i := range 20 {
 		h := newHistory(t, rdb, frozen, 1+i%3)
 		h.leaves = true
-		h.runs(6 / len(h.limiter))
+		if !h.runs(6 / len(h.limiter)) {
+			untold++
+		}
+	}
+	if untold > 5 {
+		t.Errorf("nobody can tell of %d histories of 20", untold)
 	}
 }
 
@@ -455,10 +469,16 @@ func TestHistoriesOverABadLine(t *testing.T) {
 				p.SwallowReplyTo(math.MaxInt, func(args []string) bool {
 					return runsScript(args) && random.Add(0x9E3779B97F4A7C15)>>32%20 == 0
 				})
+				untold := 0
 				for i := range 20 {
 					h := newHistory(t, rdb, frozen, 1+i%3)
 					h.vague, h.spares, h.leaves = true, spares, i%2 == 1
-					h.runs(6 / len(h.limiter))
+					if !h.runs(6 / len(h.limiter)) {
+						untold++
+					}
+				}
+				if untold > 5 {
+					t.Errorf("nobody can tell of %d histories of 20", untold)
 				}
 				if p.Swallowed() < 20 {
 					t.Errorf("%d replies were lost", p.Swallowed())

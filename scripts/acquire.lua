@@ -124,7 +124,8 @@ do
     -- The record of the slot; of several, for one holds no more than 2^32 permits, the least. Where all that
     -- count are about to go (away), it is none of those.
     if slot > 0 and not away then
-      local there, kind = redis.call('ZRANGEBYSCORE', KEYS[3], at, at, 'LIMIT', '0', '1000'), string.sub(ARGV[5], 1, size - 8)
+      local there = redis.call('ZRANGEBYSCORE', KEYS[3], at, at, 'LIMIT', '0', '1000')
+      local kind = string.sub(ARGV[5], 1, size - 8)
       for i = 1, #there do
         if #there[i] == size and string.sub(there[i], 1, size - 8) == kind then
           extra = extra and count(extra) <= count(there[i]) and extra or there[i]

@@ -3,7 +3,8 @@
 -- KEYS, ARGV[1]: parts/common.lua
 -- ARGV[2]  PERSIST to remove it, PEXPIRE for a length, PEXPIREAT for a point in time
 -- ARGV[3]  that length or Unix time in ms
--- ARGV[4]  the condition, with PEXPIRE alone: NX none is set, XX one is set, GT later than the one set, LT earlier, or empty
+-- ARGV[4]  the condition, with PEXPIRE alone: NX none is set, XX one is set, GT later than the one set, LT
+--          earlier, or empty
 -- Reply:   1 done, or 0: no limiter or the condition does not hold
 -- Errors:  BADKEY, OTHERTYPE
 
