@@ -16,7 +16,7 @@ LINTER := go tool -modfile=$(CURDIR)/tools/go.mod
 # How everything is tested; Go has the race detector where it finds a C compiler.
 GOTEST = go test $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=all -p $(P) -timeout $(TIMEOUT)
 
-.PHONY: help test lint demo cost bench shares fuzz soak clean
+.PHONY: help test lint demo scripts cost bench shares fuzz soak clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -37,6 +37,9 @@ lint: ## format, go.mod, go vet, go fix, staticcheck, revive
 
 demo: ## the limiter at work, without any Redis
 	go run ./cmd/rrl demo
+
+scripts: ## each script as Redis gets it: with what it includes, without comments
+	@SCRIPTS=1 go test -count=1 -v -run '^TestScriptsAsRedisGetsThem$$' . | grep -v '^=== \|^--- \|^PASS$$\|^ok '
 
 cost: ## what one call costs in Redis
 	go run ./internal/cost

@@ -57,19 +57,18 @@ func (c *Client) work(job func(ctx context.Context)) bool {
 // within runs f, which asks Redis, and returns what it does, or an error when
 // ctx ends or the Client is closed. Then f may go on for as long as go-redis
 // reads one reply, for it does not look at a context meanwhile.
-func within[T any](ctx context.Context, l *RateLimiter, f func(ctx context.Context) (T, error)) (T, error) {
+func within[T any](ctx context.Context, k *limiterKeys, f func(ctx context.Context) (T, error)) (T, error) {
 	type outcome struct {
 		v   T
 		err error
 	}
 	var none T
-	if err := l.usable(ctx); err != nil {
+	if err := k.usable(ctx); err != nil {
 		return none, err
 	}
-	k := l.keys.Load()
 	var said atomic.Pointer[error]
 	done := make(chan outcome, 1)
-	if !l.client.work(func(closing context.Context) {
+	if !k.client.work(func(closing context.Context) {
 		ctx, cancel := context.WithCancel(context.WithValue(ctx, failures{}, func(err error) { said.Store(&err) }))
 		defer cancel()
 		defer context.AfterFunc(closing, cancel)()
@@ -81,7 +80,7 @@ func within[T any](ctx context.Context, l *RateLimiter, f func(ctx context.Conte
 	var o outcome
 	select {
 	case o = <-done:
-	case <-l.client.ctx.Done():
+	case <-k.client.ctx.Done():
 		return none, ErrClosed
 	case <-ctx.Done():
 		select {

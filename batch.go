@@ -34,6 +34,8 @@ type batch struct {
 	cancel  func()    // ends its call, as far as go-redis lets it
 	began   time.Time
 
+	request *request // what it asks
+
 	// deserted: nobody waits for it any more, and the queue has another one.
 	deserted bool
 
@@ -115,26 +117,40 @@ func (b *batch) gather() {
 	}
 }
 
-// take makes the request of the next batch: the line, if it is to be probed,
-// and behind it the arrivals. It returns nil if there is nobody. Guarded by mu.
+// take makes the request of the next batch: the line, if it is to be probed, and
+// behind it the arrivals; in turns with those who give permits back. It returns
+// nil if there is nothing to do. Guarded by mu.
 func (b *batch) take() *request {
 	q := b.queue
-	if !q.wanted() {
+	asks := q.asks()
+	gives := !q.returns.empty() && !(asks && q.gave)
+	b.runs, b.permits, b.numbers, b.probes = nil, 0, false, false
+	switch {
+	case gives:
+		for w := q.returns.first; w != nil && b.add(w); w = q.returns.first {
+			w.remove()
+		}
+	case asks:
+		if b.probes = q.probes(); b.probes {
+			b.addLine()
+			q.probe, q.due = false, time.Time{}
+		}
+		for w := q.arrivals.first; w != nil && b.add(w); w = q.arrivals.first {
+			w.remove()
+		}
+	case !q.withdraws():
 		return nil
 	}
-	b.runs, b.permits, b.numbers = nil, 0, false
-	if b.probes = q.probes(); b.probes {
-		b.addLine()
-		q.probe, q.due = false, time.Time{}
-	}
-	for w := q.arrivals.first; w != nil && b.add(w); w = q.arrivals.first {
-		w.remove()
-	}
+	q.gave = gives
 	b.number++
 	b.waiting, b.began = len(b.waiters), time.Now()
-	r := q.client.newRequest(q.keys, b.runs...)
-	r.numbers = b.numbers
-	return r
+	if asks && !gives {
+		b.request = q.keys.newAcquire(b.runs, q.withdrawal)
+	} else {
+		b.request = q.keys.newRelease(b.permits, q.withdrawal)
+	}
+	b.request.numbers = b.numbers
+	return b.request
 }
 
 // addLine adds the line, from its head on: no more than the rate, for that cannot
@@ -164,6 +180,7 @@ func (b *batch) add(w *waiter) bool {
 	switch {
 	case b.permits > maxPermits-w.permits:
 		return false
+	case w.gives: // they are one sum
 	case joins:
 		b.runs[last].many += one
 	case len(b.runs) == maxRuns:
@@ -182,7 +199,7 @@ func (b *batch) add(w *waiter) bool {
 // whether b goes on (next).
 func (b *batch) ask(ctx context.Context, r *request) bool {
 	q := b.queue
-	rep, err := q.limiter.attempt(ctx, r)
+	rep, err := r.send(ctx)
 	q.mu.Lock()
 	if b.deserted {
 		q.deserted--
@@ -197,6 +214,7 @@ func (b *batch) ask(ctx context.Context, r *request) bool {
 		q.cause = err
 	}
 	b.settle(r, rep, err)
+	q.start()
 	goesOn, idle := !b.deserted, false
 	done := b.done
 	switch {
@@ -273,18 +291,23 @@ func (b *batch) settle(r *request, rep reply, err error) {
 	}
 	clear(b.waiters)
 	b.waiters = b.waiters[:0]
-	b.pass(r, granted, over)
-	if !b.deserted {
-		// Canceled is what we have done ourselves, when everybody had left.
-		if err != nil && !answered(err) && !errors.Is(err, context.Canceled) && time.Since(b.began) > hanging {
-			b.share(err)
-		}
+	if b.deserted {
+		return // what it was granted goes back (desert)
+	}
+	if r.sc == acquireScript {
+		over = b.pass(over)
+	}
+	q.reckon(r, err, granted-over, over)
+	// Canceled is what we have done ourselves, when everybody had left.
+	if err != nil && !answered(err) && !errors.Is(err, context.Canceled) && time.Since(b.began) > hanging {
+		b.share(err)
+	}
+	if r.sc == acquireScript {
 		if rep.numbers[1] > 0 { // it may not be told
 			q.rate = rep.numbers[1]
 		}
 		b.plan(first)
 	}
-	q.start()
 }
 
 // holds reports whether it holds for one in line as well: not where the caller
@@ -313,24 +336,16 @@ func (b *batch) share(err error) {
 	}
 }
 
-// pass gives what was granted to callers who have left meanwhile to the head
-// of the line, and the rest back. Of a request that was sent twice nothing is
-// kept that nobody was told of: after an error, or when the first copy arrives
-// late. Guarded by mu.
-func (b *batch) pass(r *request, granted, over int64) {
+// pass gives what was granted to callers who have left meanwhile to the head of
+// the line, and returns what is over then. Guarded by mu.
+func (b *batch) pass(over int64) int64 {
 	q := b.queue
-	// Another batch may judge the line where this one is deserted.
-	for w := q.line.first; w != nil && w.permits <= over && !b.deserted; w = q.line.first {
+	for w := q.line.first; w != nil && w.permits <= over; w = q.line.first {
 		over -= w.permits
 		b.tell(w, answer{ok: true}, nil)
 		q.look()
 	}
-	if over > 0 {
-		q.limiter.giveBack(r, over)
-	}
-	if r.unsure {
-		q.limiter.withdraw(r, granted)
-	}
+	return over
 }
 
 // plan decides when the line is probed next. If somebody in it was refused,

@@ -42,15 +42,19 @@ type Client struct {
 
 	format RecordFormat
 
-	// With a resolution, and in a format with too few random bytes, requests are
-	// known by the field they leave in the hash (scripts/seen.lua): its name, and
-	// the number of the last one.
 	resolution time.Duration
-	writer     atomic.Pointer[string]
-	requests   atomic.Int64
+
+	// session is the name of the field by which this Client's requests are known
+	// in each limiter (scripts/parts/session.lua), boxed for go-redis; requests is
+	// the number of the last one, of whichever limiter.
+	session     any
+	requests    atomic.Int64
+	withdrawals withdrawals
+	types       types
 
 	queuesMu sync.Mutex
 	queues   map[string]*queue // by hash, those in use; guarded by queuesMu
+	spare    sync.Pool         // of *queue, not in use
 	waiters  sync.Pool         // of *waiter
 
 	goOnly bool
@@ -102,9 +106,8 @@ func WithNameMapper(mapName func(name string) string) Option {
 // from a limiter in a slot of d, instead of one for each grant, so that an
 // interval never holds more than interval/d+1 records of Go. Permits come back up
 // to d later for it, never earlier; for Java they are records like any other.
-// All Clients of a limiter should have the same. It costs a field of the hash
-// for each Client, and d is at least 1 ms, a fraction of a ms is dropped. The
-// default is 0: a record for each grant.
+// All Clients of a limiter should have the same. d is at least 1 ms, a fraction of
+// a ms is dropped. The default is 0: a record for each grant.
 func WithResolution(d time.Duration) Option {
 	return option(func(c *Client) { c.resolution = d })
 }
@@ -134,12 +137,12 @@ func WithGoOnly() Option {
 // timeout or the end of its context, whatever rdb is set to; one without either
 // waits as long as rdb does: with its defaults some 20 s for a server that says
 // nothing (4 attempts of a ReadTimeout of 5 s), and 2 s where nobody listens. New does
-// not ask Redis for anything. Where rdb or an option is nil, or an option out of
+// not ask Redis for anything. A rate, Delete, Rename and Expire are not sent again. Where rdb or an option is nil, or an option out of
 // its bounds, each method answers with an ErrInvalidArgument that says which.
 func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c := &Client{
 		rdb: rdb, id: uuid.NewString(), mapper: func(name string) string { return name },
-		queues: map[string]*queue{}, jobs: make(chan func(context.Context)),
+		session: "session:" + rand.Text()[:16], queues: map[string]*queue{}, jobs: make(chan func(context.Context)),
 	}
 	for _, opt := range opts {
 		if opt != nil {
@@ -151,7 +154,6 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	if c.err == nil {
 		c.sender = newSender(rdb)
 		c.hub = pubsub.New(rdb)
-		c.newWriter()
 		switch rdb.(type) {
 		case *redis.ClusterClient, *redis.Ring:
 			c.sharded = true
@@ -200,13 +202,11 @@ func (c *Client) ID() string { return c.id }
 // It does not ask Redis: an empty name, or on a cluster one whose keys would
 // be in different slots, is refused by the first call.
 //
-// Keep a RateLimiter and share it: a new one costs PerClient limits a round trip
-// more.
+// A RateLimiter is a cheap handle: one may be made for each request. What is
+// known of a limiter belongs to the Client.
 func (c *Client) RateLimiter(name string) *RateLimiter {
-	l := &RateLimiter{client: c}
-	k, err := c.keysOf("name", name)
-	l.keys.Store(k)
-	l.err = k.named(err)
+	l := &RateLimiter{}
+	l.keys.Store(c.keysOf("name", name))
 	return l
 }
 
@@ -246,15 +246,6 @@ func (c *Client) Close() error {
 }
 
 func (c *Client) layout() *layout { return &layouts[c.format] }
-
-// marks reports whether requests are known by a field in the hash.
-func (c *Client) marks() bool { return c.resolution > 0 || !c.layout().identifies() }
-
-// newWriter gives the Client another field to leave in a hash.
-func (c *Client) newWriter() {
-	name := "merged:" + rand.Text()[:16]
-	c.writer.Store(&name)
-}
 
 // now returns the time to send: empty for that of the server.
 func (c *Client) now() any {

@@ -30,9 +30,9 @@ func TestAStrangerFindsItsOwnKeys(t *testing.T) {
 	})
 }
 
-// A first copy that comes late finds the record and charges nothing, though
-// there is enough for both.
-func TestALateFirstCopyFindsItsRecord(t *testing.T) {
+// A first copy that comes late charges nothing, though there is enough for both,
+// and leaves the record where it is.
+func TestALateFirstCopyMovesNoRecord(t *testing.T) {
 	n := newLine(t, 20, time.Hour)
 	c := rratelimiter.New(n.rdb) // by the time of the server, which goes on
 	t.Cleanup(func() { _ = c.Close() })
@@ -144,16 +144,16 @@ func TestAWithdrawWaitsForRedis(t *testing.T) {
 	until(t, func() bool { return n.look.ZCard(context.Background(), n.l.permits()).Val() == 0 })
 }
 
-// Receipts of releases that may still be sent again are kept.
-func TestReceiptsOfLiveClientsStay(t *testing.T) {
+// Sessions of requests that may still be sent again are kept.
+func TestSessionsOfLiveClientsStay(t *testing.T) {
 	n := newLine(t, 1000, time.Hour)
 	for range 70 {
 		n.takesAndGives()
 	}
 	n.now += 30_000
 	n.takesAndGives()
-	if fields := n.look.HLen(t.Context(), n.l.Name()).Val(); fields < 70 {
-		t.Fatalf("%d fields: receipts younger than a minute were swept", fields)
+	if fields := n.l.fields(); len(fields) != 72 { // with that of the line
+		t.Fatalf("%d fields, want 72: sessions younger than a minute were swept", len(fields))
 	}
 }
 

@@ -33,7 +33,7 @@
 //
 // # Charged once
 //
-// A request whose reply is lost is sent again, and takes its permits once. (If
-// another caller releases all of its permits in between, it takes them again.)
-// A caller that leaves without an answer keeps nothing.
+// A request whose reply is lost is sent again, takes its permits once and gets
+// the answer that it got, also where somebody has released them meanwhile. A
+// caller that leaves without an answer keeps nothing.
 package rratelimiter

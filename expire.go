@@ -64,8 +64,9 @@ func (l *RateLimiter) ClearExpire(ctx context.Context) (bool, error) {
 }
 
 func (l *RateLimiter) expire(ctx context.Context, command string, ms int64, condition string) (bool, error) {
-	return within(ctx, l, func(ctx context.Context) (bool, error) {
-		r, _, err := l.call(ctx, l.keys.Load(), expireScript, asking{}, command, ms, condition)
+	k := l.keys.Load()
+	return within(ctx, k, func(ctx context.Context) (bool, error) {
+		r, _, err := k.call(ctx, expireScript, time.Now(), command, ms, condition)
 		return r.numbers[0] == 1, err
 	})
 }
@@ -79,9 +80,9 @@ const (
 // RemainTimeToLive returns how long the limiter has to live, NoTimeToLive or
 // NoLimiter (RExpirable.remainTimeToLive).
 func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, error) {
-	return within(ctx, l, func(ctx context.Context) (time.Duration, error) {
-		k := l.keys.Load()
-		ttl, err := l.client.rdb.PTTL(ctx, k.hash).Result()
+	k := l.keys.Load()
+	return within(ctx, k, func(ctx context.Context) (time.Duration, error) {
+		ttl, err := k.client.rdb.PTTL(ctx, k.hash).Result()
 		return ttl, k.scriptError(Overall, err)
 	})
 }
@@ -90,9 +91,9 @@ func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, erro
 // zero Time when it does not end by itself or there is none
 // (RExpirable.getExpireTime). It needs Redis 7.0.
 func (l *RateLimiter) ExpireTime(ctx context.Context) (time.Time, error) {
-	return within(ctx, l, func(ctx context.Context) (time.Time, error) {
-		k := l.keys.Load()
-		at, err := l.client.rdb.PExpireTime(ctx, k.hash).Result()
+	k := l.keys.Load()
+	return within(ctx, k, func(ctx context.Context) (time.Time, error) {
+		at, err := k.client.rdb.PExpireTime(ctx, k.hash).Result()
 		switch {
 		case redis.HasErrorPrefix(err, "unknown command"):
 			return time.Time{}, fmt.Errorf("rratelimiter: ExpireTime of %q needs Redis 7.0: %w", k.name, err)

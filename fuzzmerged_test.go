@@ -86,10 +86,44 @@ func (g *merged) run() {
 	for range one(g, 0, 1, 2, 3, 10, 120, 600) {
 		g.rdb.Do(ctx, "ZADD", keys[2], g.score(now), g.member())
 	}
+	var fields []any
+	for i := range one(g, 0, 0, 0, 1, 9, 20, 300, 3000) {
+		fields = append(fields, fmt.Sprint("session:", i), g.session(now))
+	}
+	if len(fields) > 0 {
+		g.rdb.HSet(ctx, keys[0], fields...)
+	}
 	for range 1 + int(g.next())%6 {
+		if g.next()%2 == 0 {
+			g.rdb.HSet(ctx, keys[0], mySession, g.session(now))
+		}
 		g.call(keys, now)
 	}
 	g.rdb.Unlink(context.WithoutCancel(ctx), keys...)
+}
+
+// mySession is the field of the Client that asks.
+const mySession = "session:a"
+
+// session is what the hash says of a session: as Go writes it, or anything.
+func (g *merged) session(now int64) string {
+	huge := strings.Repeat("9", 10_000)
+	number := func() string {
+		return one(g, fmt.Sprint(g.next()%10), fmt.Sprint(g.next()), fmt.Sprint(now), fmt.Sprint(now-61_000), "0", "-1", "-5", "4294967296",
+			"9007199254740993", "1e3", "0x10", "inf", "nan", "1.5", "", strings.Repeat("9", 400), huge)
+	}
+	text := fmt.Sprintf("%s %d %d %d", digits(int64(g.next()%10)), now-int64(g.next()), int64(g.next())-20, now-int64(g.next()))
+	switch g.next() % 6 {
+	case 0:
+		text = strings.Join([]string{number(), number(), number(), number()}, " ")
+	case 1:
+		text = strings.Join([]string{number(), number(), number(), number(), number()}, " ")
+	case 2:
+		text = one(g, "", " ", huge, strings.Repeat("1 ", 5_000), strings.Repeat(" ", 10_000), "\x00\xff", text+"\n", text+" x", number())
+	case 3:
+		text += " " + number()
+	}
+	return text
 }
 
 // score is the time of a record: near now, far from it, or no time at all.
@@ -128,36 +162,36 @@ func (g *merged) call(keys []string, now int64) {
 	if len(runs) == 2 && (runs[1] == int64(1) || runs[1] == int64(-1)) {
 		runs = nil
 	}
-	records := layouts[format].appendAll(nil, permits, merges)
-	mark := fmt.Sprintf("merged:%d %d %d", g.next()%3, g.next(), one(g, 0, 1, 10, 3_600_000))
-	clock, resent, asks := one[any](g, "", "", now, now+500, now-3_600_000), one[any](g, "", "", 0, 50, 5000), one[any](g, "", "0", "10")
-	channel := "c"
-	var sc *script
-	var more []any
-	a, b := any(permits), any(records)
-	switch g.next() % 10 {
-	case 0, 1:
-		sc, more = acquireScript, runs
-	case 2, 3:
-		sc, more = markedAcquireScript, append([]any{mark}, runs...)
-	case 4:
-		sc, a, b, asks = peekScript, permits, "", "0"
-	case 5:
-		sc, a, b, more = releaseScript, permits, "released:1", []any{channel}
-	case 6:
-		sc, more, resent = withdrawScript, []any{permits / 2, channel}, 50
-	case 7:
-		sc, more, resent = markedWithdrawScript, []any{mark, permits / 2, channel}, 50
-	case 8:
-		sc, more, resent = giveBackScript, []any{permits, "released:2", channel}, 50
-		if g.next()%2 == 0 {
-			sc, more = markedGiveBackScript, []any{mark, permits, "released:3", channel}
-		}
-	case 9:
-		pattern := layouts[format].append(nil, 1, false)
-		sc, a, b, more = repairScript, one(g, 0, 2, now), pattern, []any{layouts[format].header, one(g, 2000, 5), channel}
+	a := given{
+		argSession: mySession, argNumber: digits(one[int64](g, 1, 2, 5, 7, 9, 10, 200, 1<<53)), argPermits: permits,
+		argRecords: layouts[format].appendAll(nil, permits, merges), argNow: one[any](g, "", "", now, now+500, now-3_600_000),
+		argResent: one[any](g, "", "", 0, 50, 5000, now), argNumbers: one[any](g, "", "", 1),
 	}
-	argv := append([]any{0, a, b, clock, resent, asks}, more...)
+	if g.next()%2 == 0 {
+		a[argAfter], a[argKept] = digits(one[int64](g, 0, 1, 4, 6, 9, 199, 1<<52)), one[any](g, 0, 1, 3, 100, int64(keptAll))
+	}
+	var sc *script
+	switch g.next() % 8 {
+	case 0, 1, 2:
+		sc, a[argSlot] = acquireScript, one[any](g, "", "", 0, 1, 10, 3_600_000)
+		for i, n := range runs {
+			a[argRuns+i] = n
+		}
+	case 3, 4:
+		sc, a[argPermits], a[argRecords], a[argChannel] = releaseScript, one[any](g, 0, permits, permits, 1), "", "c"
+	case 5:
+		sc, a = peekScript, given{argSession: mySession, argPermits: permits, argNow: a[argNow]}
+	case 6:
+		sc, a = setRateScript, given{2: one(g, 1, 5, 1000), 3: one(g, 1, 1000), 4: one(g, 0, 60_000), 5: one(g, "0", "1"), argNow: a[argNow],
+			7: one(g, "0", "1"), argChannel: "c"}
+	case 7:
+		sc, a = repairScript, given{argSession: mySession, argPermits: one(g, 0, 2, now), argRecords: layouts[format].append(nil, 1, false),
+			argNow: a[argNow], argChannel: "c", 12: layouts[format].header, 13: one(g, 2000, 5)}
+	}
+	if a[argAfter] != nil {
+		a[argChannel] = "c"
+	}
+	argv := a.argv(one(g, Overall, Overall, Overall, PerClient))
 	start := time.Now()
 	val, err := g.rdb.Eval(g.Context(), sc.source, keys, argv...).Result()
 	g.longest = max(g.longest, time.Since(start))
@@ -165,6 +199,6 @@ func (g *merged) call(keys []string, now int64) {
 		_, err = decode(val)
 	}
 	if err != nil && !redis.HasErrorPrefix(err, "BADFIELD ") && !redis.HasErrorPrefix(err, "NOTINIT ") && !redis.HasErrorPrefix(err, "OTHERTYPE ") {
-		g.Fatalf("%v: %v", argv, err)
+		g.Fatalf("%.300q: %v", argv, err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -292,7 +291,7 @@ func timeLimit(t *testing.T, d time.Duration) context.Context {
 // runs lets callers of each limiter ask at random, all at once, and checks what
 // they were told. They meet from time to time: without that, Porcupine would
 // have too many orders to try.
-func (h *history) runs(callers int) {
+func (h *history) runs(callers int) (told bool) {
 	h.Helper()
 	for round := range uint64(8) {
 		if round == 0 || slices.Contains(h.spares, sets) {
@@ -312,16 +311,17 @@ func (h *history) runs(callers int) {
 		all.Wait()
 		h.looks(asked{kind: available})
 	}
-	h.check()
+	return h.check()
 }
 
-// check fails the spec unless there is an order that explains what was told.
-func (h *history) check() {
+// check fails the spec where no order explains what was told, and reports whether
+// it could tell: for some histories there are too many orders to try.
+func (h *history) check() (told bool) {
 	h.Helper()
 	stand(h.ops)
-	result := porcupine.CheckOperationsTimeout(model, h.ops, 10*time.Second)
-	if result == porcupine.Ok {
-		return
+	result := porcupine.CheckOperationsTimeout(model, h.ops, 5*time.Second)
+	if result != porcupine.Illegal {
+		return result == porcupine.Ok
 	}
 	_, info := porcupine.CheckOperationsVerbose(model, h.ops, 10*time.Second)
 	path := filepath.Join(h.ArtifactDir(), fmt.Sprintf("history-%d.html", h.seed))
@@ -329,6 +329,7 @@ func (h *history) check() {
 		h.Error(err)
 	}
 	h.Errorf("seed %d: %s, %d calls; see %s (go test -artifacts keeps it)", h.seed, result, len(h.ops), path)
+	return true
 }
 
 // stand finds out who may have stood ahead of those who were refused after
@@ -413,10 +414,16 @@ func newHistory(t *testing.T, rdb *redis.Client, clock func() time.Time, clients
 func TestHistories(t *testing.T) {
 	rdb, clock := redistest.Start(t).Client(t), newSharedClock()
 	rdb.AddHook(clock)
+	untold := 0
 	for i := range 40 {
 		h := newHistory(t, rdb, clock.read, 1+i%3)
 		h.clock, h.steps = clock, i%2 == 0
-		h.runs(6 / len(h.limiter))
+		if !h.runs(6 / len(h.limiter)) {
+			untold++
+		}
+	}
+	if untold > 10 {
+		t.Errorf("nobody can tell of %d histories of 40", untold)
 	}
 	t.Logf("%d requests of more than one caller", clock.merged.Load())
 	if n := clock.merged.Load(); n < 300 {
@@ -428,50 +435,55 @@ func TestHistories(t *testing.T) {
 // to others.
 func TestHistoriesOfCallersWhoLeave(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
+	untold := 0
 	for i := range 20 {
 		h := newHistory(t, rdb, frozen, 1+i%3)
 		h.leaves = true
-		h.runs(6 / len(h.limiter))
+		if !h.runs(6 / len(h.limiter)) {
+			untold++
+		}
+	}
+	if untold > 5 {
+		t.Errorf("nobody can tell of %d histories of 20", untold)
 	}
 }
 
 // frozen is a clock that stands still.
 func frozen() time.Time { return time.UnixMilli(1_700_000_000_000) }
 
-// So it is over a line that loses replies, for those who ask again and those who
-// do not; who gets an error may have been granted permits, which come back.
+// So it is over a line that loses replies, whichever, for those who ask again and
+// those who do not, also where callers leave; who gets an error may have been
+// granted permits, which come back.
 //
-// Nobody gives back or sets a rate while replies to others are lost: what was
-// granted by the first copy may be gone then when the second one comes.
+// With a rate that is set meanwhile, what nobody was told of is gone, and a request
+// that is sent again is judged anew.
 func TestHistoriesOverABadLine(t *testing.T) {
-	overABadLine(t, func([]string) bool { return true }, releases, sets)
-}
-
-// And permits are given back once when those replies are lost.
-func TestHistoriesOfReleasesOverABadLine(t *testing.T) {
-	overABadLine(t, func(args []string) bool {
-		return slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "released:") })
-	})
-}
-
-func overABadLine(t *testing.T, loses func(args []string) bool, spares ...kind) {
-	t.Helper()
 	s := redistest.Start(t)
-	for _, retries := range []int{20, -1} {
-		p := redistest.StartProxy(t, s.Addr)
-		rdb := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: retries, MinRetryBackoff: 1, MaxRetryBackoff: time.Millisecond})
-		t.Cleanup(func() { _ = rdb.Close() })
-		var random atomic.Uint64
-		p.SwallowReplyTo(math.MaxInt, func(args []string) bool {
-			return isScript(args) && loses(args) && random.Add(0x9E3779B97F4A7C15)>>32%20 == 0
-		})
-		for i := range 15 {
-			h := newHistory(t, rdb, frozen, 1+i%3)
-			h.vague, h.spares = true, spares
-			h.runs(6 / len(h.limiter))
-		}
-		if p.Swallowed() < 20 {
-			t.Errorf("%d replies were lost", p.Swallowed())
+	for name, spares := range map[string][]kind{"without a new rate": {sets}, "with all": nil} {
+		for _, retries := range []int{20, -1} {
+			t.Run(fmt.Sprint(name, ", sent again up to ", max(0, retries)), func(t *testing.T) {
+				p := redistest.StartProxy(t, s.Addr)
+				rdb := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: retries, MinRetryBackoff: 1, MaxRetryBackoff: time.Millisecond})
+				t.Cleanup(func() { _ = rdb.Close() })
+				var random atomic.Uint64
+				p.SwallowReplyTo(math.MaxInt, func(args []string) bool {
+					return runsScript(args) && random.Add(0x9E3779B97F4A7C15)>>32%20 == 0
+				})
+				untold := 0
+				for i := range 20 {
+					h := newHistory(t, rdb, frozen, 1+i%3)
+					h.vague, h.spares, h.leaves = true, spares, i%2 == 1
+					if !h.runs(6 / len(h.limiter)) {
+						untold++
+					}
+				}
+				if untold > 5 {
+					t.Errorf("nobody can tell of %d histories of 20", untold)
+				}
+				if p.Swallowed() < 20 {
+					t.Errorf("%d replies were lost", p.Swallowed())
+				}
+			})
 		}
 	}
 }
@@ -534,7 +546,7 @@ func TestALeaversShareComesBackAfterARelease(t *testing.T) {
 // it is not given back once more, out of what others have taken since.
 func TestALeaversShareIsNotGivenBackTwice(t *testing.T) {
 	for name, opts := range map[string][]rratelimiter.Option{
-		"by its record": nil, "by its mark": {rratelimiter.WithResolution(time.Minute)}, "by its mark, fI": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
+		"default": nil, "resolution": {rratelimiter.WithResolution(time.Minute)}, "fI": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, anew := range []bool{true, false} {
@@ -611,6 +623,9 @@ func TestWrongHistoriesAreRejected(t *testing.T) {
 		"the numbers":                 {[]call{{take(1), yes}}, call{asked{kind: allows, n: 1}, left(1)}, call{asked{kind: allows, n: 1}, left(2)}},
 		"what is available":           {[]call{{take(1), yes}}, call{asked{kind: available}, left(2)}, call{asked{kind: available}, left(1)}},
 		"not known, and not too much": {[]call{{take(2), unknown}}, call{take(3), yes}, call{take(4), yes}},
+		"given back or not":           {[]call{{take(3), yes}, {give, unknown}}, call{take(2), yes}, call{take(3), yes}},
+		"given back twice":            {[]call{{take(3), yes}, {give, unknown}, {take(2), yes}}, call{take(1), no}, call{take(2), yes}},
+		"a rate that was set or not":  {[]call{{take(3), yes}, {set, unknown}, {take(3), yes}}, call{take(1), no}, call{take(3), yes}},
 		"not back after three steps":  {[]call{{take(1), yes}, {asked{kind: steps}, yes}, {asked{kind: steps}, yes}, {asked{kind: steps}, yes}}, call{take(3), no}, call{take(3), yes}},
 	} {
 		for want, last := range map[porcupine.CheckResult]call{porcupine.Ok: c.right, porcupine.Illegal: c.wrong} {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,14 +15,18 @@ import (
 // limiterKeys are the keys of one limiter, named as Redisson names them.
 type limiterKeys struct {
 	client *Client
+	err    error // why they cannot be used, nil if they can
 
 	name  string     // as the caller gave it, before the name mapper
 	hash  string     // NAME: rate, interval, type, keepAliveTime
 	pairs [2]keyPair // by RateType
 
 	// channel is where a script publishes that those who wait may be served
-	// earlier (scripts/changed.lua).
+	// earlier.
 	channel string
+
+	// typ is the type that we believe in; the scripts find out when it is not so.
+	typ atomic.Int32
 }
 
 // keyPair holds value and permits: those all clients share, or our own.
@@ -32,24 +38,74 @@ type keyPair struct {
 	argv [3]any
 }
 
-// keysOf returns the keys of the limiter called name, and why they cannot be
-// used, if so. The name was given as argument.
-func (c *Client) keysOf(argument, name string) (*limiterKeys, error) {
+// keysOf returns the keys of the limiter called name, which was given as
+// argument.
+func (c *Client) keysOf(argument, name string) *limiterKeys {
 	k := &limiterKeys{client: c, name: name}
+	k.err = k.named(k.find(argument))
+	return k
+}
+
+// find sets the keys, and returns why they cannot be used, if so.
+func (k *limiterKeys) find(argument string) error {
+	c, name := k.client, k.name
 	switch {
 	case c.err != nil:
-		return k, c.err
+		return c.err
 	case name == "":
-		return k, invalid(argument, `""`, "not be empty")
+		return invalid(argument, `""`, "not be empty")
 	}
 	if k.hash = c.mapper(name); k.hash == "" {
-		return k, invalid(argument, k.described(), "not be mapped to an empty name")
+		return invalid(argument, k.described(), "not be mapped to an empty name")
 	}
 	k.derive(c.id)
+	k.typ.Store(int32(c.types.of(k.hash)))
 	if c.sharded {
-		return k, k.checkSlot(argument)
+		return k.checkSlot(argument)
 	}
-	return k, nil
+	return nil
+}
+
+// believed is the type that the limiter has as far as we know.
+func (k *limiterKeys) believed() RateType { return RateType(k.typ.Load()) }
+
+// believe notes the type that was found, also for RateLimiters to come.
+func (k *limiterKeys) believe(typ RateType) {
+	k.typ.Store(int32(typ))
+	k.client.types.note(k.hash, typ)
+}
+
+// maxTypes is how many limiters a Client knows the type of.
+const maxTypes = 10_000
+
+// types are what the limiters are that are not Overall, so that a RateLimiter
+// made for one request does not ask twice. Beyond maxTypes all are forgotten,
+// and found out again.
+type types struct {
+	mu        sync.RWMutex
+	perClient map[string]struct{} // by hash; guarded by mu
+}
+
+func (t *types) of(hash string) RateType {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if _, ok := t.perClient[hash]; ok {
+		return PerClient
+	}
+	return Overall
+}
+
+func (t *types) note(hash string, typ RateType) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if typ != PerClient {
+		delete(t.perClient, hash)
+		return
+	}
+	if t.perClient == nil || len(t.perClient) >= maxTypes {
+		t.perClient = map[string]struct{}{}
+	}
+	t.perClient[hash] = struct{}{}
 }
 
 // described returns the name, quoted, and what it is mapped to, if to another.
@@ -138,7 +194,7 @@ func (k *limiterKeys) wrongKind(typ RateType, detail string) string {
 func (c *Client) kindOf(key string) string {
 	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
 	defer cancel()
-	cmd := command{redis.NewCmd(ctx, "type", key)}
+	cmd := newCommand(ctx, []any{"type", key})
 	_ = c.rdb.Process(ctx, cmd) // which keeps the error
 	kind, err := cmd.Text()
 	if err != nil {

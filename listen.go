@@ -34,15 +34,15 @@ func (l *RateLimiter) OnDeleted(ctx context.Context, f func(name string)) (stop 
 }
 
 func (l *RateLimiter) listen(ctx context.Context, event string, class byte, f func(name string)) (stop func(), err error) {
-	if err := l.usable(ctx); err != nil {
+	k := l.keys.Load()
+	if err := k.usable(ctx); err != nil {
 		return nil, err
 	}
 	if f == nil {
-		return nil, l.keys.Load().named(invalid("f", "nil", "be a function"))
+		return nil, k.named(invalid("f", "nil", "be a function"))
 	}
-	k := l.keys.Load()
-	c, name := l.client, k.hash
-	if _, err := within(ctx, l, func(ctx context.Context) (struct{}, error) { return struct{}{}, k.notifies(ctx, class) }); err != nil {
+	c, name := k.client, k.hash
+	if _, err := within(ctx, k, func(ctx context.Context) (struct{}, error) { return struct{}{}, k.notifies(ctx, class) }); err != nil {
 		return nil, err
 	}
 	// The channel of the event, not that of the key: it needs no more of the

@@ -11,30 +11,30 @@ import (
 // those that other clients have taken from a PerClient limit end with their
 // own time to live. After an error of the network it may have been removed.
 func (l *RateLimiter) Delete(ctx context.Context) (bool, error) {
-	return within(ctx, l, func(ctx context.Context) (bool, error) {
-		k := l.keys.Load()
-		n, err := l.onAll(ctx, deleteScript, k, k.all())
+	k := l.keys.Load()
+	return within(ctx, k, func(ctx context.Context) (bool, error) {
+		n, err := k.onAll(ctx, deleteScript, k.all())
 		return n > 0, err
 	})
 }
 
 // onAll runs a script on all keys of a limiter, of whichever type it is, and
 // perhaps those of another.
-func (l *RateLimiter) onAll(ctx context.Context, sc *script, k *limiterKeys, keys []string) (int64, error) {
+func (k *limiterKeys) onAll(ctx context.Context, sc *script, keys []string) (int64, error) {
 	argv := []any{"evalsha", sc.hash, len(keys)}
 	for _, key := range keys {
 		argv = append(argv, key)
 	}
-	r, _, err := l.client.sender.send(ctx, sc, append(argv, k.channel), time.Now())
+	r, _, err := k.client.sender.send(ctx, sc, append(argv, k.channel), time.Now())
 	return r.numbers[0], k.scriptError(Overall, err)
 }
 
 // Exists reports whether the limiter is there (RRateLimiter.isExists), by its
 // hash.
 func (l *RateLimiter) Exists(ctx context.Context) (bool, error) {
-	return within(ctx, l, func(ctx context.Context) (bool, error) {
-		k := l.keys.Load()
-		n, err := l.client.rdb.Exists(ctx, k.hash).Result()
+	k := l.keys.Load()
+	return within(ctx, k, func(ctx context.Context) (bool, error) {
+		n, err := k.client.rdb.Exists(ctx, k.hash).Result()
 		return n > 0, k.scriptError(Overall, err)
 	})
 }
@@ -50,21 +50,23 @@ func (l *RateLimiter) Exists(ctx context.Context) (bool, error) {
 // empty name or, on a cluster or a Ring, one in another slot (give both the
 // same {tag}). After an error of the network it may have been renamed.
 func (l *RateLimiter) Rename(ctx context.Context, newName string) error {
-	if err := l.usable(ctx); err != nil {
+	from := l.keys.Load()
+	if err := from.usable(ctx); err != nil {
 		return err
 	}
-	from := l.keys.Load()
-	to, err := l.client.keysOf("newName", newName)
-	if err != nil {
+	to := &limiterKeys{client: from.client, name: newName}
+	if err := to.find("newName"); err != nil {
 		return from.named(err)
 	}
-	if l.client.sharded && hashTag(from.hash) != hashTag(to.hash) {
+	if from.client.sharded && hashTag(from.hash) != hashTag(to.hash) {
 		return from.named(invalid("newName", to.described(), fmt.Sprintf("be in the cluster slot of %q", from.hash)))
 	}
-	_, err = within(ctx, l, func(ctx context.Context) (int64, error) {
-		n, err := l.onAll(ctx, renameScript, from, append(from.all(), to.all()...))
+	_, err := within(ctx, from, func(ctx context.Context) (int64, error) {
+		n, err := from.onAll(ctx, renameScript, append(from.all(), to.all()...))
 		if n > 0 {
+			to.believe(from.believed())
 			l.keys.Store(to)
+			l.moveWithdrawal(from)
 		} else if err == nil {
 			err = from.notInitialized()
 		}

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -117,8 +121,8 @@ func TestReleaseIsDoneOnce(t *testing.T) {
 	}
 }
 
-// A release that is sent again finds that it was done, by its receipt, even
-// when the limiter was empty and others have taken permits since.
+// A release that is sent again finds that it was done, by its number, even when
+// the limiter was empty and others have taken permits since.
 func TestAReleaseInTwoCopiesIsDoneOnce(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
 	n.l.takes(4)
@@ -153,23 +157,25 @@ func TestAReleaseThatIsAnIntervalLateGivesNothingBack(t *testing.T) {
 	n.l.keeps(10, n.l.value(), n.l.permits())
 }
 
-// The fields by which releases are known do not pile up.
-func TestReceiptsAreRemoved(t *testing.T) {
+// The fields by which requests are known do not pile up: one for each Client, and
+// those of Clients that have gone are swept out.
+func TestFieldsDoNotPileUp(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
-	for range 10 {
+	for range 10 { // with a RateLimiter for each request
 		n.l.takes(1)
-		n.l.gives(1)
+		n.l.by(n.client).takes(1)
+		n.l.by(n.client).gives(2)
 	}
-	if fields := n.look.HLen(t.Context(), n.l.Name()).Val(); fields > 5 {
-		t.Fatalf("%d fields after 10 releases by one client, want the 4 of the configuration and one receipt", fields)
+	if fields := n.l.fields(); len(fields) != 1 {
+		t.Fatalf("%q after 10 releases by one Client, want one session", fields)
 	}
 	for range 100 { // clients that release once and go
 		n.takesAndGives()
 	}
 	n.now += 61_000
 	n.takesAndGives()
-	if fields := n.look.HLen(t.Context(), n.l.Name()).Val(); fields > 6 {
-		t.Fatalf("%d fields a minute after 100 clients have gone", fields)
+	if fields := n.l.fields(); len(fields) != 1 {
+		t.Fatalf("%d fields a minute after 100 clients have gone, want that of the last one", len(fields))
 	}
 }
 
@@ -337,4 +343,237 @@ func TestManyOverABadLine(t *testing.T) {
 		t.Fatalf("%d granted of %d, with %d replies lost", sum, rate, n.proxy.Swallowed())
 	}
 	n.l.keeps(rate, n.l.value(), n.l.permits())
+}
+
+// A postman keeps a copy of each request that is sent, and delivers none of those
+// that it is told to lose: they are on their way, and may come late.
+type postman struct {
+	n      *line
+	copies [][]any
+	loses  int
+}
+
+func (n *line) postman() *postman {
+	p := &postman{n: n}
+	n.rdb.AddHook(p)
+	return p
+}
+
+func (p *postman) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (p *postman) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (p *postman) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "evalsha" {
+			return next(ctx, cmd)
+		}
+		p.copies = append(p.copies, slices.Clone(cmd.Args()))
+		if p.loses > 0 {
+			p.loses--
+			return io.EOF
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// Where a request has its session, its number, and the type.
+const (
+	atHash, atSession, atNumber = 3, 7, 8
+)
+
+// A desk is one limiter of which a request comes late.
+type desk struct {
+	*postman
+	l, other *limiter // the Client whose request it is, and another one
+	late     []any    // its first copy
+}
+
+// asks has a request lose its first copies, and answers what its caller is told.
+func (d *desk) asks(copies int, ask func(l *limiter) error) error {
+	d.copies, d.loses = nil, copies
+	err := ask(d.l)
+	d.late = d.copies[0]
+	return err
+}
+
+// number is that of the request.
+func (d *desk) number() int64 {
+	n, err := strconv.ParseInt(d.late[atNumber].(string), 10, 64)
+	d.n.want(err)
+	return n
+}
+
+// state is all that Redis has of a limiter, but the sessions of others: its
+// session with the number by that of the late copy, and times by the clock;
+// records and value.
+func (d *desk) state(name string) string {
+	ctx, start := context.Background(), d.n.now
+	session := "none"
+	if text := d.n.look.HGet(ctx, name, d.late[atSession].(string)).Val(); text != "" {
+		var at, number, amount, where int64
+		if n, err := fmt.Sscanf(text, "%d %d %d %d", &number, &at, &amount, &where); n != 4 || err != nil || strings.Count(text, " ") != 3 {
+			d.n.Fatalf("session %q", text)
+		}
+		session = fmt.Sprintf("%+d: %d at %+d", number-d.number(), amount, where-start)
+		if where == 0 { // no record is of that time
+			session = fmt.Sprintf("%+d: %d", number-d.number(), amount)
+		}
+	}
+	var records []int64
+	for _, z := range d.n.look.ZRangeWithScores(ctx, "{"+name+"}:permits", 0, -1).Val() {
+		n, err := rratelimiter.RecordPermits(z.Member.(string))
+		d.n.want(err)
+		records = append(records, n)
+	}
+	slices.Sort(records) // those of one ms are in no order
+	return fmt.Sprintf("%s; %v; %s", session, records, d.n.look.Get(ctx, "{"+name+"}:value").Val())
+}
+
+// What the first copy of a request meets that comes when nobody waits for it any
+// more, for its second copy was answered, or its caller was told of an error. It
+// does nothing where anything that the session was told of came after it.
+//
+// What is made anew knows nothing of what came before it: there, and a minute after
+// the last request of its Client, a late copy is a request like any other.
+func TestWhatALateCopyMeets(t *testing.T) {
+	const nothing = "" // nothing has changed, to the byte
+	again, never := func(d *desk, ask func(*limiter) error) error { return d.asks(1, ask) }, func(d *desk, ask func(*limiter) error) error {
+		if err := d.asks(1, ask); err == nil {
+			d.n.Error("it was to be given up")
+		}
+		return nil
+	}
+	type sent func(d *desk, ask func(*limiter) error) error
+	acquire := func(l *limiter) error { return second(l.TryAcquire(context.Background(), 4, 0)) }
+	release := func(l *limiter) error { return l.Release(context.Background(), 4) }
+	for _, tc := range []struct {
+		name   string
+		sent   sent
+		before func(d *desk)
+		after  func(d *desk)
+		met    string // by an acquire: session, records and value
+		late   string // after it
+		rmet   string // by a release of 4 of 5
+		rlate  string
+	}{
+		{"its second copy was granted", again, nil, nil,
+			"+0: 4 at +0; [4]; 6", nothing, "+0: -4; [1]; 9", nothing},
+		{"its second copy was refused", again, func(d *desk) { d.other.takes(10 - d.out()) }, func(d *desk) { d.other.gives(10) },
+			"+0: 0 at +0; []; 10", nothing, "+0: -4; []; 10", nothing},
+		{"a later request was granted", again, nil, func(d *desk) { d.l.takes(2) },
+			"+1: 2 at +0; [2 4]; 4", nothing, "+1: 2 at +0; [1 2]; 7", nothing},
+		{"a later request was refused", again, nil, func(d *desk) { d.l.refused(10, time.Hour) },
+			"+0: 4 at +0; [4]; 6", nothing, "+0: -4; [1]; 9", nothing},
+		{"a later request gave back", again, nil, func(d *desk) { d.l.gives(1) },
+			"+1: -1; [3]; 7", nothing, "+1: -1; []; 10", nothing},
+		{"given up, a later request was granted", never, nil, func(d *desk) { d.l.takes(2) },
+			"+1: 2 at +0; [2]; 8", nothing, "+1: 2 at +0; [2 5]; 3", nothing},
+		{"given up, a later request was refused", never, nil, func(d *desk) {
+			others := 10 - d.out()
+			d.other.takes(others)
+			d.l.refused(1, time.Hour)
+			d.other.gives(others)
+		}, "+1: 0 at +0; []; 10", nothing, "-1: 5 at +0; [5]; 5", "+0: -4; [1]; 9"}, // who gave it back knows of no number
+		{"given up, a later request could not be", never, nil, func(d *desk) {
+			if _, err := d.l.TryAcquire(context.Background(), 11, 0); !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+				d.n.Error(err)
+			}
+		}, "+1: 0 at +0; []; 10", nothing, "-1: 5 at +0; [5]; 5", "+0: -4; [1]; 9"},
+		{"given up, a later request gave back", never, nil, func(d *desk) { d.l.gives(1) },
+			"+1: 0; []; 10", nothing, "+1: -1; [4]; 6", nothing},
+		{"given up and withdrawn", never, nil, func(d *desk) { d.withdrawn() },
+			"+1: 0; []; 10", nothing, "-1: 5 at +0; [5]; 5", "+0: -4; [1]; 9"},
+		{"a rate was set", again, nil, func(d *desk) { d.n.want(d.other.SetRate(context.Background(), overall, 10, time.Hour)) },
+			"+0: 4; []; ", "+0: 4; []; 10", "+0: -4; []; ", nothing},
+		{"a rate was set, and keeps state", again, nil, func(d *desk) {
+			d.n.want(d.other.SetRate(context.Background(), overall, 20, time.Hour, rratelimiter.WithKeepState()))
+		}, "+0: 4 at +0; [4]; 16", nothing, "+0: -4; [1]; 19", nothing},
+		{"deleted", again, nil, func(d *desk) { d.deleted() }, "none; []; ", nothing, "none; []; ", nothing},
+		{"deleted and made anew", again, nil, func(d *desk) {
+			d.deleted()
+			_, err := d.other.TrySetRate(context.Background(), overall, 10, time.Hour)
+			d.n.want(err)
+		}, "none; []; ", "+0: 4 at +0; [4]; 6", "none; []; ", "+0: 0; []; 10"},
+		{"renamed", again, nil, func(d *desk) { d.n.want(d.l.Rename(context.Background(), d.l.Name()+"new")) },
+			"+0: 4 at +0; [4]; 6", nothing, "+0: -4; [1]; 9", nothing},
+		{"used by others for an hour, but a few", again, nil, func(d *desk) { d.passes(59*time.Minute, 7) },
+			"+0: 4 at -3540000; [4]; 6", nothing, "+0: -4; [1]; 9", nothing},
+		{"swept out", again, nil, func(d *desk) { d.passes(61*time.Second, 20) },
+			"none; [4]; 6", "+0: 4 at -61000; [4 4]; 2", "none; [1]; 9", "+0: -1; []; 10"},
+	} {
+		for what, ask := range map[string]func(*limiter) error{"an acquire": acquire, "a release": release} {
+			t.Run(tc.name+", "+what, func(t *testing.T) {
+				n := newLine(t, 10, time.Hour, func(o *redis.Options) {
+					if o.MaxRetries = 1; tc.met[0] == '+' && strings.HasPrefix(tc.name, "given up") {
+						o.MaxRetries = -1
+					}
+				})
+				d := &desk{postman: n.postman(), l: n.l, other: n.somebodyElse()}
+				met, after := tc.met, tc.late
+				if what == "a release" {
+					met, after = tc.rmet, tc.rlate
+					n.l.takes(5)
+				}
+				if tc.before != nil {
+					tc.before(d)
+				}
+				n.want(tc.sent(d, ask))
+				if tc.after != nil {
+					tc.after(d)
+				}
+				if got := d.state(d.l.Name()); got != met {
+					t.Errorf("it meets %q, want %q", got, met)
+				}
+				name, before := d.late[atHash].(string), d.dumps()
+				err := n.look.Do(context.Background(), d.late...).Err()
+				if err != nil && !redis.HasErrorPrefix(err, "NOTINIT ") {
+					t.Error(err)
+				}
+				switch now := d.dumps(); {
+				case after == nothing && now != before:
+					t.Errorf("it has changed %q to %q", before, now)
+				case after != nothing && d.state(name) != after:
+					t.Errorf("it leaves %q, want %q", d.state(name), after)
+				}
+			})
+		}
+	}
+}
+
+// out is what others than the other Client have.
+func (d *desk) out() int64 { return sum(d.l.records(d.l.permits())) }
+
+// deleted removes the limiter.
+func (d *desk) deleted() {
+	_, err := d.other.Delete(context.Background())
+	d.n.want(err)
+}
+
+// withdrawn waits until what may have been granted is taken back in the background.
+func (d *desk) withdrawn() {
+	if d.late[atNumber+2] == "" { // a release is not
+		return
+	}
+	until(d.n.T, func() bool { return strings.HasPrefix(d.state(d.l.Name()), "+1") })
+}
+
+// passes lets a time go by in which other Clients use the limiter.
+func (d *desk) passes(by time.Duration, clients int) {
+	d.n.now += by.Milliseconds()
+	for range clients {
+		c := d.n.somebodyElse()
+		c.takes(1)
+		c.gives(1)
+	}
+}
+
+// dumps is what Redis has of the limiter, by its old and new name, to the byte.
+func (d *desk) dumps() string {
+	var all []any
+	for _, name := range []string{d.late[atHash].(string), d.l.Name()} {
+		all = append(all, d.n.look.HGetAll(context.Background(), name).Val(), d.n.look.Get(context.Background(), "{"+name+"}:value").Val(),
+			d.n.look.ZRangeWithScores(context.Background(), "{"+name+"}:permits", 0, -1).Val())
+	}
+	return fmt.Sprintf("%q", all)
 }

@@ -41,23 +41,26 @@ type queue struct {
 	client *Client
 	poke   chan struct{} // capacity one: the line, or when it is due, has changed
 
-	mu       sync.Mutex
-	limiter  *RateLimiter // sends the requests; its type and rate are used
-	keys     *limiterKeys // the limiter
-	live     bool         // it is in client.queues; also guarded by client.queuesMu
-	busy     bool         // a batch is under way
-	batch    *batch       // the one under way, or the one before
-	deserted int          // batches that nobody waits for any more, besides that
-	arrivals list         // no batch has taken them yet
-	line     list         // refused, waiting
-	attended bool         // a goroutine probes the line when it is due
-	probe    bool         // the next batch includes the line
-	yields   bool         // it is Java's turn (turns.go): those in line wait, unless their timeout passes
-	due      time.Time    // when to probe the line; zero while a batch includes it
-	known    time.Time    // until when nobody in line can be served, as Redis has said; zero where that may have changed
-	rate     int64        // last met by a batch that included the line; 0 not known
-	cause    error        // what Redis or the network said last, if it was no answer
-	turns    turns        // who goes first when permits are due: Go or Java
+	mu         sync.Mutex
+	keys       *limiterKeys // the limiter
+	live       bool         // it is in client.queues; also guarded by client.queuesMu
+	busy       bool         // a batch is under way
+	batch      *batch       // the one under way, or the one before
+	deserted   int          // batches that nobody waits for any more, besides that
+	arrivals   list         // no batch has taken them yet
+	returns    list         // those who give permits back, as long
+	gave       bool         // the last batch was one of those
+	withdrawal *withdrawal  // permits that nobody holds, to be taken back; nil if there are none
+	parked     bool         // they wait until Redis is well (withdraw.go)
+	line       list         // refused, waiting
+	attended   bool         // a goroutine probes the line when it is due
+	probe      bool         // the next batch includes the line
+	yields     bool         // it is Java's turn (turns.go): those in line wait, unless their timeout passes
+	due        time.Time    // when to probe the line; zero while a batch includes it
+	known      time.Time    // until when nobody in line can be served, as Redis has said; zero where that may have changed
+	rate       int64        // last met by a batch that included the line; 0 not known
+	cause      error        // what Redis or the network said last, if it was no answer
+	turns      turns        // who goes first when permits are due: Go or Java
 }
 
 // acquire asks for permits until it gets them, timeout passes or ctx ends.
@@ -66,13 +69,21 @@ func (l *RateLimiter) acquire(ctx context.Context, permits int64, timeout time.D
 	if err := checkPermits(permits, 1); err != nil {
 		return answer{}, k.named(err)
 	}
-	if err := l.usable(ctx); err != nil {
+	if err := k.usable(ctx); err != nil {
 		return answer{}, err
 	}
-	w := l.client.newWaiter(ctx, permits, timeout, numbers)
-	q := l.enter()
-	q.arrivals.push(w)
-	closed := l.client.ctx.Err() != nil
+	return l.asks(ctx, k.client.newWaiter(ctx, permits, timeout, false, numbers), timeout)
+}
+
+// asks has a waiter stand in the queue of the limiter until it is answered.
+func (l *RateLimiter) asks(ctx context.Context, w *waiter, timeout time.Duration) (answer, error) {
+	k, q := l.keys.Load(), l.enter()
+	if w.gives {
+		q.returns.push(w)
+	} else {
+		q.arrivals.push(w)
+	}
+	closed := q.client.ctx.Err() != nil
 	if closed {
 		q.close()
 	} else {
@@ -92,36 +103,45 @@ func (l *RateLimiter) acquire(ctx context.Context, permits int64, timeout time.D
 // enter returns the queue of the limiter, locked.
 func (l *RateLimiter) enter() *queue {
 	k := l.keys.Load()
-	last := l.queue.Load()
-	if last != nil {
+	if last := l.queue.Load(); last != nil {
 		last.mu.Lock()
 		if last.live && last.keys.hash == k.hash {
 			return last
 		}
-		last.mu.Unlock()
+		last.mu.Unlock() // it may be another limiter's by now
 	}
-	c := l.client
+	c := k.client
 	c.queuesMu.Lock()
 	defer c.queuesMu.Unlock()
 	q := c.queues[k.hash]
 	if q == nil {
-		if q = last; q == nil || q.live || q.keys.hash != k.hash {
-			q = &queue{client: c, poke: make(chan struct{}, 1), turns: c.firstTurns()}
-			q.batch = &batch{queue: q, waiting: answeredAll}
-		}
+		q = c.newQueue()
 		c.queues[k.hash] = q
 	}
 	q.mu.Lock()
 	if !q.live {
-		q.limiter, q.keys, q.live, q.rate, q.cause, q.known = l, k, true, 0, nil, time.Time{}
+		q.keys, q.live, q.turns = k, true, c.firstTurns()
+		q.rate, q.cause, q.known, q.due = 0, nil, time.Time{}, time.Time{}
+		q.probe, q.gave = false, false
 	}
 	l.queue.Store(q)
 	return q
 }
 
+// newQueue returns a queue, which may have been another limiter's.
+func (c *Client) newQueue() *queue {
+	q, ok := c.spare.Get().(*queue)
+	if !ok {
+		q = &queue{client: c, poke: make(chan struct{}, 1)}
+		q.batch = &batch{queue: q, waiting: answeredAll}
+	}
+	return q
+}
+
 // idle reports whether nobody needs the queue. Guarded by mu.
 func (q *queue) idle() bool {
-	return !q.busy && !q.attended && q.deserted == 0 && q.arrivals.empty() && q.line.empty()
+	return !q.busy && !q.attended && q.deserted == 0 && q.withdrawal == nil && !q.parked &&
+		q.arrivals.empty() && q.returns.empty() && q.line.empty()
 }
 
 // rest takes the queue away when nobody needs it.
@@ -130,22 +150,29 @@ func (q *queue) rest() {
 	defer q.client.queuesMu.Unlock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.live && q.idle() {
-		q.live = false
-		delete(q.client.queues, q.keys.hash)
-		if cap(q.batch.waiters) > maxRuns { // a RateLimiter that is kept does not hold what a burst has needed
-			q.batch = &batch{queue: q, number: q.batch.number, waiting: answeredAll}
-		}
+	if !q.live || !q.idle() {
+		return
+	}
+	q.live = false
+	delete(q.client.queues, q.keys.hash)
+	if cap(q.batch.waiters) <= maxRuns { // what a burst has needed is not kept
+		q.client.spare.Put(q)
 	}
 }
 
-// wanted puts the arrivals that wait where they belong, and reports whether
-// there is anybody for a batch. Guarded by mu.
+// wanted reports whether there is anything for a batch to do. Guarded by mu.
+func (q *queue) wanted() bool { return q.asks() || !q.returns.empty() || q.withdraws() }
+
+// withdraws reports whether permits are to be taken back now. Guarded by mu.
+func (q *queue) withdraws() bool { return q.withdrawal != nil && !q.parked }
+
+// asks puts the arrivals that wait where they belong, and reports whether
+// anybody wants permits now. Guarded by mu.
 //
 // An arrival that waits stands behind those in line, who would be served before
 // it. Only if it wants more than the rate that was met last must Redis be asked,
 // with all ahead of it: there may be another rate.
-func (q *queue) wanted() bool {
+func (q *queue) asks() bool {
 	if !q.line.empty() || q.yields {
 		for w := q.arrivals.first; w != nil; {
 			next := w.next
@@ -207,7 +234,8 @@ func (q *queue) start() {
 // close answers everybody that the Client is closed. What a batch that is under
 // way may still be granted comes back by itself. Guarded by mu.
 func (q *queue) close() {
-	for _, l := range []*list{&q.arrivals, &q.line} {
+	q.withdrawal = nil
+	for _, l := range []*list{&q.arrivals, &q.returns, &q.line} {
 		for w := l.first; w != nil; {
 			next := w.next
 			q.abandon(w)
@@ -337,8 +365,8 @@ func (q *queue) desert() {
 	}
 	q.deserted++
 	q.batch.deserted = true
+	q.lost(q.batch.request)
 	q.batch = &batch{queue: q, number: q.batch.number, waiting: answeredAll}
-	q.client.newWriter() // the next request must not write over what this one leaves
 	q.busy = false
 }
 

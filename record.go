@@ -28,8 +28,7 @@ const (
 
 	// RecordFI is what Redisson 3.13.3 to 3.16.3 write, and all that they read:
 	// a number of 4 bytes, the permits. Unlike Redisson's, no two such records
-	// of ours are ever the same, and 3.17.0 and later read them, too. The
-	// Client keeps a field in the hash of each limiter it takes permits from.
+	// of ours are ever the same, and 3.17.0 and later read them, too.
 	RecordFI
 )
 
@@ -77,12 +76,12 @@ const (
 	mergedMark = goMark + "oRateLimit"
 )
 
-// identifies reports whether the random bytes are enough to know a request by.
-func (l *layout) identifies() bool { return l.random >= 8 }
+// marks reports whether there is room for goMark in the random bytes.
+func (l *layout) marks() bool { return l.random >= 8 }
 
 // appendAll appends the records of one grant: one, or as many as it takes for
 // permits beyond what a record can hold. Those of a Client with a resolution
-// bear the mark of records that are merged (scripts/seen.lua).
+// bear the mark of records that are merged (scripts/acquire.lua).
 func (l *layout) appendAll(b []byte, permits int64, merged bool) []byte {
 	for more := true; more; {
 		more = permits > maxCount
@@ -99,7 +98,7 @@ func (l *layout) append(b []byte, permits uint32, merged bool) []byte {
 	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
 	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
 	switch {
-	case !l.identifies():
+	case !l.marks():
 		b[to-1] |= 0x60 // beyond any number that Redisson makes of a long, so that it never writes the same
 	case merged:
 		copy(b[from:to-free], mergedMark)

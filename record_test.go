@@ -19,7 +19,7 @@ func FuzzRecord(f *testing.F) {
 			if len(r) != len(l.header)+l.random+4 || r[:len(l.header)] != l.header || binary.LittleEndian.Uint32([]byte(r[len(r)-4:])) != permits {
 				t.Fatalf("%v of %d: % x", RecordFormat(i), permits, r)
 			}
-			if l.identifies() && r == string(l.append(nil, permits, false)) {
+			if l.marks() && r == string(l.append(nil, permits, false)) {
 				t.Fatalf("two records are the same: % x", r)
 			}
 		}

@@ -3,6 +3,7 @@ package rratelimiter
 import (
 	"context"
 	"math"
+	"time"
 )
 
 // Repaired is what Repair has found. Where a reply was lost on the way, it may
@@ -30,16 +31,18 @@ type Repaired struct {
 // without a rate is an ErrNotInitialized, one whose hash cannot be read an
 // ErrBadState.
 func (l *RateLimiter) Repair(ctx context.Context) (Repaired, error) {
-	return within(ctx, l, l.repair)
+	k := l.keys.Load()
+	return within(ctx, k, k.repair)
 }
 
-func (l *RateLimiter) repair(ctx context.Context) (Repaired, error) {
+func (k *limiterKeys) repair(ctx context.Context) (Repaired, error) {
 	var all Repaired
-	k, layout := l.keys.Load(), l.client.layout()
+	layout := k.client.layout()
 	for cursor, most, passes := int64(0), int64(2000), 0; ; {
 		// Each call has random bytes of its own to go on from.
 		pattern := layout.append(make([]byte, 0, recordSpace), 1, false)
-		r, _, err := l.call(ctx, k, repairScript, asking{}, cursor, pattern, layout.header, most, k.channel)
+		args := []any{k.client.session, "", cursor, pattern, k.client.now(), "", "", "", "", k.channel, layout.header, most}
+		r, _, err := k.call(ctx, repairScript, time.Now(), args...)
 		if err != nil {
 			return all, err
 		}

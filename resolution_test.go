@@ -25,16 +25,6 @@ func (l *limiter) coarse(d time.Duration, opts ...rratelimiter.Option) *limiter 
 	return &limiter{c.RateLimiter(l.Name()), l.b}
 }
 
-// merged are the names of the fields by which requests are known.
-func (l *limiter) merged() (names []string) {
-	for name := range l.b.look.HGetAll(context.Background(), l.Name()).Val() {
-		if strings.HasPrefix(name, "merged:") {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // All that is granted in a slot is one record, whoever grants it, with the time
 // of the end of the slot and of the form that Java reads.
 func TestWhatIsGrantedInASlotIsOneRecord(t *testing.T) {
@@ -292,28 +282,60 @@ func TestAResolutionOutOfItsBounds(t *testing.T) {
 	}
 }
 
-// The fields of Clients that have gone are swept out when there are many, those
-// of Clients that are in use stay.
+// The fields of Clients that have gone are swept out: all that nobody has used for
+// a minute, by the first request of a new Client, and of one that goes on by that
+// after a minute. Those of Clients that are in use stay, and a few harm nobody.
 func TestFieldsOfClientsThatHaveGone(t *testing.T) {
-	onBoth(t, func(b *bench) {
+	eachFormat(t, func(b *bench, opts ...rratelimiter.Option) {
 		l := b.limiter(overall, 1000, time.Hour)
-		for range 80 {
-			l.coarse(time.Millisecond).takes(1)
+		join := func() *limiter {
+			m := l.by(b.newClient(opts...))
+			m.takes(1)
+			return m
+		}
+		want := func(what string, want int) {
+			b.Helper()
+			if got := len(l.fields()); got != want {
+				b.Fatalf("%s: %d fields, want %d", what, got, want)
+			}
+		}
+		stays := join()
+		for range 79 {
+			join()
 		}
 		b.now += 30_000
-		l.coarse(time.Millisecond).takes(1)
-		if got := len(l.merged()); got != 81 {
-			b.Fatalf("%d fields, want 81: those younger than a minute may still be needed", got)
+		join()
+		want("younger than a minute, they may still be needed", 81)
+		b.now += 30_000
+		join()
+		want("a minute old, they still may", 82)
+		b.now++
+		join()
+		want("the first ones are older", 3)
+		b.now += 59_000
+		for range 5 {
+			join()
 		}
-		b.now += 31_000
-		l.coarse(time.Millisecond).takes(1)
-		if got := len(l.merged()); got != 2 {
-			b.Fatalf("%d fields, want 2", got)
+		want("three of a minute ago are few", 8)
+		for range 40 {
+			join()
 		}
+		b.now += 1_000
+		stays.takes(1)
+		b.now += 60_001
+		stays.takes(1)
+		want("one that goes on sweeps once a minute", 1)
+		for range mayStay - 2 {
+			join()
+		}
+		b.now += 120_000
+		join()
+		want("so many are left alone", mayStay)
 	})
 }
 
-// Many Clients that are in use make no call do more.
+// Many Clients that are in use make no call do more: their fields are looked at by
+// a new one, and once a minute, not by each.
 func TestManyClientsInUse(t *testing.T) {
 	s := redistest.Start(t)
 	b := newBench(t, s.Client(t), s.Admin())
@@ -323,13 +345,19 @@ func TestManyClientsInUse(t *testing.T) {
 	}
 	b.want(b.look.ConfigResetStat(t.Context()).Err())
 	m := l.coarse(100 * time.Millisecond)
-	for range 200 {
+	for i := range 200 {
 		m.takes(1)
+		if i%2 == 0 {
+			m.gives(1)
+		}
+		b.now += 250 // 50 s
 	}
 	for stat := range strings.FieldsSeq(b.look.Info(t.Context(), "commandstats").Val()) {
 		n := 0
-		if _, err := fmt.Sscanf(stat, "cmdstat_hgetall:calls=%d,", &n); err == nil && n > 20 {
-			t.Errorf("the hash was read whole %d times in 200 calls", n)
+		for _, command := range []string{"hgetall", "hkeys", "hscan", "hlen"} {
+			if _, err := fmt.Sscanf(stat, "cmdstat_"+command+":calls=%d,", &n); err == nil && n > 2 {
+				t.Errorf("the hash was looked through by %s %d times in 300 calls", command, n)
+			}
 		}
 	}
 }
@@ -433,8 +461,8 @@ func TestWithAResolutionALateFirstCopyIsNotCharged(t *testing.T) {
 	}
 }
 
-// What may have been taken without an answer is taken back, and by another name
-// than that of the next requests, which are counted.
+// What may have been taken without an answer is taken back, with the next request
+// or before it, by the number of the request. The Client has one field, as before.
 func TestWithAResolutionAnAcquireIsWithdrawn(t *testing.T) {
 	n, m := rough(t, 30, func(o *redis.Options) { o.MaxRetries = 1 })
 	m.takes(4)
@@ -447,8 +475,8 @@ func TestWithAResolutionAnAcquireIsWithdrawn(t *testing.T) {
 	m.has(21)
 	m.takes(21)
 	m.keeps(30, m.value(), m.permits())
-	if got := len(m.merged()); got != 2 {
-		t.Fatalf("%d fields, want one of before and one of after", got)
+	if got := len(m.fields()); got != 2 {
+		t.Fatalf("%d fields, want one of the Client and one of that of the line", got)
 	}
 }
 

@@ -18,20 +18,11 @@ import (
 //
 // A RateLimiter is safe for concurrent use, and made for it: callers who come
 // while a request is under way share the next one, in the order in which they
-// came.
+// came. It is a cheap handle: what is known of a limiter belongs to the Client,
+// so one may be made for each request.
 type RateLimiter struct {
-	client *Client
-	err    error // why it cannot be used, nil if it can
-
-	keys atomic.Pointer[limiterKeys] // changed by Rename
-
-	// What we believe of the limiter; the scripts find out when it is not so.
-	typ  atomic.Int32
-	rate atomic.Int64 // by which the value of our own pair is right; 0: not known
-
-	receipts receipts
-
-	queue atomic.Pointer[queue] // the one it used last
+	keys  atomic.Pointer[limiterKeys] // changed by Rename
+	queue atomic.Pointer[queue]       // the one it used last
 }
 
 // Name returns the name of the limiter as it was given, before any mapping
@@ -73,10 +64,10 @@ func (l *RateLimiter) UpdateRate(ctx context.Context, typ RateType, rate int64, 
 }
 
 func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string, typ RateType, rate int64, interval time.Duration, opts []RateOption) (bool, error) {
-	if err := l.usable(ctx); err != nil {
+	k := l.keys.Load()
+	if err := k.usable(ctx); err != nil {
 		return false, err
 	}
-	k := l.keys.Load()
 	c, o, err := newConfig(typ, rate, interval, opts)
 	if err != nil {
 		return false, k.named(err)
@@ -85,15 +76,15 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 	if o.keepState {
 		keepState = "1"
 	}
-	return within(ctx, l, func(ctx context.Context) (bool, error) {
-		r, _, err := l.send(ctx, sc, k, typ, asking{}, rate, c.Interval.Milliseconds(),
-			c.KeepAlive.Milliseconds(), keepState, mustExist, k.channel)
+	return within(ctx, k, func(ctx context.Context) (bool, error) {
+		args := []any{rate, c.Interval.Milliseconds(), c.KeepAlive.Milliseconds(), keepState, k.client.now(), mustExist}
+		args = append(args, "", "", "", k.channel)
+		r, _, err := k.send(ctx, sc, typ, time.Now(), args...)
 		if err != nil || r.numbers[0] == 0 {
 			return false, err
 		}
-		l.typ.Store(int32(typ))
-
-		err = l.clearOther(ctx, k, typ)
+		k.believe(typ)
+		err = k.clearOther(ctx, typ)
 		return err == nil, err
 	})
 }
@@ -102,11 +93,11 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 // if there are any: while a slot of a cluster moves, a script must not name keys
 // that are not there. A script names the keys of one type, so they go with a
 // second one, which looks again whether that type is in force.
-func (l *RateLimiter) clearOther(ctx context.Context, k *limiterKeys, typ RateType) error {
+func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
 	other := &k.pairs[1-typ]
 	var found int64
 	for _, key := range []string{other.value, other.permits} {
-		n, err := l.client.rdb.Exists(ctx, key).Result()
+		n, err := k.client.rdb.Exists(ctx, key).Result()
 		if err != nil {
 			return k.scriptError(typ, err)
 		}
@@ -115,7 +106,7 @@ func (l *RateLimiter) clearOther(ctx context.Context, k *limiterKeys, typ RateTy
 	if found == 0 {
 		return nil
 	}
-	_, _, err := l.send(ctx, clearScript, k, 1-typ, asking{}, "", "")
+	_, _, err := k.send(ctx, clearScript, 1-typ, time.Now())
 	return err
 }
 
@@ -167,8 +158,10 @@ func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) 
 // says whether one permit is there, RetryAfter when it will be. It only reads.
 // Errors are ErrNotInitialized, ErrBadState, ErrClosed, and ErrNoAnswer.
 func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
-	return within(ctx, l, func(ctx context.Context) (Result, error) {
-		r, _, err := l.call(ctx, l.keys.Load(), peekScript, asking{numbers: true}, 1, "")
+	k := l.keys.Load()
+	return within(ctx, k, func(ctx context.Context) (Result, error) {
+		args := []any{k.client.session, "", 1, "", k.client.now()}
+		r, _, err := k.call(ctx, peekScript, time.Now(), args...)
 		if err != nil {
 			return Result{}, err
 		}
@@ -195,22 +188,23 @@ func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
 // ErrInvalidArgument, ErrBadState, ErrClosed, and ErrNoAnswer, after
 // which the permits may have been given back.
 func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
+	k := l.keys.Load()
 	if err := checkPermits(permits, 0); err != nil {
-		return l.keys.Load().named(err)
+		return k.named(err)
 	}
-	if err := l.usable(ctx); err != nil || permits == 0 {
+	if err := k.usable(ctx); err != nil || permits == 0 {
 		return err
 	}
-	_, err := within(ctx, l, func(ctx context.Context) (int64, error) { return l.release(ctx, l.keys.Load(), permits, nil) })
+	_, err := l.asks(ctx, k.client.newWaiter(ctx, permits, 0, true, false), 0)
 	return err
 }
 
 // Config returns what is set (RRateLimiter.getConfig). Errors are
 // ErrNotInitialized, ErrBadState, ErrClosed, and ErrNoAnswer.
 func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
-	return within(ctx, l, func(ctx context.Context) (Config, error) {
-		k := l.keys.Load()
-		fields, err := l.client.rdb.HMGet(ctx, k.hash, "rate", "interval", "type", "keepAliveTime").Result()
+	k := l.keys.Load()
+	return within(ctx, k, func(ctx context.Context) (Config, error) {
+		fields, err := k.client.rdb.HMGet(ctx, k.hash, "rate", "interval", "type", "keepAliveTime").Result()
 		if err != nil {
 			return Config{}, k.scriptError(Overall, err)
 		}
@@ -220,11 +214,11 @@ func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 
 // usable answers why a call cannot go ahead: something the limiter was made
 // with, a closed client, or a ctx that has ended.
-func (l *RateLimiter) usable(ctx context.Context) error {
+func (k *limiterKeys) usable(ctx context.Context) error {
 	switch {
-	case l.err != nil:
-		return l.err
-	case l.client.ctx.Err() != nil:
+	case k.err != nil:
+		return k.err
+	case k.client.ctx.Err() != nil:
 		return ErrClosed
 	}
 	return ctx.Err()

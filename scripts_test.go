@@ -1,12 +1,33 @@
 package rratelimiter
 
 import (
-	"regexp"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// given are the arguments of a script, by where they stand; those in between
+// are empty.
+type given map[int]any
+
+// argv is all of ARGV, for a limiter of a type.
+func (g given) argv(typ any) []any {
+	if t, ok := typ.(RateType); ok {
+		typ = int(t)
+	}
+	var a arguments
+	for _, i := range slices.Sorted(maps.Keys(g)) {
+		a.put(i, g[i])
+	}
+	return append([]any{typ}, a...)
+}
 
 func TestScriptRepliesOfAnotherShape(t *testing.T) {
 	for _, val := range []any{nil, "1", []any{}, []any{int64(1), "2"}, []any{nil}, []any{int64(0), int64(0), int64(0), int64(0), int64(0), nil}, 1.5} {
@@ -21,55 +42,43 @@ func TestScriptRepliesOfAnotherShape(t *testing.T) {
 	}
 }
 
-// Keys are literal, and struct, cjson and bit are not used: some servers would
-// refuse anything else.
-func TestScriptsUseLiteralKeys(t *testing.T) {
-	call := regexp.MustCompile(`redis\.p?call\(([^,)]+)(?:, ([^,)]+))?`)
-	literal := regexp.MustCompile(`^KEYS\[(\d|10)\]$`)
-	calls := 0
-	for _, sc := range []*script{
-		acquireScript, withdrawScript, giveBackScript, markedAcquireScript, markedWithdrawScript, markedGiveBackScript, releaseScript, repairScript, peekScript,
-		trySetRateScript, setRateScript, clearScript, deleteScript, renameScript, expireScript,
-	} {
-		for _, word := range []string{"struct.", "cjson.", "bit.", "cmsgpack.", "unpack("} {
-			if strings.Contains(sc.source, word) {
-				t.Errorf("a script uses %s", word)
-			}
-		}
-		for _, m := range call.FindAllStringSubmatch(sc.source, -1) {
-			calls++
-			if !literal.MatchString(m[2]) && m[1] != "'TIME'" && m[1] != "'PUBLISH'" {
-				t.Errorf("a key that is not literal: %s", m[0])
-			}
-		}
+// scriptNames are those of the files in scripts/, each of which is an operation.
+func scriptNames(t *testing.T) (names []string) {
+	t.Helper()
+	files, err := fs.Glob(scriptFiles, "scripts/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
 	}
-	if calls < 50 {
-		t.Errorf("%d calls found; the pattern no longer fits the scripts", calls)
+	for _, file := range files {
+		names = append(names, strings.TrimSuffix(path.Base(file), ".lua"))
+	}
+	return names
+}
+
+// What Redis gets has no comments, and each line in its place. SCRIPTS=1 prints
+// it (make scripts).
+func TestScriptsAsRedisGetsThem(t *testing.T) {
+	for _, name := range scriptNames(t) {
+		whole, sent := included(name+".lua"), newScript(name, false).source
+		if strings.Count(whole, "\n") != strings.Count(sent, "\n") || strings.Contains(sent, "--") {
+			t.Errorf("%s: a line is missing, or a comment left", name)
+		}
+		if os.Getenv("SCRIPTS") != "" {
+			fmt.Printf("-- %s\n%s", name, sent)
+		}
 	}
 }
 
-// No piece of a script takes a name again that one before it has given: what
-// comes behind them would read the wrong one.
-func TestPiecesTakeNoNameTwice(t *testing.T) {
-	local := regexp.MustCompile(`(?m)^local (?:function )?([\w, ]+)`)
-	for name, sc := range map[string]*script{
-		"acquire": acquireScript, "withdraw": withdrawScript, "marked acquire": markedAcquireScript,
-		"marked withdraw": markedWithdrawScript, "give back": giveBackScript, "marked give back": markedGiveBackScript, "release": releaseScript, "repair": repairScript, "peek": peekScript,
-		"trySetRate": trySetRateScript, "setRate": setRateScript, "expire": expireScript,
+func TestCommentsAreBlanked(t *testing.T) {
+	for line, want := range map[string]string{
+		"a = 1 -- b":              "a = 1",
+		"  -- b":                  "",
+		"  a = '--' -- 'b'":       "  a = '--'",
+		`a = "\"--" .. '\'' -- b`: `a = "\"--" .. '\''`,
+		"a = b - -1":              "a = b - -1",
 	} {
-		seen := map[string]bool{}
-		// What is included stands within a block of its own.
-		source := strings.NewReplacer(included.Replace(dueLua), "", outstandingLua, "", aheadLua, "").Replace(sc.source)
-		for _, m := range local.FindAllStringSubmatch(source, -1) {
-			for taken := range strings.SplitSeq(m[1], ",") {
-				if taken = strings.TrimSpace(taken); seen[taken] {
-					t.Errorf("%s: local %s twice", name, taken)
-				}
-				seen[taken] = true
-			}
-		}
-		if len(seen) < 8 {
-			t.Errorf("%s: %d names found; the pattern no longer fits the scripts", name, len(seen))
+		if got := withoutComments(line + "\n"); got != want+"\n" {
+			t.Errorf("%q became %q, want %q", line, got, want)
 		}
 	}
 }

@@ -49,15 +49,15 @@ func (c *Client) firstTurns() turns {
 // change by Go ends it at once: permits that were given back wait for nobody.
 func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 	q.mu.Lock()
-	l, due := q.limiter, q.due
-	alone := q.client.goOnly || RateType(l.typ.Load()) == PerClient // nobody else takes permits
+	k, due := q.keys, q.due
+	alone := q.client.goOnly || k.believed() == PerClient // nobody else takes permits
 	q.yields = !alone && q.turns.mayBeLate(time.Now())
 	yields := q.yields
 	q.mu.Unlock()
 	if !yields {
 		return true
 	}
-	taken, late, cut := l.letOthersTake(ctx, due, changed)
+	taken, late, cut := k.letOthersTake(ctx, due, changed)
 
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,8 +72,8 @@ func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 // letOthersTake waits until Java's waiters have had their time, if it is their
 // turn (late), and reports whether somebody but Go has taken permits, and whether
 // a change by Go has cut it short.
-func (l *RateLimiter) letOthersTake(ctx context.Context, due time.Time, changed <-chan struct{}) (taken, late, cut bool) {
-	before, err := l.others(ctx)
+func (k *limiterKeys) letOthersTake(ctx context.Context, due time.Time, changed <-chan struct{}) (taken, late, cut bool) {
+	before, err := k.others(ctx)
 	switch {
 	case err != nil:
 		return false, true, false // so that the next look is not soon
@@ -88,7 +88,7 @@ func (l *RateLimiter) letOthersTake(ctx context.Context, due time.Time, changed 
 		cut = true
 	case <-ctx.Done():
 	}
-	after, err := l.others(ctx)
+	after, err := k.others(ctx)
 	return err == nil && after.newest != before.newest, true, cut
 }
 
@@ -112,11 +112,11 @@ type share struct {
 
 // others looks how the limiter is shared. It does not wait for Redis longer than
 // a late wake-up lasts.
-func (l *RateLimiter) others(ctx context.Context) (share, error) {
+func (k *limiterKeys) others(ctx context.Context) (share, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxLate)
 	defer cancel()
-	return within(ctx, l, func(ctx context.Context) (share, error) {
-		r, _, err := l.call(ctx, l.keys.Load(), othersScript, asking{}, "", "")
+	return within(ctx, k, func(ctx context.Context) (share, error) {
+		r, _, err := k.call(ctx, othersScript, time.Now())
 		return share{milliseconds(r.numbers[0]), r.numbers[1], r.numbers[2], r.numbers[3]}, err
 	})
 }

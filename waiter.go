@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A waiter is one call of TryAcquire, Acquire or Allow, from when it enters
+// A waiter is one call of TryAcquire, Acquire, Allow or Release, from when it enters
 // the queue until it is answered. Where it stands:
 //
 //	in         asked  left
-//	&arrivals  false  false  no batch has taken it yet
+//	&arrivals  false  false  no batch has taken it yet; &returns where it gives permits back
 //	nil        true   false  a batch judges it
 //	&line      false  false  refused, it waits
 //	&line      true   false  it waits, and a batch judges it
@@ -17,6 +17,7 @@ import (
 //	nil        false  false  answered
 type waiter struct {
 	permits  int64
+	gives    bool // it gives them back
 	waits    bool // it has a timeout, and so stands in line when it is refused
 	numbers  bool // it wants to know more than yes or no
 	canLeave bool // it may end before Redis answers: it has a timeout, or its ctx can end
@@ -41,12 +42,12 @@ type waiter struct {
 
 // newWaiter returns a waiter, which may have been one before. Channel and
 // timer are what would cost more than all the rest.
-func (c *Client) newWaiter(ctx context.Context, permits int64, timeout time.Duration, numbers bool) *waiter {
+func (c *Client) newWaiter(ctx context.Context, permits int64, timeout time.Duration, gives, numbers bool) *waiter {
 	w, ok := c.waiters.Get().(*waiter)
 	if !ok {
 		w = &waiter{answered: make(chan struct{}, 1)}
 	}
-	w.ctx, w.permits, w.waits, w.numbers = ctx, permits, timeout > 0, numbers
+	w.ctx, w.permits, w.waits, w.gives, w.numbers = ctx, permits, timeout > 0, gives, numbers
 	timed := w.waits && timeout != forever
 	w.canLeave = ctx.Done() != nil || timed
 	if w.bounded = timed; !timed && w.canLeave {

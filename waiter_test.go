@@ -18,7 +18,7 @@ func TestNewcomersStandBehindTheFresh(t *testing.T) {
 		if err := l.SetRate(t.Context(), Overall, 1, time.Second); err != nil {
 			t.Fatal(err)
 		}
-		first, second := c.newWaiter(t.Context(), 1, forever, false), c.newWaiter(t.Context(), 1, forever, false)
+		first, second := c.newWaiter(t.Context(), 1, forever, false, false), c.newWaiter(t.Context(), 1, forever, false, false)
 		q := l.enter()
 		q.busy, q.rate = true, 1
 		q.line.push(first)

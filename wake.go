@@ -59,7 +59,7 @@ func (q *queue) attend(ctx context.Context) {
 // deletes it when it sets a rate.
 func (q *queue) watch() (changed, events <-chan struct{}, end func()) {
 	q.mu.Lock()
-	hub, channel, value := q.client.hub, q.keys.channel, q.keys.pairs[q.limiter.typ.Load()].value
+	hub, channel, value := q.client.hub, q.keys.channel, q.keys.pairs[q.keys.believed()].value
 	q.mu.Unlock()
 	changed, endChanged := hub.Subscribe(channel)
 	events, endEvents := hub.Events(fmt.Sprintf("__keyspace@%d__:%s", q.client.database(), value), "set", "del")

@@ -18,7 +18,7 @@ import (
 // A world is what Redis holds of one limiter as one client sees it, decoded.
 // Points in time are Unix ms; 0 is never.
 type world struct {
-	hash  map[string]string // nil if there is none; without Go's own receipts
+	hash  map[string]string // nil if there is none; without Go's sessions
 	ends  int64
 	pairs [2]holding // by type: those all share, those of the client's own
 }
@@ -256,7 +256,7 @@ func decodeWorld(one []any) (w world, err error) {
 			w.hash = map[string]string{}
 		}
 		name := fields[i].(string)
-		if !strings.HasPrefix(name, "released:") && !strings.HasPrefix(name, "merged:") {
+		if !strings.HasPrefix(name, "session:") {
 			w.hash[name] = fields[i+1].(string)
 		}
 	}

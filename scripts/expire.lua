@@ -1,9 +1,10 @@
 -- expire.lua: sets or removes the time to live of a limiter: the hash decides, all keys follow.
 --
--- KEYS, ARGV: common.lua
+-- KEYS, ARGV[1]: parts/common.lua
 -- ARGV[2]  PERSIST to remove it, PEXPIRE for a length, PEXPIREAT for a point in time
 -- ARGV[3]  that length or Unix time in ms
--- ARGV[7]  the condition, with PEXPIRE alone: NX none is set, XX one is set, GT later than the one set, LT earlier, or empty
+-- ARGV[4]  the condition, with PEXPIRE alone: NX none is set, XX one is set, GT later than the one set, LT
+--          earlier, or empty
 -- Reply:   1 done, or 0: no limiter or the condition does not hold
 -- Errors:  BADKEY, OTHERTYPE
 
@@ -20,7 +21,7 @@ end
 
 if ARGV[2] ~= 'PERSIST' then
   local ttl = tonumber(ARGV[3])
-  local how = ARGV[7]
+  local how = ARGV[4]
   if (how == 'NX' and left >= 0) or (how == 'XX' and left < 0)
     or (how == 'GT' and (left < 0 or ttl <= left)) or (how == 'LT' and left >= 0 and ttl >= left) then
     return 0
@@ -38,5 +39,5 @@ redis.call('PERSIST', KEYS[1])
 redis.call('PERSIST', KEYS[2])
 redis.call('PERSIST', KEYS[3])
 local keep, own, interval = 0, f[1] == '1', tonumber(f[2]) or 0
--- include lifetime.lua
+-- include parts/lifetime.lua
 return 1

@@ -1,10 +1,11 @@
--- rename.lua: gives a limiter another name; changed.lua stands before it.
+-- rename.lua: gives a limiter another name.
 --
 -- KEYS[1..5]   NAME, the value and permits all clients share, and our own of a PER_CLIENT limiter
 -- KEYS[6..10]  the same of the new name; what they hold is removed
--- ARGV[1]      the channel of changed.lua
+-- ARGV[1]      the channel that tells those who wait
 -- Reply:       1 done, or 0: no limiter
 
+redis.pcall('PUBLISH', ARGV[1], 'changed')
 if redis.call('EXISTS', KEYS[1]) == 0 then
   return 0
 elseif KEYS[1] == KEYS[6] then

@@ -1,10 +1,11 @@
 -- try_set_rate.lua: sets a rate where none is. A hash that lacks rate, interval or type is none:
 -- it is written whole, and what was left of its value and permits is removed.
 --
--- KEYS, ARGV: common.lua; ARGV[1] is the type to set
+-- KEYS: parts/common.lua
+-- ARGV[1]  the type to set
 -- ARGV[2]  rate
 -- ARGV[3]  interval in ms
--- ARGV[7]  keep alive in ms, 0 for none
+-- ARGV[4]  keep alive in ms, 0 for none
 -- Reply:   1 set, or 0: there is a rate, nothing was changed
 
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type')
@@ -13,9 +14,9 @@ if f.err then
 elseif f[1] and f[2] and f[3] then
   return 0
 end
-redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[7])
-if tonumber(ARGV[7]) > 0 then
-  redis.call('PEXPIRE', KEYS[1], math.max(ARGV[7], ARGV[3] + 1000)) -- as lifetime.lua does
+redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[4])
+if tonumber(ARGV[4]) > 0 then
+  redis.call('PEXPIRE', KEYS[1], math.max(ARGV[4], ARGV[3] + 1000)) -- as parts/lifetime.lua does
 else
   redis.call('PERSIST', KEYS[1])
 end

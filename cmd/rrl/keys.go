@@ -76,10 +76,24 @@ func remarkOnField(field, value string) string {
 		return rratelimiter.Overall.String()
 	case field == "keepAliveTime":
 		return "ms to live after each use; 0: off"
-	case strings.HasPrefix(field, "released:"):
-		return "a Release was done, and not to be done again"
+	case strings.HasPrefix(field, "session:"):
+		return remarkOnSession(value)
 	}
 	return ""
+}
+
+// remarkOnSession says what the last request of a Client was, by its number and
+// permits. Beside them are its time and that of their records.
+func remarkOnSession(value string) string {
+	var when, number, permits int64
+	if _, err := fmt.Sscanf(value, "%d %d %d", &number, &when, &permits); err != nil {
+		return "no form that Go writes"
+	}
+	did := "took " + plural(permits, "permit")
+	if permits < 0 {
+		did = "gave back " + plural(-permits, "permit")
+	}
+	return fmt.Sprintf("its request %d %s", number, did)
 }
 
 func remarkOnValue(_, _ string) string { return "permits left at the last grant" }

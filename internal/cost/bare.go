@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -32,16 +35,27 @@ func newBare(ctx context.Context, b *bench, rdbs [2]*redis.Client, recorded *red
 		return nil, errors.New("TryAcquire has sent no EVALSHA with a record at its end")
 	}
 	c := &caller{label: "bare", limits: true}
+	var number atomic.Int64
+	if text, ok := rec.argv[numberAt].(string); ok {
+		last, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		number.Store(last)
+	}
 	for r, rdb := range rdbs {
-		c.via[r] = func(another string) ask { return replay(rdb, rec.of(limiter, another), rec.record()) }
+		c.via[r] = func(another string) ask { return replay(rdb, rec.of(limiter, another), rec.record(), &number) }
 	}
 	return c, nil
 }
 
-// replay sends argv, each time with another record at its end.
-func replay(rdb *redis.Client, argv []any, record string) ask {
+// numberAt is where the number of a request stands, behind its session.
+const numberAt = 8
+
+// replay sends argv, each time with another record at its end and the next number.
+func replay(rdb *redis.Client, argv []any, record string, number *atomic.Int64) ask {
 	return func(ctx context.Context) (bool, error) {
-		argv[len(argv)-1] = another(record)
+		argv[numberAt], argv[len(argv)-1] = fmt.Sprintf("%016d", number.Add(1)), another(record)
 		reply, err := rdb.Do(ctx, argv...).Result()
 		return reply == int64(0), err // refused, it is numbers
 	}

@@ -1,18 +1,21 @@
--- numbers.lua: stands behind acquire.lua and peek.lua and makes their reply.
+-- numbers.lua: the reply of those who tell how many permits are left: {1 to ask again, otherwise 0; rate;
+-- permits left, may be negative; ms until all are back, without what is granted now; the same with it; and
+-- answers}. The two times are 0 if nobody asks for them.
 --
--- {1 to ask again, otherwise 0; rate; permits left, may be negative; ms until all are back, without
--- what is granted now; the same with it; and answers}. The two times are 0 if nobody asks for them.
+-- in:       asked, again, answers, taken, stamp, rate, value, interval, now, timed, head, astray, reply
+-- out:      none
+-- changes:  reply, astray
+-- writes:   no
+-- ends the script: no
 
-local reply = brief or 0
-local asked = ARGV[6] and ARGV[6] ~= ''
-if asked or (answers and not brief) then
+do
   local reset = 0
   if asked and head[1] then
     local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')
     local at = math.ceil(tonumber(newest[2]) or math.huge)
     if at > now then
       local member = newest[1]
-      -- include ahead.lua
+      -- include parts/ahead.lua
     end
     reset = math.max(1, at + interval - now)
   end
@@ -21,7 +24,4 @@ if asked or (answers and not brief) then
   for i = 1, answers and #answers or 0 do
     reply[5 + i] = answers[i]
   end
-end
-if idle then
-  return reply
 end

@@ -1,0 +1,199 @@
+package rratelimiter
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// Two servers, miniredis and Redis, are handed the same requests.
+type twins struct {
+	*testing.T
+	random   *rand.Rand
+	rdbs     [2]*redis.Client
+	name     string
+	typ      RateType
+	rate     int64
+	interval time.Duration
+	now      int64             // Unix ms
+	keys     [2][]*limiterKeys // of each server, by Client
+	before   []pair            // requests that were sent
+	done     []string          // what was done, for who looks for the fault
+}
+
+// A pair is one request, for each server.
+type pair struct {
+	of  int // the Client
+	two [2]*request
+}
+
+// By random sequences of requests, in any order, once or again, miniredis and Redis
+// reply alike and keep the same: hash, records and value.
+func TestServersAnswerAlike(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rdbs := [2]*redis.Client{redistest.MiniClient(t, redistest.Mini(t)), redistest.Start(t).Client(t)}
+	random := rand.New(rand.NewPCG(seed, 1))
+	for start, n := time.Now(), 0; time.Since(start) < 2*time.Second && !t.Failed(); n++ {
+		w := &twins{T: t, random: random, rdbs: rdbs, name: fmt.Sprint("l", n), now: 1_700_000_000_000}
+		w.round()
+	}
+}
+
+// round is one limiter, used by some Clients.
+func (w *twins) round() {
+	w.typ, w.rate = RateType(w.random.IntN(2)), 1+w.random.Int64N(30)
+	w.interval = time.Duration(1+w.random.IntN(300)) * time.Millisecond
+	opts := []Option{WithID("me"), WithClock(func() time.Time { return time.UnixMilli(w.now) })}
+	if w.random.IntN(3) == 0 {
+		opts = append(opts, WithResolution(time.Duration(1+w.random.IntN(50))*time.Millisecond))
+	} else {
+		opts = append(opts, WithRecordFormat(RecordFormat(w.random.IntN(4))))
+	}
+	for j, rdb := range w.rdbs {
+		for i := range 12 { // more than may stay without being swept
+			c := New(rdb, opts...)
+			defer func() { _ = c.Close() }()
+			c.session = fmt.Sprintf("session:%016d", i)
+			w.keys[j] = append(w.keys[j], c.RateLimiter(w.name).keys.Load())
+		}
+	}
+	w.sets(0)
+	for range 60 {
+		if !w.step() {
+			return
+		}
+	}
+}
+
+// step does something at random, and reports whether the servers are alike after it.
+func (w *twins) step() bool {
+	of := w.random.IntN(1 + w.random.IntN(len(w.keys[0])))
+	switch op := w.random.IntN(14); {
+	case op < 6:
+		return w.send(w.acquire(of))
+	case op < 9:
+		n, d := w.random.Int64N(w.rate+2), w.withdrawal(of)
+		w.notes("release", n, d)
+		return w.send(pair{of, [2]*request{w.keys[0][of].newRelease(n, d), w.keys[1][of].newRelease(n, d)}})
+	case op < 11 && len(w.before) > 0:
+		return w.send(w.again())
+	case op < 12:
+		w.now += w.random.Int64N(w.interval.Milliseconds() + 2)
+		if w.random.IntN(10) == 0 {
+			w.now += 60_000
+		}
+		w.notes("now", w.now)
+	case op < 13:
+		w.rate = 1 + w.random.Int64N(30)
+		w.sets(w.random.IntN(3))
+	default:
+		w.spoils(of)
+	}
+	return true
+}
+
+func (w *twins) notes(what ...any) { w.done = append(w.done, fmt.Sprintln(what...)) }
+
+// acquire is one of up to three runs, on their own or in line.
+func (w *twins) acquire(of int) pair {
+	var runs []run
+	for range 1 + w.random.IntN(3) {
+		runs = append(runs, run{1 + w.random.Int64N(w.rate+1), 1 + w.random.Int64N(4)})
+		if w.random.IntN(2) == 0 {
+			runs[len(runs)-1].many *= -1
+		}
+	}
+	if w.random.IntN(2) == 0 {
+		runs = []run{{runs[0].permits, 1}}
+	}
+	d := w.withdrawal(of)
+	a, b := w.keys[0][of].newAcquire(runs, d), w.keys[1][of].newAcquire(runs, d)
+	b.records = a.records // their names are random
+	a.numbers = w.random.IntN(2) == 0
+	b.numbers = a.numbers
+	w.notes("acquire", runs, d)
+	return pair{of, [2]*request{a, b}}
+}
+
+// withdrawal takes back some of what a Client has asked for before, or nothing.
+func (w *twins) withdrawal(of int) *withdrawal {
+	if w.random.IntN(2) == 0 {
+		return nil
+	}
+	kept := []int64{keptAll, w.random.Int64N(w.rate)}[w.random.IntN(2)]
+	return &withdrawal{max(0, w.keys[0][of].client.requests.Load()-w.random.Int64N(4)), kept, time.Now()}
+}
+
+// again is one of the last requests, that was sent again, or is a late copy.
+func (w *twins) again() pair {
+	p := w.before[max(0, len(w.before)-1-w.random.IntN(4))]
+	a, b := *p.two[0], *p.two[1]
+	if w.random.IntN(2) == 0 {
+		start := time.Now().Add([]time.Duration{-time.Hour, time.Hour}[w.random.IntN(2)]) // far from the interval
+		a.unsure, b.unsure, a.start, b.start = true, true, start, start
+	}
+	w.notes("again, unsure:", a.unsure)
+	return pair{p.of, [2]*request{&a, &b}}
+}
+
+// sets sets the rate: anew, keeping state, or as Java would.
+func (w *twins) sets(how int) {
+	w.notes("rate", w.rate, how)
+	for j, rdb := range w.rdbs {
+		opts := []RateOption{WithKeepAlive(time.Hour)}
+		if how == 1 {
+			opts = append(opts, WithKeepState())
+		}
+		err := rdb.HSet(w.Context(), w.name, "rate", w.rate).Err()
+		if how < 2 {
+			l := w.keys[j][0].client.RateLimiter(w.name)
+			err = l.SetRate(w.Context(), w.typ, w.rate, w.interval, opts...)
+		}
+		if err != nil {
+			w.Error(err)
+		}
+	}
+}
+
+// spoils writes what does not belong there, into the value or a session.
+func (w *twins) spoils(of int) {
+	bad := []string{"", "1e3", "x", "-5", "99", "1e308", "7"}[w.random.IntN(7)]
+	value := w.random.IntN(2) == 0
+	w.notes("spoilt, the value:", value, bad)
+	for j, rdb := range w.rdbs {
+		if value {
+			rdb.Set(w.Context(), w.keys[j][of].pairs[w.typ].value, bad, 0)
+		} else {
+			rdb.HSet(w.Context(), w.name, w.keys[j][of].client.session, bad+" 1 2 3")
+		}
+	}
+}
+
+// send hands a request to both, once, and reports whether they are alike after it.
+func (w *twins) send(p pair) bool {
+	var met [2]string
+	for j, r := range p.two {
+		rep, _, err := r.keys.call(w.Context(), r.sc, r.start, r.args()...)
+		met[j] = fmt.Sprint(rep, err, w.state(j))
+	}
+	w.before = append(w.before, p)
+	if met[0] != met[1] {
+		w.Errorf("miniredis: %s\nRedis: %s\nafter\n%s", met[0], met[1], strings.Join(w.done, ""))
+	}
+	return met[0] == met[1]
+}
+
+// state is what a server keeps.
+func (w *twins) state(j int) string {
+	ctx, rdb, p := context.Background(), w.rdbs[j], w.keys[j][0].pairs[w.typ]
+	return fmt.Sprintf("%q %q %q", fmt.Sprint(rdb.HGetAll(ctx, w.name).Val()), rdb.Get(ctx, p.value).Val(),
+		fmt.Sprint(rdb.ZRangeWithScores(ctx, p.permits, 0, -1).Val()))
+}

@@ -1,0 +1,182 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A server that refuses to write for a while is not silent: it answers, with an
+// error. What those were granted who left just before cannot be taken back then,
+// and must be taken back afterwards. So each trouble comes and goes a few times
+// while callers come and leave all the time.
+
+// A trouble is a state in which a server refuses what a script writes.
+type trouble struct {
+	times  int
+	lasts  time.Duration
+	begins func(b *bench)
+	ends   func(b *bench)
+}
+
+// config sets a parameter of the server.
+func (b *bench) config(parameter, value string) {
+	b.Helper()
+	b.want(b.look.ConfigSet(context.Background(), parameter, value).Err())
+}
+
+// snapshot is where the server saves its data.
+func (b *bench) snapshot() string {
+	b.Helper()
+	dir, err := b.look.ConfigGet(context.Background(), "dir").Result()
+	b.want(err)
+	return filepath.Join(dir["dir"], "dump.rdb")
+}
+
+// save has the server save its data, whether it can or not.
+func (b *bench) save(status string) {
+	b.Helper()
+	b.want(b.look.BgSave(context.Background()).Err())
+	until(b.T, func() bool {
+		info := b.look.InfoMap(context.Background(), "persistence").Val()["Persistence"]
+		return info["rdb_bgsave_in_progress"] == "0" && info["rdb_last_bgsave_status"] == status
+	})
+}
+
+// refusals is how often the server has said so.
+func (b *bench) refusals(code string) (n int64) {
+	b.Helper()
+	stats, err := b.look.Info(context.Background(), "errorstats").Result()
+	b.want(err)
+	for stat := range strings.FieldsSeq(stats) {
+		if _, err := fmt.Sscanf(stat, "errorstat_"+code+":count=%d", &n); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+var troubles = map[string]trouble{
+	"BUSY": {
+		times: 3, lasts: 600 * time.Millisecond,
+		begins: func(b *bench) {
+			b.config("lua-time-limit", "20") // busy-reply-threshold, by its older name
+			c := redis.NewClient(&redis.Options{Addr: b.look.Options().Addr, ReadTimeout: time.Minute})
+			b.Cleanup(func() { _ = c.Close() })
+			go func() { // it ends by itself
+				const loop = "for i = 1, 40000000 do end" // some 400 ms
+				_ = c.Eval(context.Background(), loop, nil).Err()
+			}()
+		},
+		ends: func(b *bench) {
+			until(b.T, func() bool { return b.look.Ping(context.Background()).Err() == nil })
+		},
+	},
+	"OOM": {
+		times: 20, lasts: 20 * time.Millisecond,
+		begins: func(b *bench) { b.config("maxmemory", "1") },
+		ends:   func(b *bench) { b.config("maxmemory", "0") },
+	},
+	"MISCONF": { // nothing can be saved where a directory stands
+		times: 4, lasts: 100 * time.Millisecond,
+		begins: func(b *bench) {
+			b.config("save", "3600 1000000000")
+			b.want(os.RemoveAll(b.snapshot()))
+			b.want(os.MkdirAll(filepath.Join(b.snapshot(), "in the way"), 0o700))
+			b.save("err")
+		},
+		ends: func(b *bench) {
+			b.want(os.RemoveAll(b.snapshot()))
+			b.save("ok")
+		},
+	},
+	"NOREPLICAS": {
+		times: 20, lasts: 20 * time.Millisecond,
+		begins: func(b *bench) { b.config("min-replicas-to-write", "1") },
+		ends:   func(b *bench) { b.config("min-replicas-to-write", "0") },
+	},
+}
+
+// When a trouble has passed, nothing is out but what somebody holds.
+func TestNothingIsLostToAPassingTrouble(t *testing.T) {
+	for code, tr := range troubles {
+		for format, opts := range map[string][]rratelimiter.Option{
+			"default": nil, "resolution": {rratelimiter.WithResolution(100 * time.Millisecond)},
+		} {
+			t.Run(code+", "+format, func(t *testing.T) {
+				t.Parallel()
+				tr.comesAndGoes(t, code, opts...)
+			})
+		}
+	}
+}
+
+func (tr trouble) comesAndGoes(t *testing.T, code string, opts ...rratelimiter.Option) {
+	const rate = 10_000_000 // never refused, or nobody is granted what he does not wait for
+	s := redistest.Start(t)
+	b := newBench(t, s.Client(t), s.Admin())
+	c := rratelimiter.New(b.rdb, opts...)
+	t.Cleanup(func() { _ = c.Close() })
+	l := &limiter{c.RateLimiter(redistest.Name(t)), b}
+	b.want(l.SetRate(t.Context(), overall, rate, time.Hour))
+	l.takes(1) // the scripts are known to the server from here on
+	var held, left atomic.Int64
+	held.Store(1)
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	for range 10 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				n := 1 + rand.Int64N(5)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(2000))*time.Microsecond)
+				ok, err := l.TryAcquire(ctx, n, 0)
+				switch {
+				case ok && err == nil:
+					held.Add(n)
+				case ctx.Err() != nil:
+					left.Add(1)
+				}
+				cancel()
+			}
+		})
+	}
+	for range tr.times {
+		time.Sleep(20 * time.Millisecond)
+		tr.begins(b)
+		time.Sleep(tr.lasts)
+		tr.ends(b)
+	}
+	close(stop)
+	all.Wait()
+	met := b.refusals(code)
+	t.Logf("%d are held, %d callers left, Redis has said %s %d times", held.Load(), left.Load(), code, met)
+	if left.Load() == 0 || met == 0 {
+		t.Error("the spec has tried nothing")
+	}
+	out := func() int64 { return sum(l.records(l.permits())) }
+	for start := time.Now(); out() != held.Load() && time.Since(start) < 15*time.Second; {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if out() != held.Load() {
+		t.Errorf("%d are out, %d are held", out(), held.Load())
+	}
+	l.has(rate - held.Load())
+	l.keeps(rate, l.value(), l.permits())
+}

@@ -1,0 +1,103 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// tooLate is how long a client of bad weather waits for a reply. Weather makes
+// some replies later than that.
+const tooLate = 80 * time.Millisecond
+
+// A sky is a client's line to its server, and the weather there.
+type sky struct {
+	rdb   *redis.Client
+	proxy *redistest.Proxy
+	clear func() // ends the faults; everything that was held has gone out then
+}
+
+// under returns a line to s with bad weather. attempts is how often go-redis
+// sends a command before its caller gets an error.
+func under(t *testing.T, s *redistest.Server, attempts int, seed uint64) *sky {
+	t.Helper()
+	p := redistest.StartProxy(t, s.Addr)
+	rdb := redis.NewClient(&redis.Options{
+		Addr: p.Addr, ReadTimeout: tooLate, PoolSize: 20, MaxRetries: attempts - 1,
+		MinRetryBackoff: time.Millisecond, MaxRetryBackoff: 4 * time.Millisecond,
+	})
+	t.Cleanup(func() { _ = rdb.Close() })
+	end, all := make(chan struct{}), &sync.WaitGroup{}
+	stop := sync.OnceFunc(func() {
+		close(end)
+		all.Wait()
+		p.Delay(0)
+		p.SwallowReply(0)
+		p.Cut() // what waits for a reply that does not come knows it now
+		var pings sync.WaitGroup
+		for range 40 { // and the connections that were cut are found out
+			pings.Go(func() { _ = rdb.Ping(context.Background()).Err() })
+		}
+		pings.Wait()
+	})
+	t.Cleanup(stop)
+	all.Go(func() { storm(p, rand.New(rand.NewPCG(seed, 7)), all, end) })
+	return &sky{rdb, p, stop}
+}
+
+// storm makes one fault after another until end is closed.
+func storm(p *redistest.Proxy, random *rand.Rand, all *sync.WaitGroup, end <-chan struct{}) {
+	ms := func(most int) time.Duration { return time.Duration(1+random.IntN(most)) * time.Millisecond }
+	pause := func(d time.Duration) (ended bool) {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return false
+		case <-end:
+			return true
+		}
+	}
+	for !pause(ms(120)) {
+		switch random.IntN(4) {
+		case 0: // it is done, and nobody is told
+			p.SwallowReplyTo(1+random.IntN(3), func(args []string) bool {
+				select {
+				case <-end:
+					return false
+				default:
+					return runsScript(args)
+				}
+			})
+		case 1: // before or after it is done
+			p.Cut()
+		case 2: // the first copy is on its way, the second one overtakes it, and perhaps a third one that one
+			for range 1 + random.IntN(2) {
+				late := p.HoldNext(1, runsScript)
+				pause(ms(8))
+				p.Cut()
+				due := ms(150)
+				all.Go(func() {
+					pause(due)
+					late()
+				})
+			}
+		default: // what is sent again is answered too late as well
+			p.Delay(tooLate + ms(30))
+			pause(ms(60))
+			p.Delay(0)
+		}
+	}
+}
+
+// runsScript is isScript for an EVAL as well.
+func runsScript(args []string) bool {
+	return strings.EqualFold(args[0], "evalsha") || strings.EqualFold(args[0], "eval")
+}

@@ -1,0 +1,186 @@
+package rratelimiter
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	// maxWithdrawals is how many limiters of a Client wait for permits to be taken
+	// back. Beyond them, permits come back when their interval is over.
+	maxWithdrawals = 10_000
+
+	// A withdrawal that could not be done within withdrawFor is given up.
+	withdrawFor = time.Hour
+
+	// Withdrawals are looked at every withdrawTick: up to withdrawAtOnce where Redis
+	// is well. Otherwise it is a single one, withdrawPause after the one before has
+	// failed, or withdrawHangs after one of which nothing is heard.
+	withdrawTick   = 100 * time.Millisecond
+	withdrawAtOnce = 256
+	withdrawPause  = time.Second
+	withdrawHangs  = 5 * time.Second
+)
+
+// reckon notes what is to be taken back after a request was answered: what it was
+// granted beyond the permits that are kept, or all of it when nobody knows.
+// Guarded by mu.
+func (q *queue) reckon(r *request, err error, kept, over int64) {
+	settled := err == nil || errors.Is(err, ErrNotInitialized)
+	if settled {
+		q.withdrawal = nil
+	} else if r.unsure {
+		q.lost(r)
+	}
+	if err == nil && over > 0 && r.sc == acquireScript {
+		q.withdrawal = &withdrawal{r.number, kept, time.Now()}
+	}
+	if r.withdrawal != nil || r.sc == releaseScript && r.permits == 0 {
+		q.client.withdrawals.tried(settled)
+	}
+	if !settled && q.withdrawal != nil && !q.parked {
+		if q.parked = q.client.park(q); !q.parked || time.Since(q.withdrawal.since) > withdrawFor {
+			q.withdrawal = nil
+		}
+	}
+}
+
+// lost notes that nobody knows what a request was granted. Guarded by mu.
+func (q *queue) lost(r *request) {
+	if q.withdrawal == nil && r.sc == acquireScript {
+		q.withdrawal = &withdrawal{r.number - 1, keptAll, time.Now()}
+	}
+}
+
+// withdrawals are the queues whose permits could not be taken back. Those of a limiter
+// that is used go back with its next request; the others are seen to by one
+// goroutine, which is there as long as there are any.
+type withdrawals struct {
+	mu        sync.Mutex
+	queues    []*queue // guarded by mu, as all of it is
+	running   bool     // the goroutine
+	good, bad int      // requests that take back, since it last looked
+}
+
+// park has a queue seen to later, and reports whether there is room for it.
+// Guarded by q.mu.
+func (c *Client) park(q *queue) bool {
+	d := &c.withdrawals
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.queues) >= maxWithdrawals {
+		return false
+	}
+	if !d.running && !c.goBackground(c.withdrawLater) {
+		return false
+	}
+	d.running = true
+	d.queues = append(d.queues, q)
+	return true
+}
+
+// tried notes what has come of a request that takes back.
+func (d *withdrawals) tried(well bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if well {
+		d.good++
+	} else {
+		d.bad++
+	}
+}
+
+// look returns what has come of requests since the last look.
+func (d *withdrawals) look() (good, bad int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	good, bad, d.good, d.bad = d.good, d.bad, 0, 0
+	return good, bad
+}
+
+// next returns the first of the queues, nil if there is none: then the goroutine
+// ends.
+func (d *withdrawals) next() *queue {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running = len(d.queues) > 0; !d.running {
+		return nil
+	}
+	q := d.queues[0]
+	d.queues = d.queues[1:]
+	return q
+}
+
+// withdrawLater has the queues of withdrawals take back what nobody holds, the more at a
+// time the longer Redis is well.
+func (c *Client) withdrawLater(ctx context.Context) {
+	ticker := time.NewTicker(withdrawTick)
+	defer ticker.Stop()
+	var asked, next time.Time // asked: when there were requests that no answer has come of
+	for n := 1; ; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		now := time.Now()
+		switch good, bad := c.withdrawals.look(); {
+		case bad > 0:
+			n, asked, next = 1, time.Time{}, now.Add(withdrawPause)
+		case good > 0:
+			n = min(2*n, withdrawAtOnce)
+		case now.Sub(asked) < withdrawHangs:
+			continue
+		}
+		if now.Before(next) {
+			continue
+		}
+		asked = time.Time{}
+		for sent := 0; sent < n; {
+			q := c.withdrawals.next()
+			if q == nil {
+				return
+			}
+			if q.withdraw() {
+				asked, sent = now, sent+1
+			}
+		}
+	}
+}
+
+// withdraw takes back what nobody holds, and reports whether there is any: a
+// request of somebody may have done it meanwhile.
+func (q *queue) withdraw() bool {
+	q.mu.Lock()
+	q.parked = false
+	withdraws := q.withdrawal != nil
+	q.start()
+	q.mu.Unlock()
+	q.rest()
+	return withdraws
+}
+
+// moveWithdrawal has a limiter that was renamed take back what the one of the old
+// name was to: the session has moved with its hash.
+func (l *RateLimiter) moveWithdrawal(from *limiterKeys) {
+	c := from.client
+	c.queuesMu.Lock()
+	old := c.queues[from.hash]
+	c.queuesMu.Unlock()
+	if old == nil {
+		return
+	}
+	old.mu.Lock()
+	w := old.withdrawal
+	old.withdrawal = nil
+	old.mu.Unlock()
+	q := l.enter()
+	if q.withdrawal == nil {
+		q.withdrawal = w
+	}
+	q.start()
+	q.mu.Unlock()
+	q.rest()
+}
