@@ -87,7 +87,8 @@ func WithID(id string) Option {
 // WithClock makes the Client take its time from now instead of from the Redis
 // server: with time.Now it behaves as Redisson does, which reads the clock of
 // the JVM. Clocks that differ between clients make a limit wrong by as much,
-// until a client that goes by the server meets a record and puts it right.
+// until a client that goes by the server meets a record and puts it right; by
+// more than a minute, a request that is sent again may be charged twice.
 // The default is the clock of the server, and so is a nil now: it is never the
 // wrong one.
 func WithClock(now func() time.Time) Option {

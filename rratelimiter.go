@@ -184,6 +184,9 @@ func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
 // come out of the newest grants. What is more than was taken and has not come
 // back by itself is ignored: there are never more permits than the rate.
 //
+// Those who give back at once share a call. It goes behind the call that is under
+// way: give it a context with a deadline.
+//
 // permits is 0 to 2^40; 0 does nothing. Errors are ErrNotInitialized,
 // ErrInvalidArgument, ErrBadState, ErrClosed, and ErrNoAnswer, after
 // which the permits may have been given back.

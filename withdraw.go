@@ -12,7 +12,9 @@ const (
 	// back. Beyond them, permits come back when their interval is over.
 	maxWithdrawals = 10_000
 
-	// A withdrawal that could not be done within withdrawFor is given up.
+	// A withdrawal that could not be done within withdrawFor is given up. Where more
+	// than 8 Clients use a limiter, its session may be forgotten after a minute
+	// (sessionLife); then the permits come back when their interval is over.
 	withdrawFor = time.Hour
 
 	// Withdrawals are looked at every withdrawTick: up to withdrawAtOnce where Redis

@@ -16,8 +16,9 @@
 -- out:      late (the session has its number already, or a higher one: it was sent again, or is a late copy),
 --           last (the number of the last request of the session, where that is of interest), amount (the permits
 --           it took, below 0 what it gave back), where (the time of its records; of a release as in session.lua),
---           withdraws (something of those before it is to go back, if they were granted any, now or when a late copy comes), away (records that
---           finish.lua is to remove), unfinished (more is to go back than a call can find: ask again)
+--           withdraws (something of those before it is to go back, if they were granted any, now or when a late
+--           copy comes), away (records that finish.lua is to remove), unfinished (more is to go back than a call
+--           can find: ask again)
 -- changes:  head, value, since, astray
 -- writes:   yes
 -- ends the script: no
