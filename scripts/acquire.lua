@@ -51,7 +51,7 @@ end
 --          will not then, so that a call that grants anything has judged everything. Or so many have expired
 --          that they go all at once, and a new one must not be among them (parts/finish.lua). Or more is to be
 --          withdrawn than a call can
--- idle     there are no permits to write
+-- idle     there is nothing to write, for all want more than the rate
 -- Where what is taken is back at once (free), nothing is taken from the value.
 local taken, answers, idle = 0, nil, false
 local again = not held and (unfinished or gone > MANY or more and all > value and not (lone and all > rate))
@@ -101,9 +101,7 @@ local reply = brief
 if not brief then
   -- include parts/numbers.lua
 end
--- A refusal that has found everything as it should be changes nothing either.
-idle = idle or taken == 0 and value == stored and gone == 0 and keep == 0
-if idle and not (withdraws or resent or astray or own and not known) then
+if idle and not (withdraws or resent) then
   return reply
 end
 

@@ -93,7 +93,7 @@ func remarkOnSession(value string) string {
 	if permits < 0 {
 		did = "gave back " + plural(-permits, "permit")
 	}
-	return fmt.Sprintf("its request %d %s", number, did)
+	return fmt.Sprintf("request %d %s", number, did)
 }
 
 func remarkOnValue(_, _ string) string { return "permits left at the last grant" }
