@@ -57,10 +57,16 @@ func (w *twins) round() {
 	} else {
 		opts = append(opts, WithRecordFormat(RecordFormat(w.random.IntN(4))))
 	}
+	var clients []*Client
+	defer func() {
+		for _, c := range clients {
+			_ = c.Close()
+		}
+	}()
 	for j, rdb := range w.rdbs {
 		for i := range 12 { // more than may stay without being swept
 			c := New(rdb, opts...)
-			defer func() { _ = c.Close() }()
+			clients = append(clients, c)
 			c.session = fmt.Sprintf("session:%016d", i)
 			w.keys[j] = append(w.keys[j], c.RateLimiter(w.name).keys.Load())
 		}
@@ -147,6 +153,12 @@ func (w *twins) again() pair {
 // sets sets the rate: anew, keeping state, or as Java would.
 func (w *twins) sets(how int) {
 	w.notes("rate", w.rate, how)
+	var clients []*Client
+	defer func() {
+		for _, c := range clients {
+			_ = c.Close()
+		}
+	}()
 	for j, rdb := range w.rdbs {
 		opts := []RateOption{WithKeepAlive(time.Hour)}
 		if how == 1 {
@@ -168,6 +180,12 @@ func (w *twins) spoils(of int) {
 	bad := []string{"", "1e3", "x", "-5", "99", "1e308", "7"}[w.random.IntN(7)]
 	value := w.random.IntN(2) == 0
 	w.notes("spoilt, the value:", value, bad)
+	var clients []*Client
+	defer func() {
+		for _, c := range clients {
+			_ = c.Close()
+		}
+	}()
 	for j, rdb := range w.rdbs {
 		if value {
 			rdb.Set(w.Context(), w.keys[j][of].pairs[w.typ].value, bad, 0)

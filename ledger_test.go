@@ -128,7 +128,7 @@ func keepLedger(t *testing.T, w way, typ rratelimiter.RateType, opts ...rratelim
 	s := redistest.Start(t)
 	g := &books{bench: newBench(t, s.Client(t), s.Admin())}
 	g.client = rratelimiter.New(s.Admin()) // by the clock of the server, as the others
-	many, clear := 4, func() {}
+	many, calm := 4, func() {}
 	if typ == perClient {
 		many = 1 // each has permits of its own, and one is as good as four
 	}
@@ -142,8 +142,8 @@ func keepLedger(t *testing.T, w way, typ rratelimiter.RateType, opts ...rratelim
 			if w.leave {
 				attempts = 2
 			}
-			sky, before := under(t, s, attempts, seed+uint64(i)), clear
-			rdb, clear = sky.rdb, func() { before(); sky.clear() }
+			sky, before := under(t, s, attempts, seed+uint64(i)), calm
+			rdb, calm = sky.rdb, func() { before(); sky.clear() }
 		}
 		clients[i] = rratelimiter.New(rdb, opts...)
 		t.Cleanup(func() { _ = clients[i].Close() })
@@ -163,7 +163,7 @@ func keepLedger(t *testing.T, w way, typ rratelimiter.RateType, opts ...rratelim
 		})
 	}
 	all.Wait()
-	clear()
+	calm()
 	t.Logf("%v: %d granted, %d refused, %d without an answer; %d released, %d in doubt", time.Since(start),
 		g.granted.Load(), g.refused.Load(), g.failed.Load(), g.released.Load(), g.doubtful.Load())
 	t.Logf("an acquire took up to %v, a release up to %v", time.Duration(g.acquire.Load()),

@@ -69,8 +69,9 @@ func TestWhatHangsIsGrantedNothingAfterARefusal(t *testing.T) {
 		n.l.takes(8)
 		comes := n.proxy.HoldNext(1, isScript)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		if ok, err := n.l.TryAcquire(ctx, 2, 0); ok || err == nil {
+		ok, err := n.l.TryAcquire(ctx, 2, 0)
+		cancel()
+		if ok || err == nil {
 			t.Fatalf("%v, %v of a request that hangs", ok, err)
 		}
 		if ok, err := n.l.TryAcquire(t.Context(), permits, 0); ok || !errors.Is(err, want) {
