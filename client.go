@@ -137,9 +137,12 @@ func WithGoOnly() Option {
 // cluster MaxRedirects), until their callers have left. A caller leaves at its
 // timeout or the end of its context, whatever rdb is set to; one without either
 // waits as long as rdb does: with its defaults some 20 s for a server that says
-// nothing (4 attempts of a ReadTimeout of 5 s), and 2 s where nobody listens. New does
-// not ask Redis for anything. A rate, Delete, Rename and Expire are not sent again. Where rdb or an option is nil, or an option out of
-// its bounds, each method answers with an ErrInvalidArgument that says which.
+// nothing (4 attempts of a ReadTimeout of 5 s), and 2 s where nobody listens. What
+// sets a rate, Delete, Rename and what sets a time to live are not sent again: after
+// an error they may have been done.
+//
+// New does not ask Redis for anything. Where rdb or an option is nil, or an option
+// out of its bounds, each method answers with an ErrInvalidArgument that says which.
 func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c := &Client{
 		rdb: rdb, id: uuid.NewString(), mapper: func(name string) string { return name },

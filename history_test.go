@@ -456,7 +456,7 @@ func frozen() time.Time { return time.UnixMilli(1_700_000_000_000) }
 // granted permits, which come back.
 //
 // With a rate that is set meanwhile, what nobody was told of is gone, and a request
-// that is sent again is judged anew.
+// that is sent again still gets the answer that it got.
 func TestHistoriesOverABadLine(t *testing.T) {
 	s := redistest.Start(t)
 	for name, spares := range map[string][]kind{"without a new rate": {sets}, "with all": nil} {

@@ -3,7 +3,6 @@ package rratelimiter
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -45,7 +44,7 @@ type withdrawal struct {
 }
 
 // keptAll is for a withdrawal that leaves what a request was granted to it.
-const keptAll = math.MaxInt32 << 21 // 2^52, far more than a request takes
+const keptAll = 1 << 52 // far more than a request takes
 
 // newAcquire returns the request for runs of equal ones.
 func (k *limiterKeys) newAcquire(runs []run, d *withdrawal) *request {

@@ -56,9 +56,9 @@ func (q *queue) lost(r *request) {
 	}
 }
 
-// withdrawals are the queues whose permits could not be taken back. Those of a limiter
-// that is used go back with its next request; the others are seen to by one
-// goroutine, which is there as long as there are any.
+// withdrawals are the queues whose permits could not be taken back. Those of a
+// limiter that is used go back with its next request; the others are seen to by
+// one goroutine, which is there as long as there are any.
 type withdrawals struct {
 	mu        sync.Mutex
 	queues    []*queue // guarded by mu, as all of it is
@@ -175,9 +175,14 @@ func (l *RateLimiter) moveWithdrawal(from *limiterKeys) {
 		return
 	}
 	old.mu.Lock()
-	w := old.withdrawal
-	old.withdrawal = nil
+	var w *withdrawal
+	if old.live && old.keys.hash == from.hash { // it may be another limiter's by now
+		w, old.withdrawal = old.withdrawal, nil
+	}
 	old.mu.Unlock()
+	if w == nil {
+		return
+	}
 	q := l.enter()
 	if q.withdrawal == nil {
 		q.withdrawal = w

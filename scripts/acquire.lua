@@ -50,7 +50,7 @@ end
 -- again    nothing is granted yet: ask again. Not all can be, and some expired records still count, which they
 --          will not then, so that a call that grants anything has judged everything. Or so many have expired
 --          that they go all at once, and a new one must not be among them (parts/finish.lua). Or more is to be
---          withdrawn than a call can
+--          withdrawn than a call can do
 -- idle     there is nothing to write, for all want more than the rate
 -- Where what is taken is back at once (free), nothing is taken from the value.
 local taken, answers, idle = 0, nil, false

@@ -9,9 +9,9 @@
 --
 -- ARGV[2]  the session; ARGV[3] the number of the request
 --
--- in:       now, text (the same), us, own, rate, session, took (permits, below 0 those that were given back; a
---           text), at (the time of
---           their records; after a release 1 if there may be more to give back, otherwise 0; a text)
+-- in:       now, text (the same), us, own, rate, session, took (a text: permits, below 0 those that were given
+--           back), at (a text: the time of their records; of a release 1 if there may be more to give back,
+--           otherwise 0)
 -- out:      none
 -- changes:  none
 -- writes:   yes
