@@ -28,6 +28,7 @@ type move struct {
 
 func newMove(t *testing.T, c *redistest.Cluster, key string) *move {
 	t.Helper()
+	c.Agree(t)
 	ctx := t.Context()
 	m := &move{T: t, cluster: c, slot: c.Servers[0].Admin().ClusterKeySlot(ctx, key).Val()}
 	for i, s := range c.Servers { // who serves it can count its keys without a MOVED
@@ -90,7 +91,10 @@ func TestALimiterWhoseSlotMoves(t *testing.T) {
 					m := newMove(t, cluster, keys[0])
 					m.begins()
 					var group sync.WaitGroup
+					defer group.Wait() // also where the move fails
 					stop := make(chan struct{})
+					end := sync.OnceFunc(func() { close(stop) })
+					defer end()
 					group.Go(func() {
 						for open := true; open; {
 							use(h)
@@ -109,10 +113,12 @@ func TestALimiterWhoseSlotMoves(t *testing.T) {
 					m.key(keys[2]) // it may have come to be again
 					m.ends()
 					time.Sleep(5 * time.Millisecond)
-					close(stop)
+					end()
 					group.Wait()
 					use(h)
 					h.agrees()
+					_, err := l.Delete(t.Context()) // another name may be of this slot
+					h.want(err)
 					if t.Failed() {
 						t.Fatalf("moved in the order %v", order)
 					}

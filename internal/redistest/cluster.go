@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -153,6 +154,49 @@ func (c *Cluster) roles(nodes string) error {
 		return fmt.Errorf("%d masters, %d replicas:\n%s", masters, replicas, nodes)
 	}
 	return nil
+}
+
+// Agree returns when all nodes say the same about who serves what since when. Slots
+// may be moved then. A node that had not heard of the last move would take a slot
+// without a new epoch, lose it again to what the owner before had already sent,
+// and delete its keys.
+func (c *Cluster) Agree(t TB) {
+	t.Helper()
+	until(t, "agreement of the cluster", func() error {
+		var views []string
+		for _, s := range c.Servers {
+			nodes, err := s.Admin().ClusterNodes(context.Background()).Result()
+			if err != nil {
+				return err
+			}
+			views = append(views, claims(nodes))
+		}
+		if views = slices.Compact(views); len(views) > 1 {
+			return fmt.Errorf("nodes differ:\n%s", strings.Join(views, "\n\n"))
+		}
+		return nil
+	})
+}
+
+// claims returns what nodes, the answer to CLUSTER NODES, says of each node: its
+// name, its epoch and its slots, without those that are about to move.
+func claims(nodes string) string {
+	var all []string
+	for line := range strings.Lines(nodes) {
+		field := strings.Fields(line)
+		if len(field) < 8 {
+			continue
+		}
+		claim := []string{field[0], field[6]}
+		for _, slot := range field[8:] {
+			if !strings.HasPrefix(slot, "[") {
+				claim = append(claim, slot)
+			}
+		}
+		all = append(all, strings.Join(claim, " "))
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
 }
 
 // inSync returns nil if s is a master or a replica that follows its master.
