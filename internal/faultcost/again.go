@@ -12,30 +12,40 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// records are how many a limiter has whose requests are sent again.
-const records = 1_000_000
+// records are how many a limiter has whose requests are sent again, and requesters
+// how many Clients have sent one each: the first finds Redis unprepared.
+const (
+	records    = 1_000_000
+	requesters = 9
+)
 
 // again measures what Redis does for requests whose replies were lost, where a
-// limiter has many records, all younger than the request.
+// limiter has many records, all younger than the requests.
 func (b *bench) again() {
-	b.title("one request, and then %d records of others: script calls, and the us of each in Redis", records)
-	patient := func(o *redis.Options) { o.ReadTimeout = time.Minute }
-	c := b.client(b.proxy.Addr, patient)
+	b.title("%d requests, and then %d records of others: script calls, and the us of each in Redis", requesters, records)
 	for _, tc := range []struct {
 		what  string
-		fault func(l *rratelimiter.RateLimiter)
+		fault func(ls []*rratelimiter.RateLimiter)
 	}{
 		{"sent again", b.resent},
-		{"withdrawn (12 s)", b.withdrawn},
-		{"given back", b.givenBack},
 		{"a release, sent again", b.releasedAgain},
+		{"withdrawn", b.withdrawn},
 	} {
-		l := b.limiter(c, rratelimiter.Overall)
-		tc.fault(l) // which begins to watch when the records are there
-		took := b.slowest(l.Name())
-		b.row(tc.what, "%2d calls: %v", len(took), took[:min(len(took), 8)])
-		_, err := l.Delete(b.ctx)
-		b.must(err)
+		patient := func(o *redis.Options) { o.ReadTimeout = time.Minute }
+		first := b.limiter(b.client(b.proxy.Addr, patient), rratelimiter.Overall)
+		ls := []*rratelimiter.RateLimiter{first}
+		for len(ls) < requesters {
+			l := b.client(b.proxy.Addr, patient).RateLimiter(first.Name())
+			b.must(second(l.TryAcquire(b.ctx, 1, 0)))
+			ls = append(ls, l)
+		}
+		tc.fault(ls) // which begins to watch when the records are there
+		took := b.slowest(first.Name())
+		if len(took) == 0 {
+			b.Fatalf("%s: no script was called", tc.what)
+		}
+		b.row(tc.what, "%2d calls, median %d: %v", len(took), took[len(took)/2], took)
+		b.must(second(first.Delete(b.ctx)))
 	}
 }
 
@@ -64,65 +74,57 @@ func (b *bench) slowest(name string) (took []int64) {
 
 func isScript(args []string) bool { return strings.EqualFold(args[0], "evalsha") }
 
-// resent holds a request, lets others take theirs, and cuts its connection: it is
-// sent again, and then the first copy arrives.
-func (b *bench) resent(l *rratelimiter.RateLimiter) {
-	b.held(l, func() error { return second(l.TryAcquire(b.ctx, 1, 0)) })
+// resent holds requests, lets others take theirs, and cuts the connections: they
+// are sent again, and then the first copies arrive.
+func (b *bench) resent(ls []*rratelimiter.RateLimiter) {
+	b.held(ls, func(l *rratelimiter.RateLimiter) error { return second(l.TryAcquire(b.ctx, 1, 0)) })
 }
 
-func (b *bench) releasedAgain(l *rratelimiter.RateLimiter) {
-	b.must(second(l.TryAcquire(b.ctx, 1, 0)))
-	b.held(l, func() error { return l.Release(b.ctx, 1) })
+func (b *bench) releasedAgain(ls []*rratelimiter.RateLimiter) {
+	for _, l := range ls {
+		b.must(second(l.TryAcquire(b.ctx, 1, 0)))
+	}
+	b.held(ls, func(l *rratelimiter.RateLimiter) error { return l.Release(b.ctx, 1) })
 }
 
-func (b *bench) held(l *rratelimiter.RateLimiter, call func() error) {
+func (b *bench) held(ls []*rratelimiter.RateLimiter, call func(l *rratelimiter.RateLimiter) error) {
 	held := b.proxy.Held()
-	late := b.proxy.HoldNext(1, isScript)
-	done := make(chan error, 1)
-	go func() { done <- call() }()
-	for b.proxy.Held() == held {
+	late := b.proxy.HoldNext(len(ls), isScript)
+	done := make(chan error, len(ls))
+	for _, l := range ls {
+		go func() { done <- call(l) }()
+	}
+	for b.proxy.Held() < held+int64(len(ls)) {
 		time.Sleep(time.Millisecond)
 	}
-	b.fill(l, "", records)
+	b.fill(ls[0], "", records)
 	b.watch(0)
 	b.proxy.Cut()
-	b.must(<-done)
+	for range ls {
+		b.must(<-done)
+	}
 	late()
 	time.Sleep(500 * time.Millisecond)
 }
 
-// withdrawn lets the reply be lost to a caller who has left.
-func (b *bench) withdrawn(l *rratelimiter.RateLimiter) {
+// withdrawn lets the replies be lost to callers who have left. Redis cannot be
+// reached until the records are there.
+func (b *bench) withdrawn(ls []*rratelimiter.RateLimiter) {
 	ctx, leave := context.WithTimeout(b.ctx, 50*time.Millisecond)
 	defer leave()
-	held := b.proxy.Held()
-	late := b.proxy.HoldNext(1, isScript)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = l.TryAcquire(ctx, 1, 0) // it ends with ctx
-	}()
-	for b.proxy.Held() == held {
+	swallowed := b.proxy.Swallowed()
+	b.proxy.SwallowReply(len(ls))
+	for _, l := range ls {
+		go func() { _, _ = l.TryAcquire(ctx, 1, 0) }() // it ends with ctx
+	}
+	for b.proxy.Swallowed() < swallowed+int64(len(ls)) {
 		time.Sleep(time.Millisecond)
 	}
-	<-done
-	b.proxy.Cut()
-	late()
-	b.fill(l, "", records)
+	b.proxy.Down()
+	b.fill(ls[0], "", records)
 	b.watch(0)
-	time.Sleep(12 * time.Second)
-}
-
-// givenBack lets a caller leave before its reply arrives, which says yes.
-func (b *bench) givenBack(l *rratelimiter.RateLimiter) {
-	ctx, leave := context.WithTimeout(b.ctx, 50*time.Millisecond)
-	defer leave()
-	b.proxy.Delay(6 * time.Second)
-	_, _ = l.TryAcquire(ctx, 1, 0) // it ends with ctx
-	b.proxy.Delay(0)
-	b.fill(l, "", records)
-	b.watch(0)
-	time.Sleep(7 * time.Second)
+	b.proxy.Up()
+	time.Sleep(10 * time.Second)
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -1,12 +1,12 @@
 // Command faultcost prints what faults cost: what Redis does for a request whose
-// reply was lost, how long a broken network is felt, and what a RateLimiter for
-// each request costs beside one that is kept. It says nothing of right or wrong;
+// reply was lost, how long a broken network is felt, what a RateLimiter for each
+// request costs beside one that is kept, and what many limiters leave behind. It says nothing of right or wrong;
 // the tests do.
 //
-//	go run ./internal/faultcost [again] [killed] [late] [handles] [once]
+//	go run ./internal/faultcost [again] [killed] [late] [handles] [once] [many]
 //
 // measures everything, or the parts that are named.
-// It needs redis-server and takes about two minutes. What callers get is noisy on
+// It needs redis-server and takes about five minutes. What callers get is noisy on
 // a small machine, where callers and Redis share the processors; what Redis says
 // of its own time is less so.
 package main
@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -46,6 +47,7 @@ var parts = []struct {
 	{"late", (*bench).late},
 	{"handles", (*bench).handles},
 	{"once", (*bench).atOnce},
+	{"many", (*bench).many},
 }
 
 // run measures the parts that are wanted, all if none is named.
@@ -63,6 +65,7 @@ func run(ctx context.Context, out io.Writer, wanted []string) error {
 
 // alone runs one part; nothing of it takes time from the next one.
 func alone(ctx context.Context, out io.Writer, part func(*bench)) (err error) {
+	logging.Disable() // that connections break is intended
 	var s redistest.Scope
 	defer func() { s.End(recover(), &err) }()
 	server := redistest.Start(&s)
