@@ -188,7 +188,7 @@ func (w *twins) spoils(of int) {
 	}()
 	for j, rdb := range w.rdbs {
 		if value {
-			rdb.Set(w.Context(), w.keys[j][of].pairs[w.typ].value, bad, 0)
+			rdb.Set(w.Context(), w.keys[j][of].Pairs[w.typ].Value, bad, 0)
 		} else {
 			rdb.HSet(w.Context(), w.name, w.keys[j][of].client.session, bad+" 1 2 3")
 		}
@@ -199,7 +199,7 @@ func (w *twins) spoils(of int) {
 func (w *twins) send(p pair) bool {
 	var met [2]string
 	for j, r := range p.two {
-		rep, _, err := r.keys.call(w.Context(), r.sc, r.start, r.args()...)
+		rep, _, err := r.keys.run(w.Context(), operation{r.script, r.start, r.args()})
 		met[j] = fmt.Sprint(rep, err, w.state(j))
 	}
 	w.before = append(w.before, p)
@@ -211,7 +211,7 @@ func (w *twins) send(p pair) bool {
 
 // state is what a server keeps.
 func (w *twins) state(j int) string {
-	ctx, rdb, p := context.Background(), w.rdbs[j], w.keys[j][0].pairs[w.typ]
-	return fmt.Sprintf("%q %q %q", fmt.Sprint(rdb.HGetAll(ctx, w.name).Val()), rdb.Get(ctx, p.value).Val(),
-		fmt.Sprint(rdb.ZRangeWithScores(ctx, p.permits, 0, -1).Val()))
+	ctx, rdb, p := context.Background(), w.rdbs[j], w.keys[j][0].Pairs[w.typ]
+	return fmt.Sprintf("%q %q %q", fmt.Sprint(rdb.HGetAll(ctx, w.name).Val()), rdb.Get(ctx, p.Value).Val(),
+		fmt.Sprint(rdb.ZRangeWithScores(ctx, p.Permits, 0, -1).Val()))
 }

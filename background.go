@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
 // goBackground runs f in a goroutine that Close waits for; f must end when
@@ -11,10 +13,11 @@ import (
 func (c *Client) goBackground(f func(ctx context.Context)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.closed {
+	closed := c.closed()
+	if !closed {
 		c.background.Go(func() { f(c.ctx) })
 	}
-	return !c.closed
+	return !closed
 }
 
 // At most maxIdle workers of a Client wait for the next job, for as long as
@@ -69,7 +72,7 @@ func within[T any](ctx context.Context, k *limiterKeys, f func(ctx context.Conte
 	var said atomic.Pointer[error]
 	done := make(chan outcome, 1)
 	if !k.client.work(func(closing context.Context) {
-		ctx, cancel := context.WithCancel(context.WithValue(ctx, failures{}, func(err error) { said.Store(&err) }))
+		ctx, cancel := context.WithCancel(context.WithValue(ctx, redisx.FailureKey{}, func(err error) { said.Store(&err) }))
 		defer cancel()
 		defer context.AfterFunc(closing, cancel)()
 		v, err := f(ctx)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"runtime"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
 const (
@@ -17,8 +19,12 @@ const (
 	// them, for go-redis has tried all that it is set to.
 	hanging = 250 * time.Millisecond
 
-	// answeredAll is for a batch that is not under way.
-	answeredAll = -1
+	// gathering is how often a batch lets other goroutines run while none of those
+	// that it has served comes again.
+	gathering = 10
+
+	// notUnderWay is how many wait for a batch that is not under way.
+	notUnderWay = -1
 )
 
 // A batch is the requests that one script call judges. A queue has one, which
@@ -29,7 +35,7 @@ type batch struct {
 	// Guarded by the queue's mu.
 	number  int64     // counts the batches of the queue
 	waiters []*waiter // those it judges, in their order
-	waiting int       // those of them that have not left; answeredAll before and after
+	waiting int       // those of them that have not left; notUnderWay before and after
 	probes  bool      // it includes the line
 	cancel  func()    // ends its call, as far as go-redis lets it
 	began   time.Time
@@ -64,15 +70,15 @@ func (b *batch) run(closing context.Context) {
 func (b *batch) next(ctx context.Context, cancel func()) bool {
 	q := b.queue
 	q.mu.Lock()
-	if q.client.ctx.Err() != nil {
+	if q.client.closed() {
 		q.close()
 	}
-	r := b.take()
-	if r == nil {
+	req := b.take()
+	if req == nil {
 		idle := q.pause()
 		q.mu.Unlock()
 		if idle {
-			q.rest()
+			q.retire()
 		}
 		return false
 	}
@@ -82,7 +88,7 @@ func (b *batch) next(ctx context.Context, cancel func()) bool {
 		caller = b.waiters[0].ctx
 	}
 	q.mu.Unlock()
-	return b.ask(batchContext{ctx, caller, q}, r)
+	return b.send(batchContext{ctx, caller, q}, req)
 }
 
 // A batchContext is the context of a batch. It has the values of its caller, if
@@ -94,20 +100,20 @@ type batchContext struct {
 }
 
 // Value is that of context.Context.
-func (c batchContext) Value(key any) any {
-	if key == (failures{}) {
-		return c.queue.failed
+func (ctx batchContext) Value(key any) any {
+	if key == (redisx.FailureKey{}) {
+		return ctx.queue.failed
 	}
-	if v := c.Context.Value(key); v != nil {
+	if v := ctx.Context.Value(key); v != nil {
 		return v
 	}
-	return c.caller.Value(key)
+	return ctx.caller.Value(key)
 }
 
-// gather lets those who were answered just now run before it goes on: they may
-// come again at once, and then share the next batch.
+// gather lets those who have just been served run before the next batch: they may
+// come again at once, and then share it.
 func (b *batch) gather() {
-	for arrived, idle := 0, 0; idle < 10 && arrived < len(b.done); idle++ {
+	for arrived, idle := 0, 0; idle < gathering && arrived < len(b.done); idle++ {
 		runtime.Gosched()
 		b.queue.mu.Lock()
 		if b.queue.arrivals.size > arrived {
@@ -122,35 +128,37 @@ func (b *batch) gather() {
 // nil if there is nothing to do. Guarded by mu.
 func (b *batch) take() *request {
 	q := b.queue
-	asks := q.asks()
-	gives := !q.returns.empty() && !(asks && q.gave)
+	acquires := q.acquires()
+	gives := !q.returns.empty() && !(acquires && q.gave)
 	b.runs, b.permits, b.numbers, b.probes = nil, 0, false, false
 	switch {
 	case gives:
-		for w := q.returns.first; w != nil && b.add(w); w = q.returns.first {
-			w.remove()
-		}
-	case asks:
+		b.addAll(&q.returns)
+	case acquires:
 		if b.probes = q.probes(); b.probes {
 			b.addLine()
-			q.probe, q.due = false, time.Time{}
+			q.probe = probeUnderWay
 		}
-		for w := q.arrivals.first; w != nil && b.add(w); w = q.arrivals.first {
-			w.remove()
-		}
+		b.addAll(&q.arrivals)
 	case !q.withdraws():
 		return nil
 	}
 	q.gave = gives
 	b.number++
 	b.waiting, b.began = len(b.waiters), time.Now()
-	if asks && !gives {
+	if acquires && !gives {
 		b.request = q.keys.newAcquire(b.runs, q.withdrawal)
 	} else {
 		b.request = q.keys.newRelease(b.permits, q.withdrawal)
 	}
 	b.request.numbers = b.numbers
 	return b.request
+}
+
+// addAll adds those of a list for whom there is room. Guarded by mu.
+func (b *batch) addAll(ls *waiterList) {
+	for !ls.empty() && b.add(ls.first) {
+	}
 }
 
 // addLine adds the line, from its head on: no more than the rate, for that cannot
@@ -163,7 +171,7 @@ func (b *batch) addLine() {
 		if q.rate > 0 && b.permits > q.rate || q.yields && expired == 0 || !b.add(w) {
 			return
 		}
-		if w.lastLook > 0 {
+		if w.expired() {
 			expired--
 		}
 	}
@@ -172,11 +180,11 @@ func (b *batch) addLine() {
 // add reports whether there is room for a waiter in the batch. Guarded by mu.
 func (b *batch) add(w *waiter) bool {
 	one := int64(1)
-	if w.waits {
+	if w.waits() {
 		one = -1
 	}
 	last := len(b.runs) - 1
-	joins := last >= 0 && b.runs[last].permits == w.permits && (b.runs[last].many < 0) == w.waits
+	joins := last >= 0 && b.runs[last].permits == w.permits && (b.runs[last].many < 0) == w.waits()
 	switch {
 	case b.permits > maxPermits-w.permits:
 		return false
@@ -188,32 +196,32 @@ func (b *batch) add(w *waiter) bool {
 	default:
 		b.runs = append(b.runs, run{w.permits, one})
 	}
+	w.taken()
 	b.waiters = append(b.waiters, w)
 	b.permits += w.permits
 	b.numbers = b.numbers || w.numbers
-	w.asked = true
 	return true
 }
 
-// ask sends the request of the batch and delivers the answers. It reports
+// send sends the request of the batch and delivers the results. It reports
 // whether b goes on (next).
-func (b *batch) ask(ctx context.Context, r *request) bool {
+func (b *batch) send(ctx context.Context, req *request) bool {
 	q := b.queue
-	rep, err := r.send(ctx)
+	reply, err := req.send(ctx)
 	q.mu.Lock()
 	if b.deserted {
 		q.deserted--
 	}
 	switch {
-	case err != nil && q.client.ctx.Err() != nil:
+	case err != nil && q.client.closed():
 		err = ErrClosed
 	case b.deserted:
-	case err == nil || final(err):
-		q.cause = nil // Redis has answered
+	case err == nil || redisx.Final(err):
+		q.cause = nil // Redis has replied
 	case ctx.Err() == nil || !errors.Is(err, ctx.Err()): // otherwise nobody has said anything
 		q.cause = err
 	}
-	b.settle(r, rep, err)
+	b.settle(req, reply, err)
 	q.start()
 	goesOn, idle := !b.deserted, false
 	done := b.done
@@ -221,17 +229,17 @@ func (b *batch) ask(ctx context.Context, r *request) bool {
 	case b.deserted:
 		idle = q.idle()
 	case len(done) == 1 && !q.wanted():
-		// One caller alone has its answer when all else is done, so that its
+		// A caller alone gets its result when all else is done, so that its
 		// next call does not wait for what is left of this one.
 		done = []*waiter{done[0]}
 		goesOn, idle = false, q.pause()
 	}
 	q.mu.Unlock()
 	if idle {
-		q.rest()
+		q.retire()
 	}
 	for _, w := range done { // without mu, which those who come again need
-		w.answered <- struct{}{}
+		w.ready <- struct{}{}
 	}
 	return goesOn
 }
@@ -255,37 +263,40 @@ func (q *queue) failed(err error) {
 // A refusal is the first one of those in line: nobody behind it is served.
 type refusal struct {
 	*waiter
+	left bool  // its caller has gone meanwhile
 	wait int64 // us until its permits are there
 }
 
-// settle finds the answers to the waiters of the batch. Guarded by mu.
-func (b *batch) settle(r *request, rep reply, err error) {
+// settle decides for the waiters of the batch. Guarded by mu.
+func (b *batch) settle(req *request, reply acquireReply, err error) {
 	q := b.queue
-	b.done, b.waiting = b.done[:0], answeredAll
-	s := newSplit(rep, r.runs)
-	var granted, over int64
+	b.done, b.waiting = b.done[:0], notUnderWay
+	s := newSplit(reply, req.runs)
+	var granted, over int64 // over: to callers who have left
 	var first refusal
-	plain := err == nil && rep.answers == nil && !r.numbers // everybody gets the same
+	alike := err == nil && reply.judged == nil && !req.numbers // all get the same
 	for _, w := range b.waiters {
-		to, e := answer{ok: plain}, err
-		if err == nil && !plain {
-			to, e = q.judge(s, w.permits)
+		v, e := verdict{ok: alike}, err
+		if err == nil && !alike {
+			v, e = q.verdict(s, w.permits)
 		}
-		if to.ok {
+		left := w.standing == gone
+		if v.ok {
 			granted += w.permits
-		} else if w.waits && e == nil && first.waiter == nil {
-			first = refusal{w, to.wait}
+		} else if w.waits() && e == nil && first.waiter == nil {
+			first = refusal{w, left, v.wait}
 		}
-		w.asked = false
 		switch {
-		case w.left:
-			if to.ok {
+		case left:
+			if v.ok {
 				over += w.permits
 			}
 			w.remove()
-		case e != nil || to.ok || !w.waits || w.final(b.number) && first.holds(w):
-			b.tell(w, to, e)
-		case w.in == nil:
+		case e != nil || v.ok || !w.waits() || w.final(b.number) && first.holds(w):
+			b.deliver(w, v, e)
+		case w.standing == probed:
+			w.standing = inLine
+		default:
 			q.stand(w)
 		}
 	}
@@ -294,17 +305,17 @@ func (b *batch) settle(r *request, rep reply, err error) {
 	if b.deserted {
 		return // what it was granted goes back (desert)
 	}
-	if r.sc == acquireScript {
+	if !req.gives() {
 		over = b.pass(over)
 	}
-	q.reckon(r, err, granted-over, over)
+	q.account(req, err, granted-over, over)
 	// Canceled is what we have done ourselves, when everybody had left.
-	if err != nil && !answered(err) && !errors.Is(err, context.Canceled) && time.Since(b.began) > hanging {
+	if err != nil && !redisx.Answered(err) && !errors.Is(err, context.Canceled) && time.Since(b.began) > hanging {
 		b.share(err)
 	}
-	if r.sc == acquireScript {
-		if rep.numbers[1] > 0 { // it may not be told
-			q.rate = rep.numbers[1]
+	if !req.gives() {
+		if reply.rate > 0 {
+			q.rate = reply.rate
 		}
 		b.plan(first)
 	}
@@ -312,27 +323,25 @@ func (b *batch) settle(r *request, rep reply, err error) {
 
 // holds reports whether it holds for one in line as well: not where the caller
 // has gone that was refused, and this one wants less.
-func (f refusal) holds(w *waiter) bool {
-	return f.waiter != nil && (!f.left || w.permits >= f.permits)
+func (first refusal) holds(w *waiter) bool {
+	return first.waiter != nil && (!first.left || w.permits >= first.permits)
 }
 
-// tell answers a waiter, which then is none of the queue's. Guarded by mu.
-func (b *batch) tell(w *waiter, to answer, err error) {
-	w.end(to, err)
+// deliver gives a waiter its result. It is none of the queue's then. Guarded by mu.
+func (b *batch) deliver(w *waiter, v verdict, err error) {
+	w.finish(v, err)
 	b.done = append(b.done, w)
 }
 
-// share tells the error of a batch that has hung to those behind it who have
+// share gives the error of a batch that has hung to those behind it who have
 // no other bound: they do not pay twice. Guarded by mu.
 func (b *batch) share(err error) {
-	for _, l := range []*list{&b.queue.line, &b.queue.arrivals} {
-		for w := l.first; w != nil; {
-			next := w.next
+	for _, ls := range []*waiterList{&b.queue.line, &b.queue.arrivals} {
+		ls.all(func(w *waiter) {
 			if !w.bounded {
-				b.tell(w, answer{}, err)
+				b.deliver(w, verdict{}, err)
 			}
-			w = next
-		}
+		})
 	}
 }
 
@@ -342,48 +351,56 @@ func (b *batch) pass(over int64) int64 {
 	q := b.queue
 	for w := q.line.first; w != nil && w.permits <= over; w = q.line.first {
 		over -= w.permits
-		b.tell(w, answer{ok: true}, nil)
-		q.look()
+		b.deliver(w, verdict{ok: true}, nil)
+		q.changed()
 	}
 	return over
 }
 
 // plan decides when the line is probed next. If somebody in it was refused,
-// those behind it are, too: it is the last look for those whose timeout had
+// those behind it are, too: the batch decides for those whose timeout had
 // passed, and the head is due no earlier, unless it wants less. Otherwise the
 // next batch goes on with the line. Guarded by mu.
 func (b *batch) plan(first refusal) {
 	q := b.queue
 	if first.waiter != nil && q.line.expired > 0 {
-		for w := q.line.first; w != nil; {
-			next := w.next
+		q.line.all(func(w *waiter) {
 			if w.final(b.number) && first.holds(w) {
-				b.tell(w, answer{}, nil)
+				b.deliver(w, verdict{}, nil)
 			}
-			w = next
-		}
+		})
 	}
 	switch head := q.line.first; {
 	case head == nil || !b.probes && first.waiter == nil:
 	case first.waiter == nil || head.permits < first.permits:
-		q.look()
+		q.changed()
 	default:
-		// The next request takes as long to Redis as this one did, so it is sent
-		// as long after it as Redis has said, and a little later: one that comes
-		// too early is refused, and costs a round trip.
-		wait, trip := microseconds(max(1, first.wait)), time.Since(b.began)
-		q.known = b.began.Add(wait)
-		q.due = q.known.Add(min(trip, time.Millisecond+trip/8))
-		q.probe = q.probe || q.line.expired > 0
+		q.dueAfter(first.wait, b.began)
 	}
 }
 
-// judge makes the answer to a caller, and the error if its permits can never
-// be there.
-func (q *queue) judge(s *split, permits int64) (answer, error) {
-	a := s.next()
-	if a.wait < 0 {
-		return a, q.keys.exceeds(permits, a.limit)
+// dueAfter has the line probed so many us after a request was sent, as Redis has
+// said. The next request takes as long to Redis as that one did, so it is sent as
+// long after it, and a little later: one that comes too early is refused, and costs
+// a round trip. Guarded by mu.
+func (q *queue) dueAfter(us int64, sent time.Time) {
+	wait, trip := microseconds(max(1, us)), time.Since(sent)
+	q.known = sent.Add(wait)
+	q.due = q.known.Add(min(trip, time.Millisecond+trip/8))
+	switch {
+	case q.line.expired > 0:
+		q.probe = probeNext
+	case q.probe == probeUnderWay:
+		q.probe = probeWhenDue
 	}
-	return a, nil
+}
+
+// verdict returns what a caller gets, or the error if its permits can never be
+// there.
+func (q *queue) verdict(s *split, permits int64) (verdict, error) {
+	v := s.next()
+	if v.wait < 0 {
+		return v, q.keys.exceeds(permits, v.limit)
+	}
+	return v, nil
 }

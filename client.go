@@ -16,6 +16,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 	"github.com/redisson-go/rratelimiter/pubsub"
 )
 
@@ -29,11 +31,7 @@ type Client struct {
 	clock  func() time.Time
 	mapper func(string) string
 	err    error // why the Client cannot be used, nil if it can
-	sender sender
-
-	// sharded: the server of a key is chosen by its hash tag, so that all keys
-	// of a limiter must have the same.
-	sharded bool
+	runner redisx.Runner
 
 	ctx   context.Context // ends with Close
 	close context.CancelFunc
@@ -63,8 +61,7 @@ type Client struct {
 	jobs chan func(ctx context.Context) // to workers that have nothing to do
 	idle atomic.Int32                   // how many these are
 
-	mu         sync.Mutex
-	closed     bool
+	mu         sync.Mutex     // held where ctx ends, and where the goroutines are counted
 	background sync.WaitGroup // what Close waits for; Add under mu
 }
 
@@ -73,7 +70,7 @@ type Option interface{ apply(*Client) }
 
 type option func(*Client)
 
-func (f option) apply(c *Client) { f(c) }
+func (set option) apply(c *Client) { set(c) }
 
 // WithID sets the ID of the Client, the scope of its PerClient limits. Give
 // each process that runs at the same time one of its own, for example the
@@ -146,7 +143,7 @@ func WithGoOnly() Option {
 func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c := &Client{
 		rdb: rdb, id: uuid.NewString(), mapper: func(name string) string { return name },
-		session: "session:" + rand.Text()[:16], queues: map[string]*queue{}, jobs: make(chan func(context.Context)),
+		session: wire.SessionPrefix + rand.Text()[:16], queues: map[string]*queue{}, jobs: make(chan func(context.Context)),
 	}
 	for _, opt := range opts {
 		if opt != nil {
@@ -156,12 +153,8 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c.ctx, c.close = context.WithCancel(context.Background())
 	c.err = c.validate(opts)
 	if c.err == nil {
-		c.sender = newSender(rdb)
+		c.runner = redisx.NewRunner(rdb)
 		c.hub = pubsub.New(rdb)
-		switch rdb.(type) {
-		case *redis.ClusterClient, *redis.Ring:
-			c.sharded = true
-		}
 	}
 	return c
 }
@@ -221,9 +214,8 @@ func (c *Client) RateLimiter(name string) *RateLimiter {
 // It always returns nil; closing twice is allowed.
 func (c *Client) Close() error {
 	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
 	c.close()
+	c.mu.Unlock()
 	c.queuesMu.Lock()
 	queues := slices.Collect(maps.Values(c.queues))
 	c.queuesMu.Unlock()
@@ -249,7 +241,8 @@ func (c *Client) Close() error {
 	return nil
 }
 
-func (c *Client) layout() *layout { return &layouts[c.format] }
+// closed reports whether Close was called.
+func (c *Client) closed() bool { return c.ctx.Err() != nil }
 
 // now returns the time to send: empty for that of the server.
 func (c *Client) now() any {

@@ -8,6 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // What lies behind more than 5,000 records: somebody who waits is told when to
@@ -25,29 +27,29 @@ func TestADeepWaitForEither(t *testing.T) {
 		}
 		rdb.ZAdd(t.Context(), keys[2], z...)
 	}
-	ask := func(permits int64, numbers any, runs ...run) (reply, []run) {
+	ask := func(permits int64, numbers any, runs ...run) (redisx.Reply, []run) {
 		t.Helper()
-		a := given{argSession: "session:x", argNumber: digits(1), argPermits: permits,
-			argRecords: layouts[0].appendAll(nil, permits, false), argNow: now, argNumbers: numbers}
+		a := given{argSession: "session:x", argNumber: wire.Number(1), argPermits: permits,
+			argRecords: wire.Layouts[0].AppendAll(nil, permits, false), argNow: now, argNumbers: numbers}
 		for i, r := range runs {
 			a[argRuns+2*i], a[argRuns+2*i+1] = r.permits, r.many
 		}
-		val, err := rdb.Eval(t.Context(), acquireScript.source, keys, a.argv(Overall)...).Result()
+		val, err := rdb.Eval(t.Context(), acquireScript.Source, keys, a.argv(Overall)...).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := decode(val)
+		r, err := redisx.Decode(val)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r, runs
 	}
 	const lower, upper, exact = 7_000 * time.Millisecond, 10 * time.Second, 6_001 * time.Millisecond
-	if r, _ := ask(6_000, ""); !r.brief || microseconds(r.numbers[0]) != lower {
+	if r, _ := ask(6_000, ""); !r.Brief || microseconds(r.At(0)) != lower {
 		t.Errorf("alone, without numbers: %+v", r)
 	}
 	r, runs := ask(17_000, "1", run{6_000, -1}, run{6_000, 1}, run{4_001, 1}, run{1_000, 1})
-	s := newSplit(r, runs)
+	s := newSplit(named(t, r, runs), runs)
 	for i, want := range []struct{ wait, told time.Duration }{{lower, upper}, {lower, upper}, {exact, exact}, {3_000 * time.Millisecond, 3_000 * time.Millisecond}} {
 		a := s.next()
 		if a.ok || microseconds(a.wait) != want.wait || a.result().RetryAfter != want.told || a.result().ResetAfter != upper {
@@ -58,8 +60,17 @@ func TestADeepWaitForEither(t *testing.T) {
 		t.Error("what was refused has written a session")
 	}
 	r, runs = ask(12_000, "", run{6_000, -1}, run{6_000, 1})
-	s = newSplit(r, runs)
+	s = newSplit(named(t, r, runs), runs)
 	if a := s.next(); microseconds(a.wait) != lower {
 		t.Errorf("without numbers: %+v", a)
 	}
+}
+
+func named(t *testing.T, reply redisx.Reply, runs []run) acquireReply {
+	t.Helper()
+	a, err := newAcquireReply(reply, len(runs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }

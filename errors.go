@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
 // What the methods of this package answer with. Test with errors.Is: the
@@ -49,9 +51,6 @@ var (
 	ErrClosed = errors.New("rratelimiter: client is closed")
 )
 
-// errShape: a script has answered something that none of ours does.
-var errShape = errors.New("a script answered")
-
 // An argumentError is an ErrInvalidArgument. The checks of arguments know no
 // limiter; the method that was called adds its name.
 type argumentError struct {
@@ -83,7 +82,7 @@ func (k *limiterKeys) named(err error) error {
 	if err == nil || err == context.Canceled || err == context.DeadlineExceeded || ours(err) {
 		return err
 	}
-	if !answered(err) && !errors.Is(err, errShape) {
+	if !redisx.Answered(err) && !errors.Is(err, redisx.ErrShape) {
 		return fmt.Errorf("%w for %q: %w", ErrNoAnswer, k.name, err)
 	}
 	return fmt.Errorf("rratelimiter: %q: %w", k.name, err)
@@ -111,7 +110,7 @@ func (k *limiterKeys) unanswered(why, cause error) error {
 // ended adds to the error of a call that ctx has ended, if it has. go-redis may
 // tell it by a timeout of the network alone.
 func (k *limiterKeys) ended(ctx context.Context, err error) error {
-	if err == nil || final(err) || ours(err) {
+	if err == nil || redisx.Final(err) || ours(err) {
 		return err
 	}
 	why := ctx.Err()
@@ -136,7 +135,7 @@ func (k *limiterKeys) notInitialized() error {
 
 // badField returns the error for a field of the hash that holds value, quoted.
 func (k *limiterKeys) badField(field, value, bound string) error {
-	return fmt.Errorf("%w for %q: field %s of key %s is %s, must %s", ErrBadState, k.name, field, k.hash, value, bound)
+	return fmt.Errorf("%w for %q: field %s of key %s is %s, must %s", ErrBadState, k.name, field, k.Hash, value, bound)
 }
 
 // A translation is what a script has answered, in the words of this package: it
@@ -147,7 +146,7 @@ type translation struct {
 }
 
 // Unwrap returns both, for errors.Is and errors.As.
-func (t translation) Unwrap() []error { return []error{t.error, t.code} }
+func (tr translation) Unwrap() []error { return []error{tr.error, tr.code} }
 
 // scriptError translates what a script or Redis answered into the errors
 // above. Codes are told apart by their first word (the scripts' headers list
@@ -160,15 +159,15 @@ func (k *limiterKeys) scriptError(typ RateType, err error) error {
 	case has("NOTINIT"):
 		return translation{k.notInitialized(), err}
 	case has("BADFIELD"):
-		field, value, _ := strings.Cut(detail(err, "BADFIELD"), " ")
+		field, value, _ := strings.Cut(redisx.Detail(err, "BADFIELD"), " ")
 		return translation{k.badField(field, value, "be an integer between -2^53 and 2^53"), err}
 	case has("BADKEY"):
-		return translation{fmt.Errorf("%w for %q: %s", ErrBadState, k.name, k.wrongKind(typ, detail(err, "BADKEY"))), err}
+		return translation{fmt.Errorf("%w for %q: %s", ErrBadState, k.name, k.wrongKind(typ, redisx.Detail(err, "BADKEY"))), err}
 	case has("WRONGTYPE"): // of a plain command on the hash
 		return translation{fmt.Errorf("%w for %q: %s", ErrBadState, k.name, k.wrongKind(typ, "1 hash")), err}
 	case has("CROSSSLOT"):
 		return fmt.Errorf("%w for %q: its keys are in different slots of a cluster: %w", ErrInvalidArgument, k.name, err)
-	case k.client.single() && (has("MOVED") || has("ASK")):
+	case k.client.runner.Single && (has("MOVED") || has("ASK")):
 		return fmt.Errorf("rratelimiter: the server of %q is part of a cluster, use redis.NewClusterClient: %w", k.name, err)
 	}
 	return err

@@ -66,8 +66,8 @@ func (l *RateLimiter) ClearExpire(ctx context.Context) (bool, error) {
 func (l *RateLimiter) expire(ctx context.Context, command string, ms int64, condition string) (bool, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (bool, error) {
-		r, _, err := k.call(ctx, expireScript, time.Now(), command, ms, condition)
-		return r.numbers[0] == 1, err
+		reply, _, err := k.run(ctx, operation{expireScript, time.Now(), argumentsOf(command, ms, condition)})
+		return reply.At(0) == 1, err
 	})
 }
 
@@ -82,7 +82,7 @@ const (
 func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (time.Duration, error) {
-		ttl, err := k.client.rdb.PTTL(ctx, k.hash).Result()
+		ttl, err := k.client.rdb.PTTL(ctx, k.Hash).Result()
 		return ttl, k.scriptError(Overall, err)
 	})
 }
@@ -93,7 +93,7 @@ func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, erro
 func (l *RateLimiter) ExpireTime(ctx context.Context) (time.Time, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (time.Time, error) {
-		at, err := k.client.rdb.PExpireTime(ctx, k.hash).Result()
+		at, err := k.client.rdb.PExpireTime(ctx, k.Hash).Result()
 		switch {
 		case redis.HasErrorPrefix(err, "unknown command"):
 			return time.Time{}, fmt.Errorf("rratelimiter: ExpireTime of %q needs Redis 7.0: %w", k.name, err)

@@ -12,6 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // longestScript is what a script of the fuzzer may take on a machine that is busy
@@ -112,7 +114,7 @@ func (g *merged) session(now int64) string {
 		return one(g, fmt.Sprint(g.next()%10), fmt.Sprint(g.next()), fmt.Sprint(now), fmt.Sprint(now-61_000), "0", "-1", "-5", "4294967296",
 			"9007199254740993", "1e3", "0x10", "inf", "nan", "1.5", "", strings.Repeat("9", 400), huge)
 	}
-	text := fmt.Sprintf("%s %d %d %d", digits(int64(g.next()%10)), now-int64(g.next()), int64(g.next())-20, now-int64(g.next()))
+	text := fmt.Sprintf("%s %d %d %d", wire.Number(int64(g.next()%10)), now-int64(g.next()), int64(g.next())-20, now-int64(g.next()))
 	switch g.next() % 6 {
 	case 0:
 		text = strings.Join([]string{number(), number(), number(), number()}, " ")
@@ -142,7 +144,7 @@ func (g *merged) member() string {
 		return "\x10" + fmt.Sprintf("%016d", g.next()) + string([]byte{byte(permits), byte(permits >> 8), byte(permits >> 16), byte(permits >> 24)})
 	default:
 		f := one(g, RecordBc0I16, RecordBc0I8, RecordLc0I, RecordFI)
-		return string(layouts[f].append(b, permits, g.next()%2 == 0))
+		return string(wire.Layouts[f].Append(b, permits, g.next()%2 == 0))
 	}
 }
 
@@ -163,14 +165,14 @@ func (g *merged) call(keys []string, now int64) {
 		runs = nil
 	}
 	a := given{
-		argSession: mySession, argNumber: digits(one[int64](g, 1, 2, 5, 7, 9, 10, 200, 1<<53)), argPermits: permits,
-		argRecords: layouts[format].appendAll(nil, permits, merges), argNow: one[any](g, "", "", now, now+500, now-3_600_000),
+		argSession: mySession, argNumber: wire.Number(one[int64](g, 1, 2, 5, 7, 9, 10, 200, 1<<53)), argPermits: permits,
+		argRecords: wire.Layouts[format].AppendAll(nil, permits, merges), argNow: one[any](g, "", "", now, now+500, now-3_600_000),
 		argResent: one[any](g, "", "", 0, 50, 5000, now), argNumbers: one[any](g, "", "", 1),
 	}
 	if g.next()%2 == 0 {
-		a[argAfter], a[argKept] = digits(one[int64](g, 0, 1, 4, 6, 9, 199, 1<<52)), one[any](g, 0, 1, 3, 100, int64(keptAll))
+		a[argAfter], a[argKept] = wire.Number(one[int64](g, 0, 1, 4, 6, 9, 199, 1<<52)), one[any](g, 0, 1, 3, 100, int64(keptAll))
 	}
-	var sc *script
+	var sc *redisx.Script
 	switch g.next() % 8 {
 	case 0, 1, 2:
 		sc, a[argSlot] = acquireScript, one[any](g, "", "", 0, 1, 10, 3_600_000)
@@ -185,18 +187,18 @@ func (g *merged) call(keys []string, now int64) {
 		sc, a = setRateScript, given{2: one(g, 1, 5, 1000), 3: one(g, 1, 1000), 4: one(g, 0, 60_000), 5: one(g, "0", "1"), argNow: a[argNow],
 			7: one(g, "0", "1"), argChannel: "c"}
 	case 7:
-		sc, a = repairScript, given{argSession: mySession, argPermits: one(g, 0, 2, now), argRecords: layouts[format].append(nil, 1, false),
-			argNow: a[argNow], argChannel: "c", 12: layouts[format].header, 13: one(g, 2000, 5)}
+		sc, a = repairScript, given{argSession: mySession, argPermits: one(g, 0, 2, now), argRecords: wire.Layouts[format].Append(nil, 1, false),
+			argNow: a[argNow], argChannel: "c", 12: wire.Layouts[format].Header, 13: one(g, 2000, 5)}
 	}
 	if a[argAfter] != nil {
 		a[argChannel] = "c"
 	}
 	argv := a.argv(one(g, Overall, Overall, Overall, PerClient))
 	start := time.Now()
-	val, err := g.rdb.Eval(g.Context(), sc.source, keys, argv...).Result()
+	val, err := g.rdb.Eval(g.Context(), sc.Source, keys, argv...).Result()
 	g.longest = max(g.longest, time.Since(start))
 	if err == nil {
-		_, err = decode(val)
+		_, err = redisx.Decode(val)
 	}
 	if err != nil && !redis.HasErrorPrefix(err, "BADFIELD ") && !redis.HasErrorPrefix(err, "NOTINIT ") && !redis.HasErrorPrefix(err, "OTHERTYPE ") {
 		g.Fatalf("%.300q: %v", argv, err)

@@ -9,33 +9,22 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// limiterKeys are the keys of one limiter, named as Redisson names them.
+// limiterKeys are the keys of one limiter, and what the Client knows of it.
 type limiterKeys struct {
 	client *Client
-	err    error // why they cannot be used, nil if they can
+	err    error  // why they cannot be used, nil if they can
+	name   string // as the caller gave it, before the name mapper
+	wire.Keys
 
-	name  string     // as the caller gave it, before the name mapper
-	hash  string     // NAME: rate, interval, type, keepAliveTime
-	pairs [2]keyPair // by RateType
-
-	// channel is where a script publishes that those who wait may be served
-	// earlier.
-	channel string
+	// boxed are hash, value and permits by type, as go-redis wants its arguments:
+	// boxed once instead of for each command.
+	boxed [2][3]any
 
 	// typ is the type that we believe in; the scripts find out when it is not so.
 	typ atomic.Int32
-}
-
-// keyPair holds value and permits: those all clients share, or our own.
-type keyPair struct {
-	value, permits string
-
-	// argv is hash, value and permits as go-redis wants its arguments,
-	// boxed once instead of for each command.
-	argv [3]any
 }
 
 // keysOf returns the keys of the limiter called name, which was given as
@@ -48,22 +37,47 @@ func (c *Client) keysOf(argument, name string) *limiterKeys {
 
 // find sets the keys, and returns why they cannot be used, if so.
 func (k *limiterKeys) find(argument string) error {
-	c, name := k.client, k.name
-	switch {
-	case c.err != nil:
+	c := k.client
+	if c.err != nil {
 		return c.err
-	case name == "":
+	}
+	if k.name == "" {
 		return invalid(argument, `""`, "not be empty")
 	}
-	if k.hash = c.mapper(name); k.hash == "" {
+	hash := c.mapper(k.name)
+	if hash == "" {
 		return invalid(argument, k.described(), "not be mapped to an empty name")
 	}
-	k.derive(c.id)
-	k.typ.Store(int32(c.types.of(k.hash)))
-	if c.sharded {
-		return k.checkSlot(argument)
+	k.Keys = wire.KeysOf(hash, c.id)
+	for typ, pair := range k.Pairs {
+		k.boxed[typ] = [3]any{k.Hash, pair.Value, pair.Permits}
+	}
+	k.typ.Store(int32(c.types.of(k.Hash)))
+	if c.runner.Sharded && !k.OneSlot() {
+		return invalid(argument, k.described(),
+			"be without braces, or with one non-empty {tag}, on a cluster: its keys would be in different slots")
 	}
 	return nil
+}
+
+// described returns the name, quoted, and what it is mapped to, if to another.
+func (k *limiterKeys) described() string {
+	if k.Hash == k.name {
+		return strconv.Quote(k.name)
+	}
+	return fmt.Sprintf("%q, mapped to %q", k.name, k.Hash)
+}
+
+// usable returns why a call cannot go ahead: something the limiter was made
+// with, a closed Client, or a ctx that has ended.
+func (k *limiterKeys) usable(ctx context.Context) error {
+	switch {
+	case k.err != nil:
+		return k.err
+	case k.client.closed():
+		return ErrClosed
+	}
+	return ctx.Err()
 }
 
 // believed is the type that the limiter has as far as we know.
@@ -72,10 +86,10 @@ func (k *limiterKeys) believed() RateType { return RateType(k.typ.Load()) }
 // believe notes the type that was found, also for RateLimiters to come.
 func (k *limiterKeys) believe(typ RateType) {
 	k.typ.Store(int32(typ))
-	k.client.types.note(k.hash, typ)
+	k.client.types.note(k.Hash, typ)
 }
 
-// maxTypes is how many limiters a Client knows the type of.
+// maxTypes is how many limiters a Client knows the type of: some 1 MB of names.
 const maxTypes = 10_000
 
 // types are what the limiters are that are not Overall, so that a RateLimiter
@@ -86,87 +100,26 @@ type types struct {
 	perClient map[string]struct{} // by hash; guarded by mu
 }
 
-func (t *types) of(hash string) RateType {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if _, ok := t.perClient[hash]; ok {
+func (known *types) of(hash string) RateType {
+	known.mu.RLock()
+	defer known.mu.RUnlock()
+	if _, ok := known.perClient[hash]; ok {
 		return PerClient
 	}
 	return Overall
 }
 
-func (t *types) note(hash string, typ RateType) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (known *types) note(hash string, typ RateType) {
+	known.mu.Lock()
+	defer known.mu.Unlock()
 	if typ != PerClient {
-		delete(t.perClient, hash)
+		delete(known.perClient, hash)
 		return
 	}
-	if t.perClient == nil || len(t.perClient) >= maxTypes {
-		t.perClient = map[string]struct{}{}
+	if known.perClient == nil || len(known.perClient) >= maxTypes {
+		known.perClient = map[string]struct{}{}
 	}
-	t.perClient[hash] = struct{}{}
-}
-
-// described returns the name, quoted, and what it is mapped to, if to another.
-func (k *limiterKeys) described() string {
-	if k.hash == k.name {
-		return strconv.Quote(k.name)
-	}
-	return fmt.Sprintf("%q, mapped to %q", k.name, k.hash)
-}
-
-// derive sets the keys that follow from the hash and the ID of the client.
-func (k *limiterKeys) derive(id string) {
-	value, permits := suffix(k.hash, "value"), suffix(k.hash, "permits")
-	k.channel = suffix(k.hash, "changed")
-	k.pairs[Overall] = keyPair{value: value, permits: permits}
-	k.pairs[PerClient] = keyPair{value: suffix(value, id), permits: suffix(permits, id)}
-	for i := range k.pairs {
-		p := &k.pairs[i]
-		p.argv = [3]any{k.hash, p.value, p.permits}
-	}
-}
-
-// suffix is RedissonObject.suffixName: a name with a brace is taken to have a
-// hash tag already.
-func suffix(name, s string) string {
-	if strings.Contains(name, "{") {
-		return name + ":" + s
-	}
-	return "{" + name + "}:" + s
-}
-
-// all returns the five keys: the hash, the shared pair and our own.
-func (k *limiterKeys) all() []string {
-	return []string{
-		k.hash,
-		k.pairs[Overall].value, k.pairs[Overall].permits,
-		k.pairs[PerClient].value, k.pairs[PerClient].permits,
-	}
-}
-
-// hashTag is the part of a key by which a cluster chooses its slot: what is
-// between the first { and the next }, or all of it when there is nothing.
-func hashTag(key string) string {
-	if _, after, ok := strings.Cut(key, "{"); ok {
-		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
-			return tag
-		}
-	}
-	return key
-}
-
-// checkSlot refuses a name whose keys a cluster would keep in different slots.
-// It was given as argument.
-func (k *limiterKeys) checkSlot(argument string) error {
-	for _, key := range k.all() {
-		if hashTag(key) != hashTag(k.hash) {
-			return invalid(argument, k.described(), "be without braces, or with one non-empty {tag}, on a cluster: "+
-				"its keys would be in different slots")
-		}
-	}
-	return nil
+	known.perClient[hash] = struct{}{}
 }
 
 // wrongKind says which of a pair's keys is of the wrong kind, and of which if
@@ -174,37 +127,19 @@ func (k *limiterKeys) checkSlot(argument string) error {
 // it should have.
 func (k *limiterKeys) wrongKind(typ RateType, detail string) string {
 	number, kind, _ := strings.Cut(detail, " ")
-	key := k.hash
+	key := k.Hash
 	switch number {
 	case "2":
-		key = k.pairs[typ].value
+		key = k.Pairs[typ].Value
 	case "3":
-		key = k.pairs[typ].permits
+		key = k.Pairs[typ].Permits
 	}
-	switch found := k.client.kindOf(key); found {
+	ctx, cancel := context.WithTimeout(k.client.ctx, time.Second)
+	defer cancel()
+	switch found := k.client.runner.TypeOf(ctx, key); found {
 	case "", "none", kind: // it does not tell, or the key has changed since
 		return fmt.Sprintf("key %s must be a %s", key, kind)
 	default:
 		return fmt.Sprintf("key %s is a %s, must be a %s", key, found, kind)
 	}
-}
-
-// kindOf returns what TYPE says of a key, empty if it cannot be had at once. It
-// is asked once: the error that needs it can do without.
-func (c *Client) kindOf(key string) string {
-	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
-	defer cancel()
-	cmd := newCommand(ctx, []any{"type", key})
-	_ = c.rdb.Process(ctx, cmd) // which keeps the error
-	kind, err := cmd.Text()
-	if err != nil {
-		return ""
-	}
-	return kind
-}
-
-// single reports whether the Client is on one server, as go-redis sees it.
-func (c *Client) single() bool {
-	_, ok := c.rdb.(*redis.Client)
-	return ok
 }

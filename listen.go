@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
 // OnExpired calls f whenever the limiter has expired, with the name of its hash
@@ -41,13 +43,13 @@ func (l *RateLimiter) listen(ctx context.Context, event string, class byte, f fu
 	if f == nil {
 		return nil, k.named(invalid("f", "nil", "be a function"))
 	}
-	c, name := k.client, k.hash
+	c, name := k.client, k.Hash
 	if _, err := within(ctx, k, func(ctx context.Context) (struct{}, error) { return struct{}{}, k.notifies(ctx, class) }); err != nil {
 		return nil, err
 	}
 	// The channel of the event, not that of the key: it needs no more of the
 	// server's settings than Redisson does.
-	channel := fmt.Sprintf("__keyevent@%d__:%s", c.database(), event)
+	channel := fmt.Sprintf("__keyevent@%d__:%s", c.runner.DB, event)
 	events, end := c.hub.Events(channel, name)
 	stopped := make(chan struct{})
 	stop = sync.OnceFunc(func() {
@@ -56,7 +58,7 @@ func (l *RateLimiter) listen(ctx context.Context, event string, class byte, f fu
 	})
 	if err := c.hub.Confirmed(ctx, channel); err != nil {
 		stop()
-		if c.ctx.Err() != nil {
+		if c.closed() {
 			err = ErrClosed
 		}
 		return nil, err
@@ -84,9 +86,9 @@ func (l *RateLimiter) listen(ctx context.Context, event string, class byte, f fu
 // notifies returns an error unless all servers tell of key events of a class.
 func (k *limiterKeys) notifies(ctx context.Context, class byte) error {
 	const setting = "notify-keyspace-events"
-	check := func(ctx context.Context, rdb *redis.Client) error {
+	check := func(ctx context.Context, rdb redis.Cmdable) error {
 		settings, err := rdb.ConfigGet(ctx, setting).Result()
-		if answered(err) {
+		if redisx.Answered(err) {
 			return nil // it does not say
 		}
 		flags, told := settings[setting]
@@ -95,13 +97,9 @@ func (k *limiterKeys) notifies(ctx context.Context, class byte) error {
 		}
 		return err
 	}
-	switch rdb := k.client.rdb.(type) {
-	case *redis.Client:
-		return check(ctx, rdb)
-	case *redis.ClusterClient:
-		return rdb.ForEachMaster(ctx, check)
-	case *redis.Ring:
-		return rdb.ForEachShard(ctx, check)
+	runner := &k.client.runner
+	if !runner.Known() {
+		return fmt.Errorf("rratelimiter: listening for %q on a %T: %w", k.name, k.client.rdb, errors.ErrUnsupported)
 	}
-	return fmt.Errorf("rratelimiter: listening for %q on a %T: %w", k.name, k.client.rdb, errors.ErrUnsupported)
+	return runner.EachServer(ctx, check)
 }

@@ -1,7 +1,6 @@
 package rratelimiter
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"testing"
@@ -10,13 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A moment is one script call about a limiter whose sorted set may be empty
 // afterwards.
 type moment struct {
 	what    string
-	sc      *script
+	sc      *redisx.Script
 	args    given
 	session string    // what the hash has of it before
 	members []redis.Z // the records before
@@ -27,11 +28,11 @@ type moment struct {
 // `first` and `second` together.
 func moments(f RecordFormat, now int64, keep int, coarse bool) (all []moment) {
 	const slot = 3_600_000
-	l, at, old := layouts[f], now, now-2*slot
+	l, at, old := wire.Layouts[f], now, now-2*slot
 	if coarse {
 		at = (now/slot + 1) * slot
 	}
-	own, first, second := string(l.append(nil, 5, coarse)), string(l.append(nil, 2, coarse)), string(l.append(nil, 3, coarse))
+	own, first, second := string(l.Append(nil, 5, coarse)), string(l.Append(nil, 2, coarse)), string(l.Append(nil, 3, coarse))
 	garbage, other := "abc", "\x10abcdefghijklmnop\x05\x00\x00\x00"
 	z := func(at int64, members ...string) (all []redis.Z) {
 		for _, m := range members {
@@ -39,7 +40,7 @@ func moments(f RecordFormat, now int64, keep int, coarse bool) (all []moment) {
 		}
 		return all
 	}
-	add := func(what string, sc *script, session string, members []redis.Z, args given) {
+	add := func(what string, sc *redisx.Script, session string, members []redis.Z, args given) {
 		args[argSession], args[argNow], args[argChannel] = "session:x", now, "c"
 		if coarse && sc == acquireScript {
 			args[argSlot] = slot
@@ -47,9 +48,9 @@ func moments(f RecordFormat, now int64, keep int, coarse bool) (all []moment) {
 		all = append(all, moment{fmt.Sprintf("%v, resolution %v, %s", f, coarse, what), sc, args, session, members})
 	}
 	takes := func(n int64) given {
-		return given{argNumber: digits(9), argPermits: n, argRecords: l.appendAll(nil, n, coarse)}
+		return given{argNumber: wire.Number(9), argPermits: n, argRecords: l.AppendAll(nil, n, coarse)}
 	}
-	gives := func(n int64) given { return given{argNumber: digits(9), argPermits: n, argRecords: ""} }
+	gives := func(n int64) given { return given{argNumber: wire.Number(9), argPermits: n, argRecords: ""} }
 	with := func(more, to given) given {
 		maps.Copy(to, more)
 		return to
@@ -61,28 +62,28 @@ func moments(f RecordFormat, now int64, keep int, coarse bool) (all []moment) {
 	} {
 		for _, n := range []int64{1, 2, 5, 7, 70} {
 			for what, more := range map[string]given{
-				"": {}, ", sent again": {argResent: 10}, ", withdraws all": {argAfter: digits(7), argKept: int64(keptAll)},
-				", withdraws a part": {argAfter: digits(8), argKept: 2}, ", withdraws a part, sent again": {argAfter: digits(8), argKept: 3, argResent: 10},
-				", withdraws nothing": {argAfter: digits(8), argKept: int64(keptAll)},
+				"": {}, ", sent again": {argResent: 10}, ", withdraws all": {argAfter: wire.Number(7), argKept: int64(keptAll)},
+				", withdraws a part": {argAfter: wire.Number(8), argKept: 2}, ", withdraws a part, sent again": {argAfter: wire.Number(8), argKept: 3, argResent: 10},
+				", withdraws nothing": {argAfter: wire.Number(8), argKept: int64(keptAll)},
 			} {
 				add(fmt.Sprint("acquire ", n, what, when), acquireScript, granted, members, with(more, takes(n)))
 				add(fmt.Sprint("release ", n, what, when), releaseScript, granted, members, with(more, gives(n)))
 			}
 		}
 		for _, kept := range []int64{0, 2, 5, 7} {
-			add(fmt.Sprint("withdraw to ", kept, when), releaseScript, granted, members, with(given{argAfter: digits(8), argKept: kept}, gives(0)))
+			add(fmt.Sprint("withdraw to ", kept, when), releaseScript, granted, members, with(given{argAfter: wire.Number(8), argKept: kept}, gives(0)))
 		}
-		for what, session := range map[string]string{"acquire": fmt.Sprintf("%s %d 5 %d", digits(9), now, at), "release": fmt.Sprintf("%s %d -5 0", digits(9), now), "later": fmt.Sprintf("%s %d 5 %d", digits(10), now, at)} {
-			again := given{argResent: 10, argAfter: digits(7), argKept: int64(keptAll)}
+		for what, session := range map[string]string{"acquire": fmt.Sprintf("%s %d 5 %d", wire.Number(9), now, at), "release": fmt.Sprintf("%s %d -5 0", wire.Number(9), now), "later": fmt.Sprintf("%s %d 5 %d", wire.Number(10), now, at)} {
+			again := given{argResent: 10, argAfter: wire.Number(7), argKept: int64(keptAll)}
 			add(fmt.Sprint("acquire, done as ", what, when), acquireScript, session, members, with(again, takes(5)))
 			add(fmt.Sprint("release, done as ", what, when), releaseScript, session, members, with(again, gives(5)))
 		}
 	}
 	for what, members := range map[string][]redis.Z{"garbage": z(now, garbage), "other": z(now, other), "old": z(old, other), "ahead": z(now+3*slot, own)} {
-		pattern := l.append(nil, 1, false)
+		pattern := l.Append(nil, 1, false)
 		for _, most := range []int{2000, 0} {
 			add(fmt.Sprint("repair ", what, ", at once ", most), repairScript, granted, members,
-				given{argPermits: 0, argRecords: pattern, 12: l.header, 13: most})
+				given{argPermits: 0, argRecords: pattern, 12: l.Header, 13: most})
 		}
 	}
 	add("peek", peekScript, granted, z(now, own), given{argPermits: 1})
@@ -137,7 +138,7 @@ func TestNoScriptNamesAKeyItHasRemoved(t *testing.T) {
 		set(from.Set(ctx, keys[1], 5, 0).Result())
 		set(from.ZAdd(ctx, keys[2], m.members...).Result())
 		set(from.Do(ctx, "CLUSTER", "SETSLOT", 0, "MIGRATING", id).Result())
-		val, err := from.Eval(ctx, m.sc.source, keys, m.args.argv(Overall)...).Result()
+		val, err := from.Eval(ctx, m.sc.Source, keys, m.args.argv(Overall)...).Result()
 		if err != nil {
 			t.Errorf("keep alive %d, %s: %v", keep, m.what, err)
 			return
@@ -173,7 +174,7 @@ func TestNoScriptNamesAKeyItHasRemoved(t *testing.T) {
 		}
 	}
 	for _, keep := range []int{0, 7_200_000} {
-		for f := range layouts {
+		for f := range wire.Layouts {
 			for _, coarse := range []bool{false, true} {
 				if keep > 0 && f > 0 {
 					continue // what keeps them alive does not know of formats
@@ -186,27 +187,3 @@ func TestNoScriptNamesAKeyItHasRemoved(t *testing.T) {
 	}
 	t.Logf("%d calls", i)
 }
-
-// A script that was cut short may have been carried out in part: it is sent again
-// as one that says so. What a server says, by its version.
-func TestAScriptThatWasCutShort(t *testing.T) {
-	for text, want := range map[string]bool{
-		"ERR Script attempted to access a non local key in a cluster node script: 6f, on @user_script:12.":                                              true,
-		"ERR Error running script (call to f_6f0): @user_script:12: @user_script: 12: Lua script attempted to access a non local key in a cluster node": true,
-		"ERR user_script:1: x script: 6f, on @user_script:1.":                                                                                           false, "TRYAGAIN Multiple keys request during rehashing of slot": false, "BADKEY 3 zset": false,
-	} {
-		err := fmt.Errorf("wrapped: %w", error(serverError(text)))
-		if cutShort(err) != want || replyLost(err) != want {
-			t.Errorf("%s: %v, %v", text, cutShort(err), replyLost(err))
-		}
-	}
-	if cutShort(errors.New("ERR Script attempted to access a non local key")) {
-		t.Error("an error of somebody else was taken for one of Redis")
-	}
-}
-
-// serverError is an answer of Redis.
-type serverError string
-
-func (e serverError) Error() string { return string(e) }
-func (serverError) RedisError()     {}

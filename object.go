@@ -3,7 +3,9 @@ package rratelimiter
 import (
 	"context"
 	"fmt"
-	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // Delete removes the limiter, and reports whether there was anything to remove
@@ -13,20 +15,21 @@ import (
 func (l *RateLimiter) Delete(ctx context.Context) (bool, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (bool, error) {
-		n, err := k.onAll(ctx, deleteScript, k.all())
+		n, err := k.onAll(ctx, deleteScript, k.All())
 		return n > 0, err
 	})
 }
 
 // onAll runs a script on all keys of a limiter, of whichever type it is, and
 // perhaps those of another.
-func (k *limiterKeys) onAll(ctx context.Context, sc *script, keys []string) (int64, error) {
-	argv := []any{"evalsha", sc.hash, len(keys)}
-	for _, key := range keys {
-		argv = append(argv, key)
+func (k *limiterKeys) onAll(ctx context.Context, sc *redisx.Script, keys []string) (int64, error) {
+	boxed := make([]any, len(keys))
+	for i, key := range keys {
+		boxed[i] = key
 	}
-	r, _, err := k.client.sender.send(ctx, sc, append(argv, k.channel), time.Now())
-	return r.numbers[0], k.scriptError(Overall, err)
+	call := redisx.Call{Script: sc, Keys: boxed, Args: []any{k.Changed}}
+	reply, _, err := k.client.runner.Run(ctx, &call)
+	return reply.At(0), k.scriptError(Overall, err)
 }
 
 // Exists reports whether the limiter is there (RRateLimiter.isExists), by its
@@ -34,7 +37,7 @@ func (k *limiterKeys) onAll(ctx context.Context, sc *script, keys []string) (int
 func (l *RateLimiter) Exists(ctx context.Context) (bool, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (bool, error) {
-		n, err := k.client.rdb.Exists(ctx, k.hash).Result()
+		n, err := k.client.rdb.Exists(ctx, k.Hash).Result()
 		return n > 0, k.scriptError(Overall, err)
 	})
 }
@@ -58,11 +61,11 @@ func (l *RateLimiter) Rename(ctx context.Context, newName string) error {
 	if err := to.find("newName"); err != nil {
 		return from.named(err)
 	}
-	if from.client.sharded && hashTag(from.hash) != hashTag(to.hash) {
-		return from.named(invalid("newName", to.described(), fmt.Sprintf("be in the cluster slot of %q", from.hash)))
+	if from.client.runner.Sharded && !wire.SameSlot(from.Hash, to.Hash) {
+		return from.named(invalid("newName", to.described(), fmt.Sprintf("be in the cluster slot of %q", from.Hash)))
 	}
 	_, err := within(ctx, from, func(ctx context.Context) (int64, error) {
-		n, err := from.onAll(ctx, renameScript, append(from.all(), to.all()...))
+		n, err := from.onAll(ctx, renameScript, append(from.All(), to.All()...))
 		if n > 0 {
 			to.believe(from.believed())
 			l.keys.Store(to)

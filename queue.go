@@ -11,13 +11,14 @@ const (
 	// forever is a timeout that does not pass.
 	forever time.Duration = math.MaxInt64
 
-	// grace is how long a caller whose timeout has passed waits for an answer
+	// grace is how long a caller whose timeout has passed waits for a reply
 	// that is on its way, so that a Redis that is merely slow still says yes or
-	// no. It is the lateness of an answer at the most.
+	// no. It is the lateness of a result at the most.
 	grace = 30 * time.Millisecond
 
-	// maxDeserted is how many batches of a limiter may hang, each on a
-	// connection of its own, with one more under way.
+	// maxDeserted is how many batches of a limiter may hang, each on a connection
+	// of its own, with one more under way: a pool of go-redis has ten connections
+	// for each processor, and other limiters need some.
 	maxDeserted = 3
 )
 
@@ -25,7 +26,7 @@ const (
 // of its name that a Client has handed out. It is there while somebody calls;
 // a limiter that nobody uses has none.
 //
-// One batch is under way at a time; a second one at once was measured to gain
+// One batch is under way at a time. A second one at once was measured to gain
 // next to nothing, and would have to be kept in order with the first; but one
 // that hangs, and which nobody waits for any more, is left alone. A caller that
 // finds the queue idle starts a batch. Callers that arrive during a batch
@@ -35,8 +36,8 @@ const (
 // served before those ahead of it. A caller without a timeout takes what is
 // there, also when others wait.
 //
-// Whatever a batch does, callers are answered in time: each has a timer and a
-// context of its own, and leaves when they end.
+// Whatever a batch does, callers get their results in time: each has a timer and
+// a context of its own, and leaves when they end.
 type queue struct {
 	client *Client
 	poke   chan struct{} // capacity one: the line, or when it is due, has changed
@@ -47,43 +48,54 @@ type queue struct {
 	busy       bool         // a batch is under way
 	batch      *batch       // the one under way, or the one before
 	deserted   int          // batches that nobody waits for any more, besides that
-	arrivals   list         // no batch has taken them yet
-	returns    list         // those who give permits back, as long
+	arrivals   waiterList   // no batch has taken them yet
+	returns    waiterList   // those who give permits back, as long
 	gave       bool         // the last batch was one of those
 	withdrawal *withdrawal  // permits that nobody holds, to be taken back; nil if there are none
 	parked     bool         // they wait until Redis is well (withdraw.go)
-	line       list         // refused, waiting
+	line       waiterList   // refused, waiting
 	attended   bool         // a goroutine probes the line when it is due
-	probe      bool         // the next batch includes the line
-	yields     bool         // it is Java's turn (turns.go): those in line wait, unless their timeout passes
-	due        time.Time    // when to probe the line; zero while a batch includes it
+	probe      probe        // when the line is probed
+	due        time.Time    // the time, where it is to be probed when it is due
 	known      time.Time    // until when nobody in line can be served, as Redis has said; zero where that may have changed
+	yields     bool         // it is Java's turn (turns.go): those in line wait, unless their timeout passes
 	rate       int64        // last met by a batch that included the line; 0 not known
-	cause      error        // what Redis or the network said last, if it was no answer
+	cause      error        // what Redis or the network said last, if it was no reply
 	turns      turns        // who goes first when permits are due: Go or Java
 }
 
-// acquire asks for permits until it gets them, timeout passes or ctx ends.
-func (l *RateLimiter) acquire(ctx context.Context, permits int64, timeout time.Duration, numbers bool) (answer, error) {
+// A probe is when a batch includes the line.
+type probe int
+
+const (
+	probeWhenDue  probe = iota // when the permits of the head are due
+	probeNext                  // the next batch includes it
+	probeUnderWay              // the batch under way does, and nothing has changed since
+)
+
+// acquire asks for permits until it gets them, their timeout passes or ctx ends.
+func (l *RateLimiter) acquire(ctx context.Context, wanted want) (verdict, error) {
 	k := l.keys.Load()
-	if err := checkPermits(permits, 1); err != nil {
-		return answer{}, k.named(err)
+	if err := checkPermits(wanted.permits, 1); err != nil {
+		return verdict{}, k.named(err)
 	}
 	if err := k.usable(ctx); err != nil {
-		return answer{}, err
+		return verdict{}, err
 	}
-	return l.asks(ctx, k.client.newWaiter(ctx, permits, timeout, false, numbers), timeout)
+	return l.enqueue(ctx, wanted)
 }
 
-// asks has a waiter stand in the queue of the limiter until it is answered.
-func (l *RateLimiter) asks(ctx context.Context, w *waiter, timeout time.Duration) (answer, error) {
+// enqueue has a caller stand in the queue of the limiter until it has its result.
+func (l *RateLimiter) enqueue(ctx context.Context, wanted want) (verdict, error) {
 	k, q := l.keys.Load(), l.enter()
+	w := q.client.newWaiter(ctx, wanted)
+	w.standing = arrived
 	if w.gives {
 		q.returns.push(w)
 	} else {
 		q.arrivals.push(w)
 	}
-	closed := q.client.ctx.Err() != nil
+	closed := q.client.closed()
 	if closed {
 		q.close()
 	} else {
@@ -91,13 +103,10 @@ func (l *RateLimiter) asks(ctx context.Context, w *waiter, timeout time.Duration
 	}
 	q.mu.Unlock()
 	if closed {
-		q.rest()
+		q.retire()
 	}
-	a, why, err := q.await(ctx, w, timeout)
-	if why != nil {
-		err = k.unanswered(why, err)
-	}
-	return a, k.named(k.ended(ctx, err))
+	v, err := q.await(ctx, w)
+	return v, k.named(k.ended(ctx, err))
 }
 
 // enter returns the queue of the limiter, locked.
@@ -105,7 +114,7 @@ func (l *RateLimiter) enter() *queue {
 	k := l.keys.Load()
 	if last := l.queue.Load(); last != nil {
 		last.mu.Lock()
-		if last.live && last.keys.hash == k.hash {
+		if last.live && last.keys.Hash == k.Hash {
 			return last
 		}
 		last.mu.Unlock() // it may be another limiter's by now
@@ -113,16 +122,16 @@ func (l *RateLimiter) enter() *queue {
 	c := k.client
 	c.queuesMu.Lock()
 	defer c.queuesMu.Unlock()
-	q := c.queues[k.hash]
+	q := c.queues[k.Hash]
 	if q == nil {
 		q = c.newQueue()
-		c.queues[k.hash] = q
+		c.queues[k.Hash] = q
 	}
 	q.mu.Lock()
 	if !q.live {
 		q.keys, q.live, q.turns = k, true, c.firstTurns()
 		q.rate, q.cause, q.known, q.due = 0, nil, time.Time{}, time.Time{}
-		q.probe, q.gave = false, false
+		q.probe, q.gave = probeWhenDue, false
 	}
 	l.queue.Store(q)
 	return q
@@ -133,7 +142,7 @@ func (c *Client) newQueue() *queue {
 	q, ok := c.spare.Get().(*queue)
 	if !ok {
 		q = &queue{client: c, poke: make(chan struct{}, 1)}
-		q.batch = &batch{queue: q, waiting: answeredAll}
+		q.batch = &batch{queue: q, waiting: notUnderWay}
 	}
 	return q
 }
@@ -144,8 +153,8 @@ func (q *queue) idle() bool {
 		q.arrivals.empty() && q.returns.empty() && q.line.empty()
 }
 
-// rest takes the queue away when nobody needs it.
-func (q *queue) rest() {
+// retire takes the queue away when nobody needs it.
+func (q *queue) retire() {
 	q.client.queuesMu.Lock()
 	defer q.client.queuesMu.Unlock()
 	q.mu.Lock()
@@ -154,57 +163,58 @@ func (q *queue) rest() {
 		return
 	}
 	q.live = false
-	delete(q.client.queues, q.keys.hash)
+	delete(q.client.queues, q.keys.Hash)
 	if cap(q.batch.waiters) <= maxRuns { // what a burst has needed is not kept
 		q.client.spare.Put(q)
 	}
 }
 
 // wanted reports whether there is anything for a batch to do. Guarded by mu.
-func (q *queue) wanted() bool { return q.asks() || !q.returns.empty() || q.withdraws() }
+func (q *queue) wanted() bool { return q.acquires() || !q.returns.empty() || q.withdraws() }
 
 // withdraws reports whether permits are to be taken back now. Guarded by mu.
 func (q *queue) withdraws() bool { return q.withdrawal != nil && !q.parked }
 
-// asks puts the arrivals that wait where they belong, and reports whether
-// anybody wants permits now. Guarded by mu.
+// acquires puts the arrivals that wait where they belong, and reports whether
+// there is anybody whom a batch would ask permits for now. Guarded by mu.
 //
 // An arrival that waits stands behind those in line, who would be served before
 // it. Only if it wants more than the rate that was met last must Redis be asked,
 // with all ahead of it: there may be another rate.
-func (q *queue) asks() bool {
+func (q *queue) acquires() bool {
 	if !q.line.empty() || q.yields {
-		for w := q.arrivals.first; w != nil; {
-			next := w.next
-			if w.waits {
-				q.stand(w)
-				if w.permits > q.rate {
-					q.rate = 0
-					q.look()
-				}
-				q.probe = q.probe || w.lastLook > 0
+		q.arrivals.all(func(w *waiter) {
+			if !w.waits() {
+				return
 			}
-			w = next
-		}
+			q.stand(w)
+			if w.permits > q.rate {
+				q.rate = 0
+				q.changed()
+			}
+			if w.expired() {
+				q.probe = probeNext
+			}
+		})
 	}
 	return !q.arrivals.empty() || q.probes()
 }
 
 // probes reports whether the next batch includes the line. Guarded by mu.
 func (q *queue) probes() bool {
-	return q.probe && !q.line.empty() && (!q.yields || q.line.expired > 0)
+	return q.probe == probeNext && !q.line.empty() && (!q.yields || q.line.expired > 0)
 }
 
 // stand puts a waiter at the end of the line. Guarded by mu.
 func (q *queue) stand(w *waiter) {
 	w.remove()
-	w.refused = true
+	w.standing = inLine
 	q.line.push(w)
 }
 
-// look has the line probed, as something may have changed: what Redis has said of
+// changed has the line probed, as something may have changed: what Redis has said of
 // it does not hold any more. Guarded by mu.
-func (q *queue) look() { q.probe, q.known = true, time.Time{} }
+func (q *queue) changed() { q.probe, q.known = probeNext, time.Time{} }
 
 // start begins a batch if one is wanted and none is under way that anybody waits
 // for, and sees to it that the line is probed later. Guarded by mu.
@@ -231,50 +241,44 @@ func (q *queue) start() {
 	}
 }
 
-// close answers everybody that the Client is closed. What a batch that is under
+// close tells everybody that the Client is closed. What a batch that is under
 // way may still be granted comes back by itself. Guarded by mu.
 func (q *queue) close() {
 	q.withdrawal = nil
-	for _, l := range []*list{&q.arrivals, &q.returns, &q.line} {
-		for w := l.first; w != nil; {
-			next := w.next
-			q.abandon(w)
-			w = next
-		}
+	for _, ls := range []*waiterList{&q.arrivals, &q.returns, &q.line} {
+		ls.all(q.abandon)
 	}
 	for _, w := range q.batch.waiters {
 		q.abandon(w)
 	}
 }
 
-// abandon answers one of them. Guarded by mu.
+// abandon tells one of them. Guarded by mu.
 func (q *queue) abandon(w *waiter) {
-	if w.left {
+	known := w.standing == judged || w.standing == probed // to the batch under way
+	if w.standing == gone || w.standing == answered {
 		return
 	}
-	w.left = w.asked // the batch still knows it
-	w.end(answer{}, ErrClosed)
-	w.answered <- struct{}{}
+	w.finish(verdict{}, ErrClosed)
+	if known {
+		w.standing = gone
+	}
+	w.ready <- struct{}{}
 }
 
-// await waits for the answer to a caller, for the end of its timeout and for
-// that of ctx. It returns the answer or the error, or why the caller has left
-// without, and what Redis or the network said last.
-func (q *queue) await(ctx context.Context, w *waiter, timeout time.Duration) (a answer, why, err error) {
+// await waits for the result of a caller, for the end of its timeout and for
+// that of ctx.
+func (q *queue) await(ctx context.Context, w *waiter) (verdict, error) {
 	if !w.canLeave {
-		<-w.answered // takes less than a select
-		a, err = q.result(w)
-		return a, nil, err
+		<-w.ready // takes less than a select
+		return q.result(w)
 	}
-	var passed <-chan time.Time
-	if w.waits && timeout != forever {
-		passed = w.startTimer(timeout)
-	}
+	passed := w.startTimer()
+	var why error
 	for expired := false; why == nil; {
 		select {
-		case <-w.answered:
-			a, err = q.result(w)
-			return a, nil, err
+		case <-w.ready:
+			return q.result(w)
 		case <-passed:
 			if expired {
 				why = ErrNoAnswer
@@ -287,20 +291,19 @@ func (q *queue) await(ctx context.Context, w *waiter, timeout time.Duration) (a 
 			why = ctx.Err()
 		}
 	}
-	if !q.leave(w) {
-		<-w.answered
-		a, err = q.result(w)
-		return a, nil, err
+	left, err := q.leave(w, why)
+	if !left {
+		<-w.ready
+		return q.result(w)
 	}
-	why, err = q.parted(w, why)
-	return a, why, err
+	return verdict{}, err
 }
 
 // result returns what a waiter was told, and recycles it.
-func (q *queue) result(w *waiter) (answer, error) {
-	a, err := w.answer, w.err
+func (q *queue) result(w *waiter) (verdict, error) {
+	v, err := w.verdict, w.err
 	q.client.recycle(w)
-	return a, err
+	return v, err
 }
 
 // expire has a waiter asked for once more whose timeout has passed: the next
@@ -308,43 +311,51 @@ func (q *queue) result(w *waiter) (answer, error) {
 func (q *queue) expire(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.in == nil && !w.asked {
+	if w.standing == answered || w.standing == gone {
 		return
 	}
-	w.lastLook = q.batch.number + 1
+	w.lastBatch = q.batch.number + 1
 	if w.in != nil {
 		w.in.expired++
 	}
-	if w.in == &q.line && !w.asked {
-		q.probe = true
+	if w.standing == inLine {
+		q.probe = probeNext
 		q.start()
 	}
 }
 
-// leave takes away a caller that does not wait any longer, and reports whether
-// it had not been answered yet. What a batch that is under way brings for it
-// goes to others.
-func (q *queue) leave(w *waiter) bool {
+// leave takes away a caller that does not wait any longer, and returns the error
+// that it gets: why it leaves, and what Redis or the network said last. It reports
+// false if the caller has its result already. What a batch that is under way
+// brings for it goes to others.
+//
+// Redis may have said that the permits would not be there by now: then a last
+// probe that is merely late changes nothing, and the error is nil.
+func (q *queue) leave(w *waiter, why error) (left bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch {
-	case w.asked:
-		w.left = true
+	stood := w.standing == inLine || w.standing == probed
+	switch w.standing {
+	case answered, gone: // the Client was closed
+		return false, nil
+	case judged, probed:
 		if q.batch.waiting--; q.batch.waiting == 0 {
 			q.batch.cancel()
 			time.AfterFunc(hanging-time.Since(q.batch.began)+time.Millisecond, q.restart)
 		}
-	case w.in == nil:
-		return false
 	default:
 		// Those behind the head may want less, and be served at once.
 		if w == q.line.first && (w.next == nil || w.next.permits < w.permits) {
-			q.look()
+			q.changed()
 			defer q.start()
 		}
 		w.remove()
 	}
-	return true
+	w.standing = gone
+	if why == ErrNoAnswer && q.cause == nil && stood && q.known.After(time.Now()) {
+		return true, nil
+	}
+	return true, q.keys.unanswered(why, q.cause)
 }
 
 // restart looks whether the batch under way hangs.
@@ -361,23 +372,11 @@ func (q *queue) desert() {
 		w.remove()
 	}
 	if q.batch.probes {
-		q.look()
+		q.changed()
 	}
 	q.deserted++
 	q.batch.deserted = true
-	q.lost(q.batch.request)
-	q.batch = &batch{queue: q, number: q.batch.number, waiting: answeredAll}
+	q.ambiguous(q.batch.request)
+	q.batch = &batch{queue: q, number: q.batch.number, waiting: notUnderWay}
 	q.busy = false
-}
-
-// parted returns why a caller has left, and what Redis or the network said last.
-// Redis may have said that the permits would not be there by now: then a last
-// look that is merely late changes nothing, and the answer is no.
-func (q *queue) parted(w *waiter, why error) (error, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if why == ErrNoAnswer && q.cause == nil && w.refused && q.known.After(time.Now()) {
-		return nil, nil
-	}
-	return why, q.cause
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // RateType says who shares a limit. The numbers are what Redisson stores in
@@ -23,17 +25,17 @@ const (
 )
 
 // String returns the name Redisson uses: OVERALL or PER_CLIENT.
-func (t RateType) String() string {
-	switch t {
+func (typ RateType) String() string {
+	switch typ {
 	case Overall:
 		return "OVERALL"
 	case PerClient:
 		return "PER_CLIENT"
 	}
-	return fmt.Sprintf("RateType(%d)", int(t))
+	return fmt.Sprintf("RateType(%d)", int(typ))
 }
 
-func (t RateType) valid() bool { return t == Overall || t == PerClient }
+func (typ RateType) valid() bool { return typ == Overall || typ == PerClient }
 
 // Config is what is set for a limiter (RRateLimiter.getConfig).
 type Config struct {
@@ -41,38 +43,6 @@ type Config struct {
 	Rate      int64         // permits per Interval
 	Interval  time.Duration // whole ms
 	KeepAlive time.Duration // whole ms; 0: the limiter does not expire by itself
-}
-
-// Result is the answer of Allow and Peek: the numbers that a caller may want
-// to pass on, named as in HTTP (RateLimit header fields; Retry-After).
-type Result struct {
-	// Allowed reports whether the permits were taken. Peek: whether one
-	// permit could be taken now.
-	Allowed bool
-
-	// Limit is the rate: the permits of one interval.
-	Limit int64
-
-	// Remaining is the number of permits that are left, between 0 and Limit,
-	// and never more than are really there. It is exact for Allow. Peek may tell too few when more than 1,000 grants have ended
-	// that no call has counted yet, and more than 1,000 have not ended.
-	Remaining int64
-
-	// RetryAfter is the time until the permits that were refused will be
-	// there if nobody else takes them; 0 if Allowed. It is never too short. If
-	// somebody gives permits back, it is too long. It is exact
-	// to the us unless more than 5,000 grants have to end first: then it is
-	// ResetAfter.
-	//
-	// It is at most an interval, and with WithResolution that of the
-	// resolution besides. Where other clients have clocks of their own that are
-	// ahead, it may be longer by a tenth of an interval, at most a second.
-	RetryAfter time.Duration
-
-	// ResetAfter is the time until all permits are back if nobody takes any;
-	// 0 if all are there. It has the bounds of RetryAfter, and is rounded up
-	// to a ms.
-	ResetAfter time.Duration
 }
 
 // The bounds of arguments. A rate above 2^53 could not be counted exactly by
@@ -92,7 +62,7 @@ type rateOptions struct {
 
 type rateOption func(*rateOptions)
 
-func (f rateOption) applyRate(o *rateOptions) { f(o) }
+func (set rateOption) applyRate(o *rateOptions) { set(o) }
 
 // WithKeepAlive makes the limiter expire when it was not used for d: each
 // acquire, granted or not, and each release gives all of its keys d to live (keepAliveTime in
@@ -115,35 +85,36 @@ func WithKeepState() RateOption {
 	return rateOption(func(o *rateOptions) { o.keepState = true })
 }
 
-// newConfig checks what is given to TrySetRate, SetRate and UpdateRate.
-func newConfig(typ RateType, rate int64, interval time.Duration, opts []RateOption) (Config, rateOptions, error) {
+// complete adds the options, drops fractions of a ms, and checks everything.
+func (change *rateChange) complete(opts []RateOption) error {
 	var o rateOptions
 	for i, opt := range opts {
 		if opt == nil {
-			return Config{}, o, invalid(fmt.Sprintf("opts[%d]", i), "nil", "be a RateOption")
+			return invalid(fmt.Sprintf("opts[%d]", i), "nil", "be a RateOption")
 		}
 		opt.applyRate(&o)
 	}
-	c := Config{typ, rate, interval.Truncate(time.Millisecond), o.keepAlive.Truncate(time.Millisecond)}
-	switch {
-	case !typ.valid():
-		return c, o, invalid("type", typ, "be Overall or PerClient")
-	case rate < 1 || rate > maxRate:
-		return c, o, invalid("rate", rate, "be between 1 and 9007199254740992 (2^53)")
+	switch interval := change.Interval; {
+	case !change.Type.valid():
+		return invalid("type", change.Type, "be Overall or PerClient")
+	case change.Rate < 1 || change.Rate > maxRate:
+		return invalid("rate", change.Rate, "be between 1 and 9007199254740992 (2^53)")
 	case interval < time.Millisecond:
-		return c, o, invalid("interval", interval, "be at least 1ms")
+		return invalid("interval", interval, "be at least 1ms")
 	case o.keepAlive != 0 && o.keepAlive < interval:
-		return c, o, invalid("keepAlive", o.keepAlive, fmt.Sprintf("be 0 or at least the interval, %v", interval))
+		return invalid("keepAlive", o.keepAlive, fmt.Sprintf("be 0 or at least the interval, %v", interval))
 	}
-	return c, o, nil
+	change.Interval = change.Interval.Truncate(time.Millisecond)
+	change.KeepAlive, change.keepState = o.keepAlive.Truncate(time.Millisecond), o.keepState
+	return nil
 }
 
 // parseConfig reads the fields rate, interval, type and keepAliveTime of the hash.
 func (k *limiterKeys) parseConfig(fields []any) (c Config, err error) {
 	var numbers [4]int64
-	for i, name := range [...]string{"rate", "interval", "type", "keepAliveTime"} {
+	for i, name := range [...]string{wire.Rate, wire.Interval, wire.Type, wire.KeepAlive} {
 		text, set := fields[i].(string)
-		if !set && name == "keepAliveTime" {
+		if !set && name == wire.KeepAlive {
 			break // Redisson before 3.38.0 does not write it
 		} else if !set {
 			return c, k.notInitialized()
@@ -154,7 +125,7 @@ func (k *limiterKeys) parseConfig(fields []any) (c Config, err error) {
 	}
 	c = Config{RateType(numbers[2]), numbers[0], milliseconds(numbers[1]), milliseconds(numbers[3])}
 	if !c.Type.valid() {
-		return Config{}, k.badField("type", fmt.Sprintf(`"%d"`, numbers[2]), "be 0 (OVERALL) or 1 (PER_CLIENT)")
+		return Config{}, k.badField(wire.Type, fmt.Sprintf(`"%d"`, numbers[2]), "be 0 (OVERALL) or 1 (PER_CLIENT)")
 	}
 	return c, nil
 }

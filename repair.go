@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // Repaired is what Repair has found. Where a reply was lost on the way, it may
@@ -37,20 +39,21 @@ func (l *RateLimiter) Repair(ctx context.Context) (Repaired, error) {
 
 func (k *limiterKeys) repair(ctx context.Context) (Repaired, error) {
 	var all Repaired
-	layout := k.client.layout()
+	layout := k.client.format.layout()
 	for cursor, most, passes := int64(0), int64(2000), 0; ; {
 		// Each call has random bytes of its own to go on from.
-		pattern := layout.append(make([]byte, 0, recordSpace), 1, false)
-		args := []any{k.client.session, "", cursor, pattern, k.client.now(), "", "", "", "", k.channel, layout.header, most}
-		r, _, err := k.call(ctx, repairScript, time.Now(), args...)
+		pattern := layout.Append(make([]byte, 0, wire.RecordSpace), 1, false)
+		args := argumentsOf(k.client.session, "", cursor, pattern, k.client.now(), "", "", "", "", k.Changed)
+		args = append(args, layout.Header, most)
+		reply, _, err := k.run(ctx, operation{repairScript, time.Now(), args})
 		if err != nil {
 			return all, err
 		}
-		all.Records = r.numbers[1]
-		all.Rewritten += r.numbers[2]
-		all.Dropped += r.numbers[3]
-		all.Drift += r.numbers[4]
-		switch cursor = r.numbers[0]; cursor {
+		all.Records = reply.At(1)
+		all.Rewritten += reply.At(2)
+		all.Dropped += reply.At(3)
+		all.Drift += reply.At(4)
+		switch cursor = reply.At(0); cursor {
 		case 0:
 			return all, nil
 		case 1:

@@ -2,10 +2,12 @@ package rratelimiter
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A request is what one script call asks for: the permits of one caller, or of
@@ -17,7 +19,7 @@ import (
 // so that one number says what has become of all of them.
 type request struct {
 	keys       *limiterKeys
-	sc         *script
+	script     *redisx.Script
 	number     int64
 	runs       []run       // of an acquire
 	permits    int64       // of all together
@@ -35,7 +37,7 @@ type run struct{ permits, many int64 }
 func (r run) size() int64 { return max(r.many, -r.many) }
 
 // A withdrawal is what requests of this session may have been granted and nobody
-// holds: all that those after a number were granted, for their answers never came,
+// holds: all that those after a number were granted, for their replies never came,
 // and what that one was granted beyond the permits that are kept, for callers have
 // left. It goes back with the next request (scripts/parts/withdraw.lua).
 type withdrawal struct {
@@ -47,140 +49,172 @@ type withdrawal struct {
 const keptAll = 1 << 52 // far more than a request takes
 
 // newAcquire returns the request for runs of equal ones.
-func (k *limiterKeys) newAcquire(runs []run, d *withdrawal) *request {
+func (k *limiterKeys) newAcquire(runs []run, back *withdrawal) *request {
 	c := k.client
-	r := &request{keys: k, sc: acquireScript, number: c.requests.Add(1), runs: runs, withdrawal: d, start: time.Now()}
-	for _, run := range runs {
-		r.permits += run.permits * run.size()
+	req := &request{
+		keys: k, script: acquireScript, number: c.requests.Add(1), runs: runs, withdrawal: back, start: time.Now(),
 	}
-	r.records = c.layout().appendAll(make([]byte, 0, recordSpace), r.permits, c.resolution > 0)
-	return r
+	for _, run := range runs {
+		req.permits += run.permits * run.size()
+	}
+	req.records = c.format.layout().AppendAll(make([]byte, 0, wire.RecordSpace), req.permits, c.resolution > 0)
+	return req
 }
 
 // newRelease returns the request that gives permits back. With 0 permits it only
 // takes back what nobody holds.
-func (k *limiterKeys) newRelease(permits int64, d *withdrawal) *request {
+func (k *limiterKeys) newRelease(permits int64, back *withdrawal) *request {
 	return &request{
-		keys: k, sc: releaseScript, number: k.client.requests.Add(1), permits: permits, records: "",
-		withdrawal: d, start: time.Now(),
+		keys: k, script: releaseScript, number: k.client.requests.Add(1), permits: permits, records: "",
+		withdrawal: back, start: time.Now(),
 	}
 }
+
+// gives reports whether the request gives permits back.
+func (req *request) gives() bool { return req.script == releaseScript }
 
 // send asks until all of the request is done, for a call of Redis handles so many
-// records and no more.
-func (r *request) send(ctx context.Context) (reply, error) {
+// records and no more. The reply is that of an acquire.
+func (req *request) send(ctx context.Context) (acquireReply, error) {
 	for {
-		rep, unsure, err := r.keys.call(ctx, r.sc, r.start, r.args()...)
-		r.unsure = r.unsure || unsure
-		if err != nil {
-			return rep, err
+		reply, unsure, err := req.keys.run(ctx, operation{req.script, req.start, req.args()})
+		req.unsure = req.unsure || unsure
+		var judged acquireReply
+		done := err != nil
+		if !done && req.gives() {
+			done = req.gaveBack(reply)
+		} else if !done {
+			judged, err = newAcquireReply(reply, len(req.runs))
+			done = !judged.again
 		}
-		switch again := rep.numbers[0]; {
-		case r.sc == releaseScript:
-			if rep.numbers[1] == 0 {
-				return rep, nil
-			}
-			if rep.numbers[0] < 0 { // not all is withdrawn yet
-				break
-			}
-			// The rest is a request of its own, for this one is done.
-			r.permits -= rep.numbers[0]
-			r.number, r.withdrawal, r.unsure, r.start = r.keys.client.requests.Add(1), nil, false, time.Now()
-		case rep.brief && again > 0: // a lone request, refused
-			rep.numbers[0], rep.answers = 0, []int64{0, again}
-			return rep, nil
-		case again == 0 && len(rep.answers) != 0 && len(rep.answers) != 2*len(r.runs):
-			return rep, fmt.Errorf("%w %d numbers for %d runs", errShape, len(rep.answers), len(r.runs))
-		case again == 0:
-			return rep, nil
+		if !done {
+			err = ctx.Err()
 		}
-		if err := ctx.Err(); err != nil {
-			return rep, err
+		if done || err != nil {
+			return judged, err
 		}
 	}
 }
 
-// args returns ARGV[2] and what follows it; what is not needed stands behind.
-func (r *request) args() []any {
-	c := r.keys.client
-	a := make(arguments, 0, argSlot+2*len(r.runs))
-	a.put(argSession, c.session)
-	a.put(argNumber, digits(r.number))
-	a.put(argPermits, r.permits)
-	a.put(argRecords, r.records)
+// gaveBack reports whether a release is done. If not, it has become the request
+// for what is left to do: how many permits went back, below 0 if what is to be
+// withdrawn has not gone yet, and whether there may be more (scripts/release.lua).
+func (req *request) gaveBack(reply redisx.Reply) bool {
+	given, more := reply.At(0), reply.At(1) != 0
+	if more && given >= 0 {
+		req.permits -= given
+		req.number, req.start = req.keys.client.requests.Add(1), time.Now()
+		req.withdrawal, req.unsure = nil, false
+	}
+	return !more
+}
+
+// Where the arguments of acquire.lua and release.lua stand in ARGV, and those
+// that other scripts have as well.
+const (
+	argType    = 1
+	argSession = 2
+	argNumber  = 3
+	argPermits = 4
+	argRecords = 5
+	argNow     = 6
+	argResent  = 7
+	argNumbers = 8
+	argAfter   = 9
+	argKept    = 10
+	argChannel = 11
+	argSlot    = 12
+	argRuns    = 13
+)
+
+// args returns ARGV; what is not needed stands behind.
+func (req *request) args() arguments {
+	c := req.keys.client
+	args := make(arguments, argType, argSlot+2*len(req.runs))
+	args.put(argSession, c.session)
+	args.put(argNumber, wire.Number(req.number))
+	args.put(argPermits, req.permits)
+	args.put(argRecords, req.records)
 	if c.clock != nil {
-		a.put(argNow, c.now())
+		args.put(argNow, c.now())
 	}
-	if r.unsure {
-		a.put(argResent, time.Since(r.start).Milliseconds())
+	if req.unsure {
+		args.put(argResent, time.Since(req.start).Milliseconds())
 	}
-	if r.numbers {
-		a.put(argNumbers, 1)
+	if req.numbers {
+		args.put(argNumbers, 1)
 	}
-	if r.withdrawal != nil {
-		a.put(argAfter, digits(r.withdrawal.after))
-		a.put(argKept, r.withdrawal.kept)
+	if req.withdrawal != nil {
+		args.put(argAfter, wire.Number(req.withdrawal.after))
+		args.put(argKept, req.withdrawal.kept)
 	}
-	if r.withdrawal != nil || r.sc == releaseScript {
-		a.put(argChannel, r.keys.channel)
+	if req.withdrawal != nil || req.gives() {
+		args.put(argChannel, req.keys.Changed)
 	}
-	if c.resolution > 0 && r.sc == acquireScript {
-		a.put(argSlot, c.resolution.Milliseconds())
+	if c.resolution > 0 && !req.gives() {
+		args.put(argSlot, c.resolution.Milliseconds())
 	}
-	if len(r.runs) > 1 || len(r.runs) == 1 && r.runs[0].size() > 1 {
-		for i, run := range r.runs {
-			a.put(argRuns+2*i, run.permits)
-			a.put(argRuns+2*i+1, run.many)
+	if len(req.runs) > 1 || len(req.runs) == 1 && req.runs[0].size() > 1 {
+		for i, run := range req.runs {
+			args.put(argRuns+2*i, run.permits)
+			args.put(argRuns+2*i+1, run.many)
 		}
 	}
-	return a
+	return args
 }
 
-// digits returns a number as sessions write it, so that texts compare as numbers
-// do (scripts/parts/session.lua).
-func digits(n int64) string {
-	var text [16]byte
-	for i := len(text) - 1; i >= 0; i-- {
-		text[i] = byte('0' + n%10)
-		n /= 10
-	}
-	return string(text[:])
-}
-
-// arguments are ARGV[2] and what follows it.
+// arguments are ARGV. The first one is the type, which is filled in when it is
+// known what to send (runOn).
 type arguments []any
 
-// put appends ARGV[i]; those before it that nobody has put are empty.
-func (a *arguments) put(i int, v any) {
-	for len(*a) < i-argSession {
-		*a = append(*a, "")
-	}
-	*a = append(*a, v)
+// argumentsOf returns ARGV with what follows the type.
+func argumentsOf(rest ...any) arguments {
+	return append(make(arguments, argType, argType+len(rest)), rest...)
 }
 
-// call runs a script on the limiter's keys. The script names the type it
-// finds when that is not the one we believe in, and is asked once more. start is
-// when it was first sent, args are ARGV[2] and what follows it.
-func (k *limiterKeys) call(ctx context.Context, sc *script, start time.Time, args ...any) (r reply, unsure bool, err error) {
-	for range 3 {
+// put sets ARGV[i]; those before it that nobody has put are empty.
+func (args *arguments) put(i int, v any) {
+	for len(*args) < i-1 {
+		*args = append(*args, "")
+	}
+	*args = append(*args, v)
+}
+
+// An operation is a script with its arguments, first sent at start.
+type operation struct {
+	script *redisx.Script
+	start  time.Time
+	args   arguments
+}
+
+// run runs an operation on the limiter's keys. The script names the type that it
+// finds when that is not the one we believe in, and is asked once more. unsure
+// reports whether a copy may have been carried out whose reply did not come.
+func (k *limiterKeys) run(ctx context.Context, op operation) (reply redisx.Reply, unsure bool, err error) {
+	const changes = 3 // the type may change meanwhile, but nobody does that all the time
+	for range changes {
 		typ := k.believed()
 		var lost bool
-		r, lost, err = k.send(ctx, sc, typ, start, args...)
+		reply, lost, err = k.runOn(ctx, typ, op)
 		unsure = unsure || lost
 		if !redis.HasErrorPrefix(err, "OTHERTYPE ") {
 			break
 		}
 		k.believe(1 - typ)
 	}
-	return r, unsure, err
+	return reply, unsure, err
 }
 
-// send runs a script on the keys of one type.
-func (k *limiterKeys) send(ctx context.Context, sc *script, typ RateType, start time.Time, args ...any) (reply, bool, error) {
-	p := &k.pairs[typ]
-	argv := make([]any, argv0+argSession, argv0+argSession+len(args))
-	argv[0], argv[1], argv[2], argv[argv0+1] = "evalsha", sc.hash, 3, int(typ)
-	copy(argv[3:], p.argv[:])
-	r, unsure, err := k.client.sender.send(ctx, sc, append(argv, args...), start)
-	return r, unsure, k.scriptError(typ, err)
+// sessionLife is how long a session that nobody uses is known at least
+// (scripts/parts/session.lua).
+const sessionLife = time.Minute
+
+// runOn runs an operation on the keys of one type.
+func (k *limiterKeys) runOn(ctx context.Context, typ RateType, op operation) (redisx.Reply, bool, error) {
+	op.args[argType-1] = int(typ)
+	reply, unsure, err := k.client.runner.Run(ctx, &redisx.Call{
+		Script: op.script, Keys: k.boxed[typ][:], Args: op.args,
+		Resent: argResent, Start: op.start, Before: op.start.Add(sessionLife - time.Second),
+	})
+	return reply, unsure, k.scriptError(typ, err)
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A RateLimiter is one limit, shared by all who use its name: Redisson's
@@ -40,7 +43,7 @@ func (l *RateLimiter) Name() string { return l.keys.Load().name }
 // error of the network the rate may have been set, for the request is not
 // sent again.
 func (l *RateLimiter) TrySetRate(ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption) (bool, error) {
-	return l.setRate(ctx, trySetRateScript, "", typ, rate, interval, opts)
+	return l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}, script: trySetRateScript}, opts)
 }
 
 // SetRate sets rate permits per interval, whatever was set before
@@ -52,7 +55,7 @@ func (l *RateLimiter) TrySetRate(ctx context.Context, typ RateType, rate int64, 
 //
 // The bounds and errors are those of TrySetRate.
 func (l *RateLimiter) SetRate(ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption) error {
-	_, err := l.setRate(ctx, setRateScript, "0", typ, rate, interval, opts)
+	_, err := l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}, script: setRateScript}, opts)
 	return err
 }
 
@@ -60,33 +63,46 @@ func (l *RateLimiter) SetRate(ctx context.Context, typ RateType, rate int64, int
 // whether it had one, and if not changes nothing (RRateLimiter.updateRate,
 // Redisson 4.4.0 and later).
 func (l *RateLimiter) UpdateRate(ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption) (bool, error) {
-	return l.setRate(ctx, setRateScript, "1", typ, rate, interval, opts)
+	return l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}, script: setRateScript, mustExist: true}, opts)
 }
 
-func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string, typ RateType, rate int64, interval time.Duration, opts []RateOption) (bool, error) {
+// A rateChange is what sets a rate.
+type rateChange struct {
+	Config
+	script    *redisx.Script
+	keepState bool
+	mustExist bool // set it only where a rate is set
+}
+
+// setRate carries out a change whose script and conditions are given already.
+func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []RateOption) (bool, error) {
 	k := l.keys.Load()
 	if err := k.usable(ctx); err != nil {
 		return false, err
 	}
-	c, o, err := newConfig(typ, rate, interval, opts)
-	if err != nil {
+	if err := change.complete(opts); err != nil {
 		return false, k.named(err)
 	}
-	keepState := "0"
-	if o.keepState {
-		keepState = "1"
-	}
 	return within(ctx, k, func(ctx context.Context) (bool, error) {
-		args := []any{rate, c.Interval.Milliseconds(), c.KeepAlive.Milliseconds(), keepState, k.client.now(), mustExist}
-		args = append(args, "", "", "", k.channel)
-		r, _, err := k.send(ctx, sc, typ, time.Now(), args...)
-		if err != nil || r.numbers[0] == 0 {
+		args := argumentsOf(change.Rate, change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(),
+			flag(change.keepState), k.client.now(), flag(change.mustExist))
+		args.put(argChannel, k.Changed)
+		reply, _, err := k.runOn(ctx, change.Type, operation{change.script, time.Now(), args})
+		if err != nil || reply.At(0) == 0 {
 			return false, err
 		}
-		k.believe(typ)
-		err = k.clearOther(ctx, typ)
+		k.believe(change.Type)
+		err = k.clearOther(ctx, change.Type)
 		return err == nil, err
 	})
+}
+
+// flag is how scripts are told yes or no.
+func flag(yes bool) string {
+	if yes {
+		return "1"
+	}
+	return "0"
 }
 
 // clearOther removes the keys of the other type, which are of no use any more,
@@ -94,9 +110,9 @@ func (l *RateLimiter) setRate(ctx context.Context, sc *script, mustExist string,
 // that are not there. A script names the keys of one type, so they go with a
 // second one, which looks again whether that type is in force.
 func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
-	other := &k.pairs[1-typ]
+	other := k.Pairs[1-typ]
 	var found int64
-	for _, key := range []string{other.value, other.permits} {
+	for _, key := range []string{other.Value, other.Permits} {
 		n, err := k.client.rdb.Exists(ctx, key).Result()
 		if err != nil {
 			return k.scriptError(typ, err)
@@ -106,7 +122,7 @@ func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
 	if found == 0 {
 		return nil
 	}
-	_, _, err := k.send(ctx, clearScript, 1-typ, time.Now())
+	_, _, err := k.runOn(ctx, 1-typ, operation{clearScript, time.Now(), argumentsOf()})
 	return err
 }
 
@@ -132,14 +148,14 @@ func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
 // network has said), ErrInvalidArgument, ErrBadState, ErrClosed, and what Redis
 // answers besides.
 func (l *RateLimiter) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
-	a, err := l.acquire(ctx, permits, timeout, false)
-	return a.ok, err
+	v, err := l.acquire(ctx, want{permits: permits, timeout: timeout})
+	return v.ok, err
 }
 
 // Acquire takes permits, waiting for them until ctx ends
 // (RRateLimiter.acquire). The bounds and errors are those of TryAcquire.
 func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
-	_, err := l.acquire(ctx, permits, forever, false)
+	_, err := l.acquire(ctx, want{permits: permits, timeout: forever})
 	return err
 }
 
@@ -147,11 +163,11 @@ func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
 // that go with it. The bounds and errors are those of TryAcquire without a
 // timeout: give it a context with a deadline.
 func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) {
-	a, err := l.acquire(ctx, permits, 0, true)
+	v, err := l.acquire(ctx, want{permits: permits, numbers: true})
 	if err != nil {
 		return Result{}, err
 	}
-	return a.result(), nil
+	return v.result(), nil
 }
 
 // Peek answers with the numbers of the limiter and takes nothing: Allowed
@@ -160,14 +176,19 @@ func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) 
 func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (Result, error) {
-		args := []any{k.client.session, "", 1, "", k.client.now()}
-		r, _, err := k.call(ctx, peekScript, time.Now(), args...)
+		args := argumentsOf(k.client.session, "", 1, "", k.client.now())
+		reply, _, err := k.run(ctx, operation{peekScript, time.Now(), args})
 		if err != nil {
 			return Result{}, err
 		}
-		a := newSplit(r, []run{{1, 1}}).next()
-		a.ok = a.left >= 1
-		return a.result(), nil
+		one := []run{{1, 1}}
+		a, err := newAcquireReply(reply, len(one))
+		if err != nil {
+			return Result{}, err
+		}
+		v := newSplit(a, one).next()
+		v.ok = v.left >= 1
+		return v.result(), nil
 	})
 }
 
@@ -198,7 +219,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := k.usable(ctx); err != nil || permits == 0 {
 		return err
 	}
-	_, err := l.asks(ctx, k.client.newWaiter(ctx, permits, 0, true, false), 0)
+	_, err := l.enqueue(ctx, want{permits: permits, gives: true})
 	return err
 }
 
@@ -207,22 +228,10 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (Config, error) {
-		fields, err := k.client.rdb.HMGet(ctx, k.hash, "rate", "interval", "type", "keepAliveTime").Result()
+		fields, err := k.client.rdb.HMGet(ctx, k.Hash, wire.Rate, wire.Interval, wire.Type, wire.KeepAlive).Result()
 		if err != nil {
 			return Config{}, k.scriptError(Overall, err)
 		}
 		return k.parseConfig(fields)
 	})
-}
-
-// usable answers why a call cannot go ahead: something the limiter was made
-// with, a closed client, or a ctx that has ended.
-func (k *limiterKeys) usable(ctx context.Context) error {
-	switch {
-	case k.err != nil:
-		return k.err
-	case k.client.ctx.Err() != nil:
-		return ErrClosed
-	}
-	return ctx.Err()
 }

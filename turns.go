@@ -66,7 +66,7 @@ func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 		q.turns = q.turns.after(taken)
 		q.client.turns.Store(new(q.turns))
 	}
-	return cut || q.probe || q.due.IsZero() || !q.due.After(time.Now())
+	return cut || q.probe != probeWhenDue || !q.due.After(time.Now())
 }
 
 // letOthersTake waits until Java's waiters have had their time, if it is their
@@ -116,7 +116,7 @@ func (k *limiterKeys) others(ctx context.Context) (share, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxLate)
 	defer cancel()
 	return within(ctx, k, func(ctx context.Context) (share, error) {
-		r, _, err := k.call(ctx, othersScript, time.Now())
-		return share{milliseconds(r.numbers[0]), r.numbers[1], r.numbers[2], r.numbers[3]}, err
+		reply, _, err := k.run(ctx, operation{othersScript, time.Now(), argumentsOf()})
+		return share{milliseconds(reply.At(0)), reply.At(1), reply.At(2), reply.At(3)}, err
 	})
 }

@@ -5,50 +5,70 @@ import (
 	"time"
 )
 
-// A waiter is one call of TryAcquire, Acquire, Allow or Release, from when it enters
-// the queue until it is answered. Where it stands:
-//
-//	in         asked  left
-//	&arrivals  false  false  no batch has taken it yet; &returns where it gives permits back
-//	nil        true   false  a batch judges it
-//	&line      false  false  refused, it waits
-//	&line      true   false  it waits, and a batch judges it
-//	any        any    true   its caller has gone; the batch that has asked for it finds out
-//	nil        false  false  answered
-type waiter struct {
-	permits  int64
-	gives    bool // it gives them back
-	waits    bool // it has a timeout, and so stands in line when it is refused
-	numbers  bool // it wants to know more than yes or no
-	canLeave bool // it may end before Redis answers: it has a timeout, or its ctx can end
-	bounded  bool // and it is known when, at the latest
-	ctx      context.Context
-
-	// Guarded by the queue's mu, as the list is.
-	in         *list
-	next, prev *waiter
-	asked      bool
-	left       bool
-	refused    bool  // it stands in line, or has stood there
-	lastLook   int64 // the batch that decides, as its timeout has passed; 0 while it has not
-
-	// Set before it is answered.
-	answer answer
-	err    error
-
-	answered chan struct{} // capacity one
-	timer    *time.Timer   // for its timeout
+// A want is what a caller wants of a limiter.
+type want struct {
+	permits int64
+	timeout time.Duration // 0 or less: it does not wait where it is refused
+	gives   bool          // it gives the permits back
+	numbers bool          // it wants to know more than yes or no
 }
 
-// newWaiter returns a waiter, which may have been one before. Channel and
+// waits reports whether the caller stands in line when it is refused.
+func (wanted want) waits() bool { return wanted.timeout > 0 }
+
+// A standing is where a waiter stands. These are all that there are, and how one
+// follows another:
+//
+//	standing  list                 next
+//	arrived   arrivals or returns  judged by a batch; inLine, where it has to wait for those who stand
+//	                               there; gone, or answered where the Client is closed
+//	judged    none                 answered, inLine, gone
+//	inLine    line                 probed by a batch; gone, or answered
+//	probed    line                 answered, inLine again, gone
+//	gone      none, or line        dropped by the batch that judges it, if any does
+//	answered  none                 it may be another caller's waiter then
+type standing int
+
+const (
+	answered standing = iota // it has its result, or is new
+	arrived                  // no batch has taken it yet
+	judged                   // a batch judges it
+	inLine                   // it was refused, or had to wait for others: it waits
+	probed                   // it stands in line, and a batch judges it
+	gone                     // its caller has left
+)
+
+// A waiter is one call of TryAcquire, Acquire, Allow or Release, from when it enters
+// the queue until it is answered.
+type waiter struct {
+	want
+	ctx      context.Context
+	canLeave bool // it may end before Redis replies: it has a timeout, or its ctx can end
+	bounded  bool // and it is known when, at the latest
+
+	// Guarded by the queue's mu, as the list is.
+	standing   standing
+	in         *waiterList
+	next, prev *waiter
+	lastBatch  int64 // the number of the batch that decides, as the timeout has passed; 0 while it has not
+
+	// Set before it is ready.
+	verdict verdict
+	err     error
+
+	ready chan struct{} // capacity one
+	timer *time.Timer   // for its timeout
+}
+
+// newWaiter returns a waiter, which may have been another caller's. Channel and
 // timer are what would cost more than all the rest.
-func (c *Client) newWaiter(ctx context.Context, permits int64, timeout time.Duration, gives, numbers bool) *waiter {
+func (c *Client) newWaiter(ctx context.Context, wanted want) *waiter {
 	w, ok := c.waiters.Get().(*waiter)
 	if !ok {
-		w = &waiter{answered: make(chan struct{}, 1)}
+		w = &waiter{ready: make(chan struct{}, 1)}
 	}
-	w.ctx, w.permits, w.waits, w.gives, w.numbers = ctx, permits, timeout > 0, gives, numbers
-	timed := w.waits && timeout != forever
+	w.ctx, w.want = ctx, wanted
+	timed := w.waits() && w.timeout != forever
 	w.canLeave = ctx.Done() != nil || timed
 	if w.bounded = timed; !timed && w.canLeave {
 		_, w.bounded = ctx.Deadline()
@@ -56,12 +76,16 @@ func (c *Client) newWaiter(ctx context.Context, permits int64, timeout time.Dura
 	return w
 }
 
-// startTimer returns a channel that says when the timeout has passed.
-func (w *waiter) startTimer(timeout time.Duration) <-chan time.Time {
-	if w.timer == nil {
-		w.timer = time.NewTimer(timeout)
-	} else {
-		w.timer.Reset(timeout)
+// startTimer returns a channel that says when the timeout has passed; nil if it
+// never does.
+func (w *waiter) startTimer() <-chan time.Time {
+	switch {
+	case !w.waits() || w.timeout == forever:
+		return nil
+	case w.timer == nil:
+		w.timer = time.NewTimer(w.timeout)
+	default:
+		w.timer.Reset(w.timeout)
 	}
 	return w.timer.C
 }
@@ -72,63 +96,85 @@ func (c *Client) recycle(w *waiter) {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
-	if w.left || w.asked || w.in != nil {
+	if w.standing != answered {
 		return
 	}
-	*w = waiter{answered: w.answered, timer: w.timer}
+	*w = waiter{ready: w.ready, timer: w.timer}
 	c.waiters.Put(w)
 }
 
-// final reports whether a batch decides for a waiter.
-func (w *waiter) final(batch int64) bool { return w.lastLook > 0 && w.lastLook <= batch }
+// expired reports whether the timeout has passed.
+func (w *waiter) expired() bool { return w.lastBatch > 0 }
 
-// A list holds waiters, first come first served. One leaves from wherever it
+// final reports whether a batch decides for the waiter.
+func (w *waiter) final(batch int64) bool { return w.expired() && w.lastBatch <= batch }
+
+// taken notes that a batch judges the waiter.
+func (w *waiter) taken() {
+	if w.standing == inLine {
+		w.standing = probed
+	} else {
+		w.remove()
+		w.standing = judged
+	}
+}
+
+// finish takes the waiter out of its list, with its result.
+func (w *waiter) finish(v verdict, err error) {
+	w.remove()
+	w.standing, w.verdict, w.err = answered, v, err
+}
+
+// A waiterList holds waiters, first come first served. One leaves from wherever it
 // stands.
-type list struct {
+type waiterList struct {
 	first, last *waiter
 	size        int
-	expired     int // of the waiters in line, those whose timeout has passed
+	expired     int // those whose timeout has passed
 }
 
-func (l *list) empty() bool { return l.first == nil }
+func (ls *waiterList) empty() bool { return ls.first == nil }
 
-func (l *list) push(w *waiter) {
-	l.size++
-	if w.lastLook > 0 {
-		l.expired++
+// all calls f for each waiter, which f may take out.
+func (ls *waiterList) all(f func(w *waiter)) {
+	for w := ls.first; w != nil; {
+		next := w.next
+		f(w)
+		w = next
 	}
-	w.in, w.prev, w.next = l, l.last, nil
-	if l.last == nil {
-		l.first = w
+}
+
+func (ls *waiterList) push(w *waiter) {
+	ls.size++
+	if w.expired() {
+		ls.expired++
+	}
+	w.in, w.prev, w.next = ls, ls.last, nil
+	if ls.last == nil {
+		ls.first = w
 	} else {
-		l.last.next = w
+		ls.last.next = w
 	}
-	l.last = w
+	ls.last = w
 }
 
-// end takes a waiter out of its list, with its answer.
-func (w *waiter) end(a answer, err error) {
-	w.remove()
-	w.answer, w.err = a, err
-}
-
-// remove takes a waiter out of the list it is in, if any.
+// remove takes the waiter out of the list it is in, if any.
 func (w *waiter) remove() {
-	l := w.in
-	if l == nil {
+	ls := w.in
+	if ls == nil {
 		return
 	}
-	l.size--
-	if w.lastLook > 0 {
-		l.expired--
+	ls.size--
+	if w.expired() {
+		ls.expired--
 	}
 	if w.prev == nil {
-		l.first = w.next
+		ls.first = w.next
 	} else {
 		w.prev.next = w.next
 	}
 	if w.next == nil {
-		l.last = w.prev
+		ls.last = w.prev
 	} else {
 		w.next.prev = w.prev
 	}

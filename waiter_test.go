@@ -18,11 +18,12 @@ func TestNewcomersStandBehindTheFresh(t *testing.T) {
 		if err := l.SetRate(t.Context(), Overall, 1, time.Second); err != nil {
 			t.Fatal(err)
 		}
-		first, second := c.newWaiter(t.Context(), 1, forever, false, false), c.newWaiter(t.Context(), 1, forever, false, false)
+		first, second := c.newWaiter(t.Context(), want{permits: 1, timeout: forever}), c.newWaiter(t.Context(), want{permits: 1, timeout: forever})
 		q := l.enter()
 		q.busy, q.rate = true, 1
-		q.line.push(first)
+		q.stand(first)
 		q.arrivals.push(second)
+		second.standing = arrived
 		q.mu.Unlock()
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = l.Acquire(ctx, 1) }()

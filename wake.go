@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // attend probes the line when it is due or something has changed, until it is
@@ -19,17 +17,17 @@ func (q *queue) attend(ctx context.Context) {
 	closed := ctx.Done()
 	for {
 		q.mu.Lock()
-		if ctx.Err() != nil {
+		if q.client.closed() {
 			q.close()
 		}
 		if q.line.empty() {
 			q.attended = false
 			q.mu.Unlock()
-			q.rest()
+			q.retire()
 			return
 		}
 		timer.Stop()
-		if !q.due.IsZero() && !q.probe { // otherwise a batch includes the line, or is going to
+		if q.probe == probeWhenDue {
 			timer.Reset(time.Until(q.due))
 		}
 		q.mu.Unlock()
@@ -47,7 +45,7 @@ func (q *queue) attend(ctx context.Context) {
 			continue
 		}
 		q.mu.Lock()
-		q.look()
+		q.changed()
 		q.start()
 		q.mu.Unlock()
 	}
@@ -59,24 +57,12 @@ func (q *queue) attend(ctx context.Context) {
 // deletes it when it sets a rate.
 func (q *queue) watch() (changed, events <-chan struct{}, end func()) {
 	q.mu.Lock()
-	hub, channel, value := q.client.hub, q.keys.channel, q.keys.pairs[q.keys.believed()].value
+	hub, channel, value := q.client.hub, q.keys.Changed, q.keys.Pairs[q.keys.believed()].Value
 	q.mu.Unlock()
 	changed, endChanged := hub.Subscribe(channel)
-	events, endEvents := hub.Events(fmt.Sprintf("__keyspace@%d__:%s", q.client.database(), value), "set", "del")
+	events, endEvents := hub.Events(fmt.Sprintf("__keyspace@%d__:%s", q.client.runner.DB, value), "set", "del")
 	return changed, events, func() {
 		endChanged()
 		endEvents()
 	}
-}
-
-// database is the number of the one that the Client uses; a cluster has but
-// one.
-func (c *Client) database() int {
-	switch rdb := c.rdb.(type) {
-	case *redis.Client:
-		return rdb.Options().DB
-	case *redis.Ring:
-		return rdb.Options().DB
-	}
-	return 0
 }

@@ -26,20 +26,20 @@ const (
 	withdrawHangs  = 5 * time.Second
 )
 
-// reckon notes what is to be taken back after a request was answered: what it was
+// account notes what is to be taken back after a request was answered: what it was
 // granted beyond the permits that are kept, or all of it when nobody knows.
 // Guarded by mu.
-func (q *queue) reckon(r *request, err error, kept, over int64) {
+func (q *queue) account(req *request, err error, kept, over int64) {
 	settled := err == nil || errors.Is(err, ErrNotInitialized)
 	if settled {
 		q.withdrawal = nil
-	} else if r.unsure {
-		q.lost(r)
+	} else if req.unsure {
+		q.ambiguous(req)
 	}
-	if err == nil && over > 0 && r.sc == acquireScript {
-		q.withdrawal = &withdrawal{r.number, kept, time.Now()}
+	if err == nil && over > 0 && !req.gives() {
+		q.withdrawal = &withdrawal{req.number, kept, time.Now()}
 	}
-	if r.withdrawal != nil || r.sc == releaseScript && r.permits == 0 {
+	if req.withdrawal != nil || req.gives() && req.permits == 0 {
 		q.client.withdrawals.tried(settled)
 	}
 	if !settled && q.withdrawal != nil && !q.parked {
@@ -49,10 +49,10 @@ func (q *queue) reckon(r *request, err error, kept, over int64) {
 	}
 }
 
-// lost notes that nobody knows what a request was granted. Guarded by mu.
-func (q *queue) lost(r *request) {
-	if q.withdrawal == nil && r.sc == acquireScript {
-		q.withdrawal = &withdrawal{r.number - 1, keptAll, time.Now()}
+// ambiguous notes that nobody knows what a request was granted. Guarded by mu.
+func (q *queue) ambiguous(req *request) {
+	if q.withdrawal == nil && !req.gives() {
+		q.withdrawal = &withdrawal{req.number - 1, keptAll, time.Now()}
 	}
 }
 
@@ -160,7 +160,7 @@ func (q *queue) withdraw() bool {
 	withdraws := q.withdrawal != nil
 	q.start()
 	q.mu.Unlock()
-	q.rest()
+	q.retire()
 	return withdraws
 }
 
@@ -169,14 +169,14 @@ func (q *queue) withdraw() bool {
 func (l *RateLimiter) moveWithdrawal(from *limiterKeys) {
 	c := from.client
 	c.queuesMu.Lock()
-	old := c.queues[from.hash]
+	old := c.queues[from.Hash]
 	c.queuesMu.Unlock()
 	if old == nil {
 		return
 	}
 	old.mu.Lock()
 	var w *withdrawal
-	if old.live && old.keys.hash == from.hash { // it may be another limiter's by now
+	if old.live && old.keys.Hash == from.Hash { // it may be another limiter's by now
 		w, old.withdrawal = old.withdrawal, nil
 	}
 	old.mu.Unlock()
@@ -189,5 +189,5 @@ func (l *RateLimiter) moveWithdrawal(from *limiterKeys) {
 	}
 	q.start()
 	q.mu.Unlock()
-	q.rest()
+	q.retire()
 }

@@ -39,7 +39,7 @@ func (at *counter) client() *Client {
 }
 
 // hands sends a request and returns the reply.
-func (at *counter) hands(r *request) reply {
+func (at *counter) hands(r *request) acquireReply {
 	at.Helper()
 	rep, err := r.send(at.Context())
 	if err != nil {
@@ -87,7 +87,7 @@ func TestHowLongARefusalIsWhereAllIsTakenBack(t *testing.T) {
 	at.hands(lost)
 	at.now += 600_000
 	both := at.keys.newAcquire([]run{{10, 2}}, of(lost))
-	if a := at.hands(both).answers; len(a) != 2 || a[0] != 1 || a[1] != time.Hour.Microseconds() {
+	if a := at.hands(both).judged; len(a) != 2 || a[0] != 1 || a[1] != time.Hour.Microseconds() {
 		t.Errorf("%d; want 1 granted, and an hour", a)
 	}
 }
@@ -98,14 +98,14 @@ func TestARefusalThatTakesBackAtALowerRate(t *testing.T) {
 	at := newCounter(t, PerClient, 20)
 	lost := at.keys.newAcquire([]run{{2, 1}}, nil)
 	at.hands(lost)
-	at.s.Admin().ZRemRangeByRank(t.Context(), at.keys.pairs[PerClient].permits, 0, -1)
+	at.s.Admin().ZRemRangeByRank(t.Context(), at.keys.Pairs[PerClient].Permits, 0, -1)
 	at.now += 10
 	at.hands(at.client().RateLimiter("l").keys.Load().newAcquire([]run{{10, 1}}, nil))
 	at.s.Admin().HSet(t.Context(), "l", "rate", 12)
 	at.hands(at.keys.newAcquire([]run{{13, 1}}, of(lost)))
 	granted := 0
 	for range 20 {
-		if at.hands(at.keys.newAcquire([]run{{1, 1}}, nil)).answers == nil { // a refusal has some
+		if at.hands(at.keys.newAcquire([]run{{1, 1}}, nil)).judged == nil { // a refusal has some
 			granted++
 		}
 	}

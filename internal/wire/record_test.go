@@ -1,8 +1,7 @@
-package rratelimiter
+package wire
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
 	"testing"
 )
@@ -14,36 +13,36 @@ func FuzzRecord(f *testing.F) {
 	f.Add(uint32(math.MaxUint32), []byte("\x10abcdefghijklmnop"))
 	f.Add(uint32(0x01020304), []byte("\x08\x00\x00\x00\x00\x00\x00\x00abcdefgh"))
 	f.Fuzz(func(t *testing.T, permits uint32, prefix []byte) {
-		for i, l := range layouts {
-			r := string(l.append(prefix, permits, false)[len(prefix):])
-			if len(r) != len(l.header)+l.random+4 || r[:len(l.header)] != l.header || binary.LittleEndian.Uint32([]byte(r[len(r)-4:])) != permits {
-				t.Fatalf("%v of %d: % x", RecordFormat(i), permits, r)
+		for i, l := range Layouts {
+			r := string(l.Append(prefix, permits, false)[len(prefix):])
+			if len(r) != len(l.Header)+l.random+4 || r[:len(l.Header)] != l.Header || binary.LittleEndian.Uint32([]byte(r[len(r)-4:])) != permits {
+				t.Fatalf("%v of %d: % x", i, permits, r)
 			}
-			if l.marks() && r == string(l.append(nil, permits, false)) {
+			if l.Marks() && r == string(l.Append(nil, permits, false)) {
 				t.Fatalf("two records are the same: % x", r)
 			}
 		}
 		member := string(binary.LittleEndian.AppendUint32(prefix, permits))
-		if n, err := RecordPermits(member); err != nil || n != int64(permits) {
-			t.Fatalf("%d, %v; want %d", n, err, permits)
+		if n, ok := Permits(member); !ok || n != int64(permits) {
+			t.Fatalf("%d, %v; want %d", n, ok, permits)
 		}
 		short := member[len(member)-3:]
-		if _, err := RecordPermits(short); !errors.Is(err, ErrBadState) {
-			t.Fatalf("% x: %v, want ErrBadState", short, err)
+		if n, ok := Permits(short); ok {
+			t.Fatalf("% x: taken for a record of %d", short, n)
 		}
 	})
 }
 
 func TestRecordsHoldWhatIsAskedFor(t *testing.T) {
 	for permits, records := range map[int64]int{
-		1: 1, 5: 1, maxCount: 1, maxCount + 1: 2, 3 * maxCount: 3, 3*maxCount + 1: 4, maxPermits: 257,
+		1: 1, 5: 1, MaxPermits: 1, MaxPermits + 1: 2, 3 * MaxPermits: 3, 3*MaxPermits + 1: 4, 1 << 40: 257,
 	} {
 		sum := int64(0)
-		all := string(layouts[0].appendAll(nil, permits, false))
+		all := string(Layouts[0].AppendAll(nil, permits, false))
 		for i := 0; i < len(all); i += 21 {
-			n, err := RecordPermits(all[i : i+21])
-			if err != nil || n == 0 {
-				t.Errorf("%d: a record of %d, %v", permits, n, err)
+			n, ok := Permits(all[i : i+21])
+			if !ok || n == 0 {
+				t.Errorf("%d: a record of %d, %v", permits, n, ok)
 			}
 			sum += n
 		}

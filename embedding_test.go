@@ -1,0 +1,96 @@
+package rratelimiter_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// Clients of users that embed one of go-redis, as those do that add methods.
+type (
+	embedsClient  struct{ *redis.Client }
+	embedsCluster struct{ *redis.ClusterClient }
+)
+
+// A client that embeds one of go-redis is what that is: the slots of names are
+// checked, and listeners hear of all masters.
+func TestAClientThatEmbedsOneForAClusterIsOne(t *testing.T) {
+	cluster := redistest.StartCluster(t, redistest.WithArgs("--notify-keyspace-events", "Egx"))
+	c := rratelimiter.New(embedsCluster{cluster.Client(t)})
+	t.Cleanup(func() { _ = c.Close() })
+	err := c.RateLimiter("a{b").SetRate(t.Context(), overall, 1, time.Second)
+	if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !strings.Contains(err.Error(), "slots") {
+		t.Errorf("a name with keys in several slots: %v", err)
+	}
+	heard := make(chan string, 3)
+	for range 3 { // names in slots of several masters, most likely
+		l := c.RateLimiter(redistest.Name(t))
+		if err := l.SetRate(t.Context(), overall, 1, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		stop, err := l.OnDeleted(t.Context(), func(name string) { heard <- name })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		if _, err := l.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case name := <-heard:
+			if name != l.Name() {
+				t.Errorf("heard of %s, want %s", name, l.Name())
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("the listener heard nothing")
+		}
+	}
+}
+
+// So are its options taken over: how often a request is sent again, and which
+// database tells of its keys.
+func TestAClientThatEmbedsOneKeepsItsOptions(t *testing.T) {
+	s := redistest.Start(t, "--notify-keyspace-events", "Egx")
+	proxy := redistest.StartProxy(t, s.Addr)
+	for retries, sent := range map[int]int64{-1: 1, 2: 3} {
+		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr, DB: 3, MaxRetries: retries, ReadTimeout: 50 * time.Millisecond})
+		c := rratelimiter.New(embedsClient{rdb})
+		l := c.RateLimiter(redistest.Name(t))
+		if err := l.SetRate(t.Context(), overall, 10, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := l.TryAcquire(t.Context(), 1, 0); !ok || err != nil { // the script is known from here on
+			t.Fatal(ok, err)
+		}
+		before := proxy.Swallowed()
+		proxy.SwallowReply(int(sent))
+		if _, err := l.TryAcquire(t.Context(), 1, 0); !errors.Is(err, rratelimiter.ErrNoAnswer) {
+			t.Errorf("%d retries: %v, want no answer", retries, err)
+		}
+		if n := proxy.Swallowed() - before; n != sent {
+			t.Errorf("%d retries: sent %d times, want %d", retries, n, sent)
+		}
+		heard := make(chan string, 1)
+		stop, err := l.OnDeleted(t.Context(), func(name string) { heard <- name })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-heard:
+		case <-time.After(10 * time.Second):
+			t.Error("the listener heard nothing")
+		}
+		stop()
+		_ = c.Close()
+		_ = rdb.Close()
+	}
+}

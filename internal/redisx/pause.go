@@ -1,0 +1,27 @@
+package redisx
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// pause waits before the next attempt, longer each time and not all callers
+// alike. It returns the error of ctx when that ends first.
+func (k *Kind) pause(ctx context.Context, attempt int) error {
+	most := k.minBackoff << attempt
+	if most>>attempt != k.minBackoff || most > k.maxBackoff { // the shift may overflow
+		most = k.maxBackoff
+	}
+	if most <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(most/2 + rand.N(most/2+1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

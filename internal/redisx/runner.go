@@ -1,0 +1,186 @@
+package redisx
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Runner sends scripts through one client, again where that is safe.
+type Runner struct {
+	Kind
+	rdb redis.UniversalClient
+}
+
+// NewRunner returns a Runner that sends as often as rdb is set to.
+func NewRunner(rdb redis.UniversalClient) Runner { return Runner{KindOf(rdb), rdb} }
+
+// A Call is one script, on some keys, with some arguments.
+type Call struct {
+	Script *Script
+	Keys   []any // strings, boxed for go-redis
+	Args   []any // ARGV
+
+	// Resent is the place in ARGV, counted from 1, of the ms since the call was
+	// first sent, at Start; 0 where the script does not want to know. Beyond
+	// Before, if any, a call that may have been carried out is not sent again.
+	Resent int
+	Start  time.Time
+	Before time.Time
+}
+
+// argv returns the words of the EVALSHA, and where ARGV begins.
+func (c *Call) argv() (argv []any, from int) {
+	const more = 3 // command, hash and number of keys
+	from = more + len(c.Keys)
+	argv = make([]any, from, from+max(len(c.Args), c.Resent))
+	argv[0], argv[1], argv[2] = "evalsha", c.Script.hash, len(c.Keys)
+	copy(argv[more:], c.Keys)
+	return append(argv, c.Args...), from
+}
+
+// FailureKey is the key of a context's value: a func(error) that is told what Redis
+// or the network said to a call that is sent again.
+type FailureKey struct{}
+
+// Run sends a call and returns the reply of the script. A script that the server
+// does not know is sent whole. A call whose reply was lost is sent again if the
+// script is repeatable, and says so.
+//
+// unsure reports whether the call may have been carried out without its reply
+// reaching us: after an error, or before it was sent again.
+func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool, err error) {
+	argv, from := call.argv()
+	for attempt := 0; ; attempt++ {
+		var cmd *command
+		if cmd, err = r.once(ctx, call.Script, argv); err == nil {
+			reply, err = Decode(cmd.Val())
+			return reply, unsure, err
+		}
+		broken, sent := replyLost(err), cmd.sent.Load()
+		lost := broken && sent
+		unsure = unsure || lost
+		again := lost && call.Script.repeatable || broken && !sent || notCarriedOut(err)
+		late := unsure && !call.Before.IsZero() && time.Now().After(call.Before)
+		if attempt >= r.retries || !again || late {
+			return reply, unsure, err
+		}
+		if unsure && call.Resent > 0 {
+			for len(argv) < from+call.Resent {
+				argv = append(argv, "")
+			}
+			argv[from+call.Resent-1] = time.Since(call.Start).Milliseconds()
+		}
+		if failed, ok := ctx.Value(FailureKey{}).(func(error)); ok && ctx.Err() == nil {
+			failed(err)
+		}
+		if r.pause(ctx, attempt) != nil {
+			return reply, unsure, err
+		}
+	}
+}
+
+// once sends a script by its hash, and whole if the server does not know it.
+func (r *Runner) once(ctx context.Context, sc *Script, argv []any) (*command, error) {
+	cmd := newCommand(ctx, argv)
+	err := r.rdb.Process(ctx, cmd)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		argv[0], argv[1] = "eval", sc.Source
+		cmd = newCommand(ctx, argv)
+		err = r.rdb.Process(ctx, cmd)
+		argv[0], argv[1] = "evalsha", sc.hash
+	}
+	return cmd, err
+}
+
+// TypeOf returns what TYPE says of a key, empty if that cannot be had at once. It
+// is asked a single time: the error that needs it can do without.
+func (r *Runner) TypeOf(ctx context.Context, key string) string {
+	cmd := newCommand(ctx, []any{"type", key})
+	_ = r.rdb.Process(ctx, cmd) // which keeps the error
+	kind, err := cmd.Text()
+	if err != nil {
+		return ""
+	}
+	return kind
+}
+
+// A command is one that go-redis must not send again by itself: only the Runner
+// knows how to say that it did.
+type command struct {
+	*redis.Cmd
+	sent atomic.Bool // it may have been: go-redis has read what to send
+}
+
+// keysFrom is where the keys of an EVALSHA begin.
+const keysFrom = 3
+
+func newCommand(ctx context.Context, argv []any) *command {
+	cmd := &command{Cmd: redis.NewCmd(ctx, argv...)}
+	if len(argv) > keysFrom {
+		cmd.SetFirstKeyPos(keysFrom)
+	}
+	return cmd
+}
+
+// NoRetry keeps go-redis from sending the command twice.
+func (*command) NoRetry() bool { return true }
+
+// Args notes that the words are read that are to be sent: go-redis reads them when
+// it has a connection. A command whose context ended before was not sent.
+func (cmd *command) Args() []any {
+	cmd.sent.Store(true)
+	return cmd.Cmd.Args()
+}
+
+// A Reply is the numbers that a script replies: a single one (Brief), or a table.
+type Reply struct {
+	Brief bool
+	one   int64
+	table []int64
+}
+
+// Decode returns the numbers in the reply of a script, an ErrShape if it holds
+// anything else.
+func Decode(val any) (Reply, error) {
+	if n, ok := val.(int64); ok {
+		return Reply{Brief: true, one: n}, nil
+	}
+	items, ok := val.([]any)
+	if !ok || len(items) == 0 {
+		return Reply{}, shapeError(val)
+	}
+	table := make([]int64, len(items))
+	for i, item := range items {
+		if table[i], ok = item.(int64); !ok {
+			return Reply{}, shapeError(val)
+		}
+	}
+	return Reply{table: table}, nil
+}
+
+// At returns the number at a place, 0 where there is none.
+func (reply Reply) At(i int) int64 {
+	switch {
+	case reply.Brief && i == 0:
+		return reply.one
+	case i < len(reply.table):
+		return reply.table[i]
+	}
+	return 0
+}
+
+// From returns the numbers from a place on, nil if there are none.
+func (reply Reply) From(i int) []int64 {
+	if i >= len(reply.table) {
+		return nil
+	}
+	return reply.table[i:]
+}
+
+func shapeError(val any) error {
+	return fmt.Errorf("%w %v (%T), must be integers", ErrShape, val, val)
+}

@@ -1,0 +1,75 @@
+package redisx
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"io/fs"
+	"strings"
+)
+
+// A Script is one operation in Lua.
+type Script struct {
+	Source string
+	hash   any // its SHA-1, boxed once for go-redis
+
+	// repeatable scripts may be sent again when their reply was lost: they
+	// find out that they were done, or do no harm and reply the same.
+	repeatable bool
+}
+
+// Load returns the script in a file, with the parts that it includes. It panics
+// if a file is missing, for they are embedded in the program.
+func Load(files fs.FS, file string, repeatable bool) *Script {
+	source := withoutComments(Included(files, file))
+	sum := sha1.Sum([]byte(source))
+	return &Script{source, hex.EncodeToString(sum[:]), repeatable}
+}
+
+// Included returns the text of a file with the parts that it includes: a line
+// `-- include FILE` stands for all of FILE.
+func Included(files fs.FS, file string) string {
+	text, err := fs.ReadFile(files, file)
+	if err != nil {
+		panic(err)
+	}
+	var all strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if part, ok := strings.CutPrefix(strings.TrimSpace(line), "-- include "); ok {
+			all.WriteString(Included(files, part))
+		} else {
+			all.WriteString(line)
+		}
+	}
+	return all.String()
+}
+
+// withoutComments blanks what Redis ignores, so that another word in a comment
+// does not change the hash of the script. Lines keep their numbers, for errors
+// name them.
+func withoutComments(source string) string {
+	var all strings.Builder
+	for line := range strings.Lines(source) {
+		all.WriteString(strings.TrimRight(line[:code(line)], " \n"))
+		all.WriteByte('\n')
+	}
+	return all.String()
+}
+
+// code returns where the comment of a line begins, or the line ends. Strings of
+// the scripts begin and end in one line.
+func code(line string) int {
+	quote := byte(0)
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case quote != 0 && c == '\\':
+			i++
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case quote == 0 && strings.HasPrefix(line[i:], "--"):
+			return i
+		}
+	}
+	return len(line)
+}

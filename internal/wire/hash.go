@@ -1,0 +1,26 @@
+package wire
+
+// The fields of the hash. Redisson before 3.38.0 does not write KeepAlive.
+const (
+	Rate      = "rate"          // permits per interval
+	Interval  = "interval"      // ms
+	Type      = "type"          // 0 OVERALL, 1 PER_CLIENT
+	KeepAlive = "keepAliveTime" // ms; 0 for a limiter that does not expire
+)
+
+// SessionPrefix begins the name of a field that Go keeps in the hash, one for each
+// Client that uses the limiter: the session. Java ignores it. The field holds the
+// number of the Client's last request, when it came, what it took and where that
+// is recorded (scripts/parts/session.lua).
+const SessionPrefix = "session:"
+
+// Number returns a number as sessions write it: with 16 digits, so that texts
+// compare as numbers do.
+func Number(n int64) string {
+	var text [16]byte
+	for i := len(text) - 1; i >= 0; i-- {
+		text[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return string(text[:])
+}

@@ -1,0 +1,98 @@
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+)
+
+// A Layout is what a record of one format is made of: its header, random bytes,
+// and the permits as an unsigned 32-bit little-endian number. Every format
+// Redisson has had ends in those four bytes, and Go reads nothing else.
+type Layout struct {
+	Name   string // the letters of Redisson's format, and the number of random bytes
+	Header string
+	random int
+}
+
+// The formats, as indexes of Layouts.
+const (
+	Bc0I16 = iota // Redisson 3.21.0 and later
+	Bc0I8         // 3.17.0 to 3.20.1
+	Lc0I          // 3.16.4 to 3.16.8
+	FI            // 3.13.3 to 3.16.3
+)
+
+// Layouts are those of the formats. The header of an fI is the first byte of its
+// number. Read as a Bc0I, it is the length of what follows.
+var Layouts = [...]Layout{
+	Bc0I16: {"Bc0I/16", "\x10", 16},
+	Bc0I8:  {"Bc0I/8", "\x08", 8},
+	Lc0I:   {"Lc0I", "\x08\x00\x00\x00\x00\x00\x00\x00", 8},
+	FI:     {"fI", "\x03", 3},
+}
+
+const (
+	// MaxPermits is how many permits one record holds.
+	MaxPermits = math.MaxUint32
+
+	// RecordSpace is room for any record, and for what Append cuts off.
+	RecordSpace = 24
+
+	permitsSize = 4
+
+	// goMark begins the random bytes of every record that Go writes, unless
+	// they are too few. It tells that no Java client took the permits
+	// (scripts/others.lua); one record of Java in 65,536 bears it by chance.
+	goMark = "\xd2G"
+
+	// A record that is merged (WithResolution) begins its random bytes with
+	// mergedMark, the same in all; the last free ones are left to chance.
+	free       = 4
+	mergedMark = goMark + "oRateLimit"
+)
+
+// Size is how many bytes a record has.
+func (l *Layout) Size() int { return len(l.Header) + l.random + permitsSize }
+
+// Marks reports whether there is room for goMark in the random bytes.
+func (l *Layout) Marks() bool { return l.random >= 8 }
+
+// AppendAll appends the records of one grant: one, or as many as it takes for
+// permits beyond what a record can hold. Those of a Client with a resolution
+// bear the mark of records that are merged (scripts/acquire.lua).
+func (l *Layout) AppendAll(b []byte, permits int64, merged bool) []byte {
+	for more := true; more; {
+		more = permits > MaxPermits
+		b = l.Append(b, uint32(min(permits, MaxPermits)), merged)
+		permits -= MaxPermits
+	}
+	return b
+}
+
+// Append appends a record of its own for a grant.
+func (l *Layout) Append(b []byte, permits uint32, merged bool) []byte {
+	b = append(b, l.Header...)
+	from, to := len(b), len(b)+l.random
+	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
+	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
+	switch {
+	case !l.Marks():
+		b[to-1] |= 0x60 // beyond any number that Redisson makes of a long, so that it never writes the same
+	case merged:
+		copy(b[from:to-free], mergedMark)
+	default:
+		copy(b[from:], goMark)
+		b[from+len(goMark)] |= 0x80 // never the next byte of mergedMark
+	}
+	return binary.LittleEndian.AppendUint32(b[:to], permits)
+}
+
+// Permits returns the permits of a record in any format: its last four bytes. It
+// reports false for a member too short to be a record.
+func Permits(member string) (int64, bool) {
+	if len(member) < permitsSize {
+		return 0, false
+	}
+	return int64(binary.LittleEndian.Uint32([]byte(member[len(member)-permitsSize:]))), true
+}

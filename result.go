@@ -1,0 +1,150 @@
+package rratelimiter
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+)
+
+// Result is what Allow and Peek return: the numbers that a caller may want
+// to pass on, named as in HTTP (RateLimit header fields; Retry-After).
+type Result struct {
+	// Allowed reports whether the permits were taken. Peek: whether one
+	// permit could be taken now.
+	Allowed bool
+
+	// Limit is the rate: the permits of one interval.
+	Limit int64
+
+	// Remaining is the number of permits that are left, between 0 and Limit,
+	// and never more than are really there. It is exact for Allow. Peek may
+	// return too few when more than 1,000 grants have ended that no call has
+	// counted yet, and more than 1,000 have not ended.
+	Remaining int64
+
+	// RetryAfter is the time until the permits that were refused will be
+	// there if nobody else takes them; 0 if Allowed. It is never too short. If
+	// somebody gives permits back, it is too long. It is exact to the us unless
+	// more than 5,000 grants have to end first: then it is ResetAfter.
+	//
+	// It is at most an interval, and with WithResolution that of the
+	// resolution besides. Where other clients have clocks of their own that are
+	// ahead, it may be longer by a tenth of an interval, at most a second.
+	RetryAfter time.Duration
+
+	// ResetAfter is the time until all permits are back if nobody takes any;
+	// 0 if all are there. It has the bounds of RetryAfter, and is rounded up
+	// to a ms.
+	ResetAfter time.Duration
+}
+
+// A verdict is what one caller gets.
+type verdict struct {
+	ok    bool
+	wait  int64 // us until the permits are there, if refused; 0 not known, -1 never
+	again bool  // wait is when to look again: the permits may be there no sooner than all
+	limit int64
+	left  int64 // permits, may be negative
+	reset int64 // ms until all are back
+}
+
+func (v verdict) result() Result {
+	retry, reset := microseconds(max(0, v.wait)), milliseconds(v.reset)
+	if v.again {
+		retry = reset
+	}
+	return Result{v.ok, v.limit, min(max(0, v.left), max(0, v.limit)), retry, reset}
+}
+
+// An acquireReply is the reply of acquire.lua, and of peek.lua.
+type acquireReply struct {
+	again     bool  // nothing was judged: ask again
+	rate      int64 // 0 where it is not told, as below
+	left      int64 // permits, may be negative
+	reset     int64 // ms until all permits are back, without what is granted now
+	resetThen int64 // the same with it
+
+	// judged has two numbers for each run: how many of it are granted, and the us
+	// that the next one waits. It is nil when all are granted.
+	judged []int64
+}
+
+// The places of the numbers in a reply that is a table (parts/numbers.lua).
+const (
+	replyAgain = iota
+	replyRate
+	replyLeft
+	replyReset
+	replyResetThen
+	replyJudged
+)
+
+// newAcquireReply names the numbers of a reply to so many runs. A brief reply is
+// that of a request whose numbers nobody asks for: 0 when all are granted, and the
+// us to wait when a lone caller is refused.
+func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
+	if reply.Brief {
+		if wait := reply.At(0); wait > 0 {
+			return acquireReply{judged: []int64{0, wait}}, nil
+		}
+		return acquireReply{}, nil
+	}
+	a := acquireReply{
+		again: reply.At(replyAgain) != 0, rate: reply.At(replyRate), left: reply.At(replyLeft),
+		reset: reply.At(replyReset), resetThen: reply.At(replyResetThen), judged: reply.From(replyJudged),
+	}
+	if !a.again && a.judged != nil && len(a.judged) != 2*runs {
+		return a, fmt.Errorf("%w %d numbers for %d runs", redisx.ErrShape, len(a.judged), runs)
+	}
+	return a, nil
+}
+
+// A split hands out the verdicts of a reply to the callers of a request, in their
+// order.
+type split struct {
+	reply acquireReply
+	runs  []run
+	done  int64 // callers of the first of runs
+	left  int64 // permits for the next caller
+	any   bool  // somebody was granted
+}
+
+func newSplit(reply acquireReply, runs []run) *split {
+	s := &split{reply: reply, runs: runs, left: reply.left}
+	for i, run := range runs {
+		granted, _ := s.run(i)
+		s.left += granted * run.permits
+	}
+	return s
+}
+
+// run returns how many of a run are granted, and how long the next one waits.
+func (s *split) run(i int) (granted, wait int64) {
+	if s.reply.judged == nil {
+		return s.runs[i].size(), 0
+	}
+	return s.reply.judged[2*i], s.reply.judged[2*i+1]
+}
+
+func (s *split) next() verdict {
+	granted, wait := s.run(0)
+	v := verdict{ok: s.done < granted, limit: s.reply.rate}
+	if v.ok {
+		s.left -= s.runs[0].permits
+		s.any = true
+	} else if v.wait = wait; wait < -1 { // scripts/parts/due.lua
+		v.wait, v.again = -wait, true
+	}
+	v.left, v.reset = s.left, s.reply.reset
+	if s.any {
+		v.reset = s.reply.resetThen
+	}
+	if s.done++; s.done == s.runs[0].size() {
+		s.runs, s.done = s.runs[1:], 0
+		if s.reply.judged != nil {
+			s.reply.judged = s.reply.judged[2:]
+		}
+	}
+	return v
+}
