@@ -9,7 +9,7 @@ import (
 )
 
 // goBackground runs f in a goroutine that Close waits for; f must end when
-// the context it gets does. A closed Client runs nothing, and says so.
+// the context it gets does. It reports whether it did: a closed Client runs nothing.
 func (c *Client) goBackground(f func(ctx context.Context)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -20,8 +20,8 @@ func (c *Client) goBackground(f func(ctx context.Context)) bool {
 	return !closed
 }
 
-// At most maxIdle workers of a Client wait for the next job, for as long as
-// idleFor.
+// At most maxIdle workers of a Client wait for the next job, each for idleFor: enough
+// for some busy limiters, and no goroutines for long in a process that asks seldom.
 const (
 	maxIdle = 8
 	idleFor = time.Second
@@ -57,9 +57,9 @@ func (c *Client) work(job func(ctx context.Context)) bool {
 	})
 }
 
-// within runs f, which asks Redis, and returns what it does, or an error when
+// within runs f, which asks Redis, and returns what f returns, or an error when
 // ctx ends or the Client is closed. Then f may go on for as long as go-redis
-// reads one reply, for it does not look at a context meanwhile.
+// reads one reply, for go-redis ignores the context meanwhile.
 func within[T any](ctx context.Context, k *limiterKeys, f func(ctx context.Context) (T, error)) (T, error) {
 	type outcome struct {
 		v   T
@@ -72,7 +72,8 @@ func within[T any](ctx context.Context, k *limiterKeys, f func(ctx context.Conte
 	var said atomic.Pointer[error]
 	done := make(chan outcome, 1)
 	if !k.client.work(func(closing context.Context) {
-		ctx, cancel := context.WithCancel(context.WithValue(ctx, redisx.FailureKey{}, func(err error) { said.Store(&err) }))
+		ctx, cancel := context.WithCancel(ctx)
+		ctx = context.WithValue(ctx, redisx.FailureKey{}, func(err error) { said.Store(&err) })
 		defer cancel()
 		defer context.AfterFunc(closing, cancel)()
 		v, err := f(ctx)
@@ -92,7 +93,7 @@ func within[T any](ctx context.Context, k *limiterKeys, f func(ctx context.Conte
 			o.err = ctx.Err()
 		}
 	}
-	// The end of ctx says nothing of Redis: what was said before it belongs to it.
+	// The end of ctx says nothing of Redis; what Redis or the network said before does.
 	if cause := said.Load(); cause != nil && ctx.Err() != nil && o.err == ctx.Err() {
 		return none, k.named(k.unanswered(ctx.Err(), *cause))
 	}

@@ -309,8 +309,9 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 		over = b.pass(over)
 	}
 	q.account(req, err, granted-over, over)
-	// Canceled is what we have done ourselves, when everybody had left.
-	if err != nil && !redisx.Answered(err) && !errors.Is(err, context.Canceled) && time.Since(b.began) > hanging {
+	// The batch was cancelled by us if everybody had left.
+	lost := err != nil && !redisx.Answered(err) && !errors.Is(err, context.Canceled)
+	if lost && time.Since(b.began) > hanging {
 		b.share(err)
 	}
 	if !req.gives() {

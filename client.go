@@ -36,10 +36,9 @@ type Client struct {
 	ctx   context.Context // ends with Close
 	close context.CancelFunc
 
-	hub *pubsub.Hub // tells those who wait that something has changed
+	hub *pubsub.Hub // tells waiters that something has changed
 
-	format RecordFormat
-
+	format     RecordFormat
 	resolution time.Duration
 
 	// session is the name of the field by which this Client's requests are known
@@ -56,7 +55,7 @@ type Client struct {
 	waiters  sync.Pool         // of *waiter
 
 	goOnly bool
-	turns  atomic.Pointer[turns] // what the last queue came to that decided
+	turns  atomic.Pointer[turns] // what the queue that decided last came to
 
 	jobs chan func(ctx context.Context) // to workers that have nothing to do
 	idle atomic.Int32                   // how many these are
@@ -82,68 +81,76 @@ func WithID(id string) Option {
 }
 
 // WithClock makes the Client take its time from now instead of from the Redis
-// server: with time.Now it behaves as Redisson does, which reads the clock of
+// server. With time.Now it behaves as Redisson does, which reads the clock of
 // the JVM. Clocks that differ between clients make a limit wrong by as much,
-// until a client that goes by the server meets a record and puts it right; by
-// more than a minute, a request that is sent again may be charged twice.
-// The default is the clock of the server, and so is a nil now: it is never the
-// wrong one.
+// until a client that goes by the server meets a record and puts it right. If they
+// differ by more than a minute, a request that is sent again may be charged twice.
+// The default, also for a nil now, is the clock of the server, which all clients
+// share.
 func WithClock(now func() time.Time) Option {
 	return option(func(c *Client) { c.clock = now })
 }
 
-// WithNameMapper makes the Client keep the limiter that is called name under
-// mapName(name) (Redisson's NameMapper). A nil mapName is refused by the first
-// call, for names that were not mapped would be other limiters. The default
-// keeps names as they are.
+// WithNameMapper makes the Client keep the limiter called name under mapName(name)
+// (Redisson's NameMapper). A nil mapName is refused by the first call: without the
+// mapping, names would be those of other limiters. The default keeps names as they
+// are.
 func WithNameMapper(mapName func(name string) string) Option {
 	return option(func(c *Client) { c.mapper = mapName })
 }
 
 // WithResolution makes the Client keep one record for all permits that Go takes
-// from a limiter in a slot of d, instead of one for each grant, so that an
-// interval never holds more than interval/d+1 records of Go. Permits come back up
-// to d later for it, never earlier; for Java they are records like any other.
-// All Clients of a limiter should have the same. d is at least 1 ms, a fraction of
-// a ms is dropped. The default is 0: a record for each grant.
+// from a limiter in a slot of d, instead of one for each grant. An interval then
+// never holds more than interval/d+1 records of Go, and permits come back up to d
+// later, never earlier. For Java these are records like any other. All Clients of a
+// limiter should have the same resolution. d is at least 1 ms, a fraction of a ms
+// is dropped. The default is 0: a record for each grant.
 func WithResolution(d time.Duration) Option {
 	return option(func(c *Client) { c.resolution = d })
 }
 
 // WithRecordFormat makes the Client write records in the format of older
 // Redisson clients, which cannot read the current one: RecordLc0I beside 3.16.4
-// to 3.16.8, RecordFI beside 3.13.4 to 3.16.3. It reads every format, whichever
-// it writes; Repair brings the records of a limiter into this one. The default
-// is RecordBc0I16, for Redisson 3.17.0 and later.
+// to 3.16.8, RecordFI beside 3.13.4 to 3.16.3. The Client reads every format,
+// whichever it writes; Repair brings the records of a limiter into this one. The
+// default is RecordBc0I16, for Redisson 3.17.0 and later.
 func WithRecordFormat(f RecordFormat) Option {
 	return option(func(c *Client) { c.format = f })
 }
 
 // WithGoOnly says that no Java client uses the limiters of this Client. Then
-// every wait ends the moment permits are due. Otherwise Go's waiters let those of
-// Java go first where Go has taken more than half of the permits of the last
-// interval, by up to 100 ms and at most the interval: a waiter of Redisson wakes
-// up late by as much. Where nobody but Go takes any, one wait in 10 s is late. The
-// default is to let Java go first.
+// every wait ends the moment permits are due.
+//
+// Without it, the waiters of Go let those of Java go first where Go has taken more
+// than half of the permits of the last interval: by up to 100 ms, and at most the
+// interval, for a waiter of Redisson wakes up late by as much. Where nobody but Go
+// takes permits, one wait in 10 s is late.
 func WithGoOnly() Option {
 	return option(func(c *Client) { c.goOnly = true })
 }
 
+// sessionLetters is how many of the random ones name a session: 80 bits, so that
+// no two Clients ever have the same.
+const sessionLetters = 16
+
 // New returns a Client on rdb, which stays the caller's: Close does not close
-// it. Requests are sent again as often as rdb is set to (MaxRetries; for a
-// cluster MaxRedirects), until their callers have left. A caller leaves at its
-// timeout or the end of its context, whatever rdb is set to; one without either
-// waits as long as rdb does: with its defaults some 20 s for a server that says
-// nothing (4 attempts of a ReadTimeout of 5 s), and 2 s where nobody listens. What
-// sets a rate, Delete, Rename and what sets a time to live are not sent again: after
-// an error they may have been done.
+// it. rdb may also be a client of the caller's that embeds one of go-redis.
 //
-// New does not ask Redis for anything. Where rdb or an option is nil, or an option
-// out of its bounds, each method answers with an ErrInvalidArgument that says which.
+// Requests are sent again as often as rdb is set to (MaxRetries; for a cluster
+// MaxRedirects), until their callers have left. A caller leaves at its timeout or
+// the end of its context, whatever rdb is set to. A caller without either waits as
+// long as rdb does: with its defaults some 20 s for a server that says nothing (4
+// attempts of a ReadTimeout of 5 s), and 2 s where nobody listens. What sets a
+// rate, Delete, Rename and what sets a time to live are not sent again: after an
+// error they may have been done.
+//
+// New does not ask Redis for anything. If rdb or an option is nil, or an option
+// out of its bounds, each method returns an ErrInvalidArgument that names it.
 func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c := &Client{
 		rdb: rdb, id: uuid.NewString(), mapper: func(name string) string { return name },
-		session: wire.SessionPrefix + rand.Text()[:16], queues: map[string]*queue{}, jobs: make(chan func(context.Context)),
+		session: wire.SessionPrefix + rand.Text()[:sessionLetters],
+		queues:  map[string]*queue{}, jobs: make(chan func(context.Context)),
 	}
 	for _, opt := range opts {
 		if opt != nil {
@@ -182,8 +189,8 @@ func (c *Client) validate(opts []Option) error {
 	return nil
 }
 
-// isNil also finds the nil pointer inside an interface, which a failed
-// constructor of the caller may have left there.
+// isNil reports whether there is no client, also where a failed constructor of the
+// caller has left a nil pointer in the interface.
 func isNil(rdb redis.UniversalClient) bool {
 	if rdb == nil {
 		return true
@@ -196,7 +203,7 @@ func isNil(rdb redis.UniversalClient) bool {
 func (c *Client) ID() string { return c.id }
 
 // RateLimiter returns the limiter called name (RedissonClient.getRateLimiter).
-// It does not ask Redis: an empty name, or on a cluster one whose keys would
+// It does not ask Redis. An empty name, or on a cluster one whose keys would
 // be in different slots, is refused by the first call.
 //
 // A RateLimiter is a cheap handle: one may be made for each request. What is
@@ -207,12 +214,13 @@ func (c *Client) RateLimiter(name string) *RateLimiter {
 	return l
 }
 
-// Close ends all calls that wait, at once, with ErrClosed; calls after it answer
-// with ErrClosed. What they may have taken comes back by itself an interval
-// later. Then it waits for the goroutines of the Client, a second at most: one
-// that go-redis holds up, as Redis says nothing, ends with go-redis's timeouts.
-// It always returns nil; closing twice is allowed.
+// Close ends all calls that wait, at once, with ErrClosed; later calls return
+// ErrClosed, too. What they may have taken comes back by itself an interval later.
+// Close then waits for the goroutines of the Client, a second at most: one that
+// waits for a silent Redis ends with go-redis's timeouts. It always returns nil;
+// closing twice is allowed.
 func (c *Client) Close() error {
+	const closing = time.Second // more would hold up the end of a process
 	c.mu.Lock()
 	c.close()
 	c.mu.Unlock()
@@ -232,7 +240,7 @@ func (c *Client) Close() error {
 		c.background.Wait()
 		close(ended)
 	}()
-	timer := time.NewTimer(time.Second)
+	timer := time.NewTimer(closing)
 	defer timer.Stop()
 	select {
 	case <-ended:

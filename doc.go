@@ -19,21 +19,21 @@
 //
 // # Many callers
 //
-// Callers of one limiter who come while a call is under way share the next
-// one, which judges them in the order in which they came. Those who wait stand
-// in line in each process, first come first served, and are asked for when
-// permits are due or another client has changed something. Waiters of Java wake
-// up late, so those of Go let them go first where Go has taken more than half of
-// the permits ([WithGoOnly]).
+// Callers of one limiter that arrive while a call is under way share the next
+// one, which judges them in the order in which they came. Waiting callers stand in
+// line in each process, first come first served. The line is probed when permits
+// are due or another client has changed something. Waiters of Java wake up late, so
+// those of Go let them go first where Go has taken more than half of the permits
+// ([WithGoOnly]).
 //
 // # In time
 //
-// A caller is answered by its timeout or the end of its context, whatever Redis
+// A caller gets its result by its timeout or the end of its context, whatever Redis
 // does. What its request takes after that is given back in the background.
 //
 // # Charged once
 //
 // A request whose reply is lost is sent again, takes its permits once and gets
-// the answer that it got, also where somebody has released them meanwhile. A
-// caller that leaves without an answer keeps nothing.
+// the result that it got the first time, also where somebody has released them
+// meanwhile. A caller that leaves without a result keeps nothing.
 package rratelimiter

@@ -12,12 +12,11 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// What the methods of this package answer with. Test with errors.Is: the
-// error that is returned wraps one of these with the name of the limiter,
-// quoted, the argument or key, its value and the bound. ErrClosed and an option
-// of New that is refused are the Client's and name no limiter, and the bare end of
-// a context stays what it is. Errors of go-redis are wrapped; where a
-// *redis.Client is sent to another node of a cluster, the error also says so.
+// The errors of this package. Test with errors.Is: what a method returns wraps one
+// of these with the name of the limiter, quoted, the argument or key, its value and
+// the bound. ErrClosed and a refused option of New belong to the Client and name no
+// limiter. The bare end of a context stays what it is. Errors of go-redis are
+// wrapped; if a *redis.Client meets a node of a cluster, the error says so.
 var (
 	// ErrNotInitialized: no rate is set under this name, or its hash lacks
 	// rate, interval or type (Redisson: "RateLimiter is not initialized").
@@ -37,13 +36,13 @@ var (
 	// Nothing was written. SetRate puts a field right, Delete everything.
 	ErrBadState = errors.New("rratelimiter: unreadable state in Redis")
 
-	// ErrNoNotifications: the server does not tell what a listener wants to
+	// ErrNoNotifications: the server does not send what a listener wants to
 	// hear (its setting notify-keyspace-events).
 	ErrNoNotifications = errors.New("rratelimiter: keyspace notifications are off")
 
-	// ErrNoAnswer: Redis has not answered: the timeout has passed, or go-redis
+	// ErrNoAnswer: Redis has not replied: the timeout has passed, or go-redis
 	// has given up. Nobody knows whether the request was carried out; what an
-	// acquire may have taken is taken back. The error also wraps what the network
+	// acquire may have taken is given back. The error also wraps what the network
 	// said last, if it said anything.
 	ErrNoAnswer = errors.New("rratelimiter: no answer from Redis")
 
@@ -91,8 +90,8 @@ func (k *limiterKeys) named(err error) error {
 // ours reports whether an error is one of this package already.
 func ours(err error) bool { return strings.HasPrefix(err.Error(), "rratelimiter: ") }
 
-// unanswered is the error of a call that ended before Redis had answered: why it
-// did, and the cause for which there is no answer, if that is known.
+// unanswered is the error of a call that ended before Redis had replied: why it
+// ended, and the cause for which there is no reply, if that is known.
 func (k *limiterKeys) unanswered(why, cause error) error {
 	switch {
 	case cause != nil && errors.Is(cause, why):
@@ -107,8 +106,8 @@ func (k *limiterKeys) unanswered(why, cause error) error {
 	return why
 }
 
-// ended adds to the error of a call that ctx has ended, if it has. go-redis may
-// tell it by a timeout of the network alone.
+// ended returns err, and the end of ctx with it if that has ended the call. go-redis
+// may report the end as a timeout of the network alone.
 func (k *limiterKeys) ended(ctx context.Context, err error) error {
 	if err == nil || redisx.Final(err) || ours(err) {
 		return err
@@ -135,11 +134,12 @@ func (k *limiterKeys) notInitialized() error {
 
 // badField returns the error for a field of the hash that holds value, quoted.
 func (k *limiterKeys) badField(field, value, bound string) error {
-	return fmt.Errorf("%w for %q: field %s of key %s is %s, must %s", ErrBadState, k.name, field, k.Hash, value, bound)
+	return fmt.Errorf("%w for %q: field %s of key %s is %s, must %s",
+		ErrBadState, k.name, field, k.Hash, value, bound)
 }
 
-// A translation is what a script has answered, in the words of this package: it
-// is still known as an answer of Redis.
+// A translation is the error of a script, in the words of this package. It is still
+// known as an answer of Redis.
 type translation struct {
 	error
 	code error
@@ -148,11 +148,14 @@ type translation struct {
 // Unwrap returns both, for errors.Is and errors.As.
 func (tr translation) Unwrap() []error { return []error{tr.error, tr.code} }
 
-// scriptError translates what a script or Redis answered into the errors
+// scriptError translates the error of a script or of Redis into the errors
 // above. Codes are told apart by their first word (the scripts' headers list
 // them), never by a text inside.
 func (k *limiterKeys) scriptError(typ RateType, err error) error {
 	has := func(code string) bool { return redis.HasErrorPrefix(err, code+" ") }
+	bad := func(detail string) error {
+		return fmt.Errorf("%w for %q: %s", ErrBadState, k.name, k.wrongKind(typ, detail))
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -162,13 +165,15 @@ func (k *limiterKeys) scriptError(typ RateType, err error) error {
 		field, value, _ := strings.Cut(redisx.Detail(err, "BADFIELD"), " ")
 		return translation{k.badField(field, value, "be an integer between -2^53 and 2^53"), err}
 	case has("BADKEY"):
-		return translation{fmt.Errorf("%w for %q: %s", ErrBadState, k.name, k.wrongKind(typ, redisx.Detail(err, "BADKEY"))), err}
+		return translation{bad(redisx.Detail(err, "BADKEY")), err}
 	case has("WRONGTYPE"): // of a plain command on the hash
-		return translation{fmt.Errorf("%w for %q: %s", ErrBadState, k.name, k.wrongKind(typ, "1 hash")), err}
+		return translation{bad("1 hash"), err}
 	case has("CROSSSLOT"):
-		return fmt.Errorf("%w for %q: its keys are in different slots of a cluster: %w", ErrInvalidArgument, k.name, err)
+		return fmt.Errorf("%w for %q: its keys are in different slots of a cluster: %w",
+			ErrInvalidArgument, k.name, err)
 	case k.client.runner.Single && (has("MOVED") || has("ASK")):
-		return fmt.Errorf("rratelimiter: the server of %q is part of a cluster, use redis.NewClusterClient: %w", k.name, err)
+		return fmt.Errorf("rratelimiter: the server of %q is part of a cluster, use redis.NewClusterClient: %w",
+			k.name, err)
 	}
 	return err
 }

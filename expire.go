@@ -8,19 +8,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The time to live of a limiter (Redisson's RExpirable). It belongs to the
-// limiter as a whole: the hash decides whether a condition holds, and value
-// and permits follow it. Each acquire gives value and permits the time that
-// the hash has left, so that they end together; with WithKeepAlive each
-// acquire and release also sets that time anew, whatever was set here.
-//
-// Whole ms count; a fraction is dropped. The methods answer false where no
-// limiter is. They need no newer server than the rest of the library, except
-// for ExpireTime. After an error of the network the time may have been set, for
-// the request is not sent again: a condition could have changed its answer.
-
 // Expire makes the limiter end after ttl, and reports whether there is one
 // (RExpirable.expire). A ttl below 1 ms deletes it at once.
+//
+// The time to live belongs to the limiter as a whole: the hash decides whether a
+// condition holds, and value and permits follow it. Each acquire gives value and
+// permits the time that the hash has left, so that they end together. With
+// WithKeepAlive each acquire and release also sets that time anew, whatever was
+// set here.
+//
+// This holds for Expire, ExpireAt, the ExpireIf methods and ClearExpire: whole ms
+// count, a fraction is dropped; they return false if there is no limiter; they run
+// on every server that the library runs on. They are not sent again, for a
+// condition could have changed meanwhile: after an error of the network the time
+// may have been set. Errors are ErrClosed, ErrBadState and ErrNoAnswer.
 func (l *RateLimiter) Expire(ctx context.Context, ttl time.Duration) (bool, error) {
 	return l.expire(ctx, "PEXPIRE", ttl.Milliseconds(), "")
 }
@@ -71,7 +72,7 @@ func (l *RateLimiter) expire(ctx context.Context, command string, ms int64, cond
 	})
 }
 
-// What RemainTimeToLive answers besides a length, as PTTL does.
+// What RemainTimeToLive returns besides a length, as PTTL does.
 const (
 	NoTimeToLive time.Duration = -1 // the limiter does not end by itself
 	NoLimiter    time.Duration = -2 // there is none

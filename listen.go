@@ -14,28 +14,34 @@ import (
 
 // OnExpired calls f whenever the limiter has expired, with the name of its hash
 // in Redis (Redisson's ExpiredObjectListener), until stop is called or the
-// Client is closed. It listens from when it returns, and calls f from a
-// goroutine of its own, one call after another; what happens while f runs may
-// be told by one more call. What happens while the connection to Redis is lost
-// is not told.
+// Client is closed. It listens from when it returns. A goroutine of its own calls
+// f, one call after another; several events during a call of f are one more call.
+// Events during which the connection to Redis is lost are missed.
 //
 // The server must send keyspace notifications, E and x in its setting
-// notify-keyspace-events; where it does not, the error is an
-// ErrNoNotifications. A server that does not let its settings be read is
-// trusted to. On a cluster every master is listened to. Other errors are
-// ErrInvalidArgument for a nil f, ErrClosed, and ErrNoAnswer.
+// notify-keyspace-events; otherwise the error is an ErrNoNotifications. A server
+// that does not let its settings be read is trusted to send them. On a cluster
+// every master is listened to. Other errors are ErrInvalidArgument for a nil f,
+// ErrClosed, and ErrNoAnswer.
 func (l *RateLimiter) OnExpired(ctx context.Context, f func(name string)) (stop func(), err error) {
-	return l.listen(ctx, "expired", 'x', f)
+	return l.listen(ctx, keyEvent{"expired", 'x'}, f)
 }
 
 // OnDeleted is OnExpired for a limiter that was deleted, by Delete or any other
 // command that removes its hash (Redisson's DeletedObjectListener). The server
 // must have E and g in notify-keyspace-events.
 func (l *RateLimiter) OnDeleted(ctx context.Context, f func(name string)) (stop func(), err error) {
-	return l.listen(ctx, "del", 'g', f)
+	return l.listen(ctx, keyEvent{"del", 'g'}, f)
 }
 
-func (l *RateLimiter) listen(ctx context.Context, event string, class byte, f func(name string)) (stop func(), err error) {
+// A keyEvent is what a server tells of a key, and the letter of its class in the
+// setting notify-keyspace-events.
+type keyEvent struct {
+	name  string
+	class byte
+}
+
+func (l *RateLimiter) listen(ctx context.Context, event keyEvent, f func(name string)) (stop func(), err error) {
 	k := l.keys.Load()
 	if err := k.usable(ctx); err != nil {
 		return nil, err
@@ -44,12 +50,15 @@ func (l *RateLimiter) listen(ctx context.Context, event string, class byte, f fu
 		return nil, k.named(invalid("f", "nil", "be a function"))
 	}
 	c, name := k.client, k.Hash
-	if _, err := within(ctx, k, func(ctx context.Context) (struct{}, error) { return struct{}{}, k.notifies(ctx, class) }); err != nil {
+	if _, err := within(ctx, k, func(ctx context.Context) (bool, error) {
+		err := k.notifies(ctx, event)
+		return err == nil, err
+	}); err != nil {
 		return nil, err
 	}
 	// The channel of the event, not that of the key: it needs no more of the
 	// server's settings than Redisson does.
-	channel := fmt.Sprintf("__keyevent@%d__:%s", c.runner.DB, event)
+	channel := fmt.Sprintf("__keyevent@%d__:%s", c.runner.DB, event.name)
 	events, end := c.hub.Events(channel, name)
 	stopped := make(chan struct{})
 	stop = sync.OnceFunc(func() {
@@ -83,8 +92,8 @@ func (l *RateLimiter) listen(ctx context.Context, event string, class byte, f fu
 	return stop, nil
 }
 
-// notifies returns an error unless all servers tell of key events of a class.
-func (k *limiterKeys) notifies(ctx context.Context, class byte) error {
+// notifies returns an error unless all servers tell of an event.
+func (k *limiterKeys) notifies(ctx context.Context, event keyEvent) error {
 	const setting = "notify-keyspace-events"
 	check := func(ctx context.Context, rdb redis.Cmdable) error {
 		settings, err := rdb.ConfigGet(ctx, setting).Result()
@@ -92,8 +101,10 @@ func (k *limiterKeys) notifies(ctx context.Context, class byte) error {
 			return nil // it does not say
 		}
 		flags, told := settings[setting]
-		if err == nil && told && !(strings.Contains(flags, "E") && strings.ContainsAny(flags, "A"+string(class))) {
-			err = fmt.Errorf("%w: %s is %q, must contain E and %c (or A) for %q", ErrNoNotifications, setting, flags, class, k.name)
+		on := strings.Contains(flags, "E") && strings.ContainsAny(flags, "A"+string(event.class))
+		if err == nil && told && !on {
+			err = fmt.Errorf("%w: %s is %q, must contain E and %c (or A) for %q",
+				ErrNoNotifications, setting, flags, event.class, k.name)
 		}
 		return err
 	}

@@ -20,8 +20,8 @@ func (l *RateLimiter) Delete(ctx context.Context) (bool, error) {
 	})
 }
 
-// onAll runs a script on all keys of a limiter, of whichever type it is, and
-// perhaps those of another.
+// onAll runs a script on all keys of a limiter, whatever its type, and perhaps on
+// those of another.
 func (k *limiterKeys) onAll(ctx context.Context, sc *redisx.Script, keys []string) (int64, error) {
 	boxed := make([]any, len(keys))
 	for i, key := range keys {
@@ -44,13 +44,13 @@ func (l *RateLimiter) Exists(ctx context.Context) (bool, error) {
 
 // Rename gives the limiter another name, with the permits that are taken, and
 // replaces the limiter that may have had that name (RRateLimiter.rename, which
-// moves the hash alone). This RateLimiter then is the one of the new name;
-// others keep the old name and meet ErrNotInitialized, as calls of this one may
-// that are made meanwhile. The pairs of other clients of a PerClient limit stay
-// behind.
+// moves the hash alone). This RateLimiter then is the one of the new name. Other
+// RateLimiters keep the old name and get ErrNotInitialized, and so may calls of
+// this one that are made meanwhile. What other clients have taken from a PerClient
+// limit stays under the old name.
 //
-// It answers ErrNotInitialized where no limiter is, ErrInvalidArgument for an
-// empty name or, on a cluster or a Ring, one in another slot (give both the
+// Errors are ErrNotInitialized if there is no limiter, and ErrInvalidArgument for
+// an empty name or, on a cluster or a Ring, a name in another slot (give both the
 // same {tag}). After an error of the network it may have been renamed.
 func (l *RateLimiter) Rename(ctx context.Context, newName string) error {
 	from := l.keys.Load()
@@ -62,7 +62,8 @@ func (l *RateLimiter) Rename(ctx context.Context, newName string) error {
 		return from.named(err)
 	}
 	if from.client.runner.Sharded && !wire.SameSlot(from.Hash, to.Hash) {
-		return from.named(invalid("newName", to.described(), fmt.Sprintf("be in the cluster slot of %q", from.Hash)))
+		bound := fmt.Sprintf("be in the cluster slot of %q", from.Hash)
+		return from.named(invalid("newName", to.described(), bound))
 	}
 	_, err := within(ctx, from, func(ctx context.Context) (int64, error) {
 		n, err := from.onAll(ctx, renameScript, append(from.All(), to.All()...))

@@ -9,8 +9,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// RateType says who shares a limit. The numbers are what Redisson stores in
-// the field "type" (the ordinals of its enum RateType).
+// RateType says which clients share a limit. The numbers are what Redisson stores
+// in the field "type" (the ordinals of its enum RateType).
 type RateType int
 
 const (
@@ -65,10 +65,10 @@ type rateOption func(*rateOptions)
 func (set rateOption) applyRate(o *rateOptions) { set(o) }
 
 // WithKeepAlive makes the limiter expire when it was not used for d: each
-// acquire, granted or not, and each release gives all of its keys d to live (keepAliveTime in
-// Redisson, 3.38.0 and later). d must not be below the interval; a fraction
-// of a ms is dropped. Where d is less than a second above the interval, Go
-// gives them an interval and a second, and the resolution besides
+// acquire, granted or not, and each release gives all of its keys d to live
+// (keepAliveTime in Redisson, 3.38.0 and later). d must not be below the interval; a
+// fraction of a ms is dropped. If d is less than a second above the interval, Go
+// gives the keys an interval and a second, and the resolution besides
 // (WithResolution), so that nobody waits for permits of a limiter that has
 // just expired. The default is 0: the limiter does not expire.
 func WithKeepAlive(d time.Duration) RateOption {
@@ -77,10 +77,10 @@ func WithKeepAlive(d time.Duration) RateOption {
 
 // WithKeepState makes SetRate and UpdateRate count the permits that are
 // taken against the new rate (RateLimiterArgs.keepState in Redisson, 4.4.0
-// and later); when the new rate is below them, none are there until enough
-// have come back. When the type changes the limiter starts full all the same.
-// The default is to start full. TrySetRate, which only sets a rate where none
-// is, has no state to keep.
+// and later). If more are taken than the new rate, none are there until enough
+// have come back. If the type changes, the limiter starts full all the same.
+// The default is to start full. TrySetRate has no state to keep: it only sets a
+// rate where there is none.
 func WithKeepState() RateOption {
 	return rateOption(func(o *rateOptions) { o.keepState = true })
 }

@@ -8,13 +8,22 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// Repaired is what Repair has found. Where a reply was lost on the way, it may
-// tell of less than was done.
+// Repaired is what Repair has found. If a reply was lost on the way, the numbers may
+// be lower than what was done.
 type Repaired struct {
-	Records   int64 // there are now
-	Rewritten int64 // those that were in another format, dated more than an interval ahead, or made one
-	Dropped   int64 // those that no version of Redisson could have written, or that held no permits
-	Drift     int64 // permits by which the value was too high; below 0: too low
+	// Records is how many there are now.
+	Records int64
+
+	// Rewritten is how many records were in another format, were dated more than an
+	// interval ahead, or were joined to one.
+	Rewritten int64
+
+	// Dropped is how many records no version of Redisson could have written, or held
+	// no permits.
+	Dropped int64
+
+	// Drift is by how many permits the value was too high; below 0 it was too low.
+	Drift int64
 }
 
 // Repair brings the records of a limiter into the format of the Client
@@ -23,15 +32,15 @@ type Repaired struct {
 //
 // It is for a limiter whose Java clients have moved to another Redisson: records
 // that an older version has left behind make calls of a newer one fail, or
-// grant far too much. Run it when the last of the older clients has stopped; a
-// limiter in use, and one that needs nothing, come to no harm. One call of Redis
-// handles up to 2,000 records. Where there are more, it takes several, and those
-// of a thousandth of an interval become one: their permits come back up to that
-// much later, never earlier.
+// grant far too much. Run it when the last of the older clients has stopped. It does
+// no harm to a limiter in use, or to one that needs no repair. One call of Redis
+// handles up to 2,000 records. If there are more, it takes several calls, and the
+// records of a thousandth of an interval become one: their permits come back up to
+// that much later, never earlier.
 //
-// For a PerClient limiter it repairs what this Client has written. A limiter
-// without a rate is an ErrNotInitialized, one whose hash cannot be read an
-// ErrBadState.
+// For a PerClient limiter it repairs what this Client has written. Errors are
+// ErrNotInitialized if no rate is set, ErrBadState if the hash cannot be read,
+// ErrClosed and ErrNoAnswer.
 func (l *RateLimiter) Repair(ctx context.Context) (Repaired, error) {
 	k := l.keys.Load()
 	return within(ctx, k, k.repair)
@@ -40,7 +49,11 @@ func (l *RateLimiter) Repair(ctx context.Context) (Repaired, error) {
 func (k *limiterKeys) repair(ctx context.Context) (Repaired, error) {
 	var all Repaired
 	layout := k.client.format.layout()
-	for cursor, most, passes := int64(0), int64(2000), 0; ; {
+	const (
+		atOnce     = 2000 // records of a call: some 5 ms of Redis
+		manyPasses = 3
+	)
+	for cursor, most, passes := int64(0), int64(atOnce), 0; ; {
 		// Each call has random bytes of its own to go on from.
 		pattern := layout.Append(make([]byte, 0, wire.RecordSpace), 1, false)
 		args := argumentsOf(k.client.session, "", cursor, pattern, k.client.now(), "", "", "", "", k.Changed)
@@ -57,9 +70,9 @@ func (k *limiterKeys) repair(ctx context.Context) (Repaired, error) {
 		case 0:
 			return all, nil
 		case 1:
-			// Records of 2^32 permits cannot be made fewer, and others may add
-			// more than it takes away: then it is once one long call.
-			if passes++; passes == 3 {
+			// Records of 2^32 permits cannot be joined, and others may add more
+			// records than a pass takes away: then the last is one long call.
+			if passes++; passes == manyPasses {
 				most = math.MaxInt32
 			}
 		}

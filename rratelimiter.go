@@ -14,15 +14,15 @@ import (
 // Interval; each comes back an Interval after it was taken.
 //
 // Most callers want [RateLimiter.TryAcquire], which waits up to a timeout for
-// permits and answers false when that passes. [RateLimiter.Acquire] waits as
-// long as its context allows. [RateLimiter.Allow] does not wait and answers
-// with numbers to pass on, such as how long to stay away. TryAcquire without
-// a timeout is the cheapest question: one round trip, a yes or a no.
+// permits and returns false when that passes. [RateLimiter.Acquire] waits as
+// long as its context allows. [RateLimiter.Allow] does not wait and returns
+// numbers to pass on, such as how long to stay away. TryAcquire without a
+// timeout is the cheapest call: one round trip, a yes or a no.
 //
-// A RateLimiter is safe for concurrent use, and made for it: callers who come
-// while a request is under way share the next one, in the order in which they
-// came. It is a cheap handle: what is known of a limiter belongs to the Client,
-// so one may be made for each request.
+// A RateLimiter is safe for concurrent use, and made for it: callers that arrive
+// during a request share the next one, in the order in which they came. It is a
+// cheap handle: what is known of a limiter belongs to the Client, so one may be
+// made for each request.
 type RateLimiter struct {
 	keys  atomic.Pointer[limiterKeys] // changed by Rename
 	queue atomic.Pointer[queue]       // the one it used last
@@ -33,16 +33,16 @@ type RateLimiter struct {
 func (l *RateLimiter) Name() string { return l.keys.Load().name }
 
 // TrySetRate sets rate permits per interval if no rate is set, and reports
-// whether it did; of many callers at once one is told so
-// (RRateLimiter.trySetRate). If a rate is set, whatever it is, nothing is
-// changed. Values and permits that an earlier limiter of this name has left
-// behind are removed.
+// whether it did (RRateLimiter.trySetRate). If many call at once, exactly one
+// gets true. A rate that is set already stays, whatever it is. Values and permits
+// that an earlier limiter of this name has left behind are removed.
 //
 // rate is 1 to 2^53; interval is at least 1 ms, and a fraction of a ms is
-// dropped. It answers ErrInvalidArgument, ErrBadState or ErrClosed; after an
-// error of the network the rate may have been set, for the request is not
-// sent again.
-func (l *RateLimiter) TrySetRate(ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption) (bool, error) {
+// dropped. Errors are ErrInvalidArgument, ErrBadState, ErrClosed, and ErrNoAnswer:
+// after that one the rate may have been set, for the request is not sent again.
+func (l *RateLimiter) TrySetRate(
+	ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption,
+) (bool, error) {
 	return l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}, script: trySetRateScript}, opts)
 }
 
@@ -50,23 +50,28 @@ func (l *RateLimiter) TrySetRate(ctx context.Context, typ RateType, rate int64, 
 // (RRateLimiter.setRate). The limiter starts full, unless WithKeepState is
 // given. Without WithKeepAlive no key keeps a time to live it had.
 //
-// A PerClient limit is changed for all clients; the permits that other clients
-// have taken stay counted, and each adapts with its next call.
+// A PerClient limit is changed for all clients. The permits that other clients
+// have taken stay counted, and each client adapts with its next call.
 //
 // The bounds and errors are those of TrySetRate.
-func (l *RateLimiter) SetRate(ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption) error {
+func (l *RateLimiter) SetRate(
+	ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption,
+) error {
 	_, err := l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}, script: setRateScript}, opts)
 	return err
 }
 
-// UpdateRate is SetRate for a limiter that has a rate already: it reports
-// whether it had one, and if not changes nothing (RRateLimiter.updateRate,
-// Redisson 4.4.0 and later).
-func (l *RateLimiter) UpdateRate(ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption) (bool, error) {
-	return l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}, script: setRateScript, mustExist: true}, opts)
+// UpdateRate is SetRate for a limiter that has a rate already. It reports whether
+// it had one; if not, nothing is changed (RRateLimiter.updateRate, Redisson 4.4.0
+// and later).
+func (l *RateLimiter) UpdateRate(
+	ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption,
+) (bool, error) {
+	change := rateChange{Config: Config{typ, rate, interval, 0}, script: setRateScript, mustExist: true}
+	return l.setRate(ctx, change, opts)
 }
 
-// A rateChange is what sets a rate.
+// A rateChange is what TrySetRate, SetRate and UpdateRate do.
 type rateChange struct {
 	Config
 	script    *redisx.Script
@@ -105,10 +110,10 @@ func flag(yes bool) string {
 	return "0"
 }
 
-// clearOther removes the keys of the other type, which are of no use any more,
-// if there are any: while a slot of a cluster moves, a script must not name keys
-// that are not there. A script names the keys of one type, so they go with a
-// second one, which looks again whether that type is in force.
+// clearOther removes the keys of the other type, which are of no use any more.
+// A script names the keys of one type, so this takes a second script, which checks
+// again which type is in force. It is only run if there are such keys: while a slot
+// of a cluster moves, a script must not name keys that are not there.
 func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
 	other := k.Pairs[1-typ]
 	var found int64
@@ -130,23 +135,24 @@ func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
 // whether it took them (RRateLimiter.tryAcquire). With a timeout <= 0 it does
 // not wait: it takes what is there now, also when others wait.
 //
-// Those of a Client who wait stand in line, first come first served, whatever
+// The waiting callers of a Client stand in line, first come first served, whatever
 // each wants. They take their permits the moment these come back, unless they
-// let Java go first (WithGoOnly). When the timeout passes, TryAcquire looks once
-// more and answers (false, nil). If Redis is silent then, it waits 30 ms more;
-// the answer is (false, nil) after that, too, where Redis had said that the
-// permits come back only later, and an ErrNoAnswer otherwise. When ctx ends
-// first, it answers an error for which errors.Is(err, ctx.Err()) holds. With
-// neither, it waits for as long as go-redis does (New).
+// let Java go first (WithGoOnly).
+//
+// When the timeout passes, TryAcquire looks once more and returns (false, nil). If
+// Redis is silent then, it waits 30 ms more. After that it returns (false, nil) if
+// Redis had said that the permits come back only later, and an ErrNoAnswer
+// otherwise. When ctx ends first, it returns an error for which
+// errors.Is(err, ctx.Err()) holds. With neither timeout nor end of ctx, it waits
+// for as long as go-redis does (New).
 //
 // On false and on an error nothing is kept: what the request takes without its
 // caller knowing is given back in the background. A request that Redis carries
 // out only after that costs its permits for one interval.
 //
-// permits is 1 to 2^40; a request above the rate is an ErrPermitsExceedRate at
-// once. Other errors are ErrNotInitialized, ErrNoAnswer (it wraps what the
-// network has said), ErrInvalidArgument, ErrBadState, ErrClosed, and what Redis
-// answers besides.
+// permits is 1 to 2^40; more than the rate is an ErrPermitsExceedRate at once.
+// Other errors are ErrNotInitialized, ErrNoAnswer (it wraps what the network has
+// said), ErrInvalidArgument, ErrBadState, ErrClosed, and other errors of Redis.
 func (l *RateLimiter) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
 	v, err := l.acquire(ctx, want{permits: permits, timeout: timeout})
 	return v.ok, err
@@ -159,9 +165,9 @@ func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
 	return err
 }
 
-// Allow takes permits if they are there now, and answers with the numbers
-// that go with it. The bounds and errors are those of TryAcquire without a
-// timeout: give it a context with a deadline.
+// Allow takes permits if they are there now, and returns the numbers that go with
+// that. The bounds and errors are those of TryAcquire without a timeout: give it a
+// context with a deadline.
 func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) {
 	v, err := l.acquire(ctx, want{permits: permits, numbers: true})
 	if err != nil {
@@ -170,8 +176,8 @@ func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) 
 	return v.result(), nil
 }
 
-// Peek answers with the numbers of the limiter and takes nothing: Allowed
-// says whether one permit is there, RetryAfter when it will be. It only reads.
+// Peek returns the numbers of the limiter and takes nothing: Allowed reports
+// whether one permit is there, RetryAfter when it will be. It only reads.
 // Errors are ErrNotInitialized, ErrBadState, ErrClosed, and ErrNoAnswer.
 func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 	k := l.keys.Load()
@@ -205,8 +211,8 @@ func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
 // come out of the newest grants. What is more than was taken and has not come
 // back by itself is ignored: there are never more permits than the rate.
 //
-// Those who give back at once share a call. It goes behind the call that is under
-// way: give it a context with a deadline.
+// Releases that come at once share a request, which goes behind the request that is
+// under way: give Release a context with a deadline.
 //
 // permits is 0 to 2^40; 0 does nothing. Errors are ErrNotInitialized,
 // ErrInvalidArgument, ErrBadState, ErrClosed, and ErrNoAnswer, after

@@ -6,25 +6,25 @@ import (
 )
 
 const (
-	// maxLate is how late a waiter of Redisson may wake up: one tick of its
+	// maxLate is by how much a waiter of Redisson may wake up late: one tick of its
 	// timer (3.25.1 and later).
 	maxLate = 100 * time.Millisecond
 
-	// A late wake-up that nobody else uses leaves permits lying for as long. So
-	// then there is one in each firstGap, and then in each maxGap: about 1 % of
-	// the limit is unused for them.
+	// A late wake-up during which nobody else takes permits wastes that time. So
+	// then there is one in each firstGap, and later one in each maxGap: they leave
+	// about 1 % of the limit unused.
 	firstGap = time.Second
 	maxGap   = 10 * time.Second
 )
 
-// turns decides who goes first when the permits of a line are due. A waiter of
-// Java wakes up to maxLate later than one of Go, so that it would get next to
-// nothing of a limit that is too small for both. So a wake-up of Go is late by
-// as much where Go holds more than half of the permits that are out, as long as
-// others take some meanwhile. After a late wake-up in which nobody did, the
-// next ones come seldom.
+// turns decides who goes first when the permits of a line are due: Go or Java. A
+// waiter of Java wakes up to maxLate later than one of Go, so that it would get next
+// to nothing of a limit that is too small for both. So Go wakes up late by as much,
+// where it holds more than half of the permits that are out. It does so each time as
+// long as others take permits meanwhile, and seldom after a late wake-up during which
+// nobody did.
 type turns struct {
-	last time.Time     // when the last late one was
+	last time.Time     // when the last late wake-up was
 	gap  time.Duration // there is one in each
 }
 
@@ -35,18 +35,18 @@ func (t turns) mayBeLate(now time.Time) bool {
 	return !now.Truncate(t.gap).Equal(t.last.Truncate(t.gap))
 }
 
-// firstTurns is what the queue of a limiter begins with: what the one before
-// it has come to, of whichever limiter of the Client.
+// firstTurns is what the queue of a limiter begins with: what the last queue that
+// decided has come to, of whichever limiter of the Client.
 func (c *Client) firstTurns() turns {
-	if t := c.turns.Load(); t != nil {
-		return *t
+	if last := c.turns.Load(); last != nil {
+		return *last
 	}
-	return turns{last: time.Now(), gap: maxLate} // nobody knows yet: a late one soon tells
+	return turns{last: time.Now(), gap: maxLate} // nothing is known: a late wake-up soon tells
 }
 
-// giveWay lets Java go first when it is its turn, and reports whether the line
-// is still to be probed then. Callers that come meanwhile stand in line, too. A
-// change by Go ends it at once: permits that were given back wait for nobody.
+// giveWay lets Java go first when it is Java's turn, and reports whether the line
+// is still to be probed after that. Callers that arrive meanwhile stand in line, too.
+// A change by Go ends it at once: permits that were given back wait for nobody.
 func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 	q.mu.Lock()
 	k, due := q.keys, q.due
@@ -69,14 +69,16 @@ func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 	return cut || q.probe != probeWhenDue || !q.due.After(time.Now())
 }
 
-// letOthersTake waits until Java's waiters have had their time, if it is their
-// turn (late), and reports whether somebody but Go has taken permits, and whether
-// a change by Go has cut it short.
-func (k *limiterKeys) letOthersTake(ctx context.Context, due time.Time, changed <-chan struct{}) (taken, late, cut bool) {
+// letOthersTake waits until the waiters of Java have had their time, if it is their
+// turn (late). It reports whether somebody but Go has taken permits, and whether a
+// change by Go has cut it short.
+func (k *limiterKeys) letOthersTake(
+	ctx context.Context, due time.Time, changed <-chan struct{},
+) (taken, late, cut bool) {
 	before, err := k.others(ctx)
 	switch {
 	case err != nil:
-		return false, true, false // so that the next look is not soon
+		return false, true, false // so that it is not asked again soon
 	case before.ours <= before.theirs:
 		return false, false, false
 	}
@@ -110,7 +112,7 @@ type share struct {
 	ours, theirs int64 // permits
 }
 
-// others looks how the limiter is shared. It does not wait for Redis longer than
+// others returns how the limiter is shared. It does not wait for Redis longer than
 // a late wake-up lasts.
 func (k *limiterKeys) others(ctx context.Context) (share, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxLate)

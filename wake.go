@@ -51,10 +51,10 @@ func (q *queue) attend(ctx context.Context) {
 	}
 }
 
-// watch subscribes what tells that something has changed: that Go has given
-// permits back or set a rate, and that somebody else has, if the server tells
-// that. Redisson sets the value when it gives permits back or keeps state, and
-// deletes it when it sets a rate.
+// watch subscribes to changes: by Go, which publishes that it has given permits back
+// or set a rate; and by others, if the server sends keyspace notifications. Redisson
+// sets the value when it gives permits back or keeps state, and deletes the value
+// when it sets a rate.
 func (q *queue) watch() (changed, events <-chan struct{}, end func()) {
 	q.mu.Lock()
 	hub, channel, value := q.client.hub, q.keys.Changed, q.keys.Pairs[q.keys.believed()].Value

@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// maxWithdrawals is how many limiters of a Client wait for permits to be taken
-	// back. Beyond them, permits come back when their interval is over.
+	// maxWithdrawals is how many limiters of a Client wait until permits can be taken
+	// back: some 5 MB. Beyond them, permits come back when their interval is over.
 	maxWithdrawals = 10_000
 
 	// A withdrawal that could not be done within withdrawFor is given up. Where more
 	// than 8 Clients use a limiter, its session may be forgotten after a minute
-	// (sessionLife); then the permits come back when their interval is over.
+	// (sessionLife). In both cases the permits come back when their interval is over.
 	withdrawFor = time.Hour
 
-	// Withdrawals are looked at every withdrawTick: up to withdrawAtOnce where Redis
-	// is well. Otherwise it is a single one, withdrawPause after the one before has
-	// failed, or withdrawHangs after one of which nothing is heard.
+	// Every withdrawTick, up to withdrawAtOnce withdrawals are tried while Redis is
+	// well: 2,560 a second, a small part of what it can do. Otherwise a single one is
+	// tried, withdrawPause after the one before has failed, or withdrawHangs after one
+	// without any outcome.
 	withdrawTick   = 100 * time.Millisecond
 	withdrawAtOnce = 256
 	withdrawPause  = time.Second
 	withdrawHangs  = 5 * time.Second
 )
 
-// account notes what is to be taken back after a request was answered: what it was
-// granted beyond the permits that are kept, or all of it when nobody knows.
-// Guarded by mu.
+// account notes what is to be taken back after a request: what it was granted beyond
+// the permits that are kept, or all of it if its outcome is unknown. Guarded by mu.
 func (q *queue) account(req *request, err error, kept, over int64) {
 	settled := err == nil || errors.Is(err, ErrNotInitialized)
 	if settled {
@@ -49,25 +49,25 @@ func (q *queue) account(req *request, err error, kept, over int64) {
 	}
 }
 
-// ambiguous notes that nobody knows what a request was granted. Guarded by mu.
+// ambiguous notes that it is unknown what a request was granted. Guarded by mu.
 func (q *queue) ambiguous(req *request) {
 	if q.withdrawal == nil && !req.gives() {
 		q.withdrawal = &withdrawal{req.number - 1, keptAll, time.Now()}
 	}
 }
 
-// withdrawals are the queues whose permits could not be taken back. Those of a
-// limiter that is used go back with its next request; the others are seen to by
-// one goroutine, which is there as long as there are any.
+// withdrawals are the queues whose permits could not be taken back. The permits of a
+// limiter that is used go back with its next request. For the others there is one
+// goroutine, as long as there are any.
 type withdrawals struct {
 	mu        sync.Mutex
 	queues    []*queue // guarded by mu, as all of it is
 	running   bool     // the goroutine
-	good, bad int      // requests that take back, since it last looked
+	good, bad int      // requests that take back, since it last counted them
 }
 
-// park has a queue seen to later, and reports whether there is room for it.
-// Guarded by q.mu.
+// park puts a queue on the list, and reports whether there is room for it. Guarded
+// by q.mu.
 func (c *Client) park(q *queue) bool {
 	d := &c.withdrawals
 	d.mu.Lock()
@@ -83,7 +83,7 @@ func (c *Client) park(q *queue) bool {
 	return true
 }
 
-// tried notes what has come of a request that takes back.
+// tried notes the outcome of a request that takes back.
 func (d *withdrawals) tried(well bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,15 +94,15 @@ func (d *withdrawals) tried(well bool) {
 	}
 }
 
-// look returns what has come of requests since the last look.
-func (d *withdrawals) look() (good, bad int) {
+// outcomes returns how many requests went well and badly since it was last called.
+func (d *withdrawals) outcomes() (good, bad int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	good, bad, d.good, d.bad = d.good, d.bad, 0, 0
 	return good, bad
 }
 
-// next returns the first of the queues, nil if there is none: then the goroutine
+// next returns the first of the queues, nil if there is none. Then the goroutine
 // ends.
 func (d *withdrawals) next() *queue {
 	d.mu.Lock()
@@ -115,12 +115,12 @@ func (d *withdrawals) next() *queue {
 	return q
 }
 
-// withdrawLater has the queues of withdrawals take back what nobody holds, the more at a
-// time the longer Redis is well.
+// withdrawLater has the queues of withdrawals take back what nobody holds: the longer
+// Redis is well, the more of them at a time.
 func (c *Client) withdrawLater(ctx context.Context) {
 	ticker := time.NewTicker(withdrawTick)
 	defer ticker.Stop()
-	var asked, next time.Time // asked: when there were requests that no answer has come of
+	var asked, next time.Time // asked: when requests were sent that have no outcome yet
 	for n := 1; ; {
 		select {
 		case <-ticker.C:
@@ -128,7 +128,7 @@ func (c *Client) withdrawLater(ctx context.Context) {
 			return
 		}
 		now := time.Now()
-		switch good, bad := c.withdrawals.look(); {
+		switch good, bad := c.withdrawals.outcomes(); {
 		case bad > 0:
 			n, asked, next = 1, time.Time{}, now.Add(withdrawPause)
 		case good > 0:
@@ -152,8 +152,8 @@ func (c *Client) withdrawLater(ctx context.Context) {
 	}
 }
 
-// withdraw takes back what nobody holds, and reports whether there is any: a
-// request of somebody may have done it meanwhile.
+// withdraw takes back what nobody holds, and reports whether there was any left: the
+// request of a caller may have done it meanwhile.
 func (q *queue) withdraw() bool {
 	q.mu.Lock()
 	q.parked = false
@@ -164,8 +164,8 @@ func (q *queue) withdraw() bool {
 	return withdraws
 }
 
-// moveWithdrawal has a limiter that was renamed take back what the one of the old
-// name was to: the session has moved with its hash.
+// moveWithdrawal gives a renamed limiter the withdrawal of its old name: the session
+// has moved with the hash.
 func (l *RateLimiter) moveWithdrawal(from *limiterKeys) {
 	c := from.client
 	c.queuesMu.Lock()
