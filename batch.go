@@ -281,24 +281,16 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 			v, e = q.verdict(s, w.permits)
 		}
 		left := w.standing == gone
-		if v.ok {
+		switch {
+		case v.ok:
 			granted += w.permits
-		} else if w.waits() && e == nil && first.waiter == nil {
+		case w.waits() && e == nil && first.waiter == nil:
 			first = refusal{w, left, v.wait}
 		}
-		switch {
-		case left:
-			if v.ok {
-				over += w.permits
-			}
-			w.remove()
-		case e != nil || v.ok || !w.waits() || w.final(b.number) && first.holds(w):
-			b.deliver(w, v, e)
-		case w.standing == probed:
-			w.standing = inLine
-		default:
-			q.stand(w)
+		if v.ok && left {
+			over += w.permits
 		}
+		b.dismiss(w, v, e, first)
 	}
 	clear(b.waiters)
 	b.waiters = b.waiters[:0]
@@ -309,9 +301,7 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 		over = b.pass(over)
 	}
 	q.account(req, err, granted-over, over)
-	// The batch was cancelled by us if everybody had left.
-	lost := err != nil && !redisx.Answered(err) && !errors.Is(err, context.Canceled)
-	if lost && time.Since(b.began) > hanging {
+	if b.hung(err) {
 		b.share(err)
 	}
 	if !req.gives() {
@@ -320,6 +310,27 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 		}
 		b.plan(first)
 	}
+}
+
+// dismiss lets a waiter of the batch go: with its result, or into the line.
+// Guarded by mu.
+func (b *batch) dismiss(w *waiter, v verdict, err error, first refusal) {
+	switch {
+	case w.standing == gone:
+		w.remove()
+	case err != nil || v.ok || !w.waits() || w.final(b.number) && first.holds(w):
+		b.deliver(w, v, err)
+	case w.standing == probed:
+		w.standing = inLine
+	default:
+		b.queue.stand(w)
+	}
+}
+
+// hung reports whether the batch has failed as one that hangs. One that was
+// cancelled did not: everybody had left.
+func (b *batch) hung(err error) bool {
+	return err != nil && !redisx.Answered(err) && !errors.Is(err, context.Canceled) && time.Since(b.began) > hanging
 }
 
 // holds reports whether it holds for one in line as well: not where the caller

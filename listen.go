@@ -41,7 +41,7 @@ type keyEvent struct {
 	class byte
 }
 
-func (l *RateLimiter) listen(ctx context.Context, event keyEvent, f func(name string)) (stop func(), err error) {
+func (l *RateLimiter) listen(ctx context.Context, event keyEvent, f func(string)) (stop func(), err error) {
 	k := l.keys.Load()
 	if err := k.usable(ctx); err != nil {
 		return nil, err

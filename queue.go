@@ -57,7 +57,7 @@ type queue struct {
 	attended   bool         // a goroutine probes the line when it is due
 	probe      probe        // when the line is probed
 	due        time.Time    // the time, where it is to be probed when it is due
-	known      time.Time    // until then nobody in line can be served, as Redis has said; zero if it may have changed
+	known      time.Time    // until then Redis can serve nobody in line; zero if that may have changed
 	yields     bool         // it is Java's turn (turns.go): those in line wait, unless their timeout passes
 	rate       int64        // last met by a batch that included the line; 0 not known
 	cause      error        // what Redis or the network said last, if it was no reply

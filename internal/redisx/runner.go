@@ -60,26 +60,40 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool,
 			reply, err = Decode(cmd.Val())
 			return reply, unsure, err
 		}
-		broken, sent := replyLost(err), cmd.sent.Load()
-		lost := broken && sent
+		lost, again := cmd.outcome(err, call.Script.repeatable)
 		unsure = unsure || lost
-		again := lost && call.Script.repeatable || broken && !sent || notCarriedOut(err)
-		late := unsure && !call.Before.IsZero() && time.Now().After(call.Before)
-		if attempt >= r.retries || !again || late {
+		if attempt >= r.retries || !again || unsure && call.late() {
 			return reply, unsure, err
 		}
-		if unsure && call.Resent > 0 {
-			for len(argv) < from+call.Resent {
-				argv = append(argv, "")
-			}
-			argv[from+call.Resent-1] = time.Since(call.Start).Milliseconds()
+		if unsure {
+			argv = call.marked(argv, from)
 		}
-		if failed, ok := ctx.Value(FailureKey{}).(func(error)); ok && ctx.Err() == nil {
-			failed(err)
-		}
+		tell(ctx, err)
 		if r.pause(ctx, attempt) != nil {
 			return reply, unsure, err
 		}
+	}
+}
+
+// late reports whether the call may not be sent again any more.
+func (c *Call) late() bool { return !c.Before.IsZero() && time.Now().After(c.Before) }
+
+// marked returns argv for a call that may have reached the server before.
+func (c *Call) marked(argv []any, from int) []any {
+	if c.Resent == 0 {
+		return argv
+	}
+	for len(argv) < from+c.Resent {
+		argv = append(argv, "")
+	}
+	argv[from+c.Resent-1] = time.Since(c.Start).Milliseconds()
+	return argv
+}
+
+// tell tells the observer in ctx, if there is one, what was said to a call.
+func tell(ctx context.Context, err error) {
+	if failed, ok := ctx.Value(FailureKey{}).(func(error)); ok && ctx.Err() == nil {
+		failed(err)
 	}
 }
 
@@ -134,6 +148,14 @@ func (*command) NoRetry() bool { return true }
 func (cmd *command) Args() []any {
 	cmd.sent.Store(true)
 	return cmd.Cmd.Args()
+}
+
+// outcome reports what has become of a command that failed: whether it may have
+// been carried out (lost), and whether it may be sent again.
+func (cmd *command) outcome(err error, repeatable bool) (lost, again bool) {
+	broken, sent := replyLost(err), cmd.sent.Load()
+	lost = broken && sent
+	return lost, lost && repeatable || broken && !sent || notCarriedOut(err)
 }
 
 // A Reply is the numbers that a script replies: a single one (Brief), or a table.
