@@ -15,8 +15,8 @@ func TestPermitsComeBack(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	server.SetTime(noon) // it stays noon until the test says otherwise
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer rdb.Close()
 	client := rratelimiter.New(rdb)
+	defer rdb.Close()
 	defer client.Close()
 
 	limiter := client.RateLimiter("api")
