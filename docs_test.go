@@ -58,7 +58,7 @@ func TestBlocks(t *testing.T) {
 			}
 		}
 	}
-	if blocks < 8 {
+	if blocks < 7 {
 		t.Errorf("%d Go blocks", blocks)
 	}
 }
