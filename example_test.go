@@ -12,23 +12,8 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// The blocks of the README stand here word for word; TestREADME sees to it. The
-// server of the examples is the one of TestMain.
-
-func Example() {
-	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
-	client := rratelimiter.New(rdb)
-	defer client.Close()
-
-	limiter := client.RateLimiter("api")
-	if _, err := limiter.TrySetRate(ctx, rratelimiter.Overall, 100, time.Second); err != nil {
-		log.Fatal(err)
-	}
-	ok, err := limiter.TryAcquire(ctx, 1, 500*time.Millisecond)
-	fmt.Println(ok, err)
-	// Output: true <nil>
-}
+// The Go blocks of README.md and docs/ stand here and in the other example files;
+// TestBlocks compares them. The server of the examples is the one of TestMain.
 
 func ExampleRateLimiter_TryAcquire() {
 	ctx := context.Background()

@@ -4,9 +4,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -72,37 +69,6 @@ func TestRefusedForLessThanASecond(t *testing.T) {
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		if got := w.Header().Get("Retry-After"); w.Code != http.StatusTooManyRequests || got != "1" {
 			t.Errorf("%d, to be tried again after %q s, want 429 and 1 s", w.Code, got)
-		}
-	}
-}
-
-// The Go blocks of what is written about the library are pieces of the examples,
-// which run.
-func TestREADME(t *testing.T) {
-	var examples []byte
-	for _, file := range []string{"example_test.go", "example_http_test.go"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		examples = append(examples, text...)
-	}
-	flat := func(code string) string {
-		return strings.Join(strings.Fields(strings.ReplaceAll(code, "exampleAddr", `"localhost:6379"`)), " ")
-	}
-	for file, least := range map[string]int{"README.md": 4, "docs/versions.md": 2} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-		if len(blocks) < least {
-			t.Fatalf("%d Go blocks in %s", len(blocks), file)
-		}
-		for _, block := range blocks {
-			if !strings.Contains(flat(string(examples)), flat(block[1])) {
-				t.Errorf("in none of the examples:\n%s", block[1])
-			}
 		}
 	}
 }

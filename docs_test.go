@@ -1,0 +1,135 @@
+package rratelimiter_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pages returns README.md and the pages of docs/: their text by their path.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("docs/*.md")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d pages, %v", len(files), err)
+	}
+	texts := map[string]string{}
+	for _, file := range append(files, "README.md", "CHANGELOG.md") {
+		texts[file] = read(t, file)
+	}
+	return texts
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The Go blocks of README.md and docs/ are pieces of the examples, which are
+// compiled and run. A whole program is a file of the examples with another name
+// for its package and its function.
+func TestBlocks(t *testing.T) {
+	files, err := filepath.Glob("example*_test.go")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d files of examples, %v", len(files), err)
+	}
+	outputs := regexp.MustCompile(`(?m)^\t// Output:.*\n(\t//.*\n)*`)
+	var examples strings.Builder
+	for _, file := range files {
+		examples.WriteString(outputs.ReplaceAllString(read(t, file), ""))
+	}
+	program := strings.NewReplacer("package main", "package rratelimiter_test", "func main()", "func Example()")
+	flat := func(code string) string {
+		return strings.Join(strings.Fields(strings.ReplaceAll(code, "exampleAddr", `"localhost:6379"`)), " ")
+	}
+	code, blocks := flat(examples.String()), 0
+	for file, text := range pages(t) {
+		for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(text, -1) {
+			blocks++
+			if !strings.Contains(code, flat(program.Replace(block[1]))) {
+				t.Errorf("%s: in none of the examples:\n%s", file, block[1])
+			}
+		}
+	}
+	if blocks < 7 {
+		t.Errorf("%d Go blocks", blocks)
+	}
+}
+
+// Relative links lead to a file, and those with a fragment to a heading.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for file, text := range pages(t) {
+		for _, found := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			path, fragment, _ := strings.Cut(found[1], "#")
+			target := filepath.Join(filepath.Dir(file), path)
+			if path == "" {
+				target = file
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %s leads nowhere: %v", file, found[0], err)
+				continue
+			}
+			if fragment != "" && !slices.Contains(anchors(read(t, target)), fragment) {
+				t.Errorf("%s: %s: no such heading", file, found[0])
+			}
+		}
+	}
+}
+
+// anchors returns the fragments by which the headings of a page are known.
+func anchors(text string) (all []string) {
+	dropped := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		name := dropped.ReplaceAllString(strings.ToLower(heading[1]), "")
+		all = append(all, strings.ReplaceAll(name, " ", "-"))
+	}
+	return all
+}
+
+// What the pages tell the reader to run exists.
+func TestCommands(t *testing.T) {
+	makefile := read(t, "Makefile")
+	for file, text := range pages(t) {
+		for _, found := range regexp.MustCompile("(?m)(?:^|`)make ([a-z]+)").FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(makefile, "\n"+found[1]+":") {
+				t.Errorf("%s: make %s is not in the Makefile", file, found[1])
+			}
+		}
+	}
+	for _, command := range []string{"go run ./cmd/rrl demo", "make test"} {
+		if !strings.Contains(read(t, "README.md"), "\n"+command+" ") {
+			t.Errorf("README.md does not begin a line with %s", command)
+		}
+	}
+}
+
+// The figures of the README are those of the last make bench.
+func TestFigures(t *testing.T) {
+	_, section, found := strings.Cut(read(t, "README.md"), "\n## How fast\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	measured := read(t, "docs/benchmarks.md")
+	rows := regexp.MustCompile(`(?m)^\| ([\d,]+ callers?) \| ([\d,]+) \| ([\d,]+) \|$`).FindAllStringSubmatch(section, -1)
+	if !found || len(rows) == 0 {
+		t.Fatal("README.md has no table of figures")
+	}
+	for _, row := range rows {
+		_, part, _ := strings.Cut(measured, "\n### "+row[1]+"\n")
+		part, _, _ = strings.Cut(part, "\n### ")
+		for name, figure := range map[string]string{"this library": row[2], "Redisson": row[3]} {
+			if !strings.Contains(part, "\n| "+name+" | "+figure+" |") {
+				t.Errorf("README.md: %s, %s: docs/benchmarks.md does not have %s", row[1], name, figure)
+			}
+		}
+	}
+}
