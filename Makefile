@@ -54,9 +54,12 @@ shares: ## how Go and Java share limits that are too small for both, longer than
 		-ginkgo.v -ginkgo.focus 'Shares of a limit'
 
 fuzz: ## each fuzz target for FUZZTIME, a minute unless told
-	@targets=$$(go test -list '^Fuzz' .) || { echo "$$targets"; exit 1; }; \
-	for target in $$(echo "$$targets" | grep '^Fuzz'); do \
-		echo "$$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x . || exit 1; \
+	@for package in . ./internal/wire; do \
+		targets=$$(go test -list '^Fuzz' $$package) || { echo "$$targets"; exit 1; }; \
+		for target in $$(echo "$$targets" | grep '^Fuzz'); do \
+			echo "$$target"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$package || exit 1; \
+		done; \
 	done
 
 soak: ## Go beside Java by random sequences, for SOAK, until one finds something
