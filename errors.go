@@ -15,8 +15,9 @@ import (
 // The errors of this package. Test with errors.Is: what a method returns wraps one
 // of these with the name of the limiter, quoted, the argument or key, its value and
 // the bound. ErrClosed and a refused option of New belong to the Client and name no
-// limiter. The bare end of a context stays what it is. Errors of go-redis are
-// wrapped; if a *redis.Client meets a node of a cluster, the error says so.
+// limiter. If a context has ended and nothing else is known, the error is ctx.Err()
+// itself. Errors of go-redis are wrapped; if a *redis.Client meets a node of a
+// cluster, the error says so.
 var (
 	// ErrNotInitialized: no rate is set under this name, or its hash lacks
 	// rate, interval or type (Redisson: "RateLimiter is not initialized").
@@ -43,7 +44,8 @@ var (
 	// ErrNoAnswer: Redis has not replied: the timeout has passed, or go-redis
 	// has given up. Nobody knows whether the request was carried out; what an
 	// acquire may have taken is given back. The error also wraps what the network
-	// said last, if it said anything.
+	// said last, if it said anything. A reply that is an error, such as OOM or
+	// READONLY, is no ErrNoAnswer, and neither is the end of a context.
 	ErrNoAnswer = errors.New("rratelimiter: no answer from Redis")
 
 	// ErrClosed: the Client was closed before the call, or while it waited.

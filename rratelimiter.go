@@ -136,7 +136,7 @@ func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
 // not wait: it takes what is there now, also when others wait.
 //
 // The waiting callers of a Client stand in line, first come first served, whatever
-// each wants. They take their permits the moment these come back, unless they
+// each wants. They take their permits as soon as these come back, unless they
 // let Java go first (WithGoOnly).
 //
 // When the timeout passes, TryAcquire looks once more and returns (false, nil). If
@@ -152,7 +152,8 @@ func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
 //
 // permits is 1 to 2^40; more than the rate is an ErrPermitsExceedRate at once.
 // Other errors are ErrNotInitialized, ErrNoAnswer (it wraps what the network has
-// said), ErrInvalidArgument, ErrBadState, ErrClosed, and other errors of Redis.
+// said), ErrInvalidArgument, ErrBadState, ErrClosed, and what Redis replies besides,
+// such as OOM or NOPERM, as a redis.Error.
 func (l *RateLimiter) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
 	v, err := l.acquire(ctx, want{permits: permits, timeout: timeout})
 	return v.ok, err
@@ -211,8 +212,8 @@ func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
 // come out of the newest grants. What is more than was taken and has not come
 // back by itself is ignored: there are never more permits than the rate.
 //
-// Releases that come at once share a request, which goes behind the request that is
-// under way: give Release a context with a deadline.
+// Releases that come at once share a request. It is sent when the request of the
+// limiter that is under way has its reply: give Release a context with a deadline.
 //
 // permits is 0 to 2^40; 0 does nothing. Errors are ErrNotInitialized,
 // ErrInvalidArgument, ErrBadState, ErrClosed, and ErrNoAnswer, after
