@@ -8,29 +8,37 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lookEvery is how often a group looks which servers there are. A master that
-// loses its role keeps its connections, so that nothing else would tell.
+// lookEvery is how often a group looks up its servers. A master that loses its
+// role keeps its connections, so nothing else would tell. The lookup asks one
+// node of a cluster; once in 10 s is little for it, and soon enough after a
+// failover, which takes seconds itself.
 const lookEvery = 10 * time.Second
 
-// A group is the channels that are subscribed on the same servers.
+// A group has the channels that are subscribed on the same servers.
 type group struct {
-	hub  *Hub
-	each func(ctx context.Context, see visit) error // sees each server; nil stands for the client of the hub itself
-	kick chan struct{}                              // something is new: nobody subscribes any more, or a connection is lost
+	hub *Hub
+
+	// each visits every server. A nil server stands for the hub's own client.
+	each func(ctx context.Context, see visit) error
+
+	// kick makes run look again: the last subscriber has left, or a connection is
+	// lost.
+	kick chan struct{}
 
 	// Guarded by hub.mu:
 	topics  map[string]*topic // by channel
 	links   map[*redis.Client]*link
-	running bool // run is, and will see what is in topics
+	running bool // run has been started and will still see what is in topics
 }
 
-// A topic is a channel that somebody subscribes.
+// A topic is a channel with subscribers.
 type topic struct {
 	subscribers map[*subscriber]struct{}
-	confirmed   map[*link]struct{} // those whose server has confirmed the subscription
+	confirmed   map[*link]struct{} // the links whose servers have confirmed the subscription
 }
 
-// announce tells those who want to know of more than messages to look.
+// announce wakes the subscribers that want to hear of confirmations and lost
+// servers, not only of messages.
 func (t *topic) announce() {
 	for s := range t.subscribers {
 		if s.announce {
@@ -49,7 +57,7 @@ func newGroup(h *Hub, each func(context.Context, visit) error) *group {
 	}
 }
 
-// add makes s hear of channel until cancel is called.
+// add subscribes channel for s until cancel is called.
 func (g *group) add(channel string, s *subscriber) (wake <-chan struct{}, cancel func()) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
@@ -73,8 +81,8 @@ func (g *group) add(channel string, s *subscriber) (wake <-chan struct{}, cancel
 	return s.wake, func() { g.remove(channel, t, s) }
 }
 
-// remove undoes add. By now the channel may have a new topic, which is of no
-// concern to s.
+// remove undoes add. The channel may have a new topic by now, which s has no
+// part in.
 func (g *group) remove(channel string, t *topic, s *subscriber) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
@@ -89,14 +97,14 @@ func (g *group) remove(channel string, t *topic, s *subscriber) {
 	}
 }
 
-// changed tells the links that channel has got or lost its topic.
+// changed notes for each link that channel has got or lost its topic.
 func (g *group) changed(channel string) {
 	for _, l := range g.links {
 		l.changed(channel)
 	}
 }
 
-// confirmed reports whether all servers have confirmed a subscription.
+// confirmed reports whether all servers have confirmed the subscription of channel.
 func (g *group) confirmed(channel string) bool {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
@@ -112,7 +120,7 @@ func (g *group) confirmed(channel string) bool {
 	return true
 }
 
-// hear passes on what the server of a link has said.
+// hear handles what a server has sent: a confirmation or a message.
 func (g *group) hear(from *link, said any) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
@@ -137,13 +145,13 @@ func (g *group) hear(from *link, said any) {
 	}
 }
 
-// run keeps a link to each server until nobody subscribes.
+// run keeps a link to each server until there are no subscribers.
 func (g *group) run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for fails := 0; ; {
 		servers, err := g.servers(ctx)
-		if err != nil { // the links stay as they are
+		if err != nil { // keep the links as they are
 			pause(ctx, fails)
 			fails++
 			continue
@@ -161,13 +169,12 @@ func (g *group) run(ctx context.Context) {
 	}
 }
 
-// servers returns those that there should be links to: none if nobody
-// subscribes.
+// servers returns the servers that need a link: none if there are no subscribers.
 func (g *group) servers(ctx context.Context) (servers []*redis.Client, err error) {
 	if g.idle() {
 		return nil, nil
 	}
-	var mu sync.Mutex // servers are seen by a goroutine each
+	var mu sync.Mutex // go-redis visits each server in a goroutine of its own
 	err = g.each(ctx, func(_ context.Context, server *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -177,7 +184,8 @@ func (g *group) servers(ctx context.Context) (servers []*redis.Client, err error
 	return servers, err
 }
 
-// match starts links to those of servers that have none, and ends the others.
+// match starts the links to servers that are missing, and ends the links to all
+// other servers.
 func (g *group) match(servers []*redis.Client) {
 	var ended []*link
 	g.hub.mu.Lock()
@@ -194,7 +202,7 @@ func (g *group) match(servers []*redis.Client) {
 		}
 	}
 	g.links = kept
-	if len(ended) > 0 { // somebody may wait for the confirmation of one of them only
+	if len(ended) > 0 { // Confirmed may have been waiting for one of these servers only
 		for _, t := range g.topics {
 			t.announce()
 		}
@@ -205,7 +213,7 @@ func (g *group) match(servers []*redis.Client) {
 	}
 }
 
-// forget drops the confirmations of a link. It is called under hub.mu.
+// forget drops the confirmations of a link. hub.mu is held.
 func (g *group) forget(l *link) {
 	for _, t := range g.topics {
 		delete(t.confirmed, l)
@@ -218,8 +226,9 @@ func (g *group) idle() bool {
 	return len(g.topics) == 0
 }
 
-// rest reports whether run may end. That all connections must have been closed
-// first keeps callers that come and go fast from making more than one.
+// rest reports whether run may end: there are no subscribers and all connections
+// are closed. If run ended earlier, subscribers that come and go fast would open
+// more than one connection to a server.
 func (g *group) rest() bool {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()

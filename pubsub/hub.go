@@ -1,9 +1,13 @@
-// Package pubsub tells waiting callers that something has changed in Redis. A
-// Hub keeps one subscription per channel, shared and counted, and turns what
-// is published there into wake-ups.
+// Package pubsub wakes waiting callers when something has changed in Redis. A
+// Hub keeps one subscription per channel, shared and counted, and turns the
+// messages that are published there into wake-ups.
 //
-// A wake-up is a hint to look, never the news itself: several may arrive as
-// one, and after a gap in the connection all who wait are told to look again.
+// A wake-up is a hint to look, never the news itself. Several may arrive as one,
+// and after a gap in the connection all subscribers are told to look again.
+//
+// The package is the subscription hub of the rate limiter, but imports nothing
+// of it. Any program that uses go-redis may use it on its own. Its API is covered
+// by the same compatibility promise as that of package rratelimiter.
 package pubsub
 
 import (
@@ -16,42 +20,43 @@ import (
 
 // A Hub shares the subscriptions of a process. It is safe for concurrent use.
 //
-// No method waits for the network or returns its errors: goroutines of the
-// Hub connect, and connect again after a failure, with pauses that grow from
-// 50 ms to 3 s. A connection on which the server says nothing for 6 s, not
-// even to the pings sent every 3 s, counts as lost.
+// Subscribe and Events never wait for the network and return none of its errors.
+// Goroutines of the Hub connect, and connect again after a failure. The pauses
+// between attempts grow from 50 ms to about 3 s. A connection counts as lost when the
+// server has sent nothing for 6 s, although it is pinged every 3 s.
 type Hub struct {
 	rdb   redis.UniversalClient
 	ctx   context.Context // ends with Close
 	close context.CancelFunc
 
-	messages *group // what is published
-	events   *group // what servers tell of their own keys; may be the same
+	messages *group // for Subscribe
+	events   *group // for Events; may be the same group
 
-	mu      sync.Mutex     // guards what follows, the fields of groups and links that say so, and each signal
-	closed  bool           // then nobody subscribes any more
-	running sync.WaitGroup // goroutines of groups; Add under mu
+	mu      sync.Mutex     // guards the fields below, those of groups and links that say so, and all signals
+	closed  bool           // no new subscriptions
+	running sync.WaitGroup // the goroutines of groups; added to under mu
 }
 
-// visit is what ForEachMaster and ForEachShard call for each server.
+// A visit is the function that ForEachMaster and ForEachShard call for each
+// server.
 type visit = func(ctx context.Context, server *redis.Client) error
 
-// New returns a Hub on rdb, which stays the caller's and must be open as long
-// as the Hub is. It opens no connection and starts no goroutine before the
-// first Subscribe or Events.
+// New returns a Hub on rdb. The caller keeps rdb, and closes it after the Hub. No
+// connection is opened and no goroutine is started before the first Subscribe or
+// Events.
 //
 // A single server, also behind Sentinel, costs one connection. A cluster costs
-// one for all channels of Subscribe, since what is published reaches each of
-// its nodes, and one to each master for those of Events. A ring costs one to
-// each shard that is up, since what is published on one stays there. Which
-// masters or shards there are is looked up every 10 s and when a connection is
-// lost. On a cluster, that asks one of its nodes.
+// one connection for all channels of Subscribe, because a message reaches every
+// node, and one to each master for the channels of Events. A ring costs one to
+// each shard that is up, because a message stays on its shard. The masters or
+// shards are looked up every 10 s and when a connection is lost; on a cluster,
+// that asks one of its nodes.
 func New(rdb redis.UniversalClient) *Hub {
 	h := &Hub{rdb: rdb}
 	h.ctx, h.close = context.WithCancel(context.Background())
 	itself := func(ctx context.Context, see visit) error { return see(ctx, nil) }
-	// Asked for by their methods, a client of the caller's that embeds one of
-	// go-redis is known as well.
+	// The kind of client is known by its methods, not by its type: then it is also
+	// known when a type of the caller's embeds a client of go-redis.
 	switch rdb := rdb.(type) {
 	case interface {
 		ForEachMaster(context.Context, visit) error
@@ -69,38 +74,40 @@ func New(rdb redis.UniversalClient) *Hub {
 	return h
 }
 
-// Subscribe makes wake tell of each message that is published on channel. It
-// has a capacity of one, so that what comes while a signal is unread adds
-// none, and a subscriber that is slow delays nobody.
+// Subscribe signals wake for each message that is published on channel. wake has
+// a capacity of one: messages that arrive while a signal is unread add none, and
+// a slow subscriber delays no other.
 //
-// There is also a signal when the server has confirmed the subscription, at
-// once if it has before: what happened until then was not heard. And there is
-// one after each reconnect, when messages may have been missed; on a ring, of
-// any of its shards, and when one of them is gone. So whoever looks after every signal has seen all there is to see.
+// wake is also signalled when messages may have been missed, so a subscriber that
+// looks after every signal misses no change:
+//   - when the server has confirmed the subscription, or at once if it had
+//     confirmed it before;
+//   - after each reconnect, on a ring of any of its shards;
+//   - on a ring, when a shard is gone.
 //
-// cancel ends the subscription; calling it again does nothing. Then, and after
-// Close, wake is neither signalled nor closed, but one signal from before may
-// be left in it. The last cancel of a channel unsubscribes it, the last of all
-// closes the connection and ends all goroutines, a little later in both cases.
+// cancel ends the subscription; calling it again does nothing. After cancel or
+// Close, wake gets no signal and is not closed, but an unread signal may be left
+// in it. The last cancel of a channel unsubscribes it. The last cancel of all
+// closes the connections and ends the goroutines. Both happen in the background.
 func (h *Hub) Subscribe(channel string) (wake <-chan struct{}, cancel func()) {
 	return h.messages.add(channel, &subscriber{wake: make(chan struct{}, 1), announce: true})
 }
 
-// Events is Subscribe for what servers tell on their own: the keyspace and
-// keyevent notifications, which each server of a cluster or ring sends only
-// about its own keys. It listens on every master, or shard.
+// Events is Subscribe for the messages of the servers themselves: keyspace and
+// keyevent notifications. Each server of a cluster or ring sends them only about
+// its own keys, so Events listens on every master or shard.
 //
-// A message counts if its payload equals one of payloads; with none given, any
-// does. Unlike Subscribe it signals nothing but messages: an event that comes
-// before the server has confirmed the subscription, or while the connection
-// is lost, stays unheard.
+// A message counts if its payload equals one of payloads, or if none are given.
+// Unlike Subscribe, Events signals messages only: events are missed that come
+// before the server has confirmed the subscription, or while the connection is
+// lost.
 func (h *Hub) Events(channel string, payloads ...string) (events <-chan struct{}, cancel func()) {
 	return h.events.add(channel, &subscriber{wake: make(chan struct{}, 1), payloads: slices.Clone(payloads)})
 }
 
-// Confirmed waits until each server has confirmed that it tells of the events
-// of channel, for which there must be an Events. It answers an error when ctx
-// ends, or the Hub is closed.
+// Confirmed waits until each server has confirmed the subscription of channel by
+// Events, which must have been called. It returns an error if ctx ends first or
+// the Hub is closed.
 func (h *Hub) Confirmed(ctx context.Context, channel string) error {
 	wake, cancel := h.events.add(channel, &subscriber{wake: make(chan struct{}, 1), announce: true})
 	defer cancel()
@@ -116,10 +123,10 @@ func (h *Hub) Confirmed(ctx context.Context, channel string) error {
 	return nil
 }
 
-// Close ends all subscriptions and waits for the goroutines of the Hub. That
-// is at once, except while a server is being connected to that has accepted
-// and says nothing: then it takes as long as the timeouts of rdb. Closing
-// twice is allowed. Subscribe and Events return channels after it that are
+// Close ends all subscriptions and waits for the goroutines of the Hub. They end
+// at once, unless one is connecting to a server that has accepted the connection
+// and sends nothing: then Close takes as long as the timeouts of rdb. Closing
+// twice is allowed. After Close, Subscribe and Events return channels that are
 // never signalled.
 func (h *Hub) Close() {
 	h.mu.Lock()
@@ -134,17 +141,17 @@ func (h *Hub) Close() {
 // A subscriber is one call of Subscribe or Events.
 type subscriber struct {
 	wake     chan struct{}
-	announce bool     // a confirmed subscription is a reason to look
-	payloads []string // of the messages that count; empty for all
+	announce bool     // wake also when messages may have been missed
+	payloads []string // those of the messages that count; empty for all messages
 }
 
-// wants reports whether a message with payload is for s.
+// wants reports whether a message with this payload wakes s.
 func (s *subscriber) wants(payload string) bool {
 	return len(s.payloads) == 0 || slices.Contains(s.payloads, payload)
 }
 
-// signal sends to c, which has a capacity of one, unless it is full: then
-// whoever reads it next looks after what has happened now.
+// signal sends to c, which has a capacity of one. If c is full, its reader is still
+// to look, and will see what has happened now.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

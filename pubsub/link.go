@@ -10,26 +10,34 @@ import (
 )
 
 const (
+	// A connection counts as lost when the server has been silent for the time of
+	// two pings: one reply may be late. More pings would find out sooner, but each
+	// process sends them to each server all the time.
 	pingEvery = 3 * time.Second
-	silence   = 2 * pingEvery // after which a connection is lost
+	silence   = 2 * pingEvery
 
-	shortestPause = 100 * time.Millisecond // before connecting again; at random down to half of it
-	doublings     = 5                      // of the pause, at most
+	// The pause before connecting again is 100 ms at first, soon enough after a
+	// short failure. It doubles up to 5 times, to 3.2 s, which is rare
+	// enough for a server that is down for long. Up to half of it is taken off at
+	// random.
+	shortestPause = 100 * time.Millisecond
+	doublings     = 5
 )
 
-// A link is the connection of a group to one server, made again when it is lost.
+// A link is the connection of a group to one server. It is made again when it is
+// lost.
 type link struct {
 	group     *group
-	subscribe func(ctx context.Context, channels ...string) *redis.PubSub // of the server
+	subscribe func(ctx context.Context, channels ...string) *redis.PubSub // the server's method
 	cancel    context.CancelFunc
-	done      chan struct{} // closed when all is over
+	done      chan struct{} // closed when run has returned
 	kick      chan struct{} // there are tasks
 
-	tasks map[string]struct{} // channels to tell the server of; guarded by hub.mu
+	tasks map[string]struct{} // channels to subscribe or unsubscribe; guarded by hub.mu
 }
 
-// connect starts a link to server, nil for the client of the hub itself. It is
-// called under hub.mu.
+// connect starts a link to server, or to the hub's own client if server is nil.
+// hub.mu is held.
 func (g *group) connect(server *redis.Client) *link {
 	ctx, cancel := context.WithCancel(g.hub.ctx)
 	l := &link{
@@ -53,9 +61,9 @@ func (l *link) end() {
 	<-l.done
 }
 
-// run connects again and again. A connection is given up at its first error,
-// though go-redis would mend it: it doesn't notice that a server has fallen
-// silent, and it forgets the channel whose SUBSCRIBE it could not write.
+// run connects again and again. It gives a connection up at the first error, though
+// go-redis would mend it. For go-redis doesn't notice that a server has fallen
+// silent, and it forgets a channel if it could not write the SUBSCRIBE.
 func (l *link) run(ctx context.Context) {
 	defer close(l.done)
 	for fails := 0; ctx.Err() == nil; fails++ {
@@ -67,8 +75,8 @@ func (l *link) run(ctx context.Context) {
 	}
 }
 
-// pause waits until it is time to connect again, for a time at random: the
-// clients of a server that restarts should not all come at once.
+// pause waits before the next attempt, for a random time: when a server restarts,
+// its clients should not all connect at once.
 func pause(ctx context.Context, fails int) {
 	longest := shortestPause << min(fails, doublings)
 	timer := time.NewTimer(longest/2 + rand.N(longest/2))
@@ -80,11 +88,11 @@ func pause(ctx context.Context, fails int) {
 }
 
 // converse uses one connection until it is lost or ctx ends, and reports
-// whether the server has said anything.
+// whether the server has sent anything.
 func (l *link) converse(ctx context.Context) (heard bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ps := l.subscribe(ctx) // connects when it is used
+	ps := l.subscribe(ctx) // connects on first use
 	l.begin()
 	if l.tell(ctx, ps) != nil {
 		_ = ps.Close()
@@ -101,8 +109,8 @@ func (l *link) converse(ctx context.Context) (heard bool) {
 	return heard
 }
 
-// listen hears what the server says until there is an error, and reports
-// whether there was anything.
+// listen receives what the server sends until there is an error, and reports
+// whether it received anything.
 func (l *link) listen(ctx context.Context, ps *redis.PubSub) (heard bool) {
 	for {
 		said, err := ps.ReceiveTimeout(ctx, silence)
@@ -114,8 +122,7 @@ func (l *link) listen(ctx context.Context, ps *redis.PubSub) (heard bool) {
 	}
 }
 
-// speak tells the server what to subscribe and pings it until there is an
-// error or ctx ends.
+// speak sends subscriptions and pings until there is an error or ctx ends.
 func (l *link) speak(ctx context.Context, ps *redis.PubSub) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
@@ -135,8 +142,8 @@ func (l *link) speak(ctx context.Context, ps *redis.PubSub) {
 	}
 }
 
-// tell sends all there is to tell in two commands. Without channels, either
-// would mean something else.
+// tell sends the pending tasks in two commands. A command that has no channels is
+// not sent: SUBSCRIBE would be an error, UNSUBSCRIBE would end all subscriptions.
 func (l *link) tell(ctx context.Context, ps *redis.PubSub) (err error) {
 	subscribe, unsubscribe := l.take()
 	if len(subscribe) > 0 {
@@ -148,7 +155,8 @@ func (l *link) tell(ctx context.Context, ps *redis.PubSub) (err error) {
 	return err
 }
 
-// begin notes that the server, newly connected, is to be told everything.
+// begin prepares for a new connection: no subscription is confirmed, and every
+// channel is to be subscribed.
 func (l *link) begin() {
 	l.group.hub.mu.Lock()
 	defer l.group.hub.mu.Unlock()
@@ -159,16 +167,16 @@ func (l *link) begin() {
 	}
 }
 
-// changed notes that channel has got or lost its topic. It is called under
-// hub.mu.
+// changed notes that channel has got or lost its topic. hub.mu is held.
 func (l *link) changed(channel string) {
 	l.tasks[channel] = struct{}{}
 	signal(l.kick)
 }
 
-// take returns what is to be told. That goes by how things are now, so that
-// the order of what has happened since doesn't matter. A new topic of a channel
-// that is still subscribed is told all the same: it needs a confirmation.
+// take returns the channels to subscribe and unsubscribe. Only the state of now
+// counts, so the order in which it came about doesn't matter. A channel that is
+// still subscribed and has a new topic is subscribed again: the topic needs a
+// confirmation.
 func (l *link) take() (subscribe, unsubscribe []string) {
 	l.group.hub.mu.Lock()
 	defer l.group.hub.mu.Unlock()

@@ -1,7 +1,7 @@
--- clear.lua: removes the value and permits of the type that is not in force.
+-- clear.lua: removes the value and permits of one type, unless the limiter has that type.
 --
 -- KEYS, ARGV[1]: parts/common.lua
--- Reply:   keys removed; 0 when the type is in force
+-- Reply:   the number of keys removed; 0 if the limiter has the type
 
 if (redis.call('HGET', KEYS[1], 'type') == '1') == (ARGV[1] == '1') then
   return 0

@@ -1,12 +1,13 @@
--- expire.lua: sets or removes the time to live of a limiter: the hash decides, all keys follow.
+-- expire.lua: sets or removes the time to live of a limiter. The condition is checked on the hash; value and
+-- permits then live as long.
 --
 -- KEYS, ARGV[1]: parts/common.lua
--- ARGV[2]  PERSIST to remove it, PEXPIRE for a length, PEXPIREAT for a point in time
--- ARGV[3]  that length or Unix time in ms
--- ARGV[4]  the condition, with PEXPIRE alone: NX none is set, XX one is set, GT later than the one set, LT
---          earlier, or empty
--- Reply:   1 done, or 0: no limiter or the condition does not hold
--- Errors:  BADKEY, OTHERTYPE
+-- ARGV[2]  the command: PERSIST removes it, PEXPIRE sets a length of time, PEXPIREAT a point in time
+-- ARGV[3]  that length, or that point as a Unix time, in ms
+-- ARGV[4]  the condition, only with PEXPIRE: NX none is set, XX one is set, GT it is later than the one set,
+--          LT it is earlier; or empty
+-- Reply:   1 done, or 0: there is no limiter, or the condition does not hold
+-- Errors:  BADKEY, OTHERTYPE (parts/limiter.lua)
 
 local f = redis.pcall('HMGET', KEYS[1], 'type', 'interval')
 if f.err then
@@ -14,7 +15,7 @@ if f.err then
 elseif (f[1] == '1') ~= (ARGV[1] == '1') and f[1] then
   return redis.error_reply('OTHERTYPE ' .. (f[1] == '1' and '1' or '0'))
 end
-local left = redis.call('PTTL', KEYS[1]) -- -2 no key, -1 no time to live
+local left = redis.call('PTTL', KEYS[1]) -- -2: no key; -1: no time to live
 if left == -2 then
   return 0
 end

@@ -1,12 +1,12 @@
--- others.lua: tells how Go and others share the limiter. Writes nothing.
+-- others.lua: tells how Go and other clients share the limiter, by its newest 200 records. Writes nothing.
 --
 -- KEYS, ARGV: parts/common.lua
--- Reply:   {interval in ms, 0 where there is none; the time of the newest record that Go has not written, 0
---          if there is none; the permits of Go's records; those of the others}, by the newest 200 records
+-- Reply:   {interval in ms, 0 if there is none; the time of the newest record that Go did not write, 0 if
+--          there is none; the permits in the records of Go; the permits in the other records}
 -- Errors:  WRONGTYPE
 --
--- What Go writes bears a mark in front of its random bytes (record.go); in the format fI, which has too
--- few of them, it is the bits that no number of Redisson has.
+-- The random bytes of a record of Go begin with a mark (internal/wire/record.go). A record of 8 bytes has no
+-- room for it; there two bits are set that are never set in the numbers that Redisson writes.
 
 -- include parts/common.lua
 local function whole(text)
@@ -15,14 +15,16 @@ local function whole(text)
 end
 
 local last, go, others = 0, 0, 0
-local NEWEST, BIT5, LC0I = 200, 32, 20 -- LC0I: the bytes of such a record
+local NEWEST = 200 -- records: enough to see who takes which share, few enough to read in every such call
+local BIT5 = 32 -- the number is shifted by five bits: the two above them are the mark
+local LC0I = 20 -- the bytes of a record in the format Lc0I
 local newest = redis.call('ZREVRANGE', KEYS[3], 0, NEWEST - 1, 'WITHSCORES')
 for i = 1, #newest, 2 do
   local member, ours = newest[i], false
   if #member == 8 then
     ours = string.byte(member) == 3 and math.floor(string.byte(member, 4) / BIT5) % 4 == 3
   else
-    local from = #member == LC0I and 9 or 2 -- behind the header
+    local from = #member == LC0I and 9 or 2 -- after the header
     ours = string.sub(member, from, from + 1) == '\210G'
   end
   if ours then

@@ -1,17 +1,18 @@
--- peek.lua: the numbers of a limiter. Writes nothing.
+-- peek.lua: tells the numbers of a limiter. Writes nothing.
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/limiter.lua
--- ARGV[4]  the permits somebody may want
--- Reply:   parts/numbers.lua, with one answer: 0, and the us until those permits are there, 0 if they are
---          (acquire.lua)
+-- ARGV[4]  the permits that a caller may want
+-- Reply:   parts/numbers.lua, with two answers: 0, and the us until those permits are there, as in
+--          acquire.lua; 0 if they are there now
 --
--- Where more records have expired at once than a call looks at, it looks at those that count, if they
--- are as few. Otherwise each of the others that have expired counts as one permit, which is what it holds
--- at least, unless there are records of nothing among them.
+-- A call counts no more than 1,000 expired records (parts/limiter.lua), and peek cannot leave the rest to the
+-- next call, for it removes none. So it sums the records that still count, if they are few enough. Otherwise
+-- it takes each expired record that was not counted for one permit. That is the least a record holds, unless
+-- there are records of 0 permits.
 
 -- include parts/limiter.lua
 if more then
-  local FEW = 1000
+  local FEW = 1000 -- as many as limiter.lua counts (COUNTED)
   local size, bound = redis.call('ZCARD', KEYS[3]), string.format('(%d', expired)
   local others = redis.call('ZCOUNT', KEYS[3], bound, '+inf')
   if others <= FEW then
@@ -26,7 +27,7 @@ if more then
   end
 end
 local n, taken, wait, stamp, sums, asked, again, away = tonumber(ARGV[4]), 0, 0, now, {}, true, false, nil
-for _ = 1, 2 do -- due.lua puts the value right once at most
+for _ = 1, 2 do -- the first time, due.lua may put the value right; then it sets wait
   if n <= value or n > rate or wait ~= 0 then
     break
   end

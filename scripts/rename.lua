@@ -1,9 +1,9 @@
 -- rename.lua: gives a limiter another name.
 --
--- KEYS[1..5]   NAME, the value and permits all clients share, and our own of a PER_CLIENT limiter
--- KEYS[6..10]  the same of the new name; what they hold is removed
--- ARGV[1]      the channel that tells those who wait
--- Reply:       1 done, or 0: no limiter
+-- KEYS[1..5]   NAME, the value and permits that all clients share, and those of this client for PER_CLIENT
+-- KEYS[6..10]  the same keys of the new name; they are overwritten or removed
+-- ARGV[1]      the channel that wakes waiters
+-- Reply:       1 done, or 0: there is no limiter
 
 redis.pcall('PUBLISH', ARGV[1], 'changed')
 if redis.call('EXISTS', KEYS[1]) == 0 then

@@ -1,25 +1,27 @@
--- repair.lua: brings the records into one format and puts the value right.
+-- repair.lua: rewrites the records in one format and puts the value right.
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/limiter.lua
--- ARGV[4]  where to go on: 0 at first, then what the last call has answered
--- ARGV[5]  a record of the format, from whose random bytes new ones go on
--- ARGV[11] the channel that tells those who wait
--- ARGV[12] what every record of the format begins with
--- ARGV[13] the most records to handle at once
--- Reply:   {where to go on, 0 at the end, 1 to begin again; records there are; records rewritten; records
---          dropped; permits by which the value was too high}
+-- ARGV[4]  the time to go on from: 0 at first, then the first number of the last reply
+-- ARGV[5]  a record of the format; new records count up from its random bytes
+-- ARGV[11] the channel that wakes waiters
+-- ARGV[12] the bytes that every record of the format begins with
+-- ARGV[13] the most records to handle in one call
+-- Reply:   {the time to go on from, 0 if all is done, 1 to begin again; records that are left; records
+--          rewritten; records dropped; permits by which the value was too high}
 --
--- What is in no format that Redisson has had, or holds nothing, is dropped; a time further ahead than an
--- interval is brought back to now. Where there are more records than can be handled at once, a call
--- handles 1,000, and makes one of those of a thousandth of an interval, with the latest of their times;
--- until so few are left that one call sees all, and can tell the value.
+-- A record is dropped if it is in no format that Redisson has had, or holds 0 permits. A time further ahead
+-- than an interval is brought back to now. If there are more records than one call may handle, a call handles
+-- 1,000 of them. It makes one record of those that lie within the same thousandth of an interval, dated by
+-- the latest. At last so few records are left that one call sees all and can tell the value.
 
 -- include parts/limiter.lua
 if gone > 0 and head[1] then
   redis.call('ZREMRANGEBYRANK', KEYS[3], 0, gone - 1)
   gone = 0
 end
-local PART, LC0I = 1000, 20 -- LC0I: the bytes of such a record
+local PART = 1000 -- records; each may cost two commands, so more would take too long
+local PARTS = 1000 -- of an interval: permits come back that much later at most
+local LC0I = 20 -- the bytes of a record in the format Lc0I
 local size, fresh, part = head[1] and redis.call('ZCARD', KEYS[3]) or 0, ARGV[5], {}
 local away, step = {}, nil
 local few = size <= tonumber(ARGV[13])
@@ -28,10 +30,10 @@ if few and size > 0 then
 elseif not few then
   part = redis.call('ZRANGEBYSCORE', KEYS[3], ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', '0', PART)
 end
-local written, rewritten, dropped, credit, total, slot = 0, 0, 0, 0, 0, math.max(1, interval / 1000)
+local written, rewritten, dropped, credit, total, slot = 0, 0, 0, 0, 0, math.max(1, interval / PARTS)
 
--- What becomes one record: its key, the permits, the time, the record it begins with. One more turn of the
--- loop writes the last of them.
+-- The records that become one: their key (which part of the interval), their permits, the time, the first of
+-- them. The loop takes one more turn than there are records, to write the last group.
 local group = { n = 0 }
 for i = 1, #part + 1, 2 do
   local record, text, time = part[i], part[i + 1], tonumber(part[i + 1])
@@ -52,7 +54,7 @@ for i = 1, #part + 1, 2 do
     credit = credit + n
     dropped = dropped + (old and 0 or 1)
   end
-  if good and key == group.key and group.n + n <= 4294967295 then
+  if good and key == group.key and group.n + n <= FULL then
     if not group.changed then
       away[#away + 1] = group.record
       rewritten = rewritten + 1
@@ -75,14 +77,14 @@ end
 local believed, reply = (stored or rate) + back + credit, { 0, size + written - #away, rewritten, dropped }
 value = (few or reply[2] == 0) and rate - total or value + credit
 if not few and #part == 2 * PART then
-  -- From the last time on, for there may be more of that; past it, where there was nothing to do.
+  -- Go on from the last time, for more records may have it. If nothing was to be done, go on after it.
   local latest = math.floor(math.min(tonumber(part[#part]) or now, now + interval))
   reply[1] = math.max(2, rewritten + dropped > 0 and latest or latest + 1)
 elseif not few then
   reply[1] = 1
 end
 reply[5] = believed - value
-if own and session then -- the session knows the rate that the value is right by (parts/limiter.lua)
+if own and session then -- note for which rate the value is right, or none (parts/limiter.lua)
   local done = string.match(session, '^%d+ %d+ %-?%d+ %d+')
   local seen = (few or reply[2] == 0) and rate or rate + 1
   redis.call('HSET', KEYS[1], ARGV[2], string.format('%s %d', done or '0 0 0 0', seen))

@@ -1,15 +1,15 @@
--- set_rate.lua: sets a rate, whatever was there before.
+-- set_rate.lua: sets a rate, also if another one is set.
 --
 -- KEYS: parts/common.lua
 -- ARGV[1]  the type to set
 -- ARGV[2]  rate
 -- ARGV[3]  interval in ms
--- ARGV[4]  keep alive in ms, 0 for none: then no key keeps a time to live it had
--- ARGV[5]  1 to keep the permits taken, as long as the type stays; value may become negative
+-- ARGV[4]  keep alive in ms, 0 for none: then a time to live is removed from every key
+-- ARGV[5]  1 to keep the records, if the type stays the same; the value may become negative
 -- ARGV[6]  parts/common.lua
--- ARGV[7]  1 to do it only where a rate is set
--- ARGV[11] the channel that tells those who wait
--- Reply:   1 set, or 0: there is no rate, nothing was changed
+-- ARGV[7]  1 to do it only if a rate is set
+-- ARGV[11] the channel that wakes waiters
+-- Reply:   1 set, or 0: no rate is set, and nothing was changed
 
 -- include parts/common.lua
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type')
@@ -26,10 +26,11 @@ end
 redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[4])
 redis.call('PERSIST', KEYS[1])
 if not same then
-  -- What sessions were granted is no more, so nothing is to be taken back (parts/withdraw.lua): there are no
-  -- records of time 0. A request that was done before and is sent again is still not done twice. Of more than
-  -- 1,000 fields, it is some of them.
-  local sessions = redis.call('HSCAN', KEYS[1], '0', 'MATCH', 'session:*', 'COUNT', '1000')[2]
+  -- The grants of all sessions are gone with their records, so there is nothing left to withdraw. To say
+  -- so, their time becomes 0: no record has it (parts/withdraw.lua). The rest of the field stays, so that a
+  -- request that is sent again is still not carried out twice.
+  local FIELDS = '1000' -- bounds the time of a call; in a larger hash some sessions are missed
+  local sessions = redis.call('HSCAN', KEYS[1], '0', 'MATCH', 'session:*', 'COUNT', FIELDS)[2]
   for i = 1, #sessions, 2 do
     local done = string.match(sessions[i + 1], '^%d+ %d+ %-?%d+ ')
     if done then
@@ -49,7 +50,7 @@ if same then
 end
 redis.pcall('PUBLISH', ARGV[11], 'changed')
 -- include parts/lifetime.lua
--- What removes a key is the last that names it (parts/finish.lua).
+-- The command that may remove a key is the last one that names it; parts/finish.lua says why.
 if not same then
   redis.call('UNLINK', KEYS[2], KEYS[3])
 elseif rank > 0 then

@@ -1,12 +1,12 @@
--- try_set_rate.lua: sets a rate where none is. A hash that lacks rate, interval or type is none:
--- it is written whole, and what was left of its value and permits is removed.
+-- try_set_rate.lua: sets a rate if none is set. A hash that lacks rate, interval or type has no rate: all
+-- its fields are written, and the value and permits that were left over are removed.
 --
 -- KEYS: parts/common.lua
 -- ARGV[1]  the type to set
 -- ARGV[2]  rate
 -- ARGV[3]  interval in ms
 -- ARGV[4]  keep alive in ms, 0 for none
--- Reply:   1 set, or 0: there is a rate, nothing was changed
+-- Reply:   1 set, or 0: a rate is set, and nothing was changed
 
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type')
 if f.err then
@@ -16,7 +16,8 @@ elseif f[1] and f[2] and f[3] then
 end
 redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[4])
 if tonumber(ARGV[4]) > 0 then
-  redis.call('PEXPIRE', KEYS[1], math.max(ARGV[4], ARGV[3] + 1000)) -- as parts/lifetime.lua does
+  local SECOND = 1000 -- ms; parts/lifetime.lua says why
+  redis.call('PEXPIRE', KEYS[1], math.max(ARGV[4], ARGV[3] + SECOND))
 else
   redis.call('PERSIST', KEYS[1])
 end

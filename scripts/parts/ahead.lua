@@ -1,12 +1,14 @@
--- ahead.lua: included where a record (member) has a time (at) later than now. Its permits were taken
--- when somebody saw that time, so no later than now: it must not count for longer than an interval
--- because the clock it was written by was ahead, or ours has been put back.
+-- ahead.lua: bounds the time of a record (member) whose time (at) is later than now. Its permits were
+-- taken no later than now. So the record must not count for longer than an interval only because the
+-- clock that dated it was ahead, or because our clock was put back.
 --
--- Clocks that are kept in time differ by far less than a second: a tenth of an interval, and a second
--- at the most, passes for that. A record of a resolution (acquire.lua) has by right the time of the end
--- of its slot, up to an interval ahead; it is known by its mark (record.go), and one of 8 bytes has no
--- room for a mark. What is further ahead is taken for a record of now (finish.lua makes it one); or by
--- a client with a clock of its own, which may be the one that is wrong, for the latest that may be.
+-- How far ahead a record may be:
+--   - A tenth of an interval, and a second at most: clocks that are kept in time differ by far less.
+--   - An interval, if it is a record of a resolution (acquire.lua), which is dated by the end of its slot
+--     of time. Such a record is known by its mark (internal/wire/record.go). A record of 8 bytes has no
+--     room for the mark, so it may always be that far ahead.
+-- A record further ahead is treated as a record of now, and finish.lua writes it so. A client with a clock
+-- of its own may be the one that is wrong: it only brings the time back to the latest that may be.
 --
 -- in:       member, at, now, timed, interval, astray
 -- out:      none
@@ -15,8 +17,9 @@
 -- ends the script: no
 
 do
+  local SECOND = 1000 -- ms
   local marked = #member == 8 or string.find(member, '\210GoR', 1, true)
-  local most = now + (marked and interval or math.floor(math.min(1000, interval / 10)))
+  local most = now + (marked and interval or math.floor(math.min(SECOND, interval / 10)))
   if at > most then
     at, astray = timed and now or most, true
   end

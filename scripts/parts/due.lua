@@ -1,13 +1,17 @@
--- due.lua: sets wait to the us until n permits are there that are not, for one who comes after `taken` of
--- the value were given away, which come back an interval after `stamp`. It looks at the 5,000 oldest
--- records at most; when those hold too little, their last one says when to look again, which is no answer
--- for one who asks for numbers: to such a call it is told negative.
+-- due.lua: sets wait to the us until n permits are there, for a request that was refused. Requests before
+-- it in the same call were granted `taken` permits, which come back an interval after `stamp`.
 --
--- When the records hold less than the value says is missing, the value is wrong: it is put right and
--- wait left as it is. That happens once in a call: from then on n <= rate is found.
+-- It reads the 5,000 oldest records at most. If they hold too few permits, the last of them tells when to
+-- look again. That is a lower bound and no time to tell a caller who asks for numbers: in a call that asks
+-- for them, wait is negative then.
 --
--- in:       n, taken, stamp, sums (what the first 100 records hold; the first 200; and so on as far as that is
---           known; it is added to: many runs that are refused in one call read the records once),
+-- If all records together hold fewer permits than the value says are missing, the value is wrong. Then the
+-- value is put right and wait stays as it is. This happens at most once in a call: by a right value, every
+-- n <= rate has its time.
+--
+-- in:       n, taken, stamp,
+--           sums (the permits of the first 100 records, of the first 200, and so on, as far as they were
+--           read; due.lua adds to it, so that many refused runs of one call read the records once),
 --           wait, value, rate, interval, now, us, timed, head, since, gone, astray, asked, count, MOST, away
 -- out:      none
 -- changes:  wait, value, astray
@@ -15,6 +19,7 @@
 -- ends the script: no
 
 do
+  -- The first page is enough for most limiters. All pages together take about 1 ms.
   local PAGE, PAGES = 100, 50
   local need, sum, rank, at = n - value + taken, 0, nil, nil
   if head[1] and count(head[1]) >= need then
@@ -50,11 +55,11 @@ do
     end
   end
   if at or sum + taken >= need then
-    wait = math.max(1, math.min(MOST, ((at or stamp) + interval - now) * 1000 - us))
+    wait = math.max(1, math.min(MOST, ((at or stamp) + interval - now) * 1000 - us)) -- 1,000 us in a ms
   else
     value = rate - sum
   end
   if bound and asked then
-    wait = -math.max(2, wait)
+    wait = -math.max(2, wait) -- -1 says never (acquire.lua)
   end
 end

@@ -1,15 +1,19 @@
--- find.lua: which records make up the permits that are wanted back: the newest ones of a time, and of
--- before it. remove.lua takes them out.
+-- find.lua: finds the records to take permits back from: the newest ones up to a given time. It changes
+-- nothing; remove.lua does.
 --
--- in:       wanted, latest (the score to begin at), head, expired, gone, count
--- out:      given (how many of them there are), whole (the records that go), part (the one that shrinks, if any),
---           rest (the permits it keeps), unseen (whether there may be more, for a call looks at 2,000 records)
+-- in:       wanted (the permits to take back), latest (the score to begin at), head, expired, gone, count
+-- out:      given (how many of the wanted permits were found), whole (the records to remove),
+--           part (the record that keeps some of its permits, nil if there is none),
+--           rest (the permits it keeps),
+--           unseen (there may be more, beyond the 2,000 records that a call reads)
 -- changes:  none
 -- writes:   no
 -- ends the script: no
 
 local given, whole, part, rest, unseen = 0, {}, nil, 0, false
 do
+  -- The first page is enough for most calls. LOOKED bounds the time of a call; the client sends another
+  -- one for the rest.
   local PAGE, LOOKED = 100, 2000
   local oldest = string.format('(%d', expired)
   for from = 0, head[1] and wanted > 0 and LOOKED - PAGE or -1, PAGE do

@@ -1,26 +1,29 @@
--- finish.lua: the end of the scripts that change permits. It writes the value, gives the keys their life
--- and removes records.
+-- finish.lua: the end of the scripts that change permits. It writes the value, sets the time to live of the
+-- keys and removes records.
 --
--- Records that are too far ahead (ahead.lua) are brought back to now, where something has shown that there
--- may be some and the time is the server's; a call brings back the 1,000 newest of them. When there were
--- so many, half a ms is taken off the oldest record: it expires in the same ms and stays the oldest, and a
--- time that is no whole ms tells the next call that there may be more (since.lua).
+-- Records that are too far ahead (ahead.lua) are brought back to now, if a record has shown that there may
+-- be some (astray) and the time is the server's. A call brings back the 1,000 newest. If there were that
+-- many, there may be more, and the next call must know. So half a ms is taken off the time of the oldest
+-- record: it still expires in the same ms and is still the oldest, and since.lua notices a time that is no
+-- whole ms.
 --
--- What may be the last record is removed when nothing names the key any more: while a slot of a cluster
--- moves to another node, a key that is not here may be there, and a script that names it ends with an
--- error in its midst.
+-- Records are removed last, after every other command. The key is gone with its last record. While a slot
+-- of a cluster moves to another node, a key that is not here may be there. A script that names such a key
+-- ends with an error, half done.
 --
--- in:       value, stored, step (value - stored as a text, nil where nobody has it), astray, timed, now, interval,
---           since, head, keep, own, away (records to remove, or nil), gone (how many to remove from the oldest
---           on; beyond MANY they are all, and Redis frees them behind our back), MANY, reply
+-- in:       value, stored, step (value - stored as a text, nil if the script has not made it), astray, timed,
+--           now, interval, since, head, keep, own, away (records to remove, or nil),
+--           gone (how many to remove, from the oldest on; above MANY they are all records),
+--           MANY, reply
 -- out:      none
 -- changes:  astray
 -- writes:   yes
 -- ends the script: yes
 
 if astray and timed then
-  local BROUGHT = 1000
-  local from = string.format('(%d', now + math.min(1000, interval / 10))
+  -- BROUGHT bounds the time of a call. NEAR is what ahead.lua allows a record without a mark.
+  local BROUGHT, NEAR = 1000, math.min(1000, interval / 10)
+  local from = string.format('(%d', now + NEAR)
   local far = redis.call('ZREVRANGEBYSCORE', KEYS[3], '+inf', from, 'WITHSCORES', 'LIMIT', '0', BROUGHT)
   local text = string.format('%d', now)
   for i = 1, #far, 2 do
@@ -35,8 +38,9 @@ if astray and timed then
   end
 end
 
--- INCRBY takes less time than SET, but refuses some texts that are integers to Lua, such as 1e3.
-if not stored or (value ~= stored and type(redis.pcall('INCRBY', KEYS[2], step or value - stored)) == 'table') then
+-- INCRBY takes less time than SET. But it refuses some texts that Lua takes for integers, such as 1e3.
+if not stored
+  or (value ~= stored and type(redis.pcall('INCRBY', KEYS[2], step or value - stored)) == 'table') then
   redis.call('SET', KEYS[2], value)
 end
 -- include parts/lifetime.lua
@@ -45,7 +49,7 @@ for i = 1, away and #away or 0 do
   redis.call('ZREM', KEYS[3], away[i])
 end
 if gone > MANY then
-  redis.call('UNLINK', KEYS[3])
+  redis.call('UNLINK', KEYS[3]) -- another thread of Redis frees them
 elseif gone > 0 then
   redis.call('ZREMRANGEBYRANK', KEYS[3], 0, gone - 1)
 end

@@ -1,7 +1,10 @@
--- lifetime.lua: gives value and permits the life of the hash; keep, the ms to keep alive, gives all of
--- them that time anew. It is an interval and a second at least: whoever waits for permits must not find,
--- in the ms in which they come back, that the limiter has just expired. A pair of our own in a limiter
--- that lives for ever gets a life of its own, past its last record: then it is full again anyway.
+-- lifetime.lua: sets the time to live of value and permits. With a keep alive time (keep), all three keys
+-- live that long from now on. It is at least an interval and a second: a caller that waits for permits must
+-- not find that the limiter expired in the ms in which they come back.
+--
+-- Without one, value and permits live as long as the hash. If the hash lives for ever, so does a shared pair.
+-- A pair of one PER_CLIENT client expires after its last record has: then all permits are back anyway, and
+-- many clients come and never return.
 --
 -- in:       keep, interval, own
 -- out:      none
@@ -10,15 +13,16 @@
 -- ends the script: no
 
 if keep > 0 then
-  local ttl = math.max(keep, interval + 1000) -- that second
+  local SECOND = 1000 -- ms
+  local ttl = math.max(keep, interval + SECOND)
   redis.call('PEXPIRE', KEYS[1], ttl)
   redis.call('PEXPIRE', KEYS[2], ttl)
   redis.call('PEXPIRE', KEYS[3], ttl)
 else
-  local MINUTE = 60000
+  local MINUTE = 60000 -- ms; with a short interval, keys should not come and go with every call
   local ttl = redis.call('PTTL', KEYS[1])
   if ttl <= 0 and own then
-    ttl = 2 * math.max(0, interval) + MINUTE
+    ttl = 2 * math.max(0, interval) + MINUTE -- a record may be dated an interval ahead (ahead.lua)
   end
   if ttl > 0 then
     redis.call('PEXPIRE', KEYS[2], ttl)

@@ -2,26 +2,28 @@
 --
 -- ARGV[2]  the session: the name of a field of the hash, which is the Client's own (session.lua)
 --
--- Errors, by their first word; whatever a script answers with one of these, it has written nothing:
+-- Errors, by their first word. A script that replies one of these has written nothing:
 --   NOTINIT        rate, interval or type is not set
 --   BADFIELD       a field of the hash is no integer up to 2^53: its name and what it holds
---   BADKEY         a key of another kind is in the way: its number, and the kind it should have
---   OTHERTYPE      the limiter has the other type: ask again with the keys of that one
+--   BADKEY         a key is of the wrong kind: its number, and the kind it should have
+--   OTHERTYPE      the limiter has the other type: send the script again with the keys of that type
 --
 -- in:       none
--- out:      count, packed, now, us, timed, MOST (common.lua),
+-- out:      count, packed, now, us, timed, MOST, FULL (common.lua),
 --           rate, interval, keep (the configuration), own (the keys are those of one PER_CLIENT client),
---           session (what its field says, nil if it is new: session.lua), known (it has seen this rate),
---           stored (what the value string says, nil where that is no integer),
---           value (the permits to take now; negative while there is debt),
+--           session (what its field says, nil if the session is new: session.lua),
+--           known (the session has seen this rate),
+--           stored (what the value string says, nil if that is no integer),
+--           value (the permits that are left; negative while more than the rate is outstanding),
 --           expired (records of this time and older do not count any more),
---           gone (how many records of those the value counts as back, from the oldest on), back (their permits),
---           more (there are others of those, which still count),
+--           gone (how many of those records the value has got back, from the oldest on),
+--           back (their permits),
+--           more (further records have expired that still count),
 --           head (the oldest record that counts and its time; empty if there is none), since (its time),
---           astray (there may be records too far ahead: the oldest is, or has no whole ms; or it is the call
---           that pays for all in this interval. finish.lua brings them back),
---           free (what is taken is back at once, so that nothing counts: Java takes any interval),
---           MANY (so many records take 1 ms to remove)
+--           astray (there may be records too far ahead, which finish.lua brings back: the oldest is one, or
+--           has a time that is no whole ms, or this call is the one in this interval that checks them all),
+--           free (permits are back at once, so that no record counts: Java accepts any interval),
+--           MANY (the most records that are summed or removed at once)
 -- changes:  none
 -- writes:   no
 -- ends the script: yes
@@ -41,7 +43,7 @@ do
     for i, name in ipairs({ 'rate', 'interval', 'type', 'keepAliveTime' }) do
       local n = tonumber(f[i] or 0)
       if not n or n % 1 ~= 0 or math.abs(n) > MOST then
-        local SHOWN = 40 -- the error is a line that somebody reads
+        local SHOWN = 40 -- bytes: the error is a line that a person reads
         local shown = string.gsub(string.sub(f[i], 1, SHOWN), '[^%w%p ]', '?')
         return redis.error_reply('BADFIELD ' .. name .. ' "' .. shown .. '"')
       end
@@ -69,20 +71,22 @@ if head.err then
   return redis.error_reply('BADKEY 3 zset')
 end
 
--- Without records nothing is outstanding. Otherwise the value is rebuilt from them when it cannot be
--- right. What others have left in it (a release by Java, a request that Java sent twice) must not
--- last longer than an interval; so it is rebuilt, too, when something has expired and either few
--- records are left, or there are more than the value allows for, or it has gone unchecked for an
--- interval: between the oldest record that has expired just now and the oldest that counts lies a
--- multiple of the interval once an interval, whoever asks, so one call in each pays for all (1 ms
--- for 4,000 records; beyond them the value is only kept below what that many records allow). And a
--- pair of our own is rebuilt when the rate is not the one that the session has seen: whoever changed
--- the rate could not reach it.
+-- Without records nothing is outstanding: the value is the rate. Otherwise the value is rebuilt from the
+-- records in three cases:
+--   1. It cannot be right: it is missing, or above the rate.
+--   2. It is the own value of one client, and the session has not seen the rate: a client that changes the
+--      rate cannot reach the values of others.
+--   3. Records have expired, and either few records are left, or more than the value allows for, or the
+--      value has not been checked for an interval. For others may leave it wrong (a release by Java, a
+--      request that Java sent twice), and that must not last longer than an interval.
+-- "Once an interval" needs no clock: cut time into pieces of an interval. The oldest record that has just
+-- expired and the oldest that still counts lie in different pieces once in each interval, whichever client
+-- calls. So one call in each interval pays for all.
 --
--- However many records expire at once, a call counts 1,000 of them and leaves the rest to the next
--- ones. When none counts any more, they go all at once; beyond MANY before anything is written
--- (acquire.lua, finish.lua).
-local MANY = 4000
+-- However many records expire at once, a call counts up to COUNTED and leaves the rest to the next calls.
+-- When no record counts any more, all are removed at once. If they are more than MANY, that is done before
+-- anything new is written (acquire.lua, finish.lua).
+local MANY = 4000 -- it takes 1 ms to sum or to remove that many
 local expired, value, gone, back, more, free = now - interval, stored, 0, 0, false, interval <= 0
 local since, astray = nil, false
 -- include parts/since.lua
@@ -91,6 +95,7 @@ do
   if free and head[1] then
     gone, head = redis.call('ZCARD', KEYS[3]), {}
   elseif since and since <= expired then
+    -- COUNTED records take a quarter of the time of MANY; to sum FEW costs next to nothing.
     local COUNTED, FEW = 1000, 10
     local eldest, size, bound = since, redis.call('ZCARD', KEYS[3]), string.format('%d', expired)
     local old = size <= COUNTED and redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', bound)
@@ -113,7 +118,9 @@ do
       value = value + back
       if left <= MANY then
         check = value + left > rate or (left <= FEW and not more) or astray
-      else -- records of nothing, which Java may write, say nothing of those that are left
+      else
+        -- Each record that is left holds a permit or more. That is not sure if those that have expired show
+        -- that there are records of 0 permits, which Java may write.
         value = math.min(value, back >= gone and rate - left or rate)
       end
     end

@@ -1,6 +1,6 @@
--- numbers.lua: the reply of those who tell how many permits are left: {1 to ask again, otherwise 0; rate;
--- permits left, may be negative; ms until all are back, without what is granted now; the same with it; and
--- answers}. The two times are 0 if nobody asks for them.
+-- numbers.lua: makes the long reply: {1 to send the call again, otherwise 0; rate; permits left, may be
+-- negative; ms until all permits are back, without those granted now; the same with them; answers}.
+-- The two times are 0 if no caller asks for them.
 --
 -- in:       asked, again, answers, taken, stamp, rate, value, interval, now, timed, head, astray, reply
 -- out:      none

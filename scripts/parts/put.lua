@@ -1,6 +1,6 @@
--- put.lua: adds a record (member), or one like it where there is one that is the same: it goes through
--- the next ones of 2^24 random bytes, far more than there are records of one kind in any limiter. What is
--- no record becomes one.
+-- put.lua: adds a record (member). If the same record is there already, the last three of its random bytes
+-- are counted up until it is new: no limiter holds 2^24 records that differ in nothing else. A member that
+-- is too short for a record is made longer.
 --
 -- in:       member, at (the score)
 -- out:      none
@@ -8,7 +8,7 @@
 -- writes:   yes
 -- ends the script: no
 
-for _ = 1, 16777216 do
+for _ = 1, 16777216 do -- 2^24: what three bytes hold
   if redis.call('ZADD', KEYS[3], 'NX', at, member) == 1 then
     break
   end

@@ -1,17 +1,16 @@
--- session.lua: writes what the session remembers of this request: `number time amount where`, and for a
--- PER_CLIENT limiter the rate by which the value is right. It is written before records and value: a
--- server that has no memory left refuses it, and then nothing is half done. Java passes over the field.
--- Numbers have 16 digits, so that to compare them as texts is to compare them as numbers.
+-- session.lua: writes what the session remembers of its last request (all that one script call asks for):
+-- `number time amount where`, and for a PER_CLIENT limiter the rate by which the value is right. It is the
+-- first write of a script: a server without memory refuses it, and nothing is half done. Java ignores the
+-- field. Numbers of requests have 16 digits, so that comparing them as texts compares them as numbers.
 --
--- Sessions that nobody has used for a minute are swept out where there are more than 8: when a session is
--- new, and once a minute. A call looks at 1,000 fields at most; where there are more, at some 100 of them,
--- somewhere in the hash.
+-- It also removes sessions that have not been used for a minute, if there are more than 8 sessions. A
+-- session does that when it is new, and then once a minute.
 --
 -- ARGV[2]  the session; ARGV[3] the number of the request
 --
--- in:       now, text (the same), us, own, rate, session, took (a text: permits, below 0 those that were given
---           back), at (a text: the time of their records; of a release 1 if there may be more to give back,
---           otherwise 0)
+-- in:       now, text (now as a text), us, own, rate, session,
+--           took (a text: permits taken, or minus the permits given back),
+--           at (a text: the time of their records; for a release 1 if there may be more to give back, else 0)
 -- out:      none
 -- changes:  none
 -- writes:   yes
@@ -20,17 +19,25 @@
 do
   local entry = ARGV[3] .. ' ' .. text .. ' ' .. took .. ' ' .. at
   redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
-  local FROM, TO = 18, 26 -- where the time stands in the field, without its last digits: they change every 10 s
+  -- Where the field has the time, without its last four digits. They change within 10 s, so a call that
+  -- finds the others unchanged skips the rest.
+  local FROM, TO = 18, 26
   if not session or string.sub(session, FROM, TO) ~= string.sub(text, 1, TO - FROM + 1) then
-    local MINUTE, FEW, ALL, SOME = 60000, 4 + 8, 1000, 100 -- FEW: the limiter's own fields, and 8 sessions
-    local PRIME = 7919 -- spreads the places in the hash where one begins to look
+    local MINUTE = 60000 -- ms; no copy of a request is sent later than that (sessionLife in request.go)
+    local FEW = 4 + 8 -- the limiter's own fields, and as many sessions as are not worth a sweep
+    -- A hash of up to ALL fields is swept in one call. Of a larger one, a call sweeps SOME fields. It begins
+    -- at a place that depends on the us, and PRIME puts the places of successive calls far apart. CURSORS is
+    -- more than such a hash has places.
+    local ALL, SOME, PRIME, CURSORS = 1000, 100, 7919, 4294967296
     local used = tonumber(session and string.match(session, '^%d+ (%d+)') or 0)
     local another = math.floor(used / MINUTE) ~= math.floor(now / MINUTE)
     local fields, cursor, looked = another and redis.call('HLEN', KEYS[1]) or 0, '0', ALL
     if fields > ALL then
-      cursor, looked = string.format('%d', (now % 1000000 * 1000 + us) * PRIME % 4294967296), SOME
+      -- The us of the last 1,000 s: all of now, times PRIME, would be more than a double holds exactly.
+      cursor, looked = string.format('%d', (now % 1000000 * 1000 + us) * PRIME % CURSORS), SOME
     end
-    local found = fields > FEW and redis.call('HSCAN', KEYS[1], cursor, 'MATCH', 'session:*', 'COUNT', looked)[2] or {}
+    local found = fields > FEW
+      and redis.call('HSCAN', KEYS[1], cursor, 'MATCH', 'session:*', 'COUNT', looked)[2] or {}
     for i = 1, #found, 2 do
       local time = string.match(found[i + 1], '^%d+ (%d+)')
       if not time or math.abs(now - tonumber(time)) > MINUTE then

@@ -1,4 +1,4 @@
--- since.lua: the time of the oldest record that counts, as a number.
+-- since.lua: sets since to the time of the oldest record that counts, as a number.
 --
 -- in:       head, now, timed, interval, since, astray
 -- out:      none
@@ -7,11 +7,11 @@
 -- ends the script: no
 
 since = tonumber(head[2])
-if head[1] and not since then -- an infinite time, which not every Lua takes for a number
+if head[1] and not since then -- an infinite time: not every Lua reads inf as a number
   since = string.sub(head[2], 1, 1) == '-' and -math.huge or math.huge
 end
 if since and since % 1 ~= 0 then
-  since, astray = math.ceil(since), true -- it expires with a whole ms
+  since, astray = math.ceil(since), true -- now is a whole ms, so the record expires with the next one
 end
 if since and since > now then
   local member, at = head[1], since

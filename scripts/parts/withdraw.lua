@@ -1,24 +1,27 @@
--- withdraw.lua: takes back what earlier requests of the session were granted and nobody holds: those whose
--- answer never came, and the permits of callers who have left. It is done with the next request, or with
--- a release of nothing. Sent again it does no more, for the session says what is left of the grant.
+-- withdraw.lua: takes back what earlier requests of the session were granted and nobody holds: the grants of
+-- requests whose reply was lost, and the permits of callers that have left. The next request does this, or
+-- a release of 0 permits. A copy of that request does nothing more, for the session says what is left of the
+-- grant.
 --
--- The permits come out of the newest records up to the time of the grant. What was taken after it is
--- never touched: the limiter may have been cleared since. Where somebody's release has removed the record
--- meanwhile, for it takes the newest first, older records are taken instead: that release left as many.
+-- The permits come out of the newest records up to the time of the grant. Later records are never touched,
+-- for the limiter may have been cleared since. A release takes permits from the newest records first, so it
+-- may have removed the very record of the grant. Then older records are taken instead: that release left as
+-- many permits in them.
 --
--- ARGV[3]   the number of this request; the numbers of a session only grow
--- ARGV[9]   everything that requests after this number were granted goes back; missing or empty if nothing does
--- ARGV[10]  and what that one was granted beyond so many permits
--- ARGV[11]  the channel that tells those who wait
+-- ARGV[3]   the number of this request; within a session the numbers only grow
+-- ARGV[9]   whatever requests after this number were granted goes back; missing or empty if nothing does
+-- ARGV[10]  the permits that the request of exactly this number keeps; what it was granted beyond goes back
+-- ARGV[11]  the channel that wakes waiters
 --
 -- in:       session, own, rate, head, expired, gone, value, since, astray, count, packed,
 --           now, timed, interval
--- out:      late (the session has its number already, or a higher one: it was sent again, or is a late copy),
---           last (the number of the last request of the session, where that is of interest), amount (the permits
---           it took, below 0 what it gave back), where (the time of its records; of a release as in session.lua),
---           withdraws (something of those before it is to go back, if they were granted any, now or when a late
---           copy comes), away (records that finish.lua is to remove), unfinished (more is to go back than a call
---           can find: ask again)
+-- out:      late (the session has this number or a higher one: the request was sent again or is a late copy),
+--           last (the number of the session's last request; nil where nobody needs it),
+--           amount (the permits that request took, or minus those it gave back),
+--           where (the time of their records; for a release as in session.lua),
+--           withdraws (what earlier requests are granted is to go back, now or by a copy that comes late),
+--           away (records for finish.lua to remove),
+--           unfinished (more is to go back than a call can find: the request must be sent again)
 -- changes:  head, value, since, astray
 -- writes:   yes
 -- ends the script: no
@@ -30,7 +33,7 @@ if session and (session >= ARGV[3] or withdraws) then -- the number comes first 
   last, time, amount, where, rateThen = string.match(session, '^(%d+) (%d+) (%-?%d+) (%d+)(.*)$')
   amount, late = tonumber(amount), last and last >= ARGV[3]
   local kept = amount
-  local here = (rateThen ~= '') == own -- what it took is of this type
+  local here = (rateThen ~= '') == own -- the request was granted permits of this type
   if last and here and not late and last > ARGV[9] then
     kept = 0
   elseif last and here and not late and last == ARGV[9] then
