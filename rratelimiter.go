@@ -90,7 +90,7 @@ func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []Rat
 	}
 	return within(ctx, k, func(ctx context.Context) (bool, error) {
 		args := argumentsOf(change.Rate, change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(),
-			flag(change.keepState), k.client.now(), flag(change.mustExist))
+			flag(change.keepState), k.client.now(), flag(change.mustExist), k.client.session)
 		args.put(argChannel, k.Changed)
 		reply, _, err := k.runOn(ctx, change.Type, operation{change.script, time.Now(), args})
 		if err != nil || reply.At(0) == 0 {

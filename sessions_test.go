@@ -217,6 +217,45 @@ func TestTheRateChangesWhileAnotherRateLimiterIsUsed(t *testing.T) {
 	}
 }
 
+// The rate goes down and up again, once by this Client, which keeps the permits that
+// are taken, and once by another: the value of the rate in between is not believed.
+func TestTheRateThatThisClientHasSet(t *testing.T) {
+	for what, lower := range map[string]func(b *bench, l *limiter){
+		"SetRate": func(b *bench, l *limiter) {
+			b.want(l.SetRate(b.Context(), perClient, 1, time.Hour, rratelimiter.WithKeepState()))
+		},
+		"Repair": func(b *bench, l *limiter) {
+			b.want(b.look.HSet(b.Context(), l.Name(), "rate", 1).Err())
+			_, err := l.Repair(b.Context())
+			b.want(err)
+		},
+		"an acquire, refused": func(b *bench, l *limiter) {
+			b.want(b.look.HSet(b.Context(), l.Name(), "rate", 1).Err())
+			if ok, err := l.TryAcquire(b.Context(), 1, 0); ok || err != nil {
+				b.Error(ok, err)
+			}
+		},
+		"a release": func(b *bench, l *limiter) {
+			l.takes(1)
+			b.want(b.look.HSet(b.Context(), l.Name(), "rate", 1).Err())
+			b.want(l.Release(b.Context(), 1))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			onBoth(t, func(b *bench) {
+				l := b.limiter(perClient, 20, time.Hour)
+				l.takes(1)
+				lower(b, l)
+				b.want(b.look.HSet(b.Context(), l.Name(), "rate", 20).Err()) // as Java does: our pair stays
+				l.takes(19)
+				if ok, err := l.TryAcquire(b.Context(), 1, 0); ok || err != nil {
+					b.Errorf("21 of 20: %v, %v", ok, err)
+				}
+			})
+		})
+	}
+}
+
 // Requests that fail leave few goroutines behind, however many limiters they are of.
 func TestGoroutinesWhileRedisIsSilent(t *testing.T) {
 	const (

@@ -88,6 +88,7 @@ if own and session then -- note for which rate the value is right, or none (part
   local done = string.match(session, '^%d+ %d+ %-?%d+ %d+')
   local seen = (few or reply[2] == 0) and rate or rate + 1
   redis.call('HSET', KEYS[1], ARGV[2], string.format('%s %d', done or '0 0 0 0', seen))
+  known = true
 end
 redis.pcall('PUBLISH', ARGV[11], 'changed')
 -- include parts/finish.lua

@@ -8,6 +8,7 @@
 -- ARGV[5]  1 to keep the records, if the type stays the same; the value may become negative
 -- ARGV[6]  parts/common.lua
 -- ARGV[7]  1 to do it only if a rate is set
+-- ARGV[8]  the session of the Client, which notes for which rate a PER_CLIENT value is right
 -- ARGV[11] the channel that wakes waiters
 -- Reply:   1 set, or 0: no rate is set, and nothing was changed
 
@@ -47,6 +48,11 @@ if same then
   -- include parts/outstanding.lua
   redis.call('SET', KEYS[2], tonumber(ARGV[2]) - sum)
   redis.call('PERSIST', KEYS[3])
+  local session = own and redis.call('HGET', KEYS[1], ARGV[8])
+  local done = session and string.match(session, '^(%d+ %d+ %-?%d+ %d+) ')
+  if done then
+    redis.call('HSET', KEYS[1], ARGV[8], done .. ' ' .. ARGV[2])
+  end
 end
 redis.pcall('PUBLISH', ARGV[11], 'changed')
 -- include parts/lifetime.lua

@@ -12,7 +12,7 @@
 -- ends with an error, half done.
 --
 -- in:       value, stored, step (value - stored as a text, nil if the script has not made it), astray, timed,
---           now, interval, since, head, keep, own, away (records to remove, or nil),
+--           now, interval, since, head, keep, own, session, known, rate, away (records to remove, or nil),
 --           gone (how many to remove, from the oldest on; above MANY they are all records),
 --           MANY, reply
 -- out:      none
@@ -35,6 +35,15 @@ if astray and timed then
   end
   if #far == 2 * BROUGHT and head[1] then
     redis.call('ZADD', KEYS[3], 'XX', string.format('%d.5', since - 1), head[1])
+  end
+end
+
+-- The value of a PER_CLIENT limiter is right for the rate of now. The session has to say so, unless
+-- parts/session.lua has: after two changes of the rate it would vouch for a value that nobody has rebuilt.
+if own and session and not known then
+  local done = string.match(session, '^(%d+ %d+ %-?%d+ %d+) ')
+  if done then
+    redis.call('HSET', KEYS[1], ARGV[2], string.format('%s %d', done, rate))
   end
 end
 

@@ -8,17 +8,18 @@
 --
 -- ARGV[2]  the session; ARGV[3] the number of the request
 --
--- in:       now, text (now as a text), us, own, rate, session,
+-- in:       now, text (now as a text), us, own, rate, session, known,
 --           took (a text: permits taken, or minus the permits given back),
 --           at (a text: the time of their records; for a release 1 if there may be more to give back, else 0)
 -- out:      none
--- changes:  none
+-- changes:  known
 -- writes:   yes
 -- ends the script: no
 
 do
   local entry = ARGV[3] .. ' ' .. text .. ' ' .. took .. ' ' .. at
   redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
+  known = own
   -- Where the field has the time, without its last four digits. They change within 10 s, so a call that
   -- finds the others unchanged skips the rest.
   local FROM, TO = 18, 26

@@ -22,7 +22,7 @@
 --           withdraws (what earlier requests are granted is to go back, now or by a copy that comes late),
 --           away (records for finish.lua to remove),
 --           unfinished (more is to go back than a call can find: the request must be sent again)
--- changes:  head, value, since, astray
+-- changes:  session, head, value, since, astray
 -- writes:   yes
 -- ends the script: no
 
@@ -45,7 +45,8 @@ if session and (session >= ARGV[3] or withdraws) then -- the number comes first 
     unfinished = unseen
     local left = unfinished and amount - given or kept
     local entry = { last, time, string.format('%d', left), where .. rateThen }
-    redis.call('HSET', KEYS[1], ARGV[2], table.concat(entry, ' '))
+    session = table.concat(entry, ' ')
+    redis.call('HSET', KEYS[1], ARGV[2], session)
     -- include parts/remove.lua
     redis.pcall('PUBLISH', ARGV[11], 'changed')
   end
