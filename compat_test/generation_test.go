@@ -37,7 +37,11 @@ var newest = &generation{version: "4.7.0", javas: javas, gos: gos}
 // REDISSON_VERSIONS names others, from 3.15.5 on, in a list with commas: what
 // they should do follows from their numbers. "all" is what CI has.
 var older = func() (list []*generation) {
-	versions := cmp.Or(os.Getenv("REDISSON_VERSIONS"), map[bool]string{true: "all"}[os.Getenv("CI") == "true"], "3.16.8,3.26.0")
+	versions := "3.16.8,3.26.0"
+	if os.Getenv("CI") == "true" {
+		versions = "all"
+	}
+	versions = cmp.Or(os.Getenv("REDISSON_VERSIONS"), versions)
 	if versions == "all" {
 		versions = "3.15.5,3.16.8,3.20.1,3.26.0,3.34.1,3.37.0,3.52.0"
 	}

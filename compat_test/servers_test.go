@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/compare"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
@@ -105,7 +106,7 @@ var _ = Describe("The server", func() {
 		DeferCleanup(c.Close)
 		for i := range 6 {
 			name := redistest.Name(GinkgoT())
-			java, g := (&javaSide{client: "clustered", id: id}).limiter(name), goLimiter{c.RateLimiter(name)}
+			java, g := (&javaSide{client: "clustered", id: id}).limiter(name), compare.Go(c.RateLimiter(name))
 			first, second := java, limiter(g)
 			if i%2 == 1 {
 				first, second = second, first

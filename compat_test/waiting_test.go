@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/compare"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -89,7 +90,7 @@ func resolutionSpecs(g *generation) {
 		name := redistest.Name(GinkgoT())
 		c := rratelimiter.New(server.Client(GinkgoT()), rratelimiter.WithResolution(50*time.Millisecond), rratelimiter.WithRecordFormat(g.beside()))
 		defer c.Close()
-		java, g := javas[0].limiter(name), goLimiter{c.RateLimiter(name)}
+		java, g := javas[0].limiter(name), compare.Go(c.RateLimiter(name))
 		yes(java.TrySetRate(ctx, config(overall, 100, time.Second)))
 		for range 30 {
 			yes(g.TryAcquire(ctx, 3, 0))

@@ -45,11 +45,14 @@ func TestRates(t *testing.T) {
 	is("Config", javapeer.Config{Type: "PER_CLIENT", Rate: 6, Interval: time.Second})(each(l.Config(ctx)))
 	ok(t, "SetRate with keepAlive", l.SetRate(ctx, javapeer.Overall, 6, time.Second, time.Minute))
 	ok(t, "Acquire", l.Acquire(ctx, 2))
-	ok(t, "SetRateArgs", l.SetRateArgs(ctx, javapeer.Overall, 7, time.Hour, time.Hour, true))
+	r := javapeer.RateArgs{Type: javapeer.Overall, Rate: 7, Interval: time.Hour, KeepAlive: time.Hour, KeepState: true}
+	ok(t, "SetRateArgs", l.SetRateArgs(ctx, r))
 	is("AvailablePermits", int64(5))(each(l.AvailablePermits(ctx)))
-	is("UpdateRate", true)(each(l.UpdateRate(ctx, javapeer.Overall, 8, 2*time.Hour, 0, true)))
+	r.Rate, r.Interval, r.KeepAlive = 8, 2*time.Hour, 0
+	is("UpdateRate", true)(each(l.UpdateRate(ctx, r)))
 	is("Config", javapeer.Config{Type: "OVERALL", Rate: 8, Interval: 2 * time.Hour})(each(l.Config(ctx)))
-	is("UpdateRate of none", false)(each(p.Limiter(client, "none").UpdateRate(ctx, javapeer.Overall, 1, 1, 0, false)))
+	none := javapeer.RateArgs{Type: javapeer.Overall, Rate: 1, Interval: 1}
+	is("UpdateRate of none", false)(each(p.Limiter(client, "none").UpdateRate(ctx, none)))
 }
 
 func TestPermits(t *testing.T) {

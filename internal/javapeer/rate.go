@@ -33,18 +33,28 @@ func (l *Limiter) SetRate(ctx context.Context, typ string, rate int64, interval,
 	return l.do(ctx, "setRate", rateArgs(typ, rate, interval, keepAlive))
 }
 
-// SetRateArgs is setRate(RateLimiterArgs), since 4.4.0.
-func (l *Limiter) SetRateArgs(ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration, keepState bool) error {
-	a := rateArgs(typ, rate, interval, keepAlive)
-	a["keepState"] = keepState
-	return l.do(ctx, "setRate", a)
+// RateArgs are the arguments of Java's RateLimiterArgs, since 4.4.0.
+type RateArgs struct {
+	Type                string
+	Rate                int64
+	Interval, KeepAlive time.Duration // KeepAlive 0: none
+	KeepState           bool
 }
 
-// UpdateRate is updateRate(RateLimiterArgs), since 4.4.0.
-func (l *Limiter) UpdateRate(ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration, keepState bool) (bool, error) {
-	a := rateArgs(typ, rate, interval, keepAlive)
-	a["keepState"] = keepState
-	return ask[bool](ctx, l, "updateRate", a)
+func (r RateArgs) args() args {
+	a := rateArgs(r.Type, r.Rate, r.Interval, r.KeepAlive)
+	a["keepState"] = r.KeepState
+	return a
+}
+
+// SetRateArgs is setRate(RateLimiterArgs).
+func (l *Limiter) SetRateArgs(ctx context.Context, r RateArgs) error {
+	return l.do(ctx, "setRate", r.args())
+}
+
+// UpdateRate is updateRate(RateLimiterArgs).
+func (l *Limiter) UpdateRate(ctx context.Context, r RateArgs) (bool, error) {
+	return ask[bool](ctx, l, "updateRate", r.args())
 }
 
 // Config is a RateLimiterConfig.
