@@ -28,7 +28,8 @@ func (s *subject) fieldSpecs() {
 	s.fact("3.38.0", "a trySetRate that loses adds keepAliveTime where that is missing",
 		"a trySetRate that loses adds nothing",
 		func(ctx SpecContext) {
-			done(look.HSet(ctx, s.name, "rate", 5, "interval", 60000, "type", 0).Err()) // as an older one sets it
+			// As an older Redisson sets it.
+			done(look.HSet(ctx, s.name, "rate", 5, "interval", 60000, "type", 0).Err())
 			c := config(overall, 9, minute)
 			if s.before("3.38.0") {
 				no(s.java.TrySetRate(ctx, c))
@@ -39,7 +40,7 @@ func (s *subject) fieldSpecs() {
 			no(s.java.TrySetRate(ctx, c))
 			Expect(look.HGetAll(ctx, s.name).Val()).To(HaveKeyWithValue("keepAliveTime", "60000"))
 			is(-1)(s.java.TimeToLive(ctx))
-			yes(s.java.TryAcquire(ctx, 1, 0)) // and now the limiter ends, which nobody had asked for
+			yes(s.java.TryAcquire(ctx, 1, 0)) // now the limiter ends, though no side has asked for that
 			is(minute.Milliseconds())(roughly(s.java.TimeToLive(ctx)))
 		})
 
@@ -83,7 +84,7 @@ func (s *subject) lifetimeSpecs() {
 		no(s.java.TryAcquire(ctx, 5, 0)) // a refusal does the same
 		Expect(lifetimes(ctx, s.keys)).To(Equal(want))
 		set()
-		yes(s.goes.TryAcquire(ctx, 1, 0)) // Go prolongs it beside all of them
+		yes(s.goes.TryAcquire(ctx, 1, 0)) // Go prolongs it beside every generation
 		Expect(lifetimes(ctx, s.keys)).To(Equal([]int64{60_000, 60_000, 60_000}))
 	})
 
@@ -98,10 +99,11 @@ func (s *subject) lifetimeSpecs() {
 				return
 			}
 			Expect(lifetimes(ctx, s.keys)).To(Equal([]int64{30_000, -1, -1}))
-			yes(s.goes.TryAcquire(ctx, 1, 0)) // Go sees to it
+			yes(s.goes.TryAcquire(ctx, 1, 0)) // Go corrects that
 			Expect(lifetimes(ctx, s.keys)).To(Equal([]int64{30_000, 30_000, 30_000}))
 			yes(s.java.TryAcquire(ctx, 1, 0))
-			yes(look.PExpireAt(ctx, s.keys.hash, time.Now().Add(-time.Second)).Result()) // the hash ends alone
+			// The hash ends alone.
+			yes(look.PExpireAt(ctx, s.keys.hash, time.Now().Add(-time.Second)).Result())
 			done(look.Persist(ctx, s.keys.value).Err())
 			yes(s.java.TrySetRate(ctx, config(overall, 5, minute)))
 			is(2)(s.java.AvailablePermits(ctx)) // what an earlier limiter has left
@@ -130,7 +132,7 @@ func (s *subject) lifetimeSpecs() {
 			Expect(err).To(lacking("trySetRate(RateType, Long, Duration, Duration)"))
 			Expect(s.java.SetRate(ctx, c, false)).To(lacking("setRate(RateType, Long, Duration, Duration)"))
 			return
-		case s.before("3.38.0"): // the limiter ends then, whatever use it is in
+		case s.before("3.38.0"): // the limiter ends then, also while it is in use
 			yes(ok, err)
 			Expect(hashFields(ctx, s.name)).To(Equal([]string{"interval", "rate", "type"}))
 		default:

@@ -32,7 +32,7 @@ func (s *subject) permitSpecs() {
 				left = 0 // until its records expire
 			}
 			is(left)(s.java.AvailablePermits(ctx))
-			is(2)(s.goes.AvailablePermits(ctx)) // Go keeps what it owes, and has the new rate at once
+			is(2)(s.goes.AvailablePermits(ctx)) // Go keeps its records, and has the new rate at once
 		})
 
 	It("the value where more comes back than fits", func(ctx SpecContext) {
@@ -115,16 +115,17 @@ func (s *subject) methodSpecs() {
 			}
 		})
 	}
-	conditional := func(name string, expire func(l limiter, ctx context.Context, ttl time.Duration) (bool, error)) {
+	for name, expire := range map[string]func(limiter, context.Context, time.Duration) (bool, error){
+		"expireIfSet":     limiter.ExpireIfSet,
+		"expireIfNotSet":  limiter.ExpireIfNotSet,
+		"expireIfGreater": limiter.ExpireIfGreater,
+		"expireIfLess":    limiter.ExpireIfLess,
+	} {
 		lacks("3.17.0", name+"(Duration)", func(ctx context.Context) error {
 			_, err := expire(s.java, ctx, minute)
 			return err
 		})
 	}
-	conditional("expireIfSet", limiter.ExpireIfSet)
-	conditional("expireIfNotSet", limiter.ExpireIfNotSet)
-	conditional("expireIfGreater", limiter.ExpireIfGreater)
-	conditional("expireIfLess", limiter.ExpireIfLess)
 	lacks("3.17.0", "getExpireTime()", func(ctx context.Context) error {
 		_, err := s.java.ExpireTime(ctx)
 		return err
@@ -137,5 +138,6 @@ func (s *subject) methodSpecs() {
 
 // lacking matches the error of a method that a release does not have.
 func lacking(method string) OmegaMatcher {
-	return MatchError(And(ContainSubstring("UnsupportedOperationException"), ContainSubstring(method+" does not exist")))
+	return MatchError(And(
+		ContainSubstring("UnsupportedOperationException"), ContainSubstring(method+" does not exist")))
 }

@@ -158,8 +158,8 @@ func (s *subject) wrongFormatSpec() {
 	})
 }
 
-// leftoverSpecs are the specs of what a generation before 3.17.0 leaves behind when it
-// is taken out of use: the newest cannot go on with that, until Repair.
+// leftoverSpecs are the specs of what a generation before 3.17.0 leaves behind
+// when it is taken out of use. The newest cannot work with that before Repair.
 func leftoverSpecs(g *generation) {
 	var (
 		name            string
@@ -179,7 +179,7 @@ func leftoverSpecs(g *generation) {
 		GinkgoHelper()
 		Expect(s.c.RateLimiter(name).Repair(ctx)).To(Equal(want))
 	}
-	// works expects that the newest is right again, though one more is taken.
+	// works expects that the newest is right again; it has taken one more permit.
 	works := func(ctx context.Context) {
 		GinkgoHelper()
 		Expect(k.state(ctx)).To(Equal(state{"1", []int64{1, 1, 2}}))
@@ -222,7 +222,8 @@ func leftoverSpecs(g *generation) {
 			no(java.TryAcquire(ctx, 1, 0))
 		})
 
-		It("stops it in the same way while newer records count, and Repair keeps those", func(ctx SpecContext) {
+		const text = "stops it in the same way while newer records count, and Repair keeps those"
+		It(text, func(ctx SpecContext) {
 			ages(ctx, k, 2*minute)
 			yes(old.TryAcquire(ctx, 4, 0)) // drops the three
 			done(look.HSet(ctx, name, "rate", 6).Err())
@@ -255,7 +256,7 @@ func leftoverSpecs(g *generation) {
 		yes(java.TryAcquire(ctx, 1, 0))
 		done(java.Release(ctx, 5)) // to the rate
 		ages(ctx, k, 2*minute, rratelimiter.RecordBc0I16)
-		no(java.TryAcquire(ctx, 1, 0)) // it counts the old ones, because more comes back than fits
+		no(java.TryAcquire(ctx, 1, 0)) // it subtracts the old ones, because more comes back than fits
 		value, err := look.Get(ctx, k.value).Int64()
 		done(err)
 		Expect(value).To(BeNumerically("<", -1000))

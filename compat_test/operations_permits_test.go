@@ -41,7 +41,8 @@ func permitSpecs(g *generation) {
 		yes(p.acts.TryAcquire(ctx, 1, 0))
 		start := time.Now()
 		no(p.sees.TryAcquire(ctx, 1, 100*time.Millisecond))
-		Expect(time.Since(start)).To(And(BeNumerically(">=", 90*time.Millisecond), BeNumerically("<", 5*time.Second)))
+		Expect(time.Since(start)).To(And(
+			BeNumerically(">=", 90*time.Millisecond), BeNumerically("<", 5*time.Second)))
 		Expect(p.keys.state(ctx)).To(Equal(state{"0", []int64{1}}))
 	})
 
