@@ -12,8 +12,8 @@ const (
 	PerClient = "PER_CLIENT"
 )
 
-// rateArgs are the arguments that all methods with a rate have. Without
-// keepAlive the peer takes the method that every release has.
+// rateArgs are the arguments that all methods with a rate have. Without keepAlive
+// the peer calls the method that every release has.
 func rateArgs(typ string, rate int64, interval, keepAlive time.Duration) args {
 	a := args{"type": typ, "rate": rate, "interval": interval.Milliseconds()}
 	if keepAlive != 0 {
@@ -22,14 +22,18 @@ func rateArgs(typ string, rate int64, interval, keepAlive time.Duration) args {
 	return a
 }
 
-// TrySetRate is trySetRate(type, rate, interval, unit); a keepAlive other than
-// 0 is for the method that takes one, since 3.37.0.
-func (l *Limiter) TrySetRate(ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration) (bool, error) {
+// TrySetRate is trySetRate(type, rate, interval, unit). With a keepAlive other
+// than 0 it is the method that takes one, since 3.37.0.
+func (l *Limiter) TrySetRate(
+	ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration,
+) (bool, error) {
 	return ask[bool](ctx, l, "trySetRate", rateArgs(typ, rate, interval, keepAlive))
 }
 
 // SetRate is setRate(type, rate, interval, unit); for keepAlive see TrySetRate.
-func (l *Limiter) SetRate(ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration) error {
+func (l *Limiter) SetRate(
+	ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration,
+) error {
 	return l.do(ctx, "setRate", rateArgs(typ, rate, interval, keepAlive))
 }
 
@@ -64,7 +68,7 @@ type Config struct {
 	Interval time.Duration
 }
 
-// UnmarshalJSON reads the answer to a getConfig.
+// UnmarshalJSON decodes the answer to a getConfig.
 func (c *Config) UnmarshalJSON(text []byte) error {
 	var got struct {
 		Type           string

@@ -56,7 +56,8 @@ func TestResult(t *testing.T) {
 		t.Errorf("of nothing: %+v", r)
 	}
 	several := Several{r, newResult(sc, 250, 0, 250), newResult(sc, 0, 240, 250)}
-	for what, got := range map[string]Spread{"Go": several.Go(), "Java": several.Java(), "used": several.Used()} {
+	spreads := map[string]Spread{"Go": several.Go(), "Java": several.Java(), "used": several.Used()}
+	for what, got := range spreads {
 		want := map[string]Spread{"Go": {8.8, 0}, "Java": {0.22, 0}, "used": {1, 0.96}}[what]
 		near(t, what+", median", got.Median, want.Median)
 		near(t, what+", worst", got.Worst, want.Worst)
