@@ -17,11 +17,7 @@ const (
 // exact is the model of a limiter as it should be: a sliding log, exact to the
 // ms, without the faults of Redisson. The permits left are always the rate less
 // what the live records hold. The value string is written and never read.
-func exact(before state, s Step, now int64) (answer, state) {
-	st := before.clone()
-	a := exactStep(&st, s, now)
-	return a, st.tidy()
-}
+var exact = modelOf(exactStep)
 
 func exactStep(st *state, s Step, now int64) answer {
 	switch s.Op {

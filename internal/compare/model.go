@@ -11,6 +11,15 @@ import (
 // time in Unix ms.
 type model func(before state, s Step, now int64) (answer, state)
 
+// modelOf returns the model that a function computes by changing the state.
+func modelOf(do func(st *state, s Step, now int64) answer) model {
+	return func(before state, s Step, now int64) (answer, state) {
+		st := before.clone()
+		a := do(&st, s, now)
+		return a, st.tidy()
+	}
+}
+
 // of returns the outcome that the model computes for what a side did.
 func (m model) of(o observation) (want outcome) {
 	want.answer, want.state = m(o.before, o.Step, o.now)

@@ -9,11 +9,7 @@ import (
 
 // redisson is the model of Redisson 4.7.0, with all its faults. The real one
 // must do this and nothing else, so a fault excuses no more than this does.
-func redisson(before state, s Step, now int64) (answer, state) {
-	st := before.clone()
-	a := redissonStep(&st, s, now)
-	return a, st.tidy()
-}
+var redisson = modelOf(redissonStep)
 
 func redissonStep(st *state, s Step, now int64) answer {
 	switch s.Op {

@@ -29,15 +29,25 @@ type separateRun struct {
 	tainted  bool
 	patience int
 
-	alike int // steps with the same outcome on both sides
-	met   map[string]bool
+	counts // alike: steps with the same outcome on both sides
 }
 
 // separate plays a sequence and returns the first divergence, or nil.
 func (c checker) separate(ctx context.Context, l lockstep, steps []Step, t *Tally) (*Divergence, error) {
-	r := &separateRun{checker: c, lockstep: l, met: map[string]bool{}}
-	for i, s := range steps {
-		d, err := r.step(ctx, s)
+	r := &separateRun{checker: c, lockstep: l}
+	d, err := untilDivergence(ctx, steps, r.step)
+	if d == nil && err == nil {
+		t.add(len(steps), r.counts)
+	}
+	return d, err
+}
+
+// untilDivergence does steps until one fails or diverges.
+func untilDivergence(
+	ctx context.Context, steps []Step, do func(ctx context.Context, s *Step) (*Divergence, error),
+) (*Divergence, error) {
+	for i := range steps {
+		d, err := do(ctx, &steps[i])
 		if err != nil {
 			return nil, err
 		}
@@ -46,22 +56,19 @@ func (c checker) separate(ctx context.Context, l lockstep, steps []Step, t *Tall
 			return d, nil
 		}
 	}
-	t.add(len(steps), r.alike, r.met)
 	return nil, nil
 }
 
-func (r *separateRun) step(ctx context.Context, s Step) (*Divergence, error) {
-	got, err := r.do(ctx, s)
+func (r *separateRun) step(ctx context.Context, s *Step) (*Divergence, error) {
+	got, err := r.do(ctx, *s)
 	if err != nil {
 		return nil, err
 	}
-	d, names := r.check(s, got)
+	d, names := r.check(*s, got)
 	if d != nil {
 		return d, nil
 	}
-	for _, name := range names {
-		r.met[name] = true
-	}
+	r.meet(names)
 	if len(names) > 0 && !r.tainted {
 		r.tainted, r.patience = true, s.Patience
 	}

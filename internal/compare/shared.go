@@ -66,48 +66,36 @@ type sharedRun struct {
 	*sharedLimiter
 	ledger ledger
 
-	alike int // steps without a fault
-	met   map[string]bool
+	counts // alike: steps without a fault
 }
 
 // shared plays a sequence and returns the first divergence, or nil. In steps it
 // notes which of them were left to Go (see javaMay).
 func (c checker) shared(ctx context.Context, m *sharedLimiter, steps []Step, t *Tally) (*Divergence, error) {
-	r := &sharedRun{checker: c, sharedLimiter: m, ledger: ledger{}, met: map[string]bool{}}
+	r := &sharedRun{checker: c, sharedLimiter: m, ledger: ledger{}}
 	r.faults = slices.DeleteFunc(slices.Clone(c.faults), func(f fault) bool { return !f.harmless })
-	for i := range steps {
-		s := &steps[i]
-		s.Java = s.Java && javaMay(*s, m.states[byJava])
-		d, err := r.step(ctx, *s)
-		if err != nil {
-			return nil, err
-		}
-		if d != nil {
-			d.At = i
-			return d, nil
-		}
+	d, err := untilDivergence(ctx, steps, r.step)
+	if d == nil && err == nil {
+		t.add(len(steps), r.counts)
 	}
-	t.add(len(steps), r.alike, r.met)
-	return nil, nil
+	return d, err
 }
 
-func (r *sharedRun) step(ctx context.Context, s Step) (*Divergence, error) {
+func (r *sharedRun) step(ctx context.Context, s *Step) (*Divergence, error) {
 	by := byGo
-	if s.Java {
+	if s.Java = s.Java && javaMay(*s, r.states[byJava]); s.Java {
 		by = byJava
 	}
-	got, now, err := r.do(ctx, s, by)
+	got, now, err := r.do(ctx, *s, by)
 	if err != nil {
 		return nil, err
 	}
-	d, names := r.check(s, by, got, now)
+	d, names := r.check(*s, by, got, now)
 	if d != nil {
 		d.Says = sideNames[by] + "'s turn: " + d.Says
 		return d, nil
 	}
-	for _, name := range names {
-		r.met[name] = true
-	}
+	r.meet(names)
 	if len(names) == 0 {
 		r.alike++
 	}

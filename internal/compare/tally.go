@@ -18,19 +18,34 @@ type Tally struct {
 	met       map[string]int // sequences that met a fault
 }
 
-func (t *Tally) add(steps, alike int, met map[string]bool) {
+// counts are those of one sequence.
+type counts struct {
+	alike int
+	met   []string // the faults, each once
+}
+
+// meet enters faults that were at work.
+func (c *counts) meet(names []string) {
+	for _, name := range names {
+		if !slices.Contains(c.met, name) {
+			c.met = append(c.met, name)
+		}
+	}
+}
+
+func (t *Tally) add(steps int, c counts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sequences++
 	t.steps += steps
-	t.alike += alike
-	if len(met) == 0 {
+	t.alike += c.alike
+	if len(c.met) == 0 {
 		t.clean++
 	}
 	if t.met == nil {
 		t.met = map[string]int{}
 	}
-	for name := range met {
+	for _, name := range c.met {
 		t.met[name]++
 	}
 }

