@@ -11,7 +11,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// keySpecs are the specs of the limiter as an object: its keys and their time to live.
+// keySpecs are the specs of the keys of a limiter and their time to live.
 func keySpecs(g *generation) {
 	g.each("delete", func(ctx SpecContext, p pair) {
 		for _, typ := range []rratelimiter.RateType{overall, perClient} {
@@ -42,7 +42,7 @@ func keySpecs(g *generation) {
 		if p.see.has(sinceExpireIf) {
 			endsAt(ctx, p, at)
 		}
-		yes(p.sees.TryAcquire(ctx, 1, 0)) // keeps it
+		yes(p.sees.TryAcquire(ctx, 1, 0)) // a use keeps it
 		lives(ctx, p, 5*time.Hour)
 		yes(p.acts.ClearExpire(ctx))
 		is(-1)(p.sees.TimeToLive(ctx))
@@ -79,16 +79,16 @@ func keySpecs(g *generation) {
 		renamed := newPair(p.actor, p.see, newName)
 		Expect(renamed.sees.Config(ctx)).To(Equal(config(overall, 5, minute)))
 		if p.actor.String() == "Java" {
-			is(5)(renamed.sees.AvailablePermits(ctx)) // Redisson renames the hash alone (B10)
+			is(5)(renamed.sees.AvailablePermits(ctx)) // Redisson renames only the hash (B10)
 			return
 		}
 		is(2)(renamed.sees.AvailablePermits(ctx))
-		is(2)(p.acts.AvailablePermits(ctx)) // the object goes with it
+		is(2)(p.acts.AvailablePermits(ctx)) // the object has the new name
 		Expect(look.Keys(ctx, "*"+p.name+"*").Val()).To(BeEmpty())
 	})
 }
 
-// lives expects a time to live, as the other side sees it and on all keys.
+// lives expects a time to live: as the other side sees it, and on all keys.
 func lives(ctx SpecContext, p pair, want time.Duration) {
 	GinkgoHelper()
 	ms, err := p.sees.TimeToLive(ctx)

@@ -15,7 +15,7 @@ type side interface {
 	String() string
 	limiter(name string) limiter
 	ID() string
-	has(version string) bool // whether it can do what Redisson can since version
+	has(version string) bool // reports whether it can do what Redisson can since version
 	writes() rratelimiter.RecordFormat
 }
 
@@ -51,7 +51,7 @@ func (j *javaSide) limiter(name string) limiter {
 	return compare.Java(j.generation().peer.Limiter(j.client, name))
 }
 
-// A pair is one side that acts and the other that sees it, on one limiter.
+// A pair is a side that acts on a limiter, and another that sees what it did.
 type pair struct {
 	acts, sees limiter
 	actor, see side

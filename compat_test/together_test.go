@@ -19,7 +19,7 @@ import (
 
 var _ = Describe("PER_CLIENT", func() { perClientSpecs(newest) })
 
-// perClientSpecs are the specs of a limit of each client's own beside a generation.
+// perClientSpecs are the specs of PER_CLIENT limits beside a generation.
 func perClientSpecs(g *generation) {
 	javas, gos := g.javas, g.gos
 
@@ -112,7 +112,7 @@ func ledgerSpecs(g *generation) {
 
 var _ = Describe("What stops Java is healed by Go", func() { healingSpecs(newest) })
 
-// healingSpecs are the specs of faults of Java that end when Go touches the limiter.
+// healingSpecs are the specs of faults of Java that end when Go uses the limiter.
 func healingSpecs(g *generation) {
 	javas, gos := g.javas, g.gos
 
@@ -329,7 +329,7 @@ func watchState(ctx context.Context, k keys, rate int64) func() int {
 	}
 }
 
-// atOnce reads what is left and what is outstanding, at one moment.
+// atOnce reads the permits left and outstanding at one moment.
 func atOnce(ctx context.Context, k keys) (left, outstanding int64) {
 	GinkgoHelper()
 	tx := look.TxPipeline()

@@ -110,7 +110,7 @@ func resolutionSpecs(g *generation) {
 		yes(java.TryAcquire(ctx, 10, 0))
 		no(java.TryAcquire(ctx, 1, 0))
 		no(g.TryAcquire(ctx, 1, 0))
-		yes(java.TryAcquire(ctx, 100, 3*time.Second)) // Java drops them, and has all again
+		yes(java.TryAcquire(ctx, 100, 3*time.Second)) // Java drops the records, and has all permits again
 		Expect(k(name).state(ctx)).To(Equal(state{"0", []int64{100}}))
 		yes(g.TryAcquire(ctx, 100, 3*time.Second))
 	})

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// shrinkTime bounds how long a sequence is shrunk: somebody waits for it.
+	// shrinkTime bounds how long a sequence is shrunk: long enough for most, short
+	// enough to wait for.
 	shrinkTime = time.Minute
 	// shrinkTries is how often a smaller sequence is played. Time is real, so a
 	// sequence may not fail every time.
