@@ -63,7 +63,8 @@ func measureBeside(ctx context.Context, s *scope, pl plan) (*besideResult, error
 		}
 		r.prices = append(r.prices, price)
 	}
-	r.among, err = shares.RepeatProcesses(ctx, shares.Among, processes, callersOfProcess, pl.among, pl.connects)
+	crowd := shares.Crowd{Limit: shares.Among, Processes: processes, Callers: callersOfProcess}
+	r.among, err = shares.RepeatProcesses(ctx, crowd, pl.among, pl.connects)
 	return r, err
 }
 

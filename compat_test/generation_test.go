@@ -16,9 +16,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 )
 
-// A generation is a release of Redisson that shares limiters with Go: its
-// process with two instances, and two Go clients that write what it can read.
-// It stands for the releases around it that keep the same rules.
+// A generation is a release of Redisson that shares limiters with Go: its process
+// with two instances, and two Go clients that write records it can read. Releases
+// near it follow the same rules.
 type generation struct {
 	version string
 	peer    *javapeer.Peer
@@ -26,18 +26,21 @@ type generation struct {
 	gos     []*goSide
 }
 
-// newest is the release of the pom, which most specs are about. It runs for as
-// long as the suite; the others run one at a time, each while its specs do.
+// newest is the release of the pom, which most specs use. It runs as long as the
+// suite. The others run one at a time, each as long as its specs.
 var newest = &generation{version: "4.7.0", javas: javas, gos: gos}
 
-// older are the other generations under test. In each but the first, something
-// has changed since the one before it; the last two of the shorter list are
-// those that differ most.
+// older are the other generations under test. Each but the first differs from the
+// one before it. By default only the two that differ most are tested.
 //
-// REDISSON_VERSIONS names others, from 3.15.5 on, in a list with commas: what
-// they should do follows from their numbers. "all" is what CI has.
+// REDISSON_VERSIONS names others, from 3.15.5 on, separated by commas: what they
+// should do follows from their numbers. "all" is the list of CI.
 var older = func() (list []*generation) {
-	versions := cmp.Or(os.Getenv("REDISSON_VERSIONS"), map[bool]string{true: "all"}[os.Getenv("CI") == "true"], "3.16.8,3.26.0")
+	versions := "3.16.8,3.26.0"
+	if os.Getenv("CI") == "true" {
+		versions = "all"
+	}
+	versions = cmp.Or(os.Getenv("REDISSON_VERSIONS"), versions)
 	if versions == "all" {
 		versions = "3.15.5,3.16.8,3.20.1,3.26.0,3.34.1,3.37.0,3.52.0"
 	}
@@ -53,21 +56,21 @@ var older = func() (list []*generation) {
 	return list
 }()
 
-// Since when Redisson has what Go has.
+// The versions since which Redisson has what Go has.
 const (
-	sinceTrySetRateKeepAlive = "3.38.0" // before, in 3.37.0 alone, it was a time to live
+	sinceTrySetRateKeepAlive = "3.38.0" // in 3.37.0 it was a time to live
 	sinceSetRateKeepAlive    = "3.46.0" // with the check of its length
 	sinceExpireIf            = "3.17.0" // and getExpireTime
 	sinceRelease             = "3.52.0"
 	sinceUpdateRate          = "4.4.0" // and keepState
 )
 
-// start starts the process, after building it if that was not done before, and
-// connects all to the server of the suite.
+// start builds the process if necessary, starts it, and connects all clients to the
+// server of the suite.
 func (g *generation) start(ctx SpecContext) {
 	version, options := g.version, []string{"-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
 	if g == newest {
-		version, options = "", nil // the build that others use as well, and its speed matters
+		version, options = "", nil // other packages use this build, too, and its speed matters
 	}
 	var err error
 	g.peer, err = javapeer.Start(ctx, version, options...)
@@ -91,7 +94,7 @@ func (g *generation) since(version string) bool {
 
 func (g *generation) before(version string) bool { return !g.since(version) }
 
-// versionNumbers makes 3.16.8 of "3.16.8".
+// versionNumbers returns the three numbers of a version.
 func versionNumbers(version string) []int {
 	numbers := make([]int, 3)
 	if _, err := fmt.Sscanf(version, "%d.%d.%d", &numbers[0], &numbers[1], &numbers[2]); err != nil {
@@ -100,8 +103,8 @@ func versionNumbers(version string) []int {
 	return numbers
 }
 
-// interval is that of a spec which waits for it: a shorter one where there are
-// many generations to wait for.
+// interval returns the interval for a spec that waits for it: a short one for the
+// older generations, because there are many.
 func (g *generation) interval(d time.Duration) time.Duration {
 	if g == newest {
 		return d
@@ -109,7 +112,7 @@ func (g *generation) interval(d time.Duration) time.Duration {
 	return min(d, 400*time.Millisecond)
 }
 
-// writes is the format of its own records.
+// writes returns the format of its own records.
 func (g *generation) writes() rratelimiter.RecordFormat {
 	switch {
 	case g.since("3.21.0"):
@@ -122,8 +125,8 @@ func (g *generation) writes() rratelimiter.RecordFormat {
 	return rratelimiter.RecordFI
 }
 
-// beside is the format that Go must write beside it: the default, if that can
-// be read.
+// beside returns the format that Go must write beside it: the default, if the
+// generation can read that.
 func (g *generation) beside() rratelimiter.RecordFormat {
 	if g.since("3.17.0") {
 		return rratelimiter.RecordBc0I16
@@ -131,8 +134,8 @@ func (g *generation) beside() rratelimiter.RecordFormat {
 	return g.writes()
 }
 
-// reads is what it takes for the permits of a record, whoever wrote that; not
-// ok: its script fails. Only the format it was made for is read right.
+// reads returns the permits that it reads out of a record; ok is false if its script
+// fails. It reads only its own format right.
 func (g *generation) reads(record string) (permits int64, ok bool) {
 	b, length := []byte(record), uint64(0)
 	switch g.beside() {
@@ -149,16 +152,16 @@ func (g *generation) reads(record string) (permits int64, ok bool) {
 	return int64(binary.LittleEndian.Uint32(b[length:])), true
 }
 
-// A need says which sides a spec is for.
+// A need reports whether a spec is for these sides.
 type need func(actor, see side) bool
 
-// actsSince is for what Java can only do since version.
+// actsSince is for what Java can do only since version.
 func actsSince(version string) need { return func(actor, _ side) bool { return actor.has(version) } }
 
 func seesSince(version string) need { return func(_, see side) bool { return see.has(version) } }
 
-// directions makes an entry of a table for each direction. Two Go clients are
-// worth a look only where they write other records than beside the newest.
+// directions returns an entry of a table for each direction. Two Go clients are
+// tested only where they write other records than beside the newest.
 func (g *generation) directions(needs ...need) (entries []TableEntry) {
 	add := func(text string, actor, see side) {
 		if !slices.ContainsFunc(needs, func(n need) bool { return !n(actor, see) }) {
@@ -173,7 +176,7 @@ func (g *generation) directions(needs ...need) (entries []TableEntry) {
 	return entries
 }
 
-// formatOf returns the format of a record, by its shape.
+// formatOf returns the format of a record by its shape.
 func formatOf(record string) rratelimiter.RecordFormat {
 	GinkgoHelper()
 	switch {

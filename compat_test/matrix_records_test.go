@@ -12,144 +12,154 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-const tooShort = "data string too short" // what Java says of a record that ends too early for it
+// tooShort is the error of Java for a record that ends too early for it.
+const tooShort = "data string too short"
 
-// recordSpecs are the specs of who can read whose records. A record is read when it
+const (
+	i16 = rratelimiter.RecordBc0I16
+	i8  = rratelimiter.RecordBc0I8
+	lc  = rratelimiter.RecordLc0I
+	fi  = rratelimiter.RecordFI
+)
+
+// recordSpecs show which records each side can read. A record is read when it
 // expires, and not before: until then a Java that cannot read it goes by the
 // value, and nothing seems wrong.
 func recordSpecs(g *generation) {
-	const (
-		i16 = rratelimiter.RecordBc0I16
-		i8  = rratelimiter.RecordBc0I8
-		lc  = rratelimiter.RecordLc0I
-		fi  = rratelimiter.RecordFI
-	)
-	var (
-		name string
-		java limiter
-		k    keys
-	)
-	BeforeEach(func() {
-		name = redistest.Name(GinkgoT())
-		java, k = g.javas[0].limiter(name), keysOf(name)
-	})
-
-	It("are what each side says it writes", func(ctx SpecContext) {
-		yes(java.TrySetRate(ctx, config(overall, 5, minute)))
-		yes(java.TryAcquire(ctx, 1, 0))
-		Expect(formatOf(onlyRecord(ctx, k))).To(Equal(g.writes()))
-		yes(java.Delete(ctx))
-		yes(java.TrySetRate(ctx, config(overall, 5, minute)))
-		yes(g.gos[0].limiter(name).TryAcquire(ctx, 1, 0))
-		Expect(formatOf(onlyRecord(ctx, k))).To(Equal(g.beside()))
-	})
-
-	// reads expects what is left of a limiter with one record of 5 permits that
-	// has expired.
-	reads := func(ctx context.Context, right bool) {
-		GinkgoHelper()
-		done(look.HSet(ctx, name, "rate", 5, "interval", 60000, "type", 0, "keepAliveTime", 0).Err())
-		done(look.Set(ctx, k.value, 0, 0).Err())
-		ages(ctx, k, 2*minute)
-		for _, any := range []*goSide{newest.gos[0], g.gos[0]} {
-			is(5)(any.limiter(name).AvailablePermits(ctx)) // Go reads all of them, and Peek writes nothing
-		}
-		seen, ok := g.reads(onlyRecord(ctx, k))
-		Expect(ok && seen == 5).To(Equal(right), "by the table of docs/versions.md")
-		if ok {
-			is(seen)(java.AvailablePermits(ctx))
-			return
-		}
-		for range 2 { // for good
-			_, err := java.AvailablePermits(ctx)
-			Expect(err).To(MatchError(ContainSubstring(tooShort)))
-			_, err = java.TryAcquire(ctx, 1, 0)
-			Expect(err).To(MatchError(ContainSubstring(tooShort)))
-		}
-		yes(g.gos[0].limiter(name).TryAcquire(ctx, 2, 0)) // until Go has dropped it
-		is(3)(java.AvailablePermits(ctx))
-		yes(java.TryAcquire(ctx, 3, 0))
+	s := newSubject(g)
+	s.readingSpecs()
+	s.liveRecordSpecs()
+	if g.since("3.17.0") {
+		s.threeGenerationsSpec()
+		return
 	}
-	of := func(f rratelimiter.RecordFormat) bool { return g.beside() == f }
+	s.wrongFormatSpec()
+	leftoverSpecs(g)
+}
 
+// readsRight reports whether the generation reads a format right.
+func (s *subject) readsRight(f rratelimiter.RecordFormat) bool { return s.beside() == f }
+
+func (s *subject) readingSpecs() {
 	DescribeTable("of Go are read", func(ctx SpecContext, f rratelimiter.RecordFormat, right bool) {
 		c := rratelimiter.New(server.Client(GinkgoT()), rratelimiter.WithRecordFormat(f))
 		DeferCleanup(c.Close)
-		yes(c.RateLimiter(name).TrySetRate(ctx, overall, 5, minute))
-		yes(c.RateLimiter(name).TryAcquire(ctx, 5, 0))
-		Expect(formatOf(onlyRecord(ctx, k))).To(Equal(f))
-		reads(ctx, right)
+		yes(c.RateLimiter(s.name).TrySetRate(ctx, overall, 5, minute))
+		yes(c.RateLimiter(s.name).TryAcquire(ctx, 5, 0))
+		Expect(formatOf(onlyRecord(ctx, s.keys))).To(Equal(f))
+		s.readExpired(ctx, right)
 	},
-		Entry("Bc0I/16", i16, of(i16)),
-		Entry("Bc0I/8", i8, of(i16)),
-		Entry("Lc0I", lc, of(lc)),
-		Entry("fI, by 3.17.0 and later, too", fi, of(fi) || of(i16)),
+		Entry("Bc0I/16", i16, s.readsRight(i16)),
+		Entry("Bc0I/8", i8, s.readsRight(i16)),
+		Entry("Lc0I", lc, s.readsRight(lc)),
+		Entry("fI, by 3.17.0 and later, too", fi, s.readsRight(fi) || s.readsRight(i16)),
 	)
 
 	DescribeTable("of Redisson are read", func(ctx SpecContext, f rratelimiter.RecordFormat, right bool) {
-		leave(ctx, k, f, "0", 0, 5)
-		reads(ctx, right)
+		leave(ctx, s.keys, leftover{f, "0", 0, 5})
+		s.readExpired(ctx, right)
 	},
-		Entry("Bc0I/16", i16, of(i16)),
-		Entry("Bc0I/8", i8, of(i16)),
-		Entry("Lc0I", lc, of(lc)),
-		Entry("fI", fi, of(fi)),
+		Entry("Bc0I/16", i16, s.readsRight(i16)),
+		Entry("Bc0I/8", i8, s.readsRight(i16)),
+		Entry("Lc0I", lc, s.readsRight(lc)),
+		Entry("fI", fi, s.readsRight(fi)),
 	)
-
-	It("of one who has not expired do no harm yet", func(ctx SpecContext) {
-		yes(java.TrySetRate(ctx, config(overall, 5, minute)))
-		for _, f := range []rratelimiter.RecordFormat{i16, i8, lc, fi} {
-			leave(ctx, k, f, "1", time.Second, 1)
-		}
-		yes(java.TryAcquire(ctx, 1, 0))
-		no(java.TryAcquire(ctx, 1, 0))
-		is(0)(java.AvailablePermits(ctx))
-	})
-
-	if g.since("3.17.0") {
-		It("of three generations in one limiter", func(ctx SpecContext) {
-			const interval = 300 * time.Millisecond
-			sides := []side{g.javas[0], g.gos[0], newest.javas[1]}
-			yes(java.TrySetRate(ctx, config(overall, 9, interval)))
-			start := time.Now()
-			for range 9 {
-				for _, s := range sides {
-					yes(s.limiter(name).TryAcquire(ctx, 1, 5*time.Second))
-				}
-			}
-			Expect(time.Since(start)).To(BeNumerically(">=", 2*interval-2*time.Millisecond)) // 27 permits, 9 at once
-		})
-	} else {
-		It("of Go without WithRecordFormat stop it", func(ctx SpecContext) {
-			plain := newest.gos[0].limiter(name)
-			yes(java.TrySetRate(ctx, config(overall, 5, minute)))
-			yes(plain.TryAcquire(ctx, 4, 0))
-			yes(java.TryAcquire(ctx, 1, 0)) // nothing seems wrong
-			no(java.TryAcquire(ctx, 1, 0))
-			ages(ctx, k, 2*minute)
-			taken := int64(0)
-			for _, m := range look.ZRange(ctx, k.permits, 0, -1).Val() {
-				permits, _ := g.reads(m)
-				taken += permits
-			}
-			_, err := java.TryAcquire(ctx, 1, 0)
-			if of(lc) {
-				Expect(err).To(MatchError(ContainSubstring(tooShort)))
-				return
-			}
-			done(err)
-			want := taken - 1 // it takes four bytes that were left to chance for permits
-			if g.since("3.16.2") && taken > 5 {
-				want = 5 - 1 // and has luck: nothing is outstanding
-			}
-			is(want)(look.Get(ctx, k.value).Int64())
-		})
-		leftoverSpecs(g)
-	}
 }
 
-// leftoverSpecs are the specs of what a generation before 3.17.0 leaves behind when it
-// is taken out of use: the newest cannot go on with that, until Repair.
+// readExpired lets the only record of the limiter expire, which holds 5 permits,
+// and expects that the generation reads it right or does not.
+func (s *subject) readExpired(ctx context.Context, right bool) {
+	GinkgoHelper()
+	done(look.HSet(ctx, s.name, "rate", 5, "interval", 60000, "type", 0, "keepAliveTime", 0).Err())
+	done(look.Set(ctx, s.keys.value, 0, 0).Err())
+	ages(ctx, s.keys, 2*minute)
+	for _, any := range []*goSide{newest.gos[0], s.gos[0]} {
+		is(5)(any.limiter(s.name).AvailablePermits(ctx)) // Go reads all formats, and writes nothing here
+	}
+	seen, ok := s.reads(onlyRecord(ctx, s.keys))
+	Expect(ok && seen == 5).To(Equal(right), "by the table of docs/versions.md")
+	if ok {
+		is(seen)(s.java.AvailablePermits(ctx))
+		return
+	}
+	for range 2 { // the error stays
+		_, err := s.java.AvailablePermits(ctx)
+		Expect(err).To(MatchError(ContainSubstring(tooShort)))
+		_, err = s.java.TryAcquire(ctx, 1, 0)
+		Expect(err).To(MatchError(ContainSubstring(tooShort)))
+	}
+	yes(s.goes.TryAcquire(ctx, 2, 0)) // Go drops the record
+	is(3)(s.java.AvailablePermits(ctx))
+	yes(s.java.TryAcquire(ctx, 3, 0))
+}
+
+func (s *subject) liveRecordSpecs() {
+	It("are what each side says it writes", func(ctx SpecContext) {
+		yes(s.java.TrySetRate(ctx, config(overall, 5, minute)))
+		yes(s.java.TryAcquire(ctx, 1, 0))
+		Expect(formatOf(onlyRecord(ctx, s.keys))).To(Equal(s.writes()))
+		yes(s.java.Delete(ctx))
+		yes(s.java.TrySetRate(ctx, config(overall, 5, minute)))
+		yes(s.goes.TryAcquire(ctx, 1, 0))
+		Expect(formatOf(onlyRecord(ctx, s.keys))).To(Equal(s.beside()))
+	})
+
+	It("of one who has not expired do no harm yet", func(ctx SpecContext) {
+		yes(s.java.TrySetRate(ctx, config(overall, 5, minute)))
+		for _, f := range []rratelimiter.RecordFormat{i16, i8, lc, fi} {
+			leave(ctx, s.keys, leftover{f, "1", time.Second, 1})
+		}
+		yes(s.java.TryAcquire(ctx, 1, 0))
+		no(s.java.TryAcquire(ctx, 1, 0))
+		is(0)(s.java.AvailablePermits(ctx))
+	})
+}
+
+func (s *subject) threeGenerationsSpec() {
+	It("of three generations in one limiter", func(ctx SpecContext) {
+		const interval = 300 * time.Millisecond
+		sides := []side{s.javas[0], s.gos[0], newest.javas[1]}
+		yes(s.java.TrySetRate(ctx, config(overall, 9, interval)))
+		start := time.Now()
+		for range 9 {
+			for _, one := range sides {
+				yes(one.limiter(s.name).TryAcquire(ctx, 1, 5*time.Second))
+			}
+		}
+		// 27 permits, 9 in each interval
+		Expect(time.Since(start)).To(BeNumerically(">=", 2*interval-2*time.Millisecond))
+	})
+}
+
+func (s *subject) wrongFormatSpec() {
+	It("of Go without WithRecordFormat stop it", func(ctx SpecContext) {
+		plain := newest.gos[0].limiter(s.name)
+		yes(s.java.TrySetRate(ctx, config(overall, 5, minute)))
+		yes(plain.TryAcquire(ctx, 4, 0))
+		yes(s.java.TryAcquire(ctx, 1, 0)) // nothing seems wrong
+		no(s.java.TryAcquire(ctx, 1, 0))
+		ages(ctx, s.keys, 2*minute)
+		taken := int64(0)
+		for _, m := range look.ZRange(ctx, s.keys.permits, 0, -1).Val() {
+			permits, _ := s.reads(m)
+			taken += permits
+		}
+		_, err := s.java.TryAcquire(ctx, 1, 0)
+		if s.readsRight(lc) {
+			Expect(err).To(MatchError(ContainSubstring(tooShort)))
+			return
+		}
+		done(err)
+		want := taken - 1 // it takes four random bytes for permits
+		if s.since("3.16.2") && taken > 5 {
+			want = 5 - 1 // and is lucky: nothing is outstanding
+		}
+		is(want)(look.Get(ctx, s.keys.value).Int64())
+	})
+}
+
+// leftoverSpecs are the specs of what a generation before 3.17.0 leaves behind
+// when it is taken out of use. The newest cannot work with that before Repair.
 func leftoverSpecs(g *generation) {
 	var (
 		name            string
@@ -169,7 +179,7 @@ func leftoverSpecs(g *generation) {
 		GinkgoHelper()
 		Expect(s.c.RateLimiter(name).Repair(ctx)).To(Equal(want))
 	}
-	// works expects that the newest is right again, though one more is taken.
+	// works expects that the newest is right again; it has taken one more permit.
 	works := func(ctx context.Context) {
 		GinkgoHelper()
 		Expect(k.state(ctx)).To(Equal(state{"1", []int64{1, 1, 2}}))
@@ -212,7 +222,8 @@ func leftoverSpecs(g *generation) {
 			no(java.TryAcquire(ctx, 1, 0))
 		})
 
-		It("stops it in the same way while newer records count, and Repair keeps those", func(ctx SpecContext) {
+		const text = "stops it in the same way while newer records count, and Repair keeps those"
+		It(text, func(ctx SpecContext) {
 			ages(ctx, k, 2*minute)
 			yes(old.TryAcquire(ctx, 4, 0)) // drops the three
 			done(look.HSet(ctx, name, "rate", 6).Err())
@@ -245,7 +256,7 @@ func leftoverSpecs(g *generation) {
 		yes(java.TryAcquire(ctx, 1, 0))
 		done(java.Release(ctx, 5)) // to the rate
 		ages(ctx, k, 2*minute, rratelimiter.RecordBc0I16)
-		no(java.TryAcquire(ctx, 1, 0)) // it counts the old ones, because more comes back than fits
+		no(java.TryAcquire(ctx, 1, 0)) // it subtracts the old ones, because more comes back than fits
 		value, err := look.Get(ctx, k.value).Int64()
 		done(err)
 		Expect(value).To(BeNumerically("<", -1000))

@@ -6,8 +6,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 )
 
-// The matrix: the same specs beside each generation of Redisson, and what is
-// peculiar to it. docs/versions.md is what a user reads of it.
+// The matrix: the same specs beside each generation of Redisson, and specs of what
+// only that generation does. docs/versions.md says the same for users.
 var _ = func() bool {
 	Describe("Redisson "+newest.version, Label("matrix"), func() {
 		Context("in particular", func() { factSpecs(newest) })
@@ -15,7 +15,7 @@ var _ = func() bool {
 	})
 	for _, g := range older {
 		Describe("Redisson "+g.version, Ordered, ContinueOnFailure, Label("matrix"), func() {
-			BeforeAll(g.start, NodeTimeout(5*time.Minute)) // builds it, where that was not done before
+			BeforeAll(g.start, NodeTimeout(5*time.Minute)) // may have to build it
 			operationSpecs(g)
 			perClientSpecs(g)
 			ledgerSpecs(g)

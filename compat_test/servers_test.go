@@ -16,22 +16,23 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/compare"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// everyServer are the files whose specs run on every release of a server, and
-// notEvery those of their specs that would only take longer there.
+// everyServer are the files whose specs run on every release of a server.
 var everyServer = []string{"operations_test.go", "waiting_test.go", "together_test.go", "servers_test.go"}
 
+// notEvery matches those of their specs that would only take longer there.
 const notEvery = "^Go and Java on the same keys Both at once"
 
 // infoEnv tells a suite what the server it runs on must say of itself.
 const infoEnv = "COMPAT_SERVER_INFO"
 
-// The scripts are the same on every server from Redis 5.0 on, and so is what Go
-// and Java see of each other. The suite runs again on each release, as a
-// process of its own.
+// The scripts are the same on every server since Redis 5.0, and so is what Go
+// and Java see of each other. The suite runs again on each release, in another
+// process.
 func TestServers(t *testing.T) {
 	redistest.Require(t, "java")
 	redistest.Require(t, "mvn")
@@ -55,7 +56,8 @@ func suiteOn(t *testing.T, binary, info string) {
 		args = append(args, "-ginkgo.focus-file=/"+file)
 	}
 	suite := exec.CommandContext(t.Context(), os.Args[0], args...)
-	suite.Env = append(os.Environ(), "REDISSON_VERSIONS="+newest.version, "REDIS_SERVER="+binary, infoEnv+"="+info)
+	suite.Env = append(os.Environ(),
+		"REDISSON_VERSIONS="+newest.version, "REDIS_SERVER="+binary, infoEnv+"="+info)
 	out, err := suite.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v, saying:\n%s", err, out)
@@ -67,7 +69,7 @@ func suiteOn(t *testing.T, binary, info string) {
 	allRan(t, text)
 }
 
-// allRan fails unless specs of each file have run and all of those chosen have
+// allRan fails unless specs of each file have run and all chosen specs have
 // passed.
 func allRan(t *testing.T, report []byte) {
 	t.Helper()
@@ -93,7 +95,8 @@ func allRan(t *testing.T, report []byte) {
 
 var _ = Describe("The server", func() {
 	It("is the one that was asked for", func(ctx SpecContext) {
-		Expect(look.Info(ctx, "server").Val()).To(ContainSubstring(cmp.Or(os.Getenv(infoEnv), "redis_version:")))
+		want := cmp.Or(os.Getenv(infoEnv), "redis_version:")
+		Expect(look.Info(ctx, "server").Val()).To(ContainSubstring(want))
 	})
 
 	It("may be a cluster", func(ctx SpecContext) {
@@ -105,7 +108,7 @@ var _ = Describe("The server", func() {
 		DeferCleanup(c.Close)
 		for i := range 6 {
 			name := redistest.Name(GinkgoT())
-			java, g := (&javaSide{client: "clustered", id: id}).limiter(name), goLimiter{c.RateLimiter(name)}
+			java, g := (&javaSide{client: "clustered", id: id}).limiter(name), compare.Go(c.RateLimiter(name))
 			first, second := java, limiter(g)
 			if i%2 == 1 {
 				first, second = second, first
@@ -134,9 +137,9 @@ func since7(ctx SpecContext) bool {
 	return n >= 7
 }
 
-// conditional is who sets a time to live on conditions for those that act. Go
-// does so on every server. Redisson needs Redis 7.0: before, it fails, and Go
-// acts in its place.
+// conditional returns the limiter that sets a time to live on conditions for the
+// side that acts. Redisson needs Redis 7.0 for that; on an older server it fails,
+// and Go acts in its place.
 func conditional(ctx SpecContext, p pair) limiter {
 	GinkgoHelper()
 	if p.actor.String() != "Java" || since7(ctx) {
@@ -155,7 +158,7 @@ func conditional(ctx SpecContext, p pair) limiter {
 	return gos[0].limiter(p.name)
 }
 
-// endsAt expects a point in time, which both languages read from Redis 7.0 on.
+// endsAt expects an expire time, which both languages can read since Redis 7.0.
 func endsAt(ctx SpecContext, p pair, at time.Time) {
 	GinkgoHelper()
 	ms, err := p.sees.ExpireTime(ctx)

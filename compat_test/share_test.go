@@ -13,19 +13,19 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/shares"
 )
 
-// The suite is also the Go processes that share a limit.
+// TestMain lets the suite work as one of the Go processes that share a limit.
 func TestMain(m *testing.M) {
 	shares.Main()
 	m.Run()
 }
 
-// A shareLook is how shares are looked at: three scenarios for a short while,
-// or with SHARES=long (`make shares`) all of them for longer.
+// A shareLook is what a look at the shares measures: three scenarios for a
+// short time, or with SHARES=long (`make shares`) all of them for longer.
 type shareLook struct {
 	scenarios []shares.Scenario
 	runs      int // of each, side by side
 	span      time.Duration
-	among     time.Duration // the span of Go processes, which divide a burst by chance
+	among     time.Duration // the span for Go processes: longer, as they divide a burst by chance
 }
 
 var theShareLook = func() shareLook {
@@ -35,24 +35,23 @@ var theShareLook = func() shareLook {
 	return shareLook{shares.Scenarios[:3], 3, 6 * time.Second, 12 * time.Second}
 }()
 
-// looks is how often a spec of shares looks, at most. One look that finds
-// nothing wrong is enough.
+// looks is how often a spec of shares looks, at most. One good look is enough.
 //
 // The shares are a property of the library, but what is counted depends on two
-// things besides:
+// other things as well:
 //
 //   - The tick of the timer of a Redisson instance is random. So each look has
 //     several new instances and judges the median of them.
 //   - Another process may take the machine away for a moment. Waiters of both
 //     sides are late then, and permits lie idle. So there is another look.
 //
-// Neither makes a wrong library right: a side that is too punctual takes nearly
-// all, in every look. When Go was, Java got 0.00 to 0.25 of its due by the
-// median (0.17 in the first three scenarios), and 0.35 is wanted.
+// Neither makes a wrong library pass: a side that is too punctual takes nearly
+// all, in every look. When Go was too punctual, the median of Java was 0.00 to
+// 0.25 of its due (0.17 in the first three scenarios); 0.35 is wanted.
 //
-// The bound on what is used is the nearer one. Punctual Go uses 0.99, even on a
-// machine with four times the work that it can do; but four late waiters of
-// Java alone use 0.91 to 0.98, so there is no room for Go to be late as well.
+// The bound on what is used is the closer one. Punctual Go uses 0.99, even on a
+// machine with four times the work that it can do. Four late waiters of Java
+// alone use 0.91 to 0.98, so Go cannot be late as well.
 const looks = 3
 
 var _ = Describe("Shares of a limit too small for all", func() {
@@ -60,26 +59,31 @@ var _ = Describe("Shares of a limit too small for all", func() {
 	for _, sc := range theShareLook.scenarios {
 		entries = append(entries, Entry(sc.String(), NodeTimeout(5*time.Minute), sc))
 	}
-	DescribeTable("follow the numbers of those who wait in Go and in Java", func(ctx SpecContext, sc shares.Scenario) {
+	const text = "follow the numbers of those who wait in Go and in Java"
+	DescribeTable(text, func(ctx SpecContext, sc shares.Scenario) {
 		lookAgain(ctx, func(ctx context.Context) (says string, good bool) {
 			s, err := shares.Repeat(ctx, peer, sc, theShareLook.span, theShareLook.runs)
 			done(err)
 			golang, java, used := s.Go(), s.Java(), s.Used()
-			return fmt.Sprintf("got by what was due: Go %.2f (worst %.2f), Java %.2f (%.2f), at least %.2f wanted; "+
-					"used %.3f (%.3f), at least %.2f wanted", golang.Median, golang.Worst, java.Median, java.Worst, shares.LeastRatio,
-					used.Median, used.Worst, shares.LeastUsed),
-				min(golang.Median, java.Median) >= shares.LeastRatio && used.Median >= shares.LeastUsed
+			says = fmt.Sprintf("got by what was due: Go %.2f (worst %.2f), Java %.2f (%.2f), "+
+				"at least %.2f wanted; used %.3f (%.3f), at least %.2f wanted",
+				golang.Median, golang.Worst, java.Median, java.Worst, shares.LeastRatio,
+				used.Median, used.Worst, shares.LeastUsed)
+			fair := min(golang.Median, java.Median) >= shares.LeastRatio
+			return says, fair && used.Median >= shares.LeastUsed
 		})
 	}, entries)
 
 	It("are the same for processes of Go", func(ctx SpecContext) {
 		lookAgain(ctx, func(ctx context.Context) (says string, good bool) {
-			f, err := shares.RepeatProcesses(ctx, shares.Among, 4, 4, theShareLook.among, theShareLook.runs)
+			crowd := shares.Crowd{Limit: shares.Among, Processes: 4, Callers: 4}
+			f, err := shares.RepeatProcesses(ctx, crowd, theShareLook.among, theShareLook.runs)
 			done(err)
 			index, used := f.Index(), f.Used()
-			return fmt.Sprintf("Jain's index %.4f (worst %.4f), at least %.2f wanted; used %.3f (%.3f), at least %.2f wanted",
-					index.Median, index.Worst, shares.LeastIndex, used.Median, used.Worst, shares.LeastUsed),
-				index.Median >= shares.LeastIndex && used.Median >= shares.LeastUsed
+			says = fmt.Sprintf("Jain's index %.4f (worst %.4f), at least %.2f wanted; "+
+				"used %.3f (%.3f), at least %.2f wanted",
+				index.Median, index.Worst, shares.LeastIndex, used.Median, used.Worst, shares.LeastUsed)
+			return says, index.Median >= shares.LeastIndex && used.Median >= shares.LeastUsed
 		})
 	}, NodeTimeout(5*time.Minute))
 })

@@ -1,6 +1,6 @@
-// Package compat_test proves that Go and Java share a limiter: the real
-// Redisson (the project in java/) and this library work on the same keys of
-// one real redis-server.
+// Package compat_test proves that Go and Java share a limiter: the real Redisson
+// (the project in java/) and this library work on the same keys of one
+// redis-server.
 package compat_test
 
 import (
@@ -28,8 +28,8 @@ func TestCompat(t *testing.T) {
 	RunSpecs(t, "Go and Java on the same keys")
 }
 
-// What all specs share: one server, one peer with two Redisson instances, two
-// Go clients. Each spec has limiters of its own names.
+// All specs share one server, one peer with two Redisson instances, and two Go
+// clients. Each spec uses new names for its limiters.
 var (
 	server *redistest.Server
 	look   *redis.Client // for looking at the keys
@@ -45,11 +45,11 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	peer = newest.peer
 }, NodeTimeout(5*time.Minute))
 
-// keys are those of a limiter that is called name, as the wire format has them.
+// keys are the names of a limiter's keys.
 type keys struct {
 	hash, value, permits string
 
-	writers [2]rratelimiter.RecordFormat // what the records may look like
+	writers [2]rratelimiter.RecordFormat // formats that the records may have
 }
 
 func keysOf(name string) keys {
@@ -60,14 +60,14 @@ func (k keys) of(id string) keys {
 	return keys{k.hash, k.value + ":" + id, k.permits + ":" + id, k.writers}
 }
 
-// by sets who writes the records.
+// by sets the sides that write the records.
 func (k keys) by(one, other side) keys {
 	k.writers = [2]rratelimiter.RecordFormat{one.writes(), other.writes()}
 	return k
 }
 
-// state is what Redis holds of a limiter: the value string, and the permits of
-// the records, smallest first (those of one ms have no order in time).
+// state is what Redis holds of a limiter: the value string, and the permits of the
+// records, smallest first (records of one ms have no order in time).
 type state struct {
 	value   string
 	records []int64

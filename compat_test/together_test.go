@@ -12,13 +12,14 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/compare"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 var _ = Describe("PER_CLIENT", func() { perClientSpecs(newest) })
 
-// perClientSpecs are the specs of a limit of each client's own beside a generation.
+// perClientSpecs are the specs of PER_CLIENT limits beside a generation.
 func perClientSpecs(g *generation) {
 	javas, gos := g.javas, g.gos
 
@@ -32,7 +33,8 @@ func perClientSpecs(g *generation) {
 			yes(l.TryAcquire(ctx, 1, 0))
 			yes(l.TryAcquire(ctx, 2, 0))
 			no(l.TryAcquire(ctx, 1, 0))
-			Expect(keysOf(name).by(s, s).of(s.ID()).state(ctx)).To(Equal(state{"0", []int64{1, 2}}), "%v %d", s, i)
+			k := keysOf(name).by(s, s).of(s.ID())
+			Expect(k.state(ctx)).To(Equal(state{"0", []int64{1, 2}}), "%v %d", s, i)
 		}
 		left := []int64{0, 0, 0, 2}
 		done(gos[1].limiter(name).Release(ctx, 2))
@@ -56,24 +58,26 @@ func perClientSpecs(g *generation) {
 		no(l.TryAcquire(ctx, 1, 0))
 		done(javas[0].limiter(name).SetRate(ctx, config(perClient, 5, minute), false))
 		no(l.TryAcquire(ctx, 1, 0))
-		Expect(keysOf(name).by(gos[0], gos[0]).of(gos[0].ID()).state(ctx)).To(Equal(state{"-15", []int64{4, 16}}))
+		k := keysOf(name).by(gos[0], gos[0]).of(gos[0].ID())
+		Expect(k.state(ctx)).To(Equal(state{"-15", []int64{4, 16}}))
 	})
 }
 
-// steps is a life of a limiter: permits taken (above 0) and given back (below),
-// and whether each is granted, at a rate of 10.
+// steps is a life of a limiter at a rate of 10: permits taken (above 0) and given
+// back (below 0), whether they are granted, and what is left.
 var steps = []struct {
 	permits int64
 	granted bool
 	left    int64
 }{
-	{1, true, 9}, {3, true, 6}, {7, false, 6}, {6, true, 0}, {1, false, 0}, {-2, true, 2}, {2, true, 0}, {-1, true, 1}, {1, true, 0},
+	{1, true, 9}, {3, true, 6}, {7, false, 6}, {6, true, 0}, {1, false, 0},
+	{-2, true, 2}, {2, true, 0}, {-1, true, 1}, {1, true, 0},
 }
 
 var _ = Describe("State that one side alone has written", func() { ledgerSpecs(newest) })
 
-// ledgerSpecs are the specs of what is left after every step beside a generation. A
-// Java that cannot release has Go do it.
+// ledgerSpecs are the specs of what is left after every step beside a generation.
+// If its Java cannot release, Go does.
 func ledgerSpecs(g *generation) {
 	DescribeTable("reads right on the other after every step", func(ctx SpecContext, actor, see side) {
 		p := newPair(actor, see, redistest.Name(GinkgoT()))
@@ -108,7 +112,7 @@ func ledgerSpecs(g *generation) {
 
 var _ = Describe("What stops Java is healed by Go", func() { healingSpecs(newest) })
 
-// healingSpecs are the specs of faults of Java that end when Go touches the limiter.
+// healingSpecs are the specs of faults of Java that end when Go uses the limiter.
 func healingSpecs(g *generation) {
 	javas, gos := g.javas, g.gos
 
@@ -119,7 +123,7 @@ func healingSpecs(g *generation) {
 		yes(java.TryAcquire(ctx, 4, 0))
 		done(look.Del(ctx, k.permits).Err())
 		_, err := java.TryAcquire(ctx, 2, 0)
-		Expect(kind(err)).To(ContainSubstring("arithmetic on a nil value"))
+		Expect(compare.ErrorKind(err)).To(ContainSubstring("arithmetic on a nil value"))
 		yes(gos[0].limiter(name).TryAcquire(ctx, 1, 0))
 		Expect(k.state(ctx)).To(Equal(state{"4", []int64{1}}))
 		yes(java.TryAcquire(ctx, 4, 0))
@@ -184,9 +188,12 @@ func nameSpecs(g *generation) {
 	It("are mapped alike", func(ctx SpecContext) {
 		_, err := g.peer.Connect(ctx, "prefixed", server.Addr, javapeer.NamePrefix("app:"))
 		Expect(err).NotTo(HaveOccurred())
-		c := rratelimiter.New(server.Client(GinkgoT()), rratelimiter.WithRecordFormat(g.beside()), rratelimiter.WithNameMapper(func(n string) string { return "app:" + n }))
+		prefix := func(n string) string { return "app:" + n }
+		c := rratelimiter.New(server.Client(GinkgoT()),
+			rratelimiter.WithRecordFormat(g.beside()), rratelimiter.WithNameMapper(prefix))
 		DeferCleanup(c.Close)
-		for _, name := range []string{redistest.Name(GinkgoT()), "u:{" + redistest.Name(GinkgoT()) + "}:rl", redistest.Name(GinkgoT()) + " é"} {
+		plain := redistest.Name(GinkgoT())
+		for _, name := range []string{plain, "u:{" + plain + "-2}:rl", plain + "-3 é"} {
 			java, g := (&javaSide{client: "prefixed", from: g}).limiter(name), c.RateLimiter(name)
 			yes(java.TrySetRate(ctx, config(overall, 5, minute)))
 			yes(java.TryAcquire(ctx, 2, 0))
@@ -200,8 +207,8 @@ func nameSpecs(g *generation) {
 
 var _ = Describe("Both at once", func() { togetherSpecs(newest, 50, time.Second, 10*time.Second, 475) })
 
-// togetherSpecs is the spec of Go beside a generation, for some time, in which
-// they shall get at least so many permits.
+// togetherSpecs is the spec of Go and a generation that work on one limiter for
+// some time. Together they must get at least so many permits.
 func togetherSpecs(g *generation, rate int, interval, duration time.Duration, least int) {
 	javas, gos := g.javas, g.gos
 
@@ -223,12 +230,13 @@ func togetherSpecs(g *generation, rate int, interval, duration time.Duration, le
 			perSide[who] += len(g)
 		}
 		start := time.Now()
-		// Java asks again every ms; if it waited, its timer would come too late
-		// to get anything beside Go's.
+		// Java tries every ms. If it waited, its timer would fire too late to get
+		// anything beside Go.
 		group.Go(func() {
 			defer GinkgoRecover()
 			grants, _, err := g.peer.Limiter(javas[0].client, name).Hammer(ctx, javapeer.HammerOptions{
-				Permits: 1, Threads: callers, Duration: duration, Clients: []string{javas[0].client, javas[1].client}})
+				Permits: 1, Threads: callers, Duration: duration,
+				Clients: []string{javas[0].client, javas[1].client}})
 			done(err)
 			add("Java", grants)
 		})
@@ -241,8 +249,10 @@ func togetherSpecs(g *generation, rate int, interval, duration time.Duration, le
 		group.Wait()
 		elapsed := time.Since(start)
 
-		Expect(watch()).To(BeNumerically(">", 10*int(duration/time.Second)), "looks at the keys, each of which was right")
-		Expect(mostWithin(grants, interval)).To(BeNumerically("<=", rate), "grants in any window, by the callers' own logs")
+		Expect(watch()).To(BeNumerically(">", 10*int(duration/time.Second)),
+			"looks at the keys, each of which was right")
+		Expect(mostWithin(grants, interval)).To(BeNumerically("<=", rate),
+			"grants in any window, by the callers' own logs")
 		allowed := rate * (int(elapsed/interval) + 1)
 		Expect(len(grants)).To(BeNumerically(">=", least), "of %d that the limit allows", allowed)
 		AddReportEntry("granted", perSide)
@@ -251,9 +261,11 @@ func togetherSpecs(g *generation, rate int, interval, duration time.Duration, le
 	}, SpecTimeout(time.Minute))
 }
 
-// hammer asks for permits one by one until duration is over, and returns
-// between which two moments each was granted.
-func hammer(ctx context.Context, l *rratelimiter.RateLimiter, duration time.Duration) (grants [][2]time.Time) {
+// hammer acquires permits one by one until duration is over. For each it returns
+// the moments between which it was granted.
+func hammer(
+	ctx context.Context, l *rratelimiter.RateLimiter, duration time.Duration,
+) (grants [][2]time.Time) {
 	end := time.Now().Add(duration)
 	for time.Now().Before(end) {
 		from := time.Now()
@@ -266,11 +278,13 @@ func hammer(ctx context.Context, l *rratelimiter.RateLimiter, duration time.Dura
 	return grants
 }
 
-// mostWithin is the most grants that happened for certain within less than one
-// window: those that began after its start and were known before its end. It
-// counts in whole ms, as the limiter does.
+// mostWithin returns the most grants that certainly fell into one window: those
+// that began after its start and were known before its end. It counts in whole
+// ms, as the limiter does.
 func mostWithin(grants [][2]time.Time, window time.Duration) (most int) {
-	slices.SortFunc(grants, func(a, b [2]time.Time) int { return cmp.Compare(a[0].UnixNano(), b[0].UnixNano()) })
+	slices.SortFunc(grants, func(a, b [2]time.Time) int {
+		return cmp.Compare(a[0].UnixNano(), b[0].UnixNano()) // Java's have no monotonic clock
+	})
 	for i := range grants {
 		start, n := grants[i][0].UnixMilli(), 0
 		for _, g := range grants[i:] {
@@ -283,11 +297,11 @@ func mostWithin(grants [][2]time.Time, window time.Duration) (most int) {
 	return most
 }
 
-// watchState looks at a limiter's keys again and again until the function that
-// it returns is called, which returns how often it did. At any moment what is
-// left and what is outstanding make up the rate, and neither is below zero:
-// so no more than the rate is ever given out. (The times of the records would
-// not do: Java stamps a record with the time before it sends it.)
+// watchState looks at a limiter's keys until the function that it returns is
+// called; that one returns how often it looked. At any moment what is left and
+// what is outstanding must add up to the rate, and neither may be below zero:
+// then no more than the rate is ever granted. The times of the records cannot
+// prove that: Java sets the time of a record before it sends the record.
 func watchState(ctx context.Context, k keys, rate int64) func() int {
 	stop := make(chan struct{})
 	looks := 0
@@ -315,7 +329,7 @@ func watchState(ctx context.Context, k keys, rate int64) func() int {
 	}
 }
 
-// atOnce reads what is left and what is outstanding, at one moment.
+// atOnce reads the permits left and outstanding at one moment.
 func atOnce(ctx context.Context, k keys) (left, outstanding int64) {
 	GinkgoHelper()
 	tx := look.TxPipeline()

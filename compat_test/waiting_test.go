@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/compare"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -24,7 +25,9 @@ func waitingSpecs(g *generation) {
 		}),
 	}
 	if g.since(sinceRelease) {
-		changes = append(changes, Entry("release", func(ctx context.Context, java limiter) { done(java.Release(ctx, 2)) }))
+		changes = append(changes, Entry("release", func(ctx context.Context, java limiter) {
+			done(java.Release(ctx, 2))
+		}))
 	}
 	if g.since(sinceUpdateRate) {
 		changes = append(changes, Entry("updateRate, keeping state", func(ctx context.Context, java limiter) {
@@ -32,16 +35,15 @@ func waitingSpecs(g *generation) {
 		}))
 	}
 
-	DescribeTable("is woken by what Java changes", func(ctx SpecContext, change func(ctx context.Context, java limiter)) {
+	type changing func(ctx context.Context, java limiter)
+	DescribeTable("is woken by what Java changes", func(ctx SpecContext, change changing) {
 		name := redistest.Name(GinkgoT())
 		java, g := javas[0].limiter(name), gos[0].limiter(name)
 		yes(java.TrySetRate(ctx, config(overall, 5, time.Hour)))
 		yes(java.TryAcquire(ctx, 5, 0))
 		served := make(chan error, 1)
 		go func() { served <- g.Acquire(ctx, 2) }()
-		channel := "__keyspace@0__:" + keysOf(name).value
-		Eventually(ctx, func() int64 { return look.PubSubNumSub(ctx, channel).Val()[channel] }).
-			WithTimeout(5 * time.Second).WithPolling(time.Millisecond).Should(Equal(int64(1)))
+		subscribed(ctx, name)
 		change(ctx, java)
 		Eventually(ctx, served).WithTimeout(5 * time.Second).Should(Receive(BeNil()))
 	}, changes)
@@ -52,12 +54,19 @@ func waitingSpecs(g *generation) {
 		yes(gos[0].limiter(name).TryAcquire(ctx, 5, 0))
 		ended := make(chan error, 1)
 		go func() { ended <- gos[0].limiter(name).Acquire(ctx, 2) }()
-		channel := "__keyspace@0__:" + keysOf(name).value
-		Eventually(ctx, func() int64 { return look.PubSubNumSub(ctx, channel).Val()[channel] }).
-			WithTimeout(5 * time.Second).WithPolling(time.Millisecond).Should(Equal(int64(1)))
+		subscribed(ctx, name)
 		yes(javas[0].limiter(name).Delete(ctx))
-		Eventually(ctx, ended).WithTimeout(5 * time.Second).Should(Receive(MatchError(rratelimiter.ErrNotInitialized)))
+		Eventually(ctx, ended).WithTimeout(5 * time.Second).
+			Should(Receive(MatchError(rratelimiter.ErrNotInitialized)))
 	})
+}
+
+// subscribed waits until Go listens to what happens to the value of a limiter.
+func subscribed(ctx context.Context, name string) {
+	GinkgoHelper()
+	channel := "__keyspace@0__:" + keysOf(name).value
+	Eventually(ctx, func() int64 { return look.PubSubNumSub(ctx, channel).Val()[channel] }).
+		WithTimeout(5 * time.Second).WithPolling(time.Millisecond).Should(Equal(int64(1)))
 }
 
 var _ = Describe("Listeners", func() { listenerSpecs(newest) })
@@ -87,9 +96,10 @@ func resolutionSpecs(g *generation) {
 
 	It("are records like any other to Java", func(ctx SpecContext) {
 		name := redistest.Name(GinkgoT())
-		c := rratelimiter.New(server.Client(GinkgoT()), rratelimiter.WithResolution(50*time.Millisecond), rratelimiter.WithRecordFormat(g.beside()))
+		c := rratelimiter.New(server.Client(GinkgoT()),
+			rratelimiter.WithResolution(50*time.Millisecond), rratelimiter.WithRecordFormat(g.beside()))
 		defer c.Close()
-		java, g := javas[0].limiter(name), goLimiter{c.RateLimiter(name)}
+		java, g := javas[0].limiter(name), compare.Go(c.RateLimiter(name))
 		yes(java.TrySetRate(ctx, config(overall, 100, time.Second)))
 		for range 30 {
 			yes(g.TryAcquire(ctx, 3, 0))
@@ -100,7 +110,7 @@ func resolutionSpecs(g *generation) {
 		yes(java.TryAcquire(ctx, 10, 0))
 		no(java.TryAcquire(ctx, 1, 0))
 		no(g.TryAcquire(ctx, 1, 0))
-		yes(java.TryAcquire(ctx, 100, 3*time.Second)) // Java drops them, and has all again
+		yes(java.TryAcquire(ctx, 100, 3*time.Second)) // Java drops the records, and has all permits again
 		Expect(k(name).state(ctx)).To(Equal(state{"0", []int64{100}}))
 		yes(g.TryAcquire(ctx, 100, 3*time.Second))
 	})

@@ -50,8 +50,8 @@ func newBuild(version string) (build, error) {
 
 func (b build) jar() string { return filepath.Join(b.dir, "peer.jar") }
 
-// ensure builds the jar unless it is there and newer than its sources. It looks
-// under the lock, too: a jar is there before the libraries it needs are.
+// ensure builds the jar unless it exists and is newer than its sources. It looks
+// while it holds the lock, because a build makes the jar before the libraries.
 func (b build) ensure(ctx context.Context) error {
 	lock, err := lockDir(ctx, b.project)
 	if err != nil {
@@ -83,7 +83,7 @@ func (b build) stale() (bool, error) {
 }
 
 // newestIn returns when the file root, or any file below it, was last changed.
-// Directories count: a file that was removed changes nothing else.
+// Directories count, because removing a file changes only them.
 func newestIn(root string) (newest time.Time, err error) {
 	err = filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -98,8 +98,8 @@ func newestIn(root string) (newest time.Time, err error) {
 	return newest, err
 }
 
-// run runs mvn, which holds the lock as well: should this process be killed
-// meanwhile, others wait for the mvn it has left behind.
+// run runs mvn, which holds the lock as well. If this process is killed, others
+// wait for the mvn that it has left behind.
 func (b build) run(ctx context.Context, lock *os.File) error {
 	mvn, err := find("mvn")
 	if err != nil {
@@ -117,8 +117,9 @@ func (b build) run(ctx context.Context, lock *os.File) error {
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		_ = os.Remove(b.jar()) // it may be there without its libraries
-		return fmt.Errorf("javapeer: building the peer: %w, mvn saying:\n%s", errors.Join(ctx.Err(), err), out)
+		_ = os.Remove(b.jar()) // it may exist without its libraries
+		err = errors.Join(ctx.Err(), err)
+		return fmt.Errorf("javapeer: building the peer: %w, mvn saying:\n%s", err, out)
 	}
 	return nil
 }

@@ -11,9 +11,8 @@ import (
 // args are the arguments of a request, by the names in the peer's README.
 type args map[string]any
 
-// call asks the peer to do op, and returns the result of its answer. It is
-// behind every method. When ctx ends the call does, though the peer goes on
-// with what it was asked.
+// call has the peer do op, and returns the result. Every method uses it. When ctx
+// ends, the call ends, but the peer goes on with op.
 func call[T any](ctx context.Context, p *Peer, op string, a args) (result T, err error) {
 	raw, err := p.exchange(ctx, op, a)
 	if err == nil {
@@ -46,16 +45,16 @@ func (p *Peer) exchange(ctx context.Context, op string, a args) (json.RawMessage
 	case <-p.done:
 	}
 	select {
-	case got := <-answered: // its last words were for us
+	case got := <-answered: // the last line of the peer was this answer
 		return got.unpack()
 	default:
 		return nil, p.err
 	}
 }
 
-// expect registers a request under an id of its own.
+// expect registers a request under a new id.
 func (p *Peer) expect() (id int64, answered <-chan answer) {
-	c := make(chan answer, 1) // so that nobody waits for a caller that has left
+	c := make(chan answer, 1) // so that serve never waits for a caller that has left
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last++
@@ -69,16 +68,16 @@ func (p *Peer) forget(id int64) {
 	delete(p.pending, id)
 }
 
-// write sends a line. It fails only when the peer reads no more, because it has
-// ended or is about to; then done says so, with the reason.
+// write sends a line. It fails only when the peer has ended or is about to end.
+// Then done is closed, and err holds the reason.
 func (p *Peer) write(line []byte) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	_, _ = p.stdin.Write(line)
 }
 
-// answer is a line of the peer: a result, an error with its type, or an event
-// of a listener, which has no id.
+// answer is a line of the peer: a result, an error with its type, or an event of
+// a listener, which has no id.
 type answer struct {
 	ID     *int64          `json:"id"`
 	Result json.RawMessage `json:"result"`
@@ -97,25 +96,25 @@ func (a answer) unpack() (json.RawMessage, error) {
 	return a.Result, nil
 }
 
-// serve hands out what the peer says, for as long as it lives.
+// serve delivers what the peer prints until the peer ends.
 func (p *Peer) serve(stdout io.Reader) {
 	err := p.readAll(bufio.NewReader(stdout))
 	if err != ErrEnded {
-		_ = p.cmd.Process.Kill() // nobody listens to it any more
+		_ = p.cmd.Process.Kill() // no answer of it would be read
 	}
-	_ = p.cmd.Wait() // ProcessState says the same
+	_ = p.cmd.Wait() // ProcessState holds the same
 	p.err = fmt.Errorf("%w (%s)%s", err, p.cmd.ProcessState, p.lastWords())
 	close(p.events)
 	close(p.done)
 }
 
-// readAll reads lines of any length until there are no more, which is an
-// ErrEnded and nothing else, or one that cannot be understood.
+// readAll reads lines of any length. At the end of the output it returns
+// ErrEnded. A line that it cannot decode ends it as well, with the reason.
 func (p *Peer) readAll(lines *bufio.Reader) error {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return ErrEnded // and if it broke off in a line, that was no answer
+			return ErrEnded // a line without an end is no answer
 		}
 		var a answer
 		if err := json.Unmarshal(line, &a); err != nil {
@@ -134,7 +133,7 @@ func (p *Peer) deliver(a answer) {
 	defer p.mu.Unlock()
 	if waiting := p.pending[*a.ID]; waiting != nil {
 		waiting <- a
-		delete(p.pending, *a.ID) // it has room for one
+		delete(p.pending, *a.ID) // the channel has room for one answer
 	}
 }
 

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// A ConnectOption is an option of Connect. What none is given for keeps
-// Redisson's own default.
+// A ConnectOption is an option of Connect. Without it Redisson's default holds.
 type ConnectOption func(args)
 
 // NamePrefix makes the instance keep the object called name under prefix + name
@@ -16,18 +15,19 @@ func NamePrefix(prefix string) ConnectOption {
 	return func(a args) { a["namePrefix"] = prefix }
 }
 
-// Timeout is how long the instance waits for a reply of Redis. The default is 3 s.
+// Timeout sets how long the instance waits for a reply of Redis. The default is
+// 3 s.
 func Timeout(d time.Duration) ConnectOption {
 	return func(a args) { a["timeout"] = d.Milliseconds() }
 }
 
-// RetryAttempts is how often the instance sends a command again.
+// RetryAttempts sets how often the instance sends a command again.
 func RetryAttempts(n int) ConnectOption {
 	return func(a args) { a["retryAttempts"] = n }
 }
 
-// Cluster makes the instance one of the cluster that these are nodes of; the
-// address of Connect is not used then. The default is a single server.
+// Cluster connects the instance to the cluster with these nodes, and Connect does
+// not use its address. The default is a single server.
 func Cluster(addresses ...string) ConnectOption {
 	nodes := make([]string, len(addresses))
 	for i, address := range addresses {
@@ -37,9 +37,11 @@ func Cluster(addresses ...string) ConnectOption {
 }
 
 // Connect creates a Redisson instance on the Redis at address, host:port or a
-// URL, for the peer to know as client. It returns the id of the instance, the
-// one in the keys of PER_CLIENT limiters.
-func (p *Peer) Connect(ctx context.Context, client, address string, opts ...ConnectOption) (id string, err error) {
+// URL. The peer knows the instance as client. Connect returns its id, which is in
+// the keys of PER_CLIENT limiters.
+func (p *Peer) Connect(
+	ctx context.Context, client, address string, opts ...ConnectOption,
+) (id string, err error) {
 	a := args{"client": client, "address": url(address)}
 	for _, opt := range opts {
 		opt(a)
@@ -47,8 +49,8 @@ func (p *Peer) Connect(ctx context.Context, client, address string, opts ...Conn
 	return call[string](ctx, p, "connect", a)
 }
 
-// Disconnect shuts an instance down. Its calls that wait for permits are never
-// answered.
+// Disconnect shuts an instance down. Its calls that wait for permits never
+// return.
 func (p *Peer) Disconnect(ctx context.Context, client string) error {
 	_, err := call[any](ctx, p, "disconnect", args{"client": client})
 	return err

@@ -2,19 +2,19 @@ package javapeer
 
 import "errors"
 
-// What methods answer with besides an Error.
+// What methods return besides an Error.
 var (
 	// ErrNoJava: java, or mvn where the peer must be built, is not in PATH. The
 	// error that wraps it names the program.
 	ErrNoJava = errors.New("javapeer: the Java peer needs a JDK and Maven")
 
 	// ErrEnded: the peer has ended, by Close or by itself. The error that wraps
-	// it has the end of what it printed.
+	// it holds the end of what the peer printed.
 	ErrEnded = errors.New("javapeer: the peer has ended")
 )
 
 // Error is an exception of the Java side. Find it with errors.As: the methods
-// wrap it with what they asked for.
+// wrap it with the name of the operation.
 type Error struct {
 	Type    string // the class, as in java.lang.IllegalArgumentException
 	Message string

@@ -15,22 +15,22 @@ func (l *Limiter) ExpireAt(ctx context.Context, t time.Time) (bool, error) {
 	return ask[bool](ctx, l, "expireAt", args{"at": t.UnixMilli()})
 }
 
-// ExpireIfSet is expireIfSet(ttl), since 3.17.0, on a server 7.0.
+// ExpireIfSet is expireIfSet(ttl), since 3.17.0, from Redis 7.0 on.
 func (l *Limiter) ExpireIfSet(ctx context.Context, ttl time.Duration) (bool, error) {
 	return l.expire(ctx, "expireIfSet", ttl)
 }
 
-// ExpireIfNotSet is expireIfNotSet(ttl), since 3.17.0, on a server 7.0.
+// ExpireIfNotSet is expireIfNotSet(ttl), since 3.17.0, from Redis 7.0 on.
 func (l *Limiter) ExpireIfNotSet(ctx context.Context, ttl time.Duration) (bool, error) {
 	return l.expire(ctx, "expireIfNotSet", ttl)
 }
 
-// ExpireIfGreater is expireIfGreater(ttl), since 3.17.0, on a server 7.0.
+// ExpireIfGreater is expireIfGreater(ttl), since 3.17.0, from Redis 7.0 on.
 func (l *Limiter) ExpireIfGreater(ctx context.Context, ttl time.Duration) (bool, error) {
 	return l.expire(ctx, "expireIfGreater", ttl)
 }
 
-// ExpireIfLess is expireIfLess(ttl), since 3.17.0, on a server 7.0.
+// ExpireIfLess is expireIfLess(ttl), since 3.17.0, from Redis 7.0 on.
 func (l *Limiter) ExpireIfLess(ctx context.Context, ttl time.Duration) (bool, error) {
 	return l.expire(ctx, "expireIfLess", ttl)
 }
@@ -49,7 +49,7 @@ func (l *Limiter) RemainTimeToLive(ctx context.Context) (int64, error) {
 	return ask[int64](ctx, l, "remainTimeToLive", nil)
 }
 
-// ExpireTime is getExpireTime(), since 3.17.0, on a server 7.0: ms since the
+// ExpireTime is getExpireTime(), since 3.17.0, from Redis 7.0 on: ms since the
 // epoch, -1 or -2, as PEXPIRETIME has them.
 func (l *Limiter) ExpireTime(ctx context.Context) (int64, error) {
 	return ask[int64](ctx, l, "getExpireTime", nil)

@@ -13,18 +13,18 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 )
 
-// Scripts in place of java and mvn make happen what the real ones seldom do.
+// Scripts in place of java and mvn do what the real ones seldom do.
 const (
 	answersVersion = "#!/bin/sh\nread line; echo '{\"id\":1,\"result\":\"1.2.3\"}'\n"
 	untilClosed    = "exec cat >/dev/null\n"
 
-	// builds writes what it was asked for to a file and makes the jar, which
-	// takes a while.
+	// builds writes its arguments to a file and makes the jar, which takes a
+	// while.
 	builds = "#!/bin/sh\n" + `echo "$@" >>built
 for arg; do case $arg in -DbuildDirectory=*) dir=${arg#*=};; esac; done
 mkdir -p "$dir" && touch "$dir/peer.jar" && sleep 0.1 && touch "$dir/lib"
 `
-	// startsBuilt is a java that finds fault with a jar without its libraries.
+	// startsBuilt is a java that refuses a jar without its libraries.
 	startsBuilt = "#!/bin/sh\n" + `[ -e "$(dirname "$2")/lib" ] || { echo "no lib" >&2; exit 1; }
 read line; echo '{"id":1,"result":"1.2.3"}'; exec cat >/dev/null
 `
@@ -68,7 +68,7 @@ func start(t *testing.T, version string) *javapeer.Peer {
 	return p
 }
 
-// built returns what mvn was asked for, a line for each time.
+// built returns the arguments of mvn, one line for each call.
 func built(t *testing.T, project string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(project, "built"))
@@ -78,7 +78,7 @@ func built(t *testing.T, project string) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// age makes a file, or all in a directory, an hour older than it is.
+// age makes a file, or all files in a directory, an hour older.
 func age(t *testing.T, root string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
@@ -118,7 +118,7 @@ func TestBuildWhenStale(t *testing.T) {
 	}
 }
 
-// Another version goes into a directory of its own.
+// Another version has its own directory.
 func TestBuildOtherVersion(t *testing.T) {
 	project := fake(t, map[string]string{"mvn": builds, "java": startsBuilt})
 	if got := start(t, "1.2.3").Version(); got != "1.2.3" {
@@ -145,7 +145,7 @@ read line; echo '{"id":1,"result":"1.2.3"}'; exec cat >/dev/null
 	ok(t, "Close", p.Close())
 }
 
-// Of many at once one builds; the others wait until all of it is there.
+// If many start at once, one builds; the others wait until it has finished.
 func TestBuildOnce(t *testing.T) {
 	project := fake(t, map[string]string{"mvn": builds, "java": startsBuilt})
 	var all sync.WaitGroup
@@ -208,7 +208,8 @@ func TestNoJava(t *testing.T) {
 func TestNoProject(t *testing.T) {
 	fake(t, map[string]string{"java": answersVersion})
 	t.Chdir(t.TempDir())
-	if _, err := javapeer.Start(soon(t), ""); err == nil || !strings.Contains(err.Error(), "compat_test/java") {
+	_, err := javapeer.Start(soon(t), "")
+	if err == nil || !strings.Contains(err.Error(), "compat_test/java") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -221,7 +222,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// A peer that dies takes all calls with it, and says why.
+// When a peer dies, all calls end with the reason.
 func TestDeadPeer(t *testing.T) {
 	fake(t, map[string]string{
 		"mvn":  builds,
@@ -247,7 +248,7 @@ func isDead(t *testing.T, err error) {
 	}
 }
 
-// Of what a dead peer has said the end is kept.
+// The end of what a dead peer has printed is kept.
 func TestLastWords(t *testing.T) {
 	fake(t, map[string]string{
 		"mvn":  builds,
@@ -259,7 +260,7 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// Each call gets its own answer, in whichever order they come.
+// Each call gets its own answer, in whatever order they come.
 func TestAnswersOutOfOrder(t *testing.T) {
 	fake(t, map[string]string{
 		"mvn": builds,
@@ -281,7 +282,7 @@ done
 	both.Wait()
 }
 
-// What is no answer ends the peer: whoever it was for would wait for ever.
+// A line that is no answer ends the peer: the call would wait for ever.
 func TestNoAnswer(t *testing.T) {
 	fake(t, map[string]string{
 		"mvn":  builds,
@@ -293,7 +294,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// Lines may be long, and events that nobody reads do not hold up answers.
+// Lines may be long, and events without a reader do not delay answers.
 func TestMuchOutput(t *testing.T) {
 	const many = 2000
 	fake(t, map[string]string{

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Limiter is a limiter as one Redisson instance sees it. Its methods are those
-// of RRateLimiter; each asks the peer once.
+// Limiter is a limiter of one Redisson instance. Its methods are those of
+// RRateLimiter; each is one request to the peer.
 type Limiter struct {
 	peer         *Peer
 	client, name string
 }
 
 // Limiter returns the limiter called name of the instance that was connected as
-// client. It does not ask the peer.
+// client. It sends nothing to the peer.
 func (p *Peer) Limiter(client, name string) *Limiter {
 	return &Limiter{peer: p, client: client, name: name}
 }
@@ -80,15 +80,15 @@ func (l *Limiter) Unlink(ctx context.Context) (bool, error) {
 	return ask[bool](ctx, l, "unlink", nil)
 }
 
-// Rename is rename(newName). Unlike an object of Redisson this one keeps its
+// Rename is rename(newName). Unlike an object of Redisson, this one keeps its
 // name.
 func (l *Limiter) Rename(ctx context.Context, newName string) error {
 	return l.do(ctx, "rename", args{"newName": newName})
 }
 
-// AddListener makes the instance listen for the limiter to be "expired" or
-// "deleted", and returns the id of the listener. What it hears comes out of
-// Peer.Events, if the server has notify-keyspace-events set.
+// AddListener adds a listener for the limiter to be "expired" or "deleted", and
+// returns its id. Its events come out of Peer.Events, if the server has
+// notify-keyspace-events set.
 func (l *Limiter) AddListener(ctx context.Context, event string) (id int64, err error) {
 	return ask[int64](ctx, l, "addListener", args{"event": event})
 }

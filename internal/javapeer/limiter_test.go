@@ -9,7 +9,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// check returns a function that compares what a method answers.
+// check returns a function that compares the result of a method.
 func check(t *testing.T) func(what string, want any) func(got any, err error) {
 	return func(what string, want any) func(any, error) {
 		return func(got any, err error) {
@@ -21,7 +21,7 @@ func check(t *testing.T) func(what string, want any) func(got any, err error) {
 	}
 }
 
-// ok fails the test if a method without a result did.
+// ok fails the test if a method without a result failed.
 func ok(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil {
@@ -45,11 +45,16 @@ func TestRates(t *testing.T) {
 	is("Config", javapeer.Config{Type: "PER_CLIENT", Rate: 6, Interval: time.Second})(each(l.Config(ctx)))
 	ok(t, "SetRate with keepAlive", l.SetRate(ctx, javapeer.Overall, 6, time.Second, time.Minute))
 	ok(t, "Acquire", l.Acquire(ctx, 2))
-	ok(t, "SetRateArgs", l.SetRateArgs(ctx, javapeer.Overall, 7, time.Hour, time.Hour, true))
+	r := javapeer.RateArgs{
+		Type: javapeer.Overall, Rate: 7, Interval: time.Hour, KeepAlive: time.Hour, KeepState: true,
+	}
+	ok(t, "SetRateArgs", l.SetRateArgs(ctx, r))
 	is("AvailablePermits", int64(5))(each(l.AvailablePermits(ctx)))
-	is("UpdateRate", true)(each(l.UpdateRate(ctx, javapeer.Overall, 8, 2*time.Hour, 0, true)))
+	r.Rate, r.Interval, r.KeepAlive = 8, 2*time.Hour, 0
+	is("UpdateRate", true)(each(l.UpdateRate(ctx, r)))
 	is("Config", javapeer.Config{Type: "OVERALL", Rate: 8, Interval: 2 * time.Hour})(each(l.Config(ctx)))
-	is("UpdateRate of none", false)(each(p.Limiter(client, "none").UpdateRate(ctx, javapeer.Overall, 1, 1, 0, false)))
+	none := javapeer.RateArgs{Type: javapeer.Overall, Rate: 1, Interval: 1}
+	is("UpdateRate of none", false)(each(p.Limiter(client, "none").UpdateRate(ctx, none)))
 }
 
 func TestPermits(t *testing.T) {
@@ -68,7 +73,8 @@ func TestPermits(t *testing.T) {
 func TestKeys(t *testing.T) {
 	p, ctx, is := realPeer(t), soon(t), check(t)
 	server := redistest.Start(t)
-	client, _ := connect(t, p, server.Addr, javapeer.NamePrefix("pre:"), javapeer.Timeout(time.Second), javapeer.RetryAttempts(1))
+	client, _ := connect(t, p, server.Addr,
+		javapeer.NamePrefix("pre:"), javapeer.Timeout(time.Second), javapeer.RetryAttempts(1))
 	l, b := p.Limiter(client, "a"), p.Limiter(client, "b")
 
 	is("TrySetRate", true)(each(l.TrySetRate(ctx, javapeer.Overall, 5, time.Hour, 0)))
@@ -169,7 +175,9 @@ func TestLoop(t *testing.T) {
 		got.P50us <= 0 || got.P99us < got.P50us || got.P999us < got.P99us {
 		t.Errorf("Loop with a count: %+v, %v", got, err)
 	}
-	o := javapeer.LoopOptions{Duration: 20 * time.Millisecond, Warmup: 20 * time.Millisecond, Clients: []string{client}}
+	o := javapeer.LoopOptions{
+		Duration: 20 * time.Millisecond, Warmup: 20 * time.Millisecond, Clients: []string{client},
+	}
 	if got, err = l.Loop(ctx, o); err != nil || got.Calls == 0 || got.Granted != 0 {
 		t.Errorf("Loop for a time: %+v, %v", got, err)
 	}

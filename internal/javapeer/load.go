@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// HammerOptions says how Hammer asks for permits.
+// HammerOptions are the options of Hammer.
 type HammerOptions struct {
 	Permits  int64         // of one call; 0 is 1
 	Threads  int           // 0 is 1
-	Duration time.Duration // how long each thread goes on
+	Duration time.Duration // of each thread
 	Timeout  time.Duration // of each call; 0: the method without one
 	Pause    time.Duration // after a refused call without a timeout; 0 is 1 ms, below 0 none
-	Clients  []string      // instances, dealt out to the threads; empty: that of the limiter
+	Clients  []string      // instances, one for each thread in turn; empty: that of the limiter
 }
 
 func (o HammerOptions) args() args {
@@ -26,10 +26,12 @@ func (o HammerOptions) args() args {
 	return a
 }
 
-// Hammer calls tryAcquire from many threads at once. It returns between which
-// two moments, by the clock of this machine in whole ms, each grant happened,
-// ordered by the first of them, and how many calls there were.
-func (l *Limiter) Hammer(ctx context.Context, o HammerOptions) (grants [][2]time.Time, calls int64, err error) {
+// Hammer calls tryAcquire from many threads at once. For each grant it returns the
+// times before and after the call, by the clock of this machine in whole ms,
+// ordered by the first. It also returns the number of calls.
+func (l *Limiter) Hammer(
+	ctx context.Context, o HammerOptions,
+) (grants [][2]time.Time, calls int64, err error) {
 	got, err := ask[struct {
 		Grants [][2]int64
 		Calls  int64
@@ -44,15 +46,15 @@ func (l *Limiter) Hammer(ctx context.Context, o HammerOptions) (grants [][2]time
 	return grants, got.Calls, nil
 }
 
-// LoopOptions says how Loop measures. One of Count and Duration must be set; if
-// both are, what comes first ends it.
+// LoopOptions are the options of Loop. Count or Duration must be set; if both are,
+// the first to be reached ends the loop.
 type LoopOptions struct {
 	Permits  int64         // of one call; 0 is 1
 	Threads  int           // 0 is 1
 	Count    int64         // calls of all threads together; 0: no limit
 	Duration time.Duration // 0: no limit
 	Warmup   time.Duration // before, unmeasured
-	Clients  []string      // instances, dealt out to the threads; empty: that of the limiter
+	Clients  []string      // instances, one for each thread in turn; empty: that of the limiter
 }
 
 func (o LoopOptions) args() args {

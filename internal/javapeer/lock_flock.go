@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// lockDir keeps other processes out of dir until what it returns is closed, and
-// waits for those that do the same: `go test` runs one process per package. The
-// lock is on the directory itself and leaves no file behind; the kernel takes it
-// off when the last process that has it open has ended.
+// lockDir waits until no other process has locked dir, and locks it until the
+// returned file is closed: `go test` runs one process per package. The lock is on
+// the directory itself, so no file is left behind. The kernel releases it when the
+// last process that has it open has ended.
 func lockDir(ctx context.Context, dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -36,7 +36,7 @@ func lockDir(ctx context.Context, dir string) (*os.File, error) {
 	}
 }
 
-// sleep waits for the next tick, or answers the error of ctx if that ends first.
+// sleep waits for the next tick, or returns the error of ctx if that ends first.
 func sleep(ctx context.Context, tick <-chan time.Time) error {
 	select {
 	case <-tick:

@@ -47,8 +47,10 @@ func realPeer(t *testing.T) *javapeer.Peer {
 	return p
 }
 
-// connect connects an instance of the test's own and returns its name.
-func connect(t *testing.T, p *javapeer.Peer, address string, opts ...javapeer.ConnectOption) (client, id string) {
+// connect connects a new instance and returns its name.
+func connect(
+	t *testing.T, p *javapeer.Peer, address string, opts ...javapeer.ConnectOption,
+) (client, id string) {
 	t.Helper()
 	client = redistest.Name(t)
 	id, err := p.Connect(t.Context(), client, address, opts...)
@@ -59,7 +61,7 @@ func connect(t *testing.T, p *javapeer.Peer, address string, opts ...javapeer.Co
 	return client, id
 }
 
-// soon bounds what a test waits for, much longer than it takes.
+// soon bounds what a test waits for, by much more than it takes.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)

@@ -19,22 +19,22 @@ type Peer struct {
 	stdin  io.WriteCloser
 	stderr tail
 	done   chan struct{} // closed when the process is gone; err is set then
-	err    error         // with what it ended
+	err    error         // why it ended
 
 	writing sync.Mutex // one line at a time on stdin
 
 	mu      sync.Mutex
 	last    int64                   // guarded by mu: the id of the last request
-	pending map[int64]chan<- answer // guarded by mu: who waits for which answer
+	pending map[int64]chan<- answer // guarded by mu: the calls that wait, by id
 }
 
-// Start starts the peer with a version of Redisson, empty for that of the pom
-// (4.7.0), after building it if its jar is missing or older than its sources.
-// Processes that start one at the same time build it once. ctx is for the
-// start alone: the peer runs until Close, or until this process ends. options
-// are those of the JVM, as in "-Xmx64m".
+// Start starts the peer with a version of Redisson; empty is that of the pom
+// (4.7.0). It builds the peer first if the jar is missing or older than its
+// sources. Processes that start one at the same time build it once. ctx is only
+// for the start: the peer runs until Close, or until this process ends. options
+// are options of the JVM, as in "-Xmx64m".
 //
-// Where java or mvn is missing it answers an ErrNoJava.
+// If java or mvn is missing, Start returns an ErrNoJava.
 func Start(ctx context.Context, version string, options ...string) (*Peer, error) {
 	java, err := find("java")
 	if err != nil {
@@ -58,8 +58,8 @@ func Start(ctx context.Context, version string, options ...string) (*Peer, error
 	return p, nil
 }
 
-// launch starts the process. It ends with ours, however that ends: the kernel
-// closes our end of its stdin, and the end of stdin is the end of the peer.
+// launch starts the process. The peer ends at the end of its stdin, which the
+// kernel closes when this process ends, however it ends.
 func launch(java string, args []string) (*Peer, error) {
 	p := &Peer{
 		cmd:     exec.Command(java, args...),
@@ -87,12 +87,12 @@ func launch(java string, args []string) (*Peer, error) {
 // Version returns the version of Redisson that runs.
 func (p *Peer) Version() string { return p.version }
 
-// Close ends the peer: it shuts its Redisson instances down and leaves those
-// calls unanswered that wait for more than a second. It answers an error if the
-// peer did not end well, now or before. Closing twice is allowed.
+// Close ends the peer. The peer shuts its Redisson instances down; calls that wait
+// for more than a second are not answered. Close returns an error if the peer
+// failed, now or before. Closing twice is allowed.
 func (p *Peer) Close() error {
-	_ = p.stdin.Close() // its end may be closed already
-	patience := time.NewTimer(10 * time.Second)
+	_ = p.stdin.Close()                         // it may be closed already
+	patience := time.NewTimer(10 * time.Second) // many times what a shutdown takes
 	defer patience.Stop()
 	select {
 	case <-p.done:

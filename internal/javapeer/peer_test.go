@@ -17,7 +17,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Two instances are two clients: each has an id, and keys of its own by it.
+// Two instances are two clients: each has an id, and its own keys by that id.
 func TestConnect(t *testing.T) {
 	p, ctx := realPeer(t), soon(t)
 	server := redistest.Start(t)
@@ -44,7 +44,8 @@ func TestConnectCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	client, _ := connect(t, p, "", javapeer.Cluster(cluster.Addrs...))
 	for _, name := range []string{"a", "b", "c", "d"} {
-		if set, err := p.Limiter(client, name).TrySetRate(ctx, javapeer.Overall, 5, time.Hour, 0); !set || err != nil {
+		set, err := p.Limiter(client, name).TrySetRate(ctx, javapeer.Overall, 5, time.Hour, 0)
+		if !set || err != nil {
 			t.Errorf("TrySetRate of %s: %v, %v", name, set, err)
 		}
 	}
@@ -69,7 +70,7 @@ func TestError(t *testing.T) {
 	}
 }
 
-// A call that waits for permits holds up no other.
+// A call that waits for permits does not delay another one.
 func TestWaitingCall(t *testing.T) {
 	p, ctx := realPeer(t), soon(t)
 	client, _ := connect(t, p, redistest.Start(t).Addr)
@@ -92,7 +93,7 @@ func TestWaitingCall(t *testing.T) {
 	}
 }
 
-// The end of a call's context ends the call alone.
+// The end of a call's context ends only that call.
 func TestContext(t *testing.T) {
 	p := realPeer(t)
 	client, _ := connect(t, p, redistest.Start(t).Addr)
@@ -113,7 +114,7 @@ func TestContext(t *testing.T) {
 	ok(t, "Exists", err)
 }
 
-// Close ends the process; a call that still waits is told so.
+// Close ends the process; a call that still waits returns an error.
 func TestClose(t *testing.T) {
 	realPeer(t) // it is built, then
 	p, err := javapeer.Start(soon(t), "")

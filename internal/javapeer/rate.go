@@ -12,8 +12,8 @@ const (
 	PerClient = "PER_CLIENT"
 )
 
-// rateArgs are the arguments that all methods with a rate have. Without
-// keepAlive the peer takes the method that every release has.
+// rateArgs are the arguments that all methods with a rate have. Without keepAlive
+// the peer calls the method that every release has.
 func rateArgs(typ string, rate int64, interval, keepAlive time.Duration) args {
 	a := args{"type": typ, "rate": rate, "interval": interval.Milliseconds()}
 	if keepAlive != 0 {
@@ -22,29 +22,43 @@ func rateArgs(typ string, rate int64, interval, keepAlive time.Duration) args {
 	return a
 }
 
-// TrySetRate is trySetRate(type, rate, interval, unit); a keepAlive other than
-// 0 is for the method that takes one, since 3.37.0.
-func (l *Limiter) TrySetRate(ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration) (bool, error) {
+// TrySetRate is trySetRate(type, rate, interval, unit). With a keepAlive other
+// than 0 it is the method that takes one, since 3.37.0.
+func (l *Limiter) TrySetRate(
+	ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration,
+) (bool, error) {
 	return ask[bool](ctx, l, "trySetRate", rateArgs(typ, rate, interval, keepAlive))
 }
 
 // SetRate is setRate(type, rate, interval, unit); for keepAlive see TrySetRate.
-func (l *Limiter) SetRate(ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration) error {
+func (l *Limiter) SetRate(
+	ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration,
+) error {
 	return l.do(ctx, "setRate", rateArgs(typ, rate, interval, keepAlive))
 }
 
-// SetRateArgs is setRate(RateLimiterArgs), since 4.4.0.
-func (l *Limiter) SetRateArgs(ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration, keepState bool) error {
-	a := rateArgs(typ, rate, interval, keepAlive)
-	a["keepState"] = keepState
-	return l.do(ctx, "setRate", a)
+// RateArgs are the arguments of Java's RateLimiterArgs, since 4.4.0.
+type RateArgs struct {
+	Type                string
+	Rate                int64
+	Interval, KeepAlive time.Duration // KeepAlive 0: none
+	KeepState           bool
 }
 
-// UpdateRate is updateRate(RateLimiterArgs), since 4.4.0.
-func (l *Limiter) UpdateRate(ctx context.Context, typ string, rate int64, interval, keepAlive time.Duration, keepState bool) (bool, error) {
-	a := rateArgs(typ, rate, interval, keepAlive)
-	a["keepState"] = keepState
-	return ask[bool](ctx, l, "updateRate", a)
+func (r RateArgs) args() args {
+	a := rateArgs(r.Type, r.Rate, r.Interval, r.KeepAlive)
+	a["keepState"] = r.KeepState
+	return a
+}
+
+// SetRateArgs is setRate(RateLimiterArgs).
+func (l *Limiter) SetRateArgs(ctx context.Context, r RateArgs) error {
+	return l.do(ctx, "setRate", r.args())
+}
+
+// UpdateRate is updateRate(RateLimiterArgs).
+func (l *Limiter) UpdateRate(ctx context.Context, r RateArgs) (bool, error) {
+	return ask[bool](ctx, l, "updateRate", r.args())
 }
 
 // Config is a RateLimiterConfig.
@@ -54,7 +68,7 @@ type Config struct {
 	Interval time.Duration
 }
 
-// UnmarshalJSON reads the answer to a getConfig.
+// UnmarshalJSON decodes the answer to a getConfig.
 func (c *Config) UnmarshalJSON(text []byte) error {
 	var got struct {
 		Type           string

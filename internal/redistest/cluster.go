@@ -18,7 +18,7 @@ type Cluster struct {
 	masters int
 }
 
-// slots is how many there are in every cluster.
+// slots is the number of hash slots of every cluster.
 const slots = 16384
 
 // ClusterOption changes what StartCluster starts.
@@ -64,13 +64,13 @@ func StartCluster(t TB, opts ...ClusterOption) *Cluster {
 	return c
 }
 
-// replicaArgs let a replica have its first copy at once: Redis waits 5 s for
-// more replicas to turn up before it sends one.
+// replicaArgs give a replica its first copy at once. By default Redis waits 5 s
+// for more replicas before it sends one.
 var replicaArgs = []string{"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"}
 
-// meet introduces each node to all that came before it; that they would hear of
-// each other from the first takes seconds longer. They get an epoch of their
-// own before: nodes that come with the same one have to settle who is right.
+// meet introduces each node to all nodes before it. If each met only the first,
+// they would need seconds longer to hear of one another. Each gets its own epoch
+// before: nodes with the same epoch first have to settle which of them is right.
 func (c *Cluster) meet(t TB) {
 	t.Helper()
 	ctx := context.Background()
@@ -87,8 +87,8 @@ func (c *Cluster) meet(t TB) {
 	}
 }
 
-// assign divides the slots among the masters. go-redis sends a range as
-// ADDSLOTS with every number in it, which Redis before 7 understands as well.
+// assign divides the slots among the masters. go-redis sends a range as ADDSLOTS
+// with every number in it, which Redis before 7 understands, too.
 func (c *Cluster) assign(t TB) {
 	t.Helper()
 	for i, s := range c.Servers[:c.masters] {
@@ -99,7 +99,7 @@ func (c *Cluster) assign(t TB) {
 	}
 }
 
-// replicate makes the nodes after the masters replicas, in turn.
+// replicate makes the nodes after the masters their replicas, in turn.
 func (c *Cluster) replicate(t TB) {
 	t.Helper()
 	ctx := context.Background()
@@ -134,8 +134,8 @@ func (c *Cluster) complete(s *Server) error {
 	return inSync(s)
 }
 
-// roles returns nil if nodes, the answer to CLUSTER NODES, lists each node with
-// the role it was given, connected and not in the middle of being met.
+// roles returns nil if nodes, the reply to CLUSTER NODES, lists each node with its
+// role, connected and no longer being met.
 func (c *Cluster) roles(nodes string) error {
 	var masters, replicas int
 	for line := range strings.Lines(nodes) {
@@ -156,10 +156,10 @@ func (c *Cluster) roles(nodes string) error {
 	return nil
 }
 
-// Agree returns when all nodes say the same about who serves what since when. Slots
-// may be moved then. A node that had not heard of the last move would take a slot
-// without a new epoch, lose it again to what the owner before had already sent,
-// and delete its keys.
+// Agree returns when all nodes list the same slots and epochs for each node. After
+// that slots may be moved. A node that has not heard of the last move would take a
+// slot without a new epoch. Then a message that the former owner sent before would
+// take the slot away again, and the node would delete its keys.
 func (c *Cluster) Agree(t TB) {
 	t.Helper()
 	until(t, "agreement of the cluster", func() error {
@@ -178,8 +178,8 @@ func (c *Cluster) Agree(t TB) {
 	})
 }
 
-// claims returns what nodes, the answer to CLUSTER NODES, says of each node: its
-// name, its epoch and its slots, without those that are about to move.
+// claims returns the name, epoch and slots of each node by nodes, the reply to
+// CLUSTER NODES, without the slots that are about to move.
 func claims(nodes string) string {
 	var all []string
 	for line := range strings.Lines(nodes) {

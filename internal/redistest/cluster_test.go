@@ -25,7 +25,8 @@ func TestStartCluster(t *testing.T) {
 		if n := s.Admin().DBSize(t.Context()).Val(); n == 0 {
 			t.Errorf("%s got no key", s.Addr)
 		}
-		if got := s.Admin().ConfigGet(t.Context(), "notify-keyspace-events").Val(); got["notify-keyspace-events"] != "xE" {
+		const option = "notify-keyspace-events"
+		if got := s.Admin().ConfigGet(t.Context(), option).Val(); got[option] != "xE" {
 			t.Errorf("arguments were not passed on: %v", got)
 		}
 	}

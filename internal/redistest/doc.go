@@ -1,9 +1,8 @@
-// Package redistest starts the servers that tests talk to: redis-server
-// processes alone, as a cluster or under sentinels, the embedded miniredis, and
-// a TCP proxy that loses, delays and holds back what passes through it.
+// Package redistest starts the servers that tests use: single redis-server
+// processes, clusters, servers under sentinels, the embedded miniredis, and a TCP
+// proxy that loses, delays and holds back what passes through it.
 //
-// Everything that is started belongs to the test that started it and is gone,
-// with its process, port and directory, when that test ends. Nothing is shared
-// and nothing of the machine's own is touched: a test may flush, kill or
-// reconfigure what it was given.
+// Everything belongs to the test that started it. When that test ends, its
+// processes, ports and directories are gone. Nothing is shared, so a test may
+// flush, kill or reconfigure its servers.
 package redistest

@@ -8,8 +8,8 @@ import (
 	"github.com/onsi/gomega/gleak"
 )
 
-// VerifyNoLeaks is the whole of a TestMain: it runs the tests of m, fails if
-// they leave goroutines behind, and exits.
+// VerifyNoLeaks is all that a TestMain needs: it runs the tests of m, fails if they
+// leave goroutines behind, and exits.
 func VerifyNoLeaks(m interface{ Run() int }) {
 	code, err := runWithoutLeaks(m, patience/4)
 	if err != nil {
@@ -18,10 +18,10 @@ func VerifyNoLeaks(m interface{ Run() int }) {
 	os.Exit(code)
 }
 
-// runWithoutLeaks runs m and returns the code to exit with, and what leaked if
-// that is why. Goroutines that end within limit are no leak: what a client
-// closes ends a little later. After a failure it doesn't look for any: a test
-// that broke off explains them.
+// runWithoutLeaks runs m. It returns the exit code, and an error that lists the
+// goroutines that leaked. Goroutines that end within limit are no leak: what a
+// client closes ends a little later. After a failure it does not look for leaks: a
+// test that broke off explains them.
 func runWithoutLeaks(m interface{ Run() int }, limit time.Duration) (code int, err error) {
 	before := gleak.Goroutines()
 	if code = m.Run(); code != 0 {
@@ -33,7 +33,7 @@ func runWithoutLeaks(m interface{ Run() int }, limit time.Duration) (code int, e
 	return 0, nil
 }
 
-// leaked returns an error that lists the goroutines which were not there before.
+// leaked returns an error that lists the goroutines that did not exist before.
 func leaked(before []gleak.Goroutine) error {
 	matcher := gleak.HaveLeaked(before)
 	now := gleak.Goroutines()

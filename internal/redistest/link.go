@@ -14,19 +14,19 @@ type link struct {
 	out            *outlet
 
 	mu      sync.Mutex // guards waiting
-	waiting []fate     // of requests that were sent and not answered, oldest first
+	waiting []fate     // of requests without a reply so far, oldest first
 }
 
-// fate is what becomes of the answer to a request.
+// fate says what happens to the reply to a request.
 type fate byte
 
 const (
 	deliver fate = iota
 	swallow
-	stream // the request makes the connection one of messages
+	stream // after this request the connection carries messages
 )
 
-// linkBuffer is enough for what a socket usually has at once.
+// linkBuffer is as much as one read of a socket usually returns.
 const linkBuffer = 16 << 10
 
 func newLink(p *Proxy, client, server *net.TCPConn) *link {
@@ -39,20 +39,20 @@ func (c *link) close() {
 	_ = c.server.Close()
 }
 
-// flushFirst sends what was collected before it waits for more to come, so that
-// a pipeline goes on in as few packets as it came in, and nothing is kept.
+// flushFirst sends what was collected before it waits for more. So a pipeline
+// leaves in as few packets as it came in, and nothing is kept.
 type flushFirst struct {
 	net.Conn
 	flush func() error
 }
 
 func (f flushFirst) Read(b []byte) (int, error) {
-	_ = f.flush() // an error shows when the other side is read
+	_ = f.flush() // an error shows at the next read of the other side
 	return f.Conn.Read(b)
 }
 
-// up passes requests on until the client leaves. Then only this direction is
-// closed: the server must still get, carry out and answer what was sent.
+// up passes requests on until the client leaves. Then it closes only this
+// direction: the server must still receive, execute and answer what was sent.
 func (c *link) up() {
 	w := bufio.NewWriterSize(c.server, linkBuffer)
 	r := bufio.NewReaderSize(flushFirst{c.client, w.Flush}, linkBuffer)
@@ -72,8 +72,8 @@ func (c *link) up() {
 	_ = c.server.CloseWrite()
 }
 
-// register notes what shall become of the answer to q, holding it back if it
-// must be, and reports whether messages come after that answer.
+// register enters the fate of the reply to q. It holds q back if a rule says so.
+// It reports whether messages come after that reply.
 func (c *link) register(q *request, w *bufio.Writer) (streaming bool) {
 	gate, swallowed := c.p.rules.judge(q)
 	if gate != nil {
@@ -97,7 +97,7 @@ func (c *link) register(q *request, w *bufio.Writer) (streaming bool) {
 	return f == stream
 }
 
-// subscribes reports whether command turns a connection into one of messages.
+// subscribes reports whether a connection carries messages after the command.
 func subscribes(command []byte) bool {
 	switch len(command) {
 	case len("MONITOR"):
@@ -131,9 +131,9 @@ func (c *link) down() {
 	}
 }
 
-// answered returns the fate of the frame of this kind that has come in: that of
-// the oldest request without an answer. Only messages come without a request,
-// and the answer to a subscription is one in RESP3.
+// answered returns the fate of a frame of this kind that has come in: that of the
+// oldest request without a reply. Only messages come without a request; in RESP3
+// the reply to a subscription is a message, too.
 func (c *link) answered(kind byte) fate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,9 +145,9 @@ func (c *link) answered(kind byte) fate {
 	return f
 }
 
-// pass counts a frame and sends it to the client, or hangs up instead. After
-// hanging up the loop of down goes on: with the client gone, up closes the other
-// direction, the server leaves, and that ends it.
+// pass counts a frame and sends it to the client, or hangs up instead. The loop of
+// down goes on after hanging up: when the client is gone, up closes the other
+// direction, the server leaves, and the loop ends.
 func (c *link) pass(frame []byte, f fate) {
 	c.p.stats.out.Add(int64(len(frame)))
 	c.p.stats.replies.Add(1)

@@ -30,13 +30,13 @@ func makeOrphan() {
 	})
 }
 
-// eventually waits for a server or another goroutine to get where it is going.
+// eventually waits until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	redistest.Until(t, what, ok)
 }
 
-// listening reports whether somebody accepts connections at addr.
+// listening reports whether a server accepts connections at addr.
 func listening(addr string) bool {
 	conn, err := net.Dial("tcp", addr)
 	if err == nil {

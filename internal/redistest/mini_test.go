@@ -24,9 +24,9 @@ func TestMini(t *testing.T) {
 	}
 }
 
-// Every use that a limiter makes of a client must work in a bubble, and leave
-// no goroutine there: synctest panics on one. Twice, because go-redis shares
-// things between clients that must not go from one bubble to the next.
+// Everything that a limiter does with a client must work in a bubble and leave no
+// goroutine there: synctest would panic. The test runs twice, because go-redis
+// shares things between clients that must not get from one bubble to the next.
 func TestMiniInBubble(t *testing.T) {
 	for range 2 {
 		synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func pipelineInBubble(t *testing.T, c *redis.Client) {
 	}
 }
 
-// A call that still waits when the test ends is ended by closing.
+// Closing ends a call that still waits when the test ends.
 func TestMiniClientClosedWhileBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)

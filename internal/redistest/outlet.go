@@ -12,11 +12,12 @@ import (
 type outlet struct {
 	p      *Proxy
 	client net.Conn
-	w      *bufio.Writer // belongs to late's goroutine once there is one
-	late   chan parcel   // nil until the first delay: a goroutine more is a cost
+	w      *bufio.Writer // only for the goroutine of late once there is one
+	late   chan parcel   // nil until the first delay: without delays no goroutine is needed
 }
 
-// parcel is a reply and when it is due. One without a reply ends the connection.
+// parcel is a reply and the time when it is due. A parcel without a reply ends the
+// connection.
 type parcel struct {
 	reply []byte
 	due   time.Time
@@ -26,8 +27,8 @@ func newOutlet(p *Proxy, client net.Conn) *outlet {
 	return &outlet{p: p, client: client, w: bufio.NewWriterSize(client, linkBuffer)}
 }
 
-// send passes a reply on. That the client has left is no error here: the server
-// finds out by itself.
+// send passes a reply on. It ignores a client that has left: up closes the other
+// direction then.
 func (o *outlet) send(reply []byte) {
 	if o.onTime() {
 		_, _ = o.w.Write(reply)
@@ -46,15 +47,15 @@ func (o *outlet) hangUp() {
 	o.post(nil)
 }
 
-// flush makes sure that what was sent is on its way.
+// flush sends what is still in the buffer.
 func (o *outlet) flush() error {
 	if o.late != nil {
-		return nil // the late goroutine sees to it
+		return nil // the goroutine of late flushes
 	}
 	return o.w.Flush()
 }
 
-// end is hangUp when nothing follows.
+// end hangs up, and nothing may be sent after it.
 func (o *outlet) end() {
 	o.hangUp()
 	if o.late != nil {
@@ -63,10 +64,10 @@ func (o *outlet) end() {
 }
 
 // onTime reports whether replies may go out at once. After the first delay none
-// may: it would overtake those that are late.
+// may: they would overtake the late ones.
 func (o *outlet) onTime() bool { return o.late == nil && o.p.delay.Load() == 0 }
 
-// post hands a reply to the goroutine that waits with it, started by the first.
+// post hands a reply to the goroutine of late. The first reply starts it.
 func (o *outlet) post(reply []byte) {
 	if o.late == nil {
 		_ = o.w.Flush()

@@ -8,9 +8,9 @@ import (
 // busOffset is what a cluster node adds to its port for the bus between nodes.
 const busOffset = 10000
 
-// freePort returns a loopback port that was free a moment ago, as was the one
-// busOffset above it. Somebody may take either before the server does, so
-// whoever uses it must be ready to ask for another.
+// freePort returns a loopback port that was free a moment ago, and so was the port
+// busOffset above it. Another process may take either before the server does, so
+// the caller must be ready to try another.
 func freePort() (int, error) {
 	for {
 		port, err := listenOnce("127.0.0.1:0")
@@ -36,8 +36,8 @@ func listenOnce(addr string) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// loopback returns the address of port on this machine, always in IPv4: what a
-// server was told to bind is then what a cluster or a sentinel announces.
+// loopback returns the address of port on this machine. It is always IPv4, so a
+// cluster or a sentinel announces the address that the server was told to bind.
 func loopback(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }

@@ -15,9 +15,8 @@ type process struct {
 	done chan struct{} // closed when it has ended and was waited for
 }
 
-// startProcess runs binary in dir, where its output is kept as well: a file
-// needs no goroutine that copies, and is still there to be read when the
-// process has ended unexpectedly.
+// startProcess runs binary in dir, and keeps its output there in a file. A file
+// needs no goroutine that copies, and can be read after the process has ended.
 func startProcess(binary, dir string, args ...string) (*process, error) {
 	p := &process{
 		cmd:  exec.Command(binary, args...),
@@ -39,14 +38,13 @@ func startProcess(binary, dir string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// run starts the process and waits for its end on one thread that is locked in
-// between. The kernel sends the parent-death signal when the thread that forked
-// ends, not the process: were the fork done on whatever thread the caller runs
-// on, a goroutine that ends while locked to that thread (anybody's) would take
-// the server down in the middle of a test. Here the thread cannot end before
-// the child has. Waiting would block a thread anyhow, so this costs none, and
-// the goroutine ends with the child, so there is none to except from leak
-// checks.
+// run starts the process and waits for its end, on one locked thread. The kernel
+// sends the parent-death signal when the thread that forked ends, not when the
+// process does. If the fork were done on the caller's thread, any goroutine that
+// ends while it is locked to that thread would kill the server in the middle of a
+// test. Here the thread cannot end before the child has ended. It costs nothing:
+// waiting blocks a thread anyway. The goroutine ends with the child, so leak
+// checks need no exception.
 func (p *process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -55,13 +53,13 @@ func (p *process) run(started chan<- error) {
 		return
 	}
 	started <- nil
-	_ = p.cmd.Wait() // killed: an error is what is expected
+	_ = p.cmd.Wait() // it was killed, so an error is expected
 	close(p.done)
 }
 
-// kill ends the process and returns when it is gone. It may be called again.
-// SIGKILL, because nothing a test server holds is worth saving, and a server
-// that is blocked in a script would not answer anything less.
+// kill ends the process and returns when it is gone. It may be called again. It
+// sends SIGKILL: a test server holds nothing worth saving, and a server that is
+// blocked in a script reacts to nothing less.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done

@@ -14,8 +14,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A server dies with its test binary, even if that is killed and cleans up
-// nothing.
+// A server dies with its test binary, even if that is killed and runs no cleanup.
 func TestServerDiesWithTestBinary(t *testing.T) {
 	redistest.Require(t, "redis-server")
 	cmd := exec.Command(os.Args[0])
@@ -56,8 +55,8 @@ func shutDown(addr string) {
 	_, _ = io.ReadAll(conn)
 }
 
-// The parent-death signal comes when the thread ends that forked. A server must
-// not depend on the one that happened to ask for it.
+// The parent-death signal comes when the thread that forked ends. A server must not
+// depend on the thread of its caller.
 func TestServerOutlivesThread(t *testing.T) {
 	redistest.Require(t, "redis-server")
 	var f fakeTB

@@ -4,6 +4,6 @@ package redistest
 
 import "syscall"
 
-// dieWithParent has no counterpart here: a server outlives a test binary that
-// is killed, and has to be ended by hand.
+// dieWithParent does nothing here: a server outlives a test binary that is killed,
+// and has to be ended by hand.
 func dieWithParent() *syscall.SysProcAttr { return nil }

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Proxy stands between clients and one server and does what a network does at
-// its worst: loses an answer, is slow, delivers late, breaks. It takes requests
-// and replies apart, pipelines included, and so knows which reply answers which
-// request. With no fault to make, it costs one more hop over loopback.
+// Proxy stands between clients and one server and does what a bad network does: it
+// loses a reply, is slow, delivers late, breaks. It parses requests and replies,
+// also in pipelines, so it knows which reply belongs to which request. Without a
+// fault it costs one more hop over loopback.
 //
-// A connection that subscribes (or monitors) carries messages nobody asked for
-// from then on: it is passed on, delayed and counted, but its requests are
-// neither held nor paired with replies any more. CLIENT REPLY OFF is not
+// A connection that subscribes (or monitors) carries messages without a request
+// from then on. They are passed on, delayed and counted, but requests of that
+// connection are no longer held or paired with replies. CLIENT REPLY OFF is not
 // supported.
 //
-// The methods may be called from any goroutine, Up only from the test's own.
+// The methods may be called from any goroutine, Up only from that of the test.
 type Proxy struct {
 	Addr string // where clients connect to
 
@@ -29,13 +29,13 @@ type Proxy struct {
 	stats  struct{ in, out, requests, replies, held, swallowed atomic.Int64 }
 	rules  rules
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the rest
 	listener net.Listener
 	conns    map[*link]struct{}
 }
 
-// StartProxy starts a proxy in front of the server at target, which need not be
-// up. It ends with the test.
+// StartProxy starts a proxy in front of the server at target, which need not run
+// yet. It ends with the test.
 func StartProxy(t TB, target string) *Proxy {
 	t.Helper()
 	p := &Proxy{
@@ -70,8 +70,8 @@ func (p *Proxy) serve(l net.Listener) {
 	})
 }
 
-// connect dials the server for client and passes on what they say until both
-// have left.
+// connect dials the server for client and passes on what they send until both have
+// left.
 func (p *Proxy) connect(client net.Conn) {
 	server, err := net.DialTimeout("tcp", p.target, 5*time.Second)
 	if err != nil {
@@ -107,9 +107,9 @@ func (p *Proxy) add(c *link) bool {
 // late but not slow: those of a pipeline are all d late, not d apart.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 
-// Cut closes all connections to clients now. The server still carries out what
-// it was sent, and a request that is held stays held: it is on its way, and the
-// end of its connection does not call it back.
+// Cut closes all connections to clients now. The server still executes what it was
+// sent, and a request that is held stays held: it is on its way, and the end of
+// its connection does not cancel it.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,17 +146,17 @@ func (p *Proxy) Up() {
 	})
 }
 
-// Stats returns what has passed so far: bytes from clients and from the server,
-// and how many requests and replies (or messages) these were. A request counts
-// when it has been received whole, also while it is held, and a reply when the
-// server has given it, also when it is swallowed.
+// Stats returns what has passed so far: bytes from clients and from the server, and
+// the number of requests and of replies (or messages). A request counts when all
+// of it was received, also while it is held. A reply counts when the server has
+// sent it, also when it is swallowed.
 func (p *Proxy) Stats() (in, out, requests, replies int64) {
 	s := &p.stats
 	return s.in.Load(), s.out.Load(), s.requests.Load(), s.replies.Load()
 }
 
-// Held returns how many requests have been held back so far, those released
-// meanwhile included. A test waits for it to know that a request has come.
+// Held returns how many requests have been held back so far, including those that
+// were released. A test waits for it to know that a request has come.
 func (p *Proxy) Held() int64 { return p.stats.held.Load() }
 
 // Swallowed returns how many replies have been swallowed so far.

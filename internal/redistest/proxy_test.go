@@ -58,7 +58,7 @@ func TestProxySwallowReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.SwallowReply(1)
-	// go-redis sends again what it got no answer to.
+	// go-redis sends a request again if it got no reply.
 	if n, err := script.Run(t.Context(), c, []string{"n"}).Int(); n != 2 || err != nil {
 		t.Errorf("the answer is %d, %v; want that to the second copy", n, err)
 	}
@@ -85,8 +85,8 @@ func TestProxySwallowReplyTo(t *testing.T) {
 	}
 }
 
-// Replies before the swallowed one arrive, and requests behind it are carried
-// out: that is what the end of a connection means for a pipeline.
+// Replies before the swallowed one arrive, and requests after it are executed: that
+// is what the end of a connection means for a pipeline.
 func TestProxySwallowInPipeline(t *testing.T) {
 	for _, delay := range []time.Duration{0, time.Millisecond} {
 		s, p := proxied(t)
@@ -97,7 +97,9 @@ func TestProxySwallowInPipeline(t *testing.T) {
 		if got, err := io.ReadAll(conn); string(got) != ":1\r\n:3\r\n" {
 			t.Errorf("delay %v: got %q, %v", delay, got, err)
 		}
-		eventually(t, "all four at the server", func() bool { return s.Admin().Get(t.Context(), "n").Val() == "10" })
+		eventually(t, "all four at the server", func() bool {
+			return s.Admin().Get(t.Context(), "n").Val() == "10"
+		})
 	}
 }
 
@@ -150,8 +152,8 @@ func TestProxyHold(t *testing.T) {
 	}
 }
 
-// The first copy of a request is late, the client gives up on it and sends a
-// second one, and then the server gets both.
+// The first copy of a request is late. The client gives up and sends a second one,
+// and then the server gets both.
 func TestProxyHoldNext(t *testing.T) {
 	s, p := proxied(t)
 	c := via(t, s, p)
@@ -189,15 +191,15 @@ func TestProxyHoldAndSwallow(t *testing.T) {
 	}
 }
 
-// An observer sees every request before the server does, whatever becomes of
-// it, and may keep what it was shown.
+// An observer sees every request before the server does, whatever happens to the
+// request, and may keep the arguments.
 func TestProxyObserve(t *testing.T) {
 	s, p := proxied(t)
 	c := via(t, s, p, noRetry)
 	var mu sync.Mutex
 	var seen []string
 	kept := func() string { mu.Lock(); defer mu.Unlock(); return strings.Join(seen, ", ") }
-	p.SwallowReplyTo(1, command("incr")) // also one that stands behind another rule
+	p.SwallowReplyTo(1, command("incr")) // also a rule that comes after another one
 	stop := p.Observe(func(args []string) {
 		if command("get")(args) || command("incr")(args) {
 			mu.Lock()
@@ -288,9 +290,10 @@ func TestProxyStats(t *testing.T) {
 	}
 }
 
-// Messages are no replies: they must not be taken for the answer to a request.
+// Messages are no replies: they must not be taken for the reply to a request.
 func TestProxyPubSub(t *testing.T) {
-	for name, protocol := range map[string]func(*redis.Options){"RESP2": resp2, "RESP3": func(*redis.Options) {}} {
+	resp3 := func(*redis.Options) {} // the default
+	for name, protocol := range map[string]func(*redis.Options){"RESP2": resp2, "RESP3": resp3} {
 		t.Run(name, func(t *testing.T) {
 			s, p := proxied(t)
 			c := via(t, s, p, protocol)
@@ -318,8 +321,8 @@ func TestProxyPubSub(t *testing.T) {
 	}
 }
 
-// In RESP3 a connection may get messages between replies without ever having
-// sent SUBSCRIBE, as those of client tracking.
+// In RESP3 a connection may get messages between replies without SUBSCRIBE, for
+// example those of client tracking.
 func TestProxyPush(t *testing.T) {
 	s, p := proxied(t)
 	conn := dial(t, p)
@@ -346,7 +349,7 @@ func TestProxyPush(t *testing.T) {
 	}
 }
 
-// Whatever passes must come out as it went in.
+// Everything that passes must come out unchanged.
 func TestProxyTraffic(t *testing.T) {
 	s, p := proxied(t)
 	c := via(t, s, p)
@@ -381,7 +384,7 @@ func TestProxyTraffic(t *testing.T) {
 	}
 }
 
-// What is not Redis' protocol ends the connection instead of being guessed at.
+// Bytes that are not the protocol of Redis end the connection.
 func TestProxyGarbage(t *testing.T) {
 	_, p := proxied(t)
 	conn := dial(t, p)

@@ -11,21 +11,21 @@ import (
 type rule struct {
 	left  int // how many more, or less than 0 for no end
 	match func(args []string) bool
-	gate  chan struct{}       // request waits until this is closed; nil: reply is swallowed
-	see   func(args []string) // it is told of all requests and changes nothing; the others are nil
+	gate  chan struct{}       // the request waits until this is closed; nil: the reply is swallowed
+	see   func(args []string) // called for all requests, changes nothing; match and gate are nil then
 }
 
-// rules are those in force, oldest first.
+// rules are the rules in force, oldest first.
 type rules struct {
-	armed atomic.Int32 // how many there are, so that without any none is looked for
-	mu    sync.Mutex   // guards list, and what its rules count
+	armed atomic.Int32 // length of list: with 0 the lock is not taken
+	mu    sync.Mutex   // guards list, and left of its rules
 	list  []*rule
 }
 
-// SwallowReply lets the next n EVALSHA or EVAL requests reach the server, waits
-// until each is answered, throws the answer away and cuts the connection it
-// came on: the client cannot know that it was carried out. An EVALSHA that is
-// answered NOSCRIPT counts too; load the script before, to lose the real one.
+// SwallowReply lets the next n EVALSHA or EVAL requests reach the server, drops
+// each reply and cuts its connection: the client cannot know that the script has
+// run. An EVALSHA whose reply is NOSCRIPT counts, too; load the script before if
+// the reply of the script is to be lost.
 func (p *Proxy) SwallowReply(n int) { p.SwallowReplyTo(n, isScript) }
 
 // isScript reports whether args run a script.
@@ -33,26 +33,25 @@ func isScript(args []string) bool {
 	return strings.EqualFold(args[0], "EVALSHA") || strings.EqualFold(args[0], "EVAL")
 }
 
-// SwallowReplyTo is SwallowReply for requests that match accepts. match sees
-// each request as it comes in, one at a time, with at least one argument, and
+// SwallowReplyTo is SwallowReply for requests that match accepts. match is called
+// for each request as it comes in, one at a time, with at least one argument. It
 // must not use the proxy. Replies before the swallowed one are delivered.
 func (p *Proxy) SwallowReplyTo(n int, match func(args []string) bool) {
 	p.rules.add(&rule{left: n, match: match})
 }
 
-// Hold keeps back every request that arrives from now on until release is
-// called. They go out then even if their clients have given up and left. On one
-// connection the order is kept; between connections there is none. For a late
-// first copy that the second overtakes, see HoldNext.
+// Hold holds back every request that arrives from now on until release is called.
+// They go out then, even if their clients have left. The order on each connection
+// is kept. For a late first copy that the second overtakes, see HoldNext.
 func (p *Proxy) Hold() (release func()) {
 	return p.HoldNext(-1, func([]string) bool { return true })
 }
 
-// HoldNext keeps back the next n requests that match accepts, and all that
-// follows these on their connections, until release is called; n < 0 means all.
-// Others pass: with n = 1 and Cut the client sends a second copy, which
-// overtakes the first. For match see SwallowReplyTo. A request that is held may
-// have its reply swallowed later by a rule of its own.
+// HoldNext holds back the next n requests that match accepts, and all that follow
+// them on their connections, until release is called; n < 0 means all. Others
+// pass: with n = 1 and Cut the client sends a second copy, which overtakes the
+// first. For match see SwallowReplyTo. Another rule may swallow the reply of a
+// request that is held.
 func (p *Proxy) HoldNext(n int, match func(args []string) bool) (release func()) {
 	r := &rule{left: n, match: match, gate: make(chan struct{})}
 	p.rules.add(r)
@@ -62,10 +61,9 @@ func (p *Proxy) HoldNext(n int, match func(args []string) bool) (release func())
 	})
 }
 
-// Observe tells see of each request as it comes in, before the server gets it
-// and also if it is held, until stop is called. Who has the answer to a request
-// can be sure that see was told of it. see is called as match is by
-// SwallowReplyTo, and may keep args.
+// Observe calls see for each request as it comes in, until stop is called: before
+// the server gets it, also if it is held, and so before the client has the reply.
+// For how see is called see SwallowReplyTo; it may keep args.
 func (p *Proxy) Observe(see func(args []string)) (stop func()) {
 	r := &rule{left: -1, see: see}
 	p.rules.add(r)
@@ -88,8 +86,8 @@ func (s *rules) remove(r *rule) {
 	s.armed.Store(int32(len(s.list)))
 }
 
-// judge returns what is to happen to q: which gate it must wait for, if any,
-// and whether its reply is swallowed. At most one rule of each sort is used up.
+// judge returns the gate that q must wait for, if any, and whether its reply is
+// swallowed. It uses at most one rule of each sort.
 func (s *rules) judge(q *request) (gate <-chan struct{}, swallowed bool) {
 	if s.armed.Load() == 0 {
 		return nil, false

@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// answers returns nil if the process pid is who answers at addr. Being answered
-// is not enough: the port may have gone to a server of somebody else between
-// being picked and being bound, and that one would be taken for ours, with its
-// data.
+// answers returns nil if the process pid answers at addr. An answer alone is not
+// enough: between the choice of the port and the bind another server may have
+// taken it. A test would take that server and its data for its own.
 func answers(addr string, pid int) error {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -29,8 +28,8 @@ func answers(addr string, pid int) error {
 	return identify(string(reply), pid)
 }
 
-// identify returns nil if info is the answer of process pid to INFO. A server
-// that wants a password first answers too, but doesn't tell who it is.
+// identify returns nil if info is the reply of process pid to INFO. A server that
+// wants a password first replies as well, but without its pid.
 func identify(info string, pid int) error {
 	if strings.HasPrefix(info, "-NOAUTH") {
 		return nil

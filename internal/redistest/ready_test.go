@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A port may have gone to the server of another test before ours could bind it.
+// The server of another test may take a port before ours can bind it.
 func TestAnswersAnotherServer(t *testing.T) {
 	s := Start(t)
 	if err := answers(s.Addr, s.proc.cmd.Process.Pid); err != nil {
@@ -16,8 +16,8 @@ func TestAnswersAnotherServer(t *testing.T) {
 	}
 }
 
-// Two servers cannot have one port: the second must be seen to have exited, not
-// be mistaken for the first.
+// Two servers cannot have one port. The second must be seen to have exited, and not
+// be taken for the first.
 func TestLaunchTakenPort(t *testing.T) {
 	s := Start(t)
 	other := newServer(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// quick is the release that is the smallest to fetch, and for most platforms.
+// quick returns the release with the smallest download; most platforms have it.
 func quick(t *testing.T) redistest.Release {
 	t.Helper()
 	i := slices.IndexFunc(redistest.Releases, func(r redistest.Release) bool { return r.Kind == "valkey" })
@@ -42,7 +42,8 @@ func TestReleaseBinary(t *testing.T) {
 		}
 	})
 	t.Run("is fetched again when it is another", func(t *testing.T) {
-		if err := os.WriteFile(path, []byte("#!/bin/sh\necho Valkey server v=9.1.20 sha\n"), 0o755); err != nil {
+		script := []byte("#!/bin/sh\necho Valkey server v=9.1.20 sha\n")
+		if err := os.WriteFile(path, script, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if r.BinaryIn(t, dir) != path || r.Verify(path) != nil {
@@ -52,14 +53,15 @@ func TestReleaseBinary(t *testing.T) {
 }
 
 func TestReleaseThatCannotBeHad(t *testing.T) {
-	quick(t).BinaryIn(t, t.TempDir()) // there is a network
+	quick(t).BinaryIn(t, t.TempDir()) // the network works
 	other := quick(t)
-	other.Version = "9.1.3" // the package has another one
-	// python is a machine with Python, of which pip may be missing.
+	other.Version = "9.1.3" // the package has another version
+	// python stands for a machine with Python, with or without pip.
 	python := func(t *testing.T, says string) string {
 		t.Helper()
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\necho "+says+"\nexit 1\n"), 0o755); err != nil {
+		script := []byte("#!/bin/sh\necho " + says + "\nexit 1\n")
+		if err := os.WriteFile(filepath.Join(dir, "python3"), script, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		return dir

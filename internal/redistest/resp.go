@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// errProtocol is what malformed RESP ends in.
+// errProtocol is the error for malformed RESP.
 var errProtocol = errors.New("redistest: not RESP")
 
 // appendLine appends the next line of r, with its end, to dst and returns both.
@@ -35,8 +35,8 @@ func appendBytes(dst []byte, r *bufio.Reader, n int) ([]byte, error) {
 	return dst, err
 }
 
-// length returns the number that follows the type byte of line. It bounds it by
-// what Redis allows in a string, so that no garbage makes us allocate more.
+// length returns the number after the type byte of line. The bound is what Redis
+// allows in a string, so that garbage cannot make the proxy allocate more.
 func length(line []byte) (int, error) {
 	n, err := strconv.Atoi(string(bytes.TrimRight(line[1:], "\r\n")))
 	if err != nil || n < -1 || n > 512<<20 {
@@ -45,8 +45,8 @@ func length(line []byte) (int, error) {
 	return n, nil
 }
 
-// appendFrame appends the next reply or push message of r to dst, in RESP2 or
-// RESP3 and with all that is nested in it, and returns its type byte too.
+// appendFrame appends the next reply or push message of r to dst, in RESP2 or RESP3
+// and with all that is nested in it. It also returns the type byte.
 func appendFrame(dst []byte, r *bufio.Reader) (frame []byte, kind byte, err error) {
 	start := len(dst)
 	for missing := 1; missing > 0; missing-- {
@@ -66,8 +66,8 @@ func appendFrame(dst []byte, r *bufio.Reader) (frame []byte, kind byte, err erro
 	return dst, dst[start], nil
 }
 
-// follows returns what belongs to the element that line begins: bytes, with the
-// line end after them, and nested elements.
+// follows returns what comes after line, the begin of an element: the number of
+// bytes, with the line end after them, and of nested elements.
 func follows(line []byte) (bulk, nested int, err error) {
 	switch line[0] {
 	case '+', '-', ':', ',', '#', '_', '(':
@@ -91,8 +91,8 @@ func follows(line []byte) (bulk, nested int, err error) {
 	return 0, n, nil
 }
 
-// request is one request as it came, and where in it its arguments are. It is
-// read into again and again.
+// request is one request as it came, and the positions of its arguments. It is
+// reused for each request.
 type request struct {
 	raw  []byte
 	args []span
@@ -137,7 +137,7 @@ func (q *request) readArg(r *bufio.Reader) error {
 	return err
 }
 
-// inline finds the words of a request that is a line.
+// inline finds the words of a request that is one line.
 func (q *request) inline() {
 	rest := q.raw
 	for word := range bytes.FieldsSeq(q.raw) {

@@ -10,8 +10,8 @@ import (
 	"testing/iotest"
 )
 
-// frames are replies of every kind, each followed by another one to see that
-// nothing too much is read.
+// frames are replies of every kind. Each is followed by another one, to prove that
+// no byte too many is read.
 var frames = []string{
 	"+OK\r\n", "-ERR no\r\n", ":-5\r\n", "$-1\r\n", "*-1\r\n", "$0\r\n\r\n", "*0\r\n",
 	"$6\r\na\r\nb\r\n\r\n", // a line end within a string
@@ -47,7 +47,9 @@ func TestAppendFrame(t *testing.T) {
 }
 
 func TestAppendFrameBroken(t *testing.T) {
-	for _, in := range []string{"\r\n", "hello\r\n", "$x\r\n", "*99999999999\r\n", "$-2\r\n", "*\r\n", "*1\r\n\r\n"} {
+	for _, in := range []string{
+		"\r\n", "hello\r\n", "$x\r\n", "*99999999999\r\n", "$-2\r\n", "*\r\n", "*1\r\n\r\n",
+	} {
 		_, _, err := appendFrame(nil, bufio.NewReader(strings.NewReader(in)))
 		if !errors.Is(err, errProtocol) {
 			t.Errorf("%q: %v", in, err)
@@ -62,6 +64,7 @@ func TestAppendFrameBroken(t *testing.T) {
 }
 
 func TestRequestRead(t *testing.T) {
+	long := strings.Repeat("long", 10000) // longer than the buffer of the reader
 	cases := []struct {
 		raw  string
 		args []string
@@ -73,7 +76,7 @@ func TestRequestRead(t *testing.T) {
 		{"PING\n", []string{"PING"}},
 		{"\r\n", []string{}},
 		{"*0\r\n", []string{}},
-		{"*1\r\n$40000\r\n" + strings.Repeat("long", 10000) + "\r\n", []string{strings.Repeat("long", 10000)}},
+		{"*1\r\n$40000\r\n" + long + "\r\n", []string{long}},
 	}
 	var all strings.Builder
 	for _, c := range cases {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A Scope is the TB of a program that is no test: what is started in it ends
-// with it. The zero value is ready to use.
+// A Scope is the TB of a program that is no test. Everything that is started in it
+// ends with it. The zero value is ready to use.
 type Scope struct{ cleanups []func() }
 
 var _ TB = (*Scope)(nil)
@@ -15,10 +15,10 @@ var _ TB = (*Scope)(nil)
 // Helper does nothing: no line numbers are printed.
 func (*Scope) Helper() {}
 
-// Name is asked for by nobody.
+// Name returns a fixed name: no server is named after it.
 func (*Scope) Name() string { return "program" }
 
-// Logf says nothing: only the figures are wanted.
+// Logf prints nothing: such a program prints only its results.
 func (*Scope) Logf(string, ...any) {}
 
 // Cleanup keeps f for the end.
@@ -27,14 +27,14 @@ func (s *Scope) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
 // Fatalf ends the scope: it panics with an error for End.
 func (*Scope) Fatalf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
 
-// Skipf is Fatalf: a program that cannot do its work says so.
+// Skipf is Fatalf: a program that cannot do its work fails.
 func (s *Scope) Skipf(format string, args ...any) { s.Fatalf(format, args...) }
 
 // failure is what Fatalf panics with.
 type failure struct{ error }
 
-// End runs the cleanups, the last one first. cause is what was recovered: the
-// end by Fatalf becomes an error, any other panic goes on.
+// End runs the cleanups, the last one first. cause is the recovered value: a panic
+// of Fatalf becomes an error, any other panic goes on.
 func (s *Scope) End(cause any, err *error) {
 	for _, f := range slices.Backward(s.cleanups) {
 		f()

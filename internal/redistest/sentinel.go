@@ -31,8 +31,8 @@ func StartSentinel(t TB, args ...string) *Sentinel {
 	s := &Sentinel{MasterName: "main", Master: Start(t, args...)}
 	host, port, _ := net.SplitHostPort(s.Master.Addr)
 	s.Replica = Start(t, append(args, "--replicaof", host, port)...)
-	// A sentinel asks a master for its replicas every 10 s only: it is started
-	// when there is one to be found.
+	// A sentinel asks a master for its replicas only every 10 s, so it is started
+	// when there is one.
 	until(t, "replica", func() error { return inSync(s.Replica) })
 	for range 3 {
 		s.watch(t, host, port)
@@ -43,9 +43,9 @@ func StartSentinel(t TB, args ...string) *Sentinel {
 	return s
 }
 
-// watch starts one more sentinel. Sentinels keep what they learn in their
-// config file and refuse to start without one. An election that fails is held
-// again after twice the failover-timeout.
+// watch starts one more sentinel. A sentinel keeps what it learns in its config
+// file, and refuses to start without one. A failed election is repeated after twice
+// the failover-timeout.
 func (s *Sentinel) watch(t TB, host, port string) {
 	t.Helper()
 	server := newServer(t)
@@ -87,9 +87,9 @@ func (s *Sentinel) watching(w *redis.SentinelClient) error {
 	return nil
 }
 
-// Failover kills the master and returns when the replica has been promoted and
-// all sentinels say so. Master and Replica have changed places then. The dead
-// one is Stopped; the sentinels make it a replica some time after Restart.
+// Failover kills the master and returns when the replica has been promoted and all
+// sentinels say so. Master and Replica have changed places then. The dead server is
+// stopped; some time after a Restart the sentinels make it a replica.
 func (s *Sentinel) Failover(t TB) {
 	t.Helper()
 	s.Master.Stop()
@@ -100,7 +100,7 @@ func (s *Sentinel) Failover(t TB) {
 	s.Master, s.Replica = s.Replica, s.Master
 }
 
-// agrees returns nil if w names the replica as the master.
+// agrees returns nil if w says that the replica is the master.
 func (s *Sentinel) agrees(w *redis.SentinelClient) error {
 	at, err := w.GetMasterAddrByName(context.Background(), s.MasterName).Result()
 	if err == nil && net.JoinHostPort(at[0], at[1]) != s.Replica.Addr {
@@ -118,8 +118,8 @@ func isMaster(s *Server) error {
 	return err
 }
 
-// Client returns a new client of whoever the sentinels name as the master,
-// after mods have changed its options. It is closed when the test ends.
+// Client returns a new client of the master that the sentinels name, after mods
+// have changed its options. It is closed when the test ends.
 func (s *Sentinel) Client(t TB, mods ...func(*redis.FailoverOptions)) *redis.Client {
 	t.Helper()
 	opts := &redis.FailoverOptions{MasterName: s.MasterName, SentinelAddrs: s.Addrs}

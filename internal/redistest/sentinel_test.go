@@ -22,7 +22,9 @@ func TestSentinelFailover(t *testing.T) {
 	if s.Master != second || s.Replica != first {
 		t.Error("master and replica have not changed places")
 	}
-	eventually(t, "a write to the new master", func() bool { return client.Set(t.Context(), "k2", "v", 0).Err() == nil })
+	eventually(t, "a write to the new master", func() bool {
+		return client.Set(t.Context(), "k2", "v", 0).Err() == nil
+	})
 	if got := second.Admin().Exists(t.Context(), "k", "k2").Val(); got != 2 {
 		t.Errorf("the new master has %d of 2 keys", got)
 	}

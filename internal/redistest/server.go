@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Server is a running redis-server: a process of its own, on a free loopback
-// port, in a directory of its own, that keeps nothing on disk.
+// Server is a running redis-server process. It has its own loopback port and
+// directory, and keeps nothing on disk.
 type Server struct {
 	Addr string // host:port; stays the same over Restart
 
@@ -59,8 +59,8 @@ func serverBinary(t TB) string {
 	return Require(t, "redis-server")
 }
 
-// start starts s on a port that is free, trying another one when somebody else
-// was faster in taking it.
+// start starts s on a free port. If another process takes the port first, it tries
+// another one: five times, as that happens seldom.
 func (s *Server) start(t TB) {
 	t.Helper()
 	t.Cleanup(s.Stop)
@@ -80,8 +80,8 @@ func (s *Server) start(t TB) {
 	s.admin = newAdmin(t, s.Addr)
 }
 
-// errExited tells a server that ended while it was waited for, which a taken
-// port explains, from one that never answered.
+// errExited is for a server that ended before it answered. A taken port explains
+// that; it does not explain a server that never answers.
 var errExited = errors.New("the server exited")
 
 // launch starts the process on s.port and waits until it answers.
@@ -106,16 +106,16 @@ func (s *Server) launch() error {
 	return err
 }
 
-// Stop kills the server; its address then refuses connections. A server that is
-// stopped already stays so.
+// Stop kills the server; then its address refuses connections. It may be called
+// again.
 func (s *Server) Stop() {
 	if s.proc != nil {
 		s.proc.kill()
 	}
 }
 
-// Freeze stops the process without ending it, until thaw is called or the test
-// ends: connections stay open, and nothing is answered on them.
+// Freeze suspends the process until thaw is called or the test ends. Connections
+// stay open, and no request is answered.
 func (s *Server) Freeze(t TB) (thaw func()) {
 	t.Helper()
 	proc := s.proc.cmd.Process
@@ -127,30 +127,30 @@ func (s *Server) Freeze(t TB) (thaw func()) {
 	return thaw
 }
 
-// Restart stops the server if it runs, and starts it again on the same port.
-// The data is gone, and so are its scripts.
+// Restart stops the server if it runs, and starts it again on the same port. Data
+// and scripts are gone.
 func (s *Server) Restart(t TB) {
 	t.Helper()
 	s.Stop()
 	until(t, "restarting on "+s.Addr, s.launch)
 }
 
-// Client returns a new client of the server with go-redis' own defaults, after
+// Client returns a new client of the server with the defaults of go-redis, after
 // mods have changed them. It is closed when the test ends.
 func (s *Server) Client(t TB, mods ...func(*redis.Options)) *redis.Client {
 	t.Helper()
 	return newClient(t, &redis.Options{Addr: s.Addr}, mods)
 }
 
-// Admin returns the client that a test looks at keys with: one per server, with
-// connections of its own, so that what it does shows neither in a proxy nor in
-// the pool of the client under test.
+// Admin returns the client with which a test looks at keys. Each server has one. It
+// has its own connections, so neither a proxy nor the pool of the client under test
+// sees what it does.
 func (s *Server) Admin() *redis.Client { return s.admin }
 
 // URL returns the address in the form that redis.ParseURL reads.
 func (s *Server) URL() string { return "redis://" + s.Addr }
 
-// newAdmin returns a client of addr that sends nothing but what it is asked to.
+// newAdmin returns a client of addr that sends nothing by itself.
 func newAdmin(t TB, addr string) *redis.Client {
 	t.Helper()
 	return newClient(t, &redis.Options{Addr: addr}, []func(*redis.Options){quiet})
@@ -167,8 +167,8 @@ func newClient(t TB, opts *redis.Options, mods []func(*redis.Options)) *redis.Cl
 	return c
 }
 
-// quiet takes from a client what go-redis says on a new connection besides
-// HELLO, and the goroutines that wait for what a server might announce.
+// quiet turns off what go-redis sends on a new connection besides HELLO, and the
+// goroutines that wait for announcements of the server.
 func quiet(o *redis.Options) {
 	o.Protocol = 2
 	o.DisableIdentity = true

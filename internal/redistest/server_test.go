@@ -24,7 +24,8 @@ func TestStart(t *testing.T) {
 	if got := s.Admin().Get(t.Context(), "k").Val(); got != "v" {
 		t.Errorf("Admin reads %q", got)
 	}
-	if got := c.ConfigGet(t.Context(), "notify-keyspace-events").Val(); got["notify-keyspace-events"] != "xE" {
+	const option = "notify-keyspace-events"
+	if got := c.ConfigGet(t.Context(), option).Val(); got[option] != "xE" {
 		t.Errorf("arguments were not passed on: %v", got)
 	}
 	if got := c.ConfigGet(t.Context(), "save").Val(); got["save"] != "" {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TB is what this package needs of a *testing.T, a *testing.B, or of Ginkgo's
-// GinkgoT(). Fatalf and Skipf must not return.
+// TB is the part of a *testing.T, a *testing.B or Ginkgo's GinkgoT() that this
+// package needs. Fatalf and Skipf must not return.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -17,10 +17,9 @@ type TB interface {
 	Name() string
 }
 
-// Require returns the path of the executable program, which may be a name to be
-// looked up in PATH or a path. If there is none the test is skipped, except
-// with CI=true in the environment, where it fails: a gate that skips what it
-// was set up to check is open without anybody noticing.
+// Require returns the path of a program, which is given as a path or by its name in
+// PATH. Without it the test is skipped. With CI=true in the environment it fails: a
+// gate that silently skips a check does not check.
 func Require(t TB, program string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -31,7 +30,7 @@ func Require(t TB, program string) string {
 	return ""
 }
 
-// lacks ends a test that needs what the machine does not have.
+// lacks skips or fails a test that needs something that the machine does not have.
 func lacks(t TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -40,9 +39,8 @@ func lacks(t TB, format string, args ...any) {
 	t.Skipf("redistest: the test needs "+format, args...)
 }
 
-// patience bounds every wait for a server. It is far longer than any of them
-// takes, because it only ends tests that fail anyway, while a machine busy with
-// other builds must not make a good one fail.
+// patience bounds every wait for a server. It is far longer than a server takes: it
+// only ends tests that fail anyway, and a busy machine must not fail a good one.
 const patience = 60 * time.Second
 
 // until calls ready until it returns nil, and fails the test with its last

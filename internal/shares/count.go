@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// A grant is permits that a caller got, and when it knew that it had them.
+// A grant is permits that a caller got, and the time of the answer.
 type grant struct {
 	at      time.Time
 	permits int64
 }
 
-// A window is the span in which all callers are at work.
+// A window is a span in which all callers work.
 type window struct{ from, to time.Time }
 
-// count returns the permits of the grants, each by the part of its interval
-// that lies in the window.
+// count returns the permits of the grants. Each counts for the part of its
+// interval that lies in the window.
 func (w window) count(grants []grant, interval time.Duration) (permits float64) {
 	for _, g := range grants {
 		from, to := g.at, g.at.Add(interval)
@@ -34,13 +34,13 @@ func (w window) count(grants []grant, interval time.Duration) (permits float64) 
 type Share struct {
 	Granted float64 // permits
 	Got     float64 // of the permits that both sides were granted
-	Due     float64 // the same, by the number of its callers and the permits each asks for
+	Due     float64 // the same, if all callers got what they ask for in proportion
 }
 
-// Ratio returns what the side got by what was due to it; 1 is fair.
+// Ratio returns what the side got, divided by its due; 1 is fair.
 func (s Share) Ratio() float64 { return s.Got / s.Due }
 
-// A Result is what one run has shown.
+// A Result is the result of one run.
 type Result struct {
 	Go, Java Share
 	Possible float64 // permits
@@ -59,11 +59,10 @@ func newResult(sc Scenario, golang, java, possible float64) Result {
 // was taken the moment it came back.
 func (r Result) Used() float64 { return (r.Go.Granted + r.Java.Granted) / r.Possible }
 
-// Several are the results of one scenario, each with Redisson instances of its
-// own.
+// Several are the results of one scenario. Each run had other Redisson instances.
 type Several []Result
 
-// A Spread is a figure of several results.
+// A Spread is the median and the worst of a figure of several results.
 type Spread struct{ Median, Worst float64 }
 
 // Go returns the spread of the ratio of Go.
@@ -75,7 +74,7 @@ func (s Several) Java() Spread { return spread(s, func(r Result) float64 { retur
 // Used returns the spread of the part of the limit that was used.
 func (s Several) Used() Spread { return spread(s, Result.Used) }
 
-// spread is for figures of which more is better.
+// spread returns the spread of a figure of which more is better.
 func spread[T any](results []T, of func(T) float64) Spread {
 	values := make([]float64, len(results))
 	for i, r := range results {
@@ -85,8 +84,8 @@ func spread[T any](results []T, of func(T) float64) Spread {
 	return Spread{values[(len(values)-1)/2], values[0]}
 }
 
-// Index returns Jain's fairness index: 1 if all got the same, 1/n if one of n
-// got everything, 0 if nobody got anything.
+// Index returns Jain's fairness index: 1 if all got the same, 1/n if one of n got
+// everything, 0 if none got anything.
 func Index(got []float64) float64 {
 	var sum, squares float64
 	for _, x := range got {

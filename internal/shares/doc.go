@@ -1,18 +1,16 @@
-// Package shares measures how callers divide a limit that is too small for all
-// of them: those of Go beside those of Java, and Go processes among one
-// another.
+// Package shares measures how callers divide a limit that is too small for all of
+// them: callers of Go beside callers of Java, and Go processes among themselves.
 //
 //	peer, err := javapeer.Start(ctx, "")
 //	...
 //	several, err := shares.Repeat(ctx, peer, shares.Scenarios[0], 10*time.Second, 3)
 //	fmt.Println(several.Java().Median, several.Used().Median)
 //
-// Each run has a redis-server, a limiter and clients of its own. Every caller
-// asks with a timeout, in a loop, so all of them wait most of the time.
+// Each run has its own redis-server, limiter and clients. Every caller acquires
+// with a timeout, in a loop, so all of them wait most of the time.
 //
-// A grant counts for that part of its interval which lies in the measured
-// span. The grants of a limit that is always used up then amount to exactly
-// rate × span / interval, whichever moment the span begins at: a burst at its
-// edge does not matter. A permit that lies idle for a while is missing by as
-// much.
+// A grant counts for the part of its interval that lies in the measured span. The
+// grants of a limit that is always used up then add up to exactly
+// rate × span / interval, wherever the span begins: a burst at its edge does not
+// matter. A permit that lies idle for a while reduces the sum by as much.
 package shares

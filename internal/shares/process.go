@@ -21,8 +21,8 @@ import (
 // environment is the variable that gives a process its work.
 const environment = "RRATELIMITER_SHARES_WORK"
 
-// work is what a process does: its callers, in one Client, ask of the limiter
-// called Name.
+// work is what a process does: its callers, in one Client, acquire permits of the
+// limiter called Name.
 type work struct {
 	Addr, Name string
 	Callers    int
@@ -46,7 +46,7 @@ func (f Fairness) Used() (used float64) {
 	return used
 }
 
-// Fairnesses are what several runs have shown.
+// Fairnesses are the results of several runs.
 type Fairnesses []Fairness
 
 // Index returns the spread of Jain's index.
@@ -55,9 +55,16 @@ func (f Fairnesses) Index() Spread { return spread(f, Fairness.Index) }
 // Used returns the spread of the part of the limit that was used.
 func (f Fairnesses) Used() Spread { return spread(f, Fairness.Used) }
 
-// RepeatProcesses calls Processes so many times, side by side.
-func RepeatProcesses(ctx context.Context, limit Limit, n, callers int, span time.Duration, runs int) (Fairnesses, error) {
-	return sideBySide(runs, func() (Fairness, error) { return Processes(ctx, limit, n, callers, span) })
+// A Crowd is processes of Go that share a limit, each with so many callers in
+// one Client.
+type Crowd struct {
+	Limit
+	Processes, Callers int
+}
+
+// RepeatProcesses calls Processes n times, side by side.
+func RepeatProcesses(ctx context.Context, crowd Crowd, span time.Duration, n int) (Fairnesses, error) {
+	return sideBySide(n, func() (Fairness, error) { return Processes(ctx, crowd, span) })
 }
 
 // Main does the work of a process that Processes has started, and exits. In any
@@ -74,8 +81,8 @@ func Main() {
 	os.Exit(0)
 }
 
-// perform says that it is ready, waits for a line, does the work and prints the
-// moments of its grants, in µs.
+// perform prints that it is ready, waits for a line, does the work, and prints
+// the times of its grants in µs.
 func perform(text string, in io.Reader, out io.Writer) error {
 	var w work
 	if err := json.Unmarshal([]byte(text), &w); err != nil {
@@ -89,10 +96,11 @@ func perform(text string, in io.Reader, out io.Writer) error {
 	}
 	fmt.Fprintln(out, "ready")
 	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
-		return err // the one who started it has ended
+		return err // the parent has ended
 	}
 	side := Side{Clients: 1, Callers: w.Callers, Permits: 1}
-	grants, err := hammer(ctx, []redis.UniversalClient{rdb}, side, nil, w.Name, w.Duration)
+	callers := goSide{Side: side, clients: []redis.UniversalClient{rdb}}
+	grants, err := callers.hammer(ctx, w.Name, w.Duration)
 	if err != nil {
 		return err
 	}
@@ -103,22 +111,22 @@ func perform(text string, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(moments)
 }
 
-// Processes lets n processes of Go share a limit, each with so many callers in
-// one Client, and measures for a span how much each gets. They run the program
-// that calls it, which must begin with Main.
-func Processes(ctx context.Context, limit Limit, n, callers int, span time.Duration) (f Fairness, err error) {
+// Processes lets processes of Go share a limit, and measures for a span how much
+// each gets. They run the program that calls it, which must begin with Main.
+func Processes(ctx context.Context, crowd Crowd, span time.Duration) (f Fairness, err error) {
 	var s redistest.Scope
 	defer func() { s.End(recover(), &err) }()
 	server := redistest.Start(&s)
 	name := redistest.Name(&s)
-	if err := setRate(ctx, server, name, limit); err != nil {
+	if err := setRate(ctx, server, name, crowd.Limit); err != nil {
 		return f, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends those that an error leaves behind
+	defer cancel() // ends processes that an error leaves behind
+	n := crowd.Processes
 	processes, errs := make([]*process, n), make([]error, n)
-	f = Fairness{make([]float64, n), limit.possible(span)}
-	w := work{server.Addr, name, callers, settle + span + tail}
+	f = Fairness{make([]float64, n), crowd.possible(span)}
+	w := work{server.Addr, name, crowd.Callers, settle + span + tail}
 	for i := range processes {
 		if processes[i], err = start(ctx, w); err != nil {
 			return f, err
@@ -131,14 +139,14 @@ func Processes(ctx context.Context, limit Limit, n, callers int, span time.Durat
 		all.Go(func() {
 			var grants []grant
 			grants, errs[i] = p.work()
-			f.Granted[i] = measured.count(grants, limit.Interval)
+			f.Granted[i] = measured.count(grants, crowd.Interval)
 		})
 	}
 	all.Wait()
 	return f, errors.Join(errs...)
 }
 
-// A process is one that Main works in.
+// A process is one in which Main works.
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser

@@ -14,20 +14,21 @@ import (
 )
 
 const (
-	// settle is how long callers are at work before the measured span: longer
-	// than it takes both sides to begin, and to use up the permits of the start.
+	// settle is how long callers work before the measured span: longer than both
+	// sides need to begin, and to use up the permits of the start.
 	settle = time.Second
-	// tail is how much longer than the span they are at work, so that none has
-	// ended before the others.
+	// tail is how long callers work after the span, so that none ends within it.
 	tail = 200 * time.Millisecond
-	// warmth is how long a Redisson instance is used before, elsewhere.
+	// warmth is how long each Redisson instance works on another limiter before.
 	warmth = 500 * time.Millisecond
 )
 
-// Repeat runs a scenario n times, side by side: there is next to nothing to do
-// for the machine. The timer of each Redisson instance has a tick of its own,
-// at random since 3.48.0, so one run alone says little.
-func Repeat(ctx context.Context, peer *javapeer.Peer, sc Scenario, span time.Duration, n int) (Several, error) {
+// Repeat runs a scenario n times, side by side: waiting needs next to no CPU. The
+// tick of the timer of a Redisson instance is random since 3.48.0, so one run
+// says little.
+func Repeat(
+	ctx context.Context, peer *javapeer.Peer, sc Scenario, span time.Duration, n int,
+) (Several, error) {
 	return sideBySide(n, func() (Result, error) { return Run(ctx, peer, sc, span) })
 }
 
@@ -41,8 +42,8 @@ func sideBySide[T any](n int, run func() (T, error)) ([]T, error) {
 	return results, errors.Join(errs...)
 }
 
-// Run lets both sides share a limiter and measures for a span who gets how
-// much. The peer may be nil if the scenario has no Java.
+// Run lets both sides share a limiter, and measures for a span how much each side
+// gets. The peer may be nil if the scenario has no Java.
 func Run(ctx context.Context, peer *javapeer.Peer, sc Scenario, span time.Duration) (r Result, err error) {
 	var s redistest.Scope
 	defer func() { s.End(recover(), &err) }()
@@ -68,14 +69,15 @@ func Run(ctx context.Context, peer *javapeer.Peer, sc Scenario, span time.Durati
 	var goErr, javaErr error
 	var both sync.WaitGroup
 	both.Go(func() { javaGrants, javaErr = j.hammer(ctx, name, duration) })
-	both.Go(func() { goGrants, goErr = hammer(ctx, clients, sc.Go, sc.Options, name, duration) })
+	g := &goSide{sc.Go, sc.Options, clients}
+	both.Go(func() { goGrants, goErr = g.hammer(ctx, name, duration) })
 	both.Wait()
 	return newResult(sc, w.count(goGrants, sc.Interval), w.count(javaGrants, sc.Interval), sc.possible(span)),
 		errors.Join(goErr, javaErr)
 }
 
-// newWindow returns the window of a span for callers that begin now, and for
-// how long they are at work.
+// newWindow returns the window of a span for callers that begin now, and how long
+// they work.
 func newWindow(span time.Duration) (w window, duration time.Duration) {
 	from := time.Now().Add(settle)
 	return window{from, from.Add(span)}, settle + span + tail
@@ -87,10 +89,15 @@ func setRate(ctx context.Context, server *redistest.Server, name string, limit L
 	return errors.Join(err, c.Close())
 }
 
-// hammer is javapeer's Hammer in Go: each caller asks until duration is over.
-func hammer(ctx context.Context, clients []redis.UniversalClient, side Side, opts []rratelimiter.Option, name string,
-	duration time.Duration,
-) ([]grant, error) {
+// goSide is the callers of Go. Each connection has a Client with these options.
+type goSide struct {
+	Side
+	options []rratelimiter.Option
+	clients []redis.UniversalClient
+}
+
+// hammer is javapeer's Hammer in Go: each caller acquires until duration is over.
+func (g *goSide) hammer(ctx context.Context, name string, duration time.Duration) ([]grant, error) {
 	var (
 		all    sync.WaitGroup
 		mu     sync.Mutex
@@ -98,13 +105,13 @@ func hammer(ctx context.Context, clients []redis.UniversalClient, side Side, opt
 		errs   []error
 	)
 	end := time.Now().Add(duration)
-	for _, rdb := range clients {
-		c := rratelimiter.New(rdb, opts...)
+	for _, rdb := range g.clients {
+		c := rratelimiter.New(rdb, g.options...)
 		defer c.Close() //revive:disable-line:defer they end together
 		l := c.RateLimiter(name)
-		for range side.Callers {
+		for range g.Callers {
 			all.Go(func() {
-				got, err := ask(ctx, l, side, end)
+				got, err := acquire(ctx, l, g.Side, end)
 				mu.Lock()
 				defer mu.Unlock()
 				grants, errs = append(grants, got...), append(errs, err)
@@ -115,8 +122,10 @@ func hammer(ctx context.Context, clients []redis.UniversalClient, side Side, opt
 	return grants, errors.Join(errs...)
 }
 
-// ask asks for permits again and again until end.
-func ask(ctx context.Context, l *rratelimiter.RateLimiter, side Side, end time.Time) (grants []grant, err error) {
+// acquire acquires permits again and again until end.
+func acquire(
+	ctx context.Context, l *rratelimiter.RateLimiter, side Side, end time.Time,
+) (grants []grant, err error) {
 	for time.Now().Before(end) {
 		ok, err := l.TryAcquire(ctx, side.Permits, side.timeout())
 		if err != nil {
@@ -136,8 +145,8 @@ type javaSide struct {
 	clients []string
 }
 
-// connect connects the instances and uses each for a while, on a limiter that
-// is as short of permits. The JVM has compiled then what it runs.
+// connect connects the instances and uses each for a while, on another limiter
+// that is too small. After that the JVM has compiled what the run needs.
 func (j *javaSide) connect(ctx context.Context, s *redistest.Scope, server *redistest.Server) error {
 	if j.side.Callers == 0 {
 		return nil
@@ -147,7 +156,7 @@ func (j *javaSide) connect(ctx context.Context, s *redistest.Scope, server *redi
 		if _, err := j.peer.Connect(ctx, client, server.Addr); err != nil {
 			return err
 		}
-		// An instance whose caller has gone is still to be disconnected.
+		// Disconnect the instance also when ctx has ended.
 		s.Cleanup(func() { _ = j.peer.Disconnect(context.WithoutCancel(ctx), client) })
 		j.clients = append(j.clients, client)
 	}
@@ -164,7 +173,8 @@ func (j *javaSide) hammer(ctx context.Context, name string, duration time.Durati
 		return nil, nil
 	}
 	got, _, err := j.peer.Limiter(j.clients[0], name).Hammer(ctx, javapeer.HammerOptions{
-		Permits: j.side.Permits, Threads: j.side.Clients * j.side.Callers, Duration: duration, Timeout: j.side.timeout(), Clients: j.clients,
+		Permits: j.side.Permits, Threads: j.side.Clients * j.side.Callers,
+		Duration: duration, Timeout: j.side.timeout(), Clients: j.clients,
 	})
 	grants := make([]grant, len(got))
 	for i, moments := range got {

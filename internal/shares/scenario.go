@@ -8,14 +8,16 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// What is asked of every scenario, and of processes of Go alone.
+// What every scenario must reach, and processes of Go alone. A fair library gets
+// well above these; one that is not gets far less.
 const (
 	LeastRatio = 0.35 // of each side: what it got, by what was due to it
 	LeastUsed  = 0.95 // of the limit
 	LeastIndex = 0.98 // Jain's fairness index
 )
 
-// Timeout is that of each call, unless a side has another one.
+// Timeout is the timeout of a call, unless its side has another one. It is some
+// intervals long, so most calls end with a grant.
 const Timeout = 2 * time.Second
 
 // A Limit is what the callers share.
@@ -31,7 +33,7 @@ func (l Limit) possible(span time.Duration) float64 {
 	return float64(l.Rate) * float64(span) / float64(l.Interval)
 }
 
-// A Side is the callers of one language.
+// A Side describes the callers of one language.
 type Side struct {
 	Clients int           // Clients of this library, or Redisson instances
 	Callers int           // goroutines or threads of each; 0 leaves the side out
@@ -58,7 +60,7 @@ func (s Side) describe(language string) string {
 	return text
 }
 
-// A Scenario is who shares a limit.
+// A Scenario is a limit and the callers that share it.
 type Scenario struct {
 	Limit
 	Go, Java Side
@@ -84,13 +86,14 @@ var (
 	brief = Side{Clients: 1, Callers: 4, Permits: 1, Timeout: 500 * time.Millisecond}
 )
 
-// Scenarios are those of Go beside Java; `make test` looks at the first four.
-// The callers of a Client stand in one line, those of four Clients in four, as
-// in four processes.
+// Scenarios are those of Go beside Java. The tests run the first three of them,
+// unless SHARES=long. The callers of a Client wait in one line; those of four
+// Clients wait in four lines, as in four processes.
 var Scenarios = []Scenario{
 	{Limit: usual, Go: four, Java: four},
 	{Limit: usual, Go: many, Java: four},
-	{Limit: Limit{20, time.Second}, Go: brief, Java: brief}, // every other timeout passes just when permits are due
+	// Every other timeout passes just when permits are due.
+	{Limit: Limit{20, time.Second}, Go: brief, Java: brief},
 	{Limit: usual, Go: four, Java: tens},
 	{Limit: usual, Go: four, Java: many},
 	{Limit: Limit{4, 400 * time.Millisecond}, Go: four, Java: four},
@@ -99,8 +102,8 @@ var Scenarios = []Scenario{
 	{Limit: usual, Go: Side{Clients: 4, Callers: 4, Permits: 1}, Java: four},
 }
 
-// Alone are the limits that show what Go loses if it waits as if Java were
-// there; four callers in one Client want them.
+// Alone are scenarios without Java: they show what Go loses if it waits as it
+// does beside Java.
 var Alone = []Scenario{
 	{Limit: usual, Go: four},
 	{Limit: Limit{1, 10 * time.Millisecond}, Go: four},

@@ -23,8 +23,8 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// A limit that is always used up counts as used, wherever in its bursts the
-// window begins. One that is used late counts by as much less.
+// A limit that is always used up counts in full, wherever in its bursts the window
+// begins. One that is used late counts for as much less.
 func TestCount(t *testing.T) {
 	const interval = 400 * time.Millisecond
 	start := time.UnixMilli(1_000_000)
@@ -56,7 +56,8 @@ func TestResult(t *testing.T) {
 		t.Errorf("of nothing: %+v", r)
 	}
 	several := Several{r, newResult(sc, 250, 0, 250), newResult(sc, 0, 240, 250)}
-	for what, got := range map[string]Spread{"Go": several.Go(), "Java": several.Java(), "used": several.Used()} {
+	spreads := map[string]Spread{"Go": several.Go(), "Java": several.Java(), "used": several.Used()}
+	for what, got := range spreads {
 		want := map[string]Spread{"Go": {8.8, 0}, "Java": {0.22, 0}, "used": {1, 0.96}}[what]
 		near(t, what+", median", got.Median, want.Median)
 		near(t, what+", worst", got.Worst, want.Worst)
@@ -79,7 +80,10 @@ func TestNames(t *testing.T) {
 		names = append(names, sc.String())
 	}
 	for _, want := range []string{
-		"50 per 400ms, 4 Go, 4 Java", "50 per 400ms, 4 Go, 4 Java for 10 each", "50 per 400ms, 16 Go in 4 clients, 4 Java", "1 per 10ms, 4 Go",
+		"50 per 400ms, 4 Go, 4 Java",
+		"50 per 400ms, 4 Go, 4 Java for 10 each",
+		"50 per 400ms, 16 Go in 4 clients, 4 Java",
+		"1 per 10ms, 4 Go",
 	} {
 		if !slices.Contains(names, want) {
 			t.Errorf("%q is not among %q", want, names)
@@ -90,8 +94,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Go alone, without a peer. What is used depends on the machine, but not that
-// there is something, and no more than the limit.
+// Go alone needs no peer. How much is used depends on the machine, but something
+// is, and no more than the limit.
 func TestRun(t *testing.T) {
 	redistest.Require(t, "redis-server")
 	r, err := Run(t.Context(), nil, Scenario{Limit: usual, Go: four}, time.Second)
@@ -119,7 +123,7 @@ func TestRunFails(t *testing.T) {
 
 func TestProcesses(t *testing.T) {
 	redistest.Require(t, "redis-server")
-	f, err := RepeatProcesses(t.Context(), Among, 2, 2, time.Second, 2)
+	f, err := RepeatProcesses(t.Context(), Crowd{Among, 2, 2}, time.Second, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +138,7 @@ func TestPerformFails(t *testing.T) {
 	for text, in := range map[string]string{
 		"{":                      "",   // no work
 		`{"Addr":"127.0.0.1:1"}`: "",   // no server
-		ready:                    "",   // the one who started it has ended
+		ready:                    "",   // the parent has ended
 		ready + " ":              "\n", // no limiter
 	} {
 		if err := perform(text, strings.NewReader(in), new(strings.Builder)); err == nil {

@@ -1,0 +1,91 @@
+package compare
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redisson-go/rratelimiter"
+)
+
+// An answer is the reply to a step, in one form for both languages: a result,
+// or the kind of error.
+type answer struct{ result, err string }
+
+func (a answer) String() string {
+	if a.err != "" {
+		return "error: " + a.err
+	}
+	return a.result
+}
+
+// These errors only Java returns, beside those that ErrorKind knows: B2, and
+// getConfig of half a hash (B15), where Redisson fails to read a number.
+const (
+	nilValue   = "arithmetic on a nil value"
+	unreadable = "Unexpected exception"
+)
+
+// answered returns the answer for the results of a method.
+func answered(result any, err error) answer {
+	if err == nil {
+		return answer{result: fmt.Sprint(result)}
+	}
+	for _, known := range []string{nilValue, unreadable} {
+		if strings.Contains(err.Error(), known) {
+			return answer{err: known}
+		}
+	}
+	return answer{err: ErrorKind(err)}
+}
+
+func yes(b bool) answer { return answer{result: strconv.FormatBool(b)} }
+
+// on does the step on a limiter. Lose is not for a limiter (see lose).
+func (s Step) on(ctx context.Context, l Limiter) answer {
+	switch s.Op {
+	case TrySetRate:
+		return answered(l.TrySetRate(ctx, s.Limit))
+	case SetRate:
+		return answered("", l.SetRate(ctx, s.Limit, s.KeepState))
+	case UpdateRate:
+		return answered(l.UpdateRate(ctx, s.Limit, s.KeepState))
+	case TryAcquire:
+		return answered(l.TryAcquire(ctx, s.Permits, 0))
+	case AvailablePermits:
+		return answered(l.AvailablePermits(ctx))
+	case Release:
+		return answered("", l.Release(ctx, s.Permits))
+	case GetConfig:
+		c, err := l.Config(ctx)
+		return answered(describe(c), err)
+	case IsExists:
+		return answered(l.Exists(ctx))
+	case Delete:
+		return answered(l.Delete(ctx))
+	case Expire:
+		return answered(l.Expire(ctx, s.TTL))
+	case ClearExpire:
+		return answered(l.ClearExpire(ctx))
+	case RemainTimeToLive:
+		ms, err := l.TimeToLive(ctx)
+		return answered(coarse(ms), err)
+	}
+	panic("no such operation: " + s.Op)
+}
+
+func describe(c rratelimiter.Config) string {
+	return fmt.Sprintf("%v %d %v", c.Type, c.Rate, c.Interval)
+}
+
+// coarse names a time to live without its length: the state holds that.
+func coarse(ms int64) string {
+	switch ms {
+	case -1:
+		return "lives for ever"
+	case -2:
+		return "is not there"
+	}
+	return "ends"
+}

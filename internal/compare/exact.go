@@ -1,0 +1,192 @@
+package compare
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// mostPermits is the most that Go grants in one call.
+	mostPermits = 1 << 40
+	// mostRate is the highest rate that Lua counts exactly.
+	mostRate = 1 << 53
+	// mostPerRecord is the most that one record holds, in 32 bits.
+	mostPerRecord = 1<<32 - 1
+)
+
+// exact is the model of a limiter as it should be: a sliding log, exact to the
+// ms, without the faults of Redisson. The permits left are always the rate less
+// what the live records hold. The value string is written and never read.
+var exact = modelOf(exactStep)
+
+func exactStep(st *state, s Step, now int64) answer {
+	switch s.Op {
+	case TrySetRate, SetRate, UpdateRate:
+		return exactRate(st, s, now)
+	case TryAcquire, Release:
+		return exactPermits(st, s, now)
+	case AvailablePermits:
+		return exactAvailable(*st, now)
+	case GetConfig:
+		if !st.settings().whole {
+			return answer{err: NotInitialized}
+		}
+		return configOf(*st)
+	case Expire:
+		if st.hash == nil {
+			return yes(false)
+		}
+		exactExpire(st, now+s.TTL.Milliseconds())
+		return yes(true)
+	case ClearExpire:
+		if st.ends == 0 {
+			return yes(false)
+		}
+		exactExpire(st, 0)
+		c := st.settings()
+		c.keep = 0
+		exactLife(st, c, now)
+		return yes(true)
+	}
+	return inBothModels(st, s)
+}
+
+// exactExpire lets the hash and the pair in force end at a time.
+func exactExpire(st *state, at int64) {
+	p := st.inForce()
+	st.ends, p.valueEnds, p.recordsEnds = at, at, at
+}
+
+func exactAvailable(st state, now int64) answer {
+	c := st.settings()
+	if !c.whole {
+		return answer{err: NotInitialized}
+	}
+	live, _ := st.inForce().split(now, c.interval)
+	if c.interval <= 0 {
+		live = nil
+	}
+	return answered(max(0, min(c.rate-sum(live), c.rate)), nil)
+}
+
+// exactPermits does what takes permits or gives them back.
+func exactPermits(st *state, s Step, now int64) answer {
+	c := st.settings()
+	switch {
+	case s.Permits == 0 && s.Op == Release:
+		return answer{}
+	case s.Permits < 1 || s.Permits > mostPermits:
+		return answer{err: BadArgument}
+	case !c.whole:
+		return answer{err: NotInitialized}
+	case s.Op == Release:
+		exactRelease(st, s.Permits, now)
+		return answer{}
+	case s.Permits > c.rate:
+		return answer{err: ExceedsRate}
+	}
+	return yes(exactAcquire(st, s.Permits, now))
+}
+
+func exactRate(st *state, s Step, now int64) answer {
+	c := st.settings()
+	switch {
+	case !s.limits():
+		return answer{err: BadArgument}
+	case s.Op == TrySetRate && c.whole, s.Op == UpdateRate && !c.whole:
+		return yes(false)
+	}
+	_, typed := st.hash["type"]
+	keeps := s.keepsRecords() && typed && c.typ == int(s.Limit.Type)
+	kept := st.pairs[c.typ]
+	*st = state{hash: fieldsOf(s)}
+	c = st.settings()
+	if keeps {
+		kept.records, _ = kept.split(now, c.interval)
+		kept.value, kept.valueEnds, kept.recordsEnds = decimal(c.rate-sum(kept.records)), 0, 0
+		st.pairs[c.typ] = kept
+	}
+	switch {
+	case s.Op != TrySetRate:
+		exactLife(st, c, now)
+	case c.keep > 0:
+		st.ends = now + c.lives()
+	}
+	if s.Op == SetRate {
+		return answer{}
+	}
+	return yes(true)
+}
+
+// limits reports whether Go accepts the rate of the step.
+func (s Step) limits() bool {
+	r := s.Limit
+	return r.Rate >= 1 && r.Rate <= mostRate && r.Interval >= time.Millisecond &&
+		(r.KeepAlive == 0 || r.KeepAlive >= r.Interval)
+}
+
+func exactAcquire(st *state, n, now int64) bool {
+	c, p := st.settings(), st.inForce()
+	left := exactDrop(st, now)
+	granted := n <= left
+	for granted && n > 0 && c.interval > 0 {
+		part := min(n, mostPerRecord)
+		p.records = append(p.records, record{now, part})
+		left, n = left-part, n-part
+	}
+	p.value = decimal(left)
+	exactLife(st, c, now)
+	return granted
+}
+
+func exactRelease(st *state, n, now int64) {
+	c, p := st.settings(), st.inForce()
+	left := exactDrop(st, now)
+	left += giveBack(p.records, n)
+	p.records = slices.DeleteFunc(p.records, func(r record) bool { return r.permits == 0 })
+	p.value = decimal(left)
+	exactLife(st, c, now)
+}
+
+// giveBack takes n permits out of the records, the newest first, and returns
+// how many it has taken.
+func giveBack(records []record, n int64) (taken int64) {
+	for i := len(records) - 1; i >= 0 && taken < n; i-- {
+		part := min(n-taken, records[i].permits)
+		records[i].permits -= part
+		taken += part
+	}
+	return taken
+}
+
+// exactDrop removes expired records from the pair in force and returns the
+// permits left.
+func exactDrop(st *state, now int64) (left int64) {
+	c, p := st.settings(), st.inForce()
+	if p.records, _ = p.split(now, c.interval); c.interval <= 0 { // permits come back at once (B22)
+		p.records = nil
+	}
+	*st = st.tidy()
+	return c.rate - sum(p.records)
+}
+
+// exactLife lets the pair in force live as long as the hash. The own pair of a
+// client in a limiter that lives for ever ends when nothing in it can count any
+// more.
+func exactLife(st *state, c settings, now int64) {
+	p := &st.pairs[c.typ]
+	switch {
+	case c.keep > 0:
+		st.ends = now + c.lives()
+		p.valueEnds, p.recordsEnds = st.ends, st.ends
+	case st.ends != 0:
+		p.valueEnds, p.recordsEnds = st.ends, st.ends
+	case c.typ == 1:
+		p.valueEnds = now + 2*max(0, c.interval) + time.Minute.Milliseconds()
+		p.recordsEnds = p.valueEnds
+	}
+}
+
+// lives returns for how many ms Go keeps the limiter alive: at least a second
+// longer than the interval.
+func (c settings) lives() int64 { return max(c.keep, c.interval+1000) }

@@ -1,0 +1,67 @@
+package compare
+
+import "fmt"
+
+// A ledger holds what was granted and not given back, by the answers alone: to
+// all in OVERALL, and to Go in PER_CLIENT. The own pair of Java is left out: it
+// goes by the rate for which it was created (B9).
+type ledger map[string][]record
+
+// overall is the account of all. Each client has one of its own beside it.
+const overall = "overall"
+
+func ownAccount(by int) string { return fmt.Sprint("own", by) }
+
+// check enters a step, and expects that no window ever holds more permits than
+// the rate. Setting a rate without the permits that are taken begins a new
+// count.
+func (l ledger) check(o observation, by int) *Divergence {
+	was, is := o.before.settings(), o.got.settings()
+	account := overall
+	if is.typ == 1 {
+		account = ownAccount(by)
+	}
+	if was.interval != is.interval {
+		for name := range l {
+			l.expire(name, o.now, was.interval) // what has come back by now does not count again
+		}
+	}
+	switch {
+	case o.got.err != "" || o.got.result == "false":
+	case o.Op == Delete, o.forgets():
+		delete(l, overall)
+		delete(l, ownAccount(by))
+	case o.Op == Release && o.Permits > 0:
+		l.expire(account, o.now, was.interval)
+		giveBack(l[account], o.Permits)
+	case o.Op == TryAcquire && (is.typ != 1 || by == byGo):
+		return l.take(o, account)
+	}
+	return nil
+}
+
+// forgets reports whether the step sets a rate without the permits that are
+// taken.
+func (o observation) forgets() bool {
+	was, is := o.before.settings(), o.got.settings()
+	return o.setsRate() && (!o.KeepState || was.typ != is.typ || !was.whole)
+}
+
+// take enters permits that were granted.
+func (l ledger) take(o observation, account string) *Divergence {
+	c := o.got.settings()
+	l[account] = append(l[account], record{o.now, o.Permits})
+	l.expire(account, o.now, c.interval)
+	taken := sum(l[account])
+	if taken <= c.rate {
+		return nil
+	}
+	want := o.got
+	want.answer = yes(false)
+	return o.diverges(fmt.Sprintf("%d permits in a window: %v", taken, l[account]), inAnswer, want)
+}
+
+// expire drops what does not count any more.
+func (l ledger) expire(account string, now, interval int64) {
+	l[account], _ = pair{records: l[account]}.split(now, interval)
+}

@@ -1,0 +1,71 @@
+package compare
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+const (
+	// workers is how many sequences are played at the same time: pauses take
+	// most of their time.
+	workers = 48
+	// instances is how many Redisson instances the workers share.
+	instances = 4
+	// javaTimeout is longer than a busy machine takes to answer: Redisson sends a
+	// request again when it passes, which charges it twice (B4).
+	javaTimeout = time.Minute
+)
+
+// A Side is one of the two languages: a client, and its limiters by name.
+type Side struct {
+	ID      string // scope of PER_CLIENT
+	Limiter func(name string) Limiter
+}
+
+// Wrap returns the side with its limiters wrapped.
+func (s Side) Wrap(wrap func(l Limiter, name string) Limiter) Side {
+	return Side{s.ID, func(name string) Limiter { return wrap(s.Limiter(name), name) }}
+}
+
+// Sides are those who do the steps of a sequence.
+type Sides struct{ Java, Go Side }
+
+// A Runner plays sequences on a redis-server with real Redisson instances. It
+// reads their requests on the way to the server.
+type Runner struct {
+	t        redistest.TB
+	rdb      *redis.Client
+	javas    []Side
+	requests *requestLog
+}
+
+// Start starts a server, and instances of the peer on it. They end with the
+// test.
+func Start(ctx context.Context, t redistest.TB, peer *javapeer.Peer) *Runner {
+	t.Helper()
+	s := redistest.Start(t)
+	proxy := redistest.StartProxy(t, s.Addr)
+	r := &Runner{
+		t:        t,
+		rdb:      s.Client(t, func(o *redis.Options) { o.PoolSize = workers }),
+		requests: &requestLog{last: map[string][]string{}},
+	}
+	proxy.Observe(r.requests.see)
+	for i := range instances {
+		client := fmt.Sprint(redistest.Name(t), i)
+		id, err := peer.Connect(ctx, client, proxy.Addr, javapeer.Timeout(javaTimeout))
+		if err != nil {
+			t.Fatalf("compare: %v", err)
+		}
+		t.Cleanup(func() { _ = peer.Disconnect(context.Background(), client) })
+		limiter := func(name string) Limiter { return Java(peer.Limiter(client, name)) }
+		r.javas = append(r.javas, Side{id, limiter})
+	}
+	return r
+}

@@ -1,0 +1,183 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+)
+
+// A state is what Redis holds of one limiter as one client sees it, decoded.
+// Times are Unix ms; 0 is never.
+type state struct {
+	hash  map[string]string // nil if there is none; without the session fields of Go
+	ends  int64
+	pairs [2]pair // by type: the pair that all share, the client's own
+}
+
+// A pair is a value string and the records beside it.
+type pair struct {
+	value       string // "" if there is none
+	valueEnds   int64
+	records     []record // in the order of Redis
+	recordsEnds int64
+}
+
+// A record is permits that were granted at a time.
+type record struct{ at, permits int64 }
+
+func (st state) clone() state {
+	st.hash = maps.Clone(st.hash)
+	for i := range st.pairs {
+		st.pairs[i].records = slices.Clone(st.pairs[i].records)
+	}
+	return st
+}
+
+// tidy returns the state without a time to live on keys that do not exist.
+func (st state) tidy() state {
+	if st.hash == nil {
+		st.ends = 0
+	}
+	for i := range st.pairs {
+		p := &st.pairs[i]
+		if p.value == "" {
+			p.valueEnds = 0
+		}
+		if len(p.records) == 0 {
+			p.records, p.recordsEnds = nil, 0
+		}
+	}
+	return st
+}
+
+// nothing reports whether none of the five keys exists.
+func (st state) nothing() bool {
+	return st.hash == nil && st.pairs[0].empty() && st.pairs[1].empty()
+}
+
+// inForce returns the pair of the limiter's type.
+func (st *state) inForce() *pair { return &st.pairs[st.settings().typ] }
+
+// lose removes a part of the limiter: of its hash, or of the pair in force.
+func (st *state) lose(part string) {
+	p := st.inForce()
+	switch part {
+	case "hash":
+		st.hash = nil
+	case "value":
+		p.value = ""
+	case "permits":
+		p.records = nil
+	default:
+		delete(st.hash, part)
+	}
+}
+
+// withoutOwnTTL returns the state without the time to live that Go gives its
+// own pair of a limiter that lives for ever. Java does not set one (B8), and
+// does not depend on it.
+func (st state) withoutOwnTTL() state {
+	if st.ends == 0 {
+		st.pairs[1].valueEnds, st.pairs[1].recordsEnds = 0, 0
+	}
+	return st
+}
+
+// looseEnds reports whether a key of either pair ends at another time than the
+// hash.
+func (st state) looseEnds() bool {
+	return slices.ContainsFunc(st.pairs[:], func(p pair) bool {
+		return p.value != "" && !near(p.valueEnds, st.ends) ||
+			len(p.records) > 0 && !near(p.recordsEnds, st.ends)
+	})
+}
+
+// String returns what the state holds, and which keys end.
+func (st state) String() string {
+	ends := func(t int64) string {
+		if t == 0 {
+			return ""
+		}
+		return " (ends)"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v%s", st.hash, ends(st.ends))
+	for i, p := range st.pairs {
+		if !p.empty() {
+			fmt.Fprintf(&b, "; %s value %q%s, records %v%s", rratelimiter.RateType(i),
+				p.value, ends(p.valueEnds), p.records, ends(p.recordsEnds))
+		}
+	}
+	return b.String()
+}
+
+func (p pair) empty() bool { return p.value == "" && len(p.records) == 0 }
+
+// number returns the value string as a number; ok reports whether it is one.
+func (p pair) number() (n int64, ok bool) {
+	n, err := strconv.ParseInt(p.value, 10, 64)
+	return n, err == nil
+}
+
+// split returns the records that count at a time, and those that have expired.
+func (p pair) split(now, interval int64) (live, old []record) {
+	for _, r := range p.records {
+		if r.at > now-interval {
+			live = append(live, r)
+		} else {
+			old = append(old, r)
+		}
+	}
+	return live, old
+}
+
+// sum returns the permits of records.
+func sum(records []record) (n int64) {
+	for _, r := range records {
+		n += r.permits
+	}
+	return n
+}
+
+// sorted returns the records in one order: Redis keeps none in the same ms.
+func sorted(records []record) []record {
+	return slices.SortedFunc(slices.Values(records), func(a, b record) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.permits, b.permits))
+	})
+}
+
+// settings are the fields of the hash as numbers.
+type settings struct {
+	typ                  int // of the pair in force
+	rate, interval, keep int64
+	whole                bool // rate, interval and type exist
+}
+
+func (st state) settings() (c settings) {
+	number := func(name string) (n int64, found bool) {
+		text, found := st.hash[name]
+		n, _ = strconv.ParseInt(text, 10, 64)
+		return n, found
+	}
+	var rated, timed, typed bool
+	c.rate, rated = number("rate")
+	c.interval, timed = number("interval")
+	_, typed = number("type")
+	c.keep, _ = number("keepAliveTime")
+	c.whole = rated && timed && typed
+	if st.hash["type"] == "1" {
+		c.typ = 1
+	}
+	return c
+}
+
+// near reports whether two ends are equal within a minute. Ends are set by the
+// clock of the server while the test goes on; all that the generator sets are
+// further apart.
+func near(a, b int64) bool { return (a == 0) == (b == 0) && max(a-b, b-a) < time.Minute.Milliseconds() }
