@@ -1,49 +1,15 @@
 package rratelimiter_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
-
-// countScripts returns a function that tells how many scripts the client under
-// test has sent since it was last asked.
-func (b *bench) countScripts() (calls func() int) {
-	h := &fails{}
-	b.rdb.AddHook(h)
-	return func() int {
-		n := 0
-		for _, args := range h.sent {
-			if args[0] == "evalsha" {
-				n++
-			}
-		}
-		h.sent = nil
-		return n
-	}
-}
-
-// crowd adds so many records of n permits each, as Java would write them: some
-// each ms, from a time on.
-func (l *limiter) crowd(from int64, perMs, records int, n byte) {
-	l.b.Helper()
-	for i := 0; i < records; i += 1000 {
-		var z []redis.Z
-		for j := i; j < min(i+1000, records); j++ {
-			z = append(z, redis.Z{Score: float64(from + int64(j/perMs)), Member: fmt.Sprintf("\x10%08d%08d%c\x00\x00\x00", from%1e8, j, n)})
-		}
-		l.b.want(l.b.look.ZAdd(context.Background(), l.permits(), z...).Err())
-	}
-}
 
 // expired returns a limiter of 1s with so many expired records of one permit,
 // others that count, and so many permits left besides.
@@ -55,8 +21,6 @@ func (b *bench) expired(records, others int, left int64) *limiter {
 	b.set(l.value(), left)
 	return l
 }
-
-func (l *limiter) size() int64 { return l.b.look.ZCard(context.Background(), l.permits()).Val() }
 
 // B16: an acquire for which there is enough removes 1,000 expired records, and
 // leaves the others to the next calls; or all at once, if none counts. Where
@@ -117,36 +81,6 @@ func TestAnAcquireThatNeedsThemAllAsksAgain(t *testing.T) {
 			l.keeps(int64(tc.records+tc.others+10), l.value(), l.permits())
 		}
 	})
-}
-
-// A ledger is what a limiter must answer.
-type ledger struct {
-	rate, interval int64
-	grants         []grant
-}
-
-type grant struct{ at, permits int64 }
-
-// wait is how long n permits are away at a time: 0 if they are there.
-func (g *ledger) wait(now, n int64) time.Duration {
-	left, need := g.rate, int64(0)
-	for _, old := range g.grants {
-		if old.at > now-g.interval {
-			left -= old.permits
-		}
-	}
-	if need = n - left; need <= 0 {
-		return 0
-	}
-	for _, old := range g.grants {
-		if old.at <= now-g.interval {
-			continue
-		}
-		if need -= old.permits; need <= 0 {
-			return time.Duration(old.at+g.interval-now) * time.Millisecond
-		}
-	}
-	return -1
 }
 
 // Whatever is asked while thousands have expired, the answers are those of a
@@ -261,36 +195,6 @@ func TestAReleaseOfManyRecordsIsDoneOnce(t *testing.T) {
 			t.Fatalf("reply %d lost: %d records left, want 1000", which, got)
 		}
 		n.l.keeps(20_000, n.l.value(), n.l.permits())
-	}
-}
-
-// A first copy that arrives when the release has gone on, or another one has
-// been done, gives nothing back.
-func TestALateFirstCopyOfARelease(t *testing.T) {
-	for name, next := range map[string]func(l *limiter){
-		"alone":          func(*limiter) {},
-		"before another": func(l *limiter) { l.gives(1) },
-	} {
-		for _, records := range []int{100, 5_000} {
-			t.Run(fmt.Sprint(name, " ", records), func(t *testing.T) {
-				n := newLine(t, 20_000, time.Hour)
-				n.l.crowd(n.now-500, 100, 10_000, 1)
-				n.set(n.l.value(), 10_000)
-				release := n.proxy.HoldNext(1, isScript)
-				done := make(chan error, 1)
-				go func() { done <- n.l.Release(context.Background(), int64(records)) }()
-				until(t, func() bool { return n.proxy.Held() == 1 })
-				n.proxy.Cut()
-				n.want(<-done)
-				next(n.l)
-				left, before := n.l.size(), n.scriptsRun()
-				release()
-				until(t, func() bool { return n.scriptsRun() > before })
-				if got := n.l.size(); got != left {
-					t.Fatalf("the late copy has given back %d permits", left-got)
-				}
-			})
-		}
 	}
 }
 

@@ -30,30 +30,6 @@ func TestAStrangerFindsItsOwnKeys(t *testing.T) {
 	})
 }
 
-// A first copy that comes late charges nothing, though there is enough for both,
-// and leaves the record where it is.
-func TestALateFirstCopyMovesNoRecord(t *testing.T) {
-	n := newLine(t, 20, time.Hour)
-	c := rratelimiter.New(n.rdb) // by the time of the server, which goes on
-	t.Cleanup(func() { _ = c.Close() })
-	n.l.RateLimiter = c.RateLimiter(n.l.Name())
-	release := n.proxy.HoldNext(1, isScript)
-	done := make(chan error, 1)
-	go func() { _, err := n.l.TryAcquire(context.Background(), 5, 0); done <- err }()
-	until(t, func() bool { return n.proxy.Held() == 1 })
-	n.proxy.Cut()
-	n.want(<-done)
-	at := n.look.ZRangeWithScores(t.Context(), n.l.permits(), 0, 0).Val()[0].Score
-	before := n.scriptsRun()
-	release()
-	until(t, func() bool { return n.scriptsRun() > before })
-	n.l.keeps(20, n.l.value(), n.l.permits())
-	n.l.has(15)
-	if got := n.look.ZRangeWithScores(t.Context(), n.l.permits(), 0, 0).Val()[0].Score; got != at {
-		t.Fatalf("the record was moved from %.0f to %.0f", at, got)
-	}
-}
-
 // More records than one look takes; every byte of the permits counts.
 func TestThousandsOfRecords(t *testing.T) {
 	onBoth(t, func(b *bench) {
@@ -352,31 +328,6 @@ func TestManyRecordsExpireAtOnce(t *testing.T) {
 		l.has(100)
 		l.takes(100)
 	})
-}
-
-// The clearing of the other type's keys that comes late leaves the type in force alone.
-func TestALateClearHarmsNobody(t *testing.T) {
-	n := newLine(t, 10, time.Hour)
-	same := rratelimiter.New(n.look, rratelimiter.WithID(n.client.ID()))
-	t.Cleanup(func() { _ = same.Close() })
-	other := &limiter{same.RateLimiter(n.l.Name()), n.bench}
-	n.want(n.l.SetRate(t.Context(), overall, 10, time.Hour))
-	n.set(n.l.value()+":"+n.client.ID(), 1) // something to clear
-	scripts := 0
-	release := n.proxy.HoldNext(1, func(args []string) bool {
-		if isScript(args) {
-			scripts++
-		}
-		return scripts == 2
-	})
-	done := make(chan error, 1)
-	go func() { done <- n.l.SetRate(context.Background(), overall, 10, time.Hour) }()
-	until(t, func() bool { return n.proxy.Held() == 1 })
-	n.want(other.SetRate(t.Context(), perClient, 5, time.Hour))
-	other.takes(3)
-	release()
-	n.want(<-done)
-	other.has(2)
 }
 
 // The timeout bounds each sleep, not the first alone.

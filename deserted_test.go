@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,46 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
-	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
-
-// A tap holds single calls of scripts: before they reach the server, or their
-// replies.
-type tap struct {
-	mu       sync.Mutex
-	calls    int
-	requests map[int]chan struct{} // by the number of the call
-	replies  map[int]chan struct{}
-}
-
-func (g *tap) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (g *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-func (g *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "evalsha" {
-			return next(ctx, cmd)
-		}
-		g.mu.Lock()
-		g.calls++
-		request, reply := g.requests[g.calls], g.replies[g.calls]
-		g.mu.Unlock()
-		if request != nil {
-			<-request
-		}
-		err := next(ctx, cmd)
-		if reply != nil {
-			<-reply
-		}
-		return err
-	}
-}
-
-// taps holds calls of the crowd, numbered from the next one on.
-func (c *crowd) taps(requests, replies map[int]chan struct{}) {
-	c.rdb.AddHook(&tap{requests: requests, replies: replies})
-}
 
 // Callers do not wait for a call that hangs, and which nobody waits for any more.
 func TestACallThatHangsIsLeftAlone(t *testing.T) {
@@ -186,20 +146,6 @@ func TestADialThatTimesOut(t *testing.T) {
 			t.Errorf("%v; want ErrNoAnswer", err)
 		}
 	}
-}
-
-// inTurn is a crowd that gives way to Java.
-func inTurn(t *testing.T, spec func(c *crowd)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		rdb := redistest.MiniClient(t, m)
-		client := rratelimiter.New(rdb)
-		defer client.Close()
-		c := &crowd{t, client.RateLimiter("l"), &gate{}, m, rdb}
-		is(t, nil, c.SetRate(t.Context(), overall, 10, time.Second))
-		spec(c)
-	})
 }
 
 // Permits are given back while it is Java's turn, after a timeout has passed.

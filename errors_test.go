@@ -143,26 +143,3 @@ func TestErrorsOfWhatAServerLacks(t *testing.T) {
 		_ = c.Close()
 	}
 }
-
-// said is an answer of Redis.
-type said string
-
-func (s said) Error() string { return string(s) }
-func (said) RedisError()     {}
-
-// An answering hook answers commands itself, those for which it reports so.
-type answering func(cmd redis.Cmder) bool
-
-func (a answering) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (a answering) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (a answering) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if a(cmd) {
-			return cmd.Err()
-		}
-		return next(ctx, cmd)
-	}
-}

@@ -16,46 +16,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// formats are those of records, with what their bytes begin with and how many
-// there are.
-var formats = []struct {
-	rratelimiter.RecordFormat
-	header string
-	size   int
-}{
-	{rratelimiter.RecordBc0I16, "\x10", 21},
-	{rratelimiter.RecordBc0I8, "\x08", 13},
-	{rratelimiter.RecordLc0I, "\x08\x00\x00\x00\x00\x00\x00\x00", 20},
-	{rratelimiter.RecordFI, "\x03", 8},
-}
-
-// inFormat is the limiter as one more Client sees it, which writes records in
-// another format.
-func (l *limiter) inFormat(f rratelimiter.RecordFormat, opts ...rratelimiter.Option) *limiter {
-	c := l.b.newClient(append(opts, rratelimiter.WithRecordFormat(f))...)
-	return &limiter{c.RateLimiter(l.Name()), l.b}
-}
-
-// members are the records as they are.
-func (l *limiter) members() []string {
-	l.b.Helper()
-	members, err := l.b.look.ZRange(context.Background(), l.permits(), 0, -1).Result()
-	l.b.want(err)
-	return members
-}
-
-// java are records of each format as Redisson wrote them, taken from real ones.
-var java = []struct {
-	member  string
-	permits int64
-}{
-	{"\x00\x00\x80\x3f\x02\x00\x00\x00", 2},
-	{"\x88\x10\x89\xdd\x05\x00\x00\x00", 5},
-	{"\x08\x00\x00\x00\x00\x00\x00\x00abcdefgh\x03\x00\x00\x00", 3},
-	{"\x08abcdefgh\x04\x00\x00\x00", 4},
-	{"\x10abcdefghijklmnop\x01\x00\x00\x00", 1},
-}
-
 // The bytes of each format: header, random bytes, permits.
 func TestRecordFormats(t *testing.T) {
 	onBoth(t, func(b *bench) {

@@ -299,24 +299,3 @@ func (p *play) ends() {
 		b.Fatalf("%d permits of %d in records", out, r.Limit)
 	}
 }
-
-// out is what was taken within an interval and not given back.
-func (g *ledger) out(now, interval int64) (n int64) {
-	for _, old := range g.grants {
-		if old.at > now-interval {
-			n += old.permits
-		}
-	}
-	return n
-}
-
-// release gives back from the newest grants on.
-func (g *ledger) release(now, interval, n int64) {
-	for i := len(g.grants) - 1; i >= 0 && n > 0; i-- {
-		if newest := &g.grants[i]; newest.at > now-interval {
-			back := min(n, newest.permits)
-			newest.permits -= back
-			n -= back
-		}
-	}
-}

@@ -31,14 +31,6 @@ func hears(t *testing.T, names <-chan string, want string) {
 	}
 }
 
-// is expects no error.
-func is(t *testing.T, _ any, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestListeners(t *testing.T) {
 	s := redistest.Start(t, "--notify-keyspace-events", "Exg") // all that Redisson needs
 	c := rratelimiter.New(s.Client(t), rratelimiter.WithNameMapper(func(name string) string { return "app:" + name }))

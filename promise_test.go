@@ -17,10 +17,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// late is how much later than its timeout a caller is answered where Redis says
-// nothing (docs of TryAcquire).
-const late = 30 * time.Millisecond
-
 // The specs on a real server tell the faults they are about, which are seconds,
 // from what a busy machine adds. Those in fake time are exact.
 const slack = 2 * time.Second

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,42 +12,6 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
-
-// An answer is an error of Redis.
-type answer string
-
-func (a answer) Error() string { return string(a) }
-func (answer) RedisError()     {}
-
-var (
-	errDial = &net.OpError{Op: "dial", Err: errors.New("refused")}
-	lost    = io.EOF // the request is carried out, the reply is lost
-)
-
-// fails makes the next commands fail, each with an error of its own.
-type fails struct {
-	errs []error
-	sent [][]any
-}
-
-func (h *fails) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (h *fails) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-func (h *fails) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		h.sent = append(h.sent, slices.Clone(cmd.Args()))
-		if len(h.errs) == 0 {
-			return next(ctx, cmd)
-		}
-		err := h.errs[0]
-		h.errs = h.errs[1:]
-		if errors.Is(err, lost) {
-			_ = next(ctx, cmd)
-		}
-		return err
-	}
-}
 
 func TestWhatIsSentAgain(t *testing.T) {
 	for _, err := range []error{
@@ -118,13 +78,6 @@ func TestAShrunkRecordIsNotChargedAgain(t *testing.T) {
 	}
 }
 
-// somebodyElse is a client that does not go through the proxy.
-func (n *line) somebodyElse() *limiter {
-	c := rratelimiter.New(n.look, rratelimiter.WithClock(func() time.Time { return time.UnixMilli(n.now) }))
-	n.Cleanup(func() { _ = c.Close() })
-	return &limiter{c.RateLimiter(n.l.Name()), n.bench}
-}
-
 // Where the answer would change, a request is not sent again: the error says
 // that we do not know.
 func TestWhatAnswersOtherwiseIsNotSentAgain(t *testing.T) {
@@ -143,39 +96,6 @@ func TestWhatAnswersOtherwiseIsNotSentAgain(t *testing.T) {
 			t.Errorf("%s: no error though the reply was lost", method)
 		}
 	}
-}
-
-// A limiter can be renamed while it is in use.
-func TestRenameInUse(t *testing.T) {
-	s := redistest.Start(t)
-	p := redistest.StartProxy(t, s.Addr)
-	slow := redis.NewClient(&redis.Options{Addr: p.Addr})
-	t.Cleanup(func() { _ = slow.Close() })
-	l := rratelimiter.New(slow).RateLimiter(redistest.Name(t))
-	if err := l.SetRate(t.Context(), overall, 1<<40, time.Second); err != nil {
-		t.Fatal(err)
-	}
-	p.Delay(2 * time.Millisecond)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	fast := rratelimiter.New(s.Client(t)).RateLimiter(l.Name())
-	var group sync.WaitGroup
-	for range 2 {
-		group.Go(func() {
-			for { // until it is gone
-				if _, err := fast.TryAcquire(ctx, 1, 0); err != nil {
-					if !errors.Is(err, rratelimiter.ErrNotInitialized) {
-						t.Error(err)
-					}
-					return
-				}
-			}
-		})
-	}
-	if err := l.Rename(ctx, redistest.Name(t)); err != nil {
-		t.Error(err)
-	}
-	group.Wait()
 }
 
 // A timed wait takes its time from the first look on.
@@ -210,33 +130,5 @@ func TestOnARing(t *testing.T) {
 	}
 	if err := l.Rename(t.Context(), "two"); !errors.Is(err, rratelimiter.ErrInvalidArgument) {
 		t.Fatalf("%v, want ErrInvalidArgument", err)
-	}
-}
-
-// A copy that comes when its caller has been refused and waits: what it takes
-// is taken back, and the caller served.
-func TestALateCopyServesItsWaiter(t *testing.T) {
-	n := newLine(t, 1, time.Hour)
-	other := n.somebodyElse()
-	other.takes(1)
-	release := n.proxy.HoldNext(1, isScript)
-	done := make(chan error, 1)
-	go func() {
-		ok, err := n.l.TryAcquire(context.Background(), 1, 5*time.Second)
-		if !ok {
-			err = errors.Join(err, errors.New("refused"))
-		}
-		done <- err
-	}()
-	until(t, func() bool { return n.proxy.Held() == 1 })
-	before := n.scriptsRun()
-	n.proxy.Cut()
-	until(t, func() bool { return n.scriptsRun() > before }) // the second copy, refused
-	other.gives(1)
-	release()
-	n.want(<-done)
-	n.l.keeps(1, n.l.value(), n.l.permits())
-	if got := fmt.Sprint(n.l.records(n.l.permits())); got != "[1]" {
-		t.Fatalf("records %s, want [1]", got)
 	}
 }

@@ -1,15 +1,12 @@
 package rratelimiter_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,12 +15,6 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
-
-// coarse is a limiter as one more Client sees it, with a resolution.
-func (l *limiter) coarse(d time.Duration, opts ...rratelimiter.Option) *limiter {
-	c := l.b.newClient(append(opts, rratelimiter.WithResolution(d))...)
-	return &limiter{c.RateLimiter(l.Name()), l.b}
-}
 
 // All that is granted in a slot is one record, whoever grants it, with the time
 // of the end of the slot and of the form that Java reads.
@@ -279,204 +270,6 @@ func TestAResolutionOutOfItsBounds(t *testing.T) {
 			wantText(t, err, "resolution", d.String(), "1ms")
 		}
 		_ = c.Close()
-	}
-}
-
-// The fields of Clients that have gone are swept out: all that nobody has used for
-// a minute, by the first request of a new Client, and of one that goes on by that
-// after a minute. Those of Clients that are in use stay, and a few harm nobody.
-func TestFieldsOfClientsThatHaveGone(t *testing.T) {
-	eachFormat(t, func(b *bench, opts ...rratelimiter.Option) {
-		l := b.limiter(overall, 1000, time.Hour)
-		join := func() *limiter {
-			m := l.by(b.newClient(opts...))
-			m.takes(1)
-			return m
-		}
-		want := func(what string, want int) {
-			b.Helper()
-			if got := len(l.fields()); got != want {
-				b.Fatalf("%s: %d fields, want %d", what, got, want)
-			}
-		}
-		stays := join()
-		for range 79 {
-			join()
-		}
-		b.now += 30_000
-		join()
-		want("younger than a minute, they may still be needed", 81)
-		b.now += 30_000
-		join()
-		want("a minute old, they still may", 82)
-		b.now++
-		join()
-		want("the first ones are older", 3)
-		b.now += 59_000
-		for range 5 {
-			join()
-		}
-		want("three of a minute ago are few", 8)
-		for range 40 {
-			join()
-		}
-		b.now += 1_000
-		stays.takes(1)
-		b.now += 60_001
-		stays.takes(1)
-		want("one that goes on sweeps once a minute", 1)
-		for range mayStay - 2 {
-			join()
-		}
-		b.now += 120_000
-		join()
-		want("so many are left alone", mayStay)
-	})
-}
-
-// Many Clients that are in use make no call do more: their fields are looked at by
-// a new one, and once a minute, not by each.
-func TestManyClientsInUse(t *testing.T) {
-	s := redistest.Start(t)
-	b := newBench(t, s.Client(t), s.Admin())
-	l := b.limiter(overall, 1<<40, time.Second)
-	for range 100 {
-		l.coarse(100 * time.Millisecond).takes(1)
-	}
-	b.want(b.look.ConfigResetStat(t.Context()).Err())
-	m := l.coarse(100 * time.Millisecond)
-	for i := range 200 {
-		m.takes(1)
-		if i%2 == 0 {
-			m.gives(1)
-		}
-		b.now += 250 // 50 s
-	}
-	for stat := range strings.FieldsSeq(b.look.Info(t.Context(), "commandstats").Val()) {
-		n := 0
-		for _, command := range []string{"hgetall", "hkeys", "hscan", "hlen"} {
-			if _, err := fmt.Sscanf(stat, "cmdstat_"+command+":calls=%d,", &n); err == nil && n > 2 {
-				t.Errorf("the hash was looked through by %s %d times in 300 calls", command, n)
-			}
-		}
-	}
-}
-
-// A limiter can be renamed while others use it with a resolution, by which each
-// call writes to its hash.
-func TestRenameInUseWithAResolution(t *testing.T) {
-	n := newLine(t, 1<<40, time.Hour)
-	n.proxy.Delay(2 * time.Millisecond)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	c := rratelimiter.New(n.look, rratelimiter.WithResolution(time.Millisecond))
-	defer c.Close()
-	var group sync.WaitGroup
-	l := c.RateLimiter(n.l.Name())
-	for range 2 {
-		group.Go(func() {
-			for err := error(nil); err == nil; { // until it is gone
-				_, err = l.TryAcquire(ctx, 1, 0)
-			}
-		})
-	}
-	if err := n.l.Rename(ctx, redistest.Name(t)); err != nil {
-		t.Error(err)
-	}
-	cancel()
-	group.Wait()
-}
-
-// rough is the limiter of a line with a resolution.
-func rough(t *testing.T, rate int64, mods ...func(*redis.Options)) (*line, *limiter) {
-	n := newLine(t, rate, time.Hour, mods...)
-	m := n.l.coarse(10 * time.Millisecond)
-	m.takes(1)
-	m.gives(1)
-	return n, m
-}
-
-// B4 with a resolution: however often the reply is lost, a request is charged
-// once and gets the answer of the first time; over a bad line all get the rate.
-func TestWithAResolutionChargedOnce(t *testing.T) {
-	for _, permits := range []int64{1, 4, 10, 1 << 33} { // 10 and more are the last ones
-		rate := max(10, permits)
-		n, m := rough(t, rate, func(o *redis.Options) { o.MinRetryBackoff, o.MaxRetryBackoff, o.MaxRetries = 1, time.Millisecond, 20 })
-		for lost := 1; lost <= 3; lost++ {
-			n.want(n.l.SetRate(t.Context(), overall, rate, time.Hour))
-			n.proxy.SwallowReply(lost)
-			m.takes(permits)
-			m.has(rate - permits)
-			m.keeps(rate, m.value(), m.permits())
-		}
-		n.proxy.SwallowReply(2)
-		m.refused(rate, time.Hour)
-		n.want(n.l.SetRate(t.Context(), overall, 300, time.Hour, rratelimiter.WithKeepState()))
-		sent := 0
-		n.proxy.SwallowReplyTo(1<<30, func([]string) bool { sent++; return sent%5 == 0 })
-		var group sync.WaitGroup
-		for range 10 {
-			group.Go(func() {
-				for ok := true; ok; {
-					var err error
-					if ok, err = m.TryAcquire(context.Background(), 1, 0); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		group.Wait()
-		m.has(0)
-		m.keeps(300, m.value(), m.permits())
-	}
-}
-
-// A first copy that arrives after the second one was answered, or after the
-// request was withdrawn, charges nothing, whatever was granted meanwhile.
-func TestWithAResolutionALateFirstCopyIsNotCharged(t *testing.T) {
-	for _, retries := range []int{1, -1} { // answered by the second copy, or withdrawn
-		for _, meanwhile := range []int64{0, 3} {
-			n, m := rough(t, 30, func(o *redis.Options) { o.MaxRetries = retries })
-			late := n.proxy.HoldNext(1, isScript)
-			done := make(chan error, 1)
-			go func() { _, err := m.TryAcquire(context.Background(), 10, 0); done <- err }()
-			until(t, func() bool { return n.proxy.Held() == 1 })
-			before := n.scriptsRun()
-			n.proxy.Cut()
-			taken := meanwhile
-			if err := <-done; retries > 0 {
-				n.want(err)
-				taken += 10
-			}
-			until(t, func() bool { return n.scriptsRun() > before }) // the second copy, or the withdrawal
-			if meanwhile > 0 {
-				m.takes(meanwhile)
-			}
-			before = n.scriptsRun()
-			late()
-			until(t, func() bool { return n.scriptsRun() > before })
-			m.has(30 - taken)
-			m.keeps(30, m.value(), m.permits())
-		}
-	}
-}
-
-// What may have been taken without an answer is taken back, with the next request
-// or before it, by the number of the request. The Client has one field, as before.
-func TestWithAResolutionAnAcquireIsWithdrawn(t *testing.T) {
-	n, m := rough(t, 30, func(o *redis.Options) { o.MaxRetries = 1 })
-	m.takes(4)
-	n.proxy.SwallowReply(2)
-	if ok, err := m.TryAcquire(t.Context(), 10, 0); ok || err == nil {
-		t.Fatalf("%v, %v; want an error of the network", ok, err)
-	}
-	m.takes(5) // before or after the withdrawal
-	until(t, func() bool { return sum(m.records(m.permits())) == 9 })
-	m.has(21)
-	m.takes(21)
-	m.keeps(30, m.value(), m.permits())
-	if got := len(m.fields()); got != 2 {
-		t.Fatalf("%d fields, want one of the Client and one of that of the line", got)
 	}
 }
 

@@ -15,51 +15,6 @@ import (
 // The specs here are of permits that were taken for callers who were never told: they
 // come back, all of them and no others, whatever else happens to the limiter.
 
-// sendsOnce has go-redis send nothing again: a reply that is lost is an error.
-func sendsOnce(o *redis.Options) { o.MaxRetries = -1 }
-
-// loses takes permits whose caller gets an error.
-func (n *line) loses(permits int64) {
-	n.Helper()
-	n.proxy.SwallowReply(1)
-	if ok, err := n.l.TryAcquire(n.Context(), permits, 0); ok || !errors.Is(err, rratelimiter.ErrNoAnswer) {
-		n.Fatalf("%v, %v; want ErrNoAnswer", ok, err)
-	}
-}
-
-// out are the permits that are out by the records of a key.
-func (n *line) out(key string) int64 {
-	n.Helper()
-	return sum(n.l.records(key))
-}
-
-// setsAsJava is setRate of Redisson, with an ID of its own: it clears its own pair, or
-// the one that all share.
-func (n *line) setsAsJava(typ rratelimiter.RateType, rate int64) {
-	n.Helper()
-	id := ""
-	if typ == perClient {
-		id = ":java"
-	}
-	pipe := n.look.TxPipeline()
-	pipe.HSet(n.Context(), n.l.Name(), "rate", rate, "interval", time.Hour.Milliseconds(),
-		"type", int(typ), "keepAliveTime", 0)
-	pipe.Del(n.Context(), n.l.value()+id, n.l.permits()+id)
-	n.want(second(pipe.Exec(n.Context())))
-}
-
-// javaTakes is so many acquires by Java, at a time, each of the same permits.
-func (n *line) javaTakes(grants int, permits byte, at int64) {
-	n.Helper()
-	pipe := n.look.TxPipeline()
-	for i := range grants {
-		member := fmt.Sprintf("\x10%016d%c\x00\x00\x00", i, permits)
-		pipe.ZAdd(n.Context(), n.l.permits(), redis.Z{Score: float64(at), Member: member})
-	}
-	pipe.DecrBy(n.Context(), n.l.value(), int64(grants)*int64(permits))
-	n.want(second(pipe.Exec(n.Context())))
-}
-
 // A request hangs on its connection, and its caller leaves. The one after it takes back
 // what it may have been granted; when it comes after all, it is granted nothing, also
 // where the one after it was.
@@ -183,27 +138,6 @@ func TestRepairBetweenRates(t *testing.T) {
 	n.setsAsJava(perClient, 10)
 	if ok, err := n.l.TryAcquire(t.Context(), 10, 0); ok || err != nil {
 		t.Errorf("%v, %v; want a refusal: 10 of 10 are out", ok, err)
-	}
-}
-
-// A rate clears what was taken, but not the knowledge of what was asked for.
-func TestALateCopyAfterARateIsGrantedNothing(t *testing.T) {
-	n := newLine(t, 10, time.Hour, sendsOnce)
-	comes := n.proxy.HoldNext(1, isScript)
-	done := make(chan error, 1)
-	go func() { done <- second(n.l.TryAcquire(context.Background(), 2, 0)) }()
-	until(t, func() bool { return n.proxy.Held() == 1 })
-	n.proxy.Cut()
-	if err := <-done; !errors.Is(err, rratelimiter.ErrNoAnswer) {
-		t.Fatal(err)
-	}
-	n.l.takes(1)
-	n.want(n.l.SetRate(t.Context(), overall, 10, time.Hour))
-	before := n.scriptsRun()
-	comes()
-	until(t, func() bool { return n.scriptsRun() > before })
-	if out := n.out(n.l.permits()); out != 0 {
-		t.Errorf("%d are out, and nobody holds them", out)
 	}
 }
 

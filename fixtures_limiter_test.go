@@ -2,6 +2,7 @@ package rratelimiter_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,8 +11,6 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
-
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(withExamples{m}) }
 
 // A bench is what a spec works on: a server, a clock that it sets, and a
 // client whose time is that clock.
@@ -79,7 +78,8 @@ type limiter struct {
 	b *bench
 }
 
-func (l *limiter) value() string   { return "{" + l.Name() + "}:value" }
+func (l *limiter) value() string { return "{" + l.Name() + "}:value" }
+
 func (l *limiter) permits() string { return "{" + l.Name() + "}:permits" }
 
 // takes expects permits to be granted.
@@ -149,4 +149,113 @@ func (l *limiter) records(permits string) []int64 {
 func (l *limiter) record(at int64, member string) {
 	l.b.Helper()
 	l.b.want(l.b.look.ZAdd(context.Background(), l.permits(), redis.Z{Score: float64(at), Member: member}).Err())
+}
+
+// dump is all that Redis holds of a limiter, with whether a key has a TTL.
+func dump(b *bench, l *limiter) string {
+	ctx := b.Context()
+	s := fmt.Sprint(b.look.HGetAll(ctx, l.Name()).Val(), b.look.Get(ctx, l.value()).Val(),
+		b.look.ZRangeWithScores(ctx, l.permits(), 0, -1).Val())
+	for _, key := range []string{l.Name(), l.value(), l.permits()} {
+		s += fmt.Sprint(" ", b.look.PTTL(ctx, key).Val() > 0)
+	}
+	return s
+}
+
+// crowd adds so many records of n permits each, as Java would write them: some
+// each ms, from a time on.
+func (l *limiter) crowd(from int64, perMs, records int, n byte) {
+	l.b.Helper()
+	for i := 0; i < records; i += 1000 {
+		var z []redis.Z
+		for j := i; j < min(i+1000, records); j++ {
+			z = append(z, redis.Z{Score: float64(from + int64(j/perMs)), Member: fmt.Sprintf("\x10%08d%08d%c\x00\x00\x00", from%1e8, j, n)})
+		}
+		l.b.want(l.b.look.ZAdd(context.Background(), l.permits(), z...).Err())
+	}
+}
+
+func (l *limiter) size() int64 { return l.b.look.ZCard(context.Background(), l.permits()).Val() }
+
+// formats are those of records, with what their bytes begin with and how many
+// there are.
+var formats = []struct {
+	rratelimiter.RecordFormat
+	header string
+	size   int
+}{
+	{rratelimiter.RecordBc0I16, "\x10", 21},
+	{rratelimiter.RecordBc0I8, "\x08", 13},
+	{rratelimiter.RecordLc0I, "\x08\x00\x00\x00\x00\x00\x00\x00", 20},
+	{rratelimiter.RecordFI, "\x03", 8},
+}
+
+// inFormat is the limiter as one more Client sees it, which writes records in
+// another format.
+func (l *limiter) inFormat(f rratelimiter.RecordFormat, opts ...rratelimiter.Option) *limiter {
+	c := l.b.newClient(append(opts, rratelimiter.WithRecordFormat(f))...)
+	return &limiter{c.RateLimiter(l.Name()), l.b}
+}
+
+// members are the records as they are.
+func (l *limiter) members() []string {
+	l.b.Helper()
+	members, err := l.b.look.ZRange(context.Background(), l.permits(), 0, -1).Result()
+	l.b.want(err)
+	return members
+}
+
+// java are records of each format as Redisson wrote them, taken from real ones.
+var java = []struct {
+	member  string
+	permits int64
+}{
+	{"\x00\x00\x80\x3f\x02\x00\x00\x00", 2},
+	{"\x88\x10\x89\xdd\x05\x00\x00\x00", 5},
+	{"\x08\x00\x00\x00\x00\x00\x00\x00abcdefgh\x03\x00\x00\x00", 3},
+	{"\x08abcdefgh\x04\x00\x00\x00", 4},
+	{"\x10abcdefghijklmnop\x01\x00\x00\x00", 1},
+}
+
+func sum(all []int64) (n int64) {
+	for _, one := range all {
+		n += one
+	}
+	return n
+}
+
+// coarse is a limiter as one more Client sees it, with a resolution.
+func (l *limiter) coarse(d time.Duration, opts ...rratelimiter.Option) *limiter {
+	c := l.b.newClient(append(opts, rratelimiter.WithResolution(d))...)
+	return &limiter{c.RateLimiter(l.Name()), l.b}
+}
+
+// fields are those of the hash that are not the configuration's.
+func (l *limiter) fields() (others []string) {
+	l.b.Helper()
+	all, err := l.b.look.HKeys(context.Background(), l.Name()).Result()
+	l.b.want(err)
+	for _, field := range all {
+		switch field {
+		case "rate", "interval", "type", "keepAliveTime":
+		default:
+			others = append(others, field)
+		}
+	}
+	return others
+}
+
+// by is the same limiter by a Client, in a RateLimiter of its own.
+func (l *limiter) by(c *rratelimiter.Client) *limiter {
+	return &limiter{c.RateLimiter(l.Name()), l.b}
+}
+
+// eachFormat runs a spec on miniredis and on a real redis-server, with requests
+// that leave their records, and with a resolution.
+func eachFormat(t *testing.T, spec func(b *bench, opts ...rratelimiter.Option)) {
+	t.Helper()
+	t.Run("default", func(t *testing.T) { onBoth(t, func(b *bench) { spec(b) }) })
+	t.Run("resolution", func(t *testing.T) {
+		onBoth(t, func(b *bench) { spec(b, rratelimiter.WithResolution(10*time.Millisecond)) })
+	})
 }
