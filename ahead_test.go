@@ -230,7 +230,7 @@ func TestPermitsThatAreStuckAhead(t *testing.T) {
 			rate := int64(stuck) + 10
 			l := b.limiter(overall, rate, interval)
 			l.takes(5)
-			l.crowd(b.look.Time(b.Context()).Val().UnixMilli()+30_000, 1000, stuck, 1)
+			l.fill(b.look.Time(b.Context()).Val().UnixMilli()+30_000, 1000, stuck, 1)
 			b.want(b.look.DecrBy(b.Context(), l.value(), int64(stuck)).Err())
 			start := time.Now()
 			for calls := 0; calls < 20 || time.Since(start) < 2*interval; calls++ {
@@ -267,7 +267,7 @@ func TestPermitsThatAreStuckAhead(t *testing.T) {
 // to look again, somebody who asks for numbers when they are there.
 func TestADeepWaitInAndOutOfLine(t *testing.T) {
 	n := newLine(t, 8_000, time.Second)
-	n.l.crowd(n.now-900, 8, 8_000, 1) // 8 a ms, the last ones a little ahead
+	n.l.fill(n.now-900, 8, 8_000, 1) // 8 a ms, the last ones a little ahead
 	n.set(n.l.value(), 0)
 	n.l.refused(5_001, 1_099*time.Millisecond)
 	n.l.refused(5_000, 724*time.Millisecond)

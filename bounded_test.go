@@ -16,8 +16,8 @@ import (
 func (b *bench) expired(records, others int, left int64) *limiter {
 	b.Helper()
 	l := b.limiter(overall, int64(records+others)+left, time.Second)
-	l.crowd(b.now-2000, 100, records, 1)
-	l.crowd(b.now-500, 100, others, 1)
+	l.fill(b.now-2000, 100, records, 1)
+	l.fill(b.now-500, 100, others, 1)
 	b.set(l.value(), left)
 	return l
 }
@@ -92,7 +92,7 @@ func TestAnswersWhileThousandsHaveExpired(t *testing.T) {
 			const records, rate = 6_000, 7_000
 			l := b.limiter(overall, rate, time.Second)
 			exact := &ledger{rate: rate, interval: 1000}
-			l.crowd(b.now, 5, records, 1)
+			l.fill(b.now, 5, records, 1)
 			for i := range int64(records) {
 				exact.grants = append(exact.grants, grant{b.now + i/5, 1})
 			}
@@ -136,8 +136,8 @@ func TestPeekWithThousandsExpired(t *testing.T) {
 			{5_000, 0, 2, 10_010}, // none counts: full
 		} {
 			l := b.limiter(overall, int64(tc.records)*int64(tc.permits)+int64(tc.others)+10, time.Second)
-			l.crowd(b.now-2000, 100, tc.records, tc.permits)
-			l.crowd(b.now-500, 100, tc.others, 1)
+			l.fill(b.now-2000, 100, tc.records, tc.permits)
+			l.fill(b.now-500, 100, tc.others, 1)
 			b.set(l.value(), 10)
 			before := dump(b, l)
 			l.has(tc.want)
@@ -165,7 +165,7 @@ func TestAReleaseOfManyRecords(t *testing.T) {
 			calls         int
 		}{{9_999, 1, 5}, {2_001, 7_999, 2}, {50_000, 0, 5}} {
 			l := b.limiter(overall, 10_000, time.Second)
-			l.crowd(b.now-500, 100, 10_000, 1)
+			l.fill(b.now-500, 100, 10_000, 1)
 			b.set(l.value(), 0)
 			calls()
 			l.gives(tc.permits)
@@ -181,7 +181,7 @@ func TestAReleaseOfManyRecords(t *testing.T) {
 func TestAReleaseOfManyRecordsIsDoneOnce(t *testing.T) {
 	for _, which := range []int{0, 2, 4, 5} {
 		n := newLine(t, 20_000, time.Hour)
-		n.l.crowd(n.now-500, 100, 10_000, 1)
+		n.l.fill(n.now-500, 100, 10_000, 1)
 		n.set(n.l.value(), 10_000)
 		seen := 0
 		n.proxy.SwallowReplyTo(3, func(args []string) bool {
@@ -203,7 +203,7 @@ func TestAReleaseOfManyRecordsIsDoneOnce(t *testing.T) {
 func TestADeepWaitIsNeverTooShort(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 8_000, 10*time.Second)
-		l.crowd(b.now, 1, 8_000, 1)
+		l.fill(b.now, 1, 8_000, 1)
 		b.set(l.value(), 0)
 		start := b.now
 		b.now += 8_000
@@ -262,8 +262,8 @@ func TestAValueTooHighOverTenThousandRecords(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		const rate = 20_000
 		l := b.limiter(overall, rate, time.Second)
-		l.crowd(b.now-1000, 1, 1, 1)
-		l.crowd(b.now-500, 100, 10_500, 1)
+		l.fill(b.now-1000, 1, 1, 1)
+		l.fill(b.now-500, 100, 10_500, 1)
 		b.set(l.value(), rate) // Java: release(10501)
 		if ok, err := l.TryAcquire(b.Context(), rate-10_500+1, 0); ok || err != nil {
 			b.Fatal(ok, err)
@@ -279,8 +279,8 @@ func TestAValueTooHighWhileThousandsHaveExpired(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		const rate = 20_000
 		l := b.limiter(overall, rate, time.Second)
-		l.crowd(b.now-2000, 100, 3_000, 1)
-		l.crowd(b.now, 1, 1, 1)
+		l.fill(b.now-2000, 100, 3_000, 1)
+		l.fill(b.now, 1, 1, 1)
 		b.set(l.value(), rate) // Java: release(3001)
 		ok, err := l.TryAcquire(b.Context(), rate+500, 0)
 		if ok || !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
@@ -293,7 +293,7 @@ func TestAValueTooHighWhileThousandsHaveExpired(t *testing.T) {
 func TestThousandsOfRecordsOfNothing(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 100, time.Second)
-		l.crowd(b.now, 100, 21_000, 0)
+		l.fill(b.now, 100, 21_000, 0)
 		b.set(l.value(), 100)
 		b.now += 1005
 		l.takes(100)
@@ -306,12 +306,12 @@ func TestDriftIsRepairedWhileThousandsExpire(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		const rate = 5_000
 		l := b.limiter(overall, rate, time.Second)
-		l.crowd(b.now-1, 1000, 1000, 1)
-		l.crowd(b.now+1, 500, 500, 1)
+		l.fill(b.now-1, 1000, 1000, 1)
+		l.fill(b.now+1, 500, 500, 1)
 		b.set(l.value(), rate-1500-100) // Java: a request for 100 that was sent twice
 		for range 5 {
-			l.crowd(b.now+999, 1000, 1000, 1)
-			l.crowd(b.now+1001, 500, 500, 1)
+			l.fill(b.now+999, 1000, 1000, 1)
+			l.fill(b.now+1001, 500, 500, 1)
 			b.want(b.look.DecrBy(b.Context(), l.value(), 1500).Err())
 			b.now += 1002 // the older 1,500 have expired
 			l.takes(1)

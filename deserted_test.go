@@ -75,7 +75,7 @@ func TestTheLineAfterAProbeThatHangs(t *testing.T) {
 				c.taps(held, nil)
 			}
 			_, err := c.server.ZAdd("{l}:permits", float64(time.Now().UnixMilli()), "\x10abcdefghijklmnop\x01\x00\x00\x00")
-			is(c.T, nil, err) // somebody takes what is there at 1 s
+			noError(c.T, err) // somebody takes what is there at 1 s
 			c.sleep(4 * time.Second)
 			behind := c.comes(c.Context(), 1, forAges)
 			c.sleep(5 * time.Second)
@@ -140,7 +140,7 @@ func TestADialThatTimesOut(t *testing.T) {
 	defer c.Close()
 	for _, err := range []error{
 		c.RateLimiter("l").Acquire(context.Background(), 1),
-		second(c.RateLimiter("l").Peek(context.Background())),
+		errOf(c.RateLimiter("l").Peek(context.Background())),
 	} {
 		if !errors.Is(err, rratelimiter.ErrNoAnswer) {
 			t.Errorf("%v; want ErrNoAnswer", err)
@@ -150,7 +150,7 @@ func TestADialThatTimesOut(t *testing.T) {
 
 // Permits are given back while it is Java's turn, after a timeout has passed.
 func TestAReleaseInJavasTurn(t *testing.T) {
-	inTurn(t, func(c *crowd) {
+	besideJava(t, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
 		time.Sleep(900 * time.Millisecond)
 		took(c.T, c.RateLimiter, 9, 0, 0)
@@ -160,7 +160,7 @@ func TestAReleaseInJavasTurn(t *testing.T) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
 		c.sleep(40 * time.Millisecond) // the first was refused
 		start := time.Now()
-		is(c.T, nil, c.Release(c.Context(), 3))
+		noError(c.T, c.Release(c.Context(), 3))
 		c.sleep(5 * time.Second)
 		if after := waits().at.Sub(start); after > 100*time.Millisecond {
 			c.Errorf("served %v after the release", after)
@@ -170,7 +170,7 @@ func TestAReleaseInJavasTurn(t *testing.T) {
 
 // The head leaves while it is Java's turn: who wants less is served.
 func TestALeaverInJavasTurn(t *testing.T) {
-	inTurn(t, func(c *crowd) {
+	besideJava(t, func(c *crowd) {
 		took(c.T, c.RateLimiter, 4, 0, 0)
 		time.Sleep(900 * time.Millisecond)
 		took(c.T, c.RateLimiter, 6, 0, 0)

@@ -122,7 +122,7 @@ func TestErrorsOfWhatAServerLacks(t *testing.T) {
 			return true
 		case *redis.DurationCmd:
 			if cmd.Name() == "pexpiretime" {
-				cmd.SetErr(said("ERR unknown command"))
+				cmd.SetErr(redisError("ERR unknown command"))
 				return true
 			}
 		}

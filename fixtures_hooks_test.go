@@ -11,137 +11,121 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// An answer is an error of Redis.
-type answer string
+// A hook sees each command of a client and decides what becomes of it. Pipelines
+// and dials pass it by.
+type hook func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error
 
-func (a answer) Error() string { return string(a) }
+func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (answer) RedisError() {}
+func (hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return h(ctx, cmd, next) }
+}
+
+// A redisError is an error that Redis has sent.
+type redisError string
+
+func (e redisError) Error() string { return string(e) }
+func (redisError) RedisError()     {}
 
 var (
 	errDial = &net.OpError{Op: "dial", Err: errors.New("refused")}
 	lost    = io.EOF // the request is carried out, the reply is lost
 )
 
-// fails makes the next commands fail, each with an error of its own.
-type fails struct {
+// failures make the next commands fail, each with an error of its own, and note
+// what is sent.
+type failures struct {
 	errs []error
 	sent [][]any
 }
 
-func (h *fails) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *fails) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (f *failures) process(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	f.sent = append(f.sent, slices.Clone(cmd.Args()))
+	if len(f.errs) == 0 {
+		return next(ctx, cmd)
+	}
+	err := f.errs[0]
+	f.errs = f.errs[1:]
+	if errors.Is(err, lost) {
+		_ = next(ctx, cmd) // whatever it replies is lost
+	}
+	return err
 }
 
-func (h *fails) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		h.sent = append(h.sent, slices.Clone(cmd.Args()))
-		if len(h.errs) == 0 {
-			return next(ctx, cmd)
+// failing adds failures to a client.
+func failing(rdb *redis.Client, errs ...error) *failures {
+	f := &failures{errs: errs}
+	rdb.AddHook(hook(f.process))
+	return f
+}
+
+// countScripts returns a function. It returns how many scripts the client under
+// test has sent since its last call.
+func (b *bench) countScripts() (calls func() int) {
+	f := failing(b.rdb)
+	return func() int {
+		n := 0
+		for _, args := range f.sent {
+			if args[0] == "evalsha" {
+				n++
+			}
 		}
-		err := h.errs[0]
-		h.errs = h.errs[1:]
-		if errors.Is(err, lost) {
-			_ = next(ctx, cmd)
-		}
-		return err
+		f.sent = nil
+		return n
 	}
 }
 
-// said is an answer of Redis.
-type said string
-
-func (s said) Error() string { return string(s) }
-
-func (said) RedisError() {}
-
-// An answering hook answers commands itself, those for which it reports so.
-type answering func(cmd redis.Cmder) bool
-
-func (a answering) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (a answering) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+// cancelOnError returns a context that ends when a command of the client has
+// failed.
+func cancelOnError(parent context.Context, rdb *redis.Client) context.Context {
+	ctx, cancel := context.WithCancel(parent)
+	rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		err := next(ctx, cmd)
+		if err != nil {
+			cancel()
+		}
+		return err
+	}))
+	return ctx
 }
 
-func (a answering) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if a(cmd) {
+// answering returns a hook that replies itself where reply returns true.
+func answering(reply func(cmd redis.Cmder) bool) hook {
+	return func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		if reply(cmd) {
 			return cmd.Err()
 		}
 		return next(ctx, cmd)
 	}
 }
 
-// cancelOnRetry ends a context when a command has failed.
-type cancelOnRetry struct{ cancel context.CancelFunc }
-
-func (h *cancelOnRetry) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *cancelOnRetry) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h *cancelOnRetry) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if err != nil {
-			h.cancel()
-		}
-		return err
-	}
-}
-
-// countScripts returns a function that tells how many scripts the client under
-// test has sent since it was last asked.
-func (b *bench) countScripts() (calls func() int) {
-	h := &fails{}
-	b.rdb.AddHook(h)
-	return func() int {
-		n := 0
-		for _, args := range h.sent {
-			if args[0] == "evalsha" {
-				n++
-			}
-		}
-		h.sent = nil
-		return n
-	}
-}
-
-// A gate counts the scripts that a client sends, and can keep one from
-// arriving, so that those who come meanwhile come together.
+// A gate counts the scripts that a client sends. While it is shut no script
+// passes, so that callers that arrive meanwhile share the next one.
 type gate struct {
 	mu    sync.Mutex
 	calls int
-	hold  chan struct{}
+	hold  chan struct{} // nil while the gate is open
 }
 
-func (g *gate) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "evalsha" {
-			g.mu.Lock()
-			g.calls++
-			hold := g.hold
-			g.mu.Unlock()
-			if hold != nil {
-				<-hold
-			}
+func (g *gate) process(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	if cmd.Name() == "evalsha" {
+		g.mu.Lock()
+		g.calls++
+		hold := g.hold
+		g.mu.Unlock()
+		if hold != nil {
+			<-hold
 		}
-		return next(ctx, cmd)
 	}
+	return next(ctx, cmd)
 }
 
-// shut keeps the scripts from arriving that are sent from now on, until the
-// function is called that it returns.
+// shut keeps the scripts that are sent from now on. They pass when open is
+// called.
 func (g *gate) shut() (open func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,8 +145,8 @@ func (g *gate) count() int {
 	return g.calls
 }
 
-// A tap holds single calls of scripts: before they reach the server, or their
-// replies.
+// A tap holds single calls of scripts, before they reach the server or on their
+// way back.
 type tap struct {
 	mu       sync.Mutex
 	calls    int
@@ -170,28 +154,20 @@ type tap struct {
 	replies  map[int]chan struct{}
 }
 
-func (g *tap) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (g *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (g *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "evalsha" {
-			return next(ctx, cmd)
-		}
-		g.mu.Lock()
-		g.calls++
-		request, reply := g.requests[g.calls], g.replies[g.calls]
-		g.mu.Unlock()
-		if request != nil {
-			<-request
-		}
-		err := next(ctx, cmd)
-		if reply != nil {
-			<-reply
-		}
-		return err
+func (g *tap) process(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	if cmd.Name() != "evalsha" {
+		return next(ctx, cmd)
 	}
+	g.mu.Lock()
+	g.calls++
+	request, reply := g.requests[g.calls], g.replies[g.calls]
+	g.mu.Unlock()
+	if request != nil {
+		<-request
+	}
+	err := next(ctx, cmd)
+	if reply != nil {
+		<-reply
+	}
+	return err
 }

@@ -164,7 +164,7 @@ func dump(b *bench, l *limiter) string {
 
 // crowd adds so many records of n permits each, as Java would write them: some
 // each ms, from a time on.
-func (l *limiter) crowd(from int64, perMs, records int, n byte) {
+func (l *limiter) fill(from int64, perMs, records int, n byte) {
 	l.b.Helper()
 	for i := 0; i < records; i += 1000 {
 		var z []redis.Z

@@ -38,9 +38,21 @@ func newLine(t *testing.T, rate int64, interval time.Duration, mods ...func(*red
 	return &line{b, p, l}
 }
 
+// sendsOnce makes go-redis send nothing again, so that a lost reply is an error.
+func sendsOnce(o *redis.Options) { o.MaxRetries = -1 }
+
+// rough is a line, and its limiter with a resolution.
+func rough(t *testing.T, rate int64, mods ...func(*redis.Options)) (*line, *limiter) {
+	n := newLine(t, rate, time.Hour, mods...)
+	m := n.l.coarse(10 * time.Millisecond)
+	m.takes(1)
+	m.gives(1)
+	return n, m
+}
+
 func isScript(args []string) bool { return strings.EqualFold(args[0], "evalsha") }
 
-// scriptsRun is how many scripts the server has run by their hash.
+// scriptsRun returns how many scripts the server has run by their hash.
 func (n *line) scriptsRun() (calls int64) {
 	n.Helper()
 	stats, err := n.look.Info(context.Background(), "commandstats").Result()
@@ -50,33 +62,74 @@ func (n *line) scriptsRun() (calls int64) {
 			return calls
 		}
 	}
+	n.Fatal("the server has run no script")
 	return 0
 }
 
+// A firstCopy is the first copy of a request. The proxy holds it on its way to
+// the server.
+type firstCopy struct {
+	n    *line
+	told chan error // what the caller is told
+	pass func()
+	ran  int64 // scripts that had been run when it was held
+}
+
+// holds starts ask and returns when the proxy holds its script call.
+func (n *line) holds(ask func() error) *firstCopy {
+	n.Helper()
+	return n.holdsNext(isScript, ask)
+}
+
+// holdsNext is holds for a request that match accepts.
+func (n *line) holdsNext(match func(args []string) bool, ask func() error) *firstCopy {
+	n.Helper()
+	c := &firstCopy{n: n, told: make(chan error, 1), ran: n.scriptsRun()}
+	held := n.proxy.Held()
+	c.pass = n.proxy.HoldNext(1, match)
+	go func() { c.told <- ask() }()
+	until(n.T, func() bool { return n.proxy.Held() == held+1 })
+	return c
+}
+
+// overtaken cuts the connection. go-redis sends a second copy then, unless it
+// sends everything once. overtaken returns what the caller is told.
+func (c *firstCopy) overtaken() error {
+	c.n.proxy.Cut()
+	return <-c.told
+}
+
+// followed waits until the server has run a script behind the first copy: the
+// second copy, or the withdrawal.
+func (c *firstCopy) followed() {
+	c.n.Helper()
+	until(c.n.T, func() bool { return c.n.scriptsRun() > c.ran })
+}
+
+// arrives lets the first copy pass, and returns when the server has run it.
+func (c *firstCopy) arrives() {
+	c.n.Helper()
+	before := c.n.scriptsRun()
+	c.pass()
+	until(c.n.T, func() bool { return c.n.scriptsRun() > before })
+}
+
+// takesAndGives is a Client that is used once.
 func (n *line) takesAndGives() {
 	n.Helper()
-	l := &limiter{n.newClient().RateLimiter(n.l.Name()), n.bench}
+	l := n.l.by(n.newClient())
 	l.takes(1)
 	l.gives(1)
 }
 
-func (n *line) postman() *postman {
-	p := &postman{n: n}
-	n.rdb.AddHook(p)
-	return p
-}
-
-// somebodyElse is a client that does not go through the proxy.
+// somebodyElse is a Client that does not go through the proxy.
 func (n *line) somebodyElse() *limiter {
 	c := rratelimiter.New(n.look, rratelimiter.WithClock(func() time.Time { return time.UnixMilli(n.now) }))
 	n.Cleanup(func() { _ = c.Close() })
-	return &limiter{c.RateLimiter(n.l.Name()), n.bench}
+	return n.l.by(c)
 }
 
-// sendsOnce has go-redis send nothing again: a reply that is lost is an error.
-func sendsOnce(o *redis.Options) { o.MaxRetries = -1 }
-
-// loses takes permits whose caller gets an error.
+// loses takes permits, and the reply is lost: the caller gets an error.
 func (n *line) loses(permits int64) {
 	n.Helper()
 	n.proxy.SwallowReply(1)
@@ -85,14 +138,21 @@ func (n *line) loses(permits int64) {
 	}
 }
 
-// out are the permits that are out by the records of a key.
+// out returns the permits in the records of a key.
 func (n *line) out(key string) int64 {
 	n.Helper()
 	return sum(n.l.records(key))
 }
 
-// setsAsJava is setRate of Redisson, with an ID of its own: it clears its own pair, or
-// the one that all share.
+// untilOut waits until so many permits are in the records that all share:
+// withdrawals go on in the background.
+func (n *line) untilOut(permits int64) {
+	n.Helper()
+	until(n.T, func() bool { return n.out(n.l.permits()) == permits })
+}
+
+// setsAsJava is setRate of a Redisson with an ID of its own. It clears its own
+// pair of keys, or the one that all share.
 func (n *line) setsAsJava(typ rratelimiter.RateType, rate int64) {
 	n.Helper()
 	id := ""
@@ -103,10 +163,10 @@ func (n *line) setsAsJava(typ rratelimiter.RateType, rate int64) {
 	pipe.HSet(n.Context(), n.l.Name(), "rate", rate, "interval", time.Hour.Milliseconds(),
 		"type", int(typ), "keepAliveTime", 0)
 	pipe.Del(n.Context(), n.l.value()+id, n.l.permits()+id)
-	n.want(second(pipe.Exec(n.Context())))
+	n.want(errOf(pipe.Exec(n.Context())))
 }
 
-// javaTakes is so many acquires by Java, at a time, each of the same permits.
+// javaTakes adds records of Java, each of the same permits and time.
 func (n *line) javaTakes(grants int, permits byte, at int64) {
 	n.Helper()
 	pipe := n.look.TxPipeline()
@@ -115,5 +175,5 @@ func (n *line) javaTakes(grants int, permits byte, at int64) {
 		pipe.ZAdd(n.Context(), n.l.permits(), redis.Z{Score: float64(at), Member: member})
 	}
 	pipe.DecrBy(n.Context(), n.l.value(), int64(grants)*int64(permits))
-	n.want(second(pipe.Exec(n.Context())))
+	n.want(errOf(pipe.Exec(n.Context())))
 }

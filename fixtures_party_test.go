@@ -12,9 +12,8 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// A party is a crowd before a real server whose requests go out together: the
-// call of the first caller is held on its way, and whoever comes meanwhile is
-// asked for with the next one.
+// A party is a crowd before a real server. The call of its first caller is held on
+// its way, so that those who come meanwhile share the next one.
 type party struct {
 	*line
 	l     *limiter
@@ -26,23 +25,42 @@ type party struct {
 type guest struct {
 	permits int64
 	leave   context.CancelFunc
-	came    chan struct{}
 	done    chan struct{}
 	result  rratelimiter.Result
 	err     error
 }
 
-// invite holds the call of a first caller, who wants one permit.
+// invite returns a party whose first caller wants one permit.
 func (n *line) invite(opts ...rratelimiter.Option) *party {
 	n.Helper()
 	p := &party{line: n, l: n.with(opts...)}
 	p.l.takes(1) // the scripts are known to the server from here on
 	p.l.gives(1)
-	held := n.proxy.Held()
-	p.open = n.proxy.HoldNext(1, isScript)
-	p.first = p.comes(1, 0)
-	until(n.T, func() bool { return n.proxy.Held() == held+1 })
+	p.begins()
 	return p
+}
+
+// begins holds the call of a first caller.
+func (p *party) begins() {
+	p.Helper()
+	p.open = p.holdsFrom(func() { p.first = p.comes(1, 0) })
+}
+
+// merges lets the call of the first caller go, and holds the one that the others
+// share.
+func (p *party) merges() (pass func()) {
+	p.Helper()
+	return p.holdsFrom(func() { p.open() })
+}
+
+// holdsFrom holds the next script call, which start leads to.
+func (p *party) holdsFrom(start func()) (pass func()) {
+	p.Helper()
+	held := p.proxy.Held()
+	pass = p.proxy.HoldNext(1, isScript)
+	start()
+	until(p.T, func() bool { return p.proxy.Held() == held+1 })
+	return pass
 }
 
 // with is the limiter of the line by another Client.
@@ -50,12 +68,17 @@ func (n *line) with(opts ...rratelimiter.Option) *limiter {
 	return &limiter{n.newClient(opts...).RateLimiter(n.l.Name()), n.bench}
 }
 
-// An arrival is a context that tells when somebody waits for its end: then the
-// caller stands where it waits. Before, it is asked once whether it can end.
+// An arrival is a context that tells when its caller stands in the queue: then
+// the caller waits for the end of the context. Before that it looks once whether
+// the context can end.
 type arrival struct {
 	context.Context
 	asked atomic.Int32
-	came  chan struct{}
+	came  chan struct{} // closed when it waits
+}
+
+func arriving(ctx context.Context) *arrival {
+	return &arrival{Context: ctx, came: make(chan struct{})}
 }
 
 func (a *arrival) Done() <-chan struct{} {
@@ -70,10 +93,10 @@ func (a *arrival) Done() <-chan struct{} {
 func (p *party) comes(permits int64, timeout time.Duration) *guest {
 	ctx, leave := context.WithCancel(context.Background())
 	p.Cleanup(leave)
-	g := &guest{permits: permits, leave: leave, came: make(chan struct{}), done: make(chan struct{})}
+	a := arriving(ctx)
+	g := &guest{permits: permits, leave: leave, done: make(chan struct{})}
 	go func() {
 		defer close(g.done)
-		a := &arrival{Context: ctx, came: g.came}
 		if timeout > 0 {
 			g.result.Allowed, g.err = p.l.TryAcquire(a, permits, timeout)
 		} else {
@@ -81,7 +104,7 @@ func (p *party) comes(permits int64, timeout time.Duration) *guest {
 		}
 	}()
 	select {
-	case <-g.came:
+	case <-a.came:
 	case <-g.done:
 	}
 	return g
@@ -101,8 +124,8 @@ func (g *guest) got() (rratelimiter.Result, error) {
 	return g.result, g.err
 }
 
-// agree expects the callers to get the answers that they get one after another,
-// with so many permits before them, and returns the permits granted.
+// agree expects the callers to get the answers that they get one after another.
+// left is what is free before them. It returns the permits granted.
 func (p *party) agree(rate, left int64, guests []*guest) (granted int64) {
 	p.Helper()
 	for i, g := range guests {

@@ -2,6 +2,7 @@ package rratelimiter_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -12,38 +13,67 @@ import (
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(withExamples{m}) }
 
+// patience bounds every wait for something that must come. It is reached only by
+// tests that fail.
+const patience = 10 * time.Second
+
 // until waits for something to become true.
 func until(t *testing.T, is func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatal("did not come true within 10 s")
-		}
-	}
+	untilWithin(t, patience, is)
 }
 
-// untilWithin is until with a time of its own.
+// untilWithin is until with a limit of its own.
 func untilWithin(t *testing.T, limit time.Duration, is func() bool) {
 	t.Helper()
-	for start := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(start) > limit {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(limit); !is(); <-tick.C {
+		if time.Now().After(end) {
 			t.Fatalf("did not come true within %v", limit)
 		}
 	}
 }
 
-// is expects no error.
-func is(t *testing.T, _ any, err error) {
+// comes returns what a channel has within the patience of a test.
+func comes[T any](t *testing.T, from <-chan T) (v T) {
+	t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case v = <-from:
+	case <-timer.C:
+		t.Fatalf("nothing has come within %v", patience)
+	}
+	return v
+}
+
+// noError fails the test on an error. In a goroutine it must not be called: it
+// ends the goroutine, and not the test.
+func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }
+
+// yes returns an error unless a call has returned true.
+func yes(ok bool, err error) error {
+	if err == nil && !ok {
+		err = errors.New("false, want true")
+	}
+	return err
+}
+
+// no returns an error unless a call has returned false.
+func no(ok bool, err error) error {
+	if err == nil && ok {
+		err = errors.New("true, want false")
+	}
+	return err
 }
 
 // wantText expects an error to name what is wrong.
@@ -60,44 +90,44 @@ func wantText(t testing.TB, err error, parts ...string) {
 // be tested for nothing; TestMethodsAreAll sees to it.
 var methods = map[string]func(ctx context.Context, l *rratelimiter.RateLimiter) error{
 	"TrySetRate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.TrySetRate(ctx, overall, 1, time.Second))
+		return errOf(l.TrySetRate(ctx, overall, 1, time.Second))
 	},
 	"SetRate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
 		return l.SetRate(ctx, overall, 1, time.Second)
 	},
 	"UpdateRate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.UpdateRate(ctx, overall, 1, time.Second))
+		return errOf(l.UpdateRate(ctx, overall, 1, time.Second))
 	},
-	"TryAcquire":       func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.TryAcquire(ctx, 1, 0)) },
+	"TryAcquire":       func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.TryAcquire(ctx, 1, 0)) },
 	"Acquire":          func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Acquire(ctx, 1) },
-	"Allow":            func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Allow(ctx, 1)) },
-	"Peek":             func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Peek(ctx)) },
+	"Allow":            func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Allow(ctx, 1)) },
+	"Peek":             func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Peek(ctx)) },
 	"Release":          func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Release(ctx, 1) },
-	"Repair":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Repair(ctx)) },
-	"AvailablePermits": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.AvailablePermits(ctx)) },
-	"Config":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Config(ctx)) },
-	"Delete":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Delete(ctx)) },
-	"Exists":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Exists(ctx)) },
+	"Repair":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Repair(ctx)) },
+	"AvailablePermits": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.AvailablePermits(ctx)) },
+	"Config":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Config(ctx)) },
+	"Delete":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Delete(ctx)) },
+	"Exists":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Exists(ctx)) },
 	"Rename":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Rename(ctx, "other") },
-	"Expire":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Expire(ctx, time.Hour)) },
+	"Expire":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Expire(ctx, time.Hour)) },
 	"ExpireAt": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.ExpireAt(ctx, time.Now().Add(time.Hour)))
+		return errOf(l.ExpireAt(ctx, time.Now().Add(time.Hour)))
 	},
 	"ExpireIfSet": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.ExpireIfSet(ctx, time.Hour))
+		return errOf(l.ExpireIfSet(ctx, time.Hour))
 	},
 	"ExpireIfNotSet": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.ExpireIfNotSet(ctx, time.Hour))
+		return errOf(l.ExpireIfNotSet(ctx, time.Hour))
 	},
 	"ExpireIfGreater": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.ExpireIfGreater(ctx, time.Hour))
+		return errOf(l.ExpireIfGreater(ctx, time.Hour))
 	},
 	"ExpireIfLess": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.ExpireIfLess(ctx, time.Hour))
+		return errOf(l.ExpireIfLess(ctx, time.Hour))
 	},
-	"ClearExpire":      func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.ClearExpire(ctx)) },
-	"RemainTimeToLive": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.RemainTimeToLive(ctx)) },
-	"ExpireTime":       func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.ExpireTime(ctx)) },
+	"ClearExpire":      func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.ClearExpire(ctx)) },
+	"RemainTimeToLive": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.RemainTimeToLive(ctx)) },
+	"ExpireTime":       func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.ExpireTime(ctx)) },
 	"OnExpired": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
 		return stopped(l.OnExpired(ctx, func(string) {}))
 	},
@@ -105,8 +135,6 @@ var methods = map[string]func(ctx context.Context, l *rratelimiter.RateLimiter) 
 		return stopped(l.OnDeleted(ctx, func(string) {}))
 	},
 }
-
-func second[T any](_ T, err error) error { return err }
 
 func stopped(stop func(), err error) error {
 	if stop != nil {

@@ -1,7 +1,6 @@
 package rratelimiter_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -47,8 +46,8 @@ func TestRecordFormats(t *testing.T) {
 	})
 }
 
-// Whatever a Client writes, it reads all formats in one limiter: they count,
-// they are given back, they expire.
+// Whatever a Client writes, it reads all formats in one limiter: the records
+// count, are given back, and expire.
 func TestEveryFormatIsReadInOneLimiter(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, f := range formats {
@@ -97,7 +96,7 @@ func TestShortRecordsAreNeverTheSame(t *testing.T) {
 	l.keeps(1<<30, l.value(), l.permits())
 }
 
-// Nor do they when a release makes one what another is already.
+// Nor do they when a release makes a record that is there already.
 func TestAReleaseKeepsRecordsApart(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, j := range java {
@@ -118,8 +117,8 @@ func TestAReleaseKeepsRecordsApart(t *testing.T) {
 	})
 }
 
-// B4 in each format: however often a reply is lost, a request is charged once;
-// one that gives up is taken back; a late first copy finds out that it was done.
+// B4 in each format: however often a reply is lost, a request is charged once. One
+// that is given up is taken back. A late first copy finds that it was done.
 func TestInEachFormatChargedOnce(t *testing.T) {
 	for _, f := range formats {
 		for _, retries := range []int{3, -1} { // -1: it gives up, and what it has taken is withdrawn
@@ -138,22 +137,18 @@ func TestInEachFormatChargedOnce(t *testing.T) {
 				if ok != (retries > 0) || ok != (err == nil) {
 					t.Fatalf("%v: %v, %v", f, ok, err)
 				}
-				until(t, func() bool { return sum(l.records(l.permits())) == taken })
+				n.untilOut(taken)
 			}
-			late := n.proxy.HoldNext(1, isScript)
-			done := make(chan error, 1)
-			go func() { _, err := l.TryAcquire(context.Background(), 10, 0); done <- err }()
-			until(t, func() bool { return n.proxy.Held() == 1 })
-			before := n.scriptsRun()
-			n.proxy.Cut()
-			if err := <-done; retries > 0 {
+			c := n.holds(l.asksFor(10))
+			if err := c.overtaken(); retries > 0 {
 				n.want(err)
 				taken += 10
+			} else if !errors.Is(err, rratelimiter.ErrNoAnswer) {
+				t.Fatalf("%v, want ErrNoAnswer", err)
 			}
-			until(t, func() bool { return n.scriptsRun() > before }) // the second copy, or the withdrawal
-			before = n.scriptsRun()
-			late()
-			until(t, func() bool { return n.scriptsRun() > before && sum(l.records(l.permits())) == taken })
+			c.followed()
+			c.arrives()
+			n.untilOut(taken)
 			l.has(30 - taken)
 			l.keeps(30, l.value(), l.permits())
 		}
@@ -204,9 +199,9 @@ func TestAFormatThatIsNone(t *testing.T) {
 	}
 }
 
-// fI as Redisson of 2017 to 2020 reads it: a number of 4 bytes, the permits;
-// and as a Bc0I, which later ones take it for. No number is one that Redisson
-// would write, which makes it of a long.
+// Redisson of 2017 to 2020 reads an fI as a number of 4 bytes and the permits.
+// Later ones take it for a Bc0I. Redisson makes the number of a long, and none of
+// ours is one that it would write.
 func TestAnFIIsReadByBothGenerations(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 1<<40, time.Minute).inFormat(rratelimiter.RecordFI)

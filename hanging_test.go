@@ -21,19 +21,18 @@ func TestTheEndOfOneIsNotToldToOthers(t *testing.T) {
 	c := rratelimiter.New(rdb)
 	defer c.Close()
 	l := c.RateLimiter("l")
-	is(t, nil, l.SetRate(t.Context(), overall, 10, time.Hour))
-	_, err := l.Allow(t.Context(), 1)
-	is(t, nil, err)
+	noError(t, l.SetRate(t.Context(), overall, 10, time.Hour))
+	noError(t, errOf(l.Allow(t.Context(), 1)))
 	for name, first := range map[string]func() error{
-		"a timeout": func() error { return second(l.TryAcquire(context.Background(), 1, 400*time.Millisecond)) },
+		"a timeout": func() error { return errOf(l.TryAcquire(context.Background(), 1, 400*time.Millisecond)) },
 		"a context": func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 			defer cancel()
-			return second(l.TryAcquire(ctx, 1, 0))
+			return errOf(l.TryAcquire(ctx, 1, 0))
 		},
 	} {
 		conn := rdb.Conn()
-		is(t, nil, conn.Ping(t.Context()).Err()) // it has the only connection
+		noError(t, conn.Ping(t.Context()).Err()) // it has the only connection
 		var all sync.WaitGroup
 		all.Go(func() {
 			if err := first(); !errors.Is(err, rratelimiter.ErrNoAnswer) && !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
@@ -47,7 +46,7 @@ func TestTheEndOfOneIsNotToldToOthers(t *testing.T) {
 			}
 		})
 		time.Sleep(600 * time.Millisecond)
-		is(t, nil, conn.Close())
+		noError(t, conn.Close())
 		all.Wait()
 	}
 }
@@ -95,9 +94,8 @@ func TestASlowReplyDelaysNoProbe(t *testing.T) {
 	c := rratelimiter.New(rdb, rratelimiter.WithGoOnly())
 	defer c.Close()
 	l := c.RateLimiter("l")
-	is(t, nil, l.SetRate(t.Context(), overall, 1, time.Second))
-	_, err := l.Allow(t.Context(), 1)
-	is(t, nil, err)
+	noError(t, l.SetRate(t.Context(), overall, 1, time.Second))
+	noError(t, errOf(l.Allow(t.Context(), 1)))
 	p.Delay(400 * time.Millisecond)
 	start := time.Now()
 	ok, err := l.TryAcquire(t.Context(), 1, 5*time.Second)
@@ -122,7 +120,7 @@ func TestASlowRefusalIsNotShared(t *testing.T) {
 		}
 	})
 	time.Sleep(100 * time.Millisecond)
-	is(t, nil, rratelimiter.New(n.look).RateLimiter(l.Name()).SetRate(t.Context(), overall, 1, time.Hour))
-	is(t, nil, l.Acquire(context.Background(), 1))
+	noError(t, rratelimiter.New(n.look).RateLimiter(l.Name()).SetRate(t.Context(), overall, 1, time.Hour))
+	noError(t, l.Acquire(context.Background(), 1))
 	all.Wait()
 }

@@ -65,7 +65,7 @@ func TestReleasesDoNotMakeGoLate(t *testing.T) {
 		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
 		defer c.Close()
 		l := c.RateLimiter("l")
-		is(t, nil, l.SetRate(t.Context(), overall, rate, interval))
+		noError(t, l.SetRate(t.Context(), overall, rate, interval))
 		end := time.Now().Add(time.Minute)
 		counts, net := make(chan int, 5), 0
 		for range 4 {
@@ -83,7 +83,7 @@ func TestReleasesDoNotMakeGoLate(t *testing.T) {
 			n := 0
 			for ; time.Now().Before(end); n-- {
 				time.Sleep(90 * time.Millisecond)
-				is(t, nil, l.Release(t.Context(), 1))
+				noError(t, l.Release(t.Context(), 1))
 			}
 			counts <- n
 		}()

@@ -41,20 +41,18 @@ func TestListeners(t *testing.T) {
 	expired, expirations := heard()
 	deleted, deletions := heard()
 	stopExpired, err := l.OnExpired(ctx, expired)
-	is(t, nil, err)
+	noError(t, err)
 	stopDeleted, err := l.OnDeleted(ctx, deleted)
-	is(t, nil, err)
+	noError(t, err)
 	for range 2 { // another limiter is nothing to them, and neither is the other event
 		for _, l := range limiters {
-			is(t, nil, l.SetRate(ctx, overall, 1, time.Millisecond, rratelimiter.WithKeepAlive(5*time.Millisecond)))
-			ok, err := l.Expire(ctx, 5*time.Millisecond)
-			is(t, ok, err)
+			noError(t, l.SetRate(ctx, overall, 1, time.Millisecond, rratelimiter.WithKeepAlive(5*time.Millisecond)))
+			noError(t, yes(l.Expire(ctx, 5*time.Millisecond)))
 		}
 		hears(t, expirations, "app:l")
 		for _, l := range limiters {
-			is(t, nil, l.SetRate(ctx, overall, 1, time.Hour))
-			ok, err := l.Delete(ctx)
-			is(t, ok, err)
+			noError(t, l.SetRate(ctx, overall, 1, time.Hour))
+			noError(t, yes(l.Delete(ctx)))
 		}
 		hears(t, deletions, "app:l")
 	}
@@ -62,9 +60,8 @@ func TestListeners(t *testing.T) {
 	stopExpired()
 	stopDeleted()
 	until(t, func() bool { return s.Admin().PubSubNumSub(ctx, "__keyevent@0__:del").Val()["__keyevent@0__:del"] == 0 })
-	is(t, nil, l.SetRate(ctx, overall, 1, time.Hour))
-	ok, err := l.Delete(ctx)
-	is(t, ok, err)
+	noError(t, l.SetRate(ctx, overall, 1, time.Hour))
+	noError(t, yes(l.Delete(ctx)))
 	if len(expirations)+len(deletions) > 0 {
 		t.Errorf("heard %d and %d more", len(expirations), len(deletions))
 	}
@@ -80,7 +77,7 @@ func TestListenersNeedNotifications(t *testing.T) {
 	for flags, want := range map[string][2]bool{ // of OnExpired and OnDeleted
 		"": {}, "Kx": {}, "Ex": {true, false}, "Eg": {false, true}, "EA": {true, true},
 	} {
-		is(t, nil, s.Admin().ConfigSet(t.Context(), "notify-keyspace-events", flags).Err())
+		noError(t, s.Admin().ConfigSet(t.Context(), "notify-keyspace-events", flags).Err())
 		for i, on := range []func(context.Context, func(string)) (func(), error){l.OnExpired, l.OnDeleted} {
 			stop, err := on(t.Context(), f)
 			if (err == nil) != want[i] || err != nil && !errors.Is(err, rratelimiter.ErrNoNotifications) {
@@ -101,11 +98,10 @@ func TestListenersWhereSettingsAreSecret(t *testing.T) {
 	l := c.RateLimiter("l")
 	f, names := heard()
 	stop, err := l.OnDeleted(t.Context(), f)
-	is(t, nil, err)
+	noError(t, err)
 	defer stop()
-	is(t, nil, l.SetRate(t.Context(), overall, 1, time.Hour))
-	ok, err := l.Delete(t.Context())
-	is(t, ok, err)
+	noError(t, l.SetRate(t.Context(), overall, 1, time.Hour))
+	noError(t, yes(l.Delete(t.Context())))
 	hears(t, names, "l")
 }
 
@@ -117,9 +113,8 @@ func TestListenersThatCannotBe(t *testing.T) {
 		t.Errorf("%v, want ErrInvalidArgument", err)
 	}
 	f, _ := heard()
-	_, err := l.OnExpired(t.Context(), f) // ended by Close
-	is(t, nil, err)
-	is(t, nil, c.Close())
+	noError(t, errOf(l.OnExpired(t.Context(), f))) // ended by Close
+	noError(t, c.Close())
 	if _, err := l.OnDeleted(t.Context(), f); !errors.Is(err, rratelimiter.ErrClosed) {
 		t.Errorf("%v, want ErrClosed", err)
 	}
@@ -128,7 +123,7 @@ func TestListenersThatCannotBe(t *testing.T) {
 // On a cluster each master tells of its own keys.
 func TestListenersOnACluster(t *testing.T) {
 	rdb := redistest.StartCluster(t).Client(t)
-	is(t, nil, rdb.ForEachMaster(t.Context(), func(ctx context.Context, rdb *redis.Client) error {
+	noError(t, rdb.ForEachMaster(t.Context(), func(ctx context.Context, rdb *redis.Client) error {
 		return rdb.ConfigSet(ctx, "notify-keyspace-events", "Eg").Err()
 	}))
 	c := rratelimiter.New(rdb)
@@ -136,11 +131,9 @@ func TestListenersOnACluster(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} { // of all masters
 		l := c.RateLimiter(name)
 		f, names := heard()
-		_, err := l.OnDeleted(t.Context(), f)
-		is(t, nil, err)
-		is(t, nil, l.SetRate(t.Context(), overall, 1, time.Hour))
-		ok, err := l.Delete(t.Context())
-		is(t, ok, err)
+		noError(t, errOf(l.OnDeleted(t.Context(), f)))
+		noError(t, l.SetRate(t.Context(), overall, 1, time.Hour))
+		noError(t, yes(l.Delete(t.Context())))
 		hears(t, names, name)
 	}
 }

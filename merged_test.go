@@ -14,8 +14,8 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// B4: the reply to a merged call is lost, up to as often as it is sent again: it
-// is charged once, and everybody gets the answer of the first time.
+// B4: the reply to a merged call is lost, as often as go-redis sends it again. It
+// is charged once, and each caller gets the answer of the first time.
 func TestAMergedCallIsChargedOnce(t *testing.T) {
 	const rate = 30
 	for seed := range uint64(4) {
@@ -42,7 +42,7 @@ func TestAMergedCallIsChargedOnce(t *testing.T) {
 	}
 }
 
-// An error is everybody's, and nothing is kept.
+// Each caller of a merged call gets its error, and nothing is kept.
 func TestAnErrorOfAMergedCallReachesAll(t *testing.T) {
 	once := []func(*redis.Options){func(o *redis.Options) { o.MaxRetries = 1 }}
 	for name, tc := range map[string]struct {
@@ -81,8 +81,8 @@ func TestAnErrorOfAMergedCallReachesAll(t *testing.T) {
 	}
 }
 
-// A request above the rate is told so, whatever it was merged with, and the
-// others get theirs; also when the reply is lost.
+// A request above the rate gets its error, whatever it was merged with. The others
+// get their permits, also when the reply is lost.
 func TestOneAboveTheRateInAMergedCall(t *testing.T) {
 	for lost := range 2 {
 		inBothModes(t, 30, nil, func(p *party) {
@@ -94,16 +94,13 @@ func TestOneAboveTheRateInAMergedCall(t *testing.T) {
 	}
 }
 
-// Who leaves while the merged call is under way gets the error of ctx at once.
-// What was granted to it goes back.
+// A caller that leaves during a merged call gets the error of its context at once.
+// What the call was granted for it goes back.
 func TestWhoLeavesAMergedCallGivesBack(t *testing.T) {
 	for lost := range 2 {
 		inBothModes(t, 30, nil, func(p *party) {
 			guests := p.all(4, 5, 6, 7)
-			held := p.proxy.Held()
-			merged := p.proxy.HoldNext(1, isScript)
-			p.open()
-			until(p.T, func() bool { return p.proxy.Held() == held+1 })
+			merged := p.merges()
 			p.proxy.SwallowReply(lost) // of the withdrawal, that is
 			for _, g := range []*guest{guests[1], guests[3]} {
 				g.leave()
@@ -117,7 +114,7 @@ func TestWhoLeavesAMergedCallGivesBack(t *testing.T) {
 					p.Fatalf("%+v, %v; want granted", r, err)
 				}
 			}
-			until(p.T, func() bool { return sum(p.l.records(p.l.permits())) == 1+4+6 })
+			p.untilOut(1 + 4 + 6)
 			p.wantTaken(30, 11)
 			p.l.takes(19)
 			p.wantTaken(30, 30)
@@ -125,15 +122,12 @@ func TestWhoLeavesAMergedCallGivesBack(t *testing.T) {
 	}
 }
 
-// What was granted to one who has left goes to those who wait, as far as it
-// reaches, and the rest back.
+// What was granted for a caller that has left goes to those who wait, as far as it
+// reaches. The rest goes back.
 func TestWhatALeaverLeavesGoesToTheLine(t *testing.T) {
 	inBothModes(t, 30, nil, func(p *party) {
 		gone, waits, waitsToo := p.comes(29, time.Hour), p.comes(9, time.Hour), p.comes(8, time.Hour)
-		held := p.proxy.Held()
-		merged := p.proxy.HoldNext(1, isScript)
-		p.open()
-		until(p.T, func() bool { return p.proxy.Held() == held+1 })
+		merged := p.merges()
 		gone.leave()
 		<-gone.done
 		merged()
@@ -142,7 +136,7 @@ func TestWhatALeaverLeavesGoesToTheLine(t *testing.T) {
 				p.Fatalf("%+v, %v; want granted", r, err)
 			}
 		}
-		until(p.T, func() bool { return sum(p.l.records(p.l.permits())) == 1+9+8 })
+		p.untilOut(1 + 9 + 8)
 		p.wantTaken(30, 18)
 	})
 }
@@ -156,10 +150,7 @@ func TestAMergedCallBeyond32Bits(t *testing.T) {
 			<-p.first.done
 			p.l.gives(1)
 			p.now += 10
-			held := p.proxy.Held()
-			p.open = p.proxy.HoldNext(1, isScript)
-			p.first = p.comes(1, 0)
-			until(p.T, func() bool { return p.proxy.Held() == held+1 })
+			p.begins()
 			p.now += 10 // another slot, whatever the resolution
 			guests := p.all(1<<32, 3, 1<<33, 1<<32-1, rate+1, rate, 5)
 			p.proxy.SwallowReply(lost)
@@ -184,8 +175,8 @@ func TestAMergedCallBeyond32Bits(t *testing.T) {
 	}
 }
 
-// One call asks for no more than 2^40 permits and 256 different requests; what
-// is more goes with the next one.
+// One call asks for 2^40 permits and 256 different requests at most. The others go
+// with the next one.
 func TestWhatOneCallAsksFor(t *testing.T) {
 	const rate = 1 << 50
 	mixed := make([]int64, 300)
@@ -217,16 +208,12 @@ func TestWhatOneCallAsksFor(t *testing.T) {
 	}
 }
 
-// A server that has forgotten the scripts is told them again, without anybody
-// noticing.
+// A server that has forgotten the scripts gets them again, and no caller notices.
 func TestAMergedCallWhenTheScriptsAreForgotten(t *testing.T) {
 	for lost := range 3 {
 		inBothModes(t, 30, nil, func(p *party) {
 			guests := p.all(4, 40, 5, 20, 19, 1)
-			held := p.proxy.Held()
-			merged := p.proxy.HoldNext(1, isScript)
-			p.open()
-			until(p.T, func() bool { return p.proxy.Held() == held+1 })
+			merged := p.merges()
 			p.want(p.look.ScriptFlush(context.Background()).Err())
 			p.proxy.SwallowReplyTo(lost, func(args []string) bool { return args[0] == "eval" || isScript(args) })
 			merged()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// B4: a reply that is lost makes the request be sent again; the permits are
-// taken once and the caller gets the first answer.
+// B4: where a reply is lost the request is sent again. The permits are taken once,
+// and the caller gets the first answer.
 func TestAcquireIsChargedOnce(t *testing.T) {
 	for _, permits := range []int64{1, 4, 10, 1 << 33} { // 10 and more are the last ones
 		n := newLine(t, max(10, permits), time.Hour)
@@ -36,6 +37,9 @@ func TestARefusalThatIsLostIsARefusal(t *testing.T) {
 	n.l.takes(5)
 	n.proxy.SwallowReply(2)
 	n.l.refused(1, time.Hour)
+	if got := n.proxy.Swallowed(); got != 2 {
+		t.Fatalf("%d replies were lost, want 2", got)
+	}
 	n.l.keeps(5, n.l.value(), n.l.permits())
 }
 
@@ -56,7 +60,7 @@ func TestReleaseIsDoneOnce(t *testing.T) {
 	}
 }
 
-// The fields by which requests are known do not pile up: one for each Client, and
+// The fields by which requests are known do not pile up. Each Client has one, and
 // those of Clients that have gone are swept out.
 func TestFieldsDoNotPileUp(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
@@ -78,7 +82,7 @@ func TestFieldsDoNotPileUp(t *testing.T) {
 	}
 }
 
-// When Redis is not reached within the attempts, the caller gets the error, and
+// When Redis does not answer within the attempts, the caller gets the error, and
 // what may have been taken is taken back.
 func TestAnAcquireWithoutAnAnswerIsWithdrawn(t *testing.T) {
 	n := newLine(t, 10, time.Hour, func(o *redis.Options) { o.MaxRetries = 1 })
@@ -87,7 +91,7 @@ func TestAnAcquireWithoutAnAnswerIsWithdrawn(t *testing.T) {
 	if ok || err == nil {
 		t.Fatalf("%v, %v; want an error of the network", ok, err)
 	}
-	until(t, func() bool { return n.look.ZCard(context.Background(), n.l.permits()).Val() == 0 })
+	n.untilOut(0)
 	n.l.has(10)
 	n.l.keeps(10, n.l.value(), n.l.permits())
 }
@@ -108,19 +112,18 @@ func TestACallerWhoLeavesKeepsNothing(t *testing.T) {
 // The end of ctx when permits may have been taken: they are taken back.
 func TestACallerWhoLeavesGivesBack(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx := cancelOnError(t.Context(), n.rdb)
 	n.proxy.SwallowReply(1)
-	n.rdb.AddHook(&cancelOnRetry{cancel: cancel})
 	ok, err := n.l.TryAcquire(ctx, 10, time.Hour)
 	if ok || !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v, %v; want Canceled", ok, err)
 	}
-	until(t, func() bool { return n.look.ZCard(context.Background(), n.l.permits()).Val() == 0 })
+	n.untilOut(0)
 	n.l.keeps(10, n.l.value(), n.l.permits())
 }
 
-// SetRate clears what was taken, so it is not sent twice: an error says that we
-// do not know.
+// SetRate clears what was taken, so it is not sent twice. An error says that the
+// outcome is unknown.
 func TestSetRateIsNotSentAgain(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
 	n.want(n.l.SetRate(t.Context(), overall, 10, time.Hour))
@@ -133,8 +136,8 @@ func TestSetRateIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// An acquire survives a restart of Redis between two calls, and the scripts
-// with it: a rejected NOSCRIPT is healed without the caller noticing.
+// A server that has forgotten the scripts, as after a restart, gets them again, and
+// the caller does not notice.
 func TestScriptsAreSentAgainWhenTheServerHasForgottenThem(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
 	n.want(n.look.ScriptFlush(t.Context()).Err())
@@ -153,7 +156,10 @@ func TestOneAcquireIsOneRoundTrip(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
 	_, _, requests, replies := n.proxy.Stats()
 	var names []string
-	n.proxy.SwallowReplyTo(1, func(args []string) bool { names = append(names, args[0], args[2]); return false })
+	n.proxy.SwallowReplyTo(1, func(args []string) bool {
+		names = append(names, args[0], args[2])
+		return false
+	})
 	n.l.takes(2)
 	n.l.takes(8)
 	if ok, err := n.l.TryAcquire(t.Context(), 1, 0); ok || err != nil {
@@ -163,6 +169,9 @@ func TestOneAcquireIsOneRoundTrip(t *testing.T) {
 	if requests2-requests != 3 || replies2-replies != 3 {
 		t.Fatalf("3 acquires were %d requests and %d replies", requests2-requests, replies2-replies)
 	}
+	if len(names) != 6 {
+		t.Fatalf("sent %q, want three commands", names)
+	}
 	for i := 0; i < len(names); i += 2 {
 		if !strings.EqualFold(names[i], "evalsha") || names[i+1] != "3" {
 			t.Fatalf("sent %q", names)
@@ -170,28 +179,36 @@ func TestOneAcquireIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-// Many at once, over a line that loses replies all the time: together they
-// take the rate, not more and not less.
+// insists has go-redis send a request again and again, without pauses.
+func insists(o *redis.Options) {
+	o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 20, 1, time.Millisecond
+}
+
+// drain takes permits until there are none, and returns how many it got.
+func drain(t *testing.T, l *rratelimiter.RateLimiter) (granted int) {
+	for {
+		ok, err := l.TryAcquire(context.Background(), 1, 0)
+		if err != nil {
+			t.Error(err)
+		}
+		if !ok {
+			return granted
+		}
+		granted++
+	}
+}
+
+// Many callers share a line that loses replies all the time. Together they take
+// the rate, not more and not less.
 func TestManyOverABadLine(t *testing.T) {
 	const rate, callers = 200, 20
-	n := newLine(t, rate, time.Hour, func(o *redis.Options) { o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 20, 1, time.Millisecond })
+	n := newLine(t, rate, time.Hour, insists)
 	sent := 0
 	n.proxy.SwallowReplyTo(1<<30, func([]string) bool { sent++; return sent%5 == 0 })
 	granted := make(chan int, callers)
 	for range callers {
 		go func() {
-			count := 0
-			for {
-				ok, err := n.l.TryAcquire(context.Background(), 1, 0)
-				if err != nil {
-					t.Error(err)
-				}
-				if !ok {
-					granted <- count
-					return
-				}
-				count++
-			}
+			granted <- drain(t, n.l.RateLimiter)
 		}()
 	}
 	sum := 0
@@ -204,21 +221,12 @@ func TestManyOverABadLine(t *testing.T) {
 	n.l.keeps(rate, n.l.value(), n.l.permits())
 }
 
-// rough is the limiter of a line with a resolution.
-func rough(t *testing.T, rate int64, mods ...func(*redis.Options)) (*line, *limiter) {
-	n := newLine(t, rate, time.Hour, mods...)
-	m := n.l.coarse(10 * time.Millisecond)
-	m.takes(1)
-	m.gives(1)
-	return n, m
-}
-
-// B4 with a resolution: however often the reply is lost, a request is charged
-// once and gets the answer of the first time; over a bad line all get the rate.
+// B4 with a resolution: however often the reply is lost, a request is charged once
+// and gets the answer of the first time. Over a bad line callers get the whole rate.
 func TestWithAResolutionChargedOnce(t *testing.T) {
 	for _, permits := range []int64{1, 4, 10, 1 << 33} { // 10 and more are the last ones
 		rate := max(10, permits)
-		n, m := rough(t, rate, func(o *redis.Options) { o.MinRetryBackoff, o.MaxRetryBackoff, o.MaxRetries = 1, time.Millisecond, 20 })
+		n, m := rough(t, rate, insists)
 		for lost := 1; lost <= 3; lost++ {
 			n.want(n.l.SetRate(t.Context(), overall, rate, time.Hour))
 			n.proxy.SwallowReply(lost)
@@ -232,24 +240,21 @@ func TestWithAResolutionChargedOnce(t *testing.T) {
 		sent := 0
 		n.proxy.SwallowReplyTo(1<<30, func([]string) bool { sent++; return sent%5 == 0 })
 		var group sync.WaitGroup
+		var granted atomic.Int64
 		for range 10 {
-			group.Go(func() {
-				for ok := true; ok; {
-					var err error
-					if ok, err = m.TryAcquire(context.Background(), 1, 0); err != nil {
-						t.Error(err)
-					}
-				}
-			})
+			group.Go(func() { granted.Add(int64(drain(t, m.RateLimiter))) })
 		}
 		group.Wait()
+		if got := granted.Load(); got != max(0, 300-permits) {
+			t.Errorf("%d were granted, want the %d that were left", got, max(0, 300-permits))
+		}
 		m.has(0)
 		m.keeps(300, m.value(), m.permits())
 	}
 }
 
-// What may have been taken without an answer is taken back, with the next request
-// or before it, by the number of the request. The Client has one field, as before.
+// What may have been taken without an answer is taken back by the number of the
+// request, with the next request or before it. The Client has one field, as before.
 func TestWithAResolutionAnAcquireIsWithdrawn(t *testing.T) {
 	n, m := rough(t, 30, func(o *redis.Options) { o.MaxRetries = 1 })
 	m.takes(4)
@@ -258,7 +263,7 @@ func TestWithAResolutionAnAcquireIsWithdrawn(t *testing.T) {
 		t.Fatalf("%v, %v; want an error of the network", ok, err)
 	}
 	m.takes(5) // before or after the withdrawal
-	until(t, func() bool { return sum(m.records(m.permits())) == 9 })
+	n.untilOut(9)
 	m.has(21)
 	m.takes(21)
 	m.keeps(30, m.value(), m.permits())

@@ -94,26 +94,22 @@ func TestASlowAnswerIsWaitedFor(t *testing.T) {
 
 // Close answers everybody at once, whatever a call under way does.
 func TestCloseAnswersAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		rdb := redistest.MiniClient(t, m)
-		client := rratelimiter.New(rdb)
-		c := &crowd{t, client.RateLimiter("l"), &gate{}, m, rdb}
-		if err := c.SetRate(t.Context(), overall, 3, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+	bubble(t, func(c *crowd) {
+		t := c.T
+		noError(t, c.SetRate(t.Context(), overall, 3, time.Hour))
 		took(t, c.RateLimiter, 3, 0, 0)
 		waits := c.comes(t.Context(), 1, forAges)
-		rdb.AddHook(c.gate)
+		c.rdb.AddHook(hook(c.gate.process))
 		open := c.gate.shut()
-		visits := []func() visit{waits, c.comes(t.Context(), 1, forAges), c.comes(t.Context(), 1, 0), c.comes(t.Context(), 4, forAges)}
-		alone := client.RateLimiter("other")
+		visits := []func() visit{waits, c.comes(t.Context(), 1, forAges), c.comes(t.Context(), 1, 0),
+			c.comes(t.Context(), 4, forAges)}
+		alone := c.client.RateLimiter("other")
 		peeked := make(chan error, 1)
 		go func() { _, err := alone.Peek(t.Context()); peeked <- err }()
 		synctest.Wait()
 		start := time.Now()
 		closed := make(chan struct{})
-		go func() { _ = client.Close(); close(closed) }()
+		go func() { _ = c.client.Close(); close(closed) }()
 		synctest.Wait()
 		for i, visit := range visits {
 			if v := visit(); !v.done || !errors.Is(v.err, rratelimiter.ErrClosed) || !v.at.Equal(start) {
@@ -139,9 +135,8 @@ func TestNobodyPaysTwiceForACallThatHangs(t *testing.T) {
 	c := rratelimiter.New(s.Client(t, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 2*time.Second, -1 }))
 	defer c.Close()
 	l := c.RateLimiter("l")
-	is(t, nil, l.SetRate(t.Context(), overall, 10, time.Hour))
-	_, err := l.Allow(t.Context(), 1)
-	is(t, nil, err)
+	noError(t, l.SetRate(t.Context(), overall, 10, time.Hour))
+	noError(t, errOf(l.Allow(t.Context(), 1)))
 	s.Freeze(t)
 	start := time.Now()
 	var all sync.WaitGroup
@@ -165,9 +160,8 @@ func TestTimeoutsHoldOnAStoppedServer(t *testing.T) {
 		s := redistest.Start(t)
 		c := rratelimiter.New(s.Client(t))
 		l := c.RateLimiter("l")
-		is(t, nil, l.SetRate(t.Context(), overall, 20_000, time.Hour))
-		_, err := l.Allow(t.Context(), 1)
-		is(t, nil, err)
+		noError(t, l.SetRate(t.Context(), overall, 20_000, time.Hour))
+		noError(t, errOf(l.Allow(t.Context(), 1)))
 		thaw := s.Freeze(t)
 		var all sync.WaitGroup
 		var mu sync.Mutex
@@ -201,7 +195,7 @@ func TestTimeoutsHoldOnAStoppedServer(t *testing.T) {
 			n, err := l.AvailablePermits(context.Background())
 			return err == nil && n == 20_000-1
 		})
-		is(t, nil, c.Close())
+		noError(t, c.Close())
 	}
 }
 
@@ -216,7 +210,7 @@ func TestMethodsEndWithTheirContext(t *testing.T) {
 	} {
 		c := rratelimiter.New(s.Client(t, mod))
 		l := c.RateLimiter("l")
-		is(t, nil, l.SetRate(t.Context(), overall, 10, time.Hour))
+		noError(t, l.SetRate(t.Context(), overall, 10, time.Hour))
 		thaw := s.Freeze(t)
 		var all sync.WaitGroup
 		for name, method := range methods {
@@ -237,7 +231,7 @@ func TestMethodsEndWithTheirContext(t *testing.T) {
 		}
 		all.Wait()
 		thaw()
-		is(t, nil, c.Close())
+		noError(t, c.Close())
 	}
 }
 
@@ -260,7 +254,7 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 		wantText(t, err, `"api"`)
 		for method, call := range map[string]func(ctx context.Context) error{
 			"Acquire": func(ctx context.Context) error { return l.Acquire(ctx, 1) },
-			"Peek":    func(ctx context.Context) error { return second(l.Peek(ctx)) },
+			"Peek":    func(ctx context.Context) error { return errOf(l.Peek(ctx)) },
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 			err := call(ctx)

@@ -164,7 +164,7 @@ func TestRepairOfWhatIsNoLimiter(t *testing.T) {
 		if _, err := l.Repair(b.Context()); !errors.Is(err, rratelimiter.ErrBadState) {
 			b.Error(err)
 		}
-		wantText(b.T, func() error { _, err := l.Repair(b.Context()); return err }(), l.permits())
+		wantText(b.T, errOf(l.Repair(b.Context())), l.permits())
 	})
 }
 
@@ -193,10 +193,13 @@ func TestRepairOfMany(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					n.l.takes(3)
-					n.l.gives(1)
-					taken += 2
 				}
+				ctx := context.Background()
+				if err := errors.Join(n.l.asksFor(3)(), n.l.Release(ctx, 1)); err != nil {
+					t.Error(err)
+					return
+				}
+				taken += 2
 			}
 		})
 		before := n.scriptsRun()
@@ -204,6 +207,9 @@ func TestRepairOfMany(t *testing.T) {
 		close(stop)
 		group.Wait()
 		n.want(err)
+		if taken == 0 {
+			t.Error("nobody has used it meanwhile")
+		}
 		if got.Rewritten < many || got.Dropped != 0 || got.Drift != wrong || got.Records > 2000 {
 			t.Errorf("%+v of %d, %d too many", got, many, wrong)
 		}
@@ -284,8 +290,12 @@ func TestRepairOverABadLine(t *testing.T) {
 	}
 	n.set(n.l.value(), 85)
 	n.proxy.SwallowReply(3)
-	if _, err := n.l.Repair(t.Context()); err != nil {
-		t.Fatal(err)
+	n.want(errOf(n.l.Repair(t.Context())))
+	if got := n.proxy.Swallowed(); got != 3 {
+		t.Errorf("%d replies were lost, want 3", got)
+	}
+	if got := len(n.l.members()); got != len(java) {
+		t.Errorf("%d records, want %d", got, len(java))
 	}
 	for _, m := range n.l.members() {
 		if len(m) != 21 {

@@ -1,7 +1,6 @@
 package rratelimiter_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -15,14 +14,14 @@ import (
 
 func TestWhatIsSentAgain(t *testing.T) {
 	for _, err := range []error{
-		answer("LOADING x"), answer("READONLY x"), answer("MASTERDOWN x"), answer("CLUSTERDOWN x"), answer("TRYAGAIN x"),
-		answer("ERR max number of clients reached"), answer("NOREPLICAS x"), redis.ErrPoolTimeout, errDial,
+		redisError("LOADING x"), redisError("READONLY x"), redisError("MASTERDOWN x"), redisError("CLUSTERDOWN x"), redisError("TRYAGAIN x"),
+		redisError("ERR max number of clients reached"), redisError("NOREPLICAS x"), redis.ErrPoolTimeout, errDial,
 	} {
 		n := newLine(t, 10, time.Hour)
-		h := &fails{errs: []error{err}}
-		n.rdb.AddHook(h)
-		if ok, e := n.l.TrySetRate(t.Context(), overall, 5, time.Hour); ok || e != nil { // also what must not be sent twice
-			t.Errorf("%v: TrySetRate %v, %v", err, ok, e)
+		h := failing(n.rdb, err)
+		// Also what must not be done twice is sent again: it was not done.
+		if e := no(n.l.TrySetRate(t.Context(), overall, 5, time.Hour)); e != nil || len(h.sent) != 2 {
+			t.Errorf("%v: TrySetRate %v, sent %q", err, e, h.sent)
 		}
 		h.errs = []error{err}
 		h.sent = nil
@@ -35,7 +34,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 
 func TestTrySetRateIsNotSentAgain(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
-	n.rdb.AddHook(&fails{errs: []error{lost}})
+	failing(n.rdb, lost)
 	if ok, err := n.l.TrySetRate(t.Context(), overall, 5, time.Hour); ok || !errors.Is(err, lost) {
 		t.Fatal(ok, err, "want the error of the network: we do not know")
 	}
@@ -43,11 +42,11 @@ func TestTrySetRateIsNotSentAgain(t *testing.T) {
 
 func TestOnceLostIsUnknownToTheEnd(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
-	n.rdb.AddHook(&fails{errs: []error{lost, errDial, errDial, errDial}})
+	failing(n.rdb, lost, errDial, errDial, errDial)
 	if ok, err := n.l.TryAcquire(t.Context(), 10, 0); ok || !errors.Is(err, errDial) {
 		t.Fatal(ok, err)
 	}
-	until(t, func() bool { return n.look.ZCard(context.Background(), n.l.permits()).Val() == 0 })
+	n.untilOut(0)
 }
 
 // A request whose record a release by somebody else has shrunk is not charged again.
@@ -61,13 +60,7 @@ func TestAShrunkRecordIsNotChargedAgain(t *testing.T) {
 		n.now++
 		n.proxy.SwallowReply(1)
 		done := make(chan error, 1)
-		go func() {
-			ok, err := n.l.TryAcquire(context.Background(), 10, 0)
-			if !ok {
-				err = errors.Join(err, errors.New("refused"))
-			}
-			done <- err
-		}()
+		go func() { done <- n.l.asksFor(10)() }()
 		until(t, func() bool { return n.proxy.Swallowed() == 1 })
 		other.gives(1) // out of the newest record
 		n.want(<-done)
@@ -78,12 +71,12 @@ func TestAShrunkRecordIsNotChargedAgain(t *testing.T) {
 	}
 }
 
-// Where the answer would change, a request is not sent again: the error says
-// that we do not know.
+// A request whose answer would change is not sent again. The error says that the
+// outcome is unknown.
 func TestWhatAnswersOtherwiseIsNotSentAgain(t *testing.T) {
 	for method, ask := range map[string]func(l *limiter) error{
-		"Delete":         func(l *limiter) error { _, err := l.Delete(l.b.Context()); return err },
-		"ExpireIfNotSet": func(l *limiter) error { _, err := l.ExpireIfNotSet(l.b.Context(), time.Hour); return err },
+		"Delete":         func(l *limiter) error { return errOf(l.Delete(l.b.Context())) },
+		"ExpireIfNotSet": func(l *limiter) error { return errOf(l.ExpireIfNotSet(l.b.Context(), time.Hour)) },
 	} {
 		n := newLine(t, 10, time.Hour)
 		other := &limiter{n.client.RateLimiter(redistest.Name(t)), n.bench}
@@ -92,8 +85,8 @@ func TestWhatAnswersOtherwiseIsNotSentAgain(t *testing.T) {
 		_, err = other.Delete(t.Context())
 		n.want(err)
 		n.proxy.SwallowReplyTo(1, isScript)
-		if err := ask(n.l); err == nil {
-			t.Errorf("%s: no error though the reply was lost", method)
+		if err := ask(n.l); err == nil || n.proxy.Swallowed() != 1 {
+			t.Errorf("%s: %v; want the error of the reply that was lost, and lost once", method, err)
 		}
 	}
 }

@@ -276,9 +276,8 @@ func TestAResolutionOutOfItsBounds(t *testing.T) {
 // RateLimiters that are made for one call each ask together as well.
 func TestThrowawayLimitersAskTogether(t *testing.T) {
 	n := newLine(t, 30, time.Hour)
-	p := &party{line: n, l: n.l, open: n.proxy.HoldNext(1, isScript)}
-	p.first = p.comes(1, 0)
-	until(t, func() bool { return n.proxy.Held() == 1 })
+	p := &party{line: n, l: n.l}
+	p.begins()
 	var guests []*guest
 	for range 20 {
 		p.l = &limiter{n.client.RateLimiter(n.l.Name()), n.bench}

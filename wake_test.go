@@ -40,9 +40,8 @@ func full(t *testing.T, rdb redis.UniversalClient, opts ...rratelimiter.Option) 
 	c := rratelimiter.New(rdb, opts...)
 	t.Cleanup(func() { _ = c.Close() })
 	l := c.RateLimiter(redistest.Name(t))
-	is(t, nil, l.SetRate(t.Context(), overall, 1, time.Hour))
-	ok, err := l.TryAcquire(t.Context(), 1, 0)
-	is(t, ok, err)
+	noError(t, l.SetRate(t.Context(), overall, 1, time.Hour))
+	noError(t, yes(l.TryAcquire(t.Context(), 1, 0)))
 	return l
 }
 
@@ -50,7 +49,7 @@ func full(t *testing.T, rdb redis.UniversalClient, opts ...rratelimiter.Option) 
 func subscribers(t *testing.T, look *redis.Client) int {
 	t.Helper()
 	list, err := look.ClientList(context.Background()).Result()
-	is(t, list, err)
+	noError(t, err)
 	return strings.Count(list, "cmd=subscribe")
 }
 
@@ -58,18 +57,15 @@ func TestWhoNeverWaitsSubscribesNothing(t *testing.T) {
 	s := redistest.Start(t)
 	l := full(t, s.Client(t))
 	for range 10 {
-		_, err := l.Allow(t.Context(), 1)
-		is(t, nil, err)
-		_, err = l.TryAcquire(t.Context(), 1, 0)
-		is(t, nil, err)
-		is(t, nil, l.Release(t.Context(), 1))
+		noError(t, errOf(l.Allow(t.Context(), 1)))
+		noError(t, errOf(l.TryAcquire(t.Context(), 1, 0)))
+		noError(t, l.Release(t.Context(), 1))
 	}
 	if n := subscribers(t, s.Admin()); n != 0 {
 		t.Errorf("%d connections subscribe", n)
 	}
-	is(t, nil, l.SetRate(t.Context(), overall, 1, time.Hour))
-	ok, err := l.TryAcquire(t.Context(), 1, 0)
-	is(t, ok, err)
+	noError(t, l.SetRate(t.Context(), overall, 1, time.Hour))
+	noError(t, yes(l.TryAcquire(t.Context(), 1, 0)))
 	done := waits(t, s.Admin(), l, 200*time.Millisecond)
 	if n := subscribers(t, s.Admin()); n != 1 {
 		t.Errorf("%d connections subscribe while somebody waits, want 1", n)
@@ -95,8 +91,7 @@ func TestChangesByJavaWakeTheLine(t *testing.T) {
 		until(t, func() bool { return s.Admin().PubSubNumSub(t.Context(), events).Val()[events] > 0 })
 		pipe := s.Admin().TxPipeline()
 		java(pipe, l.Name())
-		_, err := pipe.Exec(t.Context())
-		is(t, nil, err)
+		noError(t, errOf(pipe.Exec(t.Context())))
 		if got := <-done; !got.ok || got.err != nil || got.took > 30*time.Second {
 			t.Errorf("%s: %+v; want woken", name, got)
 		}
@@ -111,7 +106,7 @@ func TestWaitingWithoutPubSub(t *testing.T) {
 			if redis.HasErrorPrefix(err, "unknown command") {
 				t.Skip("before Redis 6.0 nobody can be denied anything")
 			}
-			is(t, nil, err)
+			noError(t, err)
 			return s.Client(t, func(o *redis.Options) { o.Username, o.Password = "quiet", "any" })
 		},
 		"killed": func(t *testing.T, s *redistest.Server) *redis.Client {
@@ -136,7 +131,7 @@ func TestWaitingWithoutPubSub(t *testing.T) {
 			c := rratelimiter.New(spoil(t, s))
 			defer c.Close()
 			l := c.RateLimiter("l")
-			is(t, nil, l.SetRate(t.Context(), overall, 1, 300*time.Millisecond))
+			noError(t, l.SetRate(t.Context(), overall, 1, 300*time.Millisecond))
 			for i := range 3 {
 				start := time.Now()
 				ok, err := l.TryAcquire(t.Context(), 1, 10*time.Second)
@@ -149,7 +144,7 @@ func TestWaitingWithoutPubSub(t *testing.T) {
 			if took := time.Since(start); ok || err != nil || took < 100*time.Millisecond || took > 5*time.Second {
 				t.Errorf("%v, %v after %v; want refused after the timeout", ok, err, took)
 			}
-			is(t, nil, l.Release(t.Context(), 1)) // though it cannot tell anybody
+			noError(t, l.Release(t.Context(), 1)) // though it cannot tell anybody
 		})
 	}
 }
@@ -177,7 +172,7 @@ func TestReleaseElsewhereWakes(t *testing.T) {
 			}()
 			elsewhere := rratelimiter.New(connect())
 			t.Cleanup(func() { _ = elsewhere.Close() })
-			is(t, nil, elsewhere.RateLimiter(l.Name()).Release(t.Context(), 1))
+			noError(t, elsewhere.RateLimiter(l.Name()).Release(t.Context(), 1))
 			if got := <-done; !got.ok || got.err != nil || got.took > 30*time.Second {
 				t.Errorf("%s: %+v; want woken", name, got)
 			}
