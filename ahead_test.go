@@ -3,6 +3,7 @@ package rratelimiter_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -76,6 +77,9 @@ func (s *served) scores() (ms []float64) {
 	for _, z := range s.b.look.ZRangeWithScores(context.Background(), s.permits(), 0, -1).Val() {
 		ms = append(ms, z.Score-float64(now))
 	}
+	if len(ms) == 0 {
+		s.b.Fatal("there are no records")
+	}
 	return ms
 }
 
@@ -120,7 +124,7 @@ func TestWhoeverComesBringsRecordsBack(t *testing.T) {
 	for what, call := range map[string]func(s *served){
 		"acquire": func(s *served) { s.takes(1) },
 		"release": func(s *served) { s.gives(1) },
-		"refused": func(s *served) { _, _ = s.TryAcquire(s.b.Context(), 9, 0) },
+		"refused": func(s *served) { s.b.want(no(s.TryAcquire(s.b.Context(), 9, 0))) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			onServers(t, func(s *served) {
@@ -171,7 +175,8 @@ func TestRecordsThatMayBeAhead(t *testing.T) {
 			if ok, err := l.TryAcquire(b.Context(), 5, 0); ok || err != nil {
 				b.Fatal(ok, err)
 			}
-			score := b.look.ZScore(b.Context(), l.permits(), tc.member).Val()
+			score, err := b.look.ZScore(b.Context(), l.permits(), tc.member).Result()
+			b.want(err)
 			if stays := int64(score) == now+tc.ahead; stays != tc.stays || !stays && score > float64(now+10_000) {
 				b.Errorf("% x, %d ms ahead, interval %v: now %.0f", tc.member, tc.ahead, tc.interval, score-float64(now))
 			}
@@ -274,8 +279,8 @@ func TestADeepWaitInAndOutOfLine(t *testing.T) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := n.l.Acquire(ctx, 5_001); err == nil {
-		t.Fatal("it was granted after", time.Since(start))
+	if err := n.l.Acquire(ctx, 5_001); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%v after %v, want DeadlineExceeded", err, time.Since(start))
 	}
 }
 

@@ -232,7 +232,8 @@ func TestNoCallBlocksRedis(t *testing.T) {
 		l := b.expired(records, others, 100)
 		b.want(b.look.SlowLogReset(t.Context()).Err())
 		last := l.size()
-		ask := []func(){func() { l.takes(1) }, func() { l.gives(1) }, func() { _, _ = l.Peek(t.Context()) }, func() { l.takes(1) }}
+		take := func() { l.takes(1) }
+		ask := []func(){take, func() { l.gives(1) }, func() { b.want(errOf(l.Peek(t.Context()))) }, take}
 		for i := range 8 {
 			ask[i%len(ask)]()
 			size := l.size()
@@ -251,6 +252,9 @@ func TestNoCallBlocksRedis(t *testing.T) {
 			if strings.EqualFold(entry.Args[0], "evalsha") {
 				longest = max(longest, entry.Duration)
 			}
+		}
+		if longest == 0 {
+			t.Error("the slow log has no script")
 		}
 		t.Logf("%d expired records, %d that count: the longest script took %v", records, others, longest)
 	}

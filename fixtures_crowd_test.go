@@ -168,5 +168,8 @@ func (c *crowd) leaver() (open func()) {
 	if !first().ok || !stays().ok {
 		c.Fatalf("%+v, %+v; want both served", first(), stays())
 	}
+	if r, err := c.other().Peek(c.Context()); err != nil || r.Limit-r.Remaining != 7 {
+		c.Fatalf("%+v, %v; want 7 permits taken, those of the leaver among them", r, err)
+	}
 	return open
 }

@@ -53,16 +53,16 @@ func rough(t *testing.T, rate int64, mods ...func(*redis.Options)) (*line, *limi
 func isScript(args []string) bool { return strings.EqualFold(args[0], "evalsha") }
 
 // scriptsRun returns how many scripts the server has run by their hash.
-func (n *line) scriptsRun() (calls int64) {
-	n.Helper()
-	stats, err := n.look.Info(context.Background(), "commandstats").Result()
-	n.want(err)
+func (b *bench) scriptsRun() (calls int64) {
+	b.Helper()
+	stats, err := b.look.Info(context.Background(), "commandstats").Result()
+	b.want(err)
 	for stat := range strings.FieldsSeq(stats) {
 		if _, err := fmt.Sscanf(stat, "cmdstat_evalsha:calls=%d,", &calls); err == nil {
 			return calls
 		}
 	}
-	n.Fatal("the server has run no script")
+	b.Fatal("the server has run no script")
 	return 0
 }
 

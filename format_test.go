@@ -208,6 +208,9 @@ func TestAnFIIsReadByBothGenerations(t *testing.T) {
 		for n := range int64(200) {
 			l.takes(n + 1)
 		}
+		if got := len(l.members()); got != 200 {
+			b.Fatalf("%d records, want 200", got)
+		}
 		for _, m := range l.members() {
 			length := int(m[0])
 			old, later := m[4:], m[1+length:]

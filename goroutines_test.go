@@ -12,7 +12,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// Requests that fail leave few goroutines behind, however many limiters they are of.
+// Requests that fail leave few goroutines behind, however many limiters they use.
 func TestGoroutinesWhileRedisIsSilent(t *testing.T) {
 	const (
 		perSecond, seconds, names = 500, 5, 2000
@@ -29,6 +29,7 @@ func TestGoroutinesWhileRedisIsSilent(t *testing.T) {
 		b.want(b.look.Copy(t.Context(), name, fmt.Sprintf("%s-%d", name, i), 0, false).Err())
 	}
 	before := runtime.NumGoroutine()
+	ran := b.scriptsRun()
 	thaw := s.Freeze(t)
 	var all sync.WaitGroup
 	tick := time.NewTicker(time.Second / perSecond)
@@ -54,7 +55,12 @@ func TestGoroutinesWhileRedisIsSilent(t *testing.T) {
 		t.Errorf("want at most %d", most)
 	}
 	thaw()
-	time.Sleep(time.Second) // what they have left is cleared up
+	// Redis carries out now what it was sent. All of it is taken back.
+	untilWithin(t, 15*time.Second, func() bool {
+		keys, err := b.look.Keys(t.Context(), "{"+name+"-*}:permits").Result()
+		b.want(err)
+		return len(keys) == 0 && b.scriptsRun() > ran
+	})
 	b.want(c.Close())
 	untilWithin(t, 15*time.Second, func() bool { return runtime.NumGoroutine() <= before+10 })
 }

@@ -21,13 +21,8 @@ func heard() (f func(name string), names <-chan string) {
 // hears expects that a listener is called with a name.
 func hears(t *testing.T, names <-chan string, want string) {
 	t.Helper()
-	select {
-	case got := <-names:
-		if got != want {
-			t.Fatalf("heard of %q, want %q", got, want)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatalf("heard of nothing, want %q", want)
+	if got := comes(t, names); got != want {
+		t.Fatalf("heard of %q, want %q", got, want)
 	}
 }
 
@@ -60,8 +55,13 @@ func TestListeners(t *testing.T) {
 	stopExpired()
 	stopDeleted()
 	until(t, func() bool { return s.Admin().PubSubNumSub(ctx, "__keyevent@0__:del").Val()["__keyevent@0__:del"] == 0 })
+	later, more := heard()
+	stopLater, err := l.OnDeleted(ctx, later)
+	noError(t, err)
+	defer stopLater()
 	noError(t, l.SetRate(ctx, overall, 1, time.Hour))
 	noError(t, yes(l.Delete(ctx)))
+	hears(t, more, "app:l")
 	if len(expirations)+len(deletions) > 0 {
 		t.Errorf("heard %d and %d more", len(expirations), len(deletions))
 	}

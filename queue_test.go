@@ -31,7 +31,7 @@ func TestCallersWhoComeTogetherAskOnce(t *testing.T) {
 		if n := c.gate.count(); n != 2 {
 			c.Errorf("%d calls, want one for the first and one for the 100 who came meanwhile", n)
 		}
-		if members, _ := c.server.ZMembers("{l}:permits"); len(members) != 2 {
+		if members, err := c.server.ZMembers("{l}:permits"); len(members) != 2 || err != nil {
 			c.Errorf("%d records, want one for each call", len(members))
 		}
 	})
@@ -69,7 +69,8 @@ func TestTogetherIsAsOneByOne(t *testing.T) {
 			for i, a := range asks {
 				want[i] = answer(alone, a)
 			}
-			value, _ := c.server.Get("{l}:value")
+			value, err := c.server.Get("{l}:value")
+			noError(c.T, err)
 
 			if err := alone.SetRate(c.Context(), overall, 20, time.Second); err != nil {
 				c.Fatal(err)
@@ -86,7 +87,7 @@ func TestTogetherIsAsOneByOne(t *testing.T) {
 					c.Errorf("seed %d, %d of %v, %v: %s; one by one %s", seed, i, asks, a, got[i], want[i])
 				}
 			}
-			if together, _ := c.server.Get("{l}:value"); together != value {
+			if together, err := c.server.Get("{l}:value"); together != value || err != nil {
 				c.Errorf("seed %d: value %s, one by one %s", seed, together, value)
 			}
 		})

@@ -148,8 +148,13 @@ func (tr trouble) comesAndGoes(t *testing.T, code string, opts ...rratelimiter.O
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(2000))*time.Microsecond)
 				ok, err := l.TryAcquire(ctx, n, 0)
 				switch {
-				case ok && err == nil:
+				case ok:
 					held.Add(n)
+					if err != nil {
+						t.Errorf("granted, and %v", err)
+					}
+				case err == nil:
+					t.Error("refused, and the rate is never reached")
 				case ctx.Err() != nil:
 					left.Add(1)
 				}

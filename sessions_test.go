@@ -255,7 +255,12 @@ func TestManyClientsInUse(t *testing.T) {
 		}
 		b.now += 250 // 50 s
 	}
-	for stat := range strings.FieldsSeq(b.look.Info(t.Context(), "commandstats").Val()) {
+	stats, err := b.look.Info(t.Context(), "commandstats").Result()
+	b.want(err)
+	if !strings.Contains(stats, "cmdstat_evalsha:calls=300,") {
+		t.Errorf("not 300 calls: %s", stats)
+	}
+	for stat := range strings.FieldsSeq(stats) {
 		n := 0
 		for _, command := range []string{"hgetall", "hkeys", "hscan", "hlen"} {
 			if _, err := fmt.Sscanf(stat, "cmdstat_"+command+":calls=%d,", &n); err == nil && n > 2 {

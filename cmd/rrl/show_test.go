@@ -100,14 +100,18 @@ func TestReplyAsRedisCLI(t *testing.T) {
 	for i := range all {
 		all[i] = byte(i)
 	}
-	c.rdb.Set(t.Context(), "bytes", all, 0)
-	c.rdb.Set(t.Context(), "utf8", `é, "quoted" \`, 0)
+	pipe := c.rdb.TxPipeline()
+	pipe.Set(t.Context(), "bytes", all, 0)
+	pipe.Set(t.Context(), "utf8", `é, "quoted" \`, 0)
 	for i := range 101 {
 		member := make([]byte, i%21)
 		for j := range member {
 			member[j] = byte(rand.Int())
 		}
-		c.rdb.ZAdd(t.Context(), "records", redis.Z{Score: 1.7e12 + float64(i), Member: append(member, byte(i))})
+		pipe.ZAdd(t.Context(), "records", redis.Z{Score: 1.7e12 + float64(i), Member: append(member, byte(i))})
+	}
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	c.compare("GET", "bytes")
 	c.compare("GET", "utf8")
