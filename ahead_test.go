@@ -95,14 +95,16 @@ func TestTheClockIsPutBack(t *testing.T) {
 		s.back(30 * time.Second)
 		before := dump(b, s.limiter)
 		r, err := s.Peek(b.Context())
-		if err != nil || r.Remaining != 0 || r.RetryAfter > 500*time.Millisecond || r.ResetAfter > 600*time.Millisecond {
+		if err != nil || r.Remaining != 0 || r.RetryAfter > 500*time.Millisecond ||
+			r.ResetAfter > 600*time.Millisecond {
 			b.Fatalf("%+v, %v", r, err)
 		}
 		if dump(b, s.limiter) != before {
 			b.Fatal("peek has written")
 		}
 		for range 2 {
-			if r, err = s.Allow(b.Context(), 5); err != nil || r.Allowed || r.RetryAfter > 500*time.Millisecond {
+			if r, err = s.Allow(b.Context(), 5); err != nil || r.Allowed ||
+				r.RetryAfter > 500*time.Millisecond {
 				b.Fatalf("%+v, %v", r, err)
 			}
 		}
@@ -177,8 +179,10 @@ func TestRecordsThatMayBeAhead(t *testing.T) {
 			}
 			score, err := b.look.ZScore(b.Context(), l.permits(), tc.member).Result()
 			b.want(err)
-			if stays := int64(score) == now+tc.ahead; stays != tc.stays || !stays && score > float64(now+10_000) {
-				b.Errorf("% x, %d ms ahead, interval %v: now %.0f", tc.member, tc.ahead, tc.interval, score-float64(now))
+			if stays := int64(score) == now+tc.ahead; stays != tc.stays ||
+				!stays && score > float64(now+10_000) {
+				b.Errorf("% x, %d ms ahead, interval %v: now %.0f", tc.member, tc.ahead, tc.interval,
+					score-float64(now))
 			}
 		}
 		b.now = now
@@ -217,7 +221,8 @@ func TestARefusalBringsBackWhatItMeets(t *testing.T) {
 			b.Fatalf("%v, %v, %d ahead", ok, err, ahead())
 		}
 		l.record(now+90_000, "\x10abcdefghijklmnop\x02\x00\x00\x00")
-		if r, err := l.Allow(b.Context(), 3); err != nil || r.Allowed || r.ResetAfter > time.Minute || ahead() != 0 {
+		if r, err := l.Allow(b.Context(), 3); err != nil || r.Allowed || r.ResetAfter > time.Minute ||
+			ahead() != 0 {
 			b.Fatalf("%+v, %v, %d ahead: who asks for numbers meets the newest", r, err, ahead())
 		}
 		l.keeps(5, l.value(), l.permits())
@@ -329,7 +334,8 @@ func TestKeepAliveOfAnInterval(t *testing.T) {
 			lives := func(what string, want time.Duration, keys ...string) {
 				b.Helper()
 				for _, key := range keys {
-					if ttl := b.look.PTTL(b.Context(), key).Val(); ttl > want || ttl < want-500*time.Millisecond {
+					if ttl := b.look.PTTL(b.Context(), key).Val(); ttl > want ||
+						ttl < want-500*time.Millisecond {
 						b.Errorf("%+v: after %s %s lives for %v, want %v", tc, what, key, ttl, want)
 					}
 				}
@@ -347,7 +353,8 @@ func TestKeepAliveOfAnInterval(t *testing.T) {
 			lives("a release", plain, all...)
 			_, err := l.Delete(b.Context())
 			b.want(err)
-			_, err = l.TrySetRate(b.Context(), overall, 5, tc.interval, rratelimiter.WithKeepAlive(tc.keepAlive))
+			_, err = l.TrySetRate(b.Context(), overall, 5, tc.interval,
+				rratelimiter.WithKeepAlive(tc.keepAlive))
 			b.want(err)
 			lives("TrySetRate", plain, l.Name())
 		}

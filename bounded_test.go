@@ -322,7 +322,8 @@ func TestDriftIsRepairedWhileThousandsExpire(t *testing.T) {
 			l.takes(1)
 			b.now -= 2
 		}
-		if value, err := b.look.Get(b.Context(), l.value()).Int64(); value+l.size() != rate { // of one permit each
+		value, err := b.look.Get(b.Context(), l.value()).Int64()
+		if value+l.size() != rate { // records of one permit each
 			b.Fatalf("value %d, %v with %d records, together not %d", value, err, l.size(), rate)
 		}
 	})

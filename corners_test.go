@@ -41,7 +41,8 @@ func TestThousandsOfRecords(t *testing.T) {
 		for i := range 2500 {
 			n := uint32(i)<<8 | 1
 			sum += int64(n)
-			l.record(b.now, fmt.Sprintf("\x10%016d", i)+string([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}))
+			permits := string([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
+			l.record(b.now, fmt.Sprintf("\x10%016d", i)+permits)
 		}
 		l.has(rate - sum)
 		l.takes(1)
@@ -351,7 +352,8 @@ func TestASecondSleepEndsWithTheTimeout(t *testing.T) {
 		time.AfterFunc(500*time.Millisecond, func() {
 			members, err := m.ZMembers("{l}:permits")
 			if err == nil {
-				_, err = m.ZAdd("{l}:permits", float64(start.Add(900*time.Millisecond).UnixMilli()), members[0])
+				_, err = m.ZAdd("{l}:permits", float64(start.Add(900*time.Millisecond).UnixMilli()),
+					members[0])
 			}
 			if err != nil {
 				t.Error(err)

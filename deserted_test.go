@@ -74,7 +74,8 @@ func TestTheLineAfterAProbeThatHangs(t *testing.T) {
 			} else {
 				c.taps(held, nil)
 			}
-			_, err := c.server.ZAdd("{l}:permits", float64(time.Now().UnixMilli()), "\x10abcdefghijklmnop\x01\x00\x00\x00")
+			_, err := c.server.ZAdd("{l}:permits", float64(time.Now().UnixMilli()),
+				"\x10abcdefghijklmnop\x01\x00\x00\x00")
 			noError(c.T, err) // somebody takes what is there at 1 s
 			c.sleep(4 * time.Second)
 			behind := c.comes(c.Context(), 1, forAges)

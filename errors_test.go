@@ -25,15 +25,21 @@ func TestErrorsNameTheLimiter(t *testing.T) {
 		}
 	}
 	field := func(field, value string) func(ctx context.Context, rdb redis.Cmdable) error {
-		return func(ctx context.Context, rdb redis.Cmdable) error { return rdb.HSet(ctx, hash, field, value).Err() }
+		return func(ctx context.Context, rdb redis.Cmdable) error {
+			return rdb.HSet(ctx, hash, field, value).Err()
+		}
 	}
 	for _, tc := range []struct {
 		is    error
 		state func(ctx context.Context, rdb redis.Cmdable) error
 		least int // methods that cannot go ahead then
 	}{
-		{rratelimiter.ErrNotInitialized, func(ctx context.Context, rdb redis.Cmdable) error { return rdb.Del(ctx, hash).Err() }, 8},
-		{rratelimiter.ErrNotInitialized, func(ctx context.Context, rdb redis.Cmdable) error { return rdb.HDel(ctx, hash, "rate").Err() }, 7},
+		{rratelimiter.ErrNotInitialized, func(ctx context.Context, rdb redis.Cmdable) error {
+			return rdb.Del(ctx, hash).Err()
+		}, 8},
+		{rratelimiter.ErrNotInitialized, func(ctx context.Context, rdb redis.Cmdable) error {
+			return rdb.HDel(ctx, hash, "rate").Err()
+		}, 7},
 		{rratelimiter.ErrBadState, list(hash), 9},
 		{rratelimiter.ErrBadState, list("{" + hash + "}:value"), 5},
 		{rratelimiter.ErrBadState, list("{" + hash + "}:permits"), 5},
@@ -50,7 +56,8 @@ func TestErrorsNameTheLimiter(t *testing.T) {
 			rdb := redistest.MiniClient(t, m)
 			c := rratelimiter.New(rdb, rratelimiter.WithNameMapper(named))
 			l := c.RateLimiter(name)
-			if err := errors.Join(l.SetRate(t.Context(), overall, 5, time.Hour), tc.state(t.Context(), rdb)); err != nil {
+			if err := errors.Join(l.SetRate(t.Context(), overall, 5, time.Hour),
+				tc.state(t.Context(), rdb)); err != nil {
 				t.Fatal(err)
 			}
 			err := call(t.Context(), l)
@@ -133,7 +140,9 @@ func TestErrorsOfWhatAServerLacks(t *testing.T) {
 		method string
 		want   string
 	}{
-		{rdb, "OnExpired", `keyspace notifications are off: notify-keyspace-events is "K", must contain E and x (or A) for "a"`},
+		{rdb, "OnExpired",
+			`keyspace notifications are off: notify-keyspace-events is "K", ` +
+				`must contain E and x (or A) for "a"`},
 		{rdb, "OnDeleted", `must contain E and g (or A) for "a"`},
 		{rdb, "ExpireTime", `ExpireTime of "a" needs Redis 7.0`},
 		{struct{ redis.UniversalClient }{rdb}, "OnExpired", `listening for "a" on a struct`},

@@ -50,7 +50,8 @@ func TestB7KeepAliveCanBeTakenBack(t *testing.T) {
 func TestB7TrySetRateThatAnswersFalseChangesNothing(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 0, 0)
-		b.want(b.look.HSet(b.Context(), l.Name(), "rate", 5, "interval", 1000, "type", 0).Err()) // Redisson before 3.38
+		// Redisson before 3.38
+		b.want(b.look.HSet(b.Context(), l.Name(), "rate", 5, "interval", 1000, "type", 0).Err())
 		b.set(l.value(), 2)
 		before := dump(b, l)
 		ok, err := l.TrySetRate(b.Context(), overall, 7, time.Second, rratelimiter.WithKeepAlive(time.Minute))
@@ -144,7 +145,9 @@ func TestB9AChangeOfRateIsNotHidden(t *testing.T) {
 				l := b.limiter(perClient, 10, time.Second)
 				l.takes(5)
 				other := b.newClient().RateLimiter(l.Name())
-				between(l, func(rate int64) { b.want(other.SetRate(b.Context(), perClient, rate, time.Second)) })
+				between(l, func(rate int64) {
+					b.want(other.SetRate(b.Context(), perClient, rate, time.Second))
+				})
 				l.takes(1)
 				l.refused(1, time.Second)
 			})
@@ -172,7 +175,8 @@ func TestB10RenameTakesThePermitsAlong(t *testing.T) {
 				if keys := b.look.Keys(ctx, "*"+old+"*").Val(); len(keys) != 0 {
 					b.Fatalf("left under the old name: %q", keys)
 				}
-				if err := b.client.RateLimiter(old).Rename(ctx, "new"); !errors.Is(err, rratelimiter.ErrNotInitialized) {
+				if err := b.client.RateLimiter(old).Rename(ctx, "new"); !errors.Is(err,
+					rratelimiter.ErrNotInitialized) {
 					b.Fatalf("renaming nothing: %v", err)
 				}
 			})

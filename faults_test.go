@@ -252,7 +252,8 @@ func TestB14AValueInAnotherNotation(t *testing.T) {
 // B15: everything is checked before the first write.
 func TestB15AHashThatCannotBeReadIsLeftAlone(t *testing.T) {
 	for _, field := range []struct{ name, value string }{
-		{"rate", "1.5"}, {"rate", "abc"}, {"rate", "1e17"}, {"interval", "1.5"}, {"interval", "x"}, {"interval", "-1e300"},
+		{"rate", "1.5"}, {"rate", "abc"}, {"rate", "1e17"}, {"interval", "1.5"}, {"interval", "x"},
+		{"interval", "-1e300"},
 		{"keepAliveTime", "soon"}, {"keepAliveTime", "1e300"},
 	} {
 		t.Run(field.name+"="+field.value, func(t *testing.T) {
@@ -298,7 +299,8 @@ func TestB15AHashThatLacksAFieldIsNotSet(t *testing.T) {
 					b.Fatalf("try set: %v, %v", ok, err)
 				}
 				c, err := l.Config(ctx)
-				if want := (rratelimiter.Config{Type: overall, Rate: 7, Interval: 2 * time.Second}); c != want {
+				if want := (rratelimiter.Config{Type: overall, Rate: 7,
+					Interval: 2 * time.Second}); c != want {
 					b.Fatalf("%+v, %v; want %+v", c, err, want)
 				}
 				l.has(7)

@@ -2,7 +2,7 @@ package rratelimiter_test
 
 import "time"
 
-// A ledger is what a limiter must answer.
+// A ledger knows what a limiter must answer.
 type ledger struct {
 	rate, interval int64
 	grants         []grant
@@ -10,7 +10,8 @@ type ledger struct {
 
 type grant struct{ at, permits int64 }
 
-// wait is how long n permits are away at a time: 0 if they are there.
+// wait returns after how long n permits will be there: 0 if they are there, -1 if
+// there are never so many.
 func (g *ledger) wait(now, n int64) time.Duration {
 	left, need := g.rate, int64(0)
 	for _, old := range g.grants {
@@ -32,7 +33,15 @@ func (g *ledger) wait(now, n int64) time.Duration {
 	return -1
 }
 
-// out is what was taken within an interval and not given back.
+// reset returns how long it takes until all is back.
+func (g *ledger) reset(now int64) time.Duration {
+	if len(g.grants) == 0 {
+		return 0
+	}
+	return time.Duration(g.grants[len(g.grants)-1].at+g.interval-now) * time.Millisecond
+}
+
+// out returns what was taken within an interval and not given back.
 func (g *ledger) out(now, interval int64) (n int64) {
 	for _, old := range g.grants {
 		if old.at > now-interval {

@@ -50,7 +50,8 @@ func (b *bench) newClient(opts ...rratelimiter.Option) *rratelimiter.Client {
 }
 
 // limiter returns a limiter with a fresh name and, unless rate is 0, that rate.
-func (b *bench) limiter(typ rratelimiter.RateType, rate int64, interval time.Duration, opts ...rratelimiter.RateOption) *limiter {
+func (b *bench) limiter(typ rratelimiter.RateType, rate int64, interval time.Duration,
+	opts ...rratelimiter.RateOption) *limiter {
 	b.Helper()
 	l := &limiter{b.client.RateLimiter(redistest.Name(b)), b}
 	if rate > 0 {
@@ -127,7 +128,8 @@ func (l *limiter) keeps(rate int64, value, permits string) {
 		sum += n
 	}
 	if sum != rate {
-		l.b.Fatalf("at %d: value %d, records %v: together %d, want %d", l.b.now, left, l.records(permits), sum, rate)
+		l.b.Fatalf("at %d: value %d, records %v: together %d, want %d", l.b.now, left, l.records(permits),
+			sum, rate)
 	}
 }
 
@@ -148,7 +150,8 @@ func (l *limiter) records(permits string) []int64 {
 // record adds a record as Java would write it.
 func (l *limiter) record(at int64, member string) {
 	l.b.Helper()
-	l.b.want(l.b.look.ZAdd(context.Background(), l.permits(), redis.Z{Score: float64(at), Member: member}).Err())
+	l.b.want(l.b.look.ZAdd(context.Background(), l.permits(),
+		redis.Z{Score: float64(at), Member: member}).Err())
 }
 
 // dump is all that Redis holds of a limiter, with whether a key has a TTL.
@@ -169,7 +172,8 @@ func (l *limiter) fill(from int64, perMs, records int, n byte) {
 	for i := 0; i < records; i += 1000 {
 		var z []redis.Z
 		for j := i; j < min(i+1000, records); j++ {
-			z = append(z, redis.Z{Score: float64(from + int64(j/perMs)), Member: fmt.Sprintf("\x10%08d%08d%c\x00\x00\x00", from%1e8, j, n)})
+			z = append(z, redis.Z{Score: float64(from + int64(j/perMs)),
+				Member: fmt.Sprintf("\x10%08d%08d%c\x00\x00\x00", from%1e8, j, n)})
 		}
 		l.b.want(l.b.look.ZAdd(context.Background(), l.permits(), z...).Err())
 	}

@@ -142,7 +142,8 @@ func (p *party) agree(rate, left int64, guests []*guest) (granted int64) {
 			got, err = "never", nil
 		}
 		if got != want || err != nil || want != "never" && (r.Limit != rate || r.Remaining != left) {
-			p.Fatalf("caller %d wants %d: %s, %+v, %v; want %s, %d left", i, g.permits, got, r, err, want, left)
+			p.Fatalf("caller %d wants %d: %s, %+v, %v; want %s, %d left", i, g.permits, got, r, err, want,
+				left)
 		}
 	}
 	return granted

@@ -98,18 +98,42 @@ var methods = map[string]func(ctx context.Context, l *rratelimiter.RateLimiter) 
 	"UpdateRate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
 		return errOf(l.UpdateRate(ctx, overall, 1, time.Second))
 	},
-	"TryAcquire":       func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.TryAcquire(ctx, 1, 0)) },
-	"Acquire":          func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Acquire(ctx, 1) },
-	"Allow":            func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Allow(ctx, 1)) },
-	"Peek":             func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Peek(ctx)) },
-	"Release":          func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Release(ctx, 1) },
-	"Repair":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Repair(ctx)) },
-	"AvailablePermits": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.AvailablePermits(ctx)) },
-	"Config":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Config(ctx)) },
-	"Delete":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Delete(ctx)) },
-	"Exists":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Exists(ctx)) },
-	"Rename":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Rename(ctx, "other") },
-	"Expire":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.Expire(ctx, time.Hour)) },
+	"TryAcquire": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return errOf(l.TryAcquire(ctx, 1, 0))
+	},
+	"Acquire": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return l.Acquire(ctx, 1)
+	},
+	"Allow": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return errOf(l.Allow(ctx, 1))
+	},
+	"Peek": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return errOf(l.Peek(ctx))
+	},
+	"Release": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return l.Release(ctx, 1)
+	},
+	"Repair": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return errOf(l.Repair(ctx))
+	},
+	"AvailablePermits": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return errOf(l.AvailablePermits(ctx))
+	},
+	"Config": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return errOf(l.Config(ctx))
+	},
+	"Delete": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return errOf(l.Delete(ctx))
+	},
+	"Exists": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return errOf(l.Exists(ctx))
+	},
+	"Rename": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return l.Rename(ctx, "other")
+	},
+	"Expire": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return errOf(l.Expire(ctx, time.Hour))
+	},
 	"ExpireAt": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
 		return errOf(l.ExpireAt(ctx, time.Now().Add(time.Hour)))
 	},
@@ -125,9 +149,15 @@ var methods = map[string]func(ctx context.Context, l *rratelimiter.RateLimiter) 
 	"ExpireIfLess": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
 		return errOf(l.ExpireIfLess(ctx, time.Hour))
 	},
-	"ClearExpire":      func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.ClearExpire(ctx)) },
-	"RemainTimeToLive": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.RemainTimeToLive(ctx)) },
-	"ExpireTime":       func(ctx context.Context, l *rratelimiter.RateLimiter) error { return errOf(l.ExpireTime(ctx)) },
+	"ClearExpire": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return errOf(l.ClearExpire(ctx))
+	},
+	"RemainTimeToLive": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return errOf(l.RemainTimeToLive(ctx))
+	},
+	"ExpireTime": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+		return errOf(l.ExpireTime(ctx))
+	},
 	"OnExpired": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
 		return stopped(l.OnExpired(ctx, func(string) {}))
 	},

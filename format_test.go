@@ -26,7 +26,8 @@ func TestRecordFormats(t *testing.T) {
 			}
 			for _, m := range l.members() {
 				random := m[len(f.header) : len(m)-4]
-				if len(m) != f.size || !strings.HasPrefix(m, f.header) || m[len(m)-4:] != "\x04\x03\x02\x01" || seen[random] {
+				if len(m) != f.size || !strings.HasPrefix(m, f.header) ||
+					m[len(m)-4:] != "\x04\x03\x02\x01" || seen[random] {
 					b.Fatalf("%v: % x among %d", f, m, len(seen))
 				}
 				seen[random] = true
@@ -159,7 +160,8 @@ func TestInEachFormatChargedOnce(t *testing.T) {
 func TestAResolutionInEachFormat(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, f := range formats {
-			l := b.limiter(overall, 1000, time.Second).inFormat(f.RecordFormat, rratelimiter.WithResolution(100*time.Millisecond))
+			l := b.limiter(overall, 1000, time.Second).inFormat(f.RecordFormat,
+				rratelimiter.WithResolution(100*time.Millisecond))
 			for range 300 {
 				l.takes(1)
 				b.now++

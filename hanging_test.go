@@ -23,7 +23,9 @@ func TestTheEndOfOneIsNotToldToOthers(t *testing.T) {
 	noError(t, l.SetRate(t.Context(), overall, 10, time.Hour))
 	noError(t, errOf(l.Allow(t.Context(), 1)))
 	for name, first := range map[string]func(ctx context.Context) error{
-		"a timeout": func(ctx context.Context) error { return errOf(l.TryAcquire(ctx, 1, 400*time.Millisecond)) },
+		"a timeout": func(ctx context.Context) error {
+			return errOf(l.TryAcquire(ctx, 1, 400*time.Millisecond))
+		},
 		"a context": func(ctx context.Context) error { return errOf(l.TryAcquire(ctx, 1, 0)) },
 	} {
 		conn := rdb.Conn()

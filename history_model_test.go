@@ -156,7 +156,8 @@ func (s held) acquired(a asked, t told) []held {
 
 // A history that no limiter can have is found out: one rule is broken in each.
 func TestWrongHistoriesAreRejected(t *testing.T) {
-	yes, no, exceeds, unknown := told{ok: true, left: -1}, told{left: -1}, told{left: -1, exceeds: true}, told{left: -1, unknown: true}
+	yes, no, exceeds, unknown := told{ok: true, left: -1}, told{left: -1}, told{left: -1, exceeds: true},
+		told{left: -1, unknown: true}
 	take := func(n int64) asked { return asked{kind: acquires, n: n} }
 	waits := func(n int64) asked { return asked{kind: acquires, n: n, timeout: 1} }
 	give, set, keep := asked{kind: releases, n: 2}, asked{kind: sets, n: 3}, asked{kind: keeps, n: 3}
@@ -169,24 +170,35 @@ func TestWrongHistoriesAreRejected(t *testing.T) {
 		before       []call
 		right, wrong call
 	}{
-		"one grant too many":          {[]call{{take(2), yes}}, call{take(2), no}, call{take(2), yes}},
-		"refused without need":        {[]call{{take(2), yes}}, call{take(1), yes}, call{take(1), no}},
-		"waited without need":         {[]call{{take(2), yes}}, call{waits(2), no}, call{waits(1), no}},
-		"above the rate":              {nil, call{take(4), exceeds}, call{take(4), no}},
-		"not above the rate":          {nil, call{take(3), yes}, call{take(3), exceeds}},
-		"given back":                  {[]call{{take(3), yes}, {give, yes}}, call{take(2), yes}, call{take(3), yes}},
-		"more than was taken":         {[]call{{take(1), yes}, {give, yes}}, call{take(3), yes}, call{take(1), no}},
-		"a new rate":                  {[]call{{take(3), yes}, {set, yes}}, call{take(3), yes}, call{take(1), no}},
-		"a new rate that keeps":       {[]call{{take(3), yes}, {keep, yes}}, call{take(1), no}, call{take(1), yes}},
-		"the numbers":                 {[]call{{take(1), yes}}, call{asked{kind: allows, n: 1}, left(1)}, call{asked{kind: allows, n: 1}, left(2)}},
-		"what is available":           {[]call{{take(1), yes}}, call{asked{kind: available}, left(2)}, call{asked{kind: available}, left(1)}},
+		"one grant too many":   {[]call{{take(2), yes}}, call{take(2), no}, call{take(2), yes}},
+		"refused without need": {[]call{{take(2), yes}}, call{take(1), yes}, call{take(1), no}},
+		"waited without need":  {[]call{{take(2), yes}}, call{waits(2), no}, call{waits(1), no}},
+		"above the rate":       {nil, call{take(4), exceeds}, call{take(4), no}},
+		"not above the rate":   {nil, call{take(3), yes}, call{take(3), exceeds}},
+		"given back": {[]call{{take(3), yes}, {give, yes}}, call{take(2), yes},
+			call{take(3), yes}},
+		"more than was taken": {[]call{{take(1), yes}, {give, yes}}, call{take(3), yes},
+			call{take(1), no}},
+		"a new rate": {[]call{{take(3), yes}, {set, yes}}, call{take(3), yes},
+			call{take(1), no}},
+		"a new rate that keeps": {[]call{{take(3), yes}, {keep, yes}}, call{take(1), no},
+			call{take(1), yes}},
+		"the numbers": {[]call{{take(1), yes}}, call{asked{kind: allows, n: 1}, left(1)},
+			call{asked{kind: allows, n: 1}, left(2)}},
+		"what is available": {[]call{{take(1), yes}}, call{asked{kind: available}, left(2)},
+			call{asked{kind: available}, left(1)}},
 		"not known, and not too much": {[]call{{take(2), unknown}}, call{take(3), yes}, call{take(4), yes}},
-		"given back or not":           {[]call{{take(3), yes}, {give, unknown}}, call{take(2), yes}, call{take(3), yes}},
-		"given back twice":            {[]call{{take(3), yes}, {give, unknown}, {take(2), yes}}, call{take(1), no}, call{take(2), yes}},
-		"a rate that was set or not":  {[]call{{take(3), yes}, {set, unknown}, {take(3), yes}}, call{take(1), no}, call{take(3), yes}},
-		"not back after three steps":  {[]call{{take(1), yes}, {asked{kind: steps}, yes}, {asked{kind: steps}, yes}, {asked{kind: steps}, yes}}, call{take(3), no}, call{take(3), yes}},
+		"given back or not": {[]call{{take(3), yes}, {give, unknown}}, call{take(2), yes},
+			call{take(3), yes}},
+		"given back twice": {[]call{{take(3), yes}, {give, unknown}, {take(2), yes}},
+			call{take(1), no}, call{take(2), yes}},
+		"a rate that was set or not": {[]call{{take(3), yes}, {set, unknown}, {take(3), yes}},
+			call{take(1), no}, call{take(3), yes}},
+		"not back after three steps": {[]call{{take(1), yes}, {asked{kind: steps}, yes},
+			{asked{kind: steps}, yes}, {asked{kind: steps}, yes}}, call{take(3), no}, call{take(3), yes}},
 	} {
-		for want, last := range map[porcupine.CheckResult]call{porcupine.Ok: c.right, porcupine.Illegal: c.wrong} {
+		for want, last := range map[porcupine.CheckResult]call{porcupine.Ok: c.right,
+			porcupine.Illegal: c.wrong} {
 			h := &history{T: t}
 			for _, c := range append(append([]call{{set, yes}}, c.before...), last) {
 				h.does(c.asked, func() told { return c.told })

@@ -51,7 +51,8 @@ func (h *history) does(a asked, call func() told) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ops = append(h.ops, porcupine.Operation{ClientId: a.client, Input: a, Call: start, Output: t, Return: end})
+	h.ops = append(h.ops, porcupine.Operation{ClientId: a.client, Input: a, Call: start, Output: t,
+		Return: end})
 }
 
 // told makes an answer that is but an error, if any.
@@ -95,7 +96,8 @@ func (h *history) looks(a asked) {
 
 func (h *history) sets(a asked, opts ...rratelimiter.RateOption) {
 	h.does(a, func() told {
-		return h.told(h.limiter[a.client].SetRate(context.Background(), overall, a.n, slots*time.Hour, opts...))
+		return h.told(h.limiter[a.client].SetRate(context.Background(), overall, a.n, slots*time.Hour,
+			opts...))
 	})
 }
 
@@ -195,7 +197,8 @@ func stand(ops []porcupine.Operation) {
 		}
 		for j := range ops {
 			b := ops[j].Input.(asked)
-			if i != j && b.timeout > 0 && b.client == a.client && ops[j].Call < ops[i].Return && ops[i].Call < ops[j].Return {
+			if i != j && b.timeout > 0 && b.client == a.client && ops[j].Call < ops[i].Return &&
+				ops[i].Call < ops[j].Return {
 				a.ahead = max(a.ahead, b.n)
 			}
 		}
@@ -316,7 +319,8 @@ func TestHistoriesOverABadLine(t *testing.T) {
 		for _, retries := range []int{20, -1} {
 			t.Run(fmt.Sprint(name, ", sent again up to ", max(0, retries)), func(t *testing.T) {
 				p := redistest.StartProxy(t, s.Addr)
-				rdb := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: retries, MinRetryBackoff: 1, MaxRetryBackoff: time.Millisecond})
+				rdb := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: retries, MinRetryBackoff: 1,
+					MaxRetryBackoff: time.Millisecond})
 				t.Cleanup(func() { _ = rdb.Close() })
 				var random atomic.Uint64
 				p.SwallowReplyTo(math.MaxInt, func(args []string) bool {

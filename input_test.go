@@ -18,7 +18,8 @@ import (
 // Bad arguments are refused at the door: the error names the argument, its
 // value and the bound, and nothing is written.
 func TestBadInput(t *testing.T) {
-	rate := func(typ rratelimiter.RateType, rate int64, interval time.Duration, opts ...rratelimiter.RateOption) func(context.Context, *rratelimiter.RateLimiter) error {
+	rate := func(typ rratelimiter.RateType, rate int64, interval time.Duration,
+		opts ...rratelimiter.RateOption) func(context.Context, *rratelimiter.RateLimiter) error {
 		return func(ctx context.Context, l *rratelimiter.RateLimiter) error {
 			_, err := l.TrySetRate(ctx, typ, rate, interval, opts...)
 			_, err2 := l.UpdateRate(ctx, typ, rate, interval, opts...)
@@ -41,20 +42,28 @@ func TestBadInput(t *testing.T) {
 		{"type", rate(7, 1, time.Second), []string{"type", "RateType(7)", "Overall", "PerClient"}},
 		{"rate 0", rate(overall, 0, time.Second), []string{"rate is 0", "between 1 and"}},
 		{"rate below 0", rate(overall, -3, time.Second), []string{"rate is -3"}},
-		{"rate above 2^53", rate(overall, 1<<53+1, time.Second), []string{"rate is 9007199254740993", "2^53"}},
+		{"rate above 2^53", rate(overall, 1<<53+1, time.Second),
+			[]string{"rate is 9007199254740993", "2^53"}},
 		{"interval 0", rate(overall, 1, 0), []string{"interval is 0s", "1ms"}},
 		{"interval below 1 ms", rate(overall, 1, 999*time.Microsecond), []string{"interval is 999", "1ms"}},
-		{"keep alive below the interval", rate(overall, 1, time.Second, rratelimiter.WithKeepAlive(999*time.Millisecond)),
+		{"keep alive below the interval", rate(overall, 1, time.Second,
+			rratelimiter.WithKeepAlive(999*time.Millisecond)),
 			[]string{"keepAlive is 999ms", "1s"}},
-		{"keep alive below 0", rate(overall, 1, time.Second, rratelimiter.WithKeepAlive(-1)), []string{"keepAlive is -1ns"}},
+		{"keep alive below 0", rate(overall, 1, time.Second, rratelimiter.WithKeepAlive(-1)),
+			[]string{"keepAlive is -1ns"}},
 		{"permits 0", acquire(0), []string{"permits is 0", "between 1"}},
 		{"permits below 0", acquire(-1), []string{"permits is -1", "between 1"}},
 		{"permits above 2^40", acquire(1<<40 + 1), []string{"permits is 1099511627777", "2^40"}},
-		{"release below 0", func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Release(ctx, -1) },
+		{"release below 0", func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+			return l.Release(ctx, -1)
+		},
 			[]string{"permits is -1", "between 0"}},
-		{"new name", func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Rename(ctx, "") },
+		{"new name", func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+			return l.Rename(ctx, "")
+		},
 			[]string{`newName is "", must not be empty`}},
-		{"nil option", rate(overall, 1, time.Second, rratelimiter.WithKeepState(), nil), []string{"opts[1] is nil, must be a RateOption"}},
+		{"nil option", rate(overall, 1, time.Second, rratelimiter.WithKeepState(), nil),
+			[]string{"opts[1] is nil, must be a RateOption"}},
 		{"nil listener", func(ctx context.Context, l *rratelimiter.RateLimiter) error {
 			_, err := l.OnExpired(ctx, nil)
 			_, err2 := l.OnDeleted(ctx, nil)
@@ -114,19 +123,26 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 		limiter *rratelimiter.RateLimiter
 		text    string // behind the sentinel's
 	}{
-		"nil client":         {newWith(nothing), "of New: rdb is nil, must be a go-redis client"},
-		"nil *redis.Client":  {newWith(none), "of New: rdb is nil, must be a go-redis client"},
-		"nil option":         {newWith(rdb, nil), "of New: opts[0] is nil, must be an Option"},
-		"nil among options":  {newWith(rdb, rratelimiter.WithID("x"), nil, nil), "of New: opts[1] is nil, must be an Option"},
-		"nil name mapper":    {newWith(rdb, rratelimiter.WithNameMapper(nil)), "of New: mapName is nil, must be a function"},
-		"empty ID":           {newWith(rdb, rratelimiter.WithID("")), `of New: id is "", must be a text without braces`},
-		"ID with a hash tag": {newWith(rdb, rratelimiter.WithID("{b}")), `of New: id is "{b}", must be a text without braces`},
-		"empty name":         {rratelimiter.New(rdb).RateLimiter(""), `for "": name is "", must not be empty`},
-		"name mapped away":   {newWith(rdb, mapped), `for "a": name is "a", mapped to "", must not be mapped to an empty name`},
+		"nil client":        {newWith(nothing), "of New: rdb is nil, must be a go-redis client"},
+		"nil *redis.Client": {newWith(none), "of New: rdb is nil, must be a go-redis client"},
+		"nil option":        {newWith(rdb, nil), "of New: opts[0] is nil, must be an Option"},
+		"nil among options": {newWith(rdb, rratelimiter.WithID("x"), nil, nil),
+			"of New: opts[1] is nil, must be an Option"},
+		"nil name mapper": {newWith(rdb, rratelimiter.WithNameMapper(nil)),
+			"of New: mapName is nil, must be a function"},
+		"empty ID": {newWith(rdb, rratelimiter.WithID("")),
+			`of New: id is "", must be a text without braces`},
+		"ID with a hash tag": {newWith(rdb, rratelimiter.WithID("{b}")),
+			`of New: id is "{b}", must be a text without braces`},
+		"empty name": {rratelimiter.New(rdb).RateLimiter(""),
+			`for "": name is "", must not be empty`},
+		"name mapped away": {newWith(rdb, mapped),
+			`for "a": name is "a", mapped to "", must not be mapped to an empty name`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for method, err := range everything(t.Context(), tc.limiter) {
-				if want := "rratelimiter: invalid argument " + tc.text; !errors.Is(err, rratelimiter.ErrInvalidArgument) || err.Error() != want {
+				if want := "rratelimiter: invalid argument " + tc.text; !errors.Is(err,
+					rratelimiter.ErrInvalidArgument) || err.Error() != want {
 					t.Errorf("%s: %v, want %s", method, err, want)
 				}
 			}
@@ -176,7 +192,8 @@ func TestWhereNoRateIsSet(t *testing.T) {
 		_, peekErr := l.Peek(ctx)
 		_, configErr := l.Config(ctx)
 		for name, err := range map[string]error{
-			"TryAcquire": tryErr, "Acquire": l.Acquire(ctx, 1), "Peek": peekErr, "Config": configErr, "Release": l.Release(ctx, 1),
+			"TryAcquire": tryErr, "Acquire": l.Acquire(ctx, 1), "Peek": peekErr, "Config": configErr,
+			"Release": l.Release(ctx, 1),
 		} {
 			if !errors.Is(err, rratelimiter.ErrNotInitialized) {
 				b.Errorf("%s: %v, want ErrNotInitialized", name, err)
@@ -215,7 +232,8 @@ func TestMoreThanTheRateIsRefusedAtOnce(t *testing.T) {
 		if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 			b.Fatal(err)
 		}
-		wantText(b, err, fmt.Sprintf("permits exceed the rate of %q: permits is 6, must be at most 5", l.Name()))
+		wantText(b, err, fmt.Sprintf("permits exceed the rate of %q: permits is 6, must be at most 5",
+			l.Name()))
 		if after := dump(b, l); after != before {
 			b.Fatalf("written:\n%s\nbefore:\n%s", after, before)
 		}
@@ -245,7 +263,9 @@ func TestAKeyOfAnotherKind(t *testing.T) {
 				if !errors.Is(err, rratelimiter.ErrBadState) {
 					b.Errorf("%s with a list at %s: %v, want ErrBadState", name, key, err)
 				}
-				wantText(b, err, fmt.Sprintf("unreadable state in Redis for %q: key %s is a list, must be a %s", l.Name(), key, kind))
+				wantText(b, err,
+					fmt.Sprintf("unreadable state in Redis for %q: key %s is a list, must be a %s", l.Name(),
+						key, kind))
 			}
 			if n := b.look.LLen(ctx, key).Val(); n != 1 {
 				b.Errorf("the list at %s was written over", key)
@@ -256,14 +276,16 @@ func TestAKeyOfAnotherKind(t *testing.T) {
 
 func TestConfigThatCannotBeRead(t *testing.T) {
 	onBoth(t, func(b *bench) {
-		for _, field := range []struct{ name, value string }{{"rate", "x"}, {"interval", "1e3"}, {"type", "2"}, {"keepAliveTime", "-"}} {
+		for _, field := range []struct{ name, value string }{{"rate", "x"}, {"interval", "1e3"},
+			{"type", "2"}, {"keepAliveTime", "-"}} {
 			l := b.limiter(overall, 5, time.Second)
 			b.want(b.look.HSet(b.Context(), l.Name(), field.name, field.value).Err())
 			_, err := l.Config(b.Context())
 			if !errors.Is(err, rratelimiter.ErrBadState) {
 				b.Errorf("%s %s: %v, want ErrBadState", field.name, field.value, err)
 			}
-			wantText(b, err, fmt.Sprintf("for %q: field %s of key %s is %q, must be ", l.Name(), field.name, l.Name(), field.value))
+			wantText(b, err, fmt.Sprintf("for %q: field %s of key %s is %q, must be ", l.Name(), field.name,
+				l.Name(), field.value))
 		}
 	})
 }
@@ -278,7 +300,8 @@ func TestNoClock(t *testing.T) {
 	c := rratelimiter.New(rdb, rratelimiter.WithClock(time.Now), rratelimiter.WithClock(nil))
 	t.Cleanup(func() { _ = c.Close() })
 	l := c.RateLimiter("a")
-	if err := errors.Join(l.SetRate(t.Context(), overall, 5, time.Hour), l.Acquire(t.Context(), 1)); err != nil {
+	if err := errors.Join(l.SetRate(t.Context(), overall, 5, time.Hour),
+		l.Acquire(t.Context(), 1)); err != nil {
 		t.Fatal(err)
 	}
 	if at := rdb.ZRangeWithScores(t.Context(), "{a}:permits", 0, -1).Val()[0].Score; at != 1_700_000_000_123 {

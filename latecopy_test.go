@@ -262,7 +262,9 @@ func never(d *desk, ask func(*limiter) error) error {
 var lateCases = []lateCase{
 	{"its second copy was granted", again, nil, nil,
 		"+0: 4 at +0; [4]; 6", nothing, "+0: -4; [1]; 9", nothing},
-	{"its second copy was refused", again, func(d *desk) { d.other.takes(10 - d.out()) }, func(d *desk) { d.other.gives(10) },
+	{"its second copy was refused", again, func(d *desk) {
+		d.other.takes(10 - d.out())
+	}, func(d *desk) { d.other.gives(10) },
 		"+0: 0 at +0; []; 10", nothing, "+0: -4; []; 10", nothing},
 	{"a later request was granted", again, nil, func(d *desk) { d.l.takes(2) },
 		"+1: 2 at +0; [2 4]; 4", nothing, "+1: 2 at +0; [1 2]; 7", nothing},
@@ -277,9 +279,11 @@ var lateCases = []lateCase{
 		d.other.takes(others)
 		d.l.refused(1, time.Hour)
 		d.other.gives(others)
-	}, "+1: 0 at +0; []; 10", nothing, "-1: 5 at +0; [5]; 5", "+0: -4; [1]; 9"}, // who gave it back knows of no number
+		// who gave it back knows of no number
+	}, "+1: 0 at +0; []; 10", nothing, "-1: 5 at +0; [5]; 5", "+0: -4; [1]; 9"},
 	{"given up, a later request could not be", never, nil, func(d *desk) {
-		if _, err := d.l.TryAcquire(context.Background(), 11, 0); !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+		if _, err := d.l.TryAcquire(context.Background(), 11, 0); !errors.Is(err,
+			rratelimiter.ErrPermitsExceedRate) {
 			d.n.Error(err)
 		}
 	}, "+1: 0 at +0; []; 10", nothing, "-1: 5 at +0; [5]; 5", "+0: -4; [1]; 9"},
@@ -287,7 +291,9 @@ var lateCases = []lateCase{
 		"+1: 0; []; 10", nothing, "+1: -1; [4]; 6", nothing},
 	{"given up and withdrawn", never, nil, func(d *desk) { d.withdrawn() },
 		"+1: 0; []; 10", nothing, "-1: 5 at +0; [5]; 5", "+0: -4; [1]; 9"},
-	{"a rate was set", again, nil, func(d *desk) { d.n.want(d.other.SetRate(context.Background(), overall, 10, time.Hour)) },
+	{"a rate was set", again, nil, func(d *desk) {
+		d.n.want(d.other.SetRate(context.Background(), overall, 10, time.Hour))
+	},
 		"+0: 4; []; ", "+0: 4; []; 10", "+0: -4; []; ", nothing},
 	{"a rate was set, and keeps state", again, nil, func(d *desk) {
 		d.n.want(d.other.SetRate(context.Background(), overall, 20, time.Hour, rratelimiter.WithKeepState()))
@@ -313,7 +319,9 @@ func TestWhatALateCopyMeets(t *testing.T) {
 	for _, tc := range lateCases {
 		t.Run(tc.name+", an acquire", func(t *testing.T) {
 			d := tc.desk(t)
-			met, left := tc.meets(d, func(l *limiter) error { return errOf(l.TryAcquire(context.Background(), 4, 0)) })
+			met, left := tc.meets(d, func(l *limiter) error {
+				return errOf(l.TryAcquire(context.Background(), 4, 0))
+			})
 			d.expect(met, tc.met)
 			d.expect(left, tc.late)
 		})

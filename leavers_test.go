@@ -178,8 +178,10 @@ func TestWhoLeavesMakesRoom(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		if !errors.Is(large().err, context.Canceled) || !small().ok || !last().ok || small().after != time.Second {
-			c.Errorf("%+v, %+v, %+v; want the first gone and the others served at once", large(), small(), last())
+		if !errors.Is(large().err, context.Canceled) || !small().ok || !last().ok ||
+			small().after != time.Second {
+			c.Errorf("%+v, %+v, %+v; want the first gone and the others served at once", large(), small(),
+				last())
 		}
 	})
 }

@@ -77,7 +77,8 @@ func ledgerOps(t *testing.T) int64 {
 }
 
 // inAllFormats runs a spec with each way in which a request may be written.
-func inAllFormats(t *testing.T, spec func(t *testing.T, typ rratelimiter.RateType, opts ...rratelimiter.Option)) {
+func inAllFormats(t *testing.T, spec func(t *testing.T, typ rratelimiter.RateType,
+	opts ...rratelimiter.Option)) {
 	t.Helper()
 	for _, tc := range []struct {
 		name string
@@ -89,7 +90,8 @@ func inAllFormats(t *testing.T, spec func(t *testing.T, typ rratelimiter.RateTyp
 		{"fI", overall, []rratelimiter.Option{rratelimiter.WithRecordFormat(rratelimiter.RecordFI)}},
 		{"Lc0I", overall, []rratelimiter.Option{rratelimiter.WithRecordFormat(rratelimiter.RecordLc0I)}},
 		{"PerClient", perClient, nil},
-		{"PerClient, resolution", perClient, []rratelimiter.Option{rratelimiter.WithResolution(100 * time.Millisecond)}},
+		{"PerClient, resolution", perClient,
+			[]rratelimiter.Option{rratelimiter.WithResolution(100 * time.Millisecond)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel() // most of the time is spent waiting
@@ -320,7 +322,8 @@ func (g *books) settles(when string) {
 	g.Helper()
 	const patience, stays = 15 * time.Second, 300 * time.Millisecond
 	right := time.Now()
-	for start := right; time.Since(start) < patience && time.Since(right) < stays; time.Sleep(5 * time.Millisecond) {
+	for start := right; time.Since(start) < patience &&
+		time.Since(right) < stays; time.Sleep(5 * time.Millisecond) {
 		for _, a := range g.accounts {
 			if a.wrong() != "" {
 				right = time.Now()
@@ -343,5 +346,6 @@ func (a *account) wrong() string {
 	if held <= out && out <= held+unknown {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d permits are out, %d are held; releases of %d are in doubt", out, a.rate, held, unknown)
+	return fmt.Sprintf("%d of %d permits are out, %d are held; releases of %d are in doubt", out, a.rate,
+		held, unknown)
 }

@@ -28,7 +28,9 @@ func hears(t *testing.T, names <-chan string, want string) {
 
 func TestListeners(t *testing.T) {
 	s := redistest.Start(t, "--notify-keyspace-events", "Exg") // all that Redisson needs
-	c := rratelimiter.New(s.Client(t), rratelimiter.WithNameMapper(func(name string) string { return "app:" + name }))
+	c := rratelimiter.New(s.Client(t), rratelimiter.WithNameMapper(func(name string) string {
+		return "app:" + name
+	}))
 	defer c.Close()
 	ctx := t.Context()
 	limiters := []*rratelimiter.RateLimiter{c.RateLimiter("other"), c.RateLimiter("l")}
@@ -41,7 +43,8 @@ func TestListeners(t *testing.T) {
 	noError(t, err)
 	for range 2 { // another limiter is nothing to them, and neither is the other event
 		for _, l := range limiters {
-			noError(t, l.SetRate(ctx, overall, 1, time.Millisecond, rratelimiter.WithKeepAlive(5*time.Millisecond)))
+			noError(t, l.SetRate(ctx, overall, 1, time.Millisecond,
+				rratelimiter.WithKeepAlive(5*time.Millisecond)))
 			noError(t, yes(l.Expire(ctx, 5*time.Millisecond)))
 		}
 		hears(t, expirations, "app:l")
@@ -54,7 +57,9 @@ func TestListeners(t *testing.T) {
 	stopExpired()
 	stopExpired()
 	stopDeleted()
-	until(t, func() bool { return s.Admin().PubSubNumSub(ctx, "__keyevent@0__:del").Val()["__keyevent@0__:del"] == 0 })
+	until(t, func() bool {
+		return s.Admin().PubSubNumSub(ctx, "__keyevent@0__:del").Val()["__keyevent@0__:del"] == 0
+	})
 	later, more := heard()
 	stopLater, err := l.OnDeleted(ctx, later)
 	noError(t, err)

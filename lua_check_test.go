@@ -134,7 +134,9 @@ func checkLua(fsys fs.FS) *luaChecker {
 }
 
 func (c *luaChecker) sorted() []*luaFile {
-	return slices.SortedFunc(maps.Values(c.files), func(a, b *luaFile) int { return cmp.Compare(a.name, b.name) })
+	return slices.SortedFunc(maps.Values(c.files), func(a, b *luaFile) int {
+		return cmp.Compare(a.name, b.name)
+	})
 }
 
 // errorf notes what is wrong in a line, once: many operations may include it.
@@ -178,7 +180,8 @@ func (c *luaChecker) load() {
 }
 
 func (c *luaChecker) parse(name, text string) {
-	f := &luaFile{name: name, lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n"), includes: map[int]string{}}
+	f := &luaFile{name: name, lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n"),
+		includes: map[int]string{}}
 	c.files[name] = f
 	marked := slices.Clone(f.lines)
 	for i, line := range f.lines {
@@ -342,7 +345,9 @@ func (c *luaChecker) checkNumbers(f *luaFile) {
 	luaInspect(f.stmts, func(node any) bool {
 		switch n := node.(type) {
 		case *ast.LocalAssignStmt:
-			if !slices.ContainsFunc(n.Names, func(name string) bool { return !luaConstant.MatchString(name) }) {
+			if !slices.ContainsFunc(n.Names, func(name string) bool {
+				return !luaConstant.MatchString(name)
+			}) {
 				luaInspect(n.Exprs, func(node any) bool {
 					named[node] = true
 					return true
@@ -370,7 +375,8 @@ func (f *luaFile) aliases() []*ast.LocalAssignStmt {
 			return all
 		}
 		for i, e := range local.Exprs {
-			if name, ok := e.(*ast.IdentExpr); !ok || name.Value != local.Names[i] || !luaGlobals[name.Value] {
+			if name, ok := e.(*ast.IdentExpr); !ok || name.Value != local.Names[i] ||
+				!luaGlobals[name.Value] {
 				return all
 			}
 		}

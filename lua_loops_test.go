@@ -24,10 +24,12 @@ func (c *luaChecker) checkLoops(f *luaFile) {
 			c.errorf(luaPos{f.name, n.Line()}, "Redis does not know labels")
 		case *ast.NumberForStmt:
 			if !luaBound(n.Limit) {
-				c.errorf(luaPos{f.name, n.Line()}, "a limit is made of numbers, names, #, math.min and math.max")
+				c.errorf(luaPos{f.name, n.Line()},
+					"a limit is made of numbers, names, #, math.min and math.max")
 			}
 			if n.Step != nil && !luaStep(n.Step) {
-				c.errorf(luaPos{f.name, n.Line()}, "the step may be 0: write a number, a constant or math.max(1, ...)")
+				c.errorf(luaPos{f.name, n.Line()},
+					"the step may be 0: write a number, a constant or math.max(1, ...)")
 			}
 		case *ast.GenericForStmt:
 			c.checkIterator(f, n)
@@ -49,17 +51,21 @@ func luaBound(e ast.Expr) bool {
 	case *ast.UnaryMinusOpExpr:
 		return luaBound(e.Expr)
 	case *ast.ArithmeticOpExpr:
-		return strings.Contains("+-*", e.Operator) && luaBound(e.Lhs) && luaBound(e.Rhs)
+		return strings.Contains("+-*", e.Operator) && luaBounds(e.Lhs, e.Rhs)
 	case *ast.RelationalOpExpr:
-		return luaBound(e.Lhs) && luaBound(e.Rhs)
+		return luaBounds(e.Lhs, e.Rhs)
 	case *ast.LogicalOpExpr:
-		return luaBound(e.Lhs) && luaBound(e.Rhs)
+		return luaBounds(e.Lhs, e.Rhs)
 	case *ast.FuncCallExpr:
 		lib, name := luaFunction(e)
-		endless := func(arg ast.Expr) bool { return !luaBound(arg) }
-		return lib == "math" && (name == "min" || name == "max") && !slices.ContainsFunc(e.Args, endless)
+		return lib == "math" && (name == "min" || name == "max") && luaBounds(e.Args...)
 	}
 	return false
+}
+
+// luaBounds reports whether each of the expressions is a bound.
+func luaBounds(exprs ...ast.Expr) bool {
+	return !slices.ContainsFunc(exprs, func(e ast.Expr) bool { return !luaBound(e) })
 }
 
 // luaStep reports whether a step is certainly not 0.
@@ -98,21 +104,26 @@ func (c *luaChecker) checkIterator(f *luaFile, loop *ast.GenericForStmt) {
 	if !ok {
 		return
 	}
+	c.checkUnchanged(f, loop, over.Value)
+}
+
+// checkUnchanged: a loop does not change the table that it runs over.
+func (c *luaChecker) checkUnchanged(f *luaFile, loop *ast.GenericForStmt, table string) {
 	is := func(e ast.Expr) bool {
 		name, ok := e.(*ast.IdentExpr)
-		return ok && name.Value == over.Value
+		return ok && name.Value == table
 	}
 	luaInspect(loop.Stmts, func(node any) bool {
 		switch n := node.(type) {
 		case *ast.AssignStmt:
 			for _, lhs := range n.Lhs {
 				if element, ok := lhs.(*ast.AttrGetExpr); ok && is(element.Object) {
-					c.errorf(luaPos{f.name, n.Line()}, "the loop changes %s, which it runs over", over.Value)
+					c.errorf(luaPos{f.name, n.Line()}, "the loop changes %s, which it runs over", table)
 				}
 			}
 		case *ast.FuncCallExpr:
 			if lib, _ := luaFunction(n); lib == "table" && len(n.Args) > 0 && is(n.Args[0]) {
-				c.errorf(luaPos{f.name, n.Line()}, "the loop changes %s, which it runs over", over.Value)
+				c.errorf(luaPos{f.name, n.Line()}, "the loop changes %s, which it runs over", table)
 			}
 		}
 		return true

@@ -293,7 +293,8 @@ func (u *luaUnit) exprs(exprs ...ast.Expr) {
 				}
 			case *ast.FunctionExpr:
 				if !fine[n] {
-					u.c.errorf(u.pos(n.Line()), "a function is declared as local function, or its calls are not seen")
+					u.c.errorf(u.pos(n.Line()),
+						"a function is declared as local function, or its calls are not seen")
 				}
 				u.function(n, nil)
 				return false

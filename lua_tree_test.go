@@ -86,6 +86,7 @@ func luaInspect(node any, visit func(node any) bool) {
 	}
 }
 
+// luaChildren returns what a node is made of.
 func luaChildren(node any) []any {
 	switch n := node.(type) {
 	case *ast.AssignStmt:
@@ -110,6 +111,15 @@ func luaChildren(node any) []any {
 		return []any{n.Name.Func, n.Name.Receiver, n.Func}
 	case *ast.ReturnStmt:
 		return []any{n.Exprs}
+	case ast.Expr:
+		return luaParts(n)
+	}
+	return nil
+}
+
+// luaParts returns what an expression is made of.
+func luaParts(e ast.Expr) []any {
+	switch n := e.(type) {
 	case *ast.AttrGetExpr:
 		return []any{n.Object, n.Key}
 	case *ast.TableExpr:

@@ -75,7 +75,8 @@ func TestAnErrorOfAMergedCallReachesAll(t *testing.T) {
 				}
 				<-p.first.done
 				p.proxy.Up()
-				until(t, func() bool { return sum(p.l.records(p.l.permits())) <= 1 }) // what the first one took
+				// what the first one took
+				until(t, func() bool { return sum(p.l.records(p.l.permits())) <= 1 })
 			})
 		})
 	}
@@ -162,7 +163,8 @@ func TestAMergedCallBeyond32Bits(t *testing.T) {
 			p.wantTaken(rate, granted+1)
 			records := p.l.records(p.l.permits())
 			slices.Sort(records)
-			want := []int64{1, granted - 4*math.MaxUint32, math.MaxUint32, math.MaxUint32, math.MaxUint32, math.MaxUint32}
+			want := []int64{1, granted - 4*math.MaxUint32, math.MaxUint32, math.MaxUint32, math.MaxUint32,
+				math.MaxUint32}
 			if !slices.Equal(records, want) {
 				p.Fatalf("records %v, want %v", records, want)
 			}
@@ -215,7 +217,9 @@ func TestAMergedCallWhenTheScriptsAreForgotten(t *testing.T) {
 			guests := p.all(4, 40, 5, 20, 19, 1)
 			merged := p.merges()
 			p.want(p.look.ScriptFlush(context.Background()).Err())
-			p.proxy.SwallowReplyTo(lost, func(args []string) bool { return args[0] == "eval" || isScript(args) })
+			p.proxy.SwallowReplyTo(lost, func(args []string) bool {
+				return args[0] == "eval" || isScript(args)
+			})
 			merged()
 			p.wantTaken(30, 1+p.agree(30, 29, guests))
 		})

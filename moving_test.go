@@ -73,10 +73,11 @@ func TestALimiterWhoseSlotMoves(t *testing.T) {
 	})
 	orders := [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 	for kind, opts := range map[string][]rratelimiter.Option{
-		"default":       nil,
-		"resolution":    {rratelimiter.WithResolution(time.Minute)},
-		"fI":            {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
-		"fI resolution": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI), rratelimiter.WithResolution(time.Minute)},
+		"default":    nil,
+		"resolution": {rratelimiter.WithResolution(time.Minute)},
+		"fI":         {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
+		"fI resolution": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI),
+			rratelimiter.WithResolution(time.Minute)},
 	} {
 		c := rratelimiter.New(rdb, opts...)
 		t.Cleanup(func() { _ = c.Close() })

@@ -44,7 +44,8 @@ func TestTimeoutsHoldWhenRedisSaysNothing(t *testing.T) {
 			{fourth(), 200 * time.Millisecond, context.DeadlineExceeded},
 		} {
 			v := want.visit
-			if exact := v.after - want.after; !errors.Is(v.err, want.err) || v.ok || exact < 0 || exact > 5*time.Millisecond {
+			if exact := v.after - want.after; !errors.Is(v.err, want.err) || v.ok || exact < 0 ||
+				exact > 5*time.Millisecond {
 				t.Errorf("caller %d: %+v; want %v after %v", i, v, want.err, want.after)
 			}
 		}
@@ -67,7 +68,8 @@ func TestTimeoutsInLineHoldWhenRedisSaysNothing(t *testing.T) {
 		if v := before(); v.ok || v.err != nil || v.after != 600*time.Millisecond+late {
 			t.Errorf("%+v; want refused after 630ms", v)
 		}
-		if v := after(); !errors.Is(v.err, rratelimiter.ErrNoAnswer) || v.after < 1200*time.Millisecond+late || v.after > 1240*time.Millisecond {
+		if v := after(); !errors.Is(v.err, rratelimiter.ErrNoAnswer) ||
+			v.after < 1200*time.Millisecond+late || v.after > 1240*time.Millisecond {
 			t.Errorf("%+v; want ErrNoAnswer after 1230ms", v)
 		}
 		open()
@@ -132,7 +134,9 @@ func TestCloseAnswersAtOnce(t *testing.T) {
 // instead of paying for their own.
 func TestNobodyPaysTwiceForACallThatHangs(t *testing.T) {
 	s := redistest.Start(t)
-	c := rratelimiter.New(s.Client(t, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 2*time.Second, -1 }))
+	c := rratelimiter.New(s.Client(t, func(o *redis.Options) {
+		o.ReadTimeout, o.MaxRetries = 2*time.Second, -1
+	}))
 	defer c.Close()
 	l := c.RateLimiter("l")
 	noError(t, l.SetRate(t.Context(), overall, 10, time.Hour))
@@ -223,7 +227,8 @@ func TestMethodsEndWithTheirContext(t *testing.T) {
 						time.AfterFunc(200*time.Millisecond, cancel)
 					}
 					start := time.Now()
-					if err := method(ctx, l); !errors.Is(err, end) || time.Since(start) > 200*time.Millisecond+slack {
+					if err := method(ctx, l); !errors.Is(err, end) ||
+						time.Since(start) > 200*time.Millisecond+slack {
 						t.Errorf("%s: %v after %v; want %v after 200ms", name, err, time.Since(start), end)
 					}
 				})
@@ -248,7 +253,8 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 		l := c.RateLimiter("api")
 		start := time.Now()
 		_, err := l.TryAcquire(t.Context(), 1, 1200*time.Millisecond)
-		if took := time.Since(start); !errors.Is(err, syscall.ECONNREFUSED) || took > 1200*time.Millisecond+slack {
+		if took := time.Since(start); !errors.Is(err, syscall.ECONNREFUSED) ||
+			took > 1200*time.Millisecond+slack {
 			t.Errorf("%s: %v after %v", name, err, took)
 		}
 		wantText(t, err, `"api"`)
@@ -260,7 +266,9 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 			err := call(ctx)
 			cancel()
 			if !errors.Is(err, syscall.ECONNREFUSED) || strings.Count(err.Error(), "refused") != 1 ||
-				name == "as it comes" && (!errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), "exceeded") != 1) {
+				name == "as it comes" &&
+					(!errors.Is(err, context.DeadlineExceeded) ||
+						strings.Count(err.Error(), "exceeded") != 1) {
 				t.Errorf("%s, %s: %v", name, method, err)
 			}
 			wantText(t, err, `"api"`)
@@ -304,8 +312,10 @@ func TestNobodyIsForgotten(t *testing.T) {
 					start := time.Now()
 					_, err := c.TryAcquire(ctx, permits, timeout)
 					after := time.Since(start)
-					if after > timeout+time.Millisecond || err != nil && !leaves && !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
-						c.Errorf("seed %d: caller %d of %d: %v after %v of %v", seed, i, many, err, after, timeout)
+					if after > timeout+time.Millisecond ||
+						err != nil && !leaves && !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+						c.Errorf("seed %d: caller %d of %d: %v after %v of %v", seed, i, many, err, after,
+							timeout)
 					}
 					mu.Lock()
 					defer mu.Unlock()

@@ -240,7 +240,8 @@ func TestWhoWantsTooMuchDoesNotStandInLine(t *testing.T) {
 		if !errors.Is(tooMuch().err, rratelimiter.ErrPermitsExceedRate) || tooMuch().after != 0 {
 			c.Errorf("%+v; want ErrPermitsExceedRate at once", tooMuch())
 		}
-		if err := c.other().SetRate(c.Context(), overall, 4, time.Second, rratelimiter.WithKeepState()); err != nil {
+		if err := c.other().SetRate(c.Context(), overall, 4, time.Second,
+			rratelimiter.WithKeepState()); err != nil {
 			c.Fatal(err)
 		}
 		synctest.Wait()
@@ -277,7 +278,8 @@ func TestChangesElsewhereWakeTheLine(t *testing.T) {
 			}
 			synctest.Wait()
 			gone := name == "Delete" || name == "Rename"
-			if waits().ok == gone || errors.Is(waits().err, rratelimiter.ErrNotInitialized) != gone || waits().after != time.Second {
+			if waits().ok == gone || errors.Is(waits().err, rratelimiter.ErrNotInitialized) != gone ||
+				waits().after != time.Second {
 				c.Errorf("%s: %+v; want answered at once", name, waits())
 			}
 		})

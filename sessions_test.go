@@ -26,7 +26,9 @@ func TestSessionsOfTheGoneAreSwept(t *testing.T) {
 	for _, gone := range []int{50, 300} {
 		for _, before := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d gone, one before them %v", gone, before), func(t *testing.T) {
-				eachFormat(t, func(b *bench, opts ...rratelimiter.Option) { sweeps(b, gone, before, opts...) })
+				eachFormat(t, func(b *bench, opts ...rratelimiter.Option) {
+					sweeps(b, gone, before, opts...)
+				})
 			})
 		}
 	}
@@ -53,7 +55,8 @@ func sweeps(b *bench, gone int, before bool, opts ...rratelimiter.Option) {
 		b.now += 5
 	}
 	if fields := l.fields(); len(fields) > mayStay+1 {
-		b.Errorf("%d fields besides the configuration, want at most %d and one: %.200q", len(fields), mayStay, fields)
+		b.Errorf("%d fields besides the configuration, want at most %d and one: %.200q", len(fields), mayStay,
+			fields)
 	}
 	stays.has(1000 - 200*2)
 	l.keeps(1000, l.value(), l.permits())
@@ -81,7 +84,8 @@ func TestAClientHasOneSession(t *testing.T) {
 					}
 					l.by(all[random.IntN(clients)]).has(rate - out)
 					if fields := l.fields(); len(fields) > clients {
-						b.Fatalf("%d fields of %d Clients after %d requests: %.300q", len(fields), clients, i+1, fields)
+						b.Fatalf("%d fields of %d Clients after %d requests: %.300q", len(fields), clients,
+							i+1, fields)
 					}
 					b.now += pause
 				}
@@ -120,7 +124,8 @@ func TestWhatASessionCosts(t *testing.T) {
 			if many-one > 100*most {
 				t.Errorf("100 sessions cost %d bytes", many-one)
 			}
-			t.Logf("of 1000 more each costs %d bytes", (join(1000)-many)/1000) // Redis has another form for so many
+			// Redis has another form for so many
+			t.Logf("of 1000 more each costs %d bytes", (join(1000)-many)/1000)
 		})
 	}
 }
@@ -138,7 +143,8 @@ func TestARateLimiterForEachRequest(t *testing.T) {
 				if random.IntN(3) == 0 {
 					l.by(c).gives(n)
 					out = max(0, out-n)
-				} else if r, err := c.RateLimiter(l.Name()).Allow(b.Context(), n); r.Allowed != (out+n <= rate) || err != nil {
+				} else if r, err := c.RateLimiter(l.Name()).Allow(b.Context(),
+					n); r.Allowed != (out+n <= rate) || err != nil {
 					b.Fatalf("%d of %d are out, %d are asked for: %+v, %v", out, rate, n, r, err)
 				} else if r.Allowed {
 					out += n
@@ -178,7 +184,8 @@ func TestTheRateChangesWhileAnotherRateLimiterIsUsed(t *testing.T) {
 					}
 				}
 				if want := max(0, 10-1-used); granted != want {
-					b.Errorf("%d are out at a rate of 10, and %d more are granted, want %d", 1+used, granted, want)
+					b.Errorf("%d are out at a rate of 10, and %d more are granted, want %d", 1+used, granted,
+						want)
 				}
 			})
 		}

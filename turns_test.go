@@ -41,7 +41,9 @@ func (j *rival) takes(rate int, interval time.Duration) {
 		left -= int(n)
 	}
 	if left > 0 {
-		noError(j.T, errOf(j.server.ZAdd("{l}:permits", float64(time.Now().UnixMilli()), "\x10"+rand.Text()[:16]+string([]byte{byte(left), 0, 0, 0}))))
+		noError(j.T,
+			errOf(j.server.ZAdd("{l}:permits", float64(time.Now().UnixMilli()),
+				"\x10"+rand.Text()[:16]+string([]byte{byte(left), 0, 0, 0}))))
 		j.taken += left
 	}
 	noError(j.T, j.server.Set("{l}:value", strconv.Itoa(0)))
@@ -94,11 +96,13 @@ func TestGoGivesWayToJava(t *testing.T) {
 	const all = 20 * 150 // in a minute
 	goes, javas := shareOut(t, true, time.Minute)
 	if part := float64(javas) / float64(goes+javas); part < 0.35 || part > 0.65 || goes+javas < all*93/100 {
-		t.Errorf("Go got %d, Java %d, of %d; want about half each, and all it used, but for the ticks", goes, javas, all)
+		t.Errorf("Go got %d, Java %d, of %d; want about half each, and all it used, but for the ticks", goes,
+			javas, all)
 	}
 	goes, javas = shareOut(t, true, time.Minute, rratelimiter.WithGoOnly())
 	if javas*10 > goes {
-		t.Errorf("Go got %d, Java %d; want next to nothing for Java where Go is told that it is alone", goes, javas)
+		t.Errorf("Go got %d, Java %d; want next to nothing for Java where Go is told that it is alone", goes,
+			javas)
 	}
 }
 

@@ -129,7 +129,8 @@ func TestWaitSeesAChangeOfTheRate(t *testing.T) {
 		time.AfterFunc(500*time.Millisecond, func() {
 			set <- l.SetRate(context.Background(), overall, 2, time.Second, rratelimiter.WithKeepState())
 		})
-		if _, err := l.TryAcquire(t.Context(), 3, time.Minute); !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+		if _, err := l.TryAcquire(t.Context(), 3, time.Minute); !errors.Is(err,
+			rratelimiter.ErrPermitsExceedRate) {
 			t.Fatalf("%v, want ErrPermitsExceedRate", err)
 		}
 		if err := <-set; err != nil { // it is heard of before it is over

@@ -26,7 +26,8 @@ func acquiring(ctx context.Context, l *rratelimiter.RateLimiter, timeout time.Du
 
 // waits starts a caller that wants a permit, and returns when it stands in line
 // and is subscribed to changes.
-func waits(t *testing.T, look *redis.Client, l *rratelimiter.RateLimiter, timeout time.Duration) <-chan outcome {
+func waits(t *testing.T, look *redis.Client, l *rratelimiter.RateLimiter,
+	timeout time.Duration) <-chan outcome {
 	t.Helper()
 	done := acquiring(context.Background(), l, timeout)
 	channel := "{" + l.Name() + "}:changed"
@@ -86,7 +87,9 @@ func TestWhoNeverWaitsSubscribesNothing(t *testing.T) {
 func TestChangesByJavaWakeTheLine(t *testing.T) {
 	s := redistest.Start(t, "--notify-keyspace-events", "K$g")
 	for name, java := range map[string]func(rdb redis.Pipeliner, hash string){
-		"release": func(rdb redis.Pipeliner, hash string) { rdb.Set(context.Background(), "{"+hash+"}:value", 1, 0) },
+		"release": func(rdb redis.Pipeliner, hash string) {
+			rdb.Set(context.Background(), "{"+hash+"}:value", 1, 0)
+		},
 		"setRate": func(rdb redis.Pipeliner, hash string) {
 			rdb.HSet(context.Background(), hash, "rate", 2)
 			rdb.Del(context.Background(), "{"+hash+"}:value", "{"+hash+"}:permits")
@@ -167,7 +170,8 @@ func TestWaitingWithoutPubSub(t *testing.T) {
 			}
 			start := time.Now()
 			ok, err := l.TryAcquire(t.Context(), 1, 100*time.Millisecond)
-			if took := time.Since(start); ok || err != nil || took < 100*time.Millisecond || took > 5*time.Second {
+			if took := time.Since(start); ok || err != nil || took < 100*time.Millisecond ||
+				took > 5*time.Second {
 				t.Errorf("%v, %v after %v; want refused after the timeout", ok, err, took)
 			}
 			noError(t, l.Release(t.Context(), 1)) // though it cannot tell anybody

@@ -97,7 +97,8 @@ func TestAWithdrawalBetweenTypes(t *testing.T) {
 	n.setsAsJava(overall, 5)
 	n.l.has(5) // it has met the type
 	n.loses(3)
-	if ok, err := n.l.TryAcquire(t.Context(), 6, 0); ok || !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+	if ok, err := n.l.TryAcquire(t.Context(), 6, 0); ok ||
+		!errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 		t.Errorf("%v, %v; want ErrPermitsExceedRate", ok, err)
 	}
 	n.untilOut(0)
@@ -167,7 +168,9 @@ func TestRenameTakesAWithdrawalAlong(t *testing.T) {
 // An acquire hangs, and go-redis gives up. The error is not that of a release that has
 // come meanwhile: the release is done.
 func TestAReleaseBehindAnAcquireThatHangs(t *testing.T) {
-	n := newLine(t, 10, time.Hour, sendsOnce, func(o *redis.Options) { o.ReadTimeout = 500 * time.Millisecond })
+	n := newLine(t, 10, time.Hour, sendsOnce, func(o *redis.Options) {
+		o.ReadTimeout = 500 * time.Millisecond
+	})
 	n.l.takes(5)
 	c := n.holds(func() error { return n.l.Acquire(context.Background(), 1) }) // it never reaches the server
 	n.want(n.l.Release(context.Background(), 5))

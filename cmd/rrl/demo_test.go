@@ -57,7 +57,8 @@ func checkDemo(t *testing.T, output, name string) {
 		`\nAt 4\.\d{3} Redis holds`,
 		`\n> HGETALL ` + name + `\n`, `"rate"\n *\d+\) "5" +<- permits\n`,
 		`\n> GET \{` + name + `\}:value\n"\d"  `,
-		`\n> ZRANGE \{` + name + `\}:permits 0 -1 WITHSCORES\n1\) "\\x10.*\\x0[123]\\x00\\x00\\x00"\n2\) "\d{12,13}"  `,
+		`\n> ZRANGE \{` + name + `\}:permits 0 -1 WITHSCORES\n` +
+			`1\) "\\x10.*\\x0[123]\\x00\\x00\\x00"\n2\) "\d{12,13}"  `,
 		` +<- 1 permit, taken at 4\.\d{3}, back at 5\.\d{3}\n`,
 		`\nGranted: web \d, mail \d, report 6, search \d; never more than [45] permits in any 1s\.\n$`,
 	} {
@@ -169,10 +170,12 @@ func TestNameTaken(t *testing.T) {
 		s := &server{rdb: redistest.MiniClient(t, m), name: "x"}
 		client := rratelimiter.New(s.rdb)
 		defer client.Close()
-		if err := client.RateLimiter("x").SetRate(t.Context(), rratelimiter.Overall, 1, time.Hour); err != nil {
+		err := client.RateLimiter("x").SetRate(t.Context(), rratelimiter.Overall, 1, time.Hour)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := demoOn(t.Context(), s, t.Output()); err == nil || !strings.Contains(err.Error(), `a limiter called "x" already`) {
+		if err := demoOn(t.Context(), s, t.Output()); err == nil ||
+			!strings.Contains(err.Error(), `a limiter called "x" already`) {
 			t.Errorf("the error is %v", err)
 		}
 		if got := m.HGet("x", "rate"); got != "1" {

@@ -71,7 +71,8 @@ func newCLI(t *testing.T) cli {
 // shows returns what redis-cli prints on a terminal.
 func (c cli) shows(args ...string) string {
 	c.Helper()
-	out, err := exec.CommandContext(c.Context(), c.path, append([]string{"-u", c.s.URL(), "--no-raw"}, args...)...).Output()
+	out, err := exec.CommandContext(c.Context(), c.path,
+		append([]string{"-u", c.s.URL(), "--no-raw"}, args...)...).Output()
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -108,7 +109,8 @@ func TestReplyAsRedisCLI(t *testing.T) {
 		for j := range member {
 			member[j] = byte(rand.Int())
 		}
-		pipe.ZAdd(t.Context(), "records", redis.Z{Score: 1.7e12 + float64(i), Member: append(member, byte(i))})
+		pipe.ZAdd(t.Context(), "records", redis.Z{Score: 1.7e12 + float64(i),
+			Member: append(member, byte(i))})
 	}
 	if _, err := pipe.Exec(t.Context()); err != nil {
 		t.Fatal(err)
