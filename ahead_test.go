@@ -15,8 +15,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A served limiter takes its time from the server, and can be put back: a
-// miniredis by its clock, a real server by moving the records ahead instead.
+// A served limiter takes its time from the server, and that time can be put back.
+// On miniredis this moves the clock, on a real server the records move ahead.
 type served struct {
 	*limiter
 	opts []rratelimiter.Option
@@ -45,7 +45,7 @@ func onServers(t *testing.T, spec func(s *served)) {
 	}
 }
 
-// now is the time of the server in ms.
+// now returns the time of the server in ms.
 func (s *served) now() int64 { return s.b.look.Time(context.Background()).Val().UnixMilli() }
 
 // back puts the clock back, seen from the records.
@@ -71,7 +71,7 @@ func (s *served) passes(d time.Duration) {
 	time.Sleep(d)
 }
 
-// scores are the times of the records, seen from now.
+// scores returns the times of the records, counted from now. It expects some.
 func (s *served) scores() (ms []float64) {
 	now := s.now()
 	for _, z := range s.b.look.ZRangeWithScores(context.Background(), s.permits(), 0, -1).Val() {
@@ -84,7 +84,7 @@ func (s *served) scores() (ms []float64) {
 }
 
 // B5: when the clock of the server is put back, the permits that are out come
-// back an interval later, and a caller is told so.
+// back an interval later, and callers learn of that.
 func TestTheClockIsPutBack(t *testing.T) {
 	onServers(t, func(s *served) {
 		b := s.b
@@ -120,9 +120,9 @@ func TestTheClockIsPutBack(t *testing.T) {
 	})
 }
 
-// Whatever meets a limiter first brings its records back: also a release, and an
-// acquire that is granted.
-func TestWhoeverComesBringsRecordsBack(t *testing.T) {
+// The first call after that brings the records back: also a release, and an acquire
+// that is granted.
+func TestTheFirstCallBringsRecordsBack(t *testing.T) {
 	for what, call := range map[string]func(s *served){
 		"acquire": func(s *served) { s.takes(1) },
 		"release": func(s *served) { s.gives(1) },
@@ -143,8 +143,9 @@ func TestWhoeverComesBringsRecordsBack(t *testing.T) {
 	}
 }
 
-// Records that are by right ahead stay where they are: those of a resolution, and
-// of clocks that differ a little. A client with a clock of its own moves none.
+// Records may be ahead by right: those of a resolution, and those of clocks that
+// differ a little. They stay where they are. A client with a clock of its own moves
+// none.
 func TestRecordsThatMayBeAhead(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		b.client = rratelimiter.New(b.rdb)
@@ -223,7 +224,7 @@ func TestARefusalBringsBackWhatItMeets(t *testing.T) {
 		l.record(now+90_000, "\x10abcdefghijklmnop\x02\x00\x00\x00")
 		if r, err := l.Allow(b.Context(), 3); err != nil || r.Allowed || r.ResetAfter > time.Minute ||
 			ahead() != 0 {
-			b.Fatalf("%+v, %v, %d ahead: who asks for numbers meets the newest", r, err, ahead())
+			b.Fatalf("%+v, %v, %d ahead: Allow meets the newest", r, err, ahead())
 		}
 		l.keeps(5, l.value(), l.permits())
 	})
@@ -273,8 +274,8 @@ func TestPermitsThatAreStuckAhead(t *testing.T) {
 	})
 }
 
-// Somebody in line whose permits lie behind more than 5,000 records is told when
-// to look again, somebody who asks for numbers when they are there.
+// Permits lie behind more than 5,000 records. A waiter in line is told when to look
+// again, and Allow when they will be there.
 func TestADeepWaitInAndOutOfLine(t *testing.T) {
 	n := newLine(t, 8_000, time.Second)
 	n.l.fill(n.now-900, 8, 8_000, 1) // 8 a ms, the last ones a little ahead
@@ -316,8 +317,8 @@ func TestRequestsOfSeveralShortRecords(t *testing.T) {
 	})
 }
 
-// Where keep alive is the interval, all keys live a second longer, so that who
-// waits for the permits finds the limiter; a longer one stays as it is.
+// Where keep alive is the interval, all keys live a second longer, so that a waiter
+// finds the limiter when its permits are due. A longer keep alive stays as it is.
 func TestKeepAliveOfAnInterval(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, tc := range []struct{ interval, keepAlive, resolution, want time.Duration }{

@@ -64,7 +64,7 @@ func TestWhatIsBackAtOnce(t *testing.T) {
 	})
 }
 
-// So it is for many who share calls. Once a script never ended here.
+// The same holds for many callers that share calls. Once a script never ended here.
 func TestManyWhosePermitsAreBackAtOnce(t *testing.T) {
 	for _, interval := range []int64{0, -5} {
 		n := newLine(t, 5, time.Hour)
@@ -87,7 +87,7 @@ func TestManyWhosePermitsAreBackAtOnce(t *testing.T) {
 		release()
 		group.Wait()
 		if calls := n.scriptsRun() - before; calls > 8 {
-			t.Errorf("%d calls for 16 who come together", calls)
+			t.Errorf("%d calls for 16 that come together", calls)
 		}
 		n.l.has(5)
 		n.l.keeps(5, n.l.value(), n.l.permits())

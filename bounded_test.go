@@ -198,8 +198,8 @@ func TestAReleaseOfManyRecordsIsDoneOnce(t *testing.T) {
 	}
 }
 
-// Who asks for what is deeper than 5,000 records is told when all records are
-// back, and never too early a time.
+// For permits that lie behind more than 5,000 records RetryAfter is when all records
+// are back. It is never too early.
 func TestADeepWaitIsNeverTooShort(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 8_000, 10*time.Second)

@@ -32,7 +32,7 @@ func TestAStrangerFindsItsOwnKeys(t *testing.T) {
 	})
 }
 
-// More records than one look takes; every byte of the permits counts.
+// There are more records than one look takes. Every byte of the permits counts.
 func TestThousandsOfRecords(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		const rate = 1 << 40

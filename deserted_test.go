@@ -13,7 +13,7 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// Callers do not wait for a call that hangs, and which nobody waits for any more.
+// A call hangs, and its callers have left. Those that come later do not wait for it.
 func TestACallThatHangsIsLeftAlone(t *testing.T) {
 	inCrowd(t, 10, time.Hour, func(c *crowd) {
 		hangs := make(chan struct{})
@@ -31,8 +31,8 @@ func TestACallThatHangsIsLeftAlone(t *testing.T) {
 	})
 }
 
-// The reply of such a call comes while the next one judges the same line: what
-// it was granted is given back, and nobody is answered twice.
+// The reply of such a call comes while the next one judges the same line. What the
+// call was granted is given back, and nobody gets two answers.
 func TestALateReplyOfACallThatWasLeftAlone(t *testing.T) {
 	inCrowd(t, 1, time.Second, func(c *crowd) {
 		first, probe := make(chan struct{}), make(chan struct{})
@@ -56,14 +56,14 @@ func TestALateReplyOfACallThatWasLeftAlone(t *testing.T) {
 	})
 }
 
-// A probe hangs, and its caller leaves: those who come later are served, whatever
+// A probe hangs, and its caller leaves. Those that come later are served, whatever
 // becomes of the probe.
 func TestTheLineAfterAProbeThatHangs(t *testing.T) {
 	for _, onItsWayBack := range []bool{false, true} {
 		inCrowd(t, 1, time.Second, func(c *crowd) {
 			took(c.T, c.RateLimiter, 1, 0, 0)
 			c.comes(c.Context(), 1, 1100*time.Millisecond)
-			if _, err := c.Allow(c.Context(), 1); err != nil { // it tells the rate
+			if _, err := c.Allow(c.Context(), 1); err != nil { // it makes the rate known
 				c.Fatal(err)
 			}
 			c.sleep(500 * time.Millisecond)
@@ -76,7 +76,7 @@ func TestTheLineAfterAProbeThatHangs(t *testing.T) {
 			}
 			_, err := c.server.ZAdd("{l}:permits", float64(time.Now().UnixMilli()),
 				"\x10abcdefghijklmnop\x01\x00\x00\x00")
-			noError(c.T, err) // somebody takes what is there at 1 s
+			noError(c.T, err) // Java takes what is there at 1 s
 			c.sleep(4 * time.Second)
 			behind := c.comes(c.Context(), 1, forAges)
 			c.sleep(5 * time.Second)
@@ -89,7 +89,7 @@ func TestTheLineAfterAProbeThatHangs(t *testing.T) {
 	}
 }
 
-// Two calls hang, one after the other: nobody stands in line for those who left.
+// Two calls hang, one after the other. Nobody waits behind those that have left.
 func TestTwoCallsThatHang(t *testing.T) {
 	inCrowd(t, 1, time.Second, func(c *crowd) {
 		if _, err := c.Allow(c.Context(), 1); err != nil {
@@ -112,8 +112,8 @@ func TestTwoCallsThatHang(t *testing.T) {
 	})
 }
 
-// The head is refused and leaves at its timeout: that says nothing of those
-// behind it, who want less.
+// The head is refused and leaves at its timeout. That says nothing of those behind
+// it, which want less.
 func TestARefusalOfAnotherIsNone(t *testing.T) {
 	inCrowd(t, 10, time.Hour, func(c *crowd) {
 		took(c.T, c.RateLimiter, 5, 0, 0)
@@ -130,7 +130,7 @@ func TestARefusalOfAnotherIsNone(t *testing.T) {
 	})
 }
 
-// A dial that times out is no end of a context.
+// A dial that times out is not the end of a context.
 func TestADialThatTimesOut(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1,
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -149,7 +149,7 @@ func TestADialThatTimesOut(t *testing.T) {
 	}
 }
 
-// Permits are given back while it is Java's turn, after a timeout has passed.
+// Permits are given back during Java's turn, after a timeout has passed.
 func TestAReleaseInJavasTurn(t *testing.T) {
 	besideJava(t, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
@@ -169,7 +169,7 @@ func TestAReleaseInJavasTurn(t *testing.T) {
 	})
 }
 
-// The head leaves while it is Java's turn: who wants less is served.
+// The head leaves during Java's turn. The next one, which wants less, is served.
 func TestALeaverInJavasTurn(t *testing.T) {
 	besideJava(t, func(c *crowd) {
 		took(c.T, c.RateLimiter, 4, 0, 0)

@@ -79,8 +79,8 @@ func TestErrorsNameTheLimiter(t *testing.T) {
 	}
 }
 
-// What a key holds is asked for with a TYPE. Where that is refused, or the key
-// has changed since, the error says only what it must be.
+// A TYPE tells what a key holds. Where Redis refuses it, or the key has changed
+// since, the error says only what the key must hold.
 func TestWrongKind(t *testing.T) {
 	for _, tc := range []struct {
 		answer string
@@ -119,7 +119,7 @@ func TestWrongKind(t *testing.T) {
 	}
 }
 
-// What the server cannot do is told with the name, too.
+// An error of what the server lacks has the name, too.
 func TestErrorsOfWhatAServerLacks(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	rdb.AddHook(answering(func(cmd redis.Cmder) bool {

@@ -24,7 +24,7 @@ func TestB6ANewRateStartsWithoutLeftovers(t *testing.T) {
 	})
 }
 
-// B7: keep alive can be taken back, and is not given by one who did not set the rate.
+// B7: keep alive can be taken back. A TrySetRate that returns false does not set it.
 func TestB7KeepAliveCanBeTakenBack(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		ctx := b.Context()
@@ -47,7 +47,7 @@ func TestB7KeepAliveCanBeTakenBack(t *testing.T) {
 	})
 }
 
-func TestB7TrySetRateThatAnswersFalseChangesNothing(t *testing.T) {
+func TestB7TrySetRateThatReturnsFalseChangesNothing(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 0, 0)
 		// Redisson before 3.38
@@ -64,7 +64,8 @@ func TestB7TrySetRateThatAnswersFalseChangesNothing(t *testing.T) {
 	})
 }
 
-// B8: a change of type and a delete leave nothing behind, and a restart nothing for good.
+// B8: a change of type and a delete leave nothing behind. A restart leaves nothing
+// for good.
 func TestB8NothingIsStranded(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		ctx := b.Context()
@@ -96,7 +97,7 @@ func TestB8NothingIsStranded(t *testing.T) {
 	})
 }
 
-// B9: a change of rate reaches clients whose own keys the one who changed it cannot.
+// B9: a change of rate reaches the other clients, whose own keys it does not touch.
 func TestB9AChangeOfRateReachesTheOtherClients(t *testing.T) {
 	for _, tc := range []struct{ from, taken, to, left int64 }{
 		{10, 4, 20, 16}, // raised: they must not keep the old ceiling

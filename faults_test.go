@@ -70,8 +70,8 @@ func TestB1ReleaseComesOutOfTheNewestRecords(t *testing.T) {
 	})
 }
 
-// B1, B3: what a Java release has raised is not credited again by us when the
-// records expire, and never ends above the rate.
+// B1, B3: a release by Java raises the value. Go does not credit the permits again
+// when the records expire, and the value never ends above the rate.
 func TestB1AfterAReleaseByJava(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 10, time.Second)
@@ -106,7 +106,7 @@ func TestB2AnEmptySetMeansNothingIsOutstanding(t *testing.T) {
 	}
 }
 
-// B2: a release that empties the records leaves no low value to Java.
+// B2: a release that empties the records leaves a full value to Java.
 func TestB2AReleaseOfAllMakesItFull(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 10, time.Second)
@@ -153,8 +153,8 @@ func TestB3AnInflatedValueIsNotBelieved(t *testing.T) {
 	})
 }
 
-// B5: one who is ahead does not make the others wait for longer than an interval,
-// and the tenth of it that clocks may differ by.
+// B5: a client whose clock is ahead makes others wait for an interval at most, and
+// for the tenth of it that clocks may differ by.
 func TestB5ARecordOfTheFutureDelaysOneIntervalAtMost(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 5, time.Second)
@@ -170,7 +170,8 @@ func TestB5ARecordOfTheFutureDelaysOneIntervalAtMost(t *testing.T) {
 	})
 }
 
-// B5: without WithClock the time is the server's, whatever the clock of the process says.
+// B5: without WithClock the time is the server's, whatever the clock of the process
+// says.
 func TestB5TimeIsTheServers(t *testing.T) {
 	m := redistest.Mini(t)
 	m.SetTime(time.UnixMilli(1_234_567_890_123))
@@ -221,7 +222,7 @@ func TestB13PermitsBeyond32BitsComeBack(t *testing.T) {
 	})
 }
 
-// B14: a value that is no integer is rebuilt from the records.
+// B14: a value that is not an integer is rebuilt from the records.
 func TestB14AValueThatIsNoNumberIsRebuilt(t *testing.T) {
 	for _, value := range []string{"1e+17", "abc", "", "nan", "inf", "5.5", "0x", "99999999999999999999"} {
 		t.Run(strconv.Quote(value), func(t *testing.T) {
@@ -237,7 +238,7 @@ func TestB14AValueThatIsNoNumberIsRebuilt(t *testing.T) {
 	}
 }
 
-// A text that Lua reads as an integer and INCRBY does not.
+// Lua reads this text as an integer, and INCRBY does not.
 func TestB14AValueInAnotherNotation(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 1000, time.Second)
@@ -336,7 +337,7 @@ func TestB21ATimeoutBelowZeroDoesNotWait(t *testing.T) {
 	})
 }
 
-// B22: what Java has stored is read, if it makes no sense as a limit, too.
+// B22: what Java has stored is read, also where it makes no sense as a limit.
 func TestB22RateAndIntervalOfZeroByJava(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		ctx := b.Context()

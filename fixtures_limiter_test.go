@@ -17,7 +17,7 @@ import (
 type bench struct {
 	*testing.T
 	rdb    *redis.Client // for the client under test
-	look   *redis.Client // for looking at the keys and for playing somebody else
+	look   *redis.Client // for looking at the keys, and for what others do
 	now    int64         // Unix ms
 	client *rratelimiter.Client
 }
@@ -133,7 +133,7 @@ func (l *limiter) keeps(rate int64, value, permits string) {
 	}
 }
 
-// records are the permits of each record, oldest first.
+// records returns the permits of each record, oldest first.
 func (l *limiter) records(permits string) []int64 {
 	l.b.Helper()
 	members, err := l.b.look.ZRange(context.Background(), permits, 0, -1).Result()
@@ -194,14 +194,14 @@ var formats = []struct {
 	{rratelimiter.RecordFI, "\x03", 8},
 }
 
-// inFormat is the limiter as one more Client sees it, which writes records in
+// inFormat is the limiter as another Client sees it, one that writes records in
 // another format.
 func (l *limiter) inFormat(f rratelimiter.RecordFormat, opts ...rratelimiter.Option) *limiter {
 	c := l.b.newClient(append(opts, rratelimiter.WithRecordFormat(f))...)
 	return &limiter{c.RateLimiter(l.Name()), l.b}
 }
 
-// members are the records as they are.
+// members returns the records to the byte.
 func (l *limiter) members() []string {
 	l.b.Helper()
 	members, err := l.b.look.ZRange(context.Background(), l.permits(), 0, -1).Result()
@@ -234,7 +234,7 @@ func (l *limiter) coarse(d time.Duration, opts ...rratelimiter.Option) *limiter 
 	return &limiter{c.RateLimiter(l.Name()), l.b}
 }
 
-// fields are those of the hash that are not the configuration's.
+// fields returns the fields of the hash that are not the configuration's.
 func (l *limiter) fields() (others []string) {
 	l.b.Helper()
 	all, err := l.b.look.HKeys(context.Background(), l.Name()).Result()
@@ -249,7 +249,7 @@ func (l *limiter) fields() (others []string) {
 	return others
 }
 
-// by is the same limiter by a Client, in a RateLimiter of its own.
+// by is the limiter as another Client, or another RateLimiter, sees it.
 func (l *limiter) by(c *rratelimiter.Client) *limiter {
 	return &limiter{c.RateLimiter(l.Name()), l.b}
 }

@@ -67,19 +67,7 @@ func TestReleasesDoNotMakeGoLate(t *testing.T) {
 		end := time.Now().Add(time.Minute)
 		counts, net := make(chan int, 5), 0
 		for range 4 {
-			go func() {
-				n := 0
-				for time.Now().Before(end) {
-					ok, err := l.TryAcquire(t.Context(), 1, 2*time.Second)
-					if err != nil {
-						t.Error(err)
-					}
-					if ok {
-						n++
-					}
-				}
-				counts <- n
-			}()
+			go func() { counts <- takeUntil(t, l, end) }()
 		}
 		go func() {
 			n := 0

@@ -14,35 +14,38 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// The checker holds the headers of Lua scripts against their code. NAME.lua is an operation, parts/NAME.lua is a
-// part that several of them include:
+// The checker holds the headers of Lua scripts against their code. NAME.lua is an
+// operation, parts/NAME.lua is a part that several of them include:
 //
 //	-- include parts/NAME.lua
 //
-// Such a line is replaced by the text of the part. So the top-level locals of a part are visible behind it.
+// Such a line is replaced by the text of the part. So the top-level locals of a
+// part are visible behind it.
 //
-// A header is the run of comment lines that a file begins with. Its first line is `-- NAME.lua: ...`. An operation
-// has a line `-- Reply: ...`. A part has these fields, once each:
+// A header is the run of comment lines that a file begins with. Its first line is
+// `-- NAME.lua: ...`. An operation has a line `-- Reply: ...`. A part has these
+// fields, once each:
 //
 //	-- in:       rate, interval (in ms), value   names that must be defined where it is included; no globals
-//	-- out:      gone, head the oldest record    its locals at the top level, also those of what it includes there
+//	-- out:      gone, head the oldest record    its locals at the top level, with those of its includes
 //	-- changes:  value                           names of in: that it assigns to
 //	-- ends the script: no                       whether it has a `return` that is not in a function
 //	-- writes: yes                               whether it calls a Redis command that is not in luaReads
 //
-// A field goes on in the next lines where these are indented deeper: `--   `. A list is separated by commas. Each
-// item is a name, and free text after a space; commas within parentheses do not separate. An empty list is `none`.
-// Behind yes or no, too, any text may follow.
+// A field goes on in the next lines where these are indented deeper: `-- `. A
+// list is separated by commas. Each item is a name, and free text after a space;
+// commas within parentheses do not separate. An empty list is `none`. Behind yes
+// or no, too, any text may follow.
 //
 // What a part does to the elements of a table is not seen: `t[1] = x` changes no name.
 
 // luaGlobals are the names that Redis defines, as far as scripts use them.
-var luaGlobals = luaSet("redis KEYS ARGV tonumber tostring type pairs ipairs unpack select next error assert math " +
-	"string table")
+var luaGlobals = luaSet("redis KEYS ARGV tonumber tostring type pairs ipairs unpack select next " +
+	"error assert math string table")
 
 // luaReads are the commands that write nothing.
-var luaReads = luaSet("GET HMGET HGET HLEN HSCAN HGETALL HKEYS ZRANGE ZREVRANGE ZRANGEBYSCORE ZREVRANGEBYSCORE " +
-	"ZCARD ZCOUNT ZSCORE TIME PTTL EXISTS TYPE")
+var luaReads = luaSet("GET HMGET HGET HLEN HSCAN HGETALL HKEYS ZRANGE ZREVRANGE ZRANGEBYSCORE " +
+	"ZREVRANGEBYSCORE ZCARD ZCOUNT ZSCORE TIME PTTL EXISTS TYPE")
 
 // luaKeyless are the commands that name no key, luaManyKeys those whose arguments are all keys.
 var (
@@ -72,7 +75,8 @@ var (
 	luaKeyIndex = regexp.MustCompile(`^[1-9][0-9]*$`)
 )
 
-// luaMarker stands in the place of an include while a file is parsed on its own, so that lines keep their numbers.
+// luaMarker stands in the place of an include while a file is parsed on its own,
+// so that lines keep their numbers.
 const luaMarker = "__include"
 
 func luaSet(words string) map[string]bool {
@@ -204,8 +208,8 @@ func (c *luaChecker) parse(name, text string) {
 	f.header = c.parseHeader(f)
 }
 
-// checkIncludes: an include stands where a statement may stand, not in a function; its file is there, and does not
-// include itself.
+// checkIncludes: an include stands where a statement may stand, not in a
+// function; its file is there, and does not include itself.
 func (c *luaChecker) checkIncludes(f *luaFile) {
 	statements := map[int]bool{}
 	luaInspect(f.stmts, func(node any) bool {
@@ -278,8 +282,8 @@ func (c *luaChecker) checkIncluded() {
 	}
 }
 
-// checkCalls: every command is written out, and every key is written as KEYS[number]. Some servers refuse anything
-// else.
+// checkCalls: every command is written out, and every key is written as
+// KEYS[number]. Some servers refuse anything else.
 func (c *luaChecker) checkCalls(f *luaFile) {
 	fine := map[any]bool{}
 	for _, s := range f.aliases() {
@@ -366,7 +370,8 @@ func (c *luaChecker) checkNumbers(f *luaFile) {
 	})
 }
 
-// aliases returns the statements `local x = x` at the top of a file: Lua finds locals faster than globals.
+// aliases returns the statements `local x = x` at the top of a file: Lua finds
+// locals faster than globals.
 func (f *luaFile) aliases() []*ast.LocalAssignStmt {
 	var all []*ast.LocalAssignStmt
 	for _, s := range f.stmts {

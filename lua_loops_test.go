@@ -9,8 +9,9 @@ import (
 
 // checkLoops: every loop has a bound that stands beside it.
 //
-// A numeric for evaluates its limit and its step once. It ends, unless the step is 0 or the limit is infinite. Lua
-// leaves a loop with step 0 alone when the limit is above the start, and runs it for ever when it is not.
+// A numeric for evaluates its limit and its step once. It ends, unless the step
+// is 0 or the limit is infinite. Lua leaves a loop with step 0 alone when the
+// limit is above the start, and runs it for ever when it is not.
 func (c *luaChecker) checkLoops(f *luaFile) {
 	luaInspect(f.stmts, func(node any) bool {
 		switch n := node.(type) {
@@ -38,7 +39,8 @@ func (c *luaChecker) checkLoops(f *luaFile) {
 	})
 }
 
-// luaBound reports whether a limit is there before the loop begins: no function makes it, and it is not infinite.
+// luaBound reports whether a limit is there before the loop begins: no function
+// makes it, and it is not infinite.
 func luaBound(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.NumberExpr, *ast.IdentExpr:
@@ -46,16 +48,10 @@ func luaBound(e ast.Expr) bool {
 	case *ast.AttrGetExpr:
 		_, named := e.Key.(*ast.StringExpr)
 		return luaGlobal(e.Object) != "math" && luaBound(e.Object) && (named || luaBound(e.Key))
-	case *ast.UnaryLenOpExpr:
-		return luaBound(e.Expr)
-	case *ast.UnaryMinusOpExpr:
-		return luaBound(e.Expr)
 	case *ast.ArithmeticOpExpr:
 		return strings.Contains("+-*", e.Operator) && luaBounds(e.Lhs, e.Rhs)
-	case *ast.RelationalOpExpr:
-		return luaBounds(e.Lhs, e.Rhs)
-	case *ast.LogicalOpExpr:
-		return luaBounds(e.Lhs, e.Rhs)
+	case *ast.UnaryLenOpExpr, *ast.UnaryMinusOpExpr, *ast.RelationalOpExpr, *ast.LogicalOpExpr:
+		return !slices.ContainsFunc(luaParts(e), func(part any) bool { return !luaBound(part.(ast.Expr)) })
 	case *ast.FuncCallExpr:
 		lib, name := luaFunction(e)
 		return lib == "math" && (name == "min" || name == "max") && luaBounds(e.Args...)
@@ -87,7 +83,8 @@ func luaStep(e ast.Expr) bool {
 	return false
 }
 
-// checkIterator: a generic for runs over a table or a text, and does not change it: ipairs finds what is added.
+// checkIterator: a generic for runs over a table or a text, and does not change
+// it: ipairs finds what is added.
 func (c *luaChecker) checkIterator(f *luaFile, loop *ast.GenericForStmt) {
 	at := luaPos{f.name, loop.Line()}
 	call, ok := loop.Exprs[0].(*ast.FuncCallExpr)

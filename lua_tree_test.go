@@ -21,7 +21,8 @@ func luaCommand(call *ast.FuncCallExpr) (command string, ok bool) {
 	return "", true
 }
 
-// luaElement reports whether an expression is table[index] with a number that is written out; any number if empty.
+// luaElement reports whether an expression is table[index] with a number that is
+// written out; any number if empty.
 func luaElement(e ast.Expr, table, index string) bool {
 	element, ok := e.(*ast.AttrGetExpr)
 	if !ok || luaGlobal(element.Object) != table {
@@ -31,7 +32,8 @@ func luaElement(e ast.Expr, table, index string) bool {
 	return ok && luaKeyIndex.MatchString(n.Value) && (index == "" || n.Value == index)
 }
 
-// luaFunction returns the name of a called function: math and min for math.min, nothing and pairs for pairs.
+// luaFunction returns the name of a called function: math and min for math.min,
+// nothing and pairs for pairs.
 func luaFunction(call *ast.FuncCallExpr) (lib, name string) {
 	if call == nil {
 		return "", ""
@@ -63,7 +65,8 @@ func luaNumber(n *ast.NumberExpr) float64 {
 	return float64(number)
 }
 
-// luaInspect visits a node and, where visit returns true, what it is made of, in the order of the text.
+// luaInspect visits a node and, where visit returns true, what it is made of, in
+// the order of the text.
 func luaInspect(node any, visit func(node any) bool) {
 	switch n := node.(type) {
 	case nil:

@@ -107,7 +107,7 @@ func checkLooks(t *testing.T, output string) {
 	}
 }
 
-// Whoever breaks it off finds nothing left behind.
+// A demo that is interrupted leaves nothing behind.
 func TestInterrupt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)
@@ -163,7 +163,7 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// A limiter of somebody else is neither used nor deleted.
+// A limiter that is there already is neither used nor deleted.
 func TestNameTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)
@@ -184,7 +184,7 @@ func TestNameTaken(t *testing.T) {
 	})
 }
 
-// A server that dies is told of, with what was being done.
+// A server that dies is an error, which says what was being done.
 func TestServerDies(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -43,7 +43,7 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// A limiter that gave too much would be told of.
+// The demo fails if the limiter has given too much.
 func TestSumUp(t *testing.T) {
 	log := &timeline{page: newPage(t.Output()), got: map[string]int64{"web": 5}}
 	log.grants.add(got(0, 0, rate))

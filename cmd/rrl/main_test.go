@@ -63,7 +63,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// What is not an address is told of without a password that may be in it.
+// The error of a bad address does not show a password that may be in it.
 func TestAddressOfRedis(t *testing.T) {
 	for address, want := range map[string]string{
 		"localhost:6379": "localhost:6379", "localhost": "localhost:6379", "[::1]:7000": "[::1]:7000",
