@@ -69,9 +69,9 @@ func (l *limiter) all() (taken int64, err error) {
 	return taken, nil
 }
 
-// FuzzHash: whatever the hash and the value hold, calls answer, or with an
-// error that says what is wrong; nobody gets more than the rate, and what was
-// taken is back an interval later.
+// FuzzHash: whatever the hash and the value hold, calls return, or fail with an
+// error that says what is wrong. Nobody gets more than the rate, and what was taken
+// is back an interval later.
 func FuzzHash(f *testing.F) {
 	for _, seed := range [][5]string{
 		{"10", "1000", "0", "0", "10"}, {"10", "1000", "1", "60000", "x"}, {"1.5", "1000", "0", "0", ""},
@@ -166,9 +166,9 @@ func (l *limiter) fills(r rratelimiter.Result, c rratelimiter.Config, taken int6
 	}
 }
 
-// FuzzScript: whatever is asked, in whatever order, and whatever others leave in
-// the value and among the records meanwhile, Go never holds more than the rate,
-// every call answers, and in the end all comes back.
+// FuzzScript: whatever is asked for, in whatever order, and whatever others leave
+// in the value and among the records meanwhile, Go never holds more than the rate,
+// every call returns, and in the end all comes back.
 func FuzzScript(f *testing.F) {
 	f.Add([]byte{0, 5, 1, 2, 2, 200, 0, 10, 5, 0, 6, 0})
 	f.Add([]byte{3, 8, 4, 'x', 'x', 'x', 'x', 5, 0, 0, 0, 0, 3, 1, 7, 5, 0, 2, 250, 0, 9})
@@ -266,15 +266,15 @@ func (p *play) step(what byte, next func() byte) {
 		p.taken.release(b.now, playInterval, n)
 	case 2:
 		b.now += int64(next())
-	case 3: // somebody adds a record, of whatever bytes
+	case 3: // others add a record, of whatever bytes
 		size, ahead := next()%40, int64(next()%playInterval)
 		record := redis.Z{Score: float64(b.now + ahead), Member: bytes(size, next)}
 		b.want(b.look.ZAdd(b.Context(), p.permits(), record).Err())
-	case 4: // somebody sets the value, to whatever text
+	case 4: // others set the value, to whatever text
 		text := bytes(next()%24, next)
 		b.set(p.value(), text)
 		if isNumber(text) {
-			p.taken.grants = nil // to Go, somebody has given permits back
+			p.taken.grants = nil // to Go, others have given permits back
 		}
 	case 5:
 		r, err := l.Peek(b.Context())

@@ -11,11 +11,11 @@ import (
 // slots is how many steps of the clock an interval takes.
 const slots = 4
 
-// held is all that a limiter knows, asked one by one.
+// held is all that a limiter knows that is asked one request after another.
 type held struct {
 	rate  int64
 	taken [slots]int64 // by the steps of the clock since then
-	lost  int64        // of those taken now, what nobody was told of: it may come back at any time
+	lost  int64        // of those taken now, what no caller was told of: it may come back at any time
 }
 
 func (s held) free() int64 {
@@ -26,7 +26,7 @@ func (s held) free() int64 {
 	return free
 }
 
-// shown is what a limiter says is free.
+// shown returns what a limiter says is free.
 func (s held) shown() int64 { return min(max(0, s.free()), s.rate) }
 
 func (s held) takes(permits int64) held {
@@ -34,9 +34,9 @@ func (s held) takes(permits int64) held {
 	return s
 }
 
-// gives returns what is left after a release, out of the newest first. It may
-// be permits that nobody was told of; whoever takes those back does not know,
-// and gives back as many as they were.
+// gives returns what is left after a release, which takes from the newest first. It
+// may be permits that no caller was told of. A withdrawal of those does not know
+// that, and gives back as many as they were.
 func (s held) gives(permits int64) (after []held) {
 	now, next := min(permits, s.taken[0]), s
 	for i := range next.taken {
@@ -68,10 +68,10 @@ type asked struct {
 	client  int
 	n       int64 // permits, or the rate
 	timeout time.Duration
-	ahead   int64 // the most that somebody wants who may stand ahead of it in line
+	ahead   int64 // the most permits that a waiter ahead of it in line may want
 }
 
-// A told is what the call has answered.
+// A told is what a call has returned.
 type told struct {
 	ok      bool
 	left    int64 // -1: did not say
@@ -80,7 +80,7 @@ type told struct {
 	unknown bool // another error: nobody knows whether it was done
 }
 
-// model is the limiter asked one by one.
+// model is the limiter that is asked one request after another.
 var model = (&porcupine.NondeterministicModel{
 	Init: func() []any { return []any{held{}} },
 	Step: func(state, input, output any) (after []any) {
@@ -104,8 +104,8 @@ var model = (&porcupine.NondeterministicModel{
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
 }).ToModel()
 
-// after returns what a call may leave behind; nothing if it cannot have been
-// told that.
+// after returns what a call may leave behind. It returns nothing if the call cannot
+// have returned that.
 func (s held) after(a asked, t told) []held {
 	var done []held
 	switch a.kind {
@@ -145,7 +145,7 @@ func (s held) acquired(a asked, t told) []held {
 		fits = a.n > s.rate
 	case t.ok:
 		next = s.takes(a.n)
-	default: // refused for itself, or with somebody ahead of it
+	default: // refused for itself, or behind a waiter that was refused
 		fits = a.n <= s.rate && !fits || a.ahead > s.free()
 	}
 	if !fits || t.left >= 0 && (t.left != next.shown() || t.limit != s.rate) {
@@ -154,7 +154,7 @@ func (s held) acquired(a asked, t told) []held {
 	return []held{next}
 }
 
-// A history that no limiter can have is found out: one rule is broken in each.
+// A history that no limiter can have is found out. Each case breaks one rule.
 func TestWrongHistoriesAreRejected(t *testing.T) {
 	yes, no, exceeds, unknown := told{ok: true, left: -1}, told{left: -1}, told{left: -1, exceeds: true},
 		told{left: -1, unknown: true}

@@ -20,12 +20,12 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// The specs here record who asked what, when, and what he was told, while many
-// ask at once. Porcupine then looks for an order of all these calls, each at
-// some moment between its start and its end, in which one limiter, asked one by
-// one, would have told everybody the same.
+// The specs here record what callers ask for, when, and what they get, while many
+// ask at once. Porcupine then looks for an order of all these calls, each at some
+// moment between its start and its end. In this order a limiter that gets one
+// request after another must return the same to each.
 
-// A history is what many have asked and were told.
+// A history is what many callers have asked for, and what they got.
 type history struct {
 	*testing.T
 	seed    uint64
@@ -33,7 +33,7 @@ type history struct {
 	clock   *sharedClock
 	steps   bool   // the clock goes on meanwhile
 	leaves  bool   // callers do not always wait for their answer
-	vague   bool   // answers are lost: the numbers that come with the second one are later ones
+	vague   bool   // replies are lost: the numbers that come with a second one are later ones
 	spares  []kind // what is not asked for
 	limiter []*rratelimiter.RateLimiter
 
@@ -55,7 +55,7 @@ func (h *history) does(a asked, call func() told) {
 		Return: end})
 }
 
-// told makes an answer that is but an error, if any.
+// told returns the answer that an error stands for, if any.
 func (h *history) told(err error) told {
 	exceeds := errors.Is(err, rratelimiter.ErrPermitsExceedRate)
 	if err != nil && !exceeds && !h.vague && !(h.leaves && errors.Is(err, context.DeadlineExceeded)) {
@@ -144,8 +144,8 @@ func timeLimit(t *testing.T, d time.Duration) context.Context {
 }
 
 // runs lets callers of each limiter ask at random, all at once, and checks what
-// they were told. They meet from time to time: without that, Porcupine would
-// have too many orders to try.
+// they got. They meet from time to time. Without that, Porcupine would have too
+// many orders to try.
 func (h *history) runs(callers int) (told bool) {
 	h.Helper()
 	for round := range uint64(8) {
@@ -169,8 +169,8 @@ func (h *history) runs(callers int) (told bool) {
 	return h.check()
 }
 
-// check fails the spec where no order explains what was told, and reports whether
-// it could tell: for some histories there are too many orders to try.
+// check fails the spec where no order explains what callers got. It reports whether
+// it could decide: for some histories there are too many orders to try.
 func (h *history) check() (told bool) {
 	h.Helper()
 	stand(h.ops)
@@ -187,8 +187,8 @@ func (h *history) check() (told bool) {
 	return true
 }
 
-// stand finds out who may have stood ahead of those who were refused after
-// they had waited: callers of the same client who waited at the same time.
+// stand finds out what may have stood ahead of those that were refused after a
+// wait: callers of the same client that waited at the same time.
 func stand(ops []porcupine.Operation) {
 	for i := range ops {
 		a := ops[i].Input.(asked)
@@ -248,7 +248,7 @@ func (c *sharedClock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// newHistory returns one for as many Clients; every second one has them keep
+// newHistory returns a history with so many Clients. In every second one they keep
 // records with a resolution.
 func newHistory(t *testing.T, rdb *redis.Client, clock func() time.Time, clients int) *history {
 	h := &history{T: t, seed: rand.Uint64()}
@@ -265,8 +265,8 @@ func newHistory(t *testing.T, rdb *redis.Client, clock func() time.Time, clients
 	return h
 }
 
-// However many ask at once, alone or together, each is told what he would be if
-// they came one by one; while time stands still, and while it goes on.
+// However many callers ask at once, alone or together, each gets what it would get
+// if they came one by one. The clock stands still, or it goes on.
 func TestHistories(t *testing.T) {
 	rdb, clock := redistest.Start(t).Client(t), newSharedClock()
 	rdb.AddHook(clock)
@@ -287,17 +287,25 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// So it is when callers leave before they are told: what they were granted goes
-// to others.
+// The same holds when callers leave before they are answered. What they were
+// granted goes to others.
 func TestHistoriesOfCallersWhoLeave(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
-	untold := 0
+	untold, left := 0, 0
 	for i := range 20 {
 		h := newHistory(t, rdb, frozen, 1+i%3)
 		h.leaves = true
 		if !h.runs(6 / len(h.limiter)) {
 			untold++
 		}
+		for _, op := range h.ops {
+			if op.Output.(told).unknown {
+				left++
+			}
+		}
+	}
+	if left == 0 {
+		t.Error("no caller has left")
 	}
 	if untold > 5 {
 		t.Errorf("nobody can tell of %d histories of 20", untold)
@@ -307,12 +315,12 @@ func TestHistoriesOfCallersWhoLeave(t *testing.T) {
 // frozen is a clock that stands still.
 func frozen() time.Time { return time.UnixMilli(1_700_000_000_000) }
 
-// So it is over a line that loses replies, whichever, for those who ask again and
-// those who do not, also where callers leave; who gets an error may have been
-// granted permits, which come back.
+// The same holds over a line that loses replies, whichever they are, where requests
+// are sent again and where they are not, also where callers leave. A caller that gets
+// an error may have been granted permits, which come back.
 //
-// With a rate that is set meanwhile, what nobody was told of is gone, and a request
-// that is sent again still gets the answer that it got.
+// With a rate that is set meanwhile, permits that no caller was told of are gone. A
+// request that is sent again still gets the answer that it got first.
 func TestHistoriesOverABadLine(t *testing.T) {
 	s := redistest.Start(t)
 	for name, spares := range map[string][]kind{"without a new rate": {sets}, "with all": nil} {

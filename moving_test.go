@@ -31,7 +31,7 @@ func newMove(t *testing.T, c *redistest.Cluster, key string) *move {
 	c.Agree(t)
 	ctx := t.Context()
 	m := &move{T: t, cluster: c, slot: c.Servers[0].Admin().ClusterKeySlot(ctx, key).Val()}
-	for i, s := range c.Servers { // who serves it can count its keys without a MOVED
+	for i, s := range c.Servers { // the node that serves it counts its keys without a MOVED
 		if err := s.Admin().Exists(ctx, key).Err(); err == nil {
 			m.src, m.dst = s, c.Servers[(i+1)%len(c.Servers)]
 		}

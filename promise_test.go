@@ -21,8 +21,9 @@ import (
 // from what a busy machine adds. Those in fake time are exact.
 const slack = 2 * time.Second
 
-// Redis says nothing: who has a timeout is answered when it passes, who has a
-// context when it ends, wherever the caller stands; and nothing is kept.
+// Redis says nothing. A caller with a timeout is answered when that passes, a
+// caller with a context when that ends, wherever the caller stands. Nothing is
+// kept.
 func TestTimeoutsHoldWhenRedisSaysNothing(t *testing.T) {
 	inCrowd(t, 10, time.Hour, func(c *crowd) {
 		open := c.gate.shut()
@@ -55,8 +56,8 @@ func TestTimeoutsHoldWhenRedisSaysNothing(t *testing.T) {
 	})
 }
 
-// Redis has refused, and then says nothing: until the permits are due the answer
-// is no, and after that nobody knows.
+// Redis has refused, and then says nothing. Until the permits are due the answer is
+// no. After that the outcome is unknown.
 func TestTimeoutsInLineHoldWhenRedisSaysNothing(t *testing.T) {
 	inCrowd(t, 1, time.Second, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
@@ -94,7 +95,7 @@ func TestASlowAnswerIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Close answers everybody at once, whatever a call under way does.
+// Close answers all callers at once, whatever a call under way does.
 func TestCloseAnswersAtOnce(t *testing.T) {
 	bubble(t, func(c *crowd) {
 		t := c.T
@@ -130,7 +131,7 @@ func TestCloseAnswersAtOnce(t *testing.T) {
 	})
 }
 
-// Those behind a call that hangs, who have no other bound, share its error
+// Callers behind a call that hangs, which have no other bound, share its error
 // instead of paying for their own.
 func TestNobodyPaysTwiceForACallThatHangs(t *testing.T) {
 	s := redistest.Start(t)
@@ -157,8 +158,8 @@ func TestNobodyPaysTwiceForACallThatHangs(t *testing.T) {
 	}
 }
 
-// A server that is stopped, with go-redis as it comes: everybody is answered in
-// time, and when it goes on nothing was kept.
+// A server is stopped, and go-redis has its defaults. All callers are answered in
+// time, and when the server goes on nothing was kept.
 func TestTimeoutsHoldOnAStoppedServer(t *testing.T) {
 	for _, callers := range []int{1, 20, 10_000} {
 		s := redistest.Start(t)
@@ -240,7 +241,7 @@ func TestMethodsEndWithTheirContext(t *testing.T) {
 	}
 }
 
-// Nobody listens: the error says so besides why the call has ended, each once.
+// Nobody listens. The error says so, and why the call has ended, each once.
 func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 	s := redistest.Start(t)
 	s.Stop()
@@ -276,8 +277,8 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 	}
 }
 
-// Lines of mixed sizes, timeouts near the moments when permits are due, rates
-// that others change without a word: everybody is answered by its timeout.
+// Lines of mixed sizes, timeouts near the moments when permits are due, and rates
+// that others change without a word: each caller is answered by its timeout.
 func TestNobodyIsForgotten(t *testing.T) {
 	seeds := 60
 	if testing.Short() {
@@ -337,8 +338,8 @@ func TestNobodyIsForgotten(t *testing.T) {
 	}
 }
 
-// A rate that was raised without a word: all in line are served, or refused, in
-// time, though no batch had room for those at the end.
+// A rate was raised without a word. All in line are served, or refused, in time,
+// though no batch had room for those at the end.
 func TestALineWhoseRateWasRaised(t *testing.T) {
 	inCrowd(t, 1, time.Minute, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1, 0, 0)

@@ -13,7 +13,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// Whoever comes while a call is under way is asked for with the next one.
+// Callers that come during a call share the next one.
 func TestCallersWhoComeTogetherAskOnce(t *testing.T) {
 	inCrowd(t, 1000, time.Second, func(c *crowd) {
 		open := c.gate.shut()
@@ -37,7 +37,8 @@ func TestCallersWhoComeTogetherAskOnce(t *testing.T) {
 	})
 }
 
-// The answers are those that the same requests get one by one, in their order.
+// Callers that share a call get the answers that the same requests get one by one,
+// in their order.
 func TestTogetherIsAsOneByOne(t *testing.T) {
 	type ask struct {
 		permits int64
@@ -94,8 +95,8 @@ func TestTogetherIsAsOneByOne(t *testing.T) {
 	}
 }
 
-// Who waits is served first come, first served; a large request is not passed
-// by small ones.
+// Waiters are served first come, first served. Small requests do not overtake a
+// large one.
 func TestTheLineIsServedInOrder(t *testing.T) {
 	inCrowd(t, 10, time.Second, func(c *crowd) {
 		for range 10 {
@@ -117,7 +118,7 @@ func TestTheLineIsServedInOrder(t *testing.T) {
 	})
 }
 
-// Who does not wait takes what is there, also when others wait for more.
+// A caller without a timeout takes what is there, also when others wait for more.
 func TestWithoutATimeoutOneTakesWhatIsThere(t *testing.T) {
 	inCrowd(t, 10, time.Second, func(c *crowd) {
 		took(c.T, c.RateLimiter, 8, 0, 0)
@@ -168,7 +169,7 @@ func TestAThousandWaitersAskSeldom(t *testing.T) {
 	}
 }
 
-// A line that one call cannot ask for whole is asked for in several.
+// A line that is too long for one call is probed in several.
 func TestALineOfManyKinds(t *testing.T) {
 	inCrowd(t, 1000, time.Hour, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1000, 0, 0)
@@ -193,7 +194,7 @@ func TestALineOfManyKinds(t *testing.T) {
 	})
 }
 
-// A timeout passes for everybody at his own time, wherever he stands.
+// Each timeout passes at its own time, wherever its caller stands.
 func TestTimeoutsInLine(t *testing.T) {
 	inCrowd(t, 1, time.Minute, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
@@ -210,8 +211,8 @@ func TestTimeoutsInLine(t *testing.T) {
 	})
 }
 
-// A timeout passes on time also for somebody so far behind in line that a call
-// does not ask for him.
+// A timeout passes on time also for a waiter so far behind in line that a call does
+// not include it.
 func TestATimeoutFarBehind(t *testing.T) {
 	inCrowd(t, 1, time.Minute, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
@@ -230,8 +231,8 @@ func TestATimeoutFarBehind(t *testing.T) {
 	})
 }
 
-// Those who want more than there can ever be are told at once, wherever the
-// others stand, and those who wait for less stay.
+// Callers that want more than the rate get their error at once, wherever others
+// stand. Those that wait for less stay.
 func TestWhoWantsTooMuchDoesNotStandInLine(t *testing.T) {
 	inCrowd(t, 5, time.Second, func(c *crowd) {
 		took(c.T, c.RateLimiter, 5, 0, 0)
@@ -251,7 +252,7 @@ func TestWhoWantsTooMuchDoesNotStandInLine(t *testing.T) {
 	})
 }
 
-// What another process changes wakes those who wait.
+// What another process changes wakes the waiters.
 func TestChangesElsewhereWakeTheLine(t *testing.T) {
 	for name, change := range map[string]func(ctx context.Context, l *rratelimiter.RateLimiter) error{
 		"Release": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Release(ctx, 2) },
@@ -286,7 +287,7 @@ func TestChangesElsewhereWakeTheLine(t *testing.T) {
 	}
 }
 
-// Nobody who waits is forgotten when the Client is closed.
+// No waiter is forgotten when the Client is closed.
 func TestCloseEndsTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))

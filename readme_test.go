@@ -47,8 +47,8 @@ func exampleRedis() *redis.Client {
 
 func exampleClient() *rratelimiter.Client { return rratelimiter.New(exampleRedis()) }
 
-// What a visitor is told to wait is whole seconds, never too few and for a
-// refusal never none.
+// The wait that a visitor is told is in whole seconds, never too few. For a refusal
+// it is never none.
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0", 1: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2",

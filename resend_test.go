@@ -51,7 +51,8 @@ func TestOnceLostIsUnknownToTheEnd(t *testing.T) {
 	n.untilOut(0)
 }
 
-// A request whose record a release by somebody else has shrunk is not charged again.
+// A request is not charged again when a release by another Client has shrunk its
+// record.
 func TestAShrunkRecordIsNotChargedAgain(t *testing.T) {
 	for _, rate := range []int64{20, 40} {
 		n := newLine(t, rate, time.Hour, func(o *redis.Options) {

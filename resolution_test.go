@@ -16,8 +16,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// All that is granted in a slot is one record, whoever grants it, with the time
-// of the end of the slot and of the form that Java reads.
+// All that is granted in a slot is one record, whichever Client grants it. It has
+// the time of the end of the slot, and the form that Java reads.
 func TestWhatIsGrantedInASlotIsOneRecord(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 1000, time.Second)

@@ -20,8 +20,8 @@ const (
 	mayStay    = 8 // fields of sessions that nobody has used for a minute
 )
 
-// The fields of Clients that are gone are swept by whoever goes on, also where it
-// goes on with the session that it had before.
+// The fields of Clients that are gone are swept by a Client that goes on, also
+// where it goes on with the session that it had before.
 func TestSessionsOfTheGoneAreSwept(t *testing.T) {
 	for _, gone := range []int{50, 300} {
 		for _, before := range []bool{false, true} {

@@ -42,8 +42,8 @@ func TestWaitForManyRecordsLooksTwice(t *testing.T) {
 	})
 }
 
-// B20: when the timeout passes there is a last look, which finds what nobody
-// has told of.
+// B20: when the timeout passes there is a last look. It finds what no message has
+// told of.
 func TestWaitLooksOnceMoreAtTheDeadline(t *testing.T) {
 	inBubble(t, 2, time.Second, func(t *testing.T, l *rratelimiter.RateLimiter, m *miniredis.Miniredis) {
 		took(t, l, 2, 0, 0)

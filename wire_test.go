@@ -328,7 +328,7 @@ func TestKeepAliveSlides(t *testing.T) {
 	}
 }
 
-// Of many callers at once exactly one is told that it set the rate.
+// If many callers set the rate at once, exactly one gets true.
 func TestOneOfManySetsTheRate(t *testing.T) {
 	s := redistest.Start(t)
 	b := newBench(t, s.Client(t), s.Admin())

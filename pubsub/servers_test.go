@@ -117,7 +117,7 @@ func TestEventsFollowTheMasters(t *testing.T) {
 	})
 }
 
-// The connection is made for somebody who has left meanwhile. The bubble fails
+// The connection is made for a subscriber that has left meanwhile. The bubble fails
 // the test if it stays.
 func TestCancelWhileTheMastersAreLookedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
