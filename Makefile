@@ -29,14 +29,17 @@ test: ## every test, with the race detector; first installs what they need: docs
 	$(GOTEST) ./...
 	cd bench && $(GOTEST) ./...
 
-lint: ## format, go.mod, go vet, go fix, staticcheck, revive
+lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, functions and files
 	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
 	@for module in . bench; do (set -x; cd $$module && \
 		go mod tidy -diff && \
 		go vet ./... && \
 		go fix -diff -stringsbuilder=false ./... && \
 		$(TOOL) staticcheck ./... && \
-		$(TOOL) revive -config $(CURDIR)/revive.toml -set_exit_status ./...) || exit 1; done
+		$(TOOL) revive -config $(CURDIR)/revive.toml -set_exit_status ./... && \
+		$(TOOL) revive -config $(CURDIR)/tools/revive-tests.toml -set_exit_status ./...) || exit 1; done
+	@find . -name '*.lua' -exec awk 'length > 110 { print FILENAME ":" FNR ": " length " columns, must be at most 110"; bad = 1 } \
+		END { exit bad }' {} +
 
 demo: ## the limiter at work, without any Redis
 	go run ./cmd/rrl demo
