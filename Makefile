@@ -9,31 +9,37 @@ FUZZTIME ?= 1m
 # How long Go and Java are compared by machine; 0 is without end.
 SOAK ?= 0
 
-# The linters, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
+# The tools, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
 # within everyone's reach, and a gate that cannot run is none.
-LINTER := go tool -modfile=$(CURDIR)/tools/go.mod
+TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 
-# How everything is tested; Go has the race detector where it finds a C compiler.
-GOTEST = go test $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=all -p $(P) -timeout $(TIMEOUT)
+# How everything is tested; Go has the race detector where it finds a C compiler. go test alone prints packages in their
+# order, so that the first one, which takes minutes, keeps back all others. gotestsum prints a line when a package ends,
+# and the output of a test when it fails.
+GOTEST = $(TOOL) gotestsum --format pkgname-and-test-fails --format-icons text -- \
+	$$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=all -p $(P) -timeout $(TIMEOUT)
 
 .PHONY: help test lint demo scripts cost bench shares fuzz soak clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
 
-test: ## every test, with the race detector; first installs what they need, where it may
+test: ## every test, with the race detector; first installs what they need: docs/testing.md
 	@tools/bring.sh
 	$(GOTEST) ./...
 	cd bench && $(GOTEST) ./...
 
-lint: ## format, go.mod, go vet, go fix, staticcheck, revive
+lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, functions and files
 	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
 	@for module in . bench; do (set -x; cd $$module && \
 		go mod tidy -diff && \
 		go vet ./... && \
 		go fix -diff -stringsbuilder=false ./... && \
-		$(LINTER) staticcheck ./... && \
-		$(LINTER) revive -config $(CURDIR)/revive.toml -set_exit_status ./...) || exit 1; done
+		$(TOOL) staticcheck ./... && \
+		$(TOOL) revive -config $(CURDIR)/revive.toml -set_exit_status ./... && \
+		$(TOOL) revive -config $(CURDIR)/tools/revive-tests.toml -set_exit_status ./...) || exit 1; done
+	@find . -name '*.lua' -exec awk 'length > 110 { print FILENAME ":" FNR ": " length " columns, must be at most 110"; bad = 1 } \
+		END { exit bad }' {} +
 
 demo: ## the limiter at work, without any Redis
 	go run ./cmd/rrl demo
@@ -67,5 +73,5 @@ soak: ## Go beside Java by random sequences, for SOAK, until one finds something
 	COMPARE_SOAK=$(SOAK) go test ./compat_test -run TestCompat -count=1 -v -timeout 0 \
 		-ginkgo.v -ginkgo.timeout 10000h -ginkgo.focus 'Comparison by machine soaks'
 
-clean: ## removes what the other commands have built
-	rm -rf bin .cache compat_test/java/target *.test *.out
+clean: ## removes what the others leave, also outside the checkout; docs/testing.md says what
+	@tools/clean.sh

@@ -17,7 +17,8 @@ import (
 func (b *bench) atOnce(rate, interval int64) *limiter {
 	b.Helper()
 	l := b.limiter(overall, 0, 0)
-	b.want(b.look.HSet(b.Context(), l.Name(), "rate", rate, "interval", interval, "type", 0, "keepAliveTime", 0).Err())
+	b.want(b.look.HSet(b.Context(), l.Name(), "rate", rate, "interval", interval, "type", 0,
+		"keepAliveTime", 0).Err())
 	for i, at := range []int64{-10_000, 0, 10_000} {
 		l.record(b.now+at, "\x10abcdefghijklmno"+strconv.Itoa(i)+"\x01\x00\x00\x00")
 	}
@@ -32,7 +33,8 @@ func TestWhatIsBackAtOnce(t *testing.T) {
 		for _, interval := range []int64{0, -1, -1000, -1 << 53} {
 			full := rratelimiter.Result{Allowed: true, Limit: 5, Remaining: 5}
 			base := b.atOnce(5, interval)
-			for _, l := range []*limiter{base, base.inFormat(rratelimiter.RecordFI), base.coarse(10 * time.Millisecond)} {
+			for _, l := range []*limiter{base, base.inFormat(rratelimiter.RecordFI),
+				base.coarse(10 * time.Millisecond)} {
 				if r, err := l.Peek(b.Context()); r != full || err != nil {
 					b.Fatalf("interval %d: peek: %+v, %v", interval, r, err)
 				}
@@ -41,7 +43,8 @@ func TestWhatIsBackAtOnce(t *testing.T) {
 						b.Fatalf("interval %d: %d permits: %+v, %v", interval, n, r, err)
 					}
 				}
-				if _, err := l.TryAcquire(b.Context(), 6, time.Hour); !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+				_, err := l.TryAcquire(b.Context(), 6, time.Hour)
+				if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 					b.Fatalf("interval %d: more than the rate: %v", interval, err)
 				}
 				l.gives(2)
@@ -54,13 +57,14 @@ func TestWhatIsBackAtOnce(t *testing.T) {
 			}
 		}
 		l := b.atOnce(0, 0) // a rate of nothing as well
-		if ok, err := l.TryAcquire(b.Context(), 1, 0); ok || !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+		if ok, err := l.TryAcquire(b.Context(), 1, 0); ok ||
+			!errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 			b.Fatal(ok, err)
 		}
 	})
 }
 
-// So it is for many who share calls. Once a script never ended here.
+// The same holds for many callers that share calls. Once a script never ended here.
 func TestManyWhosePermitsAreBackAtOnce(t *testing.T) {
 	for _, interval := range []int64{0, -5} {
 		n := newLine(t, 5, time.Hour)
@@ -70,8 +74,9 @@ func TestManyWhosePermitsAreBackAtOnce(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range 16 {
 			group.Go(func() {
-				if ok, err := n.l.TryAcquire(t.Context(), int64(1+i%5), time.Duration(i%2)*time.Second); !ok || err != nil {
-					t.Error(interval, ok, err)
+				timeout := time.Duration(i%2) * time.Second
+				if err := yes(n.l.TryAcquire(t.Context(), int64(1+i%5), timeout)); err != nil {
+					t.Error(interval, err)
 				}
 			})
 			if i == 0 {
@@ -82,7 +87,7 @@ func TestManyWhosePermitsAreBackAtOnce(t *testing.T) {
 		release()
 		group.Wait()
 		if calls := n.scriptsRun() - before; calls > 8 {
-			t.Errorf("%d calls for 16 who come together", calls)
+			t.Errorf("%d calls for 16 that come together", calls)
 		}
 		n.l.has(5)
 		n.l.keeps(5, n.l.value(), n.l.permits())
@@ -95,8 +100,10 @@ func TestRecordsOfInfiniteTimes(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 5, time.Second)
 		inf := "+inf"
-		b.want(b.look.Do(b.Context(), "ZADD", l.permits(), "-inf", "\x10abcdefghijklmnop\x01\x00\x00\x00", inf, "\x10ABCDEFGHIJKLMNOP\x02\x00\x00\x00").Err())
-		b.want(b.look.ZAdd(b.Context(), l.permits(), redis.Z{Score: 1e30, Member: "\x10ABCDEFGHIJKLMNOp\x01\x00\x00\x00"}).Err())
+		b.want(b.look.Do(b.Context(), "ZADD", l.permits(), "-inf", "\x10abcdefghijklmnop\x01\x00\x00\x00",
+			inf, "\x10ABCDEFGHIJKLMNOP\x02\x00\x00\x00").Err())
+		b.want(b.look.ZAdd(b.Context(), l.permits(), redis.Z{Score: 1e30,
+			Member: "\x10ABCDEFGHIJKLMNOp\x01\x00\x00\x00"}).Err())
 		l.has(2)
 		l.takes(2)
 		if ok, err := l.TryAcquire(b.Context(), 1, 0); ok || err != nil {

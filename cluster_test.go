@@ -23,8 +23,10 @@ func TestOnACluster(t *testing.T) {
 	t.Run("every operation, on names of all nodes", func(t *testing.T) {
 		for _, typ := range []rratelimiter.RateType{overall, perClient} {
 			for range 6 {
-				wholeLife(t, c.RateLimiter(redistest.Name(t)), typ, func(name string) string { return "{" + name + "}:new" })
-				wholeLife(t, c.RateLimiter("u:{"+redistest.Name(t)+"}:rl"), typ, func(name string) string { return name + ":new" })
+				wholeLife(t, c.RateLimiter(redistest.Name(t)), typ, sameSlot)
+				wholeLife(t, c.RateLimiter("u:{"+redistest.Name(t)+"}:rl"), typ, func(name string) string {
+					return name + ":new"
+				})
 			}
 		}
 	})
@@ -41,38 +43,11 @@ func TestOnACluster(t *testing.T) {
 		}
 	})
 
-	t.Run("a client of one server", func(t *testing.T) {
-		node := cluster.Servers[0].Client(t)
-		one := rratelimiter.New(node)
-		t.Cleanup(func() { _ = one.Close() })
-		elsewhere := "api"
-		for i := 0; node.Exists(t.Context(), elsewhere).Err() == nil; i++ {
-			elsewhere = fmt.Sprintf("api %d", i)
-		}
-		for method, err := range everything(t.Context(), one.RateLimiter(elsewhere)) {
-			if method == "OnExpired" || method == "OnDeleted" { // they name no key
-				continue
-			}
-			if _, moved := redis.IsMovedError(err); !moved && method != "Rename" {
-				t.Errorf("%s: %v, want MOVED wrapped", method, err)
-			}
-			wantText(t, err, strconv.Quote(elsewhere), "cluster")
-			if method != "Rename" {
-				wantText(t, err, "use redis.NewClusterClient")
-			}
-		}
-		_, err := one.RateLimiter("a{b").TryAcquire(t.Context(), 1, 0)
-		if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !redis.HasErrorPrefix(err, "CROSSSLOT ") {
-			t.Errorf("%v, want ErrInvalidArgument and CROSSSLOT", err)
-		}
-		wantText(t, err, `for "a{b"`, "different slots of a cluster")
-	})
+	t.Run("a client of one server", func(t *testing.T) { onANode(t, cluster) })
 
 	t.Run("rename to another slot", func(t *testing.T) {
 		l := c.RateLimiter("one")
-		if err := l.SetRate(t.Context(), overall, 5, time.Second); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, l.SetRate(t.Context(), overall, 5, time.Second))
 		err := l.Rename(t.Context(), "two")
 		if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
 			t.Fatalf("%v, want ErrInvalidArgument", err)
@@ -91,45 +66,69 @@ func TestOnACluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 6 {
-			wholeLife(t, c.RateLimiter(redistest.Name(t)), overall, func(name string) string { return "{" + name + "}:new" })
+			wholeLife(t, c.RateLimiter(redistest.Name(t)), overall, sameSlot)
 		}
 	})
 }
 
-// wholeLife does with a limiter what can be done.
-func wholeLife(t *testing.T, l *rratelimiter.RateLimiter, typ rratelimiter.RateType, rename func(string) string) {
+// onANode uses a client of one server on a cluster. The error names the limiter and
+// the client to use.
+func onANode(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	ctx := t.Context()
-	yes := func(ok bool, err error) {
-		t.Helper()
-		if !ok || err != nil {
-			t.Fatal(l.Name(), ok, err)
+	node := cluster.Servers[0].Client(t)
+	one := rratelimiter.New(node)
+	t.Cleanup(func() { _ = one.Close() })
+	elsewhere := "api"
+	for i := 0; node.Exists(t.Context(), elsewhere).Err() == nil; i++ {
+		elsewhere = fmt.Sprintf("api %d", i)
+	}
+	for method, err := range everything(t.Context(), one.RateLimiter(elsewhere)) {
+		if method == "OnExpired" || method == "OnDeleted" { // they name no key
+			continue
+		}
+		if _, moved := redis.IsMovedError(err); !moved && method != "Rename" {
+			t.Errorf("%s: %v, want MOVED wrapped", method, err)
+		}
+		wantText(t, err, strconv.Quote(elsewhere), "cluster")
+		if method != "Rename" {
+			wantText(t, err, "use redis.NewClusterClient")
 		}
 	}
+	_, err := one.RateLimiter("a{b").TryAcquire(t.Context(), 1, 0)
+	if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !redis.HasErrorPrefix(err, "CROSSSLOT ") {
+		t.Errorf("%v, want ErrInvalidArgument and CROSSSLOT", err)
+	}
+	wantText(t, err, `for "a{b"`, "different slots of a cluster")
+}
+
+// sameSlot returns another name that lives in the same slot.
+func sameSlot(name string) string { return "{" + name + "}:new" }
+
+// wholeLife does with a limiter all that can be done.
+func wholeLife(t *testing.T, l *rratelimiter.RateLimiter, typ rratelimiter.RateType,
+	rename func(string) string) {
+	t.Helper()
+	ctx := t.Context()
 	has := func(want int64) {
 		t.Helper()
 		if got, err := l.AvailablePermits(ctx); got != want || err != nil {
 			t.Fatal(l.Name(), got, err, "want", want)
 		}
 	}
-	yes(l.TrySetRate(ctx, typ, 10, time.Hour))
-	yes(l.TryAcquire(ctx, 4, 0))
-	yes(l.TryAcquire(ctx, 4, 0))
+	noError(t, yes(l.TrySetRate(ctx, typ, 10, time.Hour)))
+	noError(t, yes(l.TryAcquire(ctx, 4, 0)))
+	noError(t, yes(l.TryAcquire(ctx, 4, 0)))
 	has(2)
-	if err := l.Release(ctx, 3); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.Release(ctx, 3))
 	has(5)
-	yes(l.UpdateRate(ctx, typ, 20, time.Hour, rratelimiter.WithKeepState()))
+	noError(t, yes(l.UpdateRate(ctx, typ, 20, time.Hour, rratelimiter.WithKeepState())))
 	has(15)
-	if err := l.Rename(ctx, rename(l.Name())); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.Rename(ctx, rename(l.Name())))
 	has(15)
-	yes(l.Expire(ctx, time.Hour))
-	yes(l.ClearExpire(ctx))
-	yes(l.Exists(ctx))
-	yes(l.Delete(ctx))
+	noError(t, yes(l.Expire(ctx, time.Hour)))
+	noError(t, yes(l.ClearExpire(ctx)))
+	noError(t, yes(l.Exists(ctx)))
+	noError(t, yes(l.Delete(ctx)))
 	if _, err := l.Peek(ctx); !errors.Is(err, rratelimiter.ErrNotInitialized) {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,48 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
-	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A tap holds single calls of scripts: before they reach the server, or their
-// replies.
-type tap struct {
-	mu       sync.Mutex
-	calls    int
-	requests map[int]chan struct{} // by the number of the call
-	replies  map[int]chan struct{}
-}
-
-func (g *tap) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (g *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-func (g *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "evalsha" {
-			return next(ctx, cmd)
-		}
-		g.mu.Lock()
-		g.calls++
-		request, reply := g.requests[g.calls], g.replies[g.calls]
-		g.mu.Unlock()
-		if request != nil {
-			<-request
-		}
-		err := next(ctx, cmd)
-		if reply != nil {
-			<-reply
-		}
-		return err
-	}
-}
-
-// taps holds calls of the crowd, numbered from the next one on.
-func (c *crowd) taps(requests, replies map[int]chan struct{}) {
-	c.rdb.AddHook(&tap{requests: requests, replies: replies})
-}
-
-// Callers do not wait for a call that hangs, and which nobody waits for any more.
+// A call hangs, and its callers have left. Those that come later do not wait for it.
 func TestACallThatHangsIsLeftAlone(t *testing.T) {
 	inCrowd(t, 10, time.Hour, func(c *crowd) {
 		hangs := make(chan struct{})
@@ -71,8 +31,8 @@ func TestACallThatHangsIsLeftAlone(t *testing.T) {
 	})
 }
 
-// The reply of such a call comes while the next one judges the same line: what
-// it was granted is given back, and nobody is answered twice.
+// The reply of such a call comes while the next one judges the same line. What the
+// call was granted is given back, and nobody gets two answers.
 func TestALateReplyOfACallThatWasLeftAlone(t *testing.T) {
 	inCrowd(t, 1, time.Second, func(c *crowd) {
 		first, probe := make(chan struct{}), make(chan struct{})
@@ -96,14 +56,14 @@ func TestALateReplyOfACallThatWasLeftAlone(t *testing.T) {
 	})
 }
 
-// A probe hangs, and its caller leaves: those who come later are served, whatever
+// A probe hangs, and its caller leaves. Those that come later are served, whatever
 // becomes of the probe.
 func TestTheLineAfterAProbeThatHangs(t *testing.T) {
 	for _, onItsWayBack := range []bool{false, true} {
 		inCrowd(t, 1, time.Second, func(c *crowd) {
 			took(c.T, c.RateLimiter, 1, 0, 0)
 			c.comes(c.Context(), 1, 1100*time.Millisecond)
-			if _, err := c.Allow(c.Context(), 1); err != nil { // it tells the rate
+			if _, err := c.Allow(c.Context(), 1); err != nil { // it makes the rate known
 				c.Fatal(err)
 			}
 			c.sleep(500 * time.Millisecond)
@@ -114,8 +74,9 @@ func TestTheLineAfterAProbeThatHangs(t *testing.T) {
 			} else {
 				c.taps(held, nil)
 			}
-			_, err := c.server.ZAdd("{l}:permits", float64(time.Now().UnixMilli()), "\x10abcdefghijklmnop\x01\x00\x00\x00")
-			is(c.T, nil, err) // somebody takes what is there at 1 s
+			_, err := c.server.ZAdd("{l}:permits", float64(time.Now().UnixMilli()),
+				"\x10abcdefghijklmnop\x01\x00\x00\x00")
+			noError(c.T, err) // Java takes what is there at 1 s
 			c.sleep(4 * time.Second)
 			behind := c.comes(c.Context(), 1, forAges)
 			c.sleep(5 * time.Second)
@@ -128,7 +89,7 @@ func TestTheLineAfterAProbeThatHangs(t *testing.T) {
 	}
 }
 
-// Two calls hang, one after the other: nobody stands in line for those who left.
+// Two calls hang, one after the other. Nobody waits behind those that have left.
 func TestTwoCallsThatHang(t *testing.T) {
 	inCrowd(t, 1, time.Second, func(c *crowd) {
 		if _, err := c.Allow(c.Context(), 1); err != nil {
@@ -151,8 +112,8 @@ func TestTwoCallsThatHang(t *testing.T) {
 	})
 }
 
-// The head is refused and leaves at its timeout: that says nothing of those
-// behind it, who want less.
+// The head is refused and leaves at its timeout. That says nothing of those behind
+// it, which want less.
 func TestARefusalOfAnotherIsNone(t *testing.T) {
 	inCrowd(t, 10, time.Hour, func(c *crowd) {
 		took(c.T, c.RateLimiter, 5, 0, 0)
@@ -169,7 +130,7 @@ func TestARefusalOfAnotherIsNone(t *testing.T) {
 	})
 }
 
-// A dial that times out is no end of a context.
+// A dial that times out is not the end of a context.
 func TestADialThatTimesOut(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1,
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -180,7 +141,7 @@ func TestADialThatTimesOut(t *testing.T) {
 	defer c.Close()
 	for _, err := range []error{
 		c.RateLimiter("l").Acquire(context.Background(), 1),
-		second(c.RateLimiter("l").Peek(context.Background())),
+		errOf(c.RateLimiter("l").Peek(context.Background())),
 	} {
 		if !errors.Is(err, rratelimiter.ErrNoAnswer) {
 			t.Errorf("%v; want ErrNoAnswer", err)
@@ -188,23 +149,9 @@ func TestADialThatTimesOut(t *testing.T) {
 	}
 }
 
-// inTurn is a crowd that gives way to Java.
-func inTurn(t *testing.T, spec func(c *crowd)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		rdb := redistest.MiniClient(t, m)
-		client := rratelimiter.New(rdb)
-		defer client.Close()
-		c := &crowd{t, client.RateLimiter("l"), &gate{}, m, rdb}
-		is(t, nil, c.SetRate(t.Context(), overall, 10, time.Second))
-		spec(c)
-	})
-}
-
-// Permits are given back while it is Java's turn, after a timeout has passed.
+// Permits are given back during Java's turn, after a timeout has passed.
 func TestAReleaseInJavasTurn(t *testing.T) {
-	inTurn(t, func(c *crowd) {
+	besideJava(t, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
 		time.Sleep(900 * time.Millisecond)
 		took(c.T, c.RateLimiter, 9, 0, 0)
@@ -214,7 +161,7 @@ func TestAReleaseInJavasTurn(t *testing.T) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
 		c.sleep(40 * time.Millisecond) // the first was refused
 		start := time.Now()
-		is(c.T, nil, c.Release(c.Context(), 3))
+		noError(c.T, c.Release(c.Context(), 3))
 		c.sleep(5 * time.Second)
 		if after := waits().at.Sub(start); after > 100*time.Millisecond {
 			c.Errorf("served %v after the release", after)
@@ -222,9 +169,9 @@ func TestAReleaseInJavasTurn(t *testing.T) {
 	})
 }
 
-// The head leaves while it is Java's turn: who wants less is served.
+// The head leaves during Java's turn. The next one, which wants less, is served.
 func TestALeaverInJavasTurn(t *testing.T) {
-	inTurn(t, func(c *crowd) {
+	besideJava(t, func(c *crowd) {
 		took(c.T, c.RateLimiter, 4, 0, 0)
 		time.Sleep(900 * time.Millisecond)
 		took(c.T, c.RateLimiter, 6, 0, 0)

@@ -25,15 +25,21 @@ func TestErrorsNameTheLimiter(t *testing.T) {
 		}
 	}
 	field := func(field, value string) func(ctx context.Context, rdb redis.Cmdable) error {
-		return func(ctx context.Context, rdb redis.Cmdable) error { return rdb.HSet(ctx, hash, field, value).Err() }
+		return func(ctx context.Context, rdb redis.Cmdable) error {
+			return rdb.HSet(ctx, hash, field, value).Err()
+		}
 	}
 	for _, tc := range []struct {
 		is    error
 		state func(ctx context.Context, rdb redis.Cmdable) error
 		least int // methods that cannot go ahead then
 	}{
-		{rratelimiter.ErrNotInitialized, func(ctx context.Context, rdb redis.Cmdable) error { return rdb.Del(ctx, hash).Err() }, 8},
-		{rratelimiter.ErrNotInitialized, func(ctx context.Context, rdb redis.Cmdable) error { return rdb.HDel(ctx, hash, "rate").Err() }, 7},
+		{rratelimiter.ErrNotInitialized, func(ctx context.Context, rdb redis.Cmdable) error {
+			return rdb.Del(ctx, hash).Err()
+		}, 8},
+		{rratelimiter.ErrNotInitialized, func(ctx context.Context, rdb redis.Cmdable) error {
+			return rdb.HDel(ctx, hash, "rate").Err()
+		}, 7},
 		{rratelimiter.ErrBadState, list(hash), 9},
 		{rratelimiter.ErrBadState, list("{" + hash + "}:value"), 5},
 		{rratelimiter.ErrBadState, list("{" + hash + "}:permits"), 5},
@@ -50,7 +56,8 @@ func TestErrorsNameTheLimiter(t *testing.T) {
 			rdb := redistest.MiniClient(t, m)
 			c := rratelimiter.New(rdb, rratelimiter.WithNameMapper(named))
 			l := c.RateLimiter(name)
-			if err := errors.Join(l.SetRate(t.Context(), overall, 5, time.Hour), tc.state(t.Context(), rdb)); err != nil {
+			if err := errors.Join(l.SetRate(t.Context(), overall, 5, time.Hour),
+				tc.state(t.Context(), rdb)); err != nil {
 				t.Fatal(err)
 			}
 			err := call(t.Context(), l)
@@ -72,8 +79,8 @@ func TestErrorsNameTheLimiter(t *testing.T) {
 	}
 }
 
-// What a key holds is asked for with a TYPE. Where that is refused, or the key
-// has changed since, the error says only what it must be.
+// A TYPE tells what a key holds. Where Redis refuses it, or the key has changed
+// since, the error says only what the key must hold.
 func TestWrongKind(t *testing.T) {
 	for _, tc := range []struct {
 		answer string
@@ -112,7 +119,7 @@ func TestWrongKind(t *testing.T) {
 	}
 }
 
-// What the server cannot do is told with the name, too.
+// An error of what the server lacks has the name, too.
 func TestErrorsOfWhatAServerLacks(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	rdb.AddHook(answering(func(cmd redis.Cmder) bool {
@@ -122,7 +129,7 @@ func TestErrorsOfWhatAServerLacks(t *testing.T) {
 			return true
 		case *redis.DurationCmd:
 			if cmd.Name() == "pexpiretime" {
-				cmd.SetErr(said("ERR unknown command"))
+				cmd.SetErr(redisError("ERR unknown command"))
 				return true
 			}
 		}
@@ -133,7 +140,9 @@ func TestErrorsOfWhatAServerLacks(t *testing.T) {
 		method string
 		want   string
 	}{
-		{rdb, "OnExpired", `keyspace notifications are off: notify-keyspace-events is "K", must contain E and x (or A) for "a"`},
+		{rdb, "OnExpired",
+			`keyspace notifications are off: notify-keyspace-events is "K", ` +
+				`must contain E and x (or A) for "a"`},
 		{rdb, "OnDeleted", `must contain E and g (or A) for "a"`},
 		{rdb, "ExpireTime", `ExpireTime of "a" needs Redis 7.0`},
 		{struct{ redis.UniversalClient }{rdb}, "OnExpired", `listening for "a" on a struct`},
@@ -141,28 +150,5 @@ func TestErrorsOfWhatAServerLacks(t *testing.T) {
 		c := rratelimiter.New(tc.rdb)
 		wantText(t, methods[tc.method](t.Context(), c.RateLimiter("a")), tc.want)
 		_ = c.Close()
-	}
-}
-
-// said is an answer of Redis.
-type said string
-
-func (s said) Error() string { return string(s) }
-func (said) RedisError()     {}
-
-// An answering hook answers commands itself, those for which it reports so.
-type answering func(cmd redis.Cmder) bool
-
-func (a answering) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (a answering) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (a answering) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if a(cmd) {
-			return cmd.Err()
-		}
-		return next(ctx, cmd)
 	}
 }

@@ -61,7 +61,8 @@ func ExampleRateLimiter_Allow() {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		fmt.Print(w.Code, " ", w.Body)
-		for _, name := range []string{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "Retry-After"} {
+		for _, name := range []string{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset",
+			"Retry-After"} {
 			if value := w.Header().Get(name); value != "" {
 				fmt.Println(name+":", value)
 			}

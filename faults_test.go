@@ -11,11 +11,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-const (
-	overall   = rratelimiter.Overall
-	perClient = rratelimiter.PerClient
-)
-
 // The specs of this file reproduce the faults of Redisson's limiter, by their
 // number, and say what happens here instead.
 
@@ -75,8 +70,8 @@ func TestB1ReleaseComesOutOfTheNewestRecords(t *testing.T) {
 	})
 }
 
-// B1, B3: what a Java release has raised is not credited again by us when the
-// records expire, and never ends above the rate.
+// B1, B3: a release by Java raises the value. Go does not credit the permits again
+// when the records expire, and the value never ends above the rate.
 func TestB1AfterAReleaseByJava(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 10, time.Second)
@@ -111,7 +106,7 @@ func TestB2AnEmptySetMeansNothingIsOutstanding(t *testing.T) {
 	}
 }
 
-// B2: a release that empties the records leaves no low value to Java.
+// B2: a release that empties the records leaves a full value to Java.
 func TestB2AReleaseOfAllMakesItFull(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 10, time.Second)
@@ -146,17 +141,6 @@ func TestB3ReadingWritesNothing(t *testing.T) {
 	})
 }
 
-// dump is all that Redis holds of a limiter, with whether a key has a TTL.
-func dump(b *bench, l *limiter) string {
-	ctx := b.Context()
-	s := fmt.Sprint(b.look.HGetAll(ctx, l.Name()).Val(), b.look.Get(ctx, l.value()).Val(),
-		b.look.ZRangeWithScores(ctx, l.permits(), 0, -1).Val())
-	for _, key := range []string{l.Name(), l.value(), l.permits()} {
-		s += fmt.Sprint(" ", b.look.PTTL(ctx, key).Val() > 0)
-	}
-	return s
-}
-
 func TestB3AnInflatedValueIsNotBelieved(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 10, time.Second)
@@ -169,8 +153,8 @@ func TestB3AnInflatedValueIsNotBelieved(t *testing.T) {
 	})
 }
 
-// B5: one who is ahead does not make the others wait for longer than an interval,
-// and the tenth of it that clocks may differ by.
+// B5: a client whose clock is ahead makes others wait for an interval at most, and
+// for the tenth of it that clocks may differ by.
 func TestB5ARecordOfTheFutureDelaysOneIntervalAtMost(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 5, time.Second)
@@ -186,7 +170,8 @@ func TestB5ARecordOfTheFutureDelaysOneIntervalAtMost(t *testing.T) {
 	})
 }
 
-// B5: without WithClock the time is the server's, whatever the clock of the process says.
+// B5: without WithClock the time is the server's, whatever the clock of the process
+// says.
 func TestB5TimeIsTheServers(t *testing.T) {
 	m := redistest.Mini(t)
 	m.SetTime(time.UnixMilli(1_234_567_890_123))
@@ -201,201 +186,6 @@ func TestB5TimeIsTheServers(t *testing.T) {
 	l.refused(1, time.Millisecond)
 	m.SetTime(time.UnixMilli(1_234_567_891_123))
 	l.takes(1)
-}
-
-// B6: leftovers of an earlier limiter do not limit the new one.
-func TestB6ANewRateStartsWithoutLeftovers(t *testing.T) {
-	onBoth(t, func(b *bench) {
-		l := b.limiter(overall, 0, 0)
-		b.set(l.value(), 3)
-		l.record(b.now, "\x10aaaaaaaaaaaaaaaa\x04\x00\x00\x00")
-		ok, err := l.TrySetRate(b.Context(), overall, 100, time.Second)
-		if !ok || err != nil {
-			b.Fatal(ok, err)
-		}
-		l.has(100)
-		l.takes(100)
-	})
-}
-
-// B7: keep alive can be taken back, and is not given by one who did not set the rate.
-func TestB7KeepAliveCanBeTakenBack(t *testing.T) {
-	onBoth(t, func(b *bench) {
-		ctx := b.Context()
-		for _, keep := range [][]rratelimiter.RateOption{nil, {rratelimiter.WithKeepState()}} {
-			l := b.limiter(overall, 10, time.Second, rratelimiter.WithKeepAlive(time.Minute))
-			l.takes(1)
-			for _, key := range []string{l.Name(), l.value(), l.permits()} {
-				if ttl := b.look.PTTL(ctx, key).Val(); ttl <= 59*time.Second {
-					b.Fatalf("%s lives for %v, want a minute", key, ttl)
-				}
-			}
-			b.want(l.SetRate(ctx, overall, 10, time.Second, keep...))
-			l.takes(1)
-			for _, key := range []string{l.Name(), l.value(), l.permits()} {
-				if ttl := b.look.PTTL(ctx, key).Val(); ttl != -1 {
-					b.Fatalf("%s lives for %v, want for ever", key, ttl)
-				}
-			}
-		}
-	})
-}
-
-func TestB7TrySetRateThatAnswersFalseChangesNothing(t *testing.T) {
-	onBoth(t, func(b *bench) {
-		l := b.limiter(overall, 0, 0)
-		b.want(b.look.HSet(b.Context(), l.Name(), "rate", 5, "interval", 1000, "type", 0).Err()) // Redisson before 3.38
-		b.set(l.value(), 2)
-		before := dump(b, l)
-		ok, err := l.TrySetRate(b.Context(), overall, 7, time.Second, rratelimiter.WithKeepAlive(time.Minute))
-		if ok || err != nil {
-			b.Fatal(ok, err)
-		}
-		if after := dump(b, l); after != before {
-			b.Fatalf("changed:\n%s\nbefore:\n%s", after, before)
-		}
-	})
-}
-
-// B8: a change of type and a delete leave nothing behind, and a restart nothing for good.
-func TestB8NothingIsStranded(t *testing.T) {
-	onBoth(t, func(b *bench) {
-		ctx := b.Context()
-		l := b.limiter(overall, 5, time.Second)
-		l.takes(1)
-		own := ":" + b.client.ID()
-		b.want(l.SetRate(ctx, perClient, 5, time.Second))
-		l.takes(1)
-		if n := b.look.Exists(ctx, l.value(), l.permits()).Val(); n != 0 {
-			b.Fatal("the shared keys were left behind")
-		}
-		for _, key := range []string{l.value() + own, l.permits() + own} {
-			if ttl := b.look.PTTL(ctx, key).Val(); ttl < 2*time.Second || ttl > time.Hour {
-				b.Fatalf("%s lives for %v, want some intervals", key, ttl)
-			}
-		}
-		b.want(l.SetRate(ctx, overall, 5, time.Second))
-		l.takes(1)
-		if n := b.look.Exists(ctx, l.value()+own, l.permits()+own).Val(); n != 0 {
-			b.Fatal("our own keys were left behind")
-		}
-		b.set(l.value()+own, 1)
-		if ok, err := l.Delete(ctx); !ok || err != nil {
-			b.Fatal(ok, err)
-		}
-		if keys := b.look.Keys(ctx, "*"+l.Name()+"*").Val(); len(keys) != 0 {
-			b.Fatalf("left after Delete: %q", keys)
-		}
-	})
-}
-
-// B9: a change of rate reaches clients whose own keys the one who changed it cannot.
-func TestB9AChangeOfRateReachesTheOtherClients(t *testing.T) {
-	for _, tc := range []struct{ from, taken, to, left int64 }{
-		{10, 4, 20, 16}, // raised: they must not keep the old ceiling
-		{10, 5, 6, 1},   // lowered: value 5 looks right but is not
-		{10, 8, 5, 0},   // lowered below what is taken
-	} {
-		t.Run(fmt.Sprintf("%d to %d", tc.from, tc.to), func(t *testing.T) {
-			onBoth(t, func(b *bench) {
-				l := b.limiter(perClient, tc.from, time.Second)
-				l.takes(tc.taken)
-				other := b.newClient().RateLimiter(l.Name())
-				b.want(other.SetRate(b.Context(), perClient, tc.to, time.Second))
-				b.now += 10
-				if tc.left > 0 {
-					l.takes(tc.left)
-				}
-				l.refused(1, 990*time.Millisecond)
-				own := ":" + b.client.ID()
-				l.keeps(tc.to, l.value()+own, l.permits()+own)
-				b.now += 1000
-				l.takes(tc.to)
-			})
-		})
-	}
-}
-
-// B9: looking at the limiter, or another call in between, does not hide the change.
-func TestB9AChangeOfRateIsNotHidden(t *testing.T) {
-	for name, between := range map[string]func(l *limiter, change func(rate int64)){
-		"peek":    func(l *limiter, change func(int64)) { change(6); l.has(1) },
-		"release": func(l *limiter, change func(int64)) { change(15); l.gives(1); change(5) },
-		"more than the rate": func(l *limiter, change func(int64)) {
-			change(6)
-			_, err := l.Allow(l.b.Context(), 7)
-			if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
-				l.b.Fatal(err)
-			}
-		},
-		"set rate": func(l *limiter, change func(int64)) {
-			l.b.want(l.SetRate(l.b.Context(), perClient, 15, time.Second, rratelimiter.WithKeepState()))
-			change(6)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onBoth(t, func(b *bench) {
-				l := b.limiter(perClient, 10, time.Second)
-				l.takes(5)
-				other := b.newClient().RateLimiter(l.Name())
-				between(l, func(rate int64) { b.want(other.SetRate(b.Context(), perClient, rate, time.Second)) })
-				l.takes(1)
-				l.refused(1, time.Second)
-			})
-		})
-	}
-}
-
-// B10: what concerns a limiter concerns all of its keys.
-func TestB10RenameTakesThePermitsAlong(t *testing.T) {
-	for _, typ := range []rratelimiter.RateType{overall, perClient} {
-		t.Run(typ.String(), func(t *testing.T) {
-			onBoth(t, func(b *bench) {
-				ctx := b.Context()
-				l := b.limiter(typ, 5, time.Second)
-				l.takes(3)
-				target := b.limiter(typ, 9, time.Second)
-				target.takes(9)
-				old := l.Name()
-				b.want(l.Rename(ctx, target.Name()))
-				if l.Name() != target.Name() {
-					b.Fatalf("the limiter is called %q after its rename", l.Name())
-				}
-				l.has(2)
-				target.has(2)
-				if keys := b.look.Keys(ctx, "*"+old+"*").Val(); len(keys) != 0 {
-					b.Fatalf("left under the old name: %q", keys)
-				}
-				if err := b.client.RateLimiter(old).Rename(ctx, "new"); !errors.Is(err, rratelimiter.ErrNotInitialized) {
-					b.Fatalf("renaming nothing: %v", err)
-				}
-			})
-		})
-	}
-}
-
-// B11: a lower rate does not forget what was taken under the higher one.
-func TestB11ALowerRateKeepsTheDebt(t *testing.T) {
-	onBoth(t, func(b *bench) {
-		l := b.limiter(overall, 10, time.Second)
-		l.takes(4)
-		b.now += 500
-		l.takes(4)
-		b.now += 100
-		ok, err := l.UpdateRate(b.Context(), overall, 5, time.Second, rratelimiter.WithKeepState())
-		if !ok || err != nil {
-			b.Fatal(ok, err)
-		}
-		if v := b.look.Get(b.Context(), l.value()).Val(); v != "-3" {
-			b.Fatalf("value %s, want -3", v)
-		}
-		l.has(0)
-		l.refused(1, 400*time.Millisecond)
-		b.now += 400 // the first 4 are back: 5 - 4
-		l.takes(1)
-		l.refused(1, 500*time.Millisecond)
-		l.keeps(5, l.value(), l.permits())
-	})
 }
 
 // B12: records of no permits, which Java leaves after tryAcquire(0), delay nobody.
@@ -432,7 +222,7 @@ func TestB13PermitsBeyond32BitsComeBack(t *testing.T) {
 	})
 }
 
-// B14: a value that is no integer is rebuilt from the records.
+// B14: a value that is not an integer is rebuilt from the records.
 func TestB14AValueThatIsNoNumberIsRebuilt(t *testing.T) {
 	for _, value := range []string{"1e+17", "abc", "", "nan", "inf", "5.5", "0x", "99999999999999999999"} {
 		t.Run(strconv.Quote(value), func(t *testing.T) {
@@ -448,7 +238,7 @@ func TestB14AValueThatIsNoNumberIsRebuilt(t *testing.T) {
 	}
 }
 
-// A text that Lua reads as an integer and INCRBY does not.
+// Lua reads this text as an integer, and INCRBY does not.
 func TestB14AValueInAnotherNotation(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 1000, time.Second)
@@ -463,7 +253,8 @@ func TestB14AValueInAnotherNotation(t *testing.T) {
 // B15: everything is checked before the first write.
 func TestB15AHashThatCannotBeReadIsLeftAlone(t *testing.T) {
 	for _, field := range []struct{ name, value string }{
-		{"rate", "1.5"}, {"rate", "abc"}, {"rate", "1e17"}, {"interval", "1.5"}, {"interval", "x"}, {"interval", "-1e300"},
+		{"rate", "1.5"}, {"rate", "abc"}, {"rate", "1e17"}, {"interval", "1.5"}, {"interval", "x"},
+		{"interval", "-1e300"},
 		{"keepAliveTime", "soon"}, {"keepAliveTime", "1e300"},
 	} {
 		t.Run(field.name+"="+field.value, func(t *testing.T) {
@@ -509,7 +300,8 @@ func TestB15AHashThatLacksAFieldIsNotSet(t *testing.T) {
 					b.Fatalf("try set: %v, %v", ok, err)
 				}
 				c, err := l.Config(ctx)
-				if want := (rratelimiter.Config{Type: overall, Rate: 7, Interval: 2 * time.Second}); c != want {
+				if want := (rratelimiter.Config{Type: overall, Rate: 7,
+					Interval: 2 * time.Second}); c != want {
 					b.Fatalf("%+v, %v; want %+v", c, err, want)
 				}
 				l.has(7)
@@ -545,7 +337,7 @@ func TestB21ATimeoutBelowZeroDoesNotWait(t *testing.T) {
 	})
 }
 
-// B22: what Java has stored is read, if it makes no sense as a limit, too.
+// B22: what Java has stored is read, also where it makes no sense as a limit.
 func TestB22RateAndIntervalOfZeroByJava(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		ctx := b.Context()

@@ -1,7 +1,6 @@
 package rratelimiter_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,46 +15,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// formats are those of records, with what their bytes begin with and how many
-// there are.
-var formats = []struct {
-	rratelimiter.RecordFormat
-	header string
-	size   int
-}{
-	{rratelimiter.RecordBc0I16, "\x10", 21},
-	{rratelimiter.RecordBc0I8, "\x08", 13},
-	{rratelimiter.RecordLc0I, "\x08\x00\x00\x00\x00\x00\x00\x00", 20},
-	{rratelimiter.RecordFI, "\x03", 8},
-}
-
-// inFormat is the limiter as one more Client sees it, which writes records in
-// another format.
-func (l *limiter) inFormat(f rratelimiter.RecordFormat, opts ...rratelimiter.Option) *limiter {
-	c := l.b.newClient(append(opts, rratelimiter.WithRecordFormat(f))...)
-	return &limiter{c.RateLimiter(l.Name()), l.b}
-}
-
-// members are the records as they are.
-func (l *limiter) members() []string {
-	l.b.Helper()
-	members, err := l.b.look.ZRange(context.Background(), l.permits(), 0, -1).Result()
-	l.b.want(err)
-	return members
-}
-
-// java are records of each format as Redisson wrote them, taken from real ones.
-var java = []struct {
-	member  string
-	permits int64
-}{
-	{"\x00\x00\x80\x3f\x02\x00\x00\x00", 2},
-	{"\x88\x10\x89\xdd\x05\x00\x00\x00", 5},
-	{"\x08\x00\x00\x00\x00\x00\x00\x00abcdefgh\x03\x00\x00\x00", 3},
-	{"\x08abcdefgh\x04\x00\x00\x00", 4},
-	{"\x10abcdefghijklmnop\x01\x00\x00\x00", 1},
-}
-
 // The bytes of each format: header, random bytes, permits.
 func TestRecordFormats(t *testing.T) {
 	onBoth(t, func(b *bench) {
@@ -67,7 +26,8 @@ func TestRecordFormats(t *testing.T) {
 			}
 			for _, m := range l.members() {
 				random := m[len(f.header) : len(m)-4]
-				if len(m) != f.size || !strings.HasPrefix(m, f.header) || m[len(m)-4:] != "\x04\x03\x02\x01" || seen[random] {
+				if len(m) != f.size || !strings.HasPrefix(m, f.header) ||
+					m[len(m)-4:] != "\x04\x03\x02\x01" || seen[random] {
 					b.Fatalf("%v: % x among %d", f, m, len(seen))
 				}
 				seen[random] = true
@@ -87,8 +47,8 @@ func TestRecordFormats(t *testing.T) {
 	})
 }
 
-// Whatever a Client writes, it reads all formats in one limiter: they count,
-// they are given back, they expire.
+// Whatever a Client writes, it reads all formats in one limiter: the records
+// count, are given back, and expire.
 func TestEveryFormatIsReadInOneLimiter(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, f := range formats {
@@ -137,7 +97,7 @@ func TestShortRecordsAreNeverTheSame(t *testing.T) {
 	l.keeps(1<<30, l.value(), l.permits())
 }
 
-// Nor do they when a release makes one what another is already.
+// Nor do they when a release makes a record that is there already.
 func TestAReleaseKeepsRecordsApart(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, j := range java {
@@ -158,8 +118,8 @@ func TestAReleaseKeepsRecordsApart(t *testing.T) {
 	})
 }
 
-// B4 in each format: however often a reply is lost, a request is charged once;
-// one that gives up is taken back; a late first copy finds out that it was done.
+// B4 in each format: however often a reply is lost, a request is charged once. One
+// that is given up is taken back. A late first copy finds that it was done.
 func TestInEachFormatChargedOnce(t *testing.T) {
 	for _, f := range formats {
 		for _, retries := range []int{3, -1} { // -1: it gives up, and what it has taken is withdrawn
@@ -178,22 +138,18 @@ func TestInEachFormatChargedOnce(t *testing.T) {
 				if ok != (retries > 0) || ok != (err == nil) {
 					t.Fatalf("%v: %v, %v", f, ok, err)
 				}
-				until(t, func() bool { return sum(l.records(l.permits())) == taken })
+				n.untilOut(taken)
 			}
-			late := n.proxy.HoldNext(1, isScript)
-			done := make(chan error, 1)
-			go func() { _, err := l.TryAcquire(context.Background(), 10, 0); done <- err }()
-			until(t, func() bool { return n.proxy.Held() == 1 })
-			before := n.scriptsRun()
-			n.proxy.Cut()
-			if err := <-done; retries > 0 {
+			c := n.holds(l.asksFor(10))
+			if err := c.overtaken(); retries > 0 {
 				n.want(err)
 				taken += 10
+			} else if !errors.Is(err, rratelimiter.ErrNoAnswer) {
+				t.Fatalf("%v, want ErrNoAnswer", err)
 			}
-			until(t, func() bool { return n.scriptsRun() > before }) // the second copy, or the withdrawal
-			before = n.scriptsRun()
-			late()
-			until(t, func() bool { return n.scriptsRun() > before && sum(l.records(l.permits())) == taken })
+			c.followed()
+			c.arrives()
+			n.untilOut(taken)
 			l.has(30 - taken)
 			l.keeps(30, l.value(), l.permits())
 		}
@@ -204,7 +160,8 @@ func TestInEachFormatChargedOnce(t *testing.T) {
 func TestAResolutionInEachFormat(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, f := range formats {
-			l := b.limiter(overall, 1000, time.Second).inFormat(f.RecordFormat, rratelimiter.WithResolution(100*time.Millisecond))
+			l := b.limiter(overall, 1000, time.Second).inFormat(f.RecordFormat,
+				rratelimiter.WithResolution(100*time.Millisecond))
 			for range 300 {
 				l.takes(1)
 				b.now++
@@ -244,14 +201,17 @@ func TestAFormatThatIsNone(t *testing.T) {
 	}
 }
 
-// fI as Redisson of 2017 to 2020 reads it: a number of 4 bytes, the permits;
-// and as a Bc0I, which later ones take it for. No number is one that Redisson
-// would write, which makes it of a long.
+// Redisson of 2017 to 2020 reads an fI as a number of 4 bytes and the permits.
+// Later ones take it for a Bc0I. Redisson makes the number of a long, and none of
+// ours is one that it would write.
 func TestAnFIIsReadByBothGenerations(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 1<<40, time.Minute).inFormat(rratelimiter.RecordFI)
 		for n := range int64(200) {
 			l.takes(n + 1)
+		}
+		if got := len(l.members()); got != 200 {
+			b.Fatalf("%d records, want 200", got)
 		}
 		for _, m := range l.members() {
 			length := int(m[0])

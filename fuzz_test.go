@@ -35,7 +35,8 @@ func fuzzed(f *testing.F) func(t *testing.T, spec func(b *bench)) {
 // expected fails the spec on an error that no state of a limiter explains.
 func (b *bench) expected(err error) {
 	b.Helper()
-	if err != nil && !errors.Is(err, rratelimiter.ErrBadState) && !errors.Is(err, rratelimiter.ErrNotInitialized) &&
+	if err != nil && !errors.Is(err, rratelimiter.ErrBadState) &&
+		!errors.Is(err, rratelimiter.ErrNotInitialized) &&
 		!errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 		b.Fatalf("%T %v", err, err)
 	}
@@ -68,15 +69,19 @@ func (l *limiter) all() (taken int64, err error) {
 	return taken, nil
 }
 
-// FuzzHash: whatever the hash and the value hold, calls answer, or with an
-// error that says what is wrong; nobody gets more than the rate, and what was
-// taken is back an interval later.
+// FuzzHash: whatever the hash and the value hold, calls return, or fail with an
+// error that says what is wrong. Nobody gets more than the rate, and what was taken
+// is back an interval later.
 func FuzzHash(f *testing.F) {
 	for _, seed := range [][5]string{
-		{"10", "1000", "0", "0", "10"}, {"10", "1000", "1", "60000", "x"}, {"1.5", "1000", "0", "0", ""}, {"-3", "-5", "2", "-1", "-7"},
-		{"0", "0", "0", "0", "0"}, {"9007199254740992", "9007199254740992", "0", "0", "9007199254740992"}, {"1e3", "0x10", " 0", "nan", "inf"},
-		{"9007199254740993", "1", "0", "0", "1"}, {"99999999999999999999", "", "0", "0", "1e+17"}, {"5", "100", "OVERALL", "", "6"},
-		{"4", "1000", "0", "9007199254740992", "-9223372036854775808"}, {"1\n", "1\x00", "0", "0", "1 "}, {"3", "1e3", "0", "inf", "1e300"},
+		{"10", "1000", "0", "0", "10"}, {"10", "1000", "1", "60000", "x"}, {"1.5", "1000", "0", "0", ""},
+		{"-3", "-5", "2", "-1", "-7"},
+		{"0", "0", "0", "0", "0"}, {"9007199254740992", "9007199254740992", "0", "0", "9007199254740992"},
+		{"1e3", "0x10", " 0", "nan", "inf"},
+		{"9007199254740993", "1", "0", "0", "1"}, {"99999999999999999999", "", "0", "0", "1e+17"},
+		{"5", "100", "OVERALL", "", "6"},
+		{"4", "1000", "0", "9007199254740992", "-9223372036854775808"}, {"1\n", "1\x00", "0", "0", "1 "},
+		{"3", "1e3", "0", "inf", "1e300"},
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3], seed[4], uint8(31))
 	}
@@ -86,10 +91,10 @@ func FuzzHash(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rate, interval, typ, keepAlive, value string, present uint8) {
 		on(t, func(b *bench) {
 			l := b.limiter(overall, 0, 0)
-			for i, field := range []string{"rate", rate, "interval", interval, "type", typ, "keepAliveTime", keepAlive} {
-				if i%2 == 1 && present>>(i/2)&1 == 1 {
-					name := []string{"rate", "interval", "type", "keepAliveTime"}[i/2]
-					b.want(b.look.HSet(b.Context(), l.Name(), name, field).Err())
+			names := []string{"rate", "interval", "type", "keepAliveTime"}
+			for i, field := range []string{rate, interval, typ, keepAlive} {
+				if present>>i&1 == 1 {
+					b.want(b.look.HSet(b.Context(), l.Name(), names[i], field).Err())
 				}
 			}
 			if present>>4&1 == 1 {
@@ -100,23 +105,15 @@ func FuzzHash(f *testing.F) {
 	})
 }
 
-// answers puts a limiter of which nothing is known to the test.
+// answers expects sense of a limiter of which nothing is known.
 func (l *limiter) answers(keepAlive string) {
 	b := l.b
 	b.Helper()
-	if n, err := strconv.ParseFloat(keepAlive, 64); err == nil && n > 0 && (n < 60_000 || n > math.MaxInt64/1e6) {
+	if n, err := strconv.ParseFloat(keepAlive, 64); err == nil && n > 0 &&
+		(n < 60_000 || n > math.MaxInt64/1e6) {
 		return // it may end in the midst of the test; miniredis takes the longest lives, too, for short ones
 	}
-	r, err := l.Peek(b.Context())
-	b.expected(err)
-	if r.Remaining < 0 || r.Remaining > max(0, r.Limit) {
-		b.Fatalf("%+v", r)
-	}
-	c, configErr := l.Config(b.Context())
-	b.expected(configErr)
-	if configErr == nil && err == nil && c.Rate != r.Limit && c.Rate <= 1<<53 { // Lua knows no more
-		b.Fatalf("%+v, %+v", c, r)
-	}
+	r, c, err, configErr := l.reads()
 	taken, acquireErr := l.all()
 	b.expected(acquireErr)
 	b.expected(l.Release(b.Context(), 1))
@@ -128,10 +125,36 @@ func (l *limiter) answers(keepAlive string) {
 		}
 		return
 	}
-	if configErr == nil && c.Interval <= 0 && r.Remaining != max(0, r.Limit) { // what is taken is back at once
+	if configErr == nil {
+		l.fills(r, c, taken, acquireErr)
+	}
+}
+
+// reads returns what Peek and Config return, which must fit together.
+func (l *limiter) reads() (r rratelimiter.Result, c rratelimiter.Config, err, configErr error) {
+	b := l.b
+	b.Helper()
+	r, err = l.Peek(b.Context())
+	b.expected(err)
+	if r.Remaining < 0 || r.Remaining > max(0, r.Limit) {
+		b.Fatalf("%+v", r)
+	}
+	c, configErr = l.Config(b.Context())
+	b.expected(configErr)
+	if configErr == nil && err == nil && c.Rate != r.Limit && c.Rate <= 1<<53 { // Lua knows no more
 		b.Fatalf("%+v, %+v", c, r)
 	}
-	if configErr != nil || r.Limit > 1<<44 || c.Interval <= 0 || c.Interval > 1000*time.Hour {
+	return r, c, err, configErr
+}
+
+// fills expects that no more was taken than there was, and that it comes back.
+func (l *limiter) fills(r rratelimiter.Result, c rratelimiter.Config, taken int64, acquireErr error) {
+	b := l.b
+	b.Helper()
+	if c.Interval <= 0 && r.Remaining != max(0, r.Limit) { // what is taken is back at once
+		b.Fatalf("%+v, %+v", c, r)
+	}
+	if r.Limit > 1<<44 || c.Interval <= 0 || c.Interval > 1000*time.Hour {
 		return
 	}
 	if acquireErr != nil || taken > max(0, r.Limit) || r.Remaining > taken {
@@ -143,16 +166,17 @@ func (l *limiter) answers(keepAlive string) {
 	}
 }
 
-// FuzzScript: whatever is asked, in whatever order, and whatever others leave in
-// the value and among the records meanwhile, Go never holds more than the rate,
-// every call answers, and in the end all comes back.
+// FuzzScript: whatever is asked for, in whatever order, and whatever others leave
+// in the value and among the records meanwhile, Go never holds more than the rate,
+// every call returns, and in the end all comes back.
 func FuzzScript(f *testing.F) {
 	f.Add([]byte{0, 5, 1, 2, 2, 200, 0, 10, 5, 0, 6, 0})
 	f.Add([]byte{3, 8, 4, 'x', 'x', 'x', 'x', 5, 0, 0, 0, 0, 3, 1, 7, 5, 0, 2, 250, 0, 9})
 	f.Add([]byte{4, 3, '1', 'e', '9', 0, 10, 4, 1, '7', 0, 10, 2, 255, 0, 10})
 	f.Add([]byte{3, 3, 0, 'a', 'b', 'c', 3, 0, 0, 0, 1, 7, 9, 6, 0, 2, 255, 0, 3})
 	f.Add([]byte{0, 4, 7, 20, 0, 9, 7, 3, 0, 1, 1, 30, 2, 99, 0, 2, 8, 0, 0, 3, 8, 1, 0, 3})
-	f.Add([]byte{3, 21, 2, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 4, 0, 0, 0, 6, 0, 0, 9, 1, 2})
+	f.Add([]byte{3, 21, 2, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 4, 0, 0, 0, 6, 0, 0, 9,
+		1, 2})
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 100 {
 		f.Add(someProgram(random))
@@ -179,7 +203,8 @@ func someProgram(random *rand.Rand) (program []byte) {
 		case 3: // a record that may be one
 			program = append(program, byte(size), byte(random.IntN(playInterval)))
 			for i := range size {
-				program = append(program, byte(random.IntN(256))*byte(min(1, max(0, 4+i-size)*random.IntN(2))))
+				program = append(program,
+					byte(random.IntN(256))*byte(min(1, max(0, 4+i-size)*random.IntN(2))))
 			}
 		case 4:
 			text := strconv.Itoa(random.IntN(30) - 10)
@@ -241,21 +266,15 @@ func (p *play) step(what byte, next func() byte) {
 		p.taken.release(b.now, playInterval, n)
 	case 2:
 		b.now += int64(next())
-	case 3: // somebody adds a record, of whatever bytes
-		member := make([]byte, next()%40)
-		ahead := int64(next() % playInterval)
-		for i := range member {
-			member[i] = next()
-		}
-		b.want(b.look.ZAdd(b.Context(), p.permits(), redis.Z{Score: float64(b.now + ahead), Member: string(member)}).Err())
-	case 4: // somebody sets the value, to whatever text
-		text := make([]byte, next()%24)
-		for i := range text {
-			text[i] = next()
-		}
-		b.set(p.value(), string(text))
-		if isNumber(string(text)) {
-			p.taken.grants = nil // to Go, this is somebody who gives permits back
+	case 3: // others add a record, of whatever bytes
+		size, ahead := next()%40, int64(next()%playInterval)
+		record := redis.Z{Score: float64(b.now + ahead), Member: bytes(size, next)}
+		b.want(b.look.ZAdd(b.Context(), p.permits(), record).Err())
+	case 4: // others set the value, to whatever text
+		text := bytes(next()%24, next)
+		b.set(p.value(), text)
+		if isNumber(text) {
+			p.taken.grants = nil // to Go, others have given permits back
 		}
 	case 5:
 		r, err := l.Peek(b.Context())
@@ -267,9 +286,19 @@ func (p *play) step(what byte, next func() byte) {
 		b.expected(err)
 	case 7: // what is out stays out, so the rate may be below it for a time
 		rate := int64(next()%32) + 1
-		b.want(l.SetRate(b.Context(), overall, rate, playInterval*time.Millisecond, rratelimiter.WithKeepState()))
+		b.want(l.SetRate(b.Context(), overall, rate, playInterval*time.Millisecond,
+			rratelimiter.WithKeepState()))
 		p.rate = rate
 	}
+}
+
+// bytes returns so many bytes of a program.
+func bytes(size byte, next func() byte) string {
+	text := make([]byte, size)
+	for i := range text {
+		text[i] = next()
+	}
+	return string(text)
 }
 
 // isNumber reports whether Lua may take a text for a number.
@@ -297,26 +326,5 @@ func (p *play) ends() {
 	p.has(0)
 	if out := sum(p.records(p.permits())); out != r.Limit {
 		b.Fatalf("%d permits of %d in records", out, r.Limit)
-	}
-}
-
-// out is what was taken within an interval and not given back.
-func (g *ledger) out(now, interval int64) (n int64) {
-	for _, old := range g.grants {
-		if old.at > now-interval {
-			n += old.permits
-		}
-	}
-	return n
-}
-
-// release gives back from the newest grants on.
-func (g *ledger) release(now, interval, n int64) {
-	for i := len(g.grants) - 1; i >= 0 && n > 0; i-- {
-		if newest := &g.grants[i]; newest.at > now-interval {
-			back := min(n, newest.permits)
-			newest.permits -= back
-			n -= back
-		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,20 +15,11 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// wantText expects an error to name what is wrong.
-func wantText(t testing.TB, err error, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("error %q does not name %q", err, part)
-		}
-	}
-}
-
 // Bad arguments are refused at the door: the error names the argument, its
 // value and the bound, and nothing is written.
 func TestBadInput(t *testing.T) {
-	rate := func(typ rratelimiter.RateType, rate int64, interval time.Duration, opts ...rratelimiter.RateOption) func(context.Context, *rratelimiter.RateLimiter) error {
+	rate := func(typ rratelimiter.RateType, rate int64, interval time.Duration,
+		opts ...rratelimiter.RateOption) func(context.Context, *rratelimiter.RateLimiter) error {
 		return func(ctx context.Context, l *rratelimiter.RateLimiter) error {
 			_, err := l.TrySetRate(ctx, typ, rate, interval, opts...)
 			_, err2 := l.UpdateRate(ctx, typ, rate, interval, opts...)
@@ -52,20 +42,28 @@ func TestBadInput(t *testing.T) {
 		{"type", rate(7, 1, time.Second), []string{"type", "RateType(7)", "Overall", "PerClient"}},
 		{"rate 0", rate(overall, 0, time.Second), []string{"rate is 0", "between 1 and"}},
 		{"rate below 0", rate(overall, -3, time.Second), []string{"rate is -3"}},
-		{"rate above 2^53", rate(overall, 1<<53+1, time.Second), []string{"rate is 9007199254740993", "2^53"}},
+		{"rate above 2^53", rate(overall, 1<<53+1, time.Second),
+			[]string{"rate is 9007199254740993", "2^53"}},
 		{"interval 0", rate(overall, 1, 0), []string{"interval is 0s", "1ms"}},
 		{"interval below 1 ms", rate(overall, 1, 999*time.Microsecond), []string{"interval is 999", "1ms"}},
-		{"keep alive below the interval", rate(overall, 1, time.Second, rratelimiter.WithKeepAlive(999*time.Millisecond)),
+		{"keep alive below the interval", rate(overall, 1, time.Second,
+			rratelimiter.WithKeepAlive(999*time.Millisecond)),
 			[]string{"keepAlive is 999ms", "1s"}},
-		{"keep alive below 0", rate(overall, 1, time.Second, rratelimiter.WithKeepAlive(-1)), []string{"keepAlive is -1ns"}},
+		{"keep alive below 0", rate(overall, 1, time.Second, rratelimiter.WithKeepAlive(-1)),
+			[]string{"keepAlive is -1ns"}},
 		{"permits 0", acquire(0), []string{"permits is 0", "between 1"}},
 		{"permits below 0", acquire(-1), []string{"permits is -1", "between 1"}},
 		{"permits above 2^40", acquire(1<<40 + 1), []string{"permits is 1099511627777", "2^40"}},
-		{"release below 0", func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Release(ctx, -1) },
+		{"release below 0", func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+			return l.Release(ctx, -1)
+		},
 			[]string{"permits is -1", "between 0"}},
-		{"new name", func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Rename(ctx, "") },
+		{"new name", func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+			return l.Rename(ctx, "")
+		},
 			[]string{`newName is "", must not be empty`}},
-		{"nil option", rate(overall, 1, time.Second, rratelimiter.WithKeepState(), nil), []string{"opts[1] is nil, must be a RateOption"}},
+		{"nil option", rate(overall, 1, time.Second, rratelimiter.WithKeepState(), nil),
+			[]string{"opts[1] is nil, must be a RateOption"}},
 		{"nil listener", func(ctx context.Context, l *rratelimiter.RateLimiter) error {
 			_, err := l.OnExpired(ctx, nil)
 			_, err2 := l.OnDeleted(ctx, nil)
@@ -102,74 +100,6 @@ func sameErrors(errs ...error) error {
 	return errs[0]
 }
 
-// methods are all that answer an error. A method that is not among them would
-// be tested for nothing; TestMethodsAreAll sees to it.
-var methods = map[string]func(ctx context.Context, l *rratelimiter.RateLimiter) error{
-	"TrySetRate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.TrySetRate(ctx, overall, 1, time.Second))
-	},
-	"SetRate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return l.SetRate(ctx, overall, 1, time.Second)
-	},
-	"UpdateRate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.UpdateRate(ctx, overall, 1, time.Second))
-	},
-	"TryAcquire":       func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.TryAcquire(ctx, 1, 0)) },
-	"Acquire":          func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Acquire(ctx, 1) },
-	"Allow":            func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Allow(ctx, 1)) },
-	"Peek":             func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Peek(ctx)) },
-	"Release":          func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Release(ctx, 1) },
-	"Repair":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Repair(ctx)) },
-	"AvailablePermits": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.AvailablePermits(ctx)) },
-	"Config":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Config(ctx)) },
-	"Delete":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Delete(ctx)) },
-	"Exists":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Exists(ctx)) },
-	"Rename":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Rename(ctx, "other") },
-	"Expire":           func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.Expire(ctx, time.Hour)) },
-	"ExpireAt": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.ExpireAt(ctx, time.Now().Add(time.Hour)))
-	},
-	"ExpireIfSet": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.ExpireIfSet(ctx, time.Hour))
-	},
-	"ExpireIfNotSet": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.ExpireIfNotSet(ctx, time.Hour))
-	},
-	"ExpireIfGreater": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.ExpireIfGreater(ctx, time.Hour))
-	},
-	"ExpireIfLess": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return second(l.ExpireIfLess(ctx, time.Hour))
-	},
-	"ClearExpire":      func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.ClearExpire(ctx)) },
-	"RemainTimeToLive": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.RemainTimeToLive(ctx)) },
-	"ExpireTime":       func(ctx context.Context, l *rratelimiter.RateLimiter) error { return second(l.ExpireTime(ctx)) },
-	"OnExpired": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return stopped(l.OnExpired(ctx, func(string) {}))
-	},
-	"OnDeleted": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
-		return stopped(l.OnDeleted(ctx, func(string) {}))
-	},
-}
-
-func second[T any](_ T, err error) error { return err }
-
-func stopped(stop func(), err error) error {
-	if stop != nil {
-		stop()
-	}
-	return err
-}
-
-// everything calls each method that answers an error.
-func everything(ctx context.Context, l *rratelimiter.RateLimiter) map[string]error {
-	errs := make(map[string]error)
-	for name, call := range methods {
-		errs[name] = call(ctx, l)
-	}
-	return errs
-}
-
 func TestMethodsAreAll(t *testing.T) {
 	for method := range reflect.TypeFor[*rratelimiter.RateLimiter]().Methods() {
 		if _, ok := methods[method.Name]; !ok && method.Name != "Name" {
@@ -193,19 +123,26 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 		limiter *rratelimiter.RateLimiter
 		text    string // behind the sentinel's
 	}{
-		"nil client":         {newWith(nothing), "of New: rdb is nil, must be a go-redis client"},
-		"nil *redis.Client":  {newWith(none), "of New: rdb is nil, must be a go-redis client"},
-		"nil option":         {newWith(rdb, nil), "of New: opts[0] is nil, must be an Option"},
-		"nil among options":  {newWith(rdb, rratelimiter.WithID("x"), nil, nil), "of New: opts[1] is nil, must be an Option"},
-		"nil name mapper":    {newWith(rdb, rratelimiter.WithNameMapper(nil)), "of New: mapName is nil, must be a function"},
-		"empty ID":           {newWith(rdb, rratelimiter.WithID("")), `of New: id is "", must be a text without braces`},
-		"ID with a hash tag": {newWith(rdb, rratelimiter.WithID("{b}")), `of New: id is "{b}", must be a text without braces`},
-		"empty name":         {rratelimiter.New(rdb).RateLimiter(""), `for "": name is "", must not be empty`},
-		"name mapped away":   {newWith(rdb, mapped), `for "a": name is "a", mapped to "", must not be mapped to an empty name`},
+		"nil client":        {newWith(nothing), "of New: rdb is nil, must be a go-redis client"},
+		"nil *redis.Client": {newWith(none), "of New: rdb is nil, must be a go-redis client"},
+		"nil option":        {newWith(rdb, nil), "of New: opts[0] is nil, must be an Option"},
+		"nil among options": {newWith(rdb, rratelimiter.WithID("x"), nil, nil),
+			"of New: opts[1] is nil, must be an Option"},
+		"nil name mapper": {newWith(rdb, rratelimiter.WithNameMapper(nil)),
+			"of New: mapName is nil, must be a function"},
+		"empty ID": {newWith(rdb, rratelimiter.WithID("")),
+			`of New: id is "", must be a text without braces`},
+		"ID with a hash tag": {newWith(rdb, rratelimiter.WithID("{b}")),
+			`of New: id is "{b}", must be a text without braces`},
+		"empty name": {rratelimiter.New(rdb).RateLimiter(""),
+			`for "": name is "", must not be empty`},
+		"name mapped away": {newWith(rdb, mapped),
+			`for "a": name is "a", mapped to "", must not be mapped to an empty name`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for method, err := range everything(t.Context(), tc.limiter) {
-				if want := "rratelimiter: invalid argument " + tc.text; !errors.Is(err, rratelimiter.ErrInvalidArgument) || err.Error() != want {
+				if want := "rratelimiter: invalid argument " + tc.text; !errors.Is(err,
+					rratelimiter.ErrInvalidArgument) || err.Error() != want {
 					t.Errorf("%s: %v, want %s", method, err, want)
 				}
 			}
@@ -255,7 +192,8 @@ func TestWhereNoRateIsSet(t *testing.T) {
 		_, peekErr := l.Peek(ctx)
 		_, configErr := l.Config(ctx)
 		for name, err := range map[string]error{
-			"TryAcquire": tryErr, "Acquire": l.Acquire(ctx, 1), "Peek": peekErr, "Config": configErr, "Release": l.Release(ctx, 1),
+			"TryAcquire": tryErr, "Acquire": l.Acquire(ctx, 1), "Peek": peekErr, "Config": configErr,
+			"Release": l.Release(ctx, 1),
 		} {
 			if !errors.Is(err, rratelimiter.ErrNotInitialized) {
 				b.Errorf("%s: %v, want ErrNotInitialized", name, err)
@@ -294,7 +232,8 @@ func TestMoreThanTheRateIsRefusedAtOnce(t *testing.T) {
 		if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 			b.Fatal(err)
 		}
-		wantText(b, err, fmt.Sprintf("permits exceed the rate of %q: permits is 6, must be at most 5", l.Name()))
+		wantText(b, err, fmt.Sprintf("permits exceed the rate of %q: permits is 6, must be at most 5",
+			l.Name()))
 		if after := dump(b, l); after != before {
 			b.Fatalf("written:\n%s\nbefore:\n%s", after, before)
 		}
@@ -324,7 +263,9 @@ func TestAKeyOfAnotherKind(t *testing.T) {
 				if !errors.Is(err, rratelimiter.ErrBadState) {
 					b.Errorf("%s with a list at %s: %v, want ErrBadState", name, key, err)
 				}
-				wantText(b, err, fmt.Sprintf("unreadable state in Redis for %q: key %s is a list, must be a %s", l.Name(), key, kind))
+				wantText(b, err,
+					fmt.Sprintf("unreadable state in Redis for %q: key %s is a list, must be a %s", l.Name(),
+						key, kind))
 			}
 			if n := b.look.LLen(ctx, key).Val(); n != 1 {
 				b.Errorf("the list at %s was written over", key)
@@ -335,14 +276,16 @@ func TestAKeyOfAnotherKind(t *testing.T) {
 
 func TestConfigThatCannotBeRead(t *testing.T) {
 	onBoth(t, func(b *bench) {
-		for _, field := range []struct{ name, value string }{{"rate", "x"}, {"interval", "1e3"}, {"type", "2"}, {"keepAliveTime", "-"}} {
+		for _, field := range []struct{ name, value string }{{"rate", "x"}, {"interval", "1e3"},
+			{"type", "2"}, {"keepAliveTime", "-"}} {
 			l := b.limiter(overall, 5, time.Second)
 			b.want(b.look.HSet(b.Context(), l.Name(), field.name, field.value).Err())
 			_, err := l.Config(b.Context())
 			if !errors.Is(err, rratelimiter.ErrBadState) {
 				b.Errorf("%s %s: %v, want ErrBadState", field.name, field.value, err)
 			}
-			wantText(b, err, fmt.Sprintf("for %q: field %s of key %s is %q, must be ", l.Name(), field.name, l.Name(), field.value))
+			wantText(b, err, fmt.Sprintf("for %q: field %s of key %s is %q, must be ", l.Name(), field.name,
+				l.Name(), field.value))
 		}
 	})
 }
@@ -357,7 +300,8 @@ func TestNoClock(t *testing.T) {
 	c := rratelimiter.New(rdb, rratelimiter.WithClock(time.Now), rratelimiter.WithClock(nil))
 	t.Cleanup(func() { _ = c.Close() })
 	l := c.RateLimiter("a")
-	if err := errors.Join(l.SetRate(t.Context(), overall, 5, time.Hour), l.Acquire(t.Context(), 1)); err != nil {
+	if err := errors.Join(l.SetRate(t.Context(), overall, 5, time.Hour),
+		l.Acquire(t.Context(), 1)); err != nil {
 		t.Fatal(err)
 	}
 	if at := rdb.ZRangeWithScores(t.Context(), "{a}:permits", 0, -1).Val()[0].Score; at != 1_700_000_000_123 {

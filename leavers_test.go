@@ -3,133 +3,16 @@ package rratelimiter_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// The end of one caller's context, or of what was asked for it, is nobody
-// else's: who comes after it gets an answer of its own.
-func TestTheEndOfOneIsNotToldToOthers(t *testing.T) {
-	s := redistest.Start(t)
-	rdb := s.Client(t, func(o *redis.Options) { o.PoolSize, o.PoolTimeout = 1, 20*time.Second })
-	c := rratelimiter.New(rdb)
-	defer c.Close()
-	l := c.RateLimiter("l")
-	is(t, nil, l.SetRate(t.Context(), overall, 10, time.Hour))
-	_, err := l.Allow(t.Context(), 1)
-	is(t, nil, err)
-	for name, first := range map[string]func() error{
-		"a timeout": func() error { return second(l.TryAcquire(context.Background(), 1, 400*time.Millisecond)) },
-		"a context": func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
-			defer cancel()
-			return second(l.TryAcquire(ctx, 1, 0))
-		},
-	} {
-		conn := rdb.Conn()
-		is(t, nil, conn.Ping(t.Context()).Err()) // it has the only connection
-		var all sync.WaitGroup
-		all.Go(func() {
-			if err := first(); !errors.Is(err, rratelimiter.ErrNoAnswer) && !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-				t.Errorf("%s: %v", name, err)
-			}
-		})
-		time.Sleep(100 * time.Millisecond) // the first one waits for the connection
-		all.Go(func() {
-			if err := l.Acquire(context.Background(), 1); err != nil {
-				t.Errorf("%s: the second: %v", name, err)
-			}
-		})
-		time.Sleep(600 * time.Millisecond)
-		is(t, nil, conn.Close())
-		all.Wait()
-	}
-}
-
-// One connection that hangs does not hold up those who come later.
-func TestOneConnectionThatHangs(t *testing.T) {
-	n := newLine(t, 10, time.Hour, func(o *redis.Options) { o.ReadTimeout = 20 * time.Second })
-	n.proxy.HoldNext(1, isScript)
-	start := time.Now()
-	for granted := false; !granted; {
-		ok, err := n.l.TryAcquire(t.Context(), 1, 100*time.Millisecond)
-		if err != nil && !errors.Is(err, rratelimiter.ErrNoAnswer) {
-			t.Fatal(err)
-		}
-		if granted = ok; time.Since(start) > 10*time.Second {
-			t.Fatal("nothing is granted as long as one connection hangs")
-		}
-	}
-}
-
-// Who stands in line, and is refused by what Redis has said of those ahead, is
-// told no when its timeout passes, also where Redis is slow.
-func TestASlowRedisStillSaysNo(t *testing.T) {
-	n := newLine(t, 1, time.Hour)
-	n.l.takes(1)
-	n.proxy.Delay(50 * time.Millisecond)
-	var all sync.WaitGroup
-	for range 6 {
-		all.Go(func() {
-			if ok, err := n.l.TryAcquire(context.Background(), 1, 600*time.Millisecond); ok || err != nil {
-				t.Errorf("%v, %v; want refused", ok, err)
-			}
-		})
-		time.Sleep(70 * time.Millisecond)
-	}
-	all.Wait()
-}
-
-// When replies are slow, the line is probed when its permits are due at Redis.
-func TestASlowReplyDelaysNoProbe(t *testing.T) {
-	s := redistest.Start(t)
-	p := redistest.StartProxy(t, s.Addr)
-	rdb := redis.NewClient(&redis.Options{Addr: p.Addr})
-	t.Cleanup(func() { _ = rdb.Close() })
-	c := rratelimiter.New(rdb, rratelimiter.WithGoOnly())
-	defer c.Close()
-	l := c.RateLimiter("l")
-	is(t, nil, l.SetRate(t.Context(), overall, 1, time.Second))
-	_, err := l.Allow(t.Context(), 1)
-	is(t, nil, err)
-	p.Delay(400 * time.Millisecond)
-	start := time.Now()
-	ok, err := l.TryAcquire(t.Context(), 1, 5*time.Second)
-	if took := time.Since(start); !ok || err != nil || took > 1700*time.Millisecond {
-		t.Errorf("%v, %v after %v; want the permit, which is due after 1s, and a reply that takes 400ms", ok, err, took)
-	}
-	time.Sleep(time.Until(start.Add(1100 * time.Millisecond)))
-	if ok, err := l.TryAcquire(t.Context(), 1, 1200*time.Millisecond); !ok && err == nil {
-		t.Error("refused, though nobody knows: the permit was due within the timeout")
-	}
-}
-
-// An answer of Redis to a slow call is not that of a call that hangs.
-func TestASlowRefusalIsNotShared(t *testing.T) {
-	n := newLine(t, 1, time.Hour)
-	l := n.client.RateLimiter(redistest.Name(t))
-	n.proxy.Delay(300 * time.Millisecond)
-	var all sync.WaitGroup
-	all.Go(func() {
-		if _, err := l.TryAcquire(context.Background(), 1, 0); !errors.Is(err, rratelimiter.ErrNotInitialized) {
-			t.Errorf("the first: %v; want ErrNotInitialized", err)
-		}
-	})
-	time.Sleep(100 * time.Millisecond)
-	is(t, nil, rratelimiter.New(n.look).RateLimiter(l.Name()).SetRate(t.Context(), overall, 1, time.Hour))
-	is(t, nil, l.Acquire(context.Background(), 1))
-	all.Wait()
-}
-
-// A timeout that passes before anybody has asked for the caller, who is then put
-// in line: it gets its last look.
+// The timeout of an arrival passes before a batch has taken it. It is put in line
+// then, and gets its last look.
 func TestATimeoutOfAnArrival(t *testing.T) {
 	inCrowd(t, 1, time.Hour, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
@@ -148,13 +31,11 @@ func TestATimeoutOfAnArrival(t *testing.T) {
 		if v := v(); v.ok || v.err != nil || v.after != 20*time.Millisecond {
 			t.Errorf("%+v; want refused after 20ms", v)
 		}
-		if _, err := c.other().Delete(c.Context()); err != nil { // ends the others
-			c.Fatal(err)
-		}
+		noError(c.T, yes(c.other().Delete(c.Context()))) // ends the others
 	})
 }
 
-// The head of the line leaves, and then Redis says nothing: what it has said of
+// The head of the line leaves, and then Redis says nothing. What Redis has said of
 // the head does not hold for those behind.
 func TestWhatRedisHasSaidOfAnother(t *testing.T) {
 	inCrowd(t, 10, time.Hour, func(c *crowd) {
@@ -175,32 +56,26 @@ func TestWhatRedisHasSaidOfAnother(t *testing.T) {
 	})
 }
 
-// Releases by Go cut a late wake-up short, and tell nothing of Java.
+// Releases by Go cut a late wake-up short, and are no sign of a Java.
 func TestReleasesDoNotMakeGoLate(t *testing.T) {
 	const rate, interval = 20, 400 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
 		defer c.Close()
 		l := c.RateLimiter("l")
-		is(t, nil, l.SetRate(t.Context(), overall, rate, interval))
+		noError(t, l.SetRate(t.Context(), overall, rate, interval))
 		end := time.Now().Add(time.Minute)
 		counts, net := make(chan int, 5), 0
 		for range 4 {
-			go func() {
-				n := 0
-				for time.Now().Before(end) {
-					if ok, err := l.TryAcquire(t.Context(), 1, 2*time.Second); ok && err == nil {
-						n++
-					}
-				}
-				counts <- n
-			}()
+			go func() { counts <- takeUntil(t, l, end) }()
 		}
 		go func() {
 			n := 0
 			for ; time.Now().Before(end); n-- {
 				time.Sleep(90 * time.Millisecond)
-				is(t, nil, l.Release(t.Context(), 1))
+				if err := l.Release(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
 			}
 			counts <- n
 		}()
@@ -210,5 +85,125 @@ func TestReleasesDoNotMakeGoLate(t *testing.T) {
 		if all := rate * int(time.Minute/interval); net < all*97/100 {
 			t.Errorf("%d of %d permits were used", net, all)
 		}
+	})
+}
+
+// What a leaver of a merged call was granted is taken back, and nothing else is
+// touched: the limiter stays.
+func TestALimiterOutlivesAWithdrawal(t *testing.T) {
+	inCrowd(t, 10, time.Hour, func(c *crowd) {
+		open := c.leaver()
+		open()
+		c.sleep(time.Second)
+		c.holds(3)
+		if ttl := c.server.TTL("l"); ttl != 0 {
+			c.Errorf("the limiter lives for %v; want for ever", ttl)
+		}
+	})
+}
+
+// It comes back also when a caller that was served together with it gives back
+// first.
+func TestALeaversShareComesBackAfterARelease(t *testing.T) {
+	inCrowd(t, 10, time.Hour, func(c *crowd) {
+		open := c.leaver()
+		noError(c.T, c.other().Release(c.Context(), 2))
+		open()
+		c.sleep(time.Minute)
+		c.holds(1)
+	})
+}
+
+// A rate that is set anew, or a limiter that is made anew, frees what a leaver was
+// granted. It is not given back once more, out of what others have taken since.
+func TestALeaversShareIsNotGivenBackTwice(t *testing.T) {
+	for format, opts := range map[string][]rratelimiter.Option{
+		"default":    nil,
+		"resolution": {rratelimiter.WithResolution(time.Minute)},
+		"fI":         {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
+	} {
+		for what, anew := range map[string]func(ctx context.Context, l *rratelimiter.RateLimiter) error{
+			"rate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+				return l.SetRate(ctx, overall, 10, time.Hour)
+			},
+			"limiter": func(ctx context.Context, l *rratelimiter.RateLimiter) error {
+				return errors.Join(yes(l.Delete(ctx)), yes(l.TrySetRate(ctx, overall, 10, time.Hour)))
+			},
+		} {
+			t.Run(format+"/"+what, func(t *testing.T) {
+				inCrowd(t, 10, time.Hour, func(c *crowd) {
+					client := rratelimiter.New(c.rdb, opts...)
+					defer client.Close()
+					c.RateLimiter = client.RateLimiter("l")
+					open := c.leaver()
+					other := c.other(opts...)
+					noError(c.T, anew(c.Context(), other))
+					took(c.T, other, 5, 0, 0)
+					open()
+					c.sleep(time.Second)
+					c.holds(5)
+					took(c.T, c.RateLimiter, 1, 0, 0)
+					c.sleep(time.Minute)
+					c.holds(6)
+				})
+			})
+		}
+	}
+}
+
+// A leaver costs nobody behind it a place, and what it stood in the way of is served
+// at once.
+func TestWhoLeavesMakesRoom(t *testing.T) {
+	inCrowd(t, 10, time.Hour, func(c *crowd) {
+		took(c.T, c.RateLimiter, 5, 0, 0)
+		ctx, cancel := context.WithCancel(c.Context())
+		large := c.comes(ctx, 8, forAges)
+		small := c.comes(c.Context(), 2, forAges)
+		last := c.comes(c.Context(), 3, forAges)
+		c.sleep(time.Second)
+		if small().done {
+			c.Fatalf("%+v: served before its turn", small())
+		}
+		cancel()
+		synctest.Wait()
+		if !errors.Is(large().err, context.Canceled) || !small().ok || !last().ok ||
+			small().after != time.Second {
+			c.Errorf("%+v, %+v, %+v; want the first gone and the others served at once", large(), small(),
+				last())
+		}
+	})
+}
+
+// What is granted to a caller that has left meanwhile goes to the next in line.
+func TestWhatNobodyWaitsForGoesToTheNext(t *testing.T) {
+	inCrowd(t, 10, time.Second, func(c *crowd) {
+		took(c.T, c.RateLimiter, 10, 0, 0)
+		ctx, cancel := context.WithCancel(c.Context())
+		first := c.comes(ctx, 6, forAges)
+		second := c.comes(c.Context(), 6, forAges)
+		c.sleep(999 * time.Millisecond)
+		open := c.gate.shut()
+		c.sleep(time.Millisecond) // the probe is held
+		cancel()
+		synctest.Wait()
+		if !errors.Is(first().err, context.Canceled) {
+			c.Fatalf("%+v; want gone at once", first())
+		}
+		open()
+		synctest.Wait()
+		if !second().ok || second().after != time.Second {
+			c.Errorf("%+v; want served with what was the first one's", second())
+		}
+		c.holds(6)
+	})
+}
+
+// Where there is no next one, it goes back.
+func TestWhatNobodyWantsGoesBack(t *testing.T) {
+	inCrowd(t, 10, time.Hour, func(c *crowd) {
+		open := c.leaver()
+		open()
+		synctest.Wait()
+		c.holds(3)
 	})
 }

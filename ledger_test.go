@@ -18,10 +18,10 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// The specs here keep a ledger of all that callers are told, while the network
-// does its worst and callers leave. In the end it must agree with the records:
-// what is out is held by somebody. The interval is so long that nothing comes
-// back by itself and hides what was lost.
+// The specs here keep a ledger of all that callers get, while the network does its
+// worst and callers leave. In the end it must agree with the records: some caller
+// holds what is out. The interval is so long that nothing comes back by itself and
+// hides what was lost.
 
 // The books are the ledger of limiters that many callers use.
 type books struct {
@@ -42,11 +42,11 @@ type account struct {
 	shared  []*rratelimiter.RateLimiter // of each client
 	permits string                      // the key of its records
 	value   string                      // the key of what is left
-	held    atomic.Int64                // by those who were told so and have not begun to give them back
+	held    atomic.Int64                // by callers that know it and have not begun to give back
 	unknown atomic.Int64                // releases that ended with an error: done or not
 
 	mu     sync.Mutex
-	stakes []stake // what somebody holds until the end; guarded by mu
+	stakes []stake // what callers hold until the end; guarded by mu
 	kept   int64   // their sum; guarded by mu
 }
 
@@ -77,7 +77,8 @@ func ledgerOps(t *testing.T) int64 {
 }
 
 // inAllFormats runs a spec with each way in which a request may be written.
-func inAllFormats(t *testing.T, spec func(t *testing.T, typ rratelimiter.RateType, opts ...rratelimiter.Option)) {
+func inAllFormats(t *testing.T, spec func(t *testing.T, typ rratelimiter.RateType,
+	opts ...rratelimiter.Option)) {
 	t.Helper()
 	for _, tc := range []struct {
 		name string
@@ -89,7 +90,8 @@ func inAllFormats(t *testing.T, spec func(t *testing.T, typ rratelimiter.RateTyp
 		{"fI", overall, []rratelimiter.Option{rratelimiter.WithRecordFormat(rratelimiter.RecordFI)}},
 		{"Lc0I", overall, []rratelimiter.Option{rratelimiter.WithRecordFormat(rratelimiter.RecordLc0I)}},
 		{"PerClient", perClient, nil},
-		{"PerClient, resolution", perClient, []rratelimiter.Option{rratelimiter.WithResolution(100 * time.Millisecond)}},
+		{"PerClient, resolution", perClient,
+			[]rratelimiter.Option{rratelimiter.WithResolution(100 * time.Millisecond)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel() // most of the time is spent waiting
@@ -106,8 +108,8 @@ func TestNothingIsLostInBadWeather(t *testing.T) {
 	})
 }
 
-// The same where those leave, too, who give back: each such release was done, or
-// it was not, but no other permits are lost.
+// The same where callers leave that give back. Each such release was done, or it
+// was not, but no other permits are lost.
 func TestReleasesThatNobodyWaitsFor(t *testing.T) {
 	inAllFormats(t, func(t *testing.T, typ rratelimiter.RateType, opts ...rratelimiter.Option) {
 		keepLedger(t, way{leave: true}, typ, opts...)
@@ -201,7 +203,7 @@ func (g *books) open(typ rratelimiter.RateType, rate int64, clients []*rratelimi
 	g.accounts = append(g.accounts, a)
 }
 
-// visit is one caller, who asks, and holds what was granted for a while.
+// visit is one caller: it asks, and holds what it was granted for a while.
 func (g *books) visit(w way, a *account, random *rand.Rand) {
 	l, n := a.at(random), 1+random.Int64N(a.rate/5)
 	start := time.Now()
@@ -229,7 +231,7 @@ func (g *books) visit(w way, a *account, random *rand.Rand) {
 		time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond)
 	}
 	if random.IntN(4) == 0 {
-		l = a.at(random) // who gives back need not be who took
+		l = a.at(random) // another RateLimiter gives back
 	}
 	g.giveBack(w, a, stake{l, n}, random)
 }
@@ -290,8 +292,8 @@ func (a *account) keep(s stake) bool {
 	return true
 }
 
-// giveBack releases a stake. Nobody holds it from the moment on when that is
-// asked for; whether it is out after an error is not known.
+// giveBack releases a stake. From the moment when it is asked for nobody holds it.
+// After an error it is unknown whether the stake is out.
 func (g *books) giveBack(w way, a *account, s stake, random *rand.Rand) {
 	g.ops.Add(-1)
 	ctx := context.Background()
@@ -313,14 +315,14 @@ func (g *books) giveBack(w way, a *account, s stake, random *rand.Rand) {
 	g.released.Add(1)
 }
 
-// settles expects that what is out, and held by nobody, is explained by releases
-// that may not have been done, as soon as what goes on in the background has been
-// done, and from then on.
+// settles expects that releases which may not have been done explain what is out
+// and held by nobody. It waits until the background has done its work.
 func (g *books) settles(when string) {
 	g.Helper()
 	const patience, stays = 15 * time.Second, 300 * time.Millisecond
 	right := time.Now()
-	for start := right; time.Since(start) < patience && time.Since(right) < stays; time.Sleep(5 * time.Millisecond) {
+	for start := right; time.Since(start) < patience &&
+		time.Since(right) < stays; time.Sleep(5 * time.Millisecond) {
 		for _, a := range g.accounts {
 			if a.wrong() != "" {
 				right = time.Now()
@@ -331,7 +333,7 @@ func (g *books) settles(when string) {
 		if wrong := a.wrong(); wrong != "" {
 			g.Errorf("%s: %s", when, wrong)
 		}
-		if g.look.Exists(context.Background(), a.value).Val() == 1 { // somebody was granted anything
+		if g.look.Exists(context.Background(), a.value).Val() == 1 { // something was granted
 			a.keeps(a.rate, a.value, a.permits)
 		}
 	}
@@ -343,5 +345,6 @@ func (a *account) wrong() string {
 	if held <= out && out <= held+unknown {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d permits are out, %d are held; releases of %d are in doubt", out, a.rate, held, unknown)
+	return fmt.Sprintf("%d of %d permits are out, %d are held; releases of %d are in doubt", out, a.rate,
+		held, unknown)
 }

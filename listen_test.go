@@ -21,27 +21,16 @@ func heard() (f func(name string), names <-chan string) {
 // hears expects that a listener is called with a name.
 func hears(t *testing.T, names <-chan string, want string) {
 	t.Helper()
-	select {
-	case got := <-names:
-		if got != want {
-			t.Fatalf("heard of %q, want %q", got, want)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatalf("heard of nothing, want %q", want)
-	}
-}
-
-// is expects no error.
-func is(t *testing.T, _ any, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	if got := comes(t, names); got != want {
+		t.Fatalf("heard of %q, want %q", got, want)
 	}
 }
 
 func TestListeners(t *testing.T) {
 	s := redistest.Start(t, "--notify-keyspace-events", "Exg") // all that Redisson needs
-	c := rratelimiter.New(s.Client(t), rratelimiter.WithNameMapper(func(name string) string { return "app:" + name }))
+	c := rratelimiter.New(s.Client(t), rratelimiter.WithNameMapper(func(name string) string {
+		return "app:" + name
+	}))
 	defer c.Close()
 	ctx := t.Context()
 	limiters := []*rratelimiter.RateLimiter{c.RateLimiter("other"), c.RateLimiter("l")}
@@ -49,30 +38,35 @@ func TestListeners(t *testing.T) {
 	expired, expirations := heard()
 	deleted, deletions := heard()
 	stopExpired, err := l.OnExpired(ctx, expired)
-	is(t, nil, err)
+	noError(t, err)
 	stopDeleted, err := l.OnDeleted(ctx, deleted)
-	is(t, nil, err)
+	noError(t, err)
 	for range 2 { // another limiter is nothing to them, and neither is the other event
 		for _, l := range limiters {
-			is(t, nil, l.SetRate(ctx, overall, 1, time.Millisecond, rratelimiter.WithKeepAlive(5*time.Millisecond)))
-			ok, err := l.Expire(ctx, 5*time.Millisecond)
-			is(t, ok, err)
+			noError(t, l.SetRate(ctx, overall, 1, time.Millisecond,
+				rratelimiter.WithKeepAlive(5*time.Millisecond)))
+			noError(t, yes(l.Expire(ctx, 5*time.Millisecond)))
 		}
 		hears(t, expirations, "app:l")
 		for _, l := range limiters {
-			is(t, nil, l.SetRate(ctx, overall, 1, time.Hour))
-			ok, err := l.Delete(ctx)
-			is(t, ok, err)
+			noError(t, l.SetRate(ctx, overall, 1, time.Hour))
+			noError(t, yes(l.Delete(ctx)))
 		}
 		hears(t, deletions, "app:l")
 	}
 	stopExpired()
 	stopExpired()
 	stopDeleted()
-	until(t, func() bool { return s.Admin().PubSubNumSub(ctx, "__keyevent@0__:del").Val()["__keyevent@0__:del"] == 0 })
-	is(t, nil, l.SetRate(ctx, overall, 1, time.Hour))
-	ok, err := l.Delete(ctx)
-	is(t, ok, err)
+	until(t, func() bool {
+		return s.Admin().PubSubNumSub(ctx, "__keyevent@0__:del").Val()["__keyevent@0__:del"] == 0
+	})
+	later, more := heard()
+	stopLater, err := l.OnDeleted(ctx, later)
+	noError(t, err)
+	defer stopLater()
+	noError(t, l.SetRate(ctx, overall, 1, time.Hour))
+	noError(t, yes(l.Delete(ctx)))
+	hears(t, more, "app:l")
 	if len(expirations)+len(deletions) > 0 {
 		t.Errorf("heard %d and %d more", len(expirations), len(deletions))
 	}
@@ -88,7 +82,7 @@ func TestListenersNeedNotifications(t *testing.T) {
 	for flags, want := range map[string][2]bool{ // of OnExpired and OnDeleted
 		"": {}, "Kx": {}, "Ex": {true, false}, "Eg": {false, true}, "EA": {true, true},
 	} {
-		is(t, nil, s.Admin().ConfigSet(t.Context(), "notify-keyspace-events", flags).Err())
+		noError(t, s.Admin().ConfigSet(t.Context(), "notify-keyspace-events", flags).Err())
 		for i, on := range []func(context.Context, func(string)) (func(), error){l.OnExpired, l.OnDeleted} {
 			stop, err := on(t.Context(), f)
 			if (err == nil) != want[i] || err != nil && !errors.Is(err, rratelimiter.ErrNoNotifications) {
@@ -109,11 +103,10 @@ func TestListenersWhereSettingsAreSecret(t *testing.T) {
 	l := c.RateLimiter("l")
 	f, names := heard()
 	stop, err := l.OnDeleted(t.Context(), f)
-	is(t, nil, err)
+	noError(t, err)
 	defer stop()
-	is(t, nil, l.SetRate(t.Context(), overall, 1, time.Hour))
-	ok, err := l.Delete(t.Context())
-	is(t, ok, err)
+	noError(t, l.SetRate(t.Context(), overall, 1, time.Hour))
+	noError(t, yes(l.Delete(t.Context())))
 	hears(t, names, "l")
 }
 
@@ -125,9 +118,8 @@ func TestListenersThatCannotBe(t *testing.T) {
 		t.Errorf("%v, want ErrInvalidArgument", err)
 	}
 	f, _ := heard()
-	_, err := l.OnExpired(t.Context(), f) // ended by Close
-	is(t, nil, err)
-	is(t, nil, c.Close())
+	noError(t, errOf(l.OnExpired(t.Context(), f))) // ended by Close
+	noError(t, c.Close())
 	if _, err := l.OnDeleted(t.Context(), f); !errors.Is(err, rratelimiter.ErrClosed) {
 		t.Errorf("%v, want ErrClosed", err)
 	}
@@ -136,7 +128,7 @@ func TestListenersThatCannotBe(t *testing.T) {
 // On a cluster each master tells of its own keys.
 func TestListenersOnACluster(t *testing.T) {
 	rdb := redistest.StartCluster(t).Client(t)
-	is(t, nil, rdb.ForEachMaster(t.Context(), func(ctx context.Context, rdb *redis.Client) error {
+	noError(t, rdb.ForEachMaster(t.Context(), func(ctx context.Context, rdb *redis.Client) error {
 		return rdb.ConfigSet(ctx, "notify-keyspace-events", "Eg").Err()
 	}))
 	c := rratelimiter.New(rdb)
@@ -144,11 +136,9 @@ func TestListenersOnACluster(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} { // of all masters
 		l := c.RateLimiter(name)
 		f, names := heard()
-		_, err := l.OnDeleted(t.Context(), f)
-		is(t, nil, err)
-		is(t, nil, l.SetRate(t.Context(), overall, 1, time.Hour))
-		ok, err := l.Delete(t.Context())
-		is(t, ok, err)
+		noError(t, errOf(l.OnDeleted(t.Context(), f)))
+		noError(t, l.SetRate(t.Context(), overall, 1, time.Hour))
+		noError(t, yes(l.Delete(t.Context())))
 		hears(t, names, name)
 	}
 }

@@ -141,7 +141,8 @@ func (c *luaChecker) checkOut(u *luaUnit) {
 	out := u.root.header["out"]
 	for _, use := range u.outs {
 		if !slices.Contains(out.names, use.name) {
-			c.errorf(u.here(use), "local %s is not in `out:`, nor in a do ... end%s", use.name, u.through(use))
+			c.errorf(u.here(use), "local %s is not in `out:`, nor in a do ... end%s", use.name,
+				u.through(use))
 		}
 	}
 	for _, name := range out.names {

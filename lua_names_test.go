@@ -202,8 +202,9 @@ func luaOnlyFunction(s *ast.LocalAssignStmt) (*ast.FunctionExpr, bool) {
 	return fn, ok
 }
 
-// declare adds a local to the block. It takes the name of no global, and of no local that is visible: a reader of the
-// text behind it would take the one for the other. `_` is for what nobody reads.
+// declare adds a local to the block. It takes the name of no global, and of no
+// local that is visible: a reader of the text behind it would take the one for
+// the other. `_` is for what nobody reads.
 func (u *luaUnit) declare(name string, line int, function bool) *luaSymbol {
 	symbol := &luaSymbol{name, u.pos(line), function}
 	if name == "_" {
@@ -271,8 +272,9 @@ func (u *luaUnit) assign(to ast.Expr) {
 
 // exprs notes the names and calls of expressions.
 //
-// A function does not see those that are declared behind it. So where functions are no values, the only one that can
-// call itself does so by its own name. A function may be an argument of string.gsub, table.sort and the like.
+// A function does not see those that are declared behind it. So where functions
+// are no values, the only one that can call itself does so by its own name. A
+// function may be an argument of string.gsub, table.sort and the like.
 func (u *luaUnit) exprs(exprs ...ast.Expr) {
 	fine := map[any]bool{}
 	for _, e := range exprs {
@@ -293,7 +295,8 @@ func (u *luaUnit) exprs(exprs ...ast.Expr) {
 				}
 			case *ast.FunctionExpr:
 				if !fine[n] {
-					u.c.errorf(u.pos(n.Line()), "a function is declared as local function, or its calls are not seen")
+					u.c.errorf(u.pos(n.Line()),
+						"a function is declared as local function, or its calls are not seen")
 				}
 				u.function(n, nil)
 				return false

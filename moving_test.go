@@ -31,7 +31,7 @@ func newMove(t *testing.T, c *redistest.Cluster, key string) *move {
 	c.Agree(t)
 	ctx := t.Context()
 	m := &move{T: t, cluster: c, slot: c.Servers[0].Admin().ClusterKeySlot(ctx, key).Val()}
-	for i, s := range c.Servers { // who serves it can count its keys without a MOVED
+	for i, s := range c.Servers { // the node that serves it counts its keys without a MOVED
 		if err := s.Admin().Exists(ctx, key).Err(); err == nil {
 			m.src, m.dst = s, c.Servers[(i+1)%len(c.Servers)]
 		}
@@ -73,10 +73,11 @@ func TestALimiterWhoseSlotMoves(t *testing.T) {
 	})
 	orders := [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 	for kind, opts := range map[string][]rratelimiter.Option{
-		"default":       nil,
-		"resolution":    {rratelimiter.WithResolution(time.Minute)},
-		"fI":            {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
-		"fI resolution": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI), rratelimiter.WithResolution(time.Minute)},
+		"default":    nil,
+		"resolution": {rratelimiter.WithResolution(time.Minute)},
+		"fI":         {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
+		"fI resolution": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI),
+			rratelimiter.WithResolution(time.Minute)},
 	} {
 		c := rratelimiter.New(rdb, opts...)
 		t.Cleanup(func() { _ = c.Close() })

@@ -17,16 +17,13 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// late is how much later than its timeout a caller is answered where Redis says
-// nothing (docs of TryAcquire).
-const late = 30 * time.Millisecond
-
 // The specs on a real server tell the faults they are about, which are seconds,
 // from what a busy machine adds. Those in fake time are exact.
 const slack = 2 * time.Second
 
-// Redis says nothing: who has a timeout is answered when it passes, who has a
-// context when it ends, wherever the caller stands; and nothing is kept.
+// Redis says nothing. A caller with a timeout is answered when that passes, a
+// caller with a context when that ends, wherever the caller stands. Nothing is
+// kept.
 func TestTimeoutsHoldWhenRedisSaysNothing(t *testing.T) {
 	inCrowd(t, 10, time.Hour, func(c *crowd) {
 		open := c.gate.shut()
@@ -48,7 +45,8 @@ func TestTimeoutsHoldWhenRedisSaysNothing(t *testing.T) {
 			{fourth(), 200 * time.Millisecond, context.DeadlineExceeded},
 		} {
 			v := want.visit
-			if exact := v.after - want.after; !errors.Is(v.err, want.err) || v.ok || exact < 0 || exact > 5*time.Millisecond {
+			if exact := v.after - want.after; !errors.Is(v.err, want.err) || v.ok || exact < 0 ||
+				exact > 5*time.Millisecond {
 				t.Errorf("caller %d: %+v; want %v after %v", i, v, want.err, want.after)
 			}
 		}
@@ -58,8 +56,8 @@ func TestTimeoutsHoldWhenRedisSaysNothing(t *testing.T) {
 	})
 }
 
-// Redis has refused, and then says nothing: until the permits are due the answer
-// is no, and after that nobody knows.
+// Redis has refused, and then says nothing. Until the permits are due the answer is
+// no. After that the outcome is unknown.
 func TestTimeoutsInLineHoldWhenRedisSaysNothing(t *testing.T) {
 	inCrowd(t, 1, time.Second, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
@@ -71,7 +69,8 @@ func TestTimeoutsInLineHoldWhenRedisSaysNothing(t *testing.T) {
 		if v := before(); v.ok || v.err != nil || v.after != 600*time.Millisecond+late {
 			t.Errorf("%+v; want refused after 630ms", v)
 		}
-		if v := after(); !errors.Is(v.err, rratelimiter.ErrNoAnswer) || v.after < 1200*time.Millisecond+late || v.after > 1240*time.Millisecond {
+		if v := after(); !errors.Is(v.err, rratelimiter.ErrNoAnswer) ||
+			v.after < 1200*time.Millisecond+late || v.after > 1240*time.Millisecond {
 			t.Errorf("%+v; want ErrNoAnswer after 1230ms", v)
 		}
 		open()
@@ -96,28 +95,24 @@ func TestASlowAnswerIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Close answers everybody at once, whatever a call under way does.
+// Close answers all callers at once, whatever a call under way does.
 func TestCloseAnswersAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		rdb := redistest.MiniClient(t, m)
-		client := rratelimiter.New(rdb)
-		c := &crowd{t, client.RateLimiter("l"), &gate{}, m, rdb}
-		if err := c.SetRate(t.Context(), overall, 3, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+	bubble(t, func(c *crowd) {
+		t := c.T
+		noError(t, c.SetRate(t.Context(), overall, 3, time.Hour))
 		took(t, c.RateLimiter, 3, 0, 0)
 		waits := c.comes(t.Context(), 1, forAges)
-		rdb.AddHook(c.gate)
+		c.rdb.AddHook(hook(c.gate.process))
 		open := c.gate.shut()
-		visits := []func() visit{waits, c.comes(t.Context(), 1, forAges), c.comes(t.Context(), 1, 0), c.comes(t.Context(), 4, forAges)}
-		alone := client.RateLimiter("other")
+		visits := []func() visit{waits, c.comes(t.Context(), 1, forAges), c.comes(t.Context(), 1, 0),
+			c.comes(t.Context(), 4, forAges)}
+		alone := c.client.RateLimiter("other")
 		peeked := make(chan error, 1)
 		go func() { _, err := alone.Peek(t.Context()); peeked <- err }()
 		synctest.Wait()
 		start := time.Now()
 		closed := make(chan struct{})
-		go func() { _ = client.Close(); close(closed) }()
+		go func() { _ = c.client.Close(); close(closed) }()
 		synctest.Wait()
 		for i, visit := range visits {
 			if v := visit(); !v.done || !errors.Is(v.err, rratelimiter.ErrClosed) || !v.at.Equal(start) {
@@ -136,16 +131,17 @@ func TestCloseAnswersAtOnce(t *testing.T) {
 	})
 }
 
-// Those behind a call that hangs, who have no other bound, share its error
+// Callers behind a call that hangs, which have no other bound, share its error
 // instead of paying for their own.
 func TestNobodyPaysTwiceForACallThatHangs(t *testing.T) {
 	s := redistest.Start(t)
-	c := rratelimiter.New(s.Client(t, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 2*time.Second, -1 }))
+	c := rratelimiter.New(s.Client(t, func(o *redis.Options) {
+		o.ReadTimeout, o.MaxRetries = 2*time.Second, -1
+	}))
 	defer c.Close()
 	l := c.RateLimiter("l")
-	is(t, nil, l.SetRate(t.Context(), overall, 10, time.Hour))
-	_, err := l.Allow(t.Context(), 1)
-	is(t, nil, err)
+	noError(t, l.SetRate(t.Context(), overall, 10, time.Hour))
+	noError(t, errOf(l.Allow(t.Context(), 1)))
 	s.Freeze(t)
 	start := time.Now()
 	var all sync.WaitGroup
@@ -162,16 +158,15 @@ func TestNobodyPaysTwiceForACallThatHangs(t *testing.T) {
 	}
 }
 
-// A server that is stopped, with go-redis as it comes: everybody is answered in
-// time, and when it goes on nothing was kept.
+// A server is stopped, and go-redis has its defaults. All callers are answered in
+// time, and when the server goes on nothing was kept.
 func TestTimeoutsHoldOnAStoppedServer(t *testing.T) {
 	for _, callers := range []int{1, 20, 10_000} {
 		s := redistest.Start(t)
 		c := rratelimiter.New(s.Client(t))
 		l := c.RateLimiter("l")
-		is(t, nil, l.SetRate(t.Context(), overall, 20_000, time.Hour))
-		_, err := l.Allow(t.Context(), 1)
-		is(t, nil, err)
+		noError(t, l.SetRate(t.Context(), overall, 20_000, time.Hour))
+		noError(t, errOf(l.Allow(t.Context(), 1)))
 		thaw := s.Freeze(t)
 		var all sync.WaitGroup
 		var mu sync.Mutex
@@ -205,7 +200,7 @@ func TestTimeoutsHoldOnAStoppedServer(t *testing.T) {
 			n, err := l.AvailablePermits(context.Background())
 			return err == nil && n == 20_000-1
 		})
-		is(t, nil, c.Close())
+		noError(t, c.Close())
 	}
 }
 
@@ -220,7 +215,7 @@ func TestMethodsEndWithTheirContext(t *testing.T) {
 	} {
 		c := rratelimiter.New(s.Client(t, mod))
 		l := c.RateLimiter("l")
-		is(t, nil, l.SetRate(t.Context(), overall, 10, time.Hour))
+		noError(t, l.SetRate(t.Context(), overall, 10, time.Hour))
 		thaw := s.Freeze(t)
 		var all sync.WaitGroup
 		for name, method := range methods {
@@ -233,7 +228,8 @@ func TestMethodsEndWithTheirContext(t *testing.T) {
 						time.AfterFunc(200*time.Millisecond, cancel)
 					}
 					start := time.Now()
-					if err := method(ctx, l); !errors.Is(err, end) || time.Since(start) > 200*time.Millisecond+slack {
+					if err := method(ctx, l); !errors.Is(err, end) ||
+						time.Since(start) > 200*time.Millisecond+slack {
 						t.Errorf("%s: %v after %v; want %v after 200ms", name, err, time.Since(start), end)
 					}
 				})
@@ -241,11 +237,11 @@ func TestMethodsEndWithTheirContext(t *testing.T) {
 		}
 		all.Wait()
 		thaw()
-		is(t, nil, c.Close())
+		noError(t, c.Close())
 	}
 }
 
-// Nobody listens: the error says so besides why the call has ended, each once.
+// Nobody listens. The error says so, and why the call has ended, each once.
 func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 	s := redistest.Start(t)
 	s.Stop()
@@ -258,19 +254,22 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 		l := c.RateLimiter("api")
 		start := time.Now()
 		_, err := l.TryAcquire(t.Context(), 1, 1200*time.Millisecond)
-		if took := time.Since(start); !errors.Is(err, syscall.ECONNREFUSED) || took > 1200*time.Millisecond+slack {
+		if took := time.Since(start); !errors.Is(err, syscall.ECONNREFUSED) ||
+			took > 1200*time.Millisecond+slack {
 			t.Errorf("%s: %v after %v", name, err, took)
 		}
 		wantText(t, err, `"api"`)
 		for method, call := range map[string]func(ctx context.Context) error{
 			"Acquire": func(ctx context.Context) error { return l.Acquire(ctx, 1) },
-			"Peek":    func(ctx context.Context) error { return second(l.Peek(ctx)) },
+			"Peek":    func(ctx context.Context) error { return errOf(l.Peek(ctx)) },
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 			err := call(ctx)
 			cancel()
 			if !errors.Is(err, syscall.ECONNREFUSED) || strings.Count(err.Error(), "refused") != 1 ||
-				name == "as it comes" && (!errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), "exceeded") != 1) {
+				name == "as it comes" &&
+					(!errors.Is(err, context.DeadlineExceeded) ||
+						strings.Count(err.Error(), "exceeded") != 1) {
 				t.Errorf("%s, %s: %v", name, method, err)
 			}
 			wantText(t, err, `"api"`)
@@ -278,8 +277,8 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 	}
 }
 
-// Lines of mixed sizes, timeouts near the moments when permits are due, rates
-// that others change without a word: everybody is answered by its timeout.
+// Lines of mixed sizes, timeouts near the moments when permits are due, and rates
+// that others change without a word: each caller is answered by its timeout.
 func TestNobodyIsForgotten(t *testing.T) {
 	seeds := 60
 	if testing.Short() {
@@ -314,8 +313,10 @@ func TestNobodyIsForgotten(t *testing.T) {
 					start := time.Now()
 					_, err := c.TryAcquire(ctx, permits, timeout)
 					after := time.Since(start)
-					if after > timeout+time.Millisecond || err != nil && !leaves && !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
-						c.Errorf("seed %d: caller %d of %d: %v after %v of %v", seed, i, many, err, after, timeout)
+					if after > timeout+time.Millisecond ||
+						err != nil && !leaves && !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+						c.Errorf("seed %d: caller %d of %d: %v after %v of %v", seed, i, many, err, after,
+							timeout)
 					}
 					mu.Lock()
 					defer mu.Unlock()
@@ -337,8 +338,8 @@ func TestNobodyIsForgotten(t *testing.T) {
 	}
 }
 
-// A rate that was raised without a word: all in line are served, or refused, in
-// time, though no batch had room for those at the end.
+// A rate was raised without a word. All in line are served, or refused, in time,
+// though no batch had room for those at the end.
 func TestALineWhoseRateWasRaised(t *testing.T) {
 	inCrowd(t, 1, time.Minute, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
@@ -347,12 +348,12 @@ func TestALineWhoseRateWasRaised(t *testing.T) {
 			visits = append(visits, c.comes(c.Context(), 1, 2*time.Second))
 		}
 		c.server.HSet("l", "rate", "30")
-		_ = c.server.Set("{l}:value", "29")
+		noError(c.T, c.server.Set("{l}:value", "29"))
 		c.sleep(time.Minute)
 		served := 0
 		for i, visit := range visits {
 			v := visit()
-			if v.err != nil || v.after > 2*time.Second {
+			if !v.done || v.err != nil || v.after > 2*time.Second {
 				c.Errorf("caller %d: %+v", i, v)
 			}
 			if v.ok {

@@ -5,138 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A gate counts the scripts that a client sends, and can keep one from
-// arriving, so that those who come meanwhile come together.
-type gate struct {
-	mu    sync.Mutex
-	calls int
-	hold  chan struct{}
-}
-
-func (g *gate) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "evalsha" {
-			g.mu.Lock()
-			g.calls++
-			hold := g.hold
-			g.mu.Unlock()
-			if hold != nil {
-				<-hold
-			}
-		}
-		return next(ctx, cmd)
-	}
-}
-
-// shut keeps the scripts from arriving that are sent from now on, until the
-// function is called that it returns.
-func (g *gate) shut() (open func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	hold := make(chan struct{})
-	g.hold = hold
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.hold = nil
-		close(hold)
-	}
-}
-
-func (g *gate) count() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.calls
-}
-
-// A crowd is a limiter in a bubble whose callers a spec starts one by one.
-type crowd struct {
-	*testing.T
-	*rratelimiter.RateLimiter
-	gate   *gate
-	server *miniredis.Miniredis
-	rdb    *redis.Client
-}
-
-func inCrowd(t *testing.T, rate int64, interval time.Duration, spec func(c *crowd)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		rdb := redistest.MiniClient(t, m)
-		client := rratelimiter.New(rdb, rratelimiter.WithGoOnly())
-		defer client.Close()
-		c := &crowd{t, client.RateLimiter("l"), &gate{}, m, rdb}
-		if err := c.SetRate(t.Context(), overall, rate, interval); err != nil {
-			t.Fatal(err)
-		}
-		took(t, c.RateLimiter, 1, 0, 0) // the script is known from here on
-		if err := c.Release(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-		rdb.AddHook(c.gate)
-		spec(c)
-	})
-}
-
-// other is the limiter as another process sees it.
-func (c *crowd) other(opts ...rratelimiter.Option) *rratelimiter.RateLimiter {
-	client := rratelimiter.New(redistest.MiniClient(c.T, c.server), opts...)
-	c.Cleanup(func() { _ = client.Close() })
-	return client.RateLimiter("l")
-}
-
-// A visit is what has become of a caller so far.
-type visit struct {
-	ok    bool
-	err   error
-	after time.Duration // from when it came
-	at    time.Time
-	done  bool
-}
-
-// comes starts a caller, waits until it has asked or stands where it waits, and
-// returns what tells what has become of it.
-func (c *crowd) comes(ctx context.Context, permits int64, timeout time.Duration) func() visit {
-	var mu sync.Mutex
-	var v visit
-	start := time.Now()
-	go func() {
-		ok, err := c.TryAcquire(ctx, permits, timeout)
-		mu.Lock()
-		defer mu.Unlock()
-		v = visit{ok, err, time.Since(start), time.Now(), true}
-	}()
-	synctest.Wait()
-	return func() visit {
-		mu.Lock()
-		defer mu.Unlock()
-		return v
-	}
-}
-
-// sleep lets time pass, and everybody do what is due then.
-func (c *crowd) sleep(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
-// Whoever comes while a call is under way is asked for with the next one.
+// Callers that come during a call share the next one.
 func TestCallersWhoComeTogetherAskOnce(t *testing.T) {
 	inCrowd(t, 1000, time.Second, func(c *crowd) {
 		open := c.gate.shut()
@@ -154,13 +31,14 @@ func TestCallersWhoComeTogetherAskOnce(t *testing.T) {
 		if n := c.gate.count(); n != 2 {
 			c.Errorf("%d calls, want one for the first and one for the 100 who came meanwhile", n)
 		}
-		if members, _ := c.server.ZMembers("{l}:permits"); len(members) != 2 {
+		if members, err := c.server.ZMembers("{l}:permits"); len(members) != 2 || err != nil {
 			c.Errorf("%d records, want one for each call", len(members))
 		}
 	})
 }
 
-// The answers are those that the same requests get one by one, in their order.
+// Callers that share a call get the answers that the same requests get one by one,
+// in their order.
 func TestTogetherIsAsOneByOne(t *testing.T) {
 	type ask struct {
 		permits int64
@@ -192,7 +70,8 @@ func TestTogetherIsAsOneByOne(t *testing.T) {
 			for i, a := range asks {
 				want[i] = answer(alone, a)
 			}
-			value, _ := c.server.Get("{l}:value")
+			value, err := c.server.Get("{l}:value")
+			noError(c.T, err)
 
 			if err := alone.SetRate(c.Context(), overall, 20, time.Second); err != nil {
 				c.Fatal(err)
@@ -209,15 +88,15 @@ func TestTogetherIsAsOneByOne(t *testing.T) {
 					c.Errorf("seed %d, %d of %v, %v: %s; one by one %s", seed, i, asks, a, got[i], want[i])
 				}
 			}
-			if together, _ := c.server.Get("{l}:value"); together != value {
+			if together, err := c.server.Get("{l}:value"); together != value || err != nil {
 				c.Errorf("seed %d: value %s, one by one %s", seed, together, value)
 			}
 		})
 	}
 }
 
-// Who waits is served first come, first served; a large request is not passed
-// by small ones.
+// Waiters are served first come, first served. Small requests do not overtake a
+// large one.
 func TestTheLineIsServedInOrder(t *testing.T) {
 	inCrowd(t, 10, time.Second, func(c *crowd) {
 		for range 10 {
@@ -239,7 +118,7 @@ func TestTheLineIsServedInOrder(t *testing.T) {
 	})
 }
 
-// Who does not wait takes what is there, also when others wait for more.
+// A caller without a timeout takes what is there, also when others wait for more.
 func TestWithoutATimeoutOneTakesWhatIsThere(t *testing.T) {
 	inCrowd(t, 10, time.Second, func(c *crowd) {
 		took(c.T, c.RateLimiter, 8, 0, 0)
@@ -290,7 +169,7 @@ func TestAThousandWaitersAskSeldom(t *testing.T) {
 	}
 }
 
-// A line that one call cannot ask for whole is asked for in several.
+// A line that is too long for one call is probed in several.
 func TestALineOfManyKinds(t *testing.T) {
 	inCrowd(t, 1000, time.Hour, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1000, 0, 0)
@@ -315,85 +194,7 @@ func TestALineOfManyKinds(t *testing.T) {
 	})
 }
 
-const forAges = 24 * time.Hour
-
-// Somebody who leaves costs nobody behind him his place, and what he stood in
-// the way of is served at once.
-func TestWhoLeavesMakesRoom(t *testing.T) {
-	inCrowd(t, 10, time.Hour, func(c *crowd) {
-		took(c.T, c.RateLimiter, 5, 0, 0)
-		ctx, cancel := context.WithCancel(c.Context())
-		large := c.comes(ctx, 8, forAges)
-		small := c.comes(c.Context(), 2, forAges)
-		last := c.comes(c.Context(), 3, forAges)
-		c.sleep(time.Second)
-		if small().done {
-			c.Fatalf("%+v: served before its turn", small())
-		}
-		cancel()
-		synctest.Wait()
-		if !errors.Is(large().err, context.Canceled) || !small().ok || !last().ok || small().after != time.Second {
-			c.Errorf("%+v, %+v, %+v; want the first gone and the others served at once", large(), small(), last())
-		}
-	})
-}
-
-// What is granted to somebody who has left meanwhile goes to the next in line.
-func TestWhatNobodyWaitsForGoesToTheNext(t *testing.T) {
-	inCrowd(t, 10, time.Second, func(c *crowd) {
-		took(c.T, c.RateLimiter, 10, 0, 0)
-		ctx, cancel := context.WithCancel(c.Context())
-		first := c.comes(ctx, 6, forAges)
-		second := c.comes(c.Context(), 6, forAges)
-		c.sleep(999 * time.Millisecond)
-		open := c.gate.shut()
-		c.sleep(time.Millisecond) // the line is asked for, and kept waiting
-		cancel()
-		synctest.Wait()
-		if !errors.Is(first().err, context.Canceled) {
-			c.Fatalf("%+v; want gone at once", first())
-		}
-		open()
-		synctest.Wait()
-		if !second().ok || second().after != time.Second {
-			c.Errorf("%+v; want served with what was the first one's", second())
-		}
-		c.holds(6)
-	})
-}
-
-// And if there is no next, it goes back.
-func TestWhatNobodyWantsGoesBack(t *testing.T) {
-	inCrowd(t, 10, time.Hour, func(c *crowd) {
-		open := c.gate.shut()
-		ctx, cancel := context.WithCancel(c.Context())
-		first := c.comes(c.Context(), 1, 0)
-		gone := c.comes(ctx, 4, 0)
-		stays := c.comes(c.Context(), 2, 0)
-		open()               // the call of the first one ...
-		open = c.gate.shut() // ... and not that of the others
-		synctest.Wait()
-		cancel()
-		synctest.Wait()
-		open()
-		synctest.Wait()
-		if !first().ok || !errors.Is(gone().err, context.Canceled) || !stays().ok {
-			c.Errorf("%+v, %+v, %+v; want the one in the middle gone and the others served", first(), gone(), stays())
-		}
-		c.holds(3)
-	})
-}
-
-// holds expects so many permits to be taken.
-func (c *crowd) holds(permits int64) {
-	c.Helper()
-	r, err := c.Peek(c.Context())
-	if err != nil || r.Limit-r.Remaining != permits {
-		c.Errorf("%+v, %v; want %d permits taken", r, err, permits)
-	}
-}
-
-// A timeout passes for everybody at his own time, wherever he stands.
+// Each timeout passes at its own time, wherever its caller stands.
 func TestTimeoutsInLine(t *testing.T) {
 	inCrowd(t, 1, time.Minute, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
@@ -410,8 +211,8 @@ func TestTimeoutsInLine(t *testing.T) {
 	})
 }
 
-// A timeout passes on time also for somebody so far behind in line that a call
-// does not ask for him.
+// A timeout passes on time also for a waiter so far behind in line that a call does
+// not include it.
 func TestATimeoutFarBehind(t *testing.T) {
 	inCrowd(t, 1, time.Minute, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
@@ -430,8 +231,8 @@ func TestATimeoutFarBehind(t *testing.T) {
 	})
 }
 
-// Those who want more than there can ever be are told at once, wherever the
-// others stand, and those who wait for less stay.
+// Callers that want more than the rate get their error at once, wherever others
+// stand. Those that wait for less stay.
 func TestWhoWantsTooMuchDoesNotStandInLine(t *testing.T) {
 	inCrowd(t, 5, time.Second, func(c *crowd) {
 		took(c.T, c.RateLimiter, 5, 0, 0)
@@ -440,7 +241,8 @@ func TestWhoWantsTooMuchDoesNotStandInLine(t *testing.T) {
 		if !errors.Is(tooMuch().err, rratelimiter.ErrPermitsExceedRate) || tooMuch().after != 0 {
 			c.Errorf("%+v; want ErrPermitsExceedRate at once", tooMuch())
 		}
-		if err := c.other().SetRate(c.Context(), overall, 4, time.Second, rratelimiter.WithKeepState()); err != nil {
+		if err := c.other().SetRate(c.Context(), overall, 4, time.Second,
+			rratelimiter.WithKeepState()); err != nil {
 			c.Fatal(err)
 		}
 		synctest.Wait()
@@ -450,7 +252,7 @@ func TestWhoWantsTooMuchDoesNotStandInLine(t *testing.T) {
 	})
 }
 
-// What another process changes wakes those who wait.
+// What another process changes wakes the waiters.
 func TestChangesElsewhereWakeTheLine(t *testing.T) {
 	for name, change := range map[string]func(ctx context.Context, l *rratelimiter.RateLimiter) error{
 		"Release": func(ctx context.Context, l *rratelimiter.RateLimiter) error { return l.Release(ctx, 2) },
@@ -477,14 +279,15 @@ func TestChangesElsewhereWakeTheLine(t *testing.T) {
 			}
 			synctest.Wait()
 			gone := name == "Delete" || name == "Rename"
-			if waits().ok == gone || errors.Is(waits().err, rratelimiter.ErrNotInitialized) != gone || waits().after != time.Second {
+			if waits().ok == gone || errors.Is(waits().err, rratelimiter.ErrNotInitialized) != gone ||
+				waits().after != time.Second {
 				c.Errorf("%s: %+v; want answered at once", name, waits())
 			}
 		})
 	}
 }
 
-// Nobody who waits is forgotten when the Client is closed.
+// No waiter is forgotten when the Client is closed.
 func TestCloseEndsTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))

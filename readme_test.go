@@ -44,12 +44,13 @@ func exampleRedis() *redis.Client {
 
 func exampleClient() *rratelimiter.Client { return rratelimiter.New(exampleRedis()) }
 
-// What a visitor is told to wait is whole seconds, never too few and for a
-// refusal never none.
+// The wait that a visitor is told is in whole seconds, never too few. For a refusal
+// it is never none.
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0", 1: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2", 59*time.Second + 999*time.Millisecond: "60",
-		time.Hour: "3600", math.MaxInt64: "9223372037",
+		0: "0", 1: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2",
+		59*time.Second + 999*time.Millisecond: "60",
+		time.Hour:                             "3600", math.MaxInt64: "9223372037",
 	} {
 		if got := seconds(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
@@ -62,7 +63,9 @@ func TestRefusedForLessThanASecond(t *testing.T) {
 	b := newBench(t, redistest.MiniClient(t, m), redistest.MiniClient(t, m))
 	l := b.limiter(overall, 1, time.Second)
 	l.takes(1)
-	handler := limit(l.RateLimiter, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("next was called") }))
+	handler := limit(l.RateLimiter, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("next was called")
+	}))
 	for _, ms := range []int64{0, 1, 998} {
 		b.now += ms
 		w := httptest.NewRecorder()

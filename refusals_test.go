@@ -18,10 +18,10 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A server that refuses to write for a while is not silent: it answers, with an
-// error. What those were granted who left just before cannot be taken back then,
-// and must be taken back afterwards. So each trouble comes and goes a few times
-// while callers come and leave all the time.
+// A server that refuses to write for a while is not silent: it replies with an
+// error. What it has granted to callers that left just before cannot be taken back
+// then, and must be taken back afterwards. So each trouble comes and goes a few
+// times, while callers come and leave all the time.
 
 // A trouble is a state in which a server refuses what a script writes.
 type trouble struct {
@@ -55,7 +55,7 @@ func (b *bench) save(status string) {
 	})
 }
 
-// refusals is how often the server has said so.
+// refusals returns how often the server has said so.
 func (b *bench) refusals(code string) (n int64) {
 	b.Helper()
 	stats, err := b.look.Info(context.Background(), "errorstats").Result()
@@ -109,7 +109,7 @@ var troubles = map[string]trouble{
 	},
 }
 
-// When a trouble has passed, nothing is out but what somebody holds.
+// When a trouble has passed, callers hold all that is out.
 func TestNothingIsLostToAPassingTrouble(t *testing.T) {
 	for code, tr := range troubles {
 		for format, opts := range map[string][]rratelimiter.Option{
@@ -124,7 +124,7 @@ func TestNothingIsLostToAPassingTrouble(t *testing.T) {
 }
 
 func (tr trouble) comesAndGoes(t *testing.T, code string, opts ...rratelimiter.Option) {
-	const rate = 10_000_000 // never refused, or nobody is granted what he does not wait for
+	const rate = 10_000_000 // never refused, or no leaver is granted anything
 	s := redistest.Start(t)
 	b := newBench(t, s.Client(t), s.Admin())
 	c := rratelimiter.New(b.rdb, opts...)
@@ -145,11 +145,17 @@ func (tr trouble) comesAndGoes(t *testing.T, code string, opts ...rratelimiter.O
 				default:
 				}
 				n := 1 + rand.Int64N(5)
-				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(2000))*time.Microsecond)
+				ctx, cancel := context.WithTimeout(context.Background(),
+					time.Duration(rand.IntN(2000))*time.Microsecond)
 				ok, err := l.TryAcquire(ctx, n, 0)
 				switch {
-				case ok && err == nil:
+				case ok:
 					held.Add(n)
+					if err != nil {
+						t.Errorf("granted, and %v", err)
+					}
+				case err == nil:
+					t.Error("refused, and the rate is never reached")
 				case ctx.Err() != nil:
 					left.Add(1)
 				}

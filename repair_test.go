@@ -45,7 +45,8 @@ func TestRepairBringsRecordsIntoOneFormat(t *testing.T) {
 				m := z.Member.(string)
 				n, err := rratelimiter.RecordPermits(m)
 				b.want(err)
-				if n != java[i].permits || int64(z.Score) != start+int64(i) || len(m) != f.size || !strings.HasPrefix(m, f.header) {
+				if n != java[i].permits || int64(z.Score) != start+int64(i) || len(m) != f.size ||
+					!strings.HasPrefix(m, f.header) {
 					b.Errorf("%v: % x at %.0f, want %d permits", f, m, z.Score, java[i].permits)
 				}
 			}
@@ -58,9 +59,12 @@ func TestRepairBringsRecordsIntoOneFormat(t *testing.T) {
 // What no Redisson has written is dropped, a time far ahead is brought back,
 // and a value that others have made wrong is put right.
 func TestRepairDropsWhatCannotBeRead(t *testing.T) {
-	rubbish := []string{"", "x", "abc", "abcd", "\x03\x00\x00\x00\x00" + "\x01\x00\x00", // one byte short of an fI, and of anything
-		"\x10abcdefghijklmno\x01\x00\x00\x00", "\x10abcdefghijklmnopq\x01\x00\x00\x00", strings.Repeat("x", 300),
-		"\x08\x00\x00\x00\x00\x00\x00\x01abcdefgh\x01\x00\x00\x00", "\x10abcdefghijklmnop\x00\x00\x00\x00", "12345678\x00\x00\x00\x00"}
+	// one byte short of an fI, and of anything
+	rubbish := []string{"", "x", "abc", "abcd", "\x03\x00\x00\x00\x00" + "\x01\x00\x00",
+		"\x10abcdefghijklmno\x01\x00\x00\x00", "\x10abcdefghijklmnopq\x01\x00\x00\x00",
+		strings.Repeat("x", 300),
+		"\x08\x00\x00\x00\x00\x00\x00\x01abcdefgh\x01\x00\x00\x00", "\x10abcdefghijklmnop\x00\x00\x00\x00",
+		"12345678\x00\x00\x00\x00"}
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 10, time.Minute)
 		for i, m := range rubbish {
@@ -99,7 +103,8 @@ func TestRepairPutsTheValueRight(t *testing.T) {
 			l.keeps(10, l.value(), l.permits())
 			l.repairs(rratelimiter.Repaired{Records: 1})
 		}
-		for _, value := range []any{nil, "x", "1.5", "1e+17", ""} { // counts as none, and Java takes none for a full one
+		// counts as none, and Java takes none for a full one
+		for _, value := range []any{nil, "x", "1.5", "1e+17", ""} {
 			l := b.limiter(overall, 10, time.Minute)
 			l.takes(4)
 			if b.look.Del(b.Context(), l.value()); value != nil {
@@ -108,7 +113,8 @@ func TestRepairPutsTheValueRight(t *testing.T) {
 			l.repairs(rratelimiter.Repaired{Records: 1, Drift: 4})
 			l.keeps(10, l.value(), l.permits())
 		}
-		l := b.limiter(overall, 10, time.Minute) // to Go, rubbish of four bytes and more is a record of some permits
+		// to Go, rubbish of four bytes and more is a record of some permits
+		l := b.limiter(overall, 10, time.Minute)
 		l.takes(4)
 		l.record(b.now, "\x02\x00\x00\x00")
 		b.set(l.value(), 4)
@@ -143,7 +149,8 @@ func TestRepairKeepsWhatLives(t *testing.T) {
 		l = b.limiter(perClient, 10, time.Second)
 		id := b.client.ID()
 		key := l.permits() + ":" + id
-		b.want(b.look.ZAdd(b.Context(), key, redis.Z{Score: float64(b.now), Member: "\x88\x10\x89\xdd\x05\x00\x00\x00"}).Err())
+		b.want(b.look.ZAdd(b.Context(), key, redis.Z{Score: float64(b.now),
+			Member: "\x88\x10\x89\xdd\x05\x00\x00\x00"}).Err())
 		b.set(l.value()+":"+id, 5)
 		l.repairs(rratelimiter.Repaired{Records: 1, Rewritten: 1})
 		if got := l.records(key); !slices.Equal(got, []int64{5}) {
@@ -164,7 +171,7 @@ func TestRepairOfWhatIsNoLimiter(t *testing.T) {
 		if _, err := l.Repair(b.Context()); !errors.Is(err, rratelimiter.ErrBadState) {
 			b.Error(err)
 		}
-		wantText(b.T, func() error { _, err := l.Repair(b.Context()); return err }(), l.permits())
+		wantText(b.T, errOf(l.Repair(b.Context())), l.permits())
 	})
 }
 
@@ -179,31 +186,21 @@ func TestRepairOfMany(t *testing.T) {
 		var members []redis.Z
 		for i := range many {
 			m := fmt.Sprintf("%04x%c%c%c%c", i, byte(1+i%3), 0, 0, 0)
-			members = append(members, redis.Z{Score: float64(n.now - int64(i/3*300)), Member: m[:8]}) // 12 of 3.6 s
+			// 12 of 3.6 s
+			members = append(members, redis.Z{Score: float64(n.now - int64(i/3*300)), Member: m[:8]})
 		}
 		n.want(n.look.ZAdd(ctx, n.l.permits(), members...).Err())
 		out := sum(n.l.records(n.l.permits()))
 		n.set(n.l.value(), 1<<30-out+wrong)
 
-		stop, taken := make(chan struct{}), int64(0)
-		var group sync.WaitGroup
-		group.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					n.l.takes(3)
-					n.l.gives(1)
-					taken += 2
-				}
-			}
-		})
+		endUse := n.inUse()
 		before := n.scriptsRun()
 		got, err := n.l.Repair(ctx)
-		close(stop)
-		group.Wait()
+		taken := endUse()
 		n.want(err)
+		if taken == 0 {
+			t.Error("nobody has used it meanwhile")
+		}
 		if got.Rewritten < many || got.Dropped != 0 || got.Drift != wrong || got.Records > 2000 {
 			t.Errorf("%+v of %d, %d too many", got, many, wrong)
 		}
@@ -219,6 +216,32 @@ func TestRepairOfMany(t *testing.T) {
 			}
 		}
 		n.l.keeps(1<<30, n.l.value(), n.l.permits())
+	}
+}
+
+// inUse takes 3 permits and gives 1 back, again and again. The function that it
+// returns ends that, and returns how many permits were taken.
+func (n *line) inUse() (end func() (taken int64)) {
+	stop, taken := make(chan struct{}), int64(0)
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := errors.Join(n.l.asksFor(3)(), n.l.givesBack(1)()); err != nil {
+				n.Error(err)
+				return
+			}
+			taken += 2
+		}
+	})
+	return func() int64 {
+		close(stop)
+		group.Wait()
+		return taken
 	}
 }
 
@@ -269,7 +292,8 @@ func TestRepairMakesFewRecordsOfMany(t *testing.T) {
 	huge := n.l.b.limiter(overall, 1<<50, time.Hour)
 	members = members[:0]
 	for i := range 2600 { // all of one ms
-		members = append(members, redis.Z{Score: float64(n.now), Member: fmt.Sprintf("%04d\xff\xff\xff\xff", i)})
+		members = append(members, redis.Z{Score: float64(n.now),
+			Member: fmt.Sprintf("%04d\xff\xff\xff\xff", i)})
 	}
 	n.want(n.look.ZAdd(t.Context(), huge.permits(), members...).Err())
 	huge.repairs(rratelimiter.Repaired{Records: 2600, Rewritten: 2600, Drift: 2600 * math.MaxUint32})
@@ -284,8 +308,12 @@ func TestRepairOverABadLine(t *testing.T) {
 	}
 	n.set(n.l.value(), 85)
 	n.proxy.SwallowReply(3)
-	if _, err := n.l.Repair(t.Context()); err != nil {
-		t.Fatal(err)
+	n.want(errOf(n.l.Repair(t.Context())))
+	if got := n.proxy.Swallowed(); got != 3 {
+		t.Errorf("%d replies were lost, want 3", got)
+	}
+	if got := len(n.l.members()); got != len(java) {
+		t.Errorf("%d records, want %d", got, len(java))
 	}
 	for _, m := range n.l.members() {
 		if len(m) != 21 {

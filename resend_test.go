@@ -1,13 +1,8 @@
 package rratelimiter_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,52 +12,18 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// An answer is an error of Redis.
-type answer string
-
-func (a answer) Error() string { return string(a) }
-func (answer) RedisError()     {}
-
-var (
-	errDial = &net.OpError{Op: "dial", Err: errors.New("refused")}
-	lost    = io.EOF // the request is carried out, the reply is lost
-)
-
-// fails makes the next commands fail, each with an error of its own.
-type fails struct {
-	errs []error
-	sent [][]any
-}
-
-func (h *fails) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (h *fails) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-func (h *fails) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		h.sent = append(h.sent, slices.Clone(cmd.Args()))
-		if len(h.errs) == 0 {
-			return next(ctx, cmd)
-		}
-		err := h.errs[0]
-		h.errs = h.errs[1:]
-		if errors.Is(err, lost) {
-			_ = next(ctx, cmd)
-		}
-		return err
-	}
-}
-
 func TestWhatIsSentAgain(t *testing.T) {
 	for _, err := range []error{
-		answer("LOADING x"), answer("READONLY x"), answer("MASTERDOWN x"), answer("CLUSTERDOWN x"), answer("TRYAGAIN x"),
-		answer("ERR max number of clients reached"), answer("NOREPLICAS x"), redis.ErrPoolTimeout, errDial,
+		redisError("LOADING x"), redisError("READONLY x"), redisError("MASTERDOWN x"),
+		redisError("CLUSTERDOWN x"), redisError("TRYAGAIN x"),
+		redisError("ERR max number of clients reached"), redisError("NOREPLICAS x"), redis.ErrPoolTimeout,
+		errDial,
 	} {
 		n := newLine(t, 10, time.Hour)
-		h := &fails{errs: []error{err}}
-		n.rdb.AddHook(h)
-		if ok, e := n.l.TrySetRate(t.Context(), overall, 5, time.Hour); ok || e != nil { // also what must not be sent twice
-			t.Errorf("%v: TrySetRate %v, %v", err, ok, e)
+		h := failing(n.rdb, err)
+		// Also what must not be done twice is sent again: it was not done.
+		if e := no(n.l.TrySetRate(t.Context(), overall, 5, time.Hour)); e != nil || len(h.sent) < 2 {
+			t.Errorf("%v: TrySetRate %v, sent %q", err, e, h.sent)
 		}
 		h.errs = []error{err}
 		h.sent = nil
@@ -75,7 +36,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 
 func TestTrySetRateIsNotSentAgain(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
-	n.rdb.AddHook(&fails{errs: []error{lost}})
+	failing(n.rdb, lost)
 	if ok, err := n.l.TrySetRate(t.Context(), overall, 5, time.Hour); ok || !errors.Is(err, lost) {
 		t.Fatal(ok, err, "want the error of the network: we do not know")
 	}
@@ -83,14 +44,15 @@ func TestTrySetRateIsNotSentAgain(t *testing.T) {
 
 func TestOnceLostIsUnknownToTheEnd(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
-	n.rdb.AddHook(&fails{errs: []error{lost, errDial, errDial, errDial}})
+	failing(n.rdb, lost, errDial, errDial, errDial)
 	if ok, err := n.l.TryAcquire(t.Context(), 10, 0); ok || !errors.Is(err, errDial) {
 		t.Fatal(ok, err)
 	}
-	until(t, func() bool { return n.look.ZCard(context.Background(), n.l.permits()).Val() == 0 })
+	n.untilOut(0)
 }
 
-// A request whose record a release by somebody else has shrunk is not charged again.
+// A request is not charged again when a release by another Client has shrunk its
+// record.
 func TestAShrunkRecordIsNotChargedAgain(t *testing.T) {
 	for _, rate := range []int64{20, 40} {
 		n := newLine(t, rate, time.Hour, func(o *redis.Options) {
@@ -101,13 +63,7 @@ func TestAShrunkRecordIsNotChargedAgain(t *testing.T) {
 		n.now++
 		n.proxy.SwallowReply(1)
 		done := make(chan error, 1)
-		go func() {
-			ok, err := n.l.TryAcquire(context.Background(), 10, 0)
-			if !ok {
-				err = errors.Join(err, errors.New("refused"))
-			}
-			done <- err
-		}()
+		go func() { done <- n.l.asksFor(10)() }()
 		until(t, func() bool { return n.proxy.Swallowed() == 1 })
 		other.gives(1) // out of the newest record
 		n.want(<-done)
@@ -118,19 +74,12 @@ func TestAShrunkRecordIsNotChargedAgain(t *testing.T) {
 	}
 }
 
-// somebodyElse is a client that does not go through the proxy.
-func (n *line) somebodyElse() *limiter {
-	c := rratelimiter.New(n.look, rratelimiter.WithClock(func() time.Time { return time.UnixMilli(n.now) }))
-	n.Cleanup(func() { _ = c.Close() })
-	return &limiter{c.RateLimiter(n.l.Name()), n.bench}
-}
-
-// Where the answer would change, a request is not sent again: the error says
-// that we do not know.
+// A request whose answer would change is not sent again. The error says that the
+// outcome is unknown.
 func TestWhatAnswersOtherwiseIsNotSentAgain(t *testing.T) {
 	for method, ask := range map[string]func(l *limiter) error{
-		"Delete":         func(l *limiter) error { _, err := l.Delete(l.b.Context()); return err },
-		"ExpireIfNotSet": func(l *limiter) error { _, err := l.ExpireIfNotSet(l.b.Context(), time.Hour); return err },
+		"Delete":         func(l *limiter) error { return errOf(l.Delete(l.b.Context())) },
+		"ExpireIfNotSet": func(l *limiter) error { return errOf(l.ExpireIfNotSet(l.b.Context(), time.Hour)) },
 	} {
 		n := newLine(t, 10, time.Hour)
 		other := &limiter{n.client.RateLimiter(redistest.Name(t)), n.bench}
@@ -139,43 +88,10 @@ func TestWhatAnswersOtherwiseIsNotSentAgain(t *testing.T) {
 		_, err = other.Delete(t.Context())
 		n.want(err)
 		n.proxy.SwallowReplyTo(1, isScript)
-		if err := ask(n.l); err == nil {
-			t.Errorf("%s: no error though the reply was lost", method)
+		if err := ask(n.l); err == nil || n.proxy.Swallowed() != 1 {
+			t.Errorf("%s: %v; want the error of the reply that was lost, and lost once", method, err)
 		}
 	}
-}
-
-// A limiter can be renamed while it is in use.
-func TestRenameInUse(t *testing.T) {
-	s := redistest.Start(t)
-	p := redistest.StartProxy(t, s.Addr)
-	slow := redis.NewClient(&redis.Options{Addr: p.Addr})
-	t.Cleanup(func() { _ = slow.Close() })
-	l := rratelimiter.New(slow).RateLimiter(redistest.Name(t))
-	if err := l.SetRate(t.Context(), overall, 1<<40, time.Second); err != nil {
-		t.Fatal(err)
-	}
-	p.Delay(2 * time.Millisecond)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	fast := rratelimiter.New(s.Client(t)).RateLimiter(l.Name())
-	var group sync.WaitGroup
-	for range 2 {
-		group.Go(func() {
-			for { // until it is gone
-				if _, err := fast.TryAcquire(ctx, 1, 0); err != nil {
-					if !errors.Is(err, rratelimiter.ErrNotInitialized) {
-						t.Error(err)
-					}
-					return
-				}
-			}
-		})
-	}
-	if err := l.Rename(ctx, redistest.Name(t)); err != nil {
-		t.Error(err)
-	}
-	group.Wait()
 }
 
 // A timed wait takes its time from the first look on.
@@ -202,7 +118,7 @@ func TestOnARing(t *testing.T) {
 	t.Cleanup(func() { _ = ring.Close() })
 	c := rratelimiter.New(ring)
 	for range 6 {
-		wholeLife(t, c.RateLimiter(redistest.Name(t)), overall, func(name string) string { return "{" + name + "}:new" })
+		wholeLife(t, c.RateLimiter(redistest.Name(t)), overall, sameSlot)
 	}
 	l := c.RateLimiter("one")
 	if err := l.SetRate(t.Context(), overall, 5, time.Second); err != nil {
@@ -210,33 +126,5 @@ func TestOnARing(t *testing.T) {
 	}
 	if err := l.Rename(t.Context(), "two"); !errors.Is(err, rratelimiter.ErrInvalidArgument) {
 		t.Fatalf("%v, want ErrInvalidArgument", err)
-	}
-}
-
-// A copy that comes when its caller has been refused and waits: what it takes
-// is taken back, and the caller served.
-func TestALateCopyServesItsWaiter(t *testing.T) {
-	n := newLine(t, 1, time.Hour)
-	other := n.somebodyElse()
-	other.takes(1)
-	release := n.proxy.HoldNext(1, isScript)
-	done := make(chan error, 1)
-	go func() {
-		ok, err := n.l.TryAcquire(context.Background(), 1, 5*time.Second)
-		if !ok {
-			err = errors.Join(err, errors.New("refused"))
-		}
-		done <- err
-	}()
-	until(t, func() bool { return n.proxy.Held() == 1 })
-	before := n.scriptsRun()
-	n.proxy.Cut()
-	until(t, func() bool { return n.scriptsRun() > before }) // the second copy, refused
-	other.gives(1)
-	release()
-	n.want(<-done)
-	n.l.keeps(1, n.l.value(), n.l.permits())
-	if got := fmt.Sprint(n.l.records(n.l.permits())); got != "[1]" {
-		t.Fatalf("records %s, want [1]", got)
 	}
 }

@@ -1,15 +1,12 @@
 package rratelimiter_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,26 +16,22 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// coarse is a limiter as one more Client sees it, with a resolution.
-func (l *limiter) coarse(d time.Duration, opts ...rratelimiter.Option) *limiter {
-	c := l.b.newClient(append(opts, rratelimiter.WithResolution(d))...)
-	return &limiter{c.RateLimiter(l.Name()), l.b}
-}
-
-// All that is granted in a slot is one record, whoever grants it, with the time
-// of the end of the slot and of the form that Java reads.
+// All that is granted in a slot is one record, whichever Client grants it. It has
+// the time of the end of the slot, and the form that Java reads.
 func TestWhatIsGrantedInASlotIsOneRecord(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 1000, time.Second)
 		start := b.now
-		clients := []*limiter{l.coarse(100 * time.Millisecond), l.coarse(100 * time.Millisecond), l.coarse(100*time.Millisecond + 999)}
+		clients := []*limiter{l.coarse(100 * time.Millisecond), l.coarse(100 * time.Millisecond),
+			l.coarse(100*time.Millisecond + 999)}
 		for _, at := range []int64{0, 1, 1, 50, 99, 100, 101, 200, 201, 250, 299, 300, 305} {
 			b.now = start + at
 			for i, c := range clients {
 				c.takes(int64(i + 1))
 			}
 		}
-		want := []redis.Z{{Score: 0, Member: int64(6)}, {Score: 100, Member: int64(30)}, {Score: 200, Member: int64(12)},
+		want := []redis.Z{{Score: 0, Member: int64(6)}, {Score: 100, Member: int64(30)},
+			{Score: 200, Member: int64(12)},
 			{Score: 300, Member: int64(24)}, {Score: 400, Member: int64(6)}}
 		got := b.look.ZRangeWithScores(b.Context(), l.permits(), 0, -1).Val()
 		if len(got) != len(want) {
@@ -46,8 +39,10 @@ func TestWhatIsGrantedInASlotIsOneRecord(t *testing.T) {
 		}
 		for i, z := range got {
 			m := []byte(z.Member.(string))
-			if len(m) != 21 || m[0] != 16 || int64(binary.LittleEndian.Uint32(m[17:])) != want[i].Member || z.Score != float64(start)+want[i].Score {
-				b.Errorf("% x at %.0f; want %d permits at %.0f", m, z.Score-float64(start), want[i].Member, want[i].Score)
+			if len(m) != 21 || m[0] != 16 || int64(binary.LittleEndian.Uint32(m[17:])) != want[i].Member ||
+				z.Score != float64(start)+want[i].Score {
+				b.Errorf("% x at %.0f; want %d permits at %.0f", m, z.Score-float64(start), want[i].Member,
+					want[i].Score)
 			}
 		}
 		l.keeps(1000, l.value(), l.permits())
@@ -63,7 +58,8 @@ func TestPermitsComeBackUpToASlotLater(t *testing.T) {
 			slot := min(d, interval)
 			random := rand.New(rand.NewPCG(uint64(d), 7))
 			l := b.limiter(overall, rate, interval*time.Millisecond)
-			all := []*limiter{l.coarse(time.Duration(d) * time.Millisecond), l.coarse(time.Duration(d) * time.Millisecond)}
+			all := []*limiter{l.coarse(time.Duration(d) * time.Millisecond),
+				l.coarse(time.Duration(d) * time.Millisecond)}
 			exact := &ledger{rate: rate, interval: interval}
 			late := &ledger{rate: rate, interval: interval + slot}
 			told := &ledger{rate: rate, interval: interval} // by the ends of slots
@@ -71,15 +67,13 @@ func TestPermitsComeBackUpToASlotLater(t *testing.T) {
 				b.now += random.Int64N(70)
 				n := 1 + random.Int64N(15)
 				r, err := all[random.IntN(2)].Allow(b.Context(), n)
-				reset := time.Duration(0)
 				if r.Allowed {
 					told.grants = append(told.grants, grant{(b.now + slot - 1) / slot * slot, n})
 				}
-				if len(told.grants) > 0 {
-					reset = time.Duration(told.grants[len(told.grants)-1].at+interval-b.now) * time.Millisecond
-				}
+				reset := told.reset(b.now)
 				if err != nil || !r.Allowed && r.RetryAfter != told.wait(b.now, n) || r.ResetAfter != reset {
-					b.Fatalf("%d permits: %+v, %v; want %v and a reset after %v", n, r, err, told.wait(b.now, n), reset)
+					b.Fatalf("%d permits: %+v, %v; want %v and a reset after %v", n, r, err,
+						told.wait(b.now, n), reset)
 				}
 				if r.Allowed && exact.wait(b.now, n) != 0 || !r.Allowed && late.wait(b.now, n) == 0 {
 					b.Fatalf("resolution %d ms: %d at %d: %+v; to the ms a wait of %v, at most of %v",
@@ -126,7 +120,8 @@ func TestNumbersWithAResolution(t *testing.T) {
 			b.now = start + step.at
 			r, err := l.Allow(b.Context(), step.permits)
 			want := rratelimiter.Result{Allowed: step.allowed, Limit: 10, Remaining: step.left,
-				RetryAfter: time.Duration(step.retry) * time.Millisecond, ResetAfter: time.Duration(step.reset) * time.Millisecond}
+				RetryAfter: time.Duration(step.retry) * time.Millisecond,
+				ResetAfter: time.Duration(step.reset) * time.Millisecond}
 			if r != want || err != nil {
 				b.Errorf("%d at %d: %+v, %v; want %+v", step.permits, step.at, r, err, want)
 			}
@@ -139,7 +134,8 @@ func TestNumbersWithAResolution(t *testing.T) {
 func TestRecordsOfOthersAreNotMerged(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 100, time.Second)
-		others := []string{"\x10aaaaaaaaaaaaaaaa\x02\x00\x00\x00", "\x10\xd2Gozzzzzzzzzzzzz\x02\x00\x00\x00", "\x08abcdefgh\x03\x00\x00\x00"}
+		others := []string{"\x10aaaaaaaaaaaaaaaa\x02\x00\x00\x00", "\x10\xd2Gozzzzzzzzzzzzz\x02\x00\x00\x00",
+			"\x08abcdefgh\x03\x00\x00\x00"}
 		for _, m := range others {
 			l.record(b.now, m)
 		}
@@ -204,7 +200,8 @@ func TestASlotBeyond32Bits(t *testing.T) {
 			taken++
 		}
 		if got, most := l.size(), 2*(taken/math.MaxUint32+1); got > most {
-			b.Errorf("%d records %v for %d permits, want at most %d", got, l.records(l.permits()), taken, most)
+			b.Errorf("%d records %v for %d permits, want at most %d", got, l.records(l.permits()), taken,
+				most)
 		}
 		m.gives(1 << 33)
 		m.has(rate - taken + 1<<33)
@@ -226,7 +223,8 @@ func TestAReleaseOutOfMergedRecords(t *testing.T) {
 			later      int64
 			records    string
 		}{
-			{10, 3, 1, "[7]"}, {5, 0, 1, "[7 5]"}, {5, 7, 100, "[7 3]"}, {4, 6, 0, "[7 1]"}, {2, 1, 0, "[7 1 1]"}, {1, 100, 0, "[]"}, {6, 0, 0, "[6]"},
+			{10, 3, 1, "[7]"}, {5, 0, 1, "[7 5]"}, {5, 7, 100, "[7 3]"}, {4, 6, 0, "[7 1]"},
+			{2, 1, 0, "[7 1 1]"}, {1, 100, 0, "[]"}, {6, 0, 0, "[6]"},
 		} {
 			m.takes(step.take)
 			other.gives(step.give)
@@ -250,7 +248,8 @@ func TestSettingARateWithAResolution(t *testing.T) {
 			b.Fatalf("records %s, want [7]", got)
 		}
 		m.keeps(20, m.value(), m.permits())
-		b.want(m.SetRate(b.Context(), overall, 5, 50*time.Millisecond, rratelimiter.WithKeepAlive(time.Minute)))
+		b.want(m.SetRate(b.Context(), overall, 5, 50*time.Millisecond,
+			rratelimiter.WithKeepAlive(time.Minute)))
 		m.takes(5)
 		m.refused(1, 50*time.Millisecond)
 		m.keeps(5, m.value(), m.permits())
@@ -282,210 +281,11 @@ func TestAResolutionOutOfItsBounds(t *testing.T) {
 	}
 }
 
-// The fields of Clients that have gone are swept out: all that nobody has used for
-// a minute, by the first request of a new Client, and of one that goes on by that
-// after a minute. Those of Clients that are in use stay, and a few harm nobody.
-func TestFieldsOfClientsThatHaveGone(t *testing.T) {
-	eachFormat(t, func(b *bench, opts ...rratelimiter.Option) {
-		l := b.limiter(overall, 1000, time.Hour)
-		join := func() *limiter {
-			m := l.by(b.newClient(opts...))
-			m.takes(1)
-			return m
-		}
-		want := func(what string, want int) {
-			b.Helper()
-			if got := len(l.fields()); got != want {
-				b.Fatalf("%s: %d fields, want %d", what, got, want)
-			}
-		}
-		stays := join()
-		for range 79 {
-			join()
-		}
-		b.now += 30_000
-		join()
-		want("younger than a minute, they may still be needed", 81)
-		b.now += 30_000
-		join()
-		want("a minute old, they still may", 82)
-		b.now++
-		join()
-		want("the first ones are older", 3)
-		b.now += 59_000
-		for range 5 {
-			join()
-		}
-		want("three of a minute ago are few", 8)
-		for range 40 {
-			join()
-		}
-		b.now += 1_000
-		stays.takes(1)
-		b.now += 60_001
-		stays.takes(1)
-		want("one that goes on sweeps once a minute", 1)
-		for range mayStay - 2 {
-			join()
-		}
-		b.now += 120_000
-		join()
-		want("so many are left alone", mayStay)
-	})
-}
-
-// Many Clients that are in use make no call do more: their fields are looked at by
-// a new one, and once a minute, not by each.
-func TestManyClientsInUse(t *testing.T) {
-	s := redistest.Start(t)
-	b := newBench(t, s.Client(t), s.Admin())
-	l := b.limiter(overall, 1<<40, time.Second)
-	for range 100 {
-		l.coarse(100 * time.Millisecond).takes(1)
-	}
-	b.want(b.look.ConfigResetStat(t.Context()).Err())
-	m := l.coarse(100 * time.Millisecond)
-	for i := range 200 {
-		m.takes(1)
-		if i%2 == 0 {
-			m.gives(1)
-		}
-		b.now += 250 // 50 s
-	}
-	for stat := range strings.FieldsSeq(b.look.Info(t.Context(), "commandstats").Val()) {
-		n := 0
-		for _, command := range []string{"hgetall", "hkeys", "hscan", "hlen"} {
-			if _, err := fmt.Sscanf(stat, "cmdstat_"+command+":calls=%d,", &n); err == nil && n > 2 {
-				t.Errorf("the hash was looked through by %s %d times in 300 calls", command, n)
-			}
-		}
-	}
-}
-
-// A limiter can be renamed while others use it with a resolution, by which each
-// call writes to its hash.
-func TestRenameInUseWithAResolution(t *testing.T) {
-	n := newLine(t, 1<<40, time.Hour)
-	n.proxy.Delay(2 * time.Millisecond)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	c := rratelimiter.New(n.look, rratelimiter.WithResolution(time.Millisecond))
-	defer c.Close()
-	var group sync.WaitGroup
-	l := c.RateLimiter(n.l.Name())
-	for range 2 {
-		group.Go(func() {
-			for err := error(nil); err == nil; { // until it is gone
-				_, err = l.TryAcquire(ctx, 1, 0)
-			}
-		})
-	}
-	if err := n.l.Rename(ctx, redistest.Name(t)); err != nil {
-		t.Error(err)
-	}
-	cancel()
-	group.Wait()
-}
-
-// rough is the limiter of a line with a resolution.
-func rough(t *testing.T, rate int64, mods ...func(*redis.Options)) (*line, *limiter) {
-	n := newLine(t, rate, time.Hour, mods...)
-	m := n.l.coarse(10 * time.Millisecond)
-	m.takes(1)
-	m.gives(1)
-	return n, m
-}
-
-// B4 with a resolution: however often the reply is lost, a request is charged
-// once and gets the answer of the first time; over a bad line all get the rate.
-func TestWithAResolutionChargedOnce(t *testing.T) {
-	for _, permits := range []int64{1, 4, 10, 1 << 33} { // 10 and more are the last ones
-		rate := max(10, permits)
-		n, m := rough(t, rate, func(o *redis.Options) { o.MinRetryBackoff, o.MaxRetryBackoff, o.MaxRetries = 1, time.Millisecond, 20 })
-		for lost := 1; lost <= 3; lost++ {
-			n.want(n.l.SetRate(t.Context(), overall, rate, time.Hour))
-			n.proxy.SwallowReply(lost)
-			m.takes(permits)
-			m.has(rate - permits)
-			m.keeps(rate, m.value(), m.permits())
-		}
-		n.proxy.SwallowReply(2)
-		m.refused(rate, time.Hour)
-		n.want(n.l.SetRate(t.Context(), overall, 300, time.Hour, rratelimiter.WithKeepState()))
-		sent := 0
-		n.proxy.SwallowReplyTo(1<<30, func([]string) bool { sent++; return sent%5 == 0 })
-		var group sync.WaitGroup
-		for range 10 {
-			group.Go(func() {
-				for ok := true; ok; {
-					var err error
-					if ok, err = m.TryAcquire(context.Background(), 1, 0); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		group.Wait()
-		m.has(0)
-		m.keeps(300, m.value(), m.permits())
-	}
-}
-
-// A first copy that arrives after the second one was answered, or after the
-// request was withdrawn, charges nothing, whatever was granted meanwhile.
-func TestWithAResolutionALateFirstCopyIsNotCharged(t *testing.T) {
-	for _, retries := range []int{1, -1} { // answered by the second copy, or withdrawn
-		for _, meanwhile := range []int64{0, 3} {
-			n, m := rough(t, 30, func(o *redis.Options) { o.MaxRetries = retries })
-			late := n.proxy.HoldNext(1, isScript)
-			done := make(chan error, 1)
-			go func() { _, err := m.TryAcquire(context.Background(), 10, 0); done <- err }()
-			until(t, func() bool { return n.proxy.Held() == 1 })
-			before := n.scriptsRun()
-			n.proxy.Cut()
-			taken := meanwhile
-			if err := <-done; retries > 0 {
-				n.want(err)
-				taken += 10
-			}
-			until(t, func() bool { return n.scriptsRun() > before }) // the second copy, or the withdrawal
-			if meanwhile > 0 {
-				m.takes(meanwhile)
-			}
-			before = n.scriptsRun()
-			late()
-			until(t, func() bool { return n.scriptsRun() > before })
-			m.has(30 - taken)
-			m.keeps(30, m.value(), m.permits())
-		}
-	}
-}
-
-// What may have been taken without an answer is taken back, with the next request
-// or before it, by the number of the request. The Client has one field, as before.
-func TestWithAResolutionAnAcquireIsWithdrawn(t *testing.T) {
-	n, m := rough(t, 30, func(o *redis.Options) { o.MaxRetries = 1 })
-	m.takes(4)
-	n.proxy.SwallowReply(2)
-	if ok, err := m.TryAcquire(t.Context(), 10, 0); ok || err == nil {
-		t.Fatalf("%v, %v; want an error of the network", ok, err)
-	}
-	m.takes(5) // before or after the withdrawal
-	until(t, func() bool { return sum(m.records(m.permits())) == 9 })
-	m.has(21)
-	m.takes(21)
-	m.keeps(30, m.value(), m.permits())
-	if got := len(m.fields()); got != 2 {
-		t.Fatalf("%d fields, want one of the Client and one of that of the line", got)
-	}
-}
-
 // RateLimiters that are made for one call each ask together as well.
 func TestThrowawayLimitersAskTogether(t *testing.T) {
 	n := newLine(t, 30, time.Hour)
-	p := &party{line: n, l: n.l, open: n.proxy.HoldNext(1, isScript)}
-	p.first = p.comes(1, 0)
-	until(t, func() bool { return n.proxy.Held() == 1 })
+	p := &party{line: n, l: n.l}
+	p.begins()
 	var guests []*guest
 	for range 20 {
 		p.l = &limiter{n.client.RateLimiter(n.l.Name()), n.bench}

@@ -1,11 +1,9 @@
 package rratelimiter_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,43 +20,15 @@ const (
 	mayStay    = 8 // fields of sessions that nobody has used for a minute
 )
 
-// fields are those of the hash that are not the configuration's.
-func (l *limiter) fields() (others []string) {
-	l.b.Helper()
-	all, err := l.b.look.HKeys(context.Background(), l.Name()).Result()
-	l.b.want(err)
-	for _, field := range all {
-		switch field {
-		case "rate", "interval", "type", "keepAliveTime":
-		default:
-			others = append(others, field)
-		}
-	}
-	return others
-}
-
-// by is the same limiter by a Client, in a RateLimiter of its own.
-func (l *limiter) by(c *rratelimiter.Client) *limiter {
-	return &limiter{c.RateLimiter(l.Name()), l.b}
-}
-
-// eachFormat runs a spec on miniredis and on a real redis-server, with requests
-// that leave their records, and with a resolution.
-func eachFormat(t *testing.T, spec func(b *bench, opts ...rratelimiter.Option)) {
-	t.Helper()
-	t.Run("default", func(t *testing.T) { onBoth(t, func(b *bench) { spec(b) }) })
-	t.Run("resolution", func(t *testing.T) {
-		onBoth(t, func(b *bench) { spec(b, rratelimiter.WithResolution(10*time.Millisecond)) })
-	})
-}
-
-// The fields of Clients that are gone are swept by whoever goes on, also where it
-// goes on with the session that it had before.
+// The fields of Clients that are gone are swept by a Client that goes on, also
+// where it goes on with the session that it had before.
 func TestSessionsOfTheGoneAreSwept(t *testing.T) {
 	for _, gone := range []int{50, 300} {
 		for _, before := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d gone, one before them %v", gone, before), func(t *testing.T) {
-				eachFormat(t, func(b *bench, opts ...rratelimiter.Option) { sweeps(b, gone, before, opts...) })
+				eachFormat(t, func(b *bench, opts ...rratelimiter.Option) {
+					sweeps(b, gone, before, opts...)
+				})
 			})
 		}
 	}
@@ -85,7 +55,8 @@ func sweeps(b *bench, gone int, before bool, opts ...rratelimiter.Option) {
 		b.now += 5
 	}
 	if fields := l.fields(); len(fields) > mayStay+1 {
-		b.Errorf("%d fields besides the configuration, want at most %d and one: %.200q", len(fields), mayStay, fields)
+		b.Errorf("%d fields besides the configuration, want at most %d and one: %.200q", len(fields), mayStay,
+			fields)
 	}
 	stays.has(1000 - 200*2)
 	l.keeps(1000, l.value(), l.permits())
@@ -113,7 +84,8 @@ func TestAClientHasOneSession(t *testing.T) {
 					}
 					l.by(all[random.IntN(clients)]).has(rate - out)
 					if fields := l.fields(); len(fields) > clients {
-						b.Fatalf("%d fields of %d Clients after %d requests: %.300q", len(fields), clients, i+1, fields)
+						b.Fatalf("%d fields of %d Clients after %d requests: %.300q", len(fields), clients,
+							i+1, fields)
 					}
 					b.now += pause
 				}
@@ -152,7 +124,8 @@ func TestWhatASessionCosts(t *testing.T) {
 			if many-one > 100*most {
 				t.Errorf("100 sessions cost %d bytes", many-one)
 			}
-			t.Logf("of 1000 more each costs %d bytes", (join(1000)-many)/1000) // Redis has another form for so many
+			// Redis has another form for so many
+			t.Logf("of 1000 more each costs %d bytes", (join(1000)-many)/1000)
 		})
 	}
 }
@@ -170,7 +143,8 @@ func TestARateLimiterForEachRequest(t *testing.T) {
 				if random.IntN(3) == 0 {
 					l.by(c).gives(n)
 					out = max(0, out-n)
-				} else if r, err := c.RateLimiter(l.Name()).Allow(b.Context(), n); r.Allowed != (out+n <= rate) || err != nil {
+				} else if r, err := c.RateLimiter(l.Name()).Allow(b.Context(),
+					n); r.Allowed != (out+n <= rate) || err != nil {
 					b.Fatalf("%d of %d are out, %d are asked for: %+v, %v", out, rate, n, r, err)
 				} else if r.Allowed {
 					out += n
@@ -210,7 +184,8 @@ func TestTheRateChangesWhileAnotherRateLimiterIsUsed(t *testing.T) {
 					}
 				}
 				if want := max(0, 10-1-used); granted != want {
-					b.Errorf("%d are out at a rate of 10, and %d more are granted, want %d", 1+used, granted, want)
+					b.Errorf("%d are out at a rate of 10, and %d more are granted, want %d", 1+used, granted,
+						want)
 				}
 			})
 		}
@@ -256,60 +231,87 @@ func TestTheRateThatThisClientHasSet(t *testing.T) {
 	}
 }
 
-// Requests that fail leave few goroutines behind, however many limiters they are of.
-func TestGoroutinesWhileRedisIsSilent(t *testing.T) {
-	const (
-		perSecond, seconds, names = 500, 5, 2000
-		most                      = 1500
-	)
-	s := redistest.Start(t)
-	b := newBench(t, s.Client(t), s.Admin())
-	c := rratelimiter.New(s.Client(t))
-	defer c.Close()
-	name := redistest.Name(t)
-	is(t, nil, c.RateLimiter(name).SetRate(t.Context(), overall, 10, time.Hour))
-	_, err := c.RateLimiter(name).Allow(t.Context(), 1)
-	is(t, nil, err)
-	for i := range names {
-		b.want(b.look.Copy(t.Context(), name, fmt.Sprintf("%s-%d", name, i), 0, false).Err())
-	}
-	before := runtime.NumGoroutine()
-	thaw := s.Freeze(t)
-	var all sync.WaitGroup
-	tick := time.NewTicker(time.Second / perSecond)
-	defer tick.Stop()
-	for i := range perSecond * seconds {
-		<-tick.C
-		all.Go(func() {
-			l := c.RateLimiter(fmt.Sprintf("%s-%d", name, i%names))
-			ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-			defer cancel()
-			if i%2 == 0 {
-				ctx = context.Background() // its timeout ends it
+// The fields of Clients that have gone are swept out: all that nobody has used for
+// a minute, by the first request of a new Client, and of one that goes on by that
+// after a minute. Those of Clients that are in use stay, and a few harm nobody.
+func TestFieldsOfClientsThatHaveGone(t *testing.T) {
+	eachFormat(t, func(b *bench, opts ...rratelimiter.Option) {
+		l := b.limiter(overall, 1000, time.Hour)
+		join := func() *limiter {
+			m := l.by(b.newClient(opts...))
+			m.takes(1)
+			return m
+		}
+		want := func(what string, want int) {
+			b.Helper()
+			if got := len(l.fields()); got != want {
+				b.Fatalf("%s: %d fields, want %d", what, got, want)
 			}
-			if ok, err := l.TryAcquire(ctx, 1, 200*time.Millisecond); ok || err == nil {
-				t.Errorf("%v, %v of a silent server", ok, err)
-			}
-		})
-	}
-	all.Wait()
-	left := runtime.NumGoroutine() - before
-	t.Logf("%d goroutines are left by %d requests", left, perSecond*seconds)
-	if left > most {
-		t.Errorf("want at most %d", most)
-	}
-	thaw()
-	time.Sleep(time.Second) // what they have left is cleared up
-	b.want(c.Close())
-	untilWithin(t, 15*time.Second, func() bool { return runtime.NumGoroutine() <= before+10 })
+		}
+		stays := join()
+		for range 79 {
+			join()
+		}
+		b.now += 30_000
+		join()
+		want("younger than a minute, they may still be needed", 81)
+		b.now += 30_000
+		join()
+		want("a minute old, they still may", 82)
+		b.now++
+		join()
+		want("the first ones are older", 3)
+		b.now += 59_000
+		for range 5 {
+			join()
+		}
+		want("three of a minute ago are few", 8)
+		for range 40 {
+			join()
+		}
+		b.now += 1_000
+		stays.takes(1)
+		b.now += 60_001
+		stays.takes(1)
+		want("one that goes on sweeps once a minute", 1)
+		for range mayStay - 2 {
+			join()
+		}
+		b.now += 120_000
+		join()
+		want("so many are left alone", mayStay)
+	})
 }
 
-// untilWithin is until with a time of its own.
-func untilWithin(t *testing.T, limit time.Duration, is func() bool) {
-	t.Helper()
-	for start := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(start) > limit {
-			t.Fatalf("did not come true within %v", limit)
+// Many Clients that are in use make no call do more: their fields are looked at by
+// a new one, and once a minute, not by each.
+func TestManyClientsInUse(t *testing.T) {
+	s := redistest.Start(t)
+	b := newBench(t, s.Client(t), s.Admin())
+	l := b.limiter(overall, 1<<40, time.Second)
+	for range 100 {
+		l.coarse(100 * time.Millisecond).takes(1)
+	}
+	b.want(b.look.ConfigResetStat(t.Context()).Err())
+	m := l.coarse(100 * time.Millisecond)
+	for i := range 200 {
+		m.takes(1)
+		if i%2 == 0 {
+			m.gives(1)
+		}
+		b.now += 250 // 50 s
+	}
+	stats, err := b.look.Info(t.Context(), "commandstats").Result()
+	b.want(err)
+	if !strings.Contains(stats, "cmdstat_evalsha:calls=300,") {
+		t.Errorf("not 300 calls: %s", stats)
+	}
+	for stat := range strings.FieldsSeq(stats) {
+		n := 0
+		for _, command := range []string{"hgetall", "hkeys", "hscan", "hlen"} {
+			if _, err := fmt.Sscanf(stat, "cmdstat_"+command+":calls=%d,", &n); err == nil && n > 2 {
+				t.Errorf("the hash was looked through by %s %d times in 300 calls", command, n)
+			}
 		}
 	}
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A busy limiter is one that callers of two Clients come to, in an interval
-// that does not end: what is in use is what was granted and not given back.
+// A busy limiter is used by callers of two Clients, in an interval that does not
+// end: in use is what was granted and not given back.
 type busy struct {
 	*limiter
 	clients [2]*rratelimiter.RateLimiter
 	rate    int64
-	inUse   atomic.Int64 // of those who were told so
-	kept    atomic.Int64 // of those who do not give back
+	inUse   atomic.Int64 // permits of callers that were told of them
+	kept    atomic.Int64 // permits that are not given back
 	granted atomic.Int64 // times
-	left    atomic.Int64 // callers who did not wait for their answer
+	left    atomic.Int64 // callers that did not wait for their answer
 	late    atomic.Int64 // callers whose answer did not come in time
 }
 
-// visit is one caller, who comes, is told something, and goes.
+// visit is one caller: it comes, gets its answer, and goes.
 func (l *busy) visit(random *rand.Rand) {
 	r, n := l.clients[random.IntN(2)], 1+random.Int64N(4)
 	short := time.Duration(random.IntN(20_000)) * time.Microsecond
@@ -60,13 +60,13 @@ func (l *busy) visit(random *rand.Rand) {
 		l.b.Error(err)
 	}
 	if ok {
-		l.was(r, n)
+		l.uses(r, n)
 	}
 }
 
-// was is what a caller does who was granted permits: it keeps them, as long as
-// that leaves some for others, or gives them back.
-func (l *busy) was(r *rratelimiter.RateLimiter, n int64) {
+// uses is a caller that was granted permits. It keeps them, as long as that leaves
+// some for others, or gives them back.
+func (l *busy) uses(r *rratelimiter.RateLimiter, n int64) {
 	l.granted.Add(1)
 	if used := l.inUse.Add(n); used > l.rate {
 		l.b.Errorf("%d permits are in use, of %d", used, l.rate)
@@ -81,16 +81,11 @@ func (l *busy) was(r *rratelimiter.RateLimiter, n int64) {
 	}
 }
 
-// settles expects that, in the end, what is taken is what somebody was told he
-// has, and that value and records agree.
+// settles expects that in the end the permits that are taken are those that
+// callers keep, and that value and records agree.
 func (l *busy) settles() {
 	l.b.Helper()
-	held := func() (sum int64) {
-		for _, n := range l.records(l.permits()) {
-			sum += n
-		}
-		return sum
-	}
+	held := func() int64 { return sum(l.records(l.permits())) }
 	deadline := time.Now().Add(2 * time.Second)
 	for held() != l.kept.Load() && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond) // withdrawals go on in the background
@@ -101,11 +96,13 @@ func (l *busy) settles() {
 	l.keeps(l.rate, l.value(), l.permits())
 }
 
-// Ten thousand callers come and go, by every method and with every end. Each is
-// answered, no more than the rate is ever in use, and what nobody has is back.
+// Ten thousand callers come and go, by every method and with every end. Each gets
+// an answer, no more than the rate is ever in use, and what nobody has comes back.
 func TestTenThousandCallersComeAndGo(t *testing.T) {
 	t.Run("a record for each grant", func(t *testing.T) { comeAndGo(t) })
-	t.Run("records with a resolution", func(t *testing.T) { comeAndGo(t, rratelimiter.WithResolution(100*time.Millisecond)) })
+	t.Run("records with a resolution", func(t *testing.T) {
+		comeAndGo(t, rratelimiter.WithResolution(100*time.Millisecond))
+	})
 }
 
 func comeAndGo(t *testing.T, opts ...rratelimiter.Option) {
@@ -113,7 +110,10 @@ func comeAndGo(t *testing.T, opts ...rratelimiter.Option) {
 	const callers, atOnce = 10_000, 500
 	s := redistest.Start(t)
 	b := newBench(t, s.Client(t), s.Admin())
-	clients := [2]*rratelimiter.Client{rratelimiter.New(s.Client(t), opts...), rratelimiter.New(s.Client(t), opts...)}
+	var clients [2]*rratelimiter.Client
+	for i := range clients {
+		clients[i] = rratelimiter.New(s.Client(t), opts...)
+	}
 	limiters := make([]*busy, 3)
 	for i := range limiters {
 		l := &busy{rate: int64(20 + 40*i)}
@@ -136,7 +136,8 @@ func comeAndGo(t *testing.T, opts ...rratelimiter.Option) {
 	}
 	all.Wait()
 	for _, l := range limiters {
-		t.Logf("rate %d: %d grants, %d callers left, %d without an answer", l.rate, l.granted.Load(), l.left.Load(), l.late.Load())
+		t.Logf("rate %d: %d grants, %d callers left, %d without an answer",
+			l.rate, l.granted.Load(), l.left.Load(), l.late.Load())
 		l.settles()
 		if l.granted.Load() < l.rate || l.left.Load() == 0 {
 			t.Errorf("%d grants, %d callers left", l.granted.Load(), l.left.Load())
@@ -147,32 +148,37 @@ func comeAndGo(t *testing.T, opts ...rratelimiter.Option) {
 	}
 }
 
-// Hundreds wait when a Client is closed: each of them is told so.
+// Hundreds wait when a Client is closed. Each of them gets ErrClosed.
 func TestCloseWhileHundredsWait(t *testing.T) {
 	const waiters = 300
 	s := redistest.Start(t)
 	b := newBench(t, s.Client(t), s.Admin())
 	c := rratelimiter.New(s.Client(t))
-	errs := make(chan error, 2*waiters)
+	type end struct {
+		err error
+		at  time.Time
+	}
+	ends := make(chan end, 2*waiters)
 	for range 2 {
 		r := c.RateLimiter(b.limiter(overall, 5, time.Hour).Name())
-		if ok, err := r.TryAcquire(t.Context(), 5, 0); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		var come sync.WaitGroup
-		come.Add(waiters)
+		b.want(yes(r.TryAcquire(t.Context(), 5, 0)))
 		for range waiters {
+			ctx := arriving(t.Context())
 			go func() {
-				come.Done()
-				errs <- r.Acquire(context.Background(), 1)
+				err := r.Acquire(ctx, 1)
+				ends <- end{err, time.Now()}
 			}()
+			comes(t, ctx.came)
 		}
-		come.Wait()
 	}
+	if n := len(ends); n > 0 {
+		t.Fatalf("%d of those that wait were answered before Close", n)
+	}
+	closing := time.Now()
 	b.want(c.Close())
 	for range 2 * waiters {
-		if err := <-errs; !errors.Is(err, rratelimiter.ErrClosed) {
-			t.Errorf("%v, want ErrClosed", err)
+		if end := comes(t, ends); !errors.Is(end.err, rratelimiter.ErrClosed) || end.at.Before(closing) {
+			t.Errorf("%v, %v after Close; want ErrClosed", end.err, end.at.Sub(closing))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package rratelimiter_test
 
 import (
 	"crypto/rand"
+	"errors"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -13,8 +14,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A rival is somebody else who waits for the permits of a limiter, and takes all
-// that are there when it wakes up: its records are of Java's making.
+// A rival is a Java that waits for the permits of a limiter, and takes all that are
+// there when it wakes up.
 type rival struct {
 	*testing.T
 	server *miniredis.Miniredis
@@ -23,31 +24,48 @@ type rival struct {
 
 // takes drops what has expired, as Redisson does, and takes the rest.
 func (j *rival) takes(rate int, interval time.Duration) {
-	members, _ := j.server.ZMembers("{l}:permits")
+	members, err := j.server.ZMembers("{l}:permits")
+	if !errors.Is(err, miniredis.ErrKeyNotFound) {
+		noError(j.T, err)
+	}
 	left := rate
 	for _, m := range members {
 		at, err := j.server.ZScore("{l}:permits", m)
-		is(j.T, nil, err)
+		noError(j.T, err)
 		if int64(at) <= time.Now().Add(-interval).UnixMilli() {
-			_, err = j.server.ZRem("{l}:permits", m)
-			is(j.T, nil, err)
+			noError(j.T, errOf(j.server.ZRem("{l}:permits", m)))
 			continue
 		}
 		n, err := rratelimiter.RecordPermits(m)
-		is(j.T, nil, err)
+		noError(j.T, err)
 		left -= int(n)
 	}
 	if left > 0 {
-		_, err := j.server.ZAdd("{l}:permits", float64(time.Now().UnixMilli()), "\x10"+rand.Text()[:16]+string([]byte{byte(left), 0, 0, 0}))
-		is(j.T, nil, err)
+		noError(j.T,
+			errOf(j.server.ZAdd("{l}:permits", float64(time.Now().UnixMilli()),
+				"\x10"+rand.Text()[:16]+string([]byte{byte(left), 0, 0, 0}))))
 		j.taken += left
 	}
-	is(j.T, nil, j.server.Set("{l}:value", strconv.Itoa(0)))
+	noError(j.T, j.server.Set("{l}:value", strconv.Itoa(0)))
 }
 
-// inTurns runs four callers that want more than the limit for so long, beside a
-// Java that wakes up late, if there is one, and returns what either got.
-func inTurns(t *testing.T, withJava bool, d time.Duration, opts ...rratelimiter.Option) (goes, javas int) {
+// takeUntil takes one permit after another until end, and returns how many it got.
+func takeUntil(t *testing.T, l *rratelimiter.RateLimiter, end time.Time) (n int) {
+	for time.Now().Before(end) {
+		ok, err := l.TryAcquire(t.Context(), 1, 2*time.Second)
+		if err != nil {
+			t.Error(err)
+		}
+		if ok {
+			n++
+		}
+	}
+	return n
+}
+
+// shareOut has four callers want more than the limit for so long, and a Java
+// beside them, if there is one, that wakes up late. It returns what either got.
+func shareOut(t *testing.T, withJava bool, d time.Duration, opts ...rratelimiter.Option) (goes, javas int) {
 	t.Helper()
 	const rate, interval = 20, 400 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
@@ -55,21 +73,11 @@ func inTurns(t *testing.T, withJava bool, d time.Duration, opts ...rratelimiter.
 		c := rratelimiter.New(redistest.MiniClient(t, m), opts...)
 		defer c.Close()
 		l := c.RateLimiter("l")
-		is(t, nil, l.SetRate(t.Context(), overall, rate, interval))
+		noError(t, l.SetRate(t.Context(), overall, rate, interval))
 		end := time.Now().Add(d)
 		counts := make(chan int, 4)
 		for range 4 {
-			go func() {
-				n := 0
-				for time.Now().Before(end) {
-					ok, err := l.TryAcquire(t.Context(), 1, 2*time.Second)
-					is(t, nil, err)
-					if ok {
-						n++
-					}
-				}
-				counts <- n
-			}()
+			go func() { counts <- takeUntil(t, l, end) }()
 		}
 		j := &rival{T: t, server: m}
 		for withJava && time.Now().Before(end) {
@@ -85,39 +93,40 @@ func inTurns(t *testing.T, withJava bool, d time.Duration, opts ...rratelimiter.
 	return goes, javas
 }
 
-// Java, which wakes up late, gets its part of a limit that is too small for both.
+// Java wakes up late, and gets its part of a limit that is too small for both.
 func TestGoGivesWayToJava(t *testing.T) {
 	const all = 20 * 150 // in a minute
-	goes, javas := inTurns(t, true, time.Minute)
+	goes, javas := shareOut(t, true, time.Minute)
 	if part := float64(javas) / float64(goes+javas); part < 0.35 || part > 0.65 || goes+javas < all*93/100 {
-		t.Errorf("Go got %d, Java %d, of %d; want about half each, and all it used, but for the ticks", goes, javas, all)
+		t.Errorf("Go got %d, Java %d, of %d; want about half each, and all it used, but for the ticks", goes,
+			javas, all)
 	}
-	goes, javas = inTurns(t, true, time.Minute, rratelimiter.WithGoOnly())
+	goes, javas = shareOut(t, true, time.Minute, rratelimiter.WithGoOnly())
 	if javas*10 > goes {
-		t.Errorf("Go got %d, Java %d; want next to nothing for Java where Go is told that it is alone", goes, javas)
+		t.Errorf("Go got %d, Java %d; want next to nothing for Java where Go is told that it is alone", goes,
+			javas)
 	}
 }
 
-// Where nobody but Go takes permits, it gives way seldom.
+// Where Go alone takes permits, it gives way seldom.
 func TestGoAloneGivesWaySeldom(t *testing.T) {
 	const all = 20 * 2.5 * 300 // in five minutes
-	if goes, _ := inTurns(t, false, 5*time.Minute, rratelimiter.WithGoOnly()); float64(goes) < all {
+	if goes, _ := shareOut(t, false, 5*time.Minute, rratelimiter.WithGoOnly()); float64(goes) < all {
 		t.Errorf("%d of %v with WithGoOnly", goes, all)
 	}
-	if goes, _ := inTurns(t, false, 5*time.Minute); float64(goes) < all*0.985 || float64(goes) >= all {
+	if goes, _ := shareOut(t, false, 5*time.Minute); float64(goes) < all*0.985 || float64(goes) >= all {
 		t.Errorf("%d of %v; want at most 1 %% less, and a late wake-up now and then", goes, all)
 	}
 }
 
-// Permits that are given back wait for nobody, also during a late wake-up; nor
-// does a timeout.
+// A late wake-up delays neither permits that are given back, nor a timeout.
 func TestALateWakeUpEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)
 		c := rratelimiter.New(redistest.MiniClient(t, m))
 		defer c.Close()
 		l := c.RateLimiter("l")
-		is(t, nil, l.SetRate(t.Context(), overall, 2, time.Second))
+		noError(t, l.SetRate(t.Context(), overall, 2, time.Second))
 		took(t, l, 1, 0, 0)
 		time.Sleep(500 * time.Millisecond)
 		took(t, l, 1, 0, 0)
@@ -132,7 +141,9 @@ func TestALateWakeUpEnds(t *testing.T) {
 		took(t, l, 1, 1050*time.Millisecond, 1050*time.Millisecond) // at its timeout
 		time.Sleep(30 * time.Second)
 		took(t, l, 2, 0, 0)
-		time.AfterFunc(1020*time.Millisecond, func() { is(t, nil, l.Release(t.Context(), 1)) })
+		released := make(chan error, 1)
+		time.AfterFunc(1020*time.Millisecond, func() { released <- l.Release(t.Context(), 1) })
 		took(t, l, 1, time.Minute, 1020*time.Millisecond)
+		noError(t, <-released)
 	})
 }

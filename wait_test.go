@@ -13,32 +13,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// inBubble runs a spec in fake time: the server's clock and ours are the
-// bubble's, and waiting takes no time.
-func inBubble(t *testing.T, rate int64, interval time.Duration, spec func(t *testing.T, l *rratelimiter.RateLimiter, m *miniredis.Miniredis)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		c := rratelimiter.New(redistest.MiniClient(t, m), rratelimiter.WithGoOnly())
-		defer c.Close()
-		l := c.RateLimiter("l")
-		if err := l.SetRate(t.Context(), overall, rate, interval); err != nil {
-			t.Fatal(err)
-		}
-		spec(t, l, m)
-	})
-}
-
-// took expects permits to be granted after exactly that time.
-func took(t *testing.T, l *rratelimiter.RateLimiter, permits int64, timeout, want time.Duration) {
-	t.Helper()
-	start := time.Now()
-	ok, err := l.TryAcquire(t.Context(), permits, timeout)
-	if got := time.Since(start); !ok || err != nil || got != want {
-		t.Fatalf("acquire %d: %v, %v after %v; want true after %v", permits, ok, err, got, want)
-	}
-}
-
 // B24: the wait ends when the record expires, to the millisecond.
 func TestWaitEndsWhenThePermitsAreBack(t *testing.T) {
 	inBubble(t, 10, time.Second, func(t *testing.T, l *rratelimiter.RateLimiter, _ *miniredis.Miniredis) {
@@ -68,8 +42,8 @@ func TestWaitForManyRecordsLooksTwice(t *testing.T) {
 	})
 }
 
-// B20: when the timeout passes there is a last look, which finds what nobody
-// has told of.
+// B20: when the timeout passes there is a last look. It finds what no message has
+// told of.
 func TestWaitLooksOnceMoreAtTheDeadline(t *testing.T) {
 	inBubble(t, 2, time.Second, func(t *testing.T, l *rratelimiter.RateLimiter, m *miniredis.Miniredis) {
 		took(t, l, 2, 0, 0)
@@ -155,7 +129,8 @@ func TestWaitSeesAChangeOfTheRate(t *testing.T) {
 		time.AfterFunc(500*time.Millisecond, func() {
 			set <- l.SetRate(context.Background(), overall, 2, time.Second, rratelimiter.WithKeepState())
 		})
-		if _, err := l.TryAcquire(t.Context(), 3, time.Minute); !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+		if _, err := l.TryAcquire(t.Context(), 3, time.Minute); !errors.Is(err,
+			rratelimiter.ErrPermitsExceedRate) {
 			t.Fatalf("%v, want ErrPermitsExceedRate", err)
 		}
 		if err := <-set; err != nil { // it is heard of before it is over

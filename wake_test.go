@@ -3,6 +3,8 @@ package rratelimiter_test
 import (
 	"context"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,26 +14,30 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// waits starts somebody who waits for a permit, and returns when he stands in
-// line and hears of changes. What tells of him is how long he has waited, and
-// the error.
-func waits(t *testing.T, look *redis.Client, l *rratelimiter.RateLimiter, timeout time.Duration) <-chan outcome {
-	t.Helper()
+// acquiring starts a caller that wants a permit.
+func acquiring(ctx context.Context, l *rratelimiter.RateLimiter, timeout time.Duration) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {
-		start := time.Now()
-		ok, err := l.TryAcquire(context.Background(), 1, timeout)
-		done <- outcome{ok, err, time.Since(start)}
+		ok, err := l.TryAcquire(ctx, 1, timeout)
+		done <- outcome{ok, err}
 	}()
+	return done
+}
+
+// waits starts a caller that wants a permit, and returns when it stands in line
+// and is subscribed to changes.
+func waits(t *testing.T, look *redis.Client, l *rratelimiter.RateLimiter,
+	timeout time.Duration) <-chan outcome {
+	t.Helper()
+	done := acquiring(context.Background(), l, timeout)
 	channel := "{" + l.Name() + "}:changed"
 	until(t, func() bool { return look.PubSubNumSub(context.Background(), channel).Val()[channel] > 0 })
 	return done
 }
 
 type outcome struct {
-	ok   bool
-	err  error
-	took time.Duration
+	ok  bool
+	err error
 }
 
 // full returns a limiter of rate 1 that has no permits for an hour.
@@ -40,9 +46,8 @@ func full(t *testing.T, rdb redis.UniversalClient, opts ...rratelimiter.Option) 
 	c := rratelimiter.New(rdb, opts...)
 	t.Cleanup(func() { _ = c.Close() })
 	l := c.RateLimiter(redistest.Name(t))
-	is(t, nil, l.SetRate(t.Context(), overall, 1, time.Hour))
-	ok, err := l.TryAcquire(t.Context(), 1, 0)
-	is(t, ok, err)
+	noError(t, l.SetRate(t.Context(), overall, 1, time.Hour))
+	noError(t, yes(l.TryAcquire(t.Context(), 1, 0)))
 	return l
 }
 
@@ -50,7 +55,7 @@ func full(t *testing.T, rdb redis.UniversalClient, opts ...rratelimiter.Option) 
 func subscribers(t *testing.T, look *redis.Client) int {
 	t.Helper()
 	list, err := look.ClientList(context.Background()).Result()
-	is(t, list, err)
+	noError(t, err)
 	return strings.Count(list, "cmd=subscribe")
 }
 
@@ -58,23 +63,22 @@ func TestWhoNeverWaitsSubscribesNothing(t *testing.T) {
 	s := redistest.Start(t)
 	l := full(t, s.Client(t))
 	for range 10 {
-		_, err := l.Allow(t.Context(), 1)
-		is(t, nil, err)
-		_, err = l.TryAcquire(t.Context(), 1, 0)
-		is(t, nil, err)
-		is(t, nil, l.Release(t.Context(), 1))
+		noError(t, errOf(l.Allow(t.Context(), 1)))
+		noError(t, errOf(l.TryAcquire(t.Context(), 1, 0)))
+		noError(t, l.Release(t.Context(), 1))
 	}
 	if n := subscribers(t, s.Admin()); n != 0 {
 		t.Errorf("%d connections subscribe", n)
 	}
-	is(t, nil, l.SetRate(t.Context(), overall, 1, time.Hour))
-	ok, err := l.TryAcquire(t.Context(), 1, 0)
-	is(t, ok, err)
+	noError(t, l.SetRate(t.Context(), overall, 1, time.Hour))
+	noError(t, yes(l.TryAcquire(t.Context(), 1, 0)))
 	done := waits(t, s.Admin(), l, 200*time.Millisecond)
 	if n := subscribers(t, s.Admin()); n != 1 {
 		t.Errorf("%d connections subscribe while somebody waits, want 1", n)
 	}
-	<-done
+	if got := comes(t, done); got.ok || got.err != nil {
+		t.Errorf("%+v; want refused", got)
+	}
 	until(t, func() bool { return subscribers(t, s.Admin()) == 0 })
 }
 
@@ -83,7 +87,9 @@ func TestWhoNeverWaitsSubscribesNothing(t *testing.T) {
 func TestChangesByJavaWakeTheLine(t *testing.T) {
 	s := redistest.Start(t, "--notify-keyspace-events", "K$g")
 	for name, java := range map[string]func(rdb redis.Pipeliner, hash string){
-		"release": func(rdb redis.Pipeliner, hash string) { rdb.Set(context.Background(), "{"+hash+"}:value", 1, 0) },
+		"release": func(rdb redis.Pipeliner, hash string) {
+			rdb.Set(context.Background(), "{"+hash+"}:value", 1, 0)
+		},
 		"setRate": func(rdb redis.Pipeliner, hash string) {
 			rdb.HSet(context.Background(), hash, "rate", 2)
 			rdb.Del(context.Background(), "{"+hash+"}:value", "{"+hash+"}:permits")
@@ -95,39 +101,55 @@ func TestChangesByJavaWakeTheLine(t *testing.T) {
 		until(t, func() bool { return s.Admin().PubSubNumSub(t.Context(), events).Val()[events] > 0 })
 		pipe := s.Admin().TxPipeline()
 		java(pipe, l.Name())
-		_, err := pipe.Exec(t.Context())
-		is(t, nil, err)
-		if got := <-done; !got.ok || got.err != nil || got.took > 30*time.Second {
+		noError(t, errOf(pipe.Exec(t.Context())))
+		if got := comes(t, done); !got.ok || got.err != nil {
 			t.Errorf("%s: %+v; want woken", name, got)
 		}
 	}
 }
 
-// Without pub/sub those who wait are served when their permits are due.
+// killSubscribers kills each connection that subscribes something, until the test
+// ends. It fails the test if there was none.
+func killSubscribers(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	var killed atomic.Int64
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	t.Cleanup(func() {
+		close(stop)
+		all.Wait()
+		if killed.Load() == 0 {
+			t.Error("nobody has subscribed anything")
+		}
+	})
+	all.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				killed.Add(s.Admin().ClientKillByFilter(context.Background(), "TYPE", "pubsub").Val())
+			case <-stop:
+				return
+			}
+		}
+	})
+}
+
+// If pub/sub fails, waiters are served when their permits are due.
 func TestWaitingWithoutPubSub(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, s *redistest.Server) *redis.Client{
 		"denied": func(t *testing.T, s *redistest.Server) *redis.Client {
-			err := s.Admin().Do(t.Context(), "ACL", "SETUSER", "quiet", "on", "nopass", "~*", "resetchannels", "+@all", "-subscribe").Err()
+			err := s.Admin().Do(t.Context(), "ACL", "SETUSER", "quiet", "on", "nopass", "~*", "resetchannels",
+				"+@all", "-subscribe").Err()
 			if redis.HasErrorPrefix(err, "unknown command") {
 				t.Skip("before Redis 6.0 nobody can be denied anything")
 			}
-			is(t, nil, err)
+			noError(t, err)
 			return s.Client(t, func(o *redis.Options) { o.Username, o.Password = "quiet", "any" })
 		},
 		"killed": func(t *testing.T, s *redistest.Server) *redis.Client {
-			kill := time.NewTicker(5 * time.Millisecond)
-			stop := make(chan struct{})
-			t.Cleanup(func() { kill.Stop(); close(stop) })
-			go func() {
-				for {
-					select {
-					case <-kill.C:
-						s.Admin().ClientKillByFilter(context.Background(), "TYPE", "pubsub")
-					case <-stop:
-						return
-					}
-				}
-			}()
+			killSubscribers(t, s)
 			return s.Client(t)
 		},
 	} {
@@ -136,20 +158,23 @@ func TestWaitingWithoutPubSub(t *testing.T) {
 			c := rratelimiter.New(spoil(t, s))
 			defer c.Close()
 			l := c.RateLimiter("l")
-			is(t, nil, l.SetRate(t.Context(), overall, 1, 300*time.Millisecond))
+			noError(t, l.SetRate(t.Context(), overall, 1, 300*time.Millisecond))
 			for i := range 3 {
 				start := time.Now()
 				ok, err := l.TryAcquire(t.Context(), 1, 10*time.Second)
-				if took := time.Since(start); !ok || err != nil || i > 0 && (took < 200*time.Millisecond || took > 5*time.Second) {
+				took := time.Since(start)
+				early := i > 0 && took < 200*time.Millisecond
+				if !ok || err != nil || early || took > 5*time.Second {
 					t.Errorf("%d: %v, %v after %v; want served when due", i, ok, err, took)
 				}
 			}
 			start := time.Now()
 			ok, err := l.TryAcquire(t.Context(), 1, 100*time.Millisecond)
-			if took := time.Since(start); ok || err != nil || took < 100*time.Millisecond || took > 5*time.Second {
+			if took := time.Since(start); ok || err != nil || took < 100*time.Millisecond ||
+				took > 5*time.Second {
 				t.Errorf("%v, %v after %v; want refused after the timeout", ok, err, took)
 			}
-			is(t, nil, l.Release(t.Context(), 1)) // though it cannot tell anybody
+			noError(t, l.Release(t.Context(), 1)) // though it cannot tell anybody
 		})
 	}
 }
@@ -169,16 +194,13 @@ func TestReleaseElsewhereWakes(t *testing.T) {
 	} {
 		for range 4 { // names on all servers
 			l := full(t, connect())
-			done := make(chan outcome, 1)
-			go func() {
-				start := time.Now()
-				ok, err := l.TryAcquire(context.Background(), 1, time.Minute)
-				done <- outcome{ok, err, time.Since(start)}
-			}()
+			ctx := arriving(t.Context())
+			done := acquiring(ctx, l, time.Minute)
+			comes(t, ctx.came)
 			elsewhere := rratelimiter.New(connect())
 			t.Cleanup(func() { _ = elsewhere.Close() })
-			is(t, nil, elsewhere.RateLimiter(l.Name()).Release(t.Context(), 1))
-			if got := <-done; !got.ok || got.err != nil || got.took > 30*time.Second {
+			noError(t, elsewhere.RateLimiter(l.Name()).Release(t.Context(), 1))
+			if got := comes(t, done); !got.ok || got.err != nil {
 				t.Errorf("%s: %+v; want woken", name, got)
 			}
 		}

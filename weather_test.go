@@ -67,7 +67,7 @@ func storm(p *redistest.Proxy, random *rand.Rand, all *sync.WaitGroup, end <-cha
 	}
 	for !pause(ms(120)) {
 		switch random.IntN(4) {
-		case 0: // it is done, and nobody is told
+		case 0: // it is done, and the reply is lost
 			p.SwallowReplyTo(1+random.IntN(3), func(args []string) bool {
 				select {
 				case <-end:

@@ -18,7 +18,8 @@ func TestWhatIsWritten(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		ctx := b.Context()
 		l := b.limiter(overall, 0, 0)
-		ok, err := l.TrySetRate(ctx, overall, 5, 1500*time.Microsecond, rratelimiter.WithKeepAlive(time.Minute))
+		ok, err := l.TrySetRate(ctx, overall, 5, 1500*time.Microsecond,
+			rratelimiter.WithKeepAlive(time.Minute))
 		if !ok || err != nil {
 			b.Fatal(ok, err)
 		}
@@ -43,7 +44,9 @@ func TestWhatIsWritten(t *testing.T) {
 
 func TestKeysOfAPerClientLimiter(t *testing.T) {
 	onBoth(t, func(b *bench) {
-		c := b.newClient(rratelimiter.WithID("pod-7"), rratelimiter.WithNameMapper(func(n string) string { return "app:" + n }))
+		c := b.newClient(rratelimiter.WithID("pod-7"), rratelimiter.WithNameMapper(func(n string) string {
+			return "app:" + n
+		}))
 		if c.ID() != "pod-7" {
 			b.Fatal(c.ID())
 		}
@@ -124,7 +127,8 @@ func TestSetUpdateAndReadTheRate(t *testing.T) {
 			}, true, set)
 			l.has(7)
 			l.takes(7)
-			b.want(l.SetRate(ctx, 1-typ, 7, time.Second, rratelimiter.WithKeepState())) // another type starts full
+			// another type starts full
+			b.want(l.SetRate(ctx, 1-typ, 7, time.Second, rratelimiter.WithKeepState()))
 			l.has(7)
 		}
 	})
@@ -175,74 +179,104 @@ func TestTimeToLive(t *testing.T) {
 	for _, typ := range []rratelimiter.RateType{overall, perClient} {
 		t.Run(typ.String(), func(t *testing.T) {
 			onBoth(t, func(b *bench) {
-				ctx := b.Context()
-				l := b.limiter(typ, 5, time.Second)
+				l := newMortal(b, typ)
 				l.takes(1)
-				keys := []string{l.Name(), l.value(), l.permits()}
-				if typ == perClient {
-					keys[1], keys[2] = keys[1]+":"+b.client.ID(), keys[2]+":"+b.client.ID()
-				}
-				lives := func(what string, ok bool, err error, wantOK bool, want time.Duration) {
-					b.Helper()
-					if ok != wantOK || err != nil {
-						b.Fatalf("%s: %v, %v; want %v", what, ok, err, wantOK)
-					}
-					for i, key := range keys {
-						got := b.look.PTTL(ctx, key).Val()
-						if i > 0 && want == -1 && typ == perClient {
-							continue // a life of its own
-						}
-						if (want == -1) != (got == -1) || got > want || (want > 0 && got < want-5*time.Second) {
-							b.Fatalf("%s: %s lives for %v, want %v", what, key, got, want)
-						}
-					}
-				}
-				ok, err := l.ExpireIfSet(ctx, time.Hour)
-				lives("ExpireIfSet", ok, err, false, -1)
-				ok, err = l.ExpireIfGreater(ctx, time.Hour)
-				lives("ExpireIfGreater than never", ok, err, false, -1)
-				ok, err = l.ClearExpire(ctx)
-				lives("ClearExpire", ok, err, false, -1)
-				ok, err = l.ExpireIfNotSet(ctx, time.Hour)
-				lives("ExpireIfNotSet", ok, err, true, time.Hour)
-				l.takes(1)
-				lives("acquire", true, nil, true, time.Hour)
-				ok, err = l.ExpireIfNotSet(ctx, time.Minute)
-				lives("ExpireIfNotSet again", ok, err, false, time.Hour)
-				ok, err = l.ExpireIfGreater(ctx, time.Minute)
-				lives("ExpireIfGreater", ok, err, false, time.Hour)
-				ok, err = l.ExpireIfLess(ctx, 2*time.Hour)
-				lives("ExpireIfLess", ok, err, false, time.Hour)
-				ok, err = l.ExpireIfLess(ctx, time.Minute)
-				lives("ExpireIfLess", ok, err, true, time.Minute)
-				ok, err = l.ExpireIfGreater(ctx, 2*time.Minute)
-				lives("ExpireIfGreater", ok, err, true, 2*time.Minute)
-				ok, err = l.ExpireIfSet(ctx, 3*time.Minute)
-				lives("ExpireIfSet", ok, err, true, 3*time.Minute)
-				ok, err = l.Expire(ctx, 4*time.Minute)
-				lives("Expire", ok, err, true, 4*time.Minute)
-
-				at := serverTime(b).Add(5 * time.Minute)
-				ok, err = l.ExpireAt(ctx, at)
-				lives("ExpireAt", ok, err, true, 5*time.Minute)
-				l.endsAt(at)
-				if got, err := l.RemainTimeToLive(ctx); err != nil || got > 5*time.Minute || got < 4*time.Minute {
-					b.Fatalf("RemainTimeToLive %v, %v", got, err)
-				}
-				ok, err = l.ClearExpire(ctx)
-				lives("ClearExpire", ok, err, true, -1)
-				if got, err := l.RemainTimeToLive(ctx); err != nil || got != rratelimiter.NoTimeToLive {
-					b.Fatalf("RemainTimeToLive %v, %v", got, err)
-				}
-				l.endsAt(time.Time{})
-				if ok, err = l.ExpireAt(ctx, serverTime(b).Add(-time.Second)); !ok || err != nil {
-					b.Fatal(ok, err)
-				}
-				if n := b.look.Exists(ctx, keys...).Val(); n != 0 {
-					b.Fatalf("%d keys are there after the time has passed", n)
-				}
+				l.outlives()
+				l.ends()
 			})
 		})
+	}
+}
+
+// A mortal is a limiter with a time to live.
+type mortal struct {
+	*limiter
+	typ  rratelimiter.RateType
+	keys []string
+}
+
+func newMortal(b *bench, typ rratelimiter.RateType) *mortal {
+	l := b.limiter(typ, 5, time.Second)
+	m := &mortal{l, typ, []string{l.Name(), l.value(), l.permits()}}
+	if typ == perClient {
+		m.keys[1] += ":" + b.client.ID()
+		m.keys[2] += ":" + b.client.ID()
+	}
+	return m
+}
+
+// lives expects the keys to live for so long; -1 is for ever.
+func (m *mortal) lives(what string, want time.Duration) {
+	m.b.Helper()
+	for i, key := range m.keys {
+		if i > 0 && want == -1 && m.typ == perClient {
+			continue // a life of its own
+		}
+		got := m.b.look.PTTL(m.b.Context(), key).Val()
+		if (want == -1) != (got == -1) || got > want || (want > 0 && got < want-5*time.Second) {
+			m.b.Fatalf("%s: %s lives for %v, want %v", what, key, got, want)
+		}
+	}
+}
+
+// outlives changes the time to live in every way.
+func (m *mortal) outlives() {
+	m.b.Helper()
+	type set func(context.Context, time.Duration) (bool, error)
+	never := func(ctx context.Context, _ time.Duration) (bool, error) { return m.ClearExpire(ctx) }
+	at := func(ctx context.Context, d time.Duration) (bool, error) {
+		return m.ExpireAt(ctx, serverTime(m.b).Add(d))
+	}
+	acquire := func(context.Context, time.Duration) (bool, error) { m.takes(1); return true, nil }
+	for _, step := range []struct {
+		what  string
+		set   set
+		d     time.Duration
+		ok    bool
+		lives time.Duration
+	}{
+		{"ExpireIfSet", m.ExpireIfSet, time.Hour, false, -1},
+		{"ExpireIfGreater than never", m.ExpireIfGreater, time.Hour, false, -1},
+		{"ClearExpire", never, 0, false, -1},
+		{"ExpireIfNotSet", m.ExpireIfNotSet, time.Hour, true, time.Hour},
+		{"acquire", acquire, 0, true, time.Hour},
+		{"ExpireIfNotSet again", m.ExpireIfNotSet, time.Minute, false, time.Hour},
+		{"ExpireIfGreater", m.ExpireIfGreater, time.Minute, false, time.Hour},
+		{"ExpireIfLess", m.ExpireIfLess, 2 * time.Hour, false, time.Hour},
+		{"ExpireIfLess", m.ExpireIfLess, time.Minute, true, time.Minute},
+		{"ExpireIfGreater", m.ExpireIfGreater, 2 * time.Minute, true, 2 * time.Minute},
+		{"ExpireIfSet", m.ExpireIfSet, 3 * time.Minute, true, 3 * time.Minute},
+		{"Expire", m.Expire, 4 * time.Minute, true, 4 * time.Minute},
+		{"ExpireAt", at, 5 * time.Minute, true, 5 * time.Minute},
+	} {
+		ok, err := step.set(m.b.Context(), step.d)
+		if ok != step.ok || err != nil {
+			m.b.Fatalf("%s: %v, %v; want %v", step.what, ok, err, step.ok)
+		}
+		m.lives(step.what, step.lives)
+	}
+}
+
+// ends sets the end as a point in time, takes it back, and lets it pass.
+func (m *mortal) ends() {
+	b := m.b
+	b.Helper()
+	ctx, at := b.Context(), serverTime(b).Add(5*time.Minute)
+	b.want(yes(m.ExpireAt(ctx, at)))
+	m.endsAt(at)
+	got, err := m.RemainTimeToLive(ctx)
+	if err != nil || got > 5*time.Minute || got < 4*time.Minute {
+		b.Fatalf("RemainTimeToLive %v, %v", got, err)
+	}
+	b.want(yes(m.ClearExpire(ctx)))
+	m.lives("ClearExpire", -1)
+	if got, err := m.RemainTimeToLive(ctx); err != nil || got != rratelimiter.NoTimeToLive {
+		b.Fatalf("RemainTimeToLive %v, %v", got, err)
+	}
+	m.endsAt(time.Time{})
+	b.want(yes(m.ExpireAt(ctx, serverTime(b).Add(-time.Second))))
+	if n := b.look.Exists(ctx, m.keys...).Val(); n != 0 {
+		b.Fatalf("%d keys are there after the time has passed", n)
 	}
 }
 
@@ -278,9 +312,7 @@ func TestKeepAliveSlides(t *testing.T) {
 	for range 5 {
 		m.FastForward(9 * time.Second)
 		b.now += 9000
-		if _, err := l.TryAcquire(t.Context(), 5, 0); err != nil {
-			t.Fatal(err)
-		}
+		l.takes(5)
 	}
 	m.FastForward(9 * time.Second)
 	l.gives(1)
@@ -296,7 +328,7 @@ func TestKeepAliveSlides(t *testing.T) {
 	}
 }
 
-// Of many callers at once exactly one is told that it set the rate.
+// If many callers set the rate at once, exactly one gets true.
 func TestOneOfManySetsTheRate(t *testing.T) {
 	s := redistest.Start(t)
 	b := newBench(t, s.Client(t), s.Admin())
@@ -305,7 +337,8 @@ func TestOneOfManySetsTheRate(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 50 {
 		group.Go(func() {
-			ok, err := b.newClient().RateLimiter(l.Name()).TrySetRate(context.Background(), overall, int64(i+1), time.Second)
+			ok, err := b.newClient().RateLimiter(l.Name()).TrySetRate(context.Background(), overall,
+				int64(i+1), time.Second)
 			if err != nil {
 				t.Error(err)
 			}

@@ -12,80 +12,34 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// The specs here are of permits that were taken for callers who were never told: they
-// come back, all of them and no others, whatever else happens to the limiter.
+// The specs here are of permits that were taken for callers who were never told.
+// They come back, all of them and no others, whatever else happens to the limiter.
 
-// sendsOnce has go-redis send nothing again: a reply that is lost is an error.
-func sendsOnce(o *redis.Options) { o.MaxRetries = -1 }
-
-// loses takes permits whose caller gets an error.
-func (n *line) loses(permits int64) {
-	n.Helper()
-	n.proxy.SwallowReply(1)
-	if ok, err := n.l.TryAcquire(n.Context(), permits, 0); ok || !errors.Is(err, rratelimiter.ErrNoAnswer) {
-		n.Fatalf("%v, %v; want ErrNoAnswer", ok, err)
-	}
-}
-
-// out are the permits that are out by the records of a key.
-func (n *line) out(key string) int64 {
-	n.Helper()
-	return sum(n.l.records(key))
-}
-
-// setsAsJava is setRate of Redisson, with an ID of its own: it clears its own pair, or
-// the one that all share.
-func (n *line) setsAsJava(typ rratelimiter.RateType, rate int64) {
-	n.Helper()
-	id := ""
-	if typ == perClient {
-		id = ":java"
-	}
-	pipe := n.look.TxPipeline()
-	pipe.HSet(n.Context(), n.l.Name(), "rate", rate, "interval", time.Hour.Milliseconds(),
-		"type", int(typ), "keepAliveTime", 0)
-	pipe.Del(n.Context(), n.l.value()+id, n.l.permits()+id)
-	n.want(second(pipe.Exec(n.Context())))
-}
-
-// javaTakes is so many acquires by Java, at a time, each of the same permits.
-func (n *line) javaTakes(grants int, permits byte, at int64) {
-	n.Helper()
-	pipe := n.look.TxPipeline()
-	for i := range grants {
-		member := fmt.Sprintf("\x10%016d%c\x00\x00\x00", i, permits)
-		pipe.ZAdd(n.Context(), n.l.permits(), redis.Z{Score: float64(at), Member: member})
-	}
-	pipe.DecrBy(n.Context(), n.l.value(), int64(grants)*int64(permits))
-	n.want(second(pipe.Exec(n.Context())))
-}
-
-// A request hangs on its connection, and its caller leaves. The one after it takes back
-// what it may have been granted; when it comes after all, it is granted nothing, also
-// where the one after it was.
+// A request hangs on its connection, and its caller leaves. The next request takes
+// back what the first may have been granted. When the first arrives after all, it is
+// granted nothing, also where the next one was refused.
 func TestWhatHangsIsGrantedNothingAfterARefusal(t *testing.T) {
 	for permits, want := range map[int64]error{5: nil, 11: rratelimiter.ErrPermitsExceedRate} {
 		n := newLine(t, 10, time.Hour)
 		n.l.takes(8)
-		comes := n.proxy.HoldNext(1, isScript)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		ok, err := n.l.TryAcquire(ctx, 2, 0)
-		cancel()
-		if ok || err == nil {
-			t.Fatalf("%v, %v of a request that hangs", ok, err)
+		c := n.holds(func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			return yes(n.l.TryAcquire(ctx, 2, 0))
+		})
+		if err := <-c.told; !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%v of a request that hangs", err)
 		}
 		if ok, err := n.l.TryAcquire(t.Context(), permits, 0); ok || !errors.Is(err, want) {
 			t.Errorf("%v, %v; want a refusal, %v", ok, err, want)
 		}
-		before := n.scriptsRun()
-		comes()
-		until(t, func() bool { return n.scriptsRun() > before })
-		until(t, func() bool { return n.out(n.l.permits()) == 8 })
+		c.arrives()
+		n.untilOut(8)
 		n.l.keeps(10, n.l.value(), n.l.permits())
 	}
 }
 
-// Java writes a record for each tryAcquire(0), of no permits. However many of them are
+// Java writes a record of no permits for each tryAcquire(0). However many of them are
 // the newest, a release finds what is behind them, and ends.
 func TestAReleaseBehindRecordsOfNothing(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
@@ -104,7 +58,7 @@ func TestAReleaseBehindRecordsOfNothing(t *testing.T) {
 	}
 }
 
-// A call handles 2,000 records. What stands in more of them is taken back by several.
+// A call handles 2,000 records. What stands in more is taken back by several calls.
 func TestAllOfManyRecordsIsTakenBack(t *testing.T) {
 	const many = 5000
 	n := newLine(t, 6*many, time.Hour, sendsOnce)
@@ -114,12 +68,12 @@ func TestAllOfManyRecordsIsTakenBack(t *testing.T) {
 	n.now++
 	n.loses(many)
 	n.want(n.somebodyElse().Release(t.Context(), many)) // Java's, but the newest records go first
-	until(t, func() bool { return n.out(n.l.permits()) == 0 })
+	n.untilOut(0)
 	n.l.keeps(6*many, n.l.value(), n.l.permits())
 }
 
-// Hundreds of limiters have lost a reply, and their next requests have settled it. One
-// that nobody uses any more does not wait for those.
+// Hundreds of limiters have lost a reply, and their next requests have settled that. A
+// limiter that nobody uses any more does not wait for them.
 func TestAWithdrawalWaitsForNoneThatIsSettled(t *testing.T) {
 	const settled = 300
 	n := newLine(t, 10, time.Hour, sendsOnce)
@@ -134,8 +88,8 @@ func TestAWithdrawalWaitsForNoneThatIsSettled(t *testing.T) {
 	untilWithin(t, 5*time.Second, func() bool { return n.out(n.l.permits()) == 0 })
 }
 
-// The rate by which the value of a PerClient limiter is right is not that of another
-// type, which a withdrawal has met meanwhile.
+// A PerClient value is right by the rate of its type, and not by that of another type,
+// which a withdrawal has met meanwhile.
 func TestAWithdrawalBetweenTypes(t *testing.T) {
 	n := newLine(t, 10, time.Hour, sendsOnce)
 	n.setsAsJava(perClient, 10)
@@ -143,10 +97,11 @@ func TestAWithdrawalBetweenTypes(t *testing.T) {
 	n.setsAsJava(overall, 5)
 	n.l.has(5) // it has met the type
 	n.loses(3)
-	if ok, err := n.l.TryAcquire(t.Context(), 6, 0); ok || !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+	if ok, err := n.l.TryAcquire(t.Context(), 6, 0); ok ||
+		!errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 		t.Errorf("%v, %v; want ErrPermitsExceedRate", ok, err)
 	}
-	until(t, func() bool { return n.out(n.l.permits()) == 0 })
+	n.untilOut(0)
 	n.setsAsJava(perClient, 5)
 	if ok, err := n.l.TryAcquire(t.Context(), 4, 0); ok || err != nil {
 		t.Errorf("%v, %v; want a refusal: 6 of 5 are out", ok, err)
@@ -173,37 +128,17 @@ func TestAWithdrawalIsOfItsType(t *testing.T) {
 	}
 }
 
-// Repair puts the value right by a rate. It is known to be right by that one, then.
+// Repair puts the value right by a rate. From then on the value is known to be right
+// by that rate.
 func TestRepairBetweenRates(t *testing.T) {
 	n := newLine(t, 10, time.Hour)
 	n.setsAsJava(perClient, 10)
 	n.l.takes(10)
 	n.setsAsJava(perClient, 20)
-	n.want(second(n.l.Repair(t.Context())))
+	n.want(errOf(n.l.Repair(t.Context())))
 	n.setsAsJava(perClient, 10)
 	if ok, err := n.l.TryAcquire(t.Context(), 10, 0); ok || err != nil {
 		t.Errorf("%v, %v; want a refusal: 10 of 10 are out", ok, err)
-	}
-}
-
-// A rate clears what was taken, but not the knowledge of what was asked for.
-func TestALateCopyAfterARateIsGrantedNothing(t *testing.T) {
-	n := newLine(t, 10, time.Hour, sendsOnce)
-	comes := n.proxy.HoldNext(1, isScript)
-	done := make(chan error, 1)
-	go func() { done <- second(n.l.TryAcquire(context.Background(), 2, 0)) }()
-	until(t, func() bool { return n.proxy.Held() == 1 })
-	n.proxy.Cut()
-	if err := <-done; !errors.Is(err, rratelimiter.ErrNoAnswer) {
-		t.Fatal(err)
-	}
-	n.l.takes(1)
-	n.want(n.l.SetRate(t.Context(), overall, 10, time.Hour))
-	before := n.scriptsRun()
-	comes()
-	until(t, func() bool { return n.scriptsRun() > before })
-	if out := n.out(n.l.permits()); out != 0 {
-		t.Errorf("%d are out, and nobody holds them", out)
 	}
 }
 
@@ -217,30 +152,29 @@ func TestAWithdrawalOutlastsABadState(t *testing.T) {
 	}
 	n.want(n.look.HSet(t.Context(), n.l.Name(), "rate", 10).Err())
 	n.l.takes(1)
-	until(t, func() bool { return n.out(n.l.permits()) == 1 })
+	n.untilOut(1)
 }
 
-// Who renames a limiter takes along what it is to take back.
+// A rename takes along what is still to be taken back.
 func TestRenameTakesAWithdrawalAlong(t *testing.T) {
 	n := newLine(t, 10, time.Hour, sendsOnce)
 	n.loses(5)
 	n.want(n.l.Rename(t.Context(), n.l.Name()+"-new"))
-	until(t, func() bool { return n.out(n.l.permits()) == 0 })
+	n.untilOut(0)
 	n.l.takes(10)
 	n.l.keeps(10, n.l.value(), n.l.permits())
 }
 
-// An acquire hangs, and go-redis gives up. Its error is not that of a release that has
-// come meanwhile, which is done.
+// An acquire hangs, and go-redis gives up. The error is not that of a release that has
+// come meanwhile: the release is done.
 func TestAReleaseBehindAnAcquireThatHangs(t *testing.T) {
-	n := newLine(t, 10, time.Hour, sendsOnce, func(o *redis.Options) { o.ReadTimeout = 500 * time.Millisecond })
+	n := newLine(t, 10, time.Hour, sendsOnce, func(o *redis.Options) {
+		o.ReadTimeout = 500 * time.Millisecond
+	})
 	n.l.takes(5)
-	n.proxy.HoldNext(1, isScript) // it never reaches the server
-	done := make(chan error, 1)
-	go func() { done <- n.l.Acquire(context.Background(), 1) }()
-	until(t, func() bool { return n.proxy.Held() == 1 })
+	c := n.holds(func() error { return n.l.Acquire(context.Background(), 1) }) // it never reaches the server
 	n.want(n.l.Release(context.Background(), 5))
-	if err := <-done; !errors.Is(err, rratelimiter.ErrNoAnswer) {
+	if err := <-c.told; !errors.Is(err, rratelimiter.ErrNoAnswer) {
 		t.Errorf("the acquire: %v; want ErrNoAnswer", err)
 	}
 	n.l.has(10)

@@ -27,7 +27,8 @@ func keysOn(t *testing.T, servers []*redistest.Server) []string {
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t, redistest.WithReplicas(1), redistest.WithArgs("--notify-keyspace-events", "KEA"))
+	c := redistest.StartCluster(t, redistest.WithReplicas(1),
+		redistest.WithArgs("--notify-keyspace-events", "KEA"))
 	h := newHub(t, c.Client(t))
 	keys := keysOn(t, c.Servers[:3])
 	wake, cancel := h.Subscribe("a")
@@ -56,7 +57,9 @@ func TestCluster(t *testing.T) {
 		t.Cleanup(cancel)
 		events = append(events, event)
 		for _, s := range c.Servers[:3] {
-			eventually(t, "subscribed on each master", func() bool { return subscriptions(t, s, "__keyspace@0__:"+key) == 1 })
+			eventually(t, "subscribed on each master", func() bool {
+				return subscriptions(t, s, "__keyspace@0__:"+key) == 1
+			})
 		}
 	}
 	if n := total(); n != 4 {
@@ -72,7 +75,9 @@ func TestCluster(t *testing.T) {
 	if err := promoted.Admin().Do(t.Context(), "CLUSTER", "FAILOVER", "TAKEOVER").Err(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "subscribed on the new master", func() bool { return subscriptions(t, promoted, "__keyspace@0__:"+keys[0]) >= 1 })
+	eventually(t, "subscribed on the new master", func() bool {
+		return subscriptions(t, promoted, "__keyspace@0__:"+keys[0]) >= 1
+	})
 	eventually(t, "del on the new master", func() bool {
 		promoted.Admin().Set(t.Context(), keys[0], "v", 0)
 		promoted.Admin().Del(t.Context(), keys[0])
@@ -90,7 +95,8 @@ func TestRing(t *testing.T) {
 		redistest.Start(t, "--notify-keyspace-events", "KEA"),
 		redistest.Start(t, "--notify-keyspace-events", "KEA"),
 	}
-	rdb := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": servers[0].Addr, "two": servers[1].Addr}})
+	rdb := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": servers[0].Addr,
+		"two": servers[1].Addr}})
 	t.Cleanup(func() { _ = rdb.Close() })
 	h := newHub(t, rdb)
 	wake, cancel := h.Subscribe("a")
@@ -133,7 +139,9 @@ func TestSentinel(t *testing.T) {
 	woken(t, wake, "confirmed")
 	s.Failover(t)
 	woken(t, wake, "connected to the new master")
-	eventually(t, "events of the new master", func() bool { return subscriptions(t, s.Master, "__keyevent@0__:del") == 1 })
+	eventually(t, "events of the new master", func() bool {
+		return subscriptions(t, s.Master, "__keyevent@0__:del") == 1
+	})
 	publish(t, s.Master, "a")
 	woken(t, wake, "message on the new master")
 	s.Master.Admin().Set(context.Background(), "key", "v", 0)

@@ -18,7 +18,8 @@ import (
 )
 
 // inBubble runs a spec in fake time, on a server without a network.
-func inBubble(t *testing.T, spec func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis), mods ...func(*redis.Options)) {
+func inBubble(t *testing.T, spec func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis),
+	mods ...func(*redis.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)
@@ -176,7 +177,8 @@ func TestEventsAreOnlyWhatWasAskedFor(t *testing.T) {
 		synctest.Wait()
 		silent(t, some, "confirmed")
 		silent(t, all, "confirmed")
-		for payload, wanted := range map[string]bool{"one": true, "two": true, "three": false, "ONE": false, "": false, "on": false} {
+		for payload, wanted := range map[string]bool{"one": true, "two": true, "three": false, "ONE": false,
+			"": false, "on": false} {
 			m.Publish("a", payload)
 			woken(t, all, payload)
 			synctest.Wait()
@@ -371,8 +373,11 @@ var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func TestCloseWhileTheClusterIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs:  []string{"127.0.0.1:1", "127.0.0.1:2"}, // a name would be looked up outside the bubble
-			Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
+			Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, // a name would be looked up outside the bubble
+			Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
 		})
 		defer rdb.Close()
 		h := newHub(t, rdb)

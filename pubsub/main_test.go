@@ -23,22 +23,28 @@ func newHub(t *testing.T, rdb redis.UniversalClient) *pubsub.Hub {
 	return h
 }
 
-// woken waits for a signal, which says why it should come.
-func woken(t *testing.T, wake <-chan struct{}, why string) {
-	t.Helper()
+// wakes waits for a signal, and reports whether it has come. A goroutine of a test
+// can call it.
+func wakes(wake <-chan struct{}) bool {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case _, open := <-wake:
-		if !open {
-			t.Fatalf("%s: the channel was closed", why)
-		}
+		return open
 	case <-timer.C:
-		t.Fatalf("%s: no signal", why)
+		return false
 	}
 }
 
-// silent expects that there is no signal now.
+// woken waits for a signal, which should come for the reason why.
+func woken(t *testing.T, wake <-chan struct{}, why string) {
+	t.Helper()
+	if !wakes(wake) {
+		t.Fatalf("%s: no signal, or the channel was closed", why)
+	}
+}
+
+// silent expects no signal until now.
 func silent(t *testing.T, wake <-chan struct{}, why string) {
 	t.Helper()
 	select {

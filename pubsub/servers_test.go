@@ -27,7 +27,8 @@ type fakeCluster struct {
 	during  func() // a look
 }
 
-func (c *fakeCluster) ForEachMaster(ctx context.Context, see func(context.Context, *redis.Client) error) error {
+func (c *fakeCluster) ForEachMaster(ctx context.Context,
+	see func(context.Context, *redis.Client) error) error {
 	c.mu.Lock()
 	c.looks++
 	masters, err := c.masters, c.err
@@ -116,7 +117,7 @@ func TestEventsFollowTheMasters(t *testing.T) {
 	})
 }
 
-// The connection is made for somebody who has left meanwhile. The bubble fails
+// The connection is made for a subscriber that has left meanwhile. The bubble fails
 // the test if it stays.
 func TestCancelWhileTheMastersAreLookedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -172,8 +173,9 @@ func TestConfirmedWaitsForEachServer(t *testing.T) {
 
 func TestConfirmedDoesNotWaitForAServerThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up, down := redistest.MiniClient(t, redistest.Mini(t)), redistest.MiniClient(t, redistest.Mini(t), dialing(
-			func(context.Context) (net.Conn, error) { return nil, errors.New("refused") }))
+		up, down := redistest.MiniClient(t, redistest.Mini(t)),
+			redistest.MiniClient(t, redistest.Mini(t), dialing(
+				func(context.Context) (net.Conn, error) { return nil, errors.New("refused") }))
 		rdb := &fakeCluster{masters: []*redis.Client{up, down}}
 		h := newHub(t, rdb)
 		_, cancel := h.Events("a")
@@ -193,7 +195,8 @@ func TestSubscribeFollowsTheShards(t *testing.T) {
 		rdb := redis.NewRing(&redis.RingOptions{
 			Addrs: map[string]string{"first": "one"},
 			NewClient: func(o *redis.Options) *redis.Client {
-				return redistest.MiniClient(t, map[string]*miniredis.Miniredis{"one": one, "two": two}[o.Addr])
+				return redistest.MiniClient(t, map[string]*miniredis.Miniredis{"one": one,
+					"two": two}[o.Addr])
 			},
 			HeartbeatFn: func(context.Context, *redis.Client) bool { return true },
 		})

@@ -23,12 +23,14 @@ func TestMost(t *testing.T) {
 		{"an interval apart", []grant{got(0, 0, 5), got(1000, 1000, 5)}, 5},
 		{"as near as rounding lets them seem", []grant{got(0, 0, 5), got(998, 998, 5)}, 5},
 		{"too near", []grant{got(0, 0, 5), got(997, 997, 1)}, 6},
-		{"in the last of several windows", []grant{got(0, 0, 1), got(1500, 1500, 3), got(1600, 1600, 1), got(2400, 2400, 2)}, 6},
+		{"in the last of several windows", []grant{got(0, 0, 1), got(1500, 1500, 3), got(1600, 1600, 1),
+			got(2400, 2400, 2)}, 6},
 		{"the first seen late", []grant{got(0, 400, 5), got(1000, 1001, 5)}, 5},
 		{"the second seen late", []grant{got(0, 0, 5), got(900, 1100, 5)}, 5},
 		{"seen in another order than sent", []grant{got(400, 410, 1), got(0, 500, 5)}, 6},
 		{"given back", []grant{got(0, 0, 1), got(100, 100, 4), got(200, 200, -3), got(300, 300, 3)}, 5},
-		{"given back from several", []grant{got(0, 0, 3), got(100, 100, 1), got(200, 200, -2), got(300, 300, 1)}, 3},
+		{"given back from several", []grant{got(0, 0, 3), got(100, 100, 1), got(200, 200, -2),
+			got(300, 300, 1)}, 3},
 		{"more given back than taken", []grant{got(0, 0, 2), got(100, 100, -9), got(200, 200, 5)}, 5},
 	} {
 		var g grants
@@ -41,7 +43,7 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// A limiter that gave too much would be told of.
+// The demo fails if the limiter has given too much.
 func TestSumUp(t *testing.T) {
 	log := &timeline{page: newPage(t.Output()), got: map[string]int64{"web": 5}}
 	log.grants.add(got(0, 0, rate))

@@ -42,7 +42,9 @@ func TestCommandLine(t *testing.T) {
 		{"dmo", 2, "", `unknown command "dmo"; run 'rrl help'`},
 		{"demo --reds", 2, "", "-reds; run 'rrl help'"},
 		{"demo --redis", 2, "", "needs an argument: -redis; run 'rrl help'"},
-		{"demo --redis=", 2, "", "--redis must be HOST:PORT, as in localhost:6379, or a URL, as in redis://localhost:6379/0; it is empty; run"},
+		{"demo --redis=", 2, "",
+			"--redis must be HOST:PORT, as in localhost:6379, or a URL, as in redis://localhost:6379/0; " +
+				"it is empty; run"},
 		{"demo --redis http://localhost", 2, "", "invalid URL scheme: http; run 'rrl help'"},
 		{"demo --redis localhost:port", 2, "", "--redis must be HOST:PORT"},
 		{"demo --redis localhost:6379/one", 2, "", "invalid database number"},
@@ -61,20 +63,24 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// What is not an address is told of without a password that may be in it.
+// The error of a bad address does not show a password that may be in it.
 func TestAddressOfRedis(t *testing.T) {
 	for address, want := range map[string]string{
-		"localhost:6379": "localhost:6379", "localhost": "localhost:6379", "[::1]:7000": "[::1]:7000", "localhost:6379/3": "localhost:6379",
-		"redis://localhost:6379/0": "localhost:6379", "rediss://x:1": "x:1", ":secret@localhost:6379": "localhost:6379",
-		"unix:/tmp/redis.sock": "/tmp/redis.sock", "unix:///tmp/redis.sock": "/tmp/redis.sock",
+		"localhost:6379": "localhost:6379", "localhost": "localhost:6379", "[::1]:7000": "[::1]:7000",
+		"localhost:6379/3":         "localhost:6379",
+		"redis://localhost:6379/0": "localhost:6379", "rediss://x:1": "x:1",
+		":secret@localhost:6379": "localhost:6379",
+		"unix:/tmp/redis.sock":   "/tmp/redis.sock", "unix:///tmp/redis.sock": "/tmp/redis.sock",
 	} {
 		if opts, err := parseAddress(address); err != nil || opts.Addr != want {
 			t.Errorf("%s: %+v, %v; want %s", address, opts, err, want)
 		}
 	}
-	for _, address := range []string{"", "://", "redis://:secret@localhost:port", ":secret@localhost:6379/x", "http://:secret@x", "%secret", "a secret"} {
+	for _, address := range []string{"", "://", "redis://:secret@localhost:port", ":secret@localhost:6379/x",
+		"http://:secret@x", "%secret", "a secret"} {
 		_, err := parseAddress(address)
-		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "HOST:PORT") {
+		if err == nil || strings.Contains(err.Error(), "secret") ||
+			!strings.Contains(err.Error(), "HOST:PORT") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

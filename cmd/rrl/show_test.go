@@ -71,7 +71,8 @@ func newCLI(t *testing.T) cli {
 // shows returns what redis-cli prints on a terminal.
 func (c cli) shows(args ...string) string {
 	c.Helper()
-	out, err := exec.CommandContext(c.Context(), c.path, append([]string{"-u", c.s.URL(), "--no-raw"}, args...)...).Output()
+	out, err := exec.CommandContext(c.Context(), c.path,
+		append([]string{"-u", c.s.URL(), "--no-raw"}, args...)...).Output()
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -100,14 +101,19 @@ func TestReplyAsRedisCLI(t *testing.T) {
 	for i := range all {
 		all[i] = byte(i)
 	}
-	c.rdb.Set(t.Context(), "bytes", all, 0)
-	c.rdb.Set(t.Context(), "utf8", `é, "quoted" \`, 0)
+	pipe := c.rdb.TxPipeline()
+	pipe.Set(t.Context(), "bytes", all, 0)
+	pipe.Set(t.Context(), "utf8", `é, "quoted" \`, 0)
 	for i := range 101 {
 		member := make([]byte, i%21)
 		for j := range member {
 			member[j] = byte(rand.Int())
 		}
-		c.rdb.ZAdd(t.Context(), "records", redis.Z{Score: 1.7e12 + float64(i), Member: append(member, byte(i))})
+		pipe.ZAdd(t.Context(), "records", redis.Z{Score: 1.7e12 + float64(i),
+			Member: append(member, byte(i))})
+	}
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	c.compare("GET", "bytes")
 	c.compare("GET", "utf8")

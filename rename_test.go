@@ -1,0 +1,71 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A limiter can be renamed while it is in use.
+func TestRenameInUse(t *testing.T) { renamedInUse(t) }
+
+// So it can while others use it with a resolution, where each call writes to its
+// hash.
+func TestRenameInUseWithAResolution(t *testing.T) {
+	renamedInUse(t, rratelimiter.WithResolution(time.Millisecond))
+}
+
+// renamedInUse renames a limiter over a slow line, while two callers take permits
+// over a fast one until the limiter is gone.
+func renamedInUse(t *testing.T, opts ...rratelimiter.Option) {
+	t.Helper()
+	const rate = 1 << 40
+	n := newLine(t, rate, time.Hour)
+	n.proxy.Delay(2 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c := rratelimiter.New(n.look, opts...)
+	defer c.Close()
+	old := c.RateLimiter(n.l.Name())
+	var group sync.WaitGroup
+	var granted atomic.Int64
+	for range 2 {
+		group.Go(func() {
+			for {
+				ok, err := old.TryAcquire(ctx, 1, 0)
+				if ok {
+					granted.Add(1)
+				}
+				if err != nil {
+					if !errors.Is(err, rratelimiter.ErrNotInitialized) {
+						t.Error(err)
+					}
+					return
+				}
+			}
+		})
+	}
+	until(t, func() bool { return granted.Load() > 100 })
+	before, name := granted.Load(), redistest.Name(t)
+	if err := n.l.Rename(ctx, name); err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+	if granted.Load() == before {
+		t.Error("nothing was granted while it was renamed")
+	}
+	if keys := n.look.Keys(t.Context(), "*"+old.Name()+"*").Val(); len(keys) != 0 {
+		t.Errorf("left under the old name: %q", keys)
+	}
+	if got := n.l.Name(); got != name {
+		t.Errorf("it is called %q, want %q", got, name)
+	}
+	n.l.has(rate - granted.Load())
+	n.l.keeps(rate, n.l.value(), n.l.permits())
+}
