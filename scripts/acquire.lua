@@ -24,7 +24,8 @@
 --
 -- The order of a call: limiter (reads and checks) - withdraw (takes back) - judge - session (written before
 -- what is granted) - put (records) - finish (value, time to live, removals). An include line stands for the
--- text of the file, which sees all locals. A new argument goes before the runs; then RUNS changes, and argRuns in request.go.
+-- text of the file, which sees all locals. A new argument goes before the runs; then RUNS changes, and
+-- argRuns in request.go.
 
 -- include parts/limiter.lua
 -- include parts/withdraw.lua
