@@ -22,9 +22,10 @@
 -- refused, and still is. If a later call of the session was carried out, this one is a late copy that nobody
 -- waits for, and gets nothing.
 --
--- The order of a call: limiter (reads and checks) - withdraw (takes back) - judge - session (the first write)
--- - put (records) - finish (value, time to live, removals). An include line stands for the text of the file,
--- which sees all locals. A new argument goes before the runs; then RUNS changes, and argRuns in request.go.
+-- The order of a call: limiter (reads and checks) - withdraw (takes back) - judge - session (written before
+-- what is granted) - put (records) - finish (value, time to live, removals). An include line stands for the
+-- text of the file, which sees all locals. A new argument goes before the runs; then RUNS changes, and
+-- argRuns in request.go.
 
 -- include parts/limiter.lua
 -- include parts/withdraw.lua

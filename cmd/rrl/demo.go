@@ -16,16 +16,21 @@ import (
 )
 
 const (
+	// The limit is small enough that a reader can count along, in permits and in
+	// seconds.
 	rate     = 5
 	interval = time.Second
 
-	// longest bounds the demo, which takes half of it on a server that
-	// answers; cleanUp is the time to leave nothing behind then.
+	// longest bounds the demo, which takes half of it on a server that is well.
+	// cleanUp is the time to delete the limiter after that.
 	longest = 8 * time.Second
 	cleanUp = time.Second
+
+	// lifetime bounds what is left in Redis if this process is killed.
+	lifetime = time.Minute
 )
 
-// demo runs on the server that args name.
+// demo runs the demo on the server that args name.
 func demo(ctx context.Context, args []string, stdout io.Writer) error {
 	s, err := chooseServer(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -43,6 +48,8 @@ func demo(ctx context.Context, args []string, stdout io.Writer) error {
 	return demoOn(ctx, s, stdout)
 }
 
+// chooseServer returns the server that args name, the embedded one if they name
+// none.
 func chooseServer(args []string) (*server, error) {
 	var address *string
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
@@ -66,8 +73,8 @@ func chooseServer(args []string) (*server, error) {
 	return remote(opts), nil
 }
 
-// parseAddress reads what --redis is given: host:port, or a URL. The error does
-// not show the address, for it may hold a password.
+// parseAddress reads the value of --redis: host:port, or a URL. The error does not
+// show the address, for it may hold a password.
 func parseAddress(address string) (*redis.Options, error) {
 	const want = "--redis must be HOST:PORT, as in localhost:6379, or a URL, as in redis://localhost:6379/0"
 	if address == "" {
@@ -86,8 +93,8 @@ func parseAddress(address string) (*redis.Options, error) {
 	return opts, nil
 }
 
-// demoOn makes a limiter, plays the scene with it, shows what is left of it in
-// Redis, and deletes it.
+// demoOn makes a limiter, plays the scene with it, shows its keys in Redis, and
+// deletes it.
 func demoOn(ctx context.Context, s *server, stdout io.Writer) (err error) {
 	client := rratelimiter.New(s.rdb, rratelimiter.WithGoOnly())
 	defer client.Close()
@@ -112,8 +119,8 @@ func demoOn(ctx context.Context, s *server, stdout io.Writer) (err error) {
 	return log.sumUp(callers)
 }
 
-// create sets the rate of a limiter that nobody has. Should this process be
-// killed, the keys go by themselves: value and permits live as long as the hash.
+// create sets the rate of a new limiter. It sets a lifetime, too: if this process
+// is killed, the hash expires, and value and permits with it.
 func create(ctx context.Context, limiter *rratelimiter.RateLimiter) error {
 	fresh, err := limiter.TrySetRate(ctx, rratelimiter.Overall, rate, interval)
 	if err != nil {
@@ -122,16 +129,17 @@ func create(ctx context.Context, limiter *rratelimiter.RateLimiter) error {
 	if !fresh {
 		return fmt.Errorf("there is a limiter called %q already", limiter.Name())
 	}
-	_, err = limiter.Expire(ctx, time.Minute)
+	_, err = limiter.Expire(ctx, lifetime)
 	return err
 }
 
-// remove deletes the limiter, also when ctx has ended.
+// remove deletes the limiter, even if ctx has ended.
 func remove(ctx context.Context, limiter *rratelimiter.RateLimiter) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
 	if _, err := limiter.Delete(ctx); err != nil {
-		return fmt.Errorf("limiter %q could not be deleted and will expire within a minute: %w", limiter.Name(), err)
+		return fmt.Errorf("limiter %q could not be deleted and will expire within a minute: %w",
+			limiter.Name(), err)
 	}
 	return nil
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A grant is permits that a caller got at some time between sent, when the
-// request left that was granted, and seen, when the caller had the answer. Only
-// Redis knows it better, and that is whose word is to be checked.
+// A grant is permits that a caller got at some time between sent and seen. Only
+// Redis knows the time exactly, but grants are there to check Redis.
 type grant struct {
-	sent, seen time.Time
-	permits    int64
+	sent    time.Time // when the request that was granted left
+	seen    time.Time // when the caller had the reply
+	permits int64     // below 0 if they are given back
 }
 
 // grants are in the order in which they were seen.
 type grants []grant
 
-// add adds a grant. Permits given back come out of the newest ones, as with
-// [rratelimiter.RateLimiter.Release]: nobody has used them.
+// add adds a grant. Permits that are given back are taken from the newest grants,
+// as [rratelimiter.RateLimiter.Release] does: they were not used.
 func (g *grants) add(n grant) {
 	if n.permits > 0 {
 		*g = append(*g, n)
@@ -33,14 +33,14 @@ func (g *grants) add(n grant) {
 	}
 }
 
-// rounding is what the time between two grants can be shorter than it is in
-// Redis, which sees whole milliseconds of a clock that is not ours.
+// rounding is how much shorter the time between two grants may be here than it is
+// in Redis. Redis counts in whole ms, which makes up to 1 ms at either end.
 const rounding = 2 * time.Millisecond
 
 // most returns the most permits that were granted in any window of a length. A
-// window begins with a grant; in it are those that were sent after its
-// beginning and seen before its end. What may have been outside isn't counted,
-// or a slow reply would look like a permit too many.
+// window begins with a grant. It holds the grants that were sent after its
+// beginning and seen before its end. A grant that may have been outside isn't
+// counted: otherwise a slow reply would look like a permit too many.
 func (g grants) most(length time.Duration) int64 {
 	var most int64
 	for _, first := range g {
@@ -55,13 +55,14 @@ func (g grants) most(length time.Duration) int64 {
 	return most
 }
 
-// A stamp, put into the context of a call, is the time at which its last
-// request was sent: a call that waits sends several, and only the last is
-// granted.
+// A stamp is the time at which a call sent its last request. It is carried by the
+// context of the call. A call that waits may send several requests, and only the
+// last is granted.
 type stamp struct{ at atomic.Pointer[time.Time] }
 
 type stampKey struct{}
 
+// withStamp returns a context whose requests set the stamp.
 func withStamp(ctx context.Context) (context.Context, *stamp) {
 	s := new(stamp)
 	s.set()

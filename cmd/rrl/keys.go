@@ -11,37 +11,39 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// showKeys prints the three keys of the limiter as redis-cli would, and beside
-// them what they say.
+// showKeys prints the three keys of the limiter as redis-cli would, with a remark
+// beside each line that needs one.
 func showKeys(ctx context.Context, s *server, t *timeline) error {
-	p := t.page
+	p, keys := t.page, wire.KeysOf(s.name, "")
+	shared := keys.Pairs[rratelimiter.Overall]
 	p.printf("\nAt %.3f Redis holds, for Go and Java alike:\n\n", time.Since(t.start).Seconds())
 	for _, look := range []struct {
 		remark func(key, value string) string
 		args   []any
 	}{
-		{remarkOnField, []any{"HGETALL", s.name}},
-		{remarkOnValue, []any{"GET", "{" + s.name + "}:value"}},
-		{t.remarkOnRecord, []any{"ZRANGE", "{" + s.name + "}:permits", 0, -1, "WITHSCORES"}},
+		{remarkOnField, []any{"HGETALL", keys.Hash}},
+		{remarkOnValue, []any{"GET", shared.Value}},
+		{t.remarkOnRecord, []any{"ZRANGE", shared.Permits, 0, -1, "WITHSCORES"}},
 	} {
-		answer, err := s.rdb.Do(ctx, look.args...).Result()
+		found, err := s.rdb.Do(ctx, look.args...).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return err
 		}
 		p.printf("> %s", fmt.Sprintln(look.args...))
-		p.beside(reply(answer), remarks(answer, look.remark))
+		p.beside(reply(found), remarks(found, look.remark))
 	}
 	return nil
 }
 
-// remarks returns a remark for each line of a reply. Arrays are pairs, and the
-// remark stands beside the second: the first may be as long as it likes.
-func remarks(answer any, remark func(key, value string) string) []string {
-	items, ok := answer.([]any)
+// remarks returns a remark for each line of a reply. An array has pairs; the remark
+// on a pair stands beside its second item, for the first may be a long record.
+func remarks(found any, remark func(key, value string) string) []string {
+	items, ok := found.([]any)
 	if !ok {
-		return []string{remark("", fmt.Sprint(answer))}
+		return []string{remark("", fmt.Sprint(found))}
 	}
 	lines := make([]string, len(items))
 	for i := 1; i < len(items); i += 2 {
@@ -50,7 +52,8 @@ func remarks(answer any, remark func(key, value string) string) []string {
 	return lines
 }
 
-// remarkColumn is where remarks begin, if what they are about is not longer.
+// remarkColumn is where remarks begin, unless the line is longer. It leaves room
+// for the time of a record, the longest of the short lines.
 const remarkColumn = 24
 
 // beside prints lines with the remarks beside them.
@@ -66,6 +69,7 @@ func (p *page) beside(lines string, remarks []string) {
 	}
 }
 
+// remarkOnField says what a field of the hash means.
 func remarkOnField(field, value string) string {
 	switch {
 	case field == "rate":
@@ -83,7 +87,8 @@ func remarkOnField(field, value string) string {
 }
 
 // remarkOnSession says what the last request of a Client was, by its number and
-// permits. Beside them are its time and that of their records.
+// permits. The field holds two times, too: that of the request and that of its
+// records.
 func remarkOnSession(value string) string {
 	var when, number, permits int64
 	if _, err := fmt.Sscanf(value, "%d %d %d", &number, &when, &permits); err != nil {
@@ -98,7 +103,8 @@ func remarkOnSession(value string) string {
 
 func remarkOnValue(_, _ string) string { return "permits left at the last grant" }
 
-// remarkOnRecord says what a member of the sorted set and its score mean.
+// remarkOnRecord says what a record means: a member of the sorted set, and its
+// score.
 func (t *timeline) remarkOnRecord(member, score string) string {
 	permits, err := rratelimiter.RecordPermits(member)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command rrl shows what the rate limiter does: rrl demo lets a few callers
-// share five permits per second and prints who got what when, and what stands
-// in Redis then. It needs no server, but can be pointed at one.
+// Command rrl shows what the rate limiter does. In rrl demo, four callers share five
+// permits per second. It prints what each of them gets and when, and what Redis
+// holds at the end. It needs no server, but can use one.
 package main
 
 import (
@@ -33,20 +33,20 @@ under a name of its own that is deleted at the end. ADDRESS is HOST:PORT, as in
 const (
 	exitFailed      = 1
 	exitUsage       = 2
-	exitInterrupted = 128 + int(syscall.SIGINT) // as shells have it
+	exitInterrupted = 128 + int(syscall.SIGINT) // as shells do
 )
 
-// errUsage marks the errors that a look at the usage would help with.
+// errUsage marks the errors after which a user should read the usage.
 var errUsage = errors.New("run 'rrl help' for usage")
 
 func main() {
-	logging.Disable() // go-redis tells us as errors what it writes there
+	logging.Disable() // go-redis returns the same as errors
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what the first one could not
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run carries out a command line and returns the code to exit with.
+// run carries out a command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := dispatch(ctx, args, stdout)
 	switch {
@@ -63,6 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
+// dispatch runs the command that args name.
 func dispatch(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(args) == 0 {
 		args = []string{"help"}
@@ -84,8 +85,8 @@ func put(w io.Writer, text string) error {
 	return err
 }
 
-// version says what was built: the version of the module as go install and
-// go build know it, "(devel)" under go run.
+// version returns the line of rrl version: the version of the module as go install
+// and go build record it, "(devel)" under go run.
 func version() string {
 	v := "(unknown)"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {

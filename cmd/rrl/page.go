@@ -7,8 +7,8 @@ import (
 	"runtime"
 )
 
-// A page is what the demo prints on. It keeps the first error, so that only
-// the end has to look for one.
+// A page prints the demo. It keeps the first error, so that callers need not check
+// each line but only the end.
 type page struct {
 	w      io.Writer
 	colour bool
@@ -31,7 +31,7 @@ const (
 	normal = "\x1b[0m"
 )
 
-// paint gives text a colour where there are colours.
+// paint returns text in a colour, if the page shows colours.
 func (p *page) paint(colour, text string) string {
 	if !p.colour {
 		return text
@@ -40,7 +40,7 @@ func (p *page) paint(colour, text string) string {
 }
 
 // colourful reports whether w is a terminal that knows colours and is allowed
-// to show them (https://no-color.org). Those of Windows may not know any.
+// to show them (https://no-color.org). Terminals of Windows may not know colours.
 func colourful(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || runtime.GOOS == "windows" || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {

@@ -16,28 +16,34 @@ type caller struct {
 
 // A step is one call of the limiter.
 type step struct {
-	at    time.Duration // since the start; later if the step before takes longer
-	asked string        // the call, as one would write it
-	do    func(ctx context.Context, l *rratelimiter.RateLimiter) (answer, error)
+	at   time.Duration // since the start; later if the step before takes longer
+	call string        // as it is printed
+	do   func(ctx context.Context, l *rratelimiter.RateLimiter) (outcome, error)
 }
 
-// An answer is what came of a step.
-type answer struct {
+// An outcome is the result of a step.
+type outcome struct {
 	text    string
 	yes     bool
-	permits int64 // that were taken; given back: below 0
-	left    int64 // as the answer told it, or unknown
+	permits int64 // taken, or below 0 if given back
+	left    int64 // if the call tells it, otherwise unknown
 }
 
-const unknown = -1
+const (
+	unknown = -1
 
-const ms = time.Millisecond
+	ms = time.Millisecond
 
-// scene is what the callers do. The first second has one of each kind: permits
-// taken, refused, given back, waited for, and waited for in vain. The steps keep
-// their distance, so that a slow machine tells the same story. It matters most
-// before a Release, which gives back out of the newest grants: those are to be
-// its own caller's.
+	// noticeable is how long a call must take to be shown as one that has waited.
+	// Redis replies in a fraction of it.
+	noticeable = 10 * ms
+)
+
+// scene returns the callers and what they do. The first second shows each kind of
+// outcome: permits are taken, refused, given back, waited for, and waited for in
+// vain. The steps are at least 100 ms apart, so that they come in the same order on
+// a slow machine. This matters most before a Release, which takes permits out of
+// the newest grants: they should be those of the same caller.
 func scene() []caller {
 	return []caller{
 		{"web", []step{
@@ -74,43 +80,45 @@ func scene() []caller {
 	}
 }
 
-// acquire waits up to timeout for permits.
+// acquire is a step that waits up to timeout for permits.
 func acquire(at time.Duration, permits int64, timeout time.Duration) step {
-	asked := fmt.Sprintf("TryAcquire(%d, %v)", permits, timeout)
-	return step{at, asked, func(ctx context.Context, l *rratelimiter.RateLimiter) (answer, error) {
+	call := fmt.Sprintf("TryAcquire(%d, %v)", permits, timeout)
+	return step{at, call, func(ctx context.Context, l *rratelimiter.RateLimiter) (outcome, error) {
 		start := time.Now()
 		ok, err := l.TryAcquire(ctx, permits, timeout)
 		if !ok {
-			return answer{text: "no" + after(time.Since(start)), left: unknown}, err
+			return outcome{text: "no" + after(time.Since(start)), left: unknown}, err
 		}
-		return answer{"yes" + after(time.Since(start)), true, permits, unknown}, err
+		return outcome{"yes" + after(time.Since(start)), true, permits, unknown}, err
 	}}
 }
 
-// after says how long somebody has waited, if it can be called waiting.
+// after tells how long a caller has waited, and nothing if it has hardly waited.
 func after(d time.Duration) string {
-	if d < 10*ms {
+	if d < noticeable {
 		return ""
 	}
 	return fmt.Sprintf(", after %d ms", d.Milliseconds())
 }
 
-// allow takes permits that are there, and tells when they are not.
+// allow is a step that takes permits without waiting. If it is refused, it tells
+// when to try again.
 func allow(at time.Duration, permits int64) step {
-	asked := fmt.Sprintf("Allow(%d)", permits)
-	return step{at, asked, func(ctx context.Context, l *rratelimiter.RateLimiter) (answer, error) {
+	call := fmt.Sprintf("Allow(%d)", permits)
+	return step{at, call, func(ctx context.Context, l *rratelimiter.RateLimiter) (outcome, error) {
 		r, err := l.Allow(ctx, permits)
 		if !r.Allowed {
-			return answer{text: fmt.Sprintf("no, retry after %d ms", r.RetryAfter.Milliseconds()), left: r.Remaining}, err
+			text := fmt.Sprintf("no, retry after %d ms", r.RetryAfter.Milliseconds())
+			return outcome{text: text, left: r.Remaining}, err
 		}
-		return answer{"yes", true, permits, r.Remaining}, err
+		return outcome{"yes", true, permits, r.Remaining}, err
 	}}
 }
 
-// release gives back permits that were taken in the step before.
+// release is a step that gives back permits of the step before.
 func release(at time.Duration, permits int64) step {
-	asked := fmt.Sprintf("Release(%d)", permits)
-	return step{at, asked, func(ctx context.Context, l *rratelimiter.RateLimiter) (answer, error) {
-		return answer{"given back", true, -permits, unknown}, l.Release(ctx, permits)
+	call := fmt.Sprintf("Release(%d)", permits)
+	return step{at, call, func(ctx context.Context, l *rratelimiter.RateLimiter) (outcome, error) {
+		return outcome{"given back", true, -permits, unknown}, l.Release(ctx, permits)
 	}}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// reply writes a reply to a command as redis-cli shows it on a terminal.
+// reply returns a reply of Redis as redis-cli shows it on a terminal.
 func reply(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -21,7 +21,7 @@ func reply(v any) string {
 	return fmt.Sprintf("%v\n", v)
 }
 
-// numbered writes the items of an array, their numbers as wide as the last.
+// numbered returns the items of an array. Their numbers are as wide as the last one.
 func numbered(items []any) string {
 	if len(items) == 0 {
 		return "(empty array)\n"
@@ -34,9 +34,9 @@ func numbered(items []any) string {
 	return b.String()
 }
 
-// quote quotes a string as redis-cli does (sdscatrepr in its source), where any
-// byte is shown that is not printable ASCII. strconv.Quote would take bytes
-// together that happen to be UTF-8.
+// quote quotes a string as redis-cli does (sdscatrepr in its source): every byte that
+// is not printable ASCII is escaped. strconv.Quote would join bytes that happen to
+// be UTF-8.
 func quote(s string) string {
 	b := []byte{'"'}
 	for i := range len(s) {
@@ -45,6 +45,7 @@ func quote(s string) string {
 	return string(append(b, '"'))
 }
 
+// appendByte appends one byte of a quoted string.
 func appendByte(b []byte, c byte) []byte {
 	switch c {
 	case '\\', '"':

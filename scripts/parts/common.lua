@@ -22,6 +22,7 @@
 -- ends the script: no
 
 local redis, KEYS, ARGV, tonumber = redis, KEYS, ARGV, tonumber -- locals are found faster
+-- A number with a name costs a call 5 ns.
 local MOST = 9007199254740992 -- 2^53: up to here a double holds every integer
 local FULL = 4294967295 -- the permits that a record holds at most: it has four bytes for them
 

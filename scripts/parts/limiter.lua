@@ -16,14 +16,14 @@
 --           stored (what the value string says, nil if that is no integer),
 --           value (the permits that are left; negative while more than the rate is outstanding),
 --           expired (records of this time and older do not count any more),
---           gone (how many of those records the value has got back, from the oldest on),
+--           gone (how many of those records are already back in the value, from the oldest on),
 --           back (their permits),
 --           more (further records have expired that still count),
 --           head (the oldest record that counts and its time; empty if there is none), since (its time),
 --           astray (there may be records too far ahead, which finish.lua brings back: the oldest is one, or
 --           has a time that is no whole ms, or this call is the one in this interval that checks them all),
 --           free (permits are back at once, so that no record counts: Java accepts any interval),
---           MANY (the most records that are summed or removed at once)
+--           MANY (so many records take 1 ms to sum or to remove)
 -- changes:  none
 -- writes:   no
 -- ends the script: yes
@@ -78,7 +78,8 @@ end
 --      rate cannot reach the values of others.
 --   3. Records have expired, and either few records are left, or more than the value allows for, or the
 --      value has not been checked for an interval. For others may leave it wrong (a release by Java, a
---      request that Java sent twice), and that must not last longer than an interval.
+--      request that Java sent twice), and that must not last longer than an interval. If more than MANY
+--      records are left, the value is not rebuilt but bounded by their number.
 -- "Once an interval" needs no clock: cut time into pieces of an interval. The oldest record that has just
 -- expired and the oldest that still counts lie in different pieces once in each interval, whichever client
 -- calls. So one call in each interval pays for all.

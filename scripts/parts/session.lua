@@ -1,7 +1,8 @@
 -- session.lua: writes what the session remembers of its last request (all that one script call asks for):
--- `number time amount where`, and for a PER_CLIENT limiter the rate by which the value is right. It is the
--- first write of a script: a server without memory refuses it, and nothing is half done. Java ignores the
--- field. Numbers of requests have 16 digits, so that comparing them as texts compares them as numbers.
+-- `number time amount where`, and for a PER_CLIENT limiter the rate by which the value is right. It is
+-- written before records and value: a server without memory refuses it, and then nothing is half done. Java
+-- ignores the field. Numbers of requests have 16 digits, so that comparing them as texts compares them as
+-- numbers.
 --
 -- It also removes sessions that have not been used for a minute, if there are more than 8 sessions. A
 -- session does that when it is new, and then once a minute.
