@@ -42,6 +42,7 @@ var sets = []string{setPage, setCost, setFaults}
 // first: it is the one that a machine warmed by other parts would disturb most.
 var parts = []*part{
 	callersPart, waitersPart, bytesPart, expiryPart, wakePart, allocsPart, idlePart, besidePart,
+	costPart,
 }
 
 // selectParts returns the parts that names select, each once and in the order

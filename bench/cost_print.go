@@ -14,24 +14,25 @@ import (
 type column struct {
 	title, unit string
 	format      string
-	figure      func(sample) float64
+	figure      func(costSample) float64
 }
 
 var columns = []column{
-	{"Redis", "µs", "%.1f", redisTime},
-	{"p50", "µs", "%.0f", p50},
-	{"p99", "µs", "%.0f", func(s sample) float64 { return s.p99 }},
-	{"round", "trips", "%.3g", trips},
-	{"bytes", "sent", "%.0f", func(s sample) float64 { return s.sent }},
-	{"bytes", "received", "%.0f", func(s sample) float64 { return s.received }},
+	{"Redis", "µs", "%.1f", costRedis},
+	{"p50", "µs", "%.0f", costP50},
+	{"p99", "µs", "%.0f", func(s costSample) float64 { return s.p99 }},
+	{"round", "trips", "%.3g", costTrips},
+	{"bytes", "sent", "%.0f", func(s costSample) float64 { return s.sent }},
+	{"bytes", "received", "%.0f", func(s costSample) float64 { return s.received }},
 }
 
-func redisTime(s sample) float64 { return s.redis }
-func p50(s sample) float64       { return s.p50 }
-func trips(s sample) float64     { return s.trips }
+// The figures of a sample that ratios are made of.
+func costRedis(s costSample) float64 { return s.redis }
+func costP50(s costSample) float64   { return s.p50 }
+func costTrips(s costSample) float64 { return s.trips }
 
-// print writes everything, for people.
-func (r *report) print(out io.Writer) error {
+// print writes all of it.
+func (r *costReport) print(out io.Writer) error {
 	var text strings.Builder
 	r.head(&text)
 	r.table(&text)
@@ -41,21 +42,23 @@ func (r *report) print(out io.Writer) error {
 	return err
 }
 
-// head says what was measured and on what.
-func (r *report) head(out io.Writer) {
+// head writes what was measured and on what.
+func (r *costReport) head(out io.Writer) {
 	fmt.Fprintf(out, "What one call of tryAcquire(1) costs: Redis %s, %s, %s, %d CPUs\n",
-		r.redis, r.results[0][javas].contestant, runtime.Version(), runtime.NumCPU())
+		r.redis, r.results[0][costJava].contestant, runtime.Version(), runtime.NumCPU())
 	fmt.Fprintf(out, "Medians of %d batches of %d calls by a lone caller, cold of %d\n\n",
 		len(r.results[0][0].samples), r.plan.batch, r.plan.cold)
 	for _, row := range r.results {
 		fmt.Fprintf(out, "%-8s %s\n", row[0].state.name, row[0].state.what)
 	}
-	fmt.Fprintln(out, "\nfloor    go-redis runs the script \"return 1\": so short that its caller may not have gone to sleep meanwhile")
-	fmt.Fprintln(out, "bare     go-redis runs the script of rratelimiter: what lies between the two is the library's Go code")
+	fmt.Fprint(out, `
+floor    go-redis runs the script "return 1": its reply comes before the processor of the caller sleeps
+bare     go-redis runs the script of rratelimiter: rratelimiter differs from it by its Go code only
+`)
 }
 
 // table writes a line for each contestant in each state.
-func (r *report) table(out io.Writer) {
+func (r *costReport) table(out io.Writer) {
 	w := newTable(out)
 	defer w.Flush()
 	titles, units := "\n\t\t", "\t\t"
@@ -70,15 +73,15 @@ func (r *report) table(out io.Writer) {
 	}
 }
 
-// line is a line of the table.
-func (res result) line() string {
+// line returns a line of the table.
+func (res costResult) line() string {
 	line := res.state.name + "\t" + res.contestant + "\t"
 	for _, c := range columns {
 		line += fmt.Sprintf(c.format, median(res.samples, c.figure)) + "\t"
 	}
 	commands, allocs := "-", "-"
 	if res.scripts > 0 {
-		commands = fmt.Sprintf("%.1f", sum(res.used.inside(res.scripts)))
+		commands = fmt.Sprintf("%.1f", sum(slices.Collect(maps.Values(res.used.inside(res.scripts)))...))
 	}
 	if res.allocs != noAllocs {
 		allocs = fmt.Sprintf("%.0f", res.allocs)
@@ -86,8 +89,8 @@ func (res result) line() string {
 	return line + commands + "\t" + allocs + "\t"
 }
 
-// ratios writes what the table comes down to.
-func (r *report) ratios(out io.Writer) {
+// ratios writes the figures that a reader should keep in mind.
+func (r *costReport) ratios(out io.Writer) {
 	w := newTable(out)
 	defer w.Flush()
 	titles := "\n\t"
@@ -95,16 +98,16 @@ func (r *report) ratios(out io.Writer) {
 		titles += row[0].state.name + "\t"
 	}
 	fmt.Fprintln(w, titles)
-	r.ratio(w, "Redis time, rratelimiter / Redisson", ours, javas, redisTime)
-	r.inTurns(w)
-	r.ratio(w, "p50, rratelimiter / floor", ours, floor, p50)
-	r.ratio(w, "p50, Redisson / floor", javas, floor, p50)
-	r.ratio(w, "p50, rratelimiter / bare", ours, bare, p50)
-	r.ratio(w, "round trips, rratelimiter / Redisson", ours, javas, trips)
+	r.ratio(w, "Redis time, rratelimiter / Redisson", costOurs, costJava, costRedis)
+	r.turnsRatio(w)
+	r.ratio(w, "p50, rratelimiter / floor", costOurs, costFloor, costP50)
+	r.ratio(w, "p50, Redisson / floor", costJava, costFloor, costP50)
+	r.ratio(w, "p50, rratelimiter / bare", costOurs, costBare, costP50)
+	r.ratio(w, "round trips, rratelimiter / Redisson", costOurs, costJava, costTrips)
 }
 
 // ratio writes a line with a figure of one contestant over that of another.
-func (r *report) ratio(w io.Writer, title string, of, over int, figure func(sample) float64) {
+func (r *costReport) ratio(w io.Writer, title string, of, over int, figure func(costSample) float64) {
 	line := title + "\t"
 	for _, row := range r.results {
 		line += fmt.Sprintf("%.2f\t", median(row[of].samples, figure)/median(row[over].samples, figure))
@@ -112,29 +115,30 @@ func (r *report) ratio(w io.Writer, title string, of, over int, figure func(samp
 	fmt.Fprintln(w, line)
 }
 
-// inTurns writes what a call takes over the floor where both ask in turns.
-func (r *report) inTurns(w io.Writer) {
+// turnsRatio writes what a call takes over the floor where both ask in turns.
+func (r *costReport) turnsRatio(w io.Writer) {
 	line := "p50 in turns, rratelimiter / floor\t"
 	for _, row := range r.results {
-		line += fmt.Sprintf("%.2f\t", median(r.turns[row[0].state.name], turn.ratio))
+		line += fmt.Sprintf("%.2f\t", quantile(r.turns[row[0].state.name], 0.5))
 	}
 	fmt.Fprintln(w, line)
 }
 
-// scripts writes which commands a script consists of.
-func (r *report) scripts(out io.Writer) {
+// scripts writes the commands inside one script.
+func (r *costReport) scripts(out io.Writer) {
 	fmt.Fprintln(out, "\nIn one script")
 	for _, row := range r.results {
-		for _, who := range []int{ours, javas} {
+		for _, who := range []int{costOurs, costJava} {
 			if res := row[who]; res.scripts > 0 {
-				fmt.Fprintf(out, "%-8s %-15s %s\n", res.state.name, res.contestant, times(res.used.inside(res.scripts)))
+				commands := times(res.used.inside(res.scripts))
+				fmt.Fprintf(out, "%-8s %-15s %s\n", res.state.name, res.contestant, commands)
 			}
 		}
 	}
 }
 
-// times is the commands by name, as in "get, 3 hget, 0.08 set". One that is
-// hardly ever there is a connection's own.
+// times returns the commands by name, as in "get, 3 hget, 0.08 set". A command
+// that is hardly ever there belongs to a connection, not to the script.
 func times(inside map[string]float64) string {
 	var all []string
 	for _, command := range slices.Sorted(maps.Keys(inside)) {
@@ -149,13 +153,7 @@ func times(inside map[string]float64) string {
 	return strings.Join(all, ", ")
 }
 
-func sum(inside map[string]float64) (total float64) {
-	for _, n := range inside {
-		total += n
-	}
-	return total
-}
-
+// newTable returns a writer that aligns columns to the right.
 func newTable(out io.Writer) *tabwriter.Writer {
 	return tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 }
