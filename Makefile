@@ -16,7 +16,7 @@ LINTER := go tool -modfile=$(CURDIR)/tools/go.mod
 # How everything is tested; Go has the race detector where it finds a C compiler.
 GOTEST = go test $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=all -p $(P) -timeout $(TIMEOUT)
 
-.PHONY: help test lint demo scripts bench cost shares fuzz soak clean
+.PHONY: help test lint demo scripts bench cost faultcost shares fuzz soak clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -48,6 +48,10 @@ bench: ## this library beside Redisson and others, about 8 minutes; writes docs/
 cost: ## what one acquire costs in Redis, beside Redisson; about 2 minutes
 	@tools/bring.sh
 	cd bench && go run . cost
+
+faultcost: ## what faults cost: lost replies, broken connections, many limiters; about 5 minutes
+	@tools/bring.sh
+	cd bench && go run . faults
 
 shares: ## how Go and Java share limits that are too small for both, longer than make test; about 5 minutes
 	@tools/bring.sh

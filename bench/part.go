@@ -43,6 +43,7 @@ var sets = []string{setPage, setCost, setFaults}
 var parts = []*part{
 	callersPart, waitersPart, bytesPart, expiryPart, wakePart, allocsPart, idlePart, besidePart,
 	costPart,
+	againPart, killedPart, latePart, handlesPart, oncePart, manyPart,
 }
 
 // selectParts returns the parts that names select, each once and in the order
