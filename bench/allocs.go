@@ -17,7 +17,8 @@ var allocsPart = &part{
 // under way: a script that does nothing, and a granted TryAcquire.
 type allocsData struct{ Floor, Ours float64 }
 
-// measureAllocs counts them.
+// measureAllocs counts them. The setter is another Client, so that the measured
+// one has only made calls like those that are counted.
 func measureAllocs(ctx context.Context, s *scope) (finding, error) {
 	server := redistest.Start(s)
 	rdb, name := server.Client(s), redistest.Name(s)

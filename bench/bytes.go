@@ -23,7 +23,8 @@ type footprint struct {
 	PerPermit               float64 // bytes
 }
 
-// A bytesData is both footprints.
+// A bytesData is both footprints: what a limiter takes by default, and what it
+// takes with WithResolution.
 type bytesData struct{ Kinds []footprint }
 
 // measureBytes measures a record for each permit, and then few records of many
@@ -59,6 +60,7 @@ func plainFootprint(ctx context.Context, s *scope, server *redistest.Server, rec
 	if err := addRecords(ctx, rdb, name, records, time.Now()); err != nil {
 		return f, err
 	}
+	// The value that acquires would have left: its length counts, too.
 	if err := rdb.Set(ctx, keysOf(name, "").value, plenty-records, 0).Err(); err != nil {
 		return f, err
 	}
@@ -110,6 +112,8 @@ func measureFootprint(ctx context.Context, rdb *redis.Client, name string) (f fo
 		}
 		f.Bytes += used
 	}
+	// Permits are read from the records, not assumed: a record of many permits is
+	// what a resolution is for.
 	members, err := rdb.ZRange(ctx, k.permits, 0, -1).Result()
 	for _, member := range members {
 		permits, err := rratelimiter.RecordPermits(member)

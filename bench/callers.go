@@ -45,7 +45,8 @@ type arena struct {
 	peer   *javapeer.Peer
 }
 
-// newArena starts both and makes the contestants.
+// newArena starts both and makes the contestants. They share the server: servers
+// of their own would differ by where their memory lies.
 func newArena(ctx context.Context, s *scope) (*arena, error) {
 	peer, err := s.peer(ctx)
 	if err != nil {
@@ -55,6 +56,7 @@ func newArena(ctx context.Context, s *scope) (*arena, error) {
 	if _, err := peer.Connect(ctx, javaClient, server.Addr, javapeer.Timeout(time.Minute)); err != nil {
 		return nil, err
 	}
+	// Each contestant has a pool of its own, as if it were the only one.
 	a := &arena{scope: s, admin: server.Admin(), setter: s.client(server.Admin()), peer: peer}
 	for i, newMaker := range map[int]func(*redis.Client) maker{
 		floor: newFloor, rate: newRate,

@@ -30,7 +30,8 @@ type loneData struct {
 	P50, P99 float64
 }
 
-// data returns the medians over the rounds.
+// data returns the medians over the rounds. A median of each figure by itself:
+// the round with the median p50 need not be the one with the median p99.
 func (r *callersResult) data() *callersData {
 	d := &callersData{
 		Redis: r.redis, Redisson: r.redisson,
@@ -107,7 +108,8 @@ type faster struct {
 }
 
 // Faster returns where a rival makes more acquires a second, or takes less CPU
-// of Redis, by more than tolerance.
+// of Redis, by more than tolerance. It follows from the figures, so that the page
+// cannot claim what a new run does not show.
 func (d *callersData) Faster() (all []faster) {
 	for i := range d.Tables {
 		t := &d.Tables[i]

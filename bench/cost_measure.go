@@ -51,7 +51,8 @@ func (c *costing) measureAll(ctx context.Context) (*costReport, error) {
 	return r, nil
 }
 
-// prepare returns a report without samples. It warms all contestants up.
+// prepare returns a report without samples. It warms all contestants up, in each
+// state: a JVM compiles the paths that it runs, and states take different ones.
 func (c *costing) prepare(ctx context.Context) (*costReport, error) {
 	version, err := serverVersion(ctx, c.admin)
 	r := &costReport{redis: version, plan: c.costPlan, turns: map[string][]float64{}}
@@ -122,7 +123,8 @@ func (c *costing) takeTurns(ctx context.Context, r *costReport) (err error) {
 	return err
 }
 
-// measure adds a sample to res.
+// measure adds a sample to res: first times, and then bytes, by another
+// connection, as the proxy adds latency.
 func (c *costing) measure(ctx context.Context, who contestant, res *costResult, limiter string) error {
 	if err := c.settle(ctx, who, res.state, limiter); err != nil {
 		return err
@@ -146,7 +148,8 @@ func (c *costing) settle(ctx context.Context, who contestant, st state, limiter 
 	}
 }
 
-// time measures how long calls take, in Redis and for their caller.
+// time measures how long calls take, in Redis and for their caller. Nothing else
+// may run a script meanwhile, which perScript checks.
 func (c *costing) time(
 	ctx context.Context, who contestant, res *costResult, limiter string, s *costSample,
 ) error {
@@ -186,7 +189,8 @@ func (c *costing) calls(
 	return c.batch, got, err
 }
 
-// coldCalls makes noise before each call.
+// coldCalls makes noise before each call. Each call is a batch by itself: the
+// noise must not be in its latency.
 func (c *costing) coldCalls(ctx context.Context, who contestant, limiter string) (all outcome, err error) {
 	took := make([]time.Duration, c.cold)
 	for i := range took {
@@ -204,7 +208,8 @@ func (c *costing) coldCalls(ctx context.Context, who contestant, limiter string)
 	return all, nil
 }
 
-// weigh counts bytes and round trips, once the connection stands.
+// weigh counts bytes and round trips. The first call is not counted: it may open
+// the connection and load the script.
 func (c *costing) weigh(ctx context.Context, who contestant, limiter string, s *costSample) error {
 	if _, err := who.calls(ctx, proxied, limiter, 1); err != nil {
 		return err

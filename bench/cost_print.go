@@ -17,6 +17,8 @@ type column struct {
 	figure      func(costSample) float64
 }
 
+// columns are all figures that a batch gives. Commands and allocations follow
+// them: they are counted over all batches.
 var columns = []column{
 	{"Redis", "µs", "%.1f", costRedis},
 	{"p50", "µs", "%.0f", costP50},
@@ -57,7 +59,8 @@ bare     go-redis runs the script of rratelimiter: rratelimiter differs from it 
 `)
 }
 
-// table writes a line for each contestant in each state.
+// table writes a line for each contestant in each state. A title takes two
+// lines, so that a terminal of 100 columns has room for the table.
 func (r *costReport) table(out io.Writer) {
 	w := newTable(out)
 	defer w.Flush()
@@ -79,7 +82,7 @@ func (res costResult) line() string {
 	for _, c := range columns {
 		line += fmt.Sprintf(c.format, median(res.samples, c.figure)) + "\t"
 	}
-	commands, allocs := "-", "-"
+	commands, allocs := "-", "-" // not counted: among noise, and in Java
 	if res.scripts > 0 {
 		commands = fmt.Sprintf("%.1f", sum(slices.Collect(maps.Values(res.used.inside(res.scripts)))...))
 	}
@@ -106,7 +109,9 @@ func (r *costReport) ratios(out io.Writer) {
 	r.ratio(w, "round trips, rratelimiter / Redisson", costOurs, costJava, costTrips)
 }
 
-// ratio writes a line with a figure of one contestant over that of another.
+// ratio writes a line with a figure of one contestant by that of another, for
+// each state. Medians are divided, not samples: batches of contestants are not
+// pairs here, as their order changes from round to round.
 func (r *costReport) ratio(w io.Writer, title string, of, over int, figure func(costSample) float64) {
 	line := title + "\t"
 	for _, row := range r.results {
@@ -115,7 +120,8 @@ func (r *costReport) ratio(w io.Writer, title string, of, over int, figure func(
 	fmt.Fprintln(w, line)
 }
 
-// turnsRatio writes what a call takes over the floor where both ask in turns.
+// turnsRatio writes what a call takes by the floor where both ask in turns. It
+// is less noisy than the ratio of batches, and its absolute figures mean less.
 func (r *costReport) turnsRatio(w io.Writer) {
 	line := "p50 in turns, rratelimiter / floor\t"
 	for _, row := range r.results {

@@ -18,7 +18,8 @@ var oncePart = faultPart("once",
 func (f *faulty) outstanding() int { return amount(f.scope, 30_000, 3_000) }
 
 // handles lets one caller use a RateLimiter for each request, and one that is
-// kept.
+// kept. Both should be as fast: a RateLimiter is said to be a cheap handle. For
+// a PerClient limiter a new one might have to find out its type each time.
 func (f *faulty) handles() {
 	f.title("one caller, %d records are out: calls a second", f.outstanding())
 	for _, typ := range []rratelimiter.RateType{rratelimiter.Overall, rratelimiter.PerClient} {
@@ -44,7 +45,8 @@ func (f *faulty) handles() {
 	}
 }
 
-// perSecond returns how often call can be done in a second, one after another.
+// perSecond returns how often call can be done in a second, one call after
+// another. Two seconds even out what else the machine does.
 func (f *faulty) perSecond(call func() error) int {
 	lasts := amount(f.scope, 2*time.Second, 100*time.Millisecond)
 	calls := 0
@@ -54,9 +56,10 @@ func (f *faulty) perSecond(call func() error) int {
 	return int(float64(calls) / lasts.Seconds())
 }
 
-// atOnce measures releases that come at once, where merging them matters.
+// atOnce measures releases that come at once. They are merged like acquires; a
+// script call for each would show here.
 func (f *faulty) atOnce() {
-	const releases = 1000
+	const releases = 1000 // ten times the pool of most clients
 	f.title("%d releases at once, %d records are out", releases, f.outstanding())
 	l := f.limiter(f.connect(f.server.Addr), rratelimiter.Overall)
 	f.fill(l, "", f.outstanding())

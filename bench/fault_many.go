@@ -19,6 +19,8 @@ const own = 4
 // many measures limiters that few clients use, and seldom: one for each user of
 // a service, say.
 func (f *faulty) many() {
+	// The second round finds what the first has left behind. 64 callers keep both
+	// processors busy.
 	const users, rounds, callers = 4, 2, 64
 	limiters := amount(f.scope, 100_000, 200)
 	f.title("%d limiters, %d Clients, each takes a permit of each, %d times", limiters, users, rounds)
@@ -48,7 +50,8 @@ func (f *faulty) many() {
 	f.row("fields of sessions: hashes", "%v", f.sessionFields(limiters, callers, name))
 }
 
-// sessionFields returns how many hashes have so many fields of sessions.
+// sessionFields returns, by number of fields that sessions have left in a hash,
+// how many hashes have so many. Fields that nobody removes would pile up.
 func (f *faulty) sessionFields(limiters, callers int, name func(i int) string) map[int64]int {
 	var mu sync.Mutex
 	hashes := map[int64]int{} // guarded by mu

@@ -24,7 +24,8 @@ type storm struct {
 	watch           *redis.Conn  // sends a PING every few ms
 }
 
-// killed measures what clients feel of one CLIENT KILL.
+// killed measures what clients feel of one CLIENT KILL: all connections break at
+// once, and every request under way is sent again.
 func (f *faulty) killed() {
 	const clients = 60
 	f.title("%d clients that acquire, and one CLIENT KILL TYPE normal", clients)
@@ -34,6 +35,7 @@ func (f *faulty) killed() {
 }
 
 // late measures what clients feel of replies that come later than they wait for.
+// They give up connections that still work, and open new ones.
 func (f *faulty) late() {
 	const clients, wait, lasts = 20, 100 * time.Millisecond, 300 * time.Millisecond
 	f.title("%d clients by a proxy that wait %v for a reply, and %v of replies that are as late",
@@ -114,8 +116,8 @@ func (s *storm) acquire(l *rratelimiter.RateLimiter, stop <-chan struct{}) {
 	}
 }
 
-// look watches for a while. It returns the longest PING, and the acquires in
-// each step.
+// look watches for a while. It returns the longest PING, which shows how long
+// Redis keeps others waiting, and the acquires in each step.
 func (s *storm) look(lasts time.Duration) (worst time.Duration, steps []int64) {
 	last, due := s.granted.Load(), time.Now().Add(step)
 	for end := time.Now().Add(lasts); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {

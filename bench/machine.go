@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// A machine is what a run was measured on.
+// A machine is what a run was measured on. Figures of two machines cannot be
+// compared; their ratios can, roughly.
 type machine struct {
 	Cores           int
 	CPU, System, Go string
@@ -57,6 +58,7 @@ func fieldOf(file, field string) string {
 		return ""
 	}
 	defer func() { _ = f.Close() }() // it was only read
+	// cpuinfo has "name : value", os-release has NAME=value.
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		name, value, _ := strings.Cut(strings.Replace(lines.Text(), "=", ":", 1), ":")
 		if strings.TrimSpace(name) == field {

@@ -18,6 +18,8 @@ type picture struct {
 	figure            func(*rowData) float64
 }
 
+// pictures are those of the page. Both axes are logarithmic: callers grow by
+// eight from column to column, and contestants differ by a factor of fifty.
 var pictures = []picture{
 	{"bench-throughput", "Acquires per second", "per second, more is better",
 		func(r *rowData) float64 { return r.PerSecond }},
@@ -45,7 +47,7 @@ var strokes = [contestants]struct {
 // save draws the picture. The end of the file's name says in which format.
 func (p picture) save(d *callersData, file string) error {
 	chart := plot.New()
-	chart.BackgroundColor = color.White
+	chart.BackgroundColor = color.White // readable in a dark theme, too
 	chart.Title.Text, chart.Title.Padding = p.title, 10
 	chart.X.Label.Text, chart.Y.Label.Text = "callers", p.axis
 	for _, f := range []*font.Font{
@@ -100,6 +102,7 @@ func (p picture) curve(chart *plot.Plot, legend *plot.Legend, d *callersData, wh
 // write puts the legend to the right of the chart: on the chart it would hide
 // curves.
 func (p picture) write(chart *plot.Plot, legend plot.Legend, file string) error {
+	// 760 is what a page has room for; 190 holds the longest label.
 	const width, height, margin, beside = 760, 430, 12, 190
 	c, err := draw.NewFormattedCanvas(width, height, format(file))
 	if err != nil {
@@ -123,7 +126,8 @@ func countTicks(d *callersData) plot.ConstantTicks {
 	return ticks
 }
 
-// decades returns a tick for each power of ten.
+// decades returns a tick for each power of ten. Those of gonum are labelled
+// 1e+03, which few people read at a glance.
 func decades(low, high float64) (ticks []plot.Tick) {
 	for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
 		v := math.Pow(10, e)

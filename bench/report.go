@@ -67,13 +67,14 @@ func (r *report) publish(out io.Writer, docs string) error {
 	if err != nil {
 		return err
 	}
+	// The figures come first: if the page cannot be written they are not lost.
 	if err := os.WriteFile(filepath.Join(docs, figuresFile), append(figures, '\n'), 0o644); err != nil {
 		return err
 	}
 	return r.write(docs, page)
 }
 
-// write writes the page and its pictures.
+// write writes the page and, if the part callers ran, its pictures.
 func (r *report) write(docs, page string) error {
 	if err := os.WriteFile(filepath.Join(docs, pageFile), []byte(page), 0o644); err != nil {
 		return err
@@ -116,7 +117,8 @@ func loadReport(docs string) (*report, error) {
 //go:embed report.md
 var reportText string
 
-// markdown returns the text of the page.
+// markdown returns the text of the page. A name in report.md that no figure has
+// is an error, not an empty cell.
 func (r *report) markdown() (string, error) {
 	t, err := template.New("page").Option("missingkey=error").Funcs(template.FuncMap{
 		"part": r.part, "figure": figureOf, "thousands": thousands, "count": count,

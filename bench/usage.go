@@ -19,7 +19,8 @@ type usage struct {
 // too, and the time of a script includes that of its commands.
 type command struct{ calls, usec float64 }
 
-// readUsage asks the server.
+// readUsage asks the server. Two usages are subtracted (since); resetting the
+// counts instead would take them from whoever else looks at them.
 func readUsage(ctx context.Context, rdb *redis.Client) (usage, error) {
 	info, err := rdb.InfoMap(ctx, "cpu", "commandstats").Result()
 	if err != nil {
@@ -58,7 +59,7 @@ func (u usage) since(before usage) usage {
 	used := usage{cpu: u.cpu - before.cpu, commands: map[string]command{}}
 	for name, c := range u.commands {
 		earlier := before.commands[name]
-		if c.calls > earlier.calls {
+		if c.calls > earlier.calls { // others would be zeros in every list
 			used.commands[name] = command{c.calls - earlier.calls, c.usec - earlier.usec}
 		}
 	}

@@ -28,7 +28,8 @@ const (
 	waitInterval = time.Second
 )
 
-// A waitResult is how one line was served.
+// A waitResult is how one line was served. A line asks Redis when the permits of
+// its head are due; calls shows whether it asks more often than that.
 type waitResult struct {
 	calls     float64 // script calls per grant, once all stood in line
 	early     float64 // waiters that got the permit of a waiter ahead of them
@@ -113,7 +114,7 @@ func (m waitResult) targets(waiters int, kind string, calls float64) []target {
 	}
 }
 
-// A waiter stands in line.
+// A waiter stands in line from came to served.
 type waiter struct{ came, served time.Time }
 
 // waiting is one line that is measured.
@@ -150,6 +151,8 @@ func (w *waiting) measure(ctx context.Context) (r waitResult, err error) {
 	if err := errors.Join(append(w.errs, err, err2, <-watched)...); err != nil {
 		return r, err
 	}
+	// Waiters that were served while others still came do not count: the calls
+	// since stand did not serve them.
 	grants := 0
 	for _, one := range w.waiters {
 		if one.served.After(stand) {
@@ -176,7 +179,8 @@ func (w *waiting) come(ctx context.Context, all *sync.WaitGroup) {
 	}
 }
 
-// fill takes all permits.
+// fill takes all permits, so that the first waiter waits for a whole interval at
+// least.
 func (w *waiting) fill(ctx context.Context) error {
 	_, err := w.limiter.TrySetRate(ctx, rratelimiter.Overall, waitRate, waitInterval)
 	if err != nil || !w.evenly {

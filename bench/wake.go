@@ -37,6 +37,7 @@ func measureWake(ctx context.Context, s *scope) (finding, error) {
 	}
 	took := make([]time.Duration, amount(s, 300, 3)) // 300: three beyond the p99
 	for i := range took {
+		// The buffer lets the waiter end when this function returns early.
 		served := make(chan error, 1)
 		go func() { served <- waiter.Acquire(ctx, 1) }()
 		if err := listens(ctx, server.Admin(), name); err != nil {
@@ -57,7 +58,8 @@ func measureWake(ctx context.Context, s *scope) (finding, error) {
 }
 
 // listens returns when a waiter is subscribed to the changes of a limiter, and
-// has had the time for its last look after that.
+// has had the time for its last look after that. A release before that look
+// would be found by the look, and not by the message that is measured.
 func listens(ctx context.Context, admin *redis.Client, name string) error {
 	channel := keysOf(name, "").changed
 	for {
