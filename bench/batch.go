@@ -107,10 +107,12 @@ func (s *scope) runBatch(ctx context.Context, admin *redis.Client, asks []ask) (
 	if err == nil {
 		usageAfter, err = readUsage(ctx, admin)
 	}
-	all.Wait()
+	all.Wait() // before the error: no caller outlives its batch
 	if err = errors.Join(err, c.err, ctx.Err()); err != nil {
 		return sample{}, err
 	}
+	// What the callers did in the warm-up is in no histogram, and the counts of
+	// Redis and of Go were taken at the same moments as the clock.
 	var h hist
 	h.merge(c.hists[:])
 	n := float64(max(1, h.total()))

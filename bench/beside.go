@@ -12,6 +12,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/shares"
 )
 
+// besidePart shows whether Go and Java are peers: callers that wait for the same
+// permits should get shares that follow their numbers, in whichever language.
 var besidePart = &part{
 	name: "beside", set: setPage, measure: measureBeside,
 	about: "how waiters of Go and of Java divide a limit that is too small for both",

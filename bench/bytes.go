@@ -11,6 +11,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
+// bytesPart shows what an exact limit costs in memory: each grant is a record
+// until its interval is over. It is the reason for WithResolution.
 var bytesPart = &part{
 	name: "bytes", set: setPage, measure: measureBytes,
 	about: "memory in Redis of a million permits that are outstanding",

@@ -13,6 +13,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
+// callersPart answers what most people ask first: how many acquires a second,
+// how late, and at what price for Redis. One limiter is asked by all callers: a
+// limit that many share is what a limiter on Redis is for.
 var callersPart = &part{
 	name: "callers", set: setPage, measure: measureCallers,
 	about: "acquires a second, latency and CPU of Redis, 1 to 4,096 callers, beside all rivals",

@@ -45,6 +45,7 @@ var reasons = [contestants]string{
 		"pipeline.",
 }
 
+// The limit of every contestant.
 const (
 	// plenty is a rate that no part comes near: every acquire is granted.
 	plenty = 1 << 40

@@ -11,6 +11,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
+// costPart explains the figures of a lone caller: what of a call is the script,
+// what the network, and what our Go code. It is not on the page: its figures are
+// for those who change a script.
 var costPart = &part{
 	name: "cost", set: setCost, measure: measureCost,
 	about: "one acquire of a lone caller: round trips, bytes, µs and commands in Redis, beside Redisson",
@@ -26,6 +29,7 @@ type costPlan struct {
 	warmup time.Duration // of the JVM, in each state
 }
 
+// The two plans. A test only wants to see that everything works.
 var (
 	// costFull gives figures that differ little from run to run. 400 calls have
 	// a p99; noise takes several ms per call, so a cold batch has few calls.
@@ -40,6 +44,7 @@ var (
 // A route is how a caller reaches the server.
 type route int
 
+// The routes.
 const (
 	direct  route = iota // for latency
 	proxied              // for bytes and round trips; the proxy adds latency

@@ -101,6 +101,7 @@ func (r *recorder) of(limiter, another string) []any {
 	return argv
 }
 
+// A recorder sees what go-redis sends, with its arguments still apart.
 var _ redis.Hook = (*recorder)(nil)
 
 // ProcessHook records.

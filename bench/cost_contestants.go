@@ -55,6 +55,7 @@ func newCaller(label string, limits bool, rdbs [2]*redis.Client, made func(*redi
 	return c
 }
 
+// name returns its name in the table.
 func (c *caller) name() string { return c.label }
 
 // prepare makes a batch of calls and counts the allocations of another one.
@@ -108,6 +109,7 @@ func newJavaLoop(ctx context.Context, peer *javapeer.Peer, addrs [2]string) (jav
 	return javaLoop{peer}, nil
 }
 
+// name returns its name in the table, with the version.
 func (j javaLoop) name() string { return "Redisson " + j.peer.Version() }
 
 // prepare lets the JVM compile the code of the limiter.

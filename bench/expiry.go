@@ -12,6 +12,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
+// expiryPart shows that no script keeps Redis from its other users for long. A
+// script that removed a million records in one call would, for most of a second.
 var expiryPart = &part{
 	name: "expiry", set: setPage, measure: measureExpiry,
 	about: "the longest script after a million records expired at once",

@@ -10,6 +10,8 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
+// againPart shows what "charged once" costs. Only a request that is sent again
+// looks for its own record, and it must find it without reading all others.
 var againPart = faultPart("again",
 	"work of Redis for requests whose replies were lost, with a million records", (*faulty).again)
 

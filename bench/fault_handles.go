@@ -7,9 +7,11 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
+// handlesPart shows that a RateLimiter may be made for each request.
 var handlesPart = faultPart("handles",
 	"a RateLimiter for each request beside one that is kept", (*faulty).handles)
 
+// oncePart shows that many releases cost Redis few calls.
 var oncePart = faultPart("once",
 	"a thousand releases at once", (*faulty).atOnce)
 

@@ -9,6 +9,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
+// manyPart shows what a limiter for each user of a service leaves behind, in the
+// process and in Redis, where each session has a field of the hash.
 var manyPart = faultPart("many",
 	"what 100,000 limiters leave behind that four Clients use seldom", (*faulty).many)
 

@@ -10,9 +10,13 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
+// killedPart shows whether a restart of a proxy or of Redis becomes a storm: 60
+// clients that all send again at once.
 var killedPart = faultPart("killed",
 	"60 clients that acquire, and one CLIENT KILL of all connections", (*faulty).killed)
 
+// latePart shows whether a Redis that is slow for a moment stays slow: clients
+// that give up and send again add work just when there is too much.
 var latePart = faultPart("late",
 	"20 clients that acquire, and replies that come later than clients wait", (*faulty).late)
 
@@ -74,6 +78,7 @@ func (f *faulty) storm(clients int, addr string, wait time.Duration, fault func(
 	itself := time.Since(start) - after // how long the fault itself took
 	close(stop)
 	all.Wait()
+	// 80 %: callers differ by more than a tenth from one half second to the next.
 	each := sum(usual...) / int64(len(usual))
 	f.row("acquires a second before", "%d", each*int64(time.Second/step))
 	f.row("worst PING before", "%v", calm.Round(100*time.Microsecond))
@@ -91,6 +96,7 @@ func (f *faulty) storm(clients int, addr string, wait time.Duration, fault func(
 	f.row("errors that callers got", "%d", s.failed.Load()-failed)
 }
 
+// What counts as felt.
 const (
 	// step is the resolution of what is felt: in 100 ms a client makes enough
 	// acquires that their number means something.

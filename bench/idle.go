@@ -14,6 +14,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
+// idlePart shows that a process may touch any number of names: what is not used
+// any more holds no memory.
 var idlePart = &part{
 	name: "idle", set: setPage, measure: measureIdle,
 	about: "heap that a process keeps for a million limiters it has used once",

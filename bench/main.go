@@ -33,6 +33,7 @@ type options struct {
 	brief  bool   // measures as little as shows that everything works; for tests
 }
 
+// main runs what the command line says. An interrupt ends the servers as well.
 func main() {
 	shares.Main() // the part "beside" starts this program again as its processes
 	o := options{}

@@ -11,6 +11,8 @@ import (
 // A part measures one thing. It is a file of its own and a line in parts; if it
 // belongs to the page, report.md has a section for it.
 type part struct {
+	// The command line takes names of parts and of sets, so no part has the name
+	// of a set that it is not in.
 	name  string // on the command line and in report.md
 	about string // its line in the usage text
 	set   string // the parts that `make` runs together
@@ -49,6 +51,7 @@ var parts = []*part{
 // selectParts returns the parts that names select, each once and in the order
 // of parts. A name is that of a part or of a set.
 func selectParts(names []string) (wanted []*part, err error) {
+	// A wrong name is found before anything runs: a run takes minutes.
 	for _, name := range names {
 		known := func(p *part) bool { return p.name == name || p.set == name }
 		if !slices.ContainsFunc(parts, known) {

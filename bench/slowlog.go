@@ -36,6 +36,8 @@ func watchedScripts(ctx context.Context, rdb *redis.Client, limiter string) ([]t
 			took = append(took, e.Duration)
 		}
 	}
+	// The log is by time; its own entries would be in the next measurement if the
+	// watch went on.
 	slices.Sort(took)
 	slices.Reverse(took)
 	return took, rdb.ConfigSet(ctx, "slowlog-log-slower-than", "-1").Err()

@@ -16,6 +16,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
+// waitersPart shows whether waiting is fair, on time and cheap. A line that asks
+// Redis again and again would cost more the longer it is, and callers that poll
+// overtake one another.
 var waitersPart = &part{
 	name: "waiters", set: setPage, measure: measureWaiters,
 	about: "a thousand waiters at 100 permits a second: order, lateness, script calls",

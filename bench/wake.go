@@ -10,6 +10,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
+// wakePart shows that a permit which is given back does not lie idle: a message
+// wakes the head of the line, in whichever process it is.
 var wakePart = &part{
 	name: "wake", set: setPage, measure: measureWake,
 	about: "how soon a waiter has its permit after a Release by another client",
