@@ -103,6 +103,7 @@ func measurePrice(ctx context.Context, s *scope, sc shares.Scenario) (besidePric
 // targets returns the same targets for all scenarios. The median of the runs
 // must meet them.
 func (r *besideResult) targets() (all []target) {
+	// One target for the least used scenario: nine that are all met say no more.
 	used := math.Inf(1)
 	for _, one := range r.scenarios {
 		got := min(one.several.Go().Median, one.several.Java().Median)
@@ -119,13 +120,18 @@ func (r *besideResult) targets() (all []target) {
 
 // A besideData is what the page shows of it.
 type besideData struct {
-	Redisson                  string
-	Times, Processes, Callers int
-	Timeout, Span, Among      string
-	Rows                      []besideRow
-	Prices                    []priceRow
-	Limit                     string
-	Index, AmongUsed          medianAndWorst
+	Redisson string // version
+	Times    int    // runs of each scenario
+	Timeout  string // of each call
+	Span     string // of each run
+
+	Rows   []besideRow
+	Prices []priceRow
+
+	// Processes of Go share Limit for the time Among, with so many Callers each.
+	Processes, Callers int
+	Limit, Among       string
+	Index, AmongUsed   medianAndWorst // Jain's index, and the part that is used
 }
 
 // A medianAndWorst is a shares.Spread as the page prints it.
@@ -143,9 +149,10 @@ type besideRow struct {
 
 // A priceRow is one scenario without Java.
 type priceRow struct {
-	Name                  string
-	Possible, Ready, Only float64 // permits
-	ReadyUsed, OnlyUsed   medianAndWorst
+	Name                string
+	Possible            float64 // permits that the limit allows
+	Ready, Only         float64 // permits granted: by default, and with WithGoOnly
+	ReadyUsed, OnlyUsed medianAndWorst
 }
 
 // data returns the medians and the worst of the runs.

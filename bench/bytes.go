@@ -20,9 +20,10 @@ var bytesPart = &part{
 
 // A footprint is what the three keys of a limiter take in Redis.
 type footprint struct {
-	Name                    string
-	Bytes, Permits, Records int64
-	PerPermit               float64 // bytes
+	Name             string
+	Bytes            int64
+	Permits, Records int64   // outstanding
+	PerPermit        float64 // bytes
 }
 
 // A bytesData is both footprints: what a limiter takes by default, and what it

@@ -4,10 +4,12 @@ import "strconv"
 
 // A callersData is what the page and the pictures show of the part callers.
 type callersData struct {
-	Redis, Redisson              string // versions
-	Span, Warmup, Pool, Interval string
-	Tables                       []tableData
-	Lone                         []loneData
+	Redis, Redisson string // versions
+	Span, Warmup    string // of a batch
+	Pool            string // how long a caller waits for a connection
+	Interval        string // of the limiters
+	Tables          []tableData
+	Lone            []loneData // asked in turns
 }
 
 // A tableData is the table of one number of callers.
@@ -20,8 +22,11 @@ type tableData struct {
 
 // A rowData holds the medians of one contestant. The units are those of sample.
 type rowData struct {
-	Name                                                  string
-	PerSecond, P50, P99, P999, CPU, Script, Calls, Allocs float64
+	Name           string
+	PerSecond      float64 // acquires
+	P50, P99, P999 float64 // µs
+	CPU, Script    float64 // µs of Redis per acquire
+	Calls, Allocs  float64 // per acquire
 }
 
 // A loneData is what a call of a lone caller takes, in µs.
@@ -88,7 +93,7 @@ func (d *callersData) Speeds() (speeds []speed) {
 	for _, who := range shown {
 		s := speed{Name: labels[who]}
 		for i := range d.Tables {
-			text := "-"
+			text := "-" // it failed with so many callers
 			if row := d.Tables[i].row(who); row != nil {
 				text = figure(row.PerSecond)
 			}
@@ -139,7 +144,7 @@ type reason struct{ Rival, Why string }
 
 // Reasons returns the reasons of the rivals in Faster, each once.
 func (d *callersData) Reasons() (all []reason) {
-	won := map[string]bool{}
+	won := map[string]bool{} // a rival may win with several numbers of callers
 	for _, f := range d.Faster() {
 		won[f.Rival] = true
 	}

@@ -87,6 +87,8 @@ func newCosting(ctx context.Context, s *scope) (*costing, error) {
 		admin: server.Admin(), proxy: redistest.StartProxy(s, server.Addr),
 	}
 	c.setter, c.noise = s.client(c.admin), &noise{rdb: c.admin}
+	// The keys of the noise are there from the beginning: every state is measured
+	// in a database of the same size.
 	if err := c.noise.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("preparing the noise: %w", err)
 	}

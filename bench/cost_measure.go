@@ -39,6 +39,8 @@ func (c *costing) measureAll(ctx context.Context) (*costReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The budget keeps a run on a busy machine from taking forever: fewer rounds
+	// are better than none at the end of one's patience.
 	start := time.Now()
 	for i := 0; i < c.costPlan.rounds && (i == 0 || time.Since(start) < c.budget); i++ {
 		if err := c.round(ctx, r, i); err != nil {
@@ -115,6 +117,7 @@ func (c *costing) takeTurns(ctx context.Context, r *costReport) (err error) {
 			if err != nil {
 				return err
 			}
+			// A ratio for each round: the machine may change between rounds.
 			ratio := micros(spreads[1].p50) / micros(spreads[0].p50)
 			r.turns[row[0].state.name] = append(r.turns[row[0].state.name], ratio)
 			return nil
@@ -170,6 +173,7 @@ func (c *costing) time(
 	if s.redis, err = used.perScript(n); err != nil {
 		return err
 	}
+	// Among noise the commands of a script cannot be told from others.
 	if !res.state.cold {
 		res.used.add(used)
 		res.scripts += n

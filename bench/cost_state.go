@@ -38,6 +38,7 @@ var states = []state{
 func (c *costing) limiter(ctx context.Context, st state) (name string, remove func(), err error) {
 	name = redistest.Name(c.scope)
 	l := c.setter.RateLimiter(name)
+	// Deleted, not flushed: the noise has its keys on the same server.
 	remove = func() { _, _ = l.Delete(ctx) } // its name is not used again
 	if _, err = l.TrySetRate(ctx, rratelimiter.Overall, st.rate, st.interval); err == nil && st.taken > 0 {
 		_, err = l.TryAcquire(ctx, st.taken, 0)

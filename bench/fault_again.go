@@ -90,6 +90,8 @@ func (f *faulty) held(ls []*rratelimiter.RateLimiter, call func(l *rratelimiter.
 	for _, l := range ls {
 		go func() { done <- call(l) }()
 	}
+	// All requests must be on their way before the records are written: only then
+	// are the records younger.
 	for f.proxy.Held() < held+int64(len(ls)) {
 		time.Sleep(time.Millisecond)
 	}

@@ -36,7 +36,7 @@ func (f *faulty) many() {
 	for i := range clients {
 		clients[i] = f.connect(f.server.Addr)
 	}
-	before := heapMB()
+	before := heapMB() // with the Clients and their pools
 	start := time.Now()
 	for range rounds {
 		for _, c := range clients {

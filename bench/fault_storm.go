@@ -25,7 +25,7 @@ type storm struct {
 	*faulty
 	name            string       // of the limiter
 	granted, failed atomic.Int64 // acquires
-	watch           *redis.Conn  // sends a PING every few ms
+	watch           *redis.Conn  // spared by CLIENT KILL; sends a PING every few ms
 }
 
 // killed measures what clients feel of one CLIENT KILL: all connections break at

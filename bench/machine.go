@@ -14,9 +14,9 @@ type machine struct {
 	Cores           int
 	CPU, System, Go string
 	Load            string // average of a minute before the start: what else the machine does
-	GoRedis         string // versions of modules
-	RedisRate       string
-	Rueidis         string
+
+	// Versions of modules: rivals become faster, too.
+	GoRedis, RedisRate, Rueidis string
 }
 
 // thisMachine describes this machine.

@@ -60,6 +60,7 @@ func (p picture) save(d *callersData, file string) error {
 	chart.X.Scale, chart.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	chart.X.Tick.Marker, chart.Y.Tick.Marker = countTicks(d), plot.TickerFunc(decades)
 
+	// The grid is light, so that curves stand out from it.
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xc8}, color.Gray{0xc8}
 	chart.Add(grid)
@@ -87,6 +88,7 @@ func (p picture) curve(chart *plot.Plot, legend *plot.Legend, d *callersData, wh
 	if len(points) == 0 {
 		return nil
 	}
+	// Marks at the figures: between them the curve is only a guide for the eye.
 	line, marks, err := plotter.NewLinePoints(points)
 	if err != nil {
 		return err

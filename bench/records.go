@@ -42,5 +42,5 @@ func writeRecords(ctx context.Context, rdb *redis.Client, key string, n int, at 
 func newRecord() []byte {
 	b := binary.LittleEndian.AppendUint64([]byte{16}, rand.Uint64())
 	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
-	return binary.LittleEndian.AppendUint32(b, 1)
+	return binary.LittleEndian.AppendUint32(b, 1) // the permits
 }

@@ -18,17 +18,21 @@ import (
 // A report is what a run measured. It is stored beside the page, so that a
 // change of the text needs no new measurement.
 type report struct {
-	Date, Took string
-	Rounds     int
-	Machine    machine
-	Parts      map[string]json.RawMessage // findings, by the name of the part
-	Targets    []target
+	Date    string // of the start, in UTC
+	Took    string // as a duration
+	Rounds  int
+	Machine machine
+
+	// Parts are the findings by the name of the part. They stay JSON: the page
+	// reads the same values whether they are new or stored.
+	Parts   map[string]json.RawMessage
+	Targets []target // by ID
 }
 
 // The names of the files in docs.
 const (
-	pageFile    = "benchmarks.md"
-	figuresFile = "benchmarks.json"
+	pageFile    = "benchmarks.md"   // for people
+	figuresFile = "benchmarks.json" // for redraw
 )
 
 // newReport returns a report without findings.
@@ -42,6 +46,7 @@ func newReport(start time.Time, rounds int) *report {
 // measure runs one part in a scope of its own and keeps what it found.
 func (r *report) measure(ctx context.Context, out io.Writer, o options, p *part) (err error) {
 	s := &scope{out: out, rounds: o.rounds, brief: o.brief}
+	// Servers fail a part by a panic, which End makes an error.
 	defer func() { s.End(recover(), &err) }()
 	found, err := p.measure(ctx, s)
 	if err != nil || found.data == nil {

@@ -122,14 +122,15 @@ type waiter struct{ came, served time.Time }
 
 // waiting is one line that is measured.
 type waiting struct {
-	rdb, admin *redis.Client
-	limiter    *rratelimiter.RateLimiter
-	name       string
-	evenly     bool
-	n          int
-	waiters    []waiter
-	errs       []error
-	records    map[string]redis.Z // every record that was seen
+	rdb     *redis.Client // of the limiter
+	admin   *redis.Client // for what is not measured
+	limiter *rratelimiter.RateLimiter
+	name    string
+	evenly  bool // permits come back one by one
+	n       int  // waiters
+	waiters []waiter
+	errs    []error
+	records map[string]redis.Z // every record that was seen
 }
 
 // measure lets the line form and be served.
@@ -169,6 +170,8 @@ func (w *waiting) measure(ctx context.Context) (r waitResult, err error) {
 
 // come lets the waiters come one by one.
 func (w *waiting) come(ctx context.Context, all *sync.WaitGroup) {
+	// A waiter comes when the one before has begun: the order in which they came
+	// is known, and can be compared with the order in which they are served.
 	coming := make(chan struct{})
 	for i := range w.n {
 		all.Go(func() {

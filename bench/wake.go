@@ -37,6 +37,8 @@ func measureWake(ctx context.Context, s *scope) (finding, error) {
 	if err := take(ctx, releaser, 1); err != nil {
 		return finding{}, err
 	}
+	// A released permit goes to the waiter, so the limiter is empty again for the
+	// next round.
 	took := make([]time.Duration, amount(s, 300, 3)) // 300: three beyond the p99
 	for i := range took {
 		// The buffer lets the waiter end when this function returns early.
