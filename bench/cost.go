@@ -13,7 +13,7 @@ import (
 
 // costPart explains the figures of a lone caller: what of a call is the script,
 // what the network, and what our Go code. It is not on the page: its figures are
-// for those who change a script.
+// for changes of a script.
 var costPart = &part{
 	name: "cost", set: setCost, measure: measureCost,
 	about: "one acquire of a lone caller: round trips, bytes, µs and commands in Redis, beside Redisson",

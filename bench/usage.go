@@ -20,7 +20,7 @@ type usage struct {
 type command struct{ calls, usec float64 }
 
 // readUsage asks the server. Two usages are subtracted (since); resetting the
-// counts instead would take them from whoever else looks at them.
+// counts instead would take them from other readers.
 func readUsage(ctx context.Context, rdb *redis.Client) (usage, error) {
 	info, err := rdb.InfoMap(ctx, "cpu", "commandstats").Result()
 	if err != nil {
