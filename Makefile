@@ -19,7 +19,7 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 GOTEST = $(TOOL) gotestsum --format pkgname-and-test-fails --format-icons text -- \
 	$$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=all -p $(P) -timeout $(TIMEOUT)
 
-.PHONY: help test lint demo scripts cost bench shares fuzz soak clean
+.PHONY: help test lint demo scripts bench cost faultcost shares fuzz soak clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -47,12 +47,17 @@ demo: ## the limiter at work, without any Redis
 scripts: ## each script as Redis gets it: with what it includes, without comments
 	@SCRIPTS=1 go test -count=1 -v -run '^TestScriptsAsRedisGetsThem$$' . | grep -v '^=== \|^--- \|^PASS$$\|^ok '
 
-cost: ## what one call costs in Redis
-	go run ./internal/cost
-
-bench: ## this library beside Redisson and others, about 9 minutes; writes docs/benchmarks.md
+bench: ## this library beside Redisson and others, about 8 minutes; writes docs/benchmarks.md. PART=idle prints one part
 	@tools/bring.sh
-	cd bench && go run .
+	cd bench && go run . $(PART)
+
+cost: ## what one acquire costs in Redis, beside Redisson; about 2 minutes
+	@tools/bring.sh
+	cd bench && go run . cost
+
+faultcost: ## what faults cost: lost replies, broken connections, many limiters; about 5 minutes
+	@tools/bring.sh
+	cd bench && go run . faults
 
 shares: ## how Go and Java share limits that are too small for both, longer than make test; about 5 minutes
 	@tools/bring.sh

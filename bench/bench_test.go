@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,32 +23,34 @@ func TestMain(m *testing.M) {
 	redistest.VerifyNoLeaks(m)
 }
 
-// tiny is all of it, with too few calls to mean anything.
-func tiny() plan {
-	return plan{
-		rounds: 1, counts: []int{1, 64}, warmup: 10 * time.Millisecond, span: 20 * time.Millisecond,
-		jvm: 50 * time.Millisecond, turns: 20,
-		waiters: 20, records: 12_000, fill: 200 * time.Millisecond, window: time.Second,
-		expiry: 1, newer: []int{0, 100}, wakes: 3, allocs: 20, names: 200,
-		scenarios: shares.Scenarios[:1], alone: shares.Alone[:1], connects: 2, shared: 400 * time.Millisecond,
-		among: 400 * time.Millisecond, parts: parts,
+// brief are options that measure as little as shows that everything works.
+func brief(docs string) options { return options{rounds: 1, docs: docs, brief: true} }
+
+// needs skips a test where a program is missing.
+func needs(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, program := range programs {
+		redistest.Require(t, program)
 	}
 }
 
 func TestRun(t *testing.T) {
-	for _, program := range []string{"redis-server", "java", "mvn"} {
-		redistest.Require(t, program)
-	}
+	needs(t, "redis-server", "java", "mvn")
 	docs := t.TempDir()
 	var out strings.Builder
-	if err := run(t.Context(), &out, tiny(), docs); err != nil {
+	if err := run(t.Context(), &out, brief(docs), nil); err != nil {
 		t.Fatal(err)
 	}
 	const number = ` [\d.,]+ \|`
 	for _, line := range []string{
-		`\| T1 \| acquires per second, 64 callers: this library by Redisson \| at least 14 \| [\d.]+ \|`,
+		`\| this library \|(` + number + `){2}$`,
+		`\| Redisson \|(` + number + `){2}$`,
+		`!\[Acquires per second\]\(bench-throughput.svg\)$`,
+		`\| T1 \| acquires per second, 64 callers: this library by Redisson \| ` +
+			`at least 14 \| [\d.]+ \|`,
 		`\| T2 \| p50, 1 caller, .*` + number + ` (yes|no) \|`,
-		`\| T4 \| 20 waiters at 100/s, permits come evenly: served out of order \| at most 0 \|` + number + ` (yes|no) \|`,
+		`\| T4 \| 20 waiters at 100/s, permits come evenly: served out of order \| ` +
+			`at most 0 \|` + number + ` (yes|no) \|`,
 		`\| T5 \| 12,000 permits outstanding, `,
 		`\| T8 \| heap after touching 200 names`,
 		`\| this library \|(` + number + `){8}`,
@@ -55,8 +58,10 @@ func TestRun(t *testing.T) {
 		`\| Redisson \|(` + number + `){7} - \|`,
 		`\| a record for each permit \| 12,000 \| 12,000 \|(` + number + `){2}`,
 		`\| resolution of a thousandth of the window \| 12,000 \|(` + number + `){3}`,
-		`\| T9 \| 50 per 400ms, 4 Go, 4 Java: got by what was due, .* \| at least 0.35 \|` + number + ` (yes|no) \|`,
-		`\| T9 \| 50 per 400ms, 4 processes of Go: Jain's fairness index \| at least 0.98 \|` + number + ` (yes|no) \|`,
+		`\| T9 \| 50 per 400ms, 4 Go, 4 Java: got by what was due, .* \| ` +
+			`at least 0.35 \|` + number + ` (yes|no) \|`,
+		`\| T9 \| 50 per 400ms, 4 processes of Go: Jain's fairness index \| ` +
+			`at least 0.98 \|` + number + ` (yes|no) \|`,
 		`\| 50 per 400ms, 4 Go, 4 Java \| 0.5 \|(` + number + `){7}`,
 		`\| 50 per 400ms, 4 Go \| 50 \|(` + number + `){6}`,
 	} {
@@ -67,8 +72,25 @@ func TestRun(t *testing.T) {
 	if strings.Contains(out.String(), "<no value>") {
 		t.Error("a value is missing")
 	}
-	if written, err := os.ReadFile(filepath.Join(docs, "benchmarks.md")); err != nil || string(written) != out.String() {
+	checkWritten(t, docs, out.String())
+	if err := run(t.Context(), &out, options{docs: docs, redraw: true}, nil); err != nil {
+		t.Error(err)
+	}
+	if t.Failed() {
+		t.Log("printed:\n" + out.String())
+	}
+}
+
+// checkWritten checks that the page is there, as it was printed and as it is
+// written again from its figures, and that its pictures are.
+func checkWritten(t *testing.T, docs, printed string) {
+	t.Helper()
+	written, err := os.ReadFile(filepath.Join(docs, pageFile))
+	if err != nil || string(written) != printed {
 		t.Errorf("written: %d bytes, %v", len(written), err)
+	}
+	if again := pageFrom(t, docs); again != printed {
+		t.Errorf("from the figures: %d bytes, not %d", len(again), len(printed))
 	}
 	for _, p := range pictures {
 		picture, err := os.ReadFile(filepath.Join(docs, p.file+".svg"))
@@ -76,22 +98,64 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: %v", p.file, err)
 		}
 	}
-	if t.Failed() {
-		t.Log("printed:\n" + out.String())
+}
+
+// pageFrom returns the page that the stored figures give.
+func pageFrom(t *testing.T, docs string) string {
+	t.Helper()
+	r, err := loadReport(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := r.markdown()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
+}
+
+// A change of report.md or of the figures must reach the page.
+func TestPageIsUpToDate(t *testing.T) {
+	const docs = "../docs"
+	page, err := os.ReadFile(filepath.Join(docs, pageFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(page) != pageFrom(t, docs) {
+		t.Error("docs/benchmarks.md is not what its figures give; `go run . -redraw` writes it")
 	}
 }
 
 func TestUnknownPart(t *testing.T) {
-	pl := tiny()
-	pl.parts = []string{"waiters", "lunch"}
-	if err := run(t.Context(), new(strings.Builder), pl, ""); err == nil || !strings.Contains(err.Error(), `"lunch"`) {
+	err := run(t.Context(), new(strings.Builder), brief(""), []string{"waiters", "lunch"})
+	if err == nil || !strings.Contains(err.Error(), `"lunch"`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A part or a set is named once in the usage text, and selects what it says.
+func TestParts(t *testing.T) {
+	var out strings.Builder
+	usageText(&out)
+	seen := map[string]bool{}
+	for _, p := range parts {
+		if seen[p.name] || !slices.Contains(sets, p.set) || p.about == "" {
+			t.Errorf("part %+v", p)
+		}
+		seen[p.name] = true
+		if line := fmt.Sprintf("\n  %-9s %s\n", p.name, p.about); !strings.Contains(out.String(), line) {
+			t.Errorf("%s is not in the usage text", p.name)
+		}
+	}
+	wanted, err := selectParts([]string{"idle", "waiters", "idle"})
+	if err != nil || len(wanted) != 2 || wanted[0] != waitersPart || wanted[1] != idlePart {
+		t.Errorf("parts %v, %v", wanted, err)
 	}
 }
 
 // An acquire that is refused is an error, not a figure.
 func TestBatchRefused(t *testing.T) {
-	var s scope
+	s := scope{brief: true}
 	var err error
 	func() {
 		defer func() { s.End(recover(), &err) }()
@@ -102,7 +166,7 @@ func TestBatchRefused(t *testing.T) {
 		if _, err = l.TrySetRate(t.Context(), rratelimiter.Overall, 2, time.Hour); err != nil {
 			return
 		}
-		_, err = runBatch(t.Context(), server.Admin(), same(tryAcquire(l), 2), tiny())
+		_, err = s.runBatch(t.Context(), server.Admin(), same(tryAcquire(l), 2))
 	}()
 	if err == nil || err.Error() != "an acquire was refused" {
 		t.Errorf("error %v", err)
@@ -149,6 +213,7 @@ func TestQuantile(t *testing.T) {
 		{[]float64{3, 1, 2}, 0.5, 2},
 		{[]float64{4, 3, 2, 1}, 0.5, 2},
 		{[]float64{4, 3, 2, 1}, 0.99, 4},
+		{[]float64{4, 3, 2, 1}, 0, 1},
 	} {
 		if got := quantile(test.values, test.part); math.Abs(got-test.want) > 0 {
 			t.Errorf("quantile %g of %v is %g, want %g", test.part, test.values, got, test.want)
@@ -158,15 +223,30 @@ func TestQuantile(t *testing.T) {
 
 func TestParseUsage(t *testing.T) {
 	info := map[string]map[string]string{
-		"CPU":          {"used_cpu_user": "1.5", "used_cpu_sys": "0.25"},
-		"Commandstats": {"cmdstat_evalsha": "calls=4,usec=42,usec_per_call=10.50", "cmdstat_get": "calls=1,usec=1"},
+		"CPU": {"used_cpu_user": "1.5", "used_cpu_sys": "0.25"},
+		"Commandstats": {
+			"cmdstat_evalsha": "calls=4,usec=42,usec_per_call=10.50,rejected_calls=0,failed_calls=0",
+			"cmdstat_hget":    "calls=16,usec=5,usec_per_call=0.31", "cmdstat_get": "calls=4,usec=1",
+			"cmdstat_set": "calls=1,usec=1", "cmdstat_info": "calls=1,usec=9",
+		},
 	}
 	u, err := parseUsage(info)
-	if want := (usage{1.75, 4, 42}); err != nil || u != want {
+	if err != nil || u.cpu < 1.75 || u.cpu > 1.75 || u.scripts() != (command{4, 42}) {
 		t.Errorf("%v, %v", u, err)
 	}
-	if got, want := u.since(usage{1, 1, 2}), (usage{0.75, 3, 40}); got != want {
+	before := usage{1, map[string]command{"evalsha": {1, 2}, "get": {4, 1}}}
+	got := u.since(before)
+	if got.cpu < 0.75 || got.cpu > 0.75 || got.scripts() != (command{3, 40}) {
 		t.Errorf("since: %v", got)
+	}
+	if got.commands["get"].calls > 0 {
+		t.Errorf("a command of before was counted: %v", got)
+	}
+	if got, err := u.perScript(4); math.Abs(got-10.5) > 0 || err != nil {
+		t.Errorf("time of a script: %v, %v", got, err)
+	}
+	if _, err := u.perScript(5); err == nil {
+		t.Error("somebody else's script was counted")
 	}
 	info["Commandstats"]["cmdstat_eval"] = "calls=many"
 	if _, err := parseUsage(info); err == nil {
@@ -180,8 +260,8 @@ func TestParseUsage(t *testing.T) {
 
 func TestFigure(t *testing.T) {
 	for v, want := range map[float64]string{
-		0: "0", 0.00912: "0.0091", 0.5: "0.5", 1: "1", 1.347: "1.35", 10: "10", 12.34: "12.3", 123.4: "123", 1234.5: "1,234",
-		1234567: "1,230,000", -1234: "-1,234", math.Inf(1): "-",
+		0: "0", 0.00912: "0.0091", 0.5: "0.5", 1: "1", 1.347: "1.35", 10: "10", 12.34: "12.3", 123.4: "123",
+		1234.5: "1,234", 1234567: "1,230,000", -1234: "-1,234", math.Inf(1): "-",
 	} {
 		if got := figure(v); got != want {
 			t.Errorf("%g is %q, want %q", v, got, want)
@@ -189,8 +269,8 @@ func TestFigure(t *testing.T) {
 	}
 }
 
-// Who is served before its permit was due, or whose records were not seen, is
-// found.
+// A waiter that is served before its permit was due is found, and so is a
+// record that was not seen.
 func TestCompare(t *testing.T) {
 	start := time.UnixMilli(1_000_000)
 	record := func(permits byte, ms float64) redis.Z {
@@ -205,12 +285,14 @@ func TestCompare(t *testing.T) {
 		w.waiters = nil
 		for i, one := range ms {
 			w.waiters = append(w.waiters, waiter{
-				came: start.Add(time.Duration(i)), served: start.Add(time.Second + time.Duration(one)*time.Millisecond),
+				came:   start.Add(time.Duration(i)),
+				served: start.Add(time.Second + time.Duration(one)*time.Millisecond),
 			})
 		}
 	}
 	if at(1, 2, 13); true {
-		if early, typical, late := w.compare(); early != 0 || math.Abs(typical-2) > 1e-9 || math.Abs(late-3) > 1e-9 {
+		early, typical, late := w.compare()
+		if early != 0 || math.Abs(typical-2) > 1e-9 || math.Abs(late-3) > 1e-9 {
 			t.Errorf("in order: %g early, %g ms late", early, late)
 		}
 	}
@@ -226,7 +308,9 @@ func TestCompare(t *testing.T) {
 }
 
 func TestTargets(t *testing.T) {
-	r := &callersResult{turns: []turn{{}}, tables: []table{{callers: 512}, {callers: 4096}}}
+	r := &callersResult{
+		turns: [][]spread{make([]spread, alone+1)}, tables: []table{{callers: 512}, {callers: 4096}},
+	}
 	for who, speed := range map[int]float64{ours: 1300, alone: 100, redisson: 10} {
 		s := sample{perSecond: speed, p99: 1 / speed, cpu: 1 / speed, allocs: 0.5}
 		r.tables[0].rows[who], r.tables[1].rows[who] = []sample{s}, []sample{s}
@@ -239,16 +323,16 @@ func TestTargets(t *testing.T) {
 		"CPU of Redis per acquire, 512 callers: this library by Redisson":         true,
 	}
 	for _, target := range r.targets() {
-		if met, ok := want[target.what]; ok && met != target.met {
-			t.Errorf("%s: %s, met %v", target.what, target.got, target.met)
+		if met, ok := want[target.What]; ok && met != target.Met {
+			t.Errorf("%s: %s, met %v", target.What, target.Got, target.Met)
 		}
-		delete(want, target.what)
+		delete(want, target.What)
 	}
 	if len(want) > 0 {
 		t.Errorf("missing: %v", want)
 	}
 	r.tables[0].rows[redisson] = nil
-	if first := r.targets()[0]; first.met || first.got != "not measured" {
+	if first := r.targets()[0]; first.Met || first.Got != "not measured" {
 		t.Errorf("without Redisson: %+v", first)
 	}
 }
@@ -263,14 +347,14 @@ func TestBesideTargets(t *testing.T) {
 		}}
 	}
 	sc := shares.Scenarios[0]
-	r := &report{beside: &besideResult{
+	r := &besideResult{
 		scenarios: []besideScenario{{sc, of(60, 40)}, {sc, of(90, 10)}, {sc, of(10, 84)}},
 		among:     shares.Fairnesses{{Granted: []float64{1, 1, 1, 1}}},
-	}}
+	}
 	want := []string{"0.8 true", "0.2 false", "0.2 false", "0.94 false", "1 true"}
 	for i, target := range r.targets() {
-		if got := fmt.Sprint(target.got, " ", target.met); got != want[i] {
-			t.Errorf("%s: %s, want %s", target.what, got, want[i])
+		if got := fmt.Sprint(target.Got, " ", target.Met); got != want[i] {
+			t.Errorf("%s: %s, want %s", target.What, got, want[i])
 		}
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"time"
 
@@ -14,41 +13,54 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A callersResult is what the contestants have shown.
+// callersPart answers what most people ask first: how many acquires a second,
+// how late, and at what price for Redis. One limiter is asked by all callers: a
+// limit that many share is what a limiter on Redis is for.
+var callersPart = &part{
+	name: "callers", set: setPage, measure: measureCallers,
+	about: "acquires a second, latency and CPU of Redis, 1 to 4,096 callers, beside all rivals",
+}
+
+// counts are the numbers of callers that are measured: a service that is idle,
+// busy, or flooded, in steps of eight.
+var counts = []int{1, 8, 64, 512, 4096}
+
+// A callersResult is what all contestants showed.
 type callersResult struct {
 	redis, redisson string // versions
 	tables          []table
-	turns           []turn // one for each round
+	turns           [][]spread // for each round: floor, ours, alone
 }
 
-// A table is what they have shown with one number of callers.
+// A table is what they showed with one number of callers.
 type table struct {
 	callers int
-	rows    [contestants][]sample // one for each round
-	failed  [contestants]string   // why there is none
+	rows    [contestants][]sample // one sample for each round
+	failed  [contestants]string   // why a contestant has none
 }
 
-// measuring callers needs these.
+// An arena is where the contestants meet: one server and one JVM.
 type arena struct {
 	scope  *scope
-	plan   plan
-	admin  *redis.Client
+	admin  *redis.Client // for what is not measured
 	setter *rratelimiter.Client
 	makers [contestants]maker
 	peer   *javapeer.Peer
 }
 
-func newArena(ctx context.Context, s *scope, pl plan) (*arena, error) {
-	peer, err := javapeer.Start(ctx, "")
+// newArena starts both and makes the contestants. They share the server: servers
+// of their own would differ by where their memory lies.
+func newArena(ctx context.Context, s *scope) (*arena, error) {
+	peer, err := s.peer(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.Cleanup(func() { _ = peer.Close() }) // it has answered what we wanted to know
 	server := redistest.Start(s)
 	if _, err := peer.Connect(ctx, javaClient, server.Addr, javapeer.Timeout(time.Minute)); err != nil {
 		return nil, err
 	}
-	a := &arena{scope: s, plan: pl, admin: server.Admin(), setter: s.client(server.Admin()), peer: peer}
+	// Each contestant has a pool of its own, as if it were the only one.
+	a := &arena{scope: s, admin: server.Admin(), setter: s.client(server.Admin()), peer: peer}
 	for i, newMaker := range map[int]func(*redis.Client) maker{
 		floor: newFloor, rate: newRate,
 		ours:  func(rdb *redis.Client) maker { return newOurs(s, rdb) },
@@ -60,39 +72,57 @@ func newArena(ctx context.Context, s *scope, pl plan) (*arena, error) {
 	return a, err
 }
 
-func measureCallers(ctx context.Context, s *scope, pl plan) (*callersResult, error) {
-	a, err := newArena(ctx, s, pl)
+// measureCallers measures round after round. In each round every contestant
+// has a batch with each number of callers.
+func measureCallers(ctx context.Context, s *scope) (finding, error) {
+	a, err := newArena(ctx, s)
+	if err != nil {
+		return finding{}, err
+	}
+	callers := amount(s, counts, []int{1, 64})
+	r := &callersResult{redisson: a.peer.Version(), tables: make([]table, len(callers))}
+	if r.redis, err = serverVersion(ctx, a.admin); err != nil {
+		return finding{}, err
+	}
+	for _, threads := range []int{1, 64} { // a lone thread and many take other paths
+		if err := a.warmJVM(ctx, threads); err != nil {
+			return finding{}, err
+		}
+	}
+	for round := range s.rounds {
+		t, err := a.turn(ctx)
+		if err != nil {
+			return finding{}, err
+		}
+		r.turns = append(r.turns, t)
+		for i, n := range callers {
+			r.tables[i].callers = n
+			if err := a.round(ctx, &r.tables[i], round); err != nil {
+				return finding{}, err
+			}
+		}
+		progress("callers: round %d of %d", round+1, s.rounds)
+	}
+	return finding{r.data(), r.targets()}, nil
+}
+
+// turn measures lone callers call by call: the floor, ours, and ours with a
+// Client for each caller.
+func (a *arena) turn(ctx context.Context) ([]spread, error) {
+	name, remove, err := a.limiter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &callersResult{redisson: a.peer.Version(), tables: make([]table, len(pl.counts))}
-	if r.redis, err = serverVersion(ctx, a.admin); err != nil {
-		return nil, err
+	defer remove()
+	asks := make([]ask, alone+1)
+	for who := range asks {
+		asks[who] = a.makers[who].one(name)
 	}
-	for _, threads := range []int{1, 64} {
-		if err := a.warmJVM(ctx, threads); err != nil {
-			return nil, err
-		}
-	}
-	for round := range pl.rounds {
-		t, err := a.turn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		r.turns = append(r.turns, t)
-		for i, callers := range pl.counts {
-			r.tables[i].callers = callers
-			if err := a.round(ctx, &r.tables[i], round); err != nil {
-				return nil, err
-			}
-		}
-		fmt.Fprintf(os.Stderr, "callers: round %d of %d\n", round+1, pl.rounds)
-	}
-	return r, nil
+	return inTurns(ctx, asks, amount(a.scope, 4000, 20)) // 40 calls beyond the p99
 }
 
-// round gives every contestant a batch. Each round another one begins, so that
-// none always follows the same one. Only Redisson may fail, as a JVM may not
+// round gives every contestant a batch. Each round begins with another one, so
+// that none always follows the same one. Only Redisson may fail: a JVM may not
 // manage as many threads.
 func (a *arena) round(ctx context.Context, t *table, round int) error {
 	for i := range contestants {
@@ -100,7 +130,7 @@ func (a *arena) round(ctx context.Context, t *table, round int) error {
 		if t.failed[who] != "" {
 			continue
 		}
-		runtime.GC() //revive:disable-line:call-to-gc none pays for what another has left
+		runtime.GC() //revive:disable-line:call-to-gc none pays for the garbage of another
 		got, err := a.batch(ctx, who, t.callers)
 		if err != nil && who == redisson && ctx.Err() == nil {
 			t.failed[who] = err.Error()
@@ -124,13 +154,13 @@ func (a *arena) batch(ctx context.Context, who, callers int) (s sample, err erro
 	if who == redisson {
 		return a.javaBatch(ctx, name, callers)
 	}
-	return runBatch(ctx, a.admin, a.makers[who](name, callers), a.plan)
+	return a.scope.runBatch(ctx, a.admin, a.makers[who](name, callers))
 }
 
-// limiter makes a limiter and returns its name, which is as good for Redisson
-// as for us, and what removes it.
+// limiter makes a limiter, which serves Redisson as well. It returns its name
+// and a function that removes it.
 func (a *arena) limiter(ctx context.Context) (name string, remove func(), err error) {
 	name = redistest.Name(a.scope)
 	_, err = a.setter.RateLimiter(name).TrySetRate(ctx, rratelimiter.Overall, plenty, interval)
-	return name, func() { _ = a.admin.FlushDBAsync(ctx).Err() }, err // the next batch has another name
+	return name, func() { _ = a.admin.FlushDBAsync(ctx).Err() }, err // an error shows in the next batch
 }

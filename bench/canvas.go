@@ -12,11 +12,11 @@ import (
 	_ "gonum.org/v1/plot/vg/vgsvg"
 )
 
-// format is that of a file: the end of its name.
+// format returns the format of a picture: the end of its name.
 func format(file string) string { return strings.TrimPrefix(filepath.Ext(file), ".") }
 
-// writeCanvas writes a picture. An SVG names only the font that was measured
-// with; whoever does not have it is told of others that are as wide.
+// writeCanvas writes a picture. An SVG names only the font that the layout was
+// measured with, so fonts of the same width are added for readers without it.
 func writeCanvas(c io.WriterTo, file string) error {
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {

@@ -18,30 +18,54 @@ const (
 	floor    = iota // a script that does nothing, one call per caller
 	ours            // this library
 	alone           // this library, one call per caller
-	redisson        // its own code, in the Java peer
+	redisson        // Redisson, in the Java peer
 	rate            // redis_rate
 	fixed           // rueidislimiter
 	contestants
 )
 
-// labels are their names in the tables.
+// labels are the names of the contestants on the page.
 var labels = [contestants]string{
 	floor: "bare EVALSHA", ours: "this library", alone: "one call per caller",
 	redisson: "Redisson", rate: "redis_rate", fixed: "rueidislimiter",
 }
 
-// Limits are so high that everything is granted. The interval is shorter than
-// the warm-up of a batch, so that records expire all the time when it is
-// measured: a limiter that never has to look at old ones is no limiter.
+// shown is the order in which a reader compares: this library, its rivals, and
+// then what explains the figures.
+var shown = []int{ours, redisson, rate, fixed, alone, floor}
+
+// reasons say why a rival can be faster than this library.
+var reasons = [contestants]string{
+	redisson: "Its script does not note which request was charged: a request that is sent again after its " +
+		"reply was lost can be charged twice.",
+	rate: "It stores one time per limiter and no record of a grant, so a call is one GET and one SET. " +
+		"It limits the mean rate, not the permits in each interval.",
+	fixed: "It stores one count per fixed window and no record of a grant. At the edge of two windows it " +
+		"can grant twice the limit within one interval. Its client sends the calls of many callers in one " +
+		"pipeline.",
+}
+
+// The limit of every contestant.
 const (
-	plenty   = 1 << 40
+	// plenty is a rate that no part comes near: every acquire is granted.
+	plenty = 1 << 40
+
+	// interval is shorter than the warm-up of a batch, so that records expire
+	// all the time while it is measured. A limiter that never has to remove old
+	// records is not what people run.
 	interval = 100 * time.Millisecond
 )
 
-// A maker makes the callers of a batch on a limiter, so many.
+// An ask asks for one permit, and reports whether it was granted.
+type ask func(ctx context.Context) (bool, error)
+
+// A maker makes the asks of a batch of callers on one limiter.
 type maker func(limiter string, callers int) []ask
 
-// same lets all callers ask the same way.
+// one returns the ask of a lone caller.
+func (m maker) one(limiter string) ask { return m(limiter, 1)[0] }
+
+// same lets all callers share one ask.
 func same(once ask, callers int) []ask {
 	asks := make([]ask, callers)
 	for i := range asks {
@@ -50,16 +74,20 @@ func same(once ask, callers int) []ask {
 	return asks
 }
 
+// tryAcquire asks without waiting.
 func tryAcquire(l *rratelimiter.RateLimiter) ask {
 	return func(ctx context.Context) (bool, error) { return l.TryAcquire(ctx, 1, 0) }
 }
 
-// newFloor is the least that any limiter with a script can cost.
+// newFloor is the least that any limiter with a script can cost: a script that
+// does nothing, sent by go-redis.
 func newFloor(rdb *redis.Client) maker {
 	nothing := redis.NewScript("return 1")
 	return func(limiter string, callers int) []ask {
-		keys := []string{limiter}
-		return same(func(ctx context.Context) (bool, error) { return nothing.Run(ctx, rdb, keys).Bool() }, callers)
+		limiterKeys := []string{limiter}
+		return same(func(ctx context.Context) (bool, error) {
+			return nothing.Run(ctx, rdb, limiterKeys).Bool()
+		}, callers)
 	}
 }
 
@@ -71,8 +99,8 @@ func newOurs(s *scope, rdb *redis.Client) maker {
 	}
 }
 
-// newAlone is this library with a Client for each caller. Callers meet within
-// a Client, so each of these sends its own request, all over one pool.
+// newAlone is this library with a Client for each caller, all over one pool.
+// Requests are merged within a Client, so each of these callers sends its own.
 func newAlone(s *scope, rdb *redis.Client) maker {
 	var clients []*rratelimiter.Client
 	return func(limiter string, callers int) []ask {
@@ -90,6 +118,7 @@ func newAlone(s *scope, rdb *redis.Client) maker {
 // newRate is redis_rate, a leaky bucket by GCRA.
 func newRate(rdb *redis.Client) maker {
 	l := redis_rate.NewLimiter(rdb)
+	// 2^30: its script reckons in seconds per permit, which must not become 0.
 	limit := redis_rate.Limit{Rate: 1 << 30, Burst: 1 << 30, Period: interval}
 	return func(limiter string, callers int) []ask {
 		return same(func(ctx context.Context) (bool, error) {
@@ -99,8 +128,8 @@ func newRate(rdb *redis.Client) maker {
 	}
 }
 
-// newFixed is rueidislimiter, which counts in a fixed window, over rueidis,
-// which sends what many callers ask for in one pipeline.
+// newFixed is rueidislimiter, a count per fixed window. Its client, rueidis,
+// sends the calls of many callers in one pipeline.
 func newFixed(s *scope, server *redistest.Server) (maker, error) {
 	var rdb rueidis.Client
 	l, err := rueidislimiter.NewRateLimiter(rueidislimiter.RateLimiterOption{

@@ -14,65 +14,78 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// An idleResult is what a Client keeps of limiters that nobody uses any more.
-type idleResult struct {
-	names         int
-	before, after float64 // MB of heap
+// idlePart shows that a process may touch any number of names: what is not used
+// any more holds no memory.
+var idlePart = &part{
+	name: "idle", set: setPage, measure: measureIdle,
+	about: "heap that a process keeps for a million limiters it has used once",
 }
 
-// measureIdle touches one limiter after the other, each through a RateLimiter
-// of its own that nobody keeps. Redis is given a portion of them at a time.
-func measureIdle(ctx context.Context, s *scope, pl plan) (*idleResult, error) {
+// An idleData is what a Client keeps of limiters that nobody uses any more. A
+// service with a limiter for each of its users must not grow with them.
+type idleData struct {
+	Names         int
+	Before, After float64 // MB of heap
+}
+
+// measureIdle uses one limiter after the other, each by a RateLimiter that is
+// dropped at once.
+func measureIdle(ctx context.Context, s *scope) (finding, error) {
 	server := redistest.Start(s)
 	admin := server.Admin()
 	c := s.client(server.Client(s, patient))
-	const portion = 10_000
-	warm := min(portion, pl.names)
-	if err := touch(ctx, admin, c, "warm", warm); err != nil { // the connections, and what is made once
-		return nil, err
+	names := amount(s, 1_000_000, 200)
+	const portion = 10_000 // at a time, so that Redis does not need memory for all
+	warm := min(portion, names)
+	if err := touch(ctx, admin, c, "warm", warm); err != nil { // makes connections, and what is made once
+		return finding{}, err
 	}
-	r := &idleResult{names: pl.names, before: heap()}
-	for done := 0; done < pl.names; done += portion {
-		if err := touch(ctx, admin, c, text(int64(done)), min(portion, pl.names-done)); err != nil {
-			return nil, err
+	d := &idleData{Names: names, Before: heapMB()}
+	for done := 0; done < names; done += portion {
+		if err := touch(ctx, admin, c, fmt.Sprint(done), min(portion, names-done)); err != nil {
+			return finding{}, err
 		}
 	}
-	r.after = heap()
-	runtime.KeepAlive(c)
-	return r, nil
+	d.After = heapMB()
+	runtime.KeepAlive(c) // or what it keeps would be garbage, too
+	return finding{d, []target{
+		most("T8", fmt.Sprintf("heap after touching %s names, beyond that before", thousands(float64(names))),
+			d.After-d.Before, 5, " MB"),
+	}}, nil
 }
 
-// touch makes limiters, takes a permit of each and deletes them.
+// touch makes n limiters, takes a permit of each and deletes them.
 func touch(ctx context.Context, admin *redis.Client, c *rratelimiter.Client, prefix string, n int) error {
+	name := func(i int) string { return fmt.Sprint(prefix, ":", i) }
+	// Their hashes are written in one pipeline: a TrySetRate for each would be
+	// another use of the name, and take twice as long.
 	pipe := admin.Pipeline()
 	for i := range n {
-		pipe.HSet(ctx, fmt.Sprint(prefix, ":", i), "rate", 1, "interval", 60_000, "type", 0)
+		pipe.HSet(ctx, keysOf(name(i), "").hash, "rate", 1, "interval", 60_000, "type", 0)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return err
 	}
+	// 64 callers keep both processors busy; the order of the names is not measured.
+	err := inParallel(64, n, func(i int) error { return take(ctx, c.RateLimiter(name(i)), 1) })
+	return errors.Join(err, admin.FlushDBAsync(ctx).Err())
+}
+
+// inParallel calls do for each number below n, by so many goroutines. A
+// goroutine stops at its first error.
+func inParallel(callers, n int, do func(i int) error) error {
 	var (
 		next atomic.Int64
 		all  sync.WaitGroup
-		errs [64]error
+		errs = make([]error, callers)
 	)
-	for caller := range errs {
+	for caller := range callers {
 		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n) && errs[caller] == nil; i = next.Add(1) - 1 {
-				errs[caller] = take(ctx, c.RateLimiter(fmt.Sprint(prefix, ":", i)), 1)
+			for i := int(next.Add(1)) - 1; i < n && errs[caller] == nil; i = int(next.Add(1)) - 1 {
+				errs[caller] = do(i)
 			}
 		})
 	}
 	all.Wait()
-	return errors.Join(errors.Join(errs[:]...), admin.FlushDBAsync(ctx).Err())
-}
-
-// heap returns the MB that are in use after all that can be freed was.
-func heap() float64 {
-	var m runtime.MemStats
-	for range 2 { // what a pool keeps outlives one
-		runtime.GC() //revive:disable-line:call-to-gc this is what is measured
-	}
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc) / 1e6
+	return errors.Join(errs...)
 }

@@ -12,20 +12,25 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A picture shows one figure by callers, a curve for each contestant.
+// A picture shows one figure by number of callers, a curve for each contestant.
 type picture struct {
 	file, title, axis string
-	figure            func(sample) float64
+	figure            func(*rowData) float64
 }
 
+// pictures are those of the page. Both axes are logarithmic: callers grow by
+// eight from column to column, and contestants differ by a factor of fifty.
 var pictures = []picture{
-	{"bench-throughput", "Acquires per second", "per second, more is better", perSecond},
-	{"bench-latency", "Latency, p99", "µs, less is better", p99},
-	{"bench-cpu", "CPU of Redis per acquire", "µs, less is better", cpu},
+	{"bench-throughput", "Acquires per second", "per second, more is better",
+		func(r *rowData) float64 { return r.PerSecond }},
+	{"bench-latency", "Latency, p99", "µs, less is better",
+		func(r *rowData) float64 { return r.P99 }},
+	{"bench-cpu", "CPU of Redis per acquire", "µs, less is better",
+		func(r *rowData) float64 { return r.CPU }},
 }
 
-// strokes are how the contestants are drawn: colours that stay apart for those
-// who see few (Okabe and Ito), and a mark of its own each.
+// strokes are how the contestants are drawn: in colours that colour-blind
+// readers can tell apart (Okabe and Ito), each with a mark of its own.
 var strokes = [contestants]struct {
 	color color.RGBA
 	mark  draw.GlyphDrawer
@@ -39,10 +44,10 @@ var strokes = [contestants]struct {
 	fixed:    {color.RGBA{0xcc, 0x79, 0xa7, 0xff}, draw.PyramidGlyph{}, 1.6},
 }
 
-// save draws the picture; the end of the name of the file says in what format.
-func (p picture) save(r *callersResult, file string) error {
+// save draws the picture. The end of the file's name says in which format.
+func (p picture) save(d *callersData, file string) error {
 	chart := plot.New()
-	chart.BackgroundColor = color.White
+	chart.BackgroundColor = color.White // readable in a dark theme, too
 	chart.Title.Text, chart.Title.Padding = p.title, 10
 	chart.X.Label.Text, chart.Y.Label.Text = "callers", p.axis
 	for _, f := range []*font.Font{
@@ -53,16 +58,17 @@ func (p picture) save(r *callersResult, file string) error {
 	}
 	chart.Title.TextStyle.Font.Size = 17
 	chart.X.Scale, chart.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	chart.X.Tick.Marker, chart.Y.Tick.Marker = countTicks(r), plot.TickerFunc(decades)
+	chart.X.Tick.Marker, chart.Y.Tick.Marker = countTicks(d), plot.TickerFunc(decades)
 
+	// The grid is light, so that curves stand out from it.
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xc8}, color.Gray{0xc8}
 	chart.Add(grid)
 	legend := plot.NewLegend()
 	legend.TextStyle = chart.Legend.TextStyle
 	legend.Top, legend.Left, legend.Padding, legend.ThumbnailWidth = true, true, 6, 30
-	for _, who := range []int{ours, alone, floor, redisson, rate, fixed} {
-		if err := p.curve(chart, &legend, r, who); err != nil {
+	for _, who := range shown {
+		if err := p.curve(chart, &legend, d, who); err != nil {
 			return err
 		}
 	}
@@ -71,17 +77,18 @@ func (p picture) save(r *callersResult, file string) error {
 }
 
 // curve adds the curve of a contestant, if it has one.
-func (p picture) curve(chart *plot.Plot, legend *plot.Legend, r *callersResult, who int) error {
+func (p picture) curve(chart *plot.Plot, legend *plot.Legend, d *callersData, who int) error {
 	var points plotter.XYs
-	for i := range r.tables {
-		t := &r.tables[i]
-		if y := median(t.rows[who], p.figure); y > 0 { // a logarithm has no 0
-			points = append(points, plotter.XY{X: float64(t.callers), Y: y})
+	for i := range d.Tables {
+		row := d.Tables[i].row(who)
+		if row != nil && p.figure(row) > 0 { // a logarithm has no 0
+			points = append(points, plotter.XY{X: float64(d.Tables[i].Callers), Y: p.figure(row)})
 		}
 	}
 	if len(points) == 0 {
 		return nil
 	}
+	// Marks at the figures: between them the curve is only a guide for the eye.
 	line, marks, err := plotter.NewLinePoints(points)
 	if err != nil {
 		return err
@@ -94,8 +101,10 @@ func (p picture) curve(chart *plot.Plot, legend *plot.Legend, r *callersResult, 
 	return nil
 }
 
-// write puts the chart to the left and the legend to its right, not on it.
+// write puts the legend to the right of the chart: on the chart it would hide
+// curves.
 func (p picture) write(chart *plot.Plot, legend plot.Legend, file string) error {
+	// 760 is what a page has room for; 190 holds the longest label.
 	const width, height, margin, beside = 760, 430, 12, 190
 	c, err := draw.NewFormattedCanvas(width, height, format(file))
 	if err != nil {
@@ -109,17 +118,18 @@ func (p picture) write(chart *plot.Plot, legend plot.Legend, file string) error 
 	return writeCanvas(c, file)
 }
 
-// countTicks are the numbers of callers.
-func countTicks(r *callersResult) plot.ConstantTicks {
-	ticks := make(plot.ConstantTicks, len(r.tables))
-	for i := range r.tables {
-		n := float64(r.tables[i].callers)
+// countTicks returns a tick for each number of callers.
+func countTicks(d *callersData) plot.ConstantTicks {
+	ticks := make(plot.ConstantTicks, len(d.Tables))
+	for i := range d.Tables {
+		n := float64(d.Tables[i].Callers)
 		ticks[i] = plot.Tick{Value: n, Label: thousands(n)}
 	}
 	return ticks
 }
 
-// decades are the powers of ten.
+// decades returns a tick for each power of ten. Those of gonum are labelled
+// 1e+03, which few people read at a glance.
 func decades(low, high float64) (ticks []plot.Tick) {
 	for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
 		v := math.Pow(10, e)

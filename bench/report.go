@@ -2,203 +2,184 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/template"
 	"time"
 
 	_ "embed"
 )
 
-// A report is all that was measured; what was not is nil.
+// A report is what a run measured. It is stored beside the page, so that a
+// change of the text needs no new measurement.
 type report struct {
-	plan    plan
-	started time.Time
-	took    time.Duration
-	machine machine
+	Date    string // of the start, in UTC
+	Took    string // as a duration
+	Rounds  int
+	Machine machine
 
-	callers  *callersResult
-	waiters  *waitersResult
-	bytes    *bytesResult
-	expiries []expiryResult
-	wake     *wakeResult
-	allocs   *allocsResult
-	idle     *idleResult
-	beside   *besideResult
+	// Parts are the findings by the name of the part. They stay JSON: the page
+	// reads the same values whether they are new or stored.
+	Parts   map[string]json.RawMessage
+	Targets []target // by ID
+}
+
+// The names of the files in docs.
+const (
+	pageFile    = "benchmarks.md"   // for people
+	figuresFile = "benchmarks.json" // for redraw
+)
+
+// newReport returns a report without findings.
+func newReport(start time.Time, rounds int) *report {
+	return &report{
+		Date: start.UTC().Format("2 January 2006"), Rounds: rounds, Machine: thisMachine(),
+		Parts: map[string]json.RawMessage{},
+	}
+}
+
+// measure runs one part in a scope of its own and keeps what it found.
+func (r *report) measure(ctx context.Context, out io.Writer, o options, p *part) (err error) {
+	s := &scope{out: out, rounds: o.rounds, brief: o.brief}
+	// Servers fail a part by a panic, which End makes an error.
+	defer func() { s.End(recover(), &err) }()
+	found, err := p.measure(ctx, s)
+	if err != nil || found.data == nil {
+		return err
+	}
+	r.Parts[p.name], err = json.Marshal(found.data)
+	r.Targets = append(r.Targets, found.targets...)
+	slices.SortStableFunc(r.Targets, func(a, b target) int { return cmp.Compare(a.ID, b.ID) })
+	return err
+}
+
+// publish prints the page and, if docs is not empty, writes it there with its
+// figures and its pictures.
+func (r *report) publish(out io.Writer, docs string) error {
+	page, err := r.markdown()
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(out, page); err != nil || docs == "" {
+		return err
+	}
+	figures, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	// The figures come first: if the page cannot be written they are not lost.
+	if err := os.WriteFile(filepath.Join(docs, figuresFile), append(figures, '\n'), 0o644); err != nil {
+		return err
+	}
+	return r.write(docs, page)
+}
+
+// write writes the page and, if the part callers ran, its pictures.
+func (r *report) write(docs, page string) error {
+	if err := os.WriteFile(filepath.Join(docs, pageFile), []byte(page), 0o644); err != nil {
+		return err
+	}
+	d, err := r.Callers()
+	if err != nil || d == nil {
+		return err
+	}
+	for _, p := range pictures {
+		if err := p.save(d, filepath.Join(docs, p.file+".svg")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// redraw writes the page and its pictures from the figures of the last run.
+func redraw(docs string) error {
+	r, err := loadReport(docs)
+	if err != nil {
+		return err
+	}
+	page, err := r.markdown()
+	if err != nil {
+		return err
+	}
+	return r.write(docs, page)
+}
+
+// loadReport reads the figures of the last run.
+func loadReport(docs string) (*report, error) {
+	text, err := os.ReadFile(filepath.Join(docs, figuresFile))
+	if err != nil {
+		return nil, err
+	}
+	r := new(report)
+	return r, json.Unmarshal(text, r)
 }
 
 //go:embed report.md
 var reportText string
 
-// markdown returns the text of docs/benchmarks.md.
-func (r *report) markdown() string {
-	functions := template.FuncMap{
-		"figure": figure, "thousands": thousands,
-		"intThousands": func(n int) string { return thousands(float64(n)) },
-		"worst":        func(ms []float64) float64 { return quantile(ms, 1) },
-		"median":       func(ms []float64) float64 { return quantile(ms, 0.5) },
+// markdown returns the text of the page. A name in report.md that no figure has
+// is an error, not an empty cell.
+func (r *report) markdown() (string, error) {
+	t, err := template.New("page").Option("missingkey=error").Funcs(template.FuncMap{
+		"part": r.part, "figure": figureOf, "thousands": thousands, "count": count,
+		"yes": func(met bool) string { return map[bool]string{true: "yes", false: "no"}[met] },
+	}).Parse(reportText)
+	if err != nil {
+		return "", err
 	}
-	t := template.Must(template.New("").Funcs(functions).Parse(reportText))
 	var b bytes.Buffer
-	if err := t.Execute(&b, r.view()); err != nil {
-		panic(err) // the template does not fit the view, which the tests find
+	err = t.Execute(&b, r)
+	return b.String(), err
+}
+
+// part returns the finding of a part as JSON has it, nil if it did not run.
+func (r *report) part(name string) (found any, err error) {
+	raw, ok := r.Parts[name]
+	if !ok {
+		return nil, nil
 	}
-	return b.String()
+	err = json.Unmarshal(raw, &found)
+	return found, err
 }
 
-// A view is what the template sees.
-type view struct {
-	Date, Took, CPU, System, Go, Load, Redis, Redisson string
-	GoRedis, RedisRate, Rueidis                        string
-	Cores, Rounds, Counts                              int
-	Met, Targets                                       int
-	Span, Warmup, Pool, Interval                       time.Duration
-	All                                                []targetView
-	Tables                                             []tableView
-	Waits                                              []waitView
-	Footprints                                         []footprintView
-	Expiries                                           []expiryView
-	Records                                            int
-	Wakes                                              int
-	WakeP50, WakeP99                                   float64
-	Idle                                               *idleView
-	Lone                                               []loneView
-	Beside                                             *besideView
-}
-
-type targetView struct{ ID, What, Wanted, Got, Met string }
-
-type tableView struct {
-	Who  string
-	Rows []rowView
-	Fail string
-}
-
-type rowView struct{ Name, PerSecond, P50, P99, P999, CPU, Script, Calls, Allocs string }
-
-type waitView struct {
-	Name                                   string
-	Calls, Early, Typical, Late, RoundTrip float64
-}
-
-type footprintView struct {
-	Name                             string
-	Permits, Records, Bytes, Percall float64
-}
-
-type expiryView struct {
-	Newer int
-	Asked string
-	Ms    []float64
-}
-
-type idleView struct {
-	Names         int
-	Before, After float64
-}
-
-type loneView struct {
-	Name     string
-	P50, P99 float64
-}
-
-func (r *report) view() *view {
-	m := &r.machine
-	v := &view{
-		Date: r.started.UTC().Format("2 January 2006"), Took: r.took.Round(time.Second).String(),
-		CPU: m.cpu, System: m.system, Go: m.golang, Load: m.load, Cores: m.cores,
-		GoRedis: m.version("github.com/redis/go-redis/v9"), RedisRate: m.version("github.com/go-redis/redis_rate/v10"),
-		Rueidis: m.version("github.com/redis/rueidis"),
-		Rounds:  r.plan.rounds, Span: r.plan.span, Warmup: r.plan.warmup, Pool: poolTimeout, Interval: interval,
-		Records: r.plan.records, Wakes: r.plan.wakes,
+// Callers returns the finding of the part callers, nil if it did not run. The
+// pictures and the head of the page show it as well.
+func (r *report) Callers() (*callersData, error) {
+	raw, ok := r.Parts[callersPart.name]
+	if !ok {
+		return nil, nil
 	}
-	for _, t := range r.targets() {
-		met := "no"
-		if v.Targets++; t.met {
-			v.Met++
-			met = "yes"
-		}
-		v.All = append(v.All, targetView{t.id, t.what, t.wanted, t.got, met})
-	}
-	if r.callers != nil {
-		v.Redis, v.Redisson = r.callers.redis, r.callers.redisson
-		v.viewCallers(r.callers)
-	}
-	if w := r.waiters; w != nil {
-		for i, name := range []string{"in bursts", "evenly"} {
-			m := w.median(i == 1)
-			v.Waits = append(v.Waits, waitView{name, m.calls, m.early, m.typical, m.late, m.roundTrip})
+	d := new(callersData)
+	return d, json.Unmarshal(raw, d)
+}
+
+// Met returns how many targets are met.
+func (r *report) Met() (n int) {
+	for _, t := range r.Targets {
+		if t.Met {
+			n++
 		}
 	}
-	if b := r.bytes; b != nil {
-		v.Footprints = []footprintView{b.plain.view("a record for each permit"),
-			b.merged.view("resolution of a thousandth of the window")}
-	}
-	for _, e := range r.expiries {
-		v.Expiries = append(v.Expiries, expiryView{e.newer, e.asked, e.ms})
-	}
-	if r.wake != nil {
-		v.WakeP50, v.WakeP99 = r.wake.p50, r.wake.p99
-	}
-	if i := r.idle; i != nil {
-		v.Idle = &idleView{i.names, i.before, i.after}
-	}
-	if r.beside != nil {
-		v.Beside = r.beside.view(r.plan)
-	}
-	return v
+	return n
 }
 
-func (m *machine) version(module string) string {
-	if version := m.versions[module]; version != "" {
-		return version
+// figureOf prints a figure as JSON has it: nil is one that is not finite.
+func figureOf(v any) string {
+	if f, ok := v.(float64); ok {
+		return figure(f)
 	}
-	return "of an unknown version"
+	return "-"
 }
 
-func (f footprint) view(name string) footprintView {
-	return footprintView{name, float64(f.permits), float64(f.records), float64(f.bytes), f.perPermit()}
-}
-
-func (v *view) viewCallers(r *callersResult) {
-	for who := range alone + 1 {
-		v.Lone = append(v.Lone, loneView{
-			labels[who],
-			median(r.turns, func(t turn) float64 { return t.p50[who] }),
-			median(r.turns, func(t turn) float64 { return t.p99[who] }),
-		})
+// count prints a count that is noAllocs where none was taken.
+func count(v float64) string {
+	if v < 0 {
+		return "-"
 	}
-	for i := range r.tables {
-		t := &r.tables[i]
-		view := tableView{Who: t.who()}
-		for who, rows := range t.rows {
-			if len(rows) == 0 {
-				view.Fail = labels[who] + " could not do it: " + t.failed[who]
-				continue
-			}
-			of := func(f func(sample) float64) string { return figure(median(rows, f)) }
-			row := rowView{labels[who], of(perSecond), of(p50), of(p99), of(p999), of(cpu), of(script), of(calls), of(allocs)}
-			if rows[0].allocs == noAllocs {
-				row.Allocs = "-"
-			}
-			view.Rows = append(view.Rows, row)
-		}
-		v.Tables = append(v.Tables, view)
-	}
-}
-
-// write writes the report and its pictures.
-func (r *report) write(docs, text string) error {
-	if err := os.WriteFile(filepath.Join(docs, "benchmarks.md"), []byte(text), 0o644); err != nil {
-		return err
-	}
-	if r.callers == nil {
-		return nil
-	}
-	for _, p := range pictures {
-		if err := p.save(r.callers, filepath.Join(docs, p.file+".svg")); err != nil {
-			return err
-		}
-	}
-	return nil
+	return figure(v)
 }

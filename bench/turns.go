@@ -5,37 +5,36 @@ import (
 	"time"
 )
 
-// A turn is what a call takes a lone caller of the floor, of ours and of ours
-// with a Client for each caller when the three ask in turns, call by call.
-// Whether the machine sleeps or spins while it waits for a reply makes a call
-// several times as long, and it decides anew with each batch; in turns it
-// decides for all.
-type turn struct{ p50, p99 [alone + 1]float64 } // µs
+// A spread is what most calls took, and what the slowest of a hundred took.
+type spread struct{ p50, p99 time.Duration }
 
-func (a *arena) turn(ctx context.Context) (t turn, err error) {
-	name, remove, err := a.limiter(ctx)
-	if err != nil {
-		return t, err
-	}
-	defer remove()
-	var asks [len(t.p50)]ask
-	var took [len(t.p50)][]time.Duration
-	for who := range asks {
-		asks[who] = a.makers[who](name, 1)[0]
-	}
-	for i := range a.plan.turns {
+// spreadOf returns the spread of all calls.
+func spreadOf(took []time.Duration) spread { return spread{quantile(took, 0.50), quantile(took, 0.99)} }
+
+// inTurns lets each of asks ask so many times, in turns, call by call. An idle
+// machine takes a while to wake up, which makes a call several times as long,
+// and decides anew for each batch how deep it sleeps. In turns it decides once
+// for all of them.
+func inTurns(ctx context.Context, asks []ask, times int) ([]spread, error) {
+	took := make([][]time.Duration, len(asks))
+	for i := range times {
 		for j := range asks {
-			who := (i + j) % len(asks)
+			who := j
+			// None always follows the same one. Two alternate: begun in turns, each
+			// would follow itself.
+			if len(asks) > 2 {
+				who = (i + j) % len(asks)
+			}
 			start := time.Now()
 			if _, err := asks[who](ctx); err != nil {
-				return t, err
+				return nil, err
 			}
 			took[who] = append(took[who], time.Since(start))
 		}
 	}
+	spreads := make([]spread, len(asks))
 	for who := range asks {
-		t.p50[who] = micros(quantile(took[who], 0.50))
-		t.p99[who] = micros(quantile(took[who], 0.99))
+		spreads[who] = spreadOf(took[who])
 	}
-	return t, nil
+	return spreads, nil
 }

@@ -10,51 +10,68 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A wakeResult is how long after a Release elsewhere a waiter had its permit.
-type wakeResult struct{ p50, p99 float64 } // ms
+// wakePart shows that a permit which is given back does not lie idle: a message
+// wakes the head of the line, in whichever process it is.
+var wakePart = &part{
+	name: "wake", set: setPage, measure: measureWake,
+	about: "how soon a waiter has its permit after a Release by another client",
+}
 
-// measureWake has one Client wait for the permit that another one gives back,
-// on a limiter whose permits come back by themselves after an hour.
-func measureWake(ctx context.Context, s *scope, pl plan) (*wakeResult, error) {
+// A wakeData is how long after a Release elsewhere a waiter had its permit, in
+// ms.
+type wakeData struct {
+	Wakes    int
+	P50, P99 float64
+}
+
+// measureWake lets one Client wait for the permit that another one releases.
+// By itself the permit comes back only after an hour.
+func measureWake(ctx context.Context, s *scope) (finding, error) {
 	server := redistest.Start(s)
 	name := redistest.Name(s)
 	waiter := s.client(server.Client(s)).RateLimiter(name)
 	releaser := s.client(server.Client(s)).RateLimiter(name)
 	if _, err := releaser.TrySetRate(ctx, rratelimiter.Overall, 1, time.Hour); err != nil {
-		return nil, err
+		return finding{}, err
 	}
 	if err := take(ctx, releaser, 1); err != nil {
-		return nil, err
+		return finding{}, err
 	}
-	took := make([]time.Duration, pl.wakes)
+	// A released permit goes to the waiter, so the limiter is empty again for the
+	// next round.
+	took := make([]time.Duration, amount(s, 300, 3)) // 300: three beyond the p99
 	for i := range took {
+		// The buffer lets the waiter end when this function returns early.
 		served := make(chan error, 1)
 		go func() { served <- waiter.Acquire(ctx, 1) }()
 		if err := listens(ctx, server.Admin(), name); err != nil {
-			return nil, err
+			return finding{}, err
 		}
 		start := time.Now()
 		if err := releaser.Release(ctx, 1); err != nil {
-			return nil, err
+			return finding{}, err
 		}
 		if err := <-served; err != nil {
-			return nil, err
+			return finding{}, err
 		}
 		took[i] = time.Since(start)
 	}
-	return &wakeResult{millis(quantile(took, 0.50)), millis(quantile(took, 0.99))}, nil
+	all := spreadOf(took)
+	d := &wakeData{len(took), millis(all.p50), millis(all.p99)}
+	return finding{d, []target{most("T6", "a Release elsewhere wakes a waiter, p99", d.P99, 5, " ms")}}, nil
 }
 
-// listens waits until somebody in line listens for changes of a limiter, and
-// has had the time to look once more after that.
+// listens returns when a waiter is subscribed to the changes of a limiter, and
+// has had the time for its last look after that. A release before that look
+// would be found by the look, and not by the message that is measured.
 func listens(ctx context.Context, admin *redis.Client, name string) error {
-	channel := "{" + name + "}:changed"
+	channel := keysOf(name, "").changed
 	for {
 		n, err := admin.PubSubNumSub(ctx, channel).Result()
 		if err != nil {
 			return err
 		}
-		time.Sleep(3 * time.Millisecond)
+		time.Sleep(3 * time.Millisecond) // many round trips
 		if n[channel] > 0 {
 			return nil
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"math"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,16 +11,11 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
-
 // All of it, with too few calls to mean anything.
-func TestRun(t *testing.T) {
-	for _, program := range []string{"redis-server", "java", "mvn"} {
-		redistest.Require(t, program)
-	}
+func TestCost(t *testing.T) {
+	needs(t, "redis-server", "java", "mvn")
 	var out strings.Builder
-	few := plan{rounds: 2, budget: time.Minute, batch: 10, cold: 2, wire: 3, warmup: 10 * time.Millisecond}
-	if err := run(t.Context(), &out, few); err != nil {
+	if err := run(t.Context(), &out, brief(""), []string{"cost"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
@@ -45,13 +39,13 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// An end in the middle leaves nothing behind either (TestMain).
-func TestRunEndsWithContext(t *testing.T) {
-	redistest.Require(t, "java")
-	redistest.Require(t, "mvn")
+// A run that is ended in the middle leaves nothing behind either (TestMain).
+func TestCostEndsWithContext(t *testing.T) {
+	needs(t, "java", "mvn")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := run(ctx, new(strings.Builder), full); !errors.Is(err, context.DeadlineExceeded) {
+	o := options{rounds: 1}
+	if err := run(ctx, new(strings.Builder), o, []string{"cost"}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -81,48 +75,20 @@ func TestScope(t *testing.T) {
 	s.End("bug", nil)
 }
 
-func TestUsages(t *testing.T) {
-	u, err := parseUsages("# Commandstats\r\n" +
-		"cmdstat_evalsha:calls=4,usec=42,usec_per_call=10.50,rejected_calls=0,failed_calls=0\r\n" +
-		"cmdstat_hget:calls=16,usec=5,usec_per_call=0.31,rejected_calls=0,failed_calls=0\r\n" +
-		"cmdstat_get:calls=4,usec=1,usec_per_call=0.25\r\n" +
-		"cmdstat_set:calls=1,usec=1,usec_per_call=1.00\r\n" +
-		"cmdstat_config|resetstat:calls=1,usec=9,usec_per_call=9.00\r\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := u.ofScripts(4); got != 10.5 || err != nil {
-		t.Errorf("time of a script: %v, %v", got, err)
-	}
-	if _, err := u.ofScripts(5); err == nil {
-		t.Error("somebody else's script was counted")
-	}
+// The commands inside one script, without the script itself and what measures.
+func TestInside(t *testing.T) {
+	u := usage{commands: map[string]command{
+		"evalsha": {4, 42}, "hget": {16, 5}, "get": {4, 1}, "set": {1, 1}, "info": {1, 9},
+	}}
 	if got := times(u.inside(4)); got != "get, 4 hget, 0.25 set" {
 		t.Errorf("inside: %q", got)
 	}
 	if got := times(map[string]float64{"get": 1.001, "ping": 0.001}); got != "get" {
 		t.Errorf("inside: %q", got)
 	}
-	if _, err := parseUsages("cmdstat_get:calls=many\r\n"); err == nil {
-		t.Error("a line that cannot be read was accepted")
-	}
-}
-
-func TestQuantile(t *testing.T) {
-	for _, test := range []struct {
-		values []float64
-		part   float64
-		want   float64
-	}{
-		{[]float64{7}, 0.99, 7},
-		{[]float64{3, 1, 2}, 0.50, 2},
-		{[]float64{4, 3, 2, 1}, 0.50, 2},
-		{[]float64{4, 3, 2, 1}, 0.99, 4},
-		{[]float64{4, 3, 2, 1}, 0, 1},
-	} {
-		if got := quantile(test.values, test.part); math.Abs(got-test.want) > 0 {
-			t.Errorf("quantile %g of %v is %g, want %g", test.part, test.values, got, test.want)
-		}
+	u.add(usage{commands: map[string]command{"get": {2, 3}, "del": {1, 1}}})
+	if u.commands["get"] != (command{6, 4}) || u.commands["del"] != (command{1, 1}) {
+		t.Errorf("added: %v", u)
 	}
 }
 

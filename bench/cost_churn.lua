@@ -1,4 +1,4 @@
--- churn.lua: makes and drops a few thousand strings and tables.
+-- cost_churn.lua: makes and drops a few thousand strings and tables.
 
 local all = {}
 for i = 1, 3000 do

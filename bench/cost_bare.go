@@ -15,26 +15,28 @@ import (
 )
 
 // newBare is the request of this library, sent by go-redis itself. It takes as
-// long in Redis, so what lies between the two is our Go code and nothing else.
+// long in Redis, so the difference between the two is our Go code.
 //
-// That cannot be told from the floor: an answer that comes within a few µs finds
-// a processor that has not gone to sleep yet, while one that takes but a little
-// longer may have to wake it up, which can take several times as long as either.
-func newBare(ctx context.Context, b *bench, rdbs [2]*redis.Client, recorded *redis.Client) (*caller, error) {
-	limiter, remove, err := b.limiter(ctx, states[0])
+// The difference to the floor cannot show that. A reply that comes within a few
+// µs finds a processor that is still awake. A reply that comes a little later
+// may find it asleep, and waking it takes several times as long as the call.
+func newBare(ctx context.Context, c *costing, rdbs [2]*redis.Client, recorded *redis.Client) (
+	*caller, error,
+) {
+	limiter, remove, err := c.limiter(ctx, states[0])
 	defer remove()
 	if err != nil {
 		return nil, err
 	}
 	var rec recorder
 	recorded.AddHook(&rec)
-	if _, err := b.client(recorded).RateLimiter(limiter).TryAcquire(ctx, 1, 0); err != nil {
+	if _, err := c.scope.client(recorded).RateLimiter(limiter).TryAcquire(ctx, 1, 0); err != nil {
 		return nil, err
 	}
 	if rec.record() == "" {
-		return nil, errors.New("TryAcquire has sent no EVALSHA with a record at its end")
+		return nil, errors.New("TryAcquire sent no EVALSHA whose last argument is a record")
 	}
-	c := &caller{label: "bare", limits: true}
+	same := &caller{label: "bare", limits: true}
 	var number atomic.Int64
 	if text, ok := rec.argv[numberAt].(string); ok {
 		last, err := strconv.ParseInt(text, 10, 64)
@@ -44,25 +46,29 @@ func newBare(ctx context.Context, b *bench, rdbs [2]*redis.Client, recorded *red
 		number.Store(last)
 	}
 	for r, rdb := range rdbs {
-		c.via[r] = func(another string) ask { return replay(rdb, rec.of(limiter, another), rec.record(), &number) }
+		same.via[r] = func(another string) ask {
+			return replay(rdb, rec.of(limiter, another), rec.record(), &number)
+		}
 	}
-	return c, nil
+	return same, nil
 }
 
-// numberAt is where the number of a request stands, behind its session.
+// numberAt is the place of a request's number among the arguments, behind its
+// session.
 const numberAt = 8
 
-// replay sends argv, each time with another record at its end and the next number.
+// replay sends argv, each time with a new record and the next number: a request
+// that is repeated would be refused as charged already.
 func replay(rdb *redis.Client, argv []any, record string, number *atomic.Int64) ask {
 	return func(ctx context.Context) (bool, error) {
 		argv[numberAt], argv[len(argv)-1] = fmt.Sprintf("%016d", number.Add(1)), another(record)
 		reply, err := rdb.Do(ctx, argv...).Result()
-		return reply == int64(0), err // refused, it is numbers
+		return reply == int64(0), err // a refusal is an array
 	}
 }
 
-// another returns a record that differs from all others: behind the first byte
-// are random ones.
+// another returns a record that differs from all others: the bytes behind the
+// first are random.
 func another(record string) string {
 	b := []byte(record)
 	binary.LittleEndian.PutUint64(b[1:], rand.Uint64())
@@ -84,7 +90,7 @@ func (r *recorder) record() string {
 	return string(last)
 }
 
-// of returns the request, for another limiter.
+// of returns the request with the name of another limiter.
 func (r *recorder) of(limiter, another string) []any {
 	argv := slices.Clone(r.argv)
 	for i, arg := range argv {
@@ -95,6 +101,7 @@ func (r *recorder) of(limiter, another string) []any {
 	return argv
 }
 
+// A recorder sees what go-redis sends, with its arguments still apart.
 var _ redis.Hook = (*recorder)(nil)
 
 // ProcessHook records.

@@ -10,24 +10,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// noise is work that puts a limiter's keys, script and Redis' own code for them
-// out of the caches of the processor, as a server does that has more to do than
-// to limit.
+// noise is work that removes a limiter's keys, its script, and Redis's own code
+// for them from the caches of the processor. A server with other users than
+// limiters does such work.
 type noise struct{ rdb *redis.Client }
 
+// The amounts of noise.
 const (
 	bigValues = 32
-	bigSize   = 128 << 10 // together more than the caches that a core has to itself
-	smallKeys = 20000
-	commands  = 200 // on some of the small keys
+	bigSize   = 128 << 10 // together larger than the caches of one core
+	smallKeys = 20000     // more than the caches hold pointers to
+	commands  = 200       // on random small keys
 )
 
-// churnLua is another script, which works on what all scripts share: the Lua
-// state and its garbage. EVAL runs it, so it does not count as an EVALSHA.
+// churnLua is another script. It works on what all scripts share: the Lua state
+// and its garbage. It is sent by EVAL, so it does not count as an EVALSHA.
 //
-//go:embed churn.lua
+//go:embed cost_churn.lua
 var churnLua string
 
+// prepare writes the keys.
 func (n *noise) prepare(ctx context.Context) error {
 	_, err := n.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range bigValues {
@@ -41,7 +43,7 @@ func (n *noise) prepare(ctx context.Context) error {
 	return err
 }
 
-// make does the work once, which takes a few ms.
+// make does the work once. That takes a few ms.
 func (n *noise) make(ctx context.Context) error {
 	_, err := n.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range bigValues {
@@ -60,6 +62,8 @@ func (n *noise) make(ctx context.Context) error {
 	return err
 }
 
+// big returns the name of a large string.
 func big(i int) string { return fmt.Sprintf("noise:big:%d", i) }
 
+// small returns the name of a small key of a kind.
 func small(kind string, i int) string { return fmt.Sprintf("noise:%s:%d", kind, i) }
