@@ -12,11 +12,11 @@ import (
 // The keys are named as Redisson names them (docs/keys.md).
 func TestKeys(t *testing.T) {
 	for name, want := range map[string][5]string{
-		"foo":       {"foo", "{foo}:value", "{foo}:permits", "{foo}:value:ID", "{foo}:permits:ID"},
+		"foo": {"foo", "{foo}:value", "{foo}:permits", "{foo}:value:ID", "{foo}:permits:ID"},
 		"u:{42}:rl": {"u:{42}:rl", "u:{42}:rl:value", "u:{42}:rl:permits",
 			"u:{42}:rl:value:ID", "u:{42}:rl:permits:ID"},
-		"a}b":       {"a}b", "{a}b}:value", "{a}b}:permits", "{a}b}:value:ID", "{a}b}:permits:ID"},
-		"a{b":       {"a{b", "a{b:value", "a{b:permits", "a{b:value:ID", "a{b:permits:ID"},
+		"a}b": {"a}b", "{a}b}:value", "{a}b}:permits", "{a}b}:value:ID", "{a}b}:permits:ID"},
+		"a{b": {"a{b", "a{b:value", "a{b:permits", "a{b:value:ID", "a{b:permits:ID"},
 	} {
 		k := KeysOf(name, "ID")
 		if got := [5]string(k.All()); got != want {
