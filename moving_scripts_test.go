@@ -45,7 +45,7 @@ func moments(f RecordFormat, now int64, keep int, coarse bool) []moment {
 	}
 	sc.granted = fmt.Sprintf("%d 8 5 %d", now, sc.at)
 
-	// Their 5 permits are those of the grant. The other two are so together.
+	// The record own holds the 5 permits of the grant; first and second hold them together.
 	own := sc.record(5)
 	first, second := sc.record(2), sc.record(3)
 	const garbage, other = "abc", "\x10abcdefghijklmnop\x05\x00\x00\x00"
