@@ -13,7 +13,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// Two servers, miniredis and Redis, are handed the same requests.
+// The twins are two servers, miniredis and Redis. Both get the same requests.
 type twins struct {
 	*testing.T
 	random   *rand.Rand
@@ -25,7 +25,7 @@ type twins struct {
 	now      int64             // Unix ms
 	keys     [2][]*limiterKeys // of each server, by Client
 	before   []pair            // requests that were sent
-	done     []string          // what was done, for who looks for the fault
+	done     []string          // what was done, printed with a fault
 }
 
 // A pair is one request, for each server.
@@ -34,8 +34,8 @@ type pair struct {
 	two [2]*request
 }
 
-// By random sequences of requests, in any order, once or again, miniredis and Redis
-// reply alike and keep the same: hash, records and value.
+// Random requests are sent to miniredis and to Redis, in any order, some of them again.
+// Both reply alike and keep the same hash, records and value.
 func TestServersAnswerAlike(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -47,7 +47,7 @@ func TestServersAnswerAlike(t *testing.T) {
 	}
 }
 
-// round is one limiter, used by some Clients.
+// round uses one limiter with several Clients.
 func (w *twins) round() {
 	w.typ, w.rate = RateType(w.random.IntN(2)), 1+w.random.Int64N(30)
 	w.interval = time.Duration(1+w.random.IntN(300)) * time.Millisecond
@@ -108,7 +108,7 @@ func (w *twins) step() bool {
 
 func (w *twins) notes(what ...any) { w.done = append(w.done, fmt.Sprintln(what...)) }
 
-// acquire is one of up to three runs, on their own or in line.
+// acquire returns a request of up to three runs, in line or not.
 func (w *twins) acquire(of int) pair {
 	var runs []run
 	for range 1 + w.random.IntN(3) {
@@ -129,7 +129,7 @@ func (w *twins) acquire(of int) pair {
 	return pair{of, [2]*request{a, b}}
 }
 
-// withdrawal takes back some of what a Client has asked for before, or nothing.
+// withdrawal returns one for some earlier requests of a Client, or nil.
 func (w *twins) withdrawal(of int) *withdrawal {
 	if w.random.IntN(2) == 0 {
 		return nil
@@ -138,7 +138,7 @@ func (w *twins) withdrawal(of int) *withdrawal {
 	return &withdrawal{max(0, w.keys[0][of].client.requests.Load()-w.random.Int64N(4)), kept, time.Now()}
 }
 
-// again is one of the last requests, that was sent again, or is a late copy.
+// again returns one of the last requests: sent again, or a late copy.
 func (w *twins) again() pair {
 	p := w.before[max(0, len(w.before)-1-w.random.IntN(4))]
 	a, b := *p.two[0], *p.two[1]
@@ -150,15 +150,9 @@ func (w *twins) again() pair {
 	return pair{p.of, [2]*request{&a, &b}}
 }
 
-// sets sets the rate: anew, keeping state, or as Java would.
+// sets sets the rate: anew, with the state kept, or by the hash alone as Java does.
 func (w *twins) sets(how int) {
 	w.notes("rate", w.rate, how)
-	var clients []*Client
-	defer func() {
-		for _, c := range clients {
-			_ = c.Close()
-		}
-	}()
 	for j, rdb := range w.rdbs {
 		opts := []RateOption{WithKeepAlive(time.Hour)}
 		if how == 1 {
@@ -175,17 +169,11 @@ func (w *twins) sets(how int) {
 	}
 }
 
-// spoils writes what does not belong there, into the value or a session.
+// spoils writes a bad text into the value or into a session.
 func (w *twins) spoils(of int) {
 	bad := []string{"", "1e3", "x", "-5", "99", "1e308", "7"}[w.random.IntN(7)]
 	value := w.random.IntN(2) == 0
 	w.notes("spoilt, the value:", value, bad)
-	var clients []*Client
-	defer func() {
-		for _, c := range clients {
-			_ = c.Close()
-		}
-	}()
 	for j, rdb := range w.rdbs {
 		if value {
 			rdb.Set(w.Context(), w.keys[j][of].Pairs[w.typ].Value, bad, 0)
@@ -195,7 +183,7 @@ func (w *twins) spoils(of int) {
 	}
 }
 
-// send hands a request to both, once, and reports whether they are alike after it.
+// send sends a request to both, once, and reports whether they are alike after it.
 func (w *twins) send(p pair) bool {
 	var met [2]string
 	for j, r := range p.two {
@@ -209,7 +197,7 @@ func (w *twins) send(p pair) bool {
 	return met[0] == met[1]
 }
 
-// state is what a server keeps.
+// state returns the keys of a server as text.
 func (w *twins) state(j int) string {
 	ctx, rdb, p := context.Background(), w.rdbs[j], w.keys[j][0].Pairs[w.typ]
 	return fmt.Sprintf("%q %q %q", fmt.Sprint(rdb.HGetAll(ctx, w.name).Val()), rdb.Get(ctx, p.Value).Val(),

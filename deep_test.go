@@ -12,8 +12,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// What lies behind more than 5,000 records: somebody who waits is told when to
-// look again, somebody who asks for numbers of the same call when all is back.
+// The permits that a request needs are behind more than 5,000 records. A caller that
+// waits is told when to look again. A caller of the same batch that wants numbers is told
+// when everything will be back.
 func TestADeepWaitForEither(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	const now = 1_700_000_000_000
@@ -23,7 +24,8 @@ func TestADeepWaitForEither(t *testing.T) {
 	for i := range 8 { // a record each ms, the last one of now
 		var z []redis.Z
 		for j := range 1000 {
-			z = append(z, redis.Z{Score: float64(now - 7_999 + 1000*i + j), Member: fmt.Sprintf("\x10%016d\x01\x00\x00\x00", 1000*i+j)})
+			member := fmt.Sprintf("\x10%016d\x01\x00\x00\x00", 1000*i+j)
+			z = append(z, redis.Z{Score: float64(now - 7_999 + 1000*i + j), Member: member})
 		}
 		rdb.ZAdd(t.Context(), keys[2], z...)
 	}
@@ -50,14 +52,18 @@ func TestADeepWaitForEither(t *testing.T) {
 	}
 	r, runs := ask(17_000, "1", run{6_000, -1}, run{6_000, 1}, run{4_001, 1}, run{1_000, 1})
 	s := newSplit(named(t, r, runs), runs)
-	for i, want := range []struct{ wait, told time.Duration }{{lower, upper}, {lower, upper}, {exact, exact}, {3_000 * time.Millisecond, 3_000 * time.Millisecond}} {
+	for i, want := range []struct{ wait, told time.Duration }{
+		{lower, upper}, {lower, upper}, {exact, exact}, {3_000 * time.Millisecond, 3_000 * time.Millisecond},
+	} {
 		a := s.next()
-		if a.ok || microseconds(a.wait) != want.wait || a.result().RetryAfter != want.told || a.result().ResetAfter != upper {
-			t.Errorf("%d: %+v, %+v; want %+v", i, a, a.result(), want)
+		result := a.result()
+		told := result.RetryAfter == want.told && result.ResetAfter == upper
+		if a.ok || microseconds(a.wait) != want.wait || !told {
+			t.Errorf("%d: %+v, %+v; want %+v", i, a, result, want)
 		}
 	}
 	if n := rdb.HExists(t.Context(), keys[0], "session:x").Val(); n {
-		t.Error("what was refused has written a session")
+		t.Error("a call that was refused has written a session")
 	}
 	r, runs = ask(12_000, "", run{6_000, -1}, run{6_000, 1})
 	s = newSplit(named(t, r, runs), runs)
@@ -66,6 +72,7 @@ func TestADeepWaitForEither(t *testing.T) {
 	}
 }
 
+// named returns the reply with its numbers named.
 func named(t *testing.T, reply redisx.Reply, runs []run) acquireReply {
 	t.Helper()
 	a, err := newAcquireReply(reply, len(runs))

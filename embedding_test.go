@@ -12,13 +12,13 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// Clients of users that embed one of go-redis, as those do that add methods.
+// Clients that embed one of go-redis. Users write such types to add methods.
 type (
 	embedsClient  struct{ *redis.Client }
 	embedsCluster struct{ *redis.ClusterClient }
 )
 
-// A client that embeds one of go-redis is what that is: the slots of names are
+// A client that embeds a cluster client is used like one: the slots of names are
 // checked, and listeners hear of all masters.
 func TestAClientThatEmbedsOneForAClusterIsOne(t *testing.T) {
 	cluster := redistest.StartCluster(t, redistest.WithArgs("--notify-keyspace-events", "Egx"))
@@ -53,13 +53,15 @@ func TestAClientThatEmbedsOneForAClusterIsOne(t *testing.T) {
 	}
 }
 
-// So are its options taken over: how often a request is sent again, and which
-// database tells of its keys.
+// The options of the embedded client count: how often a request is sent again, and which
+// database the events of the keys come from.
 func TestAClientThatEmbedsOneKeepsItsOptions(t *testing.T) {
 	s := redistest.Start(t, "--notify-keyspace-events", "Egx")
 	proxy := redistest.StartProxy(t, s.Addr)
 	for retries, sent := range map[int]int64{-1: 1, 2: 3} {
-		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr, DB: 3, MaxRetries: retries, ReadTimeout: 50 * time.Millisecond})
+		rdb := redis.NewClient(&redis.Options{
+			Addr: proxy.Addr, DB: 3, MaxRetries: retries, ReadTimeout: 50 * time.Millisecond,
+		})
 		c := rratelimiter.New(embedsClient{rdb})
 		l := c.RateLimiter(redistest.Name(t))
 		if err := l.SetRate(t.Context(), overall, 10, time.Hour); err != nil {

@@ -122,8 +122,8 @@ func ExampleWithID() {
 func ExampleWithRecordFormat() {
 	ctx := context.Background()
 	rdb := exampleRedis()
-	client := rratelimiter.New(rdb,
-		rratelimiter.WithRecordFormat(rratelimiter.RecordLc0I)) // beside Redisson 3.16.4 to 3.16.8
+	// This format is that of Redisson 3.16.4 to 3.16.8.
+	client := rratelimiter.New(rdb, rratelimiter.WithRecordFormat(rratelimiter.RecordLc0I))
 	limiter := client.RateLimiter("old-neighbours")
 	if err := limiter.SetRate(ctx, rratelimiter.Overall, 5, time.Hour); err != nil {
 		log.Fatal(err)
@@ -145,8 +145,8 @@ func ExampleRateLimiter_Repair() {
 		log.Fatal(err)
 	}
 	// Redisson 3.16.3 was here, and took 5 permits.
-	rdb.ZAdd(ctx, "{api}:permits", redis.Z{Score: float64(time.Now().UnixMilli()),
-		Member: "\x88\x10\x89\xdd\x05\x00\x00\x00"})
+	now, record := float64(time.Now().UnixMilli()), "\x88\x10\x89\xdd\x05\x00\x00\x00"
+	rdb.ZAdd(ctx, "{api}:permits", redis.Z{Score: now, Member: record})
 	rdb.Set(ctx, "{api}:value", 95, 0)
 
 	repaired, err := limiter.Repair(ctx)

@@ -31,7 +31,7 @@ func newMove(t *testing.T, c *redistest.Cluster, key string) *move {
 	c.Agree(t)
 	ctx := t.Context()
 	m := &move{T: t, cluster: c, slot: c.Servers[0].Admin().ClusterKeySlot(ctx, key).Val()}
-	for i, s := range c.Servers { // the node that serves it counts its keys without a MOVED
+	for i, s := range c.Servers { // only the node that serves the key does not reply MOVED
 		if err := s.Admin().Exists(ctx, key).Err(); err == nil {
 			m.src, m.dst = s, c.Servers[(i+1)%len(c.Servers)]
 		}
@@ -52,7 +52,7 @@ func (m *move) begins() {
 	m.do(m.src, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.dstID)
 }
 
-// key moves one key; one that is not there any more is none.
+// key moves one key, if it exists.
 func (m *move) key(key string) {
 	host, port, _ := net.SplitHostPort(m.dst.Addr)
 	m.do(m.src, "MIGRATE", host, port, key, 0, 5000)
@@ -65,7 +65,7 @@ func (m *move) ends() {
 }
 
 // A slot moves to another node key by key while a limiter of one record is in
-// use: nothing is lost, nobody gets what is not there, and nobody meets an error.
+// use. No permit is lost, none is granted twice, and no caller gets an error.
 func TestALimiterWhoseSlotMoves(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	rdb := cluster.Client(t, func(o *redis.ClusterOptions) {
@@ -76,8 +76,9 @@ func TestALimiterWhoseSlotMoves(t *testing.T) {
 		"default":    nil,
 		"resolution": {rratelimiter.WithResolution(time.Minute)},
 		"fI":         {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
-		"fI resolution": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI),
-			rratelimiter.WithResolution(time.Minute)},
+		"fI resolution": {
+			rratelimiter.WithRecordFormat(rratelimiter.RecordFI), rratelimiter.WithResolution(time.Minute),
+		},
 	} {
 		c := rratelimiter.New(rdb, opts...)
 		t.Cleanup(func() { _ = c.Close() })
@@ -106,12 +107,12 @@ func TestALimiterWhoseSlotMoves(t *testing.T) {
 							}
 						}
 					})
-					time.Sleep(3 * time.Millisecond) // for calls while all is on the old node yet
+					time.Sleep(3 * time.Millisecond) // for calls while all keys are on the old node
 					for _, i := range order {
 						m.key(keys[i])
 						time.Sleep(3 * time.Millisecond) // for calls in between
 					}
-					m.key(keys[2]) // it may have come to be again
+					m.key(keys[2]) // it may have been created again
 					m.ends()
 					time.Sleep(5 * time.Millisecond)
 					end()
@@ -129,14 +130,14 @@ func TestALimiterWhoseSlotMoves(t *testing.T) {
 	}
 }
 
-// moving is a limiter in use while it moves, and what it must hold.
+// moving is a limiter in use while it moves, and the permits that its callers hold.
 type moving struct {
 	*testing.T
 	l       *rratelimiter.RateLimiter
 	rdb     *redis.ClusterClient
 	permits string
 	out     atomic.Int64
-	unsure  atomic.Bool // permits may be out for some time yet, that nobody has
+	unsure  atomic.Bool // permits of callers that left may be out for some time
 }
 
 func (h *moving) want(err error) {
@@ -164,7 +165,7 @@ func (h *moving) release(n int64) {
 	h.out.Add(-n)
 }
 
-// agrees expects what is out to be in the records, and all else to be there.
+// agrees expects the permits that are out to be in the records, and the rest to be left.
 func (h *moving) agrees() {
 	h.Helper()
 	records := func() (n int64) {
@@ -184,7 +185,7 @@ func (h *moving) agrees() {
 	}
 	n, left, ok := agree()
 	for start := time.Now(); !ok && h.unsure.Load() && time.Since(start) < 5*time.Second; {
-		time.Sleep(20 * time.Millisecond) // what leavers were granted goes back meanwhile
+		time.Sleep(20 * time.Millisecond) // the permits of callers that left go back meanwhile
 		n, left, ok = agree()
 	}
 	if !ok {
@@ -192,8 +193,7 @@ func (h *moving) agrees() {
 	}
 }
 
-// uses are what may be done with a limiter of which 5 permits of 10 are out; they
-// leave it so, or nearly.
+// uses are calls on a limiter with 5 of 10 permits out. About as many are out after each.
 var uses = map[string]func(h *moving){
 	"acquire and release all": func(h *moving) {
 		h.release(h.out.Load())
@@ -250,7 +250,7 @@ var uses = map[string]func(h *moving){
 				h.Error(err)
 			}
 		}
-		// What leavers were granted is not what is given back here.
+		// The permits of calls that failed are not given back here.
 		if more := h.out.Load() - 5; more > 0 {
 			h.release(more)
 		}

@@ -13,11 +13,10 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// given are the arguments of a script, by where they stand; those in between
-// are empty.
+// given holds the arguments of a script by their place in ARGV. The others are empty.
 type given map[int]any
 
-// argv is all of ARGV, for a limiter of a type.
+// argv returns all of ARGV, for a limiter of a type.
 func (g given) argv(typ any) []any {
 	if t, ok := typ.(RateType); ok {
 		typ = int(t)
@@ -29,7 +28,7 @@ func (g given) argv(typ any) []any {
 	return args
 }
 
-// scriptNames are those of the files in scripts/, each of which is an operation.
+// scriptNames returns the names of the operations: one for each file in scripts/.
 func scriptNames(t *testing.T) (names []string) {
 	t.Helper()
 	files, err := fs.Glob(scriptFiles, "scripts/*.lua")
@@ -42,8 +41,8 @@ func scriptNames(t *testing.T) (names []string) {
 	return names
 }
 
-// What Redis gets has no comments, and each line in its place. SCRIPTS=1 prints
-// it (make scripts).
+// Redis gets the scripts without comments, each line in its place. SCRIPTS=1 prints them
+// (make scripts).
 func TestScriptsAsRedisGetsThem(t *testing.T) {
 	for _, name := range scriptNames(t) {
 		whole, sent := redisx.Included(scriptDir(), name+".lua"), repeatable(name).Source

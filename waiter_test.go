@@ -9,8 +9,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// Who comes while others are arrivals stands behind them, also where there is a
-// line that he could join at once.
+// A new caller stands behind the arrivals, even if there is a line that it could join.
 func TestNewcomersStandBehindTheFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(redistest.MiniClient(t, redistest.Mini(t)))
@@ -18,7 +17,8 @@ func TestNewcomersStandBehindTheFresh(t *testing.T) {
 		if err := l.SetRate(t.Context(), Overall, 1, time.Second); err != nil {
 			t.Fatal(err)
 		}
-		first, second := c.newWaiter(t.Context(), want{permits: 1, timeout: forever}), c.newWaiter(t.Context(), want{permits: 1, timeout: forever})
+		first := c.newWaiter(t.Context(), want{permits: 1, timeout: forever})
+		second := c.newWaiter(t.Context(), want{permits: 1, timeout: forever})
 		q := l.enter()
 		q.busy, q.rate = true, 1
 		q.stand(first)
@@ -30,7 +30,8 @@ func TestNewcomersStandBehindTheFresh(t *testing.T) {
 		synctest.Wait()
 		q.mu.Lock()
 		if q.line.size != 1 || q.arrivals.size != 2 || q.arrivals.first != second {
-			t.Errorf("%d in line and %d arrivals; want the newcomer behind the arrivals one", q.line.size, q.arrivals.size)
+			t.Errorf("%d in line and %d arrivals; want the new caller behind the first arrival",
+				q.line.size, q.arrivals.size)
 		}
 		q.wanted()
 		if q.line.size != 3 || q.line.first != first || first.next != second {
@@ -54,7 +55,7 @@ func (c *Client) inUse() int {
 	return len(c.queues)
 }
 
-// A queue is there while somebody needs it, and no longer.
+// A queue exists as long as a caller needs it, and no longer.
 func TestNobodyLeavesAQueueBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(redistest.MiniClient(t, redistest.Mini(t)))

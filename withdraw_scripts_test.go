@@ -11,7 +11,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A counter is where requests are handed in one by one, in any order.
+// A counter takes requests one by one, in any order.
 type counter struct {
 	*testing.T
 	s    *redistest.Server
@@ -57,11 +57,11 @@ func (at *counter) has(permits int64) {
 	}
 }
 
-// of is the withdrawal of a request whose reply was lost.
+// of returns the withdrawal of a request whose reply was lost.
 func of(r *request) *withdrawal { return &withdrawal{r.number - 1, keptAll, time.Now()} }
 
-// A request that takes back what those before it were granted leaves its number,
-// whatever becomes of itself: they may come later.
+// A request that withdraws earlier ones leaves its number, even if it is refused itself.
+// The earlier ones may still arrive.
 func TestWhoTakesBackLeavesItsNumber(t *testing.T) {
 	for what, permits := range map[string]int64{"granted": 2, "refused": 6, "more than the rate": 11} {
 		t.Run(what, func(t *testing.T) {
@@ -79,8 +79,8 @@ func TestWhoTakesBackLeavesItsNumber(t *testing.T) {
 	}
 }
 
-// Of two requests of all permits one is granted, by what is taken back with them. The
-// other waits until the permits of that one are there, not of what was taken back.
+// Two callers ask for all permits, and one is granted those that their request withdraws.
+// The other waits for the permits of that grant, not for those that were withdrawn.
 func TestHowLongARefusalIsWhereAllIsTakenBack(t *testing.T) {
 	at := newCounter(t, Overall, 10)
 	lost := at.keys.newAcquire([]run{{10, 1}}, nil)
@@ -92,8 +92,8 @@ func TestHowLongARefusalIsWhereAllIsTakenBack(t *testing.T) {
 	}
 }
 
-// The rate of a PerClient limiter is lowered, and then a request that is refused takes
-// back what others have given back already: the value is right by the new rate.
+// The rate of a PerClient limiter is lowered. Then a request is refused, and withdraws
+// permits that have gone back already. The value is right by the new rate.
 func TestARefusalThatTakesBackAtALowerRate(t *testing.T) {
 	at := newCounter(t, PerClient, 20)
 	lost := at.keys.newAcquire([]run{{2, 1}}, nil)
@@ -114,7 +114,7 @@ func TestARefusalThatTakesBackAtALowerRate(t *testing.T) {
 	}
 }
 
-// However many replies a limiter loses, it stands in the list of withdrawals once.
+// A limiter is in the list of withdrawals once, however many replies it loses.
 func TestALimiterStandsInTheListOnce(t *testing.T) {
 	s := redistest.Start(t)
 	p := redistest.StartProxy(t, s.Addr)
@@ -140,7 +140,7 @@ func TestALimiterStandsInTheListOnce(t *testing.T) {
 	}
 }
 
-// waiting is how many entries the list of withdrawals has.
+// waiting returns how many entries the list of withdrawals has.
 func (c *Client) waiting() int {
 	c.withdrawals.mu.Lock()
 	defer c.withdrawals.mu.Unlock()
@@ -154,8 +154,8 @@ func (c *Client) resting() bool {
 	return len(c.queues) == 0
 }
 
-// A caller leaves while its request waits for a connection, or for one to be made. It
-// was not sent, so there is nothing to take back.
+// A caller leaves while its request waits for a connection, or for a dial. The request was
+// not sent, so nothing is withdrawn.
 func TestWhatWasNotSentIsNotTakenBack(t *testing.T) {
 	s := redistest.Start(t)
 	if err := New(s.Admin()).RateLimiter("l").SetRate(t.Context(), Overall, 10, time.Hour); err != nil {

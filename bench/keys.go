@@ -1,5 +1,7 @@
 package main
 
+import "github.com/redisson-go/rratelimiter/internal/wire"
+
 // keys are the names of a limiter's keys in Redis.
 type keys struct {
 	hash    string // its configuration
@@ -8,16 +10,13 @@ type keys struct {
 	changed string // the channel on which waiters hear of changes
 }
 
-// keysOf returns the keys of a limiter whose name has no braces. client is the
-// ID of the Client for a PerClient limiter, empty for one that all share.
+// keysOf returns the keys of a limiter. client is the ID of the Client for a
+// PerClient limiter, empty for one that all share.
 func keysOf(limiter, client string) keys {
-	end := ""
+	all := wire.KeysOf(limiter, client)
+	pair := all.Pairs[0]
 	if client != "" {
-		end = ":" + client
+		pair = all.Pairs[1]
 	}
-	tag := "{" + limiter + "}"
-	return keys{
-		hash: limiter, value: tag + ":value" + end, permits: tag + ":permits" + end,
-		changed: tag + ":changed",
-	}
+	return keys{hash: all.Hash, value: pair.Value, permits: pair.Permits, changed: all.Changed}
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The names of section A of Redisson's wire format.
+// The keys are named as Redisson names them (docs/keys.md).
 func TestKeys(t *testing.T) {
 	for name, want := range map[string][5]string{
-		"foo":       {"foo", "{foo}:value", "{foo}:permits", "{foo}:value:ID", "{foo}:permits:ID"},
-		"u:{42}:rl": {"u:{42}:rl", "u:{42}:rl:value", "u:{42}:rl:permits", "u:{42}:rl:value:ID", "u:{42}:rl:permits:ID"},
-		"a}b":       {"a}b", "{a}b}:value", "{a}b}:permits", "{a}b}:value:ID", "{a}b}:permits:ID"},
-		"a{b":       {"a{b", "a{b:value", "a{b:permits", "a{b:value:ID", "a{b:permits:ID"},
+		"foo": {"foo", "{foo}:value", "{foo}:permits", "{foo}:value:ID", "{foo}:permits:ID"},
+		"u:{42}:rl": {"u:{42}:rl", "u:{42}:rl:value", "u:{42}:rl:permits",
+			"u:{42}:rl:value:ID", "u:{42}:rl:permits:ID"},
+		"a}b": {"a}b", "{a}b}:value", "{a}b}:permits", "{a}b}:value:ID", "{a}b}:permits:ID"},
+		"a{b": {"a{b", "a{b:value", "a{b:permits", "a{b:value:ID", "a{b:permits:ID"},
 	} {
 		k := KeysOf(name, "ID")
 		if got := [5]string(k.All()); got != want {
@@ -24,7 +25,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// B23: names whose keys a cluster would keep in different slots.
+// A cluster would keep the keys of some names in different slots (B23 in docs/faults.md).
 func TestSlots(t *testing.T) {
 	for name, fits := range map[string]bool{
 		"foo": true, "u:{42}:rl": true, "{x}": true, "x{y}z{": true, "a b": true, "é": true,
@@ -37,14 +38,17 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// FuzzKeys: names become the keys that Redisson gives them, and on a cluster
-// those that are said to be in one slot are sent to one by go-redis.
+// FuzzKeys: a name becomes the keys that Redisson gives it. Where OneSlot says that
+// they are in one slot of a cluster, go-redis agrees.
 func FuzzKeys(f *testing.F) {
-	for _, name := range []string{"foo", "u:{42}:rl", "a}b", "a{b", "{}x", "a{}b{c}", "}x{y}z", "{{x}}", "\x00\xff", "é{ü}"} {
+	for _, name := range []string{
+		"foo", "u:{42}:rl", "a}b", "a{b", "{}x", "a{}b{c}", "}x{y}z", "{{x}}", "\x00\xff", "é{ü}",
+	} {
 		f.Add(name, "6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 	}
 	stop := errors.New("the keys are in one slot")
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{ // Watch looks at the slots before it asks for nodes
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{
+		// Watch compares the slots of its keys before it asks for the nodes.
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return nil, stop },
 	})
 	f.Cleanup(func() { _ = cluster.Close() })
@@ -62,7 +66,8 @@ func FuzzKeys(f *testing.F) {
 			t.Fatalf("%q: %q, want %q", name, got, want)
 		}
 		err := cluster.Watch(context.Background(), nil, append(k.All(), k.Changed)...)
-		if k.OneSlot() && !errors.Is(err, stop) { // others share a slot by chance only: one pair in 16,384
+		// The keys of other names share a slot by chance only: one pair in 16,384 does.
+		if k.OneSlot() && !errors.Is(err, stop) {
 			t.Fatalf("%q: one slot, but go-redis says %v", name, err)
 		}
 	})

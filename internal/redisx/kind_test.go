@@ -1,0 +1,142 @@
+package redisx
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// Clients of users that embed one of go-redis, and one that shows no options.
+type (
+	embedsClient  struct{ *redis.Client }
+	embedsCluster struct{ *redis.ClusterClient }
+	embedsRing    struct{ *redis.Ring }
+	wraps         struct{ redis.UniversalClient }
+)
+
+// closing closes a client when the test ends.
+func closing[C redis.UniversalClient](t *testing.T, rdb C) C {
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// The kind of a client is known by its methods, so that one which embeds another is
+// of the same kind.
+func TestKindOf(t *testing.T) {
+	const least, most = time.Millisecond, 3 * time.Millisecond
+	single := closing(t, redis.NewClient(&redis.Options{
+		DB: 2, MaxRetries: 7, MinRetryBackoff: least, MaxRetryBackoff: most}))
+	cluster := closing(t, redis.NewClusterClient(&redis.ClusterOptions{
+		MaxRedirects: 7, MinRetryBackoff: least, MaxRetryBackoff: most}))
+	ring := closing(t, redis.NewRing(&redis.RingOptions{
+		DB: 2, MaxRetries: 7, MinRetryBackoff: least, MaxRetryBackoff: most}))
+	failover := closing(t, redis.NewFailoverClient(&redis.FailoverOptions{
+		DB: 2, MaxRetries: 7, MinRetryBackoff: least, MaxRetryBackoff: most}))
+	routed := closing(t, redis.NewFailoverClusterClient(&redis.FailoverOptions{
+		MaxRetries: 7, MinRetryBackoff: least, MaxRetryBackoff: most}))
+
+	one := Kind{Single: true, DB: 2, retries: 7, minBackoff: least, maxBackoff: most}
+	nodes := Kind{Sharded: true, retries: 7, minBackoff: least, maxBackoff: most}
+	shards := Kind{Sharded: true, DB: 2, retries: 7, minBackoff: least, maxBackoff: most}
+	unknown := Kind{retries: defaultRetries, minBackoff: defaultMinBackoff, maxBackoff: defaultMaxBackoff}
+	for _, spec := range []struct {
+		what    string
+		rdb     redis.UniversalClient
+		want    Kind
+		servers bool // it tells of more than one
+	}{
+		{"client", single, one, false},
+		{"client, embedded", embedsClient{single}, one, false},
+		{"cluster", cluster, nodes, true},
+		{"cluster, embedded", embedsCluster{cluster}, nodes, true},
+		{"ring", ring, shards, true},
+		{"ring, embedded", embedsRing{ring}, shards, true},
+		{"failover", failover, one, false},
+		{"failover, embedded", embedsClient{failover}, one, false},
+		{"failover with routes", routed, nodes, true},
+		{"a client that shows no options", wraps{single}, unknown, false},
+		{"a cluster that shows no options", wraps{cluster}, unknown, false},
+	} {
+		t.Run(spec.what, func(t *testing.T) {
+			kind := KindOf(spec.rdb)
+			if known := spec.want.Single || spec.want.Sharded; kind.Known() != known {
+				t.Errorf("known %v, want %v", kind.Known(), known)
+			}
+			if kind.rdb != spec.rdb || (kind.servers != nil) != spec.servers {
+				t.Errorf("client %v, visits several servers: %v", kind.rdb, kind.servers != nil)
+			}
+			kind.rdb, kind.servers = nil, nil // the rest can be compared
+			if got, want := facts(kind), facts(spec.want); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// facts are the parts of a Kind that can be compared.
+func facts(k Kind) [6]any {
+	return [6]any{k.Single, k.Sharded, k.DB, k.retries, k.minBackoff, k.maxBackoff}
+}
+
+// The options of a client are taken as go-redis understands them: 0 is its default, and
+// a negative number is none.
+func TestKindOfOptionsThatAreNotSet(t *testing.T) {
+	for retries, want := range map[int]int{0: defaultRetries, -1: 0} {
+		kind := KindOf(closing(t, redis.NewClient(&redis.Options{MaxRetries: retries})))
+		if kind.retries != want || kind.minBackoff <= 0 || kind.maxBackoff <= kind.minBackoff {
+			t.Errorf("%d retries: %+v, want %d", retries, kind, want)
+		}
+	}
+}
+
+// EachServer visits each server that keeps keys, and returns an error of any visit.
+func TestEachServer(t *testing.T) {
+	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
+	for _, s := range servers {
+		if err := s.Admin().Set(t.Context(), "addr", s.Addr, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	both := []string{servers[0].Addr, servers[1].Addr}
+	slices.Sort(both)
+	ring := closing(t, redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"a": both[0], "b": both[1]}}))
+	for _, spec := range []struct {
+		what string
+		rdb  redis.UniversalClient
+		want []string
+	}{
+		{"client", servers[0].Client(t), []string{servers[0].Addr}},
+		{"ring, embedded", embedsRing{ring}, both},
+		{"a client that shows no options", wraps{servers[1].Client(t)}, []string{servers[1].Addr}},
+	} {
+		t.Run(spec.what, func(t *testing.T) {
+			kind := KindOf(spec.rdb)
+			var mu sync.Mutex // guards visited
+			var visited []string
+			err := kind.EachServer(t.Context(), func(ctx context.Context, rdb redis.Cmdable) error {
+				addr, err := rdb.Get(ctx, "addr").Result()
+				mu.Lock()
+				defer mu.Unlock()
+				visited = append(visited, addr)
+				return err
+			})
+			slices.Sort(visited)
+			if err != nil || !slices.Equal(visited, spec.want) {
+				t.Errorf("visited %v, %v; want %v", visited, err, spec.want)
+			}
+			failed := errors.New("failed")
+			err = kind.EachServer(t.Context(), func(context.Context, redis.Cmdable) error { return failed })
+			if !errors.Is(err, failed) {
+				t.Errorf("%v, want the error of the visit", err)
+			}
+		})
+	}
+}
