@@ -143,7 +143,8 @@ func (w *twins) again() pair {
 	p := w.before[max(0, len(w.before)-1-w.random.IntN(4))]
 	a, b := *p.two[0], *p.two[1]
 	if w.random.IntN(2) == 0 {
-		start := time.Now().Add([]time.Duration{-time.Hour, time.Hour}[w.random.IntN(2)]) // far from the interval
+		far := []time.Duration{-time.Hour, time.Hour}[w.random.IntN(2)] // from the interval
+		start := time.Now().Add(far)
 		a.unsure, b.unsure, a.start, b.start = true, true, start, start
 	}
 	w.notes("again, unsure:", a.unsure)

@@ -272,25 +272,15 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 	q := b.queue
 	b.done, b.waiting = b.done[:0], notUnderWay
 	s := newSplit(reply, req.runs)
-	var granted, over int64 // over: to callers who have left
-	var first refusal
+	var sum tally
 	alike := err == nil && reply.judged == nil && !req.numbers // all get the same
 	for _, w := range b.waiters {
 		v, e := verdict{ok: alike}, err
 		if err == nil && !alike {
 			v, e = q.verdict(s, w.permits)
 		}
-		left := w.standing == gone
-		switch {
-		case v.ok:
-			granted += w.permits
-		case w.waits() && e == nil && first.waiter == nil:
-			first = refusal{w, left, v.wait}
-		}
-		if v.ok && left {
-			over += w.permits
-		}
-		b.dismiss(w, v, e, first)
+		sum.add(w, v, e)
+		b.dismiss(w, v, e, sum.first)
 	}
 	clear(b.waiters)
 	b.waiters = b.waiters[:0]
@@ -298,9 +288,9 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 		return // what it was granted goes back (desert)
 	}
 	if !req.gives() {
-		over = b.pass(over)
+		sum.over = b.pass(sum.over)
 	}
-	q.account(req, err, granted-over, over)
+	q.account(req, err, sum.granted-sum.over, sum.over)
 	if b.hung(err) {
 		b.share(err)
 	}
@@ -308,7 +298,28 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 		if reply.rate > 0 {
 			q.rate = reply.rate
 		}
-		b.plan(first)
+		b.plan(sum.first)
+	}
+}
+
+// A tally is what has become of the waiters of a batch.
+type tally struct {
+	granted int64
+	over    int64 // those of them that were granted to callers who have left
+	first   refusal
+}
+
+// add counts the verdict of a waiter.
+func (sum *tally) add(w *waiter, v verdict, err error) {
+	left := w.standing == gone
+	switch {
+	case v.ok:
+		sum.granted += w.permits
+	case w.waits() && err == nil && sum.first.waiter == nil:
+		sum.first = refusal{w, left, v.wait}
+	}
+	if v.ok && left {
+		sum.over += w.permits
 	}
 }
 
@@ -330,7 +341,8 @@ func (b *batch) dismiss(w *waiter, v verdict, err error, first refusal) {
 // hung reports whether the batch has failed as one that hangs. One that was
 // cancelled did not: everybody had left.
 func (b *batch) hung(err error) bool {
-	return err != nil && !redisx.Answered(err) && !errors.Is(err, context.Canceled) && time.Since(b.began) > hanging
+	return err != nil && !redisx.Answered(err) && !errors.Is(err, context.Canceled) &&
+		time.Since(b.began) > hanging
 }
 
 // holds reports whether it holds for one in line as well: not where the caller

@@ -45,7 +45,8 @@ func TestBlocks(t *testing.T) {
 	for _, file := range files {
 		examples.WriteString(outputs.ReplaceAllString(read(t, file), ""))
 	}
-	program := strings.NewReplacer("package main", "package rratelimiter_test", "func main()", "func Example()")
+	program := strings.NewReplacer(
+		"package main", "package rratelimiter_test", "func main()", "func Example()")
 	flat := func(code string) string {
 		return strings.Join(strings.Fields(strings.ReplaceAll(code, "exampleAddr", `"localhost:6379"`)), " ")
 	}

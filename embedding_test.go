@@ -28,28 +28,34 @@ func TestAClientThatEmbedsOneForAClusterIsOne(t *testing.T) {
 	if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !strings.Contains(err.Error(), "slots") {
 		t.Errorf("a name with keys in several slots: %v", err)
 	}
-	heard := make(chan string, 3)
 	for range 3 { // names in slots of several masters, most likely
 		l := c.RateLimiter(redistest.Name(t))
 		if err := l.SetRate(t.Context(), overall, 1, time.Second); err != nil {
 			t.Fatal(err)
 		}
-		stop, err := l.OnDeleted(t.Context(), func(name string) { heard <- name })
-		if err != nil {
-			t.Fatal(err)
+		hearsOfDelete(t, l)
+	}
+}
+
+// hearsOfDelete expects a listener to be told that the limiter was deleted.
+func hearsOfDelete(t *testing.T, l *rratelimiter.RateLimiter) {
+	t.Helper()
+	heard := make(chan string, 1)
+	stop, err := l.OnDeleted(t.Context(), func(name string) { heard <- name })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if _, err := l.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case name := <-heard:
+		if name != l.Name() {
+			t.Errorf("heard of %s, want %s", name, l.Name())
 		}
-		defer stop()
-		if _, err := l.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case name := <-heard:
-			if name != l.Name() {
-				t.Errorf("heard of %s, want %s", name, l.Name())
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatal("the listener heard nothing")
-		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the listener heard nothing")
 	}
 }
 
@@ -78,20 +84,7 @@ func TestAClientThatEmbedsOneKeepsItsOptions(t *testing.T) {
 		if n := proxy.Swallowed() - before; n != sent {
 			t.Errorf("%d retries: sent %d times, want %d", retries, n, sent)
 		}
-		heard := make(chan string, 1)
-		stop, err := l.OnDeleted(t.Context(), func(name string) { heard <- name })
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-heard:
-		case <-time.After(10 * time.Second):
-			t.Error("the listener heard nothing")
-		}
-		stop()
+		hearsOfDelete(t, l)
 		_ = c.Close()
 		_ = rdb.Close()
 	}

@@ -126,7 +126,8 @@ func (k *limiterKeys) ended(ctx context.Context, err error) error {
 
 // exceeds returns the error for permits that can never be there.
 func (k *limiterKeys) exceeds(permits, rate int64) error {
-	return fmt.Errorf("%w of %q: permits is %d, must be at most %d", ErrPermitsExceedRate, k.name, permits, rate)
+	return fmt.Errorf("%w of %q: permits is %d, must be at most %d",
+		ErrPermitsExceedRate, k.name, permits, rate)
 }
 
 // notInitialized returns the error for a limiter without a rate.
@@ -174,8 +175,8 @@ func (k *limiterKeys) scriptError(typ RateType, err error) error {
 		return fmt.Errorf("%w for %q: its keys are in different slots of a cluster: %w",
 			ErrInvalidArgument, k.name, err)
 	case k.client.runner.Single && (has("MOVED") || has("ASK")):
-		return fmt.Errorf("rratelimiter: the server of %q is part of a cluster, use redis.NewClusterClient: %w",
-			k.name, err)
+		const text = "rratelimiter: the server of %q is part of a cluster, use redis.NewClusterClient: %w"
+		return fmt.Errorf(text, k.name, err)
 	}
 	return err
 }

@@ -141,7 +141,8 @@ func (g *merged) session(now int64) string {
 // score returns the time of a record: near now, far from it, or no time at all.
 func (g *merged) score(now int64) any {
 	b := int64(g.next())
-	return one[any](g, now, now-b, now+b, now-1000*b, now+1000*b, float64(now)+0.5, "inf", "-inf", 0, -b, 1e300,
+	return one[any](g, now, now-b, now+b, now-1000*b, now+1000*b, float64(now)+0.5,
+		"inf", "-inf", 0, -b, 1e300,
 		int64(1)<<53, float64(now)-float64(b)/3)
 }
 

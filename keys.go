@@ -55,7 +55,8 @@ func (k *limiterKeys) find(argument string) error {
 	k.typ.Store(int32(c.types.of(k.Hash)))
 	if c.runner.Sharded && !k.OneSlot() {
 		return invalid(argument, k.described(),
-			"be without braces, or with one non-empty {tag}, on a cluster: its keys would be in different slots")
+			"be without braces, or with one non-empty {tag}, on a cluster: "+
+				"its keys would be in different slots")
 	}
 	return nil
 }

@@ -110,7 +110,8 @@ func (k *limiterKeys) notifies(ctx context.Context, event keyEvent) error {
 	}
 	runner := &k.client.runner
 	if !runner.Known() {
-		return fmt.Errorf("rratelimiter: listening for %q on a %T: %w", k.name, k.client.rdb, errors.ErrUnsupported)
+		return fmt.Errorf("rratelimiter: listening for %q on a %T: %w",
+			k.name, k.client.rdb, errors.ErrUnsupported)
 	}
 	return runner.EachServer(ctx, check)
 }

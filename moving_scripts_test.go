@@ -97,7 +97,8 @@ func (sc *scene) add(what string, script *redisx.Script, session string, members
 
 // takes returns the arguments of an acquire, and more.
 func (sc *scene) takes(n int64, more given) given {
-	args := given{argNumber: wire.Number(9), argPermits: n, argRecords: sc.layout.AppendAll(nil, n, sc.coarse)}
+	records := sc.layout.AppendAll(nil, n, sc.coarse)
+	args := given{argNumber: wire.Number(9), argPermits: n, argRecords: records}
 	maps.Copy(args, more)
 	return args
 }
@@ -120,7 +121,8 @@ func (sc *scene) requests(when string, members []redis.Z) {
 			", withdraws a part, sent again": {argAfter: wire.Number(8), argKept: 3, argResent: 10},
 			", withdraws nothing":            {argAfter: wire.Number(8), argKept: int64(keptAll)},
 		} {
-			sc.add(fmt.Sprint("acquire ", n, what, when), acquireScript, sc.granted, members, sc.takes(n, more))
+			what := fmt.Sprint("acquire ", n, what, when)
+			sc.add(what, acquireScript, sc.granted, members, sc.takes(n, more))
 			sc.add(fmt.Sprint("release ", n, what, when), releaseScript, sc.granted, members, gives(n, more))
 		}
 	}
@@ -142,7 +144,8 @@ func (sc *scene) copies(when string, members []redis.Z) {
 		"later":   fmt.Sprintf("%s %d 5 %d", wire.Number(10), sc.now, sc.at),
 	} {
 		again := given{argResent: 10, argAfter: wire.Number(7), argKept: int64(keptAll)}
-		sc.add(fmt.Sprint("acquire, done as ", what, when), acquireScript, session, members, sc.takes(5, again))
+		done := fmt.Sprint("acquire, done as ", what, when)
+		sc.add(done, acquireScript, session, members, sc.takes(5, again))
 		sc.add(fmt.Sprint("release, done as ", what, when), releaseScript, session, members, gives(5, again))
 	}
 }
@@ -257,7 +260,8 @@ func (m *migrating) try(call moment, keep int, name string) {
 		return
 	}
 	if out := outstanding(records, m.now); value != fmt.Sprint(10-out) {
-		m.Errorf("keep alive %d, %s: value %s with %d outstanding, replied %v", keep, call.what, value, out, reply)
+		m.Errorf("keep alive %d, %s: value %s with %d outstanding, replied %v",
+			keep, call.what, value, out, reply)
 	}
 }
 

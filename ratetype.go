@@ -125,7 +125,8 @@ func (k *limiterKeys) parseConfig(fields []any) (c Config, err error) {
 	}
 	c = Config{RateType(numbers[2]), numbers[0], milliseconds(numbers[1]), milliseconds(numbers[3])}
 	if !c.Type.valid() {
-		return Config{}, k.badField(wire.Type, fmt.Sprintf(`"%d"`, numbers[2]), "be 0 (OVERALL) or 1 (PER_CLIENT)")
+		value := fmt.Sprintf(`"%d"`, numbers[2])
+		return Config{}, k.badField(wire.Type, value, "be 0 (OVERALL) or 1 (PER_CLIENT)")
 	}
 	return c, nil
 }
@@ -144,7 +145,8 @@ func microseconds(n int64) time.Duration {
 // checkPermits checks the permits of an acquire (least 1) or a release (least 0).
 func checkPermits(permits, least int64) error {
 	if permits < least || permits > maxPermits {
-		return invalid("permits", permits, fmt.Sprintf("be between %d and %d (2^40)", least, int64(maxPermits)))
+		bound := fmt.Sprintf("be between %d and %d (2^40)", least, int64(maxPermits))
+		return invalid("permits", permits, bound)
 	}
 	return nil
 }

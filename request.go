@@ -52,12 +52,14 @@ const keptAll = 1 << 52 // far more than a request takes
 func (k *limiterKeys) newAcquire(runs []run, back *withdrawal) *request {
 	c := k.client
 	req := &request{
-		keys: k, script: acquireScript, number: c.requests.Add(1), runs: runs, withdrawal: back, start: time.Now(),
+		keys: k, script: acquireScript, number: c.requests.Add(1), runs: runs,
+		withdrawal: back, start: time.Now(),
 	}
 	for _, run := range runs {
 		req.permits += run.permits * run.size()
 	}
-	req.records = c.format.layout().AppendAll(make([]byte, 0, wire.RecordSpace), req.permits, c.resolution > 0)
+	room := make([]byte, 0, wire.RecordSpace)
+	req.records = c.format.layout().AppendAll(room, req.permits, c.resolution > 0)
 	return req
 }
 

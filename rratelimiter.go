@@ -235,7 +235,8 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (Config, error) {
-		fields, err := k.client.rdb.HMGet(ctx, k.Hash, wire.Rate, wire.Interval, wire.Type, wire.KeepAlive).Result()
+		get := k.client.rdb.HMGet(ctx, k.Hash, wire.Rate, wire.Interval, wire.Type, wire.KeepAlive)
+		fields, err := get.Result()
 		if err != nil {
 			return Config{}, k.scriptError(Overall, err)
 		}

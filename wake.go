@@ -60,7 +60,8 @@ func (q *queue) watch() (changed, events <-chan struct{}, end func()) {
 	hub, channel, value := q.client.hub, q.keys.Changed, q.keys.Pairs[q.keys.believed()].Value
 	q.mu.Unlock()
 	changed, endChanged := hub.Subscribe(channel)
-	events, endEvents := hub.Events(fmt.Sprintf("__keyspace@%d__:%s", q.client.runner.DB, value), "set", "del")
+	ofValue := fmt.Sprintf("__keyspace@%d__:%s", q.client.runner.DB, value)
+	events, endEvents := hub.Events(ofValue, "set", "del")
 	return changed, events, func() {
 		endChanged()
 		endEvents()

@@ -184,7 +184,8 @@ func TestWhatWasNotSentIsNotTakenBack(t *testing.T) {
 				}
 				free = conn.Close
 			}
-			if ok, err := c.RateLimiter("l").TryAcquire(t.Context(), 1, 100*time.Millisecond); ok || err == nil {
+			ok, err := c.RateLimiter("l").TryAcquire(t.Context(), 1, 100*time.Millisecond)
+			if ok || err == nil {
 				t.Errorf("%v, %v without a connection", ok, err)
 			}
 			if err := free(); err != nil {

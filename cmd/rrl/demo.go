@@ -40,7 +40,8 @@ func demo(ctx context.Context, args []string, stdout io.Writer) error {
 		return fmt.Errorf("demo: %w; %w", err, errUsage)
 	}
 	defer s.close()
-	ctx, cancel := context.WithTimeoutCause(ctx, longest, fmt.Errorf("the demo was not done within %v", longest))
+	late := fmt.Errorf("the demo was not done within %v", longest)
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, late)
 	defer cancel()
 	if err := s.ping(ctx); err != nil {
 		return err

@@ -26,8 +26,8 @@ type Kind struct {
 // The defaults of go-redis, for a client whose options cannot be read.
 const (
 	defaultRetries    = 3
-	defaultMinBackoff = 8 * time.Millisecond
-	defaultMaxBackoff = 512 * time.Millisecond
+	defaultMinBackoff = 10 * time.Millisecond
+	defaultMaxBackoff = time.Second
 )
 
 // KindOf returns the kind of a client.

@@ -85,10 +85,13 @@ func TestPauseEndsWithItsContext(t *testing.T) {
 func TestAScriptThatWasCutShort(t *testing.T) {
 	const gone = "attempted to access a non local key in a cluster node"
 	for text, want := range map[string]bool{
-		"ERR Script " + gone + " script: 6f, on @user_script:12.":                                         true,
-		"ERR Error running script (call to f_6f0): @user_script:12: @user_script: 12: Lua script " + gone: true,
-		"ERR user_script:1: x script: 6f, on @user_script:1.":                                             false,
-		"TRYAGAIN Multiple keys request during rehashing of slot":                                         false,
+		"ERR Script " + gone + " script: 6f, on @user_script:12.": true,
+
+		"ERR Error running script (call to f_6f0): @user_script:12: " +
+			"@user_script: 12: Lua script " + gone: true,
+
+		"ERR user_script:1: x script: 6f, on @user_script:1.":     false,
+		"TRYAGAIN Multiple keys request during rehashing of slot": false,
 		"BADKEY 3 zset": false,
 	} {
 		err := fmt.Errorf("wrapped: %w", error(serverError(text)))

@@ -268,7 +268,8 @@ func TestAFailedDialIsNotUnsure(t *testing.T) {
 			t.Errorf("unsure %v, %v; want a failed dial", unsure, err)
 		}
 		if len(p.heard) != 2 {
-			t.Errorf("repeatable %v: the observer was told of %q, want two attempts more", repeatable, p.heard)
+			t.Errorf("repeatable %v: the observer was told of %q, want two attempts more",
+				repeatable, p.heard)
 		}
 		p.count(0)
 		p.proxy.Up()
@@ -326,7 +327,8 @@ func TestTheContextOfACallEnds(t *testing.T) {
 
 func TestARunOfAScriptThatRepliesNoNumbers(t *testing.T) {
 	p := newPath(t)
-	if _, unsure, err := p.runs(&Call{Script: script("return 'x'", true)}); unsure || !errors.Is(err, ErrShape) {
+	_, unsure, err := p.runs(&Call{Script: script("return 'x'", true)})
+	if unsure || !errors.Is(err, ErrShape) {
 		t.Errorf("unsure %v, %v; want ErrShape", unsure, err)
 	}
 }

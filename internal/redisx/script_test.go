@@ -10,7 +10,8 @@ import (
 // A script is its file with all that it includes, without comments, each line in its place.
 func TestLoad(t *testing.T) {
 	files := fstest.MapFS{
-		"a.lua":       {Data: []byte("-- A comment.\nlocal a = 1\n  -- include parts/b.lua\nreturn a + b + c\n")},
+		"a.lua": {Data: []byte("-- A comment.\nlocal a = 1\n" +
+			"  -- include parts/b.lua\nreturn a + b + c\n")},
 		"parts/b.lua": {Data: []byte("local b = 2\n-- include parts/c.lua\n")},
 		"parts/c.lua": {Data: []byte("local c = 3 -- three\n")},
 	}

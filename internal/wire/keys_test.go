@@ -61,7 +61,8 @@ func FuzzKeys(f *testing.F) {
 		if !strings.Contains(name, "{") {
 			base = "{" + name + "}"
 		}
-		want := [5]string{name, base + ":value", base + ":permits", base + ":value:" + id, base + ":permits:" + id}
+		value, permits := base+":value", base+":permits"
+		want := [5]string{name, value, permits, value + ":" + id, permits + ":" + id}
 		if got := [5]string(k.All()); got != want {
 			t.Fatalf("%q: %q, want %q", name, got, want)
 		}
