@@ -14,9 +14,8 @@ const (
 	// that are equal are one, however many they are.
 	maxRuns = 256
 
-	// hanging is how long a batch takes that hangs. One that took longer and
-	// then failed has cost those behind it the time that their own would cost
-	// them, for go-redis has tried all that it is set to.
+	// A batch that takes longer than hanging hangs. If it then fails, go-redis has
+	// used up all its attempts, and the callers behind it get its error, too.
 	hanging = 250 * time.Millisecond
 
 	// gathering is how often a batch lets other goroutines run while none of those
@@ -27,7 +26,7 @@ const (
 	notUnderWay = -1
 )
 
-// A batch is the requests that one script call judges. A queue has one, which
+// A batch is the callers that one script call judges. A queue has one, which
 // it uses again and again.
 type batch struct {
 	queue *queue
@@ -345,8 +344,8 @@ func (b *batch) hung(err error) bool {
 		time.Since(b.began) > hanging
 }
 
-// holds reports whether it holds for one in line as well: not where the caller
-// has gone that was refused, and this one wants less.
+// holds reports whether a waiter in line is refused as well: yes, unless the refused
+// caller has left and this one wants less.
 func (first refusal) holds(w *waiter) bool {
 	return first.waiter != nil && (!first.left || w.permits >= first.permits)
 }

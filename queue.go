@@ -47,19 +47,19 @@ type queue struct {
 	live       bool         // it is in client.queues; also guarded by client.queuesMu
 	busy       bool         // a batch is under way
 	batch      *batch       // the one under way, or the one before
-	deserted   int          // batches that nobody waits for any more, besides that
+	deserted   int          // batches that hang and nobody waits for any more, besides batch
 	arrivals   waiterList   // no batch has taken them yet
-	returns    waiterList   // those who give permits back, as long
+	returns    waiterList   // releases that no batch has taken yet
 	gave       bool         // the last batch was one of those
 	withdrawal *withdrawal  // permits that nobody holds, to be taken back; nil if there are none
 	parked     bool         // they wait until Redis is well (withdraw.go)
 	line       waiterList   // refused, waiting
 	attended   bool         // a goroutine probes the line when it is due
 	probe      probe        // when the line is probed
-	due        time.Time    // the time, where it is to be probed when it is due
+	due        time.Time    // the time, for probeWhenDue
 	known      time.Time    // until then Redis can serve nobody in line; zero if that may have changed
 	yields     bool         // it is Java's turn (turns.go): those in line wait, unless their timeout passes
-	rate       int64        // last met by a batch that included the line; 0 not known
+	rate       int64        // as the last reply had it that told it; 0 not known
 	cause      error        // what Redis or the network said last, if it was no reply
 	turns      turns        // who goes first when permits are due: Go or Java
 }
@@ -306,8 +306,7 @@ func (q *queue) result(w *waiter) (verdict, error) {
 	return v, err
 }
 
-// expire has a waiter asked for once more whose timeout has passed: the next
-// batch decides.
+// expire notes that the timeout of a waiter has passed: the next batch decides.
 func (q *queue) expire(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -329,14 +328,14 @@ func (q *queue) expire(w *waiter) {
 // false if the caller has its result already. What a batch that is under way
 // brings for it goes to others.
 //
-// Redis may have said that the permits would not be there by now: then a last
-// probe that is merely late changes nothing, and the error is nil.
+// If Redis had said that the permits come only later, the result is a no, and the
+// error nil, although the last probe got no reply.
 func (q *queue) leave(w *waiter, why error) (left bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	stood := w.standing == inLine || w.standing == probed
 	switch w.standing {
-	case answered, gone: // the Client was closed
+	case answered, gone: // its result came meanwhile, or the Client was closed
 		return false, nil
 	case judged, probed:
 		if q.batch.waiting--; q.batch.waiting == 0 {

@@ -68,9 +68,10 @@ func (set rateOption) applyRate(o *rateOptions) { set(o) }
 // acquire, granted or not, and each release gives all of its keys d to live
 // (keepAliveTime in Redisson, 3.38.0 and later). d must not be below the interval; a
 // fraction of a ms is dropped. If d is less than a second above the interval, Go
-// gives the keys an interval and a second, and the resolution besides
-// (WithResolution), so that nobody waits for permits of a limiter that has
-// just expired. The default is 0: the limiter does not expire.
+// gives the keys an interval and a second, so that nobody waits for permits of a
+// limiter that has just expired; an acquire adds the resolution (WithResolution).
+// A request for more than the rate changes nothing. The default is 0: the limiter
+// does not expire.
 func WithKeepAlive(d time.Duration) RateOption {
 	return rateOption(func(o *rateOptions) { o.keepAlive = d })
 }

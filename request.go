@@ -16,7 +16,8 @@ import (
 // was carried out (scripts/parts/session.lua).
 //
 // The requests of a limiter are sent one after another, with numbers that grow,
-// so that one number says what has become of all of them.
+// so that one number says what has become of all of them. Only a request that hangs
+// may still be under way when the next one is sent.
 type request struct {
 	keys       *limiterKeys
 	script     *redisx.Script
@@ -111,8 +112,9 @@ func (req *request) gaveBack(reply redisx.Reply) bool {
 	return !more
 }
 
-// Where the arguments of acquire.lua and release.lua stand in ARGV, and those
-// that other scripts have as well.
+// Where the arguments of acquire.lua and release.lua stand in ARGV. Of these, other
+// scripts have argType, argNow and argChannel in the same place, and argResent
+// belongs to the Runner in all that may be sent again; their headers say the rest.
 const (
 	argType    = 1
 	argSession = 2

@@ -183,12 +183,14 @@ func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) 
 func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (Result, error) {
-		args := argumentsOf(k.client.session, "", 1, "", k.client.now())
+		args := argumentsOf(k.client.session)
+		args.put(argPermits, 1)
+		args.put(argNow, k.client.now())
 		reply, _, err := k.run(ctx, operation{peekScript, time.Now(), args})
 		if err != nil {
 			return Result{}, err
 		}
-		one := []run{{1, 1}}
+		one := []run{{1, 1}} // one caller that wants one permit; whether it is there is seen below
 		a, err := newAcquireReply(reply, len(one))
 		if err != nil {
 			return Result{}, err

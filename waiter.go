@@ -21,7 +21,8 @@ func (wanted want) waits() bool { return wanted.timeout > 0 }
 //
 //	standing  list                 next
 //	arrived   arrivals or returns  judged by a batch; inLine, where it has to wait for those who stand
-//	                               there; gone, or answered where the Client is closed
+//	                               there; gone; answered, where the Client is closed or the batch ahead
+//	                               of it has hung
 //	judged    none                 answered, inLine, gone
 //	inLine    line                 probed by a batch; gone, or answered
 //	probed    line                 answered, inLine again, gone

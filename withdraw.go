@@ -135,6 +135,8 @@ func (c *Client) withdrawLater(ctx context.Context) {
 			n = min(2*n, withdrawAtOnce)
 		case now.Sub(asked) < withdrawHangs:
 			continue
+		default:
+			n = 1
 		}
 		if now.Before(next) {
 			continue

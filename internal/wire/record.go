@@ -8,7 +8,8 @@ import (
 
 // A Layout is what a record of one format is made of: its header, random bytes,
 // and the permits as an unsigned 32-bit little-endian number. Every format
-// Redisson has had ends in those four bytes, and Go reads nothing else.
+// Redisson has had ends in those four bytes. Of what Java writes, Go reads nothing
+// else; its own records it knows by a mark (goMark).
 type Layout struct {
 	Name   string // the letters of Redisson's format, and the number of random bytes
 	Header string
@@ -70,7 +71,7 @@ func (l *Layout) AppendAll(b []byte, permits int64, merged bool) []byte {
 	return b
 }
 
-// Append appends a record of its own for a grant.
+// Append appends one record for a grant.
 func (l *Layout) Append(b []byte, permits uint32, merged bool) []byte {
 	b = append(b, l.Header...)
 	from, to := len(b), len(b)+l.random

@@ -1,4 +1,4 @@
--- lifetime.lua: sets the time to live of value and permits. With a keep alive time (keep), all three keys
+-- lifetime.lua: sets the time to live of the keys. With a keep alive time (keep), all three keys
 -- live that long from now on. It is at least an interval and a second: a caller that waits for permits must
 -- not find that the limiter expired in the ms in which they come back.
 --
