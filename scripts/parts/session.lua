@@ -29,21 +29,29 @@ do
     local FEW = 4 + 8 -- the limiter's own fields, and as many sessions as are not worth a sweep
     -- A hash of up to ALL fields is swept in one call. Of a larger one, a call sweeps SOME fields. It begins
     -- at a place that depends on the us, and PRIME puts the places of successive calls far apart. CURSORS is
-    -- more than such a hash has places.
-    local ALL, SOME, PRIME, CURSORS = 1000, 100, 7919, 4294967296
+    -- more than such a hash has places. A new session looks at FIRST fields, and sweeps only if one of them
+    -- is to be removed: where 1,000 Clients begin at once, each would go through the fields of all others.
+    local ALL, SOME, FIRST, PRIME, CURSORS = 1000, 100, 16, 7919, 4294967296
     local used = tonumber(session and string.match(session, '^%d+ (%d+)') or 0)
     local another = math.floor(used / MINUTE) ~= math.floor(now / MINUTE)
-    local fields, cursor, looked = another and redis.call('HLEN', KEYS[1]) or 0, '0', ALL
-    if fields > ALL then
-      -- The us of the last 1,000 s: all of now, times PRIME, would be more than a double holds exactly.
-      cursor, looked = string.format('%d', (now % 1000000 * 1000 + us) * PRIME % CURSORS), SOME
-    end
-    local found = fields > FEW
-      and redis.call('HSCAN', KEYS[1], cursor, 'MATCH', 'session:*', 'COUNT', looked)[2] or {}
-    for i = 1, #found, 2 do
-      local time = string.match(found[i + 1], '^%d+ (%d+)')
-      if not time or math.abs(now - tonumber(time)) > MINUTE then
-        redis.call('HDEL', KEYS[1], found[i])
+    local fields = another and redis.call('HLEN', KEYS[1]) or 0
+    -- The us of the last 1,000 s: all of now, times PRIME, would be more than a double holds exactly.
+    local place = string.format('%d', (now % 1000000 * 1000 + us) * PRIME % CURSORS)
+    local worth = fields > FEW
+    for look = session and 2 or 1, 2 do
+      local cursor, looked = '0', look == 1 and FIRST or ALL
+      if look == 2 and fields > ALL then
+        cursor, looked = place, SOME
+      end
+      local found = worth
+        and redis.call('HSCAN', KEYS[1], cursor, 'MATCH', 'session:*', 'COUNT', looked)[2] or {}
+      worth = false
+      for i = 1, #found, 2 do
+        local time = string.match(found[i + 1], '^%d+ (%d+)')
+        if not time or math.abs(now - tonumber(time)) > MINUTE then
+          redis.call('HDEL', KEYS[1], found[i])
+          worth = true
+        end
       end
     end
   end
