@@ -105,7 +105,7 @@ func (l *RateLimiter) enqueue(ctx context.Context, wanted want) (verdict, error)
 	if closed {
 		q.retire()
 	}
-	v, err := q.await(ctx, w)
+	v, err := q.await(ctx, k, w)
 	return v, k.named(k.ended(ctx, err))
 }
 
@@ -267,8 +267,8 @@ func (q *queue) abandon(w *waiter) {
 }
 
 // await waits for the result of a caller, for the end of its timeout and for
-// that of ctx.
-func (q *queue) await(ctx context.Context, w *waiter) (verdict, error) {
+// that of ctx. Errors have the name by which the caller knows the limiter.
+func (q *queue) await(ctx context.Context, k *limiterKeys, w *waiter) (verdict, error) {
 	if !w.canLeave {
 		<-w.ready // takes less than a select
 		return q.result(w)
@@ -291,12 +291,12 @@ func (q *queue) await(ctx context.Context, w *waiter) (verdict, error) {
 			why = ctx.Err()
 		}
 	}
-	left, err := q.leave(w, why)
+	left, why, cause := q.leave(w, why)
 	if !left {
 		<-w.ready
 		return q.result(w)
 	}
-	return verdict{}, err
+	return verdict{}, k.unanswered(why, cause)
 }
 
 // result returns what a waiter was told, and recycles it.
@@ -323,20 +323,20 @@ func (q *queue) expire(w *waiter) {
 	}
 }
 
-// leave takes away a caller that does not wait any longer, and returns the error
-// that it gets: why it leaves, and what Redis or the network said last. It reports
-// false if the caller has its result already. What a batch that is under way
-// brings for it goes to others.
+// leave takes away a caller that does not wait any longer, and returns why it
+// leaves, and what Redis or the network said last. It reports false if the caller
+// has its result already. What a batch that is under way brings for it goes to
+// others.
 //
 // If Redis had said that the permits come only later, the result is a no, and the
 // error nil, although the last probe got no reply.
-func (q *queue) leave(w *waiter, why error) (left bool, err error) {
+func (q *queue) leave(w *waiter, why error) (left bool, _, cause error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	stood := w.standing == inLine || w.standing == probed
 	switch w.standing {
 	case answered, gone: // its result came meanwhile, or the Client was closed
-		return false, nil
+		return false, nil, nil
 	case judged, probed:
 		if q.batch.waiting--; q.batch.waiting == 0 {
 			q.batch.cancel()
@@ -352,9 +352,9 @@ func (q *queue) leave(w *waiter, why error) (left bool, err error) {
 	}
 	w.standing = gone
 	if why == ErrNoAnswer && q.cause == nil && stood && q.known.After(time.Now()) {
-		return true, nil
+		return true, nil, nil
 	}
-	return true, q.keys.unanswered(why, q.cause)
+	return true, why, q.cause
 }
 
 // restart looks whether the batch under way hangs.

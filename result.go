@@ -95,7 +95,7 @@ func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
 		reset: reply.At(replyReset), resetThen: reply.At(replyResetThen), judged: reply.From(replyJudged),
 	}
 	if !a.again && a.judged != nil && len(a.judged) != 2*runs {
-		return a, fmt.Errorf("%w %d numbers for %d runs", redisx.ErrShape, len(a.judged), runs)
+		return acquireReply{}, fmt.Errorf("%w %d numbers for %d runs", redisx.ErrShape, len(a.judged), runs)
 	}
 	return a, nil
 }
