@@ -152,3 +152,24 @@ func TestErrorsOfWhatAServerLacks(t *testing.T) {
 		_ = c.Close()
 	}
 }
+
+// Two names are one limiter: each caller's error has the name that it gave.
+func TestErrorsHaveTheNameOfTheirCaller(t *testing.T) {
+	s := redistest.Start(t)
+	c := rratelimiter.New(s.Client(t), rratelimiter.WithNameMapper(func(string) string { return "one" }))
+	defer c.Close()
+	first, second := c.RateLimiter("first"), c.RateLimiter("second")
+	if err := first.SetRate(t.Context(), overall, 10, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	thaw := s.Freeze(t)
+	defer thaw()
+	errs := make(chan error, 1)
+	go func() { errs <- errOf(first.TryAcquire(context.Background(), 1, 200*time.Millisecond)) }()
+	err := errOf(second.TryAcquire(t.Context(), 1, 200*time.Millisecond))
+	for name, err := range map[string]error{"first": <-errs, "second": err} {
+		if !errors.Is(err, rratelimiter.ErrNoAnswer) || !strings.Contains(err.Error(), strconv.Quote(name)) {
+			t.Errorf("%s: %v, want an ErrNoAnswer with its name", name, err)
+		}
+	}
+}

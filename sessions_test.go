@@ -3,6 +3,7 @@ package rratelimiter_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,42 @@ func TestSessionsOfTheGoneAreSwept(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Many Clients begin at once: a new one does not go through the fields of all others,
+// which are in use.
+func TestANewSessionLooksAtFewOthers(t *testing.T) {
+	const others, most = 500, 50
+	s := redistest.Start(t)
+	b := newBench(t, s.Client(t), s.Admin())
+	c := rratelimiter.New(b.rdb)
+	defer c.Close()
+	l := c.RateLimiter(redistest.Name(t))
+	b.want(l.SetRate(t.Context(), overall, 10, time.Hour))
+	fresh := fmt.Sprintf("%016d %d 1 0", 1, time.Now().UnixMilli())
+	for i := range others {
+		b.want(b.look.HSet(t.Context(), l.Name(), fmt.Sprintf("session:%016d", i), fresh).Err())
+	}
+	b.want(b.look.ConfigSet(t.Context(), "slowlog-log-slower-than", "0").Err())
+	ok, err := l.TryAcquire(t.Context(), 1, 0)
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	logs, err := b.look.SlowLogGet(t.Context(), -1).Result()
+	b.want(err)
+	scans := 0
+	for _, log := range logs { // it has the commands of scripts as well
+		if !strings.EqualFold(log.Args[0], "hscan") {
+			continue
+		}
+		scans++
+		if count, err := strconv.Atoi(log.Args[len(log.Args)-1]); err != nil || count > most {
+			t.Errorf("%q, want at most %d fields", log.Args, most)
+		}
+	}
+	if scans != 1 {
+		t.Errorf("%d scans of the fields, want one", scans)
 	}
 }
 

@@ -6,8 +6,8 @@
 // and after a gap in the connection all subscribers are told to look again.
 //
 // The package is the subscription hub of the rate limiter, but imports nothing
-// of it. Any program that uses go-redis may use it on its own. Its API is covered
-// by the same compatibility promise as that of package rratelimiter.
+// of it. Any program that uses go-redis may use it on its own. Its API may change
+// until v1.0.0, as that of package rratelimiter.
 package pubsub
 
 import (
