@@ -78,6 +78,7 @@ type told struct {
 	limit   int64
 	exceeds bool // ErrPermitsExceedRate
 	unknown bool // another error: nobody knows whether it was done
+	late    bool // refused before its timeout; asked for again at its end, and has left
 }
 
 // model is the limiter that is asked one request after another.
@@ -146,6 +147,11 @@ func (s held) acquired(a asked, t told) []held {
 	case t.ok:
 		next = s.takes(a.n)
 	default: // refused for itself, or behind a waiter that was refused
+		if fits && t.late {
+			next = s.takes(a.n)
+			next.lost += a.n
+			break
+		}
 		fits = a.n <= s.rate && !fits || a.ahead > s.free()
 	}
 	if !fits || t.left >= 0 && (t.left != next.shown() || t.limit != s.rate) {
@@ -187,6 +193,7 @@ func TestWrongHistoriesAreRejected(t *testing.T) {
 			call{asked{kind: allows, n: 1}, left(2)}},
 		"what is available": {[]call{{take(1), yes}}, call{asked{kind: available}, left(2)},
 			call{asked{kind: available}, left(1)}},
+		"refused once, and late": {nil, call{waits(2), told{left: -1, late: true}}, call{waits(2), no}},
 		"not known, and not too much": {[]call{{take(2), unknown}}, call{take(3), yes}, call{take(4), yes}},
 		"given back or not": {[]call{{take(3), yes}, {give, unknown}}, call{take(2), yes},
 			call{take(3), yes}},
