@@ -193,7 +193,7 @@ func TestWrongHistoriesAreRejected(t *testing.T) {
 			call{asked{kind: allows, n: 1}, left(2)}},
 		"what is available": {[]call{{take(1), yes}}, call{asked{kind: available}, left(2)},
 			call{asked{kind: available}, left(1)}},
-		"refused once, and late": {nil, call{waits(2), told{left: -1, late: true}}, call{waits(2), no}},
+		"refused once, and late":      {nil, call{waits(2), told{left: -1, late: true}}, call{waits(2), no}},
 		"not known, and not too much": {[]call{{take(2), unknown}}, call{take(3), yes}, call{take(4), yes}},
 		"given back or not": {[]call{{take(3), yes}, {give, unknown}}, call{take(2), yes},
 			call{take(3), yes}},

@@ -159,6 +159,9 @@ func timeLimit(t *testing.T, d time.Duration) context.Context {
 // runs lets callers of each limiter ask at random, all at once, and checks what
 // they got. They meet from time to time. Without that, Porcupine would have too
 // many orders to try.
+//
+// The model does not know what becomes of callers who leave without an answer while the
+// clock goes on. runs returns false then, and the history is stalled.
 func (h *history) runs(callers int) (told bool) {
 	h.Helper()
 	for round := range uint64(8) {
