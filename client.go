@@ -54,6 +54,9 @@ type Client struct {
 	spare    sync.Pool         // of *queue, not in use
 	waiters  sync.Pool         // of *waiter
 
+	policy policy
+	guard  guard
+
 	goOnly bool
 	turns  atomic.Pointer[turns] // what the queue that decided last came to
 
@@ -158,6 +161,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 		}
 	}
 	c.ctx, c.close = context.WithCancel(context.Background())
+	c.guard.init(c)
 	c.err = c.validate(opts)
 	if c.err == nil {
 		c.runner = redisx.NewRunner(rdb)
@@ -185,8 +189,10 @@ func (c *Client) validate(opts []Option) error {
 		return refuse("format", c.format, "be one of the RecordFormat constants")
 	case c.resolution != 0 && c.resolution < time.Millisecond:
 		return refuse("resolution", c.resolution, "be 0 or at least 1ms")
+	case c.guard.fixed && !(c.guard.share > 0 && c.guard.share <= 1): // or not a number
+		return refuse("share", c.guard.share, "be more than 0 and at most 1")
 	}
-	return nil
+	return c.policy.validate("of New")
 }
 
 // isNil reports whether there is no client, also where a failed constructor of the
@@ -209,7 +215,7 @@ func (c *Client) ID() string { return c.id }
 // A RateLimiter is a cheap handle: one may be made for each request. What is
 // known of a limiter belongs to the Client.
 func (c *Client) RateLimiter(name string) *RateLimiter {
-	l := &RateLimiter{}
+	l := &RateLimiter{policy: c.policy}
 	l.keys.Store(c.keysOf("name", name))
 	return l
 }

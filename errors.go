@@ -108,6 +108,22 @@ func (k *limiterKeys) unanswered(why, cause error) error {
 	return why
 }
 
+// errSilent is why a caller leaves whose budget is spent.
+var errSilent = errors.New("the budget is spent")
+
+// silent is the error of a call whose budget is spent, and what the network said last.
+func (k *limiterKeys) silent(budget time.Duration, cause error) error {
+	if cause == nil {
+		return fmt.Errorf("%w for %q within %v", ErrNoAnswer, k.name, budget)
+	}
+	return fmt.Errorf("%w for %q within %v: %w", ErrNoAnswer, k.name, budget, cause)
+}
+
+// notAsked is the error of a call that did not ask Redis, which has failed before.
+func (k *limiterKeys) notAsked(cause error) error {
+	return fmt.Errorf("%w for %q: Redis is not asked, for it has failed: %w", ErrNoAnswer, k.name, cause)
+}
+
 // ended returns err, and the end of ctx with it if that has ended the call. go-redis
 // may report the end as a timeout of the network alone.
 func (k *limiterKeys) ended(ctx context.Context, err error) error {

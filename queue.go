@@ -82,6 +82,9 @@ func (l *RateLimiter) acquire(ctx context.Context, wanted want) (verdict, error)
 	if err := k.usable(ctx); err != nil {
 		return verdict{}, err
 	}
+	if l.policy.bounded || k.client.guard.off.Load() {
+		return l.guarded(ctx, k, wanted)
+	}
 	return l.enqueue(ctx, wanted)
 }
 
@@ -274,6 +277,13 @@ func (q *queue) await(ctx context.Context, k *limiterKeys, w *waiter) (verdict, 
 		return q.result(w)
 	}
 	passed := w.startTimer()
+	var silent <-chan time.Time
+	var spent *time.Timer
+	if w.budget > 0 {
+		spent = time.NewTimer(w.budget)
+		defer spent.Stop()
+		silent = spent.C
+	}
 	var why error
 	for expired := false; why == nil; {
 		select {
@@ -287,16 +297,42 @@ func (q *queue) await(ctx context.Context, k *limiterKeys, w *waiter) (verdict, 
 			expired = true
 			q.expire(w)
 			w.timer.Reset(grace)
+		case <-silent:
+			if rest := q.rest(w); rest > 0 {
+				spent.Reset(rest)
+			} else {
+				why = errSilent
+			}
 		case <-ctx.Done():
 			why = ctx.Err()
 		}
 	}
+	budget := w.budget
 	left, why, cause := q.leave(w, why)
 	if !left {
 		<-w.ready
 		return q.result(w)
 	}
+	if why == errSilent {
+		return verdict{}, k.silent(budget, cause)
+	}
 	return verdict{}, k.unanswered(why, cause)
+}
+
+// rest returns what is left of a waiter's budget. It is spent while Redis owes the
+// waiter a reply; one that stands in line until its permits are due is owed none.
+func (q *queue) rest(w *waiter) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch w.standing {
+	case arrived, judged:
+		return w.budget - time.Since(w.came)
+	case probed:
+		return w.budget - time.Since(q.batch.began)
+	case inLine:
+		return w.budget + max(0, time.Until(q.due))
+	}
+	return w.budget // it has its result
 }
 
 // result returns what a waiter was told, and recycles it.

@@ -37,6 +37,12 @@ type Result struct {
 	// 0 if all are there. It has the bounds of RetryAfter, and is rounded up
 	// to a ms.
 	ResetAfter time.Duration
+
+	// Degraded reports that Redis did not decide: it has failed, and the Fallback
+	// did, or limiting is off. Then Limit is 0 if the Client has not learnt the
+	// rate, and Remaining is what this Client may take by itself, 0 if it may
+	// take anything or nothing.
+	Degraded bool
 }
 
 // A verdict is what one caller gets.
@@ -47,6 +53,8 @@ type verdict struct {
 	limit int64
 	left  int64 // permits, may be negative
 	reset int64 // ms until all are back
+
+	degraded bool // Redis has not decided
 }
 
 func (v verdict) result() Result {
@@ -54,7 +62,8 @@ func (v verdict) result() Result {
 	if v.again {
 		retry = reset
 	}
-	return Result{v.ok, v.limit, min(max(0, v.left), max(0, v.limit)), retry, reset}
+	left := min(max(0, v.left), max(0, v.limit))
+	return Result{v.ok, v.limit, left, retry, reset, v.degraded}
 }
 
 // An acquireReply is the reply of acquire.lua, and of peek.lua.

@@ -26,6 +26,8 @@ import (
 type RateLimiter struct {
 	keys  atomic.Pointer[limiterKeys] // changed by Rename
 	queue atomic.Pointer[queue]       // the one it used last
+
+	policy policy // what a call does when Redis fails
 }
 
 // Name returns the name of the limiter as it was given, before any mapping
@@ -225,8 +227,11 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := checkPermits(permits, 0); err != nil {
 		return k.named(err)
 	}
-	if err := k.usable(ctx); err != nil || permits == 0 {
+	if err := k.usable(ctx); err != nil || permits == 0 || k.client.guard.off.Load() {
 		return err
+	}
+	if k.client.guard.gives(k, permits) {
+		return nil
 	}
 	_, err := l.enqueue(ctx, want{permits: permits, gives: true})
 	return err

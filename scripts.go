@@ -21,6 +21,8 @@ var (
 	othersScript     = repeatable("others")
 	repairScript     = repeatable("repair")
 	clearScript      = repeatable("clear")
+	peersScript      = repeatable("peers")
+	bookScript       = repeatable("book")
 	trySetRateScript = onlyOnce("try_set_rate")
 	setRateScript    = onlyOnce("set_rate")
 	deleteScript     = onlyOnce("delete")

@@ -11,6 +11,7 @@ type want struct {
 	timeout time.Duration // 0 or less: it does not wait where it is refused
 	gives   bool          // it gives the permits back
 	numbers bool          // it wants to know more than yes or no
+	budget  time.Duration // how long Redis may be silent before the caller leaves; 0 for ever
 }
 
 // waits reports whether the caller stands in line when it is refused.
@@ -51,7 +52,8 @@ type waiter struct {
 	standing   standing
 	in         *waiterList
 	next, prev *waiter
-	lastBatch  int64 // the number of the batch that decides, as the timeout has passed; 0 while it has not
+	lastBatch  int64     // the number of the batch that decides, as the timeout has passed; 0 while it has not
+	came       time.Time // when it entered the queue, if it has a budget
 
 	// Set before it is ready.
 	verdict verdict
@@ -70,9 +72,12 @@ func (c *Client) newWaiter(ctx context.Context, wanted want) *waiter {
 	}
 	w.ctx, w.want = ctx, wanted
 	timed := w.waits() && w.timeout != forever
-	w.canLeave = ctx.Done() != nil || timed
-	if w.bounded = timed; !timed && w.canLeave {
+	w.canLeave = ctx.Done() != nil || timed || w.budget > 0
+	if w.bounded = timed || w.budget > 0; !w.bounded && w.canLeave {
 		_, w.bounded = ctx.Deadline()
+	}
+	if w.budget > 0 {
+		w.came = time.Now()
 	}
 	return w
 }

@@ -1,0 +1,256 @@
+package rratelimiter
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+const (
+	// openAfter is how many failures in a row open a circuit. Those of callers who
+	// came before the last one was noticed are the same failure.
+	openAfter = 3
+
+	// circuitsOfSlots is how many circuits the slots of a cluster have. Neighbours
+	// live on the same server, but for those at an edge.
+	circuitsOfSlots = 64
+
+	// While a circuit is open, a probe looks whether Redis is back: at first
+	// firstProbe after the failure, and then after twice the last pause, up to
+	// slowestProbe. It waits for probeLimit.
+	firstProbe   = 100 * time.Millisecond
+	slowestProbe = time.Second
+	probeLimit   = 2 * time.Second
+)
+
+// Health is how a Client and its Redis get on.
+type Health struct {
+	// Degraded reports that a circuit is open: calls that have a Fallback or a
+	// budget are answered without Redis.
+	Degraded bool
+
+	// Since is when that began, and Cause the error that it began with.
+	Since time.Time
+	Cause error
+
+	// Decided counts the calls of this Client for which a Fallback decided.
+	Decided int64
+
+	// Unbooked is how many permits were granted by FallbackLocal that Redis does
+	// not know of yet.
+	Unbooked int64
+}
+
+// Health returns how the Client and its Redis get on, as its calls have found it. It
+// does not ask Redis. A Client without WithFallback and WithBudget is never degraded.
+func (c *Client) Health() Health {
+	g := &c.guard
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.health()
+}
+
+// A guard is what a Client knows about the health of its Redis.
+type guard struct {
+	client  *Client
+	share   float64 // of a rate, for FallbackLocal
+	fixed   bool    // it is the user's: otherwise it is learnt
+	hook    func(Health)
+	off     atomic.Bool // nothing is limited
+	decided atomic.Int64
+
+	circuits [circuitsOfSlots]circuit
+	open     atomic.Int32 // circuits; changed under mu
+	hooked   sync.Mutex   // held while the hook is called; taken before mu
+
+	mu     sync.Mutex
+	since  time.Time // guarded by mu, as all below is
+	why    error
+	locals map[string]*local // by hash
+	swept  time.Time         // when those that nobody used were last removed
+}
+
+func (g *guard) init(c *Client) {
+	g.client = c
+	for i := range g.circuits {
+		g.circuits[i].guard = g
+	}
+}
+
+// health returns the health. Guarded by mu.
+func (g *guard) health() Health {
+	h := Health{Degraded: g.open.Load() > 0, Decided: g.decided.Load()}
+	if h.Degraded {
+		h.Since, h.Cause = g.since, g.why
+	}
+	for _, local := range g.locals {
+		h.Unbooked += local.unbooked()
+	}
+	return h
+}
+
+// circuit returns the circuit of a limiter.
+func (g *guard) circuit(k *limiterKeys) *circuit {
+	i := 0
+	if g.client.runner.Sharded {
+		i = wire.Slot(k.Hash) * circuitsOfSlots / wire.Slots
+	}
+	return &g.circuits[i]
+}
+
+// changed notes that a circuit was opened or closed, and tells the hook if that makes a
+// difference.
+func (g *guard) changed(by int32, why error) {
+	g.hooked.Lock()
+	defer g.hooked.Unlock()
+	g.mu.Lock()
+	was := g.open.Load() > 0
+	if g.open.Add(by); !was {
+		g.since, g.why = time.Now(), why
+	}
+	h := g.health()
+	g.mu.Unlock()
+	if g.hook != nil && was != h.Degraded {
+		g.hook(h)
+	}
+}
+
+// A circuit says whether Redis is asked. It is open while Redis is not.
+type circuit struct {
+	guard  *guard
+	opened atomic.Pointer[error] // why it is open, nil if it is closed
+	bad    atomic.Bool           // there were failures since the last reply
+
+	mu       sync.Mutex
+	failures int          // since the last reply; guarded by mu, as all below is
+	noticed  time.Time    // when the last of them was
+	mending  bool         // the goroutine that looks whether Redis is back
+	probed   *limiterKeys // the limiter by which it does
+}
+
+// cause returns why Redis is not asked, nil if it is.
+func (c *circuit) cause() error {
+	if why := c.opened.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// replied notes that Redis has replied to an acquire, or that its caller has left.
+func (c *circuit) replied(k *limiterKeys, p policy, wanted want, v verdict, err error) {
+	if failed(err) { // its context has ended
+		return
+	}
+	if c.bad.Load() {
+		c.mu.Lock()
+		c.failures = 0
+		c.bad.Store(false)
+		c.mu.Unlock()
+	}
+	if p.fallback == FallbackLocal && err == nil {
+		c.guard.learn(k, wanted, v)
+	}
+}
+
+// failed notes that Redis has failed for a call that began at a time.
+func (c *circuit) failed(k *limiterKeys, began time.Time, err error) {
+	c.mu.Lock()
+	if began.Before(c.noticed) {
+		c.mu.Unlock()
+		return
+	}
+	c.failures++
+	c.noticed = time.Now()
+	c.bad.Store(true)
+	opens := c.failures >= openAfter && c.opened.Load() == nil
+	if opens {
+		c.opened.Store(&err)
+	}
+	c.mu.Unlock()
+	if opens {
+		c.guard.changed(1, err)
+		c.mend(k)
+	}
+}
+
+// mend sees to it that a goroutine looks whether Redis is back, and books what was
+// granted meanwhile.
+func (c *circuit) mend(k *limiterKeys) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mending {
+		c.probed = k
+		c.mending = c.guard.client.goBackground(c.mendUntilWell)
+	}
+}
+
+// mendUntilWell probes Redis until it is back and everything is booked.
+func (c *circuit) mendUntilWell(ctx context.Context) {
+	timer := time.NewTimer(firstProbe)
+	defer timer.Stop()
+	for pause := firstProbe; ; {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		well := c.probe(ctx)
+		if well {
+			// What was granted during the probe is booked with the circuit closed, when
+			// there will be no more of it.
+			c.close()
+			well = c.book(ctx)
+		}
+		if well && c.ends() {
+			return
+		}
+		if pause = min(2*pause, slowestProbe); well {
+			pause = firstProbe
+		}
+		// Many processes must not probe at the same moment.
+		timer.Reset(pause*3/4 + rand.N(pause/2))
+	}
+}
+
+// probe reports whether Redis is back. If it is, what was granted without it is booked.
+func (c *circuit) probe(ctx context.Context) bool {
+	c.mu.Lock()
+	k := c.probed
+	c.mu.Unlock()
+	_, err := k.askPeers(ctx)
+	return !failed(err) && c.book(ctx)
+}
+
+// book books what was granted without Redis, and reports whether Redis is well.
+func (c *circuit) book(ctx context.Context) bool {
+	for _, local := range c.guard.unbooked(c) {
+		if failed(local.book(ctx)) {
+			return false
+		}
+	}
+	return true
+}
+
+// close has Redis asked again.
+func (c *circuit) close() {
+	c.mu.Lock()
+	was := c.opened.Swap(nil)
+	c.failures = 0
+	c.mu.Unlock()
+	if was != nil {
+		c.guard.changed(-1, nil)
+	}
+}
+
+// ends reports whether there is nothing left to book. Where a limiter has no rate any
+// more, what was granted is kept until its interval is over: there may be a rate soon.
+func (c *circuit) ends() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mending = len(c.guard.unbooked(c)) > 0 || c.opened.Load() != nil
+	return !c.mending
+}

@@ -1,0 +1,212 @@
+package rratelimiter
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A Fallback is what TryAcquire, Acquire and Allow return when Redis has failed: it
+// did not reply within the budget (WithBudget), or replied an error such as OOM,
+// READONLY or NOPERM. It does not stand in for what is wrong with the call or the
+// limiter: ErrNotInitialized, ErrPermitsExceedRate, ErrInvalidArgument, ErrBadState
+// and ErrClosed come back as ever, and so does the end of a context.
+type Fallback int
+
+const (
+	// FallbackError returns the error. It is the default.
+	FallbackError Fallback = iota
+
+	// FallbackAllow grants the permits: the limit does not hold while Redis is away.
+	FallbackAllow
+
+	// FallbackDeny refuses them at once. Acquire, which has no way to say no, returns
+	// the error.
+	FallbackDeny
+
+	// FallbackLocal limits in this process alone, to a share of the rate
+	// (WithLocalShare), and waits as long as the call may. It counts what this Client
+	// was granted by Redis before, and books what it grants when Redis is back: so an
+	// outage does not end in a second window. For a limiter whose rate the Client has
+	// not learnt, it returns the error: it learns the rate from the first reply, and
+	// again every 10 s.
+	FallbackLocal
+)
+
+const (
+	// defaultBudget is long for a Redis that is well, and short for a person who waits.
+	defaultBudget = 250 * time.Millisecond
+
+	// leastBudget is the shortest after which Redis counts as failed. A caller whose
+	// context ends sooner has its fallback, but says nothing about Redis.
+	leastBudget = 20 * time.Millisecond
+)
+
+// A policy is what a call does when Redis fails.
+type policy struct {
+	fallback Fallback
+	budget   time.Duration
+	bounded  bool // there is a budget
+}
+
+// withFallback returns the policy with another fallback.
+func (p policy) withFallback(f Fallback) policy {
+	p.fallback = f
+	if !p.bounded {
+		p.budget, p.bounded = defaultBudget, true
+	}
+	return p
+}
+
+// validate returns why the policy cannot be used; whose is whose argument it is.
+func (p policy) validate(whose string) error {
+	switch {
+	case p.fallback < FallbackError || p.fallback > FallbackLocal:
+		return &argumentError{whose, "fallback", int(p.fallback), "be one of the Fallback constants"}
+	case p.bounded && p.budget < time.Millisecond:
+		return &argumentError{whose, "budget", p.budget, "be at least 1ms"}
+	}
+	return nil
+}
+
+// within returns the budget of a call. It leaves a quarter of the time that the context
+// has to the fallback.
+func (p policy) within(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return max(time.Millisecond, min(p.budget, time.Until(end)*3/4))
+	}
+	return p.budget
+}
+
+// WithFallback sets what TryAcquire, Acquire and Allow of this Client return when Redis
+// has failed. RateLimiter.WithFallback sets it for single calls. The default is
+// FallbackError.
+//
+// It comes with a budget (WithBudget) and a circuit: after 3 failures in a row Redis is
+// not asked any more, so that callers have their fallback at once. One request at a
+// time then looks whether Redis is back, at first after 100 ms and at least every 3 s,
+// in the background. A Client has one circuit, on a cluster or a Ring one for each 64th
+// of the slots, for part of the servers may be away.
+func WithFallback(f Fallback) Option {
+	return option(func(c *Client) { c.policy = c.policy.withFallback(f) })
+}
+
+// WithBudget sets how long Redis may be silent when one of its replies is due: after d
+// TryAcquire, Acquire and Allow return as WithFallback says. The time that a caller
+// stands in line for permits does not count. Of a context that ends sooner, three
+// quarters count. d is at least 1 ms; give Redis more than it takes on a bad day.
+// The default is 250 ms with WithFallback, and no budget without it.
+func WithBudget(d time.Duration) Option {
+	return option(func(c *Client) { c.policy.budget, c.policy.bounded = d, true })
+}
+
+// WithLocalShare sets which share of a rate this Client grants by FallbackLocal: more
+// than 0, at most 1. The default is one part for each Client of Go that has used the
+// limiter within a minute, as learnt while Redis was well; all of it for a PerClient
+// limit. Clients of Java do not count, for they do not go on without Redis. If the
+// share is less than a permit in an interval, it is a permit in a longer time.
+func WithLocalShare(share float64) Option {
+	return option(func(c *Client) { c.guard.share, c.guard.fixed = share, true })
+}
+
+// WithHealthHook has f called each time that Redis has failed or is back, in the
+// goroutine that notices, one call at a time. f must not block.
+func WithHealthHook(f func(Health)) Option {
+	return option(func(c *Client) { c.guard.hook = f })
+}
+
+// WithFallback returns a RateLimiter of the same name whose calls fall back to f, as
+// WithFallback says for a Client: a login denies, a search allows. It is cheap enough
+// to be made for each call. An f that is none of the constants is an ErrInvalidArgument
+// of the calls.
+func (l *RateLimiter) WithFallback(f Fallback) *RateLimiter {
+	other := &RateLimiter{policy: l.policy.withFallback(f)}
+	other.keys.Store(l.keys.Load())
+	other.queue.Store(l.queue.Load())
+	return other
+}
+
+// SetLimiting turns limiting off and on: while it is off, TryAcquire, Acquire and Allow
+// grant everything at once, without Redis, and Release does nothing. It is for the
+// hour in which the limiter itself is the trouble. All other methods go on. A Client
+// begins with limiting on.
+func (c *Client) SetLimiting(on bool) { c.guard.off.Store(!on) }
+
+// guarded is acquire for a call that has a policy.
+func (l *RateLimiter) guarded(ctx context.Context, k *limiterKeys, wanted want) (verdict, error) {
+	c := k.client
+	if c.guard.off.Load() {
+		return verdict{ok: true, degraded: true}, nil
+	}
+	if err := l.policy.validate(""); err != nil {
+		return verdict{}, k.named(err)
+	}
+	start, timeout, circuit := time.Now(), wanted.timeout, c.guard.circuit(k)
+	for {
+		began := time.Now()
+		err := circuit.cause()
+		asks := err == nil
+		if asks {
+			var v verdict
+			wanted.budget = l.policy.within(ctx)
+			v, err = l.enqueue(ctx, wanted)
+			if ctx.Err() != nil || !failed(err) {
+				circuit.replied(k, l.policy, wanted, v, err)
+				return v, err
+			}
+			if wanted.budget >= leastBudget {
+				circuit.failed(k, began, err)
+			}
+		}
+		if wanted.waits() && wanted.timeout != forever {
+			wanted.timeout = max(0, timeout-time.Since(start))
+		}
+		v, back, e := l.fallBack(ctx, k, wanted, err)
+		switch {
+		case back:
+		case e == err && !asks:
+			return v, k.notAsked(err)
+		default:
+			return v, k.named(e)
+		}
+		if wanted.waits() && wanted.timeout != forever {
+			wanted.timeout = max(0, timeout-time.Since(start))
+		}
+	}
+}
+
+// failed reports whether an error of an acquire says that Redis has failed.
+func failed(err error) bool {
+	for _, own := range []error{ErrNotInitialized, ErrPermitsExceedRate, ErrInvalidArgument, ErrBadState, ErrClosed} {
+		if errors.Is(err, own) {
+			return false
+		}
+	}
+	return err != nil
+}
+
+// fallBack returns what a call gets for which Redis has failed because of err. back
+// says that it waited for permits, and that Redis is well again.
+func (l *RateLimiter) fallBack(
+	ctx context.Context, k *limiterKeys, wanted want, err error,
+) (v verdict, back bool, _ error) {
+	g := &k.client.guard
+	fallback := l.policy.fallback
+	if fallback == FallbackDeny && wanted.timeout == forever {
+		fallback = FallbackError
+	}
+	switch fallback {
+	case FallbackAllow:
+		g.decided.Add(1)
+		return verdict{ok: true, degraded: true, limit: g.rate(k)}, false, nil
+	case FallbackDeny:
+		g.decided.Add(1)
+		return verdict{degraded: true, limit: g.rate(k), wait: slowestProbe.Microseconds()}, false, nil
+	case FallbackLocal:
+		if local := g.known(k); local != nil {
+			g.decided.Add(1)
+			return local.acquire(ctx, k, wanted)
+		}
+	}
+	return verdict{}, false, err
+}

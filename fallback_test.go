@@ -1,0 +1,316 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+)
+
+// budget is the one that a Client has by default where it has a fallback.
+const budget = 250 * time.Millisecond
+
+// guarded runs a spec in fake time with a Client that has a fallback, and whose
+// scripts pass a gate.
+func guarded(t *testing.T, rate int64, f rratelimiter.Fallback, spec func(c *crowd),
+	opts ...rratelimiter.Option) {
+	t.Helper()
+	opts = append(opts, rratelimiter.WithGoOnly(), rratelimiter.WithFallback(f))
+	bubble(t, func(c *crowd) {
+		noError(c.T, c.SetRate(c.Context(), overall, rate, time.Second))
+		took(c.T, c.RateLimiter, 1, 0, 0) // the script is known from here on, and the rate
+		noError(c.T, c.Release(c.Context(), 1))
+		c.rdb.AddHook(hook(c.gate.process))
+		c.sleep(2 * time.Second)
+		spec(c)
+	}, opts...)
+}
+
+// decides expects what a call gets, and when.
+func (c *crowd) decides(l *rratelimiter.RateLimiter, timeout time.Duration, want string, after time.Duration) {
+	c.Helper()
+	start := time.Now()
+	ok, err := l.TryAcquire(c.Context(), 1, timeout)
+	got := fmt.Sprint(ok)
+	if err != nil {
+		got = "another error"
+		if errors.Is(err, rratelimiter.ErrNoAnswer) && strings.Contains(err.Error(), `"l"`) {
+			got = "no answer"
+		}
+	}
+	if took := time.Since(start); got != want || took != after {
+		c.Errorf("%s (%v) after %v; want %s after %v", got, err, took, want, after)
+	}
+}
+
+// Redis is silent: a call returns what its fallback says when its budget is spent,
+// whether or not it would wait for permits.
+func TestAFallbackDecidesWhenTheBudgetIsSpent(t *testing.T) {
+	for _, tt := range []struct {
+		fallback rratelimiter.Fallback
+		want     string
+	}{
+		{rratelimiter.FallbackError, "no answer"},
+		{rratelimiter.FallbackAllow, "true"},
+		{rratelimiter.FallbackDeny, "false"},
+		{rratelimiter.FallbackLocal, "true"},
+	} {
+		guarded(t, 10, tt.fallback, func(c *crowd) {
+			open := c.gate.shut()
+			c.decides(c.RateLimiter, 0, tt.want, budget)
+			c.decides(c.RateLimiter, time.Minute, tt.want, budget)
+			c.decides(c.RateLimiter, 100*time.Millisecond, tt.want, 100*time.Millisecond+late)
+			c.decides(c.RateLimiter, time.Minute, tt.want, 0) // three have failed: Redis is not asked
+			open()
+			c.sleep(time.Minute)
+			c.holds(0)
+		})
+	}
+}
+
+// Allow says that Redis did not decide, and Acquire, which cannot say no, returns the
+// error where the fallback refuses.
+func TestWhatAFallbackSays(t *testing.T) {
+	for fallback, want := range map[rratelimiter.Fallback]rratelimiter.Result{
+		rratelimiter.FallbackAllow: {Allowed: true, Limit: 10, Degraded: true},
+		rratelimiter.FallbackDeny:  {Limit: 10, RetryAfter: time.Second, Degraded: true},
+		rratelimiter.FallbackLocal: {Allowed: true, Limit: 10, Remaining: 7, Degraded: true,
+			ResetAfter: 1032 * time.Millisecond},
+	} {
+		guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+			open := c.gate.shut()
+			l := c.RateLimiter.WithFallback(fallback)
+			if r, err := l.Allow(c.Context(), 3); err != nil || r != want {
+				t.Errorf("%d: %+v, %v; want %+v", fallback, r, err, want)
+			}
+			if err := l.Acquire(c.Context(), 1); (fallback == rratelimiter.FallbackDeny) !=
+				errors.Is(err, rratelimiter.ErrNoAnswer) || err != nil && fallback != rratelimiter.FallbackDeny {
+				t.Errorf("%d: Acquire: %v", fallback, err)
+			}
+			open()
+			c.sleep(time.Minute)
+			r, err := l.Allow(c.Context(), 1)
+			if err != nil || r.Degraded || r.Remaining != 9 {
+				t.Errorf("%d: %+v, %v; want an answer of Redis", fallback, r, err)
+			}
+		})
+	}
+}
+
+// Each call may have a fallback of its own.
+func TestFallbacksOfSingleCalls(t *testing.T) {
+	guarded(t, 10, rratelimiter.FallbackDeny, func(c *crowd) {
+		open := c.gate.shut()
+		c.decides(c.WithFallback(rratelimiter.FallbackAllow), 0, "true", budget)
+		c.decides(c.RateLimiter, 0, "false", budget)
+		c.decides(c.WithFallback(rratelimiter.FallbackError), 0, "no answer", budget)
+		c.decides(c.WithFallback(rratelimiter.FallbackError), 0, "no answer", 0)
+		c.decides(c.WithFallback(rratelimiter.FallbackAllow), 0, "true", 0)
+		c.decides(c.other(), 1, "true", 0) // another Client, whose Redis is well
+		if n := c.client.Health().Decided; n != 3 {
+			t.Errorf("%d decided without Redis, want 3", n)
+		}
+		open()
+		c.sleep(time.Minute)
+	})
+}
+
+// A caller who stands in line for permits has time: Redis is not slow.
+func TestTheBudgetIsNotSpentInLine(t *testing.T) {
+	guarded(t, 1, rratelimiter.FallbackAllow, func(c *crowd) {
+		took(c.T, c.RateLimiter, 1, 0, 0)
+		took(c.T, c.RateLimiter, 1, time.Minute, time.Second)
+		waits := c.comes(c.Context(), 1, time.Minute)
+		c.sleep(500 * time.Millisecond)
+		open := c.gate.shut()
+		c.sleep(10 * time.Second)
+		if v := waits(); !v.ok || v.after.Round(10*time.Millisecond) != time.Second+budget {
+			t.Errorf("%+v; want granted by the fallback when the probe has spent the budget", v)
+		}
+		open()
+		c.sleep(time.Minute)
+		c.holds(0)
+	})
+}
+
+// The end of the context comes before the budget: the fallback decides before that. A
+// caller without time has its context's error.
+func TestAFallbackKeepsTheContext(t *testing.T) {
+	guarded(t, 10, rratelimiter.FallbackAllow, func(c *crowd) {
+		open := c.gate.shut()
+		for range 5 {
+			ctx, cancel := context.WithTimeout(c.Context(), 100*time.Millisecond)
+			visit := c.comes(ctx, 1, time.Minute)
+			c.sleep(time.Second)
+			if v := visit(); !v.ok || v.after > 75*time.Millisecond {
+				t.Errorf("%+v; want granted within 75 ms", v)
+			}
+			cancel()
+			_, err := c.TryAcquire(ctx, 1, time.Minute)
+			if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v; want the end of the context", err)
+			}
+		}
+		open()
+		c.sleep(time.Minute)
+	})
+}
+
+// What is wrong with the call or the limiter is no failure of Redis. What Redis
+// refuses is one, at once.
+func TestWhatCountsAsAFailure(t *testing.T) {
+	guarded(t, 10, rratelimiter.FallbackAllow, func(c *crowd) {
+		for range 5 {
+			for want, ask := range map[error]func() error{
+				rratelimiter.ErrPermitsExceedRate: func() error { return errOf(c.TryAcquire(c.Context(), 11, 0)) },
+				rratelimiter.ErrInvalidArgument:   func() error { return errOf(c.TryAcquire(c.Context(), 0, 0)) },
+				rratelimiter.ErrNotInitialized: func() error {
+					return errOf(c.client.RateLimiter("none").TryAcquire(c.Context(), 1, 0))
+				},
+			} {
+				if err := ask(); !errors.Is(err, want) {
+					t.Errorf("%v, want %v", err, want)
+				}
+			}
+		}
+		if c.client.Health().Degraded {
+			t.Error("degraded by errors of callers")
+		}
+	})
+	for _, code := range []string{"OOM no memory", "MISCONF no disk", "NOPERM no right", "ERR unknown command"} {
+		guarded(t, 10, rratelimiter.FallbackDeny, func(c *crowd) {
+			c.rdb.AddHook(answering(func(cmd redis.Cmder) bool {
+				cmd.SetErr(redisError(code))
+				return cmd.Name() == "evalsha"
+			}))
+			c.decides(c.RateLimiter, time.Minute, "false", 0)
+		})
+	}
+}
+
+// After three failures in a row Redis is left alone, but for one probe at a time. When
+// it is back, the circuit closes by itself, and the hook tells both.
+func TestTheCircuit(t *testing.T) {
+	var mu sync.Mutex
+	var told []rratelimiter.Health
+	hook := rratelimiter.WithHealthHook(func(h rratelimiter.Health) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, h)
+	})
+	guarded(t, 10, rratelimiter.FallbackAllow, func(c *crowd) {
+		open := c.gate.shut()
+		for i := range 3 {
+			if c.client.Health().Degraded {
+				t.Errorf("degraded after %d failures", i)
+			}
+			c.decides(c.RateLimiter, 0, "true", budget)
+		}
+		before := c.gate.count()
+		for range 600 {
+			c.decides(c.RateLimiter, 0, "true", 0)
+			c.sleep(100 * time.Millisecond)
+		}
+		if h := c.client.Health(); !h.Degraded || time.Since(h.Since) < time.Minute ||
+			!errors.Is(h.Cause, rratelimiter.ErrNoAnswer) || h.Decided != 603 {
+			t.Errorf("%+v", h)
+		}
+		if probes := c.gate.count() - before; probes < 15 || probes > 40 {
+			t.Errorf("%d requests in a minute, want a probe every 1 to 3 s", probes)
+		}
+		open()
+		c.sleep(4 * time.Second)
+		if h := c.client.Health(); h.Degraded || h.Cause != nil {
+			t.Errorf("%+v; want well", h)
+		}
+		took(c.T, c.RateLimiter, 1, 0, 0)
+		c.holds(1)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(told) != 2 || !told[0].Degraded || told[1].Degraded {
+			t.Errorf("the hook was told %+v", told)
+		}
+	}, hook)
+}
+
+// A request that hangs is one failure, however many callers share it.
+func TestManyCallersFailOnce(t *testing.T) {
+	guarded(t, 1000, rratelimiter.FallbackAllow, func(c *crowd) {
+		open := c.gate.shut()
+		var visits []func() visit
+		for range 100 {
+			visits = append(visits, c.comes(c.Context(), 1, 0))
+		}
+		c.sleep(budget)
+		for _, visit := range visits {
+			if v := visit(); !v.ok || v.after != budget {
+				t.Fatalf("%+v", v)
+			}
+		}
+		if c.client.Health().Degraded {
+			t.Error("degraded after one failure")
+		}
+		open()
+		c.sleep(time.Minute)
+		c.holds(0)
+	})
+}
+
+// Limiting can be turned off and on.
+func TestLimitingIsTurnedOff(t *testing.T) {
+	bubble(t, func(c *crowd) {
+		noError(c.T, c.SetRate(c.Context(), overall, 1, time.Hour))
+		took(c.T, c.RateLimiter, 1, 0, 0)
+		c.client.SetLimiting(false)
+		for range 10 {
+			took(c.T, c.RateLimiter, 1, 0, 0)
+		}
+		r, err := c.Allow(c.Context(), 5)
+		if err != nil || !r.Allowed || !r.Degraded {
+			t.Errorf("%+v, %v", r, err)
+		}
+		noError(c.T, c.Release(c.Context(), 1)) // of what was not taken: nothing goes back
+		c.client.SetLimiting(true)
+		if ok, err := c.TryAcquire(c.Context(), 1, 0); ok || err != nil {
+			t.Errorf("%v, %v; want refused", ok, err)
+		}
+		if _, err := c.TryAcquire(c.Context(), 0, 0); !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// Options that make no sense are refused by name, with their bound.
+func TestFallbackOptionsAreChecked(t *testing.T) {
+	for want, opt := range map[string]rratelimiter.Option{
+		"of New: fallback is 9, must be one of the Fallback constants":  rratelimiter.WithFallback(9),
+		"of New: fallback is -1, must be one of the Fallback constants": rratelimiter.WithFallback(-1),
+		"of New: budget is 0s, must be at least 1ms":                    rratelimiter.WithBudget(0),
+		"of New: budget is -1s, must be at least 1ms":                   rratelimiter.WithBudget(-time.Second),
+		"of New: budget is 1µs, must be at least 1ms":                   rratelimiter.WithBudget(time.Microsecond),
+		"of New: share is 0, must be more than 0 and at most 1":         rratelimiter.WithLocalShare(0),
+		"of New: share is 1.5, must be more than 0 and at most 1":       rratelimiter.WithLocalShare(1.5),
+		"of New: share is NaN, must be more than 0 and at most 1":       rratelimiter.WithLocalShare(math.NaN()),
+	} {
+		bubble(t, func(c *crowd) {
+			_, err := c.TryAcquire(c.Context(), 1, 0)
+			if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v; want %s", err, want)
+			}
+		}, opt)
+	}
+	bubble(t, func(c *crowd) {
+		_, err := c.WithFallback(7).TryAcquire(c.Context(), 1, 0)
+		if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !strings.Contains(err.Error(), `for "l": fallback is 7`) {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,414 @@
+package rratelimiter
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+const (
+	// maxLocals is how many limiters a Client can limit by itself: some 10 MB. Beyond
+	// them, FallbackLocal returns the error.
+	maxLocals = 10_000
+
+	// localSlots is in how many slots of time an interval is cut. The permits of a
+	// slot come back together, when the last of them is due.
+	localSlots = 32
+
+	// learntFor is how long what was learnt of a limiter is taken as it is.
+	learntFor = 10 * time.Second
+
+	// Limiters that nobody has used for localIdle are forgotten.
+	localIdle = time.Minute
+)
+
+// A local is what a Client knows of one limiter for the time when Redis is away: its
+// rate, its own share of it, and what it was granted within the last interval.
+type local struct {
+	circuit *circuit
+	keys    *limiterKeys
+
+	mu       sync.Mutex
+	rate     int64 // 0 where it has not been learnt yet; guarded by mu, as all is
+	interval time.Duration
+	share    float64
+	learnt   time.Time
+	learning bool
+	used     time.Time
+	slots    []localSlot    // the oldest first
+	booking  []bookedRecord // sent, and not confirmed yet
+}
+
+// A localSlot is what this Client was granted in a slot of time.
+type localSlot struct {
+	end     time.Time // the permits count from then on, for an interval
+	permits int64     // all of them
+	own     int64     // those of them that Redis does not know of
+}
+
+// A bookedRecord is a record in Redis for the permits of a slot.
+type bookedRecord struct {
+	end     time.Time
+	record  string
+	permits int64
+}
+
+// learn notes that a caller was granted permits by Redis, and finds out about the limiter
+// from time to time.
+func (g *guard) learn(k *limiterKeys, wanted want, v verdict) {
+	now := time.Now()
+	l := g.of(k, now)
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used = now
+	if v.ok && l.rate > 0 {
+		l.slot(now).permits += wanted.permits
+	}
+	if !l.learning && now.Sub(l.learnt) > learntFor {
+		l.learning = g.client.work(func(ctx context.Context) { l.learn(ctx, v.ok, wanted.permits) })
+	}
+}
+
+// of returns what is known of a limiter, nil if there is no room for it.
+func (g *guard) of(k *limiterKeys, now time.Time) *local {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l := g.locals[k.Hash]; l != nil {
+		return l
+	}
+	if len(g.locals) >= maxLocals || now.Sub(g.swept) > localIdle {
+		g.sweep(now)
+	}
+	if len(g.locals) >= maxLocals {
+		return nil
+	}
+	if g.locals == nil {
+		g.locals = map[string]*local{}
+	}
+	l := &local{circuit: g.circuit(k), keys: k}
+	g.locals[k.Hash] = l
+	return l
+}
+
+// sweep forgets limiters that nobody uses. Guarded by mu.
+func (g *guard) sweep(now time.Time) {
+	g.swept = now
+	for hash, l := range g.locals {
+		if l.idle(now) {
+			delete(g.locals, hash)
+		}
+	}
+}
+
+func (l *local) idle(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return now.Sub(l.used) > max(localIdle, l.interval) && !l.learning && l.own(now) == 0
+}
+
+// known returns what is known of a limiter, nil if its rate is not.
+func (g *guard) known(k *limiterKeys) *local {
+	g.mu.Lock()
+	l := g.locals[k.Hash]
+	g.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rate <= 0 {
+		return nil
+	}
+	return l
+}
+
+// rate returns the rate of a limiter, 0 if it is not known.
+func (g *guard) rate(k *limiterKeys) int64 {
+	if l := g.known(k); l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.rate
+	}
+	return 0
+}
+
+// unbooked returns the limiters of a circuit of which Redis does not know all.
+func (g *guard) unbooked(c *circuit) (all []*local) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, l := range g.locals {
+		if l.circuit == c && l.unbooked() > 0 {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// unbooked returns how many permits Redis does not know of.
+func (l *local) unbooked() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.own(time.Now())
+}
+
+// own is unbooked: what is back after an interval is not booked any more. Guarded by mu.
+func (l *local) own(now time.Time) (sum int64) {
+	l.prune(now)
+	for _, s := range l.slots {
+		if now.Before(s.end.Add(l.interval)) {
+			sum += s.own
+		}
+	}
+	return sum
+}
+
+// limit returns how many permits this Client may take by itself, and in which time:
+// its share of the rate, and if that is less than one permit, one in a longer time.
+// Guarded by mu.
+func (l *local) limit() (permits int64, window time.Duration) {
+	const longest = 1 << 62 // ns, some 146 years
+	part := float64(l.rate) * l.share
+	if part >= 1 || part <= 0 {
+		return int64(part), l.interval
+	}
+	return 1, time.Duration(min(longest, float64(l.interval)/part))
+}
+
+// prune forgets slots whose permits are back. Guarded by mu.
+func (l *local) prune(now time.Time) {
+	_, window := l.limit()
+	l.slots = slices.DeleteFunc(l.slots, func(s localSlot) bool { return !now.Before(s.end.Add(window)) })
+}
+
+// slot returns the slot of now. Guarded by mu.
+func (l *local) slot(now time.Time) *localSlot {
+	l.prune(now)
+	width := max(time.Millisecond, l.interval/localSlots)
+	if n := len(l.slots); n == 0 || now.After(l.slots[n-1].end) {
+		l.slots = append(l.slots, localSlot{end: now.Add(width)})
+	}
+	return &l.slots[len(l.slots)-1]
+}
+
+// take takes permits if they are there.
+func (l *local) take(now time.Time, permits int64) (verdict, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used = now
+	if permits > l.rate {
+		return verdict{}, l.keys.exceeds(permits, l.rate)
+	}
+	l.prune(now)
+	limit, window := l.limit()
+	v := verdict{degraded: true, limit: l.rate, left: limit}
+	for _, s := range l.slots {
+		v.left -= s.permits
+		v.reset = max(v.reset, s.end.Add(window).Sub(now).Milliseconds()+1)
+	}
+	if v.ok = permits <= v.left; v.ok {
+		s := l.slot(now)
+		s.permits += permits
+		s.own += permits
+		v.left -= permits
+		v.reset = s.end.Add(window).Sub(now).Milliseconds() + 1
+		return v, nil
+	}
+	// One that wants more than the share can only wait for Redis.
+	wait, left := slowestProbe, v.left
+	for _, s := range l.slots {
+		if left += s.permits; left >= permits {
+			wait = s.end.Add(window).Sub(now) + time.Microsecond
+			break
+		}
+	}
+	v.wait = wait.Microseconds()
+	return v, nil
+}
+
+// acquire takes permits, waiting for them as long as the caller does. back says that
+// Redis is well again, so that the caller should ask it.
+func (l *local) acquire(ctx context.Context, k *limiterKeys, wanted want) (v verdict, back bool, err error) {
+	var timer *time.Timer
+	var passed <-chan time.Time
+	if wanted.waits() && wanted.timeout != forever {
+		t := time.NewTimer(wanted.timeout)
+		defer t.Stop()
+		passed = t.C
+	}
+	for {
+		v, err = l.take(time.Now(), wanted.permits)
+		if v.ok {
+			l.circuit.mend(k)
+		}
+		if v.ok || err != nil || !wanted.waits() {
+			return v, false, err
+		}
+		pause := min(microseconds(v.wait), slowestProbe)
+		if timer == nil {
+			timer = time.NewTimer(pause)
+			defer timer.Stop()
+		} else {
+			timer.Reset(pause)
+		}
+		select {
+		case <-timer.C:
+		case <-passed:
+			wanted.timeout = 0 // once more
+		case <-ctx.Done():
+			return verdict{}, false, ctx.Err()
+		case <-k.client.ctx.Done():
+			return verdict{}, false, ErrClosed
+		}
+		if l.circuit.cause() == nil {
+			return verdict{}, true, nil
+		}
+	}
+}
+
+// gives takes permits back that were granted without Redis, while that is away. It reports
+// whether there were as many.
+func (g *guard) gives(k *limiterKeys, permits int64) bool {
+	if g.open.Load() == 0 || g.circuit(k).cause() == nil {
+		return false
+	}
+	l := g.known(k)
+	return l != nil && l.give(permits)
+}
+
+// give takes back permits that were granted without Redis, the newest first, and
+// reports whether there were as many.
+func (l *local) give(permits int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.own(time.Now()) < permits || len(l.booking) > 0 {
+		return false
+	}
+	for i := len(l.slots) - 1; i >= 0 && permits > 0; i-- {
+		n := min(permits, l.slots[i].own)
+		l.slots[i].own -= n
+		l.slots[i].permits -= n
+		permits -= n
+	}
+	return true
+}
+
+// A peers is what peers.lua tells.
+type peers struct {
+	now      int64 // ms, of the clock by which records are dated
+	rate     int64
+	interval time.Duration
+	clients  int64
+}
+
+// askPeers asks Redis about a limiter, for a while.
+func (k *limiterKeys) askPeers(ctx context.Context) (peers, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	return within(ctx, k, func(ctx context.Context) (peers, error) {
+		args := argumentsOf(k.client.session)
+		args.put(argNow, k.client.now())
+		reply, _, err := k.run(ctx, operation{peersScript, time.Now(), args})
+		return peers{reply.At(0), reply.At(1), milliseconds(reply.At(2)), reply.At(3)}, err
+	})
+}
+
+// learn finds out about the limiter. The permits of the caller who made it do so were
+// granted before.
+func (l *local) learn(ctx context.Context, ok bool, permits int64) {
+	p, err := l.keys.askPeers(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.learning = false
+	now := time.Now()
+	switch {
+	case errors.Is(err, ErrNotInitialized):
+		l.rate = 0
+	case err != nil || p.rate <= 0 || p.interval <= 0:
+	default:
+		first := l.rate == 0
+		l.rate, l.interval, l.learnt = p.rate, p.interval, now
+		switch g := l.circuit.guard; {
+		case g.fixed:
+			l.share = g.share
+		case l.keys.believed() == Overall:
+			l.share = 1 / float64(max(1, p.clients))
+		default:
+			l.share = 1
+		}
+		if first && ok {
+			l.slot(now).permits += permits
+		}
+	}
+}
+
+// book books what was granted without Redis.
+func (l *local) book(ctx context.Context) error {
+	asked := time.Now()
+	p, err := l.keys.askPeers(ctx)
+	if err != nil {
+		return err
+	}
+	args := argumentsOf(l.keys.client.session)
+	args.put(argNow, l.keys.client.now())
+	at := argSlot
+	records := l.toBook()
+	for _, r := range records {
+		// A grant is dated by the end of its slot, and no later than now.
+		age := max(0, asked.Sub(r.end)).Milliseconds()
+		args.put(at, p.now-age)
+		args.put(at+1, r.record)
+		at += 2
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	again, err := within(ctx, l.keys, func(ctx context.Context) (bool, error) {
+		reply, _, err := l.keys.run(ctx, operation{bookScript, time.Now(), args})
+		return reply.At(0) != 0, err
+	})
+	if err == nil && !again {
+		l.booked(records)
+	}
+	return err
+}
+
+// toBook returns the records for what is to be booked. As long as it is not known that
+// they are booked, they are the same.
+func (l *local) toBook() []bookedRecord {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.booking) > 0 {
+		return l.booking
+	}
+	layout := l.keys.client.format.layout()
+	now := time.Now()
+	for _, s := range l.slots {
+		for left := s.own; left > 0 && now.Before(s.end.Add(l.interval)); {
+			n := min(left, wire.MaxPermits)
+			record := layout.Append(make([]byte, 0, wire.RecordSpace), uint32(n), false)
+			l.booking = append(l.booking, bookedRecord{s.end, string(record), n})
+			left -= n
+		}
+	}
+	return l.booking
+}
+
+// booked notes that Redis knows of some records.
+func (l *local) booked(records []bookedRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.booking = nil
+	for _, r := range records {
+		for i := range l.slots {
+			if s := &l.slots[i]; s.end.Equal(r.end) {
+				s.own -= min(s.own, r.permits)
+			}
+		}
+	}
+}

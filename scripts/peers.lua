@@ -1,0 +1,21 @@
+-- peers.lua: tells what a Client needs to know for the time when Redis is away. Writes nothing.
+--
+-- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/limiter.lua
+-- Reply:   {now in ms; rate; interval in ms; sessions that were used within the last minute}
+--
+-- A session is a Client of Go (parts/session.lua). Those that only ask and are refused have none.
+
+-- include parts/limiter.lua
+local MINUTE, MANY_FIELDS = 60000, 1000 -- ms; a call looks at some 1,000 fields
+local page = redis.call('HSCAN', KEYS[1], '0', 'MATCH', 'session:*', 'COUNT', MANY_FIELDS)
+local live, found = 0, page[2]
+for i = 2, #found, 2 do
+  local time = tonumber(string.match(found[i], '^%d+ (%d+)'))
+  if time and math.abs(now - time) <= MINUTE then
+    live = live + 1
+  end
+end
+if page[1] ~= '0' then -- it has not seen all: the others are as live as these
+  live = math.floor(live * redis.call('HLEN', KEYS[1]) / math.max(1, #found / 2))
+end
+return { now, rate, interval, live }
