@@ -122,8 +122,9 @@ func (g *guard) changed(by int32, why error) {
 // A circuit says whether Redis is asked. It is open while Redis is not.
 type circuit struct {
 	guard  *guard
-	opened atomic.Pointer[error] // why it is open, nil if it is closed
-	bad    atomic.Bool           // there were failures since the last reply
+	opened atomic.Pointer[error]     // why it is open, nil if it is closed
+	closed atomic.Pointer[time.Time] // when it was last closed, nil if it never was
+	bad    atomic.Bool               // there were failures since the last reply
 
 	mu       sync.Mutex
 	failures int          // since the last reply; guarded by mu, as all below is
@@ -140,19 +141,20 @@ func (c *circuit) cause() error {
 	return nil
 }
 
-// replied notes that Redis has replied to an acquire, or that its caller has left.
-func (c *circuit) replied(k *limiterKeys, p policy, wanted want, v verdict, err error) {
-	if failed(err) { // its context has ended
-		return
-	}
+// returning reports whether Redis was found to be back so lately that other Clients may
+// not know it yet: they probe at least as often.
+func (c *circuit) returning() bool {
+	closed := c.closed.Load()
+	return closed != nil && time.Since(*closed) < slowestProbe*5/4+probeLimit
+}
+
+// replied notes that Redis has replied to an acquire.
+func (c *circuit) replied() {
 	if c.bad.Load() {
 		c.mu.Lock()
 		c.failures = 0
 		c.bad.Store(false)
 		c.mu.Unlock()
-	}
-	if p.fallback == FallbackLocal && err == nil {
-		c.guard.learn(k, wanted, v)
 	}
 }
 
@@ -237,13 +239,15 @@ func (c *circuit) book(ctx context.Context) bool {
 
 // close has Redis asked again.
 func (c *circuit) close() {
+	if c.opened.Load() == nil {
+		return
+	}
 	c.mu.Lock()
-	was := c.opened.Swap(nil)
+	c.closed.Store(new(time.Now()))
+	c.opened.Store(nil)
 	c.failures = 0
 	c.mu.Unlock()
-	if was != nil {
-		c.guard.changed(-1, nil)
-	}
+	c.guard.changed(-1, nil)
 }
 
 // ends reports whether there is nothing left to book. Where a limiter has no rate any

@@ -134,45 +134,76 @@ func (c *Client) SetLimiting(on bool) { c.guard.off.Store(!on) }
 
 // guarded is acquire for a call that has a policy.
 func (l *RateLimiter) guarded(ctx context.Context, k *limiterKeys, wanted want) (verdict, error) {
-	c := k.client
-	if c.guard.off.Load() {
+	g := &k.client.guard
+	if g.off.Load() {
 		return verdict{ok: true, degraded: true}, nil
 	}
 	if err := l.policy.validate(""); err != nil {
 		return verdict{}, k.named(err)
 	}
-	start, timeout, circuit := time.Now(), wanted.timeout, c.guard.circuit(k)
-	for {
-		began := time.Now()
-		err := circuit.cause()
-		asks := err == nil
-		if asks {
-			var v verdict
-			wanted.budget = l.policy.within(ctx)
-			v, err = l.enqueue(ctx, wanted)
+	end := time.Now().Add(wanted.timeout)
+	for c := g.circuit(k); ; {
+		why := c.cause()
+		v, err := verdict{}, why
+		if why == nil {
+			v, err = l.ask(ctx, k, wanted)
 			if ctx.Err() != nil || !failed(err) {
-				circuit.replied(k, l.policy, wanted, v, err)
 				return v, err
 			}
-			if wanted.budget >= leastBudget {
-				circuit.failed(k, began, err)
-			}
 		}
-		if wanted.waits() && wanted.timeout != forever {
-			wanted.timeout = max(0, timeout-time.Since(start))
-		}
+		wanted.spend(end)
 		v, back, e := l.fallBack(ctx, k, wanted, err)
-		switch {
-		case back:
-		case e == err && !asks:
-			return v, k.notAsked(err)
-		default:
+		if !back {
+			if e == why && e != nil {
+				e = k.notAsked(why)
+			}
 			return v, k.named(e)
 		}
-		if wanted.waits() && wanted.timeout != forever {
-			wanted.timeout = max(0, timeout-time.Since(start))
-		}
+		wanted.spend(end)
 	}
+}
+
+// spend leaves what is left of the timeout until end.
+func (wanted *want) spend(end time.Time) {
+	if wanted.waits() && wanted.timeout != forever {
+		wanted.timeout = max(0, time.Until(end))
+	}
+}
+
+// ask asks Redis, and notes what that says about its health. If Redis is just back, it
+// takes no more than the share of the Client, for others may still grant theirs.
+func (l *RateLimiter) ask(ctx context.Context, k *limiterKeys, wanted want) (verdict, error) {
+	g := &k.client.guard
+	c, began := g.circuit(k), time.Now()
+	var held *local
+	if l.policy.fallback == FallbackLocal && c.returning() {
+		held = g.known(k)
+	}
+	if held != nil {
+		v, back, err := held.acquire(ctx, k, wanted, false)
+		if !back {
+			return v, err
+		}
+		if !v.ok {
+			held = nil
+		}
+		wanted.spend(began.Add(wanted.timeout))
+	}
+	wanted.budget = l.policy.within(ctx)
+	v, err := l.enqueue(ctx, wanted)
+	if held != nil && !v.ok {
+		held.forget(wanted.permits)
+	}
+	switch {
+	case !failed(err):
+		c.replied()
+		if l.policy.fallback == FallbackLocal && err == nil {
+			g.learn(k, wanted, v.ok && held == nil)
+		}
+	case ctx.Err() == nil && wanted.budget >= leastBudget:
+		c.failed(k, began, err)
+	}
+	return v, err
 }
 
 // failed reports whether an error of an acquire says that Redis has failed.
@@ -197,16 +228,16 @@ func (l *RateLimiter) fallBack(
 	}
 	switch fallback {
 	case FallbackAllow:
-		g.decided.Add(1)
-		return verdict{ok: true, degraded: true, limit: g.rate(k)}, false, nil
+		v, err = verdict{ok: true, degraded: true, limit: g.rate(k)}, nil
 	case FallbackDeny:
-		g.decided.Add(1)
-		return verdict{degraded: true, limit: g.rate(k), wait: slowestProbe.Microseconds()}, false, nil
+		v, err = verdict{degraded: true, limit: g.rate(k), wait: slowestProbe.Microseconds()}, nil
 	case FallbackLocal:
 		if local := g.known(k); local != nil {
-			g.decided.Add(1)
-			return local.acquire(ctx, k, wanted)
+			v, back, err = local.acquire(ctx, k, wanted, true)
 		}
 	}
-	return verdict{}, false, err
+	if err == nil && !back {
+		g.decided.Add(1)
+	}
+	return v, back, err
 }

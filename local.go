@@ -57,9 +57,9 @@ type bookedRecord struct {
 	permits int64
 }
 
-// learn notes that a caller was granted permits by Redis, and finds out about the limiter
-// from time to time.
-func (g *guard) learn(k *limiterKeys, wanted want, v verdict) {
+// learn notes whether Redis has granted a caller permits that are not counted yet, and
+// finds out about the limiter from time to time.
+func (g *guard) learn(k *limiterKeys, wanted want, granted bool) {
 	now := time.Now()
 	l := g.of(k, now)
 	if l == nil {
@@ -68,11 +68,11 @@ func (g *guard) learn(k *limiterKeys, wanted want, v verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used = now
-	if v.ok && l.rate > 0 {
+	if granted && l.rate > 0 {
 		l.slot(now).permits += wanted.permits
 	}
 	if !l.learning && now.Sub(l.learnt) > learntFor {
-		l.learning = g.client.work(func(ctx context.Context) { l.learn(ctx, v.ok, wanted.permits) })
+		l.learning = g.client.work(func(ctx context.Context) { l.learn(ctx, granted, wanted.permits) })
 	}
 }
 
@@ -197,8 +197,8 @@ func (l *local) slot(now time.Time) *localSlot {
 	return &l.slots[len(l.slots)-1]
 }
 
-// take takes permits if they are there.
-func (l *local) take(now time.Time, permits int64) (verdict, error) {
+// take takes permits if they are there; own says that Redis does not know of them.
+func (l *local) take(now time.Time, permits int64, own bool) (verdict, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used = now
@@ -215,7 +215,9 @@ func (l *local) take(now time.Time, permits int64) (verdict, error) {
 	if v.ok = permits <= v.left; v.ok {
 		s := l.slot(now)
 		s.permits += permits
-		s.own += permits
+		if own {
+			s.own += permits
+		}
 		v.left -= permits
 		v.reset = s.end.Add(window).Sub(now).Milliseconds() + 1
 		return v, nil
@@ -232,25 +234,28 @@ func (l *local) take(now time.Time, permits int64) (verdict, error) {
 	return v, nil
 }
 
-// acquire takes permits, waiting for them as long as the caller does. back says that
-// Redis is well again, so that the caller should ask it.
-func (l *local) acquire(ctx context.Context, k *limiterKeys, wanted want) (v verdict, back bool, err error) {
+// acquire takes permits, waiting for them as long as the caller does. away says that Redis
+// has failed for this caller: then they are granted. back says that Redis is to be asked.
+// If that has just come back, the permits are taken from the share before; v.ok says so.
+func (l *local) acquire(
+	ctx context.Context, k *limiterKeys, wanted want, away bool,
+) (v verdict, back bool, err error) {
+	end := time.Now().Add(wanted.timeout)
 	var timer *time.Timer
-	var passed <-chan time.Time
-	if wanted.waits() && wanted.timeout != forever {
-		t := time.NewTimer(wanted.timeout)
-		defer t.Stop()
-		passed = t.C
-	}
-	for {
-		v, err = l.take(time.Now(), wanted.permits)
-		if v.ok {
+	for failed := away; ; failed = false {
+		own := failed || l.circuit.cause() != nil
+		if !own && (away || !l.circuit.returning()) {
+			return verdict{}, true, nil
+		}
+		v, err = l.take(time.Now(), wanted.permits, own)
+		if v.ok && own {
 			l.circuit.mend(k)
 		}
+		wanted.spend(end)
 		if v.ok || err != nil || !wanted.waits() {
-			return v, false, err
+			return v, v.ok && !own, err
 		}
-		pause := min(microseconds(v.wait), slowestProbe)
+		pause := min(microseconds(v.wait), slowestProbe, wanted.timeout)
 		if timer == nil {
 			timer = time.NewTimer(pause)
 			defer timer.Stop()
@@ -259,16 +264,22 @@ func (l *local) acquire(ctx context.Context, k *limiterKeys, wanted want) (v ver
 		}
 		select {
 		case <-timer.C:
-		case <-passed:
-			wanted.timeout = 0 // once more
 		case <-ctx.Done():
 			return verdict{}, false, ctx.Err()
 		case <-k.client.ctx.Done():
 			return verdict{}, false, ErrClosed
 		}
-		if l.circuit.cause() == nil {
-			return verdict{}, true, nil
-		}
+	}
+}
+
+// forget takes back permits that Redis has not granted.
+func (l *local) forget(permits int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := len(l.slots) - 1; i >= 0 && permits > 0; i-- {
+		n := min(permits, l.slots[i].permits-l.slots[i].own)
+		l.slots[i].permits -= n
+		permits -= n
 	}
 }
 

@@ -1,0 +1,52 @@
+package rratelimiter
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Client knows 10,000 limiters for the time when Redis is away, and forgets those that
+// nobody uses.
+func TestLimitersAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redis.NewClient(&redis.Options{})
+		defer rdb.Close()
+		c := New(rdb)
+		defer c.Close()
+		knows := func(i int) bool {
+			l := c.guard.of(c.keysOf("name", fmt.Sprint(i)), time.Now())
+			if l != nil {
+				l.rate, l.interval, l.share = 10, time.Second, 1
+				_, _ = l.take(time.Now(), 1, true)
+				l.booked(l.toBook())
+			}
+			return l != nil
+		}
+		for i := range maxLocals {
+			if !knows(i) {
+				t.Fatalf("no room for limiter %d", i)
+			}
+		}
+		if knows(maxLocals) {
+			t.Errorf("there is room for more than %d", maxLocals)
+		}
+		time.Sleep(localIdle)
+		if !knows(0) {
+			t.Error("a limiter that is known is not found")
+		}
+		time.Sleep(localIdle - time.Second)
+		if !knows(maxLocals) || len(c.guard.locals) != 2 {
+			t.Errorf("%d limiters, want those that were used within a minute", len(c.guard.locals))
+		}
+		_, _ = c.guard.locals["0"].take(time.Now(), 1, true)
+		c.guard.locals["0"].interval = time.Hour
+		time.Sleep(10 * time.Minute)
+		if !knows(1) || len(c.guard.locals) != 2 {
+			t.Errorf("%d limiters, want also the one with permits to book", len(c.guard.locals))
+		}
+	})
+}

@@ -1,0 +1,213 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+)
+
+// learns has the Client of a crowd grant once more, and learn how many Clients there
+// are.
+func (c *crowd) learns() {
+	c.Helper()
+	c.sleep(11 * time.Second)
+	took(c.T, c.RateLimiter, 1, 0, 0)
+	c.sleep(10 * time.Millisecond)
+	noError(c.T, c.Release(c.Context(), 1))
+	c.sleep(2 * time.Second)
+}
+
+// outage lets Redis be away, and be known to be.
+func (c *crowd) outage() (ends func()) {
+	c.Helper()
+	open := c.gate.shut()
+	for range 3 {
+		c.decides(c.WithFallback(rratelimiter.FallbackDeny), 0, "false", budget)
+	}
+	return open
+}
+
+// takes returns how many permits a caller is granted one by one.
+func takesAll(ctx context.Context, l *rratelimiter.RateLimiter) (n int) {
+	for {
+		if ok, err := l.TryAcquire(ctx, 1, 0); !ok || err != nil {
+			return n
+		}
+		n++
+	}
+}
+
+// Without Redis a Client grants its share: all clients together the rate.
+func TestTheShareOfAClient(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		rate    int64
+		clients int
+		opts    []rratelimiter.Option
+		want    int
+	}{
+		{"alone", 10, 1, nil, 10},
+		{"one of two", 10, 2, nil, 5},
+		{"one of three", 10, 3, nil, 3},
+		{"one of ten", 10, 10, nil, 1},
+		{"fixed", 10, 3, []rratelimiter.Option{rratelimiter.WithLocalShare(0.7)}, 7},
+		{"less than a permit", 2, 5, nil, 1},
+	} {
+		guarded(t, tt.rate, rratelimiter.FallbackLocal, func(c *crowd) {
+			for range tt.clients - 1 {
+				took(c.T, c.other(), 1, time.Minute, 0)
+				c.sleep(time.Second)
+			}
+			c.learns()
+			end := c.outage()
+			if n := takesAll(c.Context(), c.RateLimiter); n != tt.want {
+				t.Errorf("%s: %d granted, want %d", tt.name, n, tt.want)
+			}
+			end()
+			c.sleep(time.Minute)
+			c.holds(0)
+		}, tt.opts...)
+	}
+}
+
+// Each client of a PER_CLIENT limit has all of it.
+func TestTheShareOfAPerClientLimit(t *testing.T) {
+	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+		noError(c.T, c.SetRate(c.Context(), perClient, 4, time.Second))
+		took(c.T, c.other(), 1, 0, 0)
+		c.learns()
+		end := c.outage()
+		if n := takesAll(c.Context(), c.RateLimiter); n != 4 {
+			t.Errorf("%d granted, want 4", n)
+		}
+		end()
+		c.sleep(300 * time.Millisecond)
+		c.holds(4)
+		c.sleep(time.Minute)
+		c.holds(0)
+	})
+}
+
+// What Redis granted within the last interval counts against the share, so that an
+// outage does not begin with a second window.
+func TestGrantsBeforeAnOutageCount(t *testing.T) {
+	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+		noError(c.T, c.SetRate(c.Context(), overall, 10, 10*time.Second))
+		c.learns()
+		c.sleep(10 * time.Second)
+		took(c.T, c.RateLimiter, 7, 0, 0)
+		end := c.outage()
+		if n := takesAll(c.Context(), c.RateLimiter); n != 3 {
+			t.Errorf("%d granted, want 3", n)
+		}
+		end()
+		c.sleep(time.Minute)
+	})
+}
+
+// Without Redis callers wait for permits as long as they may, in this process.
+func TestWaitingWithoutRedis(t *testing.T) {
+	guarded(t, 2, rratelimiter.FallbackLocal, func(c *crowd) {
+		end := c.outage()
+		const slot = time.Second / 32
+		c.decides(c.RateLimiter, 0, "true", 0)
+		c.decides(c.RateLimiter, 0, "true", 0)
+		c.decides(c.RateLimiter, 0, "false", 0)
+		c.decides(c.RateLimiter, 500*time.Millisecond, "false", 500*time.Millisecond)
+		c.decides(c.RateLimiter, time.Minute, "true", 500*time.Millisecond+slot+time.Microsecond)
+		ctx, cancel := context.WithTimeout(c.Context(), 300*time.Millisecond)
+		defer cancel()
+		visit := c.comes(ctx, 2, time.Minute)
+		c.sleep(2 * time.Second)
+		if v := visit(); !errors.Is(v.err, context.DeadlineExceeded) || v.after != 300*time.Millisecond {
+			t.Errorf("%+v; want the end of the context", v)
+		}
+		if _, err := c.TryAcquire(c.Context(), 3, 0); !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+			t.Errorf("%v; want ErrPermitsExceedRate", err)
+		}
+		// One that wants more than there will be soon asks Redis when that is back.
+		took(c.T, c.RateLimiter, 2, time.Minute, 0)
+		back := c.comes(c.Context(), 2, time.Minute)
+		c.sleep(100 * time.Millisecond)
+		end()
+		c.sleep(10 * time.Second)
+		if v := back(); !v.ok || c.client.Health().Decided != 3+6 {
+			t.Errorf("%+v, %+v", v, c.client.Health())
+		}
+	})
+}
+
+// What was granted without Redis is booked when that is back: an outage does not end in
+// a second window. It counts from the time at which it was granted.
+func TestGrantsOfAnOutageAreBooked(t *testing.T) {
+	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+		noError(c.T, c.SetRate(c.Context(), overall, 10, 10*time.Second))
+		c.learns()
+		c.sleep(10 * time.Second)
+		end := c.outage()
+		took(c.T, c.RateLimiter, 4, 0, 0)
+		c.sleep(5 * time.Second)
+		took(c.T, c.RateLimiter, 3, 0, 0)
+		noError(c.T, c.Release(c.Context(), 1)) // also what is given back
+		if h := c.client.Health(); !h.Degraded || h.Unbooked != 6 {
+			t.Errorf("%+v; want 6 unbooked", h)
+		}
+		end()
+		c.sleep(3 * time.Second)
+		if h := c.client.Health(); h.Degraded || h.Unbooked != 0 {
+			t.Errorf("%+v; want all booked", h)
+		}
+		c.holds(6)
+		if n := takesAll(c.Context(), c.RateLimiter); n != 4 {
+			t.Errorf("%d granted by Redis, want 4", n)
+		}
+		c.sleep(2500 * time.Millisecond)
+		c.holds(6) // the first 4 are back
+		c.sleep(5 * time.Second)
+		c.holds(4)
+		c.sleep(time.Minute)
+		c.holds(0)
+	})
+}
+
+// Redis comes back empty. What was granted without it is booked as soon as there is a
+// rate again, as long as it counts.
+func TestGrantsOfAnOutageOutliveTheLimiter(t *testing.T) {
+	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+		noError(c.T, c.SetRate(c.Context(), overall, 10, 10*time.Second))
+		c.learns()
+		c.sleep(10 * time.Second)
+		end := c.outage()
+		took(c.T, c.RateLimiter, 6, 0, 0)
+		c.server.FlushAll()
+		end()
+		c.sleep(3 * time.Second)
+		if _, err := c.TryAcquire(c.Context(), 1, 0); !errors.Is(err, rratelimiter.ErrNotInitialized) {
+			t.Errorf("%v; want ErrNotInitialized", err)
+		}
+		noError(c.T, errOf(c.TrySetRate(c.Context(), overall, 10, 10*time.Second)))
+		c.sleep(time.Second)
+		c.holds(6)
+		c.sleep(10 * time.Second)
+		c.holds(0)
+		if h := c.client.Health(); h.Degraded || h.Unbooked != 0 {
+			t.Errorf("%+v", h)
+		}
+	})
+}
+
+// For a limiter whose rate was not learnt there is no share, and the error is returned.
+func TestALimiterThatWasNotLearnt(t *testing.T) {
+	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+		end := c.outage()
+		if _, err := c.client.RateLimiter("other").TryAcquire(c.Context(), 1, 0); !errors.Is(err,
+			rratelimiter.ErrNoAnswer) {
+			t.Errorf("%v; want ErrNoAnswer", err)
+		}
+		end()
+		c.sleep(time.Minute)
+	})
+}
