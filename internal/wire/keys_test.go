@@ -73,3 +73,14 @@ func FuzzKeys(f *testing.F) {
 		}
 	})
 }
+
+// The slots are those that CLUSTER KEYSLOT tells.
+func TestSlotNumbers(t *testing.T) {
+	for key, want := range map[string]int{
+		"": 0, "foo": 12182, "123456789": 0x31C3, "{foo}:value": 12182, "a{foo}b": 12182, "{}foo": 9500,
+	} {
+		if got := Slot(key); got != want {
+			t.Errorf("slot of %q is %d, want %d", key, got, want)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A grantLog is when permits were granted, one each.
+type grantLog struct {
+	mu sync.Mutex
+	at []time.Time // guarded by mu
+}
+
+// window returns the most permits that were granted within d.
+func (g *grantLog) window(d time.Duration) (most int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	slices.SortFunc(g.at, time.Time.Compare)
+	first := 0
+	for i, at := range g.at {
+		for at.Sub(g.at[first]) >= d {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+// asks has so many callers ask for permits until the time is over. Each pauses for a
+// while after a refusal.
+func (g *grantLog) asks(ctx context.Context, l *rratelimiter.RateLimiter, callers int, all *sync.WaitGroup) {
+	for range callers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				ok, err := l.TryAcquire(ctx, 1, 20*time.Millisecond)
+				if ok && err == nil {
+					g.mu.Lock()
+					g.at = append(g.at, time.Now())
+					g.mu.Unlock()
+				}
+			}
+		})
+	}
+}
+
+// Two processes lose their Redis and find it again, each at its own time. There is
+// never a second window: not when it goes, and not when it is back.
+func TestNoSecondWindowAroundAnOutage(t *testing.T) {
+	const rate, interval = 100, 2 * time.Second
+	for name, away := range map[string]func(s *redistest.Server, proxies []*redistest.Proxy) (back func()){
+		"stopped": func(s *redistest.Server, _ []*redistest.Proxy) func() {
+			return s.Freeze(t)
+		},
+		"nobody listens": func(_ *redistest.Server, proxies []*redistest.Proxy) func() {
+			for _, p := range proxies {
+				p.Down()
+				p.Cut()
+			}
+			return func() {
+				for _, p := range proxies {
+					p.Up()
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			var proxies []*redistest.Proxy
+			var limiters []*rratelimiter.RateLimiter
+			key := redistest.Name(t)
+			for range 2 {
+				p := redistest.StartProxy(t, s.Addr)
+				rdb := redis.NewClient(&redis.Options{Addr: p.Addr})
+				c := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackLocal),
+					rratelimiter.WithGoOnly())
+				t.Cleanup(func() { _, _ = c.Close(), rdb.Close() })
+				proxies, limiters = append(proxies, p), append(limiters, c.RateLimiter(key))
+			}
+			noError(t, limiters[0].SetRate(t.Context(), overall, rate, interval))
+			for _, l := range limiters { // each is there when the other one learns how many they are
+				noError(t, errOf(l.WithFallback(rratelimiter.FallbackError).TryAcquire(t.Context(), 1, 0)))
+			}
+			var log grantLog
+			var all sync.WaitGroup
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for _, l := range limiters {
+				log.asks(ctx, l, 4, &all)
+			}
+			time.Sleep(2 * interval)
+			before := log.count()
+			back := away(s, proxies)
+			time.Sleep(2 * interval)
+			during := log.count() - before
+			back()
+			time.Sleep(3 * interval)
+			cancel()
+			all.Wait()
+			after := log.count() - before - during
+			t.Logf("%d permits before, %d during, %d after; worst window %d", before, during, after,
+				log.window(interval))
+			// A Client that had more than its share before keeps it, and the other one takes its
+			// share besides.
+			if worst := log.window(interval); worst > rate*125/100 {
+				t.Errorf("%d permits within an interval, the rate is %d", worst, rate)
+			}
+			if during < rate*3/2 || after < rate*2 {
+				t.Errorf("%d permits in the two intervals of the outage, %d in the three after it", during, after)
+			}
+		})
+	}
+}
+
+func (g *grantLog) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.at)
+}
+
+// The reply to a booking is lost: it is sent again, and booked once.
+func TestGrantsAreBookedOnce(t *testing.T) {
+	n := newLine(t, 10, time.Hour, sendsOnce)
+	c := n.newClient(rratelimiter.WithFallback(rratelimiter.FallbackLocal), rratelimiter.WithLocalShare(1))
+	l, before := &limiter{c.RateLimiter(n.l.Name()), n.bench}, n.scriptsRun()
+	l.takes(1)
+	until(t, func() bool { // it has learnt the rate in the background
+		if ok := n.scriptsRun() >= before+2; !ok {
+			return false
+		}
+		n.proxy.Down()
+		n.proxy.Cut()
+		ok, err := l.TryAcquire(t.Context(), 1, 0)
+		if !ok || err != nil {
+			n.proxy.Up()
+			l.takes(1)
+			l.gives(1)
+		}
+		return ok && err == nil
+	})
+	for range 5 {
+		l.takes(1)
+	}
+	books := func(args []string) bool { return isScript(args) && len(args) > 3+3+12 }
+	n.proxy.SwallowReplyTo(2, books)
+	n.proxy.Up()
+	until(t, func() bool { return c.Health().Unbooked == 0 })
+	if n.proxy.Swallowed() != 2 {
+		t.Errorf("%d replies were lost", n.proxy.Swallowed())
+	}
+	n.untilOut(7)
+	value, err := strconv.Atoi(n.look.Get(t.Context(), l.value()).Val())
+	if err != nil || value != 3 {
+		t.Errorf("value %d, %v; want 3", value, err)
+	}
+	l.has(3)
+}
+
+// On a cluster part of the servers may be away: only their limiters fall back.
+func TestACircuitForEachPartOfACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	rdb := cluster.Client(t)
+	c := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackDeny))
+	t.Cleanup(func() { _ = c.Close() })
+	dead := cluster.Servers[0]
+	here, there := 0, 0
+	limiters := map[bool][]*rratelimiter.RateLimiter{}
+	for i := 0; here < 8 || there < 8; i++ {
+		l := c.RateLimiter(redistest.Name(t) + strconv.Itoa(i))
+		node, err := rdb.MasterForKey(t.Context(), l.Name())
+		noError(t, err)
+		gone := node.Options().Addr == dead.Addr
+		if gone && here < 8 || !gone && there < 8 {
+			noError(t, l.SetRate(t.Context(), overall, 1000, time.Hour))
+			limiters[gone] = append(limiters[gone], l)
+		}
+		here, there = len(limiters[true]), len(limiters[false])
+	}
+	thaw := dead.Freeze(t)
+	for range 4 {
+		for gone, all := range limiters {
+			for _, l := range all {
+				r, err := l.Allow(t.Context(), 1)
+				if err != nil || r.Degraded != gone || r.Allowed == gone {
+					t.Fatalf("%s, away %v: %+v, %v", l.Name(), gone, r, err)
+				}
+			}
+		}
+	}
+	start := time.Now()
+	for range 100 {
+		for _, l := range limiters[true] {
+			if r, err := l.Allow(t.Context(), 1); err != nil || !r.Degraded {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		}
+	}
+	if took := time.Since(start); took > 100*budget {
+		t.Errorf("800 calls took %v: each asks Redis", took)
+	}
+	thaw()
+	until(t, func() bool { return !c.Health().Degraded })
+	for _, l := range limiters[true] {
+		if r, err := l.Allow(t.Context(), 1); err != nil || r.Degraded || !r.Allowed {
+			t.Errorf("%+v, %v; want granted by Redis", r, err)
+		}
+	}
+}
+
+// A server stops while 10,000 callers ask: each has its answer by the end of the budget,
+// and a slow Redis is no better than a dead one.
+func TestFallbacksOfManyCallers(t *testing.T) {
+	for name, fails := range map[string]func(s *redistest.Server, p *redistest.Proxy) (back func()){
+		"stopped": func(s *redistest.Server, _ *redistest.Proxy) func() {
+			return s.Freeze(t)
+		},
+		"slow": func(_ *redistest.Server, p *redistest.Proxy) func() {
+			p.Delay(2 * budget)
+			return func() { p.Delay(0) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Start(t)
+			p := redistest.StartProxy(t, s.Addr)
+			rdb := redis.NewClient(&redis.Options{Addr: p.Addr})
+			c := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackAllow))
+			t.Cleanup(func() { _, _ = c.Close(), rdb.Close() })
+			l := c.RateLimiter(redistest.Name(t))
+			noError(t, l.SetRate(t.Context(), overall, 1_000_000, time.Hour))
+			noError(t, errOf(l.TryAcquire(t.Context(), 1, 0)))
+			back := fails(s, p)
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			var worst time.Duration
+			for range 10_000 {
+				all.Go(func() {
+					start := time.Now()
+					ok, err := l.TryAcquire(t.Context(), 1, time.Minute)
+					took := time.Since(start)
+					mu.Lock()
+					defer mu.Unlock()
+					if !ok || err != nil {
+						t.Errorf("%v, %v", ok, err)
+					}
+					worst = max(worst, took)
+				})
+			}
+			all.Wait()
+			t.Logf("the last of 10,000 after %v", worst)
+			if worst > budget+slack {
+				t.Errorf("the last of 10,000 after %v", worst)
+			}
+			back()
+			until(t, func() bool {
+				r, err := l.Allow(t.Context(), 1)
+				return err == nil && !r.Degraded && !errors.Is(c.Health().Cause, rratelimiter.ErrNoAnswer)
+			})
+		})
+	}
+}
