@@ -208,12 +208,14 @@ func (l *RateLimiter) ask(ctx context.Context, k *limiterKeys, wanted want) (ver
 
 // failed reports whether an error of an acquire says that Redis has failed.
 func failed(err error) bool {
-	for _, own := range []error{ErrNotInitialized, ErrPermitsExceedRate, ErrInvalidArgument, ErrBadState, ErrClosed} {
-		if errors.Is(err, own) {
+	for _, of := range []error{
+		nil, ErrNotInitialized, ErrPermitsExceedRate, ErrInvalidArgument, ErrBadState, ErrClosed,
+	} {
+		if errors.Is(err, of) {
 			return false
 		}
 	}
-	return err != nil
+	return true
 }
 
 // fallBack returns what a call gets for which Redis has failed because of err. back

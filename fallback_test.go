@@ -35,7 +35,8 @@ func guarded(t *testing.T, rate int64, f rratelimiter.Fallback, spec func(c *cro
 }
 
 // decides expects what a call gets, and when.
-func (c *crowd) decides(l *rratelimiter.RateLimiter, timeout time.Duration, want string, after time.Duration) {
+func (c *crowd) decides(l *rratelimiter.RateLimiter, timeout time.Duration, want string,
+	after time.Duration) {
 	c.Helper()
 	start := time.Now()
 	ok, err := l.TryAcquire(c.Context(), 1, timeout)
@@ -92,7 +93,8 @@ func TestWhatAFallbackSays(t *testing.T) {
 				t.Errorf("%d: %+v, %v; want %+v", fallback, r, err, want)
 			}
 			if err := l.Acquire(c.Context(), 1); (fallback == rratelimiter.FallbackDeny) !=
-				errors.Is(err, rratelimiter.ErrNoAnswer) || err != nil && fallback != rratelimiter.FallbackDeny {
+				errors.Is(err, rratelimiter.ErrNoAnswer) ||
+				err != nil && fallback != rratelimiter.FallbackDeny {
 				t.Errorf("%d: Acquire: %v", fallback, err)
 			}
 			open()
@@ -169,14 +171,13 @@ func TestAFallbackKeepsTheContext(t *testing.T) {
 func TestWhatCountsAsAFailure(t *testing.T) {
 	guarded(t, 10, rratelimiter.FallbackAllow, func(c *crowd) {
 		for range 5 {
-			for want, ask := range map[error]func() error{
-				rratelimiter.ErrPermitsExceedRate: func() error { return errOf(c.TryAcquire(c.Context(), 11, 0)) },
-				rratelimiter.ErrInvalidArgument:   func() error { return errOf(c.TryAcquire(c.Context(), 0, 0)) },
-				rratelimiter.ErrNotInitialized: func() error {
-					return errOf(c.client.RateLimiter("none").TryAcquire(c.Context(), 1, 0))
-				},
+			none := c.client.RateLimiter("none")
+			for want, err := range map[error]error{
+				rratelimiter.ErrPermitsExceedRate: errOf(c.TryAcquire(c.Context(), 11, 0)),
+				rratelimiter.ErrInvalidArgument:   errOf(c.TryAcquire(c.Context(), 0, 0)),
+				rratelimiter.ErrNotInitialized:    errOf(none.TryAcquire(c.Context(), 1, 0)),
 			} {
-				if err := ask(); !errors.Is(err, want) {
+				if !errors.Is(err, want) {
 					t.Errorf("%v, want %v", err, want)
 				}
 			}
@@ -185,7 +186,7 @@ func TestWhatCountsAsAFailure(t *testing.T) {
 			t.Error("degraded by errors of callers")
 		}
 	})
-	for _, code := range []string{"OOM no memory", "MISCONF no disk", "NOPERM no right", "ERR unknown command"} {
+	for _, code := range []string{"OOM no memory", "MISCONF no disk", "NOPERM no right", "ERR unknown"} {
 		guarded(t, 10, rratelimiter.FallbackDeny, func(c *crowd) {
 			c.rdb.AddHook(answering(func(cmd redis.Cmder) bool {
 				cmd.SetErr(redisError(code))
@@ -290,26 +291,30 @@ func TestLimitingIsTurnedOff(t *testing.T) {
 
 // Options that make no sense are refused by name, with their bound.
 func TestFallbackOptionsAreChecked(t *testing.T) {
+	const fallback, budget, share = "be one of the Fallback constants", "be at least 1ms",
+		"be more than 0 and at most 1"
 	for want, opt := range map[string]rratelimiter.Option{
-		"of New: fallback is 9, must be one of the Fallback constants":  rratelimiter.WithFallback(9),
-		"of New: fallback is -1, must be one of the Fallback constants": rratelimiter.WithFallback(-1),
-		"of New: budget is 0s, must be at least 1ms":                    rratelimiter.WithBudget(0),
-		"of New: budget is -1s, must be at least 1ms":                   rratelimiter.WithBudget(-time.Second),
-		"of New: budget is 1µs, must be at least 1ms":                   rratelimiter.WithBudget(time.Microsecond),
-		"of New: share is 0, must be more than 0 and at most 1":         rratelimiter.WithLocalShare(0),
-		"of New: share is 1.5, must be more than 0 and at most 1":       rratelimiter.WithLocalShare(1.5),
-		"of New: share is NaN, must be more than 0 and at most 1":       rratelimiter.WithLocalShare(math.NaN()),
+		"fallback is 9, must " + fallback:  rratelimiter.WithFallback(9),
+		"fallback is -1, must " + fallback: rratelimiter.WithFallback(-1),
+		"budget is 0s, must " + budget:     rratelimiter.WithBudget(0),
+		"budget is -1s, must " + budget:    rratelimiter.WithBudget(-time.Second),
+		"budget is 1µs, must " + budget:    rratelimiter.WithBudget(time.Microsecond),
+		"share is 0, must " + share:        rratelimiter.WithLocalShare(0),
+		"share is 1.5, must " + share:      rratelimiter.WithLocalShare(1.5),
+		"share is NaN, must " + share:      rratelimiter.WithLocalShare(math.NaN()),
 	} {
 		bubble(t, func(c *crowd) {
 			_, err := c.TryAcquire(c.Context(), 1, 0)
-			if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !strings.Contains(err.Error(), want) {
+			if !errors.Is(err, rratelimiter.ErrInvalidArgument) ||
+				!strings.Contains(err.Error(), "of New: "+want) {
 				t.Errorf("%v; want %s", err, want)
 			}
 		}, opt)
 	}
 	bubble(t, func(c *crowd) {
 		_, err := c.WithFallback(7).TryAcquire(c.Context(), 1, 0)
-		if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !strings.Contains(err.Error(), `for "l": fallback is 7`) {
+		if !errors.Is(err, rratelimiter.ErrInvalidArgument) ||
+			!strings.Contains(err.Error(), `for "l": fallback is 7`) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -116,7 +116,8 @@ func TestNoSecondWindowAroundAnOutage(t *testing.T) {
 				t.Errorf("%d permits within an interval, the rate is %d", worst, rate)
 			}
 			if during < rate*3/2 || after < rate*2 {
-				t.Errorf("%d permits in the two intervals of the outage, %d in the three after it", during, after)
+				t.Errorf("%d permits in the two intervals of the outage, %d in the three after it", during,
+					after)
 			}
 		})
 	}
@@ -131,7 +132,8 @@ func (g *grantLog) count() int {
 // The reply to a booking is lost: it is sent again, and booked once.
 func TestGrantsAreBookedOnce(t *testing.T) {
 	n := newLine(t, 10, time.Hour, sendsOnce)
-	c := n.newClient(rratelimiter.WithFallback(rratelimiter.FallbackLocal), rratelimiter.WithLocalShare(1))
+	c := n.newClient(rratelimiter.WithFallback(rratelimiter.FallbackLocal),
+		rratelimiter.WithLocalShare(1))
 	l, before := &limiter{c.RateLimiter(n.l.Name()), n.bench}, n.scriptsRun()
 	l.takes(1)
 	until(t, func() bool { // it has learnt the rate in the background
@@ -173,36 +175,34 @@ func TestACircuitForEachPartOfACluster(t *testing.T) {
 	c := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackDeny))
 	t.Cleanup(func() { _ = c.Close() })
 	dead := cluster.Servers[0]
-	here, there := 0, 0
-	limiters := map[bool][]*rratelimiter.RateLimiter{}
-	for i := 0; here < 8 || there < 8; i++ {
+	limiters := map[bool][]*rratelimiter.RateLimiter{} // by whether their master will be away
+	for i := 0; len(limiters[true]) < 8 || len(limiters[false]) < 8; i++ {
 		l := c.RateLimiter(redistest.Name(t) + strconv.Itoa(i))
 		node, err := rdb.MasterForKey(t.Context(), l.Name())
 		noError(t, err)
-		gone := node.Options().Addr == dead.Addr
-		if gone && here < 8 || !gone && there < 8 {
+		if gone := node.Options().Addr == dead.Addr; len(limiters[gone]) < 8 {
 			noError(t, l.SetRate(t.Context(), overall, 1000, time.Hour))
 			limiters[gone] = append(limiters[gone], l)
 		}
-		here, there = len(limiters[true]), len(limiters[false])
+	}
+	expect := func(l *rratelimiter.RateLimiter, degraded bool) {
+		t.Helper()
+		if r, err := l.Allow(t.Context(), 1); err != nil || r.Degraded != degraded || r.Allowed == degraded {
+			t.Fatalf("%s: %+v, %v; want degraded %v", l.Name(), r, err, degraded)
+		}
 	}
 	thaw := dead.Freeze(t)
 	for range 4 {
 		for gone, all := range limiters {
 			for _, l := range all {
-				r, err := l.Allow(t.Context(), 1)
-				if err != nil || r.Degraded != gone || r.Allowed == gone {
-					t.Fatalf("%s, away %v: %+v, %v", l.Name(), gone, r, err)
-				}
+				expect(l, gone)
 			}
 		}
 	}
 	start := time.Now()
 	for range 100 {
 		for _, l := range limiters[true] {
-			if r, err := l.Allow(t.Context(), 1); err != nil || !r.Degraded {
-				t.Fatalf("%+v, %v", r, err)
-			}
+			expect(l, true)
 		}
 	}
 	if took := time.Since(start); took > 100*budget {
@@ -211,9 +211,7 @@ func TestACircuitForEachPartOfACluster(t *testing.T) {
 	thaw()
 	until(t, func() bool { return !c.Health().Degraded })
 	for _, l := range limiters[true] {
-		if r, err := l.Allow(t.Context(), 1); err != nil || r.Degraded || !r.Allowed {
-			t.Errorf("%+v, %v; want granted by Redis", r, err)
-		}
+		expect(l, false)
 	}
 }
 

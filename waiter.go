@@ -52,7 +52,7 @@ type waiter struct {
 	standing   standing
 	in         *waiterList
 	next, prev *waiter
-	lastBatch  int64     // the number of the batch that decides, as the timeout has passed; 0 while it has not
+	lastBatch  int64     // the number of the batch that decides, for the timeout has passed; 0 before
 	came       time.Time // when it entered the queue, if it has a budget
 
 	// Set before it is ready.

@@ -1,0 +1,130 @@
+package rratelimiter
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// A bookedRecord is a record in Redis for the permits of a slot.
+type bookedRecord struct {
+	end     time.Time
+	record  string
+	permits int64
+}
+
+// A peers is what peers.lua tells.
+type peers struct {
+	now      int64 // ms, of the clock by which records are dated
+	rate     int64
+	interval time.Duration
+	clients  int64
+}
+
+// askPeers asks Redis about a limiter, for a while.
+func (k *limiterKeys) askPeers(ctx context.Context) (peers, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	return within(ctx, k, func(ctx context.Context) (peers, error) {
+		args := argumentsOf(k.client.session)
+		args.put(argNow, k.client.now())
+		reply, _, err := k.run(ctx, operation{peersScript, time.Now(), args})
+		return peers{reply.At(0), reply.At(1), milliseconds(reply.At(2)), reply.At(3)}, err
+	})
+}
+
+// learn finds out about the limiter. The permits of the caller who made it do so were
+// granted before.
+func (l *local) learn(ctx context.Context, ok bool, permits int64) {
+	p, err := l.keys.askPeers(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.learning = false
+	now := time.Now()
+	switch {
+	case errors.Is(err, ErrNotInitialized):
+		l.rate = 0
+	case err != nil || p.rate <= 0 || p.interval <= 0:
+	default:
+		first := l.rate == 0
+		l.rate, l.interval, l.learnt = p.rate, p.interval, now
+		switch g := l.circuit.guard; {
+		case g.fixed:
+			l.share = g.share
+		case l.keys.believed() == Overall:
+			l.share = 1 / float64(max(1, p.clients))
+		default:
+			l.share = 1
+		}
+		if first && ok {
+			l.slot(now).permits += permits
+		}
+	}
+}
+
+// book books what was granted without Redis.
+func (l *local) book(ctx context.Context) error {
+	asked := time.Now()
+	p, err := l.keys.askPeers(ctx)
+	if err != nil {
+		return err
+	}
+	args := argumentsOf(l.keys.client.session)
+	args.put(argNow, l.keys.client.now())
+	at := argSlot
+	records := l.toBook()
+	for _, r := range records {
+		// A grant is dated by the end of its slot, and no later than now.
+		age := max(0, asked.Sub(r.end)).Milliseconds()
+		args.put(at, p.now-age)
+		args.put(at+1, r.record)
+		at += 2
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	again, err := within(ctx, l.keys, func(ctx context.Context) (bool, error) {
+		reply, _, err := l.keys.run(ctx, operation{bookScript, time.Now(), args})
+		return reply.At(0) != 0, err
+	})
+	if err == nil && !again {
+		l.booked(records)
+	}
+	return err
+}
+
+// toBook returns the records for what is to be booked. As long as it is not known that
+// they are booked, they are the same.
+func (l *local) toBook() []bookedRecord {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.booking) > 0 {
+		return l.booking
+	}
+	layout := l.keys.client.format.layout()
+	now := time.Now()
+	for _, s := range l.slots {
+		for left := s.own; left > 0 && now.Before(s.end.Add(l.interval)); {
+			n := min(left, wire.MaxPermits)
+			record := layout.Append(make([]byte, 0, wire.RecordSpace), uint32(n), false)
+			l.booking = append(l.booking, bookedRecord{s.end, string(record), n})
+			left -= n
+		}
+	}
+	return l.booking
+}
+
+// booked notes that Redis knows of some records.
+func (l *local) booked(records []bookedRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.booking = nil
+	for _, r := range records {
+		for i := range l.slots {
+			if s := &l.slots[i]; s.end.Equal(r.end) {
+				s.own -= min(s.own, r.permits)
+			}
+		}
+	}
+}
