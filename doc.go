@@ -31,6 +31,11 @@
 // A caller gets its result by its timeout or the end of its context, whatever Redis
 // does. What its request takes after that is given back in the background.
 //
+// # When Redis is away
+//
+// An error is the result, unless [WithFallback] says otherwise: allow, deny, or grant a
+// share of the rate in this process and book it later.
+//
 // # Charged once
 //
 // A request whose reply is lost is sent again, takes its permits once and gets
