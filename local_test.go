@@ -211,3 +211,38 @@ func TestALimiterThatWasNotLearnt(t *testing.T) {
 		c.sleep(time.Minute)
 	})
 }
+
+// Redis is back for one Client and perhaps not yet for others: so it takes no more than
+// its share for a while. What Redis does not grant does not count.
+func TestAClientThatIsBackKeepsToItsShare(t *testing.T) {
+	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+		noError(c.T, c.SetRate(c.Context(), overall, 10, 20*time.Second))
+		c.learns()
+		c.sleep(20 * time.Second)
+		end := c.outage()
+		took(c.T, c.RateLimiter, 2, 0, 0)
+		end()
+		for c.client.Health().Degraded {
+			c.sleep(10 * time.Millisecond)
+		}
+		took(c.T, c.RateLimiter, 1, 0, 0)
+		r, err := c.Allow(c.Context(), 3)
+		if err != nil || r.Allowed || !r.Degraded {
+			t.Errorf("%+v, %v; want refused beyond the share", r, err)
+		}
+		took(c.T, c.other(), 5, 0, 0) // another Client books what it granted: 2 are left
+		c.decides(c.RateLimiter, 0, "true", 0)
+		c.decides(c.RateLimiter, 0, "true", 0) // granted by Redis, after which it is empty
+		c.decides(c.RateLimiter, 0, "false", 0)
+		noError(c.T, c.other().Release(c.Context(), 5))
+		c.decides(c.RateLimiter, 0, "false", 0) // still its share
+		waits := c.comes(c.Context(), 1, 10*time.Second)
+		c.sleep(5 * time.Second)
+		if v := waits(); !v.ok || v.after > 4500*time.Millisecond {
+			t.Errorf("%+v; want granted when the Client may take more than its share again", v)
+		}
+		if n := takesAll(c.Context(), c.RateLimiter); n != 4 {
+			t.Errorf("%d granted after that, want 4", n)
+		}
+	}, rratelimiter.WithLocalShare(0.5))
+}
