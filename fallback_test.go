@@ -242,6 +242,30 @@ func TestTheCircuit(t *testing.T) {
 	}, hook)
 }
 
+// Failures count in a row. A caller that has hardly any time says nothing about Redis.
+func TestFailuresInARow(t *testing.T) {
+	guarded(t, 10, rratelimiter.FallbackDeny, func(c *crowd) {
+		for range 3 {
+			open := c.gate.shut()
+			c.decides(c.RateLimiter, 0, "false", budget)
+			c.decides(c.RateLimiter, 0, "false", budget)
+			for range 5 {
+				ctx, cancel := context.WithTimeout(c.Context(), 10*time.Millisecond)
+				if ok, err := c.TryAcquire(ctx, 1, 0); ok || err != nil {
+					t.Errorf("%v, %v; want denied", ok, err)
+				}
+				cancel()
+			}
+			if c.client.Health().Degraded {
+				t.Error("degraded after two failures")
+			}
+			open()
+			c.sleep(time.Minute)
+			took(c.T, c.RateLimiter, 1, 0, 0)
+		}
+	})
+}
+
 // A request that hangs is one failure, however many callers share it.
 func TestManyCallersFailOnce(t *testing.T) {
 	guarded(t, 1000, rratelimiter.FallbackAllow, func(c *crowd) {

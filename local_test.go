@@ -3,8 +3,12 @@ package rratelimiter_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 )
@@ -230,12 +234,13 @@ func TestAClientThatIsBackKeepsToItsShare(t *testing.T) {
 		if err != nil || r.Allowed || !r.Degraded {
 			t.Errorf("%+v, %v; want refused beyond the share", r, err)
 		}
-		took(c.T, c.other(), 5, 0, 0) // another Client books what it granted: 2 are left
-		c.decides(c.RateLimiter, 0, "true", 0)
-		c.decides(c.RateLimiter, 0, "true", 0) // granted by Redis, after which it is empty
+		took(c.T, c.other(), 7, 0, 0) // another Client books what it granted: nothing is left
 		c.decides(c.RateLimiter, 0, "false", 0)
-		noError(c.T, c.other().Release(c.Context(), 5))
-		c.decides(c.RateLimiter, 0, "false", 0) // still its share
+		c.decides(c.RateLimiter, 0, "false", 0)
+		noError(c.T, c.other().Release(c.Context(), 7))
+		c.decides(c.RateLimiter, 0, "true", 0)
+		c.decides(c.RateLimiter, 0, "true", 0)
+		c.decides(c.RateLimiter, 0, "false", 0) // Redis has more, but this is the share
 		waits := c.comes(c.Context(), 1, 10*time.Second)
 		c.sleep(5 * time.Second)
 		if v := waits(); !v.ok || v.after > 4500*time.Millisecond {
@@ -245,4 +250,59 @@ func TestAClientThatIsBackKeepsToItsShare(t *testing.T) {
 			t.Errorf("%d granted after that, want 4", n)
 		}
 	}, rratelimiter.WithLocalShare(0.5))
+}
+
+// Permits that are granted while others are being booked are booked at once, too, when
+// the circuit has closed. When it closes, Redis knows of the others.
+func TestGrantsDuringABooking(t *testing.T) {
+	var unbooked []int64
+	hooked := rratelimiter.WithHealthHook(func(h rratelimiter.Health) {
+		unbooked = append(unbooked, h.Unbooked)
+	})
+	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+		noError(c.T, c.SetRate(c.Context(), overall, 10, 10*time.Second))
+		c.learns()
+		c.sleep(10 * time.Second)
+		end := c.outage()
+		took(c.T, c.RateLimiter, 4, 0, 0)
+		var once sync.Once
+		c.rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			const withRecords = 3 + 3 + 12
+			if len(cmd.Args()) > withRecords {
+				once.Do(func() { took(c.T, c.RateLimiter, 2, 0, 0) })
+			}
+			return next(ctx, cmd)
+		}))
+		end()
+		for c.client.Health().Degraded {
+			c.sleep(time.Millisecond)
+		}
+		if h := c.client.Health(); h.Unbooked != 0 {
+			t.Errorf("%+v; want all booked", h)
+		}
+		c.holds(6)
+		if !slices.Equal(unbooked, []int64{0, 2}) {
+			t.Errorf("%d unbooked when the circuit opened and closed; want 0 and 2", unbooked)
+		}
+	}, hooked)
+}
+
+// A share of less than a permit is a permit in more than an interval. Redis need not know
+// of it for longer than an interval.
+func TestASmallShareIsBookedWithinAnInterval(t *testing.T) {
+	guarded(t, 2, rratelimiter.FallbackLocal, func(c *crowd) {
+		c.sleep(5 * time.Second)
+		end := c.outage()
+		c.decides(c.RateLimiter, 0, "true", 0)
+		c.server.FlushAll()
+		c.sleep(2 * time.Second)
+		c.decides(c.RateLimiter, 0, "false", 0)
+		if n := c.client.Health().Unbooked; n != 0 {
+			t.Errorf("%d unbooked after the interval", n)
+		}
+		c.sleep(4 * time.Second)
+		c.decides(c.RateLimiter, 0, "true", 0)
+		end()
+		c.sleep(10 * time.Second)
+	}, rratelimiter.WithLocalShare(0.1))
 }
