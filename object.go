@@ -16,7 +16,7 @@ func (l *RateLimiter) Delete(ctx context.Context) (bool, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (bool, error) {
 		n, err := k.onAll(ctx, deleteScript, k.All())
-		return n > 0, err
+		return n > 0 && err == nil, err
 	})
 }
 
@@ -27,7 +27,7 @@ func (k *limiterKeys) onAll(ctx context.Context, sc *redisx.Script, keys []strin
 	for i, key := range keys {
 		boxed[i] = key
 	}
-	call := redisx.Call{Script: sc, Keys: boxed, Args: []any{k.Changed}}
+	call := redisx.Call{Script: sc, Keys: boxed, Args: []any{k.Changed}, Done: did}
 	reply, _, err := k.client.runner.Run(ctx, &call)
 	return reply.At(0), k.scriptError(Overall, err)
 }

@@ -92,7 +92,7 @@ func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []Rat
 		args := argumentsOf(change.Rate, change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(),
 			flag(change.keepState), k.client.now(), flag(change.mustExist), k.client.session)
 		args.put(argChannel, k.Changed)
-		reply, _, err := k.runOn(ctx, change.Type, operation{change.script, time.Now(), args})
+		reply, _, err := k.runOn(ctx, change.Type, operation{change.script, time.Now(), args, did})
 		if err != nil || reply.At(0) == 0 {
 			return false, err
 		}
@@ -118,7 +118,7 @@ func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
 	other := k.Pairs[1-typ]
 	var found int64
 	for _, key := range []string{other.Value, other.Permits} {
-		n, err := k.client.rdb.Exists(ctx, key).Result()
+		n, err := k.client.runner.Exists(ctx, key)
 		if err != nil {
 			return k.scriptError(typ, err)
 		}
@@ -127,7 +127,7 @@ func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
 	if found == 0 {
 		return nil
 	}
-	_, _, err := k.runOn(ctx, 1-typ, operation{clearScript, time.Now(), argumentsOf()})
+	_, _, err := k.runOn(ctx, 1-typ, operation{clearScript, time.Now(), argumentsOf(), nil})
 	return err
 }
 
@@ -186,7 +186,7 @@ func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 		args := argumentsOf(k.client.session)
 		args.put(argPermits, 1)
 		args.put(argNow, k.client.now())
-		reply, _, err := k.run(ctx, operation{peekScript, time.Now(), args})
+		reply, _, err := k.run(ctx, operation{peekScript, time.Now(), args, nil})
 		if err != nil {
 			return Result{}, err
 		}
