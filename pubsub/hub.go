@@ -29,6 +29,9 @@ type Hub struct {
 	ctx   context.Context // ends with Close
 	close context.CancelFunc
 
+	// reload has a client of a cluster ask for its nodes; nil for other clients.
+	reload func(ctx context.Context)
+
 	messages *group // for Subscribe
 	events   *group // for Events; may be the same group
 
@@ -54,6 +57,9 @@ type visit = func(ctx context.Context, server *redis.Client) error
 func New(rdb redis.UniversalClient) *Hub {
 	h := &Hub{rdb: rdb}
 	h.ctx, h.close = context.WithCancel(context.Background())
+	if rdb, ok := rdb.(interface{ ReloadState(ctx context.Context) }); ok {
+		h.reload = rdb.ReloadState
+	}
 	itself := func(ctx context.Context, see visit) error { return see(ctx, nil) }
 	// The kind of client is known by its methods, not by its type: then it is also
 	// known when a type of the caller's embeds a client of go-redis.

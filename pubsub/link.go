@@ -69,6 +69,8 @@ func (l *link) run(ctx context.Context) {
 	for fails := 0; ctx.Err() == nil; fails++ {
 		if l.converse(ctx) {
 			fails = 0
+		} else if l.group.hub.reload != nil {
+			l.group.hub.reload(ctx) // the node may be dead, and go-redis would try it for a minute
 		}
 		signal(l.group.kick) // the server may have lost its role
 		pause(ctx, fails)
