@@ -55,8 +55,8 @@ type Client struct {
 	waiters  sync.Pool         // of *waiter
 
 	goOnly   bool
-	replicas *redisx.Confirmation // WithMinReplicas; nil without it
-	turns  atomic.Pointer[turns] // what the queue that decided last came to
+	replicas *redisx.Confirmation  // WithMinReplicas; nil without it
+	turns    atomic.Pointer[turns] // what the queue that decided last came to
 
 	jobs chan func(ctx context.Context) // to workers that have nothing to do
 	idle atomic.Int32                   // how many these are

@@ -182,6 +182,10 @@ func (k *limiterKeys) scriptError(typ RateType, err error) error {
 	case has("CROSSSLOT"):
 		return fmt.Errorf("%w for %q: its keys are in different slots of a cluster: %w",
 			ErrInvalidArgument, k.name, err)
+	case redisx.Denied(err):
+		const text = "rratelimiter: NOPERM for %q: the Redis user may not run a command of the script, " +
+			"which ACL LOG names: %w"
+		return fmt.Errorf(text, k.name, err)
 	case k.client.runner.Single && (has("MOVED") || has("ASK")):
 		const text = "rratelimiter: the server of %q is part of a cluster, use redis.NewClusterClient: %w"
 		return fmt.Errorf(text, k.name, err)

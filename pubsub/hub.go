@@ -112,12 +112,15 @@ func (h *Hub) Events(channel string, payloads ...string) (events <-chan struct{}
 }
 
 // Confirmed waits until each server has confirmed the subscription of channel by
-// Events, which must have been called. It returns an error if ctx ends first or
-// the Hub is closed.
+// Events, which must have been called. It returns an error if ctx ends first, the Hub
+// is closed, or a server does not allow the subscription (a redis.Error, NOPERM).
 func (h *Hub) Confirmed(ctx context.Context, channel string) error {
 	wake, cancel := h.events.add(channel, &subscriber{wake: make(chan struct{}, 1), announce: true})
 	defer cancel()
 	for !h.events.confirmed(channel) {
+		if err := h.events.denial(channel); err != nil {
+			return err
+		}
 		select {
 		case <-wake:
 		case <-ctx.Done():

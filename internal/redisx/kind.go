@@ -22,7 +22,7 @@ type Kind struct {
 	fromReplicas bool          // commands that only read may be sent to a replica
 	ReadTimeout  time.Duration // of one attempt; below 1 for none
 
-	reload func(ctx context.Context) // has a cluster's client ask for the nodes; nil for others
+	reload  func(ctx context.Context) // has a cluster's client ask for the nodes; nil for others
 	rdb     redis.UniversalClient
 	servers func(ctx context.Context, visit func(context.Context, *redis.Client) error) error
 }

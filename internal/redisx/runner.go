@@ -21,7 +21,7 @@ type Runner struct {
 }
 
 // NewRunner returns a Runner that sends as often as rdb is set to.
-func NewRunner(rdb redis.UniversalClient) Runner { 
+func NewRunner(rdb redis.UniversalClient) Runner {
 	return Runner{Kind: KindOf(rdb), rdb: rdb, relocated: new(atomic.Int64)}
 }
 
