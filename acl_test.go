@@ -194,7 +194,15 @@ var deeds = []deed{
 		subscribed := func() int64 { return g.look.PubSubNumSub(ctx, "{api}:changed").Val()["{api}:changed"] }
 		until(g.T, func() bool { return subscribed() == 0 }) // by a deed before
 		woken := make(chan error, 1)
-		go func() { woken <- yes(g.lo.TryAcquire(ctx, 1, time.Second)) }()
+		go func() {
+			const timeout = 1500 * time.Millisecond // at its end it looks once more
+			start := time.Now()
+			err := yes(g.lo.TryAcquire(ctx, 1, timeout))
+			if err == nil && time.Since(start) >= timeout {
+				err = errors.New("not before its timeout")
+			}
+			woken <- err
+		}()
 		until(g.T, func() bool { return subscribed() > 0 || len(woken) > 0 })
 		if g.without == "+publish" {
 			g.settles() // a waiter that is told of its subscription looks once more
