@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
@@ -118,7 +120,7 @@ func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
 	other := k.Pairs[1-typ]
 	var found int64
 	for _, key := range []string{other.Value, other.Permits} {
-		n, err := k.client.runner.Exists(ctx, key)
+		n, err := k.exists(ctx, key)
 		if err != nil {
 			return k.scriptError(typ, err)
 		}
@@ -237,8 +239,10 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (Config, error) {
-		get := k.client.rdb.HMGet(ctx, k.Hash, wire.Rate, wire.Interval, wire.Type, wire.KeepAlive)
-		fields, err := get.Result()
+		get := func(rdb redis.Cmdable) ([]any, error) {
+			return rdb.HMGet(ctx, k.Hash, wire.Rate, wire.Interval, wire.Type, wire.KeepAlive).Result()
+		}
+		fields, err := redisx.OnMaster(ctx, &k.client.runner, k.Hash, get)
 		if err != nil {
 			return Config{}, k.scriptError(Overall, err)
 		}

@@ -122,37 +122,3 @@ func redirected(err error) (moved, asking bool, addr string) {
 	}
 	return errors.Is(err, redis.ErrClosed), false, ""
 }
-
-// Exists returns 1 if a key is there, as its master has it. A client that reads from
-// replicas would ask one that may not have the last change yet.
-func (r *Runner) Exists(ctx context.Context, key string) (int64, error) {
-	if r.fromReplicas {
-		node, err := r.nodeOf(ctx, key)
-		if err == nil {
-			var n int64
-			n, err = node.Exists(ctx, key).Result()
-			if moved, _, _ := redirected(err); !moved {
-				return n, err
-			}
-		}
-	}
-	return r.rdb.Exists(ctx, key).Result()
-}
-
-// relocate has a client of a cluster ask again where its nodes are, after a failure
-// to reach one. go-redis does so only every 60 s by default, and calls the dead
-// master until then. It asks at most once in relocateEvery.
-func (r *Runner) relocate(ctx context.Context, err error) {
-	if r.reload == nil || Answered(err) || errors.Is(err, redis.ErrPoolTimeout) ||
-		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return
-	}
-	last, now := r.relocated.Load(), time.Now().UnixNano()
-	if time.Duration(now-last) >= relocateEvery && r.relocated.CompareAndSwap(last, now) {
-		r.reload(ctx)
-	}
-}
-
-// relocateEvery bounds what a cluster is asked in an outage: many processes fail at
-// once.
-const relocateEvery = time.Second
