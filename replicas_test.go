@@ -39,7 +39,7 @@ func newFollowed(t *testing.T, replicas int, within time.Duration) *followed {
 	plain := rratelimiter.New(f.master.Admin())
 	t.Cleanup(func() { _ = plain.Close() })
 	noError(t, plain.RateLimiter(f.l.Name()).SetRate(t.Context(), overall, 10, time.Hour))
-	f.replicated()
+	f.replicated(1)
 	return f
 }
 
@@ -50,13 +50,13 @@ func (f *followed) follows(s *redistest.Server) {
 	})
 }
 
-// replicated waits until the replica has what the master has.
-func (f *followed) replicated() {
+// replicated waits until so many replicas have what the master has.
+func (f *followed) replicated(replicas int) {
 	f.Helper()
 	conn := f.master.Admin().Conn()
 	defer conn.Close()
 	noError(f.T, conn.Set(f.Context(), "last", redistest.Name(f.T), 0).Err())
-	if n, err := conn.Wait(f.Context(), 1, patience).Result(); n != 1 || err != nil {
+	if n, err := conn.Wait(f.Context(), replicas, patience).Result(); int(n) != replicas || err != nil {
 		f.Fatal("the replica does not follow:", n, err)
 	}
 }
