@@ -16,18 +16,24 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// ruleOf returns the rights of an ACL SETUSER in a block of docs/keys.md: what follows
-// the name, and what comes before the rights of commands, keys and channels left out.
-func ruleOf(t *testing.T, user string) []string {
+// The rules of docs/keys.md, by their places.
+const (
+	ruleOfAll = iota + 1
+	ruleOfCluster
+	ruleOfSentinel
+)
+
+// rule returns what follows the name in an ACL SETUSER of docs/keys.md.
+func rule(t *testing.T, which int) []string {
 	t.Helper()
 	page, err := os.ReadFile("docs/keys.md")
 	noError(t, err)
-	_, after, found := strings.Cut(string(page), "> ACL SETUSER "+user+" ")
-	rule, _, ended := strings.Cut(after, "```")
-	if !found || !ended {
-		t.Fatalf("docs/keys.md has no rule for %s", user)
+	rules := strings.Split(string(page), "> ACL SETUSER app ")
+	if len(rules) <= which {
+		t.Fatalf("docs/keys.md has %d rules", len(rules)-1)
 	}
-	return strings.Fields(rule)
+	text, _, _ := strings.Cut(rules[which], "```")
+	return strings.Fields(text)
 }
 
 // A guarded is a server, clients of a user with few rights, and the limiter "api".
@@ -278,13 +284,16 @@ func (g *guarded) settles() {
 }
 
 // allows gives the user these rights and no others.
-func (g *guarded) allows(rights []string) {
-	g.Helper()
+func (g *guarded) allows(rights []string) { g.Helper(); allow(g.T, g.look, rights) }
+
+// allow gives the user app these rights and no others.
+func allow(t *testing.T, rdb *redis.Client, rights []string) {
+	t.Helper()
 	args := []any{"ACL", "SETUSER", "app", "reset"}
 	for _, right := range rights {
 		args = append(args, right)
 	}
-	noError(g.T, g.look.Do(g.Context(), args...).Err())
+	noError(t, rdb.Do(t.Context(), args...).Err())
 }
 
 // needs returns the rows of the table in docs/keys.md: the deed that fails without a
@@ -316,18 +325,18 @@ func needs(t *testing.T) map[string]string {
 // page says fails. Where nothing fails, Redis has denied something all the same.
 func TestEachRight(t *testing.T) {
 	s := redistest.Start(t, "--notify-keyspace-events", "KEA")
-	rule, deedOf := ruleOf(t, "app"), needs(t)
+	rights, deedOf := rule(t, ruleOfAll), needs(t)
 	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "secret" })
 	g := newGuarded(t, rdb, s.Admin())
-	g.allows(rule)
+	g.allows(rights)
 	if failed, denied := g.tries(""); len(failed)+len(denied) > 0 {
 		t.Fatalf("with all rights these fail: %v; denied are %q", failed, denied)
 	}
-	for i, right := range rule {
+	for i, right := range rights {
 		if i < 2 {
 			continue // on, and the password
 		}
-		g.allows(slices.Delete(slices.Clone(rule), i, i+1))
+		g.allows(slices.Delete(slices.Clone(rights), i, i+1))
 		failed, denied := g.tries(right)
 		deed, found := deedOf[right]
 		delete(deedOf, right)
