@@ -83,7 +83,8 @@ func TestRightsOnSentinels(t *testing.T) {
 			allow(t, node, rights)
 		}
 		denials(t, nodes)
-		opts := &redis.FailoverOptions{MasterName: s.MasterName, SentinelAddrs: s.Addrs, SentinelUsername: "app", SentinelPassword: "secret", DialerRetries: 1, MaxRetries: -1}
+		opts := &redis.FailoverOptions{MasterName: s.MasterName, SentinelAddrs: s.Addrs,
+			SentinelUsername: "app", SentinelPassword: "secret", DialerRetries: 1, MaxRetries: -1}
 		for _, rdb := range []redis.UniversalClient{
 			redis.NewFailoverClient(opts), redis.NewFailoverClusterClient(opts)} {
 			err := rdb.Ping(t.Context()).Err()

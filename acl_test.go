@@ -112,21 +112,23 @@ var deeds = []deed{
 		return all(yes(g.l.TryAcquire(ctx, 8, 0)), no(g.l.TryAcquire(ctx, 5, 0)),
 			errOf(g.l.Allow(ctx, 5)))
 	}},
-	{name: "TryAcquire after records have ended", interval: 2 * time.Millisecond, do: func(ctx context.Context, g *guarded) error {
-		for range 3 {
-			if err := yes(g.l.TryAcquire(ctx, 10, patience)); err != nil {
-				return err
+	{name: "TryAcquire after records have ended", interval: 2 * time.Millisecond,
+		do: func(ctx context.Context, g *guarded) error {
+			for range 3 {
+				if err := yes(g.l.TryAcquire(ctx, 10, patience)); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	}},
-	{name: "TryAcquire among many Clients", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
-		for i := range 12 {
-			noError(g.T, g.look.HSet(ctx, guardedName, fmt.Sprint("session:", i),
-				"0000000000000001 1000 1 1000").Err())
-		}
-		return yes(g.l.TryAcquire(ctx, 1, 0))
-	}},
+			return nil
+		}},
+	{name: "TryAcquire among many Clients", interval: time.Hour,
+		do: func(ctx context.Context, g *guarded) error {
+			for i := range 12 {
+				noError(g.T, g.look.HSet(ctx, guardedName, fmt.Sprint("session:", i),
+					"0000000000000001 1000 1 1000").Err())
+			}
+			return yes(g.l.TryAcquire(ctx, 1, 0))
+		}},
 	{name: "Release", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
 		return all(yes(g.l.TryAcquire(ctx, 5, 0)), yes(g.l.TryAcquire(ctx, 2, 0)), g.l.Release(ctx, 3),
 			g.l.Release(ctx, 4))
@@ -150,8 +152,12 @@ var deeds = []deed{
 			redis.Z{Score: float64(time.Now().UnixMilli()), Member: "nothing"}).Err())
 		return errOf(g.l.Repair(ctx))
 	}},
-	{name: "Config", interval: time.Hour, do: func(ctx context.Context, g *guarded) error { return errOf(g.l.Config(ctx)) }},
-	{name: "Exists", interval: time.Hour, do: func(ctx context.Context, g *guarded) error { return yes(g.l.Exists(ctx)) }},
+	{name: "Config", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
+		return errOf(g.l.Config(ctx))
+	}},
+	{name: "Exists", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
+		return yes(g.l.Exists(ctx))
+	}},
 	{name: "Expire", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
 		return all(yes(g.l.TryAcquire(ctx, 2, 0)), yes(g.l.Expire(ctx, time.Hour)),
 			yes(g.l.ExpireIfSet(ctx, time.Hour)), yes(g.l.TryAcquire(ctx, 2, 0)))
@@ -162,36 +168,43 @@ var deeds = []deed{
 	{name: "ClearExpire", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
 		return all(yes(g.l.Expire(ctx, time.Hour)), yes(g.l.ClearExpire(ctx)))
 	}},
-	{name: "the first call on a server", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
-		noError(g.T, g.look.ScriptFlush(ctx).Err())
-		return yes(g.l.TryAcquire(ctx, 1, 0))
-	}},
-	{name: "a wait beside Java", only: "+zrevrange", interval: 200 * time.Millisecond, do: func(ctx context.Context, g *guarded) error {
-		c := rratelimiter.New(g.rdb)
-		defer c.Close()
-		l := c.RateLimiter(guardedName)
-		return all(yes(l.TryAcquire(ctx, 10, 0)), yes(l.TryAcquire(ctx, 1, patience)))
-	}},
-	{name: "a wait of some seconds", only: "+ping", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
-		stop, err := g.l.OnDeleted(ctx, func(string) {})
-		if err != nil {
-			return err
-		}
-		defer stop()
-		timer := time.NewTimer(3500 * time.Millisecond) // the connection is checked every 3 s
-		defer timer.Stop()
-		<-timer.C
-		return nil
-	}},
+	{name: "the first call on a server", interval: time.Hour,
+		do: func(ctx context.Context, g *guarded) error {
+			noError(g.T, g.look.ScriptFlush(ctx).Err())
+			return yes(g.l.TryAcquire(ctx, 1, 0))
+		}},
+	{name: "a wait beside Java", only: "+zrevrange", interval: 200 * time.Millisecond,
+		do: func(ctx context.Context, g *guarded) error {
+			c := rratelimiter.New(g.rdb)
+			defer c.Close()
+			l := c.RateLimiter(guardedName)
+			return all(yes(l.TryAcquire(ctx, 10, 0)), yes(l.TryAcquire(ctx, 1, patience)))
+		}},
+	{name: "a wait of some seconds", only: "+ping", interval: time.Hour,
+		do: func(ctx context.Context, g *guarded) error {
+			stop, err := g.l.OnDeleted(ctx, func(string) {})
+			if err != nil {
+				return err
+			}
+			defer stop()
+			timer := time.NewTimer(3500 * time.Millisecond) // the connection is checked every 3 s
+			defer timer.Stop()
+			<-timer.C
+			return nil
+		}},
 	{name: "RemainTimeToLive", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
 		return errOf(g.l.RemainTimeToLive(ctx))
 	}},
-	{name: "ExpireTime", interval: time.Hour, do: func(ctx context.Context, g *guarded) error { return errOf(g.l.ExpireTime(ctx)) }},
+	{name: "ExpireTime", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
+		return errOf(g.l.ExpireTime(ctx))
+	}},
 	{name: "Rename", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
 		l := g.c.RateLimiter(guardedName)
 		return all(yes(l.TryAcquire(ctx, 2, 0)), l.Rename(ctx, guardedNext), yes(l.Exists(ctx)))
 	}},
-	{name: "Delete", interval: time.Hour, do: func(ctx context.Context, g *guarded) error { return yes(g.l.Delete(ctx)) }},
+	{name: "Delete", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
+		return yes(g.l.Delete(ctx))
+	}},
 	{name: "a wake-up", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
 		noError(g.T, g.look.Set(ctx, "{api}:value", 10, 0).Err())
 		if err := yes(g.l.TryAcquire(ctx, 10, 0)); err != nil {
@@ -223,17 +236,18 @@ var deeds = []deed{
 		defer stop()
 		return stopped(g.l.OnDeleted(ctx, func(string) {}))
 	}},
-	{name: "the kind of a key in an ErrBadState", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
-		noError(g.T, g.look.LPush(ctx, "{api}:value", "x").Err())
-		err := errOf(g.l.TryAcquire(ctx, 1, 0))
-		if !errors.Is(err, rratelimiter.ErrBadState) {
-			return err
-		}
-		if !strings.Contains(err.Error(), "is a list") {
-			return errors.New("it does not name it")
-		}
-		return nil
-	}},
+	{name: "the kind of a key in an ErrBadState", interval: time.Hour,
+		do: func(ctx context.Context, g *guarded) error {
+			noError(g.T, g.look.LPush(ctx, "{api}:value", "x").Err())
+			err := errOf(g.l.TryAcquire(ctx, 1, 0))
+			if !errors.Is(err, rratelimiter.ErrBadState) {
+				return err
+			}
+			if !strings.Contains(err.Error(), "is a list") {
+				return errors.New("it does not name it")
+			}
+			return nil
+		}},
 }
 
 // tries does the deeds without a right, and returns what has failed and what Redis

@@ -69,7 +69,8 @@ func (l *RateLimiter) ClearExpire(ctx context.Context) (bool, error) {
 func (l *RateLimiter) expire(ctx context.Context, command string, ms int64, condition string) (bool, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (bool, error) {
-		reply, _, err := k.run(ctx, operation{expireScript, time.Now(), argumentsOf(command, ms, condition), did})
+		args := argumentsOf(command, ms, condition)
+		reply, _, err := k.run(ctx, operation{expireScript, time.Now(), args, did})
 		return reply.At(0) == 1 && err == nil, err
 	})
 }

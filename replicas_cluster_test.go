@@ -29,7 +29,8 @@ func TestReplicasOnACluster(t *testing.T) {
 		for _, s := range cluster.Servers {
 			conn := s.Client(t).Conn() // Admin's connections must not stay READONLY
 			noError(t, conn.ReadOnly(t.Context()).Err())
-			if n, err := conn.ZCard(t.Context(), "{"+l.Name()+"}:permits").Result(); err == nil && n == int64(want) {
+			n, err := conn.ZCard(t.Context(), "{"+l.Name()+"}:permits").Result()
+			if err == nil && n == int64(want) {
 				has++
 			}
 			_ = conn.Close()

@@ -205,7 +205,8 @@ func TestALostConfirmationIsChargedOnce(t *testing.T) {
 			t.Error("no reply was lost")
 		}
 		if want := int64(2 * (i + 1)); f.out(f.master) != want || f.out(f.replica) != want {
-			t.Errorf("%d permits are out, %d on the replica; want %d", f.out(f.master), f.out(f.replica), want)
+			t.Errorf("%d permits are out, %d on the replica; want %d",
+				f.out(f.master), f.out(f.replica), want)
 		}
 	}
 }
@@ -285,7 +286,7 @@ func TestWithMinReplicasOutOfBounds(t *testing.T) {
 		{-1, time.Second / 2, "n of WithMinReplicas is -1, must be at least 1"},
 		{1, 0, "timeout of WithMinReplicas is 0s, must be at least 1ms"},
 		{1, 999 * time.Microsecond, "timeout of WithMinReplicas is 999µs, must be at least 1ms"},
-		{1, time.Second, "timeout of WithMinReplicas is 1s, must be less than the ReadTimeout of rdb, which is 1s"},
+		{1, time.Second, "is 1s, must be less than the ReadTimeout of rdb, which is 1s"},
 	} {
 		c := rratelimiter.New(rdb, rratelimiter.WithMinReplicas(spec.n, spec.within))
 		for method, err := range everything(t.Context(), c.RateLimiter("l")) {

@@ -63,6 +63,18 @@ func (r *Runner) processAndWait(ctx context.Context, cmd *command) error {
 	return err
 }
 
+// carriedOut returns the reply to a call that was carried out, and the error if it
+// cannot be read or replicas lack it: then it is lost. more is for a confirmation
+// whose own reply did not come.
+func (r *Runner) carriedOut(call *Call, cmd *command) (reply Reply, lost, more bool, err error) {
+	reply, err = Decode(cmd.Val())
+	if err != nil || cmd.confirm == nil || !call.Done(reply) {
+		return reply, false, false, err
+	}
+	err = r.confirmed(cmd.confirm)
+	return reply, err != nil, err != nil && !Answered(err), err
+}
+
 // confirmed returns nil if enough replicas have confirmed a call that was carried out.
 func (r *Runner) confirmed(wait *command) error {
 	n, err := wait.Int64()

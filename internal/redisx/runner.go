@@ -68,12 +68,9 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool,
 	for attempt := 0; ; attempt++ {
 		var cmd *command
 		if cmd, err = r.once(ctx, call, argv); err == nil {
-			reply, err = Decode(cmd.Val())
-			if err != nil || cmd.confirm == nil || !call.Done(reply) {
-				return reply, unsure, err
-			}
-			if err = r.confirmed(cmd.confirm); err == nil || Answered(err) {
-				return reply, unsure || err != nil, err
+			var lost, more bool
+			if reply, lost, more, err = r.carriedOut(call, cmd); !more {
+				return reply, unsure || lost, err
 			}
 		}
 		lost, again := cmd.outcome(err, call.Script.repeatable)
