@@ -48,7 +48,9 @@ func TestRightsOnACluster(t *testing.T) {
 				o.Username, o.Password, o.ReadOnly = "app", "secret", reads
 			})
 			_ = rdb.Get(t.Context(), guardedName).Err() // of the user's own, from a replica
-			more, at := newGuarded(t, rdb, look).tries("+eval")
+			g := newGuarded(t, rdb, look)
+			g.nodes = nodes
+			more, at := g.tries("+eval")
 			denied = append(denied, at...)
 			if len(more) > 0 {
 				failed = more

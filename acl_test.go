@@ -40,7 +40,8 @@ func rule(t *testing.T, which int) []string {
 type guarded struct {
 	*testing.T
 	rdb   redis.UniversalClient // of the user
-	look  *redis.Client         // of somebody who may do everything
+	look  *redis.Client         // of somebody who may do everything, on the server that has the limiter
+	nodes []*redis.Client       // the same on all servers
 	c     *rratelimiter.Client
 	l, lo *rratelimiter.RateLimiter // of two Clients, the other of which knows no Java
 
@@ -50,7 +51,7 @@ type guarded struct {
 const guardedName, guardedNext = "api", "{api}:next"
 
 func newGuarded(t *testing.T, rdb redis.UniversalClient, look *redis.Client) *guarded {
-	g := &guarded{T: t, rdb: rdb, look: look, c: rratelimiter.New(rdb)}
+	g := &guarded{T: t, rdb: rdb, look: look, nodes: []*redis.Client{look}, c: rratelimiter.New(rdb)}
 	o := rratelimiter.New(rdb, rratelimiter.WithGoOnly())
 	t.Cleanup(func() { _, _ = g.c.Close(), o.Close() })
 	g.l, g.lo = g.c.RateLimiter(guardedName), o.RateLimiter(guardedName)
@@ -210,7 +211,12 @@ var deeds = []deed{
 		if err := yes(g.l.TryAcquire(ctx, 10, 0)); err != nil {
 			return err
 		}
-		subscribed := func() int64 { return g.look.PubSubNumSub(ctx, "{api}:changed").Val()["{api}:changed"] }
+		subscribed := func() (n int64) {
+			for _, node := range g.nodes {
+				n += node.PubSubNumSub(ctx, "{api}:changed").Val()["{api}:changed"]
+			}
+			return n
+		}
 		until(g.T, func() bool { return subscribed() == 0 }) // by a deed before
 		woken := make(chan error, 1)
 		go func() {
