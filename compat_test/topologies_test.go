@@ -34,7 +34,8 @@ var _ = Describe("Topologies", func() {
 		}
 		master, replica := cluster.Servers[at], cluster.Servers[at+3]
 		serving := func(s *redistest.Server) {
-			Eventually(func() error { return s.Admin().Exists(ctx, name).Err() }, patience, tick).Should(Succeed())
+			exists := func() error { return s.Admin().Exists(ctx, name).Err() }
+			Eventually(exists, patience, tick).Should(Succeed())
 		}
 		t.shares(ctx, name)
 		t.replicated(ctx, master, name)
@@ -128,7 +129,8 @@ func (t *topology) goesOn(ctx SpecContext, name string) {
 	GinkgoHelper()
 	java, g := t.sides(name)
 	for _, l := range []limiter{java, g} {
-		Eventually(func() error { _, err := l.AvailablePermits(ctx); return err }, patience, tick).Should(Succeed())
+		works := func() error { _, err := l.AvailablePermits(ctx); return err }
+		Eventually(works, patience, tick).Should(Succeed())
 	}
 	is(6)(java.AvailablePermits(ctx))
 	is(6)(g.AvailablePermits(ctx))
