@@ -188,7 +188,7 @@ func (w *twins) spoils(of int) {
 func (w *twins) send(p pair) bool {
 	var met [2]string
 	for j, r := range p.two {
-		rep, _, err := r.keys.run(w.Context(), operation{r.script, r.start, r.args()})
+		rep, _, err := r.keys.run(w.Context(), operation{r.script, r.start, r.args(), nil})
 		met[j] = fmt.Sprint(rep, err, w.state(j))
 	}
 	w.before = append(w.before, p)

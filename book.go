@@ -30,7 +30,7 @@ func (k *limiterKeys) askPeers(ctx context.Context) (peers, error) {
 	return within(ctx, k, func(ctx context.Context) (peers, error) {
 		args := argumentsOf(k.client.session)
 		args.put(argNow, k.client.now())
-		reply, _, err := k.run(ctx, operation{peersScript, time.Now(), args})
+		reply, _, err := k.run(ctx, operation{peersScript, time.Now(), args, nil})
 		return peers{reply.At(0), reply.At(1), milliseconds(reply.At(2)), reply.At(3)}, err
 	})
 }
@@ -85,7 +85,7 @@ func (l *local) book(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	again, err := within(ctx, l.keys, func(ctx context.Context) (bool, error) {
-		reply, _, err := l.keys.run(ctx, operation{bookScript, time.Now(), args})
+		reply, _, err := l.keys.run(ctx, operation{bookScript, time.Now(), args, nil})
 		return reply.At(0) != 0, err
 	})
 	if err == nil && !again {

@@ -57,8 +57,9 @@ type Client struct {
 	policy policy
 	guard  guard
 
-	goOnly bool
-	turns  atomic.Pointer[turns] // what the queue that decided last came to
+	goOnly   bool
+	replicas *redisx.Confirmation  // WithMinReplicas; nil without it
+	turns    atomic.Pointer[turns] // what the queue that decided last came to
 
 	jobs chan func(ctx context.Context) // to workers that have nothing to do
 	idle atomic.Int32                   // how many these are
@@ -132,6 +133,24 @@ func WithGoOnly() Option {
 	return option(func(c *Client) { c.goOnly = true })
 }
 
+// WithMinReplicas makes each call that takes permits wait until n replicas have them,
+// so that a failover does not forget them: by WAIT, behind the script and in the same
+// write to the connection. The same holds for what gives permits back, sets a rate or a
+// time to live, deletes and renames. If fewer than n replicas confirm within timeout,
+// the call returns an ErrNotReplicated, and what an acquire took is given back. A call
+// that changes nothing, as one that is refused, needs no replica.
+//
+// n is at least 1. timeout is at least 1 ms, a fraction of a ms is dropped, and is
+// less than the ReadTimeout of rdb, which would end the call before; a caller's own
+// timeout and context hold besides. One limiter has one request under way at a time, so
+// while replicas are away its calls take up to timeout each, one after another. The Redis
+// user needs the command WAIT. The default is to wait for none, as in Redisson.
+func WithMinReplicas(n int, timeout time.Duration) Option {
+	return option(func(c *Client) {
+		c.replicas = &redisx.Confirmation{Replicas: n, Within: timeout}
+	})
+}
+
 // sessionLetters is how many of the random ones name a session: 80 bits, so that
 // no two Clients ever have the same.
 const sessionLetters = 16
@@ -165,6 +184,9 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c.err = c.validate(opts)
 	if c.err == nil {
 		c.runner = redisx.NewRunner(rdb)
+		if c.replicas != nil {
+			c.runner.Confirm = *c.replicas
+		}
 		c.hub = pubsub.New(rdb)
 	}
 	return c
@@ -192,7 +214,29 @@ func (c *Client) validate(opts []Option) error {
 	case c.guard.fixed && !(c.guard.share > 0 && c.guard.share <= 1): // or not a number
 		return refuse("share", c.guard.share, "be more than 0 and at most 1")
 	}
-	return c.policy.validate("of New")
+	if err := c.policy.validate("of New"); err != nil {
+		return err
+	}
+	return c.validateReplicas(refuse)
+}
+
+// validateReplicas returns why WithMinReplicas cannot be used.
+func (c *Client) validateReplicas(refuse func(argument string, value any, bound string) error) error {
+	if c.replicas == nil {
+		return nil
+	}
+	// WAIT must end before go-redis takes the server for silent.
+	longest := redisx.KindOf(c.rdb).ReadTimeout
+	switch n, within := c.replicas.Replicas, c.replicas.Within; {
+	case n < 1:
+		return refuse("n of WithMinReplicas", n, "be at least 1")
+	case within < time.Millisecond:
+		return refuse("timeout of WithMinReplicas", within, "be at least 1ms")
+	case longest > 0 && within >= longest:
+		return refuse("timeout of WithMinReplicas", within,
+			fmt.Sprintf("be less than the ReadTimeout of rdb, which is %v", longest))
+	}
+	return nil
 }
 
 // isNil reports whether there is no client, also where a failed constructor of the

@@ -48,6 +48,11 @@ var (
 	// READONLY, is no ErrNoAnswer, and neither is the end of a context.
 	ErrNoAnswer = errors.New("rratelimiter: no answer from Redis")
 
+	// ErrNotReplicated: Redis has done what was asked, but fewer replicas than
+	// WithMinReplicas wants had it in time. What an acquire took is given back; what
+	// else was asked for, such as a rate, has been done.
+	ErrNotReplicated = errors.New("rratelimiter: too few replicas")
+
 	// ErrClosed: the Client was closed before the call, or while it waited.
 	ErrClosed = errors.New("rratelimiter: client is closed")
 )
@@ -175,6 +180,9 @@ func (k *limiterKeys) scriptError(typ RateType, err error) error {
 	bad := func(detail string) error {
 		return fmt.Errorf("%w for %q: %s", ErrBadState, k.name, k.wrongKind(typ, detail))
 	}
+	if _, ok := errors.AsType[*redisx.UnconfirmedError](err); ok {
+		return fmt.Errorf("%w for %q: %w", ErrNotReplicated, k.name, err)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -190,6 +198,10 @@ func (k *limiterKeys) scriptError(typ RateType, err error) error {
 	case has("CROSSSLOT"):
 		return fmt.Errorf("%w for %q: its keys are in different slots of a cluster: %w",
 			ErrInvalidArgument, k.name, err)
+	case redisx.Denied(err):
+		const text = "rratelimiter: NOPERM for %q: the Redis user may not run a command of the script, " +
+			"which ACL LOG names: %w"
+		return fmt.Errorf(text, k.name, err)
 	case k.client.runner.Single && (has("MOVED") || has("ASK")):
 		const text = "rratelimiter: the server of %q is part of a cluster, use redis.NewClusterClient: %w"
 		return fmt.Errorf(text, k.name, err)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
 // Expire makes the limiter end after ttl, and reports whether there is one
@@ -67,8 +69,9 @@ func (l *RateLimiter) ClearExpire(ctx context.Context) (bool, error) {
 func (l *RateLimiter) expire(ctx context.Context, command string, ms int64, condition string) (bool, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (bool, error) {
-		reply, _, err := k.run(ctx, operation{expireScript, time.Now(), argumentsOf(command, ms, condition)})
-		return reply.At(0) == 1, err
+		args := argumentsOf(command, ms, condition)
+		reply, _, err := k.run(ctx, operation{expireScript, time.Now(), args, did})
+		return reply.At(0) == 1 && err == nil, err
 	})
 }
 
@@ -83,7 +86,8 @@ const (
 func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (time.Duration, error) {
-		ttl, err := k.client.rdb.PTTL(ctx, k.Hash).Result()
+		ask := func(rdb redis.Cmdable) (time.Duration, error) { return rdb.PTTL(ctx, k.Hash).Result() }
+		ttl, err := redisx.OnMaster(ctx, &k.client.runner, k.Hash, ask)
 		return ttl, k.scriptError(Overall, err)
 	})
 }
@@ -94,7 +98,8 @@ func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, erro
 func (l *RateLimiter) ExpireTime(ctx context.Context) (time.Time, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (time.Time, error) {
-		at, err := k.client.rdb.PExpireTime(ctx, k.Hash).Result()
+		ask := func(rdb redis.Cmdable) (time.Duration, error) { return rdb.PExpireTime(ctx, k.Hash).Result() }
+		at, err := redisx.OnMaster(ctx, &k.client.runner, k.Hash, ask)
 		switch {
 		case redis.HasErrorPrefix(err, "unknown command"):
 			return time.Time{}, fmt.Errorf("rratelimiter: ExpireTime of %q needs Redis 7.0: %w", k.name, err)

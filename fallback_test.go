@@ -18,9 +18,9 @@ import (
 // budget is the one that a Client has by default where it has a fallback.
 const budget = 250 * time.Millisecond
 
-// guarded runs a spec in fake time with a Client that has a fallback, and whose
+// fallsBack runs a spec in fake time with a Client that has a fallback, and whose
 // scripts pass a gate.
-func guarded(t *testing.T, rate int64, f rratelimiter.Fallback, spec func(c *crowd),
+func fallsBack(t *testing.T, rate int64, f rratelimiter.Fallback, spec func(c *crowd),
 	opts ...rratelimiter.Option) {
 	t.Helper()
 	opts = append(opts, rratelimiter.WithGoOnly(), rratelimiter.WithFallback(f))
@@ -64,7 +64,7 @@ func TestAFallbackDecidesWhenTheBudgetIsSpent(t *testing.T) {
 		{rratelimiter.FallbackDeny, "false"},
 		{rratelimiter.FallbackLocal, "true"},
 	} {
-		guarded(t, 10, tt.fallback, func(c *crowd) {
+		fallsBack(t, 10, tt.fallback, func(c *crowd) {
 			open := c.gate.shut()
 			c.decides(c.RateLimiter, 0, tt.want, budget)
 			c.decides(c.RateLimiter, time.Minute, tt.want, budget)
@@ -86,7 +86,7 @@ func TestWhatAFallbackSays(t *testing.T) {
 		rratelimiter.FallbackLocal: {Allowed: true, Limit: 10, Remaining: 7, Degraded: true,
 			ResetAfter: 1032 * time.Millisecond},
 	} {
-		guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+		fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
 			open := c.gate.shut()
 			l := c.RateLimiter.WithFallback(fallback)
 			if r, err := l.Allow(c.Context(), 3); err != nil || r != want {
@@ -109,7 +109,7 @@ func TestWhatAFallbackSays(t *testing.T) {
 
 // Each call may have a fallback of its own.
 func TestFallbacksOfSingleCalls(t *testing.T) {
-	guarded(t, 10, rratelimiter.FallbackDeny, func(c *crowd) {
+	fallsBack(t, 10, rratelimiter.FallbackDeny, func(c *crowd) {
 		open := c.gate.shut()
 		c.decides(c.WithFallback(rratelimiter.FallbackAllow), 0, "true", budget)
 		c.decides(c.RateLimiter, 0, "false", budget)
@@ -127,7 +127,7 @@ func TestFallbacksOfSingleCalls(t *testing.T) {
 
 // A caller who stands in line for permits has time: Redis is not slow.
 func TestTheBudgetIsNotSpentInLine(t *testing.T) {
-	guarded(t, 1, rratelimiter.FallbackAllow, func(c *crowd) {
+	fallsBack(t, 1, rratelimiter.FallbackAllow, func(c *crowd) {
 		took(c.T, c.RateLimiter, 1, 0, 0)
 		took(c.T, c.RateLimiter, 1, time.Minute, time.Second)
 		waits := c.comes(c.Context(), 1, time.Minute)
@@ -146,7 +146,7 @@ func TestTheBudgetIsNotSpentInLine(t *testing.T) {
 // The end of the context comes before the budget: the fallback decides before that. A
 // caller without time has its context's error.
 func TestAFallbackKeepsTheContext(t *testing.T) {
-	guarded(t, 10, rratelimiter.FallbackAllow, func(c *crowd) {
+	fallsBack(t, 10, rratelimiter.FallbackAllow, func(c *crowd) {
 		open := c.gate.shut()
 		for range 5 {
 			ctx, cancel := context.WithTimeout(c.Context(), 100*time.Millisecond)
@@ -169,7 +169,7 @@ func TestAFallbackKeepsTheContext(t *testing.T) {
 // What is wrong with the call or the limiter is no failure of Redis. What Redis
 // refuses is one, at once.
 func TestWhatCountsAsAFailure(t *testing.T) {
-	guarded(t, 10, rratelimiter.FallbackAllow, func(c *crowd) {
+	fallsBack(t, 10, rratelimiter.FallbackAllow, func(c *crowd) {
 		for range 5 {
 			none := c.client.RateLimiter("none")
 			for want, err := range map[error]error{
@@ -187,7 +187,7 @@ func TestWhatCountsAsAFailure(t *testing.T) {
 		}
 	})
 	for _, code := range []string{"OOM no memory", "MISCONF no disk", "NOPERM no right", "ERR unknown"} {
-		guarded(t, 10, rratelimiter.FallbackDeny, func(c *crowd) {
+		fallsBack(t, 10, rratelimiter.FallbackDeny, func(c *crowd) {
 			c.rdb.AddHook(answering(func(cmd redis.Cmder) bool {
 				cmd.SetErr(redisError(code))
 				return cmd.Name() == "evalsha"
@@ -207,7 +207,7 @@ func TestTheCircuit(t *testing.T) {
 		defer mu.Unlock()
 		told = append(told, h)
 	})
-	guarded(t, 10, rratelimiter.FallbackAllow, func(c *crowd) {
+	fallsBack(t, 10, rratelimiter.FallbackAllow, func(c *crowd) {
 		open := c.gate.shut()
 		for i := range 3 {
 			if c.client.Health().Degraded {
@@ -244,7 +244,7 @@ func TestTheCircuit(t *testing.T) {
 
 // Failures count in a row. A caller that has hardly any time says nothing about Redis.
 func TestFailuresInARow(t *testing.T) {
-	guarded(t, 10, rratelimiter.FallbackDeny, func(c *crowd) {
+	fallsBack(t, 10, rratelimiter.FallbackDeny, func(c *crowd) {
 		for range 3 {
 			open := c.gate.shut()
 			c.decides(c.RateLimiter, 0, "false", budget)
@@ -268,7 +268,7 @@ func TestFailuresInARow(t *testing.T) {
 
 // A request that hangs is one failure, however many callers share it.
 func TestManyCallersFailOnce(t *testing.T) {
-	guarded(t, 1000, rratelimiter.FallbackAllow, func(c *crowd) {
+	fallsBack(t, 1000, rratelimiter.FallbackAllow, func(c *crowd) {
 		open := c.gate.shut()
 		var visits []func() visit
 		for range 100 {

@@ -70,7 +70,7 @@ func (l *RateLimiter) listen(ctx context.Context, event keyEvent, f func(string)
 		if c.closed() {
 			err = ErrClosed
 		}
-		return nil, err
+		return nil, k.named(err)
 	}
 	running := c.goBackground(func(ctx context.Context) {
 		defer stop()

@@ -60,7 +60,7 @@ func TestTheShareOfAClient(t *testing.T) {
 		{"fixed", 10, 3, []rratelimiter.Option{rratelimiter.WithLocalShare(0.7)}, 7},
 		{"less than a permit", 2, 5, nil, 1},
 	} {
-		guarded(t, tt.rate, rratelimiter.FallbackLocal, func(c *crowd) {
+		fallsBack(t, tt.rate, rratelimiter.FallbackLocal, func(c *crowd) {
 			for range tt.clients - 1 {
 				took(c.T, c.other(), 1, time.Minute, 0)
 				c.sleep(time.Second)
@@ -79,7 +79,7 @@ func TestTheShareOfAClient(t *testing.T) {
 
 // Each client of a PER_CLIENT limit has all of it.
 func TestTheShareOfAPerClientLimit(t *testing.T) {
-	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
 		noError(c.T, c.SetRate(c.Context(), perClient, 4, time.Second))
 		took(c.T, c.other(), 1, 0, 0)
 		c.learns()
@@ -98,7 +98,7 @@ func TestTheShareOfAPerClientLimit(t *testing.T) {
 // What Redis granted within the last interval counts against the share, so that an
 // outage does not begin with a second window.
 func TestGrantsBeforeAnOutageCount(t *testing.T) {
-	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
 		noError(c.T, c.SetRate(c.Context(), overall, 10, 10*time.Second))
 		c.learns()
 		c.sleep(10 * time.Second)
@@ -114,7 +114,7 @@ func TestGrantsBeforeAnOutageCount(t *testing.T) {
 
 // Without Redis callers wait for permits as long as they may, in this process.
 func TestWaitingWithoutRedis(t *testing.T) {
-	guarded(t, 2, rratelimiter.FallbackLocal, func(c *crowd) {
+	fallsBack(t, 2, rratelimiter.FallbackLocal, func(c *crowd) {
 		end := c.outage()
 		const slot = time.Second / 32
 		c.decides(c.RateLimiter, 0, "true", 0)
@@ -147,7 +147,7 @@ func TestWaitingWithoutRedis(t *testing.T) {
 // What was granted without Redis is booked when that is back: an outage does not end in
 // a second window. It counts from the time at which it was granted.
 func TestGrantsOfAnOutageAreBooked(t *testing.T) {
-	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
 		noError(c.T, c.SetRate(c.Context(), overall, 10, 10*time.Second))
 		c.learns()
 		c.sleep(10 * time.Second)
@@ -180,7 +180,7 @@ func TestGrantsOfAnOutageAreBooked(t *testing.T) {
 // Redis comes back empty. What was granted without it is booked as soon as there is a
 // rate again, as long as it counts.
 func TestGrantsOfAnOutageOutliveTheLimiter(t *testing.T) {
-	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
 		noError(c.T, c.SetRate(c.Context(), overall, 10, 10*time.Second))
 		c.learns()
 		c.sleep(10 * time.Second)
@@ -205,7 +205,7 @@ func TestGrantsOfAnOutageOutliveTheLimiter(t *testing.T) {
 
 // For a limiter whose rate was not learnt there is no share, and the error is returned.
 func TestALimiterThatWasNotLearnt(t *testing.T) {
-	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
 		end := c.outage()
 		if _, err := c.client.RateLimiter("other").TryAcquire(c.Context(), 1, 0); !errors.Is(err,
 			rratelimiter.ErrNoAnswer) {
@@ -219,7 +219,7 @@ func TestALimiterThatWasNotLearnt(t *testing.T) {
 // Redis is back for one Client and perhaps not yet for others: so it takes no more than
 // its share for a while. What Redis does not grant does not count.
 func TestAClientThatIsBackKeepsToItsShare(t *testing.T) {
-	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
 		noError(c.T, c.SetRate(c.Context(), overall, 10, 20*time.Second))
 		c.learns()
 		c.sleep(20 * time.Second)
@@ -259,7 +259,7 @@ func TestGrantsDuringABooking(t *testing.T) {
 	hooked := rratelimiter.WithHealthHook(func(h rratelimiter.Health) {
 		unbooked = append(unbooked, h.Unbooked)
 	})
-	guarded(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
 		noError(c.T, c.SetRate(c.Context(), overall, 10, 10*time.Second))
 		c.learns()
 		c.sleep(10 * time.Second)
@@ -290,7 +290,7 @@ func TestGrantsDuringABooking(t *testing.T) {
 // A share of less than a permit is a permit in more than an interval. Redis need not know
 // of it for longer than an interval.
 func TestASmallShareIsBookedWithinAnInterval(t *testing.T) {
-	guarded(t, 2, rratelimiter.FallbackLocal, func(c *crowd) {
+	fallsBack(t, 2, rratelimiter.FallbackLocal, func(c *crowd) {
 		c.sleep(5 * time.Second)
 		end := c.outage()
 		c.decides(c.RateLimiter, 0, "true", 0)

@@ -26,6 +26,9 @@ type move struct {
 	dstID    string
 }
 
+// masters is how many masters a cluster has; its replicas come after them.
+const masters = 3
+
 func newMove(t *testing.T, c *redistest.Cluster, key string) *move {
 	t.Helper()
 	c.Agree(t)
@@ -33,7 +36,7 @@ func newMove(t *testing.T, c *redistest.Cluster, key string) *move {
 	m := &move{T: t, cluster: c, slot: c.Servers[0].Admin().ClusterKeySlot(ctx, key).Val()}
 	for i, s := range c.Servers { // only the node that serves the key does not reply MOVED
 		if err := s.Admin().Exists(ctx, key).Err(); err == nil {
-			m.src, m.dst = s, c.Servers[(i+1)%len(c.Servers)]
+			m.src, m.dst = s, c.Servers[(i+1)%masters]
 		}
 	}
 	m.srcID, m.dstID = m.src.Admin().ClusterMyID(ctx).Val(), m.dst.Admin().ClusterMyID(ctx).Val()
@@ -59,7 +62,7 @@ func (m *move) key(key string) {
 }
 
 func (m *move) ends() {
-	for _, s := range append([]*redistest.Server{m.dst, m.src}, m.cluster.Servers...) {
+	for _, s := range append([]*redistest.Server{m.dst, m.src}, m.cluster.Servers[:masters]...) {
 		m.do(s, "CLUSTER", "SETSLOT", m.slot, "NODE", m.dstID)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
@@ -16,7 +18,7 @@ func (l *RateLimiter) Delete(ctx context.Context) (bool, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (bool, error) {
 		n, err := k.onAll(ctx, deleteScript, k.All())
-		return n > 0, err
+		return n > 0 && err == nil, err
 	})
 }
 
@@ -27,7 +29,7 @@ func (k *limiterKeys) onAll(ctx context.Context, sc *redisx.Script, keys []strin
 	for i, key := range keys {
 		boxed[i] = key
 	}
-	call := redisx.Call{Script: sc, Keys: boxed, Args: []any{k.Changed}}
+	call := redisx.Call{Script: sc, Keys: boxed, Args: []any{k.Changed}, Done: did}
 	reply, _, err := k.client.runner.Run(ctx, &call)
 	return reply.At(0), k.scriptError(Overall, err)
 }
@@ -37,8 +39,15 @@ func (k *limiterKeys) onAll(ctx context.Context, sc *redisx.Script, keys []strin
 func (l *RateLimiter) Exists(ctx context.Context) (bool, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (bool, error) {
-		n, err := k.client.rdb.Exists(ctx, k.Hash).Result()
+		n, err := k.exists(ctx, k.Hash)
 		return n > 0, k.scriptError(Overall, err)
+	})
+}
+
+// exists returns 1 if a key is there.
+func (k *limiterKeys) exists(ctx context.Context, key string) (int64, error) {
+	return redisx.OnMaster(ctx, &k.client.runner, key, func(rdb redis.Cmdable) (int64, error) {
+		return rdb.Exists(ctx, key).Result()
 	})
 }
 

@@ -58,7 +58,7 @@ func (k *limiterKeys) repair(ctx context.Context) (Repaired, error) {
 		pattern := layout.Append(make([]byte, 0, wire.RecordSpace), 1, false)
 		args := argumentsOf(k.client.session, "", cursor, pattern, k.client.now(), "", "", "", "", k.Changed)
 		args = append(args, layout.Header, most)
-		reply, _, err := k.run(ctx, operation{repairScript, time.Now(), args})
+		reply, _, err := k.run(ctx, operation{repairScript, time.Now(), args, nil})
 		if err != nil {
 			return all, err
 		}

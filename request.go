@@ -80,7 +80,7 @@ func (req *request) gives() bool { return req.script == releaseScript }
 // records and no more. The reply is that of an acquire.
 func (req *request) send(ctx context.Context) (acquireReply, error) {
 	for {
-		reply, unsure, err := req.keys.run(ctx, operation{req.script, req.start, req.args()})
+		reply, unsure, err := req.keys.run(ctx, operation{req.script, req.start, req.args(), req.done()})
 		req.unsure = req.unsure || unsure
 		var judged acquireReply
 		done := err != nil
@@ -96,6 +96,22 @@ func (req *request) send(ctx context.Context) (acquireReply, error) {
 		if done || err != nil {
 			return judged, err
 		}
+	}
+}
+
+// done returns the function that tells from a reply whether permits were taken or
+// given back, which replicas must have then (WithMinReplicas). What is only withdrawn
+// need not be confirmed: it comes back in any case.
+func (req *request) done() func(redisx.Reply) bool {
+	switch {
+	case req.keys.client.runner.Confirm.Replicas == 0, req.gives() && req.permits == 0:
+		return nil
+	case req.gives():
+		return did
+	}
+	return func(reply redisx.Reply) bool {
+		judged, err := newAcquireReply(reply, len(req.runs))
+		return err != nil || !judged.again && judged.grants()
 	}
 }
 
@@ -184,12 +200,17 @@ func (args *arguments) put(i int, v any) {
 	*args = append(*args, v)
 }
 
-// An operation is a script with its arguments, first sent at start.
+// An operation is a script with its arguments, first sent at start. done tells from
+// a reply whether replicas must have what it did; nil where they need not.
 type operation struct {
 	script *redisx.Script
 	start  time.Time
 	args   arguments
+	done   func(redisx.Reply) bool
 }
+
+// did is for operations that reply above 0 if they have changed anything.
+func did(reply redisx.Reply) bool { return reply.At(0) > 0 }
 
 // run runs an operation on the limiter's keys. The script names the type that it
 // finds when that is not the one we believe in, and is asked once more. unsure
@@ -219,6 +240,7 @@ func (k *limiterKeys) runOn(ctx context.Context, typ RateType, op operation) (re
 	reply, unsure, err := k.client.runner.Run(ctx, &redisx.Call{
 		Script: op.script, Keys: k.boxed[typ][:], Args: op.args,
 		Resent: argResent, Start: op.start, Before: op.start.Add(sessionLife - time.Second),
+		Done: op.done,
 	})
 	return reply, unsure, k.scriptError(typ, err)
 }

@@ -109,6 +109,16 @@ func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
 	return a, nil
 }
 
+// grants reports whether any request was granted.
+func (a acquireReply) grants() bool {
+	for i := 0; i < len(a.judged); i += 2 {
+		if a.judged[i] > 0 {
+			return true
+		}
+	}
+	return a.judged == nil
+}
+
 // A split hands out the verdicts of a reply to the callers of a request, in their
 // order.
 type split struct {

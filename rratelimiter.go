@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
@@ -94,7 +96,7 @@ func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []Rat
 		args := argumentsOf(change.Rate, change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(),
 			flag(change.keepState), k.client.now(), flag(change.mustExist), k.client.session)
 		args.put(argChannel, k.Changed)
-		reply, _, err := k.runOn(ctx, change.Type, operation{change.script, time.Now(), args})
+		reply, _, err := k.runOn(ctx, change.Type, operation{change.script, time.Now(), args, did})
 		if err != nil || reply.At(0) == 0 {
 			return false, err
 		}
@@ -120,7 +122,7 @@ func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
 	other := k.Pairs[1-typ]
 	var found int64
 	for _, key := range []string{other.Value, other.Permits} {
-		n, err := k.client.rdb.Exists(ctx, key).Result()
+		n, err := k.exists(ctx, key)
 		if err != nil {
 			return k.scriptError(typ, err)
 		}
@@ -129,7 +131,7 @@ func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
 	if found == 0 {
 		return nil
 	}
-	_, _, err := k.runOn(ctx, 1-typ, operation{clearScript, time.Now(), argumentsOf()})
+	_, _, err := k.runOn(ctx, 1-typ, operation{clearScript, time.Now(), argumentsOf(), nil})
 	return err
 }
 
@@ -188,7 +190,7 @@ func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 		args := argumentsOf(k.client.session)
 		args.put(argPermits, 1)
 		args.put(argNow, k.client.now())
-		reply, _, err := k.run(ctx, operation{peekScript, time.Now(), args})
+		reply, _, err := k.run(ctx, operation{peekScript, time.Now(), args, nil})
 		if err != nil {
 			return Result{}, err
 		}
@@ -242,8 +244,10 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 	k := l.keys.Load()
 	return within(ctx, k, func(ctx context.Context) (Config, error) {
-		get := k.client.rdb.HMGet(ctx, k.Hash, wire.Rate, wire.Interval, wire.Type, wire.KeepAlive)
-		fields, err := get.Result()
+		get := func(rdb redis.Cmdable) ([]any, error) {
+			return rdb.HMGet(ctx, k.Hash, wire.Rate, wire.Interval, wire.Type, wire.KeepAlive).Result()
+		}
+		fields, err := redisx.OnMaster(ctx, &k.client.runner, k.Hash, get)
 		if err != nil {
 			return Config{}, k.scriptError(Overall, err)
 		}

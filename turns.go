@@ -118,7 +118,7 @@ func (k *limiterKeys) others(ctx context.Context) (share, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxLate)
 	defer cancel()
 	return within(ctx, k, func(ctx context.Context) (share, error) {
-		reply, _, err := k.run(ctx, operation{othersScript, time.Now(), argumentsOf()})
+		reply, _, err := k.run(ctx, operation{othersScript, time.Now(), argumentsOf(), nil})
 		return share{milliseconds(reply.At(0)), reply.At(1), reply.At(2), reply.At(3)}, err
 	})
 }

@@ -35,6 +35,7 @@ type group struct {
 type topic struct {
 	subscribers map[*subscriber]struct{}
 	confirmed   map[*link]struct{} // the links whose servers have confirmed the subscription
+	denied      error              // what a server said last that does not allow it
 }
 
 // announce wakes the subscribers that want to hear of confirmations and lost
@@ -125,12 +126,15 @@ func (g *group) hear(from *link, said any) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
 	switch said := said.(type) {
+	case *redis.Pong:
+		from.replied(true)
 	case *redis.Subscription:
+		from.replied(true)
 		t := g.topics[said.Channel]
 		if t == nil || said.Kind != "subscribe" {
 			return
 		}
-		t.confirmed[from] = struct{}{}
+		t.confirmed[from], t.denied = struct{}{}, nil
 		t.announce()
 	case *redis.Message:
 		t := g.topics[said.Channel]
@@ -143,6 +147,36 @@ func (g *group) hear(from *link, said any) {
 			}
 		}
 	}
+}
+
+// denied notes that a server does not allow a command. The subscription of a channel
+// is not tried again on this connection: waiters need none, they only wake up later
+// without.
+func (g *group) denied(from *link, err error) {
+	g.hub.mu.Lock()
+	defer g.hub.mu.Unlock()
+	channels := from.replied(false)
+	for _, channel := range channels {
+		switch t := g.topics[channel]; {
+		case t == nil:
+		case len(channels) == 1:
+			t.denied = err
+			t.announce()
+		default: // one of them
+			from.apart = true
+			from.changed(channel)
+		}
+	}
+}
+
+// denial returns why the subscription of channel is not allowed, if so.
+func (g *group) denial(channel string) error {
+	g.hub.mu.Lock()
+	defer g.hub.mu.Unlock()
+	if t := g.topics[channel]; t != nil {
+		return t.denied
+	}
+	return nil
 }
 
 // run keeps a link to each server until there are no subscribers.

@@ -29,6 +29,9 @@ type Hub struct {
 	ctx   context.Context // ends with Close
 	close context.CancelFunc
 
+	// reload has a client of a cluster ask for its nodes; nil for other clients.
+	reload func(ctx context.Context)
+
 	messages *group // for Subscribe
 	events   *group // for Events; may be the same group
 
@@ -54,6 +57,9 @@ type visit = func(ctx context.Context, server *redis.Client) error
 func New(rdb redis.UniversalClient) *Hub {
 	h := &Hub{rdb: rdb}
 	h.ctx, h.close = context.WithCancel(context.Background())
+	if rdb, ok := rdb.(interface{ ReloadState(ctx context.Context) }); ok {
+		h.reload = rdb.ReloadState
+	}
 	itself := func(ctx context.Context, see visit) error { return see(ctx, nil) }
 	// The kind of client is known by its methods, not by its type: then it is also
 	// known when a type of the caller's embeds a client of go-redis.
@@ -106,12 +112,15 @@ func (h *Hub) Events(channel string, payloads ...string) (events <-chan struct{}
 }
 
 // Confirmed waits until each server has confirmed the subscription of channel by
-// Events, which must have been called. It returns an error if ctx ends first or
-// the Hub is closed.
+// Events, which must have been called. It returns an error if ctx ends first, the Hub
+// is closed, or a server does not allow the subscription (a redis.Error, NOPERM).
 func (h *Hub) Confirmed(ctx context.Context, channel string) error {
 	wake, cancel := h.events.add(channel, &subscriber{wake: make(chan struct{}, 1), announce: true})
 	defer cancel()
 	for !h.events.confirmed(channel) {
+		if err := h.events.denial(channel); err != nil {
+			return err
+		}
 		select {
 		case <-wake:
 		case <-ctx.Done():

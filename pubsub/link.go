@@ -3,6 +3,7 @@ package pubsub
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,7 +34,10 @@ type link struct {
 	done      chan struct{} // closed when run has returned
 	kick      chan struct{} // there are tasks
 
-	tasks map[string]struct{} // channels to subscribe or unsubscribe; guarded by hub.mu
+	// Guarded by hub.mu:
+	tasks   map[string]struct{} // channels to subscribe or unsubscribe
+	expects []sent
+	apart   bool // each channel has a SUBSCRIBE of its own
 }
 
 // connect starts a link to server, or to the hub's own client if server is nil.
@@ -69,6 +73,8 @@ func (l *link) run(ctx context.Context) {
 	for fails := 0; ctx.Err() == nil; fails++ {
 		if l.converse(ctx) {
 			fails = 0
+		} else if l.group.hub.reload != nil {
+			l.group.hub.reload(ctx) // the node may be dead, and go-redis would try it for a minute
 		}
 		signal(l.group.kick) // the server may have lost its role
 		pause(ctx, fails)
@@ -114,11 +120,15 @@ func (l *link) converse(ctx context.Context) (heard bool) {
 func (l *link) listen(ctx context.Context, ps *redis.PubSub) (heard bool) {
 	for {
 		said, err := ps.ReceiveTimeout(ctx, silence)
-		if err != nil {
+		switch {
+		case err == nil:
+			l.group.hear(l, said)
+		case redis.IsPermissionError(err): // the connection is as good as before
+			l.group.denied(l, err)
+		default:
 			return heard
 		}
 		heard = true
-		l.group.hear(l, said)
 	}
 }
 
@@ -132,6 +142,7 @@ func (l *link) speak(ctx context.Context, ps *redis.PubSub) {
 		case <-l.kick:
 			err = l.tell(ctx, ps)
 		case <-tick.C:
+			l.expect(nil, 1)
 			err = ps.Ping(ctx)
 		case <-ctx.Done():
 			return
@@ -144,15 +155,52 @@ func (l *link) speak(ctx context.Context, ps *redis.PubSub) {
 
 // tell sends the pending tasks in two commands. A command that has no channels is
 // not sent: SUBSCRIBE would be an error, UNSUBSCRIBE would end all subscriptions.
+// A user who may not have one of the channels gets none of them, and the reply does
+// not name it: after that, each channel has a command of its own.
 func (l *link) tell(ctx context.Context, ps *redis.PubSub) (err error) {
-	subscribe, unsubscribe := l.take()
-	if len(subscribe) > 0 {
-		err = ps.Subscribe(ctx, subscribe...)
+	subscribe, unsubscribe, apart := l.take()
+	commands := [][]string{subscribe}
+	if apart {
+		commands = slices.Collect(slices.Chunk(subscribe, 1))
+	}
+	for _, channels := range commands {
+		if err == nil && len(channels) > 0 {
+			l.expect(channels, len(channels))
+			err = ps.Subscribe(ctx, channels...)
+		}
 	}
 	if err == nil && len(unsubscribe) > 0 {
+		l.expect(nil, len(unsubscribe))
 		err = ps.Unsubscribe(ctx, unsubscribe...)
 	}
 	return err
+}
+
+// A sent is a command that has not had all its replies yet.
+type sent struct {
+	channels []string // to subscribe
+	replies  int      // to come
+}
+
+// expect notes that a command is about to be sent.
+func (l *link) expect(channels []string, replies int) {
+	l.group.hub.mu.Lock()
+	defer l.group.hub.mu.Unlock()
+	l.expects = append(l.expects, sent{channels, replies})
+}
+
+// replied notes a reply, one of several if the command was carried out. It returns
+// the channels of the command: replies come in the order of commands. hub.mu is held.
+func (l *link) replied(carriedOut bool) (channels []string) {
+	if len(l.expects) == 0 {
+		return nil
+	}
+	first := &l.expects[0]
+	channels = first.channels
+	if first.replies--; first.replies == 0 || !carriedOut {
+		l.expects = l.expects[1:]
+	}
+	return channels
 }
 
 // begin prepares for a new connection: no subscription is confirmed, and every
@@ -161,6 +209,7 @@ func (l *link) begin() {
 	l.group.hub.mu.Lock()
 	defer l.group.hub.mu.Unlock()
 	clear(l.tasks)
+	l.expects, l.apart = nil, false
 	l.group.forget(l)
 	for channel := range l.group.topics {
 		l.changed(channel)
@@ -177,7 +226,7 @@ func (l *link) changed(channel string) {
 // counts, so the order in which it came about doesn't matter. A channel that is
 // still subscribed and has a new topic is subscribed again: the topic needs a
 // confirmation.
-func (l *link) take() (subscribe, unsubscribe []string) {
+func (l *link) take() (subscribe, unsubscribe []string, apart bool) {
 	l.group.hub.mu.Lock()
 	defer l.group.hub.mu.Unlock()
 	for channel := range l.tasks {
@@ -188,5 +237,5 @@ func (l *link) take() (subscribe, unsubscribe []string) {
 		}
 	}
 	l.tasks = map[string]struct{}{} // an emptied map keeps its memory
-	return subscribe, unsubscribe
+	return subscribe, unsubscribe, l.apart
 }

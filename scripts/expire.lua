@@ -11,7 +11,7 @@
 
 local f = redis.pcall('HMGET', KEYS[1], 'type', 'interval')
 if f.err then
-  return redis.error_reply('BADKEY 1 hash')
+  return string.find(f.err, '^WRONGTYPE') and redis.error_reply('BADKEY 1 hash') or f
 elseif (f[1] == '1') ~= (ARGV[1] == '1') and f[1] then
   return redis.error_reply('OTHERTYPE ' .. (f[1] == '1' and '1' or '0'))
 end

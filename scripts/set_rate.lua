@@ -15,13 +15,14 @@
 -- include parts/common.lua
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type')
 if f.err then
-  return redis.error_reply('BADKEY 1 hash')
+  return string.find(f.err, '^WRONGTYPE') and redis.error_reply('BADKEY 1 hash') or f
 elseif ARGV[7] == '1' and not (f[1] and f[2] and f[3]) then
   return 0
 end
 local same = ARGV[5] == '1' and f[3] and (f[3] == '1') == (ARGV[1] == '1')
-if same and redis.pcall('ZRANGE', KEYS[3], 0, 0).err then
-  return redis.error_reply('BADKEY 3 zset')
+local records = same and redis.pcall('ZRANGE', KEYS[3], 0, 0) or {}
+if records.err then
+  return string.find(records.err, '^WRONGTYPE') and redis.error_reply('BADKEY 3 zset') or records
 end
 
 redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[4])

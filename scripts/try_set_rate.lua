@@ -10,7 +10,7 @@
 
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type')
 if f.err then
-  return redis.error_reply('BADKEY 1 hash')
+  return string.find(f.err, '^WRONGTYPE') and redis.error_reply('BADKEY 1 hash') or f
 elseif f[1] and f[2] and f[3] then
   return 0
 end

@@ -29,11 +29,22 @@ func RetryAttempts(n int) ConnectOption {
 // Cluster connects the instance to the cluster with these nodes, and Connect does
 // not use its address. The default is a single server.
 func Cluster(addresses ...string) ConnectOption {
-	nodes := make([]string, len(addresses))
+	return func(a args) { a["cluster"] = urls(addresses) }
+}
+
+// Sentinels connects the instance to the master that these sentinels name, and
+// Connect does not use its address. The default is a single server.
+func Sentinels(master string, addresses ...string) ConnectOption {
+	return func(a args) { a["sentinels"], a["master"] = urls(addresses), master }
+}
+
+// urls returns addresses in the form that Redisson reads.
+func urls(addresses []string) []string {
+	all := make([]string, len(addresses))
 	for i, address := range addresses {
-		nodes[i] = url(address)
+		all[i] = url(address)
 	}
-	return func(a args) { a["cluster"] = nodes }
+	return all
 }
 
 // Connect creates a Redisson instance on the Redis at address, host:port or a

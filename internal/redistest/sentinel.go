@@ -11,13 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Sentinel is a master with one replica, and three sentinels that watch them
-// and promote the replica when two of them find the master dead.
+// Sentinel is a master with replicas, and three sentinels that watch them and
+// promote a replica when two of them find the master dead.
 type Sentinel struct {
 	MasterName string
 	Addrs      []string // of the sentinels
 	Master     *Server  // the one to write to; changed by Failover
-	Replica    *Server  // the other one
+	Replica    *Server  // the first of the others
+	Replicas   []*Server
 
 	watchers []*redis.SentinelClient
 }
@@ -25,15 +26,23 @@ type Sentinel struct {
 // StartSentinel starts the five servers, with args appended to the command
 // lines of master and replica, and returns when all know of each other, so that
 // a failover can begin. They end with the test.
-func StartSentinel(t TB, args ...string) *Sentinel {
+func StartSentinel(t TB, args ...string) *Sentinel { t.Helper(); return StartSentinels(t, 1, args...) }
+
+// StartSentinels is StartSentinel with so many replicas.
+func StartSentinels(t TB, replicas int, args ...string) *Sentinel {
 	t.Helper()
 	args = slices.Concat(replicaArgs, args)
 	s := &Sentinel{MasterName: "main", Master: Start(t, args...)}
 	host, port, _ := net.SplitHostPort(s.Master.Addr)
-	s.Replica = Start(t, append(args, "--replicaof", host, port)...)
+	for range replicas {
+		s.Replicas = append(s.Replicas, Start(t, append(args, "--replicaof", host, port)...))
+	}
 	// A sentinel asks a master for its replicas only every 10 s, so it is started
-	// when there is one.
-	until(t, "replica", func() error { return inSync(s.Replica) })
+	// when they are there.
+	for _, r := range s.Replicas {
+		until(t, "replica", func() error { return inSync(r) })
+	}
+	s.Replica = s.Replicas[0]
 	for range 3 {
 		s.watch(t, host, port)
 	}
@@ -81,29 +90,59 @@ func (s *Sentinel) watching(w *redis.SentinelClient) error {
 	if err != nil {
 		return err
 	}
-	if len(replicas) != 1 || replicas[0]["flags"] != "slave" || replicas[0]["master-link-status"] != "ok" {
+	good := func(r map[string]string) bool { return r["flags"] == "slave" && r["master-link-status"] == "ok" }
+	if len(replicas) != len(s.Replicas) || !good(replicas[0]) || !good(replicas[len(replicas)-1]) {
 		return fmt.Errorf("it knows of replicas: %v", replicas)
 	}
 	return nil
 }
 
-// Failover kills the master and returns when the replica has been promoted and all
-// sentinels say so. Master and Replica have changed places then. The dead server is
-// stopped; some time after a Restart the sentinels make it a replica.
+// Failover kills the master and returns when a replica has been promoted and all
+// sentinels say so. Master and that replica have changed places then. The dead server
+// is stopped; some time after a Restart the sentinels make it a replica.
 func (s *Sentinel) Failover(t TB) {
 	t.Helper()
 	s.Master.Stop()
-	until(t, "promotion of "+s.Replica.Addr, func() error { return isMaster(s.Replica) })
-	for _, w := range s.watchers {
-		until(t, "news of the promotion", func() error { return s.agrees(w) })
-	}
-	s.Master, s.Replica = s.Replica, s.Master
+	s.promoted(t)
 }
 
-// agrees returns nil if w says that the replica is the master.
-func (s *Sentinel) agrees(w *redis.SentinelClient) error {
+// Switch has the sentinels promote a replica while the master is well, and is
+// Failover in all else. The former master becomes a replica.
+func (s *Sentinel) Switch(t TB) {
+	t.Helper()
+	until(t, "order to fail over", func() error {
+		return s.watchers[0].Failover(context.Background(), s.MasterName).Err()
+	})
+	s.promoted(t)
+}
+
+// promoted returns when a replica is the master.
+func (s *Sentinel) promoted(t TB) {
+	t.Helper()
+	next := -1
+	until(t, "promotion", func() error {
+		var err error
+		for i, r := range s.Replicas {
+			if r != s.Master {
+				if err = isMaster(r); err == nil {
+					next = i
+					return nil
+				}
+			}
+		}
+		return err
+	})
+	for _, w := range s.watchers {
+		until(t, "news of the promotion", func() error { return s.agrees(w, s.Replicas[next]) })
+	}
+	s.Master, s.Replicas[next] = s.Replicas[next], s.Master
+	s.Replica = s.Replicas[0]
+}
+
+// agrees returns nil if w says that a server is the master.
+func (s *Sentinel) agrees(w *redis.SentinelClient, master *Server) error {
 	at, err := w.GetMasterAddrByName(context.Background(), s.MasterName).Result()
-	if err == nil && net.JoinHostPort(at[0], at[1]) != s.Replica.Addr {
+	if err == nil && net.JoinHostPort(at[0], at[1]) != master.Addr {
 		err = fmt.Errorf("it still names %v", at)
 	}
 	return err

@@ -48,6 +48,12 @@ func cutShort(err error) bool {
 		redis.HasErrorPrefix(err, "Error running script (call to f_")
 }
 
+// Denied reports whether a script ended because the user may not run one of its
+// commands. Redis does not say which. (HasErrorPrefix drops "ERR".)
+func Denied(err error) bool {
+	return redis.HasErrorPrefix(err, "The user executing the script can't ")
+}
+
 func dialFailed(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

@@ -19,6 +19,10 @@ type Kind struct {
 	retries                int
 	minBackoff, maxBackoff time.Duration
 
+	fromReplicas bool          // commands that only read may be sent to a replica
+	ReadTimeout  time.Duration // of one attempt; below 1 for none
+
+	reload  func(ctx context.Context) // has a cluster's client ask for the nodes; nil for others
 	rdb     redis.UniversalClient
 	servers func(ctx context.Context, visit func(context.Context, *redis.Client) error) error
 }
@@ -40,14 +44,20 @@ func KindOf(rdb redis.UniversalClient) Kind {
 		o := rdb.Options()
 		kind.Single, kind.DB = true, o.DB
 		kind.retries, kind.minBackoff, kind.maxBackoff = o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff
+		kind.ReadTimeout = o.ReadTimeout
 	case interface{ Options() *redis.ClusterOptions }:
 		o := rdb.Options()
 		kind.Sharded = true
 		kind.retries, kind.minBackoff, kind.maxBackoff = o.MaxRedirects, o.MinRetryBackoff, o.MaxRetryBackoff
+		kind.ReadTimeout, kind.fromReplicas = o.ReadTimeout, o.ReadOnly
 	case interface{ Options() *redis.RingOptions }:
 		o := rdb.Options()
 		kind.Sharded, kind.DB = true, o.DB
 		kind.retries, kind.minBackoff, kind.maxBackoff = o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff
+		kind.ReadTimeout = o.ReadTimeout
+	}
+	if rdb, ok := rdb.(interface{ ReloadState(ctx context.Context) }); ok {
+		kind.reload = rdb.ReloadState
 	}
 	switch rdb := rdb.(type) {
 	case interface {

@@ -13,10 +13,17 @@ import (
 type Runner struct {
 	Kind
 	rdb redis.UniversalClient
+
+	// Confirm is what calls with a Call.Done wait for; the zero value for nothing.
+	Confirm Confirmation
+
+	relocated *atomic.Int64 // when relocate last asked, Unix ns
 }
 
 // NewRunner returns a Runner that sends as often as rdb is set to.
-func NewRunner(rdb redis.UniversalClient) Runner { return Runner{KindOf(rdb), rdb} }
+func NewRunner(rdb redis.UniversalClient) Runner {
+	return Runner{Kind: KindOf(rdb), rdb: rdb, relocated: new(atomic.Int64)}
+}
 
 // A Call is one script, on some keys, with some arguments.
 type Call struct {
@@ -30,6 +37,10 @@ type Call struct {
 	Resent int
 	Start  time.Time
 	Before time.Time
+
+	// Done reports whether a reply is that of a call that has changed what replicas
+	// must have (Runner.Confirm). Nil where they need not have it.
+	Done func(Reply) bool
 }
 
 // argv returns the words of the EVALSHA, and where ARGV begins.
@@ -56,12 +67,15 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool,
 	argv, from := call.argv()
 	for attempt := 0; ; attempt++ {
 		var cmd *command
-		if cmd, err = r.once(ctx, call.Script, argv); err == nil {
-			reply, err = Decode(cmd.Val())
-			return reply, unsure, err
+		if cmd, err = r.once(ctx, call, argv); err == nil {
+			var lost, more bool
+			if reply, lost, more, err = r.carriedOut(call, cmd); !more {
+				return reply, unsure || lost, err
+			}
 		}
 		lost, again := cmd.outcome(err, call.Script.repeatable)
 		unsure = unsure || lost
+		r.relocate(ctx, err)
 		if attempt >= r.retries || !again || unsure && call.late() {
 			return reply, unsure, err
 		}
@@ -98,16 +112,24 @@ func tell(ctx context.Context, err error) {
 }
 
 // once sends a script by its hash, and whole if the server does not know it.
-func (r *Runner) once(ctx context.Context, sc *Script, argv []any) (*command, error) {
+func (r *Runner) once(ctx context.Context, call *Call, argv []any) (*command, error) {
 	cmd := newCommand(ctx, argv)
-	err := r.rdb.Process(ctx, cmd)
+	err := r.process(ctx, call, cmd)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		argv[0], argv[1] = "eval", sc.Source
+		argv[0], argv[1] = "eval", call.Script.Source
 		cmd = newCommand(ctx, argv)
-		err = r.rdb.Process(ctx, cmd)
-		argv[0], argv[1] = "evalsha", sc.hash
+		err = r.process(ctx, call, cmd)
+		argv[0], argv[1] = "evalsha", call.Script.hash
 	}
 	return cmd, err
+}
+
+// process sends a command, and WAIT behind it where the call wants that.
+func (r *Runner) process(ctx context.Context, call *Call, cmd *command) error {
+	if call.Done == nil || r.Confirm.Replicas == 0 {
+		return r.rdb.Process(ctx, cmd)
+	}
+	return r.processAndWait(ctx, cmd)
 }
 
 // TypeOf returns what TYPE says of a key, empty if that cannot be had at once. It
@@ -126,7 +148,8 @@ func (r *Runner) TypeOf(ctx context.Context, key string) string {
 // knows how to say that it did.
 type command struct {
 	*redis.Cmd
-	sent atomic.Bool // it may have been: go-redis has read what to send
+	sent    atomic.Bool // it may have been: go-redis has read what to send
+	confirm *command    // the WAIT that was sent behind it, nil if there was none
 }
 
 // keysFrom is where the keys of an EVALSHA begin.
@@ -138,6 +161,16 @@ func newCommand(ctx context.Context, argv []any) *command {
 		cmd.SetFirstKeyPos(keysFrom)
 	}
 	return cmd
+}
+
+// key returns the first key of a script, empty if it has none.
+func (cmd *command) key() string {
+	if words := cmd.Cmd.Args(); len(words) > keysFrom {
+		if key, ok := words[keysFrom].(string); ok {
+			return key
+		}
+	}
+	return ""
 }
 
 // NoRetry keeps go-redis from sending the command twice.

@@ -5,7 +5,8 @@
 -- Errors, by their first word. A script that replies one of these has written nothing:
 --   NOTINIT        rate, interval or type is not set
 --   BADFIELD       a field of the hash is no integer up to 2^53: its name and what it holds
---   BADKEY         a key is of the wrong kind: its number, and the kind it should have
+--   BADKEY         a key is of the wrong kind: its number, and the kind it should have. Another error of
+--                  Redis, such as a missing right, is replied as it is
 --   OTHERTYPE      the limiter has the other type: send the script again with the keys of that type
 --
 -- in:       none
@@ -33,7 +34,7 @@ local rate, interval, keep, own, session, known, stored
 do
   local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', ARGV[2])
   if f.err then
-    return redis.error_reply('BADKEY 1 hash')
+    return string.find(f.err, '^WRONGTYPE') and redis.error_reply('BADKEY 1 hash') or f
   elseif not (f[1] and f[2] and f[3]) then
     return redis.error_reply('NOTINIT no rate is set')
   end
@@ -58,7 +59,7 @@ do
 
   local text = redis.pcall('GET', KEYS[2])
   if type(text) == 'table' then
-    return redis.error_reply('BADKEY 2 string')
+    return string.find(text.err, '^WRONGTYPE') and redis.error_reply('BADKEY 2 string') or text
   end
   stored = tonumber(text)
   if stored and (stored % 1 ~= 0 or stored > MOST or stored < -MOST) then
@@ -68,7 +69,7 @@ end
 
 local head = redis.pcall('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
 if head.err then
-  return redis.error_reply('BADKEY 3 zset')
+  return string.find(head.err, '^WRONGTYPE') and redis.error_reply('BADKEY 3 zset') or head
 end
 
 -- Without records nothing is outstanding: the value is the rate. Otherwise the value is rebuilt from the

@@ -32,6 +32,9 @@ if session and (session >= ARGV[3] or withdraws) then -- the number comes first 
   local time, rateThen
   last, time, amount, where, rateThen = string.match(session, '^(%d+) (%d+) (%-?%d+) (%d+)(.*)$')
   amount, late = tonumber(amount), last and last >= ARGV[3]
+  if late and last == ARGV[3] then -- a copy by another connection: WAIT is for what that one has written
+    redis.call('HSET', KEYS[1], ARGV[2], session)
+  end
   local kept = amount
   local here = (rateThen ~= '') == own -- the request was granted permits of this type
   if last and here and not late and last > ARGV[9] then

@@ -11,12 +11,16 @@ import org.redisson.client.codec.StringCodec;
 import org.redisson.config.BaseConfig;
 import org.redisson.config.ClusterServersConfig;
 import org.redisson.config.Config;
+import org.redisson.config.SentinelServersConfig;
 import org.redisson.config.SingleServerConfig;
 
 /** The Redisson instances by the names that the suite gave them; each has an id of its own, as if it were a process. */
 final class Clients {
     /** Threads per instance: enough for a hammer, few enough that an instance starts quickly. */
     private static final int THREADS = 4;
+
+    /** How often an instance asks for the nodes: soon after a failover; the default is 5 s, and 1 s for a Sentinel. */
+    private static final int SCAN_MS = 500;
 
     private final Map<String, RedissonClient> clients = new ConcurrentHashMap<>();
 
@@ -73,7 +77,7 @@ final class Clients {
     private static Config config(Request request) throws Exception {
         // The limiter uses no codec, and the default ones of old releases do not start on Java 17.
         Config config = new Config().setThreads(THREADS).setNettyThreads(THREADS).setCodec(StringCodec.INSTANCE);
-        BaseConfig<?> mode = request.has("cluster") ? cluster(config, request) : single(config, request);
+        BaseConfig<?> mode = mode(config, request);
         if (request.has("timeout")) {
             mode.setTimeout(Math.toIntExact(request.integer("timeout")));
         }
@@ -84,6 +88,13 @@ final class Clients {
             NewerApi.setNamePrefix(config, mode, request.text("namePrefix"));
         }
         return config;
+    }
+
+    private static BaseConfig<?> mode(Config config, Request request) {
+        if (request.has("cluster")) {
+            return cluster(config, request);
+        }
+        return request.has("sentinels") ? sentinels(config, request) : single(config, request);
     }
 
     /** One idle connection each: start-up waits for those. The pools still grow to Redisson's default sizes. */
@@ -99,6 +110,17 @@ final class Clients {
                 .addNodeAddress(request.texts("cluster").toArray(new String[0]))
                 .setMasterConnectionMinimumIdleSize(1)
                 .setSlaveConnectionMinimumIdleSize(1)
-                .setSubscriptionConnectionMinimumIdleSize(1);
+                .setSubscriptionConnectionMinimumIdleSize(1)
+                .setScanInterval(SCAN_MS);
+    }
+
+    private static SentinelServersConfig sentinels(Config config, Request request) {
+        return config.useSentinelServers()
+                .addSentinelAddress(request.texts("sentinels").toArray(new String[0]))
+                .setMasterName(request.text("master"))
+                .setMasterConnectionMinimumIdleSize(1)
+                .setSlaveConnectionMinimumIdleSize(1)
+                .setSubscriptionConnectionMinimumIdleSize(1)
+                .setScanInterval(SCAN_MS);
     }
 }

@@ -1,0 +1,143 @@
+package compat_test
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/compare"
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A topology is where Go and Java meet: clients of each, and what happens to it.
+type topology struct {
+	client redis.UniversalClient
+	java   string // the name of the instance
+}
+
+var _ = Describe("Topologies", func() {
+	It("are a cluster of 3 masters and 3 replicas", func(ctx SpecContext) {
+		cluster := redistest.StartCluster(GinkgoT(), redistest.WithReplicas(1),
+			redistest.WithArgs("--cluster-node-timeout", "2000", "--notify-keyspace-events", "KEA"))
+		t := topology{client: cluster.Client(GinkgoT()), java: "on a cluster"}
+		t.connect(ctx, javapeer.Cluster(cluster.Addrs...))
+		name := redistest.Name(GinkgoT())
+		at := 0
+		for i, s := range cluster.Servers[:3] {
+			if s.Admin().Exists(ctx, name).Err() == nil {
+				at = i
+			}
+		}
+		master, replica := cluster.Servers[at], cluster.Servers[at+3]
+		serving := func(s *redistest.Server) {
+			exists := func() error { return s.Admin().Exists(ctx, name).Err() }
+			Eventually(exists, patience, tick).Should(Succeed())
+		}
+		t.shares(ctx, name)
+		t.replicated(ctx, master, name)
+		done(replica.Admin().ClusterFailover(ctx).Err())
+		serving(replica)
+		t.goesOn(ctx, name)
+		t.replicated(ctx, replica, name)
+		replica.Stop()
+		serving(master)
+		t.goesOn(ctx, name)
+	}, SpecTimeout(time.Minute))
+
+	It("are Sentinel, a master and 2 replicas", func(ctx SpecContext) {
+		sentinel := redistest.StartSentinels(GinkgoT(), 2, "--notify-keyspace-events", "KEA")
+		t := topology{client: sentinel.Client(GinkgoT()), java: "by sentinels"}
+		t.connect(ctx, javapeer.Sentinels(sentinel.MasterName, sentinel.Addrs...))
+		name := redistest.Name(GinkgoT())
+		t.shares(ctx, name)
+		t.replicated(ctx, sentinel.Master, name)
+		sentinel.Failover(GinkgoT())
+		t.goesOn(ctx, name)
+		t.replicated(ctx, sentinel.Master, name)
+		sentinel.Switch(GinkgoT())
+		t.goesOn(ctx, name)
+	}, SpecTimeout(time.Minute))
+})
+
+const (
+	patience = 20 * time.Second
+	tick     = 50 * time.Millisecond
+)
+
+func (t *topology) connect(ctx SpecContext, where javapeer.ConnectOption) {
+	GinkgoHelper()
+	_, err := peer.Connect(ctx, t.java, "", where)
+	done(err)
+	DeferCleanup(func(ctx SpecContext) { done(peer.Disconnect(ctx, t.java)) })
+}
+
+// sides are a limiter in both languages.
+func (t *topology) sides(name string) (java, g limiter) {
+	c := rratelimiter.New(t.client)
+	DeferCleanup(c.Close)
+	return compare.Java(peer.Limiter(t.java, name)), compare.Go(c.RateLimiter(name))
+}
+
+// replicated waits until a replica of the master has what was done.
+func (t *topology) replicated(ctx SpecContext, master *redistest.Server, name string) {
+	GinkgoHelper()
+	conn := master.Admin().Conn()
+	defer conn.Close()
+	done(conn.Expire(ctx, "{"+name+"}:permits", time.Hour).Err()) // a write, for WAIT
+	done(conn.Persist(ctx, "{"+name+"}:permits").Err())
+	n, err := conn.Wait(ctx, 1, patience/2).Result()
+	done(err)
+	Expect(n).To(BeNumerically(">=", 1))
+}
+
+// shares expects a limiter of 10 to be one in both languages. 4 permits are taken
+// after it.
+func (t *topology) shares(ctx SpecContext, name string) {
+	GinkgoHelper()
+	java, g := t.sides(name)
+	yes(java.TrySetRate(ctx, config(overall, 5, time.Hour)))
+	yes(g.UpdateRate(ctx, config(overall, 10, time.Hour), false))
+	Expect(java.Config(ctx)).To(Equal(config(overall, 10, time.Hour)))
+	yes(java.TryAcquire(ctx, 4, 0))
+	yes(g.TryAcquire(ctx, 6, 0))
+	no(java.TryAcquire(ctx, 1, 0))
+	no(g.TryAcquire(ctx, 1, 0))
+	served := make(chan error, 2)
+	go func() { served <- g.Acquire(ctx, 1) }()
+	done(java.Release(ctx, 1))
+	done(<-served)
+	done(g.Release(ctx, 6))
+	is(6)(java.AvailablePermits(ctx))
+
+	short := name + "-short" // waiters of both wait the interval out
+	java, g = t.sides(short)
+	yes(g.TrySetRate(ctx, config(overall, 2, time.Second)))
+	yes(java.TryAcquire(ctx, 1, 0))
+	yes(g.TryAcquire(ctx, 1, 0))
+	go func() { served <- java.Acquire(ctx, 1) }()
+	go func() { served <- g.Acquire(ctx, 1) }()
+	done(<-served)
+	done(<-served)
+}
+
+// goesOn expects both to work again, with the 4 permits still missing.
+func (t *topology) goesOn(ctx SpecContext, name string) {
+	GinkgoHelper()
+	java, g := t.sides(name)
+	for _, l := range []limiter{java, g} {
+		works := func() error { _, err := l.AvailablePermits(ctx); return err }
+		Eventually(works, patience, tick).Should(Succeed())
+	}
+	is(6)(java.AvailablePermits(ctx))
+	is(6)(g.AvailablePermits(ctx))
+	no(g.TryAcquire(ctx, 7, 0))
+	yes(java.TryAcquire(ctx, 3, 0))
+	yes(g.TryAcquire(ctx, 3, 0))
+	no(java.TryAcquire(ctx, 1, 0))
+	done(g.Release(ctx, 3))
+	done(java.Release(ctx, 3))
+}
