@@ -306,3 +306,18 @@ func TestASmallShareIsBookedWithinAnInterval(t *testing.T) {
 		c.sleep(10 * time.Second)
 	}, rratelimiter.WithLocalShare(0.1))
 }
+
+// Clients that have not used the limiter for a minute are not counted.
+func TestClientsThatAreGoneHaveNoShare(t *testing.T) {
+	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
+		took(c.T, c.other(), 1, 0, 0)
+		c.sleep(61 * time.Second)
+		c.learns()
+		end := c.outage()
+		if n := takesAll(c.Context(), c.RateLimiter); n != 10 {
+			t.Errorf("%d granted, want 10", n)
+		}
+		end()
+		c.sleep(time.Minute)
+	})
+}
