@@ -29,11 +29,25 @@ func RetryAttempts(n int) ConnectOption {
 // Cluster connects the instance to the cluster with these nodes, and Connect does
 // not use its address. The default is a single server.
 func Cluster(addresses ...string) ConnectOption {
-	nodes := make([]string, len(addresses))
-	for i, address := range addresses {
-		nodes[i] = url(address)
-	}
-	return func(a args) { a["cluster"] = nodes }
+	return func(a args) { a["cluster"] = urls(addresses) }
+}
+
+// Sentinels connects the instance to the master that these sentinels know by that
+// name, and Connect does not use its address.
+func Sentinels(masterName string, addresses ...string) ConnectOption {
+	return func(a args) { a["sentinels"], a["masterName"] = urls(addresses), masterName }
+}
+
+// PingInterval sets how often the instance finds out whether a connection is alive.
+// The default is 30 s.
+func PingInterval(d time.Duration) ConnectOption {
+	return func(a args) { a["pingInterval"] = d.Milliseconds() }
+}
+
+// ScanInterval sets how often the instance looks for changes of a cluster or of what
+// sentinels say. The defaults are 5 s and 1 s.
+func ScanInterval(d time.Duration) ConnectOption {
+	return func(a args) { a["scanInterval"] = d.Milliseconds() }
 }
 
 // Connect creates a Redisson instance on the Redis at address, host:port or a
@@ -62,4 +76,12 @@ func url(address string) string {
 		return address
 	}
 	return "redis://" + address
+}
+
+func urls(addresses []string) []string {
+	all := make([]string, len(addresses))
+	for i, address := range addresses {
+		all[i] = url(address)
+	}
+	return all
 }

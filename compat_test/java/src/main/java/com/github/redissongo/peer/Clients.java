@@ -11,6 +11,7 @@ import org.redisson.client.codec.StringCodec;
 import org.redisson.config.BaseConfig;
 import org.redisson.config.ClusterServersConfig;
 import org.redisson.config.Config;
+import org.redisson.config.SentinelServersConfig;
 import org.redisson.config.SingleServerConfig;
 
 /** The Redisson instances by the names that the suite gave them; each has an id of its own, as if it were a process. */
@@ -73,17 +74,27 @@ final class Clients {
     private static Config config(Request request) throws Exception {
         // The limiter uses no codec, and the default ones of old releases do not start on Java 17.
         Config config = new Config().setThreads(THREADS).setNettyThreads(THREADS).setCodec(StringCodec.INSTANCE);
-        BaseConfig<?> mode = request.has("cluster") ? cluster(config, request) : single(config, request);
+        BaseConfig<?> mode = mode(config, request);
         if (request.has("timeout")) {
             mode.setTimeout(Math.toIntExact(request.integer("timeout")));
         }
         if (request.has("retryAttempts")) {
             mode.setRetryAttempts(Math.toIntExact(request.integer("retryAttempts")));
         }
+        if (request.has("pingInterval")) {
+            mode.setPingConnectionInterval(Math.toIntExact(request.integer("pingInterval")));
+        }
         if (request.has("namePrefix")) {
             NewerApi.setNamePrefix(config, mode, request.text("namePrefix"));
         }
         return config;
+    }
+
+    private static BaseConfig<?> mode(Config config, Request request) {
+        if (request.has("cluster")) {
+            return cluster(config, request);
+        }
+        return request.has("sentinels") ? sentinel(config, request) : single(config, request);
     }
 
     /** One idle connection each: start-up waits for those. The pools still grow to Redisson's default sizes. */
@@ -95,10 +106,27 @@ final class Clients {
     }
 
     private static ClusterServersConfig cluster(Config config, Request request) {
-        return config.useClusterServers()
+        ClusterServersConfig mode = config.useClusterServers()
                 .addNodeAddress(request.texts("cluster").toArray(new String[0]))
                 .setMasterConnectionMinimumIdleSize(1)
                 .setSlaveConnectionMinimumIdleSize(1)
                 .setSubscriptionConnectionMinimumIdleSize(1);
+        if (request.has("scanInterval")) {
+            mode.setScanInterval(Math.toIntExact(request.integer("scanInterval")));
+        }
+        return mode;
+    }
+
+    private static SentinelServersConfig sentinel(Config config, Request request) {
+        SentinelServersConfig mode = config.useSentinelServers()
+                .setMasterName(request.text("masterName"))
+                .addSentinelAddress(request.texts("sentinels").toArray(new String[0]))
+                .setMasterConnectionMinimumIdleSize(1)
+                .setSlaveConnectionMinimumIdleSize(1)
+                .setSubscriptionConnectionMinimumIdleSize(1);
+        if (request.has("scanInterval")) {
+            mode.setScanInterval(Math.toIntExact(request.integer("scanInterval")));
+        }
+        return mode;
     }
 }
