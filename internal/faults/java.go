@@ -32,7 +32,7 @@ func (s *Stage) startJava(ctx context.Context, name string, log *grants.Log) (*j
 	l := s.peer.Limiter(s.javas[0], name)
 	for i := range j.crowds {
 		o := javapeer.CrowdOptions{Permits: javaPermits, Threads: javaCallers / 2, Clients: s.javas,
-			Pause: 10 * time.Millisecond}
+			Pause: 4 * time.Millisecond}
 		if i == 1 {
 			o.Timeout = 300 * time.Millisecond
 		}
@@ -77,7 +77,7 @@ func (j *javaSide) add(crowd int, r javapeer.CrowdResult) {
 	for _, g := range r.Grants {
 		who := fmt.Sprintf("Java %d", crowd*javaCallers/2+g.Thread)
 		end := g.End.Add(time.Millisecond) // it was cut off
-		j.log.Add(grants.Entry{Who: who, Start: g.Start, End: end, Permits: javaPermits})
+		j.log.Add(grants.Entry{Who: who, Start: g.Start, End: end, Permits: javaPermits, Dated: true})
 		j.last[who] = g.Start
 		j.granted += javaPermits
 	}

@@ -67,7 +67,7 @@ func evict(ctx context.Context, r *Round) error {
 		}
 	}
 	err = errors.Join(err, admin.ConfigSet(ctx, "maxmemory", "0").Err())
-	r.lose(time.Time{}, time.Now(), "keys were evicted until then, at moments that only Redis knows")
+	r.lose(since, time.Now(), "keys were evicted until then, at moments that only Redis knows")
 	info, more := admin.Info(ctx, "stats").Result()
 	if !strings.Contains(info, "evicted_keys:") || strings.Contains(info, "evicted_keys:0\r") {
 		more = errors.Join(more, errors.New("nothing was evicted"))

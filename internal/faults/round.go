@@ -17,7 +17,7 @@ import (
 const (
 	// warmth is how long all work before something breaks, and again after both sides
 	// are served.
-	warmth = 2 * 500 * time.Millisecond
+	warmth = 600 * time.Millisecond
 	// patience is how long both sides may take to be served again. Redisson takes
 	// longest: it looks for a lost master only now and then.
 	patience = 30 * time.Second
@@ -67,6 +67,7 @@ func (r *Round) setRate(ctx context.Context) error {
 
 // work has both sides work while the fault is there, and until all is well again.
 func (r *Round) work(ctx context.Context, pings *pings) (err error) {
+	started := time.Now()
 	r.golang = r.startCallers(ctx, r.Name, r.Log)
 	if r.java, err = r.startJava(ctx, r.Name, r.Log); err != nil {
 		r.golang.end()
@@ -81,13 +82,16 @@ func (r *Round) work(ctx context.Context, pings *pings) (err error) {
 	if err := r.served(ctx, time.Now(), patience); err != nil {
 		return fmt.Errorf("before %s: %w", r.Fault, err)
 	}
-	wait(ctx, warmth/2)
+	wait(ctx, warmth)
 	pings.pause(true)
 	broke := time.Now()
 	if err := r.Fault.Break(ctx, r); err != nil {
 		return fmt.Errorf("%s: %w", r.Fault, err)
 	}
 	healed := time.Now()
+	if r.setup.Clocks != nil { // from the beginning
+		broke = started
+	}
 	if r.Fault.Unlimited != "" {
 		r.Log.Lose(grants.Loss{From: broke.Add(-limit.Interval), To: healed.Add(limit.Interval),
 			Since: broke.Add(-limit.Interval), Why: r.Fault.Unlimited})
@@ -160,10 +164,15 @@ func (r *Round) settle(ctx context.Context) error {
 		span += limit.Interval / 10
 	}
 	ended := time.Now()
-	wait(ctx, span+later)
 	c := rratelimiter.New(r.look)
 	defer c.Close()
 	l := c.RateLimiter(r.Name)
+	if r.Fault.Unlimited != "" { // an acquire puts records of the future right; reading writes nothing
+		if _, err := l.TryAcquire(ctx, 1, 0); err != nil {
+			return err
+		}
+	}
+	wait(ctx, span+later)
 	left, err := l.AvailablePermits(ctx)
 	if err != nil {
 		return err

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/redisson-go/rratelimiter/internal/grants"
 )
 
 // broken is how long most faults last: longer than all callers wait.
@@ -181,11 +179,6 @@ func (r *Round) steps(ctx context.Context, d time.Duration) error {
 	wait(ctx, 2*limit.Interval)
 	r.setClock(0)
 	return nil
-}
-
-// lose notes that Redis has forgotten all that was granted before.
-func (r *Round) lose(since, until time.Time, why string) {
-	r.Log.Lose(grants.Loss{Since: since, To: until, Why: why})
 }
 
 // split returns host and port.

@@ -24,6 +24,11 @@ type Entry struct {
 	Who        string    // the caller; one caller has one call at a time
 	Start, End time.Time // of the call
 	Permits    int64     // below 0 for a release
+
+	// Dated: the caller dates a grant by its own clock before it sends the request, as
+	// Redisson does. If Redis gets the request later, the permits are back as much
+	// earlier.
+	Dated bool
 }
 
 // A Loss is a time of which Redis may have forgotten grants: a server lost what its
@@ -118,6 +123,8 @@ func (w Window) String() string {
 //   - A release counts against each window in which it may have happened.
 //   - A window is shorter than one interval, or than so many intervals; then only the
 //     share of one interval counts.
+//   - A grant that is Dated counts in windows of one interval only. All of its interval
+//     lies after the start of its call, so it was out until the end of such a window.
 //   - The interval is shorter by slack than the promised one.
 //   - What a Loss explains does not count.
 //
@@ -183,12 +190,16 @@ func (s *search) from(i int) (worst Window) {
 		if !g.Start.Before(end) {
 			break
 		}
-		if !g.End.Before(end) || !g.gone.IsZero() && !g.End.Before(g.gone) {
+		gone := g.gone
+		if first := from.Add(s.interval); g.Dated && (gone.IsZero() || gone.After(first)) {
+			gone = first
+		}
+		if !g.End.Before(end) || !gone.IsZero() && !g.End.Before(gone) {
 			continue
 		}
 		s.events = append(s.events, event{g.End, g.Permits})
-		if !g.gone.IsZero() {
-			s.events = append(s.events, event{g.gone, -g.Permits})
+		if !gone.IsZero() {
+			s.events = append(s.events, event{gone, -g.Permits})
 		}
 	}
 	for _, r := range s.releases {

@@ -22,6 +22,13 @@ func got(from, to int, permits int64) grants.Entry {
 	return grants.Entry{Who: "a", Start: at(from), End: at(to), Permits: permits}
 }
 
+// dated is got by a caller that dates the grant before it sends the request.
+func dated(from, to int, permits int64) grants.Entry {
+	e := got(from, to, permits)
+	e.Dated = true
+	return e
+}
+
 func logOf(entries []grants.Entry, losses ...grants.Loss) *grants.Log {
 	l := &grants.Log{}
 	for _, e := range entries {
@@ -59,6 +66,12 @@ func TestWorst(t *testing.T) {
 		"of eight intervals, one is": {
 			right: entries{got(0, 150, 10), got(100, 750, 70)},
 			wrong: entries{got(0, 150, 10), got(100, 750, 71)}},
+		"who dates grants by its own clock is believed": {
+			right: entries{got(0, 10, 10), dated(20, 171, 2), got(170, 171, 10)},
+			wrong: entries{got(0, 10, 10), got(20, 171, 2), got(170, 171, 10)}},
+		"within one interval nobody's dates matter": {
+			right: entries{got(0, 10, 8), dated(20, 90, 2)},
+			wrong: entries{got(0, 10, 10), dated(20, 90, 1)}},
 		"what was given back counts back": {
 			right: entries{got(0, 1, 10), got(2, 3, -4), got(4, 5, 4)},
 			wrong: entries{got(0, 1, 10), got(2, 3, -4), got(4, 5, 5)}},

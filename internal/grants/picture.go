@@ -61,6 +61,9 @@ func (w Window) holds(e Entry, losses []Loss) bool {
 		return !e.End.Before(w.From) && !e.Start.After(w.To)
 	}
 	gone := goneSince(e, losses)
+	if e.Dated && w.Intervals > 1 {
+		return false
+	}
 	return !e.Start.Before(w.From) && !e.End.After(w.To) && (gone.IsZero() || w.To.Before(gone))
 }
 
