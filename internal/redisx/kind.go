@@ -20,6 +20,7 @@ type Kind struct {
 	minBackoff, maxBackoff time.Duration
 
 	rdb     redis.UniversalClient
+	reload  func(ctx context.Context) // has a cluster asked which node serves what; nil elsewhere
 	servers func(ctx context.Context, visit func(context.Context, *redis.Client) error) error
 }
 
@@ -48,6 +49,9 @@ func KindOf(rdb redis.UniversalClient) Kind {
 		o := rdb.Options()
 		kind.Sharded, kind.DB = true, o.DB
 		kind.retries, kind.minBackoff, kind.maxBackoff = o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff
+	}
+	if cluster, ok := rdb.(interface{ ReloadState(context.Context) }); ok {
+		kind.reload = cluster.ReloadState
 	}
 	switch rdb := rdb.(type) {
 	case interface {

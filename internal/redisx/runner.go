@@ -62,6 +62,7 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool,
 		}
 		lost, again := cmd.outcome(err, call.Script.repeatable)
 		unsure = unsure || lost
+		r.lookAround(ctx, err)
 		if attempt >= r.retries || !again || unsure && call.late() {
 			return reply, unsure, err
 		}
@@ -72,6 +73,15 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool,
 		if r.pause(ctx, attempt) != nil {
 			return reply, unsure, err
 		}
+	}
+}
+
+// lookAround has go-redis ask which node of a cluster serves what, after a node did not
+// reply. It would ask a dead master for a minute, though a replica has taken its place:
+// only a reply tells it to look. It looks in the background, five times a second at most.
+func (r *Runner) lookAround(ctx context.Context, err error) {
+	if r.reload != nil && (replyLost(err) || dialFailed(err)) {
+		r.reload(ctx)
 	}
 }
 
