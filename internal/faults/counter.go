@@ -41,16 +41,24 @@ func (r *Round) count(ctx context.Context, server *redistest.Server) *counter {
 	return c
 }
 
-// lost notes what Redis has forgotten between since and until, when the counter is
+// lost notes what Redis has forgotten between since and end, when the counter is
 // found again: all, if it has no counter any more.
-func (c *counter) lost(ctx context.Context, r *Round, since, until time.Time) error {
+func (c *counter) lost(ctx context.Context, r *Round, since, end time.Time) error {
 	c.stop()
 	<-c.stopped
-	known, err := r.look.Get(ctx, c.key).Int()
-	if err != nil && err != redis.Nil {
+	var known int
+	if err := until(ctx, func() (err error) {
+		if cluster, ok := r.look.(*redis.ClusterClient); ok {
+			cluster.ReloadState(ctx) // it would ask a dead node for a minute
+		}
+		if known, err = r.look.Get(ctx, c.key).Int(); err == redis.Nil {
+			err = nil
+		}
+		return err
+	}); err != nil {
 		return fmt.Errorf("the counter: %w", err)
 	}
-	loss := grants.Loss{To: until, Since: since, Why: "Redis forgot everything"}
+	loss := grants.Loss{To: end, Since: since, Why: "Redis forgot everything"}
 	if known > 0 {
 		loss.From = c.starts[min(known, len(c.starts))-1]
 		loss.Why = fmt.Sprintf("Redis forgot %d of %d steps, less than %v", max(0, len(c.starts)-1-known),

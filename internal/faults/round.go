@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onsi/gomega/gleak"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/grants"
@@ -29,6 +30,7 @@ type Round struct {
 	Fault  Fault
 	Name   string // of the limiter
 	Log    *grants.Log
+	look   redis.UniversalClient // for looking at keys
 	report *Report
 	golang *callers
 	java   *javaSide
@@ -38,9 +40,10 @@ type Round struct {
 // report. Pictures of what is wrong go to dir.
 func (s *Stage) Play(ctx context.Context, f Fault, dir string) (*Report, error) {
 	before := gleak.Goroutines()
-	r := &Round{Stage: s, Fault: f, Name: redistest.Name(s.t), Log: &grants.Log{}, report: newReport(f)}
+	r := &Round{Stage: s, Fault: f, Name: redistest.Name(s.t), Log: &grants.Log{}, look: s.look(),
+		report: newReport(f)}
 	if err := r.setRate(ctx); err != nil {
-		return r.report, err
+		return r.report, errors.Join(err, r.look.Close())
 	}
 	machine, pings := startControl(), s.startPings(ctx)
 	err := r.work(ctx, pings)
@@ -53,6 +56,7 @@ func (s *Stage) Play(ctx context.Context, f Fault, dir string) (*Report, error) 
 	if r.golang != nil {
 		err = errors.Join(err, r.golang.close())
 	}
+	err = errors.Join(err, r.look.Close())
 	if err == nil {
 		r.leaks(ctx, before)
 	}

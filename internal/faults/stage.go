@@ -53,8 +53,7 @@ type Stage struct {
 	setup    Setup
 	setClock func(time.Duration) // of the Server
 	peer     *javapeer.Peer
-	javas    []string              // instances
-	look     redis.UniversalClient // for looking at keys
+	javas    []string // instances
 }
 
 // NewStage starts the servers and connects two instances of the peer.
@@ -81,12 +80,11 @@ func (s *Stage) start() (address string, connect []javapeer.ConnectOption) {
 	switch s.setup.Kind {
 	case Sentinels:
 		s.Sentinel = redistest.StartSentinel(s.t, args...)
-		s.look = s.Sentinel.Client(s.t)
+		s.hasten()
 		connect = append(connect, javapeer.Sentinels(s.Sentinel.MasterName, s.Sentinel.Addrs...))
 	case Clustered:
 		args = append(args, "--cluster-node-timeout", "1500", "--cluster-replica-validity-factor", "0")
 		s.Cluster = redistest.StartCluster(s.t, redistest.WithReplicas(1), redistest.WithArgs(args...))
-		s.look = s.Cluster.Client(s.t)
 		connect = append(connect, javapeer.Cluster(s.Cluster.Addrs...))
 	default:
 		if s.setup.Clocked {
@@ -95,10 +93,28 @@ func (s *Stage) start() (address string, connect []javapeer.ConnectOption) {
 			s.Server = redistest.Start(s.t, args...)
 		}
 		s.Proxy = redistest.StartProxy(s.t, s.Server.Addr)
-		s.look = s.Server.Admin()
 		address = s.Proxy.Addr
 	}
 	return address, connect
+}
+
+// hasten makes sentinels look at their servers more often. Otherwise they would take
+// 10 s to see that a server still thinks that it is the master. Sentinels before 7.0
+// cannot be told.
+func (s *Stage) hasten() {
+	for _, addr := range s.Sentinel.Addrs {
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
+		rdb.Do(context.Background(), "SENTINEL", "DEBUG", "INFO-PERIOD", 500, "PUBLISH-PERIOD", 250)
+		_ = rdb.Close()
+	}
+}
+
+// look returns a client for looking at keys, which no fault of the network hits.
+func (s *Stage) look() redis.UniversalClient {
+	if s.setup.Kind == Single {
+		return redis.NewClient(&redis.Options{Addr: s.Server.Addr})
+	}
+	return s.client()
 }
 
 // servers returns those that keep data.
