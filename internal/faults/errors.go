@@ -20,6 +20,7 @@ const (
 	notInitialized = "ErrNotInitialized"
 	contextEnded   = "the end of the context"
 	unnamed        = "an error that does not name the limiter"
+	undocumented   = "an error of no documented kind"
 )
 
 // code is what a reply of Redis that is an error begins with.
@@ -40,7 +41,7 @@ func kindOf(err error, limiter string) string {
 	case errors.As(err, &reply) && code.MatchString(reply.Error()):
 		return code.FindString(reply.Error())
 	}
-	return "an error of no documented kind"
+	return undocumented
 }
 
 // mayBe reports whether callers may get an error of that kind during a fault. A

@@ -53,13 +53,24 @@ func (c *control) end() {
 // sum returns how long timers were late between two moments, each moment once.
 func (c *control) sum(from, to time.Time) (late time.Duration) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	var spans []span
 	for _, s := range c.late {
 		if s.due.Before(to) && s.fired.After(from) {
-			if s.due.Before(from) {
-				s.due = from
-			}
-			late += s.fired.Sub(s.due)
+			spans = append(spans, s)
+		}
+	}
+	c.mu.Unlock()
+	slices.SortFunc(spans, func(a, b span) int { return a.due.Compare(b.due) })
+	for _, s := range spans {
+		if s.due.Before(from) {
+			s.due = from
+		}
+		if s.fired.After(to) {
+			s.fired = to
+		}
+		if more := s.fired.Sub(s.due); more > 0 {
+			late += more
+			from = s.fired
 		}
 	}
 	return late
@@ -70,10 +81,7 @@ const tolerance = 50 * time.Millisecond
 
 // A Lateness is by how much callers were late: how long after its timeout or the end
 // of its context each had its result; 0 for those before.
-type Lateness struct {
-	calls []time.Duration
-	sum   bool // it is sorted
-}
+type Lateness struct{ calls []time.Duration }
 
 func (l *Lateness) add(d time.Duration) { l.calls = append(l.calls, max(0, d)) }
 

@@ -18,7 +18,7 @@ import (
 const (
 	// warmth is how long all work before something breaks, and again after both sides
 	// are served.
-	warmth = 600 * time.Millisecond
+	warmth = 450 * time.Millisecond
 	// patience is how long both sides may take to be served again. Redisson takes
 	// longest: it looks for a lost master only now and then.
 	patience = 30 * time.Second
@@ -71,7 +71,6 @@ func (r *Round) setRate(ctx context.Context) error {
 
 // work has both sides work while the fault is there, and until all is well again.
 func (r *Round) work(ctx context.Context, pings *pings) (err error) {
-	started := time.Now()
 	r.golang = r.startCallers(ctx, r.Name, r.Log)
 	if r.java, err = r.startJava(ctx, r.Name, r.Log); err != nil {
 		r.golang.end()
@@ -93,12 +92,8 @@ func (r *Round) work(ctx context.Context, pings *pings) (err error) {
 		return fmt.Errorf("%s: %w", r.Fault, err)
 	}
 	healed := time.Now()
-	if r.setup.Clocks != nil { // from the beginning
-		broke = started
-	}
 	if r.Fault.Unlimited != "" {
-		r.Log.Lose(grants.Loss{From: broke.Add(-limit.Interval), To: healed.Add(limit.Interval),
-			Since: broke.Add(-limit.Interval), Why: r.Fault.Unlimited})
+		r.unlimited(broke, healed)
 	}
 	if err := r.served(ctx, healed, patience); err != nil {
 		r.report.wrong("not well after %v: %v", patience, err)
@@ -106,6 +101,17 @@ func (r *Round) work(ctx context.Context, pings *pings) (err error) {
 	pings.pause(false)
 	wait(ctx, warmth)
 	return nil
+}
+
+// unlimited notes that the limit did not hold between two moments, and not for an
+// interval around them either. Clocks of Clients are wrong from the beginning to the end.
+func (r *Round) unlimited(from, to time.Time) {
+	around := limit.Interval
+	if r.setup.Clocks != nil {
+		around = time.Hour
+	}
+	from, to = from.Add(-around), to.Add(around)
+	r.Log.Lose(grants.Loss{From: from, To: to, Since: from, Why: r.Fault.Unlimited})
 }
 
 // served waits until both sides were granted permits that were asked for after a

@@ -14,7 +14,7 @@ import (
 )
 
 // broken is how long most faults last: longer than all callers wait.
-const broken = 700 * time.Millisecond
+const broken = 600 * time.Millisecond
 
 // OfServer are faults of one server, and of what it holds.
 var OfServer = []Fault{

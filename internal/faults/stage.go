@@ -12,7 +12,7 @@ import (
 )
 
 // limit is what all callers of a round share: too little for all of them.
-var limit = grants.Limit{Rate: 50, Interval: 500 * time.Millisecond}
+var limit = grants.Limit{Rate: 50, Interval: 400 * time.Millisecond}
 
 // goClients is the number of Clients of Go, goCallers that of their callers, and
 // javaCallers that of the threads of Java.

@@ -105,7 +105,10 @@ type Window struct {
 
 // Permits returns the permits that lie within one interval. Of those in a window of
 // two intervals, at least half, rounded up, lie in one of the two.
-func (w Window) Permits() int64 { return (w.Sum + w.Intervals - 1) / w.Intervals }
+func (w Window) Permits() int64 {
+	intervals := max(1, w.Intervals)
+	return (w.Sum + intervals - 1) / intervals
+}
 
 // String returns "13 permits in 480ms".
 func (w Window) String() string {
@@ -135,7 +138,9 @@ func (lim Limit) Worst(l *Log, slack time.Duration) (worst Window) {
 	for _, e := range entries {
 		switch {
 		case e.Permits > 0:
-			s.grants = append(s.grants, granted{e, goneSince(e, losses)})
+			if g := (granted{e, goneSince(e, losses)}); g.gone.IsZero() || e.End.Before(g.gone) {
+				s.grants = append(s.grants, g)
+			}
 		case e.Permits < 0:
 			s.releases = append(s.releases, e)
 		}

@@ -11,7 +11,7 @@ import (
 type rule struct {
 	left  int // how many more, or less than 0 for no end
 	match func(args []string) bool
-	gate  chan struct{}       // the request waits until this is closed; nil: its reply has this fate
+	gate  chan struct{} // the request waits until this is closed; nil: its reply has this fate
 	fate  fate
 	see   func(args []string) // called for all requests, changes nothing; match and gate are nil then
 }

@@ -1,0 +1,49 @@
+package faults
+
+import (
+	"testing"
+	"time"
+)
+
+// What the machine is late by counts once, however many timers it held up, and only
+// between the moments that are asked for.
+func TestTheControlOfLateness(t *testing.T) {
+	start := time.Now()
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	c := &control{late: []span{{at(0), at(10)}, {at(2), at(8)}, {at(20), at(50)}, {at(45), at(60)}}}
+	for _, want := range []struct{ from, to, late int }{
+		{0, 100, 50}, {0, 10, 10}, {5, 10, 5}, {10, 20, 0}, {11, 19, 0}, {30, 40, 30 - 10}, {61, 90, 0},
+	} {
+		late := c.sum(at(want.from), at(want.to))
+		if late != time.Duration(want.late)*time.Millisecond {
+			t.Errorf("%d to %d: %v, want %d ms", want.from, want.to, late, want.late)
+		}
+	}
+}
+
+// A machine that is held up is found out by its timers.
+func TestTheControlRuns(t *testing.T) {
+	c := startControl()
+	start := time.Now()
+	time.Sleep(30 * time.Millisecond)
+	c.end()
+	if late := c.sum(start, time.Now()); late > time.Since(start) {
+		t.Errorf("%v late in %v", late, time.Since(start))
+	}
+}
+
+// Quantiles are those of all calls, also of those that were early.
+func TestLateness(t *testing.T) {
+	var l, other Lateness
+	for ms := range 999 {
+		l.add(-time.Duration(ms) * time.Millisecond)
+	}
+	other.add(7 * time.Millisecond)
+	l.Join(other)
+	if worst, most := l.Quantile(1), l.Quantile(0.99); worst != 7*time.Millisecond || most != 0 {
+		t.Errorf("worst %v, p99 %v", worst, most)
+	}
+	if none := (&Lateness{}).Quantile(1); none != 0 {
+		t.Errorf("none: %v", none)
+	}
+}
