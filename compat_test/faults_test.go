@@ -23,9 +23,6 @@ var (
 	_ = Describe("Faults under sentinels under load", Ordered, ContinueOnFailure, func() {
 		faultSpecs(faults.Setup{Kind: faults.Sentinels}, faults.OfSentinel)
 	})
-	_ = Describe("Faults of a cluster under load", Ordered, ContinueOnFailure, func() {
-		faultSpecs(faults.Setup{Kind: faults.Clustered}, faults.OfCluster)
-	})
 )
 
 // faultSpecs has a spec for each fault. Those that need no more than usual share the

@@ -155,7 +155,7 @@ func (c *callers) servedSince(at time.Time) error {
 	defer c.mu.Unlock()
 	for i, last := range c.last {
 		if !last.After(at) {
-			return fmt.Errorf("Client %d of Go is not served, errors %v", i, c.texts)
+			return fmt.Errorf("callers of Client %d are not served, errors %v", i, c.texts)
 		}
 	}
 	return nil

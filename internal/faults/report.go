@@ -40,7 +40,8 @@ func (r *Report) wrong(format string, args ...any) {
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: Go %d calls, %d permits, back after %v, late %v, errors %s", r.Fault, r.Calls,
-		r.Granted, r.Back.Round(time.Millisecond), r.Late.Quantile(1).Round(time.Millisecond), counts(r.Errors))
+		r.Granted, r.Back.Round(time.Millisecond), r.Late.Quantile(1).Round(time.Millisecond),
+		counts(r.Errors))
 	fmt.Fprintf(&b, "; Java %d permits, back after %v, exceptions %s", r.JavaGranted,
 		r.JavaBack.Round(time.Millisecond), counts(r.JavaErrors))
 	if r.JavaStuck > 0 {

@@ -12,8 +12,9 @@ import (
 func TestFigures(t *testing.T) {
 	var f Figures
 	for i, name := range []string{"cluster: b", "a", "cluster: b"} {
-		f.add(&Report{Fault: name, Calls: 10, Granted: 3, JavaGranted: 2, Lost: int64(i), Late: Lateness{
-			[]time.Duration{time.Duration(i) * time.Millisecond}}, Answer: time.Duration(3-i) * time.Millisecond,
+		ms := time.Duration(i) * time.Millisecond
+		f.add(&Report{Fault: name, Calls: 10, Granted: 3, JavaGranted: 2, Lost: int64(i),
+			Late: Lateness{[]time.Duration{ms}}, Answer: 3*time.Millisecond - ms,
 			Worst: grants.Window{Intervals: 1, Sum: int64(40 + i%2)}})
 	}
 	want := "3 faults (a 1, b 2); 30 acquires of Go, 15 permits granted; worst window 41 of 50 permits; " +
@@ -33,7 +34,8 @@ func TestReport(t *testing.T) {
 	r.Errors, r.JavaStuck = map[string]int{"OOM": 2, "BUSY": 1}, 3
 	r.Losses = []grants.Loss{{Why: "Redis forgot"}}
 	r.wrong("%d permits", 7)
-	for _, want := range []string{"something: ", "BUSY 1, OOM 2", "3 threads stuck", "; Redis forgot", "\n  7 permits"} {
+	for _, want := range []string{"something: ", "BUSY 1, OOM 2", "3 threads stuck", "; Redis forgot",
+		"\n  7 permits"} {
 		if !strings.Contains(r.String(), want) {
 			t.Errorf("no %q in %s", want, r)
 		}

@@ -58,7 +58,7 @@ func (s *Stage) Play(ctx context.Context, f Fault, dir string) (*Report, error) 
 	}
 	err = errors.Join(err, r.look.Close())
 	if err == nil {
-		r.leaks(ctx, before)
+		r.leaks(ctx, before, patience)
 	}
 	return r.report, err
 }
@@ -162,7 +162,9 @@ func (r *Round) judge(machine *control, dir string) {
 	if late := r.report.Late.Quantile(1); late > tolerance {
 		r.report.wrong("a caller of Go was late by %v, at most %v is allowed", late, tolerance)
 	}
-	r.report.JavaGranted, r.report.JavaErrors, r.report.JavaStuck = r.java.granted, r.java.errors, r.java.stuck
+	if j := r.java; j != nil {
+		r.report.JavaGranted, r.report.JavaErrors, r.report.JavaStuck = j.granted, j.errors, j.stuck
+	}
 }
 
 // settle waits for an interval after the last call and expects all permits to be back,
@@ -230,9 +232,9 @@ func (r *Round) invariant(ctx context.Context) error {
 
 // leaks expects the goroutines of the callers to end. Those of go-redis that dial a
 // dead server take some seconds. The proxies and servers of the stage go on.
-func (r *Round) leaks(ctx context.Context, before []gleak.Goroutine) {
+func (r *Round) leaks(ctx context.Context, before []gleak.Goroutine, patience time.Duration) {
 	leaked := gleak.HaveLeaked(before)
-	err := until(ctx, func() error {
+	err := poll(ctx, patience, func() error {
 		var left []gleak.Goroutine
 		for _, g := range gleak.Goroutines() {
 			if !strings.Contains(g.Backtrace, "internal/redistest") {

@@ -135,9 +135,9 @@ func saved(ctx context.Context, admin *redis.Client, status string) error {
 func (r *Round) replica(ctx context.Context, stale string) error {
 	admin := r.Server.Admin()
 	err := errors.Join(admin.ConfigSet(ctx, "replica-serve-stale-data", stale).Err(),
-		admin.SlaveOf(ctx, "127.0.0.1", "1").Err())
+		admin.ReplicaOf(ctx, "127.0.0.1", "1").Err())
 	wait(ctx, broken)
-	return errors.Join(err, admin.SlaveOf(ctx, "NO", "ONE").Err())
+	return errors.Join(err, admin.ReplicaOf(ctx, "NO", "ONE").Err())
 }
 
 // loading has the server load its data again, slowly.

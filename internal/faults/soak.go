@@ -51,30 +51,32 @@ func (f *Figures) String() string {
 		total += f.Faults[kind]
 		kinds = append(kinds, fmt.Sprintf("%s %d", strings.TrimPrefix(kind, "cluster: "), f.Faults[kind]))
 	}
-	return fmt.Sprintf("%d faults (%s); %d acquires of Go, %d permits granted; worst window %d of %d permits; "+
-		"%d permits lost; callers late by %v at most, p99.9 %v; Redis answered within %v",
-		total, strings.Join(kinds, ", "), f.Acquires, f.Granted, f.Worst.Permits(), limit.Rate, f.Lost,
-		f.Late.Quantile(1).Round(time.Millisecond/10), f.Late.Quantile(0.999).Round(time.Millisecond/10),
-		f.Answer.Round(time.Millisecond/10))
+	return fmt.Sprintf("%d faults (%s); %d acquires of Go, %d permits granted; "+
+		"worst window %d of %d permits; %d permits lost; "+
+		"callers late by %v at most, p99.9 %v; Redis answered within %v",
+		total, strings.Join(kinds, ", "), f.Acquires, f.Granted, f.Worst.Permits(), limit.Rate,
+		f.Lost, f.Late.Quantile(1).Round(time.Millisecond/10),
+		f.Late.Quantile(0.999).Round(time.Millisecond/10), f.Answer.Round(time.Millisecond/10))
 }
 
-// Soak plays faults of a table in random order for so long, each in turn before one
-// comes again, on one stage. It stops after the first one that is wrong.
+// Soak plays faults of a table on one stage, in random order, each of them before one
+// comes again: for so long, and each once at least. It stops after the first one that
+// is wrong. each is told of every round.
 func (s *Stage) Soak(
-	ctx context.Context, table []Fault, span time.Duration, dir string, seed uint64,
+	ctx context.Context, table []Fault, span time.Duration, dir string, each func(*Report),
 ) (*Figures, error) {
-	f, random := &Figures{}, rand.New(rand.NewPCG(seed, 0))
-	var next []int
-	for end := time.Now().Add(span); time.Now().Before(end) && len(f.Wrong) == 0 && ctx.Err() == nil; {
-		if len(next) == 0 {
-			next = random.Perm(len(table))
+	f := &Figures{}
+	var order []int
+	for i, end := 0, time.Now().Add(span); i < len(table) || time.Now().Before(end); i++ {
+		if i%len(table) == 0 {
+			order = rand.Perm(len(table))
 		}
-		r, err := s.Play(ctx, table[next[0]], dir)
+		r, err := s.Play(ctx, table[order[i%len(table)]], dir)
 		f.add(r)
-		if err != nil {
+		each(r)
+		if err != nil || len(f.Wrong) > 0 {
 			return f, err
 		}
-		next = next[1:]
 	}
-	return f, ctx.Err()
+	return f, nil
 }

@@ -156,8 +156,9 @@ func wait(ctx context.Context, d time.Duration) {
 
 // until calls ready every few ms until it returns nil, and returns its last error if
 // that takes longer than patience.
-func until(ctx context.Context, ready func() error) error {
-	const patience = 30 * time.Second
+func until(ctx context.Context, ready func() error) error { return poll(ctx, patience, ready) }
+
+func poll(ctx context.Context, patience time.Duration, ready func() error) error {
 	for end := time.Now().Add(patience); ; wait(ctx, 10*time.Millisecond) {
 		err := ready()
 		if err == nil || time.Now().After(end) {

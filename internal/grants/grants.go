@@ -189,34 +189,7 @@ type event struct {
 // from returns the worst of the windows that begin with the call of a grant.
 func (s *search) from(i int) (worst Window) {
 	from := s.grants[i].Start
-	end := from.Add(maxIntervals * s.interval)
-	s.events = s.events[:0]
-	for _, g := range s.grants[i:] {
-		if !g.Start.Before(end) {
-			break
-		}
-		gone := g.gone
-		if first := from.Add(s.interval); g.Dated && (gone.IsZero() || gone.After(first)) {
-			gone = first
-		}
-		if !g.End.Before(end) || !gone.IsZero() && !g.End.Before(gone) {
-			continue
-		}
-		s.events = append(s.events, event{g.End, g.Permits})
-		if !gone.IsZero() {
-			s.events = append(s.events, event{gone, -g.Permits})
-		}
-	}
-	for _, r := range s.releases {
-		if r.End.Before(from) || !r.Start.Before(end) {
-			continue
-		}
-		at := r.Start
-		if at.Before(from) {
-			at = from
-		}
-		s.events = append(s.events, event{at, r.Permits})
-	}
+	s.gather(i, from, from.Add(maxIntervals*s.interval))
 	slices.SortFunc(s.events, func(a, b event) int {
 		if c := a.at.Compare(b.at); c != 0 {
 			return c
@@ -233,6 +206,37 @@ func (s *search) from(i int) (worst Window) {
 		}
 	}
 	return worst
+}
+
+// gather gathers the events between two moments: from the call of grant i on.
+func (s *search) gather(i int, from, end time.Time) {
+	s.events = s.events[:0]
+	for _, g := range s.grants[i:] {
+		if !g.Start.Before(end) {
+			break
+		}
+		gone := g.gone
+		if first := from.Add(s.interval); g.Dated && (gone.IsZero() || gone.After(first)) {
+			gone = first
+		}
+		switch {
+		case !g.End.Before(end):
+		case gone.IsZero():
+			s.events = append(s.events, event{g.End, g.Permits})
+		case g.End.Before(gone):
+			s.events = append(s.events, event{g.End, g.Permits}, event{gone, -g.Permits})
+		}
+	}
+	for _, r := range s.releases {
+		if r.End.Before(from) || !r.Start.Before(end) {
+			continue
+		}
+		at := r.Start
+		if at.Before(from) {
+			at = from
+		}
+		s.events = append(s.events, event{at, r.Permits})
+	}
 }
 
 // Check returns an error if a window was over the limit. The error names a picture

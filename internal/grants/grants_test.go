@@ -187,7 +187,8 @@ func TestThePicture(t *testing.T) {
 	if readErr != nil {
 		t.Fatal(readErr)
 	}
-	for _, want := range []string{"Java 2: +3", "a: +7, outside", "the server was killed", "13 permits in 9ms"} {
+	for _, want := range []string{"Java 2: +3", "a: +7, outside", "the server was killed",
+		"13 permits in 9ms"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the picture has no %q", want)
 		}

@@ -80,15 +80,15 @@ func (lim Limit) model(intervals int64) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return int64(0) },
 		Step: func(state, input, _ any) (bool, any) {
-			sum, c := state.(int64), input.(call)
-			if c.counts {
+			sum, known := state.(int64)
+			if c, ok := input.(call); ok && c.counts {
 				sum += c.permits
 			}
-			return sum <= lim.Rate*intervals, sum
+			return known && sum <= lim.Rate*intervals, sum
 		},
 		DescribeOperation: func(input, _ any) string {
-			c := input.(call)
-			if !c.counts {
+			c, ok := input.(call)
+			if !ok || !c.counts {
 				return fmt.Sprintf("%s: %+d, outside", c.who, c.permits)
 			}
 			return fmt.Sprintf("%s: %+d", c.who, c.permits)

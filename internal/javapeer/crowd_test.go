@@ -29,7 +29,8 @@ func TestCrowd(t *testing.T) {
 		}
 		return r
 	}
-	r := collect(func(r javapeer.CrowdResult) bool { return r.Errors["RedisException"] >= 5 }) // it has no rate
+	// It has no rate.
+	r := collect(func(r javapeer.CrowdResult) bool { return r.Errors["RedisException"] >= 5 })
 	if len(r.Grants) > 0 {
 		t.Errorf("granted without a rate: %v", r.Grants)
 	}
