@@ -59,12 +59,17 @@ var OfServer = []Fault{
 	{Name: "the server loads its data", Errors: []string{"LOADING"}, Break: loading},
 	{Name: "a script of somebody else does not end", Errors: []string{"BUSY"},
 		Setup: Setup{Args: []string{"--lua-time-limit", "50"}}, Break: busy},
-	{Name: "the clock of the server goes an hour forward, and back", Setup: Setup{Clocked: true},
+	{Name: "the clock of the server goes an hour forward, and back",
+		Setup: Setup{Clocked: true, Alone: true},
+		Break: func(ctx context.Context, r *Round) error { return r.steps(ctx, time.Hour, 0) }},
+	{Name: "the clock of the server goes an hour back, and forward",
+		Setup: Setup{Clocked: true, Alone: true},
+		Break: func(ctx context.Context, r *Round) error { return r.steps(ctx, -time.Hour, 0) }},
+	{Name: "the clock of the server goes astray beside Java", Setup: Setup{Clocked: true},
 		Unlimited: "the clock of the server is another one than that of Java",
-		Break:     func(ctx context.Context, r *Round) error { return r.steps(ctx, time.Hour) }},
-	{Name: "the clock of the server goes an hour back, and forward", Setup: Setup{Clocked: true},
-		Unlimited: "the clock of the server is another one than that of Java",
-		Break:     func(ctx context.Context, r *Round) error { return r.steps(ctx, -time.Hour) }},
+		Break: func(ctx context.Context, r *Round) error {
+			return r.steps(ctx, time.Hour, -time.Hour, 0)
+		}},
 }
 
 // kill kills the server in the midst of all, and starts it again.
@@ -173,11 +178,18 @@ func busy(ctx context.Context, r *Round) error {
 	return err
 }
 
-// steps sets the clock of the server for a while.
-func (r *Round) steps(ctx context.Context, d time.Duration) error {
-	r.setClock(d)
-	wait(ctx, 2*limit.Interval)
-	r.setClock(0)
+// steps sets the clock of the server, some times.
+func (r *Round) steps(ctx context.Context, clocks ...time.Duration) error {
+	was := time.Duration(0)
+	for _, clock := range clocks {
+		since := time.Now()
+		r.setClock(clock)
+		if clock > was {
+			r.lose(since, time.Now(), "the clock went forward: all intervals were over")
+		}
+		was = clock
+		wait(ctx, broken)
+	}
 	return nil
 }
 

@@ -37,6 +37,7 @@ type Setup struct {
 	Kind    Kind
 	Args    []string        // of each server
 	Clocked bool            // the clock of the server can be set
+	Alone   bool            // Go is alone: Java has a clock of its own
 	Clocks  []time.Duration // by which the clocks of the Clients of Go differ; none: they have none
 	Pool    int             // of each go-redis client; 0 is its default
 }
@@ -60,6 +61,9 @@ type Stage struct {
 func NewStage(ctx context.Context, t redistest.TB, peer *javapeer.Peer, setup Setup) (*Stage, error) {
 	s := &Stage{t: t, setup: setup, peer: peer}
 	address, connect := s.start()
+	if setup.Alone {
+		return s, nil
+	}
 	// Their defaults would make each round last for half a minute.
 	connect = append(connect, javapeer.Timeout(500*time.Millisecond), javapeer.RetryAttempts(2),
 		javapeer.PingInterval(500*time.Millisecond), javapeer.ScanInterval(500*time.Millisecond))
