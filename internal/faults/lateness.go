@@ -1,19 +1,33 @@
 package faults
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 )
 
-// A control is timers that do nothing else. How late they are is how late the machine
-// makes everybody: no library can be more punctual.
+// A control measures how late the machine makes everybody: no library can be more
+// punctual. It has timers that do nothing else. And it asks the kernel how long threads
+// of this process had work and no processor, for a thread that stands still holds up
+// only some goroutines.
 type control struct {
 	stop chan struct{}
 	all  sync.WaitGroup
 
-	mu   sync.Mutex
-	late []span // guarded by mu
+	mu      sync.Mutex
+	late    []span   // guarded by mu, and so are queued
+	queued  []queued // by time
+	threads string   // what matches the files of the kernel
+}
+
+// queued is how long all threads together have waited for a processor, as the kernel
+// said between two moments.
+type queued struct {
+	from, to time.Time
+	total    time.Duration
 }
 
 // span is from when a timer was due until it fired.
@@ -22,7 +36,8 @@ type span struct{ due, fired time.Time }
 // startControl starts the timers, one for each processor that a caller may need.
 func startControl() *control {
 	const timers, tick, worth = 3, 5 * time.Millisecond, time.Millisecond
-	c := &control{stop: make(chan struct{})}
+	c := &control{stop: make(chan struct{}), threads: "/proc/self/task/*/schedstat"}
+	c.all.Go(c.sample)
 	for range timers {
 		c.all.Go(func() {
 			timer := time.NewTimer(tick)
@@ -43,6 +58,61 @@ func startControl() *control {
 		})
 	}
 	return c
+}
+
+// sample asks the kernel again and again. Without Linux there is nothing to ask.
+func (c *control) sample() {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		before := time.Now()
+		total := c.waited()
+		c.mu.Lock()
+		c.queued = append(c.queued, queued{before, time.Now(), total})
+		c.mu.Unlock()
+		select {
+		case <-tick.C:
+		case <-c.stop:
+			return
+		}
+	}
+}
+
+// waited returns how long all threads that there are have waited for a processor.
+func (c *control) waited() (total time.Duration) {
+	files, _ := filepath.Glob(c.threads)
+	for _, file := range files {
+		var ran, waited int64
+		text, _ := os.ReadFile(file) // the thread may have ended
+		if n, _ := fmt.Sscan(string(text), &ran, &waited); n == 2 {
+			total += time.Duration(waited)
+		}
+	}
+	return total
+}
+
+// excuse returns by how much the machine may have held up a caller between two moments.
+// A caller needs two goroutines more to have its result.
+func (c *control) excuse(from, to time.Time) time.Duration {
+	return 2*c.sum(from, to) + c.waits(from, to)
+}
+
+// waits returns how long threads waited for a processor between two moments, by the
+// samples around them.
+func (c *control) waits(from, to time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queued) == 0 {
+		return 0
+	}
+	before, _ := slices.BinarySearchFunc(c.queued, from, func(q queued, at time.Time) int {
+		return q.to.Compare(at)
+	})
+	after, _ := slices.BinarySearchFunc(c.queued, to, func(q queued, at time.Time) int {
+		return q.from.Compare(at)
+	})
+	first, last := max(0, before-1), min(len(c.queued)-1, after)
+	return max(0, c.queued[last].total-c.queued[first].total)
 }
 
 func (c *control) end() {

@@ -1,6 +1,8 @@
 package faults
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -18,6 +20,31 @@ func TestTheControlOfLateness(t *testing.T) {
 		if late != time.Duration(want.late)*time.Millisecond {
 			t.Errorf("%d to %d: %v, want %d ms", want.from, want.to, late, want.late)
 		}
+	}
+}
+
+// What the kernel says counts between the samples around two moments.
+func TestThreadsThatWait(t *testing.T) {
+	start := time.Now()
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	c := &control{queued: []queued{{at(0), at(0), 0}, {at(19), at(20), 5}, {at(40), at(40), 12},
+		{at(60), at(60), 13}}}
+	for _, want := range []struct{ from, to, waits int }{
+		{0, 20, 5}, {21, 39, 7}, {21, 41, 8}, {20, 41, 13}, {-50, 10, 5}, {61, 90, 0}, {50, 90, 1},
+	} {
+		if waits := c.waits(at(want.from), at(want.to)); waits != time.Duration(want.waits) {
+			t.Errorf("%d to %d: %d, want %d", want.from, want.to, waits, want.waits)
+		}
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"1": "100 20 3\n", "2": "9 4 1\n", "3": ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.threads = filepath.Join(dir, "*")
+	if waited := c.waited(); waited != 24 {
+		t.Errorf("waited %d, want 24", waited)
 	}
 }
 

@@ -155,7 +155,7 @@ func (r *Round) judge(machine *control, dir string) {
 	for _, e := range g.calls {
 		late := e.at.Sub(e.due)
 		if late > 0 { // the machine's part is no part of it
-			late = max(0, late-2*machine.sum(e.due, e.at))
+			late = max(0, late-machine.excuse(e.due, e.at))
 		}
 		r.report.Late.add(late)
 	}
