@@ -29,7 +29,7 @@ var OfSentinel = []Fault{
 				return err
 			}
 			old.Restart(r.t)
-			return nil // the sentinels make it a replica when they see it: some 10 s later
+			return r.settled(ctx, r.Sentinel.Master, old)
 		},
 	},
 	{
@@ -40,16 +40,35 @@ var OfSentinel = []Fault{
 			old, next := r.Sentinel.Master, r.Sentinel.Replica
 			since := time.Now()
 			thaw := old.Freeze(r.t)
-			err := until(ctx, func() error { return isMaster(ctx, next) })
+			err := until(ctx, func() error {
+				return errors.Join(isMaster(ctx, next), r.Sentinel.Names(next))
+			})
 			thaw()
 			// Until the sentinels tell it, the old one thinks that it is a master, and whoever
 			// has a connection to it is served there.
-			err = errors.Join(err, until(ctx, func() error { return follows(ctx, old) }))
+			err = errors.Join(err, r.settled(ctx, next, old))
 			r.lose(since, time.Now(), "two servers thought that they were the master")
 			r.Sentinel.Master, r.Sentinel.Replica = next, old
 			return err
 		},
 	},
+}
+
+// settled waits until the sentinels have left both servers alone for a second. Until
+// then they may set them right, and right again, and the master is one that cannot be
+// written for a moment.
+func (r *Round) settled(ctx context.Context, master, replica *redistest.Server) error {
+	since := time.Now()
+	return until(ctx, func() error {
+		err := errors.Join(isMaster(ctx, master), follows(ctx, replica), r.Sentinel.Names(master))
+		switch {
+		case err != nil:
+			since = time.Now()
+		case time.Since(since) < time.Second:
+			err = errors.New("not for a second yet")
+		}
+		return err
+	})
 }
 
 // isMaster returns nil if the server calls itself a master.

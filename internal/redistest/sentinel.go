@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -95,15 +96,23 @@ func (s *Sentinel) Failover(t TB) {
 	s.Master.Stop()
 	until(t, "promotion of "+s.Replica.Addr, func() error { return isMaster(s.Replica) })
 	for _, w := range s.watchers {
-		until(t, "news of the promotion", func() error { return s.agrees(w) })
+		until(t, "news of the promotion", func() error { return s.names(w, s.Replica) })
 	}
 	s.Master, s.Replica = s.Replica, s.Master
 }
 
-// agrees returns nil if w says that the replica is the master.
-func (s *Sentinel) agrees(w *redis.SentinelClient) error {
+// Names returns nil if all sentinels name that server as the master.
+func (s *Sentinel) Names(master *Server) (err error) {
+	for _, w := range s.watchers {
+		err = errors.Join(err, s.names(w, master))
+	}
+	return err
+}
+
+// names returns nil if w says that the server is the master.
+func (s *Sentinel) names(w *redis.SentinelClient, master *Server) error {
 	at, err := w.GetMasterAddrByName(context.Background(), s.MasterName).Result()
-	if err == nil && net.JoinHostPort(at[0], at[1]) != s.Replica.Addr {
+	if err == nil && net.JoinHostPort(at[0], at[1]) != master.Addr {
 		err = fmt.Errorf("it still names %v", at)
 	}
 	return err
