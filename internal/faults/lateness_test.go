@@ -30,7 +30,8 @@ func TestThreadsThatWait(t *testing.T) {
 	c := &control{queued: []queued{{at(0), at(0), 0}, {at(20), at(20), 5}, {at(40), at(40), 12},
 		{at(60), at(65), 13}}}
 	for _, want := range []struct{ from, to, waits int }{
-		{0, 20, 5}, {21, 39, 7}, {21, 41, 8}, {19, 41, 13}, {-50, 10, 5}, {61, 90, 1}, {50, 90, 1}, {66, 90, 0},
+		{0, 20, 5}, {21, 39, 7}, {21, 41, 8}, {19, 41, 13}, {-50, 10, 5},
+		{61, 90, 1}, {50, 90, 1}, {66, 90, 0},
 	} {
 		if waits := c.waits(at(want.from), at(want.to)); waits != time.Duration(want.waits) {
 			t.Errorf("%d to %d: %d, want %d", want.from, want.to, waits, want.waits)
