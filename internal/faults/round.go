@@ -179,8 +179,10 @@ func (r *Round) settle(ctx context.Context) error {
 	c := rratelimiter.New(r.look)
 	defer c.Close()
 	l := c.RateLimiter(r.Name)
-	if r.Fault.Unlimited != "" { // an acquire puts records of the future right; reading writes nothing
-		if _, err := l.TryAcquire(ctx, 1, 0); err != nil {
+	if r.Fault.Unlimited != "" {
+		// An acquire that needs the permits of records of the future puts them right; reading
+		// writes nothing.
+		if _, err := l.TryAcquire(ctx, limit.Rate, 0); err != nil {
 			return err
 		}
 	}

@@ -48,19 +48,23 @@ var OfSentinel = []Fault{
 			// has a connection to it is served there.
 			err = errors.Join(err, r.settled(ctx, next, old))
 			r.lose(since, time.Now(), "two servers thought that they were the master")
-			r.Sentinel.Master, r.Sentinel.Replica = next, old
 			return err
 		},
 	},
 }
 
 // settled waits until the sentinels have left both servers alone for a second. Until
-// then they may set them right, and right again, and the master is one that cannot be
-// written for a moment.
+// then they may change the master once more, if a server is slow on a busy machine.
 func (r *Round) settled(ctx context.Context, master, replica *redistest.Server) error {
-	since := time.Now()
-	return until(ctx, func() error {
-		err := errors.Join(isMaster(ctx, master), follows(ctx, replica), r.Sentinel.Names(master))
+	since, first := time.Now(), master
+	good := func(master, replica *redistest.Server) error {
+		return errors.Join(isMaster(ctx, master), follows(ctx, replica), r.Sentinel.Names(master))
+	}
+	err := until(ctx, func() error {
+		err := good(master, replica)
+		if err != nil && good(replica, master) == nil {
+			master, replica = replica, master
+		}
 		switch {
 		case err != nil:
 			since = time.Now()
@@ -69,6 +73,10 @@ func (r *Round) settled(ctx context.Context, master, replica *redistest.Server) 
 		}
 		return err
 	})
+	if r.Sentinel.Master, r.Sentinel.Replica = master, replica; master != first {
+		r.lose(since.Add(-patience), time.Now(), "the sentinels changed the master once more")
+	}
+	return err
 }
 
 // isMaster returns nil if the server calls itself a master.
