@@ -8,6 +8,8 @@ TIMEOUT ?= 20m
 FUZZTIME ?= 1m
 # How long Go and Java are compared by machine; 0 is without end.
 SOAK ?= 0
+# How long random faults are injected.
+FOR ?= 30m
 
 # The tools, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
 # within everyone's reach, and a gate that cannot run is none.
@@ -19,10 +21,10 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 GOTEST = $(TOOL) gotestsum --format pkgname-and-test-fails --format-icons text -- \
 	$$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=all -p $(P) -timeout $(TIMEOUT)
 
-.PHONY: help test lint demo scripts bench cost faultcost shares fuzz soak clean
+.PHONY: help test lint demo scripts bench cost faultcost shares fuzz soak soak-faults clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
 
 test: ## every test, with the race detector; first installs what they need: docs/testing.md
 	@tools/bring.sh
@@ -77,6 +79,11 @@ soak: ## Go beside Java by random sequences, for SOAK, until one finds something
 	@tools/bring.sh
 	COMPARE_SOAK=$(SOAK) go test ./compat_test -run TestCompat -count=1 -v -timeout 0 \
 		-ginkgo.v -ginkgo.timeout 10000h -ginkgo.focus 'Comparison by machine soaks'
+
+soak-faults: ## random faults of a cluster under Go and Java, for FOR, 30 minutes unless told; ends with a line of figures
+	@tools/bring.sh
+	FAULTS_SOAK=$(FOR) go test ./compat_test -run TestCompat -count=1 -v -timeout 0 \
+		-ginkgo.v -ginkgo.timeout 10000h -ginkgo.focus 'Faults of a cluster at random'
 
 clean: ## removes what the others leave, also outside the checkout; docs/testing.md says what
 	@tools/clean.sh

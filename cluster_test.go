@@ -162,3 +162,36 @@ func TestOverAFailover(t *testing.T) {
 		t.Fatal(ok, err, "want false")
 	}
 }
+
+// A master of a cluster dies, and its replica takes its place. Callers are served there
+// as soon as it does: without being told, go-redis would ask the dead one for a minute.
+func TestOverAFailoverOfACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, redistest.WithReplicas(1),
+		redistest.WithArgs("--cluster-node-timeout", "1500", "--cluster-replica-validity-factor", "0"))
+	rdb := cluster.Client(t)
+	c := rratelimiter.New(rdb)
+	t.Cleanup(func() { _ = c.Close() })
+	l := c.RateLimiter(redistest.Name(t))
+	noError(t, l.SetRate(t.Context(), overall, 10, time.Hour))
+	noError(t, yes(l.TryAcquire(t.Context(), 6, 0)))
+	for _, s := range cluster.Servers { // only the node that serves the limiter does not reply MOVED
+		if s.Admin().Exists(t.Context(), l.Name()).Err() == nil {
+			if n, err := s.Admin().Wait(t.Context(), 1, 5*time.Second).Result(); n != 1 || err != nil {
+				t.Fatal("the replica has not followed:", n, err)
+			}
+			s.Stop()
+		}
+	}
+	const soon = 20 * time.Second // the replica takes some 3 s
+	start := time.Now()
+	for ok := false; !ok; {
+		var err error
+		if ok, err = l.TryAcquire(t.Context(), 4, 100*time.Millisecond); !ok && time.Since(start) > soon {
+			t.Fatalf("not served after %v: %v", time.Since(start), err)
+		}
+	}
+	if ok, err := l.TryAcquire(t.Context(), 1, 0); ok || err != nil {
+		t.Fatal(ok, err, "want false")
+	}
+	t.Logf("served after %v", time.Since(start))
+}

@@ -47,6 +47,18 @@ func urls(addresses []string) []string {
 	return all
 }
 
+// PingInterval sets how often the instance finds out whether a connection is alive.
+// The default is 30 s.
+func PingInterval(d time.Duration) ConnectOption {
+	return func(a args) { a["pingInterval"] = d.Milliseconds() }
+}
+
+// ScanInterval sets how often the instance looks for changes of a cluster or of what
+// sentinels say. The defaults are 5 s and 1 s.
+func ScanInterval(d time.Duration) ConnectOption {
+	return func(a args) { a["scanInterval"] = d.Milliseconds() }
+}
+
 // Connect creates a Redisson instance on the Redis at address, host:port or a
 // URL. The peer knows the instance as client. Connect returns its id, which is in
 // the keys of PER_CLIENT limiters.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // link is one connection of a client through a proxy.
@@ -12,6 +13,7 @@ type link struct {
 	p              *Proxy
 	client, server *net.TCPConn
 	out            *outlet
+	lost           atomic.Bool // what comes from either side is thrown away
 
 	mu      sync.Mutex // guards waiting
 	waiting []fate     // of requests without a reply so far, oldest first
@@ -23,6 +25,7 @@ type fate byte
 const (
 	deliver fate = iota
 	swallow
+	tear   // half of it arrives
 	stream // after this request the connection carries messages
 )
 
@@ -59,6 +62,9 @@ func (c *link) up() {
 	var q request
 	streaming := false
 	for q.read(r) == nil {
+		if c.lost.Load() {
+			continue
+		}
 		c.p.stats.in.Add(int64(len(q.raw)))
 		if len(q.args) > 0 { // an empty line is no request
 			c.p.stats.requests.Add(1)
@@ -75,7 +81,7 @@ func (c *link) up() {
 // register enters the fate of the reply to q. It holds q back if a rule says so.
 // It reports whether messages come after that reply.
 func (c *link) register(q *request, w *bufio.Writer) (streaming bool) {
-	gate, swallowed := c.p.rules.judge(q)
+	gate, f := c.p.rules.judge(q)
 	if gate != nil {
 		_ = w.Flush() // what came before must not wait
 		c.p.stats.held.Add(1)
@@ -84,12 +90,8 @@ func (c *link) register(q *request, w *bufio.Writer) (streaming bool) {
 		case <-c.p.done:
 		}
 	}
-	f := deliver
-	switch {
-	case subscribes(q.name()):
+	if subscribes(q.name()) {
 		f = stream
-	case swallowed:
-		f = swallow
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,6 +124,9 @@ func (c *link) down() {
 		if frame, kind, err = appendFrame(frame[:0], r); err != nil {
 			return
 		}
+		if c.lost.Load() {
+			continue
+		}
 		f := deliver
 		if !streaming {
 			f = c.answered(kind)
@@ -151,7 +156,10 @@ func (c *link) answered(kind byte) fate {
 func (c *link) pass(frame []byte, f fate) {
 	c.p.stats.out.Add(int64(len(frame)))
 	c.p.stats.replies.Add(1)
-	if f == swallow {
+	if f == swallow || f == tear {
+		if f == tear {
+			c.out.send(frame[:len(frame)/2])
+		}
 		c.p.stats.swallowed.Add(1)
 		c.out.hangUp()
 		return

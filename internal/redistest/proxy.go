@@ -32,6 +32,7 @@ type Proxy struct {
 	mu       sync.Mutex // guards the rest
 	listener net.Listener
 	conns    map[*link]struct{}
+	vanished bool // new connections are lost, too
 }
 
 // StartProxy starts a proxy in front of the server at target, which need not run
@@ -99,6 +100,7 @@ func (p *Proxy) add(c *link) bool {
 		return false
 	default:
 		p.conns[c] = struct{}{}
+		c.lost.Store(p.vanished)
 		return true
 	}
 }
@@ -115,6 +117,23 @@ func (p *Proxy) Cut() {
 	defer p.mu.Unlock()
 	for c := range p.conns {
 		_ = c.client.Close()
+	}
+}
+
+// Vanish throws away what comes over the open connections, from either side, and
+// tells nobody, as a firewall does that has forgotten them. New connections fare the
+// same until appear is called. Those that were lost stay so.
+func (p *Proxy) Vanish() (appear func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.vanished = true
+	for c := range p.conns {
+		c.lost.Store(true)
+	}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.vanished = false
 	}
 }
 
@@ -159,7 +178,7 @@ func (p *Proxy) Stats() (in, out, requests, replies int64) {
 // were released. A test waits for it to know that a request has come.
 func (p *Proxy) Held() int64 { return p.stats.held.Load() }
 
-// Swallowed returns how many replies have been swallowed so far.
+// Swallowed returns how many replies have been swallowed or torn so far.
 func (p *Proxy) Swallowed() int64 { return p.stats.swallowed.Load() }
 
 // close ends the proxy and all its goroutines.

@@ -11,7 +11,8 @@ import (
 type rule struct {
 	left  int // how many more, or less than 0 for no end
 	match func(args []string) bool
-	gate  chan struct{}       // the request waits until this is closed; nil: the reply is swallowed
+	gate  chan struct{} // the request waits until this is closed; nil: its reply has this fate
+	fate  fate
 	see   func(args []string) // called for all requests, changes nothing; match and gate are nil then
 }
 
@@ -37,7 +38,13 @@ func isScript(args []string) bool {
 // for each request as it comes in, one at a time, with at least one argument. It
 // must not use the proxy. Replies before the swallowed one are delivered.
 func (p *Proxy) SwallowReplyTo(n int, match func(args []string) bool) {
-	p.rules.add(&rule{left: n, match: match})
+	p.rules.add(&rule{left: n, match: match, fate: swallow})
+}
+
+// TearReply lets the next n EVALSHA or EVAL requests reach the server, sends half of
+// each reply and cuts its connection.
+func (p *Proxy) TearReply(n int) {
+	p.rules.add(&rule{left: n, match: isScript, fate: tear})
 }
 
 // Hold holds back every request that arrives from now on until release is called.
@@ -86,11 +93,11 @@ func (s *rules) remove(r *rule) {
 	s.armed.Store(int32(len(s.list)))
 }
 
-// judge returns the gate that q must wait for, if any, and whether its reply is
-// swallowed. It uses at most one rule of each sort.
-func (s *rules) judge(q *request) (gate <-chan struct{}, swallowed bool) {
+// judge returns the gate that q must wait for, if any, and the fate of its reply. It
+// uses at most one rule of each sort.
+func (s *rules) judge(q *request) (gate <-chan struct{}, f fate) {
 	if s.armed.Load() == 0 {
-		return nil, false
+		return nil, deliver
 	}
 	args := q.strings()
 	s.mu.Lock()
@@ -100,7 +107,7 @@ func (s *rules) judge(q *request) (gate <-chan struct{}, swallowed bool) {
 			r.see(args)
 			continue
 		}
-		taken := swallowed
+		taken := f != deliver
 		if r.gate != nil {
 			taken = gate != nil
 		}
@@ -111,10 +118,10 @@ func (s *rules) judge(q *request) (gate <-chan struct{}, swallowed bool) {
 		if r.gate != nil {
 			gate = r.gate
 		} else {
-			swallowed = true
+			f = r.fate
 		}
 	}
 	s.list = slices.DeleteFunc(s.list, func(r *rule) bool { return r.left == 0 })
 	s.armed.Store(int32(len(s.list)))
-	return gate, swallowed
+	return gate, f
 }

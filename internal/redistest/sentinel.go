@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -137,6 +138,14 @@ func (s *Sentinel) promoted(t TB) {
 	}
 	s.Master, s.Replicas[next] = s.Replicas[next], s.Master
 	s.Replica = s.Replicas[0]
+}
+
+// Names returns nil if all sentinels name that server as the master.
+func (s *Sentinel) Names(master *Server) (err error) {
+	for _, w := range s.watchers {
+		err = errors.Join(err, s.agrees(w, master))
+	}
+	return err
 }
 
 // agrees returns nil if w says that a server is the master.

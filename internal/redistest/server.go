@@ -127,8 +127,8 @@ func (s *Server) Freeze(t TB) (thaw func()) {
 	return thaw
 }
 
-// Restart stops the server if it runs, and starts it again on the same port. Data
-// and scripts are gone.
+// Restart stops the server if it runs, and starts it again on the same port. Scripts
+// are gone, and so are data, unless the server was started with an append-only file.
 func (s *Server) Restart(t TB) {
 	t.Helper()
 	s.Stop()

@@ -84,6 +84,9 @@ final class Clients {
         if (request.has("retryAttempts")) {
             mode.setRetryAttempts(Math.toIntExact(request.integer("retryAttempts")));
         }
+        if (request.has("pingInterval")) {
+            mode.setPingConnectionInterval(Math.toIntExact(request.integer("pingInterval")));
+        }
         if (request.has("namePrefix")) {
             NewerApi.setNamePrefix(config, mode, request.text("namePrefix"));
         }
@@ -106,12 +109,12 @@ final class Clients {
     }
 
     private static ClusterServersConfig cluster(Config config, Request request) {
-        return config.useClusterServers()
+        ClusterServersConfig mode = config.useClusterServers()
                 .addNodeAddress(request.texts("cluster").toArray(new String[0]))
                 .setMasterConnectionMinimumIdleSize(1)
                 .setSlaveConnectionMinimumIdleSize(1)
                 .setSubscriptionConnectionMinimumIdleSize(1)
-                .setScanInterval(SCAN_MS);
+                .setScanInterval(scanMs(request));
     }
 
     private static SentinelServersConfig sentinels(Config config, Request request) {
@@ -121,6 +124,10 @@ final class Clients {
                 .setMasterConnectionMinimumIdleSize(1)
                 .setSlaveConnectionMinimumIdleSize(1)
                 .setSubscriptionConnectionMinimumIdleSize(1)
-                .setScanInterval(SCAN_MS);
+                .setScanInterval(scanMs(request));
+    }
+
+    private static int scanMs(Request request) {
+        return request.has("scanInterval") ? Math.toIntExact(request.integer("scanInterval")) : SCAN_MS;
     }
 }

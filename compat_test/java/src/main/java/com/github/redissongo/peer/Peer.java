@@ -32,6 +32,9 @@ public final class Peer {
         ops.put("connect", clients::connect);
         ops.put("disconnect", clients::disconnect);
         ops.put("hammer", request -> new Hammer(clients, request).run());
+        ops.put("crowd", request -> Crowd.start(clients, request));
+        ops.put("drainCrowd", Crowd::drain);
+        ops.put("stopCrowd", Crowd::stop);
         ops.put("loop", request -> new Loop(clients, request).run());
         ops.putAll(new LimiterOps(clients, answers).table());
     }

@@ -1,0 +1,36 @@
+package compat_test
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/redisson-go/rratelimiter/internal/faults"
+)
+
+// Each fault of a cluster is played once, in random order, or with FAULTS_SOAK
+// (`make soak-faults`) again and again for so long.
+var _ = Describe("Faults of a cluster at random", func() {
+	It("leave nothing wrong", func(ctx SpecContext) {
+		long := os.Getenv("FAULTS_SOAK")
+		span, err := time.ParseDuration(cmp.Or(long, "0s"))
+		done(err)
+		stage, err := faults.NewStage(ctx, GinkgoT(), peer, faults.Setup{Kind: faults.Clustered})
+		done(err)
+		figures, err := stage.Soak(ctx, faults.OfCluster, span, pictures(), func(r *faults.Report) {
+			if long == "" || len(r.Wrong) > 0 {
+				AddReportEntry(r.String())
+			}
+		})
+		AddReportEntry(figures.String())
+		if long != "" {
+			fmt.Println(figures) // also when Ginkgo says little
+		}
+		done(err)
+		Expect(figures.Wrong).To(BeEmpty())
+	}, NodeTimeout(1000*time.Hour))
+})

@@ -1,0 +1,162 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/grants"
+)
+
+// callers are those of Go.
+type callers struct {
+	rdbs    []redis.UniversalClient
+	clients []*rratelimiter.Client
+	name    string
+	log     *grants.Log
+	stop    chan struct{}
+	all     sync.WaitGroup
+
+	mu      sync.Mutex
+	calls   []ended           // guarded by mu, as all of these are
+	last    []time.Time       // when the last grant of each Client was asked for
+	granted int               // permits
+	errors  map[string]int    // by kind
+	texts   map[string]string // the first one of each kind
+}
+
+// ended is a call that has ended: when it was due at the latest, and when it did.
+type ended struct{ due, at time.Time }
+
+func (s *Stage) startCallers(ctx context.Context, name string, log *grants.Log) *callers {
+	c := &callers{name: name, log: log, stop: make(chan struct{}), last: make([]time.Time, goClients),
+		errors: map[string]int{}, texts: map[string]string{}}
+	for i := range goClients {
+		var opts []rratelimiter.Option
+		if s.setup.Clocks != nil {
+			off := s.setup.Clocks[i]
+			opts = append(opts, rratelimiter.WithClock(func() time.Time { return time.Now().Add(off) }))
+		}
+		rdb := s.client()
+		c.rdbs = append(c.rdbs, rdb)
+		c.clients = append(c.clients, rratelimiter.New(rdb, opts...))
+	}
+	for n := range goCallers {
+		c.all.Go(func() { c.work(ctx, n) })
+	}
+	return c
+}
+
+// end ends the callers and waits for them.
+func (c *callers) end() {
+	close(c.stop)
+	c.all.Wait()
+}
+
+// close closes what the callers used.
+func (c *callers) close() error {
+	var err error
+	for i := range c.clients {
+		err = errors.Join(err, c.clients[i].Close(), c.rdbs[i].Close())
+	}
+	return err
+}
+
+// work calls in one of the ways there are until it is stopped. In some of them a
+// refused caller comes again soon: the grant of such a call says exactly when it was.
+func (c *callers) work(ctx context.Context, n int) {
+	const rest = 10 * time.Millisecond
+	client := n % goClients
+	for i := n; ; i++ {
+		select {
+		case <-c.stop:
+			return
+		default:
+		}
+		l := c.clients[client].RateLimiter(c.name)
+		permits := int64(1 + i%3)
+		start, due, ok, err := ask(ctx, l, permits, n%4)
+		now := time.Now()
+		if ok {
+			c.log.Add(grants.Entry{Who: fmt.Sprintf("Go %d", n), Start: start, End: now, Permits: permits})
+		}
+		c.note(client, ended{due, now}, start, err)
+		if ok {
+			c.grant(client, start, permits)
+			continue
+		}
+		if errors.Is(err, rratelimiter.ErrNotInitialized) {
+			again, cancel := context.WithTimeout(ctx, rest*20)
+			_, _ = l.TrySetRate(again, rratelimiter.Overall, limit.Rate, limit.Interval)
+			cancel()
+		}
+		wait(ctx, rest)
+	}
+}
+
+// ask makes one call. due is when it must have ended.
+func ask(
+	ctx context.Context, l *rratelimiter.RateLimiter, permits int64, way int,
+) (start, due time.Time, ok bool, err error) {
+	const soon, later = 200 * time.Millisecond, 400 * time.Millisecond
+	start = time.Now()
+	if way == 0 {
+		ok, err = l.TryAcquire(ctx, permits, soon)
+		return start, start.Add(soon), ok, err
+	}
+	bound := soon
+	if way == 1 {
+		bound = later
+	}
+	ctx, cancel := context.WithDeadline(ctx, start.Add(bound))
+	defer cancel()
+	switch way {
+	case 1:
+		err = l.Acquire(ctx, permits)
+		ok = err == nil
+	case 2:
+		ok, err = l.TryAcquire(ctx, permits, 0)
+	default:
+		var r rratelimiter.Result
+		r, err = l.Allow(ctx, permits)
+		ok = r.Allowed
+	}
+	return start, start.Add(bound), ok, err
+}
+
+func (c *callers) note(client int, e ended, start time.Time, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, e)
+	if err == nil {
+		return
+	}
+	kind := kindOf(err, c.name)
+	if c.errors[kind]++; c.texts[kind] == "" {
+		c.texts[kind] = fmt.Sprintf("%v (Client %d, after %v)", err, client, e.at.Sub(start))
+	}
+}
+
+func (c *callers) grant(client int, start time.Time, permits int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last[client] = start
+	c.granted += int(permits)
+}
+
+// servedSince returns nil if each Client got permits that were asked for later.
+func (c *callers) servedSince(at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, last := range c.last {
+		if !last.After(at) {
+			return fmt.Errorf("callers of Client %d are not served, errors %v", i, c.texts)
+		}
+	}
+	return nil
+}

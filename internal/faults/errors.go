@@ -1,0 +1,51 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+)
+
+// The kinds of errors that need no reply of Redis. Of a reply, the kind is its code,
+// the first word.
+const (
+	noAnswer       = "ErrNoAnswer"
+	notInitialized = "ErrNotInitialized"
+	contextEnded   = "the end of the context"
+	unnamed        = "an error that does not name the limiter"
+	undocumented   = "an error of no documented kind"
+)
+
+// code is what a reply of Redis that is an error begins with.
+var code = regexp.MustCompile(`^[A-Z]+\b`)
+
+// kindOf returns the kind of an error as the documentation of errors has it.
+func kindOf(err error, limiter string) string {
+	var reply redis.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return contextEnded
+	case !strings.Contains(err.Error(), strconv.Quote(limiter)):
+		return unnamed
+	case errors.Is(err, rratelimiter.ErrNotInitialized):
+		return notInitialized
+	case errors.Is(err, rratelimiter.ErrNoAnswer):
+		return noAnswer
+	case errors.As(err, &reply) && code.MatchString(reply.Error()):
+		return code.FindString(reply.Error())
+	}
+	return undocumented
+}
+
+// mayBe reports whether callers may get an error of that kind during a fault. A
+// request may always stay without an answer, and contexts end.
+func (f Fault) mayBe(kind string) bool {
+	return kind == noAnswer || kind == contextEnded || slices.Contains(f.Errors, kind)
+}

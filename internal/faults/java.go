@@ -1,0 +1,110 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/grants"
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
+)
+
+// javaSide is the threads of Java: half of them wait for their permits, the others
+// come again soon.
+type javaSide struct {
+	crowds []*javapeer.Crowd // none if Go is alone
+	log    *grants.Log
+
+	mu      sync.Mutex
+	last    map[string]time.Time // when the last grant of each thread was asked for; guarded by mu
+	granted int
+	errors  map[string]int
+	stuck   int
+}
+
+// javaPermits is what a call of Java asks for.
+const javaPermits = 2
+
+func (s *Stage) startJava(ctx context.Context, name string, log *grants.Log) (*javaSide, error) {
+	j := &javaSide{log: log, last: map[string]time.Time{}, errors: map[string]int{}}
+	if s.setup.Alone {
+		return j, nil
+	}
+	l := s.peer.Limiter(s.javas[0], name)
+	for i := range 2 {
+		o := javapeer.CrowdOptions{Permits: javaPermits, Threads: javaCallers / 2, Clients: s.javas,
+			Pause: 4 * time.Millisecond}
+		if i == 1 {
+			o.Timeout = 300 * time.Millisecond
+		}
+		crowd, err := l.StartCrowd(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		j.crowds = append(j.crowds, crowd)
+	}
+	return j, nil
+}
+
+// end ends the threads. It returns when all have ended, or never will.
+func (j *javaSide) end(ctx context.Context) error {
+	errs := make([]error, len(j.crowds))
+	var all sync.WaitGroup
+	for i, crowd := range j.crowds {
+		all.Go(func() {
+			r, err := crowd.Stop(ctx)
+			errs[i] = err
+			j.add(i, r)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// drain notes what the threads got since the last time.
+func (j *javaSide) drain(ctx context.Context) error {
+	for i, crowd := range j.crowds {
+		r, err := crowd.Drain(ctx)
+		if err != nil {
+			return err
+		}
+		j.add(i, r)
+	}
+	return nil
+}
+
+func (j *javaSide) add(crowd int, r javapeer.CrowdResult) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, g := range r.Grants {
+		who := fmt.Sprintf("Java %d", crowd*javaCallers/2+g.Thread)
+		end := g.End.Add(time.Millisecond) // it was cut off
+		j.log.Add(grants.Entry{Who: who, Start: g.Start, End: end, Permits: javaPermits, Dated: true})
+		j.last[who] = g.Start
+		j.granted += javaPermits
+	}
+	for kind, n := range r.Errors {
+		j.errors[kind] += n
+	}
+	j.stuck += r.Stuck
+}
+
+// servedSince returns nil if some thread got permits that it asked for later.
+func (j *javaSide) servedSince(ctx context.Context, at time.Time) error {
+	if len(j.crowds) == 0 {
+		return nil
+	}
+	if err := j.drain(ctx); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, last := range j.last {
+		if last.After(at) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no thread of Java is served, exceptions %v", j.errors)
+}

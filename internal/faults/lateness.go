@@ -1,0 +1,168 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A control measures how late the machine makes everybody: no library can be more
+// punctual. It has timers that do nothing else. And it asks the kernel how long threads
+// of this process had work and no processor, for a thread that stands still holds up
+// only some goroutines.
+type control struct {
+	stop chan struct{}
+	all  sync.WaitGroup
+
+	mu      sync.Mutex
+	late    []span   // guarded by mu, and so are queued
+	queued  []queued // by time
+	threads string   // what matches the files of the kernel
+}
+
+// queued is how long all threads together have waited for a processor, as the kernel
+// said between two moments.
+type queued struct {
+	from, to time.Time
+	total    time.Duration
+}
+
+// span is from when a timer was due until it fired.
+type span struct{ due, fired time.Time }
+
+// startControl starts the timers, one for each processor that a caller may need.
+func startControl() *control {
+	const timers, tick, worth = 3, 5 * time.Millisecond, time.Millisecond
+	c := &control{stop: make(chan struct{}), threads: "/proc/self/task/*/schedstat"}
+	c.all.Go(c.sample)
+	for range timers {
+		c.all.Go(func() {
+			timer := time.NewTimer(tick)
+			defer timer.Stop()
+			for due := time.Now().Add(tick); ; due = time.Now().Add(tick) {
+				timer.Reset(tick)
+				select {
+				case <-timer.C:
+				case <-c.stop:
+					return
+				}
+				if now := time.Now(); now.Sub(due) > worth {
+					c.mu.Lock()
+					c.late = append(c.late, span{due, now})
+					c.mu.Unlock()
+				}
+			}
+		})
+	}
+	return c
+}
+
+// sample asks the kernel again and again. Without Linux there is nothing to ask.
+func (c *control) sample() {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		before := time.Now()
+		total := c.waited()
+		c.mu.Lock()
+		c.queued = append(c.queued, queued{before, time.Now(), total})
+		c.mu.Unlock()
+		select {
+		case <-tick.C:
+		case <-c.stop:
+			return
+		}
+	}
+}
+
+// waited returns how long all threads that there are have waited for a processor.
+func (c *control) waited() (total time.Duration) {
+	files, _ := filepath.Glob(c.threads)
+	for _, file := range files {
+		var ran, waited int64
+		text, _ := os.ReadFile(file) // the thread may have ended
+		if n, _ := fmt.Sscan(string(text), &ran, &waited); n == 2 {
+			total += time.Duration(waited)
+		}
+	}
+	return total
+}
+
+// excuse returns by how much the machine may have held up a caller between two moments.
+// A caller needs two goroutines more to have its result.
+func (c *control) excuse(from, to time.Time) time.Duration {
+	return 2*c.sum(from, to) + c.waits(from, to)
+}
+
+// waits returns how long threads waited for a processor between two moments, by the
+// samples around them.
+func (c *control) waits(from, to time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queued) == 0 {
+		return 0
+	}
+	before, _ := slices.BinarySearchFunc(c.queued, from, func(q queued, at time.Time) int {
+		return q.to.Compare(at)
+	})
+	after, _ := slices.BinarySearchFunc(c.queued, to, func(q queued, at time.Time) int {
+		return q.from.Compare(at)
+	})
+	first, last := max(0, before-1), min(len(c.queued)-1, after)
+	return max(0, c.queued[last].total-c.queued[first].total)
+}
+
+func (c *control) end() {
+	close(c.stop)
+	c.all.Wait()
+}
+
+// sum returns how long timers were late between two moments, each moment once.
+func (c *control) sum(from, to time.Time) (late time.Duration) {
+	c.mu.Lock()
+	var spans []span
+	for _, s := range c.late {
+		if s.due.Before(to) && s.fired.After(from) {
+			spans = append(spans, s)
+		}
+	}
+	c.mu.Unlock()
+	slices.SortFunc(spans, func(a, b span) int { return a.due.Compare(b.due) })
+	for _, s := range spans {
+		if s.due.Before(from) {
+			s.due = from
+		}
+		if s.fired.After(to) {
+			s.fired = to
+		}
+		if more := s.fired.Sub(s.due); more > 0 {
+			late += more
+			from = s.fired
+		}
+	}
+	return late
+}
+
+// tolerance is how late a caller may be.
+const tolerance = 50 * time.Millisecond
+
+// A Lateness is by how much callers were late: how long after its timeout or the end
+// of its context each had its result; 0 for those before.
+type Lateness struct{ calls []time.Duration }
+
+func (l *Lateness) add(d time.Duration) { l.calls = append(l.calls, max(0, d)) }
+
+// Join adds the calls of another one.
+func (l *Lateness) Join(other Lateness) { l.calls = append(l.calls, other.calls...) }
+
+// Quantile returns the lateness that so many of all calls kept.
+func (l *Lateness) Quantile(part float64) time.Duration {
+	if len(l.calls) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(l.calls))
+	return sorted[min(len(sorted)-1, int(part*float64(len(sorted))))]
+}

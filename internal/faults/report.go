@@ -1,0 +1,70 @@
+package faults
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/grants"
+)
+
+// A Report is what came of a fault.
+type Report struct {
+	Fault string
+	Wrong []string // what must not be
+
+	Calls, Granted int            // calls of Go, and permits
+	Errors         map[string]int // of Go, by kind
+	Back           time.Duration  // until each Client of Go was served again
+	Late           Lateness       // of Go
+	Worst          grants.Window
+	Losses         []grants.Loss
+	Lost           int64         // permits that were not back after an interval
+	Answer         time.Duration // Redis's worst answer time while nothing was broken
+
+	JavaGranted int
+	JavaErrors  map[string]int
+	JavaStuck   int // threads that Redisson never let go
+	JavaBack    time.Duration
+}
+
+func newReport(f Fault) *Report { return &Report{Fault: f.Name} }
+
+func (r *Report) wrong(format string, args ...any) {
+	r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...))
+}
+
+// String returns all in a line.
+func (r *Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: Go %d calls, %d permits, back after %v, late %v, errors %s", r.Fault, r.Calls,
+		r.Granted, r.Back.Round(time.Millisecond), r.Late.Quantile(1).Round(time.Millisecond),
+		counts(r.Errors))
+	fmt.Fprintf(&b, "; Java %d permits, back after %v, exceptions %s", r.JavaGranted,
+		r.JavaBack.Round(time.Millisecond), counts(r.JavaErrors))
+	if r.JavaStuck > 0 {
+		fmt.Fprintf(&b, ", %d threads stuck", r.JavaStuck)
+	}
+	fmt.Fprintf(&b, "; worst window %v of %d; Redis answered within %v", r.Worst, limit.Rate,
+		r.Answer.Round(time.Millisecond))
+	for _, loss := range r.Losses {
+		fmt.Fprintf(&b, "; %s", loss.Why)
+	}
+	for _, wrong := range r.Wrong {
+		fmt.Fprintf(&b, "\n  %s", wrong)
+	}
+	return b.String()
+}
+
+func counts(of map[string]int) string {
+	if len(of) == 0 {
+		return "none"
+	}
+	var all []string
+	for _, kind := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, fmt.Sprintf("%s %d", kind, of[kind]))
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,254 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/onsi/gomega/gleak"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/grants"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+const (
+	// warmth is how long all work before something breaks, and again after both sides
+	// are served.
+	warmth = 450 * time.Millisecond
+	// patience is how long both sides may take to be served again. Redisson takes
+	// longest: it looks for a lost master only now and then.
+	patience = 30 * time.Second
+)
+
+// A Round is one fault, and the callers on one limiter meanwhile.
+type Round struct {
+	*Stage
+	Fault  Fault
+	Name   string // of the limiter
+	Log    *grants.Log
+	look   redis.UniversalClient // for looking at keys
+	report *Report
+	golang *callers
+	java   *javaSide
+}
+
+// Play plays a fault. Its error is of the stage; what the callers saw is in the
+// report. Pictures of what is wrong go to dir.
+func (s *Stage) Play(ctx context.Context, f Fault, dir string) (*Report, error) {
+	before := gleak.Goroutines()
+	r := &Round{Stage: s, Fault: f, Name: redistest.Name(s.t), Log: &grants.Log{}, look: s.look(),
+		report: newReport(f)}
+	if err := r.setRate(ctx); err != nil {
+		return r.report, errors.Join(err, r.look.Close())
+	}
+	machine, pings := startControl(), s.startPings(ctx)
+	err := r.work(ctx, pings)
+	machine.end()
+	r.report.Answer = pings.end()
+	if err == nil {
+		r.judge(machine, dir)
+		err = r.settle(ctx)
+	}
+	if r.golang != nil {
+		err = errors.Join(err, r.golang.close())
+	}
+	err = errors.Join(err, r.look.Close())
+	if err == nil {
+		r.leaks(ctx, before, patience)
+	}
+	return r.report, err
+}
+
+func (r *Round) setRate(ctx context.Context) error {
+	c := rratelimiter.New(r.look)
+	err := c.RateLimiter(r.Name).SetRate(ctx, rratelimiter.Overall, limit.Rate, limit.Interval)
+	return errors.Join(err, c.Close())
+}
+
+// work has both sides work while the fault is there, and until all is well again.
+func (r *Round) work(ctx context.Context, pings *pings) (err error) {
+	r.golang = r.startCallers(ctx, r.Name, r.Log)
+	if r.java, err = r.startJava(ctx, r.Name, r.Log); err != nil {
+		r.golang.end()
+		return err
+	}
+	defer func() {
+		stopped := make(chan error)
+		go func() { stopped <- r.java.end(ctx) }()
+		r.golang.end()
+		err = errors.Join(err, <-stopped)
+	}()
+	if err := r.served(ctx, time.Now(), patience); err != nil {
+		return fmt.Errorf("before %s: %w", r.Fault, err)
+	}
+	wait(ctx, warmth)
+	pings.pause(true)
+	broke := time.Now()
+	if err := r.Fault.Break(ctx, r); err != nil {
+		return fmt.Errorf("%s: %w", r.Fault, err)
+	}
+	healed := time.Now()
+	if r.Fault.Unlimited != "" {
+		r.unlimited(broke, healed)
+	}
+	if err := r.served(ctx, healed, patience); err != nil {
+		r.report.wrong("not well after %v: %v", patience, err)
+	}
+	pings.pause(false)
+	wait(ctx, warmth)
+	return nil
+}
+
+// unlimited notes that the limit did not hold between two moments, and not for an
+// interval around them either. Clocks of Clients are wrong from the beginning to the end.
+func (r *Round) unlimited(from, to time.Time) {
+	around := limit.Interval
+	if r.setup.Clocks != nil {
+		around = time.Hour
+	}
+	from, to = from.Add(-around), to.Add(around)
+	r.Log.Lose(grants.Loss{From: from, To: to, Since: from, Why: r.Fault.Unlimited})
+}
+
+// served waits until both sides were granted permits that were asked for after a
+// moment, and notes how long that took.
+func (r *Round) served(ctx context.Context, since time.Time, patience time.Duration) error {
+	const look = 20 * time.Millisecond
+	r.report.Back, r.report.JavaBack = 0, 0
+	for {
+		golang, java := r.golang.servedSince(since), r.java.servedSince(ctx, since)
+		took := time.Since(since)
+		if golang == nil && r.report.Back == 0 {
+			r.report.Back = took
+		}
+		if java == nil && r.report.JavaBack == 0 {
+			r.report.JavaBack = took
+		}
+		if golang == nil && java == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if took > patience {
+			return errors.Join(golang, java)
+		}
+		wait(ctx, look)
+	}
+}
+
+// judge looks at what the callers saw.
+func (r *Round) judge(machine *control, dir string) {
+	r.report.Worst = limit.Worst(r.Log, grants.Slack)
+	if err := limit.Check(r.Log, dir); err != nil {
+		r.report.wrong("over the limit: %v", err)
+	}
+	r.report.Losses = r.Log.Losses()
+	g := r.golang
+	r.report.Calls, r.report.Granted, r.report.Errors = len(g.calls), g.granted, g.errors
+	for kind, text := range g.texts {
+		if !r.Fault.mayBe(kind) {
+			r.report.wrong("%d times %s: %s", g.errors[kind], kind, text)
+		}
+	}
+	for _, e := range g.calls {
+		late := e.at.Sub(e.due)
+		if late > 0 { // the machine's part is no part of it
+			late = max(0, late-machine.excuse(e.due, e.at))
+		}
+		r.report.Late.add(late)
+	}
+	if late := r.report.Late.Quantile(1); late > tolerance {
+		r.report.wrong("a caller of Go was late by %v, at most %v is allowed", late, tolerance)
+	}
+	if j := r.java; j != nil {
+		r.report.JavaGranted, r.report.JavaErrors, r.report.JavaStuck = j.granted, j.errors, j.stuck
+	}
+}
+
+// settle waits for an interval after the last call and expects all permits to be back,
+// and the keys to say so. A record of a clock that was wrong stays for a tenth longer.
+func (r *Round) settle(ctx context.Context) error {
+	const later = 20 * time.Millisecond
+	span := limit.Interval
+	if r.Fault.Unlimited != "" {
+		span += limit.Interval / 10
+	}
+	ended := time.Now()
+	c := rratelimiter.New(r.look)
+	defer c.Close()
+	l := c.RateLimiter(r.Name)
+	if r.Fault.Unlimited != "" {
+		// An acquire that needs the permits of records of the future puts them right; reading
+		// writes nothing.
+		if _, err := l.TryAcquire(ctx, limit.Rate, 0); err != nil {
+			return err
+		}
+	}
+	wait(ctx, span+later)
+	left, err := l.AvailablePermits(ctx)
+	if err != nil {
+		return err
+	}
+	if r.report.Lost = limit.Rate - left; r.report.Lost != 0 {
+		err = until(ctx, func() error {
+			if left, err = l.AvailablePermits(ctx); err == nil && left != limit.Rate {
+				err = errors.New("some are not back yet")
+			}
+			return err
+		})
+		r.report.wrong("%d permits were lost for %v (%v)", r.report.Lost, time.Since(ended), err)
+	}
+	if ok, err := l.TryAcquire(ctx, 1, 0); !ok || err != nil {
+		return fmt.Errorf("nothing is granted in the end: %w", err)
+	}
+	return r.invariant(ctx)
+}
+
+// invariant expects what is left and what is outstanding to add up to the rate.
+func (r *Round) invariant(ctx context.Context) error {
+	tag := "{" + r.Name + "}:"
+	tx := r.look.TxPipeline()
+	value, records := tx.Get(ctx, tag+"value"), tx.ZRange(ctx, tag+"permits", 0, -1)
+	if _, err := tx.Exec(ctx); err != nil {
+		return err
+	}
+	left, err := value.Int64()
+	if err != nil {
+		return err
+	}
+	outstanding := int64(0)
+	for _, record := range records.Val() {
+		n, err := rratelimiter.RecordPermits(record)
+		if err != nil {
+			return err
+		}
+		outstanding += n
+	}
+	if left+outstanding != limit.Rate {
+		r.report.wrong("in the end %d are left and %d outstanding of %d", left, outstanding, limit.Rate)
+	}
+	return nil
+}
+
+// leaks expects the goroutines of the callers to end. Those of go-redis that dial a
+// dead server take some seconds. The proxies and servers of the stage go on.
+func (r *Round) leaks(ctx context.Context, before []gleak.Goroutine, patience time.Duration) {
+	leaked := gleak.HaveLeaked(before)
+	err := poll(ctx, patience, func() error {
+		var left []gleak.Goroutine
+		for _, g := range gleak.Goroutines() {
+			if !strings.Contains(g.Backtrace, "internal/redistest") {
+				left = append(left, g)
+			}
+		}
+		if more, err := leaked.Match(left); !more || err != nil {
+			return err
+		}
+		return errors.New(leaked.NegatedFailureMessage(left))
+	})
+	if err != nil {
+		r.report.wrong("goroutines are left: %v", err)
+	}
+}

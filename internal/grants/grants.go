@@ -1,0 +1,254 @@
+// Package grants checks what callers were granted against the limit. Each caller
+// notes its grants in a [Log]: how many permits, when the call was started and when
+// it was answered. The grant happened somewhere in between, and nobody knows where.
+// So [Limit.Worst] counts only what must lie within one interval, wherever in its
+// call each grant happened: what it says is above the limit was above the limit.
+//
+//	var log grants.Log
+//	log.Add(grants.Entry{Who: "Go 1", Start: start, End: time.Now(), Permits: 1})
+//	...
+//	if err := limit.Check(&log, t.ArtifactDir()); err != nil {
+//		t.Error(err) // it names a picture
+//	}
+package grants
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// An Entry is what one call was granted, or what it gave back.
+type Entry struct {
+	Who        string    // the caller; one caller has one call at a time
+	Start, End time.Time // of the call
+	Permits    int64     // below 0 for a release
+
+	// Dated: the caller dates a grant by its own clock before it sends the request, as
+	// Redisson does. If Redis gets the request later, the permits are back as much
+	// earlier.
+	Dated bool
+}
+
+// A Loss is a time of which Redis may have forgotten grants: a server lost what its
+// replica did not have yet, or its data were deleted. Other callers may be granted
+// the same permits again, and that is no fault of a limiter.
+//
+// A grant that may have been made between From and To does not count in a window
+// that reaches to Since or further. The zero From means: all that was before.
+type Loss struct {
+	From, To, Since time.Time
+	Why             string
+}
+
+// A Log is what callers were granted. It is safe for concurrent use; the zero value
+// is empty.
+type Log struct {
+	mu      sync.Mutex
+	entries []Entry // guarded by mu, and so are losses
+	losses  []Loss
+}
+
+// Add notes an entry. A release is noted whether it succeeded or not: it may have
+// been done.
+func (l *Log) Add(e Entry) {
+	e.Start, e.End = e.Start.Round(0), e.End.Round(0) // those of another process have no monotonic clock
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = append(l.entries, e)
+}
+
+// Lose notes a loss.
+func (l *Log) Lose(loss Loss) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.losses = append(l.losses, loss)
+}
+
+// Entries returns all entries, ordered by their start.
+func (l *Log) Entries() []Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	entries := slices.Clone(l.entries)
+	slices.SortFunc(entries, func(a, b Entry) int { return a.Start.Compare(b.Start) })
+	return entries
+}
+
+// Losses returns what was lost.
+func (l *Log) Losses() []Loss {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.losses)
+}
+
+// A Limit is what was promised.
+type Limit struct {
+	Rate     int64
+	Interval time.Duration
+}
+
+// Slack is how much shorter an interval may be by the clock of a caller: the limiter
+// counts in whole ms, and so does the log of Java.
+const Slack = 2 * time.Millisecond
+
+// maxIntervals is how many intervals a window has, at most. Longer ones would find
+// little more: the calls at their ends are a small part of them.
+const maxIntervals = 8
+
+// A Window is a span of time and what was granted in it.
+type Window struct {
+	From, To  time.Time
+	Intervals int64 // how many intervals the span touches
+	Sum       int64 // permits granted in it, less what was given back
+}
+
+// Permits returns the permits that lie within one interval. Of those in a window of
+// two intervals, at least half, rounded up, lie in one of the two.
+func (w Window) Permits() int64 {
+	intervals := max(1, w.Intervals)
+	return (w.Sum + intervals - 1) / intervals
+}
+
+// String returns "13 permits in 480ms".
+func (w Window) String() string {
+	text := fmt.Sprintf("%d permits in %v", w.Sum, w.To.Sub(w.From))
+	if w.Intervals > 1 {
+		text += fmt.Sprintf(", which is %d in one of %d intervals", w.Permits(), w.Intervals)
+	}
+	return text
+}
+
+// Worst returns the window that held the most permits for certain. It is a lower
+// bound of the true one:
+//
+//   - A grant counts in a window if its call began and ended there.
+//   - A release counts against each window in which it may have happened.
+//   - A window is shorter than one interval, or than so many intervals; then only the
+//     share of one interval counts.
+//   - A grant that is Dated counts in windows of one interval only. All of its interval
+//     lies after the start of its call, so it was out until the end of such a window.
+//   - The interval is shorter by slack than the promised one.
+//   - What a Loss explains does not count.
+//
+// For grants alone, whose calls took no time, the bound is exact.
+func (lim Limit) Worst(l *Log, slack time.Duration) (worst Window) {
+	entries, losses := l.Entries(), l.Losses()
+	s := search{interval: lim.Interval - slack}
+	for _, e := range entries {
+		switch {
+		case e.Permits > 0:
+			if g := (granted{e, goneSince(e, losses)}); g.gone.IsZero() || e.End.Before(g.gone) {
+				s.grants = append(s.grants, g)
+			}
+		case e.Permits < 0:
+			s.releases = append(s.releases, e)
+		}
+	}
+	worst.Intervals = 1
+	for i := range s.grants {
+		if w := s.from(i); w.Permits() > worst.Permits() {
+			worst = w
+		}
+	}
+	return worst
+}
+
+// granted is a grant, and since when Redis may not know of it; zero for never.
+type granted struct {
+	Entry
+	gone time.Time
+}
+
+func goneSince(e Entry, losses []Loss) (since time.Time) {
+	for _, loss := range losses {
+		if e.End.Before(loss.From) || e.Start.After(loss.To) {
+			continue
+		}
+		if since.IsZero() || loss.Since.Before(since) {
+			since = loss.Since
+		}
+	}
+	return since
+}
+
+// A search looks for the worst window.
+type search struct {
+	interval time.Duration
+	grants   []granted // by start, and so are releases
+	releases []Entry
+	events   []event // reused
+}
+
+// An event changes the sum of a window that grows to its time.
+type event struct {
+	at  time.Time
+	sum int64
+}
+
+// from returns the worst of the windows that begin with the call of a grant.
+func (s *search) from(i int) (worst Window) {
+	from := s.grants[i].Start
+	s.gather(i, from, from.Add(maxIntervals*s.interval))
+	slices.SortFunc(s.events, func(a, b event) int {
+		if c := a.at.Compare(b.at); c != 0 {
+			return c
+		}
+		return int(a.sum - b.sum) // what is gone first
+	})
+	worst = Window{From: from, To: from, Intervals: 1}
+	sum := int64(0)
+	for _, e := range s.events {
+		sum += e.sum
+		w := Window{from, e.at, 1 + int64(e.at.Sub(from)/s.interval), sum}
+		if w.Permits() > worst.Permits() {
+			worst = w
+		}
+	}
+	return worst
+}
+
+// gather gathers the events between two moments: from the call of grant i on.
+func (s *search) gather(i int, from, end time.Time) {
+	s.events = s.events[:0]
+	for _, g := range s.grants[i:] {
+		if !g.Start.Before(end) {
+			break
+		}
+		gone := g.gone
+		if first := from.Add(s.interval); g.Dated && (gone.IsZero() || gone.After(first)) {
+			gone = first
+		}
+		switch {
+		case !g.End.Before(end):
+		case gone.IsZero():
+			s.events = append(s.events, event{g.End, g.Permits})
+		case g.End.Before(gone):
+			s.events = append(s.events, event{g.End, g.Permits}, event{gone, -g.Permits})
+		}
+	}
+	for _, r := range s.releases {
+		if r.End.Before(from) || !r.Start.Before(end) {
+			continue
+		}
+		at := r.Start
+		if at.Before(from) {
+			at = from
+		}
+		s.events = append(s.events, event{at, r.Permits})
+	}
+}
+
+// Check returns an error if a window was over the limit. The error names a picture
+// of it, a file in dir.
+func (lim Limit) Check(l *Log, dir string) error {
+	worst := lim.Worst(l, Slack)
+	if worst.Permits() <= lim.Rate {
+		return nil
+	}
+	path, err := lim.draw(l, worst, dir)
+	if err != nil {
+		path = err.Error()
+	}
+	return fmt.Errorf("%v, the limit is %d in %v; see %s", worst, lim.Rate, lim.Interval, path)
+}
