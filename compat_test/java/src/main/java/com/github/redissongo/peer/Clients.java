@@ -109,7 +109,7 @@ final class Clients {
     }
 
     private static ClusterServersConfig cluster(Config config, Request request) {
-        ClusterServersConfig mode = config.useClusterServers()
+        return config.useClusterServers()
                 .addNodeAddress(request.texts("cluster").toArray(new String[0]))
                 .setMasterConnectionMinimumIdleSize(1)
                 .setSlaveConnectionMinimumIdleSize(1)
