@@ -50,14 +50,7 @@ func (l *local) learn(ctx context.Context, ok bool, permits int64) {
 	default:
 		first := l.rate == 0
 		l.rate, l.interval, l.learnt = p.rate, p.interval, now
-		switch g := l.circuit.guard; {
-		case g.fixed:
-			l.share = g.share
-		case l.keys.believed() == Overall:
-			l.share = 1 / float64(max(1, p.clients))
-		default:
-			l.share = 1
-		}
+		l.share = l.circuit.guard.shareOf(l.keys.believed(), p.clients)
 		if first && ok {
 			l.slot(now).permits += permits
 		}

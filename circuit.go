@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
@@ -27,7 +28,7 @@ const (
 	probeLimit   = 2 * time.Second
 )
 
-// Health is how a Client and its Redis get on.
+// Health is the state of the connection of a Client to its Redis.
 type Health struct {
 	// Degraded reports that a circuit is open: calls that have a Fallback or a
 	// budget are answered without Redis.
@@ -45,8 +46,8 @@ type Health struct {
 	Unbooked int64
 }
 
-// Health returns how the Client and its Redis get on, as its calls have found it. It
-// does not ask Redis. A Client without WithFallback and WithBudget is never degraded.
+// Health returns whether the Client reaches its Redis, as its calls have found it. It
+// does not ask Redis. Only calls that have a fallback or a budget can find out.
 func (c *Client) Health() Health {
 	g := &c.guard
 	g.mu.Lock()
@@ -205,7 +206,7 @@ func (c *circuit) mendUntilWell(ctx context.Context) {
 			// What was granted during the probe is booked with the circuit closed, when
 			// there will be no more of it.
 			c.close()
-			well = c.book(ctx)
+			well, _ = c.book(ctx)
 		}
 		if well && c.ends() {
 			return
@@ -223,18 +224,25 @@ func (c *circuit) probe(ctx context.Context) bool {
 	c.mu.Lock()
 	k := c.probed
 	c.mu.Unlock()
-	_, err := k.askPeers(ctx)
-	return !failed(err) && c.book(ctx)
+	if _, err := k.askPeers(ctx); failed(err) && !redisx.Final(err) {
+		return false
+	}
+	_, reached := c.book(ctx)
+	return reached
 }
 
-// book books what was granted without Redis, and reports whether Redis is well.
-func (c *circuit) book(ctx context.Context) bool {
+// book books what was granted without Redis. It reports whether all is booked, and
+// whether Redis was reached: it may refuse.
+func (c *circuit) book(ctx context.Context) (all, reached bool) {
+	all = true
 	for _, local := range c.guard.unbooked(c) {
-		if failed(local.book(ctx)) {
-			return false
+		if err := local.book(ctx); failed(err) {
+			if all = false; !redisx.Final(err) {
+				return false, false
+			}
 		}
 	}
-	return true
+	return all, true
 }
 
 // close has Redis asked again.

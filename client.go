@@ -232,6 +232,9 @@ func (c *Client) validateReplicas(refuse func(argument string, value any, bound 
 		return refuse("n of WithMinReplicas", n, "be at least 1")
 	case within < time.Millisecond:
 		return refuse("timeout of WithMinReplicas", within, "be at least 1ms")
+	case c.policy.bounded && within >= c.policy.budget:
+		return refuse("timeout of WithMinReplicas", within,
+			fmt.Sprintf("be less than the budget, which is %v", c.policy.budget))
 	case longest > 0 && within >= longest:
 		return refuse("timeout of WithMinReplicas", within,
 			fmt.Sprintf("be less than the ReadTimeout of rdb, which is %v", longest))

@@ -20,7 +20,7 @@ func ExampleWithFallback() {
 		rratelimiter.WithFallback(rratelimiter.FallbackLocal),
 		rratelimiter.WithBudget(100*time.Millisecond),
 		rratelimiter.WithHealthHook(func(h rratelimiter.Health) {
-			log.Printf("rate limits without Redis: %v, %v", h.Degraded, h.Cause)
+			log.Printf("rate limits without Redis: %v (%v)", h.Degraded, h.Cause)
 		}),
 	)
 	defer client.Close()

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
 // A Fallback is what TryAcquire, Acquire and Allow return when Redis has failed: it
 // did not reply within the budget (WithBudget), or replied an error such as OOM,
 // READONLY or NOPERM. It does not stand in for what is wrong with the call or the
-// limiter: ErrNotInitialized, ErrPermitsExceedRate, ErrInvalidArgument, ErrBadState
-// and ErrClosed come back as ever, and so does the end of a context.
+// limiter: ErrNotInitialized, ErrPermitsExceedRate, ErrInvalidArgument, ErrBadState,
+// ErrNotReplicated and ErrClosed are returned unchanged, and so is the end of a context.
 type Fallback int
 
 const (
@@ -28,8 +30,8 @@ const (
 	// (WithLocalShare), and waits as long as the call may. It counts what this Client
 	// was granted by Redis before, and books what it grants when Redis is back: so an
 	// outage does not end in a second window. For a limiter whose rate the Client has
-	// not learnt, it returns the error: it learns the rate from the first reply, and
-	// again every 10 s.
+	// not learnt, it returns the error. It learns the rate from the first reply, and again
+	// every 10 s; or from a TrySetRate or SetRate to which Redis did not reply.
 	FallbackLocal
 )
 
@@ -82,11 +84,12 @@ func (p policy) within(ctx context.Context) time.Duration {
 // has failed. RateLimiter.WithFallback sets it for single calls. The default is
 // FallbackError.
 //
-// It comes with a budget (WithBudget) and a circuit: after 3 failures in a row Redis is
-// not asked any more, so that callers have their fallback at once. One request at a
-// time then looks whether Redis is back, at first after 100 ms and at least every 3 s,
-// in the background. A Client has one circuit, on a cluster or a Ring one for each 64th
-// of the slots, for part of the servers may be away.
+// It comes with a budget (WithBudget) and a circuit: after 3 requests in a row without a
+// reply Redis is not asked any more, so that callers have their fallback at once. One
+// request at a time then looks whether Redis is back, in the background: at first after
+// 100 ms, and then each second or, if it gets no reply, every 3 s. A Client has one
+// circuit. On a cluster or a Ring it has 64, each for 256 of the 16,384 slots, because
+// some servers may be away.
 func WithFallback(f Fallback) Option {
 	return option(func(c *Client) { c.policy = c.policy.withFallback(f) })
 }
@@ -200,6 +203,8 @@ func (l *RateLimiter) ask(ctx context.Context, k *limiterKeys, wanted want) (ver
 		if l.policy.fallback == FallbackLocal && err == nil {
 			g.learn(k, wanted, v.ok && held == nil)
 		}
+	case redisx.Final(err): // a reply costs no time, and may be about this limiter alone (NOPERM)
+		c.replied()
 	case ctx.Err() == nil && wanted.budget >= leastBudget:
 		c.failed(k, began, err)
 	}
@@ -210,6 +215,7 @@ func (l *RateLimiter) ask(ctx context.Context, k *limiterKeys, wanted want) (ver
 func failed(err error) bool {
 	for _, of := range []error{
 		nil, ErrNotInitialized, ErrPermitsExceedRate, ErrInvalidArgument, ErrBadState, ErrClosed,
+		ErrNotReplicated,
 	} {
 		if errors.Is(err, of) {
 			return false

@@ -6,16 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // A Client knows 10,000 limiters for the time when Redis is away, and forgets those that
 // nobody uses.
 func TestLimitersAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rdb := redis.NewClient(&redis.Options{})
-		defer rdb.Close()
-		c := New(rdb)
+		c := New(redistest.MiniClient(t, redistest.Mini(t)))
 		defer c.Close()
 		knows := func(i int) bool {
 			l := c.guard.of(c.keysOf("name", fmt.Sprint(i)), time.Now())

@@ -66,6 +66,32 @@ func (g *guard) learn(k *limiterKeys, wanted want, granted bool) {
 	}
 }
 
+// assume notes the rate that this Client wanted to set, if none is known: a process may
+// start while Redis is away.
+func (g *guard) assume(k *limiterKeys, config Config) {
+	now := time.Now()
+	l := g.of(k, now)
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.used = now; l.rate == 0 {
+		l.rate, l.interval, l.share = config.Rate, config.Interval, g.shareOf(config.Type, 1)
+	}
+}
+
+// shareOf returns the share of this Client among so many.
+func (g *guard) shareOf(typ RateType, clients int64) float64 {
+	switch {
+	case g.fixed:
+		return g.share
+	case typ == Overall:
+		return 1 / float64(max(1, clients))
+	}
+	return 1
+}
+
 // of returns what is known of a limiter, nil if there is no room for it.
 func (g *guard) of(k *limiterKeys, now time.Time) *local {
 	g.mu.Lock()

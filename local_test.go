@@ -203,6 +203,34 @@ func TestGrantsOfAnOutageOutliveTheLimiter(t *testing.T) {
 	})
 }
 
+// A process starts while Redis is away. It limits by the rate that it wanted to set, and
+// books what it grants when there is one.
+func TestAProcessThatStartsWithoutRedis(t *testing.T) {
+	bubble(t, func(c *crowd) {
+		c.rdb.AddHook(hook(c.gate.process))
+		open := c.gate.shut()
+		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+		defer cancel()
+		if set, err := c.TrySetRate(ctx, overall, 4, 10*time.Second); set || !errors.Is(err,
+			context.DeadlineExceeded) {
+			t.Errorf("%v, %v; want the end of the context", set, err)
+		}
+		if n := takesAll(c.Context(), c.RateLimiter); n != 4 {
+			t.Errorf("%d granted, want 4", n)
+		}
+		open()
+		c.sleep(time.Second)
+		noError(c.T, errOf(c.TrySetRate(c.Context(), overall, 4, 10*time.Second)))
+		c.sleep(2 * time.Second)
+		if h := c.client.Health(); h.Unbooked != 0 || h.Degraded {
+			t.Errorf("%+v; want all booked", h)
+		}
+		c.holds(4)
+		c.sleep(10 * time.Second)
+		c.holds(0)
+	}, rratelimiter.WithGoOnly(), rratelimiter.WithFallback(rratelimiter.FallbackLocal))
+}
+
 // For a limiter whose rate was not learnt there is no share, and the error is returned.
 func TestALimiterThatWasNotLearnt(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {

@@ -92,7 +92,7 @@ func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []Rat
 	if err := change.complete(opts); err != nil {
 		return false, k.named(err)
 	}
-	return within(ctx, k, func(ctx context.Context) (bool, error) {
+	set, err := within(ctx, k, func(ctx context.Context) (bool, error) {
 		args := argumentsOf(change.Rate, change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(),
 			flag(change.keepState), k.client.now(), flag(change.mustExist), k.client.session)
 		args.put(argChannel, k.Changed)
@@ -104,6 +104,10 @@ func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []Rat
 		err = k.clearOther(ctx, change.Type)
 		return err == nil, err
 	})
+	if l.policy.fallback == FallbackLocal && failed(err) && !redisx.Final(err) {
+		k.client.guard.assume(k, change.Config)
+	}
+	return set, err
 }
 
 // flag is how scripts are told yes or no.
