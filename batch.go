@@ -216,7 +216,7 @@ func (b *batch) send(ctx context.Context, req *request) bool {
 		err = ErrClosed
 	case b.deserted:
 	case err == nil || redisx.Final(err):
-		q.cause = nil // Redis has replied
+		q.cause, q.heard = nil, time.Now() // Redis has replied
 	case ctx.Err() == nil || !errors.Is(err, ctx.Err()): // otherwise nobody has said anything
 		q.cause = err
 	}

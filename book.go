@@ -35,25 +35,18 @@ func (k *limiterKeys) askPeers(ctx context.Context) (peers, error) {
 	})
 }
 
-// learn finds out about the limiter. The permits of the caller who made it do so were
-// granted before.
-func (l *local) learn(ctx context.Context, ok bool, permits int64) {
+// learn finds out about the limiter.
+func (l *local) learn(ctx context.Context) {
 	p, err := l.keys.askPeers(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.learning = false
-	now := time.Now()
 	switch {
-	case errors.Is(err, ErrNotInitialized):
-		l.rate = 0
-	case err != nil || p.rate <= 0 || p.interval <= 0:
-	default:
-		first := l.rate == 0
-		l.rate, l.interval, l.learnt = p.rate, p.interval, now
+	case errors.Is(err, ErrNotInitialized) || err == nil && (p.rate <= 0 || p.interval <= 0):
+		l.rate, l.learnt = 0, time.Now()
+	case err == nil:
+		l.rate, l.interval, l.learnt = p.rate, p.interval, time.Now()
 		l.share = l.circuit.guard.shareOf(l.keys.believed(), p.clients)
-		if first && ok {
-			l.slot(now).permits += permits
-		}
 	}
 }
 
@@ -96,9 +89,10 @@ func (l *local) toBook() []bookedRecord {
 		return l.booking
 	}
 	layout := l.keys.client.format.layout()
+	const most = 1000 // records: the rest goes with the next call
 	now := time.Now()
 	for _, s := range l.slots {
-		for left := s.own; left > 0 && now.Before(s.end.Add(l.interval)); {
+		for left := s.own; left > 0 && len(l.booking) < most && now.Before(s.end.Add(l.interval)); {
 			n := min(left, wire.MaxPermits)
 			record := layout.Append(make([]byte, 0, wire.RecordSpace), uint32(n), false)
 			l.booking = append(l.booking, bookedRecord{s.end, string(record), n})

@@ -3,6 +3,7 @@ package rratelimiter
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,13 +67,15 @@ type guard struct {
 
 	circuits [circuitsOfSlots]circuit
 	open     atomic.Int32 // circuits; changed under mu
-	hooked   sync.Mutex   // held while the hook is called; taken before mu
 
-	mu     sync.Mutex
-	since  time.Time // guarded by mu, as all below is
-	why    error
-	locals map[string]*local // by hash
-	swept  time.Time         // when those that nobody used were last removed
+	mu      sync.Mutex
+	since   time.Time // guarded by mu, as all below is
+	why     error
+	news    []Health          // not told to the hook yet
+	telling bool              // a goroutine tells them
+	shards  []string          // addresses of a Ring, each with the circuit of its place
+	locals  map[string]*local // by hash
+	swept   time.Time         // when those that nobody used were last removed
 }
 
 func (g *guard) init(c *Client) {
@@ -97,27 +100,57 @@ func (g *guard) health() Health {
 // circuit returns the circuit of a limiter.
 func (g *guard) circuit(k *limiterKeys) *circuit {
 	i := 0
-	if g.client.runner.Sharded {
+	if shard := g.client.runner.Shard(k.Hash); shard != "" {
+		i = g.shard(shard)
+	} else if g.client.runner.Sharded {
 		i = wire.Slot(k.Hash) * circuitsOfSlots / wire.Slots
 	}
 	return &g.circuits[i]
 }
 
-// changed notes that a circuit was opened or closed, and tells the hook if that makes a
-// difference.
-func (g *guard) changed(by int32, why error) {
-	g.hooked.Lock()
-	defer g.hooked.Unlock()
+// shard returns the place of a shard of a Ring.
+func (g *guard) shard(addr string) int {
 	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.shards, addr)
+	if i < 0 {
+		i = len(g.shards)
+		g.shards = append(g.shards, addr)
+	}
+	return i % circuitsOfSlots
+}
+
+// changed notes that a circuit was opened or closed, and tells the hook if that makes a
+// difference. The hook is called without a lock, by one goroutine at a time: it may do
+// what changes the state again.
+func (g *guard) changed(by int32, why error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	was := g.open.Load() > 0
 	if g.open.Add(by); !was {
 		g.since, g.why = time.Now(), why
 	}
 	h := g.health()
-	g.mu.Unlock()
-	if g.hook != nil && was != h.Degraded {
-		g.hook(h)
+	if g.hook == nil || was == h.Degraded {
+		return
 	}
+	g.news = append(g.news, h)
+	if g.telling {
+		return
+	}
+	g.telling = true
+	defer func() { g.telling = false }() // also if the hook panics
+	for len(g.news) > 0 {
+		h, g.news = g.news[0], g.news[1:]
+		g.tell(h)
+	}
+}
+
+// tell calls the hook. Guarded by mu, which it leaves meanwhile.
+func (g *guard) tell(h Health) {
+	g.mu.Unlock()
+	defer g.mu.Lock()
+	g.hook(h)
 }
 
 // A circuit says whether Redis is asked. It is open while Redis is not.
@@ -175,8 +208,8 @@ func (c *circuit) failed(k *limiterKeys, began time.Time, err error) {
 	}
 	c.mu.Unlock()
 	if opens {
-		c.guard.changed(1, err)
 		c.mend(k)
+		c.guard.changed(1, err)
 	}
 }
 
@@ -193,9 +226,13 @@ func (c *circuit) mend(k *limiterKeys) {
 
 // mendUntilWell probes Redis until it is back and everything is booked.
 func (c *circuit) mendUntilWell(ctx context.Context) {
-	timer := time.NewTimer(firstProbe)
+	pause := firstProbe
+	if c.returning() { // it was back, and soon away again
+		pause = slowestProbe
+	}
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
-	for pause := firstProbe; ; {
+	for {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -211,9 +248,7 @@ func (c *circuit) mendUntilWell(ctx context.Context) {
 		if well && c.ends() {
 			return
 		}
-		if pause = min(2*pause, slowestProbe); well {
-			pause = firstProbe
-		}
+		pause = min(2*pause, slowestProbe)
 		// Many processes must not probe at the same moment.
 		timer.Reset(pause*3/4 + rand.N(pause/2))
 	}
@@ -224,8 +259,12 @@ func (c *circuit) probe(ctx context.Context) bool {
 	c.mu.Lock()
 	k := c.probed
 	c.mu.Unlock()
+	asked := time.Now()
 	if _, err := k.askPeers(ctx); failed(err) && !redisx.Final(err) {
 		return false
+	}
+	if time.Since(asked) > max(c.guard.client.policy.budget, defaultBudget) {
+		return false // callers would not wait as long
 	}
 	_, reached := c.book(ctx)
 	return reached

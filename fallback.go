@@ -75,7 +75,7 @@ func (p policy) validate(whose string) error {
 // has to the fallback.
 func (p policy) within(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
-		return max(time.Millisecond, min(p.budget, time.Until(end)*3/4))
+		return max(time.Millisecond, min(p.budget, time.Until(end)/4*3))
 	}
 	return p.budget
 }
@@ -88,8 +88,8 @@ func (p policy) within(ctx context.Context) time.Duration {
 // reply Redis is not asked any more, so that callers have their fallback at once. One
 // request at a time then looks whether Redis is back, in the background: at first after
 // 100 ms, and then each second or, if it gets no reply, every 3 s. A Client has one
-// circuit. On a cluster or a Ring it has 64, each for 256 of the 16,384 slots, because
-// some servers may be away.
+// circuit. On a cluster it has 64, each for 256 of the 16,384 slots, and on a Ring one for
+// each shard, because some servers may be away.
 func WithFallback(f Fallback) Option {
 	return option(func(c *Client) { c.policy = c.policy.withFallback(f) })
 }
@@ -113,7 +113,8 @@ func WithLocalShare(share float64) Option {
 }
 
 // WithHealthHook has f called each time that Redis has failed or is back, in the
-// goroutine that notices, one call at a time. f must not block.
+// goroutine that notices, one call at a time. f must not block: the caller or the probe
+// that notices waits for it.
 func WithHealthHook(f func(Health)) Option {
 	return option(func(c *Client) { c.guard.hook = f })
 }
@@ -144,7 +145,7 @@ func (l *RateLimiter) guarded(ctx context.Context, k *limiterKeys, wanted want) 
 	if err := l.policy.validate(""); err != nil {
 		return verdict{}, k.named(err)
 	}
-	end := time.Now().Add(wanted.timeout)
+	end, timed := time.Now().Add(wanted.timeout), wanted.timed()
 	for c := g.circuit(k); ; {
 		why := c.cause()
 		v, err := verdict{}, why
@@ -162,13 +163,18 @@ func (l *RateLimiter) guarded(ctx context.Context, k *limiterKeys, wanted want) 
 			}
 			return v, k.named(e)
 		}
-		wanted.spend(end)
+		if wanted.spend(end); timed && !wanted.waits() {
+			return verdict{degraded: true}, nil // it has waited for permits for as long as it may
+		}
 	}
 }
 
+// timed reports whether the caller has a timeout.
+func (wanted *want) timed() bool { return wanted.waits() && wanted.timeout != forever }
+
 // spend leaves what is left of the timeout until end.
 func (wanted *want) spend(end time.Time) {
-	if wanted.waits() && wanted.timeout != forever {
+	if wanted.timed() {
 		wanted.timeout = max(0, time.Until(end))
 	}
 }
@@ -176,12 +182,8 @@ func (wanted *want) spend(end time.Time) {
 // ask asks Redis, and notes what that says about its health. If Redis is just back, it
 // takes no more than the share of the Client, for others may still grant theirs.
 func (l *RateLimiter) ask(ctx context.Context, k *limiterKeys, wanted want) (verdict, error) {
-	g := &k.client.guard
-	c, began := g.circuit(k), time.Now()
-	var held *local
-	if l.policy.fallback == FallbackLocal && c.returning() {
-		held = g.known(k)
-	}
+	began, first := time.Now(), wanted
+	held := l.keepsToShare(k)
 	if held != nil {
 		v, back, err := held.acquire(ctx, k, wanted, false)
 		if !back {
@@ -190,25 +192,46 @@ func (l *RateLimiter) ask(ctx context.Context, k *limiterKeys, wanted want) (ver
 		if !v.ok {
 			held = nil
 		}
-		wanted.spend(began.Add(wanted.timeout))
+		wanted.spend(began.Add(first.timeout))
 	}
-	wanted.budget = l.policy.within(ctx)
+	if wanted.budget = l.policy.within(ctx); first.timed() && !wanted.waits() {
+		wanted.budget = min(wanted.budget, grace)
+	}
 	v, err := l.enqueue(ctx, wanted)
 	if held != nil && !v.ok {
 		held.forget(wanted.permits)
 	}
-	switch {
-	case !failed(err):
+	if err == nil {
+		k.client.guard.learn(k, wanted.permits, v.ok && held == nil, l.policy.fallback)
+	}
+	// To a caller that stood in line a reply was due for a budget only.
+	took := time.Since(began)
+	switch c := k.client.guard.circuit(k); {
+	case !failed(err) || redisx.Final(err): // a reply costs no time, and may be about this limiter alone
 		c.replied()
-		if l.policy.fallback == FallbackLocal && err == nil {
-			g.learn(k, wanted, v.ok && held == nil)
-		}
-	case redisx.Final(err): // a reply costs no time, and may be about this limiter alone (NOPERM)
-		c.replied()
-	case ctx.Err() == nil && wanted.budget >= leastBudget:
-		c.failed(k, began, err)
+	case ctx.Err() == nil && wanted.budget >= leastBudget && !first.impatient(took, wanted.budget):
+		c.failed(k, time.Now().Add(-min(took, wanted.budget)), err)
 	}
 	return v, err
+}
+
+// keepsToShare returns what is known of the limiter if the call must keep to the share of
+// its Client, otherwise nil.
+func (l *RateLimiter) keepsToShare(k *limiterKeys) *local {
+	if l.policy.fallback != FallbackLocal {
+		return nil
+	}
+	local := k.client.guard.known(k)
+	if local == nil || !local.keepsToShare() {
+		return nil
+	}
+	return local
+}
+
+// impatient reports whether its timeout ended a call before the budget was spent: that
+// says nothing about Redis.
+func (wanted *want) impatient(took, budget time.Duration) bool {
+	return wanted.timed() && took >= wanted.timeout && took < budget
 }
 
 // failed reports whether an error of an acquire says that Redis has failed.

@@ -69,6 +69,7 @@ func TestAFallbackDecidesWhenTheBudgetIsSpent(t *testing.T) {
 			c.decides(c.RateLimiter, 0, tt.want, budget)
 			c.decides(c.RateLimiter, time.Minute, tt.want, budget)
 			c.decides(c.RateLimiter, 100*time.Millisecond, tt.want, 100*time.Millisecond+late)
+			c.decides(c.RateLimiter, 0, tt.want, budget)
 			c.decides(c.RateLimiter, time.Minute, tt.want, 0) // three have failed: Redis is not asked
 			open()
 			c.sleep(time.Minute)

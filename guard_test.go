@@ -16,7 +16,7 @@ func TestLimitersAreForgotten(t *testing.T) {
 		c := New(redistest.MiniClient(t, redistest.Mini(t)))
 		defer c.Close()
 		knows := func(i int) bool {
-			l := c.guard.of(c.keysOf("name", fmt.Sprint(i)), time.Now())
+			l := c.guard.of(c.keysOf("name", fmt.Sprint(i)), time.Now(), true)
 			if l != nil {
 				l.rate, l.interval, l.share = 10, time.Second, 1
 				_, _ = l.take(time.Now(), 1, true)

@@ -1,6 +1,7 @@
 package rratelimiter
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -48,36 +49,40 @@ type localSlot struct {
 }
 
 // learn notes whether Redis has granted a caller permits that are not counted yet, and
-// finds out about the limiter from time to time.
-func (g *guard) learn(k *limiterKeys, wanted want, granted bool) {
+// finds out about the limiter from time to time. Calls with another fallback count, too,
+// where a limiter is known.
+func (g *guard) learn(k *limiterKeys, permits int64, granted bool, f Fallback) {
 	now := time.Now()
-	l := g.of(k, now)
+	l := g.of(k, now, f == FallbackLocal)
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used = now
-	if granted && l.rate > 0 {
-		l.slot(now).permits += wanted.permits
+	if granted {
+		l.slot(now).permits += permits
 	}
-	if !l.learning && now.Sub(l.learnt) > learntFor {
-		l.learning = g.client.work(func(ctx context.Context) { l.learn(ctx, granted, wanted.permits) })
+	if f == FallbackLocal && !l.learning && now.Sub(l.learnt) > learntFor {
+		l.learning = g.client.work(l.learn)
 	}
 }
 
-// assume notes the rate that this Client wanted to set, if none is known: a process may
-// start while Redis is away.
-func (g *guard) assume(k *limiterKeys, config Config) {
+// assume notes the rate that this Client has set, or wanted to set where none is known: a
+// process may start while Redis is away.
+func (g *guard) assume(k *limiterKeys, config Config, set bool) {
 	now := time.Now()
-	l := g.of(k, now)
+	l := g.of(k, now, true)
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.used = now; l.rate == 0 {
-		l.rate, l.interval, l.share = config.Rate, config.Interval, g.shareOf(config.Type, 1)
+	if l.used = now; l.rate == 0 || set {
+		l.rate, l.interval = config.Rate, config.Interval
+		if l.share == 0 {
+			l.share = g.shareOf(config.Type, 1)
+		}
 	}
 }
 
@@ -92,14 +97,17 @@ func (g *guard) shareOf(typ RateType, clients int64) float64 {
 	return 1
 }
 
-// of returns what is known of a limiter, nil if there is no room for it.
-func (g *guard) of(k *limiterKeys, now time.Time) *local {
+// of returns what is known of a limiter. If nothing is, it makes room where that is asked
+// for; nil if there is none.
+func (g *guard) of(k *limiterKeys, now time.Time, room bool) *local {
+	circuit := g.circuit(k)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if l := g.locals[k.Hash]; l != nil {
+	if l := g.locals[k.Hash]; l != nil || !room {
 		return l
 	}
-	if len(g.locals) >= maxLocals || now.Sub(g.swept) > localIdle {
+	const full = time.Second // between looks for room: each goes through all
+	if since := now.Sub(g.swept); since > localIdle || len(g.locals) >= maxLocals && since > full {
 		g.sweep(now)
 	}
 	if len(g.locals) >= maxLocals {
@@ -108,7 +116,7 @@ func (g *guard) of(k *limiterKeys, now time.Time) *local {
 	if g.locals == nil {
 		g.locals = map[string]*local{}
 	}
-	l := &local{circuit: g.circuit(k), keys: k}
+	l := &local{circuit: circuit, keys: k}
 	g.locals[k.Hash] = l
 	return l
 }
@@ -182,17 +190,27 @@ func (l *local) own(now time.Time) (sum int64) {
 			sum += s.own
 		}
 	}
+	if sum == 0 {
+		l.booking = nil
+	}
 	return sum
 }
+
+// keepsToShare reports whether the Client takes no more than its share from Redis: others
+// may not know yet that it is back, or Redis does not know yet what was granted without it.
+func (l *local) keepsToShare() bool { return l.circuit.returning() || l.unbooked() > 0 }
 
 // limit returns how many permits this Client may take by itself, and in which time:
 // its share of the rate, and if that is less than one permit, one in a longer time.
 // Guarded by mu.
 func (l *local) limit() (permits int64, window time.Duration) {
-	const longest = 1 << 62 // ns, some 146 years
+	const longest = 1 << 61 // ns, some 73 years
 	part := float64(l.rate) * l.share
-	if part >= 1 || part <= 0 {
-		return int64(part), l.interval
+	switch {
+	case l.rate == 0: // it is about to be learnt
+		return 0, max(learntFor, l.interval)
+	case part >= 1:
+		return int64(part), min(longest, l.interval)
 	}
 	return 1, time.Duration(min(longest, float64(l.interval)/part))
 }
@@ -206,7 +224,8 @@ func (l *local) prune(now time.Time) {
 // slot returns the slot of now. Guarded by mu.
 func (l *local) slot(now time.Time) *localSlot {
 	l.prune(now)
-	width := max(time.Millisecond, l.interval/localSlots)
+	_, window := l.limit()
+	width := max(time.Millisecond, min(window, cmp.Or(l.interval, window))/localSlots)
 	if n := len(l.slots); n == 0 || now.After(l.slots[n-1].end) {
 		l.slots = append(l.slots, localSlot{end: now.Add(width)})
 	}
@@ -218,7 +237,7 @@ func (l *local) take(now time.Time, permits int64, own bool) (verdict, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used = now
-	if permits > l.rate {
+	if permits > l.rate && own {
 		return verdict{}, l.keys.exceeds(permits, l.rate)
 	}
 	l.prune(now)
@@ -259,7 +278,7 @@ func (l *local) acquire(
 	end := time.Now().Add(wanted.timeout)
 	for failed := away; ; failed = false {
 		own := failed || l.circuit.cause() != nil
-		if !own && (away || !l.circuit.returning()) {
+		if !own && (away || !l.keepsToShare()) {
 			return verdict{}, true, nil
 		}
 		v, err = l.take(time.Now(), wanted.permits, own)
@@ -309,6 +328,16 @@ func (g *guard) gives(k *limiterKeys, permits int64) bool {
 	}
 	l := g.known(k)
 	return l != nil && l.give(permits)
+}
+
+// gave notes that permits went back to Redis.
+func (g *guard) gave(k *limiterKeys, permits int64) {
+	if !k.client.policy.bounded {
+		return // nothing is known, or little
+	}
+	if l := g.of(k, time.Time{}, false); l != nil {
+		l.forget(permits)
+	}
 }
 
 // give takes back permits that were granted without Redis, the newest first, and

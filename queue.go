@@ -60,6 +60,7 @@ type queue struct {
 	known      time.Time    // until then Redis can serve nobody in line; zero if that may have changed
 	yields     bool         // it is Java's turn (turns.go): those in line wait, unless their timeout passes
 	rate       int64        // as the last reply had it that told it; 0 not known
+	heard      time.Time    // when Redis last replied to a batch
 	cause      error        // what Redis or the network said last, if it was no reply
 	turns      turns        // who goes first when permits are due: Go or Java
 }
@@ -133,7 +134,7 @@ func (l *RateLimiter) enter() *queue {
 	q.mu.Lock()
 	if !q.live {
 		q.keys, q.live, q.turns = k, true, c.firstTurns()
-		q.rate, q.cause, q.known, q.due = 0, nil, time.Time{}, time.Time{}
+		q.rate, q.cause, q.known, q.due, q.heard = 0, nil, time.Time{}, time.Time{}, time.Time{}
 		q.probe, q.gave = probeWhenDue, false
 	}
 	l.queue.Store(q)
@@ -330,7 +331,13 @@ func (q *queue) rest(w *waiter) time.Duration {
 	case probed:
 		return w.budget - time.Since(q.batch.began)
 	case inLine:
-		return w.budget + max(0, time.Until(q.due))
+		last := w.came // since then, or since a later moment of these, a reply is due
+		for _, t := range []time.Time{q.due, q.heard} {
+			if t.After(last) {
+				last = t
+			}
+		}
+		return w.budget - time.Since(last)
 	}
 	return w.budget // it has its result
 }

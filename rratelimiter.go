@@ -104,8 +104,8 @@ func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []Rat
 		err = k.clearOther(ctx, change.Type)
 		return err == nil, err
 	})
-	if l.policy.fallback == FallbackLocal && failed(err) && !redisx.Final(err) {
-		k.client.guard.assume(k, change.Config)
+	if l.policy.fallback == FallbackLocal && (set || failed(err) && !redisx.Final(err)) {
+		k.client.guard.assume(k, change.Config, set)
 	}
 	return set, err
 }
@@ -240,6 +240,9 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 		return nil
 	}
 	_, err := l.enqueue(ctx, want{permits: permits, gives: true})
+	if err == nil {
+		k.client.guard.gave(k, permits)
+	}
 	return err
 }
 
