@@ -32,10 +32,13 @@ func (l *limiter) mayBeAway(rate int64, opts ...rratelimiter.Option) *away {
 	c := b.newClient(append(opts, rratelimiter.WithFallback(rratelimiter.FallbackLocal),
 		rratelimiter.WithLocalShare(1), rratelimiter.WithBudget(50*time.Millisecond))...)
 	a := &away{l.by(c), c, gone}
+	pause := time.Millisecond
 	until(b.T, func() bool {
 		if ok, err := a.TryAcquire(b.Context(), 1, 0); ok && err == nil {
 			a.gives(1)
 		}
+		time.Sleep(pause) // it learns in the background
+		pause = min(2*pause, 500*time.Millisecond)
 		gone.Store(true)
 		defer gone.Store(false)
 		r, err := a.WithFallback(rratelimiter.FallbackAllow).Allow(b.Context(), 1)

@@ -35,7 +35,7 @@ func ExampleRateLimiter_TryAcquire() {
 }
 
 func ExampleRateLimiter_Acquire() {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
 	limiter := exampleClient().RateLimiter("wait")
 	if err := limiter.SetRate(ctx, rratelimiter.Overall, 1, time.Hour); err != nil {

@@ -136,10 +136,13 @@ func TestGrantsAreBookedOnce(t *testing.T) {
 		rratelimiter.WithLocalShare(1))
 	l, before := &limiter{c.RateLimiter(n.l.Name()), n.bench}, n.scriptsRun()
 	l.takes(1)
+	pause := time.Millisecond
 	until(t, func() bool { // it has learnt the rate in the background
 		if ok := n.scriptsRun() >= before+2; !ok {
 			return false
 		}
+		time.Sleep(pause)
+		pause = min(2*pause, 500*time.Millisecond)
 		n.proxy.Down()
 		n.proxy.Cut()
 		ok, err := l.TryAcquire(t.Context(), 1, 0)

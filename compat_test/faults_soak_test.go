@@ -32,5 +32,8 @@ var _ = Describe("Faults of a cluster at random", func() {
 		}
 		done(err)
 		Expect(figures.Wrong).To(BeEmpty())
+		if long != "" {
+			Expect(figures.Late.Quantile(0.999)).To(BeNumerically("<=", faults.Promised))
+		}
 	}, NodeTimeout(1000*time.Hour))
 })
