@@ -30,7 +30,7 @@ func (l *limiter) mayBeAway(rate int64, opts ...rratelimiter.Option) *away {
 		return false
 	}))
 	c := b.newClient(append(opts, rratelimiter.WithFallback(rratelimiter.FallbackLocal),
-		rratelimiter.WithLocalShare(1), rratelimiter.WithBudget(50*time.Millisecond))...)
+		rratelimiter.WithLocalShare(1), rratelimiter.WithBudget(500*time.Millisecond))...)
 	a := &away{l.by(c), c, gone}
 	pause := time.Millisecond
 	until(b.T, func() bool {

@@ -3,7 +3,6 @@ package rratelimiter_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -12,41 +11,20 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A grantLog is when permits were granted, one each.
-type grantLog struct {
-	mu sync.Mutex
-	at []time.Time // guarded by mu
-}
-
-// window returns the most permits that were granted within d.
-func (g *grantLog) window(d time.Duration) (most int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	slices.SortFunc(g.at, time.Time.Compare)
-	first := 0
-	for i, at := range g.at {
-		for at.Sub(g.at[first]) >= d {
-			first++
-		}
-		most = max(most, i-first+1)
-	}
-	return most
-}
-
-// asks has so many callers ask for permits until the time is over. Each pauses for a
-// while after a refusal.
-func (g *grantLog) asks(ctx context.Context, l *rratelimiter.RateLimiter, callers int, all *sync.WaitGroup) {
+// asks has so many callers ask for single permits until ctx ends, and notes the grants.
+func asks(ctx context.Context, l *rratelimiter.RateLimiter, callers int, log *grants.Log,
+	all *sync.WaitGroup) {
 	for range callers {
 		all.Go(func() {
 			for ctx.Err() == nil {
+				start := time.Now()
 				ok, err := l.TryAcquire(ctx, 1, 20*time.Millisecond)
 				if ok && err == nil {
-					g.mu.Lock()
-					g.at = append(g.at, time.Now())
-					g.mu.Unlock()
+					log.Add(grants.Entry{Who: l.Name(), Start: start, End: time.Now(), Permits: 1})
 				}
 			}
 		})
@@ -91,28 +69,28 @@ func TestNoSecondWindowAroundAnOutage(t *testing.T) {
 			for _, l := range limiters { // each is there when the other one learns how many they are
 				noError(t, errOf(l.WithFallback(rratelimiter.FallbackError).TryAcquire(t.Context(), 1, 0)))
 			}
-			var log grantLog
+			var log grants.Log
 			var all sync.WaitGroup
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			for _, l := range limiters {
-				log.asks(ctx, l, 4, &all)
+				asks(ctx, l, 4, &log, &all)
 			}
 			time.Sleep(2 * interval)
-			before := log.count()
+			before := len(log.Entries())
 			back := away(s, proxies)
 			time.Sleep(2 * interval)
-			during := log.count() - before
+			during := len(log.Entries()) - before
 			back()
 			time.Sleep(3 * interval)
 			cancel()
 			all.Wait()
-			after := log.count() - before - during
-			t.Logf("%d permits before, %d during, %d after; worst window %d", before, during, after,
-				log.window(interval))
+			after := len(log.Entries()) - before - during
+			worst := grants.Limit{Rate: rate, Interval: interval}.Worst(&log, grants.Slack).Permits()
+			t.Logf("%d permits before, %d during, %d after; worst window %d", before, during, after, worst)
 			// A Client that had more than its share before keeps it, and the other one takes its
-			// share besides.
-			if worst := log.window(interval); worst > rate*125/100 {
+			// share besides. A second window would be twice the rate.
+			if worst > rate*160/100 {
 				t.Errorf("%d permits within an interval, the rate is %d", worst, rate)
 			}
 			if during < rate*3/2 || after < rate*2 {
@@ -121,12 +99,6 @@ func TestNoSecondWindowAroundAnOutage(t *testing.T) {
 			}
 		})
 	}
-}
-
-func (g *grantLog) count() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.at)
 }
 
 // The reply to a booking is lost: it is sent again, and booked once.
@@ -175,15 +147,17 @@ func TestGrantsAreBookedOnce(t *testing.T) {
 func TestACircuitForEachPartOfACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	rdb := cluster.Client(t)
-	c := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackDeny))
+	const each = 3
+	c := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackDeny),
+		rratelimiter.WithBudget(time.Second)) // more than a busy machine makes of a reply
 	t.Cleanup(func() { _ = c.Close() })
 	dead := cluster.Servers[0]
 	limiters := map[bool][]*rratelimiter.RateLimiter{} // by whether their master will be away
-	for i := 0; len(limiters[true]) < 8 || len(limiters[false]) < 8; i++ {
+	for i := 0; len(limiters[true]) < each || len(limiters[false]) < each; i++ {
 		l := c.RateLimiter(redistest.Name(t) + strconv.Itoa(i))
 		node, err := rdb.MasterForKey(t.Context(), l.Name())
 		noError(t, err)
-		if gone := node.Options().Addr == dead.Addr; len(limiters[gone]) < 8 {
+		if gone := node.Options().Addr == dead.Addr; len(limiters[gone]) < each {
 			noError(t, l.SetRate(t.Context(), overall, 1000, time.Hour))
 			limiters[gone] = append(limiters[gone], l)
 		}
@@ -209,7 +183,7 @@ func TestACircuitForEachPartOfACluster(t *testing.T) {
 		}
 	}
 	if took := time.Since(start); took > 100*budget {
-		t.Errorf("800 calls took %v: each asks Redis", took)
+		t.Errorf("300 calls took %v: each asks Redis", took)
 	}
 	thaw()
 	until(t, func() bool { return !c.Health().Degraded })

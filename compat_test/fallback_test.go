@@ -19,7 +19,7 @@ var _ = Describe("Without Redis", func() {
 		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr})
 		DeferCleanup(rdb.Close)
 		c := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackLocal),
-			rratelimiter.WithLocalShare(1), rratelimiter.WithBudget(50*time.Millisecond))
+			rratelimiter.WithLocalShare(1), rratelimiter.WithBudget(250*time.Millisecond))
 		DeferCleanup(c.Close)
 		name := redistest.Name(GinkgoT())
 		java, g := javas[0].limiter(name), c.RateLimiter(name)

@@ -46,7 +46,7 @@ var _ = Describe("Topologies", func() {
 		replica.Stop()
 		serving(master)
 		t.goesOn(ctx, name)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(4*time.Minute))
 
 	It("are Sentinel, a master and 2 replicas", func(ctx SpecContext) {
 		sentinel := redistest.StartSentinels(GinkgoT(), 2, "--notify-keyspace-events", "KEA")
@@ -60,7 +60,7 @@ var _ = Describe("Topologies", func() {
 		t.replicated(ctx, sentinel.Master, name)
 		sentinel.Switch(GinkgoT())
 		t.goesOn(ctx, name)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(4*time.Minute))
 })
 
 const (

@@ -28,7 +28,7 @@ var OfSentinel = []Fault{
 			if err := c.lost(ctx, r, since, time.Now()); err != nil {
 				return err
 			}
-			old.Restart(r.t)
+			old.RestartBehind(r.t, r.Sentinel.Master)
 			return r.settled(ctx, r.Sentinel.Master, old)
 		},
 	},

@@ -3,7 +3,9 @@ package redistest
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -133,6 +135,20 @@ func (s *Server) Restart(t TB) {
 	t.Helper()
 	s.Stop()
 	until(t, "restarting on "+s.Addr, s.launch)
+}
+
+// RestartBehind is Restart as a replica of master, so that the server is at no moment a
+// master without data.
+func (s *Server) RestartBehind(t TB, master *Server) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(master.Addr)
+	if err != nil {
+		t.Fatalf("redistest: %s: %v", master.Addr, err)
+	}
+	own := s.args
+	s.args = append(slices.Clone(own), "--replicaof", host+" "+port)
+	defer func() { s.args = own }()
+	s.Restart(t)
 }
 
 // Client returns a new client of the server with the defaults of go-redis, after
