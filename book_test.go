@@ -18,8 +18,8 @@ type away struct {
 	gone   *atomic.Bool
 }
 
-// mayBeAway returns the limiter by a Client of its own, which has learnt its rate.
-func (l *limiter) mayBeAway(rate int64, opts ...rratelimiter.Option) *away {
+// mayBeAway returns the limiter by a Client of its own, which knows its rate.
+func (l *limiter) mayBeAway(opts ...rratelimiter.Option) *away {
 	b, gone := l.b, &atomic.Bool{}
 	b.Helper()
 	b.rdb.AddHook(answering(func(cmd redis.Cmder) bool {
@@ -32,20 +32,9 @@ func (l *limiter) mayBeAway(rate int64, opts ...rratelimiter.Option) *away {
 	c := b.newClient(append(opts, rratelimiter.WithFallback(rratelimiter.FallbackLocal),
 		rratelimiter.WithLocalShare(1), rratelimiter.WithBudget(500*time.Millisecond))...)
 	a := &away{l.by(c), c, gone}
-	pause := time.Millisecond
-	until(b.T, func() bool {
-		if ok, err := a.TryAcquire(b.Context(), 1, 0); ok && err == nil {
-			a.gives(1)
-		}
-		time.Sleep(pause) // it learns in the background
-		pause = min(2*pause, 500*time.Millisecond)
-		gone.Store(true)
-		defer gone.Store(false)
-		r, err := a.WithFallback(rratelimiter.FallbackAllow).Allow(b.Context(), 1)
-		b.want(err)
-		return r.Limit == rate
-	})
-	until(b.T, func() bool { return !c.Health().Degraded })
+	config, err := a.Config(b.Context())
+	b.want(err)
+	b.want(a.SetRate(b.Context(), config.Type, config.Rate, config.Interval)) // so it knows the rate
 	return a
 }
 
@@ -66,7 +55,7 @@ func (a *away) grants(permits int64) {
 func TestABookedRecord(t *testing.T) {
 	eachFormat(t, func(b *bench, opts ...rratelimiter.Option) {
 		l := b.limiter(overall, 10, time.Hour)
-		a := l.mayBeAway(10, opts...)
+		a := l.mayBeAway(opts...)
 		a.grants(4)
 		members := a.members()
 		if len(members) != 1 {
@@ -91,7 +80,7 @@ func TestBookingMoreThanIsLeft(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, typ := range []rratelimiter.RateType{overall, perClient} {
 			l := b.limiter(typ, 10, time.Hour)
-			a := l.mayBeAway(10)
+			a := l.mayBeAway()
 			other := a.limiter
 			if typ == overall {
 				other = l.by(b.newClient())
@@ -122,7 +111,7 @@ func TestBookingMoreThanIsLeft(t *testing.T) {
 func TestBookingWhenManyHaveExpired(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 10_000, time.Minute)
-		a := l.mayBeAway(10_000)
+		a := l.mayBeAway()
 		a.fill(b.now-100_000, 10, 6000, 1)
 		a.grants(4)
 		a.has(9996)

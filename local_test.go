@@ -24,6 +24,15 @@ func (c *crowd) learns() {
 	c.sleep(2 * time.Second)
 }
 
+// begins sets 10 permits in an interval, and returns when the Client knows it and all are
+// there.
+func (c *crowd) begins(interval time.Duration) {
+	c.Helper()
+	noError(c.T, c.SetRate(c.Context(), overall, 10, interval))
+	c.learns()
+	c.sleep(interval)
+}
+
 // outage lets Redis be away, and be known to be.
 func (c *crowd) outage() (ends func()) {
 	c.Helper()
@@ -99,9 +108,7 @@ func TestTheShareOfAPerClientLimit(t *testing.T) {
 // outage does not begin with a second window.
 func TestGrantsBeforeAnOutageCount(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
-		noError(c.T, c.SetRate(c.Context(), overall, 10, 10*time.Second))
-		c.learns()
-		c.sleep(10 * time.Second)
+		c.begins(10 * time.Second)
 		took(c.T, c.RateLimiter, 7, 0, 0)
 		end := c.outage()
 		if n := takesAll(c.Context(), c.RateLimiter); n != 3 {
@@ -148,9 +155,7 @@ func TestWaitingWithoutRedis(t *testing.T) {
 // a second window. It counts from the time at which it was granted.
 func TestGrantsOfAnOutageAreBooked(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
-		noError(c.T, c.SetRate(c.Context(), overall, 10, 10*time.Second))
-		c.learns()
-		c.sleep(10 * time.Second)
+		c.begins(10 * time.Second)
 		end := c.outage()
 		took(c.T, c.RateLimiter, 4, 0, 0)
 		c.sleep(5 * time.Second)
@@ -181,9 +186,7 @@ func TestGrantsOfAnOutageAreBooked(t *testing.T) {
 // rate again, as long as it counts.
 func TestGrantsOfAnOutageOutliveTheLimiter(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
-		noError(c.T, c.SetRate(c.Context(), overall, 10, 10*time.Second))
-		c.learns()
-		c.sleep(10 * time.Second)
+		c.begins(10 * time.Second)
 		end := c.outage()
 		took(c.T, c.RateLimiter, 6, 0, 0)
 		c.server.FlushAll()
@@ -248,9 +251,7 @@ func TestALimiterThatWasNotLearnt(t *testing.T) {
 // its share for a while. What Redis does not grant does not count.
 func TestAClientThatIsBackKeepsToItsShare(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
-		noError(c.T, c.SetRate(c.Context(), overall, 10, 20*time.Second))
-		c.learns()
-		c.sleep(20 * time.Second)
+		c.begins(20 * time.Second)
 		end := c.outage()
 		took(c.T, c.RateLimiter, 2, 0, 0)
 		end()
@@ -288,9 +289,7 @@ func TestGrantsDuringABooking(t *testing.T) {
 		unbooked = append(unbooked, h.Unbooked)
 	})
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
-		noError(c.T, c.SetRate(c.Context(), overall, 10, 10*time.Second))
-		c.learns()
-		c.sleep(10 * time.Second)
+		c.begins(10 * time.Second)
 		end := c.outage()
 		took(c.T, c.RateLimiter, 4, 0, 0)
 		var once sync.Once

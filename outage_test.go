@@ -90,7 +90,7 @@ func TestNoSecondWindowAroundAnOutage(t *testing.T) {
 			t.Logf("%d permits before, %d during, %d after; worst window %d", before, during, after, worst)
 			// A Client that had more than its share before keeps it, and the other one takes its
 			// share besides. A second window would be twice the rate.
-			if worst > rate*160/100 {
+			if worst > rate*130/100 {
 				t.Errorf("%d permits within an interval, the rate is %d", worst, rate)
 			}
 			if during < rate*3/2 || after < rate*2 {
@@ -106,25 +106,12 @@ func TestGrantsAreBookedOnce(t *testing.T) {
 	n := newLine(t, 10, time.Hour, sendsOnce)
 	c := n.newClient(rratelimiter.WithFallback(rratelimiter.FallbackLocal),
 		rratelimiter.WithLocalShare(1))
-	l, before := &limiter{c.RateLimiter(n.l.Name()), n.bench}, n.scriptsRun()
+	l := &limiter{c.RateLimiter(n.l.Name()), n.bench}
+	n.want(l.SetRate(t.Context(), overall, 10, time.Hour)) // so it knows the rate
 	l.takes(1)
-	pause := time.Millisecond
-	until(t, func() bool { // it has learnt the rate in the background
-		if ok := n.scriptsRun() >= before+2; !ok {
-			return false
-		}
-		time.Sleep(pause)
-		pause = min(2*pause, 500*time.Millisecond)
-		n.proxy.Down()
-		n.proxy.Cut()
-		ok, err := l.TryAcquire(t.Context(), 1, 0)
-		if !ok || err != nil {
-			n.proxy.Up()
-			l.takes(1)
-			l.gives(1)
-		}
-		return ok && err == nil
-	})
+	n.proxy.Down()
+	n.proxy.Cut()
+	l.takes(1)
 	for range 5 {
 		l.takes(1)
 	}

@@ -38,10 +38,10 @@ type Result struct {
 	// to a ms.
 	ResetAfter time.Duration
 
-	// Degraded reports that Redis did not decide: it has failed, and the Fallback
-	// did, or limiting is off. Then Limit is 0 if the Client has not learnt the
-	// rate, and Remaining is what this Client may take by itself, 0 if it may
-	// take anything or nothing.
+	// Degraded reports that Redis did not decide. It has failed, and the Fallback
+	// did; or it is just back, and the share of this Client is taken; or limiting
+	// is off. Then Limit is 0 if the Client has not learnt the rate, and Remaining
+	// is what this Client may take by itself, 0 if it may take anything or nothing.
 	Degraded bool
 }
 

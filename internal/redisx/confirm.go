@@ -134,16 +134,3 @@ func redirected(err error) (moved, asking bool, addr string) {
 	}
 	return errors.Is(err, redis.ErrClosed), false, ""
 }
-
-// Shard returns the address of the server that a Ring keeps a key on; empty for all
-// other kinds of client.
-func (k *Kind) Shard(key string) string {
-	if ring, ok := k.rdb.(interface {
-		GetShardClientForKey(key string) (*redis.Client, error)
-	}); ok {
-		if shard, err := ring.GetShardClientForKey(key); err == nil {
-			return shard.Options().Addr
-		}
-	}
-	return ""
-}

@@ -41,3 +41,16 @@ func (r *Runner) relocate(ctx context.Context, err error) {
 // relocateEvery bounds what a cluster is asked in an outage: many processes fail at
 // once.
 const relocateEvery = time.Second
+
+// Shard returns the address of the server that a Ring keeps a key on; empty for all
+// other kinds of client.
+func (k *Kind) Shard(key string) string {
+	if ring, ok := k.rdb.(interface {
+		GetShardClientForKey(key string) (*redis.Client, error)
+	}); ok {
+		if shard, err := ring.GetShardClientForKey(key); err == nil {
+			return shard.Options().Addr
+		}
+	}
+	return ""
+}
