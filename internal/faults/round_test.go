@@ -2,6 +2,7 @@ package faults
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		}, []string{"over the limit: 51 permits"}},
 		"late": {func(r *Round) {
 			r.golang.note(0, ended{now, now.Add(tolerance + time.Millisecond)}, now, nil)
-		}, []string{"late by 51ms"}},
+		}, []string{fmt.Sprintf("late by %v", tolerance+time.Millisecond)}},
 		"an error that must not be": {func(r *Round) {
 			r.golang.note(0, ended{now, now}, now, errors.New("it broke"))
 		}, []string{"1 times " + unnamed + ": it broke"}},
