@@ -57,6 +57,8 @@ type Client struct {
 	policy policy
 	guard  guard
 
+	observer Observer // nil if nobody observes
+
 	goOnly   bool
 	replicas *redisx.Confirmation  // WithMinReplicas; nil without it
 	turns    atomic.Pointer[turns] // what the queue that decided last came to

@@ -1,0 +1,111 @@
+// Package limit has what all limiters of this module share: the interface that
+// middleware takes, the numbers that it passes on, and the errors. It has no
+// dependencies.
+//
+// A [Limiter] is one limit. A [Keyed] has one for each key, such as a user or an
+// address. [Of] is the Limiter of one key, and [Func] and [KeyedFunc] make either of
+// a function. Package limittest checks that a limiter keeps the rules written here.
+package limit
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A Limiter is one limit. It is safe for concurrent use.
+type Limiter interface {
+	// Allow takes n permits if they are there now, and returns the numbers that go
+	// with that. It does not wait for permits. A refusal is no error: Allowed is
+	// false, and nothing was taken. On an error nothing is kept, and the Result is
+	// zero. n is at least 1, otherwise the error is ErrInvalidArgument. More permits
+	// than can ever be there are an ErrPermitsExceedRate. If ctx has ended, nothing is
+	// taken, and errors.Is(err, ctx.Err()) holds.
+	Allow(ctx context.Context, n int64) (Result, error)
+}
+
+// A Keyed has a limit for each key. It is safe for concurrent use.
+type Keyed interface {
+	// Allow is that of a Limiter, for the limit of key. Keys do not know of each
+	// other. A key that cannot be used, as an empty one, is an ErrInvalidArgument.
+	Allow(ctx context.Context, key string, n int64) (Result, error)
+}
+
+// The errors that all limiters have. Test with errors.Is: what a limiter returns
+// wraps one of them with the details.
+var (
+	// ErrInvalidArgument: an argument is out of its bounds. Nothing was written.
+	ErrInvalidArgument = errors.New("rratelimiter: invalid argument")
+
+	// ErrPermitsExceedRate: more permits were asked for than can ever be there at
+	// once, so that no waiting would help.
+	ErrPermitsExceedRate = errors.New("rratelimiter: permits exceed the rate")
+)
+
+// A Result holds the numbers of one attempt, named as in HTTP (the RateLimit header
+// fields of draft-ietf-httpapi-ratelimit-headers; Retry-After of RFC 9110).
+type Result struct {
+	// Allowed reports whether the permits were taken. Of a Peek: whether one permit
+	// could be taken now.
+	Allowed bool
+
+	// Name is the name of the limiter that decided. Where several decide, it is that
+	// of the one that binds: the one with the longest RetryAfter if they refuse,
+	// otherwise the one that has the smallest part of its Limit left. It may hold a
+	// user's name, so it is not for visitors or metrics. Empty if there is none.
+	Name string
+
+	// Limit is the rate: the permits of one Interval. 0 if it is not known.
+	Limit int64
+
+	// Interval is the time in which Limit permits are given out at most. 0 if it is
+	// not known.
+	Interval time.Duration
+
+	// Remaining is the number of permits that are left, between 0 and Limit, and
+	// never more than are really there.
+	Remaining int64
+
+	// RetryAfter is the time until the permits that were refused will be there if
+	// nobody else takes them; 0 if Allowed. It is never too short. If somebody gives
+	// permits back, it is too long.
+	RetryAfter time.Duration
+
+	// ResetAfter is the time until all permits are back if nobody takes any; 0 if
+	// all are there.
+	ResetAfter time.Duration
+
+	// Degraded reports that the limiter decided without the store that all share,
+	// because that has failed or limiting is off.
+	Degraded bool
+
+	// Each has one Result for each limit, in the order in which they were given,
+	// where several decide in one call. Otherwise it is nil.
+	Each []Result
+}
+
+// Func is a function that is a Limiter.
+type Func func(ctx context.Context, n int64) (Result, error)
+
+// Allow calls f.
+func (f Func) Allow(ctx context.Context, n int64) (Result, error) { return f(ctx, n) }
+
+// KeyedFunc is a function that is a Keyed.
+type KeyedFunc func(ctx context.Context, key string, n int64) (Result, error)
+
+// Allow calls f.
+func (f KeyedFunc) Allow(ctx context.Context, key string, n int64) (Result, error) {
+	return f(ctx, key, n)
+}
+
+// Of returns the Limiter of one key.
+func Of(keyed Keyed, key string) Limiter {
+	return Func(func(ctx context.Context, n int64) (Result, error) { return keyed.Allow(ctx, key, n) })
+}
+
+// Shared returns a Keyed that has the same limit for every key, also for an empty one.
+func Shared(limiter Limiter) Keyed {
+	return KeyedFunc(func(ctx context.Context, _ string, n int64) (Result, error) {
+		return limiter.Allow(ctx, n)
+	})
+}

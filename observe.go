@@ -1,0 +1,71 @@
+package rratelimiter
+
+import (
+	"context"
+	"time"
+)
+
+// An Observer is told of each call of TryAcquire, Acquire and Allow of a Client when it
+// has its outcome: for metrics and traces (WithObserver). Package otellimit has one for
+// OpenTelemetry.
+type Observer interface {
+	// Observe is called once for each call, in the goroutine of the caller, which waits
+	// for it. It is called by many goroutines at once. ctx is that of the call.
+	Observe(ctx context.Context, o Observation)
+}
+
+// An Observation is the outcome of one call.
+type Observation struct {
+	// Policy is the name of the Template that the limiter is from, empty for others. It
+	// is fit for an attribute of a metric; Result.Name may be a name for each user.
+	Policy string
+
+	// Permits is how many were asked for.
+	Permits int64
+
+	// Result is what the call came to, zero after an error but for Name. Of Allow it has
+	// all numbers. Of TryAcquire and Acquire it has Allowed, Name and Degraded.
+	Result Result
+
+	// Err is the error of the call, nil if it has a Result.
+	Err error
+
+	// Start is when the call began, Took how long it lasted, and Queued how much of that
+	// it waited for permits, because others stood in line or it was refused; 0 if it did
+	// not wait.
+	Start        time.Time
+	Took, Queued time.Duration
+
+	// Batch is how many callers shared the request that decided, 1 if it was alone; 0
+	// where Redis did not decide.
+	Batch int
+
+	// Drift is by how many permits the value in Redis was wrong that the request of this
+	// call has put right: above 0 if there were too few. Others, such as an older
+	// Redisson, may leave it wrong. One call of a batch has it.
+	Drift int64
+}
+
+// WithObserver has o told of each call of TryAcquire, Acquire and Allow. Without it
+// nothing is measured. The default is none.
+func WithObserver(o Observer) Option {
+	return option(func(c *Client) { c.observer = o })
+}
+
+// Waiting returns how many callers of this Client wait for permits now: those in line
+// and those that no request has asked for yet.
+func (c *Client) Waiting() int {
+	c.queuesMu.Lock()
+	queues := make([]*queue, 0, len(c.queues))
+	for _, q := range c.queues {
+		queues = append(queues, q)
+	}
+	c.queuesMu.Unlock()
+	n := 0
+	for _, q := range queues {
+		q.mu.Lock()
+		n += q.line.size + q.arrivals.size
+		q.mu.Unlock()
+	}
+	return n
+}
