@@ -93,7 +93,7 @@ func TestARateLimiterIsALimiter(t *testing.T) {
 
 // A Template keeps them, too, with any name.
 func TestATemplateIsKeyed(t *testing.T) {
-	for _, tag := range []string{""} {
+	for _, tag := range []string{"", "{api}:"} {
 		t.Run("tag "+tag, func(t *testing.T) {
 			m := maker{dial: onMini, tag: tag}
 			limittest.TestKeyed(t, limittest.KeyedSpec{
