@@ -37,7 +37,7 @@ type member struct {
 	amount   int64 // permits for each that is asked for
 }
 
-// All returns the Group of some limiters, 1 to 5, of this Client and with different names.
+// All returns the Group of some limiters, 1 to 4, of this Client and with different names.
 // They may be of Templates. On a cluster their names must have the same hash tag, as
 // "{api}:second" and "{api}:hour", for one script runs on one server. A Group falls back as
 // its first limiter does. If a limiter is renamed later, the Group keeps the old name.

@@ -39,8 +39,9 @@ func repeatable(name string) *redisx.Script { return redisx.Load(scriptDir(), na
 
 func onlyOnce(name string) *redisx.Script { return redisx.Load(scriptDir(), name+".lua", false) }
 
-// maxMembers is how many limiters a Group has at most: Lua allows a function 200 locals.
-const maxMembers = 5
+// maxMembers is how many limiters a Group has at most: a function of Lua has 200 locals at most, and some
+// engines less.
+const maxMembers = 4
 
 // Where the text of all.lua for one limiter begins and ends, and where the part is that
 // stands there once.

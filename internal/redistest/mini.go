@@ -3,6 +3,8 @@ package redistest
 import (
 	"context"
 	"net"
+	"slices"
+	"sync"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -34,8 +36,14 @@ func Mini(t TB) *miniredis.Miniredis {
 func MiniClient(t TB, m *miniredis.Miniredis, mods ...func(*redis.Options)) *redis.Client {
 	t.Helper()
 	opts := &redis.Options{
-		Addr:   "miniredis",
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+		Addr: "miniredis",
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			conn, err := m.Dial()
+			if err != nil {
+				return nil, err
+			}
+			return newRoomy(conn), nil
+		},
 		// A goroutine that waits for a connection takes a timer from a pool that
 		// go-redis has for the whole process. A timer from one bubble panics in
 		// the next. With so many connections none waits; a mod that sets fewer
@@ -43,4 +51,70 @@ func MiniClient(t TB, m *miniredis.Miniredis, mods ...func(*redis.Options)) *red
 		PoolSize: 4096,
 	}
 	return newClient(t, opts, append([]func(*redis.Options){quiet}, mods...))
+}
+
+// A roomy connection takes what is written at once, as one over TCP does with the little
+// that fits its buffers. A pipe has none: a PubSub that subscribes while its server sends
+// it a message would wait for that server, which waits for the PubSub.
+type roomy struct {
+	net.Conn
+	wake chan struct{} // capacity one
+
+	mu      sync.Mutex
+	pending []byte // guarded by mu, as err is
+	err     error
+}
+
+func newRoomy(conn net.Conn) *roomy {
+	r := &roomy{Conn: conn, wake: make(chan struct{}, 1)}
+	go r.flush()
+	return r
+}
+
+// Write is that of a net.Conn. An error is that of an earlier write.
+func (r *roomy) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return 0, r.err
+	}
+	r.pending = append(r.pending, p...)
+	r.rouse()
+	return len(p), nil
+}
+
+// Close is that of a net.Conn. It ends the goroutine.
+func (r *roomy) Close() error {
+	err := r.Conn.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = net.ErrClosed
+	r.rouse()
+	return err
+}
+
+func (r *roomy) rouse() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// flush writes what is pending until the connection is closed.
+func (r *roomy) flush() {
+	for range r.wake {
+		r.mu.Lock()
+		next, err := slices.Clone(r.pending), r.err
+		r.pending = r.pending[:0]
+		r.mu.Unlock()
+		if err != nil {
+			return
+		}
+		if _, err := r.Conn.Write(next); err != nil {
+			r.mu.Lock()
+			r.err = err
+			r.mu.Unlock()
+			return
+		}
+	}
 }

@@ -1,0 +1,648 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A trio is a Group of three limiters, and each of them.
+type trio struct {
+	*bench
+	*rratelimiter.Group
+	each [3]*limiter
+}
+
+// newTrio returns limiters of these rates, with intervals of 1 s, 1 min, 1 h.
+func (b *bench) newTrio(rates ...int64) *trio {
+	b.Helper()
+	tr := &trio{bench: b}
+	for i, interval := range []time.Duration{time.Second, time.Minute, time.Hour} {
+		tr.each[i] = b.limiter(overall, rates[i], interval)
+	}
+	tr.Group = b.client.All(tr.each[0].RateLimiter, tr.each[1].RateLimiter, tr.each[2].RateLimiter)
+	return tr
+}
+
+// left expects so many permits in each limiter, and value + records = rate in Redis.
+func (tr *trio) left(want ...int64) {
+	tr.Helper()
+	for i, l := range tr.each {
+		l.has(want[i])
+		c, err := l.Config(tr.Context())
+		tr.want(err)
+		if tr.look.Exists(tr.Context(), l.value()).Val() > 0 {
+			l.keeps(c.Rate, l.value(), l.permits())
+		}
+	}
+}
+
+// All or none: a call takes from each limiter, or from none where one refuses.
+func TestAllTakesFromAllOrNone(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		tr := b.newTrio(10, 5, 20)
+		take := func(want bool, n int64, amounts ...int64) {
+			b.Helper()
+			ok, err := tr.Amounts(amounts...).TryAcquire(b.Context(), n, 0)
+			if ok != want || err != nil {
+				b.Fatalf("%d times %d: %v, %v; want %v", n, amounts, ok, err, want)
+			}
+		}
+		take(true, 1, 1, 1, 1)
+		tr.left(9, 4, 19)
+		take(true, 2, 3, 1, 4)
+		tr.left(3, 2, 11)
+		take(false, 1, 1, 3, 1)
+		take(false, 1, 4, 1, 1)
+		take(false, 1, 1, 1, 12)
+		tr.left(3, 2, 11)
+		b.now += 1000
+		tr.left(10, 2, 11)
+		take(true, 1, 10, 2, 11)
+		tr.left(0, 0, 0)
+		b.want(tr.Amounts(10, 2, 11).Release(b.Context(), 1))
+		tr.left(10, 2, 11)
+	})
+}
+
+// The Result is that of the limiter that binds, with one Result for each.
+func TestAllTellsWhichLimitBinds(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		tr := b.newTrio(4, 10, 100)
+		name := func(i int) string { return tr.each[i].Name() }
+		r, err := tr.Allow(b.Context(), 3)
+		b.want(err)
+		want := rratelimiter.Result{Allowed: true, Name: name(0), Limit: 4, Interval: time.Second,
+			Remaining: 1, ResetAfter: time.Second}
+		want.Each = []rratelimiter.Result{want,
+			{Allowed: true, Name: name(1), Limit: 10, Interval: time.Minute, Remaining: 7, ResetAfter: time.Minute},
+			{Allowed: true, Name: name(2), Limit: 100, Interval: time.Hour, Remaining: 97, ResetAfter: time.Hour}}
+		if !reflect.DeepEqual(r, want) {
+			b.Errorf("granted:\n%+v, want\n%+v", r, want)
+		}
+		b.now += 400
+		r, err = tr.Amounts(2, 8, 1).Allow(b.Context(), 1)
+		b.want(err)
+		want = rratelimiter.Result{Name: name(1), Limit: 10, Interval: time.Minute, Remaining: 7,
+			RetryAfter: 59600 * time.Millisecond, ResetAfter: 59600 * time.Millisecond}
+		second := rratelimiter.Result{Name: name(0), Limit: 4, Interval: time.Second, Remaining: 1,
+			RetryAfter: 600 * time.Millisecond, ResetAfter: 600 * time.Millisecond}
+		third := rratelimiter.Result{Allowed: true, Name: name(2), Limit: 100, Interval: time.Hour, Remaining: 97,
+			ResetAfter: time.Hour - 400*time.Millisecond}
+		want.Each = []rratelimiter.Result{second, want, third}
+		if !reflect.DeepEqual(r, want) {
+			b.Errorf("refused:\n%+v, want\n%+v", r, want)
+		}
+	})
+}
+
+// One script call, and records like those of any other call: Java sees ordinary limiters.
+func TestAllIsOneCall(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		tr := b.newTrio(10, 10, 10)
+		b.want(tr.Acquire(b.Context(), 1)) // the script is known
+		if n := b.sent(func() { b.want(tr.Amounts(1, 2, 3).Acquire(b.Context(), 1)) }); n != 1 {
+			b.Errorf("%d commands", n)
+		}
+		for i, l := range tr.each {
+			records := l.records(l.permits())
+			if !reflect.DeepEqual(records, []int64{1, int64(i) + 1}) && !reflect.DeepEqual(records, []int64{int64(i) + 1, 1}) {
+				b.Errorf("records of %d: %v", i, records)
+			}
+			for _, m := range l.members() {
+				if len(m) != 21 || m[0] != 16 {
+					b.Errorf("record %q", m)
+				}
+			}
+			if n := len(l.fields()); n != 1 {
+				b.Errorf("%d sessions after calls one by one, want 1", n)
+			}
+		}
+	})
+}
+
+// Each number of limiters has its script, and each record format its records.
+func TestAllOfOneToFour(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		for n := 1; n <= 4; n++ {
+			for _, f := range formats {
+				c := b.newClient(rratelimiter.WithRecordFormat(f.RecordFormat))
+				var limiters []*rratelimiter.RateLimiter
+				for range n {
+					limiters = append(limiters, c.RateLimiter(b.limiter(overall, 2, time.Minute).Name()))
+				}
+				g := c.All(limiters...)
+				for i := range 3 {
+					r, err := g.Allow(b.Context(), 1)
+					if err != nil || r.Allowed != (i < 2) || len(r.Each) != n {
+						b.Fatalf("%d limiters, %v: %+v, %v", n, f, r, err)
+					}
+				}
+				for _, l := range limiters {
+					if r, err := l.Peek(b.Context()); err != nil || r.Remaining != 0 {
+						b.Errorf("%d limiters, %v: %+v, %v", n, f, r, err)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Limits of each client, limits with a resolution and limits of templates are members, too.
+func TestAllOfDifferentKinds(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		mine, slow := b.limiter(perClient, 3, time.Minute), b.limiter(overall, 9, time.Minute)
+		c := b.newClient(rratelimiter.WithResolution(10 * time.Millisecond))
+		tmpl := c.Template(redistest.Name(b), 2, time.Minute)
+		g := c.All(c.RateLimiter(mine.Name()), c.RateLimiter(slow.Name()), tmpl.RateLimiter("42"))
+		for i, want := range []bool{true, true, false} {
+			r, err := g.Allow(b.Context(), 1)
+			if err != nil || r.Allowed != want {
+				b.Fatalf("%d: %+v, %v", i, r, err)
+			}
+			if !want && !strings.HasSuffix(r.Name, ":{42}") {
+				b.Errorf("%s binds", r.Name)
+			}
+		}
+		if r, err := c.RateLimiter(mine.Name()).Peek(b.Context()); err != nil || r.Remaining != 1 {
+			b.Errorf("own: %+v, %v", r, err)
+		}
+		if r, err := mine.Peek(b.Context()); err != nil || r.Remaining != 3 {
+			b.Errorf("that of another client: %+v, %v", r, err)
+		}
+		if n := slow.size(); n != 1 {
+			b.Errorf("%d records in one slot of time", n)
+		}
+	})
+}
+
+// A PER_CLIENT value that a group has written is right for the rate of then: neither the
+// sessions of groups nor that of single calls vouch for another one.
+func TestAllAndARateThatComesBack(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		l := b.limiter(perClient, 10, time.Minute)
+		g := b.client.All(l.RateLimiter)
+		set := func(rate int64) {
+			b.want(b.look.HSet(b.Context(), l.Name(), "rate", rate).Err()) // as Java with keepState, roughly
+		}
+		for _, by := range [][2]func(n int64) (bool, error){
+			{func(n int64) (bool, error) { return g.TryAcquire(b.Context(), n, 0) },
+				func(n int64) (bool, error) { return l.TryAcquire(b.Context(), n, 0) }},
+			{func(n int64) (bool, error) { return l.TryAcquire(b.Context(), n, 0) },
+				func(n int64) (bool, error) { return g.TryAcquire(b.Context(), n, 0) }},
+		} {
+			set(10)
+			b.want(yes(by[0](1))) // it knows the rate 10
+			b.want(yes(by[1](1)))
+			set(20)
+			b.want(yes(by[1](1))) // the value is for 20
+			set(10)
+			r, err := l.Peek(b.Context())
+			b.want(err)
+			ok, err := by[0](r.Limit - int64(len(l.records(l.permits()+":"+b.client.ID()))) + 1)
+			if ok || err != nil {
+				b.Errorf("more than the rate was granted: %v, %v", ok, err)
+			}
+		}
+	})
+}
+
+// What is wrong with one of them is told by its name, and nothing is taken from any.
+func TestAllNamesTheOneThatIsWrong(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		good := b.limiter(overall, 5, time.Minute)
+		for what, spec := range map[string]struct {
+			bad  func() *rratelimiter.RateLimiter
+			is   error
+			text []string
+		}{
+			"no rate": {func() *rratelimiter.RateLimiter { return b.limiter(overall, 0, 0).RateLimiter },
+				rratelimiter.ErrNotInitialized, nil},
+			"another type of key": {func() *rratelimiter.RateLimiter {
+				l := b.limiter(overall, 5, time.Minute)
+				b.want(b.look.LPush(b.Context(), l.permits(), "x").Err())
+				return l.RateLimiter
+			}, rratelimiter.ErrBadState, []string{":permits is a list, must be a zset"}},
+			"a field that is no number": {func() *rratelimiter.RateLimiter {
+				l := b.limiter(overall, 5, time.Minute)
+				b.want(b.look.HSet(b.Context(), l.Name(), "interval", "soon").Err())
+				return l.RateLimiter
+			}, rratelimiter.ErrBadState, []string{"interval", `"soon"`}},
+			"a rate too small": {func() *rratelimiter.RateLimiter {
+				return b.limiter(overall, 2, time.Minute).RateLimiter
+			}, rratelimiter.ErrPermitsExceedRate, []string{"permits is 3", "at most 2"}},
+		} {
+			b.Run(what, func(t *testing.T) {
+				bad := spec.bad()
+				for _, g := range []*rratelimiter.Group{
+					b.client.All(good.RateLimiter, bad), b.client.All(bad, good.RateLimiter),
+				} {
+					for _, err := range []error{
+						errOf(g.Allow(t.Context(), 3)), errOf(g.TryAcquire(t.Context(), 3, time.Minute)),
+						g.Acquire(t.Context(), 3),
+					} {
+						if !errors.Is(err, spec.is) {
+							t.Errorf("%v", err)
+						}
+						wantText(t, err, append(spec.text, bad.Name())...)
+					}
+				}
+				if n := good.size(); n != 0 {
+					t.Errorf("%d records in the good one", n)
+				}
+			})
+		}
+	})
+}
+
+// Bad input is met at the door.
+func TestAllRefuses(t *testing.T) {
+	s := redistest.Start(t)
+	b := newBench(t, s.Client(t), s.Admin())
+	c := b.client
+	a := c.RateLimiter("a")
+	pair := c.All(a, c.RateLimiter("b"))
+	five := make([]*rratelimiter.RateLimiter, 5)
+	for i := range five {
+		five[i] = c.RateLimiter(strconv.Itoa(i))
+	}
+	for want, g := range map[string]*rratelimiter.Group{
+		"the number of limiters is 0, must be between 1 and 4": c.All(),
+		"the number of limiters is 5, must be between 1 and 4": c.All(five...),
+		"limiters[1] is nil":                                                                 c.All(a, nil),
+		`limiters[2] is "a", must be there once`:                                             c.All(a, c.RateLimiter("b"), c.RateLimiter("a")),
+		`limiters[1] is "b", must be of the same Client`:                                     c.All(a, b.newClient().RateLimiter("b")),
+		`name is "", must not be empty`:                                                      c.All(a, c.RateLimiter("")),
+		"the number of amounts is 1, must be 2":                                              pair.Amounts(1),
+		"amounts[1] is 0, must be between 1 and 1099511627776":                               pair.Amounts(1, 0),
+		`for "b": permits is 3 times the amount 549755813888, must be at most 1099511627776`: pair.Amounts(1, 1<<39),
+		"rdb is nil": rratelimiter.New(nil).All(),
+	} {
+		for _, err := range []error{
+			errOf(g.Allow(t.Context(), 3)), errOf(g.TryAcquire(t.Context(), 3, time.Hour)), g.Acquire(t.Context(), 3),
+			g.Release(t.Context(), 3),
+		} {
+			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+				t.Errorf("%s: %v", want, err)
+			}
+			wantText(t, err, want)
+		}
+	}
+	for _, n := range []int64{0, -1, 1<<40 + 1} {
+		if err := pair.Acquire(t.Context(), n); !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+			t.Errorf("%d permits: %v", n, err)
+		}
+	}
+	if keys := b.rdb.Keys(t.Context(), "*").Val(); len(keys) != 0 {
+		t.Errorf("%q was written", keys)
+	}
+}
+
+// On a cluster all names must have one hash tag.
+func TestAllOnACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	c := rratelimiter.New(cluster.Client(t))
+	t.Cleanup(func() { _ = c.Close() })
+	tag := "{" + redistest.Name(t) + "}"
+	var limiters []*rratelimiter.RateLimiter
+	for i, rate := range []int64{3, 2} {
+		l := c.RateLimiter(tag + ":" + strconv.Itoa(i))
+		noError(t, l.SetRate(t.Context(), overall, rate, time.Minute))
+		limiters = append(limiters, l)
+	}
+	users := c.Template(tag+":user", 1, time.Minute)
+	g := c.All(limiters[0], limiters[1], users.RateLimiter("42"))
+	if ok, err := g.TryAcquire(t.Context(), 1, 0); !ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+	if ok, err := g.TryAcquire(t.Context(), 1, 0); ok || err != nil {
+		t.Errorf("%v, %v; want a refusal by the user's", ok, err)
+	}
+	other := c.All(limiters[0], c.RateLimiter("other"))
+	err := other.Acquire(t.Context(), 1)
+	if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+		t.Errorf("%v", err)
+	}
+	wantText(t, err, `limiters[1] is "other"`, "hash tag of", tag, "different slots")
+}
+
+// A caller waits for the last of its limiters, and takes its permits the moment they are
+// there.
+func TestAllWaitsForTheLast(t *testing.T) {
+	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
+		g := c.client.All(limit(1, time.Second), limit(2, 10*time.Second))
+		start := time.Now()
+		for i, want := range []time.Duration{0, time.Second, 10 * time.Second, 11 * time.Second} {
+			noError(c.T, g.Acquire(c.Context(), 1))
+			if took := time.Since(start); took != want {
+				c.Errorf("permit %d after %v, want %v", i, took, want)
+			}
+		}
+		ok, err := g.TryAcquire(c.Context(), 1, 8*time.Second)
+		if took := time.Since(start); ok || err != nil || took != 19*time.Second {
+			c.Errorf("%v, %v after %v; want false at its timeout", ok, err, took)
+		}
+	})
+}
+
+// groups runs a spec in fake time, for Clients of Go alone.
+func groups(t *testing.T,
+	spec func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter)) {
+	t.Helper()
+	bubble(t, func(c *crowd) {
+		n := 0
+		spec(c, func(rate int64, d time.Duration) *rratelimiter.RateLimiter {
+			n++
+			l := c.client.RateLimiter(fmt.Sprint("limit", n))
+			noError(c.T, l.SetRate(c.Context(), overall, rate, d))
+			return l
+		})
+	}, rratelimiter.WithGoOnly())
+}
+
+// Two groups that share a limiter, in another order, and single callers all get their
+// permits: nobody waits for ever.
+func TestGroupsThatShareALimiter(t *testing.T) {
+	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
+		one, two, three := limit(1, time.Second), limit(2, 3*time.Second), limit(1, time.Second)
+		all := []interface {
+			Acquire(ctx context.Context, permits int64) error
+		}{c.client.All(one, two), c.client.All(two, one), c.client.All(three, one), one, two, three,
+			c.client.All(one, two, three)}
+		start := time.Now()
+		var wait sync.WaitGroup
+		for range 10 {
+			for _, l := range all {
+				wait.Go(func() { noError(c.T, l.Acquire(c.Context(), 1)) })
+			}
+		}
+		wait.Wait()
+		// 40 permits of two, at 2 in 3 s, are the most that anybody waits for.
+		if took := time.Since(start); took > 75*time.Second {
+			c.Errorf("took %v", took)
+		}
+		if n := c.client.Waiting(); n != 0 {
+			c.Errorf("%d still wait", n)
+		}
+	})
+}
+
+// A group's caller that is refused by one limiter does not hold up those who want another
+// one: one user without permits must not keep all from what they share.
+func TestAUserWithoutPermitsHoldsUpNobody(t *testing.T) {
+	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
+		user, shared := limit(1, time.Hour), limit(10, time.Second)
+		noError(c.T, user.Acquire(c.Context(), 1))
+		done := make(chan error, 1)
+		go func() { done <- c.client.All(user, shared).Acquire(c.Context(), 1) }()
+		synctest.Wait()
+		if n := c.client.Waiting(); n != 1 {
+			c.Errorf("%d wait, want 1", n)
+		}
+		start := time.Now()
+		for range 30 {
+			noError(c.T, shared.Acquire(c.Context(), 1))
+		}
+		if took := time.Since(start); took != 2*time.Second {
+			c.Errorf("30 permits at 10 a second took %v", took)
+		}
+		noError(c.T, <-done)
+		if took := time.Since(start); took != time.Hour {
+			c.Errorf("the user's after %v", took)
+		}
+	})
+}
+
+// In the line of the limiter that refuses them, groups and single callers are served first
+// come, first served, whatever each wants.
+func TestGroupsStandInLine(t *testing.T) {
+	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
+		scarce, plenty := limit(4, time.Second), limit(1000, time.Second)
+		noError(c.T, scarce.Acquire(c.Context(), 4))
+		g := c.client.All(plenty, scarce)
+		var mu sync.Mutex
+		var order []int
+		for i := range 12 {
+			go func() {
+				var err error
+				if i%3 == 0 {
+					err = g.Amounts(1, 3).Acquire(c.Context(), 1)
+				} else {
+					err = scarce.Acquire(c.Context(), 1+int64(i%2))
+				}
+				noError(c.T, err)
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, i)
+			}()
+			synctest.Wait()
+			c.sleep(time.Millisecond)
+		}
+		c.sleep(time.Minute)
+		if len(order) != 12 {
+			c.Fatalf("%v were served", order)
+		}
+		// Those that are due at one moment may be told in any order.
+		for at, i := range order {
+			if at-i > 2 || i-at > 2 {
+				c.Errorf("served in the order %v", order)
+			}
+		}
+	})
+}
+
+// A caller that leaves makes room in all lines, and what its call took goes back.
+func TestAGroupsCallerLeaves(t *testing.T) {
+	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
+		scarce, other := limit(2, time.Minute), limit(5, time.Minute)
+		noError(c.T, scarce.Acquire(c.Context(), 1))
+		ctx, cancel := context.WithCancel(c.Context())
+		gone, next := make(chan error, 1), make(chan error, 1)
+		go func() { gone <- c.client.All(scarce, other).Amounts(2, 1).Acquire(ctx, 1) }()
+		synctest.Wait()
+		go func() { next <- scarce.Acquire(c.Context(), 1) }()
+		synctest.Wait()
+		start := time.Now()
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			c.Errorf("%v", err)
+		}
+		noError(c.T, <-next)
+		if took := time.Since(start); took != 0 {
+			c.Errorf("the one behind it waited for %v", took)
+		}
+		if n := c.client.Waiting(); n != 0 {
+			c.Errorf("%d wait", n)
+		}
+	})
+}
+
+// A permit that is given back, or another rate, wakes those who wait.
+func TestAGroupsCallerIsWoken(t *testing.T) {
+	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
+		one, two := limit(1, time.Hour), limit(1, time.Hour)
+		noError(c.T, c.client.All(one, two).Acquire(c.Context(), 1))
+		done := make(chan error, 1)
+		start := time.Now()
+		go func() { done <- c.client.All(one, two).Acquire(c.Context(), 1) }()
+		c.sleep(time.Minute)
+		noError(c.T, one.Release(c.Context(), 1))
+		c.sleep(time.Minute)
+		other := rratelimiter.New(redistest.MiniClient(c.T, c.server))
+		defer other.Close()
+		noError(c.T, other.RateLimiter(two.Name()).SetRate(c.Context(), overall, 2, time.Hour))
+		noError(c.T, <-done)
+		if took := time.Since(start); took != 2*time.Minute {
+			c.Errorf("woken after %v", took)
+		}
+	})
+}
+
+// Close ends those who wait at once.
+func TestAGroupsCallerAndClose(t *testing.T) {
+	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
+		one, two := limit(1, time.Hour), limit(1, time.Hour)
+		g := c.client.All(one, two)
+		noError(c.T, g.Acquire(c.Context(), 1))
+		done := make(chan error, 1)
+		go func() { done <- g.Acquire(c.Context(), 1) }()
+		synctest.Wait()
+		noError(c.T, c.client.Close())
+		if err := <-done; !errors.Is(err, rratelimiter.ErrClosed) {
+			c.Errorf("%v", err)
+		}
+		if err := g.Acquire(c.Context(), 1); !errors.Is(err, rratelimiter.ErrClosed) {
+			c.Errorf("%v", err)
+		}
+	})
+}
+
+// A call whose reply is lost is sent again and charged once, in each limiter.
+func TestAllIsChargedOnce(t *testing.T) {
+	n := newLine(t, 10, time.Hour)
+	tr := n.newTrio(10, 10, 10)
+	n.want(tr.Acquire(t.Context(), 1)) // the script is known
+	n.proxy.SwallowReplyTo(1, isScript)
+	n.want(tr.Amounts(1, 2, 3).Acquire(t.Context(), 1))
+	if n.proxy.Swallowed() != 1 {
+		t.Fatal("no reply was lost")
+	}
+	tr.left(8, 7, 6)
+}
+
+// A caller that has left holds nothing: what its call took goes back to each limiter.
+func TestWhatAGroupTookGoesBack(t *testing.T) {
+	for name, leaves := range map[string]func(n *line, tr *trio) error{
+		"timeout": func(n *line, tr *trio) error {
+			return errOf(tr.TryAcquire(n.Context(), 2, 100*time.Millisecond))
+		},
+		"context": func(n *line, tr *trio) error {
+			ctx, cancel := context.WithTimeout(n.Context(), 100*time.Millisecond)
+			defer cancel()
+			err := tr.Acquire(ctx, 2)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				n.Errorf("%v", err)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newLine(t, 10, time.Hour)
+			tr := n.newTrio(10, 10, 10)
+			n.want(tr.Acquire(t.Context(), 1))
+			n.proxy.Delay(500 * time.Millisecond)
+			if err := leaves(n, tr); err == nil {
+				t.Fatal("no error though the reply came later")
+			}
+			n.proxy.Delay(0)
+			until(t, func() bool {
+				sum := int64(0)
+				for _, l := range tr.each {
+					r, err := l.Peek(t.Context())
+					n.want(err)
+					sum += r.Remaining
+				}
+				return sum == 27
+			})
+			n.now += 1000
+			tr.left(10, 9, 9)
+			n.want(tr.Acquire(t.Context(), 1)) // the session is of use again
+			tr.left(9, 8, 8)
+		})
+	}
+}
+
+// A late copy of a call that was withdrawn takes nothing.
+func TestALateCopyOfAGroupsCall(t *testing.T) {
+	n := newLine(t, 10, time.Hour, sendsOnce)
+	tr := n.newTrio(10, 10, 10)
+	n.want(tr.Acquire(t.Context(), 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	copied := n.holds(func() error { return tr.Acquire(ctx, 2) })
+	cancel()
+	if err := <-copied.told; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	n.proxy.Cut() // it is withdrawn from each limiter, before it has arrived
+	until(t, func() bool { return n.scriptsRun() >= copied.ran+int64(len(tr.each)) })
+	copied.arrives()
+	n.now += 1000
+	until(t, func() bool {
+		for _, l := range tr.each {
+			if r, err := l.Peek(t.Context()); err != nil || r.Limit-r.Remaining > 1 {
+				return false
+			}
+		}
+		return true
+	})
+	tr.left(10, 9, 9)
+}
+
+// Where Redis is away, a Group falls back as its first limiter does, all or none, and what
+// it took is booked.
+func TestAGroupFallsBack(t *testing.T) {
+	for fallback, want := range map[rratelimiter.Fallback]int{
+		rratelimiter.FallbackAllow: 9, rratelimiter.FallbackDeny: 0, rratelimiter.FallbackLocal: 3,
+	} {
+		bubble(t, func(c *crowd) {
+			c.rdb.AddHook(hook(c.gate.process))
+			one, two := c.client.RateLimiter("one"), c.client.RateLimiter("two")
+			noError(c.T, one.SetRate(c.Context(), overall, 5, time.Minute))
+			noError(c.T, two.SetRate(c.Context(), overall, 9, time.Minute))
+			g := c.client.All(one, two).Amounts(1, 3).WithFallback(fallback)
+			open := c.gate.shut()
+			got := 0
+			for range 9 {
+				r, err := g.Allow(c.Context(), 1)
+				if err != nil || !r.Degraded {
+					c.Fatalf("%d: %+v, %v", fallback, r, err)
+				}
+				if r.Allowed {
+					got++
+				}
+			}
+			if got != want {
+				c.Errorf("%d: %d granted, want %d", fallback, got, want)
+			}
+			open()
+			c.sleep(20 * time.Second)
+			if fallback != rratelimiter.FallbackLocal {
+				return
+			}
+			r, err := c.client.All(one, two).Allow(c.Context(), 1)
+			if err != nil || r.Degraded || r.Allowed || r.Each[0].Remaining != 2 || r.Each[1].Remaining != 0 {
+				c.Errorf("after it: %+v, %v; want all booked", r, err)
+			}
+		}, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
+	}
+}
