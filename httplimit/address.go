@@ -133,13 +133,19 @@ func (c *chain) next() string {
 
 // parseAddr reads an address with or without a port; some proxies append one.
 func parseAddr(text string) (netip.Addr, bool) {
-	addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
-	if err != nil {
+	var addr netip.Addr
+	if colon := strings.IndexByte(text, ':'); strings.HasPrefix(text, "[") && !strings.HasSuffix(text, "]") ||
+		colon >= 0 && strings.IndexByte(text[colon+1:], ':') < 0 {
 		withPort, err := netip.ParseAddrPort(text)
 		if err != nil {
-			return netip.Addr{}, false
+			return addr, false
 		}
 		addr = withPort.Addr()
+	} else {
+		var err error
+		if addr, err = netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")); err != nil {
+			return addr, false
+		}
 	}
 	// A zone is not part of an address elsewhere, and any would be another key.
 	return addr.Unmap().WithZone(""), true

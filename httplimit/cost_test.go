@@ -41,7 +41,7 @@ func costs(tb testing.TB, result limit.Result, waits bool) func() {
 	h := http.Header{}
 	return func() {
 		clear(h)
-		h["Content-Type"] = nil // the first entry of a header costs memory, and every response has one
+		h["Content-Type"] = nil // every response has a header, whose first entry costs memory
 		handler.ServeHTTP(blank{h}, r)
 	}
 }

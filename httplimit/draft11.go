@@ -15,7 +15,8 @@ const maxInteger = 999_999_999_999_999
 type policyName string
 
 // printable are the characters of a String of RFC 9651.
-const printable = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
+const printable = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`" +
+	"abcdefghijklmnopqrstuvwxyz{|}~"
 
 func quotedName(name string) policyName {
 	quoted := []byte{'"'}

@@ -2,7 +2,6 @@ package httplimit
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -49,25 +48,32 @@ func (s fieldSet) names() string {
 // setFields puts the numbers of result into the header of a response. The fields that
 // are lists are added: the middleware around this one may have limits, too.
 func (m *Middleware) setFields(h http.Header, result limit.Result) {
-	all := each(&result)
+	// One piece of memory for all values, and one for all lines.
+	var room [256]byte
+	b, all := room[:0], each(&result)
 	if m.fields.has(Draft11) {
-		// One piece of memory for both values, and one for both lines.
-		var room [256]byte
-		both := appendDraft11Policies(room[:0], m.policies, all)
-		end := len(both)
-		text := string(appendDraft11Limits(both, m.policies, all))
-		lines := [...]string{text[:end], text[end:]}
-		addLine(h, fieldPolicy, lines[:1:1])
-		addLine(h, fieldRateLimit, lines[1:])
+		b = appendDraft11Policies(b, m.policies, all)
+	}
+	policies := len(b)
+	if m.fields.has(Draft11) {
+		b = appendDraft11Limits(b, m.policies, all)
+	}
+	limits := len(b)
+	if !result.Allowed {
+		b = appendInteger(b, retryAfter(&result))
+	}
+	text := string(b)
+	lines := [...]string{text[:policies], text[policies:limits], text[limits:]}
+	addLine(h, fieldPolicy, lines[0:1:1])
+	addLine(h, fieldRateLimit, lines[1:2:2])
+	if !result.Allowed {
+		h[fieldRetryAfter] = lines[2:3:3]
 	}
 	if m.fields.has(Draft6) {
 		setDraft6(h, &result, !m.fields.has(Draft11))
 	}
 	if m.fields.has(XRateLimit) {
 		setXRateLimit(h, &result, time.Now())
-	}
-	if !result.Allowed {
-		h[fieldRetryAfter] = []string{strconv.FormatInt(retryAfter(&result), 10)}
 	}
 	if m.exposed != "" {
 		h[fieldExpose] = append(h[fieldExpose], m.exposed)

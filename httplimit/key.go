@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-
-	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // A KeyFunc returns what a request is limited by, such as the name of its user. Requests
@@ -23,7 +21,8 @@ import (
 // too long as an ErrInvalidArgument.
 type KeyFunc func(*http.Request) (string, error)
 
-// Errors with a meaning to a Middleware and a Pacer. Test with errors.Is.
+// The errors of this package, besides limit.ErrInvalidArgument. Test with errors.Is:
+// http.Client wraps those of a RoundTripper.
 var (
 	// ErrNoLimit is for a KeyFunc or a CostFunc to return: the request needs no permits,
 	// for example because it asks for the health of the server.
@@ -31,6 +30,10 @@ var (
 
 	// ErrNoKey: the request lacks what it is limited by. A Middleware refuses it with 400.
 	ErrNoKey = errors.New("httplimit: no key for this request")
+
+	// ErrWait: an outgoing request was not sent, because its turn would have come too
+	// late.
+	ErrWait = errors.New("httplimit: the wait is too long")
 )
 
 // Constant returns a KeyFunc that has the same key for all requests, for limit.Shared and
@@ -54,8 +57,7 @@ var braces = strings.NewReplacer("{", "<", "}", ">")
 func ByRoute() KeyFunc {
 	return func(r *http.Request) (string, error) {
 		if r.Pattern == "" {
-			return "", fmt.Errorf("%w: http.Request.Pattern is empty: wrap the handlers of a mux, not the mux",
-				ErrNoKey)
+			return "", fmt.Errorf("%w: Request.Pattern is empty: wrap handlers of a mux, not the mux", ErrNoKey)
 		}
 		return braces.Replace(r.Pattern), nil
 	}
@@ -107,7 +109,7 @@ func ByHost() KeyFunc {
 // nil, the error is a limit.ErrInvalidArgument.
 func FirstOf(keys ...KeyFunc) (KeyFunc, error) {
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("%w of httplimit.FirstOf: keys is empty, must not be", limit.ErrInvalidArgument)
+		return nil, invalid("FirstOf", "keys", "empty", "have one or more")
 	}
 	for i, key := range keys {
 		if key == nil {

@@ -133,20 +133,11 @@ func (m *Middleware) decide(r *http.Request) (d Decision, limited bool) {
 	if m.preflights && isPreflight(r) {
 		return Decision{}, false
 	}
-	d.Cost = 1
-	d.Key, d.Err = m.key(r)
-	if d.Err == nil && m.cost != nil {
-		d.Cost, d.Err = m.cost(r)
-	}
+	d.Key, d.Cost, d.Err = m.wants(r)
 	switch {
-	case d.Err == nil && d.Cost == 0, errors.Is(d.Err, ErrNoLimit):
+	case errors.Is(d.Err, ErrNoLimit) || d.Err == nil && d.Cost == 0:
 		return Decision{}, false
-	case d.Err == nil && d.Key == "":
-		d.Err = fmt.Errorf("%w: the key is empty", ErrNoKey)
-	case d.Err == nil && d.Cost < 0:
-		d.Err = invalid("CostFunc", "the cost of a request", d.Cost, "be at least 0")
-	}
-	if d.Err != nil {
+	case d.Err != nil:
 		// The fallback is not for these: who can spoil a key would not be limited.
 		d.Status = statusOf(d.Err)
 		return d, true
@@ -157,14 +148,33 @@ func (m *Middleware) decide(r *http.Request) (d Decision, limited bool) {
 	switch {
 	case d.Err != nil:
 		d.Status = statusOf(d.Err)
-		if d.Status == http.StatusServiceUnavailable && m.fallback == FallbackAllow &&
-			r.Context().Err() == nil {
+		if d.Status == http.StatusServiceUnavailable && m.fallback == FallbackAllow {
 			d.Status = 0
 		}
 	case !d.Result.Allowed:
 		d.Status = http.StatusTooManyRequests
 	}
 	return d, true
+}
+
+// wants returns the permits that a request wants, and of which limit.
+func (m *Middleware) wants(r *http.Request) (key string, cost int64, err error) {
+	if key, err = m.key(r); err != nil {
+		return "", 0, err
+	}
+	cost = 1
+	if m.cost != nil {
+		if cost, err = m.cost(r); err != nil {
+			return key, 0, err
+		}
+	}
+	switch {
+	case cost < 0:
+		return key, cost, invalid("CostFunc", "the cost of a request", cost, "be at least 0")
+	case key == "":
+		return key, cost, fmt.Errorf("%w: the key is empty, must not be", ErrNoKey)
+	}
+	return key, cost, nil
 }
 
 // statusOf returns the status for an error. It is 400 where the request is to blame: to

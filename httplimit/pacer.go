@@ -10,10 +10,6 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// ErrWait: a request was not sent, because its turn would have come too late. Test with
-// errors.Is: http.Client wraps it.
-var ErrWait = errors.New("httplimit: the wait is too long")
-
 // blindWait is how long a Pacer waits after a refusal that does not say how long.
 const blindWait = 100 * time.Millisecond
 
@@ -121,7 +117,7 @@ func (p *Pacer) wait(r *http.Request) error {
 	case errors.Is(err, ErrNoLimit):
 		return nil
 	case err == nil && key == "":
-		err = fmt.Errorf("%w: the key is empty", ErrNoKey)
+		err = fmt.Errorf("%w: the key is empty, must not be", ErrNoKey)
 	}
 	if err != nil {
 		return err
@@ -152,8 +148,8 @@ func (p *Pacer) polling(keyed limit.Keyed) func(ctx context.Context, key string)
 				pause = blindWait
 			}
 			// To wait in vain would help nobody: RetryAfter is never too short.
-			if waited := time.Since(start); p.maxWait > 0 && pause > p.maxWait-waited {
-				return fmt.Errorf("%w: the permit is there in %v, must be within %v", ErrWait, pause, p.maxWait-waited)
+			if left := p.maxWait - time.Since(start); p.maxWait > 0 && pause > left {
+				return fmt.Errorf("%w: the permit is there in %v, must be within %v", ErrWait, pause, left)
 			}
 			if err := sleep(ctx, pause); err != nil {
 				return err

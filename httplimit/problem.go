@@ -31,7 +31,8 @@ func (m *Middleware) problem(d Decision) []byte {
 		if errors.Is(d.Err, limit.ErrPermitsExceedRate) {
 			detail = "The request costs more than its limit ever allows."
 		}
-		return append(b, `{"type":"about:blank","title":"Bad Request","status":400,"detail":"`+detail+"\"}\n"...)
+		b = append(b, `{"type":"about:blank","title":"Bad Request","status":400,"detail":"`...)
+		return append(append(b, detail...), "\"}\n"...)
 	case d.Err != nil || d.Result.Degraded:
 		b = append(b, `{"type":"`+reducedCapacity+`","title":"`+reducedCapacityTitle+`","status":`...)
 	default:
