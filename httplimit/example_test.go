@@ -14,51 +14,8 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// twoAMinute stands for a limiter in Redis, which has two permits a minute for each key.
-func twoAMinute() limit.KeyedFunc {
-	taken := map[string]int64{}
-	return func(_ context.Context, key string, n int64) (limit.Result, error) {
-		r := limit.Result{Limit: 2, Interval: time.Minute, ResetAfter: time.Minute}
-		if taken[key]+n > r.Limit {
-			r.RetryAfter = time.Minute
-			return r, nil
-		}
-		taken[key] += n
-		r.Allowed, r.Remaining = true, r.Limit-taken[key]
-		return r, nil
-	}
-}
-
-func Example() {
-	keyed := twoAMinute() // such as the limiters of a service, one for each user
-
-	m, err := httplimit.New(keyed, httplimit.ByHeader("X-Api-Key"), httplimit.WithPolicies("burst"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /search", m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "found")
-	})))
-
-	for range 3 {
-		r := httptest.NewRequest(http.MethodGet, "/search", nil)
-		r.Header.Set("X-Api-Key", "alice")
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, r)
-		fmt.Println(w.Code, w.Header().Get("RateLimit"), w.Header().Get("Retry-After"))
-		if w.Code != http.StatusOK {
-			fmt.Println(w.Header().Get("RateLimit-Policy"))
-			fmt.Print(w.Body)
-		}
-	}
-	// Output:
-	// 200 "burst";r=1;t=60
-	// 200 "burst";r=0;t=60
-	// 429 "burst";r=0;t=60 60
-	// "burst";q=2;w=60
-	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":["burst"]}
-}
+// The Go blocks of docs/http.md stand here and in the other example file; TestBlocks of the
+// root compares them. The Redis of the examples is the one of TestMain.
 
 func ExampleByAddressVia() {
 	// The proxies of this service, and nothing else: they append to X-Forwarded-For.
@@ -68,7 +25,8 @@ func ExampleByAddressVia() {
 	}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = "10.0.0.1:4711"
-	r.Header.Set("X-Forwarded-For", "198.51.100.1, 2001:db8:1:2::3, 10.0.0.2") // the visitor wrote the first
+	// The visitor wrote the first.
+	r.Header.Set("X-Forwarded-For", "198.51.100.1, 2001:db8:1:2::3, 10.0.0.2")
 	fmt.Println(byAddress(r))
 	// Output: 2001:db8:1:2::/64 <nil>
 }
@@ -86,7 +44,7 @@ func ExampleFirstOf() {
 	fmt.Println(key(r))
 	// Output:
 	// 203.0.113.7 <nil>
-	// 2c7e1a3f47a7d4f1d9ce1fba4c0a0b3e <nil>
+	// 5a79b71afe60f7eb30be77443da9172c <nil>
 }
 
 func ExampleKeyFunc() {
@@ -101,7 +59,8 @@ func ExampleKeyFunc() {
 		}
 		return "user:" + user, nil
 	}
-	m, err := httplimit.New(twoAMinute(), key)
+	limits := exampleClient().Template("users", 2, time.Minute)
+	m, err := httplimit.New(limits, key)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -122,7 +81,8 @@ func ExampleWithCost() {
 		}
 		return 1, nil
 	}
-	m, err := httplimit.New(twoAMinute(), httplimit.Constant("search"), httplimit.WithCost(cost))
+	limits := exampleClient().Template("searches", 2, time.Minute)
+	m, err := httplimit.New(limits, httplimit.Constant("search"), httplimit.WithCost(cost))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -137,9 +97,10 @@ func ExampleWithCost() {
 
 func ExampleWithShadow() {
 	refused := func(r *http.Request, d httplimit.Decision) {
-		fmt.Println("would refuse", r.URL.Path, d.Status, d.Result.RetryAfter)
+		fmt.Println("would refuse", r.URL.Path, d.Status)
 	}
-	m, err := httplimit.New(twoAMinute(), httplimit.Constant("all"),
+	limits := exampleClient().Template("tried", 2, time.Minute)
+	m, err := httplimit.New(limits, httplimit.Constant("all"),
 		httplimit.WithShadow(), httplimit.WithRefusedHook(refused))
 	if err != nil {
 		log.Fatal(err)
@@ -150,7 +111,7 @@ func ExampleWithShadow() {
 	// Output:
 	// true
 	// true
-	// would refuse /a 429 1m0s
+	// would refuse /a 429
 	// true
 }
 
@@ -174,17 +135,20 @@ func ExampleWithErrorHook() {
 }
 
 func ExampleWithResponse() {
-	m, err := httplimit.New(limit.Shared(limit.Of(twoAMinute(), "all")), httplimit.ByAddress(),
-		httplimit.WithCost(func(*http.Request) (int64, error) { return 3, nil }),
+	limits := exampleClient().Template("greetings", 1, time.Minute)
+	m, err := httplimit.New(limits, httplimit.ByAddress(),
 		httplimit.WithResponse(func(w http.ResponseWriter, _ *http.Request, d httplimit.Decision) {
 			http.Error(w, "please come back later", d.Status)
 		}))
 	if err != nil {
 		log.Fatal(err)
 	}
-	w := httptest.NewRecorder()
-	m.Admit(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	fmt.Print(w.Code, " ", w.Header().Get("Retry-After"), " ", w.Body)
+	for range 2 {
+		w := httptest.NewRecorder()
+		if !m.Admit(w, httptest.NewRequest(http.MethodGet, "/", nil)) {
+			fmt.Print(w.Code, " ", w.Header().Get("Retry-After"), " ", w.Body)
+		}
+	}
 	// Output: 429 60 please come back later
 }
 
@@ -200,8 +164,9 @@ func ExampleHeeder() {
 	}))
 	defer server.Close()
 
-	// At most two requests a minute to each host, and what the host says besides.
-	pacer, err := httplimit.NewKeyedPacer(nil, twoAMinute(), httplimit.ByHost(),
+	// Two requests a minute to each host, from all processes together, and what it says.
+	perHost := exampleClient().Template("others", 2, time.Minute)
+	pacer, err := httplimit.NewKeyedPacer(nil, perHost, httplimit.ByHost(),
 		httplimit.WithMaxWait(10*time.Second))
 	if err != nil {
 		log.Fatal(err)
@@ -221,17 +186,14 @@ func ExampleHeeder() {
 	body, err := io.ReadAll(response.Body)
 	fmt.Printf("%d %s %v\n", response.StatusCode, body, err)
 	fmt.Println(time.Since(start) >= time.Second)
-
-	_, err = client.Get(server.URL) // the third
-	fmt.Println(errors.Is(err, httplimit.ErrWait))
 	// Output:
 	// 200 welcome back <nil>
-	// true
 	// true
 }
 
 func ExampleMiddleware_Admit() {
-	m, err := httplimit.New(twoAMinute(), httplimit.ByAddress())
+	limits := exampleClient().Template("visits", 2, time.Minute)
+	m, err := httplimit.New(limits, httplimit.ByAddress())
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -61,9 +61,9 @@ func NewPacer(next http.RoundTripper, limiter limit.Limiter, opts ...PacerOption
 	return p.complete("NewPacer", next, opts)
 }
 
-// NewKeyedPacer is NewPacer with a limit for each key: ByHost is one for each host. A
-// request for which key returns ErrNoLimit is sent at once. With any other error it is not
-// sent.
+// NewKeyedPacer is NewPacer with a limit for each key: ByHost is one for each host. The
+// method that waits is Acquire(ctx, key, permits) error, as a Template has it. A request for
+// which key returns ErrNoLimit is sent at once. With any other error it is not sent.
 func NewKeyedPacer(
 	next http.RoundTripper, keyed limit.Keyed, key KeyFunc, opts ...PacerOption,
 ) (*Pacer, error) {
@@ -74,7 +74,13 @@ func NewKeyedPacer(
 		return nil, invalid("NewKeyedPacer", "key", nil, "not be nil")
 	}
 	p := &Pacer{key: key}
-	p.acquire = p.polling(keyed)
+	if waits, ok := keyed.(interface {
+		Acquire(ctx context.Context, key string, permits int64) error
+	}); ok {
+		p.acquire = func(ctx context.Context, key string) error { return waits.Acquire(ctx, key, 1) }
+	} else {
+		p.acquire = p.polling(keyed)
+	}
 	return p.complete("NewKeyedPacer", next, opts)
 }
 

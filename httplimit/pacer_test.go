@@ -206,6 +206,20 @@ func (l *line) Acquire(ctx context.Context, permits int64) error {
 	return l.err
 }
 
+// A keyedLine is a line for each key, as a Template. It keeps the key that waited.
+type keyedLine string
+
+func (l *keyedLine) Allow(context.Context, string, int64) (limit.Result, error) {
+	return limit.Result{}, errSecret
+}
+
+func (l *keyedLine) Acquire(_ context.Context, key string, permits int64) error {
+	if *l = keyedLine(key); permits != 1 {
+		return errSecret
+	}
+	return nil
+}
+
 // A limiter that has a line is waited for in its line.
 func TestPacerStandsInLine(t *testing.T) {
 	var times []time.Duration
@@ -220,6 +234,15 @@ func TestPacerStandsInLine(t *testing.T) {
 	one.err = limit.ErrPermitsExceedRate
 	if _, err := send(t, pacer, outgoing(t, http.MethodGet, nil)); !errors.Is(err, one.err) || len(times) != 1 {
 		t.Errorf("%v, %d sent", err, len(times))
+	}
+	var keys keyedLine
+	byHost, err := httplimit.NewKeyedPacer(served(&times, time.Now()), &keys, httplimit.ByHost())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = send(t, byHost, outgoing(t, http.MethodGet, nil))
+	if err != nil || keys != "api.example.com" || len(times) != 2 {
+		t.Errorf("%v, %q, %d sent", err, keys, len(times))
 	}
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
