@@ -55,38 +55,44 @@ func TestByAddress(t *testing.T) {
 	}
 }
 
+// proxy is the RemoteAddr of a proxy that is trusted.
+const proxy = "10.0.0.1:80"
+
+// visitor is the key of the visitor.
+const visitor = "203.0.113.7"
+
 // Proxies that are known by their addresses: the first that is none of them, from the right.
 func TestByAddressVia(t *testing.T) {
 	key, err := httplimit.ByAddressVia("10.0.0.0/8", "192.0.2.1", "2001:db8:aaaa::/48", "::ffff:192.0.2.9")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const proxy = "10.0.0.1:80"
 	for name, test := range map[string]struct {
 		remote    string
 		forwarded []string
 		want      string
 	}{
-		"not through a proxy":          {"203.0.113.7:80", []string{"198.51.100.1"}, "203.0.113.7"},
-		"one proxy":                    {proxy, []string{"203.0.113.7"}, "203.0.113.7"},
-		"a visitor wrote something":    {proxy, []string{"198.51.100.1, 203.0.113.7"}, "203.0.113.7"},
-		"a visitor wrote a proxy":      {proxy, []string{"10.9.9.9, 203.0.113.7"}, "203.0.113.7"},
-		"a visitor wrote rubbish":      {proxy, []string{"<script>,,203.0.113.7"}, "203.0.113.7"},
-		"two proxies":                  {proxy, []string{"203.0.113.7, 192.0.2.1"}, "203.0.113.7"},
-		"a proxy written as IPv6":      {proxy, []string{"203.0.113.7, ::ffff:10.1.1.1, 192.0.2.9"}, "203.0.113.7"},
-		"three lines":                  {proxy, []string{"198.51.100.1", "203.0.113.7, 10.1.1.1", "192.0.2.1"}, "203.0.113.7"},
-		"IPv6 behind IPv6":             {"[2001:db8:aaaa::1]:80", []string{"2001:db8:1:2::3"}, "2001:db8:1:2::/64"},
-		"with ports":                   {proxy, []string{"203.0.113.7:4711"}, "203.0.113.7"},
-		"IPv6 with a port":             {proxy, []string{"[2001:db8:1:2::3]:4711"}, "2001:db8:1:2::/64"},
-		"no field":                     {proxy, nil, "10.0.0.1"},
-		"an empty field":               {proxy, []string{""}, "10.0.0.1"},
-		"rubbish of a proxy":           {proxy, []string{"203.0.113.7, unknown"}, "10.0.0.1"},
-		"rubbish of the second proxy":  {proxy, []string{"203.0.113.7, unknown, 10.0.0.2"}, "10.0.0.2"},
-		"an empty entry":               {proxy, []string{"203.0.113.7,"}, "10.0.0.1"},
-		"an empty line":                {proxy, []string{"203.0.113.7", ""}, "10.0.0.1"},
-		"all are proxies":              {proxy, []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.3"},
-		"blanks":                       {proxy, []string{" \t203.0.113.7 ,  10.0.0.2 "}, "203.0.113.7"},
-		"a connection without address": {"@", []string{"203.0.113.7"}, "none"},
+		"not through a proxy":       {"203.0.113.7:80", []string{"198.51.100.1"}, visitor},
+		"one proxy":                 {proxy, []string{"203.0.113.7"}, visitor},
+		"a visitor wrote something": {proxy, []string{"198.51.100.1, 203.0.113.7"}, visitor},
+		"a visitor wrote a proxy":   {proxy, []string{"10.9.9.9, 203.0.113.7"}, visitor},
+		"a visitor wrote rubbish":   {proxy, []string{"<script>,,203.0.113.7"}, visitor},
+		"two proxies":               {proxy, []string{"203.0.113.7, 192.0.2.1"}, visitor},
+		"a proxy as IPv6":           {proxy, []string{"203.0.113.7, ::ffff:10.1.1.1"}, visitor},
+		"three lines": {
+			proxy, []string{"198.51.100.1", "203.0.113.7, 10.1.1.1", "192.0.2.1"}, visitor},
+		"IPv6 behind IPv6":   {"[2001:db8:aaaa::1]:80", []string{"2001:db8:1:2::3"}, "2001:db8:1:2::/64"},
+		"with ports":         {proxy, []string{"203.0.113.7:4711"}, visitor},
+		"IPv6 with a port":   {proxy, []string{"[2001:db8:1:2::3]:4711"}, "2001:db8:1:2::/64"},
+		"no field":           {proxy, nil, "10.0.0.1"},
+		"an empty field":     {proxy, []string{""}, "10.0.0.1"},
+		"rubbish of a proxy": {proxy, []string{"203.0.113.7, unknown"}, "10.0.0.1"},
+		"rubbish of another": {proxy, []string{"203.0.113.7, unknown, 10.0.0.2"}, "10.0.0.2"},
+		"an empty entry":     {proxy, []string{"203.0.113.7,"}, "10.0.0.1"},
+		"an empty line":      {proxy, []string{"203.0.113.7", ""}, "10.0.0.1"},
+		"all are proxies":    {proxy, []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.3"},
+		"blanks":             {proxy, []string{" \t203.0.113.7 ,  10.0.0.2 "}, visitor},
+		"no address":         {"@", []string{"203.0.113.7"}, "none"},
 	} {
 		if got := addressOf(t, key, test.remote, test.forwarded...); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
@@ -102,13 +108,13 @@ func TestByAddressViaCount(t *testing.T) {
 		forwarded []string
 		want      string
 	}{
-		"one":                          {1, "10.0.0.1:80", []string{"198.51.100.1, 203.0.113.7"}, "203.0.113.7"},
-		"two":                          {2, "10.0.0.1:80", []string{"198.51.100.1, 203.0.113.7", "10.0.0.2"}, "203.0.113.7"},
-		"fewer than that":              {3, "10.0.0.1:80", []string{"203.0.113.7, 10.0.0.2"}, "203.0.113.7"},
-		"no field":                     {1, "10.0.0.1:80", nil, "10.0.0.1"},
-		"rubbish":                      {2, "10.0.0.1:80", []string{"unknown, 10.0.0.2"}, "10.0.0.2"},
-		"a connection without address": {1, "@", []string{"203.0.113.7"}, "203.0.113.7"},
-		"nothing at all":               {1, "@", nil, "none"},
+		"one":             {1, proxy, []string{"198.51.100.1, 203.0.113.7"}, visitor},
+		"two":             {2, proxy, []string{"198.51.100.1, 203.0.113.7", "10.0.0.2"}, visitor},
+		"fewer than that": {3, proxy, []string{"203.0.113.7, 10.0.0.2"}, visitor},
+		"no field":        {1, proxy, nil, "10.0.0.1"},
+		"rubbish":         {2, proxy, []string{"unknown, 10.0.0.2"}, "10.0.0.2"},
+		"no address":      {1, "@", []string{"203.0.113.7"}, visitor},
+		"nothing at all":  {1, "@", nil, "none"},
 	} {
 		key, err := httplimit.ByAddressViaCount(test.n)
 		if err != nil {
@@ -140,8 +146,9 @@ func FuzzForwardedFor(f *testing.F) {
 					t.Errorf("%q: %q", lines, got)
 				}
 			}
-			if key, err := key(&http.Request{RemoteAddr: written}); err == nil && strings.ContainsAny(key, "{} %") {
-				t.Errorf("%q: %q", written, key)
+			got, err := key(&http.Request{RemoteAddr: written})
+			if err == nil && strings.ContainsAny(got, "{} %") {
+				t.Errorf("%q: %q", written, got)
 			}
 		}
 	})

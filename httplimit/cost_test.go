@@ -72,7 +72,8 @@ func BenchmarkMiddleware(b *testing.B) {
 		result limit.Result
 		waits  bool
 	}{
-		{"granted", granted, false}, {"two", two, false}, {"refused", denied, false}, {"waits", granted, true},
+		{"granted", granted, false}, {"two", two, false}, {"refused", denied, false},
+		{"waits", granted, true},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			request := costs(b, bench.result, bench.waits)

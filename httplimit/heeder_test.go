@@ -56,16 +56,17 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestHeederReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const none = 0
-		date := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+		began := time.Now()
+		date := func(d time.Duration) string { return began.Add(d).UTC().Format(http.TimeFormat) }
 		// A bubble is in the year 2000, whose Unix times have 9 digits: the server is not.
 		server := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
-		unix := func(d time.Duration, ms string) func() []string {
+		unix := func(d time.Duration, ms string) []string {
 			return fieldsOf("Date", server.Format(http.TimeFormat),
 				"X-RateLimit-Reset", strconv.FormatInt(server.Add(d).Unix(), 10)+ms)
 		}
 		for name, test := range map[string]struct {
 			code   int
-			fields func() []string
+			fields []string
 			want   time.Duration
 		}{
 			"seconds":      {429, fieldsOf("Retry-After", "3"), 3 * time.Second},
@@ -79,32 +80,39 @@ func TestHeederReads(t *testing.T) {
 			"a fraction":   {429, fieldsOf("Retry-After", "1.5"), none},
 			"for too long": {429, fieldsOf("Retry-After", "86400"), 10 * time.Minute},
 			"for ever":     {429, fieldsOf("Retry-After", strings.Repeat("9", 99)), 10 * time.Minute},
-			"a date":       {429, func() []string { return []string{"Retry-After", date(5 * time.Second)} }, 5 * time.Second},
-			"a date past":  {429, func() []string { return []string{"Retry-After", date(-5 * time.Second)} }, none},
-			"a date of another clock": {429, func() []string {
-				return []string{"Date", date(-time.Hour), "Retry-After", date(-time.Hour + 7*time.Second)}
-			}, 7 * time.Second},
-			"draft 11":              {429, fieldsOf("RateLimit", `"a";r=0;t=4`), 4 * time.Second},
-			"draft 11, after":       {429, fieldsOf("Retry-After", "2", "RateLimit", `"a";r=0;t=4`), 2 * time.Second},
-			"draft 11, several":     {429, fieldsOf("RateLimit", `"a";r=5;t=9, "b,;";t=4;r=0,"c";r=0;t=3`), 4 * time.Second},
-			"draft 11, some left":   {429, fieldsOf("RateLimit", `"a";r=1;t=4`), none},
-			"draft 11, no t":        {429, fieldsOf("RateLimit", `"a";r=0`), none},
-			"draft 11, quote open":  {429, fieldsOf("RateLimit", `"a";r=0;t=4, "b`), none},
-			"draft 11, no integer":  {429, fieldsOf("RateLimit", `"a";r=0;t=4.5`), none},
-			"draft 11, a token":     {429, fieldsOf("RateLimit", `a;r=0;t=4`), 4 * time.Second},
-			"draft 6":               {429, fieldsOf("RateLimit-Remaining", "0", "RateLimit-Reset", "6"), 6 * time.Second},
+			"a date":       {429, fieldsOf("Retry-After", date(5*time.Second)), 5 * time.Second},
+			"a date past":  {429, fieldsOf("Retry-After", date(-5*time.Second)), none},
+			"a date of another clock": {429, fieldsOf(
+				"Date", date(-time.Hour), "Retry-After", date(-time.Hour+7*time.Second)), 7 * time.Second},
+			"draft 11": {429, fieldsOf("RateLimit", `"a";r=0;t=4`), 4 * time.Second},
+			"draft 11, after": {
+				429, fieldsOf("Retry-After", "2", "RateLimit", `"a";r=0;t=4`), 2 * time.Second},
+			"draft 11, several": {
+				429, fieldsOf("RateLimit", `"a";r=5;t=9, "b,;";t=4;r=0,"c";r=0;t=3`), 4 * time.Second},
+			"draft 11, some left":  {429, fieldsOf("RateLimit", `"a";r=1;t=4`), none},
+			"draft 11, no t":       {429, fieldsOf("RateLimit", `"a";r=0`), none},
+			"draft 11, quote open": {429, fieldsOf("RateLimit", `"a";r=0;t=4, "b`), none},
+			"draft 11, no integer": {429, fieldsOf("RateLimit", `"a";r=0;t=4.5`), none},
+			"draft 11, a token":    {429, fieldsOf("RateLimit", `a;r=0;t=4`), 4 * time.Second},
+			"draft 6": {
+				429, fieldsOf("RateLimit-Remaining", "0", "RateLimit-Reset", "6"), 6 * time.Second},
 			"draft 6, no remaining": {429, fieldsOf("RateLimit-Reset", "6"), 6 * time.Second},
-			"draft 6, some left":    {429, fieldsOf("RateLimit-Remaining", "1", "RateLimit-Reset", "6"), none},
-			"X, seconds":            {429, fieldsOf("X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "8"), 8 * time.Second},
-			"X, some left":          {429, fieldsOf("X-RateLimit-Remaining", "10", "X-RateLimit-Reset", "8"), none},
+			"draft 6, some left": {
+				429, fieldsOf("RateLimit-Remaining", "1", "RateLimit-Reset", "6"), none},
+			"X, seconds": {
+				429, fieldsOf("X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "8"), 8 * time.Second},
+			"X, some left": {
+				429, fieldsOf("X-RateLimit-Remaining", "10", "X-RateLimit-Reset", "8"), none},
 			"X, seconds, the most":  {429, fieldsOf("X-RateLimit-Reset", "999999999"), 10 * time.Minute},
 			"X, a time of long ago": {429, unix(-time.Second, ""), none},
-			"X, far away":           {429, fieldsOf("X-RateLimit-Reset", strings.Repeat("9", 18)), 10 * time.Minute},
-			"X, a date":             {429, func() []string { return []string{"X-RateLimit-Reset", date(5 * time.Second)} }, 5 * time.Second},
-			"X, Unix time":          {429, unix(9*time.Second, ""), 9 * time.Second},
-			"X, Unix time in ms":    {429, unix(9*time.Second, "000"), 9 * time.Second},
+			"X, far away": {
+				429, fieldsOf("X-RateLimit-Reset", strings.Repeat("9", 18)), 10 * time.Minute},
+			"X, a date":          {429, fieldsOf("X-RateLimit-Reset", date(5*time.Second)), 5 * time.Second},
+			"X, Unix time":       {429, unix(9*time.Second, ""), 9 * time.Second},
+			"X, Unix time in ms": {429, unix(9*time.Second, "000"), 9 * time.Second},
 		} {
-			s := &script{answers: []*http.Response{answer(test.code, test.fields()...)}}
+			test.fields = append(fieldsOf("Date", date(0)), test.fields...) // which the table may replace
+			s := &script{answers: []*http.Response{answer(test.code, test.fields...)}}
 			h := newHeeder(t, s, httplimit.WithPatience(time.Hour))
 			for range 2 {
 				if _, err := send(t, h, outgoing(t, http.MethodGet, nil)); err != nil {
@@ -118,7 +126,24 @@ func TestHeederReads(t *testing.T) {
 	})
 }
 
-func fieldsOf(fields ...string) func() []string { return func() []string { return fields } }
+func fieldsOf(fields ...string) []string { return fields }
+
+// A date without the Date of the response is compared with the clock of the client.
+func TestHeederHasAClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := time.Now().Add(5 * time.Second).UTC().Format(http.TimeFormat)
+		s := &script{answers: []*http.Response{answer(429, "Retry-After", at)}}
+		h := newHeeder(t, s)
+		for range 2 {
+			if _, err := send(t, h, outgoing(t, http.MethodGet, nil)); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := s.times[1].Sub(s.times[0]); got != 5*time.Second {
+			t.Errorf("held for %v", got)
+		}
+	})
+}
 
 // A host that has asked for a pause has it; others do not.
 func TestHeederHoldsAHost(t *testing.T) {
@@ -150,7 +175,8 @@ func TestHeederDoesNotSend(t *testing.T) {
 		"patience": {
 			[]httplimit.HeederOption{httplimit.WithPatience(61*time.Second - 1)}, httplimit.ErrWait, 0},
 		"the context ends": {
-			[]httplimit.HeederOption{httplimit.WithPatience(61 * time.Second)}, context.DeadlineExceeded, time.Second},
+			[]httplimit.HeederOption{httplimit.WithPatience(61 * time.Second)},
+			context.DeadlineExceeded, time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{answers: []*http.Response{answer(429, "Retry-After", "61")}}
@@ -162,8 +188,9 @@ func TestHeederDoesNotSend(t *testing.T) {
 			defer cancel()
 			b, start := newBody("x"), time.Now()
 			_, err := send(t, h, b.request(t).WithContext(ctx))
-			if !errors.Is(err, test.want) || time.Since(start) != test.took || !b.closed || len(s.times) != 1 {
-				t.Errorf("%s: %v after %v, closed %v, sent %d", name, err, time.Since(start), b.closed, len(s.times))
+			took := time.Since(start)
+			if !errors.Is(err, test.want) || took != test.took || !b.closed || len(s.times) != 1 {
+				t.Errorf("%s: %v after %v, closed %v, sent %d", name, err, took, b.closed, len(s.times))
 			}
 		})
 	}
@@ -180,8 +207,9 @@ func TestHeederRetries(t *testing.T) {
 		refusals int
 		sent     int
 	}{
-		"get":                 {method: http.MethodGet, refusals: 2, sent: 3},
-		"no method is get":    {method: http.MethodGet, change: func(r *http.Request) { r.Method = "" }, refusals: 1, sent: 2},
+		"get": {method: http.MethodGet, refusals: 2, sent: 3},
+		"no method is get": {method: http.MethodGet, refusals: 1, sent: 2,
+			change: func(r *http.Request) { r.Method = "" }},
 		"no more than that":   {method: http.MethodGet, refusals: 9, sent: 3},
 		"put with a body":     {method: http.MethodPut, body: text(), refusals: 1, sent: 2},
 		"put with an empty":   {method: http.MethodPut, body: http.NoBody, refusals: 1, sent: 2},
@@ -190,7 +218,9 @@ func TestHeederRetries(t *testing.T) {
 		"post with a key": {method: http.MethodPost, body: text(), refusals: 1, sent: 2,
 			change: func(r *http.Request) { r.Header.Set("Idempotency-Key", "k") }},
 		"put whose body is gone": {method: http.MethodPut, body: text(), refusals: 1, sent: 1,
-			change: func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return nil, errSecret } }},
+			change: func(r *http.Request) {
+				r.GetBody = func() (io.ReadCloser, error) { return nil, errSecret }
+			}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s, refusals := &script{}, []*http.Response{}

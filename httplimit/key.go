@@ -57,7 +57,7 @@ var braces = strings.NewReplacer("{", "<", "}", ">")
 func ByRoute() KeyFunc {
 	return func(r *http.Request) (string, error) {
 		if r.Pattern == "" {
-			return "", fmt.Errorf("%w: Request.Pattern is empty: wrap handlers of a mux, not the mux", ErrNoKey)
+			return "", fmt.Errorf("%w: Pattern is empty: wrap the handlers of a mux, not the mux", ErrNoKey)
 		}
 		return braces.Replace(r.Pattern), nil
 	}

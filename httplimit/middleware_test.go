@@ -25,7 +25,8 @@ func TestMiddleware(t *testing.T) {
 			w := visit(m, get(t))
 			status(t, w, http.StatusOK)
 			header(t, w.Header(), map[string]string{
-				"RateLimit-Policy": `"burst";q=2;w=60`, "RateLimit": `"burst";r=` + left + `;t=60`, "Retry-After": "",
+				"RateLimit-Policy": `"burst";q=2;w=60`, "Retry-After": "",
+				"RateLimit": `"burst";r=` + left + `;t=60`,
 			})
 		}
 		time.Sleep(19*time.Second + time.Nanosecond) // of the bubble
@@ -50,7 +51,8 @@ type problem struct {
 // How each outcome of the limiter looks from outside, and to the hooks.
 func TestOutcomes(t *testing.T) {
 	const types = "https://iana.org/assignments/http-problem-types#"
-	const quota, reduced, blank = types + "quota-exceeded", types + "temporary-reduced-capacity", "about:blank"
+	const quota, reduced = types + "quota-exceeded", types + "temporary-reduced-capacity"
+	const blank = "about:blank"
 	invalidKey := fmt.Errorf("%w: secret", limit.ErrInvalidArgument)
 	tooMany := fmt.Errorf("%w: secret", limit.ErrPermitsExceedRate)
 	for name, test := range map[string]struct {
@@ -64,7 +66,8 @@ func TestOutcomes(t *testing.T) {
 	}{
 		"allowed": {result: limit.Result{Allowed: true, Name: "secret"}, status: 200},
 		"refused": {
-			result: limit.Result{Name: "secret"}, status: 429, typ: quota, violated: []string{"first"}, hook: "refused"},
+			result: limit.Result{Name: "secret"},
+			status: 429, typ: quota, violated: []string{"first"}, hook: "refused"},
 		"refused by one of two": {
 			result: limit.Result{Each: []limit.Result{{Limit: 1}, {Limit: 1, RetryAfter: 1}}},
 			status: 429, typ: quota, violated: []string{"second"}, hook: "refused"},
@@ -77,7 +80,8 @@ func TestOutcomes(t *testing.T) {
 		"refused without the store": {
 			result: limit.Result{Degraded: true}, status: 429, typ: reduced, violated: []string{"first"},
 			hook: "refused"},
-		"failed":          {err: errSecret, status: 503, typ: reduced, violated: []string{}, hook: "error 503"},
+		"failed": {
+			err: errSecret, status: 503, typ: reduced, violated: []string{}, hook: "error 503"},
 		"failed, open":    {err: errSecret, fallback: httplimit.FallbackAllow, status: 200, hook: "error 0"},
 		"a key of no use": {err: invalidKey, status: 400, typ: blank, hook: "error 400"},
 		"a key of no use, open": {
@@ -114,15 +118,21 @@ func TestOutcomes(t *testing.T) {
 			if test.status == http.StatusOK {
 				return
 			}
-			var p problem
-			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
-				t.Fatal(err)
-			}
-			if p.Type != test.typ || p.Status != test.status || p.Title == "" ||
-				!slices.Equal(p.Violated, test.violated) || (p.Violated == nil) != (test.violated == nil) {
-				t.Errorf("%+v", p)
-			}
+			checkProblem(t, w, test.typ, test.violated)
 		})
+	}
+}
+
+// checkProblem checks a problem document. violated is nil for one without that member.
+func checkProblem(t *testing.T, w *httptest.ResponseRecorder, typ string, violated []string) {
+	t.Helper()
+	var p problem
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Type != typ || p.Status != w.Code || p.Title == "" ||
+		!slices.Equal(p.Violated, violated) || (p.Violated == nil) != (violated == nil) {
+		t.Errorf("%+v", p)
 	}
 }
 
@@ -292,7 +302,8 @@ func TestExposedFields(t *testing.T) {
 		httplimit.Draft11: "ETag | Retry-After, RateLimit-Policy, RateLimit",
 		httplimit.Draft6: "ETag | Retry-After, RateLimit-Policy, RateLimit-Limit, RateLimit-Remaining, " +
 			"RateLimit-Reset",
-		httplimit.XRateLimit: "ETag | Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset",
+		httplimit.XRateLimit: "ETag | Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, " +
+			"X-RateLimit-Reset",
 	} {
 		m := newMiddleware(t, newMemory(1, time.Hour), all,
 			httplimit.WithExposedFields(), httplimit.WithFields(fields))

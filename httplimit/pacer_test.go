@@ -93,14 +93,16 @@ func checkTimes(t *testing.T, got []time.Duration, want ...time.Duration) {
 func TestPacerKeepsToTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var times []time.Duration
-		pacer, err := httplimit.NewPacer(served(&times, time.Now()), limit.Of(newMemory(2, time.Second), "api"))
+		two := limit.Of(newMemory(2, time.Second), "api")
+		pacer, err := httplimit.NewPacer(served(&times, time.Now()), two)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var crowd sync.WaitGroup
 		for range 5 {
 			crowd.Go(func() {
-				if code, err := send(t, pacer, outgoing(t, http.MethodGet, nil)); code != http.StatusOK || err != nil {
+				code, err := send(t, pacer, outgoing(t, http.MethodGet, nil))
+				if code != http.StatusOK || err != nil {
 					t.Errorf("%d, %v", code, err)
 				}
 			})
@@ -143,6 +145,9 @@ func TestKeyedPacer(t *testing.T) {
 // why.
 func TestPacerDoesNotSend(t *testing.T) {
 	empty := limit.Result{Limit: 1, RetryAfter: time.Minute}
+	noKey := func(err error) httplimit.KeyFunc {
+		return func(*http.Request) (string, error) { return "", err }
+	}
 	waits := limit.KeyedFunc(func(ctx context.Context, _ string, _ int64) (limit.Result, error) {
 		<-ctx.Done()
 		return limit.Result{}, ctx.Err()
@@ -155,18 +160,20 @@ func TestPacerDoesNotSend(t *testing.T) {
 		took  time.Duration
 	}{
 		"too long, as the limiter says": {
-			says(empty, nil), all, []httplimit.PacerOption{httplimit.WithMaxWait(time.Minute - 1)}, httplimit.ErrWait, 0},
+			says(empty, nil), all, []httplimit.PacerOption{httplimit.WithMaxWait(time.Minute - 1)},
+			httplimit.ErrWait, 0},
 		"too long, nobody says": {
-			waits, all, []httplimit.PacerOption{httplimit.WithMaxWait(time.Minute)}, httplimit.ErrWait, time.Minute},
+			waits, all, []httplimit.PacerOption{httplimit.WithMaxWait(time.Minute)},
+			httplimit.ErrWait, time.Minute},
 		"too long, and refusals without a wait": {
 			says(limit.Result{}, nil), all, []httplimit.PacerOption{httplimit.WithMaxWait(time.Second)},
 			httplimit.ErrWait, time.Second},
 		"the context ends":  {says(empty, nil), all, nil, context.DeadlineExceeded, time.Hour},
 		"the limiter fails": {says(empty, errSecret), all, nil, errSecret, 0},
 		"no key":            {says(empty, nil), httplimit.Constant(""), nil, httplimit.ErrNoKey, 0},
-		"an empty key":      {says(empty, nil), func(*http.Request) (string, error) { return "", nil }, nil, httplimit.ErrNoKey, 0},
+		"an empty key":      {says(empty, nil), noKey(nil), nil, httplimit.ErrNoKey, 0},
 		"an error in place of a key": {
-			says(empty, nil), func(*http.Request) (string, error) { return "", errSecret }, nil, errSecret, 0},
+			says(empty, nil), noKey(errSecret), nil, errSecret, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			pacer, err := httplimit.NewKeyedPacer(transport(func(*http.Request) (*http.Response, error) {
@@ -180,8 +187,8 @@ func TestPacerDoesNotSend(t *testing.T) {
 			defer cancel()
 			b, start := newBody("x"), time.Now()
 			_, err = send(t, pacer, b.request(t).WithContext(ctx))
-			if !errors.Is(err, test.want) || time.Since(start) != test.took {
-				t.Errorf("%s: %v after %v, want %v after %v", name, err, time.Since(start), test.want, test.took)
+			if took := time.Since(start); !errors.Is(err, test.want) || took != test.took {
+				t.Errorf("%s: %v after %v, want %v after %v", name, err, took, test.want, test.took)
 			}
 			if !b.closed {
 				t.Errorf("%s: the body is open", name)
@@ -228,11 +235,13 @@ func TestPacerStandsInLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := send(t, pacer, outgoing(t, http.MethodGet, nil)); err != nil || one.acquired != 1 || len(times) != 1 {
+	_, err = send(t, pacer, outgoing(t, http.MethodGet, nil))
+	if err != nil || one.acquired != 1 || len(times) != 1 {
 		t.Errorf("%v, %d permits, %d sent", err, one.acquired, len(times))
 	}
 	one.err = limit.ErrPermitsExceedRate
-	if _, err := send(t, pacer, outgoing(t, http.MethodGet, nil)); !errors.Is(err, one.err) || len(times) != 1 {
+	_, err = send(t, pacer, outgoing(t, http.MethodGet, nil))
+	if !errors.Is(err, limit.ErrPermitsExceedRate) || len(times) != 1 {
 		t.Errorf("%v, %d sent", err, len(times))
 	}
 	var keys keyedLine

@@ -85,7 +85,8 @@ func TestFrameworks(t *testing.T) {
 				{"/users/1", "", http.StatusBadRequest, ""},
 			} {
 				status, body, field := visit(t, server.URL+step.path, step.apiKey)
-				if status != step.status || field != step.field || (body == "welcome") != (status == http.StatusOK) {
+				served := body == "welcome"
+				if status != step.status || field != step.field || served != (status == http.StatusOK) {
 					t.Errorf("%s of %q: %d %q %q, want %d %q", step.path, step.apiKey, status, body, field,
 						step.status, step.field)
 				}
