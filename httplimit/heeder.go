@@ -22,7 +22,8 @@ const (
 	// drained is how much of a body is read so that the connection can be used again.
 	drained = 64 << 10
 
-	// manyHolds is from how many hosts on those whose hold is over are forgotten.
+	// manyHolds is how many hosts there are at least before those whose hold is over are
+	// forgotten.
 	manyHolds = 128
 )
 
@@ -47,6 +48,7 @@ type Heeder struct {
 
 	mu    sync.Mutex
 	until map[string]time.Time // by scheme and host
+	many  int                  // hosts in until, from which on it is swept
 }
 
 // A HeederOption changes what a Heeder does.
@@ -84,7 +86,7 @@ func WithRetries(n int) HeederOption {
 // Errors are limit.ErrInvalidArgument: an option is nil, or its argument is out of its
 // bounds.
 func NewHeeder(next http.RoundTripper, opts ...HeederOption) (*Heeder, error) {
-	h := &Heeder{next: orDefault(next), patience: defaultPatience, until: map[string]time.Time{}}
+	h := &Heeder{next: orDefault(next), patience: defaultPatience, until: map[string]time.Time{}, many: manyHolds}
 	for i, opt := range opts {
 		if opt == nil {
 			return nil, invalid("NewHeeder", fmt.Sprintf("option %d", i+1), nil, "not be nil")
@@ -166,17 +168,24 @@ func (h *Heeder) heed(host string, response *http.Response) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.until) >= manyHolds {
-		for other, until := range h.until {
-			if !until.After(now) {
-				delete(h.until, other)
-			}
-		}
+	if len(h.until) >= h.many {
+		h.sweep(now)
 	}
 	if until := now.Add(min(d, longestHold)); until.After(h.until[host]) {
 		h.until[host] = until
 	}
 	return true
+}
+
+// sweep forgets the hosts whose hold is over. The next sweep is when there are twice as many
+// as are left, so that sweeping costs little for each hold.
+func (h *Heeder) sweep(now time.Time) {
+	for host, until := range h.until {
+		if !until.After(now) {
+			delete(h.until, host)
+		}
+	}
+	h.many = max(manyHolds, 2*len(h.until))
 }
 
 // idempotent are the methods whose requests may be sent again.

@@ -163,6 +163,27 @@ func TestHeederHoldsAHost(t *testing.T) {
 	})
 }
 
+// Hosts whose hold is over are forgotten: a program may meet millions of them.
+func TestHeederForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuse := transport(func(*http.Request) (*http.Response, error) {
+			return answer(429, "Retry-After", "9"), nil
+		})
+		h := newHeeder(t, refuse)
+		for i := range 1000 {
+			r := outgoing(t, http.MethodGet, nil)
+			r.URL.Host = strconv.Itoa(i)
+			if _, err := send(t, h, r); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := h.Holds(); n > 128 {
+			t.Errorf("%d hosts are remembered", n)
+		}
+	})
+}
+
 // A request that would be held for too long is not sent: the error says so at once, or the
 // end of its context does. Its body is closed.
 func TestHeederDoesNotSend(t *testing.T) {

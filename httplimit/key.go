@@ -70,7 +70,7 @@ func ByRoute() KeyFunc {
 // value is like the key of another KeyFunc: 32 hexadecimal digits, the first half of the
 // SHA-256 of the field's name in lower case, a colon and the value. A request without the
 // field, with an empty value or with several is an ErrNoKey; FirstOf limits it by
-// something else.
+// something else. net/http keeps Host apart from the header, so ByHeader does not find it.
 func ByHeader(name string) KeyFunc {
 	prefix, name := strings.ToLower(name)+":", http.CanonicalHeaderKey(name)
 	return func(r *http.Request) (string, error) {
@@ -103,10 +103,10 @@ func ByHost() KeyFunc {
 	}
 }
 
-// FirstOf limits by the first of keys that does not return an ErrNoKey: by an API key if
-// there is one, and by address otherwise. See to it that two of them do not have the same
-// key for different visitors; those of this package do not. If keys is empty or holds a
-// nil, the error is a limit.ErrInvalidArgument.
+// FirstOf limits by the first of keys that has a key: by an API key if there is one, and by
+// address otherwise. See to it that two of them do not have the same key for different
+// visitors. ByHeader, ByRoute and ByAddress do not. If keys is empty or holds a nil, the error
+// is a limit.ErrInvalidArgument.
 func FirstOf(keys ...KeyFunc) (KeyFunc, error) {
 	if len(keys) == 0 {
 		return nil, invalid("FirstOf", "keys", "empty", "have one or more")
@@ -118,7 +118,8 @@ func FirstOf(keys ...KeyFunc) (KeyFunc, error) {
 	}
 	return func(r *http.Request) (key string, err error) {
 		for _, f := range keys {
-			if key, err = f(r); !errors.Is(err, ErrNoKey) {
+			key, err = f(r)
+			if !errors.Is(err, ErrNoKey) && (err != nil || key != "") {
 				break
 			}
 		}

@@ -103,20 +103,23 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 // header of w, and the response is the caller's. If not, the response has been written.
 // It is what Handler calls, for frameworks that have a form of their own.
 //
-// If the context of r has ended, the visitor is gone: the response is an empty 503, and
-// no hook is called.
+// If the limiter fails when the context of r has ended, the visitor is gone: the response is
+// an empty 503, and no hook is called.
 func (m *Middleware) Admit(w http.ResponseWriter, r *http.Request) bool {
 	d, limited := m.decide(r)
 	if !limited {
 		return true
 	}
-	if d.Err != nil && r.Context().Err() != nil && !m.shadow {
+	gone := d.Err != nil && r.Context().Err() != nil
+	if !gone {
+		m.tell(r, d)
+	}
+	switch {
+	case m.shadow:
+		return true
+	case gone:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return false
-	}
-	m.tell(r, d)
-	if m.shadow {
-		return true
 	}
 	if d.Err == nil {
 		m.setFields(w.Header(), d.Result)
