@@ -13,8 +13,8 @@ import (
 // ByAddressVia and ByAddressViaCount are for that. There is no safe default beyond this,
 // because only you know which proxies are yours.
 //
-// The key is an IPv4 address, or a /64 of IPv6, such as "2001:db8::/64": a visitor has at
-// least so many addresses. An address that cannot be read, as that of a Unix socket, is an
+// The key is an IPv4 address, or a /64 of IPv6, such as "2001:db8::/64", because a visitor
+// has all addresses of a /64. An address that cannot be read, as that of a Unix socket, is an
 // ErrNoKey.
 func ByAddress() KeyFunc {
 	return func(r *http.Request) (string, error) {
@@ -86,8 +86,8 @@ func parseProxy(text string) (netip.Prefix, bool) {
 // X-Forwarded-For. The key is the nth address from the right. If there are fewer, or some
 // cannot be read, it is the last one before that, and without the field RemoteAddr.
 //
-// It holds only if nobody can reach this server other than through all n proxies: who can
-// writes the address himself. If n is below 1, the error is a limit.ErrInvalidArgument.
+// It holds only if nobody can reach this server other than through all n proxies: whoever can
+// is free to write the address. If n is below 1, the error is a limit.ErrInvalidArgument.
 func ByAddressViaCount(n int) (KeyFunc, error) {
 	if n < 1 {
 		return nil, invalid("ByAddressViaCount", "n", n, "be at least 1")

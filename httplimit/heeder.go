@@ -86,7 +86,9 @@ func WithRetries(n int) HeederOption {
 // Errors are limit.ErrInvalidArgument: an option is nil, or its argument is out of its
 // bounds.
 func NewHeeder(next http.RoundTripper, opts ...HeederOption) (*Heeder, error) {
-	h := &Heeder{next: orDefault(next), patience: defaultPatience, until: map[string]time.Time{}, many: manyHolds}
+	h := &Heeder{
+		next: orDefault(next), patience: defaultPatience, until: map[string]time.Time{}, many: manyHolds,
+	}
 	for i, opt := range opts {
 		if opt == nil {
 			return nil, invalid("NewHeeder", fmt.Sprintf("option %d", i+1), nil, "not be nil")

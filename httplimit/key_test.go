@@ -120,9 +120,10 @@ func TestFirstOf(t *testing.T) {
 		want string
 		err  error
 	}{
-		"the first":  {[]httplimit.KeyFunc{a, b}, "a", nil},
-		"the second": {[]httplimit.KeyFunc{none, b}, "b", nil},
-		"none":       {[]httplimit.KeyFunc{none, none}, "", httplimit.ErrNoKey},
+		"the first":            {[]httplimit.KeyFunc{a, b}, "a", nil},
+		"the second":           {[]httplimit.KeyFunc{none, b}, "b", nil},
+		"an empty key is none": {[]httplimit.KeyFunc{says("", nil), b}, "b", nil},
+		"none":                 {[]httplimit.KeyFunc{none, none}, "", httplimit.ErrNoKey},
 		"no limit": {
 			[]httplimit.KeyFunc{says("", httplimit.ErrNoLimit), b}, "", httplimit.ErrNoLimit},
 		"an error is no none": {[]httplimit.KeyFunc{says("", errSecret), b}, "", errSecret},
