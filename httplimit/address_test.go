@@ -82,6 +82,7 @@ func TestByAddressVia(t *testing.T) {
 		"three lines": {
 			proxy, []string{"198.51.100.1", "203.0.113.7, 10.1.1.1", "192.0.2.1"}, visitor},
 		"a proxy named as IPv6": {proxy, []string{"203.0.113.7, 192.0.2.9"}, visitor},
+		"an empty entry first":  {proxy, []string{"203.0.113.7", ",10.0.0.2"}, "10.0.0.2"},
 		"IPv6 behind IPv6":      {"[2001:db8:aaaa::1]:80", []string{"2001:db8:1:2::3"}, "2001:db8:1:2::/64"},
 		"with ports":            {proxy, []string{"203.0.113.7:4711"}, visitor},
 		"IPv6 with a port":      {proxy, []string{"[2001:db8:1:2::3]:4711"}, "2001:db8:1:2::/64"},

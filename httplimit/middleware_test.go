@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,6 +41,34 @@ func TestMiddleware(t *testing.T) {
 		time.Sleep(41 * time.Second)
 		status(t, visit(m, get(t)), http.StatusOK)
 	})
+}
+
+// A crowd gets as many permits as there are, in the form of a server and its clients.
+func TestCrowd(t *testing.T) {
+	const rate, crowd = 20, 50
+	m := newMiddleware(t, newMemory(rate, time.Hour), httplimit.ByAddress(),
+		httplimit.WithNearLimit(0.5, func(*http.Request, httplimit.Decision) {}), httplimit.WithExposedFields())
+	server := httptest.NewServer(m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	defer server.Close()
+	var served, refused atomic.Int64
+	var all sync.WaitGroup
+	for range crowd {
+		all.Go(func() {
+			code, err := send(t, newHeeder(t, nil), outgoingTo(t, server.URL))
+			switch {
+			case err != nil:
+				t.Error(err)
+			case code == http.StatusOK:
+				served.Add(1)
+			case code == http.StatusTooManyRequests:
+				refused.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if served.Load() != rate || refused.Load() != crowd-rate {
+		t.Errorf("%d served, %d refused", served.Load(), refused.Load())
+	}
 }
 
 // problem is a problem document (RFC 9457).

@@ -36,6 +36,15 @@ func newBody(text string) *body                    { return &body{Reader: string
 func (b *body) Close() error                       { b.closed = true; return nil }
 func (b *body) request(t *testing.T) *http.Request { return outgoing(t, http.MethodPost, b) }
 
+func outgoingTo(t *testing.T, url string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func outgoing(t *testing.T, method string, body io.Reader) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://api.example.com/x", body)
