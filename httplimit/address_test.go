@@ -63,7 +63,8 @@ const visitor = "203.0.113.7"
 
 // Proxies that are known by their addresses: the first that is none of them, from the right.
 func TestByAddressVia(t *testing.T) {
-	key, err := httplimit.ByAddressVia("10.0.0.0/8", "192.0.2.1", "2001:db8:aaaa::/48", "::ffff:192.0.2.9")
+	key, err := httplimit.ByAddressVia("10.0.0.0/8", "192.0.2.1", "2001:db8:aaaa::/48", "fe80::/64",
+		"::ffff:192.0.2.9")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +84,7 @@ func TestByAddressVia(t *testing.T) {
 			proxy, []string{"198.51.100.1", "203.0.113.7, 10.1.1.1", "192.0.2.1"}, visitor},
 		"a proxy named as IPv6": {proxy, []string{"203.0.113.7, 192.0.2.9"}, visitor},
 		"an empty entry first":  {proxy, []string{"203.0.113.7", ",10.0.0.2"}, "10.0.0.2"},
+		"a proxy with a zone":   {"[fe80::1%eth0]:80", []string{"203.0.113.7"}, visitor},
 		"IPv6 behind IPv6":      {"[2001:db8:aaaa::1]:80", []string{"2001:db8:1:2::3"}, "2001:db8:1:2::/64"},
 		"with ports":            {proxy, []string{"203.0.113.7:4711"}, visitor},
 		"IPv6 with a port":      {proxy, []string{"[2001:db8:1:2::3]:4711"}, "2001:db8:1:2::/64"},

@@ -47,7 +47,8 @@ func TestMiddleware(t *testing.T) {
 func TestCrowd(t *testing.T) {
 	const rate, crowd = 20, 50
 	m := newMiddleware(t, newMemory(rate, time.Hour), httplimit.ByAddress(),
-		httplimit.WithNearLimit(0.5, func(*http.Request, httplimit.Decision) {}), httplimit.WithExposedFields())
+		httplimit.WithNearLimit(0.5, func(*http.Request, httplimit.Decision) {}),
+		httplimit.WithExposedFields())
 	server := httptest.NewServer(m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	defer server.Close()
 	var served, refused atomic.Int64
