@@ -124,12 +124,19 @@ func TestOlderFields(t *testing.T) {
 				header(t, w.Header(), map[string]string{name: expected})
 			}
 		}
-		unknown := says(limit.Result{Allowed: true, Degraded: true, Limit: 7}, nil)
 		older := httplimit.WithFields(httplimit.Draft6 | httplimit.XRateLimit)
-		w := visit(newMiddleware(t, unknown, all, older), get(t))
-		header(t, w.Header(), map[string]string{
-			"RateLimit-Policy": "7", "RateLimit-Limit": "", "X-RateLimit-Limit": "", "X-RateLimit-Reset": "",
-		})
+		for policy, result := range map[string]limit.Result{
+			"7": {Allowed: true, Degraded: true, Limit: 7}, "": {Allowed: true, Remaining: 7},
+		} {
+			w := visit(newMiddleware(t, says(result, nil), all, older), get(t))
+			header(t, w.Header(), map[string]string{
+				"RateLimit-Policy": policy, "RateLimit-Limit": "", "RateLimit-Reset": "",
+				"X-RateLimit-Limit": "", "X-RateLimit-Reset": "",
+			})
+		}
+		burst.RetryAfter = 2 * time.Second
+		w := visit(newMiddleware(t, says(burst, nil), all, older), get(t))
+		header(t, w.Header(), map[string]string{"RateLimit-Reset": "2", "X-RateLimit-Reset": reset})
 	})
 }
 

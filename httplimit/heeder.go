@@ -54,7 +54,7 @@ type Heeder struct {
 // A HeederOption changes what a Heeder does.
 type HeederOption func(*Heeder) error
 
-// WithPatience sets how long a request may be held, more than 0. If it would be longer, the
+// WithPatience sets how long a request may be held in all, more than 0. If it would be longer, the
 // error is an ErrWait at once, or, if there is a refusal already, that is the response.
 // The default is a minute.
 func WithPatience(d time.Duration) HeederOption {
