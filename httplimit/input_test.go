@@ -62,7 +62,7 @@ func TestBadInput(t *testing.T) {
 		"NewKeyedPacer: keyed is <nil>, must not":           second(httplimit.NewKeyedPacer(nil, nil, all)),
 		"NewKeyedPacer: key is <nil>, must not":             second(httplimit.NewKeyedPacer(nil, keyed, nil)),
 		"NewHeeder: option 1 is <nil>, must not be nil":     heeder(nil),
-		"WithPatience: d is -1ns, must be more than 0":      heeder(httplimit.WithPatience(-1)),
+		"WithPatience: d is 0s, must be more than 0":        heeder(httplimit.WithPatience(0)),
 		"WithRetries: n is 11, must be 0 to 10":             heeder(httplimit.WithRetries(11)),
 		"WithRetries: n is -1, must be 0 to 10":             heeder(httplimit.WithRetries(-1)),
 	} {
@@ -78,8 +78,11 @@ func TestBounds(t *testing.T) {
 	hook := func(*http.Request, httplimit.Decision) {}
 	newMiddleware(t, newMemory(1, 1), all, httplimit.WithTimeout(time.Millisecond),
 		httplimit.WithNearLimit(1, hook), httplimit.WithPolicies(strings.Repeat("x", 64), ` "\~`))
-	if _, err := httplimit.NewHeeder(nil, httplimit.WithRetries(10), httplimit.WithPatience(1)); err != nil {
-		t.Error(err)
+	for _, retries := range []int{0, 10} {
+		_, err := httplimit.NewHeeder(nil, httplimit.WithRetries(retries), httplimit.WithPatience(1))
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
 
