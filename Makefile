@@ -30,10 +30,11 @@ test: ## every test, with the race detector; first installs what they need: docs
 	@tools/bring.sh
 	$(GOTEST) ./...
 	cd bench && $(GOTEST) ./...
+	cd httplimit/examples && $(GOTEST) ./...
 
 lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, functions and files
 	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
-	@for module in . bench; do (set -x; cd $$module && \
+	@for module in . bench httplimit/examples; do (set -x; cd $$module && \
 		go mod tidy -diff && \
 		go vet ./... && \
 		go fix -diff -stringsbuilder=false ./... && \
@@ -67,7 +68,7 @@ shares: ## how Go and Java share limits that are too small for both, longer than
 		-ginkgo.v -ginkgo.focus 'Shares of a limit'
 
 fuzz: ## each fuzz target for FUZZTIME, a minute unless told
-	@for package in . ./internal/wire; do \
+	@for package in . ./internal/wire ./httplimit; do \
 		targets=$$(go test -list '^Fuzz' $$package) || { echo "$$targets"; exit 1; }; \
 		for target in $$(echo "$$targets" | grep '^Fuzz'); do \
 			echo "$$target"; \

@@ -36,9 +36,13 @@ func read(t *testing.T, file string) string {
 // compiled and run. A whole program is a file of the examples with another name
 // for its package and its function.
 func TestBlocks(t *testing.T) {
-	files, err := filepath.Glob("example*_test.go")
-	if err != nil || len(files) < 5 {
-		t.Fatalf("%d files of examples, %v", len(files), err)
+	var files []string
+	for _, pattern := range []string{"example*_test.go", "httplimit/example*_test.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) < 2 {
+			t.Fatalf("%d files of examples in %s, %v", len(found), pattern, err)
+		}
+		files = append(files, found...)
 	}
 	outputs := regexp.MustCompile(`(?m)^\t// Output:.*\n(\t//.*\n)*`)
 	var examples strings.Builder

@@ -1,0 +1,112 @@
+package httplimit
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// maxInteger is the largest Integer of RFC 9651 (section 3.3.1).
+const maxInteger = 999_999_999_999_999
+
+// A policyName is the name of a limit as a String of RFC 9651 (section 3.3.3), with its
+// quotes. For characters that can be printed this is also a string of JSON.
+type policyName string
+
+// printable are the characters of a String of RFC 9651.
+const printable = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`" +
+	"abcdefghijklmnopqrstuvwxyz{|}~"
+
+func quotedName(name string) policyName {
+	quoted := []byte{'"'}
+	for i := range len(name) {
+		if name[i] == '"' || name[i] == '\\' {
+			quoted = append(quoted, '\\')
+		}
+		quoted = append(quoted, name[i])
+	}
+	return policyName(append(quoted, '"'))
+}
+
+// appendName appends the name of limit i of n.
+func appendName(b []byte, names []policyName, i, n int) []byte {
+	switch {
+	case i < len(names):
+		return append(b, names[i]...)
+	case n == 1:
+		return append(b, `"default"`...)
+	}
+	return append(strconv.AppendInt(append(b, `"limit-`...), int64(i)+1, 10), '"')
+}
+
+// appendDraft11Policies appends the value of RateLimit-Policy of
+// draft-ietf-httpapi-ratelimit-headers-11 (section 3): an item for each limit that is
+// known, with its quota q and, if it is known, its window w in seconds.
+//
+// A window is a whole number of seconds there, so a shorter one is rounded up: a client
+// that keeps to it stays within the limit.
+func appendDraft11Policies(b []byte, names []policyName, all []limit.Result) []byte {
+	start := len(b)
+	for i := range all {
+		if all[i].Limit <= 0 {
+			continue
+		}
+		b = appendComma(b, start)
+		b = appendName(b, names, i, len(all))
+		b = appendInteger(append(b, ";q="...), all[i].Limit)
+		if all[i].Interval > 0 {
+			b = appendInteger(append(b, ";w="...), seconds(all[i].Interval))
+		}
+	}
+	return b
+}
+
+// appendDraft11Limits appends the value of RateLimit of the same draft (section 4): an
+// item for each limit that has decided, with its available quota r and its effective
+// window t in seconds. A limit that is not known, or that decided without the store that
+// all share, has none, because nobody knows its numbers.
+func appendDraft11Limits(b []byte, names []policyName, all []limit.Result) []byte {
+	start := len(b)
+	for i := range all {
+		if all[i].Limit <= 0 || all[i].Degraded {
+			continue
+		}
+		b = appendComma(b, start)
+		b = appendName(b, names, i, len(all))
+		b = appendInteger(append(b, ";r="...), all[i].Remaining)
+		b = appendInteger(append(b, ";t="...), seconds(window(&all[i])))
+	}
+	return b
+}
+
+// window is the time for which Remaining is all there is: until the permits that were
+// refused are there, and otherwise until all are back. Retry-After must not be earlier
+// (section 6 of the draft), which it is not: it is the longest of the refusals.
+func window(result *limit.Result) time.Duration {
+	if result.RetryAfter > 0 {
+		return result.RetryAfter
+	}
+	return result.ResetAfter
+}
+
+func appendComma(b []byte, start int) []byte {
+	if len(b) > start {
+		b = append(b, ", "...)
+	}
+	return b
+}
+
+// appendInteger appends an Integer of RFC 9651, in its bounds and not below 0.
+func appendInteger(b []byte, n int64) []byte {
+	return strconv.AppendInt(b, min(max(0, n), maxInteger), 10)
+}
+
+// seconds returns d in whole seconds, rounded up.
+func seconds(d time.Duration) int64 {
+	whole := int64(d / time.Second)
+	if d%time.Second > 0 {
+		whole++
+	}
+	return whole
+}

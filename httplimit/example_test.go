@@ -1,0 +1,211 @@
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// The Go blocks of docs/http.md stand here and in the other example file; TestBlocks of the
+// root compares them. The Redis of the examples is the one of TestMain.
+
+func ExampleByAddressVia() {
+	// The proxies of this service, and nothing else: they append to X-Forwarded-For.
+	byAddress, err := httplimit.ByAddressVia("10.0.0.0/8", "2001:db8:aaaa::/48")
+	if err != nil {
+		log.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr = "10.0.0.1:4711"
+	// The visitor wrote the first.
+	r.Header.Set("X-Forwarded-For", "198.51.100.1, 2001:db8:1:2::3, 10.0.0.2")
+	fmt.Println(byAddress(r))
+	// Output: 2001:db8:1:2::/64 <nil>
+}
+
+func ExampleFirstOf() {
+	// Visitors without an API key share the limit of their address.
+	key, err := httplimit.FirstOf(httplimit.ByHeader("X-Api-Key"), httplimit.ByAddress())
+	if err != nil {
+		log.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr = "203.0.113.7:4711"
+	fmt.Println(key(r))
+	r.Header.Set("X-Api-Key", "alice")
+	fmt.Println(key(r))
+	// Output:
+	// 203.0.113.7 <nil>
+	// 5a79b71afe60f7eb30be77443da9172c <nil>
+}
+
+func ExampleKeyFunc() {
+	type userKey struct{} // where the authentication has put the user
+	key := func(r *http.Request) (string, error) {
+		if r.URL.Path == "/healthz" {
+			return "", httplimit.ErrNoLimit
+		}
+		user, ok := r.Context().Value(userKey{}).(string)
+		if !ok {
+			return "", httplimit.ErrNoKey
+		}
+		return "user:" + user, nil
+	}
+	limits := exampleClient().Template("users", 2, time.Minute)
+	m, err := httplimit.New(limits, key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, path := range []string{"/healthz", "/search"} {
+		w := httptest.NewRecorder()
+		fmt.Println(path, m.Admit(w, httptest.NewRequest(http.MethodGet, path, nil)), w.Code)
+	}
+	// Output:
+	// /healthz true 200
+	// /search false 400
+}
+
+func ExampleWithCost() {
+	// A search that asks for many results costs a permit for each hundred.
+	cost := func(r *http.Request) (int64, error) {
+		if r.FormValue("size") == "large" {
+			return 2, nil
+		}
+		return 1, nil
+	}
+	limits := exampleClient().Template("searches", 2, time.Minute)
+	m, err := httplimit.New(limits, httplimit.Constant("search"), httplimit.WithCost(cost))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, target := range []string{"/?size=large", "/?size=small"} {
+		w := httptest.NewRecorder()
+		fmt.Println(m.Admit(w, httptest.NewRequest(http.MethodGet, target, nil)), w.Header().Get("RateLimit"))
+	}
+	// Output:
+	// true "default";r=0;t=60
+	// false "default";r=0;t=60
+}
+
+func ExampleWithShadow() {
+	refused := func(r *http.Request, d httplimit.Decision) {
+		fmt.Println("would refuse", r.URL.Path, d.Status)
+	}
+	limits := exampleClient().Template("tried", 2, time.Minute)
+	m, err := httplimit.New(limits, httplimit.Constant("all"),
+		httplimit.WithShadow(), httplimit.WithRefusedHook(refused))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		fmt.Println(m.Admit(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/a", nil)))
+	}
+	// Output:
+	// true
+	// true
+	// would refuse /a 429
+	// true
+}
+
+func ExampleWithErrorHook() {
+	redisIsAway := limit.KeyedFunc(func(context.Context, string, int64) (limit.Result, error) {
+		return limit.Result{}, errors.New("dial tcp 10.1.2.3:6379: connection refused")
+	})
+	m, err := httplimit.New(redisIsAway, httplimit.ByAddress(),
+		httplimit.WithTimeout(50*time.Millisecond),
+		httplimit.WithFallback(httplimit.FallbackAllow),
+		httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) {
+			fmt.Println("not for the visitor:", d.Err)
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(m.Admit(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)))
+	// Output:
+	// not for the visitor: dial tcp 10.1.2.3:6379: connection refused
+	// true
+}
+
+func ExampleWithResponse() {
+	limits := exampleClient().Template("greetings", 1, time.Minute)
+	m, err := httplimit.New(limits, httplimit.ByAddress(),
+		httplimit.WithResponse(func(w http.ResponseWriter, _ *http.Request, d httplimit.Decision) {
+			http.Error(w, "please come back later", d.Status)
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		w := httptest.NewRecorder()
+		if !m.Admit(w, httptest.NewRequest(http.MethodGet, "/", nil)) {
+			fmt.Print(w.Code, " ", w.Header().Get("Retry-After"), " ", w.Body)
+		}
+	}
+	// Output: 429 60 please come back later
+}
+
+func ExampleHeeder() {
+	visits := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if visits++; visits == 1 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		fmt.Fprint(w, "welcome back")
+	}))
+	defer server.Close()
+
+	// Two requests a minute to each host, from all processes together, and what it says.
+	perHost := exampleClient().Template("others", 2, time.Minute)
+	pacer, err := httplimit.NewKeyedPacer(nil, perHost, httplimit.ByHost(),
+		httplimit.WithMaxWait(10*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	heeder, err := httplimit.NewHeeder(pacer, httplimit.WithRetries(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := &http.Client{Transport: heeder}
+
+	start := time.Now()
+	response, err := client.Get(server.URL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	fmt.Printf("%d %s %v\n", response.StatusCode, body, err)
+	fmt.Println(time.Since(start) >= time.Second)
+	// Output:
+	// 200 welcome back <nil>
+	// true
+}
+
+func ExampleMiddleware_Admit() {
+	limits := exampleClient().Template("visits", 2, time.Minute)
+	m, err := httplimit.New(limits, httplimit.ByAddress())
+	if err != nil {
+		log.Fatal(err)
+	}
+	// A framework with a form of its own for middleware, such as gin, calls Admit.
+	handle := func(w http.ResponseWriter, r *http.Request) {
+		if !m.Admit(w, r) {
+			return // the response has been written
+		}
+		fmt.Fprint(w, "welcome")
+	}
+	w := httptest.NewRecorder()
+	handle(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	fmt.Println(w.Code, w.Body)
+	// Output: 200 welcome
+}

@@ -1,0 +1,32 @@
+package examples
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// Gin returns an engine in which each user, known by an API key, has a limit for all routes.
+func Gin(limits limit.Keyed, handler gin.HandlerFunc) (http.Handler, error) {
+	m, err := httplimit.New(limits, httplimit.ByHeader("X-Api-Key"))
+	if err != nil {
+		return nil, err
+	}
+	engine := gin.New()
+	engine.Use(ginLimit(m))
+	engine.GET("/users/:id", handler)
+	return engine, nil
+}
+
+// ginLimit makes a Middleware one of gin. The writer of gin is an http.ResponseWriter; when a
+// refusal has been written to it, no other handler may run.
+func ginLimit(m *httplimit.Middleware) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if !m.Admit(c.Writer, c.Request) {
+			c.Abort()
+		}
+	}
+}

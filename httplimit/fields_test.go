@@ -1,0 +1,221 @@
+package httplimit_test
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+const maxInteger = 999_999_999_999_999
+
+// The fields of one answer of the limiter, in all forms.
+func TestFields(t *testing.T) {
+	second, minute := time.Second, time.Minute
+	burst := limit.Result{Allowed: true, Limit: 100, Interval: minute, Remaining: 50, ResetAfter: 30 * second}
+	daily := limit.Result{Allowed: true, Limit: 1000, Interval: 24 * time.Hour, Remaining: 999, ResetAfter: 1}
+	refused := limit.Result{Limit: 100, Interval: minute, RetryAfter: 1, ResetAfter: minute}
+	unlike := func(r limit.Result, change func(*limit.Result)) limit.Result { change(&r); return r }
+	after := func(d time.Duration) limit.Result {
+		return unlike(refused, func(r *limit.Result) { r.RetryAfter = d })
+	}
+	every := func(d time.Duration) limit.Result {
+		return unlike(burst, func(r *limit.Result) { r.Interval = d })
+	}
+	const policy, half = `"default";q=100;w=60`, `"default";r=50;t=30`
+	for name, test := range map[string]struct {
+		result       limit.Result
+		names        []string
+		policy, rate string
+		retryAfter   string
+	}{
+		"the draft's example": {burst, []string{"burst"}, `"burst";q=100;w=60`, `"burst";r=50;t=30`, ""},
+		"no name":             {burst, nil, policy, half, ""},
+		"several": {
+			limit.Result{Allowed: true, Limit: 100, Each: []limit.Result{burst, daily}},
+			[]string{"burst", "daily"},
+			`"burst";q=100;w=60, "daily";q=1000;w=86400`, `"burst";r=50;t=30, "daily";r=999;t=1`, ""},
+		"several, one has a name": {
+			limit.Result{Allowed: true, Each: []limit.Result{burst, daily}}, []string{"burst"},
+			`"burst";q=100;w=60, "limit-2";q=1000;w=86400`, `"burst";r=50;t=30, "limit-2";r=999;t=1`, ""},
+		"several, one is not known": {
+			limit.Result{Allowed: true, Each: []limit.Result{{Allowed: true}, burst}}, nil,
+			`"limit-2";q=100;w=60`, `"limit-2";r=50;t=30`, ""},
+		"refused for a ns":          {after(1), nil, policy, `"default";r=0;t=1`, "1"},
+		"refused for 1 s":           {after(second), nil, policy, `"default";r=0;t=1`, "1"},
+		"refused for 1.1 s":         {after(1100 * time.Millisecond), nil, policy, `"default";r=0;t=2`, "2"},
+		"refused, nobody knows how": {after(0), nil, policy, `"default";r=0;t=60`, "1"},
+		"the longest refusal counts": {
+			limit.Result{
+				RetryAfter: second, Each: []limit.Result{after(1), {Limit: 5, RetryAfter: 7 * second}},
+			}, nil, `"limit-1";q=100;w=60, "limit-2";q=5`, `"limit-1";r=0;t=1, "limit-2";r=0;t=7`, "7"},
+		"a window below a second": {every(time.Millisecond), nil, `"default";q=100;w=1`, half, ""},
+		"no window":               {every(0), nil, `"default";q=100`, half, ""},
+		"numbers out of the bounds": {
+			limit.Result{
+				Allowed: true, Limit: 1 << 53, Interval: math.MaxInt64, Remaining: -1, ResetAfter: -1,
+			}, nil, `"default";q=999999999999999;w=9223372037`, `"default";r=0;t=0`, ""},
+		"degraded, with a rate": {
+			unlike(burst, func(r *limit.Result) { r.Degraded = true }), nil, policy, "", ""},
+		"degraded, without a rate": {limit.Result{Allowed: true, Degraded: true}, nil, "", "", ""},
+		"degraded, refused":        {limit.Result{Degraded: true}, nil, "", "", "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMiddleware(t, says(test.result, nil), all, httplimit.WithPolicies(test.names...))
+			w := visit(m, get(t))
+			header(t, w.Header(), map[string]string{
+				"RateLimit-Policy": test.policy, "RateLimit": test.rate, "Retry-After": test.retryAfter,
+			})
+			for _, field := range []string{"RateLimit-Policy", "RateLimit"} {
+				if _, err := parseList(w.Header().Get(field)); err != nil {
+					t.Errorf("%s: %v", field, err)
+				}
+				if lines, there := w.Header()[http.CanonicalHeaderKey(field)]; there && lines[0] == "" {
+					t.Errorf("%s is there, and empty", field)
+				}
+			}
+		})
+	}
+}
+
+// The older fields, alone and beside those of draft 11. They are those of the limit that
+// binds.
+func TestOlderFields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a bubble begins at midnight UTC 2000-01-01
+		burst := limit.Result{Limit: 5, Interval: time.Second, RetryAfter: 1500 * time.Millisecond}
+		both := burst
+		both.Each = []limit.Result{burst, {Limit: 100, Interval: time.Hour}}
+		reset := strconv.FormatInt(time.Now().Unix()+2, 10)
+		none := map[string]string{
+			"RateLimit-Policy": "", "RateLimit": "", "Retry-After": "2",
+			"RateLimit-Limit": "", "RateLimit-Remaining": "", "RateLimit-Reset": "",
+			"X-RateLimit-Limit": "", "X-RateLimit-Remaining": "", "X-RateLimit-Reset": "",
+		}
+		draft6 := map[string]string{
+			"RateLimit-Limit": "5", "RateLimit-Remaining": "0", "RateLimit-Reset": "2",
+		}
+		old := map[string]string{
+			"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset,
+		}
+		for fields, want := range map[httplimit.Fields][]map[string]string{
+			0:                    {},
+			httplimit.Draft6:     {draft6, {"RateLimit-Policy": "5;w=1, 100;w=3600"}},
+			httplimit.XRateLimit: {old},
+			httplimit.Draft6 | httplimit.Draft11 | httplimit.XRateLimit: {draft6, old, {
+				"RateLimit-Policy": `"limit-1";q=5;w=1, "limit-2";q=100;w=3600`,
+				"RateLimit":        `"limit-1";r=0;t=2, "limit-2";r=0;t=0`,
+			}},
+		} {
+			w := visit(newMiddleware(t, says(both, nil), all, httplimit.WithFields(fields)), get(t))
+			for name := range none {
+				expected := none[name]
+				for _, some := range want {
+					if value, ok := some[name]; ok {
+						expected = value
+					}
+				}
+				header(t, w.Header(), map[string]string{name: expected})
+			}
+		}
+		older := httplimit.WithFields(httplimit.Draft6 | httplimit.XRateLimit)
+		for policy, result := range map[string]limit.Result{
+			"7": {Allowed: true, Degraded: true, Limit: 7}, "": {Allowed: true, Remaining: 7},
+		} {
+			w := visit(newMiddleware(t, says(result, nil), all, older), get(t))
+			header(t, w.Header(), map[string]string{
+				"RateLimit-Policy": policy, "RateLimit-Limit": "", "RateLimit-Reset": "",
+				"X-RateLimit-Limit": "", "X-RateLimit-Reset": "",
+			})
+		}
+		burst.RetryAfter = 2 * time.Second
+		w := visit(newMiddleware(t, says(burst, nil), all, older), get(t))
+		header(t, w.Header(), map[string]string{"RateLimit-Reset": "2", "X-RateLimit-Reset": reset})
+	})
+}
+
+// Middleware within middleware: the lists are one, as RFC 9651 has it for lines.
+func TestFieldsOfSeveralMiddlewares(t *testing.T) {
+	outer := newMiddleware(t, newMemory(10, time.Minute), all, httplimit.WithPolicies("all"))
+	inner := newMiddleware(t, newMemory(5, time.Second), all, httplimit.WithPolicies("route"))
+	w := httptest.NewRecorder()
+	outer.Handler(inner.Handler(http.NotFoundHandler())).ServeHTTP(w, get(t))
+	status(t, w, http.StatusNotFound)
+	header(t, w.Header(), map[string]string{
+		"RateLimit":        `"all";r=9;t=60 | "route";r=4;t=1`,
+		"RateLimit-Policy": `"all";q=10;w=60 | "route";q=5;w=1`,
+	})
+}
+
+// Whatever names and numbers there are, the fields are Lists of RFC 9651 with these values
+// in their bounds, and the problem document is JSON with the same names.
+func FuzzFields(f *testing.F) {
+	f.Add("burst", `say "hi" \ there`, int64(100), int64(time.Minute), int64(50), int64(30*time.Second))
+	f.Add("a", "b", int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64))
+	f.Add(",;=", "\\", int64(1), int64(-1), int64(math.MinInt64), int64(math.MinInt64))
+	f.Add("é", "\n", int64(0), int64(0), int64(0), int64(0))
+	f.Fuzz(func(t *testing.T, first, second string, most, interval, left, after int64) {
+		one := limit.Result{
+			Limit: most, Interval: time.Duration(interval), Remaining: left, RetryAfter: time.Duration(after),
+		}
+		result := limit.Result{Each: []limit.Result{one, one}}
+		m, err := httplimit.New(says(result, nil), all, httplimit.WithPolicies(first, second))
+		if err != nil {
+			return // TestPolicies says when
+		}
+		w := visit(m, get(t))
+		names := []string{first, second}
+		if most <= 0 {
+			names = nil // of a limit that is not known there is no item
+		}
+		checkList(t, w.Header().Get("RateLimit-Policy"), names, map[string]bool{"q": true, "w": interval > 0})
+		checkList(t, w.Header().Get("RateLimit"), names, map[string]bool{"r": true, "t": true})
+		var problem struct {
+			Violated []string `json:"violated-policies"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil {
+			t.Fatalf("%s: %v", w.Body, err)
+		}
+		if len(problem.Violated) != 2 || problem.Violated[0] != first || problem.Violated[1] != second {
+			t.Errorf("%q, want %q and %q", problem.Violated, first, second)
+		}
+		n, err := strconv.ParseInt(w.Header().Get("Retry-After"), 10, 64)
+		if err != nil || n < 1 || n > maxInteger {
+			t.Errorf("Retry-After is %d, %v", n, err)
+		}
+	})
+}
+
+// checkList checks that a field is a list of these names, with these parameters, which are
+// Integers in their bounds.
+func checkList(t *testing.T, field string, names []string, params map[string]bool) {
+	t.Helper()
+	items, err := parseList(field)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(items) != len(names) {
+		t.Fatalf("%s has %d items, want %d", field, len(items), len(names))
+	}
+	for i, item := range items {
+		if item.value != names[i] {
+			t.Errorf("%s: %q, want %q", field, item.value, names[i])
+		}
+		for name, there := range params {
+			n, ok := item.params[name].(int64)
+			if ok != there || n < 0 || n > maxInteger || name == "w" && there && n == 0 {
+				t.Errorf("%s: %s is %v", field, name, item.params[name])
+			}
+			delete(item.params, name)
+		}
+		if len(item.params) > 0 {
+			t.Errorf("%s: %v besides", field, item.params)
+		}
+	}
+}

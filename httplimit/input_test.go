@@ -1,0 +1,100 @@
+package httplimit_test
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// Bad input is met at the door, by an error that names the argument, its value and the
+// bound.
+func TestBadInput(t *testing.T) {
+	const brief = 999 * time.Microsecond
+	const mapped = "::ffff:10.0.0.0/104" // contains nothing
+	long := strings.Repeat("x", 65)
+	hook := func(*http.Request, httplimit.Decision) {}
+	keyed, one := limit.Keyed(newMemory(1, 1)), limit.Of(newMemory(1, 1), "k")
+	with := func(opt httplimit.Option) error { _, err := httplimit.New(keyed, all, opt); return err }
+	pacer := func(opt httplimit.PacerOption) error {
+		_, err := httplimit.NewPacer(nil, one, opt)
+		return err
+	}
+	heeder := func(opt httplimit.HeederOption) error { _, err := httplimit.NewHeeder(nil, opt); return err }
+	second := func(_ any, err error) error { return err }
+	for want, err := range map[string]error{
+		"New: keyed is <nil>, must not be nil":              second(httplimit.New(nil, all)),
+		"New: key is <nil>, must not be nil":                second(httplimit.New(keyed, nil)),
+		"New: option 1 is <nil>, must not be nil":           with(nil),
+		"WithCost: cost is <nil>, must not be nil":          with(httplimit.WithCost(nil)),
+		"WithTimeout: d is 999µs, must be at least 1ms":     with(httplimit.WithTimeout(brief)),
+		"WithFallback: f is 2, must be one of the Fallback": with(httplimit.WithFallback(2)),
+		"WithNearLimit: share is 0, must be more":           with(httplimit.WithNearLimit(0, hook)),
+		"WithNearLimit: share is 1.1, must be more":         with(httplimit.WithNearLimit(1.1, hook)),
+		"WithNearLimit: share is NaN, must be more":         with(httplimit.WithNearLimit(math.NaN(), hook)),
+		"WithNearLimit: hook is <nil>, must not be nil":     with(httplimit.WithNearLimit(1, nil)),
+		"WithRefusedHook: hook is <nil>, must not be":       with(httplimit.WithRefusedHook(nil)),
+		"WithErrorHook: hook is <nil>, must not be nil":     with(httplimit.WithErrorHook(nil)),
+		"WithResponse: write is <nil>, must not be nil":     with(httplimit.WithResponse(nil)),
+		"WithFields: fields is 8, must be made of the":      with(httplimit.WithFields(8)),
+		"WithFields: fields is -1, must be made of the":     with(httplimit.WithFields(-1)),
+		`WithPolicies: name 1 is "", must have 1 to 64`:     with(httplimit.WithPolicies("")),
+		`WithPolicies: name 2 is "é", must have 1 to 64`:    with(httplimit.WithPolicies("a", "é")),
+		`WithPolicies: name 1 is "a\n", must have 1 to 64`:  with(httplimit.WithPolicies("a\n")),
+		`WithPolicies: name 2 is "a", must be there once`:   with(httplimit.WithPolicies("a", "a")),
+		`WithPolicies: name 1 is "xxxxx`:                    with(httplimit.WithPolicies(long)),
+		"ByAddressVia: proxies is empty, must name":         second(httplimit.ByAddressVia()),
+		`ByAddressVia: proxy 2 is "10/8", must be an`:       second(httplimit.ByAddressVia("::1", "10/8")),
+		`ByAddressVia: proxy 1 is "fe80::1%a", must be an`:  second(httplimit.ByAddressVia("fe80::1%a")),
+		`ByAddressVia: proxy 1 is "::ffff:10.0`:             second(httplimit.ByAddressVia(mapped)),
+		"ByAddressViaCount: n is 0, must be at least 1":     second(httplimit.ByAddressViaCount(0)),
+		"FirstOf: keys is empty, must have one or more":     second(httplimit.FirstOf()),
+		"FirstOf: key 2 is <nil>, must not be nil":          second(httplimit.FirstOf(all, nil)),
+		"NewPacer: limiter is <nil>, must not be nil":       second(httplimit.NewPacer(nil, nil)),
+		"NewPacer: option 1 is <nil>, must not be nil":      pacer(nil),
+		"WithMaxWait: d is 0s, must be more than 0":         pacer(httplimit.WithMaxWait(0)),
+		"NewKeyedPacer: keyed is <nil>, must not":           second(httplimit.NewKeyedPacer(nil, nil, all)),
+		"NewKeyedPacer: key is <nil>, must not":             second(httplimit.NewKeyedPacer(nil, keyed, nil)),
+		"NewHeeder: option 1 is <nil>, must not be nil":     heeder(nil),
+		"WithPatience: d is 0s, must be more than 0":        heeder(httplimit.WithPatience(0)),
+		"WithRetries: n is 11, must be 0 to 10":             heeder(httplimit.WithRetries(11)),
+		"WithRetries: n is -1, must be 0 to 10":             heeder(httplimit.WithRetries(-1)),
+	} {
+		if !errors.Is(err, limit.ErrInvalidArgument) ||
+			!strings.HasPrefix(err.Error(), "rratelimiter: invalid argument of httplimit."+want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// What is within the bounds, just so.
+func TestBounds(t *testing.T) {
+	hook := func(*http.Request, httplimit.Decision) {}
+	newMiddleware(t, newMemory(1, 1), all, httplimit.WithTimeout(time.Millisecond),
+		httplimit.WithNearLimit(1, hook), httplimit.WithPolicies(strings.Repeat("x", 64), ` "\~`))
+	for _, retries := range []int{0, 10} {
+		_, err := httplimit.NewHeeder(nil, httplimit.WithRetries(retries), httplimit.WithPatience(1))
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The package imports nothing but the standard library and package limit.
+func TestImports(t *testing.T) {
+	const format = "{{if not .Standard}}{{.ImportPath}}{{end}}"
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", format, ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const module = "github.com/redisson-go/rratelimiter"
+	if got := strings.Join(strings.Fields(string(out)), " "); got != module+"/limit "+module+"/httplimit" {
+		t.Errorf("imports %s", got)
+	}
+}

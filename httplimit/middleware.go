@@ -1,0 +1,234 @@
+package httplimit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A Middleware limits the requests to an http.Handler. It is safe for concurrent use,
+// starts no goroutines and does not wrap the ResponseWriter, so that a handler can flush
+// and hijack as without it.
+type Middleware struct {
+	keyed limit.Keyed
+	key   KeyFunc
+	cost  CostFunc
+
+	timeout    time.Duration
+	fallback   Fallback
+	shadow     bool
+	preflights bool // pass unlimited
+
+	fields   fieldSet
+	policies []policyName
+	exposed  string // the value of Access-Control-Expose-Headers; empty for none
+
+	near      float64 // the share of a limit from which onNear is called
+	onNear    func(*http.Request, Decision)
+	onRefused func(*http.Request, Decision)
+	onError   func(*http.Request, Decision)
+	respond   func(http.ResponseWriter, *http.Request, Decision)
+}
+
+// A Decision is what a Middleware made of one request: for hooks, and for a function
+// that writes the response. Nothing of it is for visitors but Status and the numbers of
+// Result.
+type Decision struct {
+	// Key is what the request was limited by, empty if Err came before it was known.
+	Key string
+
+	// Cost is how many permits the request asked for.
+	Cost int64
+
+	// Result is what the limiter returned, zero after an error.
+	Result limit.Result
+
+	// Err is why there is no Result: an error of the limiter, of the KeyFunc or of the
+	// CostFunc. It is nil if the limiter has decided.
+	Err error
+
+	// Status is the status of the response if the request is refused, 0 if it is passed
+	// on. In shadow mode it is what the status would have been.
+	Status int
+}
+
+// New returns a Middleware that takes permits of keyed for each request, from the limit
+// whose key is that of key. limit.Shared makes a Keyed of a single Limiter.
+//
+// Errors are limit.ErrInvalidArgument: keyed, key or an option is nil, or an argument of
+// an option is out of its bounds.
+func New(keyed limit.Keyed, key KeyFunc, opts ...Option) (*Middleware, error) {
+	m := &Middleware{keyed: keyed, key: key, timeout: defaultTimeout, fields: fieldSet(Draft11)}
+	m.respond = m.writeProblem
+	switch {
+	case keyed == nil:
+		return nil, invalid("New", "keyed", nil, "not be nil")
+	case key == nil:
+		return nil, invalid("New", "key", nil, "not be nil")
+	}
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, invalid("New", fmt.Sprintf("option %d", i+1), nil, "not be nil")
+		}
+		if err := opt(m); err != nil {
+			return nil, err
+		}
+	}
+	if m.exposed != "" {
+		m.exposed = m.fields.names()
+	}
+	return m, nil
+}
+
+// invalid returns the error for an argument out of its bounds.
+func invalid(where, argument string, value any, bound string) error {
+	return fmt.Errorf("%w of httplimit.%s: %s is %v, must %s",
+		limit.ErrInvalidArgument, where, argument, value, bound)
+}
+
+// Handler returns a handler that calls next for the requests that are not refused. Its
+// form is the one that routers such as chi expect of a middleware.
+func (m *Middleware) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m.Admit(w, r) {
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// Admit decides about r, and reports whether it may go on. If so, the fields are in the
+// header of w, and the response is the caller's. If not, the response has been written.
+// It is what Handler calls, for frameworks that have a form of their own.
+//
+// If the limiter fails when the context of r has ended, the visitor is gone: the response is
+// an empty 503, and no hook is called.
+func (m *Middleware) Admit(w http.ResponseWriter, r *http.Request) bool {
+	d, limited := m.decide(r)
+	if !limited {
+		return true
+	}
+	gone := d.Err != nil && r.Context().Err() != nil
+	if !gone {
+		m.tell(r, d)
+	}
+	switch {
+	case m.shadow:
+		return true
+	case gone:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return false
+	}
+	if d.Err == nil {
+		m.setFields(w.Header(), d.Result)
+	}
+	if d.Status == 0 {
+		return true
+	}
+	m.respond(w, r, d)
+	return false
+}
+
+// decide asks the limiter. limited is false if the request needs no permits.
+func (m *Middleware) decide(r *http.Request) (d Decision, limited bool) {
+	if m.preflights && isPreflight(r) {
+		return Decision{}, false
+	}
+	d.Key, d.Cost, d.Err = m.wants(r)
+	switch {
+	case errors.Is(d.Err, ErrNoLimit) || d.Err == nil && d.Cost == 0:
+		return Decision{}, false
+	case d.Err != nil:
+		// The fallback is not for these: who can spoil a key would not be limited.
+		d.Status = statusOf(d.Err)
+		return d, true
+	}
+	ctx := withTimeout(r.Context(), m.timeout)
+	d.Result, d.Err = m.keyed.Allow(ctx, d.Key, d.Cost)
+	ctx.end()
+	switch {
+	case d.Err != nil:
+		d.Status = statusOf(d.Err)
+		if d.Status == http.StatusServiceUnavailable && m.fallback == FallbackAllow {
+			d.Status = 0
+		}
+	case !d.Result.Allowed:
+		d.Status = http.StatusTooManyRequests
+	}
+	return d, true
+}
+
+// wants returns the permits that a request wants, and of which limit.
+func (m *Middleware) wants(r *http.Request) (key string, cost int64, err error) {
+	if key, err = m.key(r); err != nil {
+		return "", 0, err
+	}
+	cost = 1
+	if m.cost != nil {
+		if cost, err = m.cost(r); err != nil {
+			return key, 0, err
+		}
+	}
+	switch {
+	case cost < 0:
+		return key, cost, invalid("CostFunc", "the cost of a request", cost, "be at least 0")
+	case key == "":
+		return key, cost, fmt.Errorf("%w: the key is empty, must not be", ErrNoKey)
+	}
+	return key, cost, nil
+}
+
+// statusOf returns the status for an error. It is 400 where the request is to blame: to
+// send it again does not help. Otherwise it is 503.
+func statusOf(err error) int {
+	for _, blamed := range []error{ErrNoKey, limit.ErrInvalidArgument, limit.ErrPermitsExceedRate} {
+		if errors.Is(err, blamed) {
+			return http.StatusBadRequest
+		}
+	}
+	return http.StatusServiceUnavailable
+}
+
+// tell calls the hooks that a decision is for.
+func (m *Middleware) tell(r *http.Request, d Decision) {
+	switch {
+	case d.Err != nil:
+		if m.onError != nil {
+			m.onError(r, d)
+		}
+	case d.Status != 0:
+		if m.onRefused != nil {
+			m.onRefused(r, d)
+		}
+	case m.onNear != nil && m.isNear(d.Result):
+		m.onNear(r, d)
+	}
+}
+
+// isNear reports whether the share of a limit is used that WithNearLimit says.
+func (m *Middleware) isNear(result limit.Result) bool {
+	for _, one := range each(&result) {
+		if one.Limit > 0 && !one.Degraded &&
+			float64(one.Limit-one.Remaining) >= m.near*float64(one.Limit) {
+			return true
+		}
+	}
+	return false
+}
+
+// each returns the results of all limits that have decided.
+func each(result *limit.Result) []limit.Result {
+	if len(result.Each) > 0 {
+		return result.Each
+	}
+	return []limit.Result{*result}
+}
+
+// isPreflight reports whether r asks for permission to send another request
+// (CORS-preflight request of the Fetch standard).
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" &&
+		r.Header.Get("Access-Control-Request-Method") != ""
+}

@@ -1,0 +1,148 @@
+package httplimit
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// comeBack returns in what time a refused client may come back, and whether the fields of
+// the response say so.
+func comeBack(h http.Header, now time.Time) (time.Duration, bool) {
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	if d, ok := readRetryAfter(h.Get(fieldRetryAfter), now); ok {
+		return d, true
+	}
+	if d, ok := readDraft11(strings.Join(h[fieldRateLimit], ",")); ok {
+		return d, true
+	}
+	if used(h.Get(fieldRemaining)) {
+		if n, ok := readSeconds(h.Get(fieldReset)); ok {
+			return n, true
+		}
+	}
+	if used(h.Get(fieldXRemaining)) {
+		return readXReset(h.Get(fieldXReset), now)
+	}
+	return 0, false
+}
+
+// used reports whether a number of permits that are left is 0, or nobody knows it.
+func used(remaining string) bool {
+	return remaining == "" || strings.Trim(remaining, "0 ") == ""
+}
+
+// readRetryAfter reads a number of seconds or a date (RFC 9110, section 10.2.3).
+func readRetryAfter(text string, now time.Time) (time.Duration, bool) {
+	if d, ok := readSeconds(text); ok {
+		return d, true
+	}
+	return readDate(text, now)
+}
+
+func readDate(text string, now time.Time) (time.Duration, bool) {
+	date, err := http.ParseTime(text)
+	return max(0, date.Sub(now)), err == nil
+}
+
+// readSeconds reads a number of seconds without a sign.
+func readSeconds(text string) (time.Duration, bool) {
+	n, ok := readNumber(text)
+	return time.Duration(min(n, math.MaxInt64/int64(time.Second))) * time.Second, ok
+}
+
+// readNumber reads digits; too large a number is the largest.
+func readNumber(text string) (int64, bool) {
+	text = strings.Trim(text, " \t")
+	if text == "" || strings.Trim(text, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return math.MaxInt64, true
+	}
+	return n, true
+}
+
+// readXReset reads a reset for which no document says what it is (Heeder).
+func readXReset(text string, now time.Time) (time.Duration, bool) {
+	n, ok := readNumber(text)
+	switch {
+	case !ok:
+		return readDate(text, now)
+	case n >= 1e12:
+		return max(0, time.UnixMilli(n).Sub(now)), true
+	case n >= 1e9:
+		return max(0, time.Unix(n, 0).Sub(now)), true
+	}
+	return time.Duration(n) * time.Second, true
+}
+
+// readDraft11 reads RateLimit of draft 11: the longest t of the items whose r is 0. What a
+// later draft may have is read, too: Tokens for names. It knows of a List of RFC 9651 what
+// it takes to find the ends of items and parameters: text that is quoted. Where r or t is no
+// Integer, or a quote is open, the field is malformed, and ignored.
+func readDraft11(field string) (longest time.Duration, ok bool) {
+	rest := field
+	for rest != "" {
+		item, after, closed := cutOutside(rest, ',')
+		if !closed {
+			return 0, false
+		}
+		rest = after
+		r, t, fine := readItem(item)
+		if !fine {
+			return 0, false
+		}
+		if r == 0 && t >= 0 {
+			longest, ok = max(longest, time.Duration(min(t, 1_000_000_000))*time.Second), true
+		}
+	}
+	return longest, ok
+}
+
+// readItem returns the parameters r and t of an item, -1 for one that it does not have.
+func readItem(item string) (r, t int64, ok bool) {
+	r, t = -1, -1
+	_, rest, ok := cutOutside(item, ';')
+	for ok && rest != "" {
+		var parameter string
+		parameter, rest, ok = cutOutside(rest, ';')
+		name, value, _ := strings.Cut(strings.Trim(parameter, " "), "=")
+		into := &t
+		switch name {
+		case "r":
+			into = &r
+		case "t":
+		default:
+			continue
+		}
+		n, fine := readNumber(value)
+		if !fine || n > maxInteger {
+			return -1, -1, false
+		}
+		*into = n
+	}
+	return r, t, ok
+}
+
+// cutOutside cuts text at the first separator that is not quoted. closed is false if a
+// quote is open at the end.
+func cutOutside(text string, separator byte) (before, after string, closed bool) {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch {
+		case quoted && text[i] == '\\':
+			i++
+		case text[i] == '"':
+			quoted = !quoted
+		case text[i] == separator && !quoted:
+			return text[:i], text[i+1:], true
+		}
+	}
+	return text, "", !quoted
+}
