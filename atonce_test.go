@@ -2,6 +2,7 @@ package rratelimiter_test
 
 import (
 	"errors"
+	"reflect"
 	"strconv"
 	"sync"
 	"testing"
@@ -31,15 +32,15 @@ func (b *bench) atOnce(rate, interval int64) *limiter {
 func TestWhatIsBackAtOnce(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, interval := range []int64{0, -1, -1000, -1 << 53} {
-			full := rratelimiter.Result{Allowed: true, Limit: 5, Remaining: 5}
 			base := b.atOnce(5, interval)
+			full := rratelimiter.Result{Allowed: true, Name: base.Name(), Limit: 5, Remaining: 5}
 			for _, l := range []*limiter{base, base.inFormat(rratelimiter.RecordFI),
 				base.coarse(10 * time.Millisecond)} {
-				if r, err := l.Peek(b.Context()); r != full || err != nil {
+				if r, err := l.Peek(b.Context()); !reflect.DeepEqual(r, full) || err != nil {
 					b.Fatalf("interval %d: peek: %+v, %v", interval, r, err)
 				}
 				for _, n := range []int64{1, 5, 5, 3} {
-					if r, err := l.Allow(b.Context(), n); r != full || err != nil {
+					if r, err := l.Allow(b.Context(), n); !reflect.DeepEqual(r, full) || err != nil {
 						b.Fatalf("interval %d: %d permits: %+v, %v", interval, n, r, err)
 					}
 				}

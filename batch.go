@@ -48,6 +48,7 @@ type batch struct {
 	runs    []run
 	permits int64
 	numbers bool
+	set     any // the text of a template, nil if nobody has one
 
 	done []*waiter // to whom it delivers
 }
@@ -129,7 +130,7 @@ func (b *batch) take() *request {
 	q := b.queue
 	acquires := q.acquires()
 	gives := !q.returns.empty() && !(acquires && q.gave)
-	b.runs, b.permits, b.numbers, b.probes = nil, 0, false, false
+	b.runs, b.permits, b.numbers, b.probes, b.set = nil, 0, false, false, nil
 	switch {
 	case gives:
 		b.addAll(&q.returns)
@@ -150,7 +151,7 @@ func (b *batch) take() *request {
 	} else {
 		b.request = q.keys.newRelease(b.permits, q.withdrawal)
 	}
-	b.request.numbers = b.numbers
+	b.request.numbers, b.request.set = b.numbers, b.set
 	return b.request
 }
 
@@ -199,6 +200,9 @@ func (b *batch) add(w *waiter) bool {
 	b.waiters = append(b.waiters, w)
 	b.permits += w.permits
 	b.numbers = b.numbers || w.numbers
+	if w.set != nil {
+		b.set = w.set
+	}
 	return true
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // The errors of this package. Test with errors.Is: what a method returns wraps one
@@ -26,11 +27,11 @@ var (
 	// ErrPermitsExceedRate: more permits were asked for than the rate, so
 	// that no waiting would help (Redisson: "Requested permits amount cannot
 	// exceed defined rate").
-	ErrPermitsExceedRate = errors.New("rratelimiter: permits exceed the rate")
+	ErrPermitsExceedRate = limit.ErrPermitsExceedRate
 
 	// ErrInvalidArgument: an argument is out of its bounds. Nothing was
 	// written; Redis was asked only where it alone knows the slots of a name.
-	ErrInvalidArgument = errors.New("rratelimiter: invalid argument")
+	ErrInvalidArgument = limit.ErrInvalidArgument
 
 	// ErrBadState: what Redis holds under the limiter's keys cannot be a
 	// limiter's: a key of another type, or a field that is no integer.

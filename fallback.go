@@ -124,7 +124,7 @@ func WithHealthHook(f func(Health)) Option {
 // to be made for each call. An f that is none of the constants is an ErrInvalidArgument
 // of the calls.
 func (l *RateLimiter) WithFallback(f Fallback) *RateLimiter {
-	other := &RateLimiter{policy: l.policy.withFallback(f)}
+	other := &RateLimiter{policy: l.policy.withFallback(f), template: l.template}
 	other.keys.Store(l.keys.Load())
 	other.queue.Store(l.queue.Load())
 	return other
@@ -263,6 +263,9 @@ func (l *RateLimiter) fallBack(
 	case FallbackDeny:
 		v, err = verdict{degraded: true, limit: g.rate(k), wait: slowestProbe.Microseconds()}, nil
 	case FallbackLocal:
+		if l.template != nil {
+			g.assume(k, l.template.config, false)
+		}
 		if local := g.known(k); local != nil {
 			v, back, err = local.acquire(ctx, k, wanted, true)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -84,13 +85,14 @@ func TestWhatAFallbackSays(t *testing.T) {
 	for fallback, want := range map[rratelimiter.Fallback]rratelimiter.Result{
 		rratelimiter.FallbackAllow: {Allowed: true, Limit: 10, Degraded: true},
 		rratelimiter.FallbackDeny:  {Limit: 10, RetryAfter: time.Second, Degraded: true},
-		rratelimiter.FallbackLocal: {Allowed: true, Limit: 10, Remaining: 7, Degraded: true,
+		rratelimiter.FallbackLocal: {Allowed: true, Limit: 10, Remaining: 7, Degraded: true, Interval: time.Second,
 			ResetAfter: 1032 * time.Millisecond},
 	} {
 		fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
 			open := c.gate.shut()
 			l := c.RateLimiter.WithFallback(fallback)
-			if r, err := l.Allow(c.Context(), 3); err != nil || r != want {
+			want.Name = l.Name()
+			if r, err := l.Allow(c.Context(), 3); err != nil || !reflect.DeepEqual(r, want) {
 				t.Errorf("%d: %+v, %v; want %+v", fallback, r, err, want)
 			}
 			if err := l.Acquire(c.Context(), 1); (fallback == rratelimiter.FallbackDeny) !=

@@ -242,7 +242,7 @@ func (l *local) take(now time.Time, permits int64, own bool) (verdict, error) {
 	}
 	l.prune(now)
 	limit, window := l.limit()
-	v := verdict{degraded: true, limit: l.rate, left: limit}
+	v := verdict{degraded: true, limit: l.rate, every: l.interval.Milliseconds(), left: limit}
 	for _, s := range l.slots {
 		v.left -= s.permits
 		v.reset = max(v.reset, s.end.Add(window).Sub(now).Milliseconds()+1)

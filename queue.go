@@ -83,6 +83,9 @@ func (l *RateLimiter) acquire(ctx context.Context, wanted want) (verdict, error)
 	if err := k.usable(ctx); err != nil {
 		return verdict{}, err
 	}
+	if l.template != nil {
+		wanted.set = l.template.text
+	}
 	if l.policy.bounded || k.client.guard.off.Load() {
 		return l.guarded(ctx, k, wanted)
 	}

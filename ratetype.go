@@ -57,7 +57,9 @@ type RateOption interface{ applyRate(*rateOptions) }
 
 type rateOptions struct {
 	keepAlive time.Duration
+	keepSet   bool // keepAlive was given
 	keepState bool
+	update    bool
 }
 
 type rateOption func(*rateOptions)
@@ -73,7 +75,7 @@ func (set rateOption) applyRate(o *rateOptions) { set(o) }
 // A request for more than the rate changes nothing. The default is 0: the limiter
 // does not expire.
 func WithKeepAlive(d time.Duration) RateOption {
-	return rateOption(func(o *rateOptions) { o.keepAlive = d })
+	return rateOption(func(o *rateOptions) { o.keepAlive, o.keepSet = d, true })
 }
 
 // WithKeepState makes SetRate and UpdateRate count the permits that are
@@ -84,6 +86,15 @@ func WithKeepAlive(d time.Duration) RateOption {
 // rate where there is none.
 func WithKeepState() RateOption {
 	return rateOption(func(o *rateOptions) { o.keepState = true })
+}
+
+// WithUpdate makes the acquires of a Template give its rate, interval and keep alive to a
+// limiter that has others. The permits that are taken stay counted. A limiter that
+// somebody has made PerClient stays so. While old and new processes run side by side, only
+// the new ones should have it, or they set it back and forth. The default is to leave a
+// rate as it is. It is for Templates; SetRate and its like do not need it.
+func WithUpdate() RateOption {
+	return rateOption(func(o *rateOptions) { o.update = true })
 }
 
 // complete adds the options, drops fractions of a ms, and checks everything.
@@ -106,7 +117,7 @@ func (change *rateChange) complete(opts []RateOption) error {
 		return invalid("keepAlive", o.keepAlive, fmt.Sprintf("be 0 or at least the interval, %v", interval))
 	}
 	change.Interval = change.Interval.Truncate(time.Millisecond)
-	change.KeepAlive, change.keepState = o.keepAlive.Truncate(time.Millisecond), o.keepState
+	change.KeepAlive, change.rateOptions = o.keepAlive.Truncate(time.Millisecond), o
 	return nil
 }
 

@@ -27,6 +27,7 @@ type request struct {
 	records    any         // that hold as many; []byte, boxed for go-redis
 	withdrawal *withdrawal // taken back with it, nil if there is none
 	start      time.Time
+	set        any  // the text of a template, nil where a rate must be set
 	numbers    bool // somebody wants more than yes or no
 	unsure     bool // a copy of it may be on its way, or have been carried out
 }
@@ -132,25 +133,28 @@ func (req *request) gaveBack(reply redisx.Reply) bool {
 // scripts have argType, argNow and argChannel in the same place, and argResent
 // belongs to the Runner in all that may be sent again; their headers say the rest.
 const (
-	argType    = 1
-	argSession = 2
-	argNumber  = 3
-	argPermits = 4
-	argRecords = 5
-	argNow     = 6
-	argResent  = 7
-	argNumbers = 8
-	argAfter   = 9
-	argKept    = 10
-	argChannel = 11
-	argSlot    = 12
-	argRuns    = 13
+	argType     = 1
+	argSession  = 2
+	argNumber   = 3
+	argPermits  = 4
+	argRecords  = 5
+	argNow      = 6
+	argResent   = 7
+	argNumbers  = 8
+	argAfter    = 9
+	argKept     = 10
+	argChannel  = 11
+	argSlot     = 12
+	argTemplate = 13
+	argRuns     = 14 // of acquire.lua
+	argOwn      = 14 // of all.lua, as below
+	argMembers  = 15
 )
 
 // args returns ARGV; what is not needed stands behind.
 func (req *request) args() arguments {
 	c := req.keys.client
-	args := make(arguments, argType, argSlot+2*len(req.runs))
+	args := make(arguments, argType, argTemplate+2*len(req.runs))
 	args.put(argSession, c.session)
 	args.put(argNumber, wire.Number(req.number))
 	args.put(argPermits, req.permits)
@@ -173,6 +177,9 @@ func (req *request) args() arguments {
 	}
 	if c.resolution > 0 && !req.gives() {
 		args.put(argSlot, c.resolution.Milliseconds())
+	}
+	if req.set != nil && !req.gives() {
+		args.put(argTemplate, req.set)
 	}
 	if len(req.runs) > 1 || len(req.runs) == 1 && req.runs[0].size() > 1 {
 		for i, run := range req.runs {

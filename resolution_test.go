@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -119,10 +120,11 @@ func TestNumbersWithAResolution(t *testing.T) {
 		} {
 			b.now = start + step.at
 			r, err := l.Allow(b.Context(), step.permits)
-			want := rratelimiter.Result{Allowed: step.allowed, Limit: 10, Remaining: step.left,
+			want := rratelimiter.Result{Allowed: step.allowed, Name: l.Name(), Limit: 10,
+				Interval: time.Second, Remaining: step.left,
 				RetryAfter: time.Duration(step.retry) * time.Millisecond,
 				ResetAfter: time.Duration(step.reset) * time.Millisecond}
-			if r != want || err != nil {
+			if !reflect.DeepEqual(r, want) || err != nil {
 				b.Errorf("%d at %d: %+v, %v; want %+v", step.permits, step.at, r, err, want)
 			}
 		}

@@ -2,48 +2,31 @@ package rratelimiter
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// Result is what Allow and Peek return: the numbers that a caller may want
-// to pass on, named as in HTTP (RateLimit header fields; Retry-After).
-type Result struct {
-	// Allowed reports whether the permits were taken. Peek: whether one
-	// permit could be taken now.
-	Allowed bool
-
-	// Limit is the rate: the permits of one interval.
-	Limit int64
-
-	// Remaining is the number of permits that are left, between 0 and Limit,
-	// and never more than are really there. It is exact for Allow. Peek may
-	// return too few when more than 1,000 grants have ended that no call has
-	// counted yet, and more than 1,000 have not ended.
-	Remaining int64
-
-	// RetryAfter is the time until the permits that were refused will be
-	// there if nobody else takes them; 0 if Allowed. It is never too short. If
-	// somebody gives permits back, it is too long. It is exact to the us unless
-	// more than 5,000 grants have to end first: then it is ResetAfter.
-	//
-	// It is at most an interval, and with WithResolution that of the
-	// resolution besides. Where other clients have clocks of their own that are
-	// ahead, it may be longer by a tenth of an interval, at most a second.
-	RetryAfter time.Duration
-
-	// ResetAfter is the time until all permits are back if nobody takes any;
-	// 0 if all are there. It has the bounds of RetryAfter, and is rounded up
-	// to a ms.
-	ResetAfter time.Duration
-
-	// Degraded reports that Redis did not decide. It has failed, and the Fallback
-	// did; or it is just back, and the share of this Client is taken; or limiting
-	// is off. Then Limit is 0 if the Client has not learnt the rate, and Remaining
-	// is what this Client may take by itself, 0 if it may take anything or nothing.
-	Degraded bool
-}
+// Result is what Allow and Peek return: the numbers that a caller may want to pass on,
+// the same for all limiters of this module. Of a RateLimiter:
+//
+// Name is that of the limiter, as it was given. Limit is the rate, Interval that of the
+// limit in Redis.
+//
+// Remaining is exact for Allow. Peek may return too few when more than 1,000 grants have
+// ended that no call has counted yet, and more than 1,000 have not ended.
+//
+// RetryAfter is exact to the us unless more than 5,000 grants have to end first: then it
+// is ResetAfter. It is at most an interval, and with WithResolution that of the
+// resolution besides. Where other clients have clocks of their own that are ahead, it may
+// be longer by a tenth of an interval, at most a second. ResetAfter has the same bounds,
+// and is rounded up to a ms.
+//
+// Degraded reports that Redis did not decide. It has failed, and the Fallback did; or it
+// is just back, and the share of this Client is taken; or limiting is off. Then Limit is
+// 0 if the Client has not learnt the rate, and Remaining is what this Client may take by
+// itself, 0 if it may take anything or nothing.
+type Result = limit.Result
 
 // A verdict is what one caller gets.
 type verdict struct {
@@ -51,19 +34,24 @@ type verdict struct {
 	wait  int64 // us until the permits are there, if refused; 0 not known, -1 never
 	again bool  // wait is when to look again: the permits may be there no sooner than all
 	limit int64
+	every int64 // ms of the interval
 	left  int64 // permits, may be negative
 	reset int64 // ms until all are back
 
 	degraded bool // Redis has not decided
 }
 
-func (v verdict) result() Result {
-	retry, reset := microseconds(max(0, v.wait)), milliseconds(v.reset)
-	if v.again {
-		retry = reset
+// result returns the numbers for the callers of the limiter called name.
+func (v verdict) result(name string) Result {
+	r := Result{
+		Allowed: v.ok, Name: name, Limit: v.limit, Interval: milliseconds(max(0, v.every)),
+		Remaining: min(max(0, v.left), max(0, v.limit)), RetryAfter: microseconds(max(0, v.wait)),
+		ResetAfter: milliseconds(v.reset), Degraded: v.degraded,
 	}
-	left := min(max(0, v.left), max(0, v.limit))
-	return Result{v.ok, v.limit, left, retry, reset, v.degraded}
+	if v.again {
+		r.RetryAfter = r.ResetAfter
+	}
+	return r
 }
 
 // An acquireReply is the reply of acquire.lua, and of peek.lua.
@@ -73,6 +61,8 @@ type acquireReply struct {
 	left      int64 // permits, may be negative
 	reset     int64 // ms until all permits are back, without what is granted now
 	resetThen int64 // the same with it
+	every     int64 // ms of the interval
+	drift     int64 // permits by which the value was wrong that the call has put right
 
 	// judged has two numbers for each run: how many of it are granted, and the us
 	// that the next one waits. It is nil when all are granted.
@@ -86,6 +76,8 @@ const (
 	replyLeft
 	replyReset
 	replyResetThen
+	replyInterval
+	replyDrift
 	replyJudged
 )
 
@@ -101,7 +93,8 @@ func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
 	}
 	a := acquireReply{
 		again: reply.At(replyAgain) != 0, rate: reply.At(replyRate), left: reply.At(replyLeft),
-		reset: reply.At(replyReset), resetThen: reply.At(replyResetThen), judged: reply.From(replyJudged),
+		reset: reply.At(replyReset), resetThen: reply.At(replyResetThen),
+		every: reply.At(replyInterval), drift: reply.At(replyDrift), judged: reply.From(replyJudged),
 	}
 	if !a.again && a.judged != nil && len(a.judged) != 2*runs {
 		return acquireReply{}, fmt.Errorf("%w %d numbers for %d runs", redisx.ErrShape, len(a.judged), runs)
@@ -148,7 +141,7 @@ func (s *split) run(i int) (granted, wait int64) {
 
 func (s *split) next() verdict {
 	granted, wait := s.run(0)
-	v := verdict{ok: s.done < granted, limit: s.reply.rate}
+	v := verdict{ok: s.done < granted, limit: s.reply.rate, every: s.reply.every}
 	if v.ok {
 		s.left -= s.runs[0].permits
 		s.any = true

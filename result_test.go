@@ -10,7 +10,8 @@ import (
 // A reply with too few numbers is an error, and no caller gets anything by it.
 func TestReplyToOtherRuns(t *testing.T) {
 	runs := []run{{1, 2}, {3, 1}}
-	reply, err := redisx.Decode([]any{int64(0), int64(10), int64(5), int64(0), int64(0), int64(2), int64(0)})
+	reply, err := redisx.Decode([]any{int64(0), int64(10), int64(5), int64(0), int64(0), int64(1000),
+		int64(0), int64(2), int64(0)})
 	if err != nil {
 		t.Fatal(err)
 	}

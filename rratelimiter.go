@@ -2,6 +2,7 @@ package rratelimiter
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +30,8 @@ type RateLimiter struct {
 	keys  atomic.Pointer[limiterKeys] // changed by Rename
 	queue atomic.Pointer[queue]       // the one it used last
 
-	policy policy // what a call does when Redis fails
+	policy   policy        // what a call does when Redis fails
+	template *templateSpec // of what its acquires set where no rate is set; nil if they do not
 }
 
 // Name returns the name of the limiter as it was given, before any mapping
@@ -78,8 +80,8 @@ func (l *RateLimiter) UpdateRate(
 // A rateChange is what TrySetRate, SetRate and UpdateRate do.
 type rateChange struct {
 	Config
+	rateOptions
 	script    *redisx.Script
-	keepState bool
 	mustExist bool // set it only where a rate is set
 }
 
@@ -182,7 +184,7 @@ func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) 
 	if err != nil {
 		return Result{}, err
 	}
-	return v.result(), nil
+	return v.result(l.Name()), nil
 }
 
 // Peek returns the numbers of the limiter and takes nothing: Allowed reports
@@ -195,6 +197,9 @@ func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 		args.put(argPermits, 1)
 		args.put(argNow, k.client.now())
 		reply, _, err := k.run(ctx, operation{peekScript, time.Now(), args, nil})
+		if l.template != nil && errors.Is(err, ErrNotInitialized) {
+			return l.template.missing(k.name), nil
+		}
 		if err != nil {
 			return Result{}, err
 		}
@@ -205,7 +210,7 @@ func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 		}
 		v := newSplit(a, one).next()
 		v.ok = v.left >= 1
-		return v.result(), nil
+		return v.result(k.name), nil
 	})
 }
 
@@ -240,6 +245,9 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 		return nil
 	}
 	_, err := l.enqueue(ctx, want{permits: permits, gives: true})
+	if l.template != nil && errors.Is(err, ErrNotInitialized) {
+		return nil // nothing is out
+	}
 	if err == nil {
 		k.client.guard.gave(k, permits)
 	}

@@ -10,10 +10,11 @@
 -- ARGV[12]   the ms of a slot of time. All grants in a slot, by whichever client, share one record, dated by
 --            the end of the slot: so permits come back up to that later, never earlier. Missing or 0: every
 --            call writes its own record
--- ARGV[13..] missing for a single request. Otherwise runs of equal requests: for each run the permits of one
+-- ARGV[13]   the template of the limiter (parts/limiter.lua); missing or empty where a rate must be set
+-- ARGV[14..] missing for a single request. Otherwise runs of equal requests: for each run the permits of one
 --            request, and how many requests there are. That number is negative for requests that stand in
 --            line: once one of them is refused, so are all behind it
--- Reply:     if no caller asks for numbers: 0 when all are granted; for a single request that is refused, the
+-- Reply:     if no caller asks for numbers, and the value was right: 0 when all are granted; for a single request that is refused, the
 --            us until its permits are there. In all other cases parts/numbers.lua, with two answers for
 --            each run
 --
@@ -27,26 +28,16 @@
 -- text of the file, which sees all locals. A new argument goes before the runs; then RUNS changes, and
 -- argRuns in request.go.
 
+-- include parts/common.lua
+local template = ARGV[13] and ARGV[13] ~= '' and ARGV[13] or nil
 -- include parts/limiter.lua
 -- include parts/withdraw.lua
-local RUNS = 13 -- where the runs begin in ARGV
+local RUNS = 14 -- where the runs begin in ARGV
 local all, lone, asked = tonumber(ARGV[4]), not ARGV[RUNS], ARGV[8] == '1'
 local resent = ARGV[7] and ARGV[7] ~= ''
 local held = late and (last == ARGV[3] and amount or 0) -- false for a call that is new
 
--- The time that records are dated with, the ms of a slot, and the bytes of a record: 21 at most.
-local stamp, slot, size = now, ARGV[12] and tonumber(ARGV[12]) or 0, #ARGV[5]
-if all > FULL then -- ARGV[5] is more than one record
-  size = size / math.ceil(all / FULL)
-end
-if slot > 0 then
-  slot = math.max(1, math.min(interval, slot))
-  stamp = math.ceil(now / slot) * slot
-  if keep > 0 then -- a limiter outlives its permits by a second (parts/lifetime.lua), also those of a slot
-    local SECOND = 1000
-    keep = math.max(keep, interval + slot + SECOND)
-  end
-end
+-- include parts/stamp.lua
 
 -- taken    the permits granted by this call. If permits are back at once (free), the value stays as it is,
 --          and taken is 0
@@ -98,7 +89,7 @@ else
 end
 
 local brief
-if not asked then
+if not asked and drift == 0 then
   if not answers then
     brief = 0
   elseif lone and answers[2] and answers[2] > 0 then
@@ -113,55 +104,6 @@ if idle and not (withdraws or resent) then
   return reply
 end
 
-local step
-do
-  local text = string.format('%d', now)
-  local at = stamp == now and text or string.format('%d', stamp)
-
-  -- The session is written also when nothing is granted: by a call that was sent again, for its first copy
-  -- may still come; by one that withdraws, for copies of what it withdraws may still come; and when the
-  -- session has not seen the rate.
-  if not held and not again and (taken > 0 or withdraws or resent or own and not known) then
-    local took = taken == all and ARGV[4] or string.format('%d', taken)
-    -- include parts/session.lua
-  end
-
-  if taken > 0 then
-    local left, extra = taken, nil
-    -- extra is the record of the slot, to which the new permits are added. A slot of more than FULL permits
-    -- has several; then it is the one that holds the least. If all records that count are about to be
-    -- removed (away), there is none.
-    if slot > 0 and not away then
-      local LOOKED = '1000' -- bounds the time of a call: others may have written any number at this time
-      local TAIL = 8 -- bytes in which the records of a slot differ: 4 left to chance, 4 of permits
-      local there = redis.call('ZRANGEBYSCORE', KEYS[3], at, at, 'LIMIT', '0', LOOKED)
-      local kind = string.sub(ARGV[5], 1, size - TAIL)
-      for i = 1, #there do
-        if #there[i] == size and string.sub(there[i], 1, size - TAIL) == kind then
-          extra = extra and count(extra) <= count(there[i]) and extra or there[i]
-        end
-      end
-    end
-    for from = 1, #ARGV[5], math.max(1, size) do
-      local member = size == #ARGV[5] and ARGV[5] or string.sub(ARGV[5], from, from + size - 1)
-      local n = left <= FULL and left or FULL
-      local inSlot, replaced = extra and count(extra) or FULL, nil
-      if n + inSlot <= FULL then
-        member, replaced, extra = packed(member, n + inSlot), extra, nil
-      elseif taken < all then
-        member = packed(member, n)
-      end
-      -- include parts/put.lua
-      if replaced then -- added first, removed after: an error in between loses no permits
-        redis.call('ZREM', KEYS[3], replaced)
-      end
-      left = left - n
-      if left == 0 then
-        break
-      end
-    end
-    step = value == stored and taken == all and '-' .. ARGV[4] or nil
-    value = value - taken
-  end
-end
+-- include parts/take.lua
 -- include parts/finish.lua
+return reply

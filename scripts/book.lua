@@ -8,6 +8,8 @@
 -- A call may be sent again: a record that is there already is not added, and one that does not count any
 -- more is not, either.
 
+local template = nil -- without a rate there is no limiter
+-- include parts/common.lua
 -- include parts/limiter.lua
 local FROM = 12
 local reply, away, step = gone > MANY and 1 or 0, nil, nil -- finish.lua removes them all: first that
@@ -20,3 +22,4 @@ if reply == 0 and not free then
   end
 end
 -- include parts/finish.lua
+return reply

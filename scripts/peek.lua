@@ -10,6 +10,8 @@
 -- it takes each expired record that was not counted for one permit. That is the least a record holds, unless
 -- there are records of 0 permits.
 
+local template = nil -- without a rate there is no limiter
+-- include parts/common.lua
 -- include parts/limiter.lua
 if more then
   local FEW = 1000 -- as many as limiter.lua counts (COUNTED)

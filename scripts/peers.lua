@@ -5,6 +5,8 @@
 --
 -- A session is a Client of Go (parts/session.lua). Those that only ask and are refused have none.
 
+local template = nil -- without a rate there is no limiter
+-- include parts/common.lua
 -- include parts/limiter.lua
 local MINUTE, MANY_FIELDS = 60000, 1000 -- ms; a call looks at some 1,000 fields
 local page = redis.call('HSCAN', KEYS[1], '0', 'MATCH', 'session:*', 'COUNT', MANY_FIELDS)

@@ -12,6 +12,8 @@
 --          than one call can do. A request that was carried out before gets its first reply; {0, 0} for a
 --          late copy that nobody waits for
 
+local template = nil -- without a rate there is no limiter
+-- include parts/common.lua
 -- include parts/limiter.lua
 -- include parts/withdraw.lua
 if late then
@@ -29,3 +31,4 @@ end
 -- include parts/remove.lua
 redis.pcall('PUBLISH', ARGV[11], 'changed') -- a user who may not publish gives back all the same
 -- include parts/finish.lua
+return reply

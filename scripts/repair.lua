@@ -14,6 +14,8 @@
 -- 1,000 of them. It makes one record of those that lie within the same thousandth of an interval, dated by
 -- the latest. At last so few records are left that one call sees all and can tell the value.
 
+local template = nil -- without a rate there is no limiter
+-- include parts/common.lua
 -- include parts/limiter.lua
 if gone > 0 and head[1] then
   redis.call('ZREMRANGEBYRANK', KEYS[3], 0, gone - 1)
@@ -92,3 +94,4 @@ if own and session then -- note for which rate the value is right, or none (part
 end
 redis.pcall('PUBLISH', ARGV[11], 'changed')
 -- include parts/finish.lua
+return reply

@@ -20,7 +20,12 @@ type Script struct {
 // Load returns the script in a file, with the parts that it includes. It panics
 // if a file is missing, for they are embedded in the program.
 func Load(files fs.FS, file string, repeatable bool) *Script {
-	source := withoutComments(Included(files, file))
+	return NewScript(Included(files, file), repeatable)
+}
+
+// NewScript returns the script with a text, which has no includes any more.
+func NewScript(text string, repeatable bool) *Script {
+	source := withoutComments(text)
 	sum := sha1.Sum([]byte(source))
 	return &Script{source, hex.EncodeToString(sum[:]), repeatable}
 }

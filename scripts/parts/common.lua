@@ -16,7 +16,7 @@
 --     Redis takes 0.1 us for each argument.
 --
 -- in:       none
--- out:      count, packed, now (in ms), us (beyond those ms), timed (now is the server's), MOST, FULL
+-- out:      MANY, COUNTED, count, packed, now (in ms), us (beyond those ms), timed (now is the server's), MOST, FULL
 -- changes:  none
 -- writes:   no
 -- ends the script: no
@@ -25,6 +25,7 @@ local redis, KEYS, ARGV, tonumber = redis, KEYS, ARGV, tonumber -- locals are fo
 -- A number with a name costs a call 5 ns.
 local MOST = 9007199254740992 -- 2^53: up to here a double holds every integer
 local FULL = 4294967295 -- the permits that a record holds at most: it has four bytes for them
+local MANY, COUNTED = 4000, 1000 -- records: to sum or to remove them takes 1 ms, and a quarter of that
 
 -- The permits of a record: its last four bytes, little-endian, in every format that Redisson has had.
 local function count(member)

@@ -12,9 +12,10 @@
 -- in:       n, taken, stamp,
 --           sums (the permits of the first 100 records, of the first 200, and so on, as far as they were
 --           read; due.lua adds to it, so that many refused runs of one call read the records once),
---           wait, value, rate, interval, now, us, timed, head, since, gone, astray, asked, count, MOST, away
+--           wait, value, rate, interval, now, us, timed, head, since, gone, astray, asked, count, MOST, away,
+--           drift
 -- out:      none
--- changes:  wait, value, astray
+-- changes:  wait, value, drift, astray
 -- writes:   no
 -- ends the script: no
 
@@ -57,7 +58,7 @@ do
   if at or sum + taken >= need then
     wait = math.max(1, math.min(MOST, ((at or stamp) + interval - now) * 1000 - us)) -- 1,000 us in a ms
   else
-    value = rate - sum
+    drift, value = drift + rate - sum - value, rate - sum
   end
   if bound and asked then
     wait = -math.max(2, wait) -- -1 says never (acquire.lua)

@@ -14,11 +14,11 @@
 -- in:       value, stored, step (value - stored as a text, nil if the script has not made it), astray, timed,
 --           now, interval, since, head, keep, own, session, known, rate, away (records to remove, or nil),
 --           gone (how many to remove, from the oldest on; above MANY they are all records),
---           MANY, reply
+--           MANY
 -- out:      none
 -- changes:  astray
 -- writes:   yes
--- ends the script: yes
+-- ends the script: no
 
 if astray and timed then
   -- BROUGHT bounds the time of a call. NEAR is what ahead.lua allows a record without a mark.
@@ -62,4 +62,3 @@ if gone > MANY then
 elseif gone > 0 then
   redis.call('ZREMRANGEBYRANK', KEYS[3], 0, gone - 1)
 end
-return reply

@@ -2,6 +2,11 @@
 --
 -- ARGV[2]  the session: the name of a field of the hash, which is the Client's own (session.lua)
 --
+-- A template is what to set where no rate is set: `rate interval keep 0`, the times in ms. One that ends in 1
+-- also replaces another rate, interval or keep alive. The records stay: what they hold counts against the new
+-- rate, also where only the hash was gone. The type is OVERALL where none is set, and stays otherwise. The
+-- script that writes sets it (take.lua), if it writes anything.
+--
 -- Errors, by their first word. A script that replies one of these has written nothing:
 --   NOTINIT        rate, interval or type is not set
 --   BADFIELD       a field of the hash is no integer up to 2^53: its name and what it holds
@@ -9,9 +14,8 @@
 --                  Redis, such as a missing right, is replied as it is
 --   OTHERTYPE      the limiter has the other type: send the script again with the keys of that type
 --
--- in:       none
--- out:      count, packed, now, us, timed, MOST, FULL (common.lua),
---           rate, interval, keep (the configuration), own (the keys are those of one PER_CLIENT client),
+-- in:       template (nil for none), count, now, timed, MOST, MANY, COUNTED
+-- out:      rate, interval, keep (the configuration), own (the keys are those of one PER_CLIENT client),
 --           session (what its field says, nil if the session is new: session.lua),
 --           known (the session has seen this rate),
 --           stored (what the value string says, nil if that is no integer),
@@ -24,19 +28,28 @@
 --           astray (there may be records too far ahead, which finish.lua brings back: the oldest is one, or
 --           has a time that is no whole ms, or this call is the one in this interval that checks them all),
 --           free (permits are back at once, so that no record counts: Java accepts any interval),
---           MANY (so many records take 1 ms to sum or to remove)
+--           set (rate, interval and keep are those of the template, and are to be written),
+--           drift (permits by which the value was wrong: above 0 if it was too small)
 -- changes:  none
 -- writes:   no
 -- ends the script: yes
 
--- include parts/common.lua
 local rate, interval, keep, own, session, known, stored
+local set, drift = false, 0
 do
   local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', ARGV[2])
   if f.err then
     return string.find(f.err, '^WRONGTYPE') and redis.error_reply('BADKEY 1 hash') or f
-  elseif not (f[1] and f[2] and f[3]) then
+  end
+  set = not (f[1] and f[2] and f[3])
+  if set and not template then
     return redis.error_reply('NOTINIT no rate is set')
+  elseif template and (set or string.sub(template, -1) == '1') then
+    local r, i, k = string.match(template, '^(%d+) (%d+) (%d+) ')
+    if set or f[1] ~= r or f[2] ~= i or (f[4] or '0') ~= k then
+      set = true
+      f[1], f[2], f[3], f[4] = r, i, f[1] and f[2] and f[3] or '0', k
+    end
   end
   rate, interval, keep, own = tonumber(f[1]), tonumber(f[2]), tonumber(f[4] or 0), f[3] == '1'
   if not (rate and interval and keep and rate % 1 + interval % 1 + keep % 1 == 0)
@@ -62,7 +75,7 @@ do
     return string.find(text.err, '^WRONGTYPE') and redis.error_reply('BADKEY 2 string') or text
   end
   stored = tonumber(text)
-  if stored and (stored % 1 ~= 0 or stored > MOST or stored < -MOST) then
+  if stored and (set or stored % 1 ~= 0 or stored > MOST or stored < -MOST) then
     stored = nil
   end
 end
@@ -88,7 +101,6 @@ end
 -- However many records expire at once, a call counts up to COUNTED and leaves the rest to the next calls.
 -- When no record counts any more, all are removed at once. If they are more than MANY, that is done before
 -- anything new is written (acquire.lua, finish.lua).
-local MANY = 4000 -- it takes 1 ms to sum or to remove that many
 local expired, value, gone, back, more, free = now - interval, stored, 0, 0, false, interval <= 0
 local since, astray = nil, false
 -- include parts/since.lua
@@ -97,8 +109,7 @@ do
   if free and head[1] then
     gone, head = redis.call('ZCARD', KEYS[3]), {}
   elseif since and since <= expired then
-    -- COUNTED records take a quarter of the time of MANY; to sum FEW costs next to nothing.
-    local COUNTED, FEW = 1000, 10
+    local FEW = 10 -- to sum so many costs next to nothing
     local eldest, size, bound = since, redis.call('ZCARD', KEYS[3]), string.format('%d', expired)
     local old = size <= COUNTED and redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', bound)
       or redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', bound, 'LIMIT', '0', COUNTED)
@@ -127,11 +138,16 @@ do
       end
     end
   end
+  local found = value
   if not head[1] then
     value = rate
   elseif check then
     local sum, rank = 0, gone
     -- include parts/outstanding.lua
     value = rate - sum
+  end
+  -- Where the value was none or for another rate, or not all expired records were counted, it says nothing.
+  if value ~= found and stored and (not own or known) and not free and gone < COUNTED then
+    drift = value - stored - back
   end
 end

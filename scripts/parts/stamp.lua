@@ -1,0 +1,23 @@
+-- stamp.lua: the time that the records of a grant are dated with.
+--
+-- ARGV[5]   records, one behind the other; ARGV[12]  the ms of a slot of time, missing or 0 for none
+--
+-- in:       all (the permits that are asked for), now, interval, keep, FULL
+-- out:      alive (keep, as it is set), stamp (the time), slot (the ms of a slot, 0 for none), size (the bytes of a record: 21 at most)
+-- changes:  keep
+-- writes:   no
+-- ends the script: no
+
+local alive = keep -- before it is made longer
+local stamp, slot, size = now, ARGV[12] and tonumber(ARGV[12]) or 0, #ARGV[5]
+if all > FULL then -- ARGV[5] is more than one record
+  size = size / math.ceil(all / FULL)
+end
+if slot > 0 then
+  slot = math.max(1, math.min(interval, slot))
+  stamp = math.ceil(now / slot) * slot
+  if keep > 0 then -- a limiter outlives its permits by a second (parts/lifetime.lua), also those of a slot
+    local SECOND = 1000
+    keep = math.max(keep, interval + slot + SECOND)
+  end
+end

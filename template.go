@@ -1,0 +1,141 @@
+package rratelimiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A Template has a limit for each of many keys: users, addresses, customers. The
+// limiters are ordinary ones, also for Java, but nobody needs to set their rate: the
+// acquire does that, in the same round trip, wherever none is set. So
+// ErrNotInitialized cannot happen, also after keep alive has passed or Redis has come
+// back empty.
+//
+// The limiter of a key is called NAME:{KEY}, for example "api:{42}". If the name of the
+// Template has a hash tag already, it is NAME:KEY: with the name "{api}:user" all users
+// live in one slot of a cluster, and can be in a [Group] with each other.
+//
+// A Template is safe for concurrent use. It keeps nothing for its keys: a process may
+// meet millions of them. A limiter that nobody uses expires, by default after two
+// intervals, when its permits are back in any case. So made-up keys fill neither Redis
+// nor the process.
+type Template struct {
+	client *Client
+	name   string
+	spec   *templateSpec
+	err    error // why it cannot be used, nil if it can
+}
+
+var _ limit.Keyed = (*Template)(nil)
+
+// A templateSpec is what all limiters of a Template have.
+type templateSpec struct {
+	name   string
+	config Config
+	text   any // for parts/limiter.lua; a string, boxed for go-redis
+}
+
+const (
+	// maxKey is how many bytes a key of a Template has at most.
+	maxKey = 1024
+
+	// A limiter of a Template expires after so many intervals, unless WithKeepAlive says
+	// otherwise.
+	templateKeeps = 2
+)
+
+// Template returns a Template whose limiters give out rate permits per interval, to all
+// clients together (Overall).
+//
+// Of the options, WithKeepAlive sets for how long a limiter stays that nobody uses. The
+// default is two intervals; 0 is for ever, and then made-up keys can fill Redis.
+// WithUpdate gives the rate also to limiters that have another one. Without it they
+// keep theirs, as with TrySetRate.
+//
+// name is not empty; a brace in it must be part of a hash tag, as in "{api}:user". The
+// other bounds are those of TrySetRate. An argument that is refused is an
+// ErrInvalidArgument of each call.
+func (c *Client) Template(
+	name string, rate int64, interval time.Duration, opts ...RateOption,
+) *Template {
+	t := &Template{client: c, name: name, err: c.err}
+	change := rateChange{Config: Config{Overall, rate, interval, 0}}
+	if t.err == nil {
+		t.err = change.complete(opts)
+	}
+	switch {
+	case t.err != nil:
+	case name == "":
+		t.err = invalid("name", `""`, "not be empty")
+	case !change.keepSet:
+		change.KeepAlive = min(math.MaxInt64/templateKeeps, change.Interval) * templateKeeps
+	}
+	if e, ok := errors.AsType[*argumentError](t.err); ok && e.whose == "" {
+		e.whose = fmt.Sprintf("for %q", name)
+	}
+	t.spec = &templateSpec{name, change.Config, fmt.Sprintf("%d %d %d %s", change.Rate,
+		change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(), flag(change.update))}
+	return t
+}
+
+// RateLimiter returns the limiter of a key. It does not ask Redis, and is cheap enough
+// to be made for each request. Its acquires set the rate where none is set; Peek tells
+// then what they would find, and Release does nothing. A key that is empty, has braces or
+// more than 1,024 bytes is an ErrInvalidArgument of each call.
+func (t *Template) RateLimiter(key string) *RateLimiter {
+	l := &RateLimiter{policy: t.client.policy, template: t.spec}
+	k, err := t.keys(key)
+	if err != nil {
+		k = &limiterKeys{client: t.client, name: t.name, err: err}
+		k.err = k.named(err)
+	}
+	l.keys.Store(k)
+	return l
+}
+
+// keys returns the keys of the limiter of a key.
+func (t *Template) keys(key string) (*limiterKeys, error) {
+	switch {
+	case t.err != nil:
+		return nil, t.err
+	case key == "":
+		return nil, invalid("key", `""`, "not be empty")
+	case len(key) > maxKey:
+		return nil, invalid("key", fmt.Sprintf("of %d bytes", len(key)),
+			fmt.Sprintf("have at most %d", maxKey))
+	case strings.ContainsAny(key, "{}"): // it could be the limiter of another template
+		return nil, invalid("key", fmt.Sprintf("%.60q", key), "be without braces")
+	case strings.ContainsAny(t.name, "{}"):
+		return t.client.keysOf("name", t.name+":"+key), nil
+	}
+	return t.client.keysOf("name", t.name+":{"+key+"}"), nil
+}
+
+// Allow is that of the RateLimiter of a key.
+func (t *Template) Allow(ctx context.Context, key string, permits int64) (Result, error) {
+	return t.RateLimiter(key).Allow(ctx, permits)
+}
+
+// TryAcquire is that of the RateLimiter of a key.
+func (t *Template) TryAcquire(
+	ctx context.Context, key string, permits int64, timeout time.Duration,
+) (bool, error) {
+	return t.RateLimiter(key).TryAcquire(ctx, permits, timeout)
+}
+
+// Acquire is that of the RateLimiter of a key.
+func (t *Template) Acquire(ctx context.Context, key string, permits int64) error {
+	return t.RateLimiter(key).Acquire(ctx, permits)
+}
+
+// missing returns what Peek tells of a limiter whose rate an acquire would set.
+func (spec *templateSpec) missing(name string) Result {
+	c := spec.config
+	return Result{Allowed: true, Name: name, Limit: c.Rate, Interval: c.Interval, Remaining: c.Rate}
+}
