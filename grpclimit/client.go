@@ -13,8 +13,8 @@ import (
 // is sent: 1 each, unless WithCost says otherwise. A call is charged once, also where
 // the retry policy of gRPC sends it several times. It panics if limiter or key is nil.
 //
-// If limiter has a method Acquire(ctx, key, n) error, as that of Limiters, it waits
-// there, in its line. Otherwise it asks Allow again after RetryAfter, until it is allowed.
+// If limiter has a method Acquire(ctx, key, n) error, as a Template and that of Shared,
+// it waits there, in its line. Otherwise it asks Allow again after RetryAfter, until it is allowed.
 // Then nobody stands in line, and a call that would wait longer than its deadline or
 // WithMaxWait is refused at once.
 //
@@ -179,18 +179,17 @@ type Acquirer interface {
 	Acquire(ctx context.Context, permits int64) error
 }
 
-// Limiters returns the Keyed that has the limiter of(key) for each key, for example by
-// the method RateLimiter of a Client. of is called for each call, so it must be cheap.
-func Limiters[L Acquirer](of func(key string) L) limit.Keyed { return limiters[L](of) }
+// Shared is limit.Shared for a limiter that can wait: the same limit for every key.
+func Shared(limiter Acquirer) limit.Keyed { return shared{limiter} }
 
-type limiters[L Acquirer] func(key string) L
+type shared struct{ limiter Acquirer }
 
-// Allow is that of the limiter of key.
-func (of limiters[L]) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
-	return of(key).Allow(ctx, n)
+// Allow is that of the limiter.
+func (s shared) Allow(ctx context.Context, _ string, n int64) (limit.Result, error) {
+	return s.limiter.Allow(ctx, n)
 }
 
-// Acquire is that of the limiter of key.
-func (of limiters[L]) Acquire(ctx context.Context, key string, n int64) error {
-	return of(key).Acquire(ctx, n)
+// Acquire is that of the limiter.
+func (s shared) Acquire(ctx context.Context, _ string, n int64) error {
+	return s.limiter.Acquire(ctx, n)
 }

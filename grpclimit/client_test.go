@@ -122,22 +122,15 @@ type line struct {
 	acquired []attempt
 }
 
-func inLine(l *line) limit.Keyed {
-	return grpclimit.Limiters(func(key string) keyedLine { return keyedLine{l, key} })
-}
+func inLine(l *line) limit.Keyed { return grpclimit.Shared(l) }
 
-type keyedLine struct {
-	*line
-	key string
-}
-
-func (l keyedLine) Allow(context.Context, int64) (limit.Result, error) {
+func (l *line) Allow(context.Context, int64) (limit.Result, error) {
 	return refusedFor(l.wait).result, l.err
 }
 
-func (l keyedLine) Acquire(ctx context.Context, n int64) error {
+func (l *line) Acquire(ctx context.Context, n int64) error {
 	l.mu.Lock()
-	l.acquired = append(l.acquired, attempt{l.key, n, time.Now()})
+	l.acquired = append(l.acquired, attempt{n: n, at: time.Now()})
 	l.mu.Unlock()
 	if l.err != nil {
 		return l.err
@@ -183,7 +176,7 @@ func TestClientWaitsInLine(t *testing.T) {
 				if took := time.Since(began); took != test.took {
 					t.Errorf("took %v, want %v", took, test.took)
 				}
-				if len(l.acquired) != 1 || l.acquired[0].key != unaryMethod || l.acquired[0].n != 3 {
+				if len(l.acquired) != 1 || l.acquired[0].n != 3 {
 					t.Errorf("acquired %v", l.acquired)
 				}
 			})

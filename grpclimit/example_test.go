@@ -7,24 +7,27 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/ratelimit"
+	"github.com/redis/go-redis/v9"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/ratelimit"
-
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/grpclimit"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// newServer returns a server that limits each user to what users allows.
-func newServer(users limit.Keyed) *grpc.Server {
+// newServer returns a server that lets each user make 100 calls a minute.
+func newServer(client *rratelimiter.Client) *grpc.Server {
+	users := client.Template("user", 100, time.Minute)
 	user := grpclimit.ByMetadata("x-user") // set by whoever has checked it
+	policy := grpclimit.WithPolicy("user") // the peer may know this name
 	return grpc.NewServer(
-		grpc.UnaryInterceptor(grpclimit.UnaryServerInterceptor(users, user, grpclimit.WithPolicy("user"))),
-		grpc.StreamInterceptor(grpclimit.StreamServerInterceptor(users, user, grpclimit.WithPolicy("user"))),
+		grpc.UnaryInterceptor(grpclimit.UnaryServerInterceptor(users, user, policy)),
+		grpc.StreamInterceptor(grpclimit.StreamServerInterceptor(users, user, policy)),
 	)
 }
 
@@ -56,8 +59,8 @@ func newRetryingClient(target string) (*grpc.ClientConn, error) {
 }
 
 // newClient returns a client that waits its turn, up to 5 s, before it sends.
-func newClient(target string, partner limit.Limiter) (*grpc.ClientConn, error) {
-	turn := grpclimit.UnaryClientInterceptor(limit.Shared(partner), grpclimit.ByMethod,
+func newClient(target string, partner *rratelimiter.RateLimiter) (*grpc.ClientConn, error) {
+	turn := grpclimit.UnaryClientInterceptor(grpclimit.Shared(partner), grpclimit.ByMethod,
 		grpclimit.WithMaxWait(5*time.Second))
 	return grpc.NewClient(target, grpc.WithUnaryInterceptor(turn),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -75,8 +78,8 @@ func retryAfter(err error) (wait time.Duration, told bool) {
 }
 
 // withMiddleware returns a server that uses the interceptors of go-grpc-middleware.
-func withMiddleware(peers limit.Keyed) *grpc.Server {
-	limiter := grpclimit.NewLimiter(peers, grpclimit.ByPeer)
+func withMiddleware(client *rratelimiter.Client) *grpc.Server {
+	limiter := grpclimit.NewLimiter(client.Template("peer", 100, time.Minute), grpclimit.ByPeer)
 	return grpc.NewServer(
 		grpc.UnaryInterceptor(ratelimit.UnaryServerInterceptor(limiter)),
 		grpc.StreamInterceptor(ratelimit.StreamServerInterceptor(limiter)),
@@ -99,11 +102,7 @@ func oneEach() limit.Keyed {
 }
 
 func ExampleUnaryServerInterceptor() {
-	users := oneEach() // a Template of rratelimiter, to share the limits over Redis
-	server, other := newServer(users), withMiddleware(users)
-	defer server.Stop()
-	defer other.Stop()
-
+	users := oneEach() // a Template, to share the limits over Redis
 	interceptor := grpclimit.UnaryServerInterceptor(users, grpclimit.ByMetadata("x-user"),
 		grpclimit.WithPolicy("user"), logged(slog.New(slog.DiscardHandler)))
 	for range 2 {
@@ -119,7 +118,13 @@ func ExampleUnaryServerInterceptor() {
 }
 
 func ExampleUnaryClientInterceptor() {
-	partner := limit.Of(oneEach(), "partner") // a RateLimiter
+	rdb := redis.NewClient(&redis.Options{})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+	newServer(client).Stop()
+	withMiddleware(client).Stop()
+	partner := client.RateLimiter("partner")
 	for _, dial := range []func() (*grpc.ClientConn, error){
 		func() (*grpc.ClientConn, error) { return newClient("passthrough:///partner", partner) },
 		func() (*grpc.ClientConn, error) { return newRetryingClient("passthrough:///orders") },
