@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/redisson-go/rratelimiter"
-	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // scope is the name of the meter and the tracer.
@@ -84,10 +83,7 @@ func (o *Observer) policyOf(seen *rratelimiter.Observation) string {
 	if seen.Policy != "" || o.policy == nil {
 		return seen.Policy
 	}
-	if r, ok := any(seen.Result).(limit.Result); ok {
-		return o.policy(r.Name)
-	}
-	return ""
+	return o.policy(seen.Result.Name)
 }
 
 // nearTenths is how many tenths of a limit are near it; Envoy's near_limit has the same.

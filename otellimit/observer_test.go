@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/otellimit"
 )
 
 type (
@@ -52,6 +53,28 @@ func TestMetrics(t *testing.T) {
 		rratelimiter.requests{policy=user,result=granted} 3
 		rratelimiter.requests{policy=user,result=refused} 1
 		rratelimiter.requests{result=granted} 1`)
+}
+
+// WithPolicy names the policy of limiters without a Template alone. An empty name is none.
+func TestWithPolicy(t *testing.T) {
+	r := newRig(t, otellimit.WithPolicy(func(limiterName string) string {
+		policy, _, _ := strings.Cut(limiterName, ":")
+		return policy
+	}))
+	for _, o := range []observation{
+		{Policy: "template", Result: numbers{Name: "template:{alice}"}},
+		{Result: numbers{Name: "user:alice"}},
+		{Result: numbers{Name: "user:bob"}},
+		{Result: numbers{Name: "group:alice"}, Err: errors.New("group:alice")},
+		{Result: numbers{}},
+	} {
+		r.Observe(t.Context(), o)
+	}
+	r.want(t, `
+		rratelimiter.requests{policy=group,result=error} 1
+		rratelimiter.requests{policy=template,result=refused} 1
+		rratelimiter.requests{policy=user,result=refused} 2
+		rratelimiter.requests{result=refused} 1`)
 }
 
 // Near the limit is a granted call with 80 % used, where the numbers are known.
