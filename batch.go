@@ -167,7 +167,7 @@ func (b *batch) addAll(ls *waiterList) {
 func (b *batch) addLine() {
 	q := b.queue
 	expired := q.line.expired
-	for w := q.line.first; w != nil; w = w.next {
+	for w := q.line.first; w != nil && !w.ofGroup(); w = w.next {
 		if q.rate > 0 && b.permits > q.rate || q.yields && expired == 0 || !b.add(w) {
 			return
 		}
@@ -277,10 +277,14 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 	s := newSplit(reply, req.runs)
 	var sum tally
 	alike := err == nil && reply.judged == nil && !req.numbers // all get the same
-	for _, w := range b.waiters {
+	size := len(b.waiters)
+	for i, w := range b.waiters {
 		v, e := verdict{ok: alike}, err
 		if err == nil && !alike {
 			v, e = q.verdict(s, w.permits)
+		}
+		if v.batch = size; i == 0 {
+			v.drift = reply.drift
 		}
 		sum.add(w, v, e)
 		b.dismiss(w, v, e, sum.first)
@@ -376,7 +380,7 @@ func (b *batch) share(err error) {
 // the line, and returns what is over then. Guarded by mu.
 func (b *batch) pass(over int64) int64 {
 	q := b.queue
-	for w := q.line.first; w != nil && w.permits <= over; w = q.line.first {
+	for w := q.line.first; w != nil && !w.ofGroup() && w.permits <= over; w = q.line.first {
 		over -= w.permits
 		b.deliver(w, verdict{ok: true}, nil)
 		q.changed()
@@ -420,14 +424,4 @@ func (q *queue) dueAfter(us int64, sent time.Time) {
 	case q.probe == probeUnderWay:
 		q.probe = probeWhenDue
 	}
-}
-
-// verdict returns what a caller gets, or the error if its permits can never be
-// there.
-func (q *queue) verdict(s *split, permits int64) (verdict, error) {
-	v := s.next()
-	if v.wait < 0 {
-		return v, q.keys.exceeds(permits, v.limit)
-	}
-	return v, nil
 }

@@ -45,9 +45,13 @@ type Client struct {
 	// in each limiter (scripts/parts/session.lua), boxed for go-redis; requests is
 	// the number of the last one, of whichever limiter.
 	session     any
-	requests    atomic.Int64
-	withdrawals withdrawals
-	types       types
+	sessionName string
+	sessions    sessions // of its Groups' calls
+
+	groupWaiting atomic.Int64 // callers of Groups who stand in lines
+	requests     atomic.Int64
+	withdrawals  withdrawals
+	types        types
 
 	queuesMu sync.Mutex
 	queues   map[string]*queue // by hash, those in use; guarded by queuesMu
@@ -173,9 +177,10 @@ const sessionLetters = 16
 func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c := &Client{
 		rdb: rdb, id: uuid.NewString(), mapper: func(name string) string { return name },
-		session: wire.SessionPrefix + rand.Text()[:sessionLetters],
-		queues:  map[string]*queue{}, jobs: make(chan func(context.Context)),
+		sessionName: wire.SessionPrefix + rand.Text()[:sessionLetters],
+		queues:      map[string]*queue{}, jobs: make(chan func(context.Context)),
 	}
+	c.session, c.sessions.atOnce = c.sessionName, make(chan struct{}, groupCallsAtOnce)
 	for _, opt := range opts {
 		if opt != nil {
 			opt.apply(c)

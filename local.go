@@ -240,6 +240,15 @@ func (l *local) take(now time.Time, permits int64, own bool) (verdict, error) {
 	if permits > l.rate && own {
 		return verdict{}, l.keys.exceeds(permits, l.rate)
 	}
+	v := l.judge(now, permits)
+	if v.ok {
+		v = l.grant(now, permits, own)
+	}
+	return v, nil
+}
+
+// judge reports whether permits are there, and takes none. Guarded by mu.
+func (l *local) judge(now time.Time, permits int64) verdict {
 	l.prune(now)
 	limit, window := l.limit()
 	v := verdict{degraded: true, limit: l.rate, every: l.interval.Milliseconds(), left: limit}
@@ -248,14 +257,7 @@ func (l *local) take(now time.Time, permits int64, own bool) (verdict, error) {
 		v.reset = max(v.reset, s.end.Add(window).Sub(now).Milliseconds()+1)
 	}
 	if v.ok = permits <= v.left; v.ok {
-		s := l.slot(now)
-		s.permits += permits
-		if own {
-			s.own += permits
-		}
-		v.left -= permits
-		v.reset = s.end.Add(window).Sub(now).Milliseconds() + 1
-		return v, nil
+		return v
 	}
 	// One that wants more than the share can only wait for Redis.
 	wait, left := slowestProbe, v.left
@@ -266,7 +268,17 @@ func (l *local) take(now time.Time, permits int64, own bool) (verdict, error) {
 		}
 	}
 	v.wait = wait.Microseconds()
-	return v, nil
+	return v
+}
+
+// grant takes permits that are there. Guarded by mu.
+func (l *local) grant(now time.Time, permits int64, own bool) verdict {
+	s := l.slot(now)
+	s.permits += permits
+	if own {
+		s.own += permits
+	}
+	return l.judge(now, 0)
 }
 
 // acquire takes permits, waiting for them as long as the caller does. away says that Redis

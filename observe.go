@@ -52,6 +52,54 @@ func WithObserver(o Observer) Option {
 	return option(func(c *Client) { c.observer = o })
 }
 
+// observation returns what the observer is told of a call.
+func (v verdict) observation(l *RateLimiter, wanted want, start time.Time, err error) Observation {
+	o := Observation{
+		Permits: wanted.permits, Result: Result{Name: l.Name()}, Err: err, Start: start,
+		Took: time.Since(start), Queued: v.queued, Batch: v.batch, Drift: v.drift,
+	}
+	if l.template != nil {
+		o.Policy = l.template.name
+	}
+	switch {
+	case err != nil:
+	case wanted.numbers:
+		o.Result = v.result(l.Name())
+	default:
+		o.Result.Allowed, o.Result.Degraded = v.ok, v.degraded
+	}
+	return o
+}
+
+// observation returns what the observer is told of a call to a Group. It is of the limiter
+// that binds.
+func (g *Group) observation(verdicts []verdict, wanted want, start time.Time, err error) Observation {
+	m, r := g.members[0], Result{}
+	if err == nil && len(verdicts) > 0 {
+		var binds int
+		r, binds = g.result(verdicts)
+		m = g.members[binds]
+	}
+	if !wanted.numbers {
+		r = Result{Allowed: r.Allowed, Degraded: r.Degraded}
+	}
+	r.Name = m.keys.name
+	o := Observation{
+		Permits: wanted.permits, Result: r, Err: err, Start: start, Took: time.Since(start), Batch: 1,
+	}
+	if m.template != nil {
+		o.Policy = m.template.name
+	}
+	for _, v := range verdicts {
+		o.Drift += v.drift
+		o.Queued = max(o.Queued, v.queued)
+		if v.degraded {
+			o.Batch = 0
+		}
+	}
+	return o
+}
+
 // Waiting returns how many callers of this Client wait for permits now: those in line
 // and those that no request has asked for yet.
 func (c *Client) Waiting() int {
@@ -61,10 +109,10 @@ func (c *Client) Waiting() int {
 		queues = append(queues, q)
 	}
 	c.queuesMu.Unlock()
-	n := 0
+	n := int(c.groupWaiting.Load())
 	for _, q := range queues {
 		q.mu.Lock()
-		n += q.line.size + q.arrivals.size
+		n += q.waiting()
 		q.mu.Unlock()
 	}
 	return n

@@ -54,6 +54,8 @@ type queue struct {
 	withdrawal *withdrawal  // permits that nobody holds, to be taken back; nil if there are none
 	parked     bool         // they wait until Redis is well (withdraw.go)
 	line       waiterList   // refused, waiting
+	places     int64        // counts those who have stood in line
+	reserved   int          // group's callers who have a place in line, also where they let others pass
 	attended   bool         // a goroutine probes the line when it is due
 	probe      probe        // when the line is probed
 	due        time.Time    // the time, for probeWhenDue
@@ -74,8 +76,21 @@ const (
 	probeUnderWay              // the batch under way does, and nothing has changed since
 )
 
-// acquire asks for permits until it gets them, their timeout passes or ctx ends.
+// acquire asks for permits until it gets them, their timeout passes or ctx ends, and tells
+// the observer.
 func (l *RateLimiter) acquire(ctx context.Context, wanted want) (verdict, error) {
+	o := l.keys.Load().client.observer
+	if o == nil {
+		return l.decide(ctx, wanted)
+	}
+	start := time.Now()
+	v, err := l.decide(ctx, wanted)
+	o.Observe(ctx, v.observation(l, wanted, start, err))
+	return v, err
+}
+
+// decide asks for permits until it gets them, their timeout passes or ctx ends.
+func (l *RateLimiter) decide(ctx context.Context, wanted want) (verdict, error) {
 	k := l.keys.Load()
 	if err := checkPermits(wanted.permits, 1); err != nil {
 		return verdict{}, k.named(err)
@@ -116,66 +131,6 @@ func (l *RateLimiter) enqueue(ctx context.Context, wanted want) (verdict, error)
 	return v, k.named(k.ended(ctx, err))
 }
 
-// enter returns the queue of the limiter, locked.
-func (l *RateLimiter) enter() *queue {
-	k := l.keys.Load()
-	if last := l.queue.Load(); last != nil {
-		last.mu.Lock()
-		if last.live && last.keys.Hash == k.Hash {
-			return last
-		}
-		last.mu.Unlock() // it may be another limiter's by now
-	}
-	c := k.client
-	c.queuesMu.Lock()
-	defer c.queuesMu.Unlock()
-	q := c.queues[k.Hash]
-	if q == nil {
-		q = c.newQueue()
-		c.queues[k.Hash] = q
-	}
-	q.mu.Lock()
-	if !q.live {
-		q.keys, q.live, q.turns = k, true, c.firstTurns()
-		q.rate, q.cause, q.known, q.due, q.heard = 0, nil, time.Time{}, time.Time{}, time.Time{}
-		q.probe, q.gave = probeWhenDue, false
-	}
-	l.queue.Store(q)
-	return q
-}
-
-// newQueue returns a queue, which may have been another limiter's.
-func (c *Client) newQueue() *queue {
-	q, ok := c.spare.Get().(*queue)
-	if !ok {
-		q = &queue{client: c, poke: make(chan struct{}, 1)}
-		q.batch = &batch{queue: q, waiting: notUnderWay}
-	}
-	return q
-}
-
-// idle reports whether nobody needs the queue. Guarded by mu.
-func (q *queue) idle() bool {
-	return !q.busy && !q.attended && q.deserted == 0 && q.withdrawal == nil && !q.parked &&
-		q.arrivals.empty() && q.returns.empty() && q.line.empty()
-}
-
-// retire takes the queue away when nobody needs it.
-func (q *queue) retire() {
-	q.client.queuesMu.Lock()
-	defer q.client.queuesMu.Unlock()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.live || !q.idle() {
-		return
-	}
-	q.live = false
-	delete(q.client.queues, q.keys.Hash)
-	if cap(q.batch.waiters) <= maxRuns { // what a burst has needed is not kept
-		q.client.spare.Put(q)
-	}
-}
-
 // wanted reports whether there is anything for a batch to do. Guarded by mu.
 func (q *queue) wanted() bool { return q.acquires() || !q.returns.empty() || q.withdraws() }
 
@@ -209,13 +164,19 @@ func (q *queue) acquires() bool {
 
 // probes reports whether the next batch includes the line. Guarded by mu.
 func (q *queue) probes() bool {
-	return q.probe == probeNext && !q.line.empty() && (!q.yields || q.line.expired > 0)
+	return q.probe == probeNext && !q.line.empty() && !q.line.first.ofGroup() &&
+		(!q.yields || q.line.expired > 0)
 }
 
 // stand puts a waiter at the end of the line. Guarded by mu.
 func (q *queue) stand(w *waiter) {
 	w.remove()
 	w.standing = inLine
+	q.places++
+	w.place = q.places
+	if q.client.observer != nil && w.stood.IsZero() {
+		w.stood = time.Now()
+	}
 	q.line.push(w)
 }
 
@@ -246,6 +207,7 @@ func (q *queue) start() {
 		default:
 		}
 	}
+	q.remind()
 }
 
 // close tells everybody that the Client is closed. What a batch that is under
@@ -267,6 +229,9 @@ func (q *queue) abandon(w *waiter) {
 		return
 	}
 	w.finish(verdict{}, ErrClosed)
+	if w.ofGroup() {
+		return // its caller sees by itself that the Client is closed
+	}
 	if known {
 		w.standing = gone
 	}
@@ -318,9 +283,9 @@ func (q *queue) await(ctx context.Context, k *limiterKeys, w *waiter) (verdict, 
 		return q.result(w)
 	}
 	if why == errSilent {
-		return verdict{}, k.silent(budget, cause)
+		return verdict{queued: w.queued()}, k.silent(budget, cause)
 	}
-	return verdict{}, k.unanswered(why, cause)
+	return verdict{queued: w.queued()}, k.unanswered(why, cause)
 }
 
 // rest returns what is left of a waiter's budget. It is spent while Redis owes the
@@ -389,12 +354,13 @@ func (q *queue) leave(w *waiter, why error) (left bool, _, cause error) {
 			time.AfterFunc(hanging-time.Since(q.batch.began)+time.Millisecond, q.restart)
 		}
 	default:
+		head := w == q.line.first
+		w.remove()
 		// Those behind the head may want less, and be served at once.
-		if w == q.line.first && (w.next == nil || w.next.permits < w.permits) {
+		if next := q.line.first; head && (next == nil || next.ofGroup() || next.permits < w.permits) {
 			q.changed()
 			defer q.start()
 		}
-		w.remove()
 	}
 	w.standing = gone
 	if why == ErrNoAnswer && q.cause == nil && stood && q.known.After(time.Now()) {

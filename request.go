@@ -28,6 +28,7 @@ type request struct {
 	withdrawal *withdrawal // taken back with it, nil if there is none
 	start      time.Time
 	set        any  // the text of a template, nil where a rate must be set
+	session    any  // of a call of a Group; nil for that of the Client
 	numbers    bool // somebody wants more than yes or no
 	unsure     bool // a copy of it may be on its way, or have been carried out
 }
@@ -155,7 +156,11 @@ const (
 func (req *request) args() arguments {
 	c := req.keys.client
 	args := make(arguments, argType, argTemplate+2*len(req.runs))
-	args.put(argSession, c.session)
+	session := c.session
+	if req.session != nil {
+		session = req.session
+	}
+	args.put(argSession, session)
 	args.put(argNumber, wire.Number(req.number))
 	args.put(argPermits, req.permits)
 	args.put(argRecords, req.records)

@@ -2,6 +2,7 @@ package rratelimiter
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/limit"
@@ -38,7 +39,10 @@ type verdict struct {
 	left  int64 // permits, may be negative
 	reset int64 // ms until all are back
 
-	degraded bool // Redis has not decided
+	degraded bool  // Redis has not decided
+	drift    int64 // permits by which the value was wrong, which this call has put right
+	batch    int   // callers whom the request judged
+	queued   time.Duration
 }
 
 // result returns the numbers for the callers of the limiter called name.
@@ -159,4 +163,14 @@ func (s *split) next() verdict {
 		}
 	}
 	return v
+}
+
+// verdict returns what a caller gets, or the error if its permits can never be
+// there.
+func (q *queue) verdict(s *split, permits int64) (verdict, error) {
+	v := s.next()
+	if v.wait < 0 {
+		return v, q.keys.exceeds(permits, v.limit)
+	}
+	return v, nil
 }

@@ -53,8 +53,11 @@ type waiter struct {
 	standing   standing
 	in         *waiterList
 	next, prev *waiter
+	place      int64     // in line: those with a smaller one are ahead of it
 	lastBatch  int64     // the number of the batch that decides, for the timeout has passed; 0 before
 	came       time.Time // when it entered the queue, if it has a budget
+	stood      time.Time // when it first stood in line, if somebody observes; the caller's once it has left
+	ticket     *ticket   // where it is the place of a group's caller, otherwise nil
 
 	// Set before it is ready.
 	verdict verdict
@@ -126,9 +129,18 @@ func (w *waiter) taken() {
 	}
 }
 
+// queued returns how long the waiter has waited for permits, as far as it was observed.
+func (w *waiter) queued() time.Duration {
+	if w.stood.IsZero() {
+		return 0
+	}
+	return time.Since(w.stood)
+}
+
 // finish takes the waiter out of its list, with its result.
 func (w *waiter) finish(v verdict, err error) {
 	w.remove()
+	v.queued = w.queued()
 	w.standing, w.verdict, w.err = answered, v, err
 }
 
@@ -151,18 +163,26 @@ func (ls *waiterList) all(f func(w *waiter)) {
 	}
 }
 
-func (ls *waiterList) push(w *waiter) {
+func (ls *waiterList) push(w *waiter) { ls.insert(w, ls.last) }
+
+// insert puts w behind another one, which is nil for the first place.
+func (ls *waiterList) insert(w, behind *waiter) {
 	ls.size++
 	if w.expired() {
 		ls.expired++
 	}
-	w.in, w.prev, w.next = ls, ls.last, nil
-	if ls.last == nil {
-		ls.first = w
+	w.in, w.prev, w.next = ls, behind, ls.first
+	if behind != nil {
+		w.next = behind.next
+		behind.next = w
 	} else {
-		ls.last.next = w
+		ls.first = w
 	}
-	ls.last = w
+	if w.next != nil {
+		w.next.prev = w
+	} else {
+		ls.last = w
+	}
 }
 
 // remove takes the waiter out of the list it is in, if any.

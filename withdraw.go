@@ -56,30 +56,35 @@ func (q *queue) ambiguous(req *request) {
 	}
 }
 
-// withdrawals are the queues whose permits could not be taken back. The permits of a
+// A withdrawer has permits to be taken back: a queue, or a call of a Group.
+type withdrawer interface {
+	// withdraw takes them back, and reports whether there were any left.
+	withdraw() bool
+}
+
+// withdrawals are those whose permits could not be taken back. The permits of a
 // limiter that is used go back with its next request. For the others there is one
 // goroutine, as long as there are any.
 type withdrawals struct {
 	mu        sync.Mutex
-	queues    []*queue // guarded by mu, as all of it is
-	running   bool     // the goroutine
-	good, bad int      // requests that take back, since it last counted them
+	parked    []withdrawer // guarded by mu, as all of it is
+	running   bool         // the goroutine
+	good, bad int          // requests that take back, since it last counted them
 }
 
-// park puts a queue on the list, and reports whether there is room for it. Guarded
-// by q.mu.
-func (c *Client) park(q *queue) bool {
+// park puts one on the list, and reports whether there is room for it.
+func (c *Client) park(w withdrawer) bool {
 	d := &c.withdrawals
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.queues) >= maxWithdrawals {
+	if len(d.parked) >= maxWithdrawals {
 		return false
 	}
 	if !d.running && !c.goBackground(c.withdrawLater) {
 		return false
 	}
 	d.running = true
-	d.queues = append(d.queues, q)
+	d.parked = append(d.parked, w)
 	return true
 }
 
@@ -102,20 +107,19 @@ func (d *withdrawals) outcomes() (good, bad int) {
 	return good, bad
 }
 
-// next returns the first of the queues, nil if there is none. Then the goroutine
-// ends.
-func (d *withdrawals) next() *queue {
+// next returns the first one, nil if there is none. Then the goroutine ends.
+func (d *withdrawals) next() withdrawer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.running = len(d.queues) > 0; !d.running {
+	if d.running = len(d.parked) > 0; !d.running {
 		return nil
 	}
-	q := d.queues[0]
-	d.queues = d.queues[1:]
-	return q
+	w := d.parked[0]
+	d.parked = d.parked[1:]
+	return w
 }
 
-// withdrawLater has the queues of withdrawals take back what nobody holds: the longer
+// withdrawLater has those that are parked take back what nobody holds: the longer
 // Redis is well, the more of them at a time.
 func (c *Client) withdrawLater(ctx context.Context) {
 	ticker := time.NewTicker(withdrawTick)
@@ -143,11 +147,11 @@ func (c *Client) withdrawLater(ctx context.Context) {
 		}
 		asked = time.Time{}
 		for sent := 0; sent < n; {
-			q := c.withdrawals.next()
-			if q == nil {
+			w := c.withdrawals.next()
+			if w == nil {
 				return
 			}
-			if q.withdraw() {
+			if w.withdraw() {
 				asked, sent = now, sent+1
 			}
 		}

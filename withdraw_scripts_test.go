@@ -144,7 +144,7 @@ func TestALimiterStandsInTheListOnce(t *testing.T) {
 func (c *Client) waiting() int {
 	c.withdrawals.mu.Lock()
 	defer c.withdrawals.mu.Unlock()
-	return len(c.withdrawals.queues)
+	return len(c.withdrawals.parked)
 }
 
 // resting reports whether the Client has no queue.

@@ -3,18 +3,20 @@
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/limiter.lua
 -- Reply:   {now in ms; rate; interval in ms; sessions that were used within the last minute}
 --
--- A session is a Client of Go (parts/session.lua). Those that only ask and are refused have none.
+-- A session is a Client of Go (parts/session.lua). A Client that has Groups has further ones for their calls,
+-- whose names go on with a dot and a number. Those that only ask and are refused have none.
 
 local template = nil -- without a rate there is no limiter
 -- include parts/common.lua
 -- include parts/limiter.lua
 local MINUTE, MANY_FIELDS = 60000, 1000 -- ms; a call looks at some 1,000 fields
 local page = redis.call('HSCAN', KEYS[1], '0', 'MATCH', 'session:*', 'COUNT', MANY_FIELDS)
-local live, found = 0, page[2]
-for i = 2, #found, 2 do
-  local time = tonumber(string.match(found[i], '^%d+ (%d+)'))
-  if time and math.abs(now - time) <= MINUTE then
-    live = live + 1
+local live, found, seen = 0, page[2], {}
+for i = 1, #found, 2 do
+  local time = tonumber(string.match(found[i + 1], '^%d+ (%d+)'))
+  local client = string.match(found[i], '^[^.]*')
+  if time and math.abs(now - time) <= MINUTE and not seen[client] then
+    live, seen[client] = live + 1, true
   end
 end
 if page[1] ~= '0' then -- it has not seen all: the others are as live as these

@@ -198,6 +198,9 @@ type Reply struct {
 	table []int64
 }
 
+// ReplyOf returns the reply that has these numbers.
+func ReplyOf(numbers []int64) Reply { return Reply{table: numbers} }
+
 // Decode returns the numbers in the reply of a script, an ErrShape if it holds
 // anything else.
 func Decode(val any) (Reply, error) {

@@ -1,0 +1,347 @@
+package rratelimiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// groupCallsAtOnce is how many calls of Groups a Client has under way. Each needs a
+// session of its own, which is a field in the hash of each limiter.
+const groupCallsAtOnce = 16
+
+// The scripts by number of limiters: made when they are first needed, for few programs
+// have groups.
+var allScripts [maxMembers]func() *redisx.Script
+
+func init() {
+	for i := range allScripts {
+		allScripts[i] = sync.OnceValue(func() *redisx.Script { return allOf(i + 1) })
+	}
+}
+
+// sessions are those of a Client's group calls. A session remembers its last request
+// only, so a call has one for itself while it may be under way, and until it is known
+// that nothing is to be withdrawn.
+type sessions struct {
+	atOnce chan struct{} // has one element for each call under way whose caller waits
+
+	mu   sync.Mutex
+	free []any // guarded by mu, as made is
+	made int
+}
+
+// take returns a session, boxed for go-redis.
+func (s *sessions) take(c *Client) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.free); n > 0 {
+		session := s.free[n-1]
+		s.free = s.free[:n-1]
+		return session
+	}
+	s.made++
+	return c.sessionName + "." + strconv.Itoa(s.made)
+}
+
+// put takes a session back.
+func (s *sessions) put(session any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, session)
+}
+
+// A groupCall is one call of all.lua, or several where the script wants to be called
+// again. Its caller may leave it: then what it took goes back.
+type groupCall struct {
+	group   *Group
+	permits []int64
+	numbers bool
+	session any
+	number  int64
+	start   time.Time
+	unsure  bool // it may have been carried out without our knowing
+
+	cancel  context.CancelFunc
+	decided atomic.Bool           // its caller has the outcome, or has left
+	said    atomic.Pointer[error] // what Redis or the network said last
+	done    chan struct{}
+
+	// Set before done is closed.
+	verdicts []verdict
+	err      error
+}
+
+// call has a call carried out. It returns an error when ctx ends before.
+func (g *Group) call(ctx context.Context, permits []int64, wanted want) (*groupCall, error) {
+	c := g.client
+	call := &groupCall{group: g, permits: permits, numbers: wanted.numbers, done: make(chan struct{})}
+	select {
+	case c.sessions.atOnce <- struct{}{}:
+	case <-ctx.Done():
+		return nil, call.unanswered(ctx, wanted.budget)
+	case <-c.ctx.Done():
+		return nil, ErrClosed
+	}
+	defer func() { <-c.sessions.atOnce }()
+	var sending context.Context
+	sending, call.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	sending = context.WithValue(sending, redisx.FailureKey{}, func(err error) { call.said.Store(&err) })
+	if !c.work(func(closing context.Context) {
+		defer context.AfterFunc(closing, call.cancel)()
+		defer call.cancel()
+		call.run(sending)
+	}) {
+		call.cancel()
+		return nil, ErrClosed
+	}
+	select {
+	case <-call.done:
+		return call, call.err
+	case <-ctx.Done():
+	case <-c.ctx.Done():
+	}
+	if !call.decided.CompareAndSwap(false, true) {
+		<-call.done
+		return call, call.err
+	}
+	call.cancel()
+	if c.closed() {
+		return nil, ErrClosed
+	}
+	return nil, call.unanswered(ctx, wanted.budget)
+}
+
+// unanswered returns the error of a call whose context has ended, for which Group.await and
+// Group.ask give their reasons.
+func (call *groupCall) unanswered(ctx context.Context, budget time.Duration) error {
+	k, cause := call.group.keys(0), error(nil)
+	if said := call.said.Load(); said != nil {
+		cause = *said
+	}
+	switch why := context.Cause(ctx); why {
+	case errSilent:
+		return k.silent(budget, cause)
+	case ErrNoAnswer:
+		return k.unanswered(why, cause)
+	}
+	return k.unanswered(ctx.Err(), cause)
+}
+
+// granted reports whether all members have granted.
+func granted(verdicts []verdict) bool {
+	return len(verdicts) > 0 && !slices.ContainsFunc(verdicts, func(v verdict) bool { return !v.ok })
+}
+
+// result returns the verdict of each member, nil if there was no call.
+func (call *groupCall) result() []verdict {
+	if call == nil {
+		return nil
+	}
+	return call.verdicts
+}
+
+// granted reports whether all members have granted.
+func (call *groupCall) granted() bool { return granted(call.verdicts) }
+
+// run carries the call out.
+func (call *groupCall) run(ctx context.Context) {
+	c := call.group.client
+	call.session, call.number, call.start = c.sessions.take(c), c.requests.Add(1), time.Now()
+	call.verdicts, call.err = call.send(ctx)
+	left := !call.decided.CompareAndSwap(false, true)
+	if call.unsure && call.err != nil || left && call.err == nil && call.granted() {
+		c.withdrawGroup(call)
+	} else {
+		c.sessions.put(call.session)
+	}
+	close(call.done)
+}
+
+// send sends the call until something is decided.
+func (call *groupCall) send(ctx context.Context) ([]verdict, error) {
+	const changes = 3 // as in limiterKeys.run
+	for mistaken := 0; ; {
+		reply, unsure, err := call.once(ctx)
+		call.unsure = call.unsure || unsure
+		switch {
+		case err == nil:
+			verdicts, again, err := call.read(reply)
+			if err != nil || !again {
+				return verdicts, err
+			}
+		case !ofALimiter(err) || mistaken >= changes:
+			return nil, call.group.keys(0).scriptError(Overall, err)
+		default:
+			// The error does not say of which limiter it is: each tells by itself.
+			mistaken++
+			if err := call.group.check(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// ofALimiter reports whether an error is about one of the limiters (parts/limiter.lua).
+func ofALimiter(err error) bool {
+	for _, code := range []string{"NOTINIT", "BADFIELD", "BADKEY", "OTHERTYPE"} {
+		if redis.HasErrorPrefix(err, code+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// check reads each limiter, which finds out its type, and returns the first error.
+func (g *Group) check(ctx context.Context) error {
+	for _, m := range g.members {
+		k := m.keys
+		args := argumentsOf(k.client.session)
+		args.put(argPermits, 1)
+		args.put(argNow, k.client.now())
+		_, _, err := k.run(ctx, operation{peekScript, time.Now(), args, nil})
+		if m.template != nil && errors.Is(err, ErrNotInitialized) {
+			k.believe(Overall) // which it will be
+		} else if err != nil {
+			return k.named(err)
+		}
+	}
+	return nil
+}
+
+// once sends the call once, as far as the network goes.
+func (call *groupCall) once(ctx context.Context) (redisx.Reply, bool, error) {
+	g := call.group
+	keys := make([]any, 0, 3*len(g.members))
+	for _, m := range g.members {
+		keys = append(keys, m.keys.boxed[m.keys.believed()][:]...)
+	}
+	c := g.client
+	done := func(reply redisx.Reply) bool {
+		verdicts, again, err := call.read(reply)
+		return err != nil || !again && granted(verdicts)
+	}
+	if c.runner.Confirm.Replicas == 0 {
+		done = nil
+	}
+	return c.runner.Run(ctx, &redisx.Call{
+		Script: allScripts[len(g.members)-1](), Keys: keys, Args: call.args(),
+		Resent: argResent, Start: call.start, Before: call.start.Add(sessionLife - time.Second),
+		Done: done,
+	})
+}
+
+// args returns ARGV.
+func (call *groupCall) args() arguments {
+	c, g := call.group.client, call.group
+	args := make(arguments, argMembers-1+len(argsOfEach)*(len(g.members)-1))
+	for i := range args {
+		args[i] = ""
+	}
+	put := func(place int, v any) { args[place-1] = v }
+	put(argSession, call.session)
+	put(argNumber, wire.Number(call.number))
+	put(argNow, c.now())
+	if call.unsure {
+		put(argResent, time.Since(call.start).Milliseconds())
+	}
+	if call.numbers {
+		put(argNumbers, 1)
+	}
+	if c.resolution > 0 {
+		put(argSlot, c.resolution.Milliseconds())
+	}
+	put(argOwn, c.session)
+	for i, m := range g.members {
+		put(argOf(argType, i), int(m.keys.believed()))
+		put(argOf(argPermits, i), call.permits[i])
+		room := make([]byte, 0, wire.RecordSpace)
+		put(argOf(argRecords, i), c.format.layout().AppendAll(room, call.permits[i], c.resolution > 0))
+		if m.template != nil {
+			put(argOf(argTemplate, i), m.template.text)
+		}
+	}
+	return args
+}
+
+// read returns the verdict of each member, or that the call must be sent again.
+func (call *groupCall) read(reply redisx.Reply) (verdicts []verdict, again bool, err error) {
+	members := len(call.group.members)
+	verdicts = make([]verdict, members)
+	if reply.Brief {
+		for i := range verdicts {
+			verdicts[i].ok = true
+		}
+		return verdicts, false, nil
+	}
+	const each = replyJudged + 2
+	for i := range verdicts {
+		// The script is nested, so that the last one is the first to reply.
+		numbers := reply.From(each * (members - 1 - i))
+		if len(numbers) < each {
+			return nil, false, fmt.Errorf("%w %d numbers for %d limiters", redisx.ErrShape, len(numbers), members)
+		}
+		one := []run{{call.permits[i], 1}}
+		a, err := newAcquireReply(redisx.ReplyOf(numbers[:each]), len(one))
+		if err != nil {
+			return nil, false, err
+		}
+		again = again || a.again
+		verdicts[i] = newSplit(a, one).next()
+		verdicts[i].drift = a.drift
+	}
+	return verdicts, again, nil
+}
+
+// A groupWithdrawal is what a call of a group may have been granted and nobody holds.
+type groupWithdrawal struct {
+	client  *Client
+	session any
+	back    *withdrawal
+	left    []*limiterKeys // it is not known yet that these have it back
+}
+
+// withdrawGroup has what a call may have taken go back.
+func (c *Client) withdrawGroup(call *groupCall) {
+	w := &groupWithdrawal{client: c, session: call.session, back: &withdrawal{call.number - 1, keptAll, call.start}}
+	for _, m := range call.group.members {
+		w.left = append(w.left, m.keys)
+	}
+	w.withdraw()
+}
+
+// withdraw sends what is left to send, in the background.
+func (w *groupWithdrawal) withdraw() bool { return w.client.work(w.run) }
+
+// run sends it. A session that has nothing to withdraw any more is free again.
+func (w *groupWithdrawal) run(ctx context.Context) {
+	c := w.client
+	for len(w.left) > 0 {
+		req := w.left[0].newRelease(0, w.back)
+		req.session = w.session
+		_, err := req.send(ctx)
+		settled := err == nil || errors.Is(err, ErrNotInitialized)
+		c.withdrawals.tried(settled)
+		if !settled {
+			if ctx.Err() == nil && time.Since(w.back.since) < withdrawFor {
+				c.park(w)
+			}
+			return
+		}
+		w.left = w.left[1:]
+	}
+	c.sessions.put(w.session)
+}
