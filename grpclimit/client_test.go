@@ -3,12 +3,14 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 
@@ -41,20 +43,26 @@ func TestClientWaits(t *testing.T) {
 
 // A call that would wait longer than it may is refused at once, and is not sent.
 func TestClientDoesNotWaitInVain(t *testing.T) {
+	longest := func(d time.Duration) []grpclimit.ClientOption {
+		return []grpclimit.ClientOption{grpclimit.WithMaxWait(d)}
+	}
+	asks, inLine := saying(refusedFor(2*time.Second)), inLine(&line{wait: 2 * time.Second})
 	for name, test := range map[string]struct {
+		limiter  limit.Keyed
 		deadline time.Duration
 		opts     []grpclimit.ClientOption
 	}{
-		"deadline":              {time.Second, nil},
-		"longest wait":          {time.Hour, []grpclimit.ClientOption{grpclimit.WithMaxWait(time.Second)}},
-		"no wait":               {time.Hour, []grpclimit.ClientOption{grpclimit.WithMaxWait(0)}},
-		"deadline before":       {time.Second, []grpclimit.ClientOption{grpclimit.WithMaxWait(time.Hour)}},
-		"longest wait, by line": {time.Hour, []grpclimit.ClientOption{grpclimit.WithMaxWait(-1)}},
+		"deadline":         {asks, time.Second, nil},
+		"longest wait":     {asks, time.Hour, longest(time.Second)},
+		"deadline before":  {asks, time.Second, longest(time.Hour)},
+		"no wait":          {asks, time.Hour, longest(0)},
+		"no wait, in line": {inLine, time.Hour, longest(0)},
+		"less than none":   {inLine, time.Hour, longest(-1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, s := saying(refusedFor(2*time.Second)), &service{}
-				client := serve(t, s, nil, waiting(f, test.opts...)...)
+				s := &service{}
+				client := serve(t, s, nil, waiting(test.limiter, test.opts...)...)
 				ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
 				defer cancel()
 				began := time.Now()
@@ -244,3 +252,46 @@ func TestClientStreamIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// A stream that is over frees its context: when the server has ended it, and with the
+// only response where there is one.
+func TestClientStreamFreesItsContext(t *testing.T) {
+	for name, test := range map[string]struct {
+		many bool
+		err  error
+		want bool
+	}{
+		"one response":           {false, nil, true},
+		"one of many responses":  {true, nil, false},
+		"the end of many":        {true, io.EOF, true},
+		"an error of the server": {false, io.ErrUnexpectedEOF, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var used context.Context
+			streamer := func(
+				ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ ...grpc.CallOption,
+			) (grpc.ClientStream, error) {
+				used = ctx
+				return received{err: test.err}, nil
+			}
+			stream, err := grpclimit.StreamClientInterceptor(saying(granted), grpclimit.ByMethod,
+				grpclimit.WithPerMessage())(t.Context(), &grpc.StreamDesc{ServerStreams: test.many}, nil,
+				bidiMethod, streamer)
+			noError(t, err)
+			if err := stream.RecvMsg(nil); err != test.err {
+				t.Errorf("received %v", err)
+			}
+			if freed := used.Err() != nil; freed != test.want {
+				t.Errorf("freed %v, want %v", freed, test.want)
+			}
+		})
+	}
+}
+
+// A received stream returns err to all who receive.
+type received struct {
+	grpc.ClientStream
+	err error
+}
+
+func (s received) RecvMsg(any) error { return s.err }

@@ -40,7 +40,7 @@ func ByPeer(ctx context.Context, _ string) (string, error) {
 	address, ok := addressOf(p.Addr)
 	switch {
 	case ok && address.Is6():
-		return netip.PrefixFrom(address.WithZone(""), ipv6Bits).Masked().String(), nil
+		return netip.PrefixFrom(address, ipv6Bits).Masked().String(), nil
 	case ok:
 		return address.String(), nil
 	case p.Addr.String() == "":

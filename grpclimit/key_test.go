@@ -36,6 +36,7 @@ func TestByPeer(t *testing.T) {
 		{text("[2001:db8::7]:1234"), "2001:db8::/64"},
 		{text("192.0.2.7:1234"), "192.0.2.7"},
 		{text("::ffff:192.0.2.7"), "192.0.2.7"},
+		{text("[::ffff:192.0.2.7]:1234"), "192.0.2.7"},
 		{text("bufconn"), "bufconn"},
 		{text(""), ""},
 		{&net.UnixAddr{Name: "@", Net: "unix"}, "@"},

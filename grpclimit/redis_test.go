@@ -2,6 +2,8 @@ package grpclimit_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/grpclimit"
@@ -60,6 +63,33 @@ func TestClientOnRedis(t *testing.T) {
 			if took := time.Since(began); took < time.Minute || took > time.Minute+late {
 				t.Errorf("two calls took %v, want 1m", took)
 			}
+		}
+	})
+}
+
+// A Group is a limiter, too: the peer is told of the limits that refused it, without their
+// names.
+func TestServerOnAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
+		defer c.Close()
+		group := c.All(
+			c.Template("{api}:second", 1, time.Second).RateLimiter("alice"),
+			c.Template("{api}:hour", 100, time.Hour).RateLimiter("alice"))
+		client := serve(t, &service{}, limited(grpclimit.Shared(group), grpclimit.ByMethod))
+		noError(t, emptyCall(t.Context(), client))
+		err := emptyCall(t.Context(), client)
+		wantCode(t, err, codes.ResourceExhausted)
+		retry, quota := details(err)
+		if got := retry.GetRetryDelay().AsDuration(); got <= 0 || got > time.Second {
+			t.Errorf("RetryInfo: %v", got)
+		}
+		v := quota.GetViolations()
+		if len(v) != 1 || v[0].GetDescription() != "at most 1 permits in 1s" {
+			t.Errorf("violations: %v", v)
+		}
+		if text := fmt.Sprint(status.Convert(err).Proto()); strings.Contains(text, "alice") {
+			t.Errorf("the peer sees %s", text)
 		}
 	})
 }
