@@ -18,8 +18,8 @@ import (
 // back empty.
 //
 // The limiter of a key is called NAME:{KEY}, for example "api:{42}". If the name of the
-// Template has a hash tag already, it is NAME:KEY: with the name "{api}:user" all users
-// live in one slot of a cluster, and can be in a [Group] with each other.
+// Template has a hash tag already, it is NAME:[KEY]: with the name "{api}:user" all users
+// live in one slot of a cluster, and can be in a [Group] with a limiter "{api}:all".
 //
 // A Template is safe for concurrent use. It keeps nothing for its keys: a process may
 // meet millions of them. A limiter that nobody uses expires, by default after two
@@ -112,7 +112,8 @@ func (t *Template) keys(key string) (*limiterKeys, error) {
 	case strings.ContainsAny(key, "{}"): // it could be the limiter of another template
 		return nil, invalid("key", fmt.Sprintf("%.60q", key), "be without braces")
 	case strings.ContainsAny(t.name, "{}"):
-		return t.client.keysOf("name", t.name+":"+key), nil
+		// The brackets keep the key "a:value" from being that of the value of "a".
+		return t.client.keysOf("name", t.name+":["+key+"]"), nil
 	}
 	return t.client.keysOf("name", t.name+":{"+key+"}"), nil
 }

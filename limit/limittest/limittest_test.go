@@ -1,0 +1,171 @@
+package limittest
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// specOf returns the spec of a correct limiter.
+func specOf(algorithm Algorithm) Spec {
+	return Spec{
+		New: func(_ *testing.T, rate int64, interval time.Duration) limit.Limiter {
+			return newMemory(algorithm, rate, interval)
+		},
+		Pair: func(_ *testing.T, rate int64, interval time.Duration) (limit.Limiter, limit.Limiter) {
+			l := newMemory(algorithm, rate, interval)
+			return l, l
+		},
+		Algorithm: algorithm,
+		Tolerance: time.Millisecond,
+		Synctest:  true,
+	}
+}
+
+// A correct limiter of each algorithm passes, in a bubble and out of it.
+func TestCorrectLimitersPass(t *testing.T) {
+	names := []string{"sliding log", "token bucket", "fixed window"}
+	for algorithm, name := range names {
+		t.Run(name, func(t *testing.T) { TestLimiter(t, specOf(Algorithm(algorithm))) })
+	}
+	for algorithm, name := range names {
+		t.Run(name+" in real time", func(t *testing.T) {
+			t.Parallel()
+			spec := specOf(Algorithm(algorithm))
+			spec.Synctest, spec.Interval, spec.Tolerance = false, 200*time.Millisecond, 0
+			TestLimiter(t, spec)
+		})
+	}
+}
+
+func TestCorrectKeyedPasses(t *testing.T) {
+	TestKeyed(t, KeyedSpec{
+		New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
+			return newShelf(t, rate, interval)
+		},
+		Pair: func(t *testing.T, rate int64, interval time.Duration) (limit.Keyed, limit.Keyed) {
+			s := newShelf(t, rate, interval)
+			return s, s
+		},
+		Synctest: true,
+	})
+}
+
+// A limiter may go by a fake clock.
+func TestAFakeClock(t *testing.T) {
+	var ns atomic.Int64
+	spec := specOf(SlidingLog)
+	spec.Synctest = false
+	spec.Now = func() time.Time { return time.Unix(0, ns.Load()) }
+	spec.Sleep = func(d time.Duration) { ns.Add(int64(d)) }
+	spec.New = func(_ *testing.T, rate int64, interval time.Duration) limit.Limiter {
+		m := newMemory(SlidingLog, rate, interval)
+		m.now = spec.Now
+		return m
+	}
+	spec.Pair = nil
+	start := time.Now()
+	TestLimiter(t, spec)
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("%v in fake time", took)
+	}
+}
+
+// Each check finds the limiter that is broken for it, and the error says what is wrong.
+func TestBrokenLimitersFail(t *testing.T) {
+	for _, c := range limiterChecks {
+		for _, b := range brokenLimiters[c.name] {
+			t.Run(c.name+"/"+b.what, func(t *testing.T) {
+				spec := specOf(b.algorithm)
+				b.breaks(&spec)
+				wantFailure(t, suite{spec: spec.complete()}, c, b.text)
+			})
+		}
+		if brokenLimiters[c.name] == nil {
+			t.Errorf("no limiter is broken for the check %q", c.name)
+		}
+	}
+	if len(brokenLimiters) != len(limiterChecks) {
+		t.Errorf("%d checks have broken limiters, and there are %d", len(brokenLimiters), len(limiterChecks))
+	}
+}
+
+func TestBrokenKeyedFail(t *testing.T) {
+	for _, c := range keyedChecks {
+		for _, b := range brokenKeyed[c.name] {
+			t.Run(c.name+"/"+b.what, func(t *testing.T) {
+				s := suite{spec: specOf(SlidingLog).complete(), keyed: b.keyed}
+				wantFailure(t, s, c, b.text)
+			})
+		}
+		if brokenKeyed[c.name] == nil {
+			t.Errorf("no limiter is broken for the check %q", c.name)
+		}
+	}
+	if len(brokenKeyed) != len(keyedChecks) {
+		t.Errorf("%d checks have broken limiters, and there are %d", len(brokenKeyed), len(keyedChecks))
+	}
+}
+
+// wantFailure expects a check to fail with a text.
+func wantFailure(t *testing.T, s suite, c check, text string) {
+	t.Helper()
+	s.enter(t, func(t *testing.T) {
+		if err := s.try(t, c); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("the error is %v, want one that says %q", err, text)
+		}
+	})
+}
+
+// A check whose calls take too long is tried again, and fails in the end: it must not
+// pass because nothing is known.
+func TestSlowCalls(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		slow int // so many calls
+		want string
+	}{
+		{"at first", 3, ""},
+		{"always", 1 << 30, "tried 5 times"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			spec, calls := specOf(SlidingLog), 0
+			slow := func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
+				if calls++; calls <= tt.slow {
+					time.Sleep(m.interval)
+				}
+				return m.Allow(ctx, n)
+			}
+			spec.New = changed(SlidingLog, slow)
+			s := suite{spec: spec.complete()}
+			s.enter(t, func(t *testing.T) {
+				err := s.try(t, check{check: rateAtOnce})
+				if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("the error is %v, want %q", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A panic of a limiter is a failure of its check, also in a goroutine of the check; and
+// what panics elsewhere is not hidden.
+func TestPanics(t *testing.T) {
+	spec := specOf(SlidingLog)
+	panics := func(context.Context, *memory, int64) (limit.Result, error) { panic("oh") }
+	spec.New = changed(SlidingLog, panics)
+	for _, c := range []check{{check: rateAtOnce}, {check: manyCallers}, {check: endingContext}} {
+		wantFailure(t, suite{spec: spec.complete()}, c, "a panic: oh")
+	}
+	defer func() {
+		if p := recover(); p != "new" {
+			t.Errorf("a panic of New became %v", p)
+		}
+	}()
+	spec.New = func(*testing.T, int64, time.Duration) limit.Limiter { panic("new") }
+	_ = suite{spec: spec.complete()}.try(t, check{check: rateAtOnce})
+}

@@ -1,0 +1,214 @@
+package limittest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime/debug"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// attempts is how often a check is tried whose calls take too long to tell.
+const attempts = 5
+
+// A failure is the panic by which a check ends early.
+type failure struct{ error }
+
+// try runs a check until its result is certain.
+func (s suite) try(t *testing.T, c check) error {
+	t.Helper()
+	for attempt := 1; ; attempt++ {
+		r := &run{suite: s, t: t, budget: s.spec.Interval / 4}
+		err := r.attempt(c)
+		if err == nil || !r.late() {
+			return err
+		}
+		if attempt == attempts {
+			return fmt.Errorf("%w\nPerhaps calls take too long for an interval of %v: "+
+				"%v in all, tried %d times", err, s.spec.Interval, r.unslept(), attempts)
+		}
+	}
+}
+
+// A run is one attempt at a check. Only ask, tick and sleep are safe for concurrent
+// use: a check fails in its own goroutine.
+type run struct {
+	suite
+	t      *testing.T
+	budget time.Duration // how long calls may take in all, if time must be known
+	sure   bool          // a failure is one, however long calls take
+
+	mu      sync.Mutex // guards what follows
+	first   time.Time  // of a call
+	last    time.Time  // the end of the last call or sleep
+	slept   time.Duration
+	crossed bool // a fixed window may have ended during a call
+}
+
+// attempt runs the check once.
+func (r *run) attempt(c check) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			f, ok := p.(failure)
+			if !ok {
+				panic(p)
+			}
+			err = f.error
+		}
+	}()
+	c.check(r)
+	return nil
+}
+
+// fail ends the check.
+func (r *run) fail(format string, args ...any) {
+	panic(failure{fmt.Errorf(format, args...)})
+}
+
+// limiter returns a fresh limiter.
+func (r *run) limiter(rate int64) limit.Limiter {
+	r.t.Helper()
+	r.expects(rate)
+	return r.spec.New(r.t, rate, r.spec.Interval)
+}
+
+// pair returns two handles of a fresh limiter.
+func (r *run) pair(rate int64) (one, other limit.Limiter) {
+	r.t.Helper()
+	r.expects(rate)
+	return r.spec.Pair(r.t, rate, r.spec.Interval)
+}
+
+// keys returns a fresh limiter with keys.
+func (r *run) keys(rate int64) limit.Keyed {
+	r.t.Helper()
+	r.expects(rate)
+	return r.keyed(r.t, rate, r.spec.Interval)
+}
+
+// expects sets the budget of a limiter. A token bucket has a permit more when a part of
+// the interval has passed.
+func (r *run) expects(rate int64) {
+	if r.spec.Algorithm == TokenBucket {
+		r.budget = min(r.budget, r.spec.Interval/time.Duration(rate))
+	}
+}
+
+// late reports whether calls took so long that a failure says nothing.
+func (r *run) late() bool {
+	r.mu.Lock()
+	crossed := r.crossed && r.spec.Algorithm == FixedWindow
+	r.mu.Unlock()
+	return !r.sure && (crossed || r.unslept() >= r.budget)
+}
+
+// unslept returns the time that has passed since the first call, without that which
+// was slept.
+func (r *run) unslept() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last.Sub(r.first) - r.slept
+}
+
+// tick notes the time, before and after each call.
+func (r *run) tick() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.spec.Now()
+	if r.first.IsZero() {
+		r.first, r.last = now, now
+	}
+	window := func(t time.Time) int64 { return t.UnixNano() / int64(r.spec.Interval) }
+	r.crossed = r.crossed || window(r.last) != window(now)
+	r.last = now
+	return now
+}
+
+// sleep lets time pass. What the sleep takes longer is as if calls took it.
+func (r *run) sleep(d time.Duration) {
+	before := r.tick()
+	r.spec.Sleep(max(0, d))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = r.spec.Now()
+	r.slept += min(max(0, d), r.last.Sub(before))
+}
+
+// ask calls Allow. A panic is an error.
+func (r *run) ask(ctx context.Context, l limit.Limiter, n int64) (result limit.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = limit.Result{}, fmt.Errorf("a panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	r.tick()
+	defer r.tick()
+	return l.Allow(ctx, n)
+}
+
+// allow expects no error.
+func (r *run) allow(l limit.Limiter, n int64) limit.Result {
+	result, err := r.ask(r.t.Context(), l, n)
+	if err != nil {
+		r.fail("Allow(%d) returns an error: %w", n, err)
+	}
+	return result
+}
+
+// granted expects permits to be granted.
+func (r *run) granted(l limit.Limiter, n int64) limit.Result {
+	result := r.allow(l, n)
+	if !result.Allowed {
+		r.fail("Allow(%d) refuses: %+v; want it to grant", n, result)
+	}
+	return result
+}
+
+// refused expects permits to be refused.
+func (r *run) refused(l limit.Limiter, n int64) limit.Result {
+	result := r.allow(l, n)
+	if result.Allowed {
+		r.fail("Allow(%d) grants: %+v; want it to refuse", n, result)
+	}
+	return result
+}
+
+// has expects that so many permits are left, and takes them.
+func (r *run) has(l limit.Limiter, n int64) {
+	if n > 0 {
+		r.granted(l, n)
+	}
+	r.refused(l, 1)
+}
+
+// drain takes permits one by one until one is refused, and returns how many.
+func (r *run) drain(l limit.Limiter, rate int64) (taken int64) {
+	for ; r.allow(l, 1).Allowed; taken++ {
+		if taken > 100*rate {
+			r.fail("%d permits granted one by one, and still no refusal; the rate is %d", taken, rate)
+		}
+	}
+	return taken
+}
+
+// fails expects an error for one of some reasons.
+func (r *run) fails(ctx context.Context, l limit.Limiter, n int64, reasons ...error) {
+	_, err := r.ask(ctx, l, n)
+	for _, reason := range reasons {
+		if errors.Is(err, reason) {
+			return
+		}
+	}
+	r.fail("Allow(%d) returns the error %v; want %q", n, err, reasons)
+}
+
+// isZero reports whether a result has no numbers.
+func isZero(result limit.Result) bool { return reflect.ValueOf(result).IsZero() }
+
+// near reports whether two times are one.
+func (r *run) near(a, b time.Duration) bool { return (a - b).Abs() <= r.spec.Tolerance }

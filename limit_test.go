@@ -1,0 +1,120 @@
+package rratelimiter_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	limits "github.com/redisson-go/rratelimiter/limit" // example_http_test.go has a limit
+	"github.com/redisson-go/rratelimiter/limit/limittest"
+)
+
+var (
+	_ limits.Limiter = (*rratelimiter.RateLimiter)(nil)
+	_ limits.Keyed   = (*rratelimiter.Template)(nil)
+)
+
+// A maker makes the limiters that limittest checks, with a name of their own each.
+type maker struct {
+	dial func(t *testing.T) *redis.Client
+	opts []rratelimiter.Option
+	tag  string // of the names of templates
+}
+
+// clients returns two Clients of one server.
+func (m maker) clients(t *testing.T) (one, other *rratelimiter.Client) {
+	t.Helper()
+	rdb := m.dial(t)
+	client := func() *rratelimiter.Client {
+		c := rratelimiter.New(rdb, m.opts...)
+		t.Cleanup(func() { noError(t, c.Close()) })
+		return c
+	}
+	return client(), client()
+}
+
+// pair returns one limiter as two Clients have it.
+func (m maker) pair(t *testing.T, rate int64, interval time.Duration) (one, other limits.Limiter) {
+	t.Helper()
+	c, d := m.clients(t)
+	name := redistest.Name(t)
+	noError(t, c.RateLimiter(name).SetRate(t.Context(), overall, rate, interval))
+	return c.RateLimiter(name), d.RateLimiter(name)
+}
+
+func (m maker) limiter(t *testing.T, rate int64, interval time.Duration) limits.Limiter {
+	t.Helper()
+	l, _ := m.pair(t, rate, interval)
+	return l
+}
+
+// keyedPair returns one template as two Clients have it.
+func (m maker) keyedPair(t *testing.T, rate int64, interval time.Duration) (one, other limits.Keyed) {
+	t.Helper()
+	c, d := m.clients(t)
+	name := m.tag + redistest.Name(t)
+	return c.Template(name, rate, interval), d.Template(name, rate, interval)
+}
+
+func (m maker) keyed(t *testing.T, rate int64, interval time.Duration) limits.Keyed {
+	t.Helper()
+	k, _ := m.keyedPair(t, rate, interval)
+	return k
+}
+
+func onMini(t *testing.T) *redis.Client { return redistest.MiniClient(t, redistest.Mini(t)) }
+
+// A RateLimiter keeps the rules of package limit, in fake time.
+func TestARateLimiterIsALimiter(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		opts      []rratelimiter.Option
+		tolerance time.Duration
+	}{
+		{"default", nil, time.Millisecond},
+		{"go only, with a fallback", []rratelimiter.Option{
+			rratelimiter.WithGoOnly(), rratelimiter.WithFallback(rratelimiter.FallbackLocal),
+		}, time.Millisecond},
+		{"resolution", []rratelimiter.Option{
+			rratelimiter.WithResolution(10 * time.Millisecond),
+		}, 10 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := maker{dial: onMini, opts: tt.opts}
+			limittest.TestLimiter(t, limittest.Spec{
+				New: m.limiter, Pair: m.pair, Tolerance: tt.tolerance, Synctest: true,
+			})
+		})
+	}
+}
+
+// A Template keeps them, too, with any name.
+func TestATemplateIsKeyed(t *testing.T) {
+	for _, tag := range []string{"", "{api}:"} {
+		t.Run("tag "+tag, func(t *testing.T) {
+			m := maker{dial: onMini, tag: tag}
+			limittest.TestKeyed(t, limittest.KeyedSpec{
+				New: m.keyed, Pair: m.keyedPair, Tolerance: time.Millisecond, Synctest: true,
+			})
+		})
+	}
+}
+
+// The same on a real redis-server.
+func TestLimitersOnRedis(t *testing.T) {
+	s := redistest.Start(t)
+	m := maker{dial: func(t *testing.T) *redis.Client { return s.Client(t) }}
+	t.Run("RateLimiter", func(t *testing.T) {
+		limittest.TestLimiter(t, limittest.Spec{
+			New: m.limiter, Pair: m.pair, Interval: 500 * time.Millisecond,
+		})
+	})
+	t.Run("Template", func(t *testing.T) {
+		limittest.TestKeyed(t, limittest.KeyedSpec{
+			New: m.keyed, Pair: m.keyedPair, Interval: 500 * time.Millisecond,
+		})
+	})
+}
