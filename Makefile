@@ -29,12 +29,11 @@ help: ## this list
 test: ## every test, with the race detector; first installs what they need: docs/testing.md
 	@tools/bring.sh
 	$(GOTEST) ./...
-	cd bench && $(GOTEST) ./...
-	cd httplimit/examples && $(GOTEST) ./...
+	@for module in bench httplimit/examples grpclimit otellimit; do (set -x; cd $$module && $(GOTEST) ./...) || exit 1; done
 
 lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, functions and files
 	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
-	@for module in . bench httplimit/examples; do (set -x; cd $$module && \
+	@for module in . bench httplimit/examples grpclimit otellimit; do (set -x; cd $$module && \
 		go mod tidy -diff && \
 		go vet ./... && \
 		go fix -diff -stringsbuilder=false ./... && \

@@ -1,0 +1,142 @@
+package grpclimit_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/ratelimit"
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/grpclimit"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// newServer returns a server that lets each user make 100 calls a minute.
+func newServer(client *rratelimiter.Client) *grpc.Server {
+	users := client.Template("user", 100, time.Minute)
+	user := grpclimit.ByMetadata("x-user") // set by whoever has checked it
+	policy := grpclimit.WithPolicy("user") // the peer may know this name
+	return grpc.NewServer(
+		grpc.UnaryInterceptor(grpclimit.UnaryServerInterceptor(users, user, policy)),
+		grpc.StreamInterceptor(grpclimit.StreamServerInterceptor(users, user, policy)),
+	)
+}
+
+// logged returns the option that logs what the peer is not told.
+func logged(log *slog.Logger) grpclimit.Option {
+	return grpclimit.WithHook(func(ctx context.Context, d grpclimit.Decision) {
+		switch {
+		case d.Err != nil:
+			log.ErrorContext(ctx, "rate limiter", "method", d.FullMethod, "passed", d.Passed, "error", d.Err)
+		case !d.Result.Allowed:
+			log.InfoContext(ctx, "over the limit", "method", d.FullMethod, "key", d.Key, "passed", d.Passed)
+		}
+	})
+}
+
+// retryPolicy has a client try again when the server says so. Without it no gRPC client
+// retries RESOURCE_EXHAUSTED, whatever the trailer says.
+const retryPolicy = `{"methodConfig": [{
+	"name": [{"service": "orders.Orders"}],
+	"retryPolicy": {
+		"maxAttempts": 4, "initialBackoff": "1s", "maxBackoff": "10s", "backoffMultiplier": 2,
+		"retryableStatusCodes": ["RESOURCE_EXHAUSTED"]
+	}
+}]}`
+
+func newRetryingClient(target string) (*grpc.ClientConn, error) {
+	return grpc.NewClient(target, grpc.WithDefaultServiceConfig(retryPolicy),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+}
+
+// newClient returns a client that waits its turn, up to 5 s, before it sends.
+func newClient(target string, partner *rratelimiter.RateLimiter) (*grpc.ClientConn, error) {
+	turn := grpclimit.UnaryClientInterceptor(grpclimit.Shared(partner), grpclimit.ByMethod,
+		grpclimit.WithMaxWait(5*time.Second))
+	return grpc.NewClient(target, grpc.WithUnaryInterceptor(turn),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+}
+
+// retryAfter returns how long a refused call should wait, for clients that retry
+// themselves.
+func retryAfter(err error) (wait time.Duration, told bool) {
+	for _, detail := range status.Convert(err).Details() {
+		if retry, ok := detail.(*errdetails.RetryInfo); ok {
+			return retry.GetRetryDelay().AsDuration(), true
+		}
+	}
+	return 0, false
+}
+
+// withMiddleware returns a server that uses the interceptors of go-grpc-middleware.
+func withMiddleware(client *rratelimiter.Client) *grpc.Server {
+	limiter := grpclimit.NewLimiter(client.Template("peer", 100, time.Minute), grpclimit.ByPeer)
+	return grpc.NewServer(
+		grpc.UnaryInterceptor(ratelimit.UnaryServerInterceptor(limiter)),
+		grpc.StreamInterceptor(ratelimit.StreamServerInterceptor(limiter)),
+	)
+}
+
+// oneEach allows each key one permit a minute, without Redis.
+func oneEach() limit.Keyed {
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	return limit.KeyedFunc(func(_ context.Context, key string, _ int64) (limit.Result, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen[key] {
+			return limit.Result{Limit: 1, Interval: time.Minute, RetryAfter: 42 * time.Second}, nil
+		}
+		seen[key] = true
+		return limit.Result{Allowed: true, Limit: 1, Interval: time.Minute}, nil
+	})
+}
+
+func ExampleUnaryServerInterceptor() {
+	users := oneEach() // a Template, to share the limits over Redis
+	interceptor := grpclimit.UnaryServerInterceptor(users, grpclimit.ByMetadata("x-user"),
+		grpclimit.WithPolicy("user"), logged(slog.New(slog.DiscardHandler)))
+	for range 2 {
+		ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("x-user", "alice"))
+		_, err := interceptor(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/orders.Orders/List"},
+			func(context.Context, any) (any, error) { return nil, nil })
+		wait, _ := retryAfter(err)
+		fmt.Println(status.Code(err), wait)
+	}
+	// Output:
+	// OK 0s
+	// ResourceExhausted 42s
+}
+
+func ExampleUnaryClientInterceptor() {
+	rdb := redis.NewClient(&redis.Options{})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+	newServer(client).Stop()
+	withMiddleware(client).Stop()
+	partner := client.RateLimiter("partner")
+	for _, dial := range []func() (*grpc.ClientConn, error){
+		func() (*grpc.ClientConn, error) { return newClient("passthrough:///partner", partner) },
+		func() (*grpc.ClientConn, error) { return newRetryingClient("passthrough:///orders") },
+	} {
+		conn, err := dial()
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(conn.Target(), conn.Close())
+	}
+	// Output:
+	// passthrough:///partner <nil>
+	// passthrough:///orders <nil>
+}

@@ -1,0 +1,25 @@
+// Package otellimit makes metrics and traces of OpenTelemetry of what limiters decide.
+// An [Observer] is for rratelimiter.WithObserver; [Observer.Watch] adds the state of a
+// Client. It needs the API of OpenTelemetry alone: the SDK and the exporter are the
+// caller's.
+//
+// The metrics are shaped after the one stable convention for limiting,
+// aspnetcore.rate_limiting:
+//
+//	rratelimiter.requests               counter        {request}  policy, result
+//	rratelimiter.request.time_in_queue  histogram      s          policy, result
+//	rratelimiter.request.batch_size     histogram      {request}  policy
+//	rratelimiter.permits                counter        {permit}   policy
+//	rratelimiter.near_limit_requests    counter        {request}  policy
+//	rratelimiter.degraded_requests      counter        {request}  policy
+//	rratelimiter.healed_drift           counter        {permit}   policy
+//	rratelimiter.queued_requests        updowncounter  {request}
+//	rratelimiter.degraded_clients       updowncounter  {client}
+//	rratelimiter.unbooked_permits       updowncounter  {permit}
+//
+// The last three are of the Clients that are watched. policy is the name of a Template,
+// never that of a limiter: there may be a limiter for each user, and so many time series
+// are no metric. Other limiters have no attribute policy, unless WithPolicy gives them one.
+//
+// A call that waited for permits is a span, rratelimiter.acquire.
+package otellimit

@@ -1,0 +1,85 @@
+package otellimit
+
+import (
+	"errors"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// instruments are what an Observer measures with.
+type instruments struct {
+	requests    metric.Int64Counter
+	timeInQueue metric.Float64Histogram
+	batchSize   metric.Int64Histogram
+	permits     metric.Int64Counter
+	nearLimit   metric.Int64Counter
+	degraded    metric.Int64Counter
+	healedDrift metric.Int64Counter
+
+	queued          metric.Int64ObservableUpDownCounter
+	degradedClients metric.Int64ObservableUpDownCounter
+	unbooked        metric.Int64ObservableUpDownCounter
+}
+
+// The bounds of the histograms, which a view may change. Those of seconds are those of
+// ASP.NET Core for short times, so that its boards fit.
+var (
+	secondsBounds = []float64{
+		0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
+	}
+	batchBounds = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
+)
+
+// A builder makes instruments, and keeps what went wrong.
+type builder struct {
+	meter metric.Meter
+	errs  []error
+}
+
+func (b *builder) counter(name, unit, description string) metric.Int64Counter {
+	made, err := b.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
+	b.errs = append(b.errs, err)
+	return made
+}
+
+func (b *builder) state(name, unit, description string) metric.Int64ObservableUpDownCounter {
+	made, err := b.meter.Int64ObservableUpDownCounter(name,
+		metric.WithUnit(unit), metric.WithDescription(description))
+	b.errs = append(b.errs, err)
+	return made
+}
+
+func newInstruments(meter metric.Meter) (instruments, error) {
+	b := &builder{meter: meter}
+	timeInQueue, err := meter.Float64Histogram("rratelimiter.request.time_in_queue",
+		metric.WithUnit("s"),
+		metric.WithDescription("The time that requests waited for permits, of those that waited."),
+		metric.WithExplicitBucketBoundaries(secondsBounds...))
+	b.errs = append(b.errs, err)
+	batchSize, err := meter.Int64Histogram("rratelimiter.request.batch_size",
+		metric.WithUnit("{request}"),
+		metric.WithDescription("Requests that one script call decided, counted by each of them."),
+		metric.WithExplicitBucketBoundaries(batchBounds...))
+	b.errs = append(b.errs, err)
+	all := instruments{
+		requests: b.counter("rratelimiter.requests", "{request}",
+			"Requests for permits, by what they came to."),
+		timeInQueue: timeInQueue,
+		batchSize:   batchSize,
+		permits: b.counter("rratelimiter.permits", "{permit}",
+			"Permits that were granted."),
+		nearLimit: b.counter("rratelimiter.near_limit_requests", "{request}",
+			"Requests that were granted when 80 % or more of the limit was used with them."),
+		degraded: b.counter("rratelimiter.degraded_requests", "{request}",
+			"Requests that were decided without Redis."),
+		healedDrift: b.counter("rratelimiter.healed_drift", "{permit}",
+			"Permits by which values in Redis were wrong, too many or too few, and were put right."),
+		queued: b.state("rratelimiter.queued_requests", "{request}",
+			"Requests that wait for permits now."),
+		degradedClients: b.state("rratelimiter.degraded_clients", "{client}",
+			"Clients that do without their Redis now."),
+		unbooked: b.state("rratelimiter.unbooked_permits", "{permit}",
+			"Permits granted without Redis that it does not know of yet."),
+	}
+	return all, errors.Join(b.errs...)
+}

@@ -1,0 +1,250 @@
+package otellimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/otellimit"
+)
+
+type (
+	observation = rratelimiter.Observation
+	numbers     = rratelimiter.Result
+)
+
+// A call is counted by what it came to, and so are its permits, its batch, its wait, what
+// it healed and how near the limit is.
+func TestMetrics(t *testing.T) {
+	r := newRig(t)
+	for _, o := range []observation{
+		{Policy: "user", Permits: 3, Result: numbers{Allowed: true, Limit: 10, Remaining: 7}, Batch: 4},
+		{Policy: "user", Permits: 5, Result: numbers{Allowed: true, Limit: 10, Remaining: 2}, Batch: 1},
+		{Policy: "user", Permits: 9, Result: numbers{Limit: 10, Remaining: 2}, Batch: 1},
+		{Policy: "user", Permits: 1, Result: numbers{Allowed: true}, Queued: 3 * time.Second / 2, Batch: 2},
+		{Policy: "user", Permits: 1, Err: context.Canceled, Queued: time.Second},
+		{Permits: 2, Result: numbers{Allowed: true, Degraded: true}},
+		{Policy: "a", Permits: 1, Result: numbers{Degraded: true}, Drift: -3},
+		{Policy: "a", Permits: 1, Result: numbers{}, Drift: 4},
+	} {
+		r.Observe(t.Context(), o)
+	}
+	r.want(t, `
+		rratelimiter.degraded_requests{policy=a} 1
+		rratelimiter.degraded_requests{} 1
+		rratelimiter.healed_drift{policy=a} 7
+		rratelimiter.near_limit_requests{policy=user} 1
+		rratelimiter.permits{policy=user} 9
+		rratelimiter.permits{} 2
+		rratelimiter.request.batch_size{policy=user} 4 of 8
+		rratelimiter.request.time_in_queue{policy=user,result=canceled} 1 of 1
+		rratelimiter.request.time_in_queue{policy=user,result=granted} 1 of 1.5
+		rratelimiter.requests{policy=a,result=refused} 2
+		rratelimiter.requests{policy=user,result=canceled} 1
+		rratelimiter.requests{policy=user,result=granted} 3
+		rratelimiter.requests{policy=user,result=refused} 1
+		rratelimiter.requests{result=granted} 1`)
+}
+
+// WithPolicy names the policy of limiters without a Template alone. An empty name is none.
+func TestWithPolicy(t *testing.T) {
+	r := newRig(t, otellimit.WithPolicy(func(limiterName string) string {
+		policy, _, _ := strings.Cut(limiterName, ":")
+		return policy
+	}))
+	for _, o := range []observation{
+		{Policy: "template", Result: numbers{Name: "template:{alice}"}},
+		{Result: numbers{Name: "user:alice"}},
+		{Result: numbers{Name: "user:bob"}},
+		{Result: numbers{Name: "group:alice"}, Err: errors.New("group:alice")},
+		{Result: numbers{}},
+	} {
+		r.Observe(t.Context(), o)
+	}
+	r.want(t, `
+		rratelimiter.requests{policy=group,result=error} 1
+		rratelimiter.requests{policy=template,result=refused} 1
+		rratelimiter.requests{policy=user,result=refused} 2
+		rratelimiter.requests{result=refused} 1`)
+}
+
+// Near the limit is a granted call with 80 % used, where the numbers are known.
+func TestNearLimit(t *testing.T) {
+	for _, test := range []struct {
+		seen numbers
+		near bool
+	}{
+		{numbers{Allowed: true, Limit: 10, Remaining: 3}, false},
+		{numbers{Allowed: true, Limit: 10, Remaining: 2}, true},
+		{numbers{Allowed: true, Limit: 10}, true},
+		{numbers{Allowed: true, Limit: 1}, true},
+		{numbers{Limit: 10}, false},
+		{numbers{Allowed: true}, false},
+		{numbers{Allowed: true, Limit: 10, Degraded: true}, false},
+		{numbers{Allowed: true, Limit: 1 << 53, Remaining: 1 << 52}, false},
+		{numbers{Allowed: true, Limit: 1 << 53}, true},
+	} {
+		r := newRig(t)
+		r.Observe(t.Context(), observation{Permits: 1, Result: test.seen})
+		if _, near := r.measured(t)["rratelimiter.near_limit_requests{}"]; near != test.near {
+			t.Errorf("%+v: near %v", test.seen, near)
+		}
+	}
+}
+
+// Every error is one of a few results, also when it is wrapped; a silent Redis is the
+// result even if a context ended the call.
+func TestResults(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{rratelimiter.ErrNoAnswer, "no_answer"},
+		{errors.Join(context.DeadlineExceeded, rratelimiter.ErrNoAnswer), "no_answer"},
+		{context.Canceled, "canceled"},
+		{context.DeadlineExceeded, "timeout"},
+		{rratelimiter.ErrNotInitialized, "not_initialized"},
+		{rratelimiter.ErrPermitsExceedRate, "permits_exceed_rate"},
+		{rratelimiter.ErrInvalidArgument, "invalid_argument"},
+		{rratelimiter.ErrBadState, "bad_state"},
+		{rratelimiter.ErrNotReplicated, "not_replicated"},
+		{rratelimiter.ErrClosed, "closed"},
+		{errors.New("user:alice"), "error"},
+	} {
+		r := newRig(t)
+		r.Observe(t.Context(), observation{Permits: 1, Err: fmt.Errorf("for %q: %w", "user:alice", test.err)})
+		r.want(t, "rratelimiter.requests{result="+test.want+"} 1")
+	}
+}
+
+// The units, and the bounds of the histograms, are those that the documentation tells.
+func TestInstruments(t *testing.T) {
+	r := newRig(t)
+	r.Observe(t.Context(), everything)
+	for name, m := range r.collect(t) {
+		if m.Description == "" || !strings.HasSuffix(m.Description, ".") {
+			t.Errorf("%s is described as %q", name, m.Description)
+		}
+		switch name {
+		case "rratelimiter.request.time_in_queue":
+			h, _ := m.Data.(metricdata.Histogram[float64])
+			if m.Unit != "s" || fmt.Sprint(h.DataPoints[0].Bounds) !=
+				"[0.005 0.01 0.025 0.05 0.075 0.1 0.25 0.5 0.75 1 2.5 5 7.5 10]" {
+				t.Errorf("%s: %s, %v", name, m.Unit, h.DataPoints[0].Bounds)
+			}
+		case "rratelimiter.request.batch_size":
+			h, _ := m.Data.(metricdata.Histogram[int64])
+			if fmt.Sprint(h.DataPoints[0].Bounds) != "[1 2 5 10 20 50 100 200 500 1000]" {
+				t.Errorf("%s: %v", name, h.DataPoints[0].Bounds)
+			}
+		case "rratelimiter.permits", "rratelimiter.healed_drift":
+			if m.Unit != "{permit}" {
+				t.Errorf("%s: %s", name, m.Unit)
+			}
+		default:
+			if m.Unit != "{request}" {
+				t.Errorf("%s: %s", name, m.Unit)
+			}
+		}
+	}
+}
+
+// everything is an observation that has something for every metric.
+var everything = observation{
+	Policy: "user", Permits: 1, Result: numbers{Allowed: true, Limit: 1},
+	Took: time.Second, Queued: time.Second, Batch: 1, Drift: 1,
+}
+
+// However many policies there are, the time series are not.
+func TestPoliciesAreBounded(t *testing.T) {
+	const most = 1000
+	r := newRig(t)
+	for i := range 2 * most {
+		r.Observe(t.Context(), observation{Policy: fmt.Sprint("p", i), Permits: 1, Result: numbers{}})
+	}
+	r.Observe(t.Context(), observation{Policy: "p0", Permits: 1, Result: numbers{}})
+	values := r.measured(t)
+	if len(values) != most+1 {
+		t.Errorf("%d time series", len(values))
+	}
+	if got := values["rratelimiter.requests{policy=_OTHER,result=refused}"]; got != fmt.Sprint(most) {
+		t.Errorf("%s calls of other policies, want %d", got, most)
+	}
+	if got := values["rratelimiter.requests{policy=p0,result=refused}"]; got != "2" {
+		t.Errorf("%s calls of a policy that is known, want 2", got)
+	}
+}
+
+// A call that waited is a span of its own, from its beginning to its end, in the span of
+// its caller; one that did not wait is none.
+func TestSpan(t *testing.T) {
+	r := newRig(t)
+	ctx, parent := r.tracer.Tracer("test").Start(t.Context(), "handler")
+	start := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	r.Observe(ctx, observation{
+		Policy: "user", Permits: 3, Result: numbers{Allowed: true},
+		Start: start, Took: 3 * time.Second, Queued: 2 * time.Second,
+	})
+	r.Observe(ctx, observation{Permits: 1, Result: numbers{}, Start: start, Took: time.Second})
+	spans := r.spans.GetSpans()
+	if len(spans) != 1 {
+		t.Fatalf("%d spans", len(spans))
+	}
+	s := spans[0]
+	if s.Name != "rratelimiter.acquire" || s.Parent.SpanID() != parent.SpanContext().SpanID() {
+		t.Errorf("span %s in %v", s.Name, s.Parent.SpanID())
+	}
+	if !s.StartTime.Equal(start) || s.EndTime.Sub(start) != 3*time.Second {
+		t.Errorf("from %v to %v", s.StartTime, s.EndTime)
+	}
+	attributes := attribute.NewSet(s.Attributes...)
+	if got := attributes.Encoded(attribute.DefaultEncoder()); got != "permits=3,policy=user,result=granted" {
+		t.Errorf("attributes %s", got)
+	}
+	if s.Status.Code != codes.Unset {
+		t.Errorf("status %v", s.Status)
+	}
+}
+
+// A span of a call that failed is an error, and does not tell the limiter's name. To have
+// been canceled is no fault.
+func TestSpanOfAnError(t *testing.T) {
+	for _, test := range []struct {
+		err         error
+		code        codes.Code
+		description string
+	}{
+		{fmt.Errorf("%w for %q", rratelimiter.ErrNoAnswer, "user:alice"), codes.Error, "no_answer"},
+		{context.DeadlineExceeded, codes.Error, "timeout"},
+		{context.Canceled, codes.Unset, ""},
+	} {
+		r := newRig(t)
+		r.Observe(t.Context(), observation{Permits: 1, Err: test.err, Queued: 1})
+		s := r.spans.GetSpans()[0]
+		if s.Status.Code != test.code || s.Status.Description != test.description {
+			t.Errorf("%v: status %v", test.err, s.Status)
+		}
+		if text := fmt.Sprint(s.Attributes, s.Events); strings.Contains(text, "alice") {
+			t.Errorf("the span tells %s", text)
+		}
+	}
+}
+
+// The largest numbers that an Observation can have are no trouble.
+func TestLargestNumbers(t *testing.T) {
+	r := newRig(t)
+	r.Observe(t.Context(), observation{Permits: 1 << 53, Result: numbers{Allowed: true, Limit: 1 << 53},
+		Queued: math.MaxInt64, Took: math.MaxInt64, Batch: math.MaxInt32, Drift: -1 << 53})
+	if got := r.measured(t)["rratelimiter.healed_drift{}"]; got != fmt.Sprint(1<<53) {
+		t.Errorf("healed %s", got)
+	}
+}
