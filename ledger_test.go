@@ -160,12 +160,7 @@ func keepLedger(t *testing.T, w way, typ rratelimiter.RateType, opts ...rratelim
 		random := rand.New(rand.NewPCG(seed, i))
 		all.Go(func() {
 			for g.ops.Add(-1) >= 0 {
-				some := random.Perm(len(g.accounts))
-				if random.IntN(4) == 0 {
-					g.visitAll(w, g.accounts[some[0]], g.accounts[some[1]], random)
-				} else {
-					g.visit(w, g.accounts[some[0]], random)
-				}
+				g.visitAny(w, random)
 			}
 		})
 	}
@@ -206,6 +201,16 @@ func (g *books) open(typ rratelimiter.RateType, rate int64, clients []*rratelimi
 		a.shared = append(a.shared, c.RateLimiter(a.Name()))
 	}
 	g.accounts = append(g.accounts, a)
+}
+
+// visitAny is one caller of some limiter, or of two.
+func (g *books) visitAny(w way, random *rand.Rand) {
+	some := random.Perm(len(g.accounts))
+	if random.IntN(4) == 0 {
+		g.visitAll(w, g.accounts[some[0]], g.accounts[some[1]], random)
+	} else {
+		g.visit(w, g.accounts[some[0]], random)
+	}
 }
 
 // visit is one caller: it asks, and holds what it was granted for a while.

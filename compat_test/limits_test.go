@@ -32,7 +32,7 @@ var _ = Describe("Limits beside Java", func() {
 		no(java.TryAcquire(ctx, 1, 0))
 	})
 
-	It("are those of a template that Java has set before, and are updated if it says so", func(ctx SpecContext) {
+	It("are those of a template that Java has set before, and updated if it says so", func(ctx SpecContext) {
 		name := redistest.Name(GinkgoT())
 		user := c.Template(name, 9, minute).RateLimiter("42")
 		java := javas[0].limiter(user.Name())
