@@ -195,3 +195,50 @@ func TestAGroupWhoseSlotMoves(t *testing.T) {
 		}
 	}
 }
+
+// A server stops: each of many callers is told by its timeout or the end of its context.
+// When it goes on, what they may have taken goes back, and nothing is left behind.
+func TestGroupsAndAServerThatStops(t *testing.T) {
+	const patience = 300 * time.Millisecond
+	n := newLine(t, 10, time.Hour)
+	tr := n.newTrio(10, 10, 10)
+	n.want(tr.Acquire(t.Context(), 1))
+	for _, ask := range []func() error{
+		func() error { return errOf(tr.TryAcquire(t.Context(), 2, patience)) },
+		func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			return tr.Acquire(ctx, 2)
+		},
+	} {
+		n.proxy.Delay(time.Second)
+		var all sync.WaitGroup
+		start := time.Now()
+		for range 200 {
+			all.Go(func() {
+				err := ask()
+				if !errors.Is(err, rratelimiter.ErrNoAnswer) && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%v", err)
+				}
+				if took := time.Since(start); took < patience || took > patience+slack {
+					t.Errorf("told after %v", took)
+				}
+			})
+		}
+		all.Wait()
+		n.proxy.Delay(0)
+		until(t, func() bool {
+			r, err := tr.Amounts(1, 1, 1).Allow(t.Context(), 1)
+			if err == nil && r.Allowed {
+				n.want(tr.Release(t.Context(), 1))
+			}
+			return err == nil && r.Remaining >= 8
+		})
+	}
+	n.now += 1000
+	until(t, func() bool {
+		r, err := tr.each[2].Peek(t.Context())
+		return err == nil && r.Remaining == 9
+	})
+	tr.left(10, 9, 9)
+}
