@@ -38,10 +38,10 @@ func read(t *testing.T, file string) string {
 // own tests run them.
 func TestBlocks(t *testing.T) {
 	var files []string
-	for _, module := range []string{"", "limit/", "limit/limittest/", "httplimit/", "grpclimit/", "otellimit/"} {
-		found, err := filepath.Glob(module + "example*_test.go")
+	for _, dir := range []string{".", "limit", "limit/limittest", "httplimit", "grpclimit", "otellimit"} {
+		found, err := filepath.Glob(filepath.Join(dir, "example*_test.go"))
 		if err != nil || len(found) == 0 {
-			t.Fatalf("%q has no examples: %v", module, err)
+			t.Fatalf("%s has no examples: %v", dir, err)
 		}
 		files = append(files, found...)
 	}
