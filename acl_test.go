@@ -130,6 +130,23 @@ var deeds = []deed{
 			}
 			return yes(g.l.TryAcquire(ctx, 1, 0))
 		}},
+	{name: "Template", do: func(ctx context.Context, g *guarded) error {
+		tmpl := g.c.Template("{api}:user", 5, time.Hour, rratelimiter.WithUpdate())
+		return all(tmpl.Acquire(ctx, "42", 2), no(tmpl.TryAcquire(ctx, "42", 4, 0)),
+			errOf(tmpl.RateLimiter("43").Peek(ctx)))
+	}},
+	{name: "All", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
+		user := g.c.Template("{api}:user", 5, time.Hour)
+		both := g.c.All(g.l, user.RateLimiter("42"))
+		if err := yes(both.TryAcquire(ctx, 2, 0)); err != nil {
+			return err
+		}
+		err := errOf(g.c.All(g.l, g.c.RateLimiter("{api}:without")).Allow(ctx, 1))
+		if !errors.Is(err, rratelimiter.ErrNotInitialized) {
+			return fmt.Errorf("%w, want no rate", err)
+		}
+		return no(both.TryAcquire(ctx, 4, 0))
+	}},
 	{name: "Release", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
 		return all(yes(g.l.TryAcquire(ctx, 5, 0)), yes(g.l.TryAcquire(ctx, 2, 0)), g.l.Release(ctx, 3),
 			g.l.Release(ctx, 4))

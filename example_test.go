@@ -13,11 +13,18 @@ import (
 )
 
 // The Go blocks of README.md and docs/ stand here and in the other example files;
-// TestBlocks compares them. The server of the examples is the one of TestMain.
+// TestBlocks compares them. The server of the examples is the one of TestMain. An example
+// has no helpers but those in its own file, and then it is alone there: so pkg.go.dev shows
+// all that it takes.
 
 func ExampleRateLimiter_TryAcquire() {
 	ctx := context.Background()
-	limiter := exampleClient().RateLimiter("try")
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	limiter := client.RateLimiter("try")
 	if err := limiter.SetRate(ctx, rratelimiter.Overall, 2, time.Hour); err != nil {
 		log.Fatal(err)
 	}
@@ -37,7 +44,12 @@ func ExampleRateLimiter_TryAcquire() {
 func ExampleRateLimiter_Acquire() {
 	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
-	limiter := exampleClient().RateLimiter("wait")
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	limiter := client.RateLimiter("wait")
 	if err := limiter.SetRate(ctx, rratelimiter.Overall, 1, time.Hour); err != nil {
 		log.Fatal(err)
 	}
@@ -50,7 +62,12 @@ func ExampleRateLimiter_Acquire() {
 
 func ExampleRateLimiter_Release() {
 	ctx := context.Background()
-	limiter := exampleClient().RateLimiter("release")
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	limiter := client.RateLimiter("release")
 	if err := limiter.SetRate(ctx, rratelimiter.Overall, 5, time.Hour); err != nil {
 		log.Fatal(err)
 	}
@@ -66,7 +83,12 @@ func ExampleRateLimiter_Release() {
 
 func ExampleRateLimiter_UpdateRate() {
 	ctx := context.Background()
-	limiter := exampleClient().RateLimiter("update")
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	limiter := client.RateLimiter("update")
 	if err := limiter.SetRate(ctx, rratelimiter.Overall, 10, time.Hour); err != nil {
 		log.Fatal(err)
 	}
@@ -83,8 +105,11 @@ func ExampleRateLimiter_UpdateRate() {
 }
 
 func ExampleWithResolution() {
-	rdb, ctx := exampleRedis(), context.Background()
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
 	client := rratelimiter.New(rdb, rratelimiter.WithResolution(time.Second))
+	defer client.Close()
 	limiter := client.RateLimiter("mails")
 	if _, err := limiter.TrySetRate(ctx, rratelimiter.Overall, 1_000_000, time.Hour); err != nil {
 		log.Fatal(err)
@@ -102,8 +127,10 @@ func ExampleWithResolution() {
 
 func ExampleWithID() {
 	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
 	for _, pod := range []string{"pod-1", "pod-2"} { // each in a process of its own
-		client := rratelimiter.New(exampleRedis(), rratelimiter.WithID(pod))
+		client := rratelimiter.New(rdb, rratelimiter.WithID(pod))
 		limiter := client.RateLimiter("per-pod")
 		if _, err := limiter.TrySetRate(ctx, rratelimiter.PerClient, 1, time.Hour); err != nil {
 			log.Fatal(err)
@@ -121,9 +148,11 @@ func ExampleWithID() {
 
 func ExampleWithRecordFormat() {
 	ctx := context.Background()
-	rdb := exampleRedis()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
 	// This format is that of Redisson 3.16.4 to 3.16.8.
 	client := rratelimiter.New(rdb, rratelimiter.WithRecordFormat(rratelimiter.RecordLc0I))
+	defer client.Close()
 	limiter := client.RateLimiter("old-neighbours")
 	if err := limiter.SetRate(ctx, rratelimiter.Overall, 5, time.Hour); err != nil {
 		log.Fatal(err)
@@ -138,8 +167,10 @@ func ExampleWithRecordFormat() {
 
 func ExampleRateLimiter_Repair() {
 	ctx := context.Background()
-	rdb := exampleRedis()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
 	client := rratelimiter.New(rdb)
+	defer client.Close()
 	limiter := client.RateLimiter("api")
 	if err := limiter.SetRate(ctx, rratelimiter.Overall, 100, time.Hour); err != nil {
 		log.Fatal(err)

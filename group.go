@@ -152,10 +152,10 @@ func (g *Group) Allow(ctx context.Context, permits int64) (Result, error) {
 }
 
 // Release gives permits back to all limiters, one after another: permits that the caller
-// was granted and did not use. Bounds and errors are those of RateLimiter.Release. After an
-// error some of the limiters may have got theirs.
+// was granted and did not use. 0 does nothing. The errors are those of RateLimiter.Release.
+// After one, some of the limiters may have got theirs.
 func (g *Group) Release(ctx context.Context, permits int64) error {
-	if _, err := g.wants(permits); err != nil {
+	if _, err := g.wants(permits, 0); err != nil {
 		return err
 	}
 	for i, m := range g.members {
@@ -168,14 +168,14 @@ func (g *Group) Release(ctx context.Context, permits int64) error {
 	return nil
 }
 
-// wants returns the permits that are asked of each member.
-func (g *Group) wants(permits int64) ([]int64, error) {
+// wants returns the permits that are asked of each member, for at least so many.
+func (g *Group) wants(permits, least int64) ([]int64, error) {
 	if g.err != nil {
 		return nil, g.err
 	}
 	all := make([]int64, len(g.members))
 	for i, m := range g.members {
-		if err := checkPermits(permits, 1); err != nil {
+		if err := checkPermits(permits, least); err != nil {
 			return nil, m.keys.named(err)
 		}
 		if permits > maxPermits/m.amount {
@@ -218,7 +218,7 @@ func tighter(r, other Result, granted bool) bool {
 // acquire asks for permits until it gets them, the timeout passes or ctx ends, and tells
 // the observer.
 func (g *Group) acquire(ctx context.Context, wanted want) ([]verdict, error) {
-	if g.client.observer == nil || len(g.members) == 0 {
+	if g.client.observer == nil {
 		return g.decide(ctx, wanted)
 	}
 	start := time.Now()
@@ -229,7 +229,7 @@ func (g *Group) acquire(ctx context.Context, wanted want) ([]verdict, error) {
 
 // decide asks for permits until it gets them, the timeout passes or ctx ends.
 func (g *Group) decide(ctx context.Context, wanted want) ([]verdict, error) {
-	permits, err := g.wants(wanted.permits)
+	permits, err := g.wants(wanted.permits, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -268,6 +268,9 @@ func (g *Group) await(ctx context.Context, permits []int64, wanted want) ([]verd
 		left = timer.C
 	}
 	v, err := gc.wait(waits{ctx, whole, left}, wanted, last)
+	if err != nil {
+		v = g.alike(verdict{})
+	}
 	for i := range v {
 		v[i].queued = time.Since(stood)
 	}
@@ -285,7 +288,11 @@ type waits struct {
 func (gc *groupCaller) wait(until waits, wanted want, last *groupCall) ([]verdict, error) {
 	g := gc.group
 	for expired := false; ; {
-		if expired || gc.turn() {
+		turn := gc.turn()
+		if expired && !turn {
+			return gc.group.alike(verdict{}), nil // others, who stand ahead, would be served before
+		}
+		if turn {
 			call, err := g.ask(until.ctx, gc.permits, wanted)
 			switch {
 			case expired && errors.Is(err, ErrNoAnswer) && gc.known.After(time.Now()):

@@ -67,6 +67,8 @@ func TestAllTakesFromAllOrNone(t *testing.T) {
 		tr.left(10, 2, 11)
 		take(true, 1, 10, 2, 11)
 		tr.left(0, 0, 0)
+		b.want(tr.Release(b.Context(), 0))
+		tr.left(0, 0, 0)
 		b.want(tr.Amounts(10, 2, 11).Release(b.Context(), 1))
 		tr.left(10, 2, 11)
 	})

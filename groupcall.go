@@ -212,10 +212,10 @@ func (g *Group) check(ctx context.Context) error {
 		args := argumentsOf(k.client.session)
 		args.put(argPermits, 1)
 		args.put(argNow, k.client.now())
-		_, _, err := k.run(ctx, operation{peekScript, time.Now(), args, nil})
-		if m.template != nil && errors.Is(err, ErrNotInitialized) {
-			k.believe(Overall) // which it will be
-		} else if err != nil {
+		if m.template != nil {
+			args.put(argTemplate, m.template.text)
+		}
+		if _, _, err := k.run(ctx, operation{peekScript, time.Now(), args, nil}); err != nil {
 			return k.named(err)
 		}
 	}

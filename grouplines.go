@@ -48,7 +48,10 @@ type groupCaller struct {
 	queues  []*queue  // by member
 	places  []*waiter // in their lines
 	poke    chan struct{}
-	known   time.Time // until then Redis can grant nothing; zero if that may have changed
+	known   time.Time // until then Redis can grant nothing, as it said to the last call
+	last    *groupCall
+	missed  int       // how often a member refused that had let others pass
+	held    time.Time // until then it holds up others at members that do not refuse
 }
 
 // othersWait reports whether somebody stands in the line of a member.
@@ -97,6 +100,7 @@ func (g *Group) stand(permits []int64, last *groupCall) *groupCaller {
 		}
 		q.start()
 	}
+	gc.last = last
 	for _, q := range gc.queues {
 		q.mu.Unlock()
 	}
@@ -105,36 +109,84 @@ func (g *Group) stand(permits []int64, last *groupCall) *groupCaller {
 
 // refused notes a call that was refused in all lines.
 func (gc *groupCaller) refused(call *groupCall) {
-	gc.known = time.Time{}
 	for i, q := range gc.queues {
 		q.mu.Lock()
 		gc.mark(i, call)
 		q.start()
 		q.mu.Unlock()
 	}
+	gc.last = call
+}
+
+// Members that refuse in turn can keep a caller from ever having all of them at once. So
+// when a member has refused that had let others pass, the caller holds up others at all of
+// its members, for as long as those that refuse say, but no longer than firstHold, and
+// twice as long after each further time, up to longestHold.
+const (
+	firstHold   = 250 * time.Millisecond
+	longestHold = time.Minute
+)
+
+// holdFor returns how long a caller may hold up others at a member that does not refuse.
+func (gc *groupCaller) holdFor() time.Duration {
+	if gc.missed == 0 {
+		return 0
+	}
+	return min(longestHold, firstHold<<min(gc.missed-1, 10))
+}
+
+// longest returns how long the members that refuse have the call wait.
+func (call *groupCall) longest() time.Duration {
+	wait := time.Duration(0)
+	for _, v := range call.verdicts {
+		if !v.ok {
+			wait = max(wait, microseconds(max(1, v.wait)))
+		}
+	}
+	return wait
 }
 
 // mark notes what a member has said to a call. Guarded by the mu of its queue.
 func (gc *groupCaller) mark(i int, call *groupCall) {
-	q, w, v := gc.queues[i], gc.places[i], call.verdicts[i]
-	if v.ok {
+	q, w, v, longest := gc.queues[i], gc.places[i], call.verdicts[i], call.longest()
+	if v.limit > 0 {
+		q.rate = v.limit
+	}
+	gc.known = call.start.Add(longest)
+	wait := v.wait
+	switch {
+	case !v.ok && gc.last != nil && gc.last.verdicts[i].ok && w.in == nil:
+		gc.missed++
+	case v.ok && longest > gc.holdFor():
 		if q.pass(w) {
 			q.changed() // for those behind it
 		}
 		return
+	case v.ok:
+		wait = longest.Microseconds()
+		gc.held = call.start.Add(longest)
 	}
 	if w.in == nil {
 		q.hold(w)
 	}
 	if q.line.first == w {
+		q.refuseExpired()
 		if q.probe != probeNext {
 			q.probe = probeUnderWay
 		}
-		q.dueAfter(v.wait, call.start)
+		q.dueAfter(wait, call.start)
 	}
-	if until := call.start.Add(microseconds(max(1, v.wait))); until.After(gc.known) {
-		gc.known = until
-	}
+}
+
+// refuseExpired answers those in line whose timeout has passed, behind a group's caller that
+// was refused. Guarded by mu.
+func (q *queue) refuseExpired() {
+	q.line.all(func(w *waiter) {
+		if w.expired() {
+			w.finish(verdict{}, nil)
+			w.ready <- struct{}{}
+		}
+	})
 }
 
 // pass takes a place out of the line, and reports whether it was the first there. Guarded
@@ -161,7 +213,7 @@ func (gc *groupCaller) turn() bool {
 		case w.in == nil || q.line.first != w:
 		case turn:
 			q.probe = probeUnderWay // nothing has changed since
-		case q.probe == probeNext && q.pass(w):
+		case q.probe == probeNext && time.Now().After(gc.held) && q.pass(w):
 			q.start()
 		}
 		q.mu.Unlock()

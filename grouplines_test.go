@@ -203,3 +203,97 @@ func TestAGroupsCallerAndClose(t *testing.T) {
 		}
 	})
 }
+
+// A caller whose timeout passes is refused if others stand ahead of it: it does not overtake
+// them.
+func TestAGroupsTimeoutOvertakesNobody(t *testing.T) {
+	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
+		l := limit(10, time.Second)
+		for range 10 { // the permits come back one by one
+			noError(c.T, l.Acquire(c.Context(), 1))
+			time.Sleep(90 * time.Millisecond)
+		}
+		first := make(chan time.Time, 1)
+		start := time.Now()
+		go func() {
+			noError(c.T, l.Acquire(c.Context(), 10))
+			first <- time.Now()
+		}()
+		synctest.Wait()
+		for served := false; !served; {
+			ok, err := c.client.All(l).TryAcquire(c.Context(), 1, 20*time.Millisecond)
+			noError(c.T, err)
+			select {
+			case at := <-first:
+				served = true
+				if took := at.Sub(start); took > time.Second {
+					c.Errorf("the first in line after %v", took)
+				}
+			default:
+				if ok {
+					c.Fatal("one behind the first in line was served")
+				}
+			}
+		}
+	})
+}
+
+// Two limiters that others use all the time, out of step: a group gets its turn.
+func TestAGroupOfTwoScarceLimits(t *testing.T) {
+	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
+		const every = 500 * time.Millisecond
+		ctx, cancel := context.WithCancel(c.Context())
+		var all sync.WaitGroup
+		both := []*rratelimiter.RateLimiter{limit(1, every), limit(1, every)}
+		for _, l := range both {
+			time.Sleep(every / 2)
+			for range 2 {
+				all.Go(func() {
+					for l.Acquire(ctx, 1) == nil {
+					}
+				})
+			}
+		}
+		for range 5 {
+			start := time.Now()
+			noError(c.T, c.client.All(both...).Acquire(c.Context(), 1))
+			if took := time.Since(start); took > 10*every {
+				c.Errorf("a group waited for %v", took)
+			}
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
+// Single callers behind a group's caller cost Redis little, and are told in time, also that
+// they want more than the rate.
+func TestSingleCallersBehindAGroup(t *testing.T) {
+	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
+		l := limit(10, time.Minute)
+		ctx, cancel := context.WithCancel(c.Context())
+		noError(c.T, c.client.All(l).Acquire(ctx, 10))
+		go func() { _ = c.client.All(l).Acquire(ctx, 10) }()
+		synctest.Wait()
+		seen := failing(c.rdb)
+		for range 20 {
+			start := time.Now()
+			ok, err := l.TryAcquire(ctx, 1, 20*time.Millisecond)
+			if took := time.Since(start); ok || err != nil || took != 20*time.Millisecond {
+				c.Errorf("%v, %v after %v", ok, err, took)
+			}
+		}
+		for range 100 {
+			go func() { _ = l.Acquire(ctx, 1) }()
+			synctest.Wait()
+		}
+		if n := len(seen.sent); n > 2*20 {
+			c.Errorf("%d commands for 20 whose timeout passed and 100 who wait", n)
+		}
+		if err := l.Acquire(ctx, 11); !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+			c.Errorf("more than the rate: %v", err)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}

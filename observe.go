@@ -74,21 +74,13 @@ func (v verdict) observation(l *RateLimiter, wanted want, start time.Time, err e
 // observation returns what the observer is told of a call to a Group. It is of the limiter
 // that binds.
 func (g *Group) observation(verdicts []verdict, wanted want, start time.Time, err error) Observation {
-	m, r := g.members[0], Result{}
-	if err == nil && len(verdicts) > 0 {
-		var binds int
-		r, binds = g.result(verdicts)
-		m = g.members[binds]
-	}
-	if !wanted.numbers {
-		r = Result{Allowed: r.Allowed, Degraded: r.Degraded}
-	}
-	r.Name = m.keys.name
-	o := Observation{
-		Permits: wanted.permits, Result: r, Err: err, Start: start, Took: time.Since(start), Batch: 1,
-	}
-	if m.template != nil {
-		o.Policy = m.template.name
+	o := Observation{Permits: wanted.permits, Err: err, Start: start, Took: time.Since(start)}
+	binds := 0
+	if err == nil {
+		o.Batch = 1
+		if o.Result, binds = g.result(verdicts); !wanted.numbers {
+			o.Result = Result{Allowed: o.Result.Allowed, Degraded: o.Result.Degraded}
+		}
 	}
 	for _, v := range verdicts {
 		o.Drift += v.drift
@@ -96,6 +88,13 @@ func (g *Group) observation(verdicts []verdict, wanted want, start time.Time, er
 		if v.degraded {
 			o.Batch = 0
 		}
+	}
+	if len(g.members) == 0 {
+		return o // an error
+	}
+	m := g.members[binds]
+	if o.Result.Name = m.keys.name; m.template != nil {
+		o.Policy = m.template.name
 	}
 	return o
 }

@@ -149,8 +149,12 @@ func (q *queue) acquires() bool {
 			if !w.waits() {
 				return
 			}
+			ofGroup := q.line.first.ofGroup()
+			if ofGroup && q.rate > 0 && w.permits > q.rate {
+				return // a batch says whether there is another rate
+			}
 			q.stand(w)
-			if w.permits > q.rate {
+			if w.permits > q.rate && !ofGroup {
 				q.rate = 0
 				q.changed()
 			}

@@ -179,6 +179,9 @@ func (req *request) args() arguments {
 	if c.resolution > 0 && !req.gives() {
 		args.put(argSlot, c.resolution.Milliseconds())
 	}
+	if req.gives() && req.session != c.session {
+		args.put(argSlot, c.session)
+	}
 	if req.set != nil && !req.gives() {
 		args.put(argTemplate, req.set)
 	}

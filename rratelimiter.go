@@ -196,10 +196,10 @@ func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 		args := argumentsOf(k.client.session)
 		args.put(argPermits, 1)
 		args.put(argNow, k.client.now())
-		reply, _, err := k.run(ctx, operation{peekScript, time.Now(), args, nil})
-		if l.template != nil && errors.Is(err, ErrNotInitialized) {
-			return l.template.missing(k.name), nil
+		if l.template != nil {
+			args.put(argTemplate, l.template.text)
 		}
+		reply, _, err := k.run(ctx, operation{peekScript, time.Now(), args, nil})
 		if err != nil {
 			return Result{}, err
 		}

@@ -86,7 +86,7 @@ func (c *Client) Template(
 
 // RateLimiter returns the limiter of a key. It does not ask Redis, and is cheap enough
 // to be made for each request. Its acquires set the rate where none is set; Peek tells
-// then what they would find, and Release does nothing. A key that is empty, has braces or
+// what they would find, and Release does nothing. A key that is empty, has braces or
 // more than 1,024 bytes is an ErrInvalidArgument of each call.
 func (t *Template) RateLimiter(key string) *RateLimiter {
 	l := &RateLimiter{policy: t.client.policy, template: t.spec}
@@ -133,10 +133,4 @@ func (t *Template) TryAcquire(
 // Acquire is that of the RateLimiter of a key.
 func (t *Template) Acquire(ctx context.Context, key string, permits int64) error {
 	return t.RateLimiter(key).Acquire(ctx, permits)
-}
-
-// missing returns what Peek tells of a limiter whose rate an acquire would set.
-func (spec *templateSpec) missing(name string) Result {
-	c := spec.config
-	return Result{Allowed: true, Name: name, Limit: c.Rate, Interval: c.Interval, Remaining: c.Rate}
 }

@@ -141,6 +141,9 @@ func TestTemplateOfKeysThatAreGone(t *testing.T) {
 			for _, key := range spec.gone {
 				b.want(b.look.Del(b.Context(), l.Name()+key).Err())
 			}
+			if r, err := l.Peek(b.Context()); err != nil || r.Remaining != spec.left+1 {
+				b.Errorf("without %q: peek: %+v, %v; want %d left", spec.gone, r, err, spec.left+1)
+			}
 			if r, err := l.Allow(b.Context(), 1); err != nil || !r.Allowed || r.Remaining != spec.left {
 				b.Errorf("without %q: %+v, %v; want %d left", spec.gone, r, err, spec.left)
 			}

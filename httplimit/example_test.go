@@ -10,6 +10,9 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/httplimit"
 	"github.com/redisson-go/rratelimiter/limit"
 )
@@ -48,6 +51,11 @@ func ExampleFirstOf() {
 }
 
 func ExampleKeyFunc() {
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
 	type userKey struct{} // where the authentication has put the user
 	key := func(r *http.Request) (string, error) {
 		if r.URL.Path == "/healthz" {
@@ -59,7 +67,7 @@ func ExampleKeyFunc() {
 		}
 		return "user:" + user, nil
 	}
-	limits := exampleClient().Template("users", 2, time.Minute)
+	limits := client.Template("users", 2, time.Minute)
 	m, err := httplimit.New(limits, key)
 	if err != nil {
 		log.Fatal(err)
@@ -74,6 +82,11 @@ func ExampleKeyFunc() {
 }
 
 func ExampleWithCost() {
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
 	// A search that asks for many results costs a permit for each hundred.
 	cost := func(r *http.Request) (int64, error) {
 		if r.FormValue("size") == "large" {
@@ -81,7 +94,7 @@ func ExampleWithCost() {
 		}
 		return 1, nil
 	}
-	limits := exampleClient().Template("searches", 2, time.Minute)
+	limits := client.Template("searches", 2, time.Minute)
 	m, err := httplimit.New(limits, httplimit.Constant("search"), httplimit.WithCost(cost))
 	if err != nil {
 		log.Fatal(err)
@@ -96,10 +109,15 @@ func ExampleWithCost() {
 }
 
 func ExampleWithShadow() {
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
 	refused := func(r *http.Request, d httplimit.Decision) {
 		fmt.Println("would refuse", r.URL.Path, d.Status)
 	}
-	limits := exampleClient().Template("tried", 2, time.Minute)
+	limits := client.Template("tried", 2, time.Minute)
 	m, err := httplimit.New(limits, httplimit.Constant("all"),
 		httplimit.WithShadow(), httplimit.WithRefusedHook(refused))
 	if err != nil {
@@ -135,7 +153,12 @@ func ExampleWithErrorHook() {
 }
 
 func ExampleWithResponse() {
-	limits := exampleClient().Template("greetings", 1, time.Minute)
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	limits := client.Template("greetings", 1, time.Minute)
 	m, err := httplimit.New(limits, httplimit.ByAddress(),
 		httplimit.WithResponse(func(w http.ResponseWriter, _ *http.Request, d httplimit.Decision) {
 			http.Error(w, "please come back later", d.Status)
@@ -153,6 +176,11 @@ func ExampleWithResponse() {
 }
 
 func ExampleHeeder() {
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	limiters := rratelimiter.New(rdb)
+	defer limiters.Close()
+
 	visits := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if visits++; visits == 1 {
@@ -165,7 +193,7 @@ func ExampleHeeder() {
 	defer server.Close()
 
 	// Two requests a minute to each host, from all processes together, and what it says.
-	perHost := exampleClient().Template("others", 2, time.Minute)
+	perHost := limiters.Template("others", 2, time.Minute)
 	pacer, err := httplimit.NewKeyedPacer(nil, perHost, httplimit.ByHost(),
 		httplimit.WithMaxWait(10*time.Second))
 	if err != nil {
@@ -192,7 +220,12 @@ func ExampleHeeder() {
 }
 
 func ExampleMiddleware_Admit() {
-	limits := exampleClient().Template("visits", 2, time.Minute)
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	limits := client.Template("visits", 2, time.Minute)
 	m, err := httplimit.New(limits, httplimit.ByAddress())
 	if err != nil {
 		log.Fatal(err)

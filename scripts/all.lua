@@ -12,9 +12,7 @@
 --            of each limiter, as of a single request of acquire.lua, that of the last one first; all was
 --            granted if each of them has granted. If one says that the call must be sent again, nothing was
 --
--- ARGV[2] is a session that one call has for itself (sessions in group.go). So another session of the Client
--- may have written the own value of a PER_CLIENT limiter for another rate: it is rebuilt, and the Client's
--- session told for which rate it is right.
+-- ARGV[2] is a session that one call has for itself (sessions in groupcall.go): parts/rebuild.lua.
 
 -- include parts/common.lua
 local asked, resent = ARGV[8] == '1', ARGV[7] and ARGV[7] ~= ''
@@ -29,11 +27,7 @@ do -- JUDGE
     -- include parts/late.lua
     held = late and (last == ARGV[3] and amount or 0)
   end
-  if own then
-    local sum, rank = 0, gone
-    -- include parts/outstanding.lua
-    value = rate - sum
-  end
+  -- include parts/rebuild.lua
   local all = tonumber(ARGV[4])
   -- include parts/stamp.lua
   -- include parts/fits.lua
@@ -49,6 +43,7 @@ do -- JUDGE
   brief = grants and not waits and not asked and right
   -- WRITE
   local taken, reply = 0, nil
+  again = again or waits -- nothing is noted of a call that comes again
   if before ~= nil then
     fits, wait, again, held = before, before and 0 or math.max(1, wait), false, held or 0
   elseif grants and not waits and not free then
@@ -62,12 +57,8 @@ do -- JUDGE
     end
   end
   if not never or resent then
-    if own then
-      local vouches = string.match(redis.call('HGET', KEYS[1], ARGV[14]) or '', '^(%d+ %d+ %-?%d+ %d+) ')
-      if vouches then
-        redis.call('HSET', KEYS[1], ARGV[14], string.format('%s %d', vouches, rate))
-      end
-    end
+    local client = ARGV[14]
+    -- include parts/vouch.lua
     -- include parts/take.lua
     -- include parts/finish.lua
   end

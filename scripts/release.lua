@@ -7,6 +7,7 @@
 -- ARGV[4]  the permits to give back
 -- ARGV[7]  if a copy of this request may have reached the server before: the ms since it was first sent.
 --          After an interval nothing is given back: the permits have come back by themselves
+-- ARGV[12] the session of the Client, if this one is that of a call to several limiters (parts/rebuild.lua)
 -- Reply:   {permits given back; 1 if there may be more to give back, for a call reads no more than 2,000
 --          records, otherwise 0}; {-1, 1} to send the same request again, because more is to be withdrawn
 --          than one call can do. A request that was carried out before gets its first reply; {0, 0} for a
@@ -15,6 +16,10 @@
 local template = nil -- without a rate there is no limiter
 -- include parts/common.lua
 -- include parts/limiter.lua
+local client = ARGV[12]
+if client then
+  -- include parts/rebuild.lua
+end
 -- include parts/withdraw.lua
 if late then
   return last == ARGV[3] and { -amount, tonumber(where) } or { 0, 0 }
@@ -30,5 +35,8 @@ if not unfinished then
 end
 -- include parts/remove.lua
 redis.pcall('PUBLISH', ARGV[11], 'changed') -- a user who may not publish gives back all the same
+if client then
+  -- include parts/vouch.lua
+end
 -- include parts/finish.lua
 return reply

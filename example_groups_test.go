@@ -1,0 +1,110 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+func ExampleClient_All() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	// 5 a second and 8 a minute, for each user. {sms} keeps both in one slot of a cluster.
+	second := client.Template("{sms}:second", 5, time.Second)
+	minute := client.Template("{sms}:minute", 8, time.Minute)
+	alice := client.All(second.RateLimiter("alice"), minute.RateLimiter("alice"))
+
+	for range 2 {
+		result, err := alice.Allow(ctx, 5)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(result.Allowed, result.Name) // the limiter that binds
+		for _, each := range result.Each {
+			fmt.Println("    ", each.Name, each.Remaining, "of", each.Limit)
+		}
+		time.Sleep(result.Each[0].ResetAfter)
+	}
+	// Output:
+	// true {sms}:second:[alice]
+	//      {sms}:second:[alice] 0 of 5
+	//      {sms}:minute:[alice] 3 of 8
+	// false {sms}:minute:[alice]
+	//      {sms}:second:[alice] 5 of 5
+	//      {sms}:minute:[alice] 3 of 8
+}
+
+// A user has 2 requests a minute, and all users together have 3. Both is one limit to
+// middleware.
+func ExampleGroup() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	user := client.Template("{site}:user", 2, time.Minute)
+	all := client.Template("{site}:all", 3, time.Minute).RateLimiter("users")
+	both := limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
+		return client.All(user.RateLimiter(key), all).Allow(ctx, n)
+	})
+
+	for _, name := range []string{"alice", "alice", "alice", "bob", "bob"} {
+		result, err := both.Allow(ctx, name, 1)
+		fmt.Println(name, result.Allowed, result.Name, err)
+	}
+	// Output:
+	// alice true {site}:user:[alice] <nil>
+	// alice true {site}:user:[alice] <nil>
+	// alice false {site}:user:[alice] <nil>
+	// bob true {site}:all:[users] <nil>
+	// bob false {site}:all:[users] <nil>
+}
+
+// A language model allows 60 requests and 10,000 tokens a minute.
+func ExampleGroup_Amounts() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	requests := client.Template("{llm}:requests", 60, time.Minute).RateLimiter("model")
+	tokens := client.Template("{llm}:tokens", 10_000, time.Minute).RateLimiter("model")
+	model := client.All(requests, tokens)
+
+	// 1 request and 3,500 tokens: as many as the answer may have.
+	question := model.Amounts(1, 3500)
+	if err := question.Acquire(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	used := int64(1200) // the answer says so
+	if err := tokens.Release(ctx, 3500-used); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tokens.AvailablePermits(ctx))
+
+	// Another question was never sent: all of it goes back.
+	if err := question.Acquire(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	if err := question.Release(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(requests.AvailablePermits(ctx))
+	fmt.Println(tokens.AvailablePermits(ctx))
+	// Output:
+	// 8800 <nil>
+	// 59 <nil>
+	// 8800 <nil>
+}
