@@ -3,6 +3,7 @@ package httplimit_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 )
@@ -15,6 +16,8 @@ func TestMain(m *testing.M) {
 	if err := server.Start(); err != nil {
 		panic(err)
 	}
+	// Its clock stands still: however slow the machine is, the examples print the same.
+	server.SetTime(time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC))
 	exampleAddr = server.Addr()
 	code := m.Run()
 	server.Close()
