@@ -6,73 +6,112 @@ import (
 	"time"
 )
 
-// A bounded is a context that ends at a time, as that of context.WithDeadline. It makes
-// the timer when somebody waits for its end: a limiter that decides in memory, or whose
-// circuit is open, does not, and context.WithDeadline costs more than all else here.
+// A bounded is the context of one question to the limiter: that of the request, bounded by
+// a time. It differs from that of context.WithDeadline, which would cost more than all
+// else here, in two things. It makes its timer when somebody waits for its end, which a
+// limiter in memory does not. And it does not end with the context of the request, except
+// at that one's deadline: to be told costs memory, and the bound is near.
+//
+// It ends once, with the bound or with end, and is not used again: a limiter may look at it
+// for a moment after it has answered.
 type bounded struct {
-	context.Context // of the request
-	at              time.Time
+	request context.Context
+	at      time.Time
 
-	mu     sync.Mutex
-	timed  context.Context // nil until somebody waits
-	cancel context.CancelFunc
+	mu    sync.Mutex
+	err   error              // why it has ended
+	done  chan struct{}      // nil until somebody waits, closed if err is not nil
+	timer *time.Timer        // there with done, unless it had ended before
+	heirs context.Context    // of which AfterFunc makes its calls, nil until there is one
+	leave context.CancelFunc // ends heirs
 }
 
-func withTimeout(ctx context.Context, timeout time.Duration) *bounded {
-	return &bounded{Context: ctx, at: time.Now().Add(timeout)}
-}
-
-// Deadline returns the earlier of the two.
-func (b *bounded) Deadline() (time.Time, bool) {
-	if at, ok := b.Context.Deadline(); ok && at.Before(b.at) {
-		return at, true
+// bound returns when a question ends that is asked now: when the timeout has passed, or with
+// the deadline of the request.
+func bound(request context.Context, timeout time.Duration) time.Time {
+	at := time.Now().Add(timeout)
+	if deadline, ok := request.Deadline(); ok && deadline.Before(at) {
+		return deadline
 	}
-	return b.at, true
+	return at
 }
+
+// Deadline returns the bound.
+func (b *bounded) Deadline() (time.Time, bool) { return b.at, true }
+
+// Value returns that of the request. So context.Cause says why the request has ended, if it
+// has, whatever has ended b.
+func (b *bounded) Value(key any) any { return b.request.Value(key) }
 
 // Done makes the timer, the first time.
 func (b *bounded) Done() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.timed == nil {
-		b.timed, b.cancel = context.WithDeadline(b.Context, b.at)
+	if b.done != nil {
+		return b.done
 	}
-	return b.timed.Done()
+	left := time.Until(b.at)
+	if left <= 0 {
+		b.finish(context.DeadlineExceeded)
+	}
+	b.done = make(chan struct{})
+	if b.err != nil {
+		close(b.done)
+	} else {
+		b.timer = time.AfterFunc(left, b.expire)
+	}
+	return b.done
 }
 
-// Err is not nil if and only if Done is closed: a deadline that has passed closes it as
-// soon as it is made.
+// Err is not nil if and only if Done is closed. Without a timer it looks at the clock.
 func (b *bounded) Err() error {
-	switch current := b.current(); {
-	case current != b.Context:
-		return current.Err()
-	case b.Context.Err() != nil:
-		return b.Context.Err()
-	case !time.Now().Before(b.at):
-		return context.DeadlineExceeded
-	}
-	return nil
-}
-
-// Value finds the context of Done, too: by it package context knows how to derive
-// others without a goroutine.
-func (b *bounded) Value(key any) any { return b.current().Value(key) }
-
-func (b *bounded) current() context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.timed != nil {
-		return b.timed
+	if b.timer == nil && b.err == nil && !time.Now().Before(b.at) {
+		b.finish(context.DeadlineExceeded)
 	}
-	return b.Context
+	return b.err
 }
 
-// end stops the timer if there is one.
+// AfterFunc is how package context ends contexts that are derived from this one. Without it
+// each would cost a goroutine.
+func (b *bounded) AfterFunc(f func()) (stop func() bool) {
+	b.Done() // whose timer ends them
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.heirs == nil {
+		b.heirs, b.leave = context.WithCancel(context.Background())
+		if b.err != nil {
+			b.leave()
+		}
+	}
+	return context.AfterFunc(b.heirs, f)
+}
+
+func (b *bounded) expire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.finish(context.DeadlineExceeded)
+}
+
+// end stops the timer. Who waits yet is told that the question is over.
 func (b *bounded) end() {
 	b.mu.Lock()
-	cancel := b.cancel
-	b.mu.Unlock()
-	if cancel != nil {
-		cancel()
+	defer b.mu.Unlock()
+	b.finish(context.Canceled)
+}
+
+// finish ends b, once. It is called with mu held.
+func (b *bounded) finish(err error) {
+	if b.err != nil {
+		return
+	}
+	b.err = err
+	if b.timer != nil {
+		b.timer.Stop()
+		close(b.done)
+	}
+	if b.leave != nil {
+		b.leave()
 	}
 }

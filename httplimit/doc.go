@@ -38,7 +38,8 @@
 //
 // The limiter has 100 ms ([WithTimeout]). If it fails, or is silent, the response is a 503, or
 // the request is passed on ([WithFallback]). [WithErrorHook] is told why. What can never be
-// right is a 400 in any case: no key, a key that cannot be used, a cost above the limit.
+// right is a 400 in any case: no key, a key that cannot be used, a cost above the limit. Nobody
+// is told of a visitor who has gone when the limiter fails: the response is an empty 503.
 //
 // # Before a limit holds
 //

@@ -13,6 +13,12 @@ func (h *Heeder) Holds() int { return len(h.until) }
 var ReadDraft11 = readDraft11
 
 func WithTimeLimit(ctx context.Context, timeout time.Duration) (context.Context, func()) {
-	b := withTimeout(ctx, timeout)
-	return b, b.end
+	q := newQuestion(ctx, timeout)
+	return &q.bounded, q.end
+}
+
+// TimerRuns reports whether a context of WithTimeLimit has a timer, and stops it.
+func TimerRuns(ctx context.Context) bool {
+	b, _ := ctx.(*bounded)
+	return b.timer != nil && b.timer.Stop()
 }

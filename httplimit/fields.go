@@ -45,10 +45,11 @@ func (s fieldSet) names() string {
 	return strings.Join(names, ", ")
 }
 
-// setFields puts the numbers of result into the header of a response. The fields that
-// are lists are added: the middleware around this one may have limits, too.
-func (m *Middleware) setFields(h http.Header, result limit.Result) {
-	// One piece of memory for all values, and one for all lines.
+// setFields puts the numbers of result into the header of a response, whose lines take
+// their memory from lines. The fields that are lists are added: the middleware around this
+// one may have limits, too.
+func (m *Middleware) setFields(h http.Header, result limit.Result, lines *[3]string) {
+	// One piece of memory for all values.
 	var room [256]byte
 	b, all := room[:0], each(&result)
 	if m.fields.has(Draft11) {
@@ -63,7 +64,7 @@ func (m *Middleware) setFields(h http.Header, result limit.Result) {
 		b = appendInteger(b, retryAfter(&result))
 	}
 	text := string(b)
-	lines := [...]string{text[:policies], text[policies:limits], text[limits:]}
+	*lines = [...]string{text[:policies], text[policies:limits], text[limits:]}
 	addLine(h, fieldPolicy, lines[0:1:1])
 	addLine(h, fieldRateLimit, lines[1:2:2])
 	if !result.Allowed {

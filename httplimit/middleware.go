@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -104,13 +105,14 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 // It is what Handler calls, for frameworks that have a form of their own.
 //
 // If the limiter fails when the context of r has ended, the visitor is gone: the response is
-// an empty 503, and no hook is called.
+// an empty 503, and no hook is called. If the context has ended before, the limiter is not
+// asked. One that is being asked is not told, and may answer until WithTimeout has passed.
 func (m *Middleware) Admit(w http.ResponseWriter, r *http.Request) bool {
-	d, limited := m.decide(r)
+	d, asked, limited := m.decide(r)
 	if !limited {
 		return true
 	}
-	gone := d.Err != nil && r.Context().Err() != nil
+	gone := d.Err != nil && ended(r.Context())
 	if !gone {
 		m.tell(r, d)
 	}
@@ -122,7 +124,7 @@ func (m *Middleware) Admit(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	if d.Err == nil {
-		m.setFields(w.Header(), d.Result)
+		m.setFields(w.Header(), d.Result, &asked.lines)
 	}
 	if d.Status == 0 {
 		return true
@@ -131,23 +133,37 @@ func (m *Middleware) Admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// decide asks the limiter. limited is false if the request needs no permits.
-func (m *Middleware) decide(r *http.Request) (d Decision, limited bool) {
+// A question is what each request needs that is asked for: one piece of memory for the
+// context of the limiter and the lines of the response.
+type question struct {
+	bounded
+	lines [3]string
+}
+
+func newQuestion(request context.Context, timeout time.Duration) *question {
+	return &question{bounded: bounded{request: request, at: bound(request, timeout)}}
+}
+
+// decide asks the limiter. limited is false if the request needs no permits. asked is nil
+// if there was no question.
+func (m *Middleware) decide(r *http.Request) (d Decision, asked *question, limited bool) {
 	if m.preflights && isPreflight(r) {
-		return Decision{}, false
+		return Decision{}, nil, false
 	}
 	d.Key, d.Cost, d.Err = m.wants(r)
 	switch {
 	case errors.Is(d.Err, ErrNoLimit) || d.Err == nil && d.Cost == 0:
-		return Decision{}, false
+		return Decision{}, nil, false
 	case d.Err != nil:
 		// The fallback is not for these: who can spoil a key would not be limited.
 		d.Status = statusOf(d.Err)
-		return d, true
+		return d, nil, true
 	}
-	ctx := withTimeout(r.Context(), m.timeout)
-	d.Result, d.Err = m.keyed.Allow(ctx, d.Key, d.Cost)
-	ctx.end()
+	if d.Err = r.Context().Err(); d.Err == nil {
+		asked = newQuestion(r.Context(), m.timeout)
+		d.Result, d.Err = m.keyed.Allow(&asked.bounded, d.Key, d.Cost)
+		asked.end()
+	}
 	switch {
 	case d.Err != nil:
 		d.Status = statusOf(d.Err)
@@ -157,7 +173,14 @@ func (m *Middleware) decide(r *http.Request) (d Decision, limited bool) {
 	case !d.Result.Allowed:
 		d.Status = http.StatusTooManyRequests
 	}
-	return d, true
+	return d, asked, true
+}
+
+// ended reports whether the context of a request has ended, or is about to: a question ends
+// at the same deadline, by another timer.
+func ended(request context.Context) bool {
+	at, ok := request.Deadline()
+	return request.Err() != nil || ok && !time.Now().Before(at)
 }
 
 // wants returns the permits that a request wants, and of which limit.

@@ -232,24 +232,6 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// Nobody is served, told or blamed for a visitor who is gone.
-func TestVisitorIsGone(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	leaves := limit.KeyedFunc(func(ctx context.Context, _ string, _ int64) (limit.Result, error) {
-		cancel()
-		<-ctx.Done()
-		return limit.Result{}, ctx.Err()
-	})
-	m := newMiddleware(t, leaves, all, httplimit.WithFallback(httplimit.FallbackAllow),
-		httplimit.WithTimeout(time.Hour),
-		httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) { t.Errorf("%+v", d) }))
-	w := visit(m, get(t).WithContext(ctx))
-	status(t, w, http.StatusServiceUnavailable)
-	if w.Body.Len() > 0 {
-		t.Errorf("%s", w.Body)
-	}
-}
-
 // In shadow mode the limiter counts and hooks are called, and visitors cannot tell.
 func TestShadow(t *testing.T) {
 	for name, test := range map[string]struct {
