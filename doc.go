@@ -31,6 +31,13 @@
 // A caller gets its result by its timeout or the end of its context, whatever Redis
 // does. What its request takes after that is given back in the background.
 //
+// # A limit for each user, and several limits at once
+//
+// [Client.Template] has a limiter for each of many keys, whose rate the acquire sets.
+// [Client.All] takes permits from several limiters in one call, from all or from none.
+// Package limit has the interface that all limiters share; httplimit and grpclimit put
+// them in front of servers and clients.
+//
 // # When Redis is away
 //
 // An error is the result, unless [WithFallback] says otherwise: allow, deny, or grant a

@@ -28,6 +28,7 @@ import (
 type Template struct {
 	client *Client
 	name   string
+	policy policy
 	spec   *templateSpec
 	err    error // why it cannot be used, nil if it can
 }
@@ -58,13 +59,13 @@ const (
 // WithUpdate gives the rate also to limiters that have another one. Without it they
 // keep theirs, as with TrySetRate.
 //
-// name is not empty; a brace in it must be part of a hash tag, as in "{api}:user". The
-// other bounds are those of TrySetRate. An argument that is refused is an
+// name is not empty. On a cluster and a Ring a brace in it must be part of a hash tag, as in
+// "{api}:user". The other bounds are those of TrySetRate. An argument that is refused is an
 // ErrInvalidArgument of each call.
 func (c *Client) Template(
 	name string, rate int64, interval time.Duration, opts ...RateOption,
 ) *Template {
-	t := &Template{client: c, name: name, err: c.err}
+	t := &Template{client: c, name: name, policy: c.policy, err: c.err}
 	change := rateChange{Config: Config{Overall, rate, interval, 0}}
 	if t.err == nil {
 		t.err = change.complete(opts)
@@ -89,7 +90,7 @@ func (c *Client) Template(
 // what they would find, and Release does nothing. A key that is empty, has braces or
 // more than 1,024 bytes is an ErrInvalidArgument of each call.
 func (t *Template) RateLimiter(key string) *RateLimiter {
-	l := &RateLimiter{policy: t.client.policy, template: t.spec}
+	l := &RateLimiter{policy: t.policy, template: t.spec}
 	k, err := t.keys(key)
 	if err != nil {
 		k = &limiterKeys{client: t.client, name: t.name, err: err}
@@ -97,6 +98,14 @@ func (t *Template) RateLimiter(key string) *RateLimiter {
 	}
 	l.keys.Store(k)
 	return l
+}
+
+// WithFallback returns a Template of the same limiters that fall back to f, as
+// RateLimiter.WithFallback does.
+func (t *Template) WithFallback(f Fallback) *Template {
+	other := *t
+	other.policy = t.policy.withFallback(f)
+	return &other
 }
 
 // keys returns the keys of the limiter of a key.

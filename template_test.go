@@ -307,6 +307,10 @@ func TestTemplateFallsBack(t *testing.T) {
 		if got != 4 {
 			c.Errorf("%d granted without Redis, want 4", got)
 		}
+		allows := tmpl.WithFallback(rratelimiter.FallbackAllow)
+		if r, err := allows.Allow(c.Context(), "new", 1); err != nil || !r.Allowed || !r.Degraded {
+			c.Errorf("FallbackAllow: %+v, %v", r, err)
+		}
 	}, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
 }
 

@@ -3,7 +3,6 @@ package httplimit
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,9 +17,6 @@ const (
 	// longestHold bounds what a server can ask for, by mistake or on purpose (section
 	// 8.5.1 of draft 11, which names ten minutes).
 	longestHold = 10 * time.Minute
-
-	// drained is how much of a body is read so that the connection can be used again.
-	drained = 64 << 10
 
 	// manyHolds is how many hosts there are at least before those whose hold is over are
 	// forgotten.
@@ -214,7 +210,6 @@ func replay(r *http.Request) (*http.Request, error) {
 	return again, nil
 }
 
-func discard(response *http.Response) {
-	_, _ = io.CopyN(io.Discard, response.Body, drained) // what fails here costs a connection, no more
-	_ = response.Body.Close()
-}
+// discard closes the body of a refusal. It does not read what is left, for that may never
+// end; so the connection is not used again, which a refusal now and then may cost.
+func discard(response *http.Response) { _ = response.Body.Close() }
