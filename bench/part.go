@@ -44,7 +44,7 @@ var sets = []string{setPage, setCost, setFaults}
 // first: it is the one that a machine warmed by other parts would disturb most.
 var parts = []*part{
 	callersPart, waitersPart, bytesPart, expiryPart, wakePart, allocsPart, idlePart, besidePart,
-	limitsPart, usersPart,
+	limitsPart, usersPart, middlewarePart, observerPart,
 	costPart,
 	againPart, killedPart, latePart, handlesPart, oncePart, manyPart,
 }
