@@ -43,8 +43,8 @@ func (l *limiting) data() *limitsData {
 			}
 			of := func(figure func(costSample) float64) float64 { return median(res.samples, figure) }
 			t.Rows = append(t.Rows, limitsRow{
-				res.contestant, of(costRedis), byOther(row, i, plainAcquire), byOther(row, i, plainAllow), of(costP50),
-				of(costTrips), of(func(s costSample) float64 { return s.sent }),
+				res.contestant, of(costRedis), byOther(row, i, plainAcquire), byOther(row, i, plainAllow),
+				of(costP50), of(costTrips), of(func(s costSample) float64 { return s.sent }),
 				of(func(s costSample) float64 { return s.received }),
 				sum(slices.Collect(maps.Values(res.used.inside(res.scripts)))...), res.allocs,
 			})

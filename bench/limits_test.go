@@ -60,7 +60,8 @@ func TestKeep(t *testing.T) {
 // T2 comes before T10, and the targets of a part stay together.
 func TestTargetsInOrder(t *testing.T) {
 	r := &report{Targets: []target{
-		{ID: "T10", Part: "limits"}, {ID: "T5", Part: "expiry"}, {ID: "T2", Part: "callers"}, {ID: "T5", Part: "bytes"},
+		{ID: "T10", Part: "limits"}, {ID: "T5", Part: "expiry"},
+		{ID: "T2", Part: "callers"}, {ID: "T5", Part: "bytes"},
 	}}
 	r.sortTargets()
 	var got []string

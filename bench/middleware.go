@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -43,7 +44,9 @@ func newLayers() ([]layer, error) {
 	granted := limit.Result{
 		Allowed: true, Limit: 100, Interval: time.Minute, Remaining: 50, ResetAfter: 30 * time.Second,
 	}
-	refused := limit.Result{Limit: 100, Interval: time.Minute, RetryAfter: time.Second, ResetAfter: time.Minute}
+	refused := limit.Result{
+		Limit: 100, Interval: time.Minute, RetryAfter: time.Second, ResetAfter: time.Minute,
+	}
 	layers := []layer{bareLayer: {"the handler alone", bare}}
 	for _, one := range []struct {
 		name   string
@@ -67,10 +70,15 @@ func newLayers() ([]layer, error) {
 	const plenty = 1_000_000_000
 	inMemory := limiter.New(memory.NewStore(), limiter.Rate{Period: time.Hour, Limit: plenty})
 	return append(layers,
-		layer{"httprate, its limiter in memory", httprate.Limit(
-			plenty, time.Hour, httprate.WithKeyFuncs(httprate.KeyByIP))(bare)},
+		layer{"httprate, its limiter in memory", httprate.LimitBy(plenty, time.Hour, peerOf)(bare)},
 		layer{"ulule/limiter, its limiter in memory", stdlib.NewMiddleware(inMemory).Handler(bare)},
 	), nil
+}
+
+// peerOf is the key by address that httprate recommends.
+func peerOf(r *http.Request) (string, error) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	return httprate.CanonicalizeIP(host), err
 }
 
 // constantly returns a limiter that costs nothing. One that waits asks its context

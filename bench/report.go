@@ -72,7 +72,8 @@ func (r *report) sortTargets() {
 		return slices.IndexFunc(parts, func(p *part) bool { return p.name == t.Part })
 	}
 	slices.SortStableFunc(r.Targets, func(a, b target) int {
-		return cmp.Or(cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID), cmp.Compare(place(a), place(b)))
+		return cmp.Or(
+			cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID), cmp.Compare(place(a), place(b)))
 	})
 }
 

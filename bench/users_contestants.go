@@ -107,7 +107,8 @@ func newUserLocked(_ *scope, rdb *redis.Client, permits int64, window time.Durat
 	l := httprate.NewRateLimiter(int(permits), window, httprate.WithLimitCounter(newCounter(rdb, window)))
 	r, err := http.NewRequest(http.MethodGet, "/", http.NoBody)
 	return func(_ context.Context, user string) (bool, error) {
-		return !l.OnLimit(blank{http.Header{}}, r, user), nil // an error counts as a refusal, which ends the run
+		// An error counts as a refusal, which ends the run.
+		return !l.OnLimit(blank{http.Header{}}, r, user), nil
 	}, err
 }
 

@@ -56,7 +56,8 @@ func (u *usersSpeed) data() usersTable {
 	for who, rows := range u.rows {
 		of := func(figure func(sample) float64) float64 { return median(rows, figure) }
 		t.Rows = append(t.Rows, rowData{
-			userLabels[who], of(perSecond), of(p50), of(p99), of(p999), of(cpu), of(script), of(calls), of(allocs),
+			userLabels[who], of(perSecond), of(p50), of(p99), of(p999),
+			of(cpu), of(script), of(calls), of(allocs),
 		})
 	}
 	return t
@@ -64,12 +65,12 @@ func (u *usersSpeed) data() usersTable {
 
 // targets returns that users who have gone leave nothing.
 func (r *usersResult) targets() []target {
-	users := thousands(float64(r.users)) + " users"
-	ours := r.room[userOurs]
+	users := thousands(float64(r.users)) + " users "
+	room := r.room[userOurs]
 	return []target{
-		most("T11", users+" have come: heap of the process, beyond that before", r.heap[1]-r.heap[0], 5, " MB"),
-		most("T11", users+" have gone: heap of the process, beyond that before", r.heap[2]-r.heap[0], 5, " MB"),
-		most("T11", users+" have gone: keys in Redis", float64(ours.left), 0, ""),
-		most("T11", users+" have gone: memory of Redis, beyond that before", ours.after, 1, " MB"),
+		most("T11", users+"have come: heap of the process, beyond that before", r.heap[1]-r.heap[0], 5, " MB"),
+		most("T11", users+"have gone: heap of the process, beyond that before", r.heap[2]-r.heap[0], 5, " MB"),
+		most("T11", users+"have gone: keys in Redis", float64(room.left), 0, ""),
+		most("T11", users+"have gone: memory of Redis, beyond that before", room.after, 1, " MB"),
 	}
 }
