@@ -1,7 +1,7 @@
 // Command bench measures this library, beside its rivals where it has any, on
 // Redis servers that it starts and stops itself.
 //
-//	make bench                         docs/benchmarks.md, about 12 minutes
+//	make bench                         docs/benchmarks.md, about 13 minutes
 //	make cost                          what one acquire costs, about 2 minutes
 //	make faultcost                     what faults cost, about 5 minutes
 //	cd bench && go run . waiters idle  some parts, printed only

@@ -28,8 +28,8 @@ const (
 	// for some.
 	userPlenty = 1_000_000_000
 
-	// userRounds are fewer than of other parts: a round takes half a minute.
-	userRounds = 3
+	// userRounds are the most rounds: each takes half a minute or more.
+	userRounds = 5
 )
 
 // A crowdOf says how often users come.

@@ -66,10 +66,10 @@ func (u *usersSpeed) data() usersTable {
 // targets returns that users who have gone leave nothing.
 func (r *usersResult) targets() []target {
 	users := thousands(float64(r.users)) + " users "
-	room := r.room[userOurs]
+	room, full, after := r.room[userOurs], r.heap[1]-r.heap[0], r.heap[2]-r.heap[0]
 	return []target{
-		most("T11", users+"have come: heap of the process, beyond that before", r.heap[1]-r.heap[0], 5, " MB"),
-		most("T11", users+"have gone: heap of the process, beyond that before", r.heap[2]-r.heap[0], 5, " MB"),
+		most("T11", users+"have come: heap of the process, beyond that before", full, 5, " MB"),
+		most("T11", users+"have gone: heap of the process, beyond that before", after, 5, " MB"),
 		most("T11", users+"have gone: keys in Redis", float64(room.left), 0, ""),
 		most("T11", users+"have gone: memory of Redis, beyond that before", room.after, 1, " MB"),
 	}
