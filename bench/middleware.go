@@ -26,6 +26,7 @@ var middlewarePart = &part{
 type layer struct {
 	name    string
 	handler http.Handler
+	beyond  int // the place of the layer that it is compared with
 }
 
 // The places of layers in the table.
@@ -34,12 +35,15 @@ const (
 	grantedLayer
 	twoLayer
 	refusedLayer
-	waitingLayer
+	askingLayer // a handler that asks the limiter itself
+	userLayer   // a handler behind httplimit with that limiter
 )
 
 // newLayers makes all layers. Limiters are in memory: those of package httplimit
-// return the same each time, the others count.
-func newLayers() ([]layer, error) {
+// return the same each time, the others count. One is this library over a
+// connection that replies at once: it asks its context for the end, so that the
+// timer of httplimit is made.
+func newLayers(s *scope) ([]layer, error) {
 	bare := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	granted := limit.Result{
 		Allowed: true, Limit: 100, Interval: time.Minute, Remaining: 50, ResetAfter: 30 * time.Second,
@@ -47,31 +51,37 @@ func newLayers() ([]layer, error) {
 	refused := limit.Result{
 		Limit: 100, Interval: time.Minute, RetryAfter: time.Second, ResetAfter: time.Minute,
 	}
-	layers := []layer{bareLayer: {"the handler alone", bare}}
-	for _, one := range []struct {
+	users := s.instantly(replyNumbers).Template("users", 100, time.Minute)
+	layers := []layer{
+		bareLayer: {"the handler alone", bare, bareLayer},
+		askingLayer: {"a handler that asks this library", http.HandlerFunc(
+			func(_ http.ResponseWriter, r *http.Request) { _, _ = users.Allow(r.Context(), "203.0.113.7", 1) },
+		), bareLayer},
+		userLayer: {},
+	}
+	for i, one := range map[int]struct {
 		name   string
-		result limit.Result
-		waits  bool
+		keyed  limit.Keyed
+		beyond int
 	}{
-		{"httplimit, granted", granted, false},
-		{"httplimit, granted by two limits", limit.Result{
+		grantedLayer: {"httplimit, granted", constantly(granted), bareLayer},
+		twoLayer: {"httplimit, granted by two limits", constantly(limit.Result{
 			Allowed: true, Limit: 100, Each: []limit.Result{granted, granted},
-		}, false},
-		{"httplimit, refused", refused, false},
-		{"httplimit, granted by a limiter that can wait", granted, true},
+		}), bareLayer},
+		refusedLayer: {"httplimit, refused", constantly(refused), bareLayer},
+		userLayer:    {"httplimit with this library, beyond that", users, askingLayer},
 	} {
-		m, err := httplimit.New(constantly(one.result, one.waits), httplimit.ByAddress(),
-			httplimit.WithPolicies("burst", "daily"))
+		m, err := httplimit.New(one.keyed, httplimit.ByAddress(), httplimit.WithPolicies("burst", "daily"))
 		if err != nil {
 			return nil, err
 		}
-		layers = append(layers, layer{one.name, m.Handler(bare)})
+		layers[i] = layer{one.name, m.Handler(bare), one.beyond}
 	}
 	const plenty = 1_000_000_000
 	inMemory := limiter.New(memory.NewStore(), limiter.Rate{Period: time.Hour, Limit: plenty})
 	return append(layers,
-		layer{"httprate, its limiter in memory", httprate.LimitBy(plenty, time.Hour, peerOf)(bare)},
-		layer{"ulule/limiter, its limiter in memory", stdlib.NewMiddleware(inMemory).Handler(bare)},
+		layer{"httprate, its limiter in memory", httprate.LimitBy(plenty, time.Hour, peerOf)(bare), 0},
+		layer{"ulule/limiter, its limiter in memory", stdlib.NewMiddleware(inMemory).Handler(bare), 0},
 	), nil
 }
 
@@ -81,31 +91,21 @@ func peerOf(r *http.Request) (string, error) {
 	return httprate.CanonicalizeIP(host), err
 }
 
-// constantly returns a limiter that costs nothing. One that waits asks its context
-// for the end, as one with Redis does; the timer of httplimit is made then.
-func constantly(result limit.Result, waits bool) limit.Keyed {
-	return limit.KeyedFunc(func(ctx context.Context, _ string, _ int64) (limit.Result, error) {
-		if waits {
-			select {
-			case <-ctx.Done():
-				return limit.Result{}, ctx.Err()
-			default:
-			}
-		}
-		return result, nil
-	})
+// constantly returns a limiter that costs nothing.
+func constantly(result limit.Result) limit.Keyed {
+	return limit.KeyedFunc(func(context.Context, string, int64) (limit.Result, error) { return result, nil })
 }
 
 // A layerResult is what one layer showed.
 type layerResult struct {
-	name   string
+	layer
 	ns     []float64 // per request, by round
 	allocs float64
 }
 
 // measureMiddleware lets layers take turns.
 func measureMiddleware(ctx context.Context, s *scope) (finding, error) {
-	layers, err := newLayers()
+	layers, err := newLayers(s)
 	if err != nil {
 		return finding{}, err
 	}
@@ -126,7 +126,7 @@ func measureMiddleware(ctx context.Context, s *scope) (finding, error) {
 			l.handler.ServeHTTP(blank{h}, r)
 			return nil
 		}
-		results[i].name = l.name
+		results[i].layer = l
 		results[i].allocs = testing.AllocsPerRun(amount(s, 2000, 20), func() { _ = jobs[i]() })
 	}
 	times, err := loops(ctx, jobs, amount(s, 1500, 1), amount(s, 200, 20))
@@ -181,19 +181,21 @@ type middlewareRow struct {
 	NS, Allocs float64
 }
 
-// middlewareDataOf returns what each layer adds to the first.
+// middlewareDataOf returns what each layer adds to the one that it is compared with.
 func middlewareDataOf(results []layerResult) *middlewareData {
 	d := new(middlewareData)
-	bare := results[bareLayer]
 	for _, r := range results[1:] {
-		d.Rows = append(d.Rows, middlewareRow{r.name, beyond(r.ns, bare.ns), r.allocs - bare.allocs})
+		other := results[r.beyond]
+		d.Rows = append(d.Rows, middlewareRow{r.name, beyond(r.ns, other.ns), r.allocs - other.allocs})
 	}
 	return d
 }
 
 // middlewareTargets returns the targets.
 func middlewareTargets(results []layerResult) (all []target) {
-	for _, row := range middlewareDataOf(results).Rows[:waitingLayer] {
+	rows := middlewareDataOf(results).Rows // without the first layer
+	for _, i := range []int{grantedLayer, twoLayer, refusedLayer, userLayer} {
+		row := rows[i-1]
 		all = append(all,
 			most("T12", row.Name+": added to a request", row.NS/1000, 2, " µs"),
 			most("T12", row.Name+": allocations added to a request", row.Allocs, 6, ""))

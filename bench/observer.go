@@ -54,16 +54,11 @@ func (nobody) Observe(context.Context, rratelimiter.Observation) {}
 func measureObserver(ctx context.Context, s *scope) (finding, error) {
 	var clients [observedClients]*rratelimiter.Client
 	for i := range clients {
-		rdb := redis.NewClient(&redis.Options{
-			Dialer:   func(context.Context, string, string) (net.Conn, error) { return newInstant(), nil },
-			Protocol: 2, DisableIdentity: true, PoolSize: 1,
-		})
-		s.Cleanup(func() { _ = rdb.Close() }) // nothing was to be kept
 		var opts []rratelimiter.Option
 		if i == withObserver {
 			opts = append(opts, rratelimiter.WithObserver(nobody{}))
 		}
-		clients[i] = s.client(rdb, opts...)
+		clients[i] = s.instantly(replyGranted, opts...)
 	}
 	d := new(observerData)
 	for _, kind := range []struct {
@@ -118,9 +113,18 @@ func observe(
 	}, nil
 }
 
-// An instant is a connection to a Redis that grants everything at once. A real
-// one takes so long that what an observer costs could not be seen.
+// instantly returns a Client whose Redis gives the same reply to each script.
+func (s *scope) instantly(reply []byte, opts ...rratelimiter.Option) *rratelimiter.Client {
+	dial := func(context.Context, string, string) (net.Conn, error) { return newInstant(reply), nil }
+	rdb := redis.NewClient(&redis.Options{Dialer: dial, Protocol: 2, DisableIdentity: true, PoolSize: 1})
+	s.Cleanup(func() { _ = rdb.Close() }) // nothing was to be kept
+	return s.client(rdb, opts...)
+}
+
+// An instant is a connection to a Redis that replies at once. A real one takes so
+// long that what an observer costs could not be seen.
 type instant struct {
+	script  []byte      // the reply to a script
 	replies chan []byte // of the last request
 	left    []byte      // of a reply that was read in part
 	closed  context.Context
@@ -128,15 +132,16 @@ type instant struct {
 }
 
 // newInstant returns one.
-func newInstant() *instant {
+func newInstant(reply []byte) *instant {
 	closed, end := context.WithCancel(context.Background())
-	return &instant{replies: make(chan []byte, 16), closed: closed, close: end}
+	return &instant{script: reply, replies: make(chan []byte, 16), closed: closed, close: end}
 }
 
-// The replies: to a script that grants, and to what go-redis asks of a server
-// when it connects, as an old one would reply.
+// The replies: of acquire.lua that has granted a permit, without and with numbers,
+// and to what go-redis asks of a server when it connects, as an old one would reply.
 var (
 	replyGranted = []byte(":0\r\n")
+	replyNumbers = []byte("*9\r\n:0\r\n:100\r\n:99\r\n:0\r\n:60000\r\n:60000\r\n:0\r\n:1\r\n:0\r\n")
 	replyUnknown = []byte("-ERR unknown command\r\n")
 )
 
@@ -146,7 +151,7 @@ func (i *instant) Write(p []byte) (int, error) {
 	case i.closed.Err() != nil:
 		return 0, net.ErrClosed
 	case bytes.Contains(p[:min(len(p), 32)], []byte("evalsha")):
-		i.replies <- replyGranted
+		i.replies <- i.script
 	default:
 		i.replies <- replyUnknown
 	}
