@@ -52,12 +52,13 @@ func newLayers(s *scope) ([]layer, error) {
 		Limit: 100, Interval: time.Minute, RetryAfter: time.Second, ResetAfter: time.Minute,
 	}
 	users := s.instantly(replyNumbers).Template("users", 100, time.Minute)
+	asking := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = users.Allow(r.Context(), "203.0.113.7", 1)
+	})
 	layers := []layer{
-		bareLayer: {"the handler alone", bare, bareLayer},
-		askingLayer: {"a handler that asks this library", http.HandlerFunc(
-			func(_ http.ResponseWriter, r *http.Request) { _, _ = users.Allow(r.Context(), "203.0.113.7", 1) },
-		), bareLayer},
-		userLayer: {},
+		bareLayer:   {"the handler alone", bare, bareLayer},
+		askingLayer: {"a handler that asks this library", asking, bareLayer},
+		userLayer:   {},
 	}
 	for i, one := range map[int]struct {
 		name   string
