@@ -37,7 +37,7 @@ func read(t *testing.T, file string) string {
 // for its package and its function.
 func TestBlocks(t *testing.T) {
 	var files []string
-	for _, module := range []string{"", "httplimit/", "grpclimit/", "otellimit/"} { // those of other modules are text here
+	for _, module := range []string{"", "httplimit/", "grpclimit/", "otellimit/"} {
 		found, err := filepath.Glob(module + "example*_test.go")
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%q has no examples: %v", module, err)

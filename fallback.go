@@ -138,25 +138,48 @@ func (c *Client) SetLimiting(on bool) { c.guard.off.Store(!on) }
 
 // guarded is acquire for a call that has a policy.
 func (l *RateLimiter) guarded(ctx context.Context, k *limiterKeys, wanted want) (verdict, error) {
+	return guardedCall[verdict]{
+		ask: func(wanted want) (verdict, error) { return l.ask(ctx, k, wanted) },
+		fallBack: func(wanted want, err error) (verdict, bool, error) {
+			return l.fallBack(ctx, k, wanted, err)
+		},
+		all: func(v verdict) verdict { return v },
+	}.run(ctx, k, l.policy, wanted)
+}
+
+// A guardedCall is a call under a policy, to one limiter or to several with one circuit. V
+// is what it gets.
+type guardedCall[V any] struct {
+	ask func(wanted want) (V, error)
+
+	// fallBack is for a call for which Redis has failed because of err. back says that it
+	// waited for permits, and that Redis is well again.
+	fallBack func(wanted want, err error) (v V, back bool, _ error)
+
+	all func(v verdict) V // the same for all limiters
+}
+
+func (call guardedCall[V]) run(ctx context.Context, k *limiterKeys, p policy, wanted want) (V, error) {
 	g := &k.client.guard
 	if g.off.Load() {
-		return verdict{ok: true, degraded: true}, nil
+		return call.all(verdict{ok: true, degraded: true}), nil
 	}
-	if err := l.policy.validate(""); err != nil {
-		return verdict{}, k.named(err)
+	var none V
+	if err := p.validate(""); err != nil {
+		return none, k.named(err)
 	}
 	end, timed := time.Now().Add(wanted.timeout), wanted.timed()
 	for c := g.circuit(k); ; {
 		why := c.cause()
-		v, err := verdict{}, why
+		v, err := none, why
 		if why == nil {
-			v, err = l.ask(ctx, k, wanted)
+			v, err = call.ask(wanted)
 			if ctx.Err() != nil || !failed(err) {
 				return v, err
 			}
 		}
 		wanted.spend(end)
-		v, back, e := l.fallBack(ctx, k, wanted, err)
+		v, back, e := call.fallBack(wanted, err)
 		if !back {
 			if e == why && e != nil {
 				e = k.notAsked(why)
@@ -164,7 +187,7 @@ func (l *RateLimiter) guarded(ctx context.Context, k *limiterKeys, wanted want) 
 			return v, k.named(e)
 		}
 		if wanted.spend(end); timed && !wanted.waits() {
-			return verdict{degraded: true}, nil // it has waited for permits for as long as it may
+			return call.all(verdict{degraded: true}), nil // it has waited for permits for as long as it may
 		}
 	}
 }
@@ -204,15 +227,22 @@ func (l *RateLimiter) ask(ctx context.Context, k *limiterKeys, wanted want) (ver
 	if err == nil {
 		k.client.guard.learn(k, wanted.permits, v.ok && held == nil, l.policy.fallback)
 	}
-	// To a caller that stood in line a reply was due for a budget only.
-	took := time.Since(began)
-	switch c := k.client.guard.circuit(k); {
-	case !failed(err) || redisx.Final(err): // a reply costs no time, and may be about this limiter alone
-		c.replied()
-	case ctx.Err() == nil && wanted.budget >= leastBudget && !first.impatient(took, wanted.budget):
-		c.failed(k, time.Now().Add(-min(took, wanted.budget)), err)
+	if first.budget = wanted.budget; ctx.Err() == nil || !failed(err) {
+		k.client.guard.noteOutcome(k, first, began, err)
 	}
 	return v, err
+}
+
+// noteOutcome notes what a call that began at a time says about the health of Redis.
+func (g *guard) noteOutcome(k *limiterKeys, wanted want, began time.Time, err error) {
+	// To a caller that stood in line a reply was due for a budget only.
+	took := time.Since(began)
+	switch c := g.circuit(k); {
+	case !failed(err) || redisx.Final(err): // a reply costs no time, and may be about this limiter alone
+		c.replied()
+	case wanted.budget >= leastBudget && !wanted.impatient(took, wanted.budget):
+		c.failed(k, time.Now().Add(-min(took, wanted.budget)), err)
+	}
 }
 
 // keepsToShare returns what is known of the limiter if the call must keep to the share of

@@ -85,8 +85,8 @@ func TestWhatAFallbackSays(t *testing.T) {
 	for fallback, want := range map[rratelimiter.Fallback]rratelimiter.Result{
 		rratelimiter.FallbackAllow: {Allowed: true, Limit: 10, Degraded: true},
 		rratelimiter.FallbackDeny:  {Limit: 10, RetryAfter: time.Second, Degraded: true},
-		rratelimiter.FallbackLocal: {Allowed: true, Limit: 10, Remaining: 7, Degraded: true, Interval: time.Second,
-			ResetAfter: 1032 * time.Millisecond},
+		rratelimiter.FallbackLocal: {Allowed: true, Limit: 10, Remaining: 7, Degraded: true,
+			Interval: time.Second, ResetAfter: 1032 * time.Millisecond},
 	} {
 		fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *crowd) {
 			open := c.gate.shut()

@@ -179,7 +179,8 @@ func (g *Group) wants(permits int64) ([]int64, error) {
 			return nil, m.keys.named(err)
 		}
 		if permits > maxPermits/m.amount {
-			return nil, m.keys.named(invalid("permits", fmt.Sprintf("%d times the amount %d", permits, m.amount),
+			times := fmt.Sprintf("%d times the amount %d", permits, m.amount)
+			return nil, m.keys.named(invalid("permits", times,
 				fmt.Sprintf("be at most %d (2^40)", int64(maxPermits))))
 		}
 		all[i] = permits * m.amount
@@ -242,9 +243,8 @@ func (g *Group) decide(ctx context.Context, wanted want) ([]verdict, error) {
 }
 
 // await asks Redis until it grants, the timeout passes or ctx ends.
-func (g *Group) await(ctx context.Context, permits []int64, wanted want) (v []verdict, _ error) {
-	k := g.keys(0)
-	whole, end := ctx, time.Now().Add(wanted.timeout)
+func (g *Group) await(ctx context.Context, permits []int64, wanted want) ([]verdict, error) {
+	k, whole, end := g.keys(0), ctx, time.Now().Add(wanted.timeout)
 	if wanted.timed() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, end.Add(grace), ErrNoAnswer)
@@ -258,33 +258,50 @@ func (g *Group) await(ctx context.Context, permits []int64, wanted want) (v []ve
 		}
 		last = call
 	}
-	gc, stood := g.stand(permits, last), time.Now()
-	defer func() {
-		gc.leave()
-		for i := range v {
-			v[i].queued = time.Since(stood)
-		}
-	}()
-	passed := time.NewTimer(min(wanted.timeout, time.Until(end)))
-	defer passed.Stop()
+	stood := time.Now()
+	gc := g.stand(permits, last)
+	defer gc.leave()
+	var left <-chan time.Time // when the timeout passes; nil for never
+	if wanted.timed() {
+		timer := time.NewTimer(time.Until(end))
+		defer timer.Stop()
+		left = timer.C
+	}
+	v, err := gc.wait(waits{ctx, whole, left}, wanted, last)
+	for i := range v {
+		v[i].queued = time.Since(stood)
+	}
+	return v, k.named(err)
+}
+
+// waits are what ends a wait.
+type waits struct {
+	ctx   context.Context  // of the calls: it has a deadline a little after the timeout
+	whole context.Context  // of the caller
+	left  <-chan time.Time // its timeout
+}
+
+// wait asks each time that it is the caller's turn, and once more when its timeout passes.
+func (gc *groupCaller) wait(until waits, wanted want, last *groupCall) ([]verdict, error) {
+	g := gc.group
 	for expired := false; ; {
 		if expired || gc.turn() {
-			call, err := g.ask(ctx, permits, wanted)
+			call, err := g.ask(until.ctx, gc.permits, wanted)
 			switch {
 			case expired && errors.Is(err, ErrNoAnswer) && gc.known.After(time.Now()):
 				return last.result(), nil // Redis had said that they come back later
 			case err != nil || call.granted() || expired:
-				return call.result(), k.named(err)
+				return call.result(), err
 			}
 			last = call
 			gc.refused(call)
 		}
 		select {
 		case <-gc.poke:
-		case <-passed.C:
+		case <-until.left:
 			expired = true
-		case <-whole.Done():
-			return nil, whole.Err()
+		case <-until.whole.Done():
+			return nil, until.whole.Err()
 		case <-g.client.ctx.Done():
 			return nil, ErrClosed
 		}

@@ -1,15 +1,12 @@
 package rratelimiter_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redisson-go/rratelimiter"
@@ -85,8 +82,10 @@ func TestAllTellsWhichLimitBinds(t *testing.T) {
 		want := rratelimiter.Result{Allowed: true, Name: name(0), Limit: 4, Interval: time.Second,
 			Remaining: 1, ResetAfter: time.Second}
 		want.Each = []rratelimiter.Result{want,
-			{Allowed: true, Name: name(1), Limit: 10, Interval: time.Minute, Remaining: 7, ResetAfter: time.Minute},
-			{Allowed: true, Name: name(2), Limit: 100, Interval: time.Hour, Remaining: 97, ResetAfter: time.Hour}}
+			{Allowed: true, Name: name(1), Limit: 10, Interval: time.Minute, Remaining: 7,
+				ResetAfter: time.Minute},
+			{Allowed: true, Name: name(2), Limit: 100, Interval: time.Hour, Remaining: 97,
+				ResetAfter: time.Hour}}
 		if !reflect.DeepEqual(r, want) {
 			b.Errorf("granted:\n%+v, want\n%+v", r, want)
 		}
@@ -97,8 +96,8 @@ func TestAllTellsWhichLimitBinds(t *testing.T) {
 			RetryAfter: 59600 * time.Millisecond, ResetAfter: 59600 * time.Millisecond}
 		second := rratelimiter.Result{Name: name(0), Limit: 4, Interval: time.Second, Remaining: 1,
 			RetryAfter: 600 * time.Millisecond, ResetAfter: 600 * time.Millisecond}
-		third := rratelimiter.Result{Allowed: true, Name: name(2), Limit: 100, Interval: time.Hour, Remaining: 97,
-			ResetAfter: time.Hour - 400*time.Millisecond}
+		third := rratelimiter.Result{Allowed: true, Name: name(2), Limit: 100, Interval: time.Hour,
+			Remaining: 97, ResetAfter: time.Hour - 400*time.Millisecond}
 		want.Each = []rratelimiter.Result{second, want, third}
 		if !reflect.DeepEqual(r, want) {
 			b.Errorf("refused:\n%+v, want\n%+v", r, want)
@@ -116,7 +115,8 @@ func TestAllIsOneCall(t *testing.T) {
 		}
 		for i, l := range tr.each {
 			records := l.records(l.permits())
-			if !reflect.DeepEqual(records, []int64{1, int64(i) + 1}) && !reflect.DeepEqual(records, []int64{int64(i) + 1, 1}) {
+			slices.Sort(records)
+			if !slices.Equal(records, []int64{1, int64(i) + 1}) {
 				b.Errorf("records of %d: %v", i, records)
 			}
 			for _, m := range l.members() {
@@ -276,21 +276,23 @@ func TestAllRefuses(t *testing.T) {
 	for i := range five {
 		five[i] = c.RateLimiter(strconv.Itoa(i))
 	}
+	withOther := c.All(a, b.newClient().RateLimiter("b"))
+	tooMuch := `for "b": permits is 3 times the amount 549755813888, must be at most 1099511627776`
 	for want, g := range map[string]*rratelimiter.Group{
 		"the number of limiters is 0, must be between 1 and 4": c.All(),
 		"the number of limiters is 5, must be between 1 and 4": c.All(five...),
-		"limiters[1] is nil":                                                                 c.All(a, nil),
-		`limiters[2] is "a", must be there once`:                                             c.All(a, c.RateLimiter("b"), c.RateLimiter("a")),
-		`limiters[1] is "b", must be of the same Client`:                                     c.All(a, b.newClient().RateLimiter("b")),
-		`name is "", must not be empty`:                                                      c.All(a, c.RateLimiter("")),
-		"the number of amounts is 1, must be 2":                                              pair.Amounts(1),
-		"amounts[1] is 0, must be between 1 and 1099511627776":                               pair.Amounts(1, 0),
-		`for "b": permits is 3 times the amount 549755813888, must be at most 1099511627776`: pair.Amounts(1, 1<<39),
+		"limiters[1] is nil":                                   c.All(a, nil),
+		`limiters[1] is "a", must be there once`:               c.All(a, c.RateLimiter("a")),
+		`limiters[1] is "b", must be of the same Client`:       withOther,
+		`name is "", must not be empty`:                        c.All(a, c.RateLimiter("")),
+		"the number of amounts is 1, must be 2":                pair.Amounts(1),
+		"amounts[1] is 0, must be between 1 and 1099511627776": pair.Amounts(1, 0),
+		tooMuch:      pair.Amounts(1, 1<<39),
 		"rdb is nil": rratelimiter.New(nil).All(),
 	} {
 		for _, err := range []error{
-			errOf(g.Allow(t.Context(), 3)), errOf(g.TryAcquire(t.Context(), 3, time.Hour)), g.Acquire(t.Context(), 3),
-			g.Release(t.Context(), 3),
+			errOf(g.Allow(t.Context(), 3)), errOf(g.TryAcquire(t.Context(), 3, time.Hour)),
+			g.Acquire(t.Context(), 3), g.Release(t.Context(), 3),
 		} {
 			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
 				t.Errorf("%s: %v", want, err)
@@ -334,315 +336,4 @@ func TestAllOnACluster(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	wantText(t, err, `limiters[1] is "other"`, "hash tag of", tag, "different slots")
-}
-
-// A caller waits for the last of its limiters, and takes its permits the moment they are
-// there.
-func TestAllWaitsForTheLast(t *testing.T) {
-	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
-		g := c.client.All(limit(1, time.Second), limit(2, 10*time.Second))
-		start := time.Now()
-		for i, want := range []time.Duration{0, time.Second, 10 * time.Second, 11 * time.Second} {
-			noError(c.T, g.Acquire(c.Context(), 1))
-			if took := time.Since(start); took != want {
-				c.Errorf("permit %d after %v, want %v", i, took, want)
-			}
-		}
-		ok, err := g.TryAcquire(c.Context(), 1, 8*time.Second)
-		if took := time.Since(start); ok || err != nil || took != 19*time.Second {
-			c.Errorf("%v, %v after %v; want false at its timeout", ok, err, took)
-		}
-	})
-}
-
-// groups runs a spec in fake time, for Clients of Go alone.
-func groups(t *testing.T,
-	spec func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter)) {
-	t.Helper()
-	bubble(t, func(c *crowd) {
-		n := 0
-		spec(c, func(rate int64, d time.Duration) *rratelimiter.RateLimiter {
-			n++
-			l := c.client.RateLimiter(fmt.Sprint("limit", n))
-			noError(c.T, l.SetRate(c.Context(), overall, rate, d))
-			return l
-		})
-	}, rratelimiter.WithGoOnly())
-}
-
-// Two groups that share a limiter, in another order, and single callers all get their
-// permits: nobody waits for ever.
-func TestGroupsThatShareALimiter(t *testing.T) {
-	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
-		one, two, three := limit(1, time.Second), limit(2, 3*time.Second), limit(1, time.Second)
-		all := []interface {
-			Acquire(ctx context.Context, permits int64) error
-		}{c.client.All(one, two), c.client.All(two, one), c.client.All(three, one), one, two, three,
-			c.client.All(one, two, three)}
-		start := time.Now()
-		var wait sync.WaitGroup
-		for range 10 {
-			for _, l := range all {
-				wait.Go(func() { noError(c.T, l.Acquire(c.Context(), 1)) })
-			}
-		}
-		wait.Wait()
-		// 40 permits of two, at 2 in 3 s, are the most that anybody waits for.
-		if took := time.Since(start); took > 75*time.Second {
-			c.Errorf("took %v", took)
-		}
-		if n := c.client.Waiting(); n != 0 {
-			c.Errorf("%d still wait", n)
-		}
-	})
-}
-
-// A group's caller that is refused by one limiter does not hold up those who want another
-// one: one user without permits must not keep all from what they share.
-func TestAUserWithoutPermitsHoldsUpNobody(t *testing.T) {
-	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
-		user, shared := limit(1, time.Hour), limit(10, time.Second)
-		noError(c.T, user.Acquire(c.Context(), 1))
-		done := make(chan error, 1)
-		go func() { done <- c.client.All(user, shared).Acquire(c.Context(), 1) }()
-		synctest.Wait()
-		if n := c.client.Waiting(); n != 1 {
-			c.Errorf("%d wait, want 1", n)
-		}
-		start := time.Now()
-		for range 30 {
-			noError(c.T, shared.Acquire(c.Context(), 1))
-		}
-		if took := time.Since(start); took != 2*time.Second {
-			c.Errorf("30 permits at 10 a second took %v", took)
-		}
-		noError(c.T, <-done)
-		if took := time.Since(start); took != time.Hour {
-			c.Errorf("the user's after %v", took)
-		}
-	})
-}
-
-// In the line of the limiter that refuses them, groups and single callers are served first
-// come, first served, whatever each wants.
-func TestGroupsStandInLine(t *testing.T) {
-	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
-		scarce, plenty := limit(4, time.Second), limit(1000, time.Second)
-		noError(c.T, scarce.Acquire(c.Context(), 4))
-		g := c.client.All(plenty, scarce)
-		var mu sync.Mutex
-		var order []int
-		for i := range 12 {
-			go func() {
-				var err error
-				if i%3 == 0 {
-					err = g.Amounts(1, 3).Acquire(c.Context(), 1)
-				} else {
-					err = scarce.Acquire(c.Context(), 1+int64(i%2))
-				}
-				noError(c.T, err)
-				mu.Lock()
-				defer mu.Unlock()
-				order = append(order, i)
-			}()
-			synctest.Wait()
-			c.sleep(time.Millisecond)
-		}
-		c.sleep(time.Minute)
-		if len(order) != 12 {
-			c.Fatalf("%v were served", order)
-		}
-		// Those that are due at one moment may be told in any order.
-		for at, i := range order {
-			if at-i > 2 || i-at > 2 {
-				c.Errorf("served in the order %v", order)
-			}
-		}
-	})
-}
-
-// A caller that leaves makes room in all lines, and what its call took goes back.
-func TestAGroupsCallerLeaves(t *testing.T) {
-	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
-		scarce, other := limit(2, time.Minute), limit(5, time.Minute)
-		noError(c.T, scarce.Acquire(c.Context(), 1))
-		ctx, cancel := context.WithCancel(c.Context())
-		gone, next := make(chan error, 1), make(chan error, 1)
-		go func() { gone <- c.client.All(scarce, other).Amounts(2, 1).Acquire(ctx, 1) }()
-		synctest.Wait()
-		go func() { next <- scarce.Acquire(c.Context(), 1) }()
-		synctest.Wait()
-		start := time.Now()
-		cancel()
-		if err := <-gone; !errors.Is(err, context.Canceled) {
-			c.Errorf("%v", err)
-		}
-		noError(c.T, <-next)
-		if took := time.Since(start); took != 0 {
-			c.Errorf("the one behind it waited for %v", took)
-		}
-		if n := c.client.Waiting(); n != 0 {
-			c.Errorf("%d wait", n)
-		}
-	})
-}
-
-// A permit that is given back, or another rate, wakes those who wait.
-func TestAGroupsCallerIsWoken(t *testing.T) {
-	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
-		one, two := limit(1, time.Hour), limit(1, time.Hour)
-		noError(c.T, c.client.All(one, two).Acquire(c.Context(), 1))
-		done := make(chan error, 1)
-		start := time.Now()
-		go func() { done <- c.client.All(one, two).Acquire(c.Context(), 1) }()
-		c.sleep(time.Minute)
-		noError(c.T, one.Release(c.Context(), 1))
-		c.sleep(time.Minute)
-		other := rratelimiter.New(redistest.MiniClient(c.T, c.server))
-		defer other.Close()
-		noError(c.T, other.RateLimiter(two.Name()).SetRate(c.Context(), overall, 2, time.Hour))
-		noError(c.T, <-done)
-		if took := time.Since(start); took != 2*time.Minute {
-			c.Errorf("woken after %v", took)
-		}
-	})
-}
-
-// Close ends those who wait at once.
-func TestAGroupsCallerAndClose(t *testing.T) {
-	groups(t, func(c *crowd, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
-		one, two := limit(1, time.Hour), limit(1, time.Hour)
-		g := c.client.All(one, two)
-		noError(c.T, g.Acquire(c.Context(), 1))
-		done := make(chan error, 1)
-		go func() { done <- g.Acquire(c.Context(), 1) }()
-		synctest.Wait()
-		noError(c.T, c.client.Close())
-		if err := <-done; !errors.Is(err, rratelimiter.ErrClosed) {
-			c.Errorf("%v", err)
-		}
-		if err := g.Acquire(c.Context(), 1); !errors.Is(err, rratelimiter.ErrClosed) {
-			c.Errorf("%v", err)
-		}
-	})
-}
-
-// A call whose reply is lost is sent again and charged once, in each limiter.
-func TestAllIsChargedOnce(t *testing.T) {
-	n := newLine(t, 10, time.Hour)
-	tr := n.newTrio(10, 10, 10)
-	n.want(tr.Acquire(t.Context(), 1)) // the script is known
-	n.proxy.SwallowReplyTo(1, isScript)
-	n.want(tr.Amounts(1, 2, 3).Acquire(t.Context(), 1))
-	if n.proxy.Swallowed() != 1 {
-		t.Fatal("no reply was lost")
-	}
-	tr.left(8, 7, 6)
-}
-
-// A caller that has left holds nothing: what its call took goes back to each limiter.
-func TestWhatAGroupTookGoesBack(t *testing.T) {
-	for name, leaves := range map[string]func(n *line, tr *trio) error{
-		"timeout": func(n *line, tr *trio) error {
-			return errOf(tr.TryAcquire(n.Context(), 2, 100*time.Millisecond))
-		},
-		"context": func(n *line, tr *trio) error {
-			ctx, cancel := context.WithTimeout(n.Context(), 100*time.Millisecond)
-			defer cancel()
-			err := tr.Acquire(ctx, 2)
-			if !errors.Is(err, context.DeadlineExceeded) {
-				n.Errorf("%v", err)
-			}
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := newLine(t, 10, time.Hour)
-			tr := n.newTrio(10, 10, 10)
-			n.want(tr.Acquire(t.Context(), 1))
-			n.proxy.Delay(500 * time.Millisecond)
-			if err := leaves(n, tr); err == nil {
-				t.Fatal("no error though the reply came later")
-			}
-			n.proxy.Delay(0)
-			until(t, func() bool {
-				sum := int64(0)
-				for _, l := range tr.each {
-					r, err := l.Peek(t.Context())
-					n.want(err)
-					sum += r.Remaining
-				}
-				return sum == 27
-			})
-			n.now += 1000
-			tr.left(10, 9, 9)
-			n.want(tr.Acquire(t.Context(), 1)) // the session is of use again
-			tr.left(9, 8, 8)
-		})
-	}
-}
-
-// A late copy of a call that was withdrawn takes nothing.
-func TestALateCopyOfAGroupsCall(t *testing.T) {
-	n := newLine(t, 10, time.Hour, sendsOnce)
-	tr := n.newTrio(10, 10, 10)
-	n.want(tr.Acquire(t.Context(), 1))
-	ctx, cancel := context.WithCancel(t.Context())
-	copied := n.holds(func() error { return tr.Acquire(ctx, 2) })
-	cancel()
-	if err := <-copied.told; !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
-	n.proxy.Cut() // it is withdrawn from each limiter, before it has arrived
-	until(t, func() bool { return n.scriptsRun() >= copied.ran+int64(len(tr.each)) })
-	copied.arrives()
-	n.now += 1000
-	until(t, func() bool {
-		for _, l := range tr.each {
-			if r, err := l.Peek(t.Context()); err != nil || r.Limit-r.Remaining > 1 {
-				return false
-			}
-		}
-		return true
-	})
-	tr.left(10, 9, 9)
-}
-
-// Where Redis is away, a Group falls back as its first limiter does, all or none, and what
-// it took is booked.
-func TestAGroupFallsBack(t *testing.T) {
-	for fallback, want := range map[rratelimiter.Fallback]int{
-		rratelimiter.FallbackAllow: 9, rratelimiter.FallbackDeny: 0, rratelimiter.FallbackLocal: 3,
-	} {
-		bubble(t, func(c *crowd) {
-			c.rdb.AddHook(hook(c.gate.process))
-			one, two := c.client.RateLimiter("one"), c.client.RateLimiter("two")
-			noError(c.T, one.SetRate(c.Context(), overall, 5, time.Minute))
-			noError(c.T, two.SetRate(c.Context(), overall, 9, time.Minute))
-			g := c.client.All(one, two).Amounts(1, 3).WithFallback(fallback)
-			open := c.gate.shut()
-			got := 0
-			for range 9 {
-				r, err := g.Allow(c.Context(), 1)
-				if err != nil || !r.Degraded {
-					c.Fatalf("%d: %+v, %v", fallback, r, err)
-				}
-				if r.Allowed {
-					got++
-				}
-			}
-			if got != want {
-				c.Errorf("%d: %d granted, want %d", fallback, got, want)
-			}
-			open()
-			c.sleep(20 * time.Second)
-			if fallback != rratelimiter.FallbackLocal {
-				return
-			}
-			r, err := c.client.All(one, two).Allow(c.Context(), 1)
-			if err != nil || r.Degraded || r.Allowed || r.Each[0].Remaining != 2 || r.Each[1].Remaining != 0 {
-				c.Errorf("after it: %+v, %v; want all booked", r, err)
-			}
-		}, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
-	}
 }

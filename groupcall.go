@@ -292,7 +292,7 @@ func (call *groupCall) read(reply redisx.Reply) (verdicts []verdict, again bool,
 		// The script is nested, so that the last one is the first to reply.
 		numbers := reply.From(each * (members - 1 - i))
 		if len(numbers) < each {
-			return nil, false, fmt.Errorf("%w %d numbers for %d limiters", redisx.ErrShape, len(numbers), members)
+			return nil, false, fmt.Errorf("%w %d numbers for a limiter", redisx.ErrShape, len(numbers))
 		}
 		one := []run{{call.permits[i], 1}}
 		a, err := newAcquireReply(redisx.ReplyOf(numbers[:each]), len(one))
@@ -316,7 +316,8 @@ type groupWithdrawal struct {
 
 // withdrawGroup has what a call may have taken go back.
 func (c *Client) withdrawGroup(call *groupCall) {
-	w := &groupWithdrawal{client: c, session: call.session, back: &withdrawal{call.number - 1, keptAll, call.start}}
+	back := &withdrawal{call.number - 1, keptAll, call.start}
+	w := &groupWithdrawal{client: c, session: call.session, back: back}
 	for _, m := range call.group.members {
 		w.left = append(w.left, m.keys)
 	}

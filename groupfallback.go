@@ -5,77 +5,53 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// guarded is acquire for a Group that has a policy. It is RateLimiter.guarded for several
-// limiters, which live on one server and so have one circuit.
+// guarded is acquire for a Group that has a policy. Its limiters live on one server and so
+// have one circuit.
 func (g *Group) guarded(ctx context.Context, permits []int64, wanted want) ([]verdict, error) {
-	guard, k := &g.client.guard, g.keys(0)
-	if guard.off.Load() {
-		return g.alike(verdict{ok: true, degraded: true}), nil
-	}
-	if err := g.policy.validate(""); err != nil {
-		return nil, k.named(err)
-	}
-	end, timed := time.Now().Add(wanted.timeout), wanted.timed()
-	for c := guard.circuit(k); ; {
-		why := c.cause()
-		err := why
-		if why == nil {
-			var v []verdict
-			v, err = g.askHealthy(ctx, permits, wanted)
-			if ctx.Err() != nil || !failed(err) {
-				return v, err
-			}
-		}
-		wanted.spend(end)
-		v, back, e := g.fallBack(ctx, permits, wanted, err)
-		if !back {
-			if e == why && e != nil {
-				e = k.notAsked(why)
-			}
-			return v, k.named(e)
-		}
-		if wanted.spend(end); timed && !wanted.waits() {
-			return g.alike(verdict{degraded: true}), nil
-		}
-	}
+	return guardedCall[[]verdict]{
+		ask: func(wanted want) ([]verdict, error) { return g.askHealthy(ctx, permits, wanted) },
+		fallBack: func(wanted want, err error) ([]verdict, bool, error) {
+			return g.fallBack(ctx, permits, wanted, err)
+		},
+		all: g.alike,
+	}.run(ctx, g.keys(0), g.policy, wanted)
 }
 
-// askHealthy asks Redis, and notes what that says about its health.
+// askHealthy asks Redis, and notes what that says about its health. If Redis is just back,
+// a call takes no more than the share of the Client, as RateLimiter.ask does.
 func (g *Group) askHealthy(ctx context.Context, permits []int64, wanted want) ([]verdict, error) {
 	began, k := time.Now(), g.keys(0)
-	circuit := k.client.guard.circuit(k)
-	held := g.policy.fallback == FallbackLocal && circuit.returning()
-	if held {
-		// Others may still grant their shares: no more than ours, as RateLimiter.ask does.
-		if v, known := g.takeLocal(permits, false); known && !granted(v) {
+	guard := &k.client.guard
+	held := false
+	if g.policy.fallback == FallbackLocal && guard.circuit(k).returning() {
+		var v []verdict
+		if v, held = g.takeLocal(permits, false); held && !granted(v) {
 			return v, nil
-		} else if !known {
-			held = false
 		}
 	}
 	wanted.budget = g.policy.within(ctx)
 	v, err := g.await(ctx, permits, wanted)
-	ok := err == nil && granted(v)
-	for i, m := range g.members {
-		switch l := k.client.guard.known(m.keys); {
-		case held && !ok && l != nil:
-			l.forget(permits[i])
-		case err == nil:
-			k.client.guard.learn(m.keys, permits[i], ok && !held, g.policy.fallback)
-		}
-	}
-	took := time.Since(began)
-	switch {
-	case !failed(err) || redisx.Final(err):
-		circuit.replied()
-	case ctx.Err() == nil && wanted.budget >= leastBudget && !wanted.impatient(took, wanted.budget):
-		circuit.failed(k, time.Now().Add(-min(took, wanted.budget)), err)
+	g.learn(permits, held, v, err)
+	if ctx.Err() == nil || !failed(err) {
+		guard.noteOutcome(k, wanted, began, err)
 	}
 	return v, err
+}
+
+// learn notes what each limiter has granted. Where permits were taken from the shares
+// before (held), they go back if Redis has not granted them.
+func (g *Group) learn(permits []int64, held bool, v []verdict, err error) {
+	guard, ok := &g.client.guard, err == nil && granted(v)
+	for i, m := range g.members {
+		if l := guard.known(m.keys); held && !ok && l != nil {
+			l.forget(permits[i])
+		}
+		if err == nil {
+			guard.learn(m.keys, permits[i], ok && !held, g.policy.fallback)
+		}
+	}
 }
 
 // fallBack returns what a call gets for which Redis has failed because of err. back says
@@ -161,8 +137,12 @@ func (g *Group) takeLocal(permits []int64, own bool) (v []verdict, known bool) {
 	})
 	for _, l := range ordered {
 		l.mu.Lock()
-		defer l.mu.Unlock()
 	}
+	defer func() {
+		for _, l := range ordered {
+			l.mu.Unlock()
+		}
+	}()
 	now := time.Now()
 	v = make([]verdict, len(locals))
 	for i, l := range locals {

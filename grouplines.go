@@ -43,11 +43,12 @@ func (q *queue) remind() {
 
 // A groupCaller stands in the lines of all members of a Group.
 type groupCaller struct {
-	group  *Group
-	queues []*queue  // by member
-	places []*waiter // in their lines
-	poke   chan struct{}
-	known  time.Time // until then Redis can grant nothing; zero if that may have changed
+	group   *Group
+	permits []int64
+	queues  []*queue  // by member
+	places  []*waiter // in their lines
+	poke    chan struct{}
+	known   time.Time // until then Redis can grant nothing; zero if that may have changed
 }
 
 // othersWait reports whether somebody stands in the line of a member.
@@ -69,7 +70,7 @@ func (g *Group) othersWait() bool {
 // stand takes a place in the line of each member, after a call that was refused, or
 // without one (nil) where others wait.
 func (g *Group) stand(permits []int64, last *groupCall) *groupCaller {
-	gc := &groupCaller{group: g, poke: make(chan struct{}, 1)}
+	gc := &groupCaller{group: g, permits: permits, poke: make(chan struct{}, 1)}
 	ticket := &ticket{gc.poke}
 	c := g.client
 	c.groupWaiting.Add(1)

@@ -160,7 +160,7 @@ func keepLedger(t *testing.T, w way, typ rratelimiter.RateType, opts ...rratelim
 		random := rand.New(rand.NewPCG(seed, i))
 		all.Go(func() {
 			for g.ops.Add(-1) >= 0 {
-				g.visit(w, g.accounts[random.IntN(len(g.accounts))], random)
+				g.visitAny(w, random)
 			}
 		})
 	}
@@ -203,27 +203,23 @@ func (g *books) open(typ rratelimiter.RateType, rate int64, clients []*rratelimi
 	g.accounts = append(g.accounts, a)
 }
 
+// visitAny is one caller of some limiter, or of two.
+func (g *books) visitAny(w way, random *rand.Rand) {
+	some := random.Perm(len(g.accounts))
+	if random.IntN(4) == 0 {
+		g.visitAll(w, g.accounts[some[0]], g.accounts[some[1]], random)
+	} else {
+		g.visit(w, g.accounts[some[0]], random)
+	}
+}
+
 // visit is one caller: it asks, and holds what it was granted for a while.
 func (g *books) visit(w way, a *account, random *rand.Rand) {
 	l, n := a.at(random), 1+random.Int64N(a.rate/5)
-	start := time.Now()
-	ok, err := acquire(l, n, random)
-	longest(&g.acquire, start)
-	switch {
-	case err != nil:
-		g.failed.Add(1) // it holds nothing, for ever
-		if w.calm && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, rratelimiter.ErrNoAnswer) {
-			g.Errorf("acquire %d: %v", n, err)
-		}
-		return
-	case !ok:
-		g.refused.Add(1)
+	if !g.takes(w, l, n, random) {
 		return
 	}
-	g.granted.Add(1)
-	if used := a.held.Add(n); used > a.rate {
-		g.Errorf("%d permits are held at once, of %d", used, a.rate)
-	}
+	a.hold(n)
 	if random.IntN(8) == 0 && a.keep(stake{l, n}) {
 		return
 	}
@@ -234,6 +230,49 @@ func (g *books) visit(w way, a *account, random *rand.Rand) {
 		l = a.at(random) // another RateLimiter gives back
 	}
 	g.giveBack(w, a, stake{l, n}, random)
+}
+
+// visitAll is one caller that wants permits of two limiters at once. It gives them back one
+// after another.
+func (g *books) visitAll(w way, a, b *account, random *rand.Rand) {
+	i, n, m := random.IntN(len(a.clients)), 1+random.Int64N(a.rate/5), 1+random.Int64N(b.rate/5)
+	one, two := a.clients[i].RateLimiter(a.Name()), b.clients[i].RateLimiter(b.Name())
+	if !g.takes(w, a.clients[i].All(one, two).Amounts(n, m), 1, random) {
+		return
+	}
+	a.hold(n)
+	b.hold(m)
+	if random.IntN(2) == 0 {
+		time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond)
+	}
+	g.giveBack(w, a, stake{one, n}, random)
+	g.giveBack(w, b, stake{two, m}, random)
+}
+
+// takes reports whether permits were granted, and counts what has become of the call.
+func (g *books) takes(w way, l acquirer, n int64, random *rand.Rand) bool {
+	start := time.Now()
+	ok, err := acquire(l, n, random)
+	longest(&g.acquire, start)
+	switch {
+	case err != nil:
+		g.failed.Add(1) // it holds nothing, for ever
+		if w.calm && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, rratelimiter.ErrNoAnswer) {
+			g.Errorf("acquire %d: %v", n, err)
+		}
+	case !ok:
+		g.refused.Add(1)
+	default:
+		g.granted.Add(1)
+	}
+	return ok && err == nil
+}
+
+// hold notes permits that a caller holds.
+func (a *account) hold(n int64) {
+	if used := a.held.Add(n); used > a.rate {
+		a.b.Errorf("%d permits are held at once, of %d", used, a.rate)
+	}
 }
 
 // longest keeps the time since start if it is the longest so far.
@@ -253,9 +292,16 @@ func (a *account) at(random *rand.Rand) *rratelimiter.RateLimiter {
 	return a.clients[i].RateLimiter(a.Name())
 }
 
+// An acquirer is a RateLimiter or a Group.
+type acquirer interface {
+	TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error)
+	Acquire(ctx context.Context, permits int64) error
+	Allow(ctx context.Context, permits int64) (rratelimiter.Result, error)
+}
+
 // acquire asks for permits in one of the ways there are; many leave before they
 // are answered.
-func acquire(l *rratelimiter.RateLimiter, n int64, random *rand.Rand) (bool, error) {
+func acquire(l acquirer, n int64, random *rand.Rand) (bool, error) {
 	short := time.Duration(random.IntN(60_000)) * time.Microsecond
 	if random.IntN(3) == 0 {
 		short /= 100 // while the request is on its way

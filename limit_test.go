@@ -14,6 +14,7 @@ import (
 
 var (
 	_ limits.Limiter = (*rratelimiter.RateLimiter)(nil)
+	_ limits.Limiter = (*rratelimiter.Group)(nil)
 	_ limits.Keyed   = (*rratelimiter.Template)(nil)
 )
 
@@ -65,6 +66,25 @@ func (m maker) keyed(t *testing.T, rate int64, interval time.Duration) limits.Ke
 	return k
 }
 
+// groupPair returns a Group as two Clients have it. Of its limiters one refuses first.
+func (m maker) groupPair(t *testing.T, rate int64, interval time.Duration) (one, other limits.Limiter) {
+	t.Helper()
+	c, d := m.clients(t)
+	tight, wide := redistest.Name(t), redistest.Name(t)
+	noError(t, c.RateLimiter(tight).SetRate(t.Context(), overall, rate, interval))
+	noError(t, c.RateLimiter(wide).SetRate(t.Context(), overall, 3*rate, 2*interval))
+	group := func(c *rratelimiter.Client) limits.Limiter {
+		return c.All(c.RateLimiter(wide), c.RateLimiter(tight))
+	}
+	return group(c), group(d)
+}
+
+func (m maker) group(t *testing.T, rate int64, interval time.Duration) limits.Limiter {
+	t.Helper()
+	g, _ := m.groupPair(t, rate, interval)
+	return g
+}
+
 func onMini(t *testing.T) *redis.Client { return redistest.MiniClient(t, redistest.Mini(t)) }
 
 // A RateLimiter keeps the rules of package limit, in fake time.
@@ -89,6 +109,14 @@ func TestARateLimiterIsALimiter(t *testing.T) {
 			})
 		})
 	}
+}
+
+// So does a Group, whose limiter with the smaller part left binds.
+func TestAGroupIsALimiter(t *testing.T) {
+	m := maker{dial: onMini}
+	limittest.TestLimiter(t, limittest.Spec{
+		New: m.group, Pair: m.groupPair, Tolerance: time.Millisecond, Synctest: true,
+	})
 }
 
 // A Template keeps them, too, with any name.

@@ -21,6 +21,7 @@ import (
 type request struct {
 	keys       *limiterKeys
 	script     *redisx.Script
+	session    any // that of the Client, or of a call of a Group
 	number     int64
 	runs       []run       // of an acquire
 	permits    int64       // of all together
@@ -28,7 +29,6 @@ type request struct {
 	withdrawal *withdrawal // taken back with it, nil if there is none
 	start      time.Time
 	set        any  // the text of a template, nil where a rate must be set
-	session    any  // of a call of a Group; nil for that of the Client
 	numbers    bool // somebody wants more than yes or no
 	unsure     bool // a copy of it may be on its way, or have been carried out
 }
@@ -55,7 +55,7 @@ const keptAll = 1 << 52 // far more than a request takes
 func (k *limiterKeys) newAcquire(runs []run, back *withdrawal) *request {
 	c := k.client
 	req := &request{
-		keys: k, script: acquireScript, number: c.requests.Add(1), runs: runs,
+		keys: k, script: acquireScript, session: c.session, number: c.requests.Add(1), runs: runs,
 		withdrawal: back, start: time.Now(),
 	}
 	for _, run := range runs {
@@ -70,8 +70,8 @@ func (k *limiterKeys) newAcquire(runs []run, back *withdrawal) *request {
 // takes back what nobody holds.
 func (k *limiterKeys) newRelease(permits int64, back *withdrawal) *request {
 	return &request{
-		keys: k, script: releaseScript, number: k.client.requests.Add(1), permits: permits, records: "",
-		withdrawal: back, start: time.Now(),
+		keys: k, script: releaseScript, session: k.client.session, number: k.client.requests.Add(1),
+		permits: permits, records: "", withdrawal: back, start: time.Now(),
 	}
 }
 
@@ -156,11 +156,7 @@ const (
 func (req *request) args() arguments {
 	c := req.keys.client
 	args := make(arguments, argType, argTemplate+2*len(req.runs))
-	session := c.session
-	if req.session != nil {
-		session = req.session
-	}
-	args.put(argSession, session)
+	args.put(argSession, req.session)
 	args.put(argNumber, wire.Number(req.number))
 	args.put(argPermits, req.permits)
 	args.put(argRecords, req.records)
@@ -186,13 +182,18 @@ func (req *request) args() arguments {
 	if req.set != nil && !req.gives() {
 		args.put(argTemplate, req.set)
 	}
-	if len(req.runs) > 1 || len(req.runs) == 1 && req.runs[0].size() > 1 {
+	if !req.lone() {
 		for i, run := range req.runs {
 			args.put(argRuns+2*i, run.permits)
 			args.put(argRuns+2*i+1, run.many)
 		}
 	}
 	return args
+}
+
+// lone reports whether the request is that of a single caller.
+func (req *request) lone() bool {
+	return len(req.runs) == 0 || len(req.runs) == 1 && req.runs[0].size() <= 1
 }
 
 // arguments are ARGV. The first one is the type, which is filled in when it is

@@ -23,7 +23,8 @@ func TestTemplateSetsTheRate(t *testing.T) {
 		if want := tmpl.RateLimiter("42").Name(); !strings.HasSuffix(want, ":{42}") {
 			b.Fatalf("the limiter is called %q", want)
 		}
-		full := rratelimiter.Result{Allowed: true, Name: l.Name(), Limit: 5, Interval: time.Minute, Remaining: 5}
+		full := rratelimiter.Result{Allowed: true, Name: l.Name(), Limit: 5, Interval: time.Minute,
+			Remaining: 5}
 		if r, err := l.Peek(b.Context()); err != nil || !reflect.DeepEqual(r, full) {
 			b.Fatalf("peek: %+v, %v; want %+v", r, err, full)
 		}
@@ -48,21 +49,27 @@ func TestTemplateSetsTheRate(t *testing.T) {
 				b.Errorf("%s is %q, want %q", field, hash[field], want)
 			}
 		}
-		for _, key := range []string{l.Name(), l.Name() + ":value", l.Name() + ":permits"} {
-			if ttl := b.look.PTTL(b.Context(), key).Val(); ttl < 59*time.Minute || ttl > time.Hour {
-				b.Errorf("%s lives for %v", key, ttl)
-			}
-		}
-		plain := &limiter{b.client.RateLimiter(l.Name()), b}
-		plain.has(3)
-		if sent := b.sent(func() { plain.takes(3) }); sent != 1 {
-			b.Errorf("%d commands for a limiter that is there", sent)
-		}
-		if ok, err := tmpl.TryAcquire(b.Context(), "42", 1, 0); ok || err != nil {
-			b.Errorf("%v, %v; want false", ok, err)
-		}
-		b.want(tmpl.Acquire(b.Context(), "43", 5))
+		b.isOrdinary(l, tmpl)
 	})
+}
+
+// isOrdinary looks at a limiter of which 3 of 5 permits are left.
+func (b *bench) isOrdinary(l *limiter, tmpl *rratelimiter.Template) {
+	b.Helper()
+	for _, key := range []string{l.Name(), l.Name() + ":value", l.Name() + ":permits"} {
+		if ttl := b.look.PTTL(b.Context(), key).Val(); ttl < 59*time.Minute || ttl > time.Hour {
+			b.Errorf("%s lives for %v", key, ttl)
+		}
+	}
+	plain := &limiter{b.client.RateLimiter(l.Name()), b}
+	plain.has(3)
+	if sent := b.sent(func() { plain.takes(3) }); sent != 1 {
+		b.Errorf("%d commands for a limiter that is there", sent)
+	}
+	if ok, err := tmpl.TryAcquire(b.Context(), "42", 1, 0); ok || err != nil {
+		b.Errorf("%v, %v; want false", ok, err)
+	}
+	b.want(tmpl.Acquire(b.Context(), "43", 5))
 }
 
 // sent returns how many commands the Client sends for f.
@@ -92,6 +99,14 @@ func TestTemplateAndAnotherRate(t *testing.T) {
 		if err != nil || c.Rate != 9 || c.KeepAlive != 4*time.Minute {
 			b.Errorf("%+v, %v", c, err)
 		}
+	})
+}
+
+// An update to a limiter that stays for ever ends the time to live of all keys.
+func TestTemplateThatStays(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		name := redistest.Name(b)
+		b.want(b.client.Template(name, 9, time.Minute).Acquire(b.Context(), "k", 9))
 		forEver := b.client.Template(name, 9, 2*time.Minute, rratelimiter.WithUpdate(),
 			rratelimiter.WithKeepAlive(0))
 		if r, err := forEver.Allow(b.Context(), "k", 1); err != nil || r.Allowed {
@@ -177,9 +192,9 @@ func TestTemplateRefuses(t *testing.T) {
 	} {
 		l := spec.tmpl.RateLimiter(spec.key)
 		for _, err := range []error{
-			errOf(l.Allow(t.Context(), 1)), errOf(spec.tmpl.TryAcquire(t.Context(), spec.key, 1, time.Second)),
+			errOf(l.Allow(t.Context(), 1)), errOf(l.Config(t.Context())),
+			errOf(spec.tmpl.TryAcquire(t.Context(), spec.key, 1, time.Second)),
 			spec.tmpl.Acquire(t.Context(), spec.key, 1), errOf(spec.tmpl.Allow(t.Context(), spec.key, 1)),
-			errOf(l.Config(t.Context())),
 		} {
 			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
 				t.Errorf("%q: %v", spec.want, err)

@@ -14,9 +14,9 @@
 -- ARGV[14..] missing for a single request. Otherwise runs of equal requests: for each run the permits of one
 --            request, and how many requests there are. That number is negative for requests that stand in
 --            line: once one of them is refused, so are all behind it
--- Reply:     if no caller asks for numbers, and the value was right: 0 when all are granted; for a single request that is refused, the
---            us until its permits are there. In all other cases parts/numbers.lua, with two answers for
---            each run
+-- Reply:     if no caller asks for numbers, and the value was right: 0 when all are granted; for a single
+--            request that is refused, the us until its permits are there. In all other cases
+--            parts/numbers.lua, with two answers for each run
 --
 -- A call that was carried out before and is sent again (held) is judged by the permits it was granted, and so
 -- gets the reply of the first time: what those permits left over was too little for each request that was

@@ -1,8 +1,7 @@
 -- all.lua: takes permits from several limiters, from all of them or from none.
 --
--- This is the script for one limiter. That for more is made of it (scripts.go): the text of each stands in that
--- of the one before it, so that each has locals of its own, and the limiters share no more than the text above
--- JUDGE and that between DECIDE and WRITE.
+-- This is the script for one limiter. That for more is made of it (scripts.go): the text of each stands in
+-- that of the one before it, so that each has locals of its own. They share the locals above JUDGE.
 --
 -- KEYS, ARGV[6]: parts/common.lua; ARGV[2], errors: parts/limiter.lua; ARGV[3]: parts/late.lua
 -- ARGV[1], ARGV[4], ARGV[5], ARGV[13]  of the first limiter, as in acquire.lua: type, permits, records,
@@ -20,7 +19,8 @@
 -- include parts/common.lua
 local asked, resent = ARGV[8] == '1', ARGV[7] and ARGV[7] ~= ''
 local grants, never, waits, before, right, brief = true, false, false, nil, true, false
-local replies, away, unfinished, withdraws = {}, nil, false, false -- a call withdraws nothing (parts/withdraw.lua)
+local replies = {}
+local away, unfinished, withdraws = nil, false, false -- a call withdraws nothing (parts/withdraw.lua)
 do -- JUDGE
   local template = ARGV[13] and ARGV[13] ~= '' and ARGV[13] or nil
   -- include parts/limiter.lua

@@ -16,7 +16,8 @@
 --     Redis takes 0.1 us for each argument.
 --
 -- in:       none
--- out:      MANY, COUNTED, count, packed, now (in ms), us (beyond those ms), timed (now is the server's), MOST, FULL
+-- out:      MANY, COUNTED, count, packed, now (in ms), us (beyond those ms), timed (now is the server's),
+--           MOST, FULL
 -- changes:  none
 -- writes:   no
 -- ends the script: no

@@ -1,8 +1,8 @@
 -- fits.lua: says whether the permits of a single request fit, and if not, when they will.
 --
 -- in:       all (the permits), held (what the request was granted when it was carried out before; false for a
---           new one), unfinished, gone, more, free, value, rate, interval, now, us, timed, stamp, head, since,
---           astray, drift, asked, count, MOST, MANY, away
+--           new one), unfinished, gone, more, free, value, rate, interval, now, us, timed, stamp, head,
+--           since, astray, drift, asked, count, MOST, MANY, away
 -- out:      fits, wait (us, as parts/due.lua has it; 0 if it fits, -1 if it never will),
 --           again (nothing can be said yet: acquire.lua)
 -- changes:  value, astray, drift

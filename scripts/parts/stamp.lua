@@ -3,7 +3,8 @@
 -- ARGV[5]   records, one behind the other; ARGV[12]  the ms of a slot of time, missing or 0 for none
 --
 -- in:       all (the permits that are asked for), now, interval, keep, FULL
--- out:      alive (keep, as it is set), stamp (the time), slot (the ms of a slot, 0 for none), size (the bytes of a record: 21 at most)
+-- out:      alive (keep, as it is set), stamp (the time), slot (the ms of a slot, 0 for none),
+--           size (the bytes of a record: 21 at most)
 -- changes:  keep
 -- writes:   no
 -- ends the script: no
