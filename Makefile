@@ -49,7 +49,7 @@ demo: ## the limiter at work, without any Redis
 scripts: ## each script as Redis gets it: with what it includes, without comments
 	@SCRIPTS=1 go test -count=1 -v -run '^TestScriptsAsRedisGetsThem$$' . | grep -v '^=== \|^--- \|^PASS$$\|^ok '
 
-bench: ## this library beside Redisson and others, about 8 minutes; writes docs/benchmarks.md. PART=idle prints one part
+bench: ## this library beside Redisson and others, about 13 minutes; writes docs/benchmarks.md. PART=idle prints one part
 	@tools/bring.sh
 	cd bench && go run . $(PART)
 

@@ -64,6 +64,13 @@ func TestRun(t *testing.T) {
 			`at least 0.98 \|` + number + ` (yes|no) \|`,
 		`\| 50 per 400ms, 4 Go, 4 Java \| 0.5 \|(` + number + `){7}`,
 		`\| 50 per 400ms, 4 Go \| 50 \|(` + number + `){6}`,
+		`\| Template.Allow, a new user \|(` + number + `){9}$`,
+		`\| four limits, Allow \|(` + number + `){9}$`,
+		`\| T10 \| round trips of a user's Allow \| at most 1 \| 1 \| yes \|$`,
+		`\| httprate-redis \|(` + number + `){5}$`,
+		`\| ulule/limiter \| 200 \|(` + number + `){2} 0 \|`,
+		`\| httplimit, refused \| -?[\d.,]+ \| \d+ \|$`,
+		`\| TryAcquire of a user \|(` + number + `){3}`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + line).MatchString(out.String()) {
 			t.Errorf("no line like %s", line)

@@ -37,6 +37,13 @@ func thisMachine() machine {
 	return m
 }
 
+// withLoadOf returns the machine with the load of another one, which differs from run
+// to run.
+func (m machine) withLoadOf(other machine) machine {
+	m.Load = other.Load
+	return m
+}
+
 // moduleVersion returns the version of a module that this program is built
 // with. A test binary does not know it.
 func moduleVersion(path string) string {

@@ -1,10 +1,11 @@
 // Command bench measures this library, beside its rivals where it has any, on
 // Redis servers that it starts and stops itself.
 //
-//	make bench                         docs/benchmarks.md, about 8 minutes
+//	make bench                         docs/benchmarks.md, about 13 minutes
 //	make cost                          what one acquire costs, about 2 minutes
 //	make faultcost                     what faults cost, about 5 minutes
 //	cd bench && go run . waiters idle  some parts, printed only
+//	cd bench && go run . -keep idle    some parts, and the page with their new figures
 //
 // It needs redis-server, and java and mvn for the parts that measure Redisson.
 // Contestants take turns in short batches, so that other work on the machine
@@ -30,6 +31,7 @@ type options struct {
 	rounds int    // turns of each contestant at each number of callers
 	docs   string // directory of the page; empty prints it only
 	redraw bool   // writes the page from the figures of the last run
+	keep   bool   // parts that are not measured keep their place on the page
 	brief  bool   // measures as little as shows that everything works; for tests
 }
 
@@ -41,6 +43,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "turns of each contestant at each number of callers")
 	flag.StringVar(&o.docs, "docs", "../docs", "directory of benchmarks.md, its figures and its pictures")
 	flag.BoolVar(&o.redraw, "redraw", false, "measure nothing, write the page from the last run's figures")
+	flag.BoolVar(&o.keep, "keep", false, "write the page: parts that are named replace those of the last run")
 	flag.Usage = func() { usageText(flag.CommandLine.Output()) }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -58,9 +61,11 @@ func run(ctx context.Context, out io.Writer, o options, names []string) error {
 	if o.redraw {
 		return redraw(o.docs)
 	}
-	if len(names) > 0 {
+	o.keep = o.keep && len(names) > 0
+	if len(names) > 0 && !o.keep {
 		o.docs = "" // a page with some of its parts only would replace the whole one
-	} else {
+	}
+	if len(names) == 0 {
 		names = []string{setPage}
 	}
 	wanted, err := selectParts(names)
@@ -79,6 +84,11 @@ func run(ctx context.Context, out io.Writer, o options, names []string) error {
 	r.Took = time.Since(start).Round(time.Second).String()
 	if len(r.Parts) == 0 {
 		return nil // every part has printed its figures itself
+	}
+	if o.keep {
+		if r, err = r.into(o.docs); err != nil {
+			return err
+		}
 	}
 	return r.publish(out, o.docs)
 }

@@ -44,6 +44,7 @@ var sets = []string{setPage, setCost, setFaults}
 // first: it is the one that a machine warmed by other parts would disturb most.
 var parts = []*part{
 	callersPart, waitersPart, bytesPart, expiryPart, wakePart, allocsPart, idlePart, besidePart,
+	limitsPart, usersPart, middlewarePart, observerPart,
 	costPart,
 	againPart, killedPart, latePart, handlesPart, oncePart, manyPart,
 }
@@ -74,7 +75,8 @@ func usageText(out io.Writer) {
 	go run . [flags] [part or set ...]
 
 Without a part it runs the set "page" and writes docs/benchmarks.md.
-With parts or sets it prints their figures and writes nothing.
+With parts or sets it prints their figures and writes nothing, or with -keep
+writes the page anew with these figures and all others of the last run.
 `)
 	for _, set := range sets {
 		fmt.Fprintf(out, "\nset %s:\n", set)

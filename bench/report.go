@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -26,7 +27,10 @@ type report struct {
 	// Parts are the findings by the name of the part. They stay JSON: the page
 	// reads the same values whether they are new or stored.
 	Parts   map[string]json.RawMessage
-	Targets []target // by ID
+	Targets []target // by ID and part
+
+	// Later are the days of the parts that were measured after the others (-keep).
+	Later map[string]string `json:",omitempty"`
 }
 
 // The names of the files in docs.
@@ -53,9 +57,46 @@ func (r *report) measure(ctx context.Context, out io.Writer, o options, p *part)
 		return err
 	}
 	r.Parts[p.name], err = json.Marshal(found.data)
-	r.Targets = append(r.Targets, found.targets...)
-	slices.SortStableFunc(r.Targets, func(a, b target) int { return cmp.Compare(a.ID, b.ID) })
+	for _, t := range found.targets {
+		t.Part = p.name
+		r.Targets = append(r.Targets, t)
+	}
+	r.sortTargets()
 	return err
+}
+
+// sortTargets sorts the targets, T2 before T10. Those of a part stay in the order
+// in which it names them.
+func (r *report) sortTargets() {
+	place := func(t target) int {
+		return slices.IndexFunc(parts, func(p *part) bool { return p.name == t.Part })
+	}
+	slices.SortStableFunc(r.Targets, func(a, b target) int {
+		return cmp.Or(
+			cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID), cmp.Compare(place(a), place(b)))
+	})
+}
+
+// into returns the report of the last run with the findings of r in place of its
+// own. Both must be of one machine: ratios of two are no ratios.
+func (r *report) into(docs string) (*report, error) {
+	all, err := loadReport(docs)
+	if err != nil {
+		return nil, err
+	}
+	if now := r.Machine.withLoadOf(all.Machine); now != all.Machine {
+		return nil, fmt.Errorf("the last run was on another machine: %+v, not %+v", all.Machine, now)
+	}
+	all.Targets = slices.DeleteFunc(all.Targets, func(t target) bool { return r.Parts[t.Part] != nil })
+	all.Targets = append(all.Targets, r.Targets...)
+	all.sortTargets()
+	if all.Later == nil {
+		all.Later = map[string]string{}
+	}
+	for name, found := range r.Parts {
+		all.Parts[name], all.Later[name] = found, r.Date
+	}
+	return all, nil
 }
 
 // publish prints the page and, if docs is not empty, writes it there with its

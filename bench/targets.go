@@ -7,6 +7,7 @@ type target struct {
 	ID, What    string
 	Wanted, Got string
 	Met         bool
+	Part        string // that measured it
 }
 
 // most is a target that a figure up to bound meets. unit follows both figures.
