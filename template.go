@@ -55,7 +55,8 @@ const (
 // clients together (Overall).
 //
 // Of the options, WithKeepAlive sets for how long a limiter stays that nobody uses. The
-// default is two intervals; 0 is for ever, and then made-up keys can fill Redis.
+// default is two intervals; 0 is for ever, and then made-up keys can fill Redis. The time to
+// live is set anew when an eighth of it has passed, not by each call.
 // WithUpdate gives the rate also to limiters that have another one. Without it they
 // keep theirs, as with TrySetRate.
 //

@@ -256,6 +256,28 @@ func TestTemplateWaits(t *testing.T) {
 	}, rratelimiter.WithGoOnly())
 }
 
+// A limiter that is used stays: its keys always have seven eighths of the keep alive left
+// after a call, and all keys as much.
+func TestTemplateKeepsWhatIsUsed(t *testing.T) {
+	bubble(t, func(c *crowd) {
+		const keep = 8 * time.Minute
+		l := c.client.Template("t", 100, time.Minute, rratelimiter.WithKeepAlive(keep)).RateLimiter("k")
+		keys := []string{l.Name(), l.Name() + ":value", l.Name() + ":permits"}
+		for i, pause := range []time.Duration{0, 10, 20, 29, 2, 200, 1, 59, 1} { // s
+			time.Sleep(pause * time.Second)
+			if i == 4 {
+				c.server.Del(keys[1]) // as by eviction: it gets the time to live of the others
+			}
+			noError(c.T, l.Acquire(c.Context(), 1))
+			for _, key := range keys {
+				if ttl := c.server.TTL(key); ttl < keep*7/8 || ttl > keep {
+					c.Errorf("call %d: %s lives for %v", i, key, ttl)
+				}
+			}
+		}
+	})
+}
+
 // Redis forgets keys that nobody uses.
 func TestTemplateOfManyKeys(t *testing.T) {
 	bubble(t, func(c *crowd) {

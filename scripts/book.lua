@@ -8,7 +8,7 @@
 -- A call may be sent again: a record that is there already is not added, and one that does not count any
 -- more is not, either.
 
-local template = nil -- without a rate there is no limiter
+local template, lasts = nil, nil -- without a rate there is no limiter; the time to live is always set
 -- include parts/common.lua
 -- include parts/limiter.lua
 local FROM = 12

@@ -14,7 +14,7 @@
 -- in:       value, stored, step (value - stored as a text, nil if the script has not made it), astray, timed,
 --           now, interval, since, head, keep, own, session, known, rate, away (records to remove, or nil),
 --           gone (how many to remove, from the oldest on; above MANY they are all records),
---           MANY
+--           MANY, lasts (nil, or the ms for which all keys must live: if they do, that is left as it is)
 -- out:      none
 -- changes:  astray
 -- writes:   yes
@@ -52,7 +52,9 @@ if not stored
   or (value ~= stored and type(redis.pcall('INCRBY', KEYS[2], step or value - stored)) == 'table') then
   redis.call('SET', KEYS[2], value)
 end
--- include parts/lifetime.lua
+if not (lasts and stored and head[1] and redis.call('PTTL', KEYS[1]) >= lasts) then
+  -- include parts/lifetime.lua
+end
 
 for i = 1, away and #away or 0 do
   redis.call('ZREM', KEYS[3], away[i])
