@@ -23,7 +23,8 @@ func TestAGroupsCallThatComesAgain(t *testing.T) {
 	at := time.Now().Add(-time.Second).UnixMilli()
 	var expired []redis.Z
 	for i := range 5000 {
-		expired = append(expired, redis.Z{Score: float64(at), Member: fmt.Sprintf("\x10%016d\x01\x00\x00\x00", i)})
+		member := fmt.Sprintf("\x10%016d\x01\x00\x00\x00", i)
+		expired = append(expired, redis.Z{Score: float64(at), Member: member})
 	}
 	rdb.ZAdd(ctx, "{x}b:permits", expired...)
 	record := string(wire.Layouts[0].Append(make([]byte, 0, wire.RecordSpace), 1, false))
