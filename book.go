@@ -23,12 +23,21 @@ type peers struct {
 	clients  int64
 }
 
+// templateText is how scripts are told the template; it is empty if there is none.
+func (k *limiterKeys) templateText() any {
+	if k.template == nil {
+		return ""
+	}
+	return k.template
+}
+
 // askPeers asks Redis about a limiter, for a while.
 func (k *limiterKeys) askPeers(ctx context.Context) (peers, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	return within(ctx, k, func(ctx context.Context) (peers, error) {
 		args := argumentsOf(k.client.session)
+		args.put(argPermits, k.templateText())
 		args.put(argNow, k.client.now())
 		reply, _, err := k.run(ctx, operation{peersScript, time.Now(), args, nil})
 		return peers{reply.At(0), reply.At(1), milliseconds(reply.At(2)), reply.At(3)}, err
@@ -58,6 +67,7 @@ func (l *local) book(ctx context.Context) error {
 		return err
 	}
 	args := argumentsOf(l.keys.client.session)
+	args.put(argPermits, l.keys.templateText())
 	args.put(argNow, l.keys.client.now())
 	at := argSlot
 	records := l.toBook()

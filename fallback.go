@@ -87,7 +87,7 @@ func (p policy) within(ctx context.Context) time.Duration {
 // It comes with a budget (WithBudget) and a circuit: after 3 requests in a row without a
 // reply Redis is not asked any more, so that callers have their fallback at once. One
 // request at a time then looks whether Redis is back, in the background: at first after
-// 100 ms, and then each second or, if it gets no reply, every 3 s. A Client has one
+// 100 ms, then each time after twice as long, up to a second. It waits 2 s. A Client has one
 // circuit. On a cluster it has 64, each for 256 of the 16,384 slots, and on a Ring one for
 // each shard, because some servers may be away.
 func WithFallback(f Fallback) Option {

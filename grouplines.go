@@ -179,10 +179,10 @@ func (gc *groupCaller) mark(i int, call *groupCall) {
 }
 
 // refuseExpired answers those in line whose timeout has passed, behind a group's caller that
-// was refused. Guarded by mu.
+// was refused. One that a batch probes is the batch's to answer. Guarded by mu.
 func (q *queue) refuseExpired() {
 	q.line.all(func(w *waiter) {
-		if w.expired() {
+		if w.standing == inLine && w.expired() {
 			w.finish(verdict{}, nil)
 			w.ready <- struct{}{}
 		}

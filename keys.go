@@ -23,6 +23,8 @@ type limiterKeys struct {
 	// boxed once instead of for each command.
 	boxed [2][3]any
 
+	template any // the text of the Template that the limiter is from, boxed; nil for others
+
 	// typ is the type that we believe in; the scripts find out when it is not so.
 	typ atomic.Int32
 }

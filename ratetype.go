@@ -90,9 +90,9 @@ func WithKeepState() RateOption {
 
 // WithUpdate makes the acquires of a Template give its rate, interval and keep alive to a
 // limiter that has others. The permits that are taken stay counted. A limiter that
-// somebody has made PerClient stays so. While old and new processes run side by side, only
-// the new ones should have it, or they set it back and forth. The default is to leave a
-// rate as it is. It is for Templates; SetRate and its like do not need it.
+// somebody has made PerClient stays so. While old and new processes run side by side, each
+// sets its own rate: no interval has more permits than the larger one. The default is to
+// leave a rate as it is. It is for Templates; SetRate and its like ignore it.
 func WithUpdate() RateOption {
 	return rateOption(func(o *rateOptions) { o.update = true })
 }

@@ -97,6 +97,7 @@ func (t *Template) RateLimiter(key string) *RateLimiter {
 		k = &limiterKeys{client: t.client, name: t.name, err: err}
 		k.err = k.named(err)
 	}
+	k.template = t.spec.text
 	l.keys.Store(k)
 	return l
 }

@@ -347,3 +347,31 @@ func TestTemplateAndAContextThatHasEnded(t *testing.T) {
 		}
 	})
 }
+
+// What a Template granted without Redis to a key that had no limiter there is booked when
+// Redis is back: the limiter is made then, and nobody gets the permits again.
+func TestTemplateIsBooked(t *testing.T) {
+	bubble(t, func(c *crowd) {
+		c.rdb.AddHook(hook(c.gate.process))
+		tmpl := c.client.Template("t", 4, time.Minute)
+		open := c.gate.shut()
+		for range 3 {
+			noError(c.T, tmpl.Acquire(c.Context(), "new", 1))
+		}
+		open()
+		c.sleep(10 * time.Second)
+		if h := c.client.Health(); h.Degraded || h.Unbooked != 0 {
+			c.Errorf("%+v", h)
+		}
+		other := rratelimiter.New(redistest.MiniClient(c.T, c.server))
+		defer other.Close()
+		r, err := other.Template("t", 4, time.Minute).Allow(c.Context(), "new", 1)
+		if err != nil || !r.Allowed || r.Remaining != 0 {
+			c.Errorf("%+v, %v; want the last permit", r, err)
+		}
+		config, err := other.RateLimiter("t:{new}").Config(c.Context())
+		if err != nil || config.Rate != 4 || config.Interval != time.Minute || config.KeepAlive != 2*time.Minute {
+			c.Errorf("%+v, %v", config, err)
+		}
+	}, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
+}

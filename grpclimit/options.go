@@ -78,9 +78,10 @@ func WithHook(hook func(ctx context.Context, d Decision)) Option {
 	return option(func(g *gate) { g.hook = hook })
 }
 
-// WithMaxWait bounds how long a client waits for its turn. A call that would wait
-// longer is refused at once, with RESOURCE_EXHAUSTED. 0 or less does not wait at all.
-// The default is the deadline of the call, or none.
+// WithMaxWait bounds how long a client waits for its turn. A call that would have to wait
+// longer is refused with RESOURCE_EXHAUSTED: after d where it waits in the line of the
+// limiter (a Template, Shared), at once where it waits by RetryAfter. The default is the
+// end of the call's context; 0 or less does not wait at all.
 func WithMaxWait(d time.Duration) ClientOption {
 	return clientOption(func(g *gate) { g.bounded, g.maxWait = true, d })
 }

@@ -14,12 +14,7 @@ do
   local text = string.format('%d', now)
   local at = stamp == now and text or string.format('%d', stamp)
 
-  if set then
-    redis.call('HSET', KEYS[1], 'rate', string.format('%d', rate), 'interval', string.format('%d', interval),
-      'type', own and '1' or '0', 'keepAliveTime', string.format('%d', alive))
-    redis.call('PERSIST', KEYS[1]) -- lifetime.lua sets what is to be
-    redis.call('PERSIST', KEYS[3])
-  end
+  -- include parts/set.lua
 
   -- The session is written also when nothing is granted: by a call that was sent again, for its first copy
   -- may still come; by one that withdraws, for copies of what it withdraws may still come; and when the
