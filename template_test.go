@@ -370,8 +370,9 @@ func TestTemplateIsBooked(t *testing.T) {
 			c.Errorf("%+v, %v; want the last permit", r, err)
 		}
 		config, err := other.RateLimiter("t:{new}").Config(c.Context())
-		if err != nil || config.Rate != 4 || config.Interval != time.Minute || config.KeepAlive != 2*time.Minute {
-			c.Errorf("%+v, %v", config, err)
+		want := rratelimiter.Config{Type: overall, Rate: 4, Interval: time.Minute, KeepAlive: 2 * time.Minute}
+		if err != nil || config != want {
+			c.Errorf("%+v, %v; want %+v", config, err, want)
 		}
 	}, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
 }
