@@ -25,7 +25,9 @@ func (s suite) try(t *testing.T, c check) error {
 	for attempt := 1; ; attempt++ {
 		r := &run{suite: s, t: t, budget: s.spec.Interval / 4}
 		err := r.attempt(c)
-		if err == nil || !r.late() {
+		// In real time the machine may stand still, or its clock step, where nobody looks.
+		trusted := s.spec.Synctest || attempt > 1
+		if err == nil || trusted && !r.late() {
 			return err
 		}
 		if attempt == attempts {
