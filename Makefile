@@ -3,7 +3,7 @@
 # Packages tested at a time: tests that measure time must not starve one another.
 P ?= 2
 # The longest that the tests of one package may take.
-TIMEOUT ?= 20m
+TIMEOUT ?= 45m
 # How long each target is fuzzed.
 FUZZTIME ?= 1m
 # How long Go and Java are compared by machine; 0 is without end.
