@@ -25,7 +25,7 @@ func (g *Group) askHealthy(ctx context.Context, permits []int64, wanted want) ([
 	began, k := time.Now(), g.keys(0)
 	guard := &k.client.guard
 	held := false
-	if g.policy.fallback == FallbackLocal && guard.circuit(k).returning() {
+	if g.keepsToShare() {
 		var v []verdict
 		if v, held = g.takeLocal(permits, false); held && !granted(v) {
 			return v, nil
@@ -38,6 +38,15 @@ func (g *Group) askHealthy(ctx context.Context, permits []int64, wanted want) ([
 		guard.noteOutcome(k, wanted, began, err)
 	}
 	return v, err
+}
+
+// keepsToShare reports whether a call must keep to the share of the Client, for one of its
+// limiters at least.
+func (g *Group) keepsToShare() bool {
+	return g.policy.fallback == FallbackLocal && slices.ContainsFunc(g.members, func(m *member) bool {
+		l := g.client.guard.known(m.keys)
+		return l != nil && l.keepsToShare()
+	})
 }
 
 // learn notes what each limiter has granted. Where permits were taken from the shares

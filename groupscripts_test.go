@@ -3,6 +3,7 @@ package rratelimiter
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,5 +73,48 @@ func TestAWithdrawalAndARateThatComesBack(t *testing.T) {
 	set(10)
 	if ok, err := c.RateLimiter("{x}a").TryAcquire(ctx, 3, 0); ok || err != nil {
 		t.Errorf("11 of 10 permits were granted: %v, %v", ok, err)
+	}
+}
+
+// A call of a group does not sum up all records of a PER_CLIENT limiter: the session of the
+// Client tells it that the value is right, and the first call of a group begins that session.
+func TestAGroupsCallReadsFewRecords(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	ctx := t.Context()
+	c := New(rdb, WithID("id"))
+	defer c.Close()
+	l := c.RateLimiter("{x}a")
+	if err := l.SetRate(ctx, PerClient, 1<<20, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	const records = 20_000 // 20 parts of parts/outstanding.lua
+	fill := make([]redis.Z, records)
+	for i := range fill {
+		member := fmt.Sprintf("\x10%016d\x01\x00\x00\x00", i)
+		fill[i] = redis.Z{Score: float64(time.Now().UnixMilli()), Member: member}
+	}
+	rdb.ZAdd(ctx, "{x}a:permits:id", fill...)
+	g := c.All(l)
+	reads := func() (calls int) {
+		rdb.ConfigResetStat(ctx)
+		if ok, err := g.TryAcquire(ctx, 1, 0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		for stat := range strings.FieldsSeq(rdb.Info(ctx, "commandstats").Val()) {
+			if _, err := fmt.Sscanf(stat, "cmdstat_zrange:calls=%d,", &calls); err == nil {
+				return calls
+			}
+		}
+		return 0
+	}
+	if first := reads(); first < records/1000 {
+		t.Fatalf("%d reads by the first call; it must sum up all records", first)
+	}
+	if second := reads(); second > 3 {
+		t.Errorf("%d reads by the second call", second)
+	}
+	if n := rdb.Get(ctx, "{x}a:value:id").Val(); n != fmt.Sprint(1<<20-records-2) {
+		t.Errorf("value %s", n)
 	}
 }

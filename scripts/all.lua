@@ -20,7 +20,7 @@ local grants, never, waits, before, right, brief = true, false, false, nil, true
 local replies = {}
 local away, unfinished, withdraws = nil, false, false -- a call withdraws nothing (parts/withdraw.lua)
 do -- JUDGE
-  local template = ARGV[13] and ARGV[13] ~= '' and ARGV[13] or nil
+  local client, template = ARGV[14], ARGV[13] and ARGV[13] ~= '' and ARGV[13] or nil
   -- include parts/limiter.lua
   local held
   do
@@ -57,7 +57,6 @@ do -- JUDGE
     end
   end
   if not never or resent then
-    local client = ARGV[14]
     -- include parts/vouch.lua
     -- include parts/take.lua
     -- include parts/finish.lua
