@@ -11,6 +11,11 @@ SOAK ?= 0
 # How long random faults are injected.
 FOR ?= 30m
 
+# Each module is tested with the versions of its own go.mod, as users get it; go.work would raise them to the highest.
+export GOWORK := off
+# The modules beside the library's own.
+MODULES := bench cmd/rrl httplimit/examples grpclimit otellimit
+
 # The tools, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
 # within everyone's reach, and a gate that cannot run is none.
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
@@ -29,22 +34,23 @@ help: ## this list
 test: ## every test, with the race detector; first installs what they need: docs/testing.md
 	@tools/bring.sh
 	$(GOTEST) ./...
-	@for module in bench httplimit/examples grpclimit otellimit; do (set -x; cd $$module && $(GOTEST) ./...) || exit 1; done
+	@for module in $(MODULES); do (set -x; cd $$module && $(GOTEST) ./...) || exit 1; done
 
 lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, functions and files
 	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
-	@for module in . bench httplimit/examples grpclimit otellimit; do (set -x; cd $$module && \
+	@for module in . $(MODULES); do (set -x; cd $$module && \
 		go mod tidy -diff && \
 		go vet ./... && \
 		go fix -diff -stringsbuilder=false ./... && \
 		$(TOOL) staticcheck ./... && \
 		$(TOOL) revive -config $(CURDIR)/revive.toml -set_exit_status ./... && \
 		$(TOOL) revive -config $(CURDIR)/tools/revive-tests.toml -set_exit_status ./...) || exit 1; done
+	@GOWORK= go vet $(MODULES:%=./%/...) # go.work has them all, and go.work.sum is complete
 	@find . -name '*.lua' -exec awk 'length > 110 { print FILENAME ":" FNR ": " length " columns, must be at most 110"; bad = 1 } \
 		END { exit bad }' {} +
 
 demo: ## the limiter at work, without any Redis
-	go run ./cmd/rrl demo
+	GOWORK= go run ./cmd/rrl demo
 
 scripts: ## each script as Redis gets it: with what it includes, without comments
 	@SCRIPTS=1 go test -count=1 -v -run '^TestScriptsAsRedisGetsThem$$' . | grep -v '^=== \|^--- \|^PASS$$\|^ok '

@@ -1,6 +1,6 @@
-// Command rrl shows what the rate limiter does. In rrl demo, four callers share five
-// permits per second. It prints what each of them gets and when, and what Redis
-// holds at the end. It needs no server, but can use one.
+// Command rrl looks into rate limiters of Redisson and rratelimiter, and works with them:
+// on the terminal, in scripts, and as a page for the browser. rrl demo shows what the limiter
+// does; it needs no server.
 package main
 
 import (
@@ -10,87 +10,70 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/redis/go-redis/v9/logging"
 )
 
-const usage = `rrl is the command line of rratelimiter, Redisson's RRateLimiter for Go.
-
-Usage:
-  rrl demo [--redis ADDRESS]   four callers share 5 permits per second, live
-  rrl version                  print the version
-  rrl help                     print this text
-
-The demo runs on a Redis embedded in rrl. With --redis it runs on a real one,
-under a name of its own that is deleted at the end. ADDRESS is HOST:PORT, as in
---redis localhost:6379, or a URL, as in --redis redis://:password@localhost:6379/0.
-`
-
-// The exit codes, besides 0.
+// The exit codes, besides 0: the permits were granted, the rate was set, the check has passed.
 const (
-	exitFailed      = 1
-	exitUsage       = 2
+	exitNo          = 1
+	exitError       = 2
 	exitInterrupted = 128 + int(syscall.SIGINT) // as shells do
 )
 
-// errUsage marks the errors after which a user should read the usage.
-var errUsage = errors.New("run 'rrl help' for usage")
+// errNo is a result that is no error, but not what was asked for: refused, not there, not right. What
+// there is to say about it was printed.
+var errNo = errors.New("no")
+
+// An exitCode ends rrl with that code, without a word: it is that of a command that rrl has run.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 func main() {
 	logging.Disable() // go-redis returns the same as errors
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // run carries out a command line and returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := dispatch(ctx, args, stdout)
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	out := &output{w: stdout}
+	a := &app{stdin: stdin, stdout: out, stderr: stderr}
+	err := a.execute(ctx, args)
+	if err == nil || errors.Is(err, errNo) {
+		err = errors.Join(err, out.err)
+	}
+	var code exitCode
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &code):
+		return int(code)
+	case out.err == nil && errors.Is(err, errNo):
+		return exitNo
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "rrl: interrupted")
 		return exitInterrupted
-	case errors.Is(err, errUsage):
-		fmt.Fprintf(stderr, "rrl: %v\n", err)
-		return exitUsage
 	}
-	fmt.Fprintf(stderr, "rrl: %v\n", err)
-	return exitFailed
+	fmt.Fprintf(stderr, "rrl: %v\n", a.explain(err))
+	return exitError
 }
 
-// dispatch runs the command that args name.
-func dispatch(ctx context.Context, args []string, stdout io.Writer) error {
-	if len(args) == 0 {
-		args = []string{"help"}
-	}
-	switch command, rest := args[0], args[1:]; command {
-	case "demo":
-		return demo(ctx, rest, stdout)
-	case "version", "-version", "--version":
-		return put(stdout, version())
-	case "help", "-h", "-help", "--help":
-		return put(stdout, usage)
-	default:
-		return fmt.Errorf("unknown command %q; %w", command, errUsage)
-	}
+// An output keeps the first error of a writer, so that callers need not check each line but only
+// the end.
+type output struct {
+	w   io.Writer
+	err error
 }
 
-func put(w io.Writer, text string) error {
-	_, err := io.WriteString(w, text)
-	return err
-}
-
-// version returns the line of rrl version: the version of the module as go install
-// and go build record it, "(devel)" under go run.
-func version() string {
-	v := "(unknown)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		v = info.Main.Version
+func (o *output) Write(b []byte) (int, error) {
+	if o.err != nil {
+		return 0, o.err
 	}
-	return fmt.Sprintf("rrl %s %s %s/%s\n", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	n, err := o.w.Write(b)
+	o.err = err
+	return n, err
 }

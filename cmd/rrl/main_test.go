@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 // rrl runs a command line.
 func rrl(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs strings.Builder
-	code = run(ctx, args, &out, &errs)
+	code = run(ctx, args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -33,24 +32,25 @@ func TestCommandLine(t *testing.T) {
 		code           int
 		stdout, stderr string // what they contain; empty: nothing is there
 	}{
-		{"", 0, "rrl demo [--redis ADDRESS]", ""},
-		{"help", 0, "rrl demo [--redis ADDRESS]", ""},
-		{"--help", 0, "rrl demo [--redis ADDRESS]", ""},
-		{"demo -h", 0, "rrl demo [--redis ADDRESS]", ""},
+		{"", 0, "Available Commands:", ""},
+		{"help", 0, "Available Commands:", ""},
+		{"--help", 0, "Exit codes: 0 yes", ""},
+		{"demo -h", 0, "embedded in rrl", ""},
 		{"version", 0, "rrl ", ""},
 		{"--version", 0, "go1.", ""},
-		{"dmo", 2, "", `unknown command "dmo"; run 'rrl help'`},
-		{"demo --reds", 2, "", "-reds; run 'rrl help'"},
-		{"demo --redis", 2, "", "needs an argument: -redis; run 'rrl help'"},
+		{"completion bash", 0, "__start_rrl", ""},
+		{"dmo", 2, "", `unknown command "dmo" for "rrl"; run 'rrl help'`},
+		{"demo --reds", 2, "", "unknown flag: --reds; run 'rrl help'"},
+		{"demo --redis", 2, "", "needs an argument: --redis; run 'rrl help'"},
 		{"demo --redis=", 2, "",
 			"--redis must be HOST:PORT, as in localhost:6379, or a URL, as in redis://localhost:6379/0; " +
-				"it is empty; run"},
-		{"demo --redis http://localhost", 2, "", "invalid URL scheme: http; run 'rrl help'"},
+				"it is empty"},
+		{"demo --redis http://localhost", 2, "", "invalid URL scheme: http"},
 		{"demo --redis localhost:port", 2, "", "--redis must be HOST:PORT"},
 		{"demo --redis localhost:6379/one", 2, "", "invalid database number"},
-		{"demo --redis 127.0.0.1:1", 1, "", "rrl: cannot reach Redis at 127.0.0.1:1: "},
-		{"demo now", 2, "", `unexpected argument "now"; run 'rrl help'`},
-		{"demo --redis redis://127.0.0.1:1/0", 1, "", "rrl: cannot reach Redis at 127.0.0.1:1: "},
+		{"demo --redis 127.0.0.1:1", 2, "", "rrl: cannot reach Redis at 127.0.0.1:1: "},
+		{"demo now", 2, "", `unknown command "now" for "rrl demo"; run 'rrl help'`},
+		{"demo --redis redis://127.0.0.1:1/0", 2, "", "rrl: cannot reach Redis at 127.0.0.1:1: "},
 	} {
 		code, stdout, stderr := rrl(t.Context(), strings.Fields(c.args)...)
 		if code != c.code || !says(stdout, c.stdout) || !says(stderr, c.stderr) {
@@ -59,29 +59,6 @@ func TestCommandLine(t *testing.T) {
 		}
 		if strings.Count(stderr, "\n") > 1 {
 			t.Errorf("rrl %s: more than a line on stderr:\n%s", c.args, stderr)
-		}
-	}
-}
-
-// The error of a bad address does not show a password that may be in it.
-func TestAddressOfRedis(t *testing.T) {
-	for address, want := range map[string]string{
-		"localhost:6379": "localhost:6379", "localhost": "localhost:6379", "[::1]:7000": "[::1]:7000",
-		"localhost:6379/3":         "localhost:6379",
-		"redis://localhost:6379/0": "localhost:6379", "rediss://x:1": "x:1",
-		":secret@localhost:6379": "localhost:6379",
-		"unix:/tmp/redis.sock":   "/tmp/redis.sock", "unix:///tmp/redis.sock": "/tmp/redis.sock",
-	} {
-		if opts, err := parseAddress(address); err != nil || opts.Addr != want {
-			t.Errorf("%s: %+v, %v; want %s", address, opts, err, want)
-		}
-	}
-	for _, address := range []string{"", "://", "redis://:secret@localhost:port", ":secret@localhost:6379/x",
-		"http://:secret@x", "%secret", "a secret"} {
-		_, err := parseAddress(address)
-		if err == nil || strings.Contains(err.Error(), "secret") ||
-			!strings.Contains(err.Error(), "HOST:PORT") {
-			t.Errorf("%s: %v", address, err)
 		}
 	}
 }
@@ -101,7 +78,7 @@ func TestSilentServer(t *testing.T) {
 	defer silent.Close()
 	start := time.Now()
 	code, stdout, stderr := rrl(t.Context(), "demo", "--redis", "redis://"+silent.Addr().String())
-	if code != 1 || stdout != "" || !strings.Contains(stderr, "cannot reach") {
+	if code != exitError || stdout != "" || !strings.Contains(stderr, "cannot reach") {
 		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
 	}
 	if took := time.Since(start); took > 10*time.Second {
@@ -118,50 +95,23 @@ func TestOutputNotTaken(t *testing.T) {
 	defer w.Close()
 	for _, command := range []string{"help", "version", "demo"} {
 		var stderr strings.Builder
-		if code := run(t.Context(), []string{command}, w, &stderr); code != 1 || stderr.Len() == 0 {
+		if code := run(t.Context(), []string{command}, nil, w, &stderr); code != exitError || stderr.Len() == 0 {
 			t.Errorf("%s: code %d, printed %q", command, code, stderr.String())
 		}
 	}
 }
 
-func TestColour(t *testing.T) {
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // a device, as a terminal is
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	t.Setenv("TERM", "xterm")
-	for noColor, want := range map[string]bool{"": true, "1": false} {
-		t.Setenv("NO_COLOR", noColor)
-		if got := newPage(null).colour; got != want {
-			t.Errorf("with NO_COLOR=%q: %v", noColor, got)
+func TestInterruptedExitCode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(1234*time.Millisecond, cancel)
+		start := time.Now()
+		code, _, stderr := rrl(ctx, "demo")
+		if code != 130 || stderr != "rrl: interrupted\n" {
+			t.Errorf("code %d, printed\n%s", code, stderr)
 		}
-	}
-	t.Setenv("NO_COLOR", "")
-	if newPage(io.Discard).colour {
-		t.Error("colour in what is no file")
-	}
-	t.Setenv("TERM", "dumb")
-	if newPage(null).colour {
-		t.Error("colour on a dumb terminal")
-	}
-	if got := (&page{colour: true}).paint(green, "yes"); got != "\x1b[32myes\x1b[0m" {
-		t.Errorf("painted %q", got)
-	}
+		if took := time.Since(start); took != 1234*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+	})
 }
-
-// The first error of a page stays, and ends the printing.
-func TestPageError(t *testing.T) {
-	first := errors.New("first")
-	p := newPage(failing{first})
-	p.printf("a")
-	p.w = failing{errors.New("second")}
-	p.printf("b")
-	if p.err != first {
-		t.Errorf("the error is %v", p.err)
-	}
-}
-
-type failing struct{ err error }
-
-func (f failing) Write([]byte) (int, error) { return 0, f.err }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 )
 
 // A Layout is what a record of one format is made of: its header, random bytes,
@@ -96,4 +98,21 @@ func Permits(member string) (int64, bool) {
 		return 0, false
 	}
 	return int64(binary.LittleEndian.Uint32([]byte(member[len(member)-permitsSize:]))), true
+}
+
+// Recognise returns the format of a record as an index of Layouts, -1 if no version of
+// Redisson writes such a record, and whether Go wrote it (goMark). One record of Java in
+// 65,536 is taken for one of Go.
+func Recognise(member string) (format int, byGo bool) {
+	format = slices.IndexFunc(Layouts[:], func(l Layout) bool {
+		return len(member) == l.Size() && (l.Header == Layouts[FI].Header || strings.HasPrefix(member, l.Header))
+	})
+	switch {
+	case format < 0:
+		return format, false
+	case format == FI:
+		const mark = 0x60 // Append
+		return FI, strings.HasPrefix(member, Layouts[FI].Header) && member[permitsSize-1]&mark == mark
+	}
+	return format, strings.HasPrefix(member[len(Layouts[format].Header):], goMark)
 }

@@ -1,13 +1,12 @@
-package main
+// Package demo shows what the rate limiter does: four callers share five permits per
+// second. It prints what each of them gets and when, and what Redis holds at the end.
+package demo
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,68 +29,19 @@ const (
 	lifetime = time.Minute
 )
 
-// demo runs the demo on the server that args name.
-func demo(ctx context.Context, args []string, stdout io.Writer) error {
-	s, err := chooseServer(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return put(stdout, usage)
-	}
-	if err != nil {
-		return fmt.Errorf("demo: %w; %w", err, errUsage)
+// Run runs the demo on a Redis, and on an embedded one if rdb is nil. where is what the
+// demo calls it. rdb must use RESP2, whose replies have the order and form that redis-cli
+// shows.
+func Run(ctx context.Context, rdb redis.UniversalClient, where string, stdout io.Writer) error {
+	s := remote(rdb, where)
+	if rdb == nil {
+		s = embedded()
 	}
 	defer s.close()
 	late := fmt.Errorf("the demo was not done within %v", longest)
 	ctx, cancel := context.WithTimeoutCause(ctx, longest, late)
 	defer cancel()
-	if err := s.ping(ctx); err != nil {
-		return err
-	}
 	return demoOn(ctx, s, stdout)
-}
-
-// chooseServer returns the server that args name, the embedded one if they name
-// none.
-func chooseServer(args []string) (*server, error) {
-	var address *string
-	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // run prints the error
-	flags.Func("redis", "", func(value string) error {
-		address = &value
-		return nil
-	})
-	switch err := flags.Parse(args); {
-	case err != nil:
-		return nil, err
-	case flags.NArg() > 0:
-		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case address == nil:
-		return embedded(), nil
-	}
-	opts, err := parseAddress(*address)
-	if err != nil {
-		return nil, err
-	}
-	return remote(opts), nil
-}
-
-// parseAddress reads the value of --redis: host:port, or a URL. The error does not
-// show the address, for it may hold a password.
-func parseAddress(address string) (*redis.Options, error) {
-	const want = "--redis must be HOST:PORT, as in localhost:6379, or a URL, as in redis://localhost:6379/0"
-	if address == "" {
-		return nil, fmt.Errorf("%s; it is empty", want)
-	}
-	if !strings.Contains(address, "://") && !strings.HasPrefix(address, "unix:") {
-		address = "redis://" + address
-	}
-	opts, err := redis.ParseURL(address)
-	if malformed, ok := errors.AsType[*url.Error](err); ok {
-		err = malformed.Err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s; %w", want, err)
-	}
-	return opts, nil
 }
 
 // demoOn makes a limiter, plays the scene with it, shows its keys in Redis, and

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -9,20 +9,30 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
+
+func TestMain(m *testing.M) {
+	logging.Disable() // as main does
+	redistest.VerifyNoLeaks(m)
+}
 
 // The demo, in the time of a bubble, with nothing of it replaced.
 func TestDemo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		code, stdout, stderr := rrl(t.Context(), "demo")
+		var out strings.Builder
+		err := Run(t.Context(), nil, "", &out)
+		stdout := out.String()
 		if took := time.Since(start); took < 4*time.Second || took > 5*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if code != 0 || stderr != "" {
-			t.Errorf("code %d, printed\n%s", code, stderr)
+		if err != nil {
+			t.Error(err)
 		}
 		checkDemo(t, stdout, "demo")
 		checkStory(t, stdout)
@@ -33,11 +43,12 @@ func TestDemo(t *testing.T) {
 func TestDemoOnRedis(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	code, stdout, stderr := rrl(t.Context(), "demo", "--redis", s.Addr+"/3")
-	if code != 0 || stderr != "" {
-		t.Errorf("code %d, printed\n%s", code, stderr)
+	rdb := s.Client(t, func(o *redis.Options) { o.Protocol = 2 })
+	var out strings.Builder
+	if err := Run(t.Context(), rdb, "here", &out); err != nil {
+		t.Error(err)
 	}
-	checkDemo(t, stdout, `rrl-demo-\w{8}`)
+	checkDemo(t, out.String(), `rrl-demo-\w{8}`)
 	info, err := s.Admin().Info(t.Context(), "keyspace").Result()
 	if err != nil || !strings.Contains(info, "Keyspace") || strings.Contains(info, "keys=") {
 		t.Errorf("it left behind: %s, %v", info, err)
@@ -127,21 +138,6 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-func TestInterruptedExitCode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(1234*time.Millisecond, cancel)
-		start := time.Now()
-		code, _, stderr := rrl(ctx, "demo")
-		if code != 130 || stderr != "rrl: interrupted\n" {
-			t.Errorf("code %d, printed\n%s", code, stderr)
-		}
-		if took := time.Since(start); took != 1234*time.Millisecond {
-			t.Errorf("it took %v", took)
-		}
-	})
-}
-
 // A demo whose process is killed leaves nothing for long.
 func TestKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -190,10 +186,10 @@ func TestServerDies(t *testing.T) {
 	s := redistest.Start(t)
 	var out killer
 	out.at, out.kill = "report", s.Stop
-	var stderr strings.Builder
-	code := run(t.Context(), []string{"demo", "--redis", s.URL()}, &out, &stderr)
-	if code != 1 || !strings.Contains(stderr.String(), "refused") {
-		t.Errorf("code %d, printed\n%s", code, stderr.String())
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2})
+	defer rdb.Close()
+	if err := Run(t.Context(), rdb, "here", &out); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("the error is %v", err)
 	}
 	if s := out.String(); strings.Contains(s, "Redis holds") {
 		t.Errorf("it went on:\n%s", s)

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type timeline struct {
 
 // newTimeline returns a timeline that starts now.
 func newTimeline(
-	ctx context.Context, rdb *redis.Client, l *rratelimiter.RateLimiter, p *page,
+	ctx context.Context, rdb redis.UniversalClient, l *rratelimiter.RateLimiter, p *page,
 ) (*timeline, error) {
 	rdb.AddHook(stamping{})
 	epoch, err := rdb.Time(ctx).Result()

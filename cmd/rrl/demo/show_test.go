@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -65,7 +65,7 @@ type cli struct {
 func newCLI(t *testing.T) cli {
 	path := redistest.Require(t, "redis-cli")
 	s := redistest.Start(t)
-	return cli{t, path, s, s.Client(t, func(o *redis.Options) { plain(o) })}
+	return cli{t, path, s, s.Client(t, func(o *redis.Options) { o.Protocol = 2 })}
 }
 
 // shows returns what redis-cli prints on a terminal.

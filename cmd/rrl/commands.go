@@ -1,0 +1,45 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/redisson-go/rratelimiter/cmd/rrl/demo"
+)
+
+// commands returns the commands of rrl, in no order: help sorts them.
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{
+		a.demoCommand(), versionCommand(),
+	}
+}
+
+func (a *app) demoCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "Show four callers that share 5 permits per second, live",
+		Long: `Four callers share 5 permits per second. It prints what each of them gets and when, and
+what Redis holds at the end.
+
+It runs on a Redis embedded in rrl. With the flag --redis it runs on a real one, under a
+name of its own that is deleted at the end.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("redis") {
+				return demo.Run(cmd.Context(), nil, "", a.stdout.w)
+			}
+			rdb, err := a.place.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer rdb.Close()
+			return demo.Run(cmd.Context(), rdb, a.place.where(), a.stdout.w)
+		},
+	}
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) { cmd.Printf("rrl %s\n", version()) },
+	}
+}

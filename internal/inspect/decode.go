@@ -1,0 +1,160 @@
+package inspect
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// configFields are the fields that Read asks for, in this order.
+var configFields = []string{wire.Rate, wire.Interval, wire.Type, wire.KeepAlive}
+
+// decode takes the fields of the hash and reports whether a rate is set: rate, interval and type are
+// there. Redisson takes any type but 1 for OVERALL.
+func (c *Config) decode(texts []any) (set bool) {
+	set = true
+	numbers := make([]int64, len(configFields))
+	for i, field := range configFields {
+		text, there := texts[i].(string)
+		if !there {
+			set = set && field == wire.KeepAlive
+			continue
+		}
+		n, ok := integer(text)
+		numbers[i] = n
+		if field == wire.Type {
+			c.Type = overall
+			if text == "1" {
+				c.Type = perClient
+			}
+		} else if !ok {
+			c.bad = append(c.bad, fmt.Sprintf("%s is %.*q", field, shown, text))
+		}
+	}
+	c.Rate, c.Interval, c.KeepAlive = numbers[0], numbers[1], numbers[3]
+	return set
+}
+
+// integer reads a number as the scripts of Java and Go do: 1e3 is one, 1.5 is none, nor is what a
+// float64 cannot hold exactly.
+func integer(text string) (int64, bool) {
+	f, err := strconv.ParseFloat(text, 64)
+	const most = 1 << 53
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > most {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+func (p *Pair) decodeValue(text string, there bool) {
+	p.Value, p.HasValue = text, there
+	if there {
+		p.Number, p.Counts = integer(text)
+	}
+}
+
+// decodeRecords takes the oldest and the newest records. Where they are all, the two parts overlap.
+func (p *Pair) decodeRecords(oldest, newest []redis.Z) {
+	if read := int64(len(oldest) + len(newest)); p.Total > read {
+		p.Unread, p.Gap = p.Total-read, len(oldest)
+	} else {
+		newest = newest[max(0, min(read-p.Total, int64(len(newest)))):]
+	}
+	p.Records = make([]Record, 0, len(oldest)+len(newest))
+	for _, z := range append(oldest[:len(oldest):len(oldest)], newest...) {
+		member, _ := z.Member.(string)
+		r := Record{At: moment(z.Score), score: z.Score}
+		r.Permits, _ = wire.Permits(member)
+		if format, byGo := wire.Recognise(member); format >= 0 {
+			r.Format, r.ByGo = wire.Layouts[format].Name, byGo
+		}
+		p.Records = append(p.Records, r)
+	}
+}
+
+// moment returns a time in ms, as near as a time.Time can be that is printed with a year of four digits.
+func moment(millis float64) time.Time {
+	const earliest, latest = 0, 253402300799999 // 1970 to 9999
+	return time.UnixMilli(int64(min(max(millis, earliest), latest))).UTC()
+}
+
+// judge works out what the records of a pair mean now.
+func (p *Pair) judge(l *Limiter) {
+	now := float64(l.At.UnixMilli())
+	c := &l.Config
+	for i := range p.Records {
+		r := &p.Records[i]
+		r.Ahead = r.score > now
+		if r.Over = r.score <= now-float64(c.Interval); r.Over {
+			p.Over += r.Permits
+		} else {
+			p.Outstanding += r.Permits
+		}
+	}
+	p.Checked = l.Set && p.Unread == 0 && (p.Counts || !p.HasValue)
+	if p.Checked && p.HasValue {
+		p.Drift = p.Number + p.Outstanding + p.Over - c.Rate
+	}
+	p.Remaining = p.remaining(c)
+	p.forecast(l)
+}
+
+// remaining returns what Go would grant: by the records, if all were read, otherwise by the value.
+func (p *Pair) remaining(c *Config) int64 {
+	left := c.Rate - p.Outstanding
+	if p.Unread > 0 && p.Counts {
+		left = p.Number + p.Over
+	}
+	return max(0, min(left, c.Rate))
+}
+
+// forecast tells when 1 permit, a tenth and all of the rate are there, if nobody takes any.
+func (p *Pair) forecast(l *Limiter) {
+	p.Back = []Return{}
+	if l.Config.Rate < 1 {
+		return
+	}
+	const tenth = 10
+	for _, n := range []int64{1, (l.Config.Rate + tenth - 1) / tenth, l.Config.Rate} {
+		if k := len(p.Back); k == 0 || p.Back[k-1].Permits != n {
+			p.Back = append(p.Back, Return{n, p.until(n, l)})
+		}
+	}
+}
+
+// until returns in how many ms a number of permits is there.
+func (p *Pair) until(n int64, l *Limiter) int64 {
+	if left := p.remaining(&l.Config); n <= left {
+		return 0
+	}
+	sum := p.Remaining
+	if p.Unread == 0 {
+		sum = l.Config.Rate - p.Outstanding // below 0 after a lower rate
+	} else if n == l.Config.Rate && len(p.Records) > 0 {
+		return p.backIn(len(p.Records)-1, l) // the newest is the last
+	}
+	for i, r := range p.Records {
+		if p.Unread > 0 && i == p.Gap {
+			break
+		}
+		if r.Over {
+			continue
+		}
+		if sum += r.Permits; sum >= n {
+			return p.backIn(i, l)
+		}
+	}
+	return Unknown
+}
+
+// backIn returns in how many ms the permits of a record are back.
+func (p *Pair) backIn(i int, l *Limiter) int64 {
+	const most = 1 << 53
+	in := p.Records[i].score + float64(l.Config.Interval) - float64(l.At.UnixMilli())
+	return int64(min(max(in, 0), most))
+}

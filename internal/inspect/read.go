@@ -1,0 +1,190 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+const (
+	// Few is how many records suffice for what is shown again and again.
+	Few = 1000
+	// Many is how many records are read for somebody who looks once: some 5 ms of Redis.
+	Many = 10_000
+	// Most is the most that may be asked for.
+	Most = 100_000
+
+	// mostSessions is about how many fields of a hash are looked through for sessions.
+	mostSessions = 200
+	// shown is how many bytes of a value are read: a number has 20 at most.
+	shown = 40
+)
+
+// Read reads the limiter in a hash, in one round trip. It reads the pair that all clients share and
+// those of the clients with ids, and of each pair the given number of records at most, between 2
+// and Most: one half are the oldest, the other the newest. A limiter that is not there is no error.
+func Read(ctx context.Context, rdb redis.UniversalClient, hash string, records int, ids ...string) (*Limiter, error) {
+	if records < 2 || records > Most {
+		return nil, fmt.Errorf("records is %d, must be between 2 and %d", records, Most)
+	}
+	on, err := serverOf(rdb, hash)
+	if err != nil {
+		return nil, err
+	}
+	r := newReading(hash, records, ids)
+	tx := on.TxPipeline()
+	r.ask(ctx, tx)
+	if _, err := tx.Exec(ctx); err != nil && !r.replied() {
+		return nil, err
+	}
+	return r.limiter()
+}
+
+// serverOf returns what to ask for a key. A Ring sends a command without a key, as TIME is, to any of
+// its servers.
+func serverOf(rdb redis.UniversalClient, key string) (redis.Cmdable, error) {
+	if ring, ok := rdb.(interface {
+		GetShardClientForKey(key string) (*redis.Client, error)
+	}); ok {
+		return ring.GetShardClientForKey(key)
+	}
+	return rdb, nil
+}
+
+// A reading is the commands that read a limiter, and then their replies.
+type reading struct {
+	hash string
+	half int64 // of the records to read
+
+	time     *redis.TimeCmd
+	key      keyReading
+	config   *redis.SliceCmd
+	fields   *redis.IntCmd
+	sessions *redis.ScanCmd
+	pairs    []pairReading
+}
+
+type keyReading struct {
+	name string
+	kind *redis.StatusCmd
+	ttl  *redis.IntCmd // redis.DurationCmd cannot hold all that PTTL may reply
+}
+
+type pairReading struct {
+	id             string
+	value, permits keyReading
+	text           *redis.StringCmd
+	total          *redis.IntCmd
+	oldest, newest *redis.ZSliceCmd
+}
+
+func newReading(hash string, records int, ids []string) *reading {
+	r := &reading{hash: hash, half: int64(records / 2), key: keyReading{name: hash}}
+	for _, id := range append([]string{""}, ids...) {
+		keys := keysOf(hash, id)
+		r.pairs = append(r.pairs, pairReading{
+			id: id, value: keyReading{name: keys.Value}, permits: keyReading{name: keys.Permits},
+		})
+	}
+	return r
+}
+
+// ask adds the commands to a pipeline.
+func (r *reading) ask(ctx context.Context, p redis.Pipeliner) {
+	r.time = p.Time(ctx)
+	r.key.ask(ctx, p)
+	r.config = p.HMGet(ctx, r.hash, wire.Rate, wire.Interval, wire.Type, wire.KeepAlive)
+	r.fields = p.HLen(ctx, r.hash)
+	r.sessions = p.HScan(ctx, r.hash, 0, wire.SessionPrefix+"*", mostSessions)
+	for i := range r.pairs {
+		pair := &r.pairs[i]
+		pair.value.ask(ctx, p)
+		pair.permits.ask(ctx, p)
+		pair.text = p.GetRange(ctx, pair.value.name, 0, shown-1)
+		pair.total = p.ZCard(ctx, pair.permits.name)
+		pair.oldest = p.ZRangeWithScores(ctx, pair.permits.name, 0, r.half-1)
+		pair.newest = p.ZRangeWithScores(ctx, pair.permits.name, -r.half, -1)
+	}
+}
+
+func (k *keyReading) ask(ctx context.Context, p redis.Pipeliner) {
+	k.kind, k.ttl = p.Type(ctx, k.name), redis.NewIntCmd(ctx, "pttl", k.name)
+	_ = p.Process(ctx, k.ttl) // a pipeline only notes it
+}
+
+func (k *keyReading) key() Key {
+	return Key{Name: k.name, Kind: k.kind.Val(), TTL: k.ttl.Val()}
+}
+
+// replied reports whether Redis has carried out the transaction. A command of it may have failed all
+// the same, for a key may be of another kind.
+func (r *reading) replied() bool { return r.time.Err() == nil && r.key.kind.Err() == nil }
+
+// limiter decodes the replies.
+func (r *reading) limiter() (*Limiter, error) {
+	l := &Limiter{Name: r.hash, At: r.time.Val(), Keys: []Key{r.key.key()}, Fields: r.fields.Val()}
+	for _, cmd := range []redis.Cmder{r.config, r.fields, r.sessions} {
+		if err := cmd.Err(); err != nil && !otherKind(err) {
+			return nil, err
+		}
+	}
+	if texts := r.config.Val(); len(texts) == len(configFields) {
+		l.Set = l.Config.decode(texts)
+	}
+	l.Sessions = sessions(r.sessions)
+	for i := range r.pairs {
+		read := &r.pairs[i]
+		for _, cmd := range []redis.Cmder{read.text, read.total, read.oldest, read.newest} {
+			if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !otherKind(err) {
+				return nil, err
+			}
+		}
+		value, permits := read.value.key(), read.permits.key()
+		l.Keys = append(l.Keys, value, permits)
+		pair := Pair{ID: read.id, Total: read.total.Val()}
+		pair.decodeValue(read.text.Val(), value.There())
+		pair.decodeRecords(read.oldest.Val(), read.newest.Val())
+		l.Pairs = append(l.Pairs, pair)
+	}
+	for i := range l.Pairs {
+		l.Pairs[i].judge(l)
+	}
+	l.Findings = l.find()
+	return l, nil
+}
+
+// otherKind reports whether a command failed because its key is of another kind.
+func otherKind(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
+
+// sessions decodes the fields that Go Clients keep, the last request first.
+func sessions(scan *redis.ScanCmd) []Session {
+	page, _ := scan.Val()
+	found := []Session{}
+	for pair := range slices.Chunk(page, 2) {
+		if len(pair) < 2 {
+			break
+		}
+		s := Session{Field: pair[0]}
+		var at int64
+		if _, err := fmt.Sscanf(pair[1], "%d %d %d", &s.Number, &at, &s.Amount); err == nil {
+			s.At = moment(float64(at))
+			found = append(found, s)
+		}
+	}
+	slices.SortFunc(found, func(a, b Session) int { return b.At.Compare(a.At) })
+	return found
+}
+
+// keysOf returns the names of the keys of a pair.
+func keysOf(hash, id string) wire.Pair {
+	pairs := wire.KeysOf(hash, id).Pairs
+	if id == "" {
+		return pairs[0]
+	}
+	return pairs[1]
+}

@@ -1,0 +1,224 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// A Scan finds limiters among the keys of a Redis. It goes through all keys by SCAN, Page at
+// a time, so that no call takes long; a hash costs an HMGET more, a limiter one read of it. Where
+// there is a PER_CLIENT limiter, a second pass finds its clients, because their names are in the
+// names of keys only.
+type Scan struct {
+	Match string // pattern of Redis for the names of the hashes; empty for all
+	Page  int64  // keys that Redis looks at in one call; 0 for DefaultPage
+	Limit int    // limiters to stop at; 0 for none
+
+	// Progress is called after each page, by one goroutine at a time.
+	Progress func(Progress)
+}
+
+// DefaultPage is a page that takes Redis about a ms.
+const DefaultPage = 1000
+
+// Progress is what a Scan has done so far.
+type Progress struct {
+	Keys     int64 `json:"keys"`     // keys that Redis was asked to look at, the second pass included
+	Calls    int64 `json:"calls"`    // round trips
+	Limiters int   `json:"limiters"` // that were found
+	Stopped  bool  `json:"stopped"`  // at Limit
+}
+
+const (
+	// listed is how many records are read of a limiter in a list.
+	listed = 200
+	// MostClients is how many clients of a PER_CLIENT limiter are read at a time.
+	MostClients = 16
+)
+
+// Limiters returns the limiters, in the order of their names. A key that comes or goes meanwhile may be
+// in the list or not.
+func (s Scan) Limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limiter, Progress, error) {
+	w := &walk{Scan: s, seen: map[string]bool{}, clients: map[string][]string{}}
+	if w.Page < 1 {
+		w.Page = DefaultPage
+	}
+	kind := redisx.KindOf(rdb)
+	if err := kind.EachServer(ctx, w.hashes); err != nil {
+		return nil, w.done, err
+	}
+	if w.perClient {
+		if err := kind.EachServer(ctx, w.values); err != nil {
+			return nil, w.done, err
+		}
+	}
+	var found []*Limiter
+	for hash := range w.seen {
+		ids := w.clients[wire.KeysOf(hash, "").Pairs[0].Value]
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
+		l, err := Read(ctx, rdb, hash, listed, ids[:min(len(ids), MostClients)]...)
+		if err != nil {
+			return nil, w.done, err
+		}
+		l.Clients = len(ids)
+		w.step(0, 1)
+		if l.Set { // it may be gone by now
+			found = append(found, l)
+		}
+	}
+	slices.SortFunc(found, func(a, b *Limiter) int { return strings.Compare(a.Name, b.Name) })
+	return found, w.done, nil
+}
+
+// Clients returns the ids of the clients of a PER_CLIENT limiter that have keys, by a pass over all keys of
+// the server that has it.
+func Clients(ctx context.Context, rdb redis.UniversalClient, hash string) ([]string, error) {
+	value := wire.KeysOf(hash, "").Pairs[0].Value
+	w := &walk{Scan: Scan{Page: DefaultPage}, clients: map[string][]string{}}
+	on, err := serverOf(rdb, hash)
+	if err == nil {
+		if cluster, ok := rdb.(interface {
+			MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+		}); ok {
+			on, err = cluster.MasterForKey(ctx, hash)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := w.pages(ctx, on, escape(value)+":*", "string", w.noteClients); err != nil {
+		return nil, err
+	}
+	ids := w.clients[value]
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// A walk is a Scan under way. The servers of a cluster are gone through side by side.
+type walk struct {
+	Scan
+	mu        sync.Mutex // guards the fields below, and calls of Progress
+	done      Progress
+	seen      map[string]bool     // names of limiters
+	clients   map[string][]string // ids by the name of the shared value
+	perClient bool
+}
+
+// hashes finds the hashes of limiters on a server.
+func (w *walk) hashes(ctx context.Context, on redis.Cmdable) error {
+	match := w.Match
+	if match == "" {
+		match = "*"
+	}
+	return w.pages(ctx, on, match, "hash", func(ctx context.Context, keys []string) error {
+		if len(keys) == 0 {
+			return nil
+		}
+		configs := make([]*redis.SliceCmd, len(keys))
+		_, err := on.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, key := range keys {
+				configs[i] = p.HMGet(ctx, key, configFields...)
+			}
+			return nil
+		})
+		w.step(0, 1)
+		for i, key := range keys {
+			var c Config
+			switch texts := configs[i].Val(); {
+			case len(texts) == len(configFields):
+				if c.decode(texts) && !w.note(key, &c) {
+					return errEnough
+				}
+			case err != nil && !otherKind(configs[i].Err()):
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// errEnough ends the pages of a server.
+var errEnough = errors.New("there are enough limiters")
+
+// note takes a limiter into the list. It returns false if that is full.
+func (w *walk) note(hash string, c *Config) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.Limit > 0 && len(w.seen) == w.Limit && !w.seen[hash] {
+		w.done.Stopped = true
+		return false
+	}
+	w.seen[hash] = true
+	w.done.Limiters = len(w.seen)
+	w.perClient = w.perClient || c.PerClient()
+	return true
+}
+
+// values finds the clients of PER_CLIENT limiters.
+func (w *walk) values(ctx context.Context, on redis.Cmdable) error {
+	return w.pages(ctx, on, "*:value:*", "string", w.noteClients)
+}
+
+func (w *walk) noteClients(_ context.Context, keys []string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range keys {
+		const end = ":value"
+		if i := strings.LastIndex(key, end+":"); i >= 0 {
+			value := key[:i+len(end)]
+			w.clients[value] = append(w.clients[value], key[len(value)+1:])
+		}
+	}
+	return nil
+}
+
+// pages goes through the keys of a server that match and are of a kind. A Redis before 6.0 cannot tell
+// them apart by kind; then each gets all kinds.
+func (w *walk) pages(
+	ctx context.Context, on redis.Cmdable, match, kind string, each func(context.Context, []string) error,
+) error {
+	for cursor := uint64(0); ; {
+		keys, next, err := on.ScanType(ctx, cursor, match, w.Page, kind).Result()
+		if redis.HasErrorPrefix(err, "ERR syntax error") {
+			keys, next, err = on.Scan(ctx, cursor, match, w.Page).Result()
+		}
+		if err != nil {
+			return err
+		}
+		w.step(w.Page, 1)
+		if err := each(ctx, keys); err != nil {
+			if errors.Is(err, errEnough) {
+				return nil
+			}
+			return err
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// step notes what was done.
+func (w *walk) step(keys, calls int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done.Keys += keys
+	w.done.Calls += calls
+	if w.Progress != nil {
+		w.Progress(w.done)
+	}
+}
+
+// escape returns a pattern that matches a text and nothing else.
+func escape(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}

@@ -1,0 +1,91 @@
+package inspect
+
+import "math"
+
+// A Change is what happened to a pair between two looks at it.
+type Change struct {
+	ByGo     int64 `json:"by_go"`     // permits granted by Go
+	ByOthers int64 `json:"by_others"` // permits granted by Java, or whoever else wrote the records
+	Released int64 `json:"released"`  // permits taken out of records that were there before
+
+	// AtLeast says that there were more new records than were read.
+	AtLeast bool `json:"at_least"`
+
+	// Refused is an estimate of the requests of Go that were refused. A refusal writes
+	// nothing, so it is taken from the numbers of the sessions: requests that left no record.
+	// A Client counts over all its limiters, so it is too high for one that uses several; a
+	// Client is seen again only at its next grant. What Java was refused is not known.
+	Refused int64 `json:"refused_estimate"`
+}
+
+// Since compares a pair with the same pair at an earlier look.
+func (l *Limiter) Since(before *Limiter, id string) Change {
+	var c Change
+	now, then := l.PairOf(id), before.PairOf(id)
+	if now == nil || then == nil {
+		return c
+	}
+	// A record that was in the unread part of one look says nothing: compare from the first record
+	// behind that part on, and what neither look has lost to time.
+	from := math.Max(now.readFrom(), then.readFrom())
+	ended := float64(l.At.UnixMilli() - l.Config.Interval)
+	type origin struct {
+		score float64
+		byGo  bool
+	}
+	permits := map[origin]int64{}
+	for _, r := range then.Records {
+		permits[origin{r.score, r.ByGo}] -= r.Permits
+	}
+	known := int64(0) // requests that have left a trace
+	for _, r := range now.Records {
+		permits[origin{r.score, r.ByGo}] += r.Permits
+	}
+	for o, n := range permits {
+		switch {
+		case o.score < from || o.score <= ended:
+		case n < 0:
+			c.Released -= n
+			known++
+		case n > 0 && o.byGo:
+			c.ByGo += n
+			known++
+		default:
+			c.ByOthers += n
+		}
+	}
+	c.AtLeast = now.readFrom() > then.latest()
+	c.Refused = max(0, l.requests(before)-known)
+	return c
+}
+
+// readFrom returns the time from which on all records were read.
+func (p *Pair) readFrom() float64 {
+	if p.Unread == 0 || p.Gap >= len(p.Records) {
+		return math.Inf(-1)
+	}
+	return p.Records[p.Gap].score
+}
+
+// latest returns the time of the newest record.
+func (p *Pair) latest() float64 {
+	if len(p.Records) == 0 {
+		return math.Inf(-1)
+	}
+	return p.Records[len(p.Records)-1].score
+}
+
+// requests returns how many requests of Go there were since an earlier look, by the sessions that are in
+// both.
+func (l *Limiter) requests(before *Limiter) (n int64) {
+	numbers := make(map[string]int64, len(before.Sessions))
+	for _, s := range before.Sessions {
+		numbers[s.Field] = s.Number
+	}
+	for _, s := range l.Sessions {
+		if earlier, ok := numbers[s.Field]; ok {
+			n += max(0, s.Number-earlier)
+		}
+	}
+	return n
+}
