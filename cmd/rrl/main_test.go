@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,7 +15,13 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
+// asRRL has the test binary act as rrl: with its arguments, and as a process of its own.
+const asRRL = "RRL_TEST_AS_RRL"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asRRL) != "" {
+		main()
+	}
 	logging.Disable() // as main does
 	redistest.VerifyNoLeaks(m)
 }
@@ -24,6 +31,20 @@ func rrl(ctx context.Context, args ...string) (code int, stdout, stderr string) 
 	var out, errs strings.Builder
 	code = run(ctx, args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
+}
+
+// program returns a command that runs rrl as a process of its own.
+func program(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asRRL+"=1")
+	return cmd
+}
+
+func TestProgram(t *testing.T) {
+	out, err := program(t.Context(), "version").Output()
+	if err != nil || !strings.HasPrefix(string(out), "rrl ") {
+		t.Errorf("%q, %v", out, err)
+	}
 }
 
 func TestCommandLine(t *testing.T) {
