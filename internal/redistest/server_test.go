@@ -121,3 +121,15 @@ func TestStartBadArgument(t *testing.T) {
 		t.Errorf("%s, saying %q: the server's own words are missing", f.outcome, f.said)
 	}
 }
+
+func TestMonitor(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	stop := s.Monitor(t)
+	rdb.Set(t.Context(), `a"] "b`, "x", 0)
+	rdb.Eval(t.Context(), "return redis.call('GET', KEYS[1])", []string{"a"})
+	all := strings.Join(stop(), " ")
+	if !strings.HasSuffix(all, "set eval get") {
+		t.Errorf("noted: %s", all)
+	}
+}
