@@ -188,7 +188,7 @@ func (w *walk) pages(
 ) error {
 	for cursor := uint64(0); ; {
 		keys, next, err := on.ScanType(ctx, cursor, match, w.Page, kind).Result()
-		if redis.HasErrorPrefix(err, "ERR syntax error") {
+		if redis.HasErrorPrefix(err, "syntax error") {
 			keys, next, err = on.Scan(ctx, cursor, match, w.Page).Result()
 		}
 		if err != nil {

@@ -33,25 +33,28 @@ func (l *Limiter) Since(before *Limiter, id string) Change {
 		score float64
 		byGo  bool
 	}
-	permits := map[origin]int64{}
-	for _, r := range then.Records {
-		permits[origin{r.score, r.ByGo}] -= r.Permits
+	type sum struct{ permits, records int64 }
+	sums := map[origin]sum{}
+	count := func(records []Record, sign int64) {
+		for _, r := range records {
+			o := origin{r.score, r.ByGo}
+			sums[o] = sum{sums[o].permits + sign*r.Permits, sums[o].records + sign}
+		}
 	}
+	count(then.Records, -1)
+	count(now.Records, 1)
 	known := int64(0) // requests that have left a trace
-	for _, r := range now.Records {
-		permits[origin{r.score, r.ByGo}] += r.Permits
-	}
-	for o, n := range permits {
+	for o, more := range sums {
 		switch {
 		case o.score < from || o.score <= ended:
-		case n < 0:
-			c.Released -= n
+		case more.permits < 0:
+			c.Released -= more.permits
 			known++
-		case n > 0 && o.byGo:
-			c.ByGo += n
-			known++
+		case more.permits > 0 && o.byGo:
+			c.ByGo += more.permits
+			known += max(1, more.records) // with a resolution many requests share one
 		default:
-			c.ByOthers += n
+			c.ByOthers += more.permits
 		}
 	}
 	c.AtLeast = now.readFrom() > then.latest()

@@ -1,0 +1,172 @@
+package inspect_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A stage is a limiter of rate 10 in a minute, of which 4 permits were taken 20 s ago and 2 now.
+type stage struct {
+	*testing.T
+	rdb             *redis.Client
+	value, permits  string
+	old, new, blank string // records
+}
+
+// What is wrong is found, called by the fault of docs/faults.md, and told apart from what is odd but
+// right. What the Java peer makes of a limiter is in compat_test.
+func TestFindings(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		spoil  func(s *stage)
+		fault  string // of the first finding; none if What is empty
+		what   string
+		remark bool
+	}{
+		{"nothing", func(*stage) {}, "", "", false},
+		{"released, the records left", func(s *stage) { s.set("8") }, "B1", "make 14, 4 above the rate", false},
+		{"all released, the records left", func(s *stage) { s.set("10") }, "B1", "make 16, 6 above", false},
+		{"the records lost", func(s *stage) { s.rdb.Del(s.Context(), s.permits) }, "B2", "The value is 4 of 10", false},
+		{"counted twice", func(s *stage) { s.set("15") }, "B3", "The value is 15, above", false},
+		{"counted twice, all over", func(s *stage) {
+			s.set("15")
+			s.rdb.Del(s.Context(), s.permits)
+		}, "B3", "without a record", false},
+		{"charged twice", func(s *stage) { s.set("2") }, "B4", "2 permits are in no record", false},
+		{"a clock that is fast", func(s *stage) {
+			s.set("3")
+			put(s.T, s.rdb, s.permits, javaRecord(1, 1), -10*time.Second)
+		}, "B5", "1 records are dated ahead", true},
+		{"a value that outlives the hash", func(s *stage) {
+			s.rdb.Expire(s.Context(), s.Name(), time.Hour)
+		}, "B6", "the value does not", true},
+		{"left without a rate", func(s *stage) { s.rdb.Del(s.Context(), s.Name()) }, "B6 or B8", "No rate is set, but",
+			false},
+		{"left from another type", func(s *stage) {
+			s.rdb.HSet(s.Context(), s.Name(), "type", 1)
+		}, "B8", "is left from another type; PER_CLIENT", true},
+		{"a lower rate that forgot", func(s *stage) {
+			s.rdb.HSet(s.Context(), s.Name(), "rate", 5)
+			s.set("0")
+		}, "B11", "6 permits are taken", false},
+		{"records of no permits", func(s *stage) {
+			put(s.T, s.rdb, s.permits, javaRecord(1, 0), 0)
+		}, "B12", "1 records hold no permits", true},
+		{"a negative number of permits", func(s *stage) {
+			put(s.T, s.rdb, s.permits, javaRecord(1, 1<<32-3), 0)
+			s.set("7")
+		}, "B12", "negative number", false},
+		{"permits cut off", func(s *stage) {
+			s.rdb.HSet(s.Context(), s.Name(), "rate", 1<<33)
+			s.set("4294967290") // 2^33 - 6 - 2^32
+		}, "B13", "4294967296 permits are in no record", false},
+		{"a value that is no integer", func(s *stage) { s.set("1e+17") }, "B14", `"1e+17"`, false},
+		{"a rate that is no integer", func(s *stage) {
+			s.rdb.HSet(s.Context(), s.Name(), "rate", "1.5")
+		}, "B14 or B15", `rate is "1.5"`, false},
+		{"half of a rate", func(s *stage) { s.rdb.HDel(s.Context(), s.Name(), "interval") }, "B15", "Half of a rate", false},
+		{"the value lost", func(s *stage) { s.rdb.Del(s.Context(), s.value) }, "B19", "records with 6 permits", false},
+		{"the value lost, the rate granted again", func(s *stage) { s.set("8") }, "B1", "", false},
+		{"the value lost, some granted again", func(s *stage) {
+			s.rdb.ZRem(s.Context(), s.permits, s.new)
+			put(s.T, s.rdb, s.permits, javaRecord(1, 2), 0)
+			s.set("8")
+		}, "B1 or B19", "4 above the rate", false},
+		{"rate 0", func(s *stage) { s.rdb.HSet(s.Context(), s.Name(), "rate", 0) }, "B22", "The rate is 0", false},
+		{"interval 0", func(s *stage) { s.rdb.HSet(s.Context(), s.Name(), "interval", 0) }, "B22", "interval is 0 ms", false},
+		{"no form of Redisson", func(s *stage) {
+			put(s.T, s.rdb, s.permits, "\x01\x00\x00\x00", 0)
+			s.set("3")
+		}, "", "1 records are of a form", true},
+		{"two formats", func(s *stage) {
+			put(s.T, s.rdb, s.permits, "\x08abcdefgh\x01\x00\x00\x00", 0)
+			s.set("3")
+		}, "", "of 2 formats", true},
+		{"records that will vanish", func(s *stage) { s.rdb.Expire(s.Context(), s.permits, time.Hour) }, "B2",
+			"The records expire", true},
+		{"a string", func(s *stage) { s.rdb.Set(s.Context(), s.Name(), "x", 0) }, "", "is a string, must be a hash", false},
+		{"a list for a value", func(s *stage) {
+			s.rdb.Del(s.Context(), s.value)
+			s.rdb.LPush(s.Context(), s.value, "x")
+		}, "", "is a list, must be a string", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rdb := redistest.MiniClient(t, redistest.Mini(t))
+			l := limiter(t, rdb, rratelimiter.Overall, 10, time.Minute)
+			s := &stage{T: t, rdb: rdb, value: "{" + l.Name() + "}:value", permits: "{" + l.Name() + "}:permits",
+				old: javaRecord(7, 4), new: javaRecord(8, 2)}
+			put(t, rdb, s.permits, s.old, 20*time.Second)
+			put(t, rdb, s.permits, s.new, 0)
+			s.set("4")
+			c.spoil(&stage{T: t, rdb: rdb, value: s.value, permits: s.permits, old: s.old, new: s.new, blank: l.Name()})
+			got := look(t, rdb, l.Name())
+			if c.fault+c.what == "" {
+				if len(got.Findings) != 0 {
+					t.Errorf("found %+v", got.Findings)
+				}
+				return
+			}
+			if len(got.Findings) == 0 {
+				t.Fatalf("nothing was found: %+v", got)
+			}
+			f := got.Findings[0]
+			if !strings.HasPrefix(f.Fault, c.fault) || !strings.Contains(f.What, c.what) || f.Remark != c.remark ||
+				f.Mend == "" || got.Holds() != c.remark {
+				t.Errorf("found %+v", f)
+			}
+		})
+	}
+}
+
+// Name is that of the limiter.
+func (s *stage) Name() string { return s.blank }
+
+func (s *stage) set(value string) {
+	s.Helper()
+	if err := s.rdb.Set(s.Context(), s.value, value, 0).Err(); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// What is said to mend a drift does.
+func TestWhatMends(t *testing.T) {
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	for _, value := range []string{"9", "2", "15", "x", ""} {
+		l := limiter(t, rdb, rratelimiter.Overall, 10, time.Minute)
+		take(t, l, 3)
+		if value == "" {
+			rdb.Del(t.Context(), "{"+l.Name()+"}:value")
+		} else {
+			rdb.Set(t.Context(), "{"+l.Name()+"}:value", value, 0)
+		}
+		if got := look(t, rdb, l.Name()); got.Holds() {
+			t.Errorf("%s: it holds: %+v", value, got)
+		}
+		if _, err := l.Repair(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := look(t, rdb, l.Name()); !got.Holds() || got.Shared().Remaining != 7 {
+			t.Errorf("%s: %+v", value, got)
+		}
+	}
+}
+
+// Names whose keys a cluster keeps apart are told.
+func TestNamesOfManySlots(t *testing.T) {
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	c := rratelimiter.New(rdb)
+	defer c.Close()
+	if err := c.RateLimiter("a{b").SetRate(t.Context(), rratelimiter.Overall, 1, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	got := look(t, rdb, "a{b")
+	if len(got.Findings) != 1 || got.Findings[0].Fault != "B23" || !got.Holds() {
+		t.Errorf("%+v", got.Findings)
+	}
+}

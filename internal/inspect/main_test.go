@@ -1,0 +1,66 @@
+package inspect_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
+// limiter returns a limiter with a rate, on a Client that ends with the test.
+func limiter(
+	t *testing.T, rdb redis.UniversalClient, typ rratelimiter.RateType, rate int64, interval time.Duration,
+) *rratelimiter.RateLimiter {
+	t.Helper()
+	c := rratelimiter.New(rdb, rratelimiter.WithID("me"))
+	t.Cleanup(func() { _ = c.Close() })
+	l := c.RateLimiter(redistest.Name(t))
+	if err := l.SetRate(t.Context(), typ, rate, interval); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// take takes permits, one after the other.
+func take(t *testing.T, l *rratelimiter.RateLimiter, permits ...int64) {
+	t.Helper()
+	for _, n := range permits {
+		if ok, err := l.TryAcquire(t.Context(), n, 0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+}
+
+// look reads a limiter.
+func look(t *testing.T, rdb redis.UniversalClient, name string, ids ...string) *inspect.Limiter {
+	t.Helper()
+	l, err := inspect.Read(t.Context(), rdb, name, inspect.Few, ids...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// javaRecord returns a record as Redisson 4.7.0 writes it.
+func javaRecord(chance byte, permits uint32) string {
+	b := wire.Layouts[wire.Bc0I16].Append(nil, permits, false)
+	b[1], b[2] = chance, chance // not the mark of Go
+	return string(b)
+}
+
+// put writes a record as if it had been written some time ago.
+func put(t *testing.T, rdb redis.UniversalClient, key, record string, ago time.Duration) {
+	t.Helper()
+	z := redis.Z{Score: float64(time.Now().Add(-ago).UnixMilli()), Member: record}
+	if err := rdb.ZAdd(context.Background(), key, z).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
