@@ -101,6 +101,9 @@ func (p *Pair) judge(l *Limiter) {
 		p.Drift = p.Number + p.Outstanding + p.Over - c.Rate
 	}
 	p.Remaining = p.remaining(c)
+	if p.Unread > 0 {
+		p.Outstanding = max(0, c.Rate-p.Remaining)
+	}
 	p.forecast(l)
 }
 
@@ -129,7 +132,7 @@ func (p *Pair) forecast(l *Limiter) {
 
 // until returns in how many ms a number of permits is there.
 func (p *Pair) until(n int64, l *Limiter) int64 {
-	if left := p.remaining(&l.Config); n <= left {
+	if n <= p.Remaining {
 		return 0
 	}
 	sum := p.Remaining

@@ -256,3 +256,11 @@ func (p *Pair) remarks(l *Limiter) []Finding {
 	}
 	return found
 }
+
+// Label is the fault, or the first words of what was found if it is none of Redisson's.
+func (f *Finding) Label() string {
+	if f.Fault != "" {
+		return f.Fault
+	}
+	return "other"
+}

@@ -71,10 +71,10 @@ type Pair struct {
 	Unread  int64    `json:"unread"`  // records between those two parts, which were not read
 	Gap     int      `json:"-"`       // the index in Records at which they are missing
 
-	// Permits of the records that were read: those whose interval is not over, and those whose
-	// interval is, but which no call has removed yet.
+	// Permits that have not come back: by the records, or by the value if not all were read.
 	Outstanding int64 `json:"outstanding"`
-	Over        int64 `json:"over"`
+	// Permits of records whose interval is over, but which no call has removed yet.
+	Over int64 `json:"over"`
 
 	Remaining int64    `json:"remaining"` // permits that Go would grant now
 	Drift     int64    `json:"drift"`     // Value + permits of all records - rate, if Checked

@@ -40,9 +40,26 @@ func Read(ctx context.Context, rdb redis.UniversalClient, hash string, records i
 	tx := on.TxPipeline()
 	r.ask(ctx, tx)
 	if _, err := tx.Exec(ctx); err != nil && !r.replied() {
-		return nil, err
+		return nil, r.why(ctx, on, err)
 	}
 	return r.limiter()
+}
+
+// why returns the reason for which Redis has refused the transaction: a command of it that it does not
+// take. Redis says so before it carries out the others, and go-redis keeps only EXECABORT.
+func (r *reading) why(ctx context.Context, on redis.Cmdable, err error) error {
+	if !redis.HasErrorPrefix(err, "EXECABORT") {
+		return err
+	}
+	pipe := on.Pipeline()
+	r.ask(ctx, pipe)
+	cmds, _ := pipe.Exec(ctx)
+	for _, cmd := range cmds {
+		if reason := cmd.Err(); reason != nil && !errors.Is(reason, redis.Nil) && !otherKind(reason) {
+			return reason
+		}
+	}
+	return err
 }
 
 // serverOf returns what to ask for a key. A Ring sends a command without a key, as TIME is, to any of

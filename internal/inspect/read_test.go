@@ -314,3 +314,14 @@ func TestRecordsOfAllFormats(t *testing.T) {
 		}
 	}
 }
+
+// A right that is missing is named.
+func TestReadWithoutARight(t *testing.T) {
+	s := redistest.Start(t)
+	s.Admin().Do(t.Context(), "ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all", "-zcard")
+	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "any" })
+	if _, err := inspect.Read(t.Context(), rdb, "x", inspect.Few); err == nil ||
+		!strings.Contains(err.Error(), "NOPERM") || !strings.Contains(err.Error(), "zcard") {
+		t.Error(err)
+	}
+}

@@ -95,7 +95,7 @@ func Clients(ctx context.Context, rdb redis.UniversalClient, hash string) ([]str
 	if err != nil {
 		return nil, err
 	}
-	if err := w.pages(ctx, on, escape(value)+":*", "string", w.noteClients); err != nil {
+	if err := w.pages(ctx, on, Literal(value)+":*", "string", w.noteClients); err != nil {
 		return nil, err
 	}
 	ids := w.clients[value]
@@ -218,7 +218,7 @@ func (w *walk) step(keys, calls int64) {
 	}
 }
 
-// escape returns a pattern that matches a text and nothing else.
-func escape(text string) string {
+// Literal returns a pattern that matches a text and nothing else.
+func Literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
+
+// golden compares a text with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is not what it was; -update writes it. Now:\n%s", name, got)
+	}
+}
+
+// used returns a limiter of 20 permits in 10 s after 9 s: Go and Java have taken some.
+func used(t *testing.T, rdb *redis.Client, typ rratelimiter.RateType) *rratelimiter.RateLimiter {
+	t.Helper()
+	c := rratelimiter.New(rdb, rratelimiter.WithID("me"))
+	t.Cleanup(func() { _ = c.Close() })
+	l := c.RateLimiter("api")
+	if err := l.SetRate(t.Context(), typ, 20, 10*time.Second, rratelimiter.WithKeepAlive(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int64{3, 1, 1, 4, 1, 1} {
+		if ok, err := l.TryAcquire(t.Context(), n, 0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		time.Sleep(1500 * time.Millisecond)
+	}
+	keys := wire.KeysOf("api", "me").Pairs[typ]
+	record := wire.Layouts[wire.Bc0I16].Append(nil, 2, false)
+	record[1], record[2] = 1, 1 // not the mark of Go
+	at := float64(time.Now().Add(-200 * time.Millisecond).UnixMilli())
+	rdb.ZAdd(t.Context(), keys.Permits, redis.Z{Score: at, Member: string(record)})
+	rdb.DecrBy(t.Context(), keys.Value, 2)
+	return l
+}
+
+// What inspect prints, of limiters of each kind. docs/rrl.md shows one of them.
+func TestInspectPrints(t *testing.T) {
+	session := regexp.MustCompile(`session:\w{16}`)
+	for name, c := range map[string]struct {
+		typ   rratelimiter.RateType
+		spoil func(ctx context.Context, rdb *redis.Client)
+	}{
+		"inspect.golden":        {rratelimiter.Overall, func(context.Context, *redis.Client) {}},
+		"inspect-client.golden": {rratelimiter.PerClient, func(context.Context, *redis.Client) {}},
+		"inspect-b4.golden": {rratelimiter.Overall, func(ctx context.Context, rdb *redis.Client) {
+			rdb.DecrBy(ctx, "{api}:value", 5)
+		}},
+		"inspect-half.golden": {rratelimiter.Overall, func(ctx context.Context, rdb *redis.Client) {
+			rdb.HDel(ctx, "api", "type")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rdb := redistest.MiniClient(t, redistest.Mini(t))
+				used(t, rdb, c.typ)
+				c.spoil(t.Context(), rdb)
+				l, err := inspect.Read(t.Context(), rdb, "api", inspect.Few, "me")
+				if err != nil {
+					t.Fatal(err)
+				}
+				var b strings.Builder
+				report{Limiter: l}.print(&b)
+				golden(t, name, session.ReplaceAllString(b.String(), "session:QX3NDKZ7A4MHC2TB"))
+			})
+		})
+	}
+}
+
+func TestInspect(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	c := rratelimiter.New(rdb, rratelimiter.WithNameMapper(func(name string) string { return "p:" + name }))
+	defer c.Close()
+	for name, typ := range map[string]rratelimiter.RateType{
+		"api": rratelimiter.Overall, "own": rratelimiter.PerClient, "\x1b[31m": rratelimiter.Overall,
+	} {
+		l := c.RateLimiter(name)
+		if err := l.SetRate(t.Context(), typ, 50, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		for range 30 {
+			if ok, err := l.TryAcquire(t.Context(), 1, 0); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+	}
+	look := func(code int, args ...string) string {
+		t.Helper()
+		args = append([]string{"inspect", "--redis", s.Addr, "--name-prefix", "p:"}, args...)
+		got, stdout, stderr := rrl(t.Context(), args...)
+		if got != code || strings.Contains(stdout+stderr, "\x1b") {
+			t.Errorf("%q: code %d; printed\n%s%s", args, got, stdout, stderr)
+		}
+		return stdout + stderr
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want []string
+	}{
+		{[]string{"api"}, 0, []string{"\nOVERALL, 50 permits per 1h0m0s", " 20 of 50\n", "30 in 30 records, 30 by Go",
+			"{p:api}:value", "10 records more, --all", "value 20 + permits of all records 30 = rate 50"}},
+		{[]string{"api", "--check"}, 0, nil},
+		{[]string{"own"}, 0, []string{"Client " + c.ID(), "{p:own}:value:" + c.ID()}},
+		{[]string{"own", "--id", "another"}, 0, []string{"Client another", "50 of 50"}},
+		{[]string{"\x1b[31m"}, 0, []string{`"\x1b[31m" at`}},
+		{[]string{"api", "--records", "4"}, 0, []string{"26 of 30 records were not read", "30 in 30 records, 4 of the 4"}},
+		{[]string{"api", "--records", "4", "--check"}, 1, nil},
+		{[]string{"api", "--records", "1"}, 2, []string{"records is 1, must be between 2 and 100000"}},
+		{[]string{"nothing"}, 1, []string{"No rate is set."}},
+		{[]string{""}, 2, []string{"NAME is empty"}},
+		{nil, 2, []string{"accepts 1 arg(s), received 0; run 'rrl help'"}},
+	} {
+		out := look(c.code, c.args...)
+		for _, want := range c.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q: no %q in\n%s", c.args, want, out)
+			}
+		}
+	}
+	if n := strings.Count(look(0, "api", "--all"), "Bc0I/16"); n != 30 {
+		t.Errorf("%d records with --all", n)
+	}
+	rdb.Set(t.Context(), "{p:api}:value", 1, 0)
+	if out := look(1, "api", "--check"); !strings.Contains(out, "WRONG, looks like B4: 19 permits") {
+		t.Error(out)
+	}
+	var l inspect.Limiter
+	if err := json.Unmarshal([]byte(look(0, "api", "--json")), &l); err != nil || l.Name != "api" ||
+		l.Shared().Drift != -19 || len(l.Findings) != 1 || len(l.Shared().Records) != 30 {
+		t.Errorf("%v: %+v", err, l)
+	}
+}
+
+func TestList(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	c := rratelimiter.New(rdb, rratelimiter.WithID("me"))
+	defer c.Close()
+	for name, typ := range map[string]rratelimiter.RateType{
+		"p:a*1": rratelimiter.Overall, "p:a2": rratelimiter.PerClient, "p:b": rratelimiter.Overall, "a3": rratelimiter.Overall,
+	} {
+		l := c.RateLimiter(name)
+		if err := l.SetRate(t.Context(), typ, 50, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := l.TryAcquire(t.Context(), 7, 0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	rdb.Set(t.Context(), "{p:b}:value", 1, 0)
+	for _, c := range []struct {
+		args   string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{"", 0, `NAME   TYPE        RATE  INTERVAL  REMAINING  OUTSTANDING  TTL   KEEP ALIVE  CLIENTS  WRONG
+a3     OVERALL     50    1h0m0s    43         7            none  none        -
+p:a*1  OVERALL     50    1h0m0s    43         7            none  none        -
+p:a2   PER_CLIENT  50    1h0m0s    43         7            none  none        1
+p:b    OVERALL     50    1h0m0s    43         7            none  none        -        B4
+`, "4 limiters; about 2000 keys in "},
+		{"--name-prefix p: a*", 0, `NAME  TYPE        RATE  INTERVAL  REMAINING  OUTSTANDING  TTL   KEEP ALIVE  CLIENTS  WRONG
+a*1   OVERALL     50    1h0m0s    43         7            none  none        -
+a2    PER_CLIENT  50    1h0m0s    43         7            none  none        1
+`, "2 limiters; "},
+		{"z*", 0, "", "0 limiters; "},
+		{"--limit -1", 2, "", "--limit is -1, must be 0 or more"},
+		{"--page 5", 2, "", "--page is 5, must be between 10 and 10000"},
+	} {
+		code, stdout, stderr := rrl(t.Context(), append([]string{"list", "--redis", s.Addr}, strings.Fields(c.args)...)...)
+		stdout = regexp.MustCompile(` +\n`).ReplaceAllString(stdout, "\n")
+		if code != c.code || stdout != c.stdout || !strings.Contains(stderr, c.stderr) {
+			t.Errorf("%s: code %d, printed\n%s\n%s", c.args, code, stdout, stderr)
+		}
+	}
+	code, stdout, stderr := rrl(t.Context(), "list", "--json", "--limit", "2", "--redis", s.Addr)
+	var l listing
+	if err := json.Unmarshal([]byte(stdout), &l); code != 0 || err != nil || len(l.Limiters) != 2 || !l.Done.Stopped ||
+		!strings.HasSuffix(stderr, "; there are more\n") {
+		t.Errorf("%d, %v: %s, %s", code, err, stdout, stderr)
+	}
+}
+
+// A server of a cluster that is taken for a single one says what to do.
+func TestClusterTakenForOne(t *testing.T) {
+	c := redistest.StartCluster(t)
+	client := rratelimiter.New(c.Client(t))
+	defer client.Close()
+	moved := 0
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		if err := client.RateLimiter(name).SetRate(t.Context(), rratelimiter.Overall, 5, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		switch code, _, stderr := rrl(t.Context(), "inspect", name, "--redis", c.Addrs[0]); code {
+		case 2:
+			moved++
+			if !strings.Contains(stderr, "use --redis redis+cluster://") {
+				t.Error(stderr)
+			}
+		case 0:
+		default:
+			t.Errorf("%s: %d, %s", name, code, stderr)
+		}
+		if code, _, stderr := rrl(t.Context(), "inspect", name, "--redis", "redis+cluster://"+c.Addrs[0]); code != 0 {
+			t.Errorf("%s: %d, %s", name, code, stderr)
+		}
+	}
+	if moved == 0 {
+		t.Error("all are on the first server")
+	}
+	if _, stdout, _ := rrl(t.Context(), "list", "--redis", "redis+cluster://"+strings.Join(c.Addrs, ",")); strings.Count(
+		stdout, "\n") != 7 {
+		t.Errorf("list:\n%s", stdout)
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+)
+
+func (a *app) listCommand() *cobra.Command {
+	var scan inspect.Scan
+	cmd := &cobra.Command{
+		Use:   "list [PATTERN]",
+		Short: "List the limiters whose names match a pattern, as in 'api:*'",
+		Long: `List the limiters whose names match a pattern of Redis (* ? [abc]), all of them without one.
+
+What it costs: limiters are found by SCAN, which goes through all keys of the database, 1,000
+to a call, so that no call takes long. Each hash among them costs one HMGET, in one round trip
+for a page; each limiter one look of one round trip, which reads up to 200 of its records. If
+there is a PER_CLIENT limiter, the keys are gone through once more, for its clients. Nothing is
+written.
+
+Of a PER_CLIENT limiter up to 16 clients are read: remaining is that of the client with the
+least, outstanding is for all of these. "wrong" names what rrl inspect will say more about.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pattern := "*"
+			if len(args) > 0 {
+				pattern = args[0]
+			}
+			scan.Match = inspect.Literal(a.prefix) + pattern
+			return a.list(cmd, scan)
+		},
+	}
+	cmd.Flags().Int64Var(&scan.Page, "page", inspect.DefaultPage, "keys that Redis looks at in one call, 10 to 10000")
+	cmd.Flags().IntVar(&scan.Limit, "limit", 0, "stop at so many limiters; 0 is all")
+	return cmd
+}
+
+// A listing is what list prints as JSON.
+type listing struct {
+	Limiters []*inspect.Limiter `json:"limiters"`
+	Done     inspect.Progress   `json:"done"`
+}
+
+func (a *app) list(cmd *cobra.Command, scan inspect.Scan) error {
+	const least, most = 10, 10_000
+	switch {
+	case scan.Page < least || scan.Page > most:
+		return fmt.Errorf("--page is %d, must be between %d and %d", scan.Page, least, most)
+	case scan.Limit < 0:
+		return fmt.Errorf("--limit is %d, must be 0 or more", scan.Limit)
+	}
+	live := isTerminal(a.stderr)
+	if live {
+		scan.Progress = func(p inspect.Progress) {
+			fmt.Fprintf(a.stderr, "\r%d keys looked at, %d limiters", p.Keys, p.Limiters)
+		}
+	}
+	var l listing
+	err := a.withRedis(cmd.Context(), func(rdb redis.UniversalClient) (err error) {
+		l.Limiters, l.Done, err = scan.Limiters(cmd.Context(), rdb)
+		return err
+	})
+	if live {
+		fmt.Fprint(a.stderr, "\r\x1b[K")
+	}
+	if err != nil {
+		return err
+	}
+	for _, found := range l.Limiters {
+		found.Name = strings.TrimPrefix(found.Name, a.prefix)
+	}
+	if err := a.print(l, l.table); err != nil {
+		return err
+	}
+	more := ""
+	if l.Done.Stopped {
+		more = "; there are more"
+	}
+	fmt.Fprintf(a.stderr, "%s; about %s in %s%s\n", plural(int64(len(l.Limiters)), "limiter"),
+		plural(l.Done.Keys, "key"), plural(l.Done.Calls, "call"), more)
+	return nil
+}
+
+// table prints the limiters as a table.
+func (l listing) table(w io.Writer) {
+	if len(l.Limiters) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tTYPE\tRATE\tINTERVAL\tREMAINING\tOUTSTANDING\tTTL\tKEEP ALIVE\tCLIENTS\tWRONG")
+	for _, l := range l.Limiters {
+		remaining, outstanding := l.Config.Rate, int64(0)
+		for _, p := range l.InUse() {
+			remaining = min(remaining, p.Remaining)
+			outstanding += p.Outstanding
+		}
+		clients := "-"
+		if l.Config.PerClient() {
+			clients = fmt.Sprint(l.Clients)
+		}
+		var wrong []string
+		for _, f := range l.Findings {
+			if !f.Remark {
+				wrong = append(wrong, f.Label())
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", printable(l.Name), l.Config.Type, l.Config.Rate,
+			span(l.Config.Interval), remaining, outstanding, ttl(l.Keys[0].TTL), keepAlive(l.Config.KeepAlive),
+			clients, strings.Join(wrong, ", "))
+	}
+	_ = t.Flush() // the output keeps the error
+}
+
+// isTerminal reports whether w is one.
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+)
+
+// A report is what inspect prints.
+type report struct {
+	*inspect.Limiter
+	all bool // records
+}
+
+// print prints the report. The output keeps the first error.
+func (r report) print(w io.Writer) {
+	fmt.Fprintf(w, "%s at %s\n", printable(r.Name), r.At.UTC().Format("2006-01-02 15:04:05.000 MST"))
+	if !r.Set {
+		fmt.Fprintln(w, "No rate is set.")
+		r.findings(w)
+		r.keys(w)
+		return
+	}
+	c := r.Config
+	fmt.Fprintf(w, "%s, %s per %s, keep alive %s\n", c.Type, plural(c.Rate, "permit"), span(c.Interval),
+		keepAlive(c.KeepAlive))
+	for _, p := range r.InUse() {
+		r.pair(w, p)
+	}
+	if c.PerClient() {
+		r.clients(w)
+	}
+	r.findings(w)
+	r.keys(w)
+	for _, p := range r.InUse() {
+		r.records(w, p)
+	}
+	r.sessions(w)
+}
+
+// pair prints what is left, when the rest is back, and the window.
+func (r report) pair(w io.Writer, p *inspect.Pair) {
+	if p.ID != "" {
+		fmt.Fprintf(w, "\nClient %s\n", printable(p.ID))
+	} else {
+		fmt.Fprintln(w)
+	}
+	const width = 60
+	fmt.Fprintf(w, "  remaining    %s %d of %d\n", gauge(p.Remaining, r.Config.Rate, width/2), p.Remaining, r.Config.Rate)
+	fmt.Fprintf(w, "  outstanding  %d in %s%s\n", p.Outstanding, plural(p.Total, "record"), by(p))
+	var back []string
+	for _, b := range p.Back {
+		back = append(back, fmt.Sprintf("%s %s", plural(b.Permits, "permit"), in(b.In)))
+	}
+	fmt.Fprintf(w, "  back         %s\n", strings.Join(back, ", "))
+	if window := inspect.Window(r.Limiter, p, width); window != nil {
+		ago := span(r.Config.Interval) + " ago"
+		fmt.Fprintf(w, "  window       |%s|\n", bars(window))
+		fmt.Fprintf(w, "               %s%*s\n", ago, width+len("||")-len(ago), "now")
+	}
+	switch {
+	case p.Checked && p.Drift == 0 && p.HasValue:
+		fmt.Fprintf(w, "  check        value %d + permits of all records %d = rate %d\n", p.Number, p.Outstanding+p.Over,
+			r.Config.Rate)
+	case p.Checked && p.Drift == 0 && p.Total == 0:
+		fmt.Fprintln(w, "  check        no value and no records: nothing is taken")
+	case !p.Checked:
+		fmt.Fprintln(w, "  check        could not be made")
+	default:
+		fmt.Fprintf(w, "  check        FAILS: value %s + permits of all records %d, the rate is %d\n", valueOf(p),
+			p.Outstanding+p.Over, r.Config.Rate)
+	}
+}
+
+// valueOf returns the value as Redis has it.
+func valueOf(p *inspect.Pair) string {
+	if !p.HasValue {
+		return "(none)"
+	}
+	return printable(p.Value)
+}
+
+// by says who has written the records, if not all were written by Go.
+func by(p *inspect.Pair) string {
+	byGo := 0
+	for _, r := range p.Records {
+		if r.ByGo {
+			byGo++
+		}
+	}
+	if len(p.Records) == 0 {
+		return ""
+	}
+	read := ""
+	if p.Unread > 0 {
+		read = fmt.Sprintf(" of the %d that were read", len(p.Records))
+	}
+	return fmt.Sprintf(", %d%s by Go, %d by others", byGo, read, len(p.Records)-byGo)
+}
+
+// in says how long permits take.
+func in(ms int64) string {
+	switch ms {
+	case 0:
+		return "now"
+	case inspect.Unknown:
+		return "at a time that depends on records that were not read"
+	}
+	return "in " + span(ms)
+}
+
+// gauge draws a part of a whole.
+func gauge(part, whole int64, width int) string {
+	n := 0
+	if whole > 0 {
+		n = int(float64(part) / float64(whole) * float64(width))
+	}
+	n = max(0, min(n, width))
+	return "[" + strings.Repeat("#", n) + strings.Repeat(".", width-n) + "]"
+}
+
+// bars draws numbers as blocks of different heights. What is not zero is seen.
+func bars(numbers []int64) string {
+	blocks := []rune(" ▁▂▃▄▅▆▇█")
+	most := int64(1)
+	for _, n := range numbers {
+		most = max(most, n)
+	}
+	var b strings.Builder
+	for _, n := range numbers {
+		height := int(float64(n) / float64(most) * float64(len(blocks)-1))
+		if n > 0 {
+			height = max(height, 1)
+		}
+		b.WriteRune(blocks[max(0, height)])
+	}
+	return b.String()
+}
+
+// clients says how many clients are not shown.
+func (r report) clients(w io.Writer) {
+	switch shown := len(r.InUse()); {
+	case shown == 0:
+		fmt.Fprintln(w, "\nNo client has taken permits lately.")
+	case r.Clients > shown:
+		fmt.Fprintf(w, "\n%d clients more are not shown; --id shows one.\n", r.Clients-shown)
+	}
+}
+
+// findings prints what is wrong.
+func (r report) findings(w io.Writer) {
+	if len(r.Findings) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	for _, f := range r.Findings {
+		client := ""
+		if f.ID != "" {
+			client = "client " + printable(f.ID) + ": "
+		}
+		kind := "WRONG"
+		if f.Remark {
+			kind = "note"
+		}
+		if f.Fault != "" {
+			kind += ", looks like " + f.Fault
+		}
+		fmt.Fprintf(w, "%s: %s%s\n    %s\n", kind, client, f.What, f.Mend)
+	}
+}
+
+// keys prints the keys that are there, or all if none is.
+func (r report) keys(w io.Writer) {
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "KEY\tKIND\tTTL\tHOLDS")
+	for i, k := range r.Keys {
+		if !k.There() && i > 2 {
+			continue // keys of a pair that is not in use
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", printable(k.Name), k.Kind, ttl(k.TTL), r.holds(i))
+	}
+	_ = t.Flush()
+}
+
+// holds says in short what a key holds.
+func (r report) holds(i int) string {
+	if i == 0 {
+		return plural(r.Fields, "field")
+	}
+	p := r.Pairs[(i-1)/2]
+	if i%2 == 1 {
+		return p.Value
+	}
+	return plural(p.Total, "record")
+}
+
+// shownRecords is how many records are printed at each end, unless all are asked for.
+const shownRecords = 10
+
+// records prints the records of a pair, oldest first.
+func (r report) records(w io.Writer, p *inspect.Pair) {
+	if len(p.Records) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "TAKEN AT\tAGE\tPERMITS\tBACK IN\tFORMAT\tBY\t")
+	gap := p.Gap
+	if p.Unread == 0 {
+		gap = -1
+	}
+	for i := 0; i < len(p.Records); i++ {
+		if i == gap {
+			fmt.Fprintf(t, "...\t\t\t\t\t\t%d records were not read\n", p.Unread)
+		}
+		if !r.all && i == shownRecords && len(p.Records) > 2*shownRecords+1 {
+			skipped := len(p.Records) - 2*shownRecords
+			fmt.Fprintf(t, "...\t\t\t\t\t\t%s more, --all prints them\n", plural(int64(skipped), "record"))
+			i += skipped
+		}
+		r.record(t, &p.Records[i])
+	}
+	_ = t.Flush()
+}
+
+// record prints one record.
+func (r report) record(w io.Writer, record *inspect.Record) {
+	format, by := record.Format, "another"
+	if format == "" {
+		format = "none of Redisson"
+	}
+	if record.ByGo {
+		by = "Go"
+	}
+	age := r.At.Sub(record.At)
+	back := "is back"
+	if !record.Over {
+		back = span(r.Config.Interval - age.Milliseconds())
+	}
+	fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t\n", record.At.Format("15:04:05.000"), age.Round(time.Millisecond),
+		record.Permits, back, format, by)
+}
+
+// sessions prints the last requests of Go Clients, the newest first.
+func (r report) sessions(w io.Writer) {
+	if len(r.Sessions) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SESSION OF GO\tREQUEST\tAGE\tDID")
+	for i, s := range r.Sessions {
+		if !r.all && i == shownRecords {
+			fmt.Fprintf(t, "%d more, --all prints them\n", len(r.Sessions)-i)
+			break
+		}
+		did := "took " + plural(s.Amount, "permit")
+		if s.Amount < 0 {
+			did = "gave back " + plural(-s.Amount, "permit")
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", printable(s.Field), s.Number, r.At.Sub(s.At).Round(time.Millisecond), did)
+	}
+	_ = t.Flush()
+}
