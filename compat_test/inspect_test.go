@@ -18,7 +18,9 @@ import (
 var _ = Describe("What is wrong with a limiter", func() {
 	type drive func(ctx context.Context, java limiter, keys []string)
 	const value, permits = 1, 2
-	DescribeTable("is found after Java", func(ctx SpecContext, interval time.Duration, do drive, fault, what string) {
+	DescribeTable("is found after Java", func(
+		ctx SpecContext, interval time.Duration, do drive, fault, what string,
+	) {
 		name := redistest.Name(GinkgoT())
 		java := javas[0].limiter(name)
 		yes(java.TrySetRate(ctx, config(overall, 10, interval)))

@@ -45,9 +45,11 @@ too many records to tell.`,
 			return nil
 		},
 	}
-	cmd.Flags().IntVar(&look.records, "records", inspect.Many, fmt.Sprintf("read so many records at most, 2 to %d", inspect.Most))
-	cmd.Flags().BoolVar(&look.check, "check", false, "exit with 1 if the limiter is not as it should be")
-	cmd.Flags().BoolVar(&look.all, "all", false, "print all records that were read")
+	flags := cmd.Flags()
+	flags.IntVar(&look.records, "records", inspect.Many,
+		fmt.Sprintf("read so many records at most, 2 to %d", inspect.Most))
+	flags.BoolVar(&look.check, "check", false, "exit with 1 if the limiter is not as it should be")
+	flags.BoolVar(&look.all, "all", false, "print all records that were read")
 	return cmd
 }
 
@@ -62,7 +64,8 @@ func (a *app) look(ctx context.Context, name string, records int) (l *inspect.Li
 		if a.id != "" {
 			ids = append(ids, a.id)
 		}
-		if l, err = inspect.Read(ctx, rdb, hash, records, ids...); err != nil || !l.Config.PerClient() || a.id != "" {
+		l, err = inspect.Read(ctx, rdb, hash, records, ids...)
+		if err != nil || !l.Config.PerClient() || a.id != "" {
 			return err
 		}
 		if ids, err = inspect.Clients(ctx, rdb, hash); err != nil {

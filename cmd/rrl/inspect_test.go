@@ -46,7 +46,8 @@ func used(t *testing.T, rdb *redis.Client, typ rratelimiter.RateType) *rratelimi
 	c := rratelimiter.New(rdb, rratelimiter.WithID("me"))
 	t.Cleanup(func() { _ = c.Close() })
 	l := c.RateLimiter("api")
-	if err := l.SetRate(t.Context(), typ, 20, 10*time.Second, rratelimiter.WithKeepAlive(time.Minute)); err != nil {
+	err := l.SetRate(t.Context(), typ, 20, 10*time.Second, rratelimiter.WithKeepAlive(time.Minute))
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range []int64{3, 1, 1, 4, 1, 1} {
@@ -97,10 +98,19 @@ func TestInspectPrints(t *testing.T) {
 	}
 }
 
-func TestInspect(t *testing.T) {
+// prefixed has limiters under names that a mapper has given them.
+type prefixed struct {
+	*testing.T
+	addr string
+	rdb  *redis.Client
+	id   string
+}
+
+func newPrefixed(t *testing.T) *prefixed {
 	s := redistest.Start(t)
-	rdb := s.Client(t)
-	c := rratelimiter.New(rdb, rratelimiter.WithNameMapper(func(name string) string { return "p:" + name }))
+	p := &prefixed{t, s.Addr, s.Client(t), "me"}
+	c := rratelimiter.New(p.rdb, rratelimiter.WithID(p.id),
+		rratelimiter.WithNameMapper(func(name string) string { return "p:" + name }))
 	defer c.Close()
 	for name, typ := range map[string]rratelimiter.RateType{
 		"api": rratelimiter.Overall, "own": rratelimiter.PerClient, "\x1b[31m": rratelimiter.Overall,
@@ -115,51 +125,66 @@ func TestInspect(t *testing.T) {
 			}
 		}
 	}
-	look := func(code int, args ...string) string {
-		t.Helper()
-		args = append([]string{"inspect", "--redis", s.Addr, "--name-prefix", "p:"}, args...)
-		got, stdout, stderr := rrl(t.Context(), args...)
-		if got != code || strings.Contains(stdout+stderr, "\x1b") {
-			t.Errorf("%q: code %d; printed\n%s%s", args, got, stdout, stderr)
-		}
-		return stdout + stderr
+	return p
+}
+
+// inspect runs rrl inspect and returns what it printed.
+func (p *prefixed) inspect(code int, args ...string) string {
+	p.Helper()
+	args = append([]string{"inspect", "--redis", p.addr, "--name-prefix", "p:"}, args...)
+	got, stdout, stderr := rrl(p.Context(), args...)
+	if got != code || strings.Contains(stdout+stderr, "\x1b") {
+		p.Errorf("%q: code %d; printed\n%s%s", args, got, stdout, stderr)
 	}
+	return stdout + stderr
+}
+
+func TestInspect(t *testing.T) {
+	p := newPrefixed(t)
 	for _, c := range []struct {
 		args []string
 		code int
 		want []string
 	}{
-		{[]string{"api"}, 0, []string{"\nOVERALL, 50 permits per 1h0m0s", " 20 of 50\n", "30 in 30 records, 30 by Go",
-			"{p:api}:value", "10 records more, --all", "value 20 + permits of all records 30 = rate 50"}},
+		{[]string{"api"}, 0, []string{"\nOVERALL, 50 permits per 1h0m0s", " 20 of 50\n",
+			"30 in 30 records, 30 by Go", "{p:api}:value", "10 records more, --all",
+			"value 20 + permits of all records 30 = rate 50"}},
 		{[]string{"api", "--check"}, 0, nil},
-		{[]string{"own"}, 0, []string{"Client " + c.ID(), "{p:own}:value:" + c.ID()}},
+		{[]string{"own"}, 0, []string{"Client me", "{p:own}:value:me"}},
 		{[]string{"own", "--id", "another"}, 0, []string{"Client another", "50 of 50"}},
 		{[]string{"\x1b[31m"}, 0, []string{`"\x1b[31m" at`}},
-		{[]string{"api", "--records", "4"}, 0, []string{"26 of 30 records were not read", "30 in 30 records, 4 of the 4"}},
+		{[]string{"api", "--records", "4"}, 0,
+			[]string{"26 of 30 records were not read", "30 in 30 records, 4 of the 4"}},
 		{[]string{"api", "--records", "4", "--check"}, 1, nil},
 		{[]string{"api", "--records", "1"}, 2, []string{"records is 1, must be between 2 and 100000"}},
 		{[]string{"nothing"}, 1, []string{"No rate is set."}},
 		{[]string{""}, 2, []string{"NAME is empty"}},
 		{nil, 2, []string{"accepts 1 arg(s), received 0; run 'rrl help'"}},
 	} {
-		out := look(c.code, c.args...)
+		out := p.inspect(c.code, c.args...)
 		for _, want := range c.want {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q: no %q in\n%s", c.args, want, out)
 			}
 		}
 	}
-	if n := strings.Count(look(0, "api", "--all"), "Bc0I/16"); n != 30 {
+	if n := strings.Count(p.inspect(0, "api", "--all"), "Bc0I/16"); n != 30 {
 		t.Errorf("%d records with --all", n)
 	}
-	rdb.Set(t.Context(), "{p:api}:value", 1, 0)
-	if out := look(1, "api", "--check"); !strings.Contains(out, "WRONG, looks like B4: 19 permits") {
+}
+
+func TestInspectADrift(t *testing.T) {
+	p := newPrefixed(t)
+	p.rdb.Set(t.Context(), "{p:api}:value", 1, 0)
+	if out := p.inspect(1, "api", "--check"); !strings.Contains(out, "WRONG, looks like B4: 19 permits") {
 		t.Error(out)
 	}
 	var l inspect.Limiter
-	if err := json.Unmarshal([]byte(look(0, "api", "--json")), &l); err != nil || l.Name != "api" ||
-		l.Shared().Drift != -19 || len(l.Findings) != 1 || len(l.Shared().Records) != 30 {
-		t.Errorf("%v: %+v", err, l)
+	if err := json.Unmarshal([]byte(p.inspect(0, "api", "--json")), &l); err != nil {
+		t.Fatal(err)
+	}
+	if l.Name != "api" || l.Shared().Drift != -19 || len(l.Findings) != 1 || len(l.Shared().Records) != 30 {
+		t.Errorf("%+v", l)
 	}
 }
 
@@ -169,7 +194,8 @@ func TestList(t *testing.T) {
 	c := rratelimiter.New(rdb, rratelimiter.WithID("me"))
 	defer c.Close()
 	for name, typ := range map[string]rratelimiter.RateType{
-		"p:a*1": rratelimiter.Overall, "p:a2": rratelimiter.PerClient, "p:b": rratelimiter.Overall, "a3": rratelimiter.Overall,
+		"p:a*1": rratelimiter.Overall, "p:a2": rratelimiter.PerClient,
+		"p:b": rratelimiter.Overall, "a3": rratelimiter.Overall,
 	} {
 		l := c.RateLimiter(name)
 		if err := l.SetRate(t.Context(), typ, 50, time.Hour); err != nil {
@@ -186,13 +212,15 @@ func TestList(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		{"", 0, `NAME   TYPE        RATE  INTERVAL  REMAINING  OUTSTANDING  TTL   KEEP ALIVE  CLIENTS  WRONG
+		{"", 0, `
+NAME   TYPE        RATE  INTERVAL  REMAINING  OUTSTANDING  TTL   KEEP ALIVE  CLIENTS  WRONG
 a3     OVERALL     50    1h0m0s    43         7            none  none        -
 p:a*1  OVERALL     50    1h0m0s    43         7            none  none        -
 p:a2   PER_CLIENT  50    1h0m0s    43         7            none  none        1
 p:b    OVERALL     50    1h0m0s    43         7            none  none        -        B4
 `, "4 limiters; about 2000 keys in "},
-		{"--name-prefix p: a*", 0, `NAME  TYPE        RATE  INTERVAL  REMAINING  OUTSTANDING  TTL   KEEP ALIVE  CLIENTS  WRONG
+		{"--name-prefix p: a*", 0, `
+NAME  TYPE        RATE  INTERVAL  REMAINING  OUTSTANDING  TTL   KEEP ALIVE  CLIENTS  WRONG
 a*1   OVERALL     50    1h0m0s    43         7            none  none        -
 a2    PER_CLIENT  50    1h0m0s    43         7            none  none        1
 `, "2 limiters; "},
@@ -200,15 +228,18 @@ a2    PER_CLIENT  50    1h0m0s    43         7            none  none        1
 		{"--limit -1", 2, "", "--limit is -1, must be 0 or more"},
 		{"--page 5", 2, "", "--page is 5, must be between 10 and 10000"},
 	} {
-		code, stdout, stderr := rrl(t.Context(), append([]string{"list", "--redis", s.Addr}, strings.Fields(c.args)...)...)
+		args := append([]string{"list", "--redis", s.Addr}, strings.Fields(c.args)...)
+		code, stdout, stderr := rrl(t.Context(), args...)
 		stdout = regexp.MustCompile(` +\n`).ReplaceAllString(stdout, "\n")
-		if code != c.code || stdout != c.stdout || !strings.Contains(stderr, c.stderr) {
+		if code != c.code || stdout != strings.TrimPrefix(c.stdout, "\n") ||
+			!strings.Contains(stderr, c.stderr) {
 			t.Errorf("%s: code %d, printed\n%s\n%s", c.args, code, stdout, stderr)
 		}
 	}
 	code, stdout, stderr := rrl(t.Context(), "list", "--json", "--limit", "2", "--redis", s.Addr)
 	var l listing
-	if err := json.Unmarshal([]byte(stdout), &l); code != 0 || err != nil || len(l.Limiters) != 2 || !l.Done.Stopped ||
+	err := json.Unmarshal([]byte(stdout), &l)
+	if code != 0 || err != nil || len(l.Limiters) != 2 || !l.Done.Stopped ||
 		!strings.HasSuffix(stderr, "; there are more\n") {
 		t.Errorf("%d, %v: %s, %s", code, err, stdout, stderr)
 	}
@@ -221,7 +252,8 @@ func TestClusterTakenForOne(t *testing.T) {
 	defer client.Close()
 	moved := 0
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-		if err := client.RateLimiter(name).SetRate(t.Context(), rratelimiter.Overall, 5, time.Second); err != nil {
+		err := client.RateLimiter(name).SetRate(t.Context(), rratelimiter.Overall, 5, time.Second)
+		if err != nil {
 			t.Fatal(err)
 		}
 		switch code, _, stderr := rrl(t.Context(), "inspect", name, "--redis", c.Addrs[0]); code {
@@ -234,15 +266,16 @@ func TestClusterTakenForOne(t *testing.T) {
 		default:
 			t.Errorf("%s: %d, %s", name, code, stderr)
 		}
-		if code, _, stderr := rrl(t.Context(), "inspect", name, "--redis", "redis+cluster://"+c.Addrs[0]); code != 0 {
+		code, _, stderr := rrl(t.Context(), "inspect", name, "--redis", "redis+cluster://"+c.Addrs[0])
+		if code != 0 {
 			t.Errorf("%s: %d, %s", name, code, stderr)
 		}
 	}
 	if moved == 0 {
 		t.Error("all are on the first server")
 	}
-	if _, stdout, _ := rrl(t.Context(), "list", "--redis", "redis+cluster://"+strings.Join(c.Addrs, ",")); strings.Count(
-		stdout, "\n") != 7 {
+	_, stdout, _ := rrl(t.Context(), "list", "--redis", "redis+cluster://"+strings.Join(c.Addrs, ","))
+	if strings.Count(stdout, "\n") != 7 {
 		t.Errorf("list:\n%s", stdout)
 	}
 }

@@ -38,7 +38,8 @@ least, outstanding is for all of these. "wrong" names what rrl inspect will say 
 			return a.list(cmd, scan)
 		},
 	}
-	cmd.Flags().Int64Var(&scan.Page, "page", inspect.DefaultPage, "keys that Redis looks at in one call, 10 to 10000")
+	cmd.Flags().Int64Var(&scan.Page, "page", inspect.DefaultPage,
+		"keys that Redis looks at in one call, 10 to 10000")
 	cmd.Flags().IntVar(&scan.Limit, "limit", 0, "stop at so many limiters; 0 is all")
 	return cmd
 }
@@ -112,9 +113,10 @@ func (l listing) table(w io.Writer) {
 				wrong = append(wrong, f.Label())
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", printable(l.Name), l.Config.Type, l.Config.Rate,
-			span(l.Config.Interval), remaining, outstanding, ttl(l.Keys[0].TTL), keepAlive(l.Config.KeepAlive),
-			clients, strings.Join(wrong, ", "))
+		c := &l.Config
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t", printable(l.Name), c.Type, c.Rate, span(c.Interval))
+		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t", remaining, outstanding, ttl(l.Keys[0].TTL), keepAlive(c.KeepAlive))
+		fmt.Fprintf(t, "%s\t%s\n", clients, strings.Join(wrong, ", "))
 	}
 	_ = t.Flush() // the output keeps the error
 }

@@ -116,7 +116,8 @@ func TestOutputNotTaken(t *testing.T) {
 	defer w.Close()
 	for _, command := range []string{"help", "version", "demo"} {
 		var stderr strings.Builder
-		if code := run(t.Context(), []string{command}, nil, w, &stderr); code != exitError || stderr.Len() == 0 {
+		code := run(t.Context(), []string{command}, nil, w, &stderr)
+		if code != exitError || stderr.Len() == 0 {
 			t.Errorf("%s: code %d, printed %q", command, code, stderr.String())
 		}
 	}

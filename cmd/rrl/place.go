@@ -37,7 +37,8 @@ redis+cluster://HOST:PORT,HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/MASTER
 User and password also by RRL_USER and RRL_PASSWORD, those of sentinels by
 RRL_SENTINEL_USER and RRL_SENTINEL_PASSWORD`)
 	flags.BoolVar(&p.tls, "tls", os.Getenv("RRL_TLS") == "true", "use TLS (RRL_TLS=true)")
-	flags.StringVar(&p.caCert, "cacert", env("RRL_CACERT", ""), "file with the certificates to trust (RRL_CACERT)")
+	flags.StringVar(&p.caCert, "cacert", env("RRL_CACERT", ""),
+		"file with the certificates to trust (RRL_CACERT)")
 	flags.StringVar(&p.cert, "cert", env("RRL_CERT", ""), "file with the certificate of rrl (RRL_CERT)")
 	flags.StringVar(&p.key, "key", env("RRL_KEY", ""), "file with the key of that certificate (RRL_KEY)")
 }
@@ -74,7 +75,8 @@ func (p *place) options() (*redis.UniversalOptions, error) {
 	}
 	opts.Username = cmp.Or(opts.Username, os.Getenv("RRL_USER"))
 	opts.Password = cmp.Or(opts.Password, os.Getenv("RRL_PASSWORD"))
-	opts.SentinelUsername, opts.SentinelPassword = os.Getenv("RRL_SENTINEL_USER"), os.Getenv("RRL_SENTINEL_PASSWORD")
+	opts.SentinelUsername = os.Getenv("RRL_SENTINEL_USER")
+	opts.SentinelPassword = os.Getenv("RRL_SENTINEL_PASSWORD")
 	if err := p.addTLS(opts); err != nil {
 		return nil, err
 	}
@@ -163,7 +165,8 @@ func parseMany(scheme, kind, rest string) (*redis.UniversalOptions, error) {
 	case kind == "cluster" && db != "" && db != "0":
 		return nil, errors.New("a cluster has no database but 0")
 	case kind == "sentinel" && master == "":
-		return nil, errors.New("the name of the master is missing, as in redis+sentinel://localhost:26379/mymaster/0")
+		return nil, errors.New("the name of the master is missing, " +
+			"as in redis+sentinel://localhost:26379/mymaster/0")
 	}
 	opts.IsClusterMode, opts.MasterName = kind == "cluster", master
 	if kind == "cluster" {

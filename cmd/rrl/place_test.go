@@ -44,10 +44,12 @@ func TestAddressOfRedis(t *testing.T) {
 // The error of a bad address does not show a password that may be in it.
 func TestBadAddressOfRedis(t *testing.T) {
 	for _, address := range []string{"", "://", "redis://:secret@localhost:port", ":secret@localhost:6379/x",
-		"http://:secret@x", "%secret", "a secret", "redis+cluster://me:secret@a:1/1", "redis+what://:secret@a:1",
-		"redis+sentinel://:secret@a:1", "redis+sentinel://:secret@a:1/m/x", "redis+cluster://:secret@a,b:port"} {
+		"http://:secret@x", "%secret", "a secret", "redis+cluster://me:secret@a:1/1",
+		"redis+what://:secret@a:1", "redis+sentinel://:secret@a:1", "redis+sentinel://:secret@a:1/m/x",
+		"redis+cluster://:secret@a,b:port"} {
 		_, err := parseAddress(address)
-		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "HOST:PORT") {
+		if err == nil || strings.Contains(err.Error(), "secret") ||
+			!strings.Contains(err.Error(), "HOST:PORT") {
 			t.Errorf("%q: %v", address, err)
 		}
 	}

@@ -50,7 +50,8 @@ func (r report) pair(w io.Writer, p *inspect.Pair) {
 		fmt.Fprintln(w)
 	}
 	const width = 60
-	fmt.Fprintf(w, "  remaining    %s %d of %d\n", gauge(p.Remaining, r.Config.Rate, width/2), p.Remaining, r.Config.Rate)
+	rate := r.Config.Rate
+	fmt.Fprintf(w, "  remaining    %s %d of %d\n", gauge(p.Remaining, rate, width/2), p.Remaining, rate)
 	fmt.Fprintf(w, "  outstanding  %d in %s%s\n", p.Outstanding, plural(p.Total, "record"), by(p))
 	var back []string
 	for _, b := range p.Back {
@@ -62,18 +63,21 @@ func (r report) pair(w io.Writer, p *inspect.Pair) {
 		fmt.Fprintf(w, "  window       |%s|\n", bars(window))
 		fmt.Fprintf(w, "               %s%*s\n", ago, width+len("||")-len(ago), "now")
 	}
+	fmt.Fprintf(w, "  check        %s\n", check(p, rate))
+}
+
+// check says whether value + permits of all records = rate.
+func check(p *inspect.Pair, rate int64) string {
+	taken := p.Outstanding + p.Over
 	switch {
-	case p.Checked && p.Drift == 0 && p.HasValue:
-		fmt.Fprintf(w, "  check        value %d + permits of all records %d = rate %d\n", p.Number, p.Outstanding+p.Over,
-			r.Config.Rate)
-	case p.Checked && p.Drift == 0 && p.Total == 0:
-		fmt.Fprintln(w, "  check        no value and no records: nothing is taken")
 	case !p.Checked:
-		fmt.Fprintln(w, "  check        could not be made")
-	default:
-		fmt.Fprintf(w, "  check        FAILS: value %s + permits of all records %d, the rate is %d\n", valueOf(p),
-			p.Outstanding+p.Over, r.Config.Rate)
+		return "could not be made"
+	case !p.HasValue && p.Total == 0:
+		return "no value and no records: nothing is taken"
+	case p.HasValue && p.Drift == 0:
+		return fmt.Sprintf("value %d + permits of all records %d = rate %d", p.Number, taken, rate)
 	}
+	return fmt.Sprintf("FAILS: value %s + permits of all records %d, the rate is %d", valueOf(p), taken, rate)
 }
 
 // valueOf returns the value as Redis has it.
@@ -242,8 +246,8 @@ func (r report) record(w io.Writer, record *inspect.Record) {
 	if !record.Over {
 		back = span(r.Config.Interval - age.Milliseconds())
 	}
-	fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t\n", record.At.Format("15:04:05.000"), age.Round(time.Millisecond),
-		record.Permits, back, format, by)
+	fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t\n", record.At.Format("15:04:05.000"),
+		age.Round(time.Millisecond), record.Permits, back, format, by)
 }
 
 // sessions prints the last requests of Go Clients, the newest first.
@@ -263,7 +267,8 @@ func (r report) sessions(w io.Writer) {
 		if s.Amount < 0 {
 			did = "gave back " + plural(-s.Amount, "permit")
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", printable(s.Field), s.Number, r.At.Sub(s.At).Round(time.Millisecond), did)
+		age := r.At.Sub(s.At).Round(time.Millisecond)
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", printable(s.Field), s.Number, age, did)
 	}
 	_ = t.Flush()
 }

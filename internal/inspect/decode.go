@@ -67,7 +67,10 @@ func (p *Pair) decodeRecords(oldest, newest []redis.Z) {
 	}
 	p.Records = make([]Record, 0, len(oldest)+len(newest))
 	for _, z := range append(oldest[:len(oldest):len(oldest)], newest...) {
-		member, _ := z.Member.(string)
+		member, ok := z.Member.(string)
+		if !ok {
+			continue // go-redis makes a text of each
+		}
 		r := Record{At: moment(z.Score), score: z.Score}
 		r.Permits, _ = wire.Permits(member)
 		if format, byGo := wire.Recognise(member); format >= 0 {

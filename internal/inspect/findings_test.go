@@ -9,14 +9,15 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A stage is a limiter of rate 10 in a minute, of which 4 permits were taken 20 s ago and 2 now.
 type stage struct {
 	*testing.T
-	rdb             *redis.Client
-	value, permits  string
-	old, new, blank string // records
+	rdb                  *redis.Client
+	name, value, permits string // keys
+	newer                string // the second record
 }
 
 // What is wrong is found, called by the fault of docs/faults.md, and told apart from what is odd but
@@ -30,29 +31,29 @@ func TestFindings(t *testing.T) {
 		remark bool
 	}{
 		{"nothing", func(*stage) {}, "", "", false},
-		{"released, the records left", func(s *stage) { s.set("8") }, "B1", "make 14, 4 above the rate", false},
+		{"released, the records left", func(s *stage) { s.set("7") }, "B1", "make 13, 3 above", false},
 		{"all released, the records left", func(s *stage) { s.set("10") }, "B1", "make 16, 6 above", false},
-		{"the records lost", func(s *stage) { s.rdb.Del(s.Context(), s.permits) }, "B2", "The value is 4 of 10", false},
+		{"the records lost", func(s *stage) { s.del(s.permits) }, "B2", "The value is 4 of 10", false},
 		{"counted twice", func(s *stage) { s.set("15") }, "B3", "The value is 15, above", false},
 		{"counted twice, all over", func(s *stage) {
 			s.set("15")
-			s.rdb.Del(s.Context(), s.permits)
-		}, "B3", "without a record", false},
+			s.del(s.permits)
+		}, "B3", "The value is 15, above", false},
 		{"charged twice", func(s *stage) { s.set("2") }, "B4", "2 permits are in no record", false},
 		{"a clock that is fast", func(s *stage) {
 			s.set("3")
 			put(s.T, s.rdb, s.permits, javaRecord(1, 1), -10*time.Second)
 		}, "B5", "1 records are dated ahead", true},
 		{"a value that outlives the hash", func(s *stage) {
-			s.rdb.Expire(s.Context(), s.Name(), time.Hour)
+			s.rdb.Expire(s.Context(), s.name, time.Hour)
 		}, "B6", "the value does not", true},
-		{"left without a rate", func(s *stage) { s.rdb.Del(s.Context(), s.Name()) }, "B6 or B8", "No rate is set, but",
+		{"left without a rate", func(s *stage) { s.del(s.name) }, "B6 or B8", "No rate is set, but",
 			false},
 		{"left from another type", func(s *stage) {
-			s.rdb.HSet(s.Context(), s.Name(), "type", 1)
+			s.field("type", 1)
 		}, "B8", "is left from another type; PER_CLIENT", true},
 		{"a lower rate that forgot", func(s *stage) {
-			s.rdb.HSet(s.Context(), s.Name(), "rate", 5)
+			s.field("rate", 5)
 			s.set("0")
 		}, "B11", "6 permits are taken", false},
 		{"records of no permits", func(s *stage) {
@@ -63,23 +64,22 @@ func TestFindings(t *testing.T) {
 			s.set("7")
 		}, "B12", "negative number", false},
 		{"permits cut off", func(s *stage) {
-			s.rdb.HSet(s.Context(), s.Name(), "rate", 1<<33)
+			s.field("rate", 1<<33)
 			s.set("4294967290") // 2^33 - 6 - 2^32
 		}, "B13", "4294967296 permits are in no record", false},
 		{"a value that is no integer", func(s *stage) { s.set("1e+17") }, "B14", `"1e+17"`, false},
 		{"a rate that is no integer", func(s *stage) {
-			s.rdb.HSet(s.Context(), s.Name(), "rate", "1.5")
+			s.field("rate", "1.5")
 		}, "B14 or B15", `rate is "1.5"`, false},
-		{"half of a rate", func(s *stage) { s.rdb.HDel(s.Context(), s.Name(), "interval") }, "B15", "Half of a rate", false},
-		{"the value lost", func(s *stage) { s.rdb.Del(s.Context(), s.value) }, "B19", "records with 6 permits", false},
-		{"the value lost, the rate granted again", func(s *stage) { s.set("8") }, "B1", "", false},
+		{"half of a rate", func(s *stage) { s.noInterval() }, "B15", "Half of a rate", false},
+		{"the value lost", func(s *stage) { s.del(s.value) }, "B19", "records with 6 permits", false},
 		{"the value lost, some granted again", func(s *stage) {
-			s.rdb.ZRem(s.Context(), s.permits, s.new)
+			s.rdb.ZRem(s.Context(), s.permits, s.newer)
 			put(s.T, s.rdb, s.permits, javaRecord(1, 2), 0)
 			s.set("8")
 		}, "B1 or B19", "4 above the rate", false},
-		{"rate 0", func(s *stage) { s.rdb.HSet(s.Context(), s.Name(), "rate", 0) }, "B22", "The rate is 0", false},
-		{"interval 0", func(s *stage) { s.rdb.HSet(s.Context(), s.Name(), "interval", 0) }, "B22", "interval is 0 ms", false},
+		{"rate 0", func(s *stage) { s.field("rate", 0) }, "B22", "The rate is 0", false},
+		{"interval 0", func(s *stage) { s.field("interval", 0) }, "B22", "interval is 0", false},
 		{"no form of Redisson", func(s *stage) {
 			put(s.T, s.rdb, s.permits, "\x01\x00\x00\x00", 0)
 			s.set("3")
@@ -90,21 +90,21 @@ func TestFindings(t *testing.T) {
 		}, "", "of 2 formats", true},
 		{"records that will vanish", func(s *stage) { s.rdb.Expire(s.Context(), s.permits, time.Hour) }, "B2",
 			"The records expire", true},
-		{"a string", func(s *stage) { s.rdb.Set(s.Context(), s.Name(), "x", 0) }, "", "is a string, must be a hash", false},
+		{"a string", func(s *stage) { s.is(s.name, "x") }, "", "is a string, must be a hash", false},
 		{"a list for a value", func(s *stage) {
-			s.rdb.Del(s.Context(), s.value)
+			s.del(s.value)
 			s.rdb.LPush(s.Context(), s.value, "x")
 		}, "", "is a list, must be a string", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rdb := redistest.MiniClient(t, redistest.Mini(t))
 			l := limiter(t, rdb, rratelimiter.Overall, 10, time.Minute)
-			s := &stage{T: t, rdb: rdb, value: "{" + l.Name() + "}:value", permits: "{" + l.Name() + "}:permits",
-				old: javaRecord(7, 4), new: javaRecord(8, 2)}
-			put(t, rdb, s.permits, s.old, 20*time.Second)
-			put(t, rdb, s.permits, s.new, 0)
+			keys := wire.KeysOf(l.Name(), "").Pairs[0]
+			s := &stage{t, rdb, l.Name(), keys.Value, keys.Permits, javaRecord(8, 2)}
+			put(t, rdb, s.permits, javaRecord(7, 4), 20*time.Second)
+			put(t, rdb, s.permits, s.newer, 0)
 			s.set("4")
-			c.spoil(&stage{T: t, rdb: rdb, value: s.value, permits: s.permits, old: s.old, new: s.new, blank: l.Name()})
+			c.spoil(s)
 			got := look(t, rdb, l.Name())
 			if c.fault+c.what == "" {
 				if len(got.Findings) != 0 {
@@ -116,23 +116,28 @@ func TestFindings(t *testing.T) {
 				t.Fatalf("nothing was found: %+v", got)
 			}
 			f := got.Findings[0]
-			if !strings.HasPrefix(f.Fault, c.fault) || !strings.Contains(f.What, c.what) || f.Remark != c.remark ||
-				f.Mend == "" || got.Holds() != c.remark {
+			if !strings.HasPrefix(f.Fault, c.fault) || !strings.Contains(f.What, c.what) ||
+				f.Remark != c.remark ||
+				f.Mend == "" ||
+				got.Holds() != c.remark {
 				t.Errorf("found %+v", f)
 			}
 		})
 	}
 }
 
-// Name is that of the limiter.
-func (s *stage) Name() string { return s.blank }
-
-func (s *stage) set(value string) {
+func (s *stage) must(err error) {
 	s.Helper()
-	if err := s.rdb.Set(s.Context(), s.value, value, 0).Err(); err != nil {
+	if err != nil {
 		s.Fatal(err)
 	}
 }
+
+func (s *stage) set(value string)         { s.is(s.value, value) }
+func (s *stage) is(key, text string)      { s.must(s.rdb.Set(s.Context(), key, text, 0).Err()) }
+func (s *stage) del(key string)           { s.must(s.rdb.Del(s.Context(), key).Err()) }
+func (s *stage) field(name string, v any) { s.must(s.rdb.HSet(s.Context(), s.name, name, v).Err()) }
+func (s *stage) noInterval()              { s.must(s.rdb.HDel(s.Context(), s.name, "interval").Err()) }
 
 // What is said to mend a drift does.
 func TestWhatMends(t *testing.T) {

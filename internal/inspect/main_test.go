@@ -23,10 +23,18 @@ func limiter(
 	c := rratelimiter.New(rdb, rratelimiter.WithID("me"))
 	t.Cleanup(func() { _ = c.Close() })
 	l := c.RateLimiter(redistest.Name(t))
-	if err := l.SetRate(t.Context(), typ, rate, interval); err != nil {
+	set(t, l, typ, rate, interval)
+	return l
+}
+
+// set sets a rate.
+func set(
+	t *testing.T, l *rratelimiter.RateLimiter, typ rratelimiter.RateType, rate int64, interval time.Duration,
+) {
+	t.Helper()
+	if _, err := l.TrySetRate(t.Context(), typ, rate, interval); err != nil {
 		t.Fatal(err)
 	}
-	return l
 }
 
 // take takes permits, one after the other.

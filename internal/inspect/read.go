@@ -28,7 +28,13 @@ const (
 // Read reads the limiter in a hash, in one round trip. It reads the pair that all clients share and
 // those of the clients with ids, and of each pair the given number of records at most, between 2
 // and Most: one half are the oldest, the other the newest. A limiter that is not there is no error.
-func Read(ctx context.Context, rdb redis.UniversalClient, hash string, records int, ids ...string) (*Limiter, error) {
+func Read(
+	ctx context.Context,
+	rdb redis.UniversalClient,
+	hash string,
+	records int,
+	ids ...string,
+) (*Limiter, error) {
 	if records < 2 || records > Most {
 		return nil, fmt.Errorf("records is %d, must be between 2 and %d", records, Most)
 	}

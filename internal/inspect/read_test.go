@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -25,58 +26,65 @@ func TestRead(t *testing.T) {
 		m := redistest.Mini(t)
 		rdb := redistest.MiniClient(t, m)
 		l := limiter(t, rdb, rratelimiter.Overall, 20, 10*time.Second)
-		start := time.Now()
+		keys := wire.KeysOf(l.Name(), "").Pairs[0]
+		start := time.Now().UTC()
 		take(t, l, 3)
 		time.Sleep(2 * time.Second)
 		take(t, l, 16)
-		put(t, rdb, "{"+l.Name()+"}:permits", javaRecord(1, 1), 0)
-		m.Set("{"+l.Name()+"}:value", "0")
+		put(t, rdb, keys.Permits, javaRecord(1, 1), -time.Second)
+		m.Set(keys.Value, "0")
 		time.Sleep(time.Second)
 		got := look(t, rdb, l.Name())
-
-		if !got.Set || got.Config.Type != "OVERALL" || got.Config.Rate != 20 || got.Config.Interval != 10_000 ||
-			got.Name != l.Name() || !got.At.Equal(start.Add(3*time.Second)) || got.Fields != 5 {
-			t.Errorf("%+v", got)
+		want := &inspect.Limiter{
+			Name: l.Name(), At: start.Add(3 * time.Second), Set: true, Fields: 5,
+			Config: inspect.Config{Type: "OVERALL", Rate: 20, Interval: 10_000},
+			Keys: []inspect.Key{
+				{Name: l.Name(), Kind: "hash", TTL: -1},
+				{Name: keys.Value, Kind: "string", TTL: -1},
+				{Name: keys.Permits, Kind: "zset", TTL: -1},
+			},
+			Sessions: []inspect.Session{
+				{Field: got.Sessions[0].Field, Number: 2, At: start.Add(2 * time.Second), Amount: 16},
+			},
+			Pairs: []inspect.Pair{{
+				HasValue: true, Value: "0", Counts: true, Total: 3, Outstanding: 20, Checked: true,
+				Records: []inspect.Record{
+					{At: start, Permits: 3, Format: "Bc0I/16", ByGo: true},
+					{At: start.Add(2 * time.Second), Permits: 16, Format: "Bc0I/16", ByGo: true},
+					{At: start.Add(3 * time.Second), Permits: 1, Format: "Bc0I/16"},
+				},
+				Back: []inspect.Return{
+					{Permits: 1, In: 7000}, {Permits: 2, In: 7000}, {Permits: 20, In: 10_000},
+				},
+			}},
+			Findings: []inspect.Finding{},
 		}
-		if len(got.Findings) != 0 || !got.Holds() {
-			t.Errorf("found %+v", got.Findings)
-		}
-		keys := []inspect.Key{
-			{Name: l.Name(), Kind: "hash", TTL: -1},
-			{Name: "{" + l.Name() + "}:value", Kind: "string", TTL: -1},
-			{Name: "{" + l.Name() + "}:permits", Kind: "zset", TTL: -1},
-		}
-		if !slices.Equal(got.Keys, keys) {
-			t.Errorf("%+v", got.Keys)
-		}
-		if s := got.Sessions; len(s) != 1 || s[0].Number != 2 || s[0].Amount != 16 ||
-			!s[0].At.Equal(start.Add(2*time.Second)) {
-			t.Errorf("%+v", s)
-		}
-		p := got.Shared()
-		if len(p.Records) != 3 || p.Total != 3 || p.Unread != 0 || p.Outstanding != 20 || p.Remaining != 0 ||
-			p.Number != 0 || !p.Checked || p.Drift != 0 {
-			t.Fatalf("%+v", p)
-		}
-		first := p.Records[0]
-		if !first.At.Equal(start) || first.Permits != 3 || first.Format != "Bc0I/16" || !first.ByGo || first.Over {
-			t.Errorf("%+v", first)
-		}
-		java := slices.IndexFunc(p.Records, func(r inspect.Record) bool { return !r.ByGo })
-		if java < 1 || p.Records[java].Permits != 1 {
-			t.Errorf("%+v", p.Records)
-		}
-		want := []inspect.Return{{Permits: 1, In: 7000}, {Permits: 2, In: 7000}, {Permits: 20, In: 9000}}
-		if !slices.Equal(p.Back, want) {
-			t.Errorf("back: %+v", p.Back)
-		}
+		same(t, got, want)
 
 		time.Sleep(8 * time.Second) // the first is over, and nobody has removed it
-		p = look(t, rdb, l.Name()).Shared()
-		if !p.Records[0].Over || p.Over != 3 || p.Outstanding != 17 || p.Remaining != 3 || p.Drift != 0 {
-			t.Errorf("%+v", p)
-		}
+		got = look(t, rdb, l.Name())
+		want.At = want.At.Add(8 * time.Second)
+		p := &want.Pairs[0]
+		p.Records[0].Over, p.Over, p.Outstanding, p.Remaining = true, 3, 17, 3
+		p.Back = []inspect.Return{{Permits: 1}, {Permits: 2}, {Permits: 20, In: 2000}}
+		same(t, got, want)
 	})
+}
+
+// same compares what is printed of two limiters.
+func same(t *testing.T, got, want *inspect.Limiter) {
+	t.Helper()
+	a, err := json.MarshalIndent(got, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.MarshalIndent(want, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(a) != string(b) {
+		t.Errorf("got %s\nwant %s", a, b)
+	}
 }
 
 // What is not there is told as that, not as an error.
@@ -145,7 +153,8 @@ func TestReadOnlyReads(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Errorf("%v, %v", found, err)
 	}
-	if ids, err := inspect.Clients(t.Context(), rdb, l.Name()); err != nil || !slices.Equal(ids, []string{"me"}) {
+	if ids, err := inspect.Clients(t.Context(), rdb, l.Name()); err != nil ||
+		!slices.Equal(ids, []string{"me"}) {
 		t.Errorf("%v, %v", ids, err)
 	}
 	commands := stop()
@@ -180,40 +189,50 @@ func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 
 // However many records there are, a bounded part of them is read, and it is said.
 func TestReadAMillionRecords(t *testing.T) {
-	s := redistest.Start(t)
-	rdb := s.Client(t)
+	rdb := redistest.Start(t).Client(t)
 	l := limiter(t, rdb, rratelimiter.Overall, 1<<30, time.Hour)
 	const size = 1_000_000
-	fill := redis.NewScript(`
+	start := time.Now().Add(-30 * time.Minute).UnixMilli()
+	fill(t, rdb, l.Name(), start, size)
+	got := look(t, rdb, l.Name())
+	p := got.Shared()
+	if len(p.Records) != inspect.Few || p.Gap != inspect.Few/2 {
+		t.Fatalf("%d records, a gap at %d", len(p.Records), p.Gap)
+	}
+	first, last := p.Records[0].At.UnixMilli(), p.Records[inspect.Few-1].At.UnixMilli()
+	if first != start+1 || last != start+size {
+		t.Errorf("from %d to %d; started at %d", first, last, start)
+	}
+	if p.Total != size || p.Unread != size-inspect.Few || p.Checked {
+		t.Errorf("%d records, %d unread, checked: %v", p.Total, p.Unread, p.Checked)
+	}
+	if p.Remaining != 1<<30-size || p.Outstanding != size || p.Back[0].In != 0 || p.Back[2].In < 1000 {
+		t.Errorf("%d remaining, %d outstanding, back %+v", p.Remaining, p.Outstanding, p.Back)
+	}
+	f := got.Findings
+	if len(f) != 1 || !f[0].Remark || !strings.Contains(f[0].What, "999000 of 1000000 records") {
+		t.Errorf("found %+v", f)
+	}
+}
+
+// fill writes records of a permit each, one for each ms.
+func fill(t *testing.T, rdb *redis.Client, hash string, start int64, records int) {
+	t.Helper()
+	script := redis.NewScript(`
 		for i = tonumber(ARGV[1]), tonumber(ARGV[2]) do
 			redis.call('ZADD', KEYS[1], ARGV[3] + i, string.format('\16%016d\1\0\0\0', i))
 		end
-		redis.call('SET', KEYS[2], ARGV[4] - ARGV[2])`)
-	start := time.Now().Add(-30 * time.Minute).UnixMilli()
-	for from := 1; from <= size; from += 10_000 {
-		if err := fill.Run(t.Context(), rdb, []string{"{" + l.Name() + "}:permits", "{" + l.Name() + "}:value"},
-			from, from+9999, start, 1<<30).Err(); err != nil && err != redis.Nil {
+		redis.call('DECRBY', KEYS[2], ARGV[2] - ARGV[1] + 1)`)
+	keys := wire.KeysOf(hash, "").Pairs[0]
+	rate := rdb.HGet(t.Context(), hash, wire.Rate).Val()
+	rdb.Set(t.Context(), keys.Value, rate, 0)
+	const part = 10_000
+	for from := 1; from <= records; from += part {
+		pair := []string{keys.Permits, keys.Value}
+		err := script.Run(t.Context(), rdb, pair, from, from+part-1, start).Err()
+		if err != nil && !errors.Is(err, redis.Nil) {
 			t.Fatal(err)
 		}
-	}
-	got := look(t, rdb, l.Name())
-	p := got.Shared()
-	if len(p.Records) != inspect.Few || p.Total != size || p.Unread != size-inspect.Few || p.Gap != inspect.Few/2 ||
-		p.Checked {
-		t.Fatalf("%d records of %d, %d unread, gap at %d", len(p.Records), p.Total, p.Unread, p.Gap)
-	}
-	if first, last := p.Records[0].At.UnixMilli(), p.Records[inspect.Few-1].At.UnixMilli(); first != start+1 ||
-		last != start+size {
-		t.Errorf("from %d to %d; started at %d", first, last, start)
-	}
-	if p.Remaining != 1<<30-size {
-		t.Errorf("%d remaining", p.Remaining)
-	}
-	if b := p.Back; len(b) != 3 || b[0].In != 0 || b[2].In < 1000 {
-		t.Errorf("back: %+v", b)
-	}
-	if f := got.Findings; len(f) != 1 || !f[0].Remark || !strings.Contains(f[0].What, "999000 of 1000000 records") {
-		t.Errorf("found %+v", f)
 	}
 }
 
@@ -221,8 +240,11 @@ func TestReadAMillionRecords(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add("5", "1000", "0", "x", "5", []byte("\x10abcdefghijklmnop\x01\x00\x00\x00"), 1e12, uint8(1))
 	f.Add("1e300", "-1", "1", "", "1e+17", []byte("abc"), math.Inf(1), uint8(7))
-	f.Add("9007199254740992", "9007199254740992", "2", "0", "-9007199254740992", []byte{}, math.Inf(-1), uint8(3))
-	f.Fuzz(func(t *testing.T, rate, interval, typ, session, value string, record []byte, score float64, n uint8) {
+	const most = "9007199254740992"
+	f.Add(most, most, "2", "0", "-"+most, []byte{}, math.Inf(-1), uint8(3))
+	f.Fuzz(func(
+		t *testing.T, rate, interval, typ, session, value string, record []byte, score float64, n uint8,
+	) {
 		if math.IsNaN(score) {
 			return
 		}
@@ -250,40 +272,40 @@ func FuzzRead(f *testing.F) {
 
 // On a cluster and on a Ring, all that is read of a limiter comes from the server that has it.
 func TestReadOnManyServers(t *testing.T) {
-	c := redistest.StartCluster(t)
-	a, b := redistest.Start(t), redistest.Start(t)
-	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr, "b": b.Addr}})
-	defer ring.Close()
-	for kind, rdb := range map[string]redis.UniversalClient{"cluster": c.Client(t), "ring": ring} {
-		client := rratelimiter.New(rdb, rratelimiter.WithID("me"))
-		defer client.Close()
-		var names []string
-		for i := range 12 {
-			name := fmt.Sprintf("limiter-%02d", i)
-			names = append(names, name)
-			l := client.RateLimiter(name)
-			if err := l.SetRate(t.Context(), rratelimiter.PerClient, 5, time.Minute); err != nil {
-				t.Fatal(err)
-			}
-			take(t, l, 2)
-			if p := look(t, rdb, name, "me").PairOf("me"); p.Remaining != 3 || p.Drift != 0 || !p.Checked {
-				t.Errorf("%s, %s: %+v", kind, name, p)
-			}
-			if ids, err := inspect.Clients(t.Context(), rdb, name); err != nil || len(ids) != 1 || ids[0] != "me" {
-				t.Errorf("%s, %s: %v, %v", kind, name, ids, err)
-			}
+	t.Run("cluster", func(t *testing.T) { readOn(t, redistest.StartCluster(t).Client(t)) })
+	t.Run("ring", func(t *testing.T) {
+		addrs := map[string]string{"a": redistest.Start(t).Addr, "b": redistest.Start(t).Addr}
+		ring := redis.NewRing(&redis.RingOptions{Addrs: addrs})
+		defer ring.Close()
+		readOn(t, ring)
+	})
+}
+
+func readOn(t *testing.T, rdb redis.UniversalClient) {
+	client := rratelimiter.New(rdb, rratelimiter.WithID("me"))
+	defer client.Close()
+	var names []string
+	for i := range 12 {
+		name := fmt.Sprintf("limiter-%02d", i)
+		names = append(names, name)
+		l := client.RateLimiter(name)
+		set(t, l, rratelimiter.PerClient, 5, time.Minute)
+		take(t, l, 2)
+		if p := look(t, rdb, name, "me").PairOf("me"); p.Remaining != 3 || p.Drift != 0 || !p.Checked {
+			t.Errorf("%s: %+v", name, p)
 		}
-		found, _, err := inspect.Scan{}.Limiters(t.Context(), rdb)
-		if err != nil {
-			t.Fatal(err)
+		ids, err := inspect.Clients(t.Context(), rdb, name)
+		if err != nil || !slices.Equal(ids, []string{"me"}) {
+			t.Errorf("%s: %v, %v", name, ids, err)
 		}
-		for _, l := range found {
-			if l.Clients != 1 || len(l.InUse()) != 1 || l.InUse()[0].Outstanding != 2 {
-				t.Errorf("%s: %+v", kind, l)
-			}
-		}
-		if got := namesOf(found); !slices.Equal(got, names) {
-			t.Errorf("%s: %v", kind, got)
+	}
+	found, _, err := inspect.Scan{}.Limiters(t.Context(), rdb)
+	if err != nil || !slices.Equal(namesOf(found), names) {
+		t.Fatal(namesOf(found), err)
+	}
+	for _, l := range found {
+		if l.Clients != 1 || len(l.InUse()) != 1 || l.InUse()[0].Outstanding != 2 {
+			t.Errorf("%+v", l)
 		}
 	}
 }

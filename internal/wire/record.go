@@ -105,7 +105,7 @@ func Permits(member string) (int64, bool) {
 // 65,536 is taken for one of Go.
 func Recognise(member string) (format int, byGo bool) {
 	format = slices.IndexFunc(Layouts[:], func(l Layout) bool {
-		return len(member) == l.Size() && (l.Header == Layouts[FI].Header || strings.HasPrefix(member, l.Header))
+		return len(member) == l.Size() && (l == Layouts[FI] || strings.HasPrefix(member, l.Header))
 	})
 	switch {
 	case format < 0:

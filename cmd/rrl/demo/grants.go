@@ -75,8 +75,10 @@ func (s *stamp) time() time.Time { return *s.at.Load() }
 // stamping is the hook of go-redis that sets the stamps.
 type stamping struct{}
 
+// DialHook does nothing.
 func (stamping) DialHook(next redis.DialHook) redis.DialHook { return next }
 
+// ProcessHook sets the stamp of a request.
 func (stamping) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if s, ok := ctx.Value(stampKey{}).(*stamp); ok {
@@ -86,6 +88,7 @@ func (stamping) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+// ProcessPipelineHook does nothing: no call that is stamped is a pipeline.
 func (stamping) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
