@@ -20,11 +20,16 @@ func limiter(
 	t *testing.T, rdb redis.UniversalClient, typ rratelimiter.RateType, rate int64, interval time.Duration,
 ) *rratelimiter.RateLimiter {
 	t.Helper()
-	c := rratelimiter.New(rdb, rratelimiter.WithID("me"))
-	t.Cleanup(func() { _ = c.Close() })
-	l := c.RateLimiter(redistest.Name(t))
+	l := clientOn(t, rdb).RateLimiter(redistest.Name(t))
 	set(t, l, typ, rate, interval)
 	return l
+}
+
+// clientOn returns a Client that ends with the test.
+func clientOn(t *testing.T, rdb redis.UniversalClient) *rratelimiter.Client {
+	c := rratelimiter.New(rdb, rratelimiter.WithID("me"))
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // set sets a rate.

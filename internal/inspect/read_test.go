@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -345,5 +346,39 @@ func TestReadWithoutARight(t *testing.T) {
 	if _, err := inspect.Read(t.Context(), rdb, "x", inspect.Few); err == nil ||
 		!strings.Contains(err.Error(), "NOPERM") || !strings.Contains(err.Error(), "zcard") {
 		t.Error(err)
+	}
+}
+
+// Looking needs the rights that docs/keys.md lists, and each of them.
+func TestRights(t *testing.T) {
+	page, err := os.ReadFile("../../docs/keys.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(page), "> ACL SETUSER looker on >secret ")
+	block, _, _ = strings.Cut(block, "```")
+	rights := strings.Fields(block)
+	s := redistest.Start(t)
+	admin := s.Admin()
+	set(t, clientOn(t, s.Client(t)).RateLimiter("a"), rratelimiter.PerClient, 5, time.Minute)
+	looks := func(rights []string) error {
+		args := []any{"ACL", "SETUSER", "looker", "reset", "on", ">secret"}
+		for _, right := range rights {
+			args = append(args, right)
+		}
+		if err := admin.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "looker", "secret" })
+		_, _, err := inspect.Scan{}.Limiters(t.Context(), rdb)
+		return errors.Join(err, rdb.Ping(t.Context()).Err())
+	}
+	if err := looks(rights); err != nil || len(rights) < 10 {
+		t.Fatalf("with %v: %v", rights, err)
+	}
+	for i, right := range rights {
+		if err := looks(slices.Delete(slices.Clone(rights), i, i+1)); err == nil {
+			t.Errorf("%s is not needed", right)
+		}
 	}
 }
