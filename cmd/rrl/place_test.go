@@ -1,9 +1,12 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 func TestAddressOfRedis(t *testing.T) {
@@ -52,5 +55,66 @@ func TestBadAddressOfRedis(t *testing.T) {
 			!strings.Contains(err.Error(), "HOST:PORT") {
 			t.Errorf("%q: %v", address, err)
 		}
+	}
+}
+
+// rrl reaches servers of each kind, by flags, by URLs and by the environment.
+func TestPlaces(t *testing.T) {
+	pki := redistest.NewPKI(t)
+	args, secure := pki.Args(t)
+	one := redistest.Start(t, args...)
+	file := func(name string) string { return filepath.Join(pki.Dir, name) }
+	for _, user := range []string{"app on >secret ~* +@all", "default off"} {
+		do := []any{"ACL", "SETUSER"}
+		for word := range strings.FieldsSeq(user) {
+			do = append(do, word)
+		}
+		if err := one.Admin().Do(t.Context(), do...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sentinel := redistest.StartSentinel(t)
+	withTLS := []string{"--cacert", file("ca.pem"), "--cert", file("client.pem"), "--key",
+		file("client-key.pem")}
+	withTLS = slices.Clip(withTLS)
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		args []string
+		code int
+		says string
+	}{
+		{"user and password in the URL", nil, []string{"--redis", "redis://app:secret@" + one.Addr}, 0, ""},
+		{"user and password by the environment", map[string]string{
+			"RRL_REDIS": one.Addr, "RRL_USER": "app", "RRL_PASSWORD": "secret",
+		}, nil, 0, ""},
+		{"a wrong password", map[string]string{"RRL_USER": "app", "RRL_PASSWORD": "wrong-secret"},
+			[]string{"--redis", one.Addr}, 2, "WRONGPASS"},
+		{"TLS by flags", nil, append(withTLS, "--tls", "--redis", "app:secret@"+secure), 0, ""},
+		{"TLS by the URL", nil, append(withTLS, "--redis", "rediss://app:secret@"+secure), 0, ""},
+		{"TLS by the environment", map[string]string{
+			"RRL_REDIS": secure, "RRL_USER": "app", "RRL_PASSWORD": "secret", "RRL_TLS": "true",
+			"RRL_CACERT": file("ca.pem"), "RRL_CERT": file("client.pem"), "RRL_KEY": file("client-key.pem"),
+		}, nil, 0, ""},
+		{"TLS without an authority", nil, []string{"--tls", "--redis", secure}, 2, "certificate"},
+		{"a file that is not there", nil, []string{"--redis", secure, "--cacert", "nothing"}, 2,
+			"--cacert: open nothing"},
+		{"a key without a certificate", nil, []string{"--redis", secure, "--key", file("ca.pem")}, 2,
+			"--cert and --key need one another"},
+		{"no certificates in the file", nil, []string{"--redis", secure, "--cacert", file("ca-key.pem")}, 2,
+			"--cacert: no certificate in "},
+		{"Sentinel", nil, []string{
+			"--redis", "redis+sentinel://" + strings.Join(sentinel.Addrs, ",") + "/" + sentinel.MasterName,
+		}, 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for name, value := range c.env {
+				t.Setenv(name, value)
+			}
+			code, stdout, stderr := rrl(t.Context(), append([]string{"list"}, c.args...)...)
+			if code != c.code || !strings.Contains(stderr, c.says) || strings.Contains(stderr, "secret") {
+				t.Errorf("code %d, printed %s%s", code, stdout, stderr)
+			}
+		})
 	}
 }
