@@ -76,7 +76,6 @@ func TestPlaces(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
 	withTLS := []string{"--cacert", file("ca.pem"), "--cert", file("client.pem"), "--key",
 		file("client-key.pem")}
-	withTLS = slices.Clip(withTLS)
 	for _, c := range []struct {
 		name string
 		env  map[string]string
