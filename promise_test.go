@@ -280,7 +280,7 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 // Lines of mixed sizes, timeouts near the moments when permits are due, and rates
 // that others change without a word: each caller is answered by its timeout.
 func TestNobodyIsForgotten(t *testing.T) {
-	seeds := 60
+	seeds := 20
 	if testing.Short() {
 		seeds = 10
 	}
