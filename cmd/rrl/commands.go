@@ -10,6 +10,9 @@ import (
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.demoCommand(), versionCommand(),
+		a.setCommand(), a.trySetCommand(), a.updateCommand(),
+		a.acquireCommand(), a.releaseCommand(),
+		a.deleteCommand(), a.renameCommand(), a.repairCommand(),
 	}
 }
 
