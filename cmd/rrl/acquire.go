@@ -104,7 +104,12 @@ func (a *app) acquireAndRun(ctx context.Context, name string, q *acquisition, co
 		return err
 	}
 	defer child.close()
-	err = a.withClient(ctx, func(c *rratelimiter.Client) error {
+	return a.acquireFor(ctx, name, q, child)
+}
+
+// acquireFor takes permits and runs a child if they are granted.
+func (a *app) acquireFor(ctx context.Context, name string, q *acquisition, child *child) error {
+	err := a.withClient(ctx, func(c *rratelimiter.Client) error {
 		l := c.RateLimiter(name)
 		if err := a.acquire(ctx, l, q, a.stderr); err != nil {
 			return err

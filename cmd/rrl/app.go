@@ -66,8 +66,9 @@ func (a *app) root() *cobra.Command {
 		"what a name mapper puts before names (RRL_NAME_PREFIX)")
 	flags.StringVar(&a.id, "id", "", "act as this client of a PER_CLIENT limit, or look at its part")
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	for _, file := range []string{"cacert", "cert", "key"} {
-		_ = root.MarkPersistentFlagFilename(file) // it exists
+	files := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+	for _, flag := range []string{"cacert", "cert", "key"} {
+		_ = root.RegisterFlagCompletionFunc(flag, files) // it exists
 	}
 	root.AddCommand(a.commands()...)
 	return root

@@ -88,7 +88,7 @@ func (a *app) rateCommand(cmd *cobra.Command, replaces bool, set rateSetter) *co
 	var r rateChange
 	var perClient bool
 	flags := cmd.Flags()
-	flags.BoolVar(&perClient, "per-client", false, "each client has a limit of its own: PER_CLIENT, not OVERALL")
+	flags.BoolVar(&perClient, "per-client", false, "a limit for each client: PER_CLIENT, not OVERALL")
 	flags.DurationVar(&r.config.KeepAlive, "keep-alive", 0,
 		"the limiter expires if it is not used for so long; 0 is never")
 	if replaces {
