@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,6 +39,13 @@ Exit codes: 0 yes or done, 1 no (refused, not there, check failed), 2 error,
 
 // execute carries out a command line.
 func (a *app) execute(ctx context.Context, args []string) error {
+	root := a.root()
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}
+
+// root returns rrl with all its commands and flags.
+func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "rrl", Long: about, Version: version(),
 		SilenceErrors: true, SilenceUsage: true,
@@ -48,7 +56,6 @@ func (a *app) execute(ctx context.Context, args []string) error {
 		},
 	}
 	root.SetVersionTemplate("rrl {{.Version}}\n")
-	root.SetArgs(args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
@@ -58,8 +65,13 @@ func (a *app) execute(ctx context.Context, args []string) error {
 	flags.StringVar(&a.prefix, "name-prefix", os.Getenv("RRL_NAME_PREFIX"),
 		"what a name mapper puts before names (RRL_NAME_PREFIX)")
 	flags.StringVar(&a.id, "id", "", "act as this client of a PER_CLIENT limit, or look at its part")
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	files := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+	for _, flag := range []string{"cacert", "cert", "key"} {
+		_ = root.RegisterFlagCompletionFunc(flag, files) // it exists
+	}
 	root.AddCommand(a.commands()...)
-	return root.ExecuteContext(ctx)
+	return root
 }
 
 // explain adds to an error what helps with it.
@@ -69,6 +81,8 @@ func (a *app) explain(err error) error {
 		return fmt.Errorf("%w; run 'rrl help' for usage", err)
 	case redis.HasErrorPrefix(err, "MOVED"):
 		return fmt.Errorf("%w; for a cluster use --redis redis+cluster://HOST:PORT", err)
+	case errors.Is(err, rratelimiter.ErrNotInitialized):
+		return fmt.Errorf("%w; set a rate first: rrl set NAME RATE INTERVAL", err)
 	}
 	return err
 }
@@ -89,14 +103,19 @@ func (a *app) mapped(name string) string { return a.prefix + name }
 // withClient calls do with a Client of rratelimiter, whose limiters have the names that programs use.
 func (a *app) withClient(ctx context.Context, do func(c *rratelimiter.Client) error) error {
 	return a.withRedis(ctx, func(rdb redis.UniversalClient) error {
-		opts := []rratelimiter.Option{rratelimiter.WithNameMapper(a.mapped)}
-		if a.id != "" {
-			opts = append(opts, rratelimiter.WithID(a.id))
-		}
-		c := rratelimiter.New(rdb, opts...)
+		c := a.client(rdb)
 		defer c.Close()
 		return do(c)
 	})
+}
+
+// client returns a Client of rratelimiter on rdb, for whoever needs both.
+func (a *app) client(rdb redis.UniversalClient) *rratelimiter.Client {
+	opts := []rratelimiter.Option{rratelimiter.WithNameMapper(a.mapped)}
+	if a.id != "" {
+		opts = append(opts, rratelimiter.WithID(a.id))
+	}
+	return rratelimiter.New(rdb, opts...)
 }
 
 // withRedis calls do with a connection to Redis, if that replies.
@@ -110,29 +129,44 @@ func (a *app) withRedis(ctx context.Context, do func(rdb redis.UniversalClient) 
 }
 
 // print prints a result: as JSON, or by text.
-func (a *app) print(v any, text func(w io.Writer)) error {
+func (a *app) print(v any, text func(w io.Writer)) error { return a.printTo(a.stdout, v, text) }
+
+// printTo is print to a writer.
+func (a *app) printTo(w io.Writer, v any, text func(w io.Writer)) error {
 	if !a.json {
-		text(a.stdout)
+		text(w)
 		return nil
 	}
-	e := json.NewEncoder(a.stdout)
+	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
-// confirm asks for a yes before something is destroyed, unless yes was given.
-func (a *app) confirm(yes bool, format string, args ...any) error {
+// confirm asks for a yes before something is destroyed, unless yes was given. The end of ctx ends
+// it, though nothing can end the reading of a terminal.
+func (a *app) confirm(ctx context.Context, yes bool, format string, args ...any) error {
 	if yes {
 		return nil
 	}
 	fmt.Fprintf(a.stderr, format+" Type yes to go on: ", args...)
-	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	lines := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(a.stdin).ReadString('\n')
+		lines <- line
+	}()
+	var line string
+	select {
+	case line = <-lines:
+	case <-ctx.Done():
+		fmt.Fprintln(a.stderr)
+		return ctx.Err()
+	}
 	if strings.TrimSpace(line) == "yes" {
 		return nil
 	}
-	if err != nil {
+	if !strings.HasSuffix(line, "\n") {
 		fmt.Fprintln(a.stderr)
 	}
-	return fmt.Errorf("nothing was done: it needs a yes, or --yes")
+	return errors.New("nothing was done: it needs a yes, or --yes")
 }

@@ -9,7 +9,11 @@ import (
 // commands returns the commands of rrl, in no order: help sorts them.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.demoCommand(), a.inspectCommand(), a.listCommand(), versionCommand(),
+		a.demoCommand(), versionCommand(),
+		a.inspectCommand(), a.listCommand(),
+		a.setCommand(), a.trySetCommand(), a.updateCommand(),
+		a.acquireCommand(), a.releaseCommand(),
+		a.deleteCommand(), a.renameCommand(), a.repairCommand(),
 	}
 }
 

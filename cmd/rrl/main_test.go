@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +21,13 @@ import (
 // asRRL has the test binary act as rrl: with its arguments, and as a process of its own.
 const asRRL = "RRL_TEST_AS_RRL"
 
+// asCounter has the test binary count the interrupts that it gets.
+const asCounter = "RRL_TEST_AS_COUNTER"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asCounter) != "" {
+		countInterrupts()
+	}
 	if os.Getenv(asRRL) != "" {
 		main()
 	}
@@ -28,8 +37,13 @@ func TestMain(m *testing.M) {
 
 // rrl runs a command line.
 func rrl(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	return typed(ctx, "", args...)
+}
+
+// typed runs a command line with something on stdin.
+func typed(ctx context.Context, stdin string, args ...string) (code int, stdout, stderr string) {
 	var out, errs strings.Builder
-	code = run(ctx, args, strings.NewReader(""), &out, &errs)
+	code = run(ctx, args, strings.NewReader(stdin), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -38,6 +52,19 @@ func program(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asRRL+"=1")
 	return cmd
+}
+
+// countInterrupts says "ready", counts interrupts, each with a line, and ends with SIGTERM.
+func countInterrupts() {
+	signals := make(chan os.Signal, 100)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	fmt.Println("ready")
+	for s := range signals {
+		if s == syscall.SIGTERM {
+			os.Exit(0)
+		}
+		fmt.Println(s)
+	}
 }
 
 func TestProgram(t *testing.T) {

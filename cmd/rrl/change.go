@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+)
+
+// A deletion is what delete has done.
+type deletion struct {
+	Deleted  []string `json:"deleted"`
+	NotThere []string `json:"not_there"`
+}
+
+func (a *app) deleteCommand() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "delete NAME...",
+		Short: "Delete limiters",
+		Long: `Delete limiters, with the permits that are taken. It asks first. If one is not there, it
+deletes the others, and the exit code is 1.
+
+Of a PER_CLIENT limiter, what other clients have taken is not deleted: these keys expire.`,
+		Args: named(math.MaxInt, 1, math.MaxInt),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return a.withRedis(cmd.Context(), func(rdb redis.UniversalClient) error {
+				return a.delete(cmd.Context(), rdb, names, yes)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func (a *app) delete(ctx context.Context, rdb redis.UniversalClient, names []string, yes bool) error {
+	done := deletion{[]string{}, []string{}}
+	var found, lines []string
+	for _, name := range names {
+		l, err := a.look(ctx, rdb, name)
+		if err != nil {
+			return err
+		}
+		if !anyKey(l) {
+			done.NotThere = append(done.NotThere, name)
+			continue
+		}
+		found, lines = append(found, name), append(lines, a.describe(name, l)+".")
+	}
+	if len(found) > 0 {
+		const question = "%s\nThis is deleted, for all programs that use it."
+		if err := a.confirm(ctx, yes, question, strings.Join(lines, "\n")); err != nil {
+			return err
+		}
+	}
+	c := a.client(rdb)
+	defer c.Close()
+	var failed error
+	for _, name := range found {
+		var ok bool
+		if ok, failed = c.RateLimiter(name).Delete(ctx); failed != nil {
+			break
+		}
+		if ok {
+			done.Deleted = append(done.Deleted, name)
+		} else {
+			done.NotThere = append(done.NotThere, name)
+		}
+	}
+	err := a.print(done, func(w io.Writer) {
+		for _, name := range done.Deleted {
+			fmt.Fprintf(w, "%q: deleted\n", name)
+		}
+		for _, name := range done.NotThere {
+			fmt.Fprintf(w, "%q: not there\n", name)
+		}
+	})
+	if err = errors.Join(failed, err); err == nil && len(done.NotThere) > 0 {
+		return errNo
+	}
+	return err
+}
+
+func (a *app) renameCommand() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "rename NAME NEW",
+		Short: "Give a limiter another name",
+		Long: `Give a limiter another name, with the permits that are taken. A limiter that has the new
+name is replaced; it asks first.
+
+Programs that use the old name find no rate from then on. Of a PER_CLIENT limiter, what other
+clients have taken stays under the old name.`,
+		Args: named(2, 2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == args[1] {
+				return fmt.Errorf("NEW is %q, must not be NAME", args[1])
+			}
+			return a.withRedis(cmd.Context(), func(rdb redis.UniversalClient) error {
+				return a.rename(cmd.Context(), rdb, args, yes)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func (a *app) rename(ctx context.Context, rdb redis.UniversalClient, names []string, yes bool) error {
+	from, to := names[0], names[1]
+	old, err := a.look(ctx, rdb, from)
+	if err != nil {
+		return err
+	}
+	next, err := a.look(ctx, rdb, to)
+	if err != nil {
+		return err
+	}
+	if old.Keys[0].There() && anyKey(next) {
+		err := a.confirm(ctx, yes, "%s.\nIt is replaced by %s.", a.describe(to, next), a.describe(from, old))
+		if err != nil {
+			return err
+		}
+	}
+	c := a.client(rdb)
+	defer c.Close()
+	if err := c.RateLimiter(from).Rename(ctx, to); err != nil {
+		return err
+	}
+	return a.print(struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+	}{from, to}, func(w io.Writer) { fmt.Fprintf(w, "%q: it is %q now\n", from, to) })
+}
+
+func (a *app) repairCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "repair NAME",
+		Short: "Put records and value right",
+		Long: `Bring the records of a limiter into one format, drop what is no record, and make the value
+agree with what is left. It changes only what is wrong. Nobody who holds permits gains or
+loses any by it.
+
+Run it after older Redisson clients have stopped, or when rrl inspect has found something
+that it mends. Of a PER_CLIENT limiter it repairs the part of one client: give --id.`,
+		Args: named(1, 1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(cmd.Context(), func(c *rratelimiter.Client) error {
+				return a.repair(cmd.Context(), c.RateLimiter(args[0]))
+			})
+		},
+	}
+}
+
+// A repaired is what repair prints.
+type repaired struct {
+	Name      string `json:"name"`
+	Records   int64  `json:"records"`
+	Rewritten int64  `json:"rewritten"`
+	Dropped   int64  `json:"dropped"`
+	Drift     int64  `json:"drift"` // permits by which the value was too high
+}
+
+func (a *app) repair(ctx context.Context, l *rratelimiter.RateLimiter) error {
+	a.noteOwn(ctx, l)
+	r, err := l.Repair(ctx)
+	if err != nil {
+		return err
+	}
+	value := "the value was right"
+	switch {
+	case r.Drift > 0:
+		value = fmt.Sprintf("the value was too high by %d", r.Drift)
+	case r.Drift < 0:
+		value = fmt.Sprintf("the value was too low by %d", -r.Drift)
+	}
+	result := repaired{l.Name(), r.Records, r.Rewritten, r.Dropped, r.Drift}
+	return a.print(result, func(w io.Writer) {
+		fmt.Fprintf(w, "%q: %d records, %d rewritten, %d dropped; %s\n",
+			l.Name(), r.Records, r.Rewritten, r.Dropped, value)
+	})
+}
+
+// noteOwn says on stderr when rrl acts as a new client of a PER_CLIENT limiter. An error is left to the
+// call that follows.
+func (a *app) noteOwn(ctx context.Context, l *rratelimiter.RateLimiter) {
+	if a.id != "" {
+		return
+	}
+	if c, err := l.Config(ctx); err == nil && c.Type == rratelimiter.PerClient {
+		const note = "rrl: %q is PER_CLIENT: without --id this run has a limit of its own\n"
+		fmt.Fprintf(a.stderr, note, l.Name())
+	}
+}
+
+// look reads a limiter, with the pair of the client that rrl acts as.
+func (a *app) look(ctx context.Context, rdb redis.UniversalClient, name string) (*inspect.Limiter, error) {
+	var ids []string
+	if a.id != "" {
+		ids = append(ids, a.id)
+	}
+	return inspect.Read(ctx, rdb, a.mapped(name), inspect.Many, ids...)
+}
+
+// anyKey reports whether something of a limiter is there.
+func anyKey(l *inspect.Limiter) bool {
+	for i := range l.Keys {
+		if l.Keys[i].There() {
+			return true
+		}
+	}
+	return false
+}
+
+// taken returns the permits that are outstanding, as far as they were read.
+func taken(l *inspect.Limiter) int64 {
+	sum := int64(0)
+	for _, pair := range l.InUse() {
+		sum += pair.Outstanding
+	}
+	return sum
+}
+
+// describe says in a question what there is.
+func (a *app) describe(name string, l *inspect.Limiter) string {
+	text := fmt.Sprintf("%q: ", name)
+	switch hash := &l.Keys[0]; {
+	case hash.There() && hash.Kind != "hash":
+		return text + "a " + hash.Kind + ", no limiter"
+	case !l.Set:
+		return text + "no rate is set, but keys are there"
+	}
+	text += rateOf(&l.Config) + ", "
+	pairs := l.InUse()
+	if len(pairs) == 0 {
+		return text + "outstanding permits of its clients not counted"
+	}
+	pair := pairs[0] // look reads one: the shared one, or that of the client
+	if pair.Unread > 0 {
+		text += "at least "
+	}
+	text += fmt.Sprintf("%d outstanding", pair.Outstanding)
+	if pair.ID != "" {
+		text += fmt.Sprintf(" of client %q", pair.ID)
+	}
+	return text
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+)
+
+// The exit codes of a command that has not run, and what is added to the number of a signal that has
+// ended it, as in shells.
+const (
+	exitCannotRun = 126
+	exitNotFound  = 127
+	exitSignalled = 128
+)
+
+// A child is the command that acquire runs. From the time it is made, signals are kept for it.
+type child struct {
+	app     *app
+	cmd     *exec.Cmd
+	signals chan os.Signal
+}
+
+// newChild looks for a command, and returns an exitCode if there is none that can be run. The
+// caller must close the child.
+func (a *app) newChild(command []string) (*child, error) {
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		return nil, a.cannotRun(err)
+	}
+	cmd := exec.Command(path, command[1:]...)
+	cmd.Args[0] = command[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout.w, a.stderr
+	const room = 8 // they come one by one
+	c := &child{cmd: cmd, app: a, signals: make(chan os.Signal, room)}
+	signal.Notify(c.signals, os.Interrupt, syscall.SIGTERM)
+	return c, nil
+}
+
+// cannotRun prints why a command does not run, and returns its exit code.
+func (a *app) cannotRun(err error) error {
+	fmt.Fprintf(a.stderr, "rrl: %v\n", err)
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return exitCode(exitNotFound)
+	}
+	return exitCode(exitCannotRun)
+}
+
+// close ends the keeping of signals.
+func (c *child) close() { signal.Stop(c.signals) }
+
+// start starts the command, unless a signal has come before.
+func (c *child) start() error {
+	select {
+	case s := <-c.signals:
+		fmt.Fprintf(c.app.stderr, "rrl: %v: the command was not run\n", s)
+		return exitCode(exitInterrupted)
+	default:
+	}
+	if err := c.cmd.Start(); err != nil {
+		return c.app.cannotRun(err)
+	}
+	return nil
+}
+
+// wait passes signals on until the command has ended, and returns its exit code.
+func (c *child) wait() error {
+	ended := make(chan error, 1)
+	go func() { ended <- c.cmd.Wait() }()
+	for {
+		select {
+		case s := <-c.signals:
+			if s != os.Interrupt || !ofTerminal() {
+				_ = c.cmd.Process.Signal(s) // it may have ended
+			}
+		case err := <-ended:
+			return result(err)
+		}
+	}
+}
+
+// result returns what Wait has said, as an exitCode if the command has one that is not 0.
+func result(err error) error {
+	failed, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return err
+	}
+	if status, ok := failed.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return exitCode(exitSignalled + int(status.Signal()))
+	}
+	return exitCode(failed.ExitCode())
+}

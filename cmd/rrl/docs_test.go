@@ -1,0 +1,100 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// docs/rrl.md names every command and every flag, and no others.
+func TestDocs(t *testing.T) {
+	page := contents(t, "../../docs/rrl.md")
+	a := &app{stdin: strings.NewReader(""), stdout: &output{w: t.Output()}, stderr: t.Output()}
+	root := a.root()
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultVersionFlag()
+	root.InitDefaultHelpFlag()
+	commands, flags := map[string]bool{}, map[string]bool{}
+	walk(root, func(cmd *cobra.Command) {
+		names := func(f *pflag.Flag) { flags[f.Name] = true }
+		cmd.Flags().VisitAll(names)
+		cmd.PersistentFlags().VisitAll(names)
+	})
+	for _, cmd := range root.Commands() {
+		commands[cmd.Name()] = true
+		if use := cmd.Use; cmd.Name() != "completion" && !strings.Contains(page, "\n| `"+use+"` |") {
+			t.Errorf("docs/rrl.md has no row for %q", use)
+		}
+	}
+	for name := range flags {
+		if !regexp.MustCompile("`--" + name + "\\b").MatchString(page) {
+			t.Errorf("docs/rrl.md does not name --%s", name)
+		}
+	}
+	rows := regexp.MustCompile("(?m)^\\| `([a-z][a-z-]*)[^`]*` \\|")
+	for _, row := range rows.FindAllStringSubmatch(page, -1) {
+		if !commands[row[1]] && !elsewhere[row[1]] {
+			t.Errorf("docs/rrl.md names %q, which is no command", row[1])
+		}
+	}
+	for _, name := range regexp.MustCompile(`--([a-z][a-z-]*)`).FindAllStringSubmatch(page, -1) {
+		if !flags[name[1]] && name[1] != "all" { // an argument of the example's command
+			t.Errorf("docs/rrl.md names --%s, which is no flag", name[1])
+		}
+	}
+}
+
+// elsewhere are commands that the page describes before they are here.
+var elsewhere = map[string]bool{"list": true, "inspect": true, "watch": true, "load": true, "serve": true}
+
+// The page names each variable of the environment that rrl reads.
+func TestDocsNameTheEnvironment(t *testing.T) {
+	page := contents(t, "../../docs/rrl.md")
+	source := contents(t, "place.go") + contents(t, "app.go")
+	for _, name := range regexp.MustCompile(`\bRRL_[A-Z_]+`).FindAllString(source, -1) {
+		if !strings.Contains(page, "`"+name) {
+			t.Errorf("docs/rrl.md does not name %s", name)
+		}
+	}
+}
+
+// contents returns the text of a file.
+func contents(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// walk visits a command and all below it that are ours.
+func walk(cmd *cobra.Command, visit func(cmd *cobra.Command)) {
+	if cmd.Name() == "completion" {
+		return // cobra's, which documents itself
+	}
+	visit(cmd)
+	for _, sub := range cmd.Commands() {
+		walk(sub, visit)
+	}
+}
+
+// Files are completed where files are meant.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--cacert\n":            ":0\n",
+		"set\n":                 ":4\n", // no files
+		"acquire\napi\n--\n./r": ":0\n",
+	} {
+		line := append([]string{"__complete"}, strings.Split(args, "\n")...)
+		code, stdout, _ := rrl(t.Context(), line...)
+		if code != 0 || !strings.HasSuffix(stdout, want) {
+			t.Errorf("%q: code %d, printed\n%s", args, code, stdout)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal returns both ends of a new terminal.
+func terminal(t *testing.T) (keyboard, end *os.File) {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = keyboard.Close() })
+	fd := int(keyboard.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = end.Close() })
+	return keyboard, end
+}
+
+// A terminal sends Ctrl-C to rrl and to the command: rrl does not send it once more.
+func TestCtrlCReachesTheCommandOnce(t *testing.T) {
+	t.Parallel()
+	keyboard, end := terminal(t)
+	cmd, stderr := detached(t, limited(t), "acquire", "api", "--", "env", asCounter+"=1", os.Args[0])
+	cmd.Stdin = end
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stdout)
+	const times = 3
+	for i, want := range []string{"ready\n", "interrupt\n", "interrupt\n", "interrupt\n"} {
+		if line, err := lines.ReadString('\n'); line != want {
+			t.Fatalf("%d: %q, %v, %s", i, line, err, stderr)
+		}
+		if i < times {
+			if _, err := keyboard.WriteString("\x03"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// SIGTERM is passed on, after all that may have been passed on before.
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(lines)
+	if got := code(t, cmd.Wait()); got != 0 || len(rest) > 0 {
+		t.Errorf("code %d, printed\n%s\n%s", got, rest, stderr)
+	}
+}
