@@ -243,9 +243,6 @@ func (a *app) describe(name string, l *inspect.Limiter) string {
 		return text + "outstanding permits of its clients not counted"
 	}
 	pair := pairs[0] // look reads one: the shared one, or that of the client
-	if pair.Unread > 0 {
-		text += "at least "
-	}
 	text += fmt.Sprintf("%d outstanding", pair.Outstanding)
 	if pair.ID != "" {
 		text += fmt.Sprintf(" of client %q", pair.ID)

@@ -30,9 +30,9 @@ clients are shown; to find them, the names of all keys of the server are gone th
 
 Exit codes: 1 if there is no limiter, and with --check if it is not as it should be or there are
 too many records to tell.`,
-		Args: cobra.ExactArgs(1),
+		Args: named(1, 1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.look(cmd.Context(), args[0], look.records)
+			l, err := a.read(cmd.Context(), args[0], look.records)
 			if err != nil {
 				return err
 			}
@@ -53,11 +53,8 @@ too many records to tell.`,
 	return cmd
 }
 
-// look reads a limiter, and the clients of a PER_CLIENT one.
-func (a *app) look(ctx context.Context, name string, records int) (l *inspect.Limiter, err error) {
-	if name == "" {
-		return nil, fmt.Errorf("NAME is empty")
-	}
+// read reads a limiter, and the clients of a PER_CLIENT one.
+func (a *app) read(ctx context.Context, name string, records int) (l *inspect.Limiter, err error) {
 	hash := a.mapped(name)
 	err = a.withRedis(ctx, func(rdb redis.UniversalClient) error {
 		var ids []string

@@ -158,8 +158,8 @@ func TestInspect(t *testing.T) {
 		{[]string{"api", "--records", "4", "--check"}, 1, nil},
 		{[]string{"api", "--records", "1"}, 2, []string{"records is 1, must be between 2 and 100000"}},
 		{[]string{"nothing"}, 1, []string{"No rate is set."}},
-		{[]string{""}, 2, []string{"NAME is empty"}},
-		{nil, 2, []string{"accepts 1 arg(s), received 0; run 'rrl help'"}},
+		{[]string{""}, 2, []string{`NAME is "" (argument 1), must not be empty; run`}},
+		{nil, 2, []string{`0 arguments, must be as in "rrl inspect NAME"; run 'rrl help'`}},
 	} {
 		out := p.inspect(c.code, c.args...)
 		for _, want := range c.want {
