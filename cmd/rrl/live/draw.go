@@ -2,7 +2,6 @@ package live
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
@@ -170,10 +169,14 @@ func (p *Panel) drawFindings(width int) []string {
 		if i == most {
 			return append(lines, cut(fmt.Sprintf("%s%d more: rrl inspect", indent, len(found)-most), width))
 		}
-		what := strings.TrimSpace("! " + f.Fault + " " + printable(f.What))
+		what := "! "
 		if f.ID != "" {
-			what = "! client " + quoted(f.ID) + ": " + strings.TrimPrefix(what, "! ")
+			what += "client " + quoted(f.ID) + ": "
 		}
+		if f.Fault != "" {
+			what += f.Fault + " "
+		}
+		what += printable(f.What)
 		color := red
 		if f.Remark {
 			color = yellow

@@ -142,7 +142,7 @@ func (m *model) draw() string {
 	}
 	position := ""
 	if len(lines) > room {
-		position = fmt.Sprintf("lines %d to %d of %d", top+1, top+len(seen), len(lines))
+		position = fmt.Sprintf("lines %d-%d of %d", top+1, top+len(seen), len(lines))
 	}
 	screen = append(screen, faint.Styled(m.ends("q quit  p pause  ↑ ↓ scroll", position)))
 	return strings.Join(screen[:min(len(screen), max(1, m.height))], "\n")
@@ -151,6 +151,9 @@ func (m *model) draw() string {
 // ends sets one text at the left end of a line, another at the right. If both do not fit, the left one
 // is cut.
 func (m *model) ends(left, right string) string {
+	if right == "" {
+		return cut(left, m.width)
+	}
 	right = cut(right, m.width)
 	left = cut(left, m.width-ansi.StringWidth(right)-1)
 	gap := m.width - ansi.StringWidth(left) - ansi.StringWidth(right)

@@ -62,7 +62,7 @@ func flowed(width int, indent string, pieces ...string) []string {
 // gauge returns a bar of a width, filled by a part of it between 0 and 1.
 func gauge(full float64, width int) string {
 	filled := int(math.Round(full * float64(width)))
-	if full > 0 && filled == 0 {
+	if full > 0 && filled == 0 && width > 0 {
 		filled = 1 // there is something
 	}
 	return colorOf(full).Styled(strings.Repeat("█", filled)) + faint.Styled(strings.Repeat("░", width-filled))

@@ -1,0 +1,84 @@
+package live
+
+import (
+	"fmt"
+	"html"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/hinshun/vt10x"
+)
+
+// The measures of docs/watch.svg, in px.
+const (
+	cellWidth, cellHeight = 9.0, 20.0
+	margin                = 16.0
+	fontSize              = 15
+)
+
+// colors are those of the picture, by number of the terminal.
+var colors = map[vt10x.Color]string{
+	vt10x.DefaultFG: "#d4d8dd", vt10x.Red: "#f47067", vt10x.Green: "#57ab5a", vt10x.Yellow: "#daaa3f",
+	vt10x.Cyan: "#39c5cf", vt10x.DarkGrey: "#8b949e",
+}
+
+// picture returns a screen of 80x24 as SVG, as a terminal shows it.
+func picture(screen string) string {
+	const columns, rows = 80, 24
+	term := vt10x.New(vt10x.WithSize(columns, rows))
+	const faint, grey = "\x1b[2m", "\x1b[90m" // vt10x does not know the first
+	_, _ = term.Write([]byte(strings.NewReplacer("\n", "\r\n", faint, grey).Replace(screen)))
+	width, height := columns*cellWidth+2*margin, rows*cellHeight+2*margin
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-label="%s">
+<rect width="%g" height="%g" rx="10" fill="#1c2128"/>
+<g font-family="ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="%d" xml:space="preserve">
+`, width, height, "rrl watch on a terminal: three limiters with their gauges", width, height, fontSize)
+	for y := range rows {
+		for x := 0; x < columns; {
+			end, first := x+1, term.Cell(x, y)
+			text := string(first.Char)
+			for end < columns && alike(term.Cell(end, y), first) {
+				text += string(term.Cell(end, y).Char)
+				end++
+			}
+			if strings.TrimSpace(text) != "" {
+				fmt.Fprintf(&b, `<text x="%g" y="%g" fill="%s" textLength="%g"%s>%s</text>`+"\n", margin+float64(x)*cellWidth,
+					margin+float64(y)*cellHeight+0.75*cellHeight, colors[first.FG], float64(end-x)*cellWidth, weight(first),
+					html.EscapeString(text))
+			}
+			x = end
+		}
+	}
+	b.WriteString("</g>\n</svg>\n")
+	return b.String()
+}
+
+// alike reports whether two cells look alike but for their text.
+func alike(a, b vt10x.Glyph) bool { return a.FG == b.FG && a.Mode == b.Mode }
+
+// weight returns the attribute of bold text.
+func weight(cell vt10x.Glyph) string {
+	const bold = 1 << 2
+	if cell.Mode&bold != 0 {
+		return ` font-weight="600"`
+	}
+	return ""
+}
+
+// inPage compares a screen with the one in docs/watch.md, or writes that.
+func inPage(t *testing.T, screen string) {
+	t.Helper()
+	const file, start, end = "../../../docs/watch.md", "```text\n", "\n```\n"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(page), start)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("%s has no block of text", file)
+	}
+	golden(t, file, before+start+screen+end+after)
+}
