@@ -18,12 +18,10 @@ var ErrInterrupted = errors.New("interrupted")
 
 // Run shows the panels on a terminal until its user quits, ctx ends, or there were enough looks. The
 // terminal is as before then. It returns ErrInterrupted for Ctrl-C.
-func (w *Watch) Run(ctx context.Context, in io.Reader, out io.Writer, opts ...tea.ProgramOption) error {
+func (w *Watch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	m := newModel(w)
-	p := tea.NewProgram(m, append([]tea.ProgramOption{
-		tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler(),
-	}, opts...)...)
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	var looks sync.WaitGroup
 	looks.Go(func() {
 		w.Looks(ctx, &m.paused, func(l Look) { p.Send(l) })

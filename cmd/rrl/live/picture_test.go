@@ -33,30 +33,30 @@ func picture(screen string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-label="%s">
 <rect width="%g" height="%g" rx="10" fill="#1c2128"/>
-<g font-family="ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="%d" xml:space="preserve">
+<g font-family="ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="%d">
 `, width, height, "rrl watch on a terminal: three limiters with their gauges", width, height, fontSize)
 	for y := range rows {
 		for x := 0; x < columns; {
-			end, first := x+1, term.Cell(x, y)
-			text := string(first.Char)
-			for end < columns && alike(term.Cell(end, y), first) {
-				text += string(term.Cell(end, y).Char)
-				end++
+			end, cell, word := x, term.Cell(x, y), ""
+			for ; end < columns && alike(term.Cell(end, y), cell); end++ {
+				word += string(term.Cell(end, y).Char)
 			}
-			if strings.TrimSpace(text) != "" {
+			if word != "" {
 				fmt.Fprintf(&b, `<text x="%g" y="%g" fill="%s" textLength="%g"%s>%s</text>`+"\n", margin+float64(x)*cellWidth,
-					margin+float64(y)*cellHeight+0.75*cellHeight, colors[first.FG], float64(end-x)*cellWidth, weight(first),
-					html.EscapeString(text))
+					margin+(float64(y)+0.75)*cellHeight, colors[cell.FG], float64(end-x)*cellWidth, weight(cell),
+					html.EscapeString(word))
 			}
-			x = end
+			x = max(end, x+1)
 		}
 	}
 	b.WriteString("</g>\n</svg>\n")
 	return b.String()
 }
 
-// alike reports whether two cells look alike but for their text.
-func alike(a, b vt10x.Glyph) bool { return a.FG == b.FG && a.Mode == b.Mode }
+// alike reports whether two cells belong to one word: they look alike but for their text, and are no blanks.
+func alike(a, b vt10x.Glyph) bool {
+	return a.FG == b.FG && a.Mode == b.Mode && a.Char != ' ' && b.Char != ' '
+}
 
 // weight returns the attribute of bold text.
 func weight(cell vt10x.Glyph) string {

@@ -36,19 +36,16 @@ type Look struct {
 	Err     error
 }
 
-// look reads the limiter, in one round trip. The first time that it is PER_CLIENT, it also goes through
-// the keys of Redis for the clients, for their names are nowhere else, and reads again.
-func (t *Target) look(ctx context.Context, rdb redis.UniversalClient) (*inspect.Limiter, error) {
-	l, err := t.read(ctx, rdb)
-	if err != nil || !l.Config.PerClient() || t.ID != "" || t.asked {
-		return l, err
+// search finds the clients of a limiter that is PER_CLIENT, once: their names are in the names of keys only.
+// It reports whether it has, so that the limiter is to be read again.
+func (t *Target) search(ctx context.Context, rdb redis.UniversalClient, l *inspect.Limiter) (found bool, err error) {
+	if !l.Config.PerClient() || t.ID != "" || t.asked {
+		return false, nil
 	}
 	// It may take long, in small calls. To give up and try again would cost Redis more.
-	if t.found, err = inspect.Clients(ctx, rdb, t.Hash); err != nil {
-		return nil, err
-	}
-	t.asked = true
-	return t.read(ctx, rdb)
+	t.found, err = inspect.Clients(ctx, rdb, t.Hash)
+	t.asked = err == nil
+	return t.asked, err
 }
 
 // read reads the limiter and its clients. All of them together have inspect.Few records.
@@ -96,7 +93,13 @@ func (w *Watch) looksAt(ctx context.Context, i int, paused *atomic.Bool, see fun
 			continue
 		}
 		t := w.Targets[i]
-		l, err := t.look(ctx, w.Redis)
+		l, err := t.read(ctx, w.Redis)
+		if err == nil {
+			var found bool
+			if found, err = t.search(ctx, w.Redis, l); found {
+				continue // the next look reads them
+			}
+		}
 		if ctx.Err() != nil {
 			return
 		}
