@@ -59,6 +59,9 @@ func (a *app) load(ctx context.Context, l *rratelimiter.RateLimiter, plan load.P
 	if err != nil {
 		return err
 	}
+	if plan.Permits > config.Rate {
+		return fmt.Errorf("--permits is %d, must be at most the rate of %q, which is %d", plan.Permits, l.Name(), config.Rate)
+	}
 	calls := ""
 	if plan.Calls > 0 {
 		calls = fmt.Sprintf(", %d calls at most", plan.Calls)
@@ -111,6 +114,10 @@ func printLoad(w io.Writer, r *load.Report, interval time.Duration) {
 		load.Latency
 	}{{"granted", r.Granted}, {"refused", r.Refused}} {
 		l := row.Latency
+		if l.Calls == 0 {
+			fmt.Fprintf(t, "%s\t0\t\t\t\t\t\t\n", row.name)
+			continue
+		}
 		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t\n", row.name, l.Calls, l.P50, l.P90, l.P99, l.P999, l.Max)
 	}
 	fmt.Fprintf(t, "failed\t%d\t\t\t\t\t\t\n", r.Failed)

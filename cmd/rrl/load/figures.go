@@ -113,10 +113,13 @@ type Worst struct {
 // Broken reports whether more than the rate was granted.
 func (w Worst) Broken() bool { return w.Checked && w.Permits > w.Rate }
 
-// report returns the figures. It reads the rate once more, unless ctx has ended.
+// report returns the figures. It reads the rate once more, also if ctx has ended.
 func (r *Run) report(ctx context.Context) *Report {
+	const patience = 2 * time.Second
 	seconds := time.Since(r.start).Seconds()
-	now, err := r.limiter.Config(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	now, err := r.limiter.Config(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := &r.fig
