@@ -46,7 +46,7 @@ Exit code 1: more than the rate was granted. 2: a call failed.`,
 	flags.IntVar(&plan.Callers, "callers", 64, "callers at once, 1 to 10000")
 	flags.Int64Var(&plan.Permits, "permits", 1, "permits that each call takes")
 	flags.DurationVar(&plan.Timeout, "timeout", 0, "how long a call waits for permits")
-	flags.Float64Var(&plan.Rate, "rate", 0, "calls per second of all callers together; 0: as fast as possible")
+	flags.Float64Var(&plan.Rate, "rate", 0, "calls per second of all callers together; 0: no bound")
 	flags.DurationVar(&plan.For, "for", 10*time.Second, "how long, up to 1h")
 	flags.Int64Var(&plan.Calls, "calls", 0, "end after so many calls; 0: only --for counts")
 	flags.BoolVar(&yes, "yes", false, "do not ask")
@@ -60,20 +60,22 @@ func (a *app) load(ctx context.Context, l *rratelimiter.RateLimiter, plan load.P
 		return err
 	}
 	if plan.Permits > config.Rate {
-		return fmt.Errorf("--permits is %d, must be at most the rate of %q, which is %d", plan.Permits, l.Name(), config.Rate)
+		return fmt.Errorf("--permits is %d, must be at most the rate of %q, which is %d",
+			plan.Permits, l.Name(), config.Rate)
 	}
 	calls := ""
 	if plan.Calls > 0 {
 		calls = fmt.Sprintf(", %d calls at most", plan.Calls)
 	}
-	err = a.confirm(yes, "%d callers take permits of %q (%s, %d in %v) for %v%s. Other users of it are refused meanwhile.",
+	err = a.confirm(yes,
+		"%d callers take permits of %q (%s, %d in %v) for %v%s. Other users of it are refused meanwhile.",
 		plan.Callers, l.Name(), config.Type, config.Rate, config.Interval, plan.For, calls)
 	if err != nil {
 		return err
 	}
-	show, clear := a.progress()
+	show, erase := a.progress()
 	report := load.New(l, config, plan).Do(ctx, 200*time.Millisecond, show)
-	clear()
+	erase()
 	if err := a.print(report, func(w io.Writer) { printLoad(w, report, config.Interval) }); err != nil {
 		return err
 	}
@@ -90,15 +92,16 @@ func (a *app) load(ctx context.Context, l *rratelimiter.RateLimiter, plan load.P
 
 // progress returns what shows the progress on stderr, and what removes it in the end; both do nothing if that
 // is no terminal.
-func (a *app) progress() (show func(load.Progress), clear func()) {
+func (a *app) progress() (show func(load.Progress), erase func()) {
 	if !isTerminal(a.stderr) {
 		return func(load.Progress) {}, func() {}
 	}
 	const width, line = 24, "\r\x1b[K" // to the start of the line, which is erased
 	show = func(p load.Progress) {
 		filled := int(p.Done * width)
-		fmt.Fprintf(a.stderr, line+"%s%s %3.0f%%  %d granted, %d refused, %d failed", strings.Repeat("█", filled),
-			strings.Repeat("░", width-filled), p.Done*100, p.Granted, p.Refused, p.Failed)
+		bar := strings.Repeat("█", filled) + strings.Repeat("░", width-filled)
+		fmt.Fprintf(a.stderr, line+"%s %3.0f%%  %d granted, %d refused, %d failed",
+			bar, p.Done*100, p.Granted, p.Refused, p.Failed)
 	}
 	return show, func() { fmt.Fprint(a.stderr, line) }
 }
@@ -118,7 +121,8 @@ func printLoad(w io.Writer, r *load.Report, interval time.Duration) {
 			fmt.Fprintf(t, "%s\t0\t\t\t\t\t\t\n", row.name)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t\n", row.name, l.Calls, l.P50, l.P90, l.P99, l.P999, l.Max)
+		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t\n",
+			row.name, l.Calls, l.P50, l.P90, l.P99, l.P999, l.Max)
 	}
 	fmt.Fprintf(t, "failed\t%d\t\t\t\t\t\t\n", r.Failed)
 	_ = t.Flush() // a.stdout keeps the error
@@ -128,7 +132,8 @@ func printLoad(w io.Writer, r *load.Report, interval time.Duration) {
 	}
 	switch worst := r.Worst; {
 	case !worst.Checked:
-		fmt.Fprintln(w, "The limit was not checked: the rate was changed meanwhile, or cannot be read, or its interval is too short.")
+		fmt.Fprintln(w, "The limit was not checked: the rate was changed meanwhile or cannot be read, "+
+			"or the interval is too short.")
 	case worst.Broken():
 		fmt.Fprintf(w, "MORE THAN THE RATE: %d permits were granted within %v, the rate is %d.\n",
 			worst.Permits, interval, worst.Rate)

@@ -32,13 +32,15 @@ func TestLoadCommand(t *testing.T) {
 	if code != 0 || stderr != "" {
 		t.Errorf("code %d, printed\n%s", code, stderr)
 	}
-	for _, want := range []string{"100 calls in ", "10 permits granted", "p99.9", "granted     10 ", "refused     90 ",
-		"The limit held: at most 10 permits were granted within any 1h0m0s, the rate is 10.\n"} {
+	for _, want := range []string{
+		"100 calls in ", "10 permits granted", "p99.9", "granted     10 ", "refused     90 ",
+		"The limit held: at most 10 permits were granted within any 1h0m0s, the rate is 10.\n",
+	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
 	}
-	code, stdout, stderr = rrl(t.Context(), "load", "api", "--redis", s.Addr, "--yes", "--calls", "20", "--json")
+	code, stdout, stderr = rrl(t.Context(), "load", "api", "--redis", s.Addr, "--yes", "--json", "--calls=20")
 	var r load.Report
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 || stderr != "" ||
 		r.Calls != 20 || r.Refused.Calls != 20 || r.Worst.Permits != 0 || !r.Worst.Checked {
@@ -80,8 +82,9 @@ func TestLoadInterrupted(t *testing.T) {
 			n, _ = l.AvailablePermits(ctx)
 		}
 	}()
-	code, stdout, stderr := rrl(ctx, "load", "api", "--redis", s.Addr, "--yes", "--timeout", "1h", "--for", "1h")
-	if code != exitInterrupted || stderr != "rrl: interrupted\n" || !strings.Contains(stdout, "within any 1h0m0s") {
+	code, stdout, stderr := rrl(ctx, "load", "api", "--redis", s.Addr, "--yes", "--timeout=1h", "--for=1h")
+	if code != exitInterrupted || stderr != "rrl: interrupted\n" ||
+		!strings.Contains(stdout, "within any 1h") {
 		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
 	}
 }
@@ -99,12 +102,13 @@ func TestLoadFindsTooMany(t *testing.T) {
 		}
 		released <- l.Release(ctx, 10)
 	}()
-	code, stdout, stderr := rrl(ctx, "load", "api", "--redis", s.Addr, "--yes", "--callers", "1", "--permits", "10",
-		"--calls", "2", "--timeout", "1h", "--for", "1h")
+	code, stdout, stderr := rrl(ctx, "load", "api", "--redis", s.Addr, "--yes", "--callers", "1",
+		"--permits", "10", "--calls", "2", "--timeout", "1h", "--for", "1h")
 	if err := <-released; err != nil {
 		t.Error(err)
 	}
-	if code != exitNo || stderr != "" || !strings.Contains(stdout, "MORE THAN THE RATE: 20 permits were granted within 1h0m0s") {
+	const found = "MORE THAN THE RATE: 20 permits were granted within 1h0m0s"
+	if code != exitNo || stderr != "" || !strings.Contains(stdout, found) {
 		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
 	}
 }
@@ -122,7 +126,8 @@ func TestLoadFails(t *testing.T) {
 	code, stdout, stderr := rrl(t.Context(), "load", "api", "--redis", s.Addr, "--yes", "--callers", "10",
 		"--permits", "1", "--calls", "15", "--timeout", "50s", "--for", "1h")
 	if code != exitError || !strings.Contains(stderr, "calls failed") ||
-		!strings.Contains(stdout, "calls failed: no rate is set\n") || !strings.Contains(stdout, "The limit was not checked") {
+		!strings.Contains(stdout, "calls failed: no rate is set\n") ||
+		!strings.Contains(stdout, "The limit was not checked") {
 		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
 	}
 }

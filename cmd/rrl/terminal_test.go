@@ -153,7 +153,8 @@ func TestWatchOnTerminal(t *testing.T) {
 	term.resizes(40, 8)
 	term.shows("40 columns", func(screen string) bool {
 		lines := strings.Split(strings.TrimRight(screen, "\n"), "\n")
-		return len(lines) == 8 && strings.HasPrefix(lines[0], "rrl watch") && strings.Contains(lines[7], "lines 1-6 of ")
+		return len(lines) == 8 && strings.HasPrefix(lines[0], "rrl watch") &&
+			strings.Contains(lines[7], "lines 1-6 of ")
 	})
 	term.presses("G")
 	term.has(`"other\x1b[2J"`)

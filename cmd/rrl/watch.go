@@ -50,7 +50,8 @@ client alone, and does not scan.`,
 				w := &live.Watch{Redis: rdb, Where: a.place.where(), Every: every, Count: count}
 				for i, name := range names {
 					if !slices.Contains(names[:i], name) {
-						w.Targets = append(w.Targets, &live.Target{Name: name, Hash: a.mapped(name), ID: a.id})
+						target := &live.Target{Name: name, Hash: a.mapped(name), ID: a.id}
+						w.Targets = append(w.Targets, target)
 					}
 				}
 				return a.watch(cmd.Context(), w)

@@ -35,10 +35,12 @@ func TestBadWatch(t *testing.T) {
 func TestWatchWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := rratelimiter.New(s.Client(t), rratelimiter.WithNameMapper(func(name string) string { return "app:" + name }))
+	c := rratelimiter.New(s.Client(t))
 	t.Cleanup(func() { _ = c.Close() })
-	for name, typ := range map[string]rratelimiter.RateType{"api": rratelimiter.Overall, "per": rratelimiter.PerClient} {
-		l := c.RateLimiter(name)
+	for name, typ := range map[string]rratelimiter.RateType{
+		"api": rratelimiter.Overall, "per": rratelimiter.PerClient,
+	} {
+		l := c.RateLimiter("app:" + name)
 		if err := l.SetRate(t.Context(), typ, 5, time.Minute); err != nil {
 			t.Fatal(err)
 		}
@@ -59,18 +61,11 @@ func TestWatchWritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	transactions := 0
-	for command := range sent {
-		if command == "echo" {
-			break
-		}
+	for command := <-sent; command != "echo"; command = <-sent {
 		if command == "multi" {
 			transactions++
 		}
-		info, err := s.Admin().Do(t.Context(), "COMMAND", "INFO", command).Slice()
-		if err != nil || len(info) != 1 {
-			t.Fatalf("%s: %v, %v", command, info, err)
-		}
-		if slices.Contains(flagsOf(t, info[0]), "write") {
+		if slices.Contains(flagsOf(t, s, command), "write") {
 			t.Errorf("it sent %s", command)
 		}
 	}
@@ -80,11 +75,15 @@ func TestWatchWritesNothing(t *testing.T) {
 	}
 }
 
-// flagsOf returns the flags in what COMMAND INFO says of a command.
-func flagsOf(t *testing.T, info any) (flags []string) {
+// flagsOf returns the flags of a command, as COMMAND INFO says them.
+func flagsOf(t *testing.T, s *redistest.Server, command string) (flags []string) {
 	t.Helper()
+	info, err := s.Admin().Do(t.Context(), "COMMAND", "INFO", command).Slice()
+	if err != nil || len(info) != 1 {
+		t.Fatalf("%s: %v, %v", command, info, err)
+	}
 	const place = 2
-	for _, flag := range info.([]any)[place].([]any) {
+	for _, flag := range info[0].([]any)[place].([]any) {
 		flags = append(flags, flag.(string))
 	}
 	if len(flags) == 0 {

@@ -94,15 +94,21 @@ func (p *Panel) drawRemaining(pair *inspect.Pair, width, other int) string {
 	return text + gauge(full, min(max(room, 0), longest))
 }
 
+// What the screen and the lines say alike.
+const (
+	grantedFormat = "granted %s/s by Go, %s/s by others"
+	refusedFormat = "refused about %d requests of Go" // it is an estimate, and is called so
+)
+
 // granted says what was granted per second.
 func granted(f flow) string {
 	if !f.known {
 		return "granted: known after two looks"
 	}
-	return fmt.Sprintf("granted %s/s by Go, %s/s by others", perSecond(f.byGo), perSecond(f.byOthers))
+	return fmt.Sprintf(grantedFormat, perSecond(f.byGo), perSecond(f.byOthers))
 }
 
-// refused says what was refused. It is an estimate, and is called so.
+// refused says what was refused in the time of the history.
 func refused(h *history) string {
 	if h == nil {
 		return ""
@@ -111,7 +117,7 @@ func refused(h *history) string {
 	if !guessed {
 		return ""
 	}
-	return fmt.Sprintf("refused about %d requests of Go", n)
+	return fmt.Sprintf(refusedFormat, n)
 }
 
 // back says when permits are back.

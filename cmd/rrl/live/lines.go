@@ -81,7 +81,8 @@ func (p *Panel) summary(at time.Time) *Summary {
 	}
 	for _, pair := range p.pairs() {
 		f := Figures{
-			ID: pair.ID, Remaining: pair.Remaining, Outstanding: pair.Outstanding, Back: pair.Back, text: back(pair),
+			ID: pair.ID, Remaining: pair.Remaining, Outstanding: pair.Outstanding, Back: pair.Back,
+			text: back(pair),
 		}
 		if flow := p.flows[pair.ID]; flow.known {
 			f.ByGo, f.ByOthers = &flow.byGo, &flow.byOthers
@@ -123,10 +124,10 @@ func (s *Summary) text() string {
 		}
 		fmt.Fprintf(&b, " remaining %d of %d, outstanding %d", f.Remaining, s.Config.Rate, f.Outstanding)
 		if f.ByGo != nil {
-			fmt.Fprintf(&b, ", granted %s/s by Go, %s/s by others", perSecond(*f.ByGo), perSecond(*f.ByOthers))
+			fmt.Fprintf(&b, ", "+grantedFormat, perSecond(*f.ByGo), perSecond(*f.ByOthers))
 		}
 		if f.Refused != nil {
-			fmt.Fprintf(&b, ", refused about %d requests of Go", *f.Refused)
+			fmt.Fprintf(&b, ", "+refusedFormat, *f.Refused)
 		}
 		if f.text != "" {
 			b.WriteString(", " + f.text)

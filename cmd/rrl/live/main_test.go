@@ -18,7 +18,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-var update = flag.Bool("update", false, "write the golden files, docs/watch.svg and the screen in docs/watch.md")
+var update = flag.Bool("update", false, "write golden files, docs/watch.svg and the screen in docs/watch.md")
 
 func TestMain(m *testing.M) {
 	logging.Disable() // as main does
@@ -68,7 +68,8 @@ func newStage(t *testing.T, names ...string) *stage {
 
 // set sets a rate.
 func (s *stage) set(
-	name string, typ rratelimiter.RateType, rate int64, interval time.Duration, opts ...rratelimiter.RateOption,
+	name string, typ rratelimiter.RateType, rate int64, interval time.Duration,
+	opts ...rratelimiter.RateOption,
 ) {
 	s.t.Helper()
 	c, ok := s.gos[name]

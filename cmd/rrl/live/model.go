@@ -21,7 +21,8 @@ var ErrInterrupted = errors.New("interrupted")
 func (w *Watch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	m := newModel(w)
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out),
+		tea.WithoutSignalHandler())
 	var looks sync.WaitGroup
 	looks.Go(func() {
 		w.Looks(ctx, &m.paused, func(l Look) { p.Send(l) })

@@ -84,8 +84,8 @@ func flowOf(now, before *inspect.Limiter, id string) flow {
 		return flow{}
 	}
 	return flow{
-		byGo: float64(c.ByGo) / c.Seen.Seconds(), byOthers: float64(c.ByOthers) / c.Seen.Seconds(), known: true,
-		refused: c.Refused, guessed: c.Seen >= now.At.Sub(before.At)/least,
+		byGo: float64(c.ByGo) / c.Seen.Seconds(), byOthers: float64(c.ByOthers) / c.Seen.Seconds(),
+		known: true, refused: c.Refused, guessed: c.Seen >= now.At.Sub(before.At)/least,
 	}
 }
 

@@ -42,9 +42,9 @@ func picture(screen string) string {
 				word += string(term.Cell(end, y).Char)
 			}
 			if word != "" {
-				fmt.Fprintf(&b, `<text x="%g" y="%g" fill="%s" textLength="%g"%s>%s</text>`+"\n", margin+float64(x)*cellWidth,
-					margin+(float64(y)+0.75)*cellHeight, colors[cell.FG], float64(end-x)*cellWidth, weight(cell),
-					html.EscapeString(word))
+				fmt.Fprintf(&b, `<text x="%g" y="%g" fill="%s" textLength="%g"%s>%s</text>`+"\n",
+					margin+float64(x)*cellWidth, margin+(float64(y)+0.75)*cellHeight, colors[cell.FG],
+					float64(end-x)*cellWidth, weight(cell), html.EscapeString(word))
 			}
 			x = max(end, x+1)
 		}

@@ -38,7 +38,9 @@ type Look struct {
 
 // search finds the clients of a limiter that is PER_CLIENT, once: their names are in the names of keys only.
 // It reports whether it has, so that the limiter is to be read again.
-func (t *Target) search(ctx context.Context, rdb redis.UniversalClient, l *inspect.Limiter) (found bool, err error) {
+func (t *Target) search(
+	ctx context.Context, rdb redis.UniversalClient, l *inspect.Limiter,
+) (found bool, err error) {
 	if !l.Config.PerClient() || t.ID != "" || t.asked {
 		return false, nil
 	}

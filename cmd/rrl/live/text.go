@@ -65,7 +65,8 @@ func gauge(full float64, width int) string {
 	if full > 0 && filled == 0 && width > 0 {
 		filled = 1 // there is something
 	}
-	return colorOf(full).Styled(strings.Repeat("█", filled)) + faint.Styled(strings.Repeat("░", width-filled))
+	empty := strings.Repeat("░", width-filled)
+	return colorOf(full).Styled(strings.Repeat("█", filled)) + faint.Styled(empty)
 }
 
 // colorOf returns the colour of a part that remains.

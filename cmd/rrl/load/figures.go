@@ -37,7 +37,8 @@ func newLatencies() latencies {
 }
 
 func (l latencies) add(d time.Duration) {
-	_ = l.RecordValue(min(max(d.Microseconds(), 1), 2*Longest.Microseconds())) // within bounds it has no error
+	// Within its bounds it has no error.
+	_ = l.RecordValue(min(max(d.Microseconds(), 1), 2*Longest.Microseconds()))
 }
 
 func (l latencies) calls() int64 { return l.TotalCount() }
@@ -99,8 +100,8 @@ type Latency struct {
 	Max   float64 `json:"max_ms"`
 }
 
-// Worst is the interval in which the most permits were granted to this run. A call counts if it began and ended
-// there.
+// Worst is the interval in which the most permits were granted to this run. A call counts if it
+// began and ended there.
 type Worst struct {
 	Permits int64 `json:"permits"`
 	Rate    int64 `json:"rate"`
@@ -124,9 +125,11 @@ func (r *Run) report(ctx context.Context) *Report {
 	defer r.mu.Unlock()
 	f := &r.fig
 	rep := &Report{
-		Seconds: seconds, Granted: f.granted.report(), Refused: f.refused.report(), Failed: f.failed, Errors: f.kinds,
+		Seconds: seconds, Granted: f.granted.report(), Refused: f.refused.report(),
+		Failed: f.failed, Errors: f.kinds,
 		Worst: Worst{
-			Permits: f.window.most(), Rate: r.config.Rate, Checked: f.window.checks() && err == nil && now == r.config,
+			Permits: f.window.most(), Rate: r.config.Rate,
+			Checked: f.window.checks() && err == nil && now == r.config,
 		},
 	}
 	rep.Calls = rep.Granted.Calls + rep.Refused.Calls + rep.Failed
@@ -139,6 +142,7 @@ func (l latencies) report() Latency {
 	const perMilli = 1000
 	at := func(percent float64) float64 { return float64(l.ValueAtPercentile(percent)) / perMilli }
 	return Latency{
-		Calls: l.calls(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: float64(l.Max()) / perMilli,
+		Calls: l.calls(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9),
+		Max: float64(l.Max()) / perMilli,
 	}
 }

@@ -70,8 +70,8 @@ func New(limiter *rratelimiter.RateLimiter, config rratelimiter.Config, plan Pla
 	return &Run{limiter: limiter, config: config, plan: plan}
 }
 
-// Do makes the load, until the plan is carried out or ctx ends. Then it returns what was measured. Progress is
-// called by one goroutine, about every so often.
+// Do makes the load, until the plan is carried out or ctx ends. Then it returns what was measured.
+// Progress is called by one goroutine, every so often.
 func (r *Run) Do(ctx context.Context, every time.Duration, progress func(Progress)) *Report {
 	r.start = time.Now()
 	r.fig = newFigures(r.start, r.config.Interval)
@@ -100,17 +100,7 @@ func (r *Run) Do(ctx context.Context, every time.Duration, progress func(Progres
 
 // call is one caller.
 func (r *Run) call(ctx context.Context) {
-	timer := time.NewTimer(0)
-	<-timer.C
-	wait := func(until time.Time) bool {
-		timer.Reset(time.Until(until))
-		select {
-		case <-timer.C:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
+	end := r.start.Add(r.plan.For)
 	for {
 		n := r.begun.Add(1) - 1
 		if r.plan.Calls > 0 && n >= r.plan.Calls {
@@ -120,26 +110,35 @@ func (r *Run) call(ctx context.Context) {
 		if r.plan.Rate > 0 {
 			due = r.start.Add(time.Duration(float64(n) / r.plan.Rate * float64(time.Second)))
 		}
-		end := r.start.Add(r.plan.For)
-		if !due.Before(end) {
-			return
-		}
-		if due.After(time.Now()) && !wait(due) {
+		if !due.Before(end) || !wait(ctx, due) || !time.Now().Before(end) {
 			return
 		}
 		begin := time.Now()
-		if ctx.Err() != nil || !begin.Before(end) {
-			return
-		}
 		ok, err := r.limiter.TryAcquire(ctx, r.plan.Permits, r.plan.Timeout)
 		done := time.Now()
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return // it was ended, and has not failed
 		}
 		r.note(begin, done, ok, err)
-		if err != nil && !wait(done.Add(afterError)) {
+		if err != nil && !wait(ctx, done.Add(afterError)) {
 			return
 		}
+	}
+}
+
+// wait waits until a moment. It reports false if ctx has ended before.
+func wait(ctx context.Context, until time.Time) bool {
+	left := time.Until(until)
+	if left <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -29,13 +29,13 @@ func TestBadPlan(t *testing.T) {
 		"--callers is 10001, must":                            func(p *Plan) { p.Callers = 10_001 },
 		"--permits is 0, must be at least 1":                  func(p *Plan) { p.Permits = 0 },
 		"--timeout is -1ns, must be between 0 and 1h":         func(p *Plan) { p.Timeout = -1 },
-		"--timeout is 1h0m1s, must":                           func(p *Plan) { p.Timeout = time.Hour + time.Second },
+		"--timeout is 1h0m1s, must":                           func(p *Plan) { p.Timeout = Longest + 1e9 },
 		"--rate is -1, must be 0, or between 0.001 and 1e+06": func(p *Plan) { p.Rate = -1 },
 		"--rate is NaN, must":                                 func(p *Plan) { p.Rate = math.NaN() },
 		"--rate is +Inf, must":                                func(p *Plan) { p.Rate = math.Inf(1) },
 		"--rate is 0.0001, must":                              func(p *Plan) { p.Rate = 0.0001 },
 		"--for is 0s, must be between 1ms and 1h":             func(p *Plan) { p.For = 0 },
-		"--for is 1h0m0.001s, must":                           func(p *Plan) { p.For = time.Hour + time.Millisecond },
+		"--for is 1h0m0.001s, must":                           func(p *Plan) { p.For = Longest + 1e6 },
 		"--calls is -1, must be at least 0":                   func(p *Plan) { p.Calls = -1 },
 	} {
 		p := Plan{Callers: 1, Permits: 1, For: time.Second}
@@ -63,14 +63,15 @@ func limiter(t *testing.T) (*miniredis.Miniredis, *rratelimiter.RateLimiter, rra
 }
 
 func TestLoad(t *testing.T) {
+	const ms = time.Millisecond
 	for name, c := range map[string]struct {
 		plan             Plan
 		granted, refused int64
 	}{
-		"at a rate":       {Plan{Callers: 4, Permits: 1, For: 2950 * time.Millisecond, Rate: 20}, 30, 29},
+		"at a rate":       {Plan{Callers: 4, Permits: 1, For: 2950 * ms, Rate: 20}, 30, 29},
 		"so many calls":   {Plan{Callers: 7, Permits: 5, For: time.Second, Calls: 13}, 2, 11},
-		"one that waits":  {Plan{Callers: 1, Permits: 10, For: 2500 * time.Millisecond, Timeout: time.Minute}, 4, 0},
-		"until a timeout": {Plan{Callers: 1, Permits: 10, For: time.Second, Timeout: 400 * time.Millisecond}, 2, 2},
+		"one that waits":  {Plan{Callers: 1, Permits: 10, For: 2500 * ms, Timeout: time.Minute}, 4, 0},
+		"until a timeout": {Plan{Callers: 1, Permits: 10, For: time.Second, Timeout: 400 * ms}, 2, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -78,7 +79,8 @@ func TestLoad(t *testing.T) {
 				shown := 0
 				r := New(l, config, c.plan).Do(t.Context(), 100*time.Millisecond, func(p Progress) {
 					shown++
-					if p.Done < 0 || p.Done > 1 || p.Granted > c.granted || p.Refused > c.refused || p.Failed > 0 {
+					if p.Done < 0 || p.Done > 1 || p.Failed > 0 ||
+						p.Granted > c.granted || p.Refused > c.refused {
 						t.Errorf("%+v", p)
 					}
 				})
@@ -124,7 +126,8 @@ func TestLoadWithErrors(t *testing.T) {
 		})
 		r := New(l, config, Plan{Callers: 2, Permits: 1, For: 3 * time.Second, Rate: 1000}).
 			Do(t.Context(), time.Second, func(Progress) {})
-		if r.Granted.Calls != 10 || len(r.Errors) != 2 || r.Failed != r.Errors["Redis replies OOM"]+r.Errors["no rate is set"] ||
+		known := r.Errors["Redis replies OOM"] + r.Errors["no rate is set"]
+		if r.Granted.Calls != 10 || len(r.Errors) != 2 || r.Failed != known ||
 			r.Failed < 30 || r.Failed > 42 {
 			t.Errorf("%+v", r)
 		}
@@ -177,7 +180,8 @@ func TestKindsOfErrors(t *testing.T) {
 		t.Errorf("%d, %v", f.failed, f.kinds)
 	}
 	for want, err := range map[string]error{
-		"no answer from Redis": rratelimiter.ErrNoAnswer, "permits exceed the rate": rratelimiter.ErrPermitsExceedRate,
+		"no answer from Redis":    rratelimiter.ErrNoAnswer,
+		"permits exceed the rate": rratelimiter.ErrPermitsExceedRate,
 	} {
 		if got := kindOf(fmt.Errorf("wrapped: %w", err)); got != want {
 			t.Errorf("%s, want %s", got, want)
