@@ -155,3 +155,26 @@ func TestWatchInPipe(t *testing.T) {
 		t.Errorf("%v, %v", err, cmd.ProcessState)
 	}
 }
+
+// In a cluster each limiter is on its own server, and so are the clients of one.
+func TestWatchOnCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	c := rratelimiter.New(cluster.Client(t), rratelimiter.WithID("me"))
+	t.Cleanup(func() { _ = c.Close() })
+	for _, name := range []string{"a", "b", "c"} {
+		l := c.RateLimiter(name)
+		if err := l.SetRate(t.Context(), rratelimiter.PerClient, 5, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := l.TryAcquire(t.Context(), 2, 0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	code, stdout, stderr := rrl(t.Context(), "watch", "--redis", "redis+cluster://"+cluster.Addrs[0],
+		"--count", "1", "a", "b", "c")
+	const want = ` client "me" remaining 3 of 5, outstanding 2`
+	if code != 0 || stderr != "" || strings.Count(stdout, want) != 3 {
+		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
+	}
+}
