@@ -19,8 +19,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// limited returns a server with the limiter api of 5 permits.
-func limited(t *testing.T) *redistest.Server {
+// fives returns a server with the limiter api of 5 permits.
+func fives(t *testing.T) *redistest.Server {
 	t.Helper()
 	server := redistest.Start(t)
 	steps(t, server, "", step{"set api 5 1h", 0, "set", ""})
@@ -58,7 +58,7 @@ func code(t *testing.T, err error) int {
 // The exit code is that of the command. One that cannot run costs no permits.
 func TestExitCodesOfACommand(t *testing.T) {
 	t.Parallel()
-	server := limited(t)
+	server := fives(t)
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"notes": 0o600, "broken": 0o700} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("\x7fELF: not really\n"), mode); err != nil {
@@ -98,7 +98,7 @@ func TestExitCodesOfACommand(t *testing.T) {
 // The command has the stdin and stdout of rrl; what rrl itself says is on stderr.
 func TestStreamsOfACommand(t *testing.T) {
 	t.Parallel()
-	cmd, stderr := detached(t, limited(t), "acquire", "api", "--json", "--", "sh", "-c", "cat; echo oops >&2")
+	cmd, stderr := detached(t, fives(t), "acquire", "api", "--json", "--", "sh", "-c", "cat; echo oops >&2")
 	cmd.Stdin = strings.NewReader("passed on\n")
 	stdout, err := cmd.Output()
 	if err != nil || string(stdout) != "passed on\n" {
@@ -113,7 +113,7 @@ func TestStreamsOfACommand(t *testing.T) {
 // A command runs only if its permits were granted.
 func TestCommandDoesNotRun(t *testing.T) {
 	t.Parallel()
-	server := limited(t)
+	server := fives(t)
 	run := func(args ...string) (int, string) {
 		cmd, stderr := detached(t, server, append(args, "--", "sh", "-c", "echo ran")...)
 		stdout, err := cmd.Output()
@@ -142,7 +142,7 @@ func TestCommandDoesNotRun(t *testing.T) {
 // SIGTERM and SIGINT that rrl gets reach the command, whose exit code is that of rrl.
 func TestSignalsReachTheCommand(t *testing.T) {
 	t.Parallel()
-	server := limited(t)
+	server := fives(t)
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		const script = `trap 'echo TERM; exit 5' TERM; trap 'echo INT; exit 5' INT; echo ready
 			while :; do sleep 0.05; done`
@@ -172,7 +172,7 @@ func TestSignalsReachTheCommand(t *testing.T) {
 // A signal that comes while permits are waited for ends that: the command does not run.
 func TestInterruptedWhileItWaits(t *testing.T) {
 	t.Parallel()
-	server := limited(t)
+	server := fives(t)
 	steps(t, server, "", step{"acquire api -n 4", 0, "granted", ""})
 	cmd, stderr := detached(t, server, "acquire", "api", "-n", "2", "--wait", "--", "sh", "-c", "echo ran")
 	stdout := new(bytes.Buffer)
@@ -198,7 +198,7 @@ func TestInterruptedWhileItWaits(t *testing.T) {
 // A signal that comes with the grant keeps the command from running, and the permits go back.
 func TestInterruptedBeforeItRuns(t *testing.T) {
 	t.Parallel()
-	server := limited(t)
+	server := fives(t)
 	var stdout, stderr strings.Builder
 	a := &app{stdin: strings.NewReader(""), stdout: &output{w: &stdout}, stderr: &stderr}
 	a.place.address = server.Addr

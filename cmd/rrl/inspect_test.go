@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/cmd/rrl/internal/picture"
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/wire"
@@ -22,10 +23,9 @@ import (
 
 var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
 
-// golden compares a text with a file in testdata.
-func golden(t *testing.T, name, got string) {
+// golden compares a text with a file.
+func golden(t *testing.T, path, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -36,7 +36,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s is not what it was; -update writes it. Now:\n%s", name, got)
+		t.Errorf("%s is not what it was; -update writes it. Now:\n%s", path, got)
 	}
 }
 
@@ -65,14 +65,15 @@ func used(t *testing.T, rdb *redis.Client, typ rratelimiter.RateType) *rratelimi
 	return l
 }
 
-// What inspect prints, of limiters of each kind. docs/rrl.md shows one of them.
+// What inspect prints, of limiters of each kind. The README has a picture of one.
 func TestInspectPrints(t *testing.T) {
+	const pictured = "inspect.golden"
 	session := regexp.MustCompile(`session:\w{16}`)
 	for name, c := range map[string]struct {
 		typ   rratelimiter.RateType
 		spoil func(ctx context.Context, rdb *redis.Client)
 	}{
-		"inspect.golden":        {rratelimiter.Overall, func(context.Context, *redis.Client) {}},
+		pictured:                {rratelimiter.Overall, func(context.Context, *redis.Client) {}},
 		"inspect-client.golden": {rratelimiter.PerClient, func(context.Context, *redis.Client) {}},
 		"inspect-b4.golden": {rratelimiter.Overall, func(ctx context.Context, rdb *redis.Client) {
 			rdb.DecrBy(ctx, "{api}:value", 5)
@@ -92,7 +93,12 @@ func TestInspectPrints(t *testing.T) {
 				}
 				var b strings.Builder
 				report{Limiter: l}.print(&b)
-				golden(t, name, session.ReplaceAllString(b.String(), "session:QX3NDKZ7A4MHC2TB"))
+				got := session.ReplaceAllString(b.String(), "session:QX3NDKZ7A4MHC2TB")
+				golden(t, filepath.Join("testdata", name), got)
+				if name == pictured {
+					golden(t, "../../docs/inspect.svg", picture.SVG("$ rrl inspect api\n"+got, 78,
+						2+strings.Count(got, "\n"), "rrl inspect on a terminal: a limiter with its records"))
+				}
 			})
 		})
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -119,14 +118,4 @@ func (l listing) table(w io.Writer) {
 		fmt.Fprintf(t, "%s\t%s\n", clients, strings.Join(wrong, ", "))
 	}
 	_ = t.Flush() // the output keeps the error
-}
-
-// isTerminal reports whether w is one.
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

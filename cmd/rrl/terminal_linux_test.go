@@ -2,44 +2,24 @@ package main
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"os"
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/creack/pty"
 )
-
-// terminal returns both ends of a new terminal.
-func terminal(t *testing.T) (keyboard, end *os.File) {
-	t.Helper()
-	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = keyboard.Close() })
-	fd := int(keyboard.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	end, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = end.Close() })
-	return keyboard, end
-}
 
 // A terminal sends Ctrl-C to rrl and to the command: rrl does not send it once more.
 func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 	t.Parallel()
-	keyboard, end := terminal(t)
-	cmd, stderr := detached(t, limited(t), "acquire", "api", "--", "env", asCounter+"=1", os.Args[0])
+	keyboard, end, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keyboard.Close()
+	defer end.Close()
+	cmd, stderr := detached(t, fives(t), "acquire", "api", "--", "env", asCounter+"=1", os.Args[0])
 	cmd.Stdin = end
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	stdout, err := cmd.StdoutPipe()

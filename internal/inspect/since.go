@@ -1,6 +1,9 @@
 package inspect
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // A Change is what happened to a pair between two looks at it.
 type Change struct {
@@ -10,6 +13,10 @@ type Change struct {
 
 	// AtLeast says that there were more new records than were read.
 	AtLeast bool `json:"at_least"`
+
+	// Seen is how much of the time before the later look the permits are of: all since the earlier one, or
+	// less if that is longer ago than the interval, or if records were not read.
+	Seen time.Duration `json:"seen_ns"`
 
 	// Refused is an estimate of the requests of Go that were refused. A refusal writes
 	// nothing, so it is taken from the numbers of the sessions: requests that left no record.
@@ -58,6 +65,12 @@ func (l *Limiter) Since(before *Limiter, id string) Change {
 		}
 	}
 	c.AtLeast = now.readFrom() > then.latest()
+	passed := l.At.Sub(before.At)
+	seen := min(float64(l.At.UnixMilli())-math.Max(from, ended), float64(passed.Milliseconds()))
+	c.Seen = time.Duration(max(0, seen)) * time.Millisecond
+	if c.Seen > 0 {
+		known = int64(float64(known) * float64(passed) / float64(c.Seen))
+	}
 	c.Refused = max(0, l.requests(before)-known)
 	return c
 }

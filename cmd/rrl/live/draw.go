@@ -1,0 +1,197 @@
+package live
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+)
+
+const indent = "  "
+
+// draw returns the lines of a panel, none of them wider than width.
+func (p *Panel) draw(width int) []string {
+	lines := flowed(width, "", p.title()...)
+	if p.err != nil {
+		figures := ""
+		if p.last != nil {
+			figures = "the figures are of " + clock(p.at)
+		}
+		what := fmt.Sprintf("! Redis fails since %s: %s", clock(p.since), printable(p.err.Error()))
+		lines = append(lines, flowed(width, indent, red.Styled(what), figures)...)
+	}
+	switch {
+	case p.last == nil && p.err == nil:
+		return append(lines, cut(indent+"the first look is under way", width))
+	case p.last == nil:
+		return lines
+	}
+	for _, pair := range p.pairs() {
+		if pair.ID != "" {
+			lines = append(lines, cut(indent+"client "+cyan.Styled(quoted(pair.ID)), width))
+		}
+		lines = append(lines, p.drawPair(pair, width)...)
+	}
+	lines = append(lines, flowed(width, indent, p.crowd())...)
+	return append(lines, p.drawFindings(width)...)
+}
+
+// pairs returns the pairs to show.
+func (p *Panel) pairs() []*inspect.Pair {
+	if p.last == nil || !p.last.Set {
+		return nil
+	}
+	return p.last.InUse()
+}
+
+// title returns the name and the rate.
+func (p *Panel) title() []string {
+	pieces := []string{strong.Styled(quoted(p.name))}
+	if p.last == nil {
+		return pieces
+	}
+	if !p.last.Set {
+		if len(p.last.Findings) > 0 {
+			return pieces
+		}
+		return append(pieces, yellow.Styled("is not there; rrl goes on looking"))
+	}
+	c := &p.last.Config
+	pieces = append(pieces, c.Type, fmt.Sprintf("%d in %s", c.Rate, millis(c.Interval)))
+	if c.KeepAlive != 0 {
+		pieces = append(pieces, "keep alive "+millis(c.KeepAlive))
+	}
+	if ttl := p.last.Keys[0].TTL; ttl >= 0 {
+		return append(pieces, "TTL "+about(ttl))
+	}
+	return append(pieces, "no TTL")
+}
+
+// drawPair returns the lines of a pair.
+func (p *Panel) drawPair(pair *inspect.Pair, width int) []string {
+	h := p.history[pair.ID]
+	taken := fmt.Sprintf("outstanding %d", pair.Outstanding)
+	lines := flowed(width, indent, p.drawRemaining(pair, width, len(taken)), taken)
+	lines = append(lines, flowed(width, indent, granted(p.flows[pair.ID]), refused(h), back(pair))...)
+	return append(lines, drawHistory(h, width)...)
+}
+
+// drawRemaining returns the gauge. Beside it is room for other text, if the line is wide enough for that.
+func (p *Panel) drawRemaining(pair *inspect.Pair, width, other int) string {
+	const shortest, longest, gap = 10, 40, 3
+	rate := p.last.Config.Rate
+	full := 0.0
+	if rate > 0 {
+		full = float64(pair.Remaining) / float64(rate)
+	}
+	text := fmt.Sprintf("remaining %s of %d ", colorOf(full).Styled(fmt.Sprint(pair.Remaining)), rate)
+	room := width - len(indent) - ansi.StringWidth(text)
+	if room-gap-other >= shortest {
+		room -= gap + other
+	}
+	return text + gauge(full, min(max(room, 0), longest))
+}
+
+// What the screen and the lines say alike.
+const (
+	grantedFormat = "granted %s/s by Go, %s/s by others"
+	refusedFormat = "refused about %d requests of Go" // it is an estimate, and is called so
+)
+
+// granted says what was granted per second.
+func granted(f flow) string {
+	if !f.known {
+		return "granted: known after two looks"
+	}
+	return fmt.Sprintf(grantedFormat, perSecond(f.byGo), perSecond(f.byOthers))
+}
+
+// refused says what was refused in the time of the history.
+func refused(h *history) string {
+	if h == nil {
+		return ""
+	}
+	n, guessed := h.refused()
+	if !guessed {
+		return ""
+	}
+	return fmt.Sprintf(refusedFormat, n)
+}
+
+// back says when permits are back.
+func back(pair *inspect.Pair) string {
+	if len(pair.Back) == 0 {
+		return ""
+	}
+	in := func(r inspect.Return) string {
+		switch r.In {
+		case 0:
+			return "now"
+		case inspect.Unknown:
+			return "not known, for records were not read"
+		}
+		return "in " + about(r.In)
+	}
+	first, last := pair.Back[0], pair.Back[len(pair.Back)-1]
+	if first.Permits == last.Permits {
+		return "back: 1 " + in(first)
+	}
+	return fmt.Sprintf("back: 1 %s, all %s", in(first), in(last))
+}
+
+// drawHistory returns the sparkline.
+func drawHistory(h *history, width int) []string {
+	const label = "lowest "
+	if h == nil || len(h.samples) < 2 {
+		return nil
+	}
+	span := " last " + about(h.span().Round(time.Second).Milliseconds())
+	line := sparkline(h.lows(width - len(indent) - len(label) - len(" last 59m59s")))
+	return []string{cut(indent+label+cyan.Styled(line)+faint.Styled(span), width)}
+}
+
+// crowd says which clients are shown, where that are not all.
+func (p *Panel) crowd() string {
+	if p.last == nil || !p.last.Set || !p.last.Config.PerClient() {
+		return ""
+	}
+	switch shown := len(p.pairs()); {
+	case shown == 0:
+		return "no client had keys at the first look"
+	case shown < p.clients:
+		return fmt.Sprintf("%d of %d clients are shown; --id shows another one", shown, p.clients)
+	}
+	return ""
+}
+
+// drawFindings returns what is wrong: what is, then what is remarkable.
+func (p *Panel) drawFindings(width int) []string {
+	const most = 3
+	var lines []string
+	found := p.last.Findings
+	for i, f := range found {
+		if i == most {
+			return append(lines, cut(fmt.Sprintf("%s%d more: rrl inspect", indent, len(found)-most), width))
+		}
+		what := "! "
+		if f.ID != "" {
+			what += "client " + quoted(f.ID) + ": "
+		}
+		if f.Fault != "" {
+			what += f.Fault + " "
+		}
+		what += printable(f.What)
+		color := red
+		if f.Remark {
+			color = yellow
+		}
+		mend := printable(f.Mend)
+		if mend != "" {
+			mend = "Mend: " + mend
+		}
+		lines = append(lines, flowed(width, indent, color.Styled(what), mend)...)
+	}
+	return lines
+}

@@ -1,0 +1,151 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+)
+
+// Lines prints what each look has found, until there were enough, ctx ends, or out takes no more: a line
+// for each pair, or a line of JSON.
+func (w *Watch) Lines(ctx context.Context, out io.Writer, asJSON bool) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	panels := make([]*Panel, len(w.Targets))
+	for i, t := range w.Targets {
+		panels[i] = NewPanel(t.Name)
+	}
+	var mu sync.Mutex // guards out
+	w.Looks(ctx, new(atomic.Bool), func(look Look) {
+		p := panels[look.Target]
+		p.Add(look)
+		s := p.summary(look.At)
+		mu.Lock()
+		defer mu.Unlock()
+		if err := s.print(out, asJSON); err != nil {
+			cancel(err)
+		}
+	})
+	return context.Cause(ctx)
+}
+
+// A Summary is what one look has found, as a line of JSON.
+type Summary struct {
+	Name     string            `json:"name"`
+	At       time.Time         `json:"at"`
+	Error    string            `json:"error,omitempty"` // why Redis was not read; there is nothing else then
+	There    bool              `json:"there"`           // a rate is set
+	Config   *inspect.Config   `json:"config,omitempty"`
+	TTL      int64             `json:"ttl_ms"`  // of the hash, as PTTL says it
+	Clients  int               `json:"clients"` // of a PER_CLIENT limiter, that had keys at the first look
+	Pairs    []Figures         `json:"pairs"`
+	Findings []inspect.Finding `json:"findings"`
+}
+
+// Figures is what one look has found of a pair.
+type Figures struct {
+	ID          string `json:"id,omitempty"`
+	Remaining   int64  `json:"remaining"`
+	Outstanding int64  `json:"outstanding"`
+
+	// Permits per second since the look before; nil at the first.
+	ByGo     *float64 `json:"granted_by_go_per_s"`
+	ByOthers *float64 `json:"granted_by_others_per_s"`
+
+	// Refused is an estimate of the requests of Go that were refused since the look before; nil where none
+	// can be made.
+	Refused *int64 `json:"refused_estimate"`
+
+	Back []inspect.Return `json:"back"`
+
+	text string // when permits are back
+}
+
+// summary returns what the last look has found.
+func (p *Panel) summary(at time.Time) *Summary {
+	s := &Summary{Name: p.name, At: at, TTL: -2, Pairs: []Figures{}, Findings: []inspect.Finding{}}
+	if p.err != nil {
+		s.Error = p.err.Error()
+		return s
+	}
+	s.There, s.TTL, s.Clients, s.Findings = p.last.Set, p.last.Keys[0].TTL, p.clients, p.last.Findings
+	if s.There {
+		s.Config = &p.last.Config
+	}
+	for _, pair := range p.pairs() {
+		f := Figures{
+			ID: pair.ID, Remaining: pair.Remaining, Outstanding: pair.Outstanding, Back: pair.Back,
+			text: back(pair),
+		}
+		if flow := p.flows[pair.ID]; flow.known {
+			f.ByGo, f.ByOthers = &flow.byGo, &flow.byOthers
+			if flow.guessed {
+				f.Refused = &flow.refused
+			}
+		}
+		s.Pairs = append(s.Pairs, f)
+	}
+	return s
+}
+
+func (s *Summary) print(out io.Writer, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		return e.Encode(s)
+	}
+	_, err := io.WriteString(out, s.text())
+	return err
+}
+
+// text returns a line for each pair, or one that says why there is none.
+func (s *Summary) text() string {
+	start := s.At.Format(time.RFC3339) + " " + quoted(s.Name)
+	switch {
+	case s.Error != "":
+		return start + " Redis fails: " + printable(s.Error) + "\n"
+	case !s.There && len(s.Findings) == 0:
+		return start + " is not there\n"
+	case len(s.Pairs) == 0:
+		return start + s.faults() + " nothing to show\n"
+	}
+	var b strings.Builder
+	for _, f := range s.Pairs {
+		b.WriteString(start)
+		if f.ID != "" {
+			b.WriteString(" client " + quoted(f.ID))
+		}
+		fmt.Fprintf(&b, " remaining %d of %d, outstanding %d", f.Remaining, s.Config.Rate, f.Outstanding)
+		if f.ByGo != nil {
+			fmt.Fprintf(&b, ", "+grantedFormat, perSecond(*f.ByGo), perSecond(*f.ByOthers))
+		}
+		if f.Refused != nil {
+			fmt.Fprintf(&b, ", "+refusedFormat, *f.Refused)
+		}
+		if f.text != "" {
+			b.WriteString(", " + f.text)
+		}
+		b.WriteString(s.faults() + "\n")
+	}
+	return b.String()
+}
+
+// faults names what was found: the fault where it has a number.
+func (s *Summary) faults() string {
+	var b strings.Builder
+	for _, f := range s.Findings {
+		name := f.Fault
+		if name == "" {
+			name = printable(f.What)
+		}
+		b.WriteString(", ! " + name)
+	}
+	return b.String()
+}

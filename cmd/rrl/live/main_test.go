@@ -1,0 +1,134 @@
+package live
+
+import (
+	"context"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+var update = flag.Bool("update", false, "write golden files, docs/watch.svg and the screen in docs/watch.md")
+
+func TestMain(m *testing.M) {
+	logging.Disable() // as main does
+	redistest.VerifyNoLeaks(m)
+}
+
+// golden compares a text with a file, or writes the file.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s (go test -update writes it): got\n%s\nwant\n%s", file, got, want)
+	}
+}
+
+// A stage is limiters in a miniredis, in a bubble, and a screen that shows them.
+type stage struct {
+	t   *testing.T
+	m   *miniredis.Miniredis
+	rdb *redis.Client
+	gos map[string]*rratelimiter.Client // one for each limiter: a Client counts its requests over all
+	w   *Watch
+	model
+}
+
+// newStage returns a stage with limiters that are to be set.
+func newStage(t *testing.T, names ...string) *stage {
+	m := redistest.Mini(t)
+	s := &stage{t: t, m: m, rdb: redistest.MiniClient(t, m)}
+	s.gos = map[string]*rratelimiter.Client{}
+	s.w = &Watch{Redis: s.rdb, Where: "Redis at localhost:6379", Every: time.Second}
+	for _, name := range names {
+		s.w.Targets = append(s.w.Targets, &Target{Name: name, Hash: name})
+	}
+	fresh := newModel(s.w)
+	s.where, s.every, s.panels, s.width, s.height = fresh.where, fresh.every, fresh.panels, 80, 24
+	return s
+}
+
+// set sets a rate.
+func (s *stage) set(
+	name string, typ rratelimiter.RateType, rate int64, interval time.Duration,
+	opts ...rratelimiter.RateOption,
+) {
+	s.t.Helper()
+	c, ok := s.gos[name]
+	if !ok {
+		c = rratelimiter.New(redistest.MiniClient(s.t, s.m), rratelimiter.WithID("service-1"))
+		s.t.Cleanup(func() { _ = c.Close() })
+		s.gos[name] = c
+	}
+	if err := c.RateLimiter(name).SetRate(s.t.Context(), typ, rate, interval, opts...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// goTakes takes a permit for each of n calls of Go.
+func (s *stage) goTakes(name string, n int) {
+	for range n {
+		if _, err := s.gos[name].RateLimiter(name).TryAcquire(s.t.Context(), 1, 0); err != nil {
+			s.t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// javaTakes writes what Java writes for a grant.
+func (s *stage) javaTakes(name string, permits uint32) {
+	ctx, now := s.t.Context(), time.Now()
+	record := fmt.Appendf(nil, "\x10%016d", now.UnixNano()%1e16)
+	record = binary.LittleEndian.AppendUint32(record, permits)
+	s.rdb.ZAdd(ctx, "{"+name+"}:permits", redis.Z{Score: float64(now.UnixMilli()), Member: record})
+	s.rdb.DecrBy(ctx, "{"+name+"}:value", int64(permits))
+}
+
+// run looks for so many seconds. Between the looks, act is called ten times a second. All of it happens at
+// moments of their own, so that it comes out the same each time.
+func (s *stage) run(seconds int, act func(tenth int)) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var actor sync.WaitGroup
+	actor.Go(func() {
+		time.Sleep(50 * time.Millisecond)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for i := 0; ctx.Err() == nil; i++ {
+			if act != nil {
+				act(i)
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	})
+	var mu sync.Mutex
+	s.w.Count = seconds + 1
+	s.w.Looks(ctx, &s.paused, func(l Look) {
+		mu.Lock()
+		defer mu.Unlock()
+		l.At = l.At.UTC()
+		s.Update(l)
+	})
+	cancel()
+	actor.Wait()
+}

@@ -1,0 +1,168 @@
+package live
+
+import (
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+)
+
+// A Panel is what is known of one limiter.
+type Panel struct {
+	name string
+
+	last    *inspect.Limiter // nil before the first reply of Redis
+	at      time.Time        // of last
+	clients int
+	err     error     // of the last look
+	since   time.Time // when Redis failed first
+
+	flows   map[string]flow     // since the look before last, by client
+	history map[string]*history // by client
+}
+
+// NewPanel returns a panel of a limiter that was not looked at yet.
+func NewPanel(name string) *Panel {
+	return &Panel{name: name, history: map[string]*history{}}
+}
+
+// Add takes a look.
+func (p *Panel) Add(look Look) {
+	if look.Err != nil {
+		if p.err == nil {
+			p.since = look.At
+		}
+		p.err = look.Err
+		p.gap(look.At)
+		return
+	}
+	before := p.last
+	p.last, p.at, p.clients, p.err = look.Limiter, look.At, look.Clients, nil
+	p.flows = map[string]flow{}
+	if !p.last.Set {
+		p.gap(look.At)
+		return
+	}
+	histories := map[string]*history{}
+	for _, pair := range p.last.InUse() {
+		h := p.history[pair.ID]
+		if h == nil {
+			h = &history{}
+		}
+		f := flowOf(p.last, before, pair.ID)
+		h.add(sample{at: look.At, remaining: pair.Remaining, rate: p.last.Config.Rate, flow: f})
+		p.flows[pair.ID], histories[pair.ID] = f, h
+	}
+	p.history = histories
+}
+
+// gap notes that nothing is known of a moment.
+func (p *Panel) gap(at time.Time) {
+	for _, h := range p.history {
+		h.add(sample{at: at, gap: true})
+	}
+}
+
+// A flow is what happened to a pair between two looks.
+type flow struct {
+	byGo, byOthers float64 // permits per second
+	known          bool    // there were two looks
+
+	// refused is about how many requests of Go were refused, if guessed is true.
+	refused int64
+	guessed bool
+}
+
+// flowOf compares a look with the one before. Of a short interval, it sees the end of the time between
+// them; if that is too little, it does not guess what was refused.
+func flowOf(now, before *inspect.Limiter, id string) flow {
+	const least = 20 // one part of so many must be seen
+	if before == nil || !before.Set || before.PairOf(id) == nil {
+		return flow{}
+	}
+	c := now.Since(before, id)
+	if c.Seen <= 0 {
+		return flow{}
+	}
+	return flow{
+		byGo: float64(c.ByGo) / c.Seen.Seconds(), byOthers: float64(c.ByOthers) / c.Seen.Seconds(),
+		known: true, refused: c.Refused, guessed: c.Seen >= now.At.Sub(before.At)/least,
+	}
+}
+
+// remembered is how many looks a history has: five minutes of one a second.
+const remembered = 300
+
+// A history is the last looks at a pair.
+type history struct {
+	samples []sample // at most remembered, oldest first
+	dropped int      // how many there were before
+}
+
+// A sample is one look at a pair.
+type sample struct {
+	at              time.Time
+	remaining, rate int64
+	flow            flow
+	gap             bool // nothing is known
+}
+
+func (h *history) add(s sample) {
+	if len(h.samples) == remembered {
+		h.samples = append(h.samples[:0], h.samples[1:]...)
+		h.dropped++
+	}
+	h.samples = append(h.samples, s)
+}
+
+// span returns the time from the first look to the last.
+func (h *history) span() time.Duration {
+	if len(h.samples) == 0 {
+		return 0
+	}
+	return h.samples[len(h.samples)-1].at.Sub(h.samples[0].at)
+}
+
+// refused returns about how many requests of Go were refused in the time of the history. It reports
+// false if no two looks tell it.
+func (h *history) refused() (n int64, guessed bool) {
+	for _, s := range h.samples {
+		if s.flow.guessed {
+			n, guessed = n+s.flow.refused, true
+		}
+	}
+	return n, guessed
+}
+
+// lows returns how full the pair was, from 0 to 1, at its lowest in each of at most width stretches of
+// time; below 0 where nothing is known. The stretches stay where they are as time goes on.
+func (h *history) lows(width int) []float64 {
+	if len(h.samples) == 0 || width < 1 {
+		return nil
+	}
+	size := 1 // looks in a stretch
+	for h.stretch(len(h.samples)-1, size)+1 > width {
+		size++
+	}
+	lows := make([]float64, h.stretch(len(h.samples)-1, size)+1)
+	for i := range lows {
+		lows[i] = unknown
+	}
+	for i, s := range h.samples {
+		if s.gap {
+			continue
+		}
+		full := 0.0
+		if s.rate > 0 {
+			full = float64(s.remaining) / float64(s.rate)
+		}
+		if low := &lows[h.stretch(i, size)]; *low == unknown || full < *low {
+			*low = full
+		}
+	}
+	return lows
+}
+
+const unknown = -1.0
+
+// stretch returns the index of the stretch that a sample is in.
+func (h *history) stretch(i, size int) int { return (h.dropped+i)/size - h.dropped/size }

@@ -1,0 +1,111 @@
+package live
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+)
+
+// Shortest is the shortest time between two looks at a limiter.
+const Shortest = time.Second
+
+// patience is how long Redis may take to reply. What takes longer is shown as a failure.
+const patience = 2 * time.Second
+
+// A Target is a limiter to look at.
+type Target struct {
+	Name string // as its user knows it
+	Hash string // as Redis knows it
+	ID   string // the client of a PER_CLIENT limiter to look at; empty for those that have keys
+
+	found []string // clients that were found
+	asked bool     // clients were looked for
+}
+
+// A Look is the state of a limiter at one moment, or why it is not known.
+type Look struct {
+	Target  int       // its index
+	At      time.Time // by the local clock, when Redis had replied
+	Limiter *inspect.Limiter
+	Clients int // of a PER_CLIENT limiter that have keys, as far as they were looked for
+	Err     error
+}
+
+// search finds the clients of a limiter that is PER_CLIENT, once: their names are in the names of keys only.
+// It reports whether it has, so that the limiter is to be read again.
+func (t *Target) search(
+	ctx context.Context, rdb redis.UniversalClient, l *inspect.Limiter,
+) (found bool, err error) {
+	if !l.Config.PerClient() || t.ID != "" || t.asked {
+		return false, nil
+	}
+	// It may take long, in small calls. To give up and try again would cost Redis more.
+	t.found, err = inspect.Clients(ctx, rdb, t.Hash)
+	t.asked = err == nil
+	return t.asked, err
+}
+
+// read reads the limiter and its clients. All of them together have inspect.Few records.
+func (t *Target) read(ctx context.Context, rdb redis.UniversalClient) (*inspect.Limiter, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ids := t.found[:min(len(t.found), inspect.MostClients)]
+	if t.ID != "" {
+		ids = []string{t.ID}
+	}
+	return inspect.Read(ctx, rdb, t.Hash, inspect.Few/(1+len(ids)), ids...)
+}
+
+// Watch says what to look at, and how often.
+type Watch struct {
+	Redis   redis.UniversalClient
+	Where   string // names Redis
+	Targets []*Target
+	Every   time.Duration // at least Shortest
+	Count   int           // looks at each; 0 for no end
+}
+
+// Looks looks at the targets until there were Count looks at each, or ctx ends. It calls see from
+// one goroutine for each target. It does not look while paused is true.
+func (w *Watch) Looks(ctx context.Context, paused *atomic.Bool, see func(Look)) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for i := range w.Targets {
+		all.Go(func() { w.looksAt(ctx, i, paused, see) })
+	}
+}
+
+// looksAt looks at one target. Between the starts of two looks there is no less than Every.
+func (w *Watch) looksAt(ctx context.Context, i int, paused *atomic.Bool, see func(Look)) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for n := 0; w.Count == 0 || n < w.Count; {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		timer.Reset(w.Every)
+		if paused.Load() {
+			continue
+		}
+		t := w.Targets[i]
+		l, err := t.read(ctx, w.Redis)
+		if err == nil {
+			var found bool
+			if found, err = t.search(ctx, w.Redis, l); found {
+				continue // the next look reads them
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		n++
+		see(Look{Target: i, At: time.Now(), Limiter: l, Clients: len(t.found), Err: err})
+	}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/cmd/rrl/load"
+)
+
+func (a *app) loadCommand() *cobra.Command {
+	plan := load.Plan{}
+	yes := false
+	cmd := &cobra.Command{
+		Use:   "load NAME",
+		Short: "Make load on a limiter and measure it",
+		Long: `Callers take permits of a limiter that exists, as fast as they can or at a rate, and it prints
+how many calls were granted and refused, how long they took, and whether more than the rate
+was granted in any interval.
+
+It really takes permits: other users of the limiter are refused meanwhile. So it asks first,
+or takes --yes for the answer. Of a PER_CLIENT limit it is a client of its own, or the one of --id.
+After an error a caller waits for 100ms. A program that releases permits it did not take, as
+release() of Java can, lets more than the rate be granted.
+
+Exit code 1: more than the rate was granted. 2: a call failed.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := plan.Validate(); err != nil {
+				return err
+			}
+			return a.withClient(cmd.Context(), func(c *rratelimiter.Client) error {
+				return a.load(cmd.Context(), c.RateLimiter(args[0]), plan, yes)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&plan.Callers, "callers", 64, "callers at once, 1 to 10000")
+	flags.Int64Var(&plan.Permits, "permits", 1, "permits that each call takes")
+	flags.DurationVar(&plan.Timeout, "timeout", 0, "how long a call waits for permits")
+	flags.Float64Var(&plan.Rate, "rate", 0, "calls per second of all callers together; 0: no bound")
+	flags.DurationVar(&plan.For, "for", 10*time.Second, "how long, up to 1h")
+	flags.Int64Var(&plan.Calls, "calls", 0, "end after so many calls; 0: only --for counts")
+	flags.BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// load makes load and prints what it has measured, also if it was interrupted.
+func (a *app) load(ctx context.Context, l *rratelimiter.RateLimiter, plan load.Plan, yes bool) error {
+	config, err := l.Config(ctx)
+	if err != nil {
+		return err
+	}
+	if plan.Permits > config.Rate {
+		return fmt.Errorf("--permits is %d, must be at most the rate of %q, which is %d",
+			plan.Permits, l.Name(), config.Rate)
+	}
+	calls := ""
+	if plan.Calls > 0 {
+		calls = fmt.Sprintf(", %d calls at most", plan.Calls)
+	}
+	err = a.confirm(ctx, yes,
+		"%d callers take permits of %q (%s, %d in %v) for %v%s. Other users of it are refused meanwhile.",
+		plan.Callers, l.Name(), config.Type, config.Rate, config.Interval, plan.For, calls)
+	if err != nil {
+		return err
+	}
+	show, erase := a.progress()
+	report := load.New(l, config, plan).Do(ctx, 200*time.Millisecond, show)
+	erase()
+	if err := a.print(report, func(w io.Writer) { printLoad(w, report, config.Interval) }); err != nil {
+		return err
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case report.Failed > 0:
+		return fmt.Errorf("%d of %d calls failed", report.Failed, report.Calls)
+	case report.Worst.Broken():
+		return errNo
+	}
+	return nil
+}
+
+// progress returns what shows the progress on stderr, and what removes it in the end; both do nothing if that
+// is no terminal.
+func (a *app) progress() (show func(load.Progress), erase func()) {
+	if !isTerminal(a.stderr) {
+		return func(load.Progress) {}, func() {}
+	}
+	const width, line = 24, "\r\x1b[K" // to the start of the line, which is erased
+	show = func(p load.Progress) {
+		filled := int(p.Done * width)
+		bar := strings.Repeat("█", filled) + strings.Repeat("░", width-filled)
+		fmt.Fprintf(a.stderr, line+"%s %3.0f%%  %d granted, %d refused, %d failed",
+			bar, p.Done*100, p.Granted, p.Refused, p.Failed)
+	}
+	return show, func() { fmt.Fprint(a.stderr, line) }
+}
+
+// printLoad prints a report as tables.
+func printLoad(w io.Writer, r *load.Report, interval time.Duration) {
+	fmt.Fprintf(w, "%d calls in %.1fs, %.1f/s; %d permits granted, %.1f/s\n\n",
+		r.Calls, r.Seconds, r.PerS, r.Permits, r.PermitS)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\tcalls\tp50 ms\tp90\tp99\tp99.9\tmax\t")
+	for _, row := range []struct {
+		name string
+		load.Latency
+	}{{"granted", r.Granted}, {"refused", r.Refused}} {
+		l := row.Latency
+		if l.Calls == 0 {
+			fmt.Fprintf(t, "%s\t0\t\t\t\t\t\t\n", row.name)
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t\n",
+			row.name, l.Calls, l.P50, l.P90, l.P99, l.P999, l.Max)
+	}
+	fmt.Fprintf(t, "failed\t%d\t\t\t\t\t\t\n", r.Failed)
+	_ = t.Flush() // a.stdout keeps the error
+	fmt.Fprintln(w)
+	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
+		fmt.Fprintf(w, "%d calls failed: %s\n", r.Errors[kind], kind)
+	}
+	switch worst := r.Worst; {
+	case !worst.Checked:
+		fmt.Fprintln(w, "The limit was not checked: the rate was changed meanwhile or cannot be read, "+
+			"or the interval is too short.")
+	case worst.Broken():
+		fmt.Fprintf(w, "MORE THAN THE RATE: %d permits were granted within %v, the rate is %d.\n",
+			worst.Permits, interval, worst.Rate)
+	default:
+		fmt.Fprintf(w, "The limit held: at most %d permits were granted within any %v, the rate is %d.\n",
+			worst.Permits, interval, worst.Rate)
+	}
+}

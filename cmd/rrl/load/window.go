@@ -1,0 +1,77 @@
+package load
+
+import "time"
+
+// A window finds the most permits that were granted in any interval, in bounded memory. As
+// package grants does, it counts a grant in an interval only if its call began and ended there, so what
+// it finds above the rate was above the rate. Intervals start at one of so many parts of an
+// interval: it may find a little less than there was.
+type window struct {
+	start    time.Time
+	interval time.Duration // less what the clocks may differ by
+	part     time.Duration
+
+	// steps[i%len] is by how much more permits are in the interval that starts at part i than in the one that
+	// starts a part earlier.
+	steps []int64
+	next  int64 // the first part whose interval is not over
+	sum   int64 // permits in the interval that started a part before
+	worst int64
+}
+
+// parts is how many parts an interval has.
+const parts = 4096
+
+// slack is how much shorter an interval may be by the clock of a caller: the limiter counts in whole ms.
+const slack = 2 * time.Millisecond
+
+// newWindow returns the window for calls that begin at start or later.
+func newWindow(start time.Time, interval time.Duration) *window {
+	interval -= slack
+	return &window{
+		start: start, interval: interval, part: max(1, interval/parts), steps: make([]int64, 4*parts),
+	}
+}
+
+// checks reports whether the interval is long enough to tell anything.
+func (w *window) checks() bool { return w.interval > 0 }
+
+// add notes a grant. Calls are noted in about the order in which they ended.
+func (w *window) add(begin, end time.Time, permits int64) {
+	if !w.checks() {
+		return
+	}
+	from, to := begin.Sub(w.start), end.Sub(w.start)
+	w.advance(int64((to - 2*w.interval) / w.part))
+	// The intervals that start after to - interval and no later than from.
+	first := max(w.next, int64((to-w.interval)/w.part)+1)
+	if to < w.interval {
+		first = max(w.next, 0)
+	}
+	last := int64(from / w.part)
+	if last < first {
+		return // the call took longer than the interval
+	}
+	w.steps[first%int64(len(w.steps))] += permits
+	w.steps[(last+1)%int64(len(w.steps))] -= permits
+}
+
+// advance closes the intervals that start before a part.
+func (w *window) advance(to int64) {
+	for n := 0; w.next < to && n < len(w.steps); n++ {
+		step := &w.steps[w.next%int64(len(w.steps))]
+		w.sum += *step
+		*step = 0
+		w.worst = max(w.worst, w.sum)
+		w.next++
+	}
+	w.next = max(w.next, to) // a pause longer than all steps: nothing is in them
+}
+
+// most returns the most permits in an interval.
+func (w *window) most() int64 {
+	if w.checks() {
+		w.advance(w.next + int64(len(w.steps)))
+	}
+	return w.worst
+}

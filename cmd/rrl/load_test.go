@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/cmd/rrl/load"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// loadable returns a server, and a limiter on it of 10 permits an hour.
+func loadable(t *testing.T) (*redistest.Server, *rratelimiter.RateLimiter) {
+	t.Helper()
+	s := redistest.Start(t)
+	c := rratelimiter.New(s.Client(t))
+	t.Cleanup(func() { _ = c.Close() })
+	l := c.RateLimiter("api")
+	if err := l.SetRate(t.Context(), rratelimiter.Overall, 10, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	return s, l
+}
+
+func TestLoadCommand(t *testing.T) {
+	t.Parallel()
+	s, _ := loadable(t)
+	code, stdout, stderr := rrl(t.Context(), "load", "api", "--redis", s.Addr, "--yes", "--calls", "100")
+	if code != 0 || stderr != "" {
+		t.Errorf("code %d, printed\n%s", code, stderr)
+	}
+	for _, want := range []string{
+		"100 calls in ", "10 permits granted", "p99.9", "granted     10 ", "refused     90 ",
+		"The limit held: at most 10 permits were granted within any 1h0m0s, the rate is 10.\n",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	code, stdout, stderr = rrl(t.Context(), "load", "api", "--redis", s.Addr, "--yes", "--json", "--calls=20")
+	var r load.Report
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 || stderr != "" ||
+		r.Calls != 20 || r.Refused.Calls != 20 || r.Worst.Permits != 0 || !r.Worst.Checked {
+		t.Errorf("code %d, %v, printed\n%s\n%s", code, err, stdout, stderr)
+	}
+}
+
+// What cannot be done is refused before a permit is taken, and so is what nobody has said yes to.
+func TestLoadRefused(t *testing.T) {
+	t.Parallel()
+	s, l := loadable(t)
+	for args, want := range map[string]string{
+		"load":                           "accepts 1 arg(s), received 0",
+		"load api more":                  "accepts 1 arg(s), received 2",
+		"load api --callers 0 --yes":     "--callers is 0, must be between 1 and 10000",
+		"load api --permits 11 --yes":    `--permits is 11, must be at most the rate of "api", which is 10`,
+		"load gone --yes":                `no rate is set for "gone"`,
+		"load api --callers 3 --calls 9": `"api" (OVERALL, 10 in 1h0m0s) for 10s, 9 calls at most.`,
+		"load api":                       "nothing was done: it needs a yes, or --yes",
+	} {
+		code, stdout, stderr := rrl(t.Context(), append(strings.Fields(args), "--redis", s.Addr)...)
+		if code != exitError || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("rrl %s: code %d, printed\n%s\n%s", args, code, stdout, stderr)
+		}
+	}
+	if n, err := l.AvailablePermits(t.Context()); n != 10 || err != nil {
+		t.Errorf("%d permits are there, %v", n, err)
+	}
+}
+
+// An interruption ends it, and it prints what it has measured so far.
+func TestLoadInterrupted(t *testing.T) {
+	t.Parallel()
+	s, l := loadable(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		for n := int64(10); n > 0 && ctx.Err() == nil; {
+			n, _ = l.AvailablePermits(ctx)
+		}
+	}()
+	code, stdout, stderr := rrl(ctx, "load", "api", "--redis", s.Addr, "--yes", "--timeout=1h", "--for=1h")
+	if code != exitInterrupted || stderr != "rrl: interrupted\n" ||
+		!strings.Contains(stdout, "within any 1h") {
+		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
+	}
+}
+
+// Somebody releases permits that they did not take: it sees that more than the rate was granted.
+func TestLoadFindsTooMany(t *testing.T) {
+	t.Parallel()
+	s, l := loadable(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	released := make(chan error, 1)
+	go func() {
+		for n := int64(10); n > 0 && ctx.Err() == nil; {
+			n, _ = l.AvailablePermits(ctx)
+		}
+		released <- l.Release(ctx, 10)
+	}()
+	code, stdout, stderr := rrl(ctx, "load", "api", "--redis", s.Addr, "--yes", "--callers", "1",
+		"--permits", "10", "--calls", "2", "--timeout", "1h", "--for", "1h")
+	if err := <-released; err != nil {
+		t.Error(err)
+	}
+	const found = "MORE THAN THE RATE: 20 permits were granted within 1h0m0s"
+	if code != exitNo || stderr != "" || !strings.Contains(stdout, found) {
+		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
+	}
+}
+
+// Calls that fail make it fail, and are counted by what went wrong.
+func TestLoadFails(t *testing.T) {
+	t.Parallel()
+	s, l := loadable(t)
+	go func() {
+		for n := int64(10); n > 0 && t.Context().Err() == nil; {
+			n, _ = l.AvailablePermits(t.Context())
+		}
+		_, _ = l.Delete(t.Context())
+	}()
+	code, stdout, stderr := rrl(t.Context(), "load", "api", "--redis", s.Addr, "--yes", "--callers", "10",
+		"--permits", "1", "--calls", "15", "--timeout", "50s", "--for", "1h")
+	if code != exitError || !strings.Contains(stderr, "calls failed") ||
+		!strings.Contains(stdout, "calls failed: no rate is set\n") ||
+		!strings.Contains(stdout, "The limit was not checked") {
+		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
+	}
+}
+
+// On a terminal it shows how far it is, and a yes starts it.
+func TestLoadOnTerminal(t *testing.T) {
+	t.Parallel()
+	s, _ := loadable(t)
+	term := onTerminal(t, nil, "load", "api", "--redis", s.Addr, "--for", "1h", "--rate", "100")
+	term.has("Type yes to go on:")
+	term.presses("yes\n")
+	term.has("%  10 granted, ")
+	term.presses("\x03")
+	term.has("The limit held")
+	code, all := term.ends()
+	if code != exitInterrupted {
+		t.Errorf("exit code %d, %q", code, all)
+	}
+}

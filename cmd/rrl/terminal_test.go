@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/hinshun/vt10x"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A terminal is rrl as a process, on a terminal that is emulated.
+type terminal struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	pty   *os.File
+	ended chan struct{} // all that it wrote was read
+
+	mu     sync.Mutex
+	screen vt10x.Terminal // guarded by mu, as all is
+	all    bytes.Buffer   // what was written
+}
+
+// onTerminal starts rrl on a terminal, with additions to its environment.
+func onTerminal(t *testing.T, env []string, args ...string) *terminal {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	s := &terminal{t: t, cmd: program(ctx, args...), ended: make(chan struct{}), screen: vt10x.New()}
+	s.cmd.Env = append(append(s.cmd.Env, "TERM=xterm-256color", "COLORTERM=", "NO_COLOR="), env...)
+	var err error
+	if s.pty, err = pty.StartWithSize(s.cmd, &pty.Winsize{Cols: 80, Rows: 24}); err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(s.ended)
+		b := make([]byte, 4096)
+		for {
+			n, err := s.pty.Read(b)
+			s.mu.Lock()
+			_, _ = s.screen.Write(b[:n])
+			s.all.Write(b[:n])
+			s.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel() // ends a process that is still there
+		_ = s.cmd.Wait()
+		_ = s.pty.Close()
+		<-s.ended
+	})
+	return s
+}
+
+// shows waits until the screen has what is right.
+func (s *terminal) shows(what string, right func(screen string) bool) {
+	s.t.Helper()
+	end := time.Now().Add(time.Minute)
+	for {
+		s.mu.Lock()
+		screen := s.screen.String()
+		s.mu.Unlock()
+		if right(screen) {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("%s: not on the screen:\n%s", what, screen)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// has waits until the screen has a text.
+func (s *terminal) has(text string) {
+	s.t.Helper()
+	s.shows(text, func(screen string) bool { return strings.Contains(screen, text) })
+}
+
+func (s *terminal) presses(keys string) {
+	s.t.Helper()
+	if _, err := s.pty.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *terminal) resizes(columns, rows int) {
+	s.t.Helper()
+	s.mu.Lock()
+	s.screen.Resize(columns, rows)
+	s.mu.Unlock()
+	if err := pty.Setsize(s.pty, &pty.Winsize{Cols: uint16(columns), Rows: uint16(rows)}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// ends waits for the process and returns its exit code, and all that it wrote.
+func (s *terminal) ends() (code int, all string) {
+	s.t.Helper()
+	err := s.cmd.Wait()
+	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
+		s.t.Fatal(err)
+	}
+	<-s.ended
+	return s.cmd.ProcessState.ExitCode(), s.all.String()
+}
+
+// limited returns a server with a limiter, 7 of whose 10 permits remain.
+func limited(t *testing.T) *redistest.Server {
+	t.Helper()
+	s := redistest.Start(t)
+	c := rratelimiter.New(s.Client(t))
+	t.Cleanup(func() { _ = c.Close() })
+	l := c.RateLimiter("api")
+	if err := l.SetRate(t.Context(), rratelimiter.Overall, 10, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := l.TryAcquire(t.Context(), 3, 0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	return s
+}
+
+// restored checks that the terminal is as it was: out of the alternate screen, with its cursor.
+func restored(t *testing.T, all string) {
+	t.Helper()
+	for on, off := range map[string]string{"\x1b[?1049h": "\x1b[?1049l", "\x1b[?25l": "\x1b[?25h"} {
+		if !strings.Contains(all, on) || strings.LastIndex(all, off) < strings.LastIndex(all, on) {
+			t.Errorf("%q is not undone by %q in\n%q", on, off, all)
+		}
+	}
+}
+
+func TestWatchOnTerminal(t *testing.T) {
+	t.Parallel()
+	s := limited(t)
+	term := onTerminal(t, nil, "watch", "--redis", s.Addr, "api", "gone", "other\x1b[2J")
+	term.has("remaining 7 of 10")
+	term.has(`"gone"   is not there`)
+	term.has(`"other\x1b[2J"`)
+	term.has("q quit")
+	term.resizes(40, 8)
+	term.shows("40 columns", func(screen string) bool {
+		lines := strings.Split(strings.TrimRight(screen, "\n"), "\n")
+		return len(lines) == 8 && strings.HasPrefix(lines[0], "rrl watch") &&
+			strings.Contains(lines[7], "lines 1-6 of ")
+	})
+	term.presses("G")
+	term.has(`"other\x1b[2J"`)
+	term.presses("p")
+	term.has("paused")
+	term.presses(" ")
+	term.has("every 1s")
+	term.presses("\x1b[5~\x1b[A")
+	term.has("remaining 7 of 10")
+	term.resizes(120, 30)
+	term.shows("120 columns", func(screen string) bool {
+		lines := strings.Split(strings.TrimRight(screen, "\n"), "\n")
+		return len(lines) == 30 && strings.HasPrefix(lines[29], "q quit") &&
+			strings.HasSuffix(strings.TrimRight(lines[0], " "), strings.Repeat(" ", 60)+"every 1s")
+	})
+	term.presses("q")
+	code, all := term.ends()
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	restored(t, all)
+	if !strings.Contains(all, "\x1b[32m") && !strings.Contains(all, ";32m") {
+		t.Errorf("no green in\n%q", all)
+	}
+}
+
+// Ctrl-C restores the terminal, and a terminal without colours gets none.
+func TestWatchWithoutColors(t *testing.T) {
+	t.Parallel()
+	s := limited(t)
+	term := onTerminal(t, []string{"NO_COLOR=1"}, "watch", "--redis", s.Addr, "api")
+	term.has("remaining 7 of 10")
+	term.presses("\x03")
+	code, all := term.ends()
+	if code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+	restored(t, all)
+	for _, sequence := range strings.Split(all, "\x1b[")[1:] {
+		if codes, _, ok := strings.Cut(sequence, "m"); ok && strings.Trim(codes, "0123456789;:") == "" {
+			for code := range strings.SplitSeq(codes, ";") {
+				if len(code) > 1 && code != "22" {
+					t.Errorf("colour %q", codes)
+				}
+			}
+		}
+	}
+}
+
+// A terminal that cannot move its cursor gets lines.
+func TestWatchOnDumbTerminal(t *testing.T) {
+	t.Parallel()
+	s := limited(t)
+	term := onTerminal(t, []string{"TERM=dumb"}, "watch", "--redis", s.Addr, "--count", "2", "api")
+	code, all := term.ends()
+	if code != 0 || strings.Contains(all, "\x1b") || strings.Count(all, "remaining 7 of 10") != 2 {
+		t.Errorf("exit code %d, %q", code, all)
+	}
+}
+
+// While Redis is away, it says so, and goes on when it is back.
+func TestWatchWithoutRedis(t *testing.T) {
+	t.Parallel()
+	s := limited(t)
+	term := onTerminal(t, nil, "watch", "--redis", s.Addr, "api")
+	term.has("remaining 7 of 10")
+	s.Stop()
+	term.has("! Redis fails since ")
+	term.has("remaining 7 of 10")
+	s.Restart(t)
+	term.has("is not there")
+	term.presses("\x1b")
+	if code, all := term.ends(); code != 0 {
+		t.Errorf("exit code %d, %q", code, all)
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/redisson-go/rratelimiter/cmd/rrl/live"
+)
+
+func (a *app) watchCommand() *cobra.Command {
+	var every time.Duration
+	var count int
+	cmd := &cobra.Command{
+		Use:   "watch NAME...",
+		Short: "Show limiters live",
+		Long: `It shows limiters live: the permits that remain and are outstanding, what is granted per
+second, when permits are back, and what is wrong.
+
+On a terminal: q or Esc quits, p or space pauses, the arrow keys, j, k, PgUp and PgDn scroll.
+Elsewhere, on a terminal without cursor (TERM=dumb) and with --json it prints a line for each
+look.
+
+"refused about 12 requests of Go" is an estimate. A refusal writes nothing to Redis; but each
+Go client numbers its requests, and leaves its number when it is granted permits. So numbers
+without a record are refusals, or requests of that client to other limiters. A request may be
+of many callers. What Java was refused is not known. On the terminal it is the sum over the time
+of the sparkline.
+
+It writes nothing to Redis, and reads each limiter in one round trip a second or less often:
+1000 records at most. Of a PER_CLIENT limit it shows the clients that have keys when it first
+looks, 16 of them at most; it finds them by a SCAN of all keys, once. With --id it shows that
+client alone, and does not scan.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if every < live.Shortest {
+				return fmt.Errorf("--every is %v, must be at least %v", every, live.Shortest)
+			}
+			if count < 0 {
+				return fmt.Errorf("--count is %d, must be at least 0", count)
+			}
+			return a.withRedis(cmd.Context(), func(rdb redis.UniversalClient) error {
+				w := &live.Watch{Redis: rdb, Where: a.place.where(), Every: every, Count: count}
+				for i, name := range names {
+					if !slices.Contains(names[:i], name) {
+						target := &live.Target{Name: name, Hash: a.mapped(name), ID: a.id}
+						w.Targets = append(w.Targets, target)
+					}
+				}
+				return a.watch(cmd.Context(), w)
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&every, "every", time.Second, "time between two looks at a limiter, at least 1s")
+	cmd.Flags().IntVar(&count, "count", 0, "end after so many looks at each limiter; 0 for no end")
+	return cmd
+}
+
+// watch shows limiters on the terminal, or prints lines where none is.
+func (a *app) watch(ctx context.Context, w *live.Watch) error {
+	if a.json || !isTerminal(a.stdin) || !isTerminal(a.stdout.w) || os.Getenv("TERM") == "dumb" {
+		return w.Lines(ctx, a.stdout, a.json)
+	}
+	err := w.Run(ctx, a.stdin, a.stdout.w)
+	if errors.Is(err, live.ErrInterrupted) {
+		return exitCode(exitInterrupted)
+	}
+	return err
+}
+
+// isTerminal reports whether somebody sits at the other end of a reader or writer.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(file.Fd())
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+func TestBadWatch(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for args, want := range map[string]string{
+		"watch":                 "requires at least 1 arg",
+		"watch x --every 999ms": "--every is 999ms, must be at least 1s",
+		"watch x --every soon":  "invalid duration",
+		"watch x --count -1":    "--count is -1, must be at least 0",
+	} {
+		code, stdout, stderr := rrl(t.Context(), append(strings.Fields(args), "--redis", s.Addr)...)
+		if code != exitError || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("rrl %s: code %d, printed\n%s\n%s", args, code, stdout, stderr)
+		}
+	}
+}
+
+// Watch sends commands only that Redis calls read-only, or that have to do with the connection.
+func TestWatchWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := rratelimiter.New(s.Client(t))
+	t.Cleanup(func() { _ = c.Close() })
+	for name, typ := range map[string]rratelimiter.RateType{
+		"api": rratelimiter.Overall, "per": rratelimiter.PerClient,
+	} {
+		l := c.RateLimiter("app:" + name)
+		if err := l.SetRate(t.Context(), typ, 5, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.TryAcquire(t.Context(), 2, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sent := monitor(t, s)
+	const looks = "2"
+	for _, format := range []string{"--json=false", "--json"} {
+		code, stdout, stderr := rrl(t.Context(), "watch", "--redis", s.Addr, "--count", looks, format,
+			"--name-prefix", "app:", "api", "per", "gone", "api")
+		if code != 0 || stderr != "" || strings.Count(stdout, "\n") != 6 {
+			t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
+		}
+	}
+	if err := s.Admin().Echo(t.Context(), "the end").Err(); err != nil {
+		t.Fatal(err)
+	}
+	transactions := 0
+	for command := <-sent; command != "echo"; command = <-sent {
+		if command == "multi" {
+			transactions++
+		}
+		if slices.Contains(flagsOf(t, s, command), "write") {
+			t.Errorf("it sent %s", command)
+		}
+	}
+	const want = 2 * (2 + 3 + 2) // the clients of one are found after its first transaction
+	if transactions != want {
+		t.Errorf("%d transactions, want %d", transactions, want)
+	}
+}
+
+// flagsOf returns the flags of a command, as COMMAND INFO says them.
+func flagsOf(t *testing.T, s *redistest.Server, command string) (flags []string) {
+	t.Helper()
+	info, err := s.Admin().Do(t.Context(), "COMMAND", "INFO", command).Slice()
+	if err != nil || len(info) != 1 {
+		t.Fatalf("%s: %v, %v", command, info, err)
+	}
+	const place = 2
+	for _, flag := range info[0].([]any)[place].([]any) {
+		flags = append(flags, flag.(string))
+	}
+	if len(flags) == 0 {
+		t.Errorf("%v has no flags", info)
+	}
+	return flags
+}
+
+// monitor returns the commands that a server gets from now on, by name.
+func monitor(t *testing.T, s *redistest.Server) <-chan string {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(conn)
+	if ok, err := lines.ReadString('\n'); ok != "+OK\r\n" {
+		t.Fatal(ok, err)
+	}
+	sent, ended := make(chan string, 10_000), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			if words := strings.SplitN(line, `"`, 3); len(words) == 3 {
+				sent <- strings.ToLower(words[1])
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = conn.Close()
+		<-ended
+	})
+	return sent
+}
+
+// Its lines are JSON, also in a pipe of a process of its own; Ctrl-C ends it.
+func TestWatchInPipe(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := program(ctx, "watch", "--json", "--redis", s.Addr, "gone")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stdout)
+	for range 2 {
+		line, err := lines.ReadString('\n')
+		var summary struct{ Name string }
+		if err != nil || json.Unmarshal([]byte(line), &summary) != nil || summary.Name != "gone" {
+			t.Errorf("%q, %v", line, err)
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitInterrupted {
+		t.Errorf("%v, %v", err, cmd.ProcessState)
+	}
+}
+
+// In a cluster each limiter is on its own server, and so are the clients of one.
+func TestWatchOnCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	c := rratelimiter.New(cluster.Client(t), rratelimiter.WithID("me"))
+	t.Cleanup(func() { _ = c.Close() })
+	for _, name := range []string{"a", "b", "c"} {
+		l := c.RateLimiter(name)
+		if err := l.SetRate(t.Context(), rratelimiter.PerClient, 5, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := l.TryAcquire(t.Context(), 2, 0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	code, stdout, stderr := rrl(t.Context(), "watch", "--redis", "redis+cluster://"+cluster.Addrs[0],
+		"--count", "1", "a", "b", "c")
+	const want = ` client "me" remaining 3 of 5, outstanding 2`
+	if code != 0 || stderr != "" || strings.Count(stdout, want) != 3 {
+		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
+	}
+}
