@@ -152,7 +152,7 @@ func TestInspect(t *testing.T) {
 		code int
 		want []string
 	}{
-		{[]string{"api"}, 0, []string{"\nOVERALL, 50 permits per 1h0m0s", " 20 of 50\n",
+		{[]string{"api"}, 0, []string{"\nOVERALL, 50 permits per 1h", " 20 of 50\n",
 			"30 in 30 records, 30 by Go", "{p:api}:value", "10 records more, --all",
 			"value 20 + permits of all records 30 = rate 50"}},
 		{[]string{"api", "--check"}, 0, nil},
@@ -220,15 +220,15 @@ func TestList(t *testing.T) {
 	}{
 		{"", 0, `
 NAME   TYPE        RATE  INTERVAL  REMAINING  OUTSTANDING  TTL   KEEP ALIVE  CLIENTS  WRONG
-a3     OVERALL     50    1h0m0s    43         7            none  none        -
-p:a*1  OVERALL     50    1h0m0s    43         7            none  none        -
-p:a2   PER_CLIENT  50    1h0m0s    43         7            none  none        1
-p:b    OVERALL     50    1h0m0s    43         7            none  none        -        B4
+a3     OVERALL     50    1h        43         7            none  none        -
+p:a*1  OVERALL     50    1h        43         7            none  none        -
+p:a2   PER_CLIENT  50    1h        43         7            none  none        1
+p:b    OVERALL     50    1h        43         7            none  none        -        B4
 `, "4 limiters; about 2000 keys in "},
 		{"--name-prefix p: a*", 0, `
 NAME  TYPE        RATE  INTERVAL  REMAINING  OUTSTANDING  TTL   KEEP ALIVE  CLIENTS  WRONG
-a*1   OVERALL     50    1h0m0s    43         7            none  none        -
-a2    PER_CLIENT  50    1h0m0s    43         7            none  none        1
+a*1   OVERALL     50    1h        43         7            none  none        -
+a2    PER_CLIENT  50    1h        43         7            none  none        1
 `, "2 limiters; "},
 		{"z*", 0, "", "0 limiters; "},
 		{"--limit -1", 2, "", "--limit is -1, must be 0 or more"},

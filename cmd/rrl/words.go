@@ -36,7 +36,7 @@ func span(ms int64) string {
 	if ms > most || ms < -most {
 		return fmt.Sprintf("%dms", ms)
 	}
-	return (time.Duration(ms) * time.Millisecond).String()
+	return lengthOf(time.Duration(ms) * time.Millisecond)
 }
 
 // ttl returns what PTTL has replied.
