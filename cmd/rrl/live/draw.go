@@ -102,11 +102,12 @@ func granted(f flow) string {
 	if !f.known {
 		return "granted: known after two looks"
 	}
-	about := ""
+	estimate := ""
 	if f.sampled {
-		about = "about "
+		estimate = "about "
 	}
-	return fmt.Sprintf("granted %s%s/s by Go, %s/s by others", about, perSecond(f.byGo), perSecond(f.byOthers))
+	return fmt.Sprintf("granted %s%s/s by Go, %s/s by others",
+		estimate, perSecond(f.byGo), perSecond(f.byOthers))
 }
 
 // refused says what was refused in the time of the history.

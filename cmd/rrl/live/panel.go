@@ -95,7 +95,8 @@ func flowOf(now, before *inspect.Limiter, id string) flow {
 	}
 	return flow{
 		byGo: float64(c.ByGo) / c.Seen.Seconds(), byOthers: float64(c.ByOthers) / c.Seen.Seconds(),
-		known: true, sampled: c.AtLeast, refused: c.Refused, guessed: !c.AtLeast && c.Seen >= now.At.Sub(before.At)/least,
+		known: true, sampled: c.AtLeast,
+		refused: c.Refused, guessed: !c.AtLeast && c.Seen >= now.At.Sub(before.At)/least,
 	}
 }
 
