@@ -31,8 +31,8 @@ look.
 "refused about 12 requests of Go" is an estimate. A refusal writes nothing to Redis; but each
 Go client numbers its requests, and leaves its number when it is granted permits. So numbers
 without a record are refusals, or requests of that client to other limiters. A request may be
-of many callers. What Java was refused is not known. On the terminal it is the sum over the time
-of the sparkline.
+of many callers. There is no estimate where not all new records were read. What Java was
+refused is not known. On the terminal it is the sum over the time of the sparkline.
 
 It writes nothing to Redis, and reads each limiter in one round trip a second or less often:
 1000 records at most. Of a PER_CLIENT limit it shows the clients that have keys when it first

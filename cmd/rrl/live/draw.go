@@ -72,7 +72,7 @@ func (p *Panel) title() []string {
 // drawPair returns the lines of a pair.
 func (p *Panel) drawPair(pair *inspect.Pair, width int) []string {
 	h := p.history[pair.ID]
-	taken := fmt.Sprintf("outstanding %d", pair.Outstanding)
+	taken := fmt.Sprintf("outstanding %d", p.outstanding(pair))
 	lines := flowed(width, indent, p.drawRemaining(pair, width, len(taken)), taken)
 	lines = append(lines, flowed(width, indent, granted(p.flows[pair.ID]), refused(h), back(pair))...)
 	return append(lines, drawHistory(h, width)...)
@@ -94,18 +94,20 @@ func (p *Panel) drawRemaining(pair *inspect.Pair, width, other int) string {
 	return text + gauge(full, min(max(room, 0), longest))
 }
 
-// What the screen and the lines say alike.
-const (
-	grantedFormat = "granted %s/s by Go, %s/s by others"
-	refusedFormat = "refused about %d requests of Go" // it is an estimate, and is called so
-)
+// refusedFormat says what was refused. It is an estimate, and is called so.
+const refusedFormat = "refused about %d requests of Go"
 
 // granted says what was granted per second.
 func granted(f flow) string {
 	if !f.known {
 		return "granted: known after two looks"
 	}
-	return fmt.Sprintf(grantedFormat, perSecond(f.byGo), perSecond(f.byOthers))
+	estimate := ""
+	if f.sampled {
+		estimate = "about "
+	}
+	return fmt.Sprintf("granted %s%s/s by Go, %s/s by others",
+		estimate, perSecond(f.byGo), perSecond(f.byOthers))
 }
 
 // refused says what was refused in the time of the history.

@@ -55,9 +55,11 @@ type Figures struct {
 	Remaining   int64  `json:"remaining"`
 	Outstanding int64  `json:"outstanding"`
 
-	// Permits per second since the look before; nil at the first.
+	// Permits per second since the look before; nil at the first. Sampled: there were so many records
+	// that the last ones stand for the others.
 	ByGo     *float64 `json:"granted_by_go_per_s"`
 	ByOthers *float64 `json:"granted_by_others_per_s"`
+	Sampled  bool     `json:"sampled"`
 
 	// Refused is an estimate of the requests of Go that were refused since the look before; nil where none
 	// can be made.
@@ -65,7 +67,7 @@ type Figures struct {
 
 	Back []inspect.Return `json:"back"`
 
-	text string // when permits are back
+	granted, back string // the same as a text
 }
 
 // summary returns what the last look has found.
@@ -81,11 +83,12 @@ func (p *Panel) summary(at time.Time) *Summary {
 	}
 	for _, pair := range p.pairs() {
 		f := Figures{
-			ID: pair.ID, Remaining: pair.Remaining, Outstanding: pair.Outstanding, Back: pair.Back,
-			text: back(pair),
+			ID: pair.ID, Remaining: pair.Remaining, Outstanding: p.outstanding(pair), Back: pair.Back,
+			back: back(pair),
 		}
 		if flow := p.flows[pair.ID]; flow.known {
-			f.ByGo, f.ByOthers = &flow.byGo, &flow.byOthers
+			f.ByGo, f.ByOthers, f.Sampled = &flow.byGo, &flow.byOthers, flow.sampled
+			f.granted = granted(flow)
 			if flow.guessed {
 				f.Refused = &flow.refused
 			}
@@ -123,14 +126,14 @@ func (s *Summary) text() string {
 			b.WriteString(" client " + quoted(f.ID))
 		}
 		fmt.Fprintf(&b, " remaining %d of %d, outstanding %d", f.Remaining, s.Config.Rate, f.Outstanding)
-		if f.ByGo != nil {
-			fmt.Fprintf(&b, ", "+grantedFormat, perSecond(*f.ByGo), perSecond(*f.ByOthers))
+		if f.granted != "" {
+			b.WriteString(", " + f.granted)
 		}
 		if f.Refused != nil {
 			fmt.Fprintf(&b, ", "+refusedFormat, *f.Refused)
 		}
-		if f.text != "" {
-			b.WriteString(", " + f.text)
+		if f.back != "" {
+			b.WriteString(", " + f.back)
 		}
 		b.WriteString(s.faults() + "\n")
 	}

@@ -55,6 +55,15 @@ func (p *Panel) Add(look Look) {
 	p.history = histories
 }
 
+// outstanding returns the permits of a pair that have not come back. Where records were not read, the value
+// knows of them.
+func (p *Panel) outstanding(pair *inspect.Pair) int64 {
+	if pair.Unread > 0 && pair.Counts {
+		return max(0, p.last.Config.Rate-pair.Number-pair.Over)
+	}
+	return pair.Outstanding
+}
+
 // gap notes that nothing is known of a moment.
 func (p *Panel) gap(at time.Time) {
 	for _, h := range p.history {
@@ -66,6 +75,7 @@ func (p *Panel) gap(at time.Time) {
 type flow struct {
 	byGo, byOthers float64 // permits per second
 	known          bool    // there were two looks
+	sampled        bool    // not all records were read: the last ones stand for the others
 
 	// refused is about how many requests of Go were refused, if guessed is true.
 	refused int64
@@ -73,7 +83,7 @@ type flow struct {
 }
 
 // flowOf compares a look with the one before. Of a short interval, it sees the end of the time between
-// them; if that is too little, it does not guess what was refused.
+// them. If that is too little, or records were not read, it does not guess what was refused.
 func flowOf(now, before *inspect.Limiter, id string) flow {
 	const least = 20 // one part of so many must be seen
 	if before == nil || !before.Set || before.PairOf(id) == nil {
@@ -85,7 +95,8 @@ func flowOf(now, before *inspect.Limiter, id string) flow {
 	}
 	return flow{
 		byGo: float64(c.ByGo) / c.Seen.Seconds(), byOthers: float64(c.ByOthers) / c.Seen.Seconds(),
-		known: true, refused: c.Refused, guessed: c.Seen >= now.At.Sub(before.At)/least,
+		known: true, sampled: c.AtLeast,
+		refused: c.Refused, guessed: !c.AtLeast && c.Seen >= now.At.Sub(before.At)/least,
 	}
 }
 

@@ -86,6 +86,12 @@ var screens = map[string]func(t *testing.T) *stage{
 		s.height = 8
 		return s
 	},
+	"many-records": func(t *testing.T) *stage {
+		s := newStage(t, "api")
+		s.set("api", rratelimiter.Overall, 5000, time.Hour)
+		s.run(2, func(int) { s.goTakes("api", 80) })
+		return s
+	},
 	"hostile": func(t *testing.T) *stage {
 		names := []string{
 			"\x1b[31mred\x1b]0;title\a", "two\nlines\r\tand more", strings.Repeat("漢字", 40),
