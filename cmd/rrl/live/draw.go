@@ -72,7 +72,7 @@ func (p *Panel) title() []string {
 // drawPair returns the lines of a pair.
 func (p *Panel) drawPair(pair *inspect.Pair, width int) []string {
 	h := p.history[pair.ID]
-	taken := fmt.Sprintf("outstanding %d", p.outstanding(pair))
+	taken := fmt.Sprintf("outstanding %d", pair.Outstanding)
 	lines := flowed(width, indent, p.drawRemaining(pair, width, len(taken)), taken)
 	lines = append(lines, flowed(width, indent, granted(p.flows[pair.ID]), refused(h), back(pair))...)
 	return append(lines, drawHistory(h, width)...)

@@ -83,7 +83,7 @@ func (p *Panel) summary(at time.Time) *Summary {
 	}
 	for _, pair := range p.pairs() {
 		f := Figures{
-			ID: pair.ID, Remaining: pair.Remaining, Outstanding: p.outstanding(pair), Back: pair.Back,
+			ID: pair.ID, Remaining: pair.Remaining, Outstanding: pair.Outstanding, Back: pair.Back,
 			back: back(pair),
 		}
 		if flow := p.flows[pair.ID]; flow.known {

@@ -55,15 +55,6 @@ func (p *Panel) Add(look Look) {
 	p.history = histories
 }
 
-// outstanding returns the permits of a pair that have not come back. Where records were not read, the value
-// knows of them.
-func (p *Panel) outstanding(pair *inspect.Pair) int64 {
-	if pair.Unread > 0 && pair.Counts {
-		return max(0, p.last.Config.Rate-pair.Number-pair.Over)
-	}
-	return pair.Outstanding
-}
-
 // gap notes that nothing is known of a moment.
 func (p *Panel) gap(at time.Time) {
 	for _, h := range p.history {
