@@ -52,7 +52,7 @@ func (l *Limiter) find() []Finding {
 	for i := range l.Pairs {
 		found = append(found, l.Pairs[i].find(l)...)
 	}
-	if hash := l.Keys[0].Name; !wire.SameSlot(hash, l.Keys[1].Name) {
+	if l.split {
 		found = append(found, Finding{
 			Fault: "B23", What: "The braces in the name put its keys into different slots of a cluster.",
 			Mend: "On a cluster, choose another name. Elsewhere nothing is wrong.", Remark: true,

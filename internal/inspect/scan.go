@@ -18,9 +18,10 @@ import (
 // there is a PER_CLIENT limiter, a second pass finds its clients, because their names are in the
 // names of keys only.
 type Scan struct {
-	Match string // pattern of Redis for the names of the hashes; empty for all
-	Page  int64  // keys that Redis looks at in one call; 0 for DefaultPage
-	Limit int    // limiters to stop at; 0 for none
+	Match string                 // pattern of Redis for the names of the hashes; empty for all
+	Keep  func(hash string) bool // besides Match, those to look at; nil for all
+	Page  int64                  // keys that Redis looks at in one call; 0 for DefaultPage
+	Limit int                    // limiters to stop at; 0 for none
 
 	// Progress is called after each page, by one goroutine at a time.
 	Progress func(Progress)
@@ -95,7 +96,7 @@ func Clients(ctx context.Context, rdb redis.UniversalClient, hash string) ([]str
 	if err != nil {
 		return nil, err
 	}
-	if err := w.pages(ctx, on, escape(value)+":*", "string", w.noteClients); err != nil {
+	if err := w.pages(ctx, on, Escape(value)+":*", "string", w.noteClients); err != nil {
 		return nil, err
 	}
 	ids := w.clients[value]
@@ -120,6 +121,9 @@ func (w *walk) hashes(ctx context.Context, on redis.Cmdable) error {
 		match = "*"
 	}
 	return w.pages(ctx, on, match, "hash", func(ctx context.Context, keys []string) error {
+		if w.Keep != nil {
+			keys = slices.DeleteFunc(keys, func(key string) bool { return !w.Keep(key) })
+		}
 		if len(keys) == 0 {
 			return nil
 		}
@@ -218,7 +222,7 @@ func (w *walk) step(keys, calls int64) {
 	}
 }
 
-// escape returns a pattern that matches a text and nothing else.
-func escape(text string) string {
+// Escape returns a pattern of Redis that matches a text and nothing else.
+func Escape(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
