@@ -9,7 +9,7 @@ import (
 // commands returns the commands of rrl, in no order: help sorts them.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.demoCommand(), versionCommand(),
+		a.demoCommand(), a.serveCommand(), versionCommand(),
 	}
 }
 

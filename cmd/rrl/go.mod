@@ -10,6 +10,7 @@ require (
 	github.com/redisson-go/rratelimiter v0.0.0-00010101000000-000000000000
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
+	golang.org/x/time v0.16.0
 )
 
 require (
