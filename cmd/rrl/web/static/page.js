@@ -6,7 +6,7 @@
 	const main = document.querySelector('main[data-live]');
 	if (!main) return;
 	const at = (id) => document.getElementById(id);
-	const shownFor = 90; // seconds, in the charts
+	const shownFor = 60; // seconds, in the charts
 	const patience = 15000; // ms between two sentences for who listens to the page
 	const still = matchMedia('(prefers-reduced-motion: reduce)');
 
@@ -223,7 +223,7 @@
 	function drawWindow() {
 		const bars = latest.bars || [];
 		const most = Math.max(...bars.map((one) => one[0] + one[1]), 0);
-		const area = chart('window', round(most), latest.texts.interval + ' ago: next to come back', 'now');
+		const area = chart('window', round(most), latest.texts.interval + ' ago, back next', 'now');
 		bars.forEach((one, i) => {
 			const left = area.x(i / bars.length);
 			bar(area, left, area.x((i + 1) / bars.length) - left - 1, one[0], one[1]);
