@@ -65,6 +65,18 @@ func limiter(t testing.TB, rdb redis.UniversalClient, name string, rate int64) *
 	return l
 }
 
+// perClient sets a PER_CLIENT rate of 10, and takes permits as the client with an id.
+func perClient(t testing.TB, rdb redis.UniversalClient, name, id string, permits int64) {
+	t.Helper()
+	c := rratelimiter.New(rdb, rratelimiter.WithID(id))
+	defer c.Close()
+	l := c.RateLimiter(name)
+	if _, err := l.TrySetRate(t.Context(), rratelimiter.PerClient, 10, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	take(t, l, permits)
+}
+
 // take takes permits, which must be there.
 func take(t testing.TB, l *rratelimiter.RateLimiter, permits int64) {
 	t.Helper()
@@ -174,7 +186,9 @@ func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.trips.Add(1)
+		if cmd.Name() != "hello" { // of a new connection
+			c.trips.Add(1)
+		}
 		return next(ctx, cmd)
 	}
 }
@@ -184,4 +198,17 @@ func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 		c.trips.Add(1)
 		return next(ctx, cmds)
 	}
+}
+
+// silent is a Redis that takes requests and says nothing.
+type silent struct{}
+
+func (silent) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (silent) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, _ redis.Cmder) error { <-ctx.Done(); return ctx.Err() }
+}
+
+func (silent) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, _ []redis.Cmder) error { <-ctx.Done(); return ctx.Err() }
 }

@@ -40,6 +40,9 @@ func (s *watches) join(hash, id string, stream bool) (*viewer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.by[hash]
+	if s.h.ctx.Err() != nil {
+		return nil, errClosed
+	}
 	if stream && s.streams >= s.h.Viewers || w == nil && len(s.by) >= s.h.Viewers {
 		return nil, errBusy
 	}
