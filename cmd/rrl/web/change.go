@@ -167,14 +167,17 @@ func (h *Handler) carryOut(r *http.Request, hash, id string, v *view, do change)
 	c := rratelimiter.New(h.rdb, opts...)
 	defer c.Close()
 	err := do(ctx, c.RateLimiter(hash), r.PostForm, v)
-	h.watches.forget(hash)
-	if _, known := errors.AsType[*problem](err); err == nil || known {
+	if _, known := errors.AsType[*problem](err); known {
 		return err
 	}
+	if errors.Is(err, rratelimiter.ErrInvalidArgument) {
+		return &problem{http.StatusBadRequest, shown(err.Error())}
+	}
+	h.watches.forget(hash)
 	status := http.StatusBadGateway
 	switch {
-	case errors.Is(err, rratelimiter.ErrInvalidArgument):
-		status = http.StatusBadRequest
+	case err == nil:
+		return nil
 	case errors.Is(err, rratelimiter.ErrNotInitialized), errors.Is(err, rratelimiter.ErrBadState):
 		status = http.StatusConflict
 	}

@@ -167,6 +167,16 @@ func (s *stream) next() (e event, line string) {
 	}
 }
 
+// until returns the first event that is as it should be.
+func (s *stream) until(what string, ok func(e event) bool) (e event) {
+	s.t.Helper()
+	until(s.t, what, func() bool {
+		e, _ = s.next()
+		return ok(e)
+	})
+	return e
+}
+
 // until waits for something that happens at last.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()

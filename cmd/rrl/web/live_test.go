@@ -21,6 +21,7 @@ import (
 
 // A live page tells what was taken, by whom, and when it is back.
 func TestLive(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	l := limiter(t, rdb, "orders", 10)
 	take(t, l, 2)
@@ -30,23 +31,27 @@ func TestLive(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	take(t, l, 3)
-	if e, _ = s.next(); e.Remaining != 5 || e.ByGo != 3 || e.ByOthers != 0 || e.Texts["summary"] != "5 of 10 permits remain." {
-		t.Errorf("after a grant: %+v", e)
+	byGo, byOthers := int64(0), int64(0)
+	e = s.until("a grant", func(e event) bool {
+		byGo, byOthers = byGo+e.ByGo, byOthers+e.ByOthers
+		return e.Remaining == 5
+	})
+	if byGo != 3 || byOthers != 0 || e.Texts["summary"] != "5 of 10 permits remain." {
+		t.Errorf("after a grant: %d and %d, %+v", byGo, byOthers, e)
 	}
 	// As Redisson takes them.
 	keys := wire.KeysOf("orders", "").Pairs[0]
 	rdb.ZAdd(t.Context(), keys.Permits, redis.Z{
 		Score: float64(rdb.Time(t.Context()).Val().UnixMilli()), Member: "\x10sixteen bytes of\x01\x00\x00\x00",
 	})
-	if e, _ = s.next(); e.ByOthers != 1 || len(e.Findings) != 1 || !strings.Contains(e.Findings[0].What, "above the rate") {
+	e = s.until("a grant of Java", func(e event) bool { return e.ByOthers == 1 })
+	if len(e.Findings) != 1 || !strings.Contains(e.Findings[0].What, "above the rate") {
 		t.Errorf("after a record without its value: %+v", e)
 	}
 	if _, err := l.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if e, _ = s.next(); e.State != "gone" {
-		t.Errorf("after Delete: %+v", e)
-	}
+	s.until("the end", func(e event) bool { return e.State == "gone" })
 }
 
 // A hundred viewers of a limiter cost one round trip in a second, the next one is refused, and
@@ -165,6 +170,7 @@ func TestCloseEndsStreams(t *testing.T) {
 
 // When Redis is away the stream says so, and goes on when it is back.
 func TestRedisAway(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	rdb := s.Client(t, func(o *redis.Options) { o.MaxRetries = -1; o.DialerRetries = 1 })
 	limiter(t, rdb, "orders", 10)
@@ -172,19 +178,19 @@ func TestRedisAway(t *testing.T) {
 	stream := follow(t, h.URL+page("/live", "orders"))
 	stream.next()
 	s.Stop()
-	until(t, "the stream says so", func() bool {
-		e, _ := stream.next()
+	stream.until("it says so", func(e event) bool {
 		return e.State == "error" && strings.HasPrefix(e.Texts["summary"], "Redis could not be read: ")
 	})
 	if w := get(h.Config.Handler, page("/limiter", "orders")); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("the page: %d", w.Code)
 	}
 	s.Restart(t)
-	until(t, "it goes on", func() bool { e, _ := stream.next(); return e.State == "gone" })
+	stream.until("it goes on", func(e event) bool { return e.State == "gone" })
 }
 
 // Of a limiter with many records a bounded part is read, and the page says so.
 func TestManyRecords(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	l := limiter(t, rdb, "orders", 100_000)
 	take(t, l, 50_000)
@@ -207,6 +213,7 @@ func TestManyRecords(t *testing.T) {
 
 // Looking writes nothing: Redis sees commands that read, and no others.
 func TestNothingIsWritten(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	rdb := s.Client(t)
 	take(t, limiter(t, rdb, "orders", 10), 1)

@@ -24,6 +24,7 @@ type watch struct {
 	hash    string
 	viewers map[*viewer]bool
 	last    map[string]*view // what the last look has found, by id of a client
+	changes int              // of the limiter by a form: a look that began before is of no use
 }
 
 // A viewer is a page, or a stream of one.
@@ -77,12 +78,13 @@ func (s *watches) leave(v *viewer) {
 	}
 }
 
-// forget drops what the last look has found: the limiter was changed. The next page waits for the next look.
+// forget drops what was found, for the limiter was changed. The next page waits for the next look.
 func (s *watches) forget(hash string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.by[hash]; w != nil {
 		w.last = nil
+		w.changes++
 	}
 }
 
@@ -134,6 +136,9 @@ func (s *watches) look(
 			clients = append(clients, id)
 		}
 	}
+	s.mu.Lock()
+	changes := w.changes
+	s.mu.Unlock()
 	l, err := s.h.read(ctx, w.hash, clients)
 	views := make(map[string]*view, len(ids))
 	for id := range ids {
@@ -145,6 +150,9 @@ func (s *watches) look(
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if w.changes != changes {
+		return before
+	}
 	w.last = views
 	for v := range w.viewers {
 		if view := views[v.id]; view != nil {

@@ -160,6 +160,7 @@ func hostile() []string {
 
 // Whatever a name is, its page is reached by the link of the list, and shows it as text.
 func TestHostileNames(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	names := hostile()
 	for i, name := range names {
@@ -198,6 +199,7 @@ func TestHostileNames(t *testing.T) {
 
 // A client of a PER_CLIENT limiter is chosen by a link; without one the first is shown.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	perClient(t, rdb, "orders", "pod-1", 3)
 	perClient(t, rdb, "orders", "pod-2", 4)
@@ -218,6 +220,7 @@ func TestClients(t *testing.T) {
 
 // A probe learns whether Redis replies, and nothing else, without a token and by any name.
 func TestHealth(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	rdb := s.Client(t, func(o *redis.Options) { o.MaxRetries = -1; o.DialerRetries = 1 })
 	h := handler(t, rdb, web.Config{Private: true, Token: token, Hosts: []string{"localhost"}})
