@@ -83,7 +83,7 @@ func (a *app) serve(ctx context.Context, s *serving) error {
 			IdleTimeout:       time.Minute,
 			MaxHeaderBytes:    64 << 10,
 		}
-		url := "http://" + listener.Addr().String() + s.config.Prefix
+		url := "http://" + reached(listener.Addr()) + s.config.Prefix
 		if err := a.print(map[string]string{"url": url}, func(w io.Writer) {
 			fmt.Fprintf(w, "%s shows the limiters of %s. Ctrl-C ends it.\n", url, a.place.where())
 		}); err != nil {
@@ -105,6 +105,14 @@ func (a *app) serve(ctx context.Context, s *serving) error {
 		<-ended
 		return ctx.Err()
 	})
+}
+
+// reached returns how this machine reaches an address.
+func reached(address net.Addr) string {
+	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return fmt.Sprintf("localhost:%d", tcp.Port)
+	}
+	return address.String()
 }
 
 // complete checks the flags, and works out what the pages are told.

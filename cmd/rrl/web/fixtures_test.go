@@ -59,7 +59,7 @@ func limiter(t testing.TB, rdb redis.UniversalClient, name string, rate int64) *
 	c := rratelimiter.New(rdb, rratelimiter.WithID("pod-1"))
 	t.Cleanup(func() { _ = c.Close() })
 	l := c.RateLimiter(name)
-	if err := l.SetRate(t.Context(), rratelimiter.Overall, rate, time.Minute); err != nil {
+	if err := l.SetRate(t.Context(), rratelimiter.Overall, rate, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -71,7 +71,7 @@ func perClient(t testing.TB, rdb redis.UniversalClient, name, id string, permits
 	c := rratelimiter.New(rdb, rratelimiter.WithID(id))
 	defer c.Close()
 	l := c.RateLimiter(name)
-	if _, err := l.TrySetRate(t.Context(), rratelimiter.PerClient, 10, time.Minute); err != nil {
+	if _, err := l.TrySetRate(t.Context(), rratelimiter.PerClient, 10, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	take(t, l, permits)

@@ -124,7 +124,7 @@ func TestList(t *testing.T) {
 	}
 	rdb.HSet(t.Context(), "a hash of others", "field", 1)
 	body := get(handler(t, rdb, web.Config{}), "/").Body.String()
-	for _, part := range []string{"orders", ">OVERALL<", ">1,000<", ">1 min<", ">999<", "5 limiters"} {
+	for _, part := range []string{"orders", ">OVERALL<", ">1,000<", ">1 h<", ">999<", "5 limiters"} {
 		if !strings.Contains(body, part) {
 			t.Errorf("the list has no %s", part)
 		}
