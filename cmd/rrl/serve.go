@@ -50,12 +50,14 @@ token each time.`,
 	flags := cmd.Flags()
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:8380", "`ADDRESS:PORT` to listen on; port 0 for any")
 	flags.StringVar(&s.config.Prefix, "prefix", "/", "`PATH` under which the pages are")
-	flags.BoolVar(&s.config.AllowChanges, "allow-changes", false, "add forms that change limiters; needs a token")
+	flags.BoolVar(&s.config.AllowChanges, "allow-changes", false,
+		"add forms that change limiters; needs a token")
 	flags.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the token, instead of RRL_TOKEN")
 	flags.StringSliceVar(&s.hosts, "host", nil, "`NAME` by which a proxy reaches it, besides localhost")
 	flags.BoolVar(&s.config.Mask, "mask", false, "show short hashes in place of names and ids")
 	flags.StringVar(&s.match, "match", "", "`PATTERN` of Redis: show no limiters but those")
-	flags.DurationVar(&s.config.Every, "every", time.Second, "time between two looks at a limiter, at least 1s")
+	flags.DurationVar(&s.config.Every, "every", time.Second,
+		"time between two looks at a limiter, at least 1s")
 	return cmd
 }
 
@@ -137,7 +139,8 @@ func (a *app) complete(s *serving) error {
 	case local:
 		c.Hosts = append([]string{"localhost", "127.0.0.1", "::1", host}, s.hosts...)
 	case c.Token == "":
-		return fmt.Errorf("--listen is %q, which others reach: it needs a token, by RRL_TOKEN or --token-file", s.listen)
+		return fmt.Errorf("--listen is %q, which others reach: it needs a token, by RRL_TOKEN or a file",
+			s.listen)
 	default:
 		c.Private, c.Hosts = true, nil // the token keeps out who comes by another name
 	}

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -71,7 +70,7 @@ func fetch(t *testing.T, url, password string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// Ctrl-C ends it soon, also while somebody looks.
+// It shows the limiters that it is told to, under its prefix.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -82,16 +81,24 @@ func TestServe(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	url, cmd, rest := serve(t, nil, "--redis", s.Addr, "--listen", "127.0.0.1:0", "--prefix", "/limits/",
+	url, _, _ := serve(t, nil, "--redis", s.Addr, "--listen", "127.0.0.1:0", "--prefix", "/limits/",
 		"--name-prefix", "app:", "--match", "o*")
 	if !strings.HasPrefix(url, "http://127.0.0.1:") || !strings.HasSuffix(url, "/limits/") {
 		t.Fatalf("it prints %s", url)
 	}
-	if code, body := fetch(t, url, ""); code != http.StatusOK || !strings.Contains(body, "app:orders") ||
+	code, body := fetch(t, url, "")
+	if code != http.StatusOK || !strings.Contains(body, "app:orders") ||
 		strings.Contains(body, "app:users") || strings.Contains(body, "other:orders") {
 		t.Errorf("%d\n%s", code, body)
 	}
-	res, err := http.Get(url + "live?name=app:orders")
+}
+
+// Ctrl-C ends it soon, also while somebody looks.
+func TestServeEnds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	url, cmd, rest := serve(t, nil, "--redis", s.Addr, "--listen", "127.0.0.1:0")
+	res, err := http.Get(url + "live?name=orders")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,18 +113,16 @@ func TestServe(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	left, err := io.ReadAll(rest)
-	if err != nil || len(left) > 0 {
+	if left, err := io.ReadAll(rest); err != nil || len(left) > 0 {
 		t.Errorf("it prints %q, %v", left, err)
 	}
-	ended, ok := errors.AsType[*exec.ExitError](cmd.Wait())
-	if !ok || ended.ExitCode() != exitInterrupted {
+	if ended, ok := errors.AsType[*exec.ExitError](cmd.Wait()); !ok || ended.ExitCode() != exitInterrupted {
 		t.Errorf("%v", ended)
 	}
 	if took := time.Since(start); took > 20*time.Second { // a second or two; the machine may be busy
 		t.Errorf("it took %v to stop", took)
 	}
-	if _, err := io.Copy(io.Discard, events); errors.Is(err, syscall.ECONNRESET) {
+	if _, err := io.Copy(io.Discard, events); err != nil {
 		t.Errorf("the stream was cut off: %v", err)
 	}
 }
@@ -148,7 +153,8 @@ func TestServeToOthers(t *testing.T) {
 func TestServeByName(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	url, _, _ := serve(t, []string{"RRL_TOKEN=" + tokenOfTests}, "--redis", s.Addr, "--listen", "localhost:0", "--mask",
+	url, _, _ := serve(t, []string{"RRL_TOKEN=" + tokenOfTests}, "--redis", s.Addr, "--listen",
+		"localhost:0", "--mask",
 		"--host", "limits.example")
 	for host, want := range map[string]int{"localhost": 200, "limits.example": 200, "evil.example": 421} {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -170,8 +176,8 @@ func TestServeRefuses(t *testing.T) {
 	s := redistest.Start(t)
 	for args, want := range map[string]string{
 		"--listen 8380":                     "--listen is \"8380\", must be ADDRESS:PORT",
-		"--listen :8380":                    "needs a token, by RRL_TOKEN or --token-file",
-		"--listen 192.0.2.1:80":             "needs a token, by RRL_TOKEN or --token-file",
+		"--listen :8380":                    "needs a token, by RRL_TOKEN or a file",
+		"--listen 192.0.2.1:80":             "needs a token, by RRL_TOKEN or a file",
 		"--allow-changes":                   "--allow-changes needs a token",
 		"--token-file /dev/null":            "/dev/null is empty",
 		"--token-file /none/such":           "--token-file: open /none/such",
@@ -182,7 +188,8 @@ func TestServeRefuses(t *testing.T) {
 		"now":                               "unknown command",
 		"--listen localhost:1 --listen x:y": "--listen is \"x:y\", which others reach",
 	} {
-		code, stdout, stderr := rrl(t.Context(), append([]string{"serve", "--redis", s.Addr}, strings.Fields(args)...)...)
+		code, stdout, stderr := rrl(t.Context(), append([]string{"serve", "--redis", s.Addr},
+			strings.Fields(args)...)...)
 		if code != exitError || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, %q, %s", args, code, stdout, stderr)
 		}
@@ -197,7 +204,8 @@ func TestServeJSON(t *testing.T) {
 	reader, writer := io.Pipe()
 	done := make(chan int)
 	go func() {
-		done <- run(ctx, []string{"serve", "--json", "--redis", s.Addr, "--listen", "127.0.0.1:0"}, nil, writer, io.Discard)
+		done <- run(ctx, []string{"serve", "--json", "--redis", s.Addr, "--listen", "127.0.0.1:0"}, nil,
+			writer, io.Discard)
 	}()
 	line, err := bufio.NewReader(reader).ReadString('}')
 	if err != nil || !strings.Contains(line, `"url": "http://127.0.0.1:`) {

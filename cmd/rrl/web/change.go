@@ -193,7 +193,8 @@ func (h *Handler) refuseForm(w http.ResponseWriter, r *http.Request, why error) 
 	}
 	page, form := h.forms(hash, id, v), r.PostForm
 	if form.Has("rate") {
-		page.Rate, page.Interval, page.KeepAlive = form.Get("rate"), form.Get("interval"), form.Get("keep_alive")
+		page.Rate, page.Interval, page.KeepAlive = form.Get("rate"), form.Get("interval"),
+			form.Get("keep_alive")
 		page.KeepState = form.Get("keep_state") != ""
 	}
 	p := h.problemOf(why)

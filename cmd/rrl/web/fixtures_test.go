@@ -92,7 +92,8 @@ func get(h http.Handler, target string, mods ...func(*http.Request)) *httptest.R
 }
 
 // post fills in a form.
-func post(h http.Handler, target string, form url.Values, mods ...func(*http.Request)) *httptest.ResponseRecorder {
+func post(h http.Handler, target string, form url.Values,
+	mods ...func(*http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "http://localhost"+target, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return do(h, r, mods...)

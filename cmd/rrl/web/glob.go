@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The bounds of a pattern that a viewer gives. Old releases of Redis take very long for a pattern with many stars.
+// The bounds of a pattern that a viewer gives. Old releases of Redis take very long for many stars.
 const (
 	longestPattern = 200
 	mostStars      = 4

@@ -41,8 +41,8 @@ func (h *Handler) hosts(next http.Handler) http.Handler {
 		if name, _, err := net.SplitHostPort(host); err == nil {
 			host = name
 		}
-		host = strings.ToLower(strings.Trim(host, "[]"))
-		if !slices.ContainsFunc(h.Hosts, func(own string) bool { return strings.EqualFold(strings.Trim(own, "[]"), host) }) {
+		host = strings.Trim(host, "[]")
+		if !slices.ContainsFunc(h.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
 			http.Error(w, "This server is not reached by that name.", http.StatusMisdirectedRequest)
 			return
 		}
@@ -67,7 +67,8 @@ func (h *Handler) private(next http.HandlerFunc) http.HandlerFunc {
 		}
 		if status != http.StatusTooManyRequests {
 			status = http.StatusUnauthorized
-			w.Header().Set("WWW-Authenticate", `Basic realm="Rate limiters: the token is the password", charset="UTF-8"`)
+			w.Header().Set("WWW-Authenticate",
+				`Basic realm="Rate limiters: the token is the password", charset="UTF-8"`)
 		}
 		http.Error(w, refusals[status], status)
 	}

@@ -2,7 +2,9 @@ package web_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,8 +22,10 @@ import (
 func TestHosts(t *testing.T) {
 	h := handler(t, mini(t), web.Config{Hosts: []string{"localhost", "127.0.0.1", "::1"}})
 	for host, want := range map[string]int{
-		"localhost": 200, "localhost:8380": 200, "LOCALHOST:80": 200, "127.0.0.1:8380": 200, "[::1]:8380": 200, "[::1]": 200,
-		"evil.example": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example:8380": 421, "": 421, "0.0.0.0": 421,
+		"localhost": 200, "localhost:8380": 200, "LOCALHOST:80": 200, "127.0.0.1:8380": 200,
+		"[::1]:8380": 200, "[::1]": 200,
+		"evil.example": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example:8380": 421, "": 421,
+		"0.0.0.0": 421,
 	} {
 		for _, target := range []string{"/", "/static/page.js"} {
 			if w := get(h, target, func(r *http.Request) { r.Host = host }); w.Code != want {
@@ -41,9 +45,11 @@ func TestPrivate(t *testing.T) {
 	rdb := mini(t)
 	limiter(t, rdb, "orders", 10)
 	h := handler(t, rdb, web.Config{Private: true, Token: token})
-	for _, target := range []string{"/", page("/limiter", "orders"), page("/live", "orders"), "/static/page.js"} {
+	for _, target := range []string{"/", page("/limiter", "orders"), page("/live", "orders"),
+		"/static/page.js"} {
 		w := get(h, target)
-		if w.Code != http.StatusUnauthorized || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") ||
+		if w.Code != http.StatusUnauthorized ||
+			!strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") ||
 			strings.Contains(w.Body.String(), "orders") {
 			t.Errorf("%s without a token: %d, %v\n%s", target, w.Code, w.Header(), w.Body)
 		}
@@ -51,7 +57,8 @@ func TestPrivate(t *testing.T) {
 	if w := get(h, "/", basic("a wrong token, and long")); w.Code != http.StatusUnauthorized {
 		t.Errorf("a wrong token: %d", w.Code)
 	}
-	if w := get(h, "/", basic(token)); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "orders") {
+	if w := get(h, "/", basic(token)); w.Code != http.StatusOK ||
+		!strings.Contains(w.Body.String(), "orders") {
 		t.Errorf("the token: %d", w.Code)
 	}
 }
@@ -93,44 +100,66 @@ func TestGuesses(t *testing.T) {
 	})
 }
 
-// A rate is set, a limiter repaired and deleted with the token, and with nothing less.
-func TestChanges(t *testing.T) {
+// A rate is set with the token. Permits that are taken stay counted, and the next page shows it.
+func TestSetRate(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	l := limiter(t, rdb, "orders", 10)
 	take(t, l, 4)
 	h := handler(t, rdb, web.Config{AllowChanges: true, Token: token})
-	rate := url.Values{"token": {token}, "rate": {"20"}, "interval": {"30s"}, "keep_alive": {"1h"}, "keep_state": {"1"}}
-	w := post(h, page("/change/rate", "orders"), rate)
-	if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther || to != "/limiter?name=orders&done=rate" {
+	get(h, page("/change", "orders"))
+	w := post(h, page("/change/rate", "orders"), url.Values{
+		"token": {token}, "rate": {"20"}, "interval": {"30m"}, "keep_alive": {"1h"}, "keep_state": {"1"},
+	})
+	if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther ||
+		to != page("/limiter", "orders")+"&done=rate" {
 		t.Fatalf("%d, %q\n%s", w.Code, to, w.Body)
 	}
 	c, err := l.Config(t.Context())
-	if err != nil || c.Rate != 20 || c.Interval != 30*time.Second || c.KeepAlive != time.Hour {
+	if err != nil || c.Rate != 20 || c.Interval != 30*time.Minute || c.KeepAlive != time.Hour {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if n, err := l.AvailablePermits(t.Context()); n != 16 || err != nil {
 		t.Errorf("%d permits are left, %v; want 16", n, err)
 	}
-	if body := get(h, page("/limiter", "orders")+"&done=rate").Body.String(); !strings.Contains(body, "The rate is set.") ||
-		!strings.Contains(body, "20 permits") {
+	body := get(h, page("/limiter", "orders")+"&done=rate").Body.String()
+	if !strings.Contains(body, "The rate is set.") || !strings.Contains(body, "20 permits") {
 		t.Errorf("the page after it:\n%s", body)
 	}
+}
+
+// A limiter is repaired with the token.
+func TestRepair(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	take(t, limiter(t, rdb, "orders", 10), 4)
 	value := wire.KeysOf("orders", "").Pairs[0].Value
-	rdb.DecrBy(t.Context(), value, 7)
-	if w := post(h, page("/change/repair", "orders"), url.Values{"token": {token}}); w.Code != http.StatusSeeOther {
-		t.Errorf("repair: %d\n%s", w.Code, w.Body)
+	rdb.DecrBy(t.Context(), value, 2)
+	h := handler(t, rdb, web.Config{AllowChanges: true, Token: token})
+	w := post(h, page("/change/repair", "orders"), url.Values{"token": {token}})
+	if w.Code != http.StatusSeeOther {
+		t.Errorf("%d\n%s", w.Code, w.Body)
 	}
-	if n, _ := rdb.Get(t.Context(), value).Int(); n != 16 {
-		t.Errorf("the value is %d, want 16", n)
+	if n, _ := rdb.Get(t.Context(), value).Int(); n != 6 {
+		t.Errorf("the value is %d, want 6", n)
 	}
-	if w := post(h, page("/change/delete", "orders"), url.Values{"token": {token}, "confirm": {"order"}}); w.Code != 400 ||
+}
+
+// A limiter is deleted with the token, by who types its name.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	const name = "orders\n<1>"
+	take(t, limiter(t, rdb, name, 10), 4)
+	h := handler(t, rdb, web.Config{AllowChanges: true, Token: token})
+	w := post(h, page("/change/delete", name), url.Values{"token": {token}, "confirm": {"orders"}})
+	if w.Code != http.StatusBadRequest ||
 		!strings.Contains(w.Body.String(), "The name that was typed is another one.") {
-		t.Errorf("delete by another name: %d\n%s", w.Code, w.Body)
+		t.Errorf("by another name: %d\n%s", w.Code, w.Body)
 	}
-	w = post(h, page("/change/delete", "orders"), url.Values{"token": {token}, "confirm": {"orders"}})
+	w = post(h, page("/change/delete", name), url.Values{"token": {token}, "confirm": {`orders\n<1>`}})
 	if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther || to != "/?done=delete" {
-		t.Errorf("delete: %d, %q", w.Code, to)
+		t.Errorf("%d, %q\n%s", w.Code, to, w.Body)
 	}
 	if n, _ := rdb.DBSize(t.Context()).Result(); n != 0 {
 		t.Errorf("%d keys are left", n)
@@ -145,7 +174,8 @@ func TestRepairOfAClient(t *testing.T) {
 	value := wire.KeysOf("orders", "pod-1").Pairs[1].Value
 	rdb.DecrBy(t.Context(), value, 2)
 	h := handler(t, rdb, web.Config{AllowChanges: true, Token: token})
-	if w := post(h, page("/change/repair", "orders")+"&id=pod-1", url.Values{"token": {token}}); w.Code != http.StatusSeeOther {
+	if w := post(h, page("/change/repair", "orders")+"&id=pod-1",
+		url.Values{"token": {token}}); w.Code != http.StatusSeeOther {
 		t.Errorf("%d\n%s", w.Code, w.Body)
 	}
 	if n, _ := rdb.Get(t.Context(), value).Int(); n != 7 {
@@ -158,8 +188,9 @@ func TestRefusedChanges(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	limiter(t, rdb, "orders", 10)
-	rdb.HSet(t.Context(), "a hash of others", "field", 1)
-	rdb.Set(t.Context(), "a string of others", 1, 0)
+	const others, text = "a hash of others", "a string of others"
+	rdb.HSet(t.Context(), others, "field", 1)
+	rdb.Set(t.Context(), text, 1, 0)
 	before := dump(t, rdb)
 	with := func(change func(url.Values)) url.Values {
 		form := url.Values{"token": {token}, "rate": {"20"}, "interval": {"30s"}, "confirm": {"orders"}}
@@ -169,7 +200,7 @@ func TestRefusedChanges(t *testing.T) {
 	set := func(name, value string) url.Values { return with(func(f url.Values) { f.Set(name, value) }) }
 	all := set("any", "")
 	open := web.Config{AllowChanges: true, Token: token, Match: "*o*"}
-	foreign := []func(*http.Request){header("Sec-Fetch-Site", "cross-site"), header("Origin", "https://evil.example")}
+	rate, remove := page("/change/rate", "orders"), page("/change/delete", "orders")
 	for what, c := range map[string]struct {
 		config web.Config
 		path   string
@@ -178,28 +209,28 @@ func TestRefusedChanges(t *testing.T) {
 		code   int
 		says   string
 	}{
-		"not allowed":      {web.Config{}, page("/change/rate", "orders"), all, nil, 403, "It changes none."},
-		"no token":         {open, page("/change/rate", "orders"), set("token", ""), nil, 403, "The token is wrong."},
-		"wrong token":      {open, page("/change/delete", "orders"), set("token", "no"), nil, 403, "The token is wrong."},
-		"no number":        {open, page("/change/rate", "orders"), set("rate", "ten"), nil, 400, "must be a whole number"},
-		"rate 0":           {open, page("/change/rate", "orders"), set("rate", "0"), nil, 400, "rate is 0, must be between 1"},
-		"no interval":      {open, page("/change/rate", "orders"), set("interval", "5"), nil, 400, "must be a duration"},
-		"interval 0":       {open, page("/change/rate", "orders"), set("interval", "0s"), nil, 400, "interval is 0s, must be"},
-		"short keep alive": {open, page("/change/rate", "orders"), set("keep_alive", "1s"), nil, 400, "at least the interval"},
+		"not allowed":      {web.Config{}, rate, all, nil, 403, "It changes none."},
+		"no token":         {open, rate, set("token", ""), nil, 403, "The token is wrong."},
+		"wrong token":      {open, remove, set("token", "no"), nil, 403, "The token is wrong."},
+		"no number":        {open, rate, set("rate", "ten"), nil, 400, "must be a whole number"},
+		"rate 0":           {open, rate, set("rate", "0"), nil, 400, "rate is 0, must be between 1"},
+		"no interval":      {open, rate, set("interval", "5"), nil, 400, "must be a duration"},
+		"interval 0":       {open, rate, set("interval", "0s"), nil, 400, "interval is 0s, must be"},
+		"short keep alive": {open, rate, set("keep_alive", "1s"), nil, 400, "at least the interval"},
 		"not there":        {open, page("/change/rate", "no"), all, nil, 404, "There is no limiter"},
 		"not to be seen":   {open, page("/change/rate", "x"), all, nil, 404, "There is no limiter"},
-		"not a limiter":    {open, page("/change/rate", "a hash of others"), all, nil, 404, "There is no limiter"},
-		"a string":         {open, page("/change/delete", "a string of others"), all, nil, 409, "Another program"},
-		"another site":     {open, page("/change/rate", "orders"), all, foreign[0], 403, ""},
-		"another origin":   {open, page("/change/rate", "orders"), all, foreign[1], 403, ""},
-		"too long":         {open, page("/change/rate", "orders"), set("rate", strings.Repeat("1", 1<<20)), nil, 400, "cannot be read"},
+		"not a limiter":    {open, page("/change/rate", others), all, nil, 404, "There is no limiter"},
+		"a string":         {open, page("/change/delete", text), all, nil, 409, "Another program"},
+		"another site":     {open, rate, all, header("Sec-Fetch-Site", "cross-site"), 403, ""},
+		"another origin":   {open, rate, all, header("Origin", "https://evil.example"), 403, ""},
+		"too long":         {open, rate, set("rate", strings.Repeat("1", 1<<20)), nil, 400, "cannot be read"},
 	} {
-		var mods []func(*http.Request)
-		if c.mod != nil {
-			mods = append(mods, c.mod)
+		if c.mod == nil {
+			c.mod = func(*http.Request) {}
 		}
-		w := post(handler(t, rdb, c.config), c.path, c.form, mods...)
-		if body := w.Body.String(); w.Code != c.code || !strings.Contains(body, c.says) || strings.Contains(body, token) {
+		w := post(handler(t, rdb, c.config), c.path, c.form, c.mod)
+		body := w.Body.String()
+		if w.Code != c.code || !strings.Contains(body, c.says) || strings.Contains(body, token) {
 			t.Errorf("%s: %d, want %d, %q\n%s", what, w.Code, c.code, c.says, body)
 		}
 	}
@@ -212,7 +243,8 @@ func TestRefusedChanges(t *testing.T) {
 	if after := dump(t, rdb); !slices.Equal(before, after) {
 		t.Errorf("something was changed: %v, before %v", after, before)
 	}
-	if body := get(handler(t, rdb, web.Config{}), page("/limiter", "orders")).Body.String(); strings.Contains(body, "/change") {
+	body := get(handler(t, rdb, web.Config{}), page("/limiter", "orders")).Body.String()
+	if strings.Contains(body, "/change") {
 		t.Error("the page leads to changes that are not allowed")
 	}
 }
@@ -227,65 +259,83 @@ func dump(t *testing.T, rdb *redis.Client) (all []string) {
 	return all
 }
 
+// A masked site notes whatever its server sends.
+type masked struct {
+	*httptest.Server
+	all strings.Builder
+}
+
+func (m *masked) ask(target string) (code int, body string) {
+	w := get(m.Config.Handler, target)
+	_ = w.Result().Header.Write(&m.all)
+	m.all.WriteString(w.Body.String())
+	return w.Code, w.Body.String()
+}
+
 // With masks no name and no id leaves the server, in no response.
 func TestMask(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	rdb := s.Client(t, func(o *redis.Options) { o.MaxRetries = -1; o.DialerRetries = 1 })
-	secrets := []string{"customer", "johnsmith", "reports", "worker"}
-	l := limiter(t, rdb, "customer:{johnsmith}", 10)
-	take(t, l, 1)
+	take(t, limiter(t, rdb, "customer:{johnsmith}", 10), 1)
 	perClient(t, rdb, "reports", "worker-7", 3)
 	keys := wire.KeysOf("customer:{johnsmith}", "").Pairs[0]
 	rdb.Set(t.Context(), keys.Value, "none", 0)
 	rdb.Expire(t.Context(), keys.Permits, time.Hour) // findings that name keys
 	rdb.Set(t.Context(), wire.KeysOf("reports", "").Pairs[0].Value, 1, 0)
-	h := site(t, rdb, web.Config{Mask: true})
-	var all strings.Builder
-	ask := func(target string) (code int, body string) {
-		w := get(h.Config.Handler, target)
-		_ = w.Result().Header.Write(&all)
-		all.WriteString(w.Body.String())
-		return w.Code, w.Body.String()
+	m := &masked{Server: site(t, rdb, web.Config{Mask: true})}
+
+	_, list := m.ask("/")
+	names := regexp.MustCompile(`/limiter\?name=(\w{16})"`).FindAllStringSubmatch(list, -1)
+	if len(names) != 2 {
+		t.Fatalf("%d links:\n%s", len(names), list)
 	}
-	_, list := ask("/")
-	links, one := 0, ""
-	for part := range strings.SplitSeq(list, `<a href="/limiter?name=`) {
-		if mask, _, ok := strings.Cut(part, `"`); ok && len(mask) == 16 {
-			links, one = links+1, mask
-			code, body := ask(page("/limiter", mask))
-			if code == http.StatusSeeOther {
-				id := strings.TrimPrefix(all.String()[strings.LastIndex(all.String(), "?id="):], "?id=")
-				code, body = ask(page("/limiter", mask) + "&id=" + id[:16])
-			}
-			if code != http.StatusOK || !strings.Contains(body, mask) {
-				t.Errorf("%s: %d\n%s", mask, code, body)
-			}
-			_, line := follow(t, h.URL+page("/live", mask)).next()
-			all.WriteString(line)
+	for _, name := range names {
+		code, body := m.ask(page("/limiter", name[1]))
+		if code == http.StatusSeeOther {
+			id := regexp.MustCompile(`\?id=(\w{16})&`).FindStringSubmatch(m.all.String())
+			code, body = m.ask(page("/limiter", name[1]) + "&id=" + id[1])
 		}
-	}
-	if links != 2 {
-		t.Errorf("%d links:\n%s", links, list)
+		if code != http.StatusOK || !strings.Contains(body, name[1]) {
+			t.Errorf("%s: %d\n%s", name[1], code, body)
+		}
+		_, line := follow(t, m.URL+page("/live", name[1])).next()
+		m.all.WriteString(line)
 	}
 	// Nor can one ask whether a guess is right.
-	for _, target := range []string{"/?match=cust*", page("/limiter", "reports"), page("/limiter", "customer:{johnsmith}")} {
-		if code, _ := ask(target); code != http.StatusForbidden && code != http.StatusNotFound {
-			t.Errorf("%s: %d", target, code)
+	for _, guess := range []string{"/?match=cust*", page("/limiter", "reports"), page("/live", "reports")} {
+		if code, _ := m.ask(guess); code != http.StatusForbidden && code != http.StatusNotFound {
+			t.Errorf("%s: %d", guess, code)
 		}
-	}
-	if !strings.Contains(all.String(), "must be") && !strings.Contains(all.String(), "no integer") {
-		t.Errorf("there are no findings:\n%s", all.String())
 	}
 	s.Stop()
-	until(t, "Redis is away", func() bool { code, _ := ask(page("/limiter", one)); return code == http.StatusServiceUnavailable })
-	for _, secret := range append(secrets, s.Addr) {
-		if strings.Contains(all.String(), secret) {
-			t.Errorf("%q has left the server:\n%s", secret, all.String())
+	until(t, "Redis is away", func() bool {
+		code, _ := m.ask(page("/limiter", names[0][1]))
+		return code == http.StatusServiceUnavailable
+	})
+	all := m.all.String()
+	for _, secret := range []string{"customer", "johnsmith", "reports", "worker", s.Addr} {
+		if strings.Contains(all, secret) {
+			t.Errorf("%q has left the server:\n%s", secret, all)
 		}
 	}
-	// Another process has other masks.
-	if body := get(handler(t, redistest.Start(t).Client(t), web.Config{Mask: true}), "/").Body.String(); body == list {
-		t.Error("the masks are the same")
+	for _, finding := range []string{"PERSIST {", "no integer", "is left from another type"} {
+		if !strings.Contains(all, finding) {
+			t.Errorf("no finding says %q", finding)
+		}
+	}
+}
+
+// Another process has other masks: what was seen of one says nothing about the other.
+func TestMasksEndWithProcess(t *testing.T) {
+	rdb := mini(t)
+	limiter(t, rdb, "orders", 10)
+	one, other := handler(t, rdb, web.Config{Mask: true}), handler(t, rdb, web.Config{Mask: true})
+	link := regexp.MustCompile(`/limiter\?name=\w{16}`).FindString(get(one, "/").Body.String())
+	if w := get(one, link); w.Code != http.StatusOK {
+		t.Errorf("%s: %d", link, w.Code)
+	}
+	if w := get(other, link); w.Code != http.StatusNotFound {
+		t.Errorf("%s of another process: %d", link, w.Code)
 	}
 }

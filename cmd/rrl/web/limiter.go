@@ -98,7 +98,8 @@ func (h *Handler) limiterPage(w http.ResponseWriter, r *http.Request) {
 // offer adds the clients to choose from.
 func (p *limiterView) offer(h *Handler, hash string, ids []string, chosen string) {
 	for _, id := range ids[:min(len(ids), mostOffered)] {
-		p.Clients = append(p.Clients, client{h.link("limiter", hash, id), cut(shown(h.public(id))), id == chosen})
+		p.Clients = append(p.Clients, client{h.link("limiter", hash, id), cut(shown(h.public(id))),
+			id == chosen})
 	}
 	if len(ids) > mostOffered {
 		p.More = fmt.Sprintf("%d of %s are listed.", mostOffered, number(int64(len(ids))))
@@ -124,7 +125,8 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events back
 	stream := http.NewResponseController(w)
-	if _, err := fmt.Fprint(w, "retry: 3000\n\n"); err != nil || stream.Flush() != nil || r.Method != http.MethodGet {
+	if _, err := fmt.Fprint(w, "retry: 3000\n\n"); err != nil || stream.Flush() != nil ||
+		r.Method != http.MethodGet {
 		return
 	}
 	for {

@@ -90,7 +90,8 @@ func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
 	}
 	page := listing{
 		Pattern: pattern, Search: !h.Mask, Limit: h.Limit, Stopped: found.stopped,
-		Age: span(time.Since(found.at).Truncate(time.Second).Milliseconds()), Every: span(resting.Milliseconds()),
+		Age:     span(time.Since(found.at).Truncate(time.Second).Milliseconds()),
+		Every:   span(resting.Milliseconds()),
 		Deleted: r.URL.Query().Get("done") == "delete",
 	}
 	for _, l := range found.limiters {

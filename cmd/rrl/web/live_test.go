@@ -27,7 +27,8 @@ func TestLive(t *testing.T) {
 	take(t, l, 2)
 	s := follow(t, site(t, rdb, web.Config{}).URL+page("/live", "orders"))
 	e, _ := s.next()
-	if e.State != "ok" || e.Remaining != 8 || e.Texts["outstanding"] != "2" || e.Texts["rate"] != "10 permits" {
+	if e.State != "ok" || e.Remaining != 8 || e.Texts["outstanding"] != "2" ||
+		e.Texts["rate"] != "10 permits" {
 		t.Errorf("%+v", e)
 	}
 	take(t, l, 3)
@@ -42,7 +43,8 @@ func TestLive(t *testing.T) {
 	// As Redisson takes them.
 	keys := wire.KeysOf("orders", "").Pairs[0]
 	rdb.ZAdd(t.Context(), keys.Permits, redis.Z{
-		Score: float64(rdb.Time(t.Context()).Val().UnixMilli()), Member: "\x10sixteen bytes of\x01\x00\x00\x00",
+		Score:  float64(rdb.Time(t.Context()).Val().UnixMilli()),
+		Member: "\x10sixteen bytes of\x01\x00\x00\x00",
 	})
 	e = s.until("a grant of Java", func(e event) bool { return e.ByOthers == 1 })
 	if len(e.Findings) != 1 || !strings.Contains(e.Findings[0].What, "above the rate") {
@@ -81,7 +83,8 @@ func TestViewersShareRoundTrips(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"orders", "others"} {
-			if w := get(h, page("/live", name)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			if w := get(h, page("/live", name)); w.Code != http.StatusServiceUnavailable ||
+				w.Header().Get("Retry-After") == "" {
 				t.Errorf("viewer 101, of %s: %d", name, w.Code)
 			}
 		}
@@ -159,7 +162,8 @@ func TestCloseEndsStreams(t *testing.T) {
 		if took := time.Since(start); took > 0 {
 			t.Errorf("it took %v", took)
 		}
-		for _, target := range []string{"/", "/healthz", page("/live", "orders"), page("/limiter", "orders")} {
+		for _, target := range []string{"/", "/healthz", page("/live", "orders"), page("/limiter",
+			"orders")} {
 			if w := get(h, target); w.Code != http.StatusServiceUnavailable {
 				t.Errorf("%s after Close: %d", target, w.Code)
 			}
@@ -221,7 +225,8 @@ func TestNothingIsWritten(t *testing.T) {
 	h := site(t, rdb, web.Config{AllowChanges: true, Token: token})
 	before := commands(t, s)
 	for _, target := range []string{
-		"/", "/?match=o*", page("/limiter", "orders"), page("/limiter", "users") + "&id=pod-1", page("/limiter", "users"),
+		"/", "/?match=o*", page("/limiter", "orders"), page("/limiter", "users") + "&id=pod-1",
+		page("/limiter", "users"),
 		page("/change", "orders"), "/healthz",
 	} {
 		get(h.Config.Handler, target)

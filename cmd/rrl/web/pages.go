@@ -140,7 +140,8 @@ func (h *Handler) unmask(ctx context.Context, mask, hash string) (string, error)
 	}
 	i := slices.IndexFunc(candidates, func(text string) bool { return h.masks.mask(text) == mask })
 	if i < 0 {
-		return "", &problem{http.StatusNotFound, "There is no limiter of this name. Masks end with the server."}
+		return "", &problem{http.StatusNotFound,
+			"There is no limiter of this name. Masks end with the server."}
 	}
 	return candidates[i], nil
 }

@@ -103,7 +103,8 @@ func (v *visit) keyboard(t *testing.T) {
 	v.sees(`!!document.querySelector('#state.on')`)
 	tab("#pause")
 	v.keys(" ")
-	v.sees(`document.getElementById('state').textContent === 'Paused' && document.getElementById('said').textContent === 'Paused.'`)
+	v.sees(`document.getElementById('state').textContent === 'Paused' &&
+		document.getElementById('said').textContent === 'Paused.'`)
 }
 
 // A rate is set with the token only.
@@ -120,7 +121,8 @@ func (v *visit) changes(t *testing.T) {
 	v.do(chromedp.Click(chromedp.CSS(".button")))
 	v.sees(`document.querySelectorAll('form').length === 3`)
 	set("50", "a wrong token")
-	v.sees(`document.querySelector('[role=alert]')?.textContent === 'The token is wrong. Nothing was changed.'`)
+	v.sees(`document.querySelector('[role=alert]')?.textContent ===
+		'The token is wrong. Nothing was changed.'`)
 	if said := v.said(); !strings.Contains(said, "403") || strings.Contains(said, "\n") {
 		t.Errorf("the console says %q", said) // of the status of the page
 	}
@@ -135,8 +137,8 @@ func (v *visit) changes(t *testing.T) {
 // pages are all that there are.
 func (v *visit) pages() []string {
 	return []string{
-		"/", page("/limiter", "orders"), page("/limiter", "users"), page("/limiter", strings.Repeat("very-long-name:", 40)),
-		page("/change", "orders"),
+		"/", page("/limiter", "orders"), page("/limiter", "users"),
+		page("/limiter", strings.Repeat("very-long-name:", 40)), page("/change", "orders"),
 	}
 }
 
@@ -159,7 +161,8 @@ func (v *visit) phone(t *testing.T) {
 const contrasts = `(() => {
 	const numbers = (color) => color.match(/[\d.]+/g).map(Number);
 	const light = (color) => {
-		const [r, g, b] = numbers(color).map((n) => n / 255).map((n) => n <= .03928 ? n / 12.92 : ((n + .055) / 1.055) ** 2.4);
+		const linear = (n) => n <= .03928 ? n / 12.92 : ((n + .055) / 1.055) ** 2.4;
+		const [r, g, b] = numbers(color).map((n) => linear(n / 255));
 		return .2126 * r + .7152 * g + .0722 * b;
 	};
 	const behind = (element) => {
@@ -170,7 +173,8 @@ const contrasts = `(() => {
 	};
 	const hard = [];
 	for (const element of document.querySelectorAll('body *')) {
-		if (![...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) || !element.checkVisibility()) continue;
+		const says = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+		if (!says || !element.checkVisibility()) continue;
 		const style = getComputedStyle(element);
 		const [a, b] = [element instanceof SVGElement ? style.fill : style.color, behind(element)].map(light);
 		const contrast = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
@@ -193,7 +197,8 @@ func (v *visit) schemes(t *testing.T) {
 				t.Errorf("%.40s, %s, is hard to read:\n%s", target, scheme, hard)
 			}
 		}
-		backgrounds = append(backgrounds, eval[string](v.browser, `getComputedStyle(document.body).backgroundColor`))
+		background := eval[string](v.browser, `getComputedStyle(document.body).backgroundColor`)
+		backgrounds = append(backgrounds, background)
 	}
 	if backgrounds[0] == backgrounds[1] {
 		t.Errorf("light and dark are both %s", backgrounds[0])
@@ -205,7 +210,8 @@ func (v *visit) motion(t *testing.T) {
 	for value, want := range map[string]string{"reduce": "0s", "no-preference": "0.3s"} {
 		v.prefers("reduced-motion", value)
 		v.goTo(page("/limiter", "orders"))
-		if got := eval[string](v.browser, `getComputedStyle(document.getElementById('meter')).transitionDuration`); got != want {
+		if got := eval[string](v.browser,
+			`getComputedStyle(document.getElementById('meter')).transitionDuration`); got != want {
 			t.Errorf("%s: %s, want %s", value, got, want)
 		}
 	}
@@ -222,7 +228,8 @@ func (v *visit) withoutScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"of 60 permits", "loads again every 10 s", "Nothing is wrong", "{orders}:permits"} {
+	for _, part := range []string{"of 60 permits", "loads again every 10 s", "Nothing is wrong",
+		"{orders}:permits"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the page does not say %q:\n%s", part, text)
 		}

@@ -143,8 +143,8 @@ func (v *view) pair(l *inspect.Limiter, p *inspect.Pair) {
 	v.Texts["records"] = number(p.Total)
 	v.Texts["unread"] = ""
 	if p.Unread > 0 {
-		v.Texts["unread"] = fmt.Sprintf("Only %s of %s records were read: the oldest and the newest. The numbers "+
-			"are those of the value.", number(int64(len(p.Records))), number(p.Total))
+		v.Texts["unread"] = fmt.Sprintf("Only %s of %s records were read: the oldest and the newest. "+
+			"The numbers are those of the value.", number(int64(len(p.Records))), number(p.Total))
 		v.Texts["outstanding"] = "at least " + v.Texts["outstanding"]
 	}
 	for _, b := range p.Back {
@@ -202,7 +202,8 @@ func (v *view) grants(l, before *inspect.Limiter, id string) {
 		least = "at least "
 	}
 	per := func(n int64) string {
-		return least + strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)*1000/float64(v.Elapsed)), ".0") + "/s"
+		rate := fmt.Sprintf("%.1f", float64(n)*1000/float64(v.Elapsed))
+		return least + strings.TrimSuffix(rate, ".0") + "/s"
 	}
 	v.Texts["by_go"], v.Texts["by_others"] = per(c.ByGo), per(c.ByOthers)
 	v.Texts["released"] = per(c.Released)
@@ -215,7 +216,8 @@ func (v *view) keys(l *inspect.Limiter, id string, h *Handler) {
 		l, id = l.Masked(h.masks.mask), h.public(id)
 	}
 	for i, key := range l.Keys {
-		if used := i == 0 || (l.Pairs[(i-1)/2].ID == id && (id != "" || !v.perClient)); !used && !key.There() {
+		used := i == 0 || (l.Pairs[(i-1)/2].ID == id && (id != "" || !v.perClient))
+		if !used && !key.There() {
 			continue
 		}
 		ttl := "does not expire"

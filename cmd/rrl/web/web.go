@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
+	"regexp"
 	"sync"
 	"time"
 
@@ -51,9 +51,9 @@ type Config struct {
 	// AllowChanges adds forms that set a rate, repair and delete. They ask for the Token each time.
 	AllowChanges bool
 
-	// Hosts are the names by which the Handler is reached, without a port; a request for another
-	// one is refused. It keeps other web sites from reading a Handler on localhost by a name of
-	// theirs (DNS rebinding). The default is any.
+	// Hosts are the names and addresses by which the Handler is reached, without ports and brackets; a
+	// request for another one is refused. It keeps other web sites from reading a Handler on
+	// localhost by a name of theirs (DNS rebinding). The default is any.
 	Hosts []string
 }
 
@@ -70,12 +70,8 @@ func (c *Config) complete() error {
 	c.Prefix, c.Match = cmp.Or(c.Prefix, "/"), cmp.Or(c.Match, "*")
 	c.Limit, c.Viewers = cmp.Or(c.Limit, defaultLimit), cmp.Or(c.Viewers, 100)
 	c.Every = cmp.Or(c.Every, time.Second)
-	refuse := func(field string, value any, bound string) error {
-		return fmt.Errorf("web: %s is %v, must %s", field, value, bound)
-	}
 	switch {
-	case !strings.HasPrefix(c.Prefix, "/") || !strings.HasSuffix(c.Prefix, "/") ||
-		strings.Contains(c.Prefix, "//") || strings.ContainsAny(c.Prefix, "{}?#% "):
+	case !validPrefix.MatchString(c.Prefix):
 		return refuse("Prefix", fmt.Sprintf("%q", c.Prefix), `be a path such as "/limits/"`)
 	case c.Limit < 1 || c.Limit > mostLimit:
 		return refuse("Limit", c.Limit, fmt.Sprintf("be between 1 and %d", mostLimit))
@@ -83,14 +79,22 @@ func (c *Config) complete() error {
 		return refuse("Viewers", c.Viewers, fmt.Sprintf("be between 1 and %d", mostViewers))
 	case c.Every < time.Second:
 		return refuse("Every", c.Every, "be at least 1s")
-	case c.Token != "" && len(c.Token) < leastToken: // its value stays secret
-		return refuse("Token", fmt.Sprintf("of %d bytes", len(c.Token)), fmt.Sprintf("have at least %d", leastToken))
 	case c.Token == "" && (c.Private || c.AllowChanges):
 		return refuse("Token", "empty", "be set with Private or AllowChanges")
+	case c.Token != "" && len(c.Token) < leastToken: // its value stays secret
+		had := fmt.Sprintf("of %d bytes", len(c.Token))
+		return refuse("Token", had, fmt.Sprintf("have at least %d", leastToken))
 	case c.Mask && c.AllowChanges:
 		return refuse("AllowChanges", true, "be false with Mask: who deletes a limiter types its name")
 	}
 	return nil
+}
+
+// validPrefix are paths that a ServeMux takes as they are.
+var validPrefix = regexp.MustCompile(`^/([\w.~-]+/)*$`)
+
+func refuse(field string, value any, bound string) error {
+	return fmt.Errorf("web: %s is %v, must %s", field, value, bound)
 }
 
 // A Handler is the pages. It is safe for concurrent use.
@@ -142,7 +146,9 @@ const (
 // routes returns the pages with all that guards them.
 func (h *Handler) routes() http.Handler {
 	pages := http.NewServeMux()
-	read := func(pattern string, page http.HandlerFunc) { pages.Handle("GET "+h.Prefix+pattern, h.private(page)) }
+	read := func(pattern string, page http.HandlerFunc) {
+		pages.Handle("GET "+h.Prefix+pattern, h.private(page))
+	}
 	read("{$}", h.listPage)
 	read("limiter", h.limiterPage)
 	read("live", h.live)
