@@ -90,7 +90,7 @@ func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
 	}
 	page := listing{
 		Pattern: pattern, Search: !h.Mask, Limit: h.Limit, Stopped: found.stopped,
-		Age:     span(time.Since(found.at).Truncate(time.Second).Milliseconds()),
+		Age:     ago(time.Since(found.at)),
 		Every:   span(resting.Milliseconds()),
 		Deleted: r.URL.Query().Get("done") == "delete",
 	}
@@ -101,6 +101,13 @@ func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
 		slices.SortFunc(page.Rows, func(a, b row) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	h.render(w, http.StatusOK, "list", frame{Title: "Rate limiters", Page: page})
+}
+
+func ago(d time.Duration) string {
+	if d < time.Second {
+		return "just now"
+	}
+	return span(d.Truncate(time.Second).Milliseconds()) + " ago"
 }
 
 // row returns the row of a limiter.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -338,4 +339,34 @@ func (r *recorder) events() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.Count(r.body.String(), "data: ")
+}
+
+// Looking needs the rights that docs/page.md names, and no others.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	limiter(t, s.Client(t), "orders", 10)
+	perClient(t, s.Client(t), "users", "pod-1", 3)
+	doc, err := os.ReadFile("../../../docs/page.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rights, _ := strings.Cut(string(doc), "Looking needs these rights: `")
+	rights, _, _ = strings.Cut(rights, "`")
+	command := []any{"acl", "setuser", "viewer", "on", ">secret", "~*"}
+	for right := range strings.FieldsSeq(rights) {
+		command = append(command, right)
+	}
+	if err := s.Admin().Do(t.Context(), command...).Err(); err != nil || len(command) < 10 {
+		t.Fatalf("%v: %v", command, err)
+	}
+	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "viewer", "secret" })
+	h := handler(t, rdb, web.Config{})
+	for _, target := range []string{
+		"/", page("/limiter", "orders"), page("/limiter", "users") + "&id=pod-1", "/healthz",
+	} {
+		if w := get(h, target); w.Code != http.StatusOK {
+			t.Errorf("%s: %d\n%s", target, w.Code, w.Body)
+		}
+	}
 }
