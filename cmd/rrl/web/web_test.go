@@ -193,7 +193,8 @@ func TestHostileNames(t *testing.T) {
 		}
 		name := target.Query().Get("name")
 		w := get(h, target.String())
-		if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, ">7,0") || harms(body) {
+		body := w.Body.String()
+		if w.Code != http.StatusOK || !strings.Contains(body, ">7,0") || harms(body) {
 			t.Errorf("%.40q: %d\n%s", name, w.Code, body)
 		}
 		reached[name] = true
