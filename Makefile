@@ -26,7 +26,7 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 GOTEST = $(TOOL) gotestsum --format pkgname-and-test-fails --format-icons text -- \
 	$$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=all -p $(P) -timeout $(TIMEOUT)
 
-.PHONY: help test lint demo scripts bench cost faultcost shares fuzz soak soak-faults clean
+.PHONY: help test lint demo scripts pictures bench cost faultcost shares fuzz soak soak-faults clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -54,6 +54,10 @@ demo: ## the limiter at work, without any Redis
 
 scripts: ## each script as Redis gets it: with what it includes, without comments
 	@SCRIPTS=1 go test -count=1 -v -run '^TestScriptsAsRedisGetsThem$$' . | grep -v '^=== \|^--- \|^PASS$$\|^ok '
+
+pictures: ## the pictures of docs/page.md, from a limiter under load; about a minute
+	@tools/bring.sh
+	cd cmd/rrl && PICTURES=$(CURDIR)/docs go test -count=1 -v -run '^TestPictures$$' ./web
 
 bench: ## this library beside Redisson and others, about 13 minutes; writes docs/benchmarks.md. PART=idle prints one part
 	@tools/bring.sh

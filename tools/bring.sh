@@ -1,8 +1,8 @@
 #!/bin/sh
 # Brings what the tests need besides Go: a Redis server, a JDK 17 or later with Maven for the Java peer, a C compiler for
-# the race detector, pip for other servers (internal/redistest/release.go), and make and a C++ compiler for the one of them
-# that is built. As root with apt-get it installs what is missing; elsewhere it says what will be left out, as such tests
-# skip themselves. With CI=true whatever is still missing is an error.
+# the race detector, Chromium for the pages of rrl serve, pip for other servers (internal/redistest/release.go), and make
+# and a C++ compiler for the one of them that is built. As root with apt-get it installs what is missing; elsewhere it
+# says what will be left out, as such tests skip themselves. With CI=true whatever is still missing is an error.
 set -eu
 
 # unmet prints what is missing on one line, in words that package and left_out know.
@@ -13,6 +13,7 @@ unmet() {
 	command -v mvn >/dev/null || set -- "$@" maven
 	echo '#include <stdlib.h>' | ${CC:-gcc} -E - >/dev/null 2>&1 || set -- "$@" gcc
 	python3 -m pip --version >/dev/null 2>&1 || set -- "$@" pip
+	command -v chromium >/dev/null || set -- "$@" chromium
 	command -v make >/dev/null || set -- "$@" make
 	command -v g++ >/dev/null || set -- "$@" g++
 	echo "$*"
@@ -33,6 +34,8 @@ package() {
 			echo openjdk-17-jdk-headless || echo default-jdk-headless ;;
 	gcc) echo gcc libc6-dev ;;
 	pip) echo python3-pip ;;
+	chromium) # Ubuntu has none, and one unknown name would keep apt-get from all others
+		apt-cache show chromium 2>/dev/null | grep -q . && echo chromium || : ;;
 	*) echo "$1" ;;
 	esac
 }
@@ -44,6 +47,7 @@ left_out() {
 	maven) echo 'There is no Maven (mvn): the tests against Redisson are left out.' ;;
 	gcc) echo 'There is no C compiler with its headers: the race detector is left out.' ;;
 	pip) echo 'There is no pip for python3: the tests on servers other than redis-server are left out.' ;;
+	chromium) echo 'There is no chromium: the tests of the pages of rrl serve in a browser are left out.' ;;
 	make | g++) echo "There is no $1: the tests on Redis 8 are left out." ;;
 	esac
 }

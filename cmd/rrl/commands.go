@@ -10,7 +10,7 @@ import (
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.demoCommand(), versionCommand(),
-		a.inspectCommand(), a.listCommand(), a.watchCommand(), a.loadCommand(),
+		a.inspectCommand(), a.listCommand(), a.watchCommand(), a.serveCommand(), a.loadCommand(),
 		a.setCommand(), a.trySetCommand(), a.updateCommand(),
 		a.acquireCommand(), a.releaseCommand(),
 		a.deleteCommand(), a.renameCommand(), a.repairCommand(),

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A Finding is something that is not as it should be.
@@ -45,7 +43,7 @@ func (l *Limiter) find() []Finding {
 	for i := range l.Pairs {
 		found = append(found, l.Pairs[i].find(l)...)
 	}
-	if hash := l.Keys[0].Name; !wire.SameSlot(hash, l.Keys[1].Name) {
+	if l.split {
 		found = append(found, remark("B23", "On a cluster, choose another name. Elsewhere nothing is wrong.",
 			"The braces in the name put its keys into different slots of a cluster.")...)
 	}

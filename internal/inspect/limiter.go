@@ -19,6 +19,8 @@ type Limiter struct {
 	Clients  int       `json:"clients"` // of a PER_CLIENT limiter that have keys, if a Scan has read it
 
 	Findings []Finding `json:"findings"` // what is wrong; empty if nothing is
+
+	split bool // a cluster keeps the keys in different slots
 }
 
 // A Config is the hash without its sessions. A text that is no integer has the number 0,
@@ -136,6 +138,24 @@ func (l *Limiter) Holds() bool {
 		}
 	}
 	return true
+}
+
+// Masked returns the limiter with other names and ids, for those who may see its numbers only. mask
+// returns what stands for a name or an id.
+func (l *Limiter) Masked(mask func(string) string) *Limiter {
+	m := *l
+	m.Name, m.Keys, m.Pairs = mask(l.Name), slices.Clone(l.Keys), slices.Clone(l.Pairs)
+	m.Keys[0].Name = m.Name
+	for i := range m.Pairs {
+		pair := &m.Pairs[i]
+		if pair.ID != "" {
+			pair.ID = mask(pair.ID)
+		}
+		keys := keysOf(m.Name, pair.ID)
+		m.Keys[1+2*i].Name, m.Keys[2+2*i].Name = keys.Value, keys.Permits
+	}
+	m.Findings = m.find()
+	return &m
 }
 
 // keysOf returns the keys of a pair, among those of the limiter.

@@ -177,6 +177,7 @@ func (r *reading) limiter() (*Limiter, error) {
 	for i := range l.Pairs {
 		l.Pairs[i].judge(l)
 	}
+	l.split = !wire.SameSlot(l.Name, l.Keys[1].Name)
 	l.Findings = l.find()
 	return l, nil
 }

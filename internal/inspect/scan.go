@@ -18,9 +18,10 @@ import (
 // there is a PER_CLIENT limiter, a second pass finds its clients, because their names are in the
 // names of keys only.
 type Scan struct {
-	Match string // pattern of Redis for the names of the hashes; empty for all
-	Page  int64  // keys that Redis looks at in one call; 0 for DefaultPage
-	Limit int    // limiters to stop at; 0 for none
+	Match string                 // pattern of Redis for the names of the hashes; empty for all
+	Keep  func(hash string) bool // besides Match, those to look at; nil for all
+	Page  int64                  // keys that Redis looks at in one call; 0 for DefaultPage
+	Limit int                    // limiters to stop at; 0 for none
 
 	// Progress is called after each page, by one goroutine at a time.
 	Progress func(Progress)
@@ -120,6 +121,9 @@ func (w *walk) hashes(ctx context.Context, on redis.Cmdable) error {
 		match = "*"
 	}
 	return w.pages(ctx, on, match, "hash", func(ctx context.Context, keys []string) error {
+		if w.Keep != nil {
+			keys = slices.DeleteFunc(keys, func(key string) bool { return !w.Keep(key) })
+		}
 		if len(keys) == 0 {
 			return nil
 		}

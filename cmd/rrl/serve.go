@@ -1,0 +1,167 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/redisson-go/rratelimiter/cmd/rrl/web"
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+)
+
+// A serving is the flags of rrl serve.
+type serving struct {
+	listen    string
+	tokenFile string
+	hosts     []string
+	match     string
+	config    web.Config
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	s := serving{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Show limiters in the browser, live",
+		Long: `Shows a list of the limiters, and each of them live, as pages for the browser. Looking writes
+nothing to Redis. A limiter that is looked at is read once a second, whoever looks.
+
+It listens on this machine only, unless told. On another address it needs a token, at
+least 16 bytes long, in the environment variable RRL_TOKEN or in a file. Who reads gives
+it as the password, with any user name. It has no TLS: put a proxy in front of it. With
+--allow-changes there are forms that set a rate, repair and delete; they ask for the
+token each time.`,
+		Example: `  rrl serve
+  RRL_TOKEN=$(openssl rand -hex 16) rrl serve --allow-changes
+  rrl serve --listen :8380 --token-file /run/secrets/rrl --mask`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), &s) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&s.listen, "listen", "127.0.0.1:8380", "`ADDRESS:PORT` to listen on; port 0 for any")
+	flags.StringVar(&s.config.Prefix, "prefix", "/", "`PATH` under which the pages are")
+	flags.BoolVar(&s.config.AllowChanges, "allow-changes", false,
+		"add forms that change limiters; needs a token")
+	flags.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the token, instead of RRL_TOKEN")
+	flags.StringSliceVar(&s.hosts, "host", nil, "`NAME` by which a proxy reaches it, besides localhost")
+	flags.BoolVar(&s.config.Mask, "mask", false, "show short hashes in place of names and ids")
+	flags.StringVar(&s.match, "match", "", "`PATTERN` of Redis: show no limiters but those")
+	flags.DurationVar(&s.config.Every, "every", time.Second,
+		"time between two looks at a limiter, at least 1s")
+	return cmd
+}
+
+// stopping is how long requests may take to end after Ctrl-C.
+const stopping = time.Second
+
+func (a *app) serve(ctx context.Context, s *serving) error {
+	if err := a.complete(s); err != nil {
+		return err
+	}
+	return a.withRedis(ctx, func(rdb redis.UniversalClient) error {
+		pages, err := web.New(rdb, s.config)
+		if err != nil {
+			return err
+		}
+		defer pages.Close()
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.listen)
+		if err != nil {
+			return err
+		}
+		server := &http.Server{
+			Handler:           pages,
+			ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout:       10 * time.Second,
+			IdleTimeout:       time.Minute,
+			MaxHeaderBytes:    64 << 10,
+		}
+		url := "http://" + reached(listener.Addr()) + s.config.Prefix
+		if err := a.print(map[string]string{"url": url}, func(w io.Writer) {
+			fmt.Fprintf(w, "%s shows the limiters of %s. Ctrl-C ends it.\n", url, a.place.where())
+		}); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- server.Serve(listener) }()
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+		}
+		_ = pages.Close() // ends the live pages, which would keep the server
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopping)
+		defer cancel()
+		if server.Shutdown(late) != nil {
+			_ = server.Close() // what has not ended by now is cut off
+		}
+		<-ended
+		return ctx.Err()
+	})
+}
+
+// reached returns how this machine reaches an address.
+func reached(address net.Addr) string {
+	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return fmt.Sprintf("localhost:%d", tcp.Port)
+	}
+	return address.String()
+}
+
+// complete checks the flags, and works out what the pages are told.
+func (a *app) complete(s *serving) error {
+	if a.id != "" {
+		return errors.New("--id is not for serve: the page of a limiter has its clients to choose from")
+	}
+	host, _, err := net.SplitHostPort(s.listen)
+	if err != nil {
+		return fmt.Errorf("--listen is %q, must be ADDRESS:PORT, as in 127.0.0.1:8380", s.listen)
+	}
+	c := &s.config
+	if c.Token, err = token(s.tokenFile); err != nil {
+		return err
+	}
+	if c.Every < time.Second {
+		return fmt.Errorf("--every is %v, must be at least 1s", c.Every)
+	}
+	c.Match = inspect.Literal(a.prefix) + cmp.Or(s.match, "*")
+	ip := net.ParseIP(host)
+	switch local := host == "localhost" || ip != nil && ip.IsLoopback(); {
+	case local:
+		c.Hosts = append([]string{"localhost", "127.0.0.1", "::1", host}, s.hosts...)
+	case c.Token == "":
+		return fmt.Errorf("--listen is %q, which others reach: it needs a token, by RRL_TOKEN or a file",
+			s.listen)
+	default:
+		c.Private, c.Hosts = true, nil // the token keeps out who comes by another name
+	}
+	if c.AllowChanges && c.Token == "" {
+		return errors.New("--allow-changes needs a token, by RRL_TOKEN or --token-file")
+	}
+	return nil
+}
+
+// token returns the token, empty for none. It is no flag, for others on the machine see those.
+func token(file string) (string, error) {
+	if file == "" {
+		return os.Getenv("RRL_TOKEN"), nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" {
+		return "", fmt.Errorf("--token-file: %s is empty", file)
+	}
+	return token, nil
+}

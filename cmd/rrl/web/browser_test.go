@@ -1,0 +1,111 @@
+package web_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A browser is a tab of a headless Chromium.
+type browser struct {
+	t   testing.TB
+	ctx context.Context
+
+	mu       sync.Mutex
+	messages []string // of its console; guarded by mu
+}
+
+// open starts a Chromium, which ends with the test.
+func open(t testing.TB) *browser {
+	t.Helper()
+	opts := slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(redistest.Require(t, "chromium")), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(time.Minute),
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	t.Cleanup(cancel)
+	ctx, ended := chromedp.NewExecAllocator(ctx, opts...)
+	t.Cleanup(ended)
+	ctx, closed := chromedp.NewContext(ctx)
+	b := &browser{t: t, ctx: ctx}
+	messages, read := chromedp.Console(ctx), make(chan struct{})
+	go func() {
+		defer close(read)
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			b.mu.Lock()
+			b.messages = append(b.messages, m.String()+" "+m.URL)
+			b.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx) // ends the process, before its directory is removed
+		closed()
+		<-read
+	})
+	b.do(chromedp.Navigate("about:blank"))
+	return b
+}
+
+// said returns what the console has said since the last time: errors of scripts, breaches of the CSP, and
+// whatever else.
+func (b *browser) said() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	said := strings.Join(b.messages, "\n")
+	b.messages = nil
+	return said
+}
+
+func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// eval returns the value of an expression.
+func eval[T any](b *browser, expression string) T {
+	b.t.Helper()
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+// sees waits until an expression is true. On the way to another page it cannot be told.
+func (b *browser) sees(expression string) {
+	b.t.Helper()
+	until(b.t, expression, func() bool {
+		value, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression))
+		return err == nil && value
+	})
+}
+
+// prefers sets a feature of the user's, as color-scheme.
+func (b *browser) prefers(name, value string) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-" + name, Value: value}},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// keys presses keys, one after another.
+func (b *browser) keys(keys string) {
+	b.t.Helper()
+	b.do(chromedp.KeyEvent(keys))
+}

@@ -1,0 +1,153 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+)
+
+// A list is what a search has found.
+type list struct {
+	limiters []*inspect.Limiter
+	stopped  bool // at Config.Limit
+	at       time.Time
+}
+
+// patience is how long a viewer waits for a search through the keys.
+const patience = 10 * time.Second
+
+// list returns the limiters that match a pattern of a viewer, from a search that is at most resting old.
+func (h *Handler) list(ctx context.Context, pattern string) (*list, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return h.lists.get(ctx, pattern, func(ctx context.Context) (*list, error) {
+		end, err := h.alone(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		scan := inspect.Scan{
+			Match: pattern, Limit: h.Limit, Keep: func(hash string) bool { return matches(h.Match, hash) },
+		}
+		found, done, err := scan.Limiters(ctx, h.rdb)
+		return &list{found, done.Stopped, time.Now()}, err
+	})
+}
+
+// clientsOf returns the ids of the clients of a limiter, from a search that is at most resting old.
+func (h *Handler) clientsOf(ctx context.Context, hash string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return h.clients.get(ctx, hash, func(ctx context.Context) ([]string, error) {
+		end, err := h.alone(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		return inspect.Clients(ctx, h.rdb, hash)
+	})
+}
+
+// A row is a limiter in the list.
+type row struct {
+	Name, Link                       string
+	Type, Rate, Interval, KeepAlive  string
+	Remaining, Outstanding, TTL, Ids string
+	Findings                         int
+}
+
+// A listing is the page of the list.
+type listing struct {
+	Rows    []row
+	Pattern string // of the viewer
+	Search  bool   // there is a field for it
+	Limit   int
+	Stopped bool
+	Age     string
+	Every   string
+	Deleted bool
+}
+
+func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
+	pattern := r.URL.Query().Get("match")
+	if err := checkPattern(pattern); err != nil {
+		h.refuse(w, &problem{http.StatusBadRequest, "Refused: " + err.Error() + "."})
+		return
+	}
+	if h.Mask && pattern != "" { // it would tell the names, letter by letter
+		h.refuse(w, &problem{http.StatusForbidden, "Names are masked here, so there is no search for them."})
+		return
+	}
+	found, err := h.list(r.Context(), pattern)
+	if err != nil {
+		h.refuse(w, err)
+		return
+	}
+	page := listing{
+		Pattern: pattern, Search: !h.Mask, Limit: h.Limit, Stopped: found.stopped,
+		Age:     ago(time.Since(found.at)),
+		Every:   span(resting.Milliseconds()),
+		Deleted: r.URL.Query().Get("done") == "delete",
+	}
+	for _, l := range found.limiters {
+		page.Rows = append(page.Rows, h.row(l))
+	}
+	if h.Mask { // their order would tell something about them
+		slices.SortFunc(page.Rows, func(a, b row) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	h.render(w, http.StatusOK, "list", frame{Title: "Rate limiters", Page: page})
+}
+
+func ago(d time.Duration) string {
+	if d < time.Second {
+		return "just now"
+	}
+	return span(d.Truncate(time.Second).Milliseconds()) + " ago"
+}
+
+// row returns the row of a limiter.
+func (h *Handler) row(l *inspect.Limiter) row {
+	c := &l.Config
+	row := row{
+		Name: cut(shown(h.public(l.Name))), Link: h.link("limiter", l.Name, ""),
+		Type: c.Type, Rate: number(c.Rate), Interval: span(c.Interval), KeepAlive: "none",
+		TTL: "none", Findings: len(l.Findings),
+	}
+	if c.KeepAlive > 0 {
+		row.KeepAlive = span(c.KeepAlive)
+	}
+	if ttl := l.Keys[0].TTL; ttl >= 0 {
+		row.TTL = span(ttl)
+	}
+	if c.PerClient() {
+		row.Ids = number(int64(l.Clients))
+	}
+	var remaining, outstanding []int64
+	unread := false
+	for _, p := range l.InUse() {
+		remaining, outstanding = append(remaining, p.Remaining), append(outstanding, p.Outstanding)
+		unread = unread || p.Unread > 0
+	}
+	row.Remaining, row.Outstanding = extent(remaining), extent(outstanding)
+	if unread {
+		row.Outstanding = "at least " + row.Outstanding
+	}
+	return row
+}
+
+// extent returns the smallest and the largest of numbers.
+func extent(all []int64) string {
+	if len(all) == 0 {
+		return ""
+	}
+	least, most := slices.Min(all), slices.Max(all)
+	if least == most {
+		return number(least)
+	}
+	return fmt.Sprintf("%s to %s", number(least), number(most))
+}

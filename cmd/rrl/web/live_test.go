@@ -1,0 +1,372 @@
+package web_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/cmd/rrl/web"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// A live page tells what was taken, by whom, and when it is back.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	l := limiter(t, rdb, "orders", 10)
+	take(t, l, 2)
+	s := follow(t, site(t, rdb, web.Config{}).URL+page("/live", "orders"))
+	e, _ := s.next()
+	if e.State != "ok" || e.Remaining != 8 || e.Texts["outstanding"] != "2" ||
+		e.Texts["rate"] != "10 permits" {
+		t.Errorf("%+v", e)
+	}
+	take(t, l, 3)
+	byGo, byOthers := int64(0), int64(0)
+	e = s.until("a grant", func(e event) bool {
+		byGo, byOthers = byGo+e.ByGo, byOthers+e.ByOthers
+		return e.Remaining == 5
+	})
+	if byGo != 3 || byOthers != 0 || e.Texts["summary"] != "5 of 10 permits remain." {
+		t.Errorf("after a grant: %d and %d, %+v", byGo, byOthers, e)
+	}
+	// As Redisson takes them.
+	keys := wire.KeysOf("orders", "").Pairs[0]
+	rdb.ZAdd(t.Context(), keys.Permits, redis.Z{
+		Score:  float64(rdb.Time(t.Context()).Val().UnixMilli()),
+		Member: "\x10sixteen bytes of\x01\x00\x00\x00",
+	})
+	e = s.until("a grant of Java", func(e event) bool { return e.ByOthers == 1 })
+	if len(e.Findings) != 1 || !strings.Contains(e.Findings[0].What, "above the rate") {
+		t.Errorf("after a record without its value: %+v", e)
+	}
+	if _, err := l.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the end", func(e event) bool { return e.State == "gone" })
+}
+
+// A hundred viewers of a limiter cost one round trip in a second, the next one is refused, and
+// when all have gone Redis is left alone.
+func TestViewersShareRoundTrips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := mini(t)
+		limiter(t, rdb, "orders", 10)
+		limiter(t, rdb, "others", 10)
+		trips := &counter{}
+		rdb.AddHook(trips)
+		h := handler(t, rdb, web.Config{})
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		var viewers sync.WaitGroup
+		var events [100]recorder
+		for i := range events {
+			viewers.Go(func() { h.ServeHTTP(&events[i], request(ctx, page("/live", "orders"))) })
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		if n := trips.trips.Load(); n != 11 {
+			t.Errorf("%d round trips in 10 s, want 11", n)
+		}
+		for i := range events {
+			if n := events[i].events(); n != 11 {
+				t.Errorf("viewer %d has had %d events, want 11", i, n)
+			}
+		}
+		for _, name := range []string{"orders", "others"} {
+			if w := get(h, page("/live", name)); w.Code != http.StatusServiceUnavailable ||
+				w.Header().Get("Retry-After") == "" {
+				t.Errorf("viewer 101, of %s: %d", name, w.Code)
+			}
+		}
+		// Pages of the limiter cost nothing more.
+		for range 20 {
+			if w := get(h, page("/limiter", "orders")); w.Code != http.StatusOK {
+				t.Errorf("the page: %d", w.Code)
+			}
+		}
+		if n := trips.trips.Load(); n != 11 {
+			t.Errorf("20 pages have cost %d round trips", n-11)
+		}
+		leave()
+		viewers.Wait()
+		time.Sleep(time.Minute)
+		if n := trips.trips.Load(); n != 11 {
+			t.Errorf("nobody looks: %d round trips more", n-11)
+		}
+	})
+}
+
+// However often a page is loaded, its limiter is read once in a second.
+func TestReloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := mini(t)
+		limiter(t, rdb, "orders", 10)
+		trips := &counter{}
+		rdb.AddHook(trips)
+		h := handler(t, rdb, web.Config{})
+		for range 100 {
+			get(h, page("/limiter", "orders"))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := trips.trips.Load(); n > 11 {
+			t.Errorf("%d round trips in 10 s", n)
+		}
+	})
+}
+
+// A viewer that takes nothing loses updates. The others have theirs.
+func TestSlowViewer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := mini(t)
+		limiter(t, rdb, "orders", 10)
+		h := handler(t, rdb, web.Config{})
+		ctx, leave := context.WithCancel(t.Context())
+		var viewers sync.WaitGroup
+		slow, quick := &recorder{stuck: ctx.Done()}, &recorder{}
+		for _, w := range []*recorder{slow, quick} {
+			viewers.Go(func() { h.ServeHTTP(w, request(ctx, page("/live", "orders"))) })
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		if n := quick.events(); n != 11 {
+			t.Errorf("%d events beside a slow viewer, want 11", n)
+		}
+		leave()
+		viewers.Wait()
+	})
+}
+
+// Close ends the streams at once, and later ones before they begin.
+func TestCloseEndsStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := mini(t)
+		limiter(t, rdb, "orders", 10)
+		h := handler(t, rdb, web.Config{})
+		var viewers sync.WaitGroup
+		for range 3 {
+			viewers.Go(func() { h.ServeHTTP(&recorder{}, request(t.Context(), page("/live", "orders"))) })
+		}
+		time.Sleep(1500 * time.Millisecond)
+		start := time.Now()
+		_ = h.Close()
+		viewers.Wait()
+		if took := time.Since(start); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+		for _, target := range []string{"/", "/healthz", page("/live", "orders"), page("/limiter",
+			"orders")} {
+			if w := get(h, target); w.Code != http.StatusServiceUnavailable {
+				t.Errorf("%s after Close: %d", target, w.Code)
+			}
+		}
+		_ = h.Close()
+	})
+}
+
+// When Redis is away the stream says so, and goes on when it is back.
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := s.Client(t, func(o *redis.Options) { o.MaxRetries = -1; o.DialerRetries = 1 })
+	limiter(t, rdb, "orders", 10)
+	h := site(t, rdb, web.Config{})
+	stream := follow(t, h.URL+page("/live", "orders"))
+	stream.next()
+	s.Stop()
+	stream.until("it says so", func(e event) bool {
+		return e.State == "error" && strings.HasPrefix(e.Texts["summary"], "Redis could not be read: ")
+	})
+	if w := get(h.Config.Handler, page("/limiter", "orders")); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("the page: %d", w.Code)
+	}
+	s.Restart(t)
+	stream.until("it goes on", func(e event) bool { return e.State == "gone" })
+}
+
+// Of a limiter with many records a bounded part is read, and the page says so.
+func TestManyRecords(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	l := limiter(t, rdb, "orders", 100_000)
+	take(t, l, 50_000)
+	keys := wire.KeysOf("orders", "").Pairs[0]
+	now := rdb.Time(t.Context()).Val().UnixMilli()
+	for n := range 20 {
+		var records []redis.Z
+		for i := range 1000 {
+			member := wire.Layouts[0].Append(nil, 1, false)
+			records = append(records, redis.Z{Score: float64(now - int64(n*1000+i)), Member: member})
+		}
+		rdb.ZAdd(t.Context(), keys.Permits, records...)
+	}
+	h := handler(t, rdb, web.Config{})
+	body := get(h, page("/limiter", "orders")).Body.String()
+	if !strings.Contains(body, "Only 1,000 of 20,001 records were read") {
+		t.Errorf("the page does not say so:\n%s", body)
+	}
+}
+
+// Looking writes nothing: Redis sees commands that read, and no others.
+func TestNothingIsWritten(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	take(t, limiter(t, rdb, "orders", 10), 1)
+	perClient(t, rdb, "users", "pod-1", 1)
+	h := site(t, rdb, web.Config{AllowChanges: true, Token: token})
+	before := commands(t, s)
+	for _, target := range []string{
+		"/", "/?match=o*", page("/limiter", "orders"), page("/limiter", "users") + "&id=pod-1",
+		page("/limiter", "users"),
+		page("/change", "orders"), "/healthz",
+	} {
+		get(h.Config.Handler, target)
+	}
+	stream := follow(t, h.URL+page("/live", "orders"))
+	stream.next()
+	stream.next()
+	reads := strings.Fields("multi exec time type pttl hmget hlen hscan getrange zcard zrange scan ping " +
+		"hello client|setinfo client|maint_notifications info config|get")
+	for name, n := range commands(t, s) {
+		if n > before[name] && !slices.Contains(reads, name) {
+			t.Errorf("%s was called", name)
+		}
+	}
+}
+
+// commands returns how often Redis has carried out each command.
+func commands(t *testing.T, s *redistest.Server) map[string]int {
+	t.Helper()
+	info, err := s.Admin().Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]int{}
+	for line := range strings.Lines(info) {
+		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+		if count, _, there := strings.Cut(rest, ","); ok && there {
+			all[name], _ = strconv.Atoi(count)
+		}
+	}
+	return all
+}
+
+// The list is searched for once in ten seconds for all viewers, one search at a time.
+func TestSearchesAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := mini(t)
+		limiter(t, rdb, "orders", 10)
+		trips := &counter{}
+		rdb.AddHook(trips)
+		h := handler(t, rdb, web.Config{})
+		get(h, "/")
+		once := trips.trips.Load()
+		for range 99 {
+			var viewers sync.WaitGroup
+			for range 10 {
+				viewers.Go(func() { get(h, "/") })
+			}
+			viewers.Wait()
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := trips.trips.Load(); n != once {
+			t.Errorf("%d round trips in 10 s, want %d", n, once)
+		}
+		time.Sleep(time.Second)
+		if get(h, "/"); trips.trips.Load() != 2*once {
+			t.Error("the list is never searched for again")
+		}
+		// There is an end to the patterns that are searched for.
+		busy := 0
+		for i := range 100 {
+			if w := get(h, "/?match="+strconv.Itoa(i)); w.Code == http.StatusServiceUnavailable {
+				busy++
+			}
+		}
+		if busy != 85 {
+			t.Errorf("%d of 100 patterns were refused, want 85", busy)
+		}
+	})
+}
+
+// request asks for a page until ctx ends.
+func request(ctx context.Context, target string) *http.Request {
+	return httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+target, nil)
+}
+
+// A recorder takes what is written to a viewer.
+type recorder struct {
+	stuck <-chan struct{} // it takes nothing before; nil: everything at once
+
+	mu   sync.Mutex
+	body strings.Builder // guarded by mu
+	head http.Header
+}
+
+func (r *recorder) Header() http.Header {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.head == nil {
+		r.head = http.Header{}
+	}
+	return r.head
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.stuck != nil {
+		<-r.stuck
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.body.Write(b)
+}
+
+func (r *recorder) WriteHeader(int)   {}
+func (r *recorder) FlushError() error { return nil }
+
+// events returns how many events it has taken.
+func (r *recorder) events() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Count(r.body.String(), "data: ")
+}
+
+// Looking needs the rights that docs/page.md names, and no others.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	limiter(t, s.Client(t), "orders", 10)
+	perClient(t, s.Client(t), "users", "pod-1", 3)
+	doc, err := os.ReadFile("../../../docs/page.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rights, _ := strings.Cut(string(doc), "Looking needs these rights: `")
+	rights, _, _ = strings.Cut(rights, "`")
+	command := []any{"acl", "setuser", "viewer", "on", ">secret", "~*"}
+	for right := range strings.FieldsSeq(rights) {
+		command = append(command, right)
+	}
+	if err := s.Admin().Do(t.Context(), command...).Err(); err != nil || len(command) < 10 {
+		t.Fatalf("%v: %v", command, err)
+	}
+	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "viewer", "secret" })
+	h := handler(t, rdb, web.Config{})
+	for _, target := range []string{
+		"/", page("/limiter", "orders"), page("/limiter", "users") + "&id=pod-1", "/healthz",
+	} {
+		if w := get(h, target); w.Code != http.StatusOK {
+			t.Errorf("%s: %d\n%s", target, w.Code, w.Body)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package web_test
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/cmd/rrl/web"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A visit is a browser at the pages of a Redis with two limiters.
+type visit struct {
+	*browser
+	site   *httptest.Server
+	orders *rratelimiter.RateLimiter
+}
+
+// remaining is the text that changes with each grant.
+const remaining = `document.querySelector('[data-text=remaining]').textContent`
+
+// The pages in a browser. Its console has nothing to say about any of it.
+func TestInBrowser(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	v := &visit{orders: limiter(t, rdb, "orders", 100)}
+	limiter(t, rdb, strings.Repeat("very-long-name:", 40), 10)
+	perClient(t, rdb, "users", "pod-with-a-long-name-1", 3)
+	v.site = site(t, rdb, web.Config{AllowChanges: true, Token: token})
+	v.browser = open(t)
+	for _, step := range []struct {
+		name string
+		do   func(t *testing.T)
+	}{
+		{"live", v.live}, {"keyboard", v.keyboard}, {"changes", v.changes}, {"phone", v.phone},
+		{"schemes", v.schemes}, {"motion", v.motion}, {"without scripts", v.withoutScripts},
+	} {
+		v.t = t
+		t.Run(step.name, func(t *testing.T) {
+			v.t = t
+			step.do(t)
+			if said := v.said(); said != "" {
+				t.Errorf("the console says:\n%s", said)
+			}
+		})
+	}
+}
+
+func (v *visit) goTo(target string) {
+	v.t.Helper()
+	v.do(chromedp.Navigate(v.site.URL + target))
+}
+
+// From the list to a limiter, whose page changes with each grant until it is paused.
+func (v *visit) live(t *testing.T) {
+	v.goTo("/")
+	v.do(chromedp.Click(chromedp.CSS(`a[href="/limiter?name=orders"]`)))
+	v.sees(`!!document.querySelector('#state.on')`)
+	take(t, v.orders, 3)
+	v.sees(remaining + ` === '97' && !document.getElementById('charts').hidden`)
+	v.sees(`document.getElementById('alt-window').textContent === '3 permits taken by Go, 0 by others'`)
+	v.sees(`document.querySelectorAll('#remaining .line').length === 1`)
+	v.do(chromedp.Click(chromedp.CSS("#pause")))
+	v.sees(`document.getElementById('state').textContent === 'Paused'`)
+	take(t, v.orders, 7)
+	other := follow(t, v.site.URL+page("/live", "orders"))
+	other.until("the grant", func(e event) bool { return e.Remaining == 90 })
+	other.next()
+	if got := eval[string](v.browser, remaining); got != "97" {
+		t.Errorf("a page that is paused shows %s", got)
+	}
+	v.do(chromedp.Click(chromedp.CSS("#pause")))
+	v.sees(remaining + ` === '90'`)
+}
+
+// Without a mouse: what has the focus is seen, and a limiter is reached and paused by Tab, Enter and Space.
+func (v *visit) keyboard(t *testing.T) {
+	v.goTo("/")
+	v.keys("\t")
+	if got := eval[string](v.browser, `document.activeElement.textContent`); got != "Skip to the content" {
+		t.Errorf("the first Tab leads to %q", got)
+	}
+	v.keys("\r")
+	tab := func(to string) {
+		t.Helper()
+		for range 30 {
+			v.keys("\t")
+			if eval[bool](v.browser, `document.activeElement.matches('`+to+`')`) {
+				return
+			}
+		}
+		t.Fatalf("Tab does not lead to %s", to)
+	}
+	tab(`a[href="/limiter?name=orders"]`)
+	if eval[string](v.browser, `getComputedStyle(document.activeElement).outlineStyle`) != "solid" {
+		t.Error("the focus is not seen")
+	}
+	v.keys("\r")
+	v.sees(`!!document.querySelector('#state.on')`)
+	tab("#pause")
+	v.keys(" ")
+	v.sees(`document.getElementById('state').textContent === 'Paused' &&
+		document.getElementById('said').textContent === 'Paused.'`)
+}
+
+// A rate is set with the token only.
+func (v *visit) changes(t *testing.T) {
+	set := func(rate, token string) {
+		form := `form[action^="/change/rate"] `
+		v.do(
+			chromedp.SetValue(chromedp.CSS(form+"[name=rate]"), rate),
+			chromedp.SendKeys(chromedp.CSS(form+"[name=token]"), token),
+			chromedp.Click(chromedp.CSS(form+"button")),
+		)
+	}
+	v.goTo(page("/limiter", "orders"))
+	v.do(chromedp.Click(chromedp.CSS(".button")))
+	v.sees(`document.querySelectorAll('form').length === 3`)
+	set("50", "a wrong token")
+	v.sees(`document.querySelector('[role=alert]')?.textContent ===
+		'The token is wrong. Nothing was changed.'`)
+	if said := v.said(); !strings.Contains(said, "403") || strings.Contains(said, "\n") {
+		t.Errorf("the console says %q", said) // of the status of the page
+	}
+	if got := eval[string](v.browser, `document.querySelector('[name=rate]').value`); got != "50" {
+		t.Errorf("the form is filled in with %q", got)
+	}
+	set("60", token)
+	v.sees(`document.querySelector('.note.good')?.textContent === 'The rate is set.' &&
+		document.querySelector('[data-text=rate]').textContent === '60 permits'`)
+}
+
+// pages are all that there are.
+func (v *visit) pages() []string {
+	return []string{
+		"/", page("/limiter", "orders"), page("/limiter", "users"),
+		page("/limiter", strings.Repeat("very-long-name:", 40)), page("/change", "orders"),
+	}
+}
+
+// On a phone no page is wider than the window.
+func (v *visit) phone(t *testing.T) {
+	v.do(chromedp.EmulateViewport(360, 740))
+	for _, target := range v.pages() {
+		v.goTo(target)
+		if strings.HasPrefix(target, "/limiter") {
+			v.sees(`!document.getElementById('charts').hidden`)
+		}
+		if over := eval[int](v.browser, `document.scrollingElement.scrollWidth - innerWidth`); over > 0 {
+			t.Errorf("%.40s is %d px too wide", target, over)
+		}
+	}
+	v.do(chromedp.EmulateViewport(1200, 800))
+}
+
+// contrasts returns the texts of a page that are hard to read: with less contrast than 4.5 to 1 (WCAG AA).
+const contrasts = `(() => {
+	const numbers = (color) => color.match(/[\d.]+/g).map(Number);
+	const light = (color) => {
+		const linear = (n) => n <= .03928 ? n / 12.92 : ((n + .055) / 1.055) ** 2.4;
+		const [r, g, b] = numbers(color).map((n) => linear(n / 255));
+		return .2126 * r + .7152 * g + .0722 * b;
+	};
+	const behind = (element) => {
+		for (; element; element = element.parentElement) {
+			const color = getComputedStyle(element).backgroundColor;
+			if (numbers(color)[3] !== 0) return color;
+		}
+	};
+	const hard = [];
+	for (const element of document.querySelectorAll('body *')) {
+		const says = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+		if (!says || !element.checkVisibility()) continue;
+		const style = getComputedStyle(element);
+		const [a, b] = [element instanceof SVGElement ? style.fill : style.color, behind(element)].map(light);
+		const contrast = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+		if (contrast < 4.5) hard.push(element.outerHTML.slice(0, 80) + ' ' + contrast);
+	}
+	return hard.join('\n');
+})()`
+
+// Light and dark differ, and texts are read easily in both.
+func (v *visit) schemes(t *testing.T) {
+	var backgrounds []string
+	for _, scheme := range []string{"light", "dark"} {
+		v.prefers("color-scheme", scheme)
+		for _, target := range v.pages() {
+			v.goTo(target)
+			if strings.HasPrefix(target, "/limiter") {
+				v.sees(`!document.getElementById('charts').hidden`)
+			}
+			if hard := eval[string](v.browser, contrasts); hard != "" {
+				t.Errorf("%.40s, %s, is hard to read:\n%s", target, scheme, hard)
+			}
+		}
+		background := eval[string](v.browser, `getComputedStyle(document.body).backgroundColor`)
+		backgrounds = append(backgrounds, background)
+	}
+	if backgrounds[0] == backgrounds[1] {
+		t.Errorf("light and dark are both %s", backgrounds[0])
+	}
+}
+
+// Nothing moves by itself for who wants that.
+func (v *visit) motion(t *testing.T) {
+	for value, want := range map[string]string{"reduce": "0s", "no-preference": "0.3s"} {
+		v.prefers("reduced-motion", value)
+		v.goTo(page("/limiter", "orders"))
+		if got := eval[string](v.browser,
+			`getComputedStyle(document.getElementById('meter')).transitionDuration`); got != want {
+			t.Errorf("%s: %s, want %s", value, got, want)
+		}
+	}
+}
+
+// Without scripts the page shows how it was, and comes again by itself.
+func (v *visit) withoutScripts(t *testing.T) {
+	if _, err := chromedp.Call(v.ctx, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	v.goTo(page("/limiter", "orders"))
+	text, err := chromedp.Run(v.ctx, chromedp.Text(chromedp.CSS("main")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"of 60 permits", "loads again every 10 s", "Nothing is wrong",
+		"{orders}:permits"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the page does not say %q:\n%s", part, text)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package web
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// shown returns a text as the page shows it: what is no printable character is escaped as in Go, and so is
+// a backslash, so that two texts never look the same.
+func shown(text string) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		r, width := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && width == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case r == '\\':
+			b.WriteString(`\\`)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+		text = text[width:]
+	}
+	return b.String()
+}
+
+// cut returns a text of a length that a table has room for.
+func cut(text string) string {
+	const room = 160
+	if len(text) <= room {
+		return text
+	}
+	end := room
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// number returns 1234567 as 1,234,567.
+func number(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, text = "−", text[1:]
+	}
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return sign + text
+}
+
+// count returns "1 permit" or "2 permits".
+func count(n int64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return number(n) + " " + what
+}
+
+// span returns a number of ms as "250 ms", "1.5 s", "2 min 5 s", "3 h" or "4 d 2 h".
+func span(ms int64) string {
+	const second, minute, hour, day = 1000, 60_000, 3_600_000, 86_400_000
+	two := func(n int64, unit string, rest int64, small string) string {
+		if rest == 0 {
+			return number(n) + " " + unit
+		}
+		return fmt.Sprintf("%s %s %d %s", number(n), unit, rest, small)
+	}
+	switch {
+	case ms < second:
+		return number(ms) + " ms"
+	case ms < minute:
+		return strconv.FormatFloat(float64(ms/100)/10, 'f', -1, 64) + " s"
+	case ms < hour:
+		return two(ms/minute, "min", ms%minute/second, "s")
+	case ms < day:
+		return two(ms/hour, "h", ms%hour/minute, "min")
+	}
+	return two(ms/day, "d", ms%day/hour, "h")
+}
+
+// exact returns a number of ms as a form takes it, as in 1m30s or 1h.
+func exact(ms int64) string {
+	text := (time.Duration(ms) * time.Millisecond).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

@@ -1,0 +1,259 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+)
+
+// A view is one look at a limiter: what the page shows, and, as JSON, each event of its live stream. The
+// texts are made here only, so that the page and its updates say the same, and with masks nothing
+// else leaves the server.
+type view struct {
+	State string `json:"state"` // one of the constants below
+	At    int64  `json:"at"`    // ms, by the clock of Redis
+
+	// Texts are the texts of the page by their places: the attributes data-text.
+	Texts map[string]string `json:"texts"`
+
+	// The rest is there in stateOK only. Pair says that so are the numbers, which
+	// a PER_CLIENT limiter has only for a client.
+	Pair      bool  `json:"pair"`
+	Rate      int64 `json:"rate"`
+	Interval  int64 `json:"interval_ms"`
+	Remaining int64 `json:"remaining"`
+
+	// Permits granted since the look before, which was Elapsed ms ago; 0 if there was none.
+	Elapsed  int64 `json:"elapsed_ms"`
+	ByGo     int64 `json:"by_go"`
+	ByOthers int64 `json:"by_others"`
+
+	// Bars are the permits of the records, by their age: the last one is now, the first an interval ago. Each
+	// has those of Go and of others.
+	Bars [][2]int64 `json:"bars"`
+
+	Back     [][2]string `json:"back"`     // permits, when they are back
+	Keys     [][3]string `json:"keys"`     // name, kind, time to live
+	Findings []finding   `json:"findings"` // what is not as it should be
+
+	perClient bool
+	exists    bool   // there is something of a limiter, be it half of one
+	settable  bool   // a rate may be written: nothing else uses the name
+	kind      string // of the limiter, as it is set
+	keepAlive int64
+	data      []byte // as JSON
+}
+
+// A finding is one of inspect.
+type finding struct {
+	Fault  string `json:"fault"`
+	What   string `json:"what"`
+	Mend   string `json:"mend"`
+	Remark bool   `json:"remark"` // the permits are right all the same
+}
+
+const (
+	stateOK    = "ok"
+	stateGone  = "gone"  // no rate is set
+	stateError = "error" // Redis could not be asked
+)
+
+// bars is how many parts of the interval are told apart.
+const bars = 60
+
+// failure returns the view of a limiter that could not be read.
+func (h *Handler) failure(err error) *view {
+	return finish(&view{State: stateError, Texts: map[string]string{"summary": h.unread(err)}})
+}
+
+// unread says that Redis could not be asked. The reason may name hosts or keys; where names are masked, it is
+// left out.
+func (h *Handler) unread(err error) string {
+	if h.Mask {
+		return "Redis could not be read."
+	}
+	return "Redis could not be read: " + shown(err.Error())
+}
+
+// view returns what is shown of a limiter, for one client.
+func (h *Handler) view(l, before *inspect.Limiter, id string) *view {
+	v := &view{
+		State: stateOK, At: l.At.UnixMilli(), Texts: map[string]string{},
+		Rate: l.Config.Rate, Interval: l.Config.Interval, Findings: []finding{},
+		perClient: l.Config.PerClient(), kind: l.Config.Type, keepAlive: l.Config.KeepAlive,
+		exists: l.Set || len(l.Findings) > 0,
+	}
+	v.settable = l.Set || v.exists && (l.Keys[0].Kind == "hash" || !l.Keys[0].There())
+	if !l.Set {
+		v.State = stateGone
+	}
+	if !v.perClient {
+		id = ""
+	}
+	pair := l.PairOf(id)
+	if v.perClient && id == "" || !l.Set {
+		pair = nil
+	}
+	v.config(l)
+	if pair != nil {
+		v.pair(l, pair)
+		if before != nil && before.PairOf(id) != nil {
+			v.grants(l, before, id)
+		}
+	}
+	v.keys(l, id, h)
+	v.summary()
+	return finish(v)
+}
+
+// finish makes the JSON of a view, once for all viewers.
+func finish(v *view) *view {
+	v.data, _ = json.Marshal(v) // texts and numbers: it never fails
+	return v
+}
+
+func (v *view) config(l *inspect.Limiter) {
+	c := &l.Config
+	v.Texts["type"] = c.Type
+	v.Texts["rate"] = count(c.Rate, "permit")
+	v.Texts["interval"] = span(c.Interval)
+	v.Texts["keep_alive"] = "none"
+	if c.KeepAlive > 0 {
+		v.Texts["keep_alive"] = span(c.KeepAlive)
+	}
+	v.Texts["clock"] = l.At.UTC().Format("15:04:05") + " UTC"
+	v.Texts["sessions"] = number(int64(len(l.Sessions)))
+}
+
+// pair takes over the numbers of a pair.
+func (v *view) pair(l *inspect.Limiter, p *inspect.Pair) {
+	v.Pair, v.Remaining = true, p.Remaining
+	v.Texts["remaining"] = number(p.Remaining)
+	v.Texts["outstanding"] = number(p.Outstanding)
+	v.Texts["value"] = "none: the limiter is full"
+	if p.HasValue {
+		v.Texts["value"] = shown(p.Value)
+	}
+	v.Texts["drift"] = "not checked"
+	if p.Checked {
+		v.Texts["drift"] = number(p.Drift)
+	}
+	v.Texts["records"] = number(p.Total)
+	v.Texts["unread"] = ""
+	if p.Unread > 0 {
+		v.Texts["unread"] = fmt.Sprintf("Only %s of %s records were read: the oldest and the newest. "+
+			"The numbers are those of the value.", number(int64(len(p.Records))), number(p.Total))
+		v.Texts["outstanding"] = "at least " + v.Texts["outstanding"]
+	}
+	for _, b := range p.Back {
+		permits := count(b.Permits, "permit")
+		if b.Permits == l.Config.Rate {
+			permits = "all of " + permits
+		}
+		v.Back = append(v.Back, [2]string{permits, when(b.In)})
+	}
+	v.Texts["all_back"] = "never"
+	if k := len(p.Back); k > 0 {
+		v.Texts["all_back"] = when(p.Back[k-1].In)
+	}
+	v.bars(l, p)
+}
+
+// when says in how many ms something is there.
+func when(ms int64) string {
+	switch {
+	case ms == inspect.Unknown:
+		return "unknown"
+	case ms <= 0:
+		return "now"
+	}
+	return "in " + span(ms)
+}
+
+func (v *view) bars(l *inspect.Limiter, p *inspect.Pair) {
+	interval := l.Config.Interval
+	if interval < 1 {
+		return
+	}
+	v.Bars = make([][2]int64, bars)
+	for _, r := range p.Records {
+		if r.Over {
+			continue
+		}
+		age := min(max(l.At.Sub(r.At).Milliseconds(), 0), interval-1)
+		bar := &v.Bars[bars-1-int(float64(age)/float64(interval)*bars)]
+		if r.ByGo {
+			bar[0] += r.Permits
+		} else {
+			bar[1] += r.Permits
+		}
+	}
+}
+
+// grants compares with the look before.
+func (v *view) grants(l, before *inspect.Limiter, id string) {
+	c := l.Since(before, id)
+	v.Elapsed = max(l.At.Sub(before.At).Milliseconds(), 1)
+	v.ByGo, v.ByOthers = c.ByGo, c.ByOthers
+	least := ""
+	if c.AtLeast {
+		least = "at least "
+	}
+	per := func(n int64) string {
+		rate := fmt.Sprintf("%.1f", float64(n)*1000/float64(v.Elapsed))
+		return least + strings.TrimSuffix(rate, ".0") + "/s"
+	}
+	v.Texts["by_go"], v.Texts["by_others"] = per(c.ByGo), per(c.ByOthers)
+	v.Texts["released"] = per(c.Released)
+	v.Texts["refused"] = "about " + strings.TrimPrefix(per(c.Refused), least)
+}
+
+// keys takes over keys and findings, with names that may be seen.
+func (v *view) keys(l *inspect.Limiter, id string, h *Handler) {
+	if h.Mask {
+		l, id = l.Masked(h.masks.mask), h.public(id)
+	}
+	for i, key := range l.Keys {
+		used := i == 0 || (l.Pairs[(i-1)/2].ID == id && (id != "" || !v.perClient))
+		if !used && !key.There() {
+			continue
+		}
+		ttl := "does not expire"
+		switch {
+		case !key.There():
+			ttl = ""
+		case key.TTL >= 0:
+			ttl = span(key.TTL)
+		}
+		kind := key.Kind
+		if kind == "none" {
+			kind = "not there"
+		}
+		v.Keys = append(v.Keys, [3]string{shown(key.Name), kind, ttl})
+	}
+	for _, f := range l.Findings {
+		if f.ID == "" || f.ID == id {
+			v.Findings = append(v.Findings, finding{f.Fault, f.What, shown(f.Mend), f.Remark})
+		}
+	}
+}
+
+// summary is the page in a sentence or two, for who listens to it.
+func (v *view) summary() {
+	switch {
+	case v.State == stateGone:
+		v.Texts["summary"] = "No rate is set."
+		return
+	case v.Pair:
+		v.Texts["summary"] = fmt.Sprintf("%s of %s remain.", number(v.Remaining), count(v.Rate, "permit"))
+	default:
+		v.Texts["summary"] = "Each client has permits of its own."
+	}
+	v.Texts["health"] = "nothing is wrong"
+	if n := len(v.Findings); n > 0 {
+		v.Texts["health"] = count(int64(n), "finding")
+		v.Texts["summary"] += " " + strings.ToUpper(v.Texts["health"][:1]) + v.Texts["health"][1:] + "."
+	}
+}

@@ -1,0 +1,224 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+)
+
+// Config says what a Handler shows, and to whom. The zero value shows all limiters to whoever can
+// reach the Handler, and changes none.
+type Config struct {
+	// Prefix is the path under which the Handler is mounted. It begins and ends with a slash. The
+	// default is "/".
+	Prefix string
+
+	// Match is a pattern of Redis for the names of limiters: others are neither listed nor shown. The
+	// default is all.
+	Match string
+
+	// Limit is how many limiters are listed at most, 1 to 1,000. The default is 200.
+	Limit int
+
+	// Every is the time between two looks at a limiter, at least a second. The default is a second.
+	Every time.Duration
+
+	// Viewers is how many may look at limiters at a time; the next one is refused with 503. The
+	// default is 100.
+	Viewers int
+
+	// Mask shows a short hash in place of each name, key and id of a client. It holds as long as
+	// the Handler. Names never leave the server then; there is no search for them, either.
+	Mask bool
+
+	// Token is the secret that changes need, and with Private reading, too. It has at least 16
+	// bytes. The default is none.
+	Token string
+
+	// Private asks who reads for the Token: as the password of HTTP Basic authentication, with
+	// any user name.
+	Private bool
+
+	// AllowChanges adds forms that set a rate, repair and delete. They ask for the Token each time.
+	AllowChanges bool
+
+	// Hosts are the names and addresses by which the Handler is reached, without ports and brackets; a
+	// request for another one is refused. It keeps other web sites from reading a Handler on
+	// localhost by a name of theirs (DNS rebinding). The default is any.
+	Hosts []string
+}
+
+const (
+	leastToken   = 16
+	mostLimit    = 1000
+	mostViewers  = 10_000
+	longestName  = 8 << 10
+	defaultLimit = 200
+)
+
+// complete sets the defaults and returns why the Config cannot be used.
+func (c *Config) complete() error {
+	c.Prefix, c.Match = cmp.Or(c.Prefix, "/"), cmp.Or(c.Match, "*")
+	c.Limit, c.Viewers = cmp.Or(c.Limit, defaultLimit), cmp.Or(c.Viewers, 100)
+	c.Every = cmp.Or(c.Every, time.Second)
+	switch {
+	case !validPrefix.MatchString(c.Prefix):
+		return refuse("Prefix", fmt.Sprintf("%q", c.Prefix), `be a path such as "/limits/"`)
+	case c.Limit < 1 || c.Limit > mostLimit:
+		return refuse("Limit", c.Limit, fmt.Sprintf("be between 1 and %d", mostLimit))
+	case c.Viewers < 1 || c.Viewers > mostViewers:
+		return refuse("Viewers", c.Viewers, fmt.Sprintf("be between 1 and %d", mostViewers))
+	case c.Every < time.Second:
+		return refuse("Every", c.Every, "be at least 1s")
+	case c.Token == "" && (c.Private || c.AllowChanges):
+		return refuse("Token", "empty", "be set with Private or AllowChanges")
+	case c.Token != "" && len(c.Token) < leastToken: // its value stays secret
+		had := fmt.Sprintf("of %d bytes", len(c.Token))
+		return refuse("Token", had, fmt.Sprintf("have at least %d", leastToken))
+	case c.Mask && c.AllowChanges:
+		return refuse("AllowChanges", true, "be false with Mask: who deletes a limiter types its name")
+	}
+	return nil
+}
+
+// validPrefix are paths that a ServeMux takes as they are.
+var validPrefix = regexp.MustCompile(`^/([\w.~-]+/)*$`)
+
+func refuse(field string, value any, bound string) error {
+	return fmt.Errorf("web: %s is %v, must %s", field, value, bound)
+}
+
+// A Handler is the pages. It is safe for concurrent use.
+type Handler struct {
+	Config
+	rdb    redis.UniversalClient
+	handle http.Handler
+
+	ctx   context.Context // ends with Close
+	close context.CancelFunc
+
+	mu         sync.Mutex     // held where ctx ends, and where the goroutines are counted
+	background sync.WaitGroup // what Close waits for; Add under mu
+
+	tokens  *tokens
+	masks   *masks
+	turn    chan struct{} // held by the one search through the keys that is under way
+	lists   *shelf[*list]
+	clients *shelf[[]string]
+	health  *shelf[struct{}]
+	watches watches
+}
+
+// New returns a Handler for the limiters of a Redis. rdb stays the caller's: Close does not close it.
+// An error names the field of the Config that is out of its bounds.
+func New(rdb redis.UniversalClient, config Config) (*Handler, error) {
+	if rdb == nil {
+		return nil, errors.New("web: rdb is nil, must be a go-redis client")
+	}
+	if err := config.complete(); err != nil {
+		return nil, err
+	}
+	h := &Handler{Config: config, rdb: rdb, turn: make(chan struct{}, 1)}
+	h.ctx, h.close = context.WithCancel(context.Background())
+	h.tokens, h.masks = newTokens(config.Token), newMasks()
+	h.lists = newShelf[*list](h, searches, resting)
+	h.clients = newShelf[[]string](h, searches, resting)
+	h.health = newShelf[struct{}](h, 1, time.Second)
+	h.watches = watches{h: h, by: map[string]*watch{}}
+	h.handle = h.routes()
+	return h, nil
+}
+
+const (
+	searches = 16               // results of searches that are kept
+	resting  = 10 * time.Second // between two searches for the same
+)
+
+// routes returns the pages with all that guards them.
+func (h *Handler) routes() http.Handler {
+	pages := http.NewServeMux()
+	read := func(pattern string, page http.HandlerFunc) {
+		pages.Handle("GET "+h.Prefix+pattern, h.private(page))
+	}
+	read("{$}", h.listPage)
+	read("limiter", h.limiterPage)
+	read("live", h.live)
+	read("static/{file}", static)
+	read("change", h.changing(h.changePage))
+	for name, change := range changes() {
+		pages.Handle("POST "+h.Prefix+"change/"+name, h.private(h.changing(h.post(name, change))))
+	}
+	all := http.NewServeMux()
+	all.HandleFunc("GET "+h.Prefix+"healthz", h.healthz) // by whatever name a probe reaches it
+	// A change is guarded twice: by the token, and against forms of other sites.
+	all.Handle("/", h.hosts(http.NewCrossOriginProtection().Handler(pages)))
+	return headers(all)
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.handle.ServeHTTP(w, r) }
+
+// Close ends all live pages and waits for the goroutines of the Handler, a second at most: one that
+// waits for a silent Redis ends with go-redis's timeouts. It always returns nil; closing twice
+// is allowed.
+func (h *Handler) Close() error {
+	h.mu.Lock()
+	h.close()
+	h.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		h.background.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// goWith runs f in the background, with a context that ends with Close. It returns false if
+// the Handler is closed.
+func (h *Handler) goWith(f func(ctx context.Context)) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx.Err() != nil {
+		return false
+	}
+	h.background.Go(func() { f(h.ctx) })
+	return true
+}
+
+// healthz tells whether Redis replies, and nothing else.
+func (h *Handler) healthz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	_, err := h.health.get(ctx, "", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, h.rdb.Ping(ctx).Err()
+	})
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, "unavailable")
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// read reads a limiter: its shared pair, and those of clients.
+func (h *Handler) read(ctx context.Context, hash string, ids []string) (*inspect.Limiter, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	return inspect.Read(ctx, h.rdb, hash, inspect.Few, ids...)
+}

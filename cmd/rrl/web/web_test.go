@@ -1,0 +1,272 @@
+package web_test
+
+import (
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/cmd/rrl/web"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A Config out of its bounds is refused with its field, its value and the bound, and a secret is not shown.
+func TestConfig(t *testing.T) {
+	rdb := mini(t)
+	for want, config := range map[string]web.Config{
+		`Prefix is "limits", must be a path such as "/limits/"`:     {Prefix: "limits"},
+		`Prefix is "/limits", must`:                                 {Prefix: "/limits"},
+		`Prefix is "/{x}/", must`:                                   {Prefix: "/{x}/"},
+		`Limit is -1, must be between 1 and 1000`:                   {Limit: -1},
+		`Viewers is 10001, must be between 1 and 10000`:             {Viewers: 10001},
+		`Every is 999ms, must be at least 1s`:                       {Every: 999 * time.Millisecond},
+		`Token is of 6 bytes, must have at least 16`:                {Token: "secret"},
+		`Token is empty, must be set with Private or AllowChanges`:  {Private: true},
+		`Token is empty, must be set with Private or AllowChanges `: {AllowChanges: true},
+		`AllowChanges is true, must be false with Mask: who deletes a l`: {AllowChanges: true, Mask: true,
+			Token: token},
+	} {
+		_, err := web.New(rdb, config)
+		if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) ||
+			strings.Contains(err.Error(), "secret") {
+			t.Errorf("%+v: %v, want %s", config, err, want)
+		}
+	}
+	if _, err := web.New(nil, web.Config{}); err == nil || !strings.Contains(err.Error(), "rdb is nil") {
+		t.Errorf("without a Redis: %v", err)
+	}
+}
+
+// Every response says that nothing but the page's own files may run, be kept or be framed, and none lets
+// another site read it.
+func TestHeaders(t *testing.T) {
+	rdb := mini(t)
+	limiter(t, rdb, "orders", 10)
+	h := handler(t, rdb, web.Config{AllowChanges: true, Token: token})
+	for _, target := range []string{
+		"/", "/?match=*", page("/limiter", "orders"), page("/change", "orders"), "/static/page.css",
+		"/static/page.js",
+		"/static/none", "/none", "/healthz", page("/limiter", "none"), "/limiter",
+	} {
+		w := get(h, target, header("Origin", "https://other.example"))
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; " +
+				"img-src 'self' data:; connect-src 'self'; form-action 'self'; " +
+				"base-uri 'none'; frame-ancestors 'none'",
+			"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+			"Access-Control-Allow-Origin":  "",
+			"Cross-Origin-Resource-Policy": "same-origin", "Set-Cookie": "",
+		} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %s is %q, want %q", target, name, got, want)
+			}
+		}
+		if kept := w.Header().Get("Cache-Control"); kept != "no-store" &&
+			!strings.HasPrefix(target, "/static/") {
+			t.Errorf("%s: Cache-Control is %q", target, kept)
+		}
+		body := w.Body.String()
+		if strings.Contains(body, " style=") || strings.Contains(body, "<style") ||
+			strings.Contains(body, "<script>") {
+			t.Errorf("%s has a style or a script that the policy forbids:\n%s", target, body)
+		}
+	}
+}
+
+// A browser keeps script and style, and asks whether they are still the same.
+func TestStatic(t *testing.T) {
+	h := handler(t, mini(t), web.Config{})
+	w := get(h, "/static/page.js")
+	if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/javascript") {
+		t.Errorf("%d, %v", w.Code, w.Header())
+	}
+	if w := get(h, "/static/page.js", header("If-None-Match",
+		w.Header().Get("ETag"))); w.Code != http.StatusNotModified {
+		t.Errorf("the same file: %d", w.Code)
+	}
+	for _, target := range []string{"/static/", "/static/..%2fweb.go", "/static/../web.go",
+		"/templates/list.html"} {
+		if w := get(h, target); w.Code == http.StatusOK {
+			t.Errorf("%s: %d", target, w.Code)
+		}
+	}
+}
+
+// Under a prefix all links lead back into it, and what is outside belongs to others.
+func TestPrefix(t *testing.T) {
+	rdb := mini(t)
+	limiter(t, rdb, "orders", 10)
+	mux := http.NewServeMux()
+	mux.Handle("/ops/limits/", handler(t, rdb, web.Config{Prefix: "/ops/limits/", AllowChanges: true,
+		Token: token}))
+	for _, target := range []string{"/ops/limits/", page("/ops/limits/limiter", "orders"),
+		page("/ops/limits/change", "orders")} {
+		w := get(mux, target)
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: %d", target, w.Code)
+		}
+		for _, attribute := range []string{`href="`, `src="`, `action="`, `data-live="`} {
+			for part := range strings.SplitSeq(w.Body.String(), attribute) {
+				if strings.HasPrefix(part, "/") && !strings.HasPrefix(part, "/ops/limits/") {
+					t.Errorf("%s leads to %.40s", target, part)
+				}
+			}
+		}
+	}
+	if w := get(mux, "/"); w.Code != http.StatusNotFound {
+		t.Errorf("outside: %d", w.Code)
+	}
+}
+
+// The list has what is set and what is taken, says where it has stopped, and shows only what may be seen.
+func TestList(t *testing.T) {
+	rdb := mini(t)
+	take(t, limiter(t, rdb, "orders", 1000), 1)
+	for _, name := range []string{"a1", "a2", "a3", "secret"} {
+		limiter(t, rdb, name, 10)
+	}
+	rdb.HSet(t.Context(), "a hash of others", "field", 1)
+	body := get(handler(t, rdb, web.Config{}), "/").Body.String()
+	for _, part := range []string{"orders", ">OVERALL<", ">1,000<", ">1 h<", ">999<", "5 limiters"} {
+		if !strings.Contains(body, part) {
+			t.Errorf("the list has no %s", part)
+		}
+	}
+	if strings.Contains(body, "a hash of others") || strings.Contains(body, "There are more") {
+		t.Errorf("it lists what is no limiter, or says that it has stopped:\n%s", body)
+	}
+	if body := get(handler(t, rdb, web.Config{Limit: 2}), "/").Body.String(); !strings.Contains(
+		body, "the search stopped at 2") {
+		t.Errorf("it does not say that there are more:\n%s", body)
+	}
+	some := handler(t, rdb, web.Config{Match: "a[12]"})
+	if body := get(some, "/?match=*").Body.String(); !strings.Contains(body, "2 limiters") {
+		t.Errorf("it shows others:\n%s", body)
+	}
+	for target, want := range map[string]int{
+		page("/limiter", "a1"): 200, page("/limiter", "secret"): 404, page("/live", "secret"): 404,
+		"/limiter":               400,
+		page("/limiter", "none"): 404, page("/limiter", strings.Repeat("a", 9000)): 400,
+		"/?match=" + strings.Repeat("a", 201): 400, "/?match=*a*b*c*d*": 400,
+	} {
+		if w := get(some, target); w.Code != want {
+			t.Errorf("%.60s: %d, want %d", target, w.Code, want)
+		}
+	}
+}
+
+// hostile are names that others have thought of.
+func hostile() []string {
+	return []string{
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, "a b", "a/../../b", "..", "?x=1#y",
+		"a&b=c", "%2e%2e", "+",
+		"\x00\x01\n\r\t", "\xff\xfe", "\u202eevil", `{{.}}`, `javascript:alert(1)`, "'", `\`, "日本語",
+		"{user}:1", strings.Repeat("long", 500),
+	}
+}
+
+// Whatever a name is, its page is reached by the link of the list, and shows it as text.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	names := hostile()
+	for i, name := range names {
+		limiter(t, rdb, name, int64(7000+i))
+	}
+	h := handler(t, rdb, web.Config{})
+	list := get(h, "/").Body.String()
+	if harms(list) {
+		t.Errorf("a name is in the list as it is:\n%s", list)
+	}
+	reached := map[string]bool{}
+	for _, link := range regexp.MustCompile(`href="(/limiter\?[^"]+)"`).FindAllStringSubmatch(list, -1) {
+		target, err := url.Parse(html.UnescapeString(link[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := target.Query().Get("name")
+		w := get(h, target.String())
+		body := w.Body.String()
+		if w.Code != http.StatusOK || !strings.Contains(body, ">7,0") || harms(body) {
+			t.Errorf("%.40q: %d\n%s", name, w.Code, body)
+		}
+		reached[name] = true
+	}
+	for _, name := range names {
+		if !reached[name] {
+			t.Errorf("%.40q is not reached", name)
+		}
+	}
+}
+
+// harms reports whether a page holds a part of a name that is more than text.
+func harms(page string) bool {
+	return strings.Contains(page, "<script>") || strings.Contains(page, "<img") ||
+		strings.Contains(page, "\xff") || strings.ContainsAny(page, "\x00\r\u202e")
+}
+
+// A client of a PER_CLIENT limiter is chosen by a link; without one the first is shown.
+func TestClients(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	perClient(t, rdb, "orders", "pod-1", 3)
+	perClient(t, rdb, "orders", "pod-2", 4)
+	h := handler(t, rdb, web.Config{})
+	w := get(h, page("/limiter", "orders"))
+	to := w.Header().Get("Location")
+	if w.Code != http.StatusSeeOther || to != "/limiter?id=pod-1&name=orders" {
+		t.Fatalf("%d, %q", w.Code, to)
+	}
+	for id, remaining := range map[string]string{"pod-1": ">7<", "pod-2": ">6<", "pod-3": ">10<"} {
+		w := get(h, page("/limiter", "orders")+"&id="+id)
+		if body := w.Body.String(); w.Code != http.StatusOK ||
+			!strings.Contains(body, `data-text="remaining"`+remaining) ||
+			!strings.Contains(body, ">pod-2</a>") {
+			t.Errorf("%s: %d\n%s", id, w.Code, body)
+		}
+	}
+}
+
+// A probe learns whether Redis replies, and nothing else, without a token and by any name.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := s.Client(t, func(o *redis.Options) { o.MaxRetries = -1; o.DialerRetries = 1 })
+	h := handler(t, rdb, web.Config{Private: true, Token: token, Hosts: []string{"localhost"}})
+	probe := func() *httptest.ResponseRecorder {
+		return get(h, "/healthz", func(r *http.Request) { r.Host = "10.0.0.1:80" })
+	}
+	for range 2 {
+		if w := probe(); w.Code != http.StatusOK || w.Body.String() != "ok\n" {
+			t.Fatalf("%d, %q", w.Code, w.Body)
+		}
+	}
+	s.Stop()
+	until(t, "it says that Redis is away", func() bool {
+		w := probe()
+		return w.Code == http.StatusServiceUnavailable && w.Body.String() == "unavailable\n"
+	})
+}
+
+// A Redis that says nothing does not keep a probe for more than a second.
+func TestHealthOfSilentRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := mini(t)
+		rdb.AddHook(silent{})
+		h := handler(t, rdb, web.Config{})
+		start := time.Now()
+		if w := get(h, "/healthz"); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%d", w.Code)
+		}
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
