@@ -141,7 +141,8 @@ func TestBusyScreen(t *testing.T) {
 		s := busy(t)
 		s.golden("80x24")
 		inPage(t, ansi.Strip(s.draw()))
-		golden(t, "../../../docs/watch.svg", picture.SVG(s.draw(), 80, 24, "rrl watch on a terminal: three limiters with their gauges"))
+		const label = "rrl watch on a terminal: three limiters with their gauges"
+		golden(t, "../../../docs/watch.svg", picture.SVG(s.draw(), 80, 24, label))
 		s.width = 40
 		s.golden("40x24")
 		s.width, s.height = 160, 30
