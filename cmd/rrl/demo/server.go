@@ -8,6 +8,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // A server is the Redis that the demo runs on.
@@ -29,6 +30,8 @@ func embedded() *server {
 
 		Protocol:        2, // replies of RESP2 have the order and form that redis-cli shows
 		DisableIdentity: true,
+		// Otherwise the address is looked up as the name of a host.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	return &server{rdb, "an embedded miniredis", "demo", func() {
 		_ = rdb.Close() // before the server, or its connections break
