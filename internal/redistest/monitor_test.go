@@ -12,9 +12,6 @@ func TestMonitorAndRoundTrips(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	rdb := s.Client(t)
-	if err := rdb.Ping(t.Context()).Err(); err != nil { // go-redis introduces itself
-		t.Fatal(err)
-	}
 	var trips redistest.RoundTrips
 	rdb.AddHook(&trips)
 	sent := s.Monitor(t)
@@ -25,7 +22,8 @@ func TestMonitorAndRoundTrips(t *testing.T) {
 	_, _ = pipe.Exec(t.Context())
 	rdb.Eval(t.Context(), "return redis.call('INCR', KEYS[1])", []string{"b"})
 	want := []string{"set", "multi", "get", "del", "exec", "eval", "incr"}
-	if got := sent(); !slices.Equal(got, want) {
+	got := slices.DeleteFunc(sent(), func(name string) bool { return name == "hello" || name == "client" })
+	if !slices.Equal(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if n := trips.Load(); n != 3 {

@@ -8,7 +8,7 @@ import (
 )
 
 // A RoundTrips counts the round trips of a go-redis client, to which it is added as a
-// hook. It leaves out HELLO, by which go-redis introduces each new connection.
+// hook. It leaves out those by which go-redis introduces a new connection.
 type RoundTrips struct{ n atomic.Int64 }
 
 var _ redis.Hook = (*RoundTrips)(nil)
@@ -22,9 +22,7 @@ func (*RoundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook counts a command.
 func (r *RoundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "hello" {
-			r.n.Add(1)
-		}
+		r.add(cmd)
 		return next(ctx, cmd)
 	}
 }
@@ -32,7 +30,13 @@ func (r *RoundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // ProcessPipelineHook counts a pipeline.
 func (r *RoundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		r.n.Add(1)
+		r.add(cmds[0])
 		return next(ctx, cmds)
+	}
+}
+
+func (r *RoundTrips) add(first redis.Cmder) {
+	if name := first.Name(); name != "hello" && name != "client" {
+		r.n.Add(1)
 	}
 }
