@@ -235,7 +235,7 @@ func (v *view) keys(l *inspect.Limiter, id string, h *Handler) {
 	}
 	for _, f := range l.Findings {
 		if f.ID == "" || f.ID == id {
-			v.Findings = append(v.Findings, finding{f.Fault, f.What, shown(f.Mend), f.Remark})
+			v.Findings = append(v.Findings, finding{f.Fault, f.What, f.Mend, f.Remark})
 		}
 	}
 }
