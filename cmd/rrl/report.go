@@ -58,7 +58,7 @@ func (r report) pair(w io.Writer, p *inspect.Pair) {
 		back = append(back, fmt.Sprintf("%s %s", words.Count(b.Permits, "permit"), in(b.In)))
 	}
 	fmt.Fprintf(w, "  back         %s\n", strings.Join(back, ", "))
-	if window := inspect.Window(r.Limiter, p, width); window != nil {
+	if window := r.Window(p, width); window != nil {
 		ago := words.Span(r.Config.Interval) + " ago"
 		fmt.Fprintf(w, "  window       |%s|\n", bars(window))
 		fmt.Fprintf(w, "               %s%*s\n", ago, width+len("||")-len(ago), "now")
@@ -127,15 +127,16 @@ func gauge(part, whole int64, width int) string {
 	return "[" + strings.Repeat("#", n) + strings.Repeat(".", width-n) + "]"
 }
 
-// bars draws numbers as blocks of different heights. What is not zero is seen.
-func bars(numbers []int64) string {
+// bars draws grants as blocks of different heights. What is not zero is seen.
+func bars(window []inspect.Grants) string {
 	blocks := []rune(" ▁▂▃▄▅▆▇█")
 	most := int64(1)
-	for _, n := range numbers {
-		most = max(most, n)
+	for _, g := range window {
+		most = max(most, g.ByGo+g.ByOthers)
 	}
 	var b strings.Builder
-	for _, n := range numbers {
+	for _, g := range window {
+		n := g.ByGo + g.ByOthers
 		height := int(float64(n) / float64(most) * float64(len(blocks)-1))
 		if n > 0 {
 			height = max(height, 1)

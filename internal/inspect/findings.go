@@ -145,7 +145,7 @@ func remark(fault, mend, what string, args ...any) []Finding {
 	return found
 }
 
-// Label is the fault, or the first words of what was found if it is none of Redisson's.
+// Label names the finding in a word: the fault, or "other" if it is none of Redisson's.
 func (f *Finding) Label() string {
 	if f.Fault != "" {
 		return f.Fault
