@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // An acquisition is what acquire is asked for.
@@ -187,10 +188,10 @@ func (g *grant) String() string {
 	text = fmt.Sprintf("%s, permits %d", text, g.Permits)
 	switch {
 	case g.Waited != nil:
-		return text + ", waited " + millisText(*g.Waited)
+		return text + ", waited " + words.Span(*g.Waited)
 	case !g.Granted:
 		return fmt.Sprintf("%s, remaining %d of %d, retry after %s",
-			text, *g.Remaining, *g.Limit, millisText(*g.RetryAfter))
+			text, *g.Remaining, *g.Limit, words.Span(*g.RetryAfter))
 	}
 	return fmt.Sprintf("%s, remaining %d of %d", text, *g.Remaining, *g.Limit)
 }

@@ -48,18 +48,6 @@ func duration(argument, text string) (time.Duration, error) {
 	return d, nil
 }
 
-// lengthOf returns a time as people write it: 1m, not 1m0s.
-func lengthOf(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
-
 // upMillis returns a time in ms, rounded up: after it the time has passed.
 func upMillis(d time.Duration) int64 {
 	return (d + time.Millisecond - 1).Milliseconds()

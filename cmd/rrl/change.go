@@ -13,6 +13,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/inspect"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // A deletion is what delete has done.
@@ -183,8 +184,8 @@ func (a *app) repair(ctx context.Context, l *rratelimiter.RateLimiter) error {
 	}
 	result := repaired{l.Name(), r.Records, r.Rewritten, r.Dropped, r.Drift}
 	return a.print(result, func(w io.Writer) {
-		fmt.Fprintf(w, "%q: %d records, %d rewritten, %d dropped; %s\n",
-			l.Name(), r.Records, r.Rewritten, r.Dropped, value)
+		fmt.Fprintf(w, "%q: %s, %d rewritten, %d dropped; %s\n",
+			l.Name(), words.Count(r.Records, "record"), r.Rewritten, r.Dropped, value)
 	})
 }
 

@@ -78,7 +78,7 @@ func TestRepair(t *testing.T) {
 		step{"repair api", 2, "", `no rate is set for "api"`},
 		step{"set api 5 1h", 0, "set", ""},
 		step{"acquire api -n 2", 0, "granted", ""},
-		step{"repair api", 0, `"api": 1 records, 0 rewritten, 0 dropped; the value was right`, ""},
+		step{"repair api", 0, `"api": 1 record, 0 rewritten, 0 dropped; the value was right`, ""},
 	)
 	server.Admin().IncrBy(ctx, "{api}:value", 2)
 	server.Admin().ZAdd(ctx, "{api}:permits", redis.Z{Score: 9e12, Member: "no record"})

@@ -180,12 +180,13 @@ func TestInterruptedWhileItWaits(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waiting := func() bool { return len(server.Admin().PubSubChannels(t.Context(), "*").Val()) > 0 }
-	for deadline := time.Now().Add(patience); !waiting(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not wait")
+	redistest.Until(t, "it waits", func() error {
+		channels, err := server.Admin().PubSubChannels(t.Context(), "*").Result()
+		if err == nil && len(channels) == 0 {
+			err = errors.New("it has subscribed to nothing")
 		}
-	}
+		return err
+	})
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,30 +13,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/cmd/rrl/internal/golden"
 	"github.com/redisson-go/rratelimiter/cmd/rrl/internal/picture"
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
-
-var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
-
-// golden compares a text with a file.
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s is not what it was; -update writes it. Now:\n%s", path, got)
-	}
-}
 
 // used returns a limiter of 20 permits in 10 s after 9 s: Go and Java have taken some.
 func used(t *testing.T, rdb *redis.Client, typ rratelimiter.RateType) *rratelimiter.RateLimiter {
@@ -94,9 +74,9 @@ func TestInspectPrints(t *testing.T) {
 				var b strings.Builder
 				report{Limiter: l}.print(&b)
 				got := session.ReplaceAllString(b.String(), "session:QX3NDKZ7A4MHC2TB")
-				golden(t, filepath.Join("testdata", name), got)
+				golden.Check(t, filepath.Join("testdata", name), got)
 				if name == pictured {
-					golden(t, "../../docs/inspect.svg", picture.SVG("$ rrl inspect api\n"+got, 78,
+					golden.Check(t, "../../docs/inspect.svg", picture.SVG("$ rrl inspect api\n"+got, 78,
 						2+strings.Count(got, "\n"), "rrl inspect on a terminal: a limiter with its records"))
 				}
 			})
@@ -191,6 +171,19 @@ func TestInspectADrift(t *testing.T) {
 	}
 	if l.Name != "api" || l.Shared().Drift != -19 || len(l.Findings) != 1 || len(l.Shared().Records) != 30 {
 		t.Errorf("%+v", l)
+	}
+}
+
+// What anybody has written is shown, and does nothing to the terminal.
+func TestInspectShowsHostileTexts(t *testing.T) {
+	p := newPrefixed(t)
+	p.rdb.Set(t.Context(), "{p:\x1b[31m}:value", "\x1b[2J", 0)
+	p.rdb.Expire(t.Context(), "{p:\x1b[31m}:permits", time.Hour)
+	out := p.inspect(0, "\x1b[31m") // which checks that there is no escape sequence
+	for _, want := range []string{`  none        "\x1b[2J"`, `PERSIST "{p:\x1b[31m}:permits"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
 	}
 }
 

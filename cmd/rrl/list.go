@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redisson-go/rratelimiter/internal/inspect"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 func (a *app) listCommand() *cobra.Command {
@@ -84,8 +85,8 @@ func (a *app) list(cmd *cobra.Command, scan inspect.Scan) error {
 	if l.Done.Stopped {
 		more = "; there are more"
 	}
-	fmt.Fprintf(a.stderr, "%s; about %s in %s%s\n", plural(int64(len(l.Limiters)), "limiter"),
-		plural(l.Done.Keys, "key"), plural(l.Done.Calls, "call"), more)
+	fmt.Fprintf(a.stderr, "%s; about %s in %s%s\n", words.Count(int64(len(l.Limiters)), "limiter"),
+		words.Count(l.Done.Keys, "key"), words.Count(l.Done.Calls, "call"), more)
 	return nil
 }
 
@@ -113,7 +114,7 @@ func (l listing) table(w io.Writer) {
 			}
 		}
 		c := &l.Config
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t", printable(l.Name), c.Type, c.Rate, span(c.Interval))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t", words.Name(l.Name), c.Type, c.Rate, words.Span(c.Interval))
 		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t", remaining, outstanding, ttl(l.Keys[0].TTL), keepAlive(c.KeepAlive))
 		fmt.Fprintf(t, "%s\t%s\n", clients, strings.Join(wrong, ", "))
 	}

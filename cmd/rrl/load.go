@@ -14,6 +14,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/cmd/rrl/load"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 func (a *app) loadCommand() *cobra.Command {
@@ -63,20 +64,21 @@ func (a *app) load(ctx context.Context, l *rratelimiter.RateLimiter, plan load.P
 		return fmt.Errorf("--permits is %d, must be at most the rate of %q, which is %d",
 			plan.Permits, l.Name(), config.Rate)
 	}
-	calls := ""
+	interval, calls := words.Span(config.Interval.Milliseconds()), ""
 	if plan.Calls > 0 {
 		calls = fmt.Sprintf(", %d calls at most", plan.Calls)
 	}
 	err = a.confirm(ctx, yes,
-		"%d callers take permits of %q (%s, %d in %v) for %v%s. Other users of it are refused meanwhile.",
-		plan.Callers, l.Name(), config.Type, config.Rate, config.Interval, plan.For, calls)
+		"%d callers take permits of %q (%s, %d in %s) for %s%s. Other users of it are refused meanwhile.",
+		plan.Callers, l.Name(), config.Type, config.Rate, interval,
+		words.Span(plan.For.Milliseconds()), calls)
 	if err != nil {
 		return err
 	}
 	show, erase := a.progress()
 	report := load.New(l, config, plan).Do(ctx, 200*time.Millisecond, show)
 	erase()
-	if err := a.print(report, func(w io.Writer) { printLoad(w, report, config.Interval) }); err != nil {
+	if err := a.print(report, func(w io.Writer) { printLoad(w, report, interval) }); err != nil {
 		return err
 	}
 	switch {
@@ -107,7 +109,7 @@ func (a *app) progress() (show func(load.Progress), erase func()) {
 }
 
 // printLoad prints a report as tables.
-func printLoad(w io.Writer, r *load.Report, interval time.Duration) {
+func printLoad(w io.Writer, r *load.Report, interval string) {
 	fmt.Fprintf(w, "%d calls in %.1fs, %.1f/s; %d permits granted, %.1f/s\n\n",
 		r.Calls, r.Seconds, r.PerS, r.Permits, r.PermitS)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -135,10 +137,10 @@ func printLoad(w io.Writer, r *load.Report, interval time.Duration) {
 		fmt.Fprintln(w, "The limit was not checked: the rate was changed meanwhile or cannot be read, "+
 			"or the interval is too short.")
 	case worst.Broken():
-		fmt.Fprintf(w, "MORE THAN THE RATE: %d permits were granted within %v, the rate is %d.\n",
+		fmt.Fprintf(w, "MORE THAN THE RATE: %d permits were granted within %s, the rate is %d.\n",
 			worst.Permits, interval, worst.Rate)
 	default:
-		fmt.Fprintf(w, "The limit held: at most %d permits were granted within any %v, the rate is %d.\n",
+		fmt.Fprintf(w, "The limit held: at most %d permits were granted within any %s, the rate is %d.\n",
 			worst.Permits, interval, worst.Rate)
 	}
 }

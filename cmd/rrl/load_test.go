@@ -34,7 +34,7 @@ func TestLoadCommand(t *testing.T) {
 	}
 	for _, want := range []string{
 		"100 calls in ", "10 permits granted", "p99.9", "granted     10 ", "refused     90 ",
-		"The limit held: at most 10 permits were granted within any 1h0m0s, the rate is 10.\n",
+		"The limit held: at most 10 permits were granted within any 1h, the rate is 10.\n",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
@@ -58,7 +58,7 @@ func TestLoadRefused(t *testing.T) {
 		"load api --callers 0 --yes":     "--callers is 0, must be between 1 and 10000",
 		"load api --permits 11 --yes":    `--permits is 11, must be at most the rate of "api", which is 10`,
 		"load gone --yes":                `no rate is set for "gone"`,
-		"load api --callers 3 --calls 9": `"api" (OVERALL, 10 in 1h0m0s) for 10s, 9 calls at most.`,
+		"load api --callers 3 --calls 9": `"api" (OVERALL, 10 in 1h) for 10s, 9 calls at most.`,
 		"load api":                       "nothing was done: it needs a yes, or --yes",
 	} {
 		code, stdout, stderr := rrl(t.Context(), append(strings.Fields(args), "--redis", s.Addr)...)
@@ -107,7 +107,7 @@ func TestLoadFindsTooMany(t *testing.T) {
 	if err := <-released; err != nil {
 		t.Error(err)
 	}
-	const found = "MORE THAN THE RATE: 20 permits were granted within 1h0m0s"
+	const found = "MORE THAN THE RATE: 20 permits were granted within 1h"
 	if code != exitNo || stderr != "" || !strings.Contains(stdout, found) {
 		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/inspect"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // A rateChange is what set, try-set and update are asked for.
@@ -185,17 +185,9 @@ func (a *app) tellRate(name string, ok bool, is *rratelimiter.Config) error {
 
 // rateOf returns what is set, in words.
 func rateOf(c *inspect.Config) string {
-	text := fmt.Sprintf("%d permits per %s, %s", c.Rate, millisText(c.Interval), c.Type)
+	text := fmt.Sprintf("%d permits per %s, %s", c.Rate, words.Span(c.Interval), c.Type)
 	if c.KeepAlive != 0 {
-		text += ", keep alive " + millisText(c.KeepAlive)
+		text += ", keep alive " + words.Span(c.KeepAlive)
 	}
 	return text
-}
-
-// millisText returns so many ms in words, also if they are more than a Duration holds.
-func millisText(ms int64) string {
-	if d := time.Duration(ms) * time.Millisecond; d.Milliseconds() == ms {
-		return lengthOf(d)
-	}
-	return fmt.Sprintf("%d ms", ms)
 }

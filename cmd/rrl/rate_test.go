@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
@@ -149,20 +148,5 @@ func TestBadInput(t *testing.T) {
 	}
 	if n := server.Admin().DBSize(t.Context()).Val(); n != 0 {
 		t.Errorf("%d keys were written", n)
-	}
-}
-
-func TestLengths(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		time.Second: "1s", time.Minute: "1m", time.Hour: "1h", 90 * time.Second: "1m30s",
-		3601 * time.Second: "1h0m1s", 10 * time.Minute: "10m", 24 * time.Hour: "24h", 0: "0s",
-		1500 * time.Millisecond: "1.5s",
-	} {
-		if got := lengthOf(d); got != want {
-			t.Errorf("%v: %s", d, got)
-		}
-	}
-	if got := millisText(1 << 53); got != "9007199254740992 ms" {
-		t.Error(got)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/inspect"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // A report is what inspect prints.
@@ -18,7 +18,7 @@ type report struct {
 
 // print prints the report. The output keeps the first error.
 func (r report) print(w io.Writer) {
-	fmt.Fprintf(w, "%s at %s\n", printable(r.Name), r.At.UTC().Format("2006-01-02 15:04:05.000 MST"))
+	fmt.Fprintf(w, "%s at %s\n", words.Name(r.Name), r.At.UTC().Format("2006-01-02 15:04:05.000 MST"))
 	if !r.Set {
 		fmt.Fprintln(w, "No rate is set.")
 		r.findings(w)
@@ -26,7 +26,7 @@ func (r report) print(w io.Writer) {
 		return
 	}
 	c := r.Config
-	fmt.Fprintf(w, "%s, %s per %s, keep alive %s\n", c.Type, plural(c.Rate, "permit"), span(c.Interval),
+	fmt.Fprintf(w, "%s, %s per %s, keep alive %s\n", c.Type, words.Count(c.Rate, "permit"), words.Span(c.Interval),
 		keepAlive(c.KeepAlive))
 	for _, p := range r.InUse() {
 		r.pair(w, p)
@@ -45,21 +45,21 @@ func (r report) print(w io.Writer) {
 // pair prints what is left, when the rest is back, and the window.
 func (r report) pair(w io.Writer, p *inspect.Pair) {
 	if p.ID != "" {
-		fmt.Fprintf(w, "\nClient %s\n", printable(p.ID))
+		fmt.Fprintf(w, "\nClient %s\n", words.Name(p.ID))
 	} else {
 		fmt.Fprintln(w)
 	}
 	const width = 60
 	rate := r.Config.Rate
 	fmt.Fprintf(w, "  remaining    %s %d of %d\n", gauge(p.Remaining, rate, width/2), p.Remaining, rate)
-	fmt.Fprintf(w, "  outstanding  %d in %s%s\n", p.Outstanding, plural(p.Total, "record"), by(p))
+	fmt.Fprintf(w, "  outstanding  %d in %s%s\n", p.Outstanding, words.Count(p.Total, "record"), by(p))
 	var back []string
 	for _, b := range p.Back {
-		back = append(back, fmt.Sprintf("%s %s", plural(b.Permits, "permit"), in(b.In)))
+		back = append(back, fmt.Sprintf("%s %s", words.Count(b.Permits, "permit"), in(b.In)))
 	}
 	fmt.Fprintf(w, "  back         %s\n", strings.Join(back, ", "))
-	if window := inspect.Window(r.Limiter, p, width); window != nil {
-		ago := span(r.Config.Interval) + " ago"
+	if window := r.Window(p, width); window != nil {
+		ago := words.Span(r.Config.Interval) + " ago"
 		fmt.Fprintf(w, "  window       |%s|\n", bars(window))
 		fmt.Fprintf(w, "               %s%*s\n", ago, width+len("||")-len(ago), "now")
 	}
@@ -85,7 +85,7 @@ func valueOf(p *inspect.Pair) string {
 	if !p.HasValue {
 		return "(none)"
 	}
-	return printable(p.Value)
+	return words.Name(p.Value)
 }
 
 // by says who has written the records, if not all were written by Go.
@@ -114,7 +114,7 @@ func in(ms int64) string {
 	case inspect.Unknown:
 		return "at a time that depends on records that were not read"
 	}
-	return "in " + span(ms)
+	return "in " + words.Span(ms)
 }
 
 // gauge draws a part of a whole.
@@ -127,15 +127,16 @@ func gauge(part, whole int64, width int) string {
 	return "[" + strings.Repeat("#", n) + strings.Repeat(".", width-n) + "]"
 }
 
-// bars draws numbers as blocks of different heights. What is not zero is seen.
-func bars(numbers []int64) string {
+// bars draws grants as blocks of different heights. What is not zero is seen.
+func bars(window []inspect.Grants) string {
 	blocks := []rune(" ▁▂▃▄▅▆▇█")
 	most := int64(1)
-	for _, n := range numbers {
-		most = max(most, n)
+	for _, g := range window {
+		most = max(most, g.ByGo+g.ByOthers)
 	}
 	var b strings.Builder
-	for _, n := range numbers {
+	for _, g := range window {
+		n := g.ByGo + g.ByOthers
 		height := int(float64(n) / float64(most) * float64(len(blocks)-1))
 		if n > 0 {
 			height = max(height, 1)
@@ -164,7 +165,7 @@ func (r report) findings(w io.Writer) {
 	for _, f := range r.Findings {
 		client := ""
 		if f.ID != "" {
-			client = "client " + printable(f.ID) + ": "
+			client = "client " + words.Name(f.ID) + ": "
 		}
 		kind := "WRONG"
 		if f.Remark {
@@ -186,7 +187,7 @@ func (r report) keys(w io.Writer) {
 		if !k.There() && i > 2 {
 			continue // keys of a pair that is not in use
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", printable(k.Name), k.Kind, ttl(k.TTL), r.holds(i))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", words.Name(k.Name), k.Kind, ttl(k.TTL), r.holds(i))
 	}
 	_ = t.Flush()
 }
@@ -194,13 +195,15 @@ func (r report) keys(w io.Writer) {
 // holds says in short what a key holds.
 func (r report) holds(i int) string {
 	if i == 0 {
-		return plural(r.Fields, "field")
+		return words.Count(r.Fields, "field")
 	}
-	p := r.Pairs[(i-1)/2]
-	if i%2 == 1 {
-		return p.Value
+	switch p := &r.Pairs[(i-1)/2]; {
+	case i%2 == 0:
+		return words.Count(p.Total, "record")
+	case p.HasValue:
+		return words.Name(p.Value)
 	}
-	return plural(p.Total, "record")
+	return ""
 }
 
 // shownRecords is how many records are printed at each end, unless all are asked for.
@@ -224,7 +227,7 @@ func (r report) records(w io.Writer, p *inspect.Pair) {
 		}
 		if !r.all && i == shownRecords && len(p.Records) > 2*shownRecords+1 {
 			skipped := len(p.Records) - 2*shownRecords
-			fmt.Fprintf(t, "...\t\t\t\t\t\t%s more, --all prints them\n", plural(int64(skipped), "record"))
+			fmt.Fprintf(t, "...\t\t\t\t\t\t%s more, --all prints them\n", words.Count(int64(skipped), "record"))
 			i += skipped
 		}
 		r.record(t, &p.Records[i])
@@ -244,10 +247,10 @@ func (r report) record(w io.Writer, record *inspect.Record) {
 	age := r.At.Sub(record.At)
 	back := "is back"
 	if !record.Over {
-		back = span(r.Config.Interval - age.Milliseconds())
+		back = words.Span(r.Config.Interval - age.Milliseconds())
 	}
 	fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t\n", record.At.Format("15:04:05.000"),
-		age.Round(time.Millisecond), record.Permits, back, format, by)
+		words.Span(age.Milliseconds()), record.Permits, back, format, by)
 }
 
 // sessions prints the last requests of Go Clients, the newest first.
@@ -263,12 +266,12 @@ func (r report) sessions(w io.Writer) {
 			fmt.Fprintf(t, "%d more, --all prints them\n", len(r.Sessions)-i)
 			break
 		}
-		did := "took " + plural(s.Amount, "permit")
+		did := "took " + words.Count(s.Amount, "permit")
 		if s.Amount < 0 {
-			did = "gave back " + plural(-s.Amount, "permit")
+			did = "gave back " + words.Count(-s.Amount, "permit")
 		}
-		age := r.At.Sub(s.At).Round(time.Millisecond)
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", printable(s.Field), s.Number, age, did)
+		age := words.Span(r.At.Sub(s.At).Milliseconds())
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", words.Name(s.Field), s.Number, age, did)
 	}
 	_ = t.Flush()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -33,7 +34,7 @@ type terminal struct {
 // onTerminal starts rrl on a terminal, with additions to its environment.
 func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	s := &terminal{t: t, cmd: program(ctx, args...), ended: make(chan struct{}), screen: vt10x.New()}
 	s.cmd.Env = append(append(s.cmd.Env, "TERM=xterm-256color", "COLORTERM=", "NO_COLOR="), env...)
 	var err error
@@ -67,19 +68,14 @@ func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 // shows waits until the screen has what is right.
 func (s *terminal) shows(what string, right func(screen string) bool) {
 	s.t.Helper()
-	end := time.Now().Add(time.Minute)
-	for {
+	redistest.Until(s.t, what, func() error {
 		s.mu.Lock()
-		screen := s.screen.String()
-		s.mu.Unlock()
-		if right(screen) {
-			return
+		defer s.mu.Unlock()
+		if screen := s.screen.String(); !right(screen) {
+			return fmt.Errorf("not on the screen:\n%s", screen)
 		}
-		if time.Now().After(end) {
-			s.t.Fatalf("%s: not on the screen:\n%s", what, screen)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return nil
+	})
 }
 
 // has waits until the screen has a text.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -48,7 +47,7 @@ func TestWatchWritesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sent := monitor(t, s)
+	sent := s.Monitor(t)
 	const looks = "2"
 	for _, format := range []string{"--json=false", "--json"} {
 		code, stdout, stderr := rrl(t.Context(), "watch", "--redis", s.Addr, "--count", looks, format,
@@ -57,11 +56,8 @@ func TestWatchWritesNothing(t *testing.T) {
 			t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
 		}
 	}
-	if err := s.Admin().Echo(t.Context(), "the end").Err(); err != nil {
-		t.Fatal(err)
-	}
 	transactions := 0
-	for command := <-sent; command != "echo"; command = <-sent {
+	for _, command := range sent() {
 		if command == "multi" {
 			transactions++
 		}
@@ -90,40 +86,6 @@ func flagsOf(t *testing.T, s *redistest.Server, command string) (flags []string)
 		t.Errorf("%v has no flags", info)
 	}
 	return flags
-}
-
-// monitor returns the commands that a server gets from now on, by name.
-func monitor(t *testing.T, s *redistest.Server) <-chan string {
-	t.Helper()
-	conn, err := net.Dial("tcp", s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(conn)
-	if ok, err := lines.ReadString('\n'); ok != "+OK\r\n" {
-		t.Fatal(ok, err)
-	}
-	sent, ended := make(chan string, 10_000), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			line, err := lines.ReadString('\n')
-			if err != nil {
-				return
-			}
-			if words := strings.SplitN(line, `"`, 3); len(words) == 3 {
-				sent <- strings.ToLower(words[1])
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		_ = conn.Close()
-		<-ended
-	})
-	return sent
 }
 
 // Its lines are JSON, also in a pipe of a process of its own; Ctrl-C ends it.

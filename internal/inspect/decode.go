@@ -11,7 +11,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// configFields are the fields that Read asks for, in this order.
+// configFields are the fields that Read and Scan ask for, in this order.
 var configFields = []string{wire.Rate, wire.Interval, wire.Type, wire.KeepAlive}
 
 // decode takes the fields of the hash and reports whether a rate is set: rate, interval and type are

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // A Finding is something that is not as it should be.
@@ -13,8 +15,8 @@ type Finding struct {
 	Fault string `json:"fault"`
 
 	ID   string `json:"id,omitempty"` // of the client whose pair it is; empty for the shared one
-	What string `json:"what"`         // what was found, a sentence
-	Mend string `json:"mend"`         // what mends it, a sentence
+	What string `json:"what"`         // what was found, a sentence; names in it are quoted
+	Mend string `json:"mend"`         // what mends it, a sentence or a command
 
 	// Remark says that the permits are right all the same: value + permits of all records =
 	// rate, as far as it could be checked.
@@ -125,7 +127,7 @@ func (p *Pair) lives(value, permits *Key, l *Limiter) []Finding {
 		return remark("B6", "The next acquire of Go or Java gives it the same time.",
 			"The hash expires in %d ms, the value does not: it would limit the next rate.", hash.TTL)
 	case permits.TTL >= 0 && value.TTL == -1:
-		return remark("B2", "PERSIST "+permits.Name,
+		return remark("B2", "PERSIST "+words.Name(permits.Name),
 			"The records expire in %d ms, the value does not: it will be left alone.", permits.TTL)
 	}
 	return nil
@@ -143,7 +145,7 @@ func remark(fault, mend, what string, args ...any) []Finding {
 	return found
 }
 
-// Label is the fault, or the first words of what was found if it is none of Redisson's.
+// Label names the finding in a word: the fault, or "other" if it is none of Redisson's.
 func (f *Finding) Label() string {
 	if f.Fault != "" {
 		return f.Fault

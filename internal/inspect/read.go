@@ -121,7 +121,7 @@ func newReading(hash string, records int, ids []string) *reading {
 func (r *reading) ask(ctx context.Context, p redis.Pipeliner) {
 	r.time = p.Time(ctx)
 	r.key.ask(ctx, p)
-	r.config = p.HMGet(ctx, r.hash, wire.Rate, wire.Interval, wire.Type, wire.KeepAlive)
+	r.config = p.HMGet(ctx, r.hash, configFields...)
 	r.fields = p.HLen(ctx, r.hash)
 	r.sessions = p.HScan(ctx, r.hash, 0, wire.SessionPrefix+"*", mostSessions)
 	for i := range r.pairs {

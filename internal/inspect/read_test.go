@@ -1,7 +1,6 @@
 package inspect_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,11 +137,10 @@ func TestReadOnlyReads(t *testing.T) {
 	rdb := s.Client(t)
 	l := limiter(t, rdb, rratelimiter.PerClient, 5, time.Minute)
 	take(t, l, 2)
-	var trips roundTrips
-	rdb.AddHook(&trips)
 	stop := s.Monitor(t)
 	look(t, rdb, l.Name(), "me") // go-redis introduces itself at the first one
-	trips.Store(0)
+	var trips redistest.RoundTrips
+	rdb.AddHook(&trips)
 	for range 3 {
 		look(t, rdb, l.Name(), "me")
 	}
@@ -166,25 +163,6 @@ func TestReadOnlyReads(t *testing.T) {
 	}
 	if n := len(commands); n < 30 {
 		t.Errorf("only %d commands", n)
-	}
-}
-
-// roundTrips counts the requests of a client.
-type roundTrips struct{ atomic.Int64 }
-
-func (*roundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (r *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		r.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		r.Add(1)
-		return next(ctx, cmds)
 	}
 }
 

@@ -59,27 +59,29 @@ func TestSince(t *testing.T) {
 
 // Where there were more grants than are read, it says so.
 func TestSinceMany(t *testing.T) {
-	rdb := redistest.MiniClient(t, redistest.Mini(t))
-	l := limiter(t, rdb, rratelimiter.Overall, 100, time.Hour)
-	read := func() *inspect.Limiter {
-		time.Sleep(2 * time.Millisecond) // scores are in ms
-		got, err := inspect.Read(t.Context(), rdb, l.Name(), 4)
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		l := limiter(t, rdb, rratelimiter.Overall, 100, time.Hour)
+		read := func() *inspect.Limiter {
+			time.Sleep(time.Millisecond) // no two grants have the same score
+			got, err := inspect.Read(t.Context(), rdb, l.Name(), 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
 		}
-		return got
-	}
-	before := read()
-	for range 10 {
-		time.Sleep(2 * time.Millisecond)
+		before := read()
+		for range 10 {
+			time.Sleep(time.Millisecond)
+			take(t, l, 1)
+		}
+		if got := read().Since(before, ""); !got.AtLeast || got.ByGo < 2 || got.ByGo > 10 {
+			t.Errorf("%+v", got)
+		}
+		before = read()
 		take(t, l, 1)
-	}
-	if got := read().Since(before, ""); !got.AtLeast || got.ByGo < 2 || got.ByGo > 10 {
-		t.Errorf("%+v", got)
-	}
-	before = read()
-	take(t, l, 1)
-	if got := read().Since(before, ""); got.AtLeast || got.ByGo != 1 || got.Released != 0 {
-		t.Errorf("%+v", got)
-	}
+		if got := read().Since(before, ""); got.AtLeast || got.ByGo != 1 || got.Released != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
 }

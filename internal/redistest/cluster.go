@@ -59,7 +59,7 @@ func StartCluster(t TB, opts ...ClusterOption) *Cluster {
 	c.assign(t)
 	c.replicate(t)
 	for _, s := range c.Servers {
-		until(t, "cluster node "+s.Addr, func() error { return c.complete(s) })
+		Until(t, "cluster node "+s.Addr, func() error { return c.complete(s) })
 	}
 	return c
 }
@@ -108,7 +108,7 @@ func (c *Cluster) replicate(t TB) {
 		if err != nil {
 			t.Fatalf("redistest: cluster id: %v", err)
 		}
-		until(t, "replica "+s.Addr, func() error { // it must have heard of the master
+		Until(t, "replica "+s.Addr, func() error { // it must have heard of the master
 			return s.Admin().ClusterReplicate(ctx, master).Err()
 		})
 	}
@@ -162,7 +162,7 @@ func (c *Cluster) roles(nodes string) error {
 // take the slot away again, and the node would delete its keys.
 func (c *Cluster) Agree(t TB) {
 	t.Helper()
-	until(t, "agreement of the cluster", func() error {
+	Until(t, "agreement of the cluster", func() error {
 		var views []string
 		for _, s := range c.Servers {
 			nodes, err := s.Admin().ClusterNodes(context.Background()).Result()

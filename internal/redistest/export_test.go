@@ -1,20 +1,6 @@
 package redistest
 
-import (
-	"errors"
-	"strings"
-)
-
-// Until makes until usable by tests outside the package.
-func Until(t TB, what string, ok func() bool) {
-	t.Helper()
-	until(t, what, func() error {
-		if !ok() {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-}
+import "strings"
 
 // RunWithoutLeaks is VerifyNoLeaks without the exit.
 var RunWithoutLeaks = runWithoutLeaks

@@ -10,10 +10,13 @@ import (
 	"github.com/onsi/gomega/gleak"
 )
 
+// leakPatience is how long goroutines may take to end after the last test.
+const leakPatience = 15 * time.Second
+
 // VerifyNoLeaks is all that a TestMain needs: it runs the tests of m, fails if they
 // leave goroutines behind, and exits.
 func VerifyNoLeaks(m interface{ Run() int }) {
-	code, err := runWithoutLeaks(m, patience/4)
+	code, err := runWithoutLeaks(m, leakPatience)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "FAIL: %v\n", err)
 	}

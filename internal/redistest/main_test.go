@@ -2,6 +2,7 @@ package redistest_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -33,7 +34,12 @@ func makeOrphan() {
 // eventually waits until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	redistest.Until(t, what, ok)
+	redistest.Until(t, what, func() error {
+		if !ok() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
 }
 
 // listening reports whether a server accepts connections at addr.

@@ -156,7 +156,7 @@ func (p *Proxy) Up() {
 	if up {
 		return
 	}
-	until(p.t, "listening on "+p.Addr+" again", func() error {
+	Until(p.t, "listening on "+p.Addr+" again", func() error {
 		l, err := net.Listen("tcp", p.Addr)
 		if err == nil {
 			p.serve(l)

@@ -41,14 +41,14 @@ func StartSentinels(t TB, replicas int, args ...string) *Sentinel {
 	// A sentinel asks a master for its replicas only every 10 s, so it is started
 	// when they are there.
 	for _, r := range s.Replicas {
-		until(t, "replica", func() error { return inSync(r) })
+		Until(t, "replica", func() error { return inSync(r) })
 	}
 	s.Replica = s.Replicas[0]
 	for range 3 {
 		s.watch(t, host, port)
 	}
 	for _, w := range s.watchers {
-		until(t, "sentinel", func() error { return s.watching(w) })
+		Until(t, "sentinel", func() error { return s.watching(w) })
 	}
 	return s
 }
@@ -111,7 +111,7 @@ func (s *Sentinel) Failover(t TB) {
 // Failover in all else. The former master becomes a replica.
 func (s *Sentinel) Switch(t TB) {
 	t.Helper()
-	until(t, "order to fail over", func() error {
+	Until(t, "order to fail over", func() error {
 		return s.watchers[0].Failover(context.Background(), s.MasterName).Err()
 	})
 	s.promoted(t)
@@ -121,7 +121,7 @@ func (s *Sentinel) Switch(t TB) {
 func (s *Sentinel) promoted(t TB) {
 	t.Helper()
 	next := -1
-	until(t, "promotion", func() error {
+	Until(t, "promotion", func() error {
 		var err error
 		for i, r := range s.Replicas {
 			if r != s.Master {
@@ -134,7 +134,7 @@ func (s *Sentinel) promoted(t TB) {
 		return err
 	})
 	for _, w := range s.watchers {
-		until(t, "news of the promotion", func() error { return s.agrees(w, s.Replicas[next]) })
+		Until(t, "news of the promotion", func() error { return s.agrees(w, s.Replicas[next]) })
 	}
 	s.Master, s.Replicas[next] = s.Replicas[next], s.Master
 	s.Replica = s.Replicas[0]

@@ -134,7 +134,7 @@ func (s *Server) Freeze(t TB) (thaw func()) {
 func (s *Server) Restart(t TB) {
 	t.Helper()
 	s.Stop()
-	until(t, "restarting on "+s.Addr, s.launch)
+	Until(t, "restarting on "+s.Addr, s.launch)
 }
 
 // RestartBehind is Restart as a replica of master, so that the server is at no moment a

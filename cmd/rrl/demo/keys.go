@@ -12,6 +12,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/wire"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // showKeys prints the three keys of the limiter as redis-cli would, with a remark
@@ -94,9 +95,9 @@ func remarkOnSession(value string) string {
 	if _, err := fmt.Sscanf(value, "%d %d %d", &number, &when, &permits); err != nil {
 		return "no form that Go writes"
 	}
-	did := "took " + plural(permits, "permit")
+	did := "took " + words.Count(permits, "permit")
 	if permits < 0 {
-		did = "gave back " + plural(-permits, "permit")
+		did = "gave back " + words.Count(-permits, "permit")
 	}
 	return fmt.Sprintf("request %d %s", number, did)
 }
@@ -116,12 +117,5 @@ func (t *timeline) remarkOnRecord(member, score string) string {
 	}
 	taken := time.UnixMilli(millis).Sub(t.epoch)
 	return fmt.Sprintf("%s, taken at %.3f, back at %.3f",
-		plural(permits, "permit"), taken.Seconds(), (taken + interval).Seconds())
-}
-
-func plural(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+		words.Count(permits, "permit"), taken.Seconds(), (taken + interval).Seconds())
 }

@@ -2,11 +2,13 @@ package live
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/redisson-go/rratelimiter/internal/inspect"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 const indent = "  "
@@ -19,7 +21,7 @@ func (p *Panel) draw(width int) []string {
 		if p.last != nil {
 			figures = "the figures are of " + clock(p.at)
 		}
-		what := fmt.Sprintf("! Redis fails since %s: %s", clock(p.since), printable(p.err.Error()))
+		what := fmt.Sprintf("! Redis fails since %s: %s", clock(p.since), harmless(p.err.Error()))
 		lines = append(lines, flowed(width, indent, red.Styled(what), figures)...)
 	}
 	switch {
@@ -30,7 +32,7 @@ func (p *Panel) draw(width int) []string {
 	}
 	for _, pair := range p.pairs() {
 		if pair.ID != "" {
-			lines = append(lines, cut(indent+"client "+cyan.Styled(quoted(pair.ID)), width))
+			lines = append(lines, cut(indent+"client "+cyan.Styled(strconv.Quote(pair.ID)), width))
 		}
 		lines = append(lines, p.drawPair(pair, width)...)
 	}
@@ -48,7 +50,7 @@ func (p *Panel) pairs() []*inspect.Pair {
 
 // title returns the name and the rate.
 func (p *Panel) title() []string {
-	pieces := []string{strong.Styled(quoted(p.name))}
+	pieces := []string{strong.Styled(strconv.Quote(p.name))}
 	if p.last == nil {
 		return pieces
 	}
@@ -59,9 +61,9 @@ func (p *Panel) title() []string {
 		return append(pieces, yellow.Styled("is not there; rrl goes on looking"))
 	}
 	c := &p.last.Config
-	pieces = append(pieces, c.Type, fmt.Sprintf("%d in %s", c.Rate, millis(c.Interval)))
+	pieces = append(pieces, c.Type, fmt.Sprintf("%d in %s", c.Rate, words.Span(c.Interval)))
 	if c.KeepAlive != 0 {
-		pieces = append(pieces, "keep alive "+millis(c.KeepAlive))
+		pieces = append(pieces, "keep alive "+words.Span(c.KeepAlive))
 	}
 	if ttl := p.last.Keys[0].TTL; ttl >= 0 {
 		return append(pieces, "TTL "+about(ttl))
@@ -179,21 +181,17 @@ func (p *Panel) drawFindings(width int) []string {
 		}
 		what := "! "
 		if f.ID != "" {
-			what += "client " + quoted(f.ID) + ": "
+			what += "client " + strconv.Quote(f.ID) + ": "
 		}
 		if f.Fault != "" {
 			what += f.Fault + " "
 		}
-		what += printable(f.What)
+		what += f.What
 		color := red
 		if f.Remark {
 			color = yellow
 		}
-		mend := printable(f.Mend)
-		if mend != "" {
-			mend = "Mend: " + mend
-		}
-		lines = append(lines, flowed(width, indent, color.Styled(what), mend)...)
+		lines = append(lines, flowed(width, indent, color.Styled(what), "Mend: "+f.Mend)...)
 	}
 	return lines
 }

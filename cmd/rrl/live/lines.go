@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,10 +111,10 @@ func (s *Summary) print(out io.Writer, asJSON bool) error {
 
 // text returns a line for each pair, or one that says why there is none.
 func (s *Summary) text() string {
-	start := s.At.Format(time.RFC3339) + " " + quoted(s.Name)
+	start := s.At.Format(time.RFC3339) + " " + strconv.Quote(s.Name)
 	switch {
 	case s.Error != "":
-		return start + " Redis fails: " + printable(s.Error) + "\n"
+		return start + " Redis fails: " + harmless(s.Error) + "\n"
 	case !s.There && len(s.Findings) == 0:
 		return start + " is not there\n"
 	case len(s.Pairs) == 0:
@@ -123,7 +124,7 @@ func (s *Summary) text() string {
 	for _, f := range s.Pairs {
 		b.WriteString(start)
 		if f.ID != "" {
-			b.WriteString(" client " + quoted(f.ID))
+			b.WriteString(" client " + strconv.Quote(f.ID))
 		}
 		fmt.Fprintf(&b, " remaining %d of %d, outstanding %d", f.Remaining, s.Config.Rate, f.Outstanding)
 		if f.granted != "" {
@@ -146,7 +147,7 @@ func (s *Summary) faults() string {
 	for _, f := range s.Findings {
 		name := f.Fault
 		if name == "" {
-			name = printable(f.What)
+			name = f.What
 		}
 		b.WriteString(", ! " + name)
 	}

@@ -3,9 +3,7 @@ package live
 import (
 	"context"
 	"encoding/binary"
-	"flag"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -18,28 +16,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-var update = flag.Bool("update", false, "write golden files, docs/watch.svg and the screen in docs/watch.md")
-
 func TestMain(m *testing.M) {
 	logging.Disable() // as main does
 	redistest.VerifyNoLeaks(m)
-}
-
-// golden compares a text with a file, or writes the file.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s (go test -update writes it): got\n%s\nwant\n%s", file, got, want)
-	}
 }
 
 // A stage is limiters in a miniredis, in a bubble, and a screen that shows them.

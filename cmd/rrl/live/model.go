@@ -11,6 +11,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // ErrInterrupted says that Ctrl-C was pressed.
@@ -49,7 +51,7 @@ type model struct {
 }
 
 func newModel(w *Watch) *model {
-	m := &model{where: w.Where, every: millis(w.Every.Milliseconds()), width: 80, height: 24}
+	m := &model{where: w.Where, every: words.Span(w.Every.Milliseconds()), width: 80, height: 24}
 	for _, t := range w.Targets {
 		m.panels = append(m.panels, NewPanel(t.Name))
 	}
@@ -134,7 +136,7 @@ func (m *model) draw() string {
 	if m.paused.Load() {
 		state = yellow.Styled("paused")
 	}
-	screen := []string{m.ends(strong.Styled("rrl watch")+" "+printable(m.where), state)}
+	screen := []string{m.ends(strong.Styled("rrl watch")+" "+harmless(m.where), state)}
 	screen = append(screen, seen...)
 	for len(screen) < 1+room {
 		screen = append(screen, "")

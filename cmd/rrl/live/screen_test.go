@@ -1,6 +1,7 @@
 package live
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/cmd/rrl/internal/golden"
 	"github.com/redisson-go/rratelimiter/cmd/rrl/internal/picture"
 )
 
@@ -132,7 +134,7 @@ func (s *stage) golden(name string) {
 	s.t.Helper()
 	screen := s.draw()
 	s.fits(screen)
-	golden(s.t, "testdata/"+name+".golden", ansi.Strip(screen)+"\n")
+	golden.Check(s.t, "testdata/"+name+".golden", ansi.Strip(screen)+"\n")
 }
 
 // The same limiters on terminals of other sizes, as a page, as a picture, and while Redis is away.
@@ -142,7 +144,7 @@ func TestBusyScreen(t *testing.T) {
 		s.golden("80x24")
 		inPage(t, ansi.Strip(s.draw()))
 		const label = "rrl watch on a terminal: three limiters with their gauges"
-		golden(t, "../../../docs/watch.svg", picture.SVG(s.draw(), 80, 24, label))
+		golden.Check(t, "../../../docs/watch.svg", picture.SVG(s.draw(), 80, 24, label))
 		s.width = 40
 		s.golden("40x24")
 		s.width, s.height = 160, 30
@@ -199,4 +201,20 @@ func (s *stage) fits(screen string) {
 			s.t.Errorf("a control character: %q", line)
 		}
 	}
+}
+
+// inPage compares a screen with the one in docs/watch.md, or writes that.
+func inPage(t *testing.T, screen string) {
+	t.Helper()
+	const file, start, end = "../../../docs/watch.md", "```text\n", "\n```\n"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(page), start)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("%s has no block of text", file)
+	}
+	golden.Check(t, file, before+start+screen+end+after)
 }

@@ -8,6 +8,8 @@ import (
 	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // The colours. The terminal may have none: each says only what the text says as well.
@@ -20,8 +22,8 @@ var (
 	cyan   = ansi.NewStyle().ForegroundColor(ansi.Cyan)
 )
 
-// printable returns a text without what a terminal would act on.
-func printable(text string) string {
+// harmless returns a text without what a terminal would act on.
+func harmless(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return unicode.ReplacementChar
@@ -29,9 +31,6 @@ func printable(text string) string {
 		return r
 	}, text)
 }
-
-// quoted returns a name as Go writes it: escape sequences and line breaks in it are to be seen.
-func quoted(name string) string { return strconv.Quote(name) }
 
 // cut returns a text that is no wider than width, with a mark where it was cut.
 func cut(text string, width int) string { return ansi.Truncate(text, max(0, width), "…") }
@@ -95,35 +94,13 @@ func sparkline(values []float64) string {
 	return b.String()
 }
 
-// millis returns a time in ms, which may be longer than a time.Duration can be: 250ms, 1.5s, 2h, 1d12h.
-func millis(ms int64) string {
-	const second, minute, hour, day = 1000, 60_000, 3_600_000, 86_400_000
-	if ms < second {
-		return strconv.FormatInt(ms, 10) + "ms"
-	}
-	var b strings.Builder
-	for _, unit := range []struct {
-		ms   int64
-		name string
-	}{{day, "d"}, {hour, "h"}, {minute, "m"}} {
-		if n := ms / unit.ms; n > 0 {
-			b.WriteString(strconv.FormatInt(n, 10) + unit.name)
-			ms %= unit.ms
-		}
-	}
-	if ms > 0 {
-		b.WriteString(strconv.FormatFloat(float64(ms)/second, 'f', -1, 64) + "s")
-	}
-	return b.String()
-}
-
-// about returns a time in ms as millis does, without the ms of one that is longer than ten seconds.
+// about returns ms as words.Span does, but longer than ten seconds in whole seconds.
 func about(ms int64) string {
 	const second, long = 1000, 10_000
 	if ms > long {
 		ms -= ms % second
 	}
-	return millis(ms)
+	return words.Span(ms)
 }
 
 // perSecond returns a number of permits per second: 0, 0.4, 17.

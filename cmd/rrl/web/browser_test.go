@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -87,9 +88,12 @@ func eval[T any](b *browser, expression string) T {
 // sees waits until an expression is true. On the way to another page it cannot be told.
 func (b *browser) sees(expression string) {
 	b.t.Helper()
-	until(b.t, expression, func() bool {
+	redistest.Until(b.t, expression, func() error {
 		value, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression))
-		return err == nil && value
+		if err == nil && !value {
+			err = errors.New("false")
+		}
+		return err
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // A change is what a form asks for. seen is the limiter at that moment.
@@ -112,13 +113,13 @@ func (h *Handler) forms(hash, id string, v *view) changeView {
 	page := changeView{
 		Name: shown(hash), Type: v.kind, Back: h.link("limiter", hash, id), ID: shown(id), KeepState: true,
 		SetRate: h.link("change/rate", hash, id), Delete: h.link("change/delete", hash, id),
-		Rate: strconv.FormatInt(v.Rate, 10), Interval: exact(v.Interval),
+		Rate: strconv.FormatInt(v.Rate, 10), Interval: words.Span(v.Interval),
 	}
 	if v.State == stateOK && (id != "" || !v.perClient) {
 		page.Repair = h.link("change/repair", hash, id)
 	}
 	if v.keepAlive > 0 {
-		page.KeepAlive = exact(v.keepAlive)
+		page.KeepAlive = words.Span(v.keepAlive)
 	}
 	return page
 }

@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,44 +171,13 @@ func (s *stream) next() (e event, line string) {
 // until returns the first event that is as it should be.
 func (s *stream) until(what string, ok func(e event) bool) (e event) {
 	s.t.Helper()
-	until(s.t, what, func() bool {
-		e, _ = s.next()
-		return ok(e)
+	redistest.Until(s.t, what, func() error {
+		if e, _ = s.next(); !ok(e) {
+			return fmt.Errorf("the last event: %+v", e)
+		}
+		return nil
 	})
 	return e
-}
-
-// until waits for something that happens at last.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(2 * time.Minute); !ok(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
-// A counter counts round trips.
-type counter struct{ trips atomic.Int64 }
-
-func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "hello" { // of a new connection
-			c.trips.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.trips.Add(1)
-		return next(ctx, cmds)
-	}
 }
 
 // silent is a Redis that takes requests and says nothing.

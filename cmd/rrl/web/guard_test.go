@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -309,9 +310,11 @@ func TestMask(t *testing.T) {
 		}
 	}
 	s.Stop()
-	until(t, "Redis is away", func() bool {
-		code, _ := m.ask(page("/limiter", names[0][1]))
-		return code == http.StatusServiceUnavailable
+	redistest.Until(t, "Redis is away", func() error {
+		if code, _ := m.ask(page("/limiter", names[0][1])); code != http.StatusServiceUnavailable {
+			return fmt.Errorf("code %d", code)
+		}
+		return nil
 	})
 	all := m.all.String()
 	for _, secret := range []string{"customer", "johnsmith", "reports", "worker", s.Addr} {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -84,16 +83,4 @@ func span(ms int64) string {
 		return two(ms/hour, "h", ms%hour/minute, "min")
 	}
 	return two(ms/day, "d", ms%day/hour, "h")
-}
-
-// exact returns a number of ms as a form takes it, as in 1m30s or 1h.
-func exact(ms int64) string {
-	text := (time.Duration(ms) * time.Millisecond).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

@@ -158,7 +158,9 @@ func (v *view) pair(l *inspect.Limiter, p *inspect.Pair) {
 	if k := len(p.Back); k > 0 {
 		v.Texts["all_back"] = when(p.Back[k-1].In)
 	}
-	v.bars(l, p)
+	for _, g := range l.Window(p, bars) {
+		v.Bars = append(v.Bars, [2]int64{g.ByGo, g.ByOthers})
+	}
 }
 
 // when says in how many ms something is there.
@@ -170,26 +172,6 @@ func when(ms int64) string {
 		return "now"
 	}
 	return "in " + span(ms)
-}
-
-func (v *view) bars(l *inspect.Limiter, p *inspect.Pair) {
-	interval := l.Config.Interval
-	if interval < 1 {
-		return
-	}
-	v.Bars = make([][2]int64, bars)
-	for _, r := range p.Records {
-		if r.Over {
-			continue
-		}
-		age := min(max(l.At.Sub(r.At).Milliseconds(), 0), interval-1)
-		bar := &v.Bars[bars-1-int(float64(age)/float64(interval)*bars)]
-		if r.ByGo {
-			bar[0] += r.Permits
-		} else {
-			bar[1] += r.Permits
-		}
-	}
 }
 
 // grants compares with the look before.
@@ -235,7 +217,7 @@ func (v *view) keys(l *inspect.Limiter, id string, h *Handler) {
 	}
 	for _, f := range l.Findings {
 		if f.ID == "" || f.ID == id {
-			v.Findings = append(v.Findings, finding{f.Fault, f.What, shown(f.Mend), f.Remark})
+			v.Findings = append(v.Findings, finding{f.Fault, f.What, f.Mend, f.Remark})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -249,9 +250,11 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	s.Stop()
-	until(t, "it says that Redis is away", func() bool {
-		w := probe()
-		return w.Code == http.StatusServiceUnavailable && w.Body.String() == "unavailable\n"
+	redistest.Until(t, "it says that Redis is away", func() error {
+		if w := probe(); w.Code != http.StatusServiceUnavailable || w.Body.String() != "unavailable\n" {
+			return fmt.Errorf("code %d, %q", w.Code, w.Body)
+		}
+		return nil
 	})
 }
 

@@ -1,0 +1,40 @@
+package words_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/redisson-go/rratelimiter/internal/words"
+)
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 keys", 1: "1 key", 2: "2 keys", -1: "-1 keys"} {
+		if got := words.Count(n, "key"); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// A terminal shows a name, and does nothing else.
+func TestName(t *testing.T) {
+	for name, want := range map[string]string{
+		"api:{user}": "api:{user}", "日本語": "日本語", `a\b`: `a\b`,
+		"": `""`, "a b": `"a b"`, `"`: `"\""`, "\x1b[2J": `"\x1b[2J"`, "\xff": `"\xff"`, "\u202ea": `"\u202ea"`,
+	} {
+		if got := words.Name(name); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for ms, want := range map[int64]string{
+		0: "0s", 250: "250ms", -5: "-5ms", 1000: "1s", 1500: "1.5s", 60_000: "1m", 90_000: "1m30s",
+		600_000: "10m", 3_600_000: "1h", 3_601_000: "1h0m1s", 36_000_000: "10h", 86_400_000: "24h",
+		1 << 53: "9007199254740992ms", math.MinInt64: "-9223372036854775808ms",
+	} {
+		if got := words.Span(ms); got != want {
+			t.Errorf("%d: %s, want %s", ms, got, want)
+		}
+	}
+}
