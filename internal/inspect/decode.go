@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -103,20 +104,36 @@ func (p *Pair) judge(l *Limiter) {
 	if p.Checked && p.HasValue {
 		p.Drift = p.Number + p.Outstanding + p.Over - c.Rate
 	}
-	p.Remaining = p.remaining(c)
+	p.Remaining = p.remaining(l)
 	if p.Unread > 0 {
 		p.Outstanding = max(0, c.Rate-p.Remaining)
 	}
 	p.forecast(l)
 }
 
-// remaining returns what Go would grant: by the records, if all were read, otherwise by the value.
-func (p *Pair) remaining(c *Config) int64 {
-	left := c.Rate - p.Outstanding
-	if p.Unread > 0 && p.Counts {
-		left = p.Number + p.Over
+// remaining returns what the next acquire of Go finds. It takes the value and what is back, unless it
+// rebuilds the value from the records (scripts/parts/limiter.lua says when).
+func (p *Pair) remaining(l *Limiter) int64 {
+	const few = 10
+	rate, value := l.Config.Rate, p.Number+p.Over
+	live := p.Unread
+	for i := range p.Records {
+		if !p.Records[i].Over {
+			live++
+		}
 	}
-	return max(0, min(left, c.Rate))
+	over := live < p.Total
+	wrong := p.Number > rate || live == 0 || over && (live <= few || value+live > rate) ||
+		value+p.Outstanding < 1 || p.ID != "" && !l.vouched()
+	if !p.Counts || wrong && p.Unread == 0 {
+		value = rate - p.Outstanding
+	}
+	return max(0, min(value, rate))
+}
+
+// vouched reports whether a session says that the value of its client is right for the rate that is set.
+func (l *Limiter) vouched() bool {
+	return slices.ContainsFunc(l.Sessions, func(s Session) bool { return s.Rate == l.Config.Rate })
 }
 
 // forecast tells when 1 permit, a tenth and all of the rate are there, if nobody takes any.

@@ -23,10 +23,7 @@ type Finding struct {
 	Remark bool `json:"remark"`
 }
 
-const (
-	repair = "The next acquire of a Go Client puts it right, rrl repair does so at once."
-	sets   = "rrl set, or SetRate, writes all fields."
-)
+const sets = "rrl set, or SetRate, writes all fields."
 
 // find returns what is wrong with a limiter.
 func (l *Limiter) find() []Finding {
@@ -87,7 +84,7 @@ func (p *Pair) find(l *Limiter) []Finding {
 	case (p.ID != "") != l.Config.PerClient():
 		found = p.unused(value, permits, l)
 	case found == nil:
-		found = slices.Concat(p.drift(&l.Config), p.lives(value, permits, l), p.remarks(l))
+		found = slices.Concat(p.drift(l), p.lives(value, permits, l), p.remarks(l))
 	}
 	for i := range found {
 		found[i].ID = p.ID

@@ -1,8 +1,10 @@
 package inspect_test
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -55,7 +57,7 @@ func TestFindings(t *testing.T) {
 		{"a lower rate that forgot", func(s *stage) {
 			s.field("rate", 5)
 			s.set("0")
-		}, "B11", "6 permits are taken", false},
+		}, "B1 or B11", "6 permits are taken", false},
 		{"records of no permits", func(s *stage) {
 			put(s.T, s.rdb, s.permits, javaRecord(1, 0), 0)
 		}, "B12", "1 records hold no permits", true},
@@ -160,6 +162,61 @@ func TestWhatMends(t *testing.T) {
 			t.Errorf("%s: %+v", value, got)
 		}
 	}
+}
+
+// A PER_CLIENT rate that was changed is no drift: the client adapts with its next call.
+func TestARateThatWasChanged(t *testing.T) {
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	for _, rate := range []int64{20, 4} {
+		l := limiter(t, rdb, rratelimiter.PerClient, 10, time.Minute)
+		take(t, l, 3)
+		rdb.HSet(t.Context(), l.Name(), wire.Rate, rate) // as another client does with keepState
+		got := look(t, rdb, l.Name(), "me")
+		if len(got.Findings) != 1 || got.Findings[0].Fault != "B9" || !got.Holds() {
+			t.Errorf("%d: found %+v", rate, got.Findings)
+		}
+		if p := got.PairOf("me"); p.Remaining != rate-3 {
+			t.Errorf("%d: %+v", rate, p)
+		}
+		rdb.HDel(t.Context(), l.Name(), got.Sessions[0].Field) // as if the client were one of Java
+		got = look(t, rdb, l.Name(), "me")
+		if len(got.Findings) != 1 || !strings.HasSuffix(got.Findings[0].Fault, " or B9") || got.Holds() {
+			t.Errorf("%d, without a session: found %+v", rate, got.Findings)
+		}
+		take(t, l, 1)
+		if got = look(t, rdb, l.Name(), "me"); len(got.Findings) != 0 {
+			t.Errorf("%d, after a call: found %+v", rate, got.Findings)
+		}
+	}
+}
+
+// What is said to remain is what Go finds, whatever the drift.
+func TestRemainingIsWhatGoFinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		random := rand.New(rand.NewPCG(1, 2))
+		for i := range 300 {
+			rate := 1 + random.Int64N(40)
+			l := limiter(t, rdb, rratelimiter.RateType(i%2), rate, time.Second)
+			for range random.IntN(20) {
+				_, err := l.TryAcquire(t.Context(), 1+random.Int64N(rate), 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)
+			}
+			if random.IntN(2) == 0 {
+				value := wire.KeysOf(l.Name(), "me").Pairs[i%2].Value
+				rdb.IncrBy(t.Context(), value, random.Int64N(2*rate)-rate)
+			}
+			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+			p := look(t, rdb, l.Name(), "me").InUse()[0]
+			r, err := l.Peek(t.Context())
+			if err != nil || r.Remaining != p.Remaining {
+				t.Errorf("%d: %d, Go finds %d, %v: %+v", i, p.Remaining, r.Remaining, err, p)
+			}
+		}
+	})
 }
 
 // Names whose keys a cluster keeps apart are told.

@@ -57,6 +57,9 @@ type Session struct {
 	Number int64     `json:"number"` // of the request; a Client counts over all its limiters
 	At     time.Time `json:"at"`
 	Amount int64     `json:"amount"` // permits it took; below 0: that it gave back
+
+	// Rate is that for which the value of the client is right, in a PER_CLIENT limiter; 0 elsewhere.
+	Rate int64 `json:"rate,omitempty"`
 }
 
 // A Pair is a value and its records: the one that all clients share, or that of one client.

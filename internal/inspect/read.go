@@ -193,9 +193,10 @@ func sessions(scan *redis.ScanCmd) []Session {
 		if len(pair) < 2 {
 			break
 		}
-		s := Session{Field: pair[0]}
-		var at int64
-		if _, err := fmt.Sscanf(pair[1], "%d %d %d", &s.Number, &at, &s.Amount); err == nil {
+		s, at, where := Session{Field: pair[0]}, int64(0), int64(0)
+		const form, least = "%d %d %d %d %d", 4 // the last is there in a PER_CLIENT limiter only
+		n, _ := fmt.Sscanf(pair[1], form, &s.Number, &at, &s.Amount, &where, &s.Rate)
+		if n >= least {
 			s.At = moment(float64(at))
 			found = append(found, s)
 		}
