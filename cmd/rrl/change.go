@@ -46,7 +46,7 @@ func (a *app) delete(ctx context.Context, rdb redis.UniversalClient, names []str
 	done := deletion{[]string{}, []string{}}
 	var found, lines []string
 	for _, name := range names {
-		l, err := a.look(ctx, rdb, name)
+		l, err := a.look(ctx, rdb, name, inspect.Many)
 		if err != nil {
 			return err
 		}
@@ -116,11 +116,11 @@ clients have taken stays under the old name.`,
 
 func (a *app) rename(ctx context.Context, rdb redis.UniversalClient, names []string, yes bool) error {
 	from, to := names[0], names[1]
-	old, err := a.look(ctx, rdb, from)
+	old, err := a.look(ctx, rdb, from, inspect.Many)
 	if err != nil {
 		return err
 	}
-	next, err := a.look(ctx, rdb, to)
+	next, err := a.look(ctx, rdb, to, inspect.Many)
 	if err != nil {
 		return err
 	}
@@ -199,15 +199,6 @@ func (a *app) noteOwn(ctx context.Context, l *rratelimiter.RateLimiter) {
 		const note = "rrl: %q is PER_CLIENT: without --id this run has a limit of its own\n"
 		fmt.Fprintf(a.stderr, note, l.Name())
 	}
-}
-
-// look reads a limiter, with the pair of the client that rrl acts as.
-func (a *app) look(ctx context.Context, rdb redis.UniversalClient, name string) (*inspect.Limiter, error) {
-	var ids []string
-	if a.id != "" {
-		ids = append(ids, a.id)
-	}
-	return inspect.Read(ctx, rdb, a.mapped(name), inspect.Many, ids...)
 }
 
 // anyKey reports whether something of a limiter is there.

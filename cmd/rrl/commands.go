@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/redisson-go/rratelimiter/cmd/rrl/demo"
@@ -31,12 +32,9 @@ name of its own that is deleted at the end.`,
 			if !cmd.Flags().Changed("redis") {
 				return demo.Run(cmd.Context(), nil, "", a.stdout.w)
 			}
-			rdb, err := a.place.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer rdb.Close()
-			return demo.Run(cmd.Context(), rdb, a.place.where(), a.stdout.w)
+			return a.withRedis(cmd.Context(), func(rdb redis.UniversalClient) error {
+				return demo.Run(cmd.Context(), rdb, a.place.where(), a.stdout.w)
+			})
 		},
 	}
 }

@@ -55,20 +55,16 @@ too many records to tell.`,
 
 // read reads a limiter, and the clients of a PER_CLIENT one.
 func (a *app) read(ctx context.Context, name string, records int) (l *inspect.Limiter, err error) {
-	hash := a.mapped(name)
 	err = a.withRedis(ctx, func(rdb redis.UniversalClient) error {
-		var ids []string
-		if a.id != "" {
-			ids = append(ids, a.id)
-		}
-		l, err = inspect.Read(ctx, rdb, hash, records, ids...)
+		l, err = a.look(ctx, rdb, name, records)
 		if err != nil || !l.Config.PerClient() || a.id != "" {
 			return err
 		}
-		if ids, err = inspect.Clients(ctx, rdb, hash); err != nil {
+		ids, err := inspect.Clients(ctx, rdb, l.Name)
+		if err != nil {
 			return err
 		}
-		l, err = inspect.Read(ctx, rdb, hash, records, ids[:min(len(ids), inspect.MostClients)]...)
+		l, err = inspect.Read(ctx, rdb, l.Name, records, ids[:min(len(ids), inspect.MostClients)]...)
 		if err == nil {
 			l.Clients = len(ids)
 		}
@@ -78,6 +74,17 @@ func (a *app) read(ctx context.Context, name string, records int) (l *inspect.Li
 		l.Name = strings.TrimPrefix(l.Name, a.prefix)
 	}
 	return l, err
+}
+
+// look reads a limiter, with the pair of the client that rrl acts as.
+func (a *app) look(
+	ctx context.Context, rdb redis.UniversalClient, name string, records int,
+) (*inspect.Limiter, error) {
+	var ids []string
+	if a.id != "" {
+		ids = append(ids, a.id)
+	}
+	return inspect.Read(ctx, rdb, a.mapped(name), records, ids...)
 }
 
 // allChecked reports whether value and records were compared for each pair.

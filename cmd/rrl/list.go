@@ -58,20 +58,14 @@ func (a *app) list(cmd *cobra.Command, scan inspect.Scan) error {
 	case scan.Limit < 0:
 		return fmt.Errorf("--limit is %d, must be 0 or more", scan.Limit)
 	}
-	live := isTerminal(a.stderr)
-	if live {
-		scan.Progress = func(p inspect.Progress) {
-			fmt.Fprintf(a.stderr, "\r%d keys looked at, %d limiters", p.Keys, p.Limiters)
-		}
-	}
+	show, erase := a.progress()
+	scan.Progress = func(p inspect.Progress) { show("%d keys looked at, %d limiters", p.Keys, p.Limiters) }
 	var l listing
 	err := a.withRedis(cmd.Context(), func(rdb redis.UniversalClient) (err error) {
 		l.Limiters, l.Done, err = scan.Limiters(cmd.Context(), rdb)
 		return err
 	})
-	if live {
-		fmt.Fprint(a.stderr, "\r\x1b[K")
-	}
+	erase()
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ After an error a caller waits for 100ms. A program that releases permits it did 
 release() of Java can, lets more than the rate be granted.
 
 Exit code 1: more than the rate was granted. 2: a call failed.`,
-		Args: cobra.ExactArgs(1),
+		Args: named(1, 1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := plan.Validate(); err != nil {
 				return err
@@ -50,7 +50,7 @@ Exit code 1: more than the rate was granted. 2: a call failed.`,
 	flags.Float64Var(&plan.Rate, "rate", 0, "calls per second of all callers together; 0: no bound")
 	flags.DurationVar(&plan.For, "for", 10*time.Second, "how long, up to 1h")
 	flags.Int64Var(&plan.Calls, "calls", 0, "end after so many calls; 0: only --for counts")
-	flags.BoolVar(&yes, "yes", false, "do not ask")
+	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }
 
@@ -76,7 +76,9 @@ func (a *app) load(ctx context.Context, l *rratelimiter.RateLimiter, plan load.P
 		return err
 	}
 	show, erase := a.progress()
-	report := load.New(l, config, plan).Do(ctx, 200*time.Millisecond, show)
+	report := load.New(l, config, plan).Do(ctx, 200*time.Millisecond, func(p load.Progress) {
+		show("%s", progressOf(p))
+	})
 	erase()
 	if err := a.print(report, func(w io.Writer) { printLoad(w, report, interval) }); err != nil {
 		return err
@@ -92,20 +94,13 @@ func (a *app) load(ctx context.Context, l *rratelimiter.RateLimiter, plan load.P
 	return nil
 }
 
-// progress returns what shows the progress on stderr, and what removes it in the end; both do nothing if that
-// is no terminal.
-func (a *app) progress() (show func(load.Progress), erase func()) {
-	if !isTerminal(a.stderr) {
-		return func(load.Progress) {}, func() {}
-	}
-	const width, line = 24, "\r\x1b[K" // to the start of the line, which is erased
-	show = func(p load.Progress) {
-		filled := int(p.Done * width)
-		bar := strings.Repeat("█", filled) + strings.Repeat("░", width-filled)
-		fmt.Fprintf(a.stderr, line+"%s %3.0f%%  %d granted, %d refused, %d failed",
-			bar, p.Done*100, p.Granted, p.Refused, p.Failed)
-	}
-	return show, func() { fmt.Fprint(a.stderr, line) }
+// progressOf returns a bar and the calls so far.
+func progressOf(p load.Progress) string {
+	const width = 24
+	filled := int(p.Done * width)
+	bar := strings.Repeat("█", filled) + strings.Repeat("░", width-filled)
+	return fmt.Sprintf("%s %3.0f%%  %d granted, %d refused, %d failed",
+		bar, p.Done*100, p.Granted, p.Refused, p.Failed)
 }
 
 // printLoad prints a report as tables.

@@ -53,8 +53,8 @@ func TestLoadRefused(t *testing.T) {
 	t.Parallel()
 	s, l := loadable(t)
 	for args, want := range map[string]string{
-		"load":                           "accepts 1 arg(s), received 0",
-		"load api more":                  "accepts 1 arg(s), received 2",
+		"load":                           `0 arguments, must be as in "rrl load NAME"`,
+		"load api more":                  `2 arguments, must be as in "rrl load NAME"`,
 		"load api --callers 0 --yes":     "--callers is 0, must be between 1 and 10000",
 		"load api --permits 11 --yes":    `--permits is 11, must be at most the rate of "api", which is 10`,
 		"load gone --yes":                `no rate is set for "gone"`,

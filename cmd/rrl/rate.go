@@ -147,7 +147,7 @@ func (a *app) confirmRate(ctx context.Context, rdb redis.UniversalClient, r *rat
 	if r.yes {
 		return nil
 	}
-	l, err := a.look(ctx, rdb, r.name)
+	l, err := a.look(ctx, rdb, r.name, inspect.Many)
 	if err != nil || !l.Set {
 		return err
 	}

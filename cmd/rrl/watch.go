@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"time"
 
-	"github.com/charmbracelet/x/term"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
@@ -38,7 +38,7 @@ It writes nothing to Redis, and reads each limiter in one round trip a second or
 1000 records at most. Of a PER_CLIENT limit it shows the clients that have keys when it first
 looks, 16 of them at most; it finds them by a SCAN of all keys, once. With --id it shows that
 client alone, and does not scan.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: named(math.MaxInt, 1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if every < live.Shortest {
 				return fmt.Errorf("--every is %v, must be at least %v", every, live.Shortest)
@@ -73,10 +73,4 @@ func (a *app) watch(ctx context.Context, w *live.Watch) error {
 		return exitCode(exitInterrupted)
 	}
 	return err
-}
-
-// isTerminal reports whether somebody sits at the other end of a reader or writer.
-func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(file.Fd())
 }

@@ -18,7 +18,7 @@ func TestBadWatch(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	for args, want := range map[string]string{
-		"watch":                 "requires at least 1 arg",
+		"watch":                 `0 arguments, must be as in "rrl watch NAME..."`,
 		"watch x --every 999ms": "--every is 999ms, must be at least 1s",
 		"watch x --every soon":  "invalid duration",
 		"watch x --count -1":    "--count is -1, must be at least 0",

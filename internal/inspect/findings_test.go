@@ -45,7 +45,7 @@ func TestFindings(t *testing.T) {
 		{"a clock that is fast", func(s *stage) {
 			s.set("3")
 			put(s.T, s.rdb, s.permits, javaRecord(1, 1), -10*time.Second)
-		}, "B5", "1 records are dated ahead", true},
+		}, "B5", "is fast: 1.", true},
 		{"a value that outlives the hash", func(s *stage) {
 			s.rdb.Expire(s.Context(), s.name, time.Hour)
 		}, "B6", "the value does not", true},
@@ -60,7 +60,7 @@ func TestFindings(t *testing.T) {
 		}, "B1 or B11", "6 permits are taken", false},
 		{"records of no permits", func(s *stage) {
 			put(s.T, s.rdb, s.permits, javaRecord(1, 0), 0)
-		}, "B12", "1 records hold no permits", true},
+		}, "B12", "waiters of Java busy: 1.", true},
 		{"a negative number of permits", func(s *stage) {
 			put(s.T, s.rdb, s.permits, javaRecord(1, 1<<32-3), 0)
 			s.set("7")
@@ -85,7 +85,7 @@ func TestFindings(t *testing.T) {
 		{"no form of Redisson", func(s *stage) {
 			put(s.T, s.rdb, s.permits, "\x01\x00\x00\x00", 0)
 			s.set("3")
-		}, "", "1 records are of a form", true},
+		}, "", "Redisson writes: 1.", true},
 		{"two formats", func(s *stage) {
 			put(s.T, s.rdb, s.permits, "\x08abcdefgh\x01\x00\x00\x00", 0)
 			s.set("3")

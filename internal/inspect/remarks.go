@@ -29,17 +29,17 @@ func (p *Pair) remarks(l *Limiter) []Finding {
 		fault, mend, what string
 	}{
 		{count(func(r *Record) bool { return r.Format == "" }), "", "rrl repair drops them.",
-			"are of a form that no version of Redisson writes."},
+			"Records of a form that no version of Redisson writes: %d."},
 		{count(func(r *Record) bool { return r.Over }) / manyOver * manyOver, "B16",
-			"Acquires of Go remove 1,000 each.", "and more are over and wait for a call that removes them."},
+			"Acquires of Go remove 1,000 each.", "Records that are over and wait for a call that removes them: %d or more."},
 		{count(func(r *Record) bool { return r.Permits == 0 && !r.Over }), "B12", "rrl repair drops them.",
-			"hold no permits: they keep waiters of Java busy."},
+			"Records of no permits, which keep waiters of Java busy: %d."},
 		{count(func(r *Record) bool { return r.Ahead && !r.ByGo && r.At.Sub(l.At) > skew }), "B5",
 			"Set the clock of that service right.",
-			"are dated ahead of the clock of Redis: the clock of a Java service is fast."},
+			"Records dated ahead of the clock of Redis, so the clock of a Java service is fast: %d."},
 	} {
 		if odd.n > 0 {
-			found = append(found, remark(odd.fault, odd.mend, "%d records %s", odd.n, odd.what)...)
+			found = append(found, remark(odd.fault, odd.mend, odd.what, odd.n)...)
 		}
 	}
 	return slices.Concat(found, p.mixed(), p.partly())

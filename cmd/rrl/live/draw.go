@@ -14,7 +14,7 @@ import (
 const indent = "  "
 
 // draw returns the lines of a panel, none of them wider than width.
-func (p *Panel) draw(width int) []string {
+func (p *panel) draw(width int) []string {
 	lines := flowed(width, "", p.title()...)
 	if p.err != nil {
 		figures := ""
@@ -41,7 +41,7 @@ func (p *Panel) draw(width int) []string {
 }
 
 // pairs returns the pairs to show.
-func (p *Panel) pairs() []*inspect.Pair {
+func (p *panel) pairs() []*inspect.Pair {
 	if p.last == nil || !p.last.Set {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (p *Panel) pairs() []*inspect.Pair {
 }
 
 // title returns the name and the rate.
-func (p *Panel) title() []string {
+func (p *panel) title() []string {
 	pieces := []string{strong.Styled(strconv.Quote(p.name))}
 	if p.last == nil {
 		return pieces
@@ -72,7 +72,7 @@ func (p *Panel) title() []string {
 }
 
 // drawPair returns the lines of a pair.
-func (p *Panel) drawPair(pair *inspect.Pair, width int) []string {
+func (p *panel) drawPair(pair *inspect.Pair, width int) []string {
 	h := p.history[pair.ID]
 	taken := fmt.Sprintf("outstanding %d", pair.Outstanding)
 	lines := flowed(width, indent, p.drawRemaining(pair, width, len(taken)), taken)
@@ -81,7 +81,7 @@ func (p *Panel) drawPair(pair *inspect.Pair, width int) []string {
 }
 
 // drawRemaining returns the gauge. Beside it is room for other text, if the line is wide enough for that.
-func (p *Panel) drawRemaining(pair *inspect.Pair, width, other int) string {
+func (p *panel) drawRemaining(pair *inspect.Pair, width, other int) string {
 	const shortest, longest, gap = 10, 40, 3
 	rate := p.last.Config.Rate
 	full := 0.0
@@ -157,7 +157,7 @@ func drawHistory(h *history, width int) []string {
 }
 
 // crowd says which clients are shown, where that are not all.
-func (p *Panel) crowd() string {
+func (p *panel) crowd() string {
 	if p.last == nil || !p.last.Set || !p.last.Config.PerClient() {
 		return ""
 	}
@@ -171,7 +171,7 @@ func (p *Panel) crowd() string {
 }
 
 // drawFindings returns what is wrong: what is, then what is remarkable.
-func (p *Panel) drawFindings(width int) []string {
+func (p *panel) drawFindings(width int) []string {
 	const most = 3
 	var lines []string
 	found := p.last.Findings

@@ -19,15 +19,15 @@ import (
 func (w *Watch) Lines(ctx context.Context, out io.Writer, asJSON bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	panels := make([]*Panel, len(w.Targets))
+	panels := make([]*panel, len(w.Targets))
 	for i, t := range w.Targets {
-		panels[i] = NewPanel(t.Name)
+		panels[i] = newPanel(t.Name)
 	}
 	var mu sync.Mutex // guards out
-	w.Looks(ctx, new(atomic.Bool), func(look Look) {
-		p := panels[look.Target]
-		p.Add(look)
-		s := p.summary(look.At)
+	w.looks(ctx, new(atomic.Bool), func(l look) {
+		p := panels[l.target]
+		p.add(l)
+		s := p.summary(l.at)
 		mu.Lock()
 		defer mu.Unlock()
 		if err := s.print(out, asJSON); err != nil {
@@ -37,8 +37,8 @@ func (w *Watch) Lines(ctx context.Context, out io.Writer, asJSON bool) error {
 	return context.Cause(ctx)
 }
 
-// A Summary is what one look has found, as a line of JSON.
-type Summary struct {
+// A summary is what one look has found, as a line of JSON.
+type summary struct {
 	Name     string            `json:"name"`
 	At       time.Time         `json:"at"`
 	Error    string            `json:"error,omitempty"` // why Redis was not read; there is nothing else then
@@ -46,12 +46,12 @@ type Summary struct {
 	Config   *inspect.Config   `json:"config,omitempty"`
 	TTL      int64             `json:"ttl_ms"`  // of the hash, as PTTL says it
 	Clients  int               `json:"clients"` // of a PER_CLIENT limiter, that had keys at the first look
-	Pairs    []Figures         `json:"pairs"`
+	Pairs    []figures         `json:"pairs"`
 	Findings []inspect.Finding `json:"findings"`
 }
 
-// Figures is what one look has found of a pair.
-type Figures struct {
+// figures is what one look has found of a pair.
+type figures struct {
 	ID          string `json:"id,omitempty"`
 	Remaining   int64  `json:"remaining"`
 	Outstanding int64  `json:"outstanding"`
@@ -72,8 +72,8 @@ type Figures struct {
 }
 
 // summary returns what the last look has found.
-func (p *Panel) summary(at time.Time) *Summary {
-	s := &Summary{Name: p.name, At: at, TTL: -2, Pairs: []Figures{}, Findings: []inspect.Finding{}}
+func (p *panel) summary(at time.Time) *summary {
+	s := &summary{Name: p.name, At: at, TTL: -2, Pairs: []figures{}, Findings: []inspect.Finding{}}
 	if p.err != nil {
 		s.Error = p.err.Error()
 		return s
@@ -83,7 +83,7 @@ func (p *Panel) summary(at time.Time) *Summary {
 		s.Config = &p.last.Config
 	}
 	for _, pair := range p.pairs() {
-		f := Figures{
+		f := figures{
 			ID: pair.ID, Remaining: pair.Remaining, Outstanding: pair.Outstanding, Back: pair.Back,
 			back: back(pair),
 		}
@@ -99,7 +99,7 @@ func (p *Panel) summary(at time.Time) *Summary {
 	return s
 }
 
-func (s *Summary) print(out io.Writer, asJSON bool) error {
+func (s *summary) print(out io.Writer, asJSON bool) error {
 	if asJSON {
 		e := json.NewEncoder(out)
 		e.SetEscapeHTML(false)
@@ -110,7 +110,7 @@ func (s *Summary) print(out io.Writer, asJSON bool) error {
 }
 
 // text returns a line for each pair, or one that says why there is none.
-func (s *Summary) text() string {
+func (s *summary) text() string {
 	start := s.At.Format(time.RFC3339) + " " + strconv.Quote(s.Name)
 	switch {
 	case s.Error != "":
@@ -142,7 +142,7 @@ func (s *Summary) text() string {
 }
 
 // faults names what was found: the fault where it has a number.
-func (s *Summary) faults() string {
+func (s *summary) faults() string {
 	var b strings.Builder
 	for _, f := range s.Findings {
 		name := f.Fault

@@ -129,7 +129,7 @@ func TestPausedLooks(t *testing.T) {
 		time.AfterFunc(5500*time.Millisecond, func() { paused.Store(true) })
 		time.AfterFunc(15500*time.Millisecond, func() { paused.Store(false) })
 		n := 0
-		s.w.Looks(ctx, &paused, func(Look) { n++ })
+		s.w.looks(ctx, &paused, func(look) { n++ })
 		if n != 11 {
 			t.Errorf("%d looks, want 11", n)
 		}
@@ -237,7 +237,7 @@ func checkJSON(t *testing.T, lines string) {
 	t.Helper()
 	seen := map[string]int{}
 	for line := range strings.Lines(lines) {
-		var s Summary
+		var s summary
 		if err := json.Unmarshal([]byte(line), &s); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
@@ -252,7 +252,7 @@ func checkJSON(t *testing.T, lines string) {
 }
 
 // right reports whether a summary is that of the n-th look in TestLines.
-func (s *Summary) right(n int) bool {
+func (s *summary) right(n int) bool {
 	switch s.Name {
 	case "api":
 		return s.There && s.Pairs[0].Remaining == 7 && s.Config.Rate == 10 && s.TTL == -1 &&

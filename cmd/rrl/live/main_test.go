@@ -102,10 +102,10 @@ func (s *stage) run(seconds int, act func(tenth int)) {
 	})
 	var mu sync.Mutex
 	s.w.Count = seconds + 1
-	s.w.Looks(ctx, &s.paused, func(l Look) {
+	s.w.looks(ctx, &s.paused, func(l look) {
 		mu.Lock()
 		defer mu.Unlock()
-		l.At = l.At.UTC()
+		l.at = l.at.UTC()
 		s.Update(l)
 	})
 	cancel()

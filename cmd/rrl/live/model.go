@@ -27,7 +27,7 @@ func (w *Watch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 		tea.WithoutSignalHandler())
 	var looks sync.WaitGroup
 	looks.Go(func() {
-		w.Looks(ctx, &m.paused, func(l Look) { p.Send(l) })
+		w.looks(ctx, &m.paused, func(l look) { p.Send(l) })
 		p.Quit()
 	})
 	_, err := p.Run()
@@ -43,7 +43,7 @@ func (w *Watch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 type model struct {
 	where  string
 	every  string
-	panels []*Panel
+	panels []*panel
 	paused atomic.Bool
 
 	width, height int
@@ -53,7 +53,7 @@ type model struct {
 func newModel(w *Watch) *model {
 	m := &model{where: w.Where, every: words.Span(w.Every.Milliseconds()), width: 80, height: 24}
 	for _, t := range w.Targets {
-		m.panels = append(m.panels, NewPanel(t.Name))
+		m.panels = append(m.panels, newPanel(t.Name))
 	}
 	return m
 }
@@ -64,8 +64,8 @@ func (*model) Init() tea.Cmd { return nil }
 // Update takes a look, a key, or a size of the terminal.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
-	case Look:
-		m.panels[msg.Target].Add(msg)
+	case look:
+		m.panels[msg.target].add(msg)
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:

@@ -6,8 +6,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 )
 
-// A Panel is what is known of one limiter.
-type Panel struct {
+// A panel is what is known of one limiter.
+type panel struct {
 	name string
 
 	last    *inspect.Limiter // nil before the first reply of Redis
@@ -20,26 +20,26 @@ type Panel struct {
 	history map[string]*history // by client
 }
 
-// NewPanel returns a panel of a limiter that was not looked at yet.
-func NewPanel(name string) *Panel {
-	return &Panel{name: name, history: map[string]*history{}}
+// newPanel returns a panel of a limiter that was not looked at yet.
+func newPanel(name string) *panel {
+	return &panel{name: name, history: map[string]*history{}}
 }
 
-// Add takes a look.
-func (p *Panel) Add(look Look) {
-	if look.Err != nil {
+// add takes a look.
+func (p *panel) add(l look) {
+	if l.err != nil {
 		if p.err == nil {
-			p.since = look.At
+			p.since = l.at
 		}
-		p.err = look.Err
-		p.gap(look.At)
+		p.err = l.err
+		p.gap(l.at)
 		return
 	}
 	before := p.last
-	p.last, p.at, p.clients, p.err = look.Limiter, look.At, look.Clients, nil
+	p.last, p.at, p.clients, p.err = l.limiter, l.at, l.clients, nil
 	p.flows = map[string]flow{}
 	if !p.last.Set {
-		p.gap(look.At)
+		p.gap(l.at)
 		return
 	}
 	histories := map[string]*history{}
@@ -49,14 +49,14 @@ func (p *Panel) Add(look Look) {
 			h = &history{}
 		}
 		f := flowOf(p.last, before, pair.ID)
-		h.add(sample{at: look.At, remaining: pair.Remaining, rate: p.last.Config.Rate, flow: f})
+		h.add(sample{at: l.at, remaining: pair.Remaining, rate: p.last.Config.Rate, flow: f})
 		p.flows[pair.ID], histories[pair.ID] = f, h
 	}
 	p.history = histories
 }
 
 // gap notes that nothing is known of a moment.
-func (p *Panel) gap(at time.Time) {
+func (p *panel) gap(at time.Time) {
 	for _, h := range p.history {
 		h.add(sample{at: at, gap: true})
 	}

@@ -27,13 +27,13 @@ type Target struct {
 	asked bool     // clients were looked for
 }
 
-// A Look is the state of a limiter at one moment, or why it is not known.
-type Look struct {
-	Target  int       // its index
-	At      time.Time // by the local clock, when Redis had replied
-	Limiter *inspect.Limiter
-	Clients int // of a PER_CLIENT limiter that have keys, as far as they were looked for
-	Err     error
+// A look is the state of a limiter at one moment, or why it is not known.
+type look struct {
+	target  int       // its index
+	at      time.Time // by the local clock, when Redis had replied
+	limiter *inspect.Limiter
+	clients int // of a PER_CLIENT limiter that have keys, as far as they were looked for
+	err     error
 }
 
 // search finds the clients of a limiter that is PER_CLIENT, once: their names are in the names of keys only.
@@ -70,9 +70,9 @@ type Watch struct {
 	Count   int           // looks at each; 0 for no end
 }
 
-// Looks looks at the targets until there were Count looks at each, or ctx ends. It calls see from
-// one goroutine for each target. It does not look while paused is true.
-func (w *Watch) Looks(ctx context.Context, paused *atomic.Bool, see func(Look)) {
+// looks reads the targets until each had Count looks, or ctx ends. It calls see from one goroutine
+// for each target. While paused is true it reads nothing.
+func (w *Watch) looks(ctx context.Context, paused *atomic.Bool, see func(look)) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for i := range w.Targets {
@@ -80,8 +80,8 @@ func (w *Watch) Looks(ctx context.Context, paused *atomic.Bool, see func(Look)) 
 	}
 }
 
-// looksAt looks at one target. Between the starts of two looks there is no less than Every.
-func (w *Watch) looksAt(ctx context.Context, i int, paused *atomic.Bool, see func(Look)) {
+// looksAt reads one target. Between the starts of two looks there is no less than Every.
+func (w *Watch) looksAt(ctx context.Context, i int, paused *atomic.Bool, see func(look)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for n := 0; w.Count == 0 || n < w.Count; {
@@ -106,6 +106,6 @@ func (w *Watch) looksAt(ctx context.Context, i int, paused *atomic.Bool, see fun
 			return
 		}
 		n++
-		see(Look{Target: i, At: time.Now(), Limiter: l, Clients: len(t.found), Err: err})
+		see(look{target: i, at: time.Now(), limiter: l, clients: len(t.found), err: err})
 	}
 }

@@ -91,7 +91,7 @@ type changeView struct {
 // changing refuses changes where Config does not allow them.
 func (h *Handler) changing(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !h.AllowChanges {
+		if !h.config.AllowChanges {
 			h.refuse(w, &problem{http.StatusForbidden, "This server only shows limiters. It changes none."})
 			return
 		}
@@ -149,7 +149,7 @@ func (h *Handler) post(name string, do change) http.HandlerFunc {
 			h.refuseForm(w, r, err)
 			return
 		}
-		to := h.Prefix + "?done=" + name
+		to := h.config.Prefix + "?done=" + name
 		if name != "delete" {
 			to = h.link("limiter", hash, id) + "&done=" + name
 		}

@@ -33,7 +33,7 @@ func headers(next http.Handler) http.Handler {
 
 // hosts refuses requests for names that are not ours.
 func (h *Handler) hosts(next http.Handler) http.Handler {
-	if len(h.Hosts) == 0 {
+	if len(h.config.Hosts) == 0 {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +42,7 @@ func (h *Handler) hosts(next http.Handler) http.Handler {
 			host = name
 		}
 		host = strings.Trim(host, "[]")
-		if !slices.ContainsFunc(h.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
+		if !slices.ContainsFunc(h.config.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
 			http.Error(w, "This server is not reached by that name.", http.StatusMisdirectedRequest)
 			return
 		}
@@ -52,7 +52,7 @@ func (h *Handler) hosts(next http.Handler) http.Handler {
 
 // private asks for the token where reading needs it.
 func (h *Handler) private(next http.HandlerFunc) http.HandlerFunc {
-	if !h.Private {
+	if !h.config.Private {
 		return next
 	}
 	return func(w http.ResponseWriter, r *http.Request) {

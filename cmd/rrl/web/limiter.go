@@ -33,7 +33,7 @@ type limiterView struct {
 
 // look returns the newest view of a limiter.
 func (h *Handler) look(ctx context.Context, hash, id string) (*view, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.Every+patience)
+	ctx, cancel := context.WithTimeout(ctx, h.config.Every+patience)
 	defer cancel()
 	viewer, err := h.watches.join(hash, id, false)
 	if err != nil {
@@ -75,9 +75,9 @@ func (h *Handler) limiterPage(w http.ResponseWriter, r *http.Request) {
 	}
 	page := limiterView{
 		view: v, Name: shown(h.public(hash)), Live: h.link("live", hash, id),
-		PerClient: v.perClient, Done: done(r.URL.Query().Get("done")), Every: span(h.Every.Milliseconds()),
+		PerClient: v.perClient, Done: done(r.URL.Query().Get("done")), Every: span(h.config.Every.Milliseconds()),
 	}
-	if h.AllowChanges {
+	if h.config.AllowChanges {
 		page.Change = h.link("change", hash, id)
 	}
 	if v.perClient {

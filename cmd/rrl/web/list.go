@@ -32,7 +32,7 @@ func (h *Handler) list(ctx context.Context, pattern string) (*list, error) {
 		}
 		defer end()
 		scan := inspect.Scan{
-			Match: pattern, Limit: h.Limit, Keep: func(hash string) bool { return matches(h.Match, hash) },
+			Match: pattern, Limit: h.config.Limit, Keep: func(hash string) bool { return matches(h.config.Match, hash) },
 		}
 		found, done, err := scan.Limiters(ctx, h.rdb)
 		return &list{found, done.Stopped, time.Now()}, err
@@ -79,7 +79,7 @@ func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, &problem{http.StatusBadRequest, "Refused: " + err.Error() + "."})
 		return
 	}
-	if h.Mask && pattern != "" { // it would tell the names, letter by letter
+	if h.config.Mask && pattern != "" { // it would tell the names, letter by letter
 		h.refuse(w, &problem{http.StatusForbidden, "Names are masked here, so there is no search for them."})
 		return
 	}
@@ -89,7 +89,7 @@ func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := listing{
-		Pattern: pattern, Search: !h.Mask, Limit: h.Limit, Stopped: found.stopped,
+		Pattern: pattern, Search: !h.config.Mask, Limit: h.config.Limit, Stopped: found.stopped,
 		Age:     ago(time.Since(found.at)),
 		Every:   span(resting.Milliseconds()),
 		Deleted: r.URL.Query().Get("done") == "delete",
@@ -97,7 +97,7 @@ func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
 	for _, l := range found.limiters {
 		page.Rows = append(page.Rows, h.row(l))
 	}
-	if h.Mask { // their order would tell something about them
+	if h.config.Mask { // their order would tell something about them
 		slices.SortFunc(page.Rows, func(a, b row) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	h.render(w, http.StatusOK, "list", frame{Title: "Rate limiters", Page: page})

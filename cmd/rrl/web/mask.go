@@ -52,7 +52,7 @@ func (m *masks) unmask(mask string) (text string, known bool) {
 
 // public returns how a name or an id is called outside of the server.
 func (h *Handler) public(text string) string {
-	if h.Mask && text != "" {
+	if h.config.Mask && text != "" {
 		return h.masks.mask(text)
 	}
 	return text

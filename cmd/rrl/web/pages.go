@@ -39,7 +39,7 @@ type frame struct {
 
 // render writes a page.
 func (h *Handler) render(w http.ResponseWriter, status int, name string, f frame) {
-	f.Prefix = h.Prefix
+	f.Prefix = h.config.Prefix
 	var page bytes.Buffer
 	if err := templates[name].ExecuteTemplate(&page, "frame.html", f); err != nil {
 		http.Error(w, "The page could not be made.", http.StatusInternalServerError)
@@ -91,7 +91,7 @@ func (h *Handler) link(page, hash, id string) string {
 	if id != "" {
 		values.Set("id", h.public(id))
 	}
-	return h.Prefix + page + "?" + values.Encode()
+	return h.config.Prefix + page + "?" + values.Encode()
 }
 
 // wanted returns which limiter, and which client of it, a request is about.
@@ -102,7 +102,7 @@ func (h *Handler) wanted(r *http.Request) (hash, id string, err error) {
 		return "", "", &problem{http.StatusBadRequest, "The name of the limiter is missing, or too long."}
 	}
 	unknown := &problem{http.StatusNotFound, "There is no limiter of this name."}
-	if h.Mask {
+	if h.config.Mask {
 		if hash, err = h.unmask(r.Context(), hash, ""); err == nil && id != "" {
 			id, err = h.unmask(r.Context(), id, hash)
 		}
@@ -110,7 +110,7 @@ func (h *Handler) wanted(r *http.Request) (hash, id string, err error) {
 			return "", "", err
 		}
 	}
-	if !matches(h.Match, hash) || hash == "" {
+	if !matches(h.config.Match, hash) || hash == "" {
 		return "", "", unknown
 	}
 	return hash, id, nil

@@ -71,7 +71,7 @@ func (h *Handler) failure(err error) *view {
 // unread says that Redis could not be asked. The reason may name hosts or keys; where names are masked, it is
 // left out.
 func (h *Handler) unread(err error) string {
-	if h.Mask {
+	if h.config.Mask {
 		return "Redis could not be read."
 	}
 	return "Redis could not be read: " + shown(err.Error())
@@ -194,7 +194,7 @@ func (v *view) grants(l, before *inspect.Limiter, id string) {
 
 // keys takes over keys and findings, with names that may be seen.
 func (v *view) keys(l *inspect.Limiter, id string, h *Handler) {
-	if h.Mask {
+	if h.config.Mask {
 		l, id = l.Masked(h.masks.mask), h.public(id)
 	}
 	for i, key := range l.Keys {

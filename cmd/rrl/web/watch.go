@@ -44,7 +44,7 @@ func (s *watches) join(hash, id string, stream bool) (*viewer, error) {
 	if s.h.ctx.Err() != nil {
 		return nil, errClosed
 	}
-	if stream && s.streams >= s.h.Viewers || w == nil && len(s.by) >= s.h.Viewers {
+	if stream && s.streams >= s.h.config.Viewers || w == nil && len(s.by) >= s.h.config.Viewers {
 		return nil, errBusy
 	}
 	if w == nil {
@@ -99,7 +99,7 @@ func (w *watch) ids() map[string]bool {
 
 // run looks at a limiter until nobody else does.
 func (s *watches) run(ctx context.Context, w *watch) {
-	tick := time.NewTicker(s.h.Every)
+	tick := time.NewTicker(s.h.config.Every)
 	defer tick.Stop()
 	for before := (*inspect.Limiter)(nil); ; {
 		ids := s.wanted(w)

@@ -99,7 +99,7 @@ func refuse(field string, value any, bound string) error {
 
 // A Handler is the pages. It is safe for concurrent use.
 type Handler struct {
-	Config
+	config Config
 	rdb    redis.UniversalClient
 	handle http.Handler
 
@@ -127,7 +127,7 @@ func New(rdb redis.UniversalClient, config Config) (*Handler, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	h := &Handler{Config: config, rdb: rdb, turn: make(chan struct{}, 1)}
+	h := &Handler{config: config, rdb: rdb, turn: make(chan struct{}, 1)}
 	h.ctx, h.close = context.WithCancel(context.Background())
 	h.tokens, h.masks = newTokens(config.Token), newMasks()
 	h.lists = newShelf[*list](h, searches, resting)
@@ -147,7 +147,7 @@ const (
 func (h *Handler) routes() http.Handler {
 	pages := http.NewServeMux()
 	read := func(pattern string, page http.HandlerFunc) {
-		pages.Handle("GET "+h.Prefix+pattern, h.private(page))
+		pages.Handle("GET "+h.config.Prefix+pattern, h.private(page))
 	}
 	read("{$}", h.listPage)
 	read("limiter", h.limiterPage)
@@ -155,10 +155,10 @@ func (h *Handler) routes() http.Handler {
 	read("static/{file}", static)
 	read("change", h.changing(h.changePage))
 	for name, change := range changes() {
-		pages.Handle("POST "+h.Prefix+"change/"+name, h.private(h.changing(h.post(name, change))))
+		pages.Handle("POST "+h.config.Prefix+"change/"+name, h.private(h.changing(h.post(name, change))))
 	}
 	all := http.NewServeMux()
-	all.HandleFunc("GET "+h.Prefix+"healthz", h.healthz) // by whatever name a probe reaches it
+	all.HandleFunc("GET "+h.config.Prefix+"healthz", h.healthz) // by whatever name a probe reaches it
 	// A change is guarded twice: by the token, and against forms of other sites.
 	all.Handle("/", h.hosts(http.NewCrossOriginProtection().Handler(pages)))
 	return headers(all)
@@ -218,7 +218,8 @@ func (h *Handler) healthz(w http.ResponseWriter, r *http.Request) {
 
 // read reads a limiter: its shared pair, and those of clients.
 func (h *Handler) read(ctx context.Context, hash string, ids []string) (*inspect.Limiter, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	const longest = 3 * time.Second // what takes longer is shown as a failure
+	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	return inspect.Read(ctx, h.rdb, hash, inspect.Few, ids...)
 }
