@@ -150,6 +150,12 @@ func (a *app) acquire(ctx context.Context, l *rratelimiter.RateLimiter, q *acqui
 		err = a.printTo(w, g, func(w io.Writer) { fmt.Fprintf(w, "%q: %s\n", l.Name(), g) })
 	}
 	switch {
+	case g.Granted && err == nil && a.stdout.err != nil:
+		err = a.stdout.err
+		fallthrough
+	case g.Granted && err != nil: // nobody was told
+		a.giveBack(ctx, l, q.permits)
+		return err
 	case err != nil || g.Granted:
 		return err
 	case q.refusedCode == exitNo:
@@ -158,11 +164,25 @@ func (a *app) acquire(ctx context.Context, l *rratelimiter.RateLimiter, q *acqui
 	return exitCode(q.refusedCode)
 }
 
-// take takes permits: in one attempt, whose numbers it returns, or by waiting for them.
+const (
+	// attempting is how long one attempt may go on after a Ctrl-C: its result is waited for, because
+	// it may have taken permits.
+	attempting = 2 * time.Second
+
+	// settling is how long the library gets to take back what a call has taken that was left. It
+	// does so in the background, several times a second.
+	settling = 500 * time.Millisecond
+)
+
+// take takes permits: in one attempt, whose numbers it returns, or by waiting for them. Of a call that is
+// interrupted nothing stays taken, as long as Redis is well.
 func (q *acquisition) take(ctx context.Context, l *rratelimiter.RateLimiter) (*grant, error) {
 	g := &grant{Name: l.Name(), Permits: q.permits}
 	if q.timeout == 0 && !q.wait {
-		r, err := l.Allow(ctx, q.permits)
+		one, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(attempting, cancel) })()
+		r, err := l.Allow(one, q.permits)
 		g.Granted, g.Limit, g.Remaining = r.Allowed, &r.Limit, &r.Remaining
 		g.RetryAfter, g.ResetAfter = new(upMillis(r.RetryAfter)), new(upMillis(r.ResetAfter))
 		return g, err
@@ -176,6 +196,9 @@ func (q *acquisition) take(ctx context.Context, l *rratelimiter.RateLimiter) (*g
 		g.Granted, err = l.TryAcquire(ctx, q.permits, q.timeout)
 	}
 	g.Waited = new(time.Since(start).Milliseconds())
+	if err != nil && ctx.Err() != nil {
+		time.Sleep(settling)
+	}
 	return g, err
 }
 
@@ -201,8 +224,8 @@ func (a *app) releaseCommand() *cobra.Command {
 		Use:   "release NAME PERMITS",
 		Short: "Give permits back",
 		Long: `Give permits back that were taken and not used, so that others can take them at once. What
-is more than was taken, or has come back by itself, is ignored. Of a PER_CLIENT limiter, give
-the --id of the client that has taken them.`,
+is more than was taken, or has come back by itself, is ignored. Of a PER_CLIENT limiter it
+needs the --id of the client that has taken them.`,
 		Args: named(1, 2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			permits, err := integer("PERMITS", args[1])
@@ -216,15 +239,33 @@ the --id of the client that has taken them.`,
 	}
 }
 
+// A given is what release prints. How many of the permits were still outstanding is not known.
+type given struct {
+	Name      string `json:"name"`
+	Permits   int64  `json:"permits"` // asked to give back
+	Limit     int64  `json:"limit"`
+	Remaining int64  `json:"remaining"`
+}
+
 func (a *app) release(ctx context.Context, l *rratelimiter.RateLimiter, permits int64) error {
-	a.noteOwn(ctx, l)
+	config, err := l.Config(ctx)
+	switch {
+	case err != nil:
+		return err
+	case config.Type == rratelimiter.PerClient && a.id == "":
+		return fmt.Errorf("%q is PER_CLIENT, and rrl has taken none of its permits: "+
+			"--id says whose to give back", l.Name())
+	}
 	if err := l.Release(ctx, permits); err != nil {
 		return err
 	}
-	return a.print(struct {
-		Name    string `json:"name"`
-		Permits int64  `json:"permits"`
-	}{l.Name(), permits}, func(w io.Writer) {
-		fmt.Fprintf(w, "%q: given back, permits %d\n", l.Name(), permits)
+	r, err := l.Peek(ctx)
+	if err != nil {
+		return err
+	}
+	g := given{l.Name(), permits, r.Limit, r.Remaining}
+	return a.print(g, func(w io.Writer) {
+		fmt.Fprintf(w, "%q: given back, up to %s; remaining %d of %d\n", g.Name,
+			words.Count(g.Permits, "permit"), g.Remaining, g.Limit)
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -51,9 +50,6 @@ func (a *app) root() *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRun: func(*cobra.Command, []string) {
-			a.started = true
-		},
 	}
 	root.SetVersionTemplate("rrl {{.Version}}\n")
 	root.SetIn(a.stdin)
@@ -62,13 +58,17 @@ func (a *app) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	a.place.flags(flags)
 	flags.BoolVar(&a.json, "json", false, "print JSON")
-	flags.StringVar(&a.prefix, "name-prefix", os.Getenv("RRL_NAME_PREFIX"),
+	flags.StringVar(&a.prefix, "name-prefix", "",
 		"what a name mapper puts before names (RRL_NAME_PREFIX)")
 	flags.StringVar(&a.id, "id", "", "act as this client of a PER_CLIENT limit, or look at its part")
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	files := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	for _, flag := range []string{"cacert", "cert", "key"} {
 		_ = root.RegisterFlagCompletionFunc(flag, files) // it exists
+	}
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		a.started = true
+		return setFromEnvironment(flags)
 	}
 	root.AddCommand(a.commands()...)
 	return root

@@ -178,9 +178,9 @@ func (a *app) repair(ctx context.Context, l *rratelimiter.RateLimiter) error {
 	value := "the value was right"
 	switch {
 	case r.Drift > 0:
-		value = fmt.Sprintf("the value was too high by %d", r.Drift)
+		value = fmt.Sprintf("the value was too high by %d and is right now", r.Drift)
 	case r.Drift < 0:
-		value = fmt.Sprintf("the value was too low by %d", -r.Drift)
+		value = fmt.Sprintf("the value was too low by %d and is right now", -r.Drift)
 	}
 	result := repaired{l.Name(), r.Records, r.Rewritten, r.Dropped, r.Drift}
 	return a.print(result, func(w io.Writer) {

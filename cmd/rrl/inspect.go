@@ -36,7 +36,7 @@ too many records to tell.`,
 			if err != nil {
 				return err
 			}
-			if err := a.print(l, report{l, look.all}.print); err != nil {
+			if err := a.print(l, report{l, look.all, look.check}.print); err != nil {
 				return err
 			}
 			if !l.Set || look.check && !(l.Holds() && allChecked(l)) {
@@ -48,7 +48,7 @@ too many records to tell.`,
 	flags := cmd.Flags()
 	flags.IntVar(&look.records, "records", inspect.Many,
 		fmt.Sprintf("read so many records at most, 2 to %d", inspect.Most))
-	flags.BoolVar(&look.check, "check", false, "exit with 1 if the limiter is not as it should be")
+	flags.BoolVar(&look.check, "check", false, "print only what is wrong, and exit with 1 if something is")
 	flags.BoolVar(&look.all, "all", false, "print all records that were read")
 	return cmd
 }

@@ -133,14 +133,14 @@ func TestInspect(t *testing.T) {
 		want []string
 	}{
 		{[]string{"api"}, 0, []string{"\nOVERALL, 50 permits per 1h", " 20 of 50\n",
-			"30 in 30 records, 30 by Go", "{p:api}:value", "10 records more, --all",
+			"30: 30 by Go, 0 by others", "{p:api}:value", "10 records more, --all",
 			"value 20 + permits of all records 30 = rate 50"}},
 		{[]string{"api", "--check"}, 0, nil},
 		{[]string{"own"}, 0, []string{"Client me", "{p:own}:value:me"}},
 		{[]string{"own", "--id", "another"}, 0, []string{"Client another", "50 of 50"}},
 		{[]string{"\x1b[31m"}, 0, []string{`"\x1b[31m" at`}},
 		{[]string{"api", "--records", "4"}, 0,
-			[]string{"26 of 30 records were not read", "30 in 30 records, 4 of the 4"}},
+			[]string{"26 of 30 records were not read", "30, of which 4 were read: 4 by Go"}},
 		{[]string{"api", "--records", "4", "--check"}, 1, nil},
 		{[]string{"api", "--records", "1"}, 2, []string{"records is 1, must be between 2 and 100000"}},
 		{[]string{"nothing"}, 1, []string{"No rate is set."}},
@@ -216,14 +216,14 @@ NAME   TYPE        RATE  INTERVAL  REMAINING  OUTSTANDING  TTL   KEEP ALIVE  CLI
 a3     OVERALL     50    1h        43         7            none  none        -
 p:a*1  OVERALL     50    1h        43         7            none  none        -
 p:a2   PER_CLIENT  50    1h        43         7            none  none        1
-p:b    OVERALL     50    1h        43         7            none  none        -        B4
-`, "4 limiters; about 2000 keys in "},
+p:b    OVERALL     50    1h        1          7            none  none        -        B4
+`, "4 limiters, found in "},
 		{"--name-prefix p: a*", 0, `
 NAME  TYPE        RATE  INTERVAL  REMAINING  OUTSTANDING  TTL   KEEP ALIVE  CLIENTS  WRONG
 a*1   OVERALL     50    1h        43         7            none  none        -
 a2    PER_CLIENT  50    1h        43         7            none  none        1
-`, "2 limiters; "},
-		{"z*", 0, "", "0 limiters; "},
+`, "2 limiters, found in "},
+		{"z*", 0, "", "0 limiters, found in 1 round trip\n"},
 		{"--limit -1", 2, "", "--limit is -1, must be 0 or more"},
 		{"--page 5", 2, "", "--page is 5, must be between 10 and 10000"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
@@ -59,7 +60,9 @@ func (a *app) list(cmd *cobra.Command, scan inspect.Scan) error {
 		return fmt.Errorf("--limit is %d, must be 0 or more", scan.Limit)
 	}
 	show, erase := a.progress()
-	scan.Progress = func(p inspect.Progress) { show("%d keys looked at, %d limiters", p.Keys, p.Limiters) }
+	scan.Progress = func(p inspect.Progress) {
+		show("about %d keys looked at, %d limiters", p.Keys, p.Limiters)
+	}
 	var l listing
 	err := a.withRedis(cmd.Context(), func(rdb redis.UniversalClient) (err error) {
 		l.Limiters, l.Done, err = scan.Limiters(cmd.Context(), rdb)
@@ -79,10 +82,13 @@ func (a *app) list(cmd *cobra.Command, scan inspect.Scan) error {
 	if l.Done.Stopped {
 		more = "; there are more"
 	}
-	fmt.Fprintf(a.stderr, "%s; about %s in %s%s\n", words.Count(int64(len(l.Limiters)), "limiter"),
-		words.Count(l.Done.Keys, "key"), words.Count(l.Done.Calls, "call"), more)
+	fmt.Fprintf(a.stderr, "%s, found in %s%s\n", words.Count(int64(len(l.Limiters)), "limiter"),
+		words.Count(l.Done.Calls, "round trip"), more)
 	return nil
 }
+
+// longestName is the columns that a name has in a table.
+const longestName = 60
 
 // table prints the limiters as a table.
 func (l listing) table(w io.Writer) {
@@ -108,7 +114,8 @@ func (l listing) table(w io.Writer) {
 			}
 		}
 		c := &l.Config
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t", words.Name(l.Name), c.Type, c.Rate, words.Span(c.Interval))
+		name := ansi.Truncate(words.Name(l.Name), longestName, "…")
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t", name, c.Type, c.Rate, words.Span(c.Interval))
 		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t", remaining, outstanding, ttl(l.Keys[0].TTL), keepAlive(c.KeepAlive))
 		fmt.Fprintf(t, "%s\t%s\n", clients, strings.Join(wrong, ", "))
 	}

@@ -30,17 +30,37 @@ type place struct {
 const reachable = 2 * time.Second
 
 func (p *place) flags(flags *pflag.FlagSet) {
-	env := func(name, otherwise string) string { return cmp.Or(os.Getenv(name), otherwise) }
-	flags.StringVar(&p.address, "redis", env("RRL_REDIS", "localhost:6379"), `HOST:PORT or a URL (RRL_REDIS):
+	flags.StringVar(&p.address, "redis", "localhost:6379", `HOST:PORT or a URL (RRL_REDIS):
 redis://[USER:PASSWORD@]HOST:PORT/DB, rediss:// with TLS, unix://PATH,
 redis+cluster://HOST:PORT,HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB.
 User and password also by RRL_USER and RRL_PASSWORD, those of sentinels by
 RRL_SENTINEL_USER and RRL_SENTINEL_PASSWORD`)
-	flags.BoolVar(&p.tls, "tls", os.Getenv("RRL_TLS") == "true", "use TLS (RRL_TLS=true)")
-	flags.StringVar(&p.caCert, "cacert", env("RRL_CACERT", ""),
-		"file with the certificates to trust (RRL_CACERT)")
-	flags.StringVar(&p.cert, "cert", env("RRL_CERT", ""), "file with the certificate of rrl (RRL_CERT)")
-	flags.StringVar(&p.key, "key", env("RRL_KEY", ""), "file with the key of that certificate (RRL_KEY)")
+	flags.BoolVar(&p.tls, "tls", false, "use TLS (RRL_TLS=true)")
+	flags.StringVar(&p.caCert, "cacert", "", "file with the certificates to trust (RRL_CACERT)")
+	flags.StringVar(&p.cert, "cert", "", "file with the certificate of rrl (RRL_CERT)")
+	flags.StringVar(&p.key, "key", "", "file with the key of that certificate (RRL_KEY)")
+}
+
+// fromEnvironment are the flags that a variable sets, too. They are not set by defaults: help prints
+// those, and an address may hold a password.
+var fromEnvironment = map[string]string{
+	"redis": "RRL_REDIS", "tls": "RRL_TLS", "cacert": "RRL_CACERT", "cert": "RRL_CERT", "key": "RRL_KEY",
+	"name-prefix": "RRL_NAME_PREFIX",
+}
+
+// setFromEnvironment sets the flags that were not given.
+func setFromEnvironment(flags *pflag.FlagSet) error {
+	for name, variable := range fromEnvironment {
+		value := os.Getenv(variable)
+		if value == "" || flags.Changed(name) {
+			continue
+		}
+		flag := flags.Lookup(name)
+		if flag.Value.Set(value) != nil {
+			return fmt.Errorf("%s is %q, must be a %s", variable, value, flag.Value.Type())
+		}
+	}
+	return nil
 }
 
 // open returns a connection to a Redis that has replied.
@@ -112,7 +132,10 @@ func parseAddress(address string) (*redis.UniversalOptions, error) {
 	if malformed, ok := errors.AsType[*url.Error](err); ok {
 		err = malformed.Err
 	}
-	if err != nil {
+	switch {
+	case err != nil && strings.Contains(address, "@"): // the error may quote a piece of a password
+		return nil, fmt.Errorf("%s; special characters of a password must be encoded, as in %%23 for #", want)
+	case err != nil:
 		return nil, fmt.Errorf("%s; %w", want, err)
 	}
 	return opts, nil

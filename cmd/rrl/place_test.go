@@ -49,7 +49,8 @@ func TestBadAddressOfRedis(t *testing.T) {
 	for _, address := range []string{"", "://", "redis://:secret@localhost:port", ":secret@localhost:6379/x",
 		"http://:secret@x", "%secret", "a secret", "redis+cluster://me:secret@a:1/1",
 		"redis+what://:secret@a:1", "redis+sentinel://:secret@a:1", "redis+sentinel://:secret@a:1/m/x",
-		"redis+cluster://:secret@a,b:port"} {
+		"redis+cluster://:secret@a,b:port", "redis://u:x%secret@a", "redis://:x#secret@a",
+		"redis+cluster://u:secret/x@a:1"} {
 		_, err := parseAddress(address)
 		if err == nil || strings.Contains(err.Error(), "secret") ||
 			!strings.Contains(err.Error(), "HOST:PORT") {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -19,6 +20,24 @@ type rateChange struct {
 	config    rratelimiter.Config
 	keepState bool
 	yes       bool
+
+	// What update takes over from the rate that is set, for it was not given.
+	staysType, staysAlive bool
+}
+
+// takeOver completes what was not given.
+func (r *rateChange) takeOver(ctx context.Context, l *rratelimiter.RateLimiter) error {
+	there, err := l.Config(ctx)
+	if errors.Is(err, rratelimiter.ErrNotInitialized) {
+		return nil // update will say so
+	}
+	if r.staysType {
+		r.config.Type = there.Type
+	}
+	if r.staysAlive {
+		r.config.KeepAlive = there.KeepAlive
+	}
+	return err
 }
 
 // options returns those of the library.
@@ -72,7 +91,7 @@ func (a *app) updateCommand() *cobra.Command {
 		Use:   "update NAME RATE INTERVAL",
 		Short: "Change the rate if one is set",
 		Long: `Do as rrl set, but only where a rate is set. If there is none, nothing is changed, and
-the exit code is 1.`,
+the exit code is 1. Type and keep alive stay as they are, unless they are given.`,
 		Example: "  rrl update api 200 1s --keep-state",
 	}, true, func(ctx context.Context, l *rratelimiter.RateLimiter, r *rateChange) (bool, error) {
 		c := r.config
@@ -101,6 +120,9 @@ func (a *app) rateCommand(cmd *cobra.Command, replaces bool, set rateSetter) *co
 		if perClient {
 			r.config.Type = rratelimiter.PerClient
 		}
+		updates := cmd.Name() == "update"
+		r.staysType = updates && !flags.Changed("per-client")
+		r.staysAlive = updates && !flags.Changed("keep-alive")
 		if r.config.Rate, err = integer("RATE", args[1]); err != nil {
 			return err
 		}
@@ -115,14 +137,19 @@ func (a *app) rateCommand(cmd *cobra.Command, replaces bool, set rateSetter) *co
 // setRate sets a rate and prints what is set then.
 func (a *app) setRate(ctx context.Context, r *rateChange, replaces bool, set rateSetter) error {
 	return a.withRedis(ctx, func(rdb redis.UniversalClient) error {
+		c := a.client(rdb)
+		defer c.Close()
+		l := c.RateLimiter(r.name)
+		if r.staysType || r.staysAlive {
+			if err := r.takeOver(ctx, l); err != nil {
+				return err
+			}
+		}
 		if replaces {
 			if err := a.confirmRate(ctx, rdb, r); err != nil {
 				return err
 			}
 		}
-		c := a.client(rdb)
-		defer c.Close()
-		l := c.RateLimiter(r.name)
 		ok, err := set(ctx, l, r)
 		if err != nil {
 			return err
@@ -151,8 +178,9 @@ func (a *app) confirmRate(ctx context.Context, rdb redis.UniversalClient, r *rat
 	if err != nil || !l.Set {
 		return err
 	}
-	kept := r.keepState && l.Config.Type == r.config.Type.String()
-	if kept || taken(l) == 0 {
+	same := l.Config.Type == r.config.Type.String()
+	uncounted := l.Config.PerClient() && !same // what its clients hold
+	if r.keepState && same || taken(l) == 0 && !uncounted {
 		return nil
 	}
 	return a.confirm(ctx, false, "%s. With the new rate these are forgotten, and the limiter is full. "+
@@ -185,7 +213,7 @@ func (a *app) tellRate(name string, ok bool, is *rratelimiter.Config) error {
 
 // rateOf returns what is set, in words.
 func rateOf(c *inspect.Config) string {
-	text := fmt.Sprintf("%d permits per %s, %s", c.Rate, words.Span(c.Interval), c.Type)
+	text := fmt.Sprintf("%s per %s, %s", words.Count(c.Rate, "permit"), words.Span(c.Interval), c.Type)
 	if c.KeepAlive != 0 {
 		text += ", keep alive " + words.Span(c.KeepAlive)
 	}

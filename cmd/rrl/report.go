@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
@@ -13,11 +15,16 @@ import (
 // A report is what inspect prints.
 type report struct {
 	*inspect.Limiter
-	all bool // records
+	all   bool // records
+	check bool // only what is wrong
 }
 
 // print prints the report. The output keeps the first error.
 func (r report) print(w io.Writer) {
+	if r.check && r.Set {
+		r.findings(w)
+		return
+	}
 	fmt.Fprintf(w, "%s at %s\n", words.Name(r.Name), r.At.UTC().Format("2006-01-02 15:04:05.000 MST"))
 	if !r.Set {
 		fmt.Fprintln(w, "No rate is set.")
@@ -26,8 +33,8 @@ func (r report) print(w io.Writer) {
 		return
 	}
 	c := r.Config
-	fmt.Fprintf(w, "%s, %s per %s, keep alive %s\n", c.Type, words.Count(c.Rate, "permit"), words.Span(c.Interval),
-		keepAlive(c.KeepAlive))
+	fmt.Fprintf(w, "%s, %s per %s, keep alive %s\n", c.Type, words.Count(c.Rate, "permit"),
+		words.Span(c.Interval), keepAlive(c.KeepAlive))
 	for _, p := range r.InUse() {
 		r.pair(w, p)
 	}
@@ -52,7 +59,8 @@ func (r report) pair(w io.Writer, p *inspect.Pair) {
 	const width = 60
 	rate := r.Config.Rate
 	fmt.Fprintf(w, "  remaining    %s %d of %d\n", gauge(p.Remaining, rate, width/2), p.Remaining, rate)
-	fmt.Fprintf(w, "  outstanding  %d in %s%s\n", p.Outstanding, words.Count(p.Total, "record"), by(p))
+	fmt.Fprintf(w, "  outstanding  %d\n", p.Outstanding)
+	fmt.Fprintf(w, "  records      %s\n", recordsOf(p))
 	var back []string
 	for _, b := range p.Back {
 		back = append(back, fmt.Sprintf("%s %s", words.Count(b.Permits, "permit"), in(b.In)))
@@ -88,22 +96,28 @@ func valueOf(p *inspect.Pair) string {
 	return words.Name(p.Value)
 }
 
-// by says who has written the records, if not all were written by Go.
-func by(p *inspect.Pair) string {
-	byGo := 0
+// recordsOf says how many records there are, who has written them, and how many do not count any more.
+func recordsOf(p *inspect.Pair) string {
+	byGo, over := 0, 0
 	for _, r := range p.Records {
 		if r.ByGo {
 			byGo++
 		}
+		if r.Over {
+			over++
+		}
 	}
-	if len(p.Records) == 0 {
-		return ""
-	}
-	read := ""
+	text := fmt.Sprint(p.Total)
 	if p.Unread > 0 {
-		read = fmt.Sprintf(" of the %d that were read", len(p.Records))
+		text += fmt.Sprintf(", of which %d were read", len(p.Records))
 	}
-	return fmt.Sprintf(", %d%s by Go, %d by others", byGo, read, len(p.Records)-byGo)
+	if len(p.Records) > 0 {
+		text += fmt.Sprintf(": %d by Go, %d by others", byGo, len(p.Records)-byGo)
+	}
+	if over > 0 {
+		text += fmt.Sprintf("; %d are over, the next acquires remove them", over)
+	}
+	return text
 }
 
 // in says how long permits take.
@@ -161,7 +175,9 @@ func (r report) findings(w io.Writer) {
 	if len(r.Findings) == 0 {
 		return
 	}
-	fmt.Fprintln(w)
+	if !r.check {
+		fmt.Fprintln(w)
+	}
 	for _, f := range r.Findings {
 		client := ""
 		if f.ID != "" {
@@ -174,7 +190,9 @@ func (r report) findings(w io.Writer) {
 		if f.Fault != "" {
 			kind += ", looks like " + f.Fault
 		}
-		fmt.Fprintf(w, "%s: %s%s\n    %s\n", kind, client, f.What, f.Mend)
+		const width, indent = 76, "\n    "
+		text := ansi.Wordwrap(kind+": "+client+f.What, width, "") + "\n" + ansi.Wordwrap(f.Mend, width, "")
+		fmt.Fprintln(w, strings.ReplaceAll(text, "\n", indent))
 	}
 }
 
@@ -215,6 +233,9 @@ func (r report) records(w io.Writer, p *inspect.Pair) {
 		return
 	}
 	fmt.Fprintln(w)
+	if p.ID != "" {
+		fmt.Fprintf(w, "Records of client %s\n", words.Name(p.ID))
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "TAKEN AT\tAGE\tPERMITS\tBACK IN\tFORMAT\tBY\t")
 	gap := p.Gap
@@ -227,7 +248,8 @@ func (r report) records(w io.Writer, p *inspect.Pair) {
 		}
 		if !r.all && i == shownRecords && len(p.Records) > 2*shownRecords+1 {
 			skipped := len(p.Records) - 2*shownRecords
-			fmt.Fprintf(t, "...\t\t\t\t\t\t%s more, --all prints them\n", words.Count(int64(skipped), "record"))
+			more := words.Count(int64(skipped), "record")
+			fmt.Fprintf(t, "...\t\t\t\t\t\t%s more, --all prints them\n", more)
 			i += skipped
 		}
 		r.record(t, &p.Records[i])

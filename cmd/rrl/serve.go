@@ -105,7 +105,7 @@ func (a *app) serve(ctx context.Context, s *serving) error {
 			_ = server.Close() // what has not ended by now is cut off
 		}
 		<-ended
-		return ctx.Err()
+		return nil
 	})
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -116,8 +115,8 @@ func TestServeEnds(t *testing.T) {
 	if left, err := io.ReadAll(rest); err != nil || len(left) > 0 {
 		t.Errorf("it prints %q, %v", left, err)
 	}
-	if ended, ok := errors.AsType[*exec.ExitError](cmd.Wait()); !ok || ended.ExitCode() != exitInterrupted {
-		t.Errorf("%v", ended)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 	if took := time.Since(start); took > 20*time.Second { // a second or two; the machine may be busy
 		t.Errorf("it took %v to stop", took)
@@ -213,7 +212,7 @@ func TestServeJSON(t *testing.T) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, reader) }()
 	cancel()
-	if code := <-done; code != exitInterrupted {
+	if code := <-done; code != 0 {
 		t.Errorf("code %d", code)
 	}
 	_ = writer.Close()

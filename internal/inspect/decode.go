@@ -76,6 +76,7 @@ func (p *Pair) decodeRecords(oldest, newest []redis.Z) {
 		r.Permits, _ = wire.Permits(member)
 		if format, byGo := wire.Recognise(member); format >= 0 {
 			r.Format, r.ByGo = wire.Layouts[format].Name, byGo
+			r.Merged = wire.Merged(member, format)
 		}
 		p.Records = append(p.Records, r)
 	}
@@ -122,6 +123,11 @@ func (p *Pair) remaining(l *Limiter) int64 {
 			live++
 		}
 	}
+	n := len(p.Records)
+	if p.Unread > 0 && p.Records[n-1].Over {
+		return rate // all are
+	}
+	p.AtLeast = p.Unread > 0 && p.Records[p.Gap-1].Over
 	over := live < p.Total
 	wrong := p.Number > rate || live == 0 || over && (live <= few || value+live > rate) ||
 		value+p.Outstanding < 1 || p.ID != "" && !l.vouched()

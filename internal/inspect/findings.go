@@ -39,6 +39,10 @@ func (l *Limiter) find() []Finding {
 	if len(l.Config.bad) > 0 {
 		return found
 	}
+	if l.apart {
+		return append(found, one("B23", "Give the limiter another name.",
+			"The braces in the name put its keys into different slots: on this cluster every call fails.")...)
+	}
 	for i := range l.Pairs {
 		found = append(found, l.Pairs[i].find(l)...)
 	}
@@ -56,7 +60,11 @@ func (l *Limiter) unset() []Finding {
 		return one("B15", sets, "Half of a rate is set: rate, interval or type is missing.")
 	}
 	if i := slices.IndexFunc(l.Keys[1:], func(k Key) bool { return k.There() }); i >= 0 {
-		return one("B6 or B8", "rrl set, TrySetRate and SetRate of Go remove it, and so does rrl delete.",
+		mend := "rrl set, TrySetRate and SetRate of Go remove it, and so does rrl delete."
+		if id := l.Pairs[i/2].ID; id != "" {
+			mend = "rrl delete --id " + words.Name(id) + " removes it."
+		}
+		return one("B6 or B8", mend,
 			"No rate is set, but %q is there. A rate that Java sets is limited by it.", l.Keys[i+1].Name)
 	}
 	return nil

@@ -21,6 +21,7 @@ type Limiter struct {
 	Findings []Finding `json:"findings"` // what is wrong; empty if nothing is
 
 	split bool // a cluster keeps the keys in different slots
+	apart bool // they are on different servers, so that the pairs were not read
 }
 
 // A Config is the hash without its sessions. A text that is no integer has the number 0,
@@ -49,7 +50,11 @@ type Key struct {
 // There reports whether the key exists.
 func (k *Key) There() bool { return k.Kind != none }
 
-const none = "none"
+// What TYPE and PTTL say of a key that is not there.
+const (
+	none  = "none"
+	noKey = -2
+)
 
 // A Session is a field that a Go Client keeps in the hash: its last request.
 type Session struct {
@@ -82,6 +87,7 @@ type Pair struct {
 	Over int64 `json:"over"`
 
 	Remaining int64    `json:"remaining"` // permits that Go would grant now
+	AtLeast   bool     `json:"at_least"`  // Remaining may be more: records that are over were not read
 	Drift     int64    `json:"drift"`     // Value + permits of all records - rate, if Checked
 	Checked   bool     `json:"checked"`   // all records were read, and Value is an integer or not there
 	Back      []Return `json:"back"`      // when 1 permit, a tenth and all of the rate are there
@@ -93,6 +99,7 @@ type Record struct {
 	Permits int64     `json:"permits"` // its last four bytes
 	Format  string    `json:"format"`  // of Redisson; empty if no version writes such a record
 	ByGo    bool      `json:"by_go"`   // it bears the mark of Go
+	Merged  bool      `json:"merged"`  // it is of several grants (WithResolution)
 	Ahead   bool      `json:"ahead"`   // it is dated after the clock of the server
 	Over    bool      `json:"over"`    // its interval is over; it is removed by a later call
 

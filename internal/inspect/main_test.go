@@ -26,8 +26,8 @@ func limiter(
 }
 
 // clientOn returns a Client that ends with the test.
-func clientOn(t *testing.T, rdb redis.UniversalClient) *rratelimiter.Client {
-	c := rratelimiter.New(rdb, rratelimiter.WithID("me"))
+func clientOn(t *testing.T, rdb redis.UniversalClient, opts ...rratelimiter.Option) *rratelimiter.Client {
+	c := rratelimiter.New(rdb, append(opts, rratelimiter.WithID("me"))...)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
@@ -28,12 +29,10 @@ const (
 // Read reads the limiter in a hash, in one round trip. It reads the pair that all clients share and
 // those of the clients with ids, and of each pair the given number of records at most, between 2
 // and Most: one half are the oldest, the other the newest. A limiter that is not there is no error.
+//
+// Where the braces in a name put its keys on different servers (B23), only the hash is read.
 func Read(
-	ctx context.Context,
-	rdb redis.UniversalClient,
-	hash string,
-	records int,
-	ids ...string,
+	ctx context.Context, rdb redis.UniversalClient, hash string, records int, ids ...string,
 ) (*Limiter, error) {
 	if records < 2 || records > Most {
 		return nil, fmt.Errorf("records is %d, must be between 2 and %d", records, Most)
@@ -43,6 +42,8 @@ func Read(
 		return nil, err
 	}
 	r := newReading(hash, records, ids)
+	kind := redisx.KindOf(rdb)
+	r.apart = kind.Sharded && !wire.SameSlot(hash, r.pairs[0].value.name)
 	tx := on.TxPipeline()
 	r.ask(ctx, tx)
 	if _, err := tx.Exec(ctx); err != nil && !r.replied() {
@@ -84,6 +85,8 @@ type reading struct {
 	hash string
 	half int64 // of the records to read
 
+	apart bool // the pairs are on other servers
+
 	time     *redis.TimeCmd
 	key      keyReading
 	config   *redis.SliceCmd
@@ -124,6 +127,9 @@ func (r *reading) ask(ctx context.Context, p redis.Pipeliner) {
 	r.config = p.HMGet(ctx, r.hash, configFields...)
 	r.fields = p.HLen(ctx, r.hash)
 	r.sessions = p.HScan(ctx, r.hash, 0, wire.SessionPrefix+"*", mostSessions)
+	if r.apart {
+		return
+	}
 	for i := range r.pairs {
 		pair := &r.pairs[i]
 		pair.value.ask(ctx, p)
@@ -161,25 +167,37 @@ func (r *reading) limiter() (*Limiter, error) {
 	}
 	l.Sessions = sessions(r.sessions)
 	for i := range r.pairs {
-		read := &r.pairs[i]
-		for _, cmd := range []redis.Cmder{read.text, read.total, read.oldest, read.newest} {
-			if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !otherKind(err) {
-				return nil, err
-			}
+		pair, keys, err := r.pairs[i].pair(r.apart)
+		if err != nil {
+			return nil, err
 		}
-		value, permits := read.value.key(), read.permits.key()
-		l.Keys = append(l.Keys, value, permits)
-		pair := Pair{ID: read.id, Total: read.total.Val()}
-		pair.decodeValue(read.text.Val(), value.There())
-		pair.decodeRecords(read.oldest.Val(), read.newest.Val())
-		l.Pairs = append(l.Pairs, pair)
+		l.Keys, l.Pairs = append(l.Keys, keys...), append(l.Pairs, pair)
 	}
 	for i := range l.Pairs {
 		l.Pairs[i].judge(l)
 	}
-	l.split = !wire.SameSlot(l.Name, l.Keys[1].Name)
+	l.split, l.apart = !wire.SameSlot(l.Name, l.Keys[1].Name), r.apart
 	l.Findings = l.find()
 	return l, nil
+}
+
+// pair decodes the replies of a pair.
+func (r *pairReading) pair(apart bool) (Pair, []Key, error) {
+	pair := Pair{ID: r.id}
+	if apart {
+		pair.Records = []Record{}
+		return pair, []Key{{r.value.name, none, noKey}, {r.permits.name, none, noKey}}, nil
+	}
+	for _, cmd := range []redis.Cmder{r.text, r.total, r.oldest, r.newest} {
+		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !otherKind(err) {
+			return pair, nil, err
+		}
+	}
+	keys := []Key{r.value.key(), r.permits.key()}
+	pair.Total = r.total.Val()
+	pair.decodeValue(r.text.Val(), keys[0].There())
+	pair.decodeRecords(r.oldest.Val(), r.newest.Val())
+	return pair, keys, nil
 }
 
 // otherKind reports whether a command failed because its key is of another kind.

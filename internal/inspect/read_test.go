@@ -208,7 +208,7 @@ func fill(t *testing.T, rdb *redis.Client, hash string, start int64, records int
 	const part = 10_000
 	for from := 1; from <= records; from += part {
 		pair := []string{keys.Permits, keys.Value}
-		err := script.Run(t.Context(), rdb, pair, from, from+part-1, start).Err()
+		err := script.Run(t.Context(), rdb, pair, from, min(from+part-1, records), start).Err()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			t.Fatal(err)
 		}
@@ -348,7 +348,10 @@ func TestRights(t *testing.T) {
 			t.Fatal(err)
 		}
 		rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "looker", "secret" })
-		_, _, err := inspect.Scan{}.Limiters(t.Context(), rdb)
+		found, _, err := inspect.Scan{}.Limiters(t.Context(), rdb)
+		if err == nil && (len(found) != 1 || len(found[0].Findings) > 0) {
+			err = errors.New("the limiter was not read")
+		}
 		return errors.Join(err, rdb.Ping(t.Context()).Err())
 	}
 	if err := looks(rights); err != nil || len(rights) < 10 {
@@ -358,5 +361,72 @@ func TestRights(t *testing.T) {
 		if err := looks(slices.Delete(slices.Clone(rights), i, i+1)); err == nil {
 			t.Errorf("%s is not needed", right)
 		}
+	}
+}
+
+// A name whose keys are on different servers does not keep the others from being listed.
+func TestKeysOnDifferentServers(t *testing.T) {
+	rdb := redistest.StartCluster(t).Client(t)
+	c := clientOn(t, rdb)
+	set(t, c.RateLimiter("good"), rratelimiter.Overall, 5, time.Minute)
+	for _, name := range []string{"a{b", "a{}b", "a}b"} {
+		if err := rdb.HSet(t.Context(), name, "rate", 5, "interval", 1000, "type", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, _, err := inspect.Scan{}.Limiters(t.Context(), rdb)
+	if err != nil || len(found) != 4 {
+		t.Fatal(namesOf(found), err)
+	}
+	for _, l := range found {
+		if wrong := l.Name != "good"; l.Holds() == wrong || wrong && l.Findings[0].Fault != "B23" {
+			t.Errorf("%s: found %+v", l.Name, l.Findings)
+		}
+		if got := look(t, rdb, l.Name); len(got.Findings) != len(l.Findings) || got.Shared() == nil {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// What a user may not read, and what other programs have written, is no reason to list nothing.
+func TestScanOfWhatCannotBeRead(t *testing.T) {
+	s := redistest.Start(t)
+	c := clientOn(t, s.Client(t))
+	set(t, c.RateLimiter("mine"), rratelimiter.Overall, 5, time.Minute)
+	set(t, c.RateLimiter("others"), rratelimiter.Overall, 5, time.Minute)
+	s.Admin().HSet(t.Context(), "mine:loan", "rate", "3.5%", "interval", "monthly", "type", "loan")
+	s.Admin().HSet(t.Context(), "mine:broken", "rate", 5, "interval", "monthly", "type", "0")
+	s.Admin().HSet(t.Context(), "mine:negative", "rate", -5, "interval", "1000", "type", "0")
+	s.Admin().Do(t.Context(), "ACL", "SETUSER", "app", "on", "nopass", "+@all", "~mine*", "~{mine}*",
+		"~{mine:negative}*", "%R~{mine:broken}:value")
+	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "any" })
+	found, _, err := inspect.Scan{}.Limiters(t.Context(), rdb)
+	if err != nil || !slices.Equal(namesOf(found), []string{"mine", "mine:broken", "mine:negative"}) {
+		t.Fatal(namesOf(found), err)
+	}
+	if f := found[1].Findings; len(f) != 1 || !strings.Contains(f[0].What, "NOPERM") {
+		t.Errorf("%+v", f)
+	}
+	if f := found[2].Findings; len(f) != 1 || f[0].Fault != "B22" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// Where only the oldest and the newest records are read, and some between them may be over, the number
+// that remains is a lower bound; where the newest is over, all are.
+func TestRemainingOfManyRecords(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	l := limiter(t, rdb, rratelimiter.Overall, 5000, 10*time.Second)
+	now := time.Now().UnixMilli()
+	fill(t, rdb, l.Name(), now-13_000, 5000) // 3,000 are over
+	p := look(t, rdb, l.Name()).Shared()
+	if !p.AtLeast || p.Remaining < inspect.Few/2 || p.Remaining > 3100 {
+		t.Errorf("%d, at least: %v", p.Remaining, p.AtLeast)
+	}
+	fill(t, rdb, l.Name(), now-30_000, 5000)
+	permits := wire.KeysOf(l.Name(), "").Pairs[0].Permits
+	rdb.ZRemRangeByScore(t.Context(), permits, fmt.Sprint(now-20_000), "+inf")
+	if p = look(t, rdb, l.Name()).Shared(); p.AtLeast || p.Remaining != 5000 || p.Outstanding != 0 {
+		t.Errorf("%d remain, %d outstanding, at least: %v", p.Remaining, p.Outstanding, p.AtLeast)
 	}
 }

@@ -67,7 +67,12 @@ func (s Scan) Limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limit
 		slices.Sort(ids)
 		ids = slices.Compact(ids)
 		l, err := Read(ctx, rdb, hash, listed, ids[:min(len(ids), MostClients)]...)
-		if err != nil {
+		switch {
+		case redisx.Answered(err): // the others may be well
+			what := "It could not be read: " + err.Error()
+			l = &Limiter{Name: hash, Set: true, Keys: []Key{{hash, none, noKey}}}
+			l.Findings = one("", "", "%s", what)
+		case err != nil:
 			return nil, w.done, err
 		}
 		l.Clients = len(ids)
@@ -139,10 +144,12 @@ func (w *walk) hashes(ctx context.Context, on redis.Cmdable) error {
 			var c Config
 			switch texts := configs[i].Val(); {
 			case len(texts) == len(configFields):
-				if c.decode(texts) && !w.note(key, &c) {
+				// If neither is a number, the hash is of another program.
+				limiter := c.decode(texts) && (c.Rate != 0 || c.Interval != 0 || len(c.bad) == 0)
+				if limiter && !w.note(key, &c) {
 					return errEnough
 				}
-			case err != nil && !otherKind(configs[i].Err()):
+			case err != nil && !redisx.Answered(configs[i].Err()): // another kind of key, or no right to it
 				return err
 			}
 		}

@@ -31,7 +31,7 @@ var signs = []sign{
 	{"B19", func(p *Pair, _ *Config) bool { return !p.HasValue && p.Outstanding > 0 },
 		"The value is lost, and records with {taken} permits are there: Java takes the limiter for full " +
 			"and grants the rate once more.", atOnce},
-	{"B3", func(p *Pair, c *Config) bool { return p.Number > c.Rate },
+	{"B3", func(p *Pair, c *Config) bool { return p.HasValue && p.Number > c.Rate },
 		"The value is {value}, above the rate of {rate}: availablePermits of Java has counted released " +
 			"permits twice.", atOnce},
 	{"B2", func(p *Pair, c *Config) bool { return p.HasValue && p.Total == 0 && p.Number < c.Rate },

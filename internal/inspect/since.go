@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -21,7 +22,8 @@ type Change struct {
 	// Refused is an estimate of the requests of Go that were refused. A refusal writes
 	// nothing, so it is taken from the numbers of the sessions: requests that left no record.
 	// A Client counts over all its limiters, so it is too high for one that uses several; a
-	// Client is seen again only at its next grant. What Java was refused is not known.
+	// Client is seen again only at its next grant. What Java was refused is not known. It is
+	// Unknown where one record is of several grants (WithResolution).
 	Refused int64 `json:"refused_estimate"`
 }
 
@@ -36,32 +38,37 @@ func (l *Limiter) Since(before *Limiter, id string) Change {
 	// behind that part on, and what neither look has lost to time.
 	from := math.Max(now.readFrom(), then.readFrom())
 	ended := float64(l.At.UnixMilli() - l.Config.Interval)
-	type origin struct {
-		score float64
-		byGo  bool
-	}
-	type sum struct{ permits, records int64 }
-	sums := map[origin]sum{}
+	// Of the records of one ms the sum tells: a repair writes those of others anew.
+	type sum struct{ byGo, byOthers, records int64 }
+	sums := map[float64]sum{}
 	count := func(records []Record, sign int64) {
 		for _, r := range records {
-			o := origin{r.score, r.ByGo}
-			sums[o] = sum{sums[o].permits + sign*r.Permits, sums[o].records + sign}
+			s := sums[r.score]
+			if s.records += sign; r.ByGo {
+				s.byGo += sign * r.Permits
+			} else {
+				s.byOthers += sign * r.Permits
+			}
+			sums[r.score] = s
 		}
 	}
 	count(then.Records, -1)
 	count(now.Records, 1)
 	known := int64(0) // requests that have left a trace
-	for o, more := range sums {
+	for score, more := range sums {
+		all := more.byGo + more.byOthers
 		switch {
-		case o.score < from || o.score <= ended:
-		case more.permits < 0:
-			c.Released -= more.permits
+		case score < from || score <= ended || all == 0:
+		case all < 0:
+			c.Released -= all
 			known++
-		case more.permits > 0 && o.byGo:
-			c.ByGo += more.permits
-			known += max(1, more.records) // with a resolution many requests share one
 		default:
-			c.ByOthers += more.permits
+			byGo := min(max(more.byGo, 0), all)
+			c.ByGo += byGo
+			c.ByOthers += all - byGo
+			if byGo > 0 {
+				known += max(1, more.records)
+			}
 		}
 	}
 	c.AtLeast = now.readFrom() > then.latest()
@@ -72,6 +79,9 @@ func (l *Limiter) Since(before *Limiter, id string) Change {
 		known = int64(float64(known) * float64(passed) / float64(c.Seen))
 	}
 	c.Refused = max(0, l.requests(before)-known)
+	if slices.ContainsFunc(now.Records, func(r Record) bool { return r.Merged }) {
+		c.Refused = Unknown
+	}
 	return c
 }
 

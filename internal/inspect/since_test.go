@@ -40,6 +40,12 @@ func TestSince(t *testing.T) {
 				}
 				take(t, l, 1)
 			}, inspect.Change{ByGo: 1, Refused: 5}},
+			{"a repair", func() {
+				if _, err := clientOn(t, rdb, rratelimiter.WithRecordFormat(rratelimiter.RecordBc0I8)).
+					RateLimiter(l.Name()).Repair(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}, inspect.Change{}},
 			{"what is over is not released", func() { time.Sleep(11 * time.Second) }, inspect.Change{}},
 		} {
 			time.Sleep(time.Second)
@@ -81,6 +87,24 @@ func TestSinceMany(t *testing.T) {
 		before = read()
 		take(t, l, 1)
 		if got := read().Since(before, ""); got.AtLeast || got.ByGo != 1 || got.Released != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// Where one record is of several grants, refusals are not guessed.
+func TestSinceWithAResolution(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		c := clientOn(t, rdb, rratelimiter.WithResolution(100*time.Millisecond))
+		l := c.RateLimiter("l")
+		set(t, l, rratelimiter.Overall, 100, 10*time.Second)
+		take(t, l, 1)
+		before := look(t, rdb, "l")
+		time.Sleep(time.Second)
+		take(t, l, 2, 3, 4)
+		got := look(t, rdb, "l").Since(before, "")
+		if got.ByGo != 9 || got.Refused != inspect.Unknown {
 			t.Errorf("%+v", got)
 		}
 	})

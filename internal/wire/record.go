@@ -91,6 +91,11 @@ func (l *Layout) Append(b []byte, permits uint32, merged bool) []byte {
 	return binary.LittleEndian.AppendUint32(b[:to], permits)
 }
 
+// Merged reports whether a record of Go of this format is of several grants (WithResolution).
+func Merged(member string, format int) bool {
+	return Layouts[format].Marks() && strings.HasPrefix(member[len(Layouts[format].Header):], mergedMark[:len(goMark)+1])
+}
+
 // Permits returns the permits of a record in any format: its last four bytes. It
 // reports false for a member too short to be a record.
 func Permits(member string) (int64, bool) {

@@ -34,7 +34,15 @@ func (w *Watch) Lines(ctx context.Context, out io.Writer, asJSON bool) error {
 			cancel(err)
 		}
 	})
-	return context.Cause(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for _, p := range panels {
+		if p.err == nil {
+			return nil
+		}
+	}
+	return panels[0].err // none was read at last
 }
 
 // A summary is what one look has found, as a line of JSON.

@@ -84,10 +84,11 @@ func flowOf(now, before *inspect.Limiter, id string) flow {
 	if c.Seen <= 0 {
 		return flow{}
 	}
+	enough := !c.AtLeast && c.Seen >= now.At.Sub(before.At)/least
 	return flow{
 		byGo: float64(c.ByGo) / c.Seen.Seconds(), byOthers: float64(c.ByOthers) / c.Seen.Seconds(),
 		known: true, sampled: c.AtLeast,
-		refused: c.Refused, guessed: !c.AtLeast && c.Seen >= now.At.Sub(before.At)/least,
+		refused: c.Refused, guessed: enough && c.Refused != inspect.Unknown,
 	}
 }
 

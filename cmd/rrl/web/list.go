@@ -116,7 +116,12 @@ func (h *Handler) row(l *inspect.Limiter) row {
 	row := row{
 		Name: cut(shown(h.public(l.Name))), Link: h.link("limiter", l.Name, ""),
 		Type: c.Type, Rate: number(c.Rate), Interval: span(c.Interval), KeepAlive: "none",
-		TTL: "none", Findings: len(l.Findings),
+		TTL: "none",
+	}
+	for _, f := range l.Findings {
+		if !f.Remark {
+			row.Findings++
+		}
 	}
 	if c.KeepAlive > 0 {
 		row.KeepAlive = span(c.KeepAlive)

@@ -189,7 +189,10 @@ func (v *view) grants(l, before *inspect.Limiter, id string) {
 	}
 	v.Texts["by_go"], v.Texts["by_others"] = per(c.ByGo), per(c.ByOthers)
 	v.Texts["released"] = per(c.Released)
-	v.Texts["refused"] = "about " + strings.TrimPrefix(per(c.Refused), least)
+	v.Texts["refused"] = "–"
+	if c.Refused != inspect.Unknown {
+		v.Texts["refused"] = "about " + strings.TrimPrefix(per(c.Refused), least)
+	}
 }
 
 // keys takes over keys and findings, with names that may be seen.

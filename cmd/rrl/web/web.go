@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -71,7 +72,8 @@ func (c *Config) complete() error {
 	c.Limit, c.Viewers = cmp.Or(c.Limit, defaultLimit), cmp.Or(c.Viewers, 100)
 	c.Every = cmp.Or(c.Every, time.Second)
 	switch {
-	case !validPrefix.MatchString(c.Prefix):
+	case !validPrefix.MatchString(c.Prefix), strings.Contains(c.Prefix, "/./"),
+		strings.Contains(c.Prefix, "/../"):
 		return refuse("Prefix", fmt.Sprintf("%q", c.Prefix), `be a path such as "/limits/"`)
 	case c.Limit < 1 || c.Limit > mostLimit:
 		return refuse("Limit", c.Limit, fmt.Sprintf("be between 1 and %d", mostLimit))

@@ -25,6 +25,8 @@ func TestConfig(t *testing.T) {
 		`Prefix is "limits", must be a path such as "/limits/"`:     {Prefix: "limits"},
 		`Prefix is "/limits", must`:                                 {Prefix: "/limits"},
 		`Prefix is "/{x}/", must`:                                   {Prefix: "/{x}/"},
+		`Prefix is "/../", must`:                                    {Prefix: "/../"},
+		`Prefix is "/a/./b/", must`:                                 {Prefix: "/a/./b/"},
 		`Limit is -1, must be between 1 and 1000`:                   {Limit: -1},
 		`Viewers is 10001, must be between 1 and 10000`:             {Viewers: 10001},
 		`Every is 999ms, must be at least 1s`:                       {Every: 999 * time.Millisecond},
