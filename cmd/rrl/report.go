@@ -26,8 +26,8 @@ func (r report) print(w io.Writer) {
 		return
 	}
 	c := r.Config
-	fmt.Fprintf(w, "%s, %s per %s, keep alive %s\n", c.Type, words.Count(c.Rate, "permit"), words.Span(c.Interval),
-		keepAlive(c.KeepAlive))
+	fmt.Fprintf(w, "%s, %s per %s, keep alive %s\n",
+		c.Type, words.Count(c.Rate, "permit"), words.Span(c.Interval), keepAlive(c.KeepAlive))
 	for _, p := range r.InUse() {
 		r.pair(w, p)
 	}
@@ -227,7 +227,8 @@ func (r report) records(w io.Writer, p *inspect.Pair) {
 		}
 		if !r.all && i == shownRecords && len(p.Records) > 2*shownRecords+1 {
 			skipped := len(p.Records) - 2*shownRecords
-			fmt.Fprintf(t, "...\t\t\t\t\t\t%s more, --all prints them\n", words.Count(int64(skipped), "record"))
+			records := words.Count(int64(skipped), "record")
+			fmt.Fprintf(t, "...\t\t\t\t\t\t%s more, --all prints them\n", records)
 			i += skipped
 		}
 		r.record(t, &p.Records[i])
