@@ -88,7 +88,7 @@ func valueOf(p *inspect.Pair) string {
 	return words.Name(p.Value)
 }
 
-// by says who has written the records, if not all were written by Go.
+// by says how many of the records were written by Go, and how many by others.
 func by(p *inspect.Pair) string {
 	byGo := 0
 	for _, r := range p.Records {

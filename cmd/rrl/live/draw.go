@@ -156,7 +156,7 @@ func drawHistory(h *history, width int) []string {
 	return []string{cut(indent+label+cyan.Styled(line)+faint.Styled(span), width)}
 }
 
-// crowd says which clients are shown, where that are not all.
+// crowd says how many clients are shown, if not all are.
 func (p *panel) crowd() string {
 	if p.last == nil || !p.last.Set || !p.last.Config.PerClient() {
 		return ""
@@ -170,7 +170,7 @@ func (p *panel) crowd() string {
 	return ""
 }
 
-// drawFindings returns what is wrong: what is, then what is remarkable.
+// drawFindings returns the lines of what was found: errors in red, remarks in yellow.
 func (p *panel) drawFindings(width int) []string {
 	const most = 3
 	var lines []string
