@@ -11,8 +11,8 @@ type window struct {
 	interval time.Duration // less what the clocks may differ by
 	part     time.Duration
 
-	// steps[i%len] is the difference between two neighbours: the permits in the interval that starts at part i,
-	// less those in the interval that starts one part earlier.
+	// steps[i%len] is the difference between two neighbours: the permits in the interval that starts at
+	// part i, less those in the interval that starts one part earlier.
 	steps []int64
 	next  int64 // the first part whose interval is not over
 	sum   int64 // permits in the interval that started a part before
