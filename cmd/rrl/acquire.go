@@ -149,10 +149,10 @@ func (a *app) acquire(ctx context.Context, l *rratelimiter.RateLimiter, q *acqui
 	if !q.quiet {
 		err = a.printTo(w, g, func(w io.Writer) { fmt.Fprintf(w, "%q: %s\n", l.Name(), g) })
 	}
+	if out, ok := w.(*output); ok && err == nil {
+		err = out.err
+	}
 	switch {
-	case g.Granted && err == nil && a.stdout.err != nil:
-		err = a.stdout.err
-		fallthrough
 	case g.Granted && err != nil: // nobody was told
 		a.giveBack(ctx, l, q.permits)
 		return err

@@ -37,10 +37,8 @@ func used(t *testing.T, rdb *redis.Client, typ rratelimiter.RateType) *rratelimi
 		time.Sleep(1500 * time.Millisecond)
 	}
 	keys := wire.KeysOf("api", "me").Pairs[typ]
-	record := wire.Layouts[wire.Bc0I16].Append(nil, 2, false)
-	record[1], record[2] = 1, 1 // not the mark of Go
 	at := float64(time.Now().Add(-200 * time.Millisecond).UnixMilli())
-	rdb.ZAdd(t.Context(), keys.Permits, redis.Z{Score: at, Member: string(record)})
+	rdb.ZAdd(t.Context(), keys.Permits, redis.Z{Score: at, Member: redistest.JavaRecord(1, 2)})
 	rdb.DecrBy(t.Context(), keys.Value, 2)
 	return l
 }

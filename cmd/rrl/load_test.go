@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -89,24 +91,34 @@ func TestLoadInterrupted(t *testing.T) {
 	}
 }
 
+// untilEmpty waits until all permits are taken.
+func untilEmpty(t *testing.T, l *rratelimiter.RateLimiter) {
+	t.Helper()
+	redistest.Until(t, "all permits are taken", func() error {
+		n, err := l.AvailablePermits(t.Context())
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%d are left", n)
+		}
+		return err
+	})
+}
+
 // Somebody releases permits that they did not take: it sees that more than the rate was granted.
 func TestLoadFindsTooMany(t *testing.T) {
 	t.Parallel()
 	s, l := loadable(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	released := make(chan error, 1)
-	go func() {
-		for n := int64(10); n > 0 && ctx.Err() == nil; {
-			n, _ = l.AvailablePermits(ctx)
-		}
-		released <- l.Release(ctx, 10)
-	}()
-	code, stdout, stderr := rrl(ctx, "load", "api", "--redis", s.Addr, "--yes", "--callers", "1",
-		"--permits", "10", "--calls", "2", "--timeout", "1h", "--for", "1h")
-	if err := <-released; err != nil {
+	var code int
+	var stdout, stderr string
+	var loading sync.WaitGroup
+	loading.Go(func() {
+		code, stdout, stderr = rrl(t.Context(), "load", "api", "--redis", s.Addr, "-y", "--callers", "1",
+			"--permits", "10", "--calls", "2", "--timeout", "1h", "--for", "1h")
+	})
+	untilEmpty(t, l)
+	if err := l.Release(t.Context(), 10); err != nil {
 		t.Error(err)
 	}
+	loading.Wait()
 	const found = "MORE THAN THE RATE: 20 permits were granted within 1h"
 	if code != exitNo || stderr != "" || !strings.Contains(stdout, found) {
 		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
@@ -117,14 +129,18 @@ func TestLoadFindsTooMany(t *testing.T) {
 func TestLoadFails(t *testing.T) {
 	t.Parallel()
 	s, l := loadable(t)
-	go func() {
-		for n := int64(10); n > 0 && t.Context().Err() == nil; {
-			n, _ = l.AvailablePermits(t.Context())
-		}
-		_, _ = l.Delete(t.Context())
-	}()
-	code, stdout, stderr := rrl(t.Context(), "load", "api", "--redis", s.Addr, "--yes", "--callers", "10",
-		"--permits", "1", "--calls", "15", "--timeout", "50s", "--for", "1h")
+	var code int
+	var stdout, stderr string
+	var loading sync.WaitGroup
+	loading.Go(func() {
+		code, stdout, stderr = rrl(t.Context(), "load", "api", "--redis", s.Addr, "--yes", "--callers", "10",
+			"--permits", "1", "--calls", "15", "--timeout", "50s", "--for", "1h")
+	})
+	untilEmpty(t, l)
+	if _, err := l.Delete(t.Context()); err != nil {
+		t.Error(err)
+	}
+	loading.Wait()
 	if code != exitError || !strings.Contains(stderr, "calls failed") ||
 		!strings.Contains(stdout, "calls failed: no rate is set\n") ||
 		!strings.Contains(stdout, "The limit was not checked") {

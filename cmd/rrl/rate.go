@@ -187,7 +187,7 @@ func (a *app) confirmRate(ctx context.Context, rdb redis.UniversalClient, r *rat
 		"--keep-state keeps them if the type stays the same.", a.describe(r.name, l))
 }
 
-// tellRate prints what was set, or what is there; nil is for nothing.
+// tellRate prints the rate that is set now; is is nil if none is. ok: this run has set it.
 func (a *app) tellRate(name string, ok bool, is *rratelimiter.Config) error {
 	result := rateResult{Name: name, Set: ok}
 	text := "no rate is set"

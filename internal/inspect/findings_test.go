@@ -44,7 +44,7 @@ func TestFindings(t *testing.T) {
 		{"charged twice", func(s *stage) { s.set("2") }, "B4", "2 permits are in no record", false},
 		{"a clock that is fast", func(s *stage) {
 			s.set("3")
-			put(s.T, s.rdb, s.permits, javaRecord(1, 1), -10*time.Second)
+			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 1), -10*time.Second)
 		}, "B5", "is fast: 1.", true},
 		{"a value that outlives the hash", func(s *stage) {
 			s.rdb.Expire(s.Context(), s.name, time.Hour)
@@ -59,10 +59,10 @@ func TestFindings(t *testing.T) {
 			s.set("0")
 		}, "B1 or B11", "6 permits are taken", false},
 		{"records of no permits", func(s *stage) {
-			put(s.T, s.rdb, s.permits, javaRecord(1, 0), 0)
+			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 0), 0)
 		}, "B12", "waiters of Java busy: 1.", true},
 		{"a negative number of permits", func(s *stage) {
-			put(s.T, s.rdb, s.permits, javaRecord(1, 1<<32-3), 0)
+			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 1<<32-3), 0)
 			s.set("7")
 		}, "B12", "negative number", false},
 		{"permits cut off", func(s *stage) {
@@ -77,7 +77,7 @@ func TestFindings(t *testing.T) {
 		{"the value lost", func(s *stage) { s.del(s.value) }, "B19", "records with 6 permits", false},
 		{"the value lost, some granted again", func(s *stage) {
 			s.rdb.ZRem(s.Context(), s.permits, s.newer)
-			put(s.T, s.rdb, s.permits, javaRecord(1, 2), 0)
+			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 2), 0)
 			s.set("8")
 		}, "B1 or B19", "4 above the rate", false},
 		{"rate 0", func(s *stage) { s.field("rate", 0) }, "B22", "The rate is 0", false},
@@ -102,8 +102,8 @@ func TestFindings(t *testing.T) {
 			rdb := redistest.MiniClient(t, redistest.Mini(t))
 			l := limiter(t, rdb, rratelimiter.Overall, 10, time.Minute)
 			keys := wire.KeysOf(l.Name(), "").Pairs[0]
-			s := &stage{t, rdb, l.Name(), keys.Value, keys.Permits, javaRecord(8, 2)}
-			put(t, rdb, s.permits, javaRecord(7, 4), 20*time.Second)
+			s := &stage{t, rdb, l.Name(), keys.Value, keys.Permits, redistest.JavaRecord(8, 2)}
+			put(t, rdb, s.permits, redistest.JavaRecord(7, 4), 20*time.Second)
 			put(t, rdb, s.permits, s.newer, 0)
 			s.set("4")
 			c.spoil(s)

@@ -10,7 +10,6 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
@@ -60,13 +59,6 @@ func look(t *testing.T, rdb redis.UniversalClient, name string, ids ...string) *
 		t.Fatal(err)
 	}
 	return l
-}
-
-// javaRecord returns a record as Redisson 4.7.0 writes it.
-func javaRecord(chance byte, permits uint32) string {
-	b := wire.Layouts[wire.Bc0I16].Append(nil, permits, false)
-	b[1], b[2] = chance, chance // not the mark of Go
-	return string(b)
 }
 
 // put writes a record as if it had been written some time ago.

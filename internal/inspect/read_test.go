@@ -30,7 +30,7 @@ func TestRead(t *testing.T) {
 		take(t, l, 3)
 		time.Sleep(2 * time.Second)
 		take(t, l, 16)
-		put(t, rdb, keys.Permits, javaRecord(1, 1), -time.Second)
+		put(t, rdb, keys.Permits, redistest.JavaRecord(1, 1), -time.Second)
 		m.Set(keys.Value, "0")
 		time.Sleep(time.Second)
 		got := look(t, rdb, l.Name())

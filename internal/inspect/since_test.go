@@ -24,7 +24,7 @@ func TestSince(t *testing.T) {
 			{"nothing", func() {}, inspect.Change{}},
 			{"grants of Go and of Java", func() {
 				take(t, l, 3, 1)
-				put(t, rdb, "{"+l.Name()+"}:permits", javaRecord(1, 1), 0)
+				put(t, rdb, "{"+l.Name()+"}:permits", redistest.JavaRecord(1, 1), 0)
 				rdb.Decr(t.Context(), "{"+l.Name()+"}:value")
 			}, inspect.Change{ByGo: 4, ByOthers: 1}},
 			{"a release", func() {

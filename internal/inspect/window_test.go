@@ -16,10 +16,10 @@ func TestWindow(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
 		l := limiter(t, rdb, rratelimiter.Overall, 20, 10*time.Second)
 		permits := "{" + l.Name() + "}:permits"
-		put(t, rdb, permits, javaRecord(1, 1), 10*time.Second) // it is over
-		put(t, rdb, permits, javaRecord(2, 2), 9*time.Second)
-		put(t, rdb, permits, javaRecord(3, 3), 5*time.Second)
-		put(t, rdb, permits, javaRecord(4, 4), -time.Second) // dated ahead
+		put(t, rdb, permits, redistest.JavaRecord(1, 1), 10*time.Second) // it is over
+		put(t, rdb, permits, redistest.JavaRecord(2, 2), 9*time.Second)
+		put(t, rdb, permits, redistest.JavaRecord(3, 3), 5*time.Second)
+		put(t, rdb, permits, redistest.JavaRecord(4, 4), -time.Second) // dated ahead
 		take(t, l, 5)
 		got := look(t, rdb, l.Name())
 		want := []inspect.Grants{{ByOthers: 2}, {}, {ByOthers: 3}, {ByGo: 5, ByOthers: 4}}

@@ -19,7 +19,8 @@ func TestCount(t *testing.T) {
 func TestName(t *testing.T) {
 	for name, want := range map[string]string{
 		"api:{user}": "api:{user}", "日本語": "日本語", `a\b`: `a\b`,
-		"": `""`, "a b": `"a b"`, `"`: `"\""`, "\x1b[2J": `"\x1b[2J"`, "\xff": `"\xff"`, "\u202ea": `"\u202ea"`,
+		"": `""`, "a b": `"a b"`, `"`: `"\""`, "\x1b[2J": `"\x1b[2J"`, "\xff": `"\xff"`,
+		"\u202ea": `"\u202ea"`,
 	} {
 		if got := words.Name(name); got != want {
 			t.Errorf("%q: %s, want %s", name, got, want)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"runtime"
+
+	"github.com/charmbracelet/x/term"
 )
 
 // A page prints the demo. It keeps the first error, so that callers need not check
@@ -46,6 +48,5 @@ func colourful(w io.Writer) bool {
 	if !ok || runtime.GOOS == "windows" || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return false
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return term.IsTerminal(f.Fd())
 }

@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
@@ -156,7 +157,7 @@ func drawHistory(h *history, width int) []string {
 	return []string{cut(indent+label+cyan.Styled(line)+faint.Styled(span), width)}
 }
 
-// crowd says which clients are shown, where that are not all.
+// crowd says how many clients are shown, if not all are.
 func (p *panel) crowd() string {
 	if p.last == nil || !p.last.Set || !p.last.Config.PerClient() {
 		return ""
@@ -170,7 +171,23 @@ func (p *panel) crowd() string {
 	return ""
 }
 
-// drawFindings returns what is wrong: what is, then what is remarkable.
+func plain(text string) string { return text }
+
+// wrapped returns a text on as many lines as it takes, up to three; what is more is cut.
+func wrapped(width int, style func(text string) string, text string) []string {
+	const most = 3
+	room := max(1, width-len(indent))
+	lines := strings.Split(ansi.Wordwrap(text, room, ""), "\n")
+	if len(lines) > most {
+		lines = append(lines[:most-1], strings.Join(lines[most-1:], " "))
+	}
+	for i, line := range lines {
+		lines[i] = cut(indent+style(line), width)
+	}
+	return lines
+}
+
+// drawFindings returns the lines of what was found: errors in red, remarks in yellow.
 func (p *panel) drawFindings(width int) []string {
 	const most = 3
 	var lines []string
@@ -191,7 +208,8 @@ func (p *panel) drawFindings(width int) []string {
 		if f.Remark {
 			color = yellow
 		}
-		lines = append(lines, flowed(width, indent, color.Styled(what), "Mend: "+f.Mend)...)
+		lines = append(lines, wrapped(width, color.Styled, what)...)
+		lines = append(lines, wrapped(width, plain, "Mend: "+f.Mend)...)
 	}
 	return lines
 }

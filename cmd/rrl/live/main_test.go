@@ -2,8 +2,6 @@ package live
 
 import (
 	"context"
-	"encoding/binary"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -74,8 +72,7 @@ func (s *stage) goTakes(name string, n int) {
 // javaTakes writes what Java writes for a grant.
 func (s *stage) javaTakes(name string, permits uint32) {
 	ctx, now := s.t.Context(), time.Now()
-	record := fmt.Appendf(nil, "\x10%016d", now.UnixNano()%1e16)
-	record = binary.LittleEndian.AppendUint32(record, permits)
+	record := redistest.JavaRecord(now.UnixNano()%1e16, permits)
 	s.rdb.ZAdd(ctx, "{"+name+"}:permits", redis.Z{Score: float64(now.UnixMilli()), Member: record})
 	s.rdb.DecrBy(ctx, "{"+name+"}:value", int64(permits))
 }

@@ -73,8 +73,9 @@ type flow struct {
 	guessed bool
 }
 
-// flowOf compares a look with the one before. Of a short interval, it sees the end of the time between
-// them. If that is too little, or records were not read, it does not guess what was refused.
+// flowOf compares a look with the one before. If the interval is shorter than the time between them, only
+// the end of that time is seen. It does not guess what was refused if that end is too short, or if records
+// were not read.
 func flowOf(now, before *inspect.Limiter, id string) flow {
 	const least = 20 // one part of so many must be seen
 	if before == nil || !before.Set || before.PairOf(id) == nil {

@@ -36,8 +36,8 @@ type look struct {
 	err     error
 }
 
-// search finds the clients of a limiter that is PER_CLIENT, once: their names are in the names of keys only.
-// It reports whether it has, so that the limiter is to be read again.
+// search finds the clients of a PER_CLIENT limiter, once: only the names of keys tell who they are. If it
+// reports true, the limiter must be read again, with them.
 func (t *Target) search(
 	ctx context.Context, rdb redis.UniversalClient, l *inspect.Limiter,
 ) (found bool, err error) {

@@ -4,15 +4,15 @@ import "time"
 
 // A window finds the most permits that were granted in any interval, in bounded memory. As
 // package grants does, it counts a grant in an interval only if its call began and ended there, so what
-// it finds above the rate was above the rate. Intervals start at one of so many parts of an
-// interval: it may find a little less than there was.
+// it finds above the rate was above the rate. It looks only at intervals that start at a multiple of
+// interval/parts, so it may find a little less than there was.
 type window struct {
 	start    time.Time
 	interval time.Duration // less what the clocks may differ by
 	part     time.Duration
 
-	// steps[i%len] is by how much more permits are in the interval that starts at part i than in the one that
-	// starts a part earlier.
+	// steps[i%len] is the difference between two neighbours: the permits in the interval that starts at
+	// part i, less those in the interval that starts one part earlier.
 	steps []int64
 	next  int64 // the first part whose interval is not over
 	sum   int64 // permits in the interval that started a part before

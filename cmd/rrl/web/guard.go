@@ -42,7 +42,8 @@ func (h *Handler) hosts(next http.Handler) http.Handler {
 			host = name
 		}
 		host = strings.Trim(host, "[]")
-		if !slices.ContainsFunc(h.config.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
+		own := func(name string) bool { return strings.EqualFold(name, host) }
+		if !slices.ContainsFunc(h.config.Hosts, own) {
 			http.Error(w, "This server is not reached by that name.", http.StatusMisdirectedRequest)
 			return
 		}

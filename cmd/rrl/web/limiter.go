@@ -75,7 +75,8 @@ func (h *Handler) limiterPage(w http.ResponseWriter, r *http.Request) {
 	}
 	page := limiterView{
 		view: v, Name: shown(h.public(hash)), Live: h.link("live", hash, id),
-		PerClient: v.perClient, Done: done(r.URL.Query().Get("done")), Every: span(h.config.Every.Milliseconds()),
+		PerClient: v.perClient, Done: done(r.URL.Query().Get("done")),
+		Every: span(h.config.Every.Milliseconds()),
 	}
 	if h.config.AllowChanges {
 		page.Change = h.link("change", hash, id)

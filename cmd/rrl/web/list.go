@@ -32,7 +32,8 @@ func (h *Handler) list(ctx context.Context, pattern string) (*list, error) {
 		}
 		defer end()
 		scan := inspect.Scan{
-			Match: pattern, Limit: h.config.Limit, Keep: func(hash string) bool { return matches(h.config.Match, hash) },
+			Match: pattern, Limit: h.config.Limit,
+			Keep: func(hash string) bool { return matches(h.config.Match, hash) },
 		}
 		found, done, err := scan.Limiters(ctx, h.rdb)
 		return &list{found, done.Stopped, time.Now()}, err

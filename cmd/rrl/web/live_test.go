@@ -45,7 +45,7 @@ func TestLive(t *testing.T) {
 	keys := wire.KeysOf("orders", "").Pairs[0]
 	rdb.ZAdd(t.Context(), keys.Permits, redis.Z{
 		Score:  float64(rdb.Time(t.Context()).Val().UnixMilli()),
-		Member: "\x10sixteen bytes of\x01\x00\x00\x00",
+		Member: redistest.JavaRecord(1, 1),
 	})
 	e = s.until("a grant of Java", func(e event) bool { return e.ByOthers == 1 })
 	if len(e.Findings) != 1 || !strings.Contains(e.Findings[0].What, "above the rate") {
@@ -163,8 +163,8 @@ func TestCloseEndsStreams(t *testing.T) {
 		if took := time.Since(start); took > 0 {
 			t.Errorf("it took %v", took)
 		}
-		for _, target := range []string{"/", "/healthz", page("/live", "orders"), page("/limiter",
-			"orders")} {
+		for _, target := range []string{"/", "/healthz", page("/live", "orders"),
+			page("/limiter", "orders")} {
 			if w := get(h, target); w.Code != http.StatusServiceUnavailable {
 				t.Errorf("%s after Close: %d", target, w.Code)
 			}

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Masks are what stands for names and ids. A key of the process's own keeps others from trying names until
-// one has the hash that they have seen.
+// Masks are hashes that stand for names and ids. They need a secret key: without it, somebody could hash
+// names until one gives the mask that he has seen.
 type masks struct {
 	key [32]byte
 

@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"context"
-	crand "crypto/rand"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -80,7 +79,7 @@ func load(ctx context.Context, rdb *redis.Client, l *rratelimiter.RateLimiter, n
 			_, _ = l.TryAcquire(ctx, 1+rand.Int64N(4), 0)
 		}
 		if left, err := rdb.Get(ctx, keys.Value).Int64(); n%4 == 0 && err == nil && left > 3 {
-			record := "\x10" + "java" + crand.Text()[:12] + "\x03\x00\x00\x00"
+			record := redistest.JavaRecord(int64(n), 3)
 			tx := rdb.TxPipeline()
 			tx.ZAdd(ctx, keys.Permits, redis.Z{Score: float64(time.Now().UnixMilli()), Member: record})
 			tx.DecrBy(ctx, keys.Value, 3)

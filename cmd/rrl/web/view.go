@@ -18,8 +18,8 @@ type view struct {
 	// Texts are the texts of the page by their places: the attributes data-text.
 	Texts map[string]string `json:"texts"`
 
-	// The rest is there in stateOK only. Pair says that so are the numbers, which
-	// a PER_CLIENT limiter has only for a client.
+	// The rest is set in stateOK only. Pair says that there are numbers: a PER_CLIENT limiter has
+	// none before a client is chosen.
 	Pair      bool  `json:"pair"`
 	Rate      int64 `json:"rate"`
 	Interval  int64 `json:"interval_ms"`

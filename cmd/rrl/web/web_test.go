@@ -21,25 +21,27 @@ import (
 // A Config out of its bounds is refused with its field, its value and the bound, and a secret is not shown.
 func TestConfig(t *testing.T) {
 	rdb := mini(t)
-	for want, config := range map[string]web.Config{
-		`Prefix is "limits", must be a path such as "/limits/"`:     {Prefix: "limits"},
-		`Prefix is "/limits", must`:                                 {Prefix: "/limits"},
-		`Prefix is "/{x}/", must`:                                   {Prefix: "/{x}/"},
-		`Prefix is "/../", must`:                                    {Prefix: "/../"},
-		`Prefix is "/a/./b/", must`:                                 {Prefix: "/a/./b/"},
-		`Limit is -1, must be between 1 and 1000`:                   {Limit: -1},
-		`Viewers is 10001, must be between 1 and 10000`:             {Viewers: 10001},
-		`Every is 999ms, must be at least 1s`:                       {Every: 999 * time.Millisecond},
-		`Token is of 6 bytes, must have at least 16`:                {Token: "secret"},
-		`Token is empty, must be set with Private or AllowChanges`:  {Private: true},
-		`Token is empty, must be set with Private or AllowChanges `: {AllowChanges: true},
-		`AllowChanges is true, must be false with Mask: who deletes a l`: {AllowChanges: true, Mask: true,
-			Token: token},
+	for _, c := range []struct {
+		want   string
+		config web.Config
+	}{
+		{`Prefix is "limits", must be a path such as "/limits/"`, web.Config{Prefix: "limits"}},
+		{`Prefix is "/limits", must`, web.Config{Prefix: "/limits"}},
+		{`Prefix is "/{x}/", must`, web.Config{Prefix: "/{x}/"}},
+		{`Prefix is "/../", must`, web.Config{Prefix: "/../"}},
+		{`Prefix is "/a/./b/", must`, web.Config{Prefix: "/a/./b/"}},
+		{`Limit is -1, must be between 1 and 1000`, web.Config{Limit: -1}},
+		{`Viewers is 10001, must be between 1 and 10000`, web.Config{Viewers: 10001}},
+		{`Every is 999ms, must be at least 1s`, web.Config{Every: 999 * time.Millisecond}},
+		{`Token is of 6 bytes, must have at least 16`, web.Config{Token: "secret"}},
+		{`Token is empty, must be set with Private or AllowChanges`, web.Config{Private: true}},
+		{`Token is empty, must be set with Private or AllowChanges`, web.Config{AllowChanges: true}},
+		{`AllowChanges is true, must be false with Mask: who deletes a l`,
+			web.Config{AllowChanges: true, Mask: true, Token: token}},
 	} {
-		_, err := web.New(rdb, config)
-		if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) ||
-			strings.Contains(err.Error(), "secret") {
-			t.Errorf("%+v: %v, want %s", config, err, want)
+		_, err := web.New(rdb, c.config)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%+v: %v, want %s", c.config, err, c.want)
 		}
 	}
 	if _, err := web.New(nil, web.Config{}); err == nil || !strings.Contains(err.Error(), "rdb is nil") {
