@@ -181,7 +181,8 @@ func (q *acquisition) take(ctx context.Context, l *rratelimiter.RateLimiter) (*g
 	if q.timeout == 0 && !q.wait {
 		one, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
-		defer context.AfterFunc(ctx, func() { time.AfterFunc(attempting, cancel) })()
+		stop := context.AfterFunc(ctx, func() { time.AfterFunc(attempting, cancel) })
+		defer stop()
 		r, err := l.Allow(one, q.permits)
 		g.Granted, g.Limit, g.Remaining = r.Allowed, &r.Limit, &r.Remaining
 		g.RetryAfter, g.ResetAfter = new(upMillis(r.RetryAfter)), new(upMillis(r.ResetAfter))

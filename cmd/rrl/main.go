@@ -10,9 +10,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // The exit codes, besides 0: the permits were granted, the rate was set, the check has passed.
@@ -58,7 +61,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "rrl: interrupted")
 		return exitInterrupted
 	}
-	fmt.Fprintf(stderr, "rrl: %v\n", a.explain(err))
+	text := strings.ReplaceAll(a.explain(err).Error(), "\n", "; ") // of errors that were joined
+	fmt.Fprintf(stderr, "rrl: %s\n", words.Harmless(text))
 	return exitError
 }
 

@@ -115,26 +115,35 @@ func (p *Pair) judge(l *Limiter) {
 // remaining returns what the next acquire of Go finds. It takes the value and what is back, unless it
 // rebuilds the value from the records (scripts/parts/limiter.lua says when).
 func (p *Pair) remaining(l *Limiter) int64 {
-	const few = 10
 	rate, value := l.Config.Rate, p.Number+p.Over
-	live := p.Unread
+	if p.Unread > 0 {
+		if p.Records[len(p.Records)-1].Over {
+			return rate // all are over
+		}
+		p.AtLeast = p.Records[p.Gap-1].Over
+	}
+	if !p.Counts || p.Unread == 0 && p.rebuilt(l) {
+		value = rate - p.Outstanding
+	}
+	return max(0, min(value, rate))
+}
+
+// rebuilt reports whether the next acquire of Go rebuilds the value.
+func (p *Pair) rebuilt(l *Limiter) bool {
+	const few = 10
+	rate, value, live := l.Config.Rate, p.Number+p.Over, int64(0)
 	for i := range p.Records {
 		if !p.Records[i].Over {
 			live++
 		}
 	}
-	n := len(p.Records)
-	if p.Unread > 0 && p.Records[n-1].Over {
-		return rate // all are
+	switch over := live < p.Total; {
+	case p.Number > rate, live == 0, value+p.Outstanding < 1:
+		return true
+	case over && (live <= few || value+live > rate):
+		return true
 	}
-	p.AtLeast = p.Unread > 0 && p.Records[p.Gap-1].Over
-	over := live < p.Total
-	wrong := p.Number > rate || live == 0 || over && (live <= few || value+live > rate) ||
-		value+p.Outstanding < 1 || p.ID != "" && !l.vouched()
-	if !p.Counts || wrong && p.Unread == 0 {
-		value = rate - p.Outstanding
-	}
-	return max(0, min(value, rate))
+	return p.ID != "" && !l.vouched()
 }
 
 // vouched reports whether a session says that the value of its client is right for the rate that is set.

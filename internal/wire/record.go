@@ -93,7 +93,9 @@ func (l *Layout) Append(b []byte, permits uint32, merged bool) []byte {
 
 // Merged reports whether a record of Go of this format is of several grants (WithResolution).
 func Merged(member string, format int) bool {
-	return Layouts[format].Marks() && strings.HasPrefix(member[len(Layouts[format].Header):], mergedMark[:len(goMark)+1])
+	mark := mergedMark[:len(goMark)+1] // no other record of Go goes on so
+	l := &Layouts[format]
+	return l.Marks() && strings.HasPrefix(member[len(l.Header):], mark)
 }
 
 // Permits returns the permits of a record in any format: its last four bytes. It

@@ -47,3 +47,13 @@ func Span(ms int64) string {
 	}
 	return text
 }
+
+// Harmless returns a text without what a terminal would act on.
+func Harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}

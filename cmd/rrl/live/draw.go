@@ -22,7 +22,7 @@ func (p *panel) draw(width int) []string {
 		if p.last != nil {
 			figures = "the figures are of " + clock(p.at)
 		}
-		what := fmt.Sprintf("! Redis fails since %s: %s", clock(p.since), harmless(p.err.Error()))
+		what := fmt.Sprintf("! Redis fails since %s: %s", clock(p.since), words.Harmless(p.err.Error()))
 		lines = append(lines, flowed(width, indent, red.Styled(what), figures)...)
 	}
 	switch {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/inspect"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // Lines prints what each look has found, until there were enough, ctx ends, or out takes no more: a line
@@ -122,7 +123,7 @@ func (s *summary) text() string {
 	start := s.At.Format(time.RFC3339) + " " + strconv.Quote(s.Name)
 	switch {
 	case s.Error != "":
-		return start + " Redis fails: " + harmless(s.Error) + "\n"
+		return start + " Redis fails: " + words.Harmless(s.Error) + "\n"
 	case !s.There && len(s.Findings) == 0:
 		return start + " is not there\n"
 	case len(s.Pairs) == 0:

@@ -223,8 +223,8 @@ func TestLines(t *testing.T) {
 		checkJSON(t, lines.String())
 		s.m.SetError("ERR \x1b[2J")
 		text.Reset()
-		if err := s.w.Lines(t.Context(), &text, false); err != nil {
-			t.Error(err)
+		if err := s.w.Lines(t.Context(), &text, false); err == nil || !strings.Contains(err.Error(), "ERR") {
+			t.Errorf("no look has succeeded: %v", err)
 		}
 		if !strings.Contains(text.String(), "\"api\" Redis fails: ERR \ufffd[2J\n") {
 			t.Error(text.String())

@@ -136,7 +136,7 @@ func (m *model) draw() string {
 	if m.paused.Load() {
 		state = yellow.Styled("paused")
 	}
-	screen := []string{m.ends(strong.Styled("rrl watch")+" "+harmless(m.where), state)}
+	screen := []string{m.ends(strong.Styled("rrl watch")+" "+words.Harmless(m.where), state)}
 	screen = append(screen, seen...)
 	for len(screen) < 1+room {
 		screen = append(screen, "")

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -21,16 +20,6 @@ var (
 	red    = ansi.NewStyle().ForegroundColor(ansi.Red)
 	cyan   = ansi.NewStyle().ForegroundColor(ansi.Cyan)
 )
-
-// harmless returns a text without what a terminal would act on.
-func harmless(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
-}
 
 // cut returns a text that is no wider than width, with a mark where it was cut.
 func cut(text string, width int) string { return ansi.Truncate(text, max(0, width), "…") }
