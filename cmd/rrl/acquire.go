@@ -143,8 +143,12 @@ func (a *app) giveBack(ctx context.Context, l *rratelimiter.RateLimiter, permits
 func (a *app) acquire(ctx context.Context, l *rratelimiter.RateLimiter, q *acquisition, w io.Writer) error {
 	a.noteOwn(ctx, l)
 	g, err := q.take(ctx, l)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case g.Granted && ctx.Err() != nil: // interrupted meanwhile
+		a.giveBack(ctx, l, q.permits)
+		return ctx.Err()
 	}
 	if !q.quiet {
 		err = a.printTo(w, g, func(w io.Writer) { fmt.Fprintf(w, "%q: %s\n", l.Name(), g) })

@@ -55,9 +55,8 @@ func setFromEnvironment(flags *pflag.FlagSet) error {
 		if value == "" || flags.Changed(name) {
 			continue
 		}
-		flag := flags.Lookup(name)
-		if flag.Value.Set(value) != nil {
-			return fmt.Errorf("%s is %q, must be a %s", variable, value, flag.Value.Type())
+		if flags.Lookup(name).Value.Set(value) != nil { // texts take any value
+			return fmt.Errorf("%s is %q, must be true or false", variable, value)
 		}
 	}
 	return nil

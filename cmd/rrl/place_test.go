@@ -118,3 +118,20 @@ func TestPlaces(t *testing.T) {
 		})
 	}
 }
+
+// Help does not print what a variable holds, for that may be a password; a variable that cannot be read is
+// an error, not ignored.
+func TestVariables(t *testing.T) {
+	t.Setenv("RRL_REDIS", "redis://u:secret@127.0.0.1:1")
+	for _, args := range [][]string{{"--help"}, {"list", "--help"}, {"list"}, {"help", "list"}} {
+		_, stdout, stderr := rrl(t.Context(), args...)
+		if strings.Contains(stdout+stderr, "secret") {
+			t.Errorf("%q: %s%s", args, stdout, stderr)
+		}
+	}
+	t.Setenv("RRL_TLS", "on")
+	code, _, stderr := rrl(t.Context(), "list")
+	if code != exitError || stderr != "rrl: RRL_TLS is \"on\", must be true or false\n" {
+		t.Errorf("%d: %s", code, stderr)
+	}
+}
