@@ -99,9 +99,13 @@ func (l listing) table(w io.Writer) {
 	fmt.Fprintln(t, "NAME\tTYPE\tRATE\tINTERVAL\tREMAINING\tOUTSTANDING\tTTL\tKEEP ALIVE\tCLIENTS\tWRONG")
 	for _, l := range l.Limiters {
 		remaining, outstanding := l.Config.Rate, int64(0)
+		least := ""
 		for _, p := range l.InUse() {
 			remaining = min(remaining, p.Remaining)
 			outstanding += p.Outstanding
+			if p.AtLeast {
+				least = ">="
+			}
 		}
 		clients := "-"
 		if l.Config.PerClient() {
@@ -116,7 +120,8 @@ func (l listing) table(w io.Writer) {
 		c := &l.Config
 		name := ansi.Truncate(words.Name(l.Name), longestName, "…")
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t", name, c.Type, c.Rate, words.Span(c.Interval))
-		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t", remaining, outstanding, ttl(l.Keys[0].TTL), keepAlive(c.KeepAlive))
+		fmt.Fprintf(t, "%s%d\t%d\t", least, remaining, outstanding)
+		fmt.Fprintf(t, "%s\t%s\t", ttl(l.Keys[0].TTL), keepAlive(c.KeepAlive))
 		fmt.Fprintf(t, "%s\t%s\n", clients, strings.Join(wrong, ", "))
 	}
 	_ = t.Flush() // the output keeps the error

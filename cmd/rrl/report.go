@@ -58,7 +58,12 @@ func (r report) pair(w io.Writer, p *inspect.Pair) {
 	}
 	const width = 60
 	rate := r.Config.Rate
-	fmt.Fprintf(w, "  remaining    %s %d of %d\n", gauge(p.Remaining, rate, width/2), p.Remaining, rate)
+	least := ""
+	if p.AtLeast {
+		least = "at least "
+	}
+	left := gauge(p.Remaining, rate, width/2)
+	fmt.Fprintf(w, "  remaining    %s %s%d of %d\n", left, least, p.Remaining, rate)
 	fmt.Fprintf(w, "  outstanding  %d\n", p.Outstanding)
 	fmt.Fprintf(w, "  records      %s\n", recordsOf(p))
 	var back []string

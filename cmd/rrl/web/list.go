@@ -134,14 +134,14 @@ func (h *Handler) row(l *inspect.Limiter) row {
 		row.Ids = number(int64(l.Clients))
 	}
 	var remaining, outstanding []int64
-	unread := false
+	atLeast := false
 	for _, p := range l.InUse() {
 		remaining, outstanding = append(remaining, p.Remaining), append(outstanding, p.Outstanding)
-		unread = unread || p.Unread > 0
+		atLeast = atLeast || p.AtLeast
 	}
 	row.Remaining, row.Outstanding = extent(remaining), extent(outstanding)
-	if unread {
-		row.Outstanding = "at least " + row.Outstanding
+	if atLeast {
+		row.Remaining, row.Outstanding = "at least "+row.Remaining, "at most "+row.Outstanding
 	}
 	return row
 }

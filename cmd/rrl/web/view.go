@@ -145,7 +145,9 @@ func (v *view) pair(l *inspect.Limiter, p *inspect.Pair) {
 	if p.Unread > 0 {
 		v.Texts["unread"] = fmt.Sprintf("Only %s of %s records were read: the oldest and the newest. "+
 			"The numbers are those of the value.", number(int64(len(p.Records))), number(p.Total))
-		v.Texts["outstanding"] = "at least " + v.Texts["outstanding"]
+	}
+	if p.AtLeast {
+		v.Texts["outstanding"] = "at most " + v.Texts["outstanding"]
 	}
 	for _, b := range p.Back {
 		permits := count(b.Permits, "permit")
