@@ -93,6 +93,19 @@ func (t *topology) replicated(ctx SpecContext, master *redistest.Server, name st
 		WithTimeout(3 * patience).Should(BeNumerically(">=", 1)) // the replica may have to begin anew
 }
 
+// hears waits until a waiter of Go is told when Java gives permits back.
+func (t *topology) hears(ctx SpecContext, name string) {
+	GinkgoHelper()
+	master, channel := redis.UniversalClient(t.client), "__keyspace@0__:{"+name+"}:value"
+	if cluster, ok := t.client.(*redis.ClusterClient); ok {
+		node, err := cluster.MasterForKey(ctx, name)
+		done(err)
+		master = node
+	}
+	Eventually(func() (map[string]int64, error) { return master.PubSubNumSub(ctx, channel).Result() }).
+		WithTimeout(patience).Should(HaveKeyWithValue(channel, BeNumerically(">=", 1)))
+}
+
 // shares expects a limiter of 10 to be one in both languages. 4 permits are taken
 // after it.
 func (t *topology) shares(ctx SpecContext, name string) {
@@ -107,6 +120,7 @@ func (t *topology) shares(ctx SpecContext, name string) {
 	no(g.TryAcquire(ctx, 1, 0))
 	served := make(chan error, 2)
 	go func() { served <- g.Acquire(ctx, 1) }()
+	t.hears(ctx, name)
 	done(java.Release(ctx, 1))
 	done(<-served)
 	done(g.Release(ctx, 6))

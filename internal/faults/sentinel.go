@@ -56,12 +56,18 @@ var OfSentinel = []Fault{
 // settled waits until the sentinels have left both servers alone for a second. Until
 // then they may change the master once more, if a server is slow on a busy machine.
 func (r *Round) settled(ctx context.Context, master, replica *redistest.Server) error {
-	since, first := time.Now(), master
+	since, began, first := time.Now(), time.Now(), ""
 	good := func(master, replica *redistest.Server) error {
 		return errors.Join(isMaster(ctx, master), follows(ctx, replica), r.Sentinel.Names(master))
 	}
+	last := ""
 	err := until(ctx, func() error {
-		err := good(master, replica)
+		epoch, err := r.Sentinel.Epoch()
+		if first == "" {
+			first = epoch
+		}
+		last = epoch
+		err = errors.Join(err, good(master, replica))
 		if err != nil && good(replica, master) == nil {
 			master, replica = replica, master
 		}
@@ -73,8 +79,8 @@ func (r *Round) settled(ctx context.Context, master, replica *redistest.Server) 
 		}
 		return err
 	})
-	if r.Sentinel.Master, r.Sentinel.Replica = master, replica; master != first {
-		r.lose(since.Add(-patience), time.Now(), "the sentinels changed the master once more")
+	if r.Sentinel.Master, r.Sentinel.Replica = master, replica; last != first {
+		r.lose(began, time.Now(), "the sentinels changed the master once more")
 	}
 	return err
 }

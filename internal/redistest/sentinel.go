@@ -148,6 +148,12 @@ func (s *Sentinel) Names(master *Server) (err error) {
 	return err
 }
 
+// Epoch returns a text that changes each time the sentinels change the master.
+func (s *Sentinel) Epoch() (string, error) {
+	info, err := s.watchers[0].Master(context.Background(), s.MasterName).Result()
+	return info["config-epoch"], err
+}
+
 // agrees returns nil if w says that a server is the master.
 func (s *Sentinel) agrees(w *redis.SentinelClient, master *Server) error {
 	at, err := w.GetMasterAddrByName(context.Background(), s.MasterName).Result()
