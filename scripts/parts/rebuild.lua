@@ -1,5 +1,6 @@
 -- rebuild.lua: rebuilds the own value of a PER_CLIENT limiter, for a call whose session is not that of the
--- Client, unless the session of the Client vouches for it: other sessions do not know who has written it last.
+-- Client, unless the session of the Client vouches for it: other sessions do not know who has written it
+-- last.
 --
 -- in:       own, rate, gone, count, value, client (the session of the Client)
 -- out:      none

@@ -1,6 +1,6 @@
 -- vouch.lua: notes in the session of the Client for which rate the own value of a PER_CLIENT limiter is right
--- from now on, for a call whose session is another one (rebuild.lua). Without that session it begins one, whose
--- request has the number 0, so that not every such call has to rebuild the value.
+-- from now on, for a call whose session is another one (rebuild.lua). Without that session it begins one,
+-- whose request has the number 0, so that not every such call has to rebuild the value.
 --
 -- in:       own, rate, now, client (the session of the Client)
 -- out:      none
