@@ -175,7 +175,7 @@ const (
 
 	// settling is how long the library gets to take back what a call has taken that was left. It
 	// does so in the background, several times a second.
-	settling = 500 * time.Millisecond
+	settling = time.Second
 )
 
 // take takes permits: in one attempt, whose numbers it returns, or by waiting for them. Of a call that is
