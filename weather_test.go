@@ -13,10 +13,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// tooLate is how long a client of bad weather waits for a reply. Weather makes
-// some replies later than that.
-const tooLate = 80 * time.Millisecond
-
 // A sky is a client's line to its server, and the weather there.
 type sky struct {
 	rdb   *redis.Client
@@ -25,12 +21,14 @@ type sky struct {
 }
 
 // under returns a line to s with bad weather. attempts is how often go-redis
-// sends a command before its caller gets an error.
-func under(t *testing.T, s *redistest.Server, attempts int, seed uint64) *sky {
+// sends a command before its caller gets an error. All goes slow times slower than where
+// the machine has nothing else to do.
+func under(t *testing.T, s *redistest.Server, attempts int, slow time.Duration, seed uint64) *sky {
 	t.Helper()
+	late := slow * 80 * time.Millisecond // the client does not wait for a reply any longer
 	p := redistest.StartProxy(t, s.Addr)
 	rdb := redis.NewClient(&redis.Options{
-		Addr: p.Addr, ReadTimeout: tooLate, PoolSize: 20, MaxRetries: attempts - 1,
+		Addr: p.Addr, ReadTimeout: late, PoolSize: 20, MaxRetries: attempts - 1,
 		MinRetryBackoff: time.Millisecond, MaxRetryBackoff: 4 * time.Millisecond,
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -48,13 +46,14 @@ func under(t *testing.T, s *redistest.Server, attempts int, seed uint64) *sky {
 		pings.Wait()
 	})
 	t.Cleanup(stop)
-	all.Go(func() { storm(p, rand.New(rand.NewPCG(seed, 7)), all, end) })
+	all.Go(func() { storm(p, slow, late, rand.New(rand.NewPCG(seed, 7)), all, end) })
 	return &sky{rdb, p, stop}
 }
 
-// storm makes one fault after another until end is closed.
-func storm(p *redistest.Proxy, random *rand.Rand, all *sync.WaitGroup, end <-chan struct{}) {
-	ms := func(most int) time.Duration { return time.Duration(1+random.IntN(most)) * time.Millisecond }
+// storm makes one fault after another until end is closed; late is too late for a reply.
+func storm(p *redistest.Proxy, slow, late time.Duration, random *rand.Rand, all *sync.WaitGroup,
+	end <-chan struct{}) {
+	ms := func(most int) time.Duration { return slow * time.Duration(1+random.IntN(most)) * time.Millisecond }
 	pause := func(d time.Duration) (ended bool) {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
@@ -80,17 +79,17 @@ func storm(p *redistest.Proxy, random *rand.Rand, all *sync.WaitGroup, end <-cha
 			p.Cut()
 		case 2: // the first copy is on its way, the second one overtakes it, and perhaps a third one that one
 			for range 1 + random.IntN(2) {
-				late := p.HoldNext(1, runsScript)
+				letOut := p.HoldNext(1, runsScript)
 				pause(ms(8))
 				p.Cut()
 				due := ms(150)
 				all.Go(func() {
 					pause(due)
-					late()
+					letOut()
 				})
 			}
 		default: // what is sent again is answered too late as well
-			p.Delay(tooLate + ms(30))
+			p.Delay(late + ms(30))
 			pause(ms(60))
 			p.Delay(0)
 		}
