@@ -31,6 +31,46 @@ type Keyed interface {
 	Allow(ctx context.Context, key string, n int64) (Result, error)
 }
 
+// A Releaser is a Limiter that takes back what was not used.
+type Releaser interface {
+	Limiter
+
+	// Release gives back n permits, as far as so many are out. n is as for Allow. After
+	// an error of the store it is not known whether they are back.
+	Release(ctx context.Context, n int64) error
+}
+
+// A KeyedReleaser is a Keyed that takes back what was not used.
+type KeyedReleaser interface {
+	Keyed
+
+	// Release is that of a Releaser, for the limit of key.
+	Release(ctx context.Context, key string, n int64) error
+}
+
+// An Option changes a limiter in memory.
+type Option func(*Settings)
+
+// Settings are what options change. Who writes a limiter reads them by SettingsOf.
+type Settings struct {
+	// Now is the clock. Nil is that of the machine, which is never set back.
+	Now func() time.Time
+}
+
+// WithClock has a limiter go by another clock, such as that of a simulation. now is
+// called by many goroutines, while a lock is held.
+func WithClock(now func() time.Time) Option { return func(s *Settings) { s.Now = now } }
+
+// SettingsOf returns what options come to.
+func SettingsOf(opts []Option) (s Settings) {
+	for _, o := range opts {
+		if o != nil {
+			o(&s)
+		}
+	}
+	return s
+}
+
 // The errors that all limiters have. Test with errors.Is: what a limiter returns
 // wraps one of them with the details.
 var (

@@ -1,0 +1,157 @@
+package form
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// OnRedis returns a limiter of one limit, which all have who use its name. rule is
+// called once.
+func OnRedis[S any](rule func() (Rule[S], error), rdb redis.UniversalClient,
+	name string) (limit.Releaser, error) {
+	s, err := newStore(rule, rdb, name)
+	if err != nil {
+		return nil, err
+	}
+	return one{s}, nil
+}
+
+// OnRedisKeyed returns a limiter with a limit for each key, which all have who use its
+// name. rule is called once.
+func OnRedisKeyed[S any](rule func() (Rule[S], error), rdb redis.UniversalClient,
+	name string) (limit.KeyedReleaser, error) {
+	s, err := newStore(rule, rdb, name)
+	if err != nil {
+		return nil, err
+	}
+	return many{s}, nil
+}
+
+// A store is the limits of one Rule in Redis.
+type store struct {
+	Numbers
+	runner redisx.Runner
+	script *redisx.Script
+	args   []any
+	name   string
+}
+
+func newStore[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, name string) (*store, error) {
+	r, err := rule()
+	if err != nil {
+		return nil, err
+	}
+	if rdb == nil {
+		return nil, fmt.Errorf("%w: rdb is nil", limit.ErrInvalidArgument)
+	}
+	if err := usable("the name", name); err != nil {
+		return nil, err
+	}
+	return &store{r.Numbers, redisx.NewRunner(rdb), r.Script, r.Args, name}, nil
+}
+
+// one is a store of which one limit is used, that of its name.
+type one struct{ *store }
+
+func (o one) Allow(ctx context.Context, n int64) (limit.Result, error) { return o.allow(ctx, o.name, n) }
+
+func (o one) Release(ctx context.Context, n int64) error { return o.release(ctx, o.name, n) }
+
+// many is a store of which the limits of all keys are used.
+type many struct{ *store }
+
+func (m many) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
+	if err := usable("the key", key); err != nil {
+		return limit.Result{}, err
+	}
+	return m.allow(ctx, m.name+":"+key, n)
+}
+
+func (m many) Release(ctx context.Context, key string, n int64) error {
+	if err := usable("the key", key); err != nil {
+		return err
+	}
+	return m.release(ctx, m.name+":"+key, n)
+}
+
+func (s *store) allow(ctx context.Context, name string, n int64) (limit.Result, error) {
+	if err := s.check(ctx, n); err != nil {
+		return limit.Result{}, err
+	}
+	answer, err := s.within(ctx, name, n)
+	if err != nil {
+		return limit.Result{}, err
+	}
+	return s.result(name, answer), nil
+}
+
+func (s *store) release(ctx context.Context, name string, n int64) error {
+	if err := s.check(ctx, n); err != nil {
+		return err
+	}
+	_, err := s.within(ctx, name, -n)
+	return err
+}
+
+// An outcome is what has become of a call.
+type outcome struct {
+	answer Answer
+	err    error
+}
+
+// within runs the script, and returns at the end of ctx at the latest. What the script
+// takes for a caller that has left is given back. A caller whose context does not end
+// has no goroutine.
+func (s *store) within(ctx context.Context, name string, n int64) (Answer, error) {
+	if ctx.Done() == nil {
+		return s.run(ctx, name, n)
+	}
+	var settled atomic.Bool // the caller is answered, or has left: who sets it says which
+	done := make(chan outcome, 1)
+	go func() {
+		answer, err := s.run(undated{ctx}, name, n)
+		if settled.CompareAndSwap(false, true) {
+			done <- outcome{answer, err}
+		} else if err == nil && answer.Allowed && n > 0 {
+			_, _ = s.run(context.WithoutCancel(ctx), name, -n)
+		}
+	}()
+	select {
+	case out := <-done:
+		return out.answer, out.err
+	case <-ctx.Done():
+	}
+	if settled.CompareAndSwap(false, true) {
+		return Answer{}, fmt.Errorf("rratelimiter: %s: no reply from Redis: %w", name, context.Cause(ctx))
+	}
+	out := <-done
+	return out.answer, out.err
+}
+
+// undated is a context without its deadline. Its end stops waiting for a connection, but
+// not for the reply to what was sent: what was taken must be known, to be given back.
+type undated struct{ context.Context }
+
+func (undated) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+
+// run runs the script once. A lost reply is an error: it is not known whether the
+// script ran, so it is not sent again.
+func (s *store) run(ctx context.Context, name string, n int64) (Answer, error) {
+	call := redisx.Call{
+		Script: s.script,
+		Keys:   []any{"{" + name + "}:" + s.Algorithm},
+		Args:   append([]any{n}, s.args...),
+	}
+	reply, _, err := s.runner.Run(ctx, &call)
+	if err != nil {
+		return Answer{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
+	}
+	return Answer{reply.At(0) == 1, reply.At(1), reply.At(2), reply.At(3)}, nil
+}

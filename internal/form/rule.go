@@ -1,0 +1,94 @@
+package form
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A Rule is an algorithm with its numbers. S is what it keeps of one limit; the zero
+// value is that of a limit that nobody has used.
+type Rule[S any] struct {
+	Numbers
+
+	// Take takes n permits at a time, in µs of a clock that may be set back, if they are
+	// there. A negative n gives back so many, as far as they are out.
+	Take func(state *S, now, n int64) Answer
+
+	// Script is Take in Redis. KEYS[1] has the state, ARGV[1] is n, and Args follow.
+	// Its reply is 1 or 0 for Allowed, and the other numbers of the Answer.
+	Script *redisx.Script
+	Args   []any
+}
+
+// Numbers are those of a limit that do not change.
+type Numbers struct {
+	Algorithm string        // its word in the name of a key
+	Limit     int64         // the permits that are there at most
+	Interval  time.Duration // in which they come back
+	Rest      time.Duration // the state of a limit that nobody used for so long is as good as a new one
+}
+
+// An Answer is what a Rule has come to.
+type Answer struct {
+	Allowed      bool
+	Remaining    int64
+	Retry, Reset int64 // as in a limit.Result, in µs
+}
+
+// result returns the Result of an Answer.
+func (n *Numbers) result(name string, a Answer) limit.Result {
+	return limit.Result{
+		Allowed: a.Allowed, Name: name, Limit: n.Limit, Interval: n.Interval,
+		Remaining: min(max(0, a.Remaining), n.Limit), RetryAfter: time.Duration(a.Retry) * time.Microsecond,
+		ResetAfter: time.Duration(a.Reset) * time.Microsecond,
+	}
+}
+
+// check returns the error of a call that cannot be right or has ended.
+func (n *Numbers) check(ctx context.Context, permits int64) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("rratelimiter: %w", context.Cause(ctx))
+	case permits < 1:
+		return fmt.Errorf("%w: n is %d, must be at least 1", limit.ErrInvalidArgument, permits)
+	case permits > n.Limit:
+		return fmt.Errorf("%w: n is %d, must be at most %d", limit.ErrPermitsExceedRate, permits, n.Limit)
+	}
+	return nil
+}
+
+// The bounds of what an algorithm is set to. Numbers below them are exact in Lua.
+const (
+	MostPermits = 1 << 40
+	MostTime    = 10 * 366 * 24 * time.Hour
+	mostName    = 1024 // bytes
+)
+
+// Permits returns an error that names the field unless n is 1 to 2^40.
+func Permits(field string, n int64) error {
+	if n < 1 || n > MostPermits {
+		return fmt.Errorf("%w: %s is %d, must be 1 to 2^40", limit.ErrInvalidArgument, field, n)
+	}
+	return nil
+}
+
+// Span returns an error that names the field unless d is 1 ms to 10 years of 366 days.
+func Span(field string, d time.Duration) error {
+	if d < time.Millisecond || d > MostTime {
+		return fmt.Errorf("%w: %s is %v, must be 1ms to %v", limit.ErrInvalidArgument, field, d, MostTime)
+	}
+	return nil
+}
+
+// usable returns an error unless a name or a key is one.
+func usable(what, text string) error {
+	if text == "" || len(text) > mostName {
+		return fmt.Errorf("%w: %s has %d bytes, must have 1 to %d", limit.ErrInvalidArgument, what, len(text),
+			mostName)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package form
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// InMemoryKeyed returns a limiter with a limit for each key, in this process. rule is
+// called once.
+func InMemoryKeyed[S any](rule func() (Rule[S], error), opts []limit.Option) (limit.KeyedReleaser, error) {
+	r, err := rule()
+	if err != nil {
+		return nil, err
+	}
+	return &shelf[S]{rule: r, now: clock(opts), seed: maphash.MakeSeed()}, nil
+}
+
+// boards is how many parts a shelf has, each with a lock.
+const boards = 64
+
+// A shelf has the states of many limits. A state that nobody has used for Rest is as
+// good as none, so it is dropped, with all that are as old. A board has two maps: what
+// was used since its last turn, and what was used before. At the next turn, a Rest
+// later or more, the older one goes. That takes no goroutine, and no look at each key.
+type shelf[S any] struct {
+	rule   Rule[S]
+	now    func() int64
+	seed   maphash.Seed
+	due    atomic.Int64 // when boards are to turn, in µs
+	boards [boards]board[S]
+}
+
+type board[S any] struct {
+	mu       sync.Mutex
+	turned   int64 // µs
+	new, old map[string]*S
+	_        [64]byte // two locks are not in one line of the cache
+}
+
+func (s *shelf[S]) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
+	if err := s.check(ctx, key, n); err != nil {
+		return limit.Result{}, err
+	}
+	return s.rule.result("", s.take(key, n)), nil
+}
+
+func (s *shelf[S]) Release(ctx context.Context, key string, n int64) error {
+	if err := s.check(ctx, key, n); err != nil {
+		return err
+	}
+	s.take(key, -n)
+	return nil
+}
+
+func (s *shelf[S]) check(ctx context.Context, key string, n int64) error {
+	if err := s.rule.check(ctx, n); err != nil {
+		return err
+	}
+	return usable("the key", key)
+}
+
+func (s *shelf[S]) take(key string, n int64) Answer {
+	b := &s.boards[maphash.String(s.seed, key)%boards]
+	b.mu.Lock()
+	now := s.now()
+	answer := s.rule.Take(b.find(key), now, n)
+	b.mu.Unlock()
+	if due := s.due.Load(); now >= due || now < due-s.rest() {
+		s.turn(due)
+	}
+	return answer
+}
+
+// rest returns Rest in µs.
+func (s *shelf[S]) rest() int64 { return int64(s.rule.Rest / time.Microsecond) }
+
+// find returns the state of a key. The caller has the lock.
+func (b *board[S]) find(key string) *S {
+	if state := b.new[key]; state != nil {
+		return state
+	}
+	state := b.old[key]
+	if state == nil {
+		state = new(S)
+	}
+	if b.new == nil {
+		b.new = make(map[string]*S)
+	}
+	b.new[key] = state
+	return state
+}
+
+// turn turns all boards that were not turned for long. One caller of many does it.
+func (s *shelf[S]) turn(due int64) {
+	if !s.due.CompareAndSwap(due, s.now()+s.rest()) {
+		return
+	}
+	for i := range s.boards {
+		b := &s.boards[i]
+		b.mu.Lock()
+		switch passed := s.now() - b.turned; {
+		case passed < 0: // the clock was set back
+			b.turned += passed
+		case passed >= s.rest():
+			b.turned += passed
+			b.old, b.new = b.new, make(map[string]*S, len(b.new)/2)
+		}
+		b.mu.Unlock()
+	}
+}

@@ -1,0 +1,31 @@
+-- take.lua: takes permits of a window, or gives them back.
+--
+-- KEYS[1]  the permits that are taken, a number; it expires when the window ends
+-- ARGV[1]  the permits, negative if they are given back
+-- ARGV[2]  the rate
+-- ARGV[3]  the interval, in ms
+-- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in µs
+
+local n, rate, interval = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local used, ttl = tonumber(redis.call('GET', KEYS[1]) or ''), redis.call('PTTL', KEYS[1])
+local left = ttl
+-- Somebody else may have written anything, and a number that is none is not equal to itself.
+if left == 0 or left == -2 or not used or used ~= used or used < 0 then
+  used, left = 0, interval
+elseif left < 0 or left > interval then -- somebody has made it last, or the clock was set back
+  left = interval
+end
+used = math.min(math.floor(used), rate)
+if n > rate - used then
+  if ttl ~= left then
+    redis.call('PEXPIRE', KEYS[1], left)
+  end
+  return {0, rate - used, left * 1000, left * 1000}
+end
+used = math.max(0, used + n)
+if used == 0 then
+  redis.call('UNLINK', KEYS[1])
+  return {1, rate, 0, 0}
+end
+redis.call('SET', KEYS[1], string.format('%.0f', used), 'PX', left)
+return {1, rate - used, 0, left * 1000}
