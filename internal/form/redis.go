@@ -129,7 +129,7 @@ func (s *store) within(ctx context.Context, name string, n int64) (Answer, error
 	case <-ctx.Done():
 	}
 	if settled.CompareAndSwap(false, true) {
-		return Answer{}, fmt.Errorf("rratelimiter: %s: no reply from Redis: %w", name, context.Cause(ctx))
+		return Answer{}, fmt.Errorf("rratelimiter: %s: no reply from Redis: %w", name, ctx.Err())
 	}
 	out := <-done
 	return out.answer, out.err
