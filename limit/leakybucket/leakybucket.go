@@ -25,8 +25,9 @@ import (
 // an interval it gives out at most Capacity + Rate. Result.Limit is Capacity, and
 // Result.Interval is the time in which a full bucket leaks out: at most 3,660 days.
 //
-// If the clock is set back, what has leaked out meanwhile is in the bucket again, as far
-// as it has room. If the clock is set forward, one Capacity more is there at most.
+// If the clock is set back, what has leaked out meanwhile is in the bucket again; it has
+// leaked out after twice Result.Interval at the latest. If the clock is set forward, one
+// Capacity more is there at most.
 type Meter struct {
 	Capacity int64         // 1 to 2^40
 	Rate     int64         // 1 to 2^40

@@ -1,8 +1,6 @@
 package leakybucket
 
 import (
-	"math"
-
 	"github.com/redisson-go/rratelimiter/internal/form"
 )
 
@@ -19,7 +17,7 @@ type water struct {
 // pour is pour.lua.
 func (h hole) pour(w *water, now, n int64) form.Answer {
 	level := h.at(w, now)
-	if level > h.capacity { // the clock was set far back: begin anew, with a full bucket
+	if level > 2*h.capacity { // the clock was set far back: begin anew, with a full bucket
 		level = h.capacity
 		*w = water{level, now}
 	}
@@ -54,8 +52,11 @@ func (h hole) wait(w *water, now int64, n float64) int64 {
 	if excess <= 0 {
 		return 0
 	}
-	us := int64(math.Ceil(float64(excess*h.interval) / h.rate))
-	if n > h.capacity-h.at(w, now+us) {
+	us := int64(float64(excess*h.interval) / h.rate)
+	for range 2 {
+		if n <= h.capacity-h.at(w, now+us) {
+			break
+		}
 		us++
 	}
 	return us

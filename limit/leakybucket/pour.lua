@@ -32,8 +32,11 @@ local function wait(wanted)
   if excess <= 0 then
     return 0
   end
-  local us = math.ceil(excess * interval / rate)
-  if wanted > capacity - at(now + us) then
+  local us = math.floor(excess * interval / rate)
+  for _ = 1, 2 do
+    if wanted <= capacity - at(now + us) then
+      break
+    end
     us = us + 1
   end
   return us
@@ -44,7 +47,7 @@ local function save(reset)
 end
 
 local there = at(now)
-local far = there > capacity
+local far = there > 2 * capacity
 if far then -- the clock was set far back: begin anew, with a full bucket
   there, level, last = capacity, capacity, now
 end
@@ -53,7 +56,7 @@ if n > capacity - there then
   if far or redis.call('PTTL', KEYS[1]) < 0 then
     save(reset)
   end
-  return {0, math.floor(capacity - there), wait(n), reset}
+  return {0, math.max(0, math.floor(capacity - there)), wait(n), reset}
 end
 level, last = math.max(0, there + n), now
 if level == 0 then
@@ -62,4 +65,4 @@ if level == 0 then
 end
 local reset = wait(capacity)
 save(reset)
-return {1, math.floor(capacity - level), 0, reset}
+return {1, math.max(0, math.floor(capacity - level)), 0, reset}

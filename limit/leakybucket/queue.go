@@ -22,7 +22,7 @@ import (
 // Release gives back turns at the end. Those who wait keep theirs.
 //
 // If the clock is set back, the time that comes again is owed again, up to the longer one
-// of Interval and what a full line takes. If it is set forward, nothing is owed any more
+// of two intervals and what a full line takes. If it is set forward, nothing is owed any more
 // for what it was set by.
 type Queue struct {
 	Rate     int64         // 1 to 2^40
@@ -110,7 +110,7 @@ func newPacer(q Queue, interval int64, waits bool) pacer {
 	p := pacer{rate: float64(q.Rate), interval: float64(interval)}
 	p.pace = p.interval / p.rate
 	wait := float64(q.Capacity) * p.interval / p.rate
-	p.most = math.Ceil(max(p.interval, wait+p.pace))
+	p.most = math.Ceil(max(2*p.interval, wait+p.pace))
 	if waits { // a little more, for the error of a sum of turns
 		p.longest = wait*(1+1e-12) + nothing
 	}

@@ -20,14 +20,14 @@ type state struct {
 // take is take.lua.
 func (b bucket) take(s *state, now, n int64) form.Answer {
 	tokens := b.at(s, now)
-	if !b.enough(tokens) { // the clock was set far back: begin anew, with nothing
+	if tokens < -b.capacity { // the clock was set far back: begin anew, with nothing
 		tokens = 0
 		*s = state{0, now, true}
 	}
 	if rest := tokens - float64(n); b.enough(rest) {
 		*s = state{min(rest, b.capacity), now, true}
 		a := form.Answer{Allowed: true, Remaining: int64(math.Floor(s.tokens)), Reset: b.wait(s, now, b.capacity)}
-		if a.Reset == 0 {
+		if s.tokens == b.capacity {
 			*s = state{}
 		}
 		return a
@@ -67,8 +67,11 @@ func (b bucket) wait(s *state, now int64, n float64) int64 {
 	if b.enough(-missing) {
 		return 0
 	}
-	us := int64(math.Ceil(missing / b.perSecond * 1e6))
-	if !b.enough(b.at(s, now+us) - n) {
+	us := int64(missing / b.perSecond * 1e6)
+	for range 2 {
+		if b.enough(b.at(s, now+us) - n) {
+			break
+		}
 		us++
 	}
 	return us

@@ -40,8 +40,11 @@ local function wait(wanted)
   if enough(-missing) then
     return 0
   end
-  local us = math.ceil(missing / per_second * 1000000)
-  if not enough(at(now + us) - wanted) then
+  local us = math.floor(missing / per_second * 1000000)
+  for _ = 1, 2 do
+    if enough(at(now + us) - wanted) then
+      break
+    end
     us = us + 1
   end
   return us
@@ -52,7 +55,7 @@ local function save(reset)
 end
 
 local there = at(now)
-local far = not enough(there)
+local far = there < -capacity
 if far then -- the clock was set far back: begin anew, with nothing
   there, tokens, last = 0, 0, now
 end
@@ -65,7 +68,7 @@ if not enough(there - n) then
 end
 tokens, last = math.min(there - n, capacity), now
 local reset = wait(capacity)
-if reset == 0 then
+if tokens == capacity then
   redis.call('UNLINK', KEYS[1])
 else
   save(reset)

@@ -34,8 +34,8 @@ import (
 // fills: 1 µs to 3,660 days.
 //
 // If the clock is set back, a Bucket has fewer permits until it has come as far again,
-// but is full after Result.Interval at the latest. If the clock is set forward, it has
-// what would have come meanwhile: one Capacity more at most.
+// but is full after twice Result.Interval at the latest. If the clock is set forward, it
+// has what would have come meanwhile: one Capacity more at most.
 type Bucket struct {
 	Capacity int64         // 1 to 2^40
 	Rate     float64       // above 0, at most 2^40; 0.5 is a permit in two intervals
