@@ -28,35 +28,31 @@ for number in string.gmatch(text, '%d+') do
   numbers[#numbers + 1] = tonumber(number)
   right = right and #number <= MOST_DIGITS
 end
-local counts = {}
-for age = 0, math.min(parts, MOST_PARTS) do
-  counts[age] = 0
-end
+local turned = numbers[1] ~= width or numbers[2] ~= newest
 if text ~= '' and not (right and #numbers > 2) then
-  counts[0], numbers = rate, {}
+  numbers, turned = {width, newest, rate}, true
 end
 -- Parts of another width, from before a change of the limit, count for those in which they
 -- end. Parts that are still to come count for the newest: the clock was set back.
+local counts, full, eldest = {}, 0, 0 -- the ages of parts are 0 to eldest
 for i = 3, math.min(#numbers, MOST_PARTS + 2) do
   local ends = (numbers[2] - i + 4) * numbers[1] - 1
   local age = math.max(0, newest - math.floor(ends / width))
-  if age <= parts then
-    counts[age] = math.min(MOST, counts[age] + numbers[i])
+  if age <= parts and numbers[i] > 0 then
+    local permits = math.min(numbers[i], MOST - (counts[age] or 0))
+    counts[age] = (counts[age] or 0) + permits
+    full = age < parts and full + permits or full
+    eldest = math.max(eldest, age)
   end
 end
-local turned = numbers[1] ~= width or numbers[2] ~= newest
 
-local full = 0
-for age = 0, parts - 1 do
-  full = full + counts[age]
-end
 local function weight(at)
   return (width - at) / width
 end
 local function weighed(permits, at)
   return math.ceil(permits * weight(at))
 end
-local last = weighed(counts[parts], offset)
+local last = weighed(counts[parts] or 0, offset)
 local used = full + last
 
 -- until_room returns the first offset at which a part counts for no more than room.
@@ -80,21 +76,21 @@ if n < 0 and used <= -n then
   return {1, rate, 0, 0}
 elseif n < 0 then
   local rest = -n
-  for age = 0, parts - 1 do
-    local back = math.min(rest, counts[age])
-    counts[age], full, rest = counts[age] - back, full - back, rest - back
+  for age = 0, math.min(eldest, parts - 1) do
+    local back = math.min(rest, counts[age] or 0)
+    counts[age], full, rest = (counts[age] or 0) - back, full - back, rest - back
   end
   if rest > 0 then
     last = last - rest
     counts[parts] = math.floor(last / weight(offset))
   end
 elseif n <= rate - used then
-  counts[0], full = counts[0] + n, full + n
+  counts[0], full = (counts[0] or 0) + n, full + n
 else
   allowed = 0
   local rest = full
   for later = 0, parts do
-    local oldest = counts[parts - later]
+    local oldest = counts[parts - later] or 0
     if later > 0 then
       rest = rest - oldest
     end
@@ -107,9 +103,10 @@ else
 end
 
 local written = {string.format('%.0f %.0f', width, newest)}
-for age = 0, parts do
-  written[age + 2] = string.format('%.0f', counts[age])
-  if counts[age] > 0 and reset == 0 then
+for age = 0, eldest do
+  local permits = counts[age] or 0
+  written[age + 2] = string.format('%.0f', permits)
+  if permits > 0 and reset == 0 then
     reset = (parts + 1 - age) * width - offset
   end
 end

@@ -14,8 +14,9 @@ import (
 // A Log is a limit of Rate permits in any Interval.
 //
 // It has a record for each grant, in the order of time. A call looks at the oldest record
-// and at the newest one, as each knows the sum of all before it; a refusal finds by halving
-// when its permits come back. So no call takes more than some 10 looks at records.
+// and at the newest one, as each knows the sum of all before it. A refusal looks for the
+// record with which enough come back, mostly one of the oldest; by halving, that takes no
+// more than 20 looks.
 //
 // The records of a limit are at most 1,001. Up to a Rate of 1,000 that is no restriction.
 // Above, grants of the same thousandth of the interval are one record, with the time of the
@@ -191,11 +192,12 @@ func (s *records) giveBack(n int64) {
 	s.record(s.count - 1).sum = s.gone + rest
 }
 
-// reach returns the rank of the first record that has n permits with those before it.
+// reach returns the rank of the first record that has n permits with those before it. That
+// is mostly one of the oldest, so it looks there first.
 func (s *records) reach(n int64) int {
 	low, high := 0, s.count-1
-	for low < high {
-		if middle := (low + high) / 2; s.record(middle).sum-s.gone >= n {
+	for stride := 1; low < high; stride *= 2 {
+		if middle := min((low+high)/2, low+stride-1); s.record(middle).sum-s.gone >= n {
 			high = middle
 		} else {
 			low = middle + 1

@@ -9,7 +9,7 @@
 -- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us
 
 local MOST, ROUND = 2 ^ 40, 2 ^ 48 -- the most permits of a limit; a sum begins anew there
-local HALVINGS = 64 -- more than any set needs
+local LOOKS = 100 -- more than any set needs
 
 local n, rate, interval, slice = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
@@ -34,12 +34,14 @@ end
 
 -- What counts are the records from rank old on. The last of them is at, sum, permits, member.
 local at, sum, permits, member = record(-1)
-local old = redis.call('ZCOUNT', KEYS[1], '-inf', ended)
-local base, used, lasts = 0, 0, false
-if at and at > now - interval then
-  local _, first = record(old)
-  used = sum and first and (sum + permits - first) % ROUND
-  base = first
+local since, base = record(0)
+local old, used, lasts = 0, 0, false
+if at and since <= now - interval then
+  old = redis.call('ZCOUNT', KEYS[1], '-inf', ended)
+  since, base = record(old)
+end
+if since and since > now - interval then
+  used = sum and base and (sum + permits - base) % ROUND
   if not used or used < permits or used > MOST then -- nobody knows what was taken: all, and now
     redis.call('UNLINK', KEYS[1])
     at, base, sum, permits, used, old = now, 0, 0, rate, rate, 0
@@ -47,27 +49,29 @@ if at and at > now - interval then
     redis.call('ZADD', KEYS[1], string.format('%.0f', now), member)
   elseif at > now then -- the clock was set back: what is later than now is one record of now
     local rank = redis.call('ZCOUNT', KEYS[1], '-inf', string.format('(%.0f', now))
-    local since, start, _, same = record(rank)
+    local again, start, _, same = record(rank)
     start = start or sum
     permits = (sum + permits - start) % ROUND
     at, sum, member = now, start, string.format('%.0f:%.0f', start, permits)
     redis.call('ZADD', KEYS[1], string.format('%.0f', now), member)
     redis.call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%.0f', now), '+inf')
-    if since == now and same ~= member then
+    if again == now and same ~= member then
       redis.call('ZREM', KEYS[1], same)
     end
   end
   lasts = true
 end
 
--- reach returns the rank of the first record that has x permits with those before it.
+-- reach returns the rank of the first record that has x permits with those before it. That is
+-- mostly one of the oldest, so it looks there first.
 local function reach(x)
-  local low, high = old, redis.call('ZCARD', KEYS[1]) - 1
-  for _ = 1, HALVINGS do
+  local low, high, stride = old, redis.call('ZCARD', KEYS[1]) - 1, 1
+  for _ = 1, LOOKS do
     if low >= high then
       break
     end
-    local middle = math.floor((low + high) / 2)
+    local middle = math.min(math.floor((low + high) / 2), low + stride - 1)
+    stride = 2 * stride
     local _, before, own = record(middle)
     if before and (before - base) % ROUND + own >= x then
       high = middle
