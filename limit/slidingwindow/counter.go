@@ -13,6 +13,31 @@ import (
 )
 
 // A Counter is a limit of about Rate permits in any Interval.
+//
+// Time is cut into parts of Interval/Parts, which begin at multiples of that since 1970.
+// The interval up to now has the newest parts, and a rest of the oldest one. The permits
+// of that one count by the share that is left of it, rounded up, as if they had been taken
+// evenly. With one part this is the well-known sliding window of two counters.
+//
+// So a permit comes back, little by little, between a part before its interval has passed
+// and a part after that. The bound: an interval less a part has no more than Rate, for the
+// interval up to now has all the parts that it touches, and they count in full. The
+// part before those may hold up to Rate that were all taken at its end. Then they
+// count for less than they are: an interval has less than twice Rate. To get that much, a
+// burst of the rate must hit the end of a part, and what comes back must be taken at once.
+//
+// The errors that were measured with a Rate of 1,000, and half more requests than that: what
+// the worst interval has above Rate, and what is granted above what a Log grants, in
+// percent. Bursts are of 1 to 1,000 permits. Who is greedy takes the rate at the end of
+// a part, and every 100 µs what has come back.
+//
+//	Parts         1     10    100         1     10    100
+//	steady      0.1    0.1    0.1      -0.1   -0.1    0.0
+//	random      1.1    1.5    0.5      -0.2   -0.1    0.0
+//	bursty     63.4   21.2   24.6       4.0    0.4    0.2
+//	greedy     99.9   99.8   98.9      -0.1   -0.1   -0.1
+//
+// Where bursts must not pass, take a Log. Release gives back the newest permits first.
 type Counter struct {
 	Rate     int64         // 1 to 2^40
 	Interval time.Duration // 1 ms to 3,660 days; a part of a millisecond is dropped
@@ -184,7 +209,7 @@ func (s *counts) turn(newest, parts int64) {
 	default:
 		back := min(-passed, parts)
 		for age := range back {
-			s.of[back] += s.of[age]
+			s.of[back] = min(form.MostPermits, s.of[back]+s.of[age])
 		}
 		rest := copy(s.of, s.of[back:])
 		clear(s.of[rest:])
