@@ -129,7 +129,9 @@ func newUber(*scope, terms) (try, error) {
 	return func() (bool, error) { return !l.Take().IsZero(), nil }, nil
 }
 
-func perSecondOf(t terms) timerate.Limit { return timerate.Limit(float64(t.permits) / t.window.Seconds()) }
+func perSecondOf(t terms) timerate.Limit {
+	return timerate.Limit(float64(t.permits) / t.window.Seconds())
+}
 
 func newTimeRate(_ *scope, t terms) (try, error) {
 	l := timerate.NewLimiter(perSecondOf(t), int(t.permits))

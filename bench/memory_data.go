@@ -10,9 +10,9 @@ type memoryData struct {
 type memoryRow struct {
 	Algorithm, Name string
 	NS              [memoryWays]*num
-	ByIt            [memoryWays]*num // this library, by it
-	Allocs          [2]*num
+	MostAllocs      *num // of a call, with a key or without
 	PerKey, Left    *num
+	Worst           *num // this library by it, the worst of all ways; nil for this library
 }
 
 // memoryDataOf returns the medians.
@@ -21,14 +21,13 @@ func memoryDataOf(s *scope, results []*memoryResult) *memoryData {
 	for _, r := range results {
 		row := memoryRow{Algorithm: r.algorithm, Name: r.name}
 		for way, ns := range r.ns {
-			if ns == nil {
-				continue
+			if ns != nil {
+				row.NS[way] = given(median(ns, float64Of))
 			}
-			row.NS[way] = given(median(ns, float64Of))
-			row.Allocs[way/keysOne] = given(r.allocs[way/keysOne])
-			if by, ok := byRival(results, r, way); ok && r.name != oursName {
-				row.ByIt[way] = given(by)
-			}
+		}
+		row.MostAllocs = given(max(r.allocs[0], r.allocs[1]))
+		if r.name != oursName {
+			row.Worst = given(worstByRival(results, r))
 		}
 		if r.keyed != nil {
 			row.PerKey, row.Left = given(r.room.perKey), given(r.room.left)
@@ -43,15 +42,20 @@ func given(v float64) *num { return new(num(v)) }
 
 func float64Of(v float64) float64 { return v }
 
-// byRival returns the median of the ratios of ours to a rival, and whether both have
-// this form.
-func byRival(results []*memoryResult, rival *memoryResult, way int) (ratio float64, ok bool) {
+// worstByRival returns the median of the ratios of ours to a rival, for the way to call
+// in which it is worst. Both have that form.
+func worstByRival(results []*memoryResult, rival *memoryResult) (worst float64) {
 	for _, r := range results {
-		if r.name == oursName && r.algorithm == rival.algorithm {
-			return medianRatio(r.ns[way], rival.ns[way])
+		if r.name != oursName || r.algorithm != rival.algorithm {
+			continue
+		}
+		for way := range r.ns {
+			if by, ok := medianRatio(r.ns[way], rival.ns[way]); ok {
+				worst = max(worst, by)
+			}
 		}
 	}
-	return 0, false
+	return worst
 }
 
 // medianRatio returns the median over the rounds of a by b.
@@ -73,14 +77,8 @@ func memoryTargets(results []*memoryResult) (all []target) {
 				most("T13", r.algorithm+" in memory: keys that are idle, part of their heap", r.room.left, 0.01, ""))
 			continue
 		}
-		worst := 0.0
-		for way := range r.ns {
-			if by, ok := byRival(results, r, way); ok {
-				worst = max(worst, by)
-			}
-		}
 		all = append(all, most("T13", r.algorithm+" in memory: ns of a call by "+r.name+", the worst way to call",
-			worst, 1+tolerance, ""))
+			worstByRival(results, r), 1+tolerance, ""))
 	}
 	return all
 }
