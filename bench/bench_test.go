@@ -72,6 +72,9 @@ func TestRun(t *testing.T) {
 		`\| ulule/limiter \| 200 \|(` + number + `){2} 0 \|`,
 		`\| httplimit, refused \| -?[\d.,]+ \| \d+ \|$`,
 		`\| TryAcquire of a user \|(` + number + `){3}`,
+		`\| fixed window \| this library \|(` + number + `){7} - \|$`,
+		`\| fixed window \| ulule/limiter \|(` + number + `){8} [\d., ]+ \|$`,
+		`\| several permits are granted all or none \|( (yes|no|-) \|){11}$`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + line).MatchString(out.String()) {
 			t.Errorf("no line like %s", line)
