@@ -17,7 +17,7 @@ func InMemoryKeyed[S any](rule func() (Rule[S], error), opts []limit.Option) (li
 	if err != nil {
 		return nil, err
 	}
-	return &shelf[S]{rule: r, now: clock(opts), seed: maphash.MakeSeed()}, nil
+	return &shelf[S]{rule: r, now: Clock(opts), seed: maphash.MakeSeed()}, nil
 }
 
 // boards is how many parts a shelf has, each with a lock.
@@ -58,22 +58,38 @@ func (s *shelf[S]) Release(ctx context.Context, key string, n int64) error {
 }
 
 func (s *shelf[S]) check(ctx context.Context, key string, n int64) error {
-	if err := s.rule.check(ctx, n); err != nil {
+	if err := s.rule.Check(ctx, n); err != nil {
 		return err
 	}
-	return usable("the key", key)
+	return Usable("the key", key)
+}
+
+// Visit calls f with the state of a key and the time, in µs, while nobody else has it.
+func (s *shelf[S]) Visit(key string, f func(state *S, now int64)) {
+	b, now := s.enter(key)
+	f(b.find(key), now)
+	s.leave(b, now)
 }
 
 func (s *shelf[S]) take(key string, n int64) Answer {
-	b := &s.boards[maphash.String(s.seed, key)%boards]
-	b.mu.Lock()
-	now := s.now()
+	b, now := s.enter(key)
 	answer := s.rule.Take(b.find(key), now, n)
+	s.leave(b, now)
+	return answer
+}
+
+// enter locks the board of a key.
+func (s *shelf[S]) enter(key string) (b *board[S], now int64) {
+	b = &s.boards[maphash.String(s.seed, key)%boards]
+	b.mu.Lock()
+	return b, s.now()
+}
+
+func (s *shelf[S]) leave(b *board[S], now int64) {
 	b.mu.Unlock()
 	if due := s.due.Load(); now >= due || now < due-s.rest() {
 		s.turn(due)
 	}
-	return answer
 }
 
 // rest returns Rest in µs.

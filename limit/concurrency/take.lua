@@ -1,0 +1,71 @@
+-- take.lua: takes permits for a lease, or gives back those of an owner that have no lease of their own.
+--
+-- KEYS[1]  parts/read.lua
+-- ARGV[1]  the permits, negative if they are given back
+-- ARGV[2]  the most that are out at once
+-- ARGV[3]  how long a lease lasts, in us
+-- ARGV[4]  the ID, OWNER-NUMBER of a lease, or OWNER@NUMBER of permits without one. Another call with the ID
+--          of a lease is a copy of the first
+-- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us
+
+local n, most, lease, id = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+-- include parts/read.lua
+
+-- give gives back n permits of an owner, the oldest first.
+local function give(owner)
+  local gone = {} -- members, and what is left of each
+  for from = 1, math.min(leases, MANY), PART do
+    local part = redis.call('ZRANGE', KEYS[1], from, from + PART - 1, 'WITHSCORES')
+    for i = 1, #part, 2 do
+      if n < 0 and string.sub(part[i], 1, #owner) == owner then
+        local permits, long = parse(part[i])
+        local back = math.min(permits, -n)
+        n, taken, changed = n + back, taken - back, true
+        if back < permits then
+          local rest = string.match(part[i], '^(.*:)%d+:%d+$') .. whole(permits - back) .. ':' .. whole(long)
+          redis.call('ZADD', KEYS[1], part[i + 1], rest)
+          leases = leases + 1
+        end
+        gone[#gone + 1] = part[i]
+      end
+    end
+    if n >= 0 then
+      break
+    end
+  end
+  for _, member in ipairs(gone) do
+    redis.call('ZREM', KEYS[1], member)
+  end
+  leases = leases - #gone
+end
+
+-- back returns when n permits are there, in us.
+local function back()
+  local need, room = n - (most - taken), leases - MANY
+  for from = 1, math.min(leases, MANY), PART do
+    local part = redis.call('ZRANGE', KEYS[1], from, from + PART - 1, 'WITHSCORES')
+    for i = 1, #part, 2 do
+      need, room = need - parse(part[i]), room - 1
+      if need <= 0 and room < 0 then
+        return part[i + 1] - now
+      end
+    end
+  end
+  return lease
+end
+
+local allowed, retry = 1, 0
+local member = id .. ':' .. whole(n) .. ':' .. whole(lease)
+if n < 0 then
+  give(string.match(id, '^.*@'))
+elseif not redis.call('ZSCORE', KEYS[1], member) then
+  if n <= most - taken and leases < MANY then
+    redis.call('ZADD', KEYS[1], whole(now + lease), member)
+    taken, leases, changed = taken + n, leases + 1, true
+  else
+    allowed, retry = 0, back()
+  end
+end
+-- include parts/write.lua
+local left = leases < MANY and math.max(0, most - taken) or 0
+return { allowed, left, retry, reset }
