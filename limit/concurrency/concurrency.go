@@ -15,9 +15,11 @@
 //	}
 //	defer lease.Release(context.WithoutCancel(ctx))
 //
-// Behind the interfaces of package limit permits have no lease of their own: Release
-// gives back the oldest that the same limiter has taken, whoever holds them. If nobody
-// gives any back, the limiter is a sliding log: no time of a lease has more than Most.
+// Behind the interfaces of package limit permits have no lease of their own. Release
+// gives back the oldest that the same limiter has taken, whoever holds them, and if
+// there are none, those of other processes. So who gives back what is over gives back
+// what somebody else has. If nobody gives any back, the limiter is a sliding log: no time
+// of a lease has more than Most.
 package concurrency
 
 import (

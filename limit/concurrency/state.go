@@ -5,6 +5,9 @@ import "github.com/redisson-go/rratelimiter/internal/form"
 // mostGrants is how many grants are out at once, at most, so that a script ends soon.
 const mostGrants = 100_000
 
+// mostAtOnce is how many grants are made at once, at most.
+const mostAtOnce = 256
+
 // A bound is the rule: how many permits are out at once, and for how long, in µs.
 type bound struct{ most, lease int64 }
 
@@ -117,11 +120,16 @@ func (s *state) drop(g *grant) {
 	}
 }
 
+// fresh returns a grant. If there is none to use again it makes as many as are out, so
+// that a limit which many use seldom asks for memory.
 func (s *state) fresh() *grant {
-	g := s.spare
-	if g == nil {
-		return new(grant)
+	if s.spare == nil {
+		more := make([]grant, min(s.grants+1, mostAtOnce))
+		for i := range more {
+			more[i].next, s.spare = s.spare, &more[i]
+		}
 	}
+	g := s.spare
 	s.spare = g.next
 	return g
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
-	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // A store is where leases are kept: memory or Redis. A limit without keys is that of
@@ -160,6 +159,3 @@ func (s *serial) next() string { return s.owner + strconv.FormatUint(s.number.Ad
 // MarshalBinary returns the next ID: as an argument of a command it is another one each
 // time.
 func (s *serial) MarshalBinary() ([]byte, error) { return []byte(s.next()), nil }
-
-// stores returns the store in memory.
-func (l Limit) inMemory(keyed bool, opts []limit.Option) (store, error) { return nil, nil }

@@ -1,4 +1,4 @@
--- take.lua: takes permits for a lease, or gives back those of an owner that have no lease of their own.
+-- take.lua: takes permits for a lease, or gives back permits that have no lease of their own.
 --
 -- KEYS[1]  parts/read.lua
 -- ARGV[1]  the permits, negative if they are given back
@@ -11,22 +11,23 @@
 local n, most, lease, id = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 -- include parts/read.lua
 
--- give gives back n permits of an owner, the oldest first.
-local function give(owner)
-  local gone = {} -- members, and what is left of each
+-- give gives back permits that have no lease, the oldest first: those of the owner, or those of others.
+local function give(owner, own)
+  local gone = {}
   for from = 1, math.min(leases, MANY), PART do
     local part = redis.call('ZRANGE', KEYS[1], from, from + PART - 1, 'WITHSCORES')
     for i = 1, #part, 2 do
-      if n < 0 and string.sub(part[i], 1, #owner) == owner then
-        local permits, long = parse(part[i])
+      local name, count, long = string.match(part[i], '^(.*@)([^@]*):%d+:(%d+)$')
+      if name and n < 0 and (name == owner) == own then
+        local permits = parse(part[i])
         local back = math.min(permits, -n)
         n, taken, changed = n + back, taken - back, true
+        gone[#gone + 1] = part[i]
         if back < permits then
-          local rest = string.match(part[i], '^(.*:)%d+:%d+$') .. whole(permits - back) .. ':' .. whole(long)
+          local rest = name .. count .. ':' .. whole(permits - back) .. ':' .. long
           redis.call('ZADD', KEYS[1], part[i + 1], rest)
           leases = leases + 1
         end
-        gone[#gone + 1] = part[i]
       end
     end
     if n >= 0 then
@@ -57,7 +58,8 @@ end
 local allowed, retry = 1, 0
 local member = id .. ':' .. whole(n) .. ':' .. whole(lease)
 if n < 0 then
-  give(string.match(id, '^.*@'))
+  give(string.match(id, '^.*@'), true)
+  give(string.match(id, '^.*@'), false)
 elseif not redis.call('ZSCORE', KEYS[1], member) then
   if n <= most - taken and leases < MANY then
     redis.call('ZADD', KEYS[1], whole(now + lease), member)
