@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -182,15 +183,17 @@ func TestAllowBesideLeases(t *testing.T) {
 
 // Who waits has its permits when others give theirs back, or their leases are over.
 func TestAcquireWaits(t *testing.T) {
-	each(t, concurrency.Limit{Most: 3, Lease: time.Minute}, func(t *testing.T, p pool) {
+	each(t, concurrency.Limit{Most: 3, Lease: 3 * time.Second}, func(t *testing.T, p pool) {
 		start := time.Now()
 		lease := takes(t, p, 3, true)
-		time.AfterFunc(10*time.Second, func() { returns(t, lease, nil) })
-		if _, err := p.Acquire(t.Context(), 2); err != nil || time.Since(start) != 10*time.Second {
-			t.Errorf("after %v: %v", time.Since(start), err)
-		}
-		if _, err := p.Acquire(t.Context(), 2); err != nil || time.Since(start) != 70*time.Second {
-			t.Errorf("after %v: %v", time.Since(start), err)
+		time.AfterFunc(time.Second, func() { returns(t, lease, nil) })
+		for _, want := range []time.Duration{time.Second, 4 * time.Second} {
+			if _, err := p.Acquire(t.Context(), 2); err != nil {
+				t.Error(err)
+			}
+			if d := time.Since(start).Truncate(time.Microsecond); d != want {
+				t.Errorf("served after %v, want %v", d, want)
+			}
 		}
 	})
 }
@@ -200,8 +203,9 @@ func TestOrder(t *testing.T) {
 	each(t, concurrency.Limit{Most: 3, Lease: time.Minute}, func(t *testing.T, p pool) {
 		one, _ := takes(t, p, 1, true), takes(t, p, 2, true)
 		order := make(chan int64, 3)
+		var callers sync.WaitGroup
 		for _, n := range []int64{3, 1, 2} {
-			go func() {
+			callers.Go(func() {
 				lease, err := p.Acquire(t.Context(), n)
 				if err != nil {
 					t.Error(err)
@@ -210,7 +214,7 @@ func TestOrder(t *testing.T) {
 				order <- n
 				time.Sleep(time.Second)
 				returns(t, lease, nil)
-			}()
+			})
 			synctest.Wait()
 		}
 		returns(t, one, nil)
@@ -219,7 +223,7 @@ func TestOrder(t *testing.T) {
 		if got := fmt.Sprint(<-order, <-order, <-order); got != "3 1 2" {
 			t.Errorf("served: %s", got)
 		}
-		time.Sleep(time.Second)
+		callers.Wait()
 	})
 }
 
@@ -237,16 +241,17 @@ func TestAcquireEnds(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
+		next := make(chan error, 1)
 		go func() {
 			_, err := p.Acquire(t.Context(), 1)
-			ended <- err
+			next <- err
 		}()
 		for range 2 {
 			if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Acquire: %v", err)
 			}
 		}
-		if err := <-ended; err != nil {
+		if err := <-next; err != nil {
 			t.Errorf("the next: %v", err)
 		}
 		returns(t, lease, nil)
