@@ -5,8 +5,8 @@
 -- ARGV[2]  how long it lasts, in us; 0 to end it
 -- Reply:   1, or 0 if it was over
 
-local member, lease = ARGV[1], tonumber(ARGV[2])
 -- include parts/read.lua
+local member, lease = ARGV[1], tonumber(ARGV[2])
 local found = redis.call('ZSCORE', KEYS[1], member) and 1 or 0
 if found == 1 then
   changed = true

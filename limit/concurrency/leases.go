@@ -13,7 +13,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// ErrExpired: a lease was over before it was given back or extended. What was done under
+// ErrExpired says that a lease was over before it was given back or extended. What was done under
 // it may have been done while others had the permits.
 var ErrExpired = errors.New("rratelimiter: the lease has expired")
 

@@ -269,8 +269,10 @@ func TestArguments(t *testing.T) {
 			n    int64
 			want error
 		}{
-			{t.Context(), 0, limit.ErrInvalidArgument}, {t.Context(), math.MinInt64, limit.ErrInvalidArgument},
-			{t.Context(), 4, limit.ErrPermitsExceedRate}, {t.Context(), math.MaxInt64, limit.ErrPermitsExceedRate},
+			{t.Context(), 0, limit.ErrInvalidArgument},
+			{t.Context(), math.MinInt64, limit.ErrInvalidArgument},
+			{t.Context(), 4, limit.ErrPermitsExceedRate},
+			{t.Context(), math.MaxInt64, limit.ErrPermitsExceedRate},
 			{ended, 1, context.Canceled},
 		} {
 			for range 2 { // once while nobody waits, once while somebody does

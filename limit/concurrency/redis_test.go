@@ -220,17 +220,18 @@ func TestOtherNumbers(t *testing.T) {
 	takes(t, young, 1, true)
 	takes(t, young, 1, false)
 	rest := takes(t, old, 7, true)
-	if r, err := young.Allow(t.Context(), 1); err != nil || r.Allowed || r.Remaining != 0 || r.RetryAfter <= 0 {
+	r, err := young.Allow(t.Context(), 1)
+	if err != nil || r.Allowed || r.Remaining != 0 || r.RetryAfter <= 0 {
 		t.Errorf("%+v %v", r, err)
 	}
 	returns(t, rest, nil)
 	// The short lease is over, and the long one is not.
 	redistest.Until(t, "the end of the short lease", func() error {
-		if lease, ok, err := old.TryAcquire(t.Context(), 8); err != nil || !ok {
-			return fmt.Errorf("%v %w", ok, errors.Join(err, errors.New("not yet")))
-		} else {
-			return lease.Release(t.Context())
+		lease, ok, err := old.TryAcquire(t.Context(), 8)
+		if err != nil || !ok {
+			return errors.Join(err, errors.New("not yet"))
 		}
+		return lease.Release(t.Context())
 	})
 	takes(t, old, 9, false)
 	returns(t, long, nil)
@@ -280,7 +281,7 @@ func TestMostGrants(t *testing.T) {
 	for range grants {
 		must(t, true, ignore(memory.Allow(t.Context(), 2)))
 	}
-	var pipe = server.Admin().Pipeline()
+	pipe := server.Admin().Pipeline()
 	key, now := "{"+name+"}:concurrency", time.Now()
 	for i := range grants {
 		pipe.ZAdd(t.Context(), key, redis.Z{
@@ -292,7 +293,8 @@ func TestMostGrants(t *testing.T) {
 	must(t, 0, err)
 	for what, p := range map[string]limit.Releaser{"memory": memory, "Redis": shared} {
 		r, err := p.Allow(t.Context(), 1)
-		if err != nil || r.Allowed || r.Remaining != 0 || r.RetryAfter <= 59*time.Minute || r.RetryAfter > time.Hour {
+		if err != nil || r.Allowed || r.Remaining != 0 || r.RetryAfter < 59*time.Minute ||
+			r.RetryAfter > time.Hour {
 			t.Errorf("%s: %+v %v", what, r, err)
 		}
 		must(t, 0, p.Release(t.Context(), 2))

@@ -8,8 +8,8 @@
 --          of a lease is a copy of the first
 -- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us
 
-local n, most, lease, id = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 -- include parts/read.lua
+local n, most, lease, id = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 
 -- give gives back permits that have no lease, the oldest first: those of the owner, or those of others.
 local function give(owner, own)
