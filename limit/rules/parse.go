@@ -2,11 +2,13 @@ package rules
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +22,8 @@ const (
 	mostEach  = 16 // limits of a rule, methods and the like
 )
 
-// Parse reads a file of rules, YAML or JSON, of at most 1 MiB and 1,000 rules. The format is
+// Parse reads a file of rules, YAML or JSON (without its escape \/), of at most 1 MiB and
+// 1,000 rules. The format is
 // in docs/rules.md. Aliases of YAML are not allowed.
 //
 // The error joins all mistakes, up to 100, by their lines: "line 12: rate is -1, must be 1
@@ -154,7 +157,7 @@ func (p *parser) name(what string, n *yaml.Node) string {
 // match reads which calls a rule is for.
 func (p *parser) match(r *rule, what string, n *yaml.Node) {
 	lines := p.mapping(what, n,
-		field{"route", func(what string, n *yaml.Node) { r.route = p.pattern(what, n) }},
+		field{"route", func(what string, n *yaml.Node) { r.route, r.at = p.pattern(what, n), n.Line }},
 		field{"methods", func(what string, n *yaml.Node) { r.methods = p.methods(what, n) }},
 		field{"headers", func(what string, n *yaml.Node) { r.headers = p.headers(what, n) }},
 		field{"user", func(what string, n *yaml.Node) { r.user = p.presence(what, n) }},
@@ -256,6 +259,9 @@ func (p *parser) by(what string, n *yaml.Node) (all []source) {
 		} else if text != "user" && text != "address" && text != "route" {
 			p.wrong(entry.Line, "%s is %s, must be user, address, route or header NAME", what, quoted(entry))
 		}
+		if ok && slices.Contains(all, s) {
+			p.wrong(entry.Line, "%s is there twice", s)
+		}
 		all = append(all, s)
 	}
 	return all
@@ -268,7 +274,7 @@ func (p *parser) route() {
 	for _, r := range p.set.rules {
 		there := known[r.route] != nil
 		if err := p.set.routes.add(r, known); err != nil {
-			p.wrong(r.line, "%v", err)
+			p.wrong(cmp.Or(r.at, r.line), "%v", err)
 		} else if !there {
 			all = append(all, known[r.route])
 		}

@@ -89,6 +89,10 @@ func handle(mux *http.ServeMux, r *route) (err error) {
 		}
 	}()
 	mux.Handle(r.pattern, r)
+	if method, escaped := example(r.pattern); found(muxOf(r), method, escaped) != r {
+		return fmt.Errorf("route %q cannot be used: its path is not as a mux has it, and would never match",
+			r.pattern)
+	}
 	return nil
 }
 

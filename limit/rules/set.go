@@ -19,6 +19,7 @@ type rule struct {
 	name  string
 
 	route   string // a pattern of http.ServeMux
+	at      int    // its line
 	methods []string
 	headers []condition
 	user    presence
