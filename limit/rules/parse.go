@@ -18,12 +18,12 @@ import (
 // The bounds of a file.
 const (
 	mostBytes = 1 << 20
-	mostRules = 1000
+	mostRules = 500
 	mostEach  = 16 // limits of a rule, methods and the like
 )
 
 // Parse reads a file of rules, YAML or JSON (without its escape \/), of at most 1 MiB and
-// 1,000 rules. The format is
+// 500 rules. The format is
 // in docs/rules.md. Aliases of YAML are not allowed.
 //
 // The error joins all mistakes, up to 100, by their lines: "line 12: rate is -1, must be 1
@@ -131,7 +131,7 @@ func (p *parser) rule(n *yaml.Node) *rule {
 	case !r.exempt && limits == nil:
 		p.wrong(n.Line, "rule %s has neither limits nor exempt: true", r.name)
 	case r.exempt:
-		for _, other := range []string{"limits", "by", "cost", "also"} {
+		for _, other := range []string{"limits", "by", "cost"} {
 			if lines[other] > 0 {
 				p.wrong(lines[other], "%s is not for a rule that is exempt", other)
 			}

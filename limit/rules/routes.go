@@ -52,9 +52,9 @@ func (t *routes) link(all []*route) {
 		alone[i] = muxOf(r)
 	}
 	for _, r := range all {
-		method, escaped := example(r.pattern)
+		request := example(r.pattern)
 		for i, other := range all {
-			if found(alone[i], method, escaped) == other {
+			if found(alone[i], request) == other {
 				r.chain = append(r.chain, other)
 			}
 		}
@@ -62,7 +62,7 @@ func (t *routes) link(all []*route) {
 			switch {
 			case a == b:
 				return 0
-			case found(muxOf(a, b), method, escaped) == a:
+			case found(muxOf(a, b), request) == a:
 				return -1
 			}
 			return 1
@@ -89,7 +89,7 @@ func handle(mux *http.ServeMux, r *route) (err error) {
 		}
 	}()
 	mux.Handle(r.pattern, r)
-	if method, escaped := example(r.pattern); found(muxOf(r), method, escaped) != r {
+	if found(muxOf(r), example(r.pattern)) != r {
 		return fmt.Errorf("route %q cannot be used: its path is not as a mux has it, and would never match",
 			r.pattern)
 	}
@@ -106,7 +106,7 @@ func reason(pattern, text string) string {
 }
 
 // example returns a request that matches a pattern.
-func example(pattern string) (method, escaped string) {
+func example(pattern string) *http.Request {
 	method, rest, ok := strings.Cut(pattern, " ")
 	if !ok {
 		method, rest = http.MethodGet, pattern
@@ -125,29 +125,35 @@ func example(pattern string) (method, escaped string) {
 			segments[i] = url.PathEscape(s)
 		}
 	}
-	return method, strings.Join(segments, "/")
+	return request(method, strings.Join(segments, "/"))
 }
 
 // find returns the most specific route of a request, nil if there is none. The path is
 // escaped. /a counts as /a/ where only that is a route: a mux redirects it there.
 func (t *routes) find(method, escaped string) *route {
 	cleaned := clean(escaped)
-	if r := found(t.mux, method, cleaned); r != nil || strings.HasSuffix(cleaned, "/") {
+	if r := found(t.mux, request(method, cleaned)); r != nil || strings.HasSuffix(cleaned, "/") {
 		return r
 	}
-	return found(t.mux, method, cleaned+"/")
+	return found(t.mux, request(method, cleaned+"/"))
 }
 
-func found(mux *http.ServeMux, method, escaped string) *route {
+// found returns the route that a mux has for a request, nil if there is none.
+func found(mux *http.ServeMux, r *http.Request) *route {
+	h, _ := mux.Handler(r)
+	found, _ := h.(*route)
+	return found
+}
+
+// request returns what a mux needs of a request to an escaped path.
+func request(method, escaped string) *http.Request {
 	u := url.URL{Path: escaped}
 	if strings.Contains(escaped, "%") {
 		if plain, err := url.PathUnescape(escaped); err == nil {
 			u = url.URL{Path: plain, RawPath: escaped}
 		}
 	}
-	h, _ := mux.Handler(&http.Request{Method: method, URL: &u})
-	r, _ := h.(*route)
-	return r
+	return &http.Request{Method: method, URL: &u}
 }
 
 // clean returns a path as a mux would redirect to.
