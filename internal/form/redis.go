@@ -60,7 +60,9 @@ func newStore[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, na
 // one is a store of which one limit is used, that of its name.
 type one struct{ *store }
 
-func (o one) Allow(ctx context.Context, n int64) (limit.Result, error) { return o.allow(ctx, o.name, n) }
+func (o one) Allow(ctx context.Context, n int64) (limit.Result, error) {
+	return o.allow(ctx, o.name, n)
+}
 
 func (o one) Release(ctx context.Context, n int64) error { return o.release(ctx, o.name, n) }
 
@@ -129,7 +131,7 @@ func (s *store) within(ctx context.Context, name string, n int64) (Answer, error
 	case <-ctx.Done():
 	}
 	if settled.CompareAndSwap(false, true) {
-		return Answer{}, fmt.Errorf("rratelimiter: %s: no reply from Redis: %w", name, context.Cause(ctx))
+		return Answer{}, fmt.Errorf("rratelimiter: %s: no reply from Redis: %w", name, ctx.Err())
 	}
 	out := <-done
 	return out.answer, out.err

@@ -52,7 +52,7 @@ func (n *Numbers) result(name string, a Answer) limit.Result {
 func (n *Numbers) check(ctx context.Context, permits int64) error {
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("rratelimiter: %w", context.Cause(ctx))
+		return fmt.Errorf("rratelimiter: %w", ctx.Err())
 	case permits < 1:
 		return fmt.Errorf("%w: n is %d, must be at least 1", limit.ErrInvalidArgument, permits)
 	case permits > n.Limit:
