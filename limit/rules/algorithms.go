@@ -22,14 +22,9 @@ type algorithm struct {
 	maker            func(n numbers) maker
 }
 
-const (
-	// redisson is the algorithm of a limit that names none. On Redis it is a Template of
-	// package rratelimiter, and in memory the same algorithm.
-	redisson = "rratelimiter"
-
-	// running is the algorithm whose permits come back when the call has ended.
-	running = "concurrency"
-)
+// redisson is the algorithm of a limit that names none. On Redis it is a Template of package
+// rratelimiter, and in memory the same algorithm.
+const redisson = "rratelimiter"
 
 // algorithms are by their names in a file.
 var algorithms = map[string]algorithm{

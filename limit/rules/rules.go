@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,7 @@ type compiled struct {
 type part struct {
 	limiter  limit.KeyedReleaser
 	policies []string
-	running  bool // the permits come back when the call has ended
+	lease    time.Duration // if it is not 0, permits come back when the call has ended
 }
 
 // New returns the Rules of a Set, whose limits are in a Store. If one of them is nil, or the
@@ -88,7 +89,7 @@ func (r *Rules) compile(set *Set, there map[definition]limit.KeyedReleaser) (*co
 				}
 			}
 			c.before[d] = limiter
-			c.parts[i] = append(c.parts[i], part{limiter, []string{d.policy}, d.algorithm == running})
+			c.parts[i] = append(c.parts[i], part{limiter, []string{d.policy}, d.lease})
 		}
 	}
 	return c, nil
@@ -103,7 +104,8 @@ type Grant struct {
 	// see. If a call has no limits, it is allowed, and there are no numbers.
 	limit.Result
 
-	holds []hold // what is to be given back when the call has ended
+	holds []hold    // what is to be given back when the call has ended
+	since time.Time // when it was taken at the earliest
 }
 
 // A hold is permits that were taken.
@@ -118,9 +120,11 @@ type hold struct {
 func (g *Grant) Running() bool { return len(g.holds) > 0 }
 
 // Done gives back the permits of limits of concurrency: the call has ended. After an error
-// they come back when their lease ends.
+// they come back when their lease ends. Those whose lease is over are not given back: they
+// may be those of others.
 func (g *Grant) Done(ctx context.Context) error {
-	holds := g.holds
+	passed := time.Since(g.since)
+	holds := slices.DeleteFunc(g.holds, func(h hold) bool { return passed >= h.part.lease })
 	g.holds = nil
 	return giveBack(ctx, holds)
 }
@@ -145,12 +149,12 @@ func giveBack(ctx context.Context, holds []hold) error {
 // of one rule, up to four, decide in one call and need no giving back.
 func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if err := ctx.Err(); err != nil {
-		return Grant{}, fmt.Errorf("rratelimiter: %w", context.Cause(ctx))
+		return Grant{}, fmt.Errorf("rratelimiter: %w", err)
 	}
 	if n < 1 {
 		return Grant{}, fmt.Errorf("%w: n is %d, must be at least 1", limit.ErrInvalidArgument, n)
 	}
-	now := r.current.Load()
+	now, since := r.current.Load(), time.Now()
 	uses, err := now.set.uses(&call)
 	if err != nil {
 		return Grant{}, err
@@ -172,7 +176,7 @@ func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
-	return t.grant(), nil
+	return t.grant(since), nil
 }
 
 // A taking is what one call has come to.
@@ -228,7 +232,7 @@ func (t *taking) undo(ctx context.Context) {
 }
 
 // grant returns the Grant of a call that was decided.
-func (t *taking) grant() Grant {
+func (t *taking) grant(since time.Time) Grant {
 	if len(t.each) == 0 {
 		return Grant{Result: limit.Result{Allowed: true}}
 	}
@@ -238,13 +242,13 @@ func (t *taking) grant() Grant {
 			binds = &t.each[i]
 		}
 	}
-	g := Grant{Result: *binds}
+	g := Grant{Result: *binds, since: since}
 	g.Allowed = !t.refused
 	if len(t.each) > 1 {
 		g.Each = t.each
 	}
 	for _, h := range t.holds {
-		if h.part.running && !t.refused {
+		if h.part.lease > 0 && !t.refused {
 			g.holds = append(g.holds, h)
 		}
 	}
