@@ -56,7 +56,8 @@ func (g *gate) pass(ctx context.Context, fullMethod string, message any, ask ask
 		d.Result, d.Err = ask(ctx, d.Key, d.Permits)
 		a = g.judge(ctx, d.Result, d.Err)
 		if user, ok := errors.AsType[userError](d.Err); ok {
-			a = g.keyFailed(ctx, user.error)
+			d.Err = user.error
+			a = g.keyFailed(ctx, d.Err)
 		}
 	}
 	if g.shadow {
