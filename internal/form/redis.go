@@ -88,7 +88,9 @@ func (s *store) allow(ctx context.Context, name string, n int64) (limit.Result, 
 	if err != nil {
 		return limit.Result{}, err
 	}
-	return s.result(name, answer), nil
+	r := limit.Result{Name: name}
+	s.fill(&r, &answer)
+	return r, nil
 }
 
 func (s *store) release(ctx context.Context, name string, n int64) error {

@@ -43,13 +43,12 @@ type Answer struct {
 	Place int64
 }
 
-// result returns the Result of an Answer.
-func (n *Numbers) result(name string, a Answer) limit.Result {
-	return limit.Result{
-		Allowed: a.Allowed, Name: name, Limit: n.Limit, Interval: n.Interval,
-		Remaining: min(max(0, a.Remaining), n.Limit), RetryAfter: time.Duration(a.Retry) * time.Microsecond,
-		ResetAfter: time.Duration(a.Reset) * time.Microsecond,
-	}
+// fill writes the numbers of an Answer where the caller of Allow gets them: a Result is
+// large, and to copy it takes as long as to decide.
+func (n *Numbers) fill(r *limit.Result, a *Answer) {
+	r.Allowed, r.Limit, r.Interval = a.Allowed, n.Limit, n.Interval
+	r.Remaining = min(max(0, a.Remaining), n.Limit)
+	r.RetryAfter, r.ResetAfter = time.Duration(a.Retry)*time.Microsecond, time.Duration(a.Reset)*time.Microsecond
 }
 
 // check returns the error of a call that cannot be right or has ended.

@@ -42,11 +42,13 @@ type board[S any] struct {
 	_        [64]byte // two locks are not in one line of the cache
 }
 
-func (s *shelf[S]) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
+func (s *shelf[S]) Allow(ctx context.Context, key string, n int64) (r limit.Result, err error) {
 	if err := s.check(ctx, key, n); err != nil {
-		return limit.Result{}, err
+		return r, err
 	}
-	return s.rule.result("", s.take(key, n)), nil
+	a := s.take(key, n)
+	s.rule.fill(&r, &a)
+	return r, nil
 }
 
 func (s *shelf[S]) Release(ctx context.Context, key string, n int64) error {
