@@ -32,7 +32,9 @@ func (h hole) pour(w *water, now, n int64) form.Answer {
 		return form.Answer{Allowed: true, Remaining: int64(h.capacity)}
 	}
 	*w = water{level, now}
-	return form.Answer{Allowed: true, Remaining: int64(h.capacity - level), Reset: h.wait(w, now, level, h.capacity)}
+	return form.Answer{
+		Allowed: true, Remaining: int64(h.capacity - level), Reset: h.wait(w, now, level, h.capacity),
+	}
 }
 
 // at returns the level at a time. A time before the last one has more water.

@@ -111,8 +111,8 @@ func TestBucketIsThatOfTimeRate(t *testing.T) {
 			if random.IntN(2) == 0 {
 				n = 1
 			}
-			if tokens := b.at(&s, now.UnixMicro()); tokens != theirs.TokensAt(now) {
-				t.Fatalf("seed %d, step %d: %v tokens, and they have %v", seed, i, tokens, theirs.TokensAt(now))
+			if tokens, want := b.at(&s, now.UnixMicro()), theirs.TokensAt(now); tokens != want {
+				t.Fatalf("seed %d, step %d: %v tokens, and they have %v", seed, i, tokens, want)
 			}
 			a := b.take(&s, now.UnixMicro(), n)
 			if a.Allowed != theirs.AllowN(now, int(n)) {
@@ -159,8 +159,8 @@ func TestNoDriftInThirtyDays(t *testing.T) {
 			near := new(big.Rat).Sub(tokens, one)
 			granted := r.Take(&s, now, 1).Allowed
 			if exact := near.Sign() >= 0; granted != exact && near.Abs(near).Cmp(slack) > 0 {
-				t.Fatalf("%+v, after %v: granted %v, exactly %v", tt, time.Duration(now-start)*time.Microsecond,
-					granted, tokens.FloatString(12))
+				t.Fatalf("%+v, after %d µs: granted %v, exactly %v", tt, now-start, granted,
+					tokens.FloatString(12))
 			}
 			if granted {
 				tokens.Sub(tokens, one)
