@@ -27,7 +27,8 @@ func (b bucket) take(s *state, now, n int64) form.Answer {
 	if rest := tokens - float64(n); b.enough(rest) {
 		*s = state{min(rest, b.capacity), now, true}
 		a := form.Answer{
-			Allowed: true, Remaining: int64(math.Floor(s.tokens)), Reset: b.wait(s, now, s.tokens, b.capacity),
+			Allowed: true, Remaining: int64(math.Floor(s.tokens)),
+			Reset: b.wait(s, now, s.tokens, b.capacity),
 		}
 		if s.tokens == b.capacity {
 			*s = state{}
