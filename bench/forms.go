@@ -45,6 +45,7 @@ type native struct {
 	algorithm string
 	promise   limittest.Algorithm
 	of        func(t terms) forms
+	lends     bool // a permit is given back at once, which belongs to a call
 }
 
 // natives are all of them, in the order of the tables.
@@ -63,8 +64,12 @@ type (
 // lone is a limiter of this library in memory.
 func (n native) lone(_ *scope, t terms) (try, error) {
 	l, err := n.of(t).InMemory()
+	ctx := context.Background()
 	return func() (bool, error) {
-		r, err := l.Allow(context.Background(), 1)
+		r, err := l.Allow(ctx, 1)
+		if n.lends && r.Allowed {
+			err = l.Release(ctx, 1)
+		}
 		return r.Allowed, err
 	}, err
 }
@@ -72,8 +77,12 @@ func (n native) lone(_ *scope, t terms) (try, error) {
 // keyed is a limiter of this library in memory, with keys.
 func (n native) keyed(_ *scope, t terms) (keyTry, error) {
 	l, err := n.of(t).InMemoryKeyed()
+	ctx := context.Background()
 	return func(key string) (bool, error) {
-		r, err := l.Allow(context.Background(), key, 1)
+		r, err := l.Allow(ctx, key, 1)
+		if n.lends && r.Allowed {
+			err = l.Release(ctx, key, 1)
+		}
 		return r.Allowed, err
 	}, err
 }
@@ -83,6 +92,9 @@ func (n native) onRedis(_ *scope, rdb *redis.Client, t terms) (keyedAsk, error) 
 	l, err := n.of(t).OnRedisKeyed(rdb, "bench")
 	return func(ctx context.Context, key string) (bool, error) {
 		r, err := l.Allow(ctx, key, 1)
+		if n.lends && r.Allowed {
+			err = l.Release(ctx, key, 1)
+		}
 		return r.Allowed, err
 	}, err
 }

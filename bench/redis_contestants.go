@@ -38,9 +38,9 @@ var redisRivals = []redisEntrant{
 }
 
 // byUser is a contestant of the part users.
-func byUser(make userMaker) func(*scope, *redis.Client, terms) (keyedAsk, error) {
+func byUser(made userMaker) func(*scope, *redis.Client, terms) (keyedAsk, error) {
 	return func(s *scope, rdb *redis.Client, t terms) (keyedAsk, error) {
-		return make(s, rdb, t.permits, t.window)
+		return made(s, rdb, t.permits, t.window)
 	}
 }
 
