@@ -19,7 +19,7 @@ type Rule[S any] struct {
 	Take func(state *S, now, n int64) Answer
 
 	// Script is Take in Redis. KEYS[1] has the state, ARGV[1] is n, and Args follow.
-	// Its reply is 1 or 0 for Allowed, and the other numbers of the Answer.
+	// Its reply is 1 or 0 for Allowed, and the other numbers of the Answer, Place if any.
 	Script *redisx.Script
 	Args   []any
 }
@@ -37,6 +37,10 @@ type Answer struct {
 	Allowed      bool
 	Remaining    int64
 	Retry, Reset int64 // as in a limit.Result, in µs
+
+	// Place, unless it is 0, is what the script wants to know behind Args when what it
+	// has granted is given back.
+	Place int64
 }
 
 // fill writes the numbers of an Answer where the caller of Allow gets them: a Result is

@@ -67,15 +67,24 @@ func (s *shelf[S]) check(ctx context.Context, key string, n int64) error {
 }
 
 func (s *shelf[S]) take(key string, n int64) Answer {
-	b := &s.boards[maphash.String(s.seed, key)%boards]
+	b, now := s.board(key)
+	defer s.leave(b, now)
+	return s.rule.Take(b.find(key), now, n)
+}
+
+// board returns the board of a key, locked, and the time since when it is.
+func (s *shelf[S]) board(key string) (b *board[S], now int64) {
+	b = &s.boards[maphash.String(s.seed, key)%boards]
 	b.mu.Lock()
-	now := s.now()
-	answer := s.rule.Take(b.find(key), now, n)
+	return b, s.now()
+}
+
+// leave unlocks a board. Then all may have to be turned.
+func (s *shelf[S]) leave(b *board[S], now int64) {
 	b.mu.Unlock()
 	if due := s.due.Load(); now >= due || now < due-s.rest() {
 		s.turn(due)
 	}
-	return answer
 }
 
 // rest returns Rest in µs.

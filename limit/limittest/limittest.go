@@ -84,6 +84,12 @@ const (
 	// interval since 1970. An interval has up to twice the rate, around the end of a
 	// window.
 	FixedWindow
+
+	// Paced has permits leave at a constant pace, as a queue. A request of n is granted
+	// if nothing is owed, and then n/rate of the interval must pass. So one request may
+	// have the rate at once, and the next one waits. Remaining is the rate if nothing is
+	// owed, otherwise 0, as after each grant. An interval has up to twice the rate.
+	Paced
 )
 
 // worst returns the permits of the worst interval, as a multiple of the rate.
@@ -93,6 +99,9 @@ func (a Algorithm) worst() int64 {
 	}
 	return 2
 }
+
+// oneByOne reports whether permits come back one by one.
+func (a Algorithm) oneByOne() bool { return a == TokenBucket || a == Paced }
 
 // TestLimiter checks a Limiter, each rule in a subtest that is named after it.
 func TestLimiter(t *testing.T, spec Spec) {
