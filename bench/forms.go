@@ -8,7 +8,10 @@ import (
 
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
+	"github.com/redisson-go/rratelimiter/limit/leakybucket"
 	"github.com/redisson-go/rratelimiter/limit/limittest"
+	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
+	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
 // The algorithms, by which contestants are compared.
@@ -17,6 +20,7 @@ const (
 	slidingCounter = "sliding counter"
 	slidingLog     = "sliding log"
 	leakyMeter     = "leaky bucket (GCRA)"
+	leakyQueue     = "leaky bucket (queue)"
 	tokenBucket    = "token bucket"
 	concurrent     = "concurrency"
 )
@@ -50,8 +54,26 @@ type native struct {
 
 // natives are all of them, in the order of the tables.
 var natives = []native{
-	{fixedWindow, limittest.FixedWindow, func(t terms) forms {
+	{algorithm: fixedWindow, promise: limittest.FixedWindow, of: func(t terms) forms {
 		return fixedwindow.Window{Rate: t.permits, Interval: t.window}
+	}},
+	{algorithm: slidingCounter, promise: limittest.FixedWindow, of: func(t terms) forms {
+		return slidingwindow.Counter{Rate: t.permits, Interval: t.window}
+	}},
+	{algorithm: slidingLog, promise: limittest.SlidingLog, of: func(t terms) forms {
+		return slidingwindow.Log{Rate: t.permits, Interval: t.window}
+	}},
+	{algorithm: leakyMeter, promise: limittest.TokenBucket, of: func(t terms) forms {
+		return leakybucket.Meter{Capacity: t.permits, Rate: t.permits, Interval: t.window}
+	}},
+	{algorithm: leakyQueue, promise: limittest.Paced, of: func(t terms) forms {
+		if t == generous { // more than a permit for each ns
+			t = terms{1 << 40, time.Second}
+		}
+		return leakybucket.Queue{Rate: t.permits, Interval: t.window, Capacity: t.permits}
+	}},
+	{algorithm: tokenBucket, promise: limittest.TokenBucket, of: func(t terms) forms {
+		return tokenbucket.Bucket{Capacity: t.permits, Rate: float64(t.permits), Interval: t.window}
 	}},
 }
 
