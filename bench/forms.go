@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/concurrency"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 	"github.com/redisson-go/rratelimiter/limit/leakybucket"
 	"github.com/redisson-go/rratelimiter/limit/limittest"
@@ -74,6 +75,9 @@ var natives = []native{
 	}},
 	{algorithm: tokenBucket, promise: limittest.TokenBucket, of: func(t terms) forms {
 		return tokenbucket.Bucket{Capacity: t.permits, Rate: float64(t.permits), Interval: t.window}
+	}},
+	{algorithm: concurrent, promise: limittest.SlidingLog, lends: true, of: func(t terms) forms {
+		return concurrency.Limit{Most: t.permits, Lease: t.window}
 	}},
 }
 
