@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/concurrency"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 	"github.com/redisson-go/rratelimiter/limit/leakybucket"
 	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
@@ -37,6 +38,7 @@ var algorithms = map[string]algorithm{
 	"fixed-window":    {"rate per", "", window},
 	"leaky-bucket":    {"rate per", "burst", meter},
 	"token-bucket":    {"rate per", "burst", bucket},
+	"concurrency":     {"most lease", "", concurrent},
 }
 
 func log(n numbers) maker { return slidingwindow.Log{Rate: n.rate, Interval: n.per} }
@@ -54,6 +56,8 @@ func meter(n numbers) maker {
 func bucket(n numbers) maker {
 	return tokenbucket.Bucket{Capacity: n.atMost(), Rate: float64(n.rate), Interval: n.per}
 }
+
+func concurrent(n numbers) maker { return concurrency.Limit{Most: n.most, Lease: n.lease} }
 
 func (a algorithm) needs(field string) bool { return slices.Contains(strings.Fields(a.needed), field) }
 
