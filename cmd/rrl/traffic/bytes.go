@@ -4,44 +4,46 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // Bytes measures what a limiter in memory keeps of one key, by name of the algorithm: a
-// mean over many keys, each of which has just given out the rate, one permit at a time. It
-// has what the map and the text of the key take. Above a rate of 1,000 a key gives out
-// 1,000. What else the process allocates meanwhile is counted, too.
-func (p *Plan) Bytes(ctx context.Context) (map[string]int, error) {
-	const mostEach, together, fewest = 1000, 100_000, 100
-	each := min(p.Rate, mostEach)
-	keys := max(fewest, int(together/each))
-	clock := newClock(p.Per)
-	kept := map[string]int{}
-	shelves, err := p.shelves(clock)
-	if err != nil {
+// mean over many keys, each of which has just given out the rate, one permit at a time,
+// evenly over an interval. It has what the map and the text of the key take. A key of a
+// rate above 1,000 gives out 1,000. What else the process allocates meanwhile is counted, too.
+func (p Plan) Bytes(ctx context.Context) (map[string]int, error) {
+	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	for name, shelf := range shelves {
+	const mostEach, together, fewest, most = 1000, 100_000, 500, 5000
+	each := min(p.Rate, mostEach)
+	keys := min(max(fewest, int(together/each)), most)
+	kept := map[string]int{}
+	for _, a := range p.algorithms() {
 		before := heap()
-		if err := fill(ctx, shelf, keys, each); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		clock := newClock(p.Per)
+		shelf, err := a.many(limit.WithClock(clock.now))
+		for i := int64(0); i < each && err == nil; i++ {
+			clock.set(p.Per * time.Duration(i) / time.Duration(each))
+			err = takeOne(ctx, shelf, keys)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a.name, err)
 		}
 		after := heap()
 		runtime.KeepAlive(shelf)
-		kept[name] = max(0, int(after-before)/keys)
+		kept[a.name] = max(0, int(after-before)/keys)
 	}
 	return kept, nil
 }
 
-// fill takes permits of many keys, as many as each has.
-func fill(ctx context.Context, shelf limit.Keyed, keys int, each int64) error {
+// takeOne takes a permit of each key, if it is there.
+func takeOne(ctx context.Context, shelf limit.Keyed, keys int) error {
 	for key := range keys {
-		name := fmt.Sprintf("user-%06d", key)
-		for range each {
-			if _, err := shelf.Allow(ctx, name, 1); err != nil {
-				return err
-			}
+		if _, err := shelf.Allow(ctx, fmt.Sprintf("user-%06d", key), 1); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -49,7 +51,7 @@ func fill(ctx context.Context, shelf limit.Keyed, keys int, each int64) error {
 
 // heap returns the bytes that are in use.
 func heap() int64 {
-	runtime.GC()
+	runtime.GC() //revive:disable-line:call-to-gc -- what is garbage is not kept
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

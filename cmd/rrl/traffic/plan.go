@@ -29,7 +29,8 @@ func (p *Plan) Validate() error {
 		return fmt.Errorf("--rate is %d, must be 1 to %d", p.Rate, mostRate)
 	}
 	if p.Per < shortestPer || p.Per > longestPer || p.Per%time.Millisecond != 0 {
-		return fmt.Errorf("--per is %v, must be %v to %v, a whole number of ms", p.Per, shortestPer, longestPer)
+		return fmt.Errorf("--per is %v, must be %v to %v, a whole number of ms",
+			p.Per, shortestPer, longestPer)
 	}
 	if p.Capacity == 0 {
 		p.Capacity = p.Rate
@@ -65,23 +66,22 @@ func (p Plan) Run(ctx context.Context, t Traffic) (*Comparison, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	clock := newClock(p.Per)
-	lanes, err := p.lanes(clock)
+	strip, err := p.rratelimiter(ctx, t)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", rratelimiterName, err)
 	}
-	c := &Comparison{Plan: p, Traffic: t}
-	for _, lane := range lanes {
+	c := &Comparison{Plan: p, Traffic: t, Strips: []*Strip{strip}}
+	for _, a := range p.algorithms() {
+		clock := newClock(p.Per)
+		lane, err := a.lane(clock)
+		if err != nil {
+			return nil, err
+		}
 		strip, err := p.through(ctx, lane, t)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", lane.name, err)
+			return nil, fmt.Errorf("%s: %w", a.name, err)
 		}
 		c.Strips = append(c.Strips, strip)
 	}
-	strip, err := p.rratelimiter(ctx, t)
-	if err != nil {
-		return nil, fmt.Errorf("RRateLimiter: %w", err)
-	}
-	c.Strips = append(c.Strips, strip)
 	return c, nil
 }

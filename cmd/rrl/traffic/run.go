@@ -50,13 +50,21 @@ type Strip struct {
 	Figures
 }
 
-// samples is how many there are of Left for each bin of a picture.
-const samples = 4
-
 // bin returns the time that a bar of a picture stands for.
 func (p *Plan) bin(t Traffic) time.Duration {
-	const perInterval, most = 10, 240
+	const perInterval, most = 10, 120
 	return max(p.Per/perInterval, (t.Length+most-1)/most)
+}
+
+// step returns the time from one sample of what is left to the next. A bin has a whole
+// number of them.
+func (p *Plan) step(t Traffic) time.Duration {
+	const most = 240
+	bin := p.bin(t)
+	if 4*t.Length <= most*bin {
+		return bin / 4
+	}
+	return bin / 2
 }
 
 // never is a time that does not come.
@@ -79,7 +87,7 @@ type run struct {
 // through sends a traffic through a lane.
 func (p *Plan) through(ctx context.Context, l lane, t Traffic) (*Strip, error) {
 	r := &run{
-		lane: l, requests: t.Requests, turn: never, step: p.bin(t) / samples, end: t.Length,
+		lane: l, requests: t.Requests, turn: never, step: p.step(t), end: t.Length,
 		strip: &Strip{Name: l.name},
 	}
 	if l.left == nil && l.waits == 0 {

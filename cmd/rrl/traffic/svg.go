@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	_ "embed"
 	"fmt"
 	"html"
 	"strings"
@@ -20,17 +21,8 @@ const (
 	footHeight   = 30.0
 )
 
-// style has the colours, for light and dark pages.
-const style = `<style>
-svg{--page:#fff;--ink:#24292f;--dim:#656d76;--rule:#e4e8ec;--came:#d5dbe1;--went:#5b93c7;--left:#b7812b;--over:#c8524a;--wash:#c8524a1c}
-@media(prefers-color-scheme:dark){svg{--page:#0d1117;--ink:#e6edf3;--dim:#9198a1;--rule:#21262d;--came:#343b44;` +
-	`--went:#4f8cc4;--left:#d8a54a;--over:#e5716a;--wash:#e5716a26}}
-text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:var(--dim)}
-.name{font-size:13px;font-weight:600;fill:var(--ink)}.title{font-size:15px;font-weight:600;fill:var(--ink)}
-.bad{fill:var(--over);font-weight:600}.came{fill:var(--came)}.went{fill:var(--went)}.over{fill:var(--over)}
-.left{fill:none;stroke:var(--left);stroke-width:1.4;stroke-linejoin:round}.rule{stroke:var(--rule)}
-</style>
-`
+//go:embed style.css
+var style string // the colours, for light and dark pages
 
 // SVG returns the comparison as a picture: a strip for each algorithm, with what came and
 // what went out. It is the same for the same comparison.
@@ -38,10 +30,11 @@ func (c *Comparison) SVG() string {
 	height := headHeight + float64(len(c.Strips))*(stripHeight+stripGap) + footHeight
 	title := c.title()
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-label="%s">`+"\n",
-		pictureWidth, height, html.EscapeString(c.summary()))
-	fmt.Fprintf(&b, "<title>%s</title>\n%s", html.EscapeString(title), style)
-	fmt.Fprintf(&b, `<rect width="%g" height="%g" rx="8" style="fill:var(--page)"/>`+"\n", pictureWidth, height)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img"`,
+		pictureWidth, height)
+	fmt.Fprintf(&b, ` aria-label="%s">`+"\n", html.EscapeString(c.summary()))
+	fmt.Fprintf(&b, "<title>%s</title>\n<style>\n%s</style>\n", html.EscapeString(title), style)
+	fmt.Fprintf(&b, `<rect class="page" width="%g" height="%g" rx="8"/>`+"\n", pictureWidth, height)
 	fmt.Fprintf(&b, `<text class="title" x="16" y="27">%s</text>`+"\n", html.EscapeString(title))
 	c.legend(&b)
 	bottom := height - footHeight
@@ -80,8 +73,8 @@ func span(d time.Duration) string { return words.Span(d.Milliseconds()) }
 func (c *Comparison) legend(b *strings.Builder) {
 	x := plotLeft
 	box := func(class, text string, width float64) {
-		fmt.Fprintf(b, `<rect class="%s" x="%g" y="41" width="11" height="11" rx="2"/><text x="%g" y="51">%s</text>`+"\n",
-			class, x, x+17, text)
+		fmt.Fprintf(b, `<rect class="%s" x="%g" y="41" width="11" height="11" rx="2"/>`, class, x)
+		fmt.Fprintf(b, `<text x="%g" y="51">%s</text>`+"\n", x+17, text)
 		x += width
 	}
 	box("came", "requests", 92)
@@ -100,8 +93,8 @@ func (c *Comparison) axis(b *strings.Builder, bottom float64) {
 	}
 	for at := time.Duration(0); at <= c.Traffic.Length; at += step {
 		x := c.x(at)
-		fmt.Fprintf(b, `<path class="rule" d="M%s %gV%g"/><text x="%s" y="%g" text-anchor="middle">%s</text>`+"\n",
-			px(x), headHeight-4, bottom-8, px(x), bottom+10, span(at))
+		fmt.Fprintf(b, `<path class="rule" d="M%s %gV%g"/>`, px(x), headHeight-4, bottom-8)
+		fmt.Fprintf(b, `<text x="%s" y="%g" text-anchor="middle">%s</text>`+"\n", px(x), bottom+10, span(at))
 	}
 }
 
@@ -125,7 +118,7 @@ func (c *Comparison) strip(b *strings.Builder, s *Strip, top float64, highest in
 	class := ""
 	if s.Worst > c.Plan.Rate {
 		class = ` class="bad"`
-		fmt.Fprintf(b, `<rect x="%s" y="%g" width="%s" height="%g" style="fill:var(--wash)"/>`,
+		fmt.Fprintf(b, `<rect class="wash" x="%s" y="%g" width="%s" height="%g"/>`,
 			px(c.x(s.WorstAt)), top-6, px(c.x(min(s.WorstAt+c.Plan.Per, c.Traffic.Length))-c.x(s.WorstAt)),
 			stripHeight+6)
 	}
@@ -169,7 +162,7 @@ func (c *Comparison) line(b *strings.Builder, left []float64, base float64) {
 	if len(left) == 0 {
 		return
 	}
-	step := c.Plan.bin(c.Traffic) / samples
+	step := c.Plan.step(c.Traffic)
 	y := func(i int) string { return px(base - (stripHeight-4)*left[i]) }
 	var path strings.Builder
 	for i := range left {
@@ -185,5 +178,7 @@ func (c *Comparison) line(b *strings.Builder, left []float64, base float64) {
 		}
 		fmt.Fprintf(&path, "%s%s %s", letter, px(c.x(time.Duration(i)*step)), y(i))
 	}
-	fmt.Fprintf(b, `<path class="left" d="%s"/>`+"\n", path.String())
+	for _, class := range []string{"halo", "left"} { // it lies on bars of other colours
+		fmt.Fprintf(b, `<path class="%s" d="%s"/>`+"\n", class, path.String())
+	}
 }

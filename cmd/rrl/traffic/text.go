@@ -77,7 +77,7 @@ func (c *Comparison) Lines(w io.Writer, columns int, colours bool) error {
 		}
 		line(s.Name, cells.String())
 		if s.Left != nil {
-			line("  left", paint(dark, levels(s.Left, samples*per)))
+			line("  left", paint(dark, levels(s.Left, per*int(c.Plan.bin(c.Traffic)/c.Plan.step(c.Traffic)))))
 		}
 	}
 	line("", paint(grey, c.times(per)))

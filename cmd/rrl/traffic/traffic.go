@@ -64,7 +64,8 @@ func Make(kind string, rate int64, per time.Duration, seed uint64) (Traffic, err
 }
 
 func tooMany(n int64) error {
-	return fmt.Errorf("the traffic has %d requests, must have at most %d: take a smaller rate", n, MostRequests)
+	return fmt.Errorf("the traffic has %d requests, must have at most %d: take a smaller rate",
+		n, MostRequests)
 }
 
 // even adds n requests, evenly from one time to another.
