@@ -60,7 +60,9 @@ func newStore[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, na
 // one is a store of which one limit is used, that of its name.
 type one struct{ *store }
 
-func (o one) Allow(ctx context.Context, n int64) (limit.Result, error) { return o.allow(ctx, o.name, n) }
+func (o one) Allow(ctx context.Context, n int64) (limit.Result, error) {
+	return o.allow(ctx, o.name, n)
+}
 
 func (o one) Release(ctx context.Context, n int64) error { return o.release(ctx, o.name, n) }
 
@@ -82,14 +84,13 @@ func (m many) Release(ctx context.Context, key string, n int64) error {
 }
 
 func (s *store) allow(ctx context.Context, name string, n int64) (limit.Result, error) {
-	if err := s.check(ctx, n); err != nil {
-		return limit.Result{}, err
-	}
-	answer, err := s.within(ctx, name, n)
+	answer, err := s.ask(ctx, name, n)
 	if err != nil {
 		return limit.Result{}, err
 	}
-	return s.result(name, answer), nil
+	r := limit.Result{Name: name}
+	s.fill(&r, &answer)
+	return r, nil
 }
 
 func (s *store) release(ctx context.Context, name string, n int64) error {
@@ -120,7 +121,7 @@ func (s *store) within(ctx context.Context, name string, n int64) (Answer, error
 		if settled.CompareAndSwap(false, true) {
 			done <- outcome{answer, err}
 		} else if err == nil && answer.Allowed && n > 0 {
-			_, _ = s.run(context.WithoutCancel(ctx), name, -n)
+			s.undo(context.WithoutCancel(ctx), name, n, answer)
 		}
 	}()
 	select {
@@ -129,10 +130,19 @@ func (s *store) within(ctx context.Context, name string, n int64) (Answer, error
 	case <-ctx.Done():
 	}
 	if settled.CompareAndSwap(false, true) {
-		return Answer{}, fmt.Errorf("rratelimiter: %s: no reply from Redis: %w", name, context.Cause(ctx))
+		return Answer{}, fmt.Errorf("rratelimiter: %s: no reply from Redis: %w", name, ctx.Err())
 	}
 	out := <-done
 	return out.answer, out.err
+}
+
+// undo gives back what an answer has granted.
+func (s *store) undo(ctx context.Context, name string, n int64, a Answer) {
+	if a.Place != 0 {
+		_, _ = s.run(ctx, name, -n, a.Place)
+	} else {
+		_, _ = s.run(ctx, name, -n)
+	}
 }
 
 // undated is a context without its deadline. Its end stops waiting for a connection, but
@@ -143,15 +153,15 @@ func (undated) Deadline() (deadline time.Time, ok bool) { return time.Time{}, fa
 
 // run runs the script once. A lost reply is an error: it is not known whether the
 // script ran, so it is not sent again.
-func (s *store) run(ctx context.Context, name string, n int64) (Answer, error) {
+func (s *store) run(ctx context.Context, name string, n int64, more ...any) (Answer, error) {
 	call := redisx.Call{
 		Script: s.script,
 		Keys:   []any{"{" + name + "}:" + s.Algorithm},
-		Args:   append([]any{n}, s.args...),
+		Args:   append(append([]any{n}, s.args...), more...),
 	}
 	reply, _, err := s.runner.Run(ctx, &call)
 	if err != nil {
 		return Answer{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
 	}
-	return Answer{reply.At(0) == 1, reply.At(1), reply.At(2), reply.At(3)}, nil
+	return Answer{reply.At(0) == 1, reply.At(1), reply.At(2), reply.At(3), reply.At(4)}, nil
 }

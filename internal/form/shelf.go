@@ -42,11 +42,13 @@ type board[S any] struct {
 	_        [64]byte // two locks are not in one line of the cache
 }
 
-func (s *shelf[S]) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
+func (s *shelf[S]) Allow(ctx context.Context, key string, n int64) (r limit.Result, err error) {
 	if err := s.check(ctx, key, n); err != nil {
-		return limit.Result{}, err
+		return r, err
 	}
-	return s.rule.result("", s.take(key, n)), nil
+	a := s.take(key, n)
+	s.rule.fill(&r, &a)
+	return r, nil
 }
 
 func (s *shelf[S]) Release(ctx context.Context, key string, n int64) error {
@@ -65,15 +67,24 @@ func (s *shelf[S]) check(ctx context.Context, key string, n int64) error {
 }
 
 func (s *shelf[S]) take(key string, n int64) Answer {
-	b := &s.boards[maphash.String(s.seed, key)%boards]
+	b, now := s.board(key)
+	defer s.leave(b, now)
+	return s.rule.Take(b.find(key), now, n)
+}
+
+// board returns the board of a key, locked, and the time since when it is.
+func (s *shelf[S]) board(key string) (b *board[S], now int64) {
+	b = &s.boards[maphash.String(s.seed, key)%boards]
 	b.mu.Lock()
-	now := s.now()
-	answer := s.rule.Take(b.find(key), now, n)
+	return b, s.now()
+}
+
+// leave unlocks a board. Then all may have to be turned.
+func (s *shelf[S]) leave(b *board[S], now int64) {
 	b.mu.Unlock()
 	if due := s.due.Load(); now >= due || now < due-s.rest() {
 		s.turn(due)
 	}
-	return answer
 }
 
 // rest returns Rest in µs.
