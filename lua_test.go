@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,30 @@ func TestLua(t *testing.T) {
 		if f.isPart() && os.Getenv("LUA_HEADERS") != "" {
 			// t.Log would indent it.
 			fmt.Printf("scripts/%s\n%s\n\n", f.name, strings.Join(c.expand(f).headerLines(), "\n"))
+		}
+	}
+}
+
+// The scripts of the other algorithms keep the same rules.
+func TestLuaOfAlgorithms(t *testing.T) {
+	scripts, err := filepath.Glob("limit/*/*.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders := map[string]bool{}
+	for _, script := range scripts {
+		folders[filepath.Dir(script)] = true
+	}
+	if len(folders) < 2 {
+		t.Errorf("scripts were found in %d folders", len(folders))
+	}
+	for folder := range folders {
+		c := checkLua(os.DirFS(folder))
+		for _, text := range c.errors() {
+			t.Errorf("%s/%s", folder, text)
+		}
+		if c.calls == 0 {
+			t.Errorf("%s: no calls of Redis were found", folder)
 		}
 	}
 }

@@ -14,12 +14,12 @@ func InMemory[S any](rule func() (Rule[S], error), opts []limit.Option) (limit.R
 	if err != nil {
 		return nil, err
 	}
-	return &memory[S]{rule: r, now: clock(opts)}, nil
+	return &memory[S]{rule: r, now: Clock(opts)}, nil
 }
 
-// clock returns the time in µs. It is that of the machine unless an option says other.
+// Clock returns the time in µs. It is that of the machine unless an option says other.
 // That one begins at 1970 and is never set back.
-func clock(opts []limit.Option) func() int64 {
+func Clock(opts []limit.Option) func() int64 {
 	if set := limit.SettingsOf(opts); set.Now != nil {
 		return func() int64 { return set.Now().UnixMicro() }
 	}
@@ -38,7 +38,7 @@ type memory[S any] struct {
 }
 
 func (m *memory[S]) Allow(ctx context.Context, n int64) (r limit.Result, err error) {
-	if err := m.rule.check(ctx, n); err != nil {
+	if err := m.rule.Check(ctx, n); err != nil {
 		return r, err
 	}
 	a := m.take(n)
@@ -47,11 +47,18 @@ func (m *memory[S]) Allow(ctx context.Context, n int64) (r limit.Result, err err
 }
 
 func (m *memory[S]) Release(ctx context.Context, n int64) error {
-	if err := m.rule.check(ctx, n); err != nil {
+	if err := m.rule.Check(ctx, n); err != nil {
 		return err
 	}
 	m.take(-n)
 	return nil
+}
+
+// Visit calls f with the state and the time, in µs, while nobody else has it.
+func (m *memory[S]) Visit(f func(state *S, now int64)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(&m.state, m.now())
 }
 
 // take asks the clock when it is its turn, so that time does not go back for the rule.

@@ -24,7 +24,7 @@ type Asker interface {
 }
 
 func (m *memory[S]) Do(ctx context.Context, _ string, f func(state *S, now int64)) error {
-	if err := m.rule.check(ctx, 1); err != nil {
+	if err := m.rule.Check(ctx, 1); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -37,7 +37,7 @@ func (s *shelf[S]) Do(ctx context.Context, key string, f func(state *S, now int6
 	if err := s.check(ctx, key, 1); err != nil {
 		return err
 	}
-	b, now := s.board(key)
+	b, now := s.enter(key)
 	defer s.leave(b, now)
 	f(b.find(key), now)
 	return nil
@@ -50,7 +50,7 @@ func (o one) Ask(ctx context.Context, _ string, n int64) (Answer, error) {
 func (o one) Undo(_ string, n int64, a Answer) { go o.undo(context.Background(), o.name, n, a) }
 
 func (m many) Ask(ctx context.Context, key string, n int64) (Answer, error) {
-	if err := usable("the key", key); err != nil {
+	if err := Usable("the key", key); err != nil {
 		return Answer{}, err
 	}
 	return m.ask(ctx, m.name+":"+key, n)
@@ -62,7 +62,7 @@ func (m many) Undo(key string, n int64, a Answer) {
 
 // ask is allow without a Result.
 func (s *store) ask(ctx context.Context, name string, n int64) (Answer, error) {
-	if err := s.check(ctx, n); err != nil {
+	if err := s.Check(ctx, n); err != nil {
 		return Answer{}, err
 	}
 	return s.within(ctx, name, n)

@@ -51,7 +51,7 @@ func newStore[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, na
 	if rdb == nil {
 		return nil, fmt.Errorf("%w: rdb is nil", limit.ErrInvalidArgument)
 	}
-	if err := usable("the name", name); err != nil {
+	if err := Usable("the name", name); err != nil {
 		return nil, err
 	}
 	return &store{r.Numbers, redisx.NewRunner(rdb), r.Script, r.Args, name}, nil
@@ -70,14 +70,14 @@ func (o one) Release(ctx context.Context, n int64) error { return o.release(ctx,
 type many struct{ *store }
 
 func (m many) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
-	if err := usable("the key", key); err != nil {
+	if err := Usable("the key", key); err != nil {
 		return limit.Result{}, err
 	}
 	return m.allow(ctx, m.name+":"+key, n)
 }
 
 func (m many) Release(ctx context.Context, key string, n int64) error {
-	if err := usable("the key", key); err != nil {
+	if err := Usable("the key", key); err != nil {
 		return err
 	}
 	return m.release(ctx, m.name+":"+key, n)
@@ -94,34 +94,46 @@ func (s *store) allow(ctx context.Context, name string, n int64) (limit.Result, 
 }
 
 func (s *store) release(ctx context.Context, name string, n int64) error {
-	if err := s.check(ctx, n); err != nil {
+	if err := s.Check(ctx, n); err != nil {
 		return err
 	}
 	_, err := s.within(ctx, name, -n)
 	return err
 }
 
+// within runs the script, and returns at the end of ctx at the latest.
+func (s *store) within(ctx context.Context, name string, n int64) (Answer, error) {
+	return Within(ctx, name,
+		func(ctx context.Context) (Answer, error) { return s.run(ctx, name, n) },
+		func(ctx context.Context, answer Answer) {
+			if answer.Allowed && n > 0 {
+				s.undo(ctx, name, n, answer)
+			}
+		})
+}
+
 // An outcome is what has become of a call.
-type outcome struct {
-	answer Answer
+type outcome[T any] struct {
+	answer T
 	err    error
 }
 
-// within runs the script, and returns at the end of ctx at the latest. What the script
-// takes for a caller that has left is given back. A caller whose context does not end
-// has no goroutine.
-func (s *store) within(ctx context.Context, name string, n int64) (Answer, error) {
+// Within calls Redis, and returns at the end of ctx at the latest. undo gives back what
+// Redis has granted to a caller that has left. A caller whose context does not end has
+// no goroutine.
+func Within[T any](ctx context.Context, name string, call func(context.Context) (T, error),
+	undo func(context.Context, T)) (none T, err error) {
 	if ctx.Done() == nil {
-		return s.run(ctx, name, n)
+		return call(ctx)
 	}
 	var settled atomic.Bool // the caller is answered, or has left: who sets it says which
-	done := make(chan outcome, 1)
+	done := make(chan outcome[T], 1)
 	go func() {
-		answer, err := s.run(undated{ctx}, name, n)
+		answer, err := call(undated{ctx})
 		if settled.CompareAndSwap(false, true) {
-			done <- outcome{answer, err}
-		} else if err == nil && answer.Allowed && n > 0 {
-			s.undo(context.WithoutCancel(ctx), name, n, answer)
+			done <- outcome[T]{answer, err}
+		} else if err == nil {
+			undo(context.WithoutCancel(ctx), answer)
 		}
 	}()
 	select {
@@ -130,7 +142,7 @@ func (s *store) within(ctx context.Context, name string, n int64) (Answer, error
 	case <-ctx.Done():
 	}
 	if settled.CompareAndSwap(false, true) {
-		return Answer{}, fmt.Errorf("rratelimiter: %s: no reply from Redis: %w", name, ctx.Err())
+		return none, fmt.Errorf("rratelimiter: %s: no reply from Redis: %w", name, ctx.Err())
 	}
 	out := <-done
 	return out.answer, out.err
@@ -151,12 +163,15 @@ type undated struct{ context.Context }
 
 func (undated) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
+// Key returns the key of a limit: its name is what a cluster places it by.
+func Key(name, algorithm string) string { return "{" + name + "}:" + algorithm }
+
 // run runs the script once. A lost reply is an error: it is not known whether the
 // script ran, so it is not sent again.
 func (s *store) run(ctx context.Context, name string, n int64, more ...any) (Answer, error) {
 	call := redisx.Call{
 		Script: s.script,
-		Keys:   []any{"{" + name + "}:" + s.Algorithm},
+		Keys:   []any{Key(name, s.Algorithm)},
 		Args:   append(append([]any{n}, s.args...), more...),
 	}
 	reply, _, err := s.runner.Run(ctx, &call)

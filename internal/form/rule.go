@@ -51,8 +51,8 @@ func (n *Numbers) fill(r *limit.Result, a *Answer) {
 	r.RetryAfter, r.ResetAfter = time.Duration(a.Retry)*time.Microsecond, time.Duration(a.Reset)*time.Microsecond
 }
 
-// check returns the error of a call that cannot be right or has ended.
-func (n *Numbers) check(ctx context.Context, permits int64) error {
+// Check returns the error of a call that cannot be right or has ended.
+func (n *Numbers) Check(ctx context.Context, permits int64) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("rratelimiter: %w", ctx.Err())
@@ -87,8 +87,8 @@ func Span(field string, d time.Duration) error {
 	return nil
 }
 
-// usable returns an error unless a name or a key is one.
-func usable(what, text string) error {
+// Usable returns an error unless a name or a key is one.
+func Usable(what, text string) error {
 	if text == "" || len(text) > mostName {
 		return fmt.Errorf("%w: %s has %d bytes, must have 1 to %d", limit.ErrInvalidArgument, what, len(text),
 			mostName)

@@ -17,7 +17,7 @@ func InMemoryKeyed[S any](rule func() (Rule[S], error), opts []limit.Option) (li
 	if err != nil {
 		return nil, err
 	}
-	return &shelf[S]{rule: r, now: clock(opts), seed: maphash.MakeSeed()}, nil
+	return &shelf[S]{rule: r, now: Clock(opts), seed: maphash.MakeSeed()}, nil
 }
 
 // boards is how many parts a shelf has, each with a lock.
@@ -60,20 +60,28 @@ func (s *shelf[S]) Release(ctx context.Context, key string, n int64) error {
 }
 
 func (s *shelf[S]) check(ctx context.Context, key string, n int64) error {
-	if err := s.rule.check(ctx, n); err != nil {
+	if err := s.rule.Check(ctx, n); err != nil {
 		return err
 	}
-	return usable("the key", key)
+	return Usable("the key", key)
+}
+
+// Visit calls f with the state of a key and the time, in µs, while nobody else has it.
+func (s *shelf[S]) Visit(key string, f func(state *S, now int64)) {
+	b, now := s.enter(key)
+	f(b.find(key), now)
+	s.leave(b, now)
 }
 
 func (s *shelf[S]) take(key string, n int64) Answer {
-	b, now := s.board(key)
-	defer s.leave(b, now)
-	return s.rule.Take(b.find(key), now, n)
+	b, now := s.enter(key)
+	answer := s.rule.Take(b.find(key), now, n)
+	s.leave(b, now)
+	return answer
 }
 
-// board returns the board of a key, locked, and the time since when it is.
-func (s *shelf[S]) board(key string) (b *board[S], now int64) {
+// enter locks the board of a key, and returns the time since when it is.
+func (s *shelf[S]) enter(key string) (b *board[S], now int64) {
 	b = &s.boards[maphash.String(s.seed, key)%boards]
 	b.mu.Lock()
 	return b, s.now()

@@ -1,0 +1,84 @@
+package concurrency_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/limit/concurrency"
+)
+
+// At most two at once, in this process.
+func ExampleLimit_LeasesInMemory() {
+	ctx := context.Background()
+	leases, err := concurrency.Limit{Most: 2, Lease: time.Minute}.LeasesInMemory()
+	if err != nil {
+		panic(err)
+	}
+	one, _, _ := leases.TryAcquire(ctx, 1)
+	_, _, _ = leases.TryAcquire(ctx, 1)
+	_, ok, _ := leases.TryAcquire(ctx, 1)
+	fmt.Println(ok)
+
+	_ = one.Release(ctx)
+	_, ok, _ = leases.TryAcquire(ctx, 1)
+	fmt.Println(ok)
+	// Output:
+	// false
+	// true
+}
+
+// A handler that serves at most 20 requests at once, in all processes together. A visitor
+// waits for 2 s at most.
+func ExampleLimit_LeasesOnRedis() {
+	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	leases, err := concurrency.Limit{Most: 20, Lease: time.Minute}.LeasesOnRedis(rdb, "reports")
+	if err != nil {
+		panic(err)
+	}
+	http.HandleFunc("/report", func(w http.ResponseWriter, r *http.Request) {
+		wait, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		lease, err := leases.Acquire(wait, 1)
+		if err != nil {
+			http.Error(w, "too many reports are being made", http.StatusServiceUnavailable)
+			return
+		}
+		// The visitor may leave: the permit goes back all the same.
+		defer func() { _ = lease.Release(context.WithoutCancel(r.Context())) }()
+
+		// The work is not to go on when others may have the permit.
+		ctx, cancel := context.WithDeadline(r.Context(), lease.Expires())
+		defer cancel()
+		report(ctx, w)
+	})
+}
+
+func report(_ context.Context, w http.ResponseWriter) { fmt.Fprintln(w, "42") }
+
+// Work that may take longer than a lease extends it, as long as the process is alive.
+func ExampleLease_Extend() {
+	leases, err := concurrency.Limit{Most: 3, Lease: 30 * time.Second}.LeasesInMemory()
+	if err != nil {
+		panic(err)
+	}
+	work := func(ctx context.Context, steps int) error {
+		lease, err := leases.Acquire(ctx, 1)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = lease.Release(context.WithoutCancel(ctx)) }()
+		for range steps {
+			// A step, of less than 30 s.
+			if err := lease.Extend(ctx); err != nil {
+				return err // others may have the permit
+			}
+		}
+		return nil
+	}
+	fmt.Println(work(context.Background(), 100))
+	// Output: <nil>
+}

@@ -1,0 +1,150 @@
+package concurrency
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/redisson-go/rratelimiter/internal/form"
+)
+
+// A pool is the leases of all keys, and those who wait for them.
+type pool struct {
+	form.Numbers
+	store store
+	now   func() time.Time
+	lines lines
+}
+
+// How often the first in line asks for permits that others may give back.
+const (
+	soon   = 5 * time.Millisecond
+	seldom = 200 * time.Millisecond
+)
+
+// expires returns when a lease is over that is taken now. The store takes it later.
+func (p *pool) expires() time.Time { return p.now().Add(p.Interval) }
+
+// ended returns an error if ctx has ended.
+func (*pool) ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("rratelimiter: %w", err)
+	}
+	return nil
+}
+
+func (p *pool) tryAcquire(ctx context.Context, key string, n int64) (*Lease, bool, error) {
+	lease, _, err := p.try(ctx, key, n)
+	return lease, lease != nil, err
+}
+
+// try returns no lease if the permits are not there.
+func (p *pool) try(ctx context.Context, key string, n int64) (*Lease, form.Answer, error) {
+	if err := p.Check(ctx, n); err != nil {
+		return nil, form.Answer{}, err
+	}
+	expires := p.expires()
+	taken, answer, err := p.store.take(ctx, key, n)
+	if err != nil || taken == nil {
+		return nil, answer, err
+	}
+	return &Lease{pool: p, key: key, permits: taken, expires: expires}, answer, nil
+}
+
+// acquire goes into the line if somebody is there, or the permits are not.
+func (p *pool) acquire(ctx context.Context, key string, n int64) (*Lease, error) {
+	if !p.lines.wait(key) {
+		if lease, _, err := p.try(ctx, key, n); lease != nil || err != nil {
+			return lease, err
+		}
+	} else if err := p.Check(ctx, n); err != nil {
+		return nil, err
+	}
+	l := p.lines.enter(key)
+	defer p.lines.leave(key, l)
+	if err := l.turn.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("rratelimiter: %w", ctx.Err())
+	}
+	defer l.turn.Release(1)
+	return p.first(ctx, l, key, n)
+}
+
+// first is acquire for the first in line.
+func (p *pool) first(ctx context.Context, l *line, key string, n int64) (*Lease, error) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for pace := soon; ; pace = min(2*pace, seldom) {
+		lease, answer, err := p.try(ctx, key, n)
+		if lease != nil || err != nil {
+			return lease, err
+		}
+		retry := time.Duration(answer.Retry) * time.Microsecond
+		timer.Reset(min(retry, pace/2+rand.N(pace/2)))
+		select {
+		case <-timer.C:
+		case <-l.wake:
+			pace = soon
+		case <-ctx.Done():
+			return nil, fmt.Errorf("rratelimiter: %w", ctx.Err())
+		}
+	}
+}
+
+// A line is those who wait for the permits of one key.
+type line struct {
+	turn    *semaphore.Weighted // who has it is the first
+	wake    chan struct{}       // permits were given back; capacity one
+	waiting int                 // guarded by the lock of lines
+}
+
+// lines are those of all keys for which somebody waits.
+type lines struct {
+	mu sync.Mutex
+	of map[string]*line // guarded by mu
+}
+
+// wait reports whether anybody waits for permits of a key.
+func (ls *lines) wait(key string) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.of[key] != nil
+}
+
+func (ls *lines) enter(key string) *line {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.of[key]
+	if l == nil {
+		l = &line{turn: semaphore.NewWeighted(1), wake: make(chan struct{}, 1)}
+		if ls.of == nil {
+			ls.of = make(map[string]*line)
+		}
+		ls.of[key] = l
+	}
+	l.waiting++
+	return l
+}
+
+func (ls *lines) leave(key string, l *line) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l.waiting--; l.waiting == 0 {
+		delete(ls.of, key)
+	}
+}
+
+// wake has the first in line ask at once.
+func (ls *lines) wake(key string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.of[key]; l != nil {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+}

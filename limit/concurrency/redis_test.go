@@ -1,0 +1,307 @@
+package concurrency_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/concurrency"
+)
+
+// onRedis returns leases on a server.
+func onRedis(t *testing.T, l concurrency.Limit, rdb *redis.Client, name string) *concurrency.Leases {
+	t.Helper()
+	leases, err := l.LeasesOnRedis(rdb, name)
+	return must(t, leases, err)
+}
+
+// A gauge is the permits that callers hold.
+type gauge struct {
+	held, worst atomic.Int64
+}
+
+func (g *gauge) add(n int64) {
+	for now := g.held.Add(n); ; {
+		worst := g.worst.Load()
+		if now <= worst || g.worst.CompareAndSwap(worst, now) {
+			return
+		}
+	}
+}
+
+// However many take and give back, in memory or by two clients of one server, they never
+// hold more than Most at once, and all are served.
+func TestNeverMore(t *testing.T) {
+	const most, callers, rounds = 7, 12, 25
+	l := concurrency.Limit{Most: most, Lease: time.Hour}
+	server, name := redistest.Start(t), redistest.Name(t)
+	memory, err := l.LeasesInMemory()
+	must(t, memory, err)
+	for what, pools := range map[string][]pool{
+		"memory": {memory},
+		"Redis":  {onRedis(t, l, server.Client(t), name), onRedis(t, l, server.Client(t), name)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			var g gauge
+			var all sync.WaitGroup
+			for i := range callers {
+				all.Go(func() {
+					random := rand.New(rand.NewPCG(uint64(i), 1))
+					for range rounds {
+						g.round(t, pools[i%len(pools)], 1+random.Int64N(most))
+					}
+				})
+			}
+			all.Wait()
+			if worst := g.worst.Load(); worst > most || worst < 2 {
+				t.Errorf("%d of %d were held at once", worst, most)
+			}
+			takes(t, pools[0], most, true)
+		})
+	}
+}
+
+// round takes permits and gives them back.
+func (g *gauge) round(t *testing.T, p pool, n int64) {
+	lease, err := p.Acquire(t.Context(), n)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	g.add(n)
+	if n%3 == 0 {
+		if err := lease.Extend(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	g.add(-n)
+	returns(t, lease, nil)
+}
+
+// far is a client through a proxy.
+func far(t *testing.T, server *redistest.Server) (*redis.Client, *redistest.Proxy) {
+	t.Helper()
+	proxy := redistest.StartProxy(t, server.Addr)
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Second, MaxRetries: 2})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb, proxy
+}
+
+func isScript(args []string) bool { return strings.HasPrefix(strings.ToLower(args[0]), "eval") }
+
+// A reply that is lost costs nothing: the request is sent again, and known by its ID.
+func TestLostReplies(t *testing.T) {
+	server := redistest.Start(t)
+	rdb, proxy := far(t, server)
+	p := onRedis(t, concurrency.Limit{Most: 3, Lease: time.Hour}, rdb, redistest.Name(t))
+	returns(t, takes(t, p, 1, true), nil) // the server knows the scripts
+	proxy.SwallowReplyTo(1, isScript)
+	lease := takes(t, p, 2, true)
+	takes(t, p, 2, false)
+	returns(t, takes(t, p, 1, true), nil)
+	proxy.SwallowReplyTo(1, isScript)
+	if err := lease.Extend(t.Context()); err != nil {
+		t.Error(err)
+	}
+	proxy.SwallowReplyTo(1, isScript)
+	returns(t, lease, nil)
+	takes(t, p, 3, true)
+	if n := proxy.Swallowed(); n != 3 {
+		t.Errorf("%d replies were lost", n)
+	}
+}
+
+// A Release that has failed may have been done: another one says whether all is well.
+func TestReleaseAfterFailure(t *testing.T) {
+	server := redistest.Start(t)
+	rdb, proxy := far(t, server)
+	p := onRedis(t, concurrency.Limit{Most: 3, Lease: time.Hour}, rdb, redistest.Name(t))
+	returns(t, takes(t, p, 1, true), nil)
+	lease := takes(t, p, 3, true)
+	proxy.SwallowReplyTo(3, isScript)
+	if err := lease.Release(t.Context()); err == nil || errors.Is(err, concurrency.ErrExpired) {
+		t.Errorf("Release: %v, and no reply has come", err)
+	}
+	returns(t, lease, nil)
+	takes(t, p, 3, true)
+}
+
+// What a caller was granted that has left is given back, by the ID of its lease.
+func TestCallerHasLeft(t *testing.T) {
+	server := redistest.Start(t)
+	rdb, proxy := far(t, server)
+	name := redistest.Name(t)
+	l := concurrency.Limit{Most: 3, Lease: time.Hour}
+	p, near := onRedis(t, l, rdb, name), onRedis(t, l, server.Admin(), name)
+	other := takes(t, p, 1, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, _, before, _ := proxy.Stats()
+	proxy.Delay(300 * time.Millisecond)
+	left := make(chan error, 1)
+	go func() {
+		_, err := p.Acquire(ctx, 2)
+		left <- err
+	}()
+	redistest.Until(t, "the request", func() error {
+		if _, _, now, _ := proxy.Stats(); now == before {
+			return errors.New("none")
+		}
+		return nil
+	})
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("Acquire: %v", err)
+	}
+	proxy.Delay(0)
+	redistest.Until(t, "the permits", func() error {
+		lease, ok, err := near.TryAcquire(t.Context(), 2)
+		if err == nil && !ok {
+			return errors.New("none")
+		}
+		if err == nil {
+			returns(t, lease, nil)
+		}
+		return err
+	})
+	returns(t, other, nil)
+}
+
+// One call for each of take, extend and release; and what is in Redis: a member for each
+// lease, and the sum.
+func TestInRedis(t *testing.T) {
+	server, name := redistest.Start(t), redistest.Name(t)
+	rdb, key := server.Client(t), "{"+name+"}:concurrency"
+	p := onRedis(t, concurrency.Limit{Most: 1 << 40, Lease: time.Minute}, rdb, name)
+	returns(t, takes(t, p, 1, true), nil)
+	var trips redistest.RoundTrips
+	rdb.AddHook(&trips)
+	before := trips.Load()
+	lease := takes(t, p, 1<<40-1, true)
+	if err := lease.Extend(t.Context()); err != nil {
+		t.Error(err)
+	}
+	other := takes(t, p, 1, true)
+	returns(t, lease, nil)
+	if n := trips.Load() - before; n != 4 {
+		t.Errorf("%d round trips, want 4", n)
+	}
+	ctx, admin := t.Context(), server.Admin()
+	if all := admin.ZRangeWithScores(ctx, key, 0, -1).Val(); len(all) != 2 || all[0].Score != -1 ||
+		!strings.HasSuffix(all[1].Member.(string), ":1:60000000") {
+		t.Errorf("in Redis: %+v", all)
+	}
+	if ttl := admin.PTTL(ctx, key).Val(); ttl <= 0 || ttl > time.Minute {
+		t.Errorf("the time to live is %v", ttl)
+	}
+	returns(t, other, nil)
+	if n := admin.Exists(ctx, key).Val(); n != 0 {
+		t.Error("the key is there, and no lease is out")
+	}
+}
+
+// Two services may set other numbers: a lease keeps its length, and each has its own Most.
+func TestOtherNumbers(t *testing.T) {
+	server, name := redistest.Start(t), redistest.Name(t)
+	rdb := server.Client(t)
+	old := onRedis(t, concurrency.Limit{Most: 10, Lease: time.Hour}, rdb, name)
+	young := onRedis(t, concurrency.Limit{Most: 3, Lease: 50 * time.Millisecond}, rdb, name)
+	long := takes(t, old, 2, true)
+	takes(t, young, 1, true)
+	takes(t, young, 1, false)
+	rest := takes(t, old, 7, true)
+	r, err := young.Allow(t.Context(), 1)
+	if err != nil || r.Allowed || r.Remaining != 0 || r.RetryAfter <= 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	returns(t, rest, nil)
+	// The short lease is over, and the long one is not.
+	redistest.Until(t, "the end of the short lease", func() error {
+		lease, ok, err := old.TryAcquire(t.Context(), 8)
+		if err != nil || !ok {
+			return errors.Join(err, errors.New("not yet"))
+		}
+		return lease.Release(t.Context())
+	})
+	takes(t, old, 9, false)
+	returns(t, long, nil)
+}
+
+// An administrator may remove a member. The sum is found again by a minute later.
+func TestSumIsFoundAgain(t *testing.T) {
+	server, set := redistest.StartClocked(t)
+	name := redistest.Name(t)
+	key := "{" + name + "}:concurrency"
+	p := onRedis(t, concurrency.Limit{Most: 2, Lease: time.Hour}, server.Client(t), name)
+	takes(t, p, 1, true)
+	takes(t, p, 1, true)
+	admin := server.Admin()
+	last := admin.ZRange(t.Context(), key, -1, -1).Val()[0]
+	must(t, 0, admin.ZRem(t.Context(), key, last).Err())
+	set(61 * time.Second)
+	returns(t, takes(t, p, 1, true), nil)
+	takes(t, p, 2, false)
+}
+
+// The clock of the server is set back by an hour: nobody waits for longer than a lease.
+func TestClockOfServer(t *testing.T) {
+	server, set := redistest.StartClocked(t)
+	p := onRedis(t, concurrency.Limit{Most: 2, Lease: time.Minute}, server.Client(t), redistest.Name(t))
+	set(time.Hour)
+	lease := takes(t, p, 2, true)
+	set(0)
+	r, err := p.Allow(t.Context(), 1)
+	if err != nil || r.Allowed || r.RetryAfter > time.Minute || r.ResetAfter > time.Minute {
+		t.Errorf("%+v %v", r, err)
+	}
+	set(61 * time.Second)
+	takes(t, p, 2, true)
+	returns(t, lease, concurrency.ErrExpired)
+}
+
+// A limit has at most 100,000 grants, so that a script ends soon.
+func TestMostGrants(t *testing.T) {
+	const grants = 100_000
+	l := concurrency.Limit{Most: 1 << 40, Lease: time.Hour}
+	memory, err := l.InMemory()
+	must(t, memory, err)
+	server, name := redistest.Start(t), redistest.Name(t)
+	shared, err := l.OnRedis(server.Client(t), name)
+	must(t, shared, err)
+	for range grants {
+		must(t, true, ignore(memory.Allow(t.Context(), 2)))
+	}
+	pipe := server.Admin().Pipeline()
+	key, now := "{"+name+"}:concurrency", time.Now()
+	for i := range grants {
+		pipe.ZAdd(t.Context(), key, redis.Z{
+			Score:  float64(now.UnixMicro() + int64(time.Hour/time.Microsecond) - grants + int64(i)),
+			Member: fmt.Sprintf("other@%d:2:%d", i, int64(time.Hour/time.Microsecond)),
+		})
+	}
+	_, err = pipe.Exec(t.Context())
+	must(t, 0, err)
+	for what, p := range map[string]limit.Releaser{"memory": memory, "Redis": shared} {
+		r, err := p.Allow(t.Context(), 1)
+		if err != nil || r.Allowed || r.Remaining != 0 || r.RetryAfter < 59*time.Minute ||
+			r.RetryAfter > time.Hour {
+			t.Errorf("%s: %+v %v", what, r, err)
+		}
+		must(t, 0, p.Release(t.Context(), 2))
+		if r, err := p.Allow(t.Context(), 1<<40-2*grants); err != nil || !r.Allowed {
+			t.Errorf("%s: %+v %v", what, r, err)
+		}
+	}
+}
+
+func ignore(_ limit.Result, err error) error { return err }

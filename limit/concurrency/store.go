@@ -1,0 +1,161 @@
+package concurrency
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/form"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+)
+
+// A store is where leases are kept: memory or Redis. A limit without keys is that of
+// the empty key.
+type store interface {
+	// take takes permits for a lease. The permits are nil if they are not there.
+	take(ctx context.Context, key string, n int64) (permits, form.Answer, error)
+}
+
+// permits are those of one lease.
+type permits interface {
+	// extend has them last from now on, release gives them back. found reports whether
+	// they were still out; unsure, that an earlier try of this call may have given them back.
+	extend(ctx context.Context) (found bool, err error)
+	release(ctx context.Context) (found, unsure bool, err error)
+}
+
+// A memory is the leases of this process.
+type memory struct {
+	bound
+	visit func(key string, f func(s *state, now int64))
+}
+
+func (m memory) take(_ context.Context, key string, n int64) (p permits, a form.Answer, _ error) {
+	m.visit(key, func(s *state, now int64) {
+		var g *grant
+		if g, a = m.bound.take(s, now, n, true); g != nil {
+			p = inMemory{m, key, g}
+		}
+	})
+	return p, a, nil
+}
+
+type inMemory struct {
+	memory
+	key   string
+	grant *grant
+}
+
+func (p inMemory) extend(context.Context) (found bool, err error) {
+	p.visit(p.key, func(s *state, now int64) { found = p.bound.extend(s, now, p.grant) })
+	return found, nil
+}
+
+func (p inMemory) release(context.Context) (found, unsure bool, err error) {
+	p.visit(p.key, func(s *state, now int64) { found = p.bound.release(s, now, p.grant) })
+	return found, false, nil
+}
+
+// A remote is the leases of a limiter on Redis.
+type remote struct {
+	form.Numbers
+	runner redisx.Runner
+	name   string
+	serial *serial
+}
+
+func newRemote(numbers form.Numbers, rdb redis.UniversalClient, name string) *remote {
+	return &remote{numbers, redisx.NewRunner(rdb), name, newSerial('-')}
+}
+
+// nameOf returns the name of the limit of a key.
+func (r *remote) nameOf(key string) string {
+	if key == "" {
+		return r.name
+	}
+	return r.name + ":" + key
+}
+
+// taken is what take.lua has come to.
+type taken struct {
+	permits permits
+	answer  form.Answer
+}
+
+func (r *remote) take(ctx context.Context, key string, n int64) (permits, form.Answer, error) {
+	id, name, lease := r.serial.next(), r.nameOf(key), micros(r.Interval)
+	call := redisx.Call{
+		Script: scriptLease, Keys: []any{form.Key(name, r.Algorithm)},
+		Args: []any{n, r.Limit, lease, id},
+	}
+	held := &onRedis{r, name, fmt.Sprintf("%s:%d:%d", id, n, lease)}
+	out, err := form.Within(ctx, name, func(ctx context.Context) (taken, error) {
+		reply, _, err := r.runner.Run(ctx, &call)
+		if err != nil {
+			return taken{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
+		}
+		t := taken{nil, form.Answer{Allowed: reply.At(0) == 1, Remaining: reply.At(1), Retry: reply.At(2),
+			Reset: reply.At(3)}}
+		if t.answer.Allowed {
+			t.permits = held
+		}
+		return t, nil
+	}, func(ctx context.Context, t taken) {
+		if t.answer.Allowed {
+			_, _, _ = held.release(ctx)
+		}
+	})
+	return out.permits, out.answer, err
+}
+
+// onRedis are permits that are out in Redis.
+type onRedis struct {
+	*remote
+	name   string
+	member string // of the sorted set
+}
+
+func (p *onRedis) extend(ctx context.Context) (found bool, err error) {
+	found, _, err = p.keep(ctx, micros(p.Interval))
+	return found, err
+}
+
+func (p *onRedis) release(ctx context.Context) (found, unsure bool, err error) { return p.keep(ctx, 0) }
+
+// kept is what keep.lua has come to.
+type kept struct{ found, unsure bool }
+
+func (p *onRedis) keep(ctx context.Context, lease int64) (found, unsure bool, err error) {
+	call := redisx.Call{
+		Script: scriptKeep, Keys: []any{form.Key(p.name, p.Algorithm)}, Args: []any{p.member, lease},
+	}
+	out, err := form.Within(ctx, p.name, func(ctx context.Context) (kept, error) {
+		reply, unsure, err := p.runner.Run(ctx, &call)
+		if err != nil {
+			return kept{}, fmt.Errorf("rratelimiter: %s: %w", p.name, err)
+		}
+		return kept{reply.At(0) == 1, unsure}, nil
+	}, func(context.Context, kept) {})
+	return out.found, out.unsure, err
+}
+
+// A serial makes the IDs of an owner, which is a limiter of a process.
+type serial struct {
+	owner  string
+	number atomic.Uint64
+}
+
+// ownerChars is how long the random part of an ID is: 80 bits.
+const ownerChars = 16
+
+func newSerial(mark byte) *serial { return &serial{owner: rand.Text()[:ownerChars] + string(mark)} }
+
+func (s *serial) next() string { return s.owner + strconv.FormatUint(s.number.Add(1), 36) }
+
+// MarshalBinary returns the next ID: as an argument of a command it is another one each
+// time.
+func (s *serial) MarshalBinary() ([]byte, error) { return []byte(s.next()), nil }

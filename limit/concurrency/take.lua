@@ -1,0 +1,73 @@
+-- take.lua: takes permits for a lease, or gives back permits that have no lease of their own.
+--
+-- KEYS[1]  parts/read.lua
+-- ARGV[1]  the permits, negative if they are given back
+-- ARGV[2]  the most that are out at once
+-- ARGV[3]  how long a lease lasts, in us
+-- ARGV[4]  the ID, OWNER-NUMBER of a lease, or OWNER@NUMBER of permits without one. Another call with the ID
+--          of a lease is a copy of the first
+-- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us
+
+-- include parts/read.lua
+local n, most, lease, id = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+
+-- give gives back permits that have no lease, the oldest first: those of the owner, or those of others.
+local function give(owner, own)
+  local gone = {}
+  for from = 1, math.min(leases, MANY), PART do
+    local part = redis.call('ZRANGE', KEYS[1], from, from + PART - 1, 'WITHSCORES')
+    for i = 1, #part, 2 do
+      local name, count, long = string.match(part[i], '^(.*@)([^@]*):%d+:(%d+)$')
+      if name and n < 0 and (name == owner) == own then
+        local permits = parse(part[i])
+        local back = math.min(permits, -n)
+        n, taken, changed = n + back, taken - back, true
+        gone[#gone + 1] = part[i]
+        if back < permits then
+          local rest = name .. count .. ':' .. whole(permits - back) .. ':' .. long
+          redis.call('ZADD', KEYS[1], part[i + 1], rest)
+          leases = leases + 1
+        end
+      end
+    end
+    if n >= 0 then
+      break
+    end
+  end
+  for _, member in ipairs(gone) do
+    redis.call('ZREM', KEYS[1], member)
+  end
+  leases = leases - #gone
+end
+
+-- back returns when n permits are there, in us.
+local function back()
+  local need, room = n - (most - taken), leases - MANY
+  for from = 1, math.min(leases, MANY), PART do
+    local part = redis.call('ZRANGE', KEYS[1], from, from + PART - 1, 'WITHSCORES')
+    for i = 1, #part, 2 do
+      need, room = need - parse(part[i]), room - 1
+      if need <= 0 and room < 0 then
+        return part[i + 1] - now
+      end
+    end
+  end
+  return lease
+end
+
+local allowed, retry = 1, 0
+local member = id .. ':' .. whole(n) .. ':' .. whole(lease)
+if n < 0 then
+  give(string.match(id, '^.*@'), true)
+  give(string.match(id, '^.*@'), false)
+elseif not redis.call('ZSCORE', KEYS[1], member) then
+  if n <= most - taken and leases < MANY then
+    redis.call('ZADD', KEYS[1], whole(now + lease), member)
+    taken, leases, changed = taken + n, leases + 1, true
+  else
+    allowed, retry = 0, back()
+  end
+end
+-- include parts/write.lua
+local left = leases < MANY and math.max(0, most - taken) or 0
+return { allowed, left, retry, reset }
