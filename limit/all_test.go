@@ -1,0 +1,59 @@
+package limit_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/form/formtest"
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/concurrency"
+	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
+)
+
+// An algorithm is one of all that have a form in memory and one on Redis.
+type algorithm struct {
+	name  string
+	of    func(rate int64, interval time.Duration) formtest.Algorithm
+	worst int64         // permits in any interval, as a multiple of the rate
+	atOne int64         // permits at one moment, as a part of rate; 0 is all
+	grain time.Duration // how exactly memory and Redis agree
+}
+
+// burst returns how many of a rate are granted at once, when they are asked for one by one.
+func (a algorithm) burst(rate int64) int64 {
+	if a.atOne > 0 {
+		return a.atOne
+	}
+	return rate
+}
+
+// algorithms are all of them.
+var algorithms = []algorithm{
+	{
+		name: "fixedwindow.Window", worst: 2, grain: time.Millisecond,
+		of: func(rate int64, interval time.Duration) formtest.Algorithm {
+			return fixedwindow.Window{Rate: rate, Interval: interval}
+		},
+	},
+	{
+		name: "concurrency.Limit", worst: 1, grain: time.Microsecond,
+		of: func(rate int64, interval time.Duration) formtest.Algorithm {
+			return concurrency.Limit{Most: rate, Lease: interval}
+		},
+	},
+}
+
+func must[T any](t testing.TB, value T, err error) T {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// allowed takes permits, and reports whether they were there.
+func allowed(t *testing.T, l limit.Limiter, n int64) bool {
+	t.Helper()
+	r, err := l.Allow(t.Context(), n)
+	return must(t, r, err).Allowed
+}
