@@ -20,6 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	shares.Main()
+	rulesMain()
 	redistest.VerifyNoLeaks(m)
 }
 
@@ -71,6 +72,9 @@ func TestRun(t *testing.T) {
 		`\| ulule/limiter \| 200 \|(` + number + `){2} 0 \|`,
 		`\| httplimit, refused \| -?[\d.,]+ \| \d+ \|$`,
 		`\| TryAcquire of a user \|(` + number + `){3}`,
+		`\| fixed window \| this library \|(` + number + `){7} - \|$`,
+		`\| fixed window \| ulule/limiter \|(` + number + `){8} [\d., ]+ \|$`,
+		`\| several permits are granted all or none \|( (yes|no|-) \|){11}$`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + line).MatchString(out.String()) {
 			t.Errorf("no line like %s", line)
@@ -92,11 +96,22 @@ func TestRun(t *testing.T) {
 // written again from its figures, and that its pictures are.
 func checkWritten(t *testing.T, docs, printed string) {
 	t.Helper()
-	written, err := os.ReadFile(filepath.Join(docs, pageFile))
-	if err != nil || string(written) != printed {
-		t.Errorf("written: %d bytes, %v", len(written), err)
+	var written string
+	for _, file := range []string{pageFile, comparisonFile} {
+		text, err := os.ReadFile(filepath.Join(docs, file))
+		if err != nil {
+			t.Error(err)
+		}
+		written += string(text)
 	}
-	if again := pageFrom(t, docs); again != printed {
+	if written != printed {
+		t.Errorf("written: %d bytes, not %d", len(written), len(printed))
+	}
+	again := ""
+	for _, page := range pagesFrom(t, docs) {
+		again += page.text
+	}
+	if again != printed {
 		t.Errorf("from the figures: %d bytes, not %d", len(again), len(printed))
 	}
 	for _, p := range pictures {
@@ -107,29 +122,35 @@ func checkWritten(t *testing.T, docs, printed string) {
 	}
 }
 
-// pageFrom returns the page that the stored figures give.
-func pageFrom(t *testing.T, docs string) string {
+// pagesFrom returns the pages that the stored figures give.
+func pagesFrom(t *testing.T, docs string) []page {
 	t.Helper()
 	r, err := loadReport(docs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := r.markdown()
+	pages, err := r.pages()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return page
+	return pages
 }
 
-// A change of report.md or of the figures must reach the page.
-func TestPageIsUpToDate(t *testing.T) {
+// A change of report.md, of comparison.md or of the figures must reach the pages.
+func TestPagesAreUpToDate(t *testing.T) {
 	const docs = "../docs"
-	page, err := os.ReadFile(filepath.Join(docs, pageFile))
-	if err != nil {
-		t.Fatal(err)
+	pages := pagesFrom(t, docs)
+	if len(pages) != 2 {
+		t.Errorf("%d pages", len(pages))
 	}
-	if string(page) != pageFrom(t, docs) {
-		t.Error("docs/benchmarks.md is not what its figures give; `go run . -redraw` writes it")
+	for _, p := range pages {
+		text, err := os.ReadFile(filepath.Join(docs, p.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(text) != p.text {
+			t.Errorf("docs/%s is not what its figures give; `go run . -redraw` writes it", p.file)
+		}
 	}
 }
 

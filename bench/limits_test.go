@@ -52,7 +52,7 @@ func TestKeep(t *testing.T) {
 	if after.Targets[0].Got != "before" {
 		t.Errorf("first target: %+v", after.Targets[0])
 	}
-	if page := pageFrom(t, docs); !strings.Contains(page, "allocs on "+after.Later["allocs"]) {
+	if page := pagesFrom(t, docs)[0].text; !strings.Contains(page, "allocs on "+after.Later["allocs"]) {
 		t.Error("the page does not say when the part was measured")
 	}
 }

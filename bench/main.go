@@ -38,6 +38,7 @@ type options struct {
 // main runs what the command line says. An interrupt ends the servers as well.
 func main() {
 	shares.Main() // the part "beside" starts this program again as its processes
+	rulesMain()   // as does the part "rules"
 	o := options{}
 	// Five rounds: a median that two disturbed rounds cannot move.
 	flag.IntVar(&o.rounds, "rounds", 5, "turns of each contestant at each number of callers")

@@ -45,6 +45,7 @@ var sets = []string{setPage, setCost, setFaults}
 var parts = []*part{
 	callersPart, waitersPart, bytesPart, expiryPart, wakePart, allocsPart, idlePart, besidePart,
 	limitsPart, usersPart, middlewarePart, observerPart,
+	memoryPart, redisPart, rulesPart,
 	costPart,
 	againPart, killedPart, latePart, handlesPart, oncePart, manyPart,
 }

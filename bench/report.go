@@ -35,8 +35,9 @@ type report struct {
 
 // The names of the files in docs.
 const (
-	pageFile    = "benchmarks.md"   // for people
-	figuresFile = "benchmarks.json" // for redraw
+	pageFile       = "benchmarks.md"   // for people
+	comparisonFile = "comparison.md"   // for people who choose
+	figuresFile    = "benchmarks.json" // for redraw
 )
 
 // newReport returns a report without findings.
@@ -102,12 +103,17 @@ func (r *report) into(docs string) (*report, error) {
 // publish prints the page and, if docs is not empty, writes it there with its
 // figures and its pictures.
 func (r *report) publish(out io.Writer, docs string) error {
-	page, err := r.markdown()
+	pages, err := r.pages()
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(out, page); err != nil || docs == "" {
-		return err
+	for _, page := range pages {
+		if _, err := io.WriteString(out, page.text); err != nil {
+			return err
+		}
+	}
+	if docs == "" {
+		return nil
 	}
 	figures, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -117,13 +123,15 @@ func (r *report) publish(out io.Writer, docs string) error {
 	if err := os.WriteFile(filepath.Join(docs, figuresFile), append(figures, '\n'), 0o644); err != nil {
 		return err
 	}
-	return r.write(docs, page)
+	return r.write(docs, pages)
 }
 
-// write writes the page and, if the part callers ran, its pictures.
-func (r *report) write(docs, page string) error {
-	if err := os.WriteFile(filepath.Join(docs, pageFile), []byte(page), 0o644); err != nil {
-		return err
+// write writes pages and, if the part callers ran, their pictures.
+func (r *report) write(docs string, pages []page) error {
+	for _, page := range pages {
+		if err := os.WriteFile(filepath.Join(docs, page.file), []byte(page.text), 0o644); err != nil {
+			return err
+		}
 	}
 	d, err := r.Callers()
 	if err != nil || d == nil {
@@ -143,11 +151,11 @@ func redraw(docs string) error {
 	if err != nil {
 		return err
 	}
-	page, err := r.markdown()
+	pages, err := r.pages()
 	if err != nil {
 		return err
 	}
-	return r.write(docs, page)
+	return r.write(docs, pages)
 }
 
 // loadReport reads the figures of the last run.
@@ -163,13 +171,34 @@ func loadReport(docs string) (*report, error) {
 //go:embed report.md
 var reportText string
 
-// markdown returns the text of the page. A name in report.md that no figure has
-// is an error, not an empty cell.
-func (r *report) markdown() (string, error) {
+//go:embed comparison.md
+var comparisonText string
+
+// A page is one that a run writes.
+type page struct{ file, text string }
+
+// pages returns all pages that the parts which ran are for.
+func (r *report) pages() (all []page, err error) {
+	text, err := r.markdown(reportText)
+	all = append(all, page{pageFile, text})
+	compared := r.Parts[memoryPart.name] != nil && r.Parts[redisPart.name] != nil && r.Parts[rulesPart.name] != nil
+	if err == nil && compared {
+		text, err = r.markdown(comparisonText)
+		all = append(all, page{comparisonFile, text})
+	}
+	return all, err
+}
+
+// dateOf returns the day on which a part was measured.
+func (r *report) dateOf(name string) string { return cmp.Or(r.Later[name], r.Date) }
+
+// markdown returns the text of a page. A name in it that no figure has is an error, not
+// an empty cell.
+func (r *report) markdown(text string) (string, error) {
 	t, err := template.New("page").Option("missingkey=error").Funcs(template.FuncMap{
-		"part": r.part, "figure": figureOf, "thousands": thousands, "count": count,
+		"part": r.part, "date": r.dateOf, "figure": figureOf, "thousands": thousands, "count": count,
 		"yes": func(met bool) string { return map[bool]string{true: "yes", false: "no"}[met] },
-	}).Parse(reportText)
+	}).Parse(text)
 	if err != nil {
 		return "", err
 	}

@@ -37,11 +37,13 @@ type memory[S any] struct {
 	state S // guarded by mu
 }
 
-func (m *memory[S]) Allow(ctx context.Context, n int64) (limit.Result, error) {
+func (m *memory[S]) Allow(ctx context.Context, n int64) (r limit.Result, err error) {
 	if err := m.rule.Check(ctx, n); err != nil {
-		return limit.Result{}, err
+		return r, err
 	}
-	return m.rule.result("", m.take(n)), nil
+	a := m.take(n)
+	m.rule.fill(&r, &a)
+	return r, nil
 }
 
 func (m *memory[S]) Release(ctx context.Context, n int64) error {
@@ -62,6 +64,7 @@ func (m *memory[S]) Visit(f func(state *S, now int64)) {
 // take asks the clock when it is its turn, so that time does not go back for the rule.
 func (m *memory[S]) take(n int64) Answer {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.rule.Take(&m.state, m.now(), n)
+	a := m.rule.Take(&m.state, m.now(), n)
+	m.mu.Unlock()
+	return a
 }

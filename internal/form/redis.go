@@ -84,14 +84,13 @@ func (m many) Release(ctx context.Context, key string, n int64) error {
 }
 
 func (s *store) allow(ctx context.Context, name string, n int64) (limit.Result, error) {
-	if err := s.Check(ctx, n); err != nil {
-		return limit.Result{}, err
-	}
-	answer, err := s.within(ctx, name, n)
+	answer, err := s.ask(ctx, name, n)
 	if err != nil {
 		return limit.Result{}, err
 	}
-	return s.result(name, answer), nil
+	r := limit.Result{Name: name}
+	s.fill(&r, &answer)
+	return r, nil
 }
 
 func (s *store) release(ctx context.Context, name string, n int64) error {
@@ -108,7 +107,7 @@ func (s *store) within(ctx context.Context, name string, n int64) (Answer, error
 		func(ctx context.Context) (Answer, error) { return s.run(ctx, name, n) },
 		func(ctx context.Context, answer Answer) {
 			if answer.Allowed && n > 0 {
-				_, _ = s.run(ctx, name, -n)
+				s.undo(ctx, name, n, answer)
 			}
 		})
 }
@@ -149,6 +148,15 @@ func Within[T any](ctx context.Context, name string, call func(context.Context) 
 	return out.answer, out.err
 }
 
+// undo gives back what an answer has granted.
+func (s *store) undo(ctx context.Context, name string, n int64, a Answer) {
+	if a.Place != 0 {
+		_, _ = s.run(ctx, name, -n, a.Place)
+	} else {
+		_, _ = s.run(ctx, name, -n)
+	}
+}
+
 // undated is a context without its deadline. Its end stops waiting for a connection, but
 // not for the reply to what was sent: what was taken must be known, to be given back.
 type undated struct{ context.Context }
@@ -160,15 +168,15 @@ func Key(name, algorithm string) string { return "{" + name + "}:" + algorithm }
 
 // run runs the script once. A lost reply is an error: it is not known whether the
 // script ran, so it is not sent again.
-func (s *store) run(ctx context.Context, name string, n int64) (Answer, error) {
+func (s *store) run(ctx context.Context, name string, n int64, more ...any) (Answer, error) {
 	call := redisx.Call{
 		Script: s.script,
 		Keys:   []any{Key(name, s.Algorithm)},
-		Args:   append([]any{n}, s.args...),
+		Args:   append(append([]any{n}, s.args...), more...),
 	}
 	reply, _, err := s.runner.Run(ctx, &call)
 	if err != nil {
 		return Answer{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
 	}
-	return Answer{reply.At(0) == 1, reply.At(1), reply.At(2), reply.At(3)}, nil
+	return Answer{reply.At(0) == 1, reply.At(1), reply.At(2), reply.At(3), reply.At(4)}, nil
 }

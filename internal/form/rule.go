@@ -19,7 +19,7 @@ type Rule[S any] struct {
 	Take func(state *S, now, n int64) Answer
 
 	// Script is Take in Redis. KEYS[1] has the state, ARGV[1] is n, and Args follow.
-	// Its reply is 1 or 0 for Allowed, and the other numbers of the Answer.
+	// Its reply is 1 or 0 for Allowed, and the other numbers of the Answer, Place if any.
 	Script *redisx.Script
 	Args   []any
 }
@@ -37,15 +37,18 @@ type Answer struct {
 	Allowed      bool
 	Remaining    int64
 	Retry, Reset int64 // as in a limit.Result, in µs
+
+	// Place, unless it is 0, is what the script wants to know behind Args when what it
+	// has granted is given back.
+	Place int64
 }
 
-// result returns the Result of an Answer.
-func (n *Numbers) result(name string, a Answer) limit.Result {
-	return limit.Result{
-		Allowed: a.Allowed, Name: name, Limit: n.Limit, Interval: n.Interval,
-		Remaining: min(max(0, a.Remaining), n.Limit), RetryAfter: time.Duration(a.Retry) * time.Microsecond,
-		ResetAfter: time.Duration(a.Reset) * time.Microsecond,
-	}
+// fill writes the numbers of an Answer where the caller of Allow gets them: a Result is
+// large, and to copy it takes as long as to decide.
+func (n *Numbers) fill(r *limit.Result, a *Answer) {
+	r.Allowed, r.Limit, r.Interval = a.Allowed, n.Limit, n.Interval
+	r.Remaining = min(max(0, a.Remaining), n.Limit)
+	r.RetryAfter, r.ResetAfter = time.Duration(a.Retry)*time.Microsecond, time.Duration(a.Reset)*time.Microsecond
 }
 
 // Check returns the error of a call that cannot be right or has ended.

@@ -42,11 +42,13 @@ type board[S any] struct {
 	_        [64]byte // two locks are not in one line of the cache
 }
 
-func (s *shelf[S]) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
+func (s *shelf[S]) Allow(ctx context.Context, key string, n int64) (r limit.Result, err error) {
 	if err := s.check(ctx, key, n); err != nil {
-		return limit.Result{}, err
+		return r, err
 	}
-	return s.rule.result("", s.take(key, n)), nil
+	a := s.take(key, n)
+	s.rule.fill(&r, &a)
+	return r, nil
 }
 
 func (s *shelf[S]) Release(ctx context.Context, key string, n int64) error {
@@ -78,13 +80,14 @@ func (s *shelf[S]) take(key string, n int64) Answer {
 	return answer
 }
 
-// enter locks the board of a key.
+// enter locks the board of a key, and returns the time since when it is.
 func (s *shelf[S]) enter(key string) (b *board[S], now int64) {
 	b = &s.boards[maphash.String(s.seed, key)%boards]
 	b.mu.Lock()
 	return b, s.now()
 }
 
+// leave unlocks a board. Then all may have to be turned.
 func (s *shelf[S]) leave(b *board[S], now int64) {
 	b.mu.Unlock()
 	if due := s.due.Load(); now >= due || now < due-s.rest() {

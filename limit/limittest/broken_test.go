@@ -36,6 +36,11 @@ func calls(what, text string, allow allow) broken {
 	return broken{what, text, SlidingLog, func(s *Spec) { s.New = changed(SlidingLog, allow) }}
 }
 
+// paced is a queue whose calls are replaced.
+func paced(what, text string, allow allow) broken {
+	return broken{what, text, Paced, func(s *Spec) { s.New = changed(Paced, allow) }}
+}
+
 // results is a sliding log whose results are changed, once there is no error.
 func results(what, text string, change func(r *limit.Result, n int64)) broken {
 	return calls(what, text, func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
@@ -80,6 +85,19 @@ func tuned(what, text string, algorithm Algorithm, tune func(m *memory)) broken 
 			return m
 		}
 	}}
+}
+
+// keeps takes permits also if the context of the call ends meanwhile.
+func keeps(ctx context.Context, m *memory, n int64) (limit.Result, error) {
+	r, err := m.Allow(ctx, n)
+	select {
+	case <-ctx.Done():
+		if err == nil {
+			return limit.Result{}, ctx.Err()
+		}
+	case <-time.After(time.Millisecond): // as long as a store may take
+	}
+	return r, err
 }
 
 // brokenLimiters are by the check that must find them.
@@ -127,18 +145,7 @@ var brokenLimiters = map[string][]broken{
 		}),
 	},
 	"a context that ends during a call keeps nothing": {
-		calls("keeps permits", "are left",
-			func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
-				r, err := m.Allow(ctx, n)
-				select {
-				case <-ctx.Done():
-					if err == nil {
-						return limit.Result{}, ctx.Err()
-					}
-				case <-time.After(time.Millisecond): // as long as a store may take
-				}
-				return r, err
-			}),
+		calls("keeps permits", "are left", keeps),
 		calls("gives too much back", "are left",
 			func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
 				r, err := m.Allow(ctx, n)
@@ -151,6 +158,21 @@ var brokenLimiters = map[string][]broken{
 				}
 				return r, err
 			}),
+		paced("keeps permits of a queue", "no permits are left", keeps),
+		paced("refuses a large request", "want it to grant or to fail",
+			func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
+				if n > 1 {
+					return limit.Result{}, nil
+				}
+				return m.Allow(ctx, n)
+			}),
+		paced("another error of a queue", "its context has",
+			func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
+				if r, err := keeps(ctx, m, n); err == nil {
+					return r, nil
+				}
+				return limit.Result{}, errors.New("broken pipe")
+			}),
 		calls("another error", "its context has",
 			func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
 				time.Sleep(time.Millisecond)
@@ -162,6 +184,10 @@ var brokenLimiters = map[string][]broken{
 			}),
 	},
 	"the rate is granted at once, and no more": {
+		tuned("a bucket that is said to be paced", "want it to refuse", Paced, func(m *memory) {
+			m.algorithm = TokenBucket
+			m.rate *= 2
+		}),
 		tuned("one more", "want it to refuse", SlidingLog, func(m *memory) { m.rate++ }),
 		tuned("one less", "want it to grant", SlidingLog, func(m *memory) { m.rate = max(1, m.rate-1) }),
 		calls("counts calls", "want it to refuse",
@@ -331,6 +357,7 @@ var brokenLimiters = map[string][]broken{
 				}
 				return limit.Result{Allowed: left >= n}, nil
 			}),
+		tuned("never owes", "callers together", Paced, func(m *memory) { m.interval = 0 }),
 		broken{"refuses if busy", "callers together", SlidingLog, func(s *Spec) {
 			s.New = func(_ *testing.T, rate int64, interval time.Duration) limit.Limiter {
 				m := newMemory(SlidingLog, rate, interval)
@@ -352,6 +379,11 @@ var brokenLimiters = map[string][]broken{
 				return s.New(t, rate, interval), s.New(t, rate, interval)
 			}
 		}},
+		{"a queue each", "want it to refuse", Paced, func(s *Spec) {
+			s.Pair = func(t *testing.T, rate int64, interval time.Duration) (limit.Limiter, limit.Limiter) {
+				return s.New(t, rate, interval), s.New(t, rate, interval)
+			}
+		}},
 	},
 	"no interval has more than the algorithm promises": {
 		{"a fixed window", "within an interval", SlidingLog, func(s *Spec) {
@@ -362,11 +394,13 @@ var brokenLimiters = map[string][]broken{
 		}},
 		tuned("a short interval", "within an interval", SlidingLog, func(m *memory) { m.interval -= 3e6 }),
 		tuned("a fast bucket", "want at most 20", TokenBucket, func(m *memory) { m.interval /= 3 }),
+		tuned("a fast queue", "want at most 20", Paced, func(m *memory) { m.interval /= 5 }),
 		tuned("short windows", "want at most 20", FixedWindow, func(m *memory) { m.interval /= 3 }),
 	},
 	"a refusal has a reason": {
 		tuned("a long interval", "are refused", SlidingLog, func(m *memory) { m.interval += 20e6 }),
 		tuned("a slow bucket", "are refused", TokenBucket, func(m *memory) { m.interval *= 3 }),
+		tuned("a slow queue", "nothing is owed", Paced, func(m *memory) { m.interval *= 3 }),
 		tuned("long windows", "are refused", FixedWindow, func(m *memory) { m.interval *= 3 }),
 	},
 }

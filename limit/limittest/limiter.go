@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,7 +58,7 @@ func aboveRate(r *run) {
 	}
 	r.granted(l, 4)
 	r.fails(r.t.Context(), l, 11, limit.ErrPermitsExceedRate)
-	r.has(l, 6)
+	r.has(l, r.left(6))
 }
 
 // ended returns contexts that have ended.
@@ -98,6 +99,10 @@ func errorsHaveNoNumbers(r *run) {
 
 // What a call takes without its caller knowing may be given back a little later.
 func endingContext(r *run) {
+	if r.spec.Algorithm == Paced {
+		endingContextPaced(r)
+		return
+	}
 	const rate = 1000
 	l := r.limiter(rate)
 	r.granted(l, 1)
@@ -115,6 +120,38 @@ func endingContext(r *run) {
 	}
 	r.fail("%d permits are left after calls whose contexts ended; %d of %d were granted, so want %d",
 		left, granted, rate, rate-granted)
+}
+
+// endingContextPaced has contexts of large requests end, one by one: what such a request
+// has kept is owed for half of the interval.
+func endingContextPaced(r *run) {
+	const rate = 1000
+	for pause := range 12 {
+		l := r.limiter(rate)
+		ctx, cancel := context.WithCancel(r.t.Context())
+		stop := time.AfterFunc(time.Duration(pause)*100*time.Microsecond, cancel).Stop
+		result, err := r.ask(ctx, l, rate/2)
+		ended := ctx.Err()
+		stop()
+		cancel()
+		switch {
+		case err == nil && !result.Allowed:
+			r.fail("Allow(%d) refuses: %+v; want it to grant or to fail", rate/2, result)
+		case err != nil && (ended == nil || !errors.Is(err, ended)):
+			r.fail("Allow(%d) returns the error %w; its context has %v", rate/2, err, ended)
+		case err == nil:
+			continue
+		}
+		for range 25 {
+			if result = r.allow(l, 1); result.Allowed {
+				break
+			}
+			r.sleep(r.spec.Interval / 100)
+		}
+		if !result.Allowed {
+			r.fail("no permits are left after a call whose context ended: %+v", result)
+		}
+	}
 }
 
 // callsThatEnd makes calls whose contexts end meanwhile, and returns the permits that
@@ -188,9 +225,8 @@ func together(n int, f func(i int) error) error {
 func rateAtOnce(r *run) {
 	for _, rate := range []int64{1, 2, 10} {
 		l := r.limiter(rate)
-		for range rate {
-			r.granted(l, 1)
-		}
+		ones := slices.Repeat([]int64{1}, int(rate))
+		r.grants(l, ones...)
 		r.refused(l, 1)
 		r.has(r.limiter(rate), rate)
 	}
@@ -201,7 +237,7 @@ func allOrNone(r *run) {
 	r.granted(l, 6)
 	r.refused(l, 5)
 	r.refused(l, 10)
-	r.has(l, 4)
+	r.has(l, r.left(4))
 }
 
 // Refusals neither take permits nor put off when they come back.
@@ -211,7 +247,7 @@ func refusalTakesNothing(r *run) {
 	for range 30 {
 		r.refused(l, 3)
 	}
-	r.has(l, 2)
+	r.has(l, r.left(2))
 	wait := r.refused(l, 10).RetryAfter
 	for range 3 {
 		r.sleep(wait / 8)
@@ -239,10 +275,12 @@ func remaining(r *run) {
 			r.fail("Remaining is %d, want %d: %+v", result.Remaining, want, result)
 		}
 	}
-	left(r.granted(l, 1), 9)
-	left(r.granted(l, 2), 7)
-	left(r.refused(l, 8), 7)
-	left(r.granted(l, 7), 0)
+	left(r.granted(l, 1), r.left(9))
+	if r.spec.Algorithm != Paced {
+		left(r.granted(l, 2), 7)
+		left(r.refused(l, 8), 7)
+		left(r.granted(l, 7), 0)
+	}
 	left(r.refused(l, 1), 0)
 	left(r.refused(l, 10), 0)
 }
@@ -269,18 +307,36 @@ func manyCallers(r *run) {
 		if err != nil {
 			r.fail("Allow returns an error: %w", err)
 		}
-		// Nobody is refused while there is what they want: less than most stays behind.
-		got := granted.Load()
-		if got > rate || got <= rate-most {
-			r.fail("%d callers together, who want up to %d permits each, were granted %d of %d",
-				callers, most, got, rate)
-		}
-		r.has(l, rate-got)
+		r.fairly(l, rate, most, granted.Load())
+	}
+}
+
+// fairly expects that callers who want up to most permits each were granted the rate, all
+// together; of a limiter that is paced: one of them. Nobody is refused while there is what
+// they want: less than most stays behind.
+func (r *run) fairly(l limit.Limiter, rate, most, got int64) {
+	extra := r.returned(rate)
+	from, to := rate-most+1, rate+extra
+	if r.spec.Algorithm == Paced {
+		from, to = 1, most+extra
+	}
+	if got < from || got > to {
+		r.fail("callers together, who want up to %d permits each, were granted %d of %d", most, got, rate)
+	}
+	if extra == 0 {
+		r.has(l, r.left(rate-got))
 	}
 }
 
 func twoHandles(r *run) {
 	one, other := r.pair(10)
+	if r.spec.Algorithm == Paced {
+		r.granted(one, 4)
+		if wait := r.refused(other, 1).RetryAfter; !r.near(wait, r.spec.Interval*4/10) {
+			r.fail("RetryAfter of the other handle is %v, want %v", wait, r.spec.Interval*4/10)
+		}
+		return
+	}
 	r.granted(one, 4)
 	if left := r.granted(other, 3).Remaining; left != 3 {
 		r.fail("Remaining of the other handle is %d, want 3", left)

@@ -19,6 +19,7 @@
 package limittest
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,6 +84,12 @@ const (
 	// interval since 1970. An interval has up to twice the rate, around the end of a
 	// window.
 	FixedWindow
+
+	// Paced has permits leave at a constant pace, as a queue. A request of n is granted
+	// if nothing is owed, and then n/rate of the interval must pass. So one request may
+	// have the rate at once, and the next one waits. Remaining is the rate if nothing is
+	// owed, otherwise 0, as after each grant. An interval has up to twice the rate.
+	Paced
 )
 
 // worst returns the permits of the worst interval, as a multiple of the rate.
@@ -93,20 +100,28 @@ func (a Algorithm) worst() int64 {
 	return 2
 }
 
+// oneByOne reports whether permits come back one by one.
+func (a Algorithm) oneByOne() bool { return a == TokenBucket || a == Paced }
+
 // TestLimiter checks a Limiter, each rule in a subtest that is named after it.
 func TestLimiter(t *testing.T, spec Spec) {
 	t.Helper()
-	s := suite{spec: spec.complete()}
-	s.test(t, limiterChecks)
+	suiteOf(spec).test(t, limiterChecks)
 }
 
 // TestKeyed checks a Keyed: what TestLimiter does for the limit of one key, and the
 // rules for keys.
 func TestKeyed(t *testing.T, spec KeyedSpec) {
 	t.Helper()
-	s := suite{spec: ofOneKey(spec).complete(), keyed: spec.New}
-	s.test(t, limiterChecks)
-	s.test(t, keyedChecks)
+	suiteOfKeyed(spec).test(t, slices.Concat(limiterChecks, keyedChecks))
+}
+
+// suiteOf returns the suite of a Limiter.
+func suiteOf(spec Spec) suite { return suite{spec: spec.complete()} }
+
+// suiteOfKeyed returns the suite of a Keyed.
+func suiteOfKeyed(spec KeyedSpec) suite {
+	return suite{spec: ofOneKey(spec).complete(), keyed: spec.New}
 }
 
 // ofOneKey returns the spec of the limiter that one key has.
@@ -162,16 +177,23 @@ type check struct {
 // test runs checks as subtests.
 func (s suite) test(t *testing.T, checks []check) {
 	t.Helper()
+	s.each(t, checks, func(t *testing.T, _ string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// each runs checks as subtests, and passes on what each found.
+func (s suite) each(t *testing.T, checks []check, found func(t *testing.T, rule string, err error)) {
+	t.Helper()
 	for _, c := range checks {
 		if c.pair && s.spec.Pair == nil {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			s.enter(t, func(t *testing.T) {
-				if err := s.try(t, c); err != nil {
-					t.Error(err)
-				}
-			})
+			s.enter(t, func(t *testing.T) { found(t, c.name, s.try(t, c)) })
 		})
 	}
 }

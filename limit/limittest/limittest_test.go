@@ -28,7 +28,7 @@ func specOf(algorithm Algorithm) Spec {
 
 // A correct limiter of each algorithm passes, in a bubble and out of it.
 func TestCorrectLimitersPass(t *testing.T) {
-	names := []string{"sliding log", "token bucket", "fixed window"}
+	names := []string{"sliding log", "token bucket", "fixed window", "paced"}
 	for algorithm, name := range names {
 		t.Run(name, func(t *testing.T) { TestLimiter(t, specOf(Algorithm(algorithm))) })
 	}
@@ -43,16 +43,22 @@ func TestCorrectLimitersPass(t *testing.T) {
 }
 
 func TestCorrectKeyedPasses(t *testing.T) {
-	TestKeyed(t, KeyedSpec{
-		New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
-			return newShelf(t, rate, interval)
-		},
-		Pair: func(t *testing.T, rate int64, interval time.Duration) (limit.Keyed, limit.Keyed) {
+	for _, algorithm := range []Algorithm{SlidingLog, Paced} {
+		newShelf := func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
 			s := newShelf(t, rate, interval)
-			return s, s
-		},
-		Synctest: true,
-	})
+			s.algorithm = algorithm
+			return s
+		}
+		TestKeyed(t, KeyedSpec{
+			New: newShelf,
+			Pair: func(t *testing.T, rate int64, interval time.Duration) (limit.Keyed, limit.Keyed) {
+				s := newShelf(t, rate, interval)
+				return s, s
+			},
+			Algorithm: algorithm,
+			Synctest:  true,
+		})
+	}
 }
 
 // A limiter may go by a fake clock.

@@ -21,7 +21,7 @@ type memory struct {
 	grants []answer  // of a sliding log
 	filled float64   // of a token bucket, at since
 	used   int64     // of a fixed window, which began at since
-	since  time.Time // zero before the first call
+	since  time.Time // zero before the first call; of what is paced: when nothing is owed
 	top    float64   // the most that a bucket has; the rate, unless broken
 }
 
@@ -57,6 +57,8 @@ func (m *memory) Allow(ctx context.Context, n int64) (limit.Result, error) {
 		left = m.bucket
 	case FixedWindow:
 		left = m.window
+	case Paced:
+		left = m.paced
 	}
 	r.Remaining, r.RetryAfter, _ = left(n)
 	if r.Allowed = r.Remaining >= n; r.Allowed {
@@ -72,6 +74,9 @@ func (m *memory) take(n int64) {
 	m.grants = append(m.grants, answer{start: now, n: n})
 	m.filled -= float64(n)
 	m.used += n
+	if m.algorithm == Paced {
+		m.since = now.Add(m.interval * time.Duration(n) / time.Duration(m.rate))
+	}
 }
 
 // log returns what is left, and when n and all are back.
@@ -129,12 +134,21 @@ func (m *memory) window(n int64) (left int64, retry, reset time.Duration) {
 	return left, retry, reset
 }
 
+// paced is log for a queue.
+func (m *memory) paced(int64) (left int64, retry, reset time.Duration) {
+	if reset = max(0, m.since.Sub(m.now())); m.since.IsZero() || reset == 0 {
+		return m.rate, 0, 0
+	}
+	return 0, reset, reset
+}
+
 // A shelf has a memory for each key.
 type shelf struct {
-	rate     int64
-	interval time.Duration
-	breaks   func(key string) string // what a broken one makes of a key
-	most     int                     // how many keys a broken one has, at most
+	rate      int64
+	interval  time.Duration
+	algorithm Algorithm
+	breaks    func(key string) string // what a broken one makes of a key
+	most      int                     // how many keys a broken one has, at most
 
 	mu   sync.Mutex
 	keys map[string]*memory
@@ -153,7 +167,7 @@ func (s *shelf) Allow(ctx context.Context, key string, n int64) (limit.Result, e
 		if s.most > 0 && len(s.keys) == s.most {
 			clear(s.keys)
 		}
-		m = newMemory(SlidingLog, s.rate, s.interval)
+		m = newMemory(s.algorithm, s.rate, s.interval)
 		s.keys[key] = m
 	}
 	s.mu.Unlock()

@@ -93,10 +93,10 @@ func (r *run) keys(rate int64) limit.Keyed {
 	return r.keyed(r.t, rate, r.spec.Interval)
 }
 
-// expects sets the budget of a limiter. A token bucket has a permit more when a part of
-// the interval has passed.
+// expects sets the budget of a limiter. Where permits come back one by one, there is one
+// more when a part of the interval has passed.
 func (r *run) expects(rate int64) {
-	if r.spec.Algorithm == TokenBucket {
+	if r.spec.Algorithm.oneByOne() {
 		r.budget = min(r.budget, r.spec.Interval/time.Duration(rate))
 	}
 }
@@ -186,6 +186,39 @@ func (r *run) has(l limit.Limiter, n int64) {
 		r.granted(l, n)
 	}
 	r.refused(l, 1)
+}
+
+// grants expects several numbers of permits to be granted, one after the other: all at
+// once if the limiter is paced. It returns the results.
+func (r *run) grants(l limit.Limiter, ns ...int64) (results []limit.Result) {
+	if r.spec.Algorithm == Paced {
+		sum := int64(0)
+		for _, n := range ns {
+			sum += n
+		}
+		ns = []int64{sum}
+	}
+	for _, n := range ns {
+		results = append(results, r.granted(l, n))
+	}
+	return results
+}
+
+// left returns how many permits are left if others were taken: none if the limiter is
+// paced.
+func (r *run) left(n int64) int64 {
+	if r.spec.Algorithm == Paced {
+		return 0
+	}
+	return n
+}
+
+// returned returns how many permits may have come back while the calls were made.
+func (r *run) returned(rate int64) int64 {
+	if !r.spec.Algorithm.oneByOne() {
+		return 0
+	}
+	return int64(float64(rate) * float64(r.unslept()) / float64(r.spec.Interval))
 }
 
 // drain takes permits one by one until one is refused, and returns how many.

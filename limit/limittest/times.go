@@ -9,9 +9,9 @@ import (
 
 func retryAfterIsSet(r *run) {
 	l := r.limiter(10)
-	for _, n := range []int64{1, 9} {
-		if wait := r.granted(l, n).RetryAfter; wait != 0 {
-			r.fail("RetryAfter of %d that were granted is %v, want 0", n, wait)
+	for _, result := range r.grants(l, 1, 9) {
+		if wait := result.RetryAfter; wait != 0 {
+			r.fail("RetryAfter of what was granted is %v, want 0", wait)
 		}
 	}
 	for _, n := range []int64{1, 5, 10} {
@@ -70,7 +70,7 @@ func resetAfterIsSet(r *run) {
 	if r.spec.Algorithm == FixedWindow {
 		longest += r.spec.Interval
 	}
-	results := []limit.Result{r.granted(l, 1), r.granted(l, 9), r.refused(l, 1), r.refused(l, 10)}
+	results := append(r.grants(l, 1, 9), r.refused(l, 1), r.refused(l, 10))
 	for _, result := range results {
 		reset := result.ResetAfter
 		if reset <= 0 || reset > longest || reset < result.RetryAfter-r.spec.Tolerance {
@@ -108,8 +108,11 @@ func idle(r *run) {
 // agrees looks at results of all kinds. A limiter that has no Each has one name.
 func agrees(r *run) {
 	l := r.limiter(10)
-	results := []limit.Result{r.granted(l, 1), r.granted(l, 5), r.refused(l, 5), r.granted(l, 4),
-		r.refused(l, 1), r.refused(l, 10)}
+	results := append(r.grants(l, 1, 5), r.refused(l, 5))
+	if r.spec.Algorithm != Paced {
+		results = append(results, r.granted(l, 4))
+	}
+	results = append(results, r.refused(l, 1), r.refused(l, 10))
 	for _, result := range results {
 		r.sound(result)
 		if result.Each == nil && result.Name != results[0].Name {
@@ -193,9 +196,14 @@ func worstInterval(r *run) {
 
 // A refusal has a reason if the permits that were granted an interval before leave too
 // few. Other algorithms than a sliding log have their permits back no later.
+// What is paced refuses until n/rate of an interval has passed since n were granted.
 func refusalHasReason(r *run) {
 	const rate = 10
 	answers := r.random(rate)
+	if r.spec.Algorithm == Paced {
+		r.pacedReason(answers, rate)
+		return
+	}
 	for i, refusal := range answers {
 		since, sum := refusal.start.Add(-r.spec.Interval-r.spec.Tolerance), int64(0)
 		if r.spec.Algorithm != SlidingLog {
@@ -208,6 +216,18 @@ func refusalHasReason(r *run) {
 		}
 		if !refusal.allowed && sum+refusal.n <= rate {
 			r.fail("%d are refused, and %d of %d were taken in the interval before", refusal.n, sum, rate)
+		}
+	}
+}
+
+func (r *run) pacedReason(answers []answer, rate int64) {
+	var free time.Time
+	for _, a := range answers {
+		switch {
+		case a.allowed:
+			free = a.end.Add(r.spec.Interval*time.Duration(a.n)/time.Duration(rate) + r.spec.Tolerance)
+		case a.start.After(free):
+			r.fail("%d are refused, and nothing is owed since %v", a.n, a.start.Sub(free))
 		}
 	}
 }

@@ -1,0 +1,76 @@
+package form
+
+import (
+	"context"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// An Opened is a limiter in memory, for an algorithm that does more than Take.
+type Opened[S any] interface {
+	// Do calls f with the state of a key and the time in µs, while nobody else has them.
+	// A limiter of one limit ignores the key. Unless the key can be used and ctx goes on,
+	// f is not called, and there is an error.
+	Do(ctx context.Context, key string, f func(state *S, now int64)) error
+}
+
+// An Asker is a limiter on Redis, for an algorithm whose permits may be had later.
+type Asker interface {
+	// Ask runs the script, as Allow does. A limiter of one limit ignores the key.
+	Ask(ctx context.Context, key string, n int64) (Answer, error)
+
+	// Undo gives back what an Ask has taken, without its caller.
+	Undo(key string, n int64, a Answer)
+}
+
+func (m *memory[S]) Do(ctx context.Context, _ string, f func(state *S, now int64)) error {
+	if err := m.rule.Check(ctx, 1); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(&m.state, m.now())
+	return nil
+}
+
+func (s *shelf[S]) Do(ctx context.Context, key string, f func(state *S, now int64)) error {
+	if err := s.check(ctx, key, 1); err != nil {
+		return err
+	}
+	b, now := s.enter(key)
+	defer s.leave(b, now)
+	f(b.find(key), now)
+	return nil
+}
+
+func (o one) Ask(ctx context.Context, _ string, n int64) (Answer, error) {
+	return o.ask(ctx, o.name, n)
+}
+
+func (o one) Undo(_ string, n int64, a Answer) { go o.undo(context.Background(), o.name, n, a) }
+
+func (m many) Ask(ctx context.Context, key string, n int64) (Answer, error) {
+	if err := Usable("the key", key); err != nil {
+		return Answer{}, err
+	}
+	return m.ask(ctx, m.name+":"+key, n)
+}
+
+func (m many) Undo(key string, n int64, a Answer) {
+	go m.undo(context.Background(), m.name+":"+key, n, a)
+}
+
+// ask is allow without a Result.
+func (s *store) ask(ctx context.Context, name string, n int64) (Answer, error) {
+	if err := s.Check(ctx, n); err != nil {
+		return Answer{}, err
+	}
+	return s.within(ctx, name, n)
+}
+
+var (
+	_ limit.Releaser      = one{}
+	_ limit.KeyedReleaser = many{}
+	_ Asker               = one{}
+	_ Asker               = many{}
+)

@@ -1,0 +1,151 @@
+package leakybucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/form"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// ErrFull is the error of a Wait that finds as many in line as may wait. Nothing was
+// taken. Test with errors.Is.
+var ErrFull = errors.New("rratelimiter: the line is full")
+
+// A Line is the limiter of a Queue for which callers can wait.
+type Line interface {
+	limit.Releaser
+
+	// Wait takes one permit when it is its turn: first come, first served. It returns
+	// nil then. If Capacity wait already, or a turn would be later than Capacity turns
+	// from now, it returns ErrFull at once. If ctx ends before the turn, it leaves the
+	// line, takes nothing, and errors.Is(err, ctx.Err()) holds.
+	Wait(ctx context.Context) error
+}
+
+// Lines are the limiters of a Queue for each key.
+type Lines interface {
+	limit.KeyedReleaser
+
+	// Wait is that of a Line, for the limit of key.
+	Wait(ctx context.Context, key string) error
+}
+
+// LineInMemory returns the limiter of this process. Who leaves the line gives the turn to
+// the next one, and all behind move up. Those who wait sleep by the clock of the machine,
+// also if there is an option WithClock. A field that is out of its bounds is a
+// limit.ErrInvalidArgument, as with all the methods.
+func (q Queue) LineInMemory(opts ...limit.Option) (Line, error) {
+	l, err := form.InMemory(q.allows, opts)
+	if err != nil {
+		return nil, err
+	}
+	return memoryLine{l, q.inMemory(l.(form.Opened[line]))}, nil
+}
+
+// LineInMemoryKeyed returns a limiter with a line for each key, in this process. A line
+// that owes nothing is dropped at one of the next calls.
+func (q Queue) LineInMemoryKeyed(opts ...limit.Option) (Lines, error) {
+	l, err := form.InMemoryKeyed(q.allows, opts)
+	if err != nil {
+		return nil, err
+	}
+	return memoryLines{l, q.inMemory(l.(form.Opened[line]))}, nil
+}
+
+// LineOnRedis returns the limiter that all share who use its name, 1 to 1,024 bytes. Its
+// key is {name}:leakyqueue, which Redis drops when nothing is owed.
+//
+// Who waits is given a turn at once, and sleeps until then without asking Redis. So who
+// leaves the line gives the turn back only if nobody stands behind; otherwise it passes
+// unused, and the others come at their time. A reply that is lost is an error, and may
+// cost a turn.
+func (q Queue) LineOnRedis(rdb redis.UniversalClient, name string) (Line, error) {
+	l, err := form.OnRedis(q.allows, rdb, name)
+	if err != nil {
+		return nil, err
+	}
+	w, err := form.OnRedis(q.waits, rdb, name)
+	if err != nil {
+		return nil, err
+	}
+	return redisLine{l, reserved{w.(form.Asker), q}}, nil
+}
+
+// LineOnRedisKeyed is LineOnRedis with a line for each key, under {name:key}:leakyqueue.
+func (q Queue) LineOnRedisKeyed(rdb redis.UniversalClient, name string) (Lines, error) {
+	l, err := form.OnRedisKeyed(q.allows, rdb, name)
+	if err != nil {
+		return nil, err
+	}
+	w, err := form.OnRedisKeyed(q.waits, rdb, name)
+	if err != nil {
+		return nil, err
+	}
+	return redisLines{l, reserved{w.(form.Asker), q}}, nil
+}
+
+type memoryLine struct {
+	limit.Releaser
+	waiting
+}
+
+func (l memoryLine) Wait(ctx context.Context) error { return l.wait(ctx, "") }
+
+type memoryLines struct {
+	limit.KeyedReleaser
+	waiting
+}
+
+func (l memoryLines) Wait(ctx context.Context, key string) error { return l.wait(ctx, key) }
+
+type redisLine struct {
+	limit.Releaser
+	reserved
+}
+
+func (l redisLine) Wait(ctx context.Context) error { return l.wait(ctx, "") }
+
+type redisLines struct {
+	limit.KeyedReleaser
+	reserved
+}
+
+func (l redisLines) Wait(ctx context.Context, key string) error { return l.wait(ctx, key) }
+
+// A reserved has those wait who have a turn in Redis.
+type reserved struct {
+	asker form.Asker
+	queue Queue
+}
+
+func (r reserved) wait(ctx context.Context, key string) error {
+	a, err := r.asker.Ask(ctx, key, 1)
+	switch {
+	case err != nil:
+		return err
+	case !a.Allowed:
+		return r.queue.full()
+	case a.Retry == 0:
+		return nil
+	}
+	timer := time.NewTimer(time.Duration(a.Retry) * time.Microsecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		r.asker.Undo(key, 1, a)
+		return left(ctx)
+	}
+}
+
+// full returns the error of a line that has no room.
+func (q Queue) full() error { return fmt.Errorf("%w: %d wait at most", ErrFull, q.Capacity) }
+
+// left returns the error of one who has left the line.
+func left(ctx context.Context) error { return fmt.Errorf("rratelimiter: %w", ctx.Err()) }

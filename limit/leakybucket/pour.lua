@@ -1,0 +1,68 @@
+-- pour.lua: takes permits of a Meter, or gives them back.
+--
+-- KEYS[1]  the level and its time in µs, as in "2.5 1700000000000000"; no key is an empty bucket
+-- ARGV[1]  the permits, negative if they are given back
+-- ARGV[2]  the capacity
+-- ARGV[3]  the rate
+-- ARGV[4]  the interval, in µs
+-- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in µs
+--
+-- meter.go has the same operations in the same order, so that both decide alike.
+
+local n, capacity = tonumber(ARGV[1]), tonumber(ARGV[2])
+local rate, interval = tonumber(ARGV[3]), tonumber(ARGV[4])
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+local value = redis.call('GET', KEYS[1]) or ''
+local level, last = string.match(value, '^([%d%.e%+%-]+) (%d+)$')
+-- Somebody else may have written anything: what cannot be read is an empty bucket.
+level, last = tonumber(level) or 0, tonumber(last)
+if not last or level <= 0 then
+  level, last = 0, now
+end
+last = math.min(last, 2 ^ 53)
+
+local function at(time)
+  return math.max(0, level - (time - last) * rate / interval)
+end
+
+local function wait(wanted)
+  local excess = wanted - (capacity - at(now))
+  if excess <= 0 then
+    return 0
+  end
+  local us = math.floor(excess * interval / rate)
+  for _ = 1, 2 do
+    if wanted <= capacity - at(now + us) then
+      break
+    end
+    us = us + 1
+  end
+  return us
+end
+
+local function save(reset)
+  redis.call('SET', KEYS[1], string.format('%.17g %.0f', level, last), 'PX', math.floor(reset / 1000) + 1)
+end
+
+local there = at(now)
+local far = there > 2 * capacity
+if far then -- the clock was set far back: begin anew, with a full bucket
+  there, level, last = capacity, capacity, now
+end
+if n > capacity - there then
+  local reset = wait(capacity)
+  if far or redis.call('PTTL', KEYS[1]) < 0 then
+    save(reset)
+  end
+  return {0, math.max(0, math.floor(capacity - there)), wait(n), reset}
+end
+level, last = math.max(0, there + n), now
+if level == 0 then
+  redis.call('UNLINK', KEYS[1])
+  return {1, capacity, 0, 0}
+end
+local reset = wait(capacity)
+save(reset)
+return {1, math.max(0, math.floor(capacity - level)), 0, reset}

@@ -1,0 +1,86 @@
+-- queue.lua: takes a turn of a Queue, or gives it back.
+--
+-- KEYS[1]  the time that is owed, since when, and the turn of the last that waits, in µs, as in
+--          "2.5 1700000000000000 0"; no key owes nothing
+-- ARGV[1]  the permits, negative if they are given back
+-- ARGV[2]  the rate
+-- ARGV[3]  the interval, in µs
+-- ARGV[4]  the most that may be owed, in µs
+-- ARGV[5]  the longest wait, in µs; 0 takes a turn only if it is now
+-- ARGV[6]  the turn that is given back, none if it was one without a wait
+-- Reply:   1 taken, or 0; the rate if nothing is owed, otherwise 0; the wait, and the time until nothing
+--          is owed, in µs; the turn of one that waits, in µs since 1970, 0 if it need not
+--
+-- queue.go has the same operations in the same order, so that both decide alike.
+
+local n, rate, interval = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local most, longest = tonumber(ARGV[4]), tonumber(ARGV[5])
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+local value = redis.call('GET', KEYS[1]) or ''
+local owed, last, tail = string.match(value, '^([%d%.e%+%-]+) (%d+) (%d+)$')
+owed, last, tail = tonumber(owed), tonumber(last), tonumber(tail)
+-- Somebody else may have written anything: what cannot be read owes nothing.
+if not owed or not last or not tail then
+  owed, last, tail = 0, now, 0
+end
+if owed > 0 then
+  owed = owed - (now - math.min(last, 2 ^ 53))
+end
+if owed < 0.001 then -- a nanosecond: the error of a sum
+  owed = 0
+end
+local far = owed > most
+if far then -- the clock was set far back, or the numbers have changed: begin anew
+  owed = most
+end
+local wait = math.ceil(owed)
+tail = math.min(tail, now + wait)
+
+local function save()
+  if owed == 0 then
+    redis.call('UNLINK', KEYS[1])
+    return
+  end
+  local text = string.format('%.17g %.0f %.0f', owed, now, tail)
+  redis.call('SET', KEYS[1], text, 'PX', math.floor(owed / 1000) + 1)
+end
+
+if n > 0 and owed > longest then
+  if far or redis.call('PTTL', KEYS[1]) < 0 then
+    save()
+  end
+  return {0, 0, wait, wait, 0}
+end
+
+local step = math.abs(n) * interval / rate
+local pace = interval / rate
+local turn = 0
+if n > 0 then
+  if wait > 0 then
+    turn = now + wait
+    tail = turn
+  end
+  owed = owed + step
+elseif ARGV[6] then
+  local place = tonumber(ARGV[6])
+  if tail - place <= 1 then -- nobody stands behind
+    owed = math.max(0, owed - step)
+    tail = place - math.floor(pace)
+  end
+else -- those who wait keep their turns
+  local kept = 0
+  if tail > now then
+    kept = math.min(owed, tail - now + pace)
+  end
+  owed = math.max(kept, owed - step)
+end
+if owed < 0.001 then
+  owed = 0
+end
+save()
+if owed == 0 then
+  return {1, rate, 0, 0, 0}
+end
+return {1, 0, wait, math.ceil(owed), turn}

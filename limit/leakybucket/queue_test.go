@@ -1,0 +1,274 @@
+package leakybucket_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/form/formtest"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/leakybucket"
+	"github.com/redisson-go/rratelimiter/limit/limittest"
+)
+
+func TestQueueForms(t *testing.T) {
+	formtest.Run(t, formtest.Suite{
+		New: func(rate int64, interval time.Duration) formtest.Algorithm {
+			return leakybucket.Queue{Rate: rate, Interval: interval, Capacity: rate}
+		},
+		Kind: limittest.Paced, Worst: 2,
+	})
+}
+
+// lines are the forms for which callers can wait.
+var lines = map[string]func(t *testing.T, q leakybucket.Queue) leakybucket.Line{
+	"memory": func(t *testing.T, q leakybucket.Queue) leakybucket.Line { return must(t)(q.LineInMemory()) },
+	"memory, a key": func(t *testing.T, q leakybucket.Queue) leakybucket.Line {
+		l, err := q.LineInMemoryKeyed()
+		return ofKey{must2(t, l, err)}
+	},
+	"Redis": func(t *testing.T, q leakybucket.Queue) leakybucket.Line {
+		return must(t)(q.LineOnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name"))
+	},
+	"Redis, a key": func(t *testing.T, q leakybucket.Queue) leakybucket.Line {
+		l, err := q.LineOnRedisKeyed(redistest.MiniClient(t, redistest.Mini(t)), "name")
+		return ofKey{must2(t, l, err)}
+	},
+}
+
+func must(t *testing.T) func(l leakybucket.Line, err error) leakybucket.Line {
+	return func(l leakybucket.Line, err error) leakybucket.Line { return must2(t, l, err) }
+}
+
+func must2[L any](t *testing.T, l L, err error) L {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// An ofKey is the Line of one key.
+type ofKey struct{ lines leakybucket.Lines }
+
+func (o ofKey) Allow(ctx context.Context, n int64) (limit.Result, error) {
+	return o.lines.Allow(ctx, "key", n)
+}
+
+func (o ofKey) Release(ctx context.Context, n int64) error { return o.lines.Release(ctx, "key", n) }
+
+func (o ofKey) Wait(ctx context.Context) error { return o.lines.Wait(ctx, "key") }
+
+// eachLine runs a test of each form in a bubble, of a Queue of ten in a second in which
+// five may wait.
+func eachLine(t *testing.T, test func(t *testing.T, l leakybucket.Line, inMemory bool)) {
+	t.Helper()
+	for name, form := range lines {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := form(t, leakybucket.Queue{Rate: 10, Interval: time.Second, Capacity: 5})
+				test(t, l, strings.HasPrefix(name, "memory"))
+			})
+		})
+	}
+}
+
+// A ward notes when callers had their turn.
+type ward struct {
+	start time.Time
+	all   sync.WaitGroup
+	mu    sync.Mutex
+	seen  []string
+}
+
+func newWard() *ward { return &ward{start: time.Now()} }
+
+// waits has a caller wait, and returns when it stands in line or is done.
+func (w *ward) waits(ctx context.Context, l leakybucket.Line, name string) {
+	w.all.Go(func() {
+		err := l.Wait(ctx)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		after := time.Since(w.start).Round(time.Millisecond).Milliseconds()
+		switch {
+		case err == nil:
+			w.seen = append(w.seen, fmt.Sprint(name, " ", after))
+		case errors.Is(err, leakybucket.ErrFull):
+			w.seen = append(w.seen, fmt.Sprint(name, " full ", after))
+		default:
+			w.seen = append(w.seen, fmt.Sprint(name, " left ", after))
+			if !errors.Is(err, ctx.Err()) {
+				w.seen = append(w.seen, err.Error())
+			}
+		}
+	})
+	synctest.Wait()
+}
+
+// want expects what has been seen when all are done.
+func (w *ward) want(t *testing.T, want ...string) {
+	t.Helper()
+	w.all.Wait()
+	if !slices.Equal(w.seen, want) {
+		t.Errorf("%q, want %q", w.seen, want)
+	}
+}
+
+// Callers have their turns one by one, in the order in which they came. When five wait, the
+// next one is told so.
+func TestWaitIsAConstantPace(t *testing.T) {
+	eachLine(t, func(t *testing.T, l leakybucket.Line, _ bool) {
+		w := newWard()
+		for i := range 8 {
+			w.waits(t.Context(), l, fmt.Sprint(i))
+		}
+		w.want(t, "0 0", "6 full 0", "7 full 0", "1 100", "2 200", "3 300", "4 400", "5 500")
+		time.Sleep(50 * time.Millisecond)
+		w.waits(t.Context(), l, "8")
+		w.all.Wait()
+		time.Sleep(time.Second)
+		w.waits(t.Context(), l, "9") // nothing is owed
+		w.want(t, "0 0", "6 full 0", "7 full 0", "1 100", "2 200", "3 300", "4 400", "5 500", "8 600", "9 1600")
+	})
+}
+
+// Who takes several turns at once has those behind wait for them.
+func TestWaitBehindSeveral(t *testing.T) {
+	eachLine(t, func(t *testing.T, l leakybucket.Line, _ bool) {
+		if r, err := l.Allow(t.Context(), 4); err != nil || !r.Allowed {
+			t.Fatal(r, err)
+		}
+		w := newWard()
+		for i := range 3 {
+			w.waits(t.Context(), l, fmt.Sprint(i))
+		}
+		r, err := l.Allow(t.Context(), 1)
+		if err != nil || r.Allowed || r.Remaining != 0 || r.RetryAfter != 600*time.Millisecond {
+			t.Errorf("Allow in a line: %+v %v", r, err)
+		}
+		w.want(t, "2 full 0", "0 400", "1 500")
+	})
+}
+
+// Who leaves the end of the line gives the turn back.
+func TestTheLastLeaves(t *testing.T) {
+	eachLine(t, func(t *testing.T, l leakybucket.Line, _ bool) {
+		w := newWard()
+		two, leave2 := context.WithCancel(t.Context())
+		three, leave3 := context.WithCancel(t.Context())
+		w.waits(t.Context(), l, "0")
+		w.waits(t.Context(), l, "1")
+		w.waits(two, l, "2")
+		w.waits(three, l, "3")
+		time.Sleep(50 * time.Millisecond)
+		leave3()
+		synctest.Wait()
+		leave2()
+		synctest.Wait()
+		w.waits(t.Context(), l, "4")
+		w.want(t, "0 0", "3 left 50", "2 left 50", "1 100", "4 200")
+	})
+}
+
+// Who leaves the middle of the line gives the turn to the next one, in memory. On Redis
+// others have their turns, and this one passes.
+func TestOneInTheMiddleLeaves(t *testing.T) {
+	eachLine(t, func(t *testing.T, l leakybucket.Line, inMemory bool) {
+		w := newWard()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w.waits(t.Context(), l, "0")
+		w.waits(ctx, l, "1")
+		w.waits(t.Context(), l, "2")
+		w.waits(t.Context(), l, "3")
+		time.Sleep(50 * time.Millisecond)
+		cancel()
+		synctest.Wait()
+		w.waits(t.Context(), l, "4")
+		if inMemory {
+			w.want(t, "0 0", "1 left 50", "2 100", "3 200", "4 300")
+		} else {
+			w.want(t, "0 0", "1 left 50", "2 200", "3 300", "4 400")
+		}
+	})
+}
+
+// What is given back while others wait does not bring two of them together.
+func TestReleaseBesideALine(t *testing.T) {
+	eachLine(t, func(t *testing.T, l leakybucket.Line, _ bool) {
+		w := newWard()
+		for i := range 3 {
+			w.waits(t.Context(), l, fmt.Sprint(i))
+		}
+		if err := l.Release(t.Context(), 3); err != nil {
+			t.Error(err)
+		}
+		w.waits(t.Context(), l, "3")
+		w.want(t, "0 0", "1 100", "2 200", "3 300")
+	})
+}
+
+// A context that has ended takes no turn; other errors are those of Allow.
+func TestWaitErrors(t *testing.T) {
+	eachLine(t, func(t *testing.T, l leakybucket.Line, _ bool) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := l.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Wait: %v", err)
+		}
+		if r, err := l.Allow(t.Context(), 10); err != nil || !r.Allowed {
+			t.Errorf("%+v %v", r, err)
+		}
+	})
+	q := leakybucket.Queue{Rate: 1, Interval: time.Second, Capacity: 1}
+	k, err := q.LineInMemoryKeyed()
+	if err = must2(t, k, err).Wait(t.Context(), ""); !errors.Is(err, limit.ErrInvalidArgument) {
+		t.Errorf("an empty key: %v", err)
+	}
+}
+
+func TestQueueBounds(t *testing.T) {
+	for text, q := range map[string]leakybucket.Queue{
+		"Rate is 0":          {Capacity: 1, Interval: time.Second},
+		"Interval is 0s":     {Capacity: 1, Rate: 1},
+		"Capacity is 0":      {Rate: 1, Interval: time.Second},
+		"takes 3.6e+12 s":    {Rate: 1, Interval: time.Hour, Capacity: 1e9},
+		"Capacity is -1":     {Rate: 1, Interval: time.Hour, Capacity: -1},
+		"Rate is 1099511627": {Rate: 1<<40 + 1, Interval: time.Hour, Capacity: 1},
+	} {
+		l, err := q.InMemory()
+		if l != nil || !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%+v: %v, want %q", q, err, text)
+		}
+	}
+}
+
+// Two processes share the pace, on a real server.
+func TestWaitIsShared(t *testing.T) {
+	server, name := redistest.Start(t), redistest.Name(t)
+	q := leakybucket.Queue{Rate: 100, Interval: time.Second, Capacity: 100}
+	one, err := q.LineOnRedis(server.Client(t), name)
+	must2(t, one, err)
+	other, err := q.LineOnRedis(server.Client(t), name)
+	must2(t, other, err)
+	start := time.Now()
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			if err := []leakybucket.Line{one, other}[i%2].Wait(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(start); took < 190*time.Millisecond {
+		t.Errorf("20 turns of 10 ms took %v", took)
+	}
+}

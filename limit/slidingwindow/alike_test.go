@@ -1,0 +1,79 @@
+package slidingwindow_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/form/formtest"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
+)
+
+// Memory and Redis decide alike also where records are joined, where there are many parts,
+// and when the clock is set.
+func TestAlikeWhenTheClockIsSet(t *testing.T) {
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 4))
+		rate := []int64{3, 40, 5000, 1 << 40}[random.IntN(4)]
+		interval := []time.Duration{7 * time.Millisecond, time.Second, 90 * time.Hour}[random.IntN(3)]
+		var a formtest.Algorithm = slidingwindow.Log{Rate: rate, Interval: interval}
+		if seed%2 == 0 {
+			a = slidingwindow.Counter{Rate: rate, Interval: interval, Parts: []int{1, 3, 10, 100}[random.IntN(4)]}
+		}
+		now := time.Unix(1_999_999_999, 0) // the Lua of miniredis cannot read 2e+15, a score at 2e9
+		m := redistest.Mini(t)
+		memory, err := a.InMemory(limit.WithClock(func() time.Time { return now }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared, err := a.OnRedis(redistest.MiniClient(t, m), "name")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for call := range 150 {
+			now = now.Add(pause(random, interval))
+			m.SetTime(now)
+			n := 1 + random.Int64N(rate)/int64(1+random.IntN(30))
+			if random.IntN(6) == 0 {
+				if err := memory.Release(t.Context(), n); err != nil {
+					t.Fatal(err)
+				}
+				if err := shared.Release(t.Context(), n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := memory.Allow(t.Context(), n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := shared.Allow(t.Context(), n)
+			if got.Name = want.Name; err != nil || got.Allowed != want.Allowed || got.Remaining != want.Remaining ||
+				got.RetryAfter != want.RetryAfter || got.ResetAfter != want.ResetAfter {
+				t.Fatalf("seed %d, %+v, call %d at %v, of %d:\nin memory %+v\non Redis  %+v %v\n%s", seed, a, call,
+					now.UnixMicro(), n, want, got, err, m.Dump())
+			}
+		}
+	}
+}
+
+// pause returns how the clock goes on: mostly by a little, and now and then back.
+func pause(random *rand.Rand, interval time.Duration) time.Duration {
+	d := time.Duration(random.Int64N(int64(interval))).Truncate(time.Microsecond)
+	switch random.IntN(12) {
+	case 0:
+		return -d
+	case 1:
+		return -20 * d
+	case 2:
+		return 3 * d
+	case 3, 4:
+		return d
+	case 5, 6, 7:
+		return d / 50
+	case 8, 9:
+		return (d / 5000).Truncate(time.Microsecond)
+	}
+	return 0
+}

@@ -1,0 +1,117 @@
+-- counter.lua: takes permits of a sliding window of counts, or gives them back.
+--
+-- KEYS[1]  numbers as a text: the width of a part of time, in us; the number of the newest
+--          part, which begins at that multiple of the width; its permits, and those of each
+--          part before it. It expires when all permits are back
+-- ARGV[1]  the permits, negative if they are given back
+-- ARGV[2]  the rate
+-- ARGV[3]  the width of a part, in us
+-- ARGV[4]  the parts of the interval; one more is kept, which it covers in part
+-- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us
+
+local MOST = 2 ^ 40 -- permits
+local LONGEST = 2047 -- bytes of a text
+local MOST_PARTS = 101
+local MOST_DIGITS = 16
+
+local n, rate, width, parts = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local newest = math.floor(now / width)
+local offset = now - newest * width
+local text = redis.call('GETRANGE', KEYS[1], 0, LONGEST)
+
+-- The permits of each part, by its age. Somebody else may have written anything: if it cannot
+-- be read, nobody knows what was taken, so it was all, and now.
+local numbers, right = {}, not string.find(text, '[^%d ]')
+for number in string.gmatch(text, '%d+') do
+  numbers[#numbers + 1] = tonumber(number)
+  right = right and #number <= MOST_DIGITS
+end
+local turned = numbers[1] ~= width or numbers[2] ~= newest
+if text ~= '' and not (right and #numbers > 2) then
+  numbers, turned = {width, newest, rate}, true
+end
+-- Parts of another width, from before a change of the limit, count for those in which they
+-- end. Parts that are still to come count for the newest: the clock was set back.
+local counts, full, eldest = {}, 0, 0 -- the ages of parts are 0 to eldest
+for i = 3, math.min(#numbers, MOST_PARTS + 2) do
+  local ends = (numbers[2] - i + 4) * numbers[1] - 1
+  local age = math.max(0, newest - math.floor(ends / width))
+  if age <= parts and numbers[i] > 0 then
+    local permits = math.min(numbers[i], MOST - (counts[age] or 0))
+    counts[age] = (counts[age] or 0) + permits
+    full = age < parts and full + permits or full
+    eldest = math.max(eldest, age)
+  end
+end
+
+local function weight(at)
+  return (width - at) / width
+end
+local function weighed(permits, at)
+  return math.ceil(permits * weight(at))
+end
+local last = weighed(counts[parts] or 0, offset)
+local used = full + last
+
+-- until_room returns the first offset at which a part counts for no more than room.
+local function until_room(oldest, room)
+  if oldest <= room then
+    return 0
+  end
+  local at = math.floor(width - room * width / oldest)
+  for _ = 1, 4 do
+    if weighed(oldest, at) <= room then
+      break
+    end
+    at = at + 1
+  end
+  return at
+end
+
+local allowed, retry, reset = 1, 0, 0
+if n < 0 and used <= -n then
+  redis.call('UNLINK', KEYS[1])
+  return {1, rate, 0, 0}
+elseif n < 0 then
+  local rest = -n
+  for age = 0, math.min(eldest, parts - 1) do
+    local back = math.min(rest, counts[age] or 0)
+    counts[age], full, rest = (counts[age] or 0) - back, full - back, rest - back
+  end
+  if rest > 0 then
+    last = last - rest
+    counts[parts] = math.floor(last / weight(offset))
+  end
+elseif n <= rate - used then
+  counts[0], full = (counts[0] or 0) + n, full + n
+else
+  allowed = 0
+  local rest = full
+  for later = 0, parts do
+    local oldest = counts[parts - later] or 0
+    if later > 0 then
+      rest = rest - oldest
+    end
+    local room = rate - n - rest
+    if room >= 0 then
+      retry = later * width + until_room(oldest, room) - offset
+      break
+    end
+  end
+end
+
+local written = {string.format('%.0f %.0f', width, newest)}
+for age = 0, eldest do
+  local permits = counts[age] or 0
+  written[age + 2] = string.format('%.0f', permits)
+  if permits > 0 and reset == 0 then
+    reset = (parts + 1 - age) * width - offset
+  end
+end
+if reset > 0 and (allowed == 1 or turned) then
+  local life = string.format('%.0f', math.ceil(reset / 1000) + 1)
+  redis.call('SET', KEYS[1], table.concat(written, ' '), 'PX', life)
+end
+return {allowed, math.max(0, rate - full - last), retry, reset}

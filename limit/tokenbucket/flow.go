@@ -1,0 +1,111 @@
+package tokenbucket
+
+import (
+	"math"
+
+	"github.com/redisson-go/rratelimiter/internal/form"
+)
+
+// coldFactor is how many times as long a permit takes when a Smooth is cold, as in Guava.
+const coldFactor = 3
+
+// A flow is the rule of a Smooth, in µs and permits. What is saved costs less than what is
+// fresh, or more: below half it costs as much as nothing does when it is warm.
+//
+// It has the arithmetic of Guava, which drops parts of a µs.
+type flow struct {
+	stable    float64 // µs between two permits
+	most      float64 // permits that are saved
+	save      float64 // µs in which one is saved
+	warm      bool    // it has to warm up
+	threshold float64 // of saved permits: it is warm below
+	slope     float64 // µs by which a permit takes longer for each one saved above that
+	limit     int64
+}
+
+func newFlow(perSecond, warmUp float64, limit int64) flow {
+	f := flow{stable: 1e6 / perSecond, most: perSecond, limit: limit}
+	f.save = f.stable
+	if warmUp > 0 {
+		cold := f.stable * coldFactor
+		f.warm = true
+		f.threshold = 0.5 * warmUp / f.stable
+		f.most = f.threshold + 2*warmUp/(f.stable+cold)
+		f.slope = (cold - f.stable) / (f.most - f.threshold)
+		f.save = warmUp / f.most
+	}
+	return f
+}
+
+// A ticket is what a Smooth keeps: the permits that are saved, and from when on the next
+// request is granted.
+type ticket struct {
+	saved      float64
+	next, last int64 // µs; last is the time of the last call
+	used       bool
+}
+
+// at brings t to a time. A clock that is set back takes what is owed with it.
+func (f flow) at(t *ticket, now int64) {
+	switch {
+	case !t.used:
+		*t = ticket{0, now, now, true}
+		if f.warm { // it is cold
+			t.saved = f.most
+		}
+	case now < t.last:
+		t.next -= t.last - now
+	}
+	if t.last = now; now > t.next {
+		more := float64(now-t.next) / f.save
+		t.saved = min(f.most, t.saved+more)
+		t.next = now
+	}
+}
+
+// reserve takes n permits, and returns how long their caller waits, for those before.
+func (f flow) reserve(t *ticket, now, n int64) (wait int64) {
+	f.at(t, now)
+	wait = t.next - now
+	spent := min(float64(n), t.saved)
+	fresh := float64(n) - spent
+	t.next += f.cost(t.saved, spent) + int64(fresh*f.stable)
+	t.saved -= spent
+	return wait
+}
+
+// cost returns the µs that saved permits cost.
+func (f flow) cost(saved, spent float64) (us int64) {
+	if !f.warm {
+		return 0
+	}
+	if above := saved - f.threshold; above > 0 {
+		part := min(above, spent)
+		both := f.stable + float64(above*f.slope) + f.stable + float64((above-part)*f.slope)
+		us = int64(part * both / 2)
+		spent -= part
+	}
+	return us + int64(f.stable*spent)
+}
+
+// take is for Allow: it does not wait.
+func (f flow) take(t *ticket, now, n int64) form.Answer {
+	f.at(t, now)
+	if owed := t.next - now; owed > 0 {
+		return form.Answer{Retry: owed, Reset: owed}
+	}
+	f.reserve(t, now, n)
+	if t.next == now {
+		return form.Answer{Allowed: true, Remaining: f.limit}
+	}
+	return form.Answer{Allowed: true, Reset: t.next - now}
+}
+
+// rest returns the µs after which nothing is owed for one request.
+func (f flow) rest() float64 {
+	dearest := f.stable
+	if f.warm {
+		dearest *= coldFactor
+	}
+	return math.Ceil(float64(f.limit)*dearest + f.most*f.save)
+}

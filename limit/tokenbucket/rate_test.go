@@ -1,0 +1,205 @@
+package tokenbucket
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A step of a timeline: after a time, n permits are granted or not.
+type step struct {
+	after time.Duration
+	n     int64
+	want  bool
+}
+
+// timelines are those of the tests of golang.org/x/time/rate.
+var timelines = map[string]struct {
+	bucket Bucket
+	steps  []step
+}{
+	"TestLimiterBurst1": {Bucket{1, 10, time.Second}, []step{
+		{0, 1, true}, {0, 1, false}, {0, 1, false},
+		{100, 1, true}, {0, 1, false}, {0, 1, false},
+		{100, 1, true}, {0, 1, false},
+	}},
+	"TestLimiterBurst3": {Bucket{3, 10, time.Second}, []step{
+		{0, 2, true}, {0, 2, false}, {0, 1, true}, {0, 1, false},
+		{100, 3, false}, {100, 1, true}, {100, 1, true}, {100, 1, true}, {0, 1, true}, {0, 1, false},
+		{0, 1, false}, {500, 3, true}, {0, 1, false},
+	}},
+	"TestLimiter_noTruncationErrors": {Bucket{1, 0.7692307692307693, time.Second}, []step{
+		{0, 1, true}, {1299, 1, false}, {1, 1, true},
+	}},
+	"TestSimultaneousRequests": {Bucket{5, 1, time.Second}, []step{
+		{0, 1, true}, {0, 1, true}, {0, 1, true}, {0, 1, true}, {0, 1, true}, {0, 1, false}, {0, 1, false},
+	}},
+	"a rate that no float64 has": {Bucket{1, 1, time.Minute}, []step{
+		{0, 1, true}, {59_999, 1, false}, {1, 1, true}, {60_000, 1, true}, {59_999, 1, false}, {1, 1, true},
+	}},
+	"half a permit": {Bucket{1, 0.5, time.Second}, []step{
+		{0, 1, true}, {1999, 1, false}, {1, 1, true}, {10_000, 1, true}, {0, 1, false},
+	}},
+	"a huge rate": {Bucket{1000, 1 << 40, time.Millisecond}, []step{
+		{0, 1000, true}, {0, 1000, true}, {1, 1000, true},
+	}},
+	"a huge bucket": {Bucket{1 << 40, 1 << 40, time.Second}, []step{
+		{0, 1 << 40, true}, {0, 1100, false}, {500, 1 << 39, true}, {0, 1100, false}, {1000, 1 << 40, true},
+	}},
+	"the slowest": {Bucket{1, 1, 3660 * 24 * time.Hour}, []step{
+		{0, 1, true}, {3660*24*3600*1000 - 1, 1, false}, {1, 1, true}, {1000, 1, false},
+	}},
+}
+
+func TestTimelinesOfTimeRate(t *testing.T) {
+	for name, tt := range timelines {
+		forms := map[string]func(t *testing.T) (limit.Releaser, error){
+			"memory": func(*testing.T) (limit.Releaser, error) { return tt.bucket.InMemory() },
+			"Redis": func(t *testing.T) (limit.Releaser, error) {
+				return tt.bucket.OnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name")
+			},
+		}
+		for form, of := range forms {
+			t.Run(name+"/"+form, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l, err := of(t)
+					for i, s := range tt.steps {
+						time.Sleep(s.after * time.Millisecond)
+						var r limit.Result
+						if err == nil {
+							r, err = l.Allow(t.Context(), s.n)
+						}
+						if err != nil || r.Allowed != s.want {
+							t.Fatalf("step %d: Allow(%d): %+v %v, want %v", i, s.n, r, err, s.want)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// A bucket and a limiter of golang.org/x/time/rate have the same tokens, to the last bit,
+// on random timelines. A step that one of them grants, the other grants.
+func TestBucketIsThatOfTimeRate(t *testing.T) {
+	for seed := range uint64(3000) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		capacity := 1 + random.Int64N([]int64{1, 3, 50, 1e6, 1 << 40}[random.IntN(5)])
+		perSecond := math.Exp(random.Float64()*40 - 12)
+		if random.IntN(2) == 0 {
+			perSecond = float64(1 + random.Int64N(1000))
+		}
+		b, s := bucket{float64(capacity), perSecond}, state{}
+		theirs := rate.NewLimiter(rate.Limit(perSecond), int(capacity))
+		now := time.Unix(1_700_000_000, 0)
+		for i := range 300 {
+			pause := random.Float64() * float64(random.Int64N(4)) * 1e6 * float64(capacity) / perSecond
+			if random.IntN(3) == 0 {
+				pause = 1e6 / perSecond
+			}
+			now = now.Add(time.Duration(min(pause, 1e12)) * time.Microsecond)
+			n := 1 + random.Int64N(capacity)
+			if random.IntN(2) == 0 {
+				n = 1
+			}
+			if tokens := b.at(&s, now.UnixMicro()); tokens != theirs.TokensAt(now) {
+				t.Fatalf("seed %d, step %d: %v tokens, and they have %v", seed, i, tokens, theirs.TokensAt(now))
+			}
+			a := b.take(&s, now.UnixMicro(), n)
+			if a.Allowed != theirs.AllowN(now, int(n)) {
+				t.Fatalf("seed %d, step %d: %d are granted: %v", seed, i, n, a.Allowed)
+			}
+			if !a.Allowed && !theirs.AllowN(now.Add(time.Duration(a.Retry)*time.Microsecond), int(n)) {
+				t.Fatalf("seed %d, step %d: a retry after %d µs is too early", seed, i, a.Retry)
+			} else if !a.Allowed {
+				now = now.Add(time.Duration(a.Retry) * time.Microsecond)
+				if !b.take(&s, now.UnixMicro(), n).Allowed {
+					t.Fatalf("seed %d, step %d: a retry after %d µs is refused", seed, i, a.Retry)
+				}
+			}
+		}
+	}
+}
+
+// In 30 days of odd steps a bucket gives out what exact arithmetic does: permits that come
+// within a microsecond may come in that.
+func TestNoDriftInThirtyDays(t *testing.T) {
+	for _, tt := range []Bucket{
+		{5, 0.5, time.Second}, {1, 1.0 / 3, time.Second}, {100, 7, time.Minute}, {3, 0.1, time.Second},
+	} {
+		r, err := tt.rule()
+		if err != nil {
+			t.Fatal(err)
+		}
+		perUs := new(big.Rat).SetFloat64(tt.Rate)
+		perUs.Quo(perUs, big.NewRat(tt.Interval.Microseconds(), 1))
+		slack := perUs // that of a microsecond
+		capacity, one := big.NewRat(tt.Capacity, 1), big.NewRat(1, 1)
+		tokens := new(big.Rat).Set(capacity)
+		random := rand.New(rand.NewPCG(30, 0))
+		var s state
+		mean := int64(1e6 * tt.Interval.Seconds() / tt.Rate)
+		start := int64(1_700_000_000_000_000)
+		for now := start; now < start+30*86400*1e6; {
+			odd := 1 + random.Int64N(2*mean)
+			now += odd
+			tokens.Add(tokens, new(big.Rat).Mul(perUs, big.NewRat(odd, 1)))
+			if tokens.Cmp(capacity) > 0 {
+				tokens.Set(capacity)
+			}
+			near := new(big.Rat).Sub(tokens, one)
+			granted := r.Take(&s, now, 1).Allowed
+			if exact := near.Sign() >= 0; granted != exact && near.Abs(near).Cmp(slack) > 0 {
+				t.Fatalf("%+v, after %v: granted %v, exactly %v", tt, time.Duration(now-start)*time.Microsecond,
+					granted, tokens.FloatString(12))
+			}
+			if granted {
+				tokens.Sub(tokens, one)
+			}
+		}
+	}
+}
+
+// If the clock is set back, tokens that came with that time leave with it. So they do not
+// come twice, as with golang.org/x/time/rate.
+func TestABackwardClockRefillsOnce(t *testing.T) {
+	b, s := bucket{3, 10}, state{}
+	theirs, granted := rate.NewLimiter(10, 3), [2]int{}
+	for i := range 40 {
+		now := time.Unix(1_700_000_000, int64(i%2)*1e8)
+		if b.take(&s, now.UnixMicro(), 1).Allowed {
+			granted[0]++
+		}
+		if theirs.AllowN(now, 1) {
+			granted[1]++
+		}
+	}
+	if granted[0] != 4 || granted[1] <= 4 {
+		t.Errorf("in 100 ms %d were granted of 3 and 10 a second; by theirs %d", granted[0], granted[1])
+	}
+}
+
+// A clock that is set far back leaves an empty bucket, which fills as ever.
+func TestAClockSetFarBack(t *testing.T) {
+	b, s := bucket{3, 10}, state{}
+	now := int64(1_700_000_000_000_000)
+	b.take(&s, now, 1)
+	now -= 3600e6
+	for _, want := range []int64{100_000, 60_000, 20_000} {
+		if a := b.take(&s, now, 1); a.Allowed || a.Retry != want || a.Reset != want+200_000 {
+			t.Errorf("%+v, want a retry after %d", a, want)
+		}
+		now += 40_000
+	}
+	if now += 180_000; !b.take(&s, now, 3).Allowed {
+		t.Error("a bucket is not full after its time")
+	}
+}

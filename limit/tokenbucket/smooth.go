@@ -1,0 +1,198 @@
+package tokenbucket
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/form"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A Smooth spreads permits evenly, as the RateLimiter of Guava does: the next caller pays.
+// A request is granted if nothing is owed, however many permits it wants, and then as much
+// time is owed as they take. So a caller never waits for its own permits, but for those of
+// the one before.
+//
+// Permits that nobody takes are saved. Without WarmUp, those of one second are, and cost
+// nothing. With WarmUp, a limiter that was idle is cold: a permit takes three times as
+// long at first, and it is at its Rate when it has been busy for WarmUp. That is for what
+// sits behind a cache or a pool that must fill.
+//
+// There is no form on Redis: see leakybucket.Queue.
+type Smooth struct {
+	Rate     float64       // above 0, at most 2^40; 0.5 is a permit in two intervals
+	Interval time.Duration // 1 ms to 3,660 days; a part of a microsecond is dropped
+	WarmUp   time.Duration // 0, or 1 µs to 3,660 days
+}
+
+// InMemory returns the limiter of this process. It saves permits from now on. A field that
+// is out of its bounds is a limit.ErrInvalidArgument.
+func (s Smooth) InMemory(opts ...limit.Option) (*SmoothLimiter, error) {
+	l, err := form.InMemory(s.rule, opts)
+	if err != nil {
+		return nil, err
+	}
+	f, _ := s.flow()
+	one := &SmoothLimiter{smooth{l.(form.Opened[ticket]), f}, l}
+	return one, one.do(context.Background(), "", f.at)
+}
+
+// InMemoryKeyed returns a limiter for each key, in this process, with the errors of
+// InMemory. One that nobody has used for a while is dropped, with the permits it had saved.
+func (s Smooth) InMemoryKeyed(opts ...limit.Option) (*SmoothKeyed, error) {
+	l, err := form.InMemoryKeyed(s.rule, opts)
+	if err != nil {
+		return nil, err
+	}
+	f, _ := s.flow()
+	return &SmoothKeyed{smooth{l.(form.Opened[ticket]), f}, l}, nil
+}
+
+// flow returns the rule in numbers of Guava.
+func (s Smooth) flow() (flow, error) {
+	if err := pace("Rate", s.Rate, s.Interval); err != nil {
+		return flow{}, err
+	}
+	interval := s.Interval.Truncate(time.Microsecond)
+	warmUp := s.WarmUp.Truncate(time.Microsecond)
+	if s.WarmUp != 0 && (warmUp < time.Microsecond || warmUp > form.MostTime) {
+		return flow{}, fmt.Errorf("%w: WarmUp is %v, must be 0 or 1µs to %v", limit.ErrInvalidArgument, s.WarmUp,
+			form.MostTime)
+	}
+	f := newFlow(s.Rate/interval.Seconds(), float64(warmUp.Microseconds()), max(1, int64(s.Rate)))
+	if us := f.rest(); us > float64(form.MostTime.Microseconds()) {
+		return flow{}, fmt.Errorf("%w: Rate is %v in %v, one permit must take at most %v", limit.ErrInvalidArgument,
+			s.Rate, interval, form.MostTime)
+	}
+	return f, nil
+}
+
+func (s Smooth) rule() (form.Rule[ticket], error) {
+	f, err := s.flow()
+	if err != nil {
+		return form.Rule[ticket]{}, err
+	}
+	interval := max(1, math.Ceil(float64(f.limit)*float64(s.Interval.Microseconds())/s.Rate))
+	return form.Rule[ticket]{
+		Numbers: form.Numbers{Algorithm: "smooth", Limit: f.limit,
+			Interval: time.Duration(interval) * time.Microsecond,
+			Rest:     time.Duration(f.rest())*time.Microsecond + time.Millisecond},
+		Take: f.take,
+	}, nil
+}
+
+// A SmoothLimiter is the limiter of a Smooth. It is a limit.Limiter.
+type SmoothLimiter struct {
+	smooth
+	allows limit.Limiter
+}
+
+// Allow takes n permits if nothing is owed. Result.Limit is Rate, at least 1. Its Remaining
+// is that if nothing is owed, otherwise 0.
+func (l *SmoothLimiter) Allow(ctx context.Context, n int64) (limit.Result, error) {
+	return l.allows.Allow(ctx, n)
+}
+
+// Acquire takes n permits, 1 to Rate, and returns how long it has waited for those before.
+// More are a limit.ErrPermitsExceedRate: take them in parts. If ctx ends meanwhile, nothing
+// is taken, and errors.Is(err, ctx.Err()) holds; but the time passes unused if others have
+// come since.
+func (l *SmoothLimiter) Acquire(ctx context.Context, n int64) (waited time.Duration, err error) {
+	waited, _, err = l.acquire(ctx, "", n, math.MaxInt64)
+	return waited, err
+}
+
+// TryAcquire is Acquire if that waits for timeout at most. Otherwise it returns false at
+// once, and takes nothing. A timeout of 0 or less does not wait.
+func (l *SmoothLimiter) TryAcquire(ctx context.Context, n int64, timeout time.Duration) (bool, error) {
+	_, ok, err := l.acquire(ctx, "", n, timeout)
+	return ok, err
+}
+
+// A SmoothKeyed has the limiter of a Smooth for each key. It is a limit.Keyed.
+type SmoothKeyed struct {
+	smooth
+	allows limit.Keyed
+}
+
+// Allow is that of a SmoothLimiter, for the limit of key.
+func (l *SmoothKeyed) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
+	return l.allows.Allow(ctx, key, n)
+}
+
+// Acquire is that of a SmoothLimiter, for the limit of key.
+func (l *SmoothKeyed) Acquire(ctx context.Context, key string, n int64) (waited time.Duration, err error) {
+	waited, _, err = l.acquire(ctx, key, n, math.MaxInt64)
+	return waited, err
+}
+
+// TryAcquire is that of a SmoothLimiter, for the limit of key.
+func (l *SmoothKeyed) TryAcquire(ctx context.Context, key string, n int64, timeout time.Duration) (bool, error) {
+	_, ok, err := l.acquire(ctx, key, n, timeout)
+	return ok, err
+}
+
+// A smooth has callers wait.
+type smooth struct {
+	tickets form.Opened[ticket]
+	flow    flow
+}
+
+func (s smooth) do(ctx context.Context, key string, f func(t *ticket, now int64)) error {
+	return s.tickets.Do(ctx, key, f)
+}
+
+// acquire reserves n permits if that takes timeout at most, and waits for them.
+func (s smooth) acquire(ctx context.Context, key string, n int64,
+	timeout time.Duration) (waited time.Duration, ok bool, err error) {
+	if err := s.check(n); err != nil {
+		return 0, false, err
+	}
+	var before, after ticket
+	var wait time.Duration
+	err = s.do(ctx, key, func(t *ticket, now int64) {
+		s.flow.at(t, now)
+		wait = time.Duration(t.next-now) * time.Microsecond
+		if ok = wait <= max(0, timeout); ok {
+			before = *t
+			s.flow.reserve(t, now, n)
+			after = *t
+		}
+	})
+	if err != nil || !ok || wait == 0 {
+		return 0, ok, err
+	}
+	start := time.Now()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		err = fmt.Errorf("rratelimiter: %w", ctx.Err())
+	}
+	// Also one that was served looks: a limiter for which somebody waits is not dropped.
+	_ = s.do(context.WithoutCancel(ctx), key, func(t *ticket, _ int64) {
+		if err != nil && t.next == after.next && t.saved == after.saved {
+			t.next, t.saved = before.next, before.saved
+		}
+	})
+	return time.Since(start), err == nil, err
+}
+
+// check returns the error of a number of permits.
+func (s smooth) check(n int64) error {
+	switch {
+	case n < 1:
+		return fmt.Errorf("%w: n is %d, must be at least 1", limit.ErrInvalidArgument, n)
+	case n > s.flow.limit:
+		return fmt.Errorf("%w: n is %d, must be at most %d", limit.ErrPermitsExceedRate, n, s.flow.limit)
+	}
+	return nil
+}
+
+var (
+	_ limit.Limiter = (*SmoothLimiter)(nil)
+	_ limit.Keyed   = (*SmoothKeyed)(nil)
+)

@@ -1,0 +1,76 @@
+-- take.lua: takes permits of a bucket, or gives them back.
+--
+-- KEYS[1]  the tokens and their time in µs, as in "2.5 1700000000000000"; no key is a full bucket
+-- ARGV[1]  the permits, negative if they are given back
+-- ARGV[2]  the capacity
+-- ARGV[3]  the tokens that come in a second, may have a fraction
+-- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in µs
+--
+-- bucket.go has the same operations in the same order, so that both decide alike.
+
+local n, capacity, per_second = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+local value = redis.call('GET', KEYS[1]) or ''
+local tokens, last = string.match(value, '^([%d%.e%+%-]+) (%d+)$')
+tokens, last = tonumber(tokens), tonumber(last)
+-- Somebody else may have written anything: what cannot be read is a full bucket.
+if not tokens or not last then
+  tokens, last = capacity, now
+end
+last = math.min(last, 2 ^ 53)
+
+local function at(time)
+  local span = math.abs(time - last)
+  local part = span % 1000000 / 1000000
+  local change = (math.floor(span / 1000000) + part) * per_second
+  if time < last then
+    return tokens - change
+  end
+  return math.min(tokens + change, capacity)
+end
+
+local function enough(left)
+  return left >= 0 or -left / per_second * 1000000000 < 1
+end
+
+local function wait(wanted)
+  local missing = wanted - at(now)
+  if enough(-missing) then
+    return 0
+  end
+  local us = math.floor(missing / per_second * 1000000)
+  for _ = 1, 2 do
+    if enough(at(now + us) - wanted) then
+      break
+    end
+    us = us + 1
+  end
+  return us
+end
+
+local function save(reset)
+  redis.call('SET', KEYS[1], string.format('%.17g %.0f', tokens, last), 'PX', math.floor(reset / 1000) + 1)
+end
+
+local there = at(now)
+local far = there < -capacity
+if far then -- the clock was set far back: begin anew, with nothing
+  there, tokens, last = 0, 0, now
+end
+if not enough(there - n) then
+  local reset = wait(capacity)
+  if far or redis.call('PTTL', KEYS[1]) < 0 then
+    save(reset)
+  end
+  return {0, math.max(0, math.floor(there)), wait(n), reset}
+end
+tokens, last = math.min(there - n, capacity), now
+local reset = wait(capacity)
+if tokens == capacity then
+  redis.call('UNLINK', KEYS[1])
+else
+  save(reset)
+end
+return {1, math.max(0, math.floor(tokens)), 0, reset}
