@@ -46,11 +46,11 @@ func refused(policy string, r limit.Result) *answer {
 	failure := &errdetails.QuotaFailure{}
 	for _, each := range r.Each {
 		if !each.Allowed {
-			failure.Violations = append(failure.Violations, violation(policy, described(each)))
+			failure.Violations = append(failure.Violations, violation(policyOf(each, policy), described(each)))
 		}
 	}
 	if failure.Violations == nil {
-		failure.Violations = append(failure.Violations, violation(policy, described(r)))
+		failure.Violations = append(failure.Violations, violation(policyOf(r, policy), described(r)))
 	}
 	if r.RetryAfter <= 0 {
 		return &answer{status: exhausted("rate limit exceeded", failure)}

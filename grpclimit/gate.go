@@ -55,6 +55,10 @@ func (g *gate) pass(ctx context.Context, fullMethod string, message any, ask ask
 	} else {
 		d.Result, d.Err = ask(ctx, d.Key, d.Permits)
 		a = g.judge(ctx, d.Result, d.Err)
+		if user, ok := errors.AsType[userError](d.Err); ok {
+			d.Err = user.error
+			a = g.keyFailed(ctx, d.Err)
+		}
 	}
 	if g.shadow {
 		a = nil
@@ -98,10 +102,15 @@ func (g *gate) judge(ctx context.Context, r limit.Result, err error) *answer {
 
 // allow makes one attempt within the timeout.
 func (g *gate) allow(ctx context.Context, key string, permits int64) (limit.Result, error) {
-	if g.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, g.timeout)
-		defer cancel()
-	}
+	ctx, cancel := g.within(ctx)
+	defer cancel()
 	return g.limiter.Allow(ctx, key, permits)
+}
+
+// within bounds ctx by the timeout.
+func (g *gate) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if g.timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, g.timeout)
 }

@@ -43,20 +43,27 @@ func StreamServerInterceptor(
 	return func(
 		srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
 	) error {
-		if g.perMessage {
-			metered := &serverStream{ServerStream: stream, gate: g, fullMethod: info.FullMethod}
-			err := handler(srv, metered)
-			if a := metered.refusal.Load(); a != nil {
-				return a.err()
-			}
-			return err
-		}
-		if a := g.pass(stream.Context(), info.FullMethod, nil, g.allow); a != nil {
-			stream.SetTrailer(a.trailer())
+		return g.serve(srv, stream, info.FullMethod, handler, g.allow)
+	}
+}
+
+// serve calls the handler of a stream, unless it is refused.
+func (g *gate) serve(
+	srv any, stream grpc.ServerStream, fullMethod string, handler grpc.StreamHandler, ask ask,
+) error {
+	if g.perMessage {
+		metered := &serverStream{ServerStream: stream, gate: g, ask: ask, fullMethod: fullMethod}
+		err := handler(srv, metered)
+		if a := metered.refusal.Load(); a != nil {
 			return a.err()
 		}
-		return handler(srv, stream)
+		return err
 	}
+	if a := g.pass(stream.Context(), fullMethod, nil, ask); a != nil {
+		stream.SetTrailer(a.trailer())
+		return a.err()
+	}
+	return handler(srv, stream)
 }
 
 func newServerGate(limiter limit.Keyed, key Key, opts []ServerOption) *gate {
@@ -71,6 +78,7 @@ func newServerGate(limiter limit.Keyed, key Key, opts []ServerOption) *gate {
 type serverStream struct {
 	grpc.ServerStream
 	gate       *gate
+	ask        ask
 	fullMethod string
 	refusal    atomic.Pointer[answer] // once set, it stays
 }
@@ -83,7 +91,7 @@ func (s *serverStream) RecvMsg(message any) error {
 	if err := s.ServerStream.RecvMsg(message); err != nil {
 		return err
 	}
-	if a := s.gate.pass(s.Context(), s.fullMethod, message, s.gate.allow); a != nil {
+	if a := s.gate.pass(s.Context(), s.fullMethod, message, s.ask); a != nil {
 		s.SetTrailer(a.trailer())
 		s.refusal.Store(a)
 		return a.err()

@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/limit"
@@ -18,23 +19,32 @@ type policyName string
 const printable = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`" +
 	"abcdefghijklmnopqrstuvwxyz{|}~"
 
-func quotedName(name string) policyName {
-	quoted := []byte{'"'}
+func quotedName(name string) policyName { return policyName(appendQuoted(nil, name)) }
+
+func appendQuoted(b []byte, name string) []byte {
+	b = append(b, '"')
 	for i := range len(name) {
 		if name[i] == '"' || name[i] == '\\' {
-			quoted = append(quoted, '\\')
+			b = append(b, '\\')
 		}
-		quoted = append(quoted, name[i])
+		b = append(b, name[i])
 	}
-	return policyName(append(quoted, '"'))
+	return append(b, '"')
 }
 
-// appendName appends the name of limit i of n.
-func appendName(b []byte, names []policyName, i, n int) []byte {
+// isPolicyName reports whether visitors may see a name.
+func isPolicyName(name string) bool {
+	return name != "" && len(name) <= 64 && strings.Trim(name, printable) == ""
+}
+
+// appendName appends the name of limit i of all: that of WithPolicies, or its own.
+func appendName(b []byte, names []policyName, i int, all []limit.Result) []byte {
 	switch {
 	case i < len(names):
 		return append(b, names[i]...)
-	case n == 1:
+	case isPolicyName(all[i].Policy):
+		return appendQuoted(b, all[i].Policy)
+	case len(all) == 1:
 		return append(b, `"default"`...)
 	}
 	return append(strconv.AppendInt(append(b, `"limit-`...), int64(i)+1, 10), '"')
@@ -53,7 +63,7 @@ func appendDraft11Policies(b []byte, names []policyName, all []limit.Result) []b
 			continue
 		}
 		b = appendComma(b, start)
-		b = appendName(b, names, i, len(all))
+		b = appendName(b, names, i, all)
 		b = appendInteger(append(b, ";q="...), all[i].Limit)
 		if all[i].Interval > 0 {
 			b = appendInteger(append(b, ";w="...), seconds(all[i].Interval))
@@ -73,7 +83,7 @@ func appendDraft11Limits(b []byte, names []policyName, all []limit.Result) []byt
 			continue
 		}
 		b = appendComma(b, start)
-		b = appendName(b, names, i, len(all))
+		b = appendName(b, names, i, all)
 		b = appendInteger(append(b, ";r="...), all[i].Remaining)
 		b = appendInteger(append(b, ";t="...), seconds(window(&all[i])))
 	}

@@ -16,7 +16,10 @@ import (
 type Middleware struct {
 	keyed limit.Keyed
 	key   KeyFunc
+	rules Rules // instead of keyed and key, with user and address
 	cost  CostFunc
+
+	user, address func(*http.Request) (string, error)
 
 	timeout    time.Duration
 	fallback   Fallback
@@ -38,7 +41,8 @@ type Middleware struct {
 // that writes the response. Nothing of it is for visitors but Status and the numbers of
 // Result.
 type Decision struct {
-	// Key is what the request was limited by, empty if Err came before it was known.
+	// Key is what the request was limited by, empty if Err came before it was known, and of
+	// NewRules. Names of Result say it then.
 	Key string
 
 	// Cost is how many permits the request asked for.
@@ -62,17 +66,21 @@ type Decision struct {
 // Errors are limit.ErrInvalidArgument: keyed, key or an option is nil, or an argument of
 // an option is out of its bounds.
 func New(keyed limit.Keyed, key KeyFunc, opts ...Option) (*Middleware, error) {
-	m := &Middleware{keyed: keyed, key: key, timeout: defaultTimeout, fields: fieldSet(Draft11)}
-	m.respond = m.writeProblem
 	switch {
 	case keyed == nil:
 		return nil, invalid("New", "keyed", nil, "not be nil")
 	case key == nil:
 		return nil, invalid("New", "key", nil, "not be nil")
 	}
+	return (&Middleware{keyed: keyed, key: key}).with("New", opts)
+}
+
+// with sets what all have, and the options.
+func (m *Middleware) with(where string, opts []Option) (*Middleware, error) {
+	m.timeout, m.fields, m.respond = defaultTimeout, fieldSet(Draft11), m.writeProblem
 	for i, opt := range opts {
 		if opt == nil {
-			return nil, invalid("New", fmt.Sprintf("option %d", i+1), nil, "not be nil")
+			return nil, invalid(where, fmt.Sprintf("option %d", i+1), nil, "not be nil")
 		}
 		if err := opt(m); err != nil {
 			return nil, err
@@ -94,7 +102,11 @@ func invalid(where, argument string, value any, bound string) error {
 // form is the one that routers such as chi expect of a middleware.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if m.Admit(w, r) {
+		admitted, asked := m.admit(w, r)
+		if asked.holds() {
+			defer m.finish(r, asked)
+		}
+		if admitted {
 			next.ServeHTTP(w, r)
 		}
 	})
@@ -107,10 +119,22 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 // If the limiter fails when the context of r has ended, the visitor is gone: the response is
 // an empty 503, and no hook is called. If the context has ended before, the limiter is not
 // asked. One that is being asked is not told, and may answer until WithTimeout has passed.
+//
+// Permits that a request holds as long as it runs (NewRules) come back when the context of r
+// ends, which a server sees to when its handler has returned.
 func (m *Middleware) Admit(w http.ResponseWriter, r *http.Request) bool {
+	admitted, asked := m.admit(w, r)
+	if asked.holds() {
+		context.AfterFunc(r.Context(), func() { m.finish(r, asked) })
+	}
+	return admitted
+}
+
+// admit is Admit. If the request holds permits, finish gives them back.
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (bool, *question) {
 	d, asked, limited := m.decide(r)
 	if !limited {
-		return true
+		return true, nil
 	}
 	gone := d.Err != nil && ended(r.Context())
 	if !gone {
@@ -118,19 +142,28 @@ func (m *Middleware) Admit(w http.ResponseWriter, r *http.Request) bool {
 	}
 	switch {
 	case m.shadow:
-		return true
+		return true, asked
 	case gone:
 		w.WriteHeader(http.StatusServiceUnavailable)
-		return false
+		return false, asked
 	}
 	if d.Err == nil {
 		m.setFields(w.Header(), d.Result, &asked.lines)
 	}
 	if d.Status == 0 {
-		return true
+		return true, asked
 	}
 	m.respond(w, r, d)
-	return false
+	return false, asked
+}
+
+// finish gives back what a request held that has ended. Its context may have ended, too.
+func (m *Middleware) finish(r *http.Request, asked *question) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), m.timeout)
+	defer cancel()
+	if err := asked.done(ctx); err != nil && m.onError != nil {
+		m.onError(r, Decision{Err: err})
+	}
 }
 
 // A question is what each request needs that is asked for: one piece of memory for the
@@ -138,7 +171,11 @@ func (m *Middleware) Admit(w http.ResponseWriter, r *http.Request) bool {
 type question struct {
 	bounded
 	lines [3]string
+	done  func(context.Context) error // of Rules, nil if nothing is held
 }
+
+// holds reports whether a request holds permits as long as it runs.
+func (q *question) holds() bool { return q != nil && q.done != nil }
 
 func newQuestion(request context.Context, timeout time.Duration) *question {
 	return &question{bounded: bounded{request: request, at: bound(request, timeout)}}
@@ -161,10 +198,12 @@ func (m *Middleware) decide(r *http.Request) (d Decision, asked *question, limit
 	}
 	if d.Err = r.Context().Err(); d.Err == nil {
 		asked = newQuestion(r.Context(), m.timeout)
-		d.Result, d.Err = m.keyed.Allow(&asked.bounded, d.Key, d.Cost)
+		m.ask(r, &d, asked)
 		asked.end()
 	}
 	switch {
+	case m.rules != nil && errors.Is(d.Err, ErrNoLimit): // of the user or the address
+		return Decision{}, nil, false
 	case d.Err != nil:
 		d.Status = statusOf(d.Err)
 		if d.Status == http.StatusServiceUnavailable && m.fallback == FallbackAllow {
@@ -176,6 +215,15 @@ func (m *Middleware) decide(r *http.Request) (d Decision, asked *question, limit
 	return d, asked, true
 }
 
+// ask asks the limiter, or the rules.
+func (m *Middleware) ask(r *http.Request, d *Decision, asked *question) {
+	if m.rules == nil {
+		d.Result, d.Err = m.keyed.Allow(&asked.bounded, d.Key, d.Cost)
+		return
+	}
+	d.Result, asked.done, d.Err = m.rules.AllowRequest(&asked.bounded, r, m.user, m.address, d.Cost)
+}
+
 // ended reports whether the context of a request has ended, or is about to: a question ends
 // at the same deadline, by another timer.
 func ended(request context.Context) bool {
@@ -185,8 +233,10 @@ func ended(request context.Context) bool {
 
 // wants returns the permits that a request wants, and of which limit.
 func (m *Middleware) wants(r *http.Request) (key string, cost int64, err error) {
-	if key, err = m.key(r); err != nil {
-		return "", 0, err
+	if m.rules == nil {
+		if key, err = m.key(r); err != nil {
+			return "", 0, err
+		}
 	}
 	cost = 1
 	if m.cost != nil {
@@ -197,7 +247,7 @@ func (m *Middleware) wants(r *http.Request) (key string, cost int64, err error) 
 	switch {
 	case cost < 0:
 		return key, cost, invalid("CostFunc", "the cost of a request", cost, "be at least 0")
-	case key == "":
+	case key == "" && m.rules == nil:
 		return key, cost, fmt.Errorf("%w: the key is empty, must not be", ErrNoKey)
 	}
 	return key, cost, nil

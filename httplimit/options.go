@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -174,15 +173,15 @@ func WithFields(fields Fields) Option {
 
 // WithPolicies names the limits, in the order of limit.Result.Each, for the fields and
 // for problem documents. Visitors see the names. A name has 1 to 64 characters of ASCII
-// that can be printed (a String of RFC 9651), and no two are alike. The default is
-// "default" for a lone limit, and "limit-1", "limit-2" and so on for several; limits beyond
+// that can be printed (a String of RFC 9651), and no two are alike. The default is the name
+// that a limit has for visitors (limit.Result.Policy), then "default" for a lone limit, and "limit-1", "limit-2" and so on for several; limits beyond
 // the names have those, too.
 func WithPolicies(names ...string) Option {
 	return func(m *Middleware) error {
 		m.policies = nil
 		for i, name := range names {
 			argument := fmt.Sprintf("name %d", i+1)
-			if strings.Trim(name, printable) != "" || name == "" || len(name) > 64 {
+			if !isPolicyName(name) {
 				return invalid("WithPolicies", argument, fmt.Sprintf("%q", name),
 					"have 1 to 64 printable characters of ASCII")
 			}

@@ -59,7 +59,7 @@ func appendViolated(b []byte, names []policyName, all []limit.Result) []byte {
 			if len(b) > start {
 				b = append(b, ',')
 			}
-			b = appendName(b, names, i, len(all))
+			b = appendName(b, names, i, all)
 		}
 	}
 	return b

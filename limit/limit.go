@@ -95,6 +95,10 @@ type Result struct {
 	// user's name, so it is not for visitors or metrics. Empty if there is none.
 	Name string
 
+	// Policy is a name of the limit that visitors may see: 1 to 64 characters of ASCII that
+	// can be printed. Empty if there is none.
+	Policy string
+
 	// Limit is the rate: the permits of one Interval. 0 if it is not known.
 	Limit int64
 

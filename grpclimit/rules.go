@@ -1,0 +1,115 @@
+package grpclimit
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/rules"
+)
+
+// UnaryServerRules returns an interceptor that refuses calls that the limits of a file
+// refuse, as UnaryServerInterceptor does. The path of a call is its full method, so that
+// "/package.Service/Method" is a route, and "/package.Service/" that of a whole service;
+// its method is POST, its header the metadata, and its address that of ByPeer.
+//
+// user returns the name of a user who was checked before; an empty name is nobody, and nil
+// is nobody ever. Its errors are those of a Key. The subjects of QuotaFailure are the names
+// of the limits in the file. Key of a Decision is the full method. Permits that a call holds
+// as long as it runs come back when its handler has returned. It panics if r is nil.
+func UnaryServerRules(r *rules.Rules, user Key, opts ...ServerOption) grpc.UnaryServerInterceptor {
+	g := newRulesGate(r, opts)
+	return func(
+		ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+	) (any, error) {
+		a := asker{gate: g, rules: r, user: user}
+		defer a.done(ctx)
+		if refusal := g.pass(ctx, info.FullMethod, req, a.ask); refusal != nil {
+			if trailer := refusal.trailer(); trailer != nil {
+				_ = grpc.SetTrailer(ctx, trailer) // fails only where there is no call to answer
+			}
+			return nil, refusal.err()
+		}
+		return handler(ctx, req)
+	}
+}
+
+// StreamServerRules is UnaryServerRules for streams, as StreamServerInterceptor is. With
+// WithPerMessage a message holds its permits until the next one is received.
+func StreamServerRules(r *rules.Rules, user Key, opts ...ServerOption) grpc.StreamServerInterceptor {
+	g := newRulesGate(r, opts)
+	return func(
+		srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+	) error {
+		a := asker{gate: g, rules: r, user: user}
+		defer a.done(stream.Context())
+		return g.serve(srv, stream, info.FullMethod, handler, a.ask)
+	}
+}
+
+func newRulesGate(r *rules.Rules, opts []ServerOption) *gate {
+	if r == nil {
+		panic("grpclimit: the rules are nil")
+	}
+	nobody := limit.KeyedFunc(nil) // an asker asks the rules instead
+	return newServerGate(nobody, ByMethod, opts)
+}
+
+// An asker asks the rules about one call, or about the messages of a stream one after the
+// other, and keeps what the last one holds.
+type asker struct {
+	gate  *gate
+	rules *rules.Rules
+	user  Key
+
+	mu    sync.Mutex // a message may be received while the handler returns
+	grant rules.Grant
+}
+
+// A userError is that of the function that says who the user is.
+type userError struct{ error }
+
+// ask makes one attempt within the timeout.
+func (a *asker) ask(ctx context.Context, fullMethod string, permits int64) (limit.Result, error) {
+	a.done(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	call := rules.Call{
+		Method: http.MethodPost, Path: fullMethod, Route: fullMethod,
+		Header:  func(name string) []string { return metadata.ValueFromIncomingContext(ctx, name) },
+		Address: func() (string, error) { return ByPeer(ctx, fullMethod) },
+	}
+	if a.user != nil {
+		call.User = func() (string, error) {
+			name, err := a.user(ctx, fullMethod)
+			if err != nil {
+				err = userError{err}
+			}
+			return name, err
+		}
+	}
+	bounded, cancel := a.gate.within(ctx)
+	defer cancel()
+	var err error
+	a.grant, err = a.rules.Allow(bounded, call, permits)
+	return a.grant.Result, err
+}
+
+// done gives back what is held. If that fails, it comes back when its lease ends.
+func (a *asker) done(ctx context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.grant.Running() {
+		ctx, cancel := a.gate.within(context.WithoutCancel(ctx))
+		defer cancel()
+		_ = a.grant.Done(ctx)
+	}
+}
+
+// policyOf returns the name of a limit for the peer.
+func policyOf(r limit.Result, policy string) string { return cmp.Or(r.Policy, policy) }

@@ -1,0 +1,166 @@
+package rules_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/limittest"
+	"github.com/redisson-go/rratelimiter/limit/rules"
+)
+
+// threeLimits has a wide limit that a call of /narrow takes before it is refused.
+const threeLimits = `
+rules:
+  - {name: wide, also: true, limits: [{rate: 10/1h}]}
+  - name: narrow
+    match: {route: /narrow}
+    limits:
+      - {name: hour, rate: 5/1h}
+      - {name: minute, rate: 2/1m, algorithm: fixed-window}
+  - {name: rest, limits: [{rate: 100/1h}]}
+`
+
+func TestARefusalKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := inMemory(t, threeLimits)
+		wantAllowed(t, r, get("/narrow"), 2)
+		for range 20 {
+			if g := allow(t, r, get("/narrow"), 1); g.Allowed || policies(g) != "wide narrow/hour narrow/minute" {
+				t.Fatalf("%+v, want it refused", g)
+			}
+		}
+		time.Sleep(time.Minute)
+		wantAllowed(t, r, get("/narrow"), 2)
+		wantAllowed(t, r, get("/"), 10-4)
+	})
+}
+
+func TestAnErrorKeepsNothing(t *testing.T) {
+	r := inMemory(t, threeLimits)
+	for _, n := range []int64{3, 6, 11, 1 << 62} { // more than a limit has, the last before the first
+		if _, err := r.Allow(t.Context(), get("/narrow"), n); !errors.Is(err, limit.ErrPermitsExceedRate) {
+			t.Errorf("%d permits: %v, want ErrPermitsExceedRate", n, err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Allow(ended, get("/narrow"), 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want Canceled", err)
+	}
+	wantAllowed(t, r, get("/"), 10)
+}
+
+func TestTheResultIsThatOfTheLimitThatBinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := inMemory(t, threeLimits)
+		g := allow(t, r, get("/narrow"), 1)
+		if !g.Allowed || g.Policy != "narrow/minute" || g.Name != "narrow/minute:all" || g.Remaining != 1 ||
+			g.Limit != 2 || g.Interval != time.Minute || g.RetryAfter != 0 {
+			t.Errorf("%+v, want that of narrow/minute", g)
+		}
+		if got := policies(g); got != "wide narrow/hour narrow/minute" {
+			t.Errorf("Each has %q", got)
+		}
+		allow(t, r, get("/narrow"), 1)
+		g = allow(t, r, get("/narrow"), 2)
+		if g.Allowed || g.Policy != "narrow/minute" || g.RetryAfter != time.Minute || g.Remaining != 0 {
+			t.Errorf("%+v, want narrow/minute to refuse for a minute", g)
+		}
+		for i, want := range []int64{8, 3, 0} {
+			if one := g.Each[i]; one.Remaining != want || one.Allowed != (i < 2) {
+				t.Errorf("%+v, want %d left", one, want)
+			}
+		}
+		allow(t, r, get("/"), 8)
+		if g = allow(t, r, get("/narrow"), 1); g.Policy != "wide" || g.Each != nil {
+			t.Errorf("%+v, want that of wide alone: those behind it were not asked", g)
+		}
+	})
+}
+
+func TestCostIsTimesThePermits(t *testing.T) {
+	r := inMemory(t, `
+rules:
+  - {name: all, also: true, limits: [{rate: 10/1h}]}
+  - {name: export, match: {route: /export}, cost: 3, limits: [{rate: 12/1h}]}`)
+	if g := allow(t, r, get("/export"), 2); g.Each[0].Remaining != 8 || g.Each[1].Remaining != 6 {
+		t.Errorf("%+v, want 2 and 6 taken", g)
+	}
+	if _, err := r.Allow(t.Context(), get("/export"), 5); !errors.Is(err, limit.ErrPermitsExceedRate) {
+		t.Errorf("%v, want ErrPermitsExceedRate", err)
+	}
+	wantAllowed(t, r, get("/export"), 2)
+}
+
+// Many callers of two rules, whose limits refuse in turn: what all limits gave out is what
+// the callers were granted.
+func TestManyCallersTakeAllOrNone(t *testing.T) {
+	r := inMemory(t, `
+rules:
+  - {name: wide, also: true, limits: [{rate: 500/1h}]}
+  - name: narrow
+    by: user
+    limits: [{name: a, rate: 60/1h}, {name: b, rate: 40/1h, algorithm: fixed-window}]`)
+	var granted [8]atomic.Int64
+	var callers sync.WaitGroup
+	for user := range granted {
+		for range 4 {
+			callers.Go(func() {
+				for range 100 {
+					if allow(t, r, of(strings.Repeat("u", user+1)), 1).Allowed {
+						granted[user].Add(1)
+					}
+				}
+			})
+		}
+	}
+	callers.Wait()
+	total := int64(0)
+	for user := range granted {
+		// Others take from wide and give back, so that a refusal may be theirs; here the
+		// wide limit has room for all, so none is.
+		if granted[user].Load() != 40 {
+			t.Errorf("user %d was granted %d, want 40", user, granted[user].Load())
+		}
+		total += granted[user].Load()
+	}
+	if g := allow(t, r, of("new"), 1); g.Each[0].Remaining != 500-total-1 {
+		t.Errorf("wide has %d left, want %d", g.Each[0].Remaining, 500-total-1)
+	}
+}
+
+// A broken limiter is no reason for a limit before it to keep permits, nor for a caller to
+// wait for long.
+func TestNewRefusesWhatCannotBe(t *testing.T) {
+	set := parsed(t, threeLimits)
+	for what, try := range map[string]func() error{
+		"store": func() error { _, err := rules.New(nil, set); return err },
+		"set":   func() error { _, err := rules.New(rules.InMemory(), nil); return err },
+		"Redis": func() error { _, err := rules.New(rules.OnRedis(nil, nil, "a"), set); return err },
+	} {
+		if err := try(); !errors.Is(err, limit.ErrInvalidArgument) {
+			t.Errorf("%s: %v, want ErrInvalidArgument", what, err)
+		}
+	}
+}
+
+func TestRulesAreALimiter(t *testing.T) {
+	limittest.TestKeyed(t, limittest.KeyedSpec{
+		New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
+			r := inMemory(t, file("by: user", "limits: [{rate: "+slashed(rate, interval)+"}]"))
+			return limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
+				g, err := r.Allow(ctx, of(key), n)
+				return g.Result, err
+			})
+		},
+		Algorithm: limittest.SlidingLog,
+		Synctest:  true,
+	})
+}

@@ -1,0 +1,198 @@
+package rules
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A Call is what rules decide about. What no rule goes by need not be there.
+type Call struct {
+	// Method is that of HTTP. A gRPC call is a POST.
+	Method string
+
+	// Path is the escaped path of a URL, as url.URL.EscapedPath returns it. Of a gRPC call
+	// it is the full method, "/package.Service/Method".
+	Path string
+
+	// Route is what a rule by route goes by, such as the full method of gRPC. If it is
+	// empty, that is the most specific route of the file that matches.
+	Route string
+
+	// Header returns the values of a header field, whose name is canonical ("X-Api-Key").
+	Header func(name string) []string
+
+	// User and Address return who calls, and from where, empty if it is not known. They
+	// are called only for rules that need it, once for each call of Allow. Their errors
+	// are returned as they are.
+	User, Address func() (string, error)
+}
+
+// A source is what a limit goes by: each value has a limit of its own.
+type source struct {
+	kind   string // user, address, route, header
+	header string // its canonical name
+}
+
+func (s source) String() string { return strings.TrimSuffix(s.kind+" "+s.header, " ") }
+
+// described returns sources as a text that no other ones have.
+func described(by []source) string { return fmt.Sprint(by) }
+
+// A caller is a Call whose user is asked for once.
+type caller struct {
+	*Call
+	matched string // the most specific route of the file
+
+	asked bool
+	name  string
+	err   error
+}
+
+func (c *caller) user() (string, error) {
+	if !c.asked && c.User != nil {
+		c.name, c.err = c.User()
+	}
+	c.asked = true
+	return c.name, c.err
+}
+
+func (c *caller) header(name string) []string {
+	if c.Header == nil {
+		return nil
+	}
+	return c.Header(name)
+}
+
+// A use is a rule that a call falls under, and the key of the call's limits.
+type use struct {
+	rule *rule
+	key  string
+}
+
+// uses returns what a call falls under, in the order of the file.
+func (s *Set) uses(call *Call) (uses []use, err error) {
+	most := s.routes.find(call.Method, call.Path)
+	if most == nil {
+		return nil, nil
+	}
+	c := caller{Call: call, matched: most.pattern}
+	won := false
+	for _, route := range most.chain {
+		for _, r := range route.rules {
+			if won && !r.also {
+				continue
+			}
+			switch holds, err := r.holds(&c); {
+			case err != nil:
+				return nil, err
+			case holds && r.exempt:
+				return nil, nil
+			case holds:
+				won = won || !r.also
+				uses = append(uses, use{rule: r})
+			}
+		}
+	}
+	for i := range uses {
+		if uses[i].key, err = c.key(uses[i].rule); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(uses, func(a, b use) int { return cmp.Compare(a.rule.index, b.rule.index) })
+	return uses, nil
+}
+
+// holds reports whether the conditions of a rule hold.
+func (r *rule) holds(c *caller) (bool, error) {
+	if len(r.methods) > 0 && !slices.Contains(r.methods, c.Method) {
+		return false, nil
+	}
+	for _, h := range r.headers {
+		values := c.header(h.name)
+		if !h.presence.fits(len(values) > 0) || h.presence == whatever && !slices.Equal(values, []string{h.value}) {
+			return false, nil
+		}
+	}
+	if r.user == whatever {
+		return true, nil
+	}
+	user, err := c.user()
+	return r.user.fits(user != ""), err
+}
+
+// shared is the key of a rule that goes by nothing.
+const shared = "all"
+
+// mostKey is how long a key is that is not hashed, in bytes.
+const mostKey = 200
+
+// key returns the key of a call under a rule. Different values have different keys: the
+// characters that mean something in it are escaped in what callers write.
+func (c *caller) key(r *rule) (string, error) {
+	if len(r.by) == 0 {
+		return shared, nil
+	}
+	var key []byte
+	for i, s := range r.by {
+		value, err := c.value(s)
+		if err != nil {
+			return "", err
+		}
+		if value == "" {
+			return "", fmt.Errorf("%w: rule %s goes by %s, and the call has none", limit.ErrInvalidArgument,
+				r.name, s)
+		}
+		if i > 0 {
+			key = append(key, '|')
+		}
+		key = appendEscaped(key, value)
+	}
+	if len(key) > mostKey {
+		sum := sha256.Sum256(key)
+		return "#" + hex.EncodeToString(sum[:]), nil
+	}
+	return string(key), nil
+}
+
+// value returns what a call has of a source, empty if it has nothing, or of a header field
+// more than one: of several nobody knows which one counts.
+func (c *caller) value(s source) (string, error) {
+	switch s.kind {
+	case "user":
+		return c.user()
+	case "route":
+		return cmp.Or(c.Route, c.matched), nil
+	case "address":
+		if c.Address == nil {
+			return "", nil
+		}
+		return c.Address()
+	}
+	values := c.header(s.header)
+	if len(values) != 1 || values[0] == "" {
+		return "", nil
+	}
+	// A secret does not get to Redis, and 128 bits of a hash are enough for nobody to find
+	// another value for it.
+	sum := sha256.Sum256([]byte(values[0]))
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// appendEscaped appends a value. Braces would be a hash tag of Redis.
+func appendEscaped(b []byte, value string) []byte {
+	const digits = "0123456789ABCDEF"
+	for _, c := range []byte(value) {
+		if c <= ' ' || c > '~' || strings.IndexByte("%{}|#", c) >= 0 {
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		} else {
+			b = append(b, c)
+		}
+	}
+	return b
+}

@@ -1,0 +1,141 @@
+package rules
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// The bounds of the numbers of all algorithms; some have narrower ones, and say so.
+const (
+	mostPermits = 1 << 40
+	mostTime    = 10 * 366 * 24 * time.Hour
+	mostParts   = 1000
+)
+
+// limits reads the limits of a rule, whose other fields are known.
+func (p *parser) limits(r *rule, n *yaml.Node) {
+	lines := make(map[string]int)
+	entries := p.some("limits", n)
+	for _, entry := range entries {
+		before := len(p.mistakes)
+		d, name := p.limit(entry, len(entries))
+		if first := lines[name]; first > 0 {
+			p.wrong(entry.Line, "a limit %s is there already, in line %d", name, first)
+		}
+		lines[name] = entry.Line
+		d.policy, d.key, d.by = r.name, r.name, described(r.by)
+		if name != "" {
+			d.policy += "/" + name
+			d.key += ":" + name
+		}
+		if len(p.mistakes) == before {
+			p.makes(r, d, entry.Line)
+		}
+		r.limits = append(r.limits, d)
+	}
+}
+
+// makes notes why limiters of a definition cannot be made, or are of no use.
+func (p *parser) makes(r *rule, d definition, line int) {
+	if _, err := algorithms[d.algorithm].maker(d.numbers).InMemoryKeyed(); err != nil {
+		p.wrong(line, "%s", strings.TrimPrefix(err.Error(), limit.ErrInvalidArgument.Error()+": "))
+	}
+	if most := d.atMost(); r.cost > most {
+		p.wrong(line, "the cost is %d, and the limit has at most %d: no call would pass", r.cost, most)
+	}
+}
+
+// atMost returns the permits that are there at most.
+func (n numbers) atMost() int64 {
+	if n.burst > 0 {
+		return n.burst
+	}
+	return max(n.rate, n.most)
+}
+
+// limit reads a limit, one of several, and returns its name, empty if it needs none.
+func (p *parser) limit(n *yaml.Node, several int) (d definition, name string) {
+	d.algorithm = redisson
+	slashed := false
+	lines := p.mapping("a limit", n,
+		field{"name", func(what string, n *yaml.Node) { name = p.name(what, n) }},
+		field{"algorithm", func(what string, n *yaml.Node) { d.algorithm = p.algorithm(what, n) }},
+		field{"rate", func(what string, n *yaml.Node) { slashed = p.rate(&d.numbers, what, n) }},
+		field{"per", func(what string, n *yaml.Node) { d.per = p.span(what, n) }},
+		field{"burst", func(what string, n *yaml.Node) { d.burst = p.number(what, n, mostPermits) }},
+		field{"parts", func(what string, n *yaml.Node) { d.parts = int(p.number(what, n, mostParts)) }},
+		field{"most", func(what string, n *yaml.Node) { d.most = p.number(what, n, mostPermits) }},
+		field{"lease", func(what string, n *yaml.Node) { d.lease = p.span(what, n) }},
+	)
+	if n.Kind != yaml.MappingNode {
+		return d, name
+	}
+	if lines["name"] == 0 && several > 1 {
+		p.wrong(n.Line, "a limit has no name, must have one where a rule has several")
+	}
+	switch {
+	case slashed && lines["per"] > 0:
+		p.wrong(lines["per"], "per is there twice, first in line %d behind the rate", lines["rate"])
+	case slashed:
+		lines["per"] = lines["rate"]
+	}
+	p.fits(d.algorithm, lines, n.Line)
+	return d, name
+}
+
+// fits notes fields that are not for an algorithm, and those that it lacks.
+func (p *parser) fits(name string, lines map[string]int, line int) {
+	a, ok := algorithms[name]
+	if !ok {
+		return
+	}
+	for _, f := range []string{"rate", "per", "burst", "parts", "most", "lease"} {
+		switch needed, optional := a.needs(f), a.takes(f); {
+		case lines[f] > 0 && !needed && !optional:
+			p.wrong(lines[f], "%s is not for %s", f, name)
+		case lines[f] == 0 && needed:
+			p.wrong(line, "a limit has no %s, must have one for %s", f, name)
+		}
+	}
+}
+
+func (p *parser) algorithm(what string, n *yaml.Node) string {
+	text, ok := p.text(what, n)
+	if _, known := algorithms[text]; ok && !known {
+		all := slices.Sorted(maps.Keys(algorithms))
+		p.wrong(n.Line, "%s is %s, must be one of %s", what, quoted(n), strings.Join(all, ", "))
+	}
+	return text
+}
+
+// rate reads "100/1m", or a number without a time. slashed reports whether the time is there.
+func (p *parser) rate(d *numbers, what string, n *yaml.Node) (slashed bool) {
+	rate, per, slashed := strings.Cut(n.Value, "/")
+	if slashed && n.Kind == yaml.ScalarNode {
+		first, second := *n, *n
+		first.Value, second.Value = strings.TrimSpace(rate), strings.TrimSpace(per)
+		d.rate = p.number(what, &first, mostPermits)
+		d.per = p.span("the time of "+what, &second)
+		return true
+	}
+	d.rate = p.number(what, n, mostPermits)
+	return false
+}
+
+// span returns a time such as 1m30s.
+func (p *parser) span(what string, n *yaml.Node) time.Duration {
+	d, err := time.ParseDuration(n.Value)
+	switch {
+	case n.Kind != yaml.ScalarNode || err != nil:
+		p.wrong(n.Line, "%s is %s, must be a time such as 30s, 1m or 24h", what, kind(n))
+	case d < time.Millisecond || d > mostTime:
+		p.wrong(n.Line, "%s is %s, must be 1ms to %v", what, n.Value, mostTime)
+	}
+	return d
+}

@@ -1,0 +1,285 @@
+package rules
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The bounds of a file.
+const (
+	mostBytes = 1 << 20
+	mostRules = 500
+	mostEach  = 16 // limits of a rule, methods and the like
+)
+
+// Parse reads a file of rules, YAML or JSON (without its escape \/), of at most 1 MiB and
+// 500 rules. The format is
+// in docs/rules.md. Aliases of YAML are not allowed.
+//
+// The error joins all mistakes, up to 100, by their lines: "line 12: rate is -1, must be 1
+// to 2^40". Each of them is a limit.ErrInvalidArgument. A file with a mistake is of no use:
+// there is no Set then.
+func Parse(data []byte) (*Set, error) {
+	p := parser{set: &Set{routes: &routes{http.NewServeMux()}, sum: sha256.Sum256(data)}}
+	if len(data) > mostBytes {
+		p.wrong(1, "the file has %d bytes, must have at most %d", len(data), mostBytes)
+	} else if root := p.document(data); root != nil {
+		if lines := p.mapping("the file", root, field{"rules", p.rules}); len(lines) == 0 && p.err() == nil {
+			p.wrong(root.Line, "rules is missing")
+		}
+	}
+	if len(p.mistakes) == 0 {
+		p.route()
+	}
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	return p.set, nil
+}
+
+// A parser makes a Set of the nodes of a file.
+type parser struct {
+	reader
+	set *Set
+}
+
+// document returns the root of the only document of a file, nil after a mistake.
+func (p *parser) document(data []byte) *yaml.Node {
+	var root, second yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	switch err := decoder.Decode(&root); {
+	case errors.Is(err, io.EOF):
+		p.wrong(1, "the file is empty, must have rules")
+		return nil
+	case err != nil:
+		p.syntax(err)
+		return nil
+	}
+	switch err := decoder.Decode(&second); {
+	case err == nil:
+		p.wrong(second.Line, "a second document begins, must be one")
+		return nil
+	case !errors.Is(err, io.EOF):
+		p.syntax(err)
+		return nil
+	}
+	return root.Content[0]
+}
+
+// syntax notes an error of package yaml, "yaml: line 3: why". The line is not there where
+// it is the first, or is not known.
+func (p *parser) syntax(err error) {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if rest, ok := strings.CutPrefix(text, "line "); ok {
+		if number, why, ok := strings.Cut(rest, ": "); ok {
+			if line, err := strconv.Atoi(number); err == nil {
+				p.wrong(line, "%s", why)
+				return
+			}
+		}
+	}
+	p.wrong(1, "%s", text)
+}
+
+func (p *parser) rules(what string, n *yaml.Node) {
+	entries := p.list(what, n)
+	if len(entries) > mostRules {
+		p.wrong(n.Line, "%s has %d entries, must have at most %d", what, len(entries), mostRules)
+		return
+	}
+	lines := make(map[string]int)
+	for _, entry := range entries {
+		r := p.rule(entry)
+		if before := lines[r.name]; before > 0 {
+			p.wrong(r.line, "a rule %s is there already, in line %d", r.name, before)
+		} else if r.name != "" {
+			lines[r.name] = r.line
+		}
+		r.index = len(p.set.rules)
+		p.set.rules = append(p.set.rules, r)
+	}
+}
+
+// rule reads a rule.
+func (p *parser) rule(n *yaml.Node) *rule {
+	r := &rule{line: n.Line, route: "/", cost: 1}
+	var limits *yaml.Node
+	lines := p.mapping("a rule", n,
+		field{"name", func(what string, n *yaml.Node) { r.name = p.name(what, n) }},
+		field{"match", func(what string, n *yaml.Node) { p.match(r, what, n) }},
+		field{"by", func(what string, n *yaml.Node) { r.by = p.by(what, n) }},
+		field{"cost", func(what string, n *yaml.Node) { r.cost = p.number(what, n, mostPermits) }},
+		field{"also", func(what string, n *yaml.Node) { r.also = p.flag(what, n) }},
+		field{"exempt", func(what string, n *yaml.Node) { r.exempt = p.flag(what, n) }},
+		field{"limits", func(_ string, n *yaml.Node) { limits = n }},
+	)
+	if lines["name"] == 0 && n.Kind == yaml.MappingNode {
+		p.wrong(n.Line, "a rule has no name")
+	}
+	switch {
+	case n.Kind != yaml.MappingNode:
+	case !r.exempt && limits == nil:
+		p.wrong(n.Line, "rule %s has neither limits nor exempt: true", r.name)
+	case r.exempt:
+		for _, other := range []string{"limits", "by", "cost"} {
+			if lines[other] > 0 {
+				p.wrong(lines[other], "%s is not for a rule that is exempt", other)
+			}
+		}
+	default:
+		p.limits(r, limits)
+	}
+	return r
+}
+
+// Names stand in header fields and in keys of Redis. Two of them have the 64 bytes of a
+// policy's name.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,31}$`)
+
+func (p *parser) name(what string, n *yaml.Node) string {
+	text, ok := p.text(what, n)
+	if ok && !nameForm.MatchString(text) {
+		p.wrong(n.Line, "%s is %s, must have 1 to 31 of A-Z a-z 0-9 _ . -", what, quoted(n))
+	}
+	return text
+}
+
+// match reads which calls a rule is for.
+func (p *parser) match(r *rule, what string, n *yaml.Node) {
+	lines := p.mapping(what, n,
+		field{"route", func(what string, n *yaml.Node) { r.route, r.at = p.pattern(what, n), n.Line }},
+		field{"methods", func(what string, n *yaml.Node) { r.methods = p.methods(what, n) }},
+		field{"headers", func(what string, n *yaml.Node) { r.headers = p.headers(what, n) }},
+		field{"user", func(what string, n *yaml.Node) { r.user = p.presence(what, n) }},
+	)
+	if len(r.methods) > 0 && strings.Contains(r.route, " ") {
+		p.wrong(lines["methods"], "methods are there, and the route has a method: %q", r.route)
+	}
+}
+
+// pattern reads a route. What is wrong with it otherwise, a mux says later.
+func (p *parser) pattern(what string, n *yaml.Node) string {
+	text, ok := p.text(what, n)
+	words := strings.Fields(text)
+	if ok && (len(words) == 0 || len(words) > 2 || words[len(words)-1][0] != '/') {
+		p.wrong(n.Line, `%s is %s, must be a path such as "/search/{q}", or a method and a path`, what, quoted(n))
+	}
+	return strings.Join(words, " ")
+}
+
+var methodForm = regexp.MustCompile(`^[A-Z]{1,31}$`)
+
+func (p *parser) methods(what string, n *yaml.Node) (methods []string) {
+	for _, entry := range p.some(what, n) {
+		text, ok := p.text("a method", entry)
+		if ok && !methodForm.MatchString(text) {
+			p.wrong(entry.Line, "a method is %s, must be in capital letters", quoted(entry))
+		}
+		methods = append(methods, text)
+	}
+	return methods
+}
+
+// some returns the entries of a list, 1 to 16.
+func (p *parser) some(what string, n *yaml.Node) []*yaml.Node {
+	entries := p.list(what, n)
+	if count := len(entries); n.Kind == yaml.SequenceNode && (count < 1 || count > mostEach) {
+		p.wrong(n.Line, "%s has %d entries, must have 1 to %d", what, count, mostEach)
+		return nil
+	}
+	return entries
+}
+
+func (p *parser) presence(what string, n *yaml.Node) presence {
+	if p.flag(what, n) {
+		return present
+	}
+	return absent
+}
+
+var headerForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+
+// headers reads what header fields must be. true and false say whether a field is there,
+// and anything else what it is.
+func (p *parser) headers(what string, n *yaml.Node) (all []condition) {
+	if n.Kind != yaml.MappingNode {
+		p.wrong(n.Line, "%s is %s, must be a mapping of header fields", what, kind(n))
+		return nil
+	}
+	lines := make(map[string]int)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		c := condition{name: p.header(name)}
+		switch {
+		case lines[c.name] > 0:
+			p.wrong(name.Line, "header field %s is there twice, first in line %d", c.name, lines[c.name])
+		case value.Kind == yaml.ScalarNode && value.Tag == "!!bool":
+			c.presence = p.presence(c.name, value)
+		default:
+			c.value, _ = p.text(c.name, value)
+		}
+		lines[c.name] = name.Line
+		all = append(all, c)
+	}
+	return all
+}
+
+// header returns the canonical name of a header field.
+func (p *parser) header(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode || !headerForm.MatchString(n.Value) {
+		p.wrong(n.Line, "a header field is %s, must have 1 to 64 of A-Z a-z 0-9 -", quoted(n))
+	}
+	return http.CanonicalHeaderKey(n.Value)
+}
+
+// by reads what a rule goes by: one source or a list.
+func (p *parser) by(what string, n *yaml.Node) (all []source) {
+	entries := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		entries = p.some(what, n)
+	}
+	for _, entry := range entries {
+		text, ok := p.text(what, entry)
+		if !ok {
+			continue
+		}
+		s := source{kind: text}
+		if header, is := strings.CutPrefix(text, "header "); is && headerForm.MatchString(header) {
+			s = source{"header", http.CanonicalHeaderKey(header)}
+		} else if text != "user" && text != "address" && text != "route" {
+			p.wrong(entry.Line, "%s is %s, must be user, address, route or header NAME", what, quoted(entry))
+		}
+		if ok && slices.Contains(all, s) {
+			p.wrong(entry.Line, "%s is there twice", s)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// route finds the rules of all paths.
+func (p *parser) route() {
+	known := make(map[string]*route)
+	var all []*route
+	for _, r := range p.set.rules {
+		there := known[r.route] != nil
+		if err := p.set.routes.add(r, known); err != nil {
+			p.wrong(cmp.Or(r.at, r.line), "%v", err)
+		} else if !there {
+			all = append(all, known[r.route])
+		}
+	}
+	if len(p.mistakes) == 0 {
+		p.set.routes.link(all)
+	}
+}

@@ -1,0 +1,210 @@
+package rules_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/rules"
+)
+
+// file returns a file with one rule, of which some lines follow after its name.
+func file(lines ...string) string {
+	return "rules:\n  - name: a\n    " + strings.Join(lines, "\n    ")
+}
+
+// limited returns a file whose only rule has one limit.
+func limited(limit string) string { return file("limits:", "  - {"+limit+"}") }
+
+const limits = "limits: [{rate: 1/1s}]"
+
+var mistakes = []struct{ text, want string }{
+	{"", "line 1: the file is empty, must have rules"},
+	{"# nothing", "line 1: the file is empty, must have rules"},
+	{"{}", "line 1: rules is missing"},
+	{"[]", "line 1: the file is a list, must have fields"},
+	{"rules: 3", `line 1: rules is "3", must be a list`},
+	{"rules:", "line 1: rules is empty, must be a list"},
+	{"rules: []\nrule: []", `line 2: the file has no field "rule"; it has rules`},
+	{"rules: []\nrules: []", "line 2: rules is there twice, first in line 1"},
+	{"rules: []\n---\nrules: []", "line 2: a second document begins, must be one"},
+	{"rules: []\n---\n\trules", "line 3: found character that cannot start any token"},
+	{"rules: [\n  {", "line 2: did not find expected node content"},
+	{"\trules", "line 1: found character that cannot start any token"},
+	{"a: &a [1]\nrules: *a", "line 1: the file has no field \"a\"; it has rules\n" +
+		"line 2: rules is an alias, which is not allowed here, must be a list"},
+	{"rules: [3]", `line 1: a rule is "3", must have fields`},
+	{"rules:\n  - limits: [{rate: 1/1s}]", "line 2: a rule has no name"},
+	{"rules:\n  - name: a b\n    exempt: true",
+		`line 2: name is "a b", must have 1 to 31 of A-Z a-z 0-9 _ . -`},
+	{"rules:\n  - name: [a]\n    exempt: true", "line 2: name is a list, must be a text"},
+	{file("also: true"), "line 2: rule a has neither limits nor exempt: true"},
+	{file("exempt: maybe"), "line 2: rule a has neither limits nor exempt: true\n" +
+		`line 3: exempt is "maybe", must be true or false`},
+	{file("exempt: true", limits, "by: user", "cost: 2"),
+		"line 4: limits is not for a rule that is exempt\nline 5: by is not for a rule that is exempt\n" +
+			"line 6: cost is not for a rule that is exempt"},
+	{file(limits, "Cost: 1"), `line 4: a rule has no field "Cost"; ` +
+		"it has name, match, by, cost, also, exempt and limits"},
+	{file("exempt: true") + "\n  - name: a\n    exempt: true", "line 4: a rule a is there already, in line 2"},
+
+	{file(limits, "match: /a"), `line 4: match is "/a", must have fields`},
+	{file(limits, "match: {path: /a}"),
+		`line 4: match has no field "path"; it has route, methods, headers and user`},
+	{file(limits, "match:", "  route: search"),
+		`line 5: route is "search", must be a path such as "/search/{q}", or a method and a path`},
+	{file(limits, "match:", "  route: example.com/search"),
+		`line 5: route is "example.com/search", must be a path such as "/search/{q}", or a method and a path`},
+	{file(limits, "match:", "  route: GET POST /a"),
+		`line 5: route is "GET POST /a", must be a path such as "/search/{q}", or a method and a path`},
+	{file(limits, "match: {route: ' '}"),
+		`line 4: route is " ", must be a path such as "/search/{q}", or a method and a path`},
+	{file(limits, "match: {route: '/{a'}"),
+		`line 4: route "/{a" cannot be used: at offset 1: bad wildcard segment (must end with '}')`},
+	{file(limits, "match: {route: '/a//b'}"),
+		`line 4: route "/a//b" cannot be used: its path is not as a mux has it, and would never match`},
+	{file(limits, "match: {route: 'GET /a//b'}"),
+		`line 4: route "GET /a//b" cannot be used: at offset 4: non-CONNECT pattern with unclean path can never match`},
+	{file(limits, "match: {methods: [get]}"), `line 4: a method is "get", must be in capital letters`},
+	{file(limits, "match: {methods: []}"), "line 4: methods has 0 entries, must have 1 to 16"},
+	{file(limits, "match:", "  route: GET /a", "  methods: [GET]"),
+		`line 6: methods are there, and the route has a method: "GET /a"`},
+	{file(limits, "match: {user: alice}"), `line 4: user is "alice", must be true or false`},
+	{file(limits, "match: {headers: [a]}"), "line 4: headers is a list, must be a mapping of header fields"},
+	{file(limits, "match: {headers: {a b: c}}"),
+		`line 4: a header field is "a b", must have 1 to 64 of A-Z a-z 0-9 -`},
+	{file(limits, "match:", "  headers:", "    x-a: c", "    X-A: d"),
+		"line 7: header field X-A is there twice, first in line 6"},
+	{file(limits, "match: {headers: {X: [a]}}"), "line 4: X is a list, must be a text"},
+	{file(limits, "by: ip"), `line 4: by is "ip", must be user, address, route or header NAME`},
+	{file(limits, "by: [user, 'header a b']"),
+		`line 4: by is "header a b", must be user, address, route or header NAME`},
+	{file(limits, "by: []"), "line 4: by has 0 entries, must have 1 to 16"},
+	{file(limits, "by: [user, user]"), "line 4: user is there twice"},
+	{file(limits, "cost: 0"), "line 4: cost is 0, must be 1 to 2^40"},
+	{file(limits, "cost: 1.5"), `line 4: cost is "1.5", must be a whole number`},
+	{file("cost: 2", limits), "line 4: the cost is 2, and the limit has at most 1: no call would pass"},
+
+	{file("limits: []"), "line 3: limits has 0 entries, must have 1 to 16"},
+	{file("limits: {rate: 1/1s}"), "line 3: limits is a mapping, must be a list"},
+	{file("limits: [1/1s]"), `line 3: a limit is "1/1s", must have fields`},
+	{limited("rate: -1/1s"), "line 4: rate is -1, must be 1 to 2^40"},
+	{limited("rate: 99999999999999999999/1s"), "line 4: rate is 99999999999999999999, must be 1 to 2^40"},
+	{limited("rate: many/1s"), `line 4: rate is "many", must be a whole number`},
+	{limited("rate: 1/minute"),
+		`line 4: the time of rate is "minute", must be a time such as 30s, 1m or 24h`},
+	{limited("rate: 1/1us"), "line 4: the time of rate is 1us, must be 1ms to 87840h0m0s"},
+	{limited("rate: 1, per: 87841h"), "line 4: per is 87841h, must be 1ms to 87840h0m0s"},
+	{limited("rate: 1"), "line 4: a limit has no per, must have one for rratelimiter"},
+	{limited("per: 1s"), "line 4: a limit has no rate, must have one for rratelimiter"},
+	{limited("rate: 1/1s, per: 1s"), "line 4: per is there twice, first in line 4 behind the rate"},
+	{limited("rate: 1/1s, burst: 5"), "line 4: burst is not for rratelimiter"},
+	{limited("rate: 1/1s, rat: 5"), `line 4: a limit has no field "rat"; ` +
+		"it has name, algorithm, rate, per, burst, parts, most and lease"},
+	{file("limits: [{name: a, rate: 1/1s}, {rate: 1/1s}]"),
+		"line 3: a limit has no name, must have one where a rule has several"},
+	{file("limits:", "  - {name: a, rate: 1/1s}", "  - {name: a, rate: 1/1s}"),
+		"line 5: a limit a is there already, in line 4"},
+
+	{file(limits) + "\n  - name: b\n    " + limits,
+		"line 4: rule b never applies: rule a, line 2, has the same route and no conditions"},
+	{file(limits, "match: {route: '/{x}'}") + "\n  - name: b\n    exempt: true\n    match: {route: '/{y}'}",
+		`line 7: route "/{y}" conflicts: /{y} matches the same requests as /{x}`},
+	{file(limits, "match: {route: GET /}") + "\n  - name: b\n    exempt: true\n    match: {route: /b}",
+		`line 7: route "/b" conflicts: /b matches more methods than GET /, but has a more specific path pattern`},
+}
+
+func TestMistakesHaveTheirLine(t *testing.T) {
+	for _, test := range mistakes {
+		set, err := rules.Parse([]byte(test.text))
+		if set != nil || err == nil || err.Error() != test.want {
+			t.Errorf("Parse of\n%s\nreturns\n%v\nwant\n%s", test.text, err, test.want)
+		}
+		if !errors.Is(err, limit.ErrInvalidArgument) {
+			t.Errorf("%v is no ErrInvalidArgument", err)
+		}
+	}
+}
+
+func TestAllMistakesAreReportedByTheirLines(t *testing.T) {
+	text := file("limits:", "  - rate: 0/1s", "  - {name: b, rate: 1/1s, burst: 1}", "match: {user: 1}", "by: x")
+	want := []string{"line 4: ", "line 4: ", "line 5: ", "line 6: ", "line 7: "}
+	_, err := rules.Parse([]byte(text))
+	lines := strings.Split(fmt.Sprint(err), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("%v\nwant %d mistakes", err, len(want))
+	}
+	for i, line := range lines {
+		if !strings.HasPrefix(line, want[i]) {
+			t.Errorf("%q, want it to begin with %q", line, want[i])
+		}
+	}
+}
+
+func TestFilesAreBounded(t *testing.T) {
+	big := file(limits) + "\n" + strings.Repeat("#", 1<<20)
+	_, err := rules.Parse([]byte(big))
+	if want := fmt.Sprintf("line 1: the file has %d bytes, must have at most 1048576", len(big)); err == nil ||
+		err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	var many strings.Builder
+	many.WriteString("rules:\n")
+	for i := range 501 {
+		fmt.Fprintf(&many, "  - {name: r%d, match: {route: /r%d}, exempt: true}\n", i, i)
+	}
+	_, err = rules.Parse([]byte(many.String()))
+	if err == nil || err.Error() != "line 2: rules has 501 entries, must have at most 500" {
+		t.Error(err)
+	}
+	_, err = rules.Parse([]byte("rules:\n" + strings.Repeat("  - {}\n", 500)))
+	if count := strings.Count(fmt.Sprint(err), "\n") + 1; count != 100 {
+		t.Errorf("%d mistakes reported, want 100", count)
+	}
+}
+
+// Each line has the one before it nine times: 9 to the 9th entries.
+func TestABombOfAliasesIsRefused(t *testing.T) {
+	bomb := "a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
+	for i := 1; i < 9; i++ {
+		bomb += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i, i, strings.Repeat(fmt.Sprintf("*a%d,", i-1), 8), i-1)
+	}
+	_, err := rules.Parse([]byte(bomb + "rules: *a8"))
+	if err == nil || !strings.Contains(err.Error(), "line 10: rules is an alias, which is not allowed here") {
+		t.Error(err)
+	}
+}
+
+func TestJSONIsRead(t *testing.T) {
+	json := `{"rules": [{"name": "a", "match": {"route": "GET /search", "headers": {"X-Plan": "free"}},
+	"by": ["user", "header X-Team"], "limits": [{"rate": 10, "per": "1m"}]}]}`
+	if _, err := rules.Parse([]byte(json)); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, test := range mistakes {
+		f.Add([]byte(test.text))
+	}
+	f.Add([]byte(file(limits, "match: {route: 'GET /a/{x}/{y...}', headers: {A: true}}")))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		set, err := rules.Parse(data)
+		if err == nil {
+			if _, err := rules.New(rules.InMemory(), set); err != nil {
+				t.Errorf("New refuses what Parse has read: %v", err)
+			}
+			return
+		}
+		if set != nil || !errors.Is(err, limit.ErrInvalidArgument) {
+			t.Errorf("a Set %v, and %v", set, err)
+		}
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			if !strings.HasPrefix(line, "line ") || strings.HasPrefix(line, "line 0") {
+				t.Errorf("no line in %q of %q", line, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,192 @@
+package rules_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/rules"
+)
+
+// A store is a Redis, and the Rules on it.
+type store struct {
+	rdb    redis.UniversalClient
+	client *rratelimiter.Client
+	name   string
+}
+
+func newStore(t *testing.T, rdb redis.UniversalClient) store {
+	t.Helper()
+	client := rratelimiter.New(rdb)
+	t.Cleanup(func() { _ = client.Close() })
+	return store{rdb, client, redistest.Name(t)}
+}
+
+// rules returns the Rules of a file, as another process would have them.
+func (s store) rules(t *testing.T, text string) *rules.Rules {
+	t.Helper()
+	r, err := rules.New(rules.OnRedis(s.client, s.rdb, s.name), parsed(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// keys returns what the limits of the Store have in Redis, without its name.
+func (s store) keys(t *testing.T) (keys []string) {
+	t.Helper()
+	all, err := s.rdb.Keys(t.Context(), "*"+s.name+"*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range all {
+		keys = append(keys, strings.ReplaceAll(key, s.name, "NAME"))
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+const onRedisRules = `
+rules:
+  - {name: all, also: true, limits: [{rate: 12/1h, algorithm: fixed-window}]}
+  - name: search
+    match: {route: /search}
+    by: user
+    limits: [{name: minute, rate: 5/1m}, {name: hour, rate: 8/1h}]
+  - {name: rest, by: user, limits: [{rate: 100/1h}]}
+`
+
+func TestLimitsOnRedis(t *testing.T) {
+	s := newStore(t, redistest.Start(t).Client(t))
+	one, other := s.rules(t, onRedisRules), s.rules(t, onRedisRules)
+	search := rules.Call{Path: "/search", User: known("{alice}")}
+	if g := allow(t, one, search, 3); !g.Allowed || policies(g) != "all search/minute search/hour" ||
+		g.Policy != "search/minute" || g.Remaining != 2 {
+		t.Errorf("%+v", g)
+	}
+	for range 5 {
+		if g := allow(t, other, search, 3); g.Allowed || g.Policy != "search/minute" || g.Each[0].Remaining != 9 {
+			t.Fatalf("%+v, want search/minute to refuse", g)
+		}
+	}
+	// All was given back what search refused.
+	wantAllowed(t, other, rules.Call{Path: "/", User: known("bob")}, 9)
+	got := strings.Join(s.keys(t), " ")
+	for _, want := range []string{
+		"{NAME:all:all}:fixedwindow", "NAME:search:minute:{%7Balice%7D}", "NAME:search:hour:{%7Balice%7D}",
+		"NAME:rest:{bob}",
+	} {
+		if !strings.Contains(got+" ", want+" ") {
+			t.Errorf("%s\nhas no %s", got, want)
+		}
+	}
+}
+
+// On Redis a rate that has changed holds for what is taken already.
+func TestReloadOnRedis(t *testing.T) {
+	s := newStore(t, redistest.Start(t).Client(t))
+	for _, algorithm := range []string{"rratelimiter", "fixed-window"} {
+		text := func(rate int) string {
+			return fmt.Sprintf("rules: [{name: %s, limits: [{rate: %d/1h, algorithm: %[1]s}]}]", algorithm, rate)
+		}
+		r := s.rules(t, text(5))
+		allow(t, r, get("/"), 3)
+		if err := r.Reload(parsed(t, text(7))); err != nil {
+			t.Fatal(err)
+		}
+		wantAllowed(t, r, get("/"), 4)
+	}
+}
+
+// Many callers of two processes are granted what the limits have, and no more.
+func TestManyCallersOnRedis(t *testing.T) {
+	s := newStore(t, redistest.Start(t).Client(t))
+	const text = `
+rules:
+  - {name: wide, also: true, limits: [{rate: 1000/1h, algorithm: fixed-window}]}
+  - {name: narrow, limits: [{name: a, rate: 60/1h}, {name: b, rate: 40/1h}]}`
+	both := []*rules.Rules{s.rules(t, text), s.rules(t, text)}
+	var granted atomic.Int64
+	var callers sync.WaitGroup
+	for i := range 8 {
+		callers.Go(func() {
+			for range 20 {
+				if allow(t, both[i%2], get("/"), 1).Allowed {
+					granted.Add(1)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if granted.Load() != 40 {
+		t.Errorf("%d granted, want 40", granted.Load())
+	}
+	if g := allow(t, both[0], get("/"), 1); g.Each[0].Remaining != 1000-40 {
+		t.Errorf("wide has %d left, want 960", g.Each[0].Remaining)
+	}
+}
+
+// An error of one limit gives back what those before it had granted, also when the
+// context of the call has ended meanwhile.
+func TestAnErrorOnRedisKeepsNothing(t *testing.T) {
+	s := newStore(t, redistest.Start(t).Client(t))
+	if err := s.rdb.Set(t.Context(), s.name+":broken:{all}", "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	r := s.rules(t, `
+rules:
+  - {name: wide, also: true, limits: [{rate: 5/1h, algorithm: fixed-window}]}
+  - {name: rest, match: {route: /rest}, limits: [{rate: 100/1h}]}
+  - {name: broken, limits: [{rate: 5/1h}]}`)
+	for range 10 {
+		if _, err := r.Allow(t.Context(), get("/"), 1); err == nil {
+			t.Fatal("a broken limiter grants")
+		}
+	}
+	wantAllowed(t, r, get("/rest"), 5)
+}
+
+// The limiters of one rule and key are in one slot, so that they decide together.
+func TestRulesOnACluster(t *testing.T) {
+	s := newStore(t, redistest.StartCluster(t).Client(t))
+	r := s.rules(t, onRedisRules)
+	for _, user := range []string{"alice", "bob", "carol"} {
+		search := rules.Call{Path: "/search", User: known(user)}
+		if g := allow(t, r, search, 4); !g.Allowed || g.Each[1].Remaining != 1 || g.Each[2].Remaining != 4 {
+			t.Errorf("%s: %+v", user, g)
+		}
+	}
+}
+
+func TestNamesOfAStore(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+	set := parsed(t, onRedisRules)
+	for _, name := range []string{"", "{a}", strings.Repeat("a", 201)} {
+		if _, err := rules.New(rules.OnRedis(client, rdb, name), set); !errors.Is(err, limit.ErrInvalidArgument) {
+			t.Errorf("%q: %v, want ErrInvalidArgument", name, err)
+		}
+	}
+}
+
+// A context that has ended is told before Redis is asked.
+func TestAContextThatHasEnded(t *testing.T) {
+	s := newStore(t, redistest.Start(t).Client(t))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("gone"))
+	_, err := s.rules(t, onRedisRules).Allow(ctx, get("/"), 1)
+	if !errors.Is(err, context.Canceled) || len(s.keys(t)) > 0 {
+		t.Errorf("%v and %q, want Canceled and nothing", err, s.keys(t))
+	}
+}

@@ -1,0 +1,166 @@
+package rules
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+)
+
+// routes find the rules of a path. http.ServeMux does the matching, so its precedence
+// goes: of two routes that match the same request one is more specific, or Parse has
+// refused them. So all routes that match a request are one chain, which does not depend on
+// the request but on the most specific of them, and is known beforehand.
+type routes struct{ mux *http.ServeMux }
+
+// A route is one pattern and the rules that have it.
+type route struct {
+	pattern string
+	rules   []*rule
+	chain   []*route // itself and all that are more general, the most specific first
+}
+
+// ServeHTTP is what makes a route an http.Handler, for a mux to find it. It is not called.
+func (*route) ServeHTTP(http.ResponseWriter, *http.Request) {}
+
+// add adds a rule. The error says why its route cannot be used.
+func (t *routes) add(r *rule, known map[string]*route) error {
+	if known[r.route] == nil {
+		added := &route{pattern: r.route}
+		if err := handle(t.mux, added); err != nil {
+			return err
+		}
+		known[r.route] = added
+	}
+	same := known[r.route]
+	for _, before := range same.rules {
+		if !before.also && !r.also && before.free() {
+			return fmt.Errorf("rule %s never applies: rule %s, line %d, has the same route and no conditions",
+				r.name, before.name, before.line)
+		}
+	}
+	same.rules = append(same.rules, r)
+	return nil
+}
+
+// link sets the chains of all routes.
+func (t *routes) link(all []*route) {
+	alone := make([]*http.ServeMux, len(all))
+	for i, r := range all {
+		alone[i] = muxOf(r)
+	}
+	for _, r := range all {
+		request := example(r.pattern)
+		for i, other := range all {
+			if found(alone[i], request) == other {
+				r.chain = append(r.chain, other)
+			}
+		}
+		slices.SortFunc(r.chain, func(a, b *route) int {
+			switch {
+			case a == b:
+				return 0
+			case found(muxOf(a, b), request) == a:
+				return -1
+			}
+			return 1
+		})
+		// What matches the example and is more specific does not match all that r does.
+		r.chain = r.chain[slices.Index(r.chain, r):]
+	}
+}
+
+// muxOf returns a mux of routes that do not conflict.
+func muxOf(all ...*route) *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, r := range all {
+		mux.Handle(r.pattern, r)
+	}
+	return mux
+}
+
+// handle adds a route to a mux, which panics if it cannot be used.
+func handle(mux *http.ServeMux, r *route) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("route %q %s", r.pattern, reason(r.pattern, fmt.Sprint(p)))
+		}
+	}()
+	mux.Handle(r.pattern, r)
+	if found(muxOf(r), example(r.pattern)) != r {
+		return fmt.Errorf("route %q cannot be used: its path is not as a mux has it, and would never match",
+			r.pattern)
+	}
+	return nil
+}
+
+// reason returns what a mux says of a pattern. Where patterns conflict it begins with
+// places in source code, which say nothing here.
+func reason(pattern, text string) string {
+	if _, why, ok := strings.Cut(text, "):\n"); ok {
+		return "conflicts: " + strings.ReplaceAll(why, "\n", " ")
+	}
+	return "cannot be used: " + strings.TrimPrefix(text, fmt.Sprintf("parsing %q: ", pattern))
+}
+
+// example returns a request that matches a pattern.
+func example(pattern string) *http.Request {
+	method, rest, ok := strings.Cut(pattern, " ")
+	if !ok {
+		method, rest = http.MethodGet, pattern
+	}
+	segments := strings.Split(rest, "/")
+	for i, s := range segments {
+		switch {
+		case s == "{$}":
+			segments[i] = ""
+		case strings.HasPrefix(s, "{"):
+			segments[i] = "x"
+		default:
+			if plain, err := url.PathUnescape(s); err == nil {
+				s = plain
+			}
+			segments[i] = url.PathEscape(s)
+		}
+	}
+	return request(method, strings.Join(segments, "/"))
+}
+
+// find returns the most specific route of a request, nil if there is none. The path is
+// escaped. /a counts as /a/ where only that is a route: a mux redirects it there.
+func (t *routes) find(method, escaped string) *route {
+	cleaned := clean(escaped)
+	if r := found(t.mux, request(method, cleaned)); r != nil || strings.HasSuffix(cleaned, "/") {
+		return r
+	}
+	return found(t.mux, request(method, cleaned+"/"))
+}
+
+// found returns the route that a mux has for a request, nil if there is none.
+func found(mux *http.ServeMux, r *http.Request) *route {
+	h, _ := mux.Handler(r)
+	found, _ := h.(*route)
+	return found
+}
+
+// request returns what a mux needs of a request to an escaped path.
+func request(method, escaped string) *http.Request {
+	u := url.URL{Path: escaped}
+	if strings.Contains(escaped, "%") {
+		if plain, err := url.PathUnescape(escaped); err == nil {
+			u = url.URL{Path: plain, RawPath: escaped}
+		}
+	}
+	return &http.Request{Method: method, URL: &u}
+}
+
+// clean returns a path as a mux would redirect to.
+func clean(escaped string) string {
+	cleaned := path.Clean("/" + escaped)
+	if cleaned != "/" && strings.HasSuffix(escaped, "/") {
+		return cleaned + "/"
+	}
+	return cleaned
+}

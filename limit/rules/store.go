@@ -1,0 +1,127 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A Store is where limits are kept: InMemory or OnRedis.
+type Store interface {
+	// limiter returns the limiter of one limit.
+	limiter(d definition) (limit.KeyedReleaser, error)
+
+	// together returns a limiter of several limits that decide in one call, nil if the
+	// Store has none for them.
+	together(d []definition) limit.KeyedReleaser
+}
+
+// InMemory is the Store of this process. In it rratelimiter is the same algorithm as on
+// Redis, that of slidingwindow.Log.
+func InMemory(opts ...limit.Option) Store { return memory{opts} }
+
+type memory struct{ opts []limit.Option }
+
+func (m memory) limiter(d definition) (limit.KeyedReleaser, error) {
+	return algorithms[d.algorithm].maker(d.numbers).InMemoryKeyed(m.opts...)
+}
+
+func (memory) together([]definition) limit.KeyedReleaser { return nil }
+
+// OnRedis is the Store that all share who use its name, 1 to 200 bytes without braces. The
+// limit "day" of the rule "search" has the name NAME:search:day, or NAME:search where the
+// rule has one limit without a name. client is for limits of rratelimiter: each is a
+// Template with that name, so that Java finds it, and its options go for them. rdb is for
+// the others. If an argument is nil or the name cannot be used, New returns a
+// limit.ErrInvalidArgument.
+func OnRedis(client *rratelimiter.Client, rdb redis.UniversalClient, name string) Store {
+	return &onRedis{client, rdb, name}
+}
+
+type onRedis struct {
+	client *rratelimiter.Client
+	rdb    redis.UniversalClient
+	name   string
+}
+
+// mostName is how long the name of a Store may be, in bytes.
+const mostName = 200
+
+func (s *onRedis) check() error {
+	switch {
+	case s.client == nil || s.rdb == nil:
+		return fmt.Errorf("%w: client or rdb is nil", limit.ErrInvalidArgument)
+	case s.name == "" || len(s.name) > mostName || strings.ContainsAny(s.name, "{}"):
+		return fmt.Errorf("%w: the name of a Store is %.60q, must have 1 to %d bytes without braces",
+			limit.ErrInvalidArgument, s.name, mostName)
+	}
+	return nil
+}
+
+func (s *onRedis) limiter(d definition) (limit.KeyedReleaser, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if d.algorithm == redisson {
+		return templates{s.client, []*rratelimiter.Template{s.template(d)}}, nil
+	}
+	return algorithms[d.algorithm].maker(d.numbers).OnRedisKeyed(s.rdb, s.name+":"+d.key)
+}
+
+// template has its rate written also where a limiter has another one: that of the rules
+// before they were changed.
+func (s *onRedis) template(d definition) *rratelimiter.Template {
+	return s.client.Template(s.name+":"+d.key, d.rate, d.per, rratelimiter.WithUpdate())
+}
+
+// mostTogether is how many limiters a Group has at most.
+const mostTogether = 4
+
+// together has the limits of rratelimiter decide in one script call. They have one key, so
+// that their limiters have one hash tag, and a cluster has them in one place.
+func (s *onRedis) together(all []definition) limit.KeyedReleaser {
+	if s.check() != nil || len(all) < 2 || len(all) > mostTogether {
+		return nil
+	}
+	t := templates{client: s.client}
+	for _, d := range all {
+		if d.algorithm != redisson {
+			return nil
+		}
+		t.all = append(t.all, s.template(d))
+	}
+	return t
+}
+
+// templates are Templates whose limiters of a key decide together.
+type templates struct {
+	client *rratelimiter.Client
+	all    []*rratelimiter.Template
+}
+
+func (t templates) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
+	if len(t.all) == 1 {
+		return t.all[0].Allow(ctx, key, n)
+	}
+	return t.group(key).Allow(ctx, n)
+}
+
+func (t templates) Release(ctx context.Context, key string, n int64) error {
+	if len(t.all) == 1 {
+		return t.all[0].RateLimiter(key).Release(ctx, n)
+	}
+	return t.group(key).Release(ctx, n)
+}
+
+func (t templates) group(key string) *rratelimiter.Group {
+	limiters := make([]*rratelimiter.RateLimiter, len(t.all))
+	for i, template := range t.all {
+		limiters[i] = template.RateLimiter(key)
+	}
+	return t.client.All(limiters...)
+}

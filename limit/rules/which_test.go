@@ -1,0 +1,175 @@
+package rules_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/rules"
+)
+
+// manyRules has routes in an order in which nobody would look for them.
+const manyRules = `
+rules:
+  - {name: rest, limits: [{rate: 1000/1m}]}
+  - {name: beside, also: true, limits: [{rate: 1000/1m}]}
+  - {name: get-item, match: {route: 'GET /items/{id}'}, limits: [{rate: 1000/1m}]}
+  - {name: items, match: {route: /items/}, limits: [{rate: 1000/1m}]}
+  - {name: beside-items, also: true, match: {route: /items/}, limits: [{rate: 1000/1m}]}
+  - {name: new-item, match: {route: GET /items/new}, limits: [{rate: 1000/1m}]}
+  - {name: free, match: {route: /search, headers: {X-Plan: free}}, limits: [{rate: 1000/1m}]}
+  - {name: keyed, match: {route: /search, headers: {X-Key: true}}, limits: [{rate: 1000/1m}]}
+  - {name: known, match: {route: /search, user: true, methods: [GET, POST]}, limits: [{rate: 1000/1m}]}
+  - {name: lacking, match: {route: /search, user: false, headers: {X-Old: false}}, limits: [{rate: 1000/1m}]}
+  - {name: health, match: {route: /health}, exempt: true}
+  - {name: staff, match: {headers: {X-Staff: 'true'}}, exempt: true}
+  - {name: owner, also: true, match: {headers: {X-Staff: owner}}, exempt: true}
+  - {name: service, match: {route: /shop.v1.Cart/}, limits: [{rate: 1000/1m}]}
+  - {name: method, match: {route: /shop.v1.Cart/Add}, limits: [{rate: 1000/1m}]}
+`
+
+func TestTheMostSpecificRuleWins(t *testing.T) {
+	// Rest has no conditions, so staff would never apply behind it.
+	text := strings.Replace(manyRules, "{name: rest,", "{name: rest, match: {headers: {X-Staff: false}},", 1)
+	r := inMemory(t, text)
+	user := known("alice")
+	for _, test := range []struct {
+		call rules.Call
+		want string
+	}{
+		{get("/"), "rest beside"},
+		{get("/else/where"), "rest beside"},
+		{get("/items/3"), "beside get-item beside-items"},
+		{rules.Call{Method: "HEAD", Path: "/items/3"}, "beside get-item beside-items"},
+		{rules.Call{Method: "PUT", Path: "/items/3"}, "beside items beside-items"},
+		{get("/items/new"), "beside beside-items new-item"},
+		{get("/items/3/parts"), "beside items beside-items"},
+		{get("/items/"), "beside items beside-items"},
+		{get("/items"), "beside items beside-items"},
+		{get("//items/./x/../new"), "beside beside-items new-item"},
+		{get("/items/n%65w"), "beside beside-items new-item"},
+		{get("/items/a%2Fb"), "beside get-item beside-items"},
+		{get("/%zz"), "rest beside"},
+		{get(""), "rest beside"},
+		{get("*"), "rest beside"},
+		{rules.Call{}, "rest beside"},
+		{with(get("/search"), "X-Plan", "free", "X-Key", "k"), "beside free"},
+		{with(get("/search"), "X-Plan", "paid", "X-Key", "k"), "beside keyed"},
+		{with(get("/search"), "X-Plan", "free", "X-Plan", "paid", "X-Old", ""), "rest beside"},
+		{rules.Call{Method: "POST", Path: "/search", User: user}, "beside known"},
+		{rules.Call{Method: "PUT", Path: "/search", User: user}, "rest beside"},
+		{get("/search"), "beside lacking"},
+		{with(get("/search"), "X-Old", "1"), "rest beside"},
+		{get("/health"), ""},
+		{with(get("/"), "X-Staff", "true"), ""},
+		{with(get("/items/3"), "X-Staff", "true"), "beside get-item beside-items"},
+		{with(get("/items/3"), "X-Staff", "owner"), ""},
+		{rules.Call{Method: "POST", Path: "/shop.v1.Cart/Add"}, "beside method"},
+		{rules.Call{Method: "POST", Path: "/shop.v1.Cart/Drop"}, "beside service"},
+	} {
+		g := allow(t, r, test.call, 1)
+		if got := policies(g); got != test.want || !g.Allowed {
+			t.Errorf("%s %s falls under %q, want %q", test.call.Method, test.call.Path, got, test.want)
+		}
+	}
+}
+
+// Where only some routes have rules, others have no limits, and no numbers.
+func TestACallWithoutRulesIsAllowed(t *testing.T) {
+	r := inMemory(t, file("match: {route: /a}", "limits: [{rate: 1/1s}]"))
+	g := allow(t, r, get("/b"), 1<<40)
+	if !g.Allowed || g.Limit != 0 || g.Each != nil || g.Policy != "" || g.Running() {
+		t.Errorf("%+v, want it allowed without numbers", g)
+	}
+	if _, err := r.Allow(t.Context(), get("/b"), 0); !errors.Is(err, limit.ErrInvalidArgument) {
+		t.Errorf("0 permits: %v, want ErrInvalidArgument", err)
+	}
+	if g := allow(t, inMemory(t, "rules: []"), get("/"), 1); !g.Allowed {
+		t.Error("a file without rules refuses")
+	}
+}
+
+// Different callers have limits of their own, and nobody can write himself another's.
+func TestWhatARuleGoesBy(t *testing.T) {
+	for by, calls := range map[string][]rules.Call{
+		"user":         {of("alice"), of("bob"), of("{bob}"), of("%7Bbob%7D"), of("bob|x"), of(strings.Repeat("b", 999))},
+		"header X-Key": {with(of("a"), "X-Key", "1"), with(of("a"), "X-Key", "2")},
+		"address":      {{Address: known("192.0.2.1")}, {Address: known("192.0.2.2")}},
+		"route":        {{Route: "/a"}, {Route: "/b"}, get("/c")},
+		"[user, header X-Key]": {
+			with(of("a|b"), "X-Key", "1"), with(of("a"), "X-Key", "b|1"), with(of("a"), "X-Key", "1"),
+		},
+	} {
+		r := inMemory(t, file("by: "+by, "limits: [{rate: 2/1h}]"))
+		for _, call := range calls {
+			wantAllowed(t, r, call, 2)
+		}
+	}
+	shared := inMemory(t, file("limits: [{rate: 2/1h}]"))
+	allow(t, shared, of("alice"), 1)
+	wantAllowed(t, shared, of("bob"), 1)
+}
+
+func TestACallThatLacksWhatARuleGoesByTakesNothing(t *testing.T) {
+	const text = `
+rules:
+  - {name: beside, also: true, limits: [{rate: 2/1h}]}
+  - {name: own, match: {route: /own}, by: [user, header X-Key, address], limits: [{rate: 2/1h}]}`
+	r := inMemory(t, text)
+	whole := with(rules.Call{Path: "/own", User: known("a"), Address: known("b")}, "X-Key", "c")
+	none := whole
+	none.User = nil
+	nobody := whole
+	nobody.User = known("")
+	nowhere := whole
+	nowhere.Address = nil
+	for what, call := range map[string]rules.Call{
+		"user": none, "user ": nobody, "address": nowhere, "header X-Key": with(whole),
+		"header X-Key ":  with(whole, "X-Key", "1", "X-Key", "2"),
+		"header X-Key  ": with(whole, "X-Key", ""),
+	} {
+		_, err := r.Allow(t.Context(), call, 1)
+		want := "rratelimiter: invalid argument: rule own goes by " + strings.TrimSpace(what) + ", and the call has none"
+		if err == nil || err.Error() != want || !errors.Is(err, limit.ErrInvalidArgument) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	broken := errors.New("no session store")
+	whole.User = func() (string, error) { return "", broken }
+	if _, err := r.Allow(t.Context(), whole, 1); !errors.Is(err, broken) {
+		t.Errorf("%v, want that of User", err)
+	}
+	wantAllowed(t, r, get("/"), 2)
+}
+
+// Users are looked up once, and only where a rule needs them.
+func TestTheUserIsAskedForOnce(t *testing.T) {
+	r := inMemory(t, `
+rules:
+  - {name: a, match: {route: /a, user: true}, by: user, limits: [{rate: 9/1h}]}
+  - {name: b, also: true, match: {route: /a, user: true}, by: user, limits: [{rate: 9/1h}]}
+  - {name: rest, limits: [{rate: 9/1h}]}`)
+	asked := 0
+	call := rules.Call{Method: "GET", User: func() (string, error) { asked++; return "alice", nil }}
+	for path, want := range map[string]int{"/a": 1, "/b": 0} {
+		asked, call.Path = 0, path
+		if allow(t, r, call, 1); asked != want {
+			t.Errorf("%s: asked %d times, want %d", path, asked, want)
+		}
+	}
+}
+
+// Five hundred routes are no reason to wait.
+func TestManyRoutes(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("rules:\n")
+	for i := range 500 {
+		fmt.Fprintf(&text, "  - {name: r%d, match: {route: '/a%d/{x}/'}, limits: [{rate: 1/1s}]}\n", i, i)
+	}
+	r := inMemory(t, text.String())
+	if got := policies(allow(t, r, get("/a499/b/c"), 1)); got != "r499" {
+		t.Errorf("falls under %q, want r499", got)
+	}
+}
