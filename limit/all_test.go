@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
-	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 	"github.com/redisson-go/rratelimiter/limit/leakybucket"
@@ -82,11 +81,4 @@ func must[T any](t testing.TB, value T, err error) T {
 		t.Fatal(err)
 	}
 	return value
-}
-
-// allowed takes permits, and reports whether they were there.
-func allowed(t *testing.T, l limit.Limiter, n int64) bool {
-	t.Helper()
-	r, err := l.Allow(t.Context(), n)
-	return must(t, r, err).Allowed
 }

@@ -17,7 +17,7 @@ import (
 func FuzzForms(f *testing.F) {
 	f.Add([]byte("\x05\x02" + "\x00\x00\x01\x01\x04\x20\x00\x02\x05\x30\x00\x04\x03\x01\x00\x00"))
 	f.Add([]byte("\x01\x00" + "\x00\x00\x06\x10\x00\x00\x07\x20\x00\x00\x07\x80\x01\x00\x05\xff\x00\x00"))
-	f.Add([]byte("\x63\x01" + "\x00\x60\x04\x01\x00\x10\x03\x20\x06\xff\x02\x01\x05\x02\x00\x60\x03\x60\x01\x10"))
+	f.Add([]byte("\x63\x01" + "\x00\x60\x04\x01\x00\x10\x03\x20\x06\xff\x02\x01\x05\x02\x00\x60"))
 	m := redistest.Mini(f)
 	rdb := redistest.MiniClient(f, m)
 	f.Fuzz(func(t *testing.T, traffic []byte) {
@@ -118,8 +118,8 @@ func (d *drive) allow(n int64) {
 	must(d.t, other, err)
 	d.last, other.Name = one, one.Name
 	if want, got := fmt.Sprintf("%+v", one), fmt.Sprintf("%+v", other); want != got {
-		d.t.Errorf("%s, %d in %v, at %v, clock %v ahead: Allow(%d):\nin memory %s\non Redis  %s\n%s", d.a.name,
-			d.rate, d.interval, d.real, d.off, n, want, got, d.m.Dump())
+		d.t.Errorf("%s, %d in %v, at %v, clock %v ahead: Allow(%d):\nin memory %s\non Redis  %s\n%s",
+			d.a.name, d.rate, d.interval, d.real, d.off, n, want, got, d.m.Dump())
 	}
 	if one.Allowed {
 		d.grants = append(d.grants, grant{d.real, n})
