@@ -54,13 +54,6 @@ func (m *memory[S]) Release(ctx context.Context, n int64) error {
 	return nil
 }
 
-// Visit calls f with the state and the time, in µs, while nobody else has it.
-func (m *memory[S]) Visit(f func(state *S, now int64)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	f(&m.state, m.now())
-}
-
 // take asks the clock when it is its turn, so that time does not go back for the rule.
 func (m *memory[S]) take(n int64) Answer {
 	m.mu.Lock()

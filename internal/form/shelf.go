@@ -66,13 +66,6 @@ func (s *shelf[S]) check(ctx context.Context, key string, n int64) error {
 	return Usable("the key", key)
 }
 
-// Visit calls f with the state of a key and the time, in µs, while nobody else has it.
-func (s *shelf[S]) Visit(key string, f func(state *S, now int64)) {
-	b, now := s.enter(key)
-	f(b.find(key), now)
-	s.leave(b, now)
-}
-
 func (s *shelf[S]) take(key string, n int64) Answer {
 	b, now := s.enter(key)
 	answer := s.rule.Take(b.find(key), now, n)

@@ -30,11 +30,7 @@ func (l Limit) LeasesInMemory(opts ...limit.Option) (*Leases, error) {
 	if err != nil {
 		return nil, err
 	}
-	visit := limiter.(interface {
-		Visit(f func(s *state, now int64))
-	}).Visit
-	store := l.memory(func(_ string, f func(s *state, now int64)) { visit(f) })
-	return &Leases{limiter, l.pool(store, opts)}, nil
+	return &Leases{limiter, l.pool(l.memory(limiter), opts)}, nil
 }
 
 // LeasesOnRedis returns the limit that all share who use its name, as OnRedis does.
@@ -83,10 +79,7 @@ func (l Limit) LeasesInMemoryKeyed(opts ...limit.Option) (*KeyedLeases, error) {
 	if err != nil {
 		return nil, err
 	}
-	visit := limiter.(interface {
-		Visit(key string, f func(s *state, now int64))
-	}).Visit
-	return &KeyedLeases{limiter, l.pool(l.memory(visit), opts)}, nil
+	return &KeyedLeases{limiter, l.pool(l.memory(limiter), opts)}, nil
 }
 
 // LeasesOnRedisKeyed is LeasesOnRedis with a limit for each key, under
@@ -127,8 +120,9 @@ func (l Limit) fixed() form.Numbers {
 	return numbers
 }
 
-func (l Limit) memory(visit func(key string, f func(s *state, now int64))) store {
-	return memory{bound{l.Most, micros(l.fixed().Interval)}, visit}
+// memory returns the store of a limiter in memory.
+func (l Limit) memory(limiter any) store {
+	return memory{bound{l.Most, micros(l.fixed().Interval)}, limiter.(form.Opened[state])}
 }
 
 func (l Limit) pool(store store, opts []limit.Option) *pool {

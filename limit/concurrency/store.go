@@ -31,17 +31,17 @@ type permits interface {
 // A memory is the leases of this process.
 type memory struct {
 	bound
-	visit func(key string, f func(s *state, now int64))
+	form.Opened[state]
 }
 
-func (m memory) take(_ context.Context, key string, n int64) (p permits, a form.Answer, _ error) {
-	m.visit(key, func(s *state, now int64) {
+func (m memory) take(ctx context.Context, key string, n int64) (p permits, a form.Answer, err error) {
+	err = m.Do(ctx, key, func(s *state, now int64) {
 		var g *grant
 		if g, a = m.bound.take(s, now, n, true); g != nil {
 			p = inMemory{m, key, g}
 		}
 	})
-	return p, a, nil
+	return p, a, err
 }
 
 type inMemory struct {
@@ -50,14 +50,14 @@ type inMemory struct {
 	grant *grant
 }
 
-func (p inMemory) extend(context.Context) (found bool, err error) {
-	p.visit(p.key, func(s *state, now int64) { found = p.bound.extend(s, now, p.grant) })
-	return found, nil
+func (p inMemory) extend(ctx context.Context) (found bool, err error) {
+	err = p.Do(ctx, p.key, func(s *state, now int64) { found = p.bound.extend(s, now, p.grant) })
+	return found, err
 }
 
-func (p inMemory) release(context.Context) (found, unsure bool, err error) {
-	p.visit(p.key, func(s *state, now int64) { found = p.bound.release(s, now, p.grant) })
-	return found, false, nil
+func (p inMemory) release(ctx context.Context) (found, unsure bool, err error) {
+	err = p.Do(ctx, p.key, func(s *state, now int64) { found = p.bound.release(s, now, p.grant) })
+	return found, false, err
 }
 
 // A remote is the leases of a limiter on Redis.

@@ -9,6 +9,7 @@
 --
 -- meter.go has the same operations in the same order, so that both decide alike.
 
+local MOST = 9007199254740992 -- 2^53: up to here a double holds every integer
 local n, capacity = tonumber(ARGV[1]), tonumber(ARGV[2])
 local rate, interval = tonumber(ARGV[3]), tonumber(ARGV[4])
 local clock = redis.call('TIME')
@@ -21,7 +22,7 @@ level, last = tonumber(level) or 0, tonumber(last)
 if not last or level <= 0 then
   level, last = 0, now
 end
-last = math.min(last, 2 ^ 53)
+last = math.min(last, MOST)
 
 local function at(time)
   return math.max(0, level - (time - last) * rate / interval)

@@ -13,6 +13,7 @@
 --
 -- queue.go has the same operations in the same order, so that both decide alike.
 
+local MOST = 9007199254740992 -- 2^53: up to here a double holds every integer
 local n, rate, interval = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local most, longest = tonumber(ARGV[4]), tonumber(ARGV[5])
 local clock = redis.call('TIME')
@@ -26,7 +27,7 @@ if not owed or not last or not tail then
   owed, last, tail = 0, now, 0
 end
 if owed > 0 then
-  owed = owed - (now - math.min(last, 2 ^ 53))
+  owed = owed - (now - math.min(last, MOST))
 end
 if owed < 0.001 then -- a nanosecond: the error of a sum
   owed = 0

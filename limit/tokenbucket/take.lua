@@ -8,6 +8,8 @@
 --
 -- bucket.go has the same operations in the same order, so that both decide alike.
 
+local MOST = 9007199254740992 -- 2^53: up to here a double holds every integer
+local NS = 1000000000 -- of a second
 local n, capacity, per_second = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -19,7 +21,7 @@ tokens, last = tonumber(tokens), tonumber(last)
 if not tokens or not last then
   tokens, last = capacity, now
 end
-last = math.min(last, 2 ^ 53)
+last = math.min(last, MOST)
 
 local function at(time)
   local span = math.abs(time - last)
@@ -32,7 +34,7 @@ local function at(time)
 end
 
 local function enough(left)
-  return left >= 0 or -left / per_second * 1000000000 < 1
+  return left >= 0 or -left / per_second * NS < 1
 end
 
 local function wait(has, wanted)
