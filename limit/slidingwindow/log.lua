@@ -42,7 +42,7 @@ if at and since <= now - interval then
 end
 if since and since > now - interval then
   used = sum and base and (sum + permits - base) % ROUND
-  if not used or used < permits or used > MOST then -- nobody knows what was taken: all, and now
+  if not used or used < permits then -- nobody knows what was taken: all, and now
     redis.call('UNLINK', KEYS[1])
     at, base, sum, permits, used, old = now, 0, 0, rate, rate, 0
     member = string.format('0:%.0f', rate)

@@ -197,3 +197,45 @@ func allowAfter(t *testing.T, l limit.Limiter) time.Time {
 		}
 	}
 }
+
+// The clock of Redis is set back to the very time of a record: there is one then.
+func TestSetBackToTheTimeOfARecord(t *testing.T) {
+	m := redistest.Mini(t)
+	l := on(t, redistest.MiniClient(t, m), slidingwindow.Log{Rate: 12, Interval: time.Minute})
+	start := time.Unix(1_999_999_999, 0)
+	m.SetTime(start)
+	allow(t, l, 9, true)
+	m.SetTime(start.Add(time.Second))
+	allow(t, l, 3, true)
+	m.SetTime(start)
+	for range 2 {
+		if r := allow(t, l, 1, false); r.Remaining > 0 || r.RetryAfter != time.Minute {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// The sums of a Log begin anew where floats would lose permits.
+func TestSumsBeginAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := redistest.Mini(t)
+		rdb := redistest.MiniClient(t, m)
+		l := on(t, rdb, slidingwindow.Log{Rate: 10, Interval: time.Minute})
+		now := float64(time.Now().UnixMicro())
+		rdb.ZAdd(t.Context(), "{name}:slidinglog", redis.Z{Score: now, Member: "281474976710653:3"})
+		for left := range int64(3) {
+			time.Sleep(time.Second)
+			if r := allow(t, l, 2, true); r.Remaining != 5-2*left {
+				t.Errorf("%+v, want %d left", r, 5-2*left)
+			}
+		}
+		if r := allow(t, l, 5, false); r.RetryAfter != 58*time.Second {
+			t.Errorf("%+v", r)
+		}
+		if err := l.Release(t.Context(), 3); err != nil {
+			t.Error(err)
+		}
+		allow(t, l, 4, true)
+		allow(t, l, 1, false)
+	})
+}
