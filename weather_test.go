@@ -13,6 +13,10 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
+// tooLate is how long a client of bad weather waits for a reply. Weather makes
+// some replies later than that.
+const tooLate = 80 * time.Millisecond
+
 // A sky is a client's line to its server, and the weather there.
 type sky struct {
 	rdb   *redis.Client
@@ -25,10 +29,9 @@ type sky struct {
 // the machine has nothing else to do.
 func under(t *testing.T, s *redistest.Server, attempts int, slow time.Duration, seed uint64) *sky {
 	t.Helper()
-	late := slow * 80 * time.Millisecond // the client does not wait for a reply any longer
 	p := redistest.StartProxy(t, s.Addr)
 	rdb := redis.NewClient(&redis.Options{
-		Addr: p.Addr, ReadTimeout: late, PoolSize: 20, MaxRetries: attempts - 1,
+		Addr: p.Addr, ReadTimeout: slow * tooLate, PoolSize: 20, MaxRetries: attempts - 1,
 		MinRetryBackoff: time.Millisecond, MaxRetryBackoff: 4 * time.Millisecond,
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -46,12 +49,12 @@ func under(t *testing.T, s *redistest.Server, attempts int, slow time.Duration, 
 		pings.Wait()
 	})
 	t.Cleanup(stop)
-	all.Go(func() { storm(p, slow, late, rand.New(rand.NewPCG(seed, 7)), all, end) })
+	all.Go(func() { storm(p, slow, rand.New(rand.NewPCG(seed, 7)), all, end) })
 	return &sky{rdb, p, stop}
 }
 
-// storm makes one fault after another until end is closed; late is too late for a reply.
-func storm(p *redistest.Proxy, slow, late time.Duration, random *rand.Rand, all *sync.WaitGroup,
+// storm makes one fault after another until end is closed.
+func storm(p *redistest.Proxy, slow time.Duration, random *rand.Rand, all *sync.WaitGroup,
 	end <-chan struct{}) {
 	ms := func(most int) time.Duration { return slow * time.Duration(1+random.IntN(most)) * time.Millisecond }
 	pause := func(d time.Duration) (ended bool) {
@@ -89,7 +92,7 @@ func storm(p *redistest.Proxy, slow, late time.Duration, random *rand.Rand, all 
 				})
 			}
 		default: // what is sent again is answered too late as well
-			p.Delay(late + ms(30))
+			p.Delay(slow*tooLate + ms(30))
 			pause(ms(60))
 			p.Delay(0)
 		}

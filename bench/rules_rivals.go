@@ -235,7 +235,8 @@ func rueidisAdapter(t *testing.T, rdb *redis.Client, name string, of terms) limi
 			return limit.Result{}, err
 		}
 		return limit.Result{
-			Allowed: r.Allowed, Remaining: r.Remaining, RetryAfter: refused(r.Allowed, until), ResetAfter: until,
+			Allowed: r.Allowed, Remaining: r.Remaining,
+			RetryAfter: refused(r.Allowed, until), ResetAfter: until,
 		}, nil
 	})
 }

@@ -84,7 +84,8 @@ func TestRulesData(t *testing.T) {
 		{Name: "ours", Ours: true, Rules: []ruling{{"one", keeps, ""}, {"two", breaks, "why"}}},
 		{Name: "theirs", Rules: []ruling{{"two", breaks, "because"}}},
 	})
-	if d.Ours != 1 || !slices.Equal(d.Broken, []string{"ours: two: why"}) || d.Why["theirs"]["two"] != "because" {
+	if d.Ours != 1 || !slices.Equal(d.Broken, []string{"ours: two: why"}) ||
+		d.Why["theirs"]["two"] != "because" {
 		t.Errorf("%+v", d)
 	}
 	if len(d.Rows) != 2 || d.mark(t, "theirs", "one") != untold || d.mark(t, "theirs", "two") != breaks {

@@ -37,6 +37,7 @@ type memory[S any] struct {
 	state S // guarded by mu
 }
 
+// Allow is that of a limit.Limiter.
 func (m *memory[S]) Allow(ctx context.Context, n int64) (r limit.Result, err error) {
 	if err := m.rule.Check(ctx, n); err != nil {
 		return r, err
@@ -46,6 +47,7 @@ func (m *memory[S]) Allow(ctx context.Context, n int64) (r limit.Result, err err
 	return r, nil
 }
 
+// Release is that of a limit.Releaser.
 func (m *memory[S]) Release(ctx context.Context, n int64) error {
 	if err := m.rule.Check(ctx, n); err != nil {
 		return err

@@ -60,15 +60,18 @@ func newStore[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, na
 // one is a store of which one limit is used, that of its name.
 type one struct{ *store }
 
+// Allow is that of a limit.Limiter.
 func (o one) Allow(ctx context.Context, n int64) (limit.Result, error) {
 	return o.allow(ctx, o.name, n)
 }
 
+// Release is that of a limit.Releaser.
 func (o one) Release(ctx context.Context, n int64) error { return o.release(ctx, o.name, n) }
 
 // many is a store of which the limits of all keys are used.
 type many struct{ *store }
 
+// Allow is that of a limit.Keyed.
 func (m many) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
 	if err := Usable("the key", key); err != nil {
 		return limit.Result{}, err
@@ -76,6 +79,7 @@ func (m many) Allow(ctx context.Context, key string, n int64) (limit.Result, err
 	return m.allow(ctx, m.name+":"+key, n)
 }
 
+// Release is that of a limit.KeyedReleaser.
 func (m many) Release(ctx context.Context, key string, n int64) error {
 	if err := Usable("the key", key); err != nil {
 		return err
@@ -161,6 +165,7 @@ func (s *store) undo(ctx context.Context, name string, n int64, a Answer) {
 // not for the reply to what was sent: what was taken must be known, to be given back.
 type undated struct{ context.Context }
 
+// Deadline returns none.
 func (undated) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
 // Key returns the key of a limit: its name is what a cluster places it by.

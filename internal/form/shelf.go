@@ -42,6 +42,7 @@ type board[S any] struct {
 	_        [64]byte // two locks are not in one line of the cache
 }
 
+// Allow is that of a limit.Keyed.
 func (s *shelf[S]) Allow(ctx context.Context, key string, n int64) (r limit.Result, err error) {
 	if err := s.check(ctx, key, n); err != nil {
 		return r, err
@@ -51,6 +52,7 @@ func (s *shelf[S]) Allow(ctx context.Context, key string, n int64) (r limit.Resu
 	return r, nil
 }
 
+// Release is that of a limit.KeyedReleaser.
 func (s *shelf[S]) Release(ctx context.Context, key string, n int64) error {
 	if err := s.check(ctx, key, n); err != nil {
 		return err

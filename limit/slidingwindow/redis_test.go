@@ -61,7 +61,11 @@ func TestOtherNumbers(t *testing.T) {
 			rate     int64
 			interval time.Duration
 		}{
-			{20, time.Minute}, {20, time.Hour}, {5000, time.Minute}, {20, 17 * time.Second}, {20, time.Second},
+			{20, time.Minute},
+			{20, time.Hour},
+			{5000, time.Minute},
+			{20, 17 * time.Second},
+			{20, time.Second},
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				rdb := redistest.MiniClient(t, redistest.Mini(t))

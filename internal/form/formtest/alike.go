@@ -30,8 +30,10 @@ func (s Suite) alike(t *testing.T) {
 			must(t, memory, err)
 			shared, err := a.OnRedisKeyed(redistest.MiniClient(t, m), "name")
 			must(t, shared, err)
-			p := pair{t: t, m: m, memory: memory, shared: shared, rate: rate, interval: interval, random: random,
-				grain: s.Grain}
+			p := pair{
+				t: t, m: m, memory: memory, shared: shared, rate: rate, interval: interval, random: random,
+				grain: s.Grain,
+			}
 			for range 120 {
 				p.step()
 			}

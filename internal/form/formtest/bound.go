@@ -35,8 +35,8 @@ func (s Suite) bounded(t *testing.T) {
 			t.Errorf("nobody has used it for %d intervals, and it refuses: %+v %v", s.Full, r, err)
 		}
 		if t.Failed() {
-			t.Fatalf("seed %d: rate %d, interval %v, the clock is set: %d (0 never, 1 back, 2 anyhow)", seed, rate,
-				interval, d.sets)
+			t.Fatalf("seed %d: rate %d, interval %v, the clock is set: %d (0 never, 1 back, 2 anyhow)",
+				seed, rate, interval, d.sets)
 		}
 	}
 }

@@ -142,7 +142,8 @@ func (f field) lost(t *testing.T) {
 
 // garbage is what others may have written.
 var garbage = []string{
-	"", "x", "nan", "-nan", "inf", "-inf", "-1", "-1e300", "1e300", "99999999999999999999", "0x10", "1.5", "\x00",
+	"", "x", "nan", "-nan", "inf", "-inf", "-1", "-1e300", "1e300", "99999999999999999999", "0x10", "1.5",
+	"\x00",
 	"9007199254740993", "1e", "{}", strings.Repeat("9", 400),
 }
 
