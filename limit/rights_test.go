@@ -16,8 +16,8 @@ func TestRights(t *testing.T) {
 	scripts := map[string][]string{
 		"fixedwindow.Window": {"fixedwindow/take.lua"}, "slidingwindow.Log": {"slidingwindow/log.lua"},
 		"slidingwindow.Counter": {"slidingwindow/counter.lua"},
-		"tokenbucket.Bucket": {"tokenbucket/take.lua"},
-		"leakybucket.Meter": {"leakybucket/pour.lua"}, "leakybucket.Queue": {"leakybucket/queue.lua"},
+		"tokenbucket.Bucket":    {"tokenbucket/take.lua"},
+		"leakybucket.Meter":     {"leakybucket/pour.lua"}, "leakybucket.Queue": {"leakybucket/queue.lua"},
 		"concurrency.Limit": {"concurrency/*.lua", "concurrency/parts/*.lua"},
 	}
 	for _, a := range algorithms {
