@@ -59,7 +59,7 @@ pictures: ## the pictures of docs/page.md, from a limiter under load; about a mi
 	@tools/bring.sh
 	cd cmd/rrl && PICTURES=$(CURDIR)/docs go test -count=1 -v -run '^TestPictures$$' ./web
 
-bench: ## this library beside Redisson and others, about 13 minutes; writes docs/benchmarks.md. PART=idle prints one part
+bench: ## this library beside Redisson and others, about 20 minutes; writes docs/benchmarks.md and docs/comparison.md. PART=idle prints one part
 	@tools/bring.sh
 	cd bench && go run . $(PART)
 

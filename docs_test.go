@@ -38,7 +38,7 @@ func read(t *testing.T, file string) string {
 // own tests run them.
 func TestBlocks(t *testing.T) {
 	var files []string
-	for dir := range strings.FieldsSeq(". limit limit/limittest httplimit grpclimit otellimit cmd/rrl/web") {
+	for dir := range strings.FieldsSeq(". limit limit/limittest limit/rules httplimit grpclimit otellimit cmd/rrl/web") {
 		found, err := filepath.Glob(filepath.Join(dir, "example*_test.go"))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s has no examples: %v", dir, err)

@@ -7,8 +7,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/concurrency"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
+	"github.com/redisson-go/rratelimiter/limit/leakybucket"
 	"github.com/redisson-go/rratelimiter/limit/limittest"
+	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
+	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
 // The algorithms, by which contestants are compared.
@@ -17,6 +21,7 @@ const (
 	slidingCounter = "sliding counter"
 	slidingLog     = "sliding log"
 	leakyMeter     = "leaky bucket (GCRA)"
+	leakyQueue     = "leaky bucket (queue)"
 	tokenBucket    = "token bucket"
 	concurrent     = "concurrency"
 )
@@ -45,12 +50,34 @@ type native struct {
 	algorithm string
 	promise   limittest.Algorithm
 	of        func(t terms) forms
+	lends     bool // a permit is given back at once, which belongs to a call
 }
 
 // natives are all of them, in the order of the tables.
 var natives = []native{
-	{fixedWindow, limittest.FixedWindow, func(t terms) forms {
+	{algorithm: fixedWindow, promise: limittest.FixedWindow, of: func(t terms) forms {
 		return fixedwindow.Window{Rate: t.permits, Interval: t.window}
+	}},
+	{algorithm: slidingCounter, promise: limittest.FixedWindow, of: func(t terms) forms {
+		return slidingwindow.Counter{Rate: t.permits, Interval: t.window}
+	}},
+	{algorithm: slidingLog, promise: limittest.SlidingLog, of: func(t terms) forms {
+		return slidingwindow.Log{Rate: t.permits, Interval: t.window}
+	}},
+	{algorithm: leakyMeter, promise: limittest.TokenBucket, of: func(t terms) forms {
+		return leakybucket.Meter{Capacity: t.permits, Rate: t.permits, Interval: t.window}
+	}},
+	{algorithm: leakyQueue, promise: limittest.Paced, of: func(t terms) forms {
+		if t == generous { // more than a permit for each ns
+			t = terms{1 << 40, time.Second}
+		}
+		return leakybucket.Queue{Rate: t.permits, Interval: t.window, Capacity: t.permits}
+	}},
+	{algorithm: tokenBucket, promise: limittest.TokenBucket, of: func(t terms) forms {
+		return tokenbucket.Bucket{Capacity: t.permits, Rate: float64(t.permits), Interval: t.window}
+	}},
+	{algorithm: concurrent, promise: limittest.SlidingLog, lends: true, of: func(t terms) forms {
+		return concurrency.Limit{Most: t.permits, Lease: t.window}
 	}},
 }
 
@@ -63,8 +90,12 @@ type (
 // lone is a limiter of this library in memory.
 func (n native) lone(_ *scope, t terms) (try, error) {
 	l, err := n.of(t).InMemory()
+	ctx := context.Background()
 	return func() (bool, error) {
-		r, err := l.Allow(context.Background(), 1)
+		r, err := l.Allow(ctx, 1)
+		if n.lends && r.Allowed {
+			err = l.Release(ctx, 1)
+		}
 		return r.Allowed, err
 	}, err
 }
@@ -72,8 +103,12 @@ func (n native) lone(_ *scope, t terms) (try, error) {
 // keyed is a limiter of this library in memory, with keys.
 func (n native) keyed(_ *scope, t terms) (keyTry, error) {
 	l, err := n.of(t).InMemoryKeyed()
+	ctx := context.Background()
 	return func(key string) (bool, error) {
-		r, err := l.Allow(context.Background(), key, 1)
+		r, err := l.Allow(ctx, key, 1)
+		if n.lends && r.Allowed {
+			err = l.Release(ctx, key, 1)
+		}
 		return r.Allowed, err
 	}, err
 }
@@ -83,6 +118,9 @@ func (n native) onRedis(_ *scope, rdb *redis.Client, t terms) (keyedAsk, error) 
 	l, err := n.of(t).OnRedisKeyed(rdb, "bench")
 	return func(ctx context.Context, key string) (bool, error) {
 		r, err := l.Allow(ctx, key, 1)
+		if n.lends && r.Allowed {
+			err = l.Release(ctx, key, 1)
+		}
 		return r.Allowed, err
 	}, err
 }

@@ -1,7 +1,7 @@
 // Command bench measures this library, beside its rivals where it has any, on
 // Redis servers that it starts and stops itself.
 //
-//	make bench                         docs/benchmarks.md, about 13 minutes
+//	make bench                         docs/benchmarks.md and docs/comparison.md, about 20 minutes
 //	make cost                          what one acquire costs, about 2 minutes
 //	make faultcost                     what faults cost, about 5 minutes
 //	cd bench && go run . waiters idle  some parts, printed only
@@ -42,7 +42,7 @@ func main() {
 	o := options{}
 	// Five rounds: a median that two disturbed rounds cannot move.
 	flag.IntVar(&o.rounds, "rounds", 5, "turns of each contestant at each number of callers")
-	flag.StringVar(&o.docs, "docs", "../docs", "directory of benchmarks.md, its figures and its pictures")
+	flag.StringVar(&o.docs, "docs", "../docs", "directory of the pages, their figures and their pictures")
 	flag.BoolVar(&o.redraw, "redraw", false, "measure nothing, write the page from the last run's figures")
 	flag.BoolVar(&o.keep, "keep", false, "write the page: parts that are named replace those of the last run")
 	flag.Usage = func() { usageText(flag.CommandLine.Output()) }

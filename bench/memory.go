@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -134,7 +134,7 @@ func crowded(callers, each int, do func(i int) (bool, error)) error {
 	some := func(from int) error {
 		for i := range each {
 			if ok, err := do(from + i); err != nil || !ok {
-				return errors.Join(err, errRefused)
+				return cmp.Or(err, errRefused)
 			}
 		}
 		return nil
@@ -148,7 +148,7 @@ func crowded(callers, each int, do func(i int) (bool, error)) error {
 		all.Go(func() { errs[c] = some(c * each) })
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	return cmp.Or(errs...)
 }
 
 // keysAtRandom returns keys in no order.

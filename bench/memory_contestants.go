@@ -50,8 +50,8 @@ var memoryRivals = []memoryEntrant{
 	{fixedWindow, "failsafe-go, bursty", newBursty, nil},
 	{slidingCounter, "httprate", nil, newHttprate},
 	{leakyMeter, "throttled", nil, newThrottledMemory},
-	{leakyMeter, "failsafe-go, smooth", newSmooth, nil},
-	{leakyMeter, "uber-go/ratelimit", newUber, nil},
+	{leakyQueue, "failsafe-go, smooth", newSmooth, nil},
+	{leakyQueue, "uber-go/ratelimit", newUber, nil},
 	{tokenBucket, "x/time/rate", newTimeRate, newTimeRateMap},
 	{concurrent, "x/sync/semaphore", newSemaphore, nil},
 	{concurrent, "failsafe-go, bulkhead", newBulkhead, nil},
@@ -110,17 +110,24 @@ func newThrottledMemory(_ *scope, t terms) (keyTry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newThrottled(store, t)
-}
-
-func newThrottled(store throttled.GCRAStoreCtx, t terms) (keyTry, error) {
-	l, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
-		MaxRate: throttled.PerDuration(int(t.permits), t.window), MaxBurst: int(t.permits) - 1,
-	})
+	l, err := newThrottled(store, t)
 	return func(key string) (bool, error) {
 		limited, _, err := l.RateLimitCtx(context.Background(), key, 1)
 		return !limited, err
 	}, err
+}
+
+// newThrottled may try as often as its callers collide: with ten attempts, which is its
+// default, 64 callers of one key get errors.
+func newThrottled(store throttled.GCRAStoreCtx, t terms) (*throttled.GCRARateLimiterCtx, error) {
+	l, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
+		MaxRate: throttled.PerDuration(int(t.permits), t.window), MaxBurst: int(t.permits) - 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.SetMaxCASAttemptsLimit(1_000_000)
+	return l, nil
 }
 
 // newUber only waits: with a permit for each ns it has nothing to wait for.

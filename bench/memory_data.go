@@ -71,13 +71,14 @@ func medianRatio(a, b []float64) (ratio float64, ok bool) {
 // drops idle keys.
 func memoryTargets(results []*memoryResult) (all []target) {
 	for _, r := range results {
+		what := r.algorithm + " in memory: "
 		if r.name == oursName {
 			all = append(all,
-				most("T13", r.algorithm+" in memory: allocations of a call", max(r.allocs[0], r.allocs[1]), 0, ""),
-				most("T13", r.algorithm+" in memory: keys that are idle, part of their heap", r.room.left, 0.01, ""))
+				most("T13", what+"allocations of a call", max(r.allocs[0], r.allocs[1]), 0, ""),
+				most("T13", what+"keys that are idle, part of their heap", r.room.left, 0.01, ""))
 			continue
 		}
-		all = append(all, most("T13", r.algorithm+" in memory: ns of a call by "+r.name+", the worst way to call",
+		all = append(all, most("T13", what+"ns of a call by "+r.name+", the worst way to call",
 			worstByRival(results, r), 1+tolerance, ""))
 	}
 	return all

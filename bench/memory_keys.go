@@ -9,7 +9,7 @@ import (
 // A keysRoom is the heap that keys take which have come once.
 type keysRoom struct {
 	perKey float64 // bytes, with the key
-	left   float64 // of it, when all were idle for three windows, in which some calls came
+	left   float64 // of it, when all were idle for two windows and more, in which some calls came
 }
 
 // measureKeys lets many keys come, each once, and then waits. A window is longer than they
@@ -33,7 +33,7 @@ func (r *memoryResult) measureKeys(ctx context.Context, s *scope) error {
 	}
 	full := heapMB() - before
 	r.room.perKey = full * 1e6 / float64(n)
-	for range 6 {
+	for range 5 {
 		if err := pause(ctx, window/2); err != nil {
 			return err
 		}

@@ -42,7 +42,8 @@ func TestMemoryData(t *testing.T) {
 		t.Errorf("worst ratio %g, want 2", worst)
 	}
 	d := memoryDataOf(&scope{}, all)
-	if row := d.Rows[1]; row.Worst == nil || row.PerKey != nil || row.NS[keysOne] != nil || *row.NS[loneOne] != 10 {
+	row := d.Rows[1]
+	if row.Worst == nil || row.PerKey != nil || row.NS[keysOne] != nil || *row.NS[loneOne] != 10 {
 		t.Errorf("row %+v", row)
 	}
 	met := map[string]bool{}

@@ -6,7 +6,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislimiter"
-	"github.com/throttled/throttled/v2"
 	goredisstore "github.com/throttled/throttled/v2/store/goredisstore.v9"
 )
 
@@ -38,9 +37,9 @@ var redisRivals = []redisEntrant{
 }
 
 // byUser is a contestant of the part users.
-func byUser(make userMaker) func(*scope, *redis.Client, terms) (keyedAsk, error) {
+func byUser(made userMaker) func(*scope, *redis.Client, terms) (keyedAsk, error) {
 	return func(s *scope, rdb *redis.Client, t terms) (keyedAsk, error) {
-		return make(s, rdb, t.permits, t.window)
+		return made(s, rdb, t.permits, t.window)
 	}
 }
 
@@ -65,22 +64,14 @@ func newRueidis(s *scope, rdb *redis.Client, t terms) (keyedAsk, error) {
 	}, nil
 }
 
-// newThrottledRedis may try as often as its callers collide: with ten attempts, which is its
-// default, 64 callers of one key get errors.
 func newThrottledRedis(_ *scope, rdb *redis.Client, t terms) (keyedAsk, error) {
 	store, err := goredisstore.NewCtx(rdb, "throttled:")
 	if err != nil {
 		return nil, err
 	}
-	l, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
-		MaxRate: throttled.PerDuration(int(t.permits), t.window), MaxBurst: int(t.permits) - 1,
-	})
-	if err != nil {
-		return nil, err
-	}
-	l.SetMaxCASAttemptsLimit(10_000)
+	l, err := newThrottled(store, t)
 	return func(ctx context.Context, key string) (bool, error) {
 		limited, _, err := l.RateLimitCtx(ctx, key, 1)
 		return !limited, err
-	}, nil
+	}, err
 }

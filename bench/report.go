@@ -181,8 +181,8 @@ type page struct{ file, text string }
 func (r *report) pages() (all []page, err error) {
 	text, err := r.markdown(reportText)
 	all = append(all, page{pageFile, text})
-	compared := r.Parts[memoryPart.name] != nil && r.Parts[redisPart.name] != nil && r.Parts[rulesPart.name] != nil
-	if err == nil && compared {
+	compared := func(p *part) bool { return r.Parts[p.name] != nil }
+	if err == nil && compared(memoryPart) && compared(redisPart) && compared(rulesPart) {
 		text, err = r.markdown(comparisonText)
 		all = append(all, page{comparisonFile, text})
 	}

@@ -18,12 +18,14 @@ func allJudged() (all []judged) {
 					l, err := n.of(of).InMemoryKeyed()
 					return must(t, l, err)
 				}},
-			judged{name: n.algorithm + " on Redis", ours: true, promise: n.promise, tells: tellsAll, redis: true,
+			judged{
+				name: n.algorithm + " on Redis", ours: true, promise: n.promise, tells: tellsAll, redis: true,
 				keyed: func(t *testing.T, rdb *redis.Client, name string, of terms) limit.Keyed {
 					t.Helper()
 					l, err := n.of(of).OnRedisKeyed(rdb, name)
 					return must(t, l, err)
-				}})
+				},
+			})
 	}
 	return append(all, judgedRivals...)
 }

@@ -33,8 +33,8 @@ const countTells = tellsMany | tellsLimit | tellsRemaining | tellsRetry | tellsR
 // judgedRivals are the limiters of others. An adapter passes on what its library says and
 // adds nothing: n and keys as they are, and errors as they come.
 var judgedRivals = []judged{
-	{name: "x/time/rate", promise: limittest.TokenBucket, tells: tellsMany | tellsLimit | tellsRemaining | tellsRetry,
-		lone: timeRateAdapter},
+	{name: "x/time/rate", promise: limittest.TokenBucket,
+		tells: tellsMany | tellsLimit | tellsRemaining | tellsRetry, lone: timeRateAdapter},
 	{name: "failsafe-go, bursty", promise: limittest.FixedWindow, tells: 0, lone: burstyAdapter},
 	{name: "go-limiter", promise: limittest.FixedWindow, tells: countTells &^ tellsMany, real: true,
 		keyed: goLimiterAdapter},
@@ -43,13 +43,14 @@ var judgedRivals = []judged{
 	{name: "httprate", promise: limittest.FixedWindow, tells: countTells, keyed: httprateAdapter},
 	{name: "redis_rate", promise: limittest.TokenBucket, redis: true,
 		tells: countTells | tellsInterval | tellsContext, keyed: redisRateAdapter},
-	{name: "ulule/limiter on Redis", promise: limittest.FixedWindow, redis: true, tells: countTells | tellsContext,
-		keyed: ululeRedisAdapter},
-	{name: "throttled on Redis", promise: limittest.TokenBucket, redis: true, tells: countTells | tellsContext,
-		keyed: throttledRedisAdapter},
+	{name: "ulule/limiter on Redis", promise: limittest.FixedWindow, redis: true,
+		tells: countTells | tellsContext, keyed: ululeRedisAdapter},
+	{name: "throttled on Redis", promise: limittest.TokenBucket, redis: true,
+		tells: countTells | tellsContext, keyed: throttledRedisAdapter},
 	{name: "rueidislimiter", promise: limittest.FixedWindow, redis: true,
 		tells: countTells&^tellsLimit | tellsContext, keyed: rueidisAdapter},
-	{name: "httprate-redis", promise: limittest.FixedWindow, redis: true, tells: countTells, keyed: httprateRedisAdapter},
+	{name: "httprate-redis", promise: limittest.FixedWindow, redis: true, tells: countTells,
+		keyed: httprateRedisAdapter},
 }
 
 // untilUnix returns the time until a second since 1970.
@@ -100,7 +101,8 @@ func goLimiterAdapter(t *testing.T, _ *redis.Client, _ string, of terms) limit.K
 			}
 			until := time.Until(time.Unix(0, int64(reset)))
 			r = limit.Result{
-				Allowed: ok, Limit: int64(tokens), Remaining: int64(left), RetryAfter: refused(ok, until), ResetAfter: until,
+				Allowed: ok, Limit: int64(tokens), Remaining: int64(left),
+				RetryAfter: refused(ok, until), ResetAfter: until,
 			}
 			if !ok {
 				break
@@ -190,7 +192,8 @@ func httprateRedisAdapter(_ *testing.T, rdb *redis.Client, name string, of terms
 	counter := httprateredis.NewCounter(&httprateredis.Config{
 		Client: rdb, WindowLength: of.window, FallbackDisabled: true, PrefixKey: name,
 	})
-	return httprateOf(httprate.NewRateLimiter(int(of.permits), of.window, httprate.WithLimitCounter(counter)))
+	with := httprate.WithLimitCounter(counter)
+	return httprateOf(httprate.NewRateLimiter(int(of.permits), of.window, with))
 }
 
 // redisRateAdapter has to put the name of the limiter into the key.
@@ -206,8 +209,8 @@ func redisRateAdapter(_ *testing.T, rdb *redis.Client, name string, of terms) li
 			return limit.Result{}, err
 		}
 		return limit.Result{
-			Allowed: r.Allowed > 0, Limit: int64(r.Limit.Burst), Interval: r.Limit.Period, Remaining: int64(r.Remaining),
-			RetryAfter: max(0, r.RetryAfter), ResetAfter: r.ResetAfter,
+			Allowed: r.Allowed > 0, Limit: int64(r.Limit.Burst), Interval: r.Limit.Period,
+			Remaining: int64(r.Remaining), RetryAfter: max(0, r.RetryAfter), ResetAfter: r.ResetAfter,
 		}, nil
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
 )
 
 // judgedInBrief returns the table of all limiters, measured in brief.
@@ -104,7 +103,7 @@ func TestTells(t *testing.T) {
 		}
 	}
 	for _, j := range allJudged() {
-		if (j.keyed == nil) == (j.lone == nil) || j.ours && j.tells != tellsAll || j.redis && j.keyed == nil {
+		if (j.keyed == nil) == (j.lone == nil) || j.ours && j.tells != tellsAll {
 			t.Errorf("%+v", j)
 		}
 	}

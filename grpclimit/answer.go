@@ -46,7 +46,8 @@ func refused(policy string, r limit.Result) *answer {
 	failure := &errdetails.QuotaFailure{}
 	for _, each := range r.Each {
 		if !each.Allowed {
-			failure.Violations = append(failure.Violations, violation(policyOf(each, policy), described(each)))
+			v := violation(policyOf(each, policy), described(each))
+			failure.Violations = append(failure.Violations, v)
 		}
 	}
 	if failure.Violations == nil {

@@ -20,13 +20,15 @@ rules:
   - name: empty
     match: {route: /grpc.testing.TestService/EmptyCall, user: true}
     by: user
-    limits: [{name: hour, rate: 2/1h, algorithm: fixed-window}, {name: day, rate: 5/24h, algorithm: fixed-window}]
+    limits: [{name: hour, rate: 2/1h}, {name: day, rate: 5/24h, algorithm: fixed-window}]
   - {name: service, match: {route: /grpc.testing.TestService/}, by: route, limits: [{rate: 3/1h}]}
   - {name: tenant, match: {headers: {X-Tenant: true}}, by: header X-Tenant, limits: [{rate: 1/1h}]}
 `
 
 // ruled returns the options of a server with the interceptors of rules.
-func ruled(t *testing.T, text string, user grpclimit.Key, opts ...grpclimit.ServerOption) []grpc.ServerOption {
+func ruled(
+	t *testing.T, text string, user grpclimit.Key, opts ...grpclimit.ServerOption,
+) []grpc.ServerOption {
 	t.Helper()
 	set, err := rules.Parse([]byte(text))
 	noError(t, err)
@@ -83,7 +85,9 @@ func TestErrorsOfRules(t *testing.T) {
 	var told []error
 	hook := grpclimit.WithHook(func(_ context.Context, d grpclimit.Decision) { told = append(told, d.Err) })
 	client := serve(t, &service{}, ruled(t, serviceRules, userOf, hook))
-	for user, want := range map[string]codes.Code{"unknown": codes.Unauthenticated, "broken": codes.Unavailable} {
+	for user, want := range map[string]codes.Code{
+		"unknown": codes.Unauthenticated, "broken": codes.Unavailable,
+	} {
 		_, err := client.EmptyCall(as(t, user), &testpb.Empty{})
 		wantCode(t, err, want)
 	}

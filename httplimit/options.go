@@ -173,9 +173,10 @@ func WithFields(fields Fields) Option {
 
 // WithPolicies names the limits, in the order of limit.Result.Each, for the fields and
 // for problem documents. Visitors see the names. A name has 1 to 64 characters of ASCII
-// that can be printed (a String of RFC 9651), and no two are alike. The default is the name
-// that a limit has for visitors (limit.Result.Policy), then "default" for a lone limit, and "limit-1", "limit-2" and so on for several; limits beyond
-// the names have those, too.
+// that can be printed (a String of RFC 9651), and no two are alike. The default, also for
+// limits beyond the names, is the name that a limit has for visitors (limit.Result.Policy).
+// Without one it is "default" for a lone limit, and "limit-1", "limit-2" and so on for
+// several.
 func WithPolicies(names ...string) Option {
 	return func(m *Middleware) error {
 		m.policies = nil

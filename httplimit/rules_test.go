@@ -61,7 +61,7 @@ rules:
   - name: search
     match: {route: GET /search, user: true}
     by: user
-    limits: [{name: burst, rate: 1/1s, algorithm: fixed-window}, {name: day, rate: 3/24h, algorithm: fixed-window}]
+    limits: [{name: burst, rate: 1/1s}, {name: day, rate: 3/24h}]
   - {name: visitor, match: {user: false}, by: address, limits: [{rate: 1/1m, algorithm: fixed-window}]}
   - {name: tenant, match: {route: /tenant}, by: header X-Tenant, limits: [{rate: 1/1m}]}
 `
@@ -170,7 +170,7 @@ type holding struct {
 }
 
 func (h *holding) AllowRequest(
-	context.Context, *http.Request, func(*http.Request) (string, error), func(*http.Request) (string, error), int64,
+	_ context.Context, _ *http.Request, _, _ func(*http.Request) (string, error), _ int64,
 ) (limit.Result, func(context.Context) error, error) {
 	h.held++
 	return limit.Result{Allowed: true}, func(ctx context.Context) error {
@@ -188,7 +188,7 @@ func TestPermitsComeBackWhenTheRequestHasEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		if h.held != 1 {
 			t.Errorf("%d are held in the handler, want 1", h.held)
 		}
@@ -226,9 +226,11 @@ func TestPermitsOfAdmitComeBackWithTheContext(t *testing.T) {
 // A limit may have a name that no field can have.
 func TestNamesOfLimitsThatCannotBeShown(t *testing.T) {
 	for name, want := range map[string]string{
-		"a": `"a";q=1`, `a"b`: `"a\"b";q=1`, "": `"default";q=1`, "a\r\nb": `"default";q=1`, "ä": `"default";q=1`,
+		"a": `"a";q=1`, `a"b`: `"a\"b";q=1`, "": `"default";q=1`,
+		"a\r\nb": `"default";q=1`, "ä": `"default";q=1`,
 	} {
-		w := visit(newMiddleware(t, says(limit.Result{Allowed: true, Limit: 1, Policy: name}, nil), all), get(t))
+		result := limit.Result{Allowed: true, Limit: 1, Policy: name}
+		w := visit(newMiddleware(t, says(result, nil), all), get(t))
 		header(t, w.Header(), map[string]string{"RateLimit-Policy": want})
 	}
 }

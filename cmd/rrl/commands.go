@@ -10,7 +10,7 @@ import (
 // commands returns the commands of rrl, in no order: help sorts them.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.demoCommand(), versionCommand(),
+		a.demoCommand(), a.compareCommand(), versionCommand(),
 		a.inspectCommand(), a.listCommand(), a.watchCommand(), a.serveCommand(), a.loadCommand(),
 		a.setCommand(), a.trySetCommand(), a.updateCommand(),
 		a.acquireCommand(), a.releaseCommand(),

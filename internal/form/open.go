@@ -23,6 +23,7 @@ type Asker interface {
 	Undo(key string, n int64, a Answer)
 }
 
+// Do is that of an Opened.
 func (m *memory[S]) Do(ctx context.Context, _ string, f func(state *S, now int64)) error {
 	if err := m.rule.Check(ctx, 1); err != nil {
 		return err
@@ -33,6 +34,7 @@ func (m *memory[S]) Do(ctx context.Context, _ string, f func(state *S, now int64
 	return nil
 }
 
+// Do is that of an Opened.
 func (s *shelf[S]) Do(ctx context.Context, key string, f func(state *S, now int64)) error {
 	if err := s.check(ctx, key, 1); err != nil {
 		return err
@@ -43,12 +45,15 @@ func (s *shelf[S]) Do(ctx context.Context, key string, f func(state *S, now int6
 	return nil
 }
 
+// Ask is that of an Asker.
 func (o one) Ask(ctx context.Context, _ string, n int64) (Answer, error) {
 	return o.ask(ctx, o.name, n)
 }
 
+// Undo is that of an Asker.
 func (o one) Undo(_ string, n int64, a Answer) { go o.undo(context.Background(), o.name, n, a) }
 
+// Ask is that of an Asker.
 func (m many) Ask(ctx context.Context, key string, n int64) (Answer, error) {
 	if err := Usable("the key", key); err != nil {
 		return Answer{}, err
@@ -56,6 +61,7 @@ func (m many) Ask(ctx context.Context, key string, n int64) (Answer, error) {
 	return m.ask(ctx, m.name+":"+key, n)
 }
 
+// Undo is that of an Asker.
 func (m many) Undo(key string, n int64, a Answer) {
 	go m.undo(context.Background(), m.name+":"+key, n, a)
 }

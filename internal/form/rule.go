@@ -48,7 +48,8 @@ type Answer struct {
 func (n *Numbers) fill(r *limit.Result, a *Answer) {
 	r.Allowed, r.Limit, r.Interval = a.Allowed, n.Limit, n.Interval
 	r.Remaining = min(max(0, a.Remaining), n.Limit)
-	r.RetryAfter, r.ResetAfter = time.Duration(a.Retry)*time.Microsecond, time.Duration(a.Reset)*time.Microsecond
+	r.RetryAfter = time.Duration(a.Retry) * time.Microsecond
+	r.ResetAfter = time.Duration(a.Reset) * time.Microsecond
 }
 
 // Check returns the error of a call that cannot be right or has ended.

@@ -94,6 +94,7 @@ type memoryLine struct {
 	waiting
 }
 
+// Wait is that of a Line.
 func (l memoryLine) Wait(ctx context.Context) error { return l.wait(ctx, "") }
 
 type memoryLines struct {
@@ -101,6 +102,7 @@ type memoryLines struct {
 	waiting
 }
 
+// Wait is that of Lines.
 func (l memoryLines) Wait(ctx context.Context, key string) error { return l.wait(ctx, key) }
 
 type redisLine struct {
@@ -108,6 +110,7 @@ type redisLine struct {
 	reserved
 }
 
+// Wait is that of a Line.
 func (l redisLine) Wait(ctx context.Context) error { return l.wait(ctx, "") }
 
 type redisLines struct {
@@ -115,6 +118,7 @@ type redisLines struct {
 	reserved
 }
 
+// Wait is that of Lines.
 func (l redisLines) Wait(ctx context.Context, key string) error { return l.wait(ctx, key) }
 
 // A reserved has those wait who have a turn in Redis.

@@ -24,7 +24,7 @@ func (h hole) pour(w *water, now, n int64) form.Answer {
 	if float64(n) > h.capacity-level {
 		return form.Answer{
 			Remaining: int64(h.capacity - level),
-			Retry:     h.wait(w, now, float64(n)), Reset: h.wait(w, now, h.capacity),
+			Retry:     h.wait(w, now, level, float64(n)), Reset: h.wait(w, now, level, h.capacity),
 		}
 	}
 	if level = level + float64(n); level <= 0 {
@@ -32,7 +32,9 @@ func (h hole) pour(w *water, now, n int64) form.Answer {
 		return form.Answer{Allowed: true, Remaining: int64(h.capacity)}
 	}
 	*w = water{level, now}
-	return form.Answer{Allowed: true, Remaining: int64(h.capacity - level), Reset: h.wait(w, now, h.capacity)}
+	return form.Answer{
+		Allowed: true, Remaining: int64(h.capacity - level), Reset: h.wait(w, now, level, h.capacity),
+	}
 }
 
 // at returns the level at a time. A time before the last one has more water.
@@ -45,10 +47,10 @@ func (h hole) at(w *water, now int64) float64 {
 	return max(0, w.level-gone)
 }
 
-// wait returns the time until there is room for n permits. It is never too short: a
+// wait returns the time until there is room for n permits above a level. It is never too short: a
 // float64 has the time to a part of a µs, and the sum is done as it will be done then.
-func (h hole) wait(w *water, now int64, n float64) int64 {
-	excess := n - (h.capacity - h.at(w, now))
+func (h hole) wait(w *water, now int64, level, n float64) int64 {
+	excess := n - (h.capacity - level)
 	if excess <= 0 {
 		return 0
 	}

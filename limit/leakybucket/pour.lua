@@ -28,8 +28,8 @@ local function at(time)
   return math.max(0, level - (time - last) * rate / interval)
 end
 
-local function wait(wanted)
-  local excess = wanted - (capacity - at(now))
+local function wait(there, wanted)
+  local excess = wanted - (capacity - there)
   if excess <= 0 then
     return 0
   end
@@ -53,17 +53,17 @@ if far then -- the clock was set far back: begin anew, with a full bucket
   there, level, last = capacity, capacity, now
 end
 if n > capacity - there then
-  local reset = wait(capacity)
+  local reset = wait(there, capacity)
   if far or redis.call('PTTL', KEYS[1]) < 0 then
     save(reset)
   end
-  return {0, math.max(0, math.floor(capacity - there)), wait(n), reset}
+  return {0, math.max(0, math.floor(capacity - there)), wait(there, n), reset}
 end
 level, last = math.max(0, there + n), now
 if level == 0 then
   redis.call('UNLINK', KEYS[1])
   return {1, capacity, 0, 0}
 end
-local reset = wait(capacity)
+local reset = wait(level, capacity)
 save(reset)
 return {1, math.max(0, math.floor(capacity - level)), 0, reset}

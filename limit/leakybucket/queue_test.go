@@ -135,7 +135,8 @@ func TestWaitIsAConstantPace(t *testing.T) {
 		w.all.Wait()
 		time.Sleep(time.Second)
 		w.waits(t.Context(), l, "9") // nothing is owed
-		w.want(t, "0 0", "6 full 0", "7 full 0", "1 100", "2 200", "3 300", "4 400", "5 500", "8 600", "9 1600")
+		w.want(t, "0 0", "6 full 0", "7 full 0", "1 100", "2 200", "3 300", "4 400", "5 500", "8 600",
+			"9 1600")
 	})
 }
 

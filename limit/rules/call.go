@@ -115,7 +115,8 @@ func (r *rule) holds(c *caller) (bool, error) {
 	}
 	for _, h := range r.headers {
 		values := c.header(h.name)
-		if !h.presence.fits(len(values) > 0) || h.presence == whatever && !slices.Equal(values, []string{h.value}) {
+		if !h.presence.fits(len(values) > 0) ||
+			h.presence == whatever && !slices.Equal(values, []string{h.value}) {
 			return false, nil
 		}
 	}

@@ -15,7 +15,7 @@ import (
 const (
 	mostPermits = 1 << 40
 	mostTime    = 10 * 366 * 24 * time.Hour
-	mostParts   = 1000
+	mostParts   = 100
 )
 
 // limits reads the limits of a rule, whose other fields are known.

@@ -172,7 +172,8 @@ func (p *parser) pattern(what string, n *yaml.Node) string {
 	text, ok := p.text(what, n)
 	words := strings.Fields(text)
 	if ok && (len(words) == 0 || len(words) > 2 || words[len(words)-1][0] != '/') {
-		p.wrong(n.Line, `%s is %s, must be a path such as "/search/{q}", or a method and a path`, what, quoted(n))
+		const format = `%s is %s, must be a path such as "/a/{b}", or a method and a path`
+		p.wrong(n.Line, format, what, quoted(n))
 	}
 	return strings.Join(words, " ")
 }

@@ -48,25 +48,27 @@ var mistakes = []struct{ text, want string }{
 			"line 6: cost is not for a rule that is exempt"},
 	{file(limits, "Cost: 1"), `line 4: a rule has no field "Cost"; ` +
 		"it has name, match, by, cost, also, exempt and limits"},
-	{file("exempt: true") + "\n  - name: a\n    exempt: true", "line 4: a rule a is there already, in line 2"},
+	{file("exempt: true") + "\n  - name: a\n    exempt: true",
+		"line 4: a rule a is there already, in line 2"},
 
 	{file(limits, "match: /a"), `line 4: match is "/a", must have fields`},
 	{file(limits, "match: {path: /a}"),
 		`line 4: match has no field "path"; it has route, methods, headers and user`},
 	{file(limits, "match:", "  route: search"),
-		`line 5: route is "search", must be a path such as "/search/{q}", or a method and a path`},
+		`line 5: route is "search", must be a path such as "/a/{b}", or a method and a path`},
 	{file(limits, "match:", "  route: example.com/search"),
-		`line 5: route is "example.com/search", must be a path such as "/search/{q}", or a method and a path`},
+		`line 5: route is "example.com/search", must be a path such as "/a/{b}", or a method and a path`},
 	{file(limits, "match:", "  route: GET POST /a"),
-		`line 5: route is "GET POST /a", must be a path such as "/search/{q}", or a method and a path`},
+		`line 5: route is "GET POST /a", must be a path such as "/a/{b}", or a method and a path`},
 	{file(limits, "match: {route: ' '}"),
-		`line 4: route is " ", must be a path such as "/search/{q}", or a method and a path`},
+		`line 4: route is " ", must be a path such as "/a/{b}", or a method and a path`},
 	{file(limits, "match: {route: '/{a'}"),
 		`line 4: route "/{a" cannot be used: at offset 1: bad wildcard segment (must end with '}')`},
 	{file(limits, "match: {route: '/a//b'}"),
 		`line 4: route "/a//b" cannot be used: its path is not as a mux has it, and would never match`},
 	{file(limits, "match: {route: 'GET /a//b'}"),
-		`line 4: route "GET /a//b" cannot be used: at offset 4: non-CONNECT pattern with unclean path can never match`},
+		`line 4: route "GET /a//b" cannot be used: at offset 4: ` +
+			"non-CONNECT pattern with unclean path can never match"},
 	{file(limits, "match: {methods: [get]}"), `line 4: a method is "get", must be in capital letters`},
 	{file(limits, "match: {methods: []}"), "line 4: methods has 0 entries, must have 1 to 16"},
 	{file(limits, "match:", "  route: GET /a", "  methods: [GET]"),
@@ -113,7 +115,8 @@ var mistakes = []struct{ text, want string }{
 	{file(limits, "match: {route: '/{x}'}") + "\n  - name: b\n    exempt: true\n    match: {route: '/{y}'}",
 		`line 7: route "/{y}" conflicts: /{y} matches the same requests as /{x}`},
 	{file(limits, "match: {route: GET /}") + "\n  - name: b\n    exempt: true\n    match: {route: /b}",
-		`line 7: route "/b" conflicts: /b matches more methods than GET /, but has a more specific path pattern`},
+		`line 7: route "/b" conflicts: ` +
+			"/b matches more methods than GET /, but has a more specific path pattern"},
 }
 
 func TestMistakesHaveTheirLine(t *testing.T) {
@@ -129,7 +132,8 @@ func TestMistakesHaveTheirLine(t *testing.T) {
 }
 
 func TestAllMistakesAreReportedByTheirLines(t *testing.T) {
-	text := file("limits:", "  - rate: 0/1s", "  - {name: b, rate: 1/1s, burst: 1}", "match: {user: 1}", "by: x")
+	text := file("limits:", "  - rate: 0/1s", "  - {name: b, rate: 1/1s, burst: 1}", "match: {user: 1}",
+		"by: x")
 	want := []string{"line 4: ", "line 4: ", "line 5: ", "line 6: ", "line 7: "}
 	_, err := rules.Parse([]byte(text))
 	lines := strings.Split(fmt.Sprint(err), "\n")
@@ -146,8 +150,8 @@ func TestAllMistakesAreReportedByTheirLines(t *testing.T) {
 func TestFilesAreBounded(t *testing.T) {
 	big := file(limits) + "\n" + strings.Repeat("#", 1<<20)
 	_, err := rules.Parse([]byte(big))
-	if want := fmt.Sprintf("line 1: the file has %d bytes, must have at most 1048576", len(big)); err == nil ||
-		err.Error() != want {
+	want := fmt.Sprintf("line 1: the file has %d bytes, must have at most 1048576", len(big))
+	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	var many strings.Builder

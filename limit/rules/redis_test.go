@@ -75,7 +75,8 @@ func TestLimitsOnRedis(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	for range 5 {
-		if g := allow(t, other, search, 3); g.Allowed || g.Policy != "search/minute" || g.Each[0].Remaining != 9 {
+		g := allow(t, other, search, 3)
+		if g.Allowed || g.Policy != "search/minute" || g.Each[0].Remaining != 9 {
 			t.Fatalf("%+v, want search/minute to refuse", g)
 		}
 	}
@@ -97,7 +98,8 @@ func TestReloadOnRedis(t *testing.T) {
 	s := newStore(t, redistest.Start(t).Client(t))
 	for _, algorithm := range []string{"rratelimiter", "fixed-window"} {
 		text := func(rate int) string {
-			return fmt.Sprintf("rules: [{name: %s, limits: [{rate: %d/1h, algorithm: %[1]s}]}]", algorithm, rate)
+			const format = "rules: [{name: %s, limits: [{rate: %d/1h, algorithm: %[1]s}]}]"
+			return fmt.Sprintf(format, algorithm, rate)
 		}
 		r := s.rules(t, text(5))
 		allow(t, r, get("/"), 3)
@@ -174,7 +176,8 @@ func TestNamesOfAStore(t *testing.T) {
 	defer client.Close()
 	set := parsed(t, onRedisRules)
 	for _, name := range []string{"", "{a}", strings.Repeat("a", 201)} {
-		if _, err := rules.New(rules.OnRedis(client, rdb, name), set); !errors.Is(err, limit.ErrInvalidArgument) {
+		_, err := rules.New(rules.OnRedis(client, rdb, name), set)
+		if !errors.Is(err, limit.ErrInvalidArgument) {
 			t.Errorf("%q: %v, want ErrInvalidArgument", name, err)
 		}
 	}

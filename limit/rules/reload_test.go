@@ -16,20 +16,23 @@ func TestALimitThatDidNotChangeKeepsItsState(t *testing.T) {
 rules:
   - {name: a, match: {route: /a}, by: user, limits: [{rate: 5/1h}]}
   - {name: b, match: {route: /b}, limits: [{rate: 5/1h}]}`
+	const five = "by: user, limits: [{rate: 5, per: 60m}]}]"
 	a := of("alice")
 	a.Path = "/a"
 	for what, after := range map[string]struct {
 		text string
 		left int
 	}{
-		"the same":          {before, 2},
-		"another route":     {"rules: [{name: a, match: {route: '/{x}'}, by: user, limits: [{rate: 5/1h}]}]", 2},
-		"another order":     {"rules: [{name: c, exempt: true}, {name: a, match: {route: /a}, by: user, limits: [{rate: 5, per: 60m}]}]", 2},
-		"another rate":      {"rules: [{name: a, match: {route: /a}, by: user, limits: [{rate: 6/1h}]}]", 6},
-		"another time":      {"rules: [{name: a, match: {route: /a}, by: user, limits: [{rate: 5/2h}]}]", 5},
-		"another name":      {"rules: [{name: x, match: {route: /a}, by: user, limits: [{rate: 5/1h}]}]", 5},
-		"another algorithm": {"rules: [{name: a, by: user, limits: [{rate: 5/1h, algorithm: fixed-window}]}]", 5},
-		"goes by other":     {"rules: [{name: a, by: [user, route], limits: [{rate: 5/1h}]}]", 5},
+		"the same":      {before, 2},
+		"another route": {"rules: [{name: a, match: {route: '/{x}'}, " + five, 2},
+		"another order": {"rules: [{name: c, exempt: true}, {name: a, match: {route: /a}, " + five, 2},
+		"another rate":  {"rules: [{name: a, match: {route: /a}, by: user, limits: [{rate: 6/1h}]}]", 6},
+		"another time":  {"rules: [{name: a, match: {route: /a}, by: user, limits: [{rate: 5/2h}]}]", 5},
+		"another name":  {"rules: [{name: x, " + five, 5},
+		"another algorithm": {
+			"rules: [{name: a, by: user, limits: [{rate: 5/1h, algorithm: fixed-window}]}]", 5,
+		},
+		"goes by other": {"rules: [{name: a, by: [user, route], limits: [{rate: 5/1h}]}]", 5},
 	} {
 		r := inMemory(t, before)
 		allow(t, r, a, 3)

@@ -141,8 +141,10 @@ func (t *routes) find(method, escaped string) *route {
 // found returns the route that a mux has for a request, nil if there is none.
 func found(mux *http.ServeMux, r *http.Request) *route {
 	h, _ := mux.Handler(r)
-	found, _ := h.(*route)
-	return found
+	if found, ok := h.(*route); ok {
+		return found
+	}
+	return nil // a redirect or an error
 }
 
 // request returns what a mux needs of a request to an escaped path.

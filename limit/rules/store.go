@@ -104,6 +104,7 @@ type templates struct {
 	all    []*rratelimiter.Template
 }
 
+// Allow takes permits from the limiters of a key.
 func (t templates) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
 	if len(t.all) == 1 {
 		return t.all[0].Allow(ctx, key, n)
@@ -111,6 +112,7 @@ func (t templates) Allow(ctx context.Context, key string, n int64) (limit.Result
 	return t.group(key).Allow(ctx, n)
 }
 
+// Release gives permits back to the limiters of a key.
 func (t templates) Release(ctx context.Context, key string, n int64) error {
 	if len(t.all) == 1 {
 		return t.all[0].RateLimiter(key).Release(ctx, n)

@@ -99,7 +99,9 @@ func TestWatchAppliesWhatHasChanged(t *testing.T) {
 			t.Errorf("after a mistake %+v, want the rules of before", g)
 		}
 
-		os.Remove(w.name)
+		if err := os.Remove(w.name); err != nil {
+			t.Fatal(err)
+		}
 		w.settle(5)
 		w.wantTold("no file", "no such file")
 

@@ -94,7 +94,8 @@ func TestACallWithoutRulesIsAllowed(t *testing.T) {
 // Different callers have limits of their own, and nobody can write himself another's.
 func TestWhatARuleGoesBy(t *testing.T) {
 	for by, calls := range map[string][]rules.Call{
-		"user":         {of("alice"), of("bob"), of("{bob}"), of("%7Bbob%7D"), of("bob|x"), of(strings.Repeat("b", 999))},
+		"user": {of("alice"), of("bob"), of("{bob}"), of("%7Bbob%7D"), of("bob|x"), of("all"),
+			of(strings.Repeat("b", 999))},
 		"header X-Key": {with(of("a"), "X-Key", "1"), with(of("a"), "X-Key", "2")},
 		"address":      {{Address: known("192.0.2.1")}, {Address: known("192.0.2.2")}},
 		"route":        {{Route: "/a"}, {Route: "/b"}, get("/c")},
@@ -131,7 +132,8 @@ rules:
 		"header X-Key  ": with(whole, "X-Key", ""),
 	} {
 		_, err := r.Allow(t.Context(), call, 1)
-		want := "rratelimiter: invalid argument: rule own goes by " + strings.TrimSpace(what) + ", and the call has none"
+		want := "rratelimiter: invalid argument: rule own goes by " + strings.TrimSpace(what) +
+			", and the call has none"
 		if err == nil || err.Error() != want || !errors.Is(err, limit.ErrInvalidArgument) {
 			t.Errorf("%v, want %s", err, want)
 		}

@@ -159,6 +159,9 @@ func (c counter) weight(offset int64) float64 { return float64(c.width-offset) /
 
 // weighed returns the permits of the oldest part that count.
 func (c counter) weighed(permits, offset int64) int64 {
+	if permits == 0 {
+		return 0
+	}
 	return int64(math.Ceil(float64(permits) * c.weight(offset)))
 }
 

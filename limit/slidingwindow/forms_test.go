@@ -27,8 +27,8 @@ func TestLogForms(t *testing.T) {
 
 // FixedWindow describes how the permits of a Counter come back, too.
 func TestCounterForms(t *testing.T) {
-	for _, parts := range []int{0, 1, 2, 100} {
-		t.Run(fmt.Sprint(parts), func(t *testing.T) {
+	for _, parts := range []int{0, 1} {
+		t.Run(fmt.Sprintf("%d parts", parts), func(t *testing.T) {
 			formtest.Run(t, formtest.Suite{
 				New: func(rate int64, interval time.Duration) formtest.Algorithm {
 					return slidingwindow.Counter{Rate: rate, Interval: interval, Parts: parts}

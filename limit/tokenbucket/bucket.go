@@ -20,20 +20,24 @@ type state struct {
 // take is take.lua.
 func (b bucket) take(s *state, now, n int64) form.Answer {
 	tokens := b.at(s, now)
-	if tokens < -b.capacity { // the clock was set far back: begin anew, with nothing
+	if !b.enough(tokens + b.capacity) { // the clock was set far back: begin anew, with nothing
 		tokens = 0
 		*s = state{0, now, true}
 	}
 	if rest := tokens - float64(n); b.enough(rest) {
 		*s = state{min(rest, b.capacity), now, true}
-		a := form.Answer{Allowed: true, Remaining: int64(math.Floor(s.tokens)), Reset: b.wait(s, now, b.capacity)}
+		a := form.Answer{
+			Allowed: true, Remaining: int64(math.Floor(s.tokens)),
+			Reset: b.wait(s, now, s.tokens, b.capacity),
+		}
 		if s.tokens == b.capacity {
 			*s = state{}
 		}
 		return a
 	}
 	return form.Answer{
-		Remaining: int64(math.Floor(tokens)), Retry: b.wait(s, now, float64(n)), Reset: b.wait(s, now, b.capacity),
+		Remaining: int64(math.Floor(tokens)),
+		Retry:     b.wait(s, now, tokens, float64(n)), Reset: b.wait(s, now, tokens, b.capacity),
 	}
 }
 
@@ -60,10 +64,10 @@ func seconds(us int64) float64 {
 // there, so that the error of a division is no refusal; it is owed then.
 func (b bucket) enough(tokens float64) bool { return tokens >= 0 || -tokens/b.perSecond*1e9 < 1 }
 
-// wait returns the time until n tokens are there. It is never too short: a float64 has
+// wait returns the time until n tokens are there, of which it has some. It is never too short: a float64 has
 // the time to a part of a µs, and the sum is done as it will be done then.
-func (b bucket) wait(s *state, now int64, n float64) int64 {
-	missing := n - b.at(s, now)
+func (b bucket) wait(s *state, now int64, has, n float64) int64 {
+	missing := n - has
 	if b.enough(-missing) {
 		return 0
 	}

@@ -37,16 +37,13 @@ func TestBucketBounds(t *testing.T) {
 		"Rate is NaN":               func(b *tokenbucket.Bucket) { b.Rate = math.NaN() },
 		"Rate is +Inf":              func(b *tokenbucket.Bucket) { b.Rate = math.Inf(1) },
 		"Interval is 999.999µs":     func(b *tokenbucket.Bucket) { b.Interval = time.Millisecond - 1 },
-		"Interval is 87840h0m1s":    func(b *tokenbucket.Bucket) { b.Interval = 3660*24*time.Hour + time.Second },
+		"Interval is 87841h0m0s":    func(b *tokenbucket.Bucket) { b.Interval = 87841 * time.Hour },
 		"fills in 1e+09 s":          func(b *tokenbucket.Bucket) { b.Rate = 1e-9 },
-		"fills in 5e+323 s":         func(b *tokenbucket.Bucket) { b.Rate, b.Capacity = math.SmallestNonzeroFloat64, 1 },
+		"fills in +Inf s":           func(b *tokenbucket.Bucket) { b.Rate = math.SmallestNonzeroFloat64 },
 		"fills in 1.1e+12 s":        func(b *tokenbucket.Bucket) { b.Capacity = 1 << 40 },
 	} {
 		b := good
 		change(&b)
-		if text == "fills in 5e+323 s" {
-			text = "fills in +Inf s" // no float64 has it
-		}
 		l, err := b.InMemory()
 		if l != nil || !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), text) {
 			t.Errorf("%+v: %v, want %q", b, err, text)

@@ -52,19 +52,19 @@ func (s Smooth) InMemoryKeyed(opts ...limit.Option) (*SmoothKeyed, error) {
 
 // flow returns the rule in numbers of Guava.
 func (s Smooth) flow() (flow, error) {
-	if err := pace("Rate", s.Rate, s.Interval); err != nil {
+	if err := pace(s.Rate, s.Interval); err != nil {
 		return flow{}, err
 	}
 	interval := s.Interval.Truncate(time.Microsecond)
 	warmUp := s.WarmUp.Truncate(time.Microsecond)
 	if s.WarmUp != 0 && (warmUp < time.Microsecond || warmUp > form.MostTime) {
-		return flow{}, fmt.Errorf("%w: WarmUp is %v, must be 0 or 1µs to %v", limit.ErrInvalidArgument, s.WarmUp,
-			form.MostTime)
+		return flow{}, fmt.Errorf("%w: WarmUp is %v, must be 0 or 1µs to %v", limit.ErrInvalidArgument,
+			s.WarmUp, form.MostTime)
 	}
 	f := newFlow(s.Rate/interval.Seconds(), float64(warmUp.Microseconds()), max(1, int64(s.Rate)))
 	if us := f.rest(); us > float64(form.MostTime.Microseconds()) {
-		return flow{}, fmt.Errorf("%w: Rate is %v in %v, one permit must take at most %v", limit.ErrInvalidArgument,
-			s.Rate, interval, form.MostTime)
+		return flow{}, fmt.Errorf("%w: Rate is %v in %v, one permit must take at most %v",
+			limit.ErrInvalidArgument, s.Rate, interval, form.MostTime)
 	}
 	return f, nil
 }
@@ -129,7 +129,8 @@ func (l *SmoothKeyed) Acquire(ctx context.Context, key string, n int64) (waited 
 }
 
 // TryAcquire is that of a SmoothLimiter, for the limit of key.
-func (l *SmoothKeyed) TryAcquire(ctx context.Context, key string, n int64, timeout time.Duration) (bool, error) {
+func (l *SmoothKeyed) TryAcquire(ctx context.Context, key string, n int64,
+	timeout time.Duration) (bool, error) {
 	_, ok, err := l.acquire(ctx, key, n, timeout)
 	return ok, err
 }

@@ -26,7 +26,8 @@ func TestSmoothIsPaced(t *testing.T) {
 			t.Parallel()
 			limittest.TestLimiter(t, limittest.Spec{
 				New: func(t *testing.T, rate int64, interval time.Duration) limit.Limiter {
-					return smooth(t, tokenbucket.Smooth{Rate: float64(rate), Interval: interval, WarmUp: tt.warmUp})
+					s := tokenbucket.Smooth{Rate: float64(rate), Interval: interval, WarmUp: tt.warmUp}
+					return smooth(t, s)
 				},
 				Algorithm: limittest.Paced, Interval: tt.interval, Synctest: true,
 			})
@@ -107,13 +108,14 @@ func TestTryAcquire(t *testing.T) {
 			want    bool
 			at      time.Duration
 		}{
-			{5, 0, true, 0}, {1, 0, false, 0}, {1, -time.Second, false, 0}, {1, 499 * time.Millisecond, false, 0},
+			{5, 0, true, 0}, {1, 0, false, 0}, {1, -time.Second, false, 0},
+			{1, 499 * time.Millisecond, false, 0},
 			{1, 500 * time.Millisecond, true, 500 * time.Millisecond},
 			{1, time.Hour, true, 600 * time.Millisecond},
 		} {
 			ok, err := l.TryAcquire(t.Context(), tt.n, tt.timeout)
 			if err != nil || ok != tt.want || time.Since(start) != tt.at {
-				t.Errorf("%d: %v %v after %v; want %v after %v", i, ok, err, time.Since(start), tt.want, tt.at)
+				t.Errorf("%d: %v %v after %v; want %+v", i, ok, err, time.Since(start), tt)
 			}
 		}
 	})

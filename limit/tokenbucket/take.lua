@@ -37,8 +37,8 @@ local function enough(left)
   return left >= 0 or -left / per_second * NS < 1
 end
 
-local function wait(wanted)
-  local missing = wanted - at(now)
+local function wait(has, wanted)
+  local missing = wanted - has
   if enough(-missing) then
     return 0
   end
@@ -57,19 +57,19 @@ local function save(reset)
 end
 
 local there = at(now)
-local far = there < -capacity
+local far = not enough(there + capacity)
 if far then -- the clock was set far back: begin anew, with nothing
   there, tokens, last = 0, 0, now
 end
 if not enough(there - n) then
-  local reset = wait(capacity)
+  local reset = wait(there, capacity)
   if far or redis.call('PTTL', KEYS[1]) < 0 then
     save(reset)
   end
-  return {0, math.max(0, math.floor(there)), wait(n), reset}
+  return {0, math.max(0, math.floor(there)), wait(there, n), reset}
 end
 tokens, last = math.min(there - n, capacity), now
-local reset = wait(capacity)
+local reset = wait(tokens, capacity)
 if tokens == capacity then
   redis.call('UNLINK', KEYS[1])
 else

@@ -78,13 +78,13 @@ func (b Bucket) rule() (form.Rule[state], error) {
 	if err := form.Permits("Capacity", b.Capacity); err != nil {
 		return form.Rule[state]{}, err
 	}
-	if err := pace("Rate", b.Rate, b.Interval); err != nil {
+	if err := pace(b.Rate, b.Interval); err != nil {
 		return form.Rule[state]{}, err
 	}
 	interval := b.Interval.Truncate(time.Microsecond)
 	fill := math.Ceil(float64(b.Capacity) * float64(interval.Microseconds()) / b.Rate)
 	if fill > float64(form.MostTime.Microseconds()) {
-		return form.Rule[state]{}, fmt.Errorf("%w: Capacity is %d, and fills in %.3g s, must fill in at most %v",
+		return form.Rule[state]{}, fmt.Errorf("%w: Capacity is %d, fills in %.3g s, must fill in at most %v",
 			limit.ErrInvalidArgument, b.Capacity, fill/1e6, form.MostTime)
 	}
 	full := time.Duration(max(1, fill)) * time.Microsecond
@@ -99,9 +99,9 @@ func (b Bucket) rule() (form.Rule[state], error) {
 }
 
 // pace returns an error unless permits can come at a rate.
-func pace(field string, rate float64, interval time.Duration) error {
+func pace(rate float64, interval time.Duration) error {
 	if !(rate > 0 && rate <= form.MostPermits) { // also NaN
-		return fmt.Errorf("%w: %s is %v, must be above 0 and at most 2^40", limit.ErrInvalidArgument, field, rate)
+		return fmt.Errorf("%w: Rate is %v, must be above 0 and at most 2^40", limit.ErrInvalidArgument, rate)
 	}
 	return form.Span("Interval", interval)
 }

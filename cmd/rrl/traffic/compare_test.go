@@ -1,0 +1,325 @@
+package traffic_test
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/cmd/rrl/internal/golden"
+	"github.com/redisson-go/rratelimiter/cmd/rrl/traffic"
+)
+
+var twenty = traffic.Plan{Rate: 20, Per: time.Second}
+
+// comparisons are made once, for each of them takes a while with the race detector.
+var comparisons = func() map[string]func() (*traffic.Comparison, error) {
+	made := map[string]func() (*traffic.Comparison, error){}
+	for _, kind := range traffic.Kinds() {
+		made[kind] = sync.OnceValues(func() (*traffic.Comparison, error) {
+			requests, err := traffic.Make(kind, twenty.Rate, twenty.Per, 1)
+			if err != nil {
+				return nil, err
+			}
+			return twenty.Run(context.Background(), requests)
+		})
+	}
+	return made
+}()
+
+// compared returns what a kind of traffic comes to, with 20 permits per second.
+func compared(t *testing.T, kind string) *traffic.Comparison {
+	t.Helper()
+	c, err := comparisons[kind]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// strip returns what one algorithm did.
+func strip(t *testing.T, c *traffic.Comparison, name string) *traffic.Strip {
+	t.Helper()
+	for _, s := range c.Strips {
+		if s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("no %q", name)
+	return nil
+}
+
+// The terminal and the table are those of testdata, the pictures those of docs/choosing.md.
+// All of them are the same each time.
+func TestLooks(t *testing.T) {
+	for _, kind := range traffic.Kinds() {
+		c := compared(t, kind)
+		var text strings.Builder
+		if err := errors.Join(c.Lines(&text, 80, false), c.Table(&text, nil)); err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, "testdata/"+kind+".golden", text.String())
+		picture := c.SVG()
+		if kind != "random" {
+			golden.Check(t, "../../../docs/choosing-"+kind+".svg", picture)
+		}
+		if size := len(picture); size > 60_000 {
+			t.Errorf("%s: the picture has %d bytes", kind, size)
+		}
+		d := xml.NewDecoder(strings.NewReader(picture))
+		for {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: the picture is no XML: %v", kind, err)
+			}
+		}
+		for _, s := range c.Strips {
+			if !strings.Contains(picture, ">"+s.Name+"<") {
+				t.Errorf("%s: the picture does not name %q", kind, s.Name)
+			}
+		}
+	}
+}
+
+// On a terminal no line is wider than that, and without colours there are none.
+func TestLines(t *testing.T) {
+	c := compared(t, "edge")
+	for _, width := range []int{40, 60, 77, 80, 200} {
+		var text, colours strings.Builder
+		if err := errors.Join(c.Lines(&text, width, false), c.Lines(&colours, width, true)); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(text.String()) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > width {
+				t.Errorf("%d columns of %d: %q", n, width, line)
+			}
+		}
+		if strings.Contains(text.String(), "\x1b") || !strings.Contains(colours.String(), "\x1b[31m") {
+			t.Errorf("colours without being asked for, or no red:\n%q", colours.String())
+		}
+	}
+}
+
+// Around the end of a window, a fixed window gives out nearly twice the rate: all but the
+// permit that began the first window. A log gives out the rate, and so does RRateLimiter.
+func TestEdge(t *testing.T) {
+	c := compared(t, "edge")
+	for name, want := range map[string]int64{"fixed window": 39, "sliding log": 20, "RRateLimiter": 20} {
+		if s := strip(t, c, name); s.Worst != want {
+			t.Errorf("%s: %d permits in an interval, want %d", name, s.Worst, want)
+		}
+	}
+	if s := strip(t, c, "fixed window"); s.WorstAt != 800*time.Millisecond || c.OfRate(s) != 1.95 {
+		t.Errorf("worst from %v: %v of the rate", s.WorstAt, c.OfRate(s))
+	}
+}
+
+// The queue lets out one request each 50 ms, whatever comes, and has requests wait.
+func TestQueueIsFlat(t *testing.T) {
+	const even = 50 * time.Millisecond
+	for _, kind := range []string{"steady", "burst"} {
+		c := compared(t, kind)
+		s := strip(t, c, "leaky queue")
+		if c.Peak(s) != 1 || s.Worst != 20 || s.Wait < 950*time.Millisecond || s.Wait > time.Second {
+			t.Errorf("%s: peak %v, %d in an interval, waits %v", kind, c.Peak(s), s.Worst, s.Wait)
+		}
+		for i, g := range s.Grants[1:] {
+			if gap := g.At - s.Grants[i].At; gap < even || kind == "steady" && gap != even {
+				t.Errorf("%s: %v from one to the next", kind, gap)
+			}
+		}
+	}
+}
+
+// A limit of concurrency has so many at work as a strip says, and no others until these
+// are done.
+func TestConcurrency(t *testing.T) {
+	made := traffic.Traffic{Name: "three", Length: time.Second, Requests: []traffic.Request{
+		{At: 0, Permits: 1}, {At: 1, Permits: 1}, {At: 99 * time.Millisecond, Permits: 1},
+		{At: 100 * time.Millisecond, Permits: 1}, {At: 500 * time.Millisecond, Permits: 2},
+	}}
+	c, err := traffic.Plan{Rate: 10, Per: time.Second, Hold: 100 * time.Millisecond}.Run(t.Context(), made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []traffic.Grant{{At: 0, Permits: 1}, {At: 100 * time.Millisecond, Permits: 1}}
+	if got := strip(t, c, "concurrency").Grants; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// RRateLimiter and the log keep the same bound in the same way.
+func TestRRateLimiterIsALog(t *testing.T) {
+	for _, kind := range traffic.Kinds() {
+		c := compared(t, kind)
+		if !slices.Equal(strip(t, c, "RRateLimiter").Grants, strip(t, c, "sliding log").Grants) {
+			t.Errorf("%s: they differ", kind)
+		}
+	}
+}
+
+// bounds are the permits that may go out in any interval, if a request has so many at most.
+var bounds = map[string]func(p traffic.Plan, largest int64) int64{
+	"RRateLimiter":    func(p traffic.Plan, _ int64) int64 { return p.Rate },
+	"fixed window":    func(p traffic.Plan, _ int64) int64 { return 2*p.Rate - 1 },
+	"sliding counter": func(p traffic.Plan, _ int64) int64 { return 2 * p.Rate },
+	"sliding log":     func(p traffic.Plan, _ int64) int64 { return p.Rate },
+	"token bucket":    func(p traffic.Plan, _ int64) int64 { return p.Rate + p.Capacity },
+	"leaky meter":     func(p traffic.Plan, _ int64) int64 { return p.Rate + p.Capacity },
+	"leaky queue":     func(p traffic.Plan, largest int64) int64 { return p.Rate + largest - 1 },
+	"smooth": func(p traffic.Plan, largest int64) int64 { // it saves the permits of a second
+		return p.Rate + int64(float64(p.Rate)/p.Per.Seconds()) + largest
+	},
+	"warm-up": func(p traffic.Plan, largest int64) int64 { return p.Rate + largest },
+	"concurrency": func(p traffic.Plan, _ int64) int64 {
+		return p.AtOnce() * int64((p.Per+p.Hold-1)/p.Hold)
+	},
+}
+
+// chance returns a plan and a traffic for it.
+func chance(random *rand.Rand) (traffic.Plan, traffic.Traffic, int64) {
+	p := traffic.Plan{
+		Rate: 1 + random.Int64N(30), Per: time.Duration(10+random.IntN(2000)) * time.Millisecond,
+		Capacity: random.Int64N(40),
+	}
+	largest := 1 + random.Int64N(4)
+	made := traffic.Traffic{Name: "chance"}
+	var at time.Duration
+	for range 1 + random.IntN(150) {
+		if random.IntN(3) == 0 {
+			at += time.Duration(random.Int64N(int64(p.Per))).Truncate(time.Millisecond)
+		}
+		made.Requests = append(made.Requests, traffic.Request{At: at, Permits: 1 + random.Int64N(largest)})
+	}
+	made.Length = at + p.Per
+	return p, made, largest
+}
+
+// Every request is admitted or refused, grants are in order, and no interval has more than
+// the algorithm allows.
+func TestBounds(t *testing.T) {
+	for seed := range uint64(12) {
+		p, made, largest := chance(rand.New(rand.NewPCG(seed, 7)))
+		c, err := p.Run(t.Context(), made)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if len(c.Strips) != len(bounds) {
+			t.Fatalf("%d algorithms, want %d", len(c.Strips), len(bounds))
+		}
+		for _, s := range c.Strips {
+			t.Run(fmt.Sprint(seed, " ", s.Name), func(t *testing.T) {
+				check(t, c, s, bounds[s.Name](c.Plan, largest))
+			})
+		}
+	}
+}
+
+// check checks the figures of a strip, that its worst interval has at most so many
+// permits, and that a part of the limit is left, not more.
+func check(t *testing.T, c *traffic.Comparison, s *traffic.Strip, most int64) {
+	t.Helper()
+	n := len(c.Traffic.Requests)
+	if s.Admitted+s.Refused != n || s.Admitted != len(s.Grants) || s.Refused < 0 {
+		t.Errorf("%d admitted, %d refused of %d", s.Admitted, s.Refused, n)
+	}
+	if !slices.IsSortedFunc(s.Grants, func(a, b traffic.Grant) int { return int(a.At - b.At) }) {
+		t.Error("grants are not in order")
+	}
+	if s.Worst > most {
+		t.Errorf("%d permits in an interval, must be at most %d; %+v", s.Worst, most, c.Plan)
+	}
+	worst, busiest := slowly(s.Grants, c.Plan.Per), slowly(s.Grants, c.Plan.Per/10)
+	if s.Worst != worst || s.Busiest != busiest {
+		t.Errorf("%d and %d permits, must be %d and %d", s.Worst, s.Busiest, worst, busiest)
+	}
+	for _, left := range s.Left {
+		if left < 0 || left > 1 {
+			t.Fatalf("%v of the limit is left", left)
+		}
+	}
+}
+
+// slowly returns the most permits in a time of that length, by looking at each.
+func slowly(grants []traffic.Grant, length time.Duration) (most int64) {
+	for _, first := range grants {
+		var sum int64
+		for _, g := range grants {
+			if g.At >= first.At && g.At < first.At+length {
+				sum += g.Permits
+			}
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+// Looking at what is left changes nothing: a picture of a thousand times the length has
+// fewer samples where requests are, and the same grants.
+func TestLookingChangesNothing(t *testing.T) {
+	for seed := range uint64(3) {
+		p, made, _ := chance(rand.New(rand.NewPCG(seed, 8)))
+		one, err := p.Run(t.Context(), made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made.Length *= 1000
+		other, err := p.Run(t.Context(), made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range one.Strips {
+			if !slices.Equal(s.Grants, other.Strips[i].Grants) {
+				t.Errorf("seed %d, %s: other grants with other samples", seed, s.Name)
+			}
+		}
+	}
+}
+
+func TestPlanErrors(t *testing.T) {
+	for want, p := range map[string]traffic.Plan{
+		"--rate is 0, must be 1 to 1000000":      {Rate: 0, Per: time.Second},
+		"--rate is 1000001, must be":             {Rate: 1_000_001, Per: time.Second},
+		"--per is 9ms, must be 10ms to 24h0m0s":  {Rate: 1, Per: 9 * time.Millisecond},
+		"--per is 24h0m0.001s":                   {Rate: 1, Per: 24*time.Hour + time.Millisecond},
+		"--per is 10.5ms":                        {Rate: 1, Per: 10500 * time.Microsecond},
+		"--capacity is -1, must be 1 to 1000000": {Rate: 1, Per: time.Second, Capacity: -1},
+		"--hold is 2s, must be 1ms to --per":     {Rate: 1, Per: time.Second, Hold: 2 * time.Second},
+		"--hold is 1.5ms":                        {Rate: 1, Per: time.Second, Hold: 1_500_000},
+	} {
+		_, err := p.Run(t.Context(), traffic.Traffic{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", p, err, want)
+		}
+	}
+}
+
+func TestRunEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	made, _ := traffic.Make("edge", 20, time.Second, 1)
+	if c, err := twenty.Run(ctx, made); c != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", c, err)
+	}
+}
+
+// A key takes more where each grant is kept. The figures themselves are those of the
+// machine.
+func TestBytes(t *testing.T) {
+	p := traffic.Plan{Rate: 500, Per: time.Second}
+	kept, err := p.Bytes(t.Context())
+	if err != nil || len(kept) != len(bounds)-1 {
+		t.Fatalf("%v, %v", kept, err)
+	}
+	if kept["fixed window"] < 16 || kept["sliding log"] < 10*kept["fixed window"] {
+		t.Errorf("%v", kept)
+	}
+}

@@ -1,0 +1,207 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A clock is set by hand.
+type clock struct {
+	start time.Time
+	at    atomic.Int64 // ns since the start
+}
+
+// newClock returns a clock that begins with an interval, for windows that go by the time of day.
+func newClock(per time.Duration) *clock {
+	const someday = 1_800_000_000 * time.Second
+	return &clock{start: time.Unix(0, int64(someday.Truncate(per)))}
+}
+
+func (c *clock) now() time.Time { return c.start.Add(time.Duration(c.at.Load())) }
+
+func (c *clock) set(at time.Duration) { c.at.Store(int64(at)) }
+
+// A lane is a limiter of one algorithm, and how requests behave there.
+type lane struct {
+	name    string
+	limiter limit.Limiter
+	set     func(at time.Duration) // the clock of the limiter
+	left    func(ctx context.Context) (float64, error)
+	waits   int64         // how many requests may wait; 0: what is refused has failed
+	hold    time.Duration // after which permits are given back; 0: never
+}
+
+// A Grant is permits that went out.
+type Grant struct {
+	At      time.Duration
+	Permits int64
+}
+
+// A Strip is what one limiter did.
+type Strip struct {
+	Name   string
+	Grants []Grant   // in the order of their times
+	Left   []float64 // the part of the limit that was left, 0 to 1, by samples; nil if that is not known
+	Figures
+}
+
+// bin returns the time that a bar of a picture stands for.
+func (p *Plan) bin(t Traffic) time.Duration {
+	const perInterval, most = 10, 120
+	return max(p.Per/perInterval, (t.Length+most-1)/most)
+}
+
+// step returns the time from one sample of what is left to the next. A bin has a whole
+// number of them.
+func (p *Plan) step(t Traffic) time.Duration {
+	const most = 240
+	bin := p.bin(t)
+	if 4*t.Length <= most*bin {
+		return bin / 4
+	}
+	return bin / 2
+}
+
+// never is a time that does not come.
+const never = time.Duration(math.MaxInt64)
+
+// A run sends a traffic through a lane. What happens first is done first; of what happens
+// at one time, permits go back first, and who waits comes before who arrives.
+type run struct {
+	lane
+	requests []Request // those to come
+	line     []Request // those that wait
+	turn     time.Duration
+	work     []Grant // permits to be given back
+	step     time.Duration
+	sample   time.Duration
+	end      time.Duration // after the last sample
+	strip    *Strip
+}
+
+// through sends a traffic through a lane.
+func (p *Plan) through(ctx context.Context, l lane, t Traffic) (*Strip, error) {
+	r := &run{
+		lane: l, requests: t.Requests, turn: never, step: p.step(t), end: t.Length,
+		strip: &Strip{Name: l.name},
+	}
+	if l.left == nil && l.waits == 0 {
+		r.sample = never
+	}
+	for {
+		at, do := r.next()
+		if at == never {
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r.set(at)
+		if err := do(ctx, at); err != nil {
+			return nil, err
+		}
+	}
+	r.strip.Figures.of(p, t, r.strip.Grants)
+	return r.strip, nil
+}
+
+// next returns what happens next.
+func (r *run) next() (at time.Duration, do func(ctx context.Context, at time.Duration) error) {
+	at, do = r.sample, r.look
+	if len(r.requests) > 0 && r.requests[0].At <= at {
+		at, do = r.requests[0].At, r.arrive
+	}
+	if len(r.line) > 0 && r.turn <= at {
+		at, do = r.turn, r.head
+	}
+	if len(r.work) > 0 && r.work[0].At <= at {
+		at, do = r.work[0].At, r.giveBack
+	}
+	return at, do
+}
+
+// look takes a sample.
+func (r *run) look(ctx context.Context, _ time.Duration) error {
+	left := 1 - float64(len(r.line))/float64(max(1, r.waits))
+	if r.left != nil {
+		var err error
+		if left, err = r.left(ctx); err != nil {
+			return err
+		}
+	}
+	r.strip.Left = append(r.strip.Left, left)
+	if r.sample += r.step; r.sample > r.end {
+		r.sample = never
+	}
+	return nil
+}
+
+// arrive has a request ask for the first time.
+func (r *run) arrive(ctx context.Context, at time.Duration) error {
+	request := r.requests[0]
+	r.requests = r.requests[1:]
+	if len(r.line) > 0 {
+		r.wait(request)
+		return nil
+	}
+	result, err := r.ask(ctx, at, request)
+	if err == nil && !result.Allowed && r.waits > 0 {
+		r.wait(request)
+		r.turn = at + result.RetryAfter
+	}
+	if errors.Is(err, limit.ErrPermitsExceedRate) {
+		return nil // refused
+	}
+	return err
+}
+
+// wait puts a request into the line, if there is room.
+func (r *run) wait(request Request) {
+	if int64(len(r.line)) < r.waits {
+		r.line = append(r.line, request)
+	}
+}
+
+// head has the head of the line ask again.
+func (r *run) head(ctx context.Context, at time.Duration) error {
+	first := r.line[0]
+	result, err := r.ask(ctx, at, first)
+	switch {
+	case errors.Is(err, limit.ErrPermitsExceedRate):
+		r.line = r.line[1:] // refused; the next one asks at once
+		return nil
+	case err != nil:
+		return err
+	case result.Allowed:
+		r.strip.Wait = max(r.strip.Wait, at-first.At)
+		r.line = r.line[1:]
+		return nil
+	}
+	r.turn = at + max(result.RetryAfter, time.Microsecond)
+	return nil
+}
+
+// ask asks the limiter, and notes what it gives out.
+func (r *run) ask(ctx context.Context, at time.Duration, request Request) (limit.Result, error) {
+	result, err := r.limiter.Allow(ctx, request.Permits)
+	if err != nil || !result.Allowed {
+		return result, err
+	}
+	r.strip.Grants = append(r.strip.Grants, Grant{at, request.Permits})
+	if r.hold > 0 {
+		r.work = append(r.work, Grant{at + r.hold, request.Permits})
+	}
+	return result, nil
+}
+
+// giveBack ends the request that is at work longest.
+func (r *run) giveBack(ctx context.Context, _ time.Duration) error {
+	permits := r.work[0].Permits
+	r.work = r.work[1:]
+	return r.limiter.(limit.Releaser).Release(ctx, permits)
+}

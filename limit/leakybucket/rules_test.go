@@ -1,0 +1,107 @@
+package leakybucket
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// In 30 days of odd steps a Meter gives out what exact arithmetic does, but for what leaks
+// in a microsecond.
+func TestMeterHasNoDriftInThirtyDays(t *testing.T) {
+	for _, m := range []Meter{{5, 1, 2 * time.Second}, {1, 1, 3 * time.Second}, {100, 7, time.Minute}} {
+		r, err := m.rule()
+		if err != nil {
+			t.Fatal(err)
+		}
+		unit := m.Interval.Microseconds() // of a permit; Rate of them leak in a µs
+		level, w := int64(0), water{}
+		random := rand.New(rand.NewPCG(30, 1))
+		start := int64(1_700_000_000_000_000)
+		for now := start; now < start+30*86400*1e6; {
+			odd := 1 + random.Int64N(2*unit/m.Rate)
+			now += odd
+			level = max(0, level-odd*m.Rate)
+			over := level - (m.Capacity-1)*unit
+			granted := r.Take(&w, now, 1).Allowed
+			if granted != (over <= 0) && max(over, -over) > m.Rate {
+				t.Fatalf("%+v, after %d µs: granted %v, exactly %d are in it", m, now-start, granted, level)
+			}
+			if granted {
+				level += unit
+			}
+		}
+	}
+}
+
+// If the clock is set to and fro, nothing leaks out twice.
+func TestAClockSetToAndFro(t *testing.T) {
+	const base = 1_700_000_000_000_000
+	granted := map[string]int{}
+	h, w := hole{3, 10, 1e6}, water{}
+	p, l := newPacer(Queue{10, time.Second, 1}, 1e6, false), line{}
+	for i := range int64(40) {
+		now := base + i%2*100_000
+		if h.pour(&w, now, 1).Allowed {
+			granted["Meter"]++
+		}
+		if p.take(&l, now, 1).Allowed {
+			granted["Queue"]++
+		}
+	}
+	if granted["Meter"] != 4 || granted["Queue"] != 2 {
+		t.Errorf("in 100 ms are granted, of 3 and 10 a second, and of 10 a second: %v", granted)
+	}
+}
+
+// A clock that is set far back leaves a full bucket, which leaks as ever, and a line of two
+// intervals.
+func TestAClockSetFarBack(t *testing.T) {
+	const base = 1_700_000_000_000_000
+	h, w := hole{3, 10, 1e6}, water{}
+	p, l := newPacer(Queue{10, time.Second, 1}, 1e6, false), line{}
+	h.pour(&w, base, 1)
+	p.take(&l, base, 1)
+	for i, now := range []int64{base - 3600e6, base - 3600e6 + 40_000} {
+		if a := h.pour(&w, now, 1); a.Allowed || a.Retry != 100_000-int64(i)*40_000 {
+			t.Errorf("Meter: %+v", a)
+		}
+		if a := p.take(&l, now, 1); a.Allowed || a.Retry != 2_000_000-int64(i)*40_000 {
+			t.Errorf("Queue: %+v", a)
+		}
+	}
+	if !h.pour(&w, base-3600e6+300_000, 3).Allowed || !p.take(&l, base-3600e6+2_000_000, 10).Allowed {
+		t.Error("it refuses after its time")
+	}
+}
+
+// The numbers may change while a limit is in use: what is in the bucket stays, as far as it
+// has room.
+func TestNumbersThatChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		for i, tt := range []struct {
+			m         Meter
+			n         int64
+			allowed   bool
+			remaining int64
+		}{
+			{Meter{10, 1, time.Hour}, 8, true, 2},
+			{Meter{20, 1, time.Minute}, 12, true, 0},
+			{Meter{5, 1, time.Second}, 1, false, 0}, // 20 are in it: as many as 5
+			{Meter{6, 1, time.Second}, 1, true, 0},
+		} {
+			l, err := tt.m.OnRedis(rdb, "name")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := l.Allow(t.Context(), tt.n)
+			if err != nil || r.Allowed != tt.allowed || r.Remaining != tt.remaining {
+				t.Errorf("%d: %+v %v", i, r, err)
+			}
+		}
+	})
+}

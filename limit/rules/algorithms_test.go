@@ -1,0 +1,71 @@
+package rules_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit/rules"
+)
+
+// Each algorithm is there, in memory and on Redis, with the numbers of the file.
+func TestAlgorithms(t *testing.T) {
+	s := newStore(t, redistest.Start(t).Client(t))
+	for _, test := range []struct {
+		limit    string
+		most     int64
+		interval time.Duration
+	}{
+		{"rate: 3/1h", 3, time.Hour},
+		{"algorithm: rratelimiter, rate: 3/1h", 3, time.Hour},
+		{"algorithm: fixed-window, rate: 3/1h", 3, time.Hour},
+		{"algorithm: sliding-log, rate: 3/1h", 3, time.Hour},
+		{"algorithm: sliding-counter, rate: 3/1h", 3, time.Hour},
+		{"algorithm: sliding-counter, rate: 3/1h, parts: 4", 3, time.Hour},
+		{"algorithm: token-bucket, rate: 3/1h", 3, time.Hour},
+		{"algorithm: token-bucket, rate: 3/1h, burst: 5", 5, 100 * time.Minute},
+		{"algorithm: token-bucket, rate: 4/1h, burst: 2", 2, 30 * time.Minute},
+		{"algorithm: leaky-bucket, rate: 3/1h", 3, time.Hour},
+		{"algorithm: leaky-bucket, rate: 3/1h, burst: 5", 5, 100 * time.Minute},
+		{"algorithm: concurrency, most: 3, lease: 1h", 3, time.Hour},
+	} {
+		stored := newStore(t, s.rdb)
+		for where, r := range map[string]*rules.Rules{
+			"memory": inMemory(t, limited(test.limit)), "Redis": stored.rules(t, limited(test.limit)),
+		} {
+			g := allow(t, r, get("/"), 1)
+			runs := strings.Contains(test.limit, "concurrency")
+			if g.Limit != test.most || g.Interval != test.interval || g.Remaining != test.most-1 ||
+				g.Running() != runs {
+				t.Errorf("%s in %s: %+v, want %d in %v", test.limit, where, g, test.most, test.interval)
+			}
+			wantAllowed(t, r, get("/"), int(test.most)-1)
+		}
+	}
+}
+
+// What a call holds as long as it runs comes back when it is done, once, and not when its
+// lease was over.
+func TestPermitsOfCallsThatRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := inMemory(t, limited("algorithm: concurrency, most: 2, lease: 1m"))
+		first, late := allow(t, r, get("/"), 1), allow(t, r, get("/"), 1)
+		if g := allow(t, r, get("/"), 1); g.Allowed || g.Running() {
+			t.Errorf("%+v, want a refusal that holds nothing", g)
+		}
+		for range 2 {
+			if err := first.Done(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		wantAllowed(t, r, get("/"), 1)
+		time.Sleep(time.Minute)
+		wantAllowed(t, r, get("/"), 2)
+		if err := late.Done(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantAllowed(t, r, get("/"), 0)
+	})
+}

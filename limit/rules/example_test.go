@@ -1,0 +1,94 @@
+package rules_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/redisson-go/rratelimiter/limit/rules"
+)
+
+func Example() {
+	data, err := os.ReadFile("testdata/rules.yaml")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	set, err := rules.Parse(data)
+	if err != nil {
+		fmt.Println(err) // each mistake with its line
+		return
+	}
+	limits, err := rules.New(rules.InMemory(), set)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	search := rules.Call{
+		Method: "GET", Path: "/search",
+		User: func() (string, error) { return "alice", nil },
+	}
+	for range 6 {
+		g, err := limits.Allow(context.Background(), search, 1)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(g.Allowed, g.Policy, g.Remaining)
+	}
+	// Output:
+	// true search/second 4
+	// true search/second 3
+	// true search/second 2
+	// true search/second 1
+	// true search/second 0
+	// false search/second 0
+}
+
+func ExampleParse() {
+	_, err := rules.Parse([]byte(`
+rules:
+  - name: search
+    match: {route: /search}
+    limits:
+      - rate: -1/1m
+      - {name: day, rate: 100, per: day, bust: 5}
+`))
+	fmt.Println(err)
+	// Output:
+	// line 6: rate is -1, must be 1 to 2^40
+	// line 6: a limit has no name, must have one where a rule has several
+	// line 7: per is "day", must be a time such as 30s, 1m or 24h
+	// line 7: a limit has no field "bust"; it has name, algorithm, rate, per, burst, parts, most and lease
+}
+
+func ExampleRules_Watch() {
+	limits, file := start()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // when the program ends
+	err := limits.Watch(ctx, file, 10e9, func(err error) {
+		if err != nil {
+			fmt.Println("the rules stay as they are:", err)
+		}
+	})
+	fmt.Println(err)
+	// Output: context canceled
+}
+
+// start returns the rules of a file.
+func start() (limits *rules.Rules, file string) {
+	file = "testdata/rules.yaml"
+	data, err := os.ReadFile(file)
+	if err != nil {
+		panic(err)
+	}
+	set, err := rules.Parse(data)
+	if err != nil {
+		panic(err)
+	}
+	limits, err = rules.New(rules.InMemory(), set)
+	if err != nil {
+		panic(err)
+	}
+	return limits, file
+}

@@ -1,0 +1,199 @@
+package slidingwindow_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/form/formtest"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
+)
+
+// on returns a limiter on Redis.
+func on(t *testing.T, rdb redis.UniversalClient, a formtest.Algorithm) limit.Releaser {
+	t.Helper()
+	l, err := a.OnRedis(rdb, "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// allow expects that n permits are granted, or not.
+func allow(t *testing.T, l limit.Limiter, n int64, want bool) limit.Result {
+	t.Helper()
+	r, err := l.Allow(t.Context(), n)
+	if err != nil || r.Allowed != want {
+		t.Fatalf("Allow(%d): %+v, %v; want %v", n, r, err, want)
+	}
+	return r
+}
+
+// A maker returns an algorithm.
+type maker = func(rate int64, interval time.Duration) formtest.Algorithm
+
+// each runs a test for a Log and for Counters.
+func each(t *testing.T, test func(t *testing.T, of maker)) {
+	t.Helper()
+	for name, of := range map[string]maker{
+		"Log": func(rate int64, interval time.Duration) formtest.Algorithm {
+			return slidingwindow.Log{Rate: rate, Interval: interval}
+		},
+		"Counter": func(rate int64, interval time.Duration) formtest.Algorithm {
+			return slidingwindow.Counter{Rate: rate, Interval: interval}
+		},
+		"Counter of 1 part": func(rate int64, interval time.Duration) formtest.Algorithm {
+			return slidingwindow.Counter{Rate: rate, Interval: interval, Parts: 1}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { test(t, of) })
+	}
+}
+
+// A limiter whose numbers are changed goes on with what was taken before.
+func TestOtherNumbers(t *testing.T) {
+	each(t, func(t *testing.T, of maker) {
+		for _, to := range []struct {
+			rate     int64
+			interval time.Duration
+		}{
+			{20, time.Minute}, {20, time.Hour}, {5000, time.Minute}, {20, 17 * time.Second}, {20, time.Second},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				rdb := redistest.MiniClient(t, redistest.Mini(t))
+				allow(t, on(t, rdb, of(10, time.Minute)), 10, true)
+				now := on(t, rdb, of(to.rate, to.interval))
+				r := allow(t, now, to.rate-9, false)
+				if r.Remaining != to.rate-10 || r.RetryAfter <= 0 || r.ResetAfter > 2*to.interval {
+					t.Errorf("now %d in %v: %+v", to.rate, to.interval, r)
+				}
+				time.Sleep(r.RetryAfter - time.Microsecond)
+				allow(t, now, to.rate-9, false)
+				time.Sleep(time.Microsecond)
+				allow(t, now, to.rate-9, true)
+				time.Sleep(2 * to.interval)
+				allow(t, now, to.rate, true)
+			})
+		}
+		synctest.Test(t, func(t *testing.T) { // fewer permits than were taken
+			rdb := redistest.MiniClient(t, redistest.Mini(t))
+			allow(t, on(t, rdb, of(10, time.Minute)), 10, true)
+			now := on(t, rdb, of(4, time.Minute))
+			if r := allow(t, now, 4, false); r.Remaining != 0 {
+				t.Errorf("4 instead of 10: %+v", r)
+			}
+			if err := now.Release(t.Context(), 3); err != nil {
+				t.Error(err)
+			}
+			allow(t, now, 1, false) // 7 are out
+		})
+	})
+}
+
+// A Counter may have other parts from now on.
+func TestOtherParts(t *testing.T) {
+	for _, parts := range []int{1, 3, 7, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			rdb := redistest.MiniClient(t, redistest.Mini(t))
+			old := on(t, rdb, slidingwindow.Counter{Rate: 10, Interval: time.Minute})
+			for range 10 {
+				allow(t, old, 1, true)
+				time.Sleep(6 * time.Second)
+			}
+			now := on(t, rdb, slidingwindow.Counter{Rate: 10, Interval: time.Minute, Parts: parts})
+			// What is not known exactly counts for later: less than a part of both is late.
+			if r := allow(t, now, 10, false); parts > 1 && r.Remaining > 2 {
+				t.Errorf("%d parts: %+v", parts, r)
+			}
+			time.Sleep(2 * time.Minute)
+			allow(t, now, 10, true)
+		})
+	}
+}
+
+// The clock of Redis is set back: what was taken comes back an interval later at the
+// latest, and not before its time.
+func TestTheClockOfRedisIsSetBack(t *testing.T) {
+	server, set := redistest.StartClocked(t)
+	rdb := server.Client(t)
+	each(t, func(t *testing.T, of maker) {
+		l, err := of(10, time.Hour).OnRedis(rdb, redistest.Name(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		set(0)
+		allow(t, l, 10, true)
+		set(-10 * time.Hour)
+		if r := allow(t, l, 10, false); r.Remaining > 0 || r.ResetAfter > 2*time.Hour {
+			t.Errorf("%+v", r)
+		}
+		set(-10*time.Hour + allow(t, l, 10, false).ResetAfter)
+		allow(t, l, 10, true)
+	})
+}
+
+// Data that cannot be read counts as a rate that was just taken, so that the bound is kept,
+// and is gone when that has come back.
+func TestUnreadableDataCountsAsARate(t *testing.T) {
+	each(t, func(t *testing.T, of maker) {
+		synctest.Test(t, func(t *testing.T) {
+			m := redistest.Mini(t)
+			rdb := redistest.MiniClient(t, m)
+			l := on(t, rdb, of(10, time.Minute))
+			allow(t, l, 1, true)
+			key := m.Keys()[0]
+			if rdb.Type(t.Context(), key).Val() == "zset" {
+				rdb.ZAdd(t.Context(), key, redis.Z{Score: 1e300, Member: "x"})
+			} else {
+				rdb.Set(t.Context(), key, "x", 0)
+			}
+			r := allow(t, l, 1, false)
+			time.Sleep(r.ResetAfter)
+			allow(t, l, 10, true)
+		})
+	})
+}
+
+// The records of a Log are at most 1,001, also when there are more grants: then permits
+// come back up to a thousandth of the interval late.
+func TestALogIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := redistest.Mini(t)
+		rdb := redistest.MiniClient(t, m)
+		l := on(t, rdb, slidingwindow.Log{Rate: 2500, Interval: time.Second})
+		first := time.Now()
+		for range 2500 {
+			allow(t, l, 1, true)
+			time.Sleep(300 * time.Microsecond)
+		}
+		if n := rdb.ZCard(t.Context(), m.Keys()[0]).Val(); n > 1001 {
+			t.Errorf("%d records", n)
+		}
+		wait := allow(t, l, 2500, false)
+		if late := time.Until(first.Add(2499*300*time.Microsecond + time.Second)); wait.ResetAfter != late {
+			t.Errorf("all are back after %v, want %v", wait.ResetAfter, late)
+		}
+		late := allowAfter(t, l).Sub(first.Add(time.Second))
+		if late < 0 || late > time.Millisecond {
+			t.Errorf("the first permit came back %v late", late)
+		}
+	})
+}
+
+// allowAfter takes all that is left, and returns when the next permit comes back.
+func allowAfter(t *testing.T, l limit.Limiter) time.Time {
+	t.Helper()
+	for {
+		r, err := l.Allow(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Allowed {
+			return time.Now().Add(r.RetryAfter)
+		}
+	}
+}
