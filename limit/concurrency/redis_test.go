@@ -269,6 +269,21 @@ func TestClockOfServer(t *testing.T) {
 	returns(t, lease, concurrency.ErrExpired)
 }
 
+// It is set back by so little that the sum is still believed: the last lease shows it.
+func TestClockOfServerBySome(t *testing.T) {
+	const lease = 40 * time.Second
+	server, set := redistest.StartClocked(t)
+	p := onRedis(t, concurrency.Limit{Most: 2, Lease: lease}, server.Client(t), redistest.Name(t))
+	takes(t, p, 1, true)
+	set(30 * time.Second)
+	takes(t, p, 1, true)
+	set(5 * time.Second)
+	r, err := p.Allow(t.Context(), 1)
+	if err != nil || r.Allowed || r.ResetAfter > lease {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
 // A limit has at most 100,000 grants, so that a script ends soon.
 func TestMostGrants(t *testing.T) {
 	const grants = 100_000
