@@ -167,3 +167,37 @@ func TestRulesAreALimiter(t *testing.T) {
 		Synctest:  true,
 	})
 }
+
+// A store that is slow keeps a refused call for 100 ms, and what the call had been granted
+// comes back all the same, from each limit.
+func TestWhatWasGrantedComesBackLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slow atomic.Bool
+		clock := limit.WithClock(func() time.Time {
+			if slow.Load() {
+				time.Sleep(time.Second)
+			}
+			return time.Now()
+		})
+		r, err := rules.New(rules.InMemory(clock), parsed(t, `
+rules:
+  - {name: one, also: true, limits: [{rate: 5/1h}]}
+  - {name: two, also: true, limits: [{rate: 5/1h}]}
+  - {name: narrow, match: {route: /narrow}, limits: [{rate: 1/1h}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		allow(t, r, get("/narrow"), 1)
+		slow.Store(true)
+		start := time.Now()
+		allow(t, r, get("/narrow"), 1)
+		if took := time.Since(start); took != 3*time.Second+100*time.Millisecond {
+			t.Errorf("the call took %v, want 3 slow limits and 100 ms", took)
+		}
+		time.Sleep(time.Minute)
+		slow.Store(false)
+		if g := allow(t, r, get("/"), 1); g.Each[0].Remaining != 3 || g.Each[1].Remaining != 3 {
+			t.Errorf("%+v, want 3 left of both", g.Each)
+		}
+	})
+}

@@ -143,9 +143,9 @@ func giveBack(ctx context.Context, holds []hold) error {
 // a rule goes by is a limit.ErrInvalidArgument.
 //
 // The limits are asked in the order of the file, and those behind a refusal are not asked.
-// What was granted before it is given back, within 100 ms, also if ctx has ended. Meanwhile
-// others may be refused for it; if the Store fails then, it comes back when its time has
-// passed. So put first what refuses most often. Limits of rratelimiter on Redis that are all
+// What was granted before it is given back, also if ctx has ended; the call waits up to 100 ms
+// for that. Meanwhile others may be refused for it; if the Store fails then, it comes back when
+// its time has passed. So put first what refuses most often. Limits of rratelimiter on Redis that are all
 // of one rule, up to four, decide in one call and need no giving back.
 func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if err := ctx.Err(); err != nil {
@@ -209,18 +209,27 @@ func (t *taking) take(ctx context.Context, h hold) error {
 	return nil
 }
 
-// undoing is how long a refused call is kept for what it had been granted.
+// undoing is how long a refused call waits until what it had been granted is back.
 const undoing = 100 * time.Millisecond
 
-// undo gives back what was taken. An error changes nothing for the call: the permits come
-// back with time.
+// undo gives back what was taken. That is not broken off when the caller leaves, so that a
+// process that stood still loses no permits. An error changes nothing for the call: the
+// permits come back with time.
 func (t *taking) undo(ctx context.Context) {
 	if len(t.holds) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoing)
-	defer cancel()
-	_ = giveBack(ctx, t.holds)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = giveBack(context.WithoutCancel(ctx), t.holds)
+	}()
+	timer := time.NewTimer(undoing)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 	i := 0
 	for _, h := range t.holds {
 		for range h.part.policies {

@@ -16,6 +16,7 @@ rules:
   - {name: rest, limits: [{rate: 1000/1m}]}
   - {name: beside, also: true, limits: [{rate: 1000/1m}]}
   - {name: get-item, match: {route: 'GET /items/{id}'}, limits: [{rate: 1000/1m}]}
+  - {name: item-x, match: {route: GET /items/x}, limits: [{rate: 1000/1m}]}
   - {name: items, match: {route: /items/}, limits: [{rate: 1000/1m}]}
   - {name: beside-items, also: true, match: {route: /items/}, limits: [{rate: 1000/1m}]}
   - {name: new-item, match: {route: GET /items/new}, limits: [{rate: 1000/1m}]}
@@ -99,6 +100,9 @@ func TestWhatARuleGoesBy(t *testing.T) {
 		"header X-Key": {with(of("a"), "X-Key", "1"), with(of("a"), "X-Key", "2")},
 		"address":      {{Address: known("192.0.2.1")}, {Address: known("192.0.2.2")}},
 		"route":        {{Route: "/a"}, {Route: "/b"}, get("/c")},
+		"[user, address]": {
+			{User: known("a|b"), Address: known("c")}, {User: known("a"), Address: known("b|c")},
+		},
 		"[user, header X-Key]": {
 			with(of("a|b"), "X-Key", "1"), with(of("a"), "X-Key", "b|1"), with(of("a"), "X-Key", "1"),
 		},
