@@ -3,6 +3,7 @@ package tokenbucket
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,5 +193,42 @@ func TestAClockSetFarBack(t *testing.T) {
 	}
 	if now += 180_000; !b.take(&s, now, 3).Allowed {
 		t.Error("a bucket is not full after its time")
+	}
+}
+
+// What others may write under the key, in the right form, is no more than a limit, and is
+// over after twice the time of one. It expires then.
+func TestBucketOfOthers(t *testing.T) {
+	for _, text := range []string{
+		"0 1", "-1 1", "-1e300 1", "1e300 1", "1e999 1", "-1e999 1", "0 9007199254740993",
+		"5 " + strings.Repeat("9", 300), "5 " + strings.Repeat("9", 400), "1e300 9007199254740993",
+		"- 1", "e 1", "0 0", "-0 0", "5 2000000000000000", "1e14 946684800000000", "-1e14 946684800000000",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			rdb := redistest.MiniClient(t, redistest.Mini(t))
+			rdb.Set(t.Context(), "{name}:tokenbucket", text, 0)
+			l, err := Bucket{10, 10, time.Hour}.OnRedis(rdb, "name")
+			if err != nil {
+				t.Fatal(err)
+			}
+			granted := 0
+			for range 30 {
+				r, err := l.Allow(t.Context(), 1)
+				if err != nil || r.RetryAfter > 2*time.Hour || r.ResetAfter > 2*time.Hour || r.Remaining > 10 {
+					t.Fatalf("%q: %+v %v", text, r, err)
+				}
+				if r.Allowed {
+					granted++
+				}
+			}
+			ttl := rdb.PTTL(t.Context(), "{name}:tokenbucket").Val()
+			if granted > 10 || ttl <= 0 || ttl > 2*time.Hour+time.Millisecond {
+				t.Errorf("%q: %d are granted, the time to live is %v", text, granted, ttl)
+			}
+			time.Sleep(2 * time.Hour)
+			if r, err := l.Allow(t.Context(), 10); err != nil || !r.Allowed {
+				t.Errorf("%q: after its time %+v %v", text, r, err)
+			}
+		})
 	}
 }
