@@ -173,6 +173,10 @@ func TestTheLastLeaves(t *testing.T) {
 		synctest.Wait()
 		leave2()
 		synctest.Wait()
+		r, err := l.Allow(t.Context(), 1)
+		if err != nil || r.Allowed || r.RetryAfter != 150*time.Millisecond {
+			t.Errorf("one waits for 50 ms, and Allow says %+v %v", r, err)
+		}
 		w.waits(t.Context(), l, "4")
 		w.want(t, "0 0", "3 left 50", "2 left 50", "1 100", "4 200")
 	})
