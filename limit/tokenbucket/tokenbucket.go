@@ -10,9 +10,9 @@
 // spreads permits evenly, as the RateLimiter of Guava.
 //
 // The arithmetic of a Bucket is that of golang.org/x/time/rate, to the last bit, in
-// memory and in Lua; a test compares them. The limiter of that package is not inside, for
-// it has no numbers for a Result: they would take a second lock and a third of its speed.
-// Two things differ. Times are whole microseconds. And if the clock is set back, the
+// memory and in Lua; a test compares them. The limiter of that package is not inside: its
+// numbers for a Result take a second lock, between which others may come, and that costs it
+// a fifth. Two things differ. Times are whole microseconds. And if the clock is set back, the
 // tokens that came with that time leave with it, so that they do not come twice.
 package tokenbucket
 
