@@ -33,8 +33,10 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Limit is how many permits are out at once. They are out in at most 100,000 leases,
-// and calls of Allow that were granted: with more, all is refused.
+// A Limit is how many permits are out at once. Each Lease, and each call of
+// Allow that was granted, has one permit or many. At most 2,000 of them are out at once,
+// also if Most is more: then all is refused. That bounds how long a script takes. Who needs
+// more spreads them over several names, or takes many permits with one lease.
 type Limit struct {
 	Most  int64         // 1 to 2^40
 	Lease time.Duration // 1 ms to 3,660 days; a part of a millisecond is dropped

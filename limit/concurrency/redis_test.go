@@ -284,9 +284,9 @@ func TestClockOfServerBySome(t *testing.T) {
 	}
 }
 
-// A limit has at most 100,000 grants, so that a script ends soon.
+// A limit has at most 2,000 grants, so that a script ends soon.
 func TestMostGrants(t *testing.T) {
-	const grants = 100_000
+	const grants = 2_000
 	l := concurrency.Limit{Most: 1 << 40, Lease: time.Hour}
 	memory, err := l.InMemory()
 	must(t, memory, err)

@@ -2,8 +2,9 @@ package concurrency
 
 import "github.com/redisson-go/rratelimiter/internal/form"
 
-// mostGrants is how many grants are out at once, at most, so that a script ends soon.
-const mostGrants = 100_000
+// mostGrants is how many grants are out at once, at most. The scripts, which may have to
+// read all, then keep Redis from its other work for some ms at most.
+const mostGrants = 2_000
 
 // mostAtOnce is how many grants are made at once, at most.
 const mostAtOnce = 256
