@@ -53,7 +53,7 @@ func TestPanicLeavesNothingLocked(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		case <-time.After(10 * time.Second):
-			t.Errorf("%s: it is locked", what)
+			t.Fatalf("%s: it is locked", what)
 		}
 	}
 }

@@ -118,15 +118,18 @@ func (s *shelf[S]) turn(due int64) {
 		return
 	}
 	for i := range s.boards {
-		b := &s.boards[i]
-		b.mu.Lock()
-		switch passed := s.now() - b.turned; {
-		case passed < 0: // the clock was set back
-			b.turned += passed
-		case passed >= s.rest():
-			b.turned += passed
-			b.old, b.new = b.new, make(map[string]*S, len(b.new)/2)
-		}
-		b.mu.Unlock()
+		s.turnOne(&s.boards[i])
+	}
+}
+
+func (s *shelf[S]) turnOne(b *board[S]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch passed := s.now() - b.turned; {
+	case passed < 0: // the clock was set back
+		b.turned += passed
+	case passed >= s.rest():
+		b.turned += passed
+		b.old, b.new = b.new, make(map[string]*S, len(b.new)/2)
 	}
 }
