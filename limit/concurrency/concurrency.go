@@ -67,16 +67,15 @@ func (l Limit) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.Keyed
 	return form.OnRedisKeyed(l.rule, rdb, name)
 }
 
-// files are the scripts. That which takes a lease may be sent again, for it knows the ID
-// of the lease. Without a lease it would take twice.
+// files are the scripts. That which takes is not sent again: the first copy may come late,
+// when the lease was given back, and would take it once more.
 //
 //go:embed *.lua parts/*.lua
 var files embed.FS
 
 var (
-	scriptTake  = redisx.Load(files, "take.lua", false)
-	scriptLease = redisx.Load(files, "take.lua", true)
-	scriptKeep  = redisx.Load(files, "keep.lua", true)
+	scriptTake = redisx.Load(files, "take.lua", false)
+	scriptKeep = redisx.Load(files, "keep.lua", true)
 )
 
 func (l Limit) rule() (form.Rule[state], error) {
