@@ -59,7 +59,6 @@ func (m *memory[S]) Release(ctx context.Context, n int64) error {
 // take asks the clock when it is its turn, so that time does not go back for the rule.
 func (m *memory[S]) take(n int64) Answer {
 	m.mu.Lock()
-	a := m.rule.Take(&m.state, m.now(), n)
-	m.mu.Unlock()
-	return a
+	defer m.mu.Unlock() // also if the clock of the caller panics
+	return m.rule.Take(&m.state, m.now(), n)
 }

@@ -39,10 +39,18 @@ func (s *shelf[S]) Do(ctx context.Context, key string, f func(state *S, now int6
 	if err := s.check(ctx, key, 1); err != nil {
 		return err
 	}
-	b, now := s.enter(key)
-	defer s.leave(b, now)
-	f(b.find(key), now)
+	s.tidy(s.with(key, f))
 	return nil
+}
+
+// with calls f with the lock of a board, and returns the time.
+func (s *shelf[S]) with(key string, f func(state *S, now int64)) (now int64) {
+	b := s.board(key)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now = s.now()
+	f(b.find(key), now)
+	return now
 }
 
 // Ask is that of an Asker.

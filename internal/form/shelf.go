@@ -69,22 +69,25 @@ func (s *shelf[S]) check(ctx context.Context, key string, n int64) error {
 }
 
 func (s *shelf[S]) take(key string, n int64) Answer {
-	b, now := s.enter(key)
-	answer := s.rule.Take(b.find(key), now, n)
-	s.leave(b, now)
+	answer, now := s.locked(key, n)
+	s.tidy(now)
 	return answer
 }
 
-// enter locks the board of a key, and returns the time since when it is.
-func (s *shelf[S]) enter(key string) (b *board[S], now int64) {
-	b = &s.boards[maphash.String(s.seed, key)%boards]
+// locked takes from the state of a key, with the lock of its board. A panic, which may be
+// that of the caller's clock, leaves no board locked.
+func (s *shelf[S]) locked(key string, n int64) (a Answer, now int64) {
+	b := s.board(key)
 	b.mu.Lock()
-	return b, s.now()
+	defer b.mu.Unlock()
+	now = s.now()
+	return s.rule.Take(b.find(key), now, n), now
 }
 
-// leave unlocks a board. Then all may have to be turned.
-func (s *shelf[S]) leave(b *board[S], now int64) {
-	b.mu.Unlock()
+func (s *shelf[S]) board(key string) *board[S] { return &s.boards[maphash.String(s.seed, key)%boards] }
+
+// tidy turns all boards if they are due. The caller has no lock.
+func (s *shelf[S]) tidy(now int64) {
 	if due := s.due.Load(); now >= due || now < due-s.rest() {
 		s.turn(due)
 	}
@@ -115,15 +118,18 @@ func (s *shelf[S]) turn(due int64) {
 		return
 	}
 	for i := range s.boards {
-		b := &s.boards[i]
-		b.mu.Lock()
-		switch passed := s.now() - b.turned; {
-		case passed < 0: // the clock was set back
-			b.turned += passed
-		case passed >= s.rest():
-			b.turned += passed
-			b.old, b.new = b.new, make(map[string]*S, len(b.new)/2)
-		}
-		b.mu.Unlock()
+		s.turnOne(&s.boards[i])
+	}
+}
+
+func (s *shelf[S]) turnOne(b *board[S]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch passed := s.now() - b.turned; {
+	case passed < 0: // the clock was set back
+		b.turned += passed
+	case passed >= s.rest():
+		b.turned += passed
+		b.old, b.new = b.new, make(map[string]*S, len(b.new)/2)
 	}
 }

@@ -33,8 +33,10 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Limit is how many permits are out at once. They are out in at most 100,000 leases,
-// and calls of Allow that were granted: with more, all is refused.
+// A Limit is how many permits are out at once. Each Lease, and each call of
+// Allow that was granted, has one permit or many. At most 2,000 of them are out at once,
+// also if Most is more: then all is refused. That bounds how long a script takes. Who needs
+// more spreads them over several names, or takes many permits with one lease.
 type Limit struct {
 	Most  int64         // 1 to 2^40
 	Lease time.Duration // 1 ms to 3,660 days; a part of a millisecond is dropped
@@ -65,16 +67,15 @@ func (l Limit) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.Keyed
 	return form.OnRedisKeyed(l.rule, rdb, name)
 }
 
-// files are the scripts. That which takes a lease may be sent again, for it knows the ID
-// of the lease. Without a lease it would take twice.
+// files are the scripts. That which takes is not sent again: the first copy may come late,
+// when the lease was given back, and would take it once more.
 //
 //go:embed *.lua parts/*.lua
 var files embed.FS
 
 var (
-	scriptTake  = redisx.Load(files, "take.lua", false)
-	scriptLease = redisx.Load(files, "take.lua", true)
-	scriptKeep  = redisx.Load(files, "keep.lua", true)
+	scriptTake = redisx.Load(files, "take.lua", false)
+	scriptKeep = redisx.Load(files, "keep.lua", true)
 )
 
 func (l Limit) rule() (form.Rule[state], error) {

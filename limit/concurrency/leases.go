@@ -48,8 +48,9 @@ func (l Limit) LeasesOnRedis(rdb redis.UniversalClient, name string) (*Leases, e
 // Acquire takes n permits, and waits until they are there. Callers of one process are
 // served in order, so one that wants much is not passed by others that want little. The
 // error is ErrInvalidArgument or ErrPermitsExceedRate as for Allow, that of ctx if it has
-// ended, or that of Redis. Then nothing is kept: if Redis has granted what nobody heard
-// of, that is given back or ends with its lease.
+// ended, or that of Redis. What Redis has granted without a reply is given back, as soon as
+// Redis replies again. A request that comes to Redis later than that is out until its lease
+// is over.
 func (l *Leases) Acquire(ctx context.Context, n int64) (*Lease, error) {
 	return l.pool.acquire(ctx, "", n)
 }

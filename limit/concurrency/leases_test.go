@@ -313,6 +313,41 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// The state of a key that nobody uses is dropped, with the leases that are over. These
+// have no part in the next state: they are over, and change nothing.
+func TestLeaseOfDroppedKey(t *testing.T) {
+	for what, call := range map[string]func(*concurrency.Lease, context.Context) error{
+		"Release": (*concurrency.Lease).Release, "Extend": (*concurrency.Lease).Extend,
+	} {
+		for _, others := range []int64{0, 1, 2} {
+			t.Run(fmt.Sprint(what, " beside ", others), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					leases, err := concurrency.Limit{Most: 2, Lease: time.Minute}.LeasesInMemoryKeyed()
+					p, other := ofKey{must(t, leases, err), "key"}, ofKey{leases, "other"}
+					old := takes(t, p, 2, true)
+					for range 4 {
+						time.Sleep(50 * time.Second)
+						takes(t, other, 1, true)
+						time.Sleep(time.Minute)
+					}
+					for range others {
+						takes(t, p, 1, true)
+					}
+					if err := call(old, t.Context()); !errors.Is(err, concurrency.ErrExpired) {
+						t.Errorf("%v, and the lease is over", err)
+					}
+					if others < 2 {
+						takes(t, p, 2-others, true)
+					}
+					takes(t, p, 1, false)
+					time.Sleep(time.Minute)
+					takes(t, p, 2, true)
+				})
+			})
+		}
+	}
+}
+
 // The clock of WithClock is that of the leases.
 func TestClock(t *testing.T) {
 	now := time.Unix(1e9, 0)

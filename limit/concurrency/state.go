@@ -2,8 +2,9 @@ package concurrency
 
 import "github.com/redisson-go/rratelimiter/internal/form"
 
-// mostGrants is how many grants are out at once, at most, so that a script ends soon.
-const mostGrants = 100_000
+// mostGrants is how many grants are out at once, at most. The scripts, which may have to
+// read all, then keep Redis from its other work for some ms at most.
+const mostGrants = 2_000
 
 // mostAtOnce is how many grants are made at once, at most.
 const mostAtOnce = 256
@@ -14,9 +15,9 @@ type bound struct{ most, lease int64 }
 // A grant is permits that are out until the end of their lease.
 type grant struct {
 	next, prev *grant
-	ends, n    int64 // µs; permits
-	leased     bool  // it is that of a Lease, which gives it back
-	out        bool  // it is in the list
+	ends, n    int64  // µs; permits
+	leased     bool   // it is that of a Lease, which gives it back
+	in         *state // whose list it is in, nil if it is not out
 }
 
 // A state is all grants that are out, by their ends.
@@ -62,10 +63,11 @@ func (b bound) back(s *state, n int64) int64 {
 	return g.ends
 }
 
-// extend has a grant last from now on, and reports whether it was still out.
+// extend has a grant last from now on, and reports whether it was still out. The state of a
+// key that nobody used is dropped as it is, so the grant may be one of an earlier state.
 func (b bound) extend(s *state, now int64, g *grant) bool {
 	s.settle(now, b.lease)
-	if !g.out {
+	if g.in != s {
 		return false
 	}
 	s.remove(g)
@@ -77,7 +79,7 @@ func (b bound) extend(s *state, now int64, g *grant) bool {
 // release gives a grant back, and reports whether it was still out.
 func (b bound) release(s *state, now int64, g *grant) bool {
 	s.settle(now, b.lease)
-	if !g.out {
+	if g.in != s {
 		return false
 	}
 	s.remove(g)
@@ -135,7 +137,7 @@ func (s *state) fresh() *grant {
 }
 
 func (s *state) append(g *grant) {
-	g.prev, g.next, g.out = s.last, nil, true
+	g.prev, g.next, g.in = s.last, nil, s
 	if s.last == nil {
 		s.first = g
 	} else {
@@ -157,7 +159,7 @@ func (s *state) remove(g *grant) {
 	} else {
 		g.next.prev = g.prev
 	}
-	g.out = false
+	g.in = nil
 	s.grants--
 	s.out -= g.n
 }

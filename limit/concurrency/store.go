@@ -89,13 +89,16 @@ type taken struct {
 func (r *remote) take(ctx context.Context, key string, n int64) (permits, form.Answer, error) {
 	id, name, lease := r.serial.next(), r.nameOf(key), micros(r.Interval)
 	call := redisx.Call{
-		Script: scriptLease, Keys: []any{form.Key(name, r.Algorithm)},
+		Script: scriptTake, Keys: []any{form.Key(name, r.Algorithm)},
 		Args: []any{n, r.Limit, lease, id},
 	}
 	held := &onRedis{r, name, fmt.Sprintf("%s:%d:%d", id, n, lease)}
 	out, err := form.Within(ctx, name, func(ctx context.Context) (taken, error) {
-		reply, _, err := r.runner.Run(ctx, &call)
+		reply, unsure, err := r.runner.Run(ctx, &call)
 		if err != nil {
+			if unsure { // it may have been granted
+				go func() { _, _, _ = held.release(context.WithoutCancel(ctx)) }()
+			}
 			return taken{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
 		}
 		t := taken{nil, form.Answer{Allowed: reply.At(0) == 1, Remaining: reply.At(1), Retry: reply.At(2),

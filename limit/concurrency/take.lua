@@ -4,8 +4,7 @@
 -- ARGV[1]  the permits, negative if they are given back
 -- ARGV[2]  the most that are out at once
 -- ARGV[3]  how long a lease lasts, in us
--- ARGV[4]  the ID, OWNER-NUMBER of a lease, or OWNER@NUMBER of permits without one. Another call with the ID
---          of a lease is a copy of the first
+-- ARGV[4]  the ID, OWNER-NUMBER of a lease, or OWNER@NUMBER of permits without one: another one each time
 -- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us
 
 -- include parts/read.lua
@@ -56,17 +55,14 @@ local function back()
 end
 
 local allowed, retry = 1, 0
-local member = id .. ':' .. whole(n) .. ':' .. whole(lease)
 if n < 0 then
   give(string.match(id, '^.*@'), true)
   give(string.match(id, '^.*@'), false)
-elseif not redis.call('ZSCORE', KEYS[1], member) then
-  if n <= most - taken and leases < MANY then
-    redis.call('ZADD', KEYS[1], whole(now + lease), member)
-    taken, leases, changed = taken + n, leases + 1, true
-  else
-    allowed, retry = 0, back()
-  end
+elseif n <= most - taken and leases < MANY then
+  redis.call('ZADD', KEYS[1], whole(now + lease), id .. ':' .. whole(n) .. ':' .. whole(lease))
+  taken, leases, changed = taken + n, leases + 1, true
+else
+  allowed, retry = 0, back()
 end
 -- include parts/write.lua
 local left = leases < MANY and math.max(0, most - taken) or 0

@@ -12,7 +12,7 @@
 -- writes:   yes
 -- ends the script: no
 
-local MANY, PART = 100000, 100
+local MANY, PART = 2000, 100
 local MOST = 9007199254740992 -- 2^53: up to here a double holds every integer
 
 local function whole(n)
