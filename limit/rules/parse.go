@@ -1,15 +1,11 @@
 package rules
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"errors"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -28,7 +24,8 @@ const (
 // Aliases of YAML are not allowed.
 //
 // The error joins all mistakes, up to 100, by their lines: "line 12: rate is -1, must be 1
-// to 2^40". Each of them is a limit.ErrInvalidArgument. A file with a mistake is of no use:
+// to 2^40". What is no YAML is the only mistake, without its line in a file above 64 KiB.
+// Each of them is a limit.ErrInvalidArgument. A file with a mistake is of no use:
 // there is no Set then.
 func Parse(data []byte) (*Set, error) {
 	p := parser{set: &Set{routes: &routes{http.NewServeMux()}, sum: sha256.Sum256(data)}}
@@ -52,44 +49,6 @@ func Parse(data []byte) (*Set, error) {
 type parser struct {
 	reader
 	set *Set
-}
-
-// document returns the root of the only document of a file, nil after a mistake.
-func (p *parser) document(data []byte) *yaml.Node {
-	var root, second yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	switch err := decoder.Decode(&root); {
-	case errors.Is(err, io.EOF):
-		p.wrong(1, "the file is empty, must have rules")
-		return nil
-	case err != nil:
-		p.syntax(err)
-		return nil
-	}
-	switch err := decoder.Decode(&second); {
-	case err == nil:
-		p.wrong(second.Line, "a second document begins, must be one")
-		return nil
-	case !errors.Is(err, io.EOF):
-		p.syntax(err)
-		return nil
-	}
-	return root.Content[0]
-}
-
-// syntax notes an error of package yaml, "yaml: line 3: why". The line is not there where
-// it is the first, or is not known.
-func (p *parser) syntax(err error) {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if rest, ok := strings.CutPrefix(text, "line "); ok {
-		if number, why, ok := strings.Cut(rest, ": "); ok {
-			if line, err := strconv.Atoi(number); err == nil {
-				p.wrong(line, "%s", why)
-				return
-			}
-		}
-	}
-	p.wrong(1, "%s", text)
 }
 
 func (p *parser) rules(what string, n *yaml.Node) {

@@ -31,6 +31,13 @@ var mistakes = []struct{ text, want string }{
 	{"rules: []\nrules: []", "line 2: rules is there twice, first in line 1"},
 	{"rules: []\n---\nrules: []", "line 2: a second document begins, must be one"},
 	{"rules: []\n---\n\trules", "line 3: found character that cannot start any token"},
+	{"rules: [\n\n\n}\n# more", "line 4: did not find expected node content"},
+	{"rules:\n  - name: a\x00", "line 2: control characters are not allowed"},
+	{"rules:\n  - name: a\n    also: *x\n", "line 3: unknown anchor 'x' referenced"},
+	{file("also: true\n   exempt: true\n"), "line 4: did not find expected '-' indicator"},
+	{"rules:\n  - name: a\n\t  also: true\n", "line 3: found a tab character that violates indentation"},
+	{"rules: [{name: 'a}]\n\n", "line 1: found unexpected end of stream"},
+	{"# more\n" + strings.Repeat("#", 64<<10) + "\nrules: }", "did not find expected node content"},
 	{"rules: [\n  {", "line 2: did not find expected node content"},
 	{"\trules", "line 1: found character that cannot start any token"},
 	{"a: &a [1]\nrules: *a", "line 1: the file has no field \"a\"; it has rules\n" +
@@ -227,7 +234,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("a Set %v, and %v", set, err)
 		}
 		for line := range strings.SplitSeq(err.Error(), "\n") {
-			if !strings.HasPrefix(line, "line ") || strings.HasPrefix(line, "line 0") {
+			if len(data) <= 64<<10 && !strings.HasPrefix(line, "line ") || strings.HasPrefix(line, "line 0") {
 				t.Errorf("no line in %q of %q", line, err)
 			}
 		}
