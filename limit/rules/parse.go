@@ -171,7 +171,8 @@ func (p *parser) path(what string, n *yaml.Node, path string) {
 		const format = "%s is %s, must not have a *: write {name} for a part, {name...} for the rest"
 		p.wrong(n.Line, format, what, quoted(n))
 	case strings.Contains(path, "/:"):
-		p.wrong(n.Line, "%s is %s, must not have a part that begins with a colon: write {name}", what, quoted(n))
+		const format = "%s is %s, must not have a part that begins with a colon: write {name}"
+		p.wrong(n.Line, format, what, quoted(n))
 	}
 }
 

@@ -125,7 +125,8 @@ var mistakes = []struct{ text, want string }{
 	{file(limits, "match: {headers: {X: true, Y: b}}") +
 		"\n  - {name: b, match: {headers: {Y: b, X: a}}, exempt: true}",
 		"line 5: rule b never applies: rule a, line 2, has the same route and no other conditions"},
-	{file("also: true", "exempt: true"), "line 3: rule a exempts all calls from all rules, must have a match"},
+	{file("also: true", "exempt: true"),
+		"line 3: rule a exempts all calls from all rules, must have a match"},
 	{file(limits, "match: {user: false}", "by: [address, user]"),
 		"line 5: rule a goes by user, and matches only calls that have none"},
 	{file(limits, "match: {headers: {X-K: false}}", "by: header X-K"),

@@ -202,7 +202,7 @@ rules:
 func TestManyRoutes(t *testing.T) {
 	for shape, route := range map[string]func(i int) string{
 		"beside": func(i int) string { return fmt.Sprintf("/a%d/{x}/", i) },
-		"inside": func(i int) string { return fmt.Sprintf("M%c%c /%s", 'A'+i/26/31, 'A'+i/31%26, deep(i%31)) },
+		"inside": func(i int) string { return fmt.Sprintf("M%c /%s", 'A'+i/31, deep(i%31)) },
 	} {
 		var text strings.Builder
 		text.WriteString("rules:\n")
@@ -266,7 +266,8 @@ func chosen(pick func(all ...string) string) map[string]string {
 	patterns, mux := map[string]string{}, http.NewServeMux()
 	for i := range 12 {
 		pattern := pick("", "", "GET ", "HEAD ", "POST ") + "/" + pick("a", "b", "%61", "{x}")
-		pattern += pick("", "/", "/{$}", "/a", "/a/", "/{y}", "/{y}/", "/{y...}", "/{y}/b", "/a/{z}", "/a/{$}")
+		pattern += pick("", "/", "/{$}", "/a", "/a/", "/{y}", "/{y}/", "/{y...}", "/{y}/b", "/a/{z}",
+			"/a/{$}")
 		pattern = pick(pattern, pattern, pattern, "/", "/{$}", "GET /")
 		func() {
 			defer func() { _ = recover() }() // it conflicts
