@@ -70,7 +70,8 @@ func (g *gate) pass(ctx context.Context, fullMethod string, message any, ask ask
 }
 
 // keyFailed returns the answer to a call whose Key returned err. A status is the user's
-// own word to the peer. That of a limiter is not: it may be of another server.
+// own word to the peer. That of a limiter is not: it may be of another server. WithFailOpen
+// is not for a Key: who can spoil it would not be limited.
 func (g *gate) keyFailed(ctx context.Context, err error) *answer {
 	if own, ok := errors.AsType[interface {
 		error
@@ -78,7 +79,10 @@ func (g *gate) keyFailed(ctx context.Context, err error) *answer {
 	}](err); ok {
 		return &answer{status: own.GRPCStatus()}
 	}
-	return g.judge(ctx, limit.Result{}, err)
+	if a := g.judge(ctx, limit.Result{}, err); a != nil {
+		return a
+	}
+	return failed()
 }
 
 // judge returns the answer to a result, nil if the call goes on.

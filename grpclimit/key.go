@@ -15,7 +15,8 @@ import (
 // A Key returns which limit a call falls under. fullMethod is "/package.Service/Method".
 // ctx is that of the call. An error that wraps limit.ErrInvalidArgument refuses the call
 // with INVALID_ARGUMENT. One that is a gRPC status, as of package status, is returned to
-// the caller as it is. Any other error counts as a failure of the limiter (WithFailOpen).
+// the caller as it is. Any other error refuses it with UNAVAILABLE, also with WithFailOpen:
+// nobody gets around a limit by a key that fails.
 type Key func(ctx context.Context, fullMethod string) (string, error)
 
 // ByMethod is the Key that has one limit for each method: its full name.

@@ -50,8 +50,8 @@ func WithTimeout(d time.Duration) Option {
 }
 
 // WithFailOpen lets calls through when the limiter has failed. What is wrong with the
-// call itself is refused all the same: a key that cannot be used, or more permits than
-// the limit has. The default is to refuse with UNAVAILABLE.
+// call itself is refused all the same: a Key that fails, a key that cannot be used, or more
+// permits than the limit has. The default is to refuse with UNAVAILABLE.
 func WithFailOpen() Option {
 	return option(func(g *gate) { g.open = true })
 }

@@ -105,6 +105,19 @@ func TestErrorsOfRules(t *testing.T) {
 	grpclimit.UnaryServerRules(nil, nil)
 }
 
+// Who can spoil what says who he is would not be limited otherwise.
+func TestFailOpenIsNotForUsersThatFail(t *testing.T) {
+	client := serve(t, &service{}, ruled(t, serviceRules, userOf, grpclimit.WithFailOpen()))
+	_, err := client.EmptyCall(as(t, "broken"), &testpb.Empty{})
+	wantCode(t, err, codes.Unavailable)
+
+	fails := func(context.Context, string) (string, error) { return "", errSecret }
+	f := saying(verdict{})
+	client = serve(t, &service{}, limited(f, fails, grpclimit.WithFailOpen()))
+	_, err = client.EmptyCall(t.Context(), &testpb.Empty{})
+	wantCode(t, err, codes.Unavailable)
+}
+
 // A stream is charged when it begins, or for each message.
 func TestRulesOfAStream(t *testing.T) {
 	for _, perMessage := range []bool{false, true} {

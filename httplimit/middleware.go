@@ -206,7 +206,8 @@ func (m *Middleware) decide(r *http.Request) (d Decision, asked *question, limit
 		return Decision{}, nil, false
 	case d.Err != nil:
 		d.Status = statusOf(d.Err)
-		if d.Status == http.StatusServiceUnavailable && m.fallback == FallbackAllow {
+		_, ofKey := errors.AsType[keyError](d.Err)
+		if d.Status == http.StatusServiceUnavailable && m.fallback == FallbackAllow && !ofKey {
 			d.Status = 0
 		}
 	case !d.Result.Allowed:

@@ -48,7 +48,7 @@ func WithTimeout(d time.Duration) Option {
 // A Fallback is what becomes of a request if the limiter fails, for example because
 // Redis is away. It is not for requests that are wrong themselves: those without a key,
 // with a key that cannot be used, or with a cost that can never be paid are refused with
-// 400 in any case.
+// 400 in any case. Nor is it for errors of a KeyFunc or a CostFunc.
 type Fallback int
 
 const (

@@ -25,7 +25,8 @@ type Rules interface {
 // whole mux, or what checks who the user is: rules match routes by themselves.
 //
 // user returns the name of a user who was checked before, such as that of a session. An empty
-// name or an ErrNoKey is nobody; nil is nobody ever. Its other errors are those of a KeyFunc.
+// name or an ErrNoKey is nobody; nil is nobody ever. Its other errors are those of a KeyFunc:
+// a Fallback is not for them.
 // Where rules go by address, it is that of ByAddress, unless WithAddress says otherwise.
 //
 // The fields and problem documents have the names of the limits in the rules. If rules or an
@@ -35,17 +36,34 @@ func NewRules(rules Rules, user KeyFunc, opts ...Option) (*Middleware, error) {
 	if rules == nil {
 		return nil, invalid("NewRules", "rules", nil, "not be nil")
 	}
-	m := &Middleware{rules: rules, address: ByAddress()}
+	m := &Middleware{rules: rules, address: marked(ByAddress())}
 	if user != nil {
-		m.user = func(r *http.Request) (string, error) {
+		m.user = marked(func(r *http.Request) (string, error) {
 			name, err := user(r)
 			if errors.Is(err, ErrNoKey) {
 				return "", nil
 			}
 			return name, err
-		}
+		})
 	}
 	return m.with("NewRules", opts)
+}
+
+// A keyError is one of the functions that say who sends a request, and from where.
+type keyError struct{ error }
+
+// Unwrap returns what the function returned.
+func (e keyError) Unwrap() error { return e.error }
+
+// marked returns a KeyFunc whose errors are told from those of a limiter.
+func marked(key KeyFunc) KeyFunc {
+	return func(r *http.Request) (string, error) {
+		name, err := key(r)
+		if err != nil {
+			err = keyError{err}
+		}
+		return name, err
+	}
 }
 
 // WithAddress sets what a request's address is for rules that go by it, such as that of
@@ -55,7 +73,7 @@ func WithAddress(address KeyFunc) Option {
 		if address == nil {
 			return invalid("WithAddress", "address", nil, "not be nil")
 		}
-		m.address = address
+		m.address = marked(address)
 		return nil
 	}
 }

@@ -130,6 +130,23 @@ func TestErrorsOfRules(t *testing.T) {
 	}
 }
 
+// Who can spoil what says who he is would not be limited otherwise.
+func TestAFallbackIsNotForUsersThatFail(t *testing.T) {
+	fails := func(*http.Request) (string, error) { return "", fmt.Errorf("bad token: %w", errSecret) }
+	var told error
+	m := newRules(t, twoRules, httplimit.WithFallback(httplimit.FallbackAllow), httplimit.WithAddress(fails),
+		httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) { told = d.Err }))
+	for what, request := range map[string]*http.Request{
+		"user": to(t, "/search", "unknown"), "address": to(t, "/", ""),
+	} {
+		told = nil
+		status(t, visit(m, request), http.StatusServiceUnavailable)
+		if !errors.Is(told, errSecret) {
+			t.Errorf("%s: told %v, want %v", what, told, errSecret)
+		}
+	}
+}
+
 func TestOptionsWorkWithRules(t *testing.T) {
 	address := func(*http.Request) (string, error) { return "192.0.2.7", nil }
 	refused := 0

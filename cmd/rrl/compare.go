@@ -48,7 +48,7 @@ rate.`,
 	flags.Int64Var(&c.plan.Rate, "rate", 20, "permits in an interval, 1 to 1000000")
 	flags.DurationVar(&c.plan.Per, "per", time.Second, "the interval, 10ms to 24h")
 	flags.StringVar(&c.kind, "traffic", "edge",
-		strings.Join(traffic.Kinds(), ", ")+", or a file with 10000 requests at most")
+		strings.Join(traffic.Kinds(), ", ")+", or a file with 4000 requests at most")
 	flags.Uint64Var(&c.seed, "seed", 1, "chooses the requests of random")
 	flags.Int64Var(&c.plan.Capacity, "capacity", 0, "of the buckets and of the queue; 0: the rate")
 	flags.DurationVar(&c.plan.Hold, "hold", 0,

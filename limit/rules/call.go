@@ -110,7 +110,7 @@ func (s *Set) uses(call *Call) (uses []use, err error) {
 
 // holds reports whether the conditions of a rule hold.
 func (r *rule) holds(c *caller) (bool, error) {
-	if len(r.methods) > 0 && !slices.Contains(r.methods, c.Method) {
+	if !r.has(c.Method) {
 		return false, nil
 	}
 	for _, h := range r.headers {

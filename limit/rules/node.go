@@ -18,11 +18,16 @@ const mostMistakes = 100
 
 // A mistake is one in a file.
 type mistake struct {
-	line int
+	line int // 0 if it is not known
 	text string
 }
 
-func (m mistake) Error() string { return fmt.Sprintf("line %d: %s", m.line, m.text) }
+func (m mistake) Error() string {
+	if m.line == 0 {
+		return m.text
+	}
+	return fmt.Sprintf("line %d: %s", m.line, m.text)
+}
 
 // Unwrap has errors.Is find the error that all mistakes are.
 func (m mistake) Unwrap() error { return limit.ErrInvalidArgument }

@@ -1,15 +1,11 @@
 package rules
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"errors"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -17,17 +13,19 @@ import (
 
 // The bounds of a file.
 const (
-	mostBytes = 1 << 20
-	mostRules = 500
-	mostEach  = 16 // limits of a rule, methods and the like
+	mostBytes    = 1 << 20
+	mostRules    = 500
+	mostEach     = 16 // limits of a rule, methods and the like
+	mostSegments = 32 // of a route
 )
 
-// Parse reads a file of rules, YAML or JSON (without its escape \/), of at most 1 MiB and
-// 500 rules. The format is
-// in docs/rules.md. Aliases of YAML are not allowed.
+// Parse reads a file of rules, YAML or JSON (without its escapes \/ and \ud83d\ude00, a
+// pair for one character), of at most 1 MiB and 500 rules. The format is in docs/rules.md.
+// Aliases of YAML are not allowed.
 //
 // The error joins all mistakes, up to 100, by their lines: "line 12: rate is -1, must be 1
-// to 2^40". Each of them is a limit.ErrInvalidArgument. A file with a mistake is of no use:
+// to 2^40". What is no YAML is the only mistake, without its line in a file above 64 KiB.
+// Each of them is a limit.ErrInvalidArgument. A file with a mistake is of no use:
 // there is no Set then.
 func Parse(data []byte) (*Set, error) {
 	p := parser{set: &Set{routes: &routes{http.NewServeMux()}, sum: sha256.Sum256(data)}}
@@ -51,44 +49,6 @@ func Parse(data []byte) (*Set, error) {
 type parser struct {
 	reader
 	set *Set
-}
-
-// document returns the root of the only document of a file, nil after a mistake.
-func (p *parser) document(data []byte) *yaml.Node {
-	var root, second yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	switch err := decoder.Decode(&root); {
-	case errors.Is(err, io.EOF):
-		p.wrong(1, "the file is empty, must have rules")
-		return nil
-	case err != nil:
-		p.syntax(err)
-		return nil
-	}
-	switch err := decoder.Decode(&second); {
-	case err == nil:
-		p.wrong(second.Line, "a second document begins, must be one")
-		return nil
-	case !errors.Is(err, io.EOF):
-		p.syntax(err)
-		return nil
-	}
-	return root.Content[0]
-}
-
-// syntax notes an error of package yaml, "yaml: line 3: why". The line is not there where
-// it is the first, or is not known.
-func (p *parser) syntax(err error) {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if rest, ok := strings.CutPrefix(text, "line "); ok {
-		if number, why, ok := strings.Cut(rest, ": "); ok {
-			if line, err := strconv.Atoi(number); err == nil {
-				p.wrong(line, "%s", why)
-				return
-			}
-		}
-	}
-	p.wrong(1, "%s", text)
 }
 
 func (p *parser) rules(what string, n *yaml.Node) {
@@ -139,7 +99,24 @@ func (p *parser) rule(n *yaml.Node) *rule {
 	default:
 		p.limits(r, limits)
 	}
+	p.sense(r, lines)
 	return r
+}
+
+// sense notes what a rule says that nobody means.
+func (p *parser) sense(r *rule, lines map[string]int) {
+	if r.also && r.exempt && r.route == "/" && r.free() {
+		p.wrong(lines["also"], "rule %s exempts all calls from all rules, must have a match", r.name)
+	}
+	for _, s := range r.by {
+		lacking := s.kind == "user" && r.user == absent
+		for _, h := range r.headers {
+			lacking = lacking || s == source{"header", h.name} && h.presence == absent
+		}
+		if lacking {
+			p.wrong(lines["by"], "rule %s goes by %s, and matches only calls that have none", r.name, s)
+		}
+	}
 }
 
 // Names stand in header fields and in keys of Redis. Two of them have the 64 bytes of a
@@ -174,11 +151,33 @@ func (p *parser) pattern(what string, n *yaml.Node) string {
 	if ok && (len(words) == 0 || len(words) > 2 || words[len(words)-1][0] != '/') {
 		const format = `%s is %s, must be a path such as "/a/{b}", or a method and a path`
 		p.wrong(n.Line, format, what, quoted(n))
+	} else if ok {
+		p.path(what, n, words[len(words)-1])
+	}
+	if len(words) == 2 && !methodForm.MatchString(words[0]) {
+		p.wrong(n.Line, "the method of a route is %.60q, must be in capital letters", words[0])
 	}
 	return strings.Join(words, " ")
 }
 
-var methodForm = regexp.MustCompile(`^[A-Z]{1,31}$`)
+// path notes what is allowed in a path, but would never match what its author means.
+func (p *parser) path(what string, n *yaml.Node, path string) {
+	switch {
+	case strings.Count(path, "/") > mostSegments:
+		p.wrong(n.Line, "%s has %d parts, must have at most %d", what, strings.Count(path, "/"), mostSegments)
+	case strings.Contains(path, "?"):
+		p.wrong(n.Line, "%s is %s, must not have a ?: no rule goes by a query", what, quoted(n))
+	case strings.Contains(path, "*"):
+		const format = "%s is %s, must not have a *: write {name} for a part, {name...} for the rest"
+		p.wrong(n.Line, format, what, quoted(n))
+	case strings.Contains(path, "/:"):
+		const format = "%s is %s, must not have a part that begins with a colon: write {name}"
+		p.wrong(n.Line, format, what, quoted(n))
+	}
+}
+
+// A method of HTTP may have a name that is not known here, such as PURGE or M-SEARCH.
+var methodForm = regexp.MustCompile(`^[A-Z][A-Z0-9_-]{0,30}$`)
 
 func (p *parser) methods(what string, n *yaml.Node) (methods []string) {
 	for _, entry := range p.some(what, n) {

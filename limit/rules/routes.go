@@ -20,6 +20,10 @@ type route struct {
 	pattern string
 	rules   []*rule
 	chain   []*route // itself and all that are more general, the most specific first
+
+	method   string   // empty for all
+	segments []string // anySegment, "=" and a text, or empty for the end of a path with a slash
+	open     bool     // the last segment matches any number of them
 }
 
 // ServeHTTP is what makes a route an http.Handler, for a mux to find it. It is not called.
@@ -28,7 +32,7 @@ func (*route) ServeHTTP(http.ResponseWriter, *http.Request) {}
 // add adds a rule. The error says why its route cannot be used.
 func (t *routes) add(r *rule, known map[string]*route) error {
 	if known[r.route] == nil {
-		added := &route{pattern: r.route}
+		added := newRoute(r.route)
 		if err := handle(t.mux, added); err != nil {
 			return err
 		}
@@ -36,9 +40,9 @@ func (t *routes) add(r *rule, known map[string]*route) error {
 	}
 	same := known[r.route]
 	for _, before := range same.rules {
-		if !before.also && !r.also && before.free() {
-			return fmt.Errorf("rule %s never applies: rule %s, line %d, has the same route and no conditions",
-				r.name, before.name, before.line)
+		if !before.also && !r.also && before.holdsFor(r) {
+			return fmt.Errorf("rule %s never applies: rule %s, line %d, "+
+				"has the same route and no other conditions", r.name, before.name, before.line)
 		}
 	}
 	same.rules = append(same.rules, r)
@@ -47,14 +51,9 @@ func (t *routes) add(r *rule, known map[string]*route) error {
 
 // link sets the chains of all routes.
 func (t *routes) link(all []*route) {
-	alone := make([]*http.ServeMux, len(all))
-	for i, r := range all {
-		alone[i] = muxOf(r)
-	}
 	for _, r := range all {
-		request := example(r.pattern)
-		for i, other := range all {
-			if found(alone[i], request) == other {
+		for _, other := range all {
+			if other.covers(r) {
 				r.chain = append(r.chain, other)
 			}
 		}
@@ -62,14 +61,70 @@ func (t *routes) link(all []*route) {
 			switch {
 			case a == b:
 				return 0
-			case found(muxOf(a, b), request) == a:
+			case b.covers(a):
 				return -1
 			}
 			return 1
 		})
-		// What matches the example and is more specific does not match all that r does.
-		r.chain = r.chain[slices.Index(r.chain, r):]
 	}
+}
+
+// newRoute returns the route of a pattern.
+func newRoute(pattern string) *route {
+	r := &route{pattern: pattern}
+	method, rest, ok := strings.Cut(pattern, " ")
+	if !ok {
+		method, rest = "", pattern
+	}
+	r.method, r.segments = method, strings.Split(rest[1:], "/")
+	for i, s := range r.segments {
+		last := i == len(r.segments)-1
+		switch {
+		case s == "{$}":
+			r.segments[i] = "" // the path ends with a slash
+		case last && (s == "" || strings.HasSuffix(s, "...}")):
+			r.segments[i], r.open = anySegment, true
+		case strings.HasPrefix(s, "{"):
+			r.segments[i] = anySegment
+		default:
+			if plain, err := url.PathUnescape(s); err == nil {
+				r.segments[i] = "=" + plain
+			}
+		}
+	}
+	return r
+}
+
+// anySegment is what a wildcard is in the segments of a route.
+const anySegment = "*"
+
+// covers reports whether a route matches all requests that another one matches.
+func (r *route) covers(other *route) bool {
+	if r.method != "" && !answers(r.method, other.method) {
+		return false
+	}
+	n := len(r.segments)
+	if r.open {
+		n-- // its end matches whatever else there is, also nothing behind the slash
+		if len(other.segments) <= n {
+			return false
+		}
+	} else if other.open || len(other.segments) != n {
+		return false
+	}
+	for i, s := range r.segments[:n] {
+		same := s == other.segments[i]
+		end := other.open && i == len(other.segments)-1
+		if end || !same && (s != anySegment || other.segments[i] == "") {
+			return false
+		}
+	}
+	return true
+}
+
+// answers reports whether a route or a condition of one method is for requests of another.
+func answers(method, asked string) bool {
+	return method == asked || method == http.MethodGet && asked == http.MethodHead
 }
 
 // muxOf returns a mux of routes that do not conflict.

@@ -53,7 +53,8 @@ func New(store Store, set *Set) (*Rules, error) {
 //
 // A limit keeps its state if nothing of it has changed: its name, that of its rule, what the
 // rule goes by, the algorithm and its numbers. Another limit is a new one in memory. On Redis
-// its keys stay: where it has its old name and algorithm, what is taken stays taken.
+// its keys stay: where it has its old name and algorithm, what is taken stays taken;
+// a token bucket keeps what is left instead.
 func (r *Rules) Reload(set *Set) error {
 	if set == nil {
 		return fmt.Errorf("%w: set is nil", limit.ErrInvalidArgument)

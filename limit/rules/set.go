@@ -2,6 +2,7 @@ package rules
 
 import (
 	"crypto/sha256"
+	"slices"
 	"time"
 )
 
@@ -33,6 +34,33 @@ type rule struct {
 // free reports whether a rule holds for each call of its route.
 func (r *rule) free() bool {
 	return len(r.methods) == 0 && len(r.headers) == 0 && r.user == whatever
+}
+
+// holdsFor reports whether a rule holds for each call of its route for which another holds.
+func (r *rule) holdsFor(other *rule) bool {
+	if len(r.methods) > 0 && len(other.methods) == 0 || r.user != whatever && r.user != other.user {
+		return false
+	}
+	for _, method := range other.methods {
+		if !r.has(method) {
+			return false
+		}
+	}
+	for _, h := range r.headers {
+		same := func(c condition) bool {
+			return c == h || h.presence == present && c.name == h.name && c.presence == whatever
+		}
+		if !slices.ContainsFunc(other.headers, same) {
+			return false
+		}
+	}
+	return true
+}
+
+// has reports whether a method is one of a rule.
+func (r *rule) has(method string) bool {
+	return len(r.methods) == 0 ||
+		slices.ContainsFunc(r.methods, func(m string) bool { return answers(m, method) })
 }
 
 // A presence says whether something must be there.

@@ -18,7 +18,7 @@ import (
 // It goes by the content, so that the way in which a file is exchanged does not matter:
 // written in place, renamed, or by a link, as in a ConfigMap of Kubernetes. A change is
 // applied when the file was the same twice, so that one which is being written is not
-// taken for a shorter one.
+// taken for a shorter one. A pipe or a device is not read, which is an error.
 //
 // told is called for each change, with nil if it was applied. If the file cannot be read or
 // has mistakes, told gets the error, once for each content, and the rules stay as they are.
@@ -84,6 +84,13 @@ func (w *watcher) look() (changed bool, err error) {
 
 // read returns the content, not much more than a file may have.
 func (w *watcher) read() ([]byte, error) {
+	info, err := os.Stat(w.file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // to open a pipe waits, and ctx does not end that
+		return nil, fmt.Errorf("%w: %s is %v, must be a file", limit.ErrInvalidArgument, w.file, info.Mode())
+	}
 	f, err := os.Open(w.file)
 	if err != nil {
 		return nil, err

@@ -1,10 +1,15 @@
 package rules_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
@@ -74,6 +79,32 @@ func TestTheMostSpecificRuleWins(t *testing.T) {
 		if got := policies(g); got != test.want || !g.Allowed {
 			t.Errorf("%s %s falls under %q, want %q", test.call.Method, test.call.Path, got, test.want)
 		}
+	}
+}
+
+// Rules of one route that differ in a condition are no mistake.
+func TestConditionsThatDiffer(t *testing.T) {
+	for _, pair := range [][2]string{
+		{"methods: [POST]", "methods: [GET, POST]"}, {"methods: [HEAD]", "methods: [GET]"},
+		{"user: true", "user: false"}, {"user: true", "methods: [GET]"},
+		{"headers: {X: a}", "headers: {X: true}"}, {"headers: {X: a}", "headers: {X: b}"},
+		{"headers: {X: true}", "headers: {X: false}"}, {"headers: {X: true}", "headers: {Y: true}"},
+	} {
+		const format = "\n  - {name: b, match: {%s}, exempt: true}"
+		inMemory(t, file("match: {"+pair[0]+"}", limits)+fmt.Sprintf(format, pair[1]))
+	}
+}
+
+// A handler of GET answers HEAD, too, so that its limit goes for both, as in a route.
+func TestMethods(t *testing.T) {
+	r := inMemory(t, file("match: {methods: [GET, M-SEARCH]}", "limits: [{rate: 3/1h}]"))
+	for _, method := range []string{"GET", "HEAD", "M-SEARCH"} {
+		if g := allow(t, r, rules.Call{Method: method, Path: "/"}, 1); g.Limit != 3 {
+			t.Errorf("%s has the limit %d, want 3", method, g.Limit)
+		}
+	}
+	if g := allow(t, r, rules.Call{Method: "POST", Path: "/"}, 1); g.Limit != 0 {
+		t.Errorf("POST has the limit %d, want none", g.Limit)
 	}
 }
 
@@ -167,15 +198,107 @@ rules:
 	}
 }
 
-// Five hundred routes are no reason to wait.
+// Five hundred routes are no reason to wait: a comparison of each two by a mux takes minutes.
 func TestManyRoutes(t *testing.T) {
-	var text strings.Builder
-	text.WriteString("rules:\n")
-	for i := range 500 {
-		fmt.Fprintf(&text, "  - {name: r%d, match: {route: '/a%d/{x}/'}, limits: [{rate: 1/1s}]}\n", i, i)
-	}
-	r := inMemory(t, text.String())
-	if got := policies(allow(t, r, get("/a499/b/c"), 1)); got != "r499" {
-		t.Errorf("falls under %q, want r499", got)
+	for shape, route := range map[string]func(i int) string{
+		"beside": func(i int) string { return fmt.Sprintf("/a%d/{x}/", i) },
+		"inside": func(i int) string { return fmt.Sprintf("M%c /%s", 'A'+i/31, deep(i%31)) },
+	} {
+		var text strings.Builder
+		text.WriteString("rules:\n")
+		for i := range 500 {
+			fmt.Fprintf(&text, "  - {name: r%d, match: {route: '%s'}, limits: [{rate: 1/1s}]}\n", i, route(i))
+		}
+		began := time.Now()
+		r := inMemory(t, text.String())
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%s: took %v", shape, took)
+		}
+		method, path, _ := strings.Cut(strings.Replace(" "+route(499), " M", "M", 1), " ")
+		call := rules.Call{Method: method, Path: strings.ReplaceAll(path, "{x}", "b")}
+		if got := policies(allow(t, r, call, 1)); got != "r499" {
+			t.Errorf("%s: falls under %q, want r499", shape, got)
+		}
 	}
 }
+
+// deep returns a path of so many segments.
+func deep(segments int) string { return strings.Repeat("a/", segments) }
+
+// The routes of a request are those that match it each by itself, and the order of any two
+// is that of a mux.
+func TestRoutesGoByTheMux(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	pick := func(all ...string) string { return all[random.IntN(len(all))] }
+	for range 300 {
+		patterns := chosen(pick)
+		var text strings.Builder
+		text.WriteString("rules:\n")
+		for name, pattern := range patterns {
+			fmt.Fprintf(&text, "  - {name: %s, match: {route: '%s', headers: {No-%s: false}}, "+
+				"limits: [{rate: 1000/1h}]}\n", name, pattern, name)
+		}
+		r := inMemory(t, text.String())
+		for range 20 {
+			call := rules.Call{Method: pick("GET", "HEAD", "POST"), Path: "/" + pick("a", "b", "%61", "c/")}
+			call.Path += pick("", "/", "/a", "/b/", "/%2F", "/a/b", "/a/b/", "/{$}")
+			call.Path = strings.ReplaceAll(call.Path, "//", "/")
+			without := map[string][]string{}
+			call.Header = func(name string) []string { return without[name] }
+			for range len(patterns) + 1 {
+				want := byMux(patterns, without, call)
+				if want == redirected {
+					break
+				}
+				got := policies(allow(t, r, call, 1))
+				if got != want {
+					t.Fatalf("%s %s without %v falls under %q, want %q:\n%s",
+						call.Method, call.Path, without, got, want, &text)
+				}
+				without["No-"+got] = []string{""}
+			}
+		}
+	}
+}
+
+// chosen returns some patterns that do not conflict, by names such as Xa.
+func chosen(pick func(all ...string) string) map[string]string {
+	patterns, mux := map[string]string{}, http.NewServeMux()
+	for i := range 12 {
+		pattern := pick("", "", "GET ", "HEAD ", "POST ") + "/" + pick("a", "b", "%61", "{x}")
+		pattern += pick("", "/", "/{$}", "/a", "/a/", "/{y}", "/{y}/", "/{y...}", "/{y}/b", "/a/{z}",
+			"/a/{$}")
+		pattern = pick(pattern, pattern, pattern, "/", "/{$}", "GET /")
+		func() {
+			defer func() { _ = recover() }() // it conflicts
+			mux.HandleFunc(pattern, func(http.ResponseWriter, *http.Request) {})
+			patterns[fmt.Sprintf("X%c", 'a'+i)] = pattern
+		}()
+	}
+	return patterns
+}
+
+// byMux returns the name of the pattern that a mux takes for a call, of those not taken out.
+func byMux(patterns map[string]string, without map[string][]string, call rules.Call) string {
+	mux := http.NewServeMux()
+	for name, pattern := range patterns {
+		if without["No-"+name] == nil {
+			mux.Handle(pattern, named(name))
+		}
+	}
+	request := httptest.NewRequestWithContext(context.Background(), call.Method, call.Path, nil)
+	handler, pattern := mux.Handler(request)
+	name, ok := handler.(named)
+	if !ok && pattern != "" {
+		return redirected
+	}
+	return string(name)
+}
+
+// redirected is for calls that a mux redirects to a path with a slash at its end.
+const redirected = "redirected"
+
+// A named is a handler that is not called.
+type named string
+
+func (named) ServeHTTP(http.ResponseWriter, *http.Request) {}

@@ -47,9 +47,10 @@ func (c *Comparison) SVG() string {
 	return b.String()
 }
 
-// title says what the traffic is.
+// title says what the traffic is. The name of a file may have what a terminal acts on, or XML
+// does not allow; it is quoted then.
 func (c *Comparison) title() string {
-	return fmt.Sprintf("%s: %s, %d permits per %s", c.Traffic.Name,
+	return fmt.Sprintf("%s: %s, %d permits per %s", words.Name(c.Traffic.Name),
 		words.Count(int64(len(c.Traffic.Requests)), "request"), c.Plan.Rate, span(c.Plan.Per))
 }
 

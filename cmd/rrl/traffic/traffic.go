@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // A Request asks for permits at a time since the start.
@@ -25,9 +27,10 @@ type Traffic struct {
 	Length   time.Duration // what a picture shows; a queue may need longer
 }
 
-// The bounds of a Traffic.
+// The bounds of a Traffic. Of RRateLimiter, each request is a script on a Redis in Go, so that
+// more of them would take longer than anybody waits.
 const (
-	MostRequests = 10_000
+	MostRequests = 4_000
 	mostPermits  = 1_000_000
 	mostLength   = 24 * time.Hour
 )
@@ -115,10 +118,15 @@ func poisson(rate int64, per time.Duration, random *rand.Rand) Traffic {
 // empty or begins with # does not count. An error names the line.
 func Parse(name string, r io.Reader, per time.Duration) (Traffic, error) {
 	t := Traffic{Name: name}
+	name = words.Name(name)
 	lines := bufio.NewScanner(r)
 	number := 1
 	for ; lines.Scan(); number++ {
-		line := strings.TrimSpace(lines.Text())
+		text := lines.Text()
+		if number == 1 {
+			text = strings.TrimPrefix(text, byteOrderMark)
+		}
+		line := strings.TrimSpace(text)
 		if line == "" || line[0] == '#' {
 			continue
 		}
@@ -143,6 +151,9 @@ func Parse(name string, r io.Reader, per time.Duration) (Traffic, error) {
 	t.Length = (t.Requests[len(t.Requests)-1].At/per + 1) * per
 	return t, nil
 }
+
+// byteOrderMark is what some editors begin a file with.
+const byteOrderMark = "\ufeff"
 
 func parseLine(line string) (Request, error) {
 	fields := strings.Fields(line)

@@ -1,6 +1,7 @@
 package traffic_test
 
 import (
+	"encoding/xml"
 	"errors"
 	"math"
 	"slices"
@@ -15,7 +16,7 @@ import (
 // Requests come in the order of their times, within the length, at whole ms.
 func TestMake(t *testing.T) {
 	for _, kind := range traffic.Kinds() {
-		for _, rate := range []int64{1, 2, 7, 20, 1000} {
+		for _, rate := range []int64{1, 2, 7, 20, 400} {
 			for _, per := range []time.Duration{10 * time.Millisecond, time.Second, 24 * time.Hour} {
 				made, err := traffic.Make(kind, rate, per, 1)
 				if err != nil || made.Name != kind || made.Length != 6*per {
@@ -102,8 +103,8 @@ func TestMakeErrors(t *testing.T) {
 		want string
 	}{
 		{"flood", 1, `there is no traffic "flood", only burst, steady, edge, random`},
-		{"steady", 1112, "the traffic has 10008 requests, must have at most 10000: take a smaller rate"},
-		{"random", 1 << 62, "must have at most 10000: take a smaller rate"},
+		{"steady", 1112, "the traffic has 10008 requests, must have at most 4000: take a smaller rate"},
+		{"random", 1 << 62, "must have at most 4000: take a smaller rate"},
 	} {
 		_, err := traffic.Make(c.kind, c.rate, time.Second, 1)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -133,6 +134,30 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// Anybody may have chosen the name of a file.
+func TestNamesOfFilesAreHarmless(t *testing.T) {
+	const name = "a\x1b[31m\x01\xff<b>"
+	made, err := traffic.Parse(name, strings.NewReader("\ufeff0 1\n"), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := traffic.Plan{Rate: 1, Per: time.Second}.Run(t.Context(), made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := c.Lines(&text, 80, false); err != nil || strings.Contains(text.String(), "\x1b") {
+		t.Errorf("%q, %v", text.String(), err)
+	}
+	if err := xml.Unmarshal([]byte(c.SVG()), new(struct{})); err != nil {
+		t.Errorf("the picture is no XML: %v", err)
+	}
+	_, err = traffic.Parse(name, strings.NewReader("x"), time.Second)
+	if err == nil || strings.Contains(err.Error(), "\x1b") {
+		t.Errorf("%q", err)
+	}
+}
+
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                 "a.txt has no requests",
@@ -149,7 +174,7 @@ func TestParseErrors(t *testing.T) {
 		"1 2 3":            "a.txt, line 1: it has 3 words, must have a time and the permits",
 
 		"1\n2" + strings.Repeat(" ", 100_000): "a.txt, line 2: it is too long",
-		strings.Repeat("1\n", 10_001):         "a.txt, line 10001: more than 10000 requests",
+		strings.Repeat("1\n", 4001):           "a.txt, line 4001: more than 4000 requests",
 	} {
 		_, err := traffic.Parse("a.txt", strings.NewReader(text), time.Second)
 		if err == nil || !strings.Contains(err.Error(), want) {
