@@ -74,11 +74,11 @@ func memoryTargets(results []*memoryResult) (all []target) {
 		what := r.algorithm + " in memory: "
 		if r.name == oursName {
 			all = append(all,
-				most("T13", what+"allocations of a call", max(r.allocs[0], r.allocs[1]), 0, ""),
-				most("T13", what+"keys that are idle, part of their heap", r.room.left, 0.01, ""))
+				most("T14", what+"allocations of a call", max(r.allocs[0], r.allocs[1]), 0, ""),
+				most("T14", what+"keys that are idle, part of their heap", r.room.left, 0.01, ""))
 			continue
 		}
-		all = append(all, most("T13", what+"ns of a call by "+r.name+", the worst way to call",
+		all = append(all, most("T14", what+"ns of a call by "+r.name+", the worst way to call",
 			worstByRival(results, r), 1+tolerance, ""))
 	}
 	return all

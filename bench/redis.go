@@ -124,7 +124,8 @@ func (run *redisRun) weigh(ctx context.Context, r *redisResult) error {
 	if err != nil {
 		return err
 	}
-	r.perKey = (after - before) * 1e6 / float64(len(run.keys)-1)
+	// Noise may make nothing less than that.
+	r.perKey = max(0, (after-before)*1e6/float64(len(run.keys)-1))
 	in, out, requests, _ := run.proxy.Stats()
 	if err := ask(run.keys); err != nil {
 		return err

@@ -66,14 +66,14 @@ func redisTargets(results []*redisResult) (all []target) {
 			if r.algorithm == concurrent { // to take and to give back
 				trips = 2
 			}
-			all = append(all, most("T14", r.algorithm+" on Redis: round trips of a call", r.trips, trips, ""))
+			all = append(all, most("T15", r.algorithm+" on Redis: round trips of a call", r.trips, trips, ""))
 			continue
 		}
 		o := oursOf(results, r)
 		all = append(all,
-			most("T14", r.algorithm+" on Redis: p50 of a lone caller by "+r.name,
+			most("T15", r.algorithm+" on Redis: p50 of a lone caller by "+r.name,
 				ratioOf(o.samples[0], r.samples[0], p50), 1+tolerance, ""),
-			most("T14", r.algorithm+" on Redis: CPU of Redis per call, 64 callers, by "+r.name,
+			most("T15", r.algorithm+" on Redis: CPU of Redis per call, 64 callers, by "+r.name,
 				ratioOf(o.samples[1], r.samples[1], cpu), 1+tolerance, ""))
 	}
 	return all

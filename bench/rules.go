@@ -109,7 +109,7 @@ func measureRules(ctx context.Context, s *scope) (finding, error) {
 	file := filepath.Join(dir, "rules.json")
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Env = append(os.Environ(), rulesFile+"="+file, rulesAddr+"="+redistest.Start(s).Addr,
-		rulesInterval+"="+amount(s, time.Second, 300*time.Millisecond).String())
+		rulesInterval+"="+amount(s, 2*time.Second, 300*time.Millisecond).String())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return finding{}, fmt.Errorf("%w:\n%s", err, out)
 	}
@@ -180,6 +180,8 @@ func (j *judged) rulings(t *testing.T, rdb *redis.Client, interval time.Duration
 		switch {
 		case aboutWhat[f.Rule]&^j.tells != 0:
 			r.Mark = untold
+		case errors.Is(f.Err, limittest.ErrTooSlow): // the machine is too busy to know
+			r.Mark, r.Why = untold, f.Err.Error()
 		case f.Err != nil:
 			r.Mark, r.Why = breaks, f.Err.Error()
 		}

@@ -78,6 +78,6 @@ func (j *judgement) of(rule string) ruling {
 
 // targets returns that ours keep all rules.
 func (d *rulesData) targets() []target {
-	return []target{most("T15", "rules of package limit that limiters of this library break",
+	return []target{most("T16", "rules of package limit that limiters of this library break",
 		float64(len(d.Broken)), 0, "")}
 }

@@ -1,9 +1,14 @@
 package limittest
 
 import (
+	"errors"
 	"slices"
 	"testing"
 )
+
+// ErrTooSlow is in the error of a check that failed where calls took so long that this may
+// be the reason.
+var ErrTooSlow = errors.New("calls take too long")
 
 // A Finding is what has come of one rule.
 type Finding struct {
