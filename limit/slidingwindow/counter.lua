@@ -122,9 +122,10 @@ for age = 0, eldest do
     reset = math.max(0, (parts + 1 - age) * width - offset)
   end
 end
--- What was refused changes nothing, so that parts do not become later again and again. Then
+-- What was refused changes no widths, so that parts do not become later again and again. Then
 -- all are back when the key expires.
-local write, life = allowed == 1 or unknown or later, math.ceil(reset / 1000) + 1
+local turned = not longer and numbers[1] == width and numbers[2] ~= newest
+local write, life = allowed == 1 or unknown or later or turned, math.ceil(reset / 1000) + 1
 if ttl > 0 and (longer or not write) then
   retry, reset, life = math.min(retry, ttl * 1000), math.min(reset, ttl * 1000), ttl
 end
