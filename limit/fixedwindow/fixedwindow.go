@@ -37,8 +37,12 @@ func (w Window) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error)
 }
 
 // OnRedis returns the limiter that all share who use its name, 1 to 1,024 bytes. Its key
-// is {name}:fixedwindow, a counter that Redis drops when the window ends. A reply that is
-// lost is an error, and may cost permits until then.
+// is {name}:fixedwindow, the permits taken and the length of the window, which Redis drops
+// when the window ends. A reply that is lost is an error, and may cost permits until then.
+//
+// Others may have other numbers under the same name, as during a deploy. All count in one
+// window, which lasts for the longest interval of those who took of it. So after a change to
+// a shorter interval the last window of the longer one goes to its end.
 func (w Window) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
 	return form.OnRedis(w.rule, rdb, name)
 }

@@ -1,25 +1,29 @@
 -- take.lua: takes permits of a window, or gives them back.
 --
--- KEYS[1]  the permits that are taken, a number; it expires when the window ends
+-- KEYS[1]  the permits that are taken, in 13 bytes, a space, and the length of the window, in
+--          ms; it expires when the window ends
 -- ARGV[1]  the permits, negative if they are given back
 -- ARGV[2]  the rate
 -- ARGV[3]  the interval, in ms
 -- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in µs
 
+local DIGITS, LENGTH = 13, 26 -- bytes of the permits, and of a text
+local MOST, LONGEST = 2 ^ 40, 10 * 366 * 86400000 -- permits, and ms
+
 local n, rate, interval = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local found, ttl = tonumber(redis.call('GET', KEYS[1]) or ''), redis.call('PTTL', KEYS[1])
-local used, left = found, ttl
--- Somebody else may have written anything, and a number that is none is not equal to itself.
-if left == 0 or left == -2 or not used or used ~= used or used < 0 then
-  used, left = 0, interval
-elseif left < 0 or left > interval then -- somebody has made it last, or the clock was set back
-  left = interval
+local text, ttl = redis.call('GETRANGE', KEYS[1], 0, LENGTH), redis.call('PTTL', KEYS[1])
+-- Somebody else may have written anything: then a window begins, as where there is none.
+local used, span = string.match(text, '^([ %d]+) (%d+)$')
+local right = used and #used == DIGITS and #text <= LENGTH
+used, span = tonumber(used or ''), tonumber(span or '')
+right = right and used and used <= MOST and span >= 1 and span <= LONGEST
+local left = ttl
+if not right or ttl == 0 or ttl == -2 then
+  used, span, left = 0, 0, 0
+elseif ttl < 0 or ttl > span then -- somebody has made it last, or the clock was set back
+  left = span
 end
-if used > rate then
-  used = rate
-end
-used = used - used % 1 -- of a fraction, the whole number below
-if n > rate - used then
+if n > 0 and n > rate - used then
   if ttl ~= left then
     redis.call('PEXPIRE', KEYS[1], left)
   end
@@ -30,9 +34,18 @@ if after <= 0 then
   redis.call('UNLINK', KEYS[1])
   return {1, rate, 0, 0}
 end
--- INCRBY is cheaper than SET, as the key keeps its time. It fails where others wrote a
--- number in another way, as 1e3.
-if used ~= found or ttl ~= left or type(redis.pcall('INCRBY', KEYS[1], ARGV[1])) ~= 'number' then
-  redis.call('SET', KEYS[1], string.format('%.0f', after), 'PX', left)
+-- The window lasts for the longest interval of those who take of it: what was taken before
+-- a change of the limit stays taken for as long as it was said then.
+local longer = n > 0 and span < interval
+if longer then
+  left = left + interval - span
+  span = interval
+end
+-- SETRANGE lets the key keep its time.
+local taken = string.format('%13.0f', after)
+if longer or ttl ~= left then
+  redis.call('SET', KEYS[1], string.format('%s %.0f', taken, span), 'PX', left)
+else
+  redis.call('SETRANGE', KEYS[1], 0, taken)
 end
 return {1, rate - after, 0, left * 1000}

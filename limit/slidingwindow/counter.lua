@@ -17,28 +17,40 @@ local MOST_DIGITS = 16
 local n, rate, width, parts = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local newest = math.floor(now / width)
-local offset = now - newest * width
-local text = redis.call('GETRANGE', KEYS[1], 0, LONGEST)
 
 -- The permits of each part, by its age. Somebody else may have written anything: if it cannot
 -- be read, nobody knows what was taken, so it was all, and now.
+local text = redis.call('GETRANGE', KEYS[1], 0, LONGEST)
 local numbers, right = {}, not string.find(text, '[^%d ]')
 for number in string.gmatch(text, '%d+') do
   numbers[#numbers + 1] = tonumber(number)
   right = right and #number <= MOST_DIGITS
 end
-local turned = numbers[1] ~= width or numbers[2] ~= newest
-if text ~= '' and not (right and #numbers > 2) then
-  numbers, turned = {width, newest, rate}, true
+right = right and #numbers > 2 and numbers[1] > 0
+local unknown = text ~= '' and not right
+local later = right and numbers[1] * numbers[2] > now -- the clock was set back
+-- Where the limit was changed, a part has another width now. What was taken before is kept
+-- for as long as it was said then: until its key expires, time has the parts that are there.
+local kept, ttl, longer = parts, 0, false
+if right and numbers[1] ~= width and not later then
+  ttl = redis.call('PTTL', KEYS[1])
+  local same = math.ceil(parts * width / numbers[1]) -- so many of them are the interval
+  if ttl > math.ceil((parts + 1) * width / 1000) + 1 and same < MOST_PARTS then
+    kept, parts, width, longer = MOST_PARTS - 1, same, numbers[1], true
+  end
 end
--- Parts of another width, from before a change of the limit, count for those in which they
--- end. Parts that are still to come count for the newest: the clock was set back.
+local newest = math.floor(now / width)
+local offset = now - newest * width
+if unknown then
+  numbers = {width, newest, rate}
+end
+-- Parts of another width count for those in which they end. Parts that are still to come
+-- count for the newest.
 local counts, full, eldest = {}, 0, 0 -- the ages of parts are 0 to eldest
 for i = 3, math.min(#numbers, MOST_PARTS + 2) do
   local ends = (numbers[2] - i + 4) * numbers[1] - 1
   local age = math.max(0, newest - math.floor(ends / width))
-  if age <= parts and numbers[i] > 0 then
+  if age <= kept and numbers[i] > 0 then
     local permits = math.min(numbers[i], MOST - (counts[age] or 0))
     counts[age] = (counts[age] or 0) + permits
     full = age < parts and full + permits or full
@@ -71,7 +83,7 @@ local function until_room(oldest, room)
 end
 
 local allowed, retry, reset = 1, 0, 0
-if n < 0 and used <= -n then
+if n < 0 and used <= -n and not longer then
   redis.call('UNLINK', KEYS[1])
   return {1, rate, 0, 0}
 elseif n < 0 then
@@ -81,7 +93,7 @@ elseif n < 0 then
     counts[age], full, rest = (counts[age] or 0) - back, full - back, rest - back
   end
   if rest > 0 then
-    last = last - rest
+    last = math.max(0, last - rest)
     counts[parts] = math.floor(last / weight(offset))
   end
 elseif n <= rate - used then
@@ -107,11 +119,17 @@ for age = 0, eldest do
   local permits = counts[age] or 0
   written[age + 2] = string.format('%.0f', permits)
   if permits > 0 and reset == 0 then
-    reset = (parts + 1 - age) * width - offset
+    reset = math.max(0, (parts + 1 - age) * width - offset)
   end
 end
-if reset > 0 and (allowed == 1 or turned) then
-  local life = string.format('%.0f', math.ceil(reset / 1000) + 1)
-  redis.call('SET', KEYS[1], table.concat(written, ' '), 'PX', life)
+-- What was refused changes no widths, so that parts do not become later again and again. Then
+-- all are back when the key expires.
+local turned = not longer and numbers[1] == width and numbers[2] ~= newest
+local write, life = allowed == 1 or unknown or later or turned, math.ceil(reset / 1000) + 1
+if ttl > 0 and (longer or not write) then
+  retry, reset, life = math.min(retry, ttl * 1000), math.min(reset, ttl * 1000), ttl
+end
+if write and (reset > 0 or longer) then
+  redis.call('SET', KEYS[1], table.concat(written, ' '), 'PX', string.format('%.0f', life))
 end
 return {allowed, math.max(0, rate - full - last), retry, reset}

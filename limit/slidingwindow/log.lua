@@ -15,6 +15,10 @@ local n, rate, interval, slice = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local ended = string.format('%.0f', now - interval) -- records up to then are over
+-- The key lives longer than this interval if others have a longer one, as before a change of
+-- the limit. Their records stay; ours are fewer, so that they are not too many.
+local ttl = redis.call('PTTL', KEYS[1])
+local longer = ttl > math.ceil(interval / 1000) + 1
 
 -- record returns the time of a record, the sum before it, its permits, and the member. Somebody
 -- else may have written anything: then there is no sum.
@@ -40,14 +44,18 @@ if at and since <= now - interval then
   old = redis.call('ZCOUNT', KEYS[1], '-inf', ended)
   since, base = record(old)
 end
+if at and at > now then -- the clock was set back: nobody knows how long others count
+  ttl, longer = -1, false
+end
 if since and since > now - interval then
   used = sum and base and (sum + permits - base) % ROUND
   if not used or used < permits then -- nobody knows what was taken: all, and now
     redis.call('UNLINK', KEYS[1])
+    ttl, longer = -1, false
     at, base, sum, permits, used, old = now, 0, 0, rate, rate, 0
     member = string.format('0:%.0f', rate)
     redis.call('ZADD', KEYS[1], string.format('%.0f', now), member)
-  elseif at > now then -- the clock was set back: what is later than now is one record of now
+  elseif at > now then -- what is later than now is one record of now
     local rank = redis.call('ZCOUNT', KEYS[1], '-inf', string.format('(%.0f', now))
     local again, start, _, same = record(rank)
     start = start or sum
@@ -86,7 +94,11 @@ local allowed, retry, reset = 1, 0, 0
 if n < 0 then
   local rest = used - math.min(-n, used)
   if rest == 0 then
-    redis.call('UNLINK', KEYS[1])
+    if longer then
+      redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. ended, '+inf')
+    else
+      redis.call('UNLINK', KEYS[1])
+    end
     return {1, rate, 0, 0}
   end
   local rank = reach(rest)
@@ -99,10 +111,14 @@ if n < 0 then
   redis.call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%.0f', last), '+inf')
   at, used = last, rest
 elseif n <= rate - used then
-  if lasts and math.floor(at / slice) == math.floor(now / slice) then
+  local known = lasts or longer and sum
+  if longer then
+    slice = math.max(slice, ttl) -- a thousandth of the time to live
+  end
+  if known and math.floor(at / slice) == math.floor(now / slice) then
     permits = permits + n
   else
-    sum, permits, member = lasts and (sum + permits) % ROUND or 0, n, nil
+    sum, permits, member = known and (sum + permits) % ROUND or 0, n, nil
   end
   local taken = string.format('%.0f:%.0f', sum, permits)
   redis.call('ZADD', KEYS[1], string.format('%.0f', now), taken)
@@ -113,12 +129,12 @@ elseif n <= rate - used then
 else
   allowed, retry = 0, math.ceil(record(reach(used + n - rate)) + interval - now)
 end
-if old > 0 then
+if old > 0 and not longer then
   redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ended)
 end
 if used > 0 then
   reset = math.ceil(at + interval - now)
-  if redis.call('PTTL', KEYS[1]) < reset / 1000 then -- or there is none
+  if ttl < reset / 1000 then -- or there is none
     redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil(reset / 1000) + 1))
   end
 end

@@ -72,14 +72,14 @@ func TestOtherNumbers(t *testing.T) {
 				allow(t, on(t, rdb, of(10, time.Minute)), 10, true)
 				now := on(t, rdb, of(to.rate, to.interval))
 				r := allow(t, now, to.rate-9, false)
-				if r.Remaining != to.rate-10 || r.RetryAfter <= 0 || r.ResetAfter > 2*to.interval {
+				if r.Remaining != to.rate-10 || r.RetryAfter <= 0 || r.ResetAfter > 2*max(to.interval, time.Minute) {
 					t.Errorf("now %d in %v: %+v", to.rate, to.interval, r)
 				}
 				time.Sleep(r.RetryAfter - time.Microsecond)
 				allow(t, now, to.rate-9, false)
 				time.Sleep(time.Microsecond)
 				allow(t, now, to.rate-9, true)
-				time.Sleep(2 * to.interval)
+				time.Sleep(2 * max(to.interval, time.Minute))
 				allow(t, now, to.rate, true)
 			})
 		}
@@ -94,6 +94,64 @@ func TestOtherNumbers(t *testing.T) {
 				t.Error(err)
 			}
 			allow(t, now, 1, false) // 7 are out
+		})
+	})
+}
+
+// poll takes one permit after the other of each limiter, at a pace, and returns how many
+// were granted.
+func poll(t *testing.T, pace, lasts time.Duration, all ...limit.Limiter) (granted int64) {
+	t.Helper()
+	for end := time.Now().Add(lasts); time.Now().Before(end); {
+		for _, l := range all {
+			r, err := l.Allow(t.Context(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Allowed {
+				granted++
+			}
+			time.Sleep(pace)
+		}
+	}
+	return granted
+}
+
+// Versions of a Counter with other parts share a name, as during a deploy: permits come
+// back, however often parts become others.
+func TestManyPartsAtATime(t *testing.T) {
+	for _, parts := range []int{1, 3, 7, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			rdb := redistest.MiniClient(t, redistest.Mini(t))
+			one := on(t, rdb, slidingwindow.Counter{Rate: 10, Interval: time.Second})
+			other := on(t, rdb, slidingwindow.Counter{Rate: 10, Interval: time.Second, Parts: parts})
+			if n := poll(t, 10*time.Millisecond, 8*time.Second, one, other); n < 40 || n > 90 {
+				t.Errorf("10 and %d parts: %d permits in 8 s, want about 80", parts, n)
+			}
+		})
+	}
+}
+
+// Versions with other intervals share a name, as during a deploy: what the longer interval
+// has given out stays so, whoever calls meanwhile. Each keeps its own bound.
+func TestManyIntervalsAtATime(t *testing.T) {
+	each(t, func(t *testing.T, of maker) {
+		synctest.Test(t, func(t *testing.T) {
+			rdb := redistest.MiniClient(t, redistest.Mini(t))
+			hour, second := on(t, rdb, of(40, time.Hour)), on(t, rdb, of(40, time.Second))
+			long, short := int64(0), int64(0)
+			for range 60 {
+				long += poll(t, time.Millisecond, 50*time.Millisecond, hour)
+				short += poll(t, time.Millisecond, time.Millisecond, second)
+				time.Sleep(30 * time.Second)
+			}
+			if long > 40 {
+				t.Errorf("40 in an hour gives out %d", long)
+			}
+			time.Sleep(2 * time.Hour) // then each is alone
+			allow(t, second, 40, true)
+			time.Sleep(2 * time.Second)
+			allow(t, second, 40, true)
 		})
 	})
 }

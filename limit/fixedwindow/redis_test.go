@@ -1,0 +1,122 @@
+package fixedwindow_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
+)
+
+// on returns a limiter on Redis. All have one name.
+func on(t *testing.T, rdb redis.UniversalClient, rate int64, interval time.Duration) limit.Releaser {
+	t.Helper()
+	l, err := fixedwindow.Window{Rate: rate, Interval: interval}.OnRedis(rdb, "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// drain takes one permit after the other, and returns how many were granted.
+func drain(t *testing.T, l limit.Limiter) (granted int64) {
+	t.Helper()
+	for {
+		r, err := l.Allow(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Allowed {
+			return granted
+		}
+		granted++
+	}
+}
+
+// Two versions of a program share a name, as during a deploy: the window of the longer
+// interval goes to its end, whoever calls meanwhile, and whoever has begun it.
+func TestTheLongestIntervalHolds(t *testing.T) {
+	for name, first := range map[string]int64{"the longer one begins": 0, "the shorter one begins": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rdb := redistest.MiniClient(t, redistest.Mini(t))
+				hour, second := on(t, rdb, 100, time.Hour), on(t, rdb, 100, time.Second)
+				granted := int64(0)
+				if first > 0 {
+					if _, err := second.Allow(t.Context(), first); err != nil {
+						t.Fatal(err)
+					}
+					granted += first
+					time.Sleep(time.Second / 2)
+				}
+				end := time.Now().Add(time.Hour - time.Duration(first)*time.Second/2)
+				for range 20 {
+					granted += drain(t, hour) + drain(t, second)
+					time.Sleep(1050 * time.Millisecond)
+				}
+				if granted != 100 {
+					t.Errorf("%d permits, want 100 in an hour", granted)
+				}
+				r, err := second.Allow(t.Context(), 1)
+				if err != nil || r.RetryAfter != time.Until(end) {
+					t.Errorf("%+v, %v; want to retry after %v", r, err, time.Until(end))
+				}
+				time.Sleep(r.RetryAfter)
+				for range 3 { // now it is alone
+					if n := drain(t, second); n != 100 {
+						t.Errorf("%d permits in a second, want 100", n)
+					}
+					time.Sleep(time.Second)
+				}
+			})
+		})
+	}
+}
+
+// Release gives back what it says, also by a limiter whose rate is less than what was taken.
+func TestReleaseBySmallerRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		many, few := on(t, rdb, 100, time.Hour), on(t, rdb, 10, time.Hour)
+		granted := drain(t, many)
+		for range 10 {
+			if err := few.Release(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			granted += drain(t, many)
+		}
+		if granted != 110 {
+			t.Errorf("%d permits, want 100 and 10 that were given back", granted)
+		}
+	})
+}
+
+// A text that no limiter has written is none, however long it is.
+func TestOtherTexts(t *testing.T) {
+	m := redistest.Mini(t)
+	rdb := redistest.MiniClient(t, m)
+	l := on(t, rdb, 10, time.Hour)
+	for _, text := range []string{
+		strings.Repeat("1", 3<<20), "5 3600000", "            5 0", "            5 3600000 ",
+		"            5 9999999999999", "            5 316224000001", "          4 5 3600000",
+		"9999999999999 3600000", "           -5 3600000", "           5 " + strings.Repeat("0", 100),
+	} {
+		if err := rdb.Set(t.Context(), "{name}:fixedwindow", text, time.Minute).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for left := int64(9); left >= 0; left-- {
+			r, err := l.Allow(t.Context(), 1)
+			if err != nil || !r.Allowed || r.Remaining != left {
+				t.Fatalf("%.30q: %+v, %v; want %d left", text, r, err, left)
+			}
+		}
+		if got := rdb.Get(t.Context(), "{name}:fixedwindow").Val(); got != "           10 3600000" {
+			t.Errorf("%.30q becomes %.30q", text, got)
+		}
+	}
+}
