@@ -144,11 +144,12 @@ func TestLateTake(t *testing.T) {
 	p := onRedis(t, concurrency.Limit{Most: 1, Lease: time.Hour}, rdb, redistest.Name(t))
 	returns(t, takes(t, p, 1, true), nil)
 	var sent atomic.Int64
-	defer proxy.Observe(func(args []string) {
+	stop := proxy.Observe(func(args []string) {
 		if isTake(args) {
 			sent.Add(1)
 		}
-	})()
+	})
+	defer stop()
 	late := proxy.HoldNext(1, isTake)
 	refusesToGuess(t, p, 1)
 	late()

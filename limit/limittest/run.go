@@ -31,8 +31,8 @@ func (s suite) try(t *testing.T, c check) error {
 			return err
 		}
 		if attempt == attempts {
-			return fmt.Errorf("%w\nPerhaps %w for an interval of %v: %v in all, tried %d times", err, ErrTooSlow,
-				s.spec.Interval, r.unslept(), attempts)
+			return fmt.Errorf("%w\nPerhaps %w for an interval of %v: %v in all, tried %d times",
+				err, ErrTooSlow, s.spec.Interval, r.unslept(), attempts)
 		}
 	}
 }
