@@ -64,6 +64,12 @@ func (q Queue) LineInMemoryKeyed(opts ...limit.Option) (Lines, error) {
 // leaves the line gives the turn back only if nobody stands behind; otherwise it passes
 // unused, and the others come at their time. A reply that is lost is an error, and may
 // cost a turn.
+//
+// Turns are times. If a process is stopped for a while, all its callers whose turns have
+// passed meanwhile go at once when it goes on.
+//
+// The numbers may differ from one process to the next, as during a deploy: turns that were
+// given stay. One with a smaller Capacity refuses until enough of them have passed.
 func (q Queue) LineOnRedis(rdb redis.UniversalClient, name string) (Line, error) {
 	l, err := form.OnRedis(q.allows, rdb, name)
 	if err != nil {

@@ -132,8 +132,8 @@ type line struct {
 // take is queue.lua, but for turns that are given back: see crowd.
 func (p pacer) take(l *line, now, n int64) form.Answer {
 	owed := p.at(l, now)
-	if owed > p.most { // the clock was set far back: begin anew
-		owed = p.most
+	if owed > p.most && l.last > now { // the clock was set far back: what was owed, or the most
+		owed = max(l.owed, p.most)
 		l.owed, l.last = owed, now
 	}
 	wait := int64(math.Ceil(owed))
