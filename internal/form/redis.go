@@ -48,7 +48,7 @@ func newStore[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, na
 	if err != nil {
 		return nil, err
 	}
-	if rdb == nil {
+	if redisx.IsNil(rdb) {
 		return nil, fmt.Errorf("%w: rdb is nil", limit.ErrInvalidArgument)
 	}
 	if err := Usable("the name", name); err != nil {

@@ -242,7 +242,9 @@ func (f field) names(t *testing.T) {
 			t.Errorf("OnRedisKeyed with a name of %d bytes: %v %v", len(name), l, err)
 		}
 	}
-	if l, err := a.OnRedis(nil, "name"); l != nil || !errors.Is(err, limit.ErrInvalidArgument) {
-		t.Errorf("OnRedis without a client: %v %v", l, err)
+	for _, none := range []redis.UniversalClient{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil)} {
+		if l, err := a.OnRedis(none, "name"); l != nil || !errors.Is(err, limit.ErrInvalidArgument) {
+			t.Errorf("OnRedis without a client, a %T: %v %v", none, l, err)
+		}
 	}
 }
