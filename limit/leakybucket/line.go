@@ -37,7 +37,8 @@ type Lines interface {
 
 // LineInMemory returns the limiter of this process. Who leaves the line gives the turn to
 // the next one, and all behind move up. Those who wait sleep by the clock of the machine,
-// also if there is an option WithClock. A field that is out of its bounds is a
+// also if there is an option WithClock. If the process is stopped for a while, they have
+// their turns that much later, at the same pace. A field that is out of its bounds is a
 // limit.ErrInvalidArgument, as with all the methods.
 func (q Queue) LineInMemory(opts ...limit.Option) (Line, error) {
 	l, err := form.InMemory(q.allows, opts)

@@ -164,7 +164,13 @@ func (p pacer) take(l *line, now, n int64) form.Answer {
 }
 
 // at returns what is owed at a time. A time before the last one owes more.
+// Turns that were put off are owed once more.
 func (p pacer) at(l *line, now int64) float64 {
+	if l.crowd != nil {
+		lost := l.crowd.lost()
+		l.owed += float64(lost)
+		l.tail += lost
+	}
 	if l.owed == 0 {
 		return 0
 	}
