@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,7 +205,7 @@ func (c *Client) validate(opts []Option) error {
 	}
 	none := slices.Index(opts, nil)
 	switch {
-	case isNil(c.rdb):
+	case redisx.IsNil(c.rdb):
 		return refuse("rdb", "nil", "be a go-redis client")
 	case none >= 0:
 		return refuse(fmt.Sprintf("opts[%d]", none), "nil", "be an Option")
@@ -247,16 +246,6 @@ func (c *Client) validateReplicas(refuse func(argument string, value any, bound 
 			fmt.Sprintf("be less than the ReadTimeout of rdb, which is %v", longest))
 	}
 	return nil
-}
-
-// isNil reports whether there is no client, also where a failed constructor of the
-// caller has left a nil pointer in the interface.
-func isNil(rdb redis.UniversalClient) bool {
-	if rdb == nil {
-		return true
-	}
-	v := reflect.ValueOf(rdb)
-	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // ID returns the scope of this Client's PerClient limits (RedissonClient.getId).

@@ -48,7 +48,7 @@ func newStore[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, na
 	if err != nil {
 		return nil, err
 	}
-	if rdb == nil {
+	if redisx.IsNil(rdb) {
 		return nil, fmt.Errorf("%w: rdb is nil", limit.ErrInvalidArgument)
 	}
 	if err := Usable("the name", name); err != nil {
@@ -105,12 +105,16 @@ func (s *store) release(ctx context.Context, name string, n int64) error {
 	return err
 }
 
-// within runs the script, and returns at the end of ctx at the latest.
+// within runs the script, and returns at the end of ctx at the latest. What comes back by
+// itself before it can be given back is left alone: others may have it by then. The way to
+// Redis is taken for as long as that of the reply.
 func (s *store) within(ctx context.Context, name string, n int64) (Answer, error) {
+	start := time.Now()
 	return Within(ctx, name,
 		func(ctx context.Context) (Answer, error) { return s.run(ctx, name, n) },
 		func(ctx context.Context, answer Answer) {
-			if answer.Allowed && n > 0 {
+			back := time.Duration(answer.Reset) * time.Microsecond
+			if answer.Allowed && n > 0 && 2*time.Since(start) < back {
 				s.undo(ctx, name, n, answer)
 			}
 		})

@@ -3,6 +3,7 @@ package form
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
@@ -17,6 +18,10 @@ type Rule[S any] struct {
 	// Take takes n permits at a time, in µs of a clock that may be set back, if they are
 	// there. A negative n gives back so many, as far as they are out.
 	Take func(state *S, now, n int64) Answer
+
+	// Owes reports whether a state in memory must be kept at a time, however long nobody
+	// has used it. Without it, Rest is for all states.
+	Owes func(state *S, now int64) bool
 
 	// Script is Take in Redis. KEYS[1] has the state, ARGV[1] is n, and Args follow.
 	// Its reply is 1 or 0 for Allowed, and the other numbers of the Answer, Place if any.
@@ -48,8 +53,15 @@ type Answer struct {
 func (n *Numbers) fill(r *limit.Result, a *Answer) {
 	r.Allowed, r.Limit, r.Interval = a.Allowed, n.Limit, n.Interval
 	r.Remaining = min(max(0, a.Remaining), n.Limit)
-	r.RetryAfter = time.Duration(a.Retry) * time.Microsecond
-	r.ResetAfter = time.Duration(a.Reset) * time.Microsecond
+	r.RetryAfter, r.ResetAfter = Micros(a.Retry), Micros(a.Reset)
+}
+
+// Micros returns so many µs, or the longest Duration: 292 years.
+func Micros(us int64) time.Duration {
+	if us > math.MaxInt64/int64(time.Microsecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(us) * time.Microsecond
 }
 
 // Check returns the error of a call that cannot be right or has ended.

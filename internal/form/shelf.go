@@ -26,7 +26,8 @@ const boards = 64
 // A shelf has the states of many limits. A state that nobody has used for Rest is as
 // good as none, so it is dropped, with all that are as old. A board has two maps: what
 // was used since its last turn, and what was used before. At the next turn, a Rest
-// later or more, the older one goes. That takes no goroutine, and no look at each key.
+// later or more, the older one goes. That takes no goroutine, and no look at each key
+// unless the rule has states that owe for longer.
 type shelf[S any] struct {
 	rule   Rule[S]
 	now    func() int64
@@ -130,6 +131,19 @@ func (s *shelf[S]) turnOne(b *board[S]) {
 		b.turned += passed
 	case passed >= s.rest():
 		b.turned += passed
+		s.keep(b)
 		b.old, b.new = b.new, make(map[string]*S, len(b.new)/2)
+	}
+}
+
+// keep has the states that must be kept stay for one more turn. The caller has the lock.
+func (s *shelf[S]) keep(b *board[S]) {
+	if s.rule.Owes == nil {
+		return
+	}
+	for key, state := range b.old {
+		if b.new[key] == nil && s.rule.Owes(state, b.turned) {
+			b.find(key)
+		}
 	}
 }

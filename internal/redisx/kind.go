@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -82,4 +83,14 @@ func (k *Kind) EachServer(ctx context.Context, f func(ctx context.Context, rdb r
 		return f(ctx, k.rdb)
 	}
 	return k.servers(ctx, func(ctx context.Context, server *redis.Client) error { return f(ctx, server) })
+}
+
+// IsNil reports whether there is no client, also where a failed constructor of the
+// caller has left a nil pointer in the interface.
+func IsNil(rdb redis.UniversalClient) bool {
+	if rdb == nil {
+		return true
+	}
+	v := reflect.ValueOf(rdb)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }

@@ -29,7 +29,12 @@ type crowd struct {
 	next    time.Time // the turn of the first one
 	timer   *time.Timer
 	pace    time.Duration
+	late    time.Duration // by which turns were put off, of which the line does not know yet
 }
+
+// slack is how late a turn may be without those behind being later. Timers are late by a
+// little; a process that was stopped must not let all go whose turns have passed.
+const slack = 10 * time.Millisecond
 
 func (w waiting) wait(ctx context.Context, key string) error {
 	var a form.Answer
@@ -109,6 +114,24 @@ func (c *crowd) leave(place *list.Element) (n int, ok bool) {
 	return c.waiters.Len(), true
 }
 
+// putOff has all turns begin now if they are long past. The caller has the lock.
+func (c *crowd) putOff() {
+	if late := time.Since(c.next); late > slack && c.waiters.Len() > 0 {
+		c.next = c.next.Add(late)
+		c.late += late
+	}
+}
+
+// lost returns by how many µs turns were put off since the last time it was asked.
+func (c *crowd) lost() (us int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.putOff()
+	us = c.late.Microseconds()
+	c.late -= time.Duration(us) * time.Microsecond
+	return us
+}
+
 // turn lets the first one go. A timer that fires though it was stopped finds nobody, or
 // one whose turn is not yet.
 func (c *crowd) turn() {
@@ -118,6 +141,7 @@ func (c *crowd) turn() {
 	if first == nil {
 		return
 	}
+	c.putOff()
 	if early := time.Until(c.next); early > 0 {
 		c.timer.Reset(early)
 		return

@@ -50,8 +50,8 @@ func (m Meter) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) 
 // is {name}:leakybucket, which Redis drops when the bucket has leaked out. A reply that
 // is lost is an error, and may cost permits until they have leaked out.
 //
-// The numbers may change from one process to the next: the water stays, as far as there
-// is room for it.
+// The numbers may differ from one process to the next, as during a deploy: the water
+// stays. One with a smaller Capacity refuses until enough has leaked out.
 func (m Meter) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
 	return form.OnRedis(m.rule, rdb, name)
 }

@@ -37,7 +37,8 @@ type Lines interface {
 
 // LineInMemory returns the limiter of this process. Who leaves the line gives the turn to
 // the next one, and all behind move up. Those who wait sleep by the clock of the machine,
-// also if there is an option WithClock. A field that is out of its bounds is a
+// also if there is an option WithClock. If the process is stopped for a while, they have
+// their turns that much later, at the same pace. A field that is out of its bounds is a
 // limit.ErrInvalidArgument, as with all the methods.
 func (q Queue) LineInMemory(opts ...limit.Option) (Line, error) {
 	l, err := form.InMemory(q.allows, opts)
@@ -64,6 +65,12 @@ func (q Queue) LineInMemoryKeyed(opts ...limit.Option) (Lines, error) {
 // leaves the line gives the turn back only if nobody stands behind; otherwise it passes
 // unused, and the others come at their time. A reply that is lost is an error, and may
 // cost a turn.
+//
+// Turns are times. If a process is stopped for a while, all its callers whose turns have
+// passed meanwhile go at once when it goes on.
+//
+// The numbers may differ from one process to the next, as during a deploy: turns that were
+// given stay. One with a smaller Capacity refuses until enough of them have passed.
 func (q Queue) LineOnRedis(rdb redis.UniversalClient, name string) (Line, error) {
 	l, err := form.OnRedis(q.allows, rdb, name)
 	if err != nil {

@@ -17,11 +17,11 @@ type water struct {
 // pour is pour.lua.
 func (h hole) pour(w *water, now, n int64) form.Answer {
 	level := h.at(w, now)
-	if level > 2*h.capacity { // the clock was set far back: begin anew, with a full bucket
-		level = h.capacity
+	if level > 2*h.capacity && w.last > now { // the clock was set far back: full, or what was in it
+		level = max(w.level, h.capacity)
 		*w = water{level, now}
 	}
-	if float64(n) > h.capacity-level {
+	if n > 0 && float64(n) > h.capacity-level {
 		return form.Answer{
 			Remaining: int64(h.capacity - level),
 			Retry:     h.wait(w, now, level, float64(n)), Reset: h.wait(w, now, level, h.capacity),

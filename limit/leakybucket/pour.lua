@@ -10,12 +10,16 @@
 -- meter.go has the same operations in the same order, so that both decide alike.
 
 local MOST = 9007199254740992 -- 2^53: up to here a double holds every integer
+local LONGEST = 64 -- bytes; a state has fewer
 local n, capacity = tonumber(ARGV[1]), tonumber(ARGV[2])
 local rate, interval = tonumber(ARGV[3]), tonumber(ARGV[4])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
-local value = redis.call('GET', KEYS[1]) or ''
+local value = redis.call('GETRANGE', KEYS[1], 0, LONGEST)
+if #value > LONGEST then -- nobody of us writes so much, and it would take long to read
+  value = ''
+end
 local level, last = string.match(value, '^([%d%.e%+%-]+) (%d+)$')
 -- Somebody else may have written anything: what cannot be read is an empty bucket.
 level, last = tonumber(level) or 0, tonumber(last)
@@ -40,7 +44,7 @@ local function wait(there, wanted)
     end
     us = us + 1
   end
-  return us
+  return math.min(us, MOST)
 end
 
 local function save(reset)
@@ -48,11 +52,19 @@ local function save(reset)
 end
 
 local there = at(now)
-local far = there > 2 * capacity
-if far then -- the clock was set far back: begin anew, with a full bucket
-  there, level, last = capacity, capacity, now
+local far = there > 2 * capacity and last > now
+-- While the numbers change, one of a larger capacity may have filled it. What was taken
+-- then stays taken. A clock that was set far back has filled it up to the brim, not more.
+if far then
+  level = math.max(level, capacity)
 end
-if n > capacity - there then
+if level > MOST then -- nobody can have taken so much
+  far, level = true, capacity
+end
+if far then
+  there, last = level, now
+end
+if n > 0 and n > capacity - there then
   local reset = wait(there, capacity)
   if far or redis.call('PTTL', KEYS[1]) < 0 then
     save(reset)

@@ -132,8 +132,8 @@ type line struct {
 // take is queue.lua, but for turns that are given back: see crowd.
 func (p pacer) take(l *line, now, n int64) form.Answer {
 	owed := p.at(l, now)
-	if owed > p.most { // the clock was set far back: begin anew
-		owed = p.most
+	if owed > p.most && l.last > now { // the clock was set far back: what was owed, or the most
+		owed = max(l.owed, p.most)
 		l.owed, l.last = owed, now
 	}
 	wait := int64(math.Ceil(owed))
@@ -164,7 +164,13 @@ func (p pacer) take(l *line, now, n int64) form.Answer {
 }
 
 // at returns what is owed at a time. A time before the last one owes more.
+// Turns that were put off are owed once more.
 func (p pacer) at(l *line, now int64) float64 {
+	if l.crowd != nil {
+		lost := l.crowd.lost()
+		l.owed += float64(lost)
+		l.tail += lost
+	}
 	if l.owed == 0 {
 		return 0
 	}

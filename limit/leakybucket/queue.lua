@@ -14,27 +14,37 @@
 -- queue.go has the same operations in the same order, so that both decide alike.
 
 local MOST = 9007199254740992 -- 2^53: up to here a double holds every integer
+local LONGEST = 64 -- bytes; a state has fewer
 local n, rate, interval = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local most, longest = tonumber(ARGV[4]), tonumber(ARGV[5])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
-local value = redis.call('GET', KEYS[1]) or ''
+local value = redis.call('GETRANGE', KEYS[1], 0, LONGEST)
+if #value > LONGEST then -- nobody of us writes so much, and it would take long to read
+  value = ''
+end
 local owed, last, tail = string.match(value, '^([%d%.e%+%-]+) (%d+) (%d+)$')
 owed, last, tail = tonumber(owed), tonumber(last), tonumber(tail)
 -- Somebody else may have written anything: what cannot be read owes nothing.
 if not owed or not last or not tail then
   owed, last, tail = 0, now, 0
 end
+local before = owed
 if owed > 0 then
   owed = owed - (now - math.min(last, MOST))
 end
 if owed < 0.001 then -- a nanosecond: the error of a sum
   owed = 0
 end
-local far = owed > most
-if far then -- the clock was set far back, or the numbers have changed: begin anew
-  owed = most
+-- While the numbers change, one of a longer line may have taken turns. They stay taken. Only
+-- what a clock that was set far back owes again is bounded.
+local far = owed > most and last > now
+if far then
+  owed = math.max(before, most)
+end
+if owed > MOST then -- nobody can have taken so much
+  far, owed = true, most
 end
 local wait = math.ceil(owed)
 tail = math.min(tail, now + wait)

@@ -3,6 +3,8 @@ package leakybucket
 import (
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,8 +81,7 @@ func TestAClockSetFarBack(t *testing.T) {
 	}
 }
 
-// The numbers may change while a limit is in use: what is in the bucket stays, as far as it
-// has room.
+// The numbers may change while a limit is in use: what is in the bucket stays.
 func TestNumbersThatChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
@@ -92,8 +93,8 @@ func TestNumbersThatChange(t *testing.T) {
 		}{
 			{Meter{10, 1, time.Hour}, 8, true, 2},
 			{Meter{20, 1, time.Minute}, 12, true, 0},
-			{Meter{5, 1, time.Second}, 1, false, 0}, // 20 are in it: as many as 5
-			{Meter{6, 1, time.Second}, 1, true, 0},
+			{Meter{5, 1, time.Second}, 1, false, 0}, // 20 are in it
+			{Meter{21, 1, time.Second}, 1, true, 0},
 		} {
 			l, err := tt.m.OnRedis(rdb, "name")
 			if err != nil {
@@ -180,4 +181,53 @@ func TestQueueOfOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A process that was stopped goes on at its pace: turns that have passed do not come
+// together, and nobody who comes later overtakes those who wait.
+func TestStoppedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := Queue{10, time.Second, 50}.LineInMemory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var turns atomic.Int64
+		var all sync.WaitGroup
+		waits := func() {
+			all.Go(func() {
+				if err := l.Wait(t.Context()); err != nil {
+					t.Error(err)
+				}
+				turns.Add(1)
+			})
+			synctest.Wait()
+		}
+		for range 41 {
+			waits()
+		}
+		time.Sleep(1050 * time.Millisecond) // eleven have had their turns
+		err = l.(memoryLine).lines.Do(t.Context(), "", func(l *line, _ int64) {
+			l.last -= 4e6 // as if four seconds had passed
+			l.crowd.mu.Lock()
+			defer l.crowd.mu.Unlock()
+			l.crowd.next = l.crowd.next.Add(-4 * time.Second)
+			l.crowd.timer.Reset(0)
+		})
+		r, err2 := l.Allow(t.Context(), 1)
+		if err != nil || err2 != nil || r.Allowed || r.RetryAfter != 3*time.Second {
+			t.Errorf("%+v %v %v", r, err, err2)
+		}
+		waits() // the last one
+		time.Sleep(50 * time.Millisecond)
+		for i := range int64(31) {
+			if n := turns.Load(); n != 12+i {
+				t.Errorf("%d turns %d ms later, want %d", n, i*100, 12+i)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		all.Wait()
+		if r, err := l.Allow(t.Context(), 1); err != nil || !r.Allowed {
+			t.Errorf("when all have had their turns: %+v %v", r, err)
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -54,7 +55,7 @@ const mostName = 200
 
 func (s *onRedis) check() error {
 	switch {
-	case s.client == nil || s.rdb == nil:
+	case s.client == nil || redisx.IsNil(s.rdb):
 		return fmt.Errorf("%w: client or rdb is nil", limit.ErrInvalidArgument)
 	case s.name == "" || len(s.name) > mostName || strings.ContainsAny(s.name, "{}"):
 		return fmt.Errorf("%w: the name of a Store is %.60q, must have 1 to %d bytes without braces",

@@ -37,6 +37,10 @@ func newFlow(perSecond, warmUp float64, limit int64) flow {
 	return f
 }
 
+// latest is the last time at which a request may be granted, in µs: what is added to it
+// once more is still an int64.
+const latest = math.MaxInt64 / 2
+
 // A ticket is what a Smooth keeps: the permits that are saved, and from when on the next
 // request is granted.
 type ticket struct {
@@ -69,7 +73,7 @@ func (f flow) reserve(t *ticket, now, n int64) (wait int64) {
 	wait = t.next - now
 	spent := min(float64(n), t.saved)
 	fresh := float64(n) - spent
-	t.next += f.cost(t.saved, spent) + int64(fresh*f.stable)
+	t.next = min(latest, t.next+f.cost(t.saved, spent)+int64(fresh*f.stable))
 	t.saved -= spent
 	return wait
 }
@@ -86,6 +90,12 @@ func (f flow) cost(saved, spent float64) (us int64) {
 		spent -= part
 	}
 	return us + int64(f.stable*spent)
+}
+
+// owes reports whether callers have to wait.
+func (f flow) owes(t *ticket, now int64) bool {
+	f.at(t, now)
+	return t.next > now
 }
 
 // take is for Allow: it does not wait.

@@ -80,6 +80,7 @@ func (s Smooth) rule() (form.Rule[ticket], error) {
 			Interval: time.Duration(interval) * time.Microsecond,
 			Rest:     time.Duration(f.rest())*time.Microsecond + time.Millisecond},
 		Take: f.take,
+		Owes: f.owes,
 	}, nil
 }
 
@@ -155,7 +156,7 @@ func (s smooth) acquire(ctx context.Context, key string, n int64,
 	var wait time.Duration
 	err = s.do(ctx, key, func(t *ticket, now int64) {
 		s.flow.at(t, now)
-		wait = time.Duration(t.next-now) * time.Microsecond
+		wait = form.Micros(t.next - now)
 		if ok = wait <= max(0, timeout); ok {
 			before = *t
 			s.flow.reserve(t, now, n)
@@ -170,16 +171,15 @@ func (s smooth) acquire(ctx context.Context, key string, n int64,
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return time.Since(start), true, nil
 	case <-ctx.Done():
-		err = fmt.Errorf("rratelimiter: %w", ctx.Err())
 	}
-	// Also one that was served looks: a limiter for which somebody waits is not dropped.
 	_ = s.do(context.WithoutCancel(ctx), key, func(t *ticket, _ int64) {
-		if err != nil && t.next == after.next && t.saved == after.saved {
+		if t.next == after.next && t.saved == after.saved {
 			t.next, t.saved = before.next, before.saved
 		}
 	})
-	return time.Since(start), err == nil, err
+	return time.Since(start), false, fmt.Errorf("rratelimiter: %w", ctx.Err())
 }
 
 // check returns the error of a number of permits.

@@ -191,6 +191,68 @@ func TestSmoothKeys(t *testing.T) {
 	})
 }
 
+// A key that owes is not dropped, however long nobody has called, also when some have left.
+func TestSmoothOwes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := tokenbucket.Smooth{Rate: 10, Interval: 10 * time.Second}.InMemoryKeyed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Acquire(t.Context(), "busy", 10); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for i := range 6 {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if i < 5 {
+				time.AfterFunc(time.Second, cancel)
+			}
+			all.Go(func() { _, _ = l.Acquire(ctx, "busy", 10) })
+			synctest.Wait()
+		}
+		for second := range 69 { // nobody else calls for half of it
+			time.Sleep(time.Second)
+			if r, err := l.Allow(t.Context(), "other", 1); err != nil || !r.Allowed {
+				t.Errorf("the other key: %+v %v", r, err)
+			}
+			if second < 35 {
+				continue
+			}
+			if r, err := l.Allow(t.Context(), "busy", 10); err != nil || r.Allowed {
+				t.Fatalf("granted after %d s, and 70 s are owed", second+1)
+			}
+		}
+		all.Wait()
+		time.Sleep(time.Second)
+		if r, err := l.Allow(t.Context(), "busy", 10); err != nil || !r.Allowed {
+			t.Errorf("after 70 s: %+v %v", r, err)
+		}
+	})
+}
+
+// A wait longer than a Duration is the longest one, not a short one.
+func TestSmoothForCenturies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := smooth(t, tokenbucket.Smooth{Rate: 1, Interval: 9 * 365 * 24 * time.Hour})
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range 70 {
+			all.Go(func() {
+				if _, err := l.Acquire(ctx, 1); i > 0 && err == nil {
+					t.Errorf("number %d is granted at once, and should wait for %d years", i, i*9)
+				}
+			})
+			synctest.Wait()
+		}
+		if r, err := l.Allow(ctx, 1); err != nil || r.Allowed || r.RetryAfter != 1<<63-1 {
+			t.Errorf("%+v %v", r, err)
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
 // A clock that is set back does not keep anybody waiting, and permits do not come twice.
 func TestSmoothAndAClock(t *testing.T) {
 	now := time.Unix(1e9, 0)

@@ -9,12 +9,16 @@
 -- bucket.go has the same operations in the same order, so that both decide alike.
 
 local MOST = 9007199254740992 -- 2^53: up to here a double holds every integer
+local LONGEST = 64 -- bytes; a state has fewer
 local NS = 1000000000 -- of a second
 local n, capacity, per_second = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
-local value = redis.call('GET', KEYS[1]) or ''
+local value = redis.call('GETRANGE', KEYS[1], 0, LONGEST)
+if #value > LONGEST then -- nobody of us writes so much, and it would take long to read
+  value = ''
+end
 local tokens, last = string.match(value, '^([%d%.e%+%-]+) (%d+)$')
 tokens, last = tonumber(tokens), tonumber(last)
 -- Somebody else may have written anything: what cannot be read is a full bucket.
