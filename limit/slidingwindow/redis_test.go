@@ -72,7 +72,8 @@ func TestOtherNumbers(t *testing.T) {
 				allow(t, on(t, rdb, of(10, time.Minute)), 10, true)
 				now := on(t, rdb, of(to.rate, to.interval))
 				r := allow(t, now, to.rate-9, false)
-				if r.Remaining != to.rate-10 || r.RetryAfter <= 0 || r.ResetAfter > 2*max(to.interval, time.Minute) {
+				if r.Remaining != to.rate-10 || r.RetryAfter <= 0 ||
+					r.ResetAfter > 2*max(to.interval, time.Minute) {
 					t.Errorf("now %d in %v: %+v", to.rate, to.interval, r)
 				}
 				time.Sleep(r.RetryAfter - time.Microsecond)
