@@ -101,14 +101,14 @@ elseif n <= rate - used then
 else
   allowed = 0
   local rest = full
-  for later = 0, parts do
-    local oldest = counts[parts - later] or 0
-    if later > 0 then
+  for ended = 0, parts do
+    local oldest = counts[parts - ended] or 0
+    if ended > 0 then
       rest = rest - oldest
     end
     local room = rate - n - rest
     if room >= 0 then
-      retry = later * width + until_room(oldest, room) - offset
+      retry = ended * width + until_room(oldest, room) - offset
       break
     end
   end
