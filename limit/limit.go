@@ -58,7 +58,7 @@ type Settings struct {
 }
 
 // WithClock has a limiter go by another clock, such as that of a simulation. now is
-// called by many goroutines, while a lock is held.
+// called by many goroutines at once.
 func WithClock(now func() time.Time) Option { return func(s *Settings) { s.Now = now } }
 
 // SettingsOf returns what options come to.

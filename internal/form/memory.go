@@ -3,7 +3,6 @@ package form
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/redisson-go/rratelimiter/limit"
 )
@@ -14,27 +13,17 @@ func InMemory[S any](rule func() (Rule[S], error), opts []limit.Option) (limit.R
 	if err != nil {
 		return nil, err
 	}
-	return &memory[S]{rule: r, now: Clock(opts)}, nil
-}
-
-// Clock returns the time in µs. It is that of the machine unless an option says other.
-// That one begins at 1970 and is never set back.
-func Clock(opts []limit.Option) func() int64 {
-	if set := limit.SettingsOf(opts); set.Now != nil {
-		return func() int64 { return set.Now().UnixMicro() }
-	}
-	start := time.Now()
-	began := start.UnixMicro()
-	return func() int64 { return began + int64(time.Since(start)/time.Microsecond) }
+	return &memory[S]{rule: r, clock: newClock(opts)}, nil
 }
 
 // A memory is one limit.
 type memory[S any] struct {
-	rule Rule[S]
-	now  func() int64
+	rule  Rule[S]
+	clock clock
 
 	mu    sync.Mutex
-	state S // guarded by mu
+	last  int64 // guarded by mu: the time of the last call, in µs
+	state S     // guarded by mu
 }
 
 // Allow is that of a limit.Limiter.
@@ -42,7 +31,8 @@ func (m *memory[S]) Allow(ctx context.Context, n int64) (r limit.Result, err err
 	if err := m.rule.Check(ctx, n); err != nil {
 		return r, err
 	}
-	a := m.take(n)
+	var a Answer
+	m.take(n, &a)
 	m.rule.fill(&r, &a)
 	return r, nil
 }
@@ -52,13 +42,13 @@ func (m *memory[S]) Release(ctx context.Context, n int64) error {
 	if err := m.rule.Check(ctx, n); err != nil {
 		return err
 	}
-	m.take(-n)
+	m.take(-n, new(Answer))
 	return nil
 }
 
-// take asks the clock when it is its turn, so that time does not go back for the rule.
-func (m *memory[S]) take(n int64) Answer {
+func (m *memory[S]) take(n int64, a *Answer) {
+	now := m.clock.read()
 	m.mu.Lock()
-	defer m.mu.Unlock() // also if the clock of the caller panics
-	return m.rule.Take(&m.state, m.now(), n)
+	*a = m.rule.Take(&m.state, m.clock.settle(now, &m.last), n)
+	m.mu.Unlock()
 }

@@ -28,9 +28,10 @@ func (m *memory[S]) Do(ctx context.Context, _ string, f func(state *S, now int64
 	if err := m.rule.Check(ctx, 1); err != nil {
 		return err
 	}
+	read := m.clock.read()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f(&m.state, m.now())
+	f(&m.state, m.clock.settle(read, &m.last))
 	return nil
 }
 
@@ -45,10 +46,10 @@ func (s *shelf[S]) Do(ctx context.Context, key string, f func(state *S, now int6
 
 // with calls f with the lock of a board, and returns the time.
 func (s *shelf[S]) with(key string, f func(state *S, now int64)) (now int64) {
-	b := s.board(key)
+	b, read := s.board(key), s.clock.read()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now = s.now()
+	now = s.clock.settle(read, &b.last)
 	f(b.find(key), now)
 	return now
 }

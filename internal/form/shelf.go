@@ -17,7 +17,7 @@ func InMemoryKeyed[S any](rule func() (Rule[S], error), opts []limit.Option) (li
 	if err != nil {
 		return nil, err
 	}
-	return &shelf[S]{rule: r, now: Clock(opts), seed: maphash.MakeSeed()}, nil
+	return &shelf[S]{rule: r, clock: newClock(opts), seed: maphash.MakeSeed()}, nil
 }
 
 // boards is how many parts a shelf has, each with a lock.
@@ -30,7 +30,7 @@ const boards = 64
 // unless the rule has states that owe for longer.
 type shelf[S any] struct {
 	rule   Rule[S]
-	now    func() int64
+	clock  clock
 	seed   maphash.Seed
 	due    atomic.Int64 // when boards are to turn, in µs
 	boards [boards]board[S]
@@ -38,6 +38,7 @@ type shelf[S any] struct {
 
 type board[S any] struct {
 	mu       sync.Mutex
+	last     int64 // the time of the last call, in µs
 	turned   int64 // µs
 	new, old map[string]*S
 	_        [64]byte // two locks are not in one line of the cache
@@ -48,7 +49,8 @@ func (s *shelf[S]) Allow(ctx context.Context, key string, n int64) (r limit.Resu
 	if err := s.check(ctx, key, n); err != nil {
 		return r, err
 	}
-	a := s.take(key, n)
+	var a Answer
+	s.take(key, n, &a)
 	s.rule.fill(&r, &a)
 	return r, nil
 }
@@ -58,7 +60,7 @@ func (s *shelf[S]) Release(ctx context.Context, key string, n int64) error {
 	if err := s.check(ctx, key, n); err != nil {
 		return err
 	}
-	s.take(key, -n)
+	s.take(key, -n, new(Answer))
 	return nil
 }
 
@@ -69,20 +71,13 @@ func (s *shelf[S]) check(ctx context.Context, key string, n int64) error {
 	return Usable("the key", key)
 }
 
-func (s *shelf[S]) take(key string, n int64) Answer {
-	answer, now := s.locked(key, n)
-	s.tidy(now)
-	return answer
-}
-
-// locked takes from the state of a key, with the lock of its board. A panic, which may be
-// that of the caller's clock, leaves no board locked.
-func (s *shelf[S]) locked(key string, n int64) (a Answer, now int64) {
-	b := s.board(key)
+func (s *shelf[S]) take(key string, n int64, a *Answer) {
+	now, b := s.clock.read(), s.board(key)
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	now = s.now()
-	return s.rule.Take(b.find(key), now, n), now
+	now = s.clock.settle(now, &b.last)
+	*a = s.rule.Take(b.find(key), now, n)
+	b.mu.Unlock()
+	s.tidy(now)
 }
 
 func (s *shelf[S]) board(key string) *board[S] { return &s.boards[maphash.String(s.seed, key)%boards] }
@@ -90,7 +85,7 @@ func (s *shelf[S]) board(key string) *board[S] { return &s.boards[maphash.String
 // tidy turns all boards if they are due. The caller has no lock.
 func (s *shelf[S]) tidy(now int64) {
 	if due := s.due.Load(); now >= due || now < due-s.rest() {
-		s.turn(due)
+		s.turn(due, now)
 	}
 }
 
@@ -114,8 +109,8 @@ func (b *board[S]) find(key string) *S {
 }
 
 // turn turns all boards that were not turned for long. One caller of many does it.
-func (s *shelf[S]) turn(due int64) {
-	if !s.due.CompareAndSwap(due, s.now()+s.rest()) {
+func (s *shelf[S]) turn(due, now int64) {
+	if !s.due.CompareAndSwap(due, now+s.rest()) {
 		return
 	}
 	for i := range s.boards {
@@ -124,9 +119,10 @@ func (s *shelf[S]) turn(due int64) {
 }
 
 func (s *shelf[S]) turnOne(b *board[S]) {
+	read := s.clock.read()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch passed := s.now() - b.turned; {
+	switch passed := s.clock.settle(read, &b.last) - b.turned; {
 	case passed < 0: // the clock was set back
 		b.turned += passed
 	case passed >= s.rest():

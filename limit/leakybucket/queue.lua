@@ -76,7 +76,8 @@ if n > 0 then
   owed = owed + step
 elseif ARGV[6] then
   local place = tonumber(ARGV[6])
-  if tail - place <= 1 then -- nobody stands behind
+  -- Nobody stands behind, and time has not yet given the turn back by itself.
+  if tail - place <= 1 and place + pace > now then
     owed = math.max(0, owed - step)
     tail = place - math.floor(pace)
   end

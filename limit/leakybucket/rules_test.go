@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -228,6 +229,36 @@ func TestStoppedForAWhile(t *testing.T) {
 		all.Wait()
 		if r, err := l.Allow(t.Context(), 1); err != nil || !r.Allowed {
 			t.Errorf("when all have had their turns: %+v %v", r, err)
+		}
+	})
+}
+
+// A turn that is given back after it has passed is not given out again.
+func TestATurnThatIsGivenBackLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		l, err := form.OnRedis(Queue{Rate: 10, Interval: time.Second, Capacity: 5}.waits, rdb, "name")
+		if err != nil {
+			t.Fatal(err)
+		}
+		asker := l.(form.Asker)
+		ask := func() form.Answer {
+			a, err := asker.Ask(t.Context(), "", 1)
+			if err != nil || !a.Allowed {
+				t.Errorf("%+v, %v", a, err)
+			}
+			return a
+		}
+		ask()
+		late := ask()
+		time.Sleep(250 * time.Millisecond)
+		if a := ask(); a.Retry != 0 {
+			t.Errorf("nobody waits any more: %+v", a)
+		}
+		asker.Undo("", 1, late)
+		time.Sleep(50 * time.Millisecond)
+		if a := ask(); a.Retry != 50_000 {
+			t.Errorf("50 ms after a turn: %+v", a)
 		}
 	})
 }

@@ -8,7 +8,20 @@ import (
 
 // A bucket is the rule. Lua and Go have the same float64 operations in the same order.
 // None is fused: the result of each has a name or a conversion of its own.
-type bucket struct{ capacity, perSecond float64 }
+type bucket struct {
+	capacity, perSecond float64
+	slack               float64 // µs, see newBucket
+}
+
+// newBucket returns the rule of a bucket. The error of what a bucket has, and of the time
+// until it has more, is some parts in 2^53 of the time in which it fills: slack has them, so
+// that no wait is too short. It is less half a nanosecond: with a bucket that fills within
+// three days, a wait of whole microseconds stays one.
+func newBucket(capacity, perSecond float64) *bucket {
+	fill := capacity / perSecond
+	part := fill * 1e6 / (1 << 49)
+	return &bucket{capacity, perSecond, part - 0.0005}
+}
 
 // A state is the tokens at a time in µs. It is the zero one when the bucket is full.
 type state struct {
@@ -18,7 +31,7 @@ type state struct {
 }
 
 // take is take.lua.
-func (b bucket) take(s *state, now, n int64) form.Answer {
+func (b *bucket) take(s *state, now, n int64) form.Answer {
 	tokens := b.at(s, now)
 	if !b.enough(tokens + b.capacity) { // the clock was set far back: begin anew, with nothing
 		tokens = 0
@@ -27,8 +40,8 @@ func (b bucket) take(s *state, now, n int64) form.Answer {
 	if rest := tokens - float64(n); b.enough(rest) {
 		*s = state{min(rest, b.capacity), now, true}
 		a := form.Answer{
-			Allowed: true, Remaining: int64(math.Floor(s.tokens)),
-			Reset: b.wait(s, now, s.tokens, b.capacity),
+			Allowed: true, Remaining: int64(s.tokens),
+			Reset: b.wait(b.capacity - s.tokens),
 		}
 		if s.tokens == b.capacity {
 			*s = state{}
@@ -36,13 +49,13 @@ func (b bucket) take(s *state, now, n int64) form.Answer {
 		return a
 	}
 	return form.Answer{
-		Remaining: int64(math.Floor(tokens)),
-		Retry:     b.wait(s, now, tokens, float64(n)), Reset: b.wait(s, now, tokens, b.capacity),
+		Remaining: int64(tokens),
+		Retry:     b.wait(float64(n) - tokens), Reset: b.wait(b.capacity - tokens),
 	}
 }
 
 // at returns the tokens at a time. A time before the last one has fewer of them.
-func (b bucket) at(s *state, now int64) float64 {
+func (b *bucket) at(s *state, now int64) float64 {
 	if !s.used {
 		return b.capacity
 	}
@@ -62,21 +75,13 @@ func seconds(us int64) float64 {
 
 // enough reports whether so many tokens may be left. What comes within a nanosecond is
 // there, so that the error of a division is no refusal; it is owed then.
-func (b bucket) enough(tokens float64) bool { return tokens >= 0 || -tokens/b.perSecond*1e9 < 1 }
+func (b *bucket) enough(tokens float64) bool { return tokens >= 0 || -tokens/b.perSecond*1e9 < 1 }
 
-// wait returns the time until n tokens are there, of which it has some. It is never too short: a float64 has
-// the time to a part of a µs, and the sum is done as it will be done then.
-func (b bucket) wait(s *state, now int64, has, n float64) int64 {
-	missing := n - has
+// wait returns the time until missing tokens have come. It is never too short.
+func (b *bucket) wait(missing float64) int64 {
 	if b.enough(-missing) {
 		return 0
 	}
-	us := int64(missing / b.perSecond * 1e6)
-	for range 2 {
-		if b.enough(b.at(s, now+us) - n) {
-			break
-		}
-		us++
-	}
-	return us
+	us := missing / b.perSecond * 1e6
+	return int64(math.Ceil(us + b.slack))
 }

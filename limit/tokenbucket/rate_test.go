@@ -98,7 +98,7 @@ func TestBucketIsThatOfTimeRate(t *testing.T) {
 			perSecond = float64(1 + random.Int64N(1000))
 		}
 		perSecond = max(perSecond, float64(capacity)/3e8) // it fills in 10 years
-		b, s := bucket{float64(capacity), perSecond}, state{}
+		b, s := newBucket(float64(capacity), perSecond), state{}
 		theirs := rate.NewLimiter(rate.Limit(perSecond), int(capacity))
 		now := time.Unix(1_700_000_000, 0)
 		for i := range 300 {
@@ -163,7 +163,7 @@ func TestNoDriftInThirtyDays(t *testing.T) {
 // If the clock is set back, tokens that came with that time leave with it. So they do not
 // come twice, as with golang.org/x/time/rate.
 func TestABackwardClockRefillsOnce(t *testing.T) {
-	b, s := bucket{3, 10}, state{}
+	b, s := newBucket(3, 10), state{}
 	theirs, granted := rate.NewLimiter(10, 3), [2]int{}
 	for i := range 40 {
 		now := time.Unix(1_700_000_000, int64(i%2)*1e8)
@@ -181,7 +181,7 @@ func TestABackwardClockRefillsOnce(t *testing.T) {
 
 // A clock that is set far back leaves an empty bucket, which fills as ever.
 func TestAClockSetFarBack(t *testing.T) {
-	b, s := bucket{3, 10}, state{}
+	b, s := newBucket(3, 10), state{}
 	now := int64(1_700_000_000_000_000)
 	b.take(&s, now, 1)
 	now -= 3600e6

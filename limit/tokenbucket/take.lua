@@ -41,19 +41,14 @@ local function enough(left)
   return left >= 0 or -left / per_second * NS < 1
 end
 
-local function wait(has, wanted)
-  local missing = wanted - has
+-- bucket.go says why.
+local slack = capacity / per_second * 1000000 / 562949953421312 - 0.0005
+
+local function wait(missing)
   if enough(-missing) then
     return 0
   end
-  local us = math.floor(missing / per_second * 1000000)
-  for _ = 1, 2 do
-    if enough(at(now + us) - wanted) then
-      break
-    end
-    us = us + 1
-  end
-  return us
+  return math.ceil(missing / per_second * 1000000 + slack)
 end
 
 local function save(reset)
@@ -66,14 +61,14 @@ if far then -- the clock was set far back: begin anew, with nothing
   there, tokens, last = 0, 0, now
 end
 if not enough(there - n) then
-  local reset = wait(there, capacity)
+  local reset = wait(capacity - there)
   if far or redis.call('PTTL', KEYS[1]) < 0 then
     save(reset)
   end
-  return {0, math.max(0, math.floor(there)), wait(there, n), reset}
+  return {0, math.max(0, math.floor(there)), wait(n - there), reset}
 end
 tokens, last = math.min(there - n, capacity), now
-local reset = wait(tokens, capacity)
+local reset = wait(capacity - tokens)
 if tokens == capacity then
   redis.call('UNLINK', KEYS[1])
 else

@@ -92,7 +92,7 @@ func (b Bucket) rule() (form.Rule[state], error) {
 	return form.Rule[state]{
 		Numbers: form.Numbers{Algorithm: "tokenbucket", Limit: b.Capacity, Interval: full,
 			Rest: full + time.Millisecond},
-		Take:   bucket{float64(b.Capacity), perSecond}.take,
+		Take:   newBucket(float64(b.Capacity), perSecond).take,
 		Script: script,
 		Args:   []any{b.Capacity, perSecond},
 	}, nil
