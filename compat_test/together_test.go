@@ -3,6 +3,7 @@ package compat_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -262,7 +263,8 @@ func togetherSpecs(g *generation, rate int, interval, duration time.Duration, le
 }
 
 // hammer acquires permits one by one until duration is over. For each it returns
-// the moments between which it was granted.
+// the moments between which it was granted. Where the machine stands still for longer than
+// a timeout, a call has no answer: then nobody counts on its permit.
 func hammer(
 	ctx context.Context, l *rratelimiter.RateLimiter, duration time.Duration,
 ) (grants [][2]time.Time) {
@@ -270,7 +272,9 @@ func hammer(
 	for time.Now().Before(end) {
 		from := time.Now()
 		ok, err := l.TryAcquire(ctx, 1, time.Second)
-		Expect(err).NotTo(HaveOccurred())
+		if !errors.Is(err, rratelimiter.ErrNoAnswer) {
+			Expect(err).NotTo(HaveOccurred())
+		}
 		if ok {
 			grants = append(grants, [2]time.Time{from, time.Now()})
 		}
