@@ -72,7 +72,7 @@ func TestRun(t *testing.T) {
 		`\| ulule/limiter \| 200 \|(` + number + `){2} 0 \|`,
 		`\| httplimit, refused \| -?[\d.,]+ \| \d+ \|$`,
 		`\| TryAcquire of a user \|(` + number + `){3}`,
-		`\| fixed window \| this library \|(` + number + `){6} - \|$`,
+		`\| fixed window \| this library \|(` + number + `){7} - \|$`,
 		`\| fixed window \| ulule/limiter \|(` + number + `){8} [\d., ]+ \|$`,
 		`\| several permits are granted all or none \|( (yes|no|-) \|){11}$`,
 	} {

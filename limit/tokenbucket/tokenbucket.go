@@ -59,7 +59,8 @@ func (b Bucket) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error)
 // is an error, and may cost permits until they have come back.
 //
 // The numbers may change from one process to the next: what is in the bucket stays, as
-// far as it has room.
+// far as it has room. A bucket that is full for one process is full for all, also for one
+// with a larger Capacity.
 func (b Bucket) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
 	return form.OnRedis(b.rule, rdb, name)
 }
