@@ -19,11 +19,14 @@ func newClock(opts []limit.Option) clock {
 	return clock{limit.SettingsOf(opts).Now, start, start.UnixMicro()}
 }
 
+// farthest is a time so near that the difference of two is an int64: that of the year 75,000.
+const farthest = 1 << 61
+
 // read returns the time. A caller reads it before it takes a lock, so that others wait for
 // less, and so that a clock that panics leaves nothing locked.
 func (c *clock) read() int64 {
 	if c.set != nil {
-		return c.set().UnixMicro()
+		return max(-farthest, min(c.set().UnixMicro(), farthest))
 	}
 	return c.began + int64(time.Since(c.start)/time.Microsecond)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // InMemory returns a limiter of one limit, in this process. rule is called once.
-func InMemory[S any](rule func() (Rule[S], error), opts []limit.Option) (limit.Releaser, error) {
+func InMemory[S any](rule func() (Rule[S], error), opts []limit.Option) (Lone, error) {
 	r, err := rule()
 	if err != nil {
 		return nil, err
@@ -28,13 +28,18 @@ type memory[S any] struct {
 
 // Allow is that of a limit.Limiter.
 func (m *memory[S]) Allow(ctx context.Context, n int64) (r limit.Result, err error) {
-	if err := m.rule.Check(ctx, n); err != nil {
-		return r, err
-	}
 	var a Answer
-	m.take(n, &a)
-	m.rule.fill(&r, &a)
-	return r, nil
+	err = m.lend(ctx, n, &r, &a)
+	return r, err
+}
+
+func (m *memory[S]) lend(ctx context.Context, n int64, r *limit.Result, a *Answer) error {
+	if err := m.rule.Check(ctx, n); err != nil {
+		return err
+	}
+	m.take(n, a)
+	m.rule.fill(r, a)
+	return nil
 }
 
 // Release is that of a limit.Releaser.
@@ -49,6 +54,8 @@ func (m *memory[S]) Release(ctx context.Context, n int64) error {
 func (m *memory[S]) take(n int64, a *Answer) {
 	now := m.clock.read()
 	m.mu.Lock()
-	*a = m.rule.Take(&m.state, m.clock.settle(now, &m.last), n)
+	now = m.clock.settle(now, &m.last)
+	*a = m.rule.Take(&m.state, now, n)
 	m.mu.Unlock()
+	a.Place = now + a.Reset
 }

@@ -14,13 +14,27 @@ type Opened[S any] interface {
 	Do(ctx context.Context, key string, f func(state *S, now int64)) error
 }
 
-// An Asker is a limiter on Redis, for an algorithm whose permits may be had later.
-type Asker interface {
-	// Ask runs the script, as Allow does. A limiter of one limit ignores the key.
-	Ask(ctx context.Context, key string, n int64) (Answer, error)
+// A Lender is a limiter that takes back what it has granted, but not what has come back by
+// itself since: others may have that by now. All forms are Lenders. A limiter of one limit
+// ignores the key.
+type Lender interface {
+	// Lend is Allow. The Answer is for Return.
+	Lend(ctx context.Context, key string, n int64) (limit.Result, Answer, error)
 
-	// Undo gives back what an Ask has taken, without its caller.
-	Undo(key string, n int64, a Answer)
+	// Return gives back what a Lend has granted. Errors are those of Release.
+	Return(ctx context.Context, key string, n int64, a Answer) error
+}
+
+// A Lone is a limiter of one limit.
+type Lone interface {
+	limit.Releaser
+	Lender
+}
+
+// A Keyed is a limiter with a limit for each key.
+type Keyed interface {
+	limit.KeyedReleaser
+	Lender
 }
 
 // Do is that of an Opened.
@@ -54,38 +68,54 @@ func (s *shelf[S]) with(key string, f func(state *S, now int64)) (now int64) {
 	return now
 }
 
-// Ask is that of an Asker.
-func (o one) Ask(ctx context.Context, _ string, n int64) (Answer, error) {
-	return o.ask(ctx, o.name, n)
+// Lend is that of a Lender.
+func (m *memory[S]) Lend(ctx context.Context, _ string, n int64) (r limit.Result, a Answer, err error) {
+	err = m.lend(ctx, n, &r, &a)
+	return r, a, err
 }
 
-// Undo is that of an Asker.
-func (o one) Undo(_ string, n int64, a Answer) { go o.undo(context.Background(), o.name, n, a) }
+// Return is that of a Lender.
+func (m *memory[S]) Return(ctx context.Context, _ string, n int64, a Answer) error {
+	return m.Do(ctx, "", func(state *S, now int64) { m.rule.giveBack(state, now, n, a) })
+}
 
-// Ask is that of an Asker.
-func (m many) Ask(ctx context.Context, key string, n int64) (Answer, error) {
+// Lend is that of a Lender.
+func (s *shelf[S]) Lend(ctx context.Context, key string, n int64) (r limit.Result, a Answer, err error) {
+	err = s.lend(ctx, key, n, &r, &a)
+	return r, a, err
+}
+
+// Return is that of a Lender.
+func (s *shelf[S]) Return(ctx context.Context, key string, n int64, a Answer) error {
+	return s.Do(ctx, key, func(state *S, now int64) { s.rule.giveBack(state, now, n, a) })
+}
+
+// giveBack gives back what an Answer has granted, unless it is back by itself.
+func (r *Rule[S]) giveBack(state *S, now, n int64, a Answer) {
+	if now < a.Place {
+		r.Take(state, now, -n)
+	}
+}
+
+// Lend is that of a Lender.
+func (o one) Lend(ctx context.Context, _ string, n int64) (limit.Result, Answer, error) {
+	return o.lend(ctx, o.name, n)
+}
+
+// Return is that of a Lender.
+func (o one) Return(ctx context.Context, _ string, n int64, a Answer) error {
+	return o.giveBack(ctx, o.name, n, a)
+}
+
+// Lend is that of a Lender.
+func (m many) Lend(ctx context.Context, key string, n int64) (limit.Result, Answer, error) {
 	if err := Usable("the key", key); err != nil {
-		return Answer{}, err
+		return limit.Result{}, Answer{}, err
 	}
-	return m.ask(ctx, m.name+":"+key, n)
+	return m.lend(ctx, m.name+":"+key, n)
 }
 
-// Undo is that of an Asker.
-func (m many) Undo(key string, n int64, a Answer) {
-	go m.undo(context.Background(), m.name+":"+key, n, a)
+// Return is that of a Lender.
+func (m many) Return(ctx context.Context, key string, n int64, a Answer) error {
+	return m.giveBack(ctx, m.name+":"+key, n, a)
 }
-
-// ask is allow without a Result.
-func (s *store) ask(ctx context.Context, name string, n int64) (Answer, error) {
-	if err := s.Check(ctx, n); err != nil {
-		return Answer{}, err
-	}
-	return s.within(ctx, name, n)
-}
-
-var (
-	_ limit.Releaser      = one{}
-	_ limit.KeyedReleaser = many{}
-	_ Asker               = one{}
-	_ Asker               = many{}
-)

@@ -15,7 +15,7 @@ import (
 // OnRedis returns a limiter of one limit, which all have who use its name. rule is
 // called once.
 func OnRedis[S any](rule func() (Rule[S], error), rdb redis.UniversalClient,
-	name string) (limit.Releaser, error) {
+	name string) (Lone, error) {
 	s, err := newStore(rule, rdb, name)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func OnRedis[S any](rule func() (Rule[S], error), rdb redis.UniversalClient,
 // OnRedisKeyed returns a limiter with a limit for each key, which all have who use its
 // name. rule is called once.
 func OnRedisKeyed[S any](rule func() (Rule[S], error), rdb redis.UniversalClient,
-	name string) (limit.KeyedReleaser, error) {
+	name string) (Keyed, error) {
 	s, err := newStore(rule, rdb, name)
 	if err != nil {
 		return nil, err
@@ -88,13 +88,21 @@ func (m many) Release(ctx context.Context, key string, n int64) error {
 }
 
 func (s *store) allow(ctx context.Context, name string, n int64) (limit.Result, error) {
-	answer, err := s.ask(ctx, name, n)
+	r, _, err := s.lend(ctx, name, n)
+	return r, err
+}
+
+func (s *store) lend(ctx context.Context, name string, n int64) (limit.Result, Answer, error) {
+	if err := s.Check(ctx, n); err != nil {
+		return limit.Result{}, Answer{}, err
+	}
+	a, err := s.within(ctx, name, n)
 	if err != nil {
-		return limit.Result{}, err
+		return limit.Result{}, Answer{}, err
 	}
 	r := limit.Result{Name: name}
-	s.fill(&r, &answer)
-	return r, nil
+	s.fill(&r, &a)
+	return r, a, nil
 }
 
 func (s *store) release(ctx context.Context, name string, n int64) error {
@@ -105,17 +113,21 @@ func (s *store) release(ctx context.Context, name string, n int64) error {
 	return err
 }
 
-// within runs the script, and returns at the end of ctx at the latest. What comes back by
-// itself before it can be given back is left alone: others may have it by then. The way to
-// Redis is taken for as long as that of the reply.
-func (s *store) within(ctx context.Context, name string, n int64) (Answer, error) {
-	start := time.Now()
+func (s *store) giveBack(ctx context.Context, name string, n int64, a Answer) error {
+	if err := s.Check(ctx, n); err != nil {
+		return err
+	}
+	_, err := s.within(ctx, name, -n, a.Place)
+	return err
+}
+
+// within runs the script, and returns at the end of ctx at the latest.
+func (s *store) within(ctx context.Context, name string, n int64, more ...any) (Answer, error) {
 	return Within(ctx, name,
-		func(ctx context.Context) (Answer, error) { return s.run(ctx, name, n) },
-		func(ctx context.Context, answer Answer) {
-			back := time.Duration(answer.Reset) * time.Microsecond
-			if answer.Allowed && n > 0 && 2*time.Since(start) < back {
-				s.undo(ctx, name, n, answer)
+		func(ctx context.Context) (Answer, error) { return s.run(ctx, name, n, more...) },
+		func(ctx context.Context, a Answer) {
+			if a.Allowed && n > 0 {
+				_, _ = s.run(ctx, name, -n, a.Place)
 			}
 		})
 }
@@ -154,15 +166,6 @@ func Within[T any](ctx context.Context, name string, call func(context.Context) 
 	}
 	out := <-done
 	return out.answer, out.err
-}
-
-// undo gives back what an answer has granted.
-func (s *store) undo(ctx context.Context, name string, n int64, a Answer) {
-	if a.Place != 0 {
-		_, _ = s.run(ctx, name, -n, a.Place)
-	} else {
-		_, _ = s.run(ctx, name, -n)
-	}
 }
 
 // undated is a context without its deadline. Its end stops waiting for a connection, but

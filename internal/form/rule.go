@@ -23,8 +23,9 @@ type Rule[S any] struct {
 	// has used it. Without it, Rest is for all states.
 	Owes func(state *S, now int64) bool
 
-	// Script is Take in Redis. KEYS[1] has the state, ARGV[1] is n, and Args follow.
-	// Its reply is 1 or 0 for Allowed, and the other numbers of the Answer, Place if any.
+	// Script is Take in Redis. KEYS[1] has the state, ARGV[1] is n, and Args follow. Its
+	// reply is 1 or 0 for Allowed, and the other numbers of the Answer. Where what was
+	// granted is given back, its Place follows Args.
 	Script *redisx.Script
 	Args   []any
 }
@@ -43,8 +44,9 @@ type Answer struct {
 	Remaining    int64
 	Retry, Reset int64 // as in a limit.Result, in µs
 
-	// Place, unless it is 0, is what the script wants to know behind Args when what it
-	// has granted is given back.
+	// Place is what the script wants to know to give back what it has granted and nothing
+	// else: the time in µs at which that was, or at which it is back by itself. In memory it
+	// is always the latter.
 	Place int64
 }
 

@@ -12,7 +12,7 @@ import (
 
 // InMemoryKeyed returns a limiter with a limit for each key, in this process. rule is
 // called once.
-func InMemoryKeyed[S any](rule func() (Rule[S], error), opts []limit.Option) (limit.KeyedReleaser, error) {
+func InMemoryKeyed[S any](rule func() (Rule[S], error), opts []limit.Option) (Keyed, error) {
 	r, err := rule()
 	if err != nil {
 		return nil, err
@@ -46,13 +46,18 @@ type board[S any] struct {
 
 // Allow is that of a limit.Keyed.
 func (s *shelf[S]) Allow(ctx context.Context, key string, n int64) (r limit.Result, err error) {
-	if err := s.check(ctx, key, n); err != nil {
-		return r, err
-	}
 	var a Answer
-	s.take(key, n, &a)
-	s.rule.fill(&r, &a)
-	return r, nil
+	err = s.lend(ctx, key, n, &r, &a)
+	return r, err
+}
+
+func (s *shelf[S]) lend(ctx context.Context, key string, n int64, r *limit.Result, a *Answer) error {
+	if err := s.check(ctx, key, n); err != nil {
+		return err
+	}
+	s.take(key, n, a)
+	s.rule.fill(r, a)
+	return nil
 }
 
 // Release is that of a limit.KeyedReleaser.
@@ -77,6 +82,7 @@ func (s *shelf[S]) take(key string, n int64, a *Answer) {
 	now = s.clock.settle(now, &b.last)
 	*a = s.rule.Take(b.find(key), now, n)
 	b.mu.Unlock()
+	a.Place = now + a.Reset
 	s.tidy(now)
 }
 

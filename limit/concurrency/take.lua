@@ -5,7 +5,9 @@
 -- ARGV[2]  the most that are out at once
 -- ARGV[3]  how long a lease lasts, in us
 -- ARGV[4]  the ID, OWNER-NUMBER of a lease, or OWNER@NUMBER of permits without one: another one each time
--- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us
+-- ARGV[5]  when what is given back is back by itself, in us since 1970; none: never
+-- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us; when these
+--          permits are back by themselves, in us since 1970
 
 -- include parts/read.lua
 local n, most, lease, id = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
@@ -54,8 +56,11 @@ local function back()
   return lease
 end
 
+local place = tonumber(ARGV[5])
 local allowed, retry = 1, 0
-if n < 0 then
+if place and now >= place then
+  allowed = 0
+elseif n < 0 then
   give(string.match(id, '^.*@'), true)
   give(string.match(id, '^.*@'), false)
 elseif n <= most - taken and leases < MANY then
@@ -66,4 +71,4 @@ else
 end
 -- include parts/write.lua
 local left = leases < MANY and math.max(0, most - taken) or 0
-return { allowed, left, retry, reset }
+return { allowed, left, retry, reset, now + lease }

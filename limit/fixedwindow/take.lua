@@ -5,12 +5,20 @@
 -- ARGV[1]  the permits, negative if they are given back
 -- ARGV[2]  the rate
 -- ARGV[3]  the interval, in ms
--- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in µs
+-- ARGV[4]  the end of the window that what is given back was taken of; none: whatever that was
+-- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in µs; the end of
+--          the window, in µs since 1970
 
 local DIGITS, LENGTH = 13, 26 -- bytes of the permits, and of a text
 local MOST, LONGEST = 2 ^ 40, 10 * 366 * 86400000 -- permits, and ms
 
 local n, rate, interval = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local place = tonumber(ARGV[4])
+local clock = redis.call('TIME')
+local ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
+if place and ms * 1000 >= place then -- it is back
+  return {0, 0, 0, 0, 0}
+end
 local text, ttl = redis.call('GETRANGE', KEYS[1], 0, LENGTH), redis.call('PTTL', KEYS[1])
 -- Somebody else may have written anything: then a window begins, as where there is none.
 local used, span = string.match(text, '^([ %d]+) (%d+)$')
@@ -48,4 +56,4 @@ if longer or ttl ~= left then
 else
   redis.call('SETRANGE', KEYS[1], 0, taken)
 end
-return {1, rate - after, 0, left * 1000}
+return {1, rate - after, 0, left * 1000, (ms + left) * 1000}

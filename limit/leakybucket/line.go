@@ -80,7 +80,7 @@ func (q Queue) LineOnRedis(rdb redis.UniversalClient, name string) (Line, error)
 	if err != nil {
 		return nil, err
 	}
-	return redisLine{l, reserved{w.(form.Asker), q}}, nil
+	return redisLine{l, reserved{w, q}}, nil
 }
 
 // LineOnRedisKeyed is LineOnRedis with a line for each key, under {name:key}:leakyqueue.
@@ -93,11 +93,11 @@ func (q Queue) LineOnRedisKeyed(rdb redis.UniversalClient, name string) (Lines, 
 	if err != nil {
 		return nil, err
 	}
-	return redisLines{l, reserved{w.(form.Asker), q}}, nil
+	return redisLines{l, reserved{w, q}}, nil
 }
 
 type memoryLine struct {
-	limit.Releaser
+	form.Lone
 	waiting
 }
 
@@ -105,7 +105,7 @@ type memoryLine struct {
 func (l memoryLine) Wait(ctx context.Context) error { return l.wait(ctx, "") }
 
 type memoryLines struct {
-	limit.KeyedReleaser
+	form.Keyed
 	waiting
 }
 
@@ -113,7 +113,7 @@ type memoryLines struct {
 func (l memoryLines) Wait(ctx context.Context, key string) error { return l.wait(ctx, key) }
 
 type redisLine struct {
-	limit.Releaser
+	form.Lone
 	reserved
 }
 
@@ -121,7 +121,7 @@ type redisLine struct {
 func (l redisLine) Wait(ctx context.Context) error { return l.wait(ctx, "") }
 
 type redisLines struct {
-	limit.KeyedReleaser
+	form.Keyed
 	reserved
 }
 
@@ -130,12 +130,12 @@ func (l redisLines) Wait(ctx context.Context, key string) error { return l.wait(
 
 // A reserved has those wait who have a turn in Redis.
 type reserved struct {
-	asker form.Asker
-	queue Queue
+	lender form.Lender
+	queue  Queue
 }
 
 func (r reserved) wait(ctx context.Context, key string) error {
-	a, err := r.asker.Ask(ctx, key, 1)
+	_, a, err := r.lender.Lend(ctx, key, 1)
 	switch {
 	case err != nil:
 		return err
@@ -150,7 +150,7 @@ func (r reserved) wait(ctx context.Context, key string) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		r.asker.Undo(key, 1, a)
+		go func() { _ = r.lender.Return(context.WithoutCancel(ctx), key, 1, a) }()
 		return left(ctx)
 	}
 }

@@ -39,3 +39,8 @@ func TestMeterBounds(t *testing.T) {
 		}
 	}
 }
+
+// Water that has leaked out since permits were taken is not given back with them.
+func TestReturnInPart(t *testing.T) {
+	formtest.ReturnsInPart(t, leakybucket.Meter{Capacity: 10, Rate: 10, Interval: time.Hour})
+}

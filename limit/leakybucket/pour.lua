@@ -5,17 +5,24 @@
 -- ARGV[2]  the capacity
 -- ARGV[3]  the rate
 -- ARGV[4]  the interval, in µs
--- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in µs
+-- ARGV[5]  when what is given back would be back by itself, in µs since 1970; none: never
+-- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in µs; the latter in
+--          µs since 1970
 --
 -- meter.go has the same operations in the same order, so that both decide alike.
 
 local MOST = 9007199254740992 -- 2^53: up to here a double holds every integer
+local MOST_PERMITS = 2 ^ 40
 local LONGEST = 64 -- bytes; a state has fewer
 local n, capacity = tonumber(ARGV[1]), tonumber(ARGV[2])
 local rate, interval = tonumber(ARGV[3]), tonumber(ARGV[4])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
+local place = tonumber(ARGV[5])
+if place then -- what has leaked out meanwhile is not given back
+  n = math.min(0, math.max(n, -(place - now) * rate / interval))
+end
 local value = redis.call('GETRANGE', KEYS[1], 0, LONGEST)
 if #value > LONGEST then -- nobody of us writes so much, and it would take long to read
   value = ''
@@ -58,7 +65,7 @@ local far = there > 2 * capacity and last > now
 if far then
   level = math.max(level, capacity)
 end
-if level > MOST then -- nobody can have taken so much
+if level > MOST_PERMITS then -- nobody can have taken so much
   far, level = true, capacity
 end
 if far then
@@ -78,4 +85,4 @@ if level == 0 then
 end
 local reset = wait(level, capacity)
 save(reset)
-return {1, math.max(0, math.floor(capacity - level)), 0, reset}
+return {1, math.max(0, math.floor(capacity - level)), 0, reset, now + reset}

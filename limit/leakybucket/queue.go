@@ -144,7 +144,6 @@ func (p pacer) take(l *line, now, n int64) form.Answer {
 	if n > 0 {
 		if wait > 0 {
 			l.tail = now + wait
-			a.Place = l.tail
 		}
 		step := float64(n) * p.interval / p.rate
 		owed += step

@@ -7,9 +7,9 @@
 -- ARGV[3]  the interval, in µs
 -- ARGV[4]  the most that may be owed, in µs
 -- ARGV[5]  the longest wait, in µs; 0 takes a turn only if it is now
--- ARGV[6]  the turn that is given back, none if it was one without a wait
+-- ARGV[6]  the turn that is given back; none: that of nobody who waits
 -- Reply:   1 taken, or 0; the rate if nothing is owed, otherwise 0; the wait, and the time until nothing
---          is owed, in µs; the turn of one that waits, in µs since 1970, 0 if it need not
+--          is owed, in µs; the turn, in µs since 1970
 --
 -- queue.go has the same operations in the same order, so that both decide alike.
 
@@ -69,15 +69,15 @@ local step = math.abs(n) * interval / rate
 local pace = interval / rate
 local turn = 0
 if n > 0 then
+  turn = now + wait
   if wait > 0 then
-    turn = now + wait
     tail = turn
   end
   owed = owed + step
 elseif ARGV[6] then
   local place = tonumber(ARGV[6])
   -- Nobody stands behind, and time has not yet given the turn back by itself.
-  if tail - place <= 1 and place + pace > now then
+  if tail - place <= 1 and place + step > now then
     owed = math.max(0, owed - step)
     tail = place - math.floor(pace)
   end

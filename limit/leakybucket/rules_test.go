@@ -241,9 +241,8 @@ func TestATurnThatIsGivenBackLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		asker := l.(form.Asker)
 		ask := func() form.Answer {
-			a, err := asker.Ask(t.Context(), "", 1)
+			_, a, err := l.Lend(t.Context(), "", 1)
 			if err != nil || !a.Allowed {
 				t.Errorf("%+v, %v", a, err)
 			}
@@ -255,7 +254,9 @@ func TestATurnThatIsGivenBackLate(t *testing.T) {
 		if a := ask(); a.Retry != 0 {
 			t.Errorf("nobody waits any more: %+v", a)
 		}
-		asker.Undo("", 1, late)
+		if err := l.Return(t.Context(), "", 1, late); err != nil {
+			t.Error(err)
+		}
 		time.Sleep(50 * time.Millisecond)
 		if a := ask(); a.Retry != 50_000 {
 			t.Errorf("50 ms after a turn: %+v", a)

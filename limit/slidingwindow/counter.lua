@@ -7,7 +7,9 @@
 -- ARGV[2]  the rate
 -- ARGV[3]  the width of a part, in us
 -- ARGV[4]  the parts of the interval; one more is kept, which it covers in part
--- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us
+-- ARGV[5]  when what is given back was taken, in us since 1970; none: the newest permits are given back
+-- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us; the time, in us
+--          since 1970
 
 local MOST = 2 ^ 40 -- permits
 local LONGEST = 2047 -- bytes of a text
@@ -82,8 +84,18 @@ local function until_room(oldest, room)
   return at
 end
 
+local place = tonumber(ARGV[5])
 local allowed, retry, reset = 1, 0, 0
-if n < 0 and used <= -n and not longer then
+if n < 0 and place then -- what others have taken meanwhile stays
+  local age = math.max(0, newest - math.floor(place / width))
+  local back = math.min(-n, counts[age] or 0)
+  if age < parts then
+    counts[age], full = (counts[age] or 0) - back, full - back
+  elseif age == parts then
+    counts[age] = (counts[age] or 0) - back
+    last = weighed(counts[age], offset)
+  end
+elseif n < 0 and used <= -n and not longer then
   redis.call('UNLINK', KEYS[1])
   return {1, rate, 0, 0}
 elseif n < 0 then
@@ -132,4 +144,4 @@ end
 if write and (reset > 0 or longer) then
   redis.call('SET', KEYS[1], table.concat(written, ' '), 'PX', string.format('%.0f', life))
 end
-return {allowed, math.max(0, rate - full - last), retry, reset}
+return {allowed, math.max(0, rate - full - last), retry, reset, now}

@@ -6,10 +6,14 @@
 -- ARGV[2]  the rate
 -- ARGV[3]  the interval, in us
 -- ARGV[4]  the slice of time whose grants are one record, in us
--- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us
+-- ARGV[5]  when what is given back was taken, in us since 1970; none: the newest permits are given back
+-- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us; the time, in us
+--          since 1970
 
 local MOST, ROUND = 2 ^ 40, 2 ^ 48 -- the most permits of a limit; a sum begins anew there
 local LOOKS = 100 -- more than any set needs
+local MANY = 30000 -- records; no set of ours has so many
+local LATER = 100 -- records behind one that is changed
 
 local n, rate, interval, slice = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
@@ -20,20 +24,25 @@ local ended = string.format('%.0f', now - interval) -- records up to then are ov
 local ttl = redis.call('PTTL', KEYS[1])
 local longer = ttl > math.ceil(interval / 1000) + 1
 
--- record returns the time of a record, the sum before it, its permits, and the member. Somebody
--- else may have written anything: then there is no sum.
+-- parse returns the sum before a record, and its permits. Somebody else may have written
+-- anything: then there is no sum.
+local function parse(member)
+  local sum, permits = string.match(member, '^(%d+):(%d+)$')
+  sum, permits = tonumber(sum), tonumber(permits)
+  if not sum or sum >= ROUND or permits < 1 or permits > MOST then
+    return nil
+  end
+  return sum, permits
+end
+
+-- record returns the time of a record, the sum before it, its permits, and the member.
 local function record(rank)
   local found = redis.call('ZRANGE', KEYS[1], rank, rank, 'WITHSCORES')
   if not found[1] then
     return nil
   end
-  local at = tonumber(found[2]) or math.huge
-  local sum, permits = string.match(found[1], '^(%d+):(%d+)$')
-  sum, permits = tonumber(sum), tonumber(permits)
-  if not sum or sum >= ROUND or permits < 1 or permits > MOST then
-    return at, nil, nil, found[1]
-  end
-  return at, sum, permits, found[1]
+  local sum, permits = parse(found[1])
+  return tonumber(found[2]) or math.huge, sum, permits, found[1]
 end
 
 -- What counts are the records from rank old on. The last of them is at, sum, permits, member.
@@ -47,8 +56,9 @@ end
 if at and at > now then -- the clock was set back: nobody knows how long others count
   ttl, longer = -1, false
 end
-if since and since > now - interval then
-  used = sum and base and (sum + permits - base) % ROUND
+local many = redis.call('ZCARD', KEYS[1]) > MANY
+if many or since and since > now - interval then
+  used = not many and sum and base and (sum + permits - base) % ROUND
   if not used or used < permits then -- nobody knows what was taken: all, and now
     redis.call('UNLINK', KEYS[1])
     ttl, longer = -1, false
@@ -90,8 +100,41 @@ local function reach(x)
   return low
 end
 
+-- withdraw takes permits out of the record of a time, unless many others stand behind it. What
+-- was taken later stays as it was. It returns how many these are.
+local function withdraw(taken, wanted)
+  local rank = math.max(old, redis.call('ZCOUNT', KEYS[1], '-inf', string.format('(%.0f', taken)))
+  local found = redis.call('ZRANGE', KEYS[1], rank, rank + LATER, 'WITHSCORES')
+  local gone = not found[1] or found[2] - taken >= (longer and math.max(slice, ttl) or slice)
+  if gone or taken <= now - interval or #found > 2 * LATER then
+    return 0
+  end
+  local back = 0
+  for i = 1, #found, 2 do
+    local before, own = parse(found[i])
+    if not before then
+      return back
+    end
+    if i == 1 then
+      back = math.min(wanted, own)
+      own = own - back
+    else
+      before = (before - back) % ROUND
+    end
+    redis.call('ZREM', KEYS[1], found[i])
+    if own > 0 then
+      redis.call('ZADD', KEYS[1], found[i + 1], string.format('%.0f:%.0f', before, own))
+    end
+  end
+  return back
+end
+
+local place = tonumber(ARGV[5])
 local allowed, retry, reset = 1, 0, 0
-if n < 0 then
+if n < 0 and place then
+  used = used - withdraw(place, -n)
+  at = record(-1) or now
+elseif n < 0 then
   local rest = used - math.min(-n, used)
   if rest == 0 then
     if longer then
@@ -138,4 +181,4 @@ if used > 0 then
     redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil(reset / 1000) + 1))
   end
 end
-return {allowed, math.max(0, rate - used), retry, reset}
+return {allowed, math.max(0, rate - used), retry, reset, now}

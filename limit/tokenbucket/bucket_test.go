@@ -73,3 +73,8 @@ func TestBucketNumbers(t *testing.T) {
 		}
 	}
 }
+
+// Tokens that have come since permits were taken are not given back with them.
+func TestReturnInPart(t *testing.T) {
+	formtest.ReturnsInPart(t, tokenbucket.Bucket{Capacity: 10, Rate: 10, Interval: time.Hour})
+}

@@ -4,7 +4,9 @@
 -- ARGV[1]  the permits, negative if they are given back
 -- ARGV[2]  the capacity
 -- ARGV[3]  the tokens that come in a second, may have a fraction
--- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in µs
+-- ARGV[4]  when what is given back would be back by itself, in µs since 1970; none: never
+-- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in µs; the latter in
+--          µs since 1970
 --
 -- bucket.go has the same operations in the same order, so that both decide alike.
 
@@ -15,6 +17,10 @@ local n, capacity, per_second = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(A
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
+local place = tonumber(ARGV[4])
+if place then -- what has come back meanwhile is not given back
+  n = math.min(0, math.max(n, -(place - now) / 1000000 * per_second))
+end
 local value = redis.call('GETRANGE', KEYS[1], 0, LONGEST)
 if #value > LONGEST then -- nobody of us writes so much, and it would take long to read
   value = ''
@@ -42,7 +48,8 @@ local function enough(left)
 end
 
 -- bucket.go says why.
-local slack = capacity / per_second * 1000000 / 562949953421312 - 0.0005
+local PARTS = 562949953421312 -- 2^49
+local slack = capacity / per_second * 1000000 / PARTS - 0.0005
 
 local function wait(missing)
   if enough(-missing) then
@@ -74,4 +81,4 @@ if tokens == capacity then
 else
   save(reset)
 end
-return {1, math.max(0, math.floor(tokens)), 0, reset}
+return {1, math.max(0, math.floor(tokens)), 0, reset, now + reset}

@@ -52,6 +52,7 @@ func Run(t *testing.T, s Suite) {
 	t.Run("memory and Redis decide alike", s.alike)
 	t.Run("no window has more than the bound", s.bounded)
 	t.Run("Release", s.releases)
+	t.Run("Return", s.lends)
 	t.Run("memory allocates nothing", s.allocates)
 	t.Run("Redis", s.onRedis)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +24,6 @@ func (s Suite) onRedis(t *testing.T) {
 	f := field{s, server, proxy, far}
 	t.Run("a call is one round trip", f.trips)
 	t.Run("what a caller that has left was granted goes back", f.late)
-	t.Run("what has come back by itself is not given back", f.tooLate)
 	t.Run("a reply that is lost is an error, and its permits are taken once", f.lost)
 	t.Run("anything may be under the key", f.hostile)
 	t.Run("another type under the key is an error", f.wrongType)
@@ -115,42 +113,6 @@ func (f field) leaves(t *testing.T, far limit.Releaser, n int64) {
 	cancel()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("the caller has left, and Allow returns %v", err)
-	}
-}
-
-// tooLate has a caller leave whose reply comes when its permits are back, and may be with
-// others.
-func (f field) tooLate(t *testing.T) {
-	l, err := f.New(10, 200*time.Millisecond).OnRedis(f.far, redistest.Name(t))
-	must(t, l, err)
-	var back atomic.Int64
-	stop := f.proxy.Observe(func(args []string) {
-		const n = 4 // EVALSHA, hash, 1, key
-		if isScript(args) && len(args) > n && strings.HasPrefix(args[n], "-") {
-			back.Add(1)
-		}
-	})
-	defer stop()
-	before := f.scripts(t)
-	f.proxy.Delay(300 * time.Millisecond)
-	defer f.proxy.Delay(0)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if r, err := l.Allow(ctx, 10); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Allow returns %+v %v", r, err)
-	}
-	redistest.Until(t, "the reply to have come", func() error {
-		if stats := f.far.PoolStats(); f.scripts(t) == before || stats.IdleConns != stats.TotalConns {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-	f.proxy.Delay(0)
-	if _, err := l.Allow(t.Context(), 1); err != nil { // whatever was sent before is seen
-		t.Error(err)
-	}
-	if n := back.Load(); n > 0 {
-		t.Error("permits were given back that others may have had by then")
 	}
 }
 

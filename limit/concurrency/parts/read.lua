@@ -43,7 +43,7 @@ do
     end
     if #over > 0 then
       changed = true
-      redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, whole(now))
+      redis.call('ZREMRANGEBYRANK', KEYS[1], 1, #over) -- they stand behind the sum
     end
     leases = redis.call('ZCARD', KEYS[1]) - 1
     local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
