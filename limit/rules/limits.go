@@ -23,9 +23,9 @@ func (p *parser) limits(r *rule, n *yaml.Node) {
 	lines := make(map[string]int)
 	entries := p.some("limits", n)
 	for _, entry := range entries {
-		before := len(p.mistakes)
+		before := p.found
 		d, name := p.limit(entry, len(entries))
-		if first := lines[name]; first > 0 {
+		if first := lines[name]; first > 0 && name != "" {
 			p.wrong(entry.Line, "a limit %s is there already, in line %d", name, first)
 		}
 		lines[name] = entry.Line
@@ -34,7 +34,7 @@ func (p *parser) limits(r *rule, n *yaml.Node) {
 			d.policy += "/" + name
 			d.key += ":" + name
 		}
-		if len(p.mistakes) == before {
+		if p.found == before {
 			p.makes(r, d, entry.Line)
 		}
 		r.limits = append(r.limits, d)
