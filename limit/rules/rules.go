@@ -160,6 +160,11 @@ func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
+	if call.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, call.Timeout)
+		defer cancel()
+	}
 	var t taking
 	for _, u := range uses {
 		if n > math.MaxInt64/u.rule.cost {
