@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -159,7 +160,7 @@ func (r *reader) number(what string, n *yaml.Node, upper int64) int64 {
 		r.wrong(n.Line, "%s is %s, must be a whole number", what, kind(n))
 	case i < 1 || i > upper:
 		most := strconv.FormatInt(upper, 10)
-		if upper == mostPermits {
+		if upper == form.MostPermits {
 			most = "2^40"
 		}
 		r.wrong(n.Line, "%s is %.60s, must be 1 to %s", what, n.Value, most)
