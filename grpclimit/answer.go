@@ -90,12 +90,13 @@ func violation(policy, description string) *errdetails.QuotaFailure_Violation {
 	return &errdetails.QuotaFailure_Violation{Subject: policy, Description: description}
 }
 
-// described returns a limit in words, without a name.
+// described returns a limit in words, without a name. It is true of windows, of buckets, whose
+// Limit is their capacity, and of leases.
 func described(r limit.Result) string {
 	if r.Limit <= 0 || r.Interval <= 0 {
 		return "rate limit exceeded"
 	}
-	return fmt.Sprintf("at most %d permits in %v", r.Limit, r.Interval)
+	return fmt.Sprintf("a limit of %d permits, which come back within %v", r.Limit, r.Interval)
 }
 
 // pushback returns d in ms, rounded up: a client that comes a moment too early would be

@@ -43,7 +43,7 @@ func WithPolicy(name string) Option {
 }
 
 // WithTimeout bounds how long one call of the limiter may take; what takes longer is a
-// failure of the limiter. It does not bound waiting (WithMaxWait). 0 or less is no bound
+// failure of the limiter. It does not bound a Key, nor waiting (WithMaxWait). 0 or less is no bound
 // but the end of the call. The default is 100 ms.
 func WithTimeout(d time.Duration) Option {
 	return option(func(g *gate) { g.timeout = d })

@@ -85,7 +85,7 @@ func TestServerOnAGroup(t *testing.T) {
 			t.Errorf("RetryInfo: %v", got)
 		}
 		v := quota.GetViolations()
-		if len(v) != 1 || v[0].GetDescription() != "at most 1 permits in 1s" {
+		if len(v) != 1 || v[0].GetDescription() != "a limit of 1 permits, which come back within 1s" {
 			t.Errorf("violations: %v", v)
 		}
 		if text := fmt.Sprint(status.Convert(err).Proto()); strings.Contains(text, "alice") {

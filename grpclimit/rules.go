@@ -19,7 +19,7 @@ import (
 // its method is POST, its header the metadata, and its address that of ByPeer.
 //
 // user returns the name of a user who was checked before; an empty name is nobody, and nil
-// is nobody ever. Its errors are those of a Key. The subjects of QuotaFailure are the names
+// is nobody ever. Its errors are those of a Key, and WithTimeout does not bound it. The subjects of QuotaFailure are the names
 // of the limits in the file. Key of a Decision is the full method. Permits that a call holds
 // as long as it runs come back when its handler has returned. It panics if r is nil.
 func UnaryServerRules(r *rules.Rules, user Key, opts ...ServerOption) grpc.UnaryServerInterceptor {
@@ -83,6 +83,7 @@ func (a *asker) ask(ctx context.Context, fullMethod string, permits int64) (limi
 		Method: http.MethodPost, Path: fullMethod, Route: fullMethod,
 		Header:  func(name string) []string { return metadata.ValueFromIncomingContext(ctx, name) },
 		Address: func() (string, error) { return ByPeer(ctx, fullMethod) },
+		Timeout: a.gate.timeout,
 	}
 	if a.user != nil {
 		call.User = func() (string, error) {
@@ -93,10 +94,8 @@ func (a *asker) ask(ctx context.Context, fullMethod string, permits int64) (limi
 			return name, err
 		}
 	}
-	bounded, cancel := a.gate.within(ctx)
-	defer cancel()
 	var err error
-	a.grant, err = a.rules.Allow(bounded, call, permits)
+	a.grant, err = a.rules.Allow(ctx, call, permits)
 	return a.grant.Result, err
 }
 

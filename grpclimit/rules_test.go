@@ -3,14 +3,19 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/grpclimit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
@@ -141,4 +146,52 @@ func TestRulesOfAStream(t *testing.T) {
 			noError(t, err)
 		}
 	}
+}
+
+// A user who is looked up for longer than WithTimeout is no failure of the limiter: who can
+// make that slow would get around the limit.
+func TestUsersTakeTheirOwnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, err := rules.Parse([]byte("rules: [{name: a, by: user, limits: [{rate: 1/1h}]}]"))
+		noError(t, err)
+		r, err := rules.New(rules.InMemory(), set)
+		noError(t, err)
+		unary := grpclimit.UnaryServerRules(r, func(context.Context, string) (string, error) {
+			time.Sleep(time.Minute)
+			return "alice", nil
+		}, grpclimit.WithFailOpen())
+		for _, want := range []codes.Code{codes.OK, codes.ResourceExhausted} {
+			_, err := unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
+				func(context.Context, any) (any, error) { return nil, nil })
+			wantCode(t, err, want)
+		}
+	})
+}
+
+// Limits on a Redis that says nothing have failed when WithTimeout has passed.
+func TestRulesOnASilentRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redis.NewClient(&redis.Options{
+			Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+			Addr: "192.0.2.1:6379", DialTimeout: time.Minute, DialerRetries: 1, MaxRetries: -1,
+		})
+		defer rdb.Close()
+		client := rratelimiter.New(rdb)
+		defer client.Close()
+		set, err := rules.Parse([]byte("rules: [{name: a, limits: [{rate: 1/1h, algorithm: fixed-window}]}]"))
+		noError(t, err)
+		r, err := rules.New(rules.OnRedis(client, rdb, "a"), set)
+		noError(t, err)
+		began := time.Now()
+		_, err = grpclimit.UnaryServerRules(r, nil, grpclimit.WithTimeout(time.Second))(t.Context(), nil,
+			&grpc.UnaryServerInfo{FullMethod: unaryMethod},
+			func(context.Context, any) (any, error) { return nil, nil })
+		if wantCode(t, err, codes.Unavailable); time.Since(began) != time.Second {
+			t.Errorf("refused after %v, want 1s", time.Since(began))
+		}
+		time.Sleep(time.Minute) // until the call has left the pool
+	})
 }

@@ -53,7 +53,7 @@ func TestRefusal(t *testing.T) {
 		t.Fatalf("QuotaFailure: %v", quota)
 	}
 	v := quota.GetViolations()[0]
-	if v.GetSubject() != "reads" || v.GetDescription() != "at most 10 permits in 1m0s" {
+	if v.GetSubject() != "reads" || v.GetDescription() != "a limit of 10 permits, which come back within 1m0s" {
 		t.Errorf("Violation: %q, %q", v.GetSubject(), v.GetDescription())
 	}
 	if got := trailer.Get("grpc-retry-pushback-ms"); len(got) != 1 || got[0] != "2" {
@@ -85,7 +85,9 @@ func TestRefusalOfSeveral(t *testing.T) {
 	for _, v := range quota.GetViolations() {
 		got = append(got, v.GetDescription())
 	}
-	if fmt.Sprint(got) != "[at most 1 permits in 1s at most 3 permits in 1h0m0s]" {
+	const want = "[a limit of 1 permits, which come back within 1s " +
+		"a limit of 3 permits, which come back within 1h0m0s]"
+	if fmt.Sprint(got) != want {
 		t.Errorf("violations: %q", got)
 	}
 }

@@ -16,9 +16,9 @@ import (
 // for a moment after it has answered.
 type bounded struct {
 	request context.Context
-	at      time.Time
 
-	mu    sync.Mutex
+	mu    sync.Mutex         // guards all that follows
+	at    time.Time          // the bound
 	err   error              // why it has ended
 	done  chan struct{}      // nil until somebody waits, closed if err is not nil
 	timer *time.Timer        // there with done, unless it had ended before
@@ -37,7 +37,21 @@ func bound(request context.Context, timeout time.Duration) time.Time {
 }
 
 // Deadline returns the bound.
-func (b *bounded) Deadline() (time.Time, bool) { return b.at, true }
+func (b *bounded) Deadline() (time.Time, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.at, true
+}
+
+// restart has the timeout begin now, unless b has ended.
+func (b *bounded) restart(timeout time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.at = bound(b.request, timeout)
+	if b.timer != nil && b.err == nil {
+		b.timer.Reset(time.Until(b.at))
+	}
+}
 
 // Value returns that of the request. So context.Cause says why the request has ended, if it
 // has, whatever has ended b.

@@ -19,7 +19,7 @@ type Middleware struct {
 	rules Rules // instead of keyed and key, with user and address
 	cost  CostFunc
 
-	user, address func(*http.Request) (string, error)
+	user, address KeyFunc
 
 	timeout    time.Duration
 	fallback   Fallback
@@ -222,7 +222,20 @@ func (m *Middleware) ask(r *http.Request, d *Decision, asked *question) {
 		d.Result, d.Err = m.keyed.Allow(&asked.bounded, d.Key, d.Cost)
 		return
 	}
-	d.Result, asked.done, d.Err = m.rules.AllowRequest(&asked.bounded, r, m.user, m.address, d.Cost)
+	user, address := m.untimed(asked, m.user), m.untimed(asked, m.address)
+	d.Result, asked.done, d.Err = m.rules.AllowRequest(&asked.bounded, r, user, address, d.Cost)
+}
+
+// untimed returns a function whose time is not that of the limiter, which begins anew when
+// it has returned. A visitor who can make it slow has no Fallback then.
+func (m *Middleware) untimed(asked *question, of KeyFunc) func(*http.Request) (string, error) {
+	if of == nil {
+		return nil
+	}
+	return func(r *http.Request) (string, error) {
+		defer asked.restart(m.timeout)
+		return of(r)
+	}
 }
 
 // ended reports whether the context of a request has ended, or is about to: a question ends

@@ -14,8 +14,9 @@ type Rules interface {
 	// AllowRequest takes n permits from all limits of a request, or from none. The rules of
 	// limit.Limiter go for it. A request without limits is allowed, and there are no
 	// numbers. user and address return who sends the request and from where, empty for
-	// nobody; their errors are returned as they are. done is not nil if the request holds
-	// permits as long as it runs; it gives them back.
+	// nobody; their errors are returned as they are. The time of ctx begins anew when one of
+	// them has returned. done is not nil if the request holds permits as long as it runs; it
+	// gives them back.
 	AllowRequest(
 		ctx context.Context, r *http.Request, user, address func(*http.Request) (string, error), n int64,
 	) (result limit.Result, done func(context.Context) error, err error)
@@ -26,7 +27,7 @@ type Rules interface {
 //
 // user returns the name of a user who was checked before, such as that of a session. An empty
 // name or an ErrNoKey is nobody; nil is nobody ever. Its other errors are those of a KeyFunc:
-// a Fallback is not for them.
+// a Fallback is not for them, and WithTimeout does not bound it.
 // Where rules go by address, it is that of ByAddress, unless WithAddress says otherwise.
 //
 // The fields and problem documents have the names of the limits in the rules. If rules or an

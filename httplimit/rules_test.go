@@ -290,3 +290,68 @@ rules:
 	fmt.Println(w.Body, w.Header()["Ratelimit-Policy"])
 	// Output: found ["search";q=100;w=60]
 }
+
+// A user who is looked up for longer than WithTimeout is no failure of the limiter: who can
+// make that slow would get around the limit.
+func TestUsersTakeTheirOwnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, err := rules.Parse([]byte(`rules: [{name: a, by: [user, address], limits: [{rate: 1/1h}]}]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := rules.New(rules.InMemory(), set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow := func(*http.Request) (string, error) {
+			time.Sleep(time.Minute)
+			return "alice", nil
+		}
+		for _, key := range []struct{ user, address httplimit.KeyFunc }{{slow, all}, {all, slow}} {
+			m, err := httplimit.NewRules(r, key.user, httplimit.WithAddress(key.address),
+				httplimit.WithFallback(httplimit.FallbackAllow))
+			if err != nil {
+				t.Fatal(err)
+			}
+			status(t, visit(m, get(t)), http.StatusOK)
+			status(t, visit(m, get(t)), http.StatusTooManyRequests)
+		}
+	})
+}
+
+// silent are rules that ask who the user is, and then wait for the end of their time.
+type silent struct{ early bool }
+
+func (s silent) AllowRequest(
+	ctx context.Context, r *http.Request, user, _ func(*http.Request) (string, error), _ int64,
+) (limit.Result, func(context.Context) error, error) {
+	if s.early {
+		ctx.Done() // there is a timer then
+	}
+	if _, err := user(r); err != nil {
+		return limit.Result{}, nil, err
+	}
+	<-ctx.Done()
+	return limit.Result{}, nil, ctx.Err()
+}
+
+// When the user is known, the limiter has the whole of its time.
+func TestTimeBeginsWhenTheUserIsKnown(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			user := func(*http.Request) (string, error) {
+				time.Sleep(90 * time.Millisecond)
+				return "alice", nil
+			}
+			m, err := httplimit.NewRules(silent{early}, user)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			status(t, visit(m, get(t)), http.StatusServiceUnavailable)
+			if took := time.Since(start); took != 190*time.Millisecond {
+				t.Errorf("took %v, want 190ms", took)
+			}
+		})
+	}
+}

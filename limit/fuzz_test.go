@@ -7,6 +7,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
@@ -36,7 +37,9 @@ func FuzzForms(f *testing.F) {
 			for rest := traffic[2:]; len(rest) >= 2; rest = rest[2:] {
 				d.step(rest[0], int64(rest[1]))
 			}
-			d.within()
+			if err := formtest.Exceeded(d.grants, d.more, interval, a.worst*rate); err != nil {
+				t.Errorf("%s, %d in %v: %v", a.name, rate, interval, err)
+			}
 			if t.Failed() {
 				return
 			}
@@ -54,13 +57,8 @@ type drive struct {
 	interval       time.Duration
 	real, off      time.Duration // real time, and what the clocks are ahead of it
 	last           limit.Result
-	grants         []grant
-	more           []grant // what may be granted beyond the bound: given back, or the clock set forward
-}
-
-type grant struct {
-	at time.Duration
-	n  int64
+	grants         []formtest.Grant
+	more           []formtest.Grant // what may be granted beyond the bound: given back, or the clock set forward
 }
 
 // now is not near a score that miniredis writes without a point, as 2e+15: its Lua cannot
@@ -82,7 +80,7 @@ func (d *drive) step(what byte, arg int64) {
 		if one != nil || other != nil {
 			d.t.Errorf("%s: Release(%d): in memory %v, on Redis %v", d.a.name, n, one, other)
 		}
-		d.more = append(d.more, grant{d.real, n})
+		d.more = append(d.more, formtest.Grant{At: d.real, N: n})
 	case 4:
 		d.real += d.a.grain * time.Duration(arg)
 	case 5:
@@ -100,7 +98,7 @@ func (d *drive) step(what byte, arg int64) {
 func (d *drive) stepClock(by time.Duration, arg int64) {
 	if arg%2 == 0 {
 		d.off += by
-		d.more = append(d.more, grant{d.real, d.rate})
+		d.more = append(d.more, formtest.Grant{At: d.real, N: d.rate})
 		d.set()
 		return
 	}
@@ -122,28 +120,6 @@ func (d *drive) allow(n int64) {
 			d.a.name, d.rate, d.interval, d.real, d.off, n, want, got, d.m.Dump())
 	}
 	if one.Allowed {
-		d.grants = append(d.grants, grant{d.real, n})
-	}
-}
-
-// within expects that no window has more than the bound.
-func (d *drive) within() {
-	for i, first := range d.grants {
-		most, sum := d.a.worst*d.rate, int64(0)
-		for _, g := range d.more {
-			if g.at >= first.at && g.at < first.at+d.interval {
-				most += g.n
-			}
-		}
-		for _, g := range d.grants[i:] {
-			if g.at < first.at+d.interval {
-				sum += g.n
-			}
-		}
-		if sum > most {
-			d.t.Errorf("%s, %d in %v: %d permits in the window from %v on, want at most %d", d.a.name, d.rate,
-				d.interval, sum, first.at, most)
-			return
-		}
+		d.grants = append(d.grants, formtest.Grant{At: d.real, N: n})
 	}
 }

@@ -99,11 +99,12 @@ type Result struct {
 	// can be printed. Empty if there is none.
 	Policy string
 
-	// Limit is the rate: the permits of one Interval. 0 if it is not known.
+	// Limit is the permits that are there at most: the rate, or the capacity of a bucket.
+	// 0 if it is not known.
 	Limit int64
 
-	// Interval is the time in which Limit permits are given out at most. 0 if it is
-	// not known.
+	// Interval is the time within which Limit permits come back: the interval of the rate,
+	// or the time in which a bucket fills. 0 if it is not known.
 	Interval time.Duration
 
 	// Remaining is the number of permits that are left, between 0 and Limit, and

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/form"
+	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -109,79 +110,47 @@ func TestNumbersThatChange(t *testing.T) {
 	})
 }
 
-// What others may write under the key, in the right form, is no more than a limit, and is
-// over after twice the time of one. It expires then.
-func TestMeterOfOthers(t *testing.T) {
+// What others may write under the key of a Meter or of a Queue, in the right form, is no more
+// than a limit, and is over after twice the time of one. It expires then.
+func TestDataOfOthers(t *testing.T) {
 	for _, text := range []string{
 		"0 1", "-1 1", "-1e300 1", "1e300 1", "1e999 1", "-1e999 1", "0 9007199254740993",
 		"5 " + strings.Repeat("9", 300), "5 " + strings.Repeat("9", 400), "1e300 9007199254740993",
 		"- 1", "e 1", "0 0", "-0 0", "5 2000000000000000", "1e14 946684800000000", "-1e14 946684800000000",
 		"0 946684800000000", "10 946684800000000", "1e9 946684800000000", // nothing is left now
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			rdb := redistest.MiniClient(t, redistest.Mini(t))
-			rdb.Set(t.Context(), "{name}:leakybucket", text, 0)
-			l, err := Meter{10, 10, time.Hour}.OnRedis(rdb, "name")
-			if err != nil {
-				t.Fatal(err)
-			}
-			granted := 0
-			for range 30 {
-				r, err := l.Allow(t.Context(), 1)
-				if err != nil || max(r.RetryAfter, r.ResetAfter) > 2*time.Hour || r.Remaining > 10 {
-					t.Fatalf("%q: %+v %v", text, r, err)
-				}
-				if r.Allowed {
-					granted++
-				}
-			}
-			ttl := rdb.PTTL(t.Context(), "{name}:leakybucket").Val()
-			if granted > 10 || ttl <= 0 || ttl > 2*time.Hour+time.Millisecond {
-				t.Errorf("%q: %d are granted, the time to live is %v", text, granted, ttl)
-			}
-			time.Sleep(2 * time.Hour)
-			if r, err := l.Allow(t.Context(), 10); err != nil || !r.Allowed {
-				t.Errorf("%q: after its time %+v %v", text, r, err)
-			}
-		})
+		dataOfOthers(t, Meter{10, 10, time.Hour}, "{name}:leakybucket", text)
+		dataOfOthers(t, Queue{10, time.Hour, 10}, "{name}:leakyqueue", text+" 9007199254740993")
 	}
 }
 
-// As TestMeterOfOthers.
-func TestQueueOfOthers(t *testing.T) {
-	for _, text := range []string{
-		"0 1", "-1 1", "-1e300 1", "1e300 1", "1e999 1", "-1e999 1", "0 9007199254740993",
-		"5 " + strings.Repeat("9", 300), "5 " + strings.Repeat("9", 400), "1e300 9007199254740993",
-		"- 1", "e 1", "0 0", "-0 0", "5 2000000000000000", "1e14 946684800000000", "-1e14 946684800000000",
-		"0 946684800000000", "10 946684800000000", "1e9 946684800000000", // nothing is left now
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			rdb := redistest.MiniClient(t, redistest.Mini(t))
-			rdb.Set(t.Context(), "{name}:leakyqueue", text+" 9007199254740993", 0)
-			l, err := Queue{10, time.Hour, 10}.OnRedis(rdb, "name")
-			if err != nil {
-				t.Fatal(err)
+func dataOfOthers(t *testing.T, of formtest.Algorithm, key, text string) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		rdb.Set(t.Context(), key, text, 0)
+		l, err := of.OnRedis(rdb, "name")
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted := 0
+		for range 30 {
+			r, err := l.Allow(t.Context(), 1)
+			if err != nil || max(r.RetryAfter, r.ResetAfter) > 2*time.Hour || r.Remaining > 10 {
+				t.Fatalf("%s %q: %+v %v", key, text, r, err)
 			}
-			granted := 0
-			for range 30 {
-				r, err := l.Allow(t.Context(), 1)
-				if err != nil || max(r.RetryAfter, r.ResetAfter) > 2*time.Hour || r.Remaining > 10 {
-					t.Fatalf("%q: %+v %v", text, r, err)
-				}
-				if r.Allowed {
-					granted++
-				}
+			if r.Allowed {
+				granted++
 			}
-			ttl := rdb.PTTL(t.Context(), "{name}:leakyqueue").Val()
-			if granted > 10 || ttl <= 0 || ttl > 2*time.Hour+time.Millisecond {
-				t.Errorf("%q: %d are granted, the time to live is %v", text, granted, ttl)
-			}
-			time.Sleep(2 * time.Hour)
-			if r, err := l.Allow(t.Context(), 10); err != nil || !r.Allowed {
-				t.Errorf("%q: after its time %+v %v", text, r, err)
-			}
-		})
-	}
+		}
+		ttl := rdb.PTTL(t.Context(), key).Val()
+		if granted > 10 || ttl <= 0 || ttl > 2*time.Hour+time.Millisecond {
+			t.Errorf("%s %q: %d are granted, the time to live is %v", key, text, granted, ttl)
+		}
+		time.Sleep(2 * time.Hour)
+		if r, err := l.Allow(t.Context(), 10); err != nil || !r.Allowed {
+			t.Errorf("%s %q: after its time %+v %v", key, text, r, err)
+		}
+	})
 }
 
 // A process that was stopped goes on at its pace: turns that have passed do not come

@@ -201,3 +201,36 @@ rules:
 		}
 	})
 }
+
+// Timeout is for the limits: who is slow to say who the user is takes nothing of it.
+func TestTimeoutIsThatOfTheLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := limit.WithClock(func() time.Time {
+			time.Sleep(60 * time.Millisecond)
+			return time.Now()
+		})
+		r, err := rules.New(rules.InMemory(slow), parsed(t, `
+rules:
+  - {name: one, match: {route: /one}, by: user, limits: [{rate: 5/1h}]}
+  - {name: two, by: user, limits: [{name: a, rate: 5/1h}, {name: b, rate: 5/1h}, {name: c, rate: 5/1h}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := of("alice")
+		call.Path, call.Timeout = "/one", 100*time.Millisecond
+		call.User = func() (string, error) {
+			time.Sleep(time.Minute)
+			return "alice", nil
+		}
+		allow(t, r, call, 1)
+		call.Path = "/"
+		if _, err := r.Allow(t.Context(), call, 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want DeadlineExceeded", err)
+		}
+		time.Sleep(time.Second) // until what was taken is back
+		call.Timeout = 0
+		if g := allow(t, r, call, 5); !g.Allowed {
+			t.Errorf("%+v, want all permits", g)
+		}
+	})
+}

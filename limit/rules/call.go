@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redisson-go/rratelimiter/limit"
 )
@@ -31,6 +32,10 @@ type Call struct {
 	// are called only for rules that need it, once for each call of Allow. Their errors
 	// are returned as they are.
 	User, Address func() (string, error)
+
+	// Timeout is how long the limits may take, from when User and Address have returned: they
+	// do not count. 0 or less is no bound but the end of the context.
+	Timeout time.Duration
 }
 
 // A source is what a limit goes by: each value has a limit of its own.

@@ -23,5 +23,6 @@
 // limits, and frees the call from those of "also" as well.
 //
 // The limits of all rules of a call are asked in the order of the file. They all allow it,
-// or nothing is kept. The table of all fields is in docs/rules.md.
+// or nothing is kept. A rule refuses and never waits, so it cannot name leakybucket.Queue and
+// tokenbucket.Smooth, which are made for callers that wait. The table of all fields is in docs/rules.md.
 package rules

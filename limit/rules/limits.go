@@ -8,24 +8,21 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// The bounds of the numbers of all algorithms; some have narrower ones, and say so.
-const (
-	mostPermits = 1 << 40
-	mostTime    = 10 * 366 * 24 * time.Hour
-	mostParts   = 100
-)
+// mostParts is that of slidingwindow.Counter.
+const mostParts = 100
 
 // limits reads the limits of a rule, whose other fields are known.
 func (p *parser) limits(r *rule, n *yaml.Node) {
 	lines := make(map[string]int)
 	entries := p.some("limits", n)
 	for _, entry := range entries {
-		before := len(p.mistakes)
+		before := p.found
 		d, name := p.limit(entry, len(entries))
-		if first := lines[name]; first > 0 {
+		if first := lines[name]; first > 0 && name != "" {
 			p.wrong(entry.Line, "a limit %s is there already, in line %d", name, first)
 		}
 		lines[name] = entry.Line
@@ -34,7 +31,7 @@ func (p *parser) limits(r *rule, n *yaml.Node) {
 			d.policy += "/" + name
 			d.key += ":" + name
 		}
-		if len(p.mistakes) == before {
+		if p.found == before {
 			p.makes(r, d, entry.Line)
 		}
 		r.limits = append(r.limits, d)
@@ -68,9 +65,9 @@ func (p *parser) limit(n *yaml.Node, several int) (d definition, name string) {
 		field{"algorithm", func(what string, n *yaml.Node) { d.algorithm = p.algorithm(what, n) }},
 		field{"rate", func(what string, n *yaml.Node) { slashed = p.rate(&d.numbers, what, n) }},
 		field{"per", func(what string, n *yaml.Node) { d.per = p.span(what, n) }},
-		field{"burst", func(what string, n *yaml.Node) { d.burst = p.number(what, n, mostPermits) }},
+		field{"burst", func(what string, n *yaml.Node) { d.burst = p.number(what, n, form.MostPermits) }},
 		field{"parts", func(what string, n *yaml.Node) { d.parts = int(p.number(what, n, mostParts)) }},
-		field{"most", func(what string, n *yaml.Node) { d.most = p.number(what, n, mostPermits) }},
+		field{"most", func(what string, n *yaml.Node) { d.most = p.number(what, n, form.MostPermits) }},
 		field{"lease", func(what string, n *yaml.Node) { d.lease = p.span(what, n) }},
 	)
 	if n.Kind != yaml.MappingNode {
@@ -120,11 +117,11 @@ func (p *parser) rate(d *numbers, what string, n *yaml.Node) (slashed bool) {
 	if slashed && n.Kind == yaml.ScalarNode {
 		first, second := *n, *n
 		first.Value, second.Value = strings.TrimSpace(rate), strings.TrimSpace(per)
-		d.rate = p.number(what, &first, mostPermits)
+		d.rate = p.number(what, &first, form.MostPermits)
 		d.per = p.span("the time of "+what, &second)
 		return true
 	}
-	d.rate = p.number(what, n, mostPermits)
+	d.rate = p.number(what, n, form.MostPermits)
 	return false
 }
 
@@ -134,8 +131,8 @@ func (p *parser) span(what string, n *yaml.Node) time.Duration {
 	switch {
 	case n.Kind != yaml.ScalarNode || err != nil:
 		p.wrong(n.Line, "%s is %s, must be a time such as 30s, 1m or 24h", what, kind(n))
-	case d < time.Millisecond || d > mostTime:
-		p.wrong(n.Line, "%s is %s, must be 1ms to %v", what, n.Value, mostTime)
+	case d < time.Millisecond || d > form.MostTime:
+		p.wrong(n.Line, "%s is %s, must be 1ms to %v", what, n.Value, form.MostTime)
 	}
 	return d
 }

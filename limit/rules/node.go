@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -34,17 +35,28 @@ func (m mistake) Unwrap() error { return limit.ErrInvalidArgument }
 
 // A reader reads the nodes of a file and notes what is wrong. What it returns after a
 // mistake is not used.
-type reader struct{ mistakes []mistake }
+type reader struct {
+	found    int       // mistakes
+	mistakes []mistake // the first of them
+}
 
+// wrong notes a mistake. A line that is not known is the first one.
 func (r *reader) wrong(line int, format string, args ...any) {
-	r.mistakes = append(r.mistakes, mistake{max(1, line), fmt.Sprintf(format, args...)})
+	r.note(max(1, line), format, args...)
+}
+
+// note notes a mistake, unless there are enough. A file may have as many as letters.
+func (r *reader) note(line int, format string, args ...any) {
+	if r.found++; r.found <= mostMistakes {
+		r.mistakes = append(r.mistakes, mistake{line, fmt.Sprintf(format, args...)})
+	}
 }
 
 // err returns the mistakes by their lines, nil if there are none.
 func (r *reader) err() error {
 	slices.SortStableFunc(r.mistakes, func(a, b mistake) int { return cmp.Compare(a.line, b.line) })
 	var all []error
-	for _, m := range r.mistakes[:min(len(r.mistakes), mostMistakes)] {
+	for _, m := range r.mistakes {
 		all = append(all, m)
 	}
 	return errors.Join(all...)
@@ -69,6 +81,8 @@ func (r *reader) mapping(what string, n *yaml.Node, fields ...field) (lines map[
 			return name.Kind == yaml.ScalarNode && f.name == name.Value
 		})
 		switch before := lines[name.Value]; {
+		case at < 0 && r.found >= mostMistakes:
+			r.found++ // without its text, which takes longer than all else
 		case at < 0:
 			r.wrong(name.Line, "%s has no field %s; it has %s", what, quoted(name), names(fields))
 		case before > 0:
@@ -146,7 +160,7 @@ func (r *reader) number(what string, n *yaml.Node, upper int64) int64 {
 		r.wrong(n.Line, "%s is %s, must be a whole number", what, kind(n))
 	case i < 1 || i > upper:
 		most := strconv.FormatInt(upper, 10)
-		if upper == mostPermits {
+		if upper == form.MostPermits {
 			most = "2^40"
 		}
 		r.wrong(n.Line, "%s is %.60s, must be 1 to %s", what, n.Value, most)

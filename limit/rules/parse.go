@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/redisson-go/rratelimiter/internal/form"
 )
 
 // The bounds of a file.
@@ -32,13 +34,11 @@ func Parse(data []byte) (*Set, error) {
 	if len(data) > mostBytes {
 		p.wrong(1, "the file has %d bytes, must have at most %d", len(data), mostBytes)
 	} else if root := p.document(data); root != nil {
-		if lines := p.mapping("the file", root, field{"rules", p.rules}); len(lines) == 0 && p.err() == nil {
+		if lines := p.mapping("the file", root, field{"rules", p.rules}); len(lines) == 0 && p.found == 0 {
 			p.wrong(root.Line, "rules is missing")
 		}
 	}
-	if len(p.mistakes) == 0 {
-		p.route()
-	}
+	p.route()
 	if err := p.err(); err != nil {
 		return nil, err
 	}
@@ -62,6 +62,7 @@ func (p *parser) rules(what string, n *yaml.Node) {
 		r := p.rule(entry)
 		if before := lines[r.name]; before > 0 {
 			p.wrong(r.line, "a rule %s is there already, in line %d", r.name, before)
+			r.vague = true // one of them is meant to be another rule
 		} else if r.name != "" {
 			lines[r.name] = r.line
 		}
@@ -74,22 +75,32 @@ func (p *parser) rules(what string, n *yaml.Node) {
 func (p *parser) rule(n *yaml.Node) *rule {
 	r := &rule{line: n.Line, route: "/", cost: 1}
 	var limits *yaml.Node
+	before, beside := p.found, 0
+	// apart is for fields that do not say which calls a rule is for.
+	apart := func(read func(what string, n *yaml.Node)) func(string, *yaml.Node) {
+		return func(what string, n *yaml.Node) {
+			start := p.found
+			read(what, n)
+			beside += p.found - start
+		}
+	}
 	lines := p.mapping("a rule", n,
-		field{"name", func(what string, n *yaml.Node) { r.name = p.name(what, n) }},
+		field{"name", apart(func(what string, n *yaml.Node) { r.name = p.name(what, n) })},
 		field{"match", func(what string, n *yaml.Node) { p.match(r, what, n) }},
-		field{"by", func(what string, n *yaml.Node) { r.by = p.by(what, n) }},
-		field{"cost", func(what string, n *yaml.Node) { r.cost = p.number(what, n, mostPermits) }},
+		field{"by", apart(func(what string, n *yaml.Node) { r.by = p.by(what, n) })},
+		field{"cost", apart(func(what string, n *yaml.Node) { r.cost = p.number(what, n, form.MostPermits) })},
 		field{"also", func(what string, n *yaml.Node) { r.also = p.flag(what, n) }},
 		field{"exempt", func(what string, n *yaml.Node) { r.exempt = p.flag(what, n) }},
 		field{"limits", func(_ string, n *yaml.Node) { limits = n }},
 	)
+	r.vague = p.found > before+beside
 	if lines["name"] == 0 && n.Kind == yaml.MappingNode {
 		p.wrong(n.Line, "a rule has no name")
 	}
 	switch {
 	case n.Kind != yaml.MappingNode:
 	case !r.exempt && limits == nil:
-		p.wrong(n.Line, "rule %s has neither limits nor exempt: true", r.name)
+		p.wrong(n.Line, "%s has neither limits nor exempt: true", r)
 	case r.exempt:
 		for _, other := range []string{"limits", "by", "cost"} {
 			if lines[other] > 0 {
@@ -105,8 +116,8 @@ func (p *parser) rule(n *yaml.Node) *rule {
 
 // sense notes what a rule says that nobody means.
 func (p *parser) sense(r *rule, lines map[string]int) {
-	if r.also && r.exempt && r.route == "/" && r.free() {
-		p.wrong(lines["also"], "rule %s exempts all calls from all rules, must have a match", r.name)
+	if r.also && r.exempt && r.route == "/" && r.free() && !r.vague {
+		p.wrong(lines["also"], "%s exempts all calls from all rules, must have a match", r)
 	}
 	for _, s := range r.by {
 		lacking := s.kind == "user" && r.user == absent
@@ -114,7 +125,7 @@ func (p *parser) sense(r *rule, lines map[string]int) {
 			lacking = lacking || s == source{"header", h.name} && h.presence == absent
 		}
 		if lacking {
-			p.wrong(lines["by"], "rule %s goes by %s, and matches only calls that have none", r.name, s)
+			p.wrong(lines["by"], "%s goes by %s, and matches only calls that have none", r, s)
 		}
 	}
 }
@@ -124,10 +135,11 @@ func (p *parser) sense(r *rule, lines map[string]int) {
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,31}$`)
 
 func (p *parser) name(what string, n *yaml.Node) string {
-	text, ok := p.text(what, n)
-	if ok && !nameForm.MatchString(text) {
-		p.wrong(n.Line, "%s is %s, must have 1 to 31 of A-Z a-z 0-9 _ . -", what, quoted(n))
+	if n.Kind == yaml.ScalarNode && !nameForm.MatchString(n.Value) {
+		p.wrong(n.Line, "%s is %s, must have 1 to 31 of A-Z a-z 0-9 _ . -", what, kind(n))
+		return n.Value
 	}
+	text, _ := p.text(what, n)
 	return text
 }
 
@@ -216,6 +228,10 @@ func (p *parser) headers(what string, n *yaml.Node) (all []condition) {
 		p.wrong(n.Line, "%s is %s, must be a mapping of header fields", what, kind(n))
 		return nil
 	}
+	if count := len(n.Content) / 2; count < 1 || count > mostEach {
+		p.wrong(n.Line, "%s has %d entries, must have 1 to %d", what, count, mostEach)
+		return nil
+	}
 	lines := make(map[string]int)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
@@ -267,11 +283,15 @@ func (p *parser) by(what string, n *yaml.Node) (all []source) {
 	return all
 }
 
-// route finds the rules of all paths.
+// route finds the rules of all paths. A rule of which it is not known which calls it is for
+// says nothing about others.
 func (p *parser) route() {
 	known := make(map[string]*route)
 	var all []*route
 	for _, r := range p.set.rules {
+		if r.vague {
+			continue
+		}
 		there := known[r.route] != nil
 		if err := p.set.routes.add(r, known); err != nil {
 			p.wrong(cmp.Or(r.at, r.line), "%v", err)
@@ -279,7 +299,7 @@ func (p *parser) route() {
 			all = append(all, known[r.route])
 		}
 	}
-	if len(p.mistakes) == 0 {
+	if p.found == 0 {
 		p.set.routes.link(all)
 	}
 }

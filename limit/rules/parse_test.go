@@ -47,6 +47,10 @@ var mistakes = []struct{ text, want string }{
 	{"rules:\n  - name: a b\n    exempt: true",
 		`line 2: name is "a b", must have 1 to 31 of A-Z a-z 0-9 _ . -`},
 	{"rules:\n  - name: [a]\n    exempt: true", "line 2: name is a list, must be a text"},
+	{"rules:\n  - name: ''\n    also: true", `line 2: name is "", must have 1 to 31 of A-Z a-z 0-9 _ . -` +
+		"\nline 2: a rule has neither limits nor exempt: true"},
+	{"rules:\n  - name:\n    exempt: true",
+		"line 2: name is empty, must have 1 to 31 of A-Z a-z 0-9 _ . -"},
 	{file("also: true"), "line 2: rule a has neither limits nor exempt: true"},
 	{file("exempt: maybe"), "line 2: rule a has neither limits nor exempt: true\n" +
 		`line 3: exempt is "maybe", must be true or false`},
@@ -87,6 +91,7 @@ var mistakes = []struct{ text, want string }{
 	{file(limits, "match:", "  headers:", "    x-a: c", "    X-A: d"),
 		"line 7: header field X-A is there twice, first in line 6"},
 	{file(limits, "match: {headers: {X: [a]}}"), "line 4: X is a list, must be a text"},
+	{file(limits, "match: {headers: {}}"), "line 4: headers has 0 entries, must have 1 to 16"},
 	{file(limits, "by: ip"), `line 4: by is "ip", must be user, address, route or header NAME`},
 	{file(limits, "by: [user, 'header a b']"),
 		`line 4: by is "header a b", must be user, address, route or header NAME`},
@@ -116,6 +121,9 @@ var mistakes = []struct{ text, want string }{
 		"line 3: a limit has no name, must have one where a rule has several"},
 	{file("limits:", "  - {name: a, rate: 1/1s}", "  - {name: a, rate: 1/1s}"),
 		"line 5: a limit a is there already, in line 4"},
+	{file("limits: [{rate: 1/1s}, {name: '', rate: 1/1s}]"),
+		"line 3: a limit has no name, must have one where a rule has several\n" +
+			`line 3: name is "", must have 1 to 31 of A-Z a-z 0-9 _ . -`},
 
 	{file(limits) + "\n  - name: b\n    " + limits,
 		"line 4: rule b never applies: rule a, line 2, has the same route and no other conditions"},
@@ -125,6 +133,20 @@ var mistakes = []struct{ text, want string }{
 	{file(limits, "match: {headers: {X: true, Y: b}}") +
 		"\n  - {name: b, match: {headers: {Y: b, X: a}}, exempt: true}",
 		"line 5: rule b never applies: rule a, line 2, has the same route and no other conditions"},
+	{file("cost: 0", "limits: [{rate: 0/1s}]") + "\n  - {name: b, exempt: true}",
+		"line 3: cost is 0, must be 1 to 2^40\nline 4: rate is 0, must be 1 to 2^40\n" +
+			"line 5: rule b never applies: rule a, line 2, has the same route and no other conditions"},
+	{"rules:\n  - exempt: true\n  - exempt: true", "line 2: a rule has no name\nline 3: a rule has no name\n" +
+		"line 3: a rule never applies: a rule, line 2, has the same route and no other conditions"},
+	// Which calls rule a is for is not known.
+	{file("exempt: true", "math: {route: /a}") + "\n  - {name: b, exempt: true}",
+		`line 4: a rule has no field "math"; it has name, match, by, cost, also, exempt and limits`},
+	{file("exempt: true", "match: {rout: /a}") + "\n  - {name: b, exempt: true}",
+		`line 4: match has no field "rout"; it has route, methods, headers and user`},
+	{file("exempt: true", "also: yess") + "\n  - {name: b, exempt: true}",
+		`line 4: also is "yess", must be true or false`},
+	{file("also: true", "exempt: true", "match: {rout: /a}"),
+		`line 5: match has no field "rout"; it has route, methods, headers and user`},
 	{file("also: true", "exempt: true"),
 		"line 3: rule a exempts all calls from all rules, must have a match"},
 	{file(limits, "match: {user: false}", "by: [address, user]"),
@@ -195,6 +217,29 @@ func TestFilesAreBounded(t *testing.T) {
 	_, err = rules.Parse([]byte("rules:\n" + strings.Repeat("  - {}\n", 500)))
 	if count := strings.Count(fmt.Sprint(err), "\n") + 1; count != 100 {
 		t.Errorf("%d mistakes reported, want 100", count)
+	}
+}
+
+// In files of 1 MiB what is compared with all others is bounded, and so are the mistakes.
+func TestLargeFilesAreBounded(t *testing.T) {
+	// numbered returns a text with growing numbers in it, up to a length.
+	numbered := func(format string, length int) string {
+		var b strings.Builder
+		for i := 0; b.Len() < length; i++ {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	headers := "    exempt: true\n    match:\n      headers:\n" + numbered("        x%d: a\n", 400_000)
+	for _, test := range []struct{ text, want string }{
+		{"rules:\n  - name: a\n" + headers + "  - name: b\n" + headers, "headers has "},
+		{"rules:\n  - name: a\n" + numbered("    f%d: 1\n", 1_000_000), "a rule has no field"},
+		{"{" + strings.Repeat("a,", 500_000) + "}", "the file has no field"},
+	} {
+		_, err := rules.Parse([]byte(test.text))
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Count(err.Error(), "\n") >= 100 {
+			t.Errorf("%.200v, want at most 100 mistakes, with %q", err, test.want)
+		}
 	}
 }
 

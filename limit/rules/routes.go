@@ -41,8 +41,8 @@ func (t *routes) add(r *rule, known map[string]*route) error {
 	same := known[r.route]
 	for _, before := range same.rules {
 		if !before.also && !r.also && before.holdsFor(r) {
-			return fmt.Errorf("rule %s never applies: rule %s, line %d, "+
-				"has the same route and no other conditions", r.name, before.name, before.line)
+			return fmt.Errorf("%s never applies: %s, line %d, "+
+				"has the same route and no other conditions", r, before, before.line)
 		}
 	}
 	same.rules = append(same.rules, r)

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -24,12 +24,12 @@ type Rules struct {
 type compiled struct {
 	set    *Set
 	parts  [][]part // of each rule
-	before map[definition]limit.KeyedReleaser
+	before map[definition]form.Lender
 }
 
 // A part is one or more limits of a rule that decide in one call.
 type part struct {
-	limiter  limit.KeyedReleaser
+	limiter  form.Lender
 	policies []string
 	lease    time.Duration // if it is not 0, permits come back when the call has ended
 }
@@ -70,8 +70,8 @@ func (r *Rules) Reload(set *Set) error {
 }
 
 // compile makes the limiters of a Set, but those that are there.
-func (r *Rules) compile(set *Set, there map[definition]limit.KeyedReleaser) (*compiled, error) {
-	c := &compiled{set, make([][]part, len(set.rules)), make(map[definition]limit.KeyedReleaser)}
+func (r *Rules) compile(set *Set, there map[definition]form.Lender) (*compiled, error) {
+	c := &compiled{set, make([][]part, len(set.rules)), make(map[definition]form.Lender)}
 	for i, rule := range set.rules {
 		if together := r.store.together(rule.limits); together != nil {
 			p := part{limiter: together}
@@ -105,8 +105,7 @@ type Grant struct {
 	// see. If a call has no limits, it is allowed, and there are no numbers.
 	limit.Result
 
-	holds []hold    // what is to be given back when the call has ended
-	since time.Time // when it was taken at the earliest
+	holds []hold // what is to be given back when the call has ended
 }
 
 // A hold is permits that were taken.
@@ -114,6 +113,8 @@ type hold struct {
 	part *part
 	key  string
 	n    int64
+
+	answer form.Answer // of the limiter, for when it is given back
 }
 
 // Running reports whether the call holds permits as long as it runs, those of limits of
@@ -124,8 +125,7 @@ func (g *Grant) Running() bool { return len(g.holds) > 0 }
 // they come back when their lease ends. Those whose lease is over are not given back: they
 // may be those of others.
 func (g *Grant) Done(ctx context.Context) error {
-	passed := time.Since(g.since)
-	holds := slices.DeleteFunc(g.holds, func(h hold) bool { return passed >= h.part.lease })
+	holds := g.holds
 	g.holds = nil
 	return giveBack(ctx, holds)
 }
@@ -133,7 +133,7 @@ func (g *Grant) Done(ctx context.Context) error {
 func giveBack(ctx context.Context, holds []hold) error {
 	var errs []error
 	for _, h := range holds {
-		errs = append(errs, h.part.limiter.Release(ctx, h.key, h.n))
+		errs = append(errs, h.part.limiter.Return(ctx, h.key, h.n, h.answer))
 	}
 	return errors.Join(errs...)
 }
@@ -155,10 +155,15 @@ func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if n < 1 {
 		return Grant{}, fmt.Errorf("%w: n is %d, must be at least 1", limit.ErrInvalidArgument, n)
 	}
-	now, since := r.current.Load(), time.Now()
+	now := r.current.Load()
 	uses, err := now.set.uses(&call)
 	if err != nil {
 		return Grant{}, err
+	}
+	if call.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, call.Timeout)
+		defer cancel()
 	}
 	var t taking
 	for _, u := range uses {
@@ -167,7 +172,7 @@ func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 		}
 		for i := range now.parts[u.rule.index] {
 			if err == nil && !t.refused {
-				err = t.take(ctx, hold{&now.parts[u.rule.index][i], u.key, n * u.rule.cost})
+				err = t.take(ctx, hold{part: &now.parts[u.rule.index][i], key: u.key, n: n * u.rule.cost})
 			}
 		}
 	}
@@ -177,7 +182,7 @@ func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
-	return t.grant(since), nil
+	return t.grant(), nil
 }
 
 // A taking is what one call has come to.
@@ -189,7 +194,7 @@ type taking struct {
 
 // take asks one part.
 func (t *taking) take(ctx context.Context, h hold) error {
-	result, err := h.part.limiter.Allow(ctx, h.key, h.n)
+	result, answer, err := h.part.limiter.Lend(ctx, h.key, h.n)
 	if err != nil {
 		return err
 	}
@@ -205,6 +210,7 @@ func (t *taking) take(ctx context.Context, h hold) error {
 	}
 	t.each = append(t.each, one...)
 	if t.refused = !result.Allowed; !t.refused {
+		h.answer = answer
 		t.holds = append(t.holds, h)
 	}
 	return nil
@@ -242,7 +248,7 @@ func (t *taking) undo(ctx context.Context) {
 }
 
 // grant returns the Grant of a call that was decided.
-func (t *taking) grant(since time.Time) Grant {
+func (t *taking) grant() Grant {
 	if len(t.each) == 0 {
 		return Grant{Result: limit.Result{Allowed: true}}
 	}
@@ -252,7 +258,7 @@ func (t *taking) grant(since time.Time) Grant {
 			binds = &t.each[i]
 		}
 	}
-	g := Grant{Result: *binds, since: since}
+	g := Grant{Result: *binds}
 	g.Allowed = !t.refused
 	if len(t.each) > 1 {
 		g.Each = t.each

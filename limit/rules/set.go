@@ -29,6 +29,16 @@ type rule struct {
 	cost         int64
 	also, exempt bool
 	limits       []definition
+
+	vague bool // after a mistake it is not known which calls it is for
+}
+
+// String returns what mistakes call a rule.
+func (r *rule) String() string {
+	if r.name == "" {
+		return "a rule"
+	}
+	return "rule " + r.name
 }
 
 // free reports whether a rule holds for each call of its route.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/limit"
 )
@@ -15,11 +17,19 @@ import (
 // A Store is where limits are kept: InMemory or OnRedis.
 type Store interface {
 	// limiter returns the limiter of one limit.
-	limiter(d definition) (limit.KeyedReleaser, error)
+	limiter(d definition) (form.Lender, error)
 
 	// together returns a limiter of several limits that decide in one call, nil if the
 	// Store has none for them.
-	together(d []definition) limit.KeyedReleaser
+	together(d []definition) form.Lender
+}
+
+// lender returns a limiter of this module, which takes back what it has granted.
+func lender(l limit.KeyedReleaser, err error) (form.Lender, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l.(form.Lender), nil
 }
 
 // InMemory is the Store of this process. In it rratelimiter is the same algorithm as on
@@ -28,11 +38,11 @@ func InMemory(opts ...limit.Option) Store { return memory{opts} }
 
 type memory struct{ opts []limit.Option }
 
-func (m memory) limiter(d definition) (limit.KeyedReleaser, error) {
-	return algorithms[d.algorithm].maker(d.numbers).InMemoryKeyed(m.opts...)
+func (m memory) limiter(d definition) (form.Lender, error) {
+	return lender(algorithms[d.algorithm].maker(d.numbers).InMemoryKeyed(m.opts...))
 }
 
-func (memory) together([]definition) limit.KeyedReleaser { return nil }
+func (memory) together([]definition) form.Lender { return nil }
 
 // OnRedis is the Store that all share who use its name, 1 to 200 bytes without braces. The
 // limit "day" of the rule "search" has the name NAME:search:day, or NAME:search where the
@@ -64,14 +74,14 @@ func (s *onRedis) check() error {
 	return nil
 }
 
-func (s *onRedis) limiter(d definition) (limit.KeyedReleaser, error) {
+func (s *onRedis) limiter(d definition) (form.Lender, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	if d.algorithm == redisson {
 		return templates{s.client, []*rratelimiter.Template{s.template(d)}}, nil
 	}
-	return algorithms[d.algorithm].maker(d.numbers).OnRedisKeyed(s.rdb, s.name+":"+d.key)
+	return lender(algorithms[d.algorithm].maker(d.numbers).OnRedisKeyed(s.rdb, s.name+":"+d.key))
 }
 
 // template has its rate written also where a limiter has another one: that of the rules
@@ -85,7 +95,7 @@ const mostTogether = 4
 
 // together has the limits of rratelimiter decide in one script call. They have one key, so
 // that their limiters have one hash tag, and a cluster has them in one place.
-func (s *onRedis) together(all []definition) limit.KeyedReleaser {
+func (s *onRedis) together(all []definition) form.Lender {
 	if s.check() != nil || len(all) < 2 || len(all) > mostTogether {
 		return nil
 	}
@@ -105,17 +115,23 @@ type templates struct {
 	all    []*rratelimiter.Template
 }
 
-// Allow takes permits from the limiters of a key.
-func (t templates) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
+// Lend takes permits from the limiters of a key.
+func (t templates) Lend(ctx context.Context, key string, n int64) (r limit.Result, a form.Answer, err error) {
+	start := time.Now()
 	if len(t.all) == 1 {
-		return t.all[0].Allow(ctx, key, n)
+		r, err = t.all[0].Allow(ctx, key, n)
+	} else {
+		r, err = t.group(key).Allow(ctx, n)
 	}
-	return t.group(key).Allow(ctx, n)
+	return r, form.Answer{Place: start.Add(r.ResetAfter).UnixMicro()}, err
 }
 
-// Release gives permits back to the limiters of a key.
-func (t templates) Release(ctx context.Context, key string, n int64) error {
-	if len(t.all) == 1 {
+// Return gives permits back to the limiters of a key, unless they are back by themselves.
+func (t templates) Return(ctx context.Context, key string, n int64, a form.Answer) error {
+	switch {
+	case time.Now().UnixMicro() >= a.Place:
+		return nil
+	case len(t.all) == 1:
 		return t.all[0].RateLimiter(key).Release(ctx, n)
 	}
 	return t.group(key).Release(ctx, n)

@@ -58,7 +58,7 @@ func (p *parser) syntax(data []byte, err error) {
 	if len(data) <= mostSearched {
 		line = lineOf(data, err)
 	}
-	p.mistakes = append(p.mistakes, mistake{line, beforeReason.ReplaceAllString(err.Error(), "")})
+	p.note(line, "%s", beforeReason.ReplaceAllString(err.Error(), ""))
 }
 
 // lineOf returns the line of an error: the first one for which the file up to it has the same

@@ -1,6 +1,7 @@
 package formtest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -8,10 +9,32 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A grant is one of a run, in real time.
-type grant struct {
-	at time.Duration
-	n  int64
+// A Grant is permits of a run, in real time.
+type Grant struct {
+	At time.Duration
+	N  int64
+}
+
+// Exceeded returns an error for the first window in which more permits were granted than most
+// and what more has in it, which may be granted besides. interval is how long a window is.
+func Exceeded(grants, more []Grant, interval time.Duration, most int64) error {
+	for i, first := range grants {
+		bound, sum := most, int64(0)
+		for _, m := range more {
+			if m.At >= first.At && m.At < first.At+interval {
+				bound += m.N
+			}
+		}
+		for _, g := range grants[i:] {
+			if g.At < first.At+interval {
+				sum += g.N
+			}
+		}
+		if sum > bound {
+			return fmt.Errorf("%d permits in the window from %v on, want at most %d", sum, first.At, bound)
+		}
+	}
+	return nil
 }
 
 // bounded drives a limiter by random traffic, by a clock that is right or set again and
@@ -29,7 +52,9 @@ func (s Suite) bounded(t *testing.T) {
 		for range 400 {
 			d.step(t)
 		}
-		d.within(t, s.Worst)
+		if err := Exceeded(d.grants, d.forward, interval, s.Worst*rate); err != nil {
+			t.Error(err)
+		}
 		d.real += s.Full * interval
 		if r, err := d.l.Allow(t.Context(), rate); err != nil || !r.Allowed {
 			t.Errorf("nobody has used it for %d intervals, and it refuses: %+v %v", s.Full, r, err)
@@ -49,9 +74,9 @@ type drive struct {
 	interval  time.Duration
 	sets      uint64        // the clock: 0 right, 1 set back, 2 set back and forward
 	real, off time.Duration // real time, and what the clock is ahead of it
-	grants    []grant
-	forward   []time.Duration // when it was set forward
-	wait      time.Duration   // of the last refusal
+	grants    []Grant
+	forward   []Grant       // the rate, when the clock was set forward
+	wait      time.Duration // of the last refusal
 }
 
 func (d *drive) now() time.Time { return time.Unix(2_000_000_000, 0).Add(d.real + d.off) }
@@ -78,7 +103,7 @@ func (d *drive) step(t *testing.T) {
 	must(t, r, err)
 	d.wait = r.RetryAfter
 	if r.Allowed {
-		d.grants = append(d.grants, grant{d.real, n})
+		d.grants = append(d.grants, Grant{d.real, n})
 	}
 }
 
@@ -90,30 +115,8 @@ func (d *drive) set() {
 	}
 	if d.sets == 2 && d.random.IntN(2) == 0 {
 		d.off += by
-		d.forward = append(d.forward, d.real)
+		d.forward = append(d.forward, Grant{d.real, d.rate})
 	} else {
 		d.off -= by
-	}
-}
-
-// within expects that no window has more than the bound.
-func (d *drive) within(t *testing.T, worst int64) {
-	t.Helper()
-	for i, first := range d.grants {
-		sum, most := int64(0), worst*d.rate
-		for _, at := range d.forward {
-			if at >= first.at && at < first.at+d.interval {
-				most += d.rate
-			}
-		}
-		for _, g := range d.grants[i:] {
-			if g.at < first.at+d.interval {
-				sum += g.n
-			}
-		}
-		if sum > most {
-			t.Errorf("%d permits in the window from %v on, want at most %d", sum, first.at, most)
-			return
-		}
 	}
 }

@@ -1,0 +1,59 @@
+package rules_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+
+	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/limit/rules"
+)
+
+// A server whose limits are in a file.
+func Example_server() {
+	data, err := os.ReadFile("testdata/rules.yaml")
+	if err != nil {
+		panic(err)
+	}
+	set, err := rules.Parse(data)
+	if err != nil {
+		panic(err) // each mistake with its line
+	}
+	limits, err := rules.New(rules.InMemory(), set) // or rules.OnRedis(client, rdb, "shop")
+	if err != nil {
+		panic(err)
+	}
+	// user is who sends a request: somebody who has checked it says so.
+	user := func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil }
+	middleware, err := httplimit.NewRules(limits, user)
+	if err != nil {
+		panic(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /search", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "found") })
+	server := httptest.NewServer(middleware.Handler(mux)) // http.ListenAndServe(":8080", ...)
+	defer server.Close()
+
+	for range 6 {
+		request, err := http.NewRequest(http.MethodGet, server.URL+"/search", nil)
+		if err != nil {
+			panic(err)
+		}
+		request.Header.Set("X-User", "alice")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			panic(err)
+		}
+		response.Body.Close()
+		fmt.Println(response.StatusCode)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	// Output:
+	// 200
+	// 200
+	// 200
+	// 200
+	// 200
+	// 429
+}
