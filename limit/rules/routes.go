@@ -187,6 +187,9 @@ func example(pattern string) *http.Request {
 // escaped. /a counts as /a/ where only that is a route: a mux redirects it there.
 func (t *routes) find(method, escaped string) *route {
 	cleaned := clean(escaped)
+	if method == http.MethodConnect && escaped != "" { // a mux does not clean that path
+		cleaned = escaped
+	}
 	if r := found(t.mux, request(method, cleaned)); r != nil || strings.HasSuffix(cleaned, "/") {
 		return r
 	}
