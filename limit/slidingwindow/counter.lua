@@ -143,5 +143,7 @@ if ttl > 0 and (longer or not write) then
 end
 if write and (reset > 0 or longer) then
   redis.call('SET', KEYS[1], table.concat(written, ' '), 'PX', string.format('%.0f', life))
+elseif write then -- nothing is left
+  redis.call('UNLINK', KEYS[1])
 end
 return {allowed, math.max(0, rate - full - last), retry, reset, now}

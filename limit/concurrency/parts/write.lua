@@ -12,7 +12,10 @@ if leases > 0 then
     redis.call('ZADD', KEYS[1], whole(-taken), sum)
   end
   reset = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2] - now
-  if changed then
+  if reset <= 0 then -- all are over, and more than could be dropped one by one
+    redis.call('UNLINK', KEYS[1])
+    reset = 0
+  elseif changed then
     redis.call('PEXPIRE', KEYS[1], whole(math.ceil(reset / 1000)))
   end
 elseif changed then
