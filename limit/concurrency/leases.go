@@ -176,7 +176,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 		return err
 	}
 	if !found {
-		return fmt.Errorf("%w, at %v", ErrExpired, l.Expires())
+		return l.expired()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,5 +209,9 @@ func (l *Lease) Release(ctx context.Context) error {
 	if found || (unsure || l.tried) && l.pool.now().Before(l.Expires()) {
 		return nil
 	}
-	return fmt.Errorf("%w, at %v", ErrExpired, l.Expires())
+	return l.expired()
+}
+
+func (l *Lease) expired() error {
+	return fmt.Errorf("%w, at %s", ErrExpired, l.Expires().Format(time.RFC3339Nano))
 }
