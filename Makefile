@@ -2,6 +2,8 @@
 
 # Packages tested at a time: tests that measure time must not starve one another.
 P ?= 2
+# Tests of one package that run at a time, of those that mostly wait (T.Parallel).
+PARALLEL ?= 4
 # The longest that the tests of one package may take.
 TIMEOUT ?= 45m
 # How long each target is fuzzed.
@@ -29,7 +31,7 @@ RACE = $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race -gcflags=github.com/yu
 # with the race detector. go test alone prints packages in their order, so that the first one, which takes minutes, keeps
 # back all others. gotestsum prints a line when a package ends, and the output of a test when it fails.
 GOTEST = GOGC=400 GOMEMLIMIT=2GiB $(TOOL) gotestsum --format pkgname-and-test-fails --format-icons text -- \
-	$(RACE) -shuffle=on -count=1 -vet=off -p $(P) -timeout $(TIMEOUT)
+	$(RACE) -shuffle=on -count=1 -vet=off -p $(P) -parallel $(PARALLEL) -timeout $(TIMEOUT)
 
 .PHONY: help test lint demo scripts pictures bench cost faultcost shares fuzz soak soak-faults clean
 
