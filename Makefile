@@ -22,16 +22,13 @@ MODULES := bench cmd/rrl httplimit/examples grpclimit otellimit
 # within everyone's reach, and a gate that cannot run is none.
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 
-# The race detector, where Go finds a C compiler. It watches the library and the tests, not miniredis and its Lua: these
-# would take half of the time. Neither has atomics that order what others do, so nothing else looks like a race.
-RACE = $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race -gcflags=github.com/yuin/gopher-lua/...=-race=false \
-	-gcflags=github.com/alicebob/miniredis/v2/...=-race=false)
-
-# How everything is tested. make lint has go vet. Little garbage is collected before there is much of it, as that is slow
-# with the race detector. go test alone prints packages in their order, so that the first one, which takes minutes, keeps
-# back all others. gotestsum prints a line when a package ends, and the output of a test when it fails.
+# How everything is tested; Go has the race detector where it finds a C compiler. make lint has go vet. Garbage is collected
+# when there is more of it than usual: with the race detector that is slow. go test alone prints packages in their order, so
+# that the first one, which takes minutes, keeps back all others. gotestsum prints a line when a package ends, and the output
+# of a test when it fails.
 GOTEST = GOGC=400 GOMEMLIMIT=2GiB $(TOOL) gotestsum --format pkgname-and-test-fails --format-icons text -- \
-	$(RACE) -shuffle=on -count=1 -vet=off -p $(P) -parallel $(PARALLEL) -timeout $(TIMEOUT)
+	$$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=off \
+	-p $(P) -parallel $(PARALLEL) -timeout $(TIMEOUT)
 
 .PHONY: help test lint demo scripts pictures bench cost faultcost shares fuzz soak soak-faults clean
 
