@@ -2,8 +2,6 @@
 
 # Packages tested at a time: tests that measure time must not starve one another.
 P ?= 2
-# Tests of one package that run at a time, of those that mostly wait (T.Parallel).
-PARALLEL ?= 4
 # The longest that the tests of one package may take.
 TIMEOUT ?= 45m
 # How long each target is fuzzed.
@@ -28,7 +26,7 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 # of a test when it fails.
 GOTEST = GOGC=400 GOMEMLIMIT=2GiB $(TOOL) gotestsum --format pkgname-and-test-fails --format-icons text -- \
 	$$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=off \
-	-p $(P) -parallel $(PARALLEL) -timeout $(TIMEOUT)
+	-p $(P) -timeout $(TIMEOUT)
 
 .PHONY: help test lint demo scripts pictures bench cost faultcost shares fuzz soak soak-faults clean
 
