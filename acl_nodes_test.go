@@ -28,6 +28,7 @@ func denials(t *testing.T, nodes []*redis.Client) (denied []string) {
 // On a cluster the rule and what go-redis needs besides are enough, and nothing of
 // that may be left out.
 func TestRightsOnACluster(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
 	cluster := redistest.StartCluster(t, redistest.WithReplicas(1),
 		redistest.WithArgs("--notify-keyspace-events", "KEA"))
 	basic, more := rule(t, ruleOfAll), rule(t, ruleOfCluster)
@@ -72,6 +73,7 @@ func TestRightsOnACluster(t *testing.T) {
 
 // A user of a sentinel who has the rights of the page, and no others.
 func TestRightsOnSentinels(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
 	s := redistest.StartSentinels(t, 2, "--notify-keyspace-events", "KEA")
 	rights := rule(t, ruleOfSentinel)
 	var nodes []*redis.Client

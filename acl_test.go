@@ -361,6 +361,7 @@ func needs(t *testing.T) map[string]string {
 // With the rights in docs/keys.md everything works, and without any of them what the
 // page says fails. Where nothing fails, Redis has denied something all the same.
 func TestEachRight(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
 	s := redistest.Start(t, "--notify-keyspace-events", "KEA")
 	rights, deedOf := rule(t, ruleOfAll), needs(t)
 	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "secret" })

@@ -53,6 +53,7 @@ func serves(t *testing.T, one, other redis.UniversalClient) {
 // Every client of go-redis will do, also one that reads from replicas: the library
 // asks the master all the same, for a replica may not have the last grant yet.
 func TestEveryKindOfClient(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
 	const events = "--notify-keyspace-events"
 	sentinel := redistest.StartSentinels(t, 2, events, "KEA")
 	failover := func(mod func(*redis.FailoverOptions)) *redis.FailoverOptions {

@@ -137,6 +137,7 @@ func wholeLife(t *testing.T, l *rratelimiter.RateLimiter, typ rratelimiter.RateT
 // The limit holds over a failover: callers wait it out within their attempts,
 // and what the replica has is what counts.
 func TestOverAFailover(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
 	s := redistest.StartSentinel(t)
 	rdb := s.Client(t, func(o *redis.FailoverOptions) {
 		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 40, 50*time.Millisecond, 500*time.Millisecond
@@ -166,6 +167,7 @@ func TestOverAFailover(t *testing.T) {
 // A master of a cluster dies, and its replica takes its place. Callers are served there
 // as soon as it does: without being told, go-redis would ask the dead one for a minute.
 func TestOverAFailoverOfACluster(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
 	cluster := redistest.StartCluster(t, redistest.WithReplicas(1),
 		redistest.WithArgs("--cluster-node-timeout", "1500", "--cluster-replica-validity-factor", "0"))
 	rdb := cluster.Client(t)

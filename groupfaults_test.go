@@ -137,6 +137,7 @@ func TestAGroupFallsBack(t *testing.T) {
 // A slot moves to another node key by key while a Group of two limiters is in use. No
 // permit is lost, none is granted twice, and no caller gets an error.
 func TestAGroupWhoseSlotMoves(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
 	cluster := redistest.StartCluster(t)
 	rdb := cluster.Client(t, func(o *redis.ClusterOptions) {
 		o.MaxRedirects, o.MinRetryBackoff, o.MaxRetryBackoff = 60, time.Millisecond, 20*time.Millisecond

@@ -137,6 +137,6 @@ func TestLimitersOnRedis(t *testing.T) {
 	s := redistest.Start(t)
 	m := maker{dial: func(t *testing.T) *redis.Client { return s.Client(t) }}
 	limittest.TestKeyed(t, limittest.KeyedSpec{
-		New: m.keyed, Pair: m.keyedPair, Interval: 2 * time.Second,
+		New: m.keyed, Pair: m.keyedPair, Interval: 2 * time.Second, Parallel: true,
 	})
 }

@@ -70,6 +70,7 @@ func (m *move) ends() {
 // A slot moves to another node key by key while a limiter of one record is in
 // use. No permit is lost, none is granted twice, and no caller gets an error.
 func TestALimiterWhoseSlotMoves(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
 	cluster := redistest.StartCluster(t)
 	rdb := cluster.Client(t, func(o *redis.ClusterOptions) {
 		o.MaxRedirects, o.MinRetryBackoff, o.MaxRetryBackoff = 60, time.Millisecond, 20*time.Millisecond

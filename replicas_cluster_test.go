@@ -13,6 +13,7 @@ import (
 // On a cluster WAIT goes to the node that carries the script out, also when that is
 // another one than the client knew: after a failover, and while a slot moves.
 func TestReplicasOnACluster(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
 	cluster := redistest.StartCluster(t, redistest.WithReplicas(1))
 	rdb := cluster.Client(t, func(o *redis.ClusterOptions) { o.MaxRedirects = 20 })
 	c := rratelimiter.New(rdb, rratelimiter.WithMinReplicas(1, 3*time.Second))

@@ -109,7 +109,7 @@ func TestAClientHasOneSession(t *testing.T) {
 					all[i] = b.newClient(opts...)
 				}
 				random, out := rand.New(rand.NewPCG(1, 2)), int64(0)
-				for i := range 200 {
+				for i := range redistest.Rounds(t, 60) {
 					n := 1 + random.Int64N(5)
 					l.by(all[i%clients]).takes(n)
 					if out += n; i%3 > 0 {

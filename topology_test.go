@@ -55,6 +55,7 @@ func goesOn(t *testing.T, l, other *rratelimiter.RateLimiter, out int64) (took t
 // on with the settings that go-redis has by default: as soon as the replica has the
 // slots, for the library has go-redis ask for them.
 func TestAClusterOverFailovers(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
 	cluster := redistest.StartCluster(t, redistest.WithReplicas(1),
 		redistest.WithArgs("--cluster-node-timeout", "1000"))
 	masters, replicas := mastersOf(cluster)

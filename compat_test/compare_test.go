@@ -11,14 +11,15 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/compare"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 const (
 	// separately is how many sequences are played on two names.
-	separately = 2000
+	separately = 800
 	// together is how many are played on one name: half as many, as Java and Go
 	// share their steps.
-	together = 1000
+	together = 400
 )
 
 var _ = Describe("Comparison by machine", Ordered, ContinueOnFailure, func() {
@@ -27,13 +28,13 @@ var _ = Describe("Comparison by machine", Ordered, ContinueOnFailure, func() {
 
 	It("finds the same on a name of Java and on one of Go", func(ctx SpecContext) {
 		t := &compare.Tally{}
-		findNothing(ctx, r, compare.SeparateRuns(t), firstSeed(), separately)
+		findNothing(ctx, r, compare.SeparateRuns(t), firstSeed(), redistest.Rounds(GinkgoT(), separately))
 		AddReportEntry(t.String())
 	})
 
 	It("finds nothing wrong where both take turns on one name", func(ctx SpecContext) {
 		t := &compare.Tally{}
-		findNothing(ctx, r, compare.SharedRuns(t), firstSeed(), together)
+		findNothing(ctx, r, compare.SharedRuns(t), firstSeed(), redistest.Rounds(GinkgoT(), together))
 		AddReportEntry(t.String())
 	})
 

@@ -110,6 +110,10 @@ func (b build) run(ctx context.Context, lock *os.File) error {
 		args = append(args, "-Dredisson.version="+b.version)
 	}
 	cmd := exec.CommandContext(ctx, mvn, args...)
+	// A build is short: with more optimization it takes twice the time. Of options that
+	// contradict each other, the last one counts.
+	cmd.Env = append(os.Environ(),
+		"MAVEN_OPTS=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "+os.Getenv("MAVEN_OPTS"))
 	cmd.Dir = b.project
 	cmd.WaitDelay = time.Second
 	if lock != nil {

@@ -1,9 +1,11 @@
 package redistest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,9 +15,17 @@ import (
 // leakPatience is how long goroutines may take to end after the last test.
 const leakPatience = 15 * time.Second
 
+// atOnce is how many tests run at a time, of those that call Parallel. They mostly wait, so
+// the processors do not matter.
+const atOnce = 4
+
 // VerifyNoLeaks is all that a TestMain needs: it runs the tests of m, fails if they
-// leave goroutines behind, and exits.
+// leave goroutines behind, and exits. Four tests that call Parallel run at a time, unless
+// the flag -parallel says how many.
 func VerifyNoLeaks(m interface{ Run() int }) {
+	if !flag.Parsed() { // it is the default then, and Run reads the flags
+		_ = flag.Set("test.parallel", strconv.Itoa(atOnce))
+	}
 	code, err := runWithoutLeaks(m, leakPatience)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "FAIL: %v\n", err)

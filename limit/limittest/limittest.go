@@ -59,6 +59,11 @@ type SpecOf[L any] struct {
 	// New and Pair are called, too. What they start must end with the test.
 	Synctest bool
 
+	// Parallel has the checks run beside one another, by T.Parallel: on a store with a
+	// clock of its own they mostly wait. The flag -parallel of go test says how many run
+	// at a time.
+	Parallel bool
+
 	// Now and Sleep are the clock that the limiter goes by, if it is a fake one. The
 	// default is that of package time, which is also right in a bubble. They are
 	// called by many goroutines.
@@ -132,7 +137,7 @@ func ofOneKey(k KeyedSpec) Spec {
 			return limit.Of(k.New(t, rate, interval), "key")
 		},
 		Algorithm: k.Algorithm, Interval: k.Interval, Tolerance: k.Tolerance, Synctest: k.Synctest,
-		Now: k.Now, Sleep: k.Sleep,
+		Parallel: k.Parallel, Now: k.Now, Sleep: k.Sleep,
 	}
 	if k.Pair != nil {
 		s.Pair = func(t *testing.T, rate int64, interval time.Duration) (limit.Limiter, limit.Limiter) {
@@ -193,6 +198,9 @@ func (s suite) each(t *testing.T, checks []check, found func(t *testing.T, rule 
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
+			if s.spec.Parallel {
+				t.Parallel()
+			}
 			s.enter(t, func(t *testing.T) { found(t, c.name, s.try(t, c)) })
 		})
 	}

@@ -37,7 +37,8 @@ func TestCorrectLimitersPass(t *testing.T) {
 		t.Run(name+" in real time", func(t *testing.T) {
 			t.Parallel()
 			spec := specOf(Algorithm(algorithm))
-			spec.Synctest, spec.Interval, spec.Tolerance = false, 200*time.Millisecond, 0
+			spec.Synctest, spec.Parallel = false, true
+			spec.Interval, spec.Tolerance = 200*time.Millisecond, 0
 			TestLimiter(t, spec)
 		})
 	}

@@ -15,7 +15,7 @@ import (
 // Memory and Redis decide alike also where records are joined, where there are many parts,
 // and when the clock is set.
 func TestAlikeWhenTheClockIsSet(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(redistest.Rounds(t, 20)) {
 		random := rand.New(rand.NewPCG(seed, 4))
 		rate := []int64{3, 40, 5000, 1 << 40}[random.IntN(4)]
 		interval := []time.Duration{7 * time.Millisecond, time.Second, 90 * time.Hour}[random.IntN(3)]

@@ -126,8 +126,8 @@ func TestManyPartsAtATime(t *testing.T) {
 			rdb := redistest.MiniClient(t, redistest.Mini(t))
 			one := on(t, rdb, slidingwindow.Counter{Rate: 10, Interval: time.Second})
 			other := on(t, rdb, slidingwindow.Counter{Rate: 10, Interval: time.Second, Parts: parts})
-			if n := poll(t, 10*time.Millisecond, 8*time.Second, one, other); n < 40 || n > 90 {
-				t.Errorf("10 and %d parts: %d permits in 8 s, want about 80", parts, n)
+			if n := poll(t, 10*time.Millisecond, 4*time.Second, one, other); n < 20 || n > 50 {
+				t.Errorf("10 and %d parts: %d permits in 4 s, want about 40", parts, n)
 			}
 		})
 	}
@@ -141,7 +141,7 @@ func TestManyIntervalsAtATime(t *testing.T) {
 			rdb := redistest.MiniClient(t, redistest.Mini(t))
 			hour, second := on(t, rdb, of(40, time.Hour)), on(t, rdb, of(40, time.Second))
 			long, short := int64(0), int64(0)
-			for range 60 {
+			for range 15 {
 				long += poll(t, time.Millisecond, 50*time.Millisecond, hour)
 				short += poll(t, time.Millisecond, time.Millisecond, second)
 				time.Sleep(30 * time.Second)
@@ -227,17 +227,17 @@ func TestALogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)
 		rdb := redistest.MiniClient(t, m)
-		l := on(t, rdb, slidingwindow.Log{Rate: 2500, Interval: time.Second})
+		l := on(t, rdb, slidingwindow.Log{Rate: 1250, Interval: time.Second})
 		first := time.Now()
-		for range 2500 {
+		for range 1250 {
 			allow(t, l, 1, true)
-			time.Sleep(300 * time.Microsecond)
+			time.Sleep(600 * time.Microsecond)
 		}
 		if n := rdb.ZCard(t.Context(), m.Keys()[0]).Val(); n > 1001 {
 			t.Errorf("%d records", n)
 		}
-		wait := allow(t, l, 2500, false)
-		if late := time.Until(first.Add(2499*300*time.Microsecond + time.Second)); wait.ResetAfter != late {
+		wait := allow(t, l, 1250, false)
+		if late := time.Until(first.Add(1249*600*time.Microsecond + time.Second)); wait.ResetAfter != late {
 			t.Errorf("all are back after %v, want %v", wait.ResetAfter, late)
 		}
 		late := allowAfter(t, l).Sub(first.Add(time.Second))

@@ -17,7 +17,7 @@ import (
 // Redis. Each result must be the same, to the microsecond.
 func (s Suite) alike(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(40) {
+	for seed := range uint64(redistest.Rounds(t, 20)) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 16))
 			rate := []int64{1, 2, 3, 7, 10, 100, 999}[random.IntN(7)]

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -42,7 +43,7 @@ func Exceeded(grants, more []Grant, interval time.Duration, most int64) error {
 // permits may be back at once.
 func (s Suite) bounded(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range uint64(redistest.Rounds(t, 300)) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		rate := []int64{1, 2, 5, 10, 100}[random.IntN(5)]
 		interval := []time.Duration{10 * time.Millisecond, time.Second, time.Hour}[random.IntN(3)]

@@ -112,7 +112,7 @@ func (s Suite) conforms(t *testing.T) {
 				a, name := s.New(rate, interval), redistest.Name(t)
 				return form(t, a, one, name), form(t, a, other, name)
 			},
-			Algorithm: s.Kind, Interval: 800 * time.Millisecond,
+			Algorithm: s.Kind, Interval: 800 * time.Millisecond, Parallel: true,
 		})
 	})
 }
