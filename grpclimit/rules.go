@@ -18,10 +18,11 @@ import (
 // "/package.Service/Method" is a route, and "/package.Service/" that of a whole service;
 // its method is POST, its header the metadata, and its address that of ByPeer.
 //
-// user returns the name of a user who was checked before; an empty name is nobody, and nil
-// is nobody ever. Its errors are those of a Key, and WithTimeout does not bound it. The subjects of QuotaFailure are the names
-// of the limits in the file. Key of a Decision is the full method. Permits that a call holds
-// as long as it runs come back when its handler has returned. It panics if r is nil.
+// user returns the name of a user who was checked before; an empty name is nobody, and
+// nil is nobody ever. Its errors are those of a Key, and WithTimeout does not bound it.
+// The subjects of QuotaFailure are the names of the limits in the file. Key of a
+// Decision is the full method. Permits that a call holds as long as it runs come back
+// when its handler has returned. It panics if r is nil.
 func UnaryServerRules(r *rules.Rules, user Key, opts ...ServerOption) grpc.UnaryServerInterceptor {
 	g := newRulesGate(r, opts)
 	return func(

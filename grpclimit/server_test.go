@@ -53,7 +53,8 @@ func TestRefusal(t *testing.T) {
 		t.Fatalf("QuotaFailure: %v", quota)
 	}
 	v := quota.GetViolations()[0]
-	if v.GetSubject() != "reads" || v.GetDescription() != "a limit of 10 permits, which come back within 1m0s" {
+	const says = "a limit of 10 permits, which come back within 1m0s"
+	if v.GetSubject() != "reads" || v.GetDescription() != says {
 		t.Errorf("Violation: %q, %q", v.GetSubject(), v.GetDescription())
 	}
 	if got := trailer.Get("grpc-retry-pushback-ms"); len(got) != 1 || got[0] != "2" {

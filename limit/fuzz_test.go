@@ -58,7 +58,9 @@ type drive struct {
 	real, off      time.Duration // real time, and what the clocks are ahead of it
 	last           limit.Result
 	grants         []formtest.Grant
-	more           []formtest.Grant // what may be granted beyond the bound: given back, or the clock set forward
+
+	// What may be granted beyond the bound: given back, or the clock set forward.
+	more []formtest.Grant
 }
 
 // now is not near a score that miniredis writes without a point, as 2e+15: its Lua cannot

@@ -45,7 +45,7 @@ func Example_server() {
 		if err != nil {
 			panic(err)
 		}
-		response.Body.Close()
+		_ = response.Body.Close()
 		fmt.Println(response.StatusCode)
 	}
 	http.DefaultClient.CloseIdleConnections()

@@ -88,7 +88,9 @@ func (p *parser) rule(n *yaml.Node) *rule {
 		field{"name", apart(func(what string, n *yaml.Node) { r.name = p.name(what, n) })},
 		field{"match", func(what string, n *yaml.Node) { p.match(r, what, n) }},
 		field{"by", apart(func(what string, n *yaml.Node) { r.by = p.by(what, n) })},
-		field{"cost", apart(func(what string, n *yaml.Node) { r.cost = p.number(what, n, form.MostPermits) })},
+		field{"cost", apart(func(what string, n *yaml.Node) {
+			r.cost = p.number(what, n, form.MostPermits)
+		})},
 		field{"also", func(what string, n *yaml.Node) { r.also = p.flag(what, n) }},
 		field{"exempt", func(what string, n *yaml.Node) { r.exempt = p.flag(what, n) }},
 		field{"limits", func(_ string, n *yaml.Node) { limits = n }},

@@ -136,7 +136,8 @@ var mistakes = []struct{ text, want string }{
 	{file("cost: 0", "limits: [{rate: 0/1s}]") + "\n  - {name: b, exempt: true}",
 		"line 3: cost is 0, must be 1 to 2^40\nline 4: rate is 0, must be 1 to 2^40\n" +
 			"line 5: rule b never applies: rule a, line 2, has the same route and no other conditions"},
-	{"rules:\n  - exempt: true\n  - exempt: true", "line 2: a rule has no name\nline 3: a rule has no name\n" +
+	{"rules:\n  - exempt: true\n  - exempt: true", "line 2: a rule has no name\n" +
+		"line 3: a rule has no name\n" +
 		"line 3: a rule never applies: a rule, line 2, has the same route and no other conditions"},
 	// Which calls rule a is for is not known.
 	{file("exempt: true", "math: {route: /a}") + "\n  - {name: b, exempt: true}",
@@ -237,7 +238,8 @@ func TestLargeFilesAreBounded(t *testing.T) {
 		{"{" + strings.Repeat("a,", 500_000) + "}", "the file has no field"},
 	} {
 		_, err := rules.Parse([]byte(test.text))
-		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Count(err.Error(), "\n") >= 100 {
+		if err == nil || !strings.Contains(err.Error(), test.want) ||
+			strings.Count(err.Error(), "\n") >= 100 {
 			t.Errorf("%.200v, want at most 100 mistakes, with %q", err, test.want)
 		}
 	}

@@ -29,7 +29,11 @@ func lender(l limit.KeyedReleaser, err error) (form.Lender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.(form.Lender), nil
+	lender, ok := l.(form.Lender)
+	if !ok {
+		return nil, fmt.Errorf("rratelimiter: %T does not take back what it has granted", l)
+	}
+	return lender, nil
 }
 
 // InMemory is the Store of this process. In it rratelimiter is the same algorithm as on

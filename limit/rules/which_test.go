@@ -240,7 +240,8 @@ func TestRoutesGoByTheMux(t *testing.T) {
 		}
 		r := inMemory(t, text.String())
 		for range 20 {
-			call := rules.Call{Method: pick("GET", "HEAD", "POST", "CONNECT"), Path: "/" + pick("a", "b", "%61", "c/")}
+			call := rules.Call{Method: pick("GET", "HEAD", "POST", "CONNECT")}
+			call.Path = "/" + pick("a", "b", "%61", "c/")
 			call.Path += pick("", "/", "/a", "/b/", "/%2F", "/a/b", "/a/b/", "/{$}")
 			call.Path = strings.ReplaceAll(call.Path, "//", "/")
 			if call.Method == http.MethodConnect { // a mux does not clean its path

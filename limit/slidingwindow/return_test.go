@@ -72,7 +72,9 @@ func TestReturnBehindMany(t *testing.T) {
 			answers, last = append(answers, a), r
 			time.Sleep(time.Millisecond)
 		}
-		for _, tt := range []struct{ which, back int64 }{{0, 0}, {50, 0}, {51, 1}, {51, 1}, {150, 2}, {150, 2}} {
+		for _, tt := range []struct{ which, back int64 }{
+			{0, 0}, {50, 0}, {51, 1}, {51, 1}, {150, 2}, {150, 2},
+		} {
 			if err := l.(form.Lender).Return(t.Context(), "", 1, answers[tt.which]); err != nil {
 				t.Error(err)
 			}

@@ -26,10 +26,20 @@ func (s Suite) lends(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, err := made(t)
-				s.returned(t, must(t, l, err).(form.Lender))
+				s.returned(t, lenderOf(t, l, err))
 			})
 		})
 	}
+}
+
+// lenderOf returns a limiter of the package form.
+func lenderOf(t *testing.T, l any, err error) form.Lender {
+	t.Helper()
+	lender, ok := must(t, l, err).(form.Lender)
+	if !ok {
+		t.Fatalf("%T is no Lender", l)
+	}
+	return lender
 }
 
 // returned expects that what is out comes back, and that what has come back by itself, so
@@ -69,7 +79,7 @@ func ReturnsInPart(t *testing.T, a Algorithm) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l, err := a.OnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name")
-		lender := must(t, l, err).(form.Lender)
+		lender := lenderOf(t, l, err)
 		lend := func(n int64, want bool) form.Answer {
 			t.Helper()
 			r, a, err := lender.Lend(t.Context(), "", n)
