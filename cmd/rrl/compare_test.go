@@ -74,18 +74,18 @@ func TestCompareErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"--traffic flood":  `--traffic is "flood", must be burst, steady, edge, random or a file`,
-		"--traffic " + bad: bad + `, line 3: the time is "soon", must be 0 to 24h0m0s`,
-		"--traffic " + dir: "is a directory",
-		"--rate 0":         "--rate is 0, must be 1 to 1000000",
-		"--rate 2501":      "the traffic has 10004 requests, must have at most 4000",
-		"--per 1h1us":      "--per is 1h0m0.000001s, must be 10ms to 24h0m0s, a whole number of ms",
-		"--per 1":          `invalid argument "1" for "--per"`,
-		"--capacity -1":    "--capacity is -1, must be 1 to 1000000",
-		"--hold 2s":        "--hold is 2s, must be 1ms to --per",
-		"--svg " + dir:     "--svg: open " + dir,
-		"now":              `unknown command "now" for "rrl compare"`,
-		"--seed -1":        `invalid argument "-1" for "--seed"`,
+		"--traffic flood":             `--traffic is "flood", must be burst, steady, edge, random or a file`,
+		"--traffic " + bad:            bad + `, line 3: the time is "soon", must be 0 to 24h0m0s`,
+		"--traffic " + dir:            "is a directory",
+		"--rate 0":                    "--rate is 0, must be 1 to 1000000",
+		"--rate 2501":                 "the traffic has 10004 requests, must have at most 4000",
+		"--per 1h1us":                 "--per is 1h0m0.000001s, must be 10ms to 24h0m0s, a whole number of ms",
+		"--per 1":                     `invalid argument "1" for "--per"`,
+		"--capacity -1":               "--capacity is -1, must be 1 to 1000000",
+		"--hold 2s":                   "--hold is 2s, must be 1ms to --per",
+		"--traffic edge --svg " + dir: "--svg: open " + dir,
+		"now":                         `unknown command "now" for "rrl compare"`,
+		"--seed -1":                   `invalid argument "-1" for "--seed"`,
 	} {
 		code, stdout, stderr := rrl(t.Context(), append([]string{"compare"}, strings.Fields(args)...)...)
 		if code != exitError || stdout != "" || !strings.Contains(stderr, want) {
@@ -98,7 +98,7 @@ func TestCompareErrors(t *testing.T) {
 func TestCompareOnATerminal(t *testing.T) {
 	t.Parallel()
 	for env, red := range map[string]bool{"A=": true, "NO_COLOR=1": false, "TERM=dumb": false} {
-		s := onTerminal(t, []string{env}, "compare")
+		s := onTerminal(t, []string{env}, "compare", "--traffic", "edge")
 		code, all := s.ends()
 		if code != 0 {
 			t.Fatalf("%s: code %d, printed\n%s", env, code, all)

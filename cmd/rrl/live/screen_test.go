@@ -165,7 +165,7 @@ func TestBusyScreen(t *testing.T) {
 
 // everySize checks that at no size a line is too wide, or there are too many; and that no key changes that.
 func (s *stage) everySize() {
-	for s.width = 1; s.width < 160; s.width += 11 {
+	for s.width = 1; s.width < 160; s.width += 23 {
 		for s.height = 1; s.height < 40; s.height += 12 {
 			for _, key := range []string{"end", "up", "pgup", "G", "pgdown", "j", "home", "k", "x", "g"} {
 				s.key(key)
