@@ -238,8 +238,12 @@ func TestGroupsAndAServerThatStops(t *testing.T) {
 	}
 	n.now += 1000
 	until(t, func() bool {
-		r, err := tr.each[2].Peek(t.Context())
-		return err == nil && r.Remaining == 9
+		for i, want := range []int64{10, 9, 9} {
+			if r, err := tr.each[i].Peek(t.Context()); err != nil || r.Remaining != want {
+				return false
+			}
+		}
+		return true
 	})
 	tr.left(10, 9, 9)
 }
