@@ -13,7 +13,7 @@
 local MOST, ROUND = 2 ^ 40, 2 ^ 48 -- the most permits of a limit; a sum begins anew there
 local LOOKS = 100 -- more than any set needs
 local MANY = 30000 -- records; no set of ours has so many
-local LATER = 100 -- records behind one that is changed
+local LATER = 1000 -- records behind one that is changed
 
 local n, rate, interval, slice = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
@@ -100,8 +100,8 @@ local function reach(x)
   return low
 end
 
--- withdraw takes permits out of the record of a time, unless many others stand behind it. What
--- was taken later stays as it was. It returns how many these are.
+-- withdraw takes permits out of the record of a time, unless very many others stand behind it.
+-- What was taken later stays as it was. It returns how many these are.
 local function withdraw(taken, wanted)
   local rank = math.max(old, redis.call('ZCOUNT', KEYS[1], '-inf', string.format('(%.0f', taken)))
   local found = redis.call('ZRANGE', KEYS[1], rank, rank + LATER, 'WITHSCORES')
@@ -109,11 +109,11 @@ local function withdraw(taken, wanted)
   if gone or taken <= now - interval or #found > 2 * LATER then
     return 0
   end
-  local back = 0
+  local back, there = 0, {}
   for i = 1, #found, 2 do
     local before, own = parse(found[i])
     if not before then
-      return back
+      return 0
     end
     if i == 1 then
       back = math.min(wanted, own)
@@ -121,9 +121,17 @@ local function withdraw(taken, wanted)
     else
       before = (before - back) % ROUND
     end
-    redis.call('ZREM', KEYS[1], found[i])
-    if own > 0 then
-      redis.call('ZADD', KEYS[1], found[i + 1], string.format('%.0f:%.0f', before, own))
+    found[i] = {found[i], string.format('%.0f:%.0f', before, own)}
+    there[found[i][2]] = own > 0
+  end
+  for i = 1, #found, 2 do -- first what stays, so that the key keeps its time to live
+    if there[found[i][2]] then
+      redis.call('ZADD', KEYS[1], found[i + 1], found[i][2])
+    end
+  end
+  for i = 1, #found, 2 do
+    if not there[found[i][1]] then
+      redis.call('ZREM', KEYS[1], found[i][1])
     end
   end
   return back

@@ -8,7 +8,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
 )
 
@@ -54,38 +53,64 @@ func TestReturnIsOfItsOwnTime(t *testing.T) {
 	}
 }
 
-// What was taken before very many others did comes back by itself.
+// What is given back behind many others is back, once, and the key expires as before.
 func TestReturnBehindMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := slidingwindow.Log{Rate: 1000, Interval: time.Hour}.
-			OnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name")
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		l, err := slidingwindow.Log{Rate: 1000, Interval: time.Hour}.OnRedis(rdb, "name")
 		if err != nil {
 			t.Fatal(err)
 		}
+		lender := l.(form.Lender)
 		var answers []form.Answer
-		var last limit.Result
-		for range 151 {
-			r, a, err := l.(form.Lender).Lend(t.Context(), "", 1)
+		for range 600 {
+			_, a, err := lender.Lend(t.Context(), "", 1)
 			if err != nil {
 				t.Fatal(err)
 			}
-			answers, last = append(answers, a), r
+			answers = append(answers, a)
 			time.Sleep(time.Millisecond)
 		}
-		for _, tt := range []struct{ which, back int64 }{
-			{0, 0}, {50, 0}, {51, 1}, {51, 1}, {150, 2}, {150, 2},
+		_, two, err := lender.Lend(t.Context(), "", 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, two)
+		for _, tt := range []struct{ which, left int64 }{
+			{0, 399}, {0, 399}, {300, 400}, {599, 401}, {600, 402},
 		} {
-			if err := l.(form.Lender).Return(t.Context(), "", 1, answers[tt.which]); err != nil {
+			if err := lender.Return(t.Context(), "", 1, answers[tt.which]); err != nil {
 				t.Error(err)
 			}
-			r, a, err := l.(form.Lender).Lend(t.Context(), "", 1)
-			if err != nil || r.Remaining != last.Remaining-1+tt.back {
-				t.Errorf("%d was given back: %+v, %v; before %+v", tt.which, r, err, last)
+			r, err := l.Allow(t.Context(), 1000) // a look: so many are not there
+			if err != nil || r.Allowed || r.Remaining != tt.left {
+				t.Errorf("%d was given back: %+v, %v; want %d left", tt.which, r, err, tt.left)
 			}
-			if err := l.(form.Lender).Return(t.Context(), "", 1, a); err != nil {
-				t.Error(err)
+			if ttl := rdb.PTTL(t.Context(), "{name}:slidinglog").Val(); ttl < 59*time.Minute {
+				t.Errorf("the key expires in %v", ttl)
 			}
-			time.Sleep(time.Millisecond)
+		}
+	})
+}
+
+// A record that is given back in part is the only one: its key expires all the same.
+func TestReturnOfAPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		l, err := slidingwindow.Log{Rate: 10, Interval: time.Hour}.OnRedis(rdb, "name")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lender := l.(form.Lender)
+		_, a, err := lender.Lend(t.Context(), "", 4)
+		if err == nil {
+			err = lender.Return(t.Context(), "", 1, a)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if ttl := rdb.PTTL(t.Context(), "{name}:slidinglog").Val(); ttl <= 0 {
+			t.Errorf("the key expires in %v", ttl)
 		}
 	})
 }
