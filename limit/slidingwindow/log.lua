@@ -13,7 +13,7 @@
 local MOST, ROUND = 2 ^ 40, 2 ^ 48 -- the most permits of a limit; a sum begins anew there
 local LOOKS = 100 -- more than any set needs
 local MANY = 30000 -- records; no set of ours has so many
-local LATER = 1000 -- records behind one that is changed
+local BESIDE = 1000 -- records on one side of one that is changed
 
 local n, rate, interval, slice = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
@@ -100,29 +100,41 @@ local function reach(x)
   return low
 end
 
--- withdraw takes permits out of the record of a time, unless very many others stand behind it.
--- What was taken later stays as it was. It returns how many these are.
+-- withdraw takes permits out of the record of a time, unless very many others stand on both sides
+-- of it: those of one side are written anew. They stay what they were. It returns how many
+-- permits these are.
 local function withdraw(taken, wanted)
-  local rank = math.max(old, redis.call('ZCOUNT', KEYS[1], '-inf', string.format('(%.0f', taken)))
-  local found = redis.call('ZRANGE', KEYS[1], rank, rank + LATER, 'WITHSCORES')
-  local gone = not found[1] or found[2] - taken >= (longer and math.max(slice, ttl) or slice)
-  if gone or taken <= now - interval or #found > 2 * LATER then
+  local own = redis.call('ZCOUNT', KEYS[1], '-inf', string.format('(%.0f', taken))
+  local first, last = longer and 0 or old, redis.call('ZCARD', KEYS[1]) - 1
+  local earlier = own - first < last - own
+  if earlier then
+    last = own
+  else
+    first = own
+  end
+  local at_time, _, out = record(own)
+  local over = not out or at_time - taken >= (longer and math.max(slice, ttl) or slice)
+  if over or own < old or taken <= now - interval or last - first > BESIDE then
     return 0
   end
-  local back, there = 0, {}
+  local back = math.min(wanted, out)
+  local found, there = redis.call('ZRANGE', KEYS[1], first, last, 'WITHSCORES'), {}
   for i = 1, #found, 2 do
-    local before, own = parse(found[i])
+    local before, count = parse(found[i])
     if not before then
       return 0
     end
-    if i == 1 then
-      back = math.min(wanted, own)
-      own = own - back
-    else
+    local rank = first + (i - 1) / 2
+    if rank == own then
+      count = count - back
+    end
+    if earlier then
+      before = (before + back) % ROUND
+    elseif rank > own then
       before = (before - back) % ROUND
     end
-    found[i] = {found[i], string.format('%.0f:%.0f', before, own)}
-    there[found[i][2]] = own > 0
+    found[i] = {found[i], string.format('%.0f:%.0f', before, count)}
+    there[found[i][2]] = count > 0
   end
   for i = 1, #found, 2 do -- first what stays, so that the key keeps its time to live
     if there[found[i][2]] then

@@ -77,7 +77,7 @@ func TestReturnBehindMany(t *testing.T) {
 		}
 		answers = append(answers, two)
 		for _, tt := range []struct{ which, left int64 }{
-			{0, 399}, {0, 399}, {300, 400}, {599, 401}, {600, 402},
+			{0, 399}, {0, 399}, {2, 400}, {300, 401}, {400, 402}, {599, 403}, {600, 404},
 		} {
 			if err := lender.Return(t.Context(), "", 1, answers[tt.which]); err != nil {
 				t.Error(err)
