@@ -79,7 +79,7 @@ func TestCompareErrors(t *testing.T) {
 		"--traffic " + dir:            "is a directory",
 		"--rate 0":                    "--rate is 0, must be 1 to 1000000",
 		"--rate 2501":                 "the traffic has 10004 requests, must have at most 4000",
-		"--per 1h1us":                 "--per is 1h0m0.000001s, must be 10ms to 24h0m0s, a whole number of ms",
+		"--per 1h1us":                 "--per is 1h0m0.000001s, must be 10ms to 24h0m0s, a whole number",
 		"--per 1":                     `invalid argument "1" for "--per"`,
 		"--capacity -1":               "--capacity is -1, must be 1 to 1000000",
 		"--hold 2s":                   "--hold is 2s, must be 1ms to --per",
