@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/host"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 	"github.com/redisson-go/rratelimiter/pubsub"
@@ -307,4 +308,12 @@ func (c *Client) now() any {
 		return ""
 	}
 	return c.clock().UnixMilli()
+}
+
+// Host returns what the Client lends to other packages of this module, such as rlock.
+func (c *Client) Host() host.Host {
+	return host.Host{
+		Redis: c.rdb, Runner: c.runner, ID: c.id, MapName: c.mapper, Hub: c.hub, Err: c.err,
+		Ctx: c.ctx, Go: c.goBackground, Work: c.work,
+	}
 }

@@ -30,13 +30,13 @@ func TestLua(t *testing.T) {
 	}
 }
 
-// The scripts of the other algorithms keep the same rules.
+// The scripts of the other algorithms and of the locks keep the same rules.
 func TestLuaOfAlgorithms(t *testing.T) {
 	scripts, err := filepath.Glob("limit/*/*.lua")
 	if err != nil {
 		t.Fatal(err)
 	}
-	folders := map[string]bool{}
+	folders := map[string]bool{"rlock/scripts": true}
 	for _, script := range scripts {
 		folders[filepath.Dir(script)] = true
 	}

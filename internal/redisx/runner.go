@@ -242,3 +242,34 @@ func (reply Reply) From(i int) []int64 {
 func shapeError(val any) error {
 	return fmt.Errorf("%w %v (%T), must be integers", ErrShape, val, val)
 }
+
+// A Result is what has become of one call of RunAll.
+type Result struct {
+	Reply Reply
+	Err   error
+}
+
+// RunAll sends calls in one pipeline, each once. Scripts that a server does not know are
+// sent by Run after that.
+func (r *Runner) RunAll(ctx context.Context, calls []*Call) []Result {
+	results := make([]Result, len(calls))
+	cmds := make([]*command, len(calls))
+	pipe := r.rdb.Pipeline()
+	for i, call := range calls {
+		argv, _ := call.argv()
+		cmds[i] = newCommand(ctx, argv)
+		_ = pipe.Process(ctx, cmds[i])
+	}
+	_, _ = pipe.Exec(ctx) // each command keeps its own error
+	for i, cmd := range cmds {
+		switch err := cmd.Err(); {
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			results[i].Reply, _, results[i].Err = r.Run(ctx, calls[i])
+		case err != nil:
+			results[i].Err = err
+		default:
+			results[i].Reply, results[i].Err = Decode(cmd.Val())
+		}
+	}
+	return results
+}

@@ -1,0 +1,30 @@
+// Package host is what a Client of package rratelimiter lends to other packages of this
+// module: its connection, its identity, and its goroutines.
+package host
+
+import (
+	"context"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/pubsub"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Host is what a Client lends.
+type Host struct {
+	Redis   redis.UniversalClient
+	Runner  redisx.Runner
+	ID      string
+	MapName func(name string) string
+	Hub     *pubsub.Hub
+	Err     error // why the Client cannot be used, nil if it can
+
+	// Ctx ends when the Client is closed.
+	Ctx context.Context
+
+	// Go runs f in a goroutine that the Client waits for when it is closed; f must end
+	// when its context does. Work is Go for what asks Redis and is soon done. Both
+	// report whether f runs: a closed Client runs nothing.
+	Go, Work func(f func(ctx context.Context)) bool
+}

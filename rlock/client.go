@@ -1,0 +1,190 @@
+package rlock
+
+import (
+	"container/list"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/host"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// A Client hands out locks. It shares the connection, the ID, the name mapper and the
+// subscriptions of a Client of package rratelimiter, and ends with it. It is safe for
+// concurrent use; a process needs one for each Redis.
+type Client struct {
+	host     host.Host
+	err      error // why it cannot be used, nil if it can
+	watchdog time.Duration
+
+	owners   atomic.Uint64 // the number of the last owner
+	instance string        // 16 hex digits, by which the latches of this Client are its own
+
+	mu      sync.Mutex
+	lines   map[string]*line // by hash, those in use; guarded by mu
+	renewed list.List        // of *Hold, the next to be renewed first; guarded by mu
+	leased  list.List        // of *Hold with a lease of their own; guarded by mu
+	runs    bool             // the goroutine of the watchdog; guarded by mu
+	sooner  chan struct{}    // tells it that something is due before it thought
+
+	janitor janitor
+}
+
+// An Option is an option of New.
+type Option interface{ apply(*Client) }
+
+type option func(*Client)
+
+func (set option) apply(c *Client) { set(c) }
+
+// WithWatchdogTimeout sets the lease of holds that are renewed (Redisson's
+// lockWatchdogTimeout). Each is renewed when a third of it has passed. It is at least
+// 30 ms and at most 10 years; the default is 30 s, as in Redisson.
+func WithWatchdogTimeout(d time.Duration) Option {
+	return option(func(c *Client) { c.watchdog = d })
+}
+
+// Bounds of a lease.
+const (
+	defaultWatchdog  = 30 * time.Second
+	shortestWatchdog = 30 * time.Millisecond
+	longest          = 10 * 366 * 24 * time.Hour
+)
+
+// New returns a Client on what limiters has: its Redis, its ID by which Java tells who
+// holds a lock, its WithNameMapper and its WithMinReplicas. Limiters need not be used:
+//
+//	locks := rlock.New(rratelimiter.New(rdb))
+//
+// The locks end when limiters is closed: renewals stop, and the contexts of holds end
+// with ErrClosed as their cause. What is still held then ends with its lease, as in
+// Redisson.
+//
+// New does not ask Redis for anything. If limiters or an option is nil, or an option out
+// of its bounds, each method returns an ErrInvalidArgument that names it.
+func New(limiters *rratelimiter.Client, opts ...Option) *Client {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	c := &Client{
+		watchdog: defaultWatchdog, lines: map[string]*line{}, sooner: make(chan struct{}, 1),
+		instance: hex.EncodeToString(random[:8]),
+	}
+	// Another process may have had the same ID before: its owners must not be ours.
+	c.owners.Store(binary.BigEndian.Uint64(random[8:]) >> 2)
+	c.janitor.client = c
+	if limiters == nil {
+		c.err = badOption("limiters", "nil", "be a Client")
+		return c
+	}
+	c.host = limiters.Host()
+	c.err = c.host.Err
+	for i, opt := range opts {
+		if opt == nil {
+			c.err = badOption(fmt.Sprintf("opts[%d]", i), "nil", "be an Option")
+			return c
+		}
+		opt.apply(c)
+	}
+	if c.watchdog < shortestWatchdog || c.watchdog > longest {
+		c.err = badOption("the watchdog timeout", c.watchdog,
+			fmt.Sprintf("be at least %v and at most %v", shortestWatchdog, longest))
+	}
+	if c.err == nil {
+		context.AfterFunc(c.host.Ctx, c.close)
+	}
+	return c
+}
+
+// badOption returns the error for an argument of New out of its bounds.
+func badOption(argument string, value any, bound string) error {
+	return fmt.Errorf("%w of rlock.New: %s is %v, must %s", rratelimiter.ErrInvalidArgument, argument,
+		value, bound)
+}
+
+// Lock returns the lock called name (RedissonClient.getLock). It does not ask Redis. An
+// empty name, or on a cluster one whose keys would be in different slots, is refused by
+// the first call. A Lock is a cheap handle.
+func (c *Client) Lock(name string) *Lock { return &Lock{c.keysOf(name)} }
+
+// close ends all holds.
+func (c *Client) close() {
+	c.mu.Lock()
+	var holds []*Hold
+	for _, all := range []*list.List{&c.renewed, &c.leased} {
+		for e := all.Front(); e != nil; e = e.Next() {
+			if h, ok := e.Value.(*Hold); ok {
+				holds = append(holds, h)
+			}
+		}
+	}
+	c.mu.Unlock()
+	for _, h := range holds {
+		h.end(rratelimiter.ErrClosed)
+	}
+}
+
+// keys are the keys of one lock.
+type keys struct {
+	client *Client
+	err    error  // why they cannot be used, nil if they can
+	name   string // as the caller gave it, before the name mapper
+	fenced bool
+	wire.LockKeys
+}
+
+// keysOf returns the keys of the lock called name.
+func (c *Client) keysOf(name string) *keys {
+	k := &keys{client: c, name: name, err: c.err}
+	if k.err != nil {
+		return k
+	}
+	if name == "" {
+		k.err = k.invalid("name", `""`, "not be empty")
+		return k
+	}
+	k.LockKeys = wire.LockKeysOf(c.host.MapName(name))
+	switch {
+	case k.Hash == "":
+		k.err = k.invalid("name", k.described(), "not be mapped to an empty name")
+	case c.host.Runner.Sharded && !k.OneSlot():
+		k.err = k.invalid("name", k.described(), "be without braces, or with one non-empty {tag}, "+
+			"on a cluster: its keys would be in different slots")
+	}
+	return k
+}
+
+// usable returns why a call cannot go ahead.
+func (k *keys) usable(ctx context.Context) error {
+	switch {
+	case k.err != nil:
+		return k.err
+	case k.client.host.Ctx.Err() != nil:
+		return rratelimiter.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// sharded is "1" if what is published for a lock goes to the shard of its slot.
+func (*keys) sharded() any { return "" }
+
+// force unlocks whoever holds the lock.
+func (k *keys) force(ctx context.Context) (bool, error) {
+	return ask(ctx, k, func(ctx context.Context) (bool, error) {
+		call := redisx.Call{
+			Script: forceScript, Keys: []any{k.Hash, k.Channel}, Args: []any{k.sharded()}, Done: did,
+		}
+		reply, _, err := k.client.host.Runner.Run(ctx, &call)
+		return reply.At(0) == 1 && err == nil, err
+	}, nil)
+}
+
+// did reports whether a script has changed something.
+func did(reply redisx.Reply) bool { return reply.At(0) > 0 }

@@ -1,0 +1,325 @@
+package rlock
+
+import (
+	"container/list"
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+)
+
+// A line is who waits for one lock in this process, first come, first served. Only the
+// first asks Redis: when it is told that the lock was unlocked, or when the lease of
+// the holder has run out. The others sleep.
+type line struct {
+	waiters list.List // of *waiter
+
+	wake   <-chan struct{} // signals that the lock may be free; nil before the first waiter sleeps
+	cancel func()          // ends the subscription
+
+	due time.Time // the first asks by then, also if it is not told
+
+	// handed is how often the lock was handed on in this process since others had
+	// the chance to get it.
+	handed int
+
+	// own says that the next message is of an unlock in this process, and tells
+	// nothing new. freed says that there was one since the head has asked.
+	own, freed bool
+}
+
+const (
+	// mostHanded is how often the lock is handed on in a process before others, such
+	// as Java, get the chance.
+	mostHanded = 1
+
+	// othersFirst is how long a process lets others go first that were told of its
+	// unlock: it had the lock before.
+	othersFirst = 10 * time.Millisecond
+
+	// again is how long a caller waits whose lock is just moving between nodes.
+	again = 50 * time.Millisecond
+)
+
+// A waiter is a hold that waits for its lock.
+type waiter struct {
+	hold  *Hold
+	line  *line
+	place *list.Element
+
+	// look says that state or line have changed. It has a capacity of one.
+	look chan struct{}
+
+	state waiterState // guarded by the mu of the Client
+	err   error       // why it was refused, guarded by the same
+}
+
+// A waiterState is what a waiter does.
+type waiterState int
+
+const (
+	asleep  waiterState = iota // the lock may be offered to it
+	asking                     // its own request is on the way
+	offered                    // an unlock is on the way that hands the lock on to it
+	granted                    // the lock was handed on to it
+	refused                    // Redis has failed, for another waiter
+	left                       // it is not in the line any more
+)
+
+// enter puts a hold at the end of the line of its lock.
+func (c *Client) enter(h *Hold) *waiter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ln := c.lines[h.keys.Hash]
+	if ln == nil {
+		ln = &line{}
+		c.lines[h.keys.Hash] = ln
+	}
+	w := &waiter{hold: h, line: ln, look: make(chan struct{}, 1)}
+	w.place = ln.waiters.PushBack(w)
+	return w
+}
+
+// wait returns true when the hold has the lock, or an error.
+func (w *waiter) wait(ctx context.Context) (bool, error) {
+	defer w.leave()
+	for {
+		if held, err := w.sleep(ctx); err != nil || held {
+			return held, err
+		}
+		a, err := w.hold.attempt(ctx)
+		switch {
+		case a.granted:
+			return err == nil, err
+		case redis.IsTryAgainError(err): // the slot of the lock is on its way to another node
+			w.refusedFor(again)
+		case err != nil:
+			w.failed(ctx, err)
+			return false, err
+		case a.number < 0: // somebody has made it last
+			w.refusedFor(w.hold.keys.client.watchdog)
+		default:
+			const rounding = time.Millisecond
+			w.refusedFor(time.Duration(a.number)*time.Millisecond + rounding)
+		}
+	}
+}
+
+// sleep returns when it is time to ask, and has noted that the waiter asks, or true when
+// the lock was handed on to it.
+func (w *waiter) sleep(ctx context.Context) (held bool, err error) {
+	c := w.hold.keys.client
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		next := w.next()
+		if next.now {
+			return next.held, next.err
+		}
+		var due <-chan time.Time
+		if next.wake != nil {
+			timer.Reset(time.Until(next.due))
+			due = timer.C
+		}
+		select {
+		case <-w.look:
+		case <-next.wake:
+			c.heard(w.line)
+		case <-due:
+		case <-ctx.Done():
+			return w.give(ended(ctx))
+		case <-c.host.Ctx.Done():
+			return w.give(rratelimiter.ErrClosed)
+		}
+	}
+}
+
+// A next is what a waiter does next: it returns now, to ask unless it was handed the
+// lock or refused; or it sleeps, as the head of the line until it is woken or something
+// is due.
+type next struct {
+	now, held bool
+	err       error
+	wake      <-chan struct{} // nil unless it is the head
+	due       time.Time
+}
+
+// next returns what the waiter does next. If that is to ask, it is noted.
+func (w *waiter) next() next {
+	c := w.hold.keys.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ln := w.line
+	switch {
+	case w.state == granted || w.state == refused:
+		return next{now: true, held: w.state == granted, err: w.err}
+	case w.state == offered || ln.waiters.Front() != w.place:
+		return next{}
+	case !ln.due.After(time.Now()):
+		w.state, ln.freed = asking, false
+		return next{now: true}
+	}
+	if ln.wake == nil {
+		ln.wake, ln.cancel = c.host.Hub.Subscribe(w.hold.keys.Channel)
+	}
+	return next{wake: ln.wake, due: ln.due}
+}
+
+// give leaves with an error, unless the lock was handed on to the waiter before.
+func (w *waiter) give(err error) (held bool, _ error) {
+	c := w.hold.keys.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.state == granted {
+		return true, nil
+	}
+	w.state = left
+	return false, err
+}
+
+// heard notes that the line was told of an unlock.
+func (c *Client) heard(ln *line) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ln.own {
+		ln.own = false
+		return
+	}
+	ln.due = time.Time{}
+}
+
+// refusedFor notes how long the lock is not free, as far as is known.
+func (w *waiter) refusedFor(d time.Duration) {
+	c := w.hold.keys.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ln := w.line
+	w.state, ln.handed = asleep, 0
+	if !ln.freed {
+		ln.due = time.Now().Add(d)
+	}
+}
+
+// failed tells all that wait that Redis has not replied: it would not reply to them.
+func (w *waiter) failed(ctx context.Context, err error) {
+	if redisx.Answered(err) || ctx.Err() != nil {
+		return
+	}
+	c := w.hold.keys.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for e := w.line.waiters.Front(); e != nil; e = e.Next() {
+		if other, ok := e.Value.(*waiter); ok && other.state == asleep {
+			other.state, other.err = refused, err
+			other.tell()
+		}
+	}
+}
+
+// tell has a waiter look at what has changed.
+func (w *waiter) tell() {
+	select {
+	case w.look <- struct{}{}:
+	default: // it is about to look
+	}
+}
+
+// tellHead has the first waiter look. The mu of the Client is held.
+func (ln *line) tellHead() {
+	if head := ln.waiters.Front(); head != nil {
+		if w, ok := head.Value.(*waiter); ok {
+			w.tell()
+		}
+	}
+}
+
+// leave takes the waiter out of the line, and has the next one look.
+func (w *waiter) leave() {
+	c := w.hold.keys.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ln := w.line
+	if w.hold.Err() == nil {
+		ln.due = time.Now().Add(w.hold.lease)
+	}
+	w.state = left
+	ln.waiters.Remove(w.place)
+	if ln.waiters.Len() > 0 {
+		ln.tellHead()
+		return
+	}
+	if ln.cancel != nil {
+		ln.cancel()
+	}
+	delete(c.lines, w.hold.keys.Hash)
+}
+
+// offer returns who waits first for a lock that is about to be unlocked, if it may be
+// handed on to it. Otherwise the line does without the message, for told follows.
+func (c *Client) offer(k *keys) *waiter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ln := c.lines[k.Hash]
+	if ln == nil {
+		return nil
+	}
+	w, ok := ln.waiters.Front().Value.(*waiter)
+	if !ok || ln.handed >= mostHanded || w.state != asleep || w.hold.keys.fenced != k.fenced {
+		ln.own = true
+		return nil
+	}
+	ln.handed++
+	w.state = offered
+	return w
+}
+
+// told notes that the lock was unlocked, and how many clients were told.
+func (c *Client) told(k *keys, clients int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ln := c.lines[k.Hash]
+	if ln == nil {
+		return
+	}
+	ln.handed, ln.freed, ln.due = 0, true, time.Now()
+	if clients > 1 {
+		ln.due = ln.due.Add(othersFirst)
+	}
+	ln.tellHead()
+}
+
+// handed gives the waiter the lock that was offered to it, or gives it back if the waiter
+// has left.
+func (w *waiter) handed(ctx context.Context, a answer) {
+	err := w.hold.begin(a)
+	c := w.hold.keys.client
+	c.mu.Lock()
+	gone := w.state == left
+	if !gone {
+		w.state, w.err = granted, err
+		w.tell()
+	}
+	c.mu.Unlock()
+	if gone {
+		_ = w.hold.Unlock(ctx)
+	}
+}
+
+// notHanded has the waiter ask for itself: the unlock has failed, or the lock was not
+// held. If the lock may have been handed on all the same, that is given up.
+func (w *waiter) notHanded(unsure bool) {
+	c := w.hold.keys.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if unsure {
+		c.janitor.giveUp(w.hold)
+		w.hold.rename()
+	}
+	if w.state != left {
+		w.state, w.line.due = asleep, time.Now()
+		w.tell()
+	}
+}

@@ -1,0 +1,137 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+)
+
+// A Lock keeps holders out but one (Redisson's RLock). It is a handle on what is in
+// Redis, and is safe for concurrent use. It does not belong to anybody: who holds the
+// lock has a Hold.
+type Lock struct{ keys *keys }
+
+// Name returns the name of the lock.
+func (l *Lock) Name() string { return l.keys.name }
+
+// Lock waits until the lock is free, and holds it (RLock.lock). The hold is renewed
+// until it ends.
+//
+// Errors are those of the package. If ctx ends before, errors.Is(err, ctx.Err()) holds,
+// and the lock is not held: what Redis may still grant is given back.
+func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
+	h, _, err := l.keys.acquire(ctx, request{forever: true})
+	return h, err
+}
+
+// LockFor is Lock for a hold that ends by itself when lease has passed, and is not
+// renewed (RLock.lock with a lease time). lease is at least 1 ms, a fraction of a ms is
+// dropped.
+func (l *Lock) LockFor(ctx context.Context, lease time.Duration) (*Hold, error) {
+	if err := l.keys.checkLease(lease); err != nil && l.keys.err == nil {
+		return nil, err
+	}
+	h, _, err := l.keys.acquire(ctx, request{forever: true, lease: lease})
+	return h, err
+}
+
+// TryLock holds the lock if it is free within wait, and reports whether it does
+// (RLock.tryLock). Then the Hold is nil if it does not, and there is no error. A wait of
+// 0 or less is a single attempt, which may go before others who wait. A lease of 0
+// stands for one that is renewed; otherwise it is as for LockFor.
+//
+// It returns by the end of wait, whatever Redis does.
+func (l *Lock) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error) {
+	if err := l.keys.checkLease(lease); lease != 0 && err != nil && l.keys.err == nil {
+		return nil, false, err
+	}
+	return l.keys.acquire(ctx, request{wait: wait, lease: lease})
+}
+
+// ForceUnlock unlocks whoever holds the lock, and reports whether somebody did
+// (RLock.forceUnlock). Its holder, in Go, knows at the next renewal: its context ends.
+// It is not sent again: after an error of the network the lock may have been unlocked.
+func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) { return l.keys.force(ctx) }
+
+// IsLocked reports whether somebody holds the lock (RLock.isLocked).
+func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
+	n, err := onMaster(ctx, l.keys, func(rdb redis.Cmdable) (int64, error) {
+		return rdb.Exists(ctx, l.keys.Hash).Result()
+	})
+	return n > 0, err
+}
+
+// What RemainTimeToLive returns besides a length, as PTTL does.
+const (
+	NoTimeToLive time.Duration = -1 // the lock does not end by itself: no Redisson has written it so
+	NotLocked    time.Duration = -2 // nobody holds it
+)
+
+// RemainTimeToLive returns how long the lock is held unless it is renewed,
+// NoTimeToLive or NotLocked (RLock.remainTimeToLive).
+func (l *Lock) RemainTimeToLive(ctx context.Context) (time.Duration, error) {
+	return onMaster(ctx, l.keys, func(rdb redis.Cmdable) (time.Duration, error) {
+		return rdb.PTTL(ctx, l.keys.Hash).Result()
+	})
+}
+
+// onMaster asks the master that has the lock.
+func onMaster[T any](ctx context.Context, k *keys, read func(rdb redis.Cmdable) (T, error)) (T, error) {
+	return ask(ctx, k, func(ctx context.Context) (T, error) {
+		return redisx.OnMaster(ctx, &k.client.host.Runner, k.Hash, read)
+	}, nil)
+}
+
+// A request is what a caller asks of a lock.
+type request struct {
+	wait    time.Duration // 0 or less: a single attempt
+	forever bool          // wait is without end
+	lease   time.Duration // 0: renewed
+}
+
+// acquire returns a hold, or false if the wait is over before.
+func (k *keys) acquire(ctx context.Context, req request) (*Hold, bool, error) {
+	if err := k.usable(ctx); err != nil {
+		return nil, false, err
+	}
+	h := newHold(ctx, k, req.lease)
+	var err error
+	var granted bool
+	if !req.forever && req.wait <= 0 {
+		var a answer
+		a, err = h.attempt(ctx)
+		granted = a.granted
+	} else {
+		granted, err = k.wait(ctx, h, req)
+	}
+	if err == nil && granted {
+		return h, true, nil
+	}
+	h.cancel(context.Canceled) // nobody has its context
+	if errors.Is(err, errTimeUp) {
+		err = nil
+	}
+	return nil, false, err
+}
+
+// wait has a hold wait in the line of its lock.
+func (k *keys) wait(ctx context.Context, h *Hold, req request) (bool, error) {
+	if !req.forever {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, req.wait, errTimeUp)
+		defer cancel()
+	}
+	granted, err := k.client.enter(h).wait(ctx)
+	if err != nil && !granted && ctx.Err() == nil {
+		return false, err
+	}
+	return granted, err
+}
+
+// String returns what the lock is, for logs.
+func (l *Lock) String() string { return fmt.Sprintf("rlock.Lock(%q)", l.keys.name) }

@@ -1,0 +1,63 @@
+package rlock
+
+import (
+	"embed"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+)
+
+// Each operation is one file.
+//
+//go:embed scripts
+var scriptFiles embed.FS
+
+// All but force may be sent again: they say what must be, not what is to be done.
+var (
+	lockScript   = redisx.Load(scriptDir(), "lock.lua", true)
+	unlockScript = redisx.Load(scriptDir(), "unlock.lua", true)
+	forceScript  = redisx.Load(scriptDir(), "force.lua", false)
+	renewScripts = renewals()
+)
+
+// batches are how many locks one script call renews. Each is a script of its own, for
+// some servers want each key to be written out.
+var batches = [...]int{100, 10, 1}
+
+func scriptDir() fs.FS {
+	dir, err := fs.Sub(scriptFiles, "scripts")
+	if err != nil {
+		panic(err) // the name is no path
+	}
+	return dir
+}
+
+// renewals returns the script for each of batches.
+func renewals() (scripts [len(batches)]*redisx.Script) {
+	text := redisx.Included(scriptDir(), "renew.lua")
+	for i, n := range batches {
+		scripts[i] = redisx.NewScript(repeated(text, n), true)
+	}
+	return scripts
+}
+
+// repeated returns the text of renew.lua for n locks.
+func repeated(text string, n int) string {
+	var all strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "kept[1]") {
+			all.WriteString(line)
+			continue
+		}
+		for i := 1; i <= n; i++ {
+			all.WriteString(strings.NewReplacer(
+				"kept[1]", "kept["+strconv.Itoa(i)+"]",
+				"KEYS[1]", "KEYS["+strconv.Itoa(i)+"]",
+				"ARGV[2]", "ARGV["+strconv.Itoa(i+1)+"]",
+			).Replace(line))
+		}
+	}
+	return all.String()
+}

@@ -1,0 +1,14 @@
+-- force.lua: unlocks whoever holds a lock.
+--
+-- KEYS[1]  the lock
+-- KEYS[2]  the channel of the lock
+-- ARGV[1]  1 if the channel is a sharded one
+-- Reply:   1 if there was a lock, otherwise 0
+
+local there = redis.call('DEL', KEYS[1])
+if there == 1 and ARGV[1] == '1' then
+  redis.pcall('SPUBLISH', KEYS[2], '0')
+elseif there == 1 then
+  redis.pcall('PUBLISH', KEYS[2], '0')
+end
+return there

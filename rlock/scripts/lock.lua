@@ -1,0 +1,34 @@
+-- lock.lua: takes a lock for a hold, or once more for a hold that has it. A request that was carried out before
+-- gets its first reply: it says how often the owner then holds the lock, not that it is once more.
+--
+-- KEYS[1]  the lock: a hash, in which the field of the owner is how often it holds the lock
+-- KEYS[2]  the latch of the hold, which is there once the hold has ended
+-- KEYS[3]  the token that was given last, of a fenced lock only
+-- ARGV[1]  the owner
+-- ARGV[2]  the lease, in ms
+-- ARGV[3]  how often the owner then holds the lock: 1 takes it
+-- Reply:   {1, the token, 0 without one} if it holds the lock; {0, the ms that others hold it, -1 without
+--          end}; {-1, 0} if the hold has ended: it was lost, or this is a late copy
+
+local owner, lease, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local had = nil
+if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then
+  if redis.call('EXISTS', KEYS[2]) == 1 then
+    return {-1, 0}
+  end
+  had = redis.call('HGET', KEYS[1], owner)
+  if not had and count == 1 then
+    return {0, redis.call('PTTL', KEYS[1])}
+  end
+end
+if not had and count > 1 then
+  return {-1, 0}
+end
+if had and (tonumber(had) or 0) >= count then
+  return {1, KEYS[3] and tonumber(redis.call('GET', KEYS[3])) or 0}
+end
+-- First of all, for it fails if the token is no number.
+local token = KEYS[3] and redis.call('INCR', KEYS[3]) or 0
+redis.call('HSET', KEYS[1], owner, count)
+redis.call('PEXPIRE', KEYS[1], lease)
+return {1, token}

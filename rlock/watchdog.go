@@ -1,0 +1,177 @@
+package rlock
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// keep has a hold renewed, or at least known until it ends.
+func (c *Client) keep(h *Hold) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h.Err() != nil {
+		return
+	}
+	if !h.renewed {
+		h.place = c.leased.PushBack(h)
+		return
+	}
+	h.due = time.Now().Add(c.third())
+	h.place = c.renewed.PushBack(h)
+	if !c.runs {
+		c.runs = c.host.Go(c.watch)
+	}
+}
+
+// third is how long after a renewal the next one is due.
+func (c *Client) third() time.Duration { return c.watchdog / 3 }
+
+// drop undoes keep.
+func (c *Client) drop(h *Hold) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h.place == nil {
+		return
+	}
+	if h.renewed {
+		c.renewed.Remove(h.place)
+	} else {
+		c.leased.Remove(h.place)
+	}
+	h.place = nil
+}
+
+// watch renews holds as long as there are any.
+func (c *Client) watch(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		holds, next, more := c.dueNow()
+		if !more {
+			return
+		}
+		for batch := range slices.Chunk(holds, batches[0]) {
+			c.host.Work(func(ctx context.Context) { c.renew(ctx, batch) })
+		}
+		timer.Reset(time.Until(next))
+		select {
+		case <-timer.C:
+		case <-c.sooner:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// dueNow returns the holds whose renewal is due, or nearly, and when the next ones are.
+// more is false if there are no holds at all: then watch ends.
+func (c *Client) dueNow() (holds []*Hold, next time.Time, more bool) {
+	const nearly = 10 // parts of third: what is due within one is renewed together
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	soon := now.Add(c.third() / nearly)
+	for range c.renewed.Len() {
+		e := c.renewed.Front()
+		h, ok := e.Value.(*Hold)
+		if !ok || h.due.After(soon) {
+			break
+		}
+		h.due = now.Add(c.third())
+		c.renewed.MoveToBack(e)
+		holds = append(holds, h)
+	}
+	e := c.renewed.Front()
+	if e == nil {
+		c.runs = false
+		return nil, now, false
+	}
+	if h, ok := e.Value.(*Hold); ok {
+		next = h.due
+	}
+	return holds, next, true
+}
+
+// renew renews some holds, of which those in one slot of a cluster share a script call.
+func (c *Client) renew(ctx context.Context, holds []*Hold) {
+	groups := [][]*Hold{holds}
+	if c.host.Runner.Sharded {
+		bySlot := map[int][]*Hold{}
+		for _, h := range holds {
+			slot := wire.Slot(h.keys.Hash)
+			bySlot[slot] = append(bySlot[slot], h)
+		}
+		groups = groups[:0]
+		for _, group := range bySlot {
+			groups = append(groups, group)
+		}
+	}
+	var calls []*redisx.Call
+	var of [][]*Hold // of each call
+	for _, group := range groups {
+		for len(group) > 0 {
+			n, script := batchOf(len(group))
+			calls, of = append(calls, c.renewal(script, group[:n])), append(of, group[:n])
+			group = group[n:]
+		}
+	}
+	sent := time.Now()
+	for i, result := range c.host.Runner.RunAll(ctx, calls) {
+		for j, h := range of[i] {
+			h.renewedAt(sent, result.Reply.At(j) == 1, result.Err)
+		}
+	}
+}
+
+// batchOf returns how many of n holds the next script call renews, and its script.
+func batchOf(n int) (int, *redisx.Script) {
+	for i, size := range batches {
+		if n >= size {
+			return size, renewScripts[i]
+		}
+	}
+	return 0, nil
+}
+
+// renewal returns the call that renews some holds.
+func (c *Client) renewal(script *redisx.Script, holds []*Hold) *redisx.Call {
+	call := &redisx.Call{Script: script, Args: []any{c.watchdog.Milliseconds()}}
+	for _, h := range holds {
+		call.Keys, call.Args = append(call.Keys, h.keys.Hash), append(call.Args, h.owner)
+	}
+	return call
+}
+
+// renewedAt notes what has become of a renewal.
+func (h *Hold) renewedAt(sent time.Time, kept bool, err error) {
+	if err != nil {
+		h.keys.client.retry(h)
+		return
+	}
+	if !kept {
+		h.end(h.lost(gone))
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.extend(sent)
+}
+
+// retry has a hold renewed soon, for its renewal has failed.
+func (c *Client) retry(h *Hold) {
+	const part = 10 // of third
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h.place != nil {
+		h.due = time.Now().Add(c.third() / part)
+		c.renewed.MoveToFront(h.place)
+		select {
+		case c.sooner <- struct{}{}:
+		default: // watch is about to look
+		}
+	}
+}
