@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
@@ -12,7 +13,25 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(withExamples{m}) }
+
+// withExamples is a test run with a server for the examples.
+type withExamples struct{ m *testing.M }
+
+// exampleAddr is where the Redis of the examples listens. In the blocks of the pages it is
+// localhost:6379 (TestBlocks).
+var exampleAddr string
+
+func (w withExamples) Run() int {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	exampleAddr = server.Addr()
+	code := w.m.Run()
+	server.Close()
+	return code
+}
 
 // patience bounds every wait for something that must come. It is reached only by tests
 // that fail.
