@@ -197,7 +197,7 @@ func (w *waiter) refusedFor(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ln := w.line
-	w.state, ln.handed = asleep, 0
+	w.state, ln.handed, ln.own = asleep, 0, false
 	if !ln.freed {
 		ln.due = time.Now().Add(d)
 	}

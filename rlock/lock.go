@@ -45,7 +45,7 @@ func (l *Lock) LockFor(ctx context.Context, lease time.Duration) (*Hold, error) 
 // 0 or less is a single attempt, which may go before others who wait. A lease of 0
 // stands for one that is renewed; otherwise it is as for LockFor.
 //
-// It returns by the end of wait, whatever Redis does.
+// It returns by the end of wait, whatever Redis does; a single attempt, by the end of ctx.
 func (l *Lock) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error) {
 	if err := l.keys.checkLease(lease); lease != 0 && err != nil && l.keys.err == nil {
 		return nil, false, err
