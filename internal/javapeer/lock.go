@@ -2,6 +2,8 @@ package javapeer
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -39,6 +41,16 @@ func (p *Peer) Lock(client, name string, kind LockKind) *Lock {
 func (p *Peer) Interrupt(ctx context.Context, thread string) error {
 	_, err := call[any](ctx, p, "thread.interrupt", args{"thread": thread})
 	return err
+}
+
+// Parked reports whether a thread waits for a message about a lock. A thread that waits
+// for a reply of Redis is not parked: an interrupt ends that in another way. Neither is
+// one that waits for a token.
+func (p *Peer) Parked(ctx context.Context, thread string) (bool, error) {
+	frames, err := call[[]string](ctx, p, "thread.frames", args{"thread": thread})
+	return slices.ContainsFunc(frames, func(frame string) bool {
+		return strings.HasPrefix(frame, "java.util.concurrent.Semaphore.")
+	}), err
 }
 
 // about adds to the arguments which lock they are about.

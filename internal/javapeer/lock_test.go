@@ -17,14 +17,11 @@ var lockKinds = []javapeer.LockKind{javapeer.Reentrant, javapeer.Fenced, javapee
 
 // locks connects an instance and calls spec with a lock of each kind and the names of
 // two threads.
-func locks(
-	t *testing.T, spec func(t *testing.T, l *javapeer.Lock, rdb *redis.Client, a, b string),
-	opts ...javapeer.ConnectOption,
-) {
+func locks(t *testing.T, spec func(t *testing.T, l *javapeer.Lock, rdb *redis.Client, a, b string)) {
 	t.Helper()
 	p := realPeer(t)
 	server := redistest.Start(t)
-	client, _ := connect(t, p, server.Addr, opts...)
+	client, _ := connect(t, p, server.Addr)
 	for _, kind := range lockKinds {
 		t.Run(string(kind), func(t *testing.T) {
 			l := p.Lock(client, "l-"+string(kind), kind)
@@ -33,13 +30,13 @@ func locks(
 	}
 }
 
-// waits waits until a thread that does not get the lock has subscribed.
-func waits(t *testing.T, rdb *redis.Client) {
+// parked waits until a thread waits for a message.
+func parked(t *testing.T, thread string) {
 	t.Helper()
 	redistest.Until(t, "a waiter", func() error {
-		channels, err := rdb.PubSubChannels(t.Context(), "redisson_lock__channel:*").Result()
-		if err == nil && len(channels) == 0 {
-			err = errors.New("nobody has subscribed")
+		is, err := realPeer(t).Parked(t.Context(), thread)
+		if err == nil && !is {
+			err = errors.New("it is not parked")
 		}
 		return err
 	})
@@ -92,7 +89,6 @@ func TestLockIsOfAThread(t *testing.T) {
 func TestUnlockOfAnother(t *testing.T) {
 	locks(t, func(t *testing.T, l *javapeer.Lock, _ *redis.Client, a, b string) {
 		ok(t, "Lock", l.Lock(soon(t), a))
-		defer l.ForceUnlock(t.Context())
 		owner, err := l.Owner(soon(t), b)
 		ok(t, "Owner", err)
 		node, thread, _ := strings.Cut(owner, ":")
@@ -107,12 +103,12 @@ func TestUnlockOfAnother(t *testing.T) {
 
 // A call that is started is waited for later, more than once.
 func TestStartedLock(t *testing.T) {
-	locks(t, func(t *testing.T, l *javapeer.Lock, rdb *redis.Client, a, b string) {
+	locks(t, func(t *testing.T, l *javapeer.Lock, _ *redis.Client, a, b string) {
 		ctx, is := soon(t), check(t)
 		ok(t, "Lock", l.Lock(ctx, a))
 		is("StartTryLock", false)(each(l.StartTryLock(b, time.Millisecond).Wait(ctx)))
 		started := l.StartLock(b)
-		waits(t, rdb)
+		parked(t, b)
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
 		if _, err := started.Wait(short); !errors.Is(err, context.DeadlineExceeded) {
@@ -131,15 +127,17 @@ func TestStartedLock(t *testing.T) {
 }
 
 func TestInterrupt(t *testing.T) {
-	locks(t, func(t *testing.T, l *javapeer.Lock, rdb *redis.Client, a, b string) {
+	locks(t, func(t *testing.T, l *javapeer.Lock, _ *redis.Client, a, b string) {
 		p := realPeer(t)
 		ok(t, "Lock", l.Lock(soon(t), a))
+		check(t)("Parked", false)(each(p.Parked(soon(t), b)))
 		ok(t, "Interrupt of nothing", p.Interrupt(soon(t), b))
 		started := l.StartLockInterruptibly(b)
-		waits(t, rdb)
+		parked(t, b)
 		ok(t, "Interrupt", p.Interrupt(soon(t), b))
 		var e *javapeer.Error
-		if _, err := started.Wait(soon(t)); !errors.As(err, &e) || e.Type != "java.lang.InterruptedException" {
+		_, err := started.Wait(soon(t))
+		if !errors.As(err, &e) || e.Type != "java.lang.InterruptedException" {
 			t.Errorf("Wait: %v", err)
 		}
 		ok(t, "Unlock", l.Unlock(soon(t), a))
@@ -168,7 +166,6 @@ func TestTokens(t *testing.T) {
 	is("StartTryLockAndGetToken", (*int64)(nil))(each(refused.Wait(ctx)))
 
 	started := l.StartLockAndGetToken(b)
-	waits(t, server.Admin())
 	is("ForceUnlock", true)(each(l.ForceUnlock(ctx)))
 	is("StartLockAndGetToken", int64(5))(each(started.Wait(ctx)))
 }
@@ -198,7 +195,9 @@ func TestLockCrowd(t *testing.T) {
 			t.Parallel()
 			counter, ctx := redistest.Name(t), soon(t)
 			before := time.Now().Truncate(time.Microsecond)
-			o := javapeer.LockCrowdOptions{Threads: 4, Rounds: 10, Counter: counter, Clients: []string{one, two}}
+			o := javapeer.LockCrowdOptions{
+				Threads: 4, Rounds: 10, Counter: counter, Clients: []string{one, two},
+			}
 			r, err := p.Lock(one, redistest.Name(t), kind).StartCrowd(o).Wait(ctx)
 			if err != nil || r.Rounds != 40 || len(r.Errors) > 0 || len(r.Holds) != 40 {
 				t.Fatalf("%+v, %v", r, err)

@@ -23,6 +23,7 @@ final class LockOps {
         addUnlocking();
         addLooks();
         table.put("thread.interrupt", threads::interrupt);
+        table.put("thread.frames", threads::frames);
     }
 
     Map<String, Op> table() {

@@ -1,5 +1,6 @@
 package com.github.redissongo.peer;
 
+import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
@@ -25,6 +26,13 @@ final class Threads {
     Object interrupt(Request request) {
         find(request).thread.interrupt();
         return null;
+    }
+
+    /** The methods that the request's "thread" is in, the innermost first. */
+    Object frames(Request request) {
+        return Arrays.stream(find(request).thread.getStackTrace())
+                .map(frame -> frame.getClassName() + "." + frame.getMethodName())
+                .toList();
     }
 
     private Named find(Request request) {
