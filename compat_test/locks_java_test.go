@@ -160,7 +160,7 @@ func (s *lockSubject) latches(ctx context.Context, kind javapeer.LockKind) {
 	switch events := e.heard(ctx); {
 	case s.before(sinceLatch):
 		Expect(events).To(BeEmpty())
-	case s.since(sinceFairNames) && s.before(sinceOwnLatch):
+	case s.since(sinceWrongLatch) && s.before(sinceOwnLatch):
 		Eventually(func() int64 { return look.Exists(ctx, wrong).Val() }, patience).Should(BeZero())
 		Expect(latches()).To(HaveLen(2))
 		for _, latch := range latches() {

@@ -23,13 +23,13 @@ var lockGenerations = []*generation{
 
 // The versions since which Redisson's locks are as now.
 const (
-	sinceSharded   = "3.22.0" // messages on a cluster are those of its shards
-	sinceLatch     = "3.24.0"
-	sinceLease     = "3.27.2" // every unlock sets the lease that was given
-	sinceBatch     = "3.44.0" // the watchdog renews all locks of an instance at once
-	sinceFairWait  = "3.46.0"
-	sinceFairNames = "3.52.0" // the keys of a fair lock have mapped names
-	sinceOwnLatch  = "4.3.0"  // the latch that is removed is the one that was set, again
+	sinceSharded    = "3.22.0" // messages on a cluster are those of its shards
+	sinceLatch      = "3.24.0"
+	sinceLease      = "3.27.2" // every unlock sets the lease that was given
+	sinceFairWait   = "3.46.0"
+	sinceFairNames  = "3.52.0" // the keys of a fair lock have mapped names
+	sinceWrongLatch = "3.52.0" // another latch is removed than the one that was set
+	sinceOwnLatch   = "4.3.0"  // it is the one that was set again
 )
 
 const defaultFairWait = 5 * time.Minute

@@ -18,7 +18,7 @@ func (l *Lock) LockAndGetTokenLease(
 }
 
 // TryLockAndGetToken is tryLockAndGetToken(wait, unit). If the lock is not taken, the
-// token is nil.
+// token is nil. If the wait ends while Redisson still subscribes, it is an Error.
 func (l *Lock) TryLockAndGetToken(
 	ctx context.Context, thread string, wait time.Duration,
 ) (token *int64, err error) {
