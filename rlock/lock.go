@@ -112,6 +112,7 @@ func (k *keys) acquire(ctx context.Context, req request) (*Hold, bool, error) {
 	if err == nil && granted {
 		return h, true, nil
 	}
+	h.forgo()
 	h.cancel(context.Canceled) // nobody has its context
 	if errors.Is(err, errTimeUp) {
 		err = nil
@@ -126,11 +127,7 @@ func (k *keys) wait(ctx context.Context, h *Hold, req request) (bool, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, req.wait, errTimeUp)
 		defer cancel()
 	}
-	granted, err := k.client.enter(h).wait(ctx)
-	if err != nil && !granted && ctx.Err() == nil {
-		return false, err
-	}
-	return granted, err
+	return k.client.enter(h).wait(ctx)
 }
 
 // String returns what the lock is, for logs.
