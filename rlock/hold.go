@@ -299,14 +299,16 @@ func (h *Hold) release(ctx context.Context) (held bool, err error) {
 	case !h.doubtful.Load():
 		c.janitor.remove(h.latch)
 	}
-	switch {
-	case next == nil:
-		c.told(h.keys, reply.At(1))
-	case next != nil && err == nil && reply.At(0) == handedOn:
+	if next != nil && err == nil && reply.At(0) == handedOn {
 		next.handed(ctx, answer{granted: true, number: reply.At(1), sent: sent})
-	case next != nil:
-		next.notHanded(unsure)
+		return true, nil
 	}
+	told := reply.At(1)
+	if next != nil {
+		next.notHanded(unsure)
+		told = 0 // others have no right to go first
+	}
+	c.told(h.keys, told)
 	return reply.At(0) > 0, err
 }
 

@@ -91,7 +91,7 @@ func TestALateCopyServesItsWaiter(t *testing.T) {
 		return err
 	})
 	r.proxy.Cut()
-	r.ran(before, 2) // the second copy, and one when it was subscribed: both are refused
+	r.ran(before, 2)                          // the second copy, and one when it was subscribed: both are refused
 	noError(t, r.look.Del(ctx, r.name).Err()) // nobody is told
 	c.arrives()
 	want(t, "owners after the late copy", len(r.owners(r.name)), 1)
@@ -162,6 +162,24 @@ func TestALateHandingOn(t *testing.T) {
 	want(t, "the last holder", owners[last.Owner()], "1")
 	noError(t, last.Unlock(ctx))
 	r.free(r.name)
+}
+
+// A late copy of a Lock does not undo a Relock.
+func TestALateLockOfWhoHasIt(t *testing.T) {
+	t.Parallel()
+	r := onRoad(t)
+	ctx := within(t)
+	var h *rlock.Hold
+	c := r.holds(isLock, func() (err error) {
+		h, err = r.lock().Lock(ctx)
+		return err
+	})
+	noError(t, c.overtaken())
+	noError(t, h.Relock(ctx))
+	c.arrives()
+	want(t, "count", must(h.HoldCount(ctx))(t), 2)
+	noError(t, h.Unlock(ctx))
+	noError(t, h.Unlock(ctx))
 }
 
 // heir returns a hold, and where the one of a waiter in the same process comes.

@@ -318,8 +318,8 @@ func (w *waiter) handed(ctx context.Context, a answer) {
 	}
 }
 
-// notHanded has the waiter ask for itself: the unlock has failed, or the lock was not
-// held. If the lock may have been handed on all the same, that is given up.
+// notHanded undoes an offer: the unlock has failed, or the lock was not held. If the lock
+// may have been handed on all the same, that is given up.
 func (w *waiter) notHanded(unsure bool) {
 	c := w.hold.keys.client
 	c.mu.Lock()
@@ -333,6 +333,4 @@ func (w *waiter) notHanded(unsure bool) {
 			w.hold.rename()
 		}
 	}
-	w.line.due = time.Now()
-	w.line.tellHead()
 }
