@@ -179,6 +179,26 @@ func TestManyTimeoutsAtOnce(t *testing.T) {
 	r.free(r.name)
 }
 
+// The time of all in a line is over at the same moment, which is when the one behind the first
+// is to ask.
+func TestALineWhoseTimeIsOver(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		thaw := frozen(s.rdb)()
+		name := redistest.Name(s)
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				if h, ok, err := s.locks.Lock(name).TryLock(s.Context(), time.Second, 0); h != nil || ok || err != nil {
+					s.Errorf("%v, %v, %v; want no hold and no error", h, ok, err)
+				}
+			})
+		}
+		all.Wait()
+		thaw()
+	})
+}
+
 // Thousands wait for a lock and leave: because their time is over or their context, before
 // Redis is frozen and after. Each leaves on time, and then nothing is left.
 func TestThousandsThatLeave(t *testing.T) {
