@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -45,9 +46,15 @@ func leave[T any](ctx context.Context, k *keys, call func(ctx context.Context) (
 	}) {
 		return none, rratelimiter.ErrClosed
 	}
+	result := func(out outcome) (T, error) {
+		if why := ctx.Err(); why != nil && errors.Is(out.err, why) { // what asked was the first to see it
+			return out.v, ended(ctx)
+		}
+		return out.v, k.failed(out.err)
+	}
 	select {
 	case out := <-done:
-		return out.v, k.failed(out.err)
+		return result(out)
 	case <-ctx.Done():
 		err = ended(ctx)
 	case <-k.client.host.Ctx.Done():
@@ -56,6 +63,5 @@ func leave[T any](ctx context.Context, k *keys, call func(ctx context.Context) (
 	if settled.CompareAndSwap(false, true) {
 		return none, err
 	}
-	out := <-done
-	return out.v, k.failed(out.err)
+	return result(<-done)
 }

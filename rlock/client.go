@@ -112,7 +112,7 @@ func badOption(argument string, value any, bound string) error {
 // Lock returns the lock called name (RedissonClient.getLock). It does not ask Redis. An
 // empty name, or on a cluster one whose keys would be in different slots, is refused by
 // the first call. A Lock is a cheap handle.
-func (c *Client) Lock(name string) *Lock { return &Lock{c.keysOf(name)} }
+func (c *Client) Lock(name string) *Lock { return &Lock{handle{c.keysOf(name)}} }
 
 // close ends all holds.
 func (c *Client) close() {
@@ -169,7 +169,7 @@ func (k *keys) usable(ctx context.Context) error {
 	case k.client.host.Ctx.Err() != nil:
 		return rratelimiter.ErrClosed
 	}
-	return ctx.Err()
+	return ended(ctx)
 }
 
 // sharded is "1" if what is published for a lock goes to the shard of its slot.

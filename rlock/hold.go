@@ -96,10 +96,12 @@ type answer struct {
 // attempt takes the lock if it is free.
 func (h *Hold) attempt(ctx context.Context) (answer, error) {
 	a, err := ask(ctx, h.keys, func(ctx context.Context) (answer, error) { return h.call(ctx, 1) },
-		func(a answer, err error) {
-			if err == nil && a.granted { // the caller has left
+		func(a answer, err error) { // the caller has left
+			if err == nil && a.granted {
 				_, _ = h.release(context.WithoutCancel(ctx))
+				return
 			}
+			h.forgo()
 		})
 	if err == nil && a.granted {
 		err = h.begin(a)
@@ -107,8 +109,15 @@ func (h *Hold) attempt(ctx context.Context) (answer, error) {
 	return a, err
 }
 
-// call asks once to hold the lock count times. What may have been granted without a
-// reply is given up.
+// forgo gives up a hold that was not granted, if a copy of its request may still be on
+// the way or carried out: it would take the lock for nobody.
+func (h *Hold) forgo() {
+	if h.doubtful.Load() {
+		h.keys.client.janitor.giveUp(h)
+	}
+}
+
+// call asks once to hold the lock count times.
 func (h *Hold) call(ctx context.Context, count int64) (answer, error) {
 	boxed := []any{h.keys.Hash, h.latch}
 	if h.keys.fenced {
@@ -123,9 +132,6 @@ func (h *Hold) call(ctx context.Context, count int64) (answer, error) {
 		h.doubtful.Store(true)
 	}
 	if err != nil {
-		if unsure && count == 1 {
-			h.keys.client.janitor.giveUp(h)
-		}
 		return a, err
 	}
 	a.granted, a.ended, a.number = reply.At(0) == 1, reply.At(0) < 0, reply.At(1)
@@ -180,16 +186,23 @@ func (h *Hold) Relock(ctx context.Context) error {
 		return h.Err()
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err != nil {
-		h.count = max(0, h.count-1)
-		return err
+	ended := h.count == 0
+	switch {
+	case ended:
+	case err != nil:
+		h.count--
+	default:
+		h.extend(a.sent)
+		if h.keys.fenced {
+			h.token = max(h.token, a.number)
+		}
 	}
-	h.extend(a.sent)
-	if h.keys.fenced {
-		h.token = max(h.token, a.number)
+	h.mu.Unlock()
+	if ended && err == nil { // its lease has run out meanwhile, and was renewed in vain
+		h.keys.client.janitor.giveUp(h)
+		return h.Err()
 	}
-	return nil
+	return err
 }
 
 // gone is how a hold was lost that Redis does not know any more.
@@ -286,14 +299,16 @@ func (h *Hold) release(ctx context.Context) (held bool, err error) {
 	case !h.doubtful.Load():
 		c.janitor.remove(h.latch)
 	}
-	switch {
-	case next == nil:
-		c.told(h.keys, reply.At(1))
-	case next != nil && err == nil && reply.At(0) == handedOn:
+	if next != nil && err == nil && reply.At(0) == handedOn {
 		next.handed(ctx, answer{granted: true, number: reply.At(1), sent: sent})
-	case next != nil:
-		next.notHanded(unsure)
+		return true, nil
 	}
+	told := reply.At(1)
+	if next != nil {
+		next.notHanded(unsure)
+		told = 0 // others have no right to go first
+	}
+	c.told(h.keys, told)
 	return reply.At(0) > 0, err
 }
 

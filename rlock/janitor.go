@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,17 +113,22 @@ func (j *janitor) unlink(ctx context.Context, latches []string) {
 	})
 }
 
-// end ends the holds of leftovers, in their order, and returns those that are still to
-// be ended.
-func (j *janitor) end(ctx context.Context, leftovers []leftover) []leftover {
+// end ends the holds of leftovers, those of one lock in their order, and returns those
+// that are still to be ended. A node of a cluster that does not reply holds up its own.
+func (j *janitor) end(ctx context.Context, leftovers []leftover) (kept []leftover) {
+	now := time.Now()
+	leftovers = slices.DeleteFunc(leftovers, func(l leftover) bool { return now.After(l.until) })
+	calls := make([]*redisx.Call, len(leftovers))
 	for i := range leftovers {
-		l := &leftovers[i]
-		if time.Now().After(l.until) {
-			continue
-		}
-		if _, _, err := j.client.host.Runner.Run(ctx, &l.call); err != nil && !redisx.Final(err) {
-			return leftovers[i:]
+		calls[i] = &leftovers[i].call
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	for i, result := range j.client.host.Runner.RunAll(ctx, calls) {
+		if result.Err != nil && !redisx.Final(result.Err) {
+			kept = append(kept, leftovers[i])
 		}
 	}
-	return nil
+	return kept
 }

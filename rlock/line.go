@@ -95,6 +95,7 @@ func (w *waiter) wait(ctx context.Context) (bool, error) {
 		case a.granted:
 			return err == nil, err
 		case redis.IsTryAgainError(err): // the slot of the lock is on its way to another node
+			w.startOver()
 			w.refusedFor(again)
 		case err != nil:
 			w.failed(ctx, err)
@@ -105,6 +106,15 @@ func (w *waiter) wait(ctx context.Context) (bool, error) {
 			const rounding = time.Millisecond
 			w.refusedFor(time.Duration(a.number)*time.Millisecond + rounding)
 		}
+	}
+}
+
+// startOver has the waiter ask as another owner, if the one that it was may hold the lock
+// or get it yet.
+func (w *waiter) startOver() {
+	if w.hold.doubtful.Load() {
+		w.hold.forgo()
+		w.hold.rename()
 	}
 }
 
@@ -308,18 +318,19 @@ func (w *waiter) handed(ctx context.Context, a answer) {
 	}
 }
 
-// notHanded has the waiter ask for itself: the unlock has failed, or the lock was not
-// held. If the lock may have been handed on all the same, that is given up.
+// notHanded undoes an offer: the unlock has failed, or the lock was not held. If the lock
+// may have been handed on all the same, that is given up.
 func (w *waiter) notHanded(unsure bool) {
 	c := w.hold.keys.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if unsure {
 		c.janitor.giveUp(w.hold)
-		w.hold.rename()
 	}
 	if w.state != left {
-		w.state, w.line.due = asleep, time.Now()
-		w.tell()
+		w.state = asleep
+		if unsure {
+			w.hold.rename()
+		}
 	}
 }

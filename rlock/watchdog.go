@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
@@ -97,6 +99,8 @@ func (c *Client) dueNow() (holds []*Hold, next time.Time, more bool) {
 }
 
 // renew renews some holds, of which those in one slot of a cluster share a script call.
+// If only a part of them is there, for the slot is on its way to another node, each gets
+// a call of its own.
 func (c *Client) renew(ctx context.Context, holds []*Hold) {
 	groups := [][]*Hold{holds}
 	if c.host.Runner.Sharded {
@@ -110,6 +114,12 @@ func (c *Client) renew(ctx context.Context, holds []*Hold) {
 			groups = append(groups, group)
 		}
 	}
+	c.renewGroups(ctx, slices.Collect(slices.Chunk(c.renewGroups(ctx, groups), 1)))
+}
+
+// renewGroups renews groups of holds, each in as few script calls as can be. It returns the
+// holds of calls that Redis has refused because their slot is on its way.
+func (c *Client) renewGroups(ctx context.Context, groups [][]*Hold) (refused []*Hold) {
 	var calls []*redisx.Call
 	var of [][]*Hold // of each call
 	for _, group := range groups {
@@ -119,12 +129,20 @@ func (c *Client) renew(ctx context.Context, holds []*Hold) {
 			group = group[n:]
 		}
 	}
+	if len(calls) == 0 {
+		return nil
+	}
 	sent := time.Now()
 	for i, result := range c.host.Runner.RunAll(ctx, calls) {
+		if len(of[i]) > 1 && redis.IsTryAgainError(result.Err) {
+			refused = append(refused, of[i]...)
+			continue
+		}
 		for j, h := range of[i] {
 			h.renewedAt(sent, result.Reply.At(j) == 1, result.Err)
 		}
 	}
+	return refused
 }
 
 // batchOf returns how many of n holds the next script call renews, and its script.

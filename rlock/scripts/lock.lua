@@ -24,11 +24,14 @@ end
 if not had and count > 1 then
   return {-1, 0}
 end
+local token = 0
 if had and (tonumber(had) or 0) >= count then
-  return {1, KEYS[3] and tonumber(redis.call('GET', KEYS[3])) or 0}
+  token = KEYS[3] and tonumber(redis.call('GET', KEYS[3])) or 0
+else
+  -- First of all, for it fails if the token is no number.
+  token = KEYS[3] and redis.call('INCR', KEYS[3]) or 0
+  redis.call('HSET', KEYS[1], owner, count)
 end
--- First of all, for it fails if the token is no number.
-local token = KEYS[3] and redis.call('INCR', KEYS[3]) or 0
-redis.call('HSET', KEYS[1], owner, count)
+-- Also for a request that was carried out before, for its owner counts the lease from this reply.
 redis.call('PEXPIRE', KEYS[1], lease)
 return {1, token}
