@@ -29,11 +29,12 @@ type Client struct {
 	instance string        // 16 hex digits, by which the latches of this Client are its own
 
 	mu      sync.Mutex
-	lines   map[string]*line // by hash, those in use; guarded by mu
-	renewed list.List        // of *Hold, the next to be renewed first; guarded by mu
-	leased  list.List        // of *Hold with a lease of their own; guarded by mu
-	runs    bool             // the goroutine of the watchdog; guarded by mu
-	sooner  chan struct{}    // tells it that something is due before it thought
+	lines   map[string]*line  // by hash, those in use; guarded by mu
+	queues  map[string]*queue // the same for fair locks
+	renewed list.List         // of *Hold, the next to be renewed first; guarded by mu
+	leased  list.List         // of *Hold with a lease of their own; guarded by mu
+	runs    bool              // the goroutine of the watchdog; guarded by mu
+	sooner  chan struct{}     // tells it that something is due before it thought
 
 	janitor janitor
 }
@@ -74,8 +75,8 @@ func New(limiters *rratelimiter.Client, opts ...Option) *Client {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	c := &Client{
-		watchdog: defaultWatchdog, lines: map[string]*line{}, sooner: make(chan struct{}, 1),
-		instance: hex.EncodeToString(random[:8]),
+		watchdog: defaultWatchdog, lines: map[string]*line{}, queues: map[string]*queue{},
+		sooner: make(chan struct{}, 1), instance: hex.EncodeToString(random[:8]),
 	}
 	// Another process may have had the same ID before: its owners must not be ours.
 	c.owners.Store(binary.BigEndian.Uint64(random[8:]) >> 2)
@@ -112,7 +113,7 @@ func badOption(argument string, value any, bound string) error {
 // Lock returns the lock called name (RedissonClient.getLock). It does not ask Redis. An
 // empty name, or on a cluster one whose keys would be in different slots, is refused by
 // the first call. A Lock is a cheap handle.
-func (c *Client) Lock(name string) *Lock { return &Lock{c.keysOf(name)} }
+func (c *Client) Lock(name string) *Lock { return &Lock{lock{c.keysOf(name)}} }
 
 // close ends all holds.
 func (c *Client) close() {
@@ -137,6 +138,7 @@ type keys struct {
 	err    error  // why they cannot be used, nil if they can
 	name   string // as the caller gave it, before the name mapper
 	fenced bool
+	fair   bool
 	wire.LockKeys
 }
 
@@ -180,6 +182,9 @@ func (k *keys) force(ctx context.Context) (bool, error) {
 	return ask(ctx, k, func(ctx context.Context) (bool, error) {
 		call := redisx.Call{
 			Script: forceScript, Keys: []any{k.Hash, k.Channel}, Args: []any{k.sharded()}, Done: did,
+		}
+		if k.fair {
+			call.Script, call.Keys = fairForceScript, k.fairKeys()
 		}
 		reply, _, err := k.client.host.Runner.Run(ctx, &call)
 		return reply.At(0) == 1 && err == nil, err
