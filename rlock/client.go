@@ -78,8 +78,10 @@ func New(limiters *rratelimiter.Client, opts ...Option) *Client {
 		watchdog: defaultWatchdog, lines: map[string]*line{}, queues: map[string]*queue{},
 		sooner: make(chan struct{}, 1), instance: hex.EncodeToString(random[:8]),
 	}
-	// Another process may have had the same ID before: its owners must not be ours.
-	c.owners.Store(binary.BigEndian.Uint64(random[8:]) >> 2)
+	// Another process may have had the same ID before: its owners must not be ours. All
+	// have 19 digits, by which fair locks know them from threads of Java.
+	const most = 2
+	c.owners.Store(1<<(64-most) | binary.BigEndian.Uint64(random[8:])>>most)
 	c.janitor.client = c
 	if limiters == nil {
 		c.err = badOption("limiters", "nil", "be a Client")

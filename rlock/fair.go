@@ -15,9 +15,9 @@ import (
 //
 // A caller that waits has a place in a queue in Redis. It leaves the queue when its wait
 // is over, its context ends or its Client is closed. If its process dies, its place ends
-// within 30 s, or 5 minutes later if a caller of Java stood before it. A caller of Java
-// whose process dies keeps its place for its whole wait, 5 minutes by default. Nobody
-// behind a place gets the lock before it ends.
+// within 30 s, or up to 5 minutes later for each caller of Java that stood before it. A
+// caller of Java whose process dies keeps its place for its whole wait, 5 minutes by
+// default. Nobody behind a place gets the lock before it ends.
 //
 // A Lock, a FencedLock and a FairLock must not have the same name: the others do not
 // know the queue.
@@ -55,8 +55,7 @@ func (h *Hold) fairLockCall() redisx.Call {
 	k := h.keys
 	return redisx.Call{
 		Script: fairLockScript, Done: did, Keys: append(k.fairKeys(), h.latch),
-		Args: []any{k.sharded(), h.owner, h.lease.Milliseconds(), h.place.Milliseconds(),
-			placeFor.Milliseconds(), k.client.host.ID + ":"},
+		Args: []any{k.sharded(), h.owner, h.lease.Milliseconds(), h.place.Milliseconds()},
 	}
 }
 

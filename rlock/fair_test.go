@@ -6,124 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
 )
-
-// A fairStage is a stage with a fair lock.
-type fairStage struct {
-	*stage
-	name, queue, scores, channel string
-}
-
-// onBothFair is onBoth for a fair lock.
-func onBothFair(t *testing.T, spec func(s *fairStage)) {
-	t.Helper()
-	onBoth(t, func(s *stage) { spec(newFairStage(s)) })
-}
-
-func newFairStage(s *stage) *fairStage {
-	name := redistest.Name(s)
-	return &fairStage{
-		stage: s, name: name, queue: "redisson_lock_queue:{" + name + "}",
-		scores: "redisson_lock_timeout:{" + name + "}", channel: "redisson_lock__channel:{" + name + "}",
-	}
-}
-
-// lock returns the lock as one more process sees it.
-func (s *fairStage) lock() *rlock.FairLock { return s.client().FairLock(s.name) }
-
-// A turn is a caller that waits for a lock.
-type turn struct {
-	hold chan *rlock.Hold
-	err  chan error
-	stop context.CancelFunc
-}
-
-// waits has a caller wait for a lock, and returns when it is the last of so many in the
-// queue and hears.
-func (s *fairStage) waits(lock *rlock.FairLock, length int) *turn {
-	s.Helper()
-	return s.starts(length, func(ctx context.Context) (*rlock.Hold, error) { return lock.Lock(ctx) })
-}
-
-func (s *fairStage) starts(length int, lock func(ctx context.Context) (*rlock.Hold, error)) *turn {
-	s.Helper()
-	ctx, cancel := context.WithCancel(within(s))
-	c := &turn{make(chan *rlock.Hold, 1), make(chan error, 1), cancel}
-	go func() {
-		h, err := lock(ctx)
-		c.hold <- h
-		c.err <- err
-	}()
-	redistest.Until(s, "a place in the queue", func() error {
-		queue := s.waiting()
-		if len(queue) < length {
-			return errors.New("it is not in the queue")
-		}
-		channel := s.channel + ":" + queue[length-1]
-		if s.look.PubSubNumSub(ctx, channel).Val()[channel] == 0 {
-			return errors.New("it does not listen")
-		}
-		return nil
-	})
-	return c
-}
-
-// held returns the hold of a caller when it has it.
-func (c *turn) held(t testing.TB) *rlock.Hold {
-	t.Helper()
-	select {
-	case h := <-c.hold:
-		noError(t, <-c.err)
-		return h
-	case <-time.After(patience):
-		t.Fatal("it waits for ever")
-		return nil
-	}
-}
-
-// waiting returns the owners in the queue.
-func (s *fairStage) waiting() []string {
-	s.Helper()
-	return must(s.look.LRange(s.Context(), s.queue, 0, -1).Result())(s)
-}
-
-// left returns how long the place of an owner lasts.
-func (s *fairStage) left(owner string) time.Duration {
-	s.Helper()
-	score := must(s.look.ZScore(s.Context(), s.scores, owner).Result())(s)
-	return time.Until(time.UnixMilli(int64(score)))
-}
-
-// put puts an owner of another process into the queue, until its place ends.
-func (s *fairStage) put(owner string, left time.Duration) {
-	s.Helper()
-	ctx := s.Context()
-	noError(s, s.look.RPush(ctx, s.queue, owner).Err())
-	score := float64(time.Now().Add(left).UnixMilli())
-	noError(s, s.look.ZAdd(ctx, s.scores, redis.Z{Score: score, Member: owner}).Err())
-}
-
-// free expects that nothing is left of the lock but latches.
-func (s *fairStage) free() {
-	s.Helper()
-	want(s, "keys", must(s.look.Exists(s.Context(), s.name, s.queue, s.scores).Result())(s), 0)
-}
-
-// gone waits until nobody is in the queue.
-func (s *fairStage) gone() {
-	s.Helper()
-	redistest.Until(s, "an empty queue", func() error {
-		if n := must(s.look.Exists(s.Context(), s.queue, s.scores).Result())(s); n > 0 {
-			return errors.New("somebody is in the queue")
-		}
-		return nil
-	})
-}
 
 // A fair lock that nobody waits for is in Redis as Java writes it, and gone after Unlock.
 func TestFairOnTheWire(t *testing.T) {
@@ -158,14 +44,14 @@ func TestFairOrder(t *testing.T) {
 		ctx := within(s)
 		processes := []*rlock.FairLock{s.lock(), s.lock(), s.lock()}
 		h := must(processes[0].Lock(ctx))(s)
-		var turns []*turn
+		var turns []*fairTurn
 		for i := range 9 {
 			turns = append(turns, s.waits(processes[i%3], i+1))
 		}
 		order := s.waiting()
 		for i, next := range turns {
 			noError(s, h.Unlock(ctx))
-			h = next.held(s)
+			h = next.held()
 			want(s, "owner", h.Owner(), order[i])
 		}
 		noError(s, h.Unlock(ctx))
@@ -208,9 +94,9 @@ func TestFairLeaves(t *testing.T) {
 			s.Errorf("Lock with a context that has ended: %v", err)
 		}
 		noError(s, h.Unlock(ctx))
-		h = first.held(s)
+		h = first.held()
 		noError(s, h.Unlock(ctx))
-		h = third.held(s)
+		h = third.held()
 		noError(s, h.Unlock(ctx))
 		s.free()
 	})
@@ -243,7 +129,7 @@ func TestFairCloseLeaves(t *testing.T) {
 	onBothFair(t, func(s *fairStage) {
 		ctx := within(s)
 		h := must(s.lock().Lock(ctx))(s)
-		limiters, locks := s.closable()
+		limiters, locks := s.fairClient()
 		first := s.waits(locks.FairLock(s.name), 1)
 		second := s.waits(s.lock(), 2)
 		noError(s, limiters.Close())
@@ -257,7 +143,7 @@ func TestFairCloseLeaves(t *testing.T) {
 			return nil
 		})
 		noError(s, h.Unlock(ctx))
-		noError(s, second.held(s).Unlock(ctx))
+		noError(s, second.held().Unlock(ctx))
 		s.free()
 	})
 }
@@ -275,7 +161,7 @@ func TestFairUnlockOfWhatIsGone(t *testing.T) {
 		if err := h.Unlock(ctx); !errors.Is(err, rlock.ErrLost) {
 			s.Errorf("Unlock: %v, want ErrLost", err)
 		}
-		noError(s, next.held(s).Unlock(ctx))
+		noError(s, next.held().Unlock(ctx))
 	})
 }
 
@@ -288,7 +174,7 @@ func TestFairForceUnlock(t *testing.T) {
 		h := must(lock.LockFor(ctx, time.Hour))(s)
 		next := s.waits(lock, 1)
 		want(s, "forced", must(lock.ForceUnlock(ctx))(s), true)
-		noError(s, next.held(s).Unlock(ctx))
+		noError(s, next.held().Unlock(ctx))
 		if err := h.Unlock(ctx); !errors.Is(err, rlock.ErrLost) {
 			s.Errorf("Unlock: %v, want ErrLost", err)
 		}

@@ -50,15 +50,9 @@ func newStage(t *testing.T, rdb, look redis.UniversalClient) *stage {
 
 // client returns one more client, as of another process.
 func (s *stage) client(opts ...rlock.Option) *rlock.Client {
-	_, locks := s.closable(opts...)
-	return locks
-}
-
-// closable is client, with what closes it.
-func (s *stage) closable(opts ...rlock.Option) (*rratelimiter.Client, *rlock.Client) {
 	limiters := rratelimiter.New(s.rdb)
 	s.Cleanup(func() { _ = limiters.Close() })
-	return limiters, rlock.New(limiters, opts...)
+	return rlock.New(limiters, opts...)
 }
 
 // must fails the test on an error.

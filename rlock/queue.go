@@ -102,10 +102,11 @@ func (q *queue) next() (due time.Time, more bool) {
 func (q *queue) look(ctx context.Context) {
 	c, k := q.keys.client, q.keys
 	sent := time.Now()
-	call := redisx.Call{Script: fairKeepScript, Keys: k.fairKeys()}
+	call := redisx.Call{
+		Script: fairKeepScript, Keys: k.fairKeys(), Args: []any{k.sharded(), placeFor.Milliseconds()},
+	}
 	c.mu.Lock()
 	waiters := slices.Clone(q.waiters[:min(len(q.waiters), mostKept)])
-	call.Args = []any{k.sharded(), placeFor.Milliseconds(), sent.Sub(q.renewed).Milliseconds()}
 	c.mu.Unlock()
 	for _, w := range waiters {
 		call.Args = append(call.Args, w.hold.owner)

@@ -13,12 +13,10 @@
 -- ARGV[2]  the owner
 -- ARGV[3]  the lease, in ms
 -- ARGV[4]  how long its place lasts, in ms; 0 if it does not wait
--- ARGV[5]  how long a place lasts at most if it is not renewed, in ms
--- ARGV[6]  what the owners of this process begin with
 -- Reply:   {1, 0} if it holds the lock; {0, when to look again, in ms, -1 if that is not known}; {-1, 0} if the owner
 --          has left: this is a late copy
 
-local owner, lease, place, far = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local owner, lease, place = ARGV[2], ARGV[3], tonumber(ARGV[4])
 if redis.call('EXISTS', KEYS[5]) == 1 then
   return {-1, 0}
 elseif redis.call('HEXISTS', KEYS[1], owner) == 1 then
@@ -35,18 +33,15 @@ if held == 0 and (not head or head == owner) then
   return {1, 0}
 end
 if place > 0 and not redis.call('ZSCORE', KEYS[3], owner) then
-  local JAVA = 300000 -- what an owner of Redisson adds, if its wait has no end
+  -- include parts/java.lua
   local last = redis.call('LINDEX', KEYS[2], -1)
   local score = last and tonumber(redis.call('ZSCORE', KEYS[3], last)) or 0
-  if score <= now + far then
-    score = now + place
-  else
-    local ours = string.sub(last, 1, #ARGV[6]) == ARGV[6]
-    score = math.max(score + (ours and 0 or place), now + JAVA + place)
+  if last and not string.find(last, GO) then
+    score = math.max(score, now + JAVA) + place
   end
   redis.call('LREM', KEYS[2], 0, owner) -- it is there if the sorted set was lost
   redis.call('RPUSH', KEYS[2], owner)
-  redis.call('ZADD', KEYS[3], score, owner)
+  redis.call('ZADD', KEYS[3], math.max(score, now + place), owner)
 end
 if held == 0 and dropped then
   -- include parts/tell.lua
