@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -53,6 +54,8 @@ func TestFairOrder(t *testing.T) {
 			noError(s, h.Unlock(ctx))
 			h = next.held()
 			want(s, "owner", h.Owner(), order[i])
+			want(s, "queue", fmt.Sprint(s.waiting()), fmt.Sprint(order[i+1:]))
+			want(s, "scores", must(s.look.ZCard(ctx, s.scores).Result())(s), int64(len(order[i+1:])))
 		}
 		noError(s, h.Unlock(ctx))
 		s.free()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
@@ -144,6 +145,78 @@ func TestFairBehindJava(t *testing.T) {
 		noError(s, s.look.Del(ctx, s.name).Err())
 		noError(s, next.held().Unlock(ctx))
 		_ = h.Unlock(ctx)
+	})
+}
+
+// A caller that comes behind one of Java has a place at once that outlasts that one's win,
+// even if that one has waited for long, and so have those behind it.
+func TestFairComesBehindJava(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		one, other := s.lock(), s.lock()
+		noError(s, s.look.HSet(ctx, s.name, "holder:1", 1).Err())
+		s.put("java:1", 10*time.Second) // of 5 minutes
+		s.waits(one, 2)
+		s.waits(other, 3)
+		s.wins("java:1", 5*time.Minute)
+		for _, owner := range s.waiting() {
+			if left := s.left(owner); left < 29*time.Second || left > 30*time.Second {
+				s.Errorf("a place lasts %v, want 30s", left)
+			}
+		}
+	})
+}
+
+// A caller keeps its place behind one of Java that waits for longer than is usual.
+func TestFairBehindALongWait(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		noError(s, s.look.HSet(ctx, s.name, "holder:1", 1).Err())
+		s.put("java:1", time.Hour)
+		s.waits(s.lock(), 2)
+		time.Sleep(15 * time.Second)
+		s.wins("java:1", time.Hour)
+		if left := s.left(s.waiting()[0]); left < 10*time.Second || left > 30*time.Second {
+			s.Errorf("its place lasts %v, want 10s to 30s", left)
+		}
+	})
+}
+
+// A caller that finds dead ones before the next tells that one.
+func TestFairComerTellsTheNext(t *testing.T) {
+	t.Parallel()
+	onBothFair(t, func(s *fairStage) {
+		ctx := within(s)
+		s.put("java:1", -time.Second)
+		s.put("java:2", time.Hour)
+		sub := s.look.Subscribe(ctx, s.channel+":java:2")
+		defer sub.Close()
+		must(sub.Receive(ctx))(s)
+		_, ok, err := s.lock().TryLock(ctx, 0, 0)
+		noError(s, err)
+		want(s, "taken", ok, false)
+		want(s, "message", must(sub.ReceiveMessage(ctx))(s).Payload, "0")
+	})
+}
+
+// A caller that asks after the sorted set was lost is in the queue once.
+func TestFairQueuesOnce(t *testing.T) {
+	t.Parallel()
+	onBothFair(t, func(s *fairStage) {
+		ctx := within(s)
+		lock := s.lock()
+		h := must(lock.Lock(ctx))(s)
+		next := s.waits(lock, 1)
+		owner := s.waiting()[0]
+		noError(s, s.look.Del(ctx, s.scores).Err())
+		noError(s, s.look.Publish(ctx, s.channel+":"+owner, "0").Err())
+		redistest.Until(s, "a score", func() error { return s.look.ZScore(ctx, s.scores, owner).Err() })
+		want(s, "waiting", len(s.waiting()), 1)
+		noError(s, h.Unlock(ctx))
+		noError(s, next.held().Unlock(ctx))
+		s.free()
 	})
 }
 
