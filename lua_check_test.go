@@ -49,7 +49,7 @@ var luaReads = luaSet("GET HMGET HGET HLEN HSCAN HGETALL HKEYS ZRANGE ZREVRANGE 
 
 // luaKeyless are the commands that name no key, luaManyKeys those whose arguments are all keys.
 var (
-	luaKeyless  = luaSet("TIME PUBLISH")
+	luaKeyless  = luaSet("TIME PUBLISH SPUBLISH")
 	luaManyKeys = luaSet("UNLINK DEL EXISTS TOUCH MGET RENAME RENAMENX")
 )
 

@@ -29,11 +29,12 @@ type Client struct {
 	instance string        // 16 hex digits, by which the latches of this Client are its own
 
 	mu      sync.Mutex
-	lines   map[string]*line // by hash, those in use; guarded by mu
-	renewed list.List        // of *Hold, the next to be renewed first; guarded by mu
-	leased  list.List        // of *Hold with a lease of their own; guarded by mu
-	runs    bool             // the goroutine of the watchdog; guarded by mu
-	sooner  chan struct{}    // tells it that something is due before it thought
+	lines   map[string]*line  // by hash, those in use; guarded by mu
+	queues  map[string]*queue // the same for fair locks
+	renewed list.List         // of *Hold, the next to be renewed first; guarded by mu
+	leased  list.List         // of *Hold with a lease of their own; guarded by mu
+	runs    bool              // the goroutine of the watchdog; guarded by mu
+	sooner  chan struct{}     // tells it that something is due before it thought
 
 	janitor janitor
 }
@@ -74,11 +75,13 @@ func New(limiters *rratelimiter.Client, opts ...Option) *Client {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	c := &Client{
-		watchdog: defaultWatchdog, lines: map[string]*line{}, sooner: make(chan struct{}, 1),
-		instance: hex.EncodeToString(random[:8]),
+		watchdog: defaultWatchdog, lines: map[string]*line{}, queues: map[string]*queue{},
+		sooner: make(chan struct{}, 1), instance: hex.EncodeToString(random[:8]),
 	}
-	// Another process may have had the same ID before: its owners must not be ours.
-	c.owners.Store(binary.BigEndian.Uint64(random[8:]) >> 2)
+	// Another process may have had the same ID before: its owners must not be ours. All
+	// have 19 digits, by which fair locks know them from threads of Java.
+	const most = 2
+	c.owners.Store(1<<(64-most) | binary.BigEndian.Uint64(random[8:])>>most)
 	c.janitor.client = c
 	if limiters == nil {
 		c.err = badOption("limiters", "nil", "be a Client")
@@ -137,6 +140,7 @@ type keys struct {
 	err    error  // why they cannot be used, nil if they can
 	name   string // as the caller gave it, before the name mapper
 	fenced bool
+	fair   bool
 	wire.LockKeys
 }
 
@@ -180,6 +184,9 @@ func (k *keys) force(ctx context.Context) (bool, error) {
 	return ask(ctx, k, func(ctx context.Context) (bool, error) {
 		call := redisx.Call{
 			Script: forceScript, Keys: []any{k.Hash, k.Channel}, Args: []any{k.sharded()}, Done: did,
+		}
+		if k.fair {
+			call.Script, call.Keys = fairForceScript, k.fairKeys()
 		}
 		reply, _, err := k.client.host.Runner.Run(ctx, &call)
 		return reply.At(0) == 1 && err == nil, err

@@ -25,6 +25,10 @@ type Hold struct {
 	lease   time.Duration
 	renewed bool
 
+	// place is how long its place in the queue of a fair lock lasts at first; 0 if it
+	// does not wait for one.
+	place time.Duration
+
 	ctx    context.Context // Context
 	cancel context.CancelCauseFunc
 
@@ -39,8 +43,8 @@ type Hold struct {
 	until time.Time   // the lease lasts so long at least
 	timer *time.Timer // runs expire
 
-	place *list.Element // in a list of the Client, guarded by its mu
-	due   time.Time     // of the next renewal, guarded by the same
+	listed *list.Element // in a list of the Client, guarded by its mu
+	due    time.Time     // of the next renewal, guarded by the same
 }
 
 // newHold returns a hold that is not held yet. Its owner is new.
@@ -97,7 +101,7 @@ type answer struct {
 func (h *Hold) attempt(ctx context.Context) (answer, error) {
 	a, err := ask(ctx, h.keys, func(ctx context.Context) (answer, error) { return h.call(ctx, 1) },
 		func(a answer, err error) { // the caller has left
-			if err == nil && a.granted {
+			if err == nil && (a.granted || h.place > 0) {
 				_, _ = h.release(context.WithoutCancel(ctx))
 				return
 			}
@@ -119,13 +123,7 @@ func (h *Hold) forgo() {
 
 // call asks once to hold the lock count times.
 func (h *Hold) call(ctx context.Context, count int64) (answer, error) {
-	boxed := []any{h.keys.Hash, h.latch}
-	if h.keys.fenced {
-		boxed = append(boxed, h.keys.Token)
-	}
-	call := redisx.Call{
-		Script: lockScript, Keys: boxed, Args: []any{h.owner, h.lease.Milliseconds(), count}, Done: did,
-	}
+	call := h.lockCall(count)
 	a := answer{sent: time.Now()}
 	reply, unsure, err := h.keys.client.host.Runner.Run(ctx, &call)
 	if unsure {
@@ -136,6 +134,21 @@ func (h *Hold) call(ctx context.Context, count int64) (answer, error) {
 	}
 	a.granted, a.ended, a.number = reply.At(0) == 1, reply.At(0) < 0, reply.At(1)
 	return a, nil
+}
+
+// lockCall returns the call that asks to hold the lock count times.
+func (h *Hold) lockCall(count int64) redisx.Call {
+	if h.keys.fair && count == 1 {
+		return h.fairLockCall()
+	}
+	call := redisx.Call{
+		Script: lockScript, Done: did, Keys: []any{h.keys.Hash, h.latch},
+		Args: []any{h.owner, h.lease.Milliseconds(), count},
+	}
+	if h.keys.fenced {
+		call.Keys = append(call.Keys, h.keys.Token)
+	}
+	return call
 }
 
 // begin notes that the lock is held.
@@ -259,19 +272,22 @@ func (h *Hold) lessen(ctx context.Context, count int64) (bool, error) {
 func (h *Hold) unlock(ctx context.Context, count int64, lease time.Duration, next *waiter) (
 	reply redisx.Reply, unsure bool, err error,
 ) {
-	call := unlockCall(h.keys, h.owner, h.latch)
-	call.Args[1], call.Args[2] = count, lease.Milliseconds()
+	call := h.unlockCall(count, lease)
 	if next != nil {
 		call.Args = append(call.Args, next.hold.owner)
 	}
 	return h.keys.client.host.Runner.Run(ctx, &call)
 }
 
-// unlockCall returns the call that ends the hold of an owner.
-func unlockCall(k *keys, owner, latch string) redisx.Call {
+// unlockCall returns the call after which the owner holds the lock count times.
+func (h *Hold) unlockCall(count int64, lease time.Duration) redisx.Call {
+	k := h.keys
+	if k.fair && count == 0 {
+		return h.fairUnlockCall()
+	}
 	call := redisx.Call{
-		Script: unlockScript, Done: did, Keys: []any{k.Hash, latch, k.Channel},
-		Args: []any{owner, 0, 0, latchFor.Milliseconds(), k.sharded()},
+		Script: unlockScript, Done: did, Keys: []any{k.Hash, h.latch, k.Channel},
+		Args: []any{h.owner, count, lease.Milliseconds(), latchFor.Milliseconds(), k.sharded()},
 	}
 	if k.fenced {
 		call.Keys = append(call.Keys, k.Token)

@@ -53,7 +53,7 @@ func (j *janitor) remove(latch string) {
 func (j *janitor) giveUp(h *Hold) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	call, until := unlockCall(h.keys, h.owner, h.latch), time.Now().Add(h.lease+latchFor)
+	call, until := h.unlockCall(0, 0), time.Now().Add(h.lease+latchFor)
 	j.leftovers = append(j.leftovers, leftover{call, until})
 	j.start()
 }

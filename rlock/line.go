@@ -273,7 +273,7 @@ func (c *Client) offer(k *keys) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ln := c.lines[k.Hash]
-	if ln == nil {
+	if ln == nil || k.fair {
 		return nil
 	}
 	w, ok := ln.waiters.Front().Value.(*waiter)

@@ -131,6 +131,9 @@ func (k *keys) wait(ctx context.Context, h *Hold, req request) (bool, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, req.wait, errTimeUp)
 		defer cancel()
 	}
+	if k.fair {
+		return h.queueUp(ctx, req)
+	}
 	return k.client.enter(h).wait(ctx)
 }
 

@@ -14,12 +14,17 @@ import (
 //go:embed scripts
 var scriptFiles embed.FS
 
-// All but force may be sent again: they say what must be, not what is to be done.
+// All but those that force may be sent again: they say what must be, not what is to be done.
 var (
 	lockScript   = redisx.Load(scriptDir(), "lock.lua", true)
 	unlockScript = redisx.Load(scriptDir(), "unlock.lua", true)
 	forceScript  = redisx.Load(scriptDir(), "force.lua", false)
 	renewScripts = renewals()
+
+	fairLockScript   = redisx.Load(scriptDir(), "fair_lock.lua", true)
+	fairKeepScript   = redisx.Load(scriptDir(), "fair_keep.lua", true)
+	fairUnlockScript = redisx.Load(scriptDir(), "fair_unlock.lua", true)
+	fairForceScript  = redisx.Load(scriptDir(), "fair_force.lua", false)
 )
 
 // batches are how many locks one script call renews. Each is a script of its own, for

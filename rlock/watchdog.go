@@ -19,11 +19,11 @@ func (c *Client) keep(h *Hold) {
 		return
 	}
 	if !h.renewed {
-		h.place = c.leased.PushBack(h)
+		h.listed = c.leased.PushBack(h)
 		return
 	}
 	h.due = time.Now().Add(c.third())
-	h.place = c.renewed.PushBack(h)
+	h.listed = c.renewed.PushBack(h)
 	if !c.runs {
 		c.runs = c.host.Go(c.watch)
 	}
@@ -36,15 +36,15 @@ func (c *Client) third() time.Duration { return c.watchdog / 3 }
 func (c *Client) drop(h *Hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h.place == nil {
+	if h.listed == nil {
 		return
 	}
 	if h.renewed {
-		c.renewed.Remove(h.place)
+		c.renewed.Remove(h.listed)
 	} else {
-		c.leased.Remove(h.place)
+		c.leased.Remove(h.listed)
 	}
-	h.place = nil
+	h.listed = nil
 }
 
 // watch renews holds as long as there are any.
@@ -184,9 +184,9 @@ func (c *Client) retry(h *Hold) {
 	const part = 10 // of third
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h.place != nil {
+	if h.listed != nil {
 		h.due = time.Now().Add(c.third() / part)
-		c.renewed.MoveToFront(h.place)
+		c.renewed.MoveToFront(h.listed)
 		select {
 		case c.sooner <- struct{}{}:
 		default: // watch is about to look

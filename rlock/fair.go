@@ -1,0 +1,172 @@
+package rlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+)
+
+// A FairLock is a Lock that callers get in the order in which they asked for it, whatever
+// process or language they belong to (Redisson's RFairLock).
+//
+// A caller that waits has a place in a queue in Redis. It leaves the queue when its wait
+// is over, its context ends or its Client is closed. If its process dies, its place ends
+// within 30 s, or up to 5 minutes later for each caller of Java that stood before it. A
+// caller of Java whose process dies keeps its place for its whole wait, 5 minutes by
+// default. Nobody behind a place gets the lock before it ends.
+//
+// A Lock, a FencedLock and a FairLock must not have the same name: the others do not
+// know the queue.
+type FairLock struct{ handle }
+
+// FairLock returns the fair lock called name (RedissonClient.getFairLock). What is said of
+// Client.Lock holds for it. If name is mapped, Redisson before 3.52.0 does not see the
+// same queue.
+func (c *Client) FairLock(name string) *FairLock {
+	k := c.keysOf(name)
+	k.fair = true
+	return &FairLock{handle{k}}
+}
+
+// TryLock is that of a Lock, but that a single attempt does not go before others who
+// wait: it returns false as long as there are any.
+func (l *FairLock) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error) {
+	return l.handle.TryLock(ctx, wait, lease)
+}
+
+const (
+	// placeFor is how long a place in the queue lasts that is not renewed: as long as
+	// a lock whose holder has died, by default.
+	placeFor = 30 * time.Second
+
+	// grace is how long the place of a caller lasts beyond its wait.
+	grace = time.Second
+)
+
+// fairKeys are the keys of a fair lock, as its scripts want them.
+func (k *keys) fairKeys() []any { return []any{k.Hash, k.Queue, k.Timeout, k.Channel} }
+
+// fairLockCall returns the call that asks to hold a fair lock.
+func (h *Hold) fairLockCall() redisx.Call {
+	k := h.keys
+	return redisx.Call{
+		Script: fairLockScript, Done: did, Keys: append(k.fairKeys(), h.latch),
+		Args: []any{k.sharded(), h.owner, h.lease.Milliseconds(), h.place.Milliseconds()},
+	}
+}
+
+// fairUnlockCall returns the call that ends a hold or a place.
+func (h *Hold) fairUnlockCall() redisx.Call {
+	k := h.keys
+	return redisx.Call{
+		Script: fairUnlockScript, Done: did, Keys: append(k.fairKeys(), h.latch),
+		Args: []any{k.sharded(), h.owner, latchFor.Milliseconds()},
+	}
+}
+
+// queueUp returns true when the hold has its fair lock. Otherwise it has left the queue,
+// or is about to.
+func (h *Hold) queueUp(ctx context.Context, req request) (granted bool, err error) {
+	h.place = placeFor
+	if !req.forever {
+		h.place = min(placeFor, req.wait+grace)
+	}
+	w := &queued{hold: h, look: make(chan struct{}, 1)}
+	granted, err = w.wait(ctx)
+	w.leave()
+	if !granted {
+		// On a closed Client that is done by keep.
+		h.keys.client.host.Work(func(context.Context) { _, _ = h.release(context.WithoutCancel(ctx)) })
+	}
+	return granted, err
+}
+
+// A queued is a hold that waits for a fair lock.
+type queued struct {
+	hold  *Hold
+	queue *queue // nil as long as the lock was not refused
+
+	// look says that it should ask again. It has a capacity of one.
+	look chan struct{}
+}
+
+// wait asks until the hold has the lock: when a message says that it is the first and
+// the lock is free, and when the queue says so.
+func (w *queued) wait(ctx context.Context) (bool, error) {
+	h := w.hold
+	c := h.keys.client
+	var told <-chan struct{} // also signals that the subscription is there
+	for {
+		a, err := h.attempt(ctx)
+		switch {
+		case a.granted || a.ended:
+			return err == nil && a.granted, err
+		case redis.IsTryAgainError(err): // the slot of the lock is on its way to another node
+			a.number = again.Milliseconds()
+		case err != nil:
+			return false, err
+		}
+		if !w.refused(a.number) {
+			return false, rratelimiter.ErrClosed
+		}
+		if told == nil {
+			var cancel func()
+			told, cancel = c.host.Hub.Subscribe(h.keys.Channel + ":" + h.owner)
+			defer cancel()
+		}
+		select {
+		case <-told:
+		case <-w.look:
+		case <-ctx.Done():
+			return false, ended(ctx)
+		case <-c.host.Ctx.Done():
+			return false, rratelimiter.ErrClosed
+		}
+	}
+}
+
+// refused notes that the lock was refused, and when to look again. It reports whether the
+// Client still does that.
+func (w *queued) refused(hint int64) bool {
+	c := w.hold.keys.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.queue == nil {
+		w.queue = c.enterQueue(w)
+	}
+	if w.queue == nil {
+		return false
+	}
+	w.queue.lookIn(hint)
+	return true
+}
+
+// leave takes the caller off the queue in this process.
+func (w *queued) leave() {
+	c := w.hold.keys.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := w.queue
+	if q == nil || c.host.Ctx.Err() != nil { // then keep wants to know it
+		return
+	}
+	for i, other := range q.waiters {
+		if other == w {
+			q.waiters = append(q.waiters[:i], q.waiters[i+1:]...)
+			break
+		}
+	}
+	q.poke()
+}
+
+// tell has a caller ask for the lock.
+func (w *queued) tell() {
+	select {
+	case w.look <- struct{}{}:
+	default: // it is about to ask
+	}
+}

@@ -1,0 +1,354 @@
+package rlock_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/rlock"
+)
+
+// The specs here are in fake time. An owner java:N is one that the spec plays.
+
+// A dead head of the queue keeps others out until its place ends, and they do not spin
+// meanwhile (I9, I10).
+func TestFairDeadHead(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		s.put("java:1", 5*time.Minute)
+		scripts := s.count()
+		start := time.Now()
+		next := s.waits(s.lock(), 2)
+		h := next.held()
+		if waited := time.Since(start); waited < 5*time.Minute-time.Second || waited > 5*time.Minute+2*time.Second {
+			s.Errorf("it waited for %v, want 5m", waited)
+		}
+		if n := scripts(); n > 320 {
+			s.Errorf("%d scripts in 5m, want one a second", n)
+		}
+		noError(s, h.Unlock(ctx))
+		s.free()
+	})
+}
+
+// A caller that waits while the lock is held asks for nothing but its place.
+func TestFairSleeps(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		h := must(s.lock().Lock(ctx))(s)
+		lock := s.lock()
+		turns := []*fairTurn{s.waits(lock, 1), s.waits(lock, 2), s.waits(lock, 3)}
+		synctest.Wait()
+		scripts := s.count()
+		time.Sleep(10 * time.Minute)
+		if n := scripts(); n > 65 {
+			s.Errorf("%d scripts in 10m, want one every 10s", n)
+		}
+		for _, next := range turns {
+			noError(s, h.Unlock(ctx))
+			h = next.held()
+		}
+		noError(s, h.Unlock(ctx))
+	})
+}
+
+// Callers of several processes keep their places while the lock is held for long (I10).
+func TestFairPlacesOutlastTheHolder(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		one, other := s.lock(), s.lock()
+		h := must(one.Lock(ctx))(s)
+		var turns []*fairTurn
+		for i, lock := range []*rlock.FairLock{one, other, one, other, other, one} {
+			turns = append(turns, s.waits(lock, i+1))
+		}
+		order := fmt.Sprint(s.waiting())
+		for range 10 {
+			time.Sleep(7 * time.Minute)
+			want(s, "order", fmt.Sprint(s.waiting()), order)
+			for _, owner := range s.waiting() {
+				if left := s.left(owner); left < 19*time.Second || left > 30*time.Second {
+					s.Errorf("a place lasts %v, want 20s to 30s", left)
+				}
+			}
+			_, _, _ = s.lock().TryLock(ctx, 0, 0) // drops those whose place has ended
+		}
+		for _, next := range turns {
+			noError(s, h.Unlock(ctx))
+			h = next.held()
+		}
+		noError(s, h.Unlock(ctx))
+		s.free()
+	})
+}
+
+// A process that dies with many callers in the queue holds up the others for 30 s, not for
+// 30 s each.
+func TestFairDeadProcess(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		h := must(s.lock().Lock(ctx))(s)
+		dies, die := s.mortal()
+		lives := s.lock()
+		var turns []*fairTurn
+		for i := range 10 {
+			if i%2 == 0 {
+				s.waits(dies, i+1)
+			} else {
+				turns = append(turns, s.waits(lives, i+1))
+			}
+		}
+		time.Sleep(time.Minute)
+		die()
+		start := time.Now()
+		for _, next := range turns {
+			noError(s, h.Unlock(ctx))
+			h = next.held()
+		}
+		if waited := time.Since(start); waited < 19*time.Second || waited > 31*time.Second {
+			s.Errorf("the dead ones held up the others for %v, want 20s to 30s", waited)
+		}
+		noError(s, h.Unlock(ctx))
+		s.free()
+	})
+}
+
+// A caller behind one of Java keeps its place when that one wins and takes what it had
+// added off all scores, however long it has waited (I4, I10).
+func TestFairBehindJava(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		lock := s.lock()
+		h := must(lock.LockFor(ctx, time.Hour))(s)
+		noError(s, s.look.PExpire(ctx, s.name, time.Second).Err())
+		s.put("java:1", 5*time.Minute) // it has added 5 minutes
+		s.put("java:2", 10*time.Minute)
+		noError(s, s.look.PExpire(ctx, s.name, time.Hour).Err())
+		next := s.waits(lock, 3)
+		owner := s.waiting()[2]
+		time.Sleep(290 * time.Second)
+		s.wins("java:1", 5*time.Minute)
+		time.Sleep(time.Second)
+		s.wins("java:2", 5*time.Minute)
+		want(s, "its place ends", s.left(owner) > 10*time.Second, true)
+		_, _, _ = s.lock().TryLock(ctx, 0, 0) // drops those whose place has ended
+		want(s, "queue", fmt.Sprint(s.waiting()), fmt.Sprint([]string{owner}))
+		noError(s, s.look.Del(ctx, s.name).Err())
+		noError(s, next.held().Unlock(ctx))
+		_ = h.Unlock(ctx)
+	})
+}
+
+// A caller that comes behind one of Java has a place at once that outlasts that one's win,
+// even if that one has waited for long, and so have those behind it.
+func TestFairComesBehindJava(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		one, other := s.lock(), s.lock()
+		noError(s, s.look.HSet(ctx, s.name, "holder:1", 1).Err())
+		s.put("java:1", 10*time.Second) // of 5 minutes
+		s.waits(one, 2)
+		s.waits(other, 3)
+		s.wins("java:1", 5*time.Minute)
+		for _, owner := range s.waiting() {
+			if left := s.left(owner); left < 29*time.Second || left > 30*time.Second {
+				s.Errorf("a place lasts %v, want 30s", left)
+			}
+		}
+	})
+}
+
+// A caller keeps its place behind one of Java that waits for longer than is usual.
+func TestFairBehindALongWait(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		noError(s, s.look.HSet(ctx, s.name, "holder:1", 1).Err())
+		s.put("java:1", time.Hour)
+		s.waits(s.lock(), 2)
+		time.Sleep(15 * time.Second)
+		s.wins("java:1", time.Hour)
+		if left := s.left(s.waiting()[0]); left < 10*time.Second || left > 30*time.Second {
+			s.Errorf("its place lasts %v, want 10s to 30s", left)
+		}
+	})
+}
+
+// A caller that finds dead ones before the next tells that one.
+func TestFairComerTellsTheNext(t *testing.T) {
+	t.Parallel()
+	onBothFair(t, func(s *fairStage) {
+		ctx := within(s)
+		s.put("java:1", -time.Second)
+		s.put("java:2", time.Hour)
+		sub := s.look.Subscribe(ctx, s.channel+":java:2")
+		defer sub.Close()
+		must(sub.Receive(ctx))(s)
+		_, ok, err := s.lock().TryLock(ctx, 0, 0)
+		noError(s, err)
+		want(s, "taken", ok, false)
+		want(s, "message", must(sub.ReceiveMessage(ctx))(s).Payload, "0")
+	})
+}
+
+// A caller that asks after the sorted set was lost is in the queue once.
+func TestFairQueuesOnce(t *testing.T) {
+	t.Parallel()
+	onBothFair(t, func(s *fairStage) {
+		ctx := within(s)
+		lock := s.lock()
+		h := must(lock.Lock(ctx))(s)
+		next := s.waits(lock, 1)
+		owner := s.waiting()[0]
+		noError(s, s.look.Del(ctx, s.scores).Err())
+		noError(s, s.look.Publish(ctx, s.channel+":"+owner, "0").Err())
+		redistest.Until(s, "a score", func() error { return s.look.ZScore(ctx, s.scores, owner).Err() })
+		want(s, "waiting", len(s.waiting()), 1)
+		noError(s, h.Unlock(ctx))
+		noError(s, next.held().Unlock(ctx))
+		s.free()
+	})
+}
+
+// A caller whose place was taken away queues again, within 10 s.
+func TestFairQueuesAgain(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		lock := s.lock()
+		h := must(lock.Lock(ctx))(s)
+		next := s.waits(lock, 1)
+		owner := s.waiting()[0]
+		noError(s, s.look.Del(ctx, s.queue, s.scores).Err())
+		time.Sleep(11 * time.Second)
+		want(s, "queue", fmt.Sprint(s.waiting()), fmt.Sprint([]string{owner}))
+		noError(s, h.Unlock(ctx))
+		noError(s, next.held().Unlock(ctx))
+		s.free()
+	})
+}
+
+// Callers keep their order when the sorted set is lost (I11a).
+func TestFairScoresAreLost(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		lock := s.lock()
+		h := must(lock.Lock(ctx))(s)
+		turns := []*fairTurn{s.waits(lock, 1), s.waits(lock, 2), s.waits(lock, 3)}
+		order := fmt.Sprint(s.waiting())
+		noError(s, s.look.Del(ctx, s.scores).Err())
+		time.Sleep(11 * time.Second)
+		want(s, "queue", fmt.Sprint(s.waiting()), order)
+		for _, next := range turns {
+			noError(s, h.Unlock(ctx))
+			h = next.held()
+		}
+		noError(s, h.Unlock(ctx))
+		s.free()
+	})
+}
+
+// An owner in the queue without a score, for which Java's callers wait for ever, is
+// dropped (I11a).
+func TestFairOwnerWithoutScore(t *testing.T) {
+	t.Parallel()
+	onBothFair(t, func(s *fairStage) {
+		ctx := within(s)
+		for range 3 {
+			noError(s, s.look.RPush(ctx, s.queue, "java:1").Err())
+		}
+		h := took(s.lock().TryLock(ctx, 0, 0))(s)
+		want(s, "waiting", len(s.waiting()), 0)
+		noError(s, h.Unlock(ctx))
+	})
+}
+
+// Who waits gets the lock when the lease of a dead holder has run out, and when it was
+// deleted, of which nobody is told (I8, I10).
+func TestFairHolderDies(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		lock := s.lock()
+		noError(s, s.look.HSet(ctx, s.name, "java:1", 1).Err())
+		noError(s, s.look.PExpire(ctx, s.name, 5*time.Second).Err())
+		start := time.Now()
+		first, second := s.waits(lock, 1), s.waits(lock, 2)
+		first.held()
+		if waited := time.Since(start); waited < 4*time.Second || waited > 6*time.Second {
+			s.Errorf("it waited for %v, want 5s", waited)
+		}
+		noError(s, s.look.Del(ctx, s.name).Err())
+		start = time.Now()
+		noError(s, second.held().Unlock(ctx))
+		if waited := time.Since(start); waited > 10*time.Second {
+			s.Errorf("it waited for %v, want at most 10s", waited)
+		}
+	})
+}
+
+// Callers are served without pub/sub.
+func TestFairWithoutMessages(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		s.server.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
+			deny := command == "SUBSCRIBE"
+			if deny {
+				peer.WriteError("NOPERM this user has no permissions to run the 'subscribe' command")
+			}
+			return deny
+		})
+		lock := s.lock()
+		h := must(lock.Lock(ctx))(s)
+		next := make(chan *rlock.Hold, 1)
+		go func() {
+			h, _ := lock.Lock(ctx)
+			next <- h
+		}()
+		time.Sleep(5 * time.Second)
+		noError(s, h.Unlock(ctx))
+		start := time.Now()
+		noError(s, (<-next).Unlock(ctx))
+		if waited := time.Since(start); waited > 10*time.Second {
+			s.Errorf("it waited for %v, want at most 10s", waited)
+		}
+	})
+}
+
+// A bounded wait has a place that ends soon after it.
+func TestFairPlaceOfABoundedWait(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		lock := s.lock()
+		h := must(lock.Lock(ctx))(s)
+		start := time.Now()
+		ended := make(chan bool, 1)
+		go func() {
+			_, ok, err := lock.TryLock(ctx, 3*time.Second, 0)
+			noError(s, err)
+			ended <- ok
+		}()
+		time.Sleep(time.Second)
+		if left := s.left(s.waiting()[0]); left < 2*time.Second || left > 3*time.Second {
+			s.Errorf("its place lasts %v, want 3s", left)
+		}
+		want(s, "taken", <-ended, false)
+		want(s, "waited", time.Since(start), 3*time.Second)
+		noError(s, h.Unlock(ctx))
+		synctest.Wait()
+		s.free()
+	})
+}

@@ -1,0 +1,147 @@
+package rlock
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+)
+
+// A queue is who waits for one fair lock in this process. The order is that of the queue
+// in Redis, which has those of other processes, too. One goroutine renews the places of
+// all, and looks whether it is somebody's turn: the message that tells may be lost, and
+// when a lease runs out there is none.
+type queue struct {
+	keys    *keys
+	waiters []*queued // guarded by the mu of the Client, as all of it
+	renewed time.Time // when the places were renewed
+	due     time.Time // the goroutine looks by then
+
+	// sooner says that due or waiters have changed. It has a capacity of one.
+	sooner chan struct{}
+}
+
+// mostKept is how many places a look renews. Others are renewed when some have left.
+const mostKept = 1000
+
+// enterQueue returns the queue of the lock for which a caller waits, nil if the Client is
+// closed. c.mu is held.
+func (c *Client) enterQueue(w *queued) *queue {
+	k := w.hold.keys
+	q := c.queues[k.Hash]
+	if q == nil {
+		q = &queue{keys: k, renewed: time.Now(), sooner: make(chan struct{}, 1)}
+		if !c.host.Go(q.keep) {
+			return nil
+		}
+		c.queues[k.Hash] = q
+	}
+	q.waiters = append(q.waiters, w)
+	return q
+}
+
+// lookIn has the queue look when a hint of a script says so: in ms, or less than 0 for
+// when the places are to be renewed. c.mu is held.
+func (q *queue) lookIn(hint int64) {
+	q.due = q.renewed.Add(placeFor / 3)
+	if hint >= 0 {
+		const rounding = time.Millisecond
+		due := time.Now().Add(time.Duration(hint)*time.Millisecond + rounding)
+		if due.Before(q.due) {
+			q.due = due
+		}
+	}
+	q.poke()
+}
+
+// poke has the goroutine see what has changed.
+func (q *queue) poke() {
+	select {
+	case q.sooner <- struct{}{}:
+	default: // it is about to see it
+	}
+}
+
+// keep looks after a queue until nobody waits in it.
+func (q *queue) keep(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		due, more := q.next()
+		if !more {
+			return
+		}
+		timer.Reset(time.Until(due))
+		select {
+		case <-q.sooner:
+		case <-timer.C:
+			q.look(ctx)
+		case <-ctx.Done():
+			q.abandon(ctx)
+			return
+		}
+	}
+}
+
+// next returns when to look next. more is false if nobody waits: then keep ends.
+func (q *queue) next() (due time.Time, more bool) {
+	c := q.keys.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(q.waiters) == 0 {
+		delete(c.queues, q.keys.Hash)
+		return due, false
+	}
+	return q.due, true
+}
+
+// look renews the places, and tells those that should ask for the lock.
+func (q *queue) look(ctx context.Context) {
+	c, k := q.keys.client, q.keys
+	sent := time.Now()
+	call := redisx.Call{
+		Script: fairKeepScript, Keys: k.fairKeys(), Args: []any{k.sharded(), placeFor.Milliseconds()},
+	}
+	c.mu.Lock()
+	waiters := slices.Clone(q.waiters[:min(len(q.waiters), mostKept)])
+	c.mu.Unlock()
+	for _, w := range waiters {
+		call.Args = append(call.Args, w.hold.owner)
+	}
+	reply, _, err := c.host.Runner.Run(ctx, &call)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		q.renewed = sent
+		q.lookIn(reply.At(0))
+	case redis.IsTryAgainError(err):
+		q.due = time.Now().Add(again)
+	default: // each of them gets its own error, or the lock
+		q.due = time.Now().Add(tidyRarely)
+		for _, w := range waiters {
+			w.tell()
+		}
+	}
+	for _, i := range reply.From(1) {
+		if i > 0 && i <= int64(len(waiters)) {
+			waiters[i-1].tell()
+		}
+	}
+}
+
+// abandon leaves the queue in Redis for all that wait: the Client is closed.
+func (q *queue) abandon(ctx context.Context) {
+	c := q.keys.client
+	c.mu.Lock()
+	var calls []*redisx.Call
+	for _, w := range q.waiters {
+		call := w.hold.fairUnlockCall()
+		calls = append(calls, &call)
+	}
+	c.mu.Unlock()
+	c.host.Runner.RunAll(context.WithoutCancel(ctx), calls)
+}

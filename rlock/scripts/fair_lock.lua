@@ -1,0 +1,49 @@
+-- fair_lock.lua: takes a fair lock for an owner, if it is free and the owner is next, or else gives the owner a place
+-- in the queue, once.
+--
+-- A place lasts until its score. Redisson's owners add their wait to the score of the last one, and when they win take
+-- it off all that are left. Ours add nothing that they would take off, and renew their places: see fair_keep.lua.
+--
+-- KEYS[1]  the lock: a hash, in which the field of the owner is how often it holds the lock
+-- KEYS[2]  the queue: a list of owners, the next one first
+-- KEYS[3]  when the place of each of them ends, in ms: a sorted set
+-- KEYS[4]  what the channel of each owner begins with
+-- KEYS[5]  the latch of the owner, which is there once it has left
+-- ARGV[1]  1 if the channels are sharded ones
+-- ARGV[2]  the owner
+-- ARGV[3]  the lease, in ms
+-- ARGV[4]  how long its place lasts, in ms; 0 if it does not wait
+-- Reply:   {1, 0} if it holds the lock; {0, when to look again, in ms, -1 if that is not known}; {-1, 0} if the owner
+--          has left: this is a late copy
+
+local owner, lease, place = ARGV[2], ARGV[3], tonumber(ARGV[4])
+if redis.call('EXISTS', KEYS[5]) == 1 then
+  return {-1, 0}
+elseif redis.call('HEXISTS', KEYS[1], owner) == 1 then
+  return {1, 0}
+end
+-- include parts/now.lua
+-- include parts/purge.lua
+-- include parts/hint.lua
+if held == 0 and (not head or head == owner) then
+  redis.call('HSET', KEYS[1], owner, 1)
+  redis.call('PEXPIRE', KEYS[1], lease)
+  redis.call('ZREM', KEYS[3], owner)
+  redis.call('LREM', KEYS[2], 0, owner)
+  return {1, 0}
+end
+if place > 0 and not redis.call('ZSCORE', KEYS[3], owner) then
+  -- include parts/java.lua
+  local last = redis.call('LINDEX', KEYS[2], -1)
+  local score = last and tonumber(redis.call('ZSCORE', KEYS[3], last)) or 0
+  if last and not string.find(last, GO) then
+    score = math.max(score, now + JAVA) + place
+  end
+  redis.call('LREM', KEYS[2], 0, owner) -- it is there if the sorted set was lost
+  redis.call('RPUSH', KEYS[2], owner)
+  redis.call('ZADD', KEYS[3], math.max(score, now + place), owner)
+end
+if held == 0 and dropped then
+  -- include parts/tell.lua
+end
+return {0, hint}

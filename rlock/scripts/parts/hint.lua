@@ -1,0 +1,16 @@
+-- hint.lua: when a waiter should look again if it is not told of an unlock.
+--
+-- in:      now, ends
+-- out:     held (1 if somebody has the lock), hint (in ms; -1 if the lock is held without end)
+-- changes: none
+-- ends the script: no
+-- writes:  no
+
+local held, hint = redis.call('EXISTS', KEYS[1]), 0
+if held == 1 then
+  hint = redis.call('PTTL', KEYS[1])
+else
+  -- The owner that is next has the time until its place ends. It may leave before, and Java does not tell then.
+  local SOONEST, LATEST = 100, 1000
+  hint = math.max(SOONEST, math.min(LATEST, ends - now))
+end
