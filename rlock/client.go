@@ -112,7 +112,7 @@ func badOption(argument string, value any, bound string) error {
 // Lock returns the lock called name (RedissonClient.getLock). It does not ask Redis. An
 // empty name, or on a cluster one whose keys would be in different slots, is refused by
 // the first call. A Lock is a cheap handle.
-func (c *Client) Lock(name string) *Lock { return &Lock{c.keysOf(name)} }
+func (c *Client) Lock(name string) *Lock { return &Lock{handle{c.keysOf(name)}} }
 
 // close ends all holds.
 func (c *Client) close() {

@@ -9,14 +9,14 @@ import (
 // A FencedLock is a Lock whose holds have a token (Redisson's RFencedLock): a number that
 // is greater than that of each hold before. What the lock protects refuses a token that
 // is less than one it has seen: then a holder that slept past its lease does no harm.
-type FencedLock struct{ Lock }
+type FencedLock struct{ handle }
 
 // FencedLock returns the fenced lock called name (RedissonClient.getFencedLock). What is
 // said of Client.Lock holds for it.
 func (c *Client) FencedLock(name string) *FencedLock {
 	k := c.keysOf(name)
 	k.fenced = true
-	return &FencedLock{Lock{k}}
+	return &FencedLock{handle{k}}
 }
 
 // LastToken returns the token that was given last to anybody, 0 if there was none

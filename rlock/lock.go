@@ -14,17 +14,21 @@ import (
 // A Lock keeps holders out but one (Redisson's RLock). It is a handle on what is in
 // Redis, and is safe for concurrent use. It does not belong to anybody: who holds the
 // lock has a Hold.
-type Lock struct{ keys *keys }
+type Lock struct{ handle }
+
+// A handle is what all locks have. A lock that had a Lock in it would have a field of the
+// name of its method.
+type handle struct{ keys *keys }
 
 // Name returns the name of the lock.
-func (l *Lock) Name() string { return l.keys.name }
+func (l *handle) Name() string { return l.keys.name }
 
 // Lock waits until the lock is free, and holds it (RLock.lock). The hold is renewed
 // until it ends.
 //
 // Errors are those of the package. If ctx ends before, errors.Is(err, ctx.Err()) holds,
 // and the lock is not held: what Redis may still grant is given back.
-func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
+func (l *handle) Lock(ctx context.Context) (*Hold, error) {
 	h, _, err := l.keys.acquire(ctx, request{forever: true})
 	return h, err
 }
@@ -32,7 +36,7 @@ func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
 // LockFor is Lock for a hold that ends by itself when lease has passed, and is not
 // renewed (RLock.lock with a lease time). lease is at least 1 ms, a fraction of a ms is
 // dropped.
-func (l *Lock) LockFor(ctx context.Context, lease time.Duration) (*Hold, error) {
+func (l *handle) LockFor(ctx context.Context, lease time.Duration) (*Hold, error) {
 	if err := l.keys.checkLease(lease); err != nil && l.keys.err == nil {
 		return nil, err
 	}
@@ -46,7 +50,7 @@ func (l *Lock) LockFor(ctx context.Context, lease time.Duration) (*Hold, error) 
 // stands for one that is renewed; otherwise it is as for LockFor.
 //
 // It returns by the end of wait, whatever Redis does; a single attempt, by the end of ctx.
-func (l *Lock) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error) {
+func (l *handle) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error) {
 	if err := l.keys.checkLease(lease); lease != 0 && err != nil && l.keys.err == nil {
 		return nil, false, err
 	}
@@ -56,10 +60,10 @@ func (l *Lock) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, b
 // ForceUnlock unlocks whoever holds the lock, and reports whether somebody did
 // (RLock.forceUnlock). Its holder, in Go, knows at the next renewal: its context ends.
 // It is not sent again: after an error of the network the lock may have been unlocked.
-func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) { return l.keys.force(ctx) }
+func (l *handle) ForceUnlock(ctx context.Context) (bool, error) { return l.keys.force(ctx) }
 
 // IsLocked reports whether somebody holds the lock (RLock.isLocked).
-func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
+func (l *handle) IsLocked(ctx context.Context) (bool, error) {
 	n, err := onMaster(ctx, l.keys, func(rdb redis.Cmdable) (int64, error) {
 		return rdb.Exists(ctx, l.keys.Hash).Result()
 	})
@@ -74,7 +78,7 @@ const (
 
 // RemainTimeToLive returns how long the lock is held unless it is renewed,
 // NoTimeToLive or NotLocked (RLock.remainTimeToLive).
-func (l *Lock) RemainTimeToLive(ctx context.Context) (time.Duration, error) {
+func (l *handle) RemainTimeToLive(ctx context.Context) (time.Duration, error) {
 	return onMaster(ctx, l.keys, func(rdb redis.Cmdable) (time.Duration, error) {
 		return rdb.PTTL(ctx, l.keys.Hash).Result()
 	})
@@ -134,4 +138,4 @@ func (k *keys) wait(ctx context.Context, h *Hold, req request) (bool, error) {
 }
 
 // String returns what the lock is, for logs.
-func (l *Lock) String() string { return fmt.Sprintf("rlock.Lock(%q)", l.keys.name) }
+func (l *handle) String() string { return fmt.Sprintf("rlock.Lock(%q)", l.keys.name) }
