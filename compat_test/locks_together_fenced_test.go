@@ -54,7 +54,7 @@ func (s *lockSubject) tokenTogetherSpecs() {
 		is(4)(a.lastToken(ctx))
 		Expect(a.TryLockAndGetToken(ctx, a.thread, 0)).To(BeNil())
 		next.unlocks(ctx)
-	})
+	}, SpecTimeout(time.Minute))
 
 	It("are refused to Go where the hash has no time to live, and given to Java", func(ctx SpecContext) {
 		a, b, _ := s.holders(ctx, javapeer.Fenced)
@@ -76,5 +76,5 @@ func (s *lockSubject) tokenTogetherSpecs() {
 		Expect(g.hold.Token()).To(Equal(int64(2)))
 		b.hasLost(ctx)
 		g.unlocks(ctx)
-	})
+	}, SpecTimeout(time.Minute))
 }

@@ -38,7 +38,7 @@ func (s *lockSubject) togetherSpecs(kind javapeer.LockKind) {
 				s.wakes(ctx, first, second, wait)
 			}
 		})
-	})
+	}, SpecTimeout(time.Minute))
 
 	It("may be forced by the other language", func(ctx SpecContext) {
 		s.bothWays(ctx, kind, func(first, second rival) {
@@ -72,7 +72,7 @@ func (s *lockSubject) togetherSpecs(kind javapeer.LockKind) {
 		}
 		Expect(g.field()).NotTo(Equal(j.field()))
 		bare.unlocks(ctx)
-	})
+	}, SpecTimeout(time.Minute))
 }
 
 // renewalSpecs is the spec of a hold of Go that Java ends: the version of Java is all the
