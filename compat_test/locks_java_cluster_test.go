@@ -47,6 +47,7 @@ func (s *lockSubject) clusterSpecs() {
 				s.tells(ctx, c.rdb, kind, a, b)
 			}
 		}, SpecTimeout(time.Minute))
+		s.clusterTogetherSpecs(c)
 	})
 }
 
