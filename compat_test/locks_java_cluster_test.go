@@ -8,51 +8,85 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// clusterSpecs is the spec of messages on a cluster, with Redisson's default mode.
-func (s *lockSubject) clusterSpecs() {
-	It("tell a shard of a cluster, or all of it", func(ctx SpecContext) {
-		cluster := redistest.StartCluster(GinkgoT())
-		client, rdb := redistest.Name(GinkgoT()), cluster.Client(GinkgoT())
-		_, err := s.peer.Connect(ctx, client, "", javapeer.Cluster(cluster.Addrs...))
-		done(err)
-		DeferCleanup(func(ctx SpecContext) { done(s.peer.Disconnect(ctx, client)) })
-		for _, kind := range lockKinds {
-			s.named(redistest.Name(GinkgoT()))
-			a, b := s.holder(ctx, kind, client), s.holder(ctx, kind, client)
-			a.locks(ctx)
-			waits := b.StartLock(b.thread)
-			s.parked(ctx, b)
-			shards, all := s.listeners(ctx, rdb, s.channelOf(kind, b))
-			var sub *redis.PubSub
-			if s.since(sinceSharded) && since7(ctx) {
-				Expect([]int64{shards, all}).To(Equal([]int64{1, 0}))
-				sub = rdb.SSubscribe(ctx, s.channelOf(kind, b))
-			} else {
-				Expect([]int64{shards, all}).To(Equal([]int64{0, 1}))
-				sub = rdb.Subscribe(ctx, s.channelOf(kind, b))
-			}
-			DeferCleanup(sub.Close)
-			_, err = sub.Receive(ctx)
-			done(err)
-			a.unlocks(ctx)
-			heard, err := sub.ReceiveMessage(ctx)
-			done(err)
-			Expect(heard.Payload).To(Equal("0"))
-			_, err = waits.Wait(ctx)
-			done(err)
-			b.unlocks(ctx)
-		}
-	}, SpecTimeout(time.Minute))
+// A lockCluster is a cluster, with an instance of Java and a Client of Go.
+type lockCluster struct {
+	client string
+	rdb    *redis.ClusterClient
+	locks  *rlock.Client
 }
+
+// start connects to a new cluster.
+func (c *lockCluster) start(ctx context.Context, s *lockSubject) {
+	GinkgoHelper()
+	cluster := redistest.StartCluster(GinkgoT())
+	c.client, c.rdb = redistest.Name(GinkgoT()), cluster.Client(GinkgoT())
+	_, err := s.peer.Connect(ctx, c.client, "", javapeer.Cluster(cluster.Addrs...))
+	done(err)
+	DeferCleanup(func(ctx SpecContext) { done(s.peer.Disconnect(ctx, c.client)) })
+	limiters := rratelimiter.New(c.rdb)
+	DeferCleanup(limiters.Close)
+	c.locks = rlock.New(limiters)
+}
+
+// clusterSpecs are about messages on a cluster, with Redisson's default mode.
+func (s *lockSubject) clusterSpecs() {
+	Context("on a cluster", func() {
+		c := &lockCluster{}
+		BeforeAll(func(ctx SpecContext) { c.start(ctx, s) }, NodeTimeout(time.Minute))
+
+		It("tell a shard of it, or all of it", func(ctx SpecContext) {
+			for _, kind := range lockKinds {
+				s.named(redistest.Name(GinkgoT()))
+				a, b := s.holder(ctx, kind, c.client), s.holder(ctx, kind, c.client)
+				s.tells(ctx, c.rdb, kind, a, b)
+			}
+		}, SpecTimeout(time.Minute))
+		s.clusterTogetherSpecs(c)
+	})
+}
+
+// tells expects an unlock to be told where a waiter listens.
+func (s *lockSubject) tells(
+	ctx context.Context, rdb *redis.ClusterClient, kind javapeer.LockKind, a, b javaHolder,
+) {
+	GinkgoHelper()
+	a.locks(ctx)
+	waits := b.StartLock(b.thread)
+	s.parked(ctx, b)
+	shards, all := s.listeners(ctx, rdb, s.channelOf(kind, b))
+	var sub *redis.PubSub
+	if s.toShards(ctx) {
+		Expect([]int64{shards, all}).To(Equal([]int64{1, 0}))
+		sub = rdb.SSubscribe(ctx, s.channelOf(kind, b))
+	} else {
+		Expect([]int64{shards, all}).To(Equal([]int64{0, 1}))
+		sub = rdb.Subscribe(ctx, s.channelOf(kind, b))
+	}
+	DeferCleanup(sub.Close)
+	_, err := sub.Receive(ctx)
+	done(err)
+	a.unlocks(ctx)
+	heard, err := sub.ReceiveMessage(ctx)
+	done(err)
+	Expect(heard.Payload).To(Equal("0"))
+	_, err = waits.Wait(ctx)
+	done(err)
+	b.unlocks(ctx)
+}
+
+// toShards reports whether Java tells the shard of a lock on a cluster.
+func (s *lockSubject) toShards(ctx context.Context) bool { return s.since(sinceSharded) && since7(ctx) }
 
 // listeners returns how many clients listen to a channel of a shard, and how many to one
 // of all nodes.
 func (s *lockSubject) listeners(
-	ctx SpecContext, rdb *redis.ClusterClient, channel string,
+	ctx context.Context, rdb *redis.ClusterClient, channel string,
 ) (shards, all int64) {
 	GinkgoHelper()
 	node, err := rdb.MasterForKey(ctx, s.name)

@@ -12,8 +12,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// What Java's locks leave in Redis: the specs of Go's locks rely on it. No spec here has
-// a lock of Go.
+// What Java's locks leave in Redis: the specs of Go's locks rely on it. Those follow in the
+// same container, for they share the JVM.
 var _ = func() bool {
 	for _, g := range lockGenerations {
 		Describe("Locks of Redisson "+g.version, Ordered, ContinueOnFailure, Label("locks"), func() {
@@ -34,6 +34,16 @@ var _ = func() bool {
 			s.queueSpecs()
 			s.deadSpecs()
 			s.clusterSpecs()
+			for _, kind := range sharedKinds {
+				Context(string(kind)+" with Go", func() {
+					s.togetherSpecs(kind)
+					s.crowdSpecs(kind)
+				})
+			}
+			s.tokenTogetherSpecs()
+			if g == newest {
+				s.renewalSpecs()
+			}
 		})
 	}
 	return true

@@ -15,9 +15,11 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/shares"
 )
 
-// TestMain lets the suite work as one of the Go processes that share a limit.
+// TestMain lets the suite work as one of the Go processes that share a limit, or as one
+// that is killed while it holds a lock.
 func TestMain(m *testing.M) {
 	shares.Main()
+	holdLock()
 	m.Run()
 }
 

@@ -240,6 +240,22 @@ func TestDeadPeer(t *testing.T) {
 	isDead(t, p.Close())
 }
 
+// A peer that is killed does nothing more, not even what it does at the end of its stdin.
+func TestKill(t *testing.T) {
+	fake(t, map[string]string{
+		"mvn": builds, "java": answersVersion + "cat >/dev/null; touch released\n",
+	})
+	p := start(t, "")
+	p.Kill()
+	p.Kill()
+	if err := p.Close(); !errors.Is(err, javapeer.ErrEnded) || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("Close returned %v", err)
+	}
+	if _, err := os.Stat("released"); err == nil {
+		t.Error("the peer has ended by itself")
+	}
+}
+
 func isDead(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, javapeer.ErrEnded) || !strings.Contains(err.Error(), "OutOfMemoryError") ||

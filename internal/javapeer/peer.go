@@ -97,11 +97,17 @@ func (p *Peer) Close() error {
 	select {
 	case <-p.done:
 	case <-patience.C:
-		_ = p.cmd.Process.Kill()
-		<-p.done
+		p.Kill()
 	}
 	if !p.cmd.ProcessState.Success() {
 		return p.err
 	}
 	return nil
+}
+
+// Kill ends the peer as SIGKILL does: it releases nothing. It returns when the process is
+// gone. What Close returns after that is an error.
+func (p *Peer) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended already
+	<-p.done
 }
