@@ -169,7 +169,7 @@ func (k *keys) usable(ctx context.Context) error {
 	case k.client.host.Ctx.Err() != nil:
 		return rratelimiter.ErrClosed
 	}
-	return ctx.Err()
+	return ended(ctx)
 }
 
 // sharded is "1" if what is published for a lock goes to the shard of its slot.
