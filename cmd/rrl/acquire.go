@@ -87,14 +87,10 @@ func acquireArgs(cmd *cobra.Command, args []string) error {
 }
 
 func (q *acquisition) check() error {
-	const mostCode = 255
-	switch {
-	case q.refusedCode < 1 || q.refusedCode > mostCode:
-		return fmt.Errorf("--refused-code is %d, must be between 1 and %d", q.refusedCode, mostCode)
-	case q.timeout < 0:
+	if q.timeout < 0 {
 		return fmt.Errorf("--timeout is %v, must not be negative", q.timeout)
 	}
-	return nil
+	return checkCode("refused-code", q.refusedCode)
 }
 
 // acquireAndRun takes permits, and runs a command if they are granted. A command that does not exist
@@ -124,7 +120,7 @@ func (a *app) acquireFor(ctx context.Context, name string, q *acquisition, child
 	if err != nil {
 		return err
 	}
-	return child.wait()
+	return child.wait(context.Background(), 0)
 }
 
 // giveBack gives back the permits of a command that has not started, also when ctx has ended.

@@ -30,11 +30,11 @@ type app struct {
 	id      string
 }
 
-const about = `rrl looks into rate limiters of Redisson and of its Go port rratelimiter, and works with
-them. What only looks (list, inspect, watch, serve) writes nothing to Redis.
+const about = `rrl looks into rate limiters and locks of Redisson and of its Go port rratelimiter, and works
+with them. What only looks (list, inspect, watch, serve) writes nothing to Redis.
 
 Exit codes: 0 yes or done, 1 no (refused, not there, check failed), 2 error,
-130 interrupted.`
+3 a lock was lost, 130 interrupted.`
 
 // execute carries out a command line.
 func (a *app) execute(ctx context.Context, args []string) error {

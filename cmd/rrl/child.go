@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // The exit codes of a command that has not run, and what is added to the number of a signal that has
@@ -18,7 +20,7 @@ const (
 	exitSignalled = 128
 )
 
-// A child is the command that acquire runs. From the time it is made, signals are kept for it.
+// A child is the command that acquire or lock runs. From the time it is made, signals are kept for it.
 type child struct {
 	app     *app
 	cmd     *exec.Cmd
@@ -67,16 +69,25 @@ func (c *child) start() error {
 	return nil
 }
 
-// wait passes signals on until the command has ended, and returns its exit code.
-func (c *child) wait() error {
+// wait passes signals on until the command has ended, and returns its exit code. When ctx ends before, the
+// command gets SIGTERM, and SIGKILL if it does not end within grace.
+func (c *child) wait(ctx context.Context, grace time.Duration) error {
 	ended := make(chan error, 1)
 	go func() { ended <- c.cmd.Wait() }()
+	stop := ctx.Done()
+	var kill <-chan time.Time
 	for {
 		select {
 		case s := <-c.signals:
 			if s != os.Interrupt || !ofTerminal() {
 				_ = c.cmd.Process.Signal(s) // it may have ended
 			}
+		case <-stop:
+			fmt.Fprintf(c.app.stderr, "rrl: the lock is lost: the command must end within %v\n", grace)
+			_ = c.cmd.Process.Signal(syscall.SIGTERM) // Windows has none
+			stop, kill = nil, time.After(grace)
+		case <-kill:
+			_ = c.cmd.Process.Kill()
 		case err := <-ended:
 			return result(err)
 		}

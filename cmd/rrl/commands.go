@@ -13,7 +13,7 @@ func (a *app) commands() []*cobra.Command {
 		a.demoCommand(), a.compareCommand(), versionCommand(),
 		a.inspectCommand(), a.listCommand(), a.watchCommand(), a.serveCommand(), a.loadCommand(),
 		a.setCommand(), a.trySetCommand(), a.updateCommand(),
-		a.acquireCommand(), a.releaseCommand(),
+		a.acquireCommand(), a.releaseCommand(), a.lockCommand(), a.unlockCommand(),
 		a.deleteCommand(), a.renameCommand(), a.repairCommand(),
 	}
 }

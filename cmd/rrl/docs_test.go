@@ -51,7 +51,7 @@ func TestDocs(t *testing.T) {
 // The page names each variable of the environment that rrl reads.
 func TestDocsNameTheEnvironment(t *testing.T) {
 	page := contents(t, "../../docs/rrl.md")
-	source := contents(t, "place.go") + contents(t, "app.go")
+	source := contents(t, "place.go") + contents(t, "app.go") + contents(t, "lock.go")
 	for _, name := range regexp.MustCompile(`\bRRL_[A-Z_]+`).FindAllString(source, -1) {
 		if !strings.Contains(page, "`"+name) {
 			t.Errorf("docs/rrl.md does not name %s", name)
@@ -87,6 +87,8 @@ func TestCompletion(t *testing.T) {
 		"--cacert\n":            ":0\n",
 		"set\n":                 ":4\n", // no files
 		"acquire\napi\n--\n./r": ":0\n",
+		"lock\napi\n--\n./r":    ":0\n",
+		"unlock\n":              ":4\n",
 	} {
 		line := append([]string{"__complete"}, strings.Split(args, "\n")...)
 		code, stdout, _ := rrl(t.Context(), line...)

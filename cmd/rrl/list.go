@@ -18,17 +18,20 @@ func (a *app) listCommand() *cobra.Command {
 	var scan inspect.Scan
 	cmd := &cobra.Command{
 		Use:   "list [PATTERN]",
-		Short: "List the limiters whose names match a pattern, as in 'api:*'",
-		Long: `List the limiters whose names match a pattern of Redis (* ? [abc]), all of them without one.
+		Short: "List the limiters and locks whose names match a pattern, as in 'api:*'",
+		Long: `List the limiters, and the locks that are held, whose names match a pattern of Redis
+(* ? [abc]), all of them without one.
 
-What it costs: limiters are found by SCAN, which goes through all keys of the database, 1,000
-to a call, so that no call takes long. Each hash among them costs one HMGET, in one round trip
-for a page; each limiter one look of one round trip, which reads up to 200 of its records. If
+What it costs: they are found by SCAN, which goes through all keys of the database, 1,000 to a
+call, so that no call takes long. Each hash among them costs one HMGET and HLEN, in one round
+trip for a page, and one HKEYS in another, if it is no limiter and has 4 fields at most; each
+limiter and lock one look of one round trip, which reads up to 200 of its records or waiters. If
 there is a PER_CLIENT limiter, the keys are gone through once more, for its clients. Nothing is
 written.
 
 Of a PER_CLIENT limiter up to 16 clients are read: remaining is that of the client with the
-least, outstanding is for all of these. "wrong" names what rrl inspect will say more about.`,
+least, outstanding is for all of these. A lock has fields ID:number only; if an ID is no UUID, it
+is listed if it has a TTL. "wrong" names what rrl inspect will say more about.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pattern := "*"
@@ -41,13 +44,14 @@ least, outstanding is for all of these. "wrong" names what rrl inspect will say 
 	}
 	cmd.Flags().Int64Var(&scan.Page, "page", inspect.DefaultPage,
 		"keys that Redis looks at in one call, 10 to 10000")
-	cmd.Flags().IntVar(&scan.Limit, "limit", 0, "stop at so many limiters; 0 is all")
+	cmd.Flags().IntVar(&scan.Limit, "limit", 0, "stop at so many limiters and locks; 0 is all")
 	return cmd
 }
 
 // A listing is what list prints as JSON.
 type listing struct {
 	Limiters []*inspect.Limiter `json:"limiters"`
+	Locks    []*inspect.Lock    `json:"locks"`
 	Done     inspect.Progress   `json:"done"`
 }
 
@@ -61,11 +65,11 @@ func (a *app) list(cmd *cobra.Command, scan inspect.Scan) error {
 	}
 	show, erase := a.progress()
 	scan.Progress = func(p inspect.Progress) {
-		show("about %d keys looked at, %d limiters", p.Keys, p.Limiters)
+		show("about %d keys looked at, %d limiters, %d locks", p.Keys, p.Limiters, p.Locks)
 	}
 	var l listing
 	err := a.withRedis(cmd.Context(), func(rdb redis.UniversalClient) (err error) {
-		l.Limiters, l.Done, err = scan.Limiters(cmd.Context(), rdb)
+		l.Limiters, l.Locks, l.Done, err = scan.All(cmd.Context(), rdb)
 		return err
 	})
 	erase()
@@ -75,14 +79,20 @@ func (a *app) list(cmd *cobra.Command, scan inspect.Scan) error {
 	for _, found := range l.Limiters {
 		found.Name = strings.TrimPrefix(found.Name, a.prefix)
 	}
-	if err := a.print(l, l.table); err != nil {
+	for _, found := range l.Locks {
+		found.Name = strings.TrimPrefix(found.Name, a.prefix)
+	}
+	if err := a.print(l, l.tables); err != nil {
 		return err
 	}
-	more := ""
+	locks, more := "", ""
+	if n := len(l.Locks); n > 0 {
+		locks = ", " + words.Count(int64(n), "lock")
+	}
 	if l.Done.Stopped {
 		more = "; there are more"
 	}
-	fmt.Fprintf(a.stderr, "%s, found in %s%s\n", words.Count(int64(len(l.Limiters)), "limiter"),
+	fmt.Fprintf(a.stderr, "%s%s, found in %s%s\n", words.Count(int64(len(l.Limiters)), "limiter"), locks,
 		words.Count(l.Done.Calls, "round trip"), more)
 	return nil
 }
@@ -90,11 +100,21 @@ func (a *app) list(cmd *cobra.Command, scan inspect.Scan) error {
 // longestName is the columns that a name has in a table.
 const longestName = 60
 
-// table prints the limiters as a table.
-func (l listing) table(w io.Writer) {
-	if len(l.Limiters) == 0 {
-		return
+// tables prints the limiters as a table, and the locks as another.
+func (l listing) tables(w io.Writer) {
+	if len(l.Limiters) > 0 {
+		l.table(w)
 	}
+	if len(l.Limiters) > 0 && len(l.Locks) > 0 {
+		fmt.Fprintln(w)
+	}
+	if len(l.Locks) > 0 {
+		printLocks(w, l.Locks)
+	}
+}
+
+// table prints the limiters.
+func (l listing) table(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tTYPE\tRATE\tINTERVAL\tREMAINING\tOUTSTANDING\tTTL\tKEEP ALIVE\tCLIENTS\tWRONG")
 	for _, l := range l.Limiters {
@@ -111,18 +131,12 @@ func (l listing) table(w io.Writer) {
 		if l.Config.PerClient() {
 			clients = fmt.Sprint(l.Clients)
 		}
-		var wrong []string
-		for _, f := range l.Findings {
-			if !f.Remark {
-				wrong = append(wrong, f.Label())
-			}
-		}
 		c := &l.Config
 		name := ansi.Truncate(words.Name(l.Name), longestName, "…")
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t", name, c.Type, c.Rate, words.Span(c.Interval))
 		fmt.Fprintf(t, "%s%d\t%d\t", least, remaining, outstanding)
 		fmt.Fprintf(t, "%s\t%s\t", ttl(l.Keys[0].TTL), keepAlive(c.KeepAlive))
-		fmt.Fprintf(t, "%s\t%s\n", clients, strings.Join(wrong, ", "))
+		fmt.Fprintf(t, "%s\t%s\n", clients, strings.Join(labels(l.Findings), ", "))
 	}
 	_ = t.Flush() // the output keeps the error
 }

@@ -1,5 +1,5 @@
-// Command rrl looks into rate limiters of Redisson and rratelimiter, and works with them:
-// on the terminal, in scripts, and as a page for the browser. rrl demo shows what the limiter
+// Command rrl looks into rate limiters and locks of Redisson and rratelimiter, and works with
+// them: on the terminal, in scripts, and as a page for the browser. rrl demo shows what the limiter
 // does; it needs no server.
 package main
 
@@ -22,6 +22,7 @@ import (
 const (
 	exitNo          = 1
 	exitError       = 2
+	exitLost        = 3
 	exitInterrupted = 128 + int(syscall.SIGINT) // as shells do
 )
 

@@ -177,13 +177,15 @@ func (r report) clients(w io.Writer) {
 
 // findings prints what is wrong.
 func (r report) findings(w io.Writer) {
-	if len(r.Findings) == 0 {
-		return
-	}
-	if !r.check {
+	if len(r.Findings) > 0 && !r.check {
 		fmt.Fprintln(w)
 	}
-	for _, f := range r.Findings {
+	printFindings(w, r.Findings)
+}
+
+// printFindings prints what is wrong, and what mends it.
+func printFindings(w io.Writer, found []inspect.Finding) {
+	for _, f := range found {
 		client := ""
 		if f.ID != "" {
 			client = "client " + words.Name(f.ID) + ": "

@@ -8,18 +8,32 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // A terminal sends Ctrl-C to rrl and to the command: rrl does not send it once more.
 func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 	t.Parallel()
+	server := fives(t)
+	for command, name := range map[string]string{"acquire": "api", "lock": "x"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			ctrlC(t, server, command, name)
+		})
+	}
+}
+
+// ctrlC runs a command of rrl with a name, and presses Ctrl-C while it runs another.
+func ctrlC(t *testing.T, server *redistest.Server, command, name string) {
+	t.Helper()
 	keyboard, end, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer keyboard.Close()
 	defer end.Close()
-	cmd, stderr := detached(t, fives(t), "acquire", "api", "--", "env", asCounter+"=1", os.Args[0])
+	cmd, stderr := detached(t, server, command, name, "--", "env", asCounter+"=1", os.Args[0])
 	cmd.Stdin = end
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	stdout, err := cmd.StdoutPipe()
@@ -48,5 +62,8 @@ func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 	rest, _ := io.ReadAll(lines)
 	if got := code(t, cmd.Wait()); got != 0 || len(rest) > 0 {
 		t.Errorf("code %d, printed\n%s\n%s", got, rest, stderr)
+	}
+	if command == "lock" {
+		free(t, server, name)
 	}
 }

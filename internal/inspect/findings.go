@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,13 @@ type Finding struct {
 	// Remark says that the permits are right all the same: value + permits of all records =
 	// rate, as far as it could be checked.
 	Remark bool `json:"remark"`
+
+	label string // of what is found of a lock
+}
+
+// allRemarks reports whether nothing that was found is wrong.
+func allRemarks(found []Finding) bool {
+	return !slices.ContainsFunc(found, func(f Finding) bool { return !f.Remark })
 }
 
 const sets = "rrl set, or SetRate, writes all fields."
@@ -150,10 +158,5 @@ func remark(fault, mend, what string, args ...any) []Finding {
 	return found
 }
 
-// Label names the finding in a word: the fault, or "other" if it is none of Redisson's.
-func (f *Finding) Label() string {
-	if f.Fault != "" {
-		return f.Fault
-	}
-	return "other"
-}
+// Label names the finding in a word or two: the fault of Redisson, or what is wrong with a lock, or "other".
+func (f *Finding) Label() string { return cmp.Or(f.Fault, f.label, "other") }

@@ -141,14 +141,7 @@ func (l *Limiter) InUse() []*Pair {
 
 // Holds reports whether the limiter is as it should be: nothing was found that is wrong. A
 // pair that could not be checked, because of too many records, does not make it false.
-func (l *Limiter) Holds() bool {
-	for _, f := range l.Findings {
-		if !f.Remark {
-			return false
-		}
-	}
-	return true
-}
+func (l *Limiter) Holds() bool { return allRemarks(l.Findings) }
 
 // Masked returns the limiter with other names and ids, for those who may see its numbers only. mask
 // returns what stands for a name or an id.

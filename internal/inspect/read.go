@@ -47,19 +47,21 @@ func Read(
 	tx := on.TxPipeline()
 	r.ask(ctx, tx)
 	if _, err := tx.Exec(ctx); err != nil && !r.replied() {
-		return nil, r.why(ctx, on, err)
+		return nil, why(ctx, on, err, r.ask)
 	}
 	return r.limiter()
 }
 
 // why returns the reason for which Redis has refused the transaction: a command of it that it does not
 // take. Redis says so before it carries out the others, and go-redis keeps only EXECABORT.
-func (r *reading) why(ctx context.Context, on redis.Cmdable, err error) error {
+func why(
+	ctx context.Context, on redis.Cmdable, err error, ask func(ctx context.Context, p redis.Pipeliner),
+) error {
 	if !redis.HasErrorPrefix(err, "EXECABORT") {
 		return err
 	}
 	pipe := on.Pipeline()
-	r.ask(ctx, pipe)
+	ask(ctx, pipe)
 	cmds, _ := pipe.Exec(ctx)
 	for _, cmd := range cmds {
 		if reason := cmd.Err(); reason != nil && !errors.Is(reason, redis.Nil) && !otherKind(reason) {
@@ -78,6 +80,16 @@ func serverOf(rdb redis.UniversalClient, key string) (redis.Cmdable, error) {
 		return ring.GetShardClientForKey(key)
 	}
 	return rdb, nil
+}
+
+// masterOf is serverOf for SCAN, which has no key: it returns the server of a cluster that has the key.
+func masterOf(ctx context.Context, rdb redis.UniversalClient, key string) (redis.Cmdable, error) {
+	if cluster, ok := rdb.(interface {
+		MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+	}); ok {
+		return cluster.MasterForKey(ctx, key)
+	}
+	return serverOf(rdb, key)
 }
 
 // A reading is the commands that read a limiter, and then their replies.

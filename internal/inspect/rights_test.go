@@ -38,6 +38,7 @@ func TestRights(t *testing.T) {
 	s := redistest.Start(t)
 	admin := s.Admin()
 	set(t, clientOn(t, s.Client(t)).RateLimiter("a"), rratelimiter.PerClient, 5, time.Minute)
+	hold(t, admin, "lock", holder)
 	looks := func(rights []string) error {
 		args := []any{"ACL", "SETUSER", "looker", "reset", "on", ">secret"}
 		for _, right := range rights {
@@ -47,9 +48,12 @@ func TestRights(t *testing.T) {
 			t.Fatal(err)
 		}
 		rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "looker", "secret" })
-		found, _, err := inspect.Scan{}.Limiters(t.Context(), rdb)
+		found, locks, _, err := inspect.Scan{}.All(t.Context(), rdb)
 		if err == nil && (len(found) != 1 || len(found[0].Findings) > 0) {
 			err = errors.New("the limiter was not read")
+		}
+		if err == nil && (len(locks) != 1 || len(locks[0].Findings) > 0) {
+			err = errors.New("the lock was not read")
 		}
 		return errors.Join(err, rdb.Ping(t.Context()).Err())
 	}

@@ -21,7 +21,7 @@ type Scan struct {
 	Match string                 // pattern of Redis for the names of the hashes; empty for all
 	Keep  func(hash string) bool // besides Match, those to look at; nil for all
 	Page  int64                  // keys that Redis looks at in one call; 0 for DefaultPage
-	Limit int                    // limiters to stop at; 0 for none
+	Limit int                    // limiters and locks to stop at; 0 for none
 
 	// Progress is called after each page, by one goroutine at a time.
 	Progress func(Progress)
@@ -35,6 +35,7 @@ type Progress struct {
 	Keys     int64 `json:"keys"`     // keys that Redis was asked to look at, the second pass included
 	Calls    int64 `json:"calls"`    // round trips
 	Limiters int   `json:"limiters"` // that were found
+	Locks    int   `json:"locks"`    // that were found, by All
 	Stopped  bool  `json:"stopped"`  // at Limit
 }
 
@@ -48,17 +49,28 @@ const (
 // Limiters returns the limiters, in the order of their names. A key that comes or goes meanwhile may be
 // in the list or not.
 func (s Scan) Limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limiter, Progress, error) {
+	w := s.walk()
+	found, err := w.limiters(ctx, rdb)
+	return found, w.done, err
+}
+
+func (s Scan) walk() *walk {
 	w := &walk{Scan: s, seen: map[string]bool{}, clients: map[string][]string{}}
 	if w.Page < 1 {
 		w.Page = DefaultPage
 	}
+	return w
+}
+
+// limiters goes through all keys, reads the limiters and returns them in the order of their names.
+func (w *walk) limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limiter, error) {
 	kind := redisx.KindOf(rdb)
 	if err := kind.EachServer(ctx, w.hashes); err != nil {
-		return nil, w.done, err
+		return nil, err
 	}
 	if w.perClient {
 		if err := kind.EachServer(ctx, w.values); err != nil {
-			return nil, w.done, err
+			return nil, err
 		}
 	}
 	var found []*Limiter
@@ -73,7 +85,7 @@ func (s Scan) Limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limit
 			l = &Limiter{Name: hash, Set: true, Keys: []Key{{hash, none, noKey}}}
 			l.Findings = one("", "", "%s", what)
 		case err != nil:
-			return nil, w.done, err
+			return nil, err
 		}
 		l.Clients = len(ids)
 		w.step(0, 1)
@@ -82,7 +94,7 @@ func (s Scan) Limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limit
 		}
 	}
 	slices.SortFunc(found, func(a, b *Limiter) int { return strings.Compare(a.Name, b.Name) })
-	return found, w.done, nil
+	return found, nil
 }
 
 // Clients returns the ids of the clients of a PER_CLIENT limiter that have keys, by a pass over all keys of
@@ -90,14 +102,7 @@ func (s Scan) Limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limit
 func Clients(ctx context.Context, rdb redis.UniversalClient, hash string) ([]string, error) {
 	value := wire.KeysOf(hash, "").Pairs[0].Value
 	w := &walk{Scan: Scan{Page: DefaultPage}, clients: map[string][]string{}}
-	on, err := serverOf(rdb, hash)
-	if err == nil {
-		if cluster, ok := rdb.(interface {
-			MasterForKey(ctx context.Context, key string) (*redis.Client, error)
-		}); ok {
-			on, err = cluster.MasterForKey(ctx, hash)
-		}
-	}
+	on, err := masterOf(ctx, rdb, hash)
 	if err != nil {
 		return nil, err
 	}
@@ -115,11 +120,12 @@ type walk struct {
 	mu        sync.Mutex // guards the fields below, and calls of Progress
 	done      Progress
 	seen      map[string]bool     // names of limiters
+	locks     map[string]bool     // names of what may be locks; nil if they are not looked for
 	clients   map[string][]string // ids by the name of the shared value
 	perClient bool
 }
 
-// hashes finds the hashes of limiters on a server.
+// hashes finds the hashes of limiters, and of locks, on a server.
 func (w *walk) hashes(ctx context.Context, on redis.Cmdable) error {
 	match := w.Match
 	if match == "" {
@@ -132,45 +138,67 @@ func (w *walk) hashes(ctx context.Context, on redis.Cmdable) error {
 		if len(keys) == 0 {
 			return nil
 		}
-		configs := make([]*redis.SliceCmd, len(keys))
-		_, err := on.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, key := range keys {
-				configs[i] = p.HMGet(ctx, key, configFields...)
-			}
-			return nil
-		})
-		w.step(0, 1)
+		others, err := w.findLimiters(ctx, on, keys)
+		if err == nil && len(others) > 0 {
+			err = w.findLocks(ctx, on, others)
+		}
+		return err
+	})
+}
+
+// findLimiters takes into the list which of some hashes are limiters, and returns which may be locks, if
+// these are looked for. It returns errEnough if the list is full.
+func (w *walk) findLimiters(ctx context.Context, on redis.Cmdable, keys []string) (others []string, _ error) {
+	configs, lengths := make([]*redis.SliceCmd, len(keys)), make([]*redis.IntCmd, len(keys))
+	_, err := on.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, key := range keys {
-			var c Config
-			switch texts := configs[i].Val(); {
-			case len(texts) == len(configFields):
-				// If neither is a number, the hash is of another program.
-				limiter := c.decode(texts) && (c.Rate != 0 || c.Interval != 0 || len(c.bad) == 0)
-				if limiter && !w.note(key, &c) {
-					return errEnough
-				}
-			case err != nil && !redisx.Answered(configs[i].Err()): // another kind of key, or no right to it
-				return err
+			configs[i] = p.HMGet(ctx, key, configFields...)
+			if w.locks != nil {
+				lengths[i] = p.HLen(ctx, key)
 			}
 		}
 		return nil
 	})
+	w.step(0, 1)
+	for i, key := range keys {
+		texts := configs[i].Val()
+		if len(texts) != len(configFields) {
+			if err != nil && !redisx.Answered(configs[i].Err()) {
+				return nil, err
+			}
+			continue // another kind of key, or no right to it
+		}
+		var c Config
+		// If neither is a number, the hash is of another program.
+		limiter := c.decode(texts) && (c.Rate != 0 || c.Interval != 0 || len(c.bad) == 0)
+		if limiter && !w.note(key, &c) {
+			return nil, errEnough
+		}
+		if !limiter && w.locks != nil && lengths[i].Val() <= mostOwners {
+			others = append(others, key)
+		}
+	}
+	return others, nil
 }
 
 // errEnough ends the pages of a server.
-var errEnough = errors.New("there are enough limiters")
+var errEnough = errors.New("there are enough")
 
-// note takes a limiter into the list. It returns false if that is full.
+// note takes a limiter into the list, or a lock, which has no Config. It returns false if that is full.
 func (w *walk) note(hash string, c *Config) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.Limit > 0 && len(w.seen) == w.Limit && !w.seen[hash] {
+	list := w.seen
+	if c == nil {
+		list = w.locks
+	}
+	if w.Limit > 0 && len(w.seen)+len(w.locks) == w.Limit && !list[hash] {
 		w.done.Stopped = true
 		return false
 	}
-	w.seen[hash] = true
-	w.done.Limiters = len(w.seen)
-	w.perClient = w.perClient || c.PerClient()
+	list[hash] = true
+	w.done.Limiters, w.done.Locks = len(w.seen), len(w.locks)
+	w.perClient = w.perClient || c != nil && c.PerClient()
 	return true
 }
 
