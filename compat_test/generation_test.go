@@ -48,13 +48,17 @@ var older = func() (list []*generation) {
 		if version == newest.version {
 			continue
 		}
-		g := &generation{version: version}
-		g.javas = []*javaSide{{client: "j1", from: g}, {client: "j2", from: g}}
-		g.gos = []*goSide{{format: g.beside()}, {format: g.beside()}}
-		list = append(list, g)
+		list = append(list, newGeneration(version))
 	}
 	return list
 }()
+
+func newGeneration(version string) *generation {
+	g := &generation{version: version}
+	g.javas = []*javaSide{{client: "j1", from: g}, {client: "j2", from: g}}
+	g.gos = []*goSide{{format: g.beside()}, {format: g.beside()}}
+	return g
+}
 
 // The versions since which Redisson has what Go has.
 const (

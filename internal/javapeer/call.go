@@ -14,46 +14,78 @@ type args map[string]any
 // call has the peer do op, and returns the result. Every method uses it. When ctx
 // ends, the call ends, but the peer goes on with op.
 func call[T any](ctx context.Context, p *Peer, op string, a args) (result T, err error) {
-	raw, err := p.exchange(ctx, op, a)
+	if err := ctx.Err(); err != nil {
+		return result, fmt.Errorf("javapeer: %s: %w", op, err)
+	}
+	s := start[T](p, op, a)
+	defer p.forget(s.id)
+	return s.Wait(ctx)
+}
+
+// A Started is a call that the peer has been sent. Its outcome is waited for later.
+type Started[T any] struct {
+	peer     *Peer
+	op       string
+	id       int64
+	answered chan answer
+	err      error // why nothing was sent
+}
+
+// start sends a request.
+func start[T any](p *Peer, op string, a args) *Started[T] {
+	s := &Started[T]{peer: p, op: op}
+	s.id, s.answered = p.expect()
+	a["id"], a["op"] = s.id, op
+	line, err := json.Marshal(a)
+	if err != nil {
+		p.forget(s.id)
+		s.err = err
+		return s
+	}
+	p.write(append(line, '\n'))
+	return s
+}
+
+// Wait returns the outcome of the call. When ctx ends first, the peer goes on with
+// the call, and Wait may be called again. So it may be after the outcome.
+func (s *Started[T]) Wait(ctx context.Context) (result T, err error) {
+	raw, err := s.wait(ctx)
 	if err == nil {
 		err = json.Unmarshal(raw, &result)
 	}
 	if err != nil {
-		return result, fmt.Errorf("javapeer: %s: %w", op, err)
+		return result, fmt.Errorf("javapeer: %s: %w", s.op, err)
 	}
 	return result, nil
 }
 
-// exchange sends a request and waits for its answer.
-func (p *Peer) exchange(ctx context.Context, op string, a args) (json.RawMessage, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+func (s *Started[T]) wait(ctx context.Context) (json.RawMessage, error) {
+	if s.err != nil {
+		return nil, s.err
 	}
-	id, answered := p.expect()
-	defer p.forget(id)
-	a["id"], a["op"] = id, op
-	line, err := json.Marshal(a)
-	if err != nil {
-		return nil, err
-	}
-	p.write(append(line, '\n'))
 	select {
-	case got := <-answered:
-		return got.unpack()
+	case got := <-s.answered:
+		return s.keep(got)
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-p.done:
+	case <-s.peer.done:
 	}
 	select {
-	case got := <-answered: // the last line of the peer was this answer
-		return got.unpack()
+	case got := <-s.answered: // the last line of the peer was this answer
+		return s.keep(got)
 	default:
-		return nil, p.err
+		return nil, s.peer.err
 	}
 }
 
+// keep puts the answer back for the next Wait.
+func (s *Started[T]) keep(got answer) (json.RawMessage, error) {
+	s.answered <- got
+	return got.unpack()
+}
+
 // expect registers a request under a new id.
-func (p *Peer) expect() (id int64, answered <-chan answer) {
+func (p *Peer) expect() (id int64, answered chan answer) {
 	c := make(chan answer, 1) // so that serve never waits for a caller that has left
 	p.mu.Lock()
 	defer p.mu.Unlock()

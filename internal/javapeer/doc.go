@@ -1,4 +1,4 @@
-// Package javapeer starts the Java peer, Redisson's own RRateLimiter behind a
+// Package javapeer starts the Java peer, Redisson's own RRateLimiter and locks behind a
 // line protocol (compat_test/java), and talks to it. Suites use it to prove that
 // Go and Java mean the same by the same keys. Programs use it to compare costs.
 //
@@ -7,6 +7,7 @@
 //	defer peer.Close()
 //	id, err := peer.Connect(ctx, "a", server.Addr)
 //	ok, err := peer.Limiter("a", "api").TryAcquire(ctx, 1)
+//	err := peer.Lock("a", "order:7", javapeer.Fair).Lock(ctx, "thread 1")
 //
 // The package checks no argument. What Redisson throws comes back as an [Error].
 // Durations are sent in whole ms; a fraction is dropped.

@@ -1,6 +1,5 @@
 package com.github.redissongo.peer;
 
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -37,7 +36,7 @@ final class Clients {
 
     /** Shuts an instance down. A call of it that waits for permits is not woken: Redisson leaves it waiting for ever. */
     Object disconnect(Request request) {
-        RedissonClient client = find(request.text("client"));
+        RedissonClient client = one(request);
         clients.values().remove(client);
         client.shutdown();
         return null;
@@ -51,18 +50,24 @@ final class Clients {
 
     /** The limiter that the request is about; a new object each time, so a rename is forgotten by the next request. */
     RRateLimiter limiter(Request request) {
-        return find(request.text("client")).getRateLimiter(request.text("name"));
+        return one(request).getRateLimiter(request.text("name"));
     }
 
     /** The limiter as each of the request's "clients" sees it, or its one "client". */
     List<RRateLimiter> limiters(Request request) {
         String name = request.text("name");
+        return all(request).stream().map(client -> client.getRateLimiter(name)).toList();
+    }
+
+    /** The request's "clients", or its one "client". */
+    List<RedissonClient> all(Request request) {
         List<String> names = request.has("clients") ? request.texts("clients") : List.of(request.text("client"));
-        List<RRateLimiter> limiters = new ArrayList<>();
-        for (String client : names) {
-            limiters.add(find(client).getRateLimiter(name));
-        }
-        return limiters;
+        return names.stream().map(this::find).toList();
+    }
+
+    /** The request's "client". */
+    RedissonClient one(Request request) {
+        return find(request.text("client"));
     }
 
     private RedissonClient find(String name) {
@@ -89,6 +94,12 @@ final class Clients {
         }
         if (request.has("namePrefix")) {
             NewerApi.setNamePrefix(config, mode, request.text("namePrefix"));
+        }
+        if (request.has("lockWatchdogTimeout")) {
+            config.setLockWatchdogTimeout(request.integer("lockWatchdogTimeout"));
+        }
+        if (request.has("fairLockWaitTimeout")) {
+            NewerApi.setFairLockWaitTimeout(config, request.integer("fairLockWaitTimeout"));
         }
         return config;
     }

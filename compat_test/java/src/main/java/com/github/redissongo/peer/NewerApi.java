@@ -8,8 +8,10 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.stream.Collectors;
 import org.redisson.Redisson;
+import org.redisson.api.RLock;
 import org.redisson.api.RRateLimiter;
 import org.redisson.api.RateType;
+import org.redisson.api.RedissonClient;
 import org.redisson.config.BaseConfig;
 import org.redisson.config.Config;
 
@@ -19,6 +21,7 @@ import org.redisson.config.Config;
  */
 final class NewerApi {
     private static final String RATE_ARGS = "org.redisson.api.ratelimiter.RateLimiterArgs"; // since 4.4.0
+    private static final String FENCED_LOCK = "org.redisson.api.RFencedLock"; // since 3.19.0
 
     private NewerApi() {
     }
@@ -28,10 +31,25 @@ final class NewerApi {
         return find(RRateLimiter.class, method, args).invoke(limiter, args);
     }
 
+    /** Calls a method of RFencedLock. */
+    static Object callFenced(RLock lock, String method, Object... args) throws Exception {
+        return find(type(FENCED_LOCK), method, args).invoke(lock, args);
+    }
+
+    /** RFencedLock is there since 3.19.0. */
+    static RLock fencedLock(RedissonClient client, String name) throws Exception {
+        return (RLock) find(RedissonClient.class, "getFencedLock", name).invoke(client, name);
+    }
+
+    /** How long a fair lock waits for one that is first in line and does not come; an option since 3.46.0. */
+    static void setFairLockWaitTimeout(Config config, long millis) throws Exception {
+        find(Config.class, "setFairLockWaitTimeout", millis).invoke(config, millis);
+    }
+
     /** The arguments of setRate and updateRate since 4.4.0. */
     static Object rateArgs(RateType type, long rate, Duration interval, Duration keepAlive, boolean keepState)
             throws Exception {
-        Class<?> api = rateArgsType();
+        Class<?> api = type(RATE_ARGS);
         Object args = find(api, "of", type, rate, interval).invoke(null, type, rate, interval);
         args = find(api, "keepAliveTime", keepAlive).invoke(args, keepAlive);
         return find(api, "keepState", keepState).invoke(args, keepState);
@@ -65,11 +83,11 @@ final class NewerApi {
         return Arrays.stream(type.getMethods()).filter(m -> m.getName().equals("setNameMapper")).findFirst().orElse(null);
     }
 
-    private static Class<?> rateArgsType() {
+    private static Class<?> type(String name) {
         try {
-            return Class.forName(RATE_ARGS);
+            return Class.forName(name);
         } catch (ClassNotFoundException e) {
-            throw unsupported(RATE_ARGS);
+            throw unsupported(name);
         }
     }
 

@@ -22,6 +22,7 @@ public final class Peer {
 
     private final Answers answers;
     private final Clients clients = new Clients();
+    private final Locks locks = new Locks(clients);
     private final ExecutorService threads = Executors.newCachedThreadPool();
     private final Map<String, Op> ops = new HashMap<>();
 
@@ -30,13 +31,15 @@ public final class Peer {
         ops.put("ping", request -> "pong");
         ops.put("version", request -> Redisson.class.getPackage().getImplementationVersion());
         ops.put("connect", clients::connect);
-        ops.put("disconnect", clients::disconnect);
+        ops.put("disconnect", locks::disconnect);
         ops.put("hammer", request -> new Hammer(clients, request).run());
         ops.put("crowd", request -> Crowd.start(clients, request));
         ops.put("drainCrowd", Crowd::drain);
         ops.put("stopCrowd", Crowd::stop);
         ops.put("loop", request -> new Loop(clients, request).run());
         ops.putAll(new LimiterOps(clients, answers).table());
+        ops.put("lock.crowd", request -> new LockCrowd(clients, locks, request).run());
+        ops.putAll(new LockOps(clients, locks).table());
     }
 
     /** Serves stdin until it ends or an exit is read. Leaves by System.exit: a waiting acquire keeps its thread for ever. */

@@ -1,0 +1,191 @@
+package javapeer
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A LockKind is one of Redisson's locks.
+type LockKind string
+
+// The kinds of locks.
+const (
+	Reentrant LockKind = "lock"   // RLock, of getLock
+	Fenced    LockKind = "fenced" // RFencedLock, since 3.19.0
+	Fair      LockKind = "fair"   // RLock, of getFairLock
+)
+
+// Lock is a lock of one Redisson instance. Its methods are those of RLock and
+// RFencedLock; each is one request to the peer.
+//
+// A lock belongs to a thread. The threads of a peer have names: the first use of a
+// name creates the thread, which lives as long as the peer. It is the same thread for
+// all locks and instances. It does one call at a time; calls that come meanwhile have
+// no order.
+type Lock struct {
+	peer         *Peer
+	client, name string
+	kind         LockKind
+}
+
+// Lock returns the lock called name of the instance that was connected as client. It
+// sends nothing to the peer. The peer has one object for it, as long as the instance
+// is connected.
+func (p *Peer) Lock(client, name string, kind LockKind) *Lock {
+	return &Lock{peer: p, client: client, name: name, kind: kind}
+}
+
+// Interrupt interrupts what a thread does. A thread without a call forgets it.
+func (p *Peer) Interrupt(ctx context.Context, thread string) error {
+	_, err := call[any](ctx, p, "thread.interrupt", args{"thread": thread})
+	return err
+}
+
+// Parked reports whether a thread waits for a message about a lock. A thread that waits
+// for a reply of Redis is not parked: an interrupt ends that in another way. Neither is
+// one that waits for a token.
+func (p *Peer) Parked(ctx context.Context, thread string) (bool, error) {
+	frames, err := call[[]string](ctx, p, "thread.frames", args{"thread": thread})
+	return slices.ContainsFunc(frames, func(frame string) bool {
+		return strings.HasPrefix(frame, "java.util.concurrent.Semaphore.")
+	}), err
+}
+
+// about adds to the arguments which lock they are about.
+func (l *Lock) about(a args) args {
+	a["client"], a["name"], a["kind"] = l.client, l.name, l.kind
+	return a
+}
+
+// askLock calls a method of the lock.
+func askLock[T any](ctx context.Context, l *Lock, op string, a args) (T, error) {
+	return call[T](ctx, l.peer, "lock."+op, l.about(a))
+}
+
+// doLock calls a method of the lock that has no result.
+func doLock(ctx context.Context, l *Lock, op string, a args) error {
+	_, err := askLock[any](ctx, l, op, a)
+	return err
+}
+
+// on returns the arguments of a call on a thread.
+func on(thread string) args { return args{"thread": thread} }
+
+// timed returns the arguments of a call on a thread that waits for so long.
+func timed(thread string, wait time.Duration) args {
+	return args{"thread": thread, "wait": wait.Milliseconds()}
+}
+
+// leased adds the lease to the arguments of a call.
+func (a args) leased(lease time.Duration) args {
+	a["lease"] = lease.Milliseconds()
+	return a
+}
+
+// Lock is lock(). When ctx ends first, the thread goes on waiting and may take the
+// lock later.
+func (l *Lock) Lock(ctx context.Context, thread string) error {
+	return doLock(ctx, l, "lock", on(thread))
+}
+
+// LockLease is lock(lease, unit).
+func (l *Lock) LockLease(ctx context.Context, thread string, lease time.Duration) error {
+	return doLock(ctx, l, "lock", on(thread).leased(lease))
+}
+
+// LockInterruptibly is lockInterruptibly(). Interrupt ends it.
+func (l *Lock) LockInterruptibly(ctx context.Context, thread string) error {
+	return doLock(ctx, l, "lockInterruptibly", on(thread))
+}
+
+// TryLock is tryLock(), which does not wait.
+func (l *Lock) TryLock(ctx context.Context, thread string) (bool, error) {
+	return askLock[bool](ctx, l, "tryLock", on(thread))
+}
+
+// TryLockWait is tryLock(wait, unit), also for a wait of 0.
+func (l *Lock) TryLockWait(ctx context.Context, thread string, wait time.Duration) (bool, error) {
+	return askLock[bool](ctx, l, "tryLock", timed(thread, wait))
+}
+
+// TryLockLease is tryLock(wait, lease, unit).
+func (l *Lock) TryLockLease(ctx context.Context, thread string, wait, lease time.Duration) (bool, error) {
+	return askLock[bool](ctx, l, "tryLock", timed(thread, wait).leased(lease))
+}
+
+// StartLock is Lock for a caller that waits later. The outcome is null.
+func (l *Lock) StartLock(thread string) *Started[any] {
+	return start[any](l.peer, "lock.lock", l.about(on(thread)))
+}
+
+// StartLockLease is LockLease for a caller that waits later. The outcome is null.
+func (l *Lock) StartLockLease(thread string, lease time.Duration) *Started[any] {
+	return start[any](l.peer, "lock.lock", l.about(on(thread).leased(lease)))
+}
+
+// StartLockInterruptibly is LockInterruptibly for a caller that waits later. The
+// outcome is null.
+func (l *Lock) StartLockInterruptibly(thread string) *Started[any] {
+	return start[any](l.peer, "lock.lockInterruptibly", l.about(on(thread)))
+}
+
+// StartTryLock is TryLockWait for a caller that waits later.
+func (l *Lock) StartTryLock(thread string, wait time.Duration) *Started[bool] {
+	return start[bool](l.peer, "lock.tryLock", l.about(timed(thread, wait)))
+}
+
+// StartTryLockLease is TryLockLease for a caller that waits later.
+func (l *Lock) StartTryLockLease(thread string, wait, lease time.Duration) *Started[bool] {
+	return start[bool](l.peer, "lock.tryLock", l.about(timed(thread, wait).leased(lease)))
+}
+
+// Unlock is unlock(). Without a hold of the thread it returns an Error, an
+// IllegalMonitorStateException.
+func (l *Lock) Unlock(ctx context.Context, thread string) error {
+	return doLock(ctx, l, "unlock", on(thread))
+}
+
+// ForceUnlock is forceUnlock().
+func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
+	return askLock[bool](ctx, l, "forceUnlock", args{})
+}
+
+// Delete is delete() of RObject, which the classes of all locks have.
+func (l *Lock) Delete(ctx context.Context) (bool, error) {
+	return askLock[bool](ctx, l, "delete", args{})
+}
+
+// IsLocked is isLocked().
+func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
+	return askLock[bool](ctx, l, "isLocked", args{})
+}
+
+// HeldByCurrent is isHeldByCurrentThread(), called by the thread.
+func (l *Lock) HeldByCurrent(ctx context.Context, thread string) (bool, error) {
+	return askLock[bool](ctx, l, "isHeldByCurrentThread", on(thread))
+}
+
+// HeldBy is isHeldByThread(id) with the id of the thread. It does not wait for what the
+// thread does.
+func (l *Lock) HeldBy(ctx context.Context, thread string) (bool, error) {
+	return askLock[bool](ctx, l, "isHeldByThread", on(thread))
+}
+
+// HoldCount is getHoldCount(), called by the thread.
+func (l *Lock) HoldCount(ctx context.Context, thread string) (int64, error) {
+	return askLock[int64](ctx, l, "getHoldCount", on(thread))
+}
+
+// RemainTimeToLive is remainTimeToLive(): ms, -1 or -2, as PTTL has them.
+func (l *Lock) RemainTimeToLive(ctx context.Context) (int64, error) {
+	return askLock[int64](ctx, l, "remainTimeToLive", args{})
+}
+
+// Owner returns the field by which the hash of a lock names the thread: the id of the
+// instance, a colon, and the id of the thread. It does not wait for what the thread
+// does.
+func (l *Lock) Owner(ctx context.Context, thread string) (string, error) {
+	return askLock[string](ctx, l, "owner", on(thread))
+}
