@@ -42,7 +42,7 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), &out, brief(docs), nil); err != nil {
 		t.Fatal(err)
 	}
-	const number = ` [\d.,]+ \|`
+	const number, signed = ` [\d.,]+ \|`, ` -?[\d.,]+ \|`
 	for _, line := range []string{
 		`\| this library \|(` + number + `){2}$`,
 		`\| Redisson \|(` + number + `){2}$`,
@@ -68,6 +68,13 @@ func TestRun(t *testing.T) {
 		`\| Template.Allow, a new user \|(` + number + `){9}$`,
 		`\| four limits, Allow \|(` + number + `){9}$`,
 		`\| T10 \| round trips of a user's Allow \| at most 1 \| 1 \| yes \|$`,
+		`\| this library, FencedLock \|(` + signed + `){8}$`,
+		`\| Redisson, RLock \|(` + signed + `){5} - \|(` + signed + `){2}$`,
+		`\| redsync \|(` + signed + `){7}$`,
+		`\| bsm/redislock, each 100 ms \|(` + number + `){3} 1 \|(` + signed + `){3}$`,
+		`\| Redisson, RLock \|(` + number + `){3} - \|(` + signed + `){3}$`,
+		`\| rueidislock \|(` + number + `){3}$`,
+		`\| T17 \| 8 callers, 4 processes, once each: script calls of a hand-over \| at most 3 \|`,
 		`\| httprate-redis \|(` + number + `){5}$`,
 		`\| ulule/limiter \| 200 \|(` + number + `){2} 0 \|`,
 		`\| httplimit, refused \| -?[\d.,]+ \| \d+ \|$`,

@@ -44,7 +44,7 @@ var sets = []string{setPage, setCost, setFaults}
 // first: it is the one that a machine warmed by other parts would disturb most.
 var parts = []*part{
 	callersPart, waitersPart, bytesPart, expiryPart, wakePart, allocsPart, idlePart, besidePart,
-	limitsPart, usersPart, middlewarePart, observerPart,
+	limitsPart, locksPart, usersPart, middlewarePart, observerPart,
 	memoryPart, redisPart, rulesPart,
 	costPart,
 	againPart, killedPart, latePart, handlesPart, oncePart, manyPart,
