@@ -157,19 +157,20 @@ func TestWindowsEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rdb := redistest.MiniClient(t, redistest.Mini(t))
 				l := on(t, rdb, 10, time.Hour)
-				for _, granted := range []int64{10, 0} {
-					if n := drain(t, l); n != granted {
-						t.Errorf("%d are granted, want %d", n, granted)
+				for _, n := range []int64{1, 9, 1} {
+					r, err := l.Allow(t.Context(), n)
+					ttl := rdb.PTTL(t.Context(), "{name}:fixedwindow").Val()
+					if err != nil || r.ResetAfter != time.Hour || ttl != time.Hour {
+						t.Errorf("%+v, %v, the key lives for %v; want an hour", r, err, ttl)
 					}
 					if err := spoil(t.Context(), rdb); err != nil {
 						t.Fatal(err)
 					}
 				}
-				r, err := l.Allow(t.Context(), 1)
-				if err != nil || r.Allowed || r.RetryAfter != time.Hour {
-					t.Errorf("%+v, %v; want to retry after an hour", r, err)
+				if n := drain(t, l); n != 0 {
+					t.Errorf("%d are granted within the window", n)
 				}
-				time.Sleep(r.RetryAfter)
+				time.Sleep(time.Hour)
 				if n := drain(t, l); n != 10 {
 					t.Errorf("%d are granted after the window, want 10", n)
 				}
@@ -180,10 +181,15 @@ func TestWindowsEnd(t *testing.T) {
 
 // A text that no limiter has written is none, however long it is.
 func TestOtherTexts(t *testing.T) {
+	bearsTexts(t, redistest.MiniClient(t, redistest.Mini(t)))
+	bearsTexts(t, redistest.Start(t).Client(t))
+}
+
+// bearsTexts expects a window to begin, whatever is under the key.
+func bearsTexts(t *testing.T, rdb *redis.Client) {
+	t.Helper()
 	const began = " 1700000000000000 "
 	written := regexp.MustCompile(`^           10 \d{16} 3600000$`)
-	m := redistest.Mini(t)
-	rdb := redistest.MiniClient(t, m)
 	l := on(t, rdb, 10, time.Hour)
 	for _, text := range []string{
 		strings.Repeat("1", 3<<20), "5 3600000", "            5 3600000", "5" + began + "3600000",
