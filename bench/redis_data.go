@@ -29,7 +29,7 @@ func redisDataOf(results []*redisResult) *redisData {
 			Trips: num(r.trips), Sent: num(r.sent), Received: num(r.received), PerKey: num(r.perKey),
 			Allocs: num(median(one, allocs)),
 		}
-		if o := oursOf(results, r); r.name != oursName {
+		if o := oursOf(results, r); !r.ours() {
 			row.ByP50 = given(ratioOf(o.samples[0], one, p50))
 			row.ByMany = given(ratioOf(many, o.samples[1], perSecond))
 			row.ByCPU = given(ratioOf(o.samples[1], many, cpu))
@@ -39,10 +39,10 @@ func redisDataOf(results []*redisResult) *redisData {
 	return d
 }
 
-// oursOf returns ours of the algorithm of a rival.
+// oursOf returns ours of the algorithm of a rival, with a pipeline if that has one.
 func oursOf(results []*redisResult, rival *redisResult) *redisResult {
 	for _, r := range results {
-		if r.name == oursName && r.algorithm == rival.algorithm {
+		if r.ours() && r.algorithm == rival.algorithm && r.piped == rival.piped {
 			return r
 		}
 	}
@@ -61,7 +61,7 @@ func ratioOf(a, b []sample, of func(sample) float64) float64 {
 // redisTargets returns that ours takes one round trip, and is not slower than rivals.
 func redisTargets(results []*redisResult) (all []target) {
 	for _, r := range results {
-		if r.name == oursName {
+		if r.ours() {
 			trips := 1.0
 			if r.algorithm == concurrent { // to take and to give back
 				trips = 2

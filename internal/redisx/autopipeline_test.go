@@ -128,7 +128,8 @@ func TestAnErrorInAPipeline(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
-				if _, unsure, err := p.runner.Run(t.Context(), bad); unsure || !redis.HasErrorPrefix(err, "NO") {
+				_, unsure, err := p.runner.Run(t.Context(), bad)
+				if unsure || !redis.HasErrorPrefix(err, "NO") {
 					t.Errorf("unsure %v, %v; want the error of the script", unsure, err)
 				}
 			})
