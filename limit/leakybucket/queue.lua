@@ -92,7 +92,4 @@ if owed < 0.001 then
   owed = 0
 end
 save()
-if owed == 0 then
-  return {rate, 0, 0}
-end
-return {0, math.ceil(owed), turn, wait}
+return {owed == 0 and rate or 0, math.ceil(owed), turn, wait}
