@@ -162,7 +162,8 @@ func WithMinReplicas(n int, timeout time.Duration) Option {
 const sessionLetters = 16
 
 // New returns a Client on rdb, which stays the caller's: Close does not close
-// it. rdb may also be a client of the caller's that embeds one of go-redis.
+// it. rdb may also be a client of the caller's that embeds one of go-redis, but
+// not an AutoPipeliner alone, which does not show what is behind it.
 //
 // Requests are sent again as often as rdb is set to (MaxRetries; for a cluster
 // MaxRedirects), until their callers have left. A caller leaves at its timeout or
@@ -205,9 +206,13 @@ func (c *Client) validate(opts []Option) error {
 		return &argumentError{"of New", argument, value, bound}
 	}
 	none := slices.Index(opts, nil)
+	_, bare := c.rdb.(*redis.AutoPipeliner)
 	switch {
 	case redisx.IsNil(c.rdb):
 		return refuse("rdb", "nil", "be a go-redis client")
+	case bare: // nobody can see whether there is a cluster behind it
+		return refuse("rdb", "an AutoPipeliner",
+			"be embedded beside its client: docs/algorithms.md, Many callers")
 	case none >= 0:
 		return refuse(fmt.Sprintf("opts[%d]", none), "nil", "be an Option")
 	case c.id == "" || strings.ContainsAny(c.id, "{}"):

@@ -114,6 +114,9 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 	var none *redis.Client
 	var nothing redis.UniversalClient
 	mapped := rratelimiter.WithNameMapper(func(string) string { return "" })
+	auto, err := rdb.AutoPipeline()
+	noError(t, err)
+	defer auto.Close()
 	newWith := func(rdb redis.UniversalClient, opts ...rratelimiter.Option) *rratelimiter.RateLimiter {
 		c := rratelimiter.New(rdb, opts...)
 		t.Cleanup(func() { _ = c.Close() })
@@ -125,7 +128,9 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 	}{
 		"nil client":        {newWith(nothing), "of New: rdb is nil, must be a go-redis client"},
 		"nil *redis.Client": {newWith(none), "of New: rdb is nil, must be a go-redis client"},
-		"nil option":        {newWith(rdb, nil), "of New: opts[0] is nil, must be an Option"},
+		"AutoPipeliner": {newWith(auto), "of New: rdb is an AutoPipeliner, " +
+			"must be embedded beside its client: docs/algorithms.md, Many callers"},
+		"nil option": {newWith(rdb, nil), "of New: opts[0] is nil, must be an Option"},
 		"nil among options": {newWith(rdb, rratelimiter.WithID("x"), nil, nil),
 			"of New: opts[1] is nil, must be an Option"},
 		"nil name mapper": {newWith(rdb, rratelimiter.WithNameMapper(nil)),

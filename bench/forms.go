@@ -115,6 +115,11 @@ func (n native) keyed(_ *scope, t terms) (keyTry, error) {
 
 // onRedis is a limiter of this library on Redis, with keys.
 func (n native) onRedis(_ *scope, rdb *redis.Client, t terms) (keyedAsk, error) {
+	return n.by(rdb, t)
+}
+
+// by is onRedis with any client.
+func (n native) by(rdb redis.UniversalClient, t terms) (keyedAsk, error) {
 	l, err := n.of(t).OnRedisKeyed(rdb, "bench")
 	return func(ctx context.Context, key string) (bool, error) {
 		r, err := l.Allow(ctx, key, 1)

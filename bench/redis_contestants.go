@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -13,27 +14,54 @@ import (
 type redisEntrant struct {
 	algorithm, name string
 	keyed           func(s *scope, rdb *redis.Client, t terms) (keyedAsk, error)
+	piped           bool // its client sends the calls of many callers in one pipeline
 }
+
+// pipedName is the name of this library where its client does that.
+const pipedName = "this library, AutoPipeline"
+
+// ours reports whether an entrant is of this library.
+func (e redisEntrant) ours() bool { return e.name == oursName || e.name == pipedName }
 
 // redisEntrants are all, each of ours before its rivals.
 func redisEntrants() (all []redisEntrant) {
 	for _, n := range natives {
-		all = append(all, redisEntrant{n.algorithm, oursName, n.onRedis})
-		for _, r := range redisRivals {
-			if r.algorithm == n.algorithm {
-				all = append(all, r)
-			}
+		rivals := slices.DeleteFunc(slices.Clone(redisRivals), func(r redisEntrant) bool {
+			return r.algorithm != n.algorithm
+		})
+		all = append(all, redisEntrant{n.algorithm, oursName, n.onRedis, false})
+		if slices.ContainsFunc(rivals, func(r redisEntrant) bool { return r.piped }) {
+			all = append(all, redisEntrant{n.algorithm, pipedName, piped(n.by), true})
 		}
+		all = append(all, rivals...)
 	}
 	return all
 }
 
 var redisRivals = []redisEntrant{
-	{fixedWindow, "ulule/limiter", byUser(newUserUlule)},
-	{fixedWindow, "rueidislimiter", newRueidis},
-	{slidingCounter, "httprate-redis", byUser(newUserCounter)},
-	{leakyMeter, "redis_rate", byUser(newUserRate)},
-	{leakyMeter, "throttled", newThrottledRedis},
+	{fixedWindow, "ulule/limiter", byUser(newUserUlule), false},
+	{fixedWindow, "rueidislimiter", newRueidis, true},
+	{slidingCounter, "httprate-redis", byUser(newUserCounter), false},
+	{leakyMeter, "redis_rate", byUser(newUserRate), false},
+	{leakyMeter, "redis_rate, AutoPipeline", piped(pipedRate), true},
+	{leakyMeter, "throttled", newThrottledRedis, false},
+}
+
+// piped is a contestant whose client is the AutoPipeliner of go-redis.
+func piped(by func(redis.UniversalClient, terms) (keyedAsk, error)) func(*scope, *redis.Client,
+	terms) (keyedAsk, error) {
+	return func(s *scope, rdb *redis.Client, t terms) (keyedAsk, error) {
+		auto, err := rdb.AutoPipeline()
+		if err != nil {
+			return nil, err
+		}
+		s.Cleanup(func() { _ = auto.Close() })
+		return by(auto, t)
+	}
+}
+
+func pipedRate(rdb redis.UniversalClient, t terms) (keyedAsk, error) {
+	return rateBy(rdb, t.permits, t.window)
 }
 
 // byUser is a contestant of the part users.

@@ -53,6 +53,11 @@ func newUserOurs(s *scope, rdb *redis.Client, permits int64, window time.Duratio
 
 // newUserRate is redis_rate.
 func newUserRate(_ *scope, rdb *redis.Client, permits int64, window time.Duration) (keyedAsk, error) {
+	return rateBy(rdb, permits, window)
+}
+
+// rateBy is redis_rate with any client.
+func rateBy(rdb redis.UniversalClient, permits int64, window time.Duration) (keyedAsk, error) {
 	l := redis_rate.NewLimiter(rdb)
 	limit := redis_rate.Limit{Rate: int(permits), Burst: int(permits), Period: window}
 	return func(ctx context.Context, user string) (bool, error) {

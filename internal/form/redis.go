@@ -190,5 +190,13 @@ func (s *store) run(ctx context.Context, name string, n int64, more ...any) (Ans
 	if err != nil {
 		return Answer{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
 	}
-	return Answer{reply.At(0) == 1, reply.At(1), reply.At(2), reply.At(3), reply.At(4)}, nil
+	return AnswerOf(reply), nil
+}
+
+// AnswerOf returns the Answer in the reply of a Rule.Script.
+func AnswerOf(reply redisx.Reply) Answer {
+	place := reply.At(2)
+	return Answer{
+		Allowed: place > 0, Remaining: reply.At(0), Reset: reply.At(1), Place: place, Retry: reply.At(3),
+	}
 }

@@ -24,7 +24,8 @@ type Rule[S any] struct {
 	Owes func(state *S, now int64) bool
 
 	// Script is Take in Redis. KEYS[1] has the state, ARGV[1] is n, and Args follow. Its
-	// reply is 1 or 0 for Allowed, and the other numbers of the Answer. Where what was
+	// reply is Remaining, Reset, Place and Retry of the Answer, as far as they are not 0 at
+	// the end: each number costs Redis time. Allowed is a Place above 0. Where what was
 	// granted is given back, its Place follows Args.
 	Script *redisx.Script
 	Args   []any
@@ -45,8 +46,8 @@ type Answer struct {
 	Retry, Reset int64 // as in a limit.Result, in µs
 
 	// Place is what the script wants to know to give back what it has granted and nothing
-	// else: the time in µs at which that was, or at which it is back by itself. In memory it
-	// is always the latter.
+	// else: the time in µs at which that was, at which its window began, or at which it is
+	// back by itself. In memory it is always the latter.
 	Place int64
 }
 

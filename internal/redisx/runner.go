@@ -127,7 +127,10 @@ func (r *Runner) once(ctx context.Context, call *Call, argv []any) (*command, er
 // process sends a command, and WAIT behind it where the call wants that.
 func (r *Runner) process(ctx context.Context, call *Call, cmd *command) error {
 	if call.Done == nil || r.Confirm.Replicas == 0 {
-		return r.rdb.Process(ctx, cmd)
+		if err := r.rdb.Process(ctx, cmd); err != nil {
+			return err
+		}
+		return cmd.Err() // of a deferred AutoPipeliner: it replies there, and only there
 	}
 	return r.processAndWait(ctx, cmd)
 }

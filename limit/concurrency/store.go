@@ -101,8 +101,7 @@ func (r *remote) take(ctx context.Context, key string, n int64) (permits, form.A
 			}
 			return taken{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
 		}
-		t := taken{nil, form.Answer{Allowed: reply.At(0) == 1, Remaining: reply.At(1), Retry: reply.At(2),
-			Reset: reply.At(3)}}
+		t := taken{nil, form.AnswerOf(reply)}
 		if t.answer.Allowed {
 			t.permits = held
 		}

@@ -6,8 +6,8 @@
 -- ARGV[3]  how long a lease lasts, in us
 -- ARGV[4]  the ID, OWNER-NUMBER of a lease, or OWNER@NUMBER of permits without one: another one each time
 -- ARGV[5]  when what is given back is back by itself, in us since 1970; none: never
--- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us; when these
---          permits are back by themselves, in us since 1970
+-- Reply:   what is left; when all are back, in us; when these permits are back by themselves, in us
+--          since 1970, 0 if nothing was taken; when the permits are back, in us
 
 -- include parts/read.lua
 local n, most, lease, id = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
@@ -57,9 +57,9 @@ local function back()
 end
 
 local place = tonumber(ARGV[5])
-local allowed, retry = 1, 0
+local ends, retry = now + lease, 0
 if place and now >= place then
-  allowed = 0
+  ends = 0
 elseif n < 0 then
   give(string.match(id, '^.*@'), true)
   give(string.match(id, '^.*@'), false)
@@ -67,8 +67,8 @@ elseif n <= most - taken and leases < MANY then
   redis.call('ZADD', KEYS[1], whole(now + lease), id .. ':' .. whole(n) .. ':' .. whole(lease))
   taken, leases, changed = taken + n, leases + 1, true
 else
-  allowed, retry = 0, back()
+  ends, retry = 0, back()
 end
 -- include parts/write.lua
 local left = leases < MANY and math.max(0, most - taken) or 0
-return { allowed, left, retry, reset, now + lease }
+return {left, reset, ends, retry}

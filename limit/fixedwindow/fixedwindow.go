@@ -37,8 +37,8 @@ func (w Window) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error)
 }
 
 // OnRedis returns the limiter that all share who use its name, 1 to 1,024 bytes. Its key
-// is {name}:fixedwindow, the permits taken and the length of the window, which Redis drops
-// when the window ends. A reply that is lost is an error, and may cost permits until then.
+// is {name}:fixedwindow, the permits taken, and the time and the length of the window, which
+// Redis drops when the window ends. A reply that is lost is an error, and may cost permits until then.
 //
 // Others may have other numbers under the same name, as during a deploy. All count in one
 // window, which lasts for the longest interval of those who took of it. So after a change to

@@ -1,6 +1,8 @@
 package fixedwindow_test
 
 import (
+	"context"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
@@ -96,15 +99,106 @@ func TestReleaseBySmallerRate(t *testing.T) {
 	})
 }
 
+// What is given back is known by the window that it was taken of, however long that lasts now.
+func TestReturnToItsWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		hour, second := on(t, rdb, 10, time.Hour), on(t, rdb, 10, time.Second)
+		lender, ok := second.(form.Lender)
+		if !ok {
+			t.Fatalf("%T is no Lender", second)
+		}
+		lend := func() form.Answer {
+			t.Helper()
+			r, a, err := lender.Lend(t.Context(), "", 4)
+			if err != nil || !r.Allowed {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			return a
+		}
+		back := func(a form.Answer) {
+			t.Helper()
+			if err := lender.Return(t.Context(), "", 4, a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first := lend()
+		if r, err := hour.Allow(t.Context(), 1); err != nil || r.ResetAfter != time.Hour {
+			t.Fatalf("%+v, %v; want all back in an hour", r, err)
+		}
+		time.Sleep(time.Minute) // now the window of a second would be over
+		back(first)
+		if n := drain(t, hour); n != 9 {
+			t.Errorf("%d are granted, want 10 without 1", n)
+		}
+		if err := hour.Release(t.Context(), 10); err != nil { // which ends the window
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+		lend()
+		back(first)
+		if n := drain(t, second); n != 6 {
+			t.Errorf("%d are granted, want 10 without 4", n)
+		}
+	})
+}
+
+// A window ends after its length, though somebody has made its key last: also by what is refused.
+func TestWindowsEnd(t *testing.T) {
+	for name, spoil := range map[string]func(ctx context.Context, rdb redis.Cmdable) error{
+		"for ever": func(ctx context.Context, rdb redis.Cmdable) error {
+			return rdb.Persist(ctx, "{name}:fixedwindow").Err()
+		},
+		"longer": func(ctx context.Context, rdb redis.Cmdable) error {
+			return rdb.PExpire(ctx, "{name}:fixedwindow", 3*time.Hour).Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rdb := redistest.MiniClient(t, redistest.Mini(t))
+				l := on(t, rdb, 10, time.Hour)
+				for _, n := range []int64{1, 9, 1} {
+					r, err := l.Allow(t.Context(), n)
+					ttl := rdb.PTTL(t.Context(), "{name}:fixedwindow").Val()
+					if err != nil || r.ResetAfter != time.Hour || ttl != time.Hour {
+						t.Errorf("%+v, %v, the key lives for %v; want an hour", r, err, ttl)
+					}
+					if err := spoil(t.Context(), rdb); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if n := drain(t, l); n != 0 {
+					t.Errorf("%d are granted within the window", n)
+				}
+				time.Sleep(time.Hour)
+				if n := drain(t, l); n != 10 {
+					t.Errorf("%d are granted after the window, want 10", n)
+				}
+			})
+		})
+	}
+}
+
 // A text that no limiter has written is none, however long it is.
 func TestOtherTexts(t *testing.T) {
-	m := redistest.Mini(t)
-	rdb := redistest.MiniClient(t, m)
+	bearsTexts(t, redistest.MiniClient(t, redistest.Mini(t)))
+	bearsTexts(t, redistest.Start(t).Client(t))
+}
+
+// bearsTexts expects a window to begin, whatever is under the key.
+func bearsTexts(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	const began = " 1700000000000000 "
+	written := regexp.MustCompile(`^           10 \d{16} 3600000$`)
 	l := on(t, rdb, 10, time.Hour)
 	for _, text := range []string{
-		strings.Repeat("1", 3<<20), "5 3600000", "            5 0", "            5 3600000 ",
-		"            5 9999999999999", "            5 316224000001", "          4 5 3600000",
-		"9999999999999 3600000", "           -5 3600000", "           5 " + strings.Repeat("0", 100),
+		strings.Repeat("1", 3<<20), "5 3600000", "            5 3600000", "5" + began + "3600000",
+		"            5" + began + "0", "            5" + began + "3600000" + strings.Repeat(" ", 6),
+		"            5" + began + "316224000001", "          4 5" + began + "3600000",
+		"9999999999999" + began + "3600000", "           -5" + began + "3600000",
+		"          nan" + began + "3600000", "            5" + began + "nan",
+		"            5                0 3600000", "            5              nan 3600000",
+		"            5            1e300 3600000", "            5" + began + strings.Repeat("0", 100),
 	} {
 		if err := rdb.Set(t.Context(), "{name}:fixedwindow", text, time.Minute).Err(); err != nil {
 			t.Fatal(err)
@@ -115,8 +209,8 @@ func TestOtherTexts(t *testing.T) {
 				t.Fatalf("%.30q: %+v, %v; want %d left", text, r, err, left)
 			}
 		}
-		if got := rdb.Get(t.Context(), "{name}:fixedwindow").Val(); got != "           10 3600000" {
-			t.Errorf("%.30q becomes %.30q", text, got)
+		if got := rdb.Get(t.Context(), "{name}:fixedwindow").Val(); !written.MatchString(got) {
+			t.Errorf("%.50q becomes %.50q", text, got)
 		}
 	}
 }

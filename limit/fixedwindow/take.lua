@@ -1,59 +1,61 @@
 -- take.lua: takes permits of a window, or gives them back.
 --
--- KEYS[1]  the permits that are taken, in 13 bytes, a space, and the length of the window, in
---          ms; it expires when the window ends
+-- KEYS[1]  the permits that are taken, in 13 bytes; when the window began, in µs since 1970, in 16
+--          bytes; its length in ms; with spaces between them. It expires when the window ends
 -- ARGV[1]  the permits, negative if they are given back
 -- ARGV[2]  the rate
 -- ARGV[3]  the interval, in ms
--- ARGV[4]  the end of the window that what is given back was taken of; none: whatever that was
--- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in µs; the end of
---          the window, in µs since 1970
+-- ARGV[4]  when the window began that what is given back was taken of; none: whatever that was
+-- Reply:   what is left; when all are back, in µs; when the window began, in µs since 1970, 0 if
+--          nothing was taken; when the permits are back, in µs
 
-local DIGITS, LENGTH = 13, 26 -- bytes of the permits, and of a text
-local MOST, LONGEST = 2 ^ 40, 10 * 366 * 86400000 -- permits, and ms
+-- Where in a text the permits end, the time begins and ends, and the length begins; where that ends at most.
+local DIGITS, FROM, TO, LENGTH, LAST = 13, 15, 30, 32, 43
+local MOST, LATEST, LONGEST = 2 ^ 40, 10 ^ 16, 10 * 366 * 86400000 -- permits, µs, and ms
 
 local n, rate, interval = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local place = tonumber(ARGV[4])
-local clock = redis.call('TIME')
-local ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
-if place and ms * 1000 >= place then -- it is back
-  return {0, 0, 0, 0, 0}
-end
-local text, ttl = redis.call('GETRANGE', KEYS[1], 0, LENGTH), redis.call('PTTL', KEYS[1])
+local text, ttl = redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])
+local used, began, span, left = 0, 0, 0, 0 -- there is no window
 -- Somebody else may have written anything: then a window begins, as where there is none.
-local used, span = string.match(text, '^([ %d]+) (%d+)$')
-local right = used and #used == DIGITS and #text <= LENGTH
-used, span = tonumber(used or ''), tonumber(span or '')
-right = right and used and used <= MOST and span >= 1 and span <= LONGEST
-local left = ttl
-if not right or ttl == 0 or ttl == -2 then
-  used, span, left = 0, 0, 0
-elseif ttl < 0 or ttl > span then -- somebody has made it last, or the clock was set back
-  left = span
+if text and #text <= LAST and ttl ~= 0 and ttl ~= -2 then
+  local permits, time = tonumber(string.sub(text, 1, DIGITS)), tonumber(string.sub(text, FROM, TO))
+  local length = tonumber(string.sub(text, LENGTH))
+  if permits and time and length and permits >= 0 and permits <= MOST and time >= 1 and time <= LATEST
+    and length >= 1 and length <= LONGEST then
+    used, began, span, left = permits, time, length, ttl
+    if ttl < 0 or ttl > span then -- somebody has made it last, or the clock was set back
+      left = span
+    end
+  end
+end
+if ARGV[4] and tonumber(ARGV[4]) ~= began then -- it is back
+  return {0, 0, 0}
 end
 if n > 0 and n > rate - used then
   if ttl ~= left then
     redis.call('PEXPIRE', KEYS[1], left)
   end
-  return {0, rate - used, left * 1000, left * 1000}
+  return {rate - used, left * 1000, 0, left * 1000}
 end
 local after = used + n
 if after <= 0 then
   redis.call('UNLINK', KEYS[1])
-  return {1, rate, 0, 0}
+  return {rate, 0, 0}
 end
--- The window lasts for the longest interval of those who take of it: what was taken before
--- a change of the limit stays taken for as long as it was said then.
-local longer = n > 0 and span < interval
-if longer then
-  left = left + interval - span
-  span = interval
+local lasts = ttl == left
+if n > 0 and span < interval then
+  -- The window lasts for the longest interval of those who take of it: what was taken before
+  -- a change of the limit stays taken for as long as it was said then.
+  left, span, lasts = left + interval - span, interval, false
+  if began == 0 then
+    local clock = redis.call('TIME')
+    began = clock[1] * 1000000 + clock[2]
+  end
 end
 -- SETRANGE lets the key keep its time.
-local taken = string.format('%13.0f', after)
-if longer or ttl ~= left then
-  redis.call('SET', KEYS[1], string.format('%s %.0f', taken, span), 'PX', left)
+if lasts then
+  redis.call('SETRANGE', KEYS[1], 0, string.format('%13.0f', after))
 else
-  redis.call('SETRANGE', KEYS[1], 0, taken)
+  redis.call('SET', KEYS[1], string.format('%13.0f %16.0f %.0f', after, began, span), 'PX', left)
 end
-return {1, rate - after, 0, left * 1000, (ms + left) * 1000}
+return {rate - after, left * 1000, began}

@@ -6,8 +6,8 @@
 -- ARGV[3]  the rate
 -- ARGV[4]  the interval, in µs
 -- ARGV[5]  when what is given back would be back by itself, in µs since 1970; none: never
--- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in µs; the latter in
---          µs since 1970
+-- Reply:   what is left; when all are back, in µs; the same in µs since 1970, 0 if nothing was taken;
+--          when the permits are back, in µs
 --
 -- meter.go has the same operations in the same order, so that both decide alike.
 
@@ -23,7 +23,7 @@ local place = tonumber(ARGV[5])
 if place then -- what has leaked out meanwhile is not given back
   n = math.min(0, math.max(n, -(place - now) * rate / interval))
 end
-local value = redis.call('GETRANGE', KEYS[1], 0, LONGEST)
+local value = redis.call('GET', KEYS[1]) or ''
 if #value > LONGEST then -- nobody of us writes so much, and it would take long to read
   value = ''
 end
@@ -76,13 +76,13 @@ if n > 0 and n > capacity - there then
   if far or redis.call('PTTL', KEYS[1]) < 0 then
     save(reset)
   end
-  return {0, math.max(0, math.floor(capacity - there)), wait(there, n), reset}
+  return {math.max(0, math.floor(capacity - there)), reset, 0, wait(there, n)}
 end
 level, last = math.max(0, there + n), now
 if level == 0 then
   redis.call('UNLINK', KEYS[1])
-  return {1, capacity, 0, 0}
+  return {capacity, 0, 0}
 end
 local reset = wait(level, capacity)
 save(reset)
-return {1, math.max(0, math.floor(capacity - level)), 0, reset, now + reset}
+return {math.max(0, math.floor(capacity - level)), reset, now + reset}

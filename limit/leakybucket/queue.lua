@@ -8,8 +8,8 @@
 -- ARGV[4]  the most that may be owed, in µs
 -- ARGV[5]  the longest wait, in µs; 0 takes a turn only if it is now
 -- ARGV[6]  the turn that is given back; none: that of nobody who waits
--- Reply:   1 taken, or 0; the rate if nothing is owed, otherwise 0; the wait, and the time until nothing
---          is owed, in µs; the turn, in µs since 1970
+-- Reply:   the rate if nothing is owed, otherwise 0; the time until nothing is owed, in µs; the turn, in
+--          µs since 1970, 0 if none was taken; the wait, in µs
 --
 -- queue.go has the same operations in the same order, so that both decide alike.
 
@@ -20,7 +20,7 @@ local most, longest = tonumber(ARGV[4]), tonumber(ARGV[5])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
-local value = redis.call('GETRANGE', KEYS[1], 0, LONGEST)
+local value = redis.call('GET', KEYS[1]) or ''
 if #value > LONGEST then -- nobody of us writes so much, and it would take long to read
   value = ''
 end
@@ -62,7 +62,7 @@ if n > 0 and owed > longest then
   if far or redis.call('PTTL', KEYS[1]) < 0 then
     save()
   end
-  return {0, 0, wait, wait, 0}
+  return {0, wait, 0, wait}
 end
 
 local step = math.abs(n) * interval / rate
@@ -92,7 +92,4 @@ if owed < 0.001 then
   owed = 0
 end
 save()
-if owed == 0 then
-  return {1, rate, 0, 0, 0}
-end
-return {1, 0, wait, math.ceil(owed), turn}
+return {owed == 0 and rate or 0, math.ceil(owed), turn, wait}

@@ -8,11 +8,11 @@
 -- ARGV[3]  the width of a part, in us
 -- ARGV[4]  the parts of the interval; one more is kept, which it covers in part
 -- ARGV[5]  when what is given back was taken, in us since 1970; none: the newest permits are given back
--- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us; the time, in us
---          since 1970
+-- Reply:   what is left; when all are back, in us; the time, in us since 1970, 0 if nothing was taken;
+--          when the permits are back, in us
 
 local MOST = 2 ^ 40 -- permits
-local LONGEST = 2047 -- bytes of a text
+local LONGEST = 2047 -- bytes of a text; none of ours has so many
 local MOST_PARTS = 101
 local MOST_DIGITS = 16
 
@@ -22,9 +22,9 @@ local now = time[1] * 1000000 + time[2]
 
 -- The permits of each part, by its age. Somebody else may have written anything: if it cannot
 -- be read, nobody knows what was taken, so it was all, and now.
-local text = redis.call('GETRANGE', KEYS[1], 0, LONGEST)
-local numbers, right = {}, not string.find(text, '[^%d ]')
-for number in string.gmatch(text, '%d+') do
+local text = redis.call('GET', KEYS[1]) or ''
+local numbers, right = {}, #text <= LONGEST and not string.find(text, '[^%d ]')
+for number in string.gmatch(right and text or '', '%d+') do
   numbers[#numbers + 1] = tonumber(number)
   right = right and #number <= MOST_DIGITS
 end
@@ -85,7 +85,7 @@ local function until_room(oldest, room)
 end
 
 local place = tonumber(ARGV[5])
-local allowed, retry, reset = 1, 0, 0
+local taken, retry, reset = now, 0, 0
 if n < 0 and place then -- what others have taken meanwhile stays
   local age = math.max(0, newest - math.floor(place / width))
   local back = math.min(-n, counts[age] or 0)
@@ -97,7 +97,7 @@ if n < 0 and place then -- what others have taken meanwhile stays
   end
 elseif n < 0 and used <= -n and not longer then
   redis.call('UNLINK', KEYS[1])
-  return {1, rate, 0, 0}
+  return {rate, 0, 0}
 elseif n < 0 then
   local rest = -n
   for age = 0, math.min(eldest, parts - 1) do
@@ -111,7 +111,7 @@ elseif n < 0 then
 elseif n <= rate - used then
   counts[0], full = (counts[0] or 0) + n, full + n
 else
-  allowed = 0
+  taken = 0
   local rest = full
   for ended = 0, parts do
     local oldest = counts[parts - ended] or 0
@@ -137,13 +137,13 @@ end
 -- What was refused changes no widths, so that parts do not become later again and again. Then
 -- all are back when the key expires.
 local turned = not longer and numbers[1] == width and numbers[2] ~= newest
-local write, life = allowed == 1 or unknown or later or turned, math.ceil(reset / 1000) + 1
+local write, life = taken > 0 or unknown or later or turned, math.ceil(reset / 1000) + 1
 if ttl > 0 and (longer or not write) then
   retry, reset, life = math.min(retry, ttl * 1000), math.min(reset, ttl * 1000), ttl
 end
 if write and (reset > 0 or longer) then
-  redis.call('SET', KEYS[1], table.concat(written, ' '), 'PX', string.format('%.0f', life))
+  redis.call('SET', KEYS[1], table.concat(written, ' '), 'PX', life)
 elseif write then -- nothing is left
   redis.call('UNLINK', KEYS[1])
 end
-return {allowed, math.max(0, rate - full - last), retry, reset, now}
+return {math.max(0, rate - full - last), reset, taken, retry}

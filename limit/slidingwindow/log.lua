@@ -7,8 +7,8 @@
 -- ARGV[3]  the interval, in us
 -- ARGV[4]  the slice of time whose grants are one record, in us
 -- ARGV[5]  when what is given back was taken, in us since 1970; none: the newest permits are given back
--- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in us; the time, in us
---          since 1970
+-- Reply:   what is left; when all are back, in us; the time, in us since 1970, 0 if nothing was taken;
+--          when the permits are back, in us
 
 local MOST, ROUND = 2 ^ 40, 2 ^ 48 -- the most permits of a limit; a sum begins anew there
 local LOOKS = 100 -- more than any set needs
@@ -150,7 +150,7 @@ local function withdraw(taken, wanted)
 end
 
 local place = tonumber(ARGV[5])
-local allowed, retry, reset = 1, 0, 0
+local taken, retry, reset = now, 0, 0
 if n < 0 and place then
   used = used - withdraw(place, -n)
   at = record(-1) or now
@@ -162,7 +162,7 @@ elseif n < 0 then
     else
       redis.call('UNLINK', KEYS[1])
     end
-    return {1, rate, 0, 0}
+    return {rate, 0, 0}
   end
   local rank = reach(rest)
   local last, start, _, name = record(rank)
@@ -183,14 +183,14 @@ elseif n <= rate - used then
   else
     sum, permits, member = known and (sum + permits) % ROUND or 0, n, nil
   end
-  local taken = string.format('%.0f:%.0f', sum, permits)
-  redis.call('ZADD', KEYS[1], string.format('%.0f', now), taken)
+  local name = string.format('%.0f:%.0f', sum, permits)
+  redis.call('ZADD', KEYS[1], string.format('%.0f', now), name)
   if member then
     redis.call('ZREM', KEYS[1], member)
   end
   at, used = now, used + n
 else
-  allowed, retry = 0, math.ceil(record(reach(used + n - rate)) + interval - now)
+  taken, retry = 0, math.ceil(record(reach(used + n - rate)) + interval - now)
 end
 if old > 0 and not longer then
   redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ended)
@@ -201,4 +201,4 @@ if used > 0 then
     redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil(reset / 1000) + 1))
   end
 end
-return {allowed, math.max(0, rate - used), retry, reset, now}
+return {math.max(0, rate - used), reset, taken, retry}

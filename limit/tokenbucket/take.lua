@@ -5,8 +5,8 @@
 -- ARGV[2]  the capacity
 -- ARGV[3]  the tokens that come in a second, may have a fraction
 -- ARGV[4]  when what is given back would be back by itself, in µs since 1970; none: never
--- Reply:   1 taken, or 0; what is left; when the permits and when all are back, in µs; the latter in
---          µs since 1970
+-- Reply:   what is left; when all are back, in µs; the same in µs since 1970, 0 if nothing was taken;
+--          when the permits are back, in µs
 --
 -- bucket.go has the same operations in the same order, so that both decide alike.
 
@@ -21,7 +21,7 @@ local place = tonumber(ARGV[4])
 if place then -- what has come back meanwhile is not given back
   n = math.min(0, math.max(n, -(place - now) / 1000000 * per_second))
 end
-local value = redis.call('GETRANGE', KEYS[1], 0, LONGEST)
+local value = redis.call('GET', KEYS[1]) or ''
 if #value > LONGEST then -- nobody of us writes so much, and it would take long to read
   value = ''
 end
@@ -72,7 +72,7 @@ if not enough(there - n) then
   if far or redis.call('PTTL', KEYS[1]) < 0 then
     save(reset)
   end
-  return {0, math.max(0, math.floor(there)), wait(n - there), reset}
+  return {math.max(0, math.floor(there)), reset, 0, wait(n - there)}
 end
 tokens, last = math.min(there - n, capacity), now
 local reset = wait(capacity - tokens)
@@ -81,4 +81,4 @@ if tokens == capacity then
 else
   save(reset)
 end
-return {1, math.max(0, math.floor(tokens)), 0, reset, now + reset}
+return {math.max(0, math.floor(tokens)), reset, now + reset}

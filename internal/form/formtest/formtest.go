@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/limittest"
@@ -51,6 +52,7 @@ func Run(t *testing.T, s Suite) {
 	t.Run("limittest", s.conforms)
 	t.Run("memory and Redis decide alike", s.alike)
 	t.Run("no window has more than the bound", s.bounded)
+	t.Run("the highest rate", s.fastest)
 	t.Run("Release", s.releases)
 	t.Run("Return", s.lends)
 	t.Run("memory allocates nothing", s.allocates)
@@ -115,6 +117,20 @@ func (s Suite) conforms(t *testing.T) {
 			Algorithm: s.Kind, Interval: 800 * time.Millisecond, Parallel: true,
 		})
 	})
+}
+
+// fastest expects a permit of so many that it is back in less time than is counted in.
+func (s Suite) fastest(t *testing.T) {
+	a := s.New(form.MostPermits/16, time.Second) // some algorithms multiply it
+	memory, err := a.InMemory()
+	must(t, memory, err)
+	shared, err := a.OnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name")
+	must(t, shared, err)
+	for _, l := range []limit.Limiter{memory, shared} {
+		if r, err := l.Allow(t.Context(), 1); err != nil || !r.Allowed {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
 }
 
 // allocates expects that a limiter in memory that is used allocates nothing.

@@ -23,10 +23,16 @@ func (s Suite) onRedis(t *testing.T) {
 	proxy := redistest.StartProxy(t, server.Addr)
 	far := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Second, MaxRetries: 2})
 	t.Cleanup(func() { _ = far.Close() })
+	auto, err := far.AutoPipeline()
+	must(t, auto, err)
+	t.Cleanup(func() { _ = auto.Close() })
 	f := field{s, server, proxy, far}
 	t.Run("a call is one round trip", f.trips)
-	t.Run("what a caller that has left was granted goes back", f.late)
-	t.Run("a reply that is lost is an error, and its permits are taken once", f.lost)
+	for name, rdb := range map[string]redis.UniversalClient{"a client": far, "an AutoPipeliner": auto} {
+		f := field{s, server, proxy, rdb}
+		t.Run("what a caller of "+name+" that has left was granted goes back", f.late)
+		t.Run("a reply that "+name+" loses is an error, and its permits are taken once", f.lost)
+	}
 	t.Run("anything may be under the key", f.hostile)
 	t.Run("another type under the key is an error", f.wrongType)
 	t.Run("bad names", f.names)
@@ -37,7 +43,7 @@ type field struct {
 	Suite
 	server *redistest.Server
 	proxy  *redistest.Proxy
-	far    *redis.Client // through the proxy
+	far    redis.UniversalClient // through the proxy
 }
 
 // both returns handles of a fresh limiter of 10 in an hour: through the proxy, and not.
