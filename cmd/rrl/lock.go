@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/inspect"
 	"github.com/redisson-go/rratelimiter/internal/words"
 	"github.com/redisson-go/rratelimiter/rlock"
 )
@@ -43,8 +44,8 @@ func (a *app) lockCommand() *cobra.Command {
 		Use:   "lock NAME [-- COMMAND ARGS...]",
 		Short: "Hold a lock of Redisson while a command runs",
 		Long: `Hold a lock of Redisson (RLock, with --fenced RFencedLock) while a command runs, and give it
-back when that has ended. It waits for the lock without end, unless --wait says how long. Waiting
-and holding cost next to nothing: the lock is renewed every 10 s, or ends with --lease.
+back when that has ended. It waits for the lock without end, unless --wait says how long. The lock
+is renewed every 10 s, unless --lease says how long to hold it.
 
 The exit code is that of the command; 128 + N if signal N has ended it, 127 if it was not found,
 126 if it could not be run. It is 1 if others hold the lock, 2 on an error: then the command has
@@ -68,7 +69,7 @@ Without a command the lock is held for --lease, for whoever called rrl; unlock -
 				return a.lockAndRun(cmd.Context(), args[0], &q, args[1:])
 			}
 			return a.withClient(cmd.Context(), func(c *rratelimiter.Client) error {
-				_, err := a.lock(cmd.Context(), q.of(c, args[0]), &q, a.stdout)
+				_, err := a.lock(cmd.Context(), lockOf(c, args[0], q.kind()), &q, a.stdout)
 				return err
 			})
 		},
@@ -112,10 +113,18 @@ func checkCode(flag string, code int) error {
 	return nil
 }
 
-// of returns the lock of the kind that was asked for.
-func (q *locking) of(c *rratelimiter.Client, name string) *rlock.Lock {
-	locks := rlock.New(c)
+// kind returns the kind that was asked for.
+func (q *locking) kind() inspect.LockKind {
 	if q.fenced {
+		return inspect.Fenced
+	}
+	return inspect.Plain
+}
+
+// lockOf returns the lock of a kind.
+func lockOf(c *rratelimiter.Client, name string, kind inspect.LockKind) *rlock.Lock {
+	locks := rlock.New(c)
+	if kind == inspect.Fenced {
 		return &locks.FencedLock(name).Lock
 	}
 	return locks.Lock(name)
@@ -134,7 +143,7 @@ func (a *app) lockAndRun(ctx context.Context, name string, q *locking, command [
 // lockFor holds a lock while a child runs.
 func (a *app) lockFor(ctx context.Context, name string, q *locking, child *child) error {
 	return a.withClient(ctx, func(c *rratelimiter.Client) error {
-		h, err := a.lock(ctx, q.of(c, name), q, a.stderr)
+		h, err := a.lock(ctx, lockOf(c, name, q.kind()), q, a.stderr)
 		if err != nil {
 			return err
 		}

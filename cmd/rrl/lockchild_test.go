@@ -43,6 +43,9 @@ func TestExitCodesUnderALock(t *testing.T) {
 		if got != c.code || !strings.Contains(stderr.String(), c.stderr) || stdout.Len() > 0 {
 			t.Errorf("%q: code %d, want %d; printed\n%s\n%s", c.command, got, c.code, stdout, stderr)
 		}
+		if strings.Contains(stderr.String(), "not given back") {
+			t.Errorf("%q: %s", c.command, stderr)
+		}
 		free(t, server, "x")
 	}
 }

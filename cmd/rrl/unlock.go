@@ -62,8 +62,7 @@ func (a *app) forceUnlock(ctx context.Context, rdb redis.UniversalClient, name s
 		}
 		c := a.client(rdb)
 		defer c.Close()
-		var q locking
-		if done.Unlocked, err = q.of(c, name).ForceUnlock(ctx); err != nil {
+		if done.Unlocked, err = lockOf(c, name, l.Kind).ForceUnlock(ctx); err != nil {
 			return err
 		}
 	}

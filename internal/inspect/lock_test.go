@@ -221,6 +221,7 @@ func TestNoLocks(t *testing.T) {
 		rdb.HSet(t.Context(), name, fields...)
 	}
 	rdb.Set(t.Context(), "string", "1", 0)
+	rdb.Set(t.Context(), "redisson_lock_token:{text}", "1", 0)
 	for _, name := range []string{
 		"text", "float", "mode", "writer", "colon", "plus", "many", "string", "limiter", "nothing",
 	} {
