@@ -58,7 +58,7 @@ func enqueue(t *testing.T, rdb redis.UniversalClient, name, owner string, counts
 func TestReadLock(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	locks := rlock.New(clientOn(t, rdb))
-	h, err := locks.FencedLock("x").Lock.Lock(t.Context())
+	h, err := locks.FencedLock("x").Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
