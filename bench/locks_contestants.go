@@ -84,7 +84,7 @@ func newOurLock(s *scope, rdb *redis.Client, lease time.Duration) (locker, error
 func newOurFenced(s *scope, rdb *redis.Client, lease time.Duration) (locker, error) {
 	locks := newOurLocks(s, rdb, lease)
 	return byHold(func(ctx context.Context, name string) (*rlock.Hold, error) {
-		return locks.FencedLock(name).Lock.Lock(ctx)
+		return locks.FencedLock(name).Lock(ctx)
 	}), nil
 }
 

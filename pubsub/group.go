@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,15 +19,20 @@ const lookEvery = 10 * time.Second
 type group struct {
 	hub *Hub
 
-	// each visits every server. A nil server stands for the hub's own client.
+	// each visits every server, and each channel is subscribed on all of them. A nil
+	// server stands for the hub's own client.
 	each func(ctx context.Context, see visit) error
 
+	// owner returns the one server of a channel, where each is nil.
+	owner func(ctx context.Context, channel string) (*redis.Client, error)
+
 	// kick makes run look again: the last subscriber has left, or a connection is
-	// lost.
-	kick chan struct{}
+	// lost. find makes it look for the servers of the channels in seek only.
+	kick, find chan struct{}
 
 	// Guarded by hub.mu:
 	topics  map[string]*topic // by channel
+	seek    map[string]struct{}
 	links   map[*redis.Client]*link
 	running bool // run has been started and will still see what is in topics
 }
@@ -36,6 +42,9 @@ type topic struct {
 	subscribers map[*subscriber]struct{}
 	confirmed   map[*link]struct{} // the links whose servers have confirmed the subscription
 	denied      error              // what a server said last that does not allow it
+
+	home     *redis.Client // the channel's server if it has one of its own and that is known
+	homeless int           // how often it lost its home since it was last confirmed
 }
 
 // announce wakes the subscribers that want to hear of confirmations and lost
@@ -53,7 +62,9 @@ func newGroup(h *Hub, each func(context.Context, visit) error) *group {
 		hub:    h,
 		each:   each,
 		kick:   make(chan struct{}, 1),
+		find:   make(chan struct{}, 1),
 		topics: map[string]*topic{},
+		seek:   map[string]struct{}{},
 		links:  map[*redis.Client]*link{},
 	}
 }
@@ -62,14 +73,15 @@ func newGroup(h *Hub, each func(context.Context, visit) error) *group {
 func (g *group) add(channel string, s *subscriber) (wake <-chan struct{}, cancel func()) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
-	if g.hub.closed {
+	if g.hub.ctx.Err() != nil {
 		return s.wake, func() {}
 	}
 	t := g.topics[channel]
 	if t == nil {
 		t = &topic{subscribers: map[*subscriber]struct{}{}, confirmed: map[*link]struct{}{}}
 		g.topics[channel] = t
-		g.changed(channel)
+		g.changed(channel, t)
+		g.lookFor(channel)
 	}
 	t.subscribers[s] = struct{}{}
 	if len(t.confirmed) > 0 && s.announce {
@@ -92,17 +104,48 @@ func (g *group) remove(channel string, t *topic, s *subscriber) {
 		return
 	}
 	delete(g.topics, channel)
-	g.changed(channel)
+	g.changed(channel, t)
 	if len(g.topics) == 0 {
 		signal(g.kick)
 	}
 }
 
-// changed notes for each link that channel has got or lost its topic.
-func (g *group) changed(channel string) {
+// changed notes for each link of channel that it has got or lost its topic.
+func (g *group) changed(channel string, t *topic) {
 	for _, l := range g.links {
-		l.changed(channel)
+		if l.carries(t) {
+			l.changed(channel)
+		}
 	}
+}
+
+// await waits until the servers have confirmed the subscription of channel, if it
+// has one. Hub.Confirmed says which errors it returns.
+func (g *group) await(ctx context.Context, channel string) error {
+	if !g.has(channel) {
+		return g.hub.ctx.Err()
+	}
+	wake, cancel := g.add(channel, newSubscriber(true, nil))
+	defer cancel()
+	for !g.confirmed(channel) {
+		if err := g.denial(channel); err != nil {
+			return err
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-g.hub.ctx.Done():
+			return g.hub.ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (g *group) has(channel string) bool {
+	g.hub.mu.Lock()
+	defer g.hub.mu.Unlock()
+	return g.topics[channel] != nil
 }
 
 // confirmed reports whether all servers have confirmed the subscription of channel.
@@ -110,15 +153,19 @@ func (g *group) confirmed(channel string) bool {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
 	t := g.topics[channel]
-	if t == nil || len(g.links) == 0 {
+	if t == nil {
 		return false
 	}
+	all := false
 	for _, l := range g.links {
-		if _, ok := t.confirmed[l]; !ok {
+		if !l.carries(t) {
+			continue
+		}
+		if _, all = t.confirmed[l]; !all {
 			return false
 		}
 	}
-	return true
+	return all
 }
 
 // hear handles what a server has sent: a confirmation or a message.
@@ -129,12 +176,16 @@ func (g *group) hear(from *link, said any) {
 	case *redis.Pong:
 		from.replied(true)
 	case *redis.Subscription:
-		from.replied(true)
-		t := g.topics[said.Channel]
-		if t == nil || said.Kind != "subscribe" {
+		if said.Kind == "sunsubscribe" && !from.leaves(said.Channel) { // the slot has left the server
+			g.lost(from, said.Channel)
 			return
 		}
-		t.confirmed[from], t.denied = struct{}{}, nil
+		from.replied(true)
+		t := g.topics[said.Channel]
+		if t == nil || strings.HasSuffix(said.Kind, "unsubscribe") {
+			return
+		}
+		t.confirmed[from], t.denied, t.homeless = struct{}{}, nil, 0
 		t.announce()
 	case *redis.Message:
 		t := g.topics[said.Channel]
@@ -183,8 +234,10 @@ func (g *group) denial(channel string) error {
 func (g *group) run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	all := true
 	for fails := 0; ; {
-		servers, err := g.servers(ctx)
+		servers, err := g.servers(ctx, all)
+		all = true
 		if err != nil { // keep the links as they are
 			pause(ctx, fails)
 			fails++
@@ -196,6 +249,8 @@ func (g *group) run(ctx context.Context) {
 			return
 		}
 		select {
+		case <-g.find:
+			all = false
 		case <-g.kick:
 		case <-tick.C:
 		case <-ctx.Done():
@@ -204,9 +259,13 @@ func (g *group) run(ctx context.Context) {
 }
 
 // servers returns the servers that need a link: none if there are no subscribers.
-func (g *group) servers(ctx context.Context) (servers []*redis.Client, err error) {
+// Unless all is set, it looks only for channels whose server is not known.
+func (g *group) servers(ctx context.Context, all bool) (servers []*redis.Client, err error) {
 	if g.idle() {
 		return nil, nil
+	}
+	if g.owner != nil {
+		return g.homes(ctx, all)
 	}
 	var mu sync.Mutex // go-redis visits each server in a goroutine of its own
 	err = g.each(ctx, func(_ context.Context, server *redis.Client) error {
@@ -236,7 +295,7 @@ func (g *group) match(servers []*redis.Client) {
 		}
 	}
 	g.links = kept
-	if len(ended) > 0 { // Confirmed may have been waiting for one of these servers only
+	if len(ended) > 0 && g.owner == nil { // Confirmed may have been waiting for one of these only
 		for _, t := range g.topics {
 			t.announce()
 		}
@@ -270,6 +329,6 @@ func (g *group) rest() bool {
 		return false
 	}
 	g.running = false
-	g.topics = map[string]*topic{} // an emptied map keeps its memory
+	g.topics, g.seek = map[string]*topic{}, map[string]struct{}{} // an emptied map keeps its memory
 	return true
 }

@@ -1,6 +1,7 @@
 // Package pubsub wakes waiting callers when something has changed in Redis. A
 // Hub keeps one subscription per channel, shared and counted, and turns the
-// messages that are published there into wake-ups.
+// messages that are published there into wake-ups. On a cluster it also
+// subscribes shard channels, whose messages stay on the servers of one slot.
 //
 // A wake-up is a hint to look, never the news itself. Several may arrive as one,
 // and after a gap in the connection all subscribers are told to look again.
@@ -20,13 +21,13 @@ import (
 
 // A Hub shares the subscriptions of a process. It is safe for concurrent use.
 //
-// Subscribe and Events never wait for the network and return none of its errors.
+// Subscribe, Sharded and Events never wait for the network and return none of its errors.
 // Goroutines of the Hub connect, and connect again after a failure. The pauses
 // between attempts grow from 50 ms to about 3 s. A connection counts as lost when the
 // server has sent nothing for 6 s, although it is pinged every 3 s.
 type Hub struct {
 	rdb   redis.UniversalClient
-	ctx   context.Context // ends with Close
+	ctx   context.Context // ends with Close, under mu: no new subscriptions
 	close context.CancelFunc
 
 	// reload has a client of a cluster ask for its nodes; nil for other clients.
@@ -34,9 +35,9 @@ type Hub struct {
 
 	messages *group // for Subscribe
 	events   *group // for Events; may be the same group
+	shards   *group // for Sharded; that of Subscribe if the client is none of a cluster
 
 	mu      sync.Mutex     // guards the fields below, those of groups and links that say so, and all signals
-	closed  bool           // no new subscriptions
 	running sync.WaitGroup // the goroutines of groups; added to under mu
 }
 
@@ -45,12 +46,13 @@ type Hub struct {
 type visit = func(ctx context.Context, server *redis.Client) error
 
 // New returns a Hub on rdb. The caller keeps rdb, and closes it after the Hub. No
-// connection is opened and no goroutine is started before the first Subscribe or
-// Events.
+// connection is opened and no goroutine is started before the first Subscribe,
+// Sharded or Events.
 //
 // A single server, also behind Sentinel, costs one connection. A cluster costs
 // one connection for all channels of Subscribe, because a message reaches every
-// node, and one to each master for the channels of Events. A ring costs one to
+// node, one to each master for the channels of Events, and one to each master
+// that has channels of Sharded. A ring costs one to
 // each shard that is up, because a message stays on its shard. The masters or
 // shards are looked up every 10 s and when a connection is lost; on a cluster,
 // that asks one of its nodes.
@@ -77,11 +79,19 @@ func New(rdb redis.UniversalClient) *Hub {
 		h.messages = newGroup(h, itself)
 		h.events = h.messages
 	}
+	h.shards = h.messages
+	if rdb, ok := rdb.(interface {
+		MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+	}); ok {
+		h.shards = newGroup(h, nil)
+		h.shards.owner = rdb.MasterForKey
+	}
 	return h
 }
 
-// Subscribe signals wake for each message that is published on channel. wake has
-// a capacity of one: messages that arrive while a signal is unread add none, and
+// Subscribe signals wake for each message that is published on channel, by PUBLISH.
+// A message counts if its payload equals one of payloads, or if none are given. wake
+// has a capacity of one: messages that arrive while a signal is unread add none, and
 // a slow subscriber delays no other.
 //
 // wake is also signalled when messages may have been missed, so a subscriber that
@@ -95,8 +105,18 @@ func New(rdb redis.UniversalClient) *Hub {
 // Close, wake gets no signal and is not closed, but an unread signal may be left
 // in it. The last cancel of a channel unsubscribes it. The last cancel of all
 // closes the connections and ends the goroutines. Both happen in the background.
-func (h *Hub) Subscribe(channel string) (wake <-chan struct{}, cancel func()) {
-	return h.messages.add(channel, &subscriber{wake: make(chan struct{}, 1), announce: true})
+func (h *Hub) Subscribe(channel string, payloads ...string) (wake <-chan struct{}, cancel func()) {
+	return h.messages.add(channel, newSubscriber(true, payloads))
+}
+
+// Sharded is Subscribe for a shard channel: for messages that are published by
+// SPUBLISH, of Redis 7. It subscribes on the master that has the slot of channel, and
+// on another when the slot moves; wake is signalled when that one has confirmed.
+//
+// Messages of PUBLISH are others: only Subscribe hears them. If the client is none of
+// a cluster, Sharded is Subscribe.
+func (h *Hub) Sharded(channel string, payloads ...string) (wake <-chan struct{}, cancel func()) {
+	return h.shards.add(channel, newSubscriber(true, payloads))
 }
 
 // Events is Subscribe for the messages of the servers themselves: keyspace and
@@ -108,50 +128,49 @@ func (h *Hub) Subscribe(channel string) (wake <-chan struct{}, cancel func()) {
 // before the server has confirmed the subscription, or while the connection is
 // lost.
 func (h *Hub) Events(channel string, payloads ...string) (events <-chan struct{}, cancel func()) {
-	return h.events.add(channel, &subscriber{wake: make(chan struct{}, 1), payloads: slices.Clone(payloads)})
+	return h.events.add(channel, newSubscriber(false, payloads))
 }
 
-// Confirmed waits until each server has confirmed the subscription of channel by
-// Events, which must have been called. It returns an error if ctx ends first, the Hub
-// is closed, or a server does not allow the subscription (a redis.Error, NOPERM).
+// Confirmed waits until the servers have confirmed the subscriptions of channel by
+// Subscribe, Sharded and Events: those that were made before and not cancelled. It
+// returns an error if ctx ends first, the Hub is closed, or a server does not allow
+// the subscription (a redis.Error, NOPERM).
 func (h *Hub) Confirmed(ctx context.Context, channel string) error {
-	wake, cancel := h.events.add(channel, &subscriber{wake: make(chan struct{}, 1), announce: true})
-	defer cancel()
-	for !h.events.confirmed(channel) {
-		if err := h.events.denial(channel); err != nil {
+	for _, g := range h.groups() {
+		if err := g.await(ctx, channel); err != nil {
 			return err
-		}
-		select {
-		case <-wake:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-h.ctx.Done():
-			return h.ctx.Err()
 		}
 	}
 	return nil
 }
 
+// groups returns the groups of h, which may be the same.
+func (h *Hub) groups() []*group { return []*group{h.messages, h.events, h.shards} }
+
 // Close ends all subscriptions and waits for the goroutines of the Hub. They end
 // at once, unless one is connecting to a server that has accepted the connection
 // and sends nothing: then Close takes as long as the timeouts of rdb. Closing
-// twice is allowed. After Close, Subscribe and Events return channels that are
-// never signalled.
+// twice is allowed. After Close, Subscribe, Sharded and Events return channels that
+// are never signalled.
 func (h *Hub) Close() {
 	h.mu.Lock()
-	h.closed = true
-	clear(h.messages.topics)
-	clear(h.events.topics)
-	h.mu.Unlock()
 	h.close()
+	for _, g := range h.groups() {
+		clear(g.topics)
+	}
+	h.mu.Unlock()
 	h.running.Wait()
 }
 
-// A subscriber is one call of Subscribe or Events.
+// A subscriber is one call of Subscribe, Sharded or Events.
 type subscriber struct {
 	wake     chan struct{}
 	announce bool     // wake also when messages may have been missed
 	payloads []string // those of the messages that count; empty for all messages
+}
+
+func newSubscriber(announce bool, payloads []string) *subscriber {
+	return &subscriber{make(chan struct{}, 1), announce, slices.Clone(payloads)}
 }
 
 // wants reports whether a message with this payload wakes s.

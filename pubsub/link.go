@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"context"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -29,6 +30,7 @@ const (
 // lost.
 type link struct {
 	group     *group
+	server    *redis.Client                                               // nil for the hub's own client
 	subscribe func(ctx context.Context, channels ...string) *redis.PubSub // the server's method
 	cancel    context.CancelFunc
 	done      chan struct{} // closed when run has returned
@@ -37,7 +39,7 @@ type link struct {
 	// Guarded by hub.mu:
 	tasks   map[string]struct{} // channels to subscribe or unsubscribe
 	expects []sent
-	apart   bool // each channel has a SUBSCRIBE of its own
+	apart   bool // each channel has commands of its own
 }
 
 // connect starts a link to server, or to the hub's own client if server is nil.
@@ -46,6 +48,7 @@ func (g *group) connect(server *redis.Client) *link {
 	ctx, cancel := context.WithCancel(g.hub.ctx)
 	l := &link{
 		group:     g,
+		server:    server,
 		subscribe: g.hub.rdb.Subscribe,
 		cancel:    cancel,
 		done:      make(chan struct{}),
@@ -125,6 +128,8 @@ func (l *link) listen(ctx context.Context, ps *redis.PubSub) (heard bool) {
 			l.group.hear(l, said)
 		case redis.IsPermissionError(err): // the connection is as good as before
 			l.group.denied(l, err)
+		case elsewhere(err): // so it is here
+			l.group.refused(l)
 		default:
 			return heard
 		}
@@ -142,7 +147,7 @@ func (l *link) speak(ctx context.Context, ps *redis.PubSub) {
 		case <-l.kick:
 			err = l.tell(ctx, ps)
 		case <-tick.C:
-			l.expect(nil, 1)
+			l.expect(sent{replies: 1})
 			err = ps.Ping(ctx)
 		case <-ctx.Done():
 			return
@@ -156,37 +161,49 @@ func (l *link) speak(ctx context.Context, ps *redis.PubSub) {
 // tell sends the pending tasks in two commands. A command that has no channels is
 // not sent: SUBSCRIBE would be an error, UNSUBSCRIBE would end all subscriptions.
 // A user who may not have one of the channels gets none of them, and the reply does
-// not name it: after that, each channel has a command of its own.
-func (l *link) tell(ctx context.Context, ps *redis.PubSub) (err error) {
+// not name it: after that, each channel has a command of its own. So have shard
+// channels, for those of one command must have the same slot.
+func (l *link) tell(ctx context.Context, ps *redis.PubSub) error {
 	subscribe, unsubscribe, apart := l.take()
-	commands := [][]string{subscribe}
-	if apart {
-		commands = slices.Collect(slices.Chunk(subscribe, 1))
+	enter, leave := ps.Subscribe, ps.Unsubscribe
+	if l.group.owner != nil {
+		enter, leave = ps.SSubscribe, ps.SUnsubscribe
 	}
-	for _, channels := range commands {
-		if err == nil && len(channels) > 0 {
-			l.expect(channels, len(channels))
-			err = ps.Subscribe(ctx, channels...)
+	for channels := range commands(subscribe, apart) {
+		l.expect(sent{channels: channels, replies: len(channels)})
+		if err := enter(ctx, channels...); err != nil {
+			return err
 		}
 	}
-	if err == nil && len(unsubscribe) > 0 {
-		l.expect(nil, len(unsubscribe))
-		err = ps.Unsubscribe(ctx, unsubscribe...)
+	for channels := range commands(unsubscribe, apart) {
+		l.expect(sent{leaves: channels, replies: len(channels)})
+		if err := leave(ctx, channels...); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
+}
+
+// commands divides channels among commands.
+func commands(channels []string, apart bool) iter.Seq[[]string] {
+	if apart {
+		return slices.Chunk(channels, 1)
+	}
+	return slices.Chunk(channels, max(len(channels), 1))
 }
 
 // A sent is a command that has not had all its replies yet.
 type sent struct {
 	channels []string // to subscribe
+	leaves   []string // to unsubscribe
 	replies  int      // to come
 }
 
 // expect notes that a command is about to be sent.
-func (l *link) expect(channels []string, replies int) {
+func (l *link) expect(command sent) {
 	l.group.hub.mu.Lock()
 	defer l.group.hub.mu.Unlock()
-	l.expects = append(l.expects, sent{channels, replies})
+	l.expects = append(l.expects, command)
 }
 
 // replied notes a reply, one of several if the command was carried out. It returns
@@ -198,6 +215,7 @@ func (l *link) replied(carriedOut bool) (channels []string) {
 	first := &l.expects[0]
 	channels = first.channels
 	if first.replies--; first.replies == 0 || !carriedOut {
+		*first = sent{} // or its channels would stay in memory
 		l.expects = l.expects[1:]
 	}
 	return channels
@@ -209,10 +227,12 @@ func (l *link) begin() {
 	l.group.hub.mu.Lock()
 	defer l.group.hub.mu.Unlock()
 	clear(l.tasks)
-	l.expects, l.apart = nil, false
+	l.expects, l.apart = nil, l.group.owner != nil
 	l.group.forget(l)
-	for channel := range l.group.topics {
-		l.changed(channel)
+	for channel, t := range l.group.topics {
+		if l.carries(t) {
+			l.changed(channel)
+		}
 	}
 }
 
@@ -230,7 +250,7 @@ func (l *link) take() (subscribe, unsubscribe []string, apart bool) {
 	l.group.hub.mu.Lock()
 	defer l.group.hub.mu.Unlock()
 	for channel := range l.tasks {
-		if l.group.topics[channel] == nil {
+		if t := l.group.topics[channel]; t == nil || !l.carries(t) {
 			unsubscribe = append(unsubscribe, channel)
 		} else {
 			subscribe = append(subscribe, channel)

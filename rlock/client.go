@@ -36,6 +36,7 @@ type Client struct {
 	runs    bool              // the goroutine of the watchdog; guarded by mu
 	sooner  chan struct{}     // tells it that something is due before it thought
 
+	shards  atomic.Bool // channels are shard channels, as far as probe knows
 	janitor janitor
 }
 
@@ -176,12 +177,36 @@ func (k *keys) usable(ctx context.Context) error {
 	return ended(ctx)
 }
 
-// sharded is "1" if what is published for a lock goes to the shard of its slot.
-func (*keys) sharded() any { return "" }
+// probe finds out whether Redisson publishes on shard channels here. It asks a cluster
+// once; as long as it does not answer, the channels are taken to be those of old.
+func (c *Client) probe(ctx context.Context) {
+	if has, err := c.host.Runner.ShardedPubSub(ctx); err == nil {
+		c.shards.Store(has)
+	}
+}
+
+// sharded is what scripts are told: "1" if the channels of a lock are shard channels.
+func (k *keys) sharded() any {
+	if k.client.shards.Load() {
+		return "1"
+	}
+	return ""
+}
+
+// subscribe returns a signal for each message on a channel of the lock that wakes
+// somebody: "0" or, in Redisson's other locks, "1".
+func (k *keys) subscribe(channel string) (wake <-chan struct{}, cancel func()) {
+	c := k.client
+	if c.shards.Load() {
+		return c.host.Hub.Sharded(channel, "0", "1")
+	}
+	return c.host.Hub.Subscribe(channel, "0", "1")
+}
 
 // force unlocks whoever holds the lock.
 func (k *keys) force(ctx context.Context) (bool, error) {
 	return ask(ctx, k, func(ctx context.Context) (bool, error) {
+		k.client.probe(ctx)
 		call := redisx.Call{
 			Script: forceScript, Keys: []any{k.Hash, k.Channel}, Args: []any{k.sharded()}, Done: did,
 		}

@@ -115,7 +115,7 @@ func (w *queued) wait(ctx context.Context) (bool, error) {
 		}
 		if told == nil {
 			var cancel func()
-			told, cancel = c.host.Hub.Subscribe(h.keys.Channel + ":" + h.owner)
+			told, cancel = h.keys.subscribe(h.keys.Channel + ":" + h.owner)
 			defer cancel()
 		}
 		select {

@@ -173,7 +173,7 @@ func (w *waiter) next() next {
 		return next{now: true}
 	}
 	if ln.wake == nil {
-		ln.wake, ln.cancel = c.host.Hub.Subscribe(w.hold.keys.Channel)
+		ln.wake, ln.cancel = w.hold.keys.subscribe(w.hold.keys.Channel)
 	}
 	return next{wake: ln.wake, due: ln.due}
 }

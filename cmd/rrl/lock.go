@@ -21,7 +21,7 @@ import (
 type locking struct {
 	wait, lease, grace    time.Duration
 	forever               bool // wait is without end
-	fenced, quiet         bool
+	fenced, fair, quiet   bool
 	refusedCode, lostCode int
 }
 
@@ -43,8 +43,8 @@ func (a *app) lockCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock NAME [-- COMMAND ARGS...]",
 		Short: "Hold a lock of Redisson while a command runs",
-		Long: `Hold a lock of Redisson (RLock, with --fenced RFencedLock) while a command runs, and give it
-back when that has ended. It waits for the lock without end, unless --wait says how long. The lock
+		Long: `Hold a lock of Redisson (RLock, with --fenced RFencedLock, with --fair RFairLock) while a command
+runs, and give it back when that has ended. It waits for the lock without end, unless --wait says how long. The lock
 is renewed every 10 s, unless --lease says how long to hold it.
 
 The exit code is that of the command; 128 + N if signal N has ended it, 127 if it was not found,
@@ -81,6 +81,7 @@ Without a command the lock is held for --lease, for whoever called rrl; unlock -
 	flags.DurationVar(&q.lease, "lease", 0, "hold it no longer than that; 0 is as long as the command runs")
 	flags.BoolVar(&q.fenced, "fenced", false,
 		"take it as a fenced lock; the command has the token in "+tokenVariable)
+	flags.BoolVar(&q.fair, "fair", false, "take it as a fair lock: first come, first served")
 	flags.DurationVar(&q.grace, "grace", grace, "how long a command gets to end when its lock is lost")
 	flags.IntVar(&q.refusedCode, "refused-code", exitNo, "the exit code if others hold the lock, 1 to 255")
 	flags.IntVar(&q.lostCode, "lost-code", exitLost, "the exit code if the lock was lost, 1 to 255")
@@ -94,6 +95,8 @@ func (q *locking) check(command bool) error {
 		return err
 	}
 	switch {
+	case q.fenced && q.fair:
+		return errors.New("--fenced and --fair are two kinds of locks")
 	case q.wait < 0:
 		return fmt.Errorf("--wait is %v, must not be negative", q.wait)
 	case q.grace < 0:
@@ -115,19 +118,35 @@ func checkCode(flag string, code int) error {
 
 // kind returns the kind that was asked for.
 func (q *locking) kind() inspect.LockKind {
-	if q.fenced {
+	switch {
+	case q.fenced:
 		return inspect.Fenced
+	case q.fair:
+		return inspect.Fair
 	}
 	return inspect.Plain
 }
 
+// A lockable is a lock of any kind.
+type lockable interface {
+	Name() string
+	Lock(ctx context.Context) (*rlock.Hold, error)
+	LockFor(ctx context.Context, lease time.Duration) (*rlock.Hold, error)
+	TryLock(ctx context.Context, wait, lease time.Duration) (*rlock.Hold, bool, error)
+	ForceUnlock(ctx context.Context) (bool, error)
+}
+
 // lockOf returns the lock of a kind.
-func lockOf(c *rratelimiter.Client, name string, kind inspect.LockKind) *rlock.Lock {
+func lockOf(c *rratelimiter.Client, name string, kind inspect.LockKind) lockable {
 	locks := rlock.New(c)
-	if kind == inspect.Fenced {
-		return &locks.FencedLock(name).Lock
+	switch kind {
+	case inspect.Fenced:
+		return locks.FencedLock(name)
+	case inspect.Fair:
+		return locks.FairLock(name)
+	default:
+		return locks.Lock(name)
 	}
-	return locks.Lock(name)
 }
 
 // lockAndRun holds a lock while a command runs. A command that does not exist takes none.
@@ -163,7 +182,7 @@ func (a *app) lockFor(ctx context.Context, name string, q *locking, child *child
 }
 
 // lock takes a lock and prints to w what came of it.
-func (a *app) lock(ctx context.Context, l *rlock.Lock, q *locking, w io.Writer) (*rlock.Hold, error) {
+func (a *app) lock(ctx context.Context, l lockable, q *locking, w io.Writer) (*rlock.Hold, error) {
 	h, t, err := q.take(ctx, l)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -194,7 +213,7 @@ func (a *app) lock(ctx context.Context, l *rlock.Lock, q *locking, w io.Writer) 
 }
 
 // take takes a lock. Without an error the hold is nil if others hold the lock.
-func (q *locking) take(ctx context.Context, l *rlock.Lock) (h *rlock.Hold, t *takenLock, err error) {
+func (q *locking) take(ctx context.Context, l lockable) (h *rlock.Hold, t *takenLock, err error) {
 	start := time.Now()
 	switch {
 	case !q.forever:

@@ -17,12 +17,15 @@ type Runner struct {
 	// Confirm is what calls with a Call.Done wait for; the zero value for nothing.
 	Confirm Confirmation
 
-	relocated *atomic.Int64 // when relocate last asked, Unix ns
+	relocated *atomic.Int64         // when relocate last asked, Unix ns
+	sharded   *atomic.Pointer[bool] // what ShardedPubSub has found out
 }
 
 // NewRunner returns a Runner that sends as often as rdb is set to.
 func NewRunner(rdb redis.UniversalClient) Runner {
-	return Runner{Kind: KindOf(rdb), rdb: rdb, relocated: new(atomic.Int64)}
+	return Runner{
+		Kind: KindOf(rdb), rdb: rdb, relocated: new(atomic.Int64), sharded: new(atomic.Pointer[bool]),
+	}
 }
 
 // A Call is one script, on some keys, with some arguments.

@@ -1,0 +1,48 @@
+package redisx
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ShardedPubSub reports whether the client is that of a cluster whose servers have
+// sharded pub/sub: whether Redisson publishes by SPUBLISH there. It asks a server
+// until one has answered, and remembers the answer. An error leaves it open.
+//
+// A user who may not ask counts as one whose server has none, as in Redisson.
+func (r *Runner) ShardedPubSub(ctx context.Context) (bool, error) {
+	if _, ok := r.rdb.(interface {
+		MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+	}); !ok {
+		return false, nil
+	}
+	if known := r.sharded.Load(); known != nil {
+		return *known, nil
+	}
+	has, err := accepts(r.rdb.PubSubShardNumSub(ctx).Err())
+	if has && err == nil { // go-redis has a client of a cluster for Sentinel, too
+		has, err = accepts(r.rdb.ClusterSlots(ctx).Err())
+	}
+	if err == nil {
+		r.sharded.Store(&has)
+	}
+	return has, err
+}
+
+// accepts reports whether a server has carried out a command, which failed with err.
+// It returns the error if that says nothing of whether the server has the command.
+func accepts(err error) (bool, error) {
+	var answer redis.Error
+	switch {
+	case err == nil:
+		return true, nil
+	case redis.IsPermissionError(err):
+		return false, nil
+	case Final(err) && errors.As(err, &answer) && strings.HasPrefix(answer.Error(), "ERR "):
+		return false, nil
+	}
+	return false, err
+}

@@ -1,0 +1,120 @@
+package pubsub
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// carries reports whether a channel is to be subscribed on this link: one that has
+// a server of its own, on the link to that one only. hub.mu is held.
+func (l *link) carries(t *topic) bool { return l.group.owner == nil || t.home == l.server }
+
+// leaves reports whether the next reply may be that to an unsubscription of channel.
+// A server also ends one that it was not asked to, when a slot leaves it. If both are
+// for the same channel, a later error may be taken for that of another command, whose
+// channel is then subscribed again. hub.mu is held.
+func (l *link) leaves(channel string) bool {
+	return len(l.expects) > 0 && slices.Contains(l.expects[0].leaves, channel)
+}
+
+// elsewhere reports whether a server has said that it does not serve a slot.
+func elsewhere(err error) bool {
+	_, moved := redis.IsMovedError(err)
+	return moved || redis.IsClusterDownError(err)
+}
+
+// refused notes that the slot of a command is elsewhere. An unsubscription has done
+// its work then: the server has forgotten the channel when the slot left.
+func (g *group) refused(from *link) {
+	g.hub.mu.Lock()
+	defer g.hub.mu.Unlock()
+	for _, channel := range from.replied(false) {
+		g.lost(from, channel)
+	}
+}
+
+// lost notes that a server does not have a channel, or no longer. A goroutine has the
+// client ask for the nodes, and looks for the channel's server after a pause: until
+// the client has heard of the move, it would name the same server. hub.mu is held.
+func (g *group) lost(from *link, channel string) {
+	t := g.topics[channel]
+	if g.owner == nil || t == nil || t.home != from.server {
+		return
+	}
+	t.home = nil
+	fails := t.homeless
+	t.homeless++
+	g.hub.running.Go(func() {
+		if g.hub.reload != nil {
+			g.hub.reload(g.hub.ctx)
+		}
+		pause(g.hub.ctx, fails)
+		g.hub.mu.Lock()
+		defer g.hub.mu.Unlock()
+		if g.topics[channel] == t {
+			g.lookFor(channel)
+		}
+	})
+}
+
+// lookFor has run look for the server of a channel. hub.mu is held.
+func (g *group) lookFor(channel string) {
+	if g.owner != nil {
+		g.seek[channel] = struct{}{}
+		signal(g.find)
+	}
+}
+
+// homes finds the servers of channels, and returns all servers that have channels. It
+// looks for all channels, or for those of g.seek: a server whose last channel has gone
+// keeps its link then.
+func (g *group) homes(ctx context.Context, all bool) ([]*redis.Client, error) {
+	channels, servers := g.sought(all)
+	for _, channel := range channels {
+		server, err := g.owner(ctx, channel)
+		if err != nil {
+			return nil, err
+		}
+		g.settle(channel, server)
+		servers[server] = struct{}{}
+	}
+	return slices.Collect(maps.Keys(servers)), nil
+}
+
+// sought returns the channels to look for, and the servers that have a link already
+// and keep it.
+func (g *group) sought(all bool) (channels []string, servers map[*redis.Client]struct{}) {
+	g.hub.mu.Lock()
+	defer g.hub.mu.Unlock()
+	servers = map[*redis.Client]struct{}{}
+	if all {
+		channels = slices.Collect(maps.Keys(g.topics))
+	} else {
+		channels = slices.Collect(maps.Keys(g.seek))
+		for server := range g.links {
+			servers[server] = struct{}{}
+		}
+	}
+	g.seek = map[string]struct{}{} // an emptied map keeps its memory
+	return channels, servers
+}
+
+// settle makes server the home of a channel. The link to it may yet have to be made.
+func (g *group) settle(channel string, server *redis.Client) {
+	g.hub.mu.Lock()
+	defer g.hub.mu.Unlock()
+	t := g.topics[channel]
+	if t == nil || t.home == server {
+		return
+	}
+	for _, home := range []*redis.Client{t.home, server} { // leaves one, enters the other
+		if l := g.links[home]; l != nil {
+			l.changed(channel)
+		}
+	}
+	t.home = server
+	clear(t.confirmed)
+}
