@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -89,6 +90,10 @@ func (h *Hold) queueUp(ctx context.Context, req request) (granted bool, err erro
 type queued struct {
 	hold  *Hold
 	queue *queue // nil as long as the lock was not refused
+	waits bool   // guarded by the mu of the Client
+
+	// behind was in the queue before, nil if nobody of this process was.
+	behind *queued
 
 	// look says that it should ask again. It has a capacity of one.
 	look chan struct{}
@@ -99,7 +104,8 @@ type queued struct {
 func (w *queued) wait(ctx context.Context) (bool, error) {
 	h := w.hold
 	c := h.keys.client
-	var told <-chan struct{} // also signals that the subscription is there
+	w.behind = c.lastQueued(h.keys)
+	var told <-chan struct{}
 	for {
 		a, err := h.attempt(ctx)
 		switch {
@@ -118,15 +124,39 @@ func (w *queued) wait(ctx context.Context) (bool, error) {
 			told, cancel = h.keys.subscribe(h.keys.Channel + ":" + h.owner)
 			defer cancel()
 		}
-		select {
-		case <-told:
-		case <-w.look:
-		case <-ctx.Done():
-			return false, ended(ctx)
-		case <-c.host.Ctx.Done():
-			return false, rratelimiter.ErrClosed
+		if err := w.sleep(ctx, told); err != nil {
+			return false, err
 		}
 	}
+}
+
+// sleep returns when it is time to ask.
+func (w *queued) sleep(ctx context.Context, told <-chan struct{}) error {
+	for {
+		select {
+		case <-told:
+			if w.missedNothing() {
+				continue
+			}
+		case <-w.look:
+		case <-ctx.Done():
+			return ended(ctx)
+		case <-w.hold.keys.client.host.Ctx.Done():
+			return rratelimiter.ErrClosed
+		}
+		return nil
+	}
+}
+
+// missedNothing reports whether a signal is that the subscription is there, and there was
+// no message before it: the caller is not the first, for one before it still waits.
+func (w *queued) missedNothing() bool {
+	c := w.hold.keys.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := w.behind
+	w.behind = nil
+	return before != nil && before.waits
 }
 
 // refused notes that the lock was refused, and when to look again. It reports whether the
@@ -141,6 +171,7 @@ func (w *queued) refused(hint int64) bool {
 	if w.queue == nil {
 		return false
 	}
+	w.waits = true
 	w.queue.lookIn(hint)
 	return true
 }
@@ -151,15 +182,12 @@ func (w *queued) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := w.queue
+	w.waits, w.behind = false, nil
 	if q == nil || c.host.Ctx.Err() != nil { // then keep wants to know it
 		return
 	}
-	for i, other := range q.waiters {
-		if other == w {
-			q.waiters = append(q.waiters[:i], q.waiters[i+1:]...)
-			break
-		}
-	}
+	i := slices.Index(q.waiters, w)
+	q.waiters = slices.Delete(q.waiters, i, i+1)
 	q.poke()
 }
 

@@ -43,6 +43,17 @@ func (c *Client) enterQueue(w *queued) *queue {
 	return q
 }
 
+// lastQueued returns who was last to enter the queue of a lock in this process, nil if
+// nobody waits.
+func (c *Client) lastQueued(k *keys) *queued {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q := c.queues[k.Hash]; q != nil && len(q.waiters) > 0 {
+		return q.waiters[len(q.waiters)-1]
+	}
+	return nil
+}
+
 // lookIn has the queue look when a hint of a script says so: in ms, or less than 0 for
 // when the places are to be renewed. c.mu is held.
 func (q *queue) lookIn(hint int64) {
