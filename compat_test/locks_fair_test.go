@@ -162,7 +162,7 @@ func (s *lockSubject) fairTurnSpecs() {
 
 // fairGhostSpecs are about owners in the queue that do not come.
 func (s *lockSubject) fairGhostSpecs() {
-	It("let Go sleep until the place of an interrupted caller of Java ends (I9, I11d)", func(ctx SpecContext) {
+	It("let Go sleep until the place of an interrupted caller ends (I9, I11d)", func(ctx SpecContext) {
 		ghost := s.holder(ctx, javapeer.Fair, s.javas[0].client)
 		hold, err := s.fairGo(0).LockFor(ctx, time.Hour)
 		done(err)

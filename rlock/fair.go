@@ -106,6 +106,8 @@ func (w *queued) wait(ctx context.Context) (bool, error) {
 	c := h.keys.client
 	w.behind = c.lastQueued(h.keys)
 	var told <-chan struct{}
+	cancel := func() {}
+	defer func() { cancel() }()
 	for {
 		a, err := h.attempt(ctx)
 		switch {
@@ -120,9 +122,7 @@ func (w *queued) wait(ctx context.Context) (bool, error) {
 			return false, rratelimiter.ErrClosed
 		}
 		if told == nil {
-			var cancel func()
 			told, cancel = h.keys.subscribe(h.keys.Channel + ":" + h.owner)
-			defer cancel()
 		}
 		if err := w.sleep(ctx, told); err != nil {
 			return false, err

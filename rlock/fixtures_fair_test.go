@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
@@ -115,17 +116,6 @@ func (c *fairTurn) held() *rlock.Hold {
 	}
 }
 
-// asleep fails the test if a caller has been served, or does so now.
-func (c *fairTurn) asleep() {
-	c.stage.Helper()
-	synctest.Wait()
-	select {
-	case <-c.hold:
-		c.stage.Fatal("it was served too early")
-	default:
-	}
-}
-
 // waiting returns the owners in the queue.
 func (s *fairStage) waiting() []string {
 	s.Helper()
@@ -206,6 +196,17 @@ func (s *fairStage) wins(owner string, added time.Duration) {
 	noError(s, s.look.Del(ctx, s.name).Err())
 	noError(s, s.look.HSet(ctx, s.name, owner, 1).Err())
 	noError(s, s.look.PExpire(ctx, s.name, time.Hour).Err())
+}
+
+// deny has the server of a bubble refuse some commands from now on.
+func (s *fairStage) deny(which func(command string, args ...string) bool) {
+	s.server.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
+		deny := which(command, args...)
+		if deny {
+			peer.WriteError("NOPERM this user has no permissions to run it")
+		}
+		return deny
+	})
 }
 
 // mortal is lock for a process that does not reach Redis any more once it has died. In a

@@ -17,7 +17,7 @@ import (
 type queue struct {
 	keys    *keys
 	waiters []*queued // guarded by the mu of the Client, as all of it
-	renewed time.Time // when the places were renewed
+	looked  time.Time // when the places were renewed, or should have been
 	due     time.Time // the goroutine looks by then
 
 	// sooner says that due or waiters have changed. It has a capacity of one.
@@ -33,7 +33,7 @@ func (c *Client) enterQueue(w *queued) *queue {
 	k := w.hold.keys
 	q := c.queues[k.Hash]
 	if q == nil {
-		q = &queue{keys: k, renewed: time.Now(), sooner: make(chan struct{}, 1)}
+		q = &queue{keys: k, looked: time.Now(), sooner: make(chan struct{}, 1)}
 		if !c.host.Go(q.keep) {
 			return nil
 		}
@@ -57,7 +57,7 @@ func (c *Client) lastQueued(k *keys) *queued {
 // lookIn has the queue look when a hint of a script says so: in ms, or less than 0 for
 // when the places are to be renewed. c.mu is held.
 func (q *queue) lookIn(hint int64) {
-	q.due = q.renewed.Add(placeFor / 3)
+	q.due = q.looked.Add(placeFor / 3)
 	if hint >= 0 {
 		const rounding = time.Millisecond
 		due := time.Now().Add(time.Duration(hint)*time.Millisecond + rounding)
@@ -125,9 +125,9 @@ func (q *queue) look(ctx context.Context) {
 	reply, _, err := c.host.Runner.Run(ctx, &call)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	q.looked = sent
 	switch {
 	case err == nil:
-		q.renewed = sent
 		q.lookIn(reply.At(0))
 	case redis.IsTryAgainError(err):
 		q.due = time.Now().Add(again)

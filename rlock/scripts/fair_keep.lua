@@ -1,0 +1,49 @@
+-- fair_keep.lua: renews the places of some owners of one process in the queue of a fair lock, and says whose turn it is.
+--
+-- An owner of Redisson that wins takes off all scores what it had added. A place behind one lasts that much longer, so
+-- that it does not end then, however long the lock was held.
+--
+-- KEYS[1]  the lock
+-- KEYS[2]  the queue: a list of owners, the next one first
+-- KEYS[3]  when the place of each of them ends, in ms: a sorted set
+-- KEYS[4]  what the channel of each owner begins with
+-- ARGV[1]  1 if the channels are sharded ones
+-- ARGV[2]  how long a place lasts, in ms
+-- ARGV[3]  an owner, and so on
+-- Reply:   {when to look again, in ms, -1 if that is not known; the numbers of the owners that should ask for the
+--          lock: the lock is free for them, or they are not in the queue}
+
+local BEFORE = 2 -- arguments before the owners
+local SEEN = 1000 -- owners that are looked at
+-- include parts/java.lua
+-- include parts/now.lua
+local number, found = {}, {}
+for i = BEFORE + 1, #ARGV do
+  number[ARGV[i]] = i - BEFORE
+end
+local renewed, queue = now, redis.call('LRANGE', KEYS[2], 0, SEEN - 1)
+for _, owner in ipairs(queue) do
+  if number[owner] then
+    found[owner] = true
+    redis.call('ZADD', KEYS[3], renewed + tonumber(ARGV[2]), owner)
+  elseif not string.find(owner, GO) then
+    renewed = math.max(renewed + JAVA, tonumber(redis.call('ZSCORE', KEYS[3], owner)) or 0)
+  end
+end
+-- include parts/purge.lua
+-- include parts/hint.lua
+local reply = {hint}
+if held == 0 and head and number[head] then
+  reply[2] = number[head]
+elseif held == 0 then
+  -- It may have missed it, or be new at the head, as the one before has left.
+  -- include parts/tell.lua
+end
+if #queue < SEEN then
+  for i = BEFORE + 1, #ARGV do
+    if not found[ARGV[i]] then
+      reply[#reply + 1] = i - BEFORE
+    end
+  end
+end
+return reply
