@@ -53,7 +53,8 @@ func (k *keys) failed(err error) error {
 		return err
 	case unconfirmed:
 		return fmt.Errorf("%w for lock %q: %w", rratelimiter.ErrNotReplicated, k.name, err)
-	case has("WRONGTYPE"), redis.HasErrorPrefix(err, "value is not an integer"):
+	case has("WRONGTYPE"), redis.HasErrorPrefix(err, "value is not an integer"),
+		redis.HasErrorPrefix(err, "increment or decrement would overflow"):
 		return fmt.Errorf("%w for lock %q: a key of it holds something else: %w", rratelimiter.ErrBadState,
 			k.name, err)
 	case redisx.Denied(err):

@@ -152,7 +152,8 @@ func (h *Hold) lockCall(count int64) redisx.Call {
 	return call
 }
 
-// begin notes that the lock is held.
+// begin notes that the lock is held. If its lease has run out before the reply was there, or
+// the Client was closed, it is given up.
 func (h *Hold) begin(a answer) error {
 	h.mu.Lock()
 	h.count, h.token, h.until = 1, a.number, a.sent.Add(h.lease)
@@ -165,7 +166,12 @@ func (h *Hold) begin(a answer) error {
 	if h.keys.client.host.Ctx.Err() != nil {
 		h.end(rratelimiter.ErrClosed)
 	}
-	return h.Err()
+	h.expire()
+	err := h.Err()
+	if err != nil {
+		h.keys.client.janitor.giveUp(h)
+	}
+	return err
 }
 
 // Err returns nil as long as the lock is held, as far as is known without asking Redis.

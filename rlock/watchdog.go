@@ -72,7 +72,7 @@ func (c *Client) watch(ctx context.Context) {
 // dueNow returns the holds whose renewal is due, or nearly, and when the next ones are.
 // more is false if there are no holds at all: then watch ends.
 func (c *Client) dueNow() (holds []*Hold, next time.Time, more bool) {
-	const nearly = 10 // parts of third: what is due within one is renewed together
+	const nearly = 2 * retryPart // of third: what is due within that is renewed together, but no retry
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -179,13 +179,15 @@ func (h *Hold) renewedAt(sent time.Time, kept bool, err error) {
 	h.extend(sent)
 }
 
+// retryPart is the part of third after which a renewal that has failed is tried again.
+const retryPart = 10
+
 // retry has a hold renewed soon, for its renewal has failed.
 func (c *Client) retry(h *Hold) {
-	const part = 10 // of third
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h.listed != nil {
-		h.due = time.Now().Add(c.third() / part)
+		h.due = time.Now().Add(c.third() / retryPart)
 		c.renewed.MoveToFront(h.listed)
 		select {
 		case c.sooner <- struct{}{}:
