@@ -16,7 +16,10 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// crowdSpecs is the spec of a lock that many want all the time, in both languages.
+// crowdSpecs is the spec of a lock that many want all the time, in both languages. Those
+// of Go are one process, which could hand the lock on among them for ever. Measured with
+// as many callers of each: Java gets 3 to 5 of 10 hand-overs, and 1 of 1,000 from a
+// process that does hand it on for ever.
 func (s *lockSubject) crowdSpecs(kind javapeer.LockKind) {
 	const each = 3 // callers
 	rounds := 60   // of each of Java
@@ -27,8 +30,8 @@ func (s *lockSubject) crowdSpecs(kind javapeer.LockKind) {
 			Clients: []string{s.javas[0].client, s.javas[1].client},
 		})
 		golang := newGoCrowd(counter)
-		for i := range each {
-			locks := rlock.New(s.gos[i%len(s.gos)].c)
+		locks := rlock.New(s.gos[0].c)
+		for range each {
 			golang.enter(ctx, newGoLock(locks, kind, s.name))
 		}
 		javaGot, err := java.Wait(ctx)
