@@ -48,7 +48,7 @@ func TestRun(t *testing.T) {
 		`\| Redisson \|(` + number + `){2}$`,
 		`!\[Acquires per second\]\(bench-throughput.svg\)$`,
 		`\| T1 \| acquires per second, 64 callers: this library by Redisson \| ` +
-			`at least 14 \| [\d.]+ \|`,
+			`at least 14 \|` + number,
 		`\| T2 \| p50, 1 caller, .*` + number + ` (yes|no) \|`,
 		`\| T4 \| 20 waiters at 100/s, permits come evenly: served out of order \| ` +
 			`at most 0 \|` + number + ` (yes|no) \|`,

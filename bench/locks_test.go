@@ -53,6 +53,11 @@ func TestShareOf(t *testing.T) {
 	if got != "40.000 50.000 77.778" {
 		t.Errorf("longest without and holds a second: %s", got)
 	}
+	golang = []lockHold{at(0, 1, 0), at(10, 11, 0), at(20, 21, 0), at(30, 31, 0)}
+	java = []lockHold{at(15, 16, noCaller), at(25, 26, noCaller)}
+	if s := shareOf(golang, java); s.golang != 1 || s.java != 2 {
+		t.Errorf("of Java, which began later and ended earlier: %+v", s)
+	}
 	b := besideOf([]lockShare{s, {golang: 3, java: 1}, {golang: 1, java: 1}})
 	if float64(b.Least) != 0.5 || math.Abs(float64(b.Share)-3.0/7) > 1e-9 {
 		t.Errorf("%+v", b)
