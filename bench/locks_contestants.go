@@ -50,6 +50,7 @@ const (
 var lockEntrants = []lockEntrant{
 	{ourLockName, inAlone | inCrowds | inHeld, newOurLock},
 	{"this library, FencedLock", inAlone, newOurFenced},
+	{"this library, FairLock", inAlone | inCrowds, newOurFair},
 	{"bsm/redislock", inAlone, newRedislock(time.Millisecond)}, // alone it does not ask again
 	{"bsm/redislock, each 1 ms", inCrowds, newRedislock(time.Millisecond)},
 	{"bsm/redislock, each 100 ms", inCrowds, newRedislock(100 * time.Millisecond)},
@@ -85,6 +86,13 @@ func newOurFenced(s *scope, rdb *redis.Client, lease time.Duration) (locker, err
 	locks := newOurLocks(s, rdb, lease)
 	return byHold(func(ctx context.Context, name string) (*rlock.Hold, error) {
 		return locks.FencedLock(name).Lock(ctx)
+	}), nil
+}
+
+func newOurFair(s *scope, rdb *redis.Client, lease time.Duration) (locker, error) {
+	locks := newOurLocks(s, rdb, lease)
+	return byHold(func(ctx context.Context, name string) (*rlock.Hold, error) {
+		return locks.FairLock(name).Lock(ctx)
 	}), nil
 }
 
