@@ -237,7 +237,15 @@ func (g *fairGrave) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook changes nothing.
-func (*fairGrave) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+// ProcessPipelineHook keeps commands back.
+func (g *fairGrave) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if !g.closed.Load() {
+			return next(ctx, cmds)
+		}
+		for _, cmd := range cmds {
+			cmd.SetErr(redis.ErrPoolTimeout)
+		}
+		return redis.ErrPoolTimeout
+	}
 }
