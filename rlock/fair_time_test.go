@@ -42,9 +42,12 @@ func TestFairSleeps(t *testing.T) {
 		ctx := s.Context()
 		h := must(s.lock().Lock(ctx))(s)
 		lock := s.lock()
-		turns := []*fairTurn{s.waits(lock, 1), s.waits(lock, 2), s.waits(lock, 3)}
+		turns := []*fairTurn{s.waits(lock, 1)}
 		synctest.Wait()
 		scripts := s.count()
+		turns = append(turns, s.waits(lock, 2), s.waits(lock, 3))
+		synctest.Wait()
+		want(s, "scripts of two that come", scripts(), 2) // the first has asked again when it heard
 		time.Sleep(10 * time.Minute)
 		if n := scripts(); n > 65 {
 			s.Errorf("%d scripts in 10m, want one every 10s", n)
@@ -207,15 +210,66 @@ func TestFairQueuesOnce(t *testing.T) {
 		ctx := within(s)
 		lock := s.lock()
 		h := must(lock.Lock(ctx))(s)
-		next := s.waits(lock, 1)
-		owner := s.waiting()[0]
-		noError(s, s.look.Del(ctx, s.scores).Err())
+		s.put("java:1", time.Hour)
+		next := s.waits(lock, 2)
+		owner := s.waiting()[1]
+		noError(s, s.look.ZRem(ctx, s.scores, owner).Err())
 		noError(s, s.look.Publish(ctx, s.channel+":"+owner, "0").Err())
 		redistest.Until(s, "a score", func() error { return s.look.ZScore(ctx, s.scores, owner).Err() })
-		want(s, "waiting", len(s.waiting()), 1)
+		want(s, "waiting", fmt.Sprint(s.waiting()), fmt.Sprint([]string{"java:1", owner}))
+		next.stop()
+		<-next.err
 		noError(s, h.Unlock(ctx))
-		noError(s, next.held().Unlock(ctx))
-		s.free()
+	})
+}
+
+// A head of another process that does not take the lock is told again: it may have missed
+// the message, or have come to the head as another left.
+func TestFairHeadIsToldAgain(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		s.put("java:1", time.Hour)
+		sub := s.look.Subscribe(ctx, s.channel+":java:1")
+		defer sub.Close()
+		must(sub.Receive(ctx))(s)
+		s.waits(s.lock(), 2)
+		start := time.Now()
+		want(s, "message", must(sub.ReceiveMessage(ctx))(s).Payload, "0")
+		if waited := time.Since(start); waited > 2*time.Second {
+			s.Errorf("it was told after %v, want 1s", waited)
+		}
+	})
+}
+
+// A caller whose turn comes before its subscription is there asks when it is.
+func TestFairTurnBeforeTheSubscription(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
+		lock := s.lock()
+		h := must(lock.Lock(ctx))(s)
+		first := s.waits(lock, 1)
+		gate := make(chan struct{})
+		s.deny(func(command string, _ ...string) bool {
+			if command == "SUBSCRIBE" {
+				<-gate
+			}
+			return false
+		})
+		second := make(chan *rlock.Hold, 1)
+		go func() {
+			h, _ := lock.Lock(ctx)
+			second <- h
+		}()
+		synctest.Wait()
+		first.stop()
+		synctest.Wait()
+		noError(s, h.Unlock(ctx)) // the second does not hear it
+		start := time.Now()
+		close(gate)
+		noError(s, (<-second).Unlock(ctx))
+		want(s, "waited", time.Since(start), 0)
 	})
 }
 

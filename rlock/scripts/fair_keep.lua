@@ -1,7 +1,8 @@
--- fair_keep.lua: renews the places of some owners of one process in the queue of a fair lock, and says whose turn it is.
+-- fair_keep.lua: renews the places of some owners of one process in the queue of a fair lock, and says whose
+-- turn it is.
 --
--- An owner of Redisson that wins takes off all scores what it had added. A place behind one lasts that much longer, so
--- that it does not end then, however long the lock was held.
+-- An owner of Redisson that wins takes off all scores what it had added. A place behind one lasts that much
+-- longer, so that it does not end then, however long the lock was held.
 --
 -- KEYS[1]  the lock
 -- KEYS[2]  the queue: a list of owners, the next one first
@@ -10,8 +11,8 @@
 -- ARGV[1]  1 if the channels are sharded ones
 -- ARGV[2]  how long a place lasts, in ms
 -- ARGV[3]  an owner, and so on
--- Reply:   {when to look again, in ms, -1 if that is not known; the numbers of the owners that should ask for the
---          lock: the lock is free for them, or they are not in the queue}
+-- Reply:   {when to look again, in ms, -1 if that is not known; the numbers of the owners that should ask for
+--          the lock: it is free for them, or they are not in the queue}
 
 local BEFORE = 2 -- arguments before the owners
 local SEEN = 1000 -- owners that are looked at

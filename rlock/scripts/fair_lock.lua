@@ -1,8 +1,9 @@
--- fair_lock.lua: takes a fair lock for an owner, if it is free and the owner is next, or else gives the owner a place
--- in the queue, once.
+-- fair_lock.lua: takes a fair lock for an owner, if it is free and the owner is next, or else gives the
+-- owner a place in the queue, once.
 --
--- A place lasts until its score. Redisson's owners add their wait to the score of the last one, and when they win take
--- it off all that are left. Ours add nothing that they would take off, and renew their places: see fair_keep.lua.
+-- A place lasts until its score. Redisson's owners add their wait to the score of the last one, and when they
+-- win take it off all that are left. Ours add nothing that they would take off, and renew their places: see
+-- fair_keep.lua.
 --
 -- KEYS[1]  the lock: a hash, in which the field of the owner is how often it holds the lock
 -- KEYS[2]  the queue: a list of owners, the next one first
@@ -13,8 +14,8 @@
 -- ARGV[2]  the owner
 -- ARGV[3]  the lease, in ms
 -- ARGV[4]  how long its place lasts, in ms; 0 if it does not wait
--- Reply:   {1, 0} if it holds the lock; {0, when to look again, in ms, -1 if that is not known}; {-1, 0} if the owner
---          has left: this is a late copy
+-- Reply:   {1, 0} if it holds the lock; {0, when to look again, in ms, -1 if that is not known}; {-1, 0} if
+--          the owner has left: this is a late copy
 
 local owner, lease, place = ARGV[2], ARGV[3], tonumber(ARGV[4])
 if redis.call('EXISTS', KEYS[5]) == 1 then

@@ -1,5 +1,5 @@
--- fair_unlock.lua: ends what an owner has of a fair lock, its hold or its place in the queue, and tells the next one if
--- the lock is free. A request that was carried out before gets its first reply.
+-- fair_unlock.lua: ends what an owner has of a fair lock, its hold or its place in the queue, and tells the
+-- next one if the lock is free. A request that was carried out before gets its first reply.
 --
 -- KEYS[1]  the lock: a hash, in which the field of the owner is how often it holds the lock
 -- KEYS[2]  the queue: a list of owners, the next one first

@@ -10,7 +10,7 @@ local held, hint = redis.call('EXISTS', KEYS[1]), 0
 if held == 1 then
   hint = redis.call('PTTL', KEYS[1])
 else
-  -- The owner that is next has the time until its place ends. It may leave before, and Java does not tell then.
+  -- The owner that is next has time until its place ends. It may leave before, and Java does not tell then.
   local SOONEST, LATEST = 100, 1000
   hint = math.max(SOONEST, math.min(LATEST, ends - now))
 end

@@ -1,8 +1,9 @@
--- purge.lua: drops from the head of the queue those whose place has ended, or who have no score: neither would take
--- the lock, and nobody else could. So many at once.
+-- purge.lua: drops from the head of the queue those whose place has ended, or who have no score: neither
+-- would take the lock, and nobody else could. So many at once.
 --
 -- in:      now
--- out:     head the owner that is next (false if nobody waits), ends (when its place ends), dropped (whether any was)
+-- out:     head the owner that is next (false if nobody waits), ends (when its place ends), dropped (whether
+--          any was)
 -- changes: none
 -- ends the script: no
 -- writes:  yes
