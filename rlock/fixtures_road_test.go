@@ -66,10 +66,9 @@ func (r *road) tidied() {
 func (r *road) lock() *rlock.Lock  { return r.locks.Lock(r.name) }
 func (r *road) rival() *rlock.Lock { return r.other.Lock(r.name) }
 
-// isLock, isUnlock and isRenewal tell the scripts of a plain lock by how many keys they have.
+// isLock and isUnlock tell the scripts of a plain lock by how many keys they have.
 func isLock(args []string) bool    { return keysOf(args) == "2" }
 func isUnlock(args []string) bool  { return keysOf(args) == "3" }
-func isRenewal(args []string) bool { return keysOf(args) == "1" }
 
 // keysOf returns how many keys the script has that a request runs, "" if it runs none.
 func keysOf(args []string) string {
