@@ -109,7 +109,8 @@ func TestWithoutPubSub(t *testing.T) {
 			server := redistest.Start(t)
 			args := append([]any{"ACL", "SETUSER", "app", "on", "nopass", "allkeys"}, boxed(user)...)
 			noError(t, server.Admin().Do(t.Context(), args...).Err())
-			s := newStage(t, server.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "any" }),
+			user := func(o *redis.Options) { o.Username, o.Password = "app", "any" }
+			s := newStage(t, server.Client(t, user),
 				server.Admin())
 			ctx, name := within(t), redistest.Name(t)
 			start := time.Now()
@@ -124,7 +125,8 @@ func TestWithoutPubSub(t *testing.T) {
 				next <- h
 			}()
 			redistest.Until(t, "a waiter", func() error {
-				if s.scripts() < 4 { // two of the holder, and the waiter asks again when it cannot subscribe, or can
+				// Two of the holder; and the waiter asks again when it can subscribe, or cannot.
+				if s.scripts() < 4 {
 					return errors.New("not yet")
 				}
 				return nil

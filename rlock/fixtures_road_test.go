@@ -53,7 +53,8 @@ func (r *road) tidied() {
 		h := must(locks.Lock(other).Lock(context.Background()))(r)
 		noError(r, h.Unlock(context.Background()))
 		redistest.Until(r, "no latch", func() error {
-			latches := must(r.look.Keys(context.Background(), "redisson_unlock_latch:{"+other+"}*").Result())(r)
+			pattern := "redisson_unlock_latch:{" + other + "}*"
+			latches := must(r.look.Keys(context.Background(), pattern).Result())(r)
 			if len(latches) > 0 {
 				return errors.New("not yet")
 			}
@@ -67,8 +68,8 @@ func (r *road) lock() *rlock.Lock  { return r.locks.Lock(r.name) }
 func (r *road) rival() *rlock.Lock { return r.other.Lock(r.name) }
 
 // isLock and isUnlock tell the scripts of a plain lock by how many keys they have.
-func isLock(args []string) bool    { return keysOf(args) == "2" }
-func isUnlock(args []string) bool  { return keysOf(args) == "3" }
+func isLock(args []string) bool   { return keysOf(args) == "2" }
+func isUnlock(args []string) bool { return keysOf(args) == "3" }
 
 // keysOf returns how many keys the script has that a request runs, "" if it runs none.
 func keysOf(args []string) string {

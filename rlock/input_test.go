@@ -75,9 +75,12 @@ func TestBadInput(t *testing.T) {
 		"lease of Java":    {lease(-time.Millisecond), []string{"lease is -1ms", "at least 1ms"}},
 		"lease too long":   {lease(math.MaxInt64), []string{"lease is 2562047h", "at most 87840h"}},
 		"watchdog":         {watchdog(29 * time.Millisecond), []string{"watchdog timeout is 29ms", "30ms"}},
-		"watchdog, long":   {watchdog(math.MaxInt64), []string{"watchdog timeout is 2562047h", "at most 87840h"}},
-		"no client": {func(ctx context.Context) error { return alike(t, everything(ctx, rlock.New(nil).Lock("l"))) },
-			[]string{"limiters is nil"}},
+		"watchdog, long": {
+			watchdog(math.MaxInt64), []string{"watchdog timeout is 2562047h", "at most 87840h"},
+		},
+		"no client": {func(ctx context.Context) error {
+			return alike(t, everything(ctx, rlock.New(nil).Lock("l")))
+		}, []string{"limiters is nil"}},
 		"no option": {func(ctx context.Context) error {
 			return alike(t, everything(ctx, rlock.New(limiters, nil).Lock("l")))
 		}, []string{"opts[0] is nil"}},
@@ -134,7 +137,8 @@ func TestOddInput(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(s *stage) {
 		ctx := within(s)
-		for _, name := range []string{" ", "a b", "ä\x00\xff\r\n", "{a}b", "a{b", "{}", strings.Repeat("x", 10_000)} {
+		names := []string{" ", "a b", "ä\x00\xff\r\n", "{a}b", "a{b", "{}", strings.Repeat("x", 10_000)}
+		for _, name := range names {
 			h := took(s.locks.FencedLock(name).TryLock(ctx, math.MaxInt64, 87840*time.Hour))(s)
 			noError(s, h.Unlock(ctx))
 			h = took(s.locks.Lock(name).TryLock(ctx, math.MinInt64, 0))(s)

@@ -158,7 +158,9 @@ func TestTheHeirHasLeft(t *testing.T) {
 	t.Parallel()
 	for what, meanwhile := range map[string]func(ctx context.Context, s *stage, name string) error{
 		"handed on": func(context.Context, *stage, string) error { return nil },
-		"deleted":   func(ctx context.Context, s *stage, name string) error { return s.look.Del(ctx, name).Err() },
+		"deleted": func(ctx context.Context, s *stage, name string) error {
+			return s.look.Del(ctx, name).Err()
+		},
 	} {
 		for _, early := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, next one there before %v", what, early), func(t *testing.T) {

@@ -51,7 +51,7 @@ func TestATimeoutIsAPromise(t *testing.T) {
 	}
 	states := map[string]func(s *stage, freeze func() func()) (thaw func()){
 		"frozen": func(_ *stage, freeze func() func()) func() { return freeze() },
-		"frozen while it waits": func(s *stage, freeze func() func()) func() {
+		"frozen while it waits": func(_ *stage, freeze func() func()) func() {
 			thaw := make(chan func(), 1)
 			time.AfterFunc(wait/2, func() { thaw <- freeze() })
 			return func() { (<-thaw)() }
@@ -99,9 +99,12 @@ func ended(held bool, err, why error) error {
 func TestAServerThatIsSilent(t *testing.T) {
 	t.Parallel()
 	for what, silence := range map[string]func(r *road) (end func()){
-		"stopped":      func(r *road) func() { return r.server.Freeze(r) },
-		"requests":     func(r *road) func() { return r.proxy.Hold() },
-		"late replies": func(r *road) func() { r.proxy.Delay(time.Second); return func() { r.proxy.Delay(0) } },
+		"stopped":  func(r *road) func() { return r.server.Freeze(r) },
+		"requests": func(r *road) func() { return r.proxy.Hold() },
+		"late replies": func(r *road) func() {
+			r.proxy.Delay(time.Second)
+			return func() { r.proxy.Delay(0) }
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

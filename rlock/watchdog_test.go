@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -172,7 +173,7 @@ func (s *stage) keys() string {
 	s.Helper()
 	var all []string
 	for _, key := range must(s.look.Keys(s.Context(), "*").Result())(s) {
-		if len(key) < len("redisson_unlock_latch") || key[:len("redisson_unlock_latch")] != "redisson_unlock_latch" {
+		if !strings.HasPrefix(key, "redisson_unlock_latch") {
 			all = append(all, key)
 		}
 	}

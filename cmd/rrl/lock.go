@@ -43,9 +43,9 @@ func (a *app) lockCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock NAME [-- COMMAND ARGS...]",
 		Short: "Hold a lock of Redisson while a command runs",
-		Long: `Hold a lock of Redisson (RLock, with --fenced RFencedLock, with --fair RFairLock) while a command
-runs, and give it back when that has ended. It waits for the lock without end, unless --wait says how long. The lock
-is renewed every 10 s, unless --lease says how long to hold it.
+		Long: `Hold a lock of Redisson (RLock, with --fenced RFencedLock, with --fair RFairLock) while a
+command runs, and give it back when that has ended. It waits for the lock without end, unless
+--wait says how long. The lock is renewed every 10 s, unless --lease says how long to hold it.
 
 The exit code is that of the command; 128 + N if signal N has ended it, 127 if it was not found,
 126 if it could not be run. It is 1 if others hold the lock, 2 on an error: then the command has
