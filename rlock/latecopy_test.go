@@ -91,7 +91,8 @@ func TestALateCopyServesItsWaiter(t *testing.T) {
 		return err
 	})
 	r.proxy.Cut()
-	r.ran(before, 2)                          // the second copy, and one when it was subscribed: both are refused
+	// The second copy, and one when it was subscribed: both are refused.
+	r.ran(before, 2)
 	noError(t, r.look.Del(ctx, r.name).Err()) // nobody is told
 	c.arrives()
 	want(t, "owners after the late copy", len(r.owners(r.name)), 1)
