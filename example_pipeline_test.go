@@ -36,7 +36,7 @@ func Example_autoPipeline() {
 	defer auto.Close()
 
 	// The limiters of limit/ take the AutoPipeliner.
-	users, err := fixedwindow.Window{Rate: 100, Interval: time.Minute}.OnRedisKeyed(auto, "users")
+	users, err := fixedwindow.Window{Rate: 100, Interval: time.Minute}.OnRedisKeyed(auto, "api")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func Example_autoPipeline() {
 	// A Client must see what is behind it.
 	client := rratelimiter.New(pipelined{rdb, auto})
 	defer client.Close()
-	ok, err := client.Template("visits", 100, time.Minute).TryAcquire(ctx, "alice", 1, 0)
+	ok, err := client.Template("pages", 100, time.Minute).TryAcquire(ctx, "alice", 1, 0)
 	fmt.Println(ok, err)
 	// Output:
 	// 99 <nil>
