@@ -173,13 +173,15 @@ func TestFairUnlockOfWhatIsGone(t *testing.T) {
 // ForceUnlock gives the lock to the one that waits first.
 func TestFairForceUnlock(t *testing.T) {
 	t.Parallel()
-	onBothFair(t, func(s *fairStage) {
-		ctx := within(s)
+	fairInBubble(t, func(s *fairStage) {
+		ctx := s.Context()
 		lock := s.lock()
 		h := must(lock.LockFor(ctx, time.Hour))(s)
 		next := s.waits(lock, 1)
+		start := time.Now()
 		want(s, "forced", must(lock.ForceUnlock(ctx))(s), true)
 		noError(s, next.held().Unlock(ctx))
+		want(s, "waited", time.Since(start), 0)
 		if err := h.Unlock(ctx); !errors.Is(err, rlock.ErrLost) {
 			s.Errorf("Unlock: %v, want ErrLost", err)
 		}
