@@ -38,7 +38,7 @@ func (s *lockSubject) tokenTogetherSpecs() {
 		waits := a.StartLockAndGetToken(a.thread)
 		listens(ctx, s.keys.channel, 1)
 		g.unlocks(ctx)
-		is(2)(waits.Wait(ctx))
+		is(2)(s.woken(ctx, waits))
 
 		gets := g.waits(ctx, endless)
 		listens(ctx, s.keys.channel, 1)
