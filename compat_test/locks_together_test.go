@@ -137,7 +137,7 @@ func (s *lockSubject) passes(ctx context.Context, first, second rival) (shapes [
 	no(second.tries(ctx, 0))
 	before := time.Now()
 	no(second.tries(ctx, 30*time.Millisecond))
-	Expect(time.Since(before)).To(BeNumerically(">=", 30*time.Millisecond))
+	Expect(time.Since(before)).To(BeNumerically(">=", 28*time.Millisecond)) // Java counts in whole ms
 
 	first.locks(ctx)
 	s.has(ctx, first, 2)
