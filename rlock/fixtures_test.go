@@ -2,6 +2,8 @@ package rlock_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -13,7 +15,17 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(withExamples{m}) }
+// TestMain lets the test binary be a process of its own specs.
+func TestMain(m *testing.M) {
+	if text := os.Getenv(envProcess); text != "" {
+		if err := process(text, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	redistest.VerifyNoLeaks(withExamples{m})
+}
 
 // withExamples is a test run with a server for the examples.
 type withExamples struct{ m *testing.M }
@@ -24,6 +36,7 @@ var exampleAddr string
 
 func (w withExamples) Run() int {
 	server := miniredis.NewMiniRedis()
+	server.ClockTTL(true)
 	if err := server.Start(); err != nil {
 		panic(err)
 	}
