@@ -1,5 +1,5 @@
--- lock.lua: takes a lock for a hold, or once more for a hold that has it. A request that was carried out before
--- gets its first reply: it says how often the owner then holds the lock, not that it is once more.
+-- lock.lua: takes a lock for a hold, or once more for a hold that has it. A request that was carried out
+-- before gets its first reply: it says how often the owner then holds the lock, not that it is once more.
 --
 -- KEYS[1]  the lock: a hash, in which the field of the owner is how often it holds the lock
 -- KEYS[2]  the latch of the hold, which is there once the hold has ended

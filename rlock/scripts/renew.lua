@@ -1,5 +1,5 @@
--- renew.lua: renews the lease of locks. The line with KEYS[1] stands once for each lock; scripts.go repeats it,
--- with the numbers that follow.
+-- renew.lua: renews the lease of locks. The line with KEYS[1] stands once for each lock; scripts.go
+-- repeats it, with the numbers that follow.
 --
 -- KEYS[1]  a lock, and so on
 -- ARGV[1]  the lease, in ms

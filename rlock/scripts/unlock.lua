@@ -1,5 +1,5 @@
--- unlock.lua: ends a hold, or leaves it fewer times. The lock is handed on to who is next in the same process, or
--- those that wait for it are told. A request that was carried out before gets its first reply.
+-- unlock.lua: ends a hold, or leaves it fewer times. The lock is handed on to who is next in the same
+-- process, or those that wait for it are told. A request that was carried out before gets its first reply.
 --
 -- KEYS[1]  the lock: a hash, in which the field of the owner is how often it holds the lock
 -- KEYS[2]  the latch of the hold, which is there once the hold has ended
