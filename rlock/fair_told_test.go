@@ -144,3 +144,17 @@ func TestFairWithoutMessages(t *testing.T) {
 		}
 	})
 }
+
+// A caller asks as soon as the place of a dead head ends.
+func TestFairAsksInTime(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		const place = 1500 * time.Millisecond
+		start := time.Now()
+		s.put("java:1", place)
+		noError(s, s.waits(s.lock(), 2).held().Unlock(s.Context()))
+		if waited := time.Since(start); waited < place || waited > place+150*time.Millisecond {
+			s.Errorf("it waited for %v, want %v", waited, place)
+		}
+	})
+}
