@@ -32,7 +32,7 @@ func TestFailover(t *testing.T) {
 
 	// From now on the replica hears of nothing, and may not ask for it.
 	master := group.Master.Admin()
-	noError(t, master.Do(ctx, "ACL", "SETUSER", "default", "-psync", "-replconf").Err())
+	noError(t, master.Do(ctx, "ACL", "SETUSER", "default", "-psync", "-sync", "-replconf").Err())
 	noError(t, master.Do(ctx, "CLIENT", "KILL", "TYPE", "replica").Err())
 	second := must(plain.FencedLock(twice).Lock(within(t)))(t)
 	if h, err := safe.FencedLock(none).Lock(within(t)); h != nil || !errors.Is(err, rratelimiter.ErrNotReplicated) {
