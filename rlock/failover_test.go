@@ -35,7 +35,8 @@ func TestFailover(t *testing.T) {
 	noError(t, master.Do(ctx, "ACL", "SETUSER", "default", "-psync", "-sync", "-replconf").Err())
 	noError(t, master.Do(ctx, "CLIENT", "KILL", "TYPE", "replica").Err())
 	second := must(plain.FencedLock(twice).Lock(within(t)))(t)
-	if h, err := safe.FencedLock(none).Lock(within(t)); h != nil || !errors.Is(err, rratelimiter.ErrNotReplicated) {
+	h, err := safe.FencedLock(none).Lock(within(t))
+	if h != nil || !errors.Is(err, rratelimiter.ErrNotReplicated) {
 		t.Errorf("a lock that no replica has: %v, %v; want ErrNotReplicated", h, err)
 	}
 	s := &stage{T: t, look: master}
