@@ -68,6 +68,7 @@ func launch(java string, args []string) (*Peer, error) {
 		pending: map[int64]chan<- answer{},
 	}
 	p.cmd.Stderr = &p.stderr
+	p.cmd.WaitDelay = time.Second // a child that outlives the process may hold stderr open
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
