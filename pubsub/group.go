@@ -12,7 +12,7 @@ import (
 // lookEvery is how often a group looks up its servers. A master that loses its
 // role keeps its connections, so nothing else would tell. The lookup asks one
 // node of a cluster; once in 10 s is little for it, and soon enough after a
-// failover, which takes seconds itself.
+// failover, which takes seconds itself. Connections without channels are closed then.
 const lookEvery = 10 * time.Second
 
 // A group has the channels that are subscribed on the same servers.
@@ -26,8 +26,8 @@ type group struct {
 	// owner returns the one server of a channel, where each is nil.
 	owner func(ctx context.Context, channel string) (*redis.Client, error)
 
-	// kick makes run look again: the last subscriber has left, or a connection is
-	// lost. find makes it look for the servers of the channels in seek only.
+	// kick makes run look again: a connection is lost. find makes it look for the servers
+	// of the channels in seek only.
 	kick, find chan struct{}
 
 	// Guarded by hub.mu:
@@ -105,9 +105,6 @@ func (g *group) remove(channel string, t *topic, s *subscriber) {
 	}
 	delete(g.topics, channel)
 	g.changed(channel, t)
-	if len(g.topics) == 0 {
-		signal(g.kick)
-	}
 }
 
 // changed notes for each link of channel that it has got or lost its topic.
@@ -230,7 +227,7 @@ func (g *group) denial(channel string) error {
 	return nil
 }
 
-// run keeps a link to each server until there are no subscribers.
+// run keeps a link to each server until it finds that there are no subscribers.
 func (g *group) run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

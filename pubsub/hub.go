@@ -103,8 +103,9 @@ func New(rdb redis.UniversalClient) *Hub {
 //
 // cancel ends the subscription; calling it again does nothing. After cancel or
 // Close, wake gets no signal and is not closed, but an unread signal may be left
-// in it. The last cancel of a channel unsubscribes it. The last cancel of all
-// closes the connections and ends the goroutines. Both happen in the background.
+// in it. The last cancel of a channel unsubscribes it, in the background. The connections
+// are closed and the goroutines end up to 10 s after the last cancel of all: whoever
+// waits often need not connect each time.
 func (h *Hub) Subscribe(channel string, payloads ...string) (wake <-chan struct{}, cancel func()) {
 	return h.messages.add(channel, newSubscriber(true, payloads))
 }

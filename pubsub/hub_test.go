@@ -129,6 +129,7 @@ func TestLastCancelEndsAll(t *testing.T) {
 			}
 			cancelB()
 			cancelEvents()
+			time.Sleep(10 * time.Second)
 			synctest.Wait()
 			if n := m.CurrentConnectionCount(); n != 0 {
 				t.Fatalf("%d connections after the last cancel", n)

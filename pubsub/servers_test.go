@@ -113,6 +113,7 @@ func TestEventsFollowTheMasters(t *testing.T) {
 		hears(t, "a connection is lost", map[*miniredis.Miniredis]bool{one: true})
 
 		cancel()
+		time.Sleep(10 * time.Second)
 		hears(t, "cancelled", map[*miniredis.Miniredis]bool{one: false})
 	})
 }
@@ -129,6 +130,7 @@ func TestCancelWhileTheMastersAreLookedUp(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		close(look)
+		time.Sleep(10 * time.Second)
 		hears(t, "cancelled", map[*miniredis.Miniredis]bool{m: false})
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
@@ -305,4 +306,28 @@ func TestAServerThatIsFull(t *testing.T) {
 		t.Errorf("the waiter: %v, want OOM", err)
 	}
 	r.free(r.name)
+}
+
+// A process that has unlocked waits 10 ms if it has told others. A caller who has less time than
+// that asks at once: the lock is free.
+func TestThoseWhoWereToldGoFirst(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		ctx, name := s.Context(), redistest.Name(s)
+		lock := s.locks.Lock(name)
+		other := s.look.Subscribe(ctx, wire.LockKeysOf(name).Channel) // is told, and does not come
+		must(other.Receive(ctx))(s)
+		other.Channel()
+		for wait, takes := range map[time.Duration]time.Duration{
+			5 * time.Millisecond: 0, time.Minute: 10 * time.Millisecond,
+		} {
+			noError(s, must(lock.Lock(ctx))(s).Unlock(ctx))
+			start := time.Now()
+			h := took(lock.TryLock(ctx, wait, 0))(s)
+			want(s, fmt.Sprintf("the time it took, of %v", wait), time.Since(start), takes)
+			noError(s, h.Unlock(ctx))
+			time.Sleep(time.Second)
+		}
+		noError(s, other.Close())
+	})
 }

@@ -26,8 +26,9 @@ type line struct {
 	// the chance to get it.
 	handed int
 
-	// own says that the next message is of an unlock in this process, and tells
-	// nothing new. freed says that there was one since the head has asked.
+	// own says that the next signal tells nothing new: the message is of an unlock in this
+	// process, or the subscription has begun. freed says that there was such an unlock
+	// since the head has asked.
 	own, freed bool
 }
 
@@ -37,7 +38,7 @@ const (
 	mostHanded = 1
 
 	// othersFirst is how long a process lets others go first that were told of its
-	// unlock: it had the lock before.
+	// unlock: it had the lock before. Who has no time for that asks at once.
 	othersFirst = 10 * time.Millisecond
 
 	// again is how long a caller waits whose lock is just moving between nodes.
@@ -49,6 +50,7 @@ type waiter struct {
 	hold  *Hold
 	line  *line
 	place *list.Element
+	by    time.Time // its time is over then; zero if it waits without end
 
 	// look says that state or line have changed. It has a capacity of one.
 	look chan struct{}
@@ -70,7 +72,7 @@ const (
 )
 
 // enter puts a hold at the end of the line of its lock.
-func (c *Client) enter(h *Hold) *waiter {
+func (c *Client) enter(ctx context.Context, h *Hold) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ln := c.lines[h.keys.Hash]
@@ -79,6 +81,7 @@ func (c *Client) enter(h *Hold) *waiter {
 		c.lines[h.keys.Hash] = ln
 	}
 	w := &waiter{hold: h, line: ln, look: make(chan struct{}, 1)}
+	w.by, _ = ctx.Deadline()
 	w.place = ln.waiters.PushBack(w)
 	return w
 }
@@ -168,7 +171,7 @@ func (w *waiter) next() next {
 		return next{now: true, held: w.state == granted, err: w.err}
 	case w.state == offered || ln.waiters.Front() != w.place:
 		return next{}
-	case !ln.due.After(time.Now()):
+	case !ln.due.After(time.Now()), ln.freed && !w.by.IsZero() && w.by.Before(ln.due):
 		w.state, ln.freed = asking, false
 		return next{now: true}
 	}
@@ -273,7 +276,7 @@ func (c *Client) offer(k *keys) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ln := c.lines[k.Hash]
-	if ln == nil || k.fair {
+	if ln == nil || ln.waiters.Len() == 0 {
 		return nil
 	}
 	w, ok := ln.waiters.Front().Value.(*waiter)
@@ -291,14 +294,30 @@ func (c *Client) told(k *keys, clients int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ln := c.lines[k.Hash]
-	if ln == nil {
+	switch {
+	case k.fair || ln == nil && clients == 0:
 		return
+	case ln == nil: // who asks next in this process had the lock just now
+		ln = &line{own: true}
+		c.lines[k.Hash] = ln
+		time.AfterFunc(othersFirst, func() { c.forget(k, ln) })
+	case ln.wake != nil:
+		clients-- // this process
 	}
 	ln.handed, ln.freed, ln.due = 0, true, time.Now()
-	if clients > 1 {
+	if clients > 0 {
 		ln.due = ln.due.Add(othersFirst)
 	}
 	ln.tellHead()
+}
+
+// forget drops a line in which nobody waits.
+func (c *Client) forget(k *keys, ln *line) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lines[k.Hash] == ln && ln.waiters.Len() == 0 {
+		delete(c.lines, k.Hash)
+	}
 }
 
 // handed gives the waiter the lock that was offered to it, or gives it back if the waiter

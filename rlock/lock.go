@@ -134,7 +134,7 @@ func (k *keys) wait(ctx context.Context, h *Hold, req request) (bool, error) {
 	if k.fair {
 		return h.queueUp(ctx, req)
 	}
-	return k.client.enter(h).wait(ctx)
+	return k.client.enter(ctx, h).wait(ctx)
 }
 
 // String returns what the lock is, for logs.

@@ -73,14 +73,16 @@ func (c *Client) watch(ctx context.Context) {
 // more is false if there are no holds at all: then watch ends.
 func (c *Client) dueNow() (holds []*Hold, next time.Time, more bool) {
 	const nearly = 2 * retryPart // of third: what is due within that is renewed together, but no retry
+	const filling = 2            // of third: what is due within that fills a script call that is sent anyway
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	soon := now.Add(c.third() / nearly)
+	soon, later := now.Add(c.third()/nearly), now.Add(c.third()/filling)
 	for range c.renewed.Len() {
 		e := c.renewed.Front()
 		h, ok := e.Value.(*Hold)
-		if !ok || h.due.After(soon) {
+		full := len(holds)%batches[0] == 0
+		if !ok || h.due.After(later) || full && h.due.After(soon) {
 			break
 		}
 		h.due = now.Add(c.third())
