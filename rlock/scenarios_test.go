@@ -315,7 +315,7 @@ func TestRenewalAfterOthersHaveEnded(t *testing.T) {
 			m := redistest.Mini(t)
 			s := newStage(t, redistest.MiniClient(t, m), redistest.MiniClient(t, m))
 			ctx, lock := s.Context(), of(s.locks, redistest.Name(t))
-			for range 10 {
+			for range 4 {
 				var all sync.WaitGroup
 				for range 16 {
 					all.Go(func() {
