@@ -121,6 +121,42 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// The specs that docs/lock-cases.md names are there, a case without any says why, and the specs
+// that were written for it are all named.
+func TestLockCases(t *testing.T) {
+	const page = "docs/lock-cases.md"
+	link := regexp.MustCompile(`\[([^\]]+)\]\(([^)]+_test\.go)\)`)
+	named, cases := map[string]bool{}, 0
+	for line := range strings.Lines(read(t, page)) {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		cases++
+		links := link.FindAllStringSubmatch(line, -1)
+		if len(links) == 0 && !strings.Contains(line, "| none: ") {
+			t.Errorf("%s: neither a spec nor a reason: %s", page, line)
+		}
+		for _, found := range links {
+			specs, name := read(t, filepath.Join("docs", found[2])), found[1]
+			if !strings.Contains(specs, "\nfunc "+name+"(") && !strings.Contains(specs, `It("`+name+`"`) {
+				t.Errorf("%s: no such spec: %s", page, found[0])
+			}
+			named[name] = true
+		}
+	}
+	spec := regexp.MustCompile(`(?m)^func (Test\w+)`)
+	for _, file := range []string{"rlock/scenarios_test.go", "rlock/fair_scenarios_test.go"} {
+		for _, spec := range spec.FindAllStringSubmatch(read(t, file), -1) {
+			if !named[spec[1]] {
+				t.Errorf("%s does not name %s of %s", page, spec[1], file)
+			}
+		}
+	}
+	if cases < 52 {
+		t.Errorf("%s: %d cases", page, cases)
+	}
+}
+
 // The figures of the README are those of the last make bench.
 func TestFigures(t *testing.T) {
 	_, section, found := strings.Cut(read(t, "README.md"), "\n## How fast\n")

@@ -1,7 +1,10 @@
 package rlock_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -9,11 +12,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
 // The specs here are what Redisson tests of its fair lock, as far as no other spec has it.
+// docs/lock-cases.md has all of its cases.
 
 // Many callers of several processes hold a lock one at a time, each as often as it asks.
 func TestFairOneAtATime(t *testing.T) {
@@ -159,4 +164,112 @@ func TestFairOnACluster(t *testing.T) {
 	}
 	noError(t, h.Unlock(ctx))
 	want(t, "waiting", len(s.waiting()), 0)
+}
+
+// Callers that never unlock are followed in their order, each when the lease of the one before
+// is over.
+func TestFairLeasesEndInOrder(t *testing.T) {
+	t.Parallel()
+	fairInBubble(t, func(s *fairStage) {
+		const callers, lease, wait = 8, time.Second, 10 * time.Second
+		processes := []*rlock.FairLock{s.lock(), s.lock()}
+		start := time.Now()
+		took(processes[0].TryLock(s.Context(), wait, lease))(s)
+		var turns []*fairTurn
+		for i := range callers - 1 {
+			turns = append(turns, s.starts(i+1, func(ctx context.Context) (*rlock.Hold, error) {
+				h, _, err := processes[i%2].TryLock(ctx, wait, lease)
+				return h, err
+			}))
+		}
+		order := s.waiting()
+		for i, next := range turns {
+			h := next.held()
+			if h == nil {
+				s.Fatalf("number %d was refused after %v", i, time.Since(start))
+			}
+			want(s, "owner", h.Owner(), order[i])
+		}
+		const least = (callers - 1) * lease
+		if waited := time.Since(start); waited < least || waited > least+lease {
+			s.Errorf("the last one has waited for %v, want %v", waited, least)
+		}
+	})
+}
+
+// A caller whose wait is over does not stand in the way of the next single attempt.
+func TestFairTryLockAfterAWait(t *testing.T) {
+	t.Parallel()
+	onBothFair(t, func(s *fairStage) {
+		ctx := within(s)
+		lock, other := s.lock(), s.lock()
+		h := took(lock.TryLock(ctx, 0, 0))(s)
+		if _, ok, err := other.TryLock(ctx, 20*time.Millisecond, 0); ok || err != nil {
+			s.Errorf("TryLock: %v, %v; want false", ok, err)
+		}
+		s.gone()
+		noError(s, h.Unlock(ctx))
+		noError(s, took(other.TryLock(ctx, 0, 0))(s).Unlock(ctx))
+		s.free()
+	})
+}
+
+// The name mapper is for all keys and channels of a fair lock.
+func TestFairNameMapper(t *testing.T) {
+	t.Parallel()
+	onBothFair(t, func(s *fairStage) {
+		ctx := within(s)
+		limiters := rratelimiter.New(s.rdb, rratelimiter.WithNameMapper(func(name string) string {
+			return map[string]string{"orders": s.name}[name]
+		}))
+		s.Cleanup(func() { _ = limiters.Close() })
+		lock := rlock.New(limiters).FairLock("orders")
+		h := must(lock.LockFor(ctx, time.Hour))(s)
+		want(s, "count", must(s.look.HGet(ctx, s.name, h.Owner()).Result())(s), "1")
+		next := s.waits(lock, 1) // in the queue of the mapped name, and on its channel
+		want(s, "scores", must(s.look.ZCard(ctx, s.scores).Result())(s), 1)
+		want(s, "keys", must(s.look.DBSize(ctx).Result())(s), 3)
+		noError(s, h.Unlock(ctx))
+		noError(s, next.held().Unlock(ctx))
+		want(s, "locked", must(lock.IsLocked(ctx))(s), false)
+		s.free()
+	})
+}
+
+// While the server lets nobody write, callers leave on time. When it does again, they are gone
+// from the queue, and the others have their turns.
+func TestFairLeavesAPausedServer(t *testing.T) {
+	t.Parallel()
+	s := newFairStage(onRedis(t))
+	ctx := within(t)
+	lock, other := s.lock(), s.lock()
+	h := must(lock.LockFor(ctx, time.Hour))(t)
+	first, second, third := s.waits(other, 1), s.waits(lock, 2), s.waits(other, 3)
+	order := s.waiting()
+	noError(t, s.look.Do(ctx, "CLIENT", "PAUSE", patience.Milliseconds(), "WRITE").Err())
+	second.stop()
+	if err := comes(t, second.err); !errors.Is(err, context.Canceled) {
+		t.Errorf("Lock with a context that has ended: %v", err)
+	}
+	start := time.Now()
+	const wait = 50 * time.Millisecond
+	if _, ok, err := other.TryLock(ctx, wait, 0); ok || err != nil {
+		t.Errorf("TryLock: %v, %v; want false", ok, err)
+	}
+	if waited := time.Since(start); waited < wait {
+		t.Errorf("it waited for %v, want %v", waited, wait)
+	}
+	want(t, "waiting while it is paused", len(s.waiting()), 3)
+	noError(t, s.look.Do(ctx, "CLIENT", "UNPAUSE").Err())
+	redistest.Until(t, "that those are gone that have left", func() error {
+		if queue := s.waiting(); !slices.Equal(queue, []string{order[0], order[2]}) {
+			return fmt.Errorf("%v, of %v", queue, order)
+		}
+		return nil
+	})
+	noError(t, h.Unlock(ctx))
+	for _, next := range []*fairTurn{first, third} {
+		noError(t, next.held().Unlock(ctx))
+	}
+	s.free()
 }

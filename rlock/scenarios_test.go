@@ -1,0 +1,344 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/rlock"
+)
+
+// The specs here are what Redisson tests of its locks, as far as no other spec has it.
+// docs/lock-cases.md has all of its cases.
+
+// A locker is what all kinds of locks have.
+type locker interface {
+	Name() string
+	Lock(ctx context.Context) (*rlock.Hold, error)
+	LockFor(ctx context.Context, lease time.Duration) (*rlock.Hold, error)
+	TryLock(ctx context.Context, wait, lease time.Duration) (*rlock.Hold, bool, error)
+	ForceUnlock(ctx context.Context) (bool, error)
+	IsLocked(ctx context.Context) (bool, error)
+	RemainTimeToLive(ctx context.Context) (time.Duration, error)
+}
+
+// eachKind runs a spec with each kind of lock.
+func eachKind(t *testing.T, spec func(t *testing.T, of func(c *rlock.Client, name string) locker)) {
+	t.Helper()
+	for kind, of := range map[string]func(c *rlock.Client, name string) locker{
+		"Lock":       func(c *rlock.Client, name string) locker { return c.Lock(name) },
+		"FencedLock": func(c *rlock.Client, name string) locker { return c.FencedLock(name) },
+		"FairLock":   func(c *rlock.Client, name string) locker { return c.FairLock(name) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			spec(t, of)
+		})
+	}
+}
+
+// eachKindOfTwo runs a spec with a lock of each kind, as two processes see it.
+func eachKindOfTwo(t *testing.T, spec func(s *stage, mine, other locker)) {
+	t.Helper()
+	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
+		onBoth(t, func(s *stage) {
+			name := redistest.Name(s)
+			spec(s, of(s.locks, name), of(s.client(), name))
+		})
+	})
+}
+
+// A lock is held by one hold, as often as that has locked it, and every process sees so. Nobody
+// else gets it, in the same process either.
+func TestALockIsHeldByOneHold(t *testing.T) {
+	t.Parallel()
+	eachKindOfTwo(t, func(s *stage, mine, other locker) {
+		ctx := within(s)
+		before := took(other.TryLock(ctx, 0, 0))(s)
+		noError(s, before.Unlock(ctx))
+		h := took(mine.TryLock(ctx, 0, 0))(s)
+		held := func(count int64) {
+			s.Helper()
+			want(s, "count", must(h.HoldCount(ctx))(s), count)
+			want(s, "held", must(h.IsHeld(ctx))(s), count > 0)
+			want(s, "count of the one before", must(before.HoldCount(ctx))(s), 0)
+			want(s, "held by the one before", must(before.IsHeld(ctx))(s), false)
+			for _, l := range []locker{mine, other} {
+				want(s, "locked", must(l.IsLocked(ctx))(s), count > 0)
+				if count == 0 {
+					continue
+				}
+				if got, ok, err := l.TryLock(ctx, 0, 0); got != nil || ok || err != nil {
+					s.Errorf("TryLock: %v, %v, %v; want false", got, ok, err)
+				}
+			}
+		}
+		held(1)
+		noError(s, h.Relock(ctx))
+		held(2)
+		noError(s, h.Unlock(ctx))
+		held(1)
+		noError(s, h.Unlock(ctx))
+		held(0)
+		noError(s, took(other.TryLock(ctx, 0, 0))(s).Unlock(ctx))
+	})
+}
+
+// Anybody may unlock a lock. An Unlock of who had it is an error then, and leaves the next
+// holder alone.
+func TestForceUnlock(t *testing.T) {
+	t.Parallel()
+	eachKindOfTwo(t, func(s *stage, mine, other locker) {
+		ctx := within(s)
+		h := must(mine.LockFor(ctx, time.Hour))(s)
+		want(s, "forced", must(other.ForceUnlock(ctx))(s), true)
+		want(s, "locked", must(mine.IsLocked(ctx))(s), false)
+		want(s, "locked", must(other.IsLocked(ctx))(s), false)
+		want(s, "forced again", must(other.ForceUnlock(ctx))(s), false)
+		next := took(other.TryLock(ctx, 0, time.Hour))(s)
+		if err := h.Unlock(ctx); !errors.Is(err, rlock.ErrLost) {
+			s.Errorf("Unlock: %v, want ErrLost", err)
+		}
+		want(s, "count of the next one", must(next.HoldCount(ctx))(s), 1)
+		noError(s, next.Unlock(ctx))
+	})
+}
+
+// ForceUnlock tells a caller that waits.
+func TestForceUnlockTellsTheNext(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		ctx, name := s.Context(), redistest.Name(s)
+		must(s.client().Lock(name).LockFor(ctx, time.Hour))(s)
+		next := s.waits(ctx, name)
+		start := time.Now()
+		want(s, "forced", must(s.locks.Lock(name).ForceUnlock(ctx))(s), true)
+		noError(s, comes(s, next).Unlock(ctx))
+		want(s, "waited", time.Since(start), 0)
+	})
+}
+
+// A lock tells how long it lasts: for its own lease, also after an Unlock of several, or for
+// that of the watchdog.
+func TestRemainTimeToLive(t *testing.T) {
+	t.Parallel()
+	eachKindOfTwo(t, func(s *stage, mine, other locker) {
+		ctx := within(s)
+		lasts := func(lease time.Duration) {
+			s.Helper()
+			for _, l := range []locker{mine, other} {
+				if left := must(l.RemainTimeToLive(ctx))(s); left < lease-patience || left > lease {
+					s.Errorf("it lasts %v, want %v", left, lease)
+				}
+			}
+		}
+		want(s, "lasts", must(mine.RemainTimeToLive(ctx))(s), rlock.NotLocked)
+		h := must(mine.LockFor(ctx, time.Hour))(s)
+		lasts(time.Hour)
+		noError(s, h.Unlock(ctx))
+		want(s, "lasts", must(other.RemainTimeToLive(ctx))(s), rlock.NotLocked)
+
+		h = must(mine.LockFor(ctx, time.Minute))(s)
+		noError(s, h.Relock(ctx))
+		noError(s, h.Relock(ctx))
+		noError(s, h.Unlock(ctx))
+		noError(s, h.Unlock(ctx))
+		lasts(time.Minute)
+		noError(s, h.Unlock(ctx))
+
+		h = must(mine.Lock(ctx))(s) // the lease of the one before is not its own
+		lasts(30 * time.Second)
+		noError(s, s.look.Persist(ctx, mine.Name()).Err())
+		want(s, "lasts", must(mine.RemainTimeToLive(ctx))(s), rlock.NoTimeToLive)
+		noError(s, h.Unlock(ctx))
+	})
+}
+
+// Each hold has the next token, in whatever way it was taken, and so has each Relock.
+func TestTokensCount(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(s *stage) {
+		ctx := within(s)
+		lock := s.locks.FencedLock(redistest.Name(s))
+		want(s, "last token", must(lock.LastToken(ctx))(s), 0)
+		token := int64(0)
+		for _, take := range []func() (*rlock.Hold, error){
+			func() (*rlock.Hold, error) { return lock.Lock(ctx) },
+			func() (*rlock.Hold, error) { return lock.LockFor(ctx, time.Minute) },
+			func() (*rlock.Hold, error) { return took(lock.TryLock(ctx, 0, 0))(s), nil },
+			func() (*rlock.Hold, error) { return took(lock.TryLock(ctx, patience, time.Minute))(s), nil },
+		} {
+			h := must(take())(s)
+			token++
+			want(s, "token", h.Token(), token)
+			_, refused, err := lock.TryLock(ctx, 0, 0) // draws none
+			noError(s, err)
+			want(s, "granted", refused, false)
+			noError(s, h.Relock(ctx))
+			token++
+			want(s, "token", h.Token(), token)
+			noError(s, h.Unlock(ctx))
+			noError(s, h.Unlock(ctx))
+			want(s, "last token", must(lock.LastToken(ctx))(s), token)
+		}
+	})
+}
+
+// Callers that wait for several locks share a connection that is subscribed, and when they have
+// left it is subscribed to nothing.
+func TestWaitersShareASubscription(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
+		s := onRedis(t)
+		ctx, name := within(t), redistest.Name(t)
+		const locks, callers, rounds = 5, 32, 10
+		channels := func(least, most int) {
+			s.Helper()
+			redistest.Until(s, "channels", func() error {
+				all := must(s.look.PubSubChannels(ctx, "*").Result())(s)
+				if len(all) < least || len(all) > most {
+					return fmt.Errorf("%v, want %d", all, least)
+				}
+				return nil
+			})
+		}
+		var holds []*rlock.Hold
+		var all sync.WaitGroup
+		for i := range locks {
+			lock := of(s.locks, fmt.Sprint(name, i))
+			holds = append(holds, must(lock.LockFor(ctx, time.Hour))(t))
+			for range callers / locks {
+				all.Go(func() { s.passes(ctx, lock) })
+			}
+		}
+		channels(locks, callers) // a waiter for a fair lock has one for itself
+		text := must(s.look.Do(ctx, "CLIENT", "LIST", "TYPE", "pubsub").Text())(t)
+		want(t, "connections that are subscribed", strings.Count(text, "\n"), 1)
+		for _, h := range holds {
+			noError(t, h.Unlock(ctx))
+		}
+		all.Wait()
+		channels(0, 0)
+		for range callers {
+			all.Go(func() {
+				for range rounds {
+					s.passes(ctx, of(s.locks, fmt.Sprint(name, rand.IntN(locks))))
+				}
+			})
+		}
+		all.Wait()
+		channels(0, 0)
+	})
+}
+
+// passes has a caller lock a lock and unlock it.
+func (s *stage) passes(ctx context.Context, lock locker) {
+	h, err := lock.Lock(ctx)
+	if err == nil {
+		err = h.Unlock(ctx)
+	}
+	if err != nil {
+		s.Error(err)
+	}
+}
+
+// Where no server is, a caller is told so before its wait is over. When the server is back, the
+// lock is there for it.
+func TestAServerThatIsDown(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
+		server := redistest.Start(t)
+		s := newStage(t, server.Client(t), server.Admin())
+		ctx, lock := within(t), of(s.locks, redistest.Name(t))
+		s.passes(ctx, lock)
+		server.Stop()
+		h, ok, err := lock.TryLock(ctx, time.Hour, 10*time.Second)
+		if h != nil || ok || !errors.Is(err, rratelimiter.ErrNoAnswer) {
+			t.Errorf("TryLock: %v, %v, %v; want ErrNoAnswer", h, ok, err)
+		}
+		if _, err := lock.Lock(ctx); !errors.Is(err, rratelimiter.ErrNoAnswer) {
+			t.Errorf("Lock: %v, want ErrNoAnswer", err)
+		}
+		server.Restart(t)
+		s.passes(ctx, lock)
+	})
+}
+
+// Callers whose contexts end at any moment leave nothing that is held or renewed, nor a place in
+// a queue.
+func TestCallersThatAreInterrupted(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
+		s := onRedis(t)
+		ctx, name := within(t), redistest.Name(t)
+		var all sync.WaitGroup
+		for _, c := range []*rlock.Client{s.locks, s.locks, s.client(), s.client()} {
+			all.Go(func() {
+				for range redistest.Rounds(t, 100) {
+					ending, end := context.WithCancel(ctx)
+					time.AfterFunc(rand.N(2*time.Millisecond), end)
+					h, err := of(c, name).Lock(ending)
+					if err == nil {
+						err = h.Unlock(ending)
+					}
+					if err != nil && !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		s.free(name)
+		redistest.Until(t, "an empty queue", func() error {
+			if n := must(s.look.LLen(ctx, "redisson_lock_queue:{"+name+"}").Result())(t); n > 0 {
+				return fmt.Errorf("%d are in it", n)
+			}
+			return nil
+		})
+		noError(t, took(of(s.client(), name).TryLock(ctx, 0, 0))(t).Unlock(ctx))
+	})
+}
+
+// A hold is renewed whatever holds of the same lock have just ended in its process.
+func TestRenewalAfterOthersHaveEnded(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
+		synctest.Test(t, func(t *testing.T) {
+			m := redistest.Mini(t)
+			s := newStage(t, redistest.MiniClient(t, m), redistest.MiniClient(t, m))
+			ctx, lock := s.Context(), of(s.locks, redistest.Name(t))
+			for range 4 {
+				var all sync.WaitGroup
+				for range 16 {
+					all.Go(func() {
+						for range 10 {
+							h, ok, err := lock.TryLock(ctx, 0, 0)
+							if ok {
+								err = errors.Join(h.Relock(ctx), h.Unlock(ctx), h.Unlock(ctx))
+							}
+							if err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				all.Wait()
+				h := took(lock.TryLock(ctx, 0, 0))(t)
+				time.Sleep(5 * time.Minute)
+				noError(t, h.Err())
+				want(t, "held", must(h.IsHeld(ctx))(t), true)
+				noError(t, h.Unlock(ctx))
+				time.Sleep(time.Minute)
+				want(t, "locked", must(lock.IsLocked(ctx))(t), false)
+			}
+		})
+	})
+}
