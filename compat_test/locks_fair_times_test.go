@@ -104,7 +104,7 @@ func (s *lockSubject) fairAsyncSpecs() {
 		s.free(ctx)
 	})
 
-	It("take Go its place when more of them are over at once, and it comes back (I11c)", func(ctx SpecContext) {
+	It("take Go its place when more are over at once, and it comes back (I11c)", func(ctx SpecContext) {
 		hold, goes, took := timeOut(ctx, 3)
 		Expect(took).To(Equal(3 * defaultFairWait))
 		other := s.holder(ctx, javapeer.Fair, s.javas[1].client)

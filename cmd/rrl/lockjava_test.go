@@ -44,13 +44,14 @@ func besideJava(t *testing.T, server *redistest.Server, java *javapeer.Lock, nam
 		t.Fatal(err)
 	}
 	take := "lock " + name + " --id svc --lease 1h" + flag
+	waits := append([]string{"--redis", server.Addr}, strings.Fields(take+" --wait 1m")...)
 	steps(t, server, "",
 		step{take + " --wait 0", 1, "refused, somebody else holds it", ""},
 		step{"inspect " + name, 0, "held by " + owner + ", for ", ""},
 	)
 	taken := make(chan string, 1)
 	go func() {
-		code, stdout, stderr := rrl(ctx, append([]string{"--redis", server.Addr}, strings.Fields(take+" --wait 1m")...)...)
+		code, stdout, stderr := rrl(ctx, waits...)
 		taken <- strings.Repeat("error ", code) + stdout + stderr
 	}()
 	waitsFor(t, server, name)
@@ -69,8 +70,8 @@ func besideJava(t *testing.T, server *redistest.Server, java *javapeer.Lock, nam
 	tries(false)
 	steps(t, server, "", step{"unlock " + name + " --force --yes", 0, "unlocked", ""})
 	tries(true)
-	steps(t, server, "",
-		step{"unlock " + name + " --force --yes --json", 0, `"unlocked": true, "owners": [ { "owner": "` + owner, ""})
+	const unlocked = `"unlocked": true, "owners": [ { "owner": "`
+	steps(t, server, "", step{"unlock " + name + " --force --yes --json", 0, unlocked + owner, ""})
 	if held, err := java.HeldByCurrent(ctx, thread); held || err != nil {
 		t.Errorf("isHeldByCurrentThread: %v, %v", held, err)
 	}
