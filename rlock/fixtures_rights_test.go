@@ -146,7 +146,7 @@ var deeds = []deed{
 		}
 		return all(h.Unlock(ctx), p.noLatch(ctx))
 	}},
-	{name: "a wait of some seconds", kind: "plain", only: "+ping", do: pings},
+	{name: "a wait of some seconds", kind: "fair", only: "+ping", do: pings},
 	{name: "a dead waiter", kind: "fair", do: func(ctx context.Context, p *parties) error {
 		p.put("java:1", -time.Second)
 		return taken(p.one.TryLock(ctx, 0, 0))

@@ -85,8 +85,11 @@ func (g *guarded) needs(rights []string, right, fails string) {
 	if fails == "nothing" {
 		name = ""
 	}
-	if name == "" || strings.HasPrefix(name, "a place,") {
+	if name == "" {
 		g.longest = patience
+	}
+	if strings.HasPrefix(name, "a place,") { // it is renewed after 10 s
+		g.longest = 15 * time.Second
 	}
 	failed, denied := g.tries(guardedKinds, name, right)
 	err := failed[fails]
