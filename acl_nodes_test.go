@@ -10,21 +10,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// denials returns what the user was denied on some servers since it was last called.
-func denials(t *testing.T, nodes []*redis.Client) (denied []string) {
-	t.Helper()
-	for _, node := range nodes {
-		entries, err := node.ACLLog(t.Context(), 100).Result()
-		noError(t, err)
-		for _, e := range entries {
-			denied = append(denied, e.Object)
-		}
-		noError(t, node.Do(t.Context(), "ACL", "LOG", "RESET").Err())
-	}
-	slices.Sort(denied)
-	return slices.Compact(denied)
-}
-
 // On a cluster the rule and what go-redis needs besides are enough, and nothing of
 // that may be left out.
 func TestRightsOnACluster(t *testing.T) {
@@ -41,9 +26,7 @@ func TestRightsOnACluster(t *testing.T) {
 		}
 	}
 	tries := func(rights []string) (failed map[string]error, denied []string) {
-		for _, node := range nodes {
-			allow(t, node, rights)
-		}
+		redistest.Allow(t, "app", rights, nodes...)
 		for _, reads := range []bool{false, true} {
 			rdb := cluster.Client(t, func(o *redis.ClusterOptions) {
 				o.Username, o.Password, o.ReadOnly = "app", "secret", reads
@@ -57,7 +40,7 @@ func TestRightsOnACluster(t *testing.T) {
 				failed = more
 			}
 		}
-		return failed, append(denied, denials(t, nodes)...)
+		return failed, append(denied, redistest.Denied(t, nodes...)...)
 	}
 	if failed, denied := tries(slices.Concat(basic, more)); len(failed)+len(denied) > 0 {
 		t.Fatalf("these fail: %v; denied are %q", failed, denied)
@@ -83,10 +66,8 @@ func TestRightsOnSentinels(t *testing.T) {
 		nodes = append(nodes, node)
 	}
 	tries := func(rights []string, listens time.Duration) []string {
-		for _, node := range nodes {
-			allow(t, node, rights)
-		}
-		denials(t, nodes)
+		redistest.Allow(t, "app", rights, nodes...)
+		redistest.Denied(t, nodes...) // before
 		opts := &redis.FailoverOptions{MasterName: s.MasterName, SentinelAddrs: s.Addrs,
 			SentinelUsername: "app", SentinelPassword: "secret", DialerRetries: 1, MaxRetries: -1}
 		for _, rdb := range []redis.UniversalClient{
@@ -94,7 +75,7 @@ func TestRightsOnSentinels(t *testing.T) {
 			err := rdb.Ping(t.Context()).Err()
 			timer := time.NewTimer(listens)
 			<-timer.C
-			denied := denials(t, nodes)
+			denied := redistest.Denied(t, nodes...)
 			_ = rdb.Close()
 			if err != nil || len(denied) > 0 {
 				return append(denied, "")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -23,17 +22,10 @@ const (
 	ruleOfSentinel
 )
 
-// rule returns what follows the name in an ACL SETUSER of docs/keys.md.
+// rule returns the rights in an ACL SETUSER of docs/keys.md.
 func rule(t *testing.T, which int) []string {
 	t.Helper()
-	page, err := os.ReadFile("docs/keys.md")
-	noError(t, err)
-	rules := strings.Split(string(page), "> ACL SETUSER app ")
-	if len(rules) <= which {
-		t.Fatalf("docs/keys.md has %d rules", len(rules)-1)
-	}
-	text, _, _ := strings.Cut(rules[which], "```")
-	return strings.Fields(text)
+	return redistest.Rights(t, "docs/keys.md", "app", which)
 }
 
 // A guarded is a server, clients of a user with few rights, and the limiter "api".
@@ -278,7 +270,7 @@ var deeds = []deed{
 func (g *guarded) tries(without string) (failed map[string]error, denied []string) {
 	g.Helper()
 	g.without = without
-	noError(g.T, g.look.Do(g.Context(), "ACL", "LOG", "RESET").Err())
+	redistest.Denied(g, g.look) // before
 	failed = map[string]error{}
 	for _, d := range deeds {
 		if d.only != "" && without != "" && d.only != without {
@@ -291,13 +283,7 @@ func (g *guarded) tries(without string) (failed map[string]error, denied []strin
 		}
 		cancel()
 	}
-	entries, err := g.look.ACLLog(g.Context(), 100).Result()
-	noError(g.T, err)
-	for _, e := range entries {
-		denied = append(denied, e.Object)
-	}
-	slices.Sort(denied)
-	return failed, slices.Compact(denied)
+	return failed, redistest.Denied(g, g.look)
 }
 
 // settles returns when no script has run for some time.
@@ -321,49 +307,14 @@ func (g *guarded) settles() {
 }
 
 // allows gives the user these rights and no others.
-func (g *guarded) allows(rights []string) { g.Helper(); allow(g.T, g.look, rights) }
-
-// allow gives the user app these rights and no others.
-func allow(t *testing.T, rdb *redis.Client, rights []string) {
-	t.Helper()
-	args := []any{"ACL", "SETUSER", "app", "reset"}
-	for _, right := range rights {
-		args = append(args, right)
-	}
-	noError(t, rdb.Do(t.Context(), args...).Err())
-}
-
-// needs returns the rows of the table in docs/keys.md: the deed that fails without a
-// right.
-func needs(t *testing.T) map[string]string {
-	t.Helper()
-	page, err := os.ReadFile("docs/keys.md")
-	noError(t, err)
-	_, table, _ := strings.Cut(string(page), "| without one of | fails |")
-	deedOf := map[string]string{}
-	for line := range strings.Lines(table) {
-		cells := strings.Split(strings.ReplaceAll(strings.TrimSpace(line), `\|`, "/"), "|")
-		if len(cells) != 4 {
-			if len(deedOf) > 0 {
-				break
-			}
-			continue
-		}
-		for i, right := range strings.Split(cells[1], "`") {
-			if i%2 == 1 {
-				deedOf[strings.ReplaceAll(right, "/", "|")] = strings.TrimSpace(cells[2])
-			}
-		}
-	}
-	return deedOf
-}
+func (g *guarded) allows(rights []string) { g.Helper(); redistest.Allow(g, "app", rights, g.look) }
 
 // With the rights in docs/keys.md everything works, and without any of them what the
 // page says fails. Where nothing fails, Redis has denied something all the same.
 func TestEachRight(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	s := redistest.Start(t, "--notify-keyspace-events", "KEA")
-	rights, deedOf := rule(t, ruleOfAll), needs(t)
+	rights, deedOf := rule(t, ruleOfAll), redistest.Needs(t, "docs/keys.md")
 	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "secret" })
 	g := newGuarded(t, rdb, s.Admin())
 	g.allows(rights)

@@ -24,6 +24,11 @@ var _ = func() bool {
 			s := newLockSubject(g)
 			s.fairTurnSpecs()
 			s.fairGhostSpecs()
+			s.fairTimeSpecs()
+			if g == newest {
+				s.fairAsyncSpecs()
+				s.fairClockSpecs()
+			}
 		})
 	}
 	return true

@@ -21,10 +21,15 @@ type lockCluster struct {
 	locks  *rlock.Client
 }
 
-// start connects to a new cluster.
-func (c *lockCluster) start(ctx context.Context, s *lockSubject) {
+// start connects to a new cluster, whose user lacks some rights.
+func (c *lockCluster) start(ctx context.Context, s *lockSubject, without ...string) {
 	GinkgoHelper()
 	cluster := redistest.StartCluster(GinkgoT())
+	for _, right := range without {
+		for _, node := range cluster.Servers {
+			done(node.Admin().Do(ctx, "ACL", "SETUSER", "default", right).Err())
+		}
+	}
 	c.client, c.rdb = redistest.Name(GinkgoT()), cluster.Client(GinkgoT())
 	_, err := s.peer.Connect(ctx, c.client, "", javapeer.Cluster(cluster.Addrs...))
 	done(err)
@@ -48,6 +53,29 @@ func (s *lockSubject) clusterSpecs() {
 			}
 		}, SpecTimeout(time.Minute))
 		s.clusterTogetherSpecs(c)
+
+		if s.generation != newest {
+			return
+		}
+		It("tell all of it if Java may not ask for shards; Go fails then", func(ctx SpecContext) {
+			if !since7(ctx) {
+				Skip("there are none")
+			}
+			c := &lockCluster{}
+			c.start(ctx, s, "-pubsub|shardnumsub")
+			a, b := s.holder(ctx, javapeer.Reentrant, c.client), s.holder(ctx, javapeer.Reentrant, c.client)
+			a.locks(ctx)
+			waits := b.StartLock(b.thread)
+			s.parked(ctx, b)
+			_, all := s.listeners(ctx, c.rdb, s.keys.channel)
+			Expect(all).To(Equal(int64(1)))
+			a.unlocks(ctx)
+			_, err := waits.Wait(ctx)
+			done(err)
+			b.unlocks(ctx)
+			_, err = c.locks.Lock(s.name).Lock(ctx)
+			Expect(err).To(MatchError(ContainSubstring("pubsub|shardnumsub")))
+		}, SpecTimeout(time.Minute))
 	})
 }
 

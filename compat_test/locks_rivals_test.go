@@ -91,8 +91,11 @@ type goLock interface {
 
 // newGoLock returns a lock of a kind that both languages have.
 func newGoLock(c *rlock.Client, kind javapeer.LockKind, name string) goLock {
-	if kind == javapeer.Fenced {
+	switch kind {
+	case javapeer.Fenced:
 		return c.FencedLock(name)
+	case javapeer.Fair:
+		return c.FairLock(name)
 	}
 	return c.Lock(name)
 }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/host"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
@@ -178,11 +180,18 @@ func (k *keys) usable(ctx context.Context) error {
 }
 
 // probe finds out whether Redisson publishes on shard channels here. It asks a cluster
-// once; as long as it does not answer, the channels are taken to be those of old.
-func (c *Client) probe(ctx context.Context) {
-	if has, err := c.host.Runner.ShardedPubSub(ctx); err == nil {
+// once; as long as it does not answer, the channels are taken to be those of old. It
+// returns an error if the user may not ask: on the wrong channels Go and Java would not
+// hear one another, and nobody would know why.
+func (c *Client) probe(ctx context.Context) error {
+	has, err := c.host.Runner.ShardedPubSub(ctx)
+	switch {
+	case err == nil:
 		c.shards.Store(has)
+	case redis.IsPermissionError(err):
+		return err
 	}
+	return nil
 }
 
 // sharded is what scripts are told: "1" if the channels of a lock are shard channels.
@@ -206,7 +215,9 @@ func (k *keys) subscribe(channel string) (wake <-chan struct{}, cancel func()) {
 // force unlocks whoever holds the lock.
 func (k *keys) force(ctx context.Context) (bool, error) {
 	return ask(ctx, k, func(ctx context.Context) (bool, error) {
-		k.client.probe(ctx)
+		if err := k.client.probe(ctx); err != nil {
+			return false, err
+		}
 		call := redisx.Call{
 			Script: forceScript, Keys: []any{k.Hash, k.Channel}, Args: []any{k.sharded()}, Done: did,
 		}

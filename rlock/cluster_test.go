@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -51,6 +52,17 @@ func (w *town) node(key string) int {
 	}
 	w.Fatal("no node has " + key)
 	return 0
+}
+
+// names returns a name for each master, whose keys are there.
+func (w *town) names() []string {
+	w.Helper()
+	names := make([]string, len(w.cluster.Servers))
+	for slices.Contains(names, "") {
+		name := redistest.Name(w)
+		names[w.node(name)] = name
+	}
+	return names
 }
 
 // free waits until nobody has a lock.
@@ -257,4 +269,66 @@ func TestANodeThatIsSilent(t *testing.T) {
 	})
 	(&stage{T: t, look: look}).free(names[1])
 	thaw[0]()
+}
+
+// Who is next for a fair lock of a cluster is told on a shard channel of its own, as by Redisson:
+// when the lock is unlocked, also by force, and when the one before it leaves.
+func TestFairTellsShards(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	ctx := within(t)
+	locks, other := w.client(), w.client()
+	for i, name := range w.names() {
+		look := w.cluster.Servers[i].Admin()
+		s := fairStageOf(&stage{T: t, rdb: w.rdb, look: look}, name)
+		here, there := locks.FairLock(name), other.FairLock(name)
+
+		h := must(here.LockFor(ctx, time.Hour))(t)
+		turn := s.waits(there, 1)
+		told := s.hears(w)
+		noError(t, h.Unlock(ctx))
+		told()
+		turn.held()
+
+		turn = s.waits(here, 1)
+		told = s.hears(w)
+		want(t, "forced", must(there.ForceUnlock(ctx))(t), true)
+		told()
+		turn.held()
+
+		leaves := s.waits(there, 1)
+		turn = s.waits(here, 2)
+		told = s.hears(w)
+		noError(t, look.Del(ctx, name).Err()) // nobody is told
+		leaves.stop()
+		if h := <-leaves.hold; h != nil { // it was told that it is the first
+			noError(t, h.Unlock(ctx))
+		}
+		told()
+		noError(t, turn.held().Unlock(ctx))
+		s.free()
+	}
+}
+
+// hears expects the last waiter to listen to its shard channel, and to no other. The function
+// that it returns expects a message there.
+func (s *fairStage) hears(w *town) (told func()) {
+	s.Helper()
+	ctx, queue := within(s), s.waiting()
+	channel := s.channel + ":" + queue[len(queue)-1]
+	for _, server := range w.cluster.Servers {
+		node := fairStage{stage: &stage{T: s.T, look: server.Admin()}}
+		plain, shard := node.listeners(channel)
+		want(s, "listeners", plain, 0)
+		if server.Admin() == s.look {
+			want(s, "listeners of the shard", shard, 1)
+		}
+	}
+	sub := s.look.SSubscribe(ctx, channel)
+	must(sub.Receive(ctx))(s)
+	return func() {
+		s.Helper()
+		defer sub.Close()
+		want(s, "message", must(sub.ReceiveMessage(ctx))(s).Payload, "0")
+	}
 }

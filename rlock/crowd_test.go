@@ -3,8 +3,6 @@ package rlock_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -159,52 +157,6 @@ func boxed(texts []string) (all []any) {
 		all = append(all, text)
 	}
 	return all
-}
-
-// The rights of docs/lock.md are enough for a lock called "report", plain and fenced.
-func TestRights(t *testing.T) {
-	t.Parallel()
-	page := string(must(os.ReadFile("../docs/lock.md"))(t))
-	_, rule, ok := strings.Cut(page, "> ACL SETUSER app ")
-	rule, _, _ = strings.Cut(rule, "```")
-	if !ok {
-		t.Fatal("docs/lock.md has no rule")
-	}
-	server := redistest.Start(t)
-	noError(t, server.Admin().Do(t.Context(), append([]any{"ACL", "SETUSER", "app"},
-		boxed(strings.Fields(rule))...)...).Err())
-	s := newStage(t, server.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "secret" }),
-		server.Admin())
-	ctx := within(t)
-	locks := s.client(rlock.WithWatchdogTimeout(300 * time.Millisecond))
-	for range 2 {
-		h := must(locks.FencedLock("report").Lock(ctx))(t)
-		noError(t, h.Relock(ctx))
-		noError(t, h.Unlock(ctx))
-		must(h.HoldCount(ctx))(t)
-		must(h.IsHeld(ctx))(t)
-		must(locks.FencedLock("report").LastToken(ctx))(t)
-		must(locks.Lock("report").RemainTimeToLive(ctx))(t)
-		must(locks.Lock("report").IsLocked(ctx))(t)
-		next := make(chan error, 2)
-		for _, c := range []*rlock.Client{locks, s.locks} {
-			go func() {
-				h, err := c.FencedLock("report").Lock(ctx)
-				if err == nil {
-					err = h.Unlock(ctx)
-				}
-				next <- err
-			}()
-		}
-		time.Sleep(400 * time.Millisecond) // for renewals
-		noError(t, h.Unlock(ctx))
-		noError(t, comes(t, next))
-		noError(t, comes(t, next))
-		must(locks.Lock("report").ForceUnlock(ctx))(t)
-	}
-	if log := must(server.Admin().Do(ctx, "ACL", "LOG").Slice())(t); len(log) > 0 {
-		t.Errorf("ACL LOG: %v", log)
-	}
 }
 
 // A thousand messages that tell of no unlock cost fewer script calls: who waits asks once for

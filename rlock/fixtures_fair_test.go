@@ -31,8 +31,9 @@ func onBothFair(t *testing.T, spec func(s *fairStage)) {
 	onBoth(t, func(s *stage) { spec(newFairStage(s)) })
 }
 
-func newFairStage(s *stage) *fairStage {
-	name := redistest.Name(s)
+func newFairStage(s *stage) *fairStage { return fairStageOf(s, redistest.Name(s)) }
+
+func fairStageOf(s *stage, name string) *fairStage {
 	return &fairStage{
 		stage: s, name: name, queue: "redisson_lock_queue:{" + name + "}",
 		scores: "redisson_lock_timeout:{" + name + "}", channel: "redisson_lock__channel:{" + name + "}",
@@ -91,12 +92,21 @@ func (s *fairStage) starts(length int, lock func(ctx context.Context) (*rlock.Ho
 			return errors.New("it is not in the queue")
 		}
 		channel := s.channel + ":" + queue[length-1]
-		if s.look.PubSubNumSub(ctx, channel).Val()[channel] == 0 {
+		plain, shard := s.listeners(channel)
+		if plain+shard == 0 {
 			return errors.New("it does not listen")
 		}
 		return nil
 	})
 	return c
+}
+
+// listeners returns how many clients listen to a channel on the server, and to a shard
+// channel of that name.
+func (s *fairStage) listeners(channel string) (plain, shard int64) {
+	s.Helper()
+	plain = must(s.look.PubSubNumSub(s.Context(), channel).Result())(s)[channel]
+	return plain, s.look.PubSubShardNumSub(s.Context(), channel).Val()[channel] // none on miniredis
 }
 
 // held returns the hold of a caller when it has it. In a bubble that may take an hour.

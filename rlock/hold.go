@@ -123,7 +123,9 @@ func (h *Hold) forgo() {
 
 // call asks once to hold the lock count times.
 func (h *Hold) call(ctx context.Context, count int64) (answer, error) {
-	h.keys.client.probe(ctx)
+	if err := h.keys.client.probe(ctx); err != nil {
+		return answer{}, err
+	}
 	call := h.lockCall(count)
 	a := answer{sent: time.Now()}
 	reply, unsure, err := h.keys.client.host.Runner.Run(ctx, &call)

@@ -2,7 +2,6 @@ package inspect_test
 
 import (
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -28,25 +27,13 @@ func TestReadWithoutARight(t *testing.T) {
 
 // Looking needs the rights that docs/keys.md lists, and each of them.
 func TestRights(t *testing.T) {
-	page, err := os.ReadFile("../../docs/keys.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, block, _ := strings.Cut(string(page), "> ACL SETUSER looker on >secret ")
-	block, _, _ = strings.Cut(block, "```")
-	rights := strings.Fields(block)
+	rights := redistest.Rights(t, "../../docs/keys.md", "looker", 1)
 	s := redistest.Start(t)
 	admin := s.Admin()
 	set(t, clientOn(t, s.Client(t)).RateLimiter("a"), rratelimiter.PerClient, 5, time.Minute)
 	hold(t, admin, "lock", holder)
 	looks := func(rights []string) error {
-		args := []any{"ACL", "SETUSER", "looker", "reset", "on", ">secret"}
-		for _, right := range rights {
-			args = append(args, right)
-		}
-		if err := admin.Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Allow(t, "looker", rights, admin)
 		rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "looker", "secret" })
 		found, locks, _, err := inspect.Scan{}.All(t.Context(), rdb)
 		if err == nil && (len(found) != 1 || len(found[0].Findings) > 0) {
@@ -55,12 +42,18 @@ func TestRights(t *testing.T) {
 		if err == nil && (len(locks) != 1 || len(locks[0].Findings) > 0) {
 			err = errors.New("the lock was not read")
 		}
+		if err == nil { // as inspect does
+			_, err = inspect.LatchesOf(t.Context(), rdb, "lock")
+		}
 		return errors.Join(err, rdb.Ping(t.Context()).Err())
 	}
 	if err := looks(rights); err != nil || len(rights) < 10 {
 		t.Fatalf("with %v: %v", rights, err)
 	}
 	for i, right := range rights {
+		if i < 2 {
+			continue // on, and the password
+		}
 		if err := looks(slices.Delete(slices.Clone(rights), i, i+1)); err == nil {
 			t.Errorf("%s is not needed", right)
 		}

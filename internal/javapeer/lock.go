@@ -141,6 +141,11 @@ func (l *Lock) StartTryLockLease(thread string, wait, lease time.Duration) *Star
 	return start[bool](l.peer, "lock.tryLock", l.about(timed(thread, wait).leased(lease)))
 }
 
+// StartTryLockAsync is tryLockAsync(wait, lease, unit) for a caller that waits later.
+func (l *Lock) StartTryLockAsync(thread string, wait, lease time.Duration) *Started[bool] {
+	return start[bool](l.peer, "lock.tryLockAsync", l.about(timed(thread, wait).leased(lease)))
+}
+
 // Unlock is unlock(). Without a hold of the thread it returns an Error, an
 // IllegalMonitorStateException.
 func (l *Lock) Unlock(ctx context.Context, thread string) error {

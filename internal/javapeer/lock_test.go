@@ -121,8 +121,11 @@ func TestStartedLock(t *testing.T) {
 		}
 		is("HeldByCurrent", true)(each(l.HeldByCurrent(ctx, b)))
 		is("StartTryLockLease", true)(each(l.StartTryLockLease(b, time.Second, time.Hour).Wait(ctx)))
+		is("StartTryLockAsync", true)(each(l.StartTryLockAsync(b, time.Second, time.Hour).Wait(ctx)))
+		refused := l.StartTryLockAsync(a, time.Millisecond, time.Hour)
+		is("StartTryLockAsync of another", false)(each(refused.Wait(ctx)))
 		is("StartLockLease", nil)(each(l.StartLockLease(b, time.Hour).Wait(ctx)))
-		is("HoldCount", int64(3))(each(l.HoldCount(ctx, b)))
+		is("HoldCount", int64(4))(each(l.HoldCount(ctx, b)))
 	})
 }
 

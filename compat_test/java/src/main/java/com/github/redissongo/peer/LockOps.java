@@ -61,6 +61,8 @@ final class LockOps {
         doesOnThread("lock", LockOps::lock);
         doesOnThread("lockInterruptibly", LockOps::lockInterruptibly);
         askOnThread("tryLock", LockOps::tryLock);
+        askOnThread("tryLockAsync", (lock, request) -> lock
+                .tryLockAsync(request.integer("wait"), request.integer("lease"), MS).toCompletableFuture().get());
     }
 
     /** RFencedLock is there since 3.19.0. */
