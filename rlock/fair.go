@@ -34,7 +34,8 @@ func (c *Client) FairLock(name string) *FairLock {
 }
 
 // TryLock is that of a Lock, but that a single attempt does not go before others who
-// wait: it returns false as long as there are any.
+// wait: it returns false as long as there are any. Who has waited in vain leaves the queue
+// in the background, and counts until then.
 func (l *FairLock) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error) {
 	return l.handle.TryLock(ctx, wait, lease)
 }
