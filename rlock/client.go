@@ -51,7 +51,7 @@ func (set option) apply(c *Client) { set(c) }
 
 // WithWatchdogTimeout sets the lease of holds that are renewed (Redisson's
 // lockWatchdogTimeout). Each is renewed when a third of it has passed. It is at least
-// 30 ms and at most 10 years; the default is 30 s, as in Redisson.
+// 30 ms and at most 3,660 days; the default is 30 s, as in Redisson.
 func WithWatchdogTimeout(d time.Duration) Option {
 	return option(func(c *Client) { c.watchdog = d })
 }

@@ -12,22 +12,24 @@
 // In Java a thread owns a lock. Go has no threads to name, so who holds a lock has a
 // [Hold]: it alone unlocks, and locks again. Give it to others and they have it, too.
 //
-// A hold lasts as long as its process lives: its lease of 30 s is renewed every 10 s. If
-// the process dies, the lock is free when the lease has run out. If Redis cannot be
+// A hold lasts until Unlock, as long as its process lives: its lease of 30 s is renewed every
+// 10 s. If the process dies, the lock is free when the lease has run out. If Redis cannot be
 // reached, [Hold.Context] ends before that: work that is under the lock should stop with
 // it.
 //
 // # Which lock
 //
 //   - [Lock] keeps others out, as long as no process sleeps past its lease and no
-//     failover forgets the lock. It saves work that must not be done twice in vain.
+//     failover forgets the lock. It is for work that is a waste if it is done twice, and
+//     no disaster.
 //   - [FencedLock] gives each hold a number besides, by which what is protected refuses
 //     who comes too late. Only this is right whatever happens.
 //   - [FairLock] serves who waits in the order in which they came, across processes and
 //     languages. It costs more.
 //
 // The kinds are not for one name: a FairLock does not see the waiters of a Lock. Lock and
-// FencedLock may share a name, but a Lock draws no token.
+// FencedLock may share a name, but a Lock draws no token. A lock and a limiter must not have
+// the same name: both have it as their key, and the lock counts as held without end.
 //
 // Callers that wait sleep until Redis tells them that the lock was unlocked, or until its
 // lease has run out; in one process they are served in their order. docs/lock.md has

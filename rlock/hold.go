@@ -177,7 +177,7 @@ func (h *Hold) begin(a answer) error {
 }
 
 // Err returns nil as long as the lock is held, as far as is known without asking Redis.
-// After that it returns what Unlock does, an ErrNotHeld.
+// After that it returns an ErrNotHeld, which is an ErrLost if the hold was lost; or ErrClosed.
 func (h *Hold) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

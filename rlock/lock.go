@@ -26,16 +26,17 @@ func (l *handle) Name() string { return l.keys.name }
 // Lock waits until the lock is free, and holds it (RLock.lock). The hold is renewed
 // until it ends.
 //
-// Errors are those of the package. If ctx ends before, errors.Is(err, ctx.Err()) holds,
-// and the lock is not held: what Redis may still grant is given back.
+// It waits for the lock, not for Redis: if that does not reply when it is asked, the error
+// is an ErrNoAnswer. If ctx ends before, errors.Is(err, ctx.Err()) holds. After an error the
+// lock is not held: what Redis may still grant is given back. Errors are those of the package.
 func (l *handle) Lock(ctx context.Context) (*Hold, error) {
 	h, _, err := l.keys.acquire(ctx, request{forever: true})
 	return h, err
 }
 
 // LockFor is Lock for a hold that ends by itself when lease has passed, and is not
-// renewed (RLock.lock with a lease time). lease is at least 1 ms, a fraction of a ms is
-// dropped.
+// renewed (RLock.lock with a lease time). lease is at least 1 ms and at most 3,660 days; a
+// fraction of a ms is dropped.
 func (l *handle) LockFor(ctx context.Context, lease time.Duration) (*Hold, error) {
 	if err := l.keys.checkLease(lease); err != nil && l.keys.err == nil {
 		return nil, err
@@ -49,7 +50,8 @@ func (l *handle) LockFor(ctx context.Context, lease time.Duration) (*Hold, error
 // 0 or less is a single attempt, which may go before others who wait. A lease of 0
 // stands for one that is renewed; otherwise it is as for LockFor.
 //
-// It returns by the end of wait, whatever Redis does; a single attempt, by the end of ctx.
+// It returns by the end of wait, whatever Redis does: false also if Redis has not replied by
+// then. A single attempt returns by the end of ctx; without one, when go-redis gives up.
 func (l *handle) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error) {
 	if err := l.keys.checkLease(lease); lease != 0 && err != nil && l.keys.err == nil {
 		return nil, false, err
@@ -72,7 +74,7 @@ func (l *handle) IsLocked(ctx context.Context) (bool, error) {
 
 // What RemainTimeToLive returns besides a length, as PTTL does.
 const (
-	NoTimeToLive time.Duration = -1 // the lock does not end by itself: no Redisson has written it so
+	NoTimeToLive time.Duration = -1 // the key does not end by itself: it is no lock of Redisson, or is broken
 	NotLocked    time.Duration = -2 // nobody holds it
 )
 

@@ -141,7 +141,7 @@ func TestInspect(t *testing.T) {
 			[]string{"26 of 30 records were not read", "30, of which 4 were read: 4 by Go"}},
 		{[]string{"api", "--records", "4", "--check"}, 1, nil},
 		{[]string{"api", "--records", "1"}, 2, []string{"records is 1, must be between 2 and 100000"}},
-		{[]string{"nothing"}, 1, []string{"No rate is set."}},
+		{[]string{"nothing"}, 1, []string{"Neither a limiter nor a lock that is held"}},
 		{[]string{""}, 2, []string{`NAME is "" (argument 1), must not be empty; run`}},
 		{nil, 2, []string{`0 arguments, must be as in "rrl inspect NAME"; run 'rrl help'`}},
 	} {

@@ -46,17 +46,20 @@ func (a *app) lockCommand() *cobra.Command {
 		Long: `Hold a lock of Redisson (RLock, with --fenced RFencedLock, with --fair RFairLock) while a
 command runs, and give it back when that has ended. It waits for the lock without end, unless
 --wait says how long. The lock is renewed every 10 s, unless --lease says how long to hold it.
+It keeps two from running at once. It does not remember that a command has run: what must run
+once a night takes acquire, with a rate of 1 per 23 hours.
 
 The exit code is that of the command; 128 + N if signal N has ended it, 127 if it was not found,
-126 if it could not be run. It is 1 if others hold the lock, 2 on an error: then the command has
-not run. SIGINT and SIGTERM are passed on to it, and the lock is held until it has ended.
+126 if it could not be run. It is 1 if others hold the lock, 2 on an error, as when Redis is
+away at the start: then the command has not run. SIGINT and SIGTERM are passed on to it, and the
+lock is held until it has ended.
 
 If the lock is lost while the command runs (its lease has run out, Redis was away for 30 s, or
 somebody has unlocked it by force), the command gets SIGTERM, and SIGKILL after --grace. What it
 has started itself gets nothing. Then the exit code is 3, whatever the command returns.
 
 Without a command the lock is held for --lease, for whoever called rrl; unlock --force ends it.`,
-		Example: `  rrl lock nightly --wait 0 -- ./report --all || echo "others do it"
+		Example: `  rrl lock mail --wait 0 --refused-code 75 -- ./send-mail
   rrl lock deploy --fenced -- sh -c './deploy "$RRL_TOKEN"'
   rrl lock maintenance --lease 2h`,
 		Args: acquireArgs,

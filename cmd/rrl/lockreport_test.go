@@ -80,7 +80,7 @@ func TestInspectALock(t *testing.T) {
 		step{"--name-prefix p: inspect other", 0, "other at", ""},
 		step{"--name-prefix p: inspect other --check", 1, "WRONG: The lock has no TTL", ""},
 		step{"inspect person", 1, "No rate is set.", ""},
-		step{"inspect nothing", 1, "No rate is set.", ""},
+		step{"inspect nothing", 1, "Neither a limiter nor a lock that is held has this name.", ""},
 	)
 	_, stdout, _ := rrl(t.Context(), "--redis", server.Addr, "inspect", "orders", "--json")
 	var l inspect.Lock
@@ -129,6 +129,7 @@ NAME  TYPE     RATE  INTERVAL  REMAINING  OUTSTANDING  TTL   KEEP ALIVE  CLIENTS
 api   OVERALL  5     1h        5          0            none  none        -
 `+locks, "1 limiter, 2 locks, found in ")
 	list("", "0 limiters, found in ", "z*")
+	steps(t, server, "", step{"list --json z*", 0, `"limiters": [], "locks": [],`, "0 limiters, found"})
 	code, stdout, _ := rrl(t.Context(), "list", "--json", "--redis", server.Addr, "orders*")
 	var l listing
 	err := json.Unmarshal([]byte(stdout), &l)

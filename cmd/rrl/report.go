@@ -27,7 +27,11 @@ func (r report) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%s at %s\n", words.Name(r.Name), r.At.UTC().Format("2006-01-02 15:04:05.000 MST"))
 	if !r.Set {
-		fmt.Fprintln(w, "No rate is set.")
+		if !r.Keys[0].There() {
+			fmt.Fprintln(w, "Neither a limiter nor a lock that is held has this name.")
+		} else {
+			fmt.Fprintln(w, "No rate is set.")
+		}
 		r.findings(w)
 		r.keys(w)
 		return

@@ -73,7 +73,7 @@ func (w *walk) limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limi
 			return nil, err
 		}
 	}
-	var found []*Limiter
+	found := []*Limiter{}
 	for hash := range w.seen {
 		ids := w.clients[wire.KeysOf(hash, "").Pairs[0].Value]
 		slices.Sort(ids)
