@@ -217,7 +217,12 @@ func (h *Hold) Relock(ctx context.Context) error {
 			h.token = max(h.token, a.number)
 		}
 	}
+	last := !ended && h.count == 0
 	h.mu.Unlock()
+	if last { // the others were unlocked meanwhile
+		h.stop(context.Canceled)
+		h.keys.client.janitor.giveUp(h)
+	}
 	if ended && err == nil { // its lease has run out meanwhile, and was renewed in vain
 		h.keys.client.janitor.giveUp(h)
 		return h.Err()
