@@ -106,10 +106,16 @@ func (w *waiter) wait(ctx context.Context) (bool, error) {
 		case a.number < 0: // somebody has made it last
 			w.refusedFor(w.hold.keys.client.watchdog)
 		default:
-			const rounding = time.Millisecond
-			w.refusedFor(time.Duration(a.number)*time.Millisecond + rounding)
+			w.refusedFor(untilAfter(a.number))
 		}
 	}
+}
+
+// untilAfter returns how long it is until so many ms are over. Java may write a lease that no
+// time.Duration can hold.
+func untilAfter(ms int64) time.Duration {
+	const rounding = time.Millisecond
+	return time.Duration(min(ms, longest.Milliseconds()))*time.Millisecond + rounding
 }
 
 // startOver has the waiter ask as another owner, if the one that it was may hold the lock
