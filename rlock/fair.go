@@ -74,7 +74,7 @@ func (h *Hold) fairUnlockCall() redisx.Call {
 func (h *Hold) queueUp(ctx context.Context, req request) (granted bool, err error) {
 	h.place = placeFor
 	if !req.forever {
-		h.place = min(placeFor, req.wait+grace)
+		h.place = min(placeFor, min(req.wait, placeFor)+grace)
 	}
 	w := &queued{hold: h, look: make(chan struct{}, 1)}
 	granted, err = w.wait(ctx)
@@ -111,8 +111,10 @@ func (w *queued) wait(ctx context.Context) (bool, error) {
 	for {
 		a, err := h.attempt(ctx)
 		switch {
-		case a.granted || a.ended:
-			return err == nil && a.granted, err
+		case a.granted:
+			return err == nil, err
+		case a.ended: // nobody but keep takes the place of a caller that waits
+			return false, rratelimiter.ErrClosed
 		case redis.IsTryAgainError(err): // the slot of the lock is on its way to another node
 			a.number = again.Milliseconds()
 		case err != nil:
