@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // The places of all that wait are renewed, also of those behind a thousand others: a place that
@@ -167,4 +168,39 @@ func TestFairPlaceIsGivenUp(t *testing.T) {
 	if err := comes(t, next.err); !errors.Is(err, rratelimiter.ErrClosed) {
 		t.Errorf("%v, want ErrClosed", err)
 	}
+}
+
+// A Client that is closed while callers come and go leaves nobody in the queue.
+func TestFairCloseWhileTheyCome(t *testing.T) {
+	t.Parallel()
+	s := newFairStage(onRedis(t))
+	ctx := within(t)
+	h := must(s.lock().LockFor(ctx, time.Hour))(t)
+	const callers, few = 40, 20
+	for round := range redistest.Rounds(t, 60) {
+		limiters, locks := s.fairClient()
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				wait := time.Hour
+				if i%2 == 0 {
+					wait = time.Millisecond
+				}
+				_, ok, err := locks.FairLock(s.name).TryLock(ctx, wait, 0)
+				if ok || err != nil && !errors.Is(err, rratelimiter.ErrClosed) {
+					t.Errorf("%v, %v; want ErrClosed, or false in time", ok, err)
+				}
+			})
+		}
+		redistest.Until(t, "some in the queue", func() error {
+			if len(s.waiting()) < round%few {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		noError(t, limiters.Close())
+		all.Wait()
+		s.gone()
+	}
+	noError(t, h.Unlock(ctx))
 }

@@ -93,7 +93,7 @@ func (w *waiter) wait(ctx context.Context) (bool, error) {
 		if held, err := w.sleep(ctx); err != nil || held {
 			return held, err
 		}
-		a, err := w.hold.attempt(ctx)
+		a, err := w.hold.attempt(ctx, unseen)
 		switch {
 		case a.granted:
 			return err == nil, err
