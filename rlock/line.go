@@ -3,6 +3,7 @@ package rlock
 import (
 	"container/list"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -286,7 +287,8 @@ func (c *Client) offer(k *keys) *waiter {
 		return nil
 	}
 	w, ok := ln.waiters.Front().Value.(*waiter)
-	if !ok || ln.handed >= mostHanded || w.state != asleep || w.hold.keys.fenced != k.fenced {
+	closed := c.host.Ctx.Err() != nil
+	if !ok || ln.handed >= mostHanded || w.state != asleep || w.hold.keys.fenced != k.fenced || closed {
 		ln.own = true
 		return nil
 	}
@@ -339,7 +341,10 @@ func (w *waiter) handed(ctx context.Context, a answer) {
 	}
 	c.mu.Unlock()
 	if gone {
-		_ = w.hold.Unlock(ctx)
+		w.hold.end(context.Canceled)
+	}
+	if gone || errors.Is(err, rratelimiter.ErrClosed) { // then the janitor does not run any more
+		_, _ = w.hold.release(ctx)
 	}
 }
 

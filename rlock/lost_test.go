@@ -306,3 +306,32 @@ func TestRenewalBesideALockThatIsDenied(t *testing.T) {
 		noError(t, h.Unlock(ctx))
 	}
 }
+
+// A Client is closed while an Unlock hands its lock on to a caller of the same process. That one has
+// left, so others have the lock at once, not when the lease is over.
+func TestCloseWhileTheLockIsHandedOn(t *testing.T) {
+	t.Parallel()
+	r := onRoad(t)
+	ctx := within(t)
+	limiters := rratelimiter.New(r.rdb)
+	lock := rlock.New(limiters).Lock(r.name)
+	h := must(lock.Lock(ctx))(t)
+	before := r.scripts()
+	heir := make(chan error, 1)
+	go func() {
+		_, err := lock.Lock(ctx)
+		heir <- err
+	}()
+	r.ran(before, 2) // it sleeps, or is about to
+	c := r.holds(isUnlock, func() error { return h.Unlock(ctx) })
+	closed := make(chan error, 1)
+	go func() { closed <- limiters.Close() }()
+	for _, told := range []chan error{heir, c.told} {
+		if err := comes(t, told); !errors.Is(err, rratelimiter.ErrClosed) {
+			t.Errorf("%v, want ErrClosed", err)
+		}
+	}
+	c.arrives()
+	noError(t, comes(t, closed))
+	r.free(r.name)
+}
