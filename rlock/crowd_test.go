@@ -1,6 +1,7 @@
 package rlock_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -92,6 +93,30 @@ func TestRelockWhileItEnds(t *testing.T) {
 		}
 		want(t, "owners", len(s.owners(name)), 0)
 	}
+}
+
+// A Relock fails while others unlock the hold as often as they have it. Then it is held no more,
+// though none of the Unlocks was the last.
+func TestARelockThatFailsWhileItEnds(t *testing.T) {
+	t.Parallel()
+	r := onRoad(t)
+	ctx := within(t)
+	h := must(r.lock().Lock(ctx))(t)
+	short, leave := context.WithCancel(ctx)
+	c := r.holds(isLock, func() error { return h.Relock(short) })
+	noError(t, h.Unlock(ctx))
+	noError(t, h.Err())
+	leave()
+	if err := comes(t, c.told); !errors.Is(err, context.Canceled) {
+		t.Errorf("Relock: %v", err)
+	}
+	if err := h.Err(); !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
+		t.Errorf("Err: %v, want ErrNotHeld", err)
+	}
+	want(t, "the cause of its context's end", context.Cause(h.Context()), context.Canceled)
+	r.free(r.name)
+	c.arrives()
+	want(t, "owners after the late copy", len(r.owners(r.name)), 0)
 }
 
 // Without pub/sub a waiter has the lock when the time is over that Redis told it, and does not

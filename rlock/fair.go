@@ -75,23 +75,24 @@ func (h *Hold) fairUnlockCall() redisx.Call {
 func (h *Hold) queueUp(ctx context.Context, req request) (granted bool, err error) {
 	h.place = placeFor
 	if !req.forever {
-		h.place = min(placeFor, req.wait+grace)
+		h.place = min(placeFor, min(req.wait, placeFor)+grace)
 	}
 	w := &queued{hold: h, look: make(chan struct{}, 1)}
 	granted, err = w.wait(ctx)
-	w.leave()
 	if !granted {
-		// On a closed Client that is done by keep.
+		// On a closed Client that is done by keep, so the caller is still among the waiters here.
 		h.keys.client.host.Work(func(context.Context) { _, _ = h.release(context.WithoutCancel(ctx)) })
 	}
+	w.leave()
 	return granted, err
 }
 
 // A queued is a hold that waits for a fair lock.
 type queued struct {
 	hold  *Hold
-	queue *queue // nil as long as the lock was not refused
-	waits bool   // guarded by the mu of the Client
+	queue *queue // nil as long as the lock was not refused; guarded by the mu of the Client
+	waits bool   // guarded by the same
+	left  bool   // guarded by the same
 
 	// behind was in the queue before, nil if nobody of this process was.
 	behind *queued
@@ -110,17 +111,14 @@ func (w *queued) wait(ctx context.Context) (bool, error) {
 	cancel := func() {}
 	defer func() { cancel() }()
 	for {
-		a, err := h.attempt(ctx)
+		a, err := h.attempt(ctx, func(a answer, err error) { w.refused(ctx, a, err) })
 		switch {
-		case a.granted || a.ended:
-			return err == nil && a.granted, err
-		case redis.IsTryAgainError(err): // the slot of the lock is on its way to another node
-			a.number = again.Milliseconds()
-		case err != nil:
-			return false, err
-		}
-		if !w.refused(a.number) {
+		case a.granted:
+			return err == nil, err
+		case a.ended: // nobody but keep takes the place of a caller that waits
 			return false, rratelimiter.ErrClosed
+		case err != nil && !redis.IsTryAgainError(err):
+			return false, err
 		}
 		if told == nil {
 			told, cancel = h.keys.subscribe(h.keys.Channel + ":" + h.owner)
@@ -160,16 +158,35 @@ func (w *queued) missedNothing() bool {
 	return before != nil && before.waits
 }
 
-// refused notes that the lock was refused, and when to look again. It reports whether the
-// Client still does that.
-func (w *queued) refused(hint int64) bool {
+// refused notes that the lock was refused, if it was, and when to look again. It runs where Close
+// waits for it: from then on keep gives up the place of the caller, and before that refused does.
+func (w *queued) refused(ctx context.Context, a answer, err error) {
+	switch {
+	case a.granted || a.ended:
+		return
+	case redis.IsTryAgainError(err): // the slot of the lock is on its way to another node
+		a.number = again.Milliseconds()
+	case err != nil:
+		return
+	}
+	if !w.queues(a.number) {
+		_, _ = w.hold.release(context.WithoutCancel(ctx))
+	}
+}
+
+// queues has the caller among the waiters of this process, and the queue look when a hint says
+// so. It reports false if the Client is closed.
+func (w *queued) queues(hint int64) bool {
 	c := w.hold.keys.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if w.left {
+		return true // attempt gives up its place
+	}
 	if w.queue == nil {
 		w.queue = c.enterQueue(w)
 	}
-	if w.queue == nil {
+	if w.queue == nil || c.host.Ctx.Err() != nil {
 		return false
 	}
 	w.waits = true
@@ -183,7 +200,7 @@ func (w *queued) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := w.queue
-	w.waits, w.behind = false, nil
+	w.waits, w.left, w.behind = false, true, nil
 	if q == nil || c.host.Ctx.Err() != nil { // then keep wants to know it
 		return
 	}

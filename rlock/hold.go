@@ -97,9 +97,14 @@ type answer struct {
 	sent    time.Time
 }
 
-// attempt takes the lock if it is free.
-func (h *Hold) attempt(ctx context.Context) (answer, error) {
-	a, err := ask(ctx, h.keys, func(ctx context.Context) (answer, error) { return h.call(ctx, 1) },
+// attempt takes the lock if it is free. seen is what sees the answer first, also if the caller
+// has left.
+func (h *Hold) attempt(ctx context.Context, seen func(a answer, err error)) (answer, error) {
+	a, err := ask(ctx, h.keys, func(ctx context.Context) (answer, error) {
+		a, err := h.call(ctx, 1)
+		seen(a, err)
+		return a, err
+	},
 		func(a answer, err error) { // the caller has left
 			if err == nil && (a.granted || h.place > 0) {
 				_, _ = h.release(context.WithoutCancel(ctx))
@@ -112,6 +117,9 @@ func (h *Hold) attempt(ctx context.Context) (answer, error) {
 	}
 	return a, err
 }
+
+// unseen is for who need not see an answer first.
+func unseen(answer, error) {}
 
 // forgo gives up a hold that was not granted, if a copy of its request may still be on
 // the way or carried out: it would take the lock for nobody.
@@ -219,7 +227,12 @@ func (h *Hold) Relock(ctx context.Context) error {
 			h.token = max(h.token, a.number)
 		}
 	}
+	last := !ended && h.count == 0
 	h.mu.Unlock()
+	if last { // the others were unlocked meanwhile
+		h.stop(context.Canceled)
+		h.keys.client.janitor.giveUp(h)
+	}
 	if ended && err == nil { // its lease has run out meanwhile, and was renewed in vain
 		h.keys.client.janitor.giveUp(h)
 		return h.Err()

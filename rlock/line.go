@@ -3,6 +3,7 @@ package rlock
 import (
 	"container/list"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -93,7 +94,7 @@ func (w *waiter) wait(ctx context.Context) (bool, error) {
 		if held, err := w.sleep(ctx); err != nil || held {
 			return held, err
 		}
-		a, err := w.hold.attempt(ctx)
+		a, err := w.hold.attempt(ctx, unseen)
 		switch {
 		case a.granted:
 			return err == nil, err
@@ -106,10 +107,16 @@ func (w *waiter) wait(ctx context.Context) (bool, error) {
 		case a.number < 0: // somebody has made it last
 			w.refusedFor(w.hold.keys.client.watchdog)
 		default:
-			const rounding = time.Millisecond
-			w.refusedFor(time.Duration(a.number)*time.Millisecond + rounding)
+			w.refusedFor(untilAfter(a.number))
 		}
 	}
+}
+
+// untilAfter returns how long it is until so many ms are over. Java may write a lease that no
+// time.Duration can hold.
+func untilAfter(ms int64) time.Duration {
+	const rounding = time.Millisecond
+	return time.Duration(min(ms, longest.Milliseconds()))*time.Millisecond + rounding
 }
 
 // startOver has the waiter ask as another owner, if the one that it was may hold the lock
@@ -280,7 +287,8 @@ func (c *Client) offer(k *keys) *waiter {
 		return nil
 	}
 	w, ok := ln.waiters.Front().Value.(*waiter)
-	if !ok || ln.handed >= mostHanded || w.state != asleep || w.hold.keys.fenced != k.fenced {
+	closed := c.host.Ctx.Err() != nil
+	if !ok || ln.handed >= mostHanded || w.state != asleep || w.hold.keys.fenced != k.fenced || closed {
 		ln.own = true
 		return nil
 	}
@@ -333,7 +341,10 @@ func (w *waiter) handed(ctx context.Context, a answer) {
 	}
 	c.mu.Unlock()
 	if gone {
-		_ = w.hold.Unlock(ctx)
+		w.hold.end(context.Canceled)
+	}
+	if gone || errors.Is(err, rratelimiter.ErrClosed) { // then the janitor does not run any more
+		_, _ = w.hold.release(ctx)
 	}
 }
 

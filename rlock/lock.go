@@ -110,7 +110,7 @@ func (k *keys) acquire(ctx context.Context, req request) (*Hold, bool, error) {
 	var granted bool
 	if !req.forever && req.wait <= 0 {
 		var a answer
-		a, err = h.attempt(ctx)
+		a, err = h.attempt(ctx, unseen)
 		granted = a.granted
 	} else {
 		granted, err = k.wait(ctx, h, req)

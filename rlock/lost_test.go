@@ -274,3 +274,64 @@ func (r *road) crowd(ctx context.Context, rounds int) {
 		<-done
 	}
 }
+
+// A lock that the user may not use any more is lost, and takes no others with it that are renewed
+// in the same script call.
+func TestRenewalBesideALockThatIsDenied(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	acl := func(rules ...string) {
+		args := append([]string{"ACL", "SETUSER", "app"}, rules...)
+		noError(t, server.Admin().Do(t.Context(), boxed(args)...).Err())
+	}
+	acl("on", "nopass", "allkeys", "allchannels", "+@all")
+	s := newStage(t, server.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "any" }),
+		server.Admin())
+	ctx := within(t)
+	locks := s.client(rlock.WithWatchdogTimeout(3 * time.Second))
+	denied := must(locks.Lock("denied").Lock(ctx))(t)
+	const others = 9 // ten share a script call
+	var holds []*rlock.Hold
+	for i := range others {
+		holds = append(holds, must(locks.Lock(fmt.Sprintf("allowed:%d", i)).Lock(ctx))(t))
+	}
+	acl("resetkeys", "~allowed:*", "~redisson_*")
+	select {
+	case <-denied.Context().Done():
+	case <-time.After(patience):
+		t.Fatal("it is held for ever")
+	}
+	for _, h := range holds {
+		noError(t, h.Err())
+		noError(t, h.Unlock(ctx))
+	}
+}
+
+// A Client is closed while an Unlock hands its lock on to a caller of the same process. That one has
+// left, so others have the lock at once, not when the lease is over.
+func TestCloseWhileTheLockIsHandedOn(t *testing.T) {
+	t.Parallel()
+	r := onRoad(t)
+	ctx := within(t)
+	limiters := rratelimiter.New(r.rdb)
+	lock := rlock.New(limiters).Lock(r.name)
+	h := must(lock.Lock(ctx))(t)
+	before := r.scripts()
+	heir := make(chan error, 1)
+	go func() {
+		_, err := lock.Lock(ctx)
+		heir <- err
+	}()
+	r.ran(before, 2) // it sleeps, or is about to
+	c := r.holds(isUnlock, func() error { return h.Unlock(ctx) })
+	closed := make(chan error, 1)
+	go func() { closed <- limiters.Close() }()
+	for _, told := range []chan error{heir, c.told} {
+		if err := comes(t, told); !errors.Is(err, rratelimiter.ErrClosed) {
+			t.Errorf("%v, want ErrClosed", err)
+		}
+	}
+	c.arrives()
+	noError(t, comes(t, closed))
+	r.free(r.name)
+}

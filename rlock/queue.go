@@ -24,7 +24,7 @@ type queue struct {
 	sooner chan struct{}
 }
 
-// mostKept is how many places a look renews. Others are renewed when some have left.
+// mostKept is how many places a script call renews.
 const mostKept = 1000
 
 // enterQueue returns the queue of the lock for which a caller waits, nil if the Client is
@@ -59,9 +59,7 @@ func (c *Client) lastQueued(k *keys) *queued {
 func (q *queue) lookIn(hint int64) {
 	q.due = q.looked.Add(placeFor / 3)
 	if hint >= 0 {
-		const rounding = time.Millisecond
-		due := time.Now().Add(time.Duration(hint)*time.Millisecond + rounding)
-		if due.Before(q.due) {
+		if due := time.Now().Add(untilAfter(hint)); due.Before(q.due) {
 			q.due = due
 		}
 	}
@@ -111,37 +109,53 @@ func (q *queue) next() (due time.Time, more bool) {
 
 // look renews the places, and tells those that should ask for the lock.
 func (q *queue) look(ctx context.Context) {
-	c, k := q.keys.client, q.keys
+	c := q.keys.client
 	sent := time.Now()
-	call := redisx.Call{
-		Script: fairKeepScript, Keys: k.fairKeys(), Args: []any{k.sharded(), placeFor.Milliseconds()},
-	}
 	c.mu.Lock()
-	waiters := slices.Clone(q.waiters[:min(len(q.waiters), mostKept)])
+	waiters := slices.Clone(q.waiters)
 	c.mu.Unlock()
-	for _, w := range waiters {
-		call.Args = append(call.Args, w.hold.owner)
+	var hint int64
+	var asks []*queued
+	var err error
+	for some := range slices.Chunk(waiters, mostKept) {
+		var reply redisx.Reply
+		if reply, err = q.renew(ctx, some); err != nil {
+			break
+		}
+		hint = reply.At(0)
+		for _, i := range reply.From(1) {
+			if i > 0 && i <= int64(len(some)) {
+				asks = append(asks, some[i-1])
+			}
+		}
 	}
-	reply, _, err := c.host.Runner.Run(ctx, &call)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q.looked = sent
 	switch {
 	case err == nil:
-		q.lookIn(reply.At(0))
+		q.lookIn(hint)
 	case redis.IsTryAgainError(err):
 		q.due = time.Now().Add(again)
 	default: // each of them gets its own error, or the lock
-		q.due = time.Now().Add(tidyRarely)
-		for _, w := range waiters {
-			w.tell()
-		}
+		q.due, asks = time.Now().Add(tidyRarely), waiters
 	}
-	for _, i := range reply.From(1) {
-		if i > 0 && i <= int64(len(waiters)) {
-			waiters[i-1].tell()
-		}
+	for _, w := range asks {
+		w.tell()
 	}
+}
+
+// renew renews the places of some waiters.
+func (q *queue) renew(ctx context.Context, waiters []*queued) (redisx.Reply, error) {
+	k := q.keys
+	call := redisx.Call{
+		Script: fairKeepScript, Keys: k.fairKeys(), Args: []any{k.sharded(), placeFor.Milliseconds()},
+	}
+	for _, w := range waiters {
+		call.Args = append(call.Args, w.hold.owner)
+	}
+	reply, _, err := k.client.host.Runner.Run(ctx, &call)
+	return reply, err
 }
 
 // abandon leaves the queue in Redis for all that wait: the Client is closed.

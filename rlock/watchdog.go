@@ -101,8 +101,8 @@ func (c *Client) dueNow() (holds []*Hold, next time.Time, more bool) {
 }
 
 // renew renews some holds, of which those in one slot of a cluster share a script call.
-// If only a part of them is there, for the slot is on its way to another node, each gets
-// a call of its own.
+// If only a part of them is there, for the slot is on its way to another node, or the user
+// may not use one of them any more, each gets a call of its own.
 func (c *Client) renew(ctx context.Context, holds []*Hold) {
 	groups := [][]*Hold{holds}
 	if c.host.Runner.Sharded {
@@ -120,7 +120,7 @@ func (c *Client) renew(ctx context.Context, holds []*Hold) {
 }
 
 // renewGroups renews groups of holds, each in as few script calls as can be. It returns the
-// holds of calls that Redis has refused because their slot is on its way.
+// holds of calls that Redis has refused, perhaps because of a single one.
 func (c *Client) renewGroups(ctx context.Context, groups [][]*Hold) (refused []*Hold) {
 	var calls []*redisx.Call
 	var of [][]*Hold // of each call
@@ -136,7 +136,8 @@ func (c *Client) renewGroups(ctx context.Context, groups [][]*Hold) (refused []*
 	}
 	sent := time.Now()
 	for i, result := range c.host.Runner.RunAll(ctx, calls) {
-		if len(of[i]) > 1 && redis.IsTryAgainError(result.Err) {
+		ofOneKey := redis.IsTryAgainError(result.Err) || redis.IsPermissionError(result.Err)
+		if len(of[i]) > 1 && ofOneKey {
 			refused = append(refused, of[i]...)
 			continue
 		}

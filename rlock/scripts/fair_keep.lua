@@ -40,11 +40,14 @@ elseif held == 0 then
   -- It may have missed it, or be new at the head, as the one before has left.
   -- include parts/tell.lua
 end
-if #queue < SEEN then
-  for i = BEFORE + 1, #ARGV do
-    if not found[ARGV[i]] then
-      reply[#reply + 1] = i - BEFORE
-    end
+for i = BEFORE + 1, #ARGV do
+  local owner = ARGV[i]
+  local score = not found[owner] and tonumber(redis.call('ZSCORE', KEYS[3], owner))
+  if score and #queue == SEEN then -- it is behind those that were looked at
+    redis.call('ZADD', KEYS[3], math.max(score, renewed + tonumber(ARGV[2])), owner)
+  elseif not found[owner] then
+    redis.call('ZREM', KEYS[3], owner) -- with a score it would not queue again
+    reply[#reply + 1] = i - BEFORE
   end
 end
 return reply
