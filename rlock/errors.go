@@ -69,6 +69,18 @@ func (k *keys) failed(err error) error {
 	return fmt.Errorf("rlock: %q: %w", k.name, err)
 }
 
+// timeUp returns the error of a caller whose wait was over at a time, and to whom Redis has not
+// replied. It was asked at another time, which is zero if it was not. A reply that is merely slow
+// makes no error.
+func (k *keys) timeUp(asked, by time.Time) error {
+	const slow = 30 * time.Millisecond
+	if silent := by.Sub(asked); !asked.IsZero() && silent >= slow {
+		return fmt.Errorf("%w for lock %q in %v, when the wait was over", rratelimiter.ErrNoAnswer, k.name,
+			silent.Round(time.Millisecond))
+	}
+	return errTimeUp
+}
+
 // ended returns the error of a caller that has left, or false if its wait is over.
 func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause == errTimeUp || errors.Is(cause, rratelimiter.ErrClosed) {

@@ -78,7 +78,12 @@ func (h *Hold) queueUp(ctx context.Context, req request) (granted bool, err erro
 		h.place = min(placeFor, min(req.wait, placeFor)+grace)
 	}
 	w := &queued{hold: h, look: make(chan struct{}, 1)}
+	asked := time.Now()
+	by, _ := ctx.Deadline()
 	granted, err = w.wait(ctx)
+	if err == errTimeUp && !w.answered() {
+		err = h.keys.timeUp(asked, by)
+	}
 	if !granted {
 		// On a closed Client that is done by keep, so the caller is still among the waiters here.
 		h.keys.client.host.Work(func(context.Context) { _, _ = h.release(context.WithoutCancel(ctx)) })
@@ -172,6 +177,14 @@ func (w *queued) refused(ctx context.Context, a answer, err error) {
 	if !w.queues(a.number) {
 		_, _ = w.hold.release(context.WithoutCancel(ctx))
 	}
+}
+
+// answered reports whether Redis has told the caller that it has to wait.
+func (w *queued) answered() bool {
+	c := w.hold.keys.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return w.queue != nil
 }
 
 // queues has the caller among the waiters of this process, and the queue look when a hint says

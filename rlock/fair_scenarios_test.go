@@ -252,10 +252,9 @@ func TestFairLeavesAPausedServer(t *testing.T) {
 		t.Errorf("Lock with a context that has ended: %v", err)
 	}
 	start := time.Now()
-	const wait = 50 * time.Millisecond
-	if _, ok, err := other.TryLock(ctx, wait, 0); ok || err != nil {
-		t.Errorf("TryLock: %v, %v; want false", ok, err)
-	}
+	const wait = 200 * time.Millisecond
+	none, ok, err := other.TryLock(ctx, wait, 0)
+	unanswered(t, none, ok, err)
 	if waited := time.Since(start); waited < wait {
 		t.Errorf("it waited for %v, want %v", waited, wait)
 	}

@@ -2,6 +2,7 @@ package rlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -114,6 +115,14 @@ func took(h *rlock.Hold, ok bool, err error) func(t testing.TB) *rlock.Hold {
 			t.Fatalf("TryLock returned %v, %v, %v; want a hold", h, ok, err)
 		}
 		return h
+	}
+}
+
+// unanswered fails the test unless TryLock has said that Redis has not replied.
+func unanswered(t testing.TB, h *rlock.Hold, ok bool, err error) {
+	t.Helper()
+	if h != nil || ok || !errors.Is(err, rratelimiter.ErrNoAnswer) {
+		t.Errorf("TryLock of a silent server returned %v, %v, %v; want no hold and an ErrNoAnswer", h, ok, err)
 	}
 }
 

@@ -190,12 +190,16 @@ func (h *Hold) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.count > 0:
-		return nil
 	case h.why != nil:
 		return h.why
+	case h.count == 0:
+		return h.notHeld()
+	case h.keys.client.host.Ctx.Err() != nil:
+		return rratelimiter.ErrClosed
+	case !time.Now().Before(h.until): // expire is about to end it
+		return h.lost(leaseOver)
 	}
-	return h.notHeld()
+	return nil
 }
 
 // Relock holds the lock once more, with a new lease (RLock.lock by the thread that has
@@ -240,8 +244,11 @@ func (h *Hold) Relock(ctx context.Context) error {
 	return err
 }
 
-// gone is how a hold was lost that Redis does not know any more.
-const gone = "somebody else has unlocked or deleted it, or its lease has run out"
+// How a hold was lost: by the clock of this process, or as Redis does not know it any more.
+const (
+	leaseOver = "its lease has run out"
+	gone      = "somebody else has unlocked or deleted it, or its lease has run out"
+)
 
 // Unlock ends the hold, or one Relock of it (RLock.unlock). Errors are ErrNotHeld if the
 // hold has ended, which is an ErrLost if it was lost, and those of the package.
@@ -369,7 +376,7 @@ func (h *Hold) expire() {
 		h.timer.Reset(left)
 	}
 	h.mu.Unlock()
-	if left <= 0 && h.end(h.lost("its lease has run out")) && h.renewed {
+	if left <= 0 && h.end(h.lost(leaseOver)) && h.renewed {
 		h.keys.client.janitor.giveUp(h) // a renewal may have come later than its reply
 	}
 }

@@ -23,6 +23,9 @@ type line struct {
 
 	due time.Time // the first asks by then, also if it is not told
 
+	asked   time.Time // when who asked last has done so, zero when Redis has replied
+	answers uint64    // how often it has
+
 	// handed is how often the lock was handed on in this process since others had
 	// the chance to get it.
 	handed int
@@ -52,6 +55,7 @@ type waiter struct {
 	line  *line
 	place *list.Element
 	by    time.Time // its time is over then; zero if it waits without end
+	since uint64    // the answers when it came
 
 	// look says that state or line have changed. It has a capacity of one.
 	look chan struct{}
@@ -81,7 +85,7 @@ func (c *Client) enter(ctx context.Context, h *Hold) *waiter {
 		ln = &line{}
 		c.lines[h.keys.Hash] = ln
 	}
-	w := &waiter{hold: h, line: ln, look: make(chan struct{}, 1)}
+	w := &waiter{hold: h, line: ln, look: make(chan struct{}, 1), since: ln.answers}
 	w.by, _ = ctx.Deadline()
 	w.place = ln.waiters.PushBack(w)
 	return w
@@ -92,7 +96,7 @@ func (w *waiter) wait(ctx context.Context) (bool, error) {
 	defer w.leave()
 	for {
 		if held, err := w.sleep(ctx); err != nil || held {
-			return held, err
+			return held, w.unanswered(err)
 		}
 		a, err := w.hold.attempt(ctx, unseen)
 		switch {
@@ -103,13 +107,25 @@ func (w *waiter) wait(ctx context.Context) (bool, error) {
 			w.refusedFor(again)
 		case err != nil:
 			w.failed(ctx, err)
-			return false, err
+			return false, w.unanswered(err)
 		case a.number < 0: // somebody has made it last
 			w.refusedFor(w.hold.keys.client.watchdog)
 		default:
 			w.refusedFor(untilAfter(a.number))
 		}
 	}
+}
+
+// unanswered returns err, or an ErrNoAnswer if the time is over of a waiter to whom Redis has told
+// nothing: neither to itself nor to who asks for all.
+func (w *waiter) unanswered(err error) error {
+	c := w.hold.keys.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == errTimeUp && w.line.answers == w.since {
+		return w.hold.keys.timeUp(w.line.asked, w.by)
+	}
+	return err
 }
 
 // untilAfter returns how long it is until so many ms are over. Java may write a lease that no
@@ -179,7 +195,7 @@ func (w *waiter) next() next {
 	case w.state == offered || ln.waiters.Front() != w.place:
 		return next{}
 	case !ln.due.After(time.Now()), ln.freed && !w.by.IsZero() && w.by.Before(ln.due):
-		w.state, ln.freed = asking, false
+		w.state, ln.freed, ln.asked = asking, false, time.Now()
 		return next{now: true}
 	}
 	if ln.wake == nil {
@@ -218,6 +234,7 @@ func (w *waiter) refusedFor(d time.Duration) {
 	defer c.mu.Unlock()
 	ln := w.line
 	w.state, ln.handed, ln.own = asleep, 0, false
+	ln.answered()
 	if !ln.freed {
 		ln.due = time.Now().Add(d)
 	}
@@ -256,6 +273,12 @@ func (ln *line) tellHead() {
 	}
 }
 
+// answered notes that Redis has replied. The mu of the Client is held.
+func (ln *line) answered() {
+	ln.asked = time.Time{}
+	ln.answers++
+}
+
 // leave takes the waiter out of the line, and has the next one look.
 func (w *waiter) leave() {
 	c := w.hold.keys.client
@@ -264,6 +287,7 @@ func (w *waiter) leave() {
 	ln := w.line
 	if w.hold.Err() == nil {
 		ln.due = time.Now().Add(w.hold.lease)
+		ln.answered()
 	}
 	w.state = left
 	ln.waiters.Remove(w.place)

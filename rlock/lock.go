@@ -50,8 +50,9 @@ func (l *handle) LockFor(ctx context.Context, lease time.Duration) (*Hold, error
 // 0 or less is a single attempt, which may go before others who wait. A lease of 0
 // stands for one that is renewed; otherwise it is as for LockFor.
 //
-// It returns by the end of wait, whatever Redis does: false also if Redis has not replied by
-// then. A single attempt returns by the end of ctx; without one, when go-redis gives up.
+// It returns by the end of wait, whatever Redis does: an ErrNoAnswer if Redis was asked 30 ms
+// before that or earlier, and has not replied. What it grants later is given back. A single
+// attempt returns by the end of ctx; without one, when go-redis gives up.
 func (l *handle) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error) {
 	if err := l.keys.checkLease(lease); lease != 0 && err != nil && l.keys.err == nil {
 		return nil, false, err

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
 )
@@ -115,5 +116,26 @@ func TestTimeout(t *testing.T) {
 		noError(s, h.Unlock(ctx))
 		h = took(s.locks.Lock(name).TryLock(ctx, 0, 0))(s)
 		noError(s, h.Unlock(ctx))
+	})
+}
+
+// A hold says at once that it has ended, and does not wait for who ends it: when its lease is over,
+// and when the Client is closed.
+func TestAHoldEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		for i := range 100 {
+			h := must(s.locks.Lock(redistest.Name(s)).LockFor(s.Context(), time.Second))(s)
+			time.Sleep(time.Second)
+			if err := h.Err(); !errors.Is(err, rlock.ErrLost) {
+				s.Fatalf("hold %d when its lease is over: %v", i, err)
+			}
+			limiters := rratelimiter.New(s.rdb)
+			h = must(rlock.New(limiters).Lock(redistest.Name(s)).Lock(s.Context()))(s)
+			noError(s, limiters.Close())
+			if err := h.Err(); !errors.Is(err, rratelimiter.ErrClosed) {
+				s.Fatalf("hold %d of a closed Client: %v", i, err)
+			}
+		}
 	})
 }
