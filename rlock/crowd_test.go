@@ -308,3 +308,41 @@ func TestThoseWhoWereToldGoFirst(t *testing.T) {
 		noError(s, other.Close())
 	})
 }
+
+// A process that had the lock for longer than 10 ms also waits so long at the next unlock, if it
+// has told two others: only one of them had the lock meanwhile, and Java is slower than Go.
+func TestAllWhoWereToldHaveATurn(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		ctx := s.Context()
+		for held, takes := range map[time.Duration]time.Duration{
+			time.Millisecond: 0, 20 * time.Millisecond: 10 * time.Millisecond,
+		} {
+			name := redistest.Name(s)
+			channel := wire.LockKeysOf(name).Channel
+			var others []*redis.PubSub
+			for range 2 {
+				other := s.look.Subscribe(ctx, channel)
+				must(other.Receive(ctx))(s)
+				other.Channel()
+				others = append(others, other)
+			}
+			h := must(s.locks.Lock(name).Lock(ctx))(s)
+			time.Sleep(held)
+			noError(s, h.Unlock(ctx))
+			noError(s, s.look.HSet(ctx, name, "java:1", 1).Err())
+			next := make(chan *rlock.Hold, 1)
+			go func() { next <- must(s.locks.Lock(name).Lock(ctx))(s) }()
+			time.Sleep(time.Second)
+			noError(s, s.look.Del(ctx, name).Err())
+			start := time.Now()
+			noError(s, s.look.Publish(ctx, channel, "0").Err())
+			h = <-next
+			want(s, fmt.Sprintf("the time it took after a hold of %v", held), time.Since(start), takes)
+			noError(s, h.Unlock(ctx))
+			for _, other := range others {
+				noError(s, other.Close())
+			}
+		}
+	})
+}

@@ -40,6 +40,7 @@ type Hold struct {
 	count int64       // how often it is held; 0 when it has ended
 	why   error       // why it has ended, if it was lost
 	token int64       // the last one that was given
+	since time.Time   // when it was taken
 	until time.Time   // the lease lasts so long at least
 	timer *time.Timer // runs expire
 
@@ -166,7 +167,7 @@ func (h *Hold) lockCall(count int64) redisx.Call {
 // the Client was closed, it is given up.
 func (h *Hold) begin(a answer) error {
 	h.mu.Lock()
-	h.count, h.token, h.until = 1, a.number, a.sent.Add(h.lease)
+	h.count, h.token, h.since, h.until = 1, a.number, a.sent, a.sent.Add(h.lease)
 	if !h.keys.fenced {
 		h.token = 0
 	}
@@ -353,7 +354,7 @@ func (h *Hold) release(ctx context.Context) (held bool, err error) {
 		next.notHanded(unsure)
 		told = 0 // others have no right to go first
 	}
-	c.told(h.keys, told)
+	c.told(h, told)
 	return reply.At(0) > 0, err
 }
 

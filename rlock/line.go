@@ -34,6 +34,10 @@ type line struct {
 	// process, or the subscription has begun. freed says that there was such an unlock
 	// since the head has asked.
 	own, freed bool
+
+	// pass is at how many unlocks of others this process lets others go first. Those who were
+	// told of its own unlock were more than one, and Java is slower to come than Go.
+	pass int
 }
 
 const (
@@ -220,11 +224,15 @@ func (w *waiter) give(err error) (held bool, _ error) {
 func (c *Client) heard(ln *line) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ln.own {
+	switch {
+	case ln.own:
 		ln.own = false
-		return
+	case ln.pass > 0:
+		ln.pass--
+		ln.freed, ln.due = true, time.Now().Add(othersFirst)
+	default:
+		ln.due = time.Time{}
 	}
-	ln.due = time.Time{}
 }
 
 // refusedFor notes how long the lock is not free, as far as is known.
@@ -321,8 +329,9 @@ func (c *Client) offer(k *keys) *waiter {
 	return w
 }
 
-// told notes that the lock was unlocked, and how many clients were told.
-func (c *Client) told(k *keys, clients int64) {
+// told notes that a hold was unlocked, and how many clients were told.
+func (c *Client) told(h *Hold, clients int64) {
+	k, long := h.keys, time.Since(h.since) >= othersFirst
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ln := c.lines[k.Hash]
@@ -336,9 +345,12 @@ func (c *Client) told(k *keys, clients int64) {
 	case ln.wake != nil:
 		clients-- // this process
 	}
-	ln.handed, ln.freed, ln.due = 0, true, time.Now()
+	ln.handed, ln.freed, ln.due, ln.pass = 0, true, time.Now(), 0
 	if clients > 0 {
 		ln.due = ln.due.Add(othersFirst)
+	}
+	if clients > 1 && long {
+		ln.pass = int(clients) - 1
 	}
 	ln.tellHead()
 }
