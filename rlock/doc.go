@@ -29,7 +29,7 @@
 //
 // The kinds are not for one name: a FairLock does not see the waiters of a Lock. Lock and
 // FencedLock may share a name, but a Lock draws no token. A lock and a limiter must not have
-// the same name: both have it as their key, and the lock counts as held without end.
+// the same name: both have it as their key. Such a lock is refused with ErrBadState.
 //
 // Callers that wait sleep until Redis tells them that the lock was unlocked, or until its
 // lease has run out; in one process they are served in their order. docs/lock.md has

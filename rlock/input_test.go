@@ -271,3 +271,32 @@ func TestHostileKeysOfAHold(t *testing.T) {
 		})
 	}
 }
+
+// A name that a limiter has is refused, and the limiter stays what it is: its hash would count as a
+// lock that nobody unlocks.
+func TestTheNameOfALimiter(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	ctx, name := within(s), redistest.Name(s)
+	limiters := rratelimiter.New(s.rdb)
+	t.Cleanup(func() { _ = limiters.Close() })
+	noError(s, limiters.RateLimiter(name).SetRate(ctx, rratelimiter.Overall, 5, time.Minute))
+	for what, ask := range map[string]func() error{
+		"Lock": func() error { _, err := s.locks.Lock(name).Lock(ctx); return err },
+		"FencedLock": func() error {
+			_, _, err := s.locks.FencedLock(name).TryLock(ctx, 0, 0)
+			return err
+		},
+		"FairLock":         func() error { _, err := s.locks.FairLock(name).Lock(ctx); return err },
+		"ForceUnlock":      func() error { _, err := s.locks.Lock(name).ForceUnlock(ctx); return err },
+		"ForceUnlock fair": func() error { _, err := s.locks.FairLock(name).ForceUnlock(ctx); return err },
+	} {
+		err := ask()
+		if !errors.Is(err, rratelimiter.ErrBadState) {
+			s.Errorf("%s: %v, want ErrBadState", what, err)
+		}
+		wantText(s, err, "a rate limiter has this name", name)
+	}
+	want(s, "the rate", must(limiters.RateLimiter(name).Config(ctx))(s).Rate, 5)
+	want(s, "keys of a queue", must(s.look.Exists(ctx, "redisson_lock_queue:{"+name+"}").Result())(s), 0)
+}

@@ -7,6 +7,7 @@
 -- ARGV[1]  1 if the channels are sharded ones
 -- Reply:   1 if there was a lock, otherwise 0
 
+-- include parts/limiter.lua
 local there = redis.call('DEL', KEYS[1])
 -- include parts/now.lua
 -- include parts/purge.lua

@@ -26,6 +26,9 @@ end
 -- include parts/now.lua
 -- include parts/purge.lua
 -- include parts/hint.lua
+if hint < 0 then
+  -- include parts/limiter.lua
+end
 if held == 0 and (not head or head == owner) then
   redis.call('HSET', KEYS[1], owner, 1)
   redis.call('PEXPIRE', KEYS[1], lease)

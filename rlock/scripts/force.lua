@@ -5,6 +5,7 @@
 -- ARGV[1]  1 if the channel is a sharded one
 -- Reply:   1 if there was a lock, otherwise 0
 
+-- include parts/limiter.lua
 local there = redis.call('DEL', KEYS[1])
 if there == 1 and ARGV[1] == '1' then
   redis.pcall('SPUBLISH', KEYS[2], '0')

@@ -18,7 +18,11 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then
   end
   had = redis.call('HGET', KEYS[1], owner)
   if not had and count == 1 then
-    return {0, redis.call('PTTL', KEYS[1])}
+    local ends = redis.call('PTTL', KEYS[1])
+    if ends < 0 then
+      -- include parts/limiter.lua
+    end
+    return {0, ends}
   end
 end
 if not had and count > 1 then

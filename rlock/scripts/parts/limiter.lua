@@ -1,0 +1,11 @@
+-- limiter.lua: refuses a name that a rate limiter has. Its hash has no end, as a lock that nobody unlocks.
+--
+-- in:      none
+-- out:     none
+-- changes: none
+-- ends the script: yes
+-- writes:  no
+
+if redis.call('HGET', KEYS[1], 'rate') then
+  return redis.error_reply('WRONGTYPE a rate limiter has this name')
+end
