@@ -66,7 +66,7 @@ func TestBadArgumentsOfLocks(t *testing.T) {
 		step{"lock x --refused-code 0 -- true", 2, "", "--refused-code is 0, must be between 1 and 255"},
 		step{"lock x --lost-code 256 -- true", 2, "", "--lost-code is 256, must be between 1 and 255"},
 		step{"lock x true", 2, "", `unexpected argument "true": a command needs -- before it`},
-		step{"lock api --wait 0 --lease 1m", 1, "refused", ""}, // as Java: any key of that name keeps it out
+		step{"lock api --lease 1m", 2, "", "a rate limiter has this name"},
 	)
 	if n := server.Admin().HLen(t.Context(), "api").Val(); n < 3 {
 		t.Errorf("the limiter has %d fields", n)
