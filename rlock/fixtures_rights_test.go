@@ -109,7 +109,7 @@ var deeds = []deed{
 	}},
 	{name: "a wait that ends", do: func(ctx context.Context, p *parties) error {
 		err := all(errOf(p.one.LockFor(ctx, time.Hour)),
-			refusal(p.other.TryLock(ctx, 50*time.Millisecond, 0)))
+			refusal(p.other.TryLock(ctx, time.Second, 0)))
 		if err == nil {
 			p.gone()
 		}

@@ -191,11 +191,11 @@ func TestHostileKeys(t *testing.T) {
 			ctx, name := within(s), redistest.Name(s)
 			noError(s, tc.put(ctx, s.look, name))
 			if !tc.bad {
-				_, ok, err := s.locks.FairLock(name).TryLock(ctx, 300*time.Millisecond, 0)
+				_, ok, err := s.locks.FairLock(name).TryLock(ctx, time.Second, 0)
 				noError(s, err)
 				want(s, "a fair lock", ok, false)
 			}
-			_, ok, err := s.locks.FencedLock(name).TryLock(ctx, 300*time.Millisecond, 0)
+			_, ok, err := s.locks.FencedLock(name).TryLock(ctx, time.Second, 0)
 			if tc.bad {
 				if !errors.Is(err, rratelimiter.ErrBadState) {
 					s.Errorf("%v, want ErrBadState", err)

@@ -49,7 +49,7 @@ func TestALateUnlockHarmsNobody(t *testing.T) {
 // lock is free: it would have it for nobody.
 func TestALateCopyOfACallerThatWasRefused(t *testing.T) {
 	t.Parallel()
-	for what, wait := range map[string]time.Duration{"single": 0, "waits": 300 * time.Millisecond} {
+	for what, wait := range map[string]time.Duration{"single": 0, "waits": time.Second} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			r := onRoad(t)

@@ -23,7 +23,7 @@ type line struct {
 
 	due time.Time // the first asks by then, also if it is not told
 
-	asked   time.Time // when who asked last has done so, zero when Redis has replied
+	asked   time.Time // since when Redis owes a reply, zero if it does not
 	answers uint64    // how often it has
 
 	// handed is how often the lock was handed on in this process since others had
@@ -199,7 +199,10 @@ func (w *waiter) next() next {
 	case w.state == offered || ln.waiters.Front() != w.place:
 		return next{}
 	case !ln.due.After(time.Now()), ln.freed && !w.by.IsZero() && w.by.Before(ln.due):
-		w.state, ln.freed, ln.asked = asking, false, time.Now()
+		w.state, ln.freed = asking, false
+		if ln.asked.IsZero() {
+			ln.asked = time.Now()
+		}
 		return next{now: true}
 	}
 	if ln.wake == nil {
@@ -250,12 +253,16 @@ func (w *waiter) refusedFor(d time.Duration) {
 
 // failed tells all that wait that Redis has not replied: it would not reply to them.
 func (w *waiter) failed(ctx context.Context, err error) {
-	if redisx.Answered(err) || ctx.Err() != nil {
-		return
-	}
 	c := w.hold.keys.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	switch {
+	case redisx.Answered(err):
+		w.line.answered()
+		return
+	case ctx.Err() != nil:
+		return
+	}
 	for e := w.line.waiters.Front(); e != nil; e = e.Next() {
 		if other, ok := e.Value.(*waiter); ok && other.state == asleep {
 			other.state, other.err = refused, err

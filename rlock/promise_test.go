@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -176,8 +177,10 @@ func TestManyTimeoutsAtOnce(t *testing.T) {
 		}
 		all.Go(func() {
 			h, ok, err := r.locks.Lock(name).TryLock(t.Context(), 20*time.Millisecond, 0)
-			if h != nil || ok || err != nil {
-				t.Errorf("%v, %v, %v; want no hold and no error", h, ok, err)
+			// Some come late to a line whose first has been asking for long.
+			silent := err != nil && strings.HasSuffix(err.Error(), "ms, when the wait was over")
+			if h != nil || ok || err != nil && !silent {
+				t.Errorf("%v, %v, %v; want no hold, and no error of the network", h, ok, err)
 			}
 		})
 	}
