@@ -3,10 +3,11 @@
 -- KEYS[1]  the lock
 -- KEYS[2]  the channel of the lock
 -- ARGV[1]  1 if the channel is a sharded one
--- Reply:   1 if there was a lock, otherwise 0
+-- Reply:   1 if there was a lock, otherwise 0; an error if a rate limiter has the name
 
 -- include parts/limiter.lua
-local there = redis.call('DEL', KEYS[1])
+-- The hash may be huge, if it is no lock.
+local there = redis.call('UNLINK', KEYS[1])
 if there == 1 and ARGV[1] == '1' then
   redis.pcall('SPUBLISH', KEYS[2], '0')
 elseif there == 1 then
