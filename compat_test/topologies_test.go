@@ -1,6 +1,7 @@
 package compat_test
 
 import (
+	"fmt"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -38,14 +39,14 @@ var _ = Describe("Topologies", func() {
 			Eventually(exists, patience, tick).Should(Succeed())
 		}
 		t.shares(ctx, name)
-		t.replicated(ctx, master, name)
+		t.replicated(ctx, master, name, 1)
 		done(replica.Admin().ClusterFailover(ctx).Err())
 		serving(replica)
-		t.goesOn(ctx, name)
-		t.replicated(ctx, replica, name)
+		t.goesOn(ctx, name, replica)
+		t.replicated(ctx, replica, name, 1)
 		replica.Stop()
 		serving(master)
-		t.goesOn(ctx, name)
+		t.goesOn(ctx, name, master)
 	}, SpecTimeout(4*time.Minute))
 
 	It("are Sentinel, a master and 2 replicas", func(ctx SpecContext) {
@@ -54,12 +55,12 @@ var _ = Describe("Topologies", func() {
 		t.connect(ctx, javapeer.Sentinels(sentinel.MasterName, sentinel.Addrs...))
 		name := redistest.Name(GinkgoT())
 		t.shares(ctx, name)
-		t.replicated(ctx, sentinel.Master, name)
+		t.replicated(ctx, sentinel.Master, name, 2)
 		sentinel.Failover(GinkgoT())
-		t.goesOn(ctx, name)
-		t.replicated(ctx, sentinel.Master, name)
+		t.goesOn(ctx, name, sentinel.Master)
+		t.replicated(ctx, sentinel.Master, name, 1)
 		sentinel.Switch(GinkgoT())
-		t.goesOn(ctx, name)
+		t.goesOn(ctx, name, sentinel.Master)
 	}, SpecTimeout(4*time.Minute))
 })
 
@@ -82,15 +83,15 @@ func (t *topology) sides(name string) (java, g limiter) {
 	return compare.Java(peer.Limiter(t.java, name)), compare.Go(c.RateLimiter(name))
 }
 
-// replicated waits until a replica of the master has what was done.
-func (t *topology) replicated(ctx SpecContext, master *redistest.Server, name string) {
+// replicated waits until that many replicas of the master have what was done.
+func (t *topology) replicated(ctx SpecContext, master *redistest.Server, name string, replicas int) {
 	GinkgoHelper()
 	conn := master.Admin().Conn()
 	defer conn.Close()
 	done(conn.Expire(ctx, "{"+name+"}:permits", time.Hour).Err()) // a write, for WAIT
 	done(conn.Persist(ctx, "{"+name+"}:permits").Err())
-	Eventually(func() (int64, error) { return conn.Wait(ctx, 1, time.Second).Result() }).
-		WithTimeout(3 * patience).Should(BeNumerically(">=", 1)) // the replica may have to begin anew
+	Eventually(func() (int64, error) { return conn.Wait(ctx, replicas, time.Second).Result() }).
+		WithTimeout(3 * patience).Should(BeNumerically(">=", replicas)) // a replica may have to begin anew
 }
 
 // hears waits until a waiter of Go is told when Java gives permits back.
@@ -137,14 +138,34 @@ func (t *topology) shares(ctx SpecContext, name string) {
 	done(<-served)
 }
 
-// goesOn expects both to work again, with the 4 permits still missing.
-func (t *topology) goesOn(ctx SpecContext, name string) {
+// writesTo waits until both write to the master. Each learns of it in its own time.
+func (t *topology) writesTo(ctx SpecContext, name string, master *redistest.Server) {
 	GinkgoHelper()
-	java, g := t.sides(name)
+	mark := "{" + name + "}:mark" // in the slot of the limiter
+	java, g := t.sides(mark)
 	for _, l := range []limiter{java, g} {
-		works := func() error { _, err := l.AvailablePermits(ctx); return err }
-		Eventually(works, patience, tick).Should(Succeed())
+		writes := func() error {
+			if _, err := l.Delete(ctx); err != nil {
+				return err
+			}
+			if _, err := l.TrySetRate(ctx, config(overall, 1, time.Hour)); err != nil {
+				return err
+			}
+			n, err := master.Admin().Exists(ctx, mark).Result()
+			if err == nil && n == 0 {
+				err = fmt.Errorf("%s was written elsewhere than on %s", mark, master.Addr)
+			}
+			return err
+		}
+		Eventually(writes, patience, tick).Should(Succeed())
 	}
+}
+
+// goesOn expects both to work again on a new master, with the 4 permits still missing.
+func (t *topology) goesOn(ctx SpecContext, name string, master *redistest.Server) {
+	GinkgoHelper()
+	t.writesTo(ctx, name, master)
+	java, g := t.sides(name)
 	is(6)(java.AvailablePermits(ctx))
 	is(6)(g.AvailablePermits(ctx))
 	no(g.TryAcquire(ctx, 7, 0))

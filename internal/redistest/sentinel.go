@@ -107,14 +107,21 @@ func (s *Sentinel) Failover(t TB) {
 	s.promoted(t)
 }
 
-// Switch has the sentinels promote a replica while the master is well, and is
-// Failover in all else. The former master becomes a replica.
+// Switch is Failover with a master that is well. It returns when the former master is a
+// replica: until then two servers accept writes, and clients may talk to either.
 func (s *Sentinel) Switch(t TB) {
 	t.Helper()
 	Until(t, "order to fail over", func() error {
 		return s.watchers[0].Failover(context.Background(), s.MasterName).Err()
 	})
+	former := s.Master
 	s.promoted(t)
+	Until(t, "former master as a replica", func() error {
+		if isMaster(former) == nil {
+			return errors.New("it still calls itself a master")
+		}
+		return inSync(former)
+	})
 }
 
 // promoted returns when a replica is the master.
