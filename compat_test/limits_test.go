@@ -1,6 +1,8 @@
 package compat_test
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
 // What Go makes of limiters, Java sees as ordinary ones.
@@ -65,5 +68,57 @@ var _ = Describe("Limits beside Java", func() {
 		Expect(time.Since(start)).To(BeNumerically("<", 5*time.Second))
 		no(javaOne.TryAcquire(ctx, 1, 0))
 		no(javaTwo.TryAcquire(ctx, 1, 0))
+	})
+
+	It("are those of a group with a member for each client", func(ctx SpecContext) {
+		one, own := c.RateLimiter(redistest.Name(GinkgoT())), c.RateLimiter(redistest.Name(GinkgoT()))
+		javaOne, javaOwn := javas[0].limiter(one.Name()), javas[0].limiter(own.Name())
+		yes(javaOne.TrySetRate(ctx, config(overall, 9, minute)))
+		yes(javaOwn.TrySetRate(ctx, config(perClient, 4, minute)))
+		both := c.All(one, own)
+		done(both.Acquire(ctx, 4))
+		yes(javaOwn.TryAcquire(ctx, 4, 0)) // a part of its own
+		no(both.TryAcquire(ctx, 1, 0))
+		done(both.Release(ctx, 2))
+		yes(both.TryAcquire(ctx, 2, 0))
+		is(5)(javaOne.AvailablePermits(ctx))
+		is(0)(javaOwn.AvailablePermits(ctx))
+	})
+
+	It("are those of a file of rules, by every algorithm", func(ctx SpecContext) {
+		algorithms := strings.Fields(
+			"rratelimiter sliding-log sliding-counter fixed-window token-bucket leaky-bucket")
+		text := "rules:\n"
+		for _, algorithm := range algorithms {
+			text += fmt.Sprintf("- {name: %[1]s, match: {route: /%[1]s}, limits: [{rate: 3/1h, algorithm: %[1]s}]}\n",
+				algorithm)
+		}
+		text += "- {name: running, match: {route: /running}, " +
+			"limits: [{algorithm: concurrency, most: 2, lease: 1m}]}\n"
+		set, err := rules.Parse([]byte(text))
+		done(err)
+		name := redistest.Name(GinkgoT())
+		limits, err := rules.New(rules.OnRedis(c, server.Client(GinkgoT()), name), set)
+		done(err)
+		takes := func(route string, permits int64) rules.Grant {
+			GinkgoHelper()
+			grant, err := limits.Allow(ctx, rules.Call{Path: "/" + route}, permits)
+			done(err)
+			return grant
+		}
+		for _, rule := range algorithms {
+			Expect(takes(rule, 2).Remaining).To(BeEquivalentTo(1), rule)
+			Expect(takes(rule, 2).Allowed).To(BeFalse(), rule)
+			Expect(takes(rule, 1).Allowed).To(BeTrue(), rule)
+		}
+		java := javas[0].limiter(name + ":rratelimiter:{all}")
+		is(0)(java.AvailablePermits(ctx))
+		done(java.Release(ctx, 1))
+		Expect(takes("rratelimiter", 1).Allowed).To(BeTrue())
+
+		first := takes("running", 2)
+		Expect(takes("running", 1).Allowed).To(BeFalse())
+		done(first.Done(ctx))
+		Expect(takes("running", 1).Allowed).To(BeTrue())
 	})
 })

@@ -23,7 +23,9 @@ import (
 )
 
 // everyServer are the files whose specs run on every release of a server.
-var everyServer = []string{"operations_test.go", "waiting_test.go", "together_test.go", "servers_test.go"}
+var everyServer = []string{
+	"operations_test.go", "waiting_test.go", "together_test.go", "limits_test.go", "servers_test.go",
+}
 
 // notEvery matches those of their specs that would only take longer there.
 const notEvery = "^Go and Java on the same keys Both at once"
