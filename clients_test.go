@@ -139,6 +139,7 @@ func TestEveryKindOfClient(t *testing.T) {
 			goesOn(t, ls[0], ls[1], 4)
 		})
 	}
+	over("a master that stands still", 2, sentinel.Stall)
 	over("the death of the master", 2, sentinel.Failover)
 	over("an orderly failover", 1, sentinel.Switch)
 }

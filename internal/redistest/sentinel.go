@@ -116,6 +116,22 @@ func (s *Sentinel) Switch(t TB) {
 	})
 	former := s.Master
 	s.promoted(t)
+	s.demoted(t, former)
+}
+
+// Stall is Switch with a master that stands still until another one is promoted.
+func (s *Sentinel) Stall(t TB) {
+	t.Helper()
+	former := s.Master
+	thaw := former.Freeze(t)
+	s.promoted(t)
+	thaw()
+	s.demoted(t, former)
+}
+
+// demoted returns when a former master is a replica.
+func (s *Sentinel) demoted(t TB, former *Server) {
+	t.Helper()
 	Until(t, "former master as a replica", func() error {
 		if isMaster(former) == nil {
 			return errors.New("it still calls itself a master")
