@@ -63,6 +63,7 @@ func (l *local) learn(ctx context.Context) {
 func (l *local) book(ctx context.Context) error {
 	asked := time.Now()
 	p, err := l.keys.askPeers(ctx)
+	l.unset.Store(errors.Is(err, ErrNotInitialized))
 	if err != nil {
 		return err
 	}

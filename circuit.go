@@ -82,6 +82,7 @@ func (g *guard) init(c *Client) {
 	g.client = c
 	for i := range g.circuits {
 		g.circuits[i].guard = g
+		g.circuits[i].sessions.atOnce = make(chan struct{}, groupCallsAtOnce)
 	}
 }
 
@@ -159,6 +160,8 @@ type circuit struct {
 	opened atomic.Pointer[error]     // why it is open, nil if it is closed
 	closed atomic.Pointer[time.Time] // when it was last closed, nil if it never was
 	bad    atomic.Bool               // there were failures since the last reply
+
+	sessions sessions // of the calls of Groups
 
 	mu       sync.Mutex
 	failures int          // since the last reply; guarded by mu, as all below is
@@ -263,7 +266,11 @@ func (c *circuit) probe(ctx context.Context) bool {
 	if _, err := k.askPeers(ctx); failed(err) && !redisx.Final(err) {
 		return false
 	}
-	if time.Since(asked) > max(c.guard.client.policy.budget, defaultBudget) {
+	budget := defaultBudget
+	if p := c.guard.client.policy; p.bounded {
+		budget = max(p.budget, leastBudget)
+	}
+	if time.Since(asked) > budget {
 		return false // callers would not wait as long
 	}
 	_, reached := c.book(ctx)
@@ -271,10 +278,18 @@ func (c *circuit) probe(ctx context.Context) bool {
 }
 
 // book books what was granted without Redis. It reports whether all is booked, and
-// whether Redis was reached: it may refuse.
+// whether Redis was reached: it may refuse. Of limiters that were found without a rate it
+// asks for a few, in random order: Redis may have come back empty, with thousands of them.
 func (c *circuit) book(ctx context.Context) (all, reached bool) {
+	const few = 50
 	all = true
+	unset := 0
 	for _, local := range c.guard.unbooked(c) {
+		if local.unset.Load() {
+			if unset++; unset > few {
+				continue
+			}
+		}
 		if err := local.book(ctx); failed(err) {
 			if all = false; !redisx.Final(err) {
 				return false, false

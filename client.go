@@ -44,9 +44,9 @@ type Client struct {
 	// session is the name of the field by which this Client's requests are known
 	// in each limiter (scripts/parts/session.lua), boxed for go-redis; requests is
 	// the number of the last one, of whichever limiter.
-	session     any
-	sessionName string
-	sessions    sessions // of its Groups' calls
+	session       any
+	sessionName   string
+	groupSessions atomic.Int64 // counts the sessions of its Groups' calls
 
 	groupWaiting atomic.Int64 // callers of Groups who stand in lines
 	requests     atomic.Int64
@@ -181,7 +181,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 		sessionName: wire.SessionPrefix + rand.Text()[:sessionLetters],
 		queues:      map[string]*queue{}, jobs: make(chan func(context.Context)),
 	}
-	c.session, c.sessions.atOnce = c.sessionName, make(chan struct{}, groupCallsAtOnce)
+	c.session = c.sessionName
 	for _, opt := range opts {
 		if opt != nil {
 			opt.apply(c)

@@ -138,58 +138,19 @@ func (c *Client) SetLimiting(on bool) { c.guard.off.Store(!on) }
 
 // guarded is acquire for a call that has a policy.
 func (l *RateLimiter) guarded(ctx context.Context, k *limiterKeys, wanted want) (verdict, error) {
-	return guardedCall[verdict]{
-		ask: func(wanted want) (verdict, error) { return l.ask(ctx, k, wanted) },
-		fallBack: func(wanted want, err error) (verdict, bool, error) {
-			return l.fallBack(ctx, k, wanted, err)
+	v, err := guardedCall{
+		members: []*member{{keys: k, template: l.template}},
+		permits: []int64{wanted.permits},
+		policy:  l.policy,
+		redis: func(wanted want) ([]verdict, error) {
+			v, err := l.enqueue(ctx, wanted)
+			return []verdict{v}, err
 		},
-		all: func(v verdict) verdict { return v },
-	}.run(ctx, k, l.policy, wanted)
-}
-
-// A guardedCall is a call under a policy, to one limiter or to several with one circuit. V
-// is what it gets.
-type guardedCall[V any] struct {
-	ask func(wanted want) (V, error)
-
-	// fallBack is for a call for which Redis has failed because of err. back says that it
-	// waited for permits, and that Redis is well again.
-	fallBack func(wanted want, err error) (v V, back bool, _ error)
-
-	all func(v verdict) V // the same for all limiters
-}
-
-func (call guardedCall[V]) run(ctx context.Context, k *limiterKeys, p policy, wanted want) (V, error) {
-	g := &k.client.guard
-	if g.off.Load() {
-		return call.all(verdict{ok: true, degraded: true}), nil
+	}.run(ctx, wanted)
+	if len(v) == 0 {
+		return verdict{}, err
 	}
-	var none V
-	if err := p.validate(""); err != nil {
-		return none, k.named(err)
-	}
-	end, timed := time.Now().Add(wanted.timeout), wanted.timed()
-	for c := g.circuit(k); ; {
-		why := c.cause()
-		v, err := none, why
-		if why == nil {
-			v, err = call.ask(wanted)
-			if ctx.Err() != nil || !failed(err) {
-				return v, err
-			}
-		}
-		wanted.spend(end)
-		v, back, e := call.fallBack(wanted, err)
-		if !back {
-			if e == why && e != nil {
-				e = k.notAsked(why)
-			}
-			return v, k.named(e)
-		}
-		if wanted.spend(end); timed && !wanted.waits() {
-			return call.all(verdict{degraded: true}), nil // it has waited for permits for as long as it may
-		}
-	}
+	return v[0], err
 }
 
 // timed reports whether the caller has a timeout.
@@ -202,37 +163,6 @@ func (wanted *want) spend(end time.Time) {
 	}
 }
 
-// ask asks Redis, and notes what that says about its health. If Redis is just back, it
-// takes no more than the share of the Client, for others may still grant theirs.
-func (l *RateLimiter) ask(ctx context.Context, k *limiterKeys, wanted want) (verdict, error) {
-	began, first := time.Now(), wanted
-	held := l.keepsToShare(k)
-	if held != nil {
-		v, back, err := held.acquire(ctx, k, wanted, false)
-		if !back {
-			return v, err
-		}
-		if !v.ok {
-			held = nil
-		}
-		wanted.spend(began.Add(first.timeout))
-	}
-	if wanted.budget = l.policy.within(ctx); first.timed() && !wanted.waits() {
-		wanted.budget = min(wanted.budget, grace)
-	}
-	v, err := l.enqueue(ctx, wanted)
-	if held != nil && !v.ok {
-		held.forget(wanted.permits)
-	}
-	if err == nil {
-		k.client.guard.learn(k, wanted.permits, v.ok && held == nil, l.policy.fallback)
-	}
-	if first.budget = wanted.budget; ctx.Err() == nil || !failed(err) {
-		k.client.guard.noteOutcome(k, first, began, err)
-	}
-	return v, err
-}
-
 // noteOutcome notes what a call that began at a time says about the health of Redis.
 func (g *guard) noteOutcome(k *limiterKeys, wanted want, began time.Time, err error) {
 	// To a caller that stood in line a reply was due for a budget only.
@@ -243,19 +173,6 @@ func (g *guard) noteOutcome(k *limiterKeys, wanted want, began time.Time, err er
 	case wanted.budget >= leastBudget && !wanted.impatient(took, wanted.budget):
 		c.failed(k, time.Now().Add(-min(took, wanted.budget)), err)
 	}
-}
-
-// keepsToShare returns what is known of the limiter if the call must keep to the share of
-// its Client, otherwise nil.
-func (l *RateLimiter) keepsToShare(k *limiterKeys) *local {
-	if l.policy.fallback != FallbackLocal {
-		return nil
-	}
-	local := k.client.guard.known(k)
-	if local == nil || !local.keepsToShare() {
-		return nil
-	}
-	return local
 }
 
 // impatient reports whether its timeout ended a call before the budget was spent: that
@@ -275,33 +192,4 @@ func failed(err error) bool {
 		}
 	}
 	return true
-}
-
-// fallBack returns what a call gets for which Redis has failed because of err. back
-// says that it waited for permits, and that Redis is well again.
-func (l *RateLimiter) fallBack(
-	ctx context.Context, k *limiterKeys, wanted want, err error,
-) (v verdict, back bool, _ error) {
-	g := &k.client.guard
-	fallback := l.policy.fallback
-	if fallback == FallbackDeny && wanted.timeout == forever {
-		fallback = FallbackError
-	}
-	switch fallback {
-	case FallbackAllow:
-		v, err = verdict{ok: true, degraded: true, limit: g.rate(k)}, nil
-	case FallbackDeny:
-		v, err = verdict{degraded: true, limit: g.rate(k), wait: slowestProbe.Microseconds()}, nil
-	case FallbackLocal:
-		if l.template != nil {
-			g.assume(k, l.template.config, false)
-		}
-		if local := g.known(k); local != nil {
-			v, back, err = local.acquire(ctx, k, wanted, true)
-		}
-	}
-	if err == nil && !back {
-		g.decided.Add(1)
-	}
-	return v, back, err
 }

@@ -133,7 +133,10 @@ func (g *Group) TryAcquire(ctx context.Context, permits int64, timeout time.Dura
 // Acquire takes permits from all limiters, waiting for them until ctx ends. The bounds and
 // errors are those of TryAcquire.
 func (g *Group) Acquire(ctx context.Context, permits int64) error {
-	_, err := g.acquire(ctx, want{permits: permits, timeout: forever})
+	v, err := g.acquire(ctx, want{permits: permits, timeout: forever})
+	if err == nil && !granted(v) {
+		err = g.keys(0).unanswered(ErrNoAnswer, nil) // nil means that the caller holds the permits
+	}
 	return err
 }
 
@@ -237,7 +240,9 @@ func (g *Group) decide(ctx context.Context, wanted want) ([]verdict, error) {
 		return nil, err
 	}
 	if g.policy.bounded || g.client.guard.off.Load() {
-		return g.guarded(ctx, permits, wanted)
+		return guardedCall{g.members, permits, g.policy, func(wanted want) ([]verdict, error) {
+			return g.await(ctx, permits, wanted)
+		}}.run(ctx, wanted)
 	}
 	return g.await(ctx, permits, wanted)
 }
@@ -269,7 +274,7 @@ func (g *Group) await(ctx context.Context, permits []int64, wanted want) ([]verd
 	}
 	v, err := gc.wait(waits{ctx, whole, left}, wanted, last)
 	if err != nil {
-		v = g.alike(verdict{})
+		v = make([]verdict, len(permits))
 	}
 	for i := range v {
 		v[i].queued = time.Since(stood)
@@ -290,7 +295,7 @@ func (gc *groupCaller) wait(until waits, wanted want, last *groupCall) ([]verdic
 	for expired := false; ; {
 		turn := gc.turn()
 		if expired && !turn {
-			return gc.group.alike(verdict{}), nil // others, who stand ahead, would be served before
+			return make([]verdict, len(gc.permits)), nil // others, who stand ahead, would be served before
 		}
 		if turn {
 			call, err := g.ask(until.ctx, gc.permits, wanted)

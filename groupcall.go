@@ -16,8 +16,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// groupCallsAtOnce is how many calls of Groups a Client has under way. Each needs a
-// session of its own, which is a field in the hash of each limiter.
+// groupCallsAtOnce is how many calls of Groups a Client has under way for the limiters of
+// one circuit, which live on one server: a server that is silent does not delay the calls
+// to others. Each needs a session of its own, which is a field in the hash of each limiter.
 const groupCallsAtOnce = 16
 
 // The scripts by number of limiters: made when they are first needed, for few programs
@@ -30,15 +31,14 @@ func init() {
 	}
 }
 
-// sessions are those of a Client's group calls. A session remembers its last request
-// only, so a call has one for itself while it may be under way, and until it is known
-// that nothing is to be withdrawn.
+// sessions are those of group calls to the limiters of one circuit. A session remembers its
+// last request only, so a call has one for itself while it may be under way, and until it is
+// known that nothing is to be withdrawn.
 type sessions struct {
 	atOnce chan struct{} // has one element for each call under way whose caller waits
 
 	mu   sync.Mutex
-	free []any // guarded by mu, as made is
-	made int
+	free []any // guarded by mu
 }
 
 // take returns a session, boxed for go-redis.
@@ -50,8 +50,7 @@ func (s *sessions) take(c *Client) any {
 		s.free = s.free[:n-1]
 		return session
 	}
-	s.made++
-	return c.sessionName + "." + strconv.Itoa(s.made)
+	return c.sessionName + "." + strconv.FormatInt(c.groupSessions.Add(1), 10)
 }
 
 // put takes a session back.
@@ -64,13 +63,14 @@ func (s *sessions) put(session any) {
 // A groupCall is one call of all.lua, or several where the script wants to be called
 // again. Its caller may leave it: then what it took goes back.
 type groupCall struct {
-	group   *Group
-	permits []int64
-	numbers bool
-	session any
-	number  int64
-	start   time.Time
-	unsure  bool // it may have been carried out without our knowing
+	group    *Group
+	permits  []int64
+	numbers  bool
+	sessions *sessions // where its session is from
+	session  any
+	number   int64
+	start    time.Time
+	unsure   bool // it may have been carried out without our knowing
 
 	cancel  context.CancelFunc
 	decided atomic.Bool           // its caller has the outcome, or has left
@@ -85,15 +85,18 @@ type groupCall struct {
 // call has a call carried out. It returns an error when ctx ends before.
 func (g *Group) call(ctx context.Context, permits []int64, wanted want) (*groupCall, error) {
 	c := g.client
-	call := &groupCall{group: g, permits: permits, numbers: wanted.numbers, done: make(chan struct{})}
+	call := &groupCall{
+		group: g, permits: permits, numbers: wanted.numbers,
+		sessions: &c.guard.circuit(g.keys(0)).sessions, done: make(chan struct{}),
+	}
 	select {
-	case c.sessions.atOnce <- struct{}{}:
+	case call.sessions.atOnce <- struct{}{}:
 	case <-ctx.Done():
 		return nil, call.unanswered(ctx, wanted.budget)
 	case <-c.ctx.Done():
 		return nil, ErrClosed
 	}
-	defer func() { <-c.sessions.atOnce }()
+	defer func() { <-call.sessions.atOnce }()
 	var sending context.Context
 	sending, call.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	sending = context.WithValue(sending, redisx.FailureKey{}, func(err error) { call.said.Store(&err) })
@@ -157,13 +160,13 @@ func (call *groupCall) granted() bool { return granted(call.verdicts) }
 // run carries the call out.
 func (call *groupCall) run(ctx context.Context) {
 	c := call.group.client
-	call.session, call.number, call.start = c.sessions.take(c), c.requests.Add(1), time.Now()
+	call.session, call.number, call.start = call.sessions.take(c), c.requests.Add(1), time.Now()
 	call.verdicts, call.err = call.send(ctx)
 	left := !call.decided.CompareAndSwap(false, true)
 	if call.unsure && call.err != nil || left && call.err == nil && call.granted() {
 		c.withdrawGroup(call)
 	} else {
-		c.sessions.put(call.session)
+		call.sessions.put(call.session)
 	}
 	close(call.done)
 }
@@ -171,7 +174,7 @@ func (call *groupCall) run(ctx context.Context) {
 // send sends the call until something is decided.
 func (call *groupCall) send(ctx context.Context) ([]verdict, error) {
 	const changes = 3 // as in limiterKeys.run
-	for mistaken := 0; ; {
+	for mistaken, sent := 0, 1; ; sent++ {
 		reply, unsure, err := call.once(ctx)
 		call.unsure = call.unsure || unsure
 		switch {
@@ -179,6 +182,9 @@ func (call *groupCall) send(ctx context.Context) ([]verdict, error) {
 			verdicts, again, err := call.read(reply)
 			if err != nil || !again {
 				return verdicts, err
+			}
+			if err := call.group.keys(0).endless(sent, call.start); err != nil {
+				return nil, err
 			}
 		case !ofALimiter(err) || mistaken >= changes:
 			return nil, call.group.keys(0).scriptError(Overall, err)
@@ -226,8 +232,10 @@ func (g *Group) check(ctx context.Context) error {
 func (call *groupCall) once(ctx context.Context) (redisx.Reply, bool, error) {
 	g := call.group
 	keys := make([]any, 0, 3*len(g.members))
-	for _, m := range g.members {
-		keys = append(keys, m.keys.boxed[m.keys.believed()][:]...)
+	var types [maxMembers]RateType // read once: another call may find out the type meanwhile
+	for i, m := range g.members {
+		types[i] = m.keys.believed()
+		keys = append(keys, m.keys.boxed[types[i]][:]...)
 	}
 	c := g.client
 	done := func(reply redisx.Reply) bool {
@@ -238,14 +246,14 @@ func (call *groupCall) once(ctx context.Context) (redisx.Reply, bool, error) {
 		done = nil
 	}
 	return c.runner.Run(ctx, &redisx.Call{
-		Script: allScripts[len(g.members)-1](), Keys: keys, Args: call.args(),
+		Script: allScripts[len(g.members)-1](), Keys: keys, Args: call.args(types),
 		Resent: argResent, Start: call.start, Before: call.start.Add(sessionLife - time.Second),
 		Done: done,
 	})
 }
 
-// args returns ARGV.
-func (call *groupCall) args() arguments {
+// args returns ARGV, for the keys of these types.
+func (call *groupCall) args(types [maxMembers]RateType) arguments {
 	c, g := call.group.client, call.group
 	args := make(arguments, argMembers-1+len(argsOfEach)*(len(g.members)-1))
 	for i := range args {
@@ -266,7 +274,7 @@ func (call *groupCall) args() arguments {
 	}
 	put(argOwn, c.session)
 	for i, m := range g.members {
-		put(argOf(argType, i), int(m.keys.believed()))
+		put(argOf(argType, i), int(types[i]))
 		put(argOf(argPermits, i), call.permits[i])
 		room := make([]byte, 0, wire.RecordSpace)
 		put(argOf(argRecords, i), c.format.layout().AppendAll(room, call.permits[i], c.resolution > 0))
@@ -308,16 +316,17 @@ func (call *groupCall) read(reply redisx.Reply) (verdicts []verdict, again bool,
 
 // A groupWithdrawal is what a call of a group may have been granted and nobody holds.
 type groupWithdrawal struct {
-	client  *Client
-	session any
-	back    *withdrawal
-	left    []*limiterKeys // it is not known yet that these have it back
+	client   *Client
+	sessions *sessions // where its session is from
+	session  any
+	back     *withdrawal
+	left     []*limiterKeys // it is not known yet that these have it back
 }
 
 // withdrawGroup has what a call may have taken go back.
 func (c *Client) withdrawGroup(call *groupCall) {
 	back := &withdrawal{call.number - 1, keptAll, call.start}
-	w := &groupWithdrawal{client: c, session: call.session, back: back}
+	w := &groupWithdrawal{client: c, sessions: call.sessions, session: call.session, back: back}
 	for _, m := range call.group.members {
 		w.left = append(w.left, m.keys)
 	}
@@ -344,5 +353,5 @@ func (w *groupWithdrawal) run(ctx context.Context) {
 		}
 		w.left = w.left[1:]
 	}
-	c.sessions.put(w.session)
+	w.sessions.put(w.session)
 }

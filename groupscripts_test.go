@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,7 +68,7 @@ func TestAWithdrawalAndARateThatComesBack(t *testing.T) {
 	}
 	set(16)
 	req := k.newRelease(0, &withdrawal{1, keptAll, time.Now()})
-	req.session = c.sessions.take(c)
+	req.session = new(sessions).take(c)
 	if _, err := req.send(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -116,5 +118,57 @@ func TestAGroupsCallReadsFewRecords(t *testing.T) {
 	}
 	if n := rdb.Get(ctx, "{x}a:value:id").Val(); n != fmt.Sprint(1<<20-records-2) {
 		t.Errorf("value %s", n)
+	}
+}
+
+// A typeHook compares the keys of each script for one limiter with the type that the script
+// is told.
+type typeHook struct{ wrong atomic.Int64 }
+
+func (*typeHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*typeHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *typeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); cmd.Name() == "evalsha" {
+			const value, typ = 4, 6 // after EVALSHA, the hash and the number of keys
+			if strings.HasSuffix(args[value].(string), ":value") != (args[typ] == int(Overall)) {
+				h.wrong.Add(1)
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A call of a Group names the keys of the type that it tells the script, also if another call
+// finds out the type at that moment.
+func TestAGroupReadsTheTypeOnce(t *testing.T) {
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	h := &typeHook{}
+	rdb.AddHook(h)
+	c := New(rdb, WithID("id"))
+	defer c.Close()
+	l := c.RateLimiter("l")
+	if err := l.SetRate(t.Context(), PerClient, 1<<30, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var other sync.WaitGroup
+	other.Go(func() {
+		for typ := Overall; ctx.Err() == nil; typ = 1 - typ {
+			l.keys.Load().believe(typ)
+		}
+	})
+	g := c.All(l)
+	for range 2000 {
+		_ = g.Acquire(ctx, 1) // where the type changes all the time, that is an error
+	}
+	cancel()
+	other.Wait()
+	if n := h.wrong.Load(); n > 0 {
+		t.Errorf("%d calls named the keys of the other type", n)
 	}
 }

@@ -15,11 +15,17 @@ func TestLimitersAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(redistest.MiniClient(t, redistest.Mini(t)))
 		defer c.Close()
+		take := func(l *local) {
+			_, err := guardedCall{[]*member{{keys: l.keys}}, []int64{1}, policy{}, nil}.takeShares([]*local{l}, true)
+			if err != nil {
+				t.Error(err)
+			}
+		}
 		knows := func(i int) bool {
 			l := c.guard.of(c.keysOf("name", fmt.Sprint(i)), time.Now(), true)
 			if l != nil {
 				l.rate, l.interval, l.share = 10, time.Second, 1
-				_, _ = l.take(time.Now(), 1, true)
+				take(l)
 				l.booked(l.toBook())
 			}
 			return l != nil
@@ -40,7 +46,7 @@ func TestLimitersAreForgotten(t *testing.T) {
 		if !knows(maxLocals) || len(c.guard.locals) != 2 {
 			t.Errorf("%d limiters, want those that were used within a minute", len(c.guard.locals))
 		}
-		_, _ = c.guard.locals["0"].take(time.Now(), 1, true)
+		take(c.guard.locals["0"])
 		c.guard.locals["0"].interval = time.Hour
 		time.Sleep(10 * time.Minute)
 		if !knows(1) || len(c.guard.locals) != 2 {

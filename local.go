@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,6 +30,7 @@ const (
 type local struct {
 	circuit *circuit
 	keys    *limiterKeys
+	unset   atomic.Bool // no rate was set when its permits were to be booked, nor used since
 
 	mu       sync.Mutex
 	rate     int64 // 0 where it has not been learnt yet; guarded by mu, as all is
@@ -60,6 +62,7 @@ func (g *guard) learn(k *limiterKeys, permits int64, granted bool, f Fallback) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used = now
+	l.unset.Store(false) // Redis has judged a call
 	if granted {
 		l.slot(now).permits += permits
 	}
@@ -79,6 +82,7 @@ func (g *guard) assume(k *limiterKeys, config Config, set bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.used = now; l.rate == 0 || set {
+		l.unset.Store(false)
 		l.rate, l.interval = config.Rate, config.Interval
 		if l.share == 0 {
 			l.share = g.shareOf(config.Type, 1)
@@ -232,21 +236,6 @@ func (l *local) slot(now time.Time) *localSlot {
 	return &l.slots[len(l.slots)-1]
 }
 
-// take takes permits if they are there; own says that Redis does not know of them.
-func (l *local) take(now time.Time, permits int64, own bool) (verdict, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.used = now
-	if permits > l.rate && own {
-		return verdict{}, l.keys.exceeds(permits, l.rate)
-	}
-	v := l.judge(now, permits)
-	if v.ok {
-		v = l.grant(now, permits, own)
-	}
-	return v, nil
-}
-
 // judge reports whether permits are there, and takes none. Guarded by mu.
 func (l *local) judge(now time.Time, permits int64) verdict {
 	l.prune(now)
@@ -279,32 +268,6 @@ func (l *local) grant(now time.Time, permits int64, own bool) verdict {
 		s.own += permits
 	}
 	return l.judge(now, 0)
-}
-
-// acquire takes permits, waiting for them as long as the caller does. away says that Redis
-// has failed for this caller: then they are granted. back says that Redis is to be asked.
-// If that has just come back, the permits are taken from the share before; v.ok says so.
-func (l *local) acquire(
-	ctx context.Context, k *limiterKeys, wanted want, away bool,
-) (v verdict, back bool, err error) {
-	end := time.Now().Add(wanted.timeout)
-	for failed := away; ; failed = false {
-		own := failed || l.circuit.cause() != nil
-		if !own && (away || !l.keepsToShare()) {
-			return verdict{}, true, nil
-		}
-		v, err = l.take(time.Now(), wanted.permits, own)
-		if v.ok && own {
-			l.circuit.mend(k)
-		}
-		wanted.spend(end)
-		if v.ok || err != nil || !wanted.waits() {
-			return v, v.ok && !own, err
-		}
-		if err = k.pause(ctx, min(microseconds(v.wait), slowestProbe, wanted.timeout)); err != nil {
-			return verdict{}, false, err
-		}
-	}
 }
 
 // pause lets time pass. It returns an error if ctx ends or the Client is closed before.

@@ -196,7 +196,7 @@ func TestGrantsOfAnOutageOutliveTheLimiter(t *testing.T) {
 			t.Errorf("%v; want ErrNotInitialized", err)
 		}
 		noError(c.T, errOf(c.TrySetRate(c.Context(), overall, 10, 10*time.Second)))
-		c.sleep(time.Second)
+		c.sleep(1300 * time.Millisecond) // the longest pause between probes is 1.25 s
 		c.holds(6)
 		c.sleep(10 * time.Second)
 		c.holds(0)

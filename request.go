@@ -2,6 +2,7 @@ package rratelimiter
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -81,7 +82,8 @@ func (req *request) gives() bool { return req.script == releaseScript }
 // send asks until all of the request is done, for a call of Redis handles so many
 // records and no more. The reply is that of an acquire.
 func (req *request) send(ctx context.Context) (acquireReply, error) {
-	for {
+	began := time.Now()
+	for sent := 1; ; sent++ {
 		reply, unsure, err := req.keys.run(ctx, operation{req.script, req.start, req.args(), req.done()})
 		req.unsure = req.unsure || unsure
 		var judged acquireReply
@@ -93,12 +95,25 @@ func (req *request) send(ctx context.Context) (acquireReply, error) {
 			done = !judged.again
 		}
 		if !done {
-			err = ctx.Err()
+			if err = ctx.Err(); err == nil {
+				err = req.keys.endless(sent, began)
+			}
 		}
 		if done || err != nil {
 			return judged, err
 		}
 	}
+}
+
+// endless returns an error if a script has asked so often, or for so long, to be sent again
+// that it must not go on: each time it handles 1,000 records at least.
+func (k *limiterKeys) endless(sent int, began time.Time) error {
+	const most = 10_000
+	if sent < most && time.Since(began) < sessionLife-time.Second {
+		return nil
+	}
+	return fmt.Errorf("%w for %q: it has too many records, and was sent %d requests for one call",
+		ErrNoAnswer, k.name, sent)
 }
 
 // done returns the function that tells from a reply whether permits were taken or

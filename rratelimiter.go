@@ -172,7 +172,10 @@ func (l *RateLimiter) TryAcquire(ctx context.Context, permits int64, timeout tim
 // Acquire takes permits, waiting for them until ctx ends
 // (RRateLimiter.acquire). The bounds and errors are those of TryAcquire.
 func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
-	_, err := l.acquire(ctx, want{permits: permits, timeout: forever})
+	v, err := l.acquire(ctx, want{permits: permits, timeout: forever})
+	if err == nil && !v.ok {
+		err = l.keys.Load().unanswered(ErrNoAnswer, nil) // nil means that the caller holds the permits
+	}
 	return err
 }
 

@@ -39,11 +39,13 @@ do -- JUDGE
   -- DECIDE
   if before ~= nil then
     grants, waits = before, false
+  elseif never then
+    waits = false -- nothing is written, so another call would find the same
   end
   brief = grants and not waits and not asked and right
   -- WRITE
   local taken, reply = 0, nil
-  again = again or waits -- nothing is noted of a call that comes again
+  again = waits -- nothing is noted of a call that comes again
   if before ~= nil then
     fits, wait, again, held = before, before and 0 or math.max(1, wait), false, held or 0
   elseif grants and not waits and not free then

@@ -4,13 +4,13 @@
 --           new one), unfinished, gone, more, free, value, rate, interval, now, us, timed, stamp, head,
 --           since, astray, drift, asked, count, MOST, MANY, away
 -- out:      fits, wait (us, as parts/due.lua has it; 0 if it fits, -1 if it never will),
---           again (nothing can be said yet: acquire.lua)
+--           again (nothing can be said yet: acquire.lua; more than the rate is refused all the same)
 -- changes:  value, astray, drift
 -- writes:   no
 -- ends the script: no
 
 local fits, wait = false, 0
-local again = not held and (unfinished or gone > MANY or more and all > value and all <= rate)
+local again = not held and all <= rate and (unfinished or gone > MANY or more and all > value)
 if held then
   fits, wait = held >= all, held < all and 1 or 0
 elseif all > rate then

@@ -4,6 +4,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -123,8 +124,12 @@ func (v *visit) changes(t *testing.T) {
 	set("50", "a wrong token")
 	v.sees(`document.querySelector('[role=alert]')?.textContent ===
 		'The token is wrong. Nothing was changed.'`)
-	if said := v.said(); !strings.Contains(said, "403") || strings.Contains(said, "\n") {
-		t.Errorf("the console says %q", said) // of the status of the page
+	said := "" // of the status of the page; the console may be later than the page
+	for end := time.Now().Add(10 * time.Second); said == "" && time.Now().Before(end); {
+		said = v.said()
+	}
+	if !strings.Contains(said, "403") || strings.Contains(said, "\n") {
+		t.Errorf("the console says %q", said)
 	}
 	if got := eval[string](v.browser, `document.querySelector('[name=rate]').value`); got != "50" {
 		t.Errorf("the form is filled in with %q", got)
