@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/compare"
+	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
@@ -260,6 +263,76 @@ func togetherSpecs(g *generation, rate int, interval, duration time.Duration, le
 		Expect(perSide["Go"]).To(BeNumerically(">", 0))
 		Expect(perSide["Java"]).To(BeNumerically(">", 0))
 	}, SpecTimeout(time.Minute))
+}
+
+var _ = Describe("Releases of several processes beside Java", func() {
+	It("never free permits that others count", func(ctx SpecContext) {
+		const rate, interval, duration = 40, 500 * time.Millisecond, 6 * time.Second
+		name := redistest.Name(GinkgoT())
+		yes(gos[0].limiter(name).TrySetRate(ctx, config(overall, rate, interval)))
+		var log grants.Log
+		var group sync.WaitGroup
+		group.Go(func() {
+			defer GinkgoRecover()
+			granted, _, err := peer.Limiter(javas[0].client, name).Hammer(ctx, javapeer.HammerOptions{
+				Permits: 1, Threads: 2, Duration: duration, Clients: []string{javas[0].client}})
+			done(err)
+			for _, g := range granted {
+				end := g[1].Add(time.Millisecond) // Java's times are whole ms
+				log.Add(grants.Entry{Process: "Java", Start: g[0], End: end, Permits: 1, Dated: true})
+			}
+		})
+		for i := range 3 {
+			c := rratelimiter.New(server.Client(GinkgoT()))
+			DeferCleanup(c.Close)
+			group.Go(func() {
+				defer GinkgoRecover()
+				process := fmt.Sprint("Go ", i)
+				takesAndReleases(ctx, c.RateLimiter(name), interval, duration, func(from time.Time, permits int64) {
+					log.Add(grants.Entry{Process: process, Start: from, End: time.Now(), Permits: permits})
+				})
+			})
+		}
+		group.Wait()
+		done(grants.Limit{Rate: rate, Interval: interval}.Check(&log, GinkgoT().TempDir()))
+		count := map[string]int{}
+		for _, e := range log.Entries() {
+			count[fmt.Sprint(e.Process, " gives ", e.Permits < 0)]++
+		}
+		Expect(count).To(HaveLen(7), "%v", count) // each process was granted permits, and those of Go gave some back
+	}, SpecTimeout(time.Minute))
+})
+
+// takesAndReleases takes permits until duration is over, and gives some of those that still
+// count back, now at once and now late.
+func takesAndReleases(ctx context.Context, l *rratelimiter.RateLimiter, interval, duration time.Duration,
+	note func(from time.Time, permits int64),
+) {
+	type hold struct {
+		since   time.Time
+		permits int64
+	}
+	var holds []hold
+	for end := time.Now().Add(duration); time.Now().Before(end); {
+		if len(holds) > 0 && rand.IntN(3) == 0 {
+			i := rand.IntN(len(holds))
+			if from := time.Now(); from.Sub(holds[i].since) < interval/2 { // it still counts when Redis gets it
+				done(l.Release(ctx, holds[i].permits))
+				note(from, -holds[i].permits)
+			}
+			holds = slices.Delete(holds, i, i+1)
+			continue
+		}
+		from, permits := time.Now(), 1+rand.Int64N(6)
+		ok, err := l.TryAcquire(ctx, permits, 10*time.Millisecond)
+		if !errors.Is(err, rratelimiter.ErrNoAnswer) {
+			done(err)
+		}
+		if ok {
+			note(from, permits)
+			holds = append(holds, hold{from, permits})
+		}
+	}
 }
 
 // hammer acquires permits one by one until duration is over. For each it returns

@@ -25,6 +25,10 @@ type Entry struct {
 	Start, End time.Time // of the call
 	Permits    int64     // below 0 for a release
 
+	// Process is where the caller is. A release counts only against grants of its process:
+	// what that gives back frees nothing that others hold.
+	Process string
+
 	// Dated: the caller dates a grant by its own clock before it sends the request, as
 	// Redisson does. If Redis gets the request later, the permits are back as much
 	// earlier.
@@ -123,7 +127,8 @@ func (w Window) String() string {
 // bound of the true one:
 //
 //   - A grant counts in a window if its call began and ended there.
-//   - A release counts against each window in which it may have happened.
+//   - A release counts against what its process was granted in each window in which it may
+//     have happened.
 //   - A window is shorter than one interval, or than so many intervals; then only the
 //     share of one interval counts.
 //   - A grant that is Dated counts in windows of one interval only. All of its interval
@@ -182,8 +187,9 @@ type search struct {
 
 // An event changes the sum of a window that grows to its time.
 type event struct {
-	at  time.Time
-	sum int64
+	at      time.Time
+	sum     int64
+	process string
 }
 
 // from returns the worst of the windows that begin with the call of a grant.
@@ -197,9 +203,11 @@ func (s *search) from(i int) (worst Window) {
 		return int(a.sum - b.sum) // what is gone first
 	})
 	worst = Window{From: from, To: from, Intervals: 1}
-	sum := int64(0)
+	sum, net := int64(0), map[string]int64{} // by process
 	for _, e := range s.events {
-		sum += e.sum
+		sum -= max(0, net[e.process])
+		net[e.process] += e.sum
+		sum += max(0, net[e.process])
 		w := Window{from, e.at, 1 + int64(e.at.Sub(from)/s.interval), sum}
 		if w.Permits() > worst.Permits() {
 			worst = w
@@ -222,9 +230,9 @@ func (s *search) gather(i int, from, end time.Time) {
 		switch {
 		case !g.End.Before(end):
 		case gone.IsZero():
-			s.events = append(s.events, event{g.End, g.Permits})
+			s.events = append(s.events, event{g.End, g.Permits, g.Process})
 		case g.End.Before(gone):
-			s.events = append(s.events, event{g.End, g.Permits}, event{gone, -g.Permits})
+			s.events = append(s.events, event{g.End, g.Permits, g.Process}, event{gone, -g.Permits, g.Process})
 		}
 	}
 	for _, r := range s.releases {
@@ -235,7 +243,7 @@ func (s *search) gather(i int, from, end time.Time) {
 		if at.Before(from) {
 			at = from
 		}
-		s.events = append(s.events, event{at, r.Permits})
+		s.events = append(s.events, event{at, r.Permits, r.Process})
 	}
 }
 
