@@ -99,7 +99,7 @@ func (l *local) toBook() []bookedRecord {
 	if len(l.booking) > 0 {
 		return l.booking
 	}
-	layout := l.keys.client.format.layout()
+	layout := l.keys.client.layout
 	const most = 1000 // records: the rest goes with the next call
 	now := time.Now()
 	for _, s := range l.slots {

@@ -39,6 +39,8 @@ type Client struct {
 	hub *pubsub.Hub // tells waiters that something has changed
 
 	format     RecordFormat
+	layout     *wire.Layout // of format, with the mark of this Client
+	mark       any          // a record that bears it; []byte, boxed for go-redis
 	resolution time.Duration
 
 	// session is the name of the field by which this Client's requests are known
@@ -191,6 +193,8 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c.guard.init(c)
 	c.err = c.validate(opts)
 	if c.err == nil {
+		c.layout = c.format.layout().ForClient()
+		c.mark = c.layout.Append(nil, 0, c.resolution > 0)
 		c.runner = redisx.NewRunner(rdb)
 		if c.replicas != nil {
 			c.runner.Confirm = *c.replicas

@@ -66,14 +66,14 @@ func TestEveryFormatIsReadInOneLimiter(t *testing.T) {
 			l.has(45)
 			l.keeps(100, l.value(), l.permits())
 			l.refused(46, 991*time.Millisecond) // when the oldest record, of two permits, is back
-			l.gives(42)                         // those of Go, and two of Java's
-			if got := fmt.Sprint(l.records(l.permits())); got != "[2 5 3 3]" {
-				b.Fatalf("%v: records %s, want [2 5 3 3]", f, got)
+			l.gives(42)                         // the oldest: Java's, and 27 of Go's
+			if got := fmt.Sprint(l.records(l.permits())); got != "[3 10]" {
+				b.Fatalf("%v: records %s, want [3 10]", f, got)
 			}
 			l.keeps(100, l.value(), l.permits())
 			b.now += 992
-			l.takes(94) // of a hundred all but [3 3]
-			l.refused(5, 2*time.Millisecond)
+			l.takes(87) // of a hundred all but [3 10]
+			l.refused(3, 6*time.Millisecond)
 			l.keeps(100, l.value(), l.permits())
 			b.now += 2000
 			l.takes(100)

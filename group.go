@@ -156,7 +156,8 @@ func (g *Group) Allow(ctx context.Context, permits int64) (Result, error) {
 
 // Release gives permits back to all limiters, one after another: permits that the caller
 // was granted and did not use. 0 does nothing. The errors are those of RateLimiter.Release.
-// After one, some of the limiters may have got theirs.
+// After one, some of the limiters may have got theirs. Permits released late may return
+// too early, as RateLimiter.Release says.
 func (g *Group) Release(ctx context.Context, permits int64) error {
 	if _, err := g.wants(permits, 0); err != nil {
 		return err

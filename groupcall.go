@@ -277,7 +277,7 @@ func (call *groupCall) args(types [maxMembers]RateType) arguments {
 		put(argOf(argType, i), int(types[i]))
 		put(argOf(argPermits, i), call.permits[i])
 		room := make([]byte, 0, wire.RecordSpace)
-		put(argOf(argRecords, i), c.format.layout().AppendAll(room, call.permits[i], c.resolution > 0))
+		put(argOf(argRecords, i), c.layout.AppendAll(room, call.permits[i], c.resolution > 0))
 		if m.template != nil {
 			put(argOf(argTemplate, i), m.template.text)
 		}

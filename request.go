@@ -26,7 +26,7 @@ type request struct {
 	number     int64
 	runs       []run       // of an acquire
 	permits    int64       // of all together
-	records    any         // that hold as many; []byte, boxed for go-redis
+	records    any         // that hold as many, or the mark of the Client; []byte, boxed for go-redis
 	withdrawal *withdrawal // taken back with it, nil if there is none
 	start      time.Time
 	set        any  // the text of a template, nil where a rate must be set
@@ -63,7 +63,7 @@ func (k *limiterKeys) newAcquire(runs []run, back *withdrawal) *request {
 		req.permits += run.permits * run.size()
 	}
 	room := make([]byte, 0, wire.RecordSpace)
-	req.records = c.format.layout().AppendAll(room, req.permits, c.resolution > 0)
+	req.records = c.layout.AppendAll(room, req.permits, c.resolution > 0)
 	return req
 }
 
@@ -72,7 +72,7 @@ func (k *limiterKeys) newAcquire(runs []run, back *withdrawal) *request {
 func (k *limiterKeys) newRelease(permits int64, back *withdrawal) *request {
 	return &request{
 		keys: k, script: releaseScript, session: k.client.session, number: k.client.requests.Add(1),
-		permits: permits, records: "", withdrawal: back, start: time.Now(),
+		permits: permits, records: k.client.mark, withdrawal: back, start: time.Now(),
 	}
 }
 

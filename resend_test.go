@@ -66,10 +66,10 @@ func TestAShrunkRecordIsNotChargedAgain(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- n.l.asksFor(10)() }()
 		until(t, func() bool { return n.proxy.Swallowed() == 1 })
-		other.gives(1) // out of the newest record
+		n.somebodyElse().gives(11) // out of the oldest records
 		n.want(<-done)
-		if got := fmt.Sprint(n.l.records(n.l.permits())); got != "[10 9]" {
-			t.Fatalf("rate %d: records %s, want [10 9]", rate, got)
+		if got := fmt.Sprint(n.l.records(n.l.permits())); got != "[9]" {
+			t.Fatalf("rate %d: records %s, want [9]", rate, got)
 		}
 		n.l.keeps(rate, n.l.value(), n.l.permits())
 	}

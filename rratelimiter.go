@@ -227,8 +227,13 @@ func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
 
 // Release gives permits back that were taken and not used, so that others can
 // take them at once (RRateLimiter.release, Redisson 3.52.0 and later). They
-// come out of the newest grants. What is more than was taken and has not come
-// back by itself is ignored: there are never more permits than the rate.
+// come out of the newest grants of this Client, and then out of the oldest ones,
+// whoever has them. What is more than was taken and has not come back by itself is
+// ignored: there are never more permits than the rate.
+//
+// Release them soon. A Client does not know which of its grants they are of, so
+// permits released late may return earlier than they should, by at most the time
+// between take and release. Do not use Release to settle an estimate late.
 //
 // Releases that come at once share a request. It is sent when the request of the
 // limiter that is under way has its reply: give Release a context with a deadline.

@@ -1,14 +1,14 @@
--- release.lua: gives permits back. They come out of the newest records that count; the last of these may
--- keep some of its permits. Permits that are not outstanding are not given back. A release of 0 permits only
+-- release.lua: gives permits back. They come out of the newest records of this Client that count, and then
+-- out of the oldest ones (parts/find.lua); the last of these may keep some of its permits. Permits that are not outstanding are not given back. A release of 0 permits only
 -- takes back what nobody holds (parts/withdraw.lua).
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/limiter.lua;
--- ARGV[3], ARGV[9..11]: parts/withdraw.lua
+-- ARGV[3], ARGV[9..11]: parts/withdraw.lua; ARGV[5]: parts/find.lua
 -- ARGV[4]  the permits to give back
 -- ARGV[7]  if a copy of this request may have reached the server before: the ms since it was first sent.
 --          After an interval nothing is given back: the permits have come back by themselves
 -- ARGV[12] the session of the Client, if this one is that of a call to several limiters (parts/rebuild.lua)
--- Reply:   {permits given back; 1 if there may be more to give back, for a call reads no more than 2,000
+-- Reply:   {permits given back; 1 if there may be more to give back, for a call reads no more than 3,000
 --          records, otherwise 0}; {-1, 1} to send the same request again, because more is to be withdrawn
 --          than one call can do. A request that was carried out before gets its first reply; {0, 0} for a
 --          late copy that nobody waits for

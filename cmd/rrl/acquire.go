@@ -226,7 +226,11 @@ func (a *app) releaseCommand() *cobra.Command {
 		Short: "Give permits back",
 		Long: `Give permits back that were taken and not used, so that others can take them at once. What
 is more than was taken, or has come back by itself, is ignored. Of a PER_CLIENT limiter it
-needs the --id of the client that has taken them.`,
+needs the --id of the client that has taken them.
+
+rrl has taken none of them itself: they come out of the oldest grants, whoever has them. In
+the program that took them, permits released late may return earlier than they should, by at
+most the time between take and release.`,
 		Args: named(1, 2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			permits, err := integer("PERMITS", args[1])
@@ -266,7 +270,7 @@ func (a *app) release(ctx context.Context, l *rratelimiter.RateLimiter, permits 
 	}
 	g := given{l.Name(), permits, r.Limit, r.Remaining}
 	return a.print(g, func(w io.Writer) {
-		fmt.Fprintf(w, "%q: given back, up to %s; remaining %d of %d\n", g.Name,
+		fmt.Fprintf(w, "%q: given back, up to %s, which others may have taken; remaining %d of %d\n", g.Name,
 			words.Count(g.Permits, "permit"), g.Remaining, g.Limit)
 	})
 }

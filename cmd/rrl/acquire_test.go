@@ -26,7 +26,7 @@ func TestAcquireAndRelease(t *testing.T) {
 		step{"acquire api -n 6", 2, "", "permits is 6, must be at most 5"},
 		step{"acquire api -n 2 --timeout 10ms", 1, `"api": refused, permits 2, waited `, ""},
 		step{"acquire api -n 2 -t 10ms --json", 1, `"granted": false, "permits": 2, "waited_ms": `, ""},
-		step{"release api 2", 0, `"api": given back, up to 2 permits; remaining 3 of 5`, ""},
+		step{"release api 2", 0, `"api": given back, up to 2 permits, which others may have taken; remaining 3 of 5`, ""},
 		step{"acquire api -n 3 --timeout 1h", 0, `"api": granted, permits 3, waited `, ""},
 		step{"release api 3 --json", 0, `{ "name": "api", "permits": 3, "limit": 5, "remaining": 3 }`, ""},
 		step{"acquire api -n 3 --wait", 0, "granted", ""},

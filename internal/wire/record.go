@@ -16,6 +16,7 @@ type Layout struct {
 	Name   string // the letters of Redisson's format, and the number of random bytes
 	Header string
 	random int
+	client string // what its records bear, of which the format has room for a part; random if it is empty
 }
 
 // The formats, as indexes of Layouts.
@@ -29,10 +30,10 @@ const (
 // Layouts are those of the formats. The header of an fI is the first byte of its
 // number. Read as a Bc0I, it is the length of what follows.
 var Layouts = [...]Layout{
-	Bc0I16: {"Bc0I/16", "\x10", 16},
-	Bc0I8:  {"Bc0I/8", "\x08", 8},
-	Lc0I:   {"Lc0I", "\x08\x00\x00\x00\x00\x00\x00\x00", 8},
-	FI:     {"fI", "\x03", 3},
+	Bc0I16: {"Bc0I/16", "\x10", 16, ""},
+	Bc0I8:  {"Bc0I/8", "\x08", 8, ""},
+	Lc0I:   {"Lc0I", "\x08\x00\x00\x00\x00\x00\x00\x00", 8, ""},
+	FI:     {"fI", "\x03", 3, ""},
 }
 
 const (
@@ -54,6 +55,23 @@ const (
 	free       = 4
 	mergedMark = goMark + "oRateLimit"
 )
+
+// ForClient returns the same layout with a mark of its own in its records, by which
+// a Client knows them again (scripts/parts/find.lua).
+func (l Layout) ForClient() *Layout {
+	l.client = string(binary.LittleEndian.AppendUint64(nil, rand.Uint64()))
+	return &l
+}
+
+// marked is how many bytes the mark of a Client has. Those that follow keep the
+// records of a Client apart: 8 of them, and 4 in the formats of 8 random bytes, where
+// one pair of Clients in 32,768 has the same mark.
+func (l *Layout) marked() int {
+	if l.random < 16 {
+		return 2
+	}
+	return 6
+}
 
 // Size is how many bytes a record has.
 func (l *Layout) Size() int { return len(l.Header) + l.random + permitsSize }
@@ -86,6 +104,7 @@ func (l *Layout) Append(b []byte, permits uint32, merged bool) []byte {
 		copy(b[from:to-free], mergedMark)
 	default:
 		copy(b[from:], goMark)
+		copy(b[from+len(goMark):][:l.marked()], l.client)
 		b[from+len(goMark)] |= 0x80 // never the next byte of mergedMark
 	}
 	return binary.LittleEndian.AppendUint32(b[:to], permits)

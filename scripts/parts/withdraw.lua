@@ -3,9 +3,9 @@
 -- a release of 0 permits. A copy of that request does nothing more, for the session says what is left of the
 -- grant.
 --
--- The permits come out of the newest records up to the time of the grant. Later records are never touched,
--- for the limiter may have been cleared since. A release takes permits from the newest records first, so it
--- may have removed the very record of the grant. Then older records are taken instead: that release left as
+-- The permits come out of the newest records of this Client up to the time of the grant, and then out of the
+-- oldest ones (find.lua). Later records are never touched, for the limiter may have been cleared since. A
+-- release may have removed the very record of the grant. Then others are taken instead: that release left as
 -- many permits in them.
 --
 -- ARGV[3]   parts/late.lua
