@@ -1,6 +1,7 @@
 -- release.lua: gives permits back. They come out of the newest records of this Client that count, and then
--- out of the oldest ones (parts/find.lua); the last of these may keep some of its permits. Permits that are not outstanding are not given back. A release of 0 permits only
--- takes back what nobody holds (parts/withdraw.lua).
+-- out of the oldest ones (parts/find.lua). The last of these may keep some of its permits. Permits that are
+-- not outstanding are not given back. A release of 0 permits only takes back permits without a holder
+-- (parts/withdraw.lua).
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/limiter.lua;
 -- ARGV[3], ARGV[9..11]: parts/withdraw.lua; ARGV[5]: parts/find.lua
