@@ -69,6 +69,8 @@ func (w *twins) round() {
 			clients = append(clients, c)
 			c.session = fmt.Sprintf("session:%016d", i)
 			w.keys[j] = append(w.keys[j], c.RateLimiter(w.name).keys.Load())
+			first := w.keys[0][i].client
+			c.layout, c.mark = first.layout, first.mark // both know the same records as their own
 		}
 	}
 	w.sets(0)

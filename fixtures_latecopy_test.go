@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A postman keeps a copy of each request that a line sends. Those that it is told
@@ -100,7 +102,8 @@ func (d *desk) deleted() { d.n.want(yes(d.other.Delete(context.Background()))) }
 
 // withdrawn waits until what may have been granted was taken back in the background.
 func (d *desk) withdrawn() {
-	if d.late[atNumber+2] == "" { // a release is never taken back
+	records := d.late[atNumber+2].([]byte)
+	if permits, _ := wire.Permits(string(records)); permits == 0 { // of a release, which is never taken back
 		return
 	}
 	until(d.n.T, func() bool { return strings.HasPrefix(d.state(d.l.Name()), "+1") })

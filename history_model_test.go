@@ -2,6 +2,7 @@ package rratelimiter_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,17 +12,25 @@ import (
 // slots is how many steps of the clock an interval takes.
 const slots = 4
 
+// owners is how many Clients a history has at most, and nobody.
+const (
+	owners = nobody + 1
+	nobody = 3 // whose the records of a resolution are
+)
+
 // held is all that a limiter knows that is asked one request after another.
 type held struct {
 	rate  int64
-	taken [slots]int64 // by the steps of the clock since then
-	lost  int64        // of those taken now, what no caller was told of: it may come back at any time
+	taken [slots][owners]int64 // by the steps of the clock since then, and whose records they are in
+	lost  int64                // of those taken now, what no caller was told of: it may come back at any time
 }
 
 func (s held) free() int64 {
 	free := s.rate
-	for _, n := range s.taken {
-		free -= n
+	for _, step := range s.taken {
+		for _, n := range step {
+			free -= n
+		}
 	}
 	return free
 }
@@ -29,25 +38,45 @@ func (s held) free() int64 {
 // shown returns what a limiter says is free.
 func (s held) shown() int64 { return min(max(0, s.free()), s.rate) }
 
-func (s held) takes(permits int64) held {
-	s.taken[0] += permits
+func (s held) takes(a asked) held {
+	s.taken[0][a.owner] += a.n
 	return s
 }
 
-// gives returns what is left after a release, which takes from the newest first. It
-// may be permits that no caller was told of. A withdrawal of those does not know
-// that, and gives back as many as they were.
-func (s held) gives(permits int64) (after []held) {
-	now, next := min(permits, s.taken[0]), s
-	for i := range next.taken {
-		n := min(permits, next.taken[i])
-		next.taken[i] -= n
-		permits -= n
+// gives returns what is left after a release. It takes the newest of its owner, and then the
+// oldest; of those of one step, whose they are is left to chance. It may be permits that no
+// caller was told of. A withdrawal of those does not know that, and gives back as many as they
+// were.
+func (s held) gives(a asked) (after []held) {
+	own, permits := s, a.n
+	for i := range own.taken {
+		if a.owner != nobody {
+			own.taken[i][a.owner] -= out(&permits, own.taken[i][a.owner])
+		}
 	}
-	for next.lost = max(0, s.lost-now); next.lost <= s.lost; next.lost++ {
-		after = append(after, next)
+	for _, order := range [][]int{{0, 1, 2, nobody}, {0, 2, 1, nobody}, {1, 0, 2, nobody}, {1, 2, 0, nobody},
+		{2, 0, 1, nobody}, {2, 1, 0, nobody}} {
+		next, permits := own, permits
+		for i := slots - 1; i >= 0; i-- {
+			for _, owner := range order {
+				next.taken[i][owner] -= out(&permits, next.taken[i][owner])
+			}
+		}
+		now := s.taken[0][a.owner] - next.taken[0][a.owner]
+		for next.lost = max(0, s.lost-now); next.lost <= s.lost; next.lost++ {
+			if !slices.Contains(after, next) {
+				after = append(after, next)
+			}
+		}
 	}
 	return after
+}
+
+// out returns how many of n permits are among those wanted, which become fewer.
+func out(wanted *int64, n int64) int64 {
+	n = min(n, *wanted)
+	*wanted -= n
+	return n
 }
 
 type kind string
@@ -66,6 +95,7 @@ const (
 type asked struct {
 	kind    kind
 	client  int
+	owner   int   // whose records its permits are in
 	n       int64 // permits, or the rate
 	timeout time.Duration
 	ahead   int64 // the most permits that a waiter ahead of it in line may want
@@ -90,15 +120,17 @@ var model = (&porcupine.NondeterministicModel{
 			for _, next := range s.after(input.(asked), output.(told)) {
 				after = append(after, next)
 			}
-			s.taken[0] = max(0, s.taken[0]-1)
+			s.taken[0][0] = max(0, s.taken[0][0]-1) // where any are lost, all are in records of the first
 		}
 		return after
 	},
 	Hash: func(state any) uint64 {
 		s := state.(held)
 		hash := uint64(s.rate)<<8 ^ uint64(s.lost)
-		for _, n := range s.taken {
-			hash = hash*0x9E3779B97F4A7C15 + uint64(n)
+		for _, step := range s.taken {
+			for _, n := range step {
+				hash = hash*0x9E3779B97F4A7C15 + uint64(n)
+			}
 		}
 		return hash * 0xFF51AFD7ED558CCD
 	},
@@ -113,7 +145,7 @@ func (s held) after(a asked, t told) []held {
 	case acquires, allows:
 		done = s.acquired(a, t)
 	case releases:
-		done = s.gives(a.n)
+		done = s.gives(a)
 	case sets:
 		done = []held{{rate: a.n}}
 	case keeps:
@@ -124,7 +156,7 @@ func (s held) after(a asked, t told) []held {
 		}
 	case steps:
 		copy(s.taken[1:], s.taken[:slots-1])
-		s.taken[0] = 0
+		s.taken[0] = [owners]int64{}
 		done = []held{s}
 	}
 	if t.unknown {
@@ -137,7 +169,7 @@ func (s held) acquired(a asked, t told) []held {
 	fits, next := a.n <= s.free(), s
 	switch {
 	case t.unknown:
-		if next = s.takes(a.n); !fits {
+		if next = s.takes(a); !fits {
 			return nil
 		}
 		next.lost += a.n
@@ -145,10 +177,10 @@ func (s held) acquired(a asked, t told) []held {
 	case t.exceeds:
 		fits = a.n > s.rate
 	case t.ok:
-		next = s.takes(a.n)
+		next = s.takes(a)
 	default: // refused for itself, or behind a waiter that was refused
 		if fits && t.late {
-			next = s.takes(a.n)
+			next = s.takes(a)
 			next.lost += a.n
 			break
 		}

@@ -214,8 +214,8 @@ func TestASlotBeyond32Bits(t *testing.T) {
 	})
 }
 
-// A release takes out of merged records as out of others, and what is granted
-// afterwards is merged again.
+// A release takes out of the oldest of merged records, which are nobody's own. What is
+// granted afterwards is merged again.
 func TestAReleaseOutOfMergedRecords(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 100, time.Second)
@@ -225,8 +225,8 @@ func TestAReleaseOutOfMergedRecords(t *testing.T) {
 			later      int64
 			records    string
 		}{
-			{10, 3, 1, "[7]"}, {5, 0, 1, "[7 5]"}, {5, 7, 100, "[7 3]"}, {4, 6, 0, "[7 1]"},
-			{2, 1, 0, "[7 1 1]"}, {1, 100, 0, "[]"}, {6, 0, 0, "[6]"},
+			{10, 3, 1, "[7]"}, {5, 0, 1, "[7 5]"}, {5, 7, 100, "[10]"}, {4, 6, 0, "[4 4]"},
+			{2, 1, 0, "[3 6]"}, {1, 100, 0, "[]"}, {6, 0, 0, "[6]"},
 		} {
 			m.takes(step.take)
 			other.gives(step.give)

@@ -9,7 +9,8 @@
 --
 -- ARGV[5]   records of this Client, or one: its first bytes are the mark (internal/wire/record.go)
 --
--- in:       wanted (the permits to take back), latest (the score to begin at), head, expired, gone, count
+-- in:       wanted (the permits to take back), latest (the score of the newest own record to take),
+--           head, expired, gone, count
 -- out:      given (how many of the wanted permits were found), whole (the records to remove),
 --           part (the record that keeps some of its permits, nil if there is none),
 --           rest (the permits it keeps),
@@ -40,7 +41,7 @@ if head[1] and wanted > 0 then
     local newest, most = look == 1, look == 1 and NEWEST or OLDEST
     for from = 0, most - PAGE, PAGE do
       local page = newest and redis.call('ZREVRANGEBYSCORE', KEYS[3], latest, floor, 'LIMIT', from, PAGE)
-        or redis.call('ZRANGEBYSCORE', KEYS[3], oldest, latest, 'LIMIT', from, PAGE)
+        or redis.call('ZRANGEBYSCORE', KEYS[3], oldest, '+inf', 'LIMIT', from, PAGE)
       for i = 1, #page do
         local member = page[i]
         local fits = not newest or shared or string.sub(member, 1, length) == mark

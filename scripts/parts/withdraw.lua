@@ -3,10 +3,9 @@
 -- a release of 0 permits. A copy of that request does nothing more, for the session says what is left of the
 -- grant.
 --
--- The permits come out of the newest records of this Client up to the time of the grant, and then out of the
--- oldest ones (find.lua). Later records are never touched, for the limiter may have been cleared since. A
--- release may have removed the very record of the grant. Then others are taken instead: that release left as
--- many permits in them.
+-- The permits come out of the newest records of this Client up to the time of the grant. A release by another
+-- one may have removed them. Then the oldest records are taken instead: that release left as many permits in
+-- them (find.lua). Nothing is taken where the limiter was cleared (at is 0), or an interval has passed.
 --
 -- ARGV[3]   parts/late.lua
 -- ARGV[9]   whatever requests after this number were granted goes back; missing or empty if nothing does
@@ -34,7 +33,7 @@ if last and not late then
     kept = tonumber(ARGV[10])
   end
   if amount > 0 and amount > kept then
-    local wanted, latest = amount - kept, where
+    local wanted, latest = tonumber(where) > expired and amount - kept or 0, where
     -- include parts/find.lua
     unfinished = unseen
     local left = unfinished and amount - given or kept
