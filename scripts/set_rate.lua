@@ -56,7 +56,12 @@ if same then
   end
 end
 redis.pcall('PUBLISH', ARGV[11], 'changed')
--- include parts/lifetime.lua
+if keep > 0 and not records[1] then -- nothing is outstanding: exactly the keep alive, as with Redisson
+  redis.call('PEXPIRE', KEYS[1], keep)
+  redis.call('PEXPIRE', KEYS[2], keep)
+else
+  -- include parts/lifetime.lua
+end
 -- The command that may remove a key is the last one that names it; parts/finish.lua says why.
 if not same then
   redis.call('UNLINK', KEYS[2], KEYS[3])

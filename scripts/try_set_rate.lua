@@ -1,5 +1,6 @@
 -- try_set_rate.lua: sets a rate if none is set. A hash that lacks rate, interval or type has no rate: all
--- its fields are written, and the value and permits that were left over are removed.
+-- its fields are written, and the value and permits that were left over are removed. Nothing is outstanding
+-- then, so a keep alive lasts exactly as long as it says, as with Redisson.
 --
 -- KEYS: parts/common.lua
 -- ARGV[1]  the type to set
@@ -16,8 +17,7 @@ elseif f[1] and f[2] and f[3] then
 end
 redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[4])
 if tonumber(ARGV[4]) > 0 then
-  local SECOND = 1000 -- ms; parts/lifetime.lua says why
-  redis.call('PEXPIRE', KEYS[1], math.max(ARGV[4], ARGV[3] + SECOND))
+  redis.call('PEXPIRE', KEYS[1], ARGV[4])
 else
   redis.call('PERSIST', KEYS[1])
 end
