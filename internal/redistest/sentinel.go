@@ -104,19 +104,19 @@ func (s *Sentinel) watching(w *redis.SentinelClient) error {
 func (s *Sentinel) Failover(t TB) {
 	t.Helper()
 	s.Master.Stop()
-	s.promoted(t)
+	s.promoted(t, s.Master)
 }
 
 // Switch is Failover with a master that is well. It returns when the former master is a
 // replica: until then two servers accept writes, and clients may talk to either.
 func (s *Sentinel) Switch(t TB) {
 	t.Helper()
+	former := s.Master
 	Until(t, "order to fail over", func() error {
 		return s.watchers[0].Failover(context.Background(), s.MasterName).Err()
 	})
-	former := s.Master
-	s.promoted(t)
-	s.demoted(t, former)
+	s.promoted(t, former)
+	s.settled(t, former, s.Master)
 }
 
 // Stall is Switch with a master that stands still until another one is promoted.
@@ -124,43 +124,51 @@ func (s *Sentinel) Stall(t TB) {
 	t.Helper()
 	former := s.Master
 	thaw := former.Freeze(t)
-	s.promoted(t)
+	s.promoted(t, former)
 	thaw()
-	s.demoted(t, former)
+	s.settled(t, former, s.Master)
 }
 
-// demoted returns when a former master is a replica.
-func (s *Sentinel) demoted(t TB, former *Server) {
+// promoted returns when another server than the former master is the master.
+func (s *Sentinel) promoted(t TB, former *Server) {
 	t.Helper()
-	Until(t, "former master as a replica", func() error {
-		if isMaster(former) == nil {
-			return errors.New("it still calls itself a master")
+	Until(t, "promotion", func() error {
+		if s.follow(); s.Master == former {
+			return fmt.Errorf("the master is still %s", former.Addr)
 		}
-		return inSync(former)
+		return errors.Join(s.Names(s.Master), isMaster(s.Master))
 	})
 }
 
-// promoted returns when a replica is the master.
-func (s *Sentinel) promoted(t TB) {
+// settled returns when one of the servers is the master, and the others are replicas. That may
+// be the former master again: on a busy machine the sentinels take the new one for dead.
+func (s *Sentinel) settled(t TB, servers ...*Server) {
 	t.Helper()
-	next := -1
-	Until(t, "promotion", func() error {
-		var err error
-		for i, r := range s.Replicas {
-			if r != s.Master {
-				if err = isMaster(r); err == nil {
-					next = i
-					return nil
-				}
+	Until(t, "one master", func() error {
+		s.follow()
+		err := errors.Join(s.Names(s.Master), isMaster(s.Master))
+		for _, r := range servers {
+			switch {
+			case r == s.Master:
+			case isMaster(r) == nil:
+				err = errors.Join(err, fmt.Errorf("%s still calls itself a master", r.Addr))
+			default:
+				err = errors.Join(err, inSync(r))
 			}
 		}
 		return err
 	})
-	for _, w := range s.watchers {
-		Until(t, "news of the promotion", func() error { return s.agrees(w, s.Replicas[next]) })
+}
+
+// follow makes that server the Master which all sentinels name.
+func (s *Sentinel) follow() {
+	for i, r := range s.Replicas {
+		if s.Names(r) == nil {
+			s.Master, s.Replicas[i] = r, s.Master
+			s.Replica = s.Replicas[0]
+			return
+		}
 	}
-	s.Master, s.Replicas[next] = s.Replicas[next], s.Master
-	s.Replica = s.Replicas[0]
 }
 
 // Names returns nil if all sentinels name that server as the master.
