@@ -114,6 +114,20 @@ func TestARefusalThatTakesBackAtALowerRate(t *testing.T) {
 	}
 }
 
+// A Client without records of its own gives permits back, and so takes the record of a grant
+// that is withdrawn later. The withdrawal finds as many permits in the records that are left.
+func TestAWithdrawalOfARecordThatAReleaseHasTaken(t *testing.T) {
+	at := newCounter(t, Overall, 20)
+	lost := at.keys.newAcquire([]run{{5, 1}}, nil)
+	at.hands(lost)
+	at.now += 10
+	at.hands(at.client().RateLimiter("l").keys.Load().newAcquire([]run{{7, 1}}, nil))
+	at.hands(at.client().RateLimiter("l").keys.Load().newRelease(4, nil))
+	at.has(12)
+	at.hands(at.keys.newRelease(0, of(lost)))
+	at.has(17) // 3 of the 7 are still out
+}
+
 // A limiter is in the list of withdrawals once, however many replies it loses.
 func TestALimiterStandsInTheListOnce(t *testing.T) {
 	s := redistest.Start(t)

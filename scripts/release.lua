@@ -26,7 +26,7 @@ if late then
   return last == ARGV[3] and { -amount, tonumber(where) } or { 0, 0 }
 end
 local wanted = (tonumber(ARGV[7]) or 0) < interval and not unfinished and tonumber(ARGV[4]) or 0
-local latest = '+inf'
+local latest, ends = '+inf', '+inf'
 -- include parts/find.lua
 local reply, step = { unfinished and -1 or given, (unfinished or unseen) and 1 or 0 }, nil
 if not unfinished then

@@ -131,7 +131,7 @@ func exactAcquire(st *state, n, now int64) bool {
 	granted := n <= left
 	for granted && n > 0 && c.interval > 0 {
 		part := min(n, mostPerRecord)
-		p.records = append(p.records, record{now, part})
+		p.records = append(p.records, record{now, part, true})
 		left, n = left-part, n-part
 	}
 	p.value = decimal(left)
@@ -148,13 +148,21 @@ func exactRelease(st *state, n, now int64) {
 	exactLife(st, c, now)
 }
 
-// giveBack takes n permits out of the records, the newest first, and returns
-// how many it has taken.
+// giveBack takes n permits out of the records: the newest of Go first, and then the
+// oldest. It returns how many it has taken.
 func giveBack(records []record, n int64) (taken int64) {
-	for i := len(records) - 1; i >= 0 && taken < n; i-- {
-		part := min(n-taken, records[i].permits)
-		records[i].permits -= part
+	takes := func(r *record) {
+		part := min(n-taken, r.permits)
+		r.permits -= part
 		taken += part
+	}
+	for i := len(records) - 1; i >= 0; i-- {
+		if records[i].byGo {
+			takes(&records[i])
+		}
+	}
+	for i := range records {
+		takes(&records[i])
 	}
 	return taken
 }

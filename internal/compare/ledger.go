@@ -50,7 +50,7 @@ func (o observation) forgets() bool {
 // take enters permits that were granted.
 func (l ledger) take(o observation, account string) *Divergence {
 	c := o.got.settings()
-	l[account] = append(l[account], record{o.now, o.Permits})
+	l[account] = append(l[account], record{o.now, o.Permits, !o.Java})
 	l.expire(account, o.now, c.interval)
 	taken := sum(l[account])
 	if taken <= c.rate {

@@ -64,7 +64,7 @@ func differ(a, b outcome) (d parts) {
 			value, records, ends = inOther, inOther, inOther
 		}
 		mark(p.value != q.value, value)
-		mark(!slices.Equal(sorted(p.records), sorted(q.records)), records)
+		mark(!slices.EqualFunc(sorted(p.records), sorted(q.records), record.same), records)
 		mark(!near(p.valueEnds, q.valueEnds) || !near(p.recordsEnds, q.recordsEnds), ends)
 	}
 	return d

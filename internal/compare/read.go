@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // keysPerState is how many keys keysOf returns.
@@ -119,7 +120,8 @@ func (d *decoder) records(flat []any) (records []record) {
 		if err != nil {
 			d.fail(fmt.Errorf("compare: the time of a record is no integer: %w", err))
 		}
-		records = append(records, record{at, permits})
+		_, byGo := wire.Recognise(member)
+		records = append(records, record{at, permits, byGo})
 	}
 	return records
 }

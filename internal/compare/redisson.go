@@ -137,7 +137,7 @@ func redissonAcquire(st *state, n, now int64) answer {
 		redissonLife(st, now)
 		return yes(false)
 	}
-	p.records = append(p.records, record{now, int64(uint32(asked))})
+	p.records = append(p.records, record{now, int64(uint32(asked)), false})
 	p.value = decimal(value - n)
 	redissonLife(st, now)
 	return yes(true)

@@ -28,8 +28,16 @@ type pair struct {
 	recordsEnds int64
 }
 
-// A record is permits that were granted at a time.
-type record struct{ at, permits int64 }
+// A record is permits that were granted at a time, by Go or not.
+type record struct {
+	at, permits int64
+	byGo        bool
+}
+
+func (r record) String() string { return fmt.Sprintf("{%d %d}", r.at, r.permits) }
+
+// same reports whether two records say the same to Java.
+func (r record) same(s record) bool { return r.at == s.at && r.permits == s.permits }
 
 func (st state) clone() state {
 	st.hash = maps.Clone(st.hash)

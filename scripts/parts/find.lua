@@ -10,16 +10,16 @@
 -- ARGV[5]   records of this Client, or one: its first bytes are the mark (internal/wire/record.go)
 --
 -- in:       wanted (the permits to take back), latest (the score of the newest own record to take),
---           head, expired, gone, count
+--           ends (the score of the newest record to take), head, expired, gone, count
 -- out:      given (how many of the wanted permits were found), whole (the records to remove),
 --           part (the record that keeps some of its permits, nil if there is none),
---           rest (the permits it keeps),
+--           rest (the permits it keeps), other (the newest record that is not own, of those to take; or nil),
 --           unseen (there may be more, beyond the 3,000 records that a call reads)
 -- changes:  none
 -- writes:   no
 -- ends the script: no
 
-local given, whole, part, rest, unseen = 0, {}, nil, 0, false
+local given, whole, part, rest, other, unseen = 0, {}, nil, 0, nil, false
 if head[1] and wanted > 0 then
   -- The first page is enough for most calls. NEWEST and OLDEST are the records a call reads at most; the
   -- client sends another one for the rest.
@@ -41,17 +41,15 @@ if head[1] and wanted > 0 then
     local newest, most = look == 1, look == 1 and NEWEST or OLDEST
     for from = 0, most - PAGE, PAGE do
       local page = newest and redis.call('ZREVRANGEBYSCORE', KEYS[3], latest, floor, 'LIMIT', from, PAGE)
-        or redis.call('ZRANGEBYSCORE', KEYS[3], oldest, '+inf', 'LIMIT', from, PAGE)
+        or redis.call('ZRANGEBYSCORE', KEYS[3], oldest, ends, 'LIMIT', from, PAGE)
       for i = 1, #page do
         local member = page[i]
         local fits = not newest or shared or string.sub(member, 1, length) == mark
-        if fits and not found[member] then
+        if fits and not found[member] and given < wanted then
           local n = count(member)
+          other = not newest and member or other
           if given + n > wanted then
-            if given < wanted then
-              part, rest = member, given + n - wanted
-            end
-            given = wanted
+            part, rest, given = member, given + n - wanted, wanted
             break
           end
           given = given + n

@@ -1,13 +1,20 @@
 -- remove.lua: removes the records that find.lua found, and puts the value right. If no other record counts,
 -- it leaves the removal to finish.lua (away), which says why.
 --
--- in:       given, whole, part, rest, away, head, gone, value, rate, since, astray, packed,
---           now, timed, interval
+-- Where it takes others' records, it notes up to which time, for a withdrawal may miss one of them
+-- (withdraw.lua). The note has the form of a session, and ends like one (session.lua).
+--
+-- in:       given, whole, part, rest, other, away, head, gone, value, rate, since, astray, packed,
+--           now, timed, interval, MOST
 -- out:      none
 -- changes:  away, head, value, since, astray
 -- writes:   yes
 -- ends the script: no
 
+if other then
+  local at = math.max(0, math.min(MOST, math.ceil(tonumber(redis.call('ZSCORE', KEYS[3], other)) or now)))
+  redis.call('HSET', KEYS[1], 'session:freed', string.format('%016d %d 0 %d', 0, now, at))
+end
 if head[1] and not part and #whole == redis.call('ZCARD', KEYS[3]) - gone then
   away, head, since, value = whole, {}, nil, rate
 elseif part or whole[1] then -- also records of 0 permits

@@ -3,9 +3,10 @@
 -- a release of 0 permits. A copy of that request does nothing more, for the session says what is left of the
 -- grant.
 --
--- The permits come out of the newest records of this Client up to the time of the grant. A release by another
--- one may have removed them. Then the oldest records are taken instead: that release left as many permits in
--- them (find.lua). Nothing is taken where the limiter was cleared (at is 0), or an interval has passed.
+-- The permits come out of the newest records of this Client up to the time of the grant, and then out of the
+-- oldest ones (find.lua). Later records are left alone, for the records of the grant may have been cleared.
+-- But a release may have taken them for another Client, and says so (remove.lua). Then that release left as
+-- many permits in later records.
 --
 -- ARGV[3]   parts/late.lua
 -- ARGV[9]   whatever requests after this number were granted goes back; missing or empty if nothing does
@@ -13,7 +14,7 @@
 -- ARGV[11]  the channel that wakes waiters
 --
 -- in:       session, own, rate, head, expired, gone, value, since, astray, count, packed,
---           now, timed, interval
+--           now, timed, interval, MOST
 -- out:      late, last, dated, amount, where, rateThen (late.lua),
 --           withdraws (what earlier requests are granted is to go back, now or by a copy that comes late),
 --           away (records for finish.lua to remove),
@@ -33,7 +34,11 @@ if last and not late then
     kept = tonumber(ARGV[10])
   end
   if amount > 0 and amount > kept then
-    local wanted, latest = tonumber(where) > expired and amount - kept or 0, where
+    local wanted, latest, ends = amount - kept, where, where
+    local freed = string.match(redis.call('HGET', KEYS[1], 'session:freed') or '', '^%d+ %d+ 0 (%d+)$')
+    if freed and tonumber(where) > math.max(0, expired) and tonumber(freed) >= tonumber(where) then
+      ends = '+inf'
+    end
     -- include parts/find.lua
     unfinished = unseen
     local left = unfinished and amount - given or kept
