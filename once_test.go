@@ -267,7 +267,7 @@ func TestWithAResolutionAnAcquireIsWithdrawn(t *testing.T) {
 	m.has(21)
 	m.takes(21)
 	m.keeps(30, m.value(), m.permits())
-	if got := len(m.fields()); got != 2 {
-		t.Fatalf("%d fields, want one of the Client and one of that of the line", got)
+	if got := len(m.fields()); got != 3 {
+		t.Fatalf("%d fields, want one of the Client, one of that of the line and one of the release", got)
 	}
 }
