@@ -53,7 +53,7 @@ local held = late and (last == ARGV[3] and amount or 0) -- false for a call that
 --          3. More is to be withdrawn than one call can do.
 -- idle     nothing is to be written: every request wants more than the rate
 local taken, answers, idle = 0, nil, false
-local again = not held and (unfinished or gone > MANY or more and all > value and not (lone and all > rate))
+local again = not held and (unfinished or dead > MANY or more and all > value and not (lone and all > rate))
 if again then
   answers = {}
 elseif not held and all <= value and not free then

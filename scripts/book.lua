@@ -13,7 +13,7 @@ local template, lasts = ARGV[4] ~= '' and ARGV[4] or nil, nil -- the time to liv
 -- include parts/common.lua
 -- include parts/limiter.lua
 local FROM = 12
-local reply, away, step = gone > MANY and 1 or 0, nil, nil -- finish.lua removes them all: first that
+local reply, away, step = dead > MANY and 1 or 0, nil, nil -- finish.lua removes them all: first that
 local alive = keep
 -- include parts/set.lua
 if reply == 0 and not free then

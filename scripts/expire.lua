@@ -39,6 +39,6 @@ end
 redis.call('PERSIST', KEYS[1])
 redis.call('PERSIST', KEYS[2])
 redis.call('PERSIST', KEYS[3])
-local keep, own, interval = 0, f[1] == '1', tonumber(f[2]) or 0
+local keep, own, span = 0, f[1] == '1', tonumber(f[2]) or 0
 -- include parts/lifetime.lua
 return 1

@@ -19,7 +19,7 @@ local template, lasts = nil, nil -- without a rate there is no limiter; the time
 -- include parts/limiter.lua
 if gone > 0 and head[1] then
   redis.call('ZREMRANGEBYRANK', KEYS[3], 0, gone - 1)
-  gone = 0
+  gone, dead = 0, 0
 end
 local PART = 1000 -- records; each may cost two commands, so more would take too long
 local PARTS = 1000 -- of an interval: permits come back that much later at most

@@ -13,7 +13,7 @@
 -- Reply:   1 set, or 0: no rate is set, and nothing was changed
 
 -- include parts/common.lua
-local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type')
+local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', ARGV[8])
 if f.err then
   return string.find(f.err, '^WRONGTYPE') and redis.error_reply('BADKEY 1 hash') or f
 elseif ARGV[7] == '1' and not (f[1] and f[2] and f[3]) then
@@ -42,15 +42,26 @@ if not same then
     end
   end
 end
-local keep, own, interval = tonumber(ARGV[4]), ARGV[1] == '1', tonumber(ARGV[3])
-local rank, sum = 0, 0
+local keep, own, span = tonumber(ARGV[4]), ARGV[1] == '1', tonumber(ARGV[3])
+local dead = 0
 if same then
-  rank = redis.call('ZCOUNT', KEYS[3], '-inf', now - interval)
-  -- include parts/outstanding.lua
-  redis.call('SET', KEYS[2], tonumber(ARGV[2]) - sum)
+  dead = redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', now - span))
+  local size, stored = redis.call('ZCARD', KEYS[3]), tonumber(redis.pcall('GET', KEYS[2]))
+  local value, before = nil, tonumber(f[1])
+  if size - dead > MANY and stored and before and tonumber(f[2]) == span and not own then
+    value = stored + tonumber(ARGV[2]) - before -- what has expired comes back with the next calls
+  end
+  if value and value % 1 == 0 and math.abs(value) <= MOST then
+    dead = 0
+  else
+    dead = dead == size and dead or math.min(dead, MANY) -- the others count until the next calls
+    local sum, rank = 0, dead
+    -- include parts/outstanding.lua
+    value = tonumber(ARGV[2]) - sum
+  end
+  redis.call('SET', KEYS[2], string.format('%d', value))
   redis.call('PERSIST', KEYS[3])
-  local session = own and redis.call('HGET', KEYS[1], ARGV[8])
-  local done = session and string.match(session, '^(%d+ %d+ %-?%d+ %d+) ')
+  local done = own and f[4] and string.match(f[4], '^(%d+ %d+ %-?%d+ %d+) ')
   if done then
     redis.call('HSET', KEYS[1], ARGV[8], done .. ' ' .. ARGV[2])
   end
@@ -62,10 +73,13 @@ if keep > 0 and not records[1] then -- nothing is outstanding: exactly the keep 
 else
   -- include parts/lifetime.lua
 end
+redis.call('HDEL', KEYS[1], 'longest') -- a rate that is set replaces those of all versions (parts/span.lua)
 -- The command that may remove a key is the last one that names it; parts/finish.lua says why.
 if not same then
   redis.call('UNLINK', KEYS[2], KEYS[3])
-elseif rank > 0 then
-  redis.call('ZREMRANGEBYRANK', KEYS[3], 0, rank - 1)
+elseif dead > MANY then
+  redis.call('UNLINK', KEYS[3])
+elseif dead > 0 then
+  redis.call('ZREMRANGEBYRANK', KEYS[3], 0, dead - 1)
 end
 return 1

@@ -13,7 +13,7 @@ import (
 )
 
 // configFields are the fields that Read and Scan ask for, in this order.
-var configFields = []string{wire.Rate, wire.Interval, wire.Type, wire.KeepAlive}
+var configFields = []string{wire.Rate, wire.Interval, wire.Type, wire.KeepAlive, wire.Longest}
 
 // decode takes the fields of the hash and reports whether a rate is set: rate, interval and type are
 // there. Redisson takes any type but 1 for OVERALL.
@@ -22,7 +22,10 @@ func (c *Config) decode(texts []any) (set bool) {
 	numbers := make([]int64, len(configFields))
 	for i, field := range configFields {
 		text, there := texts[i].(string)
-		if !there {
+		if field == wire.Longest {
+			_, _ = fmt.Sscanf(text, "%d %d", new(int64), &c.turns) // otherwise there are none
+			continue
+		} else if !there {
 			set = set && field == wire.KeepAlive
 			continue
 		}
@@ -101,7 +104,7 @@ func (p *Pair) judge(l *Limiter) {
 			p.Outstanding += r.Permits
 		}
 	}
-	p.Checked = l.Set && p.Unread == 0 && (p.Counts || !p.HasValue)
+	p.Checked = l.Set && p.Unread == 0 && (p.Counts || !p.HasValue) && !l.takesTurns()
 	if p.Checked && p.HasValue {
 		p.Drift = p.Number + p.Outstanding + p.Over - c.Rate
 	}
@@ -138,13 +141,17 @@ func (p *Pair) rebuilt(l *Limiter) bool {
 		}
 	}
 	switch over := live < p.Total; {
-	case p.Number > rate, live == 0, value+p.Outstanding < 1:
+	case p.Number > rate, live == 0, value+p.Outstanding < 1, l.takesTurns():
 		return true
 	case over && (live <= few || value+live > rate):
 		return true
 	}
 	return p.ID != "" && !l.vouched()
 }
+
+// takesTurns reports whether versions with other intervals use the limiter: then records stay that have expired
+// for one of them, and each call rebuilds the value (scripts/parts/span.lua).
+func (l *Limiter) takesTurns() bool { return l.Config.turns > l.At.UnixMilli() }
 
 // vouched reports whether a session says that the value of its client is right for the rate that is set.
 func (l *Limiter) vouched() bool {

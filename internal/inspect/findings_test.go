@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -33,6 +34,14 @@ func TestFindings(t *testing.T) {
 		remark bool
 	}{
 		{"nothing", func(*stage) {}, "", "", false},
+		{"a version with a longer interval", func(s *stage) {
+			s.field("longest", fmt.Sprint(600_000, time.Now().Add(time.Minute).UnixMilli()))
+			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 3), 5*time.Minute)
+		}, "", "", false},
+		{"one that has gone", func(s *stage) {
+			s.field("longest", fmt.Sprint(600_000, time.Now().Add(-time.Minute).UnixMilli()))
+			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 3), 5*time.Minute)
+		}, "B1", "make 13, 3 above", false},
 		{"released, the records left", func(s *stage) { s.set("7") }, "B1", "make 13, 3 above", false},
 		{"all released, the records left", func(s *stage) { s.set("10") }, "B1", "make 16, 6 above", false},
 		{"the records lost", func(s *stage) { s.del(s.permits) }, "B2", "The value is 4 of 10", false},

@@ -32,7 +32,8 @@ type Config struct {
 	Interval  int64  `json:"interval_ms"`
 	KeepAlive int64  `json:"keep_alive_ms"` // 0: none
 
-	bad []string // fields that are no integers, with what they hold
+	bad   []string // fields that are no integers, with what they hold
+	turns int64    // until when versions with a longer interval may come back, Unix ms
 }
 
 // PerClient reports whether each client has a pair of its own.

@@ -6,6 +6,10 @@ const (
 	Interval  = "interval"      // ms
 	Type      = "type"          // 0 OVERALL, 1 PER_CLIENT
 	KeepAlive = "keepAliveTime" // ms; 0 for a limiter that does not expire
+
+	// Longest is of Go: an interval longer than the present one that was in use lately, and until when
+	// that counts as lately (scripts/parts/span.lua). Java ignores it.
+	Longest = "longest"
 )
 
 // SessionPrefix begins the name of a field that Go keeps in the hash, one for each

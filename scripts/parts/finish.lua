@@ -13,7 +13,7 @@
 --
 -- in:       value, stored, step (value - stored as a text, nil if the script has not made it), astray, timed,
 --           now, interval, since, head, keep, own, session, known, rate, away (records to remove, or nil),
---           gone (how many to remove, from the oldest on; above MANY they are all records),
+--           dead (how many to remove, from the oldest on; above MANY they are all records), span, longest,
 --           MANY, lasts (nil, or the ms for which all keys must live: if they do, that is left as it is)
 -- out:      none
 -- changes:  astray
@@ -48,6 +48,9 @@ if own and session and not known then
 end
 
 -- INCRBY takes less time than SET. But it refuses some texts that Lua takes for integers, such as 1e3.
+if longest == false then
+  redis.call('HDEL', KEYS[1], 'longest')
+end
 if not stored
   or (value ~= stored and type(redis.pcall('INCRBY', KEYS[2], step or value - stored)) == 'table') then
   redis.call('SET', KEYS[2], value)
@@ -59,8 +62,8 @@ end
 for i = 1, away and #away or 0 do
   redis.call('ZREM', KEYS[3], away[i])
 end
-if gone > MANY then
+if dead > MANY then
   redis.call('UNLINK', KEYS[3]) -- another thread of Redis frees them
-elseif gone > 0 then
-  redis.call('ZREMRANGEBYRANK', KEYS[3], 0, gone - 1)
+elseif dead > 0 then
+  redis.call('ZREMRANGEBYRANK', KEYS[3], 0, dead - 1)
 end

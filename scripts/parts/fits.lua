@@ -1,7 +1,7 @@
 -- fits.lua: says whether the permits of a single request fit, and if not, when they will.
 --
 -- in:       all (the permits), held (what the request was granted when it was carried out before; false for a
---           new one), unfinished, gone, more, free, value, rate, interval, now, us, timed, stamp, head,
+--           new one), unfinished, gone, dead, more, free, value, rate, interval, now, us, timed, stamp, head,
 --           since, astray, drift, asked, count, MOST, MANY, away
 -- out:      fits, wait (us, as parts/due.lua has it; 0 if it fits, -1 if it never will),
 --           again (nothing can be said yet: acquire.lua; more than the rate is refused all the same)
@@ -10,7 +10,7 @@
 -- ends the script: no
 
 local fits, wait = false, 0
-local again = not held and all <= rate and (unfinished or gone > MANY or more and all > value)
+local again = not held and all <= rate and (unfinished or dead > MANY or more and all > value)
 if held then
   fits, wait = held >= all, held < all and 1 or 0
 elseif all > rate then

@@ -6,7 +6,7 @@
 -- A pair of one PER_CLIENT client expires after its last record has: then all permits are back anyway, and
 -- many clients come and never return.
 --
--- in:       keep, interval, own
+-- in:       keep, span (the interval, or a longer one that is still in use), own
 -- out:      none
 -- changes:  none
 -- writes:   yes
@@ -14,7 +14,7 @@
 
 if keep > 0 then
   local SECOND = 1000 -- ms
-  local ttl = math.max(keep, interval + SECOND)
+  local ttl = math.max(keep, span + SECOND)
   redis.call('PEXPIRE', KEYS[1], ttl)
   redis.call('PEXPIRE', KEYS[2], ttl)
   redis.call('PEXPIRE', KEYS[3], ttl)
@@ -22,7 +22,7 @@ else
   local MINUTE = 60000 -- ms; with a short interval, keys should not come and go with every call
   local ttl = redis.call('PTTL', KEYS[1])
   if ttl <= 0 and own then
-    ttl = 2 * math.max(0, interval) + MINUTE -- a record may be dated an interval ahead (ahead.lua)
+    ttl = 2 * math.max(0, span) + MINUTE -- a record may be dated an interval ahead (ahead.lua)
   end
   if ttl > 0 then
     redis.call('PEXPIRE', KEYS[2], ttl)

@@ -5,7 +5,10 @@
 -- A template is what to set where no rate is set: `rate interval keep 0`, the times in ms. One that ends in 1
 -- also replaces another rate, interval or keep alive. The records stay: what they hold counts against the new
 -- rate, also where only the hash was gone. The type is OVERALL where none is set, and stays otherwise. The
--- script that writes sets it (take.lua), if it writes anything.
+-- script that writes sets it (set.lua), if it writes anything.
+--
+-- While versions with different intervals take turns on a limiter, each counts the records of its own interval.
+-- None removes what another one still counts (span.lua). The value is rebuilt in each call then.
 --
 -- Errors, by their first word. A script that replies one of these has written nothing:
 --   NOTINIT        rate, interval or type is not set
@@ -22,7 +25,8 @@
 --           value (the permits that are left; negative while more than the rate is outstanding),
 --           expired (records of this time and older do not count any more),
 --           gone (how many of those records are already back in the value, from the oldest on),
---           back (their permits),
+--           dead (how many of these are to be removed), span, longest (span.lua),
+--           back (the permits of those that the value did not have),
 --           more (further records have expired that still count),
 --           head (the oldest record that counts and its time; empty if there is none), since (its time),
 --           astray (there may be records too far ahead, which finish.lua brings back: the oldest is one, or
@@ -34,19 +38,23 @@
 -- writes:   no
 -- ends the script: yes
 
-local rate, interval, keep, own, session, known, stored
-local set, drift = false, 0
+local rate, interval, keep, own, session, known, stored, value
+local set, drift, span, longest = false, 0, nil, nil
 do
-  local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', ARGV[2])
+  local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', ARGV[2], 'longest')
   if f.err then
     return string.find(f.err, '^WRONGTYPE') and redis.error_reply('BADKEY 1 hash') or f
   end
   set = not (f[1] and f[2] and f[3])
+  local was, lasted = nil, 0
   if set and not template then
     return redis.error_reply('NOTINIT no rate is set')
   elseif template and (set or string.sub(template, -1) == '1') then
     local r, i, k = string.match(template, '^(%d+) (%d+) (%d+) ')
     if set or f[1] ~= r or f[2] ~= i or (f[4] or '0') ~= k then
+      if not set then
+        was, lasted = tonumber(f[1]), tonumber(f[2]) or 0
+      end
       set = true
       f[1], f[2], f[3], f[4] = r, i, f[1] and f[2] and f[3] or '0', k
     end
@@ -66,6 +74,9 @@ do
   if own ~= (ARGV[1] == '1') then
     return redis.error_reply('OTHERTYPE ' .. (own and '1' or '0'))
   end
+  local afresh = false
+  span = interval
+  -- include parts/span.lua
   session = f[5]
   local seen = own and session and string.match(session, '^%d+ %d+ %-?%d+ %d+ (%-?%d+)$')
   known = seen and tonumber(seen) == rate
@@ -75,9 +86,15 @@ do
     return string.find(text.err, '^WRONGTYPE') and redis.error_reply('BADKEY 2 string') or text
   end
   stored = tonumber(text)
-  if stored and (set or stored % 1 ~= 0 or stored > MOST or stored < -MOST) then
+  -- A template that changes nothing but the rate changes the value by as much. An own value may be of
+  -- another rate than the one before.
+  local alike = not set or (was and lasted == interval and not own)
+  local shift = set and alike and rate - was or 0
+  if stored and (not alike or (stored + shift) % 1 ~= 0
+    or math.max(math.abs(stored), math.abs(stored + shift)) > MOST) then
     stored = nil
   end
+  value = not afresh and stored and stored + shift or nil
 end
 
 local head = redis.pcall('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
@@ -101,13 +118,20 @@ end
 -- However many records expire at once, a call counts up to COUNTED and leaves the rest to the next calls.
 -- When no record counts any more, all are removed at once. If they are more than MANY, that is done before
 -- anything new is written (acquire.lua, finish.lua).
-local expired, value, gone, back, more, free = now - interval, stored, 0, 0, false, interval <= 0
+local expired, free = now - interval, interval <= 0
+local gone, dead, back, more = 0, 0, 0, false
 local since, astray = nil, false
 -- include parts/since.lua
 do
-  local check = not value or value > rate or (own and not known)
+  local initial, check = value, not value or value > rate or (own and not known)
   if free and head[1] then
     gone, head = redis.call('ZCARD', KEYS[3]), {}
+    dead = gone
+  elseif since and since <= expired and span > interval then
+    gone = redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', expired))
+    dead = math.min(COUNTED, redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', now - span)))
+    head = redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES')
+    -- include parts/since.lua
   elseif since and since <= expired then
     local FEW = 10 -- to sum so many costs next to nothing
     local eldest, size, bound = since, redis.call('ZCARD', KEYS[3]), string.format('%d', expired)
@@ -125,6 +149,7 @@ do
     for i = 1, #old do
       back = back + count(old[i])
     end
+    dead = gone
     astray = head[1] and (astray or math.floor(eldest / interval) ~= math.floor(since / interval))
     if head[1] and not check then
       local left = size - gone
@@ -146,8 +171,9 @@ do
     -- include parts/outstanding.lua
     value = rate - sum
   end
-  -- Where the value was none or for another rate, or not all expired records were counted, it says nothing.
-  if value ~= found and stored and (not own or known) and not free and gone < COUNTED then
-    drift = value - stored - back
+  -- Where the value was none or for another rate or interval, or not all expired records were counted, it says
+  -- nothing.
+  if value ~= found and initial and (not own or known) and not free and gone < COUNTED then
+    drift = value - initial - back
   end
 end

@@ -1,22 +1,22 @@
--- outstanding.lua: adds the permits of all records from a rank on to sum.
+-- outstanding.lua: adds the permits of all records from a rank on to sum. If they are more than MANY, it reads as
+-- many, evenly spread, and takes the others for as large on average.
 --
--- in:       rank, sum, count
+-- in:       rank, sum, count, MANY
 -- out:      none
 -- changes:  sum
 -- writes:   no
 -- ends the script: no
 
 do
-  -- PART keeps the tables of Lua small. The loop ends with the first part that is not full; ENDLESS is its
-  -- bound, more records than Redis can hold in one key.
-  local PART, ENDLESS = 1000, 4294967295
-  for from = rank, ENDLESS, PART do
-    local part = redis.call('ZRANGE', KEYS[3], from, from + PART - 1)
+  local PAGE = 100 -- keeps the tables of Lua small
+  local left, read = redis.call('ZCARD', KEYS[3]) - rank, 0
+  local pages = math.ceil(math.min(left, MANY) / PAGE)
+  for page = 0, pages - 1 do
+    local from = rank + math.floor(page * math.max(PAGE, left / pages))
+    local part = redis.call('ZRANGE', KEYS[3], from, from + PAGE - 1)
     for i = 1, #part do
-      sum = sum + count(part[i])
-    end
-    if #part < PART then
-      break
+      read = read + count(part[i])
     end
   end
+  sum = sum + (left > MANY and math.ceil(read * left / MANY) or read)
 end

@@ -2,7 +2,7 @@
 -- Client, unless the session of the Client vouches for it: other sessions do not know who has written it
 -- last.
 --
--- in:       own, rate, gone, count, value, client (the session of the Client)
+-- in:       own, rate, gone, count, value, MANY, client (the session of the Client)
 -- out:      none
 -- changes:  value
 -- writes:   no

@@ -81,6 +81,8 @@ func remarkOnField(field, value string) string {
 		return rratelimiter.Overall.String()
 	case field == "keepAliveTime":
 		return "ms to live after each use; 0: off"
+	case field == "longest":
+		return "an interval that was in use lately, in ms; until"
 	case strings.HasPrefix(field, "session:"):
 		return remarkOnSession(value)
 	}
