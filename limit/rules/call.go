@@ -52,7 +52,7 @@ func described(by []source) string { return fmt.Sprint(by) }
 // A caller is a Call whose user is asked for once.
 type caller struct {
 	*Call
-	matched string // the most specific route of the file
+	matched string // the most specific route of the file, as the path is read
 
 	asked bool
 	name  string
@@ -80,20 +80,35 @@ type use struct {
 	key  string
 }
 
-// uses returns what a call falls under, in the order of the file.
+// uses returns what a call falls under, in the order of the file. Where its path can be read in several ways, it
+// falls under what each of them does, and has no limits only if none of them has any.
 func (s *Set) uses(call *Call) (uses []use, err error) {
-	most := s.routes.find(call.Method, call.Path)
-	if most == nil {
-		return nil, nil
+	c := caller{Call: call}
+	for _, most := range s.routes.find(call.Method, call.Path) {
+		c.matched = most.pattern
+		of, err := c.uses(most)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range of {
+			if !slices.Contains(uses, u) {
+				uses = append(uses, u)
+			}
+		}
 	}
-	c := caller{Call: call, matched: most.pattern}
+	slices.SortStableFunc(uses, func(a, b use) int { return cmp.Compare(a.rule.index, b.rule.index) })
+	return uses, nil
+}
+
+// uses returns what a call falls under whose most specific route is most.
+func (c *caller) uses(most *route) (uses []use, err error) {
 	won := false
 	for _, route := range most.chain {
 		for _, r := range route.rules {
 			if won && !r.also {
 				continue
 			}
-			switch holds, err := r.holds(&c); {
+			switch holds, err := r.holds(c); {
 			case err != nil:
 				return nil, err
 			case holds && r.exempt:
@@ -109,7 +124,6 @@ func (s *Set) uses(call *Call) (uses []use, err error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(uses, func(a, b use) int { return cmp.Compare(a.rule.index, b.rule.index) })
 	return uses, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 )
@@ -183,17 +182,19 @@ func example(pattern string) *http.Request {
 	return request(method, strings.Join(segments, "/"))
 }
 
-// find returns the most specific route of a request, nil if there is none. The path is
-// escaped. /a counts as /a/ where only that is a route: a mux redirects it there.
-func (t *routes) find(method, escaped string) *route {
-	cleaned := clean(escaped)
-	if method == http.MethodConnect && escaped != "" { // a mux does not clean that path
-		cleaned = escaped
+// find returns the most specific route of each reading of an escaped path that has one. /a counts as /a/
+// where only that is a route: a mux redirects it there.
+func (t *routes) find(method, escaped string) (all []*route) {
+	for _, reading := range readings(escaped) {
+		r := found(t.mux, request(method, reading))
+		if r == nil && !strings.HasSuffix(reading, "/") {
+			r = found(t.mux, request(method, reading+"/"))
+		}
+		if r != nil && !slices.Contains(all, r) {
+			all = append(all, r)
+		}
 	}
-	if r := found(t.mux, request(method, cleaned)); r != nil || strings.HasSuffix(cleaned, "/") {
-		return r
-	}
-	return found(t.mux, request(method, cleaned+"/"))
+	return all
 }
 
 // found returns the route that a mux has for a request, nil if there is none.
@@ -214,13 +215,4 @@ func request(method, escaped string) *http.Request {
 		}
 	}
 	return &http.Request{Method: method, URL: &u}
-}
-
-// clean returns a path as a mux would redirect to.
-func clean(escaped string) string {
-	cleaned := path.Clean("/" + escaped)
-	if cleaned != "/" && strings.HasSuffix(escaped, "/") {
-		return cleaned + "/"
-	}
-	return cleaned
 }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,9 +56,16 @@ func TestTheMostSpecificRuleWins(t *testing.T) {
 		{get("/items/3/parts"), "beside items beside-items"},
 		{get("/items/"), "beside items beside-items"},
 		{get("/items"), "beside items beside-items"},
-		{get("//items/./x/../new"), "beside beside-items new-item"},
+		{get("//items/./x/../new"), "rest beside beside-items new-item"},
 		{get("/items/n%65w"), "beside beside-items new-item"},
-		{get("/items/a%2Fb"), "beside get-item beside-items"},
+		{get("/items/a%2Fb"), "beside get-item items beside-items"},
+		{get("/items/new/"), "beside items beside-items new-item"},
+		{get("/items/new;v=1"), "beside get-item beside-items new-item"},
+		{get("/items%2F;%2Fnew"), "rest beside items beside-items new-item"},
+		{get("/health%2F"), "rest beside"},
+		{get("/health/../items/new"), "rest beside beside-items new-item"},
+		{get("/items/../health"), "beside items beside-items"},
+		{get("//health//"), "rest beside"},
 		{get("/%zz"), "rest beside"},
 		{get(""), "rest beside"},
 		{get("*"), "rest beside"},
@@ -225,8 +234,8 @@ func TestManyRoutes(t *testing.T) {
 // deep returns a path of so many segments.
 func deep(segments int) string { return strings.Repeat("a/", segments) }
 
-// The routes of a request are those that match it each by itself, and the order of any two
-// is that of a mux.
+// The route that a mux takes for a request is among those of the request. If its path can be read in one way
+// only, there is no other.
 func TestRoutesGoByTheMux(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func(all ...string) string { return all[random.IntN(len(all))] }
@@ -255,11 +264,13 @@ func TestRoutesGoByTheMux(t *testing.T) {
 					break
 				}
 				got := policies(allow(t, r, call, 1))
-				if got != want {
+				plain := !strings.Contains(call.Path, "%") && !strings.HasSuffix(call.Path, "/") &&
+					path.Clean(call.Path) == call.Path
+				if plain && got != want || !slices.Contains(append(strings.Fields(got), ""), want) {
 					t.Fatalf("%s %s without %v falls under %q, want %q:\n%s",
 						call.Method, call.Path, without, got, want, &text)
 				}
-				without["No-"+got] = []string{""}
+				without["No-"+want] = []string{""}
 			}
 		}
 	}

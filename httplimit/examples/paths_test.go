@@ -1,0 +1,195 @@
+package examples
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	chimiddleware "github.com/go-chi/chi/v5/middleware"
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/limit/rules"
+)
+
+const loginRules = `
+rules:
+  - {name: login, match: {route: POST /api/login}, limits: [{rate: 9999/1h}]}
+  - {name: login-part, match: {route: POST /api/login/}, limits: [{rate: 9999/1h}]}
+  - {name: health, match: {route: /health}, exempt: true}
+  - {name: rest, limits: [{rate: 9999/1h}]}
+`
+
+// Whichever way a path is written: where a router takes a request for one to /api/login, the rule of that
+// counts it, and where it takes it for another one than /health, some rule does.
+func TestNoPathGetsAroundARule(t *testing.T) {
+	set, err := rules.Parse([]byte(loginRules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, router := range routers(t) {
+		limits, err := rules.New(rules.InMemory(), set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limited, err := httplimit.NewRules(limits, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(limited.Handler(router))
+		served := map[string]int{}
+		for _, p := range paths(server.Listener.Addr().String()) {
+			by, counted := post(t, server.Listener.Addr().String(), p)
+			served[by]++
+			if by == "login" && !strings.Contains(counted, `"login`) || by == "other" && counted == "" {
+				t.Errorf("%s: POST %s is served by %s, and counted by %q", name, p, by, counted)
+			}
+		}
+		if served["login"] < 2 || served["health"] == 0 {
+			t.Errorf("%s has served %v; too little was tried", name, served)
+		}
+		server.Close()
+	}
+}
+
+// paths are ways to write /api/login and /health, and what looks like them.
+func paths(host string) []string {
+	all := []string{"/health", "http://" + host + "/api/login", "/api/login?a=/health", "/API/Login", "/api%252Flogin",
+		"/api%5Clogin", "/api/login%20", "/api/login%00", "/api/login%3Fa", "/files/a%2Fb", "/api/login%3B"}
+	befores := []string{"", "/", "/.", "/x/..", "/x/%2e%2e", "/x%2F..", "/health/..", "/health%2F..", "/;a=b"}
+	betweens := []string{"/", "//", "/./", "%2F", "%2f", "/x/../", ";a/", "/%2e/", "%2F%2F", "/;/"}
+	afters := []string{"", "/", "//", "/.", "%2F", ";a=b", "%3Ba", "/../login", "/%2e%2e/login", "/../../health",
+		"/..%2F..%2Fhealth", "/x/..", "/x"}
+	for _, login := range []string{"login", "%6Cogin"} {
+		for i, before := range befores {
+			for j, between := range betweens {
+				for k, after := range afters {
+					if min(i, j, k) == 0 { // two ways at once are enough
+						all = append(all, before+"/api"+between+login+after)
+					}
+				}
+			}
+		}
+	}
+	for _, before := range befores {
+		all = append(all, before+"/health", before+"/health/", before+"/health%2F", before+"/health;a")
+	}
+	return all
+}
+
+// post sends a request with the target as it stands. It returns who has served it, or the status, and the
+// policies that have counted it.
+func post(t *testing.T, addr, target string) (by, policies string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", target, addr)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("POST %s: %v", target, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return response.Status, ""
+	}
+	return string(body), response.Header.Get("RateLimit-Policy")
+}
+
+// routers are what may stand behind rules. Each serves /api/login, /health and whatever else there is.
+func routers(t *testing.T) map[string]http.Handler {
+	serve := func(by string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, by) }
+	}
+	plain := func(read func(p string) string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch p := read(r.URL.Path); {
+			case p == "/api/login" || strings.HasPrefix(p, "/api/login/"):
+				serve("login")(w, r)
+			case p == "/health":
+				serve("health")(w, r)
+			default:
+				serve("other")(w, r)
+			}
+		})
+	}
+	asItIs := plain(func(p string) string { return p })
+	mux := http.NewServeMux()
+	mux.Handle("POST /api/login", serve("login"))
+	mux.Handle("/health", serve("health"))
+	mux.Handle("/", serve("other"))
+	onChi := func(middlewares ...func(http.Handler) http.Handler) http.Handler {
+		r := chi.NewRouter()
+		r.Use(middlewares...)
+		r.Post("/api/login", serve("login"))
+		r.Handle("/health", serve("health"))
+		r.NotFound(serve("other"))
+		return r
+	}
+	gin.SetMode(gin.TestMode)
+	onGin := func(set func(e *gin.Engine)) http.Handler {
+		e := gin.New()
+		set(e)
+		e.POST("/api/login", gin.WrapF(serve("login")))
+		e.Any("/health", gin.WrapF(serve("health")))
+		e.NoRoute(func(c *gin.Context) { c.Status(http.StatusOK); serve("other")(c.Writer, c.Request) })
+		return e
+	}
+	onEcho := func(before ...echo.MiddlewareFunc) http.Handler {
+		e := echo.New()
+		e.Pre(before...)
+		e.POST("/api/login", echo.WrapHandler(serve("login")))
+		e.Any("/health", echo.WrapHandler(serve("health")))
+		e.RouteNotFound("/*", echo.WrapHandler(serve("other")))
+		return e
+	}
+	backend := httptest.NewServer(asItIs)
+	t.Cleanup(backend.Close)
+	to, err := url.Parse(backend.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]http.Handler{
+		"http.ServeMux":              mux,
+		"a handler of URL.Path":      asItIs,
+		"one of the cleaned path":    plain(path.Clean),
+		"one that reads as servlets": plain(servlet),
+		"httputil.ReverseProxy":      httputil.NewSingleHostReverseProxy(to),
+		"chi":                        onChi(),
+		"chi, CleanPath":             onChi(chimiddleware.CleanPath),
+		"chi, StripSlashes":          onChi(chimiddleware.StripSlashes),
+		"gin":                        onGin(func(*gin.Engine) {}),
+		"gin, UseRawPath":            onGin(func(e *gin.Engine) { e.UseRawPath = true }),
+		"gin, RemoveExtraSlash":      onGin(func(e *gin.Engine) { e.RemoveExtraSlash = true }),
+		"gin, RedirectFixedPath":     onGin(func(e *gin.Engine) { e.RedirectFixedPath = true }),
+		"echo":                       onEcho(),
+		"echo, RemoveTrailingSlash":  onEcho(middleware.RemoveTrailingSlash()),
+	}
+}
+
+// servlet reads a path as the Servlet specification says, section 3.5.2: without parameters of segments, and
+// then without dot segments.
+func servlet(p string) string {
+	segments := strings.Split(p, "/")
+	for i, s := range segments {
+		segments[i], _, _ = strings.Cut(s, ";")
+	}
+	return path.Clean(strings.Join(segments, "/"))
+}
