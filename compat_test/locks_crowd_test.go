@@ -55,7 +55,6 @@ func (s *lockSubject) crowds(ctx context.Context, kind javapeer.LockKind, locks 
 	is(total)(look.Get(ctx, counter).Int64())
 	apart(slices.Concat(javaGot.Holds, spans(holds)))
 	if kind == javapeer.Fenced {
-		is(total)(look.Get(ctx, s.keys.token).Int64()) // each grant has drawn one
 		growing(holds)
 	}
 	s.free(ctx)

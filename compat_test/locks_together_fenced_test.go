@@ -15,30 +15,33 @@ func (s *lockSubject) tokenTogetherSpecs() {
 		a, _, _ := s.holders(ctx, javapeer.Fenced)
 		g := s.goHolder(javapeer.Fenced)
 		is(0)(g.lastToken(ctx))
-		var want int64
+		var last int64
 		for _, r := range []rival{g, a, a, g, g, a} {
 			for range 2 { // each hold of one's own lock draws a token as well
-				want++
-				Expect(r.takesToken(ctx)).To(Equal(want), "the token of %v", r)
+				token := r.takesToken(ctx)
+				Expect(token).To(BeNumerically(">", last), "the token of %v", r)
+				last = token
 			}
 			for range 2 {
 				r.unlocks(ctx)
 			}
-			is(want)(g.lastToken(ctx))
-			is(want)(a.lastToken(ctx))
+			is(last)(g.lastToken(ctx))
+			is(last)(a.lastToken(ctx))
 		}
-		Expect(look.Get(ctx, s.keys.token).Val()).To(Equal("12"))
+		is(last)(look.Get(ctx, s.keys.token).Int64())
+		is(last + 1)(a.LockAndGetToken(ctx, a.thread)) // Java counts on
+		a.unlocks(ctx)
 		is(-1)(look.Do(ctx, "PTTL", s.keys.token).Int64())
 	})
 
 	It("give a token to who was woken by the other language", func(ctx SpecContext) {
 		a, _, _ := s.holders(ctx, javapeer.Fenced)
 		g := s.goHolder(javapeer.Fenced)
-		Expect(g.takesToken(ctx)).To(Equal(int64(1)))
+		first := g.takesToken(ctx)
 		waits := a.StartLockAndGetToken(a.thread)
 		listens(ctx, s.keys.channel, 1)
 		g.unlocks(ctx)
-		is(2)(s.woken(ctx, waits))
+		is(first + 1)(s.woken(ctx, waits))
 
 		gets := g.waits(ctx, endless)
 		listens(ctx, s.keys.channel, 1)
@@ -47,11 +50,13 @@ func (s *lockSubject) tokenTogetherSpecs() {
 		gets()
 		getsNext := next.waits(ctx, endless)
 		listens(ctx, s.keys.channel, 1)
-		Expect(g.hold.Token()).To(Equal(int64(3)))
+		second := g.hold.Token()
+		Expect(second).To(BeNumerically(">", first+1))
 		g.unlocks(ctx)
 		getsNext()
-		Expect(next.hold.Token()).To(Equal(int64(4)))
-		is(4)(a.lastToken(ctx))
+		third := next.hold.Token()
+		Expect(third).To(BeNumerically(">", second))
+		is(third)(a.lastToken(ctx))
 		Expect(a.TryLockAndGetToken(ctx, a.thread, 0)).To(BeNil())
 		next.unlocks(ctx)
 	}, SpecTimeout(time.Minute))
@@ -73,7 +78,7 @@ func (s *lockSubject) tokenTogetherSpecs() {
 		listens(ctx, s.keys.channel, 1)
 		a.unlocks(ctx)
 		gets()
-		Expect(g.hold.Token()).To(Equal(int64(2)))
+		Expect(g.hold.Token()).To(BeNumerically(">", 1))
 		b.hasLost(ctx)
 		g.unlocks(ctx)
 	}, SpecTimeout(time.Minute))

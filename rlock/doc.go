@@ -23,7 +23,8 @@
 //     failover forgets the lock. It is for work that is a waste if it is done twice, and
 //     no disaster.
 //   - [FencedLock] gives each hold a number besides, by which what is protected refuses
-//     who comes too late. Only this is right whatever happens.
+//     who comes too late, also after a failover that has forgotten the last hold, as long as
+//     the clocks of the servers are in step.
 //   - [FairLock] serves who waits in the order in which they came, across processes and
 //     languages. It costs more.
 //

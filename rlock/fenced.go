@@ -8,7 +8,9 @@ import (
 
 // A FencedLock is a Lock whose holds have a token (Redisson's RFencedLock): a number that
 // is greater than that of each hold before. What the lock protects refuses a token that
-// is less than one it has seen: then a holder that slept past its lease does no harm.
+// is less than one it has seen: then a holder that slept past its lease does no harm. A token
+// is the time of the server in µs, or one more than the last if that is ahead of it. So
+// the next one is greater also where a failover or a restart has forgotten the last.
 type FencedLock struct{ handle }
 
 // FencedLock returns the fenced lock called name (RedissonClient.getFencedLock). What is

@@ -67,9 +67,9 @@ func (r *road) tidied() {
 func (r *road) lock() *rlock.Lock  { return r.locks.Lock(r.name) }
 func (r *road) rival() *rlock.Lock { return r.other.Lock(r.name) }
 
-// isLock and isUnlock tell the scripts of a plain lock by how many keys they have.
-func isLock(args []string) bool   { return keysOf(args) == "2" }
-func isUnlock(args []string) bool { return keysOf(args) == "3" }
+// isLock and isUnlock tell the scripts of a plain lock, which have two keys, by how many arguments these have.
+func isLock(args []string) bool   { return keysOf(args) == "2" && len(args) == 5+3 }
+func isUnlock(args []string) bool { return keysOf(args) == "2" && len(args) >= 5+6 }
 
 // keysOf returns how many keys the script has that a request runs, "" if it runs none.
 func keysOf(args []string) string {

@@ -316,8 +316,8 @@ func (h *Hold) unlockCall(count int64, lease time.Duration) redisx.Call {
 		return h.fairUnlockCall()
 	}
 	call := redisx.Call{
-		Script: unlockScript, Done: did, Keys: []any{k.Hash, h.latch, k.Channel},
-		Args: []any{h.owner, count, lease.Milliseconds(), latchFor.Milliseconds(), k.sharded()},
+		Script: unlockScript, Done: did, Keys: []any{k.Hash, h.latch},
+		Args: []any{h.owner, count, lease.Milliseconds(), latchFor.Milliseconds(), k.sharded(), k.Channel},
 	}
 	if k.fenced {
 		call.Keys = append(call.Keys, k.Token)

@@ -277,26 +277,29 @@ func TestHostileKeysOfAHold(t *testing.T) {
 func TestTheNameOfALimiter(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	ctx, name := within(s), redistest.Name(s)
 	limiters := rratelimiter.New(s.rdb)
 	t.Cleanup(func() { _ = limiters.Close() })
-	noError(s, limiters.RateLimiter(name).SetRate(ctx, rratelimiter.Overall, 5, time.Minute))
-	for what, ask := range map[string]func() error{
-		"Lock": func() error { _, err := s.locks.Lock(name).Lock(ctx); return err },
-		"FencedLock": func() error {
-			_, _, err := s.locks.FencedLock(name).TryLock(ctx, 0, 0)
-			return err
-		},
-		"FairLock":         func() error { _, err := s.locks.FairLock(name).Lock(ctx); return err },
-		"ForceUnlock":      func() error { _, err := s.locks.Lock(name).ForceUnlock(ctx); return err },
-		"ForceUnlock fair": func() error { _, err := s.locks.FairLock(name).ForceUnlock(ctx); return err },
-	} {
-		err := ask()
-		if !errors.Is(err, rratelimiter.ErrBadState) {
-			s.Errorf("%s: %v, want ErrBadState", what, err)
+	for _, keep := range []time.Duration{0, time.Hour} {
+		ctx, name := within(s), redistest.Name(s)
+		noError(s, limiters.RateLimiter(name).SetRate(ctx, rratelimiter.Overall, 5, time.Minute,
+			rratelimiter.WithKeepAlive(keep)))
+		for what, ask := range map[string]func() error{
+			"Lock": func() error { _, err := s.locks.Lock(name).Lock(ctx); return err },
+			"FencedLock": func() error {
+				_, _, err := s.locks.FencedLock(name).TryLock(ctx, 0, 0)
+				return err
+			},
+			"FairLock":         func() error { _, err := s.locks.FairLock(name).Lock(ctx); return err },
+			"ForceUnlock":      func() error { _, err := s.locks.Lock(name).ForceUnlock(ctx); return err },
+			"ForceUnlock fair": func() error { _, err := s.locks.FairLock(name).ForceUnlock(ctx); return err },
+		} {
+			err := ask()
+			if !errors.Is(err, rratelimiter.ErrBadState) {
+				s.Errorf("%s, keep alive %v: %v, want ErrBadState", what, keep, err)
+			}
+			wantText(s, err, "a rate limiter has this name", name)
 		}
-		wantText(s, err, "a rate limiter has this name", name)
+		want(s, "the rate", must(limiters.RateLimiter(name).Config(ctx))(s).Rate, 5)
+		want(s, "keys of a queue", must(s.look.Exists(ctx, "redisson_lock_queue:{"+name+"}").Result())(s), 0)
 	}
-	want(s, "the rate", must(limiters.RateLimiter(name).Config(ctx))(s).Rate, 5)
-	want(s, "keys of a queue", must(s.look.Exists(ctx, "redisson_lock_queue:{"+name+"}").Result())(s), 0)
 }

@@ -162,29 +162,43 @@ func TestRemainTimeToLive(t *testing.T) {
 	})
 }
 
-// Each hold has the next token, in whatever way it was taken, and so has each Relock.
-func TestTokensCount(t *testing.T) {
+// Each hold has a greater token, in whatever way it was taken, and so has each Relock: the time of the server
+// in µs, or one more than the last if that is ahead of it.
+func TestTokensGrow(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(s *stage) {
-		ctx := within(s)
-		lock := s.locks.FencedLock(redistest.Name(s))
+		ctx, name := within(s), redistest.Name(s)
+		lock := s.locks.FencedLock(name)
 		want(s, "last token", must(lock.LastToken(ctx))(s), 0)
-		token := int64(0)
+		token, ahead := int64(0), false
+		grows := func(h *rlock.Hold) {
+			s.Helper()
+			now := must(s.look.Time(ctx).Result())(s)
+			switch {
+			case ahead:
+				want(s, "token", h.Token(), token+1)
+			case h.Token() <= token || now.Sub(time.UnixMicro(h.Token())).Abs() > patience:
+				s.Errorf("token %d at %d, after %d", h.Token(), now.UnixMicro(), token)
+			}
+			token = h.Token()
+		}
 		for _, take := range []func() (*rlock.Hold, error){
 			func() (*rlock.Hold, error) { return lock.Lock(ctx) },
 			func() (*rlock.Hold, error) { return lock.LockFor(ctx, time.Minute) },
 			func() (*rlock.Hold, error) { return took(lock.TryLock(ctx, 0, 0))(s), nil },
-			func() (*rlock.Hold, error) { return took(lock.TryLock(ctx, patience, time.Minute))(s), nil },
+			func() (*rlock.Hold, error) {
+				token, ahead = time.Now().Add(time.Hour).UnixMicro(), true
+				noError(s, s.look.Set(ctx, "redisson_lock_token:{"+name+"}", token, 0).Err())
+				return took(lock.TryLock(ctx, patience, time.Minute))(s), nil
+			},
 		} {
 			h := must(take())(s)
-			token++
-			want(s, "token", h.Token(), token)
+			grows(h)
 			_, refused, err := lock.TryLock(ctx, 0, 0) // draws none
 			noError(s, err)
 			want(s, "granted", refused, false)
 			noError(s, h.Relock(ctx))
-			token++
-			want(s, "token", h.Token(), token)
+			grows(h)
 			noError(s, h.Unlock(ctx))
 			noError(s, h.Unlock(ctx))
 			want(s, "last token", must(lock.LastToken(ctx))(s), token)

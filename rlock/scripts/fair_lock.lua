@@ -26,7 +26,7 @@ end
 -- include parts/now.lua
 -- include parts/purge.lua
 -- include parts/hint.lua
-if hint < 0 then
+if held == 1 then
   -- include parts/limiter.lua
 end
 if held == 0 and (not head or head == owner) then

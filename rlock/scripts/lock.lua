@@ -19,24 +19,22 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then
   end
   had = redis.call('HGET', KEYS[1], owner)
   if not had and count == 1 then
-    local ends = redis.call('PTTL', KEYS[1])
-    if ends < 0 then
-      -- include parts/limiter.lua
-    end
-    return {0, ends}
+    -- include parts/limiter.lua
+    return {0, redis.call('PTTL', KEYS[1])}
   end
 end
 if not had and count > 1 then
   return {-1, 0}
 end
-local token = 0
+-- The lease also of a request that was carried out before, for its owner counts it from this reply.
 if had and (tonumber(had) or 0) >= count then
-  token = KEYS[3] and tonumber(redis.call('GET', KEYS[3])) or 0
-else
-  -- First of all, for it fails if the token is no number.
-  token = KEYS[3] and redis.call('INCR', KEYS[3]) or 0
-  redis.call('HSET', KEYS[1], owner, count)
+  redis.call('PEXPIRE', KEYS[1], lease)
+  return {1, KEYS[3] and tonumber(redis.call('GET', KEYS[3])) or 0}
 end
--- Also for a request that was carried out before, for its owner counts the lease from this reply.
+-- include parts/token.lua
+if type(token) == 'table' then
+  return token
+end
+redis.call('HSET', KEYS[1], owner, count)
 redis.call('PEXPIRE', KEYS[1], lease)
 return {1, token}

@@ -1,4 +1,4 @@
--- limiter.lua: refuses a name that a rate limiter has. Its hash has no end, as a lock that nobody unlocks.
+-- limiter.lua: refuses a name that a rate limiter has.
 --
 -- in:      none
 -- out:     none

@@ -1,0 +1,18 @@
+-- token.lua: draws a token: one more than the last, and no less than the time of the server in us. So it is also
+-- greater than those that a failover or a restart has forgotten. Redisson adds one to whatever is there.
+--
+-- KEYS[3]  the token that was given last, of a fenced lock only
+--
+-- in:      none
+-- out:     token (0 for other locks; an error, in a table, if what is there is no number or the greatest one)
+-- changes: none
+-- ends the script: no
+-- writes:  yes
+
+local token = 0
+if KEYS[3] then
+  local time, last = redis.call('TIME'), redis.pcall('GET', KEYS[3])
+  last = type(last) == 'string' and tonumber(last) or 0
+  local more = math.max(1, time[1] * 1000000 + time[2] - last)
+  token = redis.pcall('INCRBY', KEYS[3], string.format('%d', more))
+end
