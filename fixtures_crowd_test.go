@@ -154,16 +154,16 @@ func (c *crowd) leaver() (open func()) {
 	first := c.comes(c.Context(), 1, 0)
 	gone := c.comes(ctx, 4, 0)
 	stays := c.comes(c.Context(), 2, 0)
-	open()               // the call of the first one ...
-	open = c.gate.shut() // ... and not that of the others
+	others := c.gate.shut()
+	open() // the call of the first one, and not that of the others
 	synctest.Wait()
 	cancel()
 	synctest.Wait()
 	if !errors.Is(gone().err, context.Canceled) || stays().done {
 		c.Fatalf("%+v, %+v; want the one gone, and the other waiting for its reply", gone(), stays())
 	}
-	open()
 	open = c.gate.shut() // the withdrawal
+	others()
 	synctest.Wait()
 	if !first().ok || !stays().ok {
 		c.Fatalf("%+v, %+v; want both served", first(), stays())

@@ -124,8 +124,8 @@ func (g *gate) process(ctx context.Context, cmd redis.Cmder, next redis.ProcessH
 	return next(ctx, cmd)
 }
 
-// shut keeps the scripts that are sent from now on. They pass when open is
-// called.
+// shut keeps the scripts that are sent from now on. They pass when open is called; if the
+// gate was shut once more before that, those that are sent later do not.
 func (g *gate) shut() (open func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -134,7 +134,9 @@ func (g *gate) shut() (open func()) {
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.hold = nil
+		if g.hold == hold {
+			g.hold = nil
+		}
 		close(hold)
 	}
 }
