@@ -47,7 +47,7 @@ var (
 	// acquire may have taken is given back. The error also wraps what the network
 	// said last, if it said anything. A reply that is an error, such as OOM or
 	// READONLY, is no ErrNoAnswer, and neither is the end of a context.
-	ErrNoAnswer = errors.New("rratelimiter: no answer from Redis")
+	ErrNoAnswer = limit.ErrNoAnswer
 
 	// ErrNotReplicated: Redis has done what was asked, but fewer replicas than
 	// WithMinReplicas wants had it in time. What an acquire took is given back; what

@@ -200,6 +200,7 @@ func (m *Middleware) decide(r *http.Request) (d Decision, asked *question, limit
 		asked = newQuestion(r.Context(), m.timeout)
 		m.ask(r, &d, asked)
 		asked.end()
+		d.Err = m.named(r, d.Err)
 	}
 	switch {
 	case m.rules != nil && errors.Is(d.Err, ErrNoLimit): // of the user or the address
@@ -224,6 +225,16 @@ func (m *Middleware) ask(r *http.Request, d *Decision, asked *question) {
 	}
 	user, address := m.untimed(asked, m.user), m.untimed(asked, m.address)
 	d.Result, asked.done, d.Err = m.rules.AllowRequest(&asked.bounded, r, user, address, d.Cost)
+}
+
+// named returns an error that says what has not answered, and in which time, where that is all that a context
+// says of its end.
+func (m *Middleware) named(r *http.Request, err error) error {
+	_, ofKey := errors.AsType[keyError](err)
+	if ofKey || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, limit.ErrNoAnswer) || ended(r.Context()) {
+		return err
+	}
+	return fmt.Errorf("%w in %v (httplimit.WithTimeout): %w", limit.ErrNoAnswer, m.timeout, err)
 }
 
 // untimed returns a function whose time is not that of the limiter, which begins anew when

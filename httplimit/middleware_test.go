@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -223,8 +224,14 @@ func TestTimeout(t *testing.T) {
 		for timeout, opts := range map[time.Duration][]httplimit.Option{
 			100 * time.Millisecond: nil, time.Second: {httplimit.WithTimeout(time.Second)},
 		} {
+			var told error
+			opts = append(opts, httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) { told = d.Err }))
 			start := time.Now()
 			status(t, visit(newMiddleware(t, silent, all, opts...), get(t)), http.StatusServiceUnavailable)
+			if !errors.Is(told, limit.ErrNoAnswer) || !errors.Is(told, context.DeadlineExceeded) ||
+				!strings.Contains(told.Error(), "Redis in "+timeout.String()+" (httplimit.WithTimeout)") {
+				t.Errorf("the hook was told %v, want what did not answer, and in which time", told)
+			}
 			if took := time.Since(start); took != timeout {
 				t.Errorf("took %v, want %v", took, timeout)
 			}

@@ -77,6 +77,10 @@ var (
 	// ErrInvalidArgument: an argument is out of its bounds. Nothing was written.
 	ErrInvalidArgument = errors.New("rratelimiter: invalid argument")
 
+	// ErrNoAnswer: Redis has not replied in time. Nobody knows whether the request was
+	// carried out.
+	ErrNoAnswer = errors.New("rratelimiter: no answer from Redis")
+
 	// ErrPermitsExceedRate: more permits were asked for than can ever be there at
 	// once, so that no waiting would help.
 	ErrPermitsExceedRate = errors.New("rratelimiter: permits exceed the rate")

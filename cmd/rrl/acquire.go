@@ -44,7 +44,7 @@ func (a *app) acquireCommand() *cobra.Command {
 A command runs when they are granted, and only then: it does not run if Redis is down. The
 exit code is that of the command; 128 + N if signal N has ended it, 127 if it was not found,
 126 if it could not be run. In these two cases no permits are taken, or they are given back.
-SIGINT and SIGTERM are passed on to it. What rrl says goes to stderr then.`,
+INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to it. What rrl says goes to stderr then.`,
 		Example: `  rrl acquire api || echo "too many"
   rrl acquire nightly --timeout 5m -- ./report --all
   rrl acquire api --refused-code 75 -- curl https://api.example.com`,

@@ -39,7 +39,7 @@ func (a *app) newChild(command []string) (*child, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout.w, a.stderr
 	const room = 8 // they come one by one
 	c := &child{cmd: cmd, app: a, signals: make(chan os.Signal, room)}
-	signal.Notify(c.signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(c.signals, passedOn...)
 	return c, nil
 }
 
@@ -79,7 +79,7 @@ func (c *child) wait(ctx context.Context, grace time.Duration) error {
 	for {
 		select {
 		case s := <-c.signals:
-			if s != os.Interrupt || !ofTerminal() {
+			if !ofKeyboard(s) || !ofTerminal() {
 				_ = c.cmd.Process.Signal(s) // it may have ended
 			}
 		case <-stop:

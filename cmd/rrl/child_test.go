@@ -139,12 +139,15 @@ func TestCommandDoesNotRun(t *testing.T) {
 	}
 }
 
-// SIGTERM and SIGINT that rrl gets reach the command, whose exit code is that of rrl.
+// Signals that rrl gets reach the command, whose exit code is that of rrl.
 func TestSignalsReachTheCommand(t *testing.T) {
 	t.Parallel()
-	server := fives(t)
-	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		const script = `trap 'echo TERM; exit 5' TERM; trap 'echo INT; exit 5' INT; echo ready
+	for s, name := range map[syscall.Signal]string{
+		syscall.SIGTERM: "TERM", syscall.SIGINT: "INT", syscall.SIGHUP: "HUP", syscall.SIGQUIT: "QUIT",
+		syscall.SIGUSR1: "USR1", syscall.SIGUSR2: "USR2",
+	} {
+		server := fives(t)
+		const script = `for s in TERM INT HUP QUIT USR1 USR2; do trap "echo $s; exit 5" $s; done; echo ready
 			while :; do sleep 0.05; done`
 		cmd, stderr := detached(t, server, "acquire", "api", "--", "sh", "-c", script)
 		stdout, err := cmd.StdoutPipe()
@@ -162,8 +165,7 @@ func TestSignalsReachTheCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		rest, _ := io.ReadAll(lines)
-		want := map[syscall.Signal]string{syscall.SIGTERM: "TERM\n", syscall.SIGINT: "INT\n"}[s]
-		if got := code(t, cmd.Wait()); got != 5 || string(rest) != want {
+		if got := code(t, cmd.Wait()); got != 5 || string(rest) != name+"\n" {
 			t.Errorf("%v: code %d, printed\n%s\n%s", s, got, rest, stderr)
 		}
 	}

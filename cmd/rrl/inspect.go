@@ -32,8 +32,8 @@ Of a lock: who holds it, how often and for how long, its token if it is fenced, 
 it if it is fair, the next first. It is one round trip more; then latches are looked for among
 the names of 100,000 keys at most, 1,000 to a call.
 
-Exit codes: 1 if there is no limiter and no lock, and with --check if it is not as it should be
-or there are too many records to tell.`,
+Exit codes: 1 if there is no limiter and no lock, or something is wrong with it, and with --check
+also if there are too many records to tell.`,
 		Args: named(1, 1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, lock, err := a.read(cmd.Context(), args[0], look.records)
@@ -48,9 +48,9 @@ or there are too many records to tell.`,
 			switch {
 			case err != nil:
 				return err
-			case lock != nil && look.check && !lock.Holds():
+			case lock != nil && !lock.Holds():
 				return errNo
-			case lock == nil && (!l.Set || look.check && !(l.Holds() && allChecked(l))):
+			case lock == nil && (!l.Set || !l.Holds() || look.check && !allChecked(l)):
 				return errNo
 			}
 			return nil
@@ -59,7 +59,7 @@ or there are too many records to tell.`,
 	flags := cmd.Flags()
 	flags.IntVar(&look.records, "records", inspect.Many,
 		fmt.Sprintf("read so many records or waiters at most, 2 to %d", inspect.Most))
-	flags.BoolVar(&look.check, "check", false, "print only what is wrong, and exit with 1 if something is")
+	flags.BoolVar(&look.check, "check", false, "print only what is wrong, and exit with 1 also if that cannot be told")
 	flags.BoolVar(&look.all, "all", false, "print all records or waiters that were read")
 	return cmd
 }

@@ -164,7 +164,7 @@ func TestInspectADrift(t *testing.T) {
 		t.Error(out)
 	}
 	var l inspect.Limiter
-	if err := json.Unmarshal([]byte(p.inspect(0, "api", "--json")), &l); err != nil {
+	if err := json.Unmarshal([]byte(p.inspect(1, "api", "--json")), &l); err != nil {
 		t.Fatal(err)
 	}
 	if l.Name != "api" || l.Shared().Drift != -19 || len(l.Findings) != 1 || len(l.Shared().Records) != 30 {
@@ -177,7 +177,7 @@ func TestInspectShowsHostileTexts(t *testing.T) {
 	p := newPrefixed(t)
 	p.rdb.Set(t.Context(), "{p:\x1b[31m}:value", "\x1b[2J", 0)
 	p.rdb.Expire(t.Context(), "{p:\x1b[31m}:permits", time.Hour)
-	out := p.inspect(0, "\x1b[31m") // which checks that there is no escape sequence
+	out := p.inspect(1, "\x1b[31m") // which checks that there is no escape sequence
 	for _, want := range []string{`  none        "\x1b[2J"`, `PERSIST "{p:\x1b[31m}:permits"`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %s in\n%s", want, out)

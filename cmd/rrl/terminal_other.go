@@ -2,6 +2,17 @@
 
 package main
 
+import (
+	"os"
+	"syscall"
+)
+
 // ofTerminal reports true: on Windows a console sends Ctrl-C to all processes that it has, and
 // a process can send an interrupt to none.
 func ofTerminal() bool { return true }
+
+// passedOn are the signals that a command gets that rrl runs.
+var passedOn = []os.Signal{os.Interrupt, syscall.SIGTERM}
+
+// ofKeyboard reports whether a console sends a signal to all processes when a key is pressed.
+func ofKeyboard(s os.Signal) bool { return s == os.Interrupt }
