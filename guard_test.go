@@ -16,7 +16,8 @@ func TestLimitersAreForgotten(t *testing.T) {
 		c := New(redistest.MiniClient(t, redistest.Mini(t)))
 		defer c.Close()
 		take := func(l *local) {
-			_, err := guardedCall{[]*member{{keys: l.keys}}, []int64{1}, policy{}, nil}.takeShares([]*local{l}, true)
+			call := guardedCall{[]*member{{keys: l.keys}}, []int64{1}, policy{}, nil}
+			_, err := call.takeShares([]*local{l}, true)
 			if err != nil {
 				t.Error(err)
 			}

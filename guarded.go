@@ -95,7 +95,9 @@ func (call guardedCall) ask(ctx context.Context, wanted want) ([]verdict, error)
 
 // fallBack returns what a call gets for which Redis has failed because of err. back
 // says that it waited for permits, and that Redis is well again.
-func (call guardedCall) fallBack(ctx context.Context, wanted want, err error) (v []verdict, back bool, _ error) {
+func (call guardedCall) fallBack(ctx context.Context, wanted want, err error) (
+	v []verdict, back bool, _ error,
+) {
 	g := &call.members[0].keys.client.guard
 	fallback := call.policy.fallback
 	if fallback == FallbackDeny && wanted.timeout == forever {
@@ -177,8 +179,12 @@ func (call guardedCall) takeShares(locals []*local, own bool) ([]verdict, error)
 	})
 	for _, l := range ordered {
 		l.mu.Lock()
-		defer l.mu.Unlock()
 	}
+	defer func() {
+		for _, l := range ordered {
+			l.mu.Unlock()
+		}
+	}()
 	now := time.Now()
 	v := make([]verdict, len(locals))
 	for i, l := range locals {

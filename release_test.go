@@ -122,7 +122,8 @@ func TestReleasesOfSeveralProcesses(t *testing.T) {
 			for range 1500 {
 				b.now += random.Int64N(60)
 				i := random.IntN(len(processes))
-				e := grants.Entry{Process: fmt.Sprint(i), Start: time.UnixMilli(b.now), End: time.UnixMilli(b.now)}
+				now := time.UnixMilli(b.now)
+				e := grants.Entry{Process: fmt.Sprint(i), Start: now, End: now}
 				if holds := books[i].out(b.now, interval.Milliseconds()); holds > 0 && random.IntN(3) == 0 {
 					e.Permits = -1 - random.Int64N(holds)
 					processes[i].gives(-e.Permits)
@@ -133,7 +134,8 @@ func TestReleasesOfSeveralProcesses(t *testing.T) {
 				}
 				log.Add(e)
 			}
-			if worst := (grants.Limit{Rate: rate, Interval: interval}).Worst(&log, 0); worst.Permits() > rate {
+			worst := (grants.Limit{Rate: rate, Interval: interval}).Worst(&log, 0)
+			if worst.Permits() > rate {
 				b.Errorf("%s: %v, the limit is %d", what, worst, rate)
 			}
 			processes[0].keeps(rate, processes[0].value(), processes[0].permits())

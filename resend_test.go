@@ -158,7 +158,8 @@ func TestAShardOfARingIsAway(t *testing.T) {
 			}
 			thaw := home.Freeze(t)
 			if stays {
-				if ok, err := l.TryAcquire(t.Context(), 1, 0); ok || !errors.Is(err, rratelimiter.ErrNoAnswer) {
+				ok, err := l.TryAcquire(t.Context(), 1, 0)
+				if ok || !errors.Is(err, rratelimiter.ErrNoAnswer) {
 					t.Error(ok, err, "want ErrNoAnswer")
 				}
 			} else {

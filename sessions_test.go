@@ -119,8 +119,8 @@ func TestAClientHasOneSession(t *testing.T) {
 					}
 					l.by(all[random.IntN(clients)]).has(rate - out)
 					if fields := l.fields(); len(fields) > clients+1 {
-						b.Fatalf("%d fields of %d Clients and their releases after %d requests: %.300q", len(fields), clients,
-							i+1, fields)
+						b.Fatalf("%d fields of %d Clients and their releases after %d requests: %.300q",
+							len(fields), clients, i+1, fields)
 					}
 					b.now += pause
 				}

@@ -53,7 +53,8 @@ func TestEachVersionKeepsItsOwnBound(t *testing.T) {
 				}
 				r, err := templates[i].Allow(b.Context(), "k", permits)
 				if fits := out+permits <= v.rate; err != nil || r.Allowed != fits {
-					b.Fatalf("%d permits of %+v at %d, with %d taken: %+v, %v", permits, v, b.now, out, r, err)
+					b.Fatalf("%d permits of %+v at %d, with %d taken: %+v, %v", permits, v, b.now, out, r,
+						err)
 				}
 				if r.Allowed {
 					for range permits {
@@ -100,8 +101,9 @@ func TestTheLongestIntervalIsForgotten(t *testing.T) {
 func TestAHostileLongestInterval(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, text := range []string{
-			"", "x", "1e300 1e300", "-1 5", "999999999999999999 1700000000001", "9007199254741993 1700000000100",
-			"60000 1700003600001", "60000 1600000000000", strings.Repeat("9", 400) + " " + strings.Repeat("9", 400),
+			"", "x", "1e300 1e300", "-1 5", "999999999999999999 1700000000001",
+			"9007199254741993 1700000000100",
+			"60000 1700003600001", "60000 1600000000000", strings.Repeat("9", 400) + " 1700000000001",
 		} {
 			l := b.limiter(overall, 10, time.Second)
 			b.want(b.look.HSet(b.Context(), l.Name(), "longest", text).Err())
@@ -130,8 +132,8 @@ func TestSetRateForgetsTheLongestInterval(t *testing.T) {
 	})
 }
 
-// With more records than a call may read, an acquire that lacks the value, a look, and a new rate read some of
-// them and estimate. A template that changes only the rate reads none.
+// With more records than a call may read, an acquire that lacks the value, a look, and a new rate read some
+// of them and estimate. A template that changes only the rate reads none.
 func TestAValueIsEstimatedFromSomeRecords(t *testing.T) {
 	s := redistest.Start(t)
 	b := newBench(t, s.Client(t), s.Admin())
@@ -168,8 +170,12 @@ func TestAValueIsEstimatedFromSomeRecords(t *testing.T) {
 		ranges int64
 		left   int64 // without what was taken since
 	}{
-		{"another rate", func() error { return other.Acquire(t.Context(), "k", 1) }, true, 3, rate + 1 - out - 1},
-		{"the rate again", func() error { return tmpl.Acquire(t.Context(), "k", 1) }, true, 3, rate - out - 2},
+		{"another rate", func() error {
+			return other.Acquire(t.Context(), "k", 1)
+		}, true, 3, rate + 1 - out - 1},
+		{"the rate again", func() error {
+			return tmpl.Acquire(t.Context(), "k", 1)
+		}, true, 3, rate - out - 2},
 		{"SetRate", func() error {
 			return l.SetRate(t.Context(), overall, rate+5, time.Hour, rratelimiter.WithKeepState())
 		}, true, 3, rate + 5 - out - 2},

@@ -90,8 +90,8 @@ var _ = Describe("Limits beside Java", func() {
 			"rratelimiter sliding-log sliding-counter fixed-window token-bucket leaky-bucket")
 		text := "rules:\n"
 		for _, algorithm := range algorithms {
-			text += fmt.Sprintf("- {name: %[1]s, match: {route: /%[1]s}, limits: [{rate: 3/1h, algorithm: %[1]s}]}\n",
-				algorithm)
+			const rule = "- {name: %[1]s, match: {route: /%[1]s}, limits: [{rate: 3/1h, algorithm: %[1]s}]}\n"
+			text += fmt.Sprintf(rule, algorithm)
 		}
 		text += "- {name: running, match: {route: /running}, " +
 			"limits: [{algorithm: concurrency, most: 2, lease: 1m}]}\n"

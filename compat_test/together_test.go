@@ -288,7 +288,8 @@ var _ = Describe("Releases of several processes beside Java", func() {
 			group.Go(func() {
 				defer GinkgoRecover()
 				process := fmt.Sprint("Go ", i)
-				takesAndReleases(ctx, c.RateLimiter(name), interval, duration, func(from time.Time, permits int64) {
+				l := c.RateLimiter(name)
+				takesAndReleases(ctx, l, interval, duration, func(from time.Time, permits int64) {
 					log.Add(grants.Entry{Process: process, Start: from, End: time.Now(), Permits: permits})
 				})
 			})
@@ -299,7 +300,8 @@ var _ = Describe("Releases of several processes beside Java", func() {
 		for _, e := range log.Entries() {
 			count[fmt.Sprint(e.Process, " gives ", e.Permits < 0)]++
 		}
-		Expect(count).To(HaveLen(7), "%v", count) // each process was granted permits, and those of Go gave some back
+		// Each process was granted permits, and those of Go gave some back.
+		Expect(count).To(HaveLen(7), "%v", count)
 	}, SpecTimeout(time.Minute))
 })
 
@@ -316,7 +318,8 @@ func takesAndReleases(ctx context.Context, l *rratelimiter.RateLimiter, interval
 	for end := time.Now().Add(duration); time.Now().Before(end); {
 		if len(holds) > 0 && rand.IntN(3) == 0 {
 			i := rand.IntN(len(holds))
-			if from := time.Now(); from.Sub(holds[i].since) < interval/2 { // it still counts when Redis gets it
+			// It still counts when Redis gets it.
+			if from := time.Now(); from.Sub(holds[i].since) < interval/2 {
 				done(l.Release(ctx, holds[i].permits))
 				note(from, -holds[i].permits)
 			}

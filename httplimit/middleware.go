@@ -231,7 +231,8 @@ func (m *Middleware) ask(r *http.Request, d *Decision, asked *question) {
 // says of its end.
 func (m *Middleware) named(r *http.Request, err error) error {
 	_, ofKey := errors.AsType[keyError](err)
-	if ofKey || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, limit.ErrNoAnswer) || ended(r.Context()) {
+	timedOut := !ofKey && errors.Is(err, context.DeadlineExceeded) && !ended(r.Context())
+	if !timedOut || errors.Is(err, limit.ErrNoAnswer) {
 		return err
 	}
 	return fmt.Errorf("%w in %v (httplimit.WithTimeout): %w", limit.ErrNoAnswer, m.timeout, err)

@@ -225,7 +225,8 @@ func TestTimeout(t *testing.T) {
 			100 * time.Millisecond: nil, time.Second: {httplimit.WithTimeout(time.Second)},
 		} {
 			var told error
-			opts = append(opts, httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) { told = d.Err }))
+			hook := func(_ *http.Request, d httplimit.Decision) { told = d.Err }
+			opts = append(opts, httplimit.WithErrorHook(hook))
 			start := time.Now()
 			status(t, visit(newMiddleware(t, silent, all, opts...), get(t)), http.StatusServiceUnavailable)
 			if !errors.Is(told, limit.ErrNoAnswer) || !errors.Is(told, context.DeadlineExceeded) ||

@@ -67,7 +67,8 @@ func (r *road) tidied() {
 func (r *road) lock() *rlock.Lock  { return r.locks.Lock(r.name) }
 func (r *road) rival() *rlock.Lock { return r.other.Lock(r.name) }
 
-// isLock and isUnlock tell the scripts of a plain lock, which have two keys, by how many arguments these have.
+// isLock and isUnlock tell the scripts of a plain lock, which have two keys, by how many arguments these
+// have.
 func isLock(args []string) bool   { return keysOf(args) == "2" && len(args) == 5+3 }
 func isUnlock(args []string) bool { return keysOf(args) == "2" && len(args) >= 5+6 }
 

@@ -289,9 +289,12 @@ func TestTheNameOfALimiter(t *testing.T) {
 				_, _, err := s.locks.FencedLock(name).TryLock(ctx, 0, 0)
 				return err
 			},
-			"FairLock":         func() error { _, err := s.locks.FairLock(name).Lock(ctx); return err },
-			"ForceUnlock":      func() error { _, err := s.locks.Lock(name).ForceUnlock(ctx); return err },
-			"ForceUnlock fair": func() error { _, err := s.locks.FairLock(name).ForceUnlock(ctx); return err },
+			"FairLock":    func() error { _, err := s.locks.FairLock(name).Lock(ctx); return err },
+			"ForceUnlock": func() error { _, err := s.locks.Lock(name).ForceUnlock(ctx); return err },
+			"ForceUnlock fair": func() error {
+				_, err := s.locks.FairLock(name).ForceUnlock(ctx)
+				return err
+			},
 		} {
 			err := ask()
 			if !errors.Is(err, rratelimiter.ErrBadState) {

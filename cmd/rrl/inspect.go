@@ -59,7 +59,8 @@ also if there are too many records to tell.`,
 	flags := cmd.Flags()
 	flags.IntVar(&look.records, "records", inspect.Many,
 		fmt.Sprintf("read so many records or waiters at most, 2 to %d", inspect.Most))
-	flags.BoolVar(&look.check, "check", false, "print only what is wrong, and exit with 1 also if that cannot be told")
+	flags.BoolVar(&look.check, "check", false,
+		"print only what is wrong, and exit with 1 also if that cannot be told")
 	flags.BoolVar(&look.all, "all", false, "print all records or waiters that were read")
 	return cmd
 }

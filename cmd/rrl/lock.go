@@ -51,8 +51,8 @@ once a night takes acquire, with a rate of 1 per 23 hours.
 
 The exit code is that of the command; 128 + N if signal N has ended it, 127 if it was not found,
 126 if it could not be run. It is 1 if others hold the lock, 2 on an error, as when Redis is
-away at the start: then the command has not run. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to it, and the
-lock is held until it has ended.
+away at the start: then the command has not run. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on
+to it, and the lock is held until it has ended.
 
 If the lock is lost while the command runs (its lease has run out, Redis was away for 30 s, or
 somebody has unlocked it by force), the command gets SIGTERM, and SIGKILL after --grace. What it

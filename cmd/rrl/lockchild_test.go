@@ -63,7 +63,8 @@ func TestCommandUnderALock(t *testing.T) {
 		cmd.Stdin = strings.NewReader("token ")
 		stdout, err := cmd.Output()
 		var token int64
-		if _, scan := fmt.Sscanf(string(stdout), "token %d\n", &token); err != nil || scan != nil || token <= last {
+		_, scan := fmt.Sscanf(string(stdout), "token %d\n", &token)
+		if err != nil || scan != nil || token <= last {
 			t.Errorf("%v, printed %q, want a token above %d", err, stdout, last)
 		}
 		last = token

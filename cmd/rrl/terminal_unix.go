@@ -22,11 +22,12 @@ func ofTerminal() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// passedOn are the signals that a command gets that rrl runs. Each of them would end rrl, and leave the command
-// without its permits or its lock; USR1 and USR2 are for the command alone.
+// passedOn are the signals that a command gets that rrl runs. Each of them would end rrl, and leave the
+// command without its permits or its lock; USR1 and USR2 are for the command alone.
 var passedOn = []os.Signal{
 	os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
-// ofKeyboard reports whether a terminal sends a signal to all processes in its foreground when a key is pressed.
+// ofKeyboard reports whether a terminal sends a signal to all processes in its foreground when a key is
+// pressed.
 func ofKeyboard(s os.Signal) bool { return s == os.Interrupt || s == syscall.SIGQUIT }

@@ -65,12 +65,13 @@ func TestNoPathGetsAroundARule(t *testing.T) {
 
 // paths are ways to write /api/login and /health, and what looks like them.
 func paths(host string) []string {
-	all := []string{"/health", "http://" + host + "/api/login", "/api/login?a=/health", "/API/Login", "/api%252Flogin",
-		"/api%5Clogin", "/api/login%20", "/api/login%00", "/api/login%3Fa", "/files/a%2Fb", "/api/login%3B"}
+	all := []string{"/health", "http://" + host + "/api/login", "/api/login?a=/health", "/API/Login",
+		"/api%252Flogin", "/api%5Clogin", "/api/login%20", "/api/login%00", "/api/login%3Fa",
+		"/files/a%2Fb", "/api/login%3B"}
 	befores := []string{"", "/", "/.", "/x/..", "/x/%2e%2e", "/x%2F..", "/health/..", "/health%2F..", "/;a=b"}
 	betweens := []string{"/", "//", "/./", "%2F", "%2f", "/x/../", ";a/", "/%2e/", "%2F%2F", "/;/"}
-	afters := []string{"", "/", "//", "/.", "%2F", ";a=b", "%3Ba", "/../login", "/%2e%2e/login", "/../../health",
-		"/..%2F..%2Fhealth", "/x/..", "/x"}
+	afters := []string{"", "/", "//", "/.", "%2F", ";a=b", "%3Ba", "/../login", "/%2e%2e/login",
+		"/../../health", "/..%2F..%2Fhealth", "/x/..", "/x"}
 	for _, login := range []string{"login", "%6Cogin"} {
 		for i, before := range befores {
 			for j, between := range betweens {
@@ -97,7 +98,8 @@ func post(t *testing.T, addr, target string) (by, policies string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", target, addr)
+	const form = "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+	fmt.Fprintf(conn, form, target, addr)
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatalf("POST %s: %v", target, err)

@@ -232,7 +232,8 @@ func (s *search) gather(i int, from, end time.Time) {
 		case gone.IsZero():
 			s.events = append(s.events, event{g.End, g.Permits, g.Process})
 		case g.End.Before(gone):
-			s.events = append(s.events, event{g.End, g.Permits, g.Process}, event{gone, -g.Permits, g.Process})
+			taken, back := event{g.End, g.Permits, g.Process}, event{gone, -g.Permits, g.Process}
+			s.events = append(s.events, taken, back)
 		}
 	}
 	for _, r := range s.releases {

@@ -149,8 +149,8 @@ func (p *Pair) rebuilt(l *Limiter) bool {
 	return p.ID != "" && !l.vouched()
 }
 
-// takesTurns reports whether versions with other intervals use the limiter: then records stay that have expired
-// for one of them, and each call rebuilds the value (scripts/parts/span.lua).
+// takesTurns reports whether versions with other intervals use the limiter: then records stay that have
+// expired for one of them, and each call rebuilds the value (scripts/parts/span.lua).
 func (l *Limiter) takesTurns() bool { return l.Config.turns > l.At.UnixMilli() }
 
 // vouched reports whether a session says that the value of its client is right for the rate that is set.

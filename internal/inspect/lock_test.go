@@ -70,7 +70,10 @@ func TestReadLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]inspect.Lock{
-		"x": {Kind: inspect.Fenced, Token: "2", Owners: []inspect.Owner{{Name: h.Owner(), Count: 2}}},
+		"x": {
+			Kind: inspect.Fenced, Token: fmt.Sprint(h.Token()),
+			Owners: []inspect.Owner{{Name: h.Owner(), Count: 2}},
+		},
 		"y": {Kind: inspect.Plain, Owners: []inspect.Owner{{Name: plain.Owner(), Count: 1}}},
 	} {
 		l := lockOf(t, rdb, name)

@@ -80,8 +80,8 @@ type use struct {
 	key  string
 }
 
-// uses returns what a call falls under, in the order of the file. Where its path can be read in several ways, it
-// falls under what each of them does, and has no limits only if none of them has any.
+// uses returns what a call falls under, in the order of the file. Where its path can be read in several
+// ways, it falls under what each of them does, and has no limits only if none of them has any.
 func (s *Set) uses(call *Call) (uses []use, err error) {
 	c := caller{Call: call}
 	for _, most := range s.routes.find(call.Method, call.Path) {

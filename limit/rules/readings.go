@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// readings returns the escaped paths for which a server behind the rules may take an escaped path. It may match
-// the path as it was sent or after %2F has become a slash; as it stands or without dot segments and double
-// slashes; without a trailing slash; and, as servlets do, without what follows a semicolon in a segment. A path
-// of plain names has one reading. The paths are as a mux has them, so that it redirects none.
+// readings returns the escaped paths for which a server behind the rules may take an escaped path. It may
+// match the path as it was sent or after %2F has become a slash; as it stands or without dot segments and
+// double slashes; without a trailing slash; and, as servlets do, without what follows a semicolon in a
+// segment. A path of plain names has one reading. The paths are as a mux has them, so that it redirects
+// none.
 func readings(escaped string) []string {
 	if !strings.ContainsAny(escaped, "%;") && path.Clean(escaped) == escaped && escaped[0] == '/' {
 		return []string{escaped}

@@ -1,11 +1,11 @@
 -- find.lua: finds the records to take permits back from: the newest ones of this Client, and for what they do
 -- not hold the oldest ones, whoever wrote them. It changes nothing; remove.lua does.
 --
--- The newest records of others are left alone: a permit that comes back out of one is granted again, while the
--- grant of it may have been used, and counts for most of an interval. The oldest records cost least: they
--- would have come back next. A record of 8 bytes has no room for the mark of a Client, and the record of a slot
--- (acquire.lua) is of several Clients. So they are nobody's own. But those of exactly the time of a grant that
--- is withdrawn are as good as own ones: they count for as long.
+-- The newest records of others are left alone: a permit that comes back out of one is granted again, while
+-- the grant of it may have been used, and counts for most of an interval. The oldest records cost least:
+-- they would have come back next. A record of 8 bytes has no room for the mark of a Client, and the record
+-- of a slot (acquire.lua) is of several Clients. So they are nobody's own. But those of exactly the time of
+-- a grant that is withdrawn are as good as own ones: they count for as long.
 --
 -- ARGV[5]   records of this Client, or one: its first bytes are the mark (internal/wire/record.go)
 --

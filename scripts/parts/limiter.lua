@@ -7,8 +7,8 @@
 -- rate, also where only the hash was gone. The type is OVERALL where none is set, and stays otherwise. The
 -- script that writes sets it (set.lua), if it writes anything.
 --
--- While versions with different intervals take turns on a limiter, each counts the records of its own interval.
--- None removes what another one still counts (span.lua). The value is rebuilt in each call then.
+-- While versions with different intervals take turns on a limiter, each counts the records of its own
+-- interval. None removes what another one still counts (span.lua). The value is rebuilt in each call then.
 --
 -- Errors, by their first word. A script that replies one of these has written nothing:
 --   NOTINIT        rate, interval or type is not set
@@ -171,8 +171,8 @@ do
     -- include parts/outstanding.lua
     value = rate - sum
   end
-  -- Where the value was none or for another rate or interval, or not all expired records were counted, it says
-  -- nothing.
+  -- Where the value was none or for another rate or interval, or not all expired records were counted, it
+  -- says nothing.
   if value ~= found and initial and (not own or known) and not free and gone < COUNTED then
     drift = value - initial - back
   end

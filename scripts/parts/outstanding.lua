@@ -1,5 +1,5 @@
--- outstanding.lua: adds the permits of all records from a rank on to sum. If they are more than MANY, it reads as
--- many, evenly spread, and takes the others for as large on average.
+-- outstanding.lua: adds the permits of all records from a rank on to sum. If they are more than MANY, it
+-- reads as many, evenly spread, and takes the others for as large on average.
 --
 -- in:       rank, sum, count, MANY
 -- out:      none

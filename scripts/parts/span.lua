@@ -1,11 +1,11 @@
--- span.lua: finds the longest interval that was in use on a limiter lately: by versions that take turns, each of
--- which sets its own. Its records stay, and so do the keys.
+-- span.lua: finds the longest interval that was in use on a limiter lately: by versions that take turns,
+-- each of which sets its own. Its records stay, and so do the keys.
 --
 -- in:       interval, now, MOST, f (of the hash: at 6 longest, which holds `interval until`),
 --           lasted (the interval that is replaced; 0 if none is), span, longest, afresh
 -- out:      none
--- changes:  span (the longest of these intervals), longest (what the field is to hold; nil if that is right, false
---           if it must go), afresh (the value may be that of another interval)
+-- changes:  span (the longest of these intervals), longest (what the field is to hold; nil if that is
+--           right, false if it must go), afresh (the value may be that of another interval)
 -- writes:   no
 -- ends the script: no
 

@@ -2,8 +2,8 @@
 --
 -- ARGV[4], ARGV[5]: acquire.lua
 --
--- in:       set, rate, interval, longest, alive, all, taken (the permits to take), held, again, withdraws, resent,
---           own, known, session, now, us, stamp, slot, size, away, count, packed, FULL, value, stored
+-- in:       set, rate, interval, longest, alive, all, taken (the permits to take), held, again, withdraws,
+--           resent, own, known, session, now, us, stamp, slot, size, away, count, packed, FULL, value, stored
 -- out:      step (value - stored as a text, nil if it is not known: finish.lua)
 -- changes:  value, known
 -- writes:   yes

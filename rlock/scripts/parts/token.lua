@@ -1,5 +1,6 @@
--- token.lua: draws a token: one more than the last, and no less than the time of the server in us. So it is also
--- greater than those that a failover or a restart has forgotten. Redisson adds one to whatever is there.
+-- token.lua: draws a token: one more than the last, and no less than the time of the server in us. So it is
+-- also greater than those that a failover or a restart has forgotten. Redisson adds one to whatever is
+-- there.
 --
 -- KEYS[3]  the token that was given last, of a fenced lock only
 --
