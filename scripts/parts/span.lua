@@ -13,7 +13,7 @@ if f[6] or lasted > interval then
   local HOUR = 3600000 -- ms; bounds how long a version must be gone before its records may go
   local other, till = string.match(f[6] or '', '^(%d+) (%d+)$')
   other, till = tonumber(other or 0) or 0, tonumber(till or 0) or 0
-  if f[6] and (till <= now or till > now + HOUR or other > MOST) then
+  if f[6] and (till <= now or till > now + HOUR or other < 1 or other > MOST) then
     longest, afresh, other = false, other > interval, 0
   end
   if lasted > interval and lasted <= MOST and lasted % 1 == 0 then
