@@ -77,8 +77,8 @@ var (
 	// ErrInvalidArgument: an argument is out of its bounds. Nothing was written.
 	ErrInvalidArgument = errors.New("rratelimiter: invalid argument")
 
-	// ErrNoAnswer: Redis has not replied in time. Nobody knows whether the request was
-	// carried out.
+	// ErrNoAnswer: Redis has not replied in time. The request may have been carried out or
+	// not.
 	ErrNoAnswer = errors.New("rratelimiter: no answer from Redis")
 
 	// ErrPermitsExceedRate: more permits were asked for than can ever be there at

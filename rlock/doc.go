@@ -22,9 +22,9 @@
 //   - [Lock] keeps others out, as long as no process sleeps past its lease and no
 //     failover forgets the lock. It is for work that is a waste if it is done twice, and
 //     no disaster.
-//   - [FencedLock] gives each hold a number besides, by which what is protected refuses
-//     who comes too late, also after a failover that has forgotten the last hold, as long as
-//     the clocks of the servers are in step.
+//   - [FencedLock] also gives each hold a number, by which a resource refuses a holder that
+//     comes too late. This works even if a failover has forgotten the last hold, as long as
+//     the servers' clocks agree.
 //   - [FairLock] serves who waits in the order in which they came, across processes and
 //     languages. It costs more.
 //

@@ -389,7 +389,7 @@ func TestRestart(t *testing.T) {
 	}
 	want(t, "the other one", s.owners(name)[other.Owner()], "1")
 	noError(t, other.Unlock(ctx))
-	// What is lost is the token, too. The next one is greater all the same.
+	// The restart has lost the token as well, but the next one is greater.
 	again := must(locks.FencedLock(name).Lock(ctx))(t)
 	if again.Token() <= h.Token() {
 		t.Errorf("token %d after the restart, and %d before", again.Token(), h.Token())

@@ -11,7 +11,7 @@ import (
 // a process can send an interrupt to none.
 func ofTerminal() bool { return true }
 
-// passedOn are the signals that a command gets that rrl runs.
+// passedOn are the signals that rrl passes on to its command.
 var passedOn = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
 // ofKeyboard reports whether a console sends a signal to all processes when a key is pressed.

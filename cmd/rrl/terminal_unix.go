@@ -22,8 +22,8 @@ func ofTerminal() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// passedOn are the signals that a command gets that rrl runs. Each of them would end rrl, and leave the
-// command without its permits or its lock; USR1 and USR2 are for the command alone.
+// passedOn are the signals that rrl passes on to its command. By default each of them would end rrl, and the
+// command would run on without its lock.
 var passedOn = []os.Signal{
 	os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }

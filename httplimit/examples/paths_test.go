@@ -89,8 +89,8 @@ func paths(host string) []string {
 	return all
 }
 
-// post sends a request with the target as it stands. It returns who has served it, or the status, and the
-// policies that have counted it.
+// post sends a request without changing its target. It returns the name of the handler that served it, or
+// the status, and the policies that counted it.
 func post(t *testing.T, addr, target string) (by, policies string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)

@@ -34,7 +34,7 @@ elseif held == 0 then
 end
 if heir then
   -- include parts/token.lua
-  if type(token) == 'number' then -- nobody can take a lock whose token is none
+  if type(token) == 'number' then -- otherwise nobody can take the lock
     -- The new owner is there before the old one goes: a hash that is empty is gone.
     redis.call('HSET', KEYS[1], heir, 1)
     redis.call('HDEL', KEYS[1], owner)

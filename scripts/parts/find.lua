@@ -3,9 +3,9 @@
 --
 -- The newest records of others are left alone: a permit that comes back out of one is granted again, while
 -- the grant of it may have been used, and counts for most of an interval. The oldest records cost least:
--- they would have come back next. A record of 8 bytes has no room for the mark of a Client, and the record
--- of a slot (acquire.lua) is of several Clients. So they are nobody's own. But those of exactly the time of
--- a grant that is withdrawn are as good as own ones: they count for as long.
+-- they would have come back next. A record of 8 bytes has no room for a Client's mark, and the record of a
+-- slot (acquire.lua) belongs to several Clients, so neither is anybody's own. But records dated exactly as a
+-- grant that is withdrawn count as own ones, for they expire with it.
 --
 -- ARGV[5]   records of this Client, or one: its first bytes are the mark (internal/wire/record.go)
 --

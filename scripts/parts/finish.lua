@@ -47,10 +47,10 @@ if own and session and not known then
   end
 end
 
--- INCRBY takes less time than SET. But it refuses some texts that Lua takes for integers, such as 1e3.
 if longest == false then
   redis.call('HDEL', KEYS[1], 'longest')
 end
+-- INCRBY takes less time than SET. But it refuses some texts that Lua takes for integers, such as 1e3.
 if not stored
   or (value ~= stored and type(redis.pcall('INCRBY', KEYS[2], step or value - stored)) == 'table') then
   redis.call('SET', KEYS[2], value)
