@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,48 @@ func TestFairLateCopy(t *testing.T) {
 		return nil
 	})
 	noError(t, h.Unlock(ctx))
+	r.free()
+}
+
+// The latch of a caller that has left stays as long as its request is on the way, and no longer.
+func TestFairLatchOutlivesTheAttempt(t *testing.T) {
+	t.Parallel()
+	r := onFairRoad(t)
+	release := r.proxy.HoldNext(1, fairScript("5"))
+	leaving, leave := context.WithCancel(within(t))
+	left := make(chan error, 1)
+	go func() {
+		_, err := r.mine.Lock(leaving)
+		left <- err
+	}()
+	redistest.Until(t, "a request on its way", func() error {
+		if r.proxy.Held() == 0 {
+			return errors.New("none yet")
+		}
+		return nil
+	})
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("Lock: %v", err)
+	}
+	latches := func() int {
+		return len(must(r.look.Keys(within(t), "redisson_unlock_latch:{"+r.name+"}*").Result())(t))
+	}
+	redistest.Until(t, "a latch", func() error {
+		if latches() == 0 {
+			return errors.New("none yet")
+		}
+		return nil
+	})
+	r.tidied(r.locks) // what was to be removed by then has been
+	want(t, "latches", latches(), 1)
+	release()
+	redistest.Until(t, "no latch", func() error {
+		if n := latches(); n > 0 {
+			return fmt.Errorf("there are %d", n)
+		}
+		return nil
+	})
 	r.free()
 }
 

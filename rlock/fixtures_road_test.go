@@ -40,27 +40,24 @@ func onRoad(t *testing.T, mods ...func(*redis.Options)) *road {
 	r := &road{newStage(t, rdb, server.Admin()), server, proxy, rlock.New(limiters), redistest.Name(t)}
 	h := must(r.other.Lock(r.name).Lock(t.Context()))(t)
 	noError(t, h.Unlock(t.Context()))
-	r.tidied()
+	r.tidied(r.locks)
+	r.tidied(r.other)
 	return r
 }
 
-// tidied returns when latches that are not needed any more have been removed in both
-// processes.
-func (r *road) tidied() {
-	r.Helper()
-	for _, locks := range []*rlock.Client{r.locks, r.other} {
-		other := redistest.Name(r)
-		h := must(locks.Lock(other).Lock(context.Background()))(r)
-		noError(r, h.Unlock(context.Background()))
-		redistest.Until(r, "no latch", func() error {
-			pattern := "redisson_unlock_latch:{" + other + "}*"
-			latches := must(r.look.Keys(context.Background(), pattern).Result())(r)
-			if len(latches) > 0 {
-				return errors.New("not yet")
-			}
-			return nil
-		})
-	}
+// tidied returns when a process has removed the latches that it did not need any more.
+func (s *stage) tidied(locks *rlock.Client) {
+	s.Helper()
+	other := redistest.Name(s)
+	h := must(locks.Lock(other).Lock(context.Background()))(s)
+	noError(s, h.Unlock(context.Background()))
+	redistest.Until(s, "no latch", func() error {
+		pattern := "redisson_unlock_latch:{" + other + "}*"
+		if latches := must(s.look.Keys(context.Background(), pattern).Result())(s); len(latches) > 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
 }
 
 // lock and rival are the lock of the spec in this process and in the other one.

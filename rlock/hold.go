@@ -36,6 +36,9 @@ type Hold struct {
 	// latch must outlive.
 	doubtful atomic.Bool
 
+	// attempts is how many attempts are under way: the latch must outlive those, too.
+	attempts atomic.Int32
+
 	mu    sync.Mutex
 	count int64       // how often it is held; 0 when it has ended
 	why   error       // why it has ended, if it was lost
@@ -102,7 +105,7 @@ type answer struct {
 // has left.
 func (h *Hold) attempt(ctx context.Context, seen func(a answer, err error)) (answer, error) {
 	a, err := ask(ctx, h.keys, func(ctx context.Context) (answer, error) {
-		a, err := h.call(ctx, 1)
+		a, err := h.underWay(ctx)
 		seen(a, err)
 		return a, err
 	},
@@ -117,6 +120,17 @@ func (h *Hold) attempt(ctx context.Context, seen func(a answer, err error)) (ans
 		err = h.begin(a)
 	}
 	return a, err
+}
+
+// underWay makes one attempt, and counts it until it is over. Nothing is sent once ctx has ended: a
+// release that came after that may have found no attempt under way, and have had the latch removed.
+func (h *Hold) underWay(ctx context.Context) (answer, error) {
+	h.attempts.Add(1)
+	defer h.attempts.Add(-1)
+	if err := ctx.Err(); err != nil {
+		return answer{}, err
+	}
+	return h.call(ctx, 1)
 }
 
 // unseen is for who need not see an answer first.
@@ -342,7 +356,7 @@ func (h *Hold) release(ctx context.Context) (held bool, err error) {
 	switch {
 	case err != nil:
 		c.janitor.giveUp(h)
-	case !h.doubtful.Load():
+	case h.attempts.Load() == 0 && !h.doubtful.Load(): // in this order: an attempt doubts before it ends
 		c.janitor.remove(h.latch)
 	}
 	if next != nil && err == nil && reply.At(0) == handedOn {

@@ -26,7 +26,7 @@ func TestALateLockTakesNothing(t *testing.T) {
 	noError(t, c.overtaken())
 	noError(t, h.Unlock(ctx))
 	want(t, "owners after the unlock", len(r.owners(r.name)), 0)
-	r.tidied()
+	r.tidied(r.locks)
 	c.arrives()
 	want(t, "owners after the late copy", len(r.owners(r.name)), 0)
 }
@@ -156,7 +156,7 @@ func TestALateHandingOn(t *testing.T) {
 	next := comes(t, heir)
 	noError(t, next.Unlock(ctx))
 	last := must(r.rival().Lock(ctx))(t)
-	r.tidied()
+	r.tidied(r.locks)
 	c.arrives()
 	owners := r.owners(r.name)
 	want(t, "owners", len(owners), 1)
