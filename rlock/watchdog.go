@@ -47,6 +47,10 @@ func (c *Client) drop(h *Hold) {
 	h.listed = nil
 }
 
+// oneTrip is how many holds are renewed in one round trip: as many as Redis surely renews
+// before the client is tired of waiting, though the pool has few connections and replies are late.
+const oneTrip = 10_000
+
 // watch renews holds as long as there are any.
 func (c *Client) watch(ctx context.Context) {
 	timer := time.NewTimer(0)
@@ -56,8 +60,8 @@ func (c *Client) watch(ctx context.Context) {
 		if !more {
 			return
 		}
-		for batch := range slices.Chunk(holds, batches[0]) {
-			c.host.Work(func(ctx context.Context) { c.renew(ctx, batch) })
+		for trip := range slices.Chunk(holds, oneTrip) {
+			c.host.Work(func(ctx context.Context) { c.renew(ctx, trip) })
 		}
 		timer.Reset(time.Until(next))
 		select {

@@ -256,26 +256,40 @@ type Result struct {
 }
 
 // RunAll sends calls in one pipeline, each once. Scripts that a server does not know are
-// sent by Run after that.
+// sent whole in a second one.
 func (r *Runner) RunAll(ctx context.Context, calls []*Call) []Result {
-	results := make([]Result, len(calls))
-	cmds := make([]*command, len(calls))
+	results, left := make([]Result, len(calls)), make([]int, len(calls))
+	for i := range left {
+		left[i] = i
+	}
+	for _, whole := range []bool{false, true} {
+		left = r.runAll(ctx, calls, left, whole, results)
+	}
+	return results
+}
+
+// runAll sends those calls that are left, whole or by their hashes. It returns those whose
+// scripts the server does not know.
+func (r *Runner) runAll(ctx context.Context, calls []*Call, left []int, whole bool,
+	results []Result) (unknown []int) {
+	cmds := make([]*command, len(left))
 	pipe := r.rdb.Pipeline()
-	for i, call := range calls {
-		argv, _ := call.argv()
+	for i, n := range left {
+		argv, _ := calls[n].argv()
+		if whole {
+			argv[0], argv[1] = "eval", calls[n].Script.Source
+		}
 		cmds[i] = newCommand(ctx, argv)
 		_ = pipe.Process(ctx, cmds[i])
 	}
 	_, _ = pipe.Exec(ctx) // each command keeps its own error
-	for i, cmd := range cmds {
-		switch err := cmd.Err(); {
-		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			results[i].Reply, _, results[i].Err = r.Run(ctx, calls[i])
-		case err != nil:
-			results[i].Err = err
-		default:
-			results[i].Reply, results[i].Err = Decode(cmd.Val())
+	for i, n := range left {
+		result := &results[n]
+		if result.Err = cmds[i].Err(); result.Err == nil {
+			result.Reply, result.Err = Decode(cmds[i].Val())
+		} else if redis.HasErrorPrefix(result.Err, "NOSCRIPT") {
+			unknown = append(unknown, n)
 		}
 	}
-	return results
+	return unknown
 }
