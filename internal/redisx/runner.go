@@ -62,12 +62,14 @@ type FailureKey struct{}
 
 // Run sends a call and returns the reply of the script. A script that the server
 // does not know is sent whole. A call whose reply was lost is sent again if the
-// script is repeatable, and says so.
+// script is repeatable, and says so. While the slot of its keys moves to another node,
+// a call is sent again until it has moved, for movingFor at most.
 //
 // unsure reports whether the call may have been carried out without its reply
 // reaching us: after an error, or before it was sent again.
 func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool, err error) {
 	argv, from := call.argv()
+	start := time.Now()
 	for attempt := 0; ; attempt++ {
 		var cmd *command
 		if cmd, err = r.once(ctx, call, argv); err == nil {
@@ -79,6 +81,9 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool,
 		lost, again := cmd.outcome(err, call.Script.repeatable)
 		unsure = unsure || lost
 		r.relocate(ctx, err)
+		if redis.IsTryAgainError(err) && time.Since(start) < movingFor {
+			attempt = max(0, min(attempt, r.retries-1))
+		}
 		if attempt >= r.retries || !again || unsure && call.late() {
 			return reply, unsure, err
 		}
@@ -91,6 +96,10 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool,
 		}
 	}
 }
+
+// movingFor is how long a slot may be on its way before its calls fail. Its keys move one
+// by one, and a script needs all that it names on the same node.
+const movingFor = 3 * time.Second
 
 // late reports whether the call may not be sent again any more.
 func (c *Call) late() bool { return !c.Before.IsZero() && time.Now().After(c.Before) }
