@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"sync"
@@ -27,7 +26,7 @@ type Client struct {
 	err      error // why it cannot be used, nil if it can
 	watchdog time.Duration
 
-	owners   atomic.Uint64 // the number of the last owner
+	owners   owners
 	instance string        // 16 hex digits, by which the latches of this Client are its own
 
 	mu      sync.Mutex
@@ -81,10 +80,7 @@ func New(limiters *rratelimiter.Client, opts ...Option) *Client {
 		watchdog: defaultWatchdog, lines: map[string]*line{}, queues: map[string]*queue{},
 		sooner: make(chan struct{}, 1), instance: hex.EncodeToString(random[:8]),
 	}
-	// Another process may have had the same ID before: its owners must not be ours. All
-	// have 19 digits, by which fair locks know them from threads of Java.
-	const most = 2
-	c.owners.Store(1<<(64-most) | binary.BigEndian.Uint64(random[8:])>>most)
+	c.owners.begin(random[8:])
 	c.janitor.client = c
 	if limiters == nil {
 		c.err = badOption("limiters", "nil", "be a Client")

@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +19,7 @@ import (
 // or when it is lost.
 type Hold struct {
 	keys    *keys
+	number  uint64
 	owner   string // the field in Redis, as Java writes it: ID:number
 	latch   string // the key that says that this hold has ended
 	lease   time.Duration
@@ -65,10 +65,15 @@ func newHold(ctx context.Context, k *keys, lease time.Duration) *Hold {
 // rename gives a hold that is not held another owner.
 func (h *Hold) rename() {
 	c := h.keys.client
-	n := c.owners.Add(1)
-	h.owner = c.host.ID + ":" + strconv.FormatUint(n, 10)
-	h.latch = h.keys.Latch(fmt.Sprintf("%s%016x", c.instance, n))
+	c.owners.end(h.number)
+	h.name(c.owners.next())
 	h.doubtful.Store(false)
+}
+
+// name makes the hold that of an owner.
+func (h *Hold) name(number uint64) {
+	h.number, h.owner = number, h.keys.ownerName(number)
+	h.latch = h.keys.Latch(fmt.Sprintf("%s%016x", h.keys.client.instance, number))
 }
 
 // Owner returns the name of the hold in Redis, ID:number, as Java writes it.
@@ -98,6 +103,7 @@ type answer struct {
 	granted bool
 	ended   bool  // the hold has ended before
 	number  int64 // the token; if it was refused, the ms that others hold the lock, -1 without end
+	holder  int64 // if it was refused: digits of who holds it, 0 if that is not of this process
 	sent    time.Time
 }
 
@@ -130,7 +136,24 @@ func (h *Hold) underWay(ctx context.Context) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, err
 	}
-	return h.call(ctx, 1)
+	a, err := h.call(ctx, 1)
+	if err == nil && !a.granted && h.endAgain(ctx, a.holder) {
+		return h.call(ctx, 1)
+	}
+	return a, err
+}
+
+// endAgain ends the hold of an owner that has ended before, and reports whether it was held: a
+// failover may have forgotten the unlock.
+func (h *Hold) endAgain(ctx context.Context, digits int64) bool {
+	number, ok := h.keys.client.owners.ended(digits)
+	if !ok {
+		return false
+	}
+	former := &Hold{keys: h.keys}
+	former.name(number)
+	reply, _, err := former.unlock(ctx, 0, 0, nil)
+	return err == nil && reply.At(0) == 1
 }
 
 // unseen is for who need not see an answer first.
@@ -158,7 +181,7 @@ func (h *Hold) call(ctx context.Context, count int64) (answer, error) {
 	if err != nil {
 		return a, err
 	}
-	a.granted, a.ended, a.number = reply.At(0) == 1, reply.At(0) < 0, reply.At(1)
+	a.granted, a.ended, a.number, a.holder = reply.At(0) == 1, reply.At(0) < 0, reply.At(1), reply.At(2)
 	return a, nil
 }
 
@@ -350,6 +373,7 @@ func (h *Hold) release(ctx context.Context) (held bool, err error) {
 	}
 	sent := time.Now()
 	reply, unsure, err := h.unlock(ctx, 0, lease, next)
+	c.owners.end(h.number)
 	if unsure {
 		h.doubtful.Store(true)
 	}
@@ -406,6 +430,7 @@ func (h *Hold) end(why error) bool {
 	h.mu.Unlock()
 	if held {
 		h.stop(why)
+		h.keys.client.owners.end(h.number)
 	}
 	return held
 }

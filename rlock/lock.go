@@ -120,6 +120,7 @@ func (k *keys) acquire(ctx context.Context, req request) (*Hold, bool, error) {
 		return h, true, nil
 	}
 	h.forgo()
+	k.client.owners.end(h.number)
 	h.cancel(context.Canceled) // nobody has its context
 	if errors.Is(err, errTimeUp) {
 		err = nil

@@ -8,7 +8,7 @@
 -- ARGV[2]  the lease, in ms
 -- ARGV[3]  how often the owner then holds the lock: 1 takes it
 -- Reply:   {1, the token, 0 without one} if it holds the lock; {0, the ms that others hold it, -1 without
---          end}; {-1, 0} if the hold has ended: it was lost, or this is a late copy; an error if a rate
+--          end, the last 15 digits of the holder's number, 0 if it is of another process}; {-1, 0} if the hold has ended: it was lost, or this is a late copy; an error if a rate
 --          limiter has the name
 
 local owner, lease, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -20,7 +20,8 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then
   had = redis.call('HGET', KEYS[1], owner)
   if not had and count == 1 then
     -- include parts/limiter.lua
-    return {0, redis.call('PTTL', KEYS[1])}
+    -- include parts/holder.lua
+    return {0, redis.call('PTTL', KEYS[1]), holder}
   end
 end
 if not had and count > 1 then

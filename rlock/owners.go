@@ -1,0 +1,62 @@
+package rlock
+
+import (
+	"encoding/binary"
+	"strconv"
+	"sync"
+)
+
+// owners are those of one Client: which numbers it has given out, and who of them may still hold
+// a lock.
+type owners struct {
+	first uint64 // before the first one
+
+	mu   sync.Mutex
+	last uint64
+	live map[uint64]struct{}
+}
+
+// begin has the numbers begin at random. Another process may have had the same ID before: its
+// owners must not be ours. All have 19 digits, by which fair locks know them from threads of
+// Java.
+func (o *owners) begin(random []byte) {
+	const most = 2
+	o.first = 1<<(64-most) | binary.BigEndian.Uint64(random)>>most
+	o.last, o.live = o.first, map[uint64]struct{}{}
+}
+
+// next returns the number of a new owner.
+func (o *owners) next() uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last++
+	o.live[o.last] = struct{}{}
+	return o.last
+}
+
+// end notes that an owner holds no lock any more, and will not get one.
+func (o *owners) end(number uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.live, number)
+}
+
+// ended returns the owner whose number ends with some digits, if there was one and it has ended.
+// Scripts say no more of a number: those of Lua have 53 bits.
+func (o *owners) ended(digits int64) (number uint64, ok bool) {
+	const all = 1_000_000_000_000_000 // 15 digits, as in parts/holder.lua
+	if digits <= 0 || digits >= all {
+		return 0, false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	behind := (o.last%all + all - uint64(digits)) % all
+	number = o.last - behind
+	_, live := o.live[number]
+	return number, number > o.first && !live
+}
+
+// ownerName returns the name of an owner in Redis, as Java writes it.
+func (k *keys) ownerName(number uint64) string {
+	return k.client.host.ID + ":" + strconv.FormatUint(number, 10)
+}
