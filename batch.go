@@ -48,7 +48,9 @@ type batch struct {
 	runs    []run
 	permits int64
 	numbers bool
-	set     any // the text of a template, nil if nobody has one
+	waited  int64 // permits of those who wait, but for the line
+	patient bool  // all of them can wait longer: they may leave permits to other processes
+	set     any   // the text of a template, nil if nobody has one
 
 	done []*waiter // to whom it delivers
 }
@@ -130,7 +132,9 @@ func (b *batch) take() *request {
 	q := b.queue
 	acquires := q.acquires()
 	gives := !q.returns.empty() && !(acquires && q.gave)
-	b.runs, b.permits, b.numbers, b.probes, b.set = nil, 0, false, false, nil
+	b.began = time.Now()
+	b.runs, b.permits, b.waited, b.numbers, b.probes, b.set = nil, 0, 0, false, false, nil
+	b.patient = true
 	switch {
 	case gives:
 		b.addAll(&q.returns)
@@ -145,9 +149,12 @@ func (b *batch) take() *request {
 	}
 	q.gave = gives
 	b.number++
-	b.waiting, b.began = len(b.waiters), time.Now()
+	b.waiting = len(b.waiters)
 	if acquires && !gives {
 		b.request = q.keys.newAcquire(b.runs, q.withdrawal)
+		if b.patient && q.keys.believed() == Overall {
+			b.request.portion = q.portion.text(b.waited+q.line.permits, b.began)
+		}
 	} else {
 		b.request = q.keys.newRelease(b.permits, q.withdrawal)
 	}
@@ -162,13 +169,14 @@ func (b *batch) addAll(ls *waiterList) {
 }
 
 // addLine adds the line, from its head on: no more than the rate, for that cannot
-// be granted at once, and where it is Java's turn none behind the last of those
-// whose timeout has passed. Guarded by mu.
+// be granted at once. Where it is Java's turn, or that of other processes, none behind the
+// last of those whose timeout has passed: these take what is there. Guarded by mu.
 func (b *batch) addLine() {
 	q := b.queue
 	expired := q.line.expired
+	yields := q.yields || expired > 0 && q.portion.shared(b.began)
 	for w := q.line.first; w != nil && !w.ofGroup(); w = w.next {
-		if q.rate > 0 && b.permits > q.rate || q.yields && expired == 0 || !b.add(w) {
+		if q.rate > 0 && b.permits > q.rate || yields && expired == 0 || !b.add(w) {
 			return
 		}
 		if w.expired() {
@@ -197,8 +205,12 @@ func (b *batch) add(w *waiter) bool {
 		b.runs = append(b.runs, run{w.permits, one})
 	}
 	w.taken()
+	if w.waits() && w.standing == judged {
+		b.waited += w.permits
+	}
 	b.waiters = append(b.waiters, w)
 	b.permits += w.permits
+	b.patient = b.patient && w.waits() && !w.expired()
 	b.numbers = b.numbers || w.numbers
 	if w.set != nil {
 		b.set = w.set
@@ -266,8 +278,9 @@ func (q *queue) failed(err error) {
 // A refusal is the first one of those in line: nobody behind it is served.
 type refusal struct {
 	*waiter
-	left bool  // its caller has gone meanwhile
-	wait int64 // us until its permits are there
+	left  bool  // its caller has gone meanwhile
+	wait  int64 // us until its permits are there
+	again bool  // or until it may look again
 }
 
 // settle decides for the waiters of the batch. Guarded by mu.
@@ -305,6 +318,14 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 		if reply.rate > 0 {
 			q.rate = reply.rate
 		}
+		q.portion.took(sum.granted, b.began)
+		if first := sum.first; first.waiter != nil {
+			left := int64(0)
+			if first.again {
+				left = max(0, reply.left)
+			}
+			q.portion.refused(milliseconds(reply.every), microseconds(first.wait), left, b.began)
+		}
 		b.plan(sum.first)
 	}
 }
@@ -323,7 +344,7 @@ func (sum *tally) add(w *waiter, v verdict, err error) {
 	case v.ok:
 		sum.granted += w.permits
 	case w.waits() && err == nil && sum.first.waiter == nil:
-		sum.first = refusal{w, left, v.wait}
+		sum.first = refusal{w, left, v.wait, v.again}
 	}
 	if v.ok && left {
 		sum.over += w.permits
@@ -405,6 +426,9 @@ func (b *batch) plan(first refusal) {
 	case head == nil || !b.probes && first.waiter == nil:
 	case first.waiter == nil || head.permits < first.permits:
 		q.changed()
+	case q.portion.left > 0:
+		q.dueAfter(q.portion.look().Sub(b.began).Microseconds(), b.began)
+		q.known = time.Time{} // it could serve some, whose turn it is not
 	default:
 		q.dueAfter(first.wait, b.began)
 	}

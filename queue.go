@@ -65,6 +65,8 @@ type queue struct {
 	heard      time.Time    // when Redis last replied to a batch
 	cause      error        // what Redis or the network said last, if it was no reply
 	turns      turns        // who goes first when permits are due: Go or Java
+	portion    portion      // of the limit, beside other processes of Go
+	lingers    bool         // a timer retires it, when nobody has come again
 }
 
 // A probe is when a batch includes the line.

@@ -30,7 +30,7 @@ func (c *Client) lockedQueue(k *limiterKeys) *queue {
 	if !q.live {
 		q.keys, q.live, q.turns = k, true, c.firstTurns()
 		q.rate, q.cause, q.known, q.due, q.heard = 0, nil, time.Time{}, time.Time{}, time.Time{}
-		q.probe, q.gave = probeWhenDue, false
+		q.probe, q.gave, q.portion = probeWhenDue, false, portion{}
 	}
 	return q
 }
@@ -51,13 +51,23 @@ func (q *queue) idle() bool {
 		q.reserved == 0 && q.arrivals.empty() && q.returns.empty() && q.line.empty()
 }
 
-// retire takes the queue away when nobody needs it.
+// retire takes the queue away when nobody needs it: those who have just been served may come again.
 func (q *queue) retire() {
 	q.client.queuesMu.Lock()
 	defer q.client.queuesMu.Unlock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.live || !q.idle() {
+	if !q.live || !q.idle() || q.lingers {
+		return
+	}
+	if rest := q.portion.rest(time.Now()); rest > 0 {
+		q.lingers = true
+		time.AfterFunc(rest, func() {
+			q.mu.Lock()
+			q.lingers = false
+			q.mu.Unlock()
+			q.retire()
+		})
 		return
 	}
 	q.live = false

@@ -30,6 +30,7 @@ type request struct {
 	withdrawal *withdrawal // taken back with it, nil if there is none
 	start      time.Time
 	set        any  // the text of a template, nil where a rate must be set
+	portion    any  // what it says of those who wait (portion.go), nil if nothing
 	numbers    bool // somebody wants more than yes or no
 	unsure     bool // a copy of it may be on its way, or have been carried out
 }
@@ -162,7 +163,8 @@ const (
 	argChannel  = 11
 	argSlot     = 12
 	argTemplate = 13
-	argRuns     = 14 // of acquire.lua
+	argPortion  = 14 // of acquire.lua, as below
+	argRuns     = 15
 	argOwn      = 14 // of all.lua, as below
 	argMembers  = 15
 )
@@ -170,7 +172,7 @@ const (
 // args returns ARGV; what is not needed stands behind.
 func (req *request) args() arguments {
 	c := req.keys.client
-	args := make(arguments, argType, argTemplate+2*len(req.runs))
+	args := make(arguments, argType, argPortion+2*len(req.runs))
 	args.put(argSession, req.session)
 	args.put(argNumber, wire.Number(req.number))
 	args.put(argPermits, req.permits)
@@ -199,6 +201,9 @@ func (req *request) args() arguments {
 	}
 	if req.set != nil && !req.gives() {
 		args.put(argTemplate, req.set)
+	}
+	if req.portion != nil {
+		args.put(argPortion, req.portion)
 	}
 	if !req.lone() {
 		for i, run := range req.runs {

@@ -149,7 +149,8 @@ func (w *waiter) finish(v verdict, err error) {
 type waiterList struct {
 	first, last *waiter
 	size        int
-	expired     int // those whose timeout has passed
+	permits     int64 // of all
+	expired     int   // those whose timeout has passed
 }
 
 func (ls *waiterList) empty() bool { return ls.first == nil }
@@ -168,6 +169,7 @@ func (ls *waiterList) push(w *waiter) { ls.insert(w, ls.last) }
 // insert puts w behind another one, which is nil for the first place.
 func (ls *waiterList) insert(w, behind *waiter) {
 	ls.size++
+	ls.permits += w.permits
 	if w.expired() {
 		ls.expired++
 	}
@@ -192,6 +194,7 @@ func (w *waiter) remove() {
 		return
 	}
 	ls.size--
+	ls.permits -= w.permits
 	if w.expired() {
 		ls.expired--
 	}

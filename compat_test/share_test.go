@@ -93,6 +93,33 @@ var _ = Describe("Shares of a limit too small for all", func() {
 			return says, index.Median >= shares.LeastIndex && used.Median >= shares.LeastUsed
 		})
 	}, NodeTimeout(5*time.Minute))
+
+	DescribeTable("are the same from second to second for crowds in processes of Go",
+		func(ctx SpecContext, processes, callers int) {
+			lookAgain(ctx, func(ctx context.Context) (says string, good bool) {
+				crowd := shares.Crowd{
+					Limit: shares.Limit{Rate: 50, Interval: time.Second}, Processes: processes, Callers: callers,
+					Timeout: time.Minute,
+				}
+				all, err := shares.RepeatProcesses(ctx, crowd, theShareLook.among, theShareLook.runs)
+				done(err)
+				worst, used, empty, longest := all.Worst(), all.Used(), 0, time.Duration(0)
+				for _, f := range all {
+					empty, longest = empty+f.Empty, max(longest, f.Longest)
+				}
+				// A caller may have to wait for two intervals, and for two turns of Java.
+				const most = 2500 * time.Millisecond
+				says = fmt.Sprintf("Jain's index of two seconds at least %.4f (worst %.4f), %.2f wanted; used %.3f (%.3f), "+
+					"at least %.2f wanted; %d seconds without a permit, none wanted; the longest wait %v, at most %v wanted",
+					worst.Median, worst.Worst, shares.LeastIndex, used.Median, used.Worst, shares.LeastUsed, empty,
+					longest, most)
+				return says, worst.Median >= shares.LeastIndex && used.Median >= shares.LeastUsed && empty == 0 &&
+					longest <= most
+			})
+		},
+		Entry("3 with 20 callers each", NodeTimeout(5*time.Minute), 3, 20),
+		Entry("8 with 4 callers each", NodeTimeout(5*time.Minute), 8, 4),
+	)
 })
 
 // lookAgain fails if no look is good.

@@ -27,7 +27,7 @@ type Client struct {
 	watchdog time.Duration
 
 	owners   owners
-	instance string        // 16 hex digits, by which the latches of this Client are its own
+	instance string // 16 hex digits, by which the latches of this Client are its own
 
 	mu      sync.Mutex
 	lines   map[string]*line  // by hash, those in use; guarded by mu

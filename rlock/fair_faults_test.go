@@ -138,7 +138,7 @@ func TestFairLatchOutlivesTheAttempt(t *testing.T) {
 	latches := func() int {
 		return len(must(r.look.Keys(within(t), "redisson_unlock_latch:{"+r.name+"}*").Result())(t))
 	}
-	r.ran(before, 1) // its place is given up
+	r.ran(before, 1)  // its place is given up
 	r.tidied(r.locks) // what was to be removed by then has been
 	want(t, "latches", latches(), 1)
 	release()

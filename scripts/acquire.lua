@@ -11,11 +11,12 @@
 --            the end of the slot: so permits come back up to that later, never earlier. Missing or 0: every
 --            call writes its own record
 -- ARGV[13]   the template of the limiter (parts/limiter.lua); missing or empty where a rate must be set
--- ARGV[14..] missing for a single request. Otherwise runs of equal requests: for each run the permits of one
+-- ARGV[14]   missing or empty if no caller of this Client stood in line lately (parts/portion.lua)
+-- ARGV[15..] missing for a single request. Otherwise runs of equal requests: for each run the permits of one
 --            request, and how many requests there are. That number is negative for requests that stand in
 --            line: once one of them is refused, so are all behind it
 -- Reply:     if no caller asks for numbers, and the value was right: 0 when all are granted; for a single
---            request that is refused, the us until its permits are there. In all other cases
+--            request that is refused, the us until its permits are there, without ARGV[14]. In all other cases
 --            parts/numbers.lua, with two answers for each run
 --
 -- A call that was carried out before and is sent again (held) is judged by the permits it was granted, and so
@@ -24,7 +25,7 @@
 -- waits for, and gets nothing.
 --
 -- The order of a call: limiter (reads and checks) - withdraw (takes back) - judge - session (written before
--- what is granted) - put (records) - finish (value, time to live, removals). An include line stands for the
+-- what is granted) - put (records) - finish (value, time to live, removals) - waiting. An include line stands for the
 -- text of the file, which sees all locals. A new argument goes before the runs; then RUNS changes, and
 -- argRuns in request.go.
 
@@ -32,12 +33,13 @@
 local template = ARGV[13] and ARGV[13] ~= '' and ARGV[13] or nil
 -- include parts/limiter.lua
 -- include parts/withdraw.lua
-local RUNS = 14 -- where the runs begin in ARGV
+local RUNS = 15 -- where the runs begin in ARGV
 local all, lone, asked = tonumber(ARGV[4]), not ARGV[RUNS], ARGV[8] == '1'
 local resent = ARGV[7] and ARGV[7] ~= ''
 local held = late and (last == ARGV[3] and amount or 0) -- false for a call that is new
 
 -- include parts/stamp.lua
+-- include parts/portion.lua
 
 -- taken    the permits granted by this call. If permits are back at once (free), the value stays as it is,
 --          and taken is 0
@@ -56,7 +58,7 @@ local taken, answers, idle = 0, nil, false
 local again = not held and (unfinished or dead > MANY or more and all > value and not (lone and all > rate))
 if again then
   answers = {}
-elseif not held and all <= value and not free then
+elseif not held and all <= value and not free and all <= (quota or all) then
   taken = all
 else
   local refused, spent, sums = false, 0, {}
@@ -71,10 +73,18 @@ else
           break
         end
         local fit = free and many or math.min(many - granted, math.floor(((held or value) - spent) / n))
+        local shy = quota and fit * n > quota
+        if shy then
+          fit = math.floor(quota / n)
+        end
         if fit > 0 then
           granted = granted + fit
           spent = free and 0 or spent + fit * n
           taken = held and 0 or spent
+          quota = quota and quota - fit * n
+        elseif shy then
+          local TURN = 10000 -- us that others have, who are awake: more than a round trip
+          wait = -TURN
         elseif held and n <= value then
           wait = 1 -- us: it may look again at once
         else
@@ -92,7 +102,7 @@ local brief
 if not asked and drift == 0 then
   if not answers then
     brief = 0
-  elseif lone and answers[2] and answers[2] > 0 then
+  elseif lone and not wants and answers[2] and answers[2] > 0 then
     brief = answers[2]
   end
 end
@@ -106,4 +116,5 @@ end
 
 -- include parts/take.lua
 -- include parts/finish.lua
+-- include parts/waiting.lua
 return reply

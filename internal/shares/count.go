@@ -9,6 +9,7 @@ import (
 type grant struct {
 	at      time.Time
 	permits int64
+	waited  time.Duration
 }
 
 // A window is a span in which all callers work.

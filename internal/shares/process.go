@@ -24,15 +24,18 @@ const environment = "RRATELIMITER_SHARES_WORK"
 // work is what a process does: its callers, in one Client, acquire permits of the
 // limiter called Name.
 type work struct {
-	Addr, Name string
-	Callers    int
-	Duration   time.Duration
+	Addr, Name        string
+	Callers           int
+	Duration, Timeout time.Duration
 }
 
 // A Fairness is what processes got.
 type Fairness struct {
-	Granted  []float64 // permits of each
-	Possible float64   // permits
+	Granted  []float64     // permits of each
+	Possible float64       // permits
+	Empty    int           // seconds of a process in which it was granted nothing
+	Worst    float64       // Jain's index of the two seconds in which it was least
+	Longest  time.Duration // wait of a caller
 }
 
 // Index returns Jain's index of what they got.
@@ -52,6 +55,9 @@ type Fairnesses []Fairness
 // Index returns the spread of Jain's index.
 func (f Fairnesses) Index() Spread { return spread(f, Fairness.Index) }
 
+// Worst returns the spread of Jain's index in two seconds.
+func (f Fairnesses) Worst() Spread { return spread(f, func(f Fairness) float64 { return f.Worst }) }
+
 // Used returns the spread of the part of the limit that was used.
 func (f Fairnesses) Used() Spread { return spread(f, Fairness.Used) }
 
@@ -60,6 +66,7 @@ func (f Fairnesses) Used() Spread { return spread(f, Fairness.Used) }
 type Crowd struct {
 	Limit
 	Processes, Callers int
+	Timeout            time.Duration // of each call; 0 for the usual one
 }
 
 // RepeatProcesses calls Processes n times, side by side.
@@ -82,7 +89,7 @@ func Main() {
 }
 
 // perform prints that it is ready, waits for a line, does the work, and prints
-// the times of its grants in µs.
+// the times of its grants and how long they were waited for, in µs.
 func perform(text string, in io.Reader, out io.Writer) error {
 	var w work
 	if err := json.Unmarshal([]byte(text), &w); err != nil {
@@ -98,15 +105,15 @@ func perform(text string, in io.Reader, out io.Writer) error {
 	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
 		return err // the parent has ended
 	}
-	side := Side{Clients: 1, Callers: w.Callers, Permits: 1}
+	side := Side{Clients: 1, Callers: w.Callers, Permits: 1, Timeout: w.Timeout}
 	callers := goSide{Side: side, clients: []redis.UniversalClient{rdb}}
 	grants, err := callers.hammer(ctx, w.Name, w.Duration)
 	if err != nil {
 		return err
 	}
-	moments := make([]int64, len(grants))
+	moments := make([][2]int64, len(grants))
 	for i, g := range grants {
-		moments[i] = g.at.UnixMicro()
+		moments[i] = [...]int64{g.at.UnixMicro(), g.waited.Microseconds()}
 	}
 	return json.NewEncoder(out).Encode(moments)
 }
@@ -125,8 +132,8 @@ func Processes(ctx context.Context, crowd Crowd, span time.Duration) (f Fairness
 	defer cancel() // ends processes that an error leaves behind
 	n := crowd.Processes
 	processes, errs := make([]*process, n), make([]error, n)
-	f = Fairness{make([]float64, n), crowd.possible(span)}
-	w := work{server.Addr, name, crowd.Callers, settle + span + tail}
+	f = Fairness{Granted: make([]float64, n), Possible: crowd.possible(span)}
+	w := work{server.Addr, name, crowd.Callers, settle + span + tail, crowd.Timeout}
 	for i := range processes {
 		if processes[i], err = start(ctx, w); err != nil {
 			return f, err
@@ -134,16 +141,43 @@ func Processes(ctx context.Context, crowd Crowd, span time.Duration) (f Fairness
 		s.Cleanup(processes[i].end)
 	}
 	measured, _ := newWindow(span)
+	grants := make([][]grant, n)
 	var all sync.WaitGroup
 	for i, p := range processes {
 		all.Go(func() {
-			var grants []grant
-			grants, errs[i] = p.work()
-			f.Granted[i] = measured.count(grants, crowd.Interval)
+			grants[i], errs[i] = p.work()
+			f.Granted[i] = measured.count(grants[i], crowd.Interval)
 		})
 	}
 	all.Wait()
+	f.look(measured, grants)
 	return f, errors.Join(errs...)
+}
+
+// look notes what processes got from second to second of a window.
+func (f *Fairness) look(measured window, grants [][]grant) {
+	f.Worst = 1
+	for from := measured.from; !from.Add(2 * time.Second).After(measured.to); from = from.Add(time.Second) {
+		got := make([]float64, len(grants))
+		for i := range grants {
+			var first, both float64
+			for _, g := range grants[i] {
+				switch at := g.at.Sub(from); {
+				case at < 0 || at >= 2*time.Second:
+				case at < time.Second:
+					first++
+					fallthrough
+				default:
+					both++
+					f.Longest = max(f.Longest, g.waited)
+				}
+			}
+			if got[i] = both; first == 0 {
+				f.Empty++
+			}
+		}
+		f.Worst = min(f.Worst, Index(got))
+	}
 }
 
 // A process is one in which Main works.
@@ -190,13 +224,13 @@ func (p *process) work() ([]grant, error) {
 	if _, err := fmt.Fprintln(p.stdin); err != nil {
 		return nil, err
 	}
-	var moments []int64
+	var moments [][2]int64
 	if err := json.NewDecoder(p.stdout).Decode(&moments); err != nil {
 		return nil, fmt.Errorf("shares: a process has no result: %w", err)
 	}
 	grants := make([]grant, len(moments))
 	for i, us := range moments {
-		grants[i] = grant{time.UnixMicro(us), 1}
+		grants[i] = grant{time.UnixMicro(us[0]), 1, time.Duration(us[1]) * time.Microsecond}
 	}
 	return grants, nil
 }

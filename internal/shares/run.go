@@ -127,12 +127,13 @@ func acquire(
 	ctx context.Context, l *rratelimiter.RateLimiter, side Side, end time.Time,
 ) (grants []grant, err error) {
 	for time.Now().Before(end) {
+		start := time.Now()
 		ok, err := l.TryAcquire(ctx, side.Permits, side.timeout())
 		if err != nil {
 			return nil, err
 		}
 		if ok {
-			grants = append(grants, grant{time.Now(), side.Permits})
+			grants = append(grants, grant{time.Now(), side.Permits, time.Since(start)})
 		}
 	}
 	return grants, nil
@@ -178,7 +179,7 @@ func (j *javaSide) hammer(ctx context.Context, name string, duration time.Durati
 	})
 	grants := make([]grant, len(got))
 	for i, moments := range got {
-		grants[i] = grant{moments[1], j.side.Permits}
+		grants[i] = grant{at: moments[1], permits: j.side.Permits}
 	}
 	return grants, err
 }

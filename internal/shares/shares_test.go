@@ -30,7 +30,7 @@ func TestCount(t *testing.T) {
 	start := time.UnixMilli(1_000_000)
 	bursts := func(every time.Duration) (grants []grant) {
 		for at := time.Duration(0); at < 10*time.Second; at += every {
-			grants = append(grants, grant{start.Add(at), 50})
+			grants = append(grants, grant{at: start.Add(at), permits: 50})
 		}
 		return grants
 	}
@@ -41,7 +41,7 @@ func TestCount(t *testing.T) {
 	w := window{start.Add(time.Second), start.Add(6 * time.Second)}
 	near(t, "100 ms late", w.count(bursts(500*time.Millisecond), interval), 500)
 	near(t, "nothing", w.count(nil, interval), 0)
-	near(t, "before and after", w.count([]grant{{start, 1}, {start.Add(6 * time.Second), 1}}, interval), 0)
+	near(t, "before and after", w.count([]grant{{at: start, permits: 1}, {at: start.Add(6 * time.Second), permits: 1}}, interval), 0)
 }
 
 func TestResult(t *testing.T) {
@@ -69,7 +69,10 @@ func TestIndex(t *testing.T) {
 	near(t, "one has all", Index([]float64{0, 5, 0, 0}), 0.25)
 	near(t, "2 and 1", Index([]float64{2, 1}), 0.9)
 	near(t, "none has any", Index([]float64{0, 0}), 0)
-	f := Fairnesses{{[]float64{4, 0}, 10}, {[]float64{4, 4}, 10}, {[]float64{2, 1}, 10}}
+	f := Fairnesses{
+		{Granted: []float64{4, 0}, Possible: 10}, {Granted: []float64{4, 4}, Possible: 10},
+		{Granted: []float64{2, 1}, Possible: 10},
+	}
 	near(t, "median index", f.Index().Median, 0.9)
 	near(t, "worst use", f.Used().Worst, 0.3)
 }
@@ -123,7 +126,7 @@ func TestRunFails(t *testing.T) {
 
 func TestProcesses(t *testing.T) {
 	redistest.Require(t, "redis-server")
-	f, err := RepeatProcesses(t.Context(), Crowd{Among, 2, 2}, time.Second, 2)
+	f, err := RepeatProcesses(t.Context(), Crowd{Limit: Among, Processes: 2, Callers: 2}, time.Second, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

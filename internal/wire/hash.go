@@ -10,6 +10,10 @@ const (
 	// Longest is of Go: an interval longer than the present one that was in use lately, and until when
 	// that counts as lately (scripts/parts/span.lua). Java ignores it.
 	Longest = "longest"
+
+	// Waiting is of Go, too: which Clients have callers in line, for how many permits, and until when
+	// each of these counts (scripts/parts/portion.lua).
+	Waiting = "waiting"
 )
 
 // SessionPrefix begins the name of a field that Go keeps in the hash, one for each

@@ -1,0 +1,154 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/shares"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// A loop is callers of one process that acquire permits again and again, and when they got each.
+type loop struct {
+	callers int
+	stop    context.CancelFunc
+
+	mu  sync.Mutex
+	got []time.Time
+}
+
+// enters has callers of one more process acquire permits until they are stopped.
+func (c *crowd) enters(all *sync.WaitGroup, callers int) *loop {
+	ctx, stop := context.WithCancel(c.Context())
+	l := &loop{callers: callers, stop: stop}
+	client := rratelimiter.New(redistest.MiniClient(c.T, c.server), rratelimiter.WithGoOnly())
+	c.Cleanup(func() { _ = client.Close() })
+	limiter := client.RateLimiter("l")
+	for range callers {
+		all.Go(func() {
+			for limiter.Acquire(ctx, 1) == nil {
+				l.mu.Lock()
+				l.got = append(l.got, time.Now())
+				l.mu.Unlock()
+				time.Sleep(rand.N(time.Millisecond)) // as long as a caller takes to come again
+			}
+		})
+	}
+	return l
+}
+
+// between returns how many permits they got in a span.
+func (l *loop) between(from, to time.Time) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, at := range l.got {
+		if !at.Before(from) && at.Before(to) {
+			n++
+		}
+	}
+	return n
+}
+
+// Processes whose callers wait share a limit by the numbers of these, from second to second, and
+// nothing of it stays unused.
+func TestProcessesShareByTheirWaiters(t *testing.T) {
+	t.Parallel()
+	const rate, span, leastIndex = 50, 20, 0.95
+	for _, callers := range [][]int{{20, 20, 20}, {4, 4, 4, 4, 4, 4, 4, 4}, {60, 20}} {
+		t.Run(fmt.Sprint(callers), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(c *crowd) {
+				noError(c.T, c.SetRate(c.Context(), overall, rate, time.Second))
+				var all sync.WaitGroup
+				loops := make([]*loop, len(callers))
+				for i, n := range callers {
+					loops[i] = c.enters(&all, n)
+				}
+				start := time.Now().Add(1500 * time.Millisecond) // the first second is whose who comes first
+				time.Sleep(time.Until(start.Add((span + 1) * time.Second)))
+				for _, l := range loops {
+					l.stop()
+				}
+				all.Wait()
+				var sum int
+				for second := range span {
+					from := start.Add(time.Duration(second) * time.Second)
+					got := make([]float64, len(loops))
+					for i, l := range loops {
+						one := l.between(from, from.Add(time.Second))
+						if sum += one; one == 0 {
+							c.Errorf("process %d got nothing in second %d", i, second)
+						}
+						got[i] = float64(l.between(from, from.Add(2*time.Second))) / float64(l.callers)
+					}
+					if index := shares.Index(got); index < leastIndex {
+						c.Errorf("second %d and the next: permits for each caller %.1f, Jain's index %.3f", second, got, index)
+					}
+				}
+				if used := float64(sum) / (rate * span); used < shares.LeastUsed {
+					c.Errorf("%.3f of the limit was used", used)
+				}
+			})
+		})
+	}
+}
+
+// What a process leaves whose callers have gone is the others' from then on.
+func TestNothingIsLeftToWhoHasGone(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(c *crowd) {
+		const rate = 50
+		noError(c.T, c.SetRate(c.Context(), overall, rate, time.Second))
+		var all sync.WaitGroup
+		gone, stays := c.enters(&all, 40), c.enters(&all, 60)
+		time.Sleep(3500 * time.Millisecond)
+		gone.stop()
+		from := time.Now()
+		time.Sleep(3 * time.Second)
+		stays.stop()
+		all.Wait()
+		if got := stays.between(from, from.Add(3*time.Second)); got < 3*rate*95/100 {
+			c.Errorf("who stays got %d of %d permits", got, 3*rate)
+		}
+	})
+}
+
+// The field says who waits. Whatever it holds, permits go to who asks for them.
+func TestTheFieldOfWhoWaits(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(c *crowd) {
+		noError(c.T, c.SetRate(c.Context(), overall, 2, time.Second))
+		now := time.Now()
+		waiting := func() string { return c.server.HGet("l", wire.Waiting) }
+		took(c.T, c.RateLimiter, 2, 0, 0)
+		took(c.T, c.RateLimiter, 1, time.Minute, time.Second)
+		field := waiting()
+		who, rest, _ := strings.Cut(field, " ")
+		wanted := fmt.Sprintf("1 %d;", now.Add(2*time.Second).UnixMilli()) // an interval and a second
+		if !strings.HasPrefix(who, wire.SessionPrefix) || rest != wanted {
+			c.Errorf("the field is %q, want a session and %q", field, wanted)
+		}
+		soon := now.Add(4 * time.Second).UnixMilli()
+		for _, hostile := range []string{
+			"x", strings.Repeat("x y", 100_000), strings.Repeat("a 1 1;", 100_000), "a 1", "a -1 9;", ";;;",
+			fmt.Sprintf("a 99999999999999999999 %d;", soon), fmt.Sprintf("a %s %d;", strings.Repeat("9", 400), soon),
+			"a 1 " + strings.Repeat("9", 400) + ";", fmt.Sprintf("a 0 %d;", soon), "a 1 9223372036854775807;",
+		} {
+			c.server.HSet("l", wire.Waiting, hostile)
+			for range 3 {
+				start := time.Now()
+				noError(c.T, c.Acquire(c.Context(), 1))
+				if waited := time.Since(start); waited > time.Second+50*time.Millisecond {
+					c.Errorf("%.40q: a permit after %v", hostile, waited)
+				}
+			}
+		}
+	}, rratelimiter.WithGoOnly())
+}
