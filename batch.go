@@ -132,7 +132,7 @@ func (b *batch) take() *request {
 	q := b.queue
 	acquires := q.acquires()
 	gives := !q.returns.empty() && !(acquires && q.gave)
-	b.began = time.Now()
+	now := time.Now()
 	b.runs, b.permits, b.waited, b.numbers, b.probes, b.set = nil, 0, 0, false, false, nil
 	b.patient = true
 	switch {
@@ -140,7 +140,7 @@ func (b *batch) take() *request {
 		b.addAll(&q.returns)
 	case acquires:
 		if b.probes = q.probes(); b.probes {
-			b.addLine()
+			b.addLine(now)
 			q.probe = probeUnderWay
 		}
 		b.addAll(&q.arrivals)
@@ -149,7 +149,7 @@ func (b *batch) take() *request {
 	}
 	q.gave = gives
 	b.number++
-	b.waiting = len(b.waiters)
+	b.waiting, b.began = len(b.waiters), now
 	if acquires && !gives {
 		b.request = q.keys.newAcquire(b.runs, q.withdrawal)
 		if b.patient && q.keys.believed() == Overall {
@@ -171,10 +171,10 @@ func (b *batch) addAll(ls *waiterList) {
 // addLine adds the line, from its head on: no more than the rate, for that cannot
 // be granted at once. Where it is Java's turn, or that of other processes, none behind the
 // last of those whose timeout has passed: these take what is there. Guarded by mu.
-func (b *batch) addLine() {
+func (b *batch) addLine(now time.Time) {
 	q := b.queue
 	expired := q.line.expired
-	yields := q.yields || expired > 0 && q.portion.shared(b.began)
+	yields := q.yields || expired > 0 && q.portion.shared(now)
 	for w := q.line.first; w != nil && !w.ofGroup(); w = w.next {
 		if q.rate > 0 && b.permits > q.rate || yields && expired == 0 || !b.add(w) {
 			return

@@ -22,6 +22,7 @@ type portion struct {
 	turned   time.Time     // when this one began
 	left     int64         // permits that were left to others; 0 if none are
 	since    time.Time     // since when
+	others   time.Time     // when any were left to them last
 }
 
 // leftFor is how long permits are left to others before they are taken after all: more than a round
@@ -52,7 +53,9 @@ func (p *portion) refused(interval, due time.Duration, left int64, now time.Time
 	if p.left == 0 || left == 0 || now.Sub(p.since) >= leftFor {
 		p.left, p.since = left, now
 	}
-	p.left = min(p.left, left)
+	if p.left = min(p.left, left); left > 0 {
+		p.others = now
+	}
 }
 
 // look returns when to ask again for what was left to others, or sooner for what comes back of what was granted here.
@@ -72,12 +75,12 @@ func (p *portion) rest(now time.Time) time.Duration {
 	return min(p.until.Sub(now), p.used.Add(longest).Sub(now))
 }
 
-// shared reports whether other processes may have callers in line as well.
-func (p *portion) shared(now time.Time) bool { return p.until.After(now) }
+// shared reports whether others have callers in line as well, as far as Redis has told.
+func (p *portion) shared(now time.Time) bool { return now.Sub(p.others) < p.interval }
 
 // took notes what a request was granted.
 func (p *portion) took(permits int64, now time.Time) {
-	if permits <= 0 || !p.shared(now) {
+	if permits <= 0 || !p.until.After(now) {
 		return
 	}
 	if len(p.takings) == mostTakings {
@@ -99,7 +102,7 @@ func (p *portion) merge() {
 
 // text returns what a request says while callers wait for so many permits; nil if it need not say anything.
 func (p *portion) text(waited int64, now time.Time) any {
-	if !p.shared(now) {
+	if !p.until.After(now) {
 		return nil
 	}
 	for len(p.takings) > 0 && now.Sub(p.takings[0].at) >= p.interval {

@@ -350,11 +350,14 @@ func (q *queue) expire(w *waiter) {
 func (q *queue) leave(w *waiter, why error) (left bool, _, cause error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	stood := w.standing == inLine || w.standing == probed
+	stood, known := w.standing == inLine || w.standing == probed, q.known
 	switch w.standing {
 	case answered, gone: // its result came meanwhile, or the Client was closed
 		return false, nil, nil
 	case judged, probed:
+		if w == q.line.first && (w.next == nil || w.next.permits < w.permits) {
+			q.known = time.Time{} // it was said of this one
+		}
 		if q.batch.waiting--; q.batch.waiting == 0 {
 			q.batch.cancel()
 			time.AfterFunc(hanging-time.Since(q.batch.began)+time.Millisecond, q.restart)
@@ -369,7 +372,7 @@ func (q *queue) leave(w *waiter, why error) (left bool, _, cause error) {
 		}
 	}
 	w.standing = gone
-	if why == ErrNoAnswer && q.cause == nil && stood && q.known.After(time.Now()) {
+	if why == ErrNoAnswer && q.cause == nil && stood && known.After(time.Now()) {
 		return true, nil, nil
 	}
 	return true, why, q.cause
