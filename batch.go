@@ -153,7 +153,7 @@ func (b *batch) take() *request {
 	if acquires && !gives {
 		b.request = q.keys.newAcquire(b.runs, q.withdrawal)
 		if b.patient && q.keys.believed() == Overall {
-			b.request.portion = q.portion.text(b.waited+q.line.permits, b.began)
+			b.request.portion = q.portion.text(b.waited+q.line.permits, now)
 		}
 	} else {
 		b.request = q.keys.newRelease(b.permits, q.withdrawal)
@@ -275,14 +275,6 @@ func (q *queue) failed(err error) {
 	q.cause = err
 }
 
-// A refusal is the first one of those in line: nobody behind it is served.
-type refusal struct {
-	*waiter
-	left  bool  // its caller has gone meanwhile
-	wait  int64 // us until its permits are there
-	again bool  // or until it may look again
-}
-
 // settle decides for the waiters of the batch. Guarded by mu.
 func (b *batch) settle(req *request, reply acquireReply, err error) {
 	q := b.queue
@@ -318,36 +310,8 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 		if reply.rate > 0 {
 			q.rate = reply.rate
 		}
-		q.portion.took(sum.granted, b.began)
-		if first := sum.first; first.waiter != nil {
-			left := int64(0)
-			if first.again {
-				left = max(0, reply.left)
-			}
-			q.portion.refused(milliseconds(reply.every), microseconds(first.wait), left, b.began)
-		}
+		q.portion.judged(sum, reply, b.began)
 		b.plan(sum.first)
-	}
-}
-
-// A tally is what has become of the waiters of a batch.
-type tally struct {
-	granted int64
-	over    int64 // those of them that were granted to callers who have left
-	first   refusal
-}
-
-// add counts the verdict of a waiter.
-func (sum *tally) add(w *waiter, v verdict, err error) {
-	left := w.standing == gone
-	switch {
-	case v.ok:
-		sum.granted += w.permits
-	case w.waits() && err == nil && sum.first.waiter == nil:
-		sum.first = refusal{w, left, v.wait, v.again}
-	}
-	if v.ok && left {
-		sum.over += w.permits
 	}
 }
 
@@ -371,12 +335,6 @@ func (b *batch) dismiss(w *waiter, v verdict, err error, first refusal) {
 func (b *batch) hung(err error) bool {
 	return err != nil && !redisx.Answered(err) && !errors.Is(err, context.Canceled) &&
 		time.Since(b.began) > hanging
-}
-
-// holds reports whether a waiter in line is refused as well: yes, unless the refused
-// caller has left and this one wants less.
-func (first refusal) holds(w *waiter) bool {
-	return first.waiter != nil && (!first.left || w.permits >= first.permits)
 }
 
 // deliver gives a waiter its result. It is none of the queue's then. Guarded by mu.

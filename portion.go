@@ -41,6 +41,18 @@ const mostTakings = 256
 // mostWaited bounds the permits that callers wait for, as far as Redis is told.
 const mostWaited = 1 << 50
 
+// judged notes what has become of a request that was sent at a time.
+func (p *portion) judged(sum tally, reply acquireReply, sent time.Time) {
+	p.took(sum.granted, sent)
+	if first := sum.first; first.waiter != nil {
+		left := int64(0)
+		if first.again {
+			left = max(0, reply.left)
+		}
+		p.refused(milliseconds(reply.every), microseconds(first.wait), left, sent)
+	}
+}
+
 // refused notes that somebody stands in line until permits are due, and how many were left to others.
 func (p *portion) refused(interval, due time.Duration, left int64, now time.Time) {
 	switch {
@@ -58,7 +70,8 @@ func (p *portion) refused(interval, due time.Duration, left int64, now time.Time
 	}
 }
 
-// look returns when to ask again for what was left to others, or sooner for what comes back of what was granted here.
+// look returns when to ask again for what was left to others, or sooner for what comes back of
+// what was granted here.
 func (p *portion) look() time.Time {
 	at := p.since.Add(leftFor)
 	if len(p.takings) > 0 {
@@ -100,7 +113,8 @@ func (p *portion) merge() {
 	p.takings = half
 }
 
-// text returns what a request says while callers wait for so many permits; nil if it need not say anything.
+// text returns what a request says while callers wait for so many permits; nil if it need not say
+// anything.
 func (p *portion) text(waited int64, now time.Time) any {
 	if !p.until.After(now) {
 		return nil

@@ -89,7 +89,8 @@ func TestProcessesShareByTheirWaiters(t *testing.T) {
 						got[i] = float64(l.between(from, from.Add(2*time.Second))) / float64(l.callers)
 					}
 					if index := shares.Index(got); index < leastIndex {
-						c.Errorf("second %d and the next: permits for each caller %.1f, Jain's index %.3f", second, got, index)
+						c.Errorf("second %d and the next: permits for each caller %.1f, Jain's index %.3f",
+							second, got, index)
 					}
 				}
 				if used := float64(sum) / (rate * span); used < shares.LeastUsed {
@@ -138,7 +139,8 @@ func TestTheFieldOfWhoWaits(t *testing.T) {
 		soon := now.Add(4 * time.Second).UnixMilli()
 		for _, hostile := range []string{
 			"x", strings.Repeat("x y", 100_000), strings.Repeat("a 1 1;", 100_000), "a 1", "a -1 9;", ";;;",
-			fmt.Sprintf("a 99999999999999999999 %d;", soon), fmt.Sprintf("a %s %d;", strings.Repeat("9", 400), soon),
+			fmt.Sprintf("a 99999999999999999999 %d;", soon),
+			fmt.Sprintf("a %s %d;", strings.Repeat("9", 400), soon),
 			"a 1 " + strings.Repeat("9", 400) + ";", fmt.Sprintf("a 0 %d;", soon), "a 1 9223372036854775807;",
 		} {
 			c.server.HSet("l", wire.Waiting, hostile)

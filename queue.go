@@ -355,7 +355,7 @@ func (q *queue) leave(w *waiter, why error) (left bool, _, cause error) {
 	case answered, gone: // its result came meanwhile, or the Client was closed
 		return false, nil, nil
 	case judged, probed:
-		if w == q.line.first && (w.next == nil || w.next.permits < w.permits) {
+		if q.heads(w) {
 			q.known = time.Time{} // it was said of this one
 		}
 		if q.batch.waiting--; q.batch.waiting == 0 {
@@ -363,10 +363,9 @@ func (q *queue) leave(w *waiter, why error) (left bool, _, cause error) {
 			time.AfterFunc(hanging-time.Since(q.batch.began)+time.Millisecond, q.restart)
 		}
 	default:
-		head := w == q.line.first
+		heads := q.heads(w)
 		w.remove()
-		// Those behind the head may want less, and be served at once.
-		if next := q.line.first; head && (next == nil || next.ofGroup() || next.permits < w.permits) {
+		if heads {
 			q.changed()
 			defer q.start()
 		}
@@ -376,6 +375,12 @@ func (q *queue) leave(w *waiter, why error) (left bool, _, cause error) {
 		return true, nil, nil
 	}
 	return true, why, q.cause
+}
+
+// heads reports whether a waiter is the head of the line, and those behind it want less: they may
+// be served at once when it has left. Guarded by mu.
+func (q *queue) heads(w *waiter) bool {
+	return w == q.line.first && (w.next == nil || w.next.ofGroup() || w.next.permits < w.permits)
 }
 
 // restart looks whether the batch under way hangs.

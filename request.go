@@ -206,12 +206,17 @@ func (req *request) args() arguments {
 		args.put(argPortion, req.portion)
 	}
 	if !req.lone() {
-		for i, run := range req.runs {
-			args.put(argRuns+2*i, run.permits)
-			args.put(argRuns+2*i+1, run.many)
-		}
+		args.putRuns(req.runs)
 	}
 	return args
+}
+
+// putRuns sets what follows all other arguments of acquire.lua.
+func (args *arguments) putRuns(runs []run) {
+	for i, run := range runs {
+		args.put(argRuns+2*i, run.permits)
+		args.put(argRuns+2*i+1, run.many)
+	}
 }
 
 // lone reports whether the request is that of a single caller.

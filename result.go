@@ -174,3 +174,38 @@ func (q *queue) verdict(s *split, permits int64) (verdict, error) {
 	}
 	return v, nil
 }
+
+// A refusal is the first one of those in line: nobody behind it is served.
+type refusal struct {
+	*waiter
+	left  bool  // its caller has gone meanwhile
+	wait  int64 // us until its permits are there
+	again bool  // or until it may look again
+}
+
+// A tally is what has become of the waiters of a batch.
+type tally struct {
+	granted int64
+	over    int64 // those of them that were granted to callers who have left
+	first   refusal
+}
+
+// add counts the verdict of a waiter.
+func (sum *tally) add(w *waiter, v verdict, err error) {
+	left := w.standing == gone
+	switch {
+	case v.ok:
+		sum.granted += w.permits
+	case w.waits() && err == nil && sum.first.waiter == nil:
+		sum.first = refusal{w, left, v.wait, v.again}
+	}
+	if v.ok && left {
+		sum.over += w.permits
+	}
+}
+
+// holds reports whether a waiter in line is refused as well: yes, unless the refused
+// caller has left and this one wants less.
+func (first refusal) holds(w *waiter) bool {
+	return first.waiter != nil && (!first.left || w.permits >= first.permits)
+}

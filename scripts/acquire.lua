@@ -16,8 +16,8 @@
 --            request, and how many requests there are. That number is negative for requests that stand in
 --            line: once one of them is refused, so are all behind it
 -- Reply:     if no caller asks for numbers, and the value was right: 0 when all are granted; for a single
---            request that is refused, the us until its permits are there, without ARGV[14]. In all other cases
---            parts/numbers.lua, with two answers for each run
+--            request that is refused, without ARGV[14], the us until its permits are there. In all other
+--            cases parts/numbers.lua, with two answers for each run
 --
 -- A call that was carried out before and is sent again (held) is judged by the permits it was granted, and so
 -- gets the reply of the first time: what those permits left over was too little for each request that was
@@ -25,9 +25,9 @@
 -- waits for, and gets nothing.
 --
 -- The order of a call: limiter (reads and checks) - withdraw (takes back) - judge - session (written before
--- what is granted) - put (records) - finish (value, time to live, removals) - waiting. An include line stands for the
--- text of the file, which sees all locals. A new argument goes before the runs; then RUNS changes, and
--- argRuns in request.go.
+-- what is granted) - put (records) - finish (value, time to live, removals) - waiting. An include line stands
+-- for the text of the file, which sees all locals. A new argument goes before the runs; then RUNS changes,
+-- and argRuns in request.go.
 
 -- include parts/common.lua
 local template = ARGV[13] and ARGV[13] ~= '' and ARGV[13] or nil

@@ -41,7 +41,8 @@ func TestCount(t *testing.T) {
 	w := window{start.Add(time.Second), start.Add(6 * time.Second)}
 	near(t, "100 ms late", w.count(bursts(500*time.Millisecond), interval), 500)
 	near(t, "nothing", w.count(nil, interval), 0)
-	near(t, "before and after", w.count([]grant{{at: start, permits: 1}, {at: start.Add(6 * time.Second), permits: 1}}, interval), 0)
+	apart := []grant{{at: start, permits: 1}, {at: start.Add(6 * time.Second), permits: 1}}
+	near(t, "before and after", w.count(apart, interval), 0)
 }
 
 func TestResult(t *testing.T) {

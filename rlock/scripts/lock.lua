@@ -8,8 +8,8 @@
 -- ARGV[2]  the lease, in ms
 -- ARGV[3]  how often the owner then holds the lock: 1 takes it
 -- Reply:   {1, the token, 0 without one} if it holds the lock; {0, the ms that others hold it, -1 without
---          end, the last 15 digits of the holder's number, 0 if it is of another process}; {-1, 0} if the hold has ended: it was lost, or this is a late copy; an error if a rate
---          limiter has the name
+--          end, the last 15 digits of the holder's number, 0 if it is of another process}; {-1, 0} if the
+--          hold has ended: it was lost, or this is a late copy; an error if a rate limiter has the name
 
 local owner, lease, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local had = nil

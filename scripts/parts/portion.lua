@@ -1,21 +1,21 @@
--- portion.lua: finds how much of the limit this Client may take while others wait, too. A Client that has taken
--- its portion leaves the rest to them for a moment (acquire.lua).
+-- portion.lua: finds how much of the limit this Client may take while others wait, too. A Client that has
+-- taken its portion leaves the rest to them for a moment (acquire.lua).
 --
--- The field `waiting` says who waits for how many permits: for each Client its session, the permits that all its
--- callers in line want, and until when this counts: an interval and a second after it was refused last. So a
--- portion follows the numbers of those who wait. It is a hint: without it, whoever comes first takes what is
--- there.
+-- The field `waiting` says who waits for how many permits: for each Client its session, the permits that all
+-- its callers in line want, and until when this counts: an interval and a second after it was refused last.
+-- So a portion follows the numbers of those who wait. It is a hint: without it, who comes first takes what
+-- is there.
 --
 -- ARGV[2]   the session of this Client
--- ARGV[14]  the permits that its callers in line want; those that were granted to it in the last interval; those
---           that it has left to others and nobody has taken. Missing or empty if none of them stood in line lately,
---           or one of the callers of this call cannot wait, for that one takes what is there. All runs stand in line then, so
---           that who is granted is known by how many permits were (held)
+-- ARGV[14]  the permits that its callers in line want; those that it was granted in the last interval; those
+--           that it has left to others and nobody has taken. Missing or empty if none of them stood in line
+--           lately, or one of the callers of this call cannot wait, for that one takes what is there. So all
+--           runs stand in line, and how many permits were granted (held) says to whom
 --
 -- in:       held, rate, value, interval, now
--- out:      quota (the permits that callers in line may take; nil without a bound), wants (nil if nobody stood
---           in line), crowd (who waits besides, as in the field), mine (until when what the field says of this
---           Client counts, 0 if that is not what it wants now)
+-- out:      quota (the permits that callers in line may take; nil without a bound), wants (nil if nobody
+--           stood in line), crowd (who waits besides, as in the field), mine (until when what the field says
+--           of this Client counts, 0 if that is not what it wants now)
 -- changes:  none
 -- writes:   no
 -- ends the script: no
@@ -39,7 +39,8 @@ if ARGV[14] and not held then
     end
     if others > 0 then
       local part = wants / (wants + others)
-      quota = math.max(0, math.max(1, math.floor(rate * part)) - holds) + math.ceil(math.min(left, value) * part)
+      local portion = math.max(1, math.floor(rate * part))
+      quota = math.max(0, portion - holds) + math.ceil(math.min(left, value) * part)
     end
   end
 end

@@ -14,6 +14,6 @@ if wants and answers then
   if mine < now + interval + OLD then
     local till = string.format('%d', now + interval + LIFE)
     crowd[#crowd + 1] = ARGV[2] .. ' ' .. wants .. ' ' .. till .. ';'
-    redis.pcall('HSET', KEYS[1], 'waiting', table.concat(crowd)) -- a hint: a server without memory does without
+    redis.pcall('HSET', KEYS[1], 'waiting', table.concat(crowd)) -- a hint: what has no memory does without
   end
 end
