@@ -56,7 +56,7 @@ func TestADeepWaitForEither(t *testing.T) {
 		{lower, upper}, {lower, upper}, {exact, exact}, {3_000 * time.Millisecond, 3_000 * time.Millisecond},
 	} {
 		a := s.next()
-		result := a.result("")
+		result := a.result("", nil)
 		told := result.RetryAfter == want.told && result.ResetAfter == upper
 		if a.ok || microseconds(a.wait) != want.wait || !told {
 			t.Errorf("%d: %+v, %+v; want %+v", i, a, result, want)

@@ -209,3 +209,17 @@ func (k *limiterKeys) scriptError(typ RateType, err error) error {
 	}
 	return err
 }
+
+// misconfigured returns err as an ErrMisconfigured; nil as it is.
+func misconfigured(err error) error {
+	if err == nil || errors.Is(err, limit.ErrMisconfigured) {
+		return err
+	}
+	return configError{err}
+}
+
+// A configError is an error of how something was made, whatever a call asks for.
+type configError struct{ error }
+
+// Unwrap returns the error, and that it is one of the configuration.
+func (e configError) Unwrap() []error { return []error{e.error, limit.ErrMisconfigured} }

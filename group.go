@@ -121,6 +121,10 @@ func (g *Group) WithFallback(f Fallback) *Group {
 	return &other
 }
 
+// Validate returns an ErrMisconfigured if each call would fail for what All or Amounts was given
+// (limit.Validator).
+func (g *Group) Validate() error { return misconfigured(g.err) }
+
 // TryAcquire takes permits from all limiters, waiting up to timeout, and reports whether
 // it took them. It is RateLimiter.TryAcquire for several limiters, with its bounds and
 // errors; an error names the limiter that it is about. If permits times an amount is more
@@ -197,7 +201,7 @@ func (g *Group) result(verdicts []verdict) (Result, int) {
 	each, binds := make([]Result, len(verdicts)), 0
 	all := granted(verdicts)
 	for i, v := range verdicts {
-		each[i] = v.result(g.keys(i).name)
+		each[i] = v.result(g.keys(i).name, g.members[i].template)
 		if tighter(each[i], each[binds], all) {
 			binds = i
 		}

@@ -44,6 +44,11 @@ type Observation struct {
 	// call has put right: above 0 if there were too few. Others, such as an older
 	// Redisson, may leave it wrong. One call of a batch has it.
 	Drift int64
+
+	// OtherRate says, once for each Template of a process, that a limiter has another rate or
+	// interval than its Template: somebody has set it, or another version of the program. It
+	// stays so without WithUpdate. Of calls with numbers, such as Allow.
+	OtherRate bool
 }
 
 // WithObserver has o told of each call of TryAcquire, Acquire and Allow. Without it
@@ -59,12 +64,12 @@ func (v verdict) observation(l *RateLimiter, wanted want, start time.Time, err e
 		Took: time.Since(start), Queued: v.queued, Batch: v.batch, Drift: v.drift,
 	}
 	if l.template != nil {
-		o.Policy = l.template.name
+		o.Policy, o.OtherRate = l.template.name, err == nil && l.template.differs(v)
 	}
 	switch {
 	case err != nil:
 	case wanted.numbers:
-		o.Result = v.result(l.Name())
+		o.Result = v.result(l.Name(), l.template)
 	default:
 		o.Result.Allowed, o.Result.Degraded = v.ok, v.degraded
 	}
@@ -82,8 +87,9 @@ func (g *Group) observation(verdicts []verdict, wanted want, start time.Time, er
 			o.Result = Result{Allowed: o.Result.Allowed, Degraded: o.Result.Degraded}
 		}
 	}
-	for _, v := range verdicts {
+	for i, v := range verdicts {
 		o.Drift += v.drift
+		o.OtherRate = o.OtherRate || err == nil && g.members[i].template.differs(v)
 		o.Queued = max(o.Queued, v.queued)
 		if v.degraded {
 			o.Batch = 0

@@ -46,7 +46,7 @@ type verdict struct {
 }
 
 // result returns the numbers for the callers of the limiter called name.
-func (v verdict) result(name string) Result {
+func (v verdict) result(name string, template *templateSpec) Result {
 	r := Result{
 		Allowed: v.ok, Name: name, Limit: v.limit, Interval: milliseconds(max(0, v.every)),
 		Remaining: min(max(0, v.left), max(0, v.limit)), RetryAfter: microseconds(max(0, v.wait)),
@@ -54,6 +54,9 @@ func (v verdict) result(name string) Result {
 	}
 	if v.again {
 		r.RetryAfter = r.ResetAfter
+	}
+	if template != nil {
+		r.Policy = template.policy
 	}
 	return r
 }

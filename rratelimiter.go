@@ -187,7 +187,7 @@ func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) 
 	if err != nil {
 		return Result{}, err
 	}
-	return v.result(l.Name()), nil
+	return v.result(l.Name(), l.template), nil
 }
 
 // Peek returns the numbers of the limiter and takes nothing: Allowed reports
@@ -213,7 +213,7 @@ func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 		}
 		v := newSplit(a, one).next()
 		v.ok = v.left >= 1
-		return v.result(k.name), nil
+		return v.result(k.name, l.template), nil
 	})
 }
 
@@ -277,3 +277,7 @@ func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 		return k.parseConfig(fields)
 	})
 }
+
+// Validate returns an ErrMisconfigured if each call would fail for the name of the limiter, or for
+// what New or Template was given (limit.Validator).
+func (l *RateLimiter) Validate() error { return misconfigured(l.keys.Load().err) }

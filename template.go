@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/limit"
@@ -38,8 +39,30 @@ var _ limit.Keyed = (*Template)(nil)
 // A templateSpec is what all limiters of a Template have.
 type templateSpec struct {
 	name   string
+	policy string // the name, if visitors may see it (Result.Policy)
 	config Config
-	text   any // for parts/limiter.lua; a string, boxed for go-redis
+	text   any         // for parts/limiter.lua; a string, boxed for go-redis
+	other  atomic.Bool // a limiter has been found that has another rate
+}
+
+// differs reports whether the rate that a limiter has is not that of the Template, the first time
+// that it is.
+func (s *templateSpec) differs(v verdict) bool {
+	if s == nil || v.limit == 0 || v.degraded {
+		return false
+	}
+	same := v.limit == s.config.Rate && v.every == s.config.Interval.Milliseconds()
+	return !same && s.other.CompareAndSwap(false, true)
+}
+
+// policyName returns a name if visitors may see it: it has 1 to 64 characters of ASCII that can be
+// printed.
+func policyName(name string) string {
+	const longest = 64
+	if len(name) > longest || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return ""
+	}
+	return name
 }
 
 const (
@@ -81,10 +104,16 @@ func (c *Client) Template(
 	if e, ok := errors.AsType[*argumentError](t.err); ok && e.whose == "" {
 		e.whose = fmt.Sprintf("for %q", name)
 	}
-	t.spec = &templateSpec{name, change.Config, fmt.Sprintf("%d %d %d %s", change.Rate,
-		change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(), flag(change.update))}
+	t.err = misconfigured(t.err)
+	t.spec = &templateSpec{name: name, policy: policyName(name), config: change.Config}
+	t.spec.text = fmt.Sprintf("%d %d %d %s", change.Rate, change.Interval.Milliseconds(),
+		change.KeepAlive.Milliseconds(), flag(change.update))
 	return t
 }
+
+// Validate returns an ErrMisconfigured if each call would fail for what Template was given, or the
+// Client (limit.Validator).
+func (t *Template) Validate() error { return t.RateLimiter("key").Validate() }
 
 // RateLimiter returns the limiter of a key. It does not ask Redis, and is cheap enough
 // to be made for each request. Its acquires set the rate where none is set; Peek tells

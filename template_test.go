@@ -23,8 +23,9 @@ func TestTemplateSetsTheRate(t *testing.T) {
 		if want := tmpl.RateLimiter("42").Name(); !strings.HasSuffix(want, ":{42}") {
 			b.Fatalf("the limiter is called %q", want)
 		}
-		full := rratelimiter.Result{Allowed: true, Name: l.Name(), Limit: 5, Interval: time.Minute,
-			Remaining: 5}
+		policy, _, _ := strings.Cut(l.Name(), ":")
+		full := rratelimiter.Result{Allowed: true, Name: l.Name(), Policy: policy, Limit: 5,
+			Interval: time.Minute, Remaining: 5}
 		if r, err := l.Peek(b.Context()); err != nil || !reflect.DeepEqual(r, full) {
 			b.Fatalf("peek: %+v, %v; want %+v", r, err, full)
 		}

@@ -17,6 +17,7 @@ const defaultTimeout = 100 * time.Millisecond
 // A gate decides on calls: what all interceptors share.
 type gate struct {
 	limiter limit.Keyed
+	wrong   error // what it says of its configuration
 	key     Key
 
 	cost    func(ctx context.Context, fullMethod string, message any) int64 // nil: 1
@@ -34,7 +35,7 @@ func newGate(limiter limit.Keyed, key Key) *gate {
 	if limiter == nil || key == nil {
 		panic("grpclimit: the limiter or the key is nil")
 	}
-	return &gate{limiter: limiter, key: key, timeout: defaultTimeout}
+	return &gate{limiter: limiter, key: key, timeout: defaultTimeout, wrong: limit.Validate(limiter)}
 }
 
 // An ask is how a gate comes to a result: once for a server, waiting for a client.
@@ -52,6 +53,8 @@ func (g *gate) pass(ctx context.Context, fullMethod string, message any, ask ask
 	var a *answer
 	if d.Key, d.Err = g.key(ctx, fullMethod); d.Err != nil {
 		a = g.keyFailed(ctx, d.Err)
+	} else if d.Err = g.wrong; d.Err != nil {
+		a = g.judge(ctx, d.Result, d.Err)
 	} else {
 		d.Result, d.Err = ask(ctx, d.Key, d.Permits)
 		a = g.judge(ctx, d.Result, d.Err)
@@ -96,7 +99,7 @@ func (g *gate) judge(ctx context.Context, r limit.Result, err error) *answer {
 		return &answer{status: status.FromContextError(ctx.Err())}
 	case errors.Is(err, limit.ErrPermitsExceedRate):
 		return exceeds(g.policy)
-	case errors.Is(err, limit.ErrInvalidArgument):
+	case errors.Is(err, limit.ErrInvalidArgument) && !errors.Is(err, limit.ErrMisconfigured):
 		return badKey()
 	case g.open:
 		return nil

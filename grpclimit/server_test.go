@@ -122,6 +122,7 @@ func TestErrors(t *testing.T) {
 			want: codes.ResourceExhausted, pushback: "-1",
 		},
 		{name: "bad key", err: wrap(limit.ErrInvalidArgument), want: codes.InvalidArgument},
+		{name: "bad limiter", err: wrap(limit.ErrMisconfigured), want: codes.Unavailable},
 		{
 			name: "bad key, open", err: wrap(limit.ErrInvalidArgument),
 			opts: []grpclimit.ServerOption{grpclimit.WithFailOpen()}, want: codes.InvalidArgument,

@@ -104,8 +104,8 @@ func ExampleWithCost() {
 		fmt.Println(m.Admit(w, httptest.NewRequest(http.MethodGet, target, nil)), w.Header().Get("RateLimit"))
 	}
 	// Output:
-	// true "default";r=0;t=60
-	// false "default";r=0;t=60
+	// true "searches";r=0;t=60
+	// false "searches";r=0;t=60
 }
 
 func ExampleWithShadow() {

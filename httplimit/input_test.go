@@ -13,6 +13,11 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
+// A wrong is a limiter that says so.
+type wrong struct{ limit.Keyed }
+
+func (wrong) Validate() error { return limit.ErrMisconfigured }
+
 // Bad input is met at the door, by an error that names the argument, its value and the
 // bound.
 func TestBadInput(t *testing.T) {
@@ -70,6 +75,13 @@ func TestBadInput(t *testing.T) {
 			!strings.HasPrefix(err.Error(), "rratelimiter: invalid argument of httplimit."+want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// A limiter that says that it is wrong is refused before the first visitor.
+func TestAWrongLimiter(t *testing.T) {
+	if _, err := httplimit.New(wrong{newMemory(1, 1)}, all); !errors.Is(err, limit.ErrMisconfigured) {
+		t.Errorf("New: %v", err)
 	}
 }
 

@@ -64,13 +64,16 @@ type Decision struct {
 // whose key is that of key. limit.Shared makes a Keyed of a single Limiter.
 //
 // Errors are limit.ErrInvalidArgument: keyed, key or an option is nil, or an argument of
-// an option is out of its bounds.
+// an option is out of its bounds; or of keyed, if it is a limit.Validator.
 func New(keyed limit.Keyed, key KeyFunc, opts ...Option) (*Middleware, error) {
 	switch {
 	case keyed == nil:
 		return nil, invalid("New", "keyed", nil, "not be nil")
 	case key == nil:
 		return nil, invalid("New", "key", nil, "not be nil")
+	}
+	if err := limit.Validate(keyed); err != nil {
+		return nil, err
 	}
 	return (&Middleware{keyed: keyed, key: key}).with("New", opts)
 }
@@ -282,6 +285,9 @@ func (m *Middleware) wants(r *http.Request) (key string, cost int64, err error) 
 // statusOf returns the status for an error. It is 400 where the request is to blame: to
 // send it again does not help. Otherwise it is 503.
 func statusOf(err error) int {
+	if errors.Is(err, limit.ErrMisconfigured) {
+		return http.StatusServiceUnavailable
+	}
 	for _, blamed := range []error{ErrNoKey, limit.ErrInvalidArgument, limit.ErrPermitsExceedRate} {
 		if errors.Is(err, blamed) {
 			return http.StatusBadRequest

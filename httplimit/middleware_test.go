@@ -118,6 +118,8 @@ func TestOutcomes(t *testing.T) {
 		"a key of no use": {err: invalidKey, status: 400, typ: blank, hook: "error 400"},
 		"a key of no use, open": {
 			err: invalidKey, fallback: httplimit.FallbackAllow, status: 400, typ: blank, hook: "error 400"},
+		"a limiter that is wrong": {
+			err: limit.ErrMisconfigured, status: 503, typ: reduced, violated: []string{}, hook: "error 503"},
 		"too many permits": {err: tooMany, status: 400, typ: blank, hook: "error 400"},
 		"too many permits, open": {
 			err: tooMany, fallback: httplimit.FallbackAllow, status: 400, typ: blank, hook: "error 400"},

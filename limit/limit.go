@@ -10,6 +10,7 @@ package limit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -48,6 +49,22 @@ type KeyedReleaser interface {
 	Release(ctx context.Context, key string, n int64) error
 }
 
+// A Validator knows whether it was made with arguments that it can work with. Middleware asks it
+// before the first visitor comes.
+type Validator interface {
+	// Validate returns nil, or an ErrMisconfigured that says which argument is wrong. It asks
+	// no store.
+	Validate() error
+}
+
+// Validate returns what a Limiter or Keyed that is a Validator says of itself, and nil of others.
+func Validate(limiter any) error {
+	if v, ok := limiter.(Validator); ok {
+		return v.Validate()
+	}
+	return nil
+}
+
 // An Option changes a limiter in memory.
 type Option func(*Settings)
 
@@ -76,6 +93,10 @@ func SettingsOf(opts []Option) (s Settings) {
 var (
 	// ErrInvalidArgument: an argument is out of its bounds. Nothing was written.
 	ErrInvalidArgument = errors.New("rratelimiter: invalid argument")
+
+	// ErrMisconfigured: the limiter was made with an argument out of its bounds, so that each
+	// call fails: who calls Allow is not to blame. It is an ErrInvalidArgument, too.
+	ErrMisconfigured = fmt.Errorf("%w of the limiter itself", ErrInvalidArgument)
 
 	// ErrNoAnswer: Redis has not replied in time. The request may have been carried out or
 	// not.
@@ -148,13 +169,28 @@ func (f KeyedFunc) Allow(ctx context.Context, key string, n int64) (Result, erro
 }
 
 // Of returns the Limiter of one key.
-func Of(keyed Keyed, key string) Limiter {
-	return Func(func(ctx context.Context, n int64) (Result, error) { return keyed.Allow(ctx, key, n) })
+func Of(keyed Keyed, key string) Limiter { return of{keyed, key} }
+
+type of struct {
+	keyed Keyed
+	key   string
 }
 
+// Allow is that of the Keyed.
+func (o of) Allow(ctx context.Context, n int64) (Result, error) { return o.keyed.Allow(ctx, o.key, n) }
+
+// Validate is that of the Keyed.
+func (o of) Validate() error { return Validate(o.keyed) }
+
 // Shared returns a Keyed that has the same limit for every key, also for an empty one.
-func Shared(limiter Limiter) Keyed {
-	return KeyedFunc(func(ctx context.Context, _ string, n int64) (Result, error) {
-		return limiter.Allow(ctx, n)
-	})
+func Shared(limiter Limiter) Keyed { return shared{limiter} }
+
+type shared struct{ limiter Limiter }
+
+// Allow is that of the Limiter.
+func (s shared) Allow(ctx context.Context, _ string, n int64) (Result, error) {
+	return s.limiter.Allow(ctx, n)
 }
+
+// Validate is that of the Limiter.
+func (s shared) Validate() error { return Validate(s.limiter) }

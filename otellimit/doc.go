@@ -7,12 +7,14 @@
 // aspnetcore.rate_limiting:
 //
 //	rratelimiter.requests               counter        {request}  policy, result
+//	rratelimiter.request.duration       histogram      s          policy, result
 //	rratelimiter.request.time_in_queue  histogram      s          policy, result
 //	rratelimiter.request.batch_size     histogram      {request}  policy
 //	rratelimiter.permits                counter        {permit}   policy
 //	rratelimiter.near_limit_requests    counter        {request}  policy
 //	rratelimiter.degraded_requests      counter        {request}  policy
 //	rratelimiter.healed_drift           counter        {permit}   policy
+//	rratelimiter.templates_with_other_rate  counter    {template} policy
 //	rratelimiter.queued_requests        updowncounter  {request}
 //	rratelimiter.degraded_clients       updowncounter  {client}
 //	rratelimiter.unbooked_permits       updowncounter  {permit}

@@ -9,12 +9,14 @@ import (
 // instruments are what an Observer measures with.
 type instruments struct {
 	requests    metric.Int64Counter
+	duration    metric.Float64Histogram
 	timeInQueue metric.Float64Histogram
 	batchSize   metric.Int64Histogram
 	permits     metric.Int64Counter
 	nearLimit   metric.Int64Counter
 	degraded    metric.Int64Counter
 	healedDrift metric.Int64Counter
+	otherRate   metric.Int64Counter
 
 	queued          metric.Int64ObservableUpDownCounter
 	degradedClients metric.Int64ObservableUpDownCounter
@@ -26,6 +28,9 @@ type instruments struct {
 var (
 	secondsBounds = []float64{
 		0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
+	}
+	briefBounds = []float64{
+		0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 	}
 	batchBounds = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
 )
@@ -51,6 +56,11 @@ func (b *builder) state(name, unit, description string) metric.Int64ObservableUp
 
 func newInstruments(meter metric.Meter) (instruments, error) {
 	b := &builder{meter: meter}
+	duration, err := meter.Float64Histogram("rratelimiter.request.duration",
+		metric.WithUnit("s"),
+		metric.WithDescription("The time that requests took, without that in which they waited for permits."),
+		metric.WithExplicitBucketBoundaries(briefBounds...))
+	b.errs = append(b.errs, err)
 	timeInQueue, err := meter.Float64Histogram("rratelimiter.request.time_in_queue",
 		metric.WithUnit("s"),
 		metric.WithDescription("The time that requests waited for permits, of those that waited."),
@@ -64,6 +74,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 	all := instruments{
 		requests: b.counter("rratelimiter.requests", "{request}",
 			"Requests for permits, by what they came to."),
+		duration:    duration,
 		timeInQueue: timeInQueue,
 		batchSize:   batchSize,
 		permits: b.counter("rratelimiter.permits", "{permit}",
@@ -74,6 +85,8 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 			"Requests that were decided without Redis."),
 		healedDrift: b.counter("rratelimiter.healed_drift", "{permit}",
 			"Permits by which values in Redis were wrong, too many or too few, and were put right."),
+		otherRate: b.counter("rratelimiter.templates_with_other_rate", "{template}",
+			"Templates that have found a limiter with another rate or interval than theirs."),
 		queued: b.state("rratelimiter.queued_requests", "{request}",
 			"Requests that wait for permits now."),
 		degradedClients: b.state("rratelimiter.degraded_clients", "{client}",

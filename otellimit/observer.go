@@ -56,6 +56,7 @@ func (o *Observer) Observe(ctx context.Context, seen rratelimiter.Observation) {
 	policy := o.catalog.of(o.policyOf(&seen))
 	byResult := &policy.results[what]
 	o.requests.Add(ctx, 1, byResult.add...)
+	o.duration.Record(ctx, (seen.Took - seen.Queued).Seconds(), byResult.record...)
 	if seen.Queued > 0 {
 		o.timeInQueue.Record(ctx, seen.Queued.Seconds(), byResult.record...)
 		o.span(ctx, &seen, what, byResult)
@@ -74,6 +75,9 @@ func (o *Observer) Observe(ctx context.Context, seen rratelimiter.Observation) {
 	}
 	if seen.Drift != 0 {
 		o.healedDrift.Add(ctx, max(seen.Drift, -seen.Drift), policy.add...)
+	}
+	if seen.OtherRate {
+		o.otherRate.Add(ctx, 1, policy.add...)
 	}
 }
 

@@ -30,11 +30,12 @@ func TestMetrics(t *testing.T) {
 		{Policy: "user", Permits: 3, Result: numbers{Allowed: true, Limit: 10, Remaining: 7}, Batch: 4},
 		{Policy: "user", Permits: 5, Result: numbers{Allowed: true, Limit: 10, Remaining: 2}, Batch: 1},
 		{Policy: "user", Permits: 9, Result: numbers{Limit: 10, Remaining: 2}, Batch: 1},
-		{Policy: "user", Permits: 1, Result: numbers{Allowed: true}, Queued: 3 * time.Second / 2, Batch: 2},
-		{Policy: "user", Permits: 1, Err: context.Canceled, Queued: time.Second},
+		{Policy: "user", Permits: 1, Result: numbers{Allowed: true}, Queued: 3 * time.Second / 2, Batch: 2,
+			Took: 2 * time.Second},
+		{Policy: "user", Permits: 1, Err: context.Canceled, Queued: time.Second, Took: time.Second},
 		{Permits: 2, Result: numbers{Allowed: true, Degraded: true}},
 		{Policy: "a", Permits: 1, Result: numbers{Degraded: true}, Drift: -3},
-		{Policy: "a", Permits: 1, Result: numbers{}, Drift: 4},
+		{Policy: "a", Permits: 1, Result: numbers{}, Drift: 4, OtherRate: true},
 	} {
 		r.Observe(t.Context(), o)
 	}
@@ -46,13 +47,15 @@ func TestMetrics(t *testing.T) {
 		rratelimiter.permits{policy=user} 9
 		rratelimiter.permits{} 2
 		rratelimiter.request.batch_size{policy=user} 4 of 8
+		rratelimiter.request.duration{policy=user,result=granted} 3 of 0.5
 		rratelimiter.request.time_in_queue{policy=user,result=canceled} 1 of 1
 		rratelimiter.request.time_in_queue{policy=user,result=granted} 1 of 1.5
 		rratelimiter.requests{policy=a,result=refused} 2
 		rratelimiter.requests{policy=user,result=canceled} 1
 		rratelimiter.requests{policy=user,result=granted} 3
 		rratelimiter.requests{policy=user,result=refused} 1
-		rratelimiter.requests{result=granted} 1`)
+		rratelimiter.requests{result=granted} 1
+		rratelimiter.templates_with_other_rate{policy=a} 1`)
 }
 
 // WithPolicy names the policy of limiters without a Template alone. An empty name is none.
@@ -150,6 +153,16 @@ func TestInstruments(t *testing.T) {
 			if m.Unit != "{permit}" {
 				t.Errorf("%s: %s", name, m.Unit)
 			}
+		case "rratelimiter.request.duration":
+			h, _ := m.Data.(metricdata.Histogram[float64])
+			if m.Unit != "s" || fmt.Sprint(h.DataPoints[0].Bounds) !=
+				"[0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5]" {
+				t.Errorf("%s: %s, %v", name, m.Unit, h.DataPoints[0].Bounds)
+			}
+		case "rratelimiter.templates_with_other_rate":
+			if m.Unit != "{template}" {
+				t.Errorf("%s: %s", name, m.Unit)
+			}
 		default:
 			if m.Unit != "{request}" {
 				t.Errorf("%s: %s", name, m.Unit)
@@ -161,7 +174,7 @@ func TestInstruments(t *testing.T) {
 // everything is an observation that has something for every metric.
 var everything = observation{
 	Policy: "user", Permits: 1, Result: numbers{Allowed: true, Limit: 1},
-	Took: time.Second, Queued: time.Second, Batch: 1, Drift: 1,
+	Took: time.Second, Queued: time.Second, Batch: 1, Drift: 1, OtherRate: true,
 }
 
 // However many policies there are, the time series are not.
@@ -173,7 +186,7 @@ func TestPoliciesAreBounded(t *testing.T) {
 	}
 	r.Observe(t.Context(), observation{Policy: "p0", Permits: 1, Result: numbers{}})
 	values := r.measured(t)
-	if len(values) != most+1 {
+	if len(values) != 2*(most+1) {
 		t.Errorf("%d time series", len(values))
 	}
 	if got := values["rratelimiter.requests{policy=_OTHER,result=refused}"]; got != fmt.Sprint(most) {

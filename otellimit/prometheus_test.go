@@ -123,8 +123,8 @@ func TestGrafanaBoardKnowsTheMetrics(t *testing.T) {
 			t.Errorf("%s is on no panel", name)
 		}
 	}
-	if len(used) != 10 {
-		t.Errorf("%d metrics on the board, want all 10", len(used))
+	if len(used) != 12 {
+		t.Errorf("%d metrics on the board, want all 12", len(used))
 	}
 }
 

@@ -83,7 +83,8 @@ func (s *onRedis) limiter(d definition) (form.Lender, error) {
 		return nil, err
 	}
 	if d.algorithm == redisson {
-		return templates{s.client, []*rratelimiter.Template{s.template(d)}}, nil
+		t := s.template(d)
+		return templates{s.client, []*rratelimiter.Template{t}}, t.Validate()
 	}
 	return lender(algorithms[d.algorithm].maker(d.numbers).OnRedisKeyed(s.rdb, s.name+":"+d.key))
 }

@@ -1,0 +1,92 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	limits "github.com/redisson-go/rratelimiter/limit"
+)
+
+// What is wrong with a limiter itself is told before the first call, by Validate, and by each call as
+// an error that no visitor is to blame for.
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	c := rratelimiter.New(rdb)
+	t.Cleanup(func() { _ = c.Close() })
+	bad := c.Template("bad", 0, time.Second)
+	for name, limiter := range map[string]limits.Validator{
+		"a Template": bad, "its limiter": bad.RateLimiter("alice"), "a limiter": c.RateLimiter(""),
+		"a Group": c.All(), "one key": limits.Of(bad, "alice").(limits.Validator),
+		"one for all":       limits.Shared(c.RateLimiter("")).(limits.Validator),
+		"that of an option": rratelimiter.New(rdb, nil).Template("good", 1, time.Second),
+	} {
+		err := limiter.Validate()
+		if !errors.Is(err, limits.ErrMisconfigured) || !errors.Is(err, limits.ErrInvalidArgument) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err := bad.Allow(t.Context(), "alice", 1)
+	if !errors.Is(err, limits.ErrMisconfigured) || !strings.Contains(err.Error(), "rate is 0") {
+		t.Errorf("Allow: %v", err)
+	}
+	good := c.Template("good", 1, time.Second)
+	one := c.RateLimiter("a")
+	for _, limiter := range []any{good, good.RateLimiter("alice"), one, c.All(one), c} {
+		noError(t, limits.Validate(limiter))
+	}
+	for _, key := range []string{"", "{"} { // these come from visitors
+		if _, err := good.Allow(t.Context(), key, 1); !errors.Is(err, limits.ErrInvalidArgument) ||
+			errors.Is(err, limits.ErrMisconfigured) {
+			t.Errorf("key %q: %v", key, err)
+		}
+	}
+}
+
+// A seen is an Observer that keeps what it is told.
+type seen struct{ all []rratelimiter.Observation }
+
+func (s *seen) Observe(_ context.Context, o rratelimiter.Observation) { s.all = append(s.all, o) }
+
+// A Template whose limiters have another rate says so once, and its results have its name if visitors
+// may see that.
+func TestATemplateFindsAnotherRate(t *testing.T) {
+	t.Parallel()
+	told := &seen{}
+	c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)), rratelimiter.WithObserver(told))
+	t.Cleanup(func() { _ = c.Close() })
+	allow := func(template *rratelimiter.Template, key string) rratelimiter.Result {
+		t.Helper()
+		r, err := template.Allow(t.Context(), key, 1)
+		noError(t, err)
+		return r
+	}
+	first := c.Template("users", 10, time.Minute)
+	if r := allow(first, "alice"); r.Policy != "users" {
+		t.Errorf("the policy is %q", r.Policy)
+	}
+	second := c.Template("users", 20, time.Minute)
+	for _, key := range []string{"bob", "alice", "alice", "bob"} {
+		allow(second, key)
+	}
+	allow(c.Template("users", 20, time.Minute, rratelimiter.WithUpdate()), "alice")
+	var others []int
+	for i, o := range told.all {
+		if o.OtherRate {
+			others = append(others, i)
+		}
+	}
+	if len(others) != 1 || others[0] != 2 {
+		t.Errorf("calls %v tell of another rate, want the third", others)
+	}
+	for _, name := range []string{"ä", "a\nb", strings.Repeat("a", 65)} {
+		if r := allow(c.Template(name, 1, time.Minute), "alice"); r.Policy != "" {
+			t.Errorf("visitors see %q", r.Policy)
+		}
+	}
+}
