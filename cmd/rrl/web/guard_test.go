@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -341,4 +342,50 @@ func TestMasksEndWithProcess(t *testing.T) {
 	if w := get(other, link); w.Code != http.StatusNotFound {
 		t.Errorf("%s of another process: %d", link, w.Code)
 	}
+}
+
+// A limiter whose name is huge costs a page no more than another, and viewers who take nothing hold up
+// neither memory nor others: so many pages are on their way at most.
+func TestAHugeNameAndViewersWhoDoNotRead(t *testing.T) {
+	t.Parallel()
+	rdb := mini(t)
+	limiter(t, rdb, "orders", 10)
+	limiter(t, rdb, strings.Repeat("<", 1<<20), 10)
+	h := handler(t, rdb, web.Config{Viewers: 2})
+	w := get(h, "/")
+	if body := w.Body.String(); w.Code != http.StatusOK || len(body) > 10_000 ||
+		!strings.Contains(body, "orders") || !strings.Contains(body, "&lt;&lt;") {
+		t.Errorf("%d, %d bytes", w.Code, len(body))
+	}
+	release := make(chan struct{})
+	var viewers sync.WaitGroup
+	stuck := make(chan struct{}, 2)
+	for range 2 {
+		viewers.Go(func() {
+			h.ServeHTTP(&deaf{httptest.NewRecorder(), stuck, release}, httptest.NewRequest(http.MethodGet, "/", nil))
+		})
+	}
+	<-stuck
+	<-stuck
+	if w := get(h, "/"); w.Code != http.StatusServiceUnavailable || w.Body.Len() > 100 {
+		t.Errorf("the third viewer: %d, %d bytes", w.Code, w.Body.Len())
+	}
+	close(release)
+	viewers.Wait()
+	if w := get(h, "/"); w.Code != http.StatusOK {
+		t.Errorf("when they have gone: %d", w.Code)
+	}
+}
+
+// A deaf is a viewer who takes nothing until it is released.
+type deaf struct {
+	*httptest.ResponseRecorder
+	stuck   chan<- struct{}
+	release <-chan struct{}
+}
+
+func (d *deaf) Write(b []byte) (int, error) {
+	d.stuck <- struct{}{}
+	<-d.release
+	return d.ResponseRecorder.Write(b)
 }

@@ -133,9 +133,7 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 	for {
 		select {
 		case v := <-viewer.views:
-			// Whoever takes nothing for so long has gone, or must come again.
-			const longest = 10 * time.Second
-			_ = stream.SetWriteDeadline(time.Now().Add(longest)) // some servers in between have none
+			_ = stream.SetWriteDeadline(time.Now().Add(longestWrite)) // some servers in between have none
 			if _, err := fmt.Fprintf(w, "data: %s\n\n", v.data); err != nil || stream.Flush() != nil {
 				return
 			}

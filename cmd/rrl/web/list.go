@@ -95,8 +95,13 @@ func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
 		Every:   span(resting.Milliseconds()),
 		Deleted: r.URL.Query().Get("done") == "delete",
 	}
+	links := 0
 	for _, l := range found.limiters {
-		page.Rows = append(page.Rows, h.row(l))
+		row := h.row(l)
+		if links += len(row.Link); links > mostLinks {
+			row.Link = ""
+		}
+		page.Rows = append(page.Rows, row)
 	}
 	if h.config.Mask { // their order would tell something about them
 		slices.SortFunc(page.Rows, func(a, b row) int { return cmp.Compare(a.Name, b.Name) })
@@ -113,11 +118,14 @@ func ago(d time.Duration) string {
 
 // row returns the row of a limiter.
 func (h *Handler) row(l *inspect.Limiter) row {
-	c := &l.Config
+	c, name := &l.Config, h.public(l.Name)
 	row := row{
-		Name: cut(shown(h.public(l.Name))), Link: h.link("limiter", l.Name, ""),
+		Name: cut(shown(name[:min(len(name), longestName)])),
 		Type: c.Type, Rate: number(c.Rate), Interval: span(c.Interval), KeepAlive: "none",
 		TTL: "none",
+	}
+	if len(name) <= longestName {
+		row.Link = h.link("limiter", l.Name, "")
 	}
 	for _, f := range l.Findings {
 		if !f.Remark {

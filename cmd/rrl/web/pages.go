@@ -37,8 +37,22 @@ type frame struct {
 	Page    any
 }
 
-// render writes a page.
+// longestWrite is how long a viewer may take to take a page, or what is new about a limiter. Whoever
+// takes nothing for so long has gone, or must come again.
+const longestWrite = 10 * time.Second
+
+// render writes a page. No more than Config.Viewers pages are on their way at a time: each is in memory
+// until its viewer has taken it.
 func (h *Handler) render(w http.ResponseWriter, status int, name string, f frame) {
+	select {
+	case h.writing <- struct{}{}:
+		defer func() { <-h.writing }()
+	default:
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "Too many are looking at the moment.", http.StatusServiceUnavailable)
+		return
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(longestWrite)) // some servers have none
 	f.Prefix = h.config.Prefix
 	var page bytes.Buffer
 	if err := templates[name].ExecuteTemplate(&page, "frame.html", f); err != nil {

@@ -63,6 +63,7 @@ const (
 	mostLimit    = 1000
 	mostViewers  = 10_000
 	longestName  = 8 << 10
+	mostLinks    = 1 << 20 // bytes of all links of a list
 	defaultLimit = 200
 )
 
@@ -113,6 +114,7 @@ type Handler struct {
 
 	tokens  *tokens
 	masks   *masks
+	writing chan struct{} // has one for each page that is on its way to a viewer
 	turn    chan struct{} // held by the one search through the keys that is under way
 	lists   *shelf[*list]
 	clients *shelf[[]string]
@@ -129,7 +131,9 @@ func New(rdb redis.UniversalClient, config Config) (*Handler, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	h := &Handler{config: config, rdb: rdb, turn: make(chan struct{}, 1)}
+	h := &Handler{
+		config: config, rdb: rdb, turn: make(chan struct{}, 1), writing: make(chan struct{}, config.Viewers),
+	}
 	h.ctx, h.close = context.WithCancel(context.Background())
 	h.tokens, h.masks = newTokens(config.Token), newMasks()
 	h.lists = newShelf[*list](h, searches, resting)
