@@ -19,7 +19,14 @@
 //	rratelimiter.degraded_clients       updowncounter  {client}
 //	rratelimiter.unbooked_permits       updowncounter  {permit}
 //
-// The last three are of the Clients that are watched. policy is the name of a Template,
+// The last three are of the Clients that are watched. Locks have three more, for which rlock.WithObserver
+// takes the same Observer:
+//
+//	rratelimiter.lock.wait_duration     histogram      s          kind, result
+//	rratelimiter.lock.hold_duration     histogram      s          kind
+//	rratelimiter.lock.lost_holds        counter        {hold}     kind
+//
+// kind is lock, fenced or fair. policy is the name of a Template,
 // never that of a limiter: there may be a limiter for each user, and so many time series
 // are no metric. Other limiters have no attribute policy, unless WithPolicy gives them one.
 //

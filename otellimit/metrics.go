@@ -18,6 +18,8 @@ type instruments struct {
 	healedDrift metric.Int64Counter
 	otherRate   metric.Int64Counter
 
+	locks lockInstruments
+
 	queued          metric.Int64ObservableUpDownCounter
 	degradedClients metric.Int64ObservableUpDownCounter
 	unbooked        metric.Int64ObservableUpDownCounter
@@ -47,6 +49,13 @@ func (b *builder) counter(name, unit, description string) metric.Int64Counter {
 	return made
 }
 
+func (b *builder) seconds(name, description string) metric.Float64Histogram {
+	made, err := b.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
+		metric.WithExplicitBucketBoundaries(secondsBounds...))
+	b.errs = append(b.errs, err)
+	return made
+}
+
 func (b *builder) state(name, unit, description string) metric.Int64ObservableUpDownCounter {
 	made, err := b.meter.Int64ObservableUpDownCounter(name,
 		metric.WithUnit(unit), metric.WithDescription(description))
@@ -61,11 +70,6 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 		metric.WithDescription("The time that requests took, without that in which they waited for permits."),
 		metric.WithExplicitBucketBoundaries(briefBounds...))
 	b.errs = append(b.errs, err)
-	timeInQueue, err := meter.Float64Histogram("rratelimiter.request.time_in_queue",
-		metric.WithUnit("s"),
-		metric.WithDescription("The time that requests waited for permits, of those that waited."),
-		metric.WithExplicitBucketBoundaries(secondsBounds...))
-	b.errs = append(b.errs, err)
 	batchSize, err := meter.Int64Histogram("rratelimiter.request.batch_size",
 		metric.WithUnit("{request}"),
 		metric.WithDescription("Requests that one script call decided, counted by each of them."),
@@ -74,9 +78,10 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 	all := instruments{
 		requests: b.counter("rratelimiter.requests", "{request}",
 			"Requests for permits, by what they came to."),
-		duration:    duration,
-		timeInQueue: timeInQueue,
-		batchSize:   batchSize,
+		duration: duration,
+		timeInQueue: b.seconds("rratelimiter.request.time_in_queue",
+			"The time that requests waited for permits, of those that waited."),
+		batchSize: batchSize,
 		permits: b.counter("rratelimiter.permits", "{permit}",
 			"Permits that were granted."),
 		nearLimit: b.counter("rratelimiter.near_limit_requests", "{request}",
@@ -87,6 +92,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 			"Permits by which values in Redis were wrong, too many or too few, and were put right."),
 		otherRate: b.counter("rratelimiter.templates_with_other_rate", "{template}",
 			"Templates that have found a limiter with another rate or interval than theirs."),
+		locks: newLockInstruments(b),
 		queued: b.state("rratelimiter.queued_requests", "{request}",
 			"Requests that wait for permits now."),
 		degradedClients: b.state("rratelimiter.degraded_clients", "{client}",

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/otellimit"
+	"github.com/redisson-go/rratelimiter/rlock"
 )
 
 type (
@@ -56,6 +57,29 @@ func TestMetrics(t *testing.T) {
 		rratelimiter.requests{policy=user,result=refused} 1
 		rratelimiter.requests{result=granted} 1
 		rratelimiter.templates_with_other_rate{policy=a} 1`)
+}
+
+// A call for a lock is measured by what it came to, and a hold by how long it lasted and whether it was
+// lost.
+func TestLocks(t *testing.T) {
+	r := newRig(t)
+	for _, o := range []rlock.Observation{
+		{Name: "alice", Kind: "lock", Granted: true, Waited: time.Second},
+		{Name: "alice", Kind: "lock", Waited: time.Second / 2},
+		{Name: "alice", Kind: "fair", Err: fmt.Errorf("for alice: %w", rratelimiter.ErrNoAnswer)},
+		{Name: "alice", Kind: "fair", Err: rlock.ErrLost},
+		{Name: "alice", Kind: "fenced", Ended: true, Held: 2 * time.Second},
+		{Name: "alice", Kind: "fenced", Ended: true, Held: time.Second, Lost: true},
+	} {
+		r.ObserveLock(t.Context(), o)
+	}
+	r.want(t, `
+		rratelimiter.lock.hold_duration{kind=fenced} 2 of 3
+		rratelimiter.lock.lost_holds{kind=fenced} 1
+		rratelimiter.lock.wait_duration{kind=fair,result=lost} 1 of 0
+		rratelimiter.lock.wait_duration{kind=fair,result=no_answer} 1 of 0
+		rratelimiter.lock.wait_duration{kind=lock,result=granted} 1 of 1
+		rratelimiter.lock.wait_duration{kind=lock,result=refused} 1 of 0.5`)
 }
 
 // WithPolicy names the policy of limiters without a Template alone. An empty name is none.

@@ -19,6 +19,7 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/otellimit"
+	"github.com/redisson-go/rratelimiter/rlock"
 )
 
 // exposed returns the names of the metrics that Prometheus reads from an Observer that
@@ -39,6 +40,8 @@ func exposed(t *testing.T) map[string]string {
 	for _, o := range []rratelimiter.Observation{everything, seen} {
 		observer.Observe(context.Background(), o)
 	}
+	observer.ObserveLock(context.Background(), rlock.Observation{Kind: "lock", Granted: true})
+	observer.ObserveLock(context.Background(), rlock.Observation{Kind: "lock", Ended: true, Lost: true})
 
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).
@@ -123,8 +126,8 @@ func TestGrafanaBoardKnowsTheMetrics(t *testing.T) {
 			t.Errorf("%s is on no panel", name)
 		}
 	}
-	if len(used) != 12 {
-		t.Errorf("%d metrics on the board, want all 12", len(used))
+	if len(used) != 15 {
+		t.Errorf("%d metrics on the board, want all 15", len(used))
 	}
 }
 

@@ -25,6 +25,7 @@ type Client struct {
 	host     host.Host
 	err      error // why it cannot be used, nil if it can
 	watchdog time.Duration
+	observer Observer // nil for none
 
 	owners   owners
 	instance string // 16 hex digits, by which the latches of this Client are its own

@@ -338,8 +338,10 @@ func (h *Hold) stop(cause error) {
 	h.keys.client.drop(h)
 	h.mu.Lock()
 	h.timer.Stop()
+	since := h.since
 	h.mu.Unlock()
 	h.cancel(cause)
+	h.observeEnd(since, cause)
 }
 
 // IsHeld asks Redis whether the lock is held by this hold (RLock.isHeldByCurrentThread).

@@ -101,8 +101,16 @@ type request struct {
 	lease   time.Duration // 0: renewed
 }
 
-// acquire returns a hold, or false if the wait is over before.
+// acquire returns a hold, or false if the wait is over before, and tells the observer.
 func (k *keys) acquire(ctx context.Context, req request) (*Hold, bool, error) {
+	start := time.Now()
+	h, granted, err := k.take(ctx, req)
+	k.observeCall(ctx, start, granted, err)
+	return h, granted, err
+}
+
+// take returns a hold, or false if the wait is over before.
+func (k *keys) take(ctx context.Context, req request) (*Hold, bool, error) {
 	if err := k.usable(ctx); err != nil {
 		return nil, false, err
 	}
