@@ -43,6 +43,8 @@ func TestObserver(t *testing.T) {
 			s.Errorf("Lock: %v", err)
 		}
 		time.Sleep(time.Minute)
+		told.mu.Lock()
+		defer told.mu.Unlock()
 		for i, line := range []string{
 			"fenced ended false, granted true after 0s, <nil>, held for 0s, lost false",
 			"fenced ended false, granted false after 1s, <nil>, held for 0s, lost false",
