@@ -1,6 +1,7 @@
 package otellimit_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,40 +158,31 @@ func TestResults(t *testing.T) {
 func TestInstruments(t *testing.T) {
 	r := newRig(t)
 	r.Observe(t.Context(), everything)
-	for name, m := range r.collect(t) {
-		if m.Description == "" || !strings.HasSuffix(m.Description, ".") {
-			t.Errorf("%s is described as %q", name, m.Description)
+	units := map[string]string{
+		"rratelimiter.request.time_in_queue": "s", "rratelimiter.request.duration": "s",
+		"rratelimiter.permits": "{permit}", "rratelimiter.healed_drift": "{permit}",
+		"rratelimiter.templates_with_other_rate": "{template}",
+	}
+	for name, bounds := range map[string]string{
+		"rratelimiter.request.time_in_queue": "[0.005 0.01 0.025 0.05 0.075 0.1 0.25 0.5 0.75 1 2.5 5 7.5 10]",
+		"rratelimiter.request.duration": "[0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 " +
+			"0.25 0.5 1 2.5 5]",
+		"rratelimiter.request.batch_size": "[1 2 5 10 20 50 100 200 500 1000]",
+	} {
+		var got string
+		switch h := r.collect(t)[name].Data.(type) {
+		case metricdata.Histogram[float64]:
+			got = fmt.Sprint(h.DataPoints[0].Bounds)
+		case metricdata.Histogram[int64]:
+			got = fmt.Sprint(h.DataPoints[0].Bounds)
 		}
-		switch name {
-		case "rratelimiter.request.time_in_queue":
-			h, _ := m.Data.(metricdata.Histogram[float64])
-			if m.Unit != "s" || fmt.Sprint(h.DataPoints[0].Bounds) !=
-				"[0.005 0.01 0.025 0.05 0.075 0.1 0.25 0.5 0.75 1 2.5 5 7.5 10]" {
-				t.Errorf("%s: %s, %v", name, m.Unit, h.DataPoints[0].Bounds)
-			}
-		case "rratelimiter.request.batch_size":
-			h, _ := m.Data.(metricdata.Histogram[int64])
-			if fmt.Sprint(h.DataPoints[0].Bounds) != "[1 2 5 10 20 50 100 200 500 1000]" {
-				t.Errorf("%s: %v", name, h.DataPoints[0].Bounds)
-			}
-		case "rratelimiter.permits", "rratelimiter.healed_drift":
-			if m.Unit != "{permit}" {
-				t.Errorf("%s: %s", name, m.Unit)
-			}
-		case "rratelimiter.request.duration":
-			h, _ := m.Data.(metricdata.Histogram[float64])
-			if m.Unit != "s" || fmt.Sprint(h.DataPoints[0].Bounds) !=
-				"[0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5]" {
-				t.Errorf("%s: %s, %v", name, m.Unit, h.DataPoints[0].Bounds)
-			}
-		case "rratelimiter.templates_with_other_rate":
-			if m.Unit != "{template}" {
-				t.Errorf("%s: %s", name, m.Unit)
-			}
-		default:
-			if m.Unit != "{request}" {
-				t.Errorf("%s: %s", name, m.Unit)
-			}
+		if got != bounds {
+			t.Errorf("%s: %s, want %s", name, got, bounds)
+		}
+	}
+	for name, m := range r.collect(t) {
+		if unit := cmp.Or(units[name], "{request}"); m.Unit != unit || !strings.HasSuffix(m.Description, ".") {
+			t.Errorf("%s is in %s and described as %q, want %s", name, m.Unit, m.Description, unit)
 		}
 	}
 }

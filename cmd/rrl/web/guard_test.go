@@ -362,7 +362,8 @@ func TestAHugeNameAndViewersWhoDoNotRead(t *testing.T) {
 	stuck := make(chan struct{}, 2)
 	for range 2 {
 		viewers.Go(func() {
-			h.ServeHTTP(&deaf{httptest.NewRecorder(), stuck, release}, httptest.NewRequest(http.MethodGet, "/", nil))
+			viewer := &deaf{httptest.NewRecorder(), stuck, release}
+			h.ServeHTTP(viewer, httptest.NewRequest(http.MethodGet, "/", nil))
 		})
 	}
 	<-stuck
