@@ -164,7 +164,8 @@ func TestInstruments(t *testing.T) {
 		"rratelimiter.templates_with_other_rate": "{template}",
 	}
 	for name, bounds := range map[string]string{
-		"rratelimiter.request.time_in_queue": "[0.005 0.01 0.025 0.05 0.075 0.1 0.25 0.5 0.75 1 2.5 5 7.5 10]",
+		"rratelimiter.request.time_in_queue": "[0.005 0.01 0.025 0.05 0.075 0.1 0.25 0.5 0.75 1 " +
+			"2.5 5 7.5 10]",
 		"rratelimiter.request.duration": "[0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 " +
 			"0.25 0.5 1 2.5 5]",
 		"rratelimiter.request.batch_size": "[1 2 5 10 20 50 100 200 500 1000]",
@@ -181,7 +182,8 @@ func TestInstruments(t *testing.T) {
 		}
 	}
 	for name, m := range r.collect(t) {
-		if unit := cmp.Or(units[name], "{request}"); m.Unit != unit || !strings.HasSuffix(m.Description, ".") {
+		unit := cmp.Or(units[name], "{request}")
+		if m.Unit != unit || !strings.HasSuffix(m.Description, ".") {
 			t.Errorf("%s is in %s and described as %q, want %s", name, m.Unit, m.Description, unit)
 		}
 	}

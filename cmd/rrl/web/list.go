@@ -8,12 +8,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 )
 
 // A list is what a search has found.
 type list struct {
 	limiters []*inspect.Limiter
+	locks    []*inspect.Lock
 	stopped  bool // at Config.Limit
 	at       time.Time
 }
@@ -35,8 +38,11 @@ func (h *Handler) list(ctx context.Context, pattern string) (*list, error) {
 			Match: pattern, Limit: h.config.Limit,
 			Keep: func(hash string) bool { return matches(h.config.Match, hash) },
 		}
-		found, done, err := scan.Limiters(ctx, h.rdb)
-		return &list{found, done.Stopped, time.Now()}, err
+		found, locks, done, err := scan.All(ctx, h.rdb)
+		if redis.IsPermissionError(err) { // locks need more rights than limiters
+			found, done, err = scan.Limiters(ctx, h.rdb)
+		}
+		return &list{found, locks, done.Stopped, time.Now()}, err
 	})
 }
 
@@ -60,11 +66,21 @@ type row struct {
 	Type, Rate, Interval, KeepAlive  string
 	Remaining, Outstanding, TTL, Ids string
 	Findings                         int
+	Share                            int64 // what remains of the rate, in percent: of the client that has least
+	Saturated                        bool
+}
+
+// A lockRow is a lock in the list.
+type lockRow struct {
+	Name, Kind, Holder, TTL, Waiting string
+	Findings                         int
 }
 
 // A listing is the page of the list.
 type listing struct {
 	Rows    []row
+	Locks   []lockRow
+	Held    string // how many those are
 	Pattern string // of the viewer
 	Search  bool   // there is a field for it
 	Limit   int
@@ -103,8 +119,13 @@ func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
 		}
 		page.Rows = append(page.Rows, row)
 	}
+	for _, l := range found.locks {
+		page.Locks = append(page.Locks, h.lockRow(l))
+	}
+	page.Held = count(int64(len(page.Locks)), "lock")
 	if h.config.Mask { // their order would tell something about them
 		slices.SortFunc(page.Rows, func(a, b row) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortFunc(page.Locks, func(a, b lockRow) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	h.render(w, http.StatusOK, "list", frame{Title: "Rate limiters", Page: page})
 }
@@ -147,9 +168,36 @@ func (h *Handler) row(l *inspect.Limiter) row {
 		remaining, outstanding = append(remaining, p.Remaining), append(outstanding, p.Outstanding)
 		atLeast = atLeast || p.AtLeast
 	}
+	if len(remaining) > 0 && c.Rate > 0 {
+		least := max(0, min(slices.Min(remaining), c.Rate))
+		row.Share, row.Saturated = int64(float64(least)*percent/float64(c.Rate)), least == 0
+	}
 	row.Remaining, row.Outstanding = extent(remaining), extent(outstanding)
 	if atLeast {
 		row.Remaining, row.Outstanding = "at least "+row.Remaining, "at most "+row.Outstanding
+	}
+	return row
+}
+
+const percent = 100
+
+// lockRow returns the row of a lock.
+func (h *Handler) lockRow(l *inspect.Lock) lockRow {
+	name := h.public(l.Name)
+	row := lockRow{
+		Name: cut(shown(name[:min(len(name), longestName)])), Kind: string(l.Kind), Holder: "nobody",
+		TTL: "none", Waiting: number(l.Waiting),
+	}
+	if len(l.Owners) > 0 {
+		row.Holder = cut(shown(h.public(l.Owners[0].Name)))
+	}
+	if ttl := l.TTL(); ttl >= 0 {
+		row.TTL = span(ttl)
+	}
+	for _, f := range l.Findings {
+		if !f.Remark {
+			row.Findings++
+		}
 	}
 	return row
 }

@@ -24,6 +24,7 @@ type view struct {
 	Rate      int64 `json:"rate"`
 	Interval  int64 `json:"interval_ms"`
 	Remaining int64 `json:"remaining"`
+	Saturated bool  `json:"saturated"` // nothing remains
 
 	// Permits granted since the look before, which was Elapsed ms ago; 0 if there was none.
 	Elapsed  int64 `json:"elapsed_ms"`
@@ -129,7 +130,11 @@ func (v *view) config(l *inspect.Limiter) {
 
 // pair takes over the numbers of a pair.
 func (v *view) pair(l *inspect.Limiter, p *inspect.Pair) {
-	v.Pair, v.Remaining = true, p.Remaining
+	v.Pair, v.Remaining, v.Saturated = true, p.Remaining, p.Remaining <= 0 && l.Config.Rate > 0
+	v.Texts["use"] = ""
+	if v.Saturated {
+		v.Texts["use"] = "Saturated: all permits are taken."
+	}
 	v.Texts["remaining"] = number(p.Remaining)
 	v.Texts["outstanding"] = number(p.Outstanding)
 	v.Texts["value"] = "none: the limiter is full"
@@ -238,9 +243,20 @@ func (v *view) summary() {
 	default:
 		v.Texts["summary"] = "Each client has permits of its own."
 	}
+	v.Texts["alarm"] = v.alarm()
 	v.Texts["health"] = "nothing is wrong"
 	if n := len(v.Findings); n > 0 {
 		v.Texts["health"] = count(int64(n), "finding")
 		v.Texts["summary"] += " " + strings.ToUpper(v.Texts["health"][:1]) + v.Texts["health"][1:] + "."
 	}
+}
+
+// alarm says what is wrong, for the head of the page; empty if the permits are right.
+func (v *view) alarm() string {
+	for _, f := range v.Findings {
+		if !f.Remark {
+			return "Broken: " + f.What
+		}
+	}
+	return ""
 }

@@ -277,3 +277,42 @@ func TestHealthOfSilentRedis(t *testing.T) {
 		}
 	})
 }
+
+// What is wrong, and what is used up, is seen at first sight: on the page of a limiter and in the list, which
+// has the locks, too.
+func TestFirstSight(t *testing.T) {
+	t.Parallel()
+	rdb := mini(t)
+	limiter(t, rdb, "fine", 10)
+	take(t, limiter(t, rdb, "used", 10), 10)
+	take(t, limiter(t, rdb, "broken", 10), 5)
+	if err := rdb.Set(t.Context(), "{broken}:value", 100, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := rdb.HSet(t.Context(), "report", "9c5f4a2e-1f5b-4e7c-8d3a-2b1c0d9e8f7a:17", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := rdb.PExpire(t.Context(), "report", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	h := handler(t, rdb, web.Config{})
+	const alarm, saturated = `role="alert" data-text="alarm">Broken: `, `Saturated: all permits are taken.</p>`
+	for name, want := range map[string][2]bool{"fine": {}, "used": {false, true}, "broken": {true, false}} {
+		body := get(h, page("/limiter", name)).Body.String()
+		if strings.Contains(body, alarm) != want[0] || strings.Contains(body, saturated) != want[1] {
+			t.Errorf("%s: broken and saturated must be %v:\n%s", name, want, body)
+		}
+	}
+	list := get(h, "/").Body.String()
+	for _, want := range []string{
+		`width="100%"`, `<td class="n used">0<`, ">1 lock<", ">report<", "9c5f4a2e-1f5b-4e7c-8d3a-2b1c0d9e8f7a:17",
+	} {
+		if !strings.Contains(list, want) {
+			t.Errorf("the list has no %s:\n%s", want, list)
+		}
+	}
+	masked := get(handler(t, rdb, web.Config{Mask: true}), "/").Body.String()
+	if strings.Contains(masked, "report") || strings.Contains(masked, "9c5f4a2e") {
+		t.Errorf("names of locks are not masked:\n%s", masked)
+	}
+}

@@ -13,6 +13,7 @@
 	let source = null; // the stream; null while there is none
 	let paused = false;
 	let points = []; // of the charts, oldest first
+	let earlier = []; // grants before the first of them, as its records tell
 	let latest = null;
 	let drawn = 0;
 
@@ -90,7 +91,7 @@
 			const text = view.texts[place.dataset.text];
 			if (text === undefined || place.textContent === text) continue;
 			place.textContent = text;
-			if (place.dataset.text === 'unread') place.hidden = !text;
+			if (['unread', 'alarm', 'use'].includes(place.dataset.text)) place.hidden = !text;
 		}
 		rows('back', view.back, (row) => element('tr', {}, cell('th', row[0]), cell('td', row[1], 'n')));
 		rows('keys', view.keys, (row) => {
@@ -104,10 +105,29 @@
 		say(view.texts.summary, false);
 		latest = view;
 		if (!view.pair) return;
+		at('left').classList.toggle('used', view.saturated);
+		if (!latest.elapsed_ms && points.length === 0) earlier = grantsOf(view);
 		points.push(view);
 		points = points.filter((point) => point.at > view.at - shownFor * 1000);
 		// Moving pictures every 5 s only, for who wants less of them.
 		if (!still.matches || Date.now() - drawn >= 5000) draw();
+	}
+
+	// The grants of the interval before a view, in parts of a second at least.
+	function grantsOf(view) {
+		const bars = view.bars || [];
+		const each = view.interval_ms / Math.max(bars.length, 1);
+		const joined = Math.max(1, Math.ceil(1000 / Math.max(each, 1)));
+		const parts = [];
+		for (let end = bars.length; end > 0; end -= joined) {
+			const part = bars.slice(Math.max(end - joined, 0), end);
+			const sum = (of) => part.reduce((all, one) => all + one[of], 0);
+			const ms = part.length * each;
+			parts.unshift({
+				at: view.at - (bars.length - end) * each, ms, go: sum(0) * 1000 / ms, others: sum(1) * 1000 / ms,
+			});
+		}
+		return parts;
 	}
 
 	// Rows are made again only if they have changed, so that a selection in them stays.
@@ -206,10 +226,11 @@
 	}
 
 	function drawGrants(share) {
-		const grants = points.filter((point) => point.elapsed_ms > 0).map((point) => ({
+		earlier = earlier.filter((one) => one.at > latest.at - shownFor * 1000);
+		const grants = earlier.concat(points.filter((point) => point.elapsed_ms > 0).map((point) => ({
 			at: point.at, ms: point.elapsed_ms,
 			go: point.by_go * 1000 / point.elapsed_ms, others: point.by_others * 1000 / point.elapsed_ms,
-		}));
+		})));
 		const most = Math.max(...grants.map((one) => one.go + one.others), 0);
 		const area = chart('grants', round(most), shownFor + ' s ago', 'now');
 		for (const one of grants) {
