@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -101,8 +102,9 @@ func sameErrors(errs ...error) error {
 }
 
 func TestMethodsAreAll(t *testing.T) {
+	local := []string{"Name", "Validate", "WithFallback"} // these never call Redis
 	for method := range reflect.TypeFor[*rratelimiter.RateLimiter]().Methods() {
-		if _, ok := methods[method.Name]; !ok && method.Name != "Name" && method.Name != "WithFallback" {
+		if _, ok := methods[method.Name]; !ok && !slices.Contains(local, method.Name) {
 			t.Errorf("%s is not among the methods", method.Name)
 		}
 	}
