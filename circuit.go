@@ -257,22 +257,27 @@ func (c *circuit) mendUntilWell(ctx context.Context) {
 	}
 }
 
-// probe reports whether Redis is back. If it is, what was granted without it is booked.
+// probe reports whether Redis is back. If it is, what was granted without it is booked. A probe
+// that fails counts as a failed call: while callers live on the share, nothing else asks Redis.
 func (c *circuit) probe(ctx context.Context) bool {
 	c.mu.Lock()
 	k := c.probed
 	c.mu.Unlock()
-	asked := time.Now()
-	if _, err := k.askPeers(ctx); failed(err) && !redisx.Final(err) {
-		return false
-	}
 	budget := defaultBudget
 	if p := c.guard.client.policy; p.bounded {
 		budget = max(p.budget, leastBudget)
 	}
-	if time.Since(asked) > budget {
-		return false // callers would not wait as long
+	asked := time.Now()
+	_, err := k.askPeers(ctx)
+	took := time.Since(asked)
+	if err == nil && took > budget {
+		err = k.silent(budget, nil) // callers would not wait as long
 	}
+	if failed(err) && !redisx.Final(err) {
+		c.failed(k, time.Now().Add(-min(took, budget)), err)
+		return false
+	}
+	c.replied()
 	_, reached := c.book(ctx)
 	return reached
 }

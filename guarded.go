@@ -67,6 +67,9 @@ func (call guardedCall) ask(ctx context.Context, wanted want) ([]verdict, error)
 	if locals := call.locals(); locals != nil && call.policy.fallback == FallbackLocal {
 		v, back, err := call.fromShares(ctx, locals, wanted, false)
 		if !back {
+			if err == nil {
+				guard.decided.Add(1)
+			}
 			return v, err
 		}
 		if granted(v) {
