@@ -31,45 +31,48 @@ func TestBadInput(t *testing.T) {
 		_, err := httplimit.NewPacer(nil, one, opt)
 		return err
 	}
-	heeder := func(opt httplimit.HeederOption) error { _, err := httplimit.NewHeeder(nil, opt); return err }
+	retryAfter := func(opt httplimit.RetryAfterOption) error {
+		_, err := httplimit.NewRetryAfterTransport(nil, opt)
+		return err
+	}
 	second := func(_ any, err error) error { return err }
 	for want, err := range map[string]error{
-		"New: keyed is <nil>, must not be nil":              second(httplimit.New(nil, all)),
-		"New: key is <nil>, must not be nil":                second(httplimit.New(keyed, nil)),
-		"New: option 1 is <nil>, must not be nil":           with(nil),
-		"WithCost: cost is <nil>, must not be nil":          with(httplimit.WithCost(nil)),
-		"WithTimeout: d is 999µs, must be at least 1ms":     with(httplimit.WithTimeout(brief)),
-		"WithFallback: f is 2, must be one of the Fallback": with(httplimit.WithFallback(2)),
-		"WithNearLimit: share is 0, must be more":           with(httplimit.WithNearLimit(0, hook)),
-		"WithNearLimit: share is 1.1, must be more":         with(httplimit.WithNearLimit(1.1, hook)),
-		"WithNearLimit: share is NaN, must be more":         with(httplimit.WithNearLimit(math.NaN(), hook)),
-		"WithNearLimit: hook is <nil>, must not be nil":     with(httplimit.WithNearLimit(1, nil)),
-		"WithRefusedHook: hook is <nil>, must not be":       with(httplimit.WithRefusedHook(nil)),
-		"WithErrorHook: hook is <nil>, must not be nil":     with(httplimit.WithErrorHook(nil)),
-		"WithResponse: write is <nil>, must not be nil":     with(httplimit.WithResponse(nil)),
-		"WithFields: fields is 8, must be made of the":      with(httplimit.WithFields(8)),
-		"WithFields: fields is -1, must be made of the":     with(httplimit.WithFields(-1)),
-		`WithPolicies: name 1 is "", must have 1 to 64`:     with(httplimit.WithPolicies("")),
-		`WithPolicies: name 2 is "é", must have 1 to 64`:    with(httplimit.WithPolicies("a", "é")),
-		`WithPolicies: name 1 is "a\n", must have 1 to 64`:  with(httplimit.WithPolicies("a\n")),
-		`WithPolicies: name 2 is "a", must be there once`:   with(httplimit.WithPolicies("a", "a")),
-		`WithPolicies: name 1 is "xxxxx`:                    with(httplimit.WithPolicies(long)),
-		"ByAddressVia: proxies is empty, must name":         second(httplimit.ByAddressVia()),
-		`ByAddressVia: proxy 2 is "10/8", must be an`:       second(httplimit.ByAddressVia("::1", "10/8")),
-		`ByAddressVia: proxy 1 is "fe80::1%a", must be an`:  second(httplimit.ByAddressVia("fe80::1%a")),
-		`ByAddressVia: proxy 1 is "::ffff:10.0`:             second(httplimit.ByAddressVia(mapped)),
-		"ByAddressViaCount: n is 0, must be at least 1":     second(httplimit.ByAddressViaCount(0)),
-		"FirstOf: keys is empty, must have one or more":     second(httplimit.FirstOf()),
-		"FirstOf: key 2 is <nil>, must not be nil":          second(httplimit.FirstOf(all, nil)),
-		"NewPacer: limiter is <nil>, must not be nil":       second(httplimit.NewPacer(nil, nil)),
-		"NewPacer: option 1 is <nil>, must not be nil":      pacer(nil),
-		"WithMaxWait: d is 0s, must be more than 0":         pacer(httplimit.WithMaxWait(0)),
-		"NewKeyedPacer: keyed is <nil>, must not":           second(httplimit.NewKeyedPacer(nil, nil, all)),
-		"NewKeyedPacer: key is <nil>, must not":             second(httplimit.NewKeyedPacer(nil, keyed, nil)),
-		"NewHeeder: option 1 is <nil>, must not be nil":     heeder(nil),
-		"WithPatience: d is 0s, must be more than 0":        heeder(httplimit.WithPatience(0)),
-		"WithRetries: n is 11, must be 0 to 10":             heeder(httplimit.WithRetries(11)),
-		"WithRetries: n is -1, must be 0 to 10":             heeder(httplimit.WithRetries(-1)),
+		"New: keyed is <nil>, must not be nil":                       second(httplimit.New(nil, all)),
+		"New: key is <nil>, must not be nil":                         second(httplimit.New(keyed, nil)),
+		"New: option 1 is <nil>, must not be nil":                    with(nil),
+		"WithCost: cost is <nil>, must not be nil":                   with(httplimit.WithCost(nil)),
+		"WithTimeout: d is 999µs, must be at least 1ms":              with(httplimit.WithTimeout(brief)),
+		"WithFallback: f is 2, must be one of the Fallback":          with(httplimit.WithFallback(2)),
+		"WithNearLimit: share is 0, must be more":                    with(httplimit.WithNearLimit(0, hook)),
+		"WithNearLimit: share is 1.1, must be more":                  with(httplimit.WithNearLimit(1.1, hook)),
+		"WithNearLimit: share is NaN, must be more":                  with(httplimit.WithNearLimit(math.NaN(), hook)),
+		"WithNearLimit: hook is <nil>, must not be nil":              with(httplimit.WithNearLimit(1, nil)),
+		"WithRefusedHook: hook is <nil>, must not be":                with(httplimit.WithRefusedHook(nil)),
+		"WithErrorHook: hook is <nil>, must not be nil":              with(httplimit.WithErrorHook(nil)),
+		"WithResponse: write is <nil>, must not be nil":              with(httplimit.WithResponse(nil)),
+		"WithFields: fields is 8, must be made of the":               with(httplimit.WithFields(8)),
+		"WithFields: fields is -1, must be made of the":              with(httplimit.WithFields(-1)),
+		`WithPolicies: name 1 is "", must have 1 to 64`:              with(httplimit.WithPolicies("")),
+		`WithPolicies: name 2 is "é", must have 1 to 64`:             with(httplimit.WithPolicies("a", "é")),
+		`WithPolicies: name 1 is "a\n", must have 1 to 64`:           with(httplimit.WithPolicies("a\n")),
+		`WithPolicies: name 2 is "a", must be there once`:            with(httplimit.WithPolicies("a", "a")),
+		`WithPolicies: name 1 is "xxxxx`:                             with(httplimit.WithPolicies(long)),
+		"ByAddressVia: proxies is empty, must name":                  second(httplimit.ByAddressVia()),
+		`ByAddressVia: proxy 2 is "10/8", must be an`:                second(httplimit.ByAddressVia("::1", "10/8")),
+		`ByAddressVia: proxy 1 is "fe80::1%a", must be an`:           second(httplimit.ByAddressVia("fe80::1%a")),
+		`ByAddressVia: proxy 1 is "::ffff:10.0`:                      second(httplimit.ByAddressVia(mapped)),
+		"ByAddressViaCount: n is 0, must be at least 1":              second(httplimit.ByAddressViaCount(0)),
+		"FirstOf: keys is empty, must have one or more":              second(httplimit.FirstOf()),
+		"FirstOf: key 2 is <nil>, must not be nil":                   second(httplimit.FirstOf(all, nil)),
+		"NewPacer: limiter is <nil>, must not be nil":                second(httplimit.NewPacer(nil, nil)),
+		"NewPacer: option 1 is <nil>, must not be nil":               pacer(nil),
+		"WithMaxWait: d is 0s, must be more than 0":                  pacer(httplimit.WithMaxWait(0)),
+		"NewKeyedPacer: keyed is <nil>, must not":                    second(httplimit.NewKeyedPacer(nil, nil, all)),
+		"NewKeyedPacer: key is <nil>, must not":                      second(httplimit.NewKeyedPacer(nil, keyed, nil)),
+		"NewRetryAfterTransport: option 1 is <nil>, must not be nil": retryAfter(nil),
+		"WithMaxDelay: d is 0s, must be more than 0":                 retryAfter(httplimit.WithMaxDelay(0)),
+		"WithRetries: n is 11, must be 0 to 10":                      retryAfter(httplimit.WithRetries(11)),
+		"WithRetries: n is -1, must be 0 to 10":                      retryAfter(httplimit.WithRetries(-1)),
 	} {
 		if !errors.Is(err, limit.ErrInvalidArgument) ||
 			!strings.HasPrefix(err.Error(), "rratelimiter: invalid argument of httplimit."+want) {
@@ -91,7 +94,7 @@ func TestBounds(t *testing.T) {
 	newMiddleware(t, newMemory(1, 1), all, httplimit.WithTimeout(time.Millisecond),
 		httplimit.WithNearLimit(1, hook), httplimit.WithPolicies(strings.Repeat("x", 64), ` "\~`))
 	for _, retries := range []int{0, 10} {
-		_, err := httplimit.NewHeeder(nil, httplimit.WithRetries(retries), httplimit.WithPatience(1))
+		_, err := httplimit.NewRetryAfterTransport(nil, httplimit.WithRetries(retries), httplimit.WithMaxDelay(1))
 		if err != nil {
 			t.Error(err)
 		}

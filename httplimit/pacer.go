@@ -114,7 +114,7 @@ func (p *Pacer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.next.RoundTrip(r)
 }
 
-// CloseIdleConnections is for http.Client, which calls it if there is one.
+// CloseIdleConnections closes the idle connections of next. http.Client calls it.
 func (p *Pacer) CloseIdleConnections() { closeIdle(p.next) }
 
 func (p *Pacer) wait(r *http.Request) error {
@@ -153,7 +153,7 @@ func (p *Pacer) polling(keyed limit.Keyed) func(ctx context.Context, key string)
 			if pause <= 0 {
 				pause = blindWait
 			}
-			// To wait in vain would help nobody: RetryAfter is never too short.
+			// RetryAfter is never too short, so waiting longer than left would be in vain.
 			if left := p.maxWait - time.Since(start); p.maxWait > 0 && pause > left {
 				return fmt.Errorf("%w: the permit is there in %v, must be within %v", ErrWait, pause, left)
 			}
@@ -176,7 +176,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// closeBody is what a RoundTripper owes for a request that it does not send.
+// closeBody closes the body of a request that is not sent, as a RoundTripper must.
 func closeBody(r *http.Request) {
 	if r.Body != nil {
 		_ = r.Body.Close() // nothing was read: nothing can be lost
