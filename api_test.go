@@ -2,6 +2,7 @@ package rratelimiter_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,16 +12,8 @@ import (
 // No method of a Client has a type that users cannot name.
 func TestClientShowsNoInternalTypes(t *testing.T) {
 	client := reflect.TypeFor[*rratelimiter.Client]()
-	for i := range client.NumMethod() {
-		m := client.Method(i)
-		types := []reflect.Type{}
-		for j := range m.Type.NumIn() {
-			types = append(types, m.Type.In(j))
-		}
-		for j := range m.Type.NumOut() {
-			types = append(types, m.Type.Out(j))
-		}
-		for _, typ := range types {
+	for m := range client.Methods() {
+		for _, typ := range slices.AppendSeq(slices.Collect(m.Type.Ins()), m.Type.Outs()) {
 			if strings.Contains(typ.PkgPath(), "/internal/") {
 				t.Errorf("%s has a %v", m.Name, typ)
 			}

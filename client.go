@@ -323,7 +323,11 @@ func (c *Client) now() any {
 // of this module through internal/host, which users cannot import.
 func init() {
 	host.Of = func(client any) host.Host {
-		c, _ := client.(*Client) // all callers pass a *Client
+		c, ok := client.(*Client)
+		if !ok {
+			err := &argumentError{"of host.Of", "client", fmt.Sprintf("%T", client), "be a *Client"}
+			return host.Host{Err: err}
+		}
 		return host.Host{
 			Redis: c.rdb, Runner: c.runner, ID: c.id, MapName: c.mapper, Hub: c.hub, Err: c.err,
 			Ctx: c.ctx, Go: c.goBackground, Work: c.work,

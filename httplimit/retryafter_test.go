@@ -287,7 +287,8 @@ func TestRetryAfterGivesUp(t *testing.T) {
 		start := time.Now()
 		for _, refusal := range []*http.Response{answer(429), answer(503), answer(429, "Retry-After", "61")} {
 			s := &script{answers: []*http.Response{refusal}}
-			code, err := send(t, newRetryAfter(t, s, httplimit.WithRetries(5)), outgoing(t, http.MethodGet, nil))
+			transport := newRetryAfter(t, s, httplimit.WithRetries(5))
+			code, err := send(t, transport, outgoing(t, http.MethodGet, nil))
 			if code != refusal.StatusCode || err != nil || len(s.times) != 1 || time.Since(start) != 0 {
 				t.Errorf("%d, %v, sent %d times", code, err, len(s.times))
 			}

@@ -35,7 +35,9 @@ func TestZeroHold(t *testing.T) {
 	if cause := context.Cause(h.Context()); !errors.Is(cause, rlock.ErrNotHeld) {
 		t.Errorf("the cause of its context is %v", cause)
 	}
-	for name, err := range map[string]error{"Unlock": h.Unlock(t.Context()), "Relock": h.Relock(t.Context())} {
+	for name, err := range map[string]error{
+		"Unlock": h.Unlock(t.Context()), "Relock": h.Relock(t.Context()),
+	} {
 		if !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
 			t.Errorf("%s: %v", name, err)
 		}
