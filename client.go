@@ -319,10 +319,18 @@ func (c *Client) now() any {
 	return c.clock().UnixMilli()
 }
 
-// Host returns what the Client lends to other packages of this module, such as rlock.
-func (c *Client) Host() host.Host {
-	return host.Host{
-		Redis: c.rdb, Runner: c.runner, ID: c.id, MapName: c.mapper, Hub: c.hub, Err: c.err,
-		Ctx: c.ctx, Go: c.goBackground, Work: c.work,
+// A method that returned the Host would be part of the API, so init hands it to other packages
+// of this module through internal/host, which users cannot import.
+func init() {
+	host.Of = func(client any) host.Host {
+		c, ok := client.(*Client)
+		if !ok {
+			err := &argumentError{"of host.Of", "client", fmt.Sprintf("%T", client), "be a *Client"}
+			return host.Host{Err: err}
+		}
+		return host.Host{
+			Redis: c.rdb, Runner: c.runner, ID: c.id, MapName: c.mapper, Hub: c.hub, Err: c.err,
+			Ctx: c.ctx, Go: c.goBackground, Work: c.work,
+		}
 	}
 }
