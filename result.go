@@ -189,6 +189,7 @@ type refusal struct {
 // A tally is what has become of the waiters of a batch.
 type tally struct {
 	granted int64
+	waited  int64 // those of them that were granted to callers who may wait
 	over    int64 // those of them that were granted to callers who have left
 	first   refusal
 }
@@ -201,6 +202,9 @@ func (sum *tally) add(w *waiter, v verdict, err error) {
 		sum.granted += w.permits
 	case w.waits() && err == nil && sum.first.waiter == nil:
 		sum.first = refusal{w, left, v.wait, v.again}
+	}
+	if v.ok && w.waits() {
+		sum.waited += w.permits
 	}
 	if v.ok && left {
 		sum.over += w.permits
