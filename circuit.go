@@ -263,7 +263,7 @@ func (c *circuit) probe(ctx context.Context) bool {
 	k := c.probed
 	c.mu.Unlock()
 	asked := time.Now()
-	if _, err := k.askPeers(ctx); failed(err) && !redisx.Final(err) {
+	if _, err := k.askPeers(ctx, ""); failed(err) && !redisx.Final(err) {
 		return false
 	}
 	budget := defaultBudget

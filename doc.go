@@ -33,7 +33,7 @@
 //
 // # A limit for each user, and several limits at once
 //
-// [Client.Template] has a limiter for each of many keys, whose rate the acquire sets.
+// [Client.Keyed] has a limiter for each of many keys, whose rate the acquire sets.
 // [Client.All] takes permits from several limiters in one call, from all or from none.
 // Package limit has the interface that all limiters share; httplimit and grpclimit put
 // them in front of servers and clients.

@@ -124,7 +124,7 @@ func WithHealthHook(f func(Health)) Option {
 // to be made for each call. An f that is none of the constants is an ErrInvalidArgument
 // of the calls.
 func (l *RateLimiter) WithFallback(f Fallback) *RateLimiter {
-	other := &RateLimiter{policy: l.policy.withFallback(f), template: l.template}
+	other := &RateLimiter{policy: l.policy.withFallback(f), givenRate: l.givenRate}
 	other.keys.Store(l.keys.Load())
 	other.queue.Store(l.queue.Load())
 	return other
@@ -139,7 +139,7 @@ func (c *Client) SetLimiting(on bool) { c.guard.off.Store(!on) }
 // guarded is acquire for a call that has a policy.
 func (l *RateLimiter) guarded(ctx context.Context, k *limiterKeys, wanted want) (verdict, error) {
 	v, err := guardedCall{
-		members: []*member{{keys: k, template: l.template}},
+		members: []*member{{keys: k, givenRate: l.givenRate}},
 		permits: []int64{wanted.permits},
 		policy:  l.policy,
 		redis: func(wanted want) ([]verdict, error) {

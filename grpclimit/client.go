@@ -13,7 +13,7 @@ import (
 // is sent: 1 each, unless WithCost says otherwise. A call is charged once, also where
 // the retry policy of gRPC sends it several times. It panics if limiter or key is nil.
 //
-// If limiter has a method Acquire(ctx, key, n) error, as a Template and that of Shared,
+// If limiter has a method Acquire(ctx, key, n) error, as a Keyed and that of Shared,
 // it waits there, in its line. Otherwise it asks Allow again after RetryAfter, until it is allowed.
 // Then nobody stands in line, and a call that would wait longer than its deadline or
 // WithMaxWait is refused at once.

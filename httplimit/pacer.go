@@ -62,7 +62,7 @@ func NewPacer(next http.RoundTripper, limiter limit.Limiter, opts ...PacerOption
 }
 
 // NewKeyedPacer is NewPacer with a limit for each key: ByHost is one for each host. The
-// method that waits is Acquire(ctx, key, permits) error, as a Template has it. A request for
+// method that waits is Acquire(ctx, key, permits) error, as a Keyed has it. A request for
 // which key returns ErrNoLimit is sent at once. With any other error it is not sent.
 func NewKeyedPacer(
 	next http.RoundTripper, keyed limit.Keyed, key KeyFunc, opts ...PacerOption,
