@@ -31,7 +31,8 @@ const (
 	// was granted by Redis before, and books what it grants when Redis is back: so an
 	// outage does not end in a second window. For a limiter whose rate the Client has
 	// not learnt, it returns the error. It learns the rate from the first reply, and again
-	// every 10 s; or from a TrySetRate or SetRate to which Redis did not reply.
+	// every 10 s; or from WithRate, a Keyed, and a TrySetRate or SetRate to which Redis did
+	// not reply.
 	FallbackLocal
 )
 

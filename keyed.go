@@ -45,6 +45,10 @@ func policyName(name string) string {
 // maxKey is how many bytes a key of a Keyed has at most.
 const maxKey = 1024
 
+// keyedKeeps is after how many intervals an unused limiter of a Keyed expires, unless
+// WithKeepAlive sets another time.
+const keyedKeeps = 2
+
 // Keyed returns a Keyed whose limiters give out rate permits per interval, to all
 // clients together (Overall).
 //
@@ -62,7 +66,7 @@ func (c *Client) Keyed(
 ) *Keyed {
 	t := &Keyed{client: c, name: name, policy: c.policy, err: c.err}
 	if t.err == nil {
-		t.rate, t.err = newGivenRate(rate, interval, opts)
+		t.rate, t.err = newGivenRate(rate, interval, keyedKeeps, opts)
 	}
 	if t.err == nil && name == "" {
 		t.err = invalid("name", `""`, "not be empty")
@@ -91,6 +95,10 @@ func (t *Keyed) RateLimiter(key string) *RateLimiter {
 	}
 	return t.rate.limiter(k, t.policy)
 }
+
+// String returns a text for people, such as `keyed rate limiter "visits"`. It does not ask
+// Redis.
+func (t *Keyed) String() string { return fmt.Sprintf("keyed rate limiter %q", t.name) }
 
 // WithFallback returns a Keyed of the same limiters that fall back to f, as
 // RateLimiter.WithFallback does.

@@ -74,7 +74,7 @@ func (set rateOption) applyRate(o *rateOptions) { set(o) }
 // gives the keys an interval and a second, so that nobody waits for permits of a
 // limiter that has just expired; an acquire adds the resolution (WithResolution).
 // A request for more than the rate changes nothing. The default is 0, the limiter
-// does not expire; of Keyed and WithRate it is two intervals.
+// does not expire; of a Keyed it is two intervals.
 func WithKeepAlive(d time.Duration) RateOption {
 	return rateOption(func(o *rateOptions) { o.keepAlive, o.keepSet = d, true })
 }
@@ -131,18 +131,16 @@ type givenRate struct {
 	other  atomic.Bool // a limiter with another rate was found
 }
 
-// defaultKeeps is after how many intervals a limiter with a givenRate expires, unless
-// WithKeepAlive sets another time.
-const defaultKeeps = 2
-
-// newGivenRate returns the rate that acquires set, or the error of its arguments.
-func newGivenRate(rate int64, interval time.Duration, opts []RateOption) (*givenRate, error) {
+// newGivenRate returns the rate that acquires set, or the error of its arguments. keeps is after
+// how many intervals an unused limiter expires, unless WithKeepAlive sets another time; 0 for
+// never.
+func newGivenRate(rate int64, interval time.Duration, keeps int64, opts []RateOption) (*givenRate, error) {
 	change := rateChange{Config: Config{Overall, rate, interval, 0}}
 	if err := change.complete(opts); err != nil {
 		return nil, err
 	}
-	if !change.keepSet {
-		change.KeepAlive = min(math.MaxInt64/defaultKeeps, change.Interval) * defaultKeeps
+	if !change.keepSet && keeps > 0 {
+		change.KeepAlive = min(math.MaxInt64/time.Duration(keeps), change.Interval) * time.Duration(keeps)
 	}
 	return &givenRate{
 		config: change.Config,

@@ -3,6 +3,7 @@ package rratelimiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,9 @@ type RateLimiter struct {
 // (RRateLimiter.getName).
 func (l *RateLimiter) Name() string { return l.keys.Load().name }
 
+// String returns a text for people, such as `rate limiter "api"`. It does not ask Redis.
+func (l *RateLimiter) String() string { return fmt.Sprintf("rate limiter %q", l.Name()) }
+
 // WithRate returns a RateLimiter of the same name whose acquires set the rate: rate permits
 // per interval, to all clients together (Overall). Where no rate is set, or another one,
 // each acquire sets its rate, interval and keep alive in the same round trip. So
@@ -52,21 +56,26 @@ func (l *RateLimiter) Name() string { return l.keys.Load().name }
 // Peek tells what an acquire would find, and Release does nothing where no rate is set. All
 // other methods are those of a RateLimiter without a rate.
 //
-// The limiter expires when it was not used for two intervals, for the next acquire sets the
-// rate again. Java, and a RateLimiter without a rate, find no rate then: if they use the
-// limiter, too, give WithKeepAlive(0), and it stays for ever.
+// The limiter does not expire, so that Java, rrl and a RateLimiter without a rate find it at any
+// time. WithKeepAlive(d) makes it expire when it was not used for d. Where names are many or
+// chosen by others, take a Keyed: its unused limiters expire by default.
 //
 // The bounds are those of TrySetRate. An argument that is refused is an ErrInvalidArgument
 // of each call and of Validate.
 func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateOption) *RateLimiter {
 	k := l.keys.Load()
-	given, err := newGivenRate(rate, interval, opts)
-	switch {
-	case k.err == nil && err != nil:
+	before, keeps := l.givenRate, int64(0)
+	if before == nil {
+		before = &givenRate{}
+	} else if before.name != "" { // of a Keyed
+		keeps = keyedKeeps
+	}
+	given, err := newGivenRate(rate, interval, keeps, opts)
+	if err == nil {
+		given.name, given.policy = before.name, before.policy
+	} else if k.err == nil {
 		k = k.client.unusable(k.name, err)
 		k.err = misconfigured(k.err)
-	case err == nil && l.givenRate != nil: // a limiter of a Keyed keeps its name in metrics
-		given.name, given.policy = l.givenRate.name, l.givenRate.policy
 	}
 	other := given.limiter(k, l.policy)
 	other.queue.Store(l.queue.Load())

@@ -100,8 +100,8 @@ func TestWithPolicy(t *testing.T) {
 	}
 	r.want(t, `
 		rratelimiter.requests{policy=group,result=error} 1
-		rratelimiter.requests{policy=visits,result=refused} 1
 		rratelimiter.requests{policy=user,result=refused} 2
+		rratelimiter.requests{policy=visits,result=refused} 1
 		rratelimiter.requests{result=refused} 1`)
 }
 
