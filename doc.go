@@ -6,7 +6,7 @@
 //	ok, err := limiter.TryAcquire(ctx, 1, 500*time.Millisecond)
 //
 // It shares keys with Redisson 3.17.0 to 4.7.0, and with 3.13.4 to 3.16.8 where
-// WithRecordFormat says so; it reads the records of all of them.
+// WithRedisson says so; it reads the records of all of them.
 //
 // # How it limits
 //

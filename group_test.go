@@ -138,7 +138,7 @@ func TestAllOfOneToFour(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for n := 1; n <= 4; n++ {
 			for _, f := range formats {
-				c := b.newClient(rratelimiter.WithRecordFormat(f.RecordFormat))
+				c := b.newClient(rratelimiter.WithRedisson(f.since))
 				var limiters []*rratelimiter.RateLimiter
 				for range n {
 					limiters = append(limiters, c.RateLimiter(b.limiter(overall, 2, time.Minute).Name()))
