@@ -125,10 +125,11 @@ func TestWithRateRefuses(t *testing.T) {
 		{b.client.Keyed("k", 1, time.Second).RateLimiter("{").WithRate(1, time.Second),
 			[]string{`key is "{"`}},
 	} {
+		allows := spec.limiter.WithFallback(rratelimiter.FallbackAllow)
 		errs := everything(t.Context(), spec.limiter)
 		errs["Validate"] = spec.limiter.Validate()
 		errs["of a Group"] = errOf(b.client.All(spec.limiter).Allow(t.Context(), 1))
-		errs["with a Fallback"] = errOf(spec.limiter.WithFallback(rratelimiter.FallbackAllow).Allow(t.Context(), 1))
+		errs["with a Fallback"] = errOf(allows.Allow(t.Context(), 1))
 		for name, err := range errs {
 			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
 				t.Errorf("%s: %q: %v", name, spec.want, err)

@@ -87,7 +87,7 @@ func (g *generation) start(ctx SpecContext) {
 		Expect(err).NotTo(HaveOccurred())
 	}
 	for _, s := range g.gos {
-		s.c = rratelimiter.New(server.Client(GinkgoT()), rratelimiter.WithRedisson(wire.Layouts[s.format].Since))
+		s.c = rratelimiter.New(server.Client(GinkgoT()), writing(s.format))
 		DeferCleanup(s.c.Close)
 	}
 }

@@ -43,7 +43,7 @@ func (s *subject) readsRight(f int) bool { return s.beside() == f }
 
 func (s *subject) readingSpecs() {
 	DescribeTable("of Go are read", func(ctx SpecContext, f int, right bool) {
-		c := rratelimiter.New(server.Client(GinkgoT()), rratelimiter.WithRedisson(wire.Layouts[f].Since))
+		c := rratelimiter.New(server.Client(GinkgoT()), writing(f))
 		DeferCleanup(c.Close)
 		yes(c.RateLimiter(s.name).TrySetRate(ctx, overall, 5, minute))
 		yes(c.RateLimiter(s.name).TryAcquire(ctx, 5, 0))

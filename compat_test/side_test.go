@@ -8,6 +8,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/compare"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A side is one of the two languages.
@@ -33,6 +34,11 @@ func (g *goSide) ID() string                  { return g.c.ID() }
 func (g *goSide) limiter(name string) limiter { return compare.Go(g.c.RateLimiter(name)) }
 func (g *goSide) has(string) bool             { return true }
 func (g *goSide) writes() int                 { return g.format }
+
+// writing returns the option of a Client that writes records of a format.
+func writing(format int) rratelimiter.Option {
+	return rratelimiter.WithRedisson(wire.Layouts[format].Since)
+}
 
 // javaSide is one Redisson instance of a peer.
 type javaSide struct {

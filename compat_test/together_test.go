@@ -195,7 +195,7 @@ func nameSpecs(g *generation) {
 		Expect(err).NotTo(HaveOccurred())
 		prefix := func(n string) string { return "app:" + n }
 		c := rratelimiter.New(server.Client(GinkgoT()),
-			rratelimiter.WithRedisson(wire.Layouts[g.beside()].Since), rratelimiter.WithNameMapper(prefix))
+			writing(g.beside()), rratelimiter.WithNameMapper(prefix))
 		DeferCleanup(c.Close)
 		plain := redistest.Name(GinkgoT())
 		for _, name := range []string{plain, "u:{" + plain + "-2}:rl", plain + "-3 é"} {

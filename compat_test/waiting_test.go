@@ -11,7 +11,6 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/compare"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // The server of the suite sends keyspace notifications.
@@ -98,7 +97,7 @@ func resolutionSpecs(g *generation) {
 	It("are records like any other to Java", func(ctx SpecContext) {
 		name := redistest.Name(GinkgoT())
 		c := rratelimiter.New(server.Client(GinkgoT()),
-			rratelimiter.WithResolution(50*time.Millisecond), rratelimiter.WithRedisson(wire.Layouts[g.beside()].Since))
+			rratelimiter.WithResolution(50*time.Millisecond), writing(g.beside()))
 		defer c.Close()
 		java, g := javas[0].limiter(name), compare.Go(c.RateLimiter(name))
 		yes(java.TrySetRate(ctx, config(overall, 100, time.Second)))

@@ -62,7 +62,8 @@ func TestBeside(t *testing.T) {
 		"3.13.3": FI, "3.13.4": FI, "3.15.6": FI, "3.16.3": FI,
 		"3.16.4": Lc0I, "3.16.8": Lc0I, "v3.16.4": Lc0I,
 		"3.17.0": Bc0I8, "3.20.1": Bc0I8, "3.20.999": Bc0I8,
-		"3.21.0": Bc0I16, "3.52.0": Bc0I16, "3.100.0": Bc0I16, "4.0.0": Bc0I16, "4.7.0": Bc0I16, "10.0.0": Bc0I16,
+		"3.21.0": Bc0I16, "3.52.0": Bc0I16, "3.100.0": Bc0I16, "4.0.0": Bc0I16, "4.7.0": Bc0I16,
+		"10.0.0": Bc0I16,
 		"3.13.2": none, "3.9.9": none, "2.15.2": none, "0.0.0": none, // another limiter
 		"": none, "3": none, "3.16": none, "3.16.4.1": none, // which patch release?
 		"3.16.4-SNAPSHOT": none, "3.17.0-rc1": none, // it may write what was before

@@ -2,10 +2,10 @@
 --
 -- ARGV[2]  the session: the name of a field of the hash, which is the Client's own (session.lua)
 --
--- A given rate is what the acquire sets where no rate is set: `rate interval keep 0`, the times in ms. One that
--- ends in 1 also replaces another rate, interval or keep alive. The records stay: what they hold counts against the new
--- rate, also where only the hash was gone. The type is OVERALL where none is set, and stays otherwise. The
--- script that writes sets it (set.lua), if it writes anything.
+-- A given rate is what the acquire sets where no rate is set: `rate interval keep 0`, the times in ms. One
+-- that ends in 1 also replaces another rate, interval or keep alive. The records stay: what they hold
+-- counts against the new rate, also where only the hash was gone. The type is OVERALL where none is set,
+-- and stays otherwise. The script that writes sets it (set.lua), if it writes anything.
 --
 -- While versions with different intervals take turns on a limiter, each counts the records of its own
 -- interval. None removes what another one still counts (span.lua). The value is rebuilt in each call then.
