@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // The twins are two servers, miniredis and Redis. Both get the same requests.
@@ -55,7 +56,7 @@ func (w *twins) round() {
 	if w.random.IntN(3) == 0 {
 		opts = append(opts, WithResolution(time.Duration(1+w.random.IntN(50))*time.Millisecond))
 	} else {
-		opts = append(opts, WithRecordFormat(RecordFormat(w.random.IntN(4))))
+		opts = append(opts, WithRedisson(wire.Layouts[w.random.IntN(4)].Since))
 	}
 	var clients []*Client
 	defer func() {

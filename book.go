@@ -23,21 +23,22 @@ type peers struct {
 	clients  int64
 }
 
-// templateText is how scripts are told the template; it is empty if there is none.
-func (k *limiterKeys) templateText() any {
-	if k.template == nil {
-		return ""
+// rateText is how scripts are told the rate that acquires set; it is empty if they set none.
+func (l *local) rateText() any {
+	if given := l.givenRate.Load(); given != nil {
+		return given.text
 	}
-	return k.template
+	return ""
 }
 
-// askPeers asks Redis about a limiter, for a while.
-func (k *limiterKeys) askPeers(ctx context.Context) (peers, error) {
+// askPeers asks Redis about a limiter, for a while. rate is the rate that its acquires set, as
+// scripts are told it.
+func (k *limiterKeys) askPeers(ctx context.Context, rate any) (peers, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	return within(ctx, k, func(ctx context.Context) (peers, error) {
 		args := argumentsOf(k.client.session)
-		args.put(argPermits, k.templateText())
+		args.put(argPermits, rate)
 		args.put(argNow, k.client.now())
 		reply, _, err := k.run(ctx, operation{peersScript, time.Now(), args, nil})
 		return peers{reply.At(0), reply.At(1), milliseconds(reply.At(2)), reply.At(3)}, err
@@ -46,7 +47,7 @@ func (k *limiterKeys) askPeers(ctx context.Context) (peers, error) {
 
 // learn finds out about the limiter.
 func (l *local) learn(ctx context.Context) {
-	p, err := l.keys.askPeers(ctx)
+	p, err := l.keys.askPeers(ctx, l.rateText())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.learning = false
@@ -62,13 +63,13 @@ func (l *local) learn(ctx context.Context) {
 // book books what was granted without Redis.
 func (l *local) book(ctx context.Context) error {
 	asked := time.Now()
-	p, err := l.keys.askPeers(ctx)
+	p, err := l.keys.askPeers(ctx, l.rateText())
 	l.unset.Store(errors.Is(err, ErrNotInitialized))
 	if err != nil {
 		return err
 	}
 	args := argumentsOf(l.keys.client.session)
-	args.put(argPermits, l.keys.templateText())
+	args.put(argPermits, l.rateText())
 	args.put(argNow, l.keys.client.now())
 	at := argSlot
 	records := l.toBook()

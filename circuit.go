@@ -268,7 +268,7 @@ func (c *circuit) probe(ctx context.Context) bool {
 		budget = max(p.budget, leastBudget)
 	}
 	asked := time.Now()
-	_, err := k.askPeers(ctx)
+	_, err := k.askPeers(ctx, "")
 	took := time.Since(asked)
 	if err == nil && took > budget {
 		err = k.silent(budget, nil) // callers would not wait as long

@@ -38,7 +38,8 @@ type Client struct {
 
 	hub *pubsub.Hub // tells waiters that something has changed
 
-	format     RecordFormat
+	redisson   string       // WithRedisson
+	format     int          // of records, an index of wire.Layouts; below 0 if redisson has none
 	layout     *wire.Layout // of format, with the mark of this Client
 	mark       any          // a record that bears it; []byte, boxed for go-redis
 	resolution time.Duration
@@ -121,13 +122,16 @@ func WithResolution(d time.Duration) Option {
 	return option(func(c *Client) { c.resolution = d })
 }
 
-// WithRecordFormat makes the Client write records in the format of older
-// Redisson clients, which cannot read the current one: RecordLc0I beside 3.16.4
-// to 3.16.8, RecordFI beside 3.13.4 to 3.16.3. The Client reads every format,
-// whichever it writes; Repair brings the records of a limiter into this one. The
-// default is RecordBc0I16, for Redisson 3.17.0 and later.
-func WithRecordFormat(f RecordFormat) Option {
-	return option(func(c *Client) { c.format = f })
+// WithRedisson names the oldest version of Redisson that shares limiters with this Client, such
+// as "3.16.4". The Client then writes records that this version can read. It reads the records
+// of all versions, whichever it writes; Repair rewrites those of a limiter.
+//
+// The bytes of records have changed with 3.16.4, 3.17.0 and 3.21.0. A version before 3.17.0
+// reads only its own, so beside it the option is needed; beside later ones it may be left out.
+// version is a release of three numbers, 3.13.3 or later: "3.16" is refused, for its patch
+// releases differ, and so is a pre-release. The default is the newest version.
+func WithRedisson(version string) Option {
+	return option(func(c *Client) { c.redisson, c.format = version, wire.Beside(version) })
 }
 
 // WithGoOnly says that no Java client uses the limiters of this Client. Then
@@ -193,7 +197,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	c.guard.init(c)
 	c.err = c.validate(opts)
 	if c.err == nil {
-		c.layout = c.format.layout().ForClient()
+		c.layout = wire.Layouts[c.format].ForClient()
 		c.mark = c.layout.Append(nil, 0, c.resolution > 0)
 		c.runner = redisx.NewRunner(rdb)
 		if c.replicas != nil {
@@ -223,8 +227,9 @@ func (c *Client) validate(opts []Option) error {
 		return refuse("id", strconv.Quote(c.id), "be a text without braces")
 	case c.mapper == nil:
 		return refuse("mapName", "nil", "be a function")
-	case !c.format.known():
-		return refuse("format", c.format, "be one of the RecordFormat constants")
+	case c.format < 0:
+		return refuse("version of WithRedisson", strconv.Quote(c.redisson),
+			fmt.Sprintf("be a release of three numbers, %s or later", wire.Layouts[wire.FI].Since))
 	case c.resolution != 0 && c.resolution < time.Millisecond:
 		return refuse("resolution", c.resolution, "be 0 or at least 1ms")
 	case c.guard.fixed && !(c.guard.share > 0 && c.guard.share <= 1): // or not a number

@@ -31,7 +31,8 @@ const (
 	// was granted by Redis before, and books what it grants when Redis is back: so an
 	// outage does not end in a second window. For a limiter whose rate the Client has
 	// not learnt, it returns the error. It learns the rate from the first reply, and again
-	// every 10 s; or from a TrySetRate or SetRate to which Redis did not reply.
+	// every 10 s; or from WithRate, a Keyed, and a TrySetRate or SetRate to which Redis did
+	// not reply.
 	FallbackLocal
 )
 
@@ -124,7 +125,7 @@ func WithHealthHook(f func(Health)) Option {
 // to be made for each call. An f that is none of the constants is an ErrInvalidArgument
 // of the calls.
 func (l *RateLimiter) WithFallback(f Fallback) *RateLimiter {
-	other := &RateLimiter{policy: l.policy.withFallback(f), template: l.template}
+	other := &RateLimiter{policy: l.policy.withFallback(f), givenRate: l.givenRate}
 	other.keys.Store(l.keys.Load())
 	other.queue.Store(l.queue.Load())
 	return other
@@ -139,7 +140,7 @@ func (c *Client) SetLimiting(on bool) { c.guard.off.Store(!on) }
 // guarded is acquire for a call that has a policy.
 func (l *RateLimiter) guarded(ctx context.Context, k *limiterKeys, wanted want) (verdict, error) {
 	v, err := guardedCall{
-		members: []*member{{keys: k, template: l.template}},
+		members: []*member{{keys: k, givenRate: l.givenRate}},
 		permits: []int64{wanted.permits},
 		policy:  l.policy,
 		redis: func(wanted want) ([]verdict, error) {

@@ -156,7 +156,7 @@ func (g *merged) member() string {
 		java := fmt.Appendf(nil, "\x10%016d", g.next())
 		return string(binary.LittleEndian.AppendUint32(java, permits))
 	default:
-		f := one(g, RecordBc0I16, RecordBc0I8, RecordLc0I, RecordFI)
+		f := one(g, wire.Bc0I16, wire.Bc0I8, wire.Lc0I, wire.FI)
 		return string(wire.Layouts[f].Append(b, permits, g.next()%2 == 0))
 	}
 }
@@ -179,7 +179,7 @@ func (g *merged) call(keys []string, now int64) {
 
 // arguments chooses a script, and its arguments without the type.
 func (g *merged) arguments(now int64) (*redisx.Script, given) {
-	format, merges := one(g, RecordBc0I16, RecordBc0I16, RecordBc0I8, RecordLc0I, RecordFI), g.next()%2 == 0
+	format, merges := one(g, wire.Bc0I16, wire.Bc0I16, wire.Bc0I8, wire.Lc0I, wire.FI), g.next()%2 == 0
 	runs, permits := g.runs()
 	layout := wire.Layouts[format]
 	a := given{

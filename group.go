@@ -32,13 +32,13 @@ var _ limit.Limiter = (*Group)(nil)
 
 // A member is one limiter of a Group.
 type member struct {
-	keys     *limiterKeys
-	template *templateSpec
-	amount   int64 // permits for each that is asked for
+	keys      *limiterKeys
+	givenRate *givenRate
+	amount    int64 // permits for each that is asked for
 }
 
 // All returns the Group of some limiters, 1 to 4, of this Client and with different names.
-// They may be of Templates. On a cluster their names must have the same hash tag, as
+// They may be of a Keyed. On a cluster their names must have the same hash tag, as
 // "{api}:second" and "{api}:hour", for one script runs on one server. A Group falls back as
 // its first limiter does. If a limiter is renamed later, the Group keeps the old name.
 //
@@ -81,7 +81,7 @@ func (g *Group) add(i int, l *RateLimiter) error {
 	if i == 0 {
 		g.policy = l.policy
 	}
-	g.members = append(g.members, &member{k, l.template, 1})
+	g.members = append(g.members, &member{k, l.givenRate, 1})
 	return nil
 }
 
@@ -167,7 +167,7 @@ func (g *Group) Release(ctx context.Context, permits int64) error {
 		return err
 	}
 	for i, m := range g.members {
-		l := &RateLimiter{policy: g.policy, template: m.template}
+		l := &RateLimiter{policy: g.policy, givenRate: m.givenRate}
 		l.keys.Store(g.keys(i))
 		if err := l.Release(ctx, permits*m.amount); err != nil {
 			return err
@@ -201,7 +201,7 @@ func (g *Group) result(verdicts []verdict) (Result, int) {
 	each, binds := make([]Result, len(verdicts)), 0
 	all := granted(verdicts)
 	for i, v := range verdicts {
-		each[i] = v.result(g.keys(i).name, g.members[i].template)
+		each[i] = v.result(g.keys(i).name, g.members[i].givenRate)
 		if tighter(each[i], each[binds], all) {
 			binds = i
 		}

@@ -218,8 +218,8 @@ func (g *Group) check(ctx context.Context) error {
 		args := argumentsOf(k.client.session)
 		args.put(argPermits, 1)
 		args.put(argNow, k.client.now())
-		if m.template != nil {
-			args.put(argTemplate, m.template.text)
+		if m.givenRate != nil {
+			args.put(argGivenRate, m.givenRate.text)
 		}
 		if _, _, err := k.run(ctx, operation{peekScript, time.Now(), args, nil}); err != nil {
 			return k.named(err)
@@ -278,8 +278,8 @@ func (call *groupCall) args(types [maxMembers]RateType) arguments {
 		put(argOf(argPermits, i), call.permits[i])
 		room := make([]byte, 0, wire.RecordSpace)
 		put(argOf(argRecords, i), c.layout.AppendAll(room, call.permits[i], c.resolution > 0))
-		if m.template != nil {
-			put(argOf(argTemplate, i), m.template.text)
+		if m.givenRate != nil {
+			put(argOf(argGivenRate, i), m.givenRate.text)
 		}
 	}
 	return args

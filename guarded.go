@@ -87,7 +87,7 @@ func (call guardedCall) ask(ctx context.Context, wanted want) ([]verdict, error)
 			held[i].forget(call.permits[i])
 		}
 		if err == nil {
-			guard.learn(m.keys, call.permits[i], ok && held == nil, call.policy.fallback)
+			guard.learn(m, call.permits[i], ok && held == nil, call.policy.fallback)
 		}
 	}
 	if first.budget = wanted.budget; ctx.Err() == nil || !failed(err) {
@@ -117,9 +117,7 @@ func (call guardedCall) fallBack(ctx context.Context, wanted want, err error) (
 		}
 	case FallbackLocal:
 		for _, m := range call.members {
-			if m.template != nil {
-				g.assume(m.keys, m.template.config, false)
-			}
+			g.assumeGiven(m)
 		}
 		if locals := call.locals(); locals != nil {
 			v, back, err = call.fromShares(ctx, locals, wanted, true)

@@ -23,8 +23,6 @@ type limiterKeys struct {
 	// boxed once instead of for each command.
 	boxed [2][3]any
 
-	template any // the text of the Template that the limiter is from, boxed; nil for others
-
 	// typ is the type that we believe in; the scripts find out when it is not so.
 	typ atomic.Int32
 }
@@ -34,6 +32,13 @@ type limiterKeys struct {
 func (c *Client) keysOf(argument, name string) *limiterKeys {
 	k := &limiterKeys{client: c, name: name}
 	k.err = k.named(k.find(argument))
+	return k
+}
+
+// unusable returns the keys of a limiter that cannot be used because of err.
+func (c *Client) unusable(name string, err error) *limiterKeys {
+	k := &limiterKeys{client: c, name: name}
+	k.err = k.named(err)
 	return k
 }
 

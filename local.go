@@ -32,6 +32,8 @@ type local struct {
 	keys    *limiterKeys
 	unset   atomic.Bool // no rate was set when its permits were to be booked, nor used since
 
+	givenRate atomic.Pointer[givenRate] // the last one that its acquires were to set; nil for none
+
 	mu       sync.Mutex
 	rate     int64 // 0 where it has not been learnt yet; guarded by mu, as all is
 	interval time.Duration
@@ -53,12 +55,13 @@ type localSlot struct {
 // learn notes whether Redis has granted a caller permits that are not counted yet, and
 // finds out about the limiter from time to time. Calls with another fallback count, too,
 // where a limiter is known.
-func (g *guard) learn(k *limiterKeys, permits int64, granted bool, f Fallback) {
+func (g *guard) learn(m *member, permits int64, granted bool, f Fallback) {
 	now := time.Now()
-	l := g.of(k, now, f == FallbackLocal)
+	l := g.of(m.keys, now, f == FallbackLocal)
 	if l == nil {
 		return
 	}
+	l.note(m.givenRate)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used = now
@@ -68,6 +71,24 @@ func (g *guard) learn(k *limiterKeys, permits int64, granted bool, f Fallback) {
 	}
 	if f == FallbackLocal && !l.learning && now.Sub(l.learnt) > learntFor {
 		l.learning = g.client.work(l.learn)
+	}
+}
+
+// note notes the rate that acquires set.
+func (l *local) note(given *givenRate) {
+	if given != nil {
+		l.givenRate.Store(given)
+	}
+}
+
+// assumeGiven notes the rate that the acquires of a limiter would set.
+func (g *guard) assumeGiven(m *member) {
+	if m.givenRate == nil {
+		return
+	}
+	g.assume(m.keys, m.givenRate.config, false)
+	if l := g.known(m.keys); l != nil {
+		l.note(m.givenRate)
 	}
 }
 

@@ -28,7 +28,7 @@ type moment struct {
 
 // A scene collects moments in one format, with or without a resolution.
 type scene struct {
-	format  RecordFormat
+	format  int
 	layout  wire.Layout
 	coarse  bool   // there is a resolution
 	now     int64  // Unix ms
@@ -38,7 +38,7 @@ type scene struct {
 }
 
 // moments returns calls of each script that looks at records.
-func moments(f RecordFormat, now int64, keep int, coarse bool) []moment {
+func moments(f int, now int64, keep int, coarse bool) []moment {
 	sc := &scene{format: f, layout: wire.Layouts[f], coarse: coarse, now: now, at: now, old: now - 2*hour}
 	if coarse {
 		sc.at = (now/hour + 1) * hour
@@ -185,7 +185,7 @@ func TestNoScriptNamesAKeyItHasRemoved(t *testing.T) {
 				if keep > 0 && f > 0 {
 					continue // the keep alive does not depend on the format
 				}
-				for _, call := range moments(RecordFormat(f), m.now, keep, coarse) {
+				for _, call := range moments(f, m.now, keep, coarse) {
 					calls++
 					m.try(call, keep, fmt.Sprint(m.tag, calls))
 				}
@@ -282,7 +282,7 @@ func (call moment) leavesValue(value string, records []redis.Z) bool {
 func outstanding(records []redis.Z, now int64) (sum int64) {
 	for _, z := range records {
 		if int64(z.Score)+hour > now {
-			n, _ := RecordPermits(z.Member.(string))
+			n, _ := wire.Permits(z.Member.(string))
 			sum += n
 		}
 	}

@@ -16,7 +16,7 @@ type Observer interface {
 
 // An Observation is the outcome of one call.
 type Observation struct {
-	// Policy is the name of the Template that the limiter is from, empty for others. It
+	// Policy is the name of the Keyed that the limiter is from, empty for others. It
 	// is fit for an attribute of a metric; Result.Name may be a name for each user.
 	Policy string
 
@@ -45,9 +45,9 @@ type Observation struct {
 	// Redisson, may leave it wrong. One call of a batch has it.
 	Drift int64
 
-	// OtherRate says, once for each Template of a process, that a limiter has another rate or
-	// interval than its Template: somebody has set it, or another version of the program. It
-	// stays so without WithUpdate. Of calls with numbers, such as Allow.
+	// OtherRate says, once for each Keyed and each RateLimiter with a rate (WithRate), that a
+	// limiter has another rate or interval than the program gives it, and keeps that
+	// (WithKeepRate). Of calls with numbers, such as Allow.
 	OtherRate bool
 }
 
@@ -63,13 +63,13 @@ func (v verdict) observation(l *RateLimiter, wanted want, start time.Time, err e
 		Permits: wanted.permits, Result: Result{Name: l.Name()}, Err: err, Start: start,
 		Took: time.Since(start), Queued: v.queued, Batch: v.batch, Drift: v.drift,
 	}
-	if l.template != nil {
-		o.Policy, o.OtherRate = l.template.name, err == nil && l.template.differs(v)
+	if l.givenRate != nil {
+		o.Policy, o.OtherRate = l.givenRate.name, err == nil && l.givenRate.differs(v)
 	}
 	switch {
 	case err != nil:
 	case wanted.numbers:
-		o.Result = v.result(l.Name(), l.template)
+		o.Result = v.result(l.Name(), l.givenRate)
 	default:
 		o.Result.Allowed, o.Result.Degraded = v.ok, v.degraded
 	}
@@ -89,7 +89,7 @@ func (g *Group) observation(verdicts []verdict, wanted want, start time.Time, er
 	}
 	for i, v := range verdicts {
 		o.Drift += v.drift
-		o.OtherRate = o.OtherRate || err == nil && g.members[i].template.differs(v)
+		o.OtherRate = o.OtherRate || err == nil && g.members[i].givenRate.differs(v)
 		o.Queued = max(o.Queued, v.queued)
 		if v.degraded {
 			o.Batch = 0
@@ -99,8 +99,8 @@ func (g *Group) observation(verdicts []verdict, wanted want, start time.Time, er
 		return o // an error
 	}
 	m := g.members[binds]
-	if o.Result.Name = m.keys.name; m.template != nil {
-		o.Policy = m.template.name
+	if o.Result.Name = m.keys.name; m.givenRate != nil {
+		o.Policy = m.givenRate.name
 	}
 	return o
 }

@@ -100,8 +100,8 @@ func (l *RateLimiter) decide(ctx context.Context, wanted want) (verdict, error) 
 	if err := k.usable(ctx); err != nil {
 		return verdict{}, err
 	}
-	if l.template != nil {
-		wanted.set = l.template.text
+	if l.givenRate != nil {
+		wanted.set = l.givenRate.text
 	}
 	if l.policy.bounded || k.client.guard.off.Load() {
 		return l.guarded(ctx, k, wanted)

@@ -27,7 +27,7 @@ type Repaired struct {
 }
 
 // Repair brings the records of a limiter into the format of the Client
-// (WithRecordFormat), drops what is no record, and makes the value agree with
+// (WithRedisson), drops what is no record, and makes the value agree with
 // what is left. Nobody who holds permits gains or loses any by it.
 //
 // It is for a limiter whose Java clients have moved to another Redisson: records
@@ -48,7 +48,7 @@ func (l *RateLimiter) Repair(ctx context.Context) (Repaired, error) {
 
 func (k *limiterKeys) repair(ctx context.Context) (Repaired, error) {
 	var all Repaired
-	layout := k.client.format.layout()
+	layout := &wire.Layouts[k.client.format]
 	const (
 		atOnce     = 2000 // records of a call: some 5 ms of Redis
 		manyPasses = 3

@@ -46,7 +46,7 @@ type verdict struct {
 }
 
 // result returns the numbers for the callers of the limiter called name.
-func (v verdict) result(name string, template *templateSpec) Result {
+func (v verdict) result(name string, given *givenRate) Result {
 	r := Result{
 		Allowed: v.ok, Name: name, Limit: v.limit, Interval: milliseconds(max(0, v.every)),
 		Remaining: min(max(0, v.left), max(0, v.limit)), RetryAfter: microseconds(max(0, v.wait)),
@@ -55,8 +55,8 @@ func (v verdict) result(name string, template *templateSpec) Result {
 	if v.again {
 		r.RetryAfter = r.ResetAfter
 	}
-	if template != nil {
-		r.Policy = template.policy
+	if given != nil {
+		r.Policy = given.policy
 	}
 	return r
 }

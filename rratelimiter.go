@@ -3,6 +3,7 @@ package rratelimiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -30,13 +31,56 @@ type RateLimiter struct {
 	keys  atomic.Pointer[limiterKeys] // changed by Rename
 	queue atomic.Pointer[queue]       // the one it used last
 
-	policy   policy        // what a call does when Redis fails
-	template *templateSpec // of what its acquires set where no rate is set; nil if they do not
+	policy    policy     // what a call does when Redis fails
+	givenRate *givenRate // that its acquires set; nil if they set none
 }
 
 // Name returns the name of the limiter as it was given, before any mapping
 // (RRateLimiter.getName).
 func (l *RateLimiter) Name() string { return l.keys.Load().name }
+
+// String returns a text for people, such as `rate limiter "api"`. It does not ask Redis.
+func (l *RateLimiter) String() string { return fmt.Sprintf("rate limiter %q", l.Name()) }
+
+// WithRate returns a RateLimiter of the same name whose acquires set the rate: rate permits
+// per interval, to all clients together (Overall). Where no rate is set, or another one,
+// each acquire sets its rate, interval and keep alive in the same round trip. So
+// ErrNotInitialized cannot happen: neither at the first start, nor after keep alive has
+// passed or Redis has come back empty. It is cheap enough to be made for each call.
+//
+// Permits that are taken stay counted when the rate is replaced. A limiter that is PerClient
+// stays so. While old and new processes run side by side, each sets its own rate: with one
+// interval, no interval has more permits than the larger rate. SetRate lasts until the next
+// acquire. With WithKeepRate the acquires leave a rate alone that is set.
+//
+// Peek tells what an acquire would find, and Release does nothing where no rate is set. All
+// other methods are those of a RateLimiter without a rate.
+//
+// The limiter does not expire, so that Java, rrl and a RateLimiter without a rate find it at any
+// time. WithKeepAlive(d) makes it expire when it was not used for d. Where names are many or
+// chosen by others, take a Keyed: its unused limiters expire by default.
+//
+// The bounds are those of TrySetRate. An argument that is refused is an ErrInvalidArgument
+// of each call and of Validate.
+func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateOption) *RateLimiter {
+	k := l.keys.Load()
+	before, keeps := l.givenRate, int64(0)
+	if before == nil {
+		before = &givenRate{}
+	} else if before.name != "" { // of a Keyed
+		keeps = keyedKeeps
+	}
+	given, err := newGivenRate(rate, interval, keeps, opts)
+	if err == nil {
+		given.name, given.policy = before.name, before.policy
+	} else if k.err == nil {
+		k = k.client.unusable(k.name, err)
+		k.err = misconfigured(k.err)
+	}
+	other := given.limiter(k, l.policy)
+	other.queue.Store(l.queue.Load())
+	return other
+}
 
 // TrySetRate sets rate permits per interval if no rate is set, and reports
 // whether it did (RRateLimiter.trySetRate). If many call at once, exactly one
@@ -187,7 +231,7 @@ func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) 
 	if err != nil {
 		return Result{}, err
 	}
-	return v.result(l.Name(), l.template), nil
+	return v.result(l.Name(), l.givenRate), nil
 }
 
 // Peek returns the numbers of the limiter and takes nothing: Allowed reports
@@ -199,8 +243,8 @@ func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 		args := argumentsOf(k.client.session)
 		args.put(argPermits, 1)
 		args.put(argNow, k.client.now())
-		if l.template != nil {
-			args.put(argTemplate, l.template.text)
+		if l.givenRate != nil {
+			args.put(argGivenRate, l.givenRate.text)
 		}
 		reply, _, err := k.run(ctx, operation{peekScript, time.Now(), args, nil})
 		if err != nil {
@@ -213,7 +257,7 @@ func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 		}
 		v := newSplit(a, one).next()
 		v.ok = v.left >= 1
-		return v.result(k.name, l.template), nil
+		return v.result(k.name, l.givenRate), nil
 	})
 }
 
@@ -253,7 +297,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 		return nil
 	}
 	_, err := l.enqueue(ctx, want{permits: permits, gives: true})
-	if l.template != nil && errors.Is(err, ErrNotInitialized) {
+	if l.givenRate != nil && errors.Is(err, ErrNotInitialized) {
 		return nil // nothing is out
 	}
 	if err == nil {
@@ -279,5 +323,5 @@ func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 }
 
 // Validate returns an ErrMisconfigured if each call would fail for the name of the limiter, or for
-// what New or Template was given (limit.Validator).
+// what New, Keyed or WithRate was given (limit.Validator).
 func (l *RateLimiter) Validate() error { return misconfigured(l.keys.Load().err) }

@@ -11,7 +11,7 @@ type want struct {
 	timeout time.Duration // 0 or less: it does not wait where it is refused
 	gives   bool          // it gives the permits back
 	numbers bool          // it wants to know more than yes or no
-	set     any           // the text of a template, boxed; nil where a rate must be set
+	set     any           // the text of a givenRate, boxed; nil where a rate must be set
 	budget  time.Duration // how long Redis may be silent before the caller leaves; 0 for ever
 }
 

@@ -65,7 +65,7 @@ func TestRun(t *testing.T) {
 			`at least 0.98 \|` + number + ` (yes|no) \|`,
 		`\| 50 per 400ms, 4 Go, 4 Java \| 0.5 \|(` + number + `){7}`,
 		`\| 50 per 400ms, 4 Go \| 50 \|(` + number + `){6}`,
-		`\| Template.Allow, a new user \|(` + number + `){9}$`,
+		`\| Keyed.Allow, a new user \|(` + number + `){9}$`,
 		`\| four limits, Allow \|(` + number + `){9}$`,
 		`\| T10 \| round trips of a user's Allow \| at most 1 \| 1 \| yes \|$`,
 		`\| this library, FencedLock \|(` + signed + `){8}$`,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // bytesPart shows what an exact limit costs in memory: each grant is a record
@@ -119,7 +120,7 @@ func measureFootprint(ctx context.Context, rdb *redis.Client, name string) (f fo
 	// what a resolution is for.
 	members, err := rdb.ZRange(ctx, k.permits, 0, -1).Result()
 	for _, member := range members {
-		permits, err := rratelimiter.RecordPermits(member)
+		permits, err := wire.Permits(member)
 		if err != nil {
 			return f, err
 		}

@@ -47,8 +47,8 @@ var limitKinds = []limitKind{
 	plainAcquire: {name: "TryAcquire", ask: acquireOf(one)},
 	keptAcquire:  {name: "TryAcquire, WithKeepAlive", ask: acquireOf(kept)},
 	plainAllow:   {name: "Allow", ask: allowOf(one)},
-	userAllow:    {name: "Template.Allow, a user that is there", ask: allowOf(user)},
-	newAllow:     {name: "Template.Allow, a new user", fresh: true, ask: allowNew},
+	userAllow:    {name: "Keyed.Allow, a user that is there", ask: allowOf(user)},
+	newAllow:     {name: "Keyed.Allow, a new user", fresh: true, ask: allowNew},
 	twoAcquire:   {name: "two limits, TryAcquire", ask: acquireOf(groupOf(2))},
 	twoAllow:     {name: "two limits, Allow", ask: allowOf(groupOf(2))},
 	{name: "four limits, TryAcquire", ask: acquireOf(groupOf(4))},
@@ -86,7 +86,7 @@ func allowOf(choose chooser) func(*rratelimiter.Client, string, state) ask {
 // allowNew asks for another user each time. All handlers do what it does: they
 // make the RateLimiter of a user for one request.
 func allowNew(c *rratelimiter.Client, name string, st state) ask {
-	t := c.Template(name+":new", st.rate, st.interval)
+	t := c.Keyed(name+":new", st.rate, st.interval)
 	return func(ctx context.Context) (bool, error) {
 		r, err := t.Allow(ctx, strconv.FormatUint(rand.Uint64(), 36), 1)
 		return r.Allowed, err
@@ -106,7 +106,7 @@ func one(c *rratelimiter.Client, name string, _ state) asked  { return c.RateLim
 func kept(c *rratelimiter.Client, name string, _ state) asked { return c.RateLimiter(name + ":kept") }
 
 func user(c *rratelimiter.Client, name string, st state) asked {
-	return c.Template(name+":user", st.rate, st.interval).RateLimiter("42")
+	return c.Keyed(name+":user", st.rate, st.interval).RateLimiter("42")
 }
 
 func groupOf(n int) chooser {
@@ -233,9 +233,9 @@ func (l *limiting) setUp(ctx context.Context, name string, st state) (err error)
 	for i := range 4 {
 		set(l.setter.RateLimiter(member(name, i)))
 	}
-	// A Template keeps its limiters as long.
+	// A Keyed keeps its limiters as long.
 	set(l.setter.RateLimiter(name+":kept"), rratelimiter.WithKeepAlive(2*st.interval))
-	l.take(ctx, l.setter.Template(name+":user", st.rate, st.interval).RateLimiter("42"), st, &err)
+	l.take(ctx, l.setter.Keyed(name+":user", st.rate, st.interval).RateLimiter("42"), st, &err)
 	return err
 }
 

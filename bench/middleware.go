@@ -51,7 +51,7 @@ func newLayers(s *scope) ([]layer, error) {
 	refused := limit.Result{
 		Limit: 100, Interval: time.Minute, RetryAfter: time.Second, ResetAfter: time.Minute,
 	}
-	users := s.instantly(replyNumbers).Template("users", 100, time.Minute)
+	users := s.instantly(replyNumbers).Keyed("users", 100, time.Minute)
 	asking := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = users.Allow(r.Context(), "203.0.113.7", 1)
 	})

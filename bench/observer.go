@@ -67,7 +67,7 @@ func measureObserver(ctx context.Context, s *scope) (finding, error) {
 	}{
 		{"TryAcquire", func(c *rratelimiter.Client) ask { return tryAcquire(c.RateLimiter("limiter")) }},
 		{"TryAcquire of a user", func(c *rratelimiter.Client) ask {
-			t := c.Template("users", 100, time.Minute)
+			t := c.Keyed("users", 100, time.Minute)
 			return func(ctx context.Context) (bool, error) { return t.TryAcquire(ctx, "42", 1, 0) }
 		}},
 	} {

@@ -15,7 +15,7 @@ import (
 
 // The contestants with a limit for each user, in the order of the tables.
 const (
-	userOurs    = iota // Template.Allow
+	userOurs    = iota // Keyed.Allow
 	userRate           // redis_rate
 	userUlule          // ulule/limiter with its store for Redis
 	userCounter        // the counter of httprate-redis alone
@@ -44,7 +44,7 @@ var userMakers = [userContestants]userMaker{
 
 // newUserOurs is this library.
 func newUserOurs(s *scope, rdb *redis.Client, permits int64, window time.Duration) (keyedAsk, error) {
-	t := s.client(rdb).Template("bench", permits, window)
+	t := s.client(rdb).Keyed("bench", permits, window)
 	return func(ctx context.Context, user string) (bool, error) {
 		r, err := t.Allow(ctx, user, 1)
 		return r.Allowed, err

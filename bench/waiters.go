@@ -14,6 +14,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // waitersPart shows whether waiting is fair, on time and cheap. A line that asks
@@ -240,7 +241,7 @@ func (w *waiting) watch(ctx context.Context, done <-chan struct{}) error {
 func (w *waiting) compare() (early, typical, late float64) {
 	var due []time.Time
 	for member, z := range w.records {
-		permits, _ := rratelimiter.RecordPermits(member) // 0 leaves a due time out, which shows below
+		permits, _ := wire.Permits(member) // 0 leaves a due time out, which shows below
 		for range permits {
 			due = append(due, time.UnixMilli(int64(z.Score)).Add(waitInterval))
 		}

@@ -16,11 +16,11 @@ import (
 
 // The first acquire of a key sets the rate, with the bytes that Redisson writes, in one
 // round trip. The limiter is an ordinary one.
-func TestTemplateSetsTheRate(t *testing.T) {
+func TestKeyedSetsTheRate(t *testing.T) {
 	onBoth(t, func(b *bench) {
-		tmpl := b.client.Template(redistest.Name(b), 5, time.Minute, rratelimiter.WithKeepAlive(time.Hour))
-		l := &limiter{tmpl.RateLimiter("42"), b}
-		if want := tmpl.RateLimiter("42").Name(); !strings.HasSuffix(want, ":{42}") {
+		keyed := b.client.Keyed(redistest.Name(b), 5, time.Minute, rratelimiter.WithKeepAlive(time.Hour))
+		l := &limiter{keyed.RateLimiter("42"), b}
+		if want := keyed.RateLimiter("42").Name(); !strings.HasSuffix(want, ":{42}") {
 			b.Fatalf("the limiter is called %q", want)
 		}
 		policy, _, _ := strings.Cut(l.Name(), ":")
@@ -34,7 +34,7 @@ func TestTemplateSetsTheRate(t *testing.T) {
 			b.Fatal("Peek or Release has written something")
 		}
 		sent := b.sent(func() {
-			r, err := tmpl.Allow(b.Context(), "42", 2)
+			r, err := keyed.Allow(b.Context(), "42", 2)
 			if err != nil || !r.Allowed || r.Remaining != 3 || r.Limit != 5 {
 				b.Fatalf("allow: %+v, %v", r, err)
 			}
@@ -50,12 +50,12 @@ func TestTemplateSetsTheRate(t *testing.T) {
 				b.Errorf("%s is %q, want %q", field, hash[field], want)
 			}
 		}
-		b.isOrdinary(l, tmpl)
+		b.isOrdinary(l, keyed)
 	})
 }
 
 // isOrdinary looks at a limiter of which 3 of 5 permits are left.
-func (b *bench) isOrdinary(l *limiter, tmpl *rratelimiter.Template) {
+func (b *bench) isOrdinary(l *limiter, keyed *rratelimiter.Keyed) {
 	b.Helper()
 	for _, key := range []string{l.Name(), l.Name() + ":value", l.Name() + ":permits"} {
 		if ttl := b.look.PTTL(b.Context(), key).Val(); ttl < 59*time.Minute || ttl > time.Hour {
@@ -67,10 +67,10 @@ func (b *bench) isOrdinary(l *limiter, tmpl *rratelimiter.Template) {
 	if sent := b.sent(func() { plain.takes(3) }); sent != 1 {
 		b.Errorf("%d commands for a limiter that is there", sent)
 	}
-	if ok, err := tmpl.TryAcquire(b.Context(), "42", 1, 0); ok || err != nil {
+	if ok, err := keyed.TryAcquire(b.Context(), "42", 1, 0); ok || err != nil {
 		b.Errorf("%v, %v; want false", ok, err)
 	}
-	b.want(tmpl.Acquire(b.Context(), "43", 5))
+	b.want(keyed.Acquire(b.Context(), "43", 5))
 }
 
 // sent returns how many commands the Client sends for f.
@@ -81,35 +81,34 @@ func (b *bench) sent(f func()) int {
 	return len(seen.sent)
 }
 
-// A rate that is set stays, unless the template updates: then the permits stay taken.
-func TestTemplateAndAnotherRate(t *testing.T) {
+// Another rate is replaced, and the permits stay taken. With WithKeepRate it stays.
+func TestKeyedAndAnotherRate(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		name := redistest.Name(b)
-		old := b.client.Template(name, 10, time.Minute)
+		old := b.client.Keyed(name, 10, time.Minute)
 		b.want(old.Acquire(b.Context(), "k", 7))
-		asIs := b.client.Template(name, 8, 2*time.Minute)
-		if r, err := asIs.Allow(b.Context(), "k", 1); err != nil || r.Limit != 10 || r.Remaining != 2 {
-			b.Fatalf("without an update: %+v, %v", r, err)
+		keeps := b.client.Keyed(name, 8, 2*time.Minute, rratelimiter.WithKeepRate())
+		if r, err := keeps.Allow(b.Context(), "k", 1); err != nil || r.Limit != 10 || r.Remaining != 2 {
+			b.Fatalf("with WithKeepRate: %+v, %v", r, err)
 		}
-		updates := b.client.Template(name, 9, 2*time.Minute, rratelimiter.WithUpdate())
-		r, err := updates.Allow(b.Context(), "k", 1)
+		replaces := b.client.Keyed(name, 9, 2*time.Minute)
+		r, err := replaces.Allow(b.Context(), "k", 1)
 		if err != nil || !r.Allowed || r.Limit != 9 || r.Interval != 2*time.Minute || r.Remaining != 0 {
-			b.Fatalf("with an update: %+v, %v", r, err)
+			b.Fatalf("without it: %+v, %v", r, err)
 		}
-		c, err := updates.RateLimiter("k").Config(b.Context())
+		c, err := replaces.RateLimiter("k").Config(b.Context())
 		if err != nil || c.Rate != 9 || c.KeepAlive != 4*time.Minute {
 			b.Errorf("%+v, %v", c, err)
 		}
 	})
 }
 
-// An update to a limiter that stays for ever ends the time to live of all keys.
-func TestTemplateThatStays(t *testing.T) {
+// A change to a limiter that stays for ever ends the time to live of all keys.
+func TestKeyedThatStays(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		name := redistest.Name(b)
-		b.want(b.client.Template(name, 9, time.Minute).Acquire(b.Context(), "k", 9))
-		forEver := b.client.Template(name, 9, 2*time.Minute, rratelimiter.WithUpdate(),
-			rratelimiter.WithKeepAlive(0))
+		b.want(b.client.Keyed(name, 9, time.Minute).Acquire(b.Context(), "k", 9))
+		forEver := b.client.Keyed(name, 9, 2*time.Minute, rratelimiter.WithKeepAlive(0))
 		if r, err := forEver.Allow(b.Context(), "k", 1); err != nil || r.Allowed {
 			b.Fatalf("%+v, %v; want a refusal", r, err)
 		}
@@ -123,10 +122,10 @@ func TestTemplateThatStays(t *testing.T) {
 
 // What is gone is set again: after keep alive, or where only some keys were evicted. Records
 // that are there count.
-func TestTemplateOfKeysThatAreGone(t *testing.T) {
+func TestKeyedOfKeysThatAreGone(t *testing.T) {
 	onBoth(t, func(b *bench) {
-		tmpl := b.client.Template(redistest.Name(b), 5, time.Minute)
-		l := tmpl.RateLimiter("k")
+		keyed := b.client.Keyed(redistest.Name(b), 5, time.Minute)
+		l := keyed.RateLimiter("k")
 		for _, spec := range []struct {
 			gone []string
 			left int64
@@ -152,12 +151,12 @@ func TestTemplateOfKeysThatAreGone(t *testing.T) {
 	})
 }
 
-// A limiter of a template that was PER_CLIENT, by Java, is set anew as OVERALL when it has
+// A limiter of a Keyed that was PER_CLIENT, by Java, is set anew as OVERALL when it has
 // expired.
-func TestTemplateAfterAnotherType(t *testing.T) {
+func TestKeyedAfterAnotherType(t *testing.T) {
 	onBoth(t, func(b *bench) {
-		tmpl := b.client.Template(redistest.Name(b), 5, time.Minute, rratelimiter.WithUpdate())
-		l := tmpl.RateLimiter("k")
+		keyed := b.client.Keyed(redistest.Name(b), 5, time.Minute)
+		l := keyed.RateLimiter("k")
 		b.want(l.SetRate(b.Context(), perClient, 7, time.Second))
 		r, err := l.Allow(b.Context(), 1)
 		c, configErr := l.Config(b.Context())
@@ -175,30 +174,30 @@ func TestTemplateAfterAnotherType(t *testing.T) {
 }
 
 // Bad input is met at the door: nothing is written, and the error says what is wrong.
-func TestTemplateRefuses(t *testing.T) {
+func TestKeyedRefuses(t *testing.T) {
 	b := newBench(t, redistest.Start(t).Client(t), nil)
 	long := strings.Repeat("k", 1025)
 	for _, spec := range []struct {
-		tmpl *rratelimiter.Template
-		key  string
-		want []string
+		keyed *rratelimiter.Keyed
+		key   string
+		want  []string
 	}{
-		{b.client.Template("", 1, time.Second), "k", []string{`name is ""`}},
-		{b.client.Template("t", 0, time.Second), "k", []string{`"t"`, "rate is 0"}},
-		{b.client.Template("t", 1, 0), "k", []string{`"t"`, "interval is 0s"}},
-		{b.client.Template("t", 1, time.Hour, rratelimiter.WithKeepAlive(time.Minute)), "k",
+		{b.client.Keyed("", 1, time.Second), "k", []string{`name is ""`}},
+		{b.client.Keyed("t", 0, time.Second), "k", []string{`"t"`, "rate is 0"}},
+		{b.client.Keyed("t", 1, 0), "k", []string{`"t"`, "interval is 0s"}},
+		{b.client.Keyed("t", 1, time.Hour, rratelimiter.WithKeepAlive(time.Minute)), "k",
 			[]string{`"t"`, "keepAlive is 1m0s"}},
-		{b.client.Template("t", 1, time.Second, nil), "k", []string{"opts[0] is nil"}},
-		{b.client.Template("t", 1, time.Second), "", []string{`"t"`, `key is ""`, "not be empty"}},
-		{b.client.Template("t", 1, time.Second), "a}", []string{`"t"`, `key is "a}"`, "without braces"}},
-		{b.client.Template("t", 1, time.Second), long, []string{`"t"`, "1025 bytes", "at most 1024"}},
-		{rratelimiter.New(nil).Template("t", 1, time.Second), "k", []string{"rdb is nil"}},
+		{b.client.Keyed("t", 1, time.Second, nil), "k", []string{"opts[0] is nil"}},
+		{b.client.Keyed("t", 1, time.Second), "", []string{`"t"`, `key is ""`, "not be empty"}},
+		{b.client.Keyed("t", 1, time.Second), "a}", []string{`"t"`, `key is "a}"`, "without braces"}},
+		{b.client.Keyed("t", 1, time.Second), long, []string{`"t"`, "1025 bytes", "at most 1024"}},
+		{rratelimiter.New(nil).Keyed("t", 1, time.Second), "k", []string{"rdb is nil"}},
 	} {
-		l := spec.tmpl.RateLimiter(spec.key)
+		l := spec.keyed.RateLimiter(spec.key)
 		for _, err := range []error{
 			errOf(l.Allow(t.Context(), 1)), errOf(l.Config(t.Context())),
-			errOf(spec.tmpl.TryAcquire(t.Context(), spec.key, 1, time.Second)),
-			spec.tmpl.Acquire(t.Context(), spec.key, 1), errOf(spec.tmpl.Allow(t.Context(), spec.key, 1)),
+			errOf(spec.keyed.TryAcquire(t.Context(), spec.key, 1, time.Second)),
+			spec.keyed.Acquire(t.Context(), spec.key, 1), errOf(spec.keyed.Allow(t.Context(), spec.key, 1)),
 		} {
 			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
 				t.Errorf("%q: %v", spec.want, err)
@@ -206,8 +205,8 @@ func TestTemplateRefuses(t *testing.T) {
 			wantText(t, err, spec.want...)
 		}
 	}
-	tmpl := b.client.Template("t", 3, time.Second)
-	err := errOf(tmpl.Allow(t.Context(), "k", 4))
+	keyed := b.client.Keyed("t", 3, time.Second)
+	err := errOf(keyed.Allow(t.Context(), "k", 4))
 	if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 		t.Errorf("more than the rate: %v", err)
 	}
@@ -218,30 +217,30 @@ func TestTemplateRefuses(t *testing.T) {
 }
 
 // Names with a hash tag keep it, so that all keys live in one slot.
-func TestTemplateWithATag(t *testing.T) {
+func TestKeyedWithATag(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	c := rratelimiter.New(cluster.Client(t))
 	t.Cleanup(func() { _ = c.Close() })
 	tag := "{" + redistest.Name(t) + "}:user"
-	tmpl := c.Template(tag, 5, time.Minute)
-	if name := tmpl.RateLimiter("42").Name(); name != tag+":[42]" {
+	keyed := c.Keyed(tag, 5, time.Minute)
+	if name := keyed.RateLimiter("42").Name(); name != tag+":[42]" {
 		t.Errorf("the limiter is called %q", name)
 	}
-	noError(t, tmpl.Acquire(t.Context(), "42", 1))
-	plain := c.Template(redistest.Name(t), 5, time.Minute)
+	noError(t, keyed.Acquire(t.Context(), "42", 1))
+	plain := c.Keyed(redistest.Name(t), 5, time.Minute)
 	for i := range 50 {
 		noError(t, plain.Acquire(t.Context(), strconv.Itoa(i), 1))
 	}
 }
 
 // Callers wait for the permits of their key, also those who came when there was no rate.
-func TestTemplateWaits(t *testing.T) {
+func TestKeyedWaits(t *testing.T) {
 	bubble(t, func(c *crowd) {
-		tmpl := c.client.Template("t", 1, time.Second)
+		keyed := c.client.Keyed("t", 1, time.Second)
 		start := time.Now()
 		var all sync.WaitGroup
 		for range 3 {
-			all.Go(func() { noError(c.T, tmpl.Acquire(c.Context(), "a", 1)) })
+			all.Go(func() { noError(c.T, keyed.Acquire(c.Context(), "a", 1)) })
 		}
 		all.Wait()
 		if took := time.Since(start); took != 2*time.Second {
@@ -251,7 +250,7 @@ func TestTemplateWaits(t *testing.T) {
 		if keys := c.server.Keys(); len(keys) != 0 {
 			c.Errorf("%q are left", keys)
 		}
-		if ok, err := tmpl.TryAcquire(c.Context(), "a", 1, 0); !ok || err != nil {
+		if ok, err := keyed.TryAcquire(c.Context(), "a", 1, 0); !ok || err != nil {
 			c.Errorf("after it had expired: %v, %v", ok, err)
 		}
 	}, rratelimiter.WithGoOnly())
@@ -259,10 +258,10 @@ func TestTemplateWaits(t *testing.T) {
 
 // A limiter that is used stays: its keys always have seven eighths of the keep alive left
 // after a call, and all keys as much.
-func TestTemplateKeepsWhatIsUsed(t *testing.T) {
+func TestKeyedKeepsWhatIsUsed(t *testing.T) {
 	bubble(t, func(c *crowd) {
 		const keep = 8 * time.Minute
-		l := c.client.Template("t", 100, time.Minute, rratelimiter.WithKeepAlive(keep)).RateLimiter("k")
+		l := c.client.Keyed("t", 100, time.Minute, rratelimiter.WithKeepAlive(keep)).RateLimiter("k")
 		keys := []string{l.Name(), l.Name() + ":value", l.Name() + ":permits"}
 		for i, pause := range []time.Duration{0, 10, 20, 29, 2, 200, 1, 59, 1} { // s
 			time.Sleep(pause * time.Second)
@@ -280,12 +279,12 @@ func TestTemplateKeepsWhatIsUsed(t *testing.T) {
 }
 
 // Redis forgets keys that nobody uses.
-func TestTemplateOfManyKeys(t *testing.T) {
+func TestKeyedOfManyKeys(t *testing.T) {
 	bubble(t, func(c *crowd) {
-		tmpl := c.client.Template("t", 10, time.Second)
+		keyed := c.client.Keyed("t", 10, time.Second)
 		const keys = 2000
 		for i := range keys {
-			noError(c.T, tmpl.Acquire(c.Context(), strconv.Itoa(i), 1))
+			noError(c.T, keyed.Acquire(c.Context(), strconv.Itoa(i), 1))
 		}
 		if n := len(c.server.Keys()); n != 3*keys {
 			c.Errorf("%d keys in Redis", n)
@@ -298,30 +297,30 @@ func TestTemplateOfManyKeys(t *testing.T) {
 }
 
 // A request whose reply is lost is charged once, also one that has set the rate.
-func TestTemplateIsChargedOnce(t *testing.T) {
+func TestKeyedIsChargedOnce(t *testing.T) {
 	n := newLine(t, 5, time.Hour)
-	tmpl := n.client.Template(redistest.Name(t), 5, time.Hour)
+	keyed := n.client.Keyed(redistest.Name(t), 5, time.Hour)
 	n.proxy.SwallowReplyTo(1, isScript)
-	noError(t, tmpl.Acquire(t.Context(), "k", 2))
+	noError(t, keyed.Acquire(t.Context(), "k", 2))
 	if n.proxy.Swallowed() != 1 {
 		t.Fatal("no reply was lost")
 	}
-	if r, err := tmpl.RateLimiter("k").Peek(t.Context()); err != nil || r.Remaining != 3 {
+	if r, err := keyed.RateLimiter("k").Peek(t.Context()); err != nil || r.Remaining != 3 {
 		t.Errorf("%+v, %v; want 3 left", r, err)
 	}
 }
 
-// Where Redis is away, a share of the template's rate is granted, also to keys that nobody
+// Where Redis is away, a share of the Keyed's rate is granted, also to keys that nobody
 // has met.
-func TestTemplateFallsBack(t *testing.T) {
+func TestKeyedFallsBack(t *testing.T) {
 	bubble(t, func(c *crowd) {
 		c.rdb.AddHook(hook(c.gate.process))
-		tmpl := c.client.Template("t", 4, time.Minute)
+		keyed := c.client.Keyed("t", 4, time.Minute)
 		open := c.gate.shut()
 		defer open()
 		got := 0
 		for range 6 {
-			ok, err := tmpl.TryAcquire(c.Context(), "new", 1, 0)
+			ok, err := keyed.TryAcquire(c.Context(), "new", 1, 0)
 			noError(c.T, err)
 			if ok {
 				got++
@@ -330,7 +329,7 @@ func TestTemplateFallsBack(t *testing.T) {
 		if got != 4 {
 			c.Errorf("%d granted without Redis, want 4", got)
 		}
-		allows := tmpl.WithFallback(rratelimiter.FallbackAllow)
+		allows := keyed.WithFallback(rratelimiter.FallbackAllow)
 		if r, err := allows.Allow(c.Context(), "new", 1); err != nil || !r.Allowed || !r.Degraded {
 			c.Errorf("FallbackAllow: %+v, %v", r, err)
 		}
@@ -338,26 +337,26 @@ func TestTemplateFallsBack(t *testing.T) {
 }
 
 // Contexts that have ended take nothing.
-func TestTemplateAndAContextThatHasEnded(t *testing.T) {
+func TestKeyedAndAContextThatHasEnded(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		ctx, cancel := context.WithCancel(b.Context())
 		cancel()
-		tmpl := b.client.Template(redistest.Name(b), 5, time.Minute)
-		if err := tmpl.Acquire(ctx, "k", 1); !errors.Is(err, context.Canceled) {
+		keyed := b.client.Keyed(redistest.Name(b), 5, time.Minute)
+		if err := keyed.Acquire(ctx, "k", 1); !errors.Is(err, context.Canceled) {
 			b.Errorf("%v", err)
 		}
 	})
 }
 
-// What a Template granted without Redis to a key that had no limiter there is booked when
+// What a Keyed granted without Redis to a key that had no limiter there is booked when
 // Redis is back: the limiter is made then, and nobody gets the permits again.
-func TestTemplateIsBooked(t *testing.T) {
+func TestKeyedIsBooked(t *testing.T) {
 	bubble(t, func(c *crowd) {
 		c.rdb.AddHook(hook(c.gate.process))
-		tmpl := c.client.Template("t", 4, time.Minute)
+		keyed := c.client.Keyed("t", 4, time.Minute)
 		open := c.gate.shut()
 		for range 3 {
-			noError(c.T, tmpl.Acquire(c.Context(), "new", 1))
+			noError(c.T, keyed.Acquire(c.Context(), "new", 1))
 		}
 		open()
 		c.sleep(10 * time.Second)
@@ -366,7 +365,7 @@ func TestTemplateIsBooked(t *testing.T) {
 		}
 		other := rratelimiter.New(redistest.MiniClient(c.T, c.server))
 		defer other.Close()
-		r, err := other.Template("t", 4, time.Minute).Allow(c.Context(), "new", 1)
+		r, err := other.Keyed("t", 4, time.Minute).Allow(c.Context(), "new", 1)
 		if err != nil || !r.Allowed || r.Remaining != 0 {
 			c.Errorf("%+v, %v; want the last permit", r, err)
 		}
