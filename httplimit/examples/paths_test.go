@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,34 +36,57 @@ rules:
 // Whichever way a path is written: where a router takes a request for one to /api/login or a tenant, the rule
 // of that counts it, and where it takes it for another one than /health, some rule does.
 func TestNoPathGetsAroundARule(t *testing.T) {
-	set, err := rules.Parse([]byte(loginRules))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, router := range routers(t) {
-		limits, err := rules.New(rules.InMemory(), set)
-		if err != nil {
-			t.Fatal(err)
-		}
-		limited, err := httplimit.NewRules(limits, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := httptest.NewServer(limited.Handler(router))
+		addr := behind(t, loginRules, router)
 		served := map[string]int{}
-		for _, p := range paths(server.Listener.Addr().String()) {
-			by, counted := post(t, server.Listener.Addr().String(), p)
+		for _, p := range paths(addr) {
+			by, counted := post(t, addr, p)
 			served[by]++
 			own := by == "login" || by == "tenant" // has a rule of its own
-			if own && !strings.Contains(counted, `"`+by) || by == "other" && counted == "" {
-				t.Errorf("%s: POST %s is served by %s, and counted by %q", name, p, by, counted)
+			around := own && !strings.Contains(counted, `"`+by) || by == "other" && counted == ""
+			if known := strings.HasPrefix(name, "echo") && slices.Contains(aroundOnEcho, p); around != known {
+				t.Errorf("%s: POST %s is served by %s, and counted by %q; known: %t", name, p, by, counted, known)
 			}
 		}
 		if min(served["login"], served["tenant"]) < 2 || served["health"] == 0 {
 			t.Errorf("%s has served %v; too little was tried", name, served)
 		}
-		server.Close()
 	}
+}
+
+// aroundOnEcho are paths that get around a rule for one segment, and known to: the last :param of a route of
+// echo takes slashes and what follows them. docs/rules.md has them under "Not covered".
+var aroundOnEcho = []string{"/tenants/acme/x", "/tenants/acme/x/y", "/tenants/acme/.."}
+
+// A rule for any number of segments counts all that the last :param of echo takes.
+func TestRuleForTheLastParamOfEcho(t *testing.T) {
+	text := strings.Replace(loginRules, "{tenant}", "{tenant...}", 1)
+	addr := behind(t, text, routers(t)["echo"])
+	for _, p := range append([]string{"/tenants/acme", "/tenants/acme%2Fx"}, aroundOnEcho...) {
+		if by, counted := post(t, addr, p); by != "tenant" || !strings.Contains(counted, `"tenant`) {
+			t.Errorf("POST %s is served by %s, and counted by %q, want tenant", p, by, counted)
+		}
+	}
+}
+
+// behind starts a server of a router behind the rules of a file, and returns its address.
+func behind(t *testing.T, text string, router http.Handler) string {
+	t.Helper()
+	set, err := rules.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits, err := rules.New(rules.InMemory(), set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited, err := httplimit.NewRules(limits, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(limited.Handler(router))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
 }
 
 // paths are ways to write /api/login, /health and a path of a tenant, and what looks like them.
@@ -74,6 +98,7 @@ func paths(host string) []string {
 		all = append(all, "/tenants"+between+"acme", "/tenants"+between+"%2F", "/tenants"+between+"acme%2F",
 			"/tenants"+between+"%2Facme")
 	}
+	all = append(append(all, "/tenants/acme%2Fx"), aroundOnEcho...)
 	befores := []string{"", "/", "/.", "/x/..", "/x/%2e%2e", "/x%2F..", "/health/..", "/health%2F..", "/;a=b"}
 	betweens := []string{"/", "//", "/./", "%2F", "%2f", "/x/../", ";a/", "/%2e/", "%2F%2F", "/;/", "/x//../../"}
 	afters := []string{"", "/", "//", "/.", "%2F", ";a=b", "%3Ba", "/../login", "/%2e%2e/login",
