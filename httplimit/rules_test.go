@@ -319,6 +319,23 @@ func TestUsersTakeTheirOwnTime(t *testing.T) {
 	})
 }
 
+// A path that takes long to read is refused, so that it does not get around a limit by the Fallback.
+func TestLongPathsHaveNoFallback(t *testing.T) {
+	const login = `rules: [{name: login, match: {route: /login}, limits: [{rate: 1/1h}]}]`
+	m := newRules(t, login, httplimit.WithFallback(httplimit.FallbackAllow))
+	status(t, visit(m, to(t, "/login", "")), http.StatusOK)
+	for path, want := range map[string]int{
+		"/login":                               http.StatusTooManyRequests,
+		strings.Repeat("/", 8000) + "/login":   http.StatusTooManyRequests,
+		strings.Repeat("/", 1<<20) + "/login":  http.StatusBadRequest,
+		strings.Repeat("/.", 1<<19) + "/login": http.StatusBadRequest,
+	} {
+		r := to(t, "/", "")
+		r.URL.Path = path
+		status(t, visit(m, r), want)
+	}
+}
+
 // silent are rules that ask who the user is, and then wait for the end of their time.
 type silent struct{ early bool }
 
