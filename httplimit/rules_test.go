@@ -336,6 +336,40 @@ func TestLongPathsHaveNoFallback(t *testing.T) {
 	}
 }
 
+// slow are rules that take a minute to find out what to ask, and then a limiter that takes d.
+type slow struct{ d time.Duration }
+
+func (s slow) AllowRequest(
+	ctx context.Context, _ *http.Request, _, _ func(*http.Request) (string, error), _ int64,
+) (limit.Result, func(context.Context) error, error) {
+	time.Sleep(time.Minute)
+	limiter := time.NewTimer(s.d)
+	defer limiter.Stop()
+	select {
+	case <-ctx.Done():
+		return limit.Result{}, nil, ctx.Err()
+	case <-limiter.C:
+		return limit.Result{}, nil, ctx.Err()
+	}
+}
+
+// The time that rules take before they look at the context is not the limiter's, which has the whole of its
+// own.
+func TestRulesAreFoundInTheirOwnTime(t *testing.T) {
+	for d, want := range map[time.Duration]int{
+		0: http.StatusTooManyRequests, 99 * time.Millisecond: http.StatusTooManyRequests,
+		101 * time.Millisecond: http.StatusOK, // by the Fallback
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m, err := httplimit.NewRules(slow{d}, nil, httplimit.WithFallback(httplimit.FallbackAllow))
+			if err != nil {
+				t.Fatal(err)
+			}
+			status(t, visit(m, get(t)), want)
+		})
+	}
+}
+
 // silent are rules that ask who the user is, and then wait for the end of their time.
 type silent struct{ early bool }
 
