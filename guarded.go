@@ -67,9 +67,7 @@ func (call guardedCall) ask(ctx context.Context, wanted want) ([]verdict, error)
 	if locals := call.locals(); locals != nil && call.policy.fallback == FallbackLocal {
 		v, back, err := call.fromShares(ctx, locals, wanted, false)
 		if !back {
-			if err == nil {
-				guard.decided.Add(1)
-			}
+			guard.count(err)
 			return v, err
 		}
 		if granted(v) {
@@ -123,10 +121,17 @@ func (call guardedCall) fallBack(ctx context.Context, wanted want, err error) (
 			v, back, err = call.fromShares(ctx, locals, wanted, true)
 		}
 	}
-	if err == nil && !back {
-		g.decided.Add(1)
+	if !back {
+		g.count(err)
 	}
 	return v, back, err
+}
+
+// count counts a call that was decided without Redis, unless it ended in an error.
+func (g *guard) count(err error) {
+	if err == nil {
+		g.decided.Add(1)
+	}
 }
 
 // locals returns what is known of the members, nil if the rate of one is not.
