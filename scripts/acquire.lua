@@ -86,7 +86,7 @@ else
           local TURN = 10000 -- us that others have, who are awake: more than a round trip
           wait = -TURN
         elseif held and n <= value then
-          wait = 1 -- us: it may look again at once
+          wait = pause
         else
           -- include parts/due.lua
         end

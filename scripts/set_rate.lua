@@ -55,8 +55,9 @@ if same then
   end
   if size - dead > MANY and stored and before then
     local total, wrote = string.match(f[5] or '', '^%d+ %d+ (%d+) (%-?%d+)$')
-    exact = total and not own or not f[5]
-    charged = exact and total and total + wrote - stored or before - stored
+    total, wrote = tonumber(total or ''), tonumber(wrote or '')
+    exact = total and wrote and not own or not f[5]
+    charged = exact and f[5] and total + wrote - stored or before - stored
   end
   local value = charged and tonumber(ARGV[2]) - charged
   if exact and value % 1 == 0 and math.abs(value) <= MOST then
