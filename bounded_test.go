@@ -328,3 +328,26 @@ func TestDriftIsRepairedWhileThousandsExpire(t *testing.T) {
 		}
 	})
 }
+
+// A limiter that ends at once leaves its records, however many, to another thread of Redis. The command that
+// sets a time would remove them itself.
+func TestALimiterThatEndsAtOnceIsUnlinked(t *testing.T) {
+	s := redistest.Start(t)
+	b := newBench(t, s.Client(t), s.Admin())
+	ctx := t.Context()
+	for what, end := range map[string]func(l *limiter) error{
+		"Expire":   func(l *limiter) error { return yes(l.Expire(ctx, 0)) },
+		"ExpireAt": func(l *limiter) error { return yes(l.ExpireAt(ctx, time.Now().Add(-time.Second))) },
+	} {
+		l := b.expired(1_000, 1, 10)
+		b.want(b.look.ConfigResetStat(ctx).Err())
+		b.want(end(l))
+		stats := b.look.Info(ctx, "commandstats").Val()
+		if strings.Contains(stats, "cmdstat_pexpire") || !strings.Contains(stats, "cmdstat_unlink:") {
+			t.Errorf("%s: the commands were\n%s", what, stats)
+		}
+		if n := b.look.Exists(ctx, l.Name(), l.value(), l.permits()).Val(); n != 0 {
+			t.Errorf("%s: %d keys are left", what, n)
+		}
+	}
+}

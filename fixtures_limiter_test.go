@@ -166,17 +166,22 @@ func dump(b *bench, l *limiter) string {
 	return s
 }
 
-// crowd adds so many records of n permits each, as Java would write them: some
-// each ms, from a time on.
+// fill adds records of n permits each, as Java would write them: perMs each ms, from a time on.
 func (l *limiter) fill(from int64, perMs, records int, n byte) {
 	l.b.Helper()
+	l.b.fillKey(l.permits(), from, perMs, records, n)
+}
+
+// fillKey is fill for a key.
+func (b *bench) fillKey(permits string, from int64, perMs, records int, n byte) {
+	b.Helper()
 	for i := 0; i < records; i += 1000 {
 		var z []redis.Z
 		for j := i; j < min(i+1000, records); j++ {
 			z = append(z, redis.Z{Score: float64(from + int64(j/perMs)),
 				Member: fmt.Sprintf("\x10%08d%08d%c\x00\x00\x00", from%1e8, j, n)})
 		}
-		l.b.want(l.b.look.ZAdd(context.Background(), l.permits(), z...).Err())
+		b.want(b.look.ZAdd(context.Background(), permits, z...).Err())
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
@@ -322,4 +323,55 @@ func TestRepairOverABadLine(t *testing.T) {
 		}
 	}
 	n.l.keeps(100, n.l.value(), n.l.permits())
+}
+
+// A repair while versions take turns leaves the records that the version with the longer interval counts, and
+// the value of the one that has set its rate last.
+func TestRepairKeepsTheRecordsOfAnotherVersion(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		name := redistest.Name(b)
+		long := b.client.Keyed(name, 100, 20*time.Second)
+		short := b.client.Keyed(name, 10, time.Second)
+		l, tagged := &limiter{short.RateLimiter("k"), b}, name+":{k}"
+		b.want(long.Acquire(b.Context(), "k", 97))
+		b.now += 1_200
+		b.want(short.Acquire(b.Context(), "k", 2))
+		b.want(b.look.ZAdd(b.Context(), tagged+":permits", redis.Z{Score: float64(b.now - 5_000),
+			Member: "\x08abcdefgh\x01\x00\x00\x00"}).Err()) // counts for one of them only
+		l.repairs(rratelimiter.Repaired{Records: 3, Rewritten: 1})
+		if got := l.records(tagged + ":permits"); !slices.Equal(got, []int64{1, 97, 2}) {
+			b.Fatalf("records %v", got)
+		}
+		b.want(short.Acquire(b.Context(), "k", 8))
+		b.want(no(short.TryAcquire(b.Context(), "k", 1, 0)))
+		b.want(no(long.TryAcquire(b.Context(), "k", 1, 0)))
+		b.now += 15_001 // the oldest has expired for both
+		b.want(no(long.TryAcquire(b.Context(), "k", 1, 0)))
+		b.now += 20_000
+		l.repairs(rratelimiter.Repaired{})
+	})
+}
+
+// Such a repair does not take longer where there are many records: it joins them by parts of the longest
+// interval, 1,000 in a call.
+func TestRepairOfManyRecordsOfAnotherVersion(t *testing.T) {
+	s := redistest.Start(t)
+	b := newBench(t, s.Client(t), s.Admin())
+	l := b.limiter(overall, 1_000_000, time.Minute)
+	l.takes(1)
+	const records = 30_000
+	l.fill(b.now-3_000_000, 1, records, 2)
+	l.fill(b.now-10_000, 1, 100, 2)
+	b.want(b.look.HSet(t.Context(), l.Name(), "longest", fmt.Sprint(3_600_000, " ", b.now+1_000_000)).Err())
+	calls := b.countScripts()
+	got, err := l.Repair(t.Context())
+	if n := calls(); err != nil || got.Records > 2000 || got.Dropped != 0 || n < records/1000 {
+		t.Errorf("%+v, %v in %d calls", got, err, n)
+	}
+	if all := sum(l.records(l.permits())); all != 2*records+201 {
+		t.Errorf("%d permits are left, want %d", all, 2*records+201)
+	}
+	if left := b.look.Get(t.Context(), l.value()).Val(); left != "999799" {
+		t.Errorf("value %s, want 999799", left)
+	}
 }

@@ -79,7 +79,7 @@ func TestTheLongestIntervalIsForgotten(t *testing.T) {
 		b.want(old.Acquire(b.Context(), "k", 7))
 		b.now += 2_000
 		b.want(keyed.Acquire(b.Context(), "k", 1))
-		if want := "10000 " + strconv.FormatInt(b.now+10_000, 10); longest() != want {
+		if want := "10000 " + strconv.FormatInt(b.now+10_000, 10) + " 8 9"; longest() != want {
 			b.Fatalf("the field holds %q, want %q", longest(), want)
 		}
 		if got := l.records(tagged + ":permits"); !slices.Equal(got, []int64{7, 1}) {
@@ -103,7 +103,7 @@ func TestAHostileLongestInterval(t *testing.T) {
 		for _, text := range []string{
 			"", "x", "1e300 1e300", "-1 5", "999999999999999999 1700000000001",
 			"9007199254741993 1700000000100",
-			"60000 1700003600001", "60000 1600000000000", strings.Repeat("9", 400) + " 1700000000001",
+			"60000 1700003600001", "60000 1700003600001 7 3", "60000 1600000000000 99999999999999999999 1", "60000 1600000000000", strings.Repeat("9", 400) + " 1700000000001",
 		} {
 			l := b.limiter(overall, 10, time.Second)
 			b.want(b.look.HSet(b.Context(), l.Name(), "longest", text).Err())

@@ -21,6 +21,7 @@ if reply == 0 and not free then
     local at = math.min(tonumber(ARGV[i]), now)
     if at > expired and redis.call('ZADD', KEYS[3], 'NX', string.format('%d', at), ARGV[i + 1]) == 1 then
       value = value - count(ARGV[i + 1])
+      total = total and total + count(ARGV[i + 1])
     end
   end
 end
