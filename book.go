@@ -69,10 +69,11 @@ func (l *local) book(ctx context.Context) error {
 		return err
 	}
 	args := argumentsOf(l.keys.client.session)
+	number, records := l.toBook()
+	args.put(argNumber, wire.Number(number))
 	args.put(argPermits, l.rateText())
 	args.put(argNow, l.keys.client.now())
 	at := argSlot
-	records := l.toBook()
 	for _, r := range records {
 		// A grant is dated by the end of its slot, and no later than now.
 		age := max(0, asked.Sub(r.end)).Milliseconds()
@@ -92,14 +93,15 @@ func (l *local) book(ctx context.Context) error {
 	return err
 }
 
-// toBook returns the records for what is to be booked. As long as it is not known that
-// they are booked, they are the same.
-func (l *local) toBook() []bookedRecord {
+// toBook returns the records of a booking, and its number. Until Redis confirms the booking,
+// toBook returns the same one.
+func (l *local) toBook() (number int64, records []bookedRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.booking) > 0 {
-		return l.booking
+		return l.bookingNumber, l.booking
 	}
+	l.bookingNumber = l.keys.client.requests.Add(1)
 	layout := l.keys.client.layout
 	const most = 1000 // records: the rest goes with the next call
 	now := time.Now()
@@ -111,7 +113,7 @@ func (l *local) toBook() []bookedRecord {
 			left -= n
 		}
 	}
-	return l.booking
+	return l.bookingNumber, l.booking
 }
 
 // booked notes that Redis knows of some records.

@@ -2,6 +2,7 @@ package rratelimiter_test
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -120,4 +121,111 @@ func TestBookingWhenManyHaveExpired(t *testing.T) {
 			t.Errorf("%d records, want 1", n)
 		}
 	})
+}
+
+// A cutOff is a line whose Client grants permits while it is cut off from the server, and books them afterwards.
+type cutOff struct {
+	*line
+	client *rratelimiter.Client
+	l      *limiter
+}
+
+// newCutOff returns one of a rate of 10 in an hour. The server knows the scripts: otherwise the first reply to a
+// booking that is lost may be NOSCRIPT.
+func newCutOff(t *testing.T) *cutOff {
+	t.Helper()
+	n := newLine(t, 10, time.Hour, sendsOnce)
+	client := n.newClient(rratelimiter.WithFallback(rratelimiter.FallbackLocal), rratelimiter.WithLocalShare(1))
+	c := &cutOff{n, client, &limiter{client.RateLimiter(n.l.Name()), n.bench}}
+	n.want(c.l.SetRate(t.Context(), overall, 10, time.Hour)) // so it knows the rate
+	c.grants(1)
+	n.proxy.Up()
+	c.untilBooked()
+	n.untilOut(1)
+	n.somebodyElse().gives(1)
+	return c
+}
+
+// grants cuts the Client off, which then grants permits.
+func (c *cutOff) grants(permits int) {
+	c.Helper()
+	c.proxy.Down()
+	c.proxy.Cut()
+	for range permits {
+		c.l.takes(1)
+	}
+}
+
+func (c *cutOff) untilBooked() {
+	c.Helper()
+	until(c.T, func() bool { return c.client.Health().Unbooked == 0 })
+}
+
+// isBooking reports whether a request is a booking.
+func isBooking(args []string) bool { return isScript(args) && len(args) > 3+3+12 }
+
+// A booking whose reply is lost is sent again, and booked once.
+func TestGrantsAreBookedOnce(t *testing.T) {
+	c := newCutOff(t)
+	c.grants(7)
+	c.proxy.SwallowReplyTo(2, isBooking)
+	c.proxy.Up()
+	c.untilBooked()
+	if n := c.proxy.Swallowed(); n != 2 {
+		t.Errorf("%d replies were lost", n)
+	}
+	c.untilOut(7)
+	value, err := strconv.Atoi(c.look.Get(t.Context(), c.l.value()).Val())
+	if err != nil || value != 3 {
+		t.Errorf("value %d, %v; want 3", value, err)
+	}
+	c.l.has(3)
+}
+
+// A booking whose reply is lost is booked once, also if another Client gives permits back out of its record
+// before the second copy comes.
+func TestABookingThatWasGivenBackIsNotMadeAgain(t *testing.T) {
+	c := newCutOff(t)
+	other := c.somebodyElse()
+	c.grants(4)
+	copies := 0
+	c.proxy.SwallowReplyTo(1, isBooking)
+	pass := c.proxy.HoldNext(1, func(args []string) bool {
+		if isBooking(args) {
+			copies++
+		}
+		return copies == 2
+	})
+	c.proxy.Up()
+	until(t, func() bool { return c.proxy.Held() == 1 })
+	c.untilOut(4)
+	c.now += 1000
+	other.takes(2)
+	c.somebodyElse().gives(2) // out of the oldest record
+	other.has(6)
+	pass()
+	c.untilBooked()
+	c.untilOut(4)
+	other.has(6)
+}
+
+// A copy of a booking that arrives behind a later booking books nothing.
+func TestALateCopyOfABooking(t *testing.T) {
+	c := newCutOff(t)
+	c.grants(4)
+	first := c.holdsNext(isBooking, func() error {
+		c.proxy.Up()
+		return nil
+	})
+	c.want(first.overtaken())
+	c.untilBooked()
+	c.untilOut(4)
+	c.somebodyElse().gives(4)
+	c.grants(2)
+	c.proxy.Up()
+	c.untilBooked()
+	c.untilOut(2)
+	first.arrives()
+	c.untilOut(2)
+	c.l.has(8)
 }

@@ -27,7 +27,8 @@ func TestLimitersAreForgotten(t *testing.T) {
 			if l != nil {
 				l.rate, l.interval, l.share = 10, time.Second, 1
 				take(l)
-				l.booked(l.toBook())
+				_, records := l.toBook()
+				l.booked(records)
 			}
 			return l != nil
 		}

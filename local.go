@@ -43,6 +43,8 @@ type local struct {
 	used     time.Time
 	slots    []localSlot    // the oldest first
 	booking  []bookedRecord // sent, and not confirmed yet
+
+	bookingNumber int64 // by which Redis knows a copy of the booking
 }
 
 // A localSlot is what this Client was granted in a slot of time.

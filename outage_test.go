@@ -101,35 +101,6 @@ func TestNoSecondWindowAroundAnOutage(t *testing.T) {
 	}
 }
 
-// The reply to a booking is lost: it is sent again, and booked once.
-func TestGrantsAreBookedOnce(t *testing.T) {
-	n := newLine(t, 10, time.Hour, sendsOnce)
-	c := n.newClient(rratelimiter.WithFallback(rratelimiter.FallbackLocal),
-		rratelimiter.WithLocalShare(1))
-	l := &limiter{c.RateLimiter(n.l.Name()), n.bench}
-	n.want(l.SetRate(t.Context(), overall, 10, time.Hour)) // so it knows the rate
-	l.takes(1)
-	n.proxy.Down()
-	n.proxy.Cut()
-	l.takes(1)
-	for range 5 {
-		l.takes(1)
-	}
-	books := func(args []string) bool { return isScript(args) && len(args) > 3+3+12 }
-	n.proxy.SwallowReplyTo(2, books)
-	n.proxy.Up()
-	until(t, func() bool { return c.Health().Unbooked == 0 })
-	if n.proxy.Swallowed() != 2 {
-		t.Errorf("%d replies were lost", n.proxy.Swallowed())
-	}
-	n.untilOut(7)
-	value, err := strconv.Atoi(n.look.Get(t.Context(), l.value()).Val())
-	if err != nil || value != 3 {
-		t.Errorf("value %d, %v; want 3", value, err)
-	}
-	l.has(3)
-}
-
 // On a cluster part of the servers may be away: only their limiters fall back.
 func TestACircuitForEachPartOfACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
