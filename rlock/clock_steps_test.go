@@ -77,7 +77,7 @@ func TestTheClockIsSetForwardBeyondTheLease(t *testing.T) {
 			t.Errorf("Unlock: %v, want ErrLost", err)
 		}
 		second := comes(t, next)
-			if second.Token() < h.Token() || h.Token() > 0 && second.Token() == h.Token() {
+		if second.Token() < h.Token() || h.Token() > 0 && second.Token() == h.Token() {
 			t.Errorf("token %d after %d", second.Token(), h.Token())
 		}
 		set(0)
