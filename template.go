@@ -2,13 +2,14 @@ package rratelimiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/outage"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -29,7 +30,7 @@ import (
 type Template struct {
 	client *Client
 	name   string
-	policy policy
+	policy outage.Policy
 	spec   *templateSpec
 	err    error // why it cannot be used, nil if it can
 }
@@ -40,18 +41,17 @@ var _ limit.Keyed = (*Template)(nil)
 type templateSpec struct {
 	name   string
 	policy string // the name, if visitors may see it (Result.Policy)
-	config Config
-	text   any         // for parts/limiter.lua; a string, boxed for go-redis
+	sets   *engine.Template
 	other  atomic.Bool // a limiter has been found that has another rate
 }
 
 // differs reports whether the rate that a limiter has is not that of the Template, the first time
 // that it is.
-func (s *templateSpec) differs(v verdict) bool {
-	if s == nil || v.limit == 0 || v.degraded {
+func (s *templateSpec) differs(v engine.Verdict) bool {
+	if s == nil || v.Limit == 0 || v.Degraded {
 		return false
 	}
-	same := v.limit == s.config.Rate && v.every == s.config.Interval.Milliseconds()
+	same := v.Limit == s.sets.Rate.Permits && v.Every == s.sets.Rate.Interval.Milliseconds()
 	return !same && s.other.CompareAndSwap(false, true)
 }
 
@@ -89,7 +89,7 @@ const (
 func (c *Client) Template(
 	name string, rate int64, interval time.Duration, opts ...RateOption,
 ) *Template {
-	t := &Template{client: c, name: name, policy: c.policy, err: c.err}
+	t := &Template{client: c, name: name, policy: c.policy, err: c.host.Err}
 	change := rateChange{Config: Config{Overall, rate, interval, 0}}
 	if t.err == nil {
 		t.err = change.complete(opts)
@@ -97,17 +97,13 @@ func (c *Client) Template(
 	switch {
 	case t.err != nil:
 	case name == "":
-		t.err = invalid("name", `""`, "not be empty")
+		t.err = engine.Invalid("name", `""`, "not be empty")
 	case !change.keepSet:
 		change.KeepAlive = min(math.MaxInt64/templateKeeps, change.Interval) * templateKeeps
 	}
-	if e, ok := errors.AsType[*argumentError](t.err); ok && e.whose == "" {
-		e.whose = fmt.Sprintf("for %q", name)
-	}
-	t.err = misconfigured(t.err)
-	t.spec = &templateSpec{name: name, policy: policyName(name), config: change.Config}
-	t.spec.text = fmt.Sprintf("%d %d %d %s", change.Rate, change.Interval.Milliseconds(),
-		change.KeepAlive.Milliseconds(), flag(change.update))
+	t.err = engine.Misconfigured(engine.Named(t.err, name))
+	t.spec = &templateSpec{name: name, policy: policyName(name)}
+	t.spec.sets = engine.NewTemplate(change.rate(), change.update)
 	return t
 }
 
@@ -120,42 +116,39 @@ func (t *Template) Validate() error { return t.RateLimiter("key").Validate() }
 // what they would find, and Release does nothing. A key that is empty, has braces or
 // more than 1,024 bytes is an ErrInvalidArgument of each call.
 func (t *Template) RateLimiter(key string) *RateLimiter {
-	l := &RateLimiter{policy: t.policy, template: t.spec}
-	k, err := t.keys(key)
+	e := t.client.engine
+	name, err := t.limiterName(key)
 	if err != nil {
-		k = &limiterKeys{client: t.client, name: t.name, err: err}
-		k.err = k.named(err)
+		return newRateLimiter(t.client, e.Unusable(t.name, t.spec.sets, err), t.policy, t.spec)
 	}
-	k.template = t.spec.text
-	l.keys.Store(k)
-	return l
+	return newRateLimiter(t.client, e.Limiter("name", name, t.spec.sets), t.policy, t.spec)
 }
 
 // WithFallback returns a Template of the same limiters that fall back to f, as
 // RateLimiter.WithFallback does.
 func (t *Template) WithFallback(f Fallback) *Template {
 	other := *t
-	other.policy = t.policy.withFallback(f)
+	other.policy = t.policy.With(int(f))
 	return &other
 }
 
-// keys returns the keys of the limiter of a key.
-func (t *Template) keys(key string) (*limiterKeys, error) {
+// limiterName returns the name of the limiter of a key.
+func (t *Template) limiterName(key string) (string, error) {
 	switch {
 	case t.err != nil:
-		return nil, t.err
+		return "", t.err
 	case key == "":
-		return nil, invalid("key", `""`, "not be empty")
+		return "", engine.Invalid("key", `""`, "not be empty")
 	case len(key) > maxKey:
-		return nil, invalid("key", fmt.Sprintf("of %d bytes", len(key)),
+		return "", engine.Invalid("key", fmt.Sprintf("of %d bytes", len(key)),
 			fmt.Sprintf("have at most %d", maxKey))
 	case strings.ContainsAny(key, "{}"): // it could be the limiter of another template
-		return nil, invalid("key", fmt.Sprintf("%.60q", key), "be without braces")
+		return "", engine.Invalid("key", fmt.Sprintf("%.60q", key), "be without braces")
 	case strings.ContainsAny(t.name, "{}"):
 		// The brackets keep the key "a:value" from being that of the value of "a".
-		return t.client.keysOf("name", t.name+":["+key+"]"), nil
+		return t.name + ":[" + key + "]", nil
 	}
-	return t.client.keysOf("name", t.name+":{"+key+"}"), nil
+	return t.name + ":{" + key + "}", nil
 }
 
 // Allow is that of the RateLimiter of a key.

@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"sync/atomic"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	"github.com/redisson-go/rratelimiter/pubsub"
+)
+
+// A Config is what an Engine is made with.
+type Config struct {
+	ID      string                   // the scope of PerClient limits
+	MapName func(name string) string // Redisson's NameMapper
+	Err     error                    // why no limiter can be used, nil if all can; only ID and MapName count then
+
+	Runner redisx.Runner
+	Hub    *pubsub.Hub
+
+	// Clock returns the time to send. It is nil for that of the Redis server.
+	Clock func() time.Time
+
+	// Layout is that of the records that are written, with the mark of this Client; Plain
+	// is the same format without a mark, for records that a Repair rewrites.
+	Layout, Plain *wire.Layout
+
+	Resolution time.Duration // 0 for a record for each grant
+	GoOnly     bool          // no Java client uses these limiters
+	Observed   bool          // Verdict.Queued is wanted
+}
+
+// An Engine asks Redis for its callers. Callers of one limiter share calls and wait in line.
+// It is safe for concurrent use.
+type Engine struct {
+	config Config
+	goroutines
+	session  session
+	requests atomic.Int64 // the number of the last one, of whichever limiter
+	mark     any          // a record that bears the mark of config.Layout; []byte, boxed for go-redis
+
+	queues      queues
+	withdrawals withdrawals
+	types       types
+	groups      groups
+	turns       atomic.Pointer[turns] // what the queue that decided last came to
+}
+
+// A session is the field by which the requests of an Engine are known in each limiter
+// (scripts/parts/session.lua).
+type session struct {
+	name  string
+	boxed any // the name, as go-redis wants its arguments
+}
+
+// sessionLetters is how many of the random ones name a session: 80 bits, so that
+// no two Engines ever have the same.
+const sessionLetters = 16
+
+// New returns an Engine. It asks Redis for nothing.
+func New(config Config) *Engine {
+	name := wire.SessionPrefix + rand.Text()[:sessionLetters]
+	e := &Engine{config: config, session: session{name, name}}
+	e.goroutines.init()
+	e.queues.engine, e.withdrawals.engine = e, e
+	e.queues.used = map[string]*queue{}
+	e.groups.init()
+	if config.Err == nil {
+		e.mark = config.Layout.Append(nil, 0, config.Resolution > 0)
+	}
+	return e
+}
+
+// Close ends all calls that wait, at once, with ErrClosed. What they may have taken comes
+// back an interval later. Close then waits for the goroutines, a second at most: one that
+// waits for a silent Redis ends with go-redis's timeouts.
+func (e *Engine) Close() {
+	const closing = time.Second // more would hold up the end of a process
+	e.end()
+	for _, q := range e.queues.all() {
+		q.mu.Lock()
+		q.close()
+		q.mu.Unlock()
+	}
+	ended := make(chan struct{})
+	go func() {
+		if e.config.Hub != nil {
+			e.config.Hub.Close()
+		}
+		e.running.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(closing)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+}
+
+// Waiting returns how many callers wait for permits: those in line and those that no
+// request has asked for yet.
+func (e *Engine) Waiting() int {
+	n := int(e.groups.waiting.Load())
+	for _, q := range e.queues.all() {
+		q.mu.Lock()
+		n += q.waiting()
+		q.mu.Unlock()
+	}
+	return n
+}
+
+// now returns the time to send: empty for that of the server.
+func (e *Engine) now() any {
+	if e.config.Clock == nil {
+		return ""
+	}
+	return e.config.Clock().UnixMilli()
+}
+
+// Pause lets time pass. It returns an error if ctx ends or the Engine is closed before.
+func (e *Engine) Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.ctx.Done():
+		return ErrClosed
+	}
+}
