@@ -102,7 +102,8 @@ type rateChange struct {
 // rate returns what is to be set.
 func (change *rateChange) rate() engine.Rate {
 	return engine.Rate{
-		Type: int(change.Type), Permits: change.Rate, Interval: change.Interval, KeepAlive: change.KeepAlive,
+		Type: int(change.Type), Permits: change.Rate,
+		Interval: change.Interval, KeepAlive: change.KeepAlive,
 	}
 }
 

@@ -31,11 +31,8 @@ type Result = limit.Result
 func resultOf(v engine.Verdict, name string, template *templateSpec) Result {
 	r := Result{
 		Allowed: v.OK, Name: name, Limit: v.Limit, Interval: wire.Milliseconds(max(0, v.Every)),
-		Remaining: min(max(0, v.Left), max(0, v.Limit)), RetryAfter: wire.Microseconds(max(0, v.Wait)),
-		ResetAfter: wire.Milliseconds(v.Reset), Degraded: v.Degraded,
-	}
-	if v.Again {
-		r.RetryAfter = r.ResetAfter
+		Remaining:  min(max(0, v.Left), max(0, v.Limit)),
+		RetryAfter: v.RetryAfter(), ResetAfter: v.ResetAfter(), Degraded: v.Degraded,
 	}
 	if template != nil {
 		r.Policy = template.policy

@@ -29,7 +29,7 @@ type RateLimiter struct {
 	client   *Client
 	limiter  atomic.Pointer[engine.Limiter] // changed by Rename
 	policy   outage.Policy                  // what a call does when Redis fails
-	template *templateSpec                  // of what its acquires set where no rate is set; nil if they do not
+	template *templateSpec                  // of the Template that it is from, if any
 }
 
 func newRateLimiter(c *Client, k *engine.Limiter, p outage.Policy, t *templateSpec) *RateLimiter {
@@ -91,7 +91,8 @@ func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []Rat
 		return false, k.Named(err)
 	}
 	set, err := k.SetRate(ctx, engine.Change{
-		Rate: change.rate(), OnlyFirst: change.onlyFirst, MustExist: change.mustExist, KeepState: change.keepState,
+		Rate: change.rate(), KeepState: change.keepState,
+		OnlyFirst: change.onlyFirst, MustExist: change.mustExist,
 	})
 	if l.policy.Fallback == outage.Local && (set || outage.Failed(err) && !redisx.Final(err)) {
 		l.client.guard.Assume(k, change.rate(), set)

@@ -73,7 +73,8 @@ func (w *twins) round() {
 			e.session.boxed = fmt.Sprintf("session:%016d", i)
 			w.limiters[j] = append(w.limiters[j], e.limiter(w.name))
 			first := w.limiters[0][i].engine
-			e.config.Layout, e.mark = first.config.Layout, first.mark // both know the same records as their own
+			// Both know the same records as their own.
+			e.config.Layout, e.mark = first.config.Layout, first.mark
 		}
 	}
 	w.sets(0)
@@ -93,7 +94,8 @@ func (w *twins) step() bool {
 	case op < 9:
 		n, d := w.random.Int64N(w.rate+2), w.withdrawal(of)
 		w.notes("release", n, d)
-		return w.send(pair{of, [2]*request{newRelease(w.limiters[0][of], n, d), newRelease(w.limiters[1][of], n, d)}})
+		a, b := newRelease(w.limiters[0][of], n, d), newRelease(w.limiters[1][of], n, d)
+		return w.send(pair{of, [2]*request{a, b}})
 	case op < 11 && len(w.before) > 0:
 		return w.send(w.again())
 	case op < 12:

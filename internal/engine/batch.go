@@ -76,7 +76,7 @@ func (b *batch) next(ctx context.Context, cancel func()) bool {
 	if q.engine.closed() {
 		q.close()
 	}
-	q.lineUp() // those that came since the last batch was settled
+	q.lineUp()
 	req := b.take()
 	if req == nil {
 		idle := q.pause()
@@ -240,16 +240,16 @@ func (b *batch) send(ctx context.Context, req *request) bool {
 	}
 	b.settle(req, reply, err)
 	q.start()
-	goesOn, idle := !b.deserted, false
-	done := b.done
-	switch {
-	case b.deserted:
+	goesOn, idle, done := !b.deserted, false, b.done
+	if b.deserted {
 		idle = q.idle()
-	case len(done) == 1 && !q.wanted():
-		// A caller alone gets its result when all else is done, so that its
-		// next call does not wait for what is left of this one.
-		done = []*waiter{done[0]}
-		goesOn, idle = false, q.pause()
+	} else if len(done) == 1 {
+		if q.lineUp(); !q.wanted() {
+			// A caller alone gets its result when all else is done, so that its
+			// next call does not wait for what is left of this one.
+			done = []*waiter{done[0]}
+			goesOn, idle = false, q.pause()
+		}
 	}
 	q.mu.Unlock()
 	if idle {
@@ -299,7 +299,6 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 		q.portion.judged(sum, reply, b.began)
 		b.plan(sum.first)
 	}
-	q.lineUp()
 }
 
 // dismiss lets a waiter of the batch go: with its result, or into the line.

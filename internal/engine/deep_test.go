@@ -56,12 +56,8 @@ func TestADeepWaitForEither(t *testing.T) {
 		{lower, upper}, {lower, upper}, {exact, exact}, {3_000 * time.Millisecond, 3_000 * time.Millisecond},
 	} {
 		a := s.next()
-		told := wire.Microseconds(a.Wait) // as a Result has it
-		if a.Again {
-			told = wire.Milliseconds(a.Reset)
-		}
-		wrong := told != want.told || wire.Milliseconds(a.Reset) != upper
-		if a.OK || wire.Microseconds(a.Wait) != want.wait || wrong {
+		told := a.RetryAfter() == want.told && a.ResetAfter() == upper
+		if a.OK || wire.Microseconds(a.Wait) != want.wait || !told {
 			t.Errorf("%d: %+v; want %+v", i, a, want)
 		}
 	}

@@ -15,7 +15,9 @@ import (
 type Config struct {
 	ID      string                   // the scope of PerClient limits
 	MapName func(name string) string // Redisson's NameMapper
-	Err     error                    // why no limiter can be used, nil if all can; only ID and MapName count then
+
+	// Err is why no limiter can be used, nil if all can. Otherwise nothing else is needed.
+	Err error
 
 	Runner redisx.Runner
 	Hub    *pubsub.Hub

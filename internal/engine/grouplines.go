@@ -51,7 +51,8 @@ func (g *Group) stand(permits []int64, last *groupCall) *groupCaller {
 		q.line.reserved++
 		q.line.places++
 		w := &waiter{
-			Want: Want{Permits: permits[i], Timeout: Forever}, bounded: true, ticket: ticket, place: q.line.places,
+			Want: Want{Permits: permits[i], Timeout: Forever}, bounded: true,
+			ticket: ticket, place: q.line.places,
 		}
 		gc.places = append(gc.places, w)
 		if last == nil && waits {

@@ -157,7 +157,8 @@ func TestAGroupReadsTheTypeOnce(t *testing.T) {
 	})
 	g := e.Group(l)
 	for range 2000 {
-		_, _ = g.Acquire(ctx, []int64{1}, Want{Permits: 1, Timeout: Forever}) // where the type changes all the time, that is an error
+		// Where the type changes all the time, that is an error.
+		_, _ = g.Acquire(ctx, []int64{1}, Want{Permits: 1, Timeout: Forever})
 	}
 	cancel()
 	other.Wait()

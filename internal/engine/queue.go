@@ -83,8 +83,8 @@ func (q *queue) arrive(w *waiter) {
 }
 
 // lineUp decides where the arrivals stand: those that wait stand behind those in line, who would
-// be served before them. It is called when a caller arrives. Where a caller arrives during a
-// batch, that may serve the line or make one, so it is called when the batch is settled.
+// be served before them. It is called when a caller arrives. For callers that arrive during a
+// batch, which may serve the line or be refused, it is called before the next one.
 //
 // If an arrival wants more than the rate that was met last, Redis must be asked, with all
 // ahead of it: there may be another rate. Guarded by mu.

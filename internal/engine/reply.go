@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A Verdict is what one caller gets.
@@ -23,6 +24,17 @@ type Verdict struct {
 	Batch    int   // callers whom the request judged
 	Queued   time.Duration
 }
+
+// RetryAfter returns when the permits are there, or when to look again, if refused.
+func (v Verdict) RetryAfter() time.Duration {
+	if v.Again {
+		return v.ResetAfter()
+	}
+	return wire.Microseconds(max(0, v.Wait))
+}
+
+// ResetAfter returns when all permits are back.
+func (v Verdict) ResetAfter() time.Duration { return wire.Milliseconds(v.Reset) }
 
 // Granted reports whether all members of a Group have granted.
 func Granted(verdicts []Verdict) bool {

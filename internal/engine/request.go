@@ -70,7 +70,8 @@ func newAcquire(l *Limiter, runs []run, back *withdrawal) *request {
 func newRelease(l *Limiter, permits int64, back *withdrawal) *request {
 	return &request{
 		limiter: l, script: releaseScript, session: l.engine.session.boxed,
-		number: l.engine.requests.Add(1), permits: permits, records: l.engine.mark, withdrawal: back, start: time.Now(),
+		number: l.engine.requests.Add(1), permits: permits, records: l.engine.mark,
+		withdrawal: back, start: time.Now(),
 	}
 }
 

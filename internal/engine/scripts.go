@@ -11,8 +11,9 @@ import (
 	"github.com/redisson-go/rratelimiter/scripts"
 )
 
-// Each operation is one file of package scripts, which may include parts. Those that set something cannot tell whether they were done already: they are
-// not sent again when their reply was lost.
+// Each operation is one file of package scripts, which may include parts. Those that set
+// something cannot tell whether they were done already: they are not sent again when their
+// reply was lost.
 var (
 	acquireScript    = repeatable("acquire")
 	releaseScript    = repeatable("release")
