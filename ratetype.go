@@ -124,7 +124,8 @@ func (change *rateChange) complete(opts []RateOption) error {
 	case interval < time.Millisecond:
 		return engine.Invalid("interval", interval, "be at least 1ms")
 	case o.keepAlive != 0 && o.keepAlive < interval:
-		return engine.Invalid("keepAlive", o.keepAlive, fmt.Sprintf("be 0 or at least the interval, %v", interval))
+		bound := fmt.Sprintf("be 0 or at least the interval, %v", interval)
+		return engine.Invalid("keepAlive", o.keepAlive, bound)
 	}
 	change.Interval = change.Interval.Truncate(time.Millisecond)
 	change.KeepAlive, change.rateOptions = o.keepAlive.Truncate(time.Millisecond), o

@@ -75,6 +75,25 @@ func New(config Config) *Engine {
 	return e
 }
 
+// Limiter returns the limiter called name, which was given as argument; template is nil for
+// one whose rate must be set.
+func (e *Engine) Limiter(argument, name string, template *Template) *Limiter {
+	l := &Limiter{engine: e, name: name, template: template}
+	l.err = l.Named(l.find(argument))
+	return l
+}
+
+// Unusable returns a limiter each of whose calls fails with an error.
+func (e *Engine) Unusable(name string, template *Template, err error) *Limiter {
+	l := &Limiter{engine: e, name: name, template: template}
+	l.err = l.Named(err)
+	return l
+}
+
+// Group returns the Group of 1 to MaxMembers limiters, with different hashes and on one
+// server (Limiter.Together).
+func (e *Engine) Group(limiters ...*Limiter) *Group { return &Group{e, limiters} }
+
 // Close ends all calls that wait, at once, with ErrClosed. What they may have taken comes
 // back an interval later. Close then waits for the goroutines, a second at most: one that
 // waits for a silent Redis ends with go-redis's timeouts.

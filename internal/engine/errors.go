@@ -71,20 +71,6 @@ func (e *endError) Error() string { return e.why.Error() + ": " + e.cause.Error(
 // Unwrap returns both.
 func (e *endError) Unwrap() []error { return []error{e.why, e.cause} }
 
-// Named returns err as an Error with the name of the limiter. ErrClosed and the end of a
-// context stay what they are, and so does an Error that has a name.
-func (l *Limiter) Named(err error) error {
-	err = withName(err, l.name)
-	_, ours := err.(*Error)
-	switch {
-	case ours, err == nil, err == ErrClosed, err == context.Canceled, err == context.DeadlineExceeded:
-		return err
-	case redisx.Answered(err), errors.Is(err, redisx.ErrShape):
-		return &Error{before: "rratelimiter: ", whose: strconv.Quote(l.name), cause: err}
-	}
-	return &Error{kind: limit.ErrNoAnswer, whose: strconv.Quote(l.name), cause: err}
-}
-
 // Named returns an Error with the name of a limiter, if it has none; any other error as it is.
 func Named(err error, name string) error { return withName(err, name) }
 

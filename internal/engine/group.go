@@ -20,10 +20,6 @@ type Group struct {
 	limiters []*Limiter
 }
 
-// Group returns the Group of 1 to MaxMembers limiters, with different hashes and on one
-// server (Limiter.Together).
-func (e *Engine) Group(limiters ...*Limiter) *Group { return &Group{e, limiters} }
-
 // Limiters returns the members.
 func (g *Group) Limiters() []*Limiter { return g.limiters }
 
@@ -59,7 +55,7 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Ve
 		last = call
 	}
 	stood := time.Now()
-	gc := g.stand(permits, last)
+	gc := newGroupCaller(g, permits, last)
 	defer gc.leave()
 	var left <-chan time.Time // when the timeout passes; nil for never
 	if wanted.Timed() {
@@ -123,7 +119,7 @@ func (g *Group) ask(ctx context.Context, permits []int64, wanted Want) (*groupCa
 		ctx, cancel = context.WithTimeoutCause(ctx, wanted.Budget, errSilent)
 		defer cancel()
 	}
-	call, err := g.call(ctx, permits, wanted)
+	call, err := newGroupCall(ctx, g, permits, wanted)
 	if err != nil {
 		return nil, err
 	}

@@ -82,8 +82,8 @@ type groupCall struct {
 	err      error
 }
 
-// call has a call carried out. It returns an error when ctx ends before.
-func (g *Group) call(ctx context.Context, permits []int64, wanted Want) (*groupCall, error) {
+// newGroupCall carries a call out. It returns an error when ctx ends before.
+func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (*groupCall, error) {
 	e := g.engine
 	call := &groupCall{
 		group: g, permits: permits, numbers: wanted.Numbers,

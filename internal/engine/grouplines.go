@@ -17,10 +17,6 @@ type ticket struct {
 	poke chan struct{} // capacity one: it may be the caller's turn
 }
 
-// ofGroup reports whether a waiter is the place of a group's caller: no batch judges it.
-// A nil waiter is none.
-func (w *waiter) ofGroup() bool { return w != nil && w.ticket != nil }
-
 // A groupCaller stands in the lines of all members of a Group.
 type groupCaller struct {
 	group   *Group
@@ -34,9 +30,9 @@ type groupCaller struct {
 	held    time.Time // until then it holds up others at members that do not refuse
 }
 
-// stand takes a place in the line of each member, after a call that was refused, or
+// newGroupCaller takes a place in the line of each member, after a call that was refused, or
 // without one (nil) where others wait.
-func (g *Group) stand(permits []int64, last *groupCall) *groupCaller {
+func newGroupCaller(g *Group, permits []int64, last *groupCall) *groupCaller {
 	gc := &groupCaller{group: g, permits: permits, poke: make(chan struct{}, 1)}
 	ticket := &ticket{gc.poke}
 	g.engine.groups.waiting.Add(1)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -52,21 +53,6 @@ func NewTemplate(rate Rate, update bool) *Template {
 	text := fmt.Sprintf("%d %d %d %s",
 		rate.Permits, rate.Interval.Milliseconds(), rate.KeepAlive.Milliseconds(), flag(update))
 	return &Template{rate, text}
-}
-
-// Limiter returns the limiter called name, which was given as argument; template is nil for
-// one whose rate must be set.
-func (e *Engine) Limiter(argument, name string, template *Template) *Limiter {
-	l := &Limiter{engine: e, name: name, template: template}
-	l.err = l.Named(l.find(argument))
-	return l
-}
-
-// Unusable returns a limiter each of whose calls fails with an error.
-func (e *Engine) Unusable(name string, template *Template, err error) *Limiter {
-	l := &Limiter{engine: e, name: name, template: template}
-	l.err = l.Named(err)
-	return l
 }
 
 // find sets the keys, and returns why they cannot be used, if so.
@@ -127,6 +113,32 @@ func (l *Limiter) Usable(ctx context.Context) error {
 		return ErrClosed
 	}
 	return ctx.Err()
+}
+
+// Named returns err as an Error with the name of the limiter. ErrClosed and the end of a
+// context stay what they are, and so does an Error that has a name.
+func (l *Limiter) Named(err error) error {
+	err = withName(err, l.name)
+	_, ours := err.(*Error)
+	switch {
+	case ours, err == nil, err == ErrClosed, err == context.Canceled, err == context.DeadlineExceeded:
+		return err
+	case redisx.Answered(err), errors.Is(err, redisx.ErrShape):
+		return &Error{before: "rratelimiter: ", whose: strconv.Quote(l.name), cause: err}
+	}
+	return &Error{kind: limit.ErrNoAnswer, whose: strconv.Quote(l.name), cause: err}
+}
+
+// Server returns the number of the server of a limiter, less than Servers.
+func (l *Limiter) Server() int {
+	runner := &l.engine.config.Runner
+	if shard := runner.Shard(l.Hash); shard != "" {
+		return l.engine.groups.shards.number(shard)
+	}
+	if runner.Sharded {
+		return wire.Slot(l.Hash) * Servers / wire.Slots
+	}
+	return 0
 }
 
 // Check returns why a call for permits cannot go ahead: for at least so many.

@@ -42,27 +42,3 @@ func (ls *waiterList) insert(w, behind *waiter) {
 		ls.last = w
 	}
 }
-
-// remove takes the waiter out of the list it is in, if any.
-func (w *waiter) remove() {
-	ls := w.in
-	if ls == nil {
-		return
-	}
-	ls.size--
-	ls.permits -= w.Permits
-	if w.expired() {
-		ls.expired--
-	}
-	if w.prev == nil {
-		ls.first = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		ls.last = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.in, w.prev, w.next = nil, nil, nil
-}

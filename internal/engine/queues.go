@@ -43,7 +43,7 @@ func (qs *queues) locked(l *Limiter) *queue {
 	}
 	q.mu.Lock()
 	if !q.live {
-		q.limiter, q.live, q.turns = l, true, qs.engine.firstTurns()
+		q.limiter, q.live, q.turns = l, true, firstTurns(qs.engine)
 		q.last, q.portion = lastReply{}, portion{}
 		q.line.forget()
 		q.returns.servedLast = false
@@ -55,7 +55,8 @@ func (qs *queues) locked(l *Limiter) *queue {
 func (qs *queues) newQueue() *queue {
 	q, ok := qs.spare.Get().(*queue)
 	if !ok {
-		q = &queue{engine: qs.engine, line: line{poke: make(chan struct{}, 1)}}
+		q = &queue{engine: qs.engine}
+		q.line.poke, q.line.observed = make(chan struct{}, 1), qs.engine.config.Observed
 		q.batch = &batch{queue: q, waiting: notUnderWay}
 	}
 	return q

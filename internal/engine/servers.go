@@ -3,8 +3,6 @@ package engine
 import (
 	"slices"
 	"sync"
-
-	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // Servers is how many servers of one Redis are told apart, for some may be away while others
@@ -28,16 +26,4 @@ func (s *shards) number(addr string) int {
 		s.addrs = append(s.addrs, addr)
 	}
 	return i % Servers
-}
-
-// Server returns the number of the server of a limiter, less than Servers.
-func (l *Limiter) Server() int {
-	runner := &l.engine.config.Runner
-	if shard := runner.Shard(l.Hash); shard != "" {
-		return l.engine.groups.shards.number(shard)
-	}
-	if runner.Sharded {
-		return wire.Slot(l.Hash) * Servers / wire.Slots
-	}
-	return 0
 }

@@ -39,7 +39,7 @@ func (t turns) mayBeLate(now time.Time) bool {
 
 // firstTurns is what the queue of a limiter begins with: what the last queue that
 // decided has come to, of whichever limiter of the Engine.
-func (e *Engine) firstTurns() turns {
+func firstTurns(e *Engine) turns {
 	if last := e.turns.Load(); last != nil {
 		return *last
 	}

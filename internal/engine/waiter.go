@@ -119,3 +119,31 @@ func (w *waiter) finish(v Verdict, err error) {
 	v.Queued = w.queued()
 	w.standing, w.verdict, w.err = answered, v, err
 }
+
+// remove takes the waiter out of the list it is in, if any.
+func (w *waiter) remove() {
+	ls := w.in
+	if ls == nil {
+		return
+	}
+	ls.size--
+	ls.permits -= w.Permits
+	if w.expired() {
+		ls.expired--
+	}
+	if w.prev == nil {
+		ls.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		ls.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.in, w.prev, w.next = nil, nil, nil
+}
+
+// ofGroup reports whether a waiter is the place of a group's caller: no batch judges it.
+// A nil waiter is none.
+func (w *waiter) ofGroup() bool { return w != nil && w.ticket != nil }

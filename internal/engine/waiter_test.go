@@ -32,6 +32,9 @@ func TestNewcomersStandBehindTheFresh(t *testing.T) {
 			t.Errorf("%d in line and %d arrivals; want the new caller behind the first arrival",
 				q.line.size, q.arrivals.size)
 		}
+		if !q.wanted() || q.arrivals.size != 2 {
+			t.Errorf("%d arrivals after a question, want 2", q.arrivals.size)
+		}
 		q.lineUp()
 		if q.line.size != 3 || q.line.first != first || first.next != second {
 			t.Errorf("%d in line; want all three, in the order in which they came", q.line.size)

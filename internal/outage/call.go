@@ -22,35 +22,6 @@ type call struct {
 	redis func(wanted engine.Want) ([]engine.Verdict, error) // asks Redis
 }
 
-// Acquire is Limiter.Acquire under a policy.
-func (g *Guard) Acquire(ctx context.Context, limiter *engine.Limiter, policy Policy, wanted engine.Want) (
-	engine.Verdict, error,
-) {
-	v, err := call{
-		guard: g, limiters: []*engine.Limiter{limiter}, permits: []int64{wanted.Permits}, policy: policy,
-		redis: func(wanted engine.Want) ([]engine.Verdict, error) {
-			v, err := limiter.Acquire(ctx, wanted)
-			return []engine.Verdict{v}, err
-		},
-	}.run(ctx, wanted)
-	if len(v) == 0 {
-		return engine.Verdict{}, err
-	}
-	return v[0], err
-}
-
-// AcquireAll is Group.Acquire under a policy.
-func (g *Guard) AcquireAll(
-	ctx context.Context, group *engine.Group, permits []int64, policy Policy, wanted engine.Want,
-) ([]engine.Verdict, error) {
-	return call{
-		guard: g, limiters: group.Limiters(), permits: permits, policy: policy,
-		redis: func(wanted engine.Want) ([]engine.Verdict, error) {
-			return group.Acquire(ctx, permits, wanted)
-		},
-	}.run(ctx, wanted)
-}
-
 // run asks Redis, and falls back when Redis has failed.
 func (c call) run(ctx context.Context, wanted engine.Want) ([]engine.Verdict, error) {
 	first := c.limiters[0]
