@@ -9,7 +9,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// goroutines are those of an Engine. All of them end with it.
+// goroutines starts and counts the goroutines of an Engine, which all end with it.
 type goroutines struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -26,7 +26,7 @@ func (g *goroutines) init() {
 	g.jobs = make(chan func(context.Context))
 }
 
-// end ends the context of all goroutines. No other one begins after it.
+// end cancels the context of all goroutines. Later calls of Go start none.
 func (g *goroutines) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

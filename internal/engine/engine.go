@@ -11,31 +11,30 @@ import (
 	"github.com/redisson-go/rratelimiter/pubsub"
 )
 
-// A Config is what an Engine is made with.
+// A Config holds all that an Engine needs to know.
 type Config struct {
 	ID      string                   // the scope of PerClient limits
 	MapName func(name string) string // Redisson's NameMapper
 
-	// Err is why no limiter can be used, nil if all can. Otherwise nothing else is needed.
+	// Err is the result of each call, if it is not nil. No other field counts then.
 	Err error
 
 	Runner redisx.Runner
 	Hub    *pubsub.Hub
 
-	// Clock returns the time to send. It is nil for that of the Redis server.
+	// Clock returns the time to send. With nil, scripts use the time of the Redis server.
 	Clock func() time.Time
 
-	// Layout is that of the records that are written, with the mark of this Client; Plain
-	// is the same format without a mark, for records that a Repair rewrites.
+	// Layout packs the records of grants, with the mark of this Engine. Plain is the same
+	// format without a mark, for the records that Repair rewrites.
 	Layout, Plain *wire.Layout
 
-	Resolution time.Duration // 0 for a record for each grant
+	Resolution time.Duration // of the records; 0 for one record per grant
 	GoOnly     bool          // no Java client uses these limiters
-	Observed   bool          // Verdict.Queued is wanted
+	Observed   bool          // measure Verdict.Queued
 }
 
-// An Engine asks Redis for its callers. Callers of one limiter share calls and wait in line.
-// It is safe for concurrent use.
+// An Engine asks Redis on behalf of all callers of one Client. It is safe for concurrent use.
 type Engine struct {
 	config Config
 	goroutines
@@ -50,18 +49,18 @@ type Engine struct {
 	turns       atomic.Pointer[turns] // what the queue that decided last came to
 }
 
-// A session is the field by which the requests of an Engine are known in each limiter
+// A session names the field of a limiter's hash that remembers the last request of an Engine
 // (scripts/parts/session.lua).
 type session struct {
 	name  string
 	boxed any // the name, as go-redis wants its arguments
 }
 
-// sessionLetters is how many of the random ones name a session: 80 bits, so that
-// no two Engines ever have the same.
+// sessionLetters is the number of random letters in the name of a session: 80 bits, so that
+// no two Engines ever share one.
 const sessionLetters = 16
 
-// New returns an Engine. It asks Redis for nothing.
+// New returns an Engine. It does not ask Redis.
 func New(config Config) *Engine {
 	name := wire.SessionPrefix + rand.Text()[:sessionLetters]
 	e := &Engine{config: config, session: session{name, name}}
@@ -83,7 +82,7 @@ func (e *Engine) Limiter(argument, name string, template *Template) *Limiter {
 	return l
 }
 
-// Unusable returns a limiter each of whose calls fails with an error.
+// Unusable returns a limiter whose calls all return err.
 func (e *Engine) Unusable(name string, template *Template, err error) *Limiter {
 	l := &Limiter{engine: e, name: name, template: template}
 	l.err = l.Named(err)
@@ -121,8 +120,7 @@ func (e *Engine) Close() {
 	}
 }
 
-// Waiting returns how many callers wait for permits: those in line and those that no
-// request has asked for yet.
+// Waiting returns the number of callers waiting for permits: in line, or among the arrivals.
 func (e *Engine) Waiting() int {
 	n := int(e.groups.waiting.Load())
 	for _, q := range e.queues.all() {
@@ -141,7 +139,7 @@ func (e *Engine) now() any {
 	return e.config.Clock().UnixMilli()
 }
 
-// Pause lets time pass. It returns an error if ctx ends or the Engine is closed before.
+// Pause waits for d. It returns an error if ctx ends or the Engine is closed first.
 func (e *Engine) Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -26,9 +26,9 @@ var (
 // errSilent is why a caller leaves whose budget is spent.
 var errSilent = errors.New("the budget is spent")
 
-// An Error is an error in the words of this library. What is about a limiter does not know
-// its name at first: the exported method that was called adds it (Limiter.Named). Callers
-// may know one limiter by several names.
+// An Error is an error in the words of this library. At first it lacks the name of its limiter,
+// because callers may know one limiter by several names: the exported method that was called
+// adds the name (Limiter.Named).
 type Error struct {
 	kind   error   // the error by which callers know it, nil if there is none
 	before string  // the text up to the name, empty for that of kind
@@ -131,8 +131,7 @@ func unanswered(why, cause error) error {
 	return why
 }
 
-// NotHeld is the error of an Acquire that was refused: nil would say that the caller holds
-// the permits.
+// NotHeld returns the error of a refused Acquire: nil would say that the caller holds the permits.
 func NotHeld() error { return unanswered(limit.ErrNoAnswer, nil) }
 
 // silent is the error of a call whose budget is spent, and what the network said last.

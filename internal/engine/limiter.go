@@ -17,8 +17,8 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Limiter is one limiter as a caller knows it: its name and keys, and the queue where its
-// callers meet those of other Limiters of the name. It is a cheap handle.
+// A Limiter is one limiter as a caller knows it: its name, its keys, and the queue that it shares
+// with all Limiters of the same name. It is a cheap handle.
 type Limiter struct {
 	engine *Engine
 	err    error  // why it cannot be used, nil if it can
@@ -35,14 +35,14 @@ type Limiter struct {
 	queue atomic.Pointer[queue] // the one it used last
 }
 
-// A Rate is what is set for a limiter.
+// A Rate is the configuration of a limiter.
 type Rate struct {
 	Type                int // wire.Overall or wire.PerClient
 	Permits             int64
 	Interval, KeepAlive time.Duration // whole ms
 }
 
-// A Template is the rate that the acquires of many limiters set where none is set.
+// A Template is the rate that acquires set where none is set.
 type Template struct {
 	Rate Rate
 	text any // for parts/limiter.lua; a string, boxed for go-redis
@@ -87,7 +87,7 @@ func (l *Limiter) Name() string { return l.name }
 // Err returns why the limiter cannot be used, nil if it can.
 func (l *Limiter) Err() error { return l.err }
 
-// Template returns what its acquires set where no rate is set; nil if they do not.
+// Template returns the rate that acquires set where none is set; nil if they set none.
 func (l *Limiter) Template() *Template { return l.template }
 
 // Described returns the name, quoted, and what it is mapped to, if to another.
@@ -141,7 +141,8 @@ func (l *Limiter) Server() int {
 	return 0
 }
 
-// Check returns why a call for permits cannot go ahead: for at least so many.
+// Check returns an error if permits is below least or above MaxPermits, or if the limiter is not
+// usable (Usable).
 func (l *Limiter) Check(ctx context.Context, permits, least int64) error {
 	if err := CheckPermits(permits, least); err != nil {
 		return l.Named(err)
@@ -149,7 +150,7 @@ func (l *Limiter) Check(ctx context.Context, permits, least int64) error {
 	return l.Usable(ctx)
 }
 
-// MaxPermits is the most that one call asks for. More would need more than 257 records.
+// MaxPermits bounds the permits of one call. More would need more than 257 records.
 const MaxPermits = 1 << 40
 
 // CheckPermits checks the permits of an acquire (least 1) or a release (least 0).

@@ -6,13 +6,13 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A line is the callers of one limiter who were refused and wait, and when Redis is asked
-// for them. Guarded by the queue's mu.
+// A line holds the refused callers of one limiter that still have time, and the state that
+// decides when Redis is asked for them. Guarded by the queue's mu.
 type line struct {
 	waiterList
 	places   int64 // counts those who have stood in line
 	reserved int   // group's callers who have a place, also where they let others pass
-	observed bool  // it is noted when a waiter first stands here
+	observed bool  // record when a waiter first stands here
 
 	attended bool          // a goroutine probes the line when it is due
 	poke     chan struct{} // to that goroutine; capacity one: the line, or when it is due, has changed

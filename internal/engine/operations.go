@@ -12,12 +12,12 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A Change is a rate to be set.
+// A Change sets a rate.
 type Change struct {
 	Rate
-	OnlyFirst bool // where none is set
-	MustExist bool // where one is set
-	KeepState bool // what is taken counts against the new rate
+	OnlyFirst bool // only where none is set
+	MustExist bool // only where one is set
+	KeepState bool // permits that are taken count against the new rate
 }
 
 // SetRate carries out a change, and reports whether it did.
@@ -114,8 +114,8 @@ func (l *Limiter) onAll(ctx context.Context, sc *redisx.Script, keys []string) (
 	return reply.At(0), translated(l, wire.Overall, err)
 }
 
-// Rename gives the limiter another name. It calls renamed with the limiter of that name when
-// Redis has done it, perhaps after Rename has returned an error.
+// Rename gives the limiter another name, and then calls renamed with the limiter of that name,
+// perhaps after Rename itself has returned an error.
 func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limiter)) error {
 	if err := l.Usable(ctx); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (l *Limiter) exists(ctx context.Context, key string) (int64, error) {
 	})
 }
 
-// Peers is what is known of a limiter and those who use it.
+// Peers describes a limiter and the Clients that use it.
 type Peers struct {
 	Now      int64 // ms, of the clock by which records are dated
 	Rate     int64
@@ -227,8 +227,8 @@ func (l *Limiter) NewRecord(permits uint32) string {
 	return string(l.engine.config.Layout.Append(make([]byte, 0, wire.RecordSpace), permits, false))
 }
 
-// Book adds records, once each. It reports whether all are there; if not, it wants to be
-// called again.
+// Book adds each record once. It reports whether Redis has them all; otherwise the caller
+// must call it again.
 func (l *Limiter) Book(ctx context.Context, bookings []Booking) (bool, error) {
 	args := l.templateArgs()
 	for i, b := range bookings {

@@ -58,8 +58,8 @@ type lastReply struct {
 	failure error     // what Redis or the network said last, if it was no reply
 }
 
-// arrive takes a new caller in, and begins a batch if one is wanted. It leaves the queue,
-// which was entered before (queues.enter).
+// arrive adds a new caller to the queue, which queues.enter has locked, and starts a batch if
+// one is wanted. It unlocks the queue.
 func (q *queue) arrive(w *waiter) {
 	w.standing = arrived
 	if w.gives {
@@ -114,8 +114,7 @@ func (q *queue) lineUp() {
 // wanted reports whether there is anything for a batch to do. Guarded by mu.
 func (q *queue) wanted() bool { return q.acquires() || !q.returns.empty() || q.unowned.due() }
 
-// acquires reports whether there is anybody whom a batch would ask permits for now. Guarded
-// by mu.
+// acquires reports whether the next batch would ask for permits. Guarded by mu.
 func (q *queue) acquires() bool { return !q.arrivals.empty() || q.line.probes() }
 
 // idle reports whether nobody needs the queue. Guarded by mu.
@@ -197,7 +196,7 @@ func (q *queue) failed(err error) {
 	q.last.failure = err
 }
 
-// lined reports whether anybody stands in line.
+// lined reports whether the line has waiters.
 func (q *queue) lined() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -250,8 +249,8 @@ func (q *queue) withdraw() bool {
 	return withdraws
 }
 
-// inherit takes over the withdrawal of a limiter's old name, and leaves the queue, which was
-// entered before.
+// inherit takes over the withdrawal of a limiter's old name. It unlocks the queue, which
+// queues.enter has locked.
 func (q *queue) inherit(w *withdrawal) {
 	if q.unowned.withdrawal == nil {
 		q.unowned.withdrawal = w

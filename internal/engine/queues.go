@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// queues are those of an Engine: one for each limiter that is in use. A process may touch a
-// million names.
+// queues holds the queues of an Engine: one for each limiter in use. A limiter that is not in
+// use holds no memory, because a process may touch a million names.
 type queues struct {
 	engine *Engine
 

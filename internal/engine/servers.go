@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Servers is how many servers of one Redis are told apart, for some may be away while others
-// are well. A single server is the first one. Of a cluster each stands for 256 of the 16,384 slots:
-// neighbours live on the same server, but for those at an edge. Of a Ring each is a shard.
+// Servers is the number of servers of one Redis that are told apart, because some may be away while
+// others are well. A single server has number 0. A cluster has one number per 256 of its 16,384
+// slots, which mostly live on one server; a Ring has one per shard.
 const Servers = 64
 
 // shards are the addresses of a Ring, each with the number of its place.

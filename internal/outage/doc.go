@@ -1,4 +1,4 @@
-// Package outage is what happens while Redis is away: a circuit for each of its servers says
-// whether Redis is asked (circuit.go), a call falls back as its policy says (call.go), a
-// share of the rate is granted here (local.go), and is booked when Redis is back (book.go).
+// Package outage decides calls while Redis is away. A circuit for each server says whether Redis
+// is asked (circuit.go). A call falls back as its policy says (call.go). A limiter grants the
+// share of this Client (local.go), and books it when Redis is back (book.go).
 package outage
