@@ -1,6 +1,8 @@
 package rratelimiter
 
 import (
+	"fmt"
+
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
@@ -90,5 +92,15 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Host returns what the Client lends to other packages of this module, such as rlock.
-func (c *Client) Host() host.Host { return c.host }
+// A method that returned the Host would be part of the API, so init hands it to other packages
+// of this module through internal/host, which users cannot import.
+func init() {
+	host.Of = func(client any) host.Host {
+		c, ok := client.(*Client)
+		if !ok {
+			err := engine.InvalidOf("host.Of", "client", fmt.Sprintf("%T", client), "be a *Client")
+			return host.Host{Err: err}
+		}
+		return c.host
+	}
+}

@@ -98,6 +98,38 @@ func TestALineWithoutRedisIsFreed(t *testing.T) {
 	})
 }
 
+// An outage is noticed even when the share is used up before three calls have failed: then the
+// probes are the only requests, and they count. Refusals by the share are decided without Redis.
+func TestProbesNoticeAnOutage(t *testing.T) {
+	var lost atomic.Int64
+	counts := rratelimiter.WithHealthHook(func(h rratelimiter.Health) {
+		if h.Degraded {
+			lost.Add(1)
+		}
+	})
+	fallsBack(t, 2, rratelimiter.FallbackLocal, func(c *crowd) {
+		noError(c.T, c.SetRate(c.Context(), overall, 2, time.Hour))
+		c.learns()
+		open := c.gate.shut()
+		for range 2 {
+			c.decides(c.RateLimiter, 0, "true", budget)
+		}
+		for range 30 {
+			c.decides(c.RateLimiter, 0, "false", 0)
+			c.sleep(100 * time.Millisecond)
+		}
+		if h := c.client.Health(); !h.Degraded || h.Decided != 32 || lost.Load() != 1 {
+			t.Errorf("%+v after 3s, the hook was called %d times; want degraded, 32 decided, 1 call", h, lost.Load())
+		}
+		open()
+		c.sleep(4 * time.Second)
+		if h := c.client.Health(); h.Degraded || h.Unbooked != 0 {
+			t.Errorf("%+v; want well, and all booked", h)
+		}
+		c.holds(2)
+	}, counts)
+}
+
 // A timeout that is shorter than the budget says nothing about Redis.
 func TestShortTimeoutsOpenNoCircuit(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackDeny, func(c *crowd) {

@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	_ limits.Limiter = (*rratelimiter.RateLimiter)(nil)
-	_ limits.Limiter = (*rratelimiter.Group)(nil)
-	_ limits.Keyed   = (*rratelimiter.Template)(nil)
+	_ limits.Acquirer      = (*rratelimiter.RateLimiter)(nil)
+	_ limits.Acquirer      = (*rratelimiter.Group)(nil)
+	_ limits.KeyedAcquirer = (*rratelimiter.Template)(nil)
 )
 
 // A maker makes the limiters that limittest checks, with a name of their own each.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/shares"
@@ -17,6 +19,7 @@ import (
 
 // A loop is callers of one process that acquire permits again and again, and when they got each.
 type loop struct {
+	limiter *rratelimiter.RateLimiter
 	callers int
 	stop    context.CancelFunc
 
@@ -26,14 +29,18 @@ type loop struct {
 
 // enters has callers of one more process acquire permits until they are stopped.
 func (c *crowd) enters(all *sync.WaitGroup, callers int) *loop {
+	return c.entersBy(redistest.MiniClient(c.T, c.server), all, callers, 1)
+}
+
+// entersBy is enters for callers that reach Redis by rdb and want several permits each.
+func (c *crowd) entersBy(rdb *redis.Client, all *sync.WaitGroup, callers int, permits int64) *loop {
 	ctx, stop := context.WithCancel(c.Context())
-	l := &loop{callers: callers, stop: stop}
-	client := rratelimiter.New(redistest.MiniClient(c.T, c.server), rratelimiter.WithGoOnly())
+	client := rratelimiter.New(rdb, rratelimiter.WithGoOnly())
 	c.Cleanup(func() { _ = client.Close() })
-	limiter := client.RateLimiter("l")
+	l := &loop{limiter: client.RateLimiter("l"), callers: callers, stop: stop}
 	for range callers {
 		all.Go(func() {
-			for limiter.Acquire(ctx, 1) == nil {
+			for l.limiter.Acquire(ctx, permits) == nil {
 				l.mu.Lock()
 				l.got = append(l.got, time.Now())
 				l.mu.Unlock()
@@ -60,7 +67,7 @@ func (l *loop) between(from, to time.Time) (n int) {
 // nothing of it stays unused.
 func TestProcessesShareByTheirWaiters(t *testing.T) {
 	t.Parallel()
-	const rate, span, leastIndex = 50, 20, 0.95
+	const rate, span, leastIndex = 50, 20, 0.98
 	for _, callers := range [][]int{{20, 20, 20}, {4, 4, 4, 4, 4, 4, 4, 4}, {60, 20}} {
 		t.Run(fmt.Sprint(callers), func(t *testing.T) {
 			t.Parallel()
@@ -99,6 +106,91 @@ func TestProcessesShareByTheirWaiters(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A process that is far away, or whose machine is slow, has its portion all the same.
+func TestADistantProcessHasItsPortion(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(c *crowd) {
+		const rate, span = 50, 10
+		noError(c.T, c.SetRate(c.Context(), overall, rate, time.Second))
+		var all sync.WaitGroup
+		near := []*loop{c.enters(&all, 20), c.enters(&all, 20)}
+		distant := redistest.MiniClient(c.T, c.server)
+		distant.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			time.Sleep(10 * time.Millisecond)
+			defer time.Sleep(10 * time.Millisecond)
+			return next(ctx, cmd)
+		}))
+		far := c.entersBy(distant, &all, 20, 1)
+		from := time.Now().Add(2 * time.Second)
+		time.Sleep((span + 3) * time.Second)
+		for _, l := range append(near, far) {
+			l.stop()
+		}
+		all.Wait()
+		const least = span * rate / 3 * 85 / 100
+		if got := far.between(from, from.Add(span*time.Second)); got < least {
+			c.Errorf("the distant process got %d permits in %ds, want at least %d", got, span, least)
+		}
+	})
+}
+
+// A request for more than the portion of its process is served, too, and no later than a few turns.
+func TestALargeRequestBesideACrowd(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(c *crowd) {
+		const rate, span, large = 50, 20, 10
+		noError(c.T, c.SetRate(c.Context(), overall, rate, time.Second))
+		var all sync.WaitGroup
+		crowd := c.enters(&all, 60)
+		one := c.entersBy(redistest.MiniClient(c.T, c.server), &all, 1, large)
+		time.Sleep(2 * time.Second)
+		from := time.Now()
+		time.Sleep(span * time.Second)
+		crowd.stop()
+		one.stop()
+		all.Wait()
+		// 10 of the 70 permits that are waited for: 7 a second are due.
+		got := large * one.between(from, from.Add(span*time.Second))
+		if due := span * rate * large / (60 + large); got < due/2 || got > 2*due {
+			c.Errorf("the large requests got %d permits, %d are due", got, due)
+		}
+	})
+}
+
+// A process that takes permits by Allow as well does not count these against its callers in line.
+func TestAllowTakesNothingFromTheLine(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(c *crowd) {
+		const rate, span = 50, 10
+		noError(c.T, c.SetRate(c.Context(), overall, rate, time.Second))
+		var all sync.WaitGroup
+		rdb := redistest.MiniClient(c.T, c.server)
+		both := c.entersBy(rdb, &all, 20, 1)
+		other := c.enters(&all, 20)
+		stop := make(chan struct{})
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(2 * time.Millisecond):
+					_, _ = both.limiter.Allow(c.Context(), 1)
+				}
+			}
+		})
+		time.Sleep(2 * time.Second)
+		from := time.Now()
+		time.Sleep(span * time.Second)
+		close(stop)
+		both.stop()
+		other.stop()
+		all.Wait()
+		if got := both.between(from, from.Add(span*time.Second)); got < span {
+			c.Errorf("callers in line got %d permits in %ds beside Allow of their process", got, span)
+		}
+	})
 }
 
 // What a process leaves whose callers have gone is the others' from then on.

@@ -14,7 +14,7 @@ import (
 
 // Each fault of a cluster is played once, in random order, or with FAULTS_SOAK
 // (`make soak-faults`) again and again for so long.
-var _ = Describe("Faults of a cluster at random", func() {
+var _ = Describe("Faults of a cluster at random", Label(thorough), func() {
 	It("leave nothing wrong", func(ctx SpecContext) {
 		long := os.Getenv("FAULTS_SOAK")
 		span, err := time.ParseDuration(cmp.Or(long, "0s"))

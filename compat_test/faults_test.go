@@ -17,10 +17,10 @@ import (
 func init() { logging.Disable() }
 
 var (
-	_ = Describe("Faults of a server under load", Ordered, ContinueOnFailure, func() {
+	_ = Describe("Faults of a server under load", Ordered, ContinueOnFailure, Label(thorough), func() {
 		faultSpecs(faults.Setup{}, slices.Concat(faults.OfServer, faults.OfMemory, faults.OfNetwork))
 	})
-	_ = Describe("Faults under sentinels under load", Ordered, ContinueOnFailure, func() {
+	_ = Describe("Faults under sentinels under load", Ordered, ContinueOnFailure, Label(thorough), func() {
 		faultSpecs(faults.Setup{Kind: faults.Sentinels}, faults.OfSentinel)
 	})
 )

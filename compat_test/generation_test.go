@@ -53,6 +53,14 @@ var older = func() (list []*generation) {
 	return list
 }()
 
+// labels returns those of specs beside the generation.
+func (g *generation) labels(of string) Labels {
+	if g == newest {
+		return Label(of)
+	}
+	return Label(of, thorough)
+}
+
 func newGeneration(version string) *generation {
 	g := &generation{version: version}
 	g.javas = []*javaSide{{client: "j1", from: g}, {client: "j2", from: g}}

@@ -17,7 +17,7 @@ import (
 // Fair locks that Go and Java share.
 var _ = func() bool {
 	for _, g := range lockGenerations {
-		Describe("Fair locks beside Redisson "+g.version, Ordered, ContinueOnFailure, Label("locks"), func() {
+		Describe("Fair locks beside Redisson "+g.version, Ordered, ContinueOnFailure, g.labels("locks"), func() {
 			if g != newest {
 				BeforeAll(g.start, NodeTimeout(5*time.Minute))
 			}

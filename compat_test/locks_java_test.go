@@ -16,7 +16,7 @@ import (
 // same container, for they share the JVM.
 var _ = func() bool {
 	for _, g := range lockGenerations {
-		Describe("Locks of Redisson "+g.version, Ordered, ContinueOnFailure, Label("locks"), func() {
+		Describe("Locks of Redisson "+g.version, Ordered, ContinueOnFailure, g.labels("locks"), func() {
 			if g != newest {
 				BeforeAll(g.start, NodeTimeout(5*time.Minute)) // may have to build it
 			}

@@ -14,7 +14,7 @@ var _ = func() bool {
 		Context("records", func() { recordSpecs(newest) })
 	})
 	for _, g := range older {
-		Describe("Redisson "+g.version, Ordered, ContinueOnFailure, Label("matrix"), func() {
+		Describe("Redisson "+g.version, Ordered, ContinueOnFailure, g.labels("matrix"), func() {
 			BeforeAll(g.start, NodeTimeout(5*time.Minute)) // may have to build it
 			operationSpecs(g)
 			perClientSpecs(g)

@@ -37,6 +37,7 @@ const infoEnv = "COMPAT_SERVER_INFO"
 // and Java see of each other. The suite runs again on each release, in another
 // process.
 func TestServers(t *testing.T) {
+	redistest.Thorough(t)
 	redistest.Require(t, "java")
 	redistest.Require(t, "mvn")
 	for _, release := range redistest.Releases {

@@ -25,8 +25,16 @@ func TestCompat(t *testing.T) {
 	redistest.Require(t, "java")
 	redistest.Require(t, "mvn")
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "Go and Java on the same keys")
+	suite, reporter := GinkgoConfiguration()
+	if testing.Short() && suite.LabelFilter == "" {
+		suite.LabelFilter = "!" + thorough
+	}
+	RunSpecs(t, "Go and Java on the same keys", suite, reporter)
 }
+
+// thorough labels specs of make test-all, which go test -short leaves out: what they promise is shown once
+// beside the newest Redisson, and these show it beside others, under faults, or by more rounds.
+const thorough = "thorough"
 
 // All specs share one server, one peer with two Redisson instances, and two Go
 // clients. Each spec uses new names for its limiters.

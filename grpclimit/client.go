@@ -13,9 +13,9 @@ import (
 // is sent: 1 each, unless WithCost says otherwise. A call is charged once, also where
 // the retry policy of gRPC sends it several times. It panics if limiter or key is nil.
 //
-// If limiter has a method Acquire(ctx, key, n) error, as a Template and that of Shared,
-// it waits there, in its line. Otherwise it asks Allow again after RetryAfter, until it is allowed.
-// Then nobody stands in line, and a call that would wait longer than its deadline or
+// If limiter is a limit.KeyedAcquirer, as a Template and limit.Shared of a RateLimiter are, it
+// waits there, in its line. Otherwise it asks Allow again after RetryAfter, until it is allowed.
+// Then there is no line, and a call that would wait longer than its deadline or
 // WithMaxWait is refused at once.
 //
 // The errors are statuses as of a server: RESOURCE_EXHAUSTED with RetryInfo, if the limiter
@@ -100,14 +100,9 @@ func (s *clientStream) RecvMsg(message any) error {
 	return err
 }
 
-// An acquirer is a Keyed that can wait.
-type acquirer interface {
-	Acquire(ctx context.Context, key string, n int64) error
-}
-
 // wait waits for the permits.
 func (g *gate) wait(ctx context.Context, key string, permits int64) (limit.Result, error) {
-	if line, ok := g.limiter.(acquirer); ok && !g.shadow && (!g.bounded || g.maxWait > 0) {
+	if line, ok := g.limiter.(limit.KeyedAcquirer); ok && !g.shadow && (!g.bounded || g.maxWait > 0) {
 		return g.acquire(ctx, line, key, permits)
 	}
 	latest, bounded := g.latest(ctx)
@@ -155,7 +150,7 @@ func (g *gate) latest(ctx context.Context) (latest time.Time, bounded bool) {
 
 // acquire waits in the line of a limiter. The end of maxWait is a refusal.
 func (g *gate) acquire(
-	ctx context.Context, line acquirer, key string, permits int64,
+	ctx context.Context, line limit.KeyedAcquirer, key string, permits int64,
 ) (limit.Result, error) {
 	within := ctx
 	if g.bounded {
@@ -168,28 +163,4 @@ func (g *gate) acquire(
 		return limit.Result{}, nil
 	}
 	return limit.Result{Allowed: err == nil}, err
-}
-
-// An Acquirer is a limiter that can wait for permits, as *rratelimiter.RateLimiter.
-type Acquirer interface {
-	limit.Limiter
-
-	// Acquire takes permits, and waits until they are there. If ctx ends while it
-	// waits, and nothing is wrong besides, the error is ctx.Err() itself.
-	Acquire(ctx context.Context, permits int64) error
-}
-
-// Shared is limit.Shared for a limiter that can wait: the same limit for every key.
-func Shared(limiter Acquirer) limit.Keyed { return shared{limiter} }
-
-type shared struct{ limiter Acquirer }
-
-// Allow is that of the limiter.
-func (s shared) Allow(ctx context.Context, _ string, n int64) (limit.Result, error) {
-	return s.limiter.Allow(ctx, n)
-}
-
-// Acquire is that of the limiter.
-func (s shared) Acquire(ctx context.Context, _ string, n int64) error {
-	return s.limiter.Acquire(ctx, n)
 }

@@ -130,7 +130,7 @@ type line struct {
 	acquired []attempt
 }
 
-func inLine(l *line) limit.Keyed { return grpclimit.Shared(l) }
+func inLine(l *line) limit.Keyed { return limit.Shared(l) }
 
 func (l *line) Allow(context.Context, int64) (limit.Result, error) {
 	return refusedFor(l.wait).result, l.err

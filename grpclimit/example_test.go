@@ -60,7 +60,7 @@ func newRetryingClient(target string) (*grpc.ClientConn, error) {
 
 // newClient returns a client that waits its turn, up to 5 s, before it sends.
 func newClient(target string, partner *rratelimiter.RateLimiter) (*grpc.ClientConn, error) {
-	turn := grpclimit.UnaryClientInterceptor(grpclimit.Shared(partner), grpclimit.ByMethod,
+	turn := grpclimit.UnaryClientInterceptor(limit.Shared(partner), grpclimit.ByMethod,
 		grpclimit.WithMaxWait(5*time.Second))
 	return grpc.NewClient(target, grpc.WithUnaryInterceptor(turn),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))

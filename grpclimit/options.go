@@ -80,7 +80,7 @@ func WithHook(hook func(ctx context.Context, d Decision)) Option {
 
 // WithMaxWait bounds how long a client waits for its turn. A call that would have to wait
 // longer is refused with RESOURCE_EXHAUSTED: after d where it waits in the line of the
-// limiter (a Template, Shared), at once where it waits by RetryAfter. The default is the
+// limiter (a limit.KeyedAcquirer), at once where it waits by RetryAfter. The default is the
 // end of the call's context; 0 or less does not wait at all.
 func WithMaxWait(d time.Duration) ClientOption {
 	return clientOption(func(g *gate) { g.bounded, g.maxWait = true, d })

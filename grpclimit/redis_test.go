@@ -16,6 +16,7 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/grpclimit"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // late is how much later than due a wait over Redis may end: the line lets Java go first.
@@ -55,7 +56,7 @@ func TestClientOnRedis(t *testing.T) {
 		noError(t, one.SetRate(t.Context(), rratelimiter.Overall, 1, time.Minute))
 		for _, client := range []testpb.TestServiceClient{
 			serve(t, &service{}, nil, waiting(c.Template("methods", 1, time.Minute))...),
-			serve(t, &service{}, nil, waiting(grpclimit.Shared(one))...),
+			serve(t, &service{}, nil, waiting(limit.Shared(one))...),
 		} {
 			began := time.Now()
 			noError(t, emptyCall(t.Context(), client))
@@ -76,7 +77,7 @@ func TestServerOnAGroup(t *testing.T) {
 		group := c.All(
 			c.Template("{api}:second", 1, time.Second).RateLimiter("alice"),
 			c.Template("{api}:hour", 100, time.Hour).RateLimiter("alice"))
-		client := serve(t, &service{}, limited(grpclimit.Shared(group), grpclimit.ByMethod))
+		client := serve(t, &service{}, limited(limit.Shared(group), grpclimit.ByMethod))
 		noError(t, emptyCall(t.Context(), client))
 		err := emptyCall(t.Context(), client)
 		wantCode(t, err, codes.ResourceExhausted)

@@ -1,6 +1,6 @@
 // Package httplimit limits HTTP requests: those that a server gets, by a [Middleware], and
-// those that a program sends, by a [Pacer] and a [Heeder]. It takes any limiter of package
-// limit, such as those in Redis, and needs nothing else but the standard library.
+// those that a program sends, by a [Pacer] and a [RetryAfterTransport]. It takes any limiter
+// of package limit, such as those in Redis, and needs nothing else but the standard library.
 //
 //	m, err := httplimit.New(limit.Shared(limiter), httplimit.Constant("all"))
 //	...
@@ -48,7 +48,7 @@
 //
 // # Requests that a program sends
 //
-// A Pacer waits for a permit before it sends a request. A Heeder does what a server says that
-// has refused one: it holds further requests to that host for so long. Put the Pacer under
-// the Heeder to have both, so that a request that is sent again takes a permit, too.
+// A Pacer waits for a permit before it sends a request. A RetryAfterTransport honors the
+// Retry-After of a refusal: it delays further requests to that host until then. To have both,
+// give the Pacer to NewRetryAfterTransport: then a retry also takes a permit.
 package httplimit

@@ -175,7 +175,7 @@ func ExampleWithResponse() {
 	// Output: 429 60 please come back later
 }
 
-func ExampleHeeder() {
+func ExampleRetryAfterTransport() {
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
 	defer rdb.Close()
 	limiters := rratelimiter.New(rdb)
@@ -192,18 +192,18 @@ func ExampleHeeder() {
 	}))
 	defer server.Close()
 
-	// Two requests a minute to each host, from all processes together, and what it says.
+	// Two requests a minute to each host, from all processes together.
 	perHost := limiters.Template("others", 2, time.Minute)
 	pacer, err := httplimit.NewKeyedPacer(nil, perHost, httplimit.ByHost(),
 		httplimit.WithMaxWait(10*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
-	heeder, err := httplimit.NewHeeder(pacer, httplimit.WithRetries(2))
+	transport, err := httplimit.NewRetryAfterTransport(pacer, httplimit.WithRetries(2))
 	if err != nil {
 		log.Fatal(err)
 	}
-	client := &http.Client{Transport: heeder}
+	client := &http.Client{Transport: transport}
 
 	start := time.Now()
 	response, err := client.Get(server.URL)

@@ -7,8 +7,8 @@ import (
 
 // What the specs look at from inside.
 
-// Holds returns how many hosts are remembered.
-func (h *Heeder) Holds() int { return len(h.until) }
+// Paused returns the number of hosts in memory.
+func (t *RetryAfterTransport) Paused() int { return len(t.pausedUntil) }
 
 var ReadDraft11 = readDraft11
 

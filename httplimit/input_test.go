@@ -31,7 +31,10 @@ func TestBadInput(t *testing.T) {
 		_, err := httplimit.NewPacer(nil, one, opt)
 		return err
 	}
-	heeder := func(opt httplimit.HeederOption) error { _, err := httplimit.NewHeeder(nil, opt); return err }
+	retryAfter := func(opt httplimit.RetryAfterOption) error {
+		_, err := httplimit.NewRetryAfterTransport(nil, opt)
+		return err
+	}
 	second := func(_ any, err error) error { return err }
 	for want, err := range map[string]error{
 		"New: keyed is <nil>, must not be nil":              second(httplimit.New(nil, all)),
@@ -66,10 +69,10 @@ func TestBadInput(t *testing.T) {
 		"WithMaxWait: d is 0s, must be more than 0":         pacer(httplimit.WithMaxWait(0)),
 		"NewKeyedPacer: keyed is <nil>, must not":           second(httplimit.NewKeyedPacer(nil, nil, all)),
 		"NewKeyedPacer: key is <nil>, must not":             second(httplimit.NewKeyedPacer(nil, keyed, nil)),
-		"NewHeeder: option 1 is <nil>, must not be nil":     heeder(nil),
-		"WithPatience: d is 0s, must be more than 0":        heeder(httplimit.WithPatience(0)),
-		"WithRetries: n is 11, must be 0 to 10":             heeder(httplimit.WithRetries(11)),
-		"WithRetries: n is -1, must be 0 to 10":             heeder(httplimit.WithRetries(-1)),
+		"NewRetryAfterTransport: option 1 is <nil>":         retryAfter(nil),
+		"WithMaxDelay: d is 0s, must be more than 0":        retryAfter(httplimit.WithMaxDelay(0)),
+		"WithRetries: n is 11, must be 0 to 10":             retryAfter(httplimit.WithRetries(11)),
+		"WithRetries: n is -1, must be 0 to 10":             retryAfter(httplimit.WithRetries(-1)),
 	} {
 		if !errors.Is(err, limit.ErrInvalidArgument) ||
 			!strings.HasPrefix(err.Error(), "rratelimiter: invalid argument of httplimit."+want) {
@@ -91,7 +94,8 @@ func TestBounds(t *testing.T) {
 	newMiddleware(t, newMemory(1, 1), all, httplimit.WithTimeout(time.Millisecond),
 		httplimit.WithNearLimit(1, hook), httplimit.WithPolicies(strings.Repeat("x", 64), ` "\~`))
 	for _, retries := range []int{0, 10} {
-		_, err := httplimit.NewHeeder(nil, httplimit.WithRetries(retries), httplimit.WithPatience(1))
+		_, err := httplimit.NewRetryAfterTransport(nil,
+			httplimit.WithRetries(retries), httplimit.WithMaxDelay(1))
 		if err != nil {
 			t.Error(err)
 		}

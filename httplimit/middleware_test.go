@@ -56,7 +56,7 @@ func TestCrowd(t *testing.T) {
 	var all sync.WaitGroup
 	for range crowd {
 		all.Go(func() {
-			code, err := send(t, newHeeder(t, nil), outgoingTo(t, server.URL))
+			code, err := send(t, newRetryAfter(t, nil), outgoingTo(t, server.URL))
 			switch {
 			case err != nil:
 				t.Error(err)

@@ -39,10 +39,9 @@ func WithMaxWait(d time.Duration) PacerOption {
 	}
 }
 
-// NewPacer returns a Pacer whose requests share one limit. If limiter has a method
-// Acquire(ctx, permits) error, as a RateLimiter has, that waits, and callers stand in line.
-// Otherwise the Pacer calls Allow again after RetryAfter. next sends the requests; nil is
-// http.DefaultTransport.
+// NewPacer returns a Pacer whose requests share one limit. If limiter is a limit.Acquirer, as
+// a RateLimiter is, requests wait in its line. Otherwise the Pacer calls Allow again after
+// RetryAfter. next sends the requests; nil is http.DefaultTransport.
 //
 // Errors are limit.ErrInvalidArgument: limiter or an option is nil, or an argument of an
 // option is out of its bounds.
@@ -50,20 +49,12 @@ func NewPacer(next http.RoundTripper, limiter limit.Limiter, opts ...PacerOption
 	if limiter == nil {
 		return nil, invalid("NewPacer", "limiter", nil, "not be nil")
 	}
-	p := &Pacer{key: Constant("all")}
-	if waits, ok := limiter.(interface {
-		Acquire(ctx context.Context, permits int64) error
-	}); ok {
-		p.acquire = func(ctx context.Context, _ string) error { return waits.Acquire(ctx, 1) }
-	} else {
-		p.acquire = p.polling(limit.Shared(limiter))
-	}
-	return p.complete("NewPacer", next, opts)
+	return newPacer("NewPacer", next, limit.Shared(limiter), Constant("all"), opts)
 }
 
-// NewKeyedPacer is NewPacer with a limit for each key: ByHost is one for each host. The
-// method that waits is Acquire(ctx, key, permits) error, as a Template has it. A request for
-// which key returns ErrNoLimit is sent at once. With any other error it is not sent.
+// NewKeyedPacer is NewPacer with a limit for each key: ByHost is one for each host. Requests
+// wait in line if keyed is a limit.KeyedAcquirer, as a Template is. A request for which key
+// returns ErrNoLimit is sent at once. With any other error it is not sent.
 func NewKeyedPacer(
 	next http.RoundTripper, keyed limit.Keyed, key KeyFunc, opts ...PacerOption,
 ) (*Pacer, error) {
@@ -73,19 +64,19 @@ func NewKeyedPacer(
 	case key == nil:
 		return nil, invalid("NewKeyedPacer", "key", nil, "not be nil")
 	}
-	p := &Pacer{key: key}
-	if waits, ok := keyed.(interface {
-		Acquire(ctx context.Context, key string, permits int64) error
-	}); ok {
-		p.acquire = func(ctx context.Context, key string) error { return waits.Acquire(ctx, key, 1) }
+	return newPacer("NewKeyedPacer", next, keyed, key, opts)
+}
+
+// newPacer returns a Pacer for the constructor called where.
+func newPacer(
+	where string, next http.RoundTripper, keyed limit.Keyed, key KeyFunc, opts []PacerOption,
+) (*Pacer, error) {
+	p := &Pacer{next: orDefault(next), key: key}
+	if a, ok := keyed.(limit.KeyedAcquirer); ok {
+		p.acquire = func(ctx context.Context, key string) error { return a.Acquire(ctx, key, 1) }
 	} else {
 		p.acquire = p.polling(keyed)
 	}
-	return p.complete("NewKeyedPacer", next, opts)
-}
-
-func (p *Pacer) complete(where string, next http.RoundTripper, opts []PacerOption) (*Pacer, error) {
-	p.next = orDefault(next)
 	for i, opt := range opts {
 		if opt == nil {
 			return nil, invalid(where, fmt.Sprintf("option %d", i+1), nil, "not be nil")
@@ -114,7 +105,7 @@ func (p *Pacer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.next.RoundTrip(r)
 }
 
-// CloseIdleConnections is for http.Client, which calls it if there is one.
+// CloseIdleConnections closes the idle connections of next. http.Client calls it.
 func (p *Pacer) CloseIdleConnections() { closeIdle(p.next) }
 
 func (p *Pacer) wait(r *http.Request) error {
@@ -153,7 +144,7 @@ func (p *Pacer) polling(keyed limit.Keyed) func(ctx context.Context, key string)
 			if pause <= 0 {
 				pause = blindWait
 			}
-			// To wait in vain would help nobody: RetryAfter is never too short.
+			// RetryAfter is never too short, so waiting longer than left would be in vain.
 			if left := p.maxWait - time.Since(start); p.maxWait > 0 && pause > left {
 				return fmt.Errorf("%w: the permit is there in %v, must be within %v", ErrWait, pause, left)
 			}
@@ -176,7 +167,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// closeBody is what a RoundTripper owes for a request that it does not send.
+// closeBody closes the body of a request that is not sent, as a RoundTripper must.
 func closeBody(r *http.Request) {
 	if r.Body != nil {
 		_ = r.Body.Close() // nothing was read: nothing can be lost

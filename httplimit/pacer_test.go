@@ -282,11 +282,11 @@ func TestCloseIdleConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heeder, err := httplimit.NewHeeder(pacer)
+	retryAfter, err := httplimit.NewRetryAfterTransport(pacer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	(&http.Client{Transport: heeder}).CloseIdleConnections()
+	(&http.Client{Transport: retryAfter}).CloseIdleConnections()
 	if closes.n != 1 {
 		t.Errorf("closed %d times", closes.n)
 	}

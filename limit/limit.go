@@ -3,8 +3,9 @@
 // dependencies.
 //
 // A [Limiter] is one limit. A [Keyed] has one for each key, such as a user or an
-// address. [Of] is the Limiter of one key, and [Func] and [KeyedFunc] make either of
-// a function. Package limittest checks that a limiter keeps the rules written here.
+// address. An [Acquirer] is a Limiter that can wait for permits, a [KeyedAcquirer] a
+// Keyed that can. [Of] is the Limiter of one key, and [Func] and [KeyedFunc] make either
+// of a function. Package limittest checks that a limiter keeps the rules written here.
 package limit
 
 import (
@@ -30,6 +31,24 @@ type Keyed interface {
 	// Allow is that of a Limiter, for the limit of key. Keys do not know of each
 	// other. A key that cannot be used, as an empty one, is an ErrInvalidArgument.
 	Allow(ctx context.Context, key string, n int64) (Result, error)
+}
+
+// An Acquirer is a Limiter that can wait for permits.
+type Acquirer interface {
+	Limiter
+
+	// Acquire takes n permits, and waits until they are there. n and the errors are as for
+	// Allow. If ctx ends first, nothing is taken, and errors.Is(err, ctx.Err()) holds; if
+	// nothing else went wrong, err is ctx.Err() itself.
+	Acquire(ctx context.Context, n int64) error
+}
+
+// A KeyedAcquirer is a Keyed that can wait for permits.
+type KeyedAcquirer interface {
+	Keyed
+
+	// Acquire is that of an Acquirer, for the limit of key.
+	Acquire(ctx context.Context, key string, n int64) error
 }
 
 // A Releaser is a Limiter that takes back what was not used.
@@ -168,8 +187,13 @@ func (f KeyedFunc) Allow(ctx context.Context, key string, n int64) (Result, erro
 	return f(ctx, key, n)
 }
 
-// Of returns the Limiter of one key.
-func Of(keyed Keyed, key string) Limiter { return of{keyed, key} }
+// Of returns the Limiter of one key. If keyed is a KeyedAcquirer, the Limiter is an Acquirer.
+func Of(keyed Keyed, key string) Limiter {
+	if a, ok := keyed.(KeyedAcquirer); ok {
+		return acquirerOf{of{keyed, key}, a}
+	}
+	return of{keyed, key}
+}
 
 type of struct {
 	keyed Keyed
@@ -182,8 +206,24 @@ func (o of) Allow(ctx context.Context, n int64) (Result, error) { return o.keyed
 // Validate is that of the Keyed.
 func (o of) Validate() error { return Validate(o.keyed) }
 
-// Shared returns a Keyed that has the same limit for every key, also for an empty one.
-func Shared(limiter Limiter) Keyed { return shared{limiter} }
+type acquirerOf struct {
+	of
+	acquirer KeyedAcquirer
+}
+
+// Acquire is that of the KeyedAcquirer.
+func (o acquirerOf) Acquire(ctx context.Context, n int64) error {
+	return o.acquirer.Acquire(ctx, o.key, n)
+}
+
+// Shared returns a Keyed that has the same limit for every key, also for an empty one. If
+// limiter is an Acquirer, the Keyed is a KeyedAcquirer.
+func Shared(limiter Limiter) Keyed {
+	if a, ok := limiter.(Acquirer); ok {
+		return sharedAcquirer{shared{limiter}, a}
+	}
+	return shared{limiter}
+}
 
 type shared struct{ limiter Limiter }
 
@@ -194,3 +234,13 @@ func (s shared) Allow(ctx context.Context, _ string, n int64) (Result, error) {
 
 // Validate is that of the Limiter.
 func (s shared) Validate() error { return Validate(s.limiter) }
+
+type sharedAcquirer struct {
+	shared
+	acquirer Acquirer
+}
+
+// Acquire is that of the Acquirer.
+func (s sharedAcquirer) Acquire(ctx context.Context, _ string, n int64) error {
+	return s.acquirer.Acquire(ctx, n)
+}

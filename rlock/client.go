@@ -87,7 +87,7 @@ func New(limiters *rratelimiter.Client, opts ...Option) *Client {
 		c.err = badOption("limiters", "nil", "be a Client")
 		return c
 	}
-	c.host = limiters.Host()
+	c.host = host.Of(limiters)
 	c.err = c.host.Err
 	for i, opt := range opts {
 		if opt == nil {

@@ -32,6 +32,8 @@
 // FencedLock may share a name, but a Lock draws no token. A lock and a limiter must not have
 // the same name: both have it as their key. Such a lock is refused with ErrBadState.
 //
+// All three are a [Locker], which a test can fake with [FakeHold].
+//
 // Callers that wait sleep until Redis tells them that the lock was unlocked, or until its
 // lease has run out; in one process they are served in their order. docs/lock.md has
 // more: from Java to Go, what is cured, what no lock in Redis can promise.

@@ -37,7 +37,12 @@ func (k *keys) invalid(argument string, value any, bound string) error {
 }
 
 // notHeld returns the error of a hold that has ended.
-func (h *Hold) notHeld() error { return fmt.Errorf("%w: %q by %s", ErrNotHeld, h.keys.name, h.owner) }
+func (h *Hold) notHeld() error {
+	if h.unbound() {
+		return ErrNotHeld
+	}
+	return fmt.Errorf("%w: %q by %s", ErrNotHeld, h.keys.name, h.owner)
+}
 
 // lost returns the error of a hold that was lost, and how.
 func (h *Hold) lost(how string) error {

@@ -16,9 +16,9 @@ import (
 
 // A Hold is a lock that is held. In Java this belongs to a thread; in Go it belongs to
 // whoever has the Hold, which is safe for concurrent use. It ends with the last Unlock,
-// or when it is lost.
+// or when it is lost. The zero Hold is not held.
 type Hold struct {
-	keys    *keys
+	keys    *keys // nil for the zero Hold and a fake
 	number  uint64
 	owner   string // the field in Redis, as Java writes it: ID:number
 	latch   string // the key that says that this hold has ended
@@ -82,13 +82,20 @@ func (h *Hold) Owner() string { return h.owner }
 // Context returns a context that ends with the hold. It has the values of the context
 // that the lock was taken with, but does not end with it. Its cause is
 // context.Canceled after the last Unlock, an ErrLost if the hold was lost, or
-// ErrClosed.
+// ErrClosed; ErrNotHeld for the zero Hold.
 //
 // It ends at the latest when the lease has run out by the clock of this machine,
 // counted from when its request was sent, whether Redis can be reached or not. A
 // process that is stopped meanwhile knows only when it goes on: what must not be
 // written too late needs the token of a [FencedLock].
-func (h *Hold) Context() context.Context { return h.ctx }
+func (h *Hold) Context() context.Context {
+	if h.ctx == nil { // the zero Hold
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(ErrNotHeld)
+		return ctx
+	}
+	return h.ctx
+}
 
 // Token returns the last token of this hold, if the lock is a [FencedLock]; 0 for other
 // locks. Each hold gets a greater one than all before it, and so does each Relock.
@@ -130,6 +137,8 @@ func (h *Hold) Err() error {
 		return h.why
 	case h.count == 0:
 		return h.notHeld()
+	case h.unbound():
+		return nil
 	case h.keys.client.host.Ctx.Err() != nil:
 		return rratelimiter.ErrClosed
 	case !time.Now().Before(h.until): // expire is about to end it
@@ -146,6 +155,10 @@ func (h *Hold) Relock(ctx context.Context) error {
 	if h.count == 0 {
 		h.mu.Unlock()
 		return h.Err()
+	}
+	if h.unbound() {
+		defer h.mu.Unlock()
+		return h.relockFake(ctx)
 	}
 	h.count++
 	count := h.count
@@ -197,6 +210,10 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	if h.count == 0 {
 		h.mu.Unlock()
 		return h.Err()
+	}
+	if h.unbound() {
+		defer h.mu.Unlock()
+		return h.unlockFake()
 	}
 	h.count--
 	count := h.count
@@ -347,6 +364,9 @@ func (h *Hold) stop(cause error) {
 // IsHeld asks Redis whether the lock is held by this hold (RLock.isHeldByCurrentThread).
 // It does not change what the Hold knows: see Context for that.
 func (h *Hold) IsHeld(ctx context.Context) (bool, error) {
+	if h.unbound() {
+		return h.Err() == nil, nil
+	}
 	return onMaster(ctx, h.keys, func(rdb redis.Cmdable) (bool, error) {
 		return rdb.HExists(ctx, h.keys.Hash, h.owner).Result()
 	})
@@ -355,6 +375,11 @@ func (h *Hold) IsHeld(ctx context.Context) (bool, error) {
 // HoldCount asks Redis how often this hold has the lock, 0 if it has ended
 // (RLock.getHoldCount).
 func (h *Hold) HoldCount(ctx context.Context) (int64, error) {
+	if h.unbound() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.count, nil
+	}
 	return onMaster(ctx, h.keys, func(rdb redis.Cmdable) (int64, error) {
 		n, err := rdb.HGet(ctx, h.keys.Hash, h.owner).Int64()
 		if err == redis.Nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// A Lock keeps holders out but one (Redisson's RLock). It is a handle on what is in
-// Redis, and is safe for concurrent use. It does not belong to anybody: who holds the
-// lock has a Hold.
+// A Lock has at most one holder (Redisson's RLock). It is a handle on a lock in Redis, and is
+// safe for concurrent use. Its holder has a [Hold]. Code that takes a [Locker] can be tested
+// without Redis.
 type Lock struct{ handle }
 
 // A handle is what all locks have. A lock that had a Lock in it would have a field of the
@@ -149,5 +149,12 @@ func (k *keys) wait(ctx context.Context, h *Hold, req request) (bool, error) {
 	return k.client.enter(ctx, h).wait(ctx)
 }
 
-// String returns what the lock is, for logs.
-func (l *handle) String() string { return fmt.Sprintf("rlock.Lock(%q)", l.keys.name) }
+// String returns the kind and the name of the lock, as in lock "jobs" or fair lock "jobs". It
+// does not ask Redis.
+func (l *handle) String() string {
+	kind := l.keys.kind()
+	if kind != "lock" {
+		kind += " lock"
+	}
+	return fmt.Sprintf("%s %q", kind, l.keys.name)
+}

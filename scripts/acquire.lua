@@ -83,8 +83,8 @@ else
           taken = held and 0 or spent
           quota = quota and quota - fit * n
         elseif shy then
-          local TURN = 10000 -- us that others have, who are awake: more than a round trip
-          wait = -TURN
+          local TURN, PART = 40000, 50 -- us for others, at most a 20th of an interval: leftFor in portion.go
+          wait = -math.max(2, math.min(TURN, PART * interval))
         elseif held and n <= value then
           wait = 1 -- us: it may look again at once
         else

@@ -132,10 +132,7 @@ func (q *locking) kind() inspect.LockKind {
 
 // A lockable is a lock of any kind.
 type lockable interface {
-	Name() string
-	Lock(ctx context.Context) (*rlock.Hold, error)
-	LockFor(ctx context.Context, lease time.Duration) (*rlock.Hold, error)
-	TryLock(ctx context.Context, wait, lease time.Duration) (*rlock.Hold, bool, error)
+	rlock.Locker
 	ForceUnlock(ctx context.Context) (bool, error)
 }
 
@@ -185,7 +182,7 @@ func (a *app) lockFor(ctx context.Context, name string, q *locking, child *child
 }
 
 // lock takes a lock and prints to w what came of it.
-func (a *app) lock(ctx context.Context, l lockable, q *locking, w io.Writer) (*rlock.Hold, error) {
+func (a *app) lock(ctx context.Context, l rlock.Locker, q *locking, w io.Writer) (*rlock.Hold, error) {
 	h, t, err := q.take(ctx, l)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -216,7 +213,7 @@ func (a *app) lock(ctx context.Context, l lockable, q *locking, w io.Writer) (*r
 }
 
 // take takes a lock. Without an error the hold is nil if others hold the lock.
-func (q *locking) take(ctx context.Context, l lockable) (h *rlock.Hold, t *takenLock, err error) {
+func (q *locking) take(ctx context.Context, l rlock.Locker) (h *rlock.Hold, t *takenLock, err error) {
 	start := time.Now()
 	switch {
 	case !q.forever:

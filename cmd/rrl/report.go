@@ -37,8 +37,12 @@ func (r report) print(w io.Writer) {
 		return
 	}
 	c := r.Config
-	fmt.Fprintf(w, "%s, %s per %s, keep alive %s\n", c.Type, words.Count(c.Rate, "permit"),
-		words.Span(c.Interval), keepAlive(c.KeepAlive))
+	if bad := c.Unreadable(); bad != "" {
+		fmt.Fprintf(w, "%s, not readable: %s\n", c.Type, bad)
+	} else {
+		fmt.Fprintf(w, "%s, %s per %s, keep alive %s\n", c.Type, words.Count(c.Rate, "permit"),
+			words.Span(c.Interval), keepAlive(c.KeepAlive))
+	}
 	for _, p := range r.InUse() {
 		r.pair(w, p)
 	}

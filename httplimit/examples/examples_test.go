@@ -78,10 +78,10 @@ func TestFrameworks(t *testing.T) {
 				status       int
 				field        string
 			}{
-				{"/users/1", "alice", http.StatusOK, `"default";r=1;t=3600`},
-				{"/users/2", "alice", http.StatusOK, `"default";r=0;t=3600`},
-				{"/users/1", "alice", http.StatusTooManyRequests, `"default";r=0;t=3600`},
-				{"/users/1", "bob", http.StatusOK, `"default";r=1;t=3600`},
+				{"/users/1", "alice", http.StatusOK, `"api";r=1;t=3600`},
+				{"/users/2", "alice", http.StatusOK, `"api";r=0;t=3600`},
+				{"/users/1", "alice", http.StatusTooManyRequests, `"api";r=0;t=3600`},
+				{"/users/1", "bob", http.StatusOK, `"api";r=1;t=3600`},
 				{"/users/1", "", http.StatusBadRequest, ""},
 			} {
 				status, body, field := visit(t, server.URL+step.path, step.apiKey)

@@ -134,8 +134,8 @@ func unanswered(why, cause error) error {
 // NotHeld returns the error of a refused Acquire: nil would say that the caller holds the permits.
 func NotHeld() error { return unanswered(limit.ErrNoAnswer, nil) }
 
-// silent is the error of a call whose budget is spent, and what the network said last.
-func silent(budget time.Duration, cause error) error {
+// Silent is the error of a call whose budget is spent, and what the network said last.
+func Silent(budget time.Duration, cause error) error {
 	return &Error{kind: limit.ErrNoAnswer, detail: fmt.Sprintf(" within %v", budget), cause: cause}
 }
 

@@ -32,7 +32,7 @@ func TestAnErrorIsNamedOnce(t *testing.T) {
 		{InvalidOf("New", "rdb", "nil", "be a client"),
 			`rratelimiter: invalid argument of New: rdb is nil, must be a client`,
 			[]error{limit.ErrInvalidArgument}},
-		{NotAsked(other.Named(silent(1, io.EOF))),
+		{NotAsked(other.Named(Silent(1, io.EOF))),
 			`rratelimiter: no answer from Redis for "l": Redis is not asked, for it has failed: ` +
 				`rratelimiter: no answer from Redis for "other" within 1ns: EOF`,
 			[]error{limit.ErrNoAnswer, io.EOF}},

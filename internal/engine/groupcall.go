@@ -134,7 +134,7 @@ func (call *groupCall) unanswered(ctx context.Context, budget time.Duration) err
 	}
 	switch why := context.Cause(ctx); why {
 	case errSilent:
-		return silent(budget, cause)
+		return Silent(budget, cause)
 	case limit.ErrNoAnswer:
 		return unanswered(why, cause)
 	}

@@ -57,7 +57,7 @@ func (w *waiter) await(ctx context.Context, q *queue) (Verdict, error) {
 		return w.result(q)
 	}
 	if why == errSilent {
-		return Verdict{Queued: w.queued()}, silent(budget, cause)
+		return Verdict{Queued: w.queued()}, Silent(budget, cause)
 	}
 	return Verdict{Queued: w.queued()}, unanswered(why, cause)
 }

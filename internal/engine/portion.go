@@ -27,9 +27,10 @@ type portion struct {
 	others   time.Time     // when any were left to them last
 }
 
-// leftFor is how long permits are left to others before they are taken after all: more than a round
-// trip, for whoever wants them is awake.
-const leftFor = 10 * time.Millisecond
+// leftFor returns how long permits are left to other processes before they are taken after all: longer
+// than a distant process takes to ask for them, and at most a twentieth of an interval, which is what a
+// process that has died leaves unused. It is that of acquire.lua.
+func (p *portion) leftFor() time.Duration { return min(40*time.Millisecond, p.interval/20) }
 
 // A taking is permits that a request was granted.
 type taking struct {
@@ -45,7 +46,7 @@ const mostWaited = 1 << 50
 
 // judged notes what has become of a request that was sent at a time.
 func (p *portion) judged(sum tally, reply acquireReply, sent time.Time) {
-	p.took(sum.granted, sent)
+	p.took(sum.waited, sent)
 	if first := sum.first; first.waiter != nil {
 		left := int64(0)
 		if first.again {
@@ -64,7 +65,7 @@ func (p *portion) refused(interval, due time.Duration, left int64, now time.Time
 		p.interval = due // no longer than that, and the next reply tells
 	}
 	p.until, p.used = now.Add(2*p.interval), now
-	if p.left == 0 || left == 0 || now.Sub(p.since) >= leftFor {
+	if p.left == 0 || left == 0 || now.Sub(p.since) >= p.leftFor() {
 		p.left, p.since = left, now
 	}
 	if p.left = min(p.left, left); left > 0 {
@@ -75,7 +76,7 @@ func (p *portion) refused(interval, due time.Duration, left int64, now time.Time
 // look returns when to ask again for what was left to others, or sooner for what comes back of
 // what was granted here.
 func (p *portion) look() time.Time {
-	at := p.since.Add(leftFor)
+	at := p.since.Add(p.leftFor())
 	if len(p.takings) > 0 {
 		if own := p.takings[0].at.Add(p.interval + time.Millisecond); own.Before(at) {
 			return own
@@ -93,7 +94,8 @@ func (p *portion) rest(now time.Time) time.Duration {
 // shared reports whether others have callers in line as well, as far as Redis has told.
 func (p *portion) shared(now time.Time) bool { return now.Sub(p.others) < p.interval }
 
-// took notes what a request was granted.
+// took notes what a request was granted for callers who may wait. What others take at once, by Allow, is not
+// held against those in line.
 func (p *portion) took(permits int64, now time.Time) {
 	if permits <= 0 || !p.until.After(now) {
 		return
@@ -137,7 +139,7 @@ func (p *portion) text(waited int64, now time.Time) any {
 	text := strconv.AppendInt(nil, max(p.peaks[0], p.peaks[1]), 10)
 	text = strconv.AppendInt(append(text, ' '), max(p.sum, 0), 10)
 	text = append(text, ' ')
-	if p.left > 0 && now.Sub(p.since) >= leftFor {
+	if p.left > 0 && now.Sub(p.since) >= p.leftFor() {
 		return strconv.AppendInt(text, p.left, 10)
 	}
 	return append(text, '0')

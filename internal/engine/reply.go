@@ -169,6 +169,7 @@ type refusal struct {
 // A tally is what has become of the waiters of a batch.
 type tally struct {
 	granted int64
+	waited  int64 // those of them that were granted to callers who may wait
 	over    int64 // those of them that were granted to callers who have left
 	first   refusal
 }
@@ -181,6 +182,9 @@ func (sum *tally) add(w *waiter, v Verdict, err error) {
 		sum.granted += w.Permits
 	case w.Waits() && err == nil && sum.first.waiter == nil:
 		sum.first = refusal{w, left, v.Wait, v.Again}
+	}
+	if v.OK && w.Waits() {
+		sum.waited += w.Permits
 	}
 	if v.OK && left {
 		sum.over += w.Permits

@@ -11,6 +11,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// Of returns what client, a *rratelimiter.Client, lends. Package rratelimiter sets Of in its
+// init, and nothing sets it again; it takes any because this package cannot import that one.
+var Of func(client any) Host
+
 // A Host is what a Client lends.
 type Host struct {
 	Redis   redis.UniversalClient

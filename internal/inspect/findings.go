@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
@@ -82,7 +81,7 @@ func (l *Limiter) unset() []Finding {
 func (c *Config) find() []Finding {
 	switch {
 	case len(c.bad) > 0:
-		return one("B14 or B15", sets, "Not an integer up to 2^53: %s.", strings.Join(c.bad, ", "))
+		return one("B14 or B15", sets, "Not an integer up to 2^53: %s.", c.Unreadable())
 	case c.Rate < 1:
 		return one("B22", sets, "The rate is %d: every request is more than the rate.", c.Rate)
 	case c.Interval < 1:

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -35,6 +36,9 @@ type Config struct {
 	bad   []string // fields that are no integers, with what they hold
 	turns int64    // until when versions with a longer interval may come back, Unix ms
 }
+
+// Unreadable returns the fields that are no integers, with what they hold; empty if there are none.
+func (c *Config) Unreadable() string { return strings.Join(c.bad, ", ") }
 
 // PerClient reports whether each client has a pair of its own.
 func (c *Config) PerClient() bool { return c.Type == perClient }

@@ -223,6 +223,9 @@ func sessions(scan *redis.ScanCmd) []Session {
 		if len(pair) < 2 {
 			break
 		}
+		if pair[0] == wire.Freed {
+			continue
+		}
 		s, at, where := Session{Field: pair[0]}, int64(0), int64(0)
 		const form, least = "%d %d %d %d %d", 4 // the last is there in a PER_CLIENT limiter only
 		n, _ := fmt.Sscanf(pair[1], form, &s.Number, &at, &s.Amount, &where, &s.Rate)

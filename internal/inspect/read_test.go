@@ -228,7 +228,7 @@ func FuzzRead(f *testing.F) {
 		}
 		ctx := t.Context()
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		rdb.HSet(ctx, "x", "rate", rate, "interval", interval, "type", typ, "session:A", session)
+		rdb.HSet(ctx, "x", "rate", rate, "interval", interval, "type", typ, "session:A", session, "session:freed", session)
 		rdb.Set(ctx, "{x}:value", value, 0)
 		for i := range n {
 			member := append(slices.Clone(record), i)
@@ -240,6 +240,11 @@ func FuzzRead(f *testing.F) {
 		}
 		if _, err := json.Marshal(l); err != nil {
 			t.Error(err)
+		}
+		for _, s := range l.Sessions {
+			if s.Field != "session:A" {
+				t.Errorf("%s is taken for a Client", s.Field)
+			}
 		}
 		if p := l.Shared(); p.Remaining < 0 || int64(len(p.Records))+p.Unread != p.Total {
 			t.Errorf("%+v", p)

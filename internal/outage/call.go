@@ -77,6 +77,9 @@ func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Verdict, er
 	if locals := c.locals(); locals != nil && c.policy.Fallback == Local {
 		v, back, err := c.fromShares(ctx, locals, wanted, false)
 		if !back {
+			if err == nil {
+				c.guard.decided.Add(1)
+			}
 			return v, err
 		}
 		if engine.Granted(v) {

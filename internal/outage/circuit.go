@@ -125,22 +125,27 @@ func (c *circuit) mendUntilWell(ctx context.Context) {
 	}
 }
 
-// probe reports whether Redis is back. If it is, what was granted without it is booked.
+// probe reports whether Redis is back. If it is, what was granted without it is booked. A probe
+// that fails counts as a failed call: while callers live on the share, nothing else asks Redis.
 func (c *circuit) probe(ctx context.Context) bool {
 	c.mu.Lock()
 	limiter := c.probed
 	c.mu.Unlock()
-	asked := time.Now()
-	if _, err := askPeers(ctx, limiter); Failed(err) && !redisx.Final(err) {
-		return false
-	}
 	budget := defaultBudget
 	if p := c.guard.settings.Policy; p.Bounded {
 		budget = max(p.Budget, leastBudget)
 	}
-	if time.Since(asked) > budget {
-		return false // callers would not wait as long
+	asked := time.Now()
+	_, err := askPeers(ctx, limiter)
+	took := time.Since(asked)
+	if err == nil && took > budget {
+		err = limiter.Named(engine.Silent(budget, nil)) // callers would not wait as long
 	}
+	if Failed(err) && !redisx.Final(err) {
+		c.failed(limiter, time.Now().Add(-min(took, budget)), err)
+		return false
+	}
+	c.replied()
 	_, reached := c.book(ctx)
 	return reached
 }

@@ -3,12 +3,24 @@ package redistest
 import (
 	"os"
 	"strconv"
+	"testing"
 )
 
-// Rounds returns how many rounds a spec plays that draws them at random: n, or ROUNDS times
-// as many if the environment has it. So n is what finds a fault that is easy to find.
+// Thorough skips a test that belongs to make test-all alone: with -short, as in make test.
+func Thorough(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("of make test-all: -short is set")
+	}
+}
+
+// Rounds returns how many rounds a spec plays that draws them at random: n, ROUNDS times as many if
+// the environment has it, or a quarter with -short. So n is what finds a fault that is easy to find.
 func Rounds(t TB, n int) int {
 	t.Helper()
+	if testing.Testing() && testing.Short() {
+		return max(1, n/4)
+	}
 	text := os.Getenv("ROUNDS")
 	if text == "" {
 		return n

@@ -22,6 +22,9 @@ const (
 // is recorded (scripts/parts/session.lua).
 const SessionPrefix = "session:"
 
+// Freed is a field beside the sessions that belongs to no Client (scripts/parts/remove.lua).
+const Freed = SessionPrefix + "freed"
+
 // Number returns a number as sessions write it: with 16 digits, so that texts
 // compare as numbers do.
 func Number(n int64) string {

@@ -12,7 +12,7 @@
 --           lately, or one of the callers of this call cannot wait, for that one takes what is there. So all
 --           runs stand in line, and how many permits were granted (held) says to whom
 --
--- in:       held, rate, value, interval, now
+-- in:       held, rate, value, interval, now, MOST
 -- out:      quota (the permits that callers in line may take; nil without a bound), wants (nil if nobody
 --           stood in line), crowd (who waits besides, as in the field), mine (until when what the field says
 --           of this Client counts, 0 if that is not what it wants now)
@@ -25,18 +25,26 @@ if ARGV[14] and not held then
   local holds, left
   wants, holds, left = string.match(ARGV[14], '^(%d+) (%d+) (%d+)$')
   if wants then
-    local LONGEST = 2000 -- bytes: about 40 Clients
+    local LONGEST = 8000 -- bytes: about 190 Clients
     local text = string.sub(redis.call('HGET', KEYS[1], 'waiting') or '', 1, LONGEST)
-    local others = 0
+    local others, noted, till = 0, nil, 0
     for who, n, at in string.gmatch(text, '(%S+) (%d+) (%d+);') do
-      local till = tonumber(at) or 0
+      local counts = tonumber(at) or 0
       if who == ARGV[2] then
-        mine = n == wants and till or 0
-      elseif till > now and till <= now + interval + 1000 then
+        noted, till = n, counts
+      elseif counts > now and counts <= now + interval + 1000 then
         others = others + (tonumber(n) or 0)
         crowd[#crowd + 1] = who .. ' ' .. n .. ' ' .. at .. ';'
       end
     end
+    -- Others leave no more than the portion, so a request for more would never be granted. The portion of a
+    -- Client that holds nothing is at least its first request: it says that it wants as much.
+    local first = tonumber(ARGV[15]) or tonumber(ARGV[4])
+    local least = math.min(MOST, math.ceil(first * others / math.max(1, rate - first)))
+    if tonumber(holds) == 0 and first <= rate and least > tonumber(wants) then
+      wants = string.format('%d', least)
+    end
+    mine = noted == wants and till or 0
     if others > 0 then
       local part = wants / (wants + others)
       local portion = math.max(1, math.floor(rate * part))

@@ -14,9 +14,11 @@ import (
 	"github.com/redisson-go/rratelimiter/httplimit"
 )
 
-func newHeeder(t *testing.T, next http.RoundTripper, opts ...httplimit.HeederOption) *httplimit.Heeder {
+func newRetryAfter(
+	t *testing.T, next http.RoundTripper, opts ...httplimit.RetryAfterOption,
+) *httplimit.RetryAfterTransport {
 	t.Helper()
-	h, err := httplimit.NewHeeder(next, opts...)
+	h, err := httplimit.NewRetryAfterTransport(next, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +54,8 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	return first, nil
 }
 
-// What a refusal says, in all forms, holds the next request to that host for so long.
-func TestHeederReads(t *testing.T) {
+// A refusal, in all its forms, delays the next request to that host.
+func TestRetryAfterReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const none = 0
 		began := time.Now()
@@ -113,14 +115,14 @@ func TestHeederReads(t *testing.T) {
 		} {
 			test.fields = append(fieldsOf("Date", date(0)), test.fields...) // which the table may replace
 			s := &script{answers: []*http.Response{answer(test.code, test.fields...)}}
-			h := newHeeder(t, s, httplimit.WithPatience(time.Hour))
+			h := newRetryAfter(t, s, httplimit.WithMaxDelay(time.Hour))
 			for range 2 {
 				if _, err := send(t, h, outgoing(t, http.MethodGet, nil)); err != nil {
 					t.Error(err)
 				}
 			}
 			if got := s.times[1].Sub(s.times[0]); got != test.want {
-				t.Errorf("%s: held for %v, want %v", name, got, test.want)
+				t.Errorf("%s: delayed for %v, want %v", name, got, test.want)
 			}
 		}
 	})
@@ -129,27 +131,27 @@ func TestHeederReads(t *testing.T) {
 func fieldsOf(fields ...string) []string { return fields }
 
 // A date without the Date of the response is compared with the clock of the client.
-func TestHeederHasAClock(t *testing.T) {
+func TestRetryAfterComparesWithTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := time.Now().Add(5 * time.Second).UTC().Format(http.TimeFormat)
 		s := &script{answers: []*http.Response{answer(429, "Retry-After", at)}}
-		h := newHeeder(t, s)
+		h := newRetryAfter(t, s)
 		for range 2 {
 			if _, err := send(t, h, outgoing(t, http.MethodGet, nil)); err != nil {
 				t.Error(err)
 			}
 		}
 		if got := s.times[1].Sub(s.times[0]); got != 5*time.Second {
-			t.Errorf("held for %v", got)
+			t.Errorf("delayed for %v", got)
 		}
 	})
 }
 
-// A host that has asked for a pause has it; others do not.
-func TestHeederHoldsAHost(t *testing.T) {
+// A host that asked for a pause gets it; other hosts are not paused.
+func TestRetryAfterPausesAHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []*http.Response{answer(429, "Retry-After", "30")}}
-		h, start := newHeeder(t, s), time.Now()
+		h, start := newRetryAfter(t, s), time.Now()
 		for _, host := range []string{"a", "b", "A"} {
 			r := outgoing(t, http.MethodGet, nil)
 			r.URL.Host = host
@@ -163,13 +165,13 @@ func TestHeederHoldsAHost(t *testing.T) {
 	})
 }
 
-// Hosts whose hold is over are forgotten: a program may meet millions of them.
-func TestHeederForgets(t *testing.T) {
+// Hosts whose pause has ended are forgotten: a program may meet millions of them.
+func TestRetryAfterForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := transport(func(*http.Request) (*http.Response, error) {
 			return answer(429, "Retry-After", "9"), nil
 		})
-		h := newHeeder(t, refuse)
+		h := newRetryAfter(t, refuse)
 		for i := range 1000 {
 			r := outgoing(t, http.MethodGet, nil)
 			r.URL.Host = strconv.Itoa(i)
@@ -178,30 +180,30 @@ func TestHeederForgets(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if n := h.Holds(); n > 128 {
+		if n := h.Paused(); n > 128 {
 			t.Errorf("%d hosts are remembered", n)
 		}
 	})
 }
 
-// A request that would be held for too long is not sent: the error says so at once, or the
-// end of its context does. Its body is closed.
-func TestHeederDoesNotSend(t *testing.T) {
+// A request whose delay would be too long is not sent: the error is an ErrWait at once, or
+// that of its context. Its body is closed.
+func TestRetryAfterDoesNotSend(t *testing.T) {
 	for name, test := range map[string]struct {
-		opts []httplimit.HeederOption
+		opts []httplimit.RetryAfterOption
 		want error
 		took time.Duration
 	}{
 		"a minute by default": {nil, httplimit.ErrWait, 0},
-		"patience": {
-			[]httplimit.HeederOption{httplimit.WithPatience(61*time.Second - 1)}, httplimit.ErrWait, 0},
+		"WithMaxDelay": {
+			[]httplimit.RetryAfterOption{httplimit.WithMaxDelay(61*time.Second - 1)}, httplimit.ErrWait, 0},
 		"the context ends": {
-			[]httplimit.HeederOption{httplimit.WithPatience(61 * time.Second)},
+			[]httplimit.RetryAfterOption{httplimit.WithMaxDelay(61 * time.Second)},
 			context.DeadlineExceeded, time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{answers: []*http.Response{answer(429, "Retry-After", "61")}}
-			h := newHeeder(t, s, test.opts...)
+			h := newRetryAfter(t, s, test.opts...)
 			if code, err := send(t, h, outgoing(t, http.MethodGet, nil)); code != 429 || err != nil {
 				t.Errorf("%s: %d, %v", name, code, err)
 			}
@@ -217,9 +219,9 @@ func TestHeederDoesNotSend(t *testing.T) {
 	}
 }
 
-// Requests are sent again as often as it was said, if they can be, with their bodies; the
-// bodies of refusals are read and closed.
-func TestHeederRetries(t *testing.T) {
+// Replayable requests are sent again with their bodies, as often as WithRetries allows; the
+// bodies of refusals are closed.
+func TestRetryAfterRetries(t *testing.T) {
 	text := func() io.Reader { return strings.NewReader("text") } // has a GetBody
 	for name, test := range map[string]struct {
 		method   string
@@ -253,7 +255,7 @@ func TestHeederRetries(t *testing.T) {
 			if test.change != nil {
 				test.change(r)
 			}
-			code, err := send(t, newHeeder(t, s, httplimit.WithRetries(2)), r)
+			code, err := send(t, newRetryAfter(t, s, httplimit.WithRetries(2)), r)
 			want := http.StatusOK
 			if test.sent <= test.refusals {
 				want = http.StatusTooManyRequests
@@ -278,20 +280,21 @@ func TestHeederRetries(t *testing.T) {
 	}
 }
 
-// There is no retry without knowing when, nor when it is too long, nor after an error. The
-// refusal is the response then.
-func TestHeederGivesUp(t *testing.T) {
+// There is no retry if the time is unknown or too long, or after an error. The refusal is the
+// response then.
+func TestRetryAfterGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		for _, refusal := range []*http.Response{answer(429), answer(503), answer(429, "Retry-After", "61")} {
 			s := &script{answers: []*http.Response{refusal}}
-			code, err := send(t, newHeeder(t, s, httplimit.WithRetries(5)), outgoing(t, http.MethodGet, nil))
+			transport := newRetryAfter(t, s, httplimit.WithRetries(5))
+			code, err := send(t, transport, outgoing(t, http.MethodGet, nil))
 			if code != refusal.StatusCode || err != nil || len(s.times) != 1 || time.Since(start) != 0 {
 				t.Errorf("%d, %v, sent %d times", code, err, len(s.times))
 			}
 		}
 		fails := transport(func(*http.Request) (*http.Response, error) { return nil, errSecret })
-		_, err := send(t, newHeeder(t, fails, httplimit.WithRetries(5)), outgoing(t, http.MethodGet, nil))
+		_, err := send(t, newRetryAfter(t, fails, httplimit.WithRetries(5)), outgoing(t, http.MethodGet, nil))
 		if !errors.Is(err, errSecret) {
 			t.Error(err)
 		}
@@ -301,7 +304,7 @@ func TestHeederGivesUp(t *testing.T) {
 		r := outgoing(t, http.MethodPut, nil).WithContext(ctx)
 		r.Body, r.GetBody = newBody("x"), func() (io.ReadCloser, error) { return b, nil }
 		s := &script{answers: []*http.Response{answer(429, "Retry-After", "2")}}
-		_, err = send(t, newHeeder(t, s, httplimit.WithRetries(5)), r)
+		_, err = send(t, newRetryAfter(t, s, httplimit.WithRetries(5)), r)
 		if !errors.Is(err, context.DeadlineExceeded) || !b.closed || len(s.times) != 1 {
 			t.Errorf("%v, closed %v, sent %d times", err, b.closed, len(s.times))
 		}

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// comeBack returns in what time a refused client may come back, and whether the fields of
-// the response say so.
-func comeBack(h http.Header, now time.Time) (time.Duration, bool) {
+// readRetry returns after what time a refused client may come back, and reports whether the
+// fields of the response say so.
+func readRetry(h http.Header, now time.Time) (time.Duration, bool) {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date
 	}
@@ -31,7 +31,7 @@ func comeBack(h http.Header, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// used reports whether a number of permits that are left is 0, or nobody knows it.
+// used reports whether remaining, a number of permits, is 0 or absent.
 func used(remaining string) bool {
 	return remaining == "" || strings.Trim(remaining, "0 ") == ""
 }
@@ -55,7 +55,7 @@ func readSeconds(text string) (time.Duration, bool) {
 	return time.Duration(min(n, math.MaxInt64/int64(time.Second))) * time.Second, ok
 }
 
-// readNumber reads digits; too large a number is the largest.
+// readNumber reads digits. A number beyond int64 becomes math.MaxInt64.
 func readNumber(text string) (int64, bool) {
 	text = strings.Trim(text, " \t")
 	if text == "" || strings.Trim(text, "0123456789") != "" {
@@ -68,7 +68,7 @@ func readNumber(text string) (int64, bool) {
 	return n, true
 }
 
-// readXReset reads a reset for which no document says what it is (Heeder).
+// readXReset reads X-RateLimit-Reset, whose unit no document defines (RetryAfterTransport).
 func readXReset(text string, now time.Time) (time.Duration, bool) {
 	n, ok := readNumber(text)
 	switch {
@@ -82,10 +82,10 @@ func readXReset(text string, now time.Time) (time.Duration, bool) {
 	return time.Duration(n) * time.Second, true
 }
 
-// readDraft11 reads RateLimit of draft 11: the longest t of the items whose r is 0. What a
-// later draft may have is read, too: Tokens for names. It knows of a List of RFC 9651 what
-// it takes to find the ends of items and parameters: text that is quoted. Where r or t is no
-// Integer, or a quote is open, the field is malformed, and ignored.
+// readDraft11 reads RateLimit of draft 11: the longest t of the items whose r is 0. It also
+// accepts Tokens as names, which a later draft may have. Of the Lists of RFC 9651 it parses
+// only quoted strings, to find the ends of items and parameters. A field whose r or t is no
+// Integer, or that has an unclosed quote, is malformed and ignored.
 func readDraft11(field string) (longest time.Duration, ok bool) {
 	rest := field
 	for rest != "" {
@@ -105,7 +105,7 @@ func readDraft11(field string) (longest time.Duration, ok bool) {
 	return longest, ok
 }
 
-// readItem returns the parameters r and t of an item, -1 for one that it does not have.
+// readItem returns the parameters r and t of an item, -1 for an absent one.
 func readItem(item string) (r, t int64, ok bool) {
 	r, t = -1, -1
 	_, rest, ok := cutOutside(item, ';')
@@ -130,8 +130,8 @@ func readItem(item string) (r, t int64, ok bool) {
 	return r, t, ok
 }
 
-// cutOutside cuts text at the first separator that is not quoted. closed is false if a
-// quote is open at the end.
+// cutOutside cuts text at the first separator outside of quotes. closed is false if text ends
+// inside a quote.
 func cutOutside(text string, separator byte) (before, after string, closed bool) {
 	quoted := false
 	for i := 0; i < len(text); i++ {

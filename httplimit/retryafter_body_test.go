@@ -31,11 +31,11 @@ type roundTrip func(r *http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A refusal whose body never ends does not hold up the retry, and its body is closed.
-func TestHeederDoesNotWaitForABody(t *testing.T) {
+func TestRetryDoesNotWaitForABody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := &dripping{closed: make(chan struct{})}
 		sent := 0
-		h, err := httplimit.NewHeeder(roundTrip(func(*http.Request) (*http.Response, error) {
+		h, err := httplimit.NewRetryAfterTransport(roundTrip(func(*http.Request) (*http.Response, error) {
 			if sent++; sent > 1 {
 				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 			}

@@ -1,0 +1,220 @@
+package httplimit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// defaultMaxDelay is the default of WithMaxDelay.
+	defaultMaxDelay = time.Minute
+
+	// maxRetryAfter bounds the pause that a server can ask for, by mistake or on purpose
+	// (section 8.5.1 of draft 11, which names ten minutes).
+	maxRetryAfter = 10 * time.Minute
+
+	// minSweep is the least number of paused hosts at which those whose pause has ended
+	// are forgotten.
+	minSweep = 128
+)
+
+// A RetryAfterTransport is an http.RoundTripper that honors Retry-After. After a 429 or 503
+// that says when to come back, it delays further requests to that host until then; with
+// WithRetries it also sends the refused request again. It is safe for concurrent use and
+// starts no goroutines.
+//
+// It reads Retry-After, in seconds or as a date (RFC 9110, section 10.2.3). Without it, it
+// reads RateLimit of draft-ietf-httpapi-ratelimit-headers-11: the longest t of the items
+// whose r is 0. Then RateLimit-Reset of draft 6, if RateLimit-Remaining is 0 or absent, and
+// X-RateLimit-Reset in the same way. X-RateLimit-Reset is a date, or a number: from 10^12 on
+// a Unix time in ms, from 10^9 on in seconds, and below that seconds from now. Malformed
+// fields are ignored. Dates are compared with the Date of the response, if it has one, so
+// that the clocks need not agree.
+//
+// A server can pause a host for 10 minutes at most. When the pause ends, all waiting
+// requests are sent at once; wrap a Pacer to send them one by one.
+type RetryAfterTransport struct {
+	next     http.RoundTripper
+	maxDelay time.Duration
+	retries  int
+
+	mu          sync.Mutex
+	pausedUntil map[string]time.Time // by scheme and host; guarded by mu
+	sweepAt     int                  // hosts in pausedUntil that start a sweep; guarded by mu
+}
+
+// A RetryAfterOption changes what a RetryAfterTransport does.
+type RetryAfterOption func(*RetryAfterTransport) error
+
+// WithMaxDelay sets how long a request may be delayed in total, retries included; d is more
+// than 0. A request that would wait longer fails at once: with an ErrWait if it was not sent
+// yet, otherwise the last refusal is its response. The default is a minute.
+func WithMaxDelay(d time.Duration) RetryAfterOption {
+	return func(t *RetryAfterTransport) error {
+		if d <= 0 {
+			return invalid("WithMaxDelay", "d", d, "be more than 0")
+		}
+		t.maxDelay = d
+		return nil
+	}
+}
+
+// WithRetries sets how often a refused request is sent again, 0 to 10. A request is sent
+// again only if that is safe: its method is idempotent (RFC 9110, section 9.2.2) or it has an
+// Idempotency-Key, and it has no body or an http.Request.GetBody. The response bodies of
+// refusals that are retried are closed unread. The default is 0.
+func WithRetries(n int) RetryAfterOption {
+	return func(t *RetryAfterTransport) error {
+		if n < 0 || n > 10 {
+			return invalid("WithRetries", "n", n, "be 0 to 10")
+		}
+		t.retries = n
+		return nil
+	}
+}
+
+// NewRetryAfterTransport returns a RetryAfterTransport that sends requests with next; nil is
+// http.DefaultTransport.
+//
+// Errors are limit.ErrInvalidArgument: an option is nil, or its argument is out of its
+// bounds.
+func NewRetryAfterTransport(next http.RoundTripper, opts ...RetryAfterOption) (*RetryAfterTransport, error) {
+	t := &RetryAfterTransport{
+		next: orDefault(next), maxDelay: defaultMaxDelay,
+		pausedUntil: map[string]time.Time{}, sweepAt: minSweep,
+	}
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, invalid("NewRetryAfterTransport", fmt.Sprintf("option %d", i+1), nil, "not be nil")
+		}
+		if err := opt(t); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// RoundTrip waits while the host of r is paused, sends r, and sends it again as WithRetries
+// allows. It returns the last response, which may be a refusal. Without a response the error
+// is an ErrWait, the error of the request's context, or that of next.
+func (t *RetryAfterTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	host := r.URL.Scheme + "://" + strings.ToLower(r.URL.Host)
+	end := time.Now().Add(t.maxDelay)
+	if err := t.wait(r.Context(), host, end); err != nil {
+		closeBody(r)
+		return nil, err
+	}
+	for retries := 0; ; retries++ {
+		response, err := t.next.RoundTrip(r)
+		if err != nil || !t.pause(host, response) || retries == t.retries || !replayable(r) ||
+			t.until(host).After(end) {
+			return response, err
+		}
+		again, err := replay(r)
+		if err != nil {
+			return response, nil // the refusal says more than why there is no body
+		}
+		discard(response)
+		if err := t.wait(r.Context(), host, end); err != nil {
+			closeBody(again)
+			return nil, err
+		}
+		r = again
+	}
+}
+
+// CloseIdleConnections closes the idle connections of next. http.Client calls it.
+func (t *RetryAfterTransport) CloseIdleConnections() { closeIdle(t.next) }
+
+// wait returns when host is no longer paused. Another refusal may extend the pause
+// meanwhile, so it checks again.
+func (t *RetryAfterTransport) wait(ctx context.Context, host string, end time.Time) error {
+	for {
+		until := t.until(host)
+		left := time.Until(until)
+		switch {
+		case left <= 0:
+			return nil
+		case until.After(end):
+			return fmt.Errorf("%w: %s asked for %v more, must be within %v", ErrWait, host, left, t.maxDelay)
+		}
+		if err := sleep(ctx, left); err != nil {
+			return err
+		}
+	}
+}
+
+// until returns when the pause of host ends; the zero Time if it was never paused.
+func (t *RetryAfterTransport) until(host string) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.pausedUntil[host]
+}
+
+// pause pauses host if response is a refusal that says for how long, and reports whether it
+// is one.
+func (t *RetryAfterTransport) pause(host string, response *http.Response) bool {
+	if response.StatusCode != http.StatusTooManyRequests &&
+		response.StatusCode != http.StatusServiceUnavailable {
+		return false
+	}
+	now := time.Now()
+	d, ok := readRetry(response.Header, now)
+	if !ok {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.pausedUntil) >= t.sweepAt {
+		t.sweep(now)
+	}
+	if until := now.Add(min(d, maxRetryAfter)); until.After(t.pausedUntil[host]) {
+		t.pausedUntil[host] = until
+	}
+	return true
+}
+
+// sweep forgets the hosts whose pause has ended. The next sweep starts at twice the number
+// of hosts left, so that its cost per pause stays small. t.mu is held.
+func (t *RetryAfterTransport) sweep(now time.Time) {
+	for host, until := range t.pausedUntil {
+		if !until.After(now) {
+			delete(t.pausedUntil, host)
+		}
+	}
+	t.sweepAt = max(minSweep, 2*len(t.pausedUntil))
+}
+
+// idempotent lists the methods whose requests may be sent again.
+var idempotent = []string{"", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace,
+	http.MethodPut, http.MethodDelete}
+
+// replayable reports whether r may be sent again.
+func replayable(r *http.Request) bool {
+	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
+		return false
+	}
+	return slices.Contains(idempotent, r.Method) || r.Header.Get("Idempotency-Key") != ""
+}
+
+// replay returns a copy of r with a new body.
+func replay(r *http.Request) (*http.Request, error) {
+	again := r.Clone(r.Context())
+	if r.GetBody != nil && r.Body != nil && r.Body != http.NoBody {
+		body, err := r.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		again.Body = body
+	}
+	return again, nil
+}
+
+// discard closes the body of a refusal without reading it, because it may never end. The
+// connection cannot be reused then; refusals are rare enough to pay for that.
+func discard(response *http.Response) { _ = response.Body.Close() }

@@ -1,0 +1,72 @@
+package rlock
+
+import (
+	"context"
+	"time"
+)
+
+// A Locker is what code under a lock needs of it: a [Lock], [FencedLock] or [FairLock] in a
+// service, and in a test a fake whose methods return a Hold of [FakeHold].
+type Locker interface {
+	// Name returns the name of the lock.
+	Name() string
+
+	// Lock is that of a Lock.
+	Lock(ctx context.Context) (*Hold, error)
+
+	// LockFor is that of a Lock.
+	LockFor(ctx context.Context, lease time.Duration) (*Hold, error)
+
+	// TryLock is that of a Lock.
+	TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error)
+}
+
+var (
+	_ Locker = (*Lock)(nil)
+	_ Locker = (*FencedLock)(nil)
+	_ Locker = (*FairLock)(nil)
+)
+
+// FakeHold returns a Hold that is held without Redis, for the fake [Locker] of a test. Its
+// Context has the values of ctx. Its lease never expires: it ends with its last Unlock, or
+// when the test calls lose, as a hold that was lost. token is its first token, 0 for a lock
+// that has none.
+func FakeHold(ctx context.Context, token int64) (h *Hold, lose func()) {
+	h = &Hold{count: 1, token: token}
+	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	return h, h.loseFake
+}
+
+// unbound reports whether h belongs to no lock in Redis: it is the zero Hold or a fake.
+func (h *Hold) unbound() bool { return h.keys == nil }
+
+// relockFake is Relock of a fake. h.mu is held.
+func (h *Hold) relockFake(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	h.count++
+	if h.token > 0 {
+		h.token++
+	}
+	return nil
+}
+
+// unlockFake is Unlock of a fake. h.mu is held.
+func (h *Hold) unlockFake() error {
+	h.count--
+	if h.count == 0 {
+		h.cancel(context.Canceled)
+	}
+	return nil
+}
+
+// loseFake ends a fake that is held.
+func (h *Hold) loseFake() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.count > 0 {
+		h.count, h.why = 0, ErrLost
+		h.cancel(ErrLost)
+	}
+}
