@@ -77,9 +77,6 @@ func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Verdict, er
 	if locals := c.locals(); locals != nil && c.policy.Fallback == Local {
 		v, back, err := c.fromShares(ctx, locals, wanted, false)
 		if !back {
-			if err == nil {
-				c.guard.decided.Add(1)
-			}
 			return v, err
 		}
 		if engine.Granted(v) {
@@ -131,6 +128,7 @@ func (c call) fallBack(ctx context.Context, wanted engine.Want, err error) (
 	}
 	switch fallback {
 	case Allow, Deny:
+		g.decided.Add(1)
 		v, err = c.alike(engine.Verdict{OK: fallback == Allow, Degraded: true}), nil
 		for i, limiter := range c.limiters {
 			v[i].Limit = g.rate(limiter)
@@ -147,9 +145,6 @@ func (c call) fallBack(ctx context.Context, wanted engine.Want, err error) (
 		if locals := c.locals(); locals != nil {
 			v, back, err = c.fromShares(ctx, locals, wanted, true)
 		}
-	}
-	if err == nil && !back {
-		g.decided.Add(1)
 	}
 	return v, back, err
 }
@@ -184,7 +179,10 @@ func (c call) fromShares(
 			circuit.mend(c.limiters[0])
 		}
 		if spend(&wanted, end); ok || err != nil || !wanted.Waits() {
-			return v, ok && !own, err
+			if back = ok && !own; err == nil && !back {
+				c.guard.decided.Add(1)
+			}
+			return v, back, err
 		}
 		pause := time.Duration(0)
 		for _, one := range v {
