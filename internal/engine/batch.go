@@ -265,13 +265,16 @@ func (b *batch) send(ctx context.Context, req *request) bool {
 func (b *batch) settle(req *request, reply acquireReply, err error) {
 	q := b.queue
 	b.done, b.waiting = b.done[:0], notUnderWay
-	s := newSplit(reply, req.runs)
 	var sum tally
-	alike := err == nil && reply.judged == nil && !req.numbers // all get the same
+	var s *split // nil where all get the same
+	alike := err == nil && reply.judged == nil && !req.numbers
+	if err == nil && !alike {
+		s = newSplit(reply, req.runs)
+	}
 	size := len(b.waiters)
 	for i, w := range b.waiters {
 		v, e := Verdict{OK: alike}, err
-		if err == nil && !alike {
+		if s != nil {
 			v, e = s.verdict(w.Permits)
 		}
 		if v.Batch = size; i == 0 {
@@ -285,11 +288,11 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 	if b.deserted {
 		return // what it was granted goes back (desert)
 	}
-	if !req.gives() {
+	if sum.over > 0 && !req.gives() {
 		sum.over = b.pass(sum.over)
 	}
 	q.account(req, err, sum.granted-sum.over, sum.over)
-	if b.hung(err) {
+	if err != nil && b.hung(err) {
 		b.share(err)
 	}
 	if !req.gives() {
@@ -319,7 +322,7 @@ func (b *batch) dismiss(w *waiter, v Verdict, err error, first refusal) {
 // hung reports whether the batch has failed as one that hangs. One that was
 // cancelled did not: everybody had left.
 func (b *batch) hung(err error) bool {
-	return err != nil && !redisx.Answered(err) && !errors.Is(err, context.Canceled) &&
+	return !redisx.Answered(err) && !errors.Is(err, context.Canceled) &&
 		time.Since(b.began) > hanging
 }
 

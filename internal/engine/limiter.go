@@ -172,7 +172,10 @@ func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Verdict, error) {
 	w := l.engine.queues.newWaiter(ctx, wanted)
 	q.arrive(w)
 	v, err := w.await(ctx, q)
-	return v, l.Named(ended(ctx, err))
+	if err != nil {
+		err = l.Named(ended(ctx, err))
+	}
+	return v, err
 }
 
 // Release gives permits back. Its arguments were checked (Check).
@@ -256,7 +259,10 @@ func (l *Limiter) runOn(ctx context.Context, typ int, op operation) (redisx.Repl
 		Resent: argResent, Start: op.start, Before: op.start.Add(sessionLife - time.Second),
 		Done: op.done,
 	})
-	return reply, unsure, translated(l, typ, err)
+	if err != nil {
+		err = translated(l, typ, err)
+	}
+	return reply, unsure, err
 }
 
 // wrongKind says which of a pair's keys is of the wrong kind, and of which if
