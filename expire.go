@@ -3,8 +3,6 @@ package rratelimiter
 import (
 	"context"
 	"time"
-
-	"github.com/redisson-go/rratelimiter/internal/engine"
 )
 
 // Expire makes the limiter end after ttl, and reports whether there is one
@@ -76,12 +74,12 @@ const (
 // RemainTimeToLive returns how long the limiter has to live, NoTimeToLive or
 // NoLimiter (RExpirable.remainTimeToLive).
 func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, error) {
-	return engine.TimeToLive(ctx, l.limiter.Load())
+	return l.limiter.Load().TimeToLive(ctx)
 }
 
 // ExpireTime returns when the limiter ends, by the clock of the server; the
 // zero Time when it does not end by itself or there is none
 // (RExpirable.getExpireTime). It needs Redis 7.0.
 func (l *RateLimiter) ExpireTime(ctx context.Context) (time.Time, error) {
-	return engine.ExpireTime(ctx, l.limiter.Load())
+	return l.limiter.Load().ExpireTime(ctx)
 }

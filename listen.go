@@ -38,5 +38,5 @@ func (l *RateLimiter) listen(
 	if f == nil {
 		return nil, k.Named(engine.Invalid("f", "nil", "be a function"))
 	}
-	return engine.Listen(ctx, k, event, f)
+	return k.Listen(ctx, event, f)
 }

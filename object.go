@@ -1,10 +1,6 @@
 package rratelimiter
 
-import (
-	"context"
-
-	"github.com/redisson-go/rratelimiter/internal/engine"
-)
+import "context"
 
 // Delete removes the limiter, and reports whether there was anything to remove
 // (RRateLimiter.delete). It removes the permits all clients share and our own;
@@ -14,9 +10,7 @@ func (l *RateLimiter) Delete(ctx context.Context) (bool, error) { return l.limit
 
 // Exists reports whether the limiter is there (RRateLimiter.isExists), by its
 // hash.
-func (l *RateLimiter) Exists(ctx context.Context) (bool, error) {
-	return engine.Exists(ctx, l.limiter.Load())
-}
+func (l *RateLimiter) Exists(ctx context.Context) (bool, error) { return l.limiter.Load().Exists(ctx) }
 
 // Rename gives the limiter another name, with the permits that are taken, and
 // replaces the limiter that may have had that name (RRateLimiter.rename, which

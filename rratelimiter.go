@@ -206,7 +206,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 // Config returns what is set (RRateLimiter.getConfig). Errors are
 // ErrNotInitialized, ErrBadState, ErrClosed, and ErrNoAnswer.
 func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
-	rate, err := engine.ReadRate(ctx, l.limiter.Load())
+	rate, err := l.limiter.Load().Rate(ctx)
 	return Config{RateType(rate.Type), rate.Permits, rate.Interval, rate.KeepAlive}, err
 }
 

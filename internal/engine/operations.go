@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -94,6 +96,35 @@ func (l *Limiter) peek(ctx context.Context) (Verdict, error) {
 	return v, nil
 }
 
+// Rate returns what is set.
+func (l *Limiter) Rate(ctx context.Context) (Rate, error) {
+	return within(ctx, l, func(ctx context.Context) (Rate, error) {
+		get := func(rdb redis.Cmdable) ([]any, error) {
+			return rdb.HMGet(ctx, l.Hash, wire.Rate, wire.Interval, wire.Type, wire.KeepAlive).Result()
+		}
+		fields, err := redisx.OnMaster(ctx, &l.engine.config.Runner, l.Hash, get)
+		if err != nil {
+			return Rate{}, translated(l, wire.Overall, err)
+		}
+		return parseRate(l.Hash, fields)
+	})
+}
+
+// Exists reports whether the limiter is there, by its hash.
+func (l *Limiter) Exists(ctx context.Context) (bool, error) {
+	return within(ctx, l, func(ctx context.Context) (bool, error) {
+		n, err := l.exists(ctx, l.Hash)
+		return n > 0, translated(l, wire.Overall, err)
+	})
+}
+
+// exists returns 1 if a key is there.
+func (l *Limiter) exists(ctx context.Context, key string) (int64, error) {
+	return redisx.OnMaster(ctx, &l.engine.config.Runner, key, func(rdb redis.Cmdable) (int64, error) {
+		return rdb.Exists(ctx, key).Result()
+	})
+}
+
 // Delete removes the limiter, and reports whether there was anything to remove.
 func (l *Limiter) Delete(ctx context.Context) (bool, error) {
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
@@ -152,6 +183,77 @@ func (l *Limiter) Expire(ctx context.Context, command string, ms int64, conditio
 	})
 }
 
+// TimeToLive returns how long the limiter has to live, as PTTL has it.
+func (l *Limiter) TimeToLive(ctx context.Context) (time.Duration, error) {
+	return within(ctx, l, func(ctx context.Context) (time.Duration, error) {
+		ask := func(rdb redis.Cmdable) (time.Duration, error) { return rdb.PTTL(ctx, l.Hash).Result() }
+		ttl, err := redisx.OnMaster(ctx, &l.engine.config.Runner, l.Hash, ask)
+		return ttl, translated(l, wire.Overall, err)
+	})
+}
+
+// ExpireTime returns when the limiter ends; the zero Time when it does not.
+func (l *Limiter) ExpireTime(ctx context.Context) (time.Time, error) {
+	return within(ctx, l, func(ctx context.Context) (time.Time, error) {
+		ask := func(rdb redis.Cmdable) (time.Duration, error) { return rdb.PExpireTime(ctx, l.Hash).Result() }
+		at, err := redisx.OnMaster(ctx, &l.engine.config.Runner, l.Hash, ask)
+		switch {
+		case redis.HasErrorPrefix(err, "unknown command"):
+			before := "rratelimiter: ExpireTime of "
+			return time.Time{}, &Error{before: before, detail: " needs Redis 7.0", cause: err}
+		case err != nil || at < 0:
+			return time.Time{}, translated(l, wire.Overall, err)
+		}
+		return time.UnixMilli(at.Milliseconds()), nil
+	})
+}
+
+// Listen calls f with the name of the hash at each event of the limiter, until stop is called or
+// the Engine is closed.
+func (l *Limiter) Listen(ctx context.Context, event Event, f func(string)) (stop func(), err error) {
+	e, name := l.engine, l.Hash
+	if _, err := within(ctx, l, func(ctx context.Context) (bool, error) {
+		err := notifies(ctx, &e.config.Runner, event)
+		return err == nil, err
+	}); err != nil {
+		return nil, err
+	}
+	// The channel of the event, not that of the key: it needs no more of the
+	// server's settings than Redisson does.
+	channel := fmt.Sprintf("__keyevent@%d__:%s", e.config.Runner.DB, event.Name)
+	events, end := e.config.Hub.Events(channel, name)
+	stopped := make(chan struct{})
+	stop = sync.OnceFunc(func() {
+		end()
+		close(stopped)
+	})
+	if err := e.config.Hub.Confirmed(ctx, channel); err != nil {
+		stop()
+		if e.closed() {
+			err = ErrClosed
+		}
+		return nil, l.Named(err)
+	}
+	running := e.Go(func(ctx context.Context) {
+		defer stop()
+		for {
+			select {
+			case <-events:
+				f(name)
+			case <-stopped:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	if !running {
+		stop()
+		return nil, ErrClosed
+	}
+	return stop, nil
+}
+
 // Repaired is what Repair has found.
 type Repaired struct{ Records, Rewritten, Dropped, Drift int64 }
 
@@ -191,13 +293,6 @@ func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
 			}
 		}
 	}
-}
-
-// exists returns 1 if a key is there.
-func (l *Limiter) exists(ctx context.Context, key string) (int64, error) {
-	return redisx.OnMaster(ctx, &l.engine.config.Runner, key, func(rdb redis.Cmdable) (int64, error) {
-		return rdb.Exists(ctx, key).Result()
-	})
 }
 
 // Peers describes a limiter and the Clients that use it.
