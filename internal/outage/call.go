@@ -160,11 +160,22 @@ func (c call) locals() []*local {
 	return locals
 }
 
-// fromShares takes permits from the shares of this Client, waiting for them as long as the
+// fromShares is awaitShares, and counts the calls that the shares have decided.
+func (c call) fromShares(
+	ctx context.Context, locals []*local, wanted engine.Want, away bool,
+) (v []engine.Verdict, back bool, err error) {
+	v, back, err = c.awaitShares(ctx, locals, wanted, away)
+	if err == nil && !back {
+		c.guard.decided.Add(1)
+	}
+	return v, back, err
+}
+
+// awaitShares takes permits from the shares of this Client, waiting for them as long as the
 // caller does. away says that Redis has failed for this caller: then they are granted. back
 // says that Redis is to be asked. If that has just come back, the permits are taken from the
 // shares before, and the verdicts say so.
-func (c call) fromShares(
+func (c call) awaitShares(
 	ctx context.Context, locals []*local, wanted engine.Want, away bool,
 ) (v []engine.Verdict, back bool, err error) {
 	circuit, end := locals[0].circuit, time.Now().Add(wanted.Timeout)
@@ -179,10 +190,7 @@ func (c call) fromShares(
 			circuit.mend(c.limiters[0])
 		}
 		if spend(&wanted, end); ok || err != nil || !wanted.Waits() {
-			if back = ok && !own; err == nil && !back {
-				c.guard.decided.Add(1)
-			}
-			return v, back, err
+			return v, ok && !own, err
 		}
 		pause := time.Duration(0)
 		for _, one := range v {
