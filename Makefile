@@ -28,7 +28,7 @@ GOTEST = GOGC=400 GOMEMLIMIT=2GiB $(TOOL) gotestsum --format pkgname-and-test-fa
 	$$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=off \
 	-p $(P) -timeout $(TIMEOUT)
 
-.PHONY: help test test-all lint demo scripts pictures bench cost faultcost shares fuzz soak soak-faults clean
+.PHONY: help test test-all lint demo scripts pictures bench cost shares fuzz soak soak-faults clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -73,13 +73,9 @@ bench: ## this library beside Redisson and others, about 20 minutes; writes docs
 	@tools/bring.sh
 	cd bench && go run . $(PART)
 
-cost: ## what one acquire costs in Redis, beside Redisson; about 2 minutes
+cost: ## what one acquire costs in Redis, beside Redisson; about a minute
 	@tools/bring.sh
 	cd bench && go run . cost
-
-faultcost: ## what faults cost: lost replies, broken connections, many limiters; about 5 minutes
-	@tools/bring.sh
-	cd bench && go run . faults
 
 shares: ## how Go and Java share limits that are too small for both, longer than make test; about 5 minutes
 	@tools/bring.sh

@@ -122,13 +122,13 @@ var deeds = []deed{
 			}
 			return yes(g.l.TryAcquire(ctx, 1, 0))
 		}},
-	{name: "Template", do: func(ctx context.Context, g *guarded) error {
-		tmpl := g.c.Template("{api}:user", 5, time.Hour, rratelimiter.WithUpdate())
-		return all(tmpl.Acquire(ctx, "42", 2), no(tmpl.TryAcquire(ctx, "42", 4, 0)),
-			errOf(tmpl.RateLimiter("43").Peek(ctx)))
+	{name: "Keyed", do: func(ctx context.Context, g *guarded) error {
+		keyed := g.c.Keyed("{api}:user", 5, time.Hour)
+		return all(keyed.Acquire(ctx, "42", 2), no(keyed.TryAcquire(ctx, "42", 4, 0)),
+			errOf(keyed.RateLimiter("43").Peek(ctx)))
 	}},
 	{name: "All", interval: time.Hour, do: func(ctx context.Context, g *guarded) error {
-		user := g.c.Template("{api}:user", 5, time.Hour)
+		user := g.c.Keyed("{api}:user", 5, time.Hour)
 		both := g.c.All(g.l, user.RateLimiter("42"))
 		if err := yes(both.TryAcquire(ctx, 2, 0)); err != nil {
 			return err

@@ -28,7 +28,7 @@ func onServers(t *testing.T, spec func(s *served)) {
 	t.Helper()
 	for kind, opts := range map[string][]rratelimiter.Option{
 		"default": nil, "resolution": {rratelimiter.WithResolution(100 * time.Millisecond)},
-		"fI": {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
+		"fI": {rratelimiter.WithRedisson(fI)},
 	} {
 		on := func(name string, mini *miniredis.Miniredis, rdb, look *redis.Client) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
@@ -296,7 +296,7 @@ func TestRequestsOfSeveralShortRecords(t *testing.T) {
 		for _, f := range formats {
 			for _, opts := range [][]rratelimiter.Option{nil, {rratelimiter.WithResolution(time.Second)}} {
 				for _, n := range []int64{1<<32 - 1, 1 << 32, 1<<32 + 7, 1<<33 - 2, 1<<33 - 1, 3 << 32} {
-					l := b.limiter(overall, 1<<40, time.Minute).inFormat(f.RecordFormat, opts...)
+					l := b.limiter(overall, 1<<40, time.Minute).inFormat(f.since, opts...)
 					l.takes(n)
 					l.keeps(1<<40, l.value(), l.permits())
 					out := int64(0)

@@ -34,7 +34,7 @@ func TestWhatIsBackAtOnce(t *testing.T) {
 		for _, interval := range []int64{0, -1, -1000, -1 << 53} {
 			base := b.atOnce(5, interval)
 			full := rratelimiter.Result{Allowed: true, Name: base.Name(), Limit: 5, Remaining: 5}
-			for _, l := range []*limiter{base, base.inFormat(rratelimiter.RecordFI),
+			for _, l := range []*limiter{base, base.inFormat(fI),
 				base.coarse(10 * time.Millisecond)} {
 				if r, err := l.Peek(b.Context()); !reflect.DeepEqual(r, full) || err != nil {
 					b.Fatalf("interval %d: peek: %+v, %v", interval, r, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // An away limiter is one whose Client cannot reach Redis when it is told so.
@@ -61,7 +62,7 @@ func TestABookedRecord(t *testing.T) {
 		if len(members) != 1 {
 			t.Fatalf("%q; want one record", members)
 		}
-		if n, err := rratelimiter.RecordPermits(members[0]); n != 4 || err != nil {
+		if n, err := wire.Permits(members[0]); n != 4 || err != nil {
 			t.Errorf("%q holds %d, %v; want 4", members[0], n, err)
 		}
 		score := b.look.ZScore(context.Background(), a.permits(), members[0]).Val()

@@ -10,6 +10,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/host"
 	"github.com/redisson-go/rratelimiter/internal/outage"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 	"github.com/redisson-go/rratelimiter/pubsub"
 )
 
@@ -51,7 +52,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 		Clock: s.clock, Resolution: s.resolution, GoOnly: s.goOnly, Observed: s.observer != nil,
 	}
 	if config.Err == nil {
-		config.Plain = s.format.layout()
+		config.Plain = &wire.Layouts[s.format]
 		config.Layout = config.Plain.ForClient()
 		config.Runner = redisx.NewRunner(rdb)
 		if s.replicas != nil {

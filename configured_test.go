@@ -19,25 +19,33 @@ func TestValidate(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	c := rratelimiter.New(rdb)
 	t.Cleanup(func() { _ = c.Close() })
-	bad := c.Template("bad", 0, time.Second)
+	bad := c.Keyed("bad", 0, time.Second)
+	unset := c.RateLimiter("bad").WithRate(1, 0)
 	for name, limiter := range map[string]limits.Validator{
-		"a Template": bad, "its limiter": bad.RateLimiter("alice"), "a limiter": c.RateLimiter(""),
+		"a Keyed": bad, "its limiter": bad.RateLimiter("alice"), "a limiter": c.RateLimiter(""),
+		"a limiter with a rate": unset, "a Group of it": c.All(unset),
 		"a Group": c.All(), "one key": limits.Of(bad, "alice").(limits.Validator),
 		"one for all":       limits.Shared(c.RateLimiter("")).(limits.Validator),
-		"that of an option": rratelimiter.New(rdb, nil).Template("good", 1, time.Second),
+		"that of an option": rratelimiter.New(rdb, nil).Keyed("good", 1, time.Second),
 	} {
 		err := limiter.Validate()
 		if !errors.Is(err, limits.ErrMisconfigured) || !errors.Is(err, limits.ErrInvalidArgument) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := bad.Allow(t.Context(), "alice", 1)
-	if !errors.Is(err, limits.ErrMisconfigured) || !strings.Contains(err.Error(), "rate is 0") {
-		t.Errorf("Allow: %v", err)
+	for want, limiter := range map[string]limits.Limiter{
+		`for "bad": rate is 0`: limits.Of(bad, "alice"), `for "bad": interval is 0s`: unset,
+	} {
+		_, err := limiter.Allow(t.Context(), 1)
+		if !errors.Is(err, limits.ErrMisconfigured) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Allow: %v", err)
+		}
 	}
-	good := c.Template("good", 1, time.Second)
+	good := c.Keyed("good", 1, time.Second)
 	one := c.RateLimiter("a")
-	for _, limiter := range []any{good, good.RateLimiter("alice"), one, c.All(one), c} {
+	for _, limiter := range []any{
+		good, good.RateLimiter("alice"), one, one.WithRate(1, time.Second), c.All(one), c,
+	} {
 		noError(t, limits.Validate(limiter))
 	}
 	for _, key := range []string{"", "{"} { // these come from visitors
@@ -53,28 +61,28 @@ type seen struct{ all []rratelimiter.Observation }
 
 func (s *seen) Observe(_ context.Context, o rratelimiter.Observation) { s.all = append(s.all, o) }
 
-// A Template whose limiters have another rate says so once, and its results have its name if visitors
+// A Keyed whose limiters have another rate says so once, and its results have its name if visitors
 // may see that.
-func TestATemplateFindsAnotherRate(t *testing.T) {
+func TestAKeyedFindsAnotherRate(t *testing.T) {
 	t.Parallel()
 	told := &seen{}
 	c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)), rratelimiter.WithObserver(told))
 	t.Cleanup(func() { _ = c.Close() })
-	allow := func(template *rratelimiter.Template, key string) rratelimiter.Result {
+	allow := func(keyed *rratelimiter.Keyed, key string) rratelimiter.Result {
 		t.Helper()
-		r, err := template.Allow(t.Context(), key, 1)
+		r, err := keyed.Allow(t.Context(), key, 1)
 		noError(t, err)
 		return r
 	}
-	first := c.Template("users", 10, time.Minute)
+	first := c.Keyed("users", 10, time.Minute)
 	if r := allow(first, "alice"); r.Policy != "users" {
 		t.Errorf("the policy is %q", r.Policy)
 	}
-	second := c.Template("users", 20, time.Minute)
+	second := c.Keyed("users", 20, time.Minute, rratelimiter.WithKeepRate())
 	for _, key := range []string{"bob", "alice", "alice", "bob"} {
 		allow(second, key)
 	}
-	allow(c.Template("users", 20, time.Minute, rratelimiter.WithUpdate()), "alice")
+	allow(c.Keyed("users", 20, time.Minute), "alice")
 	var others []int
 	for i, o := range told.all {
 		if o.OtherRate {
@@ -85,7 +93,7 @@ func TestATemplateFindsAnotherRate(t *testing.T) {
 		t.Errorf("calls %v tell of another rate, want the third", others)
 	}
 	for _, name := range []string{"ä", "a\nb", strings.Repeat("a", 65)} {
-		if r := allow(c.Template(name, 1, time.Minute), "alice"); r.Policy != "" {
+		if r := allow(c.Keyed(name, 1, time.Minute), "alice"); r.Policy != "" {
 			t.Errorf("visitors see %q", r.Policy)
 		}
 	}

@@ -2,12 +2,11 @@
 // and writes exactly the keys of Redisson's RRateLimiter, so that Go services
 // and Java services limit one another through the same Redis.
 //
-//	limiter := rratelimiter.New(rdb).RateLimiter("api")
-//	limiter.TrySetRate(ctx, rratelimiter.Overall, 100, time.Second)
+//	limiter := rratelimiter.New(rdb).RateLimiter("api").WithRate(100, time.Second)
 //	ok, err := limiter.TryAcquire(ctx, 1, 500*time.Millisecond)
 //
 // It shares keys with Redisson 3.17.0 to 4.7.0, and with 3.13.4 to 3.16.8 where
-// WithRecordFormat says so; it reads the records of all of them.
+// WithRedisson says so; it reads the records of all of them.
 //
 // # How it limits
 //
@@ -33,7 +32,8 @@
 //
 // # A limit for each user, and several limits at once
 //
-// [Client.Template] has a limiter for each of many keys, whose rate the acquire sets.
+// [RateLimiter.WithRate] gives a limiter its rate in the program: its acquires set it.
+// [Client.Keyed] does the same for a limiter for each of many keys.
 // [Client.All] takes permits from several limiters in one call, from all or from none.
 // Package limit has the interface that all limiters share; httplimit and grpclimit put
 // them in front of servers and clients.

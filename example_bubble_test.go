@@ -30,7 +30,7 @@ func TestWaitsInABubble(t *testing.T) {
 		client := rratelimiter.New(rdb, rratelimiter.WithGoOnly()) // waits end on time
 		defer client.Close()
 
-		reports := client.Template("reports", 1, time.Minute)
+		reports := client.Keyed("reports", 1, time.Minute)
 		start := time.Now()
 		for range 3 {
 			if err := reports.Acquire(t.Context(), "alice", 1); err != nil {

@@ -3,7 +3,6 @@ package rratelimiter_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,10 +17,7 @@ func Example() {
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 
-	limiter := client.RateLimiter("api")
-	if _, err := limiter.TrySetRate(ctx, rratelimiter.Overall, 100, time.Second); err != nil {
-		log.Fatal(err)
-	}
+	limiter := client.RateLimiter("api").WithRate(100, time.Second)
 	ok, err := limiter.TryAcquire(ctx, 1, 500*time.Millisecond)
 	fmt.Println(ok, err)
 	// Output: true <nil>

@@ -20,8 +20,8 @@ func ExampleClient_All() {
 	defer client.Close()
 
 	// 5 a second and 8 a minute, for each user. {sms} keeps both in one slot of a cluster.
-	second := client.Template("{sms}:second", 5, time.Second)
-	minute := client.Template("{sms}:minute", 8, time.Minute)
+	second := client.Keyed("{sms}:second", 5, time.Second)
+	minute := client.Keyed("{sms}:minute", 8, time.Minute)
 	alice := client.All(second.RateLimiter("alice"), minute.RateLimiter("alice"))
 
 	for range 2 {
@@ -53,8 +53,8 @@ func ExampleGroup() {
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 
-	user := client.Template("{site}:user", 2, time.Minute)
-	all := client.Template("{site}:all", 3, time.Minute).RateLimiter("users")
+	user := client.Keyed("{site}:user", 2, time.Minute)
+	all := client.Keyed("{site}:all", 3, time.Minute).RateLimiter("users")
 	both := limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
 		return client.All(user.RateLimiter(key), all).Allow(ctx, n)
 	})
@@ -79,8 +79,8 @@ func ExampleGroup_Amounts() {
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 
-	requests := client.Template("{llm}:requests", 60, time.Minute).RateLimiter("model")
-	tokens := client.Template("{llm}:tokens", 10_000, time.Minute).RateLimiter("model")
+	requests := client.Keyed("{llm}:requests", 60, time.Minute).RateLimiter("model")
+	tokens := client.Keyed("{llm}:tokens", 10_000, time.Minute).RateLimiter("model")
 	model := client.All(requests, tokens)
 
 	// 1 request and 3,500 tokens: as many as the answer may have.

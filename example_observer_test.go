@@ -34,7 +34,7 @@ func ExampleWithObserver() {
 	client := rratelimiter.New(rdb, rratelimiter.WithObserver(&counts))
 	defer client.Close()
 
-	observed := client.Template("observed", 2, time.Minute)
+	observed := client.Keyed("observed", 2, time.Minute)
 	for range 3 {
 		if _, err := observed.TryAcquire(ctx, "alice", 1, 0); err != nil {
 			log.Print(err)

@@ -46,7 +46,7 @@ func Example_autoPipeline() {
 	// A Client must see what is behind it.
 	client := rratelimiter.New(pipelined{rdb, auto})
 	defer client.Close()
-	ok, err := client.Template("pages", 100, time.Minute).TryAcquire(ctx, "alice", 1, 0)
+	ok, err := client.Keyed("pages", 100, time.Minute).TryAcquire(ctx, "alice", 1, 0)
 	fmt.Println(ok, err)
 	// Output:
 	// 99 <nil>

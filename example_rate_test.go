@@ -78,3 +78,44 @@ func ExampleRateLimiter_Allow() {
 	// true 0 of 2 retry after 0s
 	// false 0 of 2 retry after 1h0m0s
 }
+
+// The acquires set the rate: at first, when the program has another one, and when Redis has
+// lost it.
+func ExampleRateLimiter_WithRate() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	limiter := client.RateLimiter("exports").WithRate(100, time.Minute)
+	fmt.Println(limiter.TryAcquire(ctx, 1, 0)) // sets the rate
+
+	limiter = client.RateLimiter("exports").WithRate(50, time.Minute) // in a new version of the program
+	fmt.Println(limiter.Allow(ctx, 1))
+
+	if _, err := limiter.Delete(ctx); err != nil { // as if Redis had restarted empty
+		log.Fatal(err)
+	}
+	fmt.Println(limiter.Allow(ctx, 1))
+	// Output:
+	// true <nil>
+	// allowed, 48 of 50 left, full again in 1m0s <nil>
+	// allowed, 49 of 50 left, full again in 1m0s <nil>
+}
+
+func ExampleRateLimiter_TrySetRate() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	limiter := client.RateLimiter("first-start")
+	for range 2 { // of all processes one sets the rate
+		fmt.Println(limiter.TrySetRate(ctx, rratelimiter.Overall, 100, time.Minute))
+	}
+	// Output:
+	// true <nil>
+	// false <nil>
+}

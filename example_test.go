@@ -146,12 +146,12 @@ func ExampleWithID() {
 	// pod-2 true <nil>
 }
 
-func ExampleWithRecordFormat() {
+func ExampleWithRedisson() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
 	defer rdb.Close()
-	// This format is that of Redisson 3.16.4 to 3.16.8.
-	client := rratelimiter.New(rdb, rratelimiter.WithRecordFormat(rratelimiter.RecordLc0I))
+	// The oldest Redisson beside this program. It reads records of 3.16.4 to 3.16.8 only.
+	client := rratelimiter.New(rdb, rratelimiter.WithRedisson("3.16.8"))
 	defer client.Close()
 	limiter := client.RateLimiter("old-neighbours")
 	if err := limiter.SetRate(ctx, rratelimiter.Overall, 5, time.Hour); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-func ExampleClient_Template() {
+func ExampleClient_Keyed() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
 	defer rdb.Close()
@@ -19,7 +19,7 @@ func ExampleClient_Template() {
 	defer client.Close()
 
 	// Each user has 2 requests a minute. Nobody sets a rate: the first acquire does.
-	users := client.Template("visits", 2, time.Minute)
+	users := client.Keyed("visits", 2, time.Minute)
 	for _, user := range []string{"alice", "alice", "alice", "bob"} {
 		ok, err := users.TryAcquire(ctx, user, 1, 0)
 		fmt.Println(user, ok, err)
@@ -31,14 +31,14 @@ func ExampleClient_Template() {
 	// bob true <nil>
 }
 
-func ExampleTemplate_Allow() {
+func ExampleKeyed_Allow() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
 	defer rdb.Close()
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 
-	downloads := client.Template("downloads", 3, time.Hour)
+	downloads := client.Keyed("downloads", 3, time.Hour)
 	result, err := downloads.Allow(ctx, "alice", 2)
 	if err != nil {
 		log.Fatal(err)
@@ -54,14 +54,14 @@ func ExampleTemplate_Allow() {
 	// false retry after 1h0m0s
 }
 
-func ExampleTemplate_RateLimiter() {
+func ExampleKeyed_RateLimiter() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
 	defer rdb.Close()
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 
-	mails := client.Template("mails", 5, time.Hour)
+	mails := client.Keyed("mails", 5, time.Hour)
 	alice := mails.RateLimiter("alice") // it has all methods of a RateLimiter
 	if err := alice.Acquire(ctx, 3); err != nil {
 		log.Fatal(err)
@@ -76,19 +76,18 @@ func ExampleTemplate_RateLimiter() {
 	// 2h0m0s <nil>
 }
 
-// What a customer has taken stays counted when the plan changes, for both Templates have one
+// What a customer has taken stays counted when the plan changes, for the plans have one
 // name.
-func ExampleWithUpdate() {
+func ExampleClient_Keyed_plans() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
 	defer rdb.Close()
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 
-	update := rratelimiter.WithUpdate()
-	plans := map[string]*rratelimiter.Template{
-		"free": client.Template("calls", 10, time.Hour, update),
-		"paid": client.Template("calls", 1000, time.Hour, update),
+	plans := map[string]*rratelimiter.Keyed{
+		"free": client.Keyed("calls", 10, time.Hour),
+		"paid": client.Keyed("calls", 1000, time.Hour),
 	}
 	for _, plan := range []string{"free", "paid"} {
 		result, err := plans[plan].Allow(ctx, "alice", 4)

@@ -29,7 +29,8 @@ const (
 	// was granted by Redis before, and books what it grants when Redis is back: so an
 	// outage does not end in a second window. For a limiter whose rate the Client has
 	// not learnt, it returns the error. It learns the rate from the first reply, and again
-	// every 10 s; or from a TrySetRate or SetRate to which Redis did not reply.
+	// every 10 s; or from WithRate, a Keyed, and a TrySetRate or SetRate to which Redis did
+	// not reply.
 	FallbackLocal Fallback = outage.Local
 )
 
@@ -81,7 +82,7 @@ func WithHealthHook(f func(Health)) Option {
 // to be made for each call. An f that is none of the constants is an ErrInvalidArgument
 // of the calls.
 func (l *RateLimiter) WithFallback(f Fallback) *RateLimiter {
-	return newRateLimiter(l.client, l.limiter.Load(), l.policy.With(int(f)), l.template)
+	return newRateLimiter(l.client, l.limiter.Load(), l.policy.With(int(f)), l.givenRate)
 }
 
 // SetLimiting turns limiting off and on: while it is off, TryAcquire, Acquire and Allow

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A bench is what a spec works on: a server, a clock that it sets, and a
@@ -140,7 +141,7 @@ func (l *limiter) records(permits string) []int64 {
 	l.b.want(err)
 	held := make([]int64, 0, len(members))
 	for _, m := range members {
-		n, err := rratelimiter.RecordPermits(m)
+		n, err := wire.Permits(m)
 		l.b.want(err)
 		held = append(held, n)
 	}
@@ -181,23 +182,31 @@ func (l *limiter) fill(from int64, perMs, records int, n byte) {
 
 func (l *limiter) size() int64 { return l.b.look.ZCard(context.Background(), l.permits()).Val() }
 
-// formats are those of records, with what their bytes begin with and how many
-// there are.
+// The versions of Redisson since which records have a format (WithRedisson).
+const (
+	bc0I16 = "3.21.0"
+	bc0I8  = "3.17.0"
+	lc0I   = "3.16.4"
+	fI     = "3.13.3"
+)
+
+// formats are those of records: the version since which Redisson writes them, what their bytes
+// begin with, and how many there are.
 var formats = []struct {
-	rratelimiter.RecordFormat
+	since  string
 	header string
 	size   int
 }{
-	{rratelimiter.RecordBc0I16, "\x10", 21},
-	{rratelimiter.RecordBc0I8, "\x08", 13},
-	{rratelimiter.RecordLc0I, "\x08\x00\x00\x00\x00\x00\x00\x00", 20},
-	{rratelimiter.RecordFI, "\x03", 8},
+	{bc0I16, "\x10", 21},
+	{bc0I8, "\x08", 13},
+	{lc0I, "\x08\x00\x00\x00\x00\x00\x00\x00", 20},
+	{fI, "\x03", 8},
 }
 
-// inFormat is the limiter as another Client sees it, one that writes records in
-// another format.
-func (l *limiter) inFormat(f rratelimiter.RecordFormat, opts ...rratelimiter.Option) *limiter {
-	c := l.b.newClient(append(opts, rratelimiter.WithRecordFormat(f))...)
+// inFormat is the limiter as another Client sees it, one that writes records for a Redisson of
+// some version.
+func (l *limiter) inFormat(version string, opts ...rratelimiter.Option) *limiter {
+	c := l.b.newClient(append(opts, rratelimiter.WithRedisson(version))...)
 	return &limiter{c.RateLimiter(l.Name()), l.b}
 }
 

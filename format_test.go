@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +19,7 @@ import (
 func TestRecordFormats(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, f := range formats {
-			l := b.limiter(overall, 1<<50, time.Minute).inFormat(f.RecordFormat)
+			l := b.limiter(overall, 1<<50, time.Minute).inFormat(f.since)
 			seen := map[string]bool{}
 			for range 20 {
 				l.takes(0x01020304)
@@ -53,14 +53,14 @@ func TestEveryFormatIsReadInOneLimiter(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, f := range formats {
 			base := b.limiter(overall, 100, time.Second)
-			l := base.inFormat(f.RecordFormat)
+			l := base.inFormat(f.since)
 			for _, j := range java {
 				l.record(b.now, j.member)
 				b.now++
 			}
 			l.has(85) // the value is lost
 			for _, other := range formats {
-				base.inFormat(other.RecordFormat).takes(10)
+				base.inFormat(other.since).takes(10)
 				b.now++
 			}
 			l.has(45)
@@ -85,7 +85,7 @@ func TestEveryFormatIsReadInOneLimiter(t *testing.T) {
 // C8: four random bytes are few, and still no two grants share a record.
 func TestShortRecordsAreNeverTheSame(t *testing.T) {
 	n := newLine(t, 1<<30, time.Hour)
-	l := n.l.inFormat(rratelimiter.RecordFI)
+	l := n.l.inFormat(fI)
 	const grants = 12_000 // by chance alone, some 17 pairs of them would be the same
 	for i := range grants {
 		n.now += int64(i % 2)
@@ -126,7 +126,7 @@ func TestInEachFormatChargedOnce(t *testing.T) {
 			n := newLine(t, 30, time.Hour, func(o *redis.Options) {
 				o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = retries, 1, time.Millisecond
 			})
-			l := n.l.inFormat(f.RecordFormat)
+			l := n.l.inFormat(f.since)
 			l.takes(1)
 			taken := int64(1)
 			for lost := 1; lost <= 3; lost++ {
@@ -160,7 +160,7 @@ func TestInEachFormatChargedOnce(t *testing.T) {
 func TestAResolutionInEachFormat(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, f := range formats {
-			l := b.limiter(overall, 1000, time.Second).inFormat(f.RecordFormat,
+			l := b.limiter(overall, 1000, time.Second).inFormat(f.since,
 				rratelimiter.WithResolution(100*time.Millisecond))
 			for range 300 {
 				l.takes(1)
@@ -180,24 +180,32 @@ func TestAResolutionInEachFormat(t *testing.T) {
 	})
 }
 
-func TestAFormatThatIsNone(t *testing.T) {
+// The version of Redisson decides which records are written. One that is none, or too old, is
+// refused by each call.
+func TestWithRedisson(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
-	for _, f := range []rratelimiter.RecordFormat{-1, 4, 100} {
-		c := rratelimiter.New(rdb, rratelimiter.WithRecordFormat(f))
-		for name, err := range everything(t.Context(), c.RateLimiter("l")) {
-			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
-				t.Errorf("%v, %s: %v", f, name, err)
-			}
-			wantText(t, err, "format", fmt.Sprintf("RecordFormat(%d)", int(f)), "RecordFormat constants")
+	for version, size := range map[string]int{
+		"4.7.0": 21, "3.21.0": 21, "3.20.1": 13, "3.17.0": 13, "3.16.8": 20, "3.16.4": 20, "v3.16.4": 20,
+		"3.16.3": 8, "3.13.3": 8,
+	} {
+		c := rratelimiter.New(rdb, rratelimiter.WithRedisson(version))
+		l := c.RateLimiter("since-"+version).WithRate(1, time.Hour)
+		noError(t, l.Acquire(t.Context(), 1))
+		records := rdb.ZRange(t.Context(), "{"+l.Name()+"}:permits", 0, -1).Val()
+		if len(records) != 1 || len(records[0]) != size {
+			t.Errorf("%s: records %q, want one of %d bytes", version, records, size)
 		}
 		_ = c.Close()
 	}
-	names := make([]string, 0, len(formats))
-	for _, f := range formats {
-		names = append(names, f.String())
-	}
-	if want := []string{"Bc0I/16", "Bc0I/8", "Lc0I", "fI"}; !slices.Equal(names, want) {
-		t.Errorf("formats are called %q, want %q", names, want)
+	for _, version := range []string{"", "3", "3.16", "3.13.2", "2.15.2", "3.16.4-SNAPSHOT", "newest"} {
+		c := rratelimiter.New(rdb, rratelimiter.WithRedisson(version))
+		for name, err := range everything(t.Context(), c.RateLimiter("l")) {
+			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+				t.Errorf("%q, %s: %v", version, name, err)
+			}
+			wantText(t, err, "version of WithRedisson is "+strconv.Quote(version), "3.13.3 or later")
+		}
+		_ = c.Close()
 	}
 }
 
@@ -206,7 +214,7 @@ func TestAFormatThatIsNone(t *testing.T) {
 // ours is one that it would write.
 func TestAnFIIsReadByBothGenerations(t *testing.T) {
 	onBoth(t, func(b *bench) {
-		l := b.limiter(overall, 1<<40, time.Minute).inFormat(rratelimiter.RecordFI)
+		l := b.limiter(overall, 1<<40, time.Minute).inFormat(fI)
 		for n := range int64(200) {
 			l.takes(n + 1)
 		}

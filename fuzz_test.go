@@ -227,7 +227,7 @@ const playInterval = 100 // ms
 func newPlay(b *bench) *play {
 	p := &play{rate: 10}
 	p.limiter = b.limiter(overall, p.rate, playInterval*time.Millisecond)
-	p.formats = []*limiter{p.limiter, p.inFormat(rratelimiter.RecordFI), p.coarse(7 * time.Millisecond)}
+	p.formats = []*limiter{p.limiter, p.inFormat(fI), p.coarse(7 * time.Millisecond)}
 	return p
 }
 

@@ -33,13 +33,13 @@ var _ limit.Limiter = (*Group)(nil)
 
 // A member is one limiter of a Group.
 type member struct {
-	limiter  *engine.Limiter
-	template *templateSpec
-	amount   int64 // permits for each that is asked for
+	limiter   *engine.Limiter
+	givenRate *givenRate
+	amount    int64 // permits for each that is asked for
 }
 
 // All returns the Group of some limiters, 1 to 4, of this Client and with different names.
-// They may be of Templates. On a cluster their names must have the same hash tag, as
+// They may be of a Keyed. On a cluster their names must have the same hash tag, as
 // "{api}:second" and "{api}:hour", for one script runs on one server. A Group falls back as
 // its first limiter does. If a limiter is renamed later, the Group keeps the old name.
 //
@@ -89,7 +89,7 @@ func (g *Group) add(i int, l *RateLimiter) error {
 	if i == 0 {
 		g.policy = l.policy
 	}
-	g.members = append(g.members, &member{k, l.template, 1})
+	g.members = append(g.members, &member{k, l.givenRate, 1})
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (g *Group) Release(ctx context.Context, permits int64) error {
 		return err
 	}
 	for _, m := range g.members {
-		l := newRateLimiter(g.client, m.limiter, g.policy, m.template)
+		l := newRateLimiter(g.client, m.limiter, g.policy, m.givenRate)
 		if err := l.Release(ctx, permits*m.amount); err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (g *Group) result(verdicts []engine.Verdict) (Result, int) {
 	each, binds := make([]Result, len(verdicts)), 0
 	all := engine.Granted(verdicts)
 	for i, v := range verdicts {
-		each[i] = resultOf(v, g.members[i].limiter.Name(), g.members[i].template)
+		each[i] = resultOf(v, g.members[i].limiter.Name(), g.members[i].givenRate)
 		if tighter(each[i], each[binds], all) {
 			binds = i
 		}

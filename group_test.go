@@ -138,7 +138,7 @@ func TestAllOfOneToFour(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for n := 1; n <= 4; n++ {
 			for _, f := range formats {
-				c := b.newClient(rratelimiter.WithRecordFormat(f.RecordFormat))
+				c := b.newClient(rratelimiter.WithRedisson(f.since))
 				var limiters []*rratelimiter.RateLimiter
 				for range n {
 					limiters = append(limiters, c.RateLimiter(b.limiter(overall, 2, time.Minute).Name()))
@@ -160,13 +160,13 @@ func TestAllOfOneToFour(t *testing.T) {
 	})
 }
 
-// Limits of each client, limits with a resolution and limits of templates are members, too.
+// Limits of each client, limits with a resolution and limits of a Keyed are members, too.
 func TestAllOfDifferentKinds(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		mine, slow := b.limiter(perClient, 3, time.Minute), b.limiter(overall, 9, time.Minute)
 		c := b.newClient(rratelimiter.WithResolution(10 * time.Millisecond))
-		tmpl := c.Template(redistest.Name(b), 2, time.Minute)
-		g := c.All(c.RateLimiter(mine.Name()), c.RateLimiter(slow.Name()), tmpl.RateLimiter("42"))
+		keyed := c.Keyed(redistest.Name(b), 2, time.Minute)
+		g := c.All(c.RateLimiter(mine.Name()), c.RateLimiter(slow.Name()), keyed.RateLimiter("42"))
 		for i, want := range []bool{true, true, false} {
 			r, err := g.Allow(b.Context(), 1)
 			if err != nil || r.Allowed != want {
@@ -324,7 +324,7 @@ func TestAllOnACluster(t *testing.T) {
 		noError(t, l.SetRate(t.Context(), overall, rate, time.Minute))
 		limiters = append(limiters, l)
 	}
-	users := c.Template(tag+":user", 1, time.Minute)
+	users := c.Keyed(tag+":user", 1, time.Minute)
 	g := c.All(limiters[0], limiters[1], users.RateLimiter("42"))
 	if ok, err := g.TryAcquire(t.Context(), 1, 0); !ok || err != nil {
 		t.Errorf("%v, %v", ok, err)

@@ -102,7 +102,7 @@ func sameErrors(errs ...error) error {
 }
 
 func TestMethodsAreAll(t *testing.T) {
-	local := []string{"Name", "Validate", "WithFallback"} // these never call Redis
+	local := []string{"Name", "String", "Validate", "WithFallback", "WithRate"} // these never call Redis
 	for method := range reflect.TypeFor[*rratelimiter.RateLimiter]().Methods() {
 		if _, ok := methods[method.Name]; !ok && !slices.Contains(local, method.Name) {
 			t.Errorf("%s is not among the methods", method.Name)

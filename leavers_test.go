@@ -120,7 +120,7 @@ func TestALeaversShareIsNotGivenBackTwice(t *testing.T) {
 	for format, opts := range map[string][]rratelimiter.Option{
 		"default":    nil,
 		"resolution": {rratelimiter.WithResolution(time.Minute)},
-		"fI":         {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
+		"fI":         {rratelimiter.WithRedisson(fI)},
 	} {
 		for what, anew := range map[string]func(ctx context.Context, l *rratelimiter.RateLimiter) error{
 			"rate": func(ctx context.Context, l *rratelimiter.RateLimiter) error {

@@ -88,8 +88,8 @@ func inAllFormats(t *testing.T, spec func(t *testing.T, typ rratelimiter.RateTyp
 	}{
 		{"default", overall, nil},
 		{"resolution", overall, []rratelimiter.Option{rratelimiter.WithResolution(100 * time.Millisecond)}},
-		{"fI", overall, []rratelimiter.Option{rratelimiter.WithRecordFormat(rratelimiter.RecordFI)}},
-		{"Lc0I", overall, []rratelimiter.Option{rratelimiter.WithRecordFormat(rratelimiter.RecordLc0I)}},
+		{"fI", overall, []rratelimiter.Option{rratelimiter.WithRedisson(fI)}},
+		{"Lc0I", overall, []rratelimiter.Option{rratelimiter.WithRedisson(lc0I)}},
 		{"PerClient", perClient, nil},
 		{"PerClient, resolution", perClient,
 			[]rratelimiter.Option{rratelimiter.WithResolution(100 * time.Millisecond)}},

@@ -15,14 +15,14 @@ import (
 var (
 	_ limits.Acquirer      = (*rratelimiter.RateLimiter)(nil)
 	_ limits.Acquirer      = (*rratelimiter.Group)(nil)
-	_ limits.KeyedAcquirer = (*rratelimiter.Template)(nil)
+	_ limits.KeyedAcquirer = (*rratelimiter.Keyed)(nil)
 )
 
 // A maker makes the limiters that limittest checks, with a name of their own each.
 type maker struct {
 	dial func(t *testing.T) *redis.Client
 	opts []rratelimiter.Option
-	tag  string // of the names of templates
+	tag  string // of the names of Keyeds
 }
 
 // clients returns two Clients of one server.
@@ -52,12 +52,12 @@ func (m maker) limiter(t *testing.T, rate int64, interval time.Duration) limits.
 	return l
 }
 
-// keyedPair returns one template as two Clients have it.
+// keyedPair returns one Keyed as two Clients have it.
 func (m maker) keyedPair(t *testing.T, rate int64, interval time.Duration) (one, other limits.Keyed) {
 	t.Helper()
 	c, d := m.clients(t)
 	name := m.tag + redistest.Name(t)
-	return c.Template(name, rate, interval), d.Template(name, rate, interval)
+	return c.Keyed(name, rate, interval), d.Keyed(name, rate, interval)
 }
 
 func (m maker) keyed(t *testing.T, rate int64, interval time.Duration) limits.Keyed {
@@ -119,8 +119,8 @@ func TestAGroupIsALimiter(t *testing.T) {
 	})
 }
 
-// A Template keeps them, too, with any name.
-func TestATemplateIsKeyed(t *testing.T) {
+// A Keyed keeps them, too, with any name.
+func TestAKeyedIsKeyed(t *testing.T) {
 	for _, tag := range []string{"", "{api}:"} {
 		t.Run("tag "+tag, func(t *testing.T) {
 			m := maker{dial: onMini, tag: tag}
@@ -131,7 +131,7 @@ func TestATemplateIsKeyed(t *testing.T) {
 	}
 }
 
-// The same on a real redis-server, in real time: of Templates, which are RateLimiters.
+// The same on a real redis-server, in real time: of a Keyed, whose limiters are RateLimiters.
 func TestLimitersOnRedis(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	s := redistest.Start(t)

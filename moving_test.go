@@ -13,6 +13,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A move takes the slot of a limiter from the node that serves it to another,
@@ -79,9 +80,9 @@ func TestALimiterWhoseSlotMoves(t *testing.T) {
 	for kind, opts := range map[string][]rratelimiter.Option{
 		"default":    nil,
 		"resolution": {rratelimiter.WithResolution(time.Minute)},
-		"fI":         {rratelimiter.WithRecordFormat(rratelimiter.RecordFI)},
+		"fI":         {rratelimiter.WithRedisson(fI)},
 		"fI resolution": {
-			rratelimiter.WithRecordFormat(rratelimiter.RecordFI), rratelimiter.WithResolution(time.Minute),
+			rratelimiter.WithRedisson(fI), rratelimiter.WithResolution(time.Minute),
 		},
 	} {
 		c := rratelimiter.New(rdb, opts...)
@@ -176,7 +177,7 @@ func (h *moving) agrees() {
 		members, err := h.rdb.ZRange(h.Context(), h.permits, 0, -1).Result()
 		h.want(err)
 		for _, m := range members {
-			permits, _ := rratelimiter.RecordPermits(m)
+			permits, _ := wire.Permits(m)
 			n += permits
 		}
 		return n

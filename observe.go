@@ -18,7 +18,7 @@ type Observer interface {
 
 // An Observation is the outcome of one call.
 type Observation struct {
-	// Policy is the name of the Template that the limiter is from, empty for others. It
+	// Policy is the name of the Keyed that the limiter is from, empty for others. It
 	// is fit for an attribute of a metric; Result.Name may be a name for each user.
 	Policy string
 
@@ -47,9 +47,9 @@ type Observation struct {
 	// Redisson, may leave it wrong. One call of a batch has it.
 	Drift int64
 
-	// OtherRate says, once for each Template of a process, that a limiter has another rate or
-	// interval than its Template: somebody has set it, or another version of the program. It
-	// stays so without WithUpdate. Of calls with numbers, such as Allow.
+	// OtherRate says, once for each Keyed and each RateLimiter with a rate (WithRate), that a
+	// limiter has another rate or interval than the program gives it, and keeps that
+	// (WithKeepRate). Of calls with numbers, such as Allow.
 	OtherRate bool
 }
 
@@ -67,13 +67,13 @@ func observation(
 		Permits: wanted.Permits, Result: Result{Name: l.Name()}, Err: err, Start: start,
 		Took: time.Since(start), Queued: v.Queued, Batch: v.Batch, Drift: v.Drift,
 	}
-	if l.template != nil {
-		o.Policy, o.OtherRate = l.template.name, err == nil && l.template.differs(v)
+	if l.givenRate != nil {
+		o.Policy, o.OtherRate = l.givenRate.name, err == nil && l.givenRate.differs(v)
 	}
 	switch {
 	case err != nil:
 	case wanted.Numbers:
-		o.Result = resultOf(v, l.Name(), l.template)
+		o.Result = resultOf(v, l.Name(), l.givenRate)
 	default:
 		o.Result.Allowed, o.Result.Degraded = v.OK, v.Degraded
 	}
@@ -95,7 +95,7 @@ func (g *Group) observation(
 	}
 	for i, v := range verdicts {
 		o.Drift += v.Drift
-		o.OtherRate = o.OtherRate || err == nil && g.members[i].template.differs(v)
+		o.OtherRate = o.OtherRate || err == nil && g.members[i].givenRate.differs(v)
 		o.Queued = max(o.Queued, v.Queued)
 		if v.Degraded {
 			o.Batch = 0
@@ -105,8 +105,8 @@ func (g *Group) observation(
 		return o // an error
 	}
 	m := g.members[binds]
-	if o.Result.Name = m.limiter.Name(); m.template != nil {
-		o.Policy = m.template.name
+	if o.Result.Name = m.limiter.Name(); m.givenRate != nil {
+		o.Policy = m.givenRate.name
 	}
 	return o
 }

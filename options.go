@@ -12,6 +12,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/engine"
 	"github.com/redisson-go/rratelimiter/internal/outage"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // An Option is an option of New.
@@ -26,7 +27,8 @@ type settings struct {
 	id         string
 	clock      func() time.Time
 	mapper     func(string) string
-	format     RecordFormat
+	redisson   string // WithRedisson
+	format     int    // of records, an index of wire.Layouts; below 0 if redisson has none
 	resolution time.Duration
 	goOnly     bool
 	replicas   *redisx.Confirmation // WithMinReplicas; nil without it
@@ -72,13 +74,16 @@ func WithResolution(d time.Duration) Option {
 	return option(func(s *settings) { s.resolution = d })
 }
 
-// WithRecordFormat makes the Client write records in the format of older
-// Redisson clients, which cannot read the current one: RecordLc0I beside 3.16.4
-// to 3.16.8, RecordFI beside 3.13.4 to 3.16.3. The Client reads every format,
-// whichever it writes; Repair brings the records of a limiter into this one. The
-// default is RecordBc0I16, for Redisson 3.17.0 and later.
-func WithRecordFormat(f RecordFormat) Option {
-	return option(func(s *settings) { s.format = f })
+// WithRedisson names the oldest version of Redisson that shares limiters with this Client, such
+// as "3.16.4". The Client then writes records that this version can read. It reads the records
+// of all versions, whichever it writes; Repair rewrites those of a limiter.
+//
+// The bytes of records have changed with 3.16.4, 3.17.0 and 3.21.0. A version before 3.17.0
+// reads only its own, so beside it the option is needed; beside later ones it may be left out.
+// version is a release of three numbers, 3.13.3 or later: "3.16" is refused, for its patch
+// releases differ, and so is a pre-release. The default is the newest version.
+func WithRedisson(version string) Option {
+	return option(func(s *settings) { s.redisson, s.format = version, wire.Beside(version) })
 }
 
 // WithGoOnly says that no Java client uses the limiters of this Client. Then
@@ -129,8 +134,9 @@ func (s *settings) validate(rdb redis.UniversalClient, opts []Option) error {
 		return refuse("id", strconv.Quote(s.id), "be a text without braces")
 	case s.mapper == nil:
 		return refuse("mapName", "nil", "be a function")
-	case !s.format.known():
-		return refuse("format", s.format, "be one of the RecordFormat constants")
+	case s.format < 0:
+		return refuse("version of WithRedisson", strconv.Quote(s.redisson),
+			fmt.Sprintf("be a release of three numbers, %s or later", wire.Layouts[wire.FI].Since))
 	case s.resolution != 0 && s.resolution < time.Millisecond:
 		return refuse("resolution", s.resolution, "be 0 or at least 1ms")
 	case s.outage.Fixed && !(s.outage.Share > 0 && s.outage.Share <= 1): // or not a number

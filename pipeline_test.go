@@ -26,7 +26,7 @@ func TestAClientThatSendsPipelines(t *testing.T) {
 	c := rratelimiter.New(pipelined{rdb, auto})
 	t.Cleanup(func() { _ = c.Close() })
 	t.Run("many limiters at once", func(t *testing.T) {
-		users := c.Template(redistest.Name(t), 3, time.Hour)
+		users := c.Keyed(redistest.Name(t), 3, time.Hour)
 		var wg sync.WaitGroup
 		for i := range 100 {
 			wg.Go(func() {

@@ -2,6 +2,8 @@ package rratelimiter
 
 import (
 	"fmt"
+	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
@@ -46,14 +48,14 @@ type Config struct {
 // maxRate is the highest rate: Lua could not count exactly beyond it.
 const maxRate = 1 << 53
 
-// A RateOption is an option of TrySetRate, SetRate and UpdateRate.
+// A RateOption is an option of TrySetRate, SetRate and UpdateRate, and of Keyed and WithRate.
 type RateOption interface{ applyRate(*rateOptions) }
 
 type rateOptions struct {
 	keepAlive time.Duration
 	keepSet   bool // keepAlive was given
 	keepState bool
-	update    bool
+	keepRate  bool
 }
 
 type rateOption func(*rateOptions)
@@ -66,8 +68,8 @@ func (set rateOption) applyRate(o *rateOptions) { set(o) }
 // fraction of a ms is dropped. If d is less than a second above the interval, Go
 // gives the keys an interval and a second, so that nobody waits for permits of a
 // limiter that has just expired; an acquire adds the resolution (WithResolution).
-// A request for more than the rate changes nothing. The default is 0: the limiter
-// does not expire.
+// A request for more than the rate changes nothing. The default is 0, the limiter
+// does not expire; of a Keyed it is two intervals.
 func WithKeepAlive(d time.Duration) RateOption {
 	return rateOption(func(o *rateOptions) { o.keepAlive, o.keepSet = d, true })
 }
@@ -77,18 +79,17 @@ func WithKeepAlive(d time.Duration) RateOption {
 // and later). If more are taken than the new rate, none are there until enough
 // have come back. If the type changes, the limiter starts full all the same.
 // The default is to start full. TrySetRate has no state to keep: it only sets a
-// rate where there is none.
+// rate where there is none. Keyed and WithRate keep the state in any case.
 func WithKeepState() RateOption {
 	return rateOption(func(o *rateOptions) { o.keepState = true })
 }
 
-// WithUpdate makes the acquires of a Template give its rate, interval and keep alive to a
-// limiter that has others. The permits that are taken stay counted. A limiter that
-// somebody has made PerClient stays so. While old and new processes run side by side, each
-// sets its own rate: no interval has more permits than the larger one. The default is to
-// leave a rate as it is. It is for Templates; SetRate and its like ignore it.
-func WithUpdate() RateOption {
-	return rateOption(func(o *rateOptions) { o.update = true })
+// WithKeepRate makes the acquires of Keyed and WithRate leave a rate alone that is set
+// already, whatever it is: they set theirs only where none is set, as TrySetRate does. The
+// default is to replace another rate, interval or keep alive. The option is for Keyed and
+// WithRate; TrySetRate, SetRate and UpdateRate ignore it.
+func WithKeepRate() RateOption {
+	return rateOption(func(o *rateOptions) { o.keepRate = true })
 }
 
 // A rateChange is what TrySetRate, SetRate and UpdateRate do.
@@ -130,4 +131,45 @@ func (change *rateChange) complete(opts []RateOption) error {
 	change.Interval = change.Interval.Truncate(time.Millisecond)
 	change.KeepAlive, change.rateOptions = o.keepAlive.Truncate(time.Millisecond), o
 	return nil
+}
+
+// A givenRate is a rate that is given in the program: the acquires of a limiter set it (Keyed,
+// RateLimiter.WithRate).
+type givenRate struct {
+	name   string // of the Keyed that the limiter is from, empty for others
+	policy string // the name, if visitors may see it (Result.Policy)
+	sets   *engine.GivenRate
+	other  atomic.Bool // a limiter with another rate was found
+}
+
+// newGivenRate returns the rate that acquires set, or the error of its arguments. keeps is after
+// how many intervals an unused limiter expires, unless WithKeepAlive sets another time; 0 for
+// never.
+func newGivenRate(rate int64, interval time.Duration, keeps int64, opts []RateOption) (*givenRate, error) {
+	change := rateChange{Config: Config{Overall, rate, interval, 0}}
+	if err := change.complete(opts); err != nil {
+		return nil, err
+	}
+	if !change.keepSet && keeps > 0 {
+		change.KeepAlive = min(math.MaxInt64/time.Duration(keeps), change.Interval) * time.Duration(keeps)
+	}
+	return &givenRate{sets: engine.NewGivenRate(change.rate(), !change.keepRate)}, nil
+}
+
+// engine returns what the engine is told; nil for no rate.
+func (g *givenRate) engine() *engine.GivenRate {
+	if g == nil {
+		return nil
+	}
+	return g.sets
+}
+
+// differs reports whether a limiter has another rate than the given one, the first time that
+// it does.
+func (g *givenRate) differs(v engine.Verdict) bool {
+	if g == nil || v.Limit == 0 || v.Degraded {
+		return false
+	}
+	same := v.Limit == g.sets.Rate.Permits && v.Every == g.sets.Rate.Interval.Milliseconds()
+	return !same && g.other.CompareAndSwap(false, true)
 }

@@ -15,10 +15,10 @@ import (
 // A release takes permits out of the records of its own Client, also where others have
 // newer ones. So no interval holds more than the rate.
 func TestAReleaseLeavesTheRecordsOfOthers(t *testing.T) {
-	for _, format := range []rratelimiter.RecordFormat{
-		rratelimiter.RecordBc0I16, rratelimiter.RecordBc0I8, rratelimiter.RecordLc0I, rratelimiter.RecordFI,
+	for _, format := range []string{
+		bc0I16, bc0I8, lc0I, fI,
 	} {
-		t.Run(format.String(), func(t *testing.T) {
+		t.Run(format, func(t *testing.T) {
 			for _, resolution := range []time.Duration{0, 100 * time.Millisecond} {
 				onBoth(t, func(b *bench) { b.lateRelease(format, resolution) })
 			}
@@ -26,8 +26,8 @@ func TestAReleaseLeavesTheRecordsOfOthers(t *testing.T) {
 	}
 }
 
-func (b *bench) lateRelease(format rratelimiter.RecordFormat, resolution time.Duration) {
-	opts := []rratelimiter.Option{rratelimiter.WithRecordFormat(format)}
+func (b *bench) lateRelease(format string, resolution time.Duration) {
+	opts := []rratelimiter.Option{rratelimiter.WithRedisson(format)}
 	if resolution > 0 {
 		opts = append(opts, rratelimiter.WithResolution(resolution))
 	}
@@ -104,10 +104,10 @@ func (l *limiter) holdsRecords(want ...int64) {
 func TestReleasesOfSeveralProcesses(t *testing.T) {
 	const rate, interval = 20, 1000 * time.Millisecond
 	for what, option := range map[string]rratelimiter.Option{
-		"Bc0I/16":    rratelimiter.WithRecordFormat(rratelimiter.RecordBc0I16),
-		"Bc0I/8":     rratelimiter.WithRecordFormat(rratelimiter.RecordBc0I8),
-		"Lc0I":       rratelimiter.WithRecordFormat(rratelimiter.RecordLc0I),
-		"fI":         rratelimiter.WithRecordFormat(rratelimiter.RecordFI),
+		"Bc0I/16":    rratelimiter.WithRedisson(bc0I16),
+		"Bc0I/8":     rratelimiter.WithRedisson(bc0I8),
+		"Lc0I":       rratelimiter.WithRedisson(lc0I),
+		"fI":         rratelimiter.WithRedisson(fI),
 		"resolution": rratelimiter.WithResolution(50 * time.Millisecond),
 	} {
 		onBoth(t, func(b *bench) {

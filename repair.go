@@ -21,7 +21,7 @@ type Repaired struct {
 }
 
 // Repair brings the records of a limiter into the format of the Client
-// (WithRecordFormat), drops what is no record, and makes the value agree with
+// (WithRedisson), drops what is no record, and makes the value agree with
 // what is left. Nobody who holds permits gains or loses any by it.
 //
 // It is for a limiter whose Java clients have moved to another Redisson: records

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // repairs expects what Repair tells.
@@ -29,7 +30,7 @@ func (l *limiter) repairs(want rratelimiter.Repaired) {
 func TestRepairBringsRecordsIntoOneFormat(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, f := range formats {
-			l := b.limiter(overall, 100, time.Minute).inFormat(f.RecordFormat)
+			l := b.limiter(overall, 100, time.Minute).inFormat(f.since)
 			start := b.now
 			for _, j := range java {
 				l.record(b.now, j.member)
@@ -37,13 +38,13 @@ func TestRepairBringsRecordsIntoOneFormat(t *testing.T) {
 			}
 			b.set(l.value(), 85)
 			other := int64(len(java) - 1) // one of them has the format already
-			if f.RecordFormat == rratelimiter.RecordFI {
+			if f.since == fI {
 				other = 5 // those of Java are not such as a later Java can read
 			}
 			l.repairs(rratelimiter.Repaired{Records: 5, Rewritten: other})
 			for i, z := range b.look.ZRangeWithScores(b.Context(), l.permits(), 0, -1).Val() {
 				m := z.Member.(string)
-				n, err := rratelimiter.RecordPermits(m)
+				n, err := wire.Permits(m)
 				b.want(err)
 				if n != java[i].permits || int64(z.Score) != start+int64(i) || len(m) != f.size ||
 					!strings.HasPrefix(m, f.header) {
@@ -277,7 +278,7 @@ func TestRepairMakesFewRecordsOfMany(t *testing.T) {
 		n.now = int64(m.Score) + hour - 1
 		exact := int64(0)
 		for _, m := range members {
-			if permits, _ := rratelimiter.RecordPermits(m.Member.(string)); int64(m.Score) > n.now-hour {
+			if permits, _ := wire.Permits(m.Member.(string)); int64(m.Score) > n.now-hour {
 				exact += permits
 			}
 		}

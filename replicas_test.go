@@ -13,6 +13,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A followed is a limiter of 10 an hour on a master that has one replica.
@@ -67,7 +68,7 @@ func (f *followed) out(s *redistest.Server) (sum int64) {
 	members, err := s.Admin().ZRange(f.Context(), "{"+f.l.Name()+"}:permits", 0, -1).Result()
 	noError(f.T, err)
 	for _, m := range members {
-		n, err := rratelimiter.RecordPermits(m)
+		n, err := wire.Permits(m)
 		noError(f.T, err)
 		sum += n
 	}

@@ -150,7 +150,7 @@ func TestAShardOfARingIsAway(t *testing.T) {
 			ring := redis.NewRing(opts)
 			c := rratelimiter.New(ring)
 			t.Cleanup(func() { _, _ = c.Close(), ring.Close() })
-			l := c.Template(redistest.Name(t), rate, time.Hour).RateLimiter("user")
+			l := c.Keyed(redistest.Name(t), rate, time.Hour).RateLimiter("user")
 			noError(t, yes(l.TryAcquire(t.Context(), rate, 0)))
 			home := shards[0]
 			if home.Admin().Exists(t.Context(), l.Name()).Val() == 0 {

@@ -28,14 +28,14 @@ import (
 type Result = limit.Result
 
 // resultOf returns the numbers for the callers of the limiter called name.
-func resultOf(v engine.Verdict, name string, template *templateSpec) Result {
+func resultOf(v engine.Verdict, name string, given *givenRate) Result {
 	r := Result{
 		Allowed: v.OK, Name: name, Limit: v.Limit, Interval: wire.Milliseconds(max(0, v.Every)),
 		Remaining:  min(max(0, v.Left), max(0, v.Limit)),
 		RetryAfter: v.RetryAfter(), ResetAfter: v.ResetAfter(), Degraded: v.Degraded,
 	}
-	if template != nil {
-		r.Policy = template.policy
+	if given != nil {
+		r.Policy = given.policy
 	}
 	return r
 }

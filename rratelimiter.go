@@ -3,6 +3,7 @@ package rratelimiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -26,14 +27,14 @@ import (
 // cheap handle: what is known of a limiter belongs to the Client, so one may be
 // made for each request.
 type RateLimiter struct {
-	client   *Client
-	limiter  atomic.Pointer[engine.Limiter] // changed by Rename
-	policy   outage.Policy                  // what a call does when Redis fails
-	template *templateSpec                  // of the Template that it is from, if any
+	client    *Client
+	limiter   atomic.Pointer[engine.Limiter] // changed by Rename
+	policy    outage.Policy                  // what a call does when Redis fails
+	givenRate *givenRate                     // that its acquires set; nil if they set none
 }
 
-func newRateLimiter(c *Client, k *engine.Limiter, p outage.Policy, t *templateSpec) *RateLimiter {
-	l := &RateLimiter{client: c, policy: p, template: t}
+func newRateLimiter(c *Client, k *engine.Limiter, p outage.Policy, g *givenRate) *RateLimiter {
+	l := &RateLimiter{client: c, policy: p, givenRate: g}
 	l.limiter.Store(k)
 	return l
 }
@@ -41,6 +42,48 @@ func newRateLimiter(c *Client, k *engine.Limiter, p outage.Policy, t *templateSp
 // Name returns the name of the limiter as it was given, before any mapping
 // (RRateLimiter.getName).
 func (l *RateLimiter) Name() string { return l.limiter.Load().Name() }
+
+// String returns a text for people, such as `rate limiter "api"`. It does not ask Redis.
+func (l *RateLimiter) String() string { return fmt.Sprintf("rate limiter %q", l.Name()) }
+
+// WithRate returns a RateLimiter of the same name whose acquires set the rate: rate permits
+// per interval, to all clients together (Overall). Where no rate is set, or another one,
+// each acquire sets its rate, interval and keep alive in the same round trip. So
+// ErrNotInitialized cannot happen: neither at the first start, nor after keep alive has
+// passed or Redis has come back empty. It is cheap enough to be made for each call.
+//
+// Permits that are taken stay counted when the rate is replaced. A limiter that is PerClient
+// stays so. While old and new processes run side by side, each sets its own rate: with one
+// interval, no interval has more permits than the larger rate. SetRate lasts until the next
+// acquire. With WithKeepRate the acquires leave a rate alone that is set.
+//
+// Peek tells what an acquire would find, and Release does nothing where no rate is set. All
+// other methods are those of a RateLimiter without a rate.
+//
+// The limiter does not expire, so that Java, rrl and a RateLimiter without a rate find it at any
+// time. WithKeepAlive(d) makes it expire when it was not used for d. Where names are many or
+// chosen by others, take a Keyed: its unused limiters expire by default.
+//
+// The bounds are those of TrySetRate. An argument that is refused is an ErrInvalidArgument
+// of each call and of Validate.
+func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateOption) *RateLimiter {
+	k := l.limiter.Load()
+	before, keeps := l.givenRate, int64(0)
+	if before == nil {
+		before = &givenRate{}
+	} else if before.name != "" { // of a Keyed
+		keeps = keyedKeeps
+	}
+	given, err := newGivenRate(rate, interval, keeps, opts)
+	switch {
+	case err == nil:
+		given.name, given.policy = before.name, before.policy
+		k = k.With(given.sets)
+	case k.Err() == nil:
+		k = l.client.engine.Unusable(k.Name(), engine.Misconfigured(err))
+	}
+	return newRateLimiter(l.client, k, l.policy, given)
+}
 
 // TrySetRate sets rate permits per interval if no rate is set, and reports
 // whether it did (RRateLimiter.trySetRate). If many call at once, exactly one
@@ -146,7 +189,7 @@ func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) 
 	if err != nil {
 		return Result{}, err
 	}
-	return resultOf(v, l.Name(), l.template), nil
+	return resultOf(v, l.Name(), l.givenRate), nil
 }
 
 // Peek returns the numbers of the limiter and takes nothing: Allowed reports
@@ -158,7 +201,7 @@ func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return resultOf(v, k.Name(), l.template), nil
+	return resultOf(v, k.Name(), l.givenRate), nil
 }
 
 // AvailablePermits returns the permits that could be taken now, between 0 and
@@ -194,7 +237,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 		return nil
 	}
 	err := k.Release(ctx, permits)
-	if l.template != nil && errors.Is(err, ErrNotInitialized) {
+	if l.givenRate != nil && errors.Is(err, ErrNotInitialized) {
 		return nil // nothing is out
 	}
 	if err == nil {
@@ -211,7 +254,7 @@ func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 }
 
 // Validate returns an ErrMisconfigured if each call would fail for the name of the limiter, or for
-// what New or Template was given (limit.Validator).
+// what New, Keyed or WithRate was given (limit.Validator).
 func (l *RateLimiter) Validate() error { return engine.Misconfigured(l.limiter.Load().Err()) }
 
 // acquire asks for permits until it gets them, their timeout passes or ctx ends, and tells

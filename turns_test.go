@@ -12,6 +12,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A rival is a Java that waits for the permits of a limiter, and takes all that are
@@ -36,7 +37,7 @@ func (j *rival) takes(rate int, interval time.Duration) {
 			noError(j.T, errOf(j.server.ZRem("{l}:permits", m)))
 			continue
 		}
-		n, err := rratelimiter.RecordPermits(m)
+		n, err := wire.Permits(m)
 		noError(j.T, err)
 		left -= int(n)
 	}

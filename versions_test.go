@@ -31,9 +31,9 @@ func TestEachVersionKeepsItsOwnBound(t *testing.T) {
 	} {
 		onBoth(t, func(b *bench) {
 			name := redistest.Name(b)
-			var templates [2]*rratelimiter.Template
+			var keyeds [2]*rratelimiter.Keyed
 			for i, v := range versions {
-				templates[i] = b.client.Template(name, v.rate, v.interval, rratelimiter.WithUpdate())
+				keyeds[i] = b.client.Keyed(name, v.rate, v.interval)
 			}
 			random := rand.New(rand.NewPCG(1, 2))
 			var granted []int64 // when, once for each permit
@@ -51,7 +51,7 @@ func TestEachVersionKeepsItsOwnBound(t *testing.T) {
 					}
 					out++
 				}
-				r, err := templates[i].Allow(b.Context(), "k", permits)
+				r, err := keyeds[i].Allow(b.Context(), "k", permits)
 				if fits := out+permits <= v.rate; err != nil || r.Allowed != fits {
 					b.Fatalf("%d permits of %+v at %d, with %d taken: %+v, %v", permits, v, b.now, out, r,
 						err)
@@ -72,13 +72,13 @@ func TestEachVersionKeepsItsOwnBound(t *testing.T) {
 func TestTheLongestIntervalIsForgotten(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		name := redistest.Name(b)
-		old := b.client.Template(name, 100, 10*time.Second, rratelimiter.WithUpdate())
-		tmpl := b.client.Template(name, 10, time.Second, rratelimiter.WithUpdate())
-		l, tagged := &limiter{tmpl.RateLimiter("k"), b}, name+":{k}"
+		old := b.client.Keyed(name, 100, 10*time.Second)
+		keyed := b.client.Keyed(name, 10, time.Second)
+		l, tagged := &limiter{keyed.RateLimiter("k"), b}, name+":{k}"
 		longest := func() string { return b.look.HGet(b.Context(), l.Name(), "longest").Val() }
 		b.want(old.Acquire(b.Context(), "k", 7))
 		b.now += 2_000
-		b.want(tmpl.Acquire(b.Context(), "k", 1))
+		b.want(keyed.Acquire(b.Context(), "k", 1))
 		if want := "10000 " + strconv.FormatInt(b.now+10_000, 10); longest() != want {
 			b.Fatalf("the field holds %q, want %q", longest(), want)
 		}
@@ -89,7 +89,7 @@ func TestTheLongestIntervalIsForgotten(t *testing.T) {
 			b.Errorf("the keys live for %v, shorter than what the other version counts", ttl)
 		}
 		b.now += 10_001
-		b.want(tmpl.Acquire(b.Context(), "k", 2))
+		b.want(keyed.Acquire(b.Context(), "k", 2))
 		if got := l.records(tagged + ":permits"); longest() != "" || !slices.Equal(got, []int64{2}) {
 			b.Errorf("records %v and %q; want those of one version", got, longest())
 		}
@@ -117,7 +117,7 @@ func TestAHostileLongestInterval(t *testing.T) {
 	})
 }
 
-// SetRate is of all versions: it ends what templates have remembered.
+// SetRate is of all versions: it ends what acquires with a rate have remembered.
 func TestSetRateForgetsTheLongestInterval(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		for _, opts := range [][]rratelimiter.RateOption{nil, {rratelimiter.WithKeepState()}} {
@@ -133,7 +133,7 @@ func TestSetRateForgetsTheLongestInterval(t *testing.T) {
 }
 
 // With more records than a call may read, an acquire that lacks the value, a look, and a new rate read some
-// of them and estimate. A template that changes only the rate reads none.
+// of them and estimate. An acquire that changes only the rate reads none.
 func TestAValueIsEstimatedFromSomeRecords(t *testing.T) {
 	s := redistest.Start(t)
 	b := newBench(t, s.Client(t), s.Admin())
@@ -148,11 +148,11 @@ func TestAValueIsEstimatedFromSomeRecords(t *testing.T) {
 		return calls
 	}
 	name := "{" + redistest.Name(b) + "}"
-	tmpl := b.client.Template(name, rate, time.Hour, rratelimiter.WithUpdate())
-	other := b.client.Template(name, rate+1, time.Hour, rratelimiter.WithUpdate())
-	l := &limiter{tmpl.RateLimiter("k"), b}
+	keyed := b.client.Keyed(name, rate, time.Hour)
+	other := b.client.Keyed(name, rate+1, time.Hour)
+	l := &limiter{keyed.RateLimiter("k"), b}
 	value, permits := l.Name()+":value", l.Name()+":permits"
-	b.want(tmpl.Acquire(t.Context(), "k", 1))
+	b.want(keyed.Acquire(t.Context(), "k", 1))
 	for i := range records / 1000 {
 		var z []redis.Z
 		for j := range 1000 {
@@ -174,7 +174,7 @@ func TestAValueIsEstimatedFromSomeRecords(t *testing.T) {
 			return other.Acquire(t.Context(), "k", 1)
 		}, true, 3, rate + 1 - out - 1},
 		{"the rate again", func() error {
-			return tmpl.Acquire(t.Context(), "k", 1)
+			return keyed.Acquire(t.Context(), "k", 1)
 		}, true, 3, rate - out - 2},
 		{"SetRate", func() error {
 			return l.SetRate(t.Context(), overall, rate+5, time.Hour, rratelimiter.WithKeepState())

@@ -2,24 +2,35 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
+	"text/tabwriter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// limitsPart shows what the calls for web services cost by a plain acquire: the
-// numbers of Allow, a limit for each user, several limits in one call.
-var limitsPart = &part{
-	name: "limits", set: setPage, measure: measureLimits,
-	about: "Redis time, round trips and bytes of Allow, of a user's limit, and of several limits",
+type state struct {
+	name     string
+	what     string // for the page
+	rate     int64
+	interval time.Duration
+	taken    int64         // permits, before; then every call is refused
+	settle   time.Duration // calls for so long bring the limiter into the state
+}
+
+// states are what a call may meet. Each batch has new limiters, so that in the first state no record is an
+// interval old.
+var states = []state{
+	{name: "granted", what: "1,000,000 per 1 s, nothing has expired yet", rate: 1e6, interval: time.Second},
+	{name: "steady", what: "1,000,000 per 20 ms, records expire all the time",
+		rate: 1e6, interval: 20 * time.Millisecond, settle: 40 * time.Millisecond},
+	{name: "refused", what: "5 per 100 s, 5 are taken", rate: 5, interval: 100 * time.Second, taken: 5},
 }
 
 // A limitKind is one kind of call. It asks for one permit and does not wait.
@@ -27,8 +38,10 @@ type limitKind struct {
 	name  string
 	fresh bool // each call meets a limiter that is not there yet, which grants
 
-	// ask makes it: of limiters that are there, whose names begin with name.
-	ask func(c *rratelimiter.Client, name string, st state) ask
+	// batch asks n times, for limiters whose names begin with name, directly or by the proxy. ask does so
+	// once; batch is nil where it is a loop of that.
+	ask   func(c *rratelimiter.Client, name string, st state) ask
+	batch func(ctx context.Context, name string, far bool, n int) (took spread, err error)
 }
 
 // The places of kinds that others are compared with.
@@ -47,8 +60,8 @@ var limitKinds = []limitKind{
 	plainAcquire: {name: "TryAcquire", ask: acquireOf(one)},
 	keptAcquire:  {name: "TryAcquire, WithKeepAlive", ask: acquireOf(kept)},
 	plainAllow:   {name: "Allow", ask: allowOf(one)},
-	userAllow:    {name: "Template.Allow, a user that is there", ask: allowOf(user)},
-	newAllow:     {name: "Template.Allow, a new user", fresh: true, ask: allowNew},
+	userAllow:    {name: "Keyed.Allow, a user that is there", ask: allowOf(user)},
+	newAllow:     {name: "Keyed.Allow, a new user", fresh: true, ask: allowNew},
 	twoAcquire:   {name: "two limits, TryAcquire", ask: acquireOf(groupOf(2))},
 	twoAllow:     {name: "two limits, Allow", ask: allowOf(groupOf(2))},
 	{name: "four limits, TryAcquire", ask: acquireOf(groupOf(4))},
@@ -61,10 +74,8 @@ type asked interface {
 	Allow(ctx context.Context, permits int64) (rratelimiter.Result, error)
 }
 
-// A chooser returns what is asked.
 type chooser func(c *rratelimiter.Client, name string, st state) asked
 
-// acquireOf is the ask without numbers.
 func acquireOf(choose chooser) func(*rratelimiter.Client, string, state) ask {
 	return func(c *rratelimiter.Client, name string, st state) ask {
 		l := choose(c, name, st)
@@ -72,7 +83,6 @@ func acquireOf(choose chooser) func(*rratelimiter.Client, string, state) ask {
 	}
 }
 
-// allowOf is the ask with numbers.
 func allowOf(choose chooser) func(*rratelimiter.Client, string, state) ask {
 	return func(c *rratelimiter.Client, name string, st state) ask {
 		l := choose(c, name, st)
@@ -83,10 +93,10 @@ func allowOf(choose chooser) func(*rratelimiter.Client, string, state) ask {
 	}
 }
 
-// allowNew asks for another user each time. All handlers do what it does: they
-// make the RateLimiter of a user for one request.
+// allowNew asks for another user each time. All handlers do what it does: they make the RateLimiter of a user
+// for one request.
 func allowNew(c *rratelimiter.Client, name string, st state) ask {
-	t := c.Template(name+":new", st.rate, st.interval)
+	t := c.Keyed(name+":new", st.rate, st.interval)
 	return func(ctx context.Context) (bool, error) {
 		r, err := t.Allow(ctx, strconv.FormatUint(rand.Uint64(), 36), 1)
 		return r.Allowed, err
@@ -101,12 +111,12 @@ func member(name string, i int) string {
 	return fmt.Sprint(name, ":", i)
 }
 
-// one, kept, user and groupOf choose the limiters that limitSetup has made.
+// one, kept, user and groupOf choose the limiters that setUp has made.
 func one(c *rratelimiter.Client, name string, _ state) asked  { return c.RateLimiter(name) }
 func kept(c *rratelimiter.Client, name string, _ state) asked { return c.RateLimiter(name + ":kept") }
 
 func user(c *rratelimiter.Client, name string, st state) asked {
-	return c.Template(name+":user", st.rate, st.interval).RateLimiter("42")
+	return c.Keyed(name+":user", st.rate, st.interval).RateLimiter("42")
 }
 
 func groupOf(n int) chooser {
@@ -119,129 +129,196 @@ func groupOf(n int) chooser {
 	}
 }
 
-// limitStates are those that the page shows: a limiter that is busy, and one
-// that is empty. In a Group all members are in the same state.
-var limitStates = slices.DeleteFunc(slices.Clone(states), func(st state) bool { return st.cold })
-
-// A limiting is what the part works with. The way to measure is that of the
-// part cost.
-type limiting struct {
-	costing
-	results [][]costResult // by state and kind
+// A costSample is what one call costs, by one batch in one state.
+type costSample struct {
+	Redis, P50            num // µs of the script in Redis, and until a lone caller has its answer
+	Trips, Sent, Received num // round trips, bytes
+	Commands              num // in the script
 }
 
-// The two plans. Batches are short, so that other work on the machine interrupts
-// Redis in few of them, and not in the median.
-var (
-	limitsFull  = costPlan{rounds: 61, budget: 50 * time.Second, batch: 50, wire: 5}
-	limitsBrief = costPlan{rounds: 1, budget: time.Minute, batch: 10, wire: 3}
-)
+func redisTime(s costSample) num { return s.Redis }
 
-// measureLimits measures round after round: in each, every kind of call has a
-// batch in every state.
-func measureLimits(ctx context.Context, s *scope) (finding, error) {
+// A costing is what both parts work with: a server, and a proxy that counts what is sent.
+type costing struct {
+	*scope
+	admin        *redis.Client // for what is not measured
+	setter       *rratelimiter.Client
+	clients      map[bool]*rratelimiter.Client // true: by the proxy
+	server       *redistest.Server
+	proxy        *redistest.Proxy
+	rounds, size int // calls of a batch
+}
+
+// newCosting starts both. Batches are short, so that other work on the machine interrupts Redis in few of
+// them, and not in the median.
+func newCosting(s *scope) *costing {
 	server := redistest.Start(s)
-	l := &limiting{costing: costing{
-		costPlan: amount(s, limitsFull, limitsBrief), scope: s,
-		admin: server.Admin(), proxy: redistest.StartProxy(s, server.Addr),
-	}}
-	l.setter = s.client(l.admin)
-	clients := [...]*rratelimiter.Client{
-		direct:  s.client(server.Client(s)),
-		proxied: s.client(server.Client(s, func(o *redis.Options) { o.Addr = l.proxy.Addr })),
+	c := &costing{
+		scope: s, admin: server.Admin(), server: server, proxy: redistest.StartProxy(s, server.Addr),
+		rounds: amount(s, 61, 1), size: amount(s, 50, 10),
 	}
-	if err := l.warm(ctx, clients); err != nil {
-		return finding{}, err
-	}
-	start := time.Now()
-	for i := 0; i < l.costPlan.rounds && (i == 0 || time.Since(start) < l.budget); i++ {
-		if err := l.round(ctx, clients, i); err != nil {
-			return finding{}, err
-		}
-	}
-	return finding{l.data(), l.targets()}, nil
-}
-
-// warm makes the results without samples, and counts the allocations of calls.
-func (l *limiting) warm(ctx context.Context, clients [2]*rratelimiter.Client) error {
-	for _, st := range limitStates {
-		var row []costResult
-		for _, kind := range limitKinds {
-			res := costResult{state: st, contestant: kind.name}
-			err := l.with(ctx, &res, func(name string) (err error) {
-				res.allocs, err = kind.caller(clients, st).prepare(ctx, name, l.costPlan)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			row = append(row, res)
-		}
-		l.results = append(l.results, row)
-	}
-	return nil
-}
-
-// round gives each kind a batch in each state, and begins with another one each
-// time.
-func (l *limiting) round(ctx context.Context, clients [2]*rratelimiter.Client, number int) error {
-	for _, row := range l.results {
-		for i := range row {
-			n := (i + number) % len(row)
-			res := &row[n]
-			err := l.with(ctx, res, func(name string) error {
-				return l.costing.measure(ctx, limitKinds[n].caller(clients, res.state), res, name)
-			})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// caller returns the kind as a contestant of the part cost.
-func (k limitKind) caller(clients [2]*rratelimiter.Client, st state) *caller {
-	c := &caller{label: k.name, limits: !k.fresh}
-	for r, client := range clients {
-		c.via[r] = func(name string) ask { return k.ask(client, name, st) }
+	c.setter = s.client(c.admin)
+	c.clients = map[bool]*rratelimiter.Client{
+		false: s.client(server.Client(s)),
+		true:  s.client(server.Client(s, func(o *redis.Options) { o.Addr = c.proxy.Addr })),
 	}
 	return c
 }
 
-// with calls f with the name of new limiters in the state of res. Everything is
-// deleted then.
-func (l *limiting) with(ctx context.Context, res *costResult, f func(name string) error) error {
-	name := redistest.Name(l.scope)
-	err := l.setUp(ctx, name, res.state)
-	if err == nil {
-		err = f(name)
+// measure returns the samples of all kinds in all states, by state and kind.
+func (c *costing) measure(ctx context.Context, name string, kinds []limitKind) [][][]costSample {
+	all := make([][][]costSample, len(states))
+	for i := range all {
+		all[i] = make([][]costSample, len(kinds))
 	}
-	if err != nil {
-		return fmt.Errorf("%s, %s: %w", res.contestant, res.state.name, err)
-	}
-	return l.admin.FlushDB(ctx).Err()
+	must(takeTurns(ctx, name, c.rounds, len(kinds), func(who int) error {
+		for i, st := range states {
+			all[i][who] = append(all[i][who], c.sample(ctx, kinds[who], st))
+		}
+		return nil
+	}))
+	return all
 }
 
-// setUp makes all limiters that a kind may ask, in a state.
-func (l *limiting) setUp(ctx context.Context, name string, st state) (err error) {
-	set := func(r *rratelimiter.RateLimiter, opts ...rratelimiter.RateOption) {
-		_, e := r.TrySetRate(ctx, rratelimiter.Overall, st.rate, st.interval, opts...)
-		err = errors.Join(err, e)
-		l.take(ctx, r, st, &err)
+// sample measures times first, and then bytes, by another connection, as the proxy adds latency. A batch that
+// is not measured goes before each.
+func (c *costing) sample(ctx context.Context, k limitKind, st state) (got costSample) {
+	name := redistest.Name(c.scope)
+	batch := func(far bool, n int) spread {
+		if k.batch != nil {
+			return get(k.batch(ctx, name, far, n))
+		}
+		once := k.ask(c.clients[far], name, st)
+		return get(inTurns(ctx, []ask{func(ctx context.Context) (bool, error) {
+			ok, err := once(ctx)
+			if err == nil && !k.fresh && ok != (st.taken == 0) {
+				err = fmt.Errorf("%s, %s: granted: %v", k.name, st.name, ok)
+			}
+			return ok, err
+		}}, n))[0]
+	}
+	c.setUp(ctx, name, st)
+	for start := time.Now(); ; {
+		if batch(false, c.size); time.Since(start) >= st.settle {
+			break
+		}
+	}
+	used := get(usageDuring(ctx, c.admin, func() error {
+		got.P50 = batch(false, c.size).P50
+		return nil
+	}))
+	if n := used.scripts().calls; int(n) != c.size {
+		must(fmt.Errorf("%s, %s: %g scripts have run, not %d", k.name, st.name, n, c.size))
+	}
+	got.Redis = used.scripts().usec / num(c.size)
+	got.Commands = used.all()/num(c.size) - 1 // without the script itself
+	batch(true, 1)
+	t := get(trafficOf(c.proxy, 5, func() error {
+		batch(true, 5)
+		return nil
+	}))
+	got.Trips, got.Sent, got.Received = t.Trips, t.Sent, t.Received
+	must(c.admin.FlushDB(ctx).Err())
+	return got
+}
+
+// setUp makes all limiters that a kind may ask, in a state. A Keyed keeps its limiters as long as a
+// limiter WithKeepAlive of two intervals.
+func (c *costing) setUp(ctx context.Context, name string, st state) {
+	set := func(name string, opts ...rratelimiter.RateOption) {
+		r := c.setter.RateLimiter(name)
+		get(r.TrySetRate(ctx, rratelimiter.Overall, st.rate, st.interval, opts...))
+		if st.taken > 0 {
+			must(take(ctx, r, st.taken))
+		}
 	}
 	for i := range 4 {
-		set(l.setter.RateLimiter(member(name, i)))
+		set(member(name, i))
 	}
-	// A Template keeps its limiters as long.
-	set(l.setter.RateLimiter(name+":kept"), rratelimiter.WithKeepAlive(2*st.interval))
-	l.take(ctx, l.setter.Template(name+":user", st.rate, st.interval).RateLimiter("42"), st, &err)
-	return err
+	set(name+":kept", rratelimiter.WithKeepAlive(2*st.interval))
+	if st.taken > 0 {
+		must(take(ctx, c.setter.Keyed(name+":user", st.rate, st.interval).RateLimiter("42"), st.taken))
+	}
 }
 
-// take takes the permits that are taken in a state.
-func (*limiting) take(ctx context.Context, r *rratelimiter.RateLimiter, st state, err *error) {
-	if *err == nil && st.taken > 0 {
-		_, *err = r.TryAcquire(ctx, st.taken, 0)
+type limitsTable struct {
+	Name, What string
+	Rows       []limitsRow
+}
+
+type limitsRow struct {
+	Name string
+	costSample
+	ByAcquire, ByAllow num // Redis by that of a plain TryAcquire, and of a plain Allow
+	GoAlloc            num
+}
+
+func measureLimits(ctx context.Context, s *scope) finding {
+	c := newCosting(s)
+	all := c.measure(ctx, "limits", limitKinds)
+	var tables []limitsTable
+	var targets []target
+	for i, st := range states {
+		t := limitsTable{Name: st.name, What: st.what}
+		kinds := all[i]
+		for j, k := range limitKinds {
+			if k.fresh && st.taken > 0 { // no new user is refused
+				continue
+			}
+			name := redistest.Name(s)
+			c.setUp(ctx, name, st)
+			allocs := get(allocsOf(ctx, k.ask(c.clients[false], name, st), c.size))
+			must(c.admin.FlushDB(ctx).Err())
+			t.Rows = append(t.Rows, limitsRow{
+				k.name, medians(kinds[j]), ratio(kinds[j], kinds[plainAcquire], redisTime),
+				ratio(kinds[j], kinds[plainAllow], redisTime), allocs,
+			})
+		}
+		tables = append(tables, t)
+		by := func(what string, kind, other int, bound float64) {
+			targets = append(targets, most("T10", st.name+": Redis time of "+what,
+				ratio(kinds[kind], kinds[other], redisTime), bound, ""))
+		}
+		by("a user's Allow by a plain TryAcquire", userAllow, plainAcquire, 1.3)
+		by("two limits by one, TryAcquire", twoAcquire, plainAcquire, 1.7)
+		by("two limits, Allow, by a plain TryAcquire", twoAllow, plainAcquire, 1.7)
 	}
+	trips := medians(all[0][userAllow]).Trips
+	return finding{
+		struct {
+			Batches, Batch int
+			Tables         []limitsTable
+		}{c.rounds, c.size, tables},
+		append(targets, most("T10", "round trips of a user's Allow", trips, 1, "")),
+	}
+}
+
+// measureCost prints what an acquire costs beside Redisson, in a loop on one thread of its JVM.
+func measureCost(ctx context.Context, s *scope) finding {
+	peer := get(s.peer(ctx))
+	c := newCosting(s)
+	names := map[bool]string{false: javaClient, true: javaClient + ", far"}
+	get(peer.Connect(ctx, names[false], c.server.Addr))
+	get(peer.Connect(ctx, names[true], c.proxy.Addr))
+	java := func(ctx context.Context, name string, far bool, n int) (spread, error) {
+		got, err := peer.Limiter(names[far], name).Loop(ctx, javapeer.LoopOptions{Count: int64(n)})
+		return spread{num(got.P50us), num(got.P99us)}, err
+	}
+	kinds := []limitKind{limitKinds[plainAcquire], {name: "Redisson " + peer.Version(), batch: java}}
+	kinds[0].name = oursName
+	all := c.measure(ctx, "cost", kinds)
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "\t\tRedis µs\tp50 µs\tround trips\tbytes sent\treceived\tcommands\t\n")
+	for i, st := range states {
+		for j, k := range kinds {
+			m := medians(all[i][j])
+			fmt.Fprintf(w, "%s\t%s\t", st.name, k.name)
+			for _, f := range []num{m.Redis, m.P50, m.Trips, m.Sent, m.Received, m.Commands} {
+				fmt.Fprintf(w, "%s\t", figureOf(f))
+			}
+			fmt.Fprintln(w)
+		}
+	}
+	must(w.Flush())
+	return finding{}
 }

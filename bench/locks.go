@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -10,63 +11,46 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/shares"
 )
 
-// locksPart shows what locks cost, this library's beside those that people use now: alone,
-// wanted by many, wanted by Go and Java, and held for long.
-var locksPart = &part{
-	name: "locks", set: setPage, measure: measureLocks,
-	about: "locks beside rivals: alone, between 64 callers, beside Java, 10,000 held and renewed",
-}
-
-// A lockScene is callers who want one lock. They are spread over processes, or what stands
-// for them: Clients with connections of their own.
+// A lockScene is callers who want one lock. They are spread over processes, or what stands for them: Clients
+// with connections of their own.
 type lockScene struct {
-	name               string
+	name               string // empty: one caller
 	processes, callers int
 	rounds             int // how often each of them takes it
 	times              int // how many such crowds a batch has
 	in                 lockTables
 }
 
-// crowd returns one of its crowds, for the lock called name.
-func (sc lockScene) crowd(name string) lockCrowd {
-	return lockCrowd{processes: sc.processes, callers: sc.callers, rounds: sc.rounds, name: name}
-}
-
-// The place of the scene of one caller.
-const sceneAlone = 0
-
-// lockProcesses are those of the scenes with several.
 const lockProcesses = 4
 
-// lockScenes returns all scenes.
 func lockScenes(s *scope) []lockScene {
 	callers, again, times := amount(s, 64, 8), amount(s, 30, 2), amount(s, 3, 1)
-	scenes := []lockScene{sceneAlone: {"", 1, 1, amount(s, 1000, 20), 1, inAlone}}
-	crowd := func(processes int, where string) {
+	scenes := []lockScene{{"", 1, 1, amount(s, 1000, 20), 1, inAlone}}
+	for i, where := range []string{"one process", fmt.Sprintf("%d processes", lockProcesses)} {
+		processes := []int{1, lockProcesses}[i]
 		name := fmt.Sprintf("%d callers, %s, ", callers, where)
 		scenes = append(scenes,
 			lockScene{name + "once each", processes, callers, 1, times, inCrowds},
 			lockScene{name + "again and again", processes, callers, again, 1, inCrowds})
 	}
-	crowd(1, "one process")
-	crowd(lockProcesses, fmt.Sprintf("%d processes", lockProcesses))
 	return scenes
 }
 
-// A lockResult is what an entrant showed.
 type lockResult struct {
 	lockEntrant
+	run      lockRun
 	samples  [][]lockSample // by scene and round
 	failed   []bool         // by scene
-	requests float64        // commands that a lone caller sends for lock and unlock
-	allocs   float64        // Go allocations for both, or noAllocs
+	requests num            // commands that a lone caller sends for lock and unlock
+	allocs   num            // Go allocations for both, or noAllocs
 }
 
 // A lockArena is a server on which all take turns.
 type lockArena struct {
-	scope  *scope
+	*scope
 	server *redistest.Server
 	admin  *redis.Client
 	proxy  *redistest.Proxy
@@ -74,76 +58,114 @@ type lockArena struct {
 	scenes []lockScene
 
 	results  []*lockResult
-	failures []string     // of rivals
-	work     []lockSample // of the work of a hold without a lock, by round
+	failures []string // of rivals
 }
 
-// measureLocks measures one thing after the other.
-func measureLocks(ctx context.Context, s *scope) (finding, error) {
-	peer, err := s.peer(ctx)
-	if err != nil {
-		return finding{}, err
-	}
+type locksData struct {
+	Redisson  string // version
+	Versions  map[string]string
+	Rounds    int
+	Lease     string
+	Processes int
+
+	Alone    []lockRow
+	Crowds   []lockTable
+	Failures []string // scenes without the figures of a rival, and why
+	Beside   *lockBeside
+	Held     *locksHeld
+}
+
+type lockRow struct {
+	Name string
+	lockSample
+	Requests, Allocs num
+	ByP50, ByCPU     num // Lock, by it
+}
+
+type lockTable struct {
+	Name string
+	Rows []lockRow
+}
+
+func measureLocks(ctx context.Context, s *scope) finding {
+	peer := get(s.peer(ctx))
 	server := redistest.Start(s)
 	a := &lockArena{
 		scope: s, server: server, admin: server.Admin(), proxy: redistest.StartProxy(s, server.Addr),
 		peer: peer, scenes: lockScenes(s),
 	}
-	if err := a.takeTurns(ctx); err != nil {
-		return finding{}, err
-	}
-	beside, err := a.beside(ctx)
-	if err != nil {
-		return finding{}, fmt.Errorf("beside Java: %w", err)
-	}
-	held, err := measureHeld(ctx, s, peer)
-	if err != nil {
-		return finding{}, fmt.Errorf("locks that are held: %w", err)
-	}
 	d := &locksData{
 		Redisson: peer.Version(), Rounds: s.rounds, Lease: lockLease.String(), Processes: lockProcesses,
-		Alone: a.aloneRows(), Crowds: a.crowdTables(), Failures: a.failures, Beside: beside, Held: held,
-		Versions: lockVersions(),
-		load:     loadOf(s),
+		Versions: map[string]string{
+			"Redislock":   moduleVersion("github.com/bsm/redislock"),
+			"Redsync":     moduleVersion("github.com/go-redsync/redsync/v4"),
+			"Rueidislock": moduleVersion("github.com/redis/rueidis"), // it is part of it
+		},
 	}
-	return finding{d, append(a.targets(), d.targets()...)}, nil
+	for _, e := range lockEntrants {
+		a.enter(ctx, e)
+	}
+	targets := a.takeTurns(ctx, d)
+	d.Beside, d.Held = a.beside(ctx), measureHeld(ctx, s, peer)
+	locks, lease := heldLoad(s)
+	// Twice that of full batches, of 100 locks: those not taken together are renewed apart.
+	bound := 2 * float64(locks) / 100 / (lease / 3).Seconds()
+	return finding{d, append(targets,
+		least("T17", fmt.Sprintf("a lock that %d callers of Go and %d of Java want: got by what was due, "+
+			"of who got less", besideCallers, besideCallers), d.Beside.Least, shares.LeastRatio, ""),
+		most("T17", fmt.Sprintf("%s locks held: script calls a second", thousands(float64(locks))),
+			d.Held.Rows[0].Scripts, bound, ""))}
 }
 
-// takeTurns gives each entrant a batch in each scene, round after round.
-func (a *lockArena) takeTurns(ctx context.Context) error {
-	sides, err := a.enter(ctx)
-	if err != nil {
-		return err
-	}
-	none, err := a.goSide(lockEntrant{made: newNoLock}, 1)
-	if err != nil {
-		return err
-	}
-	for round := range a.scope.rounds {
-		if err := a.batch(ctx, none, a.scenes[sceneAlone], &a.work); err != nil {
-			return err
-		}
-		for i, scene := range a.scenes {
-			for j := range a.results {
-				who := (j + round) % len(a.results)
-				if err := a.turn(ctx, a.results[who], sides[who], i); err != nil {
-					return fmt.Errorf("%s, %s: %w", a.results[who].name, scene.name, err)
-				}
+// takeTurns gives each entrant a batch in each scene, round after round. The CPU of the work of a hold,
+// measured without a lock, is left out.
+func (a *lockArena) takeTurns(ctx context.Context, d *locksData) (targets []target) {
+	none := a.goRun(lockEntrant{made: newNoLock}, 1, a.server.Addr)
+	must(takeTurns(ctx, "locks", a.rounds, len(a.results), func(who int) error {
+		var bare []lockSample
+		must(a.batch(ctx, none, a.scenes[0], &bare))
+		for i := range a.scenes {
+			if err := a.turn(ctx, a.results[who], i, bare[0].CPU); err != nil {
+				return fmt.Errorf("%s, %s: %w", a.results[who].name, a.scenes[i].name, err)
 			}
 		}
-		progress("locks: round %d of %d", round+1, a.scope.rounds)
+		return nil
+	}))
+	own, java := a.results[0], a.results[len(a.results)-1]
+	for i, scene := range a.scenes {
+		t, what := lockTable{Name: scene.name}, scene.name+": p50 of a hand-over"
+		for _, r := range a.results {
+			if of := r.samples[i]; len(of) > 0 {
+				t.Rows = append(t.Rows, lockRow{
+					r.name, medians(of), r.requests, r.allocs, ratio(own.samples[i], of, lockP50),
+					ratio(own.samples[i], of, func(s lockSample) num { return s.CPU }),
+				})
+			}
+		}
+		if scene.in == inAlone {
+			d.Alone, what = t.Rows, "a lock alone: p50 of unlock and lock"
+		} else {
+			d.Crowds = append(d.Crowds, t)
+			targets = append(targets, most("T17", scene.name+": script calls of a hand-over",
+				medians(own.samples[i]).Scripts, 3, ""))
+		}
+		targets = append(targets,
+			most("T17", what+", by Redisson", ratio(own.samples[i], java.samples[i], lockP50), 1, ""))
 	}
-	return nil
+	d.Failures = a.failures
+	return targets
 }
 
-// turn gives an entrant a batch in a scene, if it takes part. A rival that has failed
-// there does so no more.
-func (a *lockArena) turn(ctx context.Context, r *lockResult, side lockSide, scene int) error {
+// turn gives an entrant a batch in a scene, if it takes part. A rival that has failed there does so no more.
+func (a *lockArena) turn(ctx context.Context, r *lockResult, scene int, work num) error {
 	if r.in&a.scenes[scene].in == 0 || r.failed[scene] {
 		return nil
 	}
-	err := a.batch(ctx, side, a.scenes[scene], &r.samples[scene])
-	if err == nil || r.name == ourLockName || ctx.Err() != nil {
+	err := a.batch(ctx, r.run, a.scenes[scene], &r.samples[scene])
+	if err == nil {
+		r.samples[scene][len(r.samples[scene])-1].CPU -= work
+	}
+	if err == nil || r == a.results[0] || ctx.Err() != nil {
 		return err
 	}
 	r.failed[scene], r.samples[scene] = true, nil
@@ -151,159 +173,71 @@ func (a *lockArena) turn(ctx context.Context, r *lockResult, side lockSide, scen
 	return nil
 }
 
-// enter returns the callers of each entrant, warm, and has noted what a lone one sends.
-func (a *lockArena) enter(ctx context.Context) (sides []lockSide, err error) {
-	for _, e := range lockEntrants {
-		if e.in&(inAlone|inCrowds) == 0 {
-			continue
-		}
-		r := &lockResult{
-			lockEntrant: e, allocs: noAllocs,
-			samples: make([][]lockSample, len(a.scenes)), failed: make([]bool, len(a.scenes)),
-		}
-		side, err := a.side(ctx, e)
-		if err == nil && e.in&inAlone != 0 {
-			err = a.weigh(ctx, r)
-		}
-		if err == nil {
-			err = a.warm(ctx, side)
-		}
-		if err == nil && e.in&inAlone != 0 {
-			err = a.count(ctx, r, side)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", e.name, err)
-		}
-		a.results, sides = append(a.results, r), append(sides, side)
+// enter warms an entrant up, and counts what a lone caller sends and allocates.
+func (a *lockArena) enter(ctx context.Context, e lockEntrant) {
+	r := &lockResult{
+		lockEntrant: e, allocs: noAllocs,
+		samples: make([][]lockSample, len(a.scenes)), failed: make([]bool, len(a.scenes)),
 	}
-	return sides, nil
-}
-
-// side returns the callers of an entrant, for as many processes as scenes have.
-func (a *lockArena) side(ctx context.Context, e lockEntrant) (lockSide, error) {
-	if e.made != nil {
-		return a.goSide(e, lockProcesses)
-	}
-	return a.javaSide(ctx, a.server.Addr, lockProcesses)
-}
-
-// goSide returns callers in Go.
-func (a *lockArena) goSide(e lockEntrant, processes int, opts ...func(*redis.Options)) (*goLocks, error) {
-	side := &goLocks{}
-	for range processes {
-		rdb := a.server.Client(a.scope, append(opts, patient)...)
-		lock, err := e.made(a.scope, rdb, lockLease)
-		if err != nil {
-			return nil, err
-		}
-		side.lockers, side.rdbs = append(side.lockers, lock), append(side.rdbs, rdb)
-	}
-	return side, nil
-}
-
-// javaSide returns threads in Java.
-func (a *lockArena) javaSide(ctx context.Context, addr string, processes int) (*javaLocks, error) {
-	side := &javaLocks{peer: a.peer}
-	for range processes {
-		client := redistest.Name(a.scope)
-		if _, err := a.peer.Connect(ctx, client, addr); err != nil {
-			return nil, err
-		}
-		side.clients = append(side.clients, client)
-	}
-	return side, nil
-}
-
-// warm lets the JVM compile what it runs, and loads scripts.
-func (a *lockArena) warm(ctx context.Context, side lockSide) error {
-	long := 20 // rounds of a lone caller
-	if _, java := side.(*javaLocks); java {
-		long = amount(a.scope, 5000, 20)
+	r.run, a.results = a.entrantRun(ctx, e, lockProcesses, a.server.Addr), append(a.results, r)
+	long := 20 // rounds of a lone caller, after which scripts are loaded
+	if e.made == nil {
+		long = amount(a.scope, 5000, 20) // and the JVM has compiled what it runs
 	}
 	for _, c := range []lockCrowd{{callers: 1, rounds: long}, {callers: 32, rounds: max(1, long/50)}} {
-		c.processes, c.name = 1, redistest.Name(a.scope)
-		if _, err := side.run(ctx, c); err != nil {
-			return err
-		}
+		c.processes, c.name = 1, redistest.Name(a)
+		get(r.run(ctx, c))
 	}
-	return nil
-}
-
-// rest returns when a library has done what it does after its unlocks.
-func (a *lockArena) rest() { time.Sleep(amount(a.scope, 200*time.Millisecond, 0)) }
-
-// batch measures the crowds of a scene.
-func (a *lockArena) batch(ctx context.Context, side lockSide, scene lockScene, to *[]lockSample) error {
-	ctx, cancel := context.WithTimeout(ctx, lockPatience)
-	defer cancel()
-	runtime.GC() //revive:disable-line:call-to-gc none pays for the garbage of another
-	before, err := readUsage(ctx, a.admin)
-	if err != nil {
-		return err
+	if e.in&inAlone == 0 {
+		return
 	}
-	var all handing
-	for range scene.times {
-		c := scene.crowd(redistest.Name(a.scope))
-		holds, err := side.run(ctx, c)
-		if err == nil {
-			err = c.inside(ctx, a.admin, len(holds))
-		}
-		if err != nil {
-			return err
-		}
-		all.add(handingOf(holds))
-	}
-	a.rest()
-	after, err := readUsage(ctx, a.admin)
-	*to = append(*to, all.sample(after.since(before)))
-	return err
-}
-
-// lockPatience is longer than any batch takes. Without it a library that never wakes a
-// caller would keep everything.
-const lockPatience = time.Minute
-
-// weigh counts the commands that a lone caller sends.
-func (a *lockArena) weigh(ctx context.Context, r *lockResult) error {
-	far, err := a.farSide(ctx, r.lockEntrant)
-	if err != nil {
-		return err
-	}
+	far := a.entrantRun(ctx, e, 1, a.proxy.Addr)
 	// The first ones open the connections and load the scripts.
 	for _, rounds := range []int{20, amount(a.scope, 500, 20)} {
-		_, _, before, _ := a.proxy.Stats()
-		c := lockCrowd{processes: 1, callers: 1, rounds: rounds, name: redistest.Name(a.scope)}
-		if _, err := far.run(ctx, c); err != nil {
+		t := get(trafficOf(a.proxy, rounds, func() error {
+			defer a.rest()
+			_, err := far(ctx, lockCrowd{processes: 1, callers: 1, rounds: rounds, name: redistest.Name(a)})
 			return err
-		}
-		a.rest()
-		_, _, after, _ := a.proxy.Stats()
-		r.requests = float64(after-before)/float64(rounds) - lockWork
+		}))
+		r.requests = t.Trips - lockWork
 	}
-	return nil
-}
-
-// farSide returns the callers of one process, behind the proxy.
-func (a *lockArena) farSide(ctx context.Context, e lockEntrant) (lockSide, error) {
 	if e.made == nil {
-		return a.javaSide(ctx, a.proxy.Addr, 1)
+		return
 	}
-	return a.goSide(e, 1, func(o *redis.Options) { o.Addr = a.proxy.Addr })
-}
-
-// count counts the Go allocations of a lock and its unlock.
-func (a *lockArena) count(ctx context.Context, r *lockResult, side lockSide) (err error) {
-	here, ok := side.(*goLocks)
-	if !ok {
-		return nil
-	}
-	lock, name := here.lockers[0], redistest.Name(a.scope)
-	r.allocs, err = allocsOf(ctx, func(ctx context.Context) (bool, error) {
+	lock := get(e.made(a.scope, a.server.Client(a), lockLease))
+	name := redistest.Name(a)
+	r.allocs = get(allocsOf(ctx, func(ctx context.Context) (bool, error) {
 		unlock, err := lock(ctx, name)
 		if err == nil {
 			err = unlock(ctx)
 		}
 		return true, err
-	}, amount(a.scope, 1000, 20))
+	}, amount(a.scope, 1000, 20)))
+}
+
+func (a *lockArena) rest() { time.Sleep(amount(a.scope, 200*time.Millisecond, 0)) }
+
+// lockPatience is longer than any batch takes. Without it a library that never wakes a caller would keep
+// everything.
+const lockPatience = time.Minute
+
+func (a *lockArena) batch(ctx context.Context, run lockRun, scene lockScene, to *[]lockSample) error {
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	runtime.GC() //revive:disable-line:call-to-gc none pays for the garbage of another
+	var all handing
+	used, err := usageDuring(ctx, a.admin, func() error {
+		defer a.rest()
+		for range scene.times {
+			c := lockCrowd{scene.processes, scene.callers, scene.rounds, redistest.Name(a), time.Time{}}
+			holds, err := run(ctx, c)
+			if err = errors.Join(err, c.inside(ctx, a.admin, len(holds))); err != nil {
+				return err
+			}
+			all.add(holds)
+		}
+		return nil
+	})
+	*to = append(*to, all.sample(used))
 	return err
 }

@@ -1,12 +1,6 @@
 // Command bench measures this library, beside its rivals where it has any, on
 // Redis servers that it starts and stops itself.
 //
-//	make bench                         docs/benchmarks.md and docs/comparison.md, about 20 minutes
-//	make cost                          what one acquire costs, about 2 minutes
-//	make faultcost                     what faults cost, about 5 minutes
-//	cd bench && go run . waiters idle  some parts, printed only
-//	cd bench && go run . -keep idle    some parts, and the page with their new figures
-//
 // It needs redis-server, and java and mvn for the parts that measure Redisson.
 // Contestants take turns in short batches, so that other work on the machine
 // disturbs all of them alike. Each figure is the median over the rounds, and
@@ -20,17 +14,56 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/shares"
 )
 
-// options are what the command line says.
+type part struct {
+	name  string // on the command line and in report.md
+	about string // its line in the usage text
+
+	// measure measures it in a scope of its own, which ends with it.
+	measure func(ctx context.Context, s *scope) finding
+}
+
+// A finding is what a part found out. data is what report.md prints; it is nil for a part that is printed.
+type finding struct {
+	data    any
+	targets []target
+}
+
+// parts are all parts, in the order in which they run. The part callers comes first: it is the one that a
+// machine warmed by other parts would disturb most.
+var parts = []*part{
+	{"callers", "1 to 4,096 callers of one limiter, beside Redisson and others", measureCallers},
+	{"waiters", "a thousand waiters at 100 permits a second: order, lateness, script calls", measureWaiters},
+	{"bytes", "memory in Redis of a million permits that are outstanding", measureBytes},
+	{"expiry", "the longest script after a million records expired at once", measureExpiry},
+	{"wake", "how soon a waiter has its permit after a Release by another client", measureWake},
+	{"allocs", "Go allocations of an uncontended call, beside a script that does nothing", measureAllocs},
+	{"idle", "heap that a process keeps for a million limiters it has used once", measureIdle},
+	{"beside", "how waiters of Go and of Java divide a limit that is too small for both", measureBeside},
+	{"limits", "Redis time, round trips, bytes of Allow, a user's limit, several limits", measureLimits},
+	{"locks", "locks beside rivals: alone, between 64 callers, beside Java, 10,000 held", measureLocks},
+	{"users", "a limit for each of 100,000 users, beside rivals", measureUsers},
+	{"middleware", "time and Go allocations that the middleware adds to a request", measureMiddleware},
+	{"observer", "time and Go allocations of an acquire with an observer and without one", measureObserver},
+	{"algorithms-memory", "limiters in memory by algorithm, beside rivals", measureMemory},
+	{"algorithms-redis", "limiters on Redis by algorithm, beside rivals", measureRedis},
+	{"rules", "which rules of package limit each limiter keeps, by package limittest", measureRules},
+	{"cost", "one acquire of a lone caller: round trips, bytes, Redis time, beside Redisson", measureCost},
+}
+
+// printedPart prints its figures itself, and is not on the page.
+const printedPart = "cost"
+
 type options struct {
 	rounds int    // turns of each contestant at each number of callers
-	docs   string // directory of the page; empty prints it only
-	redraw bool   // writes the page from the figures of the last run
+	docs   string // directory of the pages; empty: they are only printed
+	redraw bool   // writes the pages from the figures of the last run
 	keep   bool   // parts that are not measured keep their place on the page
 	brief  bool   // measures as little as shows that everything works; for tests
 }
@@ -45,7 +78,8 @@ func main() {
 	flag.StringVar(&o.docs, "docs", "../docs", "directory of the pages, their figures and their pictures")
 	flag.BoolVar(&o.redraw, "redraw", false, "measure nothing, write the page from the last run's figures")
 	flag.BoolVar(&o.keep, "keep", false, "write the page: parts that are named replace those of the last run")
-	flag.Usage = func() { usageText(flag.CommandLine.Output()) }
+	flag.BoolVar(&o.brief, "brief", false, "measure too little for figures that mean something")
+	flag.Usage = printUsage
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Stdout, o, flag.Args())
@@ -56,8 +90,27 @@ func main() {
 	}
 }
 
-// run measures the parts that names select. Without names it measures those of
-// the page and writes the page.
+// printUsage prints how to run the program, its parts and its flags.
+func printUsage() {
+	out := flag.CommandLine.Output()
+	fmt.Fprint(out, `bench measures this library on Redis servers of its own.
+
+	go run . [flags] [part ...]
+
+Without a part it measures those of the page and writes docs/benchmarks.md and
+docs/comparison.md. With parts it prints their figures and writes nothing, or
+with -keep writes the page with these figures and all others of the last run.
+
+parts:
+`)
+	for _, p := range parts {
+		fmt.Fprintf(out, "  %-18s %s\n", p.name, p.about)
+	}
+	fmt.Fprintln(out, "\nflags:")
+	flag.PrintDefaults()
+}
+
+// run measures the named parts. Without names it measures those of the page and writes the page.
 func run(ctx context.Context, out io.Writer, o options, names []string) error {
 	if o.redraw {
 		return redraw(o.docs)
@@ -66,16 +119,18 @@ func run(ctx context.Context, out io.Writer, o options, names []string) error {
 	if len(names) > 0 && !o.keep {
 		o.docs = "" // a page with some of its parts only would replace the whole one
 	}
-	if len(names) == 0 {
-		names = []string{setPage}
+	// A wrong name is found before anything runs: a run takes minutes.
+	for _, name := range names {
+		if !slices.ContainsFunc(parts, func(p *part) bool { return p.name == name }) {
+			return fmt.Errorf("%q is no part; -h lists them", name)
+		}
 	}
-	wanted, err := selectParts(names)
-	if err != nil {
-		return err
-	}
+	r := newReport(o.rounds)
 	start := time.Now()
-	r := newReport(start, o.rounds)
-	for _, p := range wanted {
+	for _, p := range parts {
+		if !slices.Contains(names, p.name) && (len(names) > 0 || p.name == printedPart) {
+			continue
+		}
 		began := time.Now()
 		if err := r.measure(ctx, out, o, p); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
@@ -87,6 +142,7 @@ func run(ctx context.Context, out io.Writer, o options, names []string) error {
 		return nil // every part has printed its figures itself
 	}
 	if o.keep {
+		var err error
 		if r, err = r.into(o.docs); err != nil {
 			return err
 		}
@@ -94,6 +150,5 @@ func run(ctx context.Context, out io.Writer, o options, names []string) error {
 	return r.publish(out, o.docs)
 }
 
-// progress prints a line to stderr: a run takes minutes, and stdout is for
-// figures.
+// progress prints a line to stderr: a run takes minutes, and stdout is for figures.
 func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,38 +22,13 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/limittest"
 )
 
-// rulesPart is a table of the rules of package limit that limiters keep: those of this
-// library, and those of others behind adapters that add nothing.
-var rulesPart = &part{
-	name: "rules", set: setPage, measure: measureRules,
-	about: "which rules of package limit each limiter keeps, by package limittest",
-}
-
-// The marks of the table.
 const (
 	keeps  = "yes"
 	breaks = "no"
 	untold = "-" // it cannot be asked, or does not say
 )
 
-// A ruling is what has come of a rule.
 type ruling struct{ Rule, Mark, Why string }
-
-// A judged is a limiter whose rules are checked. It has keyed or lone.
-type judged struct {
-	name    string
-	ours    bool
-	promise limittest.Algorithm
-	tells   tells
-	redis   bool // it is on Redis
-	real    bool // it has a clock that package synctest cannot fake
-	keyed   keyedMaker
-	lone    func(of terms) limit.Limiter
-}
-
-// A keyedMaker makes a limiter of a name with keys. One in memory aboutWhat neither t nor
-// rdb.
-type keyedMaker func(t *testing.T, rdb *redis.Client, name string, of terms) limit.Keyed
 
 // tells are what a limiter can be asked or says.
 type tells int
@@ -87,63 +65,44 @@ var aboutWhat = map[string]tells{
 	"many keys have a limit each":                                   tellsRemaining,
 }
 
-// The environment of the process that checks. Package testing runs tests only in a
-// process that has nothing else to do.
-const (
-	rulesFile     = "BENCH_RULES_FILE" // for the rulings
-	rulesAddr     = "BENCH_RULES_ADDR" // of Redis
-	rulesInterval = "BENCH_RULES_INTERVAL"
-)
+// The environment of the process that checks. Package testing runs tests only in a process that has nothing
+// else to do.
+const rulesEnv = "BENCH_RULES" // file for the rulings, address of Redis, interval
 
 // measureRules has another process check all limiters.
-func measureRules(ctx context.Context, s *scope) (finding, error) {
-	dir, err := os.MkdirTemp("", "rules")
-	if err != nil {
-		return finding{}, err
-	}
+func measureRules(ctx context.Context, s *scope) finding {
+	dir := get(os.MkdirTemp("", "rules"))
 	s.Cleanup(func() { _ = os.RemoveAll(dir) })
-	program, err := os.Executable()
-	if err != nil {
-		return finding{}, err
-	}
+	program := get(os.Executable())
 	file := filepath.Join(dir, "rules.json")
 	cmd := exec.CommandContext(ctx, program)
-	cmd.Env = append(os.Environ(), rulesFile+"="+file, rulesAddr+"="+redistest.Start(s).Addr,
-		rulesInterval+"="+amount(s, 2*time.Second, 300*time.Millisecond).String())
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s", rulesEnv, file, redistest.Start(s).Addr,
+		amount(s, 2*time.Second, 300*time.Millisecond)))
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return finding{}, fmt.Errorf("%w:\n%s", err, out)
+		must(fmt.Errorf("%w:\n%s", err, out))
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return finding{}, err
-	}
+	text := get(os.ReadFile(file))
 	var found []judgement
-	if err := json.Unmarshal(text, &found); err != nil {
-		return finding{}, err
-	}
-	d := rulesDataOf(found)
-	d.Versions = versions()
-	return finding{d, d.targets()}, nil
+	must(json.Unmarshal(text, &found))
+	return rulesFinding(found)
 }
 
-// rulesMain is the whole program in the process that measureRules starts, and returns
-// in any other.
+// rulesMain is the whole program in the process that measureRules starts, and returns in any other.
 func rulesMain() {
-	file, ok := os.LookupEnv(rulesFile)
-	if !ok {
+	told := strings.Fields(os.Getenv(rulesEnv))
+	if len(told) == 0 {
 		return
 	}
 	os.Args = []string{os.Args[0], "-test.parallel=8", "-test.timeout=5m"}
 	all := func(string, string) (bool, error) { return true, nil }
 	testing.Main(all, []testing.InternalTest{{Name: "Rules", F: func(t *testing.T) {
-		text, err := json.Marshal(judgeAll(t))
-		if err = errors.Join(err, os.WriteFile(file, text, 0o600)); err != nil {
+		text, err := json.Marshal(judgeAll(t, told[1], get(time.ParseDuration(told[2]))))
+		if err = errors.Join(err, os.WriteFile(told[0], text, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}}}, nil, nil)
 }
 
-// A judgement is what has come of the rules of one limiter.
 type judgement struct {
 	Name  string
 	Ours  bool
@@ -151,34 +110,37 @@ type judgement struct {
 }
 
 // judgeAll checks some limiters at a time: they sleep more than they call.
-func judgeAll(t *testing.T) []judgement {
-	rdb := redis.NewClient(&redis.Options{Addr: os.Getenv(rulesAddr), PoolSize: 200})
+func judgeAll(t *testing.T, addr string, interval time.Duration) []judgement {
+	rdb := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 200})
 	defer func() { _ = rdb.Close() }()
-	interval, err := time.ParseDuration(os.Getenv(rulesInterval))
-	if err != nil {
-		t.Fatal(err)
+	var all []entrant
+	for _, n := range natives {
+		all = append(all, n.memory(), n.onRedis())
 	}
-	all := allJudged()
+	for _, r := range rivals {
+		if r.judged {
+			all = append(all, r)
+		}
+	}
 	found := make([]judgement, len(all))
 	t.Run("limiters", func(t *testing.T) {
-		for i, j := range all {
-			t.Run(j.name, func(t *testing.T) {
+		for i, e := range all {
+			name := cmp.Or(e.rules, e.name)
+			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				found[i] = judgement{j.name, j.ours, j.rulings(t, rdb, interval)}
+				found[i] = judgement{name, e.ours, e.rulings(t, rdb, interval)}
 			})
 		}
 	})
 	return found
 }
 
-// rulings checks a limiter.
-func (j *judged) rulings(t *testing.T, rdb *redis.Client, interval time.Duration) (all []ruling) {
+func (e *entrant) rulings(t *testing.T, rdb *redis.Client, interval time.Duration) (all []ruling) {
 	t.Helper()
-	found := j.findings(t, rdb, interval)
-	for _, f := range found {
+	for _, f := range e.findings(t, rdb, interval) {
 		r := ruling{Rule: f.Rule, Mark: keeps}
 		switch {
-		case aboutWhat[f.Rule]&^j.tells != 0:
+		case aboutWhat[f.Rule]&^e.tells != 0:
 			r.Mark = untold
 		case errors.Is(f.Err, limittest.ErrTooSlow): // the machine is too busy to know
 			r.Mark, r.Why = untold, f.Err.Error()
@@ -193,32 +155,105 @@ func (j *judged) rulings(t *testing.T, rdb *redis.Client, interval time.Duration
 // names tells limiters on one Redis apart.
 var names atomic.Int64
 
-// findings calls package limittest.
-func (j *judged) findings(t *testing.T, rdb *redis.Client, interval time.Duration) []limittest.Finding {
+// findings calls package limittest: without keys where a rival has such a limiter.
+func (e *entrant) findings(t *testing.T, rdb *redis.Client, interval time.Duration) []limittest.Finding {
 	t.Helper()
+	made := func(t *testing.T, name string, of terms) limit.Keyed {
+		t.Helper()
+		made := e.keyed
+		if !e.ours && e.lone != nil {
+			made = e.lone
+		}
+		return made(env{t, rdb, name, of}).tell
+	}
 	name := func() string { return fmt.Sprintf("%s:%d", t.Name(), names.Add(1)) }
-	if j.keyed == nil {
+	if !e.ours && e.lone != nil {
 		return limittest.Check(t, limittest.Spec{
 			New: func(t *testing.T, rate int64, interval time.Duration) limit.Limiter {
 				t.Helper()
-				return j.lone(terms{rate, interval})
+				l := made(t, "", terms{rate, interval})
+				return limit.Func(func(ctx context.Context, n int64) (limit.Result, error) {
+					return l.Allow(ctx, "", n)
+				})
 			},
-			Algorithm: j.promise, Synctest: true, Interval: interval,
+			Algorithm: e.promise, Synctest: true, Interval: interval,
 		})
 	}
 	spec := limittest.KeyedSpec{
 		New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
 			t.Helper()
-			return j.keyed(t, rdb, name(), terms{rate, interval})
+			return made(t, name(), terms{rate, interval})
 		},
-		Algorithm: j.promise, Synctest: !j.redis && !j.real, Interval: interval,
+		Algorithm: e.promise, Synctest: !e.redis && !e.real, Interval: interval,
 	}
-	if j.redis {
+	if e.redis {
 		spec.Pair = func(t *testing.T, rate int64, interval time.Duration) (limit.Keyed, limit.Keyed) {
 			t.Helper()
 			one := name()
-			return j.keyed(t, rdb, one, terms{rate, interval}), j.keyed(t, rdb, one, terms{rate, interval})
+			return made(t, one, terms{rate, interval}), made(t, one, terms{rate, interval})
 		}
 	}
 	return limittest.CheckKeyed(t, spec)
+}
+
+type rulesData struct {
+	Versions map[string]string // of all libraries of the page, by the names in modules
+
+	Ours   int        // limiters of this library
+	Rivals []string   // in the order of the marks
+	Rows   []rulesRow // by rule
+	Kept   []int      // by rival
+	Broken []string   // what ours break
+}
+
+type rulesRow struct {
+	Rule  string
+	Marks []string
+}
+
+// rulesFinding makes the table. The rules are in the order in which the limiter that has most was asked: keys
+// and Redis have some of their own.
+func rulesFinding(found []judgement) finding {
+	d := &rulesData{Versions: map[string]string{}}
+	for name, path := range modules {
+		d.Versions[name] = moduleVersion(path)
+	}
+	var rules []ruling
+	for _, j := range found {
+		if len(j.Rules) > len(rules) {
+			rules = j.Rules
+		}
+		if j.Ours {
+			d.Ours++
+		} else {
+			d.Rivals = append(d.Rivals, j.Name)
+		}
+	}
+	d.Kept = make([]int, len(d.Rivals))
+	for _, r := range rules {
+		d.Rows = append(d.Rows, d.row(r.Rule, found))
+	}
+	return finding{d, []target{most("T16", "rules of package limit that limiters of this library break",
+		num(len(d.Broken)), 0, "")}}
+}
+
+func (d *rulesData) row(rule string, found []judgement) rulesRow {
+	row := rulesRow{Rule: rule}
+	for _, j := range found {
+		got := ruling{Mark: untold}
+		if i := slices.IndexFunc(j.Rules, func(r ruling) bool { return r.Rule == rule }); i >= 0 {
+			got = j.Rules[i]
+		}
+		if j.Ours {
+			if got.Mark == breaks {
+				d.Broken = append(d.Broken, fmt.Sprintf("%s: %s: %s", j.Name, rule, got.Why))
+			}
+			continue
+		}
+		if got.Mark == keeps {
+			d.Kept[len(row.Marks)]++
+		}
+		row.Marks = append(row.Marks, got.Mark)
+	}
+	return row
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,34 +13,21 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// usersPart is a service with a limit for each of its users: speed, and what
-// they leave in Redis and in the process.
-var usersPart = &part{
-	name: "users", set: setPage, measure: measureUsers,
-	about: "a limit for each of 100,000 users, beside redis_rate, ulule and httprate-redis",
-}
-
 const (
-	// userWindow is the window of each user's limit while speed is measured. It is
-	// longer than a round, so that users are still there when they come back.
+	// userWindow is the window of each user's limit while speed is measured. It is longer than a round, so
+	// that users are still there when they come back.
 	userWindow = time.Minute
 
-	// userPlenty is more permits than a run can ask for: a refusal would be cheaper
-	// for some.
+	// userPlenty is more permits than a run can ask for: a refusal would be cheaper for some.
 	userPlenty = 1_000_000_000
-
-	// userRounds are the most rounds: each takes half a minute or more.
-	userRounds = 5
 )
 
-// A crowdOf says how often users come.
 type crowdOf struct {
 	name string
 	// draw returns a user below n.
 	draw func(r *rand.Rand, n int) func() int
 }
 
-// crowdsOf are all of them.
 var crowdsOf = []crowdOf{
 	{"all users come as often", func(r *rand.Rand, n int) func() int {
 		return func() int { return r.IntN(n) }
@@ -67,109 +55,175 @@ func newVisits(c crowdOf, users []string, length int) *visits {
 }
 
 // asks lets callers ask for one user after the other, each from another place on.
-func (v *visits) asks(once keyedAsk, callers int) []ask {
+func (v *visits) asks(l limiter, callers int) []ask {
 	asks, start := make([]ask, callers), rand.IntN(len(v.order))
 	for i := range asks {
 		at := start + i*(len(v.order)/callers)
 		asks[i] = func(ctx context.Context) (bool, error) {
 			at++
-			return once(ctx, v.users[v.order[at%len(v.order)]])
+			return l.one(ctx, v.users[v.order[at%len(v.order)]])
 		}
 	}
 	return asks
 }
 
-// A usersResult is what all contestants showed.
-type usersResult struct {
-	redis  string // version
-	users  int
-	speeds []usersSpeed
-	room   []usersRoom // by contestant
-	heap   [3]float64  // MB before, with all users, and when their limits have expired
+type userEntrant struct {
+	name  string
+	keyed newLimiter
+	again bool // its keys are those of the entrant before it
 }
 
-// A usersSpeed has all samples of one crowd with one number of callers.
-type usersSpeed struct {
-	visits  *visits
-	crowd   string
-	callers int
-	rows    [userContestants][]sample
+func userEntrants() []userEntrant {
+	all := []userEntrant{{name: oursName, keyed: func(e env) limiter {
+		t := e.s.(*scope).client(e.rdb).Keyed(e.name, e.permits, e.window)
+		return limiter{one: func(ctx context.Context, user string) (bool, error) {
+			r, err := t.Allow(ctx, user, 1)
+			return r.Allowed, err
+		}}
+	}}}
+	for _, name := range []string{"redis_rate", "ulule/limiter", "rueidislimiter", "httprate-redis"} {
+		all = append(all, userEntrant{name: name, keyed: rivalOnRedis(name).keyed})
+	}
+	all[len(all)-1].name = "httprate-redis, its counter alone"
+	return append(all, userEntrant{"httprate-redis", httprateLocked, true})
 }
 
-// measureUsers measures speed in turns on one server, and then memory on one
-// for each contestant.
-func measureUsers(ctx context.Context, s *scope) (finding, error) {
+type usersData struct {
+	Redis, RedisRate, Ulule, Rueidis, Httprate, HttprateRedis string // versions
+
+	Users, Rounds        int
+	Window, Span, Warmup string
+	Tables               []usersTable
+	Room                 []*roomRow
+
+	// MB of the Go heap: before, when all users have come, and when their limits have expired.
+	HeapBefore, HeapFull, HeapAfter num
+}
+
+type usersTable struct {
+	Crowd, Who string
+	Rows       []row
+}
+
+// measureUsers measures speed in turns on one server, and then memory on one for each contestant.
+func measureUsers(ctx context.Context, s *scope) finding {
 	server := redistest.Start(s)
-	admin := server.Admin()
-	r := &usersResult{users: amount(s, 100_000, 200)}
-	users := make([]string, r.users)
+	users := make([]string, amount(s, 100_000, 200))
 	for i := range users {
 		users[i] = fmt.Sprintf("user-%06d", i)
 	}
-	var err error
-	if r.redis, err = serverVersion(ctx, admin); err != nil {
-		return finding{}, err
+	d := &usersData{
+		Redis:     get(infoOf(ctx, server.Admin(), "server", "redis_version")),
+		RedisRate: moduleVersion(modules["RedisRate"]), Ulule: moduleVersion(modules["Ulule"]),
+		Rueidis: moduleVersion(modules["Rueidis"]), Httprate: moduleVersion(modules["Httprate"]),
+		HttprateRedis: moduleVersion(modules["HttprateRedis"]),
+		Users:         len(users), Rounds: s.rounds,
+		Window: userWindow.String(), Span: span.String(), Warmup: warmup.String(),
 	}
-	r.prepare(s, users)
-	if err := r.measureSpeed(ctx, s, server, users); err != nil {
-		return finding{}, err
-	}
-	if err := r.measureRoom(ctx, s, users); err != nil {
-		return finding{}, err
-	}
-	return finding{r.data(), r.targets()}, nil
-}
-
-// prepare makes the rows without samples.
-func (r *usersResult) prepare(s *scope, users []string) {
-	for _, c := range crowdsOf {
-		v := newVisits(c, users, amount(s, 1<<20, 1<<10))
-		for _, callers := range amount(s, []int{1, 64, 512}, []int{4}) {
-			r.speeds = append(r.speeds, usersSpeed{visits: v, crowd: c.name, callers: callers})
-		}
-	}
+	d.measureSpeed(ctx, s, server, users)
+	d.measureRoom(ctx, s, users)
+	come, gone := d.HeapFull-d.HeapBefore, d.HeapAfter-d.HeapBefore
+	who, room := thousands(float64(len(users)))+" users ", d.Room[0]
+	return finding{d, []target{
+		most("T11", who+"have come: heap of the process, beyond that before", come, 5, " MB"),
+		most("T11", who+"have gone: heap of the process, beyond that before", gone, 5, " MB"),
+		most("T11", who+"have gone: keys in Redis", num(room.Left), 0, ""),
+		most("T11", who+"have gone: memory of Redis, beyond that before", room.After, 1, " MB"),
+	}}
 }
 
 // measureSpeed lets each contestant meet all users once, and then takes turns.
-func (r *usersResult) measureSpeed(
+func (d *usersData) measureSpeed(
 	ctx context.Context, s *scope, server *redistest.Server, users []string,
-) error {
-	var asks [userContestants]keyedAsk
-	for who := range asks {
-		once, err := userMakers[who](s, server.Client(s, patient), userPlenty, userWindow)
-		if err == nil && who != userLocked { // its users are those of userCounter
-			err = meet(ctx, once, users)
+) {
+	all := userEntrants()
+	asks := make([]limiter, len(all))
+	for who, e := range all {
+		asks[who] = e.keyed(env{s, server.Client(s, patient), benchName, terms{userPlenty, userWindow}})
+		if !e.again {
+			meet(ctx, asks[who], users)
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", userLabels[who], err)
-		}
-		asks[who] = once
 	}
-	admin := server.Admin()
-	rounds := min(s.rounds, userRounds)
-	for round := range rounds {
-		for i := range r.speeds {
-			if err := r.speeds[i].round(ctx, s, admin, &asks, round); err != nil {
-				return err
+	for _, c := range crowdsOf {
+		v := newVisits(c, users, amount(s, 1<<20, 1<<10))
+		for _, callers := range amount(s, []int{1, 64, 512}, []int{4}) {
+			rows := make([][]sample, len(all))
+			must(takeTurns(ctx, "users", s.rounds, len(all), func(who int) error {
+				got, err := s.runBatch(ctx, server.Admin(), v.asks(asks[who], callers))
+				if err != nil {
+					return fmt.Errorf("%s, %s: %w", all[who].name, callersText(callers), err)
+				}
+				rows[who] = append(rows[who], got)
+				return nil
+			}))
+			t := usersTable{Crowd: c.name, Who: callersText(callers)}
+			for who, e := range all {
+				t.Rows = append(t.Rows, row{e.name, medians(rows[who])})
 			}
+			d.Tables = append(d.Tables, t)
 		}
-		progress("users: round %d of %d", round+1, rounds)
 	}
-	return nil
 }
 
-// round gives every contestant a batch. Each round begins with another one.
-func (u *usersSpeed) round(
-	ctx context.Context, s *scope, admin *redis.Client, asks *[userContestants]keyedAsk, round int,
-) error {
-	for i := range asks {
-		who := (i + round) % len(asks)
-		runtime.GC() //revive:disable-line:call-to-gc none pays for the garbage of another
-		got, err := s.runBatch(ctx, admin, u.visits.asks(asks[who], u.callers))
-		if err != nil {
-			return fmt.Errorf("%s, %s: %w", userLabels[who], callersText(u.callers), err)
-		}
-		u.rows[who] = append(u.rows[who], got)
+type roomRow struct {
+	Name        string
+	Keys, Left  int64 // with all users, and when they have expired
+	Full, After num   // MB, without before
+	PerUser     num   // bytes
+
+	admin  *redis.Client
+	before num // MB
+}
+
+// measureRoom lets all users take the one permit that they have, of each contestant on a server of its own,
+// and waits until nothing is left. One permit: some keep a user for no longer than the permits take to come
+// back.
+func (d *usersData) measureRoom(ctx context.Context, s *scope, users []string) {
+	window := amount(s, 20*time.Second, time.Second)
+	all := userEntrants()
+	d.Room = make([]*roomRow, len(all)-1) // the last one has the keys of the one before
+	// This library comes last, so that nothing but its users changes the heap.
+	for who, e := range slices.Backward(all[:len(d.Room)]) {
+		server := redistest.Start(s)
+		l := e.keyed(env{s, server.Client(s, patient), benchName, terms{1, window}})
+		d.Room[who] = &roomRow{Name: e.name, admin: server.Admin()}
+		d.fill(ctx, d.Room[who], l, users)
 	}
-	return nil
+	for _, room := range d.Room {
+		room.empties(ctx)
+	}
+	d.HeapAfter = heapMB()
+	runtime.KeepAlive(s) // it has the clients
+}
+
+func (d *usersData) fill(ctx context.Context, room *roomRow, l limiter, users []string) {
+	// Connections and scripts are made before.
+	must(inParallel(64, 200, func(i int) error { return granted(l.one(ctx, fmt.Sprint("warm-", i))) }))
+	room.before = get(usedMemory(ctx, room.admin))
+	warm := get(room.admin.DBSize(ctx).Result())
+	d.HeapBefore = heapMB()
+	meet(ctx, l, users)
+	d.HeapFull = heapMB()
+	room.Full = get(usedMemory(ctx, room.admin)) - room.before
+	room.PerUser = room.Full * 1e6 / num(len(users))
+	room.Keys = get(room.admin.DBSize(ctx).Result()) - warm
+}
+
+// empties waits until all keys have expired, and reads the memory then.
+func (r *roomRow) empties(ctx context.Context) {
+	const longest = 2 * time.Minute // httprate-redis keeps three windows
+	for start := time.Now(); ; {
+		r.Left = get(r.admin.DBSize(ctx).Result())
+		if r.Left == 0 || time.Since(start) > longest {
+			break
+		}
+		must(pause(ctx, 100*time.Millisecond))
+	}
+	// Redis gives the table of its keys back a little later.
+	must(pause(ctx, time.Second))
+	r.After = get(usedMemory(ctx, r.admin)) - r.before
+}
+
+func meet(ctx context.Context, l limiter, users []string) {
+	must(inParallel(64, len(users), func(i int) error { return granted(l.one(ctx, users[i])) }))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A generation is a release of Redisson that shares limiters with Go: its process
@@ -94,7 +95,7 @@ func (g *generation) start(ctx SpecContext) {
 		Expect(err).NotTo(HaveOccurred())
 	}
 	for _, s := range g.gos {
-		s.c = rratelimiter.New(server.Client(GinkgoT()), rratelimiter.WithRecordFormat(s.format))
+		s.c = rratelimiter.New(server.Client(GinkgoT()), writing(s.format))
 		DeferCleanup(s.c.Close)
 	}
 }
@@ -125,23 +126,23 @@ func (g *generation) interval(d time.Duration) time.Duration {
 }
 
 // writes returns the format of its own records.
-func (g *generation) writes() rratelimiter.RecordFormat {
+func (g *generation) writes() int {
 	switch {
 	case g.since("3.21.0"):
-		return rratelimiter.RecordBc0I16
+		return wire.Bc0I16
 	case g.since("3.17.0"):
-		return rratelimiter.RecordBc0I8
+		return wire.Bc0I8
 	case g.since("3.16.4"):
-		return rratelimiter.RecordLc0I
+		return wire.Lc0I
 	}
-	return rratelimiter.RecordFI
+	return wire.FI
 }
 
 // beside returns the format that Go must write beside it: the default, if the
 // generation can read that.
-func (g *generation) beside() rratelimiter.RecordFormat {
+func (g *generation) beside() int {
 	if g.since("3.17.0") {
-		return rratelimiter.RecordBc0I16
+		return wire.Bc0I16
 	}
 	return g.writes()
 }
@@ -151,9 +152,9 @@ func (g *generation) beside() rratelimiter.RecordFormat {
 func (g *generation) reads(record string) (permits int64, ok bool) {
 	b, length := []byte(record), uint64(0)
 	switch g.beside() {
-	case rratelimiter.RecordFI:
+	case wire.FI:
 		b = b[4:]
-	case rratelimiter.RecordLc0I:
+	case wire.Lc0I:
 		length, b = binary.LittleEndian.Uint64(b), b[8:]
 	default:
 		length, b = uint64(b[0]), b[1:]
@@ -189,17 +190,17 @@ func (g *generation) directions(needs ...need) (entries []TableEntry) {
 }
 
 // formatOf returns the format of a record by its shape.
-func formatOf(record string) rratelimiter.RecordFormat {
+func formatOf(record string) int {
 	GinkgoHelper()
 	switch {
 	case len(record) == 21 && record[0] == 16:
-		return rratelimiter.RecordBc0I16
+		return wire.Bc0I16
 	case len(record) == 13 && record[0] == 8:
-		return rratelimiter.RecordBc0I8
+		return wire.Bc0I8
 	case len(record) == 20 && strings.HasPrefix(record, "\x08\x00\x00\x00\x00\x00\x00\x00"):
-		return rratelimiter.RecordLc0I
+		return wire.Lc0I
 	case len(record) == 8:
-		return rratelimiter.RecordFI
+		return wire.FI
 	}
 	Fail(fmt.Sprintf("a record in no format of Redisson: %q", record))
 	return -1

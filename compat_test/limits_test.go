@@ -21,8 +21,8 @@ var _ = Describe("Limits beside Java", func() {
 		DeferCleanup(c.Close)
 	})
 
-	It("are those of a template, whose rate the first acquire of Go sets", func(ctx SpecContext) {
-		users := c.Template(redistest.Name(GinkgoT()), 5, minute)
+	It("are those of a Keyed, whose rate the first acquire of Go sets", func(ctx SpecContext) {
+		users := c.Keyed(redistest.Name(GinkgoT()), 5, minute)
 		user := users.RateLimiter("42")
 		java := javas[0].limiter(user.Name())
 		done(users.Acquire(ctx, "42", 2))
@@ -35,16 +35,16 @@ var _ = Describe("Limits beside Java", func() {
 		no(java.TryAcquire(ctx, 1, 0))
 	})
 
-	It("are those of a template that Java has set before, and updated if it says so", func(ctx SpecContext) {
+	It("are those of a Keyed, which keeps or replaces the rate that Java has set", func(ctx SpecContext) {
 		name := redistest.Name(GinkgoT())
-		user := c.Template(name, 9, minute).RateLimiter("42")
+		user := c.Keyed(name, 9, minute, rratelimiter.WithKeepRate()).RateLimiter("42")
 		java := javas[0].limiter(user.Name())
 		yes(java.TrySetRate(ctx, config(overall, 4, minute)))
 		yes(java.TryAcquire(ctx, 3, 0))
 		yes(user.TryAcquire(ctx, 1, 0))
 		no(user.TryAcquire(ctx, 1, 0))
-		updates := c.Template(name, 9, minute, rratelimiter.WithUpdate())
-		yes(updates.TryAcquire(ctx, "42", 1, 0))
+		replaces := c.Keyed(name, 9, minute)
+		yes(replaces.TryAcquire(ctx, "42", 1, 0))
 		is(4)(java.AvailablePermits(ctx))
 		Expect(java.Config(ctx)).To(HaveField("Rate", int64(9)))
 	})

@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // hashFields returns the fields of a hash, in order.
@@ -44,7 +44,7 @@ func roughly(ms int64, err error) (int64, error) {
 
 // A leftover is a record that a client has left, and the value beside it.
 type leftover struct {
-	format  rratelimiter.RecordFormat
+	format  int
 	value   string
 	age     time.Duration
 	permits byte
@@ -59,7 +59,7 @@ func leave(ctx context.Context, k keys, l leftover) {
 }
 
 // ages makes the records of a limiter older, or only those of some formats.
-func ages(ctx context.Context, k keys, age time.Duration, formats ...rratelimiter.RecordFormat) {
+func ages(ctx context.Context, k keys, age time.Duration, formats ...int) {
 	GinkgoHelper()
 	members, err := look.ZRange(ctx, k.permits, 0, -1).Result()
 	done(err)
@@ -74,17 +74,17 @@ func ages(ctx context.Context, k keys, age time.Duration, formats ...rratelimite
 
 // recordOf returns a record. Its random bytes are always the same; those of an
 // fI begin as most of Redisson's do.
-func recordOf(f rratelimiter.RecordFormat, permits byte) string {
+func recordOf(f int, permits byte) string {
 	const random = "\xa1\xb2\x13\x24\x35\x46\x57\x68\x79\x8a\x9b\xac\xbd\xce\xdf\xe0"
 	count := string([]byte{permits, 0, 0, 0})
 	switch f {
-	case rratelimiter.RecordBc0I16:
+	case wire.Bc0I16:
 		return "\x10" + random + count
-	case rratelimiter.RecordBc0I8:
+	case wire.Bc0I8:
 		return "\x08" + random[:8] + count
-	case rratelimiter.RecordLc0I:
+	case wire.Lc0I:
 		return "\x08\x00\x00\x00\x00\x00\x00\x00" + random[:8] + count
-	case rratelimiter.RecordFI:
+	case wire.FI:
 		return "\x88\x10\x89\xdd" + count
 	}
 	panic(fmt.Sprint("no such format: ", f))

@@ -10,16 +10,17 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // tooShort is the error of Java for a record that ends too early for it.
 const tooShort = "data string too short"
 
 const (
-	i16 = rratelimiter.RecordBc0I16
-	i8  = rratelimiter.RecordBc0I8
-	lc  = rratelimiter.RecordLc0I
-	fi  = rratelimiter.RecordFI
+	i16 = wire.Bc0I16
+	i8  = wire.Bc0I8
+	lc  = wire.Lc0I
+	fi  = wire.FI
 )
 
 // recordSpecs show which records each side can read. A record is read when it
@@ -38,11 +39,11 @@ func recordSpecs(g *generation) {
 }
 
 // readsRight reports whether the generation reads a format right.
-func (s *subject) readsRight(f rratelimiter.RecordFormat) bool { return s.beside() == f }
+func (s *subject) readsRight(f int) bool { return s.beside() == f }
 
 func (s *subject) readingSpecs() {
-	DescribeTable("of Go are read", func(ctx SpecContext, f rratelimiter.RecordFormat, right bool) {
-		c := rratelimiter.New(server.Client(GinkgoT()), rratelimiter.WithRecordFormat(f))
+	DescribeTable("of Go are read", func(ctx SpecContext, f int, right bool) {
+		c := rratelimiter.New(server.Client(GinkgoT()), writing(f))
 		DeferCleanup(c.Close)
 		yes(c.RateLimiter(s.name).TrySetRate(ctx, overall, 5, minute))
 		yes(c.RateLimiter(s.name).TryAcquire(ctx, 5, 0))
@@ -55,7 +56,7 @@ func (s *subject) readingSpecs() {
 		Entry("fI, by 3.17.0 and later, too", fi, s.readsRight(fi) || s.readsRight(i16)),
 	)
 
-	DescribeTable("of Redisson are read", func(ctx SpecContext, f rratelimiter.RecordFormat, right bool) {
+	DescribeTable("of Redisson are read", func(ctx SpecContext, f int, right bool) {
 		leave(ctx, s.keys, leftover{f, "0", 0, 5})
 		s.readExpired(ctx, right)
 	},
@@ -106,7 +107,7 @@ func (s *subject) liveRecordSpecs() {
 
 	It("of one who has not expired do no harm yet", func(ctx SpecContext) {
 		yes(s.java.TrySetRate(ctx, config(overall, 5, minute)))
-		for _, f := range []rratelimiter.RecordFormat{i16, i8, lc, fi} {
+		for _, f := range []int{i16, i8, lc, fi} {
 			leave(ctx, s.keys, leftover{f, "1", time.Second, 1})
 		}
 		yes(s.java.TryAcquire(ctx, 1, 0))
@@ -132,7 +133,7 @@ func (s *subject) threeGenerationsSpec() {
 }
 
 func (s *subject) wrongFormatSpec() {
-	It("of Go without WithRecordFormat stop it", func(ctx SpecContext) {
+	It("of Go without WithRedisson stop it", func(ctx SpecContext) {
 		plain := newest.gos[0].limiter(s.name)
 		yes(s.java.TrySetRate(ctx, config(overall, 5, minute)))
 		yes(plain.TryAcquire(ctx, 4, 0))
@@ -206,7 +207,7 @@ func leftoverSpecs(g *generation) {
 		yes(old.TryAcquire(ctx, 5, 0))
 	})
 
-	if g.writes() == rratelimiter.RecordFI {
+	if g.writes() == wire.FI {
 		It("stops the newest for good once it has expired, until Repair", func(ctx SpecContext) {
 			yes(java.TryAcquire(ctx, 1, 0)) // nothing seems wrong
 			ages(ctx, k, 2*minute)
@@ -255,7 +256,7 @@ func leftoverSpecs(g *generation) {
 	It("makes the newest refuse everything while a part of it counts, until Repair", func(ctx SpecContext) {
 		yes(java.TryAcquire(ctx, 1, 0))
 		done(java.Release(ctx, 5)) // to the rate
-		ages(ctx, k, 2*minute, rratelimiter.RecordBc0I16)
+		ages(ctx, k, 2*minute, wire.Bc0I16)
 		no(java.TryAcquire(ctx, 1, 0)) // it subtracts the old ones, because more comes back than fits
 		value, err := look.Get(ctx, k.value).Int64()
 		done(err)

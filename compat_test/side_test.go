@@ -8,6 +8,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/compare"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A side is one of the two languages.
@@ -16,7 +17,7 @@ type side interface {
 	limiter(name string) limiter
 	ID() string
 	has(version string) bool // reports whether it can do what Redisson can since version
-	writes() rratelimiter.RecordFormat
+	writes() int
 }
 
 // A limiter is what both languages can do with one, in one form.
@@ -25,14 +26,19 @@ type limiter = compare.Limiter
 // goSide is a Client of this library.
 type goSide struct {
 	c      *rratelimiter.Client
-	format rratelimiter.RecordFormat
+	format int
 }
 
-func (g *goSide) String() string                    { return "Go" }
-func (g *goSide) ID() string                        { return g.c.ID() }
-func (g *goSide) limiter(name string) limiter       { return compare.Go(g.c.RateLimiter(name)) }
-func (g *goSide) has(string) bool                   { return true }
-func (g *goSide) writes() rratelimiter.RecordFormat { return g.format }
+func (g *goSide) String() string              { return "Go" }
+func (g *goSide) ID() string                  { return g.c.ID() }
+func (g *goSide) limiter(name string) limiter { return compare.Go(g.c.RateLimiter(name)) }
+func (g *goSide) has(string) bool             { return true }
+func (g *goSide) writes() int                 { return g.format }
+
+// writing returns the option of a Client that writes records of a format.
+func writing(format int) rratelimiter.Option {
+	return rratelimiter.WithRedisson(wire.Layouts[format].Since)
+}
 
 // javaSide is one Redisson instance of a peer.
 type javaSide struct {
@@ -42,10 +48,10 @@ type javaSide struct {
 
 func (j *javaSide) generation() *generation { return cmp.Or(j.from, newest) }
 
-func (j *javaSide) String() string                    { return "Java" }
-func (j *javaSide) ID() string                        { return j.id }
-func (j *javaSide) has(version string) bool           { return j.generation().since(version) }
-func (j *javaSide) writes() rratelimiter.RecordFormat { return j.generation().writes() }
+func (j *javaSide) String() string          { return "Java" }
+func (j *javaSide) ID() string              { return j.id }
+func (j *javaSide) has(version string) bool { return j.generation().since(version) }
+func (j *javaSide) writes() int             { return j.generation().writes() }
 
 func (j *javaSide) limiter(name string) limiter {
 	return compare.Java(j.generation().peer.Limiter(j.client, name))

@@ -15,9 +15,9 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 func TestCompat(t *testing.T) {
@@ -57,7 +57,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 type keys struct {
 	hash, value, permits string
 
-	writers [2]rratelimiter.RecordFormat // formats that the records may have
+	writers [2]int // formats that the records may have
 }
 
 func keysOf(name string) keys {
@@ -70,7 +70,7 @@ func (k keys) of(id string) keys {
 
 // by sets the sides that write the records.
 func (k keys) by(one, other side) keys {
-	k.writers = [2]rratelimiter.RecordFormat{one.writes(), other.writes()}
+	k.writers = [2]int{one.writes(), other.writes()}
 	return k
 }
 
@@ -88,7 +88,7 @@ func (k keys) state(ctx context.Context) (s state) {
 	Expect(err).NotTo(HaveOccurred())
 	for _, m := range members {
 		Expect(formatOf(m)).To(BeElementOf(k.writers), "the format of a record")
-		n, err := rratelimiter.RecordPermits(m)
+		n, err := wire.Permits(m)
 		Expect(err).NotTo(HaveOccurred())
 		s.records = append(s.records, n)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 var _ = Describe("PER_CLIENT", func() { perClientSpecs(newest) })
@@ -194,7 +195,7 @@ func nameSpecs(g *generation) {
 		Expect(err).NotTo(HaveOccurred())
 		prefix := func(n string) string { return "app:" + n }
 		c := rratelimiter.New(server.Client(GinkgoT()),
-			rratelimiter.WithRecordFormat(g.beside()), rratelimiter.WithNameMapper(prefix))
+			writing(g.beside()), rratelimiter.WithNameMapper(prefix))
 		DeferCleanup(c.Close)
 		plain := redistest.Name(GinkgoT())
 		for _, name := range []string{plain, "u:{" + plain + "-2}:rl", plain + "-3 é"} {
@@ -419,7 +420,7 @@ func atOnce(ctx context.Context, k keys) (left, outstanding int64) {
 	left, err = value.Int64()
 	done(err)
 	for _, m := range records.Val() {
-		n, err := rratelimiter.RecordPermits(m)
+		n, err := wire.Permits(m)
 		done(err)
 		outstanding += n
 	}

@@ -97,7 +97,7 @@ func resolutionSpecs(g *generation) {
 	It("are records like any other to Java", func(ctx SpecContext) {
 		name := redistest.Name(GinkgoT())
 		c := rratelimiter.New(server.Client(GinkgoT()),
-			rratelimiter.WithResolution(50*time.Millisecond), rratelimiter.WithRecordFormat(g.beside()))
+			rratelimiter.WithResolution(50*time.Millisecond), writing(g.beside()))
 		defer c.Close()
 		java, g := javas[0].limiter(name), compare.Go(c.RateLimiter(name))
 		yes(java.TrySetRate(ctx, config(overall, 100, time.Second)))

@@ -13,7 +13,7 @@ import (
 // is sent: 1 each, unless WithCost says otherwise. A call is charged once, also where
 // the retry policy of gRPC sends it several times. It panics if limiter or key is nil.
 //
-// If limiter is a limit.KeyedAcquirer, as a Template and limit.Shared of a RateLimiter are, it
+// If limiter is a limit.KeyedAcquirer, as a Keyed and limit.Shared of a RateLimiter are, it
 // waits there, in its line. Otherwise it asks Allow again after RetryAfter, until it is allowed.
 // Then there is no line, and a call that would wait longer than its deadline or
 // WithMaxWait is refused at once.

@@ -22,7 +22,7 @@ import (
 
 // newServer returns a server that lets each user make 100 calls a minute.
 func newServer(client *rratelimiter.Client) *grpc.Server {
-	users := client.Template("user", 100, time.Minute)
+	users := client.Keyed("user", 100, time.Minute)
 	user := grpclimit.ByMetadata("x-user") // set by whoever has checked it
 	policy := grpclimit.WithPolicy("user") // the peer may know this name
 	return grpc.NewServer(
@@ -79,7 +79,7 @@ func retryAfter(err error) (wait time.Duration, told bool) {
 
 // withMiddleware returns a server that uses the interceptors of go-grpc-middleware.
 func withMiddleware(client *rratelimiter.Client) *grpc.Server {
-	limiter := grpclimit.NewLimiter(client.Template("peer", 100, time.Minute), grpclimit.ByPeer)
+	limiter := grpclimit.NewLimiter(client.Keyed("peer", 100, time.Minute), grpclimit.ByPeer)
 	return grpc.NewServer(
 		grpc.UnaryInterceptor(ratelimit.UnaryServerInterceptor(limiter)),
 		grpc.StreamInterceptor(ratelimit.StreamServerInterceptor(limiter)),
@@ -102,7 +102,7 @@ func oneEach() limit.Keyed {
 }
 
 func ExampleUnaryServerInterceptor() {
-	users := oneEach() // a Template, to share the limits over Redis
+	users := oneEach() // a Keyed, to share the limits over Redis
 	interceptor := grpclimit.UnaryServerInterceptor(users, grpclimit.ByMetadata("x-user"),
 		grpclimit.WithPolicy("user"), logged(slog.New(slog.DiscardHandler)))
 	for range 2 {

@@ -22,13 +22,13 @@ import (
 // late is how much later than due a wait over Redis may end: the line lets Java go first.
 const late = 200 * time.Millisecond
 
-// A server with a Template refuses, and the retry policy of the client brings the call
-// through when the permit is back. A key that a Template does not take is the peer's fault.
-func TestServerOnATemplate(t *testing.T) {
+// A server with a Keyed refuses, and the retry policy of the client brings the call
+// through when the permit is back. A key that a Keyed does not take is the peer's fault.
+func TestServerOnAKeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
 		defer c.Close()
-		methods := c.Template("methods", 1, time.Minute)
+		methods := c.Keyed("methods", 1, time.Minute)
 		client := serve(t, &service{}, limited(methods, grpclimit.ByMethod),
 			grpc.WithDefaultServiceConfig(retries))
 		began := time.Now()
@@ -47,7 +47,7 @@ func TestServerOnATemplate(t *testing.T) {
 	})
 }
 
-// A client waits in the line of a Template, or of one limiter.
+// A client waits in the line of a Keyed, or of one limiter.
 func TestClientOnRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
@@ -55,7 +55,7 @@ func TestClientOnRedis(t *testing.T) {
 		one := c.RateLimiter("partner")
 		noError(t, one.SetRate(t.Context(), rratelimiter.Overall, 1, time.Minute))
 		for _, client := range []testpb.TestServiceClient{
-			serve(t, &service{}, nil, waiting(c.Template("methods", 1, time.Minute))...),
+			serve(t, &service{}, nil, waiting(c.Keyed("methods", 1, time.Minute))...),
 			serve(t, &service{}, nil, waiting(limit.Shared(one))...),
 		} {
 			began := time.Now()
@@ -75,8 +75,8 @@ func TestServerOnAGroup(t *testing.T) {
 		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
 		defer c.Close()
 		group := c.All(
-			c.Template("{api}:second", 1, time.Second).RateLimiter("alice"),
-			c.Template("{api}:hour", 100, time.Hour).RateLimiter("alice"))
+			c.Keyed("{api}:second", 1, time.Second).RateLimiter("alice"),
+			c.Keyed("{api}:hour", 100, time.Hour).RateLimiter("alice"))
 		client := serve(t, &service{}, limited(limit.Shared(group), grpclimit.ByMethod))
 		noError(t, emptyCall(t.Context(), client))
 		err := emptyCall(t.Context(), client)

@@ -16,9 +16,10 @@ import (
 // for a moment after it has answered.
 type bounded struct {
 	request context.Context
+	timeout time.Duration
 
 	mu    sync.Mutex         // guards all that follows
-	at    time.Time          // the bound
+	at    time.Time          // the bound, zero until the timeout begins
 	err   error              // why it has ended
 	done  chan struct{}      // nil until somebody waits, closed if err is not nil
 	timer *time.Timer        // there with done, unless it had ended before
@@ -26,28 +27,36 @@ type bounded struct {
 	leave context.CancelFunc // ends heirs
 }
 
-// bound returns when a question ends that is asked now: when the timeout has passed, or with
-// the deadline of the request.
-func bound(request context.Context, timeout time.Duration) time.Time {
-	at := time.Now().Add(timeout)
-	if deadline, ok := request.Deadline(); ok && deadline.Before(at) {
-		return deadline
+// begin has the timeout begin now: the bound is when it has passed, or the deadline of the request. It is
+// called with mu held.
+func (b *bounded) begin() {
+	b.at = time.Now().Add(b.timeout)
+	if deadline, ok := b.request.Deadline(); ok && deadline.Before(b.at) {
+		b.at = deadline
 	}
-	return at
+}
+
+// bound returns the bound. If restart has not been called, the timeout begins with the first look at b, so
+// that rules can find out first what to ask. It is called with mu held.
+func (b *bounded) bound() time.Time {
+	if b.at.IsZero() {
+		b.begin()
+	}
+	return b.at
 }
 
 // Deadline returns the bound.
 func (b *bounded) Deadline() (time.Time, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.at, true
+	return b.bound(), true
 }
 
 // restart has the timeout begin now, unless b has ended.
-func (b *bounded) restart(timeout time.Duration) {
+func (b *bounded) restart() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.at = bound(b.request, timeout)
+	b.begin()
 	if b.timer != nil && b.err == nil {
 		b.timer.Reset(time.Until(b.at))
 	}
@@ -64,7 +73,7 @@ func (b *bounded) Done() <-chan struct{} {
 	if b.done != nil {
 		return b.done
 	}
-	left := time.Until(b.at)
+	left := time.Until(b.bound())
 	if left <= 0 {
 		b.finish(context.DeadlineExceeded)
 	}
@@ -81,7 +90,7 @@ func (b *bounded) Done() <-chan struct{} {
 func (b *bounded) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.timer == nil && b.err == nil && !time.Now().Before(b.at) {
+	if b.timer == nil && b.err == nil && !time.Now().Before(b.bound()) {
 		b.finish(context.DeadlineExceeded)
 	}
 	return b.err

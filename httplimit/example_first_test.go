@@ -20,7 +20,7 @@ func Example() {
 	defer client.Close()
 
 	// Each API key has 2 requests a minute, counted in Redis.
-	perKey := client.Template("search", 2, time.Minute)
+	perKey := client.Keyed("search", 2, time.Minute)
 	m, err := httplimit.New(perKey, httplimit.ByHeader("X-Api-Key"), httplimit.WithPolicies("burst"),
 		httplimit.WithTimeout(5*time.Second)) // for a slow machine; the default is 100 ms
 	if err != nil {

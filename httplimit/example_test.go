@@ -67,7 +67,7 @@ func ExampleKeyFunc() {
 		}
 		return "user:" + user, nil
 	}
-	limits := client.Template("users", 2, time.Minute)
+	limits := client.Keyed("users", 2, time.Minute)
 	m, err := httplimit.New(limits, key)
 	if err != nil {
 		log.Fatal(err)
@@ -94,7 +94,7 @@ func ExampleWithCost() {
 		}
 		return 1, nil
 	}
-	limits := client.Template("searches", 2, time.Minute)
+	limits := client.Keyed("searches", 2, time.Minute)
 	m, err := httplimit.New(limits, httplimit.Constant("search"), httplimit.WithCost(cost))
 	if err != nil {
 		log.Fatal(err)
@@ -117,7 +117,7 @@ func ExampleWithShadow() {
 	refused := func(r *http.Request, d httplimit.Decision) {
 		fmt.Println("would refuse", r.URL.Path, d.Status)
 	}
-	limits := client.Template("tried", 2, time.Minute)
+	limits := client.Keyed("tried", 2, time.Minute)
 	m, err := httplimit.New(limits, httplimit.Constant("all"),
 		httplimit.WithShadow(), httplimit.WithRefusedHook(refused))
 	if err != nil {
@@ -158,7 +158,7 @@ func ExampleWithResponse() {
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 
-	limits := client.Template("greetings", 1, time.Minute)
+	limits := client.Keyed("greetings", 1, time.Minute)
 	m, err := httplimit.New(limits, httplimit.ByAddress(),
 		httplimit.WithResponse(func(w http.ResponseWriter, _ *http.Request, d httplimit.Decision) {
 			http.Error(w, "please come back later", d.Status)
@@ -193,7 +193,7 @@ func ExampleRetryAfterTransport() {
 	defer server.Close()
 
 	// Two requests a minute to each host, from all processes together.
-	perHost := limiters.Template("others", 2, time.Minute)
+	perHost := limiters.Keyed("others", 2, time.Minute)
 	pacer, err := httplimit.NewKeyedPacer(nil, perHost, httplimit.ByHost(),
 		httplimit.WithMaxWait(10*time.Second))
 	if err != nil {
@@ -225,7 +225,7 @@ func ExampleMiddleware_Admit() {
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 
-	limits := client.Template("visits", 2, time.Minute)
+	limits := client.Keyed("visits", 2, time.Minute)
 	m, err := httplimit.New(limits, httplimit.ByAddress())
 	if err != nil {
 		log.Fatal(err)

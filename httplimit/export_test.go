@@ -14,6 +14,7 @@ var ReadDraft11 = readDraft11
 
 func WithTimeLimit(ctx context.Context, timeout time.Duration) (context.Context, func()) {
 	q := newQuestion(ctx, timeout)
+	q.restart()
 	return &q.bounded, q.end
 }
 

@@ -17,7 +17,7 @@ import (
 // other error with 503. Nobody gets around the limit by a key that cannot be used.
 //
 // A key that a visitor writes may be long, and may look like another's. ByHeader hashes
-// what it reads for that. A Template refuses keys with braces, and all limiters in Redis those that are
+// what it reads for that. A Keyed refuses keys with braces, and all limiters in Redis those that are
 // too long, as an ErrInvalidArgument.
 type KeyFunc func(*http.Request) (string, error)
 

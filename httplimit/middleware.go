@@ -181,7 +181,7 @@ type question struct {
 func (q *question) holds() bool { return q != nil && q.done != nil }
 
 func newQuestion(request context.Context, timeout time.Duration) *question {
-	return &question{bounded: bounded{request: request, at: bound(request, timeout)}}
+	return &question{bounded: bounded{request: request, timeout: timeout}}
 }
 
 // decide asks the limiter. limited is false if the request needs no permits. asked is nil
@@ -220,13 +220,15 @@ func (m *Middleware) decide(r *http.Request) (d Decision, asked *question, limit
 	return d, asked, true
 }
 
-// ask asks the limiter, or the rules.
+// ask asks the limiter, whose time begins now, or the rules, which find out first what to ask: their time
+// begins when they look at the context.
 func (m *Middleware) ask(r *http.Request, d *Decision, asked *question) {
 	if m.rules == nil {
+		asked.restart()
 		d.Result, d.Err = m.keyed.Allow(&asked.bounded, d.Key, d.Cost)
 		return
 	}
-	user, address := m.untimed(asked, m.user), m.untimed(asked, m.address)
+	user, address := untimed(asked, m.user), untimed(asked, m.address)
 	d.Result, asked.done, d.Err = m.rules.AllowRequest(&asked.bounded, r, user, address, d.Cost)
 }
 
@@ -243,12 +245,12 @@ func (m *Middleware) named(r *http.Request, err error) error {
 
 // untimed returns a function whose time is not that of the limiter, which begins anew when
 // it has returned. A visitor who can make it slow has no Fallback then.
-func (m *Middleware) untimed(asked *question, of KeyFunc) func(*http.Request) (string, error) {
+func untimed(asked *question, of KeyFunc) func(*http.Request) (string, error) {
 	if of == nil {
 		return nil
 	}
 	return func(r *http.Request) (string, error) {
-		defer asked.restart(m.timeout)
+		defer asked.restart()
 		return of(r)
 	}
 }

@@ -32,10 +32,10 @@ func WithCost(cost CostFunc) Option {
 }
 
 // WithTimeout sets how long the limiter may take for one request, at least 1 ms. The time of
-// a KeyFunc or a CostFunc does not count. After that its context ends, and Fallback says what
-// becomes of the request. It ends earlier at the deadline of the request's context, if that
-// has one, but not when the visitor goes: d is then how long the request may still take. The
-// default is 100 ms.
+// a KeyFunc or a CostFunc does not count, and of NewRules neither that of finding the rules of
+// the request. After that its context ends, and Fallback says what becomes of the request. It
+// ends earlier at the deadline of the request's context, if that has one, but not when the
+// visitor goes: d is then how long the request may still take. The default is 100 ms.
 func WithTimeout(d time.Duration) Option {
 	return func(m *Middleware) error {
 		if d < time.Millisecond {

@@ -53,7 +53,7 @@ func NewPacer(next http.RoundTripper, limiter limit.Limiter, opts ...PacerOption
 }
 
 // NewKeyedPacer is NewPacer with a limit for each key: ByHost is one for each host. Requests
-// wait in line if keyed is a limit.KeyedAcquirer, as a Template is. A request for which key
+// wait in line if keyed is a limit.KeyedAcquirer, as a Keyed is. A request for which key
 // returns ErrNoLimit is sent at once. With any other error it is not sent.
 func NewKeyedPacer(
 	next http.RoundTripper, keyed limit.Keyed, key KeyFunc, opts ...PacerOption,

@@ -222,7 +222,7 @@ func (l *line) Acquire(ctx context.Context, permits int64) error {
 	return l.err
 }
 
-// A keyedLine is a line for each key, as a Template. It keeps the key that waited.
+// A keyedLine is a line for each key, as a Keyed. It keeps the key that waited.
 type keyedLine string
 
 func (l *keyedLine) Allow(context.Context, string, int64) (limit.Result, error) {

@@ -14,8 +14,10 @@ type Rules interface {
 	// AllowRequest takes n permits from all limits of a request, or from none. The rules of
 	// limit.Limiter go for it. A request without limits is allowed, and there are no
 	// numbers. user and address return who sends the request and from where, empty for
-	// nobody; their errors are returned as they are. The time of ctx begins anew when one of
-	// them has returned. done is not nil if the request holds permits as long as it runs; it
+	// nobody; their errors are returned as they are. The time of ctx begins when it is first
+	// asked for its Err, Done or Deadline, and anew when user or address has returned: find
+	// the limits of the request before that, for a visitor who can make that slow must not
+	// get a Fallback. done is not nil if the request holds permits as long as it runs; it
 	// gives them back.
 	AllowRequest(
 		ctx context.Context, r *http.Request, user, address func(*http.Request) (string, error), n int64,

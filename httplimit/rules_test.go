@@ -319,6 +319,57 @@ func TestUsersTakeTheirOwnTime(t *testing.T) {
 	})
 }
 
+// A path that takes long to read is refused, so that it does not get around a limit by the Fallback.
+func TestLongPathsHaveNoFallback(t *testing.T) {
+	const login = `rules: [{name: login, match: {route: /login}, limits: [{rate: 1/1h}]}]`
+	m := newRules(t, login, httplimit.WithFallback(httplimit.FallbackAllow))
+	status(t, visit(m, to(t, "/login", "")), http.StatusOK)
+	for path, want := range map[string]int{
+		"/login":                               http.StatusTooManyRequests,
+		strings.Repeat("/", 8000) + "/login":   http.StatusTooManyRequests,
+		strings.Repeat("/", 1<<20) + "/login":  http.StatusBadRequest,
+		strings.Repeat("/.", 1<<19) + "/login": http.StatusBadRequest,
+	} {
+		r := to(t, "/", "")
+		r.URL.Path = path
+		status(t, visit(m, r), want)
+	}
+}
+
+// slow are rules that take a minute to find out what to ask, and then a limiter that takes d.
+type slow struct{ d time.Duration }
+
+func (s slow) AllowRequest(
+	ctx context.Context, _ *http.Request, _, _ func(*http.Request) (string, error), _ int64,
+) (limit.Result, func(context.Context) error, error) {
+	time.Sleep(time.Minute)
+	limiter := time.NewTimer(s.d)
+	defer limiter.Stop()
+	select {
+	case <-ctx.Done():
+		return limit.Result{}, nil, ctx.Err()
+	case <-limiter.C:
+		return limit.Result{}, nil, ctx.Err()
+	}
+}
+
+// The time that rules take before they look at the context is not the limiter's, which has the whole of its
+// own.
+func TestRulesAreFoundInTheirOwnTime(t *testing.T) {
+	for d, want := range map[time.Duration]int{
+		0: http.StatusTooManyRequests, 99 * time.Millisecond: http.StatusTooManyRequests,
+		101 * time.Millisecond: http.StatusOK, // by the Fallback
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m, err := httplimit.NewRules(slow{d}, nil, httplimit.WithFallback(httplimit.FallbackAllow))
+			if err != nil {
+				t.Fatal(err)
+			}
+			status(t, visit(m, get(t)), want)
+		})
+	}
+}
+
 // silent are rules that ask who the user is, and then wait for the end of their time.
 type silent struct{ early bool }
 

@@ -24,7 +24,7 @@ func TestBehindHTTP(t *testing.T) {
 		keyed limit.Keyed
 		burst int64
 	}
-	all := []entry{{"RRateLimiter", client.Template(redistest.Name(t), rate, interval), rate}}
+	all := []entry{{"RRateLimiter", client.Keyed(redistest.Name(t), rate, interval), rate}}
 	for _, a := range algorithms {
 		memory, err := a.of(rate, interval).InMemoryKeyed()
 		must(t, memory, err)

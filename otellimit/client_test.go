@@ -12,7 +12,7 @@ import (
 )
 
 // The calls of a Client are counted once each, a call that waited is a span, and a limiter
-// without a Template has the policy that its name is given.
+// without a Keyed has the policy that its name is given.
 func TestObservesAClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, otellimit.WithPolicy(func(limiterName string) string {

@@ -14,7 +14,7 @@
 //	rratelimiter.near_limit_requests    counter        {request}  policy
 //	rratelimiter.degraded_requests      counter        {request}  policy
 //	rratelimiter.healed_drift           counter        {permit}   policy
-//	rratelimiter.templates_with_other_rate  counter    {template} policy
+//	rratelimiter.limits_with_other_rate counter        {limit}    policy
 //	rratelimiter.queued_requests        updowncounter  {request}
 //	rratelimiter.degraded_clients       updowncounter  {client}
 //	rratelimiter.unbooked_permits       updowncounter  {permit}
@@ -26,7 +26,7 @@
 //	rratelimiter.lock.hold_duration     histogram      s          kind
 //	rratelimiter.lock.lost_holds        counter        {hold}     kind
 //
-// kind is lock, fenced or fair. policy is the name of a Template,
+// kind is lock, fenced or fair. policy is the name of a rratelimiter.Keyed,
 // never that of a limiter: there may be a limiter for each user, and so many time series
 // are no metric. Other limiters have no attribute policy, unless WithPolicy gives them one.
 //

@@ -20,7 +20,7 @@ const scope = "github.com/redisson-go/rratelimiter/otellimit"
 type Observer struct {
 	instruments
 	tracer  trace.Tracer
-	policy  func(limiterName string) string // nil: limiters without a Template have none
+	policy  func(limiterName string) string // nil: limiters without a Keyed have none
 	catalog catalog
 	watched watched
 }
@@ -81,7 +81,7 @@ func (o *Observer) Observe(ctx context.Context, seen rratelimiter.Observation) {
 	}
 }
 
-// policyOf returns the policy of a limiter: that of its Template, or what WithPolicy makes
+// policyOf returns the policy of a limiter: that of its Keyed, or what WithPolicy makes
 // of its name.
 func (o *Observer) policyOf(seen *rratelimiter.Observation) string {
 	if seen.Policy != "" || o.policy == nil {

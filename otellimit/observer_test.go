@@ -45,6 +45,7 @@ func TestMetrics(t *testing.T) {
 		rratelimiter.degraded_requests{policy=a} 1
 		rratelimiter.degraded_requests{} 1
 		rratelimiter.healed_drift{policy=a} 7
+		rratelimiter.limits_with_other_rate{policy=a} 1
 		rratelimiter.near_limit_requests{policy=user} 1
 		rratelimiter.permits{policy=user} 9
 		rratelimiter.permits{} 2
@@ -56,8 +57,7 @@ func TestMetrics(t *testing.T) {
 		rratelimiter.requests{policy=user,result=canceled} 1
 		rratelimiter.requests{policy=user,result=granted} 3
 		rratelimiter.requests{policy=user,result=refused} 1
-		rratelimiter.requests{result=granted} 1
-		rratelimiter.templates_with_other_rate{policy=a} 1`)
+		rratelimiter.requests{result=granted} 1`)
 }
 
 // A call for a lock is measured by what it came to, and a hold by how long it lasted and whether it was
@@ -83,14 +83,14 @@ func TestLocks(t *testing.T) {
 		rratelimiter.lock.wait_duration{kind=lock,result=refused} 1 of 0.5`)
 }
 
-// WithPolicy names the policy of limiters without a Template alone. An empty name is none.
+// WithPolicy names the policy of limiters without a Keyed alone. An empty name is none.
 func TestWithPolicy(t *testing.T) {
 	r := newRig(t, otellimit.WithPolicy(func(limiterName string) string {
 		policy, _, _ := strings.Cut(limiterName, ":")
 		return policy
 	}))
 	for _, o := range []observation{
-		{Policy: "template", Result: numbers{Name: "template:{alice}"}},
+		{Policy: "visits", Result: numbers{Name: "visits:{alice}"}},
 		{Result: numbers{Name: "user:alice"}},
 		{Result: numbers{Name: "user:bob"}},
 		{Result: numbers{Name: "group:alice"}, Err: errors.New("group:alice")},
@@ -100,8 +100,8 @@ func TestWithPolicy(t *testing.T) {
 	}
 	r.want(t, `
 		rratelimiter.requests{policy=group,result=error} 1
-		rratelimiter.requests{policy=template,result=refused} 1
 		rratelimiter.requests{policy=user,result=refused} 2
+		rratelimiter.requests{policy=visits,result=refused} 1
 		rratelimiter.requests{result=refused} 1`)
 }
 
@@ -161,7 +161,7 @@ func TestInstruments(t *testing.T) {
 	units := map[string]string{
 		"rratelimiter.request.time_in_queue": "s", "rratelimiter.request.duration": "s",
 		"rratelimiter.permits": "{permit}", "rratelimiter.healed_drift": "{permit}",
-		"rratelimiter.templates_with_other_rate": "{template}",
+		"rratelimiter.limits_with_other_rate": "{limit}",
 	}
 	for name, bounds := range map[string]string{
 		"rratelimiter.request.time_in_queue": "[0.005 0.01 0.025 0.05 0.075 0.1 0.25 0.5 0.75 1 " +

@@ -30,7 +30,7 @@ func WithTracerProvider(provider trace.TracerProvider) Option {
 	return option(func(c *config) { c.tracers = provider })
 }
 
-// WithPolicy names the policy of limiters that are not from a Template, by their name.
+// WithPolicy names the policy of limiters that are not from a Keyed, by their name.
 // It returns few different names: each is a time series of every metric. An empty one is
 // no policy. It is called for each call of such a limiter, by many goroutines at once.
 // The default is no policy.

@@ -10,7 +10,7 @@
 -- ARGV[12]   the ms of a slot of time. All grants in a slot, by whichever client, share one record, dated by
 --            the end of the slot: so permits come back up to that later, never earlier. Missing or 0: every
 --            call writes its own record
--- ARGV[13]   the template of the limiter (parts/limiter.lua); missing or empty where a rate must be set
+-- ARGV[13]   the given rate (parts/limiter.lua); missing or empty where a rate must be set
 -- ARGV[14]   missing or empty if no caller of this Client stood in line lately (parts/portion.lua)
 -- ARGV[15..] missing for a single request. Otherwise runs of equal requests: for each run the permits of one
 --            request, and how many requests there are. That number is negative for requests that stand in
@@ -30,7 +30,7 @@
 -- and argRuns in request.go.
 
 -- include parts/common.lua
-local template = ARGV[13] and ARGV[13] ~= '' and ARGV[13] or nil
+local givenRate = ARGV[13] and ARGV[13] ~= '' and ARGV[13] or nil
 -- include parts/limiter.lua
 -- include parts/withdraw.lua
 local RUNS = 15 -- where the runs begin in ARGV

@@ -5,7 +5,7 @@
 --
 -- KEYS, ARGV[6]: parts/common.lua; ARGV[2], errors: parts/limiter.lua; ARGV[3]: parts/late.lua
 -- ARGV[1], ARGV[4], ARGV[5], ARGV[13]  of the first limiter, as in acquire.lua: type, permits, records,
---            template. Those of the next ones stand in the same order from ARGV[15] on; KEYS go on, too
+--            given rate. Those of the next ones stand in the same order from ARGV[15] on; KEYS go on, too
 -- ARGV[7], ARGV[8], ARGV[12]  of all limiters, as in acquire.lua
 -- ARGV[14]   the session that this Client uses for calls to a single limiter
 -- Reply:     0 if all is granted, no caller asks for numbers and each value was right. Otherwise the numbers
@@ -20,7 +20,7 @@ local grants, never, waits, before, right, brief = true, false, false, nil, true
 local replies = {}
 local away, unfinished, withdraws = nil, false, false -- a call withdraws nothing (parts/withdraw.lua)
 do -- JUDGE
-  local client, template = ARGV[14], ARGV[13] and ARGV[13] ~= '' and ARGV[13] or nil
+  local client, givenRate = ARGV[14], ARGV[13] and ARGV[13] ~= '' and ARGV[13] or nil
   -- include parts/limiter.lua
   local held
   do

@@ -2,14 +2,14 @@
 -- grant on, also where more is taken then than the rate.
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/limiter.lua
--- ARGV[4]   the template of the limiter (parts/limiter.lua); empty where a rate must be set
+-- ARGV[4]   the given rate (parts/limiter.lua); empty where a rate must be set
 -- ARGV[12..] records, each of them behind the time of its grant, in ms
 -- Reply:   1 if nothing was booked and the call must be sent again, 0 if all is booked
 --
 -- A call may be sent again: a record that is there already is not added, and one that does not count any
 -- more is not, either.
 
-local template, lasts = ARGV[4] ~= '' and ARGV[4] or nil, nil -- the time to live is always set
+local givenRate, lasts = ARGV[4] ~= '' and ARGV[4] or nil, nil -- the time to live is always set
 -- include parts/common.lua
 -- include parts/limiter.lua
 local FROM = 12

@@ -2,7 +2,8 @@
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/limiter.lua
 -- ARGV[4]  the permits that a caller may want
--- ARGV[13] a template (parts/limiter.lua): the numbers that an acquire with it would find
+-- ARGV[13] the given rate (parts/limiter.lua), missing for none: the numbers are those that an acquire with
+--          it would find
 -- Reply:   parts/numbers.lua, with two answers: 0, and the us until those permits are there, as in
 --          acquire.lua; 0 if they are there now
 --
@@ -11,7 +12,7 @@
 -- it takes each expired record that was not counted for one permit. That is the least a record holds, unless
 -- there are records of 0 permits.
 
-local template = ARGV[13]
+local givenRate = ARGV[13]
 -- include parts/common.lua
 -- include parts/limiter.lua
 if more then

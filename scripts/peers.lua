@@ -1,13 +1,13 @@
 -- peers.lua: tells what a Client needs to know for the time when Redis is away. Writes nothing.
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/limiter.lua
--- ARGV[4]  the template of the limiter (parts/limiter.lua); missing or empty where a rate must be set
+-- ARGV[4]  the given rate (parts/limiter.lua); missing or empty where a rate must be set
 -- Reply:   {now in ms; rate; interval in ms; sessions that were used within the last minute}
 --
 -- A session is a Client of Go (parts/session.lua). A Client that has Groups has further ones for their calls,
 -- whose names go on with a dot and a number. Those that only ask and are refused have none.
 
-local template = ARGV[4] and ARGV[4] ~= '' and ARGV[4] or nil
+local givenRate = ARGV[4] and ARGV[4] ~= '' and ARGV[4] or nil
 -- include parts/common.lua
 -- include parts/limiter.lua
 local MINUTE, MANY_FIELDS = 60000, 1000 -- ms; a call looks at some 1,000 fields

@@ -14,7 +14,7 @@
 --          than one call can do. A request that was carried out before gets its first reply; {0, 0} for a
 --          late copy that nobody waits for
 
-local template, lasts = nil, nil -- without a rate there is no limiter; the time to live is always set
+local givenRate, lasts = nil, nil -- without a rate there is no limiter; the time to live is always set
 -- include parts/common.lua
 -- include parts/limiter.lua
 local client = ARGV[12]

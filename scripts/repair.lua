@@ -14,7 +14,7 @@
 -- 1,000 of them. It makes one record of those that lie within the same thousandth of an interval, dated by
 -- the latest. At last so few records are left that one call sees all and can tell the value.
 
-local template, lasts = nil, nil -- without a rate there is no limiter; the time to live is always set
+local givenRate, lasts = nil, nil -- without a rate there is no limiter; the time to live is always set
 -- include parts/common.lua
 -- include parts/limiter.lua
 if gone > 0 and head[1] then

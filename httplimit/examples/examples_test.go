@@ -16,7 +16,7 @@ import (
 )
 
 // limits returns two permits an hour for each key, in a Redis of the test's own.
-func limits(t *testing.T) *rratelimiter.Template {
+func limits(t *testing.T) *rratelimiter.Keyed {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	client := rratelimiter.New(rdb)
@@ -28,7 +28,7 @@ func limits(t *testing.T) *rratelimiter.Template {
 			t.Error(err)
 		}
 	})
-	return client.Template("api", 2, time.Hour)
+	return client.Keyed("api", 2, time.Hour)
 }
 
 // visit sends a request to a server, and returns the status and the body.
@@ -55,14 +55,14 @@ func visit(t *testing.T, url, apiKey string) (status int, body, field string) {
 // and others are not in the way of it. The fields are there, and the writer can flush.
 func TestFrameworks(t *testing.T) {
 	gin.SetMode(gin.TestMode)
-	for name, build := range map[string]func(*rratelimiter.Template) (http.Handler, error){
-		"chi": func(limits *rratelimiter.Template) (http.Handler, error) {
+	for name, build := range map[string]func(*rratelimiter.Keyed) (http.Handler, error){
+		"chi": func(limits *rratelimiter.Keyed) (http.Handler, error) {
 			return Chi(limits, func(w http.ResponseWriter, _ *http.Request) { welcome(t, w) })
 		},
-		"gin": func(limits *rratelimiter.Template) (http.Handler, error) {
+		"gin": func(limits *rratelimiter.Keyed) (http.Handler, error) {
 			return Gin(limits, func(c *gin.Context) { welcome(t, c.Writer) })
 		},
-		"echo": func(limits *rratelimiter.Template) (http.Handler, error) {
+		"echo": func(limits *rratelimiter.Keyed) (http.Handler, error) {
 			return Echo(limits, func(c echo.Context) error { welcome(t, c.Response()); return nil })
 		},
 	} {

@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,49 +28,79 @@ const loginRules = `
 rules:
   - {name: login, match: {route: POST /api/login}, limits: [{rate: 9999/1h}]}
   - {name: login-part, match: {route: POST /api/login/}, limits: [{rate: 9999/1h}]}
+  - {name: tenant, match: {route: 'POST /tenants/{tenant}'}, limits: [{rate: 9999/1h}]}
   - {name: health, match: {route: /health}, exempt: true}
   - {name: rest, limits: [{rate: 9999/1h}]}
 `
 
-// Whichever way a path is written: where a router takes a request for one to /api/login, the rule of that
-// counts it, and where it takes it for another one than /health, some rule does.
+// Whichever way a path is written: where a router takes a request for one to /api/login or a tenant, the rule
+// of that counts it, and where it takes it for another one than /health, some rule does.
 func TestNoPathGetsAroundARule(t *testing.T) {
-	set, err := rules.Parse([]byte(loginRules))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, router := range routers(t) {
-		limits, err := rules.New(rules.InMemory(), set)
-		if err != nil {
-			t.Fatal(err)
-		}
-		limited, err := httplimit.NewRules(limits, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := httptest.NewServer(limited.Handler(router))
+		addr := behind(t, loginRules, router)
 		served := map[string]int{}
-		for _, p := range paths(server.Listener.Addr().String()) {
-			by, counted := post(t, server.Listener.Addr().String(), p)
+		for _, p := range paths(addr) {
+			by, counted := post(t, addr, p)
 			served[by]++
-			if by == "login" && !strings.Contains(counted, `"login`) || by == "other" && counted == "" {
-				t.Errorf("%s: POST %s is served by %s, and counted by %q", name, p, by, counted)
+			own := by == "login" || by == "tenant" // has a rule of its own
+			around := own && !strings.Contains(counted, `"`+by) || by == "other" && counted == ""
+			if known := strings.HasPrefix(name, "echo") && slices.Contains(aroundOnEcho, p); around != known {
+				t.Errorf("%s: POST %s is served by %s, and counted by %q; known: %t", name, p, by, counted, known)
 			}
 		}
-		if served["login"] < 2 || served["health"] == 0 {
+		if min(served["login"], served["tenant"]) < 2 || served["health"] == 0 {
 			t.Errorf("%s has served %v; too little was tried", name, served)
 		}
-		server.Close()
 	}
 }
 
-// paths are ways to write /api/login and /health, and what looks like them.
+// aroundOnEcho are paths that get around a rule for one segment, and known to: the last :param of a route of
+// echo takes slashes and what follows them. docs/rules.md has them under "Not covered".
+var aroundOnEcho = []string{"/tenants/acme/x", "/tenants/acme/x/y", "/tenants/acme/.."}
+
+// A rule for any number of segments counts all that the last :param of echo takes.
+func TestRuleForTheLastParamOfEcho(t *testing.T) {
+	text := strings.Replace(loginRules, "{tenant}", "{tenant...}", 1)
+	addr := behind(t, text, routers(t)["echo"])
+	for _, p := range append([]string{"/tenants/acme", "/tenants/acme%2Fx"}, aroundOnEcho...) {
+		if by, counted := post(t, addr, p); by != "tenant" || !strings.Contains(counted, `"tenant`) {
+			t.Errorf("POST %s is served by %s, and counted by %q, want tenant", p, by, counted)
+		}
+	}
+}
+
+// behind starts a server of a router behind the rules of a file, and returns its address.
+func behind(t *testing.T, text string, router http.Handler) string {
+	t.Helper()
+	set, err := rules.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits, err := rules.New(rules.InMemory(), set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited, err := httplimit.NewRules(limits, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(limited.Handler(router))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// paths are ways to write /api/login, /health and a path of a tenant, and what looks like them.
 func paths(host string) []string {
 	all := []string{"/health", "http://" + host + "/api/login", "/api/login?a=/health", "/API/Login",
 		"/api%252Flogin", "/api%5Clogin", "/api/login%20", "/api/login%00", "/api/login%3Fa",
-		"/files/a%2Fb", "/api/login%3B"}
+		"/files/a%2Fb", "/api/login%3B", "/tenants/acme", "/tenants/acme;a=b", "/tenants/.."}
+	for _, between := range []string{"/", "//", "/./", "/x/../", "/x//../../", "%2F"} {
+		all = append(all, "/tenants"+between+"acme", "/tenants"+between+"%2F", "/tenants"+between+"acme%2F",
+			"/tenants"+between+"%2Facme")
+	}
+	all = append(append(all, "/tenants/acme%2Fx"), aroundOnEcho...)
 	befores := []string{"", "/", "/.", "/x/..", "/x/%2e%2e", "/x%2F..", "/health/..", "/health%2F..", "/;a=b"}
-	betweens := []string{"/", "//", "/./", "%2F", "%2f", "/x/../", ";a/", "/%2e/", "%2F%2F", "/;/"}
+	betweens := []string{"/", "//", "/./", "%2F", "%2f", "/x/../", ";a/", "/%2e/", "%2F%2F", "/;/", "/x//../../"}
 	afters := []string{"", "/", "//", "/.", "%2F", ";a=b", "%3Ba", "/../login", "/%2e%2e/login",
 		"/../../health", "/..%2F..%2Fhealth", "/x/..", "/x"}
 	for _, login := range []string{"login", "%6Cogin"} {
@@ -125,6 +156,8 @@ func routers(t *testing.T) map[string]http.Handler {
 			switch p := read(r.URL.Path); {
 			case p == "/api/login" || strings.HasPrefix(p, "/api/login/"):
 				serve("login")(w, r)
+			case isTenant(p):
+				serve("tenant")(w, r)
 			case p == "/health":
 				serve("health")(w, r)
 			default:
@@ -135,12 +168,14 @@ func routers(t *testing.T) map[string]http.Handler {
 	asItIs := plain(func(p string) string { return p })
 	mux := http.NewServeMux()
 	mux.Handle("POST /api/login", serve("login"))
+	mux.Handle("POST /tenants/{tenant}", serve("tenant"))
 	mux.Handle("/health", serve("health"))
 	mux.Handle("/", serve("other"))
 	onChi := func(middlewares ...func(http.Handler) http.Handler) http.Handler {
 		r := chi.NewRouter()
 		r.Use(middlewares...)
 		r.Post("/api/login", serve("login"))
+		r.Post("/tenants/{tenant}", serve("tenant"))
 		r.Handle("/health", serve("health"))
 		r.NotFound(serve("other"))
 		return r
@@ -150,6 +185,7 @@ func routers(t *testing.T) map[string]http.Handler {
 		e := gin.New()
 		set(e)
 		e.POST("/api/login", gin.WrapF(serve("login")))
+		e.POST("/tenants/:tenant", gin.WrapF(serve("tenant")))
 		e.Any("/health", gin.WrapF(serve("health")))
 		e.NoRoute(func(c *gin.Context) { c.Status(http.StatusOK); serve("other")(c.Writer, c.Request) })
 		return e
@@ -158,6 +194,7 @@ func routers(t *testing.T) map[string]http.Handler {
 		e := echo.New()
 		e.Pre(before...)
 		e.POST("/api/login", echo.WrapHandler(serve("login")))
+		e.POST("/tenants/:tenant", echo.WrapHandler(serve("tenant")))
 		e.Any("/health", echo.WrapHandler(serve("health")))
 		e.RouteNotFound("/*", echo.WrapHandler(serve("other")))
 		return e
@@ -172,6 +209,7 @@ func routers(t *testing.T) map[string]http.Handler {
 		"http.ServeMux":              mux,
 		"a handler of URL.Path":      asItIs,
 		"one of the cleaned path":    plain(path.Clean),
+		"one of the resolved path":   plain(resolved),
 		"one that reads as servlets": plain(servlet),
 		"httputil.ReverseProxy":      httputil.NewSingleHostReverseProxy(to),
 		"chi":                        onChi(),
@@ -185,6 +223,16 @@ func routers(t *testing.T) map[string]http.Handler {
 		"echo, RemoveTrailingSlash":  onEcho(middleware.RemoveTrailingSlash()),
 	}
 }
+
+// isTenant reports whether a path has one name behind /tenants/.
+func isTenant(p string) bool {
+	name, ok := strings.CutPrefix(p, "/tenants/")
+	return ok && name != "" && !strings.Contains(name, "/")
+}
+
+// resolved reads a path as RFC 3986 says, section 5.2.4: ".." removes the segment before it, also an empty
+// one.
+func resolved(p string) string { return (&url.URL{Path: "/"}).ResolveReference(&url.URL{Path: p}).Path }
 
 // servlet reads a path as the Servlet specification says, section 3.5.2: without parameters of segments, and
 // then without dot segments.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
@@ -112,7 +111,7 @@ func (d *decoder) records(flat []any) (records []record) {
 			d.fail(fmt.Errorf("compare: %q is no record of Redisson 3.21 and later", member))
 			return nil
 		}
-		permits, err := rratelimiter.RecordPermits(member)
+		permits, err := wire.Permits(member)
 		if err != nil {
 			d.fail(err)
 		}

@@ -51,7 +51,7 @@ type batch struct {
 	numbers bool
 	waited  int64 // permits of those who wait, but for the line
 	patient bool  // all of them can wait longer: they may leave permits to other processes
-	set     any   // the text of a template, nil if nobody has one
+	set     any   // the text of a GivenRate, nil if no caller has one
 
 	done []*waiter // to whom it delivers
 }

@@ -74,17 +74,17 @@ func New(config Config) *Engine {
 	return e
 }
 
-// Limiter returns the limiter called name, which was given as argument; template is nil for
-// one whose rate must be set.
-func (e *Engine) Limiter(argument, name string, template *Template) *Limiter {
-	l := &Limiter{engine: e, name: name, template: template}
+// Limiter returns the limiter called name, which was given as argument; given is nil for one
+// whose rate must be set.
+func (e *Engine) Limiter(argument, name string, given *GivenRate) *Limiter {
+	l := &Limiter{engine: e, name: name, given: given}
 	l.err = l.Named(l.find(argument))
 	return l
 }
 
 // Unusable returns a limiter whose calls all return err.
-func (e *Engine) Unusable(name string, template *Template, err error) *Limiter {
-	l := &Limiter{engine: e, name: name, template: template}
+func (e *Engine) Unusable(name string, err error) *Limiter {
+	l := &Limiter{engine: e, name: name}
 	l.err = l.Named(err)
 	return l
 }

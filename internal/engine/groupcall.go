@@ -256,8 +256,8 @@ func (call *groupCall) args(types [MaxMembers]int) arguments {
 		put(argOf(argPermits, i), call.permits[i])
 		room := make([]byte, 0, wire.RecordSpace)
 		put(argOf(argRecords, i), e.config.Layout.AppendAll(room, call.permits[i], e.config.Resolution > 0))
-		if l.template != nil {
-			put(argOf(argTemplate, i), l.template.text)
+		if l.given != nil {
+			put(argOf(argGivenRate, i), l.given.text)
 		}
 	}
 	return args

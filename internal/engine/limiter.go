@@ -29,7 +29,7 @@ type Limiter struct {
 	// boxed once instead of for each command.
 	boxed [2][3]any
 
-	template *Template // what its acquires set where no rate is set; nil if they do not
+	given *GivenRate // what its acquires set; nil if they set no rate
 
 	typ   atomic.Int32          // the type that we believe in; the scripts find out when it is not so
 	queue atomic.Pointer[queue] // the one it used last
@@ -42,17 +42,17 @@ type Rate struct {
 	Interval, KeepAlive time.Duration // whole ms
 }
 
-// A Template is the rate that acquires set where none is set.
-type Template struct {
+// A GivenRate is a rate that is given in the program: acquires set it.
+type GivenRate struct {
 	Rate Rate
 	text any // for parts/limiter.lua; a string, boxed for go-redis
 }
 
-// NewTemplate returns a Template. With update its rate replaces another one.
-func NewTemplate(rate Rate, update bool) *Template {
+// NewGivenRate returns a GivenRate. With update it replaces another one that is set.
+func NewGivenRate(rate Rate, update bool) *GivenRate {
 	text := fmt.Sprintf("%d %d %d %s",
 		rate.Permits, rate.Interval.Milliseconds(), rate.KeepAlive.Milliseconds(), flag(update))
-	return &Template{rate, text}
+	return &GivenRate{rate, text}
 }
 
 // find sets the keys, and returns why they cannot be used, if so.
@@ -87,8 +87,16 @@ func (l *Limiter) Name() string { return l.name }
 // Err returns why the limiter cannot be used, nil if it can.
 func (l *Limiter) Err() error { return l.err }
 
-// Template returns the rate that acquires set where none is set; nil if they set none.
-func (l *Limiter) Template() *Template { return l.template }
+// Given returns the rate that acquires set; nil if they set none.
+func (l *Limiter) Given() *GivenRate { return l.given }
+
+// With returns the limiter with a rate that its acquires set.
+func (l *Limiter) With(given *GivenRate) *Limiter {
+	other := &Limiter{engine: l.engine, err: l.err, name: l.name, Keys: l.Keys, boxed: l.boxed, given: given}
+	other.typ.Store(l.typ.Load())
+	other.queue.Store(l.queue.Load())
+	return other
+}
 
 // Described returns the name, quoted, and what it is mapped to, if to another.
 func (l *Limiter) Described() string {
@@ -165,8 +173,8 @@ func CheckPermits(permits, least int64) error {
 // Acquire asks for permits until it gets them, their timeout passes or ctx ends. Its
 // arguments were checked (Check).
 func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Verdict, error) {
-	if l.template != nil {
-		wanted.set = l.template.text
+	if l.given != nil {
+		wanted.set = l.given.text
 	}
 	q := l.engine.queues.enter(l)
 	w := l.engine.queues.newWaiter(ctx, wanted)

@@ -79,8 +79,8 @@ func (l *Limiter) peek(ctx context.Context) (Verdict, error) {
 	args := argumentsOf(l.engine.session.boxed)
 	args.put(argPermits, 1)
 	args.put(argNow, l.engine.now())
-	if l.template != nil {
-		args.put(argTemplate, l.template.text)
+	if l.given != nil {
+		args.put(argGivenRate, l.given.text)
 	}
 	reply, _, err := l.run(ctx, operation{peekScript, time.Now(), args, nil})
 	if err != nil {
@@ -151,7 +151,7 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 	if err := l.Usable(ctx); err != nil {
 		return err
 	}
-	to := &Limiter{engine: l.engine, name: newName, template: l.template}
+	to := &Limiter{engine: l.engine, name: newName, given: l.given}
 	if err := to.find("newName"); err != nil {
 		return l.Named(err)
 	}
@@ -303,10 +303,10 @@ type Peers struct {
 	Clients  int64 // of Go, within a minute
 }
 
-// Peers asks for a limiter's peers.
-func (l *Limiter) Peers(ctx context.Context) (Peers, error) {
+// Peers asks for a limiter's peers; given is the rate that its acquires set, nil for none.
+func (l *Limiter) Peers(ctx context.Context, given *GivenRate) (Peers, error) {
 	return within(ctx, l, func(ctx context.Context) (Peers, error) {
-		reply, _, err := l.run(ctx, operation{peersScript, time.Now(), l.templateArgs(), nil})
+		reply, _, err := l.run(ctx, operation{peersScript, time.Now(), l.rateArgs(given), nil})
 		return Peers{reply.At(0), reply.At(1), wire.Milliseconds(reply.At(2)), reply.At(3)}, err
 	})
 }
@@ -322,10 +322,10 @@ func (l *Limiter) NewRecord(permits uint32) string {
 	return string(l.engine.config.Layout.Append(make([]byte, 0, wire.RecordSpace), permits, false))
 }
 
-// Book adds each record once. It reports whether Redis has them all; otherwise the caller
+// Book adds each record once; given is as in Peers. It reports whether Redis has them all; otherwise the caller
 // must call it again.
-func (l *Limiter) Book(ctx context.Context, bookings []Booking) (bool, error) {
-	args := l.templateArgs()
+func (l *Limiter) Book(ctx context.Context, given *GivenRate, bookings []Booking) (bool, error) {
+	args := l.rateArgs(given)
 	for i, b := range bookings {
 		args.put(argSlot+2*i, b.At)
 		args.put(argSlot+2*i+1, b.Record)
@@ -336,14 +336,14 @@ func (l *Limiter) Book(ctx context.Context, bookings []Booking) (bool, error) {
 	})
 }
 
-// templateArgs returns ARGV of the scripts that get the template in the place of the permits.
-func (l *Limiter) templateArgs() arguments {
-	var template any = ""
-	if l.template != nil {
-		template = l.template.text
+// rateArgs returns ARGV of the scripts that get the given rate in the place of the permits.
+func (l *Limiter) rateArgs(given *GivenRate) arguments {
+	var text any = ""
+	if given != nil {
+		text = given.text
 	}
 	args := argumentsOf(l.engine.session.boxed)
-	args.put(argPermits, template)
+	args.put(argPermits, text)
 	args.put(argNow, l.engine.now())
 	return args
 }

@@ -26,7 +26,7 @@ type request struct {
 	records    any         // that hold as many, or the mark of the Client; []byte, boxed for go-redis
 	withdrawal *withdrawal // taken back with it, nil if there is none
 	start      time.Time
-	set        any  // the text of a template, nil where a rate must be set
+	set        any  // the text of a GivenRate, nil where a rate must be set
 	portion    any  // what it says of those who wait (portion.go), nil if nothing
 	numbers    bool // somebody wants more than yes or no
 	unsure     bool // a copy of it may be on its way, or have been carried out
@@ -137,23 +137,23 @@ func (req *request) gaveBack(reply redisx.Reply) bool {
 // scripts have argType, argNow and argChannel in the same place, and argResent
 // belongs to the Runner in all that may be sent again; their headers say the rest.
 const (
-	argType     = 1
-	argSession  = 2
-	argNumber   = 3
-	argPermits  = 4
-	argRecords  = 5
-	argNow      = 6
-	argResent   = 7
-	argNumbers  = 8
-	argAfter    = 9
-	argKept     = 10
-	argChannel  = 11
-	argSlot     = 12
-	argTemplate = 13
-	argPortion  = 14 // of acquire.lua, as below
-	argRuns     = 15
-	argOwn      = 14 // of all.lua, as below
-	argMembers  = 15
+	argType      = 1
+	argSession   = 2
+	argNumber    = 3
+	argPermits   = 4
+	argRecords   = 5
+	argNow       = 6
+	argResent    = 7
+	argNumbers   = 8
+	argAfter     = 9
+	argKept      = 10
+	argChannel   = 11
+	argSlot      = 12
+	argGivenRate = 13
+	argPortion   = 14 // of acquire.lua, as below
+	argRuns      = 15
+	argOwn       = 14 // of all.lua, as below
+	argMembers   = 15
 )
 
 // args returns ARGV; what is not needed stands behind.
@@ -187,7 +187,7 @@ func (req *request) args() arguments {
 		args.put(argSlot, e.session.boxed)
 	}
 	if req.set != nil && !req.gives() {
-		args.put(argTemplate, req.set)
+		args.put(argGivenRate, req.set)
 	}
 	if req.portion != nil {
 		args.put(argPortion, req.portion)

@@ -65,7 +65,7 @@ func allOf(limiters int) *redisx.Script {
 }
 
 // argsOfEach are the places in ARGV that each limiter of all.lua has for itself.
-var argsOfEach = [...]int{argType, argPermits, argRecords, argTemplate}
+var argsOfEach = [...]int{argType, argPermits, argRecords, argGivenRate}
 
 // argOf returns the place in ARGV of one of argsOfEach, for a limiter.
 func argOf(arg, limiter int) int {

@@ -17,7 +17,7 @@ type Want struct {
 	Budget  time.Duration // how long Redis may be silent before the caller leaves; 0 for ever
 
 	gives bool // it gives the permits back
-	set   any  // the text of a template, boxed; nil where a rate must be set
+	set   any  // the text of a GivenRate, boxed; nil where a rate must be set
 }
 
 // Waits reports whether the caller stands in line when it is refused.

@@ -170,7 +170,7 @@ func TestWhatWasNotSentIsNotTakenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rdb := s.Client(t, func(o *redis.Options) {
-				o.PoolSize, o.PoolTimeout, o.DialTimeout = 1, 10*time.Second, 2*time.Second
+				o.PoolSize, o.PoolTimeout, o.DialTimeout = 1, 10*time.Second, 300*time.Millisecond
 			}, mod)
 			e := newEngine(t, rdb)
 			free := func() error { return nil }

@@ -13,6 +13,7 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 const (
@@ -220,7 +221,7 @@ func (r *Round) invariant(ctx context.Context) error {
 	}
 	outstanding := int64(0)
 	for _, record := range records.Val() {
-		n, err := rratelimiter.RecordPermits(record)
+		n, err := wire.Permits(record)
 		if err != nil {
 			return err
 		}

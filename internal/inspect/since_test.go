@@ -41,7 +41,7 @@ func TestSince(t *testing.T) {
 				take(t, l, 1)
 			}, inspect.Change{ByGo: 1, Refused: 5}},
 			{"a repair", func() {
-				if _, err := clientOn(t, rdb, rratelimiter.WithRecordFormat(rratelimiter.RecordBc0I8)).
+				if _, err := clientOn(t, rdb, rratelimiter.WithRedisson("3.17.0")).
 					RateLimiter(l.Name()).Repair(t.Context()); err != nil {
 					t.Fatal(err)
 				}

@@ -16,16 +16,16 @@ type bookedRecord struct {
 	permits int64
 }
 
-// askPeers asks Redis about a limiter, for a while.
-func askPeers(ctx context.Context, limiter *engine.Limiter) (engine.Peers, error) {
+// askPeers asks Redis about a limiter, for a while; given is the rate that its acquires set.
+func askPeers(ctx context.Context, limiter *engine.Limiter, given *engine.GivenRate) (engine.Peers, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
-	return limiter.Peers(ctx)
+	return limiter.Peers(ctx, given)
 }
 
 // learn finds out about the limiter.
 func (l *local) learn(ctx context.Context) {
-	p, err := askPeers(ctx, l.limiter)
+	p, err := askPeers(ctx, l.limiter, l.given.Load())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.learning = false
@@ -41,7 +41,7 @@ func (l *local) learn(ctx context.Context) {
 // book books what was granted without Redis.
 func (l *local) book(ctx context.Context) error {
 	asked := time.Now()
-	p, err := askPeers(ctx, l.limiter)
+	p, err := askPeers(ctx, l.limiter, l.given.Load())
 	l.unset.Store(errors.Is(err, engine.ErrNotInitialized))
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (l *local) book(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
-	all, err := l.limiter.Book(ctx, bookings)
+	all, err := l.limiter.Book(ctx, l.given.Load(), bookings)
 	if all {
 		l.booked(records)
 	}

@@ -138,9 +138,7 @@ func (c call) fallBack(ctx context.Context, wanted engine.Want, err error) (
 		}
 	case Local:
 		for _, limiter := range c.limiters {
-			if t := limiter.Template(); t != nil {
-				g.Assume(limiter, t.Rate, false)
-			}
+			g.assumeGiven(limiter)
 		}
 		if locals := c.locals(); locals != nil {
 			v, back, err = c.fromShares(ctx, locals, wanted, true)

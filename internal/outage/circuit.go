@@ -136,7 +136,7 @@ func (c *circuit) probe(ctx context.Context) bool {
 		budget = max(p.Budget, leastBudget)
 	}
 	asked := time.Now()
-	_, err := askPeers(ctx, limiter)
+	_, err := askPeers(ctx, limiter, nil)
 	took := time.Since(asked)
 	if err == nil && took > budget {
 		err = limiter.Named(engine.Silent(budget, nil)) // callers would not wait as long

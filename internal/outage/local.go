@@ -34,6 +34,8 @@ type local struct {
 	limiter *engine.Limiter
 	unset   atomic.Bool // no rate was set when its permits were to be booked, nor used since
 
+	given atomic.Pointer[engine.GivenRate] // the last one that its acquires were to set; nil for none
+
 	mu       sync.Mutex
 	rate     int64 // 0 where it has not been learnt yet; guarded by mu, as all is
 	interval time.Duration
@@ -61,6 +63,7 @@ func (g *Guard) learn(limiter *engine.Limiter, permits int64, granted bool, fall
 	if l == nil {
 		return
 	}
+	l.note(limiter.Given())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used = now
@@ -70,6 +73,25 @@ func (g *Guard) learn(limiter *engine.Limiter, permits int64, granted bool, fall
 	}
 	if fallback == Local && !l.learning && now.Sub(l.learnt) > learntFor {
 		l.learning = g.engine.Work(l.learn)
+	}
+}
+
+// note notes the rate that acquires set.
+func (l *local) note(given *engine.GivenRate) {
+	if given != nil {
+		l.given.Store(given)
+	}
+}
+
+// assumeGiven notes the rate that the acquires of a limiter would set.
+func (g *Guard) assumeGiven(limiter *engine.Limiter) {
+	given := limiter.Given()
+	if given == nil {
+		return
+	}
+	g.Assume(limiter, given.Rate, false)
+	if l := g.known(limiter); l != nil {
+		l.note(given)
 	}
 }
 

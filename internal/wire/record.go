@@ -2,9 +2,11 @@ package wire
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -14,6 +16,7 @@ import (
 // else; its own records it knows by a mark (goMark).
 type Layout struct {
 	Name   string // the letters of Redisson's format, and the number of random bytes
+	Since  string // the first version of Redisson that writes it
 	Header string
 	random int
 	client string // what its records bear, of which the format has room for a part; random if it is empty
@@ -30,10 +33,10 @@ const (
 // Layouts are those of the formats. The header of an fI is the first byte of its
 // number. Read as a Bc0I, it is the length of what follows.
 var Layouts = [...]Layout{
-	Bc0I16: {"Bc0I/16", "\x10", 16, ""},
-	Bc0I8:  {"Bc0I/8", "\x08", 8, ""},
-	Lc0I:   {"Lc0I", "\x08\x00\x00\x00\x00\x00\x00\x00", 8, ""},
-	FI:     {"fI", "\x03", 3, ""},
+	Bc0I16: {"Bc0I/16", "3.21.0", "\x10", 16, ""},
+	Bc0I8:  {"Bc0I/8", "3.17.0", "\x08", 8, ""},
+	Lc0I:   {"Lc0I", "3.16.4", "\x08\x00\x00\x00\x00\x00\x00\x00", 8, ""},
+	FI:     {"fI", "3.13.3", "\x03", 3, ""},
 }
 
 const (
@@ -117,13 +120,39 @@ func Merged(member string, format int) bool {
 	return l.Marks() && strings.HasPrefix(member[len(l.Header):], mark)
 }
 
-// Permits returns the permits of a record in any format: its last four bytes. It
-// reports false for a member too short to be a record.
-func Permits(member string) (int64, bool) {
-	if len(member) < permitsSize {
-		return 0, false
+// Beside returns the format that a Redisson of some version writes and reads, as an index of
+// Layouts; -1 if version is older than all formats, or is not three numbers, as in "3.16.4".
+// They may have a v before them.
+func Beside(version string) int {
+	numbers, ok := release(version)
+	if !ok {
+		return -1
 	}
-	return int64(binary.LittleEndian.Uint32([]byte(member[len(member)-permitsSize:]))), true
+	return slices.IndexFunc(Layouts[:], func(l Layout) bool {
+		since, _ := release(l.Since)
+		return slices.Compare(numbers, since) >= 0
+	})
+}
+
+// release returns the three numbers of a version.
+func release(version string) (numbers []uint64, ok bool) {
+	for part := range strings.SplitSeq(strings.TrimPrefix(version, "v"), ".") {
+		n, err := strconv.ParseUint(part, 10, 32)
+		if err != nil {
+			return nil, false
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, len(numbers) == 3
+}
+
+// Permits returns the permits of a record in any format: its last four bytes. A member too
+// short to be a record is an error.
+func Permits(member string) (int64, error) {
+	if len(member) < permitsSize {
+		return 0, fmt.Errorf("a record of %d bytes, must be at least %d", len(member), permitsSize)
+	}
+	return int64(binary.LittleEndian.Uint32([]byte(member[len(member)-permitsSize:]))), nil
 }
 
 // Recognise returns the format of a record as an index of Layouts, -1 if no version of

@@ -26,11 +26,11 @@ func FuzzRecord(f *testing.F) {
 			}
 		}
 		member := string(binary.LittleEndian.AppendUint32(prefix, permits))
-		if n, ok := Permits(member); !ok || n != int64(permits) {
-			t.Fatalf("%d, %v; want %d", n, ok, permits)
+		if n, err := Permits(member); err != nil || n != int64(permits) {
+			t.Fatalf("%d, %v; want %d", n, err, permits)
 		}
 		short := member[len(member)-3:]
-		if n, ok := Permits(short); ok {
+		if n, err := Permits(short); err == nil {
 			t.Fatalf("% x: taken for a record of %d", short, n)
 		}
 	})
@@ -43,14 +43,40 @@ func TestRecordsHoldWhatIsAskedFor(t *testing.T) {
 		sum := int64(0)
 		all := string(Layouts[0].AppendAll(nil, permits, false))
 		for i := 0; i < len(all); i += 21 {
-			n, ok := Permits(all[i : i+21])
-			if !ok || n == 0 {
-				t.Errorf("%d: a record of %d, %v", permits, n, ok)
+			n, err := Permits(all[i : i+21])
+			if err != nil || n == 0 {
+				t.Errorf("%d: a record of %d, %v", permits, n, err)
 			}
 			sum += n
 		}
 		if sum != permits || len(all) != records*21 {
 			t.Errorf("%d permits: %d bytes of together %d, want %d records", permits, len(all), sum, records)
+		}
+	}
+}
+
+// The format beside each version of Redisson is the one that it writes.
+func TestBeside(t *testing.T) {
+	const none = -1
+	for version, want := range map[string]int{
+		"3.13.3": FI, "3.13.4": FI, "3.15.6": FI, "3.16.3": FI,
+		"3.16.4": Lc0I, "3.16.8": Lc0I, "v3.16.4": Lc0I,
+		"3.17.0": Bc0I8, "3.20.1": Bc0I8, "3.20.999": Bc0I8,
+		"3.21.0": Bc0I16, "3.52.0": Bc0I16, "3.100.0": Bc0I16, "4.0.0": Bc0I16, "4.7.0": Bc0I16,
+		"10.0.0": Bc0I16,
+		"3.13.2": none, "3.9.9": none, "2.15.2": none, "0.0.0": none, // another limiter
+		"": none, "3": none, "3.16": none, "3.16.4.1": none, // which patch release?
+		"3.16.4-SNAPSHOT": none, "3.17.0-rc1": none, // it may write what was before
+		"v": none, "vv3.16.4": none, " 3.16.4": none, "3.16.x": none, "3.-16.4": none, "+3.16.4": none,
+		"3..4": none, "3.16.99999999999999999999": none, "latest": none,
+	} {
+		if got := Beside(version); got != want {
+			t.Errorf("%q: %d, want %d", version, got, want)
+		}
+	}
+	for i, l := range Layouts {
+		if Beside(l.Since) != i {
+			t.Errorf("%s is not the format of %s", l.Name, l.Since)
 		}
 	}
 }

@@ -26,7 +26,7 @@ type algorithm struct {
 	maker            func(n numbers) maker
 }
 
-// redisson is the algorithm of a limit that names none. On Redis it is a Template of package
+// redisson is the algorithm of a limit that names none. On Redis it is a Keyed of package
 // rratelimiter, and in memory the same algorithm.
 const redisson = "rratelimiter"
 

@@ -3,6 +3,8 @@ package rules_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync"
@@ -233,4 +235,36 @@ rules:
 			t.Errorf("%+v, want all permits", g)
 		}
 	})
+}
+
+// A noting is a context that notes whether its end or its deadline has been asked for.
+type noting struct {
+	context.Context
+	looked bool
+}
+
+func (w *noting) Err() error                  { w.looked = true; return w.Context.Err() }
+func (w *noting) Done() <-chan struct{}       { w.looked = true; return w.Context.Done() }
+func (w *noting) Deadline() (time.Time, bool) { w.looked = true; return w.Context.Deadline() }
+
+// The time of a context of httplimit begins with the first look at it, which is when the rules of a request
+// are found: a path that takes long to read must not use up the time of the limiter.
+func TestRulesAreFoundBeforeTheContextIsLookedAt(t *testing.T) {
+	r := inMemory(t, file("by: user", "limits: [{rate: 2/1h}]"))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for ctx, want := range map[context.Context]error{t.Context(): nil, ended: context.Canceled} {
+		asked, w := false, &noting{Context: ctx}
+		user := func(*http.Request) (string, error) {
+			if asked = true; w.looked {
+				t.Error("the context is looked at before the user is known")
+			}
+			return "alice", nil
+		}
+		_, _, err := r.AllowRequest(w, httptest.NewRequest(http.MethodGet, "/", nil), user, nil, 1)
+		if !errors.Is(err, want) || !asked || !w.looked {
+			t.Errorf("%v, want %v; user asked: %t, context looked at: %t", err, want, asked, w.looked)
+		}
+	}
+	wantAllowed(t, r, of("alice"), 1)
 }

@@ -18,7 +18,8 @@ type Call struct {
 	Method string
 
 	// Path is the escaped path of a URL, as url.URL.EscapedPath returns it. Of a gRPC call
-	// it is the full method, "/package.Service/Method".
+	// it is the full method, "/package.Service/Method". Where there are rules, a call whose Path
+	// has more than 8 KiB is a limit.ErrInvalidArgument.
 	Path string
 
 	// Route is what a rule by route goes by, such as the full method of gRPC. If it is
@@ -80,9 +81,17 @@ type use struct {
 	key  string
 }
 
+// mostPath bounds the path of a call, in bytes. The readings of a longer one would cost the server more than
+// its request costs the visitor.
+const mostPath = 8 << 10
+
 // uses returns what a call falls under, in the order of the file. Where its path can be read in several
 // ways, it falls under what each of them does, and has no limits only if none of them has any.
 func (s *Set) uses(call *Call) (uses []use, err error) {
+	if len(call.Path) > mostPath && len(s.rules) > 0 {
+		return nil, fmt.Errorf("%w: the path has %d bytes, must have at most %d", limit.ErrInvalidArgument,
+			len(call.Path), mostPath)
+	}
 	c := caller{Call: call}
 	for _, most := range s.routes.find(call.Method, call.Path) {
 		c.matched = most.pattern

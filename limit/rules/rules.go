@@ -152,6 +152,11 @@ func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if err := ctx.Err(); err != nil {
 		return Grant{}, fmt.Errorf("rratelimiter: %w", err)
 	}
+	return r.allow(ctx, call, n)
+}
+
+// allow is Allow, and does not look at ctx before the rules are found.
+func (r *Rules) allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if n < 1 {
 		return Grant{}, fmt.Errorf("%w: n is %d, must be at least 1", limit.ErrInvalidArgument, n)
 	}
@@ -159,6 +164,9 @@ func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	uses, err := now.set.uses(&call)
 	if err != nil {
 		return Grant{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Grant{}, fmt.Errorf("rratelimiter: %w", err)
 	}
 	if call.Timeout > 0 {
 		var cancel context.CancelFunc

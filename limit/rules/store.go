@@ -51,7 +51,7 @@ func (memory) together([]definition) form.Lender { return nil }
 // OnRedis is the Store that all share who use its name, 1 to 200 bytes without braces. The
 // limit "day" of the rule "search" has the name NAME:search:day, or NAME:search where the
 // rule has one limit without a name. client is for limits of rratelimiter: each is a
-// Template with that name, so that Java finds it, and its options go for them. rdb is for
+// Keyed with that name, so that Java finds it, and its options go for them. rdb is for
 // the others. If an argument is nil or the name cannot be used, New returns a
 // limit.ErrInvalidArgument.
 func OnRedis(client *rratelimiter.Client, rdb redis.UniversalClient, name string) Store {
@@ -83,16 +83,16 @@ func (s *onRedis) limiter(d definition) (form.Lender, error) {
 		return nil, err
 	}
 	if d.algorithm == redisson {
-		t := s.template(d)
-		return templates{s.client, []*rratelimiter.Template{t}}, t.Validate()
+		t := s.keyed(d)
+		return keyeds{s.client, []*rratelimiter.Keyed{t}}, t.Validate()
 	}
 	return lender(algorithms[d.algorithm].maker(d.numbers).OnRedisKeyed(s.rdb, s.name+":"+d.key))
 }
 
-// template has its rate written also where a limiter has another one: that of the rules
+// keyed returns the limiters of a limit. Their acquires replace another rate: that of the rules
 // before they were changed.
-func (s *onRedis) template(d definition) *rratelimiter.Template {
-	return s.client.Template(s.name+":"+d.key, d.rate, d.per, rratelimiter.WithUpdate())
+func (s *onRedis) keyed(d definition) *rratelimiter.Keyed {
+	return s.client.Keyed(s.name+":"+d.key, d.rate, d.per)
 }
 
 // mostTogether is how many limiters a Group has at most.
@@ -104,24 +104,24 @@ func (s *onRedis) together(all []definition) form.Lender {
 	if s.check() != nil || len(all) < 2 || len(all) > mostTogether {
 		return nil
 	}
-	t := templates{client: s.client}
+	t := keyeds{client: s.client}
 	for _, d := range all {
 		if d.algorithm != redisson {
 			return nil
 		}
-		t.all = append(t.all, s.template(d))
+		t.all = append(t.all, s.keyed(d))
 	}
 	return t
 }
 
-// templates are Templates whose limiters of a key decide together.
-type templates struct {
+// keyeds are limits whose limiters of a key decide together.
+type keyeds struct {
 	client *rratelimiter.Client
-	all    []*rratelimiter.Template
+	all    []*rratelimiter.Keyed
 }
 
 // Lend takes permits from the limiters of a key.
-func (t templates) Lend(ctx context.Context, key string, n int64) (r limit.Result, a form.Answer, err error) {
+func (t keyeds) Lend(ctx context.Context, key string, n int64) (r limit.Result, a form.Answer, err error) {
 	start := time.Now()
 	if len(t.all) == 1 {
 		r, err = t.all[0].Allow(ctx, key, n)
@@ -132,7 +132,7 @@ func (t templates) Lend(ctx context.Context, key string, n int64) (r limit.Resul
 }
 
 // Return gives permits back to the limiters of a key, unless they are back by themselves.
-func (t templates) Return(ctx context.Context, key string, n int64, a form.Answer) error {
+func (t keyeds) Return(ctx context.Context, key string, n int64, a form.Answer) error {
 	switch {
 	case time.Now().UnixMicro() >= a.Place:
 		return nil
@@ -142,10 +142,10 @@ func (t templates) Return(ctx context.Context, key string, n int64, a form.Answe
 	return t.group(key).Release(ctx, n)
 }
 
-func (t templates) group(key string) *rratelimiter.Group {
+func (t keyeds) group(key string) *rratelimiter.Group {
 	limiters := make([]*rratelimiter.RateLimiter, len(t.all))
-	for i, template := range t.all {
-		limiters[i] = template.RateLimiter(key)
+	for i, keyed := range t.all {
+		limiters[i] = keyed.RateLimiter(key)
 	}
 	return t.client.All(limiters...)
 }

@@ -62,6 +62,11 @@ func TestTheMostSpecificRuleWins(t *testing.T) {
 		{get("/items/new/"), "beside items beside-items new-item"},
 		{get("/items/new;v=1"), "beside get-item beside-items new-item"},
 		{get("/items%2F;%2Fnew"), "rest beside items beside-items new-item"},
+		{get("/items/%2F"), "beside get-item items beside-items"},
+		{get("/items//%2F"), "beside get-item items beside-items"},
+		{get("/items/a//../../new"), "rest beside items beside-items new-item"},
+		{get("/items/a/..//"), "beside get-item items beside-items"},
+		{get("//items/a///../../..//new"), "rest beside beside-items new-item"},
 		{get("/health%2F"), "rest beside"},
 		{get("/health/../items/new"), "rest beside beside-items new-item"},
 		{get("/items/../health"), "beside items beside-items"},
@@ -101,6 +106,36 @@ func TestConditionsThatDiffer(t *testing.T) {
 	} {
 		const format = "\n  - {name: b, match: {%s}, exempt: true}"
 		inMemory(t, file("match: {"+pair[0]+"}", limits)+fmt.Sprintf(format, pair[1]))
+	}
+}
+
+// A path may have 8 KiB. A longer one is refused for its length alone, before it is read and the user
+// looked up: 1 MiB needs no more allocations than 8 KiB and a byte.
+func TestLongPaths(t *testing.T) {
+	const most = 8 << 10
+	asked := 0
+	r := inMemory(t, file("match: {user: true}", "limits: [{rate: 1000/1h}]"))
+	to := func(bytes int) rules.Call {
+		call := get(strings.Repeat("/", bytes-1) + "a")
+		call.User = func() (string, error) { asked++; return "alice", nil }
+		return call
+	}
+	if g := allow(t, r, to(most), 1); g.Limit != 1000 || asked != 1 {
+		t.Errorf("8 KiB: %+v, asked %d times; want a limit", g.Result, asked)
+	}
+	refusing := func(bytes int) float64 {
+		call := to(bytes)
+		return testing.AllocsPerRun(5, func() {
+			if _, err := r.Allow(t.Context(), call, 1); !errors.Is(err, limit.ErrInvalidArgument) {
+				t.Errorf("%d bytes: %v, want ErrInvalidArgument", bytes, err)
+			}
+		})
+	}
+	if less, more := refusing(most+1), refusing(1<<20); more > less || asked != 1 {
+		t.Errorf("%v allocations for 8 KiB and a byte, %v for 1 MiB; asked %d times", less, more, asked)
+	}
+	if g := allow(t, inMemory(t, "rules: []"), to(most+1), 1); !g.Allowed {
+		t.Error("a file without rules refuses")
 	}
 }
 

@@ -2,10 +2,10 @@
 --
 -- ARGV[2]  the session: the name of a field of the hash, which is the Client's own (session.lua)
 --
--- A template is what to set where no rate is set: `rate interval keep 0`, the times in ms. One that ends in 1
--- also replaces another rate, interval or keep alive. The records stay: what they hold counts against the new
--- rate, also where only the hash was gone. The type is OVERALL where none is set, and stays otherwise. The
--- script that writes sets it (set.lua), if it writes anything.
+-- A given rate is what the acquire sets where no rate is set: `rate interval keep 0`, the times in ms. One
+-- that ends in 1 also replaces another rate, interval or keep alive. The records stay: what they hold
+-- counts against the new rate, also where only the hash was gone. The type is OVERALL where none is set,
+-- and stays otherwise. The script that writes sets it (set.lua), if it writes anything.
 --
 -- While versions with different intervals take turns on a limiter, each counts the records of its own
 -- interval. None removes what another one still counts (span.lua). The value is rebuilt in each call then.
@@ -17,7 +17,7 @@
 --                  Redis, such as a missing right, is replied as it is
 --   OTHERTYPE      the limiter has the other type: send the script again with the keys of that type
 --
--- in:       template (nil for none), count, now, timed, MOST, MANY, COUNTED
+-- in:       givenRate (nil for none), count, now, timed, MOST, MANY, COUNTED
 -- out:      rate, interval, keep (the configuration), own (the keys are those of one PER_CLIENT client),
 --           session (what its field says, nil if the session is new: session.lua),
 --           known (the session has seen this rate),
@@ -32,7 +32,7 @@
 --           astray (there may be records too far ahead, which finish.lua brings back: the oldest is one, or
 --           has a time that is no whole ms, or this call is the one in this interval that checks them all),
 --           free (permits are back at once, so that no record counts: Java accepts any interval),
---           set (rate, interval and keep are those of the template, and are to be written),
+--           set (rate, interval and keep are those of the given rate, and are to be written),
 --           drift (permits by which the value was wrong: above 0 if it was too small)
 -- changes:  none
 -- writes:   no
@@ -47,10 +47,10 @@ do
   end
   set = not (f[1] and f[2] and f[3])
   local was, lasted = nil, 0
-  if set and not template then
+  if set and not givenRate then
     return redis.error_reply('NOTINIT no rate is set')
-  elseif template and (set or string.sub(template, -1) == '1') then
-    local r, i, k = string.match(template, '^(%d+) (%d+) (%d+) ')
+  elseif givenRate and (set or string.sub(givenRate, -1) == '1') then
+    local r, i, k = string.match(givenRate, '^(%d+) (%d+) (%d+) ')
     if set or f[1] ~= r or f[2] ~= i or (f[4] or '0') ~= k then
       if not set then
         was, lasted = tonumber(f[1]), tonumber(f[2]) or 0
@@ -86,7 +86,7 @@ do
     return string.find(text.err, '^WRONGTYPE') and redis.error_reply('BADKEY 2 string') or text
   end
   stored = tonumber(text)
-  -- A template that changes nothing but the rate changes the value by as much. An own value may be of
+  -- A given rate that changes nothing but the rate changes the value by as much. An own value may be of
   -- another rate than the one before.
   local alike = not set or (was and lasted == interval and not own)
   local shift = set and alike and rate - was or 0

@@ -1,4 +1,4 @@
--- set.lua: writes the rate of a template, where limiter.lua has found that it is to be set.
+-- set.lua: writes the given rate, where limiter.lua has found that it is to be set.
 --
 -- in:       set, rate, interval, own, alive (the keep alive to set), longest
 -- out:      none

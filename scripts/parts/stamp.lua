@@ -2,7 +2,7 @@
 --
 -- ARGV[5]   records, one behind the other; ARGV[12]  the ms of a slot of time, missing or 0 for none
 --
--- in:       all (the permits that are asked for), now, interval, span, keep, template, FULL
+-- in:       all (the permits that are asked for), now, interval, span, keep, givenRate, FULL
 -- out:      alive (keep, as it is set), lasts (the ms that the keys must live for if their time to live is
 --           not to be set: finish.lua; nil where it is always set), stamp (the time),
 --           slot (the ms of a slot, 0 for none), size (the bytes of a record: 21 at most)
@@ -24,7 +24,7 @@ if slot > 0 then
   end
 end
 local lasts = nil
-if template and keep > 0 then
+if givenRate and keep > 0 then
   local SECOND, PART = 1000, 8 -- ms; an eighth less does no harm, and saves three commands in most calls
   lasts = math.max(math.ceil(keep - keep / PART), span + slot + SECOND)
 end

@@ -1,4 +1,4 @@
--- take.lua: writes the rate of a template, the session, and a record for what is granted.
+-- take.lua: writes the given rate, the session, and a record for what is granted.
 --
 -- ARGV[4], ARGV[5]: acquire.lua
 --

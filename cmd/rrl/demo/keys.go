@@ -109,7 +109,7 @@ func remarkOnValue(_, _ string) string { return "permits left at the last grant"
 // remarkOnRecord says what a record means: a member of the sorted set, and its
 // score.
 func (t *timeline) remarkOnRecord(member, score string) string {
-	permits, err := rratelimiter.RecordPermits(member)
+	permits, err := wire.Permits(member)
 	if err != nil {
 		return err.Error()
 	}

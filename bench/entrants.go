@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/concurrency"
+	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
+	"github.com/redisson-go/rratelimiter/limit/leakybucket"
+	"github.com/redisson-go/rratelimiter/limit/limittest"
+	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
+	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
+)
+
+// An entrant is a limiter of this library or of another, as all parts measure it that compare algorithms.
+type entrant struct {
+	algorithm, name string
+	rules           string // its name in the table of rules; empty: the same name
+	ours            bool
+	redis           bool // it is on Redis
+	piped           bool // its client sends the calls of many callers in one pipeline
+	real            bool // it has a clock that package synctest cannot fake
+
+	judged  bool // its rules are checked
+	promise limittest.Algorithm
+	tells   tells
+
+	lone  newLimiter // a limiter without keys; nil: one of its keys
+	keyed newLimiter // nil: it has no keys
+}
+
+type newLimiter func(e env) limiter
+
+type env struct {
+	s    cleaner
+	rdb  redis.UniversalClient
+	name string // the beginning of keys in Redis
+	terms
+}
+
+// A cleaner ends what a limiter has started: a scope or a test.
+type cleaner interface{ Cleanup(f func()) }
+
+// measured reports whether speed is measured, and not the rules.
+func (e env) measured() bool {
+	_, ok := e.s.(*scope)
+	return ok
+}
+
+// A limiter is how an entrant is asked: for one permit, as it is measured, and for all that its library says,
+// as its rules are checked.
+type limiter struct {
+	one  func(ctx context.Context, key string) (bool, error)
+	tell limit.Keyed
+}
+
+// The names of this library in tables, without and with a pipeline.
+const (
+	oursName  = "this library"
+	pipedName = "this library, AutoPipeline"
+	benchName = "bench" // of limiters whose speed is measured
+)
+
+// entrants are all, each of ours before its rivals.
+func entrants(redis bool) (all []entrant) {
+	for _, n := range natives {
+		same := slices.DeleteFunc(slices.Clone(rivals), func(r entrant) bool {
+			return r.algorithm != n.algorithm || r.redis != redis
+		})
+		own := n.memory()
+		if redis {
+			own = n.onRedis()
+		}
+		all = append(all, own)
+		if slices.ContainsFunc(same, func(r entrant) bool { return r.piped }) {
+			own.name, own.judged, own.piped, own.keyed = pipedName, false, true, piped(own.keyed)
+			all = append(all, own)
+		}
+		all = append(all, same...)
+	}
+	return all
+}
+
+func rivalOnRedis(name string) entrant {
+	return rivals[slices.IndexFunc(rivals, func(r entrant) bool { return r.redis && r.name == name })]
+}
+
+// piped is a limiter whose client is the AutoPipeliner of go-redis.
+func piped(made newLimiter) newLimiter {
+	return func(e env) limiter {
+		auto := get(e.rdb.(*redis.Client).AutoPipeline())
+		e.s.Cleanup(func() { _ = auto.Close() })
+		e.rdb = auto
+		return made(e)
+	}
+}
+
+// The algorithms, by which contestants are compared.
+const (
+	fixedWindow    = "fixed window"
+	slidingCounter = "sliding counter"
+	slidingLog     = "sliding log"
+	leakyMeter     = "leaky bucket (GCRA)"
+	leakyQueue     = "leaky bucket (queue)"
+	tokenBucket    = "token bucket"
+	concurrent     = "concurrency"
+)
+
+// terms are what a contestant is to grant: so many permits in a window.
+type terms struct {
+	permits int64
+	window  time.Duration
+}
+
+// generous are terms under which everything is granted. No window ends while a batch runs: the bucket of
+// go-limiter has fewer permits after the first one than before if the square of its permits is more than the
+// ns of its window.
+var generous = terms{1 << 30, time.Hour}
+
+type forms interface {
+	InMemory(opts ...limit.Option) (limit.Releaser, error)
+	InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error)
+	OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error)
+	OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error)
+}
+
+type native struct {
+	algorithm string
+	promise   limittest.Algorithm
+	of        func(t terms) forms
+	lends     bool // a permit is given back at once, which belongs to a call
+}
+
+var natives = []native{
+	{algorithm: fixedWindow, promise: limittest.FixedWindow, of: func(t terms) forms {
+		return fixedwindow.Window{Rate: t.permits, Interval: t.window}
+	}},
+	{algorithm: slidingCounter, promise: limittest.FixedWindow, of: func(t terms) forms {
+		return slidingwindow.Counter{Rate: t.permits, Interval: t.window}
+	}},
+	{algorithm: slidingLog, promise: limittest.SlidingLog, of: func(t terms) forms {
+		return slidingwindow.Log{Rate: t.permits, Interval: t.window}
+	}},
+	{algorithm: leakyMeter, promise: limittest.TokenBucket, of: func(t terms) forms {
+		return leakybucket.Meter{Capacity: t.permits, Rate: t.permits, Interval: t.window}
+	}},
+	{algorithm: leakyQueue, promise: limittest.Paced, of: func(t terms) forms {
+		if t == generous { // more than a permit for each ns
+			t = terms{1 << 40, time.Second}
+		}
+		return leakybucket.Queue{Rate: t.permits, Interval: t.window, Capacity: t.permits}
+	}},
+	{algorithm: tokenBucket, promise: limittest.TokenBucket, of: func(t terms) forms {
+		return tokenbucket.Bucket{Capacity: t.permits, Rate: float64(t.permits), Interval: t.window}
+	}},
+	{algorithm: concurrent, promise: limittest.SlidingLog, lends: true, of: func(t terms) forms {
+		return concurrency.Limit{Most: t.permits, Lease: t.window}
+	}},
+}
+
+func (n native) memory() entrant {
+	return entrant{
+		algorithm: n.algorithm, name: oursName, rules: n.algorithm + " in memory", ours: true,
+		judged: true, promise: n.promise, tells: tellsAll,
+		lone: func(e env) limiter {
+			l := get(n.of(e.terms).InMemory())
+			return limiter{one: func(ctx context.Context, _ string) (bool, error) {
+				r, err := l.Allow(ctx, 1)
+				if n.lends && r.Allowed {
+					err = l.Release(ctx, 1)
+				}
+				return r.Allowed, err
+			}}
+		},
+		keyed: func(e env) limiter { return n.withKeys(get(n.of(e.terms).InMemoryKeyed())) },
+	}
+}
+
+func (n native) onRedis() entrant {
+	return entrant{
+		algorithm: n.algorithm, name: oursName, rules: n.algorithm + " on Redis", ours: true, redis: true,
+		judged: true, promise: n.promise, tells: tellsAll,
+		keyed: func(e env) limiter { return n.withKeys(get(n.of(e.terms).OnRedisKeyed(e.rdb, e.name))) },
+	}
+}
+
+func (n native) withKeys(l limit.KeyedReleaser) limiter {
+	return limiter{func(ctx context.Context, key string) (bool, error) {
+		r, err := l.Allow(ctx, key, 1)
+		if n.lends && r.Allowed {
+			err = l.Release(ctx, key, 1)
+		}
+		return r.Allowed, err
+	}, l}
+}

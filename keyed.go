@@ -1,0 +1,144 @@
+package rratelimiter
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/outage"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A Keyed has a limit for each of many keys: users, addresses, customers. The limiters are
+// ordinary ones, also for Java, but no program needs to set their rate: the acquire does, in
+// the same round trip, where none is set or another one. So ErrNotInitialized cannot happen,
+// also after keep alive has passed or Redis has come back empty.
+//
+// The limiter of a key is called NAME:{KEY}, for example "api:{42}". If the name of the
+// Keyed has a hash tag already, it is NAME:[KEY]: with the name "{api}:user" all users
+// live in one slot of a cluster, and can be in a [Group] with a limiter "{api}:all".
+//
+// A Keyed is safe for concurrent use. It keeps nothing for its keys: a process may
+// meet millions of them. An unused limiter expires, by default after two intervals, when its
+// permits are back in any case. So made-up keys fill neither Redis nor the process.
+type Keyed struct {
+	client *Client
+	name   string
+	policy outage.Policy
+	rate   *givenRate
+	err    error // why it cannot be used, nil if it can
+}
+
+var _ limit.Keyed = (*Keyed)(nil)
+
+// policyName returns a name if visitors may see it: it has 1 to 64 characters of ASCII that can be
+// printed.
+func policyName(name string) string {
+	const longest = 64
+	if len(name) > longest || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return ""
+	}
+	return name
+}
+
+// maxKey is how many bytes a key of a Keyed has at most.
+const maxKey = 1024
+
+// keyedKeeps is after how many intervals an unused limiter of a Keyed expires, unless
+// WithKeepAlive sets another time.
+const keyedKeeps = 2
+
+// Keyed returns a Keyed whose limiters give out rate permits per interval, to all
+// clients together (Overall).
+//
+// Each acquire sets rate, interval and keep alive where none are set or others, as
+// RateLimiter.WithRate does; with WithKeepRate it leaves others alone. WithKeepAlive sets how long
+// an unused limiter stays. The default is two intervals; 0 is for ever, and then made-up
+// keys can fill Redis. The time to live is set anew when an eighth of it has passed, not by
+// each call.
+//
+// name is not empty. On a cluster and a Ring a brace in it must be part of a hash tag, as in
+// "{api}:user". The other bounds are those of TrySetRate. An argument that is refused is an
+// ErrInvalidArgument of each call.
+func (c *Client) Keyed(
+	name string, rate int64, interval time.Duration, opts ...RateOption,
+) *Keyed {
+	t := &Keyed{client: c, name: name, policy: c.policy, err: c.host.Err}
+	if t.err == nil {
+		t.rate, t.err = newGivenRate(rate, interval, keyedKeeps, opts)
+	}
+	if t.err == nil && name == "" {
+		t.err = engine.Invalid("name", `""`, "not be empty")
+	}
+	if t.err = engine.Misconfigured(engine.Named(t.err, name)); t.err == nil {
+		t.rate.name, t.rate.policy = name, policyName(name)
+	}
+	return t
+}
+
+// Validate returns an ErrMisconfigured if each call would fail for what Keyed was given, or the
+// Client (limit.Validator).
+func (t *Keyed) Validate() error { return t.RateLimiter("key").Validate() }
+
+// RateLimiter returns the limiter of a key. It does not ask Redis, and is cheap enough
+// to be made for each request. Its acquires set the rate where none is set, or another one;
+// Peek tells what they would find, and Release does nothing where none is set. A key that is
+// empty, has braces or more than 1,024 bytes is an ErrInvalidArgument of each call.
+func (t *Keyed) RateLimiter(key string) *RateLimiter {
+	e := t.client.engine
+	name, err := t.limiterName(key)
+	if err != nil {
+		return newRateLimiter(t.client, e.Unusable(t.name, err), t.policy, t.rate)
+	}
+	return newRateLimiter(t.client, e.Limiter("name", name, t.rate.engine()), t.policy, t.rate)
+}
+
+// String returns a text for people, such as `keyed rate limiter "visits"`. It does not ask
+// Redis.
+func (t *Keyed) String() string { return fmt.Sprintf("keyed rate limiter %q", t.name) }
+
+// WithFallback returns a Keyed of the same limiters that fall back to f, as
+// RateLimiter.WithFallback does.
+func (t *Keyed) WithFallback(f Fallback) *Keyed {
+	other := *t
+	other.policy = t.policy.With(int(f))
+	return &other
+}
+
+// limiterName returns the name of the limiter of a key.
+func (t *Keyed) limiterName(key string) (string, error) {
+	switch {
+	case t.err != nil:
+		return "", t.err
+	case key == "":
+		return "", engine.Invalid("key", `""`, "not be empty")
+	case len(key) > maxKey:
+		return "", engine.Invalid("key", fmt.Sprintf("of %d bytes", len(key)),
+			fmt.Sprintf("have at most %d", maxKey))
+	case strings.ContainsAny(key, "{}"): // it could be the limiter of another Keyed
+		return "", engine.Invalid("key", fmt.Sprintf("%.60q", key), "be without braces")
+	case strings.ContainsAny(t.name, "{}"):
+		// The brackets keep the key "a:value" from being that of the value of "a".
+		return t.name + ":[" + key + "]", nil
+	}
+	return t.name + ":{" + key + "}", nil
+}
+
+// Allow is that of the RateLimiter of a key.
+func (t *Keyed) Allow(ctx context.Context, key string, permits int64) (Result, error) {
+	return t.RateLimiter(key).Allow(ctx, permits)
+}
+
+// TryAcquire is that of the RateLimiter of a key.
+func (t *Keyed) TryAcquire(
+	ctx context.Context, key string, permits int64, timeout time.Duration,
+) (bool, error) {
+	return t.RateLimiter(key).TryAcquire(ctx, permits, timeout)
+}
+
+// Acquire is that of the RateLimiter of a key.
+func (t *Keyed) Acquire(ctx context.Context, key string, permits int64) error {
+	return t.RateLimiter(key).Acquire(ctx, permits)
+}
