@@ -322,8 +322,8 @@ func (l *Limiter) NewRecord(permits uint32) string {
 	return string(l.engine.config.Layout.Append(make([]byte, 0, wire.RecordSpace), permits, false))
 }
 
-// Book adds each record once; given is as in Peers. It reports whether Redis has them all; otherwise the caller
-// must call it again.
+// Book adds each record once; given is as in Peers. It reports whether Redis has them all;
+// otherwise the caller must call it again.
 func (l *Limiter) Book(ctx context.Context, given *GivenRate, bookings []Booking) (bool, error) {
 	args := l.rateArgs(given)
 	for i, b := range bookings {
