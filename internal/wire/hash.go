@@ -38,3 +38,9 @@ func Number(n int64) string {
 	}
 	return string(text[:])
 }
+
+// The types of a limiter, as in the field Type, and the places of their keys in Keys.Pairs.
+const (
+	Overall   = 0
+	PerClient = 1
+)
