@@ -6,8 +6,8 @@ import (
 	"io"
 	"net"
 	"slices"
-	"sync/atomic"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
