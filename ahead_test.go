@@ -93,13 +93,13 @@ func TestTheClockIsPutBack(t *testing.T) {
 		s.passes(110 * time.Millisecond)
 		s.takes(3)
 		s.back(30 * time.Second)
-		before := dump(b, s.limiter)
+		before := s.dump()
 		r, err := s.Peek(b.Context())
 		if err != nil || r.Remaining != 0 || r.RetryAfter > 500*time.Millisecond ||
 			r.ResetAfter > 600*time.Millisecond {
 			b.Fatalf("%+v, %v", r, err)
 		}
-		if dump(b, s.limiter) != before {
+		if s.dump() != before {
 			b.Fatal("peek has written")
 		}
 		for range 2 {

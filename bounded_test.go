@@ -139,7 +139,7 @@ func TestPeekWithThousandsExpired(t *testing.T) {
 			l.fill(b.now-2000, 100, tc.records, tc.permits)
 			l.fill(b.now-500, 100, tc.others, 1)
 			b.set(l.value(), 10)
-			before := dump(b, l)
+			before := l.dump()
 			l.has(tc.want)
 			r, err := l.Peek(b.Context())
 			reset := time.Duration(0)
@@ -149,7 +149,7 @@ func TestPeekWithThousandsExpired(t *testing.T) {
 			if err != nil || !r.Allowed || r.Remaining != tc.want || r.ResetAfter != reset {
 				b.Fatalf("%+v: %+v, %v", tc, r, err)
 			}
-			if dump(b, l) != before {
+			if l.dump() != before {
 				b.Fatalf("%+v: peek has written", tc)
 			}
 		}

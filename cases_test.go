@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -247,4 +249,21 @@ func (r *caseRun) used(args []string) string {
 		return fmt.Sprintf("%d permits of %d to %d", r.took, least, most)
 	}
 	return ""
+}
+
+// The page of the cases of Redisson's limiter has a row for each that is run, and no other.
+func TestLimiterCases(t *testing.T) {
+	const page, cases = "../../docs/limiter-cases.md", 31
+	text, err := os.ReadFile(page)
+	noError(t, err)
+	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
+	rows := row.FindAllStringSubmatch(string(text), -1)
+	for _, row := range rows {
+		if _, ok := redissonCases[row[1]]; !ok {
+			t.Errorf("%s: nothing runs %s", page, row[1])
+		}
+	}
+	if len(rows) != cases || len(redissonCases) != cases {
+		t.Errorf("%s has %d cases, and %d are run; want %d", page, len(rows), len(redissonCases), cases)
+	}
 }

@@ -53,12 +53,12 @@ func TestB7TrySetRateThatReturnsFalseChangesNothing(t *testing.T) {
 		// Redisson before 3.38
 		b.want(b.look.HSet(b.Context(), l.Name(), "rate", 5, "interval", 1000, "type", 0).Err())
 		b.set(l.value(), 2)
-		before := dump(b, l)
+		before := l.dump()
 		ok, err := l.TrySetRate(b.Context(), overall, 7, time.Second, rratelimiter.WithKeepAlive(time.Minute))
 		if ok || err != nil {
 			b.Fatal(ok, err)
 		}
-		if after := dump(b, l); after != before {
+		if after := l.dump(); after != before {
 			b.Fatalf("changed:\n%s\nbefore:\n%s", after, before)
 		}
 	})

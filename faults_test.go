@@ -130,12 +130,12 @@ func TestB3ReadingWritesNothing(t *testing.T) {
 		l.takes(4)
 		b.want(b.look.PExpire(b.Context(), l.value(), time.Hour).Err())
 		b.now += 1000
-		before := dump(b, l)
+		before := l.dump()
 		l.has(10)
 		if _, err := l.Peek(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		if after := dump(b, l); after != before {
+		if after := l.dump(); after != before {
 			b.Fatalf("reading has written:\n%s\nbefore:\n%s", after, before)
 		}
 	})
@@ -262,7 +262,7 @@ func TestB15AHashThatCannotBeReadIsLeftAlone(t *testing.T) {
 				l := b.limiter(overall, 5, time.Second)
 				l.takes(1)
 				b.want(b.look.HSet(b.Context(), l.Name(), field.name, field.value).Err())
-				before := dump(b, l)
+				before := l.dump()
 				_, err := l.TryAcquire(b.Context(), 1, 0)
 				if !errors.Is(err, rratelimiter.ErrBadState) {
 					b.Fatalf("acquire: %v, want ErrBadState", err)
@@ -271,7 +271,7 @@ func TestB15AHashThatCannotBeReadIsLeftAlone(t *testing.T) {
 				if err := l.Release(b.Context(), 1); !errors.Is(err, rratelimiter.ErrBadState) {
 					b.Fatalf("release: %v, want ErrBadState", err)
 				}
-				if after := dump(b, l); after != before {
+				if after := l.dump(); after != before {
 					b.Fatalf("written:\n%s\nbefore:\n%s", after, before)
 				}
 			})

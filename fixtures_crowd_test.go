@@ -173,3 +173,17 @@ func (c *crowd) leaver() (open func()) {
 	}
 	return open
 }
+
+// takeUntil takes one permit after another until end, and returns how many it got.
+func takeUntil(t *testing.T, l *rratelimiter.RateLimiter, end time.Time) (n int) {
+	for time.Now().Before(end) {
+		ok, err := l.TryAcquire(t.Context(), 1, 2*time.Second)
+		if err != nil {
+			t.Error(err)
+		}
+		if ok {
+			n++
+		}
+	}
+	return n
+}

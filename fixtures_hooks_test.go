@@ -173,3 +173,11 @@ func (g *tap) process(ctx context.Context, cmd redis.Cmder, next redis.ProcessHo
 	}
 	return err
 }
+
+// sent returns how many commands the Client sends for f.
+func (b *bench) sent(f func()) int {
+	b.Helper()
+	seen := failing(b.rdb)
+	f()
+	return len(seen.sent)
+}

@@ -3,6 +3,7 @@ package rratelimiter_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,7 +157,8 @@ func (l *limiter) record(at int64, member string) {
 }
 
 // dump is all that Redis holds of a limiter, with whether a key has a TTL.
-func dump(b *bench, l *limiter) string {
+func (l *limiter) dump() string {
+	b := l.b
 	ctx := b.Context()
 	s := fmt.Sprint(b.look.HGetAll(ctx, l.Name()).Val(), b.look.Get(ctx, l.value()).Val(),
 		b.look.ZRangeWithScores(ctx, l.permits(), 0, -1).Val())
@@ -271,4 +273,30 @@ func eachFormat(t *testing.T, spec func(b *bench, opts ...rratelimiter.Option)) 
 	t.Run("resolution", func(t *testing.T) {
 		onBoth(t, func(b *bench) { spec(b, rratelimiter.WithResolution(10*time.Millisecond)) })
 	})
+}
+
+// asksFor returns what asks for permits without waiting.
+func (l *limiter) asksFor(permits int64) func() error {
+	return func() error { return yes(l.TryAcquire(context.Background(), permits, 0)) }
+}
+
+// givesBack returns what gives permits back.
+func (l *limiter) givesBack(permits int64) func() error {
+	return func() error { return l.Release(context.Background(), permits) }
+}
+
+// endsAt expects a point in time, the zero Time for never; on servers before
+// Redis 7.0, which do not tell, an error that says so.
+func (l *limiter) endsAt(want time.Time) {
+	l.b.Helper()
+	got, err := l.ExpireTime(l.b.Context())
+	if l.b.look.PExpireTime(l.b.Context(), l.Name()).Err() != nil {
+		if err == nil || !strings.Contains(err.Error(), "needs Redis 7.0") {
+			l.b.Fatalf("ExpireTime %v, %v; want an error", got, err)
+		}
+		return
+	}
+	if err != nil || got.IsZero() != want.IsZero() || got.Sub(want).Abs() > 2*time.Millisecond {
+		l.b.Fatalf("ExpireTime %v, %v; want %v", got, err, want)
+	}
 }

@@ -8,10 +8,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter"
-	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
-
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(withExamples{m}) }
 
 // patience bounds every wait for something that must come. It is reached only by
 // tests that fail.
@@ -186,3 +183,14 @@ const (
 	overall   = rratelimiter.Overall
 	perClient = rratelimiter.PerClient
 )
+
+// timeLimit returns a context that ends after d.
+func timeLimit(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// The specs on a real server tell the faults they are about, which are seconds,
+// from what a busy machine adds. Those in fake time are exact.
+const slack = 2 * time.Second

@@ -157,13 +157,6 @@ func (h *history) comes(client int, random *rand.Rand) {
 	}
 }
 
-// timeLimit returns a context that ends after d.
-func timeLimit(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // runs lets callers of each limiter ask at random, all at once, and checks what
 // they got. They meet from time to time. Without that, Porcupine would have too
 // many orders to try.

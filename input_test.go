@@ -234,14 +234,14 @@ func TestMoreThanTheRateIsRefusedAtOnce(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := b.limiter(overall, 5, time.Second)
 		l.takes(2)
-		before := dump(b, l)
+		before := l.dump()
 		_, err := l.TryAcquire(b.Context(), 6, time.Hour)
 		if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 			b.Fatal(err)
 		}
 		wantText(b, err, fmt.Sprintf("permits exceed the rate of %q: permits is 6, must be at most 5",
 			l.Name()))
-		if after := dump(b, l); after != before {
+		if after := l.dump(); after != before {
 			b.Fatalf("written:\n%s\nbefore:\n%s", after, before)
 		}
 	})

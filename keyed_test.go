@@ -73,14 +73,6 @@ func (b *bench) isOrdinary(l *limiter, keyed *rratelimiter.Keyed) {
 	b.want(keyed.Acquire(b.Context(), "43", 5))
 }
 
-// sent returns how many commands the Client sends for f.
-func (b *bench) sent(f func()) int {
-	b.Helper()
-	seen := failing(b.rdb)
-	f()
-	return len(seen.sent)
-}
-
 // Another rate is replaced, and the permits stay taken. With WithKeepRate it stays.
 func TestKeyedAndAnotherRate(t *testing.T) {
 	onBoth(t, func(b *bench) {

@@ -16,16 +16,6 @@ import (
 // The specs here are of requests that arrive when go-redis has sent them again,
 // or when their callers have gone.
 
-// asksFor returns what asks for permits without waiting.
-func (l *limiter) asksFor(permits int64) func() error {
-	return func() error { return yes(l.TryAcquire(context.Background(), permits, 0)) }
-}
-
-// givesBack returns what gives permits back.
-func (l *limiter) givesBack(permits int64) func() error {
-	return func() error { return l.Release(context.Background(), permits) }
-}
-
 // A first copy that arrives after the second one is not charged, either.
 func TestALateFirstCopyIsNotCharged(t *testing.T) {
 	n := newLine(t, 10, time.Hour)

@@ -3,6 +3,7 @@ package rratelimiter_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -260,4 +261,67 @@ var uses = map[string]func(h *moving){
 			h.release(more)
 		}
 	},
+}
+
+// A slot moves to another node key by key while a Group of two limiters is in use. No
+// permit is lost, none is granted twice, and no caller gets an error.
+func TestAGroupWhoseSlotMoves(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
+	cluster := redistest.StartCluster(t)
+	rdb := cluster.Client(t, func(o *redis.ClusterOptions) {
+		o.MaxRedirects, o.MinRetryBackoff, o.MaxRetryBackoff = 60, time.Millisecond, 20*time.Millisecond
+	})
+	c := rratelimiter.New(rdb)
+	t.Cleanup(func() { _ = c.Close() })
+	const rate = 10
+	for seed := range uint64(12) {
+		tag := "{" + redistest.Name(t) + "}"
+		var both [2]*moving
+		var keys []string
+		for i, name := range []string{tag + ":a", tag + ":b"} {
+			l := c.RateLimiter(name)
+			noError(t, l.SetRate(t.Context(), overall, rate, time.Hour))
+			both[i] = &moving{T: t, l: l, rdb: rdb, permits: name + ":permits"}
+			keys = append(keys, name, name+":value", name+":permits")
+		}
+		g := c.All(both[0].l, both[1].l).Amounts(1, 2)
+		m := newMove(t, cluster, keys[0])
+		m.begins()
+		moved := make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			for ends := false; !ends; {
+				select {
+				case <-moved:
+					ends = true
+				default:
+				}
+				ok, err := g.TryAcquire(t.Context(), 1, 0)
+				if err != nil || !ok {
+					t.Errorf("%v, %v", ok, err)
+					return
+				}
+				noError(t, g.Release(t.Context(), 1))
+			}
+		})
+		time.Sleep(3 * time.Millisecond)
+		for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(len(keys)) {
+			m.key(keys[i])
+			time.Sleep(3 * time.Millisecond)
+		}
+		for _, key := range keys { // it may have been created again
+			m.key(key)
+		}
+		m.ends()
+		time.Sleep(5 * time.Millisecond)
+		close(moved)
+		all.Wait()
+		for _, h := range both {
+			h.agrees()
+			noError(t, errOf(h.l.Delete(t.Context())))
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
 }

@@ -17,10 +17,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// The specs on a real server tell the faults they are about, which are seconds,
-// from what a busy machine adds. Those in fake time are exact.
-const slack = 2 * time.Second
-
 // Redis says nothing. A caller with a timeout is answered when that passes, a
 // caller with a context when that ends, wherever the caller stands. Nothing is
 // kept.

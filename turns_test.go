@@ -50,20 +50,6 @@ func (j *rival) takes(rate int, interval time.Duration) {
 	noError(j.T, j.server.Set("{l}:value", strconv.Itoa(0)))
 }
 
-// takeUntil takes one permit after another until end, and returns how many it got.
-func takeUntil(t *testing.T, l *rratelimiter.RateLimiter, end time.Time) (n int) {
-	for time.Now().Before(end) {
-		ok, err := l.TryAcquire(t.Context(), 1, 2*time.Second)
-		if err != nil {
-			t.Error(err)
-		}
-		if ok {
-			n++
-		}
-	}
-	return n
-}
-
 // shareOut has four callers want more than the limit for so long, and a Java
 // beside them, if there is one, that wakes up late. It returns what either got.
 func shareOut(t *testing.T, withJava bool, d time.Duration, opts ...rratelimiter.Option) (goes, javas int) {

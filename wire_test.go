@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"reflect"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -280,22 +279,6 @@ func (m *mortal) ends() {
 	b.want(yes(m.ExpireAt(ctx, serverTime(b).Add(-time.Second))))
 	if n := b.look.Exists(ctx, m.keys...).Val(); n != 0 {
 		b.Fatalf("%d keys are there after the time has passed", n)
-	}
-}
-
-// endsAt expects a point in time, the zero Time for never; on servers before
-// Redis 7.0, which do not tell, an error that says so.
-func (l *limiter) endsAt(want time.Time) {
-	l.b.Helper()
-	got, err := l.ExpireTime(l.b.Context())
-	if l.b.look.PExpireTime(l.b.Context(), l.Name()).Err() != nil {
-		if err == nil || !strings.Contains(err.Error(), "needs Redis 7.0") {
-			l.b.Fatalf("ExpireTime %v, %v; want an error", got, err)
-		}
-		return
-	}
-	if err != nil || got.IsZero() != want.IsZero() || got.Sub(want).Abs() > 2*time.Millisecond {
-		l.b.Fatalf("ExpireTime %v, %v; want %v", got, err, want)
 	}
 }
 
