@@ -63,7 +63,7 @@ demo: ## the limiter at work, without any Redis
 	GOWORK= go run ./cmd/rrl demo
 
 scripts: ## each script as Redis gets it: with what it includes, without comments
-	@SCRIPTS=1 go test -count=1 -v -run '^TestScriptsAsRedisGetsThem$$' . | grep -v '^=== \|^--- \|^PASS$$\|^ok '
+	@SCRIPTS=1 go test -count=1 -v -run '^TestScriptsAsRedisGetsThem$$' ./internal/engine | grep -v '^=== \|^--- \|^PASS$$\|^ok '
 
 pictures: ## the pictures of docs/page.md, from a limiter under load; about a minute
 	@tools/bring.sh
@@ -83,7 +83,7 @@ shares: ## how Go and Java share limits that are too small for both, longer than
 		-ginkgo.v -ginkgo.focus 'Shares of a limit'
 
 fuzz: ## each fuzz target for FUZZTIME, a minute unless told
-	@for package in . ./test/history ./internal/wire ./internal/inspect ./httplimit ./limit ./limit/rules; do \
+	@for package in . ./test/history ./internal/engine ./internal/wire ./internal/inspect ./httplimit ./limit ./limit/rules; do \
 		targets=$$(go test -list '^Fuzz' $$package) || { echo "$$targets"; exit 1; }; \
 		for target in $$(echo "$$targets" | grep '^Fuzz'); do \
 			echo "$$target"; \

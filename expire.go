@@ -2,12 +2,7 @@ package rratelimiter
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-
-	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
 // Expire makes the limiter end after ttl, and reports whether there is one
@@ -67,12 +62,7 @@ func (l *RateLimiter) ClearExpire(ctx context.Context) (bool, error) {
 }
 
 func (l *RateLimiter) expire(ctx context.Context, command string, ms int64, condition string) (bool, error) {
-	k := l.keys.Load()
-	return within(ctx, k, func(ctx context.Context) (bool, error) {
-		args := argumentsOf(command, ms, condition)
-		reply, _, err := k.run(ctx, operation{expireScript, time.Now(), args, did})
-		return reply.At(0) == 1 && err == nil, err
-	})
+	return l.limiter.Load().Expire(ctx, command, ms, condition)
 }
 
 // What RemainTimeToLive returns besides a length, as PTTL does.
@@ -84,28 +74,12 @@ const (
 // RemainTimeToLive returns how long the limiter has to live, NoTimeToLive or
 // NoLimiter (RExpirable.remainTimeToLive).
 func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, error) {
-	k := l.keys.Load()
-	return within(ctx, k, func(ctx context.Context) (time.Duration, error) {
-		ask := func(rdb redis.Cmdable) (time.Duration, error) { return rdb.PTTL(ctx, k.Hash).Result() }
-		ttl, err := redisx.OnMaster(ctx, &k.client.runner, k.Hash, ask)
-		return ttl, k.scriptError(Overall, err)
-	})
+	return l.limiter.Load().TimeToLive(ctx)
 }
 
 // ExpireTime returns when the limiter ends, by the clock of the server; the
 // zero Time when it does not end by itself or there is none
 // (RExpirable.getExpireTime). It needs Redis 7.0.
 func (l *RateLimiter) ExpireTime(ctx context.Context) (time.Time, error) {
-	k := l.keys.Load()
-	return within(ctx, k, func(ctx context.Context) (time.Time, error) {
-		ask := func(rdb redis.Cmdable) (time.Duration, error) { return rdb.PExpireTime(ctx, k.Hash).Result() }
-		at, err := redisx.OnMaster(ctx, &k.client.runner, k.Hash, ask)
-		switch {
-		case redis.HasErrorPrefix(err, "unknown command"):
-			return time.Time{}, fmt.Errorf("rratelimiter: ExpireTime of %q needs Redis 7.0: %w", k.name, err)
-		case err != nil || at < 0:
-			return time.Time{}, k.scriptError(Overall, err)
-		}
-		return time.UnixMilli(at.Milliseconds()), nil
-	})
+	return l.limiter.Load().ExpireTime(ctx)
 }

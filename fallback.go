@@ -1,11 +1,9 @@
 package rratelimiter
 
 import (
-	"context"
-	"errors"
 	"time"
 
-	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/outage"
 )
 
 // A Fallback is what TryAcquire, Acquire and Allow return when Redis has failed: it
@@ -17,14 +15,14 @@ type Fallback int
 
 const (
 	// FallbackError returns the error. It is the default.
-	FallbackError Fallback = iota
+	FallbackError Fallback = outage.ReturnError
 
 	// FallbackAllow grants the permits: the limit does not hold while Redis is away.
-	FallbackAllow
+	FallbackAllow Fallback = outage.Allow
 
 	// FallbackDeny refuses them at once. Acquire, which has no way to say no, returns
 	// the error.
-	FallbackDeny
+	FallbackDeny Fallback = outage.Deny
 
 	// FallbackLocal limits in this process alone, to a share of the rate
 	// (WithLocalShare), and waits as long as the call may. It counts what this Client
@@ -33,53 +31,8 @@ const (
 	// not learnt, it returns the error. It learns the rate from the first reply, and again
 	// every 10 s; or from WithRate, a Keyed, and a TrySetRate or SetRate to which Redis did
 	// not reply.
-	FallbackLocal
+	FallbackLocal Fallback = outage.Local
 )
-
-const (
-	// defaultBudget is long for a Redis that is well, and short for a person who waits.
-	defaultBudget = 250 * time.Millisecond
-
-	// leastBudget is the shortest after which Redis counts as failed. A caller whose
-	// context ends sooner has its fallback, but says nothing about Redis.
-	leastBudget = 20 * time.Millisecond
-)
-
-// A policy is what a call does when Redis fails.
-type policy struct {
-	fallback Fallback
-	budget   time.Duration
-	bounded  bool // there is a budget
-}
-
-// withFallback returns the policy with another fallback.
-func (p policy) withFallback(f Fallback) policy {
-	p.fallback = f
-	if !p.bounded {
-		p.budget, p.bounded = defaultBudget, true
-	}
-	return p
-}
-
-// validate returns why the policy cannot be used; whose is whose argument it is.
-func (p policy) validate(whose string) error {
-	switch {
-	case p.fallback < FallbackError || p.fallback > FallbackLocal:
-		return &argumentError{whose, "fallback", int(p.fallback), "be one of the Fallback constants"}
-	case p.bounded && p.budget < time.Millisecond:
-		return &argumentError{whose, "budget", p.budget, "be at least 1ms"}
-	}
-	return nil
-}
-
-// within returns the budget of a call. It leaves a quarter of the time that the context
-// has to the fallback.
-func (p policy) within(ctx context.Context) time.Duration {
-	if end, ok := ctx.Deadline(); ok {
-		return max(time.Millisecond, min(p.budget, time.Until(end)/4*3))
-	}
-	return p.budget
-}
 
 // WithFallback sets what TryAcquire, Acquire and Allow of this Client return when Redis
 // has failed. RateLimiter.WithFallback sets it for single calls. The default is
@@ -92,7 +45,7 @@ func (p policy) within(ctx context.Context) time.Duration {
 // circuit. On a cluster it has 64, each for 256 of the 16,384 slots, and on a Ring one for
 // each shard, because some servers may be away.
 func WithFallback(f Fallback) Option {
-	return option(func(c *Client) { c.policy = c.policy.withFallback(f) })
+	return option(func(s *settings) { s.outage.Policy = s.outage.Policy.With(int(f)) })
 }
 
 // WithBudget sets how long Redis may be silent when one of its replies is due: after d
@@ -101,7 +54,7 @@ func WithFallback(f Fallback) Option {
 // quarters count. d is at least 1 ms; give Redis more than it takes on a bad day.
 // The default is 250 ms with WithFallback, and no budget without it.
 func WithBudget(d time.Duration) Option {
-	return option(func(c *Client) { c.policy.budget, c.policy.bounded = d, true })
+	return option(func(s *settings) { s.outage.Policy.Budget, s.outage.Policy.Bounded = d, true })
 }
 
 // WithLocalShare sets which share of a rate this Client grants by FallbackLocal: more
@@ -110,14 +63,18 @@ func WithBudget(d time.Duration) Option {
 // limit. Clients of Java do not count, for they do not go on without Redis. If the
 // share is less than a permit in an interval, it is a permit in a longer time.
 func WithLocalShare(share float64) Option {
-	return option(func(c *Client) { c.guard.share, c.guard.fixed = share, true })
+	return option(func(s *settings) { s.outage.Share, s.outage.Fixed = share, true })
 }
 
 // WithHealthHook has f called each time that Redis has failed or is back, in the
 // goroutine that notices, one call at a time. f must not block: the caller or the probe
 // that notices waits for it.
 func WithHealthHook(f func(Health)) Option {
-	return option(func(c *Client) { c.guard.hook = f })
+	return option(func(s *settings) {
+		if s.outage.Hook = nil; f != nil {
+			s.outage.Hook = func(h outage.Health) { f(Health(h)) }
+		}
+	})
 }
 
 // WithFallback returns a RateLimiter of the same name whose calls fall back to f, as
@@ -125,72 +82,33 @@ func WithHealthHook(f func(Health)) Option {
 // to be made for each call. An f that is none of the constants is an ErrInvalidArgument
 // of the calls.
 func (l *RateLimiter) WithFallback(f Fallback) *RateLimiter {
-	other := &RateLimiter{policy: l.policy.withFallback(f), givenRate: l.givenRate}
-	other.keys.Store(l.keys.Load())
-	other.queue.Store(l.queue.Load())
-	return other
+	return newRateLimiter(l.client, l.limiter.Load(), l.policy.With(int(f)), l.givenRate)
 }
 
 // SetLimiting turns limiting off and on: while it is off, TryAcquire, Acquire and Allow
 // grant everything at once, without Redis, and Release does nothing. It is for the
 // hour in which the limiter itself is the trouble. All other methods go on. A Client
 // begins with limiting on.
-func (c *Client) SetLimiting(on bool) { c.guard.off.Store(!on) }
+func (c *Client) SetLimiting(on bool) { c.guard.SetLimiting(on) }
 
-// guarded is acquire for a call that has a policy.
-func (l *RateLimiter) guarded(ctx context.Context, k *limiterKeys, wanted want) (verdict, error) {
-	v, err := guardedCall{
-		members: []*member{{keys: k, givenRate: l.givenRate}},
-		permits: []int64{wanted.permits},
-		policy:  l.policy,
-		redis: func(wanted want) ([]verdict, error) {
-			v, err := l.enqueue(ctx, wanted)
-			return []verdict{v}, err
-		},
-	}.run(ctx, wanted)
-	if len(v) == 0 {
-		return verdict{}, err
-	}
-	return v[0], err
+// Health is the state of the connection of a Client to its Redis.
+type Health struct {
+	// Degraded reports that a circuit is open: calls that have a Fallback or a
+	// budget are answered without Redis.
+	Degraded bool
+
+	// Since is when that began, and Cause the error that it began with.
+	Since time.Time
+	Cause error
+
+	// Decided counts the calls of this Client for which a Fallback decided.
+	Decided int64
+
+	// Unbooked is how many permits were granted by FallbackLocal that Redis does
+	// not know of yet.
+	Unbooked int64
 }
 
-// timed reports whether the caller has a timeout.
-func (wanted *want) timed() bool { return wanted.waits() && wanted.timeout != forever }
-
-// spend leaves what is left of the timeout until end.
-func (wanted *want) spend(end time.Time) {
-	if wanted.timed() {
-		wanted.timeout = max(0, time.Until(end))
-	}
-}
-
-// noteOutcome notes what a call that began at a time says about the health of Redis.
-func (g *guard) noteOutcome(k *limiterKeys, wanted want, began time.Time, err error) {
-	// To a caller that stood in line a reply was due for a budget only.
-	took := time.Since(began)
-	switch c := g.circuit(k); {
-	case !failed(err) || redisx.Final(err): // a reply costs no time, and may be about this limiter alone
-		c.replied()
-	case wanted.budget >= leastBudget && !wanted.impatient(took, wanted.budget):
-		c.failed(k, time.Now().Add(-min(took, wanted.budget)), err)
-	}
-}
-
-// impatient reports whether its timeout ended a call before the budget was spent: that
-// says nothing about Redis.
-func (wanted *want) impatient(took, budget time.Duration) bool {
-	return wanted.timed() && took >= wanted.timeout && took < budget
-}
-
-// failed reports whether an error of an acquire says that Redis has failed.
-func failed(err error) bool {
-	for _, of := range []error{
-		nil, ErrNotInitialized, ErrPermitsExceedRate, ErrInvalidArgument, ErrBadState, ErrClosed,
-		ErrNotReplicated,
-	} {
-		if errors.Is(err, of) {
-			return false
-		}
-	}
-	return true
-}
+// Health returns whether the Client reaches its Redis, as its calls have found it. It
+// does not ask Redis. Only calls that have a fallback or a budget can find out.
+func (c *Client) Health() Health { return Health(c.guard.Health()) }

@@ -2,12 +2,12 @@ package rratelimiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/redisson-go/rratelimiter/internal/wire"
+	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/outage"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -24,7 +24,8 @@ import (
 type Group struct {
 	client  *Client
 	members []*member
-	policy  policy
+	group   *engine.Group // of the members, nil where err is not
+	policy  outage.Policy
 	err     error // why it cannot be used, nil if it can
 }
 
@@ -32,7 +33,7 @@ var _ limit.Limiter = (*Group)(nil)
 
 // A member is one limiter of a Group.
 type member struct {
-	keys      *limiterKeys
+	limiter   *engine.Limiter
 	givenRate *givenRate
 	amount    int64 // permits for each that is asked for
 }
@@ -44,15 +45,22 @@ type member struct {
 //
 // What is refused is an ErrInvalidArgument of each call.
 func (c *Client) All(limiters ...*RateLimiter) *Group {
-	g := &Group{client: c, policy: c.policy, err: c.err}
-	if n := len(limiters); g.err == nil && (n < 1 || n > maxMembers) {
-		bound := fmt.Sprintf("be between 1 and %d", maxMembers)
-		g.err = &argumentError{"of All", "the number of limiters", n, bound}
+	g := &Group{client: c, policy: c.policy, err: c.host.Err}
+	if n := len(limiters); g.err == nil && (n < 1 || n > engine.MaxMembers) {
+		bound := fmt.Sprintf("be between 1 and %d", engine.MaxMembers)
+		g.err = engine.InvalidOf("All", "the number of limiters", n, bound)
 	}
 	for i, l := range limiters {
 		if g.err == nil {
 			g.err = g.add(i, l)
 		}
+	}
+	if g.err == nil {
+		limiters := make([]*engine.Limiter, len(g.members))
+		for i, m := range g.members {
+			limiters[i] = m.limiter
+		}
+		g.group = c.engine.Group(limiters...)
 	}
 	return g
 }
@@ -60,23 +68,23 @@ func (c *Client) All(limiters ...*RateLimiter) *Group {
 // add adds a member, or returns why that cannot be one.
 func (g *Group) add(i int, l *RateLimiter) error {
 	refuse := func(value, bound string) error {
-		return &argumentError{"of All", fmt.Sprintf("limiters[%d]", i), value, bound}
+		return engine.InvalidOf("All", fmt.Sprintf("limiters[%d]", i), value, bound)
 	}
 	if l == nil {
 		return refuse("nil", "be a RateLimiter")
 	}
-	k := l.keys.Load()
-	same := func(m *member) bool { return m.keys.Hash == k.Hash }
+	k := l.limiter.Load()
+	same := func(m *member) bool { return m.limiter.Hash == k.Hash }
 	switch {
-	case k.err != nil:
-		return k.err
-	case k.client != g.client:
-		return refuse(k.described(), "be of the same Client")
+	case k.Err() != nil:
+		return k.Err()
+	case l.client != g.client:
+		return refuse(k.Described(), "be of the same Client")
 	case slices.ContainsFunc(g.members, same):
-		return refuse(k.described(), "be there once")
-	case i > 0 && k.client.runner.Sharded && !wire.SameSlot(k.Hash, g.keys(0).Hash):
-		return refuse(k.described(), fmt.Sprintf("have the hash tag of %s, on a cluster: "+
-			"their keys would be in different slots", g.keys(0).described()))
+		return refuse(k.Described(), "be there once")
+	case i > 0 && !k.Together(g.members[0].limiter):
+		return refuse(k.Described(), fmt.Sprintf("have the hash tag of %s, on a cluster: "+
+			"their keys would be in different slots", g.members[0].limiter.Described()))
 	}
 	if i == 0 {
 		g.policy = l.policy
@@ -85,18 +93,15 @@ func (g *Group) add(i int, l *RateLimiter) error {
 	return nil
 }
 
-// keys returns the keys of a member.
-func (g *Group) keys(i int) *limiterKeys { return g.members[i].keys }
-
 // Amounts returns a Group of the same limiters that takes amounts[i] permits of the i-th
 // limiter for each permit that is asked for: Amounts(1, 3500).Allow(ctx, 1) takes 1 request
 // and 3,500 tokens. It is cheap enough to be made for each call. There are as many amounts
 // as limiters, each 1 to 2^40; otherwise each call returns an ErrInvalidArgument.
 func (g *Group) Amounts(amounts ...int64) *Group {
-	other := &Group{client: g.client, policy: g.policy, err: g.err}
+	other := &Group{client: g.client, group: g.group, policy: g.policy, err: g.err}
 	if other.err == nil && len(amounts) != len(g.members) {
-		other.err = &argumentError{"of Amounts", "the number of amounts", len(amounts),
-			fmt.Sprintf("be %d, that of the limiters", len(g.members))}
+		other.err = engine.InvalidOf("Amounts", "the number of amounts", len(amounts),
+			fmt.Sprintf("be %d, that of the limiters", len(g.members)))
 	}
 	for i, amount := range amounts {
 		if other.err != nil {
@@ -105,9 +110,9 @@ func (g *Group) Amounts(amounts ...int64) *Group {
 		m := *g.members[i]
 		m.amount = amount
 		other.members = append(other.members, &m)
-		if amount < 1 || amount > maxPermits {
-			other.err = &argumentError{"of Amounts", fmt.Sprintf("amounts[%d]", i), amount,
-				fmt.Sprintf("be between 1 and %d (2^40)", int64(maxPermits))}
+		if amount < 1 || amount > engine.MaxPermits {
+			other.err = engine.InvalidOf("Amounts", fmt.Sprintf("amounts[%d]", i), amount,
+				fmt.Sprintf("be between 1 and %d (2^40)", int64(engine.MaxPermits)))
 		}
 	}
 	return other
@@ -117,29 +122,29 @@ func (g *Group) Amounts(amounts ...int64) *Group {
 // RateLimiter.WithFallback does.
 func (g *Group) WithFallback(f Fallback) *Group {
 	other := *g
-	other.policy = g.policy.withFallback(f)
+	other.policy = g.policy.With(int(f))
 	return &other
 }
 
 // Validate returns an ErrMisconfigured if each call would fail for what All or Amounts was given
 // (limit.Validator).
-func (g *Group) Validate() error { return misconfigured(g.err) }
+func (g *Group) Validate() error { return engine.Misconfigured(g.err) }
 
 // TryAcquire takes permits from all limiters, waiting up to timeout, and reports whether
 // it took them. It is RateLimiter.TryAcquire for several limiters, with its bounds and
 // errors; an error names the limiter that it is about. If permits times an amount is more
 // than a rate, that is an ErrPermitsExceedRate, and nothing is taken from any.
 func (g *Group) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
-	v, err := g.acquire(ctx, want{permits: permits, timeout: timeout})
-	return granted(v), err
+	v, err := g.acquire(ctx, engine.Want{Permits: permits, Timeout: timeout})
+	return engine.Granted(v), err
 }
 
 // Acquire takes permits from all limiters, waiting for them until ctx ends. The bounds and
 // errors are those of TryAcquire.
 func (g *Group) Acquire(ctx context.Context, permits int64) error {
-	v, err := g.acquire(ctx, want{permits: permits, timeout: forever})
-	if err == nil && !granted(v) {
-		err = g.keys(0).unanswered(ErrNoAnswer, nil) // nil means that the caller holds the permits
+	v, err := g.acquire(ctx, engine.Want{Permits: permits, Timeout: engine.Forever})
+	if err == nil && !engine.Granted(v) {
+		err = g.members[0].limiter.Named(engine.NotHeld())
 	}
 	return err
 }
@@ -150,7 +155,7 @@ func (g *Group) Acquire(ctx context.Context, permits int64) error {
 // Results of all: Allowed of one of these says that this limiter did not refuse, not
 // that permits were taken. The bounds and errors are those of TryAcquire.
 func (g *Group) Allow(ctx context.Context, permits int64) (Result, error) {
-	verdicts, err := g.acquire(ctx, want{permits: permits, numbers: true})
+	verdicts, err := g.acquire(ctx, engine.Want{Permits: permits, Numbers: true})
 	if err != nil {
 		return Result{}, err
 	}
@@ -166,9 +171,8 @@ func (g *Group) Release(ctx context.Context, permits int64) error {
 	if _, err := g.wants(permits, 0); err != nil {
 		return err
 	}
-	for i, m := range g.members {
-		l := &RateLimiter{policy: g.policy, givenRate: m.givenRate}
-		l.keys.Store(g.keys(i))
+	for _, m := range g.members {
+		l := newRateLimiter(g.client, m.limiter, g.policy, m.givenRate)
 		if err := l.Release(ctx, permits*m.amount); err != nil {
 			return err
 		}
@@ -183,13 +187,13 @@ func (g *Group) wants(permits, least int64) ([]int64, error) {
 	}
 	all := make([]int64, len(g.members))
 	for i, m := range g.members {
-		if err := checkPermits(permits, least); err != nil {
-			return nil, m.keys.named(err)
+		if err := engine.CheckPermits(permits, least); err != nil {
+			return nil, m.limiter.Named(err)
 		}
-		if permits > maxPermits/m.amount {
+		if permits > engine.MaxPermits/m.amount {
 			times := fmt.Sprintf("%d times the amount %d", permits, m.amount)
-			return nil, m.keys.named(invalid("permits", times,
-				fmt.Sprintf("be at most %d (2^40)", int64(maxPermits))))
+			return nil, m.limiter.Named(engine.Invalid("permits", times,
+				fmt.Sprintf("be at most %d (2^40)", int64(engine.MaxPermits))))
 		}
 		all[i] = permits * m.amount
 	}
@@ -197,11 +201,11 @@ func (g *Group) wants(permits, least int64) ([]int64, error) {
 }
 
 // result returns the numbers of a call, and which member binds.
-func (g *Group) result(verdicts []verdict) (Result, int) {
+func (g *Group) result(verdicts []engine.Verdict) (Result, int) {
 	each, binds := make([]Result, len(verdicts)), 0
-	all := granted(verdicts)
+	all := engine.Granted(verdicts)
 	for i, v := range verdicts {
-		each[i] = v.result(g.keys(i).name, g.members[i].givenRate)
+		each[i] = resultOf(v, g.members[i].limiter.Name(), g.members[i].givenRate)
 		if tighter(each[i], each[binds], all) {
 			binds = i
 		}
@@ -225,7 +229,7 @@ func tighter(r, other Result, granted bool) bool {
 
 // acquire asks for permits until it gets them, the timeout passes or ctx ends, and tells
 // the observer.
-func (g *Group) acquire(ctx context.Context, wanted want) ([]verdict, error) {
+func (g *Group) acquire(ctx context.Context, wanted engine.Want) ([]engine.Verdict, error) {
 	if g.client.observer == nil {
 		return g.decide(ctx, wanted)
 	}
@@ -236,111 +240,17 @@ func (g *Group) acquire(ctx context.Context, wanted want) ([]verdict, error) {
 }
 
 // decide asks for permits until it gets them, the timeout passes or ctx ends.
-func (g *Group) decide(ctx context.Context, wanted want) ([]verdict, error) {
-	permits, err := g.wants(wanted.permits, 1)
+func (g *Group) decide(ctx context.Context, wanted engine.Want) ([]engine.Verdict, error) {
+	permits, err := g.wants(wanted.Permits, 1)
 	if err != nil {
 		return nil, err
 	}
-	if err := g.keys(0).usable(ctx); err != nil {
+	if err := g.members[0].limiter.Usable(ctx); err != nil {
 		return nil, err
 	}
-	if g.policy.bounded || g.client.guard.off.Load() {
-		return guardedCall{g.members, permits, g.policy, func(wanted want) ([]verdict, error) {
-			return g.await(ctx, permits, wanted)
-		}}.run(ctx, wanted)
+	guard := g.client.guard
+	if g.policy.Bounded || guard.Off() {
+		return guard.AcquireAll(ctx, g.group, permits, g.policy, wanted)
 	}
-	return g.await(ctx, permits, wanted)
-}
-
-// await asks Redis until it grants, the timeout passes or ctx ends.
-func (g *Group) await(ctx context.Context, permits []int64, wanted want) ([]verdict, error) {
-	k, whole, end := g.keys(0), ctx, time.Now().Add(wanted.timeout)
-	if wanted.timed() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, end.Add(grace), ErrNoAnswer)
-		defer cancel()
-	}
-	var last *groupCall
-	if !wanted.waits() || !g.othersWait() {
-		call, err := g.ask(ctx, permits, wanted)
-		if err != nil || call.granted() || !wanted.waits() {
-			return call.result(), k.named(err)
-		}
-		last = call
-	}
-	stood := time.Now()
-	gc := g.stand(permits, last)
-	defer gc.leave()
-	var left <-chan time.Time // when the timeout passes; nil for never
-	if wanted.timed() {
-		timer := time.NewTimer(time.Until(end))
-		defer timer.Stop()
-		left = timer.C
-	}
-	v, err := gc.wait(waits{ctx, whole, left}, wanted, last)
-	if err != nil {
-		v = make([]verdict, len(permits))
-	}
-	for i := range v {
-		v[i].queued = time.Since(stood)
-	}
-	return v, k.named(err)
-}
-
-// waits are what ends a wait.
-type waits struct {
-	ctx   context.Context  // of the calls: it has a deadline a little after the timeout
-	whole context.Context  // of the caller
-	left  <-chan time.Time // its timeout
-}
-
-// wait asks each time that it is the caller's turn, and once more when its timeout passes.
-func (gc *groupCaller) wait(until waits, wanted want, last *groupCall) ([]verdict, error) {
-	g := gc.group
-	for expired := false; ; {
-		turn := gc.turn()
-		if expired && !turn {
-			return make([]verdict, len(gc.permits)), nil // others, who stand ahead, would be served before
-		}
-		if turn {
-			call, err := g.ask(until.ctx, gc.permits, wanted)
-			switch {
-			case expired && errors.Is(err, ErrNoAnswer) && gc.known.After(time.Now()):
-				return last.result(), nil // Redis had said that they come back later
-			case err != nil || call.granted() || expired:
-				return call.result(), err
-			}
-			last = call
-			gc.refused(call)
-		}
-		select {
-		case <-gc.poke:
-		case <-until.left:
-			expired = true
-		case <-until.whole.Done():
-			return nil, until.whole.Err()
-		case <-g.client.ctx.Done():
-			return nil, ErrClosed
-		}
-	}
-}
-
-// ask makes one call, within the budget. It returns an ErrPermitsExceedRate if the permits
-// can never be there.
-func (g *Group) ask(ctx context.Context, permits []int64, wanted want) (*groupCall, error) {
-	if wanted.budget > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, wanted.budget, errSilent)
-		defer cancel()
-	}
-	call, err := g.call(ctx, permits, wanted)
-	if err != nil {
-		return nil, err
-	}
-	for i, v := range call.verdicts {
-		if v.wait < 0 && !v.ok {
-			return nil, g.keys(i).exceeds(permits[i], v.limit)
-		}
-	}
-	return call, nil
+	return g.group.Acquire(ctx, permits, wanted)
 }

@@ -2,11 +2,12 @@ package rratelimiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/outage"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -25,7 +26,7 @@ import (
 type Keyed struct {
 	client *Client
 	name   string
-	policy policy
+	policy outage.Policy
 	rate   *givenRate
 	err    error // why it cannot be used, nil if it can
 }
@@ -64,17 +65,14 @@ const keyedKeeps = 2
 func (c *Client) Keyed(
 	name string, rate int64, interval time.Duration, opts ...RateOption,
 ) *Keyed {
-	t := &Keyed{client: c, name: name, policy: c.policy, err: c.err}
+	t := &Keyed{client: c, name: name, policy: c.policy, err: c.host.Err}
 	if t.err == nil {
 		t.rate, t.err = newGivenRate(rate, interval, keyedKeeps, opts)
 	}
 	if t.err == nil && name == "" {
-		t.err = invalid("name", `""`, "not be empty")
+		t.err = engine.Invalid("name", `""`, "not be empty")
 	}
-	if e, ok := errors.AsType[*argumentError](t.err); ok && e.whose == "" {
-		e.whose = fmt.Sprintf("for %q", name)
-	}
-	if t.err = misconfigured(t.err); t.err == nil {
+	if t.err = engine.Misconfigured(engine.Named(t.err, name)); t.err == nil {
 		t.rate.name, t.rate.policy = name, policyName(name)
 	}
 	return t
@@ -89,11 +87,12 @@ func (t *Keyed) Validate() error { return t.RateLimiter("key").Validate() }
 // Peek tells what they would find, and Release does nothing where none is set. A key that is
 // empty, has braces or more than 1,024 bytes is an ErrInvalidArgument of each call.
 func (t *Keyed) RateLimiter(key string) *RateLimiter {
-	k, err := t.keys(key)
+	e := t.client.engine
+	name, err := t.limiterName(key)
 	if err != nil {
-		k = t.client.unusable(t.name, err)
+		return newRateLimiter(t.client, e.Unusable(t.name, err), t.policy, t.rate)
 	}
-	return t.rate.limiter(k, t.policy)
+	return newRateLimiter(t.client, e.Limiter("name", name, t.rate.engine()), t.policy, t.rate)
 }
 
 // String returns a text for people, such as `keyed rate limiter "visits"`. It does not ask
@@ -104,27 +103,27 @@ func (t *Keyed) String() string { return fmt.Sprintf("keyed rate limiter %q", t.
 // RateLimiter.WithFallback does.
 func (t *Keyed) WithFallback(f Fallback) *Keyed {
 	other := *t
-	other.policy = t.policy.withFallback(f)
+	other.policy = t.policy.With(int(f))
 	return &other
 }
 
-// keys returns the keys of the limiter of a key.
-func (t *Keyed) keys(key string) (*limiterKeys, error) {
+// limiterName returns the name of the limiter of a key.
+func (t *Keyed) limiterName(key string) (string, error) {
 	switch {
 	case t.err != nil:
-		return nil, t.err
+		return "", t.err
 	case key == "":
-		return nil, invalid("key", `""`, "not be empty")
+		return "", engine.Invalid("key", `""`, "not be empty")
 	case len(key) > maxKey:
-		return nil, invalid("key", fmt.Sprintf("of %d bytes", len(key)),
+		return "", engine.Invalid("key", fmt.Sprintf("of %d bytes", len(key)),
 			fmt.Sprintf("have at most %d", maxKey))
 	case strings.ContainsAny(key, "{}"): // it could be the limiter of another Keyed
-		return nil, invalid("key", fmt.Sprintf("%.60q", key), "be without braces")
+		return "", engine.Invalid("key", fmt.Sprintf("%.60q", key), "be without braces")
 	case strings.ContainsAny(t.name, "{}"):
 		// The brackets keep the key "a:value" from being that of the value of "a".
-		return t.client.keysOf("name", t.name+":["+key+"]"), nil
+		return t.name + ":[" + key + "]", nil
 	}
-	return t.client.keysOf("name", t.name+":{"+key+"}"), nil
+	return t.name + ":{" + key + "}", nil
 }
 
 // Allow is that of the RateLimiter of a key.

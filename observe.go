@@ -3,6 +3,8 @@ package rratelimiter
 import (
 	"context"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/engine"
 )
 
 // An Observer is told of each call of TryAcquire, Acquire and Allow of a Client when it
@@ -54,44 +56,48 @@ type Observation struct {
 // WithObserver has o told of each call of TryAcquire, Acquire and Allow. Without it
 // nothing is measured. The default is none.
 func WithObserver(o Observer) Option {
-	return option(func(c *Client) { c.observer = o })
+	return option(func(s *settings) { s.observer = o })
 }
 
 // observation returns what the observer is told of a call.
-func (v verdict) observation(l *RateLimiter, wanted want, start time.Time, err error) Observation {
+func observation(
+	v engine.Verdict, l *RateLimiter, wanted engine.Want, start time.Time, err error,
+) Observation {
 	o := Observation{
-		Permits: wanted.permits, Result: Result{Name: l.Name()}, Err: err, Start: start,
-		Took: time.Since(start), Queued: v.queued, Batch: v.batch, Drift: v.drift,
+		Permits: wanted.Permits, Result: Result{Name: l.Name()}, Err: err, Start: start,
+		Took: time.Since(start), Queued: v.Queued, Batch: v.Batch, Drift: v.Drift,
 	}
 	if l.givenRate != nil {
 		o.Policy, o.OtherRate = l.givenRate.name, err == nil && l.givenRate.differs(v)
 	}
 	switch {
 	case err != nil:
-	case wanted.numbers:
-		o.Result = v.result(l.Name(), l.givenRate)
+	case wanted.Numbers:
+		o.Result = resultOf(v, l.Name(), l.givenRate)
 	default:
-		o.Result.Allowed, o.Result.Degraded = v.ok, v.degraded
+		o.Result.Allowed, o.Result.Degraded = v.OK, v.Degraded
 	}
 	return o
 }
 
 // observation returns what the observer is told of a call to a Group. It is of the limiter
 // that binds.
-func (g *Group) observation(verdicts []verdict, wanted want, start time.Time, err error) Observation {
-	o := Observation{Permits: wanted.permits, Err: err, Start: start, Took: time.Since(start)}
+func (g *Group) observation(
+	verdicts []engine.Verdict, wanted engine.Want, start time.Time, err error,
+) Observation {
+	o := Observation{Permits: wanted.Permits, Err: err, Start: start, Took: time.Since(start)}
 	binds := 0
 	if err == nil {
 		o.Batch = 1
-		if o.Result, binds = g.result(verdicts); !wanted.numbers {
+		if o.Result, binds = g.result(verdicts); !wanted.Numbers {
 			o.Result = Result{Allowed: o.Result.Allowed, Degraded: o.Result.Degraded}
 		}
 	}
 	for i, v := range verdicts {
-		o.Drift += v.drift
+		o.Drift += v.Drift
 		o.OtherRate = o.OtherRate || err == nil && g.members[i].givenRate.differs(v)
-		o.Queued = max(o.Queued, v.queued)
-		if v.degraded {
+		o.Queued = max(o.Queued, v.Queued)
+		if v.Degraded {
 			o.Batch = 0
 		}
 	}
@@ -99,7 +105,7 @@ func (g *Group) observation(verdicts []verdict, wanted want, start time.Time, er
 		return o // an error
 	}
 	m := g.members[binds]
-	if o.Result.Name = m.keys.name; m.givenRate != nil {
+	if o.Result.Name = m.limiter.Name(); m.givenRate != nil {
 		o.Policy = m.givenRate.name
 	}
 	return o
@@ -107,18 +113,4 @@ func (g *Group) observation(verdicts []verdict, wanted want, start time.Time, er
 
 // Waiting returns how many callers of this Client wait for permits now: those in line
 // and those that no request has asked for yet.
-func (c *Client) Waiting() int {
-	c.queuesMu.Lock()
-	queues := make([]*queue, 0, len(c.queues))
-	for _, q := range c.queues {
-		queues = append(queues, q)
-	}
-	c.queuesMu.Unlock()
-	n := int(c.groupWaiting.Load())
-	for _, q := range queues {
-		q.mu.Lock()
-		n += q.waiting()
-		q.mu.Unlock()
-	}
-	return n
-}
+func (c *Client) Waiting() int { return c.engine.Waiting() }

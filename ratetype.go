@@ -3,11 +3,10 @@ package rratelimiter
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"sync/atomic"
 	"time"
 
-	"github.com/redisson-go/rratelimiter/internal/wire"
+	"github.com/redisson-go/rratelimiter/internal/engine"
 )
 
 // RateType says which clients share a limit. The numbers are what Redisson stores
@@ -46,12 +45,8 @@ type Config struct {
 	KeepAlive time.Duration // whole ms; 0: the limiter does not expire by itself
 }
 
-// The bounds of arguments. A rate above 2^53 could not be counted exactly by
-// Lua; a request above 2^40 would need more than 257 records.
-const (
-	maxRate    = 1 << 53
-	maxPermits = 1 << 40
-)
+// maxRate is the highest rate: Lua could not count exactly beyond it.
+const maxRate = 1 << 53
 
 // A RateOption is an option of TrySetRate, SetRate and UpdateRate, and of Keyed and WithRate.
 type RateOption interface{ applyRate(*rateOptions) }
@@ -97,24 +92,41 @@ func WithKeepRate() RateOption {
 	return rateOption(func(o *rateOptions) { o.keepRate = true })
 }
 
+// A rateChange is what TrySetRate, SetRate and UpdateRate do.
+type rateChange struct {
+	Config
+	rateOptions
+	onlyFirst bool // set it only where no rate is set
+	mustExist bool // set it only where a rate is set
+}
+
+// rate returns what is to be set.
+func (change *rateChange) rate() engine.Rate {
+	return engine.Rate{
+		Type: int(change.Type), Permits: change.Rate,
+		Interval: change.Interval, KeepAlive: change.KeepAlive,
+	}
+}
+
 // complete adds the options, drops fractions of a ms, and checks everything.
 func (change *rateChange) complete(opts []RateOption) error {
 	var o rateOptions
 	for i, opt := range opts {
 		if opt == nil {
-			return invalid(fmt.Sprintf("opts[%d]", i), "nil", "be a RateOption")
+			return engine.Invalid(fmt.Sprintf("opts[%d]", i), "nil", "be a RateOption")
 		}
 		opt.applyRate(&o)
 	}
 	switch interval := change.Interval; {
 	case !change.Type.valid():
-		return invalid("type", change.Type, "be Overall or PerClient")
+		return engine.Invalid("type", change.Type, "be Overall or PerClient")
 	case change.Rate < 1 || change.Rate > maxRate:
-		return invalid("rate", change.Rate, "be between 1 and 9007199254740992 (2^53)")
+		return engine.Invalid("rate", change.Rate, "be between 1 and 9007199254740992 (2^53)")
 	case interval < time.Millisecond:
-		return invalid("interval", interval, "be at least 1ms")
+		return engine.Invalid("interval", interval, "be at least 1ms")
 	case o.keepAlive != 0 && o.keepAlive < interval:
-		return invalid("keepAlive", o.keepAlive, fmt.Sprintf("be 0 or at least the interval, %v", interval))
+		bound := fmt.Sprintf("be 0 or at least the interval, %v", interval)
+		return engine.Invalid("keepAlive", o.keepAlive, bound)
 	}
 	change.Interval = change.Interval.Truncate(time.Millisecond)
 	change.KeepAlive, change.rateOptions = o.keepAlive.Truncate(time.Millisecond), o
@@ -126,8 +138,7 @@ func (change *rateChange) complete(opts []RateOption) error {
 type givenRate struct {
 	name   string // of the Keyed that the limiter is from, empty for others
 	policy string // the name, if visitors may see it (Result.Policy)
-	config Config
-	text   any         // for parts/limiter.lua; a string, boxed for go-redis
+	sets   *engine.GivenRate
 	other  atomic.Bool // a limiter with another rate was found
 }
 
@@ -142,68 +153,23 @@ func newGivenRate(rate int64, interval time.Duration, keeps int64, opts []RateOp
 	if !change.keepSet && keeps > 0 {
 		change.KeepAlive = min(math.MaxInt64/time.Duration(keeps), change.Interval) * time.Duration(keeps)
 	}
-	return &givenRate{
-		config: change.Config,
-		text: fmt.Sprintf("%d %d %d %s", change.Rate, change.Interval.Milliseconds(),
-			change.KeepAlive.Milliseconds(), flag(!change.keepRate)),
-	}, nil
+	return &givenRate{sets: engine.NewGivenRate(change.rate(), !change.keepRate)}, nil
 }
 
-// limiter returns the RateLimiter of some keys whose acquires set the rate.
-func (g *givenRate) limiter(k *limiterKeys, p policy) *RateLimiter {
-	l := &RateLimiter{policy: p, givenRate: g}
-	l.keys.Store(k)
-	return l
+// engine returns what the engine is told; nil for no rate.
+func (g *givenRate) engine() *engine.GivenRate {
+	if g == nil {
+		return nil
+	}
+	return g.sets
 }
 
 // differs reports whether a limiter has another rate than the given one, the first time that
 // it does.
-func (g *givenRate) differs(v verdict) bool {
-	if g == nil || v.limit == 0 || v.degraded {
+func (g *givenRate) differs(v engine.Verdict) bool {
+	if g == nil || v.Limit == 0 || v.Degraded {
 		return false
 	}
-	same := v.limit == g.config.Rate && v.every == g.config.Interval.Milliseconds()
+	same := v.Limit == g.sets.Rate.Permits && v.Every == g.sets.Rate.Interval.Milliseconds()
 	return !same && g.other.CompareAndSwap(false, true)
-}
-
-// parseConfig reads the fields rate, interval, type and keepAliveTime of the hash.
-func (k *limiterKeys) parseConfig(fields []any) (c Config, err error) {
-	var numbers [4]int64
-	for i, name := range [...]string{wire.Rate, wire.Interval, wire.Type, wire.KeepAlive} {
-		text, set := fields[i].(string)
-		if !set && name == wire.KeepAlive {
-			break // Redisson before 3.38.0 does not write it
-		} else if !set {
-			return c, k.notInitialized()
-		}
-		if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-			return c, k.badField(name, fmt.Sprintf("%.40q", text), "be an integer")
-		}
-	}
-	c = Config{RateType(numbers[2]), numbers[0], milliseconds(numbers[1]), milliseconds(numbers[3])}
-	if !c.Type.valid() {
-		value := fmt.Sprintf(`"%d"`, numbers[2])
-		return Config{}, k.badField(wire.Type, value, "be 0 (OVERALL) or 1 (PER_CLIENT)")
-	}
-	return c, nil
-}
-
-// milliseconds is n ms, or the longest Duration where that is too much for one.
-func milliseconds(n int64) time.Duration {
-	const most = math.MaxInt64 / int64(time.Millisecond)
-	return time.Duration(max(-most, min(most, n))) * time.Millisecond
-}
-
-// microseconds is n us, or the longest Duration where that is too much for one.
-func microseconds(n int64) time.Duration {
-	return time.Duration(min(n, math.MaxInt64/int64(time.Microsecond))) * time.Microsecond
-}
-
-// checkPermits checks the permits of an acquire (least 1) or a release (least 0).
-func checkPermits(permits, least int64) error {
-	if permits < least || permits > maxPermits {
-		bound := fmt.Sprintf("be between %d and %d (2^40)", least, int64(maxPermits))
-		return invalid("permits", permits, bound)
-	}
-	return nil
 }

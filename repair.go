@@ -1,12 +1,6 @@
 package rratelimiter
 
-import (
-	"context"
-	"math"
-	"time"
-
-	"github.com/redisson-go/rratelimiter/internal/wire"
-)
+import "context"
 
 // Repaired is what Repair has found. If a reply was lost on the way, the numbers may
 // be lower than what was done.
@@ -42,39 +36,6 @@ type Repaired struct {
 // ErrNotInitialized if no rate is set, ErrBadState if the hash cannot be read,
 // ErrClosed and ErrNoAnswer.
 func (l *RateLimiter) Repair(ctx context.Context) (Repaired, error) {
-	k := l.keys.Load()
-	return within(ctx, k, k.repair)
-}
-
-func (k *limiterKeys) repair(ctx context.Context) (Repaired, error) {
-	var all Repaired
-	layout := &wire.Layouts[k.client.format]
-	const (
-		atOnce     = 2000 // records of a call: some 5 ms of Redis
-		manyPasses = 3
-	)
-	for cursor, most, passes := int64(0), int64(atOnce), 0; ; {
-		// Each call has random bytes of its own to go on from.
-		pattern := layout.Append(make([]byte, 0, wire.RecordSpace), 1, false)
-		args := argumentsOf(k.client.session, "", cursor, pattern, k.client.now(), "", "", "", "", k.Changed)
-		args = append(args, layout.Header, most)
-		reply, _, err := k.run(ctx, operation{repairScript, time.Now(), args, nil})
-		if err != nil {
-			return all, err
-		}
-		all.Records = reply.At(1)
-		all.Rewritten += reply.At(2)
-		all.Dropped += reply.At(3)
-		all.Drift += reply.At(4)
-		switch cursor = reply.At(0); cursor {
-		case 0:
-			return all, nil
-		case 1:
-			// Records of 2^32 permits cannot be joined, and others may add more
-			// records than a pass takes away: then the last is one long call.
-			if passes++; passes == manyPasses {
-				most = math.MaxInt32
-			}
-		}
-	}
+	found, err := l.limiter.Load().Repair(ctx)
+	return Repaired(found), err
 }

@@ -7,10 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/outage"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
-	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // A RateLimiter is one limit, shared by all who use its name: Redisson's
@@ -28,16 +27,21 @@ import (
 // cheap handle: what is known of a limiter belongs to the Client, so one may be
 // made for each request.
 type RateLimiter struct {
-	keys  atomic.Pointer[limiterKeys] // changed by Rename
-	queue atomic.Pointer[queue]       // the one it used last
+	client    *Client
+	limiter   atomic.Pointer[engine.Limiter] // changed by Rename
+	policy    outage.Policy                  // what a call does when Redis fails
+	givenRate *givenRate                     // that its acquires set; nil if they set none
+}
 
-	policy    policy     // what a call does when Redis fails
-	givenRate *givenRate // that its acquires set; nil if they set none
+func newRateLimiter(c *Client, k *engine.Limiter, p outage.Policy, g *givenRate) *RateLimiter {
+	l := &RateLimiter{client: c, policy: p, givenRate: g}
+	l.limiter.Store(k)
+	return l
 }
 
 // Name returns the name of the limiter as it was given, before any mapping
 // (RRateLimiter.getName).
-func (l *RateLimiter) Name() string { return l.keys.Load().name }
+func (l *RateLimiter) Name() string { return l.limiter.Load().Name() }
 
 // String returns a text for people, such as `rate limiter "api"`. It does not ask Redis.
 func (l *RateLimiter) String() string { return fmt.Sprintf("rate limiter %q", l.Name()) }
@@ -63,7 +67,7 @@ func (l *RateLimiter) String() string { return fmt.Sprintf("rate limiter %q", l.
 // The bounds are those of TrySetRate. An argument that is refused is an ErrInvalidArgument
 // of each call and of Validate.
 func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateOption) *RateLimiter {
-	k := l.keys.Load()
+	k := l.limiter.Load()
 	before, keeps := l.givenRate, int64(0)
 	if before == nil {
 		before = &givenRate{}
@@ -71,15 +75,14 @@ func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateO
 		keeps = keyedKeeps
 	}
 	given, err := newGivenRate(rate, interval, keeps, opts)
-	if err == nil {
+	switch {
+	case err == nil:
 		given.name, given.policy = before.name, before.policy
-	} else if k.err == nil {
-		k = k.client.unusable(k.name, err)
-		k.err = misconfigured(k.err)
+		k = k.With(given.sets)
+	case k.Err() == nil:
+		k = l.client.engine.Unusable(k.Name(), engine.Misconfigured(err))
 	}
-	other := given.limiter(k, l.policy)
-	other.queue.Store(l.queue.Load())
-	return other
+	return newRateLimiter(l.client, k, l.policy, given)
 }
 
 // TrySetRate sets rate permits per interval if no rate is set, and reports
@@ -93,7 +96,7 @@ func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateO
 func (l *RateLimiter) TrySetRate(
 	ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption,
 ) (bool, error) {
-	return l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}, script: trySetRateScript}, opts)
+	return l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}, onlyFirst: true}, opts)
 }
 
 // SetRate sets rate permits per interval, whatever was set before
@@ -107,7 +110,7 @@ func (l *RateLimiter) TrySetRate(
 func (l *RateLimiter) SetRate(
 	ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption,
 ) error {
-	_, err := l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}, script: setRateScript}, opts)
+	_, err := l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}}, opts)
 	return err
 }
 
@@ -117,72 +120,27 @@ func (l *RateLimiter) SetRate(
 func (l *RateLimiter) UpdateRate(
 	ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption,
 ) (bool, error) {
-	change := rateChange{Config: Config{typ, rate, interval, 0}, script: setRateScript, mustExist: true}
+	change := rateChange{Config: Config{typ, rate, interval, 0}, mustExist: true}
 	return l.setRate(ctx, change, opts)
-}
-
-// A rateChange is what TrySetRate, SetRate and UpdateRate do.
-type rateChange struct {
-	Config
-	rateOptions
-	script    *redisx.Script
-	mustExist bool // set it only where a rate is set
 }
 
 // setRate carries out a change whose script and conditions are given already.
 func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []RateOption) (bool, error) {
-	k := l.keys.Load()
-	if err := k.usable(ctx); err != nil {
+	k := l.limiter.Load()
+	if err := k.Usable(ctx); err != nil {
 		return false, err
 	}
 	if err := change.complete(opts); err != nil {
-		return false, k.named(err)
+		return false, k.Named(err)
 	}
-	set, err := within(ctx, k, func(ctx context.Context) (bool, error) {
-		args := argumentsOf(change.Rate, change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(),
-			flag(change.keepState), k.client.now(), flag(change.mustExist), k.client.session)
-		args.put(argChannel, k.Changed)
-		reply, _, err := k.runOn(ctx, change.Type, operation{change.script, time.Now(), args, did})
-		if err != nil || reply.At(0) == 0 {
-			return false, err
-		}
-		k.believe(change.Type)
-		err = k.clearOther(ctx, change.Type)
-		return err == nil, err
+	set, err := k.SetRate(ctx, engine.Change{
+		Rate: change.rate(), KeepState: change.keepState,
+		OnlyFirst: change.onlyFirst, MustExist: change.mustExist,
 	})
-	if l.policy.fallback == FallbackLocal && (set || failed(err) && !redisx.Final(err)) {
-		k.client.guard.assume(k, change.Config, set)
+	if l.policy.Fallback == outage.Local && (set || outage.Failed(err) && !redisx.Final(err)) {
+		l.client.guard.Assume(k, change.rate(), set)
 	}
 	return set, err
-}
-
-// flag is how scripts are told yes or no.
-func flag(yes bool) string {
-	if yes {
-		return "1"
-	}
-	return "0"
-}
-
-// clearOther removes the keys of the other type, which are of no use any more.
-// A script names the keys of one type, so this takes a second script, which checks
-// again which type is in force. It is only run if there are such keys: while a slot
-// of a cluster moves, a script must not name keys that are not there.
-func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
-	other := k.Pairs[1-typ]
-	var found int64
-	for _, key := range []string{other.Value, other.Permits} {
-		n, err := k.exists(ctx, key)
-		if err != nil {
-			return k.scriptError(typ, err)
-		}
-		found += n
-	}
-	if found == 0 {
-		return nil
-	}
-	_, _, err := k.runOn(ctx, 1-typ, operation{clearScript, time.Now(), argumentsOf(), nil})
-	return err
 }
 
 // TryAcquire takes permits, waiting for them up to timeout, and reports
@@ -209,16 +167,16 @@ func (k *limiterKeys) clearOther(ctx context.Context, typ RateType) error {
 // said), ErrInvalidArgument, ErrBadState, ErrClosed, and what Redis replies besides,
 // such as OOM or NOPERM, as a redis.Error.
 func (l *RateLimiter) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
-	v, err := l.acquire(ctx, want{permits: permits, timeout: timeout})
-	return v.ok, err
+	v, err := l.acquire(ctx, engine.Want{Permits: permits, Timeout: timeout})
+	return v.OK, err
 }
 
 // Acquire takes permits, waiting for them until ctx ends
 // (RRateLimiter.acquire). The bounds and errors are those of TryAcquire.
 func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
-	v, err := l.acquire(ctx, want{permits: permits, timeout: forever})
-	if err == nil && !v.ok {
-		err = l.keys.Load().unanswered(ErrNoAnswer, nil) // nil means that the caller holds the permits
+	v, err := l.acquire(ctx, engine.Want{Permits: permits, Timeout: engine.Forever})
+	if err == nil && !v.OK {
+		err = l.limiter.Load().Named(engine.NotHeld())
 	}
 	return err
 }
@@ -227,38 +185,23 @@ func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
 // that. The bounds and errors are those of TryAcquire without a timeout: give it a
 // context with a deadline.
 func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) {
-	v, err := l.acquire(ctx, want{permits: permits, numbers: true})
+	v, err := l.acquire(ctx, engine.Want{Permits: permits, Numbers: true})
 	if err != nil {
 		return Result{}, err
 	}
-	return v.result(l.Name(), l.givenRate), nil
+	return resultOf(v, l.Name(), l.givenRate), nil
 }
 
 // Peek returns the numbers of the limiter and takes nothing: Allowed reports
 // whether one permit is there, RetryAfter when it will be. It only reads.
 // Errors are ErrNotInitialized, ErrBadState, ErrClosed, and ErrNoAnswer.
 func (l *RateLimiter) Peek(ctx context.Context) (Result, error) {
-	k := l.keys.Load()
-	return within(ctx, k, func(ctx context.Context) (Result, error) {
-		args := argumentsOf(k.client.session)
-		args.put(argPermits, 1)
-		args.put(argNow, k.client.now())
-		if l.givenRate != nil {
-			args.put(argGivenRate, l.givenRate.text)
-		}
-		reply, _, err := k.run(ctx, operation{peekScript, time.Now(), args, nil})
-		if err != nil {
-			return Result{}, err
-		}
-		one := []run{{1, 1}} // one caller that wants one permit; whether it is there is seen below
-		a, err := newAcquireReply(reply, len(one))
-		if err != nil {
-			return Result{}, err
-		}
-		v := newSplit(a, one).next()
-		v.ok = v.left >= 1
-		return v.result(k.name, l.givenRate), nil
-	})
+	k := l.limiter.Load()
+	v, err := k.Peek(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	return resultOf(v, k.Name(), l.givenRate), nil
 }
 
 // AvailablePermits returns the permits that could be taken now, between 0 and
@@ -286,22 +229,19 @@ func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
 // ErrInvalidArgument, ErrBadState, ErrClosed, and ErrNoAnswer, after
 // which the permits may have been given back.
 func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
-	k := l.keys.Load()
-	if err := checkPermits(permits, 0); err != nil {
-		return k.named(err)
-	}
-	if err := k.usable(ctx); err != nil || permits == 0 || k.client.guard.off.Load() {
+	k, guard := l.limiter.Load(), l.client.guard
+	if err := k.Check(ctx, permits, 0); err != nil || permits == 0 || guard.Off() {
 		return err
 	}
-	if k.client.guard.gives(k, permits) {
+	if guard.Gives(k, permits) {
 		return nil
 	}
-	_, err := l.enqueue(ctx, want{permits: permits, gives: true})
+	err := k.Release(ctx, permits)
 	if l.givenRate != nil && errors.Is(err, ErrNotInitialized) {
 		return nil // nothing is out
 	}
 	if err == nil {
-		k.client.guard.gave(k, permits)
+		guard.Gave(k, permits)
 	}
 	return err
 }
@@ -309,19 +249,35 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 // Config returns what is set (RRateLimiter.getConfig). Errors are
 // ErrNotInitialized, ErrBadState, ErrClosed, and ErrNoAnswer.
 func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
-	k := l.keys.Load()
-	return within(ctx, k, func(ctx context.Context) (Config, error) {
-		get := func(rdb redis.Cmdable) ([]any, error) {
-			return rdb.HMGet(ctx, k.Hash, wire.Rate, wire.Interval, wire.Type, wire.KeepAlive).Result()
-		}
-		fields, err := redisx.OnMaster(ctx, &k.client.runner, k.Hash, get)
-		if err != nil {
-			return Config{}, k.scriptError(Overall, err)
-		}
-		return k.parseConfig(fields)
-	})
+	rate, err := l.limiter.Load().Rate(ctx)
+	return Config{RateType(rate.Type), rate.Permits, rate.Interval, rate.KeepAlive}, err
 }
 
 // Validate returns an ErrMisconfigured if each call would fail for the name of the limiter, or for
 // what New, Keyed or WithRate was given (limit.Validator).
-func (l *RateLimiter) Validate() error { return misconfigured(l.keys.Load().err) }
+func (l *RateLimiter) Validate() error { return engine.Misconfigured(l.limiter.Load().Err()) }
+
+// acquire asks for permits until it gets them, their timeout passes or ctx ends, and tells
+// the observer.
+func (l *RateLimiter) acquire(ctx context.Context, wanted engine.Want) (engine.Verdict, error) {
+	o := l.client.observer
+	if o == nil {
+		return l.decide(ctx, wanted)
+	}
+	start := time.Now()
+	v, err := l.decide(ctx, wanted)
+	o.Observe(ctx, observation(v, l, wanted, start, err))
+	return v, err
+}
+
+// decide asks for permits until it gets them, their timeout passes or ctx ends.
+func (l *RateLimiter) decide(ctx context.Context, wanted engine.Want) (engine.Verdict, error) {
+	k, guard := l.limiter.Load(), l.client.guard
+	if err := k.Check(ctx, wanted.Permits, 1); err != nil {
+		return engine.Verdict{}, err
+	}
+	if l.policy.Bounded || guard.Off() {
+		return guard.Acquire(ctx, k, l.policy, wanted)
+	}
+	return k.Acquire(ctx, wanted)
+}

@@ -17,7 +17,8 @@ import (
 // Fair locks that Go and Java share.
 var _ = func() bool {
 	for _, g := range lockGenerations {
-		Describe("Fair locks beside Redisson "+g.version, Ordered, ContinueOnFailure, g.labels("locks"), func() {
+		name := "Fair locks beside Redisson " + g.version
+		Describe(name, Ordered, ContinueOnFailure, g.labels("locks"), func() {
 			if g != newest {
 				BeforeAll(g.start, NodeTimeout(5*time.Minute))
 			}

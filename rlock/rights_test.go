@@ -39,7 +39,7 @@ func (g *guarded) does(d deed, kind string) error {
 	defer func() { _, _ = one.Close(), other.Close() }()
 	return d.do(ctx, &parties{
 		guarded: g, one: guardedLock(kind, one), other: guardedLock(kind, other),
-		renewed: guardedLock(kind, one, rlock.WithWatchdogTimeout(1500*time.Millisecond)),
+		renewed: guardedLock(kind, one, rlock.WithWatchdogTimeout(3*time.Second)),
 	})
 }
 

@@ -3,7 +3,7 @@
 --
 -- KEYS, ARGV[1]: parts/common.lua
 -- ARGV[2]  the command: PERSIST removes it, PEXPIRE sets a length of time, PEXPIREAT a point in time
--- ARGV[3]  that length, or that point as a Unix time, in ms
+-- ARGV[3]  that length, or that point as a Unix time, in ms. If it has passed, the limiter is removed
 -- ARGV[4]  the condition, only with PEXPIRE: NX none is set, XX one is set, GT it is later than the one set,
 --          LT it is earlier; or empty
 -- Reply:   1 done, or 0: there is no limiter, or the condition does not hold
@@ -26,6 +26,12 @@ if ARGV[2] ~= 'PERSIST' then
   if (how == 'NX' and left >= 0) or (how == 'XX' and left < 0)
     or (how == 'GT' and (left < 0 or ttl <= left)) or (how == 'LT' and left >= 0 and ttl >= left) then
     return 0
+  end
+  local t = redis.call('TIME') -- s, and the us beyond them
+  if ttl <= (ARGV[2] == 'PEXPIREAT' and t[1] * 1000 + t[2] / 1000 or 0) then
+    -- The commands below would remove the records themselves, however many. Another thread of Redis frees them.
+    redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
+    return 1
   end
   redis.call(ARGV[2], KEYS[1], ARGV[3])
   redis.call(ARGV[2], KEYS[2], ARGV[3])

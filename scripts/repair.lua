@@ -12,19 +12,23 @@
 -- A record is dropped if it is in no format that Redisson has had, or holds 0 permits. A time further ahead
 -- than an interval is brought back to now. If there are more records than one call may handle, a call handles
 -- 1,000 of them. It makes one record of those that lie within the same thousandth of an interval, dated by
--- the latest. At last so few records are left that one call sees all and can tell the value.
+-- the latest; of the longest interval, while versions with different ones take turns (parts/span.lua). Records
+-- that only another version counts stay. At last so few records are left that one call sees all and can tell
+-- the value.
 
 local givenRate, lasts = nil, nil -- without a rate there is no limiter; the time to live is always set
 -- include parts/common.lua
 -- include parts/limiter.lua
-if gone > 0 and head[1] then
-  redis.call('ZREMRANGEBYRANK', KEYS[3], 0, gone - 1)
-  gone, dead = 0, 0
+local kept = span > interval -- what has expired stays for another version
+local size = (head[1] or kept) and redis.call('ZCARD', KEYS[3]) or 0
+if dead > 0 and dead < size then
+  redis.call('ZREMRANGEBYRANK', KEYS[3], 0, dead - 1)
+  size, gone, dead = size - dead, gone - dead, 0
 end
 local PART = 1000 -- records; each may cost two commands, so more would take too long
 local PARTS = 1000 -- of an interval: permits come back that much later at most
 local LC0I = 20 -- the bytes of a record in the format Lc0I
-local size, fresh, part = head[1] and redis.call('ZCARD', KEYS[3]) or 0, ARGV[5], {}
+local fresh, part = ARGV[5], {}
 local away, step = {}, nil
 local few = size <= tonumber(ARGV[13])
 if few and size > 0 then
@@ -32,7 +36,8 @@ if few and size > 0 then
 elseif not few then
   part = redis.call('ZRANGEBYSCORE', KEYS[3], ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', '0', PART)
 end
-local written, rewritten, dropped, credit, total, slot = 0, 0, 0, 0, 0, math.max(1, interval / PARTS)
+local written, rewritten, dropped, credit, slot = 0, 0, 0, 0, math.max(1, span / PARTS)
+local counting, lost, all = 0, 0, 0 -- permits: that count, of records that go, of those that stay
 
 -- The records that become one: their key (which part of the interval), their permits, the time, the first of
 -- them. The loop takes one more turn than there are records, to write the last group.
@@ -40,7 +45,8 @@ local group = { n = 0 }
 for i = 1, #part + 1, 2 do
   local record, text, time = part[i], part[i + 1], tonumber(part[i + 1])
   local n, length = record and count(record) or 0, record and #record or 0
-  local old = time and time <= expired
+  local over = time and time <= expired
+  local old = time and time <= now - span
   local good = n > 0 and not old and (length == 8 or length == string.byte(record) + 5
     or (length == LC0I and string.sub(record, 1, 8) == '\8\0\0\0\0\0\0\0'))
   local changed, key = false, nil
@@ -49,11 +55,11 @@ for i = 1, #part + 1, 2 do
     if not time or time > now + interval then
       changed, time, text = true, now, string.format('%d', now)
     end
-    key = few and i or math.floor(time / slot)
-    total = total + n
+    key = few and i or math.floor(time / slot) * 2 + (over and 1 or 0)
+    counting, all = counting + (over and 0 or n), all + n
   elseif record then
     away[#away + 1] = record
-    credit = credit + n
+    lost, credit = lost + n, credit + (over and kept and 0 or n)
     dropped = dropped + (old and 0 or 1)
   end
   if good and key == group.key and group.n + n <= FULL then
@@ -76,8 +82,9 @@ for i = 1, #part + 1, 2 do
   end
 end
 
-local believed, reply = (stored or rate) + back + credit, { 0, size + written - #away, rewritten, dropped }
-value = (few or reply[2] == 0) and rate - total or value + credit
+local believed, reply = (kept and value or (stored or rate) + back) + credit, { 0, size + written - #away, rewritten, dropped }
+value = (few or reply[2] == 0) and rate - counting or value + credit
+total = (few or reply[2] == 0) and all or total and total - lost
 if not few and #part == 2 * PART then
   -- Go on from the last time, for more records may have it. If nothing was to be done, go on after it.
   local latest = math.floor(math.min(tonumber(part[#part]) or now, now + interval))

@@ -13,7 +13,7 @@
 -- Reply:   1 set, or 0: no rate is set, and nothing was changed
 
 -- include parts/common.lua
-local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', ARGV[8])
+local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', ARGV[8], 'longest')
 if f.err then
   return string.find(f.err, '^WRONGTYPE') and redis.error_reply('BADKEY 1 hash') or f
 elseif ARGV[7] == '1' and not (f[1] and f[2] and f[3]) then
@@ -47,17 +47,26 @@ local dead = 0
 if same then
   dead = redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', now - span))
   local size, stored = redis.call('ZCARD', KEYS[3]), tonumber(redis.pcall('GET', KEYS[2]))
-  local value, before = nil, tonumber(f[1])
-  if size - dead > MANY and stored and before and tonumber(f[2]) == span and not own then
-    value = stored + tonumber(ARGV[2]) - before -- what has expired comes back with the next calls
+  -- The permits that are outstanding, as the value says or, where versions have taken turns, parts/span.lua.
+  -- That is exact, while more than MANY records would have to be estimated.
+  local before, charged, exact = tonumber(f[1]), nil, false
+  if own then
+    before = tonumber(f[4] and string.match(f[4], '^%d+ %d+ %-?%d+ %d+ (%-?%d+)$') or '')
   end
-  if value and value % 1 == 0 and math.abs(value) <= MOST then
-    dead = 0
+  if size - dead > MANY and stored and before then
+    local total, wrote = string.match(f[5] or '', '^%d+ %d+ (%d+) (%-?%d+)$')
+    total, wrote = tonumber(total or ''), tonumber(wrote or '')
+    exact = total and wrote and not own or not f[5]
+    charged = exact and f[5] and total + wrote - stored or before - stored
+  end
+  local value = charged and tonumber(ARGV[2]) - charged
+  if exact and value % 1 == 0 and math.abs(value) <= MOST then
+    dead = 0 -- what has expired comes back with the next calls
   else
     dead = dead == size and dead or math.min(dead, MANY) -- the others count until the next calls
     local sum, rank = 0, dead
     -- include parts/outstanding.lua
-    value = tonumber(ARGV[2]) - sum
+    value = math.min(tonumber(ARGV[2]) - sum, value and value % 1 == 0 and value >= -MOST and value or MOST)
   end
   redis.call('SET', KEYS[2], string.format('%d', value))
   redis.call('PERSIST', KEYS[3])

@@ -44,7 +44,8 @@ func (a *app) acquireCommand() *cobra.Command {
 A command runs when they are granted, and only then: it does not run if Redis is down. The
 exit code is that of the command; 128 + N if signal N has ended it, 127 if it was not found,
 126 if it could not be run. In these two cases no permits are taken, or they are given back.
-INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to it. What rrl says goes to stderr then.`,
+INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to it. Before it runs, the first four end the
+wait for permits, with 130; the others do nothing. What rrl says goes to stderr then.`,
 		Example: `  rrl acquire api || echo "too many"
   rrl acquire nightly --timeout 5m -- ./report --all
   rrl acquire api --refused-code 75 -- curl https://api.example.com`,
@@ -106,10 +107,12 @@ func (a *app) acquireAndRun(ctx context.Context, name string, q *acquisition, co
 
 // acquireFor takes permits and runs a child if they are granted.
 func (a *app) acquireFor(ctx context.Context, name string, q *acquisition, child *child) error {
-	err := a.withClient(ctx, func(c *rratelimiter.Client) error {
+	waiting, stop := child.waiting(ctx)
+	defer stop()
+	err := a.withClient(waiting, func(c *rratelimiter.Client) error {
 		l := c.RateLimiter(name)
-		if err := a.acquire(ctx, l, q, a.stderr); err != nil {
-			return err
+		if err := a.acquire(waiting, l, q, a.stderr); err != nil {
+			return child.notRun(waiting, err)
 		}
 		err := child.start()
 		if err != nil {

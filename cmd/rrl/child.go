@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -20,11 +21,13 @@ const (
 	exitSignalled = 128
 )
 
-// A child is the command that acquire or lock runs. From the time it is made, signals are kept for it.
+// A child is the command that acquire or lock runs. Once the child is made, no signal ends rrl itself: the signals
+// in ending end the wait for permits or the lock, and the running command gets all.
 type child struct {
 	app     *app
 	cmd     *exec.Cmd
 	signals chan os.Signal
+	ending  []os.Signal // those of endWait that are not ignored
 }
 
 // newChild looks for a command, and returns an exitCode if there is none that can be run. The
@@ -38,9 +41,29 @@ func (a *app) newChild(command []string) (*child, error) {
 	cmd.Args[0] = command[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout.w, a.stderr
 	const room = 8 // they come one by one
-	c := &child{cmd: cmd, app: a, signals: make(chan os.Signal, room)}
-	signal.Notify(c.signals, passedOn...)
+	c := &child{cmd: cmd, app: a, signals: make(chan os.Signal, room), ending: heeded(endWait)}
+	signal.Notify(c.signals, heeded(passedOn)...)
 	return c, nil
+}
+
+// heeded returns the signals that this process does not ignore: nohup makes it ignore SIGHUP, and that must stay so
+// for the wait and for the command.
+func heeded(signals []os.Signal) []os.Signal {
+	return slices.DeleteFunc(slices.Clone(signals), signal.Ignored)
+}
+
+// waiting returns the context of the wait before the command starts.
+func (c *child) waiting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, c.ending...)
+}
+
+// notRun returns the error for a wait that has failed with err: an exitCode if a signal has ended the wait.
+func (c *child) notRun(waiting context.Context, err error) error {
+	if waiting.Err() == nil || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	fmt.Fprintln(c.app.stderr, "rrl: interrupted: the command was not run")
+	return exitCode(exitInterrupted)
 }
 
 // cannotRun prints why a command does not run, and returns its exit code.
@@ -55,13 +78,14 @@ func (a *app) cannotRun(err error) error {
 // close ends the keeping of signals.
 func (c *child) close() { signal.Stop(c.signals) }
 
-// start starts the command, unless a signal has come before.
+// start starts the command, unless a signal has ended the wait. Other signals that came before the start are dropped:
+// they would end a command that has not yet set up how to handle them.
 func (c *child) start() error {
-	select {
-	case s := <-c.signals:
-		fmt.Fprintf(c.app.stderr, "rrl: %v: the command was not run\n", s)
-		return exitCode(exitInterrupted)
-	default:
+	for len(c.signals) > 0 {
+		if s := <-c.signals; slices.Contains(c.ending, s) {
+			fmt.Fprintf(c.app.stderr, "rrl: %v: the command was not run\n", s)
+			return exitCode(exitInterrupted)
+		}
 	}
 	if err := c.cmd.Start(); err != nil {
 		return c.app.cannotRun(err)

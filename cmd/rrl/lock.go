@@ -52,7 +52,8 @@ once a night takes acquire, with a rate of 1 per 23 hours.
 The exit code is that of the command; 128 + N if signal N has ended it, 127 if it was not found,
 126 if it could not be run. It is 1 if others hold the lock, 2 on an error, as when Redis is
 away at the start: then the command has not run. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on
-to it, and the lock is held until it has ended.
+to it, and the lock is held until it has ended. Before it runs, the first four end the wait for the
+lock, with 130; the others do nothing.
 
 If the lock is lost while the command runs (its lease has run out, Redis was away for 30 s, or
 somebody has unlocked it by force), the command gets SIGTERM, and SIGKILL after --grace. What it
@@ -161,10 +162,12 @@ func (a *app) lockAndRun(ctx context.Context, name string, q *locking, command [
 
 // lockFor holds a lock while a child runs.
 func (a *app) lockFor(ctx context.Context, name string, q *locking, child *child) error {
-	return a.withClient(ctx, func(c *rratelimiter.Client) error {
-		h, err := a.lock(ctx, lockOf(c, name, q.kind()), q, a.stderr)
+	waiting, stop := child.waiting(ctx)
+	defer stop()
+	return a.withClient(waiting, func(c *rratelimiter.Client) error {
+		h, err := a.lock(waiting, lockOf(c, name, q.kind()), q, a.stderr)
 		if err != nil {
-			return err
+			return child.notRun(waiting, err)
 		}
 		if q.fenced {
 			child.cmd.Env = append(os.Environ(), tokenVariable+"="+strconv.FormatInt(h.Token(), 10))

@@ -28,6 +28,9 @@ var passedOn = []os.Signal{
 	os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
+// endWait are the signals that end the wait for permits or a lock.
+var endWait = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+
 // ofKeyboard reports whether a terminal sends a signal to all processes in its foreground when a key is
 // pressed.
 func ofKeyboard(s os.Signal) bool { return s == os.Interrupt || s == syscall.SIGQUIT }

@@ -45,7 +45,8 @@ func TestNoPathGetsAroundARule(t *testing.T) {
 			own := by == "login" || by == "tenant" // has a rule of its own
 			around := own && !strings.Contains(counted, `"`+by) || by == "other" && counted == ""
 			if known := strings.HasPrefix(name, "echo") && slices.Contains(aroundOnEcho, p); around != known {
-				t.Errorf("%s: POST %s is served by %s, and counted by %q; known: %t", name, p, by, counted, known)
+				t.Errorf("%s: POST %s is served by %s, and counted by %q; known: %t",
+					name, p, by, counted, known)
 			}
 		}
 		if min(served["login"], served["tenant"]) < 2 || served["health"] == 0 {
@@ -100,7 +101,9 @@ func paths(host string) []string {
 	}
 	all = append(append(all, "/tenants/acme%2Fx"), aroundOnEcho...)
 	befores := []string{"", "/", "/.", "/x/..", "/x/%2e%2e", "/x%2F..", "/health/..", "/health%2F..", "/;a=b"}
-	betweens := []string{"/", "//", "/./", "%2F", "%2f", "/x/../", ";a/", "/%2e/", "%2F%2F", "/;/", "/x//../../"}
+	betweens := []string{
+		"/", "//", "/./", "%2F", "%2f", "/x/../", ";a/", "/%2e/", "%2F%2F", "/;/", "/x//../../",
+	}
 	afters := []string{"", "/", "//", "/.", "%2F", ";a=b", "%3Ba", "/../login", "/%2e%2e/login",
 		"/../../health", "/..%2F..%2Fhealth", "/x/..", "/x"}
 	for _, login := range []string{"login", "%6Cogin"} {

@@ -2,6 +2,7 @@ package form
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,5 +113,27 @@ func TestKeysAreDroppedAfterTheClockWasSetBack(t *testing.T) {
 	}
 	if n := held(k); n != 1 {
 		t.Errorf("%d keys", n)
+	}
+}
+
+// The call that turns the boards makes no room for as many keys as there were: room for 10 million would delay
+// that call by 200 ms, and stay when all keys are gone.
+func TestATurnMakesNoRoom(t *testing.T) {
+	now := time.Unix(2_000_000_000, 0)
+	k, err := InMemoryKeyed(counting, []limit.Option{limit.WithClock(func() time.Time { return now })})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const keys, most = 50_000, 100_000 // bytes; room for half of the keys takes 700,000
+	for i := range keys {
+		take(t, k, fmt.Sprint(i))
+	}
+	now = now.Add(time.Minute)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	take(t, k, "other")
+	runtime.ReadMemStats(&after)
+	if made := after.TotalAlloc - before.TotalAlloc; made > most {
+		t.Errorf("the call made %d bytes, at most %d may be", made, most)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -223,7 +224,7 @@ func sessions(scan *redis.ScanCmd) []Session {
 		if len(pair) < 2 {
 			break
 		}
-		if pair[0] == wire.Freed {
+		if pair[0] == wire.Freed || strings.HasSuffix(pair[0], wire.Booking) {
 			continue
 		}
 		s, at, where := Session{Field: pair[0]}, int64(0), int64(0)

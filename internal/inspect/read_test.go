@@ -228,7 +228,8 @@ func FuzzRead(f *testing.F) {
 		}
 		ctx := t.Context()
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		rdb.HSet(ctx, "x", "rate", rate, "interval", interval, "type", typ, "session:A", session, "session:freed", session)
+		rdb.HSet(ctx, "x", "rate", rate, "interval", interval, "type", typ,
+			"session:A", session, "session:freed", session)
 		rdb.Set(ctx, "{x}:value", value, 0)
 		for i := range n {
 			member := append(slices.Clone(record), i)

@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"time"
 
@@ -75,6 +76,9 @@ func KindOf(rdb redis.UniversalClient) Kind {
 
 // Known reports whether the client is of a kind that go-redis has.
 func (k *Kind) Known() bool { return k.Single || k.Sharded }
+
+// Client returns the Go type of the client, for errors.
+func (k *Kind) Client() string { return fmt.Sprintf("%T", k.rdb) }
 
 // EachServer calls f for each server that keeps keys, perhaps at the same time, and
 // returns the first error.

@@ -25,6 +25,9 @@ const SessionPrefix = "session:"
 // Freed is a field beside the sessions that belongs to no Client (scripts/parts/remove.lua).
 const Freed = SessionPrefix + "freed"
 
+// Booking ends the name of a session that notes bookings alone (scripts/book.lua).
+const Booking = ".0"
+
 // Number returns a number as sessions write it: with 16 digits, so that texts
 // compare as numbers do.
 func Number(n int64) string {
@@ -35,3 +38,9 @@ func Number(n int64) string {
 	}
 	return string(text[:])
 }
+
+// The types of a limiter, as in the field Type, and the places of their keys in Keys.Pairs.
+const (
+	Overall   = 0
+	PerClient = 1
+)

@@ -4,6 +4,9 @@
 -- An owner of Redisson that wins takes off all scores what it had added. A place behind one lasts that much
 -- longer, so that it does not end then, however long the lock was held.
 --
+-- A place of another process of Go that lasts longer than this script would make it is shortened: the clock of
+-- the server was set back, and a dead waiter would block the queue until the clock has caught up.
+--
 -- KEYS[1]  the lock
 -- KEYS[2]  the queue: a list of owners, the next one first
 -- KEYS[3]  when the place of each of them ends, in ms: a sorted set
@@ -29,6 +32,8 @@ for _, owner in ipairs(queue) do
     redis.call('ZADD', KEYS[3], renewed + tonumber(ARGV[2]), owner)
   elseif not string.find(owner, GO) then
     renewed = math.max(renewed + JAVA, tonumber(redis.call('ZSCORE', KEYS[3], owner)) or 0)
+  elseif (tonumber(redis.call('ZSCORE', KEYS[3], owner)) or 0) > renewed + tonumber(ARGV[2]) then
+    redis.call('ZADD', KEYS[3], renewed + tonumber(ARGV[2]), owner)
   end
 end
 -- include parts/purge.lua

@@ -8,7 +8,8 @@
 -- and stays otherwise. The script that writes sets it (set.lua), if it writes anything.
 --
 -- While versions with different intervals take turns on a limiter, each counts the records of its own
--- interval. None removes what another one still counts (span.lua). The value is rebuilt in each call then.
+-- interval. None removes what another one still counts (span.lua). The value is rebuilt in each call then
+-- (tally.lua).
 --
 -- Errors, by their first word. A script that replies one of these has written nothing:
 --   NOTINIT        rate, interval or type is not set
@@ -26,6 +27,9 @@
 --           expired (records of this time and older do not count any more),
 --           gone (how many of those records are already back in the value, from the oldest on),
 --           dead (how many of these are to be removed), span, longest (span.lua),
+--           lasting (what the field `longest` holds, nil if there is none), total (the permits of all records,
+--           without those to be removed; nil if they are not known), charged (the permits that are
+--           outstanding, as the value says; nil if it does not),
 --           back (the permits of those that the value did not have),
 --           more (further records have expired that still count),
 --           head (the oldest record that counts and its time; empty if there is none), since (its time),
@@ -39,7 +43,7 @@
 -- ends the script: yes
 
 local rate, interval, keep, own, session, known, stored, value
-local set, drift, span, longest = false, 0, nil, nil
+local set, drift, span, longest, lasting, total, charged = false, 0, nil, nil, nil, nil, nil
 do
   local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', ARGV[2], 'longest')
   if f.err then
@@ -74,8 +78,8 @@ do
   if own ~= (ARGV[1] == '1') then
     return redis.error_reply('OTHERTYPE ' .. (own and '1' or '0'))
   end
-  local afresh = false
-  span = interval
+  local afresh, wrote = false, nil
+  span, lasting = interval, f[6]
   -- include parts/span.lua
   session = f[5]
   local seen = own and session and string.match(session, '^%d+ %d+ %-?%d+ %d+ (%-?%d+)$')
@@ -86,6 +90,18 @@ do
     return string.find(text.err, '^WRONGTYPE') and redis.error_reply('BADKEY 2 string') or text
   end
   stored = tonumber(text)
+  local rateThere = was or not set and rate or nil -- the rate that the value belongs to
+  if own then
+    rateThere = tonumber(seen or '')
+  end
+  charged = stored and stored % 1 == 0 and math.abs(stored) <= MOST and rateThere
+    and rateThere - stored
+  if own then
+    total = nil
+  elseif total and charged then
+    total = math.max(0, total + wrote - stored) -- what Java has taken since or, as it has expired, removed
+  end
+  total = total or not f[6] and set and was and charged or nil
   -- A given rate that changes nothing but the rate changes the value by as much. An own value may be of
   -- another rate than the one before.
   local alike = not set or (was and lasted == interval and not own)
@@ -163,12 +179,20 @@ do
       end
     end
   end
+  if total and span > interval then
+    local removed = dead > 0 and redis.call('ZRANGE', KEYS[3], 0, dead - 1) or {}
+    for i = 1, #removed do
+      total = total - count(removed[i])
+    end
+  elseif total then
+    total = head[1] and total - back or 0
+  end
   local found = value
   if not head[1] then
     value = rate
   elseif check then
-    local sum, rank = 0, gone
-    -- include parts/outstanding.lua
+    local sum = 0
+    -- include parts/tally.lua
     value = rate - sum
   end
   -- Where the value was none or for another rate or interval, or not all expired records were counted, it

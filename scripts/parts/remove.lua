@@ -5,12 +5,13 @@
 -- (withdraw.lua). The note has the form of a session, and ends like one (session.lua).
 --
 -- in:       given, whole, part, rest, other, away, head, gone, value, rate, since, astray, packed,
---           now, timed, interval, MOST
+--           now, timed, interval, MOST, total
 -- out:      none
--- changes:  away, head, value, since, astray
+-- changes:  away, head, value, since, astray, total
 -- writes:   yes
 -- ends the script: no
 
+total = total and total - given
 if other then
   local at = math.max(0, math.min(MOST, math.ceil(tonumber(redis.call('ZSCORE', KEYS[3], other)) or now)))
   redis.call('HSET', KEYS[1], 'session:freed', string.format('%016d %d 0 %d', 0, now, at))

@@ -32,7 +32,7 @@ do
     -- more than such a hash has places. A new session looks at FIRST fields, and sweeps only if one of them
     -- is to be removed: where 1,000 Clients begin at once, each would go through the fields of all others.
     local ALL, SOME, FIRST, PRIME, CURSORS = 1000, 100, 16, 7919, 4294967296
-    local used = tonumber(session and string.match(session, '^%d+ (%d+)') or 0)
+    local used = tonumber(session and string.match(session, '^%d+ (%d+)') or 0) or 0
     local another = math.floor(used / MINUTE) ~= math.floor(now / MINUTE)
     local fields = another and redis.call('HLEN', KEYS[1]) or 0
     -- The us of the last 1,000 s: all of now, times PRIME, would be more than a double holds exactly.
@@ -48,7 +48,7 @@ do
       worth = false
       for i = 1, #found, 2 do
         local time = string.match(found[i + 1], '^%d+ (%d+)')
-        if not time or math.abs(now - tonumber(time)) > MINUTE then
+        if not time or math.abs(now - (tonumber(time) or 0)) > MINUTE then
           redis.call('HDEL', KEYS[1], found[i])
           worth = true
         end

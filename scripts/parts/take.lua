@@ -2,10 +2,11 @@
 --
 -- ARGV[4], ARGV[5]: acquire.lua
 --
--- in:       set, rate, interval, longest, alive, all, taken (the permits to take), held, again, withdraws,
---           resent, own, known, session, now, us, stamp, slot, size, away, count, packed, FULL, value, stored
+-- in:       set, rate, interval, alive, all, taken (the permits to take), held, again, withdraws,
+--           resent, own, known, session, now, us, stamp, slot, size, away, count, packed, FULL, value, stored,
+--           total
 -- out:      step (value - stored as a text, nil if it is not known: finish.lua)
--- changes:  value, known
+-- changes:  value, known, total
 -- writes:   yes
 -- ends the script: no
 
@@ -60,5 +61,6 @@ do
     end
     step = value == stored and taken == all and '-' .. ARGV[4] or nil
     value = value - taken
+    total = total and total + taken
   end
 end

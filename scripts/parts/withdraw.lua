@@ -14,12 +14,12 @@
 -- ARGV[11]  the channel that wakes waiters
 --
 -- in:       session, own, rate, head, expired, gone, value, since, astray, count, packed,
---           now, timed, interval, MOST
--- out:      late, last, dated, amount, where, rateThen (late.lua),
+--           now, timed, interval, MOST, total
+-- out:      late, last, dated, amount, where, rateThen, pause (late.lua),
 --           withdraws (what earlier requests are granted is to go back, now or by a copy that comes late),
 --           away (records for finish.lua to remove),
 --           unfinished (more is to go back than a call can find: the request must be sent again)
--- changes:  session, head, value, since, astray
+-- changes:  session, head, value, since, astray, total
 -- writes:   yes
 -- ends the script: no
 

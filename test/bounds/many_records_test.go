@@ -329,3 +329,26 @@ func TestDriftIsRepairedWhileThousandsExpire(t *testing.T) {
 		}
 	})
 }
+
+// A limiter that ends at once leaves its records, however many, to another thread of Redis. The command that
+// sets a time would remove them itself.
+func TestALimiterThatEndsAtOnceIsUnlinked(t *testing.T) {
+	s := redistest.Start(t)
+	b := NewBench(t, s.Client(t), s.Admin())
+	ctx := t.Context()
+	for what, end := range map[string]func(l *Limiter) error{
+		"Expire":   func(l *Limiter) error { return Yes(l.Expire(ctx, 0)) },
+		"ExpireAt": func(l *Limiter) error { return Yes(l.ExpireAt(ctx, time.Now().Add(-time.Second))) },
+	} {
+		l := expired(b, 1_000, 1, 10)
+		b.Want(b.Look.ConfigResetStat(ctx).Err())
+		b.Want(end(l))
+		stats := b.Look.Info(ctx, "commandstats").Val()
+		if strings.Contains(stats, "cmdstat_pexpire") || !strings.Contains(stats, "cmdstat_unlink:") {
+			t.Errorf("%s: the commands were\n%s", what, stats)
+		}
+		if n := b.Look.Exists(ctx, l.Name(), l.ValueKey(), l.PermitsKey()).Val(); n != 0 {
+			t.Errorf("%s: %d keys are left", what, n)
+		}
+	}
+}

@@ -351,3 +351,46 @@ func TestManyClientsInUseMakeNoCallDoMore(t *testing.T) {
 		}
 	}
 }
+
+// Somebody else has written the session of a Client. A number that the Client cannot reach says nothing, and the
+// field is overwritten. One of a later request makes each request a late copy, which gets nothing. But the
+// Client does not ask without a break.
+func TestAHostileSessionMakesNoBusyLoop(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		for _, tc := range []struct {
+			text    string
+			granted bool
+		}{
+			{"9999999999999999 1 5 1", true},
+			{"9999999999999999 9999999999999999999 99999999999999999999 0", true},
+			{"99 1 0 0", true},
+			{"0000000000900000 1 5 1", false},
+		} {
+			for what, ask := range map[string]func(l *Limiter) (bool, error){
+				"acquire": func(l *Limiter) (bool, error) {
+					return l.TryAcquire(b.Context(), 1, 150*time.Millisecond)
+				},
+				"group": func(l *Limiter) (bool, error) {
+					return b.Client.All(l.RateLimiter).TryAcquire(b.Context(), 1, 150*time.Millisecond)
+				},
+				"release": func(l *Limiter) (bool, error) {
+					b.Want(l.Release(b.Context(), 2))
+					n, err := l.AvailablePermits(b.Context())
+					return n == 9, err
+				},
+			} {
+				l := b.NewLimiter(Overall, 10, time.Hour)
+				l.Takes(2)
+				b.Want(Yes(b.Client.All(l.RateLimiter).TryAcquire(b.Context(), 1, 0)))
+				for _, field := range l.Fields() {
+					b.Want(b.Look.HSet(b.Context(), l.Name(), field, tc.text).Err())
+				}
+				calls := b.CountScripts()
+				ok, err := ask(l)
+				if n := calls(); ok != tc.granted || ok && err != nil || n > 25 || ok && n > 2 {
+					b.Errorf("%s, session %q: %v, %v in %d calls", what, tc.text, ok, err, n)
+				}
+			}
+		}
+	})
+}

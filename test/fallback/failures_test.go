@@ -120,8 +120,8 @@ func TestProbesNoticeAnOutage(t *testing.T) {
 			c.Sleep(100 * time.Millisecond)
 		}
 		if h := c.Client.Health(); !h.Degraded || h.Decided != 32 || lost.Load() != 1 {
-			t.Errorf("%+v after 3s, the hook was called %d times; want degraded, 32 decided, 1 call", h,
-				lost.Load())
+			t.Errorf("%+v after 3s, the hook was called %d times; want degraded, 32 decided, 1 call",
+				h, lost.Load())
 		}
 		open()
 		c.Sleep(4 * time.Second)

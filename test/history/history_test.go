@@ -256,10 +256,11 @@ func (c *sharedClock) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 }
 func (c *sharedClock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "evalsha" {
+		const others = 7 // words of others.lua, which has no time: whether it is Java's turn
+		if args := cmd.Args(); cmd.Name() == "evalsha" && len(args) > others {
 			defer c.mu.RUnlock()
 			// Only those of several end in runs of equal ones.
-			if args := cmd.Args(); len(args) > 12 {
+			if len(args) > 12 {
 				if _, runs := args[len(args)-1].(int64); runs {
 					c.merged.Add(1)
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
@@ -323,4 +324,55 @@ func TestRepairGoesOnAfterALostReply(t *testing.T) {
 		}
 	}
 	n.Keeps(100, n.ValueKey(), n.PermitsKey())
+}
+
+// A repair while versions take turns leaves the records that the version with the longer interval counts, and
+// the value of the one that has set its rate last.
+func TestRepairKeepsTheRecordsOfAnotherVersion(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		name := redistest.Name(b)
+		long := b.Client.Keyed(name, 100, 20*time.Second)
+		short := b.Client.Keyed(name, 10, time.Second)
+		l, tagged := b.Wrap(short.RateLimiter("k")), name+":{k}"
+		b.Want(long.Acquire(b.Context(), "k", 97))
+		b.Now += 1_200
+		b.Want(short.Acquire(b.Context(), "k", 2))
+		b.Want(b.Look.ZAdd(b.Context(), tagged+":permits", redis.Z{Score: float64(b.Now - 5_000),
+			Member: "\x08abcdefgh\x01\x00\x00\x00"}).Err()) // counts for one of them only
+		repairs(l, rratelimiter.Repaired{Records: 3, Rewritten: 1})
+		if got := l.Records(tagged + ":permits"); !slices.Equal(got, []int64{1, 97, 2}) {
+			b.Fatalf("records %v", got)
+		}
+		b.Want(short.Acquire(b.Context(), "k", 8))
+		b.Want(No(short.TryAcquire(b.Context(), "k", 1, 0)))
+		b.Want(No(long.TryAcquire(b.Context(), "k", 1, 0)))
+		b.Now += 15_001 // the oldest has expired for both
+		b.Want(No(long.TryAcquire(b.Context(), "k", 1, 0)))
+		b.Now += 20_000
+		repairs(l, rratelimiter.Repaired{})
+	})
+}
+
+// Such a repair does not take longer where there are many records: it joins them by parts of the longest
+// interval, 1,000 in a call.
+func TestRepairOfManyRecordsOfAnotherVersion(t *testing.T) {
+	s := redistest.Start(t)
+	b := NewBench(t, s.Client(t), s.Admin())
+	l := b.NewLimiter(Overall, 1_000_000, time.Minute)
+	l.Takes(1)
+	const records = 30_000
+	l.Fill(b.Now-3_000_000, 1, records, 2)
+	l.Fill(b.Now-10_000, 1, 100, 2)
+	b.Want(b.Look.HSet(t.Context(), l.Name(), "longest", fmt.Sprint(3_600_000, " ", b.Now+1_000_000)).Err())
+	calls := b.CountScripts()
+	got, err := l.Repair(t.Context())
+	if n := calls(); err != nil || got.Records > 2000 || got.Dropped != 0 || n < records/1000 {
+		t.Errorf("%+v, %v in %d calls", got, err, n)
+	}
+	if all := Sum(l.Records(l.PermitsKey())); all != 2*records+201 {
+		t.Errorf("%d permits are left, want %d", all, 2*records+201)
+	}
+	if left := b.Look.Get(t.Context(), l.ValueKey()).Val(); left != "999799" {
+		t.Errorf("value %s, want 999799", left)
+	}
 }

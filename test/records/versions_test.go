@@ -80,7 +80,7 @@ func TestTheLongestIntervalIsForgotten(t *testing.T) {
 		b.Want(old.Acquire(b.Context(), "k", 7))
 		b.Now += 2_000
 		b.Want(keyed.Acquire(b.Context(), "k", 1))
-		if want := "10000 " + strconv.FormatInt(b.Now+10_000, 10); longest() != want {
+		if want := "10000 " + strconv.FormatInt(b.Now+10_000, 10) + " 8 9"; longest() != want {
 			b.Fatalf("the field holds %q, want %q", longest(), want)
 		}
 		if got := l.Records(tagged + ":permits"); !slices.Equal(got, []int64{7, 1}) {
@@ -104,7 +104,7 @@ func TestAHostileLongestIntervalHarmsOnlyItself(t *testing.T) {
 		for _, text := range []string{
 			"", "x", "1e300 1e300", "-1 5", "999999999999999999 1700000000001",
 			"9007199254741993 1700000000100",
-			"60000 1700003600001", "60000 1600000000000", strings.Repeat("9", 400) + " 1700000000001",
+			"60000 1700003600001", "60000 1700003600001 7 3", "60000 1600000000000 99999999999999999999 1", "60000 1600000000000", strings.Repeat("9", 400) + " 1700000000001",
 		} {
 			l := b.NewLimiter(Overall, 10, time.Second)
 			b.Want(b.Look.HSet(b.Context(), l.Name(), "longest", text).Err())

@@ -66,7 +66,7 @@ type row struct {
 	Type, Rate, Interval, KeepAlive  string
 	Remaining, Outstanding, TTL, Ids string
 	Findings                         int
-	Share                            int64 // what remains of the rate, in percent: of the client that has least
+	Share                            int64 // percent of the rate that remains: of the client that has least
 	Saturated                        bool
 }
 

@@ -289,14 +289,16 @@ func TestFirstSight(t *testing.T) {
 	if err := rdb.Set(t.Context(), "{broken}:value", 100, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := rdb.HSet(t.Context(), "report", "9c5f4a2e-1f5b-4e7c-8d3a-2b1c0d9e8f7a:17", 1).Err(); err != nil {
+	const owner = "9c5f4a2e-1f5b-4e7c-8d3a-2b1c0d9e8f7a:17"
+	if err := rdb.HSet(t.Context(), "report", owner, 1).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := rdb.PExpire(t.Context(), "report", time.Minute).Err(); err != nil {
 		t.Fatal(err)
 	}
 	h := handler(t, rdb, web.Config{})
-	const alarm, saturated = `role="alert" data-text="alarm">Broken: `, `Saturated: all permits are taken.</p>`
+	const alarm = `role="alert" data-text="alarm">Broken: `
+	const saturated = `Saturated: all permits are taken.</p>`
 	for name, want := range map[string][2]bool{"fine": {}, "used": {false, true}, "broken": {true, false}} {
 		body := get(h, page("/limiter", name)).Body.String()
 		if strings.Contains(body, alarm) != want[0] || strings.Contains(body, saturated) != want[1] {
@@ -305,7 +307,7 @@ func TestFirstSight(t *testing.T) {
 	}
 	list := get(h, "/").Body.String()
 	for _, want := range []string{
-		`width="100%"`, `<td class="n used">0<`, ">1 lock<", ">report<", "9c5f4a2e-1f5b-4e7c-8d3a-2b1c0d9e8f7a:17",
+		`width="100%"`, `<td class="n used">0<`, ">1 lock<", ">report<", owner,
 	} {
 		if !strings.Contains(list, want) {
 			t.Errorf("the list has no %s:\n%s", want, list)

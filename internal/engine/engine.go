@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"sync/atomic"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	"github.com/redisson-go/rratelimiter/pubsub"
+)
+
+// A Config holds all that an Engine needs to know.
+type Config struct {
+	ID      string                   // the scope of PerClient limits
+	MapName func(name string) string // Redisson's NameMapper
+
+	// Err is the result of each call, if it is not nil. No other field counts then.
+	Err error
+
+	Runner redisx.Runner
+	Hub    *pubsub.Hub
+
+	// Clock returns the time to send. With nil, scripts use the time of the Redis server.
+	Clock func() time.Time
+
+	// Layout packs the records of grants, with the mark of this Engine. Plain is the same
+	// format without a mark, for the records that Repair rewrites.
+	Layout, Plain *wire.Layout
+
+	Resolution time.Duration // of the records; 0 for one record per grant
+	GoOnly     bool          // no Java client uses these limiters
+	Observed   bool          // measure Verdict.Queued
+}
+
+// An Engine asks Redis on behalf of all callers of one Client. It is safe for concurrent use.
+type Engine struct {
+	config Config
+	goroutines
+	session  session
+	requests atomic.Int64 // the number of the last one, of whichever limiter
+	mark     any          // a record that bears the mark of config.Layout; []byte, boxed for go-redis
+
+	queues      queues
+	withdrawals withdrawals
+	types       types
+	groups      groups
+	turns       atomic.Pointer[turns] // what the queue that decided last came to
+}
+
+// A session names the field of a limiter's hash that remembers the last request of an Engine
+// (scripts/parts/session.lua).
+type session struct {
+	name  string
+	boxed any // the name, as go-redis wants its arguments
+}
+
+// sessionLetters is the number of random letters in the name of a session: 80 bits, so that
+// no two Engines ever share one.
+const sessionLetters = 16
+
+// New returns an Engine. It does not ask Redis.
+func New(config Config) *Engine {
+	name := wire.SessionPrefix + rand.Text()[:sessionLetters]
+	e := &Engine{config: config, session: session{name, name}}
+	e.goroutines.init()
+	e.queues.engine, e.withdrawals.engine = e, e
+	e.queues.used = map[string]*queue{}
+	e.groups.init()
+	if config.Err == nil {
+		e.mark = config.Layout.Append(nil, 0, config.Resolution > 0)
+	}
+	return e
+}
+
+// Limiter returns the limiter called name, which was given as argument; given is nil for one
+// whose rate must be set.
+func (e *Engine) Limiter(argument, name string, given *GivenRate) *Limiter {
+	l := &Limiter{engine: e, name: name, given: given}
+	l.err = l.Named(l.find(argument))
+	return l
+}
+
+// Unusable returns a limiter whose calls all return err.
+func (e *Engine) Unusable(name string, err error) *Limiter {
+	l := &Limiter{engine: e, name: name}
+	l.err = l.Named(err)
+	return l
+}
+
+// Group returns the Group of 1 to MaxMembers limiters, with different hashes and on one
+// server (Limiter.Together).
+func (e *Engine) Group(limiters ...*Limiter) *Group { return &Group{e, limiters} }
+
+// Close ends all calls that wait, at once, with ErrClosed. What they may have taken comes
+// back an interval later. Close then waits for the goroutines, a second at most: one that
+// waits for a silent Redis ends with go-redis's timeouts.
+func (e *Engine) Close() {
+	const closing = time.Second // more would hold up the end of a process
+	e.end()
+	for _, q := range e.queues.all() {
+		q.mu.Lock()
+		q.close()
+		q.mu.Unlock()
+	}
+	ended := make(chan struct{})
+	go func() {
+		if e.config.Hub != nil {
+			e.config.Hub.Close()
+		}
+		e.running.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(closing)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+}
+
+// Waiting returns the number of callers waiting for permits: in line, or among the arrivals.
+func (e *Engine) Waiting() int {
+	n := int(e.groups.waiting.Load())
+	for _, q := range e.queues.all() {
+		q.mu.Lock()
+		n += q.waiting()
+		q.mu.Unlock()
+	}
+	return n
+}
+
+// now returns the time to send: empty for that of the server.
+func (e *Engine) now() any {
+	if e.config.Clock == nil {
+		return ""
+	}
+	return e.config.Clock().UnixMilli()
+}
+
+// Pause waits for d. It returns an error if ctx ends or the Engine is closed first.
+func (e *Engine) Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.ctx.Done():
+		return ErrClosed
+	}
+}

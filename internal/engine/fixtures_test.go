@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	"github.com/redisson-go/rratelimiter/pubsub"
+)
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
+// newEngine returns an Engine on rdb, with some changes to the Config of the root package.
+func newEngine(t *testing.T, rdb redis.UniversalClient, changes ...func(*Config)) *Engine {
+	t.Helper()
+	config := Config{
+		ID: "id", MapName: func(name string) string { return name },
+		Runner: redisx.NewRunner(rdb), Hub: pubsub.New(rdb),
+		Plain: &wire.Layouts[wire.Bc0I16],
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	config.Layout = config.Plain.ForClient()
+	e := New(config)
+	t.Cleanup(e.Close)
+	return e
+}
+
+// limiter returns the limiter called name.
+func (e *Engine) limiter(name string) *Limiter { return e.Limiter("name", name, nil) }
+
+// withClock makes an Engine take its time from now, in Unix ms.
+func withClock(now *int64) func(*Config) {
+	return func(c *Config) { c.Clock = func() time.Time { return time.UnixMilli(*now) } }
+}
+
+// setRate sets the rate of a limiter.
+func setRate(t *testing.T, l *Limiter, typ int, permits int64, interval time.Duration) {
+	t.Helper()
+	change := Change{Rate: Rate{Type: typ, Permits: permits, Interval: interval}}
+	if _, err := l.SetRate(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// MaxMembers is how many limiters a Group has at most: a function of Lua has 200 locals at most, and some
+// engines less.
+const MaxMembers = 4
+
+// A Group is several limiters that decide together, by one script call (scripts/all.lua). It
+// is a cheap handle.
+type Group struct {
+	engine   *Engine
+	limiters []*Limiter
+}
+
+// Limiters returns the members.
+func (g *Group) Limiters() []*Limiter { return g.limiters }
+
+// groups are what the calls of all Groups of an Engine share.
+type groups struct {
+	waiting  atomic.Int64 // callers who stand in lines
+	names    atomic.Int64 // counts the sessions
+	sessions [Servers]sessions
+	shards   shards
+}
+
+func (gs *groups) init() {
+	for i := range gs.sessions {
+		gs.sessions[i].atOnce = make(chan struct{}, groupCallsAtOnce)
+	}
+}
+
+// Acquire asks Redis until it grants, the timeout passes or ctx ends; permits are those of
+// each member. The arguments were checked (Limiter.Check).
+func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Verdict, error) {
+	first, whole, end := g.limiters[0], ctx, time.Now().Add(wanted.Timeout)
+	if wanted.Timed() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, end.Add(Grace), limit.ErrNoAnswer)
+		defer cancel()
+	}
+	var last *groupCall
+	if !wanted.Waits() || !g.othersWait() {
+		call, err := g.ask(ctx, permits, wanted)
+		if err != nil || call.granted() || !wanted.Waits() {
+			return call.result(), first.Named(err)
+		}
+		last = call
+	}
+	stood := time.Now()
+	gc := newGroupCaller(g, permits, last)
+	defer gc.leave()
+	var left <-chan time.Time // when the timeout passes; nil for never
+	if wanted.Timed() {
+		timer := time.NewTimer(time.Until(end))
+		defer timer.Stop()
+		left = timer.C
+	}
+	v, err := gc.wait(waits{ctx, whole, left}, wanted, last)
+	if err != nil {
+		v = make([]Verdict, len(permits))
+	}
+	for i := range v {
+		v[i].Queued = time.Since(stood)
+	}
+	return v, first.Named(err)
+}
+
+// waits are what ends a wait.
+type waits struct {
+	ctx   context.Context  // of the calls: it has a deadline a little after the timeout
+	whole context.Context  // of the caller
+	left  <-chan time.Time // its timeout
+}
+
+// wait asks each time that it is the caller's turn, and once more when its timeout passes.
+func (gc *groupCaller) wait(until waits, wanted Want, last *groupCall) ([]Verdict, error) {
+	g := gc.group
+	for expired := false; ; {
+		turn := gc.turn()
+		if expired && !turn {
+			return make([]Verdict, len(gc.permits)), nil // others, who stand ahead, would be served before
+		}
+		if turn {
+			call, err := g.ask(until.ctx, gc.permits, wanted)
+			switch {
+			case expired && errors.Is(err, limit.ErrNoAnswer) && gc.known.After(time.Now()):
+				return last.result(), nil // Redis had said that they come back later
+			case err != nil || call.granted() || expired:
+				return call.result(), err
+			}
+			last = call
+			gc.refused(call)
+		}
+		select {
+		case <-gc.poke:
+		case <-until.left:
+			expired = true
+		case <-until.whole.Done():
+			return nil, until.whole.Err()
+		case <-g.engine.ctx.Done():
+			return nil, ErrClosed
+		}
+	}
+}
+
+// ask makes one call, within the budget. It returns an ErrPermitsExceedRate if the permits
+// can never be there.
+func (g *Group) ask(ctx context.Context, permits []int64, wanted Want) (*groupCall, error) {
+	if wanted.Budget > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, wanted.Budget, errSilent)
+		defer cancel()
+	}
+	call, err := newGroupCall(ctx, g, permits, wanted)
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range call.verdicts {
+		if v.Wait < 0 && !v.OK {
+			return nil, g.limiters[i].Named(Exceeds(permits[i], v.Limit))
+		}
+	}
+	return call, nil
+}
+
+// check reads each limiter, which finds out its type, and returns the first error.
+func (g *Group) check(ctx context.Context) error {
+	for _, l := range g.limiters {
+		if _, err := l.peek(ctx); err != nil {
+			return l.Named(err)
+		}
+	}
+	return nil
+}
+
+// othersWait reports whether somebody stands in the line of a member.
+func (g *Group) othersWait() bool {
+	qs := &g.engine.queues
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	for _, l := range g.limiters {
+		if q := qs.used[l.Hash]; q != nil && q.lined() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,335 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// groupCallsAtOnce is how many calls of Groups an Engine has under way for the limiters of
+// one server: a server that is silent does not delay the calls
+// to others. Each needs a session of its own, which is a field in the hash of each limiter.
+const groupCallsAtOnce = 16
+
+// The scripts by number of limiters: made when they are first needed, for few programs
+// have groups.
+var allScripts [MaxMembers]func() *redisx.Script
+
+func init() {
+	for i := range allScripts {
+		allScripts[i] = sync.OnceValue(func() *redisx.Script { return allOf(i + 1) })
+	}
+}
+
+// sessions are those of group calls to the limiters of one server. A session remembers its
+// last request only, so a call has one for itself while it may be under way, and until it is
+// known that nothing is to be withdrawn.
+type sessions struct {
+	atOnce chan struct{} // has one element for each call under way whose caller waits
+
+	mu   sync.Mutex
+	free []any // guarded by mu
+}
+
+// take returns a session, boxed for go-redis.
+func (s *sessions) take(e *Engine) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.free); n > 0 {
+		session := s.free[n-1]
+		s.free = s.free[:n-1]
+		return session
+	}
+	return e.session.name + "." + strconv.FormatInt(e.groups.names.Add(1), 10)
+}
+
+// put takes a session back.
+func (s *sessions) put(session any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, session)
+}
+
+// A groupCall is one call of all.lua, or several where the script wants to be called
+// again. Its caller may leave it: then what it took goes back.
+type groupCall struct {
+	group    *Group
+	permits  []int64
+	numbers  bool
+	sessions *sessions // where its session is from
+	session  any
+	number   int64
+	start    time.Time
+	unsure   bool // it may have been carried out without our knowing
+
+	cancel  context.CancelFunc
+	decided atomic.Bool           // its caller has the outcome, or has left
+	said    atomic.Pointer[error] // what Redis or the network said last
+	done    chan struct{}
+
+	// Set before done is closed.
+	verdicts []Verdict
+	err      error
+}
+
+// newGroupCall carries a call out. It returns an error when ctx ends before.
+func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (*groupCall, error) {
+	e := g.engine
+	call := &groupCall{
+		group: g, permits: permits, numbers: wanted.Numbers,
+		sessions: &e.groups.sessions[g.limiters[0].Server()], done: make(chan struct{}),
+	}
+	select {
+	case call.sessions.atOnce <- struct{}{}:
+	case <-ctx.Done():
+		return nil, call.unanswered(ctx, wanted.Budget)
+	case <-e.ctx.Done():
+		return nil, ErrClosed
+	}
+	defer func() { <-call.sessions.atOnce }()
+	var sending context.Context
+	sending, call.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	sending = context.WithValue(sending, redisx.FailureKey{}, func(err error) { call.said.Store(&err) })
+	if !e.Work(func(closing context.Context) {
+		defer context.AfterFunc(closing, call.cancel)()
+		defer call.cancel()
+		call.run(sending)
+	}) {
+		call.cancel()
+		return nil, ErrClosed
+	}
+	select {
+	case <-call.done:
+		return call, call.err
+	case <-ctx.Done():
+	case <-e.ctx.Done():
+	}
+	if !call.decided.CompareAndSwap(false, true) {
+		<-call.done
+		return call, call.err
+	}
+	call.cancel()
+	if e.closed() {
+		return nil, ErrClosed
+	}
+	return nil, call.unanswered(ctx, wanted.Budget)
+}
+
+// unanswered returns the error of a call whose context has ended, for which Group.Acquire and
+// Group.ask give their reasons.
+func (call *groupCall) unanswered(ctx context.Context, budget time.Duration) error {
+	cause := error(nil)
+	if said := call.said.Load(); said != nil {
+		cause = *said
+	}
+	switch why := context.Cause(ctx); why {
+	case errSilent:
+		return Silent(budget, cause)
+	case limit.ErrNoAnswer:
+		return unanswered(why, cause)
+	}
+	return unanswered(ctx.Err(), cause)
+}
+
+// result returns the verdict of each member, nil if there was no call.
+func (call *groupCall) result() []Verdict {
+	if call == nil {
+		return nil
+	}
+	return call.verdicts
+}
+
+// granted reports whether all members have granted.
+func (call *groupCall) granted() bool { return Granted(call.verdicts) }
+
+// run carries the call out.
+func (call *groupCall) run(ctx context.Context) {
+	e := call.group.engine
+	call.session, call.number, call.start = call.sessions.take(e), e.requests.Add(1), time.Now()
+	call.verdicts, call.err = call.send(ctx)
+	left := !call.decided.CompareAndSwap(false, true)
+	if call.unsure && call.err != nil || left && call.err == nil && call.granted() {
+		call.withdraw()
+	} else {
+		call.sessions.put(call.session)
+	}
+	close(call.done)
+}
+
+// send sends the call until something is decided.
+func (call *groupCall) send(ctx context.Context) ([]Verdict, error) {
+	const changes = 3 // as in Limiter.run
+	for mistaken, sent := 0, 1; ; sent++ {
+		reply, unsure, err := call.once(ctx)
+		call.unsure = call.unsure || unsure
+		switch {
+		case err == nil:
+			verdicts, again, err := call.read(reply)
+			if err != nil || !again {
+				return verdicts, err
+			}
+			if err := endless(sent, call.start); err != nil {
+				return nil, err
+			}
+		case !ofALimiter(err) || mistaken >= changes:
+			return nil, translated(call.group.limiters[0], wire.Overall, err)
+		default:
+			// The error does not say of which limiter it is: each tells by itself.
+			mistaken++
+			if err := call.group.check(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// ofALimiter reports whether an error is about one of the limiters (parts/limiter.lua).
+func ofALimiter(err error) bool {
+	for _, code := range []string{"NOTINIT", "BADFIELD", "BADKEY", "OTHERTYPE"} {
+		if redis.HasErrorPrefix(err, code+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// once sends the call once, as far as the network goes.
+func (call *groupCall) once(ctx context.Context) (redisx.Reply, bool, error) {
+	g := call.group
+	keys := make([]any, 0, 3*len(g.limiters))
+	var types [MaxMembers]int // read once: another call may find out the type meanwhile
+	for i, l := range g.limiters {
+		types[i] = l.Type()
+		keys = append(keys, l.boxed[types[i]][:]...)
+	}
+	runner := &g.engine.config.Runner
+	done := func(reply redisx.Reply) bool {
+		verdicts, again, err := call.read(reply)
+		return err != nil || !again && Granted(verdicts)
+	}
+	if runner.Confirm.Replicas == 0 {
+		done = nil
+	}
+	return runner.Run(ctx, &redisx.Call{
+		Script: allScripts[len(g.limiters)-1](), Keys: keys, Args: call.args(types),
+		Resent: argResent, Start: call.start, Before: call.start.Add(sessionLife - time.Second),
+		Done: done,
+	})
+}
+
+// args returns ARGV, for the keys of these types.
+func (call *groupCall) args(types [MaxMembers]int) arguments {
+	g, e := call.group, call.group.engine
+	args := make(arguments, argMembers-1+len(argsOfEach)*(len(g.limiters)-1))
+	for i := range args {
+		args[i] = ""
+	}
+	put := func(place int, v any) { args[place-1] = v }
+	put(argSession, call.session)
+	put(argNumber, wire.Number(call.number))
+	put(argNow, e.now())
+	if call.unsure {
+		put(argResent, time.Since(call.start).Milliseconds())
+	}
+	if call.numbers {
+		put(argNumbers, 1)
+	}
+	if e.config.Resolution > 0 {
+		put(argSlot, e.config.Resolution.Milliseconds())
+	}
+	put(argOwn, e.session.boxed)
+	for i, l := range g.limiters {
+		put(argOf(argType, i), int(types[i]))
+		put(argOf(argPermits, i), call.permits[i])
+		room := make([]byte, 0, wire.RecordSpace)
+		put(argOf(argRecords, i), e.config.Layout.AppendAll(room, call.permits[i], e.config.Resolution > 0))
+		if l.given != nil {
+			put(argOf(argGivenRate, i), l.given.text)
+		}
+	}
+	return args
+}
+
+// read returns the verdict of each member, or that the call must be sent again.
+func (call *groupCall) read(reply redisx.Reply) (verdicts []Verdict, again bool, err error) {
+	members := len(call.group.limiters)
+	verdicts = make([]Verdict, members)
+	if reply.Brief {
+		for i := range verdicts {
+			verdicts[i].OK = true
+		}
+		return verdicts, false, nil
+	}
+	const each = replyJudged + 2
+	for i := range verdicts {
+		// The script is nested, so that the last one is the first to reply.
+		numbers := reply.From(each * (members - 1 - i))
+		if len(numbers) < each {
+			return nil, false, fmt.Errorf("%w %d numbers for a limiter", redisx.ErrShape, len(numbers))
+		}
+		one := []run{{call.permits[i], 1}}
+		a, err := newAcquireReply(redisx.ReplyOf(numbers[:each]), len(one))
+		if err != nil {
+			return nil, false, err
+		}
+		again = again || a.again
+		verdicts[i] = newSplit(a, one).next()
+		verdicts[i].Drift = a.drift
+	}
+	return verdicts, again, nil
+}
+
+// A groupWithdrawal is what a call of a group may have been granted and nobody holds.
+type groupWithdrawal struct {
+	engine   *Engine
+	sessions *sessions // where its session is from
+	session  any
+	back     *withdrawal
+	left     []*Limiter // it is not known yet that these have it back
+}
+
+// withdraw gives back what a call may have taken.
+func (call *groupCall) withdraw() {
+	back := &withdrawal{call.number - 1, keptAll, call.start}
+	w := &groupWithdrawal{
+		engine: call.group.engine, sessions: call.sessions, session: call.session, back: back,
+		left: call.group.limiters,
+	}
+	w.withdraw()
+}
+
+// withdraw sends what is left to send, in the background.
+func (w *groupWithdrawal) withdraw() bool { return w.engine.Work(w.run) }
+
+// run sends it. A session that has nothing to withdraw any more is free again.
+func (w *groupWithdrawal) run(ctx context.Context) {
+	withdrawals := &w.engine.withdrawals
+	for len(w.left) > 0 {
+		req := newRelease(w.left[0], 0, w.back)
+		req.session = w.session
+		_, err := req.send(ctx)
+		settled := err == nil || errors.Is(err, ErrNotInitialized)
+		withdrawals.tried(settled)
+		if !settled {
+			if ctx.Err() == nil && time.Since(w.back.since) < withdrawFor {
+				withdrawals.park(w)
+			}
+			return
+		}
+		w.left = w.left[1:]
+	}
+	w.sessions.put(w.session)
+}

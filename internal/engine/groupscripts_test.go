@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// A call that has to be sent again, for one limiter has too many expired records, notes
+// nothing in any: the next copy is judged anew.
+func TestAGroupsCallThatComesAgain(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	ctx := context.Background()
+	rdb.HSet(ctx, "{x}a", "rate", 10, "interval", 60000, "type", 0)
+	rdb.HSet(ctx, "{x}b", "rate", 10000, "interval", 200, "type", 0)
+	at := time.Now().Add(-time.Second).UnixMilli()
+	var expired []redis.Z
+	for i := range 5000 {
+		member := fmt.Sprintf("\x10%016d\x01\x00\x00\x00", i)
+		expired = append(expired, redis.Z{Score: float64(at), Member: member})
+	}
+	rdb.ZAdd(ctx, "{x}b:permits", expired...)
+	record := string(wire.Layouts[0].Append(make([]byte, 0, wire.RecordSpace), 1, false))
+	run := func() (numbers []int64) {
+		const sentAgain = 3 // ms ago
+		reply, err := rdb.Eval(ctx, allOf(2).Source,
+			[]string{"{x}a", "{x}a:value", "{x}a:permits", "{x}b", "{x}b:value", "{x}b:permits"},
+			0, "session:S.1", wire.Number(5), 1, record, "", sentAgain, 1, "", "", "", "", "", "session:S",
+			0, 1, record, "").Int64Slice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	const each = replyJudged + 2
+	if first := run(); first[replyAgain] != 1 {
+		t.Fatalf("%v; want it to be sent again", first)
+	}
+	if second := run(); second[replyJudged] != 1 || second[each+replyJudged] != 1 {
+		t.Errorf("%v; want both to grant", second)
+	}
+}
+
+// What a group took of a PER_CLIENT limiter goes back while another rate is set: the Client's
+// session does not vouch for the value of that rate when the first one is set again.
+func TestAWithdrawalAndARateThatComesBack(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	e := newEngine(t, rdb)
+	l := e.limiter("{x}a")
+	l.believe(wire.PerClient)
+	ctx := t.Context()
+	set := func(rate int64) { rdb.HSet(ctx, "{x}a", "rate", rate, "interval", 60000, "type", 1) }
+	set(10)
+	if v, err := l.Acquire(ctx, Want{Permits: 8}); !v.OK || err != nil {
+		t.Fatal(v, err)
+	}
+	set(16)
+	req := newRelease(l, 0, &withdrawal{1, keptAll, time.Now()})
+	req.session = new(sessions).take(e)
+	if _, err := req.send(ctx); err != nil {
+		t.Fatal(err)
+	}
+	set(10)
+	if v, err := l.Acquire(ctx, Want{Permits: 3}); v.OK || err != nil {
+		t.Errorf("11 of 10 permits were granted: %v, %v", v, err)
+	}
+}
+
+// A call of a group does not sum up all records of a PER_CLIENT limiter: the session of the
+// Client tells it that the value is right, and the first call of a group begins that session.
+func TestAGroupsCallReadsFewRecords(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	ctx := t.Context()
+	e := newEngine(t, rdb)
+	l := e.limiter("{x}a")
+	setRate(t, l, wire.PerClient, 1<<20, time.Hour)
+	const records = 20_000 // 20 parts of parts/outstanding.lua
+	fill := make([]redis.Z, records)
+	for i := range fill {
+		member := fmt.Sprintf("\x10%016d\x01\x00\x00\x00", i)
+		fill[i] = redis.Z{Score: float64(time.Now().UnixMilli()), Member: member}
+	}
+	rdb.ZAdd(ctx, "{x}a:permits:id", fill...)
+	g := e.Group(l)
+	reads := func() (calls int) {
+		rdb.ConfigResetStat(ctx)
+		if v, err := g.Acquire(ctx, []int64{1}, Want{Permits: 1}); !Granted(v) || err != nil {
+			t.Fatal(v, err)
+		}
+		for stat := range strings.FieldsSeq(rdb.Info(ctx, "commandstats").Val()) {
+			if _, err := fmt.Sscanf(stat, "cmdstat_zrange:calls=%d,", &calls); err == nil {
+				return calls
+			}
+		}
+		return 0
+	}
+	if first := reads(); first < records/1000 {
+		t.Fatalf("%d reads by the first call; it must sum up all records", first)
+	}
+	if second := reads(); second > 3 {
+		t.Errorf("%d reads by the second call", second)
+	}
+	if n := rdb.Get(ctx, "{x}a:value:id").Val(); n != fmt.Sprint(1<<20-records-2) {
+		t.Errorf("value %s", n)
+	}
+}
+
+// A typeHook compares the keys of each script for one limiter with the type that the script
+// is told.
+type typeHook struct{ wrong atomic.Int64 }
+
+func (*typeHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*typeHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *typeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); cmd.Name() == "evalsha" {
+			const value, typ = 4, 6 // after EVALSHA, the hash and the number of keys
+			if strings.HasSuffix(args[value].(string), ":value") != (args[typ] == int(wire.Overall)) {
+				h.wrong.Add(1)
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A call of a Group names the keys of the type that it tells the script, also if another call
+// finds out the type at that moment.
+func TestAGroupReadsTheTypeOnce(t *testing.T) {
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	h := &typeHook{}
+	rdb.AddHook(h)
+	e := newEngine(t, rdb)
+	l := e.limiter("l")
+	setRate(t, l, wire.PerClient, 1<<30, time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	var other sync.WaitGroup
+	other.Go(func() {
+		for typ := wire.Overall; ctx.Err() == nil; typ = 1 - typ {
+			l.believe(typ)
+		}
+	})
+	g := e.Group(l)
+	for range 2000 {
+		// Where the type changes all the time, that is an error.
+		_, _ = g.Acquire(ctx, []int64{1}, Want{Permits: 1, Timeout: Forever})
+	}
+	cancel()
+	other.Wait()
+	if n := h.wrong.Load(); n > 0 {
+		t.Errorf("%d calls named the keys of the other type", n)
+	}
+}

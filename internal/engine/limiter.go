@@ -1,0 +1,307 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A Limiter is one limiter as a caller knows it: its name, its keys, and the queue that it shares
+// with all Limiters of the same name. It is a cheap handle.
+type Limiter struct {
+	engine *Engine
+	err    error  // why it cannot be used, nil if it can
+	name   string // as the caller gave it, before the name mapper
+	wire.Keys
+
+	// boxed are hash, value and permits by type, as go-redis wants its arguments:
+	// boxed once instead of for each command.
+	boxed [2][3]any
+
+	given *GivenRate // what its acquires set; nil if they set no rate
+
+	typ   atomic.Int32          // the type that we believe in; the scripts find out when it is not so
+	queue atomic.Pointer[queue] // the one it used last
+}
+
+// A Rate is the configuration of a limiter.
+type Rate struct {
+	Type                int // wire.Overall or wire.PerClient
+	Permits             int64
+	Interval, KeepAlive time.Duration // whole ms
+}
+
+// A GivenRate is a rate that is given in the program: acquires set it.
+type GivenRate struct {
+	Rate Rate
+	text any // for parts/limiter.lua; a string, boxed for go-redis
+}
+
+// NewGivenRate returns a GivenRate. With update it replaces another one that is set.
+func NewGivenRate(rate Rate, update bool) *GivenRate {
+	text := fmt.Sprintf("%d %d %d %s",
+		rate.Permits, rate.Interval.Milliseconds(), rate.KeepAlive.Milliseconds(), flag(update))
+	return &GivenRate{rate, text}
+}
+
+// find sets the keys, and returns why they cannot be used, if so.
+func (l *Limiter) find(argument string) error {
+	config := &l.engine.config
+	if config.Err != nil {
+		return config.Err
+	}
+	if l.name == "" {
+		return Invalid(argument, `""`, "not be empty")
+	}
+	hash := config.MapName(l.name)
+	if hash == "" {
+		return Invalid(argument, l.Described(), "not be mapped to an empty name")
+	}
+	l.Keys = wire.KeysOf(hash, config.ID)
+	for typ, pair := range l.Pairs {
+		l.boxed[typ] = [3]any{l.Hash, pair.Value, pair.Permits}
+	}
+	l.typ.Store(int32(l.engine.types.of(l.Hash)))
+	if config.Runner.Sharded && !l.OneSlot() {
+		return Invalid(argument, l.Described(),
+			"be without braces, or with one non-empty {tag}, on a cluster: "+
+				"its keys would be in different slots")
+	}
+	return nil
+}
+
+// Name returns the name as it was given, before any mapping.
+func (l *Limiter) Name() string { return l.name }
+
+// Err returns why the limiter cannot be used, nil if it can.
+func (l *Limiter) Err() error { return l.err }
+
+// Given returns the rate that acquires set; nil if they set none.
+func (l *Limiter) Given() *GivenRate { return l.given }
+
+// With returns the limiter with a rate that its acquires set.
+func (l *Limiter) With(given *GivenRate) *Limiter {
+	other := &Limiter{engine: l.engine, err: l.err, name: l.name, Keys: l.Keys, boxed: l.boxed, given: given}
+	other.typ.Store(l.typ.Load())
+	other.queue.Store(l.queue.Load())
+	return other
+}
+
+// Described returns the name, quoted, and what it is mapped to, if to another.
+func (l *Limiter) Described() string {
+	if l.Hash == l.name {
+		return strconv.Quote(l.name)
+	}
+	return fmt.Sprintf("%q, mapped to %q", l.name, l.Hash)
+}
+
+// Together reports whether one script can name the keys of two limiters.
+func (l *Limiter) Together(other *Limiter) bool {
+	return !l.engine.config.Runner.Sharded || wire.SameSlot(l.Hash, other.Hash)
+}
+
+// Usable returns why a call cannot go ahead: something the limiter was made
+// with, a closed Engine, or a ctx that has ended.
+func (l *Limiter) Usable(ctx context.Context) error {
+	switch {
+	case l.err != nil:
+		return l.err
+	case l.engine.closed():
+		return ErrClosed
+	}
+	return ctx.Err()
+}
+
+// Named returns err as an Error with the name of the limiter. ErrClosed and the end of a
+// context stay what they are, and so does an Error that has a name.
+func (l *Limiter) Named(err error) error {
+	err = withName(err, l.name)
+	_, ours := err.(*Error)
+	switch {
+	case ours, err == nil, err == ErrClosed, err == context.Canceled, err == context.DeadlineExceeded:
+		return err
+	case redisx.Answered(err), errors.Is(err, redisx.ErrShape):
+		return &Error{before: "rratelimiter: ", whose: strconv.Quote(l.name), cause: err}
+	}
+	return &Error{kind: limit.ErrNoAnswer, whose: strconv.Quote(l.name), cause: err}
+}
+
+// Server returns the number of the server of a limiter, less than Servers.
+func (l *Limiter) Server() int {
+	runner := &l.engine.config.Runner
+	if shard := runner.Shard(l.Hash); shard != "" {
+		return l.engine.groups.shards.number(shard)
+	}
+	if runner.Sharded {
+		return wire.Slot(l.Hash) * Servers / wire.Slots
+	}
+	return 0
+}
+
+// Check returns an error if permits is below least or above MaxPermits, or if the limiter is not
+// usable (Usable).
+func (l *Limiter) Check(ctx context.Context, permits, least int64) error {
+	if err := CheckPermits(permits, least); err != nil {
+		return l.Named(err)
+	}
+	return l.Usable(ctx)
+}
+
+// MaxPermits bounds the permits of one call. More would need more than 257 records.
+const MaxPermits = 1 << 40
+
+// CheckPermits checks the permits of an acquire (least 1) or a release (least 0).
+func CheckPermits(permits, least int64) error {
+	if permits < least || permits > MaxPermits {
+		bound := fmt.Sprintf("be between %d and %d (2^40)", least, int64(MaxPermits))
+		return Invalid("permits", permits, bound)
+	}
+	return nil
+}
+
+// Acquire asks for permits until it gets them, their timeout passes or ctx ends. Its
+// arguments were checked (Check).
+func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Verdict, error) {
+	if l.given != nil {
+		wanted.set = l.given.text
+	}
+	q := l.engine.queues.enter(l)
+	w := l.engine.queues.newWaiter(ctx, wanted)
+	q.arrive(w)
+	v, err := w.await(ctx, q)
+	if err != nil {
+		err = l.Named(ended(ctx, err))
+	}
+	return v, err
+}
+
+// Release gives permits back. Its arguments were checked (Check).
+func (l *Limiter) Release(ctx context.Context, permits int64) error {
+	q := l.engine.queues.enter(l)
+	w := l.engine.queues.newWaiter(ctx, Want{Permits: permits, gives: true})
+	q.arrive(w)
+	_, err := w.await(ctx, q)
+	return l.Named(ended(ctx, err))
+}
+
+// Type returns the type that the limiter has as far as we know.
+func (l *Limiter) Type() int { return int(l.typ.Load()) }
+
+// believe notes the type that was found, also for Limiters to come.
+func (l *Limiter) believe(typ int) {
+	l.typ.Store(int32(typ))
+	l.engine.types.note(l.Hash, typ)
+}
+
+// maxTypes is how many limiters an Engine knows the type of: some 1 MB of names.
+const maxTypes = 10_000
+
+// types are what the limiters are that are not Overall, so that a Limiter
+// made for one request does not ask twice. Beyond maxTypes all are forgotten,
+// and found out again.
+type types struct {
+	mu        sync.RWMutex
+	perClient map[string]struct{} // by hash; guarded by mu
+}
+
+func (known *types) of(hash string) int {
+	known.mu.RLock()
+	defer known.mu.RUnlock()
+	if _, ok := known.perClient[hash]; ok {
+		return wire.PerClient
+	}
+	return wire.Overall
+}
+
+func (known *types) note(hash string, typ int) {
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if typ != wire.PerClient {
+		delete(known.perClient, hash)
+		return
+	}
+	if known.perClient == nil || len(known.perClient) >= maxTypes {
+		known.perClient = map[string]struct{}{}
+	}
+	known.perClient[hash] = struct{}{}
+}
+
+// run runs an operation on the limiter's keys. The script names the type that it
+// finds when that is not the one we believe in, and is asked once more. unsure
+// reports whether a copy may have been carried out whose reply did not come.
+func (l *Limiter) run(ctx context.Context, op operation) (reply redisx.Reply, unsure bool, err error) {
+	const changes = 3 // the type may change meanwhile, but nobody does that all the time
+	for range changes {
+		typ := l.Type()
+		var lost bool
+		reply, lost, err = l.runOn(ctx, typ, op)
+		unsure = unsure || lost
+		if !redis.HasErrorPrefix(err, "OTHERTYPE ") {
+			break
+		}
+		l.believe(1 - typ)
+	}
+	return reply, unsure, err
+}
+
+// sessionLife is how long a session that nobody uses is known at least
+// (scripts/parts/session.lua).
+const sessionLife = time.Minute
+
+// runOn runs an operation on the keys of one type.
+func (l *Limiter) runOn(ctx context.Context, typ int, op operation) (redisx.Reply, bool, error) {
+	op.args[argType-1] = typ
+	reply, unsure, err := l.engine.config.Runner.Run(ctx, &redisx.Call{
+		Script: op.script, Keys: l.boxed[typ][:], Args: op.args,
+		Resent: argResent, Start: op.start, Before: op.start.Add(sessionLife - time.Second),
+		Done: op.done,
+	})
+	if err != nil {
+		err = translated(l, typ, err)
+	}
+	return reply, unsure, err
+}
+
+// wrongKind says which of a pair's keys is of the wrong kind, and of which if
+// Redis still tells; detail is the script's: the number of the key and the kind
+// it should have.
+func (l *Limiter) wrongKind(typ int, detail string) string {
+	number, kind, _ := strings.Cut(detail, " ")
+	key := l.Hash
+	switch number {
+	case "2":
+		key = l.Pairs[typ].Value
+	case "3":
+		key = l.Pairs[typ].Permits
+	}
+	ctx, cancel := context.WithTimeout(l.engine.ctx, time.Second)
+	defer cancel()
+	switch found := l.engine.config.Runner.TypeOf(ctx, key); found {
+	case "", "none", kind: // it does not tell, or the key has changed since
+		return fmt.Sprintf("key %s must be a %s", key, kind)
+	default:
+		return fmt.Sprintf("key %s is a %s, must be a %s", key, found, kind)
+	}
+}
+
+// endless returns an error if a script has asked so often, or for so long, to be sent again
+// that it must not go on: each time it handles 1,000 records at least.
+func endless(sent int, began time.Time) error {
+	const most = 10_000
+	if sent < most && time.Since(began) < sessionLife-time.Second {
+		return nil
+	}
+	const text = ": it has too many records, and was sent %d requests for one call"
+	return &Error{kind: limit.ErrNoAnswer, detail: fmt.Sprintf(text, sent)}
+}

@@ -1,0 +1,353 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// A Change sets a rate.
+type Change struct {
+	Rate
+	OnlyFirst bool // only where none is set
+	MustExist bool // only where one is set
+	KeepState bool // permits that are taken count against the new rate
+}
+
+// SetRate carries out a change, and reports whether it did.
+func (l *Limiter) SetRate(ctx context.Context, change Change) (bool, error) {
+	script := setRateScript
+	if change.OnlyFirst {
+		script = trySetRateScript
+	}
+	return within(ctx, l, func(ctx context.Context) (bool, error) {
+		args := argumentsOf(change.Permits, change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(),
+			flag(change.KeepState), l.engine.now(), flag(change.MustExist), l.engine.session.boxed)
+		args.put(argChannel, l.Changed)
+		reply, _, err := l.runOn(ctx, change.Type, operation{script, time.Now(), args, did})
+		if err != nil || reply.At(0) == 0 {
+			return false, err
+		}
+		l.believe(change.Type)
+		err = l.clearOther(ctx, change.Type)
+		return err == nil, err
+	})
+}
+
+// flag is how scripts are told yes or no.
+func flag(yes bool) string {
+	if yes {
+		return "1"
+	}
+	return "0"
+}
+
+// clearOther removes the keys of the other type, which are of no use any more.
+// A script names the keys of one type, so this takes a second script, which checks
+// again which type is in force. It is only run if there are such keys: while a slot
+// of a cluster moves, a script must not name keys that are not there.
+func (l *Limiter) clearOther(ctx context.Context, typ int) error {
+	other := l.Pairs[1-typ]
+	var found int64
+	for _, key := range []string{other.Value, other.Permits} {
+		n, err := l.exists(ctx, key)
+		if err != nil {
+			return translated(l, typ, err)
+		}
+		found += n
+	}
+	if found == 0 {
+		return nil
+	}
+	_, _, err := l.runOn(ctx, 1-typ, operation{clearScript, time.Now(), argumentsOf(), nil})
+	return err
+}
+
+// Peek returns the numbers of the limiter and takes nothing: OK reports whether one permit
+// is there.
+func (l *Limiter) Peek(ctx context.Context) (Verdict, error) { return within(ctx, l, l.peek) }
+
+func (l *Limiter) peek(ctx context.Context) (Verdict, error) {
+	args := argumentsOf(l.engine.session.boxed)
+	args.put(argPermits, 1)
+	args.put(argNow, l.engine.now())
+	if l.given != nil {
+		args.put(argGivenRate, l.given.text)
+	}
+	reply, _, err := l.run(ctx, operation{peekScript, time.Now(), args, nil})
+	if err != nil {
+		return Verdict{}, err
+	}
+	one := []run{{1, 1}} // one caller that wants one permit; whether it is there is seen below
+	a, err := newAcquireReply(reply, len(one))
+	if err != nil {
+		return Verdict{}, err
+	}
+	v := newSplit(a, one).next()
+	v.OK = v.Left >= 1
+	return v, nil
+}
+
+// Rate returns what is set.
+func (l *Limiter) Rate(ctx context.Context) (Rate, error) {
+	return within(ctx, l, func(ctx context.Context) (Rate, error) {
+		get := func(rdb redis.Cmdable) ([]any, error) {
+			return rdb.HMGet(ctx, l.Hash, wire.Rate, wire.Interval, wire.Type, wire.KeepAlive).Result()
+		}
+		fields, err := redisx.OnMaster(ctx, &l.engine.config.Runner, l.Hash, get)
+		if err != nil {
+			return Rate{}, translated(l, wire.Overall, err)
+		}
+		return parseRate(l.Hash, fields)
+	})
+}
+
+// Exists reports whether the limiter is there, by its hash.
+func (l *Limiter) Exists(ctx context.Context) (bool, error) {
+	return within(ctx, l, func(ctx context.Context) (bool, error) {
+		n, err := l.exists(ctx, l.Hash)
+		return n > 0, translated(l, wire.Overall, err)
+	})
+}
+
+// exists returns 1 if a key is there.
+func (l *Limiter) exists(ctx context.Context, key string) (int64, error) {
+	return redisx.OnMaster(ctx, &l.engine.config.Runner, key, func(rdb redis.Cmdable) (int64, error) {
+		return rdb.Exists(ctx, key).Result()
+	})
+}
+
+// Delete removes the limiter, and reports whether there was anything to remove.
+func (l *Limiter) Delete(ctx context.Context) (bool, error) {
+	return within(ctx, l, func(ctx context.Context) (bool, error) {
+		n, err := l.onAll(ctx, deleteScript, l.All())
+		return n > 0 && err == nil, err
+	})
+}
+
+// onAll runs a script on all keys of a limiter, whatever its type, and perhaps on
+// those of another.
+func (l *Limiter) onAll(ctx context.Context, sc *redisx.Script, keys []string) (int64, error) {
+	boxed := make([]any, len(keys))
+	for i, key := range keys {
+		boxed[i] = key
+	}
+	call := redisx.Call{Script: sc, Keys: boxed, Args: []any{l.Changed}, Done: did}
+	reply, _, err := l.engine.config.Runner.Run(ctx, &call)
+	return reply.At(0), translated(l, wire.Overall, err)
+}
+
+// Rename gives the limiter another name, and then calls renamed with the limiter of that name,
+// perhaps after Rename itself has returned an error.
+func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limiter)) error {
+	if err := l.Usable(ctx); err != nil {
+		return err
+	}
+	to := &Limiter{engine: l.engine, name: newName, given: l.given}
+	if err := to.find("newName"); err != nil {
+		return l.Named(err)
+	}
+	if !l.Together(to) {
+		bound := "be in the cluster slot of " + strconv.Quote(l.Hash)
+		return l.Named(Invalid("newName", to.Described(), bound))
+	}
+	_, err := within(ctx, l, func(ctx context.Context) (int64, error) {
+		n, err := l.onAll(ctx, renameScript, append(l.All(), to.All()...))
+		if n > 0 {
+			to.believe(l.Type())
+			renamed(to)
+			l.engine.withdrawals.move(l, to)
+		} else if err == nil {
+			err = notInitialized()
+		}
+		return n, err
+	})
+	return err
+}
+
+// Expire runs a command that sets a time to live, with ms and a condition as EXPIRE has it,
+// and reports whether it did.
+func (l *Limiter) Expire(ctx context.Context, command string, ms int64, condition string) (bool, error) {
+	return within(ctx, l, func(ctx context.Context) (bool, error) {
+		args := argumentsOf(command, ms, condition)
+		reply, _, err := l.run(ctx, operation{expireScript, time.Now(), args, did})
+		return reply.At(0) == 1 && err == nil, err
+	})
+}
+
+// TimeToLive returns how long the limiter has to live, as PTTL has it.
+func (l *Limiter) TimeToLive(ctx context.Context) (time.Duration, error) {
+	return within(ctx, l, func(ctx context.Context) (time.Duration, error) {
+		ask := func(rdb redis.Cmdable) (time.Duration, error) { return rdb.PTTL(ctx, l.Hash).Result() }
+		ttl, err := redisx.OnMaster(ctx, &l.engine.config.Runner, l.Hash, ask)
+		return ttl, translated(l, wire.Overall, err)
+	})
+}
+
+// ExpireTime returns when the limiter ends; the zero Time when it does not.
+func (l *Limiter) ExpireTime(ctx context.Context) (time.Time, error) {
+	return within(ctx, l, func(ctx context.Context) (time.Time, error) {
+		ask := func(rdb redis.Cmdable) (time.Duration, error) { return rdb.PExpireTime(ctx, l.Hash).Result() }
+		at, err := redisx.OnMaster(ctx, &l.engine.config.Runner, l.Hash, ask)
+		switch {
+		case redis.HasErrorPrefix(err, "unknown command"):
+			before := "rratelimiter: ExpireTime of "
+			return time.Time{}, &Error{before: before, detail: " needs Redis 7.0", cause: err}
+		case err != nil || at < 0:
+			return time.Time{}, translated(l, wire.Overall, err)
+		}
+		return time.UnixMilli(at.Milliseconds()), nil
+	})
+}
+
+// Listen calls f with the name of the hash at each event of the limiter, until stop is called or
+// the Engine is closed.
+func (l *Limiter) Listen(ctx context.Context, event Event, f func(string)) (stop func(), err error) {
+	e, name := l.engine, l.Hash
+	if _, err := within(ctx, l, func(ctx context.Context) (bool, error) {
+		err := notifies(ctx, &e.config.Runner, event)
+		return err == nil, err
+	}); err != nil {
+		return nil, err
+	}
+	// The channel of the event, not that of the key: it needs no more of the
+	// server's settings than Redisson does.
+	channel := fmt.Sprintf("__keyevent@%d__:%s", e.config.Runner.DB, event.Name)
+	events, end := e.config.Hub.Events(channel, name)
+	stopped := make(chan struct{})
+	stop = sync.OnceFunc(func() {
+		end()
+		close(stopped)
+	})
+	if err := e.config.Hub.Confirmed(ctx, channel); err != nil {
+		stop()
+		if e.closed() {
+			err = ErrClosed
+		}
+		return nil, l.Named(err)
+	}
+	running := e.Go(func(ctx context.Context) {
+		defer stop()
+		for {
+			select {
+			case <-events:
+				f(name)
+			case <-stopped:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	if !running {
+		stop()
+		return nil, ErrClosed
+	}
+	return stop, nil
+}
+
+// Repaired is what Repair has found.
+type Repaired struct{ Records, Rewritten, Dropped, Drift int64 }
+
+// Repair brings the records into Config.Plain, drops what is no record, and makes the value
+// agree with what is left.
+func (l *Limiter) Repair(ctx context.Context) (Repaired, error) { return within(ctx, l, l.repair) }
+
+func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
+	var all Repaired
+	layout := l.engine.config.Plain
+	const (
+		atOnce     = 2000 // records of a call: some 5 ms of Redis
+		manyPasses = 3
+	)
+	for cursor, most, passes := int64(0), int64(atOnce), 0; ; {
+		// Each call has random bytes of its own to go on from.
+		pattern := layout.Append(make([]byte, 0, wire.RecordSpace), 1, false)
+		args := argumentsOf(
+			l.engine.session.boxed, "", cursor, pattern, l.engine.now(), "", "", "", "", l.Changed)
+		args = append(args, layout.Header, most)
+		reply, _, err := l.run(ctx, operation{repairScript, time.Now(), args, nil})
+		if err != nil {
+			return all, err
+		}
+		all.Records = reply.At(1)
+		all.Rewritten += reply.At(2)
+		all.Dropped += reply.At(3)
+		all.Drift += reply.At(4)
+		switch cursor = reply.At(0); cursor {
+		case 0:
+			return all, nil
+		case 1:
+			// Records of 2^32 permits cannot be joined, and others may add more
+			// records than a pass takes away: then the last is one long call.
+			if passes++; passes == manyPasses {
+				most = math.MaxInt32
+			}
+		}
+	}
+}
+
+// Peers describes a limiter and the Clients that use it.
+type Peers struct {
+	Now      int64 // ms, of the clock by which records are dated
+	Rate     int64
+	Interval time.Duration
+	Clients  int64 // of Go, within a minute
+}
+
+// Peers asks for a limiter's peers; given is the rate that its acquires set, nil for none.
+func (l *Limiter) Peers(ctx context.Context, given *GivenRate) (Peers, error) {
+	return within(ctx, l, func(ctx context.Context) (Peers, error) {
+		reply, _, err := l.run(ctx, operation{peersScript, time.Now(), l.rateArgs(given), nil})
+		return Peers{reply.At(0), reply.At(1), wire.Milliseconds(reply.At(2)), reply.At(3)}, err
+	})
+}
+
+// A Booking is a record for permits that were granted without Redis.
+type Booking struct {
+	At     int64 // ms, of the clock by which records are dated
+	Record string
+}
+
+// NewRecord returns a record of some permits.
+func (l *Limiter) NewRecord(permits uint32) string {
+	return string(l.engine.config.Layout.Append(make([]byte, 0, wire.RecordSpace), permits, false))
+}
+
+// NextNumber returns a number for a booking; those of a Client only grow.
+func (l *Limiter) NextNumber() int64 { return l.engine.requests.Add(1) }
+
+// Book adds the records of a booking once, however often it is sent with its number; given is as in
+// Peers. It reports whether Redis has them all; otherwise the caller must call it again.
+func (l *Limiter) Book(ctx context.Context, given *GivenRate, number int64, bookings []Booking) (bool, error) {
+	args := l.rateArgs(given)
+	args[argNumber-1] = wire.Number(number)
+	for i, b := range bookings {
+		args.put(argSlot+2*i, b.At)
+		args.put(argSlot+2*i+1, b.Record)
+	}
+	return within(ctx, l, func(ctx context.Context) (bool, error) {
+		reply, _, err := l.run(ctx, operation{bookScript, time.Now(), args, nil})
+		return reply.At(0) == 0 && err == nil, err
+	})
+}
+
+// rateArgs returns ARGV of the scripts that get the given rate in the place of the permits.
+func (l *Limiter) rateArgs(given *GivenRate) arguments {
+	var text any = ""
+	if given != nil {
+		text = given.text
+	}
+	args := argumentsOf(l.engine.session.boxed)
+	args.put(argPermits, text)
+	args.put(argNow, l.engine.now())
+	return args
+}

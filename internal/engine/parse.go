@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// parseRate reads the fields rate, interval, type and keepAliveTime of a hash.
+func parseRate(hash string, fields []any) (rate Rate, err error) {
+	var numbers [4]int64
+	for i, name := range [...]string{wire.Rate, wire.Interval, wire.Type, wire.KeepAlive} {
+		text, set := fields[i].(string)
+		if !set && name == wire.KeepAlive {
+			break // Redisson before 3.38.0 does not write it
+		} else if !set {
+			return rate, notInitialized()
+		}
+		if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return rate, badField(hash, name, fmt.Sprintf("%.40q", text), "be an integer")
+		}
+	}
+	if typ := numbers[2]; typ != wire.Overall && typ != wire.PerClient {
+		return rate, badField(hash, wire.Type, fmt.Sprintf(`"%d"`, typ), "be 0 (OVERALL) or 1 (PER_CLIENT)")
+	}
+	every, keep := wire.Milliseconds(numbers[1]), wire.Milliseconds(numbers[3])
+	return Rate{int(numbers[2]), numbers[0], every, keep}, nil
+}
+
+// An Event is what a server tells of a key, and the letter of its class in the
+// setting notify-keyspace-events.
+type Event struct {
+	Name  string
+	Class byte
+}
+
+// notifies returns an error unless all servers tell of an event.
+func notifies(ctx context.Context, runner *redisx.Runner, event Event) error {
+	const setting = "notify-keyspace-events"
+	check := func(ctx context.Context, rdb redis.Cmdable) error {
+		settings, err := rdb.ConfigGet(ctx, setting).Result()
+		if redisx.Answered(err) {
+			return nil // it does not say
+		}
+		flags, told := settings[setting]
+		on := strings.Contains(flags, "E") && strings.ContainsAny(flags, "A"+string(event.Class))
+		if err == nil && told && !on {
+			before := fmt.Sprintf("%v: %s is %q, must contain E and %c (or A) for ",
+				ErrNoNotifications, setting, flags, event.Class)
+			return &Error{kind: ErrNoNotifications, before: before}
+		}
+		return err
+	}
+	if !runner.Known() {
+		detail := " on a " + runner.Client()
+		return &Error{before: "rratelimiter: listening for ", detail: detail, cause: errors.ErrUnsupported}
+	}
+	return runner.EachServer(ctx, check)
+}

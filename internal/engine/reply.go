@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// A Verdict is what one caller gets.
+type Verdict struct {
+	OK    bool
+	Wait  int64 // us until the permits are there, if refused; 0 not known, -1 never
+	Again bool  // Wait is when to look again: the permits may be there no sooner than all
+	Limit int64
+	Every int64 // ms of the interval
+	Left  int64 // permits, may be negative
+	Reset int64 // ms until all are back
+
+	Degraded bool  // Redis has not decided
+	Drift    int64 // permits by which the value was wrong, which this call has put right
+	Batch    int   // callers whom the request judged
+	Queued   time.Duration
+}
+
+// RetryAfter returns when the permits are there, or when to look again, if refused.
+func (v Verdict) RetryAfter() time.Duration {
+	if v.Again {
+		return v.ResetAfter()
+	}
+	return wire.Microseconds(max(0, v.Wait))
+}
+
+// ResetAfter returns when all permits are back.
+func (v Verdict) ResetAfter() time.Duration { return wire.Milliseconds(v.Reset) }
+
+// Granted reports whether all members of a Group have granted.
+func Granted(verdicts []Verdict) bool {
+	return len(verdicts) > 0 && !slices.ContainsFunc(verdicts, func(v Verdict) bool { return !v.OK })
+}
+
+// An acquireReply is the reply of acquire.lua, and of peek.lua.
+type acquireReply struct {
+	again     bool  // nothing was judged: ask again
+	rate      int64 // 0 where it is not told, as below
+	left      int64 // permits, may be negative
+	reset     int64 // ms until all permits are back, without what is granted now
+	resetThen int64 // the same with it
+	every     int64 // ms of the interval
+	drift     int64 // permits by which the value was wrong that the call has put right
+
+	// judged has two numbers for each run: how many of it are granted, and the us
+	// that the next one waits. It is nil when all are granted.
+	judged []int64
+}
+
+// The places of the numbers in a reply that is a table (parts/numbers.lua).
+const (
+	replyAgain = iota
+	replyRate
+	replyLeft
+	replyReset
+	replyResetThen
+	replyInterval
+	replyDrift
+	replyJudged
+)
+
+// newAcquireReply names the numbers of a reply to so many runs. A brief reply is
+// that of a request whose numbers nobody asks for: 0 when all are granted, and the
+// us to wait when a lone caller is refused.
+func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
+	if reply.Brief {
+		if wait := reply.At(0); wait > 0 {
+			return acquireReply{judged: []int64{0, wait}}, nil
+		}
+		return acquireReply{}, nil
+	}
+	a := acquireReply{
+		again: reply.At(replyAgain) != 0, rate: reply.At(replyRate), left: reply.At(replyLeft),
+		reset: reply.At(replyReset), resetThen: reply.At(replyResetThen),
+		every: reply.At(replyInterval), drift: reply.At(replyDrift), judged: reply.From(replyJudged),
+	}
+	if !a.again && a.judged != nil && len(a.judged) != 2*runs {
+		return acquireReply{}, fmt.Errorf("%w %d numbers for %d runs", redisx.ErrShape, len(a.judged), runs)
+	}
+	return a, nil
+}
+
+// grants reports whether any request was granted.
+func (a acquireReply) grants() bool {
+	for i := 0; i < len(a.judged); i += 2 {
+		if a.judged[i] > 0 {
+			return true
+		}
+	}
+	return a.judged == nil
+}
+
+// A split hands out the verdicts of a reply to the callers of a request, in their
+// order.
+type split struct {
+	reply acquireReply
+	runs  []run
+	done  int64 // callers of the first of runs
+	left  int64 // permits for the next caller
+	any   bool  // somebody was granted
+}
+
+func newSplit(reply acquireReply, runs []run) *split {
+	s := &split{reply: reply, runs: runs, left: reply.left}
+	for i, run := range runs {
+		granted, _ := s.run(i)
+		s.left += granted * run.permits
+	}
+	return s
+}
+
+// run returns how many of a run are granted, and how long the next one waits.
+func (s *split) run(i int) (granted, wait int64) {
+	if s.reply.judged == nil {
+		return s.runs[i].size(), 0
+	}
+	return s.reply.judged[2*i], s.reply.judged[2*i+1]
+}
+
+func (s *split) next() Verdict {
+	granted, wait := s.run(0)
+	v := Verdict{OK: s.done < granted, Limit: s.reply.rate, Every: s.reply.every}
+	if v.OK {
+		s.left -= s.runs[0].permits
+		s.any = true
+	} else if v.Wait = wait; wait < -1 { // scripts/parts/due.lua
+		v.Wait, v.Again = -wait, true
+	}
+	v.Left, v.Reset = s.left, s.reply.reset
+	if s.any {
+		v.Reset = s.reply.resetThen
+	}
+	if s.done++; s.done == s.runs[0].size() {
+		s.runs, s.done = s.runs[1:], 0
+		if s.reply.judged != nil {
+			s.reply.judged = s.reply.judged[2:]
+		}
+	}
+	return v
+}
+
+// verdict returns what a caller gets, or the error if its permits can never be
+// there.
+func (s *split) verdict(permits int64) (Verdict, error) {
+	v := s.next()
+	if v.Wait < 0 {
+		return v, Exceeds(permits, v.Limit)
+	}
+	return v, nil
+}
+
+// A refusal is the first one of those in line: nobody behind it is served.
+type refusal struct {
+	*waiter
+	left  bool  // its caller has gone meanwhile
+	wait  int64 // us until its permits are there
+	again bool  // or until it may look again
+}
+
+// A tally is what has become of the waiters of a batch.
+type tally struct {
+	granted int64
+	waited  int64 // those of them that were granted to callers who may wait
+	over    int64 // those of them that were granted to callers who have left
+	first   refusal
+}
+
+// add counts the verdict of a waiter.
+func (sum *tally) add(w *waiter, v Verdict, err error) {
+	left := w.standing == gone
+	switch {
+	case v.OK:
+		sum.granted += w.Permits
+	case w.Waits() && err == nil && sum.first.waiter == nil:
+		sum.first = refusal{w, left, v.Wait, v.Again}
+	}
+	if v.OK && w.Waits() {
+		sum.waited += w.Permits
+	}
+	if v.OK && left {
+		sum.over += w.Permits
+	}
+}
+
+// holds reports whether a waiter in line is refused as well: yes, unless the refused
+// caller has left and this one wants less.
+func (first refusal) holds(w *waiter) bool {
+	return first.waiter != nil && (!first.left || w.Permits >= first.Permits)
+}

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// attend probes the line when it is due or something has changed, until it is
+// empty. That something has changed is a hint: without it the line is probed
+// when it is due.
+func (q *queue) attend(ctx context.Context) {
+	changed, events, unwatch := q.watch()
+	defer unwatch()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	closed := ctx.Done()
+	for {
+		q.mu.Lock()
+		if q.engine.closed() {
+			q.close()
+		}
+		if q.line.empty() {
+			q.line.attended = false
+			q.mu.Unlock()
+			q.engine.queues.retire(q)
+			return
+		}
+		timer.Stop()
+		if q.line.probe == probeWhenDue {
+			timer.Reset(time.Until(q.line.due))
+		}
+		q.mu.Unlock()
+		select {
+		case <-timer.C:
+			if !q.giveWay(ctx, changed) {
+				continue
+			}
+		case <-changed:
+		case <-events:
+		case <-q.line.poke:
+			continue
+		case <-closed:
+			closed = nil // the line is empty, or will be
+			continue
+		}
+		q.mu.Lock()
+		q.line.changed()
+		q.start()
+		q.mu.Unlock()
+	}
+}
+
+// watch subscribes to changes: by Go, which publishes that it has given permits back
+// or set a rate; and by others, if the server sends keyspace notifications. Redisson
+// sets the value when it gives permits back or keeps state, and deletes the value
+// when it sets a rate.
+func (q *queue) watch() (changed, events <-chan struct{}, end func()) {
+	q.mu.Lock()
+	config, l, typ := &q.engine.config, q.limiter, q.limiter.Type()
+	q.mu.Unlock()
+	changed, endChanged := config.Hub.Subscribe(l.Changed)
+	ofValue := fmt.Sprintf("__keyspace@%d__:%s", config.Runner.DB, l.Pairs[typ].Value)
+	events, endEvents := config.Hub.Events(ofValue, "set", "del")
+	return changed, events, func() {
+		endChanged()
+		endEvents()
+	}
+}
+
+// giveWay lets Java go first when it is Java's turn, and reports whether the line
+// is still to be probed after that. Callers that arrive meanwhile stand in line, too.
+// A change by Go ends it at once: permits that were given back wait for nobody.
+func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
+	q.mu.Lock()
+	l, due := q.limiter, q.line.due
+	alone := q.engine.config.GoOnly || l.Type() == wire.PerClient // nobody else takes permits
+	q.line.yields = !alone && q.turns.mayBeLate(time.Now())
+	yields := q.line.yields
+	q.mu.Unlock()
+	if !yields {
+		return true
+	}
+	taken, late, cut := letOthersTake(ctx, l, due, changed)
+
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.line.yields = false
+	if late {
+		q.turns = q.turns.after(taken)
+		q.engine.turns.Store(new(q.turns))
+	}
+	return cut || q.line.probe != probeWhenDue || !q.line.due.After(time.Now())
+}

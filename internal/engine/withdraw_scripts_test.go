@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// A counter takes requests one by one, in any order.
+type counter struct {
+	*testing.T
+	s   *redistest.Server
+	now int64 // Unix ms
+	l   *Limiter
+}
+
+func newCounter(t *testing.T, typ int, rate int64) *counter {
+	t.Helper()
+	s := redistest.Start(t)
+	at := &counter{T: t, s: s, now: 1_700_000_000_000}
+	at.l = at.other()
+	setRate(t, at.l, typ, rate, time.Hour)
+	return at
+}
+
+// other returns the limiter of another Engine with the same ID, and the clock of the counter.
+func (at *counter) other() *Limiter {
+	return newEngine(at.T, at.s.Client(at.T), withClock(&at.now)).limiter("l")
+}
+
+// hands sends a request and returns the reply.
+func (at *counter) hands(r *request) acquireReply {
+	at.Helper()
+	rep, err := r.send(at.Context())
+	if err != nil {
+		at.Fatal(err)
+	}
+	return rep
+}
+
+// has expects so many permits to be left.
+func (at *counter) has(permits int64) {
+	at.Helper()
+	v, err := at.l.Peek(at.Context())
+	if v.Left != permits || err != nil {
+		at.Errorf("%d, %v are left, want %d", v.Left, err, permits)
+	}
+}
+
+// of returns the withdrawal of a request whose reply was lost.
+func of(r *request) *withdrawal { return &withdrawal{r.number - 1, keptAll, time.Now()} }
+
+// A request that withdraws earlier ones leaves its number, even if it is refused itself.
+// The earlier ones may still arrive.
+func TestWhoTakesBackLeavesItsNumber(t *testing.T) {
+	for what, permits := range map[string]int64{"granted": 2, "refused": 6, "more than the rate": 11} {
+		t.Run(what, func(t *testing.T) {
+			at := newCounter(t, wire.Overall, 10)
+			at.hands(newAcquire(at.l, []run{{5, 1}}, nil))
+			late := newAcquire(at.l, []run{{1, 1}}, nil)
+			next := newAcquire(at.l, []run{{permits, 1}}, of(late))
+			left := int64(5)
+			if at.hands(next); permits <= left {
+				left -= permits
+			}
+			at.hands(late)
+			at.has(left)
+		})
+	}
+}
+
+// Two callers ask for all permits, and one is granted those that their request withdraws.
+// The other waits for the permits of that grant, not for those that were withdrawn.
+func TestHowLongARefusalIsWhereAllIsTakenBack(t *testing.T) {
+	at := newCounter(t, wire.Overall, 10)
+	lost := newAcquire(at.l, []run{{10, 1}}, nil)
+	at.hands(lost)
+	at.now += 600_000
+	both := newAcquire(at.l, []run{{10, 2}}, of(lost))
+	if a := at.hands(both).judged; len(a) != 2 || a[0] != 1 || a[1] != time.Hour.Microseconds() {
+		t.Errorf("%d; want 1 granted, and an hour", a)
+	}
+}
+
+// The rate of a wire.PerClient limiter is lowered. Then a request is refused, and withdraws
+// permits that have gone back already. The value is right by the new rate.
+func TestARefusalThatTakesBackAtALowerRate(t *testing.T) {
+	at := newCounter(t, wire.PerClient, 20)
+	lost := newAcquire(at.l, []run{{2, 1}}, nil)
+	at.hands(lost)
+	at.s.Admin().ZRemRangeByRank(t.Context(), at.l.Pairs[wire.PerClient].Permits, 0, -1)
+	at.now += 10
+	at.hands(newAcquire(at.other(), []run{{10, 1}}, nil))
+	at.s.Admin().HSet(t.Context(), "l", "rate", 12)
+	at.hands(newAcquire(at.l, []run{{13, 1}}, of(lost)))
+	granted := 0
+	for range 20 {
+		if at.hands(newAcquire(at.l, []run{{1, 1}}, nil)).judged == nil { // a refusal has some
+			granted++
+		}
+	}
+	if granted > 2 {
+		t.Errorf("%d were granted with 10 of 12 out", granted)
+	}
+}
+
+// A Client without records of its own gives permits back, and so takes the record of a grant
+// that is withdrawn later. The withdrawal finds as many permits in the records that are left.
+func TestAWithdrawalOfARecordThatAReleaseHasTaken(t *testing.T) {
+	at := newCounter(t, wire.Overall, 20)
+	lost := newAcquire(at.l, []run{{5, 1}}, nil)
+	at.hands(lost)
+	at.now += 10
+	at.hands(newAcquire(at.other(), []run{{7, 1}}, nil))
+	at.hands(newRelease(at.other(), 4, nil))
+	at.has(12)
+	at.hands(newRelease(at.l, 0, of(lost)))
+	at.has(17) // 3 of the 7 are still out
+}
+
+// A limiter is in the list of withdrawals once, however many replies it loses.
+func TestALimiterStandsInTheListOnce(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.StartProxy(t, s.Addr)
+	rdb := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: -1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	e := newEngine(t, rdb)
+	l := e.limiter("l")
+	setRate(t, l, wire.Overall, 100, time.Hour)
+	for range 200 {
+		p.SwallowReply(1)
+		if _, err := l.Acquire(t.Context(), Want{Permits: 1}); err == nil {
+			t.Fatal("no error though the reply was lost")
+		}
+		if err := l.Release(t.Context(), 1); err != nil { // Redis is well again
+			t.Fatal(err)
+		}
+		if n := e.parked(); n > 1 {
+			t.Fatalf("one limiter stands in the list %d times", n)
+		}
+	}
+}
+
+// parked returns how many entries the list of withdrawals has.
+func (e *Engine) parked() int {
+	e.withdrawals.mu.Lock()
+	defer e.withdrawals.mu.Unlock()
+	return len(e.withdrawals.parked)
+}
+
+// A caller leaves while its request waits for a connection, or for a dial. The request was
+// not sent, so nothing is withdrawn.
+func TestWhatWasNotSentIsNotTakenBack(t *testing.T) {
+	s := redistest.Start(t)
+	setRate(t, newEngine(t, s.Admin()).limiter("l"), wire.Overall, 10, time.Hour)
+	for name, mod := range map[string]func(o *redis.Options){
+		"pool": func(*redis.Options) {},
+		"dial": func(o *redis.Options) {
+			o.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rdb := s.Client(t, func(o *redis.Options) {
+				o.PoolSize, o.PoolTimeout, o.DialTimeout = 1, 10*time.Second, 300*time.Millisecond
+			}, mod)
+			e := newEngine(t, rdb)
+			free := func() error { return nil }
+			if name == "pool" {
+				conn := rdb.Conn()
+				if err := conn.Ping(t.Context()).Err(); err != nil { // it has the only connection
+					t.Fatal(err)
+				}
+				free = conn.Close
+			}
+			want := Want{Permits: 1, Timeout: 100 * time.Millisecond}
+			if v, err := e.limiter("l").Acquire(t.Context(), want); v.OK || err == nil {
+				t.Errorf("%v, %v without a connection", v, err)
+			}
+			if err := free(); err != nil {
+				t.Fatal(err)
+			}
+			for start := time.Now(); len(e.queues.all()) > 0; time.Sleep(time.Millisecond) {
+				if time.Since(start) > 10*time.Second {
+					t.Fatal("it takes back what was never taken")
+				}
+			}
+			if n := e.requests.Load(); n != 1 {
+				t.Errorf("%d requests, want the one that was not sent", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,145 @@
+package outage
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/engine"
+)
+
+// Health is the state of the connection to Redis.
+type Health struct {
+	Degraded bool      // a circuit is open
+	Since    time.Time // when that began
+	Cause    error     // the error that it began with
+	Decided  int64     // calls for which a fallback decided
+	Unbooked int64     // permits of which Redis does not know yet
+}
+
+// Settings are what a Guard is made with.
+type Settings struct {
+	Policy Policy  // of calls that have no other
+	Share  float64 // of a rate, for Local
+	Fixed  bool    // the share is the user's: otherwise it is learnt
+	Hook   func(Health)
+}
+
+// New returns the Guard of an Engine.
+func New(e *engine.Engine, settings Settings) *Guard {
+	g := &Guard{engine: e, settings: settings}
+	for i := range g.circuits {
+		g.circuits[i].guard = g
+	}
+	return g
+}
+
+// A Guard is what a Client knows about the health of its Redis.
+type Guard struct {
+	engine   *engine.Engine
+	settings Settings
+	off      atomic.Bool // nothing is limited
+	decided  atomic.Int64
+
+	circuits [engine.Servers]circuit // one for each server
+	open     atomic.Int32            // circuits; changed under mu
+
+	mu      sync.Mutex
+	since   time.Time // guarded by mu, as all below is
+	why     error
+	news    []Health          // not told to the hook yet
+	telling bool              // a goroutine tells them
+	locals  map[string]*local // by hash
+	swept   time.Time         // when those that nobody used were last removed
+}
+
+// SetLimiting turns limiting off and on.
+func (g *Guard) SetLimiting(on bool) { g.off.Store(!on) }
+
+// Off reports whether nothing is limited.
+func (g *Guard) Off() bool { return g.off.Load() }
+
+// Health returns the health, as calls have found it.
+func (g *Guard) Health() Health {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.health()
+}
+
+// health returns the health. Guarded by mu.
+func (g *Guard) health() Health {
+	h := Health{Degraded: g.open.Load() > 0, Decided: g.decided.Load()}
+	if h.Degraded {
+		h.Since, h.Cause = g.since, g.why
+	}
+	for _, local := range g.locals {
+		h.Unbooked += local.unbooked()
+	}
+	return h
+}
+
+// Acquire is Limiter.Acquire under a policy.
+func (g *Guard) Acquire(ctx context.Context, limiter *engine.Limiter, policy Policy, wanted engine.Want) (
+	engine.Verdict, error,
+) {
+	v, err := call{
+		guard: g, limiters: []*engine.Limiter{limiter}, permits: []int64{wanted.Permits}, policy: policy,
+		redis: func(wanted engine.Want) ([]engine.Verdict, error) {
+			v, err := limiter.Acquire(ctx, wanted)
+			return []engine.Verdict{v}, err
+		},
+	}.run(ctx, wanted)
+	if len(v) == 0 {
+		return engine.Verdict{}, err
+	}
+	return v[0], err
+}
+
+// AcquireAll is Group.Acquire under a policy.
+func (g *Guard) AcquireAll(
+	ctx context.Context, group *engine.Group, permits []int64, policy Policy, wanted engine.Want,
+) ([]engine.Verdict, error) {
+	return call{
+		guard: g, limiters: group.Limiters(), permits: permits, policy: policy,
+		redis: func(wanted engine.Want) ([]engine.Verdict, error) {
+			return group.Acquire(ctx, permits, wanted)
+		},
+	}.run(ctx, wanted)
+}
+
+// circuit returns the circuit of a limiter.
+func (g *Guard) circuit(limiter *engine.Limiter) *circuit { return &g.circuits[limiter.Server()] }
+
+// changed notes that a circuit was opened or closed, and tells the hook if that makes a
+// difference. The hook is called without a lock, by one goroutine at a time: it may do
+// what changes the state again.
+func (g *Guard) changed(by int32, why error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	was := g.open.Load() > 0
+	if g.open.Add(by); !was {
+		g.since, g.why = time.Now(), why
+	}
+	h := g.health()
+	if g.settings.Hook == nil || was == h.Degraded {
+		return
+	}
+	g.news = append(g.news, h)
+	if g.telling {
+		return
+	}
+	g.telling = true
+	defer func() { g.telling = false }() // also if the hook panics
+	for len(g.news) > 0 {
+		h, g.news = g.news[0], g.news[1:]
+		g.tell(h)
+	}
+}
+
+// tell calls the hook. Guarded by mu, which it leaves meanwhile.
+func (g *Guard) tell(h Health) {
+	g.mu.Unlock()
+	defer g.mu.Lock()
+	g.settings.Hook(h)
+}

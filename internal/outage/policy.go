@@ -1,0 +1,76 @@
+package outage
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// What a call returns when Redis has failed.
+const (
+	ReturnError = iota // the error
+	Allow              // the permits
+	Deny               // a no at once
+	Local              // what the share of this Client has, and waits as long as the call may
+)
+
+const (
+	// defaultBudget is long for a Redis that is well, and short for a person who waits.
+	defaultBudget = 250 * time.Millisecond
+
+	// leastBudget is the shortest after which Redis counts as failed. A caller whose
+	// context ends sooner has its fallback, but says nothing about Redis.
+	leastBudget = 20 * time.Millisecond
+)
+
+// A Policy is what a call does when Redis fails.
+type Policy struct {
+	Fallback int
+	Budget   time.Duration
+	Bounded  bool // there is a budget
+}
+
+// With returns the policy with another fallback.
+func (p Policy) With(fallback int) Policy {
+	p.Fallback = fallback
+	if !p.Bounded {
+		p.Budget, p.Bounded = defaultBudget, true
+	}
+	return p
+}
+
+// Validate returns why the policy cannot be used, as refuse says it.
+func (p Policy) Validate(refuse func(argument string, value any, bound string) error) error {
+	switch {
+	case p.Fallback < ReturnError || p.Fallback > Local:
+		return refuse("fallback", p.Fallback, "be one of the Fallback constants")
+	case p.Bounded && p.Budget < time.Millisecond:
+		return refuse("budget", p.Budget, "be at least 1ms")
+	}
+	return nil
+}
+
+// within returns the budget of a call. It leaves a quarter of the time that the context
+// has to the fallback.
+func (p Policy) within(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return max(time.Millisecond, min(p.Budget, time.Until(end)/4*3))
+	}
+	return p.Budget
+}
+
+// Failed reports whether an error of an acquire says that Redis has failed.
+func Failed(err error) bool {
+	for _, of := range []error{
+		nil, engine.ErrNotInitialized, limit.ErrPermitsExceedRate, limit.ErrInvalidArgument,
+		engine.ErrBadState, engine.ErrClosed, engine.ErrNotReplicated,
+	} {
+		if errors.Is(err, of) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,173 @@
+package rratelimiter
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/outage"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// An Option is an option of New.
+type Option interface{ apply(*settings) }
+
+type option func(*settings)
+
+func (set option) apply(s *settings) { set(s) }
+
+// settings are what the options of New set.
+type settings struct {
+	id         string
+	clock      func() time.Time
+	mapper     func(string) string
+	redisson   string // WithRedisson
+	format     int    // of records, an index of wire.Layouts; below 0 if redisson has none
+	resolution time.Duration
+	goOnly     bool
+	replicas   *redisx.Confirmation // WithMinReplicas; nil without it
+	outage     outage.Settings
+	observer   Observer // nil if nobody observes
+}
+
+// WithID sets the ID of the Client, the scope of its PerClient limits. Give
+// each process that runs at the same time one of its own, for example the
+// name of its pod, so that its limits survive a restart. An ID with a brace or
+// an empty one is refused by the first call. The default is a random UUID, as
+// in Redisson.
+func WithID(id string) Option {
+	return option(func(s *settings) { s.id = id })
+}
+
+// WithClock makes the Client take its time from now instead of from the Redis
+// server. With time.Now it behaves as Redisson does, which reads the clock of
+// the JVM. Clocks that differ between clients make a limit wrong by as much,
+// until a client that goes by the server meets a record and puts it right. If they
+// differ by more than a minute, a request that is sent again may be charged twice.
+// The default, also for a nil now, is the clock of the server, which all clients
+// share.
+func WithClock(now func() time.Time) Option {
+	return option(func(s *settings) { s.clock = now })
+}
+
+// WithNameMapper makes the Client keep the limiter called name under mapName(name)
+// (Redisson's NameMapper). A nil mapName is refused by the first call: without the
+// mapping, names would be those of other limiters. The default keeps names as they
+// are.
+func WithNameMapper(mapName func(name string) string) Option {
+	return option(func(s *settings) { s.mapper = mapName })
+}
+
+// WithResolution makes the Client keep one record for all permits that Go takes
+// from a limiter in a slot of d, instead of one for each grant. An interval then
+// never holds more than interval/d+1 records of Go, and permits come back up to d
+// later, never earlier. For Java these are records like any other. All Clients of a
+// limiter should have the same resolution. d is at least 1 ms, a fraction of a ms
+// is dropped. The default is 0: a record for each grant.
+func WithResolution(d time.Duration) Option {
+	return option(func(s *settings) { s.resolution = d })
+}
+
+// WithRedisson names the oldest version of Redisson that shares limiters with this Client, such
+// as "3.16.4". The Client then writes records that this version can read. It reads the records
+// of all versions, whichever it writes; Repair rewrites those of a limiter.
+//
+// The bytes of records have changed with 3.16.4, 3.17.0 and 3.21.0. A version before 3.17.0
+// reads only its own, so beside it the option is needed; beside later ones it may be left out.
+// version is a release of three numbers, 3.13.3 or later: "3.16" is refused, for its patch
+// releases differ, and so is a pre-release. The default is the newest version.
+func WithRedisson(version string) Option {
+	return option(func(s *settings) { s.redisson, s.format = version, wire.Beside(version) })
+}
+
+// WithGoOnly says that no Java client uses the limiters of this Client. Then
+// every wait ends the moment permits are due.
+//
+// Without it, the waiters of Go let those of Java go first where Go has taken more
+// than half of the permits of the last interval: by up to 100 ms, and at most the
+// interval, for a waiter of Redisson wakes up late by as much. Where nobody but Go
+// takes permits, one wait in 10 s is late.
+func WithGoOnly() Option {
+	return option(func(s *settings) { s.goOnly = true })
+}
+
+// WithMinReplicas makes each call that takes permits wait until n replicas have them,
+// so that a failover does not forget them: by WAIT, behind the script and in the same
+// write to the connection. The same holds for what gives permits back, sets a rate or a
+// time to live, deletes and renames. If fewer than n replicas confirm within timeout,
+// the call returns an ErrNotReplicated, and what an acquire took is given back. A call
+// that changes nothing, as one that is refused, needs no replica.
+//
+// n is at least 1. timeout is at least 1 ms, a fraction of a ms is dropped, and is
+// less than the ReadTimeout of rdb, which would end the call before; a caller's own
+// timeout and context hold besides. One limiter has one request under way at a time, so
+// while replicas are away its calls take up to timeout each, one after another. The Redis
+// user needs the command WAIT. The default is to wait for none, as in Redisson.
+func WithMinReplicas(n int, timeout time.Duration) Option {
+	return option(func(s *settings) {
+		s.replicas = &redisx.Confirmation{Replicas: n, Within: timeout}
+	})
+}
+
+// validate returns why a Client on rdb cannot be used.
+func (s *settings) validate(rdb redis.UniversalClient, opts []Option) error {
+	refuse := func(argument string, value any, bound string) error {
+		return engine.InvalidOf("New", argument, value, bound)
+	}
+	none := slices.Index(opts, nil)
+	_, bare := rdb.(*redis.AutoPipeliner)
+	switch {
+	case redisx.IsNil(rdb):
+		return refuse("rdb", "nil", "be a go-redis client")
+	case bare: // nobody can see whether there is a cluster behind it
+		return refuse("rdb", "an AutoPipeliner",
+			"be embedded beside its client: docs/algorithms.md, Many callers")
+	case none >= 0:
+		return refuse(fmt.Sprintf("opts[%d]", none), "nil", "be an Option")
+	case s.id == "" || strings.ContainsAny(s.id, "{}"):
+		return refuse("id", strconv.Quote(s.id), "be a text without braces")
+	case s.mapper == nil:
+		return refuse("mapName", "nil", "be a function")
+	case s.format < 0:
+		return refuse("version of WithRedisson", strconv.Quote(s.redisson),
+			fmt.Sprintf("be a release of three numbers, %s or later", wire.Layouts[wire.FI].Since))
+	case s.resolution != 0 && s.resolution < time.Millisecond:
+		return refuse("resolution", s.resolution, "be 0 or at least 1ms")
+	case s.outage.Fixed && !(s.outage.Share > 0 && s.outage.Share <= 1): // or not a number
+		return refuse("share", s.outage.Share, "be more than 0 and at most 1")
+	}
+	if err := s.outage.Policy.Validate(refuse); err != nil {
+		return err
+	}
+	return s.validateReplicas(rdb, refuse)
+}
+
+// validateReplicas returns why WithMinReplicas cannot be used.
+func (s *settings) validateReplicas(
+	rdb redis.UniversalClient, refuse func(argument string, value any, bound string) error,
+) error {
+	if s.replicas == nil {
+		return nil
+	}
+	// WAIT must end before go-redis takes the server for silent.
+	longest := redisx.KindOf(rdb).ReadTimeout
+	switch n, within := s.replicas.Replicas, s.replicas.Within; {
+	case n < 1:
+		return refuse("n of WithMinReplicas", n, "be at least 1")
+	case within < time.Millisecond:
+		return refuse("timeout of WithMinReplicas", within, "be at least 1ms")
+	case s.outage.Policy.Bounded && within >= s.outage.Policy.Budget:
+		return refuse("timeout of WithMinReplicas", within,
+			fmt.Sprintf("be less than the budget, which is %v", s.outage.Policy.Budget))
+	case longest > 0 && within >= longest:
+		return refuse("timeout of WithMinReplicas", within,
+			fmt.Sprintf("be less than the ReadTimeout of rdb, which is %v", longest))
+	}
+	return nil
+}
