@@ -24,7 +24,8 @@ type busy struct {
 	kept    atomic.Int64 // permits that are not given back
 	granted atomic.Int64 // times
 	left    atomic.Int64 // callers that did not wait for their answer
-	late    atomic.Int64 // callers whose answer did not come in time
+	late    atomic.Int64 // callers to whom Redis did not reply in time
+	longest atomic.Int64 // the longest time beyond its own that a caller took, in ns
 }
 
 // visit is one caller: it comes, gets its answer, and goes.
@@ -33,12 +34,15 @@ func (l *busy) visit(random *rand.Rand) {
 	short := time.Duration(random.IntN(20_000)) * time.Microsecond
 	var ok bool
 	var err error
+	start, may := time.Now(), short
 	switch random.IntN(4) {
 	case 0:
+		may = 0
 		ok, err = r.TryAcquire(context.Background(), n, 0)
 	case 1:
 		ok, err = r.TryAcquire(context.Background(), n, short)
 	case 2:
+		may = 0
 		var res rratelimiter.Result
 		res, err = r.Allow(context.Background(), n)
 		ok = res.Allowed
@@ -51,6 +55,11 @@ func (l *busy) visit(random *rand.Rand) {
 		if ok = err == nil; errors.Is(err, context.Canceled) {
 			l.left.Add(1)
 			err = nil
+		}
+	}
+	for over := int64(time.Since(start) - may); ; {
+		if most := l.longest.Load(); over <= most || l.longest.CompareAndSwap(most, over) {
+			break
 		}
 	}
 	if errors.Is(err, rratelimiter.ErrNoAnswer) { // the machine is slow for so many
@@ -137,8 +146,12 @@ func comeAndGo(t *testing.T, opts ...rratelimiter.Option) {
 	}
 	all.Wait()
 	for _, l := range limiters {
-		t.Logf("rate %d: %d grants, %d callers left, %d without an answer",
-			l.rate, l.granted.Load(), l.left.Load(), l.late.Load())
+		longest := time.Duration(l.longest.Load())
+		t.Logf("rate %d: %d grants, %d callers left, %d without a reply, the last one told %v late",
+			l.rate, l.granted.Load(), l.left.Load(), l.late.Load(), longest)
+		if longest > Slack || l.late.Load() > callers/3/4 {
+			t.Errorf("want all of %d callers told within %v, and at most a quarter without a reply", callers/3, Slack)
+		}
 		l.settles()
 		if l.granted.Load() < l.rate || l.left.Load() == 0 {
 			t.Errorf("%d grants, %d callers left", l.granted.Load(), l.left.Load())

@@ -124,15 +124,16 @@ func TestBookingKeepsItsRecordWhenManyHaveExpired(t *testing.T) {
 	})
 }
 
-// A cutOff is a line whose Client grants permits while it is cut off from the server, and books them afterwards.
+// A cutOff is a limiter whose Client grants permits while it is cut off from the server, and books
+// them afterwards.
 type cutOff struct {
 	*Limiter
 	client *rratelimiter.Client
 	l      *Limiter
 }
 
-// newCutOff returns one of a rate of 10 in an hour. The server knows the scripts: otherwise the first reply to a
-// booking that is lost may be NOSCRIPT.
+// newCutOff returns one of a rate of 10 in an hour. The server knows the scripts: otherwise the first
+// reply to a booking that is lost may be NOSCRIPT.
 func newCutOff(t *testing.T) *cutOff {
 	t.Helper()
 	n := NewProxied(t, 10, time.Hour, SendsOnce)

@@ -32,9 +32,9 @@ func asks(ctx context.Context, l *rratelimiter.RateLimiter, callers int, log *gr
 	}
 }
 
-// Two processes lose their Redis and find it again, each at its own time. There is
-// never a second window: not when it goes, and not when it is back.
-func TestNoSecondWindowAroundAnOutage(t *testing.T) {
+// Two processes lose their Redis and find it again, each at its own time. No window has more than
+// the rate and one share: not when Redis goes, and not when it is back.
+func TestAnOutageAddsOneShareAtMost(t *testing.T) {
 	const rate, interval = 100, 2 * time.Second
 	for name, away := range map[string]func(s *redistest.Server, proxies []*redistest.Proxy) (back func()){
 		"stopped": func(s *redistest.Server, _ []*redistest.Proxy) func() {
