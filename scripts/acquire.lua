@@ -86,7 +86,7 @@ else
           local TURN, PART = 40000, 50 -- us for others, at most a 20th of an interval: leftFor in portion.go
           wait = -math.max(2, math.min(TURN, PART * interval))
         elseif held and n <= value then
-          wait = pause
+          wait = late
         else
           -- include parts/due.lua
         end

@@ -22,10 +22,10 @@ local away, unfinished, withdraws = nil, false, false -- a call withdraws nothin
 do -- JUDGE
   local client, givenRate = ARGV[14], ARGV[13] and ARGV[13] ~= '' and ARGV[13] or nil
   -- include parts/limiter.lua
-  local held, hold
+  local held
   do
     -- include parts/late.lua
-    held, hold = late and (last == ARGV[3] and amount or 0), pause
+    held = late and (last == ARGV[3] and amount or 0)
   end
   -- include parts/rebuild.lua
   local all = tonumber(ARGV[4])

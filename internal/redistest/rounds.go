@@ -14,14 +14,14 @@ func Thorough(t *testing.T) {
 	}
 }
 
-// Rounds returns how many rounds a spec plays that draws them at random: n, ROUNDS times as many if
-// the environment has it, or a quarter with -short. So n is what finds a fault that is easy to find.
+// Rounds returns how many rounds a spec plays that draws them at random: n, ROUNDS times as many if the
+// environment has it, or else a quarter with -short. So n is what finds a fault that is easy to find.
 func Rounds(t TB, n int) int {
 	t.Helper()
-	if testing.Testing() && testing.Short() {
+	text := os.Getenv("ROUNDS")
+	if text == "" && testing.Testing() && testing.Short() {
 		return max(1, n/4)
 	}
-	text := os.Getenv("ROUNDS")
 	if text == "" {
 		return n
 	}

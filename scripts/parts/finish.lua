@@ -14,7 +14,7 @@
 -- in:       value, stored, step (value - stored as a text, nil if the script has not made it), astray, timed,
 --           now, interval, since, head, keep, own, session, known, rate, away (records to remove, or nil),
 --           dead (how many to remove, from the oldest on; above MANY they are all records), span, longest,
---           lasting, total, MANY, lasts (nil, or the ms for which all keys must live: if they do, that is left as it is)
+--           total, MANY, lasts (nil, or the ms for which all keys must live: if they do, that is left as it is)
 -- out:      none
 -- changes:  astray
 -- writes:   yes
@@ -51,9 +51,7 @@ if longest == false then
   redis.call('HDEL', KEYS[1], 'longest')
 elseif longest then
   local entry = not own and total and string.format('%s %d %d', longest, math.max(0, total), value) or longest
-  if entry ~= lasting then
-    redis.call('HSET', KEYS[1], 'longest', entry)
-  end
+  redis.call('HSET', KEYS[1], 'longest', entry)
 end
 -- INCRBY takes less time than SET. But it refuses some texts that Lua takes for integers, such as 1e3.
 if not stored

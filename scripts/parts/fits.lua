@@ -1,8 +1,8 @@
 -- fits.lua: says whether the permits of a single request fit, and if not, when they will.
 --
 -- in:       all (the permits), held (what the request was granted when it was carried out before; false for a
---           new one), hold (pause of late.lua), unfinished, gone, dead, more, free, value, rate, interval,
---           now, us, timed, stamp, head, since, astray, drift, asked, count, MOST, MANY, away
+--           new one), unfinished, gone, dead, more, free, value, rate, interval, now, us, timed, stamp, head,
+--           since, astray, drift, asked, count, MOST, MANY, away
 -- out:      fits, wait (us, as parts/due.lua has it; 0 if it fits, -1 if it never will),
 --           again (nothing can be said yet: acquire.lua; more than the rate is refused all the same)
 -- changes:  value, astray, drift
@@ -12,7 +12,8 @@
 local fits, wait = false, 0
 local again = not held and all <= rate and (unfinished or dead > MANY or more and all > value)
 if held then
-  fits, wait = held >= all, held < all and hold or 0
+  local TURN = 10000 -- us, as in parts/late.lua
+  fits, wait = held >= all, held < all and TURN or 0
 elseif all > rate then
   wait = -1
 elseif not again then

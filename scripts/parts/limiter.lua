@@ -27,9 +27,8 @@
 --           expired (records of this time and older do not count any more),
 --           gone (how many of those records are already back in the value, from the oldest on),
 --           dead (how many of these are to be removed), span, longest (span.lua),
---           lasting (what the field `longest` holds, nil if there is none), total (the permits of all records,
---           without those to be removed; nil if they are not known), charged (the permits that are
---           outstanding, as the value says; nil if it does not),
+--           total (the permits of all records, without those to be removed; nil if they are not known),
+--           charged (the permits that are outstanding, as the value says; nil if it does not),
 --           back (the permits of those that the value did not have),
 --           more (further records have expired that still count),
 --           head (the oldest record that counts and its time; empty if there is none), since (its time),
@@ -43,7 +42,7 @@
 -- ends the script: yes
 
 local rate, interval, keep, own, session, known, stored, value
-local set, drift, span, longest, lasting, total, charged = false, 0, nil, nil, nil, nil, nil
+local set, drift, span, longest, total, charged = false, 0, nil, nil, nil, nil
 do
   local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', ARGV[2], 'longest')
   if f.err then
@@ -79,7 +78,7 @@ do
     return redis.error_reply('OTHERTYPE ' .. (own and '1' or '0'))
   end
   local afresh, wrote = false, nil
-  span, lasting = interval, f[6]
+  span = interval
   -- include parts/span.lua
   session = f[5]
   local seen = own and session and string.match(session, '^%d+ %d+ %-?%d+ %d+ (%-?%d+)$')

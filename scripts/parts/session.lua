@@ -31,12 +31,17 @@ do
     -- at a place that depends on the us, and PRIME puts the places of successive calls far apart. CURSORS is
     -- more than such a hash has places. A new session looks at FIRST fields, and sweeps only if one of them
     -- is to be removed: where 1,000 Clients begin at once, each would go through the fields of all others.
-    local ALL, SOME, FIRST, PRIME, CURSORS = 1000, 100, 16, 7919, 4294967296
-    local used = tonumber(session and string.match(session, '^%d+ (%d+)') or 0) or 0
-    local another = math.floor(used / MINUTE) ~= math.floor(now / MINUTE)
-    local fields = another and redis.call('HLEN', KEYS[1]) or 0
-    -- The us of the last 1,000 s: all of now, times PRIME, would be more than a double holds exactly.
-    local place = string.format('%d', (now % 1000000 * 1000 + us) * PRIME % CURSORS)
+    local ALL, SOME, FIRST = 1000, 100, 16
+    local fields, place = 0, nil
+    do
+      local used = tonumber(session and string.match(session, '^%d+ (%d+)') or 0) or 0
+      if math.floor(used / MINUTE) ~= math.floor(now / MINUTE) then
+        fields = redis.call('HLEN', KEYS[1])
+      end
+      local PRIME, CURSORS = 7919, 4294967296
+      -- The us of the last 1,000 s: all of now, times PRIME, would be more than a double holds exactly.
+      place = string.format('%d', (now % 1000000 * 1000 + us) * PRIME % CURSORS)
+    end
     local worth = fields > FEW
     for look = session and 2 or 1, 2 do
       local cursor, looked = '0', look == 1 and FIRST or ALL

@@ -15,7 +15,7 @@
 --
 -- in:       session, own, rate, head, expired, gone, value, since, astray, count, packed,
 --           now, timed, interval, MOST, total
--- out:      late, last, dated, amount, where, rateThen, pause (late.lua),
+-- out:      late, last, dated, amount, where, rateThen (late.lua),
 --           withdraws (what earlier requests are granted is to go back, now or by a copy that comes late),
 --           away (records for finish.lua to remove),
 --           unfinished (more is to go back than a call can find: the request must be sent again)
