@@ -157,21 +157,6 @@ func TestLockCases(t *testing.T) {
 	}
 }
 
-// The page of the cases of Redisson's limiter has a row for each that is run, and no other.
-func TestLimiterCases(t *testing.T) {
-	const page, cases = "docs/limiter-cases.md", 31
-	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
-	rows := row.FindAllStringSubmatch(read(t, page), -1)
-	for _, row := range rows {
-		if _, ok := redissonCases[row[1]]; !ok {
-			t.Errorf("%s: nothing runs %s", page, row[1])
-		}
-	}
-	if len(rows) != cases || len(redissonCases) != cases {
-		t.Errorf("%s has %d cases, and %d are run; want %d", page, len(rows), len(redissonCases), cases)
-	}
-}
-
 // The figures of the README are those of the last make bench.
 func TestFigures(t *testing.T) {
 	_, section, found := strings.Cut(read(t, "README.md"), "\n## How fast\n")

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // withExamples is a test run with a server for the examples.
@@ -23,3 +24,5 @@ func (w withExamples) Run() int {
 	server.Close()
 	return code
 }
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(withExamples{m}) }

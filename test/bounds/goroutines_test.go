@@ -1,0 +1,67 @@
+package bounds_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// Requests that fail leave few goroutines behind, however many limiters they use.
+func TestFailedRequestsLeaveFewGoroutines(t *testing.T) {
+	const (
+		perSecond, seconds, names = 500, 5, 2000
+		most                      = 1500
+	)
+	s := redistest.Start(t)
+	b := NewBench(t, s.Client(t), s.Admin())
+	c := rratelimiter.New(s.Client(t))
+	defer c.Close()
+	name := redistest.Name(t)
+	NoError(t, c.RateLimiter(name).SetRate(t.Context(), Overall, 10, time.Hour))
+	NoError(t, ErrOf(c.RateLimiter(name).Allow(t.Context(), 1)))
+	for i := range names {
+		b.Want(b.Look.Copy(t.Context(), name, fmt.Sprintf("%s-%d", name, i), 0, false).Err())
+	}
+	before := runtime.NumGoroutine()
+	ran := b.ScriptsRun()
+	thaw := s.Freeze(t)
+	var all sync.WaitGroup
+	tick := time.NewTicker(time.Second / perSecond)
+	defer tick.Stop()
+	for i := range perSecond * seconds {
+		<-tick.C
+		all.Go(func() {
+			l := c.RateLimiter(fmt.Sprintf("%s-%d", name, i%names))
+			ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+			defer cancel()
+			if i%2 == 0 {
+				ctx = context.Background() // its timeout ends it
+			}
+			if ok, err := l.TryAcquire(ctx, 1, 200*time.Millisecond); ok || err == nil {
+				t.Errorf("%v, %v of a silent server", ok, err)
+			}
+		})
+	}
+	all.Wait()
+	left := runtime.NumGoroutine() - before
+	t.Logf("%d goroutines are left by %d requests", left, perSecond*seconds)
+	if left > most {
+		t.Errorf("want at most %d", most)
+	}
+	thaw()
+	// Redis carries out now what it was sent. All of it is taken back.
+	UntilWithin(t, 15*time.Second, func() bool {
+		keys, err := b.Look.Keys(t.Context(), "{"+name+"-*}:permits").Result()
+		b.Want(err)
+		return len(keys) == 0 && b.ScriptsRun() > ran
+	})
+	b.Want(c.Close())
+	UntilWithin(t, 15*time.Second, func() bool { return runtime.NumGoroutine() <= before+10 })
+}

@@ -1,0 +1,354 @@
+package bounds_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// expired returns a limiter of 1s with so many expired records of one permit,
+// others that count, and so many permits left besides.
+func expired(b *Bench, records, others int, left int64) *Limiter {
+	b.Helper()
+	l := b.NewLimiter(Overall, int64(records+others)+left, time.Second)
+	l.Fill(b.Now-2000, 100, records, 1)
+	l.Fill(b.Now-500, 100, others, 1)
+	b.SetKey(l.ValueKey(), left)
+	return l
+}
+
+// B16: an acquire for which there is enough removes 1,000 expired records, and
+// leaves the others to the next calls; or all at once, if none counts. Where
+// those are more than 4,000, they go in a call of their own.
+func TestAnAcquireThatFitsRemovesAThousand(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		calls := b.CountScripts()
+		for _, tc := range []struct {
+			records, others int
+			left            int64
+			after           int64
+			calls           int
+		}{
+			{5_000, 1, 10, 4_001, 1},
+			{20_000, 300, 10, 19_300, 1},
+			{4_000, 0, 10, 0, 1},
+			{4_001, 0, 10, 0, 2},
+			{20_000, 0, 10, 0, 2},
+			{1_001, 1, 10, 2, 1},
+			{1_000, 1, 10, 1, 1},
+		} {
+			l := expired(b, tc.records, tc.others, tc.left)
+			calls()
+			l.Takes(2) // the script may have to be sent whole, but once
+			if n := calls(); n != tc.calls || l.Size() != tc.after+1 {
+				b.Fatalf("%+v: %d calls have left %d records, want %d", tc, n, l.Size(), tc.after+1)
+			}
+			l.Keeps(int64(tc.records+tc.others)+tc.left, l.ValueKey(), l.PermitsKey())
+		}
+	})
+}
+
+// B16: an acquire that needs what has expired gets it in several calls, and is
+// refused only when all of it has been counted.
+func TestAnAcquireThatNeedsThemAllAsksAgain(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		calls := b.CountScripts()
+		for _, tc := range []struct {
+			records, others int
+			permits         int64
+			granted         bool
+			calls           int
+		}{
+			{5_000, 1, 5_010, true, 5},
+			{5_000, 1, 5_011, false, 5},
+			{5_500, 20, 5_510, true, 6},
+			{5_500, 20, 3_010, true, 3},
+			{12_000, 700, 12_011, false, 12},
+			{12_000, 0, 12_010, true, 2},
+			{3_000, 0, 3_010, true, 1},
+		} {
+			l := expired(b, tc.records, tc.others, 10)
+			calls()
+			ok, err := l.TryAcquire(b.Context(), tc.permits, 0)
+			if n := calls(); ok != tc.granted || err != nil || n != tc.calls {
+				b.Fatalf("%+v: %v, %v in %d calls", tc, ok, err, n)
+			}
+			l.Keeps(int64(tc.records+tc.others+10), l.ValueKey(), l.PermitsKey())
+		}
+	})
+}
+
+// Whatever is asked while thousands have expired, the answers are those of a
+// ledger: never a false no, never too much.
+func TestAnswersAreExactWhileThousandsHaveExpired(t *testing.T) {
+	for seed := range uint64(2) {
+		OnBoth(t, func(b *Bench) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			const records, rate = 6_000, 7_000
+			l := b.NewLimiter(Overall, rate, time.Second)
+			exact := &Ledger{Rate: rate, Interval: 1000}
+			l.Fill(b.Now, 5, records, 1)
+			for i := range int64(records) {
+				exact.Grant(b.Now+i/5, 1)
+			}
+			b.SetKey(l.ValueKey(), rate-records)
+			b.Now += 1200
+			for range 30 {
+				b.Now += random.Int64N(80)
+				n := 1 + random.Int64N(200)
+				if random.IntN(4) == 0 {
+					n = 1 + random.Int64N(rate)
+				}
+				want := exact.Wait(b.Now, n)
+				r, err := l.Allow(b.Context(), n)
+				if err != nil || r.Allowed != (want == 0) || r.RetryAfter != want && l.Size() < 5000 {
+					b.Fatalf("seed %d: %d at %d: %+v, %v; want a wait of %v", seed, n, b.Now, r, err, want)
+				}
+				if r.Allowed {
+					exact.Grant(b.Now, n)
+				}
+				l.Keeps(rate, l.ValueKey(), l.PermitsKey())
+			}
+		})
+	}
+}
+
+// Peek is exact where few records count, however many have expired. Otherwise it
+// counts each that has expired beyond the first thousand as one permit. It writes
+// nothing.
+func TestPeekWritesNothingWithThousandsExpired(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		for _, tc := range []struct {
+			records, others int
+			permits         byte // of each expired record
+			want            int64
+		}{
+			{5_000, 3, 1, 5_010},
+			{5_000, 3, 2, 10_010},
+			{5_000, 1_000, 2, 10_010},
+			{5_000, 1_001, 2, 2*1_000 + 4_000 + 10},
+			{900, 3, 2, 2*900 + 10},
+			{5_000, 0, 2, 10_010}, // none counts: full
+		} {
+			l := b.NewLimiter(Overall, int64(tc.records)*int64(tc.permits)+int64(tc.others)+10, time.Second)
+			l.Fill(b.Now-2000, 100, tc.records, tc.permits)
+			l.Fill(b.Now-500, 100, tc.others, 1)
+			b.SetKey(l.ValueKey(), 10)
+			before := l.Dump()
+			l.Has(tc.want)
+			r, err := l.Peek(b.Context())
+			reset := time.Duration(0)
+			if tc.others > 0 {
+				reset = time.Duration(500+(tc.others-1)/100) * time.Millisecond
+			}
+			if err != nil || !r.Allowed || r.Remaining != tc.want || r.ResetAfter != reset {
+				b.Fatalf("%+v: %+v, %v", tc, r, err)
+			}
+			if l.Dump() != before {
+				b.Fatalf("%+v: peek has written", tc)
+			}
+		}
+	})
+}
+
+// B16: one call gives back out of 2,000 records; all of it is given back.
+func TestAReleaseGivesBackAllOfManyRecords(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		calls := b.CountScripts()
+		for _, tc := range []struct {
+			permits, left int64
+			calls         int
+		}{{9_999, 1, 5}, {2_001, 7_999, 2}, {50_000, 0, 5}} {
+			l := b.NewLimiter(Overall, 10_000, time.Second)
+			l.Fill(b.Now-500, 100, 10_000, 1)
+			b.SetKey(l.ValueKey(), 0)
+			calls()
+			l.Gives(tc.permits)
+			if n := calls(); n != tc.calls || l.Size() != tc.left {
+				b.Fatalf("%+v: %d records left after %d calls", tc, l.Size(), n)
+			}
+			l.Keeps(10_000, l.ValueKey(), l.PermitsKey())
+		}
+	})
+}
+
+// B4: it is given back once, whichever replies are lost.
+func TestAReleaseOfManyRecordsIsDoneOnce(t *testing.T) {
+	for _, which := range []int{0, 2, 4, 5} {
+		n := NewProxied(t, 20_000, time.Hour)
+		n.Fill(n.Now-500, 100, 10_000, 1)
+		n.SetKey(n.ValueKey(), 10_000)
+		seen := 0
+		n.Proxy.SwallowReplyTo(3, func(args []string) bool {
+			if IsScript(args) {
+				seen++
+			}
+			return seen == which+1 || which == 5
+		})
+		n.Gives(9_000)
+		if got := n.Size(); got != 1_000 || n.Proxy.Swallowed() == 0 {
+			t.Fatalf("reply %d lost: %d records left, want 1000", which, got)
+		}
+		n.Keeps(20_000, n.ValueKey(), n.PermitsKey())
+	}
+}
+
+// For permits that lie behind more than 5,000 records RetryAfter is when all records
+// are back. It is never too early.
+func TestADeepWaitIsNeverTooShort(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 8_000, 10*time.Second)
+		l.Fill(b.Now, 1, 8_000, 1)
+		b.SetKey(l.ValueKey(), 0)
+		start := b.Now
+		b.Now += 8_000
+		l.Refused(4_000, 5_999*time.Millisecond) // exact: the record of 3999 ms
+		l.Refused(5_000, 6_999*time.Millisecond)
+		l.Refused(5_001, 9_999*time.Millisecond) // it looks no further than 5,000
+		l.Refused(7_000, 9_999*time.Millisecond)
+		b.Now = start + 14_999
+		l.Refused(7_000, 2_000*time.Millisecond)
+		b.Now += 1_999
+		l.Refused(7_000, time.Millisecond)
+		b.Now++
+		l.Takes(7_000)
+		l.Keeps(8_000, l.ValueKey(), l.PermitsKey())
+	})
+}
+
+// B16: with 200,000 expired records no call of a real server looks at more than
+// its share.
+func TestNoCallBlocksRedis(t *testing.T) {
+	const records = 200_000
+	s := redistest.Start(t)
+	b := NewBench(t, s.Client(t), s.Admin())
+	b.Want(b.Look.ConfigSet(t.Context(), "slowlog-log-slower-than", "0").Err())
+	for _, others := range []int{0, 1} {
+		l := expired(b, records, others, 100)
+		b.Want(b.Look.SlowLogReset(t.Context()).Err())
+		last := l.Size()
+		take := func() { l.Takes(1) }
+		ask := []func(){take, func() { l.Gives(1) }, func() { b.Want(ErrOf(l.Peek(t.Context()))) }, take}
+		for i := range 8 {
+			ask[i%len(ask)]()
+			size := l.Size()
+			if last-size > 1_001 && (others > 0 || size > 2) {
+				t.Fatalf("%d records: a call has left %d of %d", records, size, last)
+			}
+			last = size
+		}
+		ok, err := l.TryAcquire(t.Context(), 20_000, 0)
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		l.Keeps(records+int64(others)+100, l.ValueKey(), l.PermitsKey())
+		longest := time.Duration(0)
+		for _, entry := range b.Look.SlowLogGet(t.Context(), -1).Val() {
+			if strings.EqualFold(entry.Args[0], "evalsha") {
+				longest = max(longest, entry.Duration)
+			}
+		}
+		if longest == 0 {
+			t.Error("the slow log has no script")
+		}
+		t.Logf("%d expired records, %d that count: the longest script took %v", records, others, longest)
+	}
+}
+
+// Beyond 10,000 records a value that others have left too high is kept below
+// what so many records allow.
+func TestAValueTooHighIsBoundedByTenThousandRecords(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		const rate = 20_000
+		l := b.NewLimiter(Overall, rate, time.Second)
+		l.Fill(b.Now-1000, 1, 1, 1)
+		l.Fill(b.Now-500, 100, 10_500, 1)
+		b.SetKey(l.ValueKey(), rate) // Java: release(10501)
+		if ok, err := l.TryAcquire(b.Context(), rate-10_500+1, 0); ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		l.Takes(rate - 10_500)
+		l.Keeps(rate, l.ValueKey(), l.PermitsKey())
+	})
+}
+
+// A value that others have left too high gives nobody more than the rate, also
+// while expired records are still to be counted.
+func TestAValueTooHighGrantsNoMoreWhileThousandsHaveExpired(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		const rate = 20_000
+		l := b.NewLimiter(Overall, rate, time.Second)
+		l.Fill(b.Now-2000, 100, 3_000, 1)
+		l.Fill(b.Now, 1, 1, 1)
+		b.SetKey(l.ValueKey(), rate) // Java: release(3001)
+		ok, err := l.TryAcquire(b.Context(), rate+500, 0)
+		if ok || !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+			b.Errorf("%v, %v; want ErrPermitsExceedRate", ok, err)
+		}
+	})
+}
+
+// B12: thousands of records of no permits delay nobody.
+func TestThousandsOfEmptyRecordsDelayNoCaller(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 100, time.Second)
+		l.Fill(b.Now, 100, 21_000, 0)
+		b.SetKey(l.ValueKey(), 100)
+		b.Now += 1005
+		l.Takes(100)
+	})
+}
+
+// Drift that others have left is gone an interval later, also when more records
+// expire at once than a call counts.
+func TestDriftIsRepairedWhileThousandsExpire(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		const rate = 5_000
+		l := b.NewLimiter(Overall, rate, time.Second)
+		l.Fill(b.Now-1, 1000, 1000, 1)
+		l.Fill(b.Now+1, 500, 500, 1)
+		b.SetKey(l.ValueKey(), rate-1500-100) // Java: a request for 100 that was sent twice
+		for range 5 {
+			l.Fill(b.Now+999, 1000, 1000, 1)
+			l.Fill(b.Now+1001, 500, 500, 1)
+			b.Want(b.Look.DecrBy(b.Context(), l.ValueKey(), 1500).Err())
+			b.Now += 1002 // the older 1,500 have expired
+			l.Takes(1)
+			l.Takes(1)
+			b.Now -= 2
+		}
+		value, err := b.Look.Get(b.Context(), l.ValueKey()).Int64()
+		if value+l.Size() != rate { // records of one permit each
+			b.Fatalf("value %d, %v with %d records, together not %d", value, err, l.Size(), rate)
+		}
+	})
+}
+
+// A limiter that ends at once leaves its records, however many, to another thread of Redis. The command that
+// sets a time would remove them itself.
+func TestALimiterThatEndsAtOnceIsUnlinked(t *testing.T) {
+	s := redistest.Start(t)
+	b := NewBench(t, s.Client(t), s.Admin())
+	ctx := t.Context()
+	for what, end := range map[string]func(l *Limiter) error{
+		"Expire":   func(l *Limiter) error { return Yes(l.Expire(ctx, 0)) },
+		"ExpireAt": func(l *Limiter) error { return Yes(l.ExpireAt(ctx, time.Now().Add(-time.Second))) },
+	} {
+		l := expired(b, 1_000, 1, 10)
+		b.Want(b.Look.ConfigResetStat(ctx).Err())
+		b.Want(end(l))
+		stats := b.Look.Info(ctx, "commandstats").Val()
+		if strings.Contains(stats, "cmdstat_pexpire") || !strings.Contains(stats, "cmdstat_unlink:") {
+			t.Errorf("%s: the commands were\n%s", what, stats)
+		}
+		if n := b.Look.Exists(ctx, l.Name(), l.ValueKey(), l.PermitsKey()).Val(); n != 0 {
+			t.Errorf("%s: %d keys are left", what, n)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package charging_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/grants"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A release takes permits out of the records of its own Client, also where others have
+// newer ones. So no interval holds more than the rate.
+func TestAReleaseLeavesTheRecordsOfOthers(t *testing.T) {
+	for _, format := range []string{
+		BC0I16, BC0I8, LC0I, FI,
+	} {
+		t.Run(format, func(t *testing.T) {
+			for _, resolution := range []time.Duration{0, 100 * time.Millisecond} {
+				OnBoth(t, func(b *Bench) { lateRelease(b, format, resolution) })
+			}
+		})
+	}
+}
+
+func lateRelease(b *Bench, format string, resolution time.Duration) {
+	opts := []rratelimiter.Option{rratelimiter.WithRedisson(format)}
+	if resolution > 0 {
+		opts = append(opts, rratelimiter.WithResolution(resolution))
+	}
+	first := b.NewLimiter(Overall, 10_000, 3*time.Second)
+	start := b.Now
+	by := func() *Limiter { return first.By(b.NewClient(opts...)) }
+	a, other, third, fourth := by(), by(), by(), by()
+	a.Takes(3500)
+	b.Now = start + 2500
+	other.Takes(6500)
+	a.Gives(2300)
+	third.Takes(2300)
+	b.Now = start + 3100
+	if ok, err := fourth.TryAcquire(b.Context(), 1201, 0); ok || err != nil {
+		b.Fatalf("%v, %v; 8800 of 10000 permits count still, so 1201 must be refused", ok, err)
+	}
+	if resolution == 0 {
+		fourth.Takes(1200)
+	}
+	first.Keeps(10_000, first.ValueKey(), first.PermitsKey())
+}
+
+// A Client that has no permits of its own left gives back the oldest of others, which come back
+// first anyway: a worker may give back what another process has taken.
+func TestAReleaseTakesTheOldestPermitsOfOthers(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 20, 10*time.Second)
+		other := l.By(b.NewClient())
+		l.Takes(3)
+		b.Now += 1000
+		l.Takes(4)
+		b.Now += 1000
+		other.Takes(2)
+		b.Now += 1000
+		l.Gives(5) // its own, the newest first
+		holdsRecords(l, 2, 2)
+		other.Gives(3) // its own 2, and 1 of the oldest
+		holdsRecords(l, 1)
+		other.Gives(9)
+		l.Has(20)
+	})
+}
+
+// Own records lie behind more records of others than a call reads: then the oldest go, and the
+// call ends.
+func TestAReleaseBehindManyRecordsOfOthersEnds(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 100_000, time.Minute)
+		l.Takes(5)
+		b.Now += 1000
+		const records = 5000
+		fill := make([]redis.Z, records)
+		for i := range fill {
+			fill[i] = redis.Z{Score: float64(b.Now), Member: fmt.Sprintf("\x10%016d\x01\x00\x00\x00", i)}
+		}
+		b.Want(b.Look.ZAdd(b.Context(), l.PermitsKey(), fill...).Err())
+		b.SetKey(l.ValueKey(), 100_000-records-5)
+		l.Gives(7)
+		l.Has(100_000 - records + 2)
+	})
+}
+
+// holdsRecords expects the permits of all records, the oldest first.
+func holdsRecords(l *Limiter, want ...int64) {
+	l.Helper()
+	if got := l.Records(l.PermitsKey()); fmt.Sprint(got) != fmt.Sprint(want) {
+		l.Errorf("records of %v permits, want %v", got, want)
+	}
+}
+
+// Processes take permits at random, and give back of those that still count, in each format of
+// records: no interval has more than the rate, where what a process gives back counts against
+// its own grants only.
+func TestReleasesOfSeveralProcessesKeepTheRate(t *testing.T) {
+	const rate, interval = 20, 1000 * time.Millisecond
+	for what, option := range map[string]rratelimiter.Option{
+		"BC0I/16":    rratelimiter.WithRedisson(BC0I16),
+		"BC0I/8":     rratelimiter.WithRedisson(BC0I8),
+		"LC0I":       rratelimiter.WithRedisson(LC0I),
+		"fI":         rratelimiter.WithRedisson(FI),
+		"resolution": rratelimiter.WithResolution(50 * time.Millisecond),
+	} {
+		OnBoth(t, func(b *Bench) {
+			random := rand.New(rand.NewPCG(1, 2))
+			name := b.NewLimiter(Overall, rate, interval).Name()
+			var processes [4]*Limiter
+			var books [4]Ledger // what each process was granted and has not given back
+			for i := range processes {
+				processes[i] = b.Wrap(b.NewClient(option).RateLimiter(name))
+			}
+			var log grants.Log
+			for range 1500 {
+				b.Now += random.Int64N(60)
+				i := random.IntN(len(processes))
+				now := time.UnixMilli(b.Now)
+				e := grants.Entry{Process: fmt.Sprint(i), Start: now, End: now}
+				if holds := books[i].Out(b.Now, interval.Milliseconds()); holds > 0 && random.IntN(3) == 0 {
+					e.Permits = -1 - random.Int64N(holds)
+					processes[i].Gives(-e.Permits)
+					books[i].Release(b.Now, interval.Milliseconds(), -e.Permits)
+				} else if n := 1 + random.Int64N(8); Yes(processes[i].TryAcquire(b.Context(), n, 0)) == nil {
+					e.Permits = n
+					books[i].Grant(b.Now, n)
+				}
+				log.Add(e)
+			}
+			worst := (grants.Limit{Rate: rate, Interval: interval}).Worst(&log, 0)
+			if worst.Permits() > rate {
+				b.Errorf("%s: %v, the limit is %d", what, worst, rate)
+			}
+			processes[0].Keeps(rate, processes[0].ValueKey(), processes[0].PermitsKey())
+		})
+	}
+}

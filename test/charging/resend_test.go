@@ -1,0 +1,109 @@
+package charging_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+func TestLostRequestsAreSentAgain(t *testing.T) {
+	for _, err := range []error{
+		RedisError("LOADING x"), RedisError("READONLY x"), RedisError("MASTERDOWN x"),
+		RedisError("CLUSTERDOWN x"), RedisError("TRYAGAIN x"),
+		RedisError("ERR max number of clients reached"), RedisError("NOREPLICAS x"), redis.ErrPoolTimeout,
+		ErrDial,
+	} {
+		n := NewProxied(t, 10, time.Hour)
+		h := Failing(n.RDB, err)
+		// Also what must not be done twice is sent again: it was not done.
+		if e := No(n.TrySetRate(t.Context(), Overall, 5, time.Hour)); e != nil || len(h.Sent) < 2 {
+			t.Errorf("%v: TrySetRate %v, sent %q", err, e, h.Sent)
+		}
+		h.Errs = []error{err}
+		h.Sent = nil
+		n.Takes(10)
+		if len(h.Sent) != 2 || len(h.Sent[1]) > 12 && h.Sent[1][12] != "" {
+			t.Errorf("%v: sent %q, want twice, and not to be taken for sent before", err, h.Sent)
+		}
+	}
+}
+
+func TestTrySetRateIsNotSentAgain(t *testing.T) {
+	n := NewProxied(t, 10, time.Hour)
+	Failing(n.RDB, ErrLost)
+	if ok, err := n.TrySetRate(t.Context(), Overall, 5, time.Hour); ok || !errors.Is(err, ErrLost) {
+		t.Fatal(ok, err, "want the error of the network: we do not know")
+	}
+}
+
+func TestOnceLostIsUnknownToTheEnd(t *testing.T) {
+	n := NewProxied(t, 10, time.Hour)
+	Failing(n.RDB, ErrLost, ErrDial, ErrDial, ErrDial)
+	if ok, err := n.TryAcquire(t.Context(), 10, 0); ok || !errors.Is(err, ErrDial) {
+		t.Fatal(ok, err)
+	}
+	n.UntilOut(0)
+}
+
+// A request is not charged again when a release by another Client has shrunk its
+// record.
+func TestAShrunkRecordIsNotChargedAgain(t *testing.T) {
+	for _, rate := range []int64{20, 40} {
+		n := NewProxied(t, rate, time.Hour, func(o *redis.Options) {
+			o.MinRetryBackoff, o.MaxRetryBackoff = 300*time.Millisecond, 300*time.Millisecond
+		})
+		other := n.Other()
+		other.Takes(10)
+		n.Now++
+		n.Proxy.SwallowReply(1)
+		done := make(chan error, 1)
+		go func() { done <- n.AsksFor(10)() }()
+		Until(t, func() bool { return n.Proxy.Swallowed() == 1 })
+		n.Other().Gives(11) // out of the oldest records
+		n.Want(<-done)
+		if got := fmt.Sprint(n.Records(n.PermitsKey())); got != "[9]" {
+			t.Fatalf("rate %d: records %s, want [9]", rate, got)
+		}
+		n.Keeps(rate, n.ValueKey(), n.PermitsKey())
+	}
+}
+
+// A request whose answer would change is not sent again. The error says that the
+// outcome is unknown.
+func TestOtherErrorsAreNotSentAgain(t *testing.T) {
+	for method, ask := range map[string]func(l *Limiter) error{
+		"Delete":         func(l *Limiter) error { return ErrOf(l.Delete(l.Context())) },
+		"ExpireIfNotSet": func(l *Limiter) error { return ErrOf(l.ExpireIfNotSet(l.Context(), time.Hour)) },
+	} {
+		n := NewProxied(t, 10, time.Hour)
+		other := n.Wrap(n.Client.RateLimiter(redistest.Name(t)))
+		_, err := other.ClearExpire(t.Context()) // the scripts are known from here on
+		n.Want(err)
+		_, err = other.Delete(t.Context())
+		n.Want(err)
+		n.Proxy.SwallowReplyTo(1, IsScript)
+		if err := ask(n); err == nil || n.Proxy.Swallowed() != 1 {
+			t.Errorf("%s: %v; want the error of the reply that was lost, and lost once", method, err)
+		}
+	}
+}
+
+// A timed wait takes its time from the first look on.
+func TestSlowLooksCountForTheTimeout(t *testing.T) {
+	n := NewProxied(t, 1, time.Hour)
+	n.Takes(1)
+	n.Proxy.Delay(300 * time.Millisecond)
+	start := time.Now()
+	if ok, err := n.TryAcquire(t.Context(), 1, 500*time.Millisecond); ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if took := time.Since(start); took > 1050*time.Millisecond {
+		t.Fatalf("took %v, want the timeout of 500ms and one look of 300ms", took)
+	}
+}

@@ -1,0 +1,397 @@
+package charging_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// The specs here count what a Client leaves of itself: fields in the hash of a
+// limiter, and goroutines. Whatever the fields are called, each beside those of
+// the configuration counts.
+
+const (
+	configured = 4 // fields of the configuration: rate, interval, type, keepAliveTime
+	mayStay    = 8 // fields of sessions that nobody has used for a minute
+)
+
+// The fields of Clients that are gone are swept by a Client that goes on, also
+// where it goes on with the session that it had before.
+func TestSessionsOfTheGoneAreSwept(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		t.Run(fmt.Sprintf("50 gone, one before them %v", before), func(t *testing.T) {
+			EachFormat(t, func(b *Bench, opts ...rratelimiter.Option) { sweeps(b, 50, before, opts...) })
+		})
+	}
+	t.Run("300 gone", func(t *testing.T) { OnBoth(t, func(b *Bench) { sweeps(b, 300, false) }) })
+}
+
+// Many Clients begin at once: a new one does not go through the fields of all others,
+// which are in use.
+func TestANewSessionLooksAtFewOthers(t *testing.T) {
+	const others, most = 500, 50
+	s := redistest.Start(t)
+	b := NewBench(t, s.Client(t), s.Admin())
+	c := rratelimiter.New(b.RDB)
+	defer c.Close()
+	l := c.RateLimiter(redistest.Name(t))
+	b.Want(l.SetRate(t.Context(), Overall, 10, time.Hour))
+	fresh := fmt.Sprintf("%016d %d 1 0", 1, time.Now().UnixMilli())
+	for i := range others {
+		b.Want(b.Look.HSet(t.Context(), l.Name(), fmt.Sprintf("session:%016d", i), fresh).Err())
+	}
+	b.Want(b.Look.ConfigSet(t.Context(), "slowlog-log-slower-than", "0").Err())
+	ok, err := l.TryAcquire(t.Context(), 1, 0)
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	logs, err := b.Look.SlowLogGet(t.Context(), -1).Result()
+	b.Want(err)
+	scans := 0
+	for _, log := range logs { // it has the commands of scripts as well
+		if !strings.EqualFold(log.Args[0], "hscan") {
+			continue
+		}
+		scans++
+		if count, err := strconv.Atoi(log.Args[len(log.Args)-1]); err != nil || count > most {
+			t.Errorf("%q, want at most %d fields", log.Args, most)
+		}
+	}
+	if scans != 1 {
+		t.Errorf("%d scans of the fields, want one", scans)
+	}
+}
+
+func sweeps(b *Bench, gone int, before bool, opts ...rratelimiter.Option) {
+	l := b.NewLimiter(Overall, 1000, time.Hour, rratelimiter.WithKeepAlive(24*time.Hour))
+	stays := l.By(b.NewClient(opts...))
+	if before {
+		stays.Takes(1)
+		stays.Gives(1)
+	}
+	for range gone {
+		c := b.NewClient(opts...)
+		other := l.By(c)
+		other.Takes(2)
+		other.Gives(2)
+		b.Want(c.Close())
+	}
+	b.Now += 61_000
+	for range 200 { // each may sweep a few
+		stays.Takes(3)
+		stays.Gives(1)
+		b.Now += 5
+	}
+	if fields := l.Fields(); len(fields) > mayStay+1 {
+		b.Errorf("%d fields besides the configuration, want at most %d and one: %.200q", len(fields), mayStay,
+			fields)
+	}
+	stays.Has(1000 - 200*2)
+	l.Keeps(1000, l.ValueKey(), l.PermitsKey())
+}
+
+// A Client leaves one field in a limiter, however many RateLimiters it makes, and
+// however long it is away in between. One more is of all releases that took others'
+// records.
+func TestAClientHasOneSession(t *testing.T) {
+	for _, pause := range []int64{1, 59_000, 61_000} {
+		t.Run(fmt.Sprintf("used every %d ms", pause), func(t *testing.T) {
+			EachFormat(t, func(b *Bench, opts ...rratelimiter.Option) {
+				const rate, clients = 1000, 4
+				l := b.NewLimiter(Overall, rate, 24*time.Hour, rratelimiter.WithKeepAlive(48*time.Hour))
+				var all [clients]*rratelimiter.Client
+				for i := range all {
+					all[i] = b.NewClient(opts...)
+				}
+				random, out := rand.New(rand.NewPCG(1, 2)), int64(0)
+				for i := range redistest.Rounds(t, 60) {
+					n := 1 + random.Int64N(5)
+					l.By(all[i%clients]).Takes(n)
+					if out += n; i%3 > 0 {
+						l.By(all[random.IntN(clients)]).Gives(n - 1)
+						out -= n - 1
+					}
+					l.By(all[random.IntN(clients)]).Has(rate - out)
+					if fields := l.Fields(); len(fields) > clients+1 {
+						b.Fatalf("%d fields of %d Clients and their releases after %d requests: %.300q",
+							len(fields), clients, i+1, fields)
+					}
+					b.Now += pause
+				}
+				l.Keeps(rate, l.ValueKey(), l.PermitsKey())
+			})
+		})
+	}
+}
+
+// A session costs a hash at most 100 bytes.
+func TestASessionCostsAtMostAHundredBytes(t *testing.T) {
+	const most = 100
+	for name, opts := range map[string][]rratelimiter.Option{
+		"default": nil, "resolution": {rratelimiter.WithResolution(10 * time.Millisecond)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Start(t)
+			b := NewBench(t, s.Client(t), s.Admin())
+			l := b.NewLimiter(Overall, 1<<40, 24*time.Hour)
+			join := func(clients int) (bytes int64) {
+				for i := range clients {
+					other := l.By(b.NewClient(opts...))
+					other.Takes(1<<30 + int64(i)) // numbers as long as they get
+					other.Gives(1 << 29)
+				}
+				bytes, err := s.Admin().MemoryUsage(t.Context(), l.Name(), 0).Result()
+				b.Want(err)
+				return bytes
+			}
+			one := join(1)
+			if len(l.Fields()) == 0 {
+				t.Fatal("it has left no field")
+			}
+			many := join(100)
+			t.Logf("%d fields, %d bytes each: %.60q", len(l.Fields()), (many-one)/100, l.Fields()[0])
+			if many-one > 100*most {
+				t.Errorf("100 sessions cost %d bytes", many-one)
+			}
+			// Redis has another form for so many
+			t.Logf("of 1000 more each costs %d bytes", (join(1000)-many)/1000)
+		})
+	}
+}
+
+// A RateLimiter for each request counts like one that is kept.
+func TestARateLimiterForEachRequestCountsLikeOne(t *testing.T) {
+	for typ, key := range map[rratelimiter.RateType]string{Overall: "", PerClient: ":me"} {
+		OnBoth(t, func(b *Bench) {
+			const rate = 40
+			c := b.NewClient(rratelimiter.WithID("me"))
+			l := b.NewLimiter(typ, rate, 24*time.Hour)
+			random, out := rand.New(rand.NewPCG(3, 4)), int64(0)
+			for range 500 {
+				n := 1 + random.Int64N(5)
+				if random.IntN(3) == 0 {
+					l.By(c).Gives(n)
+					out = max(0, out-n)
+				} else if r, err := c.RateLimiter(l.Name()).Allow(b.Context(),
+					n); r.Allowed != (out+n <= rate) || err != nil {
+					b.Fatalf("%d of %d are out, %d are asked for: %+v, %v", out, rate, n, r, err)
+				} else if r.Allowed {
+					out += n
+				}
+				l.By(c).Has(rate - out)
+				l.Keeps(rate, l.ValueKey()+key, l.PermitsKey()+key)
+				b.Now += random.Int64N(3)
+			}
+		})
+	}
+}
+
+// The rate of a PerClient limiter goes up and down again while a RateLimiter is
+// not used: what it has known of the keys does not hold any more.
+func TestAnUnusedRateLimiterSeesAChangeOfTheRate(t *testing.T) {
+	for _, used := range []int64{2, 5, 10, 15} { // while the rate is high
+		for _, anew := range []bool{false, true} {
+			OnBoth(t, func(b *Bench) {
+				l := b.NewLimiter(PerClient, 10, time.Hour)
+				setter := b.NewClient().RateLimiter(l.Name()) // it cannot correct what is b.client's own
+				first, second := l, l.By(b.Client)
+				first.Takes(1)
+				b.Want(setter.SetRate(b.Context(), PerClient, 20, time.Hour))
+				second.Takes(used)
+				b.Want(setter.SetRate(b.Context(), PerClient, 10, time.Hour))
+				if anew {
+					second = l.By(b.Client)
+				}
+				granted := int64(0)
+				for _, l := range []*Limiter{first, second, first} {
+					for range 20 {
+						ok, err := l.TryAcquire(b.Context(), 1, 0)
+						b.Want(err)
+						if ok {
+							granted++
+						}
+					}
+				}
+				if want := max(0, 10-1-used); granted != want {
+					b.Errorf("%d are out at a rate of 10, and %d more are granted, want %d", 1+used, granted,
+						want)
+				}
+			})
+		}
+	}
+}
+
+// The rate goes down and up again, once by this Client, which keeps the permits that
+// are taken, and once by another: the value of the rate in between is not believed.
+func TestTheValueOfAnOlderRateIsNotBelieved(t *testing.T) {
+	for what, lower := range map[string]func(b *Bench, l *Limiter){
+		"SetRate": func(b *Bench, l *Limiter) {
+			b.Want(l.SetRate(b.Context(), PerClient, 1, time.Hour, rratelimiter.WithKeepState()))
+		},
+		"Repair": func(b *Bench, l *Limiter) {
+			b.Want(b.Look.HSet(b.Context(), l.Name(), "rate", 1).Err())
+			_, err := l.Repair(b.Context())
+			b.Want(err)
+		},
+		"an acquire, refused": func(b *Bench, l *Limiter) {
+			b.Want(b.Look.HSet(b.Context(), l.Name(), "rate", 1).Err())
+			if ok, err := l.TryAcquire(b.Context(), 1, 0); ok || err != nil {
+				b.Error(ok, err)
+			}
+		},
+		"a release": func(b *Bench, l *Limiter) {
+			l.Takes(1)
+			b.Want(b.Look.HSet(b.Context(), l.Name(), "rate", 1).Err())
+			b.Want(l.Release(b.Context(), 1))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			OnBoth(t, func(b *Bench) {
+				l := b.NewLimiter(PerClient, 20, time.Hour)
+				l.Takes(1)
+				lower(b, l)
+				b.Want(b.Look.HSet(b.Context(), l.Name(), "rate", 20).Err()) // as Java does: our pair stays
+				l.Takes(19)
+				if ok, err := l.TryAcquire(b.Context(), 1, 0); ok || err != nil {
+					b.Errorf("21 of 20: %v, %v", ok, err)
+				}
+			})
+		})
+	}
+}
+
+// The fields of Clients that have gone are swept out: all that nobody has used for
+// a minute, by the first request of a new Client, and of one that goes on by that
+// after a minute. Those of Clients that are in use stay, and a few harm nobody.
+func TestFieldsOfClientsThatHaveGoneAreSwept(t *testing.T) {
+	EachFormat(t, func(b *Bench, opts ...rratelimiter.Option) {
+		l := b.NewLimiter(Overall, 1000, time.Hour)
+		join := func() *Limiter {
+			m := l.By(b.NewClient(opts...))
+			m.Takes(1)
+			return m
+		}
+		want := func(what string, want int) {
+			b.Helper()
+			if got := len(l.Fields()); got != want {
+				b.Fatalf("%s: %d fields, want %d", what, got, want)
+			}
+		}
+		stays := join()
+		for range 79 {
+			join()
+		}
+		b.Now += 30_000
+		join()
+		want("younger than a minute, they may still be needed", 81)
+		b.Now += 30_000
+		join()
+		want("a minute old, they still may", 82)
+		b.Now++
+		join()
+		want("the first ones are older", 3)
+		b.Now += 59_000
+		for range 5 {
+			join()
+		}
+		want("three of a minute ago are few", 8)
+		for range 40 {
+			join()
+		}
+		b.Now += 1_000
+		stays.Takes(1)
+		b.Now += 60_001
+		stays.Takes(1)
+		want("one that goes on sweeps once a minute", 1)
+		for range mayStay - 2 {
+			join()
+		}
+		b.Now += 120_000
+		join()
+		want("so many are left alone", mayStay)
+	})
+}
+
+// Many Clients that are in use make no call do more: their fields are looked at by
+// a new one, and once a minute, not by each.
+func TestManyClientsInUseMakeNoCallDoMore(t *testing.T) {
+	s := redistest.Start(t)
+	b := NewBench(t, s.Client(t), s.Admin())
+	l := b.NewLimiter(Overall, 1<<40, time.Second)
+	for range 100 {
+		l.Coarse(100 * time.Millisecond).Takes(1)
+	}
+	b.Want(b.Look.ConfigResetStat(t.Context()).Err())
+	m := l.Coarse(100 * time.Millisecond)
+	for i := range 200 {
+		m.Takes(1)
+		if i%2 == 0 {
+			m.Gives(1)
+		}
+		b.Now += 250 // 50 s
+	}
+	stats, err := b.Look.Info(t.Context(), "commandstats").Result()
+	b.Want(err)
+	if !strings.Contains(stats, "cmdstat_evalsha:calls=300,") {
+		t.Errorf("not 300 calls: %s", stats)
+	}
+	for stat := range strings.FieldsSeq(stats) {
+		n := 0
+		for _, command := range []string{"hgetall", "hkeys", "hscan", "hlen"} {
+			if _, err := fmt.Sscanf(stat, "cmdstat_"+command+":calls=%d,", &n); err == nil && n > 2 {
+				t.Errorf("the hash was looked through by %s %d times in 300 calls", command, n)
+			}
+		}
+	}
+}
+
+// Somebody else has written the session of a Client. A number that the Client cannot reach says nothing, and the
+// field is overwritten. One of a later request makes each request a late copy, which gets nothing. But the
+// Client does not ask without a break.
+func TestAHostileSessionMakesNoBusyLoop(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		calls := b.CountScripts()
+		for _, tc := range []struct {
+			text    string
+			granted bool
+		}{
+			{"9999999999999999 1 5 1", true},
+			{"9999999999999999 9999999999999999999 99999999999999999999 0", true},
+			{"99 1 0 0", true},
+			{"0000000000900000 1 5 1", false},
+		} {
+			for what, ask := range map[string]func(l *Limiter) (bool, error){
+				"acquire": func(l *Limiter) (bool, error) {
+					return l.TryAcquire(b.Context(), 1, 150*time.Millisecond)
+				},
+				"group": func(l *Limiter) (bool, error) {
+					return b.Client.All(l.RateLimiter).TryAcquire(b.Context(), 1, 150*time.Millisecond)
+				},
+				"release": func(l *Limiter) (bool, error) {
+					b.Want(l.Release(b.Context(), 2))
+					n, err := l.AvailablePermits(b.Context())
+					return n == 9, err
+				},
+			} {
+				l := b.NewLimiter(Overall, 10, time.Hour)
+				l.Takes(2)
+				b.Want(Yes(b.Client.All(l.RateLimiter).TryAcquire(b.Context(), 1, 0)))
+				for _, field := range l.Fields() {
+					b.Want(b.Look.HSet(b.Context(), l.Name(), field, tc.text).Err())
+				}
+				calls()
+				ok, err := ask(l)
+				if n := calls(); ok != tc.granted || ok && err != nil || n > 25 || ok && n > 2 {
+					b.Errorf("%s, session %q: %v, %v in %d calls", what, tc.text, ok, err, n)
+				}
+			}
+		}
+	})
+}

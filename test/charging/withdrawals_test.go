@@ -1,0 +1,182 @@
+package charging_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// The specs here are of permits that were taken for callers who were never told.
+// They come back, all of them and no others, whatever else happens to the limiter.
+
+// A request hangs on its connection, and its caller leaves. The next request takes
+// back what the first may have been granted. When the first arrives after all, it is
+// granted nothing, also where the next one was refused.
+func TestAHangingCallIsGrantedNothingAfterARefusal(t *testing.T) {
+	for permits, want := range map[int64]error{5: nil, 11: rratelimiter.ErrPermitsExceedRate} {
+		n := NewProxied(t, 10, time.Hour)
+		n.Takes(8)
+		c := n.Holds(func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			return Yes(n.TryAcquire(ctx, 2, 0))
+		})
+		if err := <-c.Told; !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%v of a request that hangs", err)
+		}
+		if ok, err := n.TryAcquire(t.Context(), permits, 0); ok || !errors.Is(err, want) {
+			t.Errorf("%v, %v; want a refusal, %v", ok, err, want)
+		}
+		c.Arrives()
+		n.UntilOut(8)
+		n.Keeps(10, n.ValueKey(), n.PermitsKey())
+	}
+}
+
+// Java writes a record of no permits for each tryAcquire(0). However many of them are
+// the newest, a release finds what is behind them, and ends.
+func TestAReleaseFindsRecordsBehindEmptyOnes(t *testing.T) {
+	n := NewProxied(t, 10, time.Hour)
+	n.Takes(5)
+	n.JavaTakes(4001, 0, n.Now+1)
+	n.Now += 2
+	before := n.ScriptsRun()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	err := n.Release(ctx, 5)
+	if ran := n.ScriptsRun() - before; err != nil || ran > 10 {
+		t.Errorf("%v after %d scripts", err, ran)
+	}
+	if out := n.Out(n.PermitsKey()); out != 0 {
+		t.Errorf("%d permits are out, though all were given back", out)
+	}
+}
+
+// A call handles 2,000 records. What stands in more is taken back by several calls.
+func TestAllOfManyRecordsIsTakenBack(t *testing.T) {
+	const many = 5000
+	n := NewProxied(t, 6*many, time.Hour, SendsOnce)
+	n.Takes(1)
+	n.Gives(1)
+	n.JavaTakes(many, 1, n.Now)
+	n.Now++
+	n.Loses(many)
+	n.Want(n.Other().Release(t.Context(), many)) // Java's, but the newest records go first
+	n.UntilOut(0)
+	n.Keeps(6*many, n.ValueKey(), n.PermitsKey())
+}
+
+// Hundreds of limiters have lost a reply, and their next requests have settled that. A
+// limiter that nobody uses any more does not wait for them.
+func TestAWithdrawalWaitsForNoneThatIsSettled(t *testing.T) {
+	const settled = 300
+	n := NewProxied(t, 10, time.Hour, SendsOnce)
+	for i := range settled {
+		name := fmt.Sprintf("%s-%d", n.Name(), i)
+		n.Want(n.Look.Copy(t.Context(), n.Name(), name, 0, false).Err())
+		l := n.Wrap(n.Client.RateLimiter(name))
+		l.Loses(1)
+		l.Takes(10)
+	}
+	n.Loses(7)
+	UntilWithin(t, 5*time.Second, func() bool { return n.Out(n.PermitsKey()) == 0 })
+}
+
+// A PerClient value is right by the rate of its type, and not by that of another type,
+// which a withdrawal has met meanwhile.
+func TestAWithdrawalBetweenTypesKeepsTheValueRight(t *testing.T) {
+	n := NewProxied(t, 10, time.Hour, SendsOnce)
+	n.SetsAsJava(PerClient, 10)
+	n.Takes(6)
+	n.SetsAsJava(Overall, 5)
+	n.Has(5) // it has met the type
+	n.Loses(3)
+	if ok, err := n.TryAcquire(t.Context(), 6, 0); ok ||
+		!errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+		t.Errorf("%v, %v; want ErrPermitsExceedRate", ok, err)
+	}
+	n.UntilOut(0)
+	n.SetsAsJava(PerClient, 5)
+	if ok, err := n.TryAcquire(t.Context(), 4, 0); ok || err != nil {
+		t.Errorf("%v, %v; want a refusal: 6 of 5 are out", ok, err)
+	}
+}
+
+// What was taken of the permits that all share is not taken back of our own.
+func TestAWithdrawalIsOfItsType(t *testing.T) {
+	n := NewProxied(t, 10, time.Hour, SendsOnce)
+	n.SetsAsJava(PerClient, 10)
+	n.Takes(10)
+	n.SetsAsJava(Overall, 10)
+	n.Has(10)
+	n.Now++
+	n.Loses(10)
+	n.SetsAsJava(PerClient, 10)
+	for range 2 { // the first one has what is to be taken back with it
+		if ok, err := n.TryAcquire(t.Context(), 10, 0); ok || err != nil {
+			t.Errorf("%v, %v; want a refusal: 10 of 10 are out", ok, err)
+		}
+	}
+	if out := n.Out(n.PermitsKey() + ":" + n.Client.ID()); out != 10 {
+		t.Errorf("%d are out, want 10", out)
+	}
+}
+
+// Repair puts the value right by a rate. From then on the value is known to be right
+// by that rate.
+func TestRepairBetweenRatesKeepsTheValueRight(t *testing.T) {
+	n := NewProxied(t, 10, time.Hour)
+	n.SetsAsJava(PerClient, 10)
+	n.Takes(10)
+	n.SetsAsJava(PerClient, 20)
+	n.Want(ErrOf(n.Repair(t.Context())))
+	n.SetsAsJava(PerClient, 10)
+	if ok, err := n.TryAcquire(t.Context(), 10, 0); ok || err != nil {
+		t.Errorf("%v, %v; want a refusal: 10 of 10 are out", ok, err)
+	}
+}
+
+// A field that cannot be read for a moment is no end of a withdrawal.
+func TestAWithdrawalOutlastsABadState(t *testing.T) {
+	n := NewProxied(t, 10, time.Hour, SendsOnce)
+	n.Loses(5)
+	n.Want(n.Look.HSet(t.Context(), n.Name(), "rate", "abc").Err())
+	if ok, err := n.TryAcquire(t.Context(), 1, 0); ok || !errors.Is(err, rratelimiter.ErrBadState) {
+		t.Errorf("%v, %v; want ErrBadState", ok, err)
+	}
+	n.Want(n.Look.HSet(t.Context(), n.Name(), "rate", 10).Err())
+	n.Takes(1)
+	n.UntilOut(1)
+}
+
+// A rename takes along what is still to be taken back.
+func TestRenameTakesAWithdrawalAlong(t *testing.T) {
+	n := NewProxied(t, 10, time.Hour, SendsOnce)
+	n.Loses(5)
+	n.Want(n.Rename(t.Context(), n.Name()+"-new"))
+	n.UntilOut(0)
+	n.Takes(10)
+	n.Keeps(10, n.ValueKey(), n.PermitsKey())
+}
+
+// An acquire hangs, and go-redis gives up. The error is not that of a release that has
+// come meanwhile: the release is done.
+func TestAReleaseBehindAnAcquireThatHangsIsDone(t *testing.T) {
+	n := NewProxied(t, 10, time.Hour, SendsOnce, func(o *redis.Options) {
+		o.ReadTimeout = 500 * time.Millisecond
+	})
+	n.Takes(5)
+	c := n.Holds(func() error { return n.Acquire(context.Background(), 1) }) // it never reaches the server
+	n.Want(n.Release(context.Background(), 5))
+	if err := <-c.Told; !errors.Is(err, rratelimiter.ErrNoAnswer) {
+		t.Errorf("the acquire: %v; want ErrNoAnswer", err)
+	}
+	n.Has(10)
+}

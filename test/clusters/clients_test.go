@@ -1,0 +1,146 @@
+package clusters_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// serves expects everything to work through two clients of a kind: each operation, a
+// wake-up by the other Client, and listeners.
+func serves(t *testing.T, one, other redis.UniversalClient) {
+	t.Helper()
+	var sides [2]*rratelimiter.Client
+	for i, rdb := range []redis.UniversalClient{one, other} {
+		sides[i] = rratelimiter.New(rdb)
+		t.Cleanup(func() { _ = sides[i].Close() })
+		t.Cleanup(func() { _ = rdb.Close() })
+	}
+	for _, typ := range []rratelimiter.RateType{Overall, PerClient} {
+		for range 3 {
+			wholeLife(t, sides[0].RateLimiter(redistest.Name(t)), typ, sameSlot)
+		}
+	}
+	name := redistest.Name(t)
+	l, o := sides[0].RateLimiter(name), sides[1].RateLimiter(name)
+	NoError(t, Yes(o.TrySetRate(t.Context(), Overall, 10, time.Hour)))
+	config, err := l.Config(t.Context())
+	if err != nil || config.Rate != 10 {
+		t.Fatal(config, err)
+	}
+	NoError(t, Yes(l.TryAcquire(t.Context(), 10, 0)))
+	NoError(t, No(o.TryAcquire(t.Context(), 1, 0)))
+	woken := make(chan error, 1)
+	go func() { woken <- l.Acquire(t.Context(), 3) }()
+	NoError(t, o.Release(t.Context(), 3))
+	NoError(t, Receive(t, woken))
+
+	deleted := make(chan string, 1)
+	stop, err := l.OnDeleted(t.Context(), func(name string) { deleted <- name })
+	NoError(t, err)
+	defer stop()
+	NoError(t, Yes(o.Delete(t.Context())))
+	if got := Receive(t, deleted); got != name {
+		t.Error("deleted", got)
+	}
+}
+
+// Every client of go-redis will do, also one that reads from replicas: the library
+// asks the master all the same, for a replica may not have the last grant yet.
+func TestEveryKindOfClientIsServed(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
+	const events = "--notify-keyspace-events"
+	sentinel := redistest.StartSentinels(t, 2, events, "KEA")
+	failover := func(mod func(*redis.FailoverOptions)) *redis.FailoverOptions {
+		o := &redis.FailoverOptions{MasterName: sentinel.MasterName, SentinelAddrs: sentinel.Addrs}
+		mod(o)
+		return o
+	}
+	none := func(*redis.FailoverOptions) {}
+	ring := []*redistest.Server{redistest.Start(t, events, "KEA"), redistest.Start(t, events, "KEA")}
+	cluster := redistest.StartCluster(t, redistest.WithReplicas(1), redistest.WithArgs(events, "KEA"))
+	for what, client := range map[string]func() redis.UniversalClient{
+		"NewFailoverClient": func() redis.UniversalClient { return redis.NewFailoverClient(failover(none)) },
+		"NewFailoverClusterClient": func() redis.UniversalClient {
+			return redis.NewFailoverClusterClient(failover(none))
+		},
+		"NewFailoverClusterClient, RouteByLatency": func() redis.UniversalClient {
+			return redis.NewFailoverClusterClient(failover(func(o *redis.FailoverOptions) {
+				o.RouteByLatency = true
+			}))
+		},
+		"NewFailoverClusterClient, RouteRandomly": func() redis.UniversalClient {
+			return redis.NewFailoverClusterClient(failover(func(o *redis.FailoverOptions) {
+				o.RouteRandomly = true
+			}))
+		},
+		"NewUniversalClient, Sentinel": func() redis.UniversalClient {
+			return redis.NewUniversalClient(&redis.UniversalOptions{
+				Addrs: sentinel.Addrs, MasterName: sentinel.MasterName})
+		},
+		"NewUniversalClient, cluster": func() redis.UniversalClient {
+			return redis.NewUniversalClient(&redis.UniversalOptions{Addrs: cluster.Addrs})
+		},
+		"NewUniversalClient, single": func() redis.UniversalClient {
+			return redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{ring[0].Addr}, DB: 3})
+		},
+		"NewClusterClient, ReadOnly": func() redis.UniversalClient {
+			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs, ReadOnly: true})
+		},
+		"NewClusterClient, RouteRandomly": func() redis.UniversalClient {
+			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs, RouteRandomly: true})
+		},
+		"NewRing": func() redis.UniversalClient {
+			return redis.NewRing(&redis.RingOptions{
+				Addrs: map[string]string{"one": ring[0].Addr, "two": ring[1].Addr}})
+		},
+	} {
+		t.Run(what, func(t *testing.T) { serves(t, client(), client()) })
+	}
+	for _, s := range ring {
+		if n := s.Admin().DBSize(t.Context()).Val(); n != 0 {
+			t.Errorf("%s keeps %d keys", s.Addr, n)
+		}
+	}
+
+	t.Run("a client of replicas alone is refused by Redis", func(t *testing.T) {
+		rdb := redis.NewFailoverClient(failover(func(o *redis.FailoverOptions) { o.ReplicaOnly = true }))
+		t.Cleanup(func() { _ = rdb.Close() })
+		c := rratelimiter.New(rdb)
+		t.Cleanup(func() { _ = c.Close() })
+		err := c.RateLimiter("l").SetRate(t.Context(), Overall, 10, time.Hour)
+		if !redis.IsReadOnlyError(err) || !strings.Contains(err.Error(), `"l"`) {
+			t.Errorf("%v, want READONLY", err)
+		}
+	})
+
+	over := func(what string, replicas int, fail func(t redistest.TB)) {
+		t.Run(what, func(t *testing.T) {
+			clients := []redis.UniversalClient{redis.NewFailoverClient(failover(none)),
+				redis.NewFailoverClusterClient(failover(none))}
+			var ls []*rratelimiter.RateLimiter
+			for _, rdb := range clients {
+				t.Cleanup(func() { _ = rdb.Close() })
+				c := rratelimiter.New(rdb)
+				t.Cleanup(func() { _ = c.Close() })
+				ls = append(ls, c.RateLimiter("over"))
+			}
+			NoError(t, ls[0].SetRate(t.Context(), Overall, 10, time.Hour))
+			NoError(t, Yes(ls[0].TryAcquire(t.Context(), 2, 0)))
+			NoError(t, Yes(ls[1].TryAcquire(t.Context(), 2, 0)))
+			f := &followed{T: t, master: sentinel.Master}
+			f.replicated(replicas) // whichever is promoted
+			fail(t)
+			goesOn(t, ls[0], ls[1], 4)
+		})
+	}
+	over("a master that stands still", 2, sentinel.Stall)
+	over("the death of the master", 2, sentinel.Failover)
+	over("an orderly failover", 1, sentinel.Switch)
+}

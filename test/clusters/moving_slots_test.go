@@ -1,0 +1,356 @@
+package clusters_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A move takes the slot of a limiter from the node that serves it to another,
+// key by key.
+type move struct {
+	*testing.T
+	cluster  *redistest.Cluster
+	slot     int64
+	src, dst *redistest.Server
+	srcID    string
+	dstID    string
+}
+
+// masters is how many masters a cluster has; its replicas come after them.
+const masters = 3
+
+func newMove(t *testing.T, c *redistest.Cluster, key string) *move {
+	t.Helper()
+	c.Agree(t)
+	ctx := t.Context()
+	m := &move{T: t, cluster: c, slot: c.Servers[0].Admin().ClusterKeySlot(ctx, key).Val()}
+	for i, s := range c.Servers { // only the node that serves the key does not reply MOVED
+		if err := s.Admin().Exists(ctx, key).Err(); err == nil {
+			m.src, m.dst = s, c.Servers[(i+1)%masters]
+		}
+	}
+	m.srcID, m.dstID = m.src.Admin().ClusterMyID(ctx).Val(), m.dst.Admin().ClusterMyID(ctx).Val()
+	return m
+}
+
+func (m *move) do(s *redistest.Server, args ...any) {
+	m.Helper()
+	if err := s.Admin().Do(m.Context(), args...).Err(); err != nil && !errors.Is(err, redis.Nil) {
+		m.Fatalf("%v: %v", args, err)
+	}
+}
+
+func (m *move) begins() {
+	m.do(m.dst, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", m.srcID)
+	m.do(m.src, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.dstID)
+}
+
+// key moves one key, if it exists.
+func (m *move) key(key string) {
+	host, port, _ := net.SplitHostPort(m.dst.Addr)
+	m.do(m.src, "MIGRATE", host, port, key, 0, 5000)
+}
+
+func (m *move) ends() {
+	for _, s := range append([]*redistest.Server{m.dst, m.src}, m.cluster.Servers[:masters]...) {
+		m.do(s, "CLUSTER", "SETSLOT", m.slot, "NODE", m.dstID)
+	}
+}
+
+// watched returns a client of a cluster, and a function that waits until nodes have replied to two
+// more scripts, whatever they said: the first of them may have been sent before.
+func watched(t *testing.T, cluster *redistest.Cluster) (
+	rdb *redis.ClusterClient, meanwhile func(t *testing.T),
+) {
+	t.Helper()
+	rdb = cluster.Client(t, func(o *redis.ClusterOptions) {
+		o.MaxRedirects, o.MinRetryBackoff, o.MaxRetryBackoff = 60, time.Millisecond, 20*time.Millisecond
+	})
+	var replies atomic.Int64
+	rdb.OnNewNode(func(node *redis.Client) {
+		node.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			err := next(ctx, cmd)
+			if strings.HasPrefix(cmd.Name(), "eval") {
+				replies.Add(1)
+			}
+			return err
+		}))
+	})
+	return rdb, func(t *testing.T) {
+		t.Helper()
+		before := replies.Load()
+		Until(t, func() bool { return replies.Load() >= before+2 })
+	}
+}
+
+// A slot moves to another node key by key while a limiter of one record is in
+// use. No permit is lost, none is granted twice, and no caller gets an error.
+func TestALimiterWhoseSlotMovesLosesNothing(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
+	cluster := redistest.StartCluster(t)
+	rdb, meanwhile := watched(t, cluster)
+	orders := [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
+	some := min(len(orders), redistest.Rounds(t, 12)) // of each use
+	for kind, opts := range map[string][]rratelimiter.Option{
+		"default":    nil,
+		"resolution": {rratelimiter.WithResolution(time.Minute)},
+		"fI":         {rratelimiter.WithRedisson(FI)},
+		"fI resolution": {
+			rratelimiter.WithRedisson(FI), rratelimiter.WithResolution(time.Minute),
+		},
+	} {
+		c := rratelimiter.New(rdb, opts...)
+		t.Cleanup(func() { _ = c.Close() })
+		for what, use := range uses {
+			t.Run(kind+"/"+what, func(t *testing.T) {
+				for _, at := range rand.Perm(len(orders))[:some] {
+					order := orders[at]
+					l := c.RateLimiter(redistest.Name(t))
+					keys := []string{l.Name(), "{" + l.Name() + "}:value", "{" + l.Name() + "}:permits"}
+					h := &moving{T: t, l: l, rdb: rdb, permits: keys[2]}
+					h.want(l.SetRate(t.Context(), Overall, 10, time.Hour))
+					h.acquire(5)
+					m := newMove(t, cluster, keys[0])
+					m.begins()
+					var group sync.WaitGroup
+					defer group.Wait() // also where the move fails
+					stop := make(chan struct{})
+					end := sync.OnceFunc(func() { close(stop) })
+					defer end()
+					group.Go(func() {
+						for open := true; open; {
+							use(h)
+							select {
+							case <-stop:
+								open = false
+							default:
+							}
+						}
+					})
+					meanwhile(t) // calls while all keys are on the old node
+					for _, i := range order {
+						m.key(keys[i])
+						meanwhile(t)
+					}
+					m.key(keys[2]) // it may have been created again
+					m.ends()
+					meanwhile(t)
+					end()
+					group.Wait()
+					use(h)
+					h.agrees()
+					_, err := l.Delete(t.Context()) // another name may be of this slot
+					h.want(err)
+					if t.Failed() {
+						t.Fatalf("moved in the order %v", order)
+					}
+				}
+			})
+		}
+	}
+}
+
+// moving is a limiter in use while it moves, and the permits that its callers hold.
+type moving struct {
+	*testing.T
+	l       *rratelimiter.RateLimiter
+	rdb     *redis.ClusterClient
+	permits string
+	out     atomic.Int64
+	unsure  atomic.Bool // permits of callers that left may be out for some time
+}
+
+func (h *moving) want(err error) {
+	h.Helper()
+	if err != nil {
+		h.Errorf("%v", err)
+	}
+}
+
+func (h *moving) acquire(n int64) bool {
+	h.Helper()
+	ok, err := h.l.TryAcquire(h.Context(), n, 0)
+	h.want(err)
+	if ok {
+		if out := h.out.Add(n); out > 10 {
+			h.Errorf("%d of 10 are out", out)
+		}
+	}
+	return ok
+}
+
+func (h *moving) release(n int64) {
+	h.Helper()
+	h.want(h.l.Release(h.Context(), n))
+	h.out.Add(-n)
+}
+
+// agrees expects the permits that are out to be in the records, and the rest to be left.
+func (h *moving) agrees() {
+	h.Helper()
+	records := func() (n int64) {
+		members, err := h.rdb.ZRange(h.Context(), h.permits, 0, -1).Result()
+		h.want(err)
+		for _, m := range members {
+			permits, _ := wire.Permits(m)
+			n += permits
+		}
+		return n
+	}
+	agree := func() (n, left int64, ok bool) {
+		left, err := h.l.AvailablePermits(h.Context())
+		h.want(err)
+		n = records()
+		return n, left, n == h.out.Load() && left == 10-n
+	}
+	n, left, ok := agree()
+	for start := time.Now(); !ok && h.unsure.Load() && time.Since(start) < 5*time.Second; {
+		time.Sleep(20 * time.Millisecond) // the permits of callers that left go back meanwhile
+		n, left, ok = agree()
+	}
+	if !ok {
+		h.Errorf("%d permits are out, %d in records, %d left", h.out.Load(), n, left)
+	}
+}
+
+// uses are calls on a limiter with 5 of 10 permits out. About as many are out after each.
+var uses = map[string]func(h *moving){
+	"acquire and release all": func(h *moving) {
+		h.release(h.out.Load())
+		for range 2 {
+			h.acquire(1)
+		}
+		h.release(h.out.Load())
+		h.acquire(5)
+	},
+	"refused": func(h *moving) {
+		if h.acquire(6) {
+			h.Error("6 of 5 were granted")
+		}
+	},
+	"acquire": func(h *moving) { // 10 in the end
+		h.acquire(1)
+	},
+	"release in parts": func(h *moving) {
+		if h.out.Load() == 0 {
+			h.acquire(5)
+		}
+		h.release(1)
+	},
+	"peek and config": func(h *moving) {
+		r, err := h.l.Peek(h.Context())
+		h.want(err)
+		if r.Remaining != 5 {
+			h.Errorf("%+v", r)
+		}
+		_, err = h.l.Config(h.Context())
+		h.want(err)
+	},
+	"repair": func(h *moving) {
+		r, err := h.l.Repair(h.Context())
+		h.want(err)
+		if r.Records != 1 || r.Dropped+r.Drift != 0 {
+			h.Errorf("%+v", r)
+		}
+	},
+	"set rate and keep state": func(h *moving) {
+		h.want(h.l.SetRate(h.Context(), Overall, 10, time.Hour, rratelimiter.WithKeepState()))
+	},
+	"set rate": func(h *moving) {
+		h.want(h.l.SetRate(h.Context(), Overall, 10, time.Hour))
+		h.out.Store(0)
+		h.acquire(5)
+	},
+	"contexts that end": func(h *moving) {
+		h.unsure.Store(true)
+		for i := range 4 {
+			ctx, cancel := context.WithTimeout(h.Context(), time.Duration(i)*100*time.Microsecond)
+			ok, err := h.l.TryAcquire(ctx, 1, 0)
+			cancel()
+			if ok {
+				h.out.Add(1)
+			} else if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				h.Error(err)
+			}
+		}
+		// The permits of calls that failed are not given back here.
+		if more := h.out.Load() - 5; more > 0 {
+			h.release(more)
+		}
+	},
+}
+
+// A slot moves to another node key by key while a Group of two limiters is in use. No
+// permit is lost, none is granted twice, and no caller gets an error.
+func TestAGroupWhoseSlotMovesLosesNothing(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
+	cluster := redistest.StartCluster(t)
+	rdb, meanwhile := watched(t, cluster)
+	c := rratelimiter.New(rdb)
+	t.Cleanup(func() { _ = c.Close() })
+	const rate = 10
+	for seed := range uint64(12) {
+		tag := "{" + redistest.Name(t) + "}"
+		var both [2]*moving
+		var keys []string
+		for i, name := range []string{tag + ":a", tag + ":b"} {
+			l := c.RateLimiter(name)
+			NoError(t, l.SetRate(t.Context(), Overall, rate, time.Hour))
+			both[i] = &moving{T: t, l: l, rdb: rdb, permits: name + ":permits"}
+			keys = append(keys, name, name+":value", name+":permits")
+		}
+		g := c.All(both[0].l, both[1].l).Amounts(1, 2)
+		m := newMove(t, cluster, keys[0])
+		m.begins()
+		moved := make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			for ends := false; !ends; {
+				select {
+				case <-moved:
+					ends = true
+				default:
+				}
+				ok, err := g.TryAcquire(t.Context(), 1, 0)
+				if err != nil || !ok {
+					t.Errorf("%v, %v", ok, err)
+					return
+				}
+				NoError(t, g.Release(t.Context(), 1))
+			}
+		})
+		meanwhile(t)
+		for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(len(keys)) {
+			m.key(keys[i])
+			meanwhile(t)
+		}
+		for _, key := range keys { // it may have been created again
+			m.key(key)
+		}
+		m.ends()
+		meanwhile(t)
+		close(moved)
+		all.Wait()
+		for _, h := range both {
+			h.agrees()
+			NoError(t, ErrOf(h.l.Delete(t.Context())))
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package clusters_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// On a cluster WAIT goes to the node that carries the script out, also when that is
+// another one than the client knew: after a failover, and while a slot moves.
+func TestWaitGoesToTheNodeOfTheScript(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
+	cluster := redistest.StartCluster(t, redistest.WithReplicas(1))
+	rdb := cluster.Client(t, func(o *redis.ClusterOptions) { o.MaxRedirects = 20 })
+	c := rratelimiter.New(rdb, rratelimiter.WithMinReplicas(1, 3*time.Second))
+	t.Cleanup(func() { _ = c.Close() })
+	for _, typ := range []rratelimiter.RateType{Overall, PerClient} {
+		for range 4 {
+			wholeLife(t, c.RateLimiter(redistest.Name(t)), typ, sameSlot)
+		}
+	}
+	confirmed := func(l *rratelimiter.RateLimiter, want int) {
+		t.Helper()
+		NoError(t, Yes(l.TryAcquire(t.Context(), 1, 0)))
+		has := 0 // servers that have the records
+		for _, s := range cluster.Servers {
+			conn := s.Client(t).Conn() // Admin's connections must not stay READONLY
+			NoError(t, conn.ReadOnly(t.Context()).Err())
+			n, err := conn.ZCard(t.Context(), "{"+l.Name()+"}:permits").Result()
+			if err == nil && n == int64(want) {
+				has++
+			}
+			_ = conn.Close()
+		}
+		if has != 2 {
+			t.Errorf("%d servers have all %d records, want a master and its replica", has, want)
+		}
+	}
+	l := c.RateLimiter(redistest.Name(t))
+	NoError(t, l.SetRate(t.Context(), Overall, 10, time.Hour))
+	confirmed(l, 1)
+
+	m := newMove(t, cluster, l.Name())
+	m.begins()
+	confirmed(l, 2)
+	for _, key := range []string{l.Name(), "{" + l.Name() + "}:value", "{" + l.Name() + "}:permits"} {
+		m.key(key)
+	}
+	NoError(t, Yes(l.TryAcquire(t.Context(), 1, 0))) // the former node replies ASK
+	m.ends()
+	confirmed(l, 4) // and MOVED
+
+	for _, s := range cluster.Servers[3:] {
+		NoError(t, s.Admin().ClusterFailover(t.Context()).Err())
+		Until(t, func() bool { return s.Admin().Do(t.Context(), "ROLE").Val().([]any)[0] == "master" })
+	}
+	cluster.Agree(t)
+	for _, s := range cluster.Servers[:3] {
+		(&followed{T: t}).follows(s)
+	}
+	confirmed(l, 5)
+
+	lacking := rratelimiter.New(rdb, rratelimiter.WithMinReplicas(2, 10*time.Millisecond))
+	t.Cleanup(func() { _ = lacking.Close() })
+	f := &followed{T: t, l: l}
+	f.refuses(ErrOf(lacking.RateLimiter(l.Name()).TryAcquire(t.Context(), 1, 0)), "1 of 2")
+	Until(t, func() bool { r, err := l.Peek(t.Context()); return err == nil && r.Remaining == 5 })
+}

@@ -1,0 +1,302 @@
+package clusters_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A followed is a limiter of 10 an hour on a master that has one replica.
+type followed struct {
+	*testing.T
+	master, replica *redistest.Server
+	proxy           *redistest.Proxy // before the master
+	client          *rratelimiter.Client
+	l               *rratelimiter.RateLimiter
+}
+
+// newFollowed returns a limiter whose calls want so many replicas within a time.
+func newFollowed(t *testing.T, replicas int, within time.Duration) *followed {
+	t.Helper()
+	f := &followed{T: t, master: redistest.Start(t, "--repl-diskless-sync-delay", "0")}
+	host, port, _ := net.SplitHostPort(f.master.Addr)
+	f.replica = redistest.Start(t, "--replicaof", host, port)
+	f.follows(f.replica)
+	f.proxy = redistest.StartProxy(t, f.master.Addr)
+	rdb := f.master.Client(t, func(o *redis.Options) { o.Addr = f.proxy.Addr })
+	f.client = rratelimiter.New(rdb, rratelimiter.WithMinReplicas(replicas, within))
+	t.Cleanup(func() { _ = f.client.Close() })
+	f.l = f.client.RateLimiter(redistest.Name(t))
+	plain := rratelimiter.New(f.master.Admin())
+	t.Cleanup(func() { _ = plain.Close() })
+	NoError(t, plain.RateLimiter(f.l.Name()).SetRate(t.Context(), Overall, 10, time.Hour))
+	f.replicated(1)
+	return f
+}
+
+func (f *followed) follows(s *redistest.Server) {
+	f.Helper()
+	Until(f.T, func() bool {
+		return strings.Contains(s.Admin().Info(f.Context(), "replication").Val(), "master_link_status:up")
+	})
+}
+
+// replicated waits until so many replicas have what the master has.
+func (f *followed) replicated(replicas int) {
+	f.Helper()
+	conn := f.master.Admin().Conn()
+	defer conn.Close()
+	NoError(f.T, conn.Set(f.Context(), "last", redistest.Name(f.T), 0).Err())
+	if n, err := conn.Wait(f.Context(), replicas, Patience).Result(); int(n) != replicas || err != nil {
+		f.Fatal("the replica does not follow:", n, err)
+	}
+}
+
+// out returns the permits of all records on a server.
+func (f *followed) out(s *redistest.Server) (sum int64) {
+	f.Helper()
+	members, err := s.Admin().ZRange(f.Context(), "{"+f.l.Name()+"}:permits", 0, -1).Result()
+	NoError(f.T, err)
+	for _, m := range members {
+		n, err := wire.Permits(m)
+		NoError(f.T, err)
+		sum += n
+	}
+	return sum
+}
+
+// refuses expects an ErrNotReplicated that says how many replicas there were.
+func (f *followed) refuses(err error, parts ...string) {
+	f.Helper()
+	var answer redis.Error
+	if !errors.Is(err, rratelimiter.ErrNotReplicated) || !errors.As(err, &answer) {
+		f.Errorf("%v, want ErrNotReplicated", err)
+	}
+	WantText(f.T, err, append(parts, `"`+f.l.Name()+`"`)...)
+}
+
+// What is granted is on the replica when the call returns, and so is all else that
+// changes a limiter.
+func TestReplicasHaveWhatACallHasDone(t *testing.T) {
+	const within = 3 * time.Second
+	f := newFollowed(t, 1, within)
+	l, key := f.l, "{"+f.l.Name()+"}:value"
+	start := time.Now()
+	var waits int
+	var mu sync.Mutex
+	stop := f.proxy.Observe(func(args []string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.EqualFold(args[0], "wait") {
+			waits++
+		}
+	})
+	has := func(what string, err error, want string) {
+		t.Helper()
+		NoError(t, err)
+		if got := f.replica.Admin().Get(t.Context(), key).Val(); got != want {
+			t.Errorf("%s: the replica has %q, want %q", what, got, want)
+		}
+	}
+	has("acquire", Yes(l.TryAcquire(t.Context(), 4, 0)), "6")
+	_, err := l.Allow(t.Context(), 1)
+	has("allow", err, "5")
+	has("release", l.Release(t.Context(), 2), "7")
+	has("refused", No(l.TryAcquire(t.Context(), 8, 0)), "7")
+	has("update", Yes(l.UpdateRate(t.Context(), Overall, 20, time.Hour, rratelimiter.WithKeepState())), "17")
+	has("set rate", l.SetRate(t.Context(), Overall, 10, time.Hour), "")
+	has("no try", No(l.TrySetRate(t.Context(), Overall, 20, time.Hour)), "")
+	NoError(t, Yes(l.Expire(t.Context(), time.Hour)))
+	if ttl := f.replica.Admin().PTTL(t.Context(), l.Name()).Val(); ttl <= 0 {
+		t.Error("expire: the replica has", ttl)
+	}
+	old := l.Name()
+	NoError(t, l.Rename(t.Context(), "other"))
+	if n := f.replica.Admin().Exists(t.Context(), old).Val(); n != 0 {
+		t.Error("rename: the replica has the old name")
+	}
+	NoError(t, Yes(l.Delete(t.Context())))
+	if n := f.replica.Admin().Exists(t.Context(), "other").Val(); n != 0 {
+		t.Error("delete: the replica has it")
+	}
+	if took := time.Since(start); took > within {
+		t.Errorf("%v for calls whose replica is there", took)
+	}
+	NoError(t, ErrOf(l.Exists(t.Context())))
+	stop()
+	mu.Lock()
+	defer mu.Unlock()
+	if waits < 9 {
+		t.Errorf("%d times WAIT", waits)
+	}
+}
+
+// A replica that stands still: the call returns an error after the timeout of the
+// option, and what it took goes back, on the replica as well when it goes on.
+func TestTooFewReplicasAreAnError(t *testing.T) {
+	const within = 300 * time.Millisecond
+	f := newFollowed(t, 1, within)
+	NoError(t, Yes(f.l.TryAcquire(t.Context(), 1, 0)))
+	thaw := f.replica.Freeze(t)
+	start := time.Now()
+	ok, err := f.l.TryAcquire(t.Context(), 4, 0)
+	if took := time.Since(start); ok || took < within || took > Patience {
+		t.Error(ok, "after", took)
+	}
+	f.refuses(err, "0 of 1 replicas", within.String())
+	Until(t, func() bool { return f.out(f.master) == 1 })
+
+	f.refuses(f.l.SetRate(t.Context(), Overall, 5, time.Hour))
+	config, err := f.l.Config(t.Context())
+	if err != nil || config.Rate != 5 {
+		t.Error("a rate that is set on the master only:", config, err)
+	}
+	f.refuses(ErrOf(f.l.Expire(t.Context(), time.Hour)))
+	thaw()
+	Until(t, func() bool { return ErrOf(f.l.Expire(t.Context(), time.Hour)) == nil })
+	NoError(t, Yes(f.l.TryAcquire(t.Context(), 2, 0)))
+	if n := f.out(f.replica); n != f.out(f.master) {
+		t.Errorf("the replica has %d permits out, the master %d", n, f.out(f.master))
+	}
+}
+
+// What is refused has changed nothing, and needs no replica.
+func TestARefusalNeedsNoReplica(t *testing.T) {
+	f := newFollowed(t, 2, 20*time.Millisecond) // there is one
+	NoError(t, No(f.l.TrySetRate(t.Context(), Overall, 5, time.Hour)))
+	NoError(t, ErrOf(f.l.Peek(t.Context())))
+	f.refuses(ErrOf(f.l.TryAcquire(t.Context(), 5, 0)), "1 of 2 replicas")
+	f.refuses(f.l.Acquire(t.Context(), 10), "1 of 2 replicas")
+	Until(t, func() bool { return f.out(f.master) == 0 })
+
+	plain := rratelimiter.New(f.master.Admin())
+	t.Cleanup(func() { _ = plain.Close() })
+	NoError(t, Yes(plain.RateLimiter(f.l.Name()).TryAcquire(t.Context(), 10, 0)))
+	NoError(t, No(f.l.TryAcquire(t.Context(), 1, 0)))
+	r, err := f.l.Allow(t.Context(), 1)
+	if r.Allowed || r.Limit != 10 || err != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+	f.refuses(f.l.Release(t.Context(), 3))
+	Until(t, func() bool { return f.out(f.master) == 7 })
+}
+
+// A reply that is lost, of the script or of WAIT behind it, has the request sent
+// again: it is charged once, and the replica has it.
+func TestALostConfirmationIsChargedOnce(t *testing.T) {
+	f := newFollowed(t, 1, time.Second)
+	for i, lost := range []func(args []string) bool{
+		IsScript,
+		func(args []string) bool { return strings.EqualFold(args[0], "wait") },
+	} {
+		f.proxy.SwallowReplyTo(1, lost)
+		before := f.proxy.Swallowed()
+		NoError(t, Yes(f.l.TryAcquire(t.Context(), 2, 0)))
+		if f.proxy.Swallowed() == before {
+			t.Error("no reply was lost")
+		}
+		if want := int64(2 * (i + 1)); f.out(f.master) != want || f.out(f.replica) != want {
+			t.Errorf("%d permits are out, %d on the replica; want %d",
+				f.out(f.master), f.out(f.replica), want)
+		}
+	}
+}
+
+// A copy of a request changes nothing any more. Its WAIT is for the first copy all
+// the same, though another connection wrote that.
+func TestACopyWaitsForReplicasToo(t *testing.T) {
+	t.Run("default", copyWaits)
+	for _, release := range redistest.Releases { // since Redis 7.2 a copy that only reads would not
+		t.Run(release.String(), func(t *testing.T) {
+			t.Setenv("REDIS_SERVER", release.Binary(t))
+			copyWaits(t)
+		})
+	}
+}
+
+func copyWaits(t *testing.T) {
+	f := newFollowed(t, 1, 300*time.Millisecond)
+	NoError(t, Yes(f.l.TryAcquire(t.Context(), 1, 0)))
+	thaw := f.replica.Freeze(t)
+	defer thaw()
+	f.proxy.SwallowReplyTo(1, IsScript)
+	f.refuses(ErrOf(f.l.TryAcquire(t.Context(), 2, 0)), "0 of 1")
+	if f.proxy.Swallowed() != 1 {
+		t.Error("no reply was lost")
+	}
+	Until(t, func() bool { return f.out(f.master) == 1 })
+}
+
+// A caller's own timeout and context are kept while Redis waits for replicas.
+func TestACallerDoesNotWaitForReplicas(t *testing.T) {
+	f := newFollowed(t, 1, 2*time.Second)
+	f.replica.Freeze(t)
+	for what, call := range map[string]func(ctx context.Context) error{
+		"timeout": func(ctx context.Context) error {
+			return ErrOf(f.l.TryAcquire(context.WithoutCancel(ctx), 1, 100*time.Millisecond))
+		},
+		"context":  func(ctx context.Context) error { return f.l.Acquire(ctx, 1) },
+		"set rate": func(ctx context.Context) error { return f.l.SetRate(ctx, Overall, 10, time.Hour) },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		start := time.Now()
+		err := call(ctx)
+		// 30 ms of grace for a reply on its way, and a busy machine.
+		if took := time.Since(start); err == nil || took > 600*time.Millisecond {
+			t.Errorf("%s: %v after %v", what, err, took)
+		}
+		cancel()
+	}
+}
+
+// A user who may not send WAIT is told so, and nothing is kept.
+func TestReplicasWithoutTheRightAreAnError(t *testing.T) {
+	f := newFollowed(t, 1, time.Second)
+	NoError(t, f.master.Admin().Do(t.Context(), "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*",
+		"+@all", "-wait").Err())
+	rdb := f.master.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "secret" })
+	c := rratelimiter.New(rdb, rratelimiter.WithMinReplicas(1, time.Second))
+	t.Cleanup(func() { _ = c.Close() })
+	_, err := c.RateLimiter(f.l.Name()).TryAcquire(t.Context(), 1, 0)
+	if !redis.IsPermissionError(err) && !redis.HasErrorPrefix(err, "NOPERM") {
+		t.Errorf("%v, want NOPERM", err)
+	}
+	WantText(t, err, f.l.Name(), "WAIT", "NOPERM")
+	Until(t, func() bool { return f.out(f.master) == 0 })
+}
+
+func TestWithMinReplicasOutOfBoundsIsRefused(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{ReadTimeout: time.Second})
+	t.Cleanup(func() { _ = rdb.Close() })
+	for _, spec := range []struct {
+		n      int
+		within time.Duration
+		says   string
+	}{
+		{0, time.Second / 2, "n of WithMinReplicas is 0, must be at least 1"},
+		{-1, time.Second / 2, "n of WithMinReplicas is -1, must be at least 1"},
+		{1, 0, "timeout of WithMinReplicas is 0s, must be at least 1ms"},
+		{1, 999 * time.Microsecond, "timeout of WithMinReplicas is 999µs, must be at least 1ms"},
+		{1, time.Second, "is 1s, must be less than the ReadTimeout of rdb, which is 1s"},
+	} {
+		c := rratelimiter.New(rdb, rratelimiter.WithMinReplicas(spec.n, spec.within))
+		for method, err := range CallAll(t.Context(), c.RateLimiter("l")) {
+			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+				t.Errorf("%s: %v, want ErrInvalidArgument", method, err)
+			}
+			WantText(t, err, spec.says)
+		}
+		_ = c.Close()
+	}
+}

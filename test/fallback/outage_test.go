@@ -1,0 +1,209 @@
+package fallback_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/grants"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// asks has so many callers ask for single permits until ctx ends, and notes the grants.
+func asks(ctx context.Context, l *rratelimiter.RateLimiter, callers int, log *grants.Log,
+	all *sync.WaitGroup) {
+	for range callers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				start := time.Now()
+				ok, err := l.TryAcquire(ctx, 1, 20*time.Millisecond)
+				if ok && err == nil {
+					log.Add(grants.Entry{Who: l.Name(), Start: start, End: time.Now(), Permits: 1})
+				}
+			}
+		})
+	}
+}
+
+// Two processes lose their Redis and find it again, each at its own time. No window has more than
+// the rate and one share: not when Redis goes, and not when it is back.
+func TestAnOutageAddsOneShareAtMost(t *testing.T) {
+	const rate, interval = 100, 2 * time.Second
+	for name, away := range map[string]func(s *redistest.Server, proxies []*redistest.Proxy) (back func()){
+		"stopped": func(s *redistest.Server, _ []*redistest.Proxy) func() {
+			return s.Freeze(t)
+		},
+		"nobody listens": func(_ *redistest.Server, proxies []*redistest.Proxy) func() {
+			for _, p := range proxies {
+				p.Down()
+				p.Cut()
+			}
+			return func() {
+				for _, p := range proxies {
+					p.Up()
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			var proxies []*redistest.Proxy
+			var limiters []*rratelimiter.RateLimiter
+			key := redistest.Name(t)
+			for range 2 {
+				p := redistest.StartProxy(t, s.Addr)
+				rdb := redis.NewClient(&redis.Options{Addr: p.Addr})
+				c := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackLocal),
+					rratelimiter.WithGoOnly())
+				t.Cleanup(func() { _, _ = c.Close(), rdb.Close() })
+				proxies, limiters = append(proxies, p), append(limiters, c.RateLimiter(key))
+			}
+			NoError(t, limiters[0].SetRate(t.Context(), Overall, rate, interval))
+			for _, l := range limiters { // each is there when the other one learns how many they are
+				NoError(t, ErrOf(l.WithFallback(rratelimiter.FallbackError).TryAcquire(t.Context(), 1, 0)))
+			}
+			var log grants.Log
+			var all sync.WaitGroup
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for _, l := range limiters {
+				asks(ctx, l, 4, &log, &all)
+			}
+			time.Sleep(2 * interval)
+			before := len(log.Entries())
+			back := away(s, proxies)
+			time.Sleep(2 * interval)
+			during := len(log.Entries()) - before
+			back()
+			time.Sleep(3 * interval)
+			cancel()
+			all.Wait()
+			after := len(log.Entries()) - before - during
+			worst := grants.Limit{Rate: rate, Interval: interval}.Worst(&log, grants.Slack).Permits()
+			t.Logf("%d permits before, %d during, %d after; worst window %d", before, during, after, worst)
+			// A Client that had all of the rate before keeps it, and the other one takes its
+			// share besides (docs/fallback.md). A second window would be twice the rate.
+			if most := int64(rate + rate/len(limiters)); worst > most {
+				t.Errorf("%d permits within an interval, at most %d may be", worst, most)
+			}
+			if during < rate*3/2 || after < rate*2 {
+				t.Errorf("%d permits in the two intervals of the outage, %d in the three after it", during,
+					after)
+			}
+		})
+	}
+}
+
+// On a cluster part of the servers may be away: only their limiters fall back.
+func TestEachNodeOfAClusterHasItsCircuit(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	rdb := cluster.Client(t)
+	const each = 3
+	c := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackDeny),
+		rratelimiter.WithBudget(time.Second)) // more than a busy machine makes of a reply
+	t.Cleanup(func() { _ = c.Close() })
+	dead := cluster.Servers[0]
+	limiters := map[bool][]*rratelimiter.RateLimiter{} // by whether their master will be away
+	for i := 0; len(limiters[true]) < each || len(limiters[false]) < each; i++ {
+		l := c.RateLimiter(redistest.Name(t) + strconv.Itoa(i))
+		node, err := rdb.MasterForKey(t.Context(), l.Name())
+		NoError(t, err)
+		if gone := node.Options().Addr == dead.Addr; len(limiters[gone]) < each {
+			NoError(t, l.SetRate(t.Context(), Overall, 1000, time.Hour))
+			limiters[gone] = append(limiters[gone], l)
+		}
+	}
+	expect := func(l *rratelimiter.RateLimiter, degraded bool) {
+		t.Helper()
+		if r, err := l.Allow(t.Context(), 1); err != nil || r.Degraded != degraded || r.Allowed == degraded {
+			t.Fatalf("%s: %+v, %v; want degraded %v", l.Name(), r, err, degraded)
+		}
+	}
+	thaw := dead.Freeze(t)
+	for range 4 {
+		for gone, all := range limiters {
+			for _, l := range all {
+				expect(l, gone)
+			}
+		}
+	}
+	start := time.Now()
+	for range 100 {
+		for _, l := range limiters[true] {
+			expect(l, true)
+		}
+	}
+	if took := time.Since(start); took > 100*budget {
+		t.Errorf("300 calls took %v: each asks Redis", took)
+	}
+	thaw()
+	Until(t, func() bool { return !c.Health().Degraded })
+	for _, l := range limiters[true] {
+		expect(l, false)
+	}
+}
+
+// longestOfMany has 10,000 callers acquire a permit at once, and returns how long the last one took.
+func longestOfMany(t *testing.T, l *rratelimiter.RateLimiter) (worst time.Duration) {
+	t.Helper()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for range 10_000 {
+		all.Go(func() {
+			start := time.Now()
+			ok, err := l.TryAcquire(t.Context(), 1, time.Minute)
+			took := time.Since(start)
+			mu.Lock()
+			defer mu.Unlock()
+			if !ok || err != nil {
+				t.Errorf("%v, %v", ok, err)
+			}
+			worst = max(worst, took)
+		})
+	}
+	all.Wait()
+	return worst
+}
+
+// A server stops while 10,000 callers ask: each has its answer by the end of the budget,
+// and a slow Redis is no better than a dead one.
+func TestTenThousandCallersHaveAnswersWithinTheBudget(t *testing.T) {
+	for name, fails := range map[string]func(s *redistest.Server, p *redistest.Proxy) (back func()){
+		"stopped": func(s *redistest.Server, _ *redistest.Proxy) func() {
+			return s.Freeze(t)
+		},
+		"slow": func(_ *redistest.Server, p *redistest.Proxy) func() {
+			p.Delay(2 * budget)
+			return func() { p.Delay(0) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Start(t)
+			p := redistest.StartProxy(t, s.Addr)
+			rdb := redis.NewClient(&redis.Options{Addr: p.Addr})
+			c := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackAllow))
+			t.Cleanup(func() { _, _ = c.Close(), rdb.Close() })
+			l := c.RateLimiter(redistest.Name(t))
+			NoError(t, l.SetRate(t.Context(), Overall, 1_000_000, time.Hour))
+			NoError(t, ErrOf(l.TryAcquire(t.Context(), 1, 0)))
+			usual := longestOfMany(t, l) // what 10,000 callers take on this machine
+			back := fails(s, p)
+			if worst := longestOfMany(t, l); worst > budget+usual+Slack {
+				t.Errorf("the last of 10,000 after %v, with Redis after %v", worst, usual)
+			}
+			back()
+			Until(t, func() bool {
+				r, err := l.Allow(t.Context(), 1)
+				return err == nil && !r.Degraded && !errors.Is(c.Health().Cause, rratelimiter.ErrNoAnswer)
+			})
+		})
+	}
+}

@@ -1,0 +1,342 @@
+package groups_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A trio is a Group of three limiters, and each of them.
+type trio struct {
+	*Bench
+	*rratelimiter.Group
+	each [3]*Limiter
+}
+
+// newTrio returns limiters of these rates, with intervals of 1 s, 1 min, 1 h.
+func newTrio(b *Bench, rates ...int64) *trio {
+	b.Helper()
+	tr := &trio{Bench: b}
+	for i, interval := range []time.Duration{time.Second, time.Minute, time.Hour} {
+		tr.each[i] = b.NewLimiter(Overall, rates[i], interval)
+	}
+	tr.Group = b.Client.All(tr.each[0].RateLimiter, tr.each[1].RateLimiter, tr.each[2].RateLimiter)
+	return tr
+}
+
+// left expects so many permits in each limiter, and value + records = rate in Redis.
+func (tr *trio) left(want ...int64) {
+	tr.Helper()
+	for i, l := range tr.each {
+		l.Has(want[i])
+		c, err := l.Config(tr.Context())
+		tr.Want(err)
+		if tr.Look.Exists(tr.Context(), l.ValueKey()).Val() > 0 {
+			l.Keeps(c.Rate, l.ValueKey(), l.PermitsKey())
+		}
+	}
+}
+
+// All or none: a call takes from each limiter, or from none where one refuses.
+func TestAllTakesFromAllOrNone(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		tr := newTrio(b, 10, 5, 20)
+		take := func(want bool, n int64, amounts ...int64) {
+			b.Helper()
+			ok, err := tr.Amounts(amounts...).TryAcquire(b.Context(), n, 0)
+			if ok != want || err != nil {
+				b.Fatalf("%d times %d: %v, %v; want %v", n, amounts, ok, err, want)
+			}
+		}
+		take(true, 1, 1, 1, 1)
+		tr.left(9, 4, 19)
+		take(true, 2, 3, 1, 4)
+		tr.left(3, 2, 11)
+		take(false, 1, 1, 3, 1)
+		take(false, 1, 4, 1, 1)
+		take(false, 1, 1, 1, 12)
+		tr.left(3, 2, 11)
+		b.Now += 1000
+		tr.left(10, 2, 11)
+		take(true, 1, 10, 2, 11)
+		tr.left(0, 0, 0)
+		b.Want(tr.Release(b.Context(), 0))
+		tr.left(0, 0, 0)
+		b.Want(tr.Amounts(10, 2, 11).Release(b.Context(), 1))
+		tr.left(10, 2, 11)
+	})
+}
+
+// The Result is that of the limiter that binds, with one Result for each.
+func TestAllTellsWhichLimitBinds(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		tr := newTrio(b, 4, 10, 100)
+		name := func(i int) string { return tr.each[i].Name() }
+		r, err := tr.Allow(b.Context(), 3)
+		b.Want(err)
+		want := rratelimiter.Result{Allowed: true, Name: name(0), Limit: 4, Interval: time.Second,
+			Remaining: 1, ResetAfter: time.Second}
+		want.Each = []rratelimiter.Result{want,
+			{Allowed: true, Name: name(1), Limit: 10, Interval: time.Minute, Remaining: 7,
+				ResetAfter: time.Minute},
+			{Allowed: true, Name: name(2), Limit: 100, Interval: time.Hour, Remaining: 97,
+				ResetAfter: time.Hour}}
+		if !reflect.DeepEqual(r, want) {
+			b.Errorf("granted:\n%+v, want\n%+v", r, want)
+		}
+		b.Now += 400
+		r, err = tr.Amounts(2, 8, 1).Allow(b.Context(), 1)
+		b.Want(err)
+		want = rratelimiter.Result{Name: name(1), Limit: 10, Interval: time.Minute, Remaining: 7,
+			RetryAfter: 59600 * time.Millisecond, ResetAfter: 59600 * time.Millisecond}
+		second := rratelimiter.Result{Name: name(0), Limit: 4, Interval: time.Second, Remaining: 1,
+			RetryAfter: 600 * time.Millisecond, ResetAfter: 600 * time.Millisecond}
+		third := rratelimiter.Result{Allowed: true, Name: name(2), Limit: 100, Interval: time.Hour,
+			Remaining: 97, ResetAfter: time.Hour - 400*time.Millisecond}
+		want.Each = []rratelimiter.Result{second, want, third}
+		if !reflect.DeepEqual(r, want) {
+			b.Errorf("refused:\n%+v, want\n%+v", r, want)
+		}
+	})
+}
+
+// One script call, and records like those of any other call: Java sees ordinary limiters.
+func TestAllIsOneCall(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		tr := newTrio(b, 10, 10, 10)
+		b.Want(tr.Acquire(b.Context(), 1)) // the script is known
+		if n := b.Sent(func() { b.Want(tr.Amounts(1, 2, 3).Acquire(b.Context(), 1)) }); n != 1 {
+			b.Errorf("%d commands", n)
+		}
+		for i, l := range tr.each {
+			records := l.Records(l.PermitsKey())
+			slices.Sort(records)
+			if !slices.Equal(records, []int64{1, int64(i) + 1}) {
+				b.Errorf("records of %d: %v", i, records)
+			}
+			for _, m := range l.Members() {
+				if len(m) != 21 || m[0] != 16 {
+					b.Errorf("record %q", m)
+				}
+			}
+			if n := len(l.Fields()); n != 1 {
+				b.Errorf("%d sessions after calls one by one, want 1", n)
+			}
+		}
+	})
+}
+
+// Each number of limiters has its script, and each record format its records.
+func TestAllTakesOneToFourLimiters(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		for n := 1; n <= 4; n++ {
+			for _, f := range Formats {
+				c := b.NewClient(rratelimiter.WithRedisson(f.Since))
+				var limiters []*rratelimiter.RateLimiter
+				for range n {
+					limiters = append(limiters, c.RateLimiter(b.NewLimiter(Overall, 2, time.Minute).Name()))
+				}
+				g := c.All(limiters...)
+				for i := range 3 {
+					r, err := g.Allow(b.Context(), 1)
+					if err != nil || r.Allowed != (i < 2) || len(r.Each) != n {
+						b.Fatalf("%d limiters, %v: %+v, %v", n, f, r, err)
+					}
+				}
+				for _, l := range limiters {
+					if r, err := l.Peek(b.Context()); err != nil || r.Remaining != 0 {
+						b.Errorf("%d limiters, %v: %+v, %v", n, f, r, err)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Limits of each client, limits with a resolution and limits of a Keyed are members, too.
+func TestAllTakesLimitersOfDifferentKinds(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		mine, slow := b.NewLimiter(PerClient, 3, time.Minute), b.NewLimiter(Overall, 9, time.Minute)
+		c := b.NewClient(rratelimiter.WithResolution(10 * time.Millisecond))
+		keyed := c.Keyed(redistest.Name(b), 2, time.Minute)
+		g := c.All(c.RateLimiter(mine.Name()), c.RateLimiter(slow.Name()), keyed.RateLimiter("42"))
+		for i, want := range []bool{true, true, false} {
+			r, err := g.Allow(b.Context(), 1)
+			if err != nil || r.Allowed != want {
+				b.Fatalf("%d: %+v, %v", i, r, err)
+			}
+			if !want && !strings.HasSuffix(r.Name, ":{42}") {
+				b.Errorf("%s binds", r.Name)
+			}
+		}
+		if r, err := c.RateLimiter(mine.Name()).Peek(b.Context()); err != nil || r.Remaining != 1 {
+			b.Errorf("own: %+v, %v", r, err)
+		}
+		if r, err := mine.Peek(b.Context()); err != nil || r.Remaining != 3 {
+			b.Errorf("that of another client: %+v, %v", r, err)
+		}
+		if n := slow.Size(); n != 1 {
+			b.Errorf("%d records in one slot of time", n)
+		}
+	})
+}
+
+// A PER_CLIENT value that a group has written is right for the rate of then: neither the
+// sessions of groups nor that of single calls vouch for another one.
+func TestAllWritesAValueForTheRateOfThen(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(PerClient, 10, time.Minute)
+		g := b.Client.All(l.RateLimiter)
+		set := func(rate int64) {
+			b.Want(b.Look.HSet(b.Context(), l.Name(), "rate", rate).Err()) // as Java with keepState, roughly
+		}
+		for _, by := range [][2]func(n int64) (bool, error){
+			{func(n int64) (bool, error) { return g.TryAcquire(b.Context(), n, 0) },
+				func(n int64) (bool, error) { return l.TryAcquire(b.Context(), n, 0) }},
+			{func(n int64) (bool, error) { return l.TryAcquire(b.Context(), n, 0) },
+				func(n int64) (bool, error) { return g.TryAcquire(b.Context(), n, 0) }},
+		} {
+			set(10)
+			b.Want(Yes(by[0](1))) // it knows the rate 10
+			b.Want(Yes(by[1](1)))
+			set(20)
+			b.Want(Yes(by[1](1))) // the value is for 20
+			set(10)
+			r, err := l.Peek(b.Context())
+			b.Want(err)
+			ok, err := by[0](r.Limit - int64(len(l.Records(l.PermitsKey()+":"+b.Client.ID()))) + 1)
+			if ok || err != nil {
+				b.Errorf("more than the rate was granted: %v, %v", ok, err)
+			}
+		}
+	})
+}
+
+// What is wrong with one of them is told by its name, and nothing is taken from any.
+func TestAllNamesTheOneThatIsWrong(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		good := b.NewLimiter(Overall, 5, time.Minute)
+		for what, spec := range map[string]struct {
+			bad  func() *rratelimiter.RateLimiter
+			is   error
+			text []string
+		}{
+			"no rate": {func() *rratelimiter.RateLimiter { return b.NewLimiter(Overall, 0, 0).RateLimiter },
+				rratelimiter.ErrNotInitialized, nil},
+			"another type of key": {func() *rratelimiter.RateLimiter {
+				l := b.NewLimiter(Overall, 5, time.Minute)
+				b.Want(b.Look.LPush(b.Context(), l.PermitsKey(), "x").Err())
+				return l.RateLimiter
+			}, rratelimiter.ErrBadState, []string{":permits is a list, must be a zset"}},
+			"a field that is no number": {func() *rratelimiter.RateLimiter {
+				l := b.NewLimiter(Overall, 5, time.Minute)
+				b.Want(b.Look.HSet(b.Context(), l.Name(), "interval", "soon").Err())
+				return l.RateLimiter
+			}, rratelimiter.ErrBadState, []string{"interval", `"soon"`}},
+			"a rate too small": {func() *rratelimiter.RateLimiter {
+				return b.NewLimiter(Overall, 2, time.Minute).RateLimiter
+			}, rratelimiter.ErrPermitsExceedRate, []string{"permits is 3", "at most 2"}},
+		} {
+			b.Run(what, func(t *testing.T) {
+				bad := spec.bad()
+				for _, g := range []*rratelimiter.Group{
+					b.Client.All(good.RateLimiter, bad), b.Client.All(bad, good.RateLimiter),
+				} {
+					for _, err := range []error{
+						ErrOf(g.Allow(t.Context(), 3)), ErrOf(g.TryAcquire(t.Context(), 3, time.Minute)),
+						g.Acquire(t.Context(), 3),
+					} {
+						if !errors.Is(err, spec.is) {
+							t.Errorf("%v", err)
+						}
+						WantText(t, err, append(spec.text, bad.Name())...)
+					}
+				}
+				if n := good.Size(); n != 0 {
+					t.Errorf("%d records in the good one", n)
+				}
+			})
+		}
+	})
+}
+
+// Bad input is met at the door.
+func TestAllRefusesBadArguments(t *testing.T) {
+	s := redistest.Start(t)
+	b := NewBench(t, s.Client(t), s.Admin())
+	c := b.Client
+	a := c.RateLimiter("a")
+	pair := c.All(a, c.RateLimiter("b"))
+	five := make([]*rratelimiter.RateLimiter, 5)
+	for i := range five {
+		five[i] = c.RateLimiter(strconv.Itoa(i))
+	}
+	withOther := c.All(a, b.NewClient().RateLimiter("b"))
+	tooMuch := `for "b": permits is 3 times the amount 549755813888, must be at most 1099511627776`
+	for want, g := range map[string]*rratelimiter.Group{
+		"the number of limiters is 0, must be between 1 and 4": c.All(),
+		"the number of limiters is 5, must be between 1 and 4": c.All(five...),
+		"limiters[1] is nil":                                   c.All(a, nil),
+		`limiters[1] is "a", must be there once`:               c.All(a, c.RateLimiter("a")),
+		`limiters[1] is "b", must be of the same Client`:       withOther,
+		`name is "", must not be empty`:                        c.All(a, c.RateLimiter("")),
+		"the number of amounts is 1, must be 2":                pair.Amounts(1),
+		"amounts[1] is 0, must be between 1 and 1099511627776": pair.Amounts(1, 0),
+		tooMuch:      pair.Amounts(1, 1<<39),
+		"rdb is nil": rratelimiter.New(nil).All(),
+	} {
+		for _, err := range []error{
+			ErrOf(g.Allow(t.Context(), 3)), ErrOf(g.TryAcquire(t.Context(), 3, time.Hour)),
+			g.Acquire(t.Context(), 3), g.Release(t.Context(), 3),
+		} {
+			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+				t.Errorf("%s: %v", want, err)
+			}
+			WantText(t, err, want)
+		}
+	}
+	for _, n := range []int64{0, -1, 1<<40 + 1} {
+		if err := pair.Acquire(t.Context(), n); !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+			t.Errorf("%d permits: %v", n, err)
+		}
+	}
+	if keys := b.RDB.Keys(t.Context(), "*").Val(); len(keys) != 0 {
+		t.Errorf("%q was written", keys)
+	}
+}
+
+// On a cluster all names must have one hash tag.
+func TestAllNeedsOneHashTagOnACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	c := rratelimiter.New(cluster.Client(t))
+	t.Cleanup(func() { _ = c.Close() })
+	tag := "{" + redistest.Name(t) + "}"
+	var limiters []*rratelimiter.RateLimiter
+	for i, rate := range []int64{3, 2} {
+		l := c.RateLimiter(tag + ":" + strconv.Itoa(i))
+		NoError(t, l.SetRate(t.Context(), Overall, rate, time.Minute))
+		limiters = append(limiters, l)
+	}
+	users := c.Keyed(tag+":user", 1, time.Minute)
+	g := c.All(limiters[0], limiters[1], users.RateLimiter("42"))
+	if ok, err := g.TryAcquire(t.Context(), 1, 0); !ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+	if ok, err := g.TryAcquire(t.Context(), 1, 0); ok || err != nil {
+		t.Errorf("%v, %v; want a refusal by the user's", ok, err)
+	}
+	other := c.All(limiters[0], c.RateLimiter("other"))
+	err := other.Acquire(t.Context(), 1)
+	if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+		t.Errorf("%v", err)
+	}
+	WantText(t, err, `limiters[1] is "other"`, "hash tag of", tag, "different slots")
+}

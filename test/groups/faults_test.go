@@ -1,0 +1,185 @@
+package groups_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A call whose reply is lost is sent again and charged once, in each limiter.
+func TestAllIsChargedOnce(t *testing.T) {
+	n := NewProxied(t, 10, time.Hour)
+	tr := newTrio(n.Bench, 10, 10, 10)
+	n.Want(tr.Acquire(t.Context(), 1)) // the script is known
+	n.Proxy.SwallowReplyTo(1, IsScript)
+	n.Want(tr.Amounts(1, 2, 3).Acquire(t.Context(), 1))
+	if n.Proxy.Swallowed() != 1 {
+		t.Fatal("no reply was lost")
+	}
+	tr.left(8, 7, 6)
+}
+
+// A caller that has left holds nothing: what its call took goes back to each limiter.
+func TestPermitsOfAFailedGroupGoBack(t *testing.T) {
+	for name, leaves := range map[string]func(n *Limiter, tr *trio) error{
+		"timeout": func(n *Limiter, tr *trio) error {
+			return ErrOf(tr.TryAcquire(n.Context(), 2, 100*time.Millisecond))
+		},
+		"context": func(n *Limiter, tr *trio) error {
+			ctx, cancel := context.WithTimeout(n.Context(), 100*time.Millisecond)
+			defer cancel()
+			err := tr.Acquire(ctx, 2)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				n.Errorf("%v", err)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := NewProxied(t, 10, time.Hour)
+			tr := newTrio(n.Bench, 10, 10, 10)
+			n.Want(tr.Acquire(t.Context(), 1))
+			n.Proxy.Delay(500 * time.Millisecond)
+			if err := leaves(n, tr); err == nil {
+				t.Fatal("no error though the reply came later")
+			}
+			n.Proxy.Delay(0)
+			Until(t, func() bool {
+				sum := int64(0)
+				for _, l := range tr.each {
+					r, err := l.Peek(t.Context())
+					n.Want(err)
+					sum += r.Remaining
+				}
+				return sum == 27
+			})
+			n.Now += 1000
+			tr.left(10, 9, 9)
+			n.Want(tr.Acquire(t.Context(), 1)) // the session is of use again
+			tr.left(9, 8, 8)
+		})
+	}
+}
+
+// A late copy of a call that was withdrawn takes nothing.
+func TestALateCopyOfAGroupsCallTakesNothing(t *testing.T) {
+	n := NewProxied(t, 10, time.Hour, SendsOnce)
+	tr := newTrio(n.Bench, 10, 10, 10)
+	n.Want(tr.Acquire(t.Context(), 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	copied := n.Holds(func() error { return tr.Acquire(ctx, 2) })
+	cancel()
+	if err := <-copied.Told; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	n.Proxy.Cut() // it is withdrawn from each limiter, before it has arrived
+	Until(t, func() bool { return n.ScriptsRun() >= copied.Ran+int64(len(tr.each)) })
+	copied.Arrives()
+	n.Now += 1000
+	Until(t, func() bool {
+		for _, l := range tr.each {
+			if r, err := l.Peek(t.Context()); err != nil || r.Limit-r.Remaining > 1 {
+				return false
+			}
+		}
+		return true
+	})
+	tr.left(10, 9, 9)
+}
+
+// Where Redis is away, a Group falls back as its first limiter does, all or none, and what
+// it took is booked.
+func TestAGroupFallsBackAsItsFirstLimiter(t *testing.T) {
+	for fallback, want := range map[rratelimiter.Fallback]int{
+		rratelimiter.FallbackAllow: 9, rratelimiter.FallbackDeny: 0, rratelimiter.FallbackLocal: 3,
+	} {
+		Bubble(t, func(c *Limiter) {
+			c.RDB.AddHook(Hook(c.Gate.Process))
+			one, two := c.Client.RateLimiter("one"), c.Client.RateLimiter("two")
+			NoError(c.T, one.SetRate(c.Context(), Overall, 5, time.Minute))
+			NoError(c.T, two.SetRate(c.Context(), Overall, 9, time.Minute))
+			g := c.Client.All(one, two).Amounts(1, 3).WithFallback(fallback)
+			open := c.Gate.Shut()
+			got := 0
+			for range 9 {
+				r, err := g.Allow(c.Context(), 1)
+				if err != nil || !r.Degraded {
+					c.Fatalf("%d: %+v, %v", fallback, r, err)
+				}
+				if r.Allowed {
+					got++
+				}
+			}
+			if got != want {
+				c.Errorf("%d: %d granted, want %d", fallback, got, want)
+			}
+			open()
+			c.Sleep(20 * time.Second)
+			if fallback != rratelimiter.FallbackLocal {
+				return
+			}
+			r, err := c.Client.All(one, two).Allow(c.Context(), 1)
+			if err != nil || r.Degraded || r.Allowed || r.Each[0].Remaining != 2 || r.Each[1].Remaining != 0 {
+				c.Errorf("after it: %+v, %v; want all booked", r, err)
+			}
+		}, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
+	}
+}
+
+// A server stops: each of many callers is told by its timeout or the end of its context.
+// When it goes on, what they may have taken goes back, and nothing is left behind.
+func TestGroupsAreToldInTimeThatAServerStops(t *testing.T) {
+	const patience = 300 * time.Millisecond
+	n := NewProxied(t, 10, time.Hour)
+	tr := newTrio(n.Bench, 10, 10, 10)
+	n.Want(tr.Acquire(t.Context(), 1))
+	for _, ask := range []func() error{
+		func() error { return ErrOf(tr.TryAcquire(t.Context(), 2, patience)) },
+		func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			return tr.Acquire(ctx, 2)
+		},
+	} {
+		n.Proxy.Delay(time.Second)
+		var all sync.WaitGroup
+		start := time.Now()
+		for range 200 {
+			all.Go(func() {
+				err := ask()
+				if !errors.Is(err, rratelimiter.ErrNoAnswer) && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%v", err)
+				}
+				if took := time.Since(start); took < patience || took > patience+Slack {
+					t.Errorf("told after %v", took)
+				}
+			})
+		}
+		all.Wait()
+		n.Proxy.Delay(0)
+		Until(t, func() bool {
+			r, err := tr.Amounts(1, 1, 1).Allow(t.Context(), 1)
+			if err == nil && r.Allowed {
+				n.Want(tr.Release(t.Context(), 1))
+			}
+			return err == nil && r.Remaining >= 8
+		})
+	}
+	n.Now += 1000
+	since := time.Now() // it is so since then: what a late reply tells of goes back after it
+	Until(t, func() bool {
+		for i, want := range []int64{10, 9, 9} {
+			if r, err := tr.each[i].Peek(t.Context()); err != nil || r.Remaining != want {
+				since = time.Now()
+				return false
+			}
+		}
+		return time.Since(since) > 2*time.Second
+	})
+	tr.left(10, 9, 9)
+}

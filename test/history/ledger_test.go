@@ -1,0 +1,416 @@
+package history_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// The specs here keep a ledger of all that callers get, while the network does its
+// worst and callers leave. In the end it must agree with the records: some caller
+// holds what is out. The interval is so long that nothing comes back by itself and
+// hides what was lost.
+
+// The books are the ledger of limiters that many callers use.
+type books struct {
+	*Bench
+	accounts []*account
+	ops      atomic.Int64 // acquires and releases that are still to come
+
+	granted, refused, failed, released, doubtful atomic.Int64
+
+	acquire, release atomic.Int64 // the longest that one took, in ns
+}
+
+// An account is what is known of one limiter.
+type account struct {
+	*Limiter
+	rate    int64
+	clients []*rratelimiter.Client
+	shared  []*rratelimiter.RateLimiter // of each client
+	permits string                      // the key of its records
+	value   string                      // the key of what is left
+	held    atomic.Int64                // by callers that know it and have not begun to give back
+	unknown atomic.Int64                // releases that ended with an error: done or not
+
+	mu     sync.Mutex
+	stakes []stake // what callers hold until the end; guarded by mu
+	kept   int64   // their sum; guarded by mu
+}
+
+// A stake is what one caller holds, to be given back where it was taken.
+type stake struct {
+	l *rratelimiter.RateLimiter
+	n int64
+}
+
+// A way is how the callers of a ledger behave.
+type way struct {
+	leave bool          // callers of Release leave, too
+	calm  bool          // the network does nothing; then only the end of its context is an error for a caller
+	slow  time.Duration // how many times slower all goes, for a busy machine
+}
+
+// ledgerOps is how many operations a ledger has: few, or LEDGER of them.
+func ledgerOps(t *testing.T) int64 {
+	t.Helper()
+	long := os.Getenv("LEDGER")
+	if long == "" {
+		return 2500
+	}
+	n, err := strconv.ParseInt(long, 10, 64)
+	if err != nil {
+		t.Fatalf("LEDGER must be a number: %v", err)
+	}
+	return n
+}
+
+// inAllFormats runs a spec with each way in which a request may be written.
+func inAllFormats(t *testing.T, spec func(t *testing.T, typ rratelimiter.RateType,
+	opts ...rratelimiter.Option)) {
+	t.Helper()
+	for _, tc := range []struct {
+		name string
+		typ  rratelimiter.RateType
+		opts []rratelimiter.Option
+	}{
+		{"default", Overall, nil},
+		{"resolution", Overall, []rratelimiter.Option{rratelimiter.WithResolution(100 * time.Millisecond)}},
+		{"fI", Overall, []rratelimiter.Option{rratelimiter.WithRedisson(FI)}},
+		{"LC0I", Overall, []rratelimiter.Option{rratelimiter.WithRedisson(LC0I)}},
+		{"PerClient", PerClient, nil},
+		{"PerClient, resolution", PerClient,
+			[]rratelimiter.Option{rratelimiter.WithResolution(100 * time.Millisecond)}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel() // most of the time is spent waiting
+			spec(t, tc.typ, tc.opts...)
+		})
+	}
+}
+
+// Replies are lost, late or doubled, connections break, callers leave. Releases
+// are insisted on, until it is known that they were done.
+func TestNothingIsLostOverABadNetwork(t *testing.T) {
+	inAllFormats(t, func(t *testing.T, typ rratelimiter.RateType, opts ...rratelimiter.Option) {
+		keepLedger(t, way{}, typ, opts...)
+	})
+}
+
+// The same where callers leave that give back. Each such release was done, or it
+// was not, but no other permits are lost.
+func TestNothingIsLostWhereReleasesAreLeft(t *testing.T) {
+	inAllFormats(t, func(t *testing.T, typ rratelimiter.RateType, opts ...rratelimiter.Option) {
+		keepLedger(t, way{leave: true}, typ, opts...)
+	})
+}
+
+// Nothing is wrong with the network: callers leave while others give back.
+func TestNothingIsLostWhereCallersLeave(t *testing.T) {
+	inAllFormats(t, func(t *testing.T, typ rratelimiter.RateType, opts ...rratelimiter.Option) {
+		keepLedger(t, way{calm: true}, typ, opts...)
+	})
+}
+
+// keepLedger keeps a ledger of clients and callers that behave in a way. Where the machine is so
+// busy that hardly a reply is in time, it keeps another one in which all goes slower.
+func keepLedger(t *testing.T, w way, typ rratelimiter.RateType, opts ...rratelimiter.Option) {
+	t.Helper()
+	const few = 20 // granted or given back, of 2,500
+	for w.slow = 1; ; w.slow *= 4 {
+		g := keepOne(t, w, typ, opts...)
+		granted, released, failed := g.granted.Load(), g.released.Load()+g.doubtful.Load(), g.failed.Load()
+		if min(granted, released) >= few && failed > 0 {
+			return
+		}
+		if w.slow > 64 {
+			t.Errorf("the spec has tried too little: %d granted, %d given back, %d failed", granted, released,
+				failed)
+			return
+		}
+	}
+}
+
+// keepOne keeps one ledger.
+func keepOne(t *testing.T, w way, typ rratelimiter.RateType, opts ...rratelimiter.Option) *books {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	s := redistest.Start(t)
+	g := &books{Bench: NewBench(t, s.Client(t), s.Admin())}
+	g.Client = rratelimiter.New(s.Admin()) // by the clock of the server, as the others
+	many, calm := 4, func() {}
+	if typ == PerClient {
+		many = 1 // each has permits of its own, and one is as good as four
+	}
+	clients := make([]*rratelimiter.Client, many)
+	for i := range clients {
+		var rdb *redis.Client
+		if w.calm {
+			rdb = s.Client(t)
+		} else {
+			attempts := 30 // longer than any fault lasts
+			if w.leave {
+				attempts = 2
+			}
+			network, before := newBadNetwork(t, s, attempts, w.slow, seed+uint64(i)), calm
+			rdb, calm = network.rdb, func() { before(); network.clear() }
+		}
+		clients[i] = rratelimiter.New(rdb, opts...)
+		t.Cleanup(func() { _ = clients[i].Close() })
+	}
+	for _, rate := range []int64{10, 50, 200} {
+		g.open(typ, rate, clients)
+	}
+	g.ops.Store(ledgerOps(t))
+	start := time.Now()
+	var all sync.WaitGroup
+	for i := range uint64(40) {
+		random := rand.New(rand.NewPCG(seed, i))
+		all.Go(func() {
+			for g.ops.Add(-1) >= 0 {
+				g.visitAny(w, random)
+			}
+		})
+	}
+	all.Wait()
+	calm()
+	t.Logf("%v: %d granted, %d refused, %d without an answer; %d released, %d in doubt", time.Since(start),
+		g.granted.Load(), g.refused.Load(), g.failed.Load(), g.released.Load(), g.doubtful.Load())
+	t.Logf("an acquire took up to %v, a release up to %v", time.Duration(g.acquire.Load()),
+		time.Duration(g.release.Load()))
+	g.settles("before the last ones give back")
+	for _, a := range g.accounts {
+		for _, s := range a.stakes {
+			a.held.Add(-s.n)
+			err := s.l.Release(context.Background(), s.n)
+			for range 20 { // on a connection that was cut, which nobody has tried since
+				if err != nil {
+					err = s.l.Release(context.Background(), s.n)
+				}
+			}
+			g.Want(err)
+		}
+	}
+	g.settles("in the end")
+	return g
+}
+
+// open opens the account of a new limiter.
+func (g *books) open(typ rratelimiter.RateType, rate int64, clients []*rratelimiter.Client) {
+	g.Helper()
+	a := &account{Limiter: g.NewLimiter(typ, rate, time.Hour), rate: rate, clients: clients}
+	a.value, a.permits = a.Limiter.ValueKey(), a.Limiter.PermitsKey()
+	if typ == PerClient {
+		a.value, a.permits = a.value+":"+clients[0].ID(), a.permits+":"+clients[0].ID()
+	}
+	for _, c := range clients {
+		a.shared = append(a.shared, c.RateLimiter(a.Name()))
+	}
+	g.accounts = append(g.accounts, a)
+}
+
+// visitAny is one caller of some limiter, or of two.
+func (g *books) visitAny(w way, random *rand.Rand) {
+	some := random.Perm(len(g.accounts))
+	if random.IntN(4) == 0 {
+		g.visitAll(w, g.accounts[some[0]], g.accounts[some[1]], random)
+	} else {
+		g.visit(w, g.accounts[some[0]], random)
+	}
+}
+
+// visit is one caller: it asks, and holds what it was granted for a while.
+func (g *books) visit(w way, a *account, random *rand.Rand) {
+	l, n := a.at(random), 1+random.Int64N(a.rate/5)
+	if !g.takes(w, l, n, random) {
+		return
+	}
+	a.hold(n)
+	if random.IntN(8) == 0 && a.keep(stake{l, n}) {
+		return
+	}
+	if random.IntN(2) == 0 {
+		time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond)
+	}
+	if random.IntN(4) == 0 {
+		l = a.at(random) // another RateLimiter gives back
+	}
+	g.giveBack(w, a, stake{l, n}, random)
+}
+
+// visitAll is one caller that wants permits of two limiters at once. It gives them back one
+// after another.
+func (g *books) visitAll(w way, a, b *account, random *rand.Rand) {
+	i, n, m := random.IntN(len(a.clients)), 1+random.Int64N(a.rate/5), 1+random.Int64N(b.rate/5)
+	one, two := a.clients[i].RateLimiter(a.Name()), b.clients[i].RateLimiter(b.Name())
+	if !g.takes(w, a.clients[i].All(one, two).Amounts(n, m), 1, random) {
+		return
+	}
+	a.hold(n)
+	b.hold(m)
+	if random.IntN(2) == 0 {
+		time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond)
+	}
+	g.giveBack(w, a, stake{one, n}, random)
+	g.giveBack(w, b, stake{two, m}, random)
+}
+
+// takes reports whether permits were granted, and counts what has become of the call.
+func (g *books) takes(w way, l acquirer, n int64, random *rand.Rand) bool {
+	start := time.Now()
+	ok, err := acquire(w, l, n, random)
+	longest(&g.acquire, start)
+	switch {
+	case err != nil:
+		g.failed.Add(1) // it holds nothing, for ever
+		if w.calm && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, rratelimiter.ErrNoAnswer) {
+			g.Errorf("acquire %d: %v", n, err)
+		}
+	case !ok:
+		g.refused.Add(1)
+	default:
+		g.granted.Add(1)
+	}
+	return ok && err == nil
+}
+
+// hold notes permits that a caller holds.
+func (a *account) hold(n int64) {
+	if used := a.held.Add(n); used > a.rate {
+		a.Errorf("%d permits are held at once, of %d", used, a.rate)
+	}
+}
+
+// longest keeps the time since start if it is the longest so far.
+func longest(ns *atomic.Int64, start time.Time) {
+	took := int64(time.Since(start))
+	for last := ns.Load(); took > last && !ns.CompareAndSwap(last, took); last = ns.Load() {
+	}
+}
+
+// at is the limiter by one of its clients; some callers make a RateLimiter for
+// each request.
+func (a *account) at(random *rand.Rand) *rratelimiter.RateLimiter {
+	i := random.IntN(len(a.clients))
+	if random.IntN(2) == 0 {
+		return a.shared[i]
+	}
+	return a.clients[i].RateLimiter(a.Name())
+}
+
+// An acquirer is a RateLimiter or a Group.
+type acquirer interface {
+	TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error)
+	Acquire(ctx context.Context, permits int64) error
+	Allow(ctx context.Context, permits int64) (rratelimiter.Result, error)
+}
+
+// acquire asks for permits in one of the ways there are; many leave before they
+// are answered.
+func acquire(w way, l acquirer, n int64, random *rand.Rand) (bool, error) {
+	short := w.slow * time.Duration(random.IntN(60_000)) * time.Microsecond
+	if random.IntN(3) == 0 {
+		short /= 100 // while the request is on its way
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), short)
+	defer cancel()
+	switch random.IntN(6) {
+	case 0:
+		return l.TryAcquire(context.Background(), n, short)
+	case 1:
+		err := l.Acquire(ctx, n)
+		return err == nil, err
+	case 2:
+		r, err := l.Allow(ctx, n)
+		return r.Allowed, err
+	case 3:
+		return l.TryAcquire(ctx, n, time.Hour)
+	case 4:
+		return l.TryAcquire(ctx, n, 0)
+	default:
+		return l.TryAcquire(context.Background(), n, 0) // it does not leave
+	}
+}
+
+// keep reports whether a stake is held until the end. Some are left for others.
+func (a *account) keep(s stake) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.kept+s.n > a.rate/2 {
+		return false
+	}
+	a.kept += s.n
+	a.stakes = append(a.stakes, s)
+	return true
+}
+
+// giveBack releases a stake. From the moment when it is asked for nobody holds it.
+// After an error it is unknown whether the stake is out.
+func (g *books) giveBack(w way, a *account, s stake, random *rand.Rand) {
+	g.ops.Add(-1)
+	ctx := context.Background()
+	if w.leave {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.slow*time.Duration(100+random.IntN(20_000))*time.Microsecond)
+		defer cancel()
+	}
+	a.unknown.Add(s.n)
+	a.held.Add(-s.n)
+	start := time.Now()
+	err := s.l.Release(ctx, s.n)
+	longest(&g.release, start)
+	if err != nil {
+		g.doubtful.Add(1)
+		return
+	}
+	a.unknown.Add(-s.n)
+	g.released.Add(1)
+}
+
+// settles expects that releases which may not have been done explain what is out
+// and held by nobody. It waits until the background has done its work.
+func (g *books) settles(when string) {
+	g.Helper()
+	const patience, stays = 15 * time.Second, 300 * time.Millisecond
+	right := time.Now()
+	for start := right; time.Since(start) < patience &&
+		time.Since(right) < stays; time.Sleep(5 * time.Millisecond) {
+		for _, a := range g.accounts {
+			if a.wrong() != "" {
+				right = time.Now()
+			}
+		}
+	}
+	for _, a := range g.accounts {
+		if wrong := a.wrong(); wrong != "" {
+			g.Errorf("%s: %s", when, wrong)
+		}
+		if g.Look.Exists(context.Background(), a.value).Val() == 1 { // something was granted
+			a.Keeps(a.rate, a.value, a.permits)
+		}
+	}
+}
+
+// wrong says what is wrong with an account, by what Redis has, whatever Go thinks of it.
+func (a *account) wrong() string {
+	out, held, unknown := Sum(a.Records(a.permits)), a.held.Load(), a.unknown.Load()
+	if held <= out && out <= held+unknown {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d permits are out, %d are held; releases of %d are in doubt", out, a.rate,
+		held, unknown)
+}

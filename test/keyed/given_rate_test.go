@@ -1,0 +1,101 @@
+package keyed_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	limits "github.com/redisson-go/rratelimiter/limit"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// What is wrong with a limiter itself is told before the first call, by Validate, and by each call as
+// an error that no visitor is to blame for.
+func TestValidateTellsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	c := rratelimiter.New(rdb)
+	t.Cleanup(func() { _ = c.Close() })
+	bad := c.Keyed("bad", 0, time.Second)
+	unset := c.RateLimiter("bad").WithRate(1, 0)
+	for name, limiter := range map[string]limits.Validator{
+		"a Keyed": bad, "its limiter": bad.RateLimiter("alice"), "a limiter": c.RateLimiter(""),
+		"a limiter with a rate": unset, "a Group of it": c.All(unset),
+		"a Group": c.All(), "one key": limits.Of(bad, "alice").(limits.Validator),
+		"one for all":       limits.Shared(c.RateLimiter("")).(limits.Validator),
+		"that of an option": rratelimiter.New(rdb, nil).Keyed("good", 1, time.Second),
+	} {
+		err := limiter.Validate()
+		if !errors.Is(err, limits.ErrMisconfigured) || !errors.Is(err, limits.ErrInvalidArgument) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for want, limiter := range map[string]limits.Limiter{
+		`for "bad": rate is 0`: limits.Of(bad, "alice"), `for "bad": interval is 0s`: unset,
+	} {
+		_, err := limiter.Allow(t.Context(), 1)
+		if !errors.Is(err, limits.ErrMisconfigured) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Allow: %v", err)
+		}
+	}
+	good := c.Keyed("good", 1, time.Second)
+	one := c.RateLimiter("a")
+	for _, limiter := range []any{
+		good, good.RateLimiter("alice"), one, one.WithRate(1, time.Second), c.All(one), c,
+	} {
+		NoError(t, limits.Validate(limiter))
+	}
+	for _, key := range []string{"", "{"} { // these come from visitors
+		if _, err := good.Allow(t.Context(), key, 1); !errors.Is(err, limits.ErrInvalidArgument) ||
+			errors.Is(err, limits.ErrMisconfigured) {
+			t.Errorf("key %q: %v", key, err)
+		}
+	}
+}
+
+// A seen is an Observer that keeps what it is told.
+type seen struct{ all []rratelimiter.Observation }
+
+func (s *seen) Observe(_ context.Context, o rratelimiter.Observation) { s.all = append(s.all, o) }
+
+// A Keyed whose limiters have another rate says so once, and its results have its name if visitors
+// may see that.
+func TestAKeyedFindsAnotherRate(t *testing.T) {
+	t.Parallel()
+	told := &seen{}
+	c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)), rratelimiter.WithObserver(told))
+	t.Cleanup(func() { _ = c.Close() })
+	allow := func(keyed *rratelimiter.Keyed, key string) rratelimiter.Result {
+		t.Helper()
+		r, err := keyed.Allow(t.Context(), key, 1)
+		NoError(t, err)
+		return r
+	}
+	first := c.Keyed("users", 10, time.Minute)
+	if r := allow(first, "alice"); r.Policy != "users" {
+		t.Errorf("the policy is %q", r.Policy)
+	}
+	second := c.Keyed("users", 20, time.Minute, rratelimiter.WithKeepRate())
+	for _, key := range []string{"bob", "alice", "alice", "bob"} {
+		allow(second, key)
+	}
+	allow(c.Keyed("users", 20, time.Minute), "alice")
+	var others []int
+	for i, o := range told.all {
+		if o.OtherRate {
+			others = append(others, i)
+		}
+	}
+	if len(others) != 1 || others[0] != 2 {
+		t.Errorf("calls %v tell of another rate, want the third", others)
+	}
+	for _, name := range []string{"ä", "a\nb", strings.Repeat("a", 65)} {
+		if r := allow(c.Keyed(name, 1, time.Minute), "alice"); r.Policy != "" {
+			t.Errorf("visitors see %q", r.Policy)
+		}
+	}
+}

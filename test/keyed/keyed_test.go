@@ -1,0 +1,371 @@
+package keyed_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// The first acquire of a key sets the rate, with the bytes that Redisson writes, in one
+// round trip. The limiter is an ordinary one.
+func TestKeyedSetsTheRate(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		keyed := b.Client.Keyed(redistest.Name(b), 5, time.Minute, rratelimiter.WithKeepAlive(time.Hour))
+		l := b.Wrap(keyed.RateLimiter("42"))
+		if want := keyed.RateLimiter("42").Name(); !strings.HasSuffix(want, ":{42}") {
+			b.Fatalf("the limiter is called %q", want)
+		}
+		policy, _, _ := strings.Cut(l.Name(), ":")
+		full := rratelimiter.Result{Allowed: true, Name: l.Name(), Policy: policy, Limit: 5,
+			Interval: time.Minute, Remaining: 5}
+		if r, err := l.Peek(b.Context()); err != nil || !reflect.DeepEqual(r, full) {
+			b.Fatalf("peek: %+v, %v; want %+v", r, err, full)
+		}
+		b.Want(l.Release(b.Context(), 1))
+		if n := b.Look.Exists(b.Context(), l.Name()).Val(); n != 0 {
+			b.Fatal("Peek or Release has written something")
+		}
+		sent := b.Sent(func() {
+			r, err := keyed.Allow(b.Context(), "42", 2)
+			if err != nil || !r.Allowed || r.Remaining != 3 || r.Limit != 5 {
+				b.Fatalf("allow: %+v, %v", r, err)
+			}
+		})
+		if sent > 2 { // the script by its hash, and whole
+			b.Errorf("%d commands", sent)
+		}
+		hash := b.Look.HGetAll(b.Context(), l.Name()).Val()
+		for field, want := range map[string]string{
+			"rate": "5", "interval": "60000", "type": "0", "keepAliveTime": "3600000",
+		} {
+			if hash[field] != want {
+				b.Errorf("%s is %q, want %q", field, hash[field], want)
+			}
+		}
+		isOrdinary(b, l, keyed)
+	})
+}
+
+// isOrdinary looks at a limiter of which 3 of 5 permits are left.
+func isOrdinary(b *Bench, l *Limiter, keyed *rratelimiter.Keyed) {
+	b.Helper()
+	for _, key := range []string{l.Name(), l.Name() + ":value", l.Name() + ":permits"} {
+		if ttl := b.Look.PTTL(b.Context(), key).Val(); ttl < 59*time.Minute || ttl > time.Hour {
+			b.Errorf("%s lives for %v", key, ttl)
+		}
+	}
+	plain := l.By(b.Client)
+	plain.Has(3)
+	if sent := b.Sent(func() { plain.Takes(3) }); sent != 1 {
+		b.Errorf("%d commands for a limiter that is there", sent)
+	}
+	if ok, err := keyed.TryAcquire(b.Context(), "42", 1, 0); ok || err != nil {
+		b.Errorf("%v, %v; want false", ok, err)
+	}
+	b.Want(keyed.Acquire(b.Context(), "43", 5))
+}
+
+// Another rate is replaced, and the permits stay taken. With WithKeepRate it stays.
+func TestKeyedReplacesAnotherRate(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		name := redistest.Name(b)
+		old := b.Client.Keyed(name, 10, time.Minute)
+		b.Want(old.Acquire(b.Context(), "k", 7))
+		keeps := b.Client.Keyed(name, 8, 2*time.Minute, rratelimiter.WithKeepRate())
+		if r, err := keeps.Allow(b.Context(), "k", 1); err != nil || r.Limit != 10 || r.Remaining != 2 {
+			b.Fatalf("with WithKeepRate: %+v, %v", r, err)
+		}
+		replaces := b.Client.Keyed(name, 9, 2*time.Minute)
+		r, err := replaces.Allow(b.Context(), "k", 1)
+		if err != nil || !r.Allowed || r.Limit != 9 || r.Interval != 2*time.Minute || r.Remaining != 0 {
+			b.Fatalf("without it: %+v, %v", r, err)
+		}
+		c, err := replaces.RateLimiter("k").Config(b.Context())
+		if err != nil || c.Rate != 9 || c.KeepAlive != 4*time.Minute {
+			b.Errorf("%+v, %v", c, err)
+		}
+	})
+}
+
+// A change to a limiter that stays for ever ends the time to live of all keys.
+func TestKeyedThatStaysEndsTheTimeToLive(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		name := redistest.Name(b)
+		b.Want(b.Client.Keyed(name, 9, time.Minute).Acquire(b.Context(), "k", 9))
+		forEver := b.Client.Keyed(name, 9, 2*time.Minute, rratelimiter.WithKeepAlive(0))
+		if r, err := forEver.Allow(b.Context(), "k", 1); err != nil || r.Allowed {
+			b.Fatalf("%+v, %v; want a refusal", r, err)
+		}
+		for _, key := range []string{name + ":{k}", name + ":{k}:value", name + ":{k}:permits"} {
+			if ttl := b.Look.PTTL(b.Context(), key).Val(); ttl != -1 {
+				b.Errorf("%s lives for %v", key, ttl)
+			}
+		}
+	})
+}
+
+// What is gone is set again: after keep alive, or where only some keys were evicted. Records
+// that are there count.
+func TestKeyedSetsKeysThatAreGone(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		keyed := b.Client.Keyed(redistest.Name(b), 5, time.Minute)
+		l := keyed.RateLimiter("k")
+		for _, spec := range []struct {
+			gone []string
+			left int64
+		}{
+			{[]string{"", ":value", ":permits"}, 4},
+			{[]string{""}, 1},
+			{[]string{":value"}, 1},
+			{[]string{"", ":value"}, 1},
+			{[]string{":permits"}, 4},
+		} {
+			b.Want(l.SetRate(b.Context(), Overall, 5, time.Minute))
+			b.Want(l.Acquire(b.Context(), 3))
+			for _, key := range spec.gone {
+				b.Want(b.Look.Del(b.Context(), l.Name()+key).Err())
+			}
+			if r, err := l.Peek(b.Context()); err != nil || r.Remaining != spec.left+1 {
+				b.Errorf("without %q: peek: %+v, %v; want %d left", spec.gone, r, err, spec.left+1)
+			}
+			if r, err := l.Allow(b.Context(), 1); err != nil || !r.Allowed || r.Remaining != spec.left {
+				b.Errorf("without %q: %+v, %v; want %d left", spec.gone, r, err, spec.left)
+			}
+		}
+	})
+}
+
+// A limiter of a Keyed that was PER_CLIENT, by Java, is set anew as OVERALL when it has
+// expired.
+func TestKeyedReplacesAnExpiredType(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		keyed := b.Client.Keyed(redistest.Name(b), 5, time.Minute)
+		l := keyed.RateLimiter("k")
+		b.Want(l.SetRate(b.Context(), PerClient, 7, time.Second))
+		r, err := l.Allow(b.Context(), 1)
+		c, configErr := l.Config(b.Context())
+		if err != nil || r.Limit != 5 || configErr != nil || c.Type != PerClient {
+			b.Fatalf("%+v, %v, %+v; want another rate, and the same type", r, err, c)
+		}
+		b.Want(b.Look.Del(b.Context(), l.Name()).Err())
+		if r, err := l.Allow(b.Context(), 1); err != nil || !r.Allowed {
+			b.Fatalf("%+v, %v", r, err)
+		}
+		if c, err = l.Config(b.Context()); err != nil || c.Type != Overall {
+			b.Errorf("%+v, %v; want OVERALL", c, err)
+		}
+	})
+}
+
+// Bad input is met at the door: nothing is written, and the error says what is wrong.
+func TestKeyedRefuses(t *testing.T) {
+	b := NewBench(t, redistest.Start(t).Client(t), nil)
+	long := strings.Repeat("k", 1025)
+	for _, spec := range []struct {
+		keyed *rratelimiter.Keyed
+		key   string
+		want  []string
+	}{
+		{b.Client.Keyed("", 1, time.Second), "k", []string{`name is ""`}},
+		{b.Client.Keyed("t", 0, time.Second), "k", []string{`"t"`, "rate is 0"}},
+		{b.Client.Keyed("t", 1, 0), "k", []string{`"t"`, "interval is 0s"}},
+		{b.Client.Keyed("t", 1, time.Hour, rratelimiter.WithKeepAlive(time.Minute)), "k",
+			[]string{`"t"`, "keepAlive is 1m0s"}},
+		{b.Client.Keyed("t", 1, time.Second, nil), "k", []string{"opts[0] is nil"}},
+		{b.Client.Keyed("t", 1, time.Second), "", []string{`"t"`, `key is ""`, "not be empty"}},
+		{b.Client.Keyed("t", 1, time.Second), "a}", []string{`"t"`, `key is "a}"`, "without braces"}},
+		{b.Client.Keyed("t", 1, time.Second), long, []string{`"t"`, "1025 bytes", "at most 1024"}},
+		{rratelimiter.New(nil).Keyed("t", 1, time.Second), "k", []string{"rdb is nil"}},
+	} {
+		l := spec.keyed.RateLimiter(spec.key)
+		for _, err := range []error{
+			ErrOf(l.Allow(t.Context(), 1)), ErrOf(l.Config(t.Context())),
+			ErrOf(spec.keyed.TryAcquire(t.Context(), spec.key, 1, time.Second)),
+			spec.keyed.Acquire(t.Context(), spec.key, 1), ErrOf(spec.keyed.Allow(t.Context(), spec.key, 1)),
+		} {
+			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+				t.Errorf("%q: %v", spec.want, err)
+			}
+			WantText(t, err, spec.want...)
+		}
+	}
+	keyed := b.Client.Keyed("t", 3, time.Second)
+	err := ErrOf(keyed.Allow(t.Context(), "k", 4))
+	if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+		t.Errorf("more than the rate: %v", err)
+	}
+	WantText(t, err, "t:{k}", "permits is 4", "at most 3")
+	if keys := b.RDB.Keys(t.Context(), "*").Val(); len(keys) != 0 {
+		t.Errorf("%q was written", keys)
+	}
+}
+
+// Names with a hash tag keep it, so that all keys live in one slot.
+func TestKeyedKeepsAHashTag(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	c := rratelimiter.New(cluster.Client(t))
+	t.Cleanup(func() { _ = c.Close() })
+	tag := "{" + redistest.Name(t) + "}:user"
+	keyed := c.Keyed(tag, 5, time.Minute)
+	if name := keyed.RateLimiter("42").Name(); name != tag+":[42]" {
+		t.Errorf("the limiter is called %q", name)
+	}
+	NoError(t, keyed.Acquire(t.Context(), "42", 1))
+	plain := c.Keyed(redistest.Name(t), 5, time.Minute)
+	for i := range 50 {
+		NoError(t, plain.Acquire(t.Context(), strconv.Itoa(i), 1))
+	}
+}
+
+// Callers wait for the permits of their key, also those who came when there was no rate.
+func TestKeyedWaits(t *testing.T) {
+	Bubble(t, func(c *Limiter) {
+		keyed := c.Client.Keyed("t", 1, time.Second)
+		start := time.Now()
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { NoError(c.T, keyed.Acquire(c.Context(), "a", 1)) })
+		}
+		all.Wait()
+		if took := time.Since(start); took != 2*time.Second {
+			c.Errorf("three callers took %v at a rate of 1 a second", took)
+		}
+		time.Sleep(time.Minute) // it expires
+		if keys := c.Mini.Keys(); len(keys) != 0 {
+			c.Errorf("%q are left", keys)
+		}
+		if ok, err := keyed.TryAcquire(c.Context(), "a", 1, 0); !ok || err != nil {
+			c.Errorf("after it had expired: %v, %v", ok, err)
+		}
+	}, rratelimiter.WithGoOnly())
+}
+
+// A limiter that is used stays: its keys always have seven eighths of the keep alive left
+// after a call, and all keys as much.
+func TestKeyedKeepsWhatIsUsed(t *testing.T) {
+	Bubble(t, func(c *Limiter) {
+		const keep = 8 * time.Minute
+		l := c.Client.Keyed("t", 100, time.Minute, rratelimiter.WithKeepAlive(keep)).RateLimiter("k")
+		keys := []string{l.Name(), l.Name() + ":value", l.Name() + ":permits"}
+		for i, pause := range []time.Duration{0, 10, 20, 29, 2, 200, 1, 59, 1} { // s
+			time.Sleep(pause * time.Second)
+			if i == 4 {
+				c.Mini.Del(keys[1]) // as by eviction: it gets the time to live of the others
+			}
+			NoError(c.T, l.Acquire(c.Context(), 1))
+			for _, key := range keys {
+				if ttl := c.Mini.TTL(key); ttl < keep*7/8 || ttl > keep {
+					c.Errorf("call %d: %s lives for %v", i, key, ttl)
+				}
+			}
+		}
+	})
+}
+
+// Redis forgets keys that nobody uses.
+func TestKeyedForgetsUnusedKeys(t *testing.T) {
+	Bubble(t, func(c *Limiter) {
+		keyed := c.Client.Keyed("t", 10, time.Second)
+		const keys = 2000
+		for i := range keys {
+			NoError(c.T, keyed.Acquire(c.Context(), strconv.Itoa(i), 1))
+		}
+		if n := len(c.Mini.Keys()); n != 3*keys {
+			c.Errorf("%d keys in Redis", n)
+		}
+		time.Sleep(3 * time.Second)
+		if n := len(c.Mini.Keys()); n != 0 {
+			c.Errorf("%d keys in Redis three intervals later", n)
+		}
+	})
+}
+
+// A request whose reply is lost is charged once, also one that has set the rate.
+func TestKeyedIsChargedOnce(t *testing.T) {
+	n := NewProxied(t, 5, time.Hour)
+	keyed := n.Client.Keyed(redistest.Name(t), 5, time.Hour)
+	n.Proxy.SwallowReplyTo(1, IsScript)
+	NoError(t, keyed.Acquire(t.Context(), "k", 2))
+	if n.Proxy.Swallowed() != 1 {
+		t.Fatal("no reply was lost")
+	}
+	if r, err := keyed.RateLimiter("k").Peek(t.Context()); err != nil || r.Remaining != 3 {
+		t.Errorf("%+v, %v; want 3 left", r, err)
+	}
+}
+
+// Where Redis is away, a share of the Keyed's rate is granted, also to keys that nobody
+// has met.
+func TestKeyedFallsBack(t *testing.T) {
+	Bubble(t, func(c *Limiter) {
+		c.RDB.AddHook(Hook(c.Gate.Process))
+		keyed := c.Client.Keyed("t", 4, time.Minute)
+		open := c.Gate.Shut()
+		defer open()
+		got := 0
+		for range 6 {
+			ok, err := keyed.TryAcquire(c.Context(), "new", 1, 0)
+			NoError(c.T, err)
+			if ok {
+				got++
+			}
+		}
+		if got != 4 {
+			c.Errorf("%d granted without Redis, want 4", got)
+		}
+		allows := keyed.WithFallback(rratelimiter.FallbackAllow)
+		if r, err := allows.Allow(c.Context(), "new", 1); err != nil || !r.Allowed || !r.Degraded {
+			c.Errorf("FallbackAllow: %+v, %v", r, err)
+		}
+	}, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
+}
+
+// Contexts that have ended take nothing.
+func TestKeyedTakesNothingForAnEndedContext(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		ctx, cancel := context.WithCancel(b.Context())
+		cancel()
+		keyed := b.Client.Keyed(redistest.Name(b), 5, time.Minute)
+		if err := keyed.Acquire(ctx, "k", 1); !errors.Is(err, context.Canceled) {
+			b.Errorf("%v", err)
+		}
+	})
+}
+
+// What a Keyed granted without Redis to a key that had no limiter there is booked when
+// Redis is back: the limiter is made then, and nobody gets the permits again.
+func TestKeyedIsBooked(t *testing.T) {
+	Bubble(t, func(c *Limiter) {
+		c.RDB.AddHook(Hook(c.Gate.Process))
+		keyed := c.Client.Keyed("t", 4, time.Minute)
+		open := c.Gate.Shut()
+		for range 3 {
+			NoError(c.T, keyed.Acquire(c.Context(), "new", 1))
+		}
+		open()
+		c.Sleep(10 * time.Second)
+		if h := c.Client.Health(); h.Degraded || h.Unbooked != 0 {
+			c.Errorf("%+v", h)
+		}
+		other := rratelimiter.New(redistest.MiniClient(c.T, c.Mini))
+		defer other.Close()
+		r, err := other.Keyed("t", 4, time.Minute).Allow(c.Context(), "new", 1)
+		if err != nil || !r.Allowed || r.Remaining != 0 {
+			c.Errorf("%+v, %v; want the last permit", r, err)
+		}
+		config, err := other.RateLimiter("t:{new}").Config(c.Context())
+		want := rratelimiter.Config{Type: Overall, Rate: 4, Interval: time.Minute, KeepAlive: 2 * time.Minute}
+		if err != nil || config != want {
+			c.Errorf("%+v, %v; want %+v", config, err, want)
+		}
+	}, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
+}

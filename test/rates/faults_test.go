@@ -1,0 +1,211 @@
+package rates_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// B6: leftovers of an earlier limiter do not limit the new one.
+func TestB6ANewRateStartsWithoutLeftovers(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 0, 0)
+		b.SetKey(l.ValueKey(), 3)
+		l.Record(b.Now, "\x10aaaaaaaaaaaaaaaa\x04\x00\x00\x00")
+		ok, err := l.TrySetRate(b.Context(), Overall, 100, time.Second)
+		if !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		l.Has(100)
+		l.Takes(100)
+	})
+}
+
+// B7: keep alive can be taken back. A TrySetRate that returns false does not set it.
+func TestB7KeepAliveCanBeTakenBack(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		ctx := b.Context()
+		for _, keep := range [][]rratelimiter.RateOption{nil, {rratelimiter.WithKeepState()}} {
+			l := b.NewLimiter(Overall, 10, time.Second, rratelimiter.WithKeepAlive(time.Minute))
+			l.Takes(1)
+			for _, key := range []string{l.Name(), l.ValueKey(), l.PermitsKey()} {
+				if ttl := b.Look.PTTL(ctx, key).Val(); ttl <= 59*time.Second {
+					b.Fatalf("%s lives for %v, want a minute", key, ttl)
+				}
+			}
+			b.Want(l.SetRate(ctx, Overall, 10, time.Second, keep...))
+			l.Takes(1)
+			for _, key := range []string{l.Name(), l.ValueKey(), l.PermitsKey()} {
+				if ttl := b.Look.PTTL(ctx, key).Val(); ttl != -1 {
+					b.Fatalf("%s lives for %v, want for ever", key, ttl)
+				}
+			}
+		}
+	})
+}
+
+func TestB7TrySetRateThatReturnsFalseChangesNothing(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 0, 0)
+		// Redisson before 3.38
+		b.Want(b.Look.HSet(b.Context(), l.Name(), "rate", 5, "interval", 1000, "type", 0).Err())
+		b.SetKey(l.ValueKey(), 2)
+		before := l.Dump()
+		ok, err := l.TrySetRate(b.Context(), Overall, 7, time.Second, rratelimiter.WithKeepAlive(time.Minute))
+		if ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		if after := l.Dump(); after != before {
+			b.Fatalf("changed:\n%s\nbefore:\n%s", after, before)
+		}
+	})
+}
+
+// B8: a change of type and a delete leave nothing behind. A restart leaves nothing
+// for good.
+func TestB8NothingIsStranded(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		ctx := b.Context()
+		l := b.NewLimiter(Overall, 5, time.Second)
+		l.Takes(1)
+		own := ":" + b.Client.ID()
+		b.Want(l.SetRate(ctx, PerClient, 5, time.Second))
+		l.Takes(1)
+		if n := b.Look.Exists(ctx, l.ValueKey(), l.PermitsKey()).Val(); n != 0 {
+			b.Fatal("the shared keys were left behind")
+		}
+		for _, key := range []string{l.ValueKey() + own, l.PermitsKey() + own} {
+			if ttl := b.Look.PTTL(ctx, key).Val(); ttl < 2*time.Second || ttl > time.Hour {
+				b.Fatalf("%s lives for %v, want some intervals", key, ttl)
+			}
+		}
+		b.Want(l.SetRate(ctx, Overall, 5, time.Second))
+		l.Takes(1)
+		if n := b.Look.Exists(ctx, l.ValueKey()+own, l.PermitsKey()+own).Val(); n != 0 {
+			b.Fatal("our own keys were left behind")
+		}
+		b.SetKey(l.ValueKey()+own, 1)
+		if ok, err := l.Delete(ctx); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		if keys := b.Look.Keys(ctx, "*"+l.Name()+"*").Val(); len(keys) != 0 {
+			b.Fatalf("left after Delete: %q", keys)
+		}
+	})
+}
+
+// B9: a change of rate reaches the other clients, whose own keys it does not touch.
+func TestB9AChangeOfRateReachesTheOtherClients(t *testing.T) {
+	for _, tc := range []struct{ from, taken, to, left int64 }{
+		{10, 4, 20, 16}, // raised: they must not keep the old ceiling
+		{10, 5, 6, 1},   // lowered: value 5 looks right but is not
+		{10, 8, 5, 0},   // lowered below what is taken
+	} {
+		t.Run(fmt.Sprintf("%d to %d", tc.from, tc.to), func(t *testing.T) {
+			OnBoth(t, func(b *Bench) {
+				l := b.NewLimiter(PerClient, tc.from, time.Second)
+				l.Takes(tc.taken)
+				other := b.NewClient().RateLimiter(l.Name())
+				b.Want(other.SetRate(b.Context(), PerClient, tc.to, time.Second))
+				b.Now += 10
+				if tc.left > 0 {
+					l.Takes(tc.left)
+				}
+				l.Refused(1, 990*time.Millisecond)
+				own := ":" + b.Client.ID()
+				l.Keeps(tc.to, l.ValueKey()+own, l.PermitsKey()+own)
+				b.Now += 1000
+				l.Takes(tc.to)
+			})
+		})
+	}
+}
+
+// B9: looking at the limiter, or another call in between, does not hide the change.
+func TestB9AChangeOfRateIsNotHidden(t *testing.T) {
+	for name, between := range map[string]func(l *Limiter, change func(rate int64)){
+		"peek":    func(l *Limiter, change func(int64)) { change(6); l.Has(1) },
+		"release": func(l *Limiter, change func(int64)) { change(15); l.Gives(1); change(5) },
+		"more than the rate": func(l *Limiter, change func(int64)) {
+			change(6)
+			_, err := l.Allow(l.Context(), 7)
+			if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+				l.Fatal(err)
+			}
+		},
+		"set rate": func(l *Limiter, change func(int64)) {
+			l.Want(l.SetRate(l.Context(), PerClient, 15, time.Second, rratelimiter.WithKeepState()))
+			change(6)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			OnBoth(t, func(b *Bench) {
+				l := b.NewLimiter(PerClient, 10, time.Second)
+				l.Takes(5)
+				other := b.NewClient().RateLimiter(l.Name())
+				between(l, func(rate int64) {
+					b.Want(other.SetRate(b.Context(), PerClient, rate, time.Second))
+				})
+				l.Takes(1)
+				l.Refused(1, time.Second)
+			})
+		})
+	}
+}
+
+// B10: what concerns a limiter concerns all of its keys.
+func TestB10RenameTakesThePermitsAlong(t *testing.T) {
+	for _, typ := range []rratelimiter.RateType{Overall, PerClient} {
+		t.Run(typ.String(), func(t *testing.T) {
+			OnBoth(t, func(b *Bench) {
+				ctx := b.Context()
+				l := b.NewLimiter(typ, 5, time.Second)
+				l.Takes(3)
+				target := b.NewLimiter(typ, 9, time.Second)
+				target.Takes(9)
+				old := l.Name()
+				b.Want(l.Rename(ctx, target.Name()))
+				if l.Name() != target.Name() {
+					b.Fatalf("the limiter is called %q after its rename", l.Name())
+				}
+				l.Has(2)
+				target.Has(2)
+				if keys := b.Look.Keys(ctx, "*"+old+"*").Val(); len(keys) != 0 {
+					b.Fatalf("left under the old name: %q", keys)
+				}
+				if err := b.Client.RateLimiter(old).Rename(ctx, "new"); !errors.Is(err,
+					rratelimiter.ErrNotInitialized) {
+					b.Fatalf("renaming nothing: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// B11: a lower rate does not forget what was taken under the higher one.
+func TestB11ALowerRateKeepsTheDebt(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 10, time.Second)
+		l.Takes(4)
+		b.Now += 500
+		l.Takes(4)
+		b.Now += 100
+		ok, err := l.UpdateRate(b.Context(), Overall, 5, time.Second, rratelimiter.WithKeepState())
+		if !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		if v := b.Look.Get(b.Context(), l.ValueKey()).Val(); v != "-3" {
+			b.Fatalf("value %s, want -3", v)
+		}
+		l.Has(0)
+		l.Refused(1, 400*time.Millisecond)
+		b.Now += 400 // the first 4 are back: 5 - 4
+		l.Takes(1)
+		l.Refused(1, 500*time.Millisecond)
+		l.Keeps(5, l.ValueKey(), l.PermitsKey())
+	})
+}

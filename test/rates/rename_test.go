@@ -1,0 +1,72 @@
+package rates_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A limiter can be renamed while it is in use.
+func TestALimiterInUseIsRenamed(t *testing.T) { renamedInUse(t) }
+
+// So it can while others use it with a resolution, where each call writes to its
+// hash.
+func TestALimiterInUseWithAResolutionIsRenamed(t *testing.T) {
+	renamedInUse(t, rratelimiter.WithResolution(time.Millisecond))
+}
+
+// renamedInUse renames a limiter over a slow line, while two callers take permits
+// over a fast one until the limiter is gone.
+func renamedInUse(t *testing.T, opts ...rratelimiter.Option) {
+	t.Helper()
+	const rate = 1 << 40
+	n := NewProxied(t, rate, time.Hour)
+	n.Proxy.Delay(2 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c := rratelimiter.New(n.Look, opts...)
+	defer c.Close()
+	old := c.RateLimiter(n.Name())
+	var group sync.WaitGroup
+	var granted atomic.Int64
+	for range 2 {
+		group.Go(func() {
+			for {
+				ok, err := old.TryAcquire(ctx, 1, 0)
+				if ok {
+					granted.Add(1)
+				}
+				if err != nil {
+					if !errors.Is(err, rratelimiter.ErrNotInitialized) {
+						t.Error(err)
+					}
+					return
+				}
+			}
+		})
+	}
+	Until(t, func() bool { return granted.Load() > 100 })
+	before, name := granted.Load(), redistest.Name(t)
+	if err := n.Rename(ctx, name); err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+	if granted.Load() == before {
+		t.Error("nothing was granted while it was renamed")
+	}
+	if keys := n.Look.Keys(t.Context(), "*"+old.Name()+"*").Val(); len(keys) != 0 {
+		t.Errorf("left under the old name: %q", keys)
+	}
+	if got := n.Name(); got != name {
+		t.Errorf("it is called %q, want %q", got, name)
+	}
+	n.Has(rate - granted.Load())
+	n.Keeps(rate, n.ValueKey(), n.PermitsKey())
+}

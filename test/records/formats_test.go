@@ -1,0 +1,234 @@
+package records_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// The bytes of each format: header, random bytes, permits.
+func TestRecordsHaveTheBytesOfTheirFormat(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		for _, f := range Formats {
+			l := b.NewLimiter(Overall, 1<<50, time.Minute).InFormat(f.Since)
+			seen := map[string]bool{}
+			for range 20 {
+				l.Takes(0x01020304)
+			}
+			for _, m := range l.Members() {
+				random := m[len(f.Header) : len(m)-4]
+				if len(m) != f.Size || !strings.HasPrefix(m, f.Header) ||
+					m[len(m)-4:] != "\x04\x03\x02\x01" || seen[random] {
+					b.Fatalf("%v: % x among %d", f, m, len(seen))
+				}
+				seen[random] = true
+			}
+			if len(seen) != 20 {
+				b.Fatalf("%v: %d records of 20 grants", f, len(seen))
+			}
+			l.Takes(1<<33 + 5) // needs three records
+			l.Keeps(1<<50, l.ValueKey(), l.PermitsKey())
+			b.Now += time.Minute.Milliseconds()
+			l.Has(1 << 50)
+			l.Takes(7)
+			if got := fmt.Sprint(l.Records(l.PermitsKey())); got != "[7]" {
+				b.Fatalf("%v: records %s a minute later", f, got)
+			}
+		}
+	})
+}
+
+// Whatever a Client writes, it reads all formats in one limiter: the records
+// count, are given back, and expire.
+func TestEveryFormatIsReadInOneLimiter(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		for _, f := range Formats {
+			base := b.NewLimiter(Overall, 100, time.Second)
+			l := base.InFormat(f.Since)
+			for _, j := range JavaRecords {
+				l.Record(b.Now, j.Member)
+				b.Now++
+			}
+			l.Has(85) // the value is lost
+			for _, other := range Formats {
+				base.InFormat(other.Since).Takes(10)
+				b.Now++
+			}
+			l.Has(45)
+			l.Keeps(100, l.ValueKey(), l.PermitsKey())
+			l.Refused(46, 991*time.Millisecond) // when the oldest record, of two permits, is back
+			l.Gives(42)                         // the oldest: Java's, and 27 of Go's
+			if got := fmt.Sprint(l.Records(l.PermitsKey())); got != "[3 10]" {
+				b.Fatalf("%v: records %s, want [3 10]", f, got)
+			}
+			l.Keeps(100, l.ValueKey(), l.PermitsKey())
+			b.Now += 992
+			l.Takes(87) // of a hundred all but [3 10]
+			l.Refused(3, 6*time.Millisecond)
+			l.Keeps(100, l.ValueKey(), l.PermitsKey())
+			b.Now += 2000
+			l.Takes(100)
+			l.Keeps(100, l.ValueKey(), l.PermitsKey())
+		}
+	})
+}
+
+// C8: four random bytes are few, and still no two grants share a record.
+func TestShortRecordsAreNeverTheSame(t *testing.T) {
+	n := NewProxied(t, 1<<30, time.Hour)
+	l := n.InFormat(FI)
+	const grants = 12_000 // by chance alone, some 17 pairs of them would be the same
+	for i := range grants {
+		n.Now += int64(i % 2)
+		l.Takes(1)
+	}
+	if got := len(l.Members()); got != grants {
+		t.Errorf("%d records of %d grants", got, grants)
+	}
+	l.Keeps(1<<30, l.ValueKey(), l.PermitsKey())
+}
+
+// Nor do they when a release makes a record that is there already.
+func TestAReleaseKeepsRecordsApart(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		for _, j := range JavaRecords {
+			l := b.NewLimiter(Overall, 20, time.Hour)
+			random := j.Member[:len(j.Member)-4]
+			for i := range byte(4) {
+				l.Record(b.Now+int64(i), random+string([]byte{i + 1, 0, 0, 0}))
+			}
+			b.SetKey(l.ValueKey(), 20-10)
+			for left := int64(9); left > 0; left-- {
+				l.Gives(1) // out of the newest one
+				if got := Sum(l.Records(l.PermitsKey())); got != left {
+					b.Fatalf("% x: %d in %v, want %d", j.Member, got, l.Records(l.PermitsKey()), left)
+				}
+				l.Keeps(20, l.ValueKey(), l.PermitsKey())
+			}
+		}
+	})
+}
+
+// B4 in each format: however often a reply is lost, a request is charged once. One
+// that is given up is taken back. A late first copy finds that it was done.
+func TestInEachFormatChargedOnce(t *testing.T) {
+	for _, f := range Formats {
+		for _, retries := range []int{3, -1} { // -1: it gives up, and what it has taken is withdrawn
+			n := NewProxied(t, 30, time.Hour, func(o *redis.Options) {
+				o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = retries, 1, time.Millisecond
+			})
+			l := n.InFormat(f.Since)
+			l.Takes(1)
+			taken := int64(1)
+			for lost := 1; lost <= 3; lost++ {
+				n.Proxy.SwallowReply(min(lost, max(1, retries)))
+				ok, err := l.TryAcquire(t.Context(), 4, 0)
+				if retries > 0 {
+					taken += 4
+				}
+				if ok != (retries > 0) || ok != (err == nil) {
+					t.Fatalf("%v: %v, %v", f, ok, err)
+				}
+				n.UntilOut(taken)
+			}
+			c := n.Holds(l.AsksFor(10))
+			if err := c.Overtaken(); retries > 0 {
+				n.Want(err)
+				taken += 10
+			} else if !errors.Is(err, rratelimiter.ErrNoAnswer) {
+				t.Fatalf("%v, want ErrNoAnswer", err)
+			}
+			c.Followed()
+			c.Arrives()
+			n.UntilOut(taken)
+			l.Has(30 - taken)
+			l.Keeps(30, l.ValueKey(), l.PermitsKey())
+		}
+	}
+}
+
+// With a resolution all that is granted in a slot is one record of the format.
+func TestAResolutionWritesOneRecordInEachFormat(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		for _, f := range Formats {
+			l := b.NewLimiter(Overall, 1000, time.Second).InFormat(f.Since,
+				rratelimiter.WithResolution(100*time.Millisecond))
+			for range 300 {
+				l.Takes(1)
+				b.Now++
+			}
+			got := l.Members()
+			if len(got) > 4 || Sum(l.Records(l.PermitsKey())) != 300 {
+				b.Fatalf("%v: records %v", f, l.Records(l.PermitsKey()))
+			}
+			for _, m := range got {
+				if len(m) != f.Size || !strings.HasPrefix(m, f.Header) {
+					b.Errorf("%v: % x", f, m)
+				}
+			}
+			l.Keeps(1000, l.ValueKey(), l.PermitsKey())
+		}
+	})
+}
+
+// The version of Redisson decides which records are written. One that is none, or too old, is
+// refused by each call.
+func TestWithRedissonDecidesTheFormat(t *testing.T) {
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	for version, size := range map[string]int{
+		"4.7.0": 21, "3.21.0": 21, "3.20.1": 13, "3.17.0": 13, "3.16.8": 20, "3.16.4": 20, "v3.16.4": 20,
+		"3.16.3": 8, "3.13.3": 8,
+	} {
+		c := rratelimiter.New(rdb, rratelimiter.WithRedisson(version))
+		l := c.RateLimiter("since-"+version).WithRate(1, time.Hour)
+		NoError(t, l.Acquire(t.Context(), 1))
+		records := rdb.ZRange(t.Context(), "{"+l.Name()+"}:permits", 0, -1).Val()
+		if len(records) != 1 || len(records[0]) != size {
+			t.Errorf("%s: records %q, want one of %d bytes", version, records, size)
+		}
+		_ = c.Close()
+	}
+	for _, version := range []string{"", "3", "3.16", "3.13.2", "2.15.2", "3.16.4-SNAPSHOT", "newest"} {
+		c := rratelimiter.New(rdb, rratelimiter.WithRedisson(version))
+		for name, err := range CallAll(t.Context(), c.RateLimiter("l")) {
+			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+				t.Errorf("%q, %s: %v", version, name, err)
+			}
+			WantText(t, err, "version of WithRedisson is "+strconv.Quote(version), "3.13.3 or later")
+		}
+		_ = c.Close()
+	}
+}
+
+// Redisson of 2017 to 2020 reads an fI as a number of 4 bytes and the permits.
+// Later ones take it for a BC0I. Redisson makes the number of a long, and none of
+// ours is one that it would write.
+func TestAnFIIsReadByBothGenerations(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 1<<40, time.Minute).InFormat(FI)
+		for n := range int64(200) {
+			l.Takes(n + 1)
+		}
+		if got := len(l.Members()); got != 200 {
+			b.Fatalf("%d records, want 200", got)
+		}
+		for _, m := range l.Members() {
+			length := int(m[0])
+			old, later := m[4:], m[1+length:]
+			exponent := binary.LittleEndian.Uint32([]byte(m)) >> 23 & 0xff
+			if len(old) != 4 || old != later || exponent < 127+64 {
+				b.Fatalf("% x", m)
+			}
+		}
+	})
+}

@@ -1,0 +1,368 @@
+package records_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// The specs here go into the corners of the scripts: many records, odd bytes, and
+// what others have left behind.
+
+// A limiter that did not set the rate itself learns the type from Redis.
+func TestAStrangerFindsItsOwnKeys(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		ctx := b.Context()
+		l := b.NewLimiter(PerClient, 3, time.Second)
+		c := b.NewClient()
+		other := l.By(c)
+		other.Takes(2)
+		other.Keeps(3, l.ValueKey()+":"+c.ID(), l.PermitsKey()+":"+c.ID())
+		if n := b.Look.Exists(ctx, l.ValueKey(), l.PermitsKey()).Val(); n != 0 {
+			b.Fatal("the shared keys were used for PER_CLIENT")
+		}
+	})
+}
+
+// There are more records than one look takes. Every byte of the permits counts.
+func TestThousandsOfRecordsAreCounted(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		const rate = 1 << 40
+		l := b.NewLimiter(Overall, rate, time.Second)
+		sum := int64(0)
+		for i := range 2500 {
+			n := uint32(i)<<8 | 1
+			sum += int64(n)
+			permits := string([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
+			l.Record(b.Now, fmt.Sprintf("\x10%016d", i)+permits)
+		}
+		l.Has(rate - sum)
+		l.Takes(1)
+		l.Keeps(rate, l.ValueKey(), l.PermitsKey())
+	})
+}
+
+// A value that is too low is put right by the records that count, and not by those
+// that have expired.
+func TestAValueTooLowIsPutRight(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 100, time.Second)
+		l.Takes(7) // will have expired
+		b.Now += 500
+		for range 12 { // more than are rebuilt in any case
+			l.Takes(1)
+		}
+		b.Now += 500
+		b.SetKey(l.ValueKey(), -50)
+		l.Refused(89, 500*time.Millisecond)
+		l.Keeps(100, l.ValueKey(), l.PermitsKey())
+		l.Has(88)
+		l.Takes(88)
+	})
+}
+
+// With many records the value is added to, and walked once an interval.
+func TestManyRecordsAreRebuiltOnceAnInterval(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 1000, time.Second)
+		for range 40 {
+			l.Takes(5)
+			b.Now += 25
+		}
+		b.SetKey(l.ValueKey(), 700) // 800 would be right: 100 too low
+		b.Now += 5                  // one record has expired, none of the next interval
+		l.Takes(1)
+		if v := b.Look.Get(b.Context(), l.ValueKey()).Val(); v != "704" {
+			b.Fatalf("value %s, want 704: what expired is added, nothing is walked", v)
+		}
+		for range 40 {
+			b.Now += 25
+			l.Takes(1)
+		}
+		l.Keeps(1000, l.ValueKey(), l.PermitsKey())
+	})
+}
+
+// A withdraw takes back all records of a request, also those of 2^32 and more.
+func TestAllRecordsAreWithdrawn(t *testing.T) {
+	n := NewProxied(t, 1<<34, time.Hour)
+	n.Takes(1)
+	n.Gives(1)
+	ctx := CancelOnError(t.Context(), n.RDB)
+	n.Proxy.SwallowReply(1)
+	if ok, err := n.TryAcquire(ctx, 1<<33, 0); ok || !errors.Is(err, context.Canceled) {
+		t.Fatal(ok, err)
+	}
+	n.UntilOut(0)
+	n.Has(1 << 34)
+}
+
+// A withdraw goes on until Redis is there again.
+func TestAWithdrawWaitsForRedis(t *testing.T) {
+	n := NewProxied(t, 10, time.Hour)
+	var failed atomic.Int64
+	n.RDB.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		err := next(ctx, cmd)
+		if err != nil {
+			failed.Add(1)
+		}
+		return err
+	}))
+	ctx := CancelOnError(t.Context(), n.RDB)
+	n.Proxy.SwallowReply(1)
+	n.Proxy.Down()
+	_, err := n.TryAcquire(ctx, 10, 0)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	already := failed.Load()
+	Until(t, func() bool { return failed.Load() > already+1 }) // it tries again in the background, in vain
+	if out := n.Out(n.PermitsKey()); out != 10 {
+		t.Fatalf("%d permits are out, and Redis could not be reached", out)
+	}
+	n.Proxy.Up()
+	n.UntilOut(0)
+}
+
+// Sessions of requests that may still be sent again are kept.
+func TestSessionsOfLiveClientsStay(t *testing.T) {
+	n := NewProxied(t, 1000, time.Hour)
+	for range 70 {
+		n.TakesAndGives()
+	}
+	n.Now += 30_000
+	n.TakesAndGives()
+	if fields := n.Fields(); len(fields) != 72 { // with that of the line
+		t.Fatalf("%d fields, want 72: sessions younger than a minute were swept", len(fields))
+	}
+}
+
+// TTL of an own pair outlives its records, whatever the interval.
+func TestAnOwnPairOutlivesItsRecords(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		ctx := b.Context()
+		l := b.NewLimiter(PerClient, 5, 24*time.Hour)
+		l.Takes(1)
+		ownPair := []string{l.ValueKey() + ":" + b.Client.ID(), l.PermitsKey() + ":" + b.Client.ID()}
+		for _, key := range ownPair {
+			if ttl := b.Look.PTTL(ctx, key).Val(); ttl <= 24*time.Hour {
+				b.Fatalf("%s lives for %v, shorter than its record counts", key, ttl)
+			}
+		}
+		b.Want(Yes(l.Expire(ctx, time.Hour)))
+		b.Want(Yes(l.ClearExpire(ctx)))
+		for _, key := range ownPair {
+			if ttl := b.Look.PTTL(ctx, key).Val(); ttl <= 24*time.Hour {
+				b.Fatalf("%s lives for %v after ClearExpire", key, ttl)
+			}
+		}
+	})
+}
+
+// keepAliveTime must be a whole number, too. A value beyond 2^53 is rebuilt. A
+// score below 0 has expired.
+func TestOddStateOfOthersIsPutRight(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		for name, value := range map[string]string{"keepAliveTime": "1.5", "interval": "1e300"} {
+			l := b.NewLimiter(Overall, 5, time.Second)
+			b.Want(b.Look.HSet(b.Context(), l.Name(), name, value).Err())
+			if _, err := l.TryAcquire(b.Context(), 1, 0); !errors.Is(err, rratelimiter.ErrBadState) {
+				b.Errorf("%s %s: %v", name, value, err)
+			}
+		}
+		l := b.NewLimiter(Overall, 5, time.Second)
+		l.Takes(2)
+		b.SetKey(l.ValueKey(), "-99999999999999999999")
+		l.Takes(1)
+		l.Keeps(5, l.ValueKey(), l.PermitsKey())
+		l.Record(-5, "\x10aaaaaaaaaaaaaaaa\x04\x00\x00\x00")
+		l.Has(2)
+		l.Takes(1)
+		l.Keeps(5, l.ValueKey(), l.PermitsKey())
+	})
+}
+
+// A record that is shrunk keeps its time and its bytes before the permits, and
+// holds the rest, in all four bytes.
+func TestAShrunkRecordKeepsItsTimeAndBytes(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 1<<40, time.Second)
+		l.Takes(0x0d0c0b0b)
+		before := b.Look.ZRangeWithScores(b.Context(), l.PermitsKey(), 0, -1).Val()[0]
+		b.Now += 10
+		l.Gives(1)
+		after := b.Look.ZRangeWithScores(b.Context(), l.PermitsKey(), 0, -1).Val()[0]
+		m := before.Member.(string)
+		if want := m[:17] + "\x0a\x0b\x0c\x0d"; after.Member != want || after.Score != before.Score {
+			b.Fatalf("% x at %.0f, want % x at %.0f", after.Member, after.Score, want, before.Score)
+		}
+	})
+}
+
+// A value that others left too high does not rise above the rate.
+func TestAReleaseDoesNotRaiseAnInflatedValue(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 10, time.Second)
+		l.Takes(4)
+		l.Takes(4)
+		b.SetKey(l.ValueKey(), 8)
+		l.Gives(5)
+		if v := b.Look.Get(b.Context(), l.ValueKey()).Val(); v != "10" {
+			b.Fatalf("value %s, want 10", v)
+		}
+	})
+}
+
+// WithKeepState counts what counts: neither what has expired, nor what another
+// type has left.
+func TestKeepStateCountsWhatCounts(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		ctx := b.Context()
+		l := b.NewLimiter(Overall, 10, time.Second)
+		l.Takes(4)
+		b.Now += 1000
+		b.Want(l.SetRate(ctx, Overall, 10, time.Second, rratelimiter.WithKeepState()))
+		if v := b.Look.Get(ctx, l.ValueKey()).Val(); v != "10" {
+			b.Fatalf("value %s, want 10: the 4 have expired", v)
+		}
+		b.Want(l.SetRate(ctx, PerClient, 10, time.Second))
+		b.SetKey(l.ValueKey(), 3) // stale
+		l.Record(b.Now, "\x10aaaaaaaaaaaaaaaa\x07\x00\x00\x00")
+		b.Want(l.SetRate(ctx, Overall, 10, time.Second, rratelimiter.WithKeepState()))
+		l.Has(10)
+
+		l = b.NewLimiter(Overall, 0, 0) // no rate, but leftovers
+		b.SetKey(l.ValueKey(), 3)
+		l.Record(b.Now, "\x10aaaaaaaaaaaaaaaa\x07\x00\x00\x00")
+		b.Want(l.SetRate(ctx, Overall, 10, time.Second, rratelimiter.WithKeepState()))
+		l.Has(10)
+
+		b.Want(b.Look.Del(ctx, l.PermitsKey()).Err())
+		b.Want(b.Look.RPush(ctx, l.PermitsKey(), "x").Err())
+		err := l.SetRate(ctx, Overall, 7, time.Second, rratelimiter.WithKeepState())
+		if !errors.Is(err, rratelimiter.ErrBadState) || b.Look.HGet(ctx, l.Name(), "rate").Val() != "10" {
+			b.Fatal(err, b.Look.HGetAll(ctx, l.Name()).Val())
+		}
+		WantText(b, err, l.PermitsKey(), "zset")
+	})
+}
+
+// A time to live counts from the moment when the rate is set. From then on leftovers
+// are gone.
+func TestSettingARateStartsTheTimeToLive(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		ctx := b.Context()
+		keep := rratelimiter.WithKeepAlive(time.Minute)
+		for what, set := range map[string]func(l *Limiter) error{
+			"TrySetRate": func(l *Limiter) error {
+				return Yes(l.TrySetRate(ctx, Overall, 5, time.Second, keep))
+			},
+			"SetRate": func(l *Limiter) error { return l.SetRate(ctx, Overall, 5, time.Second, keep) },
+		} {
+			l := b.NewLimiter(Overall, 0, 0)
+			b.SetKey(l.ValueKey(), 3)
+			l.Record(b.Now, "\x10aaaaaaaaaaaaaaaa\x02\x00\x00\x00")
+			b.Want(set(l))
+			if ttl := b.Look.PTTL(ctx, l.Name()).Val(); ttl <= 0 {
+				b.Errorf("%s with keep alive: lives for %v before the first acquire", what, ttl)
+			}
+			if n := b.Look.Exists(ctx, l.ValueKey(), l.PermitsKey()).Val(); n != 0 {
+				b.Errorf("%s: %d leftovers, which Java would believe", what, n)
+			}
+		}
+		l := b.NewLimiter(Overall, 0, 0)
+		b.Want(b.Look.HSet(ctx, l.Name(), "rate", 5).Err())
+		b.Want(b.Look.PExpire(ctx, l.Name(), time.Hour).Err())
+		if ok, err := l.TrySetRate(ctx, Overall, 5, time.Second); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		if ttl := b.Look.PTTL(ctx, l.Name()).Val(); ttl != -1 {
+			b.Errorf("half a hash had a time to live, and the new limiter kept it: %v", ttl)
+		}
+		l = b.NewLimiter(PerClient, 5, time.Second)
+		l.Takes(1)
+		b.Want(l.SetRate(ctx, PerClient, 6, time.Second, rratelimiter.WithKeepState()))
+		for _, key := range []string{l.ValueKey(), l.PermitsKey()} {
+			if ttl := b.Look.PTTL(ctx, key+":"+b.Client.ID()).Val(); ttl <= 0 {
+				b.Errorf("our own %s lives for %v after SetRate with state", key, ttl)
+			}
+		}
+	})
+}
+
+// More records than one look takes are released at once.
+func TestMoreRecordsThanOneLookAreReleased(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 1000, time.Second)
+		for range 200 {
+			l.Takes(2)
+			b.Now++
+		}
+		l.Gives(301)
+		l.Has(1000 - 99)
+		if got := l.Records(l.PermitsKey()); len(got) != 50 || got[49] != 1 {
+			b.Fatal(fmt.Sprint(got))
+		}
+	})
+}
+
+// With many records, more permits in them than the value allows for mean that the
+// value is wrong.
+func TestMoreRecordsThanTheValueAllowsCorrectIt(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 30, time.Second)
+		for range 20 {
+			l.Takes(1)
+			b.Now += 10
+		}
+		b.SetKey(l.ValueKey(), 25) // Java: release(15)
+		b.Now += 800               // the first one has expired
+		l.Takes(1)
+		l.Keeps(30, l.ValueKey(), l.PermitsKey())
+		l.Has(10)
+	})
+}
+
+// When all have expired at once, what the value said before does not matter.
+func TestManyRecordsThatExpireAtOnceMakeItFull(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 100, time.Second)
+		for range 20 {
+			l.Takes(1)
+		}
+		b.SetKey(l.ValueKey(), 10) // too low by 70
+		b.Now += 1000
+		l.Has(100)
+		l.Takes(100)
+	})
+}
+
+// The timeout bounds each sleep, and not only the first one.
+func TestASecondSleepEndsWithTheTimeout(t *testing.T) {
+	InBubble(t, 1, time.Second, func(l *Limiter) {
+		l.Took(1, 0, 0)
+		start := time.Now()
+		time.AfterFunc(500*time.Millisecond, func() {
+			members, err := l.Mini.ZMembers("{l}:permits")
+			if err == nil {
+				_, err = l.Mini.ZAdd("{l}:permits", float64(start.Add(900*time.Millisecond).UnixMilli()),
+					members[0])
+			}
+			if err != nil {
+				l.Error(err)
+			}
+		})
+		ok, err := l.TryAcquire(l.Context(), 1, 1500*time.Millisecond)
+		if got := time.Since(start); ok || err != nil || got != 1500*time.Millisecond {
+			l.Fatalf("%v, %v after %v; want false after 1.5s", ok, err, got)
+		}
+	})
+}

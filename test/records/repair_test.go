@@ -1,0 +1,378 @@
+package records_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// repairs expects what Repair tells.
+func repairs(l *Limiter, want rratelimiter.Repaired) {
+	l.Helper()
+	got, err := l.Repair(l.Context())
+	if err != nil || got != want {
+		l.Fatalf("repair at %d: %+v, %v; want %+v", l.Now, got, err, want)
+	}
+}
+
+// Records of every format become those of one, with their permits and times.
+func TestRepairBringsRecordsIntoOneFormat(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		for _, f := range Formats {
+			l := b.NewLimiter(Overall, 100, time.Minute).InFormat(f.Since)
+			start := b.Now
+			for _, j := range JavaRecords {
+				l.Record(b.Now, j.Member)
+				b.Now++
+			}
+			b.SetKey(l.ValueKey(), 85)
+			other := int64(len(JavaRecords) - 1) // one of them has the format already
+			if f.Since == FI {
+				other = 5 // those of Java are not such as a later Java can read
+			}
+			repairs(l, rratelimiter.Repaired{Records: 5, Rewritten: other})
+			for i, z := range b.Look.ZRangeWithScores(b.Context(), l.PermitsKey(), 0, -1).Val() {
+				m := z.Member.(string)
+				n, err := wire.Permits(m)
+				b.Want(err)
+				if n != JavaRecords[i].Permits || int64(z.Score) != start+int64(i) || len(m) != f.Size ||
+					!strings.HasPrefix(m, f.Header) {
+					b.Errorf("%v: % x at %.0f, want %d permits", f, m, z.Score, JavaRecords[i].Permits)
+				}
+			}
+			l.Keeps(100, l.ValueKey(), l.PermitsKey())
+			repairs(l, rratelimiter.Repaired{Records: 5})
+		}
+	})
+}
+
+// What no Redisson has written is dropped, a time far ahead is brought back,
+// and a value that others have made wrong is put right.
+func TestRepairDropsWhatCannotBeRead(t *testing.T) {
+	// one byte short of an fI, and of anything
+	rubbish := []string{"", "x", "abc", "abcd", "\x03\x00\x00\x00\x00" + "\x01\x00\x00",
+		"\x10abcdefghijklmno\x01\x00\x00\x00", "\x10abcdefghijklmnopq\x01\x00\x00\x00",
+		strings.Repeat("x", 300),
+		"\x08\x00\x00\x00\x00\x00\x00\x01abcdefgh\x01\x00\x00\x00", "\x10abcdefghijklmnop\x00\x00\x00\x00",
+		"12345678\x00\x00\x00\x00"}
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 10, time.Minute)
+		for i, m := range rubbish {
+			if len(m) == 8 {
+				continue // that is an fI, whatever it says
+			}
+			l.Record(b.Now+int64(i), m)
+		}
+		l.Record(b.Now, "\x10abcdefghijklmnop\x02\x00\x00\x00")
+		l.Record(b.Now+time.Hour.Milliseconds(), "\x10ABCDEFGHIJKLMNOP\x01\x00\x00\x00")
+		l.Record(b.Now-time.Hour.Milliseconds(), "\x10xxxxxxxxxxxxxxxx\x05\x00\x00\x00")
+		b.SetKey(l.ValueKey(), 9)
+		b.Now += int64(len(rubbish))
+		got, err := l.Repair(b.Context())
+		b.Want(err)
+		dropped := int64(len(rubbish) - 1)
+		if got.Records != 2 || got.Rewritten != 1 || got.Dropped != dropped {
+			b.Fatalf("%+v; want 2 left, one rewritten, %d dropped", got, dropped)
+		}
+		l.Keeps(10, l.ValueKey(), l.PermitsKey())
+		l.Has(7)
+		b.Now += time.Minute.Milliseconds() - 1
+		l.Refused(10, time.Millisecond)
+		b.Now++
+		l.Takes(10)
+	})
+}
+
+func TestRepairPutsTheValueRight(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		for _, value := range []int64{10, 7, 6, 3, 0, -5} { // 6 is right
+			l := b.NewLimiter(Overall, 10, time.Minute)
+			l.Takes(4)
+			b.SetKey(l.ValueKey(), value)
+			repairs(l, rratelimiter.Repaired{Records: 1, Drift: value - 6})
+			l.Keeps(10, l.ValueKey(), l.PermitsKey())
+			repairs(l, rratelimiter.Repaired{Records: 1})
+		}
+		// counts as none, and Java takes none for a full one
+		for _, value := range []any{nil, "x", "1.5", "1e+17", ""} {
+			l := b.NewLimiter(Overall, 10, time.Minute)
+			l.Takes(4)
+			if b.Look.Del(b.Context(), l.ValueKey()); value != nil {
+				b.SetKey(l.ValueKey(), value)
+			}
+			repairs(l, rratelimiter.Repaired{Records: 1, Drift: 4})
+			l.Keeps(10, l.ValueKey(), l.PermitsKey())
+		}
+		// to Go, rubbish of four bytes and more is a record of some permits
+		l := b.NewLimiter(Overall, 10, time.Minute)
+		l.Takes(4)
+		l.Record(b.Now, "\x02\x00\x00\x00")
+		b.SetKey(l.ValueKey(), 4)
+		l.Has(4)
+		repairs(l, rratelimiter.Repaired{Records: 1, Dropped: 1})
+		l.Has(6)
+		l.Keeps(10, l.ValueKey(), l.PermitsKey())
+
+		l = b.NewLimiter(Overall, 10, time.Minute)
+		repairs(l, rratelimiter.Repaired{})
+		l.Takes(4)
+		b.Want(b.Look.Del(b.Context(), l.PermitsKey()).Err())
+		repairs(l, rratelimiter.Repaired{Drift: -4})
+		l.Has(10)
+	})
+}
+
+// A time to live stays as it is, keep alive gives a new one; a PerClient
+// limiter is repaired under our own keys.
+func TestRepairKeepsWhatLives(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 10, time.Second, rratelimiter.WithKeepAlive(time.Hour))
+		l.Record(b.Now, "\x88\x10\x89\xdd\x05\x00\x00\x00")
+		b.Want(b.Look.PExpire(b.Context(), l.Name(), time.Minute).Err())
+		repairs(l, rratelimiter.Repaired{Records: 1, Rewritten: 1, Drift: 5})
+		for _, key := range []string{l.Name(), l.ValueKey(), l.PermitsKey()} {
+			if ttl := b.Look.PTTL(b.Context(), key).Val(); ttl < 59*time.Minute {
+				b.Errorf("%s lives for %v", key, ttl)
+			}
+		}
+
+		l = b.NewLimiter(PerClient, 10, time.Second)
+		id := b.Client.ID()
+		key := l.PermitsKey() + ":" + id
+		b.Want(b.Look.ZAdd(b.Context(), key, redis.Z{Score: float64(b.Now),
+			Member: "\x88\x10\x89\xdd\x05\x00\x00\x00"}).Err())
+		b.SetKey(l.ValueKey()+":"+id, 5)
+		repairs(l, rratelimiter.Repaired{Records: 1, Rewritten: 1})
+		if got := l.Records(key); !slices.Equal(got, []int64{5}) {
+			b.Fatalf("records %v", got)
+		}
+		l.Keeps(10, l.ValueKey()+":"+id, key)
+	})
+}
+
+func TestRepairRefusesWhatIsNoLimiter(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 0, 0)
+		if _, err := l.Repair(b.Context()); !errors.Is(err, rratelimiter.ErrNotInitialized) {
+			b.Error(err)
+		}
+		l = b.NewLimiter(Overall, 10, time.Minute)
+		b.SetKey(l.PermitsKey(), "x")
+		if _, err := l.Repair(b.Context()); !errors.Is(err, rratelimiter.ErrBadState) {
+			b.Error(err)
+		}
+		WantText(b.T, ErrOf(l.Repair(b.Context())), l.PermitsKey())
+	})
+}
+
+// Repair of many records is many calls of up to 2,000, and in the end few are
+// left, while others take and give: nothing is lost, and nobody gets more than
+// the rate.
+func TestRepairOfManyRecordsLosesNothing(t *testing.T) {
+	for _, wrong := range []int64{0, 1000, -1000} {
+		n := NewProxied(t, 1<<30, time.Hour)
+		const many = 30_000
+		ctx := context.Background()
+		var members []redis.Z
+		for i := range many {
+			m := fmt.Sprintf("%04x%c%c%c%c", i, byte(1+i%3), 0, 0, 0)
+			// 12 of 3.6 s
+			members = append(members, redis.Z{Score: float64(n.Now - int64(i/3*300)), Member: m[:8]})
+		}
+		n.Want(n.Look.ZAdd(ctx, n.PermitsKey(), members...).Err())
+		out := Sum(n.Records(n.PermitsKey()))
+		n.SetKey(n.ValueKey(), 1<<30-out+wrong)
+
+		endUse := inUse(n)
+		before := n.ScriptsRun()
+		got, err := n.Repair(ctx)
+		taken := endUse()
+		n.Want(err)
+		if taken == 0 {
+			t.Error("nobody has used it meanwhile")
+		}
+		if got.Rewritten < many || got.Dropped != 0 || got.Drift != wrong || got.Records > 2000 {
+			t.Errorf("%+v of %d, %d too many", got, many, wrong)
+		}
+		if calls := n.ScriptsRun() - before; calls < many/1000 {
+			t.Errorf("%d calls for %d records", calls, many)
+		}
+		if left := Sum(n.Records(n.PermitsKey())); left != out+taken {
+			t.Errorf("%d permits are out, want %d and %d", left, out, taken)
+		}
+		for _, m := range n.Members() {
+			if len(m) != 21 {
+				t.Fatalf("% x is left", m)
+			}
+		}
+		n.Keeps(1<<30, n.ValueKey(), n.PermitsKey())
+	}
+}
+
+// inUse takes 3 permits and gives 1 back, again and again. The function that it
+// returns ends that, and returns how many permits were taken.
+func inUse(n *Limiter) (end func() (taken int64)) {
+	stop, taken := make(chan struct{}), int64(0)
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := errors.Join(n.AsksFor(3)(), n.GivesBack(1)()); err != nil {
+				n.Error(err)
+				return
+			}
+			taken += 2
+		}
+	})
+	return func() int64 {
+		close(stop)
+		group.Wait()
+		return taken
+	}
+}
+
+// Permits of records that became one come back up to a thousandth of an interval
+// later, never earlier; many of one ms, and of so many permits that they cannot
+// become one, are no harm.
+func TestRepairMakesFewRecordsOfMany(t *testing.T) {
+	n := NewProxied(t, 1<<50, time.Hour)
+	start := n.Now
+	var members []redis.Z
+	for i := range 4500 {
+		m := redis.Z{Score: float64(start), Member: fmt.Sprintf("\x10%016d\x01\x00\x00\x00", i)}
+		if i >= 2500 {
+			m.Score = float64(start + int64(i))
+		}
+		if i >= 4000 {
+			m.Member = fmt.Sprintf("\x10%016d\xff\xff\xff\xff", i)
+		}
+		members = append(members, m)
+	}
+	n.Want(n.Look.ZAdd(t.Context(), n.PermitsKey(), members...).Err())
+	n.Now += 4500
+	got, err := n.Repair(t.Context())
+	if err != nil || got.Records > 2000 || got.Dropped != 0 || got.Drift != 4000+500*math.MaxUint32 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	n.Keeps(1<<50, n.ValueKey(), n.PermitsKey())
+	hour := time.Hour.Milliseconds()
+	for i, m := range members { // what had come back by then
+		if i%50 > 0 {
+			continue
+		}
+		n.Now = int64(m.Score) + hour - 1
+		exact := int64(0)
+		for _, m := range members {
+			if permits, _ := wire.Permits(m.Member.(string)); int64(m.Score) > n.Now-hour {
+				exact += permits
+			}
+		}
+		left, err := n.AvailablePermits(t.Context())
+		if n.Want(err); left > 1<<50-exact {
+			t.Fatalf("%d ms later %d are there, and %d still out", n.Now-start, left, exact)
+		}
+	}
+	n.Now = start + 4500 + hour + hour/1000
+	n.Has(1 << 50)
+
+	huge := n.NewLimiter(Overall, 1<<50, time.Hour)
+	members = members[:0]
+	for i := range 2600 { // all of one ms
+		members = append(members, redis.Z{Score: float64(n.Now),
+			Member: fmt.Sprintf("%04d\xff\xff\xff\xff", i)})
+	}
+	n.Want(n.Look.ZAdd(t.Context(), huge.PermitsKey(), members...).Err())
+	repairs(huge, rratelimiter.Repaired{Records: 2600, Rewritten: 2600, Drift: 2600 * math.MaxUint32})
+	huge.Keeps(1<<50, huge.ValueKey(), huge.PermitsKey())
+}
+
+// A repair whose reply is lost is gone on with.
+func TestRepairGoesOnAfterALostReply(t *testing.T) {
+	n := NewProxied(t, 100, time.Hour)
+	for _, j := range JavaRecords {
+		n.Record(n.Now, j.Member)
+	}
+	n.SetKey(n.ValueKey(), 85)
+	n.Proxy.SwallowReply(3)
+	n.Want(ErrOf(n.Repair(t.Context())))
+	if got := n.Proxy.Swallowed(); got != 3 {
+		t.Errorf("%d replies were lost, want 3", got)
+	}
+	if got := len(n.Members()); got != len(JavaRecords) {
+		t.Errorf("%d records, want %d", got, len(JavaRecords))
+	}
+	for _, m := range n.Members() {
+		if len(m) != 21 {
+			t.Errorf("% x is left", m)
+		}
+	}
+	n.Keeps(100, n.ValueKey(), n.PermitsKey())
+}
+
+// A repair while versions take turns leaves the records that the version with the longer interval counts, and
+// the value of the one that has set its rate last.
+func TestRepairKeepsTheRecordsOfAnotherVersion(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		name := redistest.Name(b)
+		long := b.Client.Keyed(name, 100, 20*time.Second)
+		short := b.Client.Keyed(name, 10, time.Second)
+		l, tagged := b.Wrap(short.RateLimiter("k")), name+":{k}"
+		b.Want(long.Acquire(b.Context(), "k", 97))
+		b.Now += 1_200
+		b.Want(short.Acquire(b.Context(), "k", 2))
+		b.Want(b.Look.ZAdd(b.Context(), tagged+":permits", redis.Z{Score: float64(b.Now - 5_000),
+			Member: "\x08abcdefgh\x01\x00\x00\x00"}).Err()) // counts for one of them only
+		repairs(l, rratelimiter.Repaired{Records: 3, Rewritten: 1})
+		if got := l.Records(tagged + ":permits"); !slices.Equal(got, []int64{1, 97, 2}) {
+			b.Fatalf("records %v", got)
+		}
+		b.Want(short.Acquire(b.Context(), "k", 8))
+		b.Want(No(short.TryAcquire(b.Context(), "k", 1, 0)))
+		b.Want(No(long.TryAcquire(b.Context(), "k", 1, 0)))
+		b.Now += 15_001 // the oldest has expired for both
+		b.Want(No(long.TryAcquire(b.Context(), "k", 1, 0)))
+		b.Now += 20_000
+		repairs(l, rratelimiter.Repaired{})
+	})
+}
+
+// Such a repair does not take longer where there are many records: it joins them by parts of the longest
+// interval, 1,000 in a call.
+func TestRepairOfManyRecordsOfAnotherVersion(t *testing.T) {
+	s := redistest.Start(t)
+	b := NewBench(t, s.Client(t), s.Admin())
+	l := b.NewLimiter(Overall, 1_000_000, time.Minute)
+	l.Takes(1)
+	const records = 30_000
+	l.Fill(b.Now-3_000_000, 1, records, 2)
+	l.Fill(b.Now-10_000, 1, 100, 2)
+	b.Want(b.Look.HSet(t.Context(), l.Name(), "longest", fmt.Sprint(3_600_000, " ", b.Now+1_000_000)).Err())
+	calls := b.CountScripts()
+	got, err := l.Repair(t.Context())
+	if n := calls(); err != nil || got.Records > 2000 || got.Dropped != 0 || n < records/1000 {
+		t.Errorf("%+v, %v in %d calls", got, err, n)
+	}
+	if all := Sum(l.Records(l.PermitsKey())); all != 2*records+201 {
+		t.Errorf("%d permits are left, want %d", all, 2*records+201)
+	}
+	if left := b.Look.Get(t.Context(), l.ValueKey()).Val(); left != "999799" {
+		t.Errorf("value %s, want 999799", left)
+	}
+}

@@ -1,0 +1,303 @@
+package records_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// All that is granted in a slot is one record, whichever Client grants it. It has
+// the time of the end of the slot, and the form that Java reads.
+func TestWhatIsGrantedInASlotIsOneRecord(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 1000, time.Second)
+		start := b.Now
+		clients := []*Limiter{l.Coarse(100 * time.Millisecond), l.Coarse(100 * time.Millisecond),
+			l.Coarse(100*time.Millisecond + 999)}
+		for _, at := range []int64{0, 1, 1, 50, 99, 100, 101, 200, 201, 250, 299, 300, 305} {
+			b.Now = start + at
+			for i, c := range clients {
+				c.Takes(int64(i + 1))
+			}
+		}
+		want := []redis.Z{{Score: 0, Member: int64(6)}, {Score: 100, Member: int64(30)},
+			{Score: 200, Member: int64(12)},
+			{Score: 300, Member: int64(24)}, {Score: 400, Member: int64(6)}}
+		got := b.Look.ZRangeWithScores(b.Context(), l.PermitsKey(), 0, -1).Val()
+		if len(got) != len(want) {
+			b.Fatalf("%d records, want %d", len(got), len(want))
+		}
+		for i, z := range got {
+			m := []byte(z.Member.(string))
+			if len(m) != 21 || m[0] != 16 || int64(binary.LittleEndian.Uint32(m[17:])) != want[i].Member ||
+				z.Score != float64(start)+want[i].Score {
+				b.Errorf("% x at %.0f; want %d permits at %.0f", m, z.Score-float64(start), want[i].Member,
+					want[i].Score)
+			}
+		}
+		l.Keeps(1000, l.ValueKey(), l.PermitsKey())
+	})
+}
+
+// Permits come back up to the resolution later than they would, never earlier;
+// and as many records count as there are slots in an interval, and one more.
+func TestPermitsComeBackUpToASlotLater(t *testing.T) {
+	for _, d := range []int64{1, 10, 70, 100, 999, 1000, 3_600_000} {
+		OnBoth(t, func(b *Bench) {
+			const rate, interval = 100, 1000
+			slot := min(d, interval)
+			random := rand.New(rand.NewPCG(uint64(d), 7))
+			l := b.NewLimiter(Overall, rate, interval*time.Millisecond)
+			all := []*Limiter{l.Coarse(time.Duration(d) * time.Millisecond),
+				l.Coarse(time.Duration(d) * time.Millisecond)}
+			exact := &Ledger{Rate: rate, Interval: interval}
+			late := &Ledger{Rate: rate, Interval: interval + slot}
+			told := &Ledger{Rate: rate, Interval: interval} // by the ends of slots
+			for range 150 {
+				b.Now += random.Int64N(70)
+				n := 1 + random.Int64N(15)
+				r, err := all[random.IntN(2)].Allow(b.Context(), n)
+				if r.Allowed {
+					told.Grant((b.Now+slot-1)/slot*slot, n)
+				}
+				reset := told.Reset(b.Now)
+				if err != nil || !r.Allowed && r.RetryAfter != told.Wait(b.Now, n) || r.ResetAfter != reset {
+					b.Fatalf("%d permits: %+v, %v; want %v and a reset after %v", n, r, err,
+						told.Wait(b.Now, n), reset)
+				}
+				if r.Allowed && exact.Wait(b.Now, n) != 0 || !r.Allowed && late.Wait(b.Now, n) == 0 {
+					b.Fatalf("resolution %d ms: %d at %d: %+v; to the ms a wait of %v, at most of %v",
+						d, n, b.Now, r, exact.Wait(b.Now, n), late.Wait(b.Now, n))
+				}
+				if r.Allowed {
+					exact.Grant(b.Now, n)
+					late.Grants = exact.Grants
+				}
+				if most := (interval+slot-1)/slot + 1; r.Allowed && l.Size() > most {
+					b.Fatalf("resolution %d ms: %d records, want at most %d", d, l.Size(), most)
+				}
+				l.Keeps(rate, l.ValueKey(), l.PermitsKey())
+			}
+		})
+	}
+}
+
+// The numbers of a limiter with a resolution, to the ms.
+func TestNumbersWithAResolutionAreExact(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 10, time.Second).Coarse(100 * time.Millisecond)
+		start := b.Now
+		for _, step := range []struct {
+			at, permits  int64
+			allowed      bool
+			left         int64
+			retry, reset int64
+		}{
+			{1, 4, true, 6, 0, 1099},
+			{1, 7, false, 6, 1099, 1099},
+			{99, 7, false, 6, 1001, 1001},
+			{100, 7, false, 6, 1000, 1000},
+			{150, 6, true, 0, 0, 1050},
+			{150, 4, false, 0, 950, 1050},
+			{1001, 4, false, 0, 99, 199},
+			{1099, 1, false, 0, 1, 101},
+			{1100, 4, true, 0, 0, 1000},
+			{1100, 1, false, 0, 100, 1000},
+			{1199, 6, false, 0, 1, 901},
+			{1200, 6, true, 0, 0, 1000},
+			{2200, 10, true, 0, 0, 1000},
+		} {
+			b.Now = start + step.at
+			r, err := l.Allow(b.Context(), step.permits)
+			want := rratelimiter.Result{Allowed: step.allowed, Name: l.Name(), Limit: 10,
+				Interval: time.Second, Remaining: step.left,
+				RetryAfter: time.Duration(step.retry) * time.Millisecond,
+				ResetAfter: time.Duration(step.reset) * time.Millisecond}
+			if !reflect.DeepEqual(r, want) || err != nil {
+				b.Errorf("%d at %d: %+v, %v; want %+v", step.permits, step.at, r, err, want)
+			}
+		}
+	})
+}
+
+// Records of Java, and of Go without a resolution, are left alone, in the same
+// ms as well.
+func TestRecordsOfOthersAreNotMerged(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 100, time.Second)
+		others := []string{"\x10aaaaaaaaaaaaaaaa\x02\x00\x00\x00", "\x10\xd2Gozzzzzzzzzzzzz\x02\x00\x00\x00",
+			"\x08abcdefgh\x03\x00\x00\x00"}
+		for _, m := range others {
+			l.Record(b.Now, m)
+		}
+		b.SetKey(l.ValueKey(), 100-7)
+		l.Takes(5)
+		m := l.Coarse(50 * time.Millisecond)
+		m.Takes(1)
+		m.Takes(2)
+		got := l.Records(l.PermitsKey())
+		slices.Sort(got)
+		if !slices.Equal(got, []int64{2, 2, 3, 3, 5}) {
+			b.Fatalf("records %v, want those of others, 5 of Go's own and 3 of the slot", got)
+		}
+		for _, m := range others {
+			if score := b.Look.ZScore(b.Context(), l.PermitsKey(), m).Val(); score != float64(b.Now) {
+				b.Errorf("% x at %.0f", m, score)
+			}
+		}
+		l.Keeps(100, l.ValueKey(), l.PermitsKey())
+	})
+}
+
+func TestAPerClientLimiterHasAResolution(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(PerClient, 10, time.Second)
+		for _, id := range []string{"a", "b"} {
+			m := l.Coarse(100*time.Millisecond, rratelimiter.WithID(id))
+			for range 5 {
+				m.Takes(2)
+			}
+			m.Refused(1, time.Second)
+			value, permits := l.ValueKey()+":"+id, l.PermitsKey()+":"+id
+			m.Keeps(10, value, permits)
+			if got := m.Records(permits); len(got) != 1 {
+				b.Fatalf("records %v, want one", got)
+			}
+			if ttl := b.Look.PTTL(b.Context(), permits).Val(); ttl < 2*time.Second {
+				b.Fatalf("%s lives for %v", permits, ttl)
+			}
+			m.Gives(3)
+			m.Has(3)
+		}
+	})
+}
+
+// More than a record can hold is in several; nothing is lost, and there are no
+// more than it takes.
+func TestASlotBeyond32BitsLosesNothing(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		const rate = 1 << 50
+		l := b.NewLimiter(Overall, rate, time.Second)
+		m := l.Coarse(100 * time.Millisecond)
+		taken := int64(0)
+		for _, n := range []int64{5, 1 << 32, 1<<32 - 1, 7, 1 << 34, 1<<32 - 6, 3, 1<<32 - 1, 1, 1, 1} {
+			m.Takes(n)
+			taken += n
+			l.Keeps(rate, l.ValueKey(), l.PermitsKey())
+			m.Has(rate - taken)
+		}
+		for range 30 {
+			m.Takes(1)
+			taken++
+		}
+		if got, most := l.Size(), 2*(taken/math.MaxUint32+1); got > most {
+			b.Errorf("%d records %v for %d permits, want at most %d", got, l.Records(l.PermitsKey()), taken,
+				most)
+		}
+		m.Gives(1 << 33)
+		m.Has(rate - taken + 1<<33)
+		l.Keeps(rate, l.ValueKey(), l.PermitsKey())
+		b.Now += 1100
+		m.Takes(1 << 40)
+		l.Keeps(rate, l.ValueKey(), l.PermitsKey())
+	})
+}
+
+// A release takes out of the oldest of merged records, which are nobody's own. What is
+// granted afterwards is merged again.
+func TestAReleaseTakesTheOldestOfMergedRecords(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 100, time.Second)
+		m, other := l.Coarse(100*time.Millisecond), l.Coarse(100*time.Millisecond)
+		for _, step := range []struct {
+			take, give int64
+			later      int64
+			records    string
+		}{
+			{10, 3, 1, "[7]"}, {5, 0, 1, "[7 5]"}, {5, 7, 100, "[10]"}, {4, 6, 0, "[4 4]"},
+			{2, 1, 0, "[3 6]"}, {1, 100, 0, "[]"}, {6, 0, 0, "[6]"},
+		} {
+			m.Takes(step.take)
+			other.Gives(step.give)
+			if got := fmt.Sprint(l.Records(l.PermitsKey())); got != step.records {
+				b.Fatalf("%+v: records %s", step, got)
+			}
+			l.Keeps(100, l.ValueKey(), l.PermitsKey())
+			b.Now += step.later
+		}
+	})
+}
+
+// Rates are set and updated as without a resolution.
+func TestRatesAreSetWithAResolution(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		m := b.NewLimiter(Overall, 10, time.Second).Coarse(100 * time.Millisecond)
+		m.Takes(4)
+		b.Want(m.SetRate(b.Context(), Overall, 20, time.Second, rratelimiter.WithKeepState()))
+		m.Takes(3)
+		if got := fmt.Sprint(m.Records(m.PermitsKey())); got != "[7]" {
+			b.Fatalf("records %s, want [7]", got)
+		}
+		m.Keeps(20, m.ValueKey(), m.PermitsKey())
+		b.Want(m.SetRate(b.Context(), Overall, 5, 50*time.Millisecond,
+			rratelimiter.WithKeepAlive(time.Minute)))
+		m.Takes(5)
+		m.Refused(1, 50*time.Millisecond)
+		m.Keeps(5, m.ValueKey(), m.PermitsKey())
+		if ttl := b.Look.PTTL(b.Context(), m.PermitsKey()).Val(); ttl < 59*time.Second {
+			b.Errorf("the records live for %v", ttl)
+		}
+		b.Want(m.SetRate(b.Context(), PerClient, 3, time.Second))
+		m.Takes(3)
+		m.Refused(1, time.Second)
+		b.Want(m.Rename(b.Context(), redistest.Name(b)))
+		m.Refused(1, time.Second)
+		b.Now += 1000
+		m.Takes(3)
+	})
+}
+
+// A resolution below 1 ms is refused by whatever is called first.
+func TestAResolutionOutOfItsBoundsIsRefused(t *testing.T) {
+	m := redistest.Mini(t)
+	for _, d := range []time.Duration{-1, -time.Second, 1, time.Millisecond - 1} {
+		c := rratelimiter.New(redistest.MiniClient(t, m), rratelimiter.WithResolution(d))
+		for name, err := range CallAll(t.Context(), c.RateLimiter("l")) {
+			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+				t.Errorf("%v, %s: %v", d, name, err)
+			}
+			WantText(t, err, "resolution", d.String(), "1ms")
+		}
+		_ = c.Close()
+	}
+}
+
+// RateLimiters that are made for one call each ask together as well.
+func TestThrowawayLimitersAskTogether(t *testing.T) {
+	n := NewProxied(t, 30, time.Hour)
+	p := &Batch{Limiter: n}
+	p.Begins()
+	var guests []*Caller
+	for range 20 {
+		p.Limiter = n.By(n.Client)
+		guests = append(guests, p.Joins(1, 0))
+	}
+	before := n.ScriptsRun()
+	p.Open()
+	p.Agree(30, 29, guests)
+	if calls := n.ScriptsRun() - before; calls != 2 {
+		t.Errorf("%d calls, want that of the first one and one for all others", calls)
+	}
+}

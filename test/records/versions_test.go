@@ -1,0 +1,212 @@
+package records_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// Two versions that set different intervals, or rates, take turns on a limiter. Each is granted what
+// the permits taken within its own interval leave of its own rate, whoever took them: not more,
+// because of what the other one has removed, and not less.
+func TestEachVersionKeepsItsOwnBound(t *testing.T) {
+	type version struct {
+		rate     int64
+		interval time.Duration
+	}
+	for _, versions := range [][2]version{
+		{{10, time.Second}, {100, 10 * time.Second}},
+		{{1000, time.Second}, {100, 10 * time.Second}},
+		{{10, time.Second}, {7, time.Second}},
+		{{20, time.Minute}, {3, time.Second}},
+	} {
+		OnBoth(t, func(b *Bench) {
+			name := redistest.Name(b)
+			var keyeds [2]*rratelimiter.Keyed
+			for i, v := range versions {
+				keyeds[i] = b.Client.Keyed(name, v.rate, v.interval)
+			}
+			random := rand.New(rand.NewPCG(1, 2))
+			var granted []int64 // when, once for each permit
+			for range redistest.Rounds(t, 700) {
+				i := random.IntN(2)
+				if random.IntN(400) == 0 { // one version is alone for a time
+					i = 1
+					b.Now += 4_000
+				}
+				v, permits := versions[i], 1+random.Int64N(3)
+				var out int64
+				for _, at := range slices.Backward(granted) {
+					if at <= b.Now-v.interval.Milliseconds() {
+						break
+					}
+					out++
+				}
+				r, err := keyeds[i].Allow(b.Context(), "k", permits)
+				if fits := out+permits <= v.rate; err != nil || r.Allowed != fits {
+					b.Fatalf("%d permits of %+v at %d, with %d taken: %+v, %v", permits, v, b.Now, out, r,
+						err)
+				}
+				if r.Allowed {
+					for range permits {
+						granted = append(granted, b.Now)
+					}
+				}
+				b.Now += random.Int64N(60)
+			}
+		})
+	}
+}
+
+// The longest interval is remembered for as long as the version that set it was away, an hour at most. Then
+// its records go, and the limiter is as if there had been one version only.
+func TestTheLongestIntervalIsForgotten(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		name := redistest.Name(b)
+		old := b.Client.Keyed(name, 100, 10*time.Second)
+		keyed := b.Client.Keyed(name, 10, time.Second)
+		l, tagged := b.Wrap(keyed.RateLimiter("k")), name+":{k}"
+		longest := func() string { return b.Look.HGet(b.Context(), l.Name(), "longest").Val() }
+		b.Want(old.Acquire(b.Context(), "k", 7))
+		b.Now += 2_000
+		b.Want(keyed.Acquire(b.Context(), "k", 1))
+		if want := "10000 " + strconv.FormatInt(b.Now+10_000, 10) + " 8 9"; longest() != want {
+			b.Fatalf("the field holds %q, want %q", longest(), want)
+		}
+		if got := l.Records(tagged + ":permits"); !slices.Equal(got, []int64{7, 1}) {
+			b.Fatalf("records %v; want those of both versions", got)
+		}
+		if ttl := b.Look.PTTL(b.Context(), l.Name()).Val(); ttl < 10*time.Second {
+			b.Errorf("the keys live for %v, shorter than what the other version counts", ttl)
+		}
+		b.Now += 10_001
+		b.Want(keyed.Acquire(b.Context(), "k", 2))
+		if got := l.Records(tagged + ":permits"); longest() != "" || !slices.Equal(got, []int64{2}) {
+			b.Errorf("records %v and %q; want those of one version", got, longest())
+		}
+		l.Keeps(10, tagged+":value", tagged+":permits")
+	})
+}
+
+// Whatever is in the field, it costs nothing but itself.
+func TestAHostileLongestIntervalHarmsOnlyItself(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		for _, text := range []string{
+			"", "x", "1e300 1e300", "-1 5", "999999999999999999 1700000000001",
+			"9007199254741993 1700000000100",
+			"60000 1700003600001", "60000 1700003600001 7 3", "60000 1600000000000 99999999999999999999 1", "60000 1600000000000", strings.Repeat("9", 400) + " 1700000000001",
+		} {
+			l := b.NewLimiter(Overall, 10, time.Second)
+			b.Want(b.Look.HSet(b.Context(), l.Name(), "longest", text).Err())
+			l.Takes(10)
+			l.Refused(1, time.Second)
+			if got := b.Look.HGet(b.Context(), l.Name(), "longest"); got.Err() == nil {
+				b.Errorf("%.40q is still there", got.Val())
+			}
+			l.Keeps(10, l.ValueKey(), l.PermitsKey())
+		}
+	})
+}
+
+// SetRate is of all versions: it ends what acquires with a rate have remembered.
+func TestSetRateForgetsTheLongestInterval(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		for _, opts := range [][]rratelimiter.RateOption{nil, {rratelimiter.WithKeepState()}} {
+			l := b.NewLimiter(Overall, 10, time.Second)
+			b.Want(b.Look.HSet(b.Context(), l.Name(), "longest",
+				"60000 "+strconv.FormatInt(b.Now+50_000, 10)).Err())
+			b.Want(l.SetRate(b.Context(), Overall, 20, time.Second, opts...))
+			if fields := l.Fields(); len(fields) > 0 {
+				b.Errorf("%q is left in the hash", fields)
+			}
+		}
+	})
+}
+
+// With more records than a call may read, an acquire that lacks the value, a look, and a new rate read some
+// of them and estimate. An acquire that changes only the rate reads none.
+func TestAValueIsEstimatedFromSomeRecords(t *testing.T) {
+	s := redistest.Start(t)
+	b := NewBench(t, s.Client(t), s.Admin())
+	const records, rate = 200_000, 1_000_000
+	ranges := func() (calls int64) {
+		for line := range strings.Lines(b.Look.Info(t.Context(), "commandstats").Val()) {
+			if rest, ok := strings.CutPrefix(line, "cmdstat_zrange:calls="); ok {
+				number, _, _ := strings.Cut(rest, ",")
+				calls, _ = strconv.ParseInt(number, 10, 64)
+			}
+		}
+		return calls
+	}
+	name := "{" + redistest.Name(b) + "}"
+	keyed := b.Client.Keyed(name, rate, time.Hour)
+	other := b.Client.Keyed(name, rate+1, time.Hour)
+	l := b.Wrap(keyed.RateLimiter("k"))
+	value, permits := l.Name()+":value", l.Name()+":permits"
+	b.Want(keyed.Acquire(t.Context(), "k", 1))
+	for i := range records / 1000 {
+		var z []redis.Z
+		for j := range 1000 {
+			z = append(z, redis.Z{Score: float64(b.Now - records + int64(1000*i+j)),
+				Member: fmt.Sprintf("\x10%08d%08d%c\x00\x00\x00", i, j, 1+2*(2000*i/records))})
+		}
+		b.Want(b.Look.ZAdd(t.Context(), permits, z...).Err())
+	}
+	const out = 2*records + 1
+	b.SetKey(value, rate-out)
+	for _, tc := range []struct {
+		what   string
+		do     func() error
+		exact  bool
+		ranges int64
+		left   int64 // without what was taken since
+	}{
+		{"another rate", func() error {
+			return other.Acquire(t.Context(), "k", 1)
+		}, true, 3, rate + 1 - out - 1},
+		{"the rate again", func() error {
+			return keyed.Acquire(t.Context(), "k", 1)
+		}, true, 3, rate - out - 2},
+		{"SetRate", func() error {
+			return l.SetRate(t.Context(), Overall, rate+5, time.Hour, rratelimiter.WithKeepState())
+		}, true, 3, rate + 5 - out - 2},
+		{"SetRate without a value", func() error {
+			b.Want(b.Look.Del(t.Context(), value).Err())
+			return l.SetRate(t.Context(), Overall, rate, time.Hour, rratelimiter.WithKeepState())
+		}, false, 50, rate - out - 2},
+		{"an acquire without a value", func() error {
+			b.Want(b.Look.Del(t.Context(), value).Err())
+			return l.Acquire(t.Context(), 1)
+		}, false, 50, rate - out - 3},
+	} {
+		before := ranges()
+		b.Want(tc.do())
+		if n := ranges() - before; n > tc.ranges {
+			t.Errorf("%s: %d reads of records, want at most %d", tc.what, n, tc.ranges)
+		}
+		got, err := b.Look.Get(t.Context(), value).Int64()
+		b.Want(err)
+		if off := max(got-tc.left, tc.left-got); tc.exact && off > 0 || off > out/50 {
+			t.Errorf("%s: %d permits are left, want %d", tc.what, got, tc.left)
+		}
+	}
+	b.Want(b.Look.Del(t.Context(), value).Err())
+	before := ranges()
+	r, err := l.Peek(t.Context())
+	if off := max(r.Remaining-(rate-out-3), rate-out-3-r.Remaining); err != nil || off > out/50 {
+		t.Errorf("%+v, %v; want %d permits left", r, err, rate-out-3)
+	}
+	if n := ranges() - before; n > 50 {
+		t.Errorf("a look: %d reads of records", n)
+	}
+}

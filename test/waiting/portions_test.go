@@ -1,0 +1,254 @@
+package waiting_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/shares"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A loop is callers of one process that acquire permits again and again, and when they got each.
+type loop struct {
+	limiter *rratelimiter.RateLimiter
+	callers int
+	stop    context.CancelFunc
+
+	mu  sync.Mutex
+	got []time.Time
+}
+
+// enters has callers of one more process acquire permits until they are stopped.
+func enters(c *Limiter, all *sync.WaitGroup, callers int) *loop {
+	return entersBy(c, redistest.MiniClient(c.T, c.Mini), all, callers, 1)
+}
+
+// entersBy is enters for callers that reach Redis by rdb and want several permits each.
+func entersBy(c *Limiter, rdb *redis.Client, all *sync.WaitGroup, callers int, permits int64) *loop {
+	ctx, stop := context.WithCancel(c.Context())
+	client := rratelimiter.New(rdb, rratelimiter.WithGoOnly())
+	c.Cleanup(func() { _ = client.Close() })
+	l := &loop{limiter: client.RateLimiter("l"), callers: callers, stop: stop}
+	for range callers {
+		all.Go(func() {
+			for l.limiter.Acquire(ctx, permits) == nil {
+				l.mu.Lock()
+				l.got = append(l.got, time.Now())
+				l.mu.Unlock()
+				time.Sleep(rand.N(time.Millisecond)) // as long as a caller takes to come again
+			}
+		})
+	}
+	return l
+}
+
+// between returns how many permits they got in a span.
+func (l *loop) between(from, to time.Time) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, at := range l.got {
+		if !at.Before(from) && at.Before(to) {
+			n++
+		}
+	}
+	return n
+}
+
+// Processes whose callers wait share a limit by the numbers of these, from second to second, and
+// nothing of it stays unused.
+func TestProcessesShareByTheirWaiters(t *testing.T) {
+	t.Parallel()
+	const rate, span = 50, 20
+	for _, callers := range [][]int{{20, 20, 20}, {4, 4, 4, 4, 4, 4, 4, 4}, {60, 20}} {
+		t.Run(fmt.Sprint(callers), func(t *testing.T) {
+			t.Parallel()
+			Bubble(t, func(c *Limiter) {
+				NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
+				var all sync.WaitGroup
+				leastIndex := 0.97
+				if slices.Min(callers) < slices.Max(callers) {
+					leastIndex = 0.9 // the smaller crowd gets one permit of twelve more or less
+				}
+				loops := make([]*loop, len(callers))
+				for i, n := range callers {
+					loops[i] = enters(c, &all, n)
+				}
+				start := time.Now().Add(1500 * time.Millisecond) // the first second is whose who comes first
+				time.Sleep(time.Until(start.Add((span + 1) * time.Second)))
+				for _, l := range loops {
+					l.stop()
+				}
+				all.Wait()
+				var sum int
+				for second := range span {
+					from := start.Add(time.Duration(second) * time.Second)
+					got := make([]float64, len(loops))
+					for i, l := range loops {
+						one := l.between(from, from.Add(time.Second))
+						if sum += one; one == 0 {
+							c.Errorf("process %d got nothing in second %d", i, second)
+						}
+						got[i] = float64(l.between(from, from.Add(2*time.Second))) / float64(l.callers)
+					}
+					if index := shares.Index(got); index < leastIndex {
+						c.Errorf("second %d and the next: permits for each caller %.1f, Jain's index %.3f",
+							second, got, index)
+					}
+				}
+				if used := float64(sum) / (rate * span); used < shares.LeastUsed {
+					c.Errorf("%.3f of the limit was used", used)
+				}
+			})
+		})
+	}
+}
+
+// A process that is far away, or whose machine is slow, has its portion all the same.
+func TestADistantProcessHasItsPortion(t *testing.T) {
+	t.Parallel()
+	Bubble(t, func(c *Limiter) {
+		const rate, span = 50, 10
+		NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
+		var all sync.WaitGroup
+		near := []*loop{enters(c, &all, 20), enters(c, &all, 20)}
+		distant := redistest.MiniClient(c.T, c.Mini)
+		distant.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			time.Sleep(10 * time.Millisecond)
+			defer time.Sleep(10 * time.Millisecond)
+			return next(ctx, cmd)
+		}))
+		far := entersBy(c, distant, &all, 20, 1)
+		from := time.Now().Add(2 * time.Second)
+		time.Sleep((span + 3) * time.Second)
+		for _, l := range append(near, far) {
+			l.stop()
+		}
+		all.Wait()
+		const least = span * rate / 3 * 85 / 100
+		if got := far.between(from, from.Add(span*time.Second)); got < least {
+			c.Errorf("the distant process got %d permits in %ds, want at least %d", got, span, least)
+		}
+	})
+}
+
+// A request for more than the portion of its process is served, too, and no later than a few turns.
+func TestALargeRequestBesideManyCallersIsServed(t *testing.T) {
+	t.Parallel()
+	Bubble(t, func(c *Limiter) {
+		const rate, span, large = 50, 20, 10
+		NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
+		var all sync.WaitGroup
+		crowd := enters(c, &all, 60)
+		one := entersBy(c, redistest.MiniClient(c.T, c.Mini), &all, 1, large)
+		time.Sleep(2 * time.Second)
+		from := time.Now()
+		time.Sleep(span * time.Second)
+		crowd.stop()
+		one.stop()
+		all.Wait()
+		// 10 of the 70 permits that are waited for: 7 a second are due.
+		got := large * one.between(from, from.Add(span*time.Second))
+		if due := span * rate * large / (60 + large); got < due/2 || got > 2*due {
+			c.Errorf("the large requests got %d permits, %d are due", got, due)
+		}
+	})
+}
+
+// A process that takes permits by Allow as well does not count these against its callers in line.
+func TestAllowTakesNothingFromTheLine(t *testing.T) {
+	t.Parallel()
+	Bubble(t, func(c *Limiter) {
+		const rate, span = 50, 10
+		NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
+		var all sync.WaitGroup
+		rdb := redistest.MiniClient(c.T, c.Mini)
+		both := entersBy(c, rdb, &all, 20, 1)
+		other := enters(c, &all, 20)
+		stop := make(chan struct{})
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(2 * time.Millisecond):
+					_, _ = both.limiter.Allow(c.Context(), 1)
+				}
+			}
+		})
+		time.Sleep(2 * time.Second)
+		from := time.Now()
+		time.Sleep(span * time.Second)
+		close(stop)
+		both.stop()
+		other.stop()
+		all.Wait()
+		if got := both.between(from, from.Add(span*time.Second)); got < span {
+			c.Errorf("callers in line got %d permits in %ds beside Allow of their process", got, span)
+		}
+	})
+}
+
+// What a process leaves whose callers have gone is the others' from then on.
+func TestNoPortionIsLeftToProcessesThatHaveGone(t *testing.T) {
+	t.Parallel()
+	Bubble(t, func(c *Limiter) {
+		const rate = 50
+		NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
+		var all sync.WaitGroup
+		gone, stays := enters(c, &all, 40), enters(c, &all, 60)
+		time.Sleep(3500 * time.Millisecond)
+		gone.stop()
+		from := time.Now()
+		time.Sleep(3 * time.Second)
+		stays.stop()
+		all.Wait()
+		if got := stays.between(from, from.Add(3*time.Second)); got < 3*rate*95/100 {
+			c.Errorf("who stays got %d of %d permits", got, 3*rate)
+		}
+	})
+}
+
+// The field says who waits. Whatever it holds, permits go to who asks for them.
+func TestTheFieldOfWaitersMayHoldAnything(t *testing.T) {
+	t.Parallel()
+	Bubble(t, func(c *Limiter) {
+		NoError(c.T, c.SetRate(c.Context(), Overall, 2, time.Second))
+		now := time.Now()
+		waiting := func() string { return c.Mini.HGet("l", wire.Waiting) }
+		c.Took(2, 0, 0)
+		c.Took(1, time.Minute, time.Second)
+		field := waiting()
+		who, rest, _ := strings.Cut(field, " ")
+		wanted := fmt.Sprintf("1 %d;", now.Add(2*time.Second).UnixMilli()) // an interval and a second
+		if !strings.HasPrefix(who, wire.SessionPrefix) || rest != wanted {
+			c.Errorf("the field is %q, want a session and %q", field, wanted)
+		}
+		soon := now.Add(4 * time.Second).UnixMilli()
+		for _, hostile := range []string{
+			"x", strings.Repeat("x y", 100_000), strings.Repeat("a 1 1;", 100_000), "a 1", "a -1 9;", ";;;",
+			fmt.Sprintf("a 99999999999999999999 %d;", soon),
+			fmt.Sprintf("a %s %d;", strings.Repeat("9", 400), soon),
+			"a 1 " + strings.Repeat("9", 400) + ";", fmt.Sprintf("a 0 %d;", soon), "a 1 9223372036854775807;",
+		} {
+			c.Mini.HSet("l", wire.Waiting, hostile)
+			for range 3 {
+				start := time.Now()
+				NoError(c.T, c.Acquire(c.Context(), 1))
+				if waited := time.Since(start); waited > time.Second+50*time.Millisecond {
+					c.Errorf("%.40q: a permit after %v", hostile, waited)
+				}
+			}
+		}
+	}, rratelimiter.WithGoOnly())
+}

@@ -1,0 +1,160 @@
+package waiting_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// B24: the wait ends when the record expires, to the millisecond.
+func TestWaitEndsWhenThePermitsAreBack(t *testing.T) {
+	InBubble(t, 10, time.Second, func(l *Limiter) {
+		l.Took(4, time.Minute, 0)
+		time.Sleep(300 * time.Millisecond)
+		l.Took(6, time.Minute, 0)
+		l.Took(3, time.Minute, 700*time.Millisecond) // out of the 4
+		l.Took(5, time.Minute, 300*time.Millisecond) // 1 is left, 6 come back
+		if err := l.Acquire(l.Context(), 10); err != nil {
+			l.Fatal(err)
+		}
+	})
+}
+
+// The wait for many permits is computed at once, however many records hold them.
+func TestWaitForManyRecordsLooksTwice(t *testing.T) {
+	InBubble(t, 500, time.Second, func(l *Limiter) {
+		for range 500 {
+			l.Took(1, 0, 0)
+			time.Sleep(time.Millisecond)
+		}
+		before := l.Mini.CommandCount()
+		l.Took(450, time.Minute, 949*time.Millisecond)
+		if n := l.Mini.CommandCount() - before; n > 42 {
+			l.Fatalf("%d commands in Redis for one wait, want those of two looks", n)
+		}
+	})
+}
+
+// B20: when the timeout passes there is a last look. It finds what no message has
+// told of.
+func TestWaitLooksOnceMoreAtTheDeadline(t *testing.T) {
+	InBubble(t, 2, time.Second, func(l *Limiter) {
+		l.Took(2, 0, 0)
+		time.AfterFunc(300*time.Millisecond, func() { l.Mini.Del("{l}:permits") })
+		l.Took(1, 500*time.Millisecond, 500*time.Millisecond)
+	})
+}
+
+func TestWaitEndsWithItsTimeout(t *testing.T) {
+	InBubble(t, 2, time.Second, func(l *Limiter) {
+		l.Took(2, 0, 0)
+		start := time.Now()
+		ok, err := l.TryAcquire(l.Context(), 1, 999*time.Millisecond)
+		if got := time.Since(start); ok || err != nil || got != 999*time.Millisecond {
+			l.Fatalf("%v, %v after %v; want false after 999ms", ok, err, got)
+		}
+		l.Took(1, time.Millisecond, time.Millisecond) // due at the deadline itself
+	})
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	InBubble(t, 1, time.Second, func(l *Limiter) {
+		l.Took(1, 0, 0)
+		before := l.Mini.Dump()
+		for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
+			ctx, cancel := context.WithTimeout(l.Context(), 100*time.Millisecond)
+			if end == context.Canceled {
+				ctx, cancel = context.WithCancel(l.Context())
+				time.AfterFunc(100*time.Millisecond, cancel)
+			}
+			start := time.Now()
+			ok, err := l.TryAcquire(ctx, 1, time.Minute)
+			if ok || !errors.Is(err, end) || time.Since(start) != 100*time.Millisecond {
+				l.Fatalf("TryAcquire: %v, %v after %v; want %v after 100ms", ok, err, time.Since(start), end)
+			}
+			if err := l.Acquire(ctx, 1); !errors.Is(err, end) {
+				l.Fatalf("Acquire: %v, want %v", err, end)
+			}
+			cancel()
+		}
+		l.Mini.HDel("l", wire.Waiting)
+		if after := l.Mini.Dump(); after != before {
+			l.Fatalf("something was kept:\n%s\nbefore:\n%s", after, before)
+		}
+	})
+}
+
+func TestWaitEndsWithItsClient(t *testing.T) {
+	InBubble(t, 1, time.Hour, func(l *Limiter) {
+		l.Took(1, 0, 0)
+		time.AfterFunc(time.Second, func() { _ = l.Client.Close() })
+		if err := l.Acquire(l.Context(), 1); !errors.Is(err, rratelimiter.ErrClosed) {
+			l.Fatalf("%v, want ErrClosed", err)
+		}
+	})
+}
+
+// B5: a waiter waits for one interval at most, whatever the records say.
+func TestWaitIsNoLongerThanAnInterval(t *testing.T) {
+	InBubble(t, 1, time.Second, func(l *Limiter) {
+		l.Took(1, 0, 0)
+		hour := float64(time.Now().Add(time.Hour).UnixMilli())
+		members, err := l.Mini.ZMembers("{l}:permits")
+		if err != nil {
+			l.Fatal(err)
+		}
+		if _, err := l.Mini.ZAdd("{l}:permits", hour, members[0]); err != nil {
+			l.Fatal(err)
+		}
+		l.Took(1, time.Minute, time.Second)
+	})
+}
+
+// A rate that is changed under a waiter counts from its next look on.
+func TestWaitSeesAChangeOfTheRate(t *testing.T) {
+	InBubble(t, 5, time.Second, func(l *Limiter) {
+		l.Took(5, 0, 0)
+		set := make(chan error, 1)
+		time.AfterFunc(500*time.Millisecond, func() {
+			set <- l.SetRate(context.Background(), Overall, 2, time.Second, rratelimiter.WithKeepState())
+		})
+		if _, err := l.TryAcquire(l.Context(), 3, time.Minute); !errors.Is(err,
+			rratelimiter.ErrPermitsExceedRate) {
+			l.Fatalf("%v, want ErrPermitsExceedRate", err)
+		}
+		if err := <-set; err != nil { // it is heard of before it is over
+			l.Error(err)
+		}
+	})
+}
+
+// Many callers at once never get more than the rate in any interval, and get
+// all of it.
+func TestWaitersShareTheRate(t *testing.T) {
+	InBubble(t, 5, time.Second, func(l *Limiter) {
+		start := time.Now()
+		got := make(chan time.Duration, 20)
+		for range 20 {
+			go func() {
+				if err := l.Acquire(context.Background(), 1); err != nil {
+					l.Error(err)
+				}
+				got <- time.Since(start)
+			}()
+		}
+		counts := map[time.Duration]int{}
+		for range 20 {
+			counts[<-got]++
+		}
+		for i := range 4 {
+			if at := time.Duration(i) * time.Second; counts[at] != 5 {
+				l.Errorf("%d were granted at %v, want 5 each second: %v", counts[at], at, counts)
+			}
+		}
+	})
+}

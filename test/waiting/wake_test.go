@@ -1,0 +1,209 @@
+package waiting_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// acquiring starts a caller that wants a permit.
+func acquiring(ctx context.Context, l *rratelimiter.RateLimiter, timeout time.Duration) <-chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		ok, err := l.TryAcquire(ctx, 1, timeout)
+		done <- outcome{ok, err}
+	}()
+	return done
+}
+
+// waits starts a caller that wants a permit, and returns when it stands in line
+// and is subscribed to changes.
+func waits(t *testing.T, look *redis.Client, l *rratelimiter.RateLimiter,
+	timeout time.Duration) <-chan outcome {
+	t.Helper()
+	done := acquiring(context.Background(), l, timeout)
+	channel := "{" + l.Name() + "}:changed"
+	Until(t, func() bool { return look.PubSubNumSub(context.Background(), channel).Val()[channel] > 0 })
+	return done
+}
+
+type outcome struct {
+	ok  bool
+	err error
+}
+
+// full returns a limiter of rate 1 that has no permits for an hour.
+func full(t *testing.T, rdb redis.UniversalClient, opts ...rratelimiter.Option) *rratelimiter.RateLimiter {
+	t.Helper()
+	c := rratelimiter.New(rdb, opts...)
+	t.Cleanup(func() { _ = c.Close() })
+	l := c.RateLimiter(redistest.Name(t))
+	NoError(t, l.SetRate(t.Context(), Overall, 1, time.Hour))
+	NoError(t, Yes(l.TryAcquire(t.Context(), 1, 0)))
+	return l
+}
+
+// subscribers is how many connections subscribe something.
+func subscribers(t *testing.T, look *redis.Client) int {
+	t.Helper()
+	list, err := look.ClientList(context.Background()).Result()
+	NoError(t, err)
+	return strings.Count(list, "cmd=subscribe")
+}
+
+func TestCallersWhoNeverWaitSubscribeNothing(t *testing.T) {
+	s := redistest.Start(t)
+	l := full(t, s.Client(t))
+	for range 10 {
+		NoError(t, ErrOf(l.Allow(t.Context(), 1)))
+		NoError(t, ErrOf(l.TryAcquire(t.Context(), 1, 0)))
+		NoError(t, l.Release(t.Context(), 1))
+	}
+	if n := subscribers(t, s.Admin()); n != 0 {
+		t.Errorf("%d connections subscribe", n)
+	}
+	NoError(t, l.SetRate(t.Context(), Overall, 1, time.Hour))
+	NoError(t, Yes(l.TryAcquire(t.Context(), 1, 0)))
+	done := waits(t, s.Admin(), l, 200*time.Millisecond)
+	if n := subscribers(t, s.Admin()); n != 1 {
+		t.Errorf("%d connections subscribe while somebody waits, want 1", n)
+	}
+	if got := Receive(t, done); got.ok || got.err != nil {
+		t.Errorf("%+v; want refused", got)
+	}
+	Until(t, func() bool { return subscribers(t, s.Admin()) == 0 })
+}
+
+// With keyspace notifications on, what Java does wakes as well: it sets the
+// value when it gives permits back, and deletes it when it sets a rate.
+func TestChangesByJavaWakeTheLine(t *testing.T) {
+	s := redistest.Start(t, "--notify-keyspace-events", "K$g")
+	for name, java := range map[string]func(rdb redis.Pipeliner, hash string){
+		"release": func(rdb redis.Pipeliner, hash string) {
+			rdb.Set(context.Background(), "{"+hash+"}:value", 1, 0)
+		},
+		"setRate": func(rdb redis.Pipeliner, hash string) {
+			rdb.HSet(context.Background(), hash, "rate", 2)
+			rdb.Del(context.Background(), "{"+hash+"}:value", "{"+hash+"}:permits")
+		},
+	} {
+		l := full(t, s.Client(t))
+		done := waits(t, s.Admin(), l, time.Minute)
+		events := "__keyspace@0__:{" + l.Name() + "}:value"
+		Until(t, func() bool { return s.Admin().PubSubNumSub(t.Context(), events).Val()[events] > 0 })
+		pipe := s.Admin().TxPipeline()
+		java(pipe, l.Name())
+		NoError(t, ErrOf(pipe.Exec(t.Context())))
+		if got := Receive(t, done); !got.ok || got.err != nil {
+			t.Errorf("%s: %+v; want woken", name, got)
+		}
+	}
+}
+
+// killSubscribers kills each connection that subscribes something, until the test
+// ends. It fails the test if there was none.
+func killSubscribers(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	var killed atomic.Int64
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	t.Cleanup(func() {
+		close(stop)
+		all.Wait()
+		if killed.Load() == 0 {
+			t.Error("nobody has subscribed anything")
+		}
+	})
+	all.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				killed.Add(s.Admin().ClientKillByFilter(context.Background(), "TYPE", "pubsub").Val())
+			case <-stop:
+				return
+			}
+		}
+	})
+}
+
+// If pub/sub fails, waiters are served when their permits are due.
+func TestWaitersAreServedWithoutPubSub(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, s *redistest.Server) *redis.Client{
+		"denied": func(t *testing.T, s *redistest.Server) *redis.Client {
+			err := s.Admin().Do(t.Context(), "ACL", "SETUSER", "quiet", "on", "nopass", "~*", "resetchannels",
+				"+@all", "-subscribe").Err()
+			if redis.HasErrorPrefix(err, "unknown command") {
+				t.Skip("before Redis 6.0 nobody can be denied anything")
+			}
+			NoError(t, err)
+			return s.Client(t, func(o *redis.Options) { o.Username, o.Password = "quiet", "any" })
+		},
+		"killed": func(t *testing.T, s *redistest.Server) *redis.Client {
+			killSubscribers(t, s)
+			return s.Client(t)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Start(t)
+			c := rratelimiter.New(spoil(t, s))
+			defer c.Close()
+			l := c.RateLimiter("l")
+			NoError(t, l.SetRate(t.Context(), Overall, 1, 300*time.Millisecond))
+			for i := range 3 {
+				start := time.Now()
+				ok, err := l.TryAcquire(t.Context(), 1, 10*time.Second)
+				took := time.Since(start)
+				early := i > 0 && took < 200*time.Millisecond
+				if !ok || err != nil || early || took > 5*time.Second {
+					t.Errorf("%d: %v, %v after %v; want served when due", i, ok, err, took)
+				}
+			}
+			start := time.Now()
+			ok, err := l.TryAcquire(t.Context(), 1, 100*time.Millisecond)
+			if took := time.Since(start); ok || err != nil || took < 100*time.Millisecond ||
+				took > 5*time.Second {
+				t.Errorf("%v, %v after %v; want refused after the timeout", ok, err, took)
+			}
+			NoError(t, l.Release(t.Context(), 1)) // though it cannot tell anybody
+		})
+	}
+}
+
+// On a cluster and on a Ring, too, a release elsewhere is heard of.
+func TestReleaseElsewhereWakes(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	a, b := redistest.Start(t).Addr, redistest.Start(t).Addr
+	ring := func() redis.UniversalClient {
+		r := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a, "b": b}})
+		t.Cleanup(func() { _ = r.Close() })
+		return r
+	}
+	for name, connect := range map[string]func() redis.UniversalClient{
+		"cluster": func() redis.UniversalClient { return cluster.Client(t) },
+		"ring":    ring,
+	} {
+		for range 4 { // names on all servers
+			l := full(t, connect())
+			ctx := Arriving(t.Context())
+			done := acquiring(ctx, l, time.Minute)
+			Receive(t, ctx.Came)
+			elsewhere := rratelimiter.New(connect())
+			t.Cleanup(func() { _ = elsewhere.Close() })
+			NoError(t, elsewhere.RateLimiter(l.Name()).Release(t.Context(), 1))
+			if got := Receive(t, done); !got.ok || got.err != nil {
+				t.Errorf("%s: %+v; want woken", name, got)
+			}
+		}
+	}
+}
