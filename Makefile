@@ -53,7 +53,7 @@ lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, 
 		go vet ./... && \
 		go fix -diff -stringsbuilder=false ./... && \
 		$(TOOL) staticcheck ./... && \
-		$(TOOL) revive -config $(CURDIR)/revive.toml -set_exit_status ./... && \
+		$(TOOL) revive -config $(CURDIR)/tools/revive.toml -set_exit_status ./... && \
 		$(TOOL) revive -config $(CURDIR)/tools/revive-tests.toml -set_exit_status ./...) || exit 1; done
 	@GOWORK= go vet $(MODULES:%=./%/...) # go.work has them all, and go.work.sum is complete
 	@find . -name '*.lua' -exec awk 'length > 110 { print FILENAME ":" FNR ": " length " columns, must be at most 110"; bad = 1 } \

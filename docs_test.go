@@ -3,10 +3,13 @@ package rratelimiter_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redisson-go/rratelimiter"
 )
 
 // pages returns README.md and the pages of docs/: their text by their path.
@@ -204,6 +207,18 @@ func TestArchitectureNamesEveryRoom(t *testing.T) {
 		named := func(as string) bool { return strings.Contains(page, as) }
 		if !named("| "+room+" ") && !named(", "+room) && !named("| "+room+",") {
 			t.Errorf("docs/architecture.md does not name %s", room)
+		}
+	}
+}
+
+// No method of a Client has a type that users cannot name.
+func TestClientShowsNoInternalTypes(t *testing.T) {
+	client := reflect.TypeFor[*rratelimiter.Client]()
+	for m := range client.Methods() {
+		for _, typ := range slices.AppendSeq(slices.Collect(m.Type.Ins()), m.Type.Outs()) {
+			if strings.Contains(typ.PkgPath(), "/internal/") {
+				t.Errorf("%s has a %v", m.Name, typ)
+			}
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package rratelimiter_test
+package scripts_test
 
 // A luaCase is a set of scripts that breaks a rule.
 type luaCase struct {

@@ -1,4 +1,4 @@
-package rratelimiter_test
+package scripts_test
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 
 // The headers of the scripts are true, and the scripts keep the rules of the checker.
 func TestLua(t *testing.T) {
-	c := checkLua(os.DirFS("scripts"))
+	c := checkLua(os.DirFS("."))
 	for _, text := range c.errors() {
 		t.Error("scripts/" + text)
 	}
@@ -32,11 +32,11 @@ func TestLua(t *testing.T) {
 
 // The scripts of the other algorithms and of the locks keep the same rules.
 func TestLuaOfAlgorithms(t *testing.T) {
-	scripts, err := filepath.Glob("limit/*/*.lua")
+	scripts, err := filepath.Glob("../limit/*/*.lua")
 	if err != nil {
 		t.Fatal(err)
 	}
-	folders := map[string]bool{"rlock/scripts": true}
+	folders := map[string]bool{"../rlock/scripts": true}
 	for _, script := range scripts {
 		folders[filepath.Dir(script)] = true
 	}

@@ -1,4 +1,4 @@
-package rratelimiter_test
+package scripts_test
 
 import (
 	"os"
@@ -29,8 +29,8 @@ func TestScriptsNeedNoMoreThanRedis5(t *testing.T) {
 	call := regexp.MustCompile(`redis\.p?call\b`)
 	word := regexp.MustCompile(`'([A-Z]+)'`)
 	used := map[string]bool{}
-	files, _ := filepath.Glob("scripts/*.lua")
-	parts, _ := filepath.Glob("scripts/parts/*.lua")
+	files, _ := filepath.Glob("*.lua")
+	parts, _ := filepath.Glob("parts/*.lua")
 	if files = append(files, parts...); len(parts) == 0 {
 		t.Fatal(files)
 	}
@@ -41,7 +41,7 @@ func TestScriptsNeedNoMoreThanRedis5(t *testing.T) {
 		}
 		for _, after := range call.Split(string(source), -1)[1:] {
 			args, _, _ := strings.Cut(after, "\n")
-			if file == "scripts/expire.lua" && strings.HasPrefix(args, "(ARGV[2],") { // what expire.go passes
+			if file == "expire.lua" && strings.HasPrefix(args, "(ARGV[2],") { // what expire.go passes
 				args = strings.Replace(args, "ARGV[2]", "'PEXPIRE'", 1)
 				used["PEXPIREAT"] = true
 			}

@@ -1,4 +1,4 @@
-package rratelimiter_test
+package scripts_test
 
 import (
 	"cmp"
