@@ -48,7 +48,7 @@ const maxKey = 1024
 
 // keyedKeeps is after how many intervals an unused limiter of a Keyed expires, unless
 // WithKeepAlive sets another time.
-const keyedKeeps = 2
+const keyedIntervals = 2
 
 // Keyed returns a Keyed whose limiters give out rate permits per interval, to all
 // clients together (Overall).
@@ -67,7 +67,7 @@ func (c *Client) Keyed(
 ) *Keyed {
 	t := &Keyed{client: c, name: name, policy: c.policy, err: c.host.Err}
 	if t.err == nil {
-		t.rate, t.err = newGivenRate(rate, interval, keyedKeeps, opts)
+		t.rate, t.err = newGivenRate(rate, interval, keyedIntervals, opts)
 	}
 	if t.err == nil && name == "" {
 		t.err = engine.Invalid("name", `""`, "not be empty")

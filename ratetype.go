@@ -136,10 +136,10 @@ func (change *rateChange) complete(opts []RateOption) error {
 // A givenRate is a rate that is given in the program: the acquires of a limiter set it (Keyed,
 // RateLimiter.WithRate).
 type givenRate struct {
-	name   string // of the Keyed that the limiter is from, empty for others
-	policy string // the name, if visitors may see it (Result.Policy)
-	sets   *engine.GivenRate
-	other  atomic.Bool // a limiter with another rate was found
+	name      string // of the Keyed that the limiter is from, empty for others
+	policy    string // the name, if visitors may see it (Result.Policy)
+	forEngine *engine.GivenRate
+	differed  atomic.Bool // a limiter with another rate was found
 }
 
 // newGivenRate returns the rate that acquires set, or the error of its arguments. keeps is after
@@ -153,7 +153,7 @@ func newGivenRate(rate int64, interval time.Duration, keeps int64, opts []RateOp
 	if !change.keepSet && keeps > 0 {
 		change.KeepAlive = min(math.MaxInt64/time.Duration(keeps), change.Interval) * time.Duration(keeps)
 	}
-	return &givenRate{sets: engine.NewGivenRate(change.rate(), !change.keepRate)}, nil
+	return &givenRate{forEngine: engine.NewGivenRate(change.rate(), !change.keepRate)}, nil
 }
 
 // engine returns what the engine is told; nil for no rate.
@@ -161,7 +161,7 @@ func (g *givenRate) engine() *engine.GivenRate {
 	if g == nil {
 		return nil
 	}
-	return g.sets
+	return g.forEngine
 }
 
 // differs reports whether a limiter has another rate than the given one, the first time that
@@ -170,6 +170,6 @@ func (g *givenRate) differs(v engine.Verdict) bool {
 	if g == nil || v.Limit == 0 || v.Degraded {
 		return false
 	}
-	same := v.Limit == g.sets.Rate.Permits && v.Every == g.sets.Rate.Interval.Milliseconds()
-	return !same && g.other.CompareAndSwap(false, true)
+	same := v.Limit == g.forEngine.Rate.Permits && v.Every == g.forEngine.Rate.Interval.Milliseconds()
+	return !same && g.differed.CompareAndSwap(false, true)
 }

@@ -72,13 +72,13 @@ func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateO
 	if before == nil {
 		before = &givenRate{}
 	} else if before.name != "" { // of a Keyed
-		keeps = keyedKeeps
+		keeps = keyedIntervals
 	}
 	given, err := newGivenRate(rate, interval, keeps, opts)
 	switch {
 	case err == nil:
 		given.name, given.policy = before.name, before.policy
-		k = k.With(given.sets)
+		k = k.With(given.forEngine)
 	case k.Err() == nil:
 		k = l.client.engine.Unusable(k.Name(), engine.Misconfigured(err))
 	}
@@ -233,7 +233,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := k.Check(ctx, permits, 0); err != nil || permits == 0 || guard.Off() {
 		return err
 	}
-	if guard.Gives(k, permits) {
+	if guard.TakeBackUnbooked(k, permits) {
 		return nil
 	}
 	err := k.Release(ctx, permits)
@@ -241,7 +241,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 		return nil // nothing is out
 	}
 	if err == nil {
-		guard.Gave(k, permits)
+		guard.NoteReleased(k, permits)
 	}
 	return err
 }

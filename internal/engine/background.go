@@ -14,8 +14,8 @@ type goroutines struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
-	jobs chan func(ctx context.Context) // to workers that have nothing to do
-	idle atomic.Int32                   // how many these are
+	jobs        chan func(ctx context.Context) // to workers that have nothing to do
+	idleWorkers atomic.Int32                   // how many these are
 
 	mu      sync.Mutex     // held where ctx ends, and where the goroutines are counted
 	running sync.WaitGroup // what Close waits for; Add under mu
@@ -27,7 +27,7 @@ func (g *goroutines) init() {
 }
 
 // end cancels the context of all goroutines. Later calls of Go start none.
-func (g *goroutines) end() {
+func (g *goroutines) cancelAll() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cancel()
@@ -69,9 +69,9 @@ func (g *goroutines) Work(job func(ctx context.Context)) bool {
 	return g.Go(func(ctx context.Context) {
 		timer := time.NewTimer(idleFor)
 		defer timer.Stop()
-		for more := true; more; g.idle.Add(-1) {
+		for more := true; more; g.idleWorkers.Add(-1) {
 			job(ctx)
-			more = g.idle.Add(1) <= maxIdle
+			more = g.idleWorkers.Add(1) <= maxIdle
 			if !more {
 				continue
 			}
@@ -99,11 +99,11 @@ func within[T any](ctx context.Context, l *Limiter, f func(ctx context.Context) 
 	if err := l.Usable(ctx); err != nil {
 		return none, err
 	}
-	var said atomic.Pointer[error]
+	var lastFailure atomic.Pointer[error]
 	done := make(chan outcome, 1)
 	if !l.engine.Work(func(closing context.Context) {
 		ctx, cancel := context.WithCancel(ctx)
-		ctx = context.WithValue(ctx, redisx.FailureKey{}, func(err error) { said.Store(&err) })
+		ctx = context.WithValue(ctx, redisx.FailureKey{}, func(err error) { lastFailure.Store(&err) })
 		defer cancel()
 		defer context.AfterFunc(closing, cancel)()
 		v, err := f(ctx)
@@ -124,8 +124,8 @@ func within[T any](ctx context.Context, l *Limiter, f func(ctx context.Context) 
 		}
 	}
 	// The end of ctx says nothing of Redis; what Redis or the network said before does.
-	if cause := said.Load(); cause != nil && ctx.Err() != nil && o.err == ctx.Err() {
+	if cause := lastFailure.Load(); cause != nil && ctx.Err() != nil && o.err == ctx.Err() {
 		return none, l.Named(unanswered(ctx.Err(), *cause))
 	}
-	return o.v, l.Named(ended(ctx, o.err))
+	return o.v, l.Named(withContextEnd(ctx, o.err))
 }

@@ -17,11 +17,11 @@ const (
 
 	// A batch that takes longer than hanging hangs. If it then fails, go-redis has
 	// used up all its attempts, and the callers behind it get its error, too.
-	hanging = 250 * time.Millisecond
+	hangsAfter = 250 * time.Millisecond
 
 	// gathering is how often a batch lets other goroutines run while none of those
 	// that it has served comes again.
-	gathering = 10
+	gatherRounds = 10
 
 	// notUnderWay is how many wait for a batch that is not under way.
 	notUnderWay = -1
@@ -33,27 +33,27 @@ type batch struct {
 	queue *queue
 
 	// Guarded by the queue's mu.
-	number  int64     // counts the batches of the queue
-	waiters []*waiter // those it judges, in their order
-	waiting int       // those of them that have not left; notUnderWay before and after
-	probes  bool      // it includes the line
-	cancel  func()    // ends its call, as far as go-redis lets it
-	began   time.Time
+	number       int64     // counts the batches of the queue
+	waiters      []*waiter // those it judges, in their order
+	waiting      int       // those of them that have not left; notUnderWay before and after
+	includesLine bool      // it includes the line
+	cancel       func()    // ends its call, as far as go-redis lets it
+	began        time.Time
 
 	request *request // what it asks
 
 	// deserted: nobody waits for it any more, and the queue has another one.
-	deserted bool
+	abandoned bool
 
 	// What is gathered for a request.
-	runs    []run
-	permits int64
-	numbers bool
-	waited  int64 // permits of those who wait, but for the line
-	patient bool  // all of them can wait longer: they may leave permits to other processes
-	set     any   // the text of a GivenRate, nil if no caller has one
+	runs         []run
+	permits      int64
+	numbers      bool
+	newlyWaiting int64 // permits of those who wait, but for the line
+	patient      bool  // all of them can wait longer: they may leave permits to other processes
+	givenRate    any   // the text of a GivenRate, nil if no caller has one
 
-	done []*waiter // to whom it delivers
+	served []*waiter // to whom it delivers
 }
 
 // run makes batches as long as they are wanted.
@@ -106,7 +106,7 @@ type batchContext struct {
 // Value is that of context.Context.
 func (ctx batchContext) Value(key any) any {
 	if key == (redisx.FailureKey{}) {
-		return ctx.queue.failed
+		return ctx.queue.noteFailure
 	}
 	if v := ctx.Context.Value(key); v != nil {
 		return v
@@ -117,7 +117,7 @@ func (ctx batchContext) Value(key any) any {
 // gather lets those who have just been served run before the next batch: they may
 // come again at once, and then share it.
 func (b *batch) gather() {
-	for arrived, idle := 0, 0; idle < gathering && arrived < len(b.done); idle++ {
+	for arrived, idle := 0, 0; idle < gatherRounds && arrived < len(b.served); idle++ {
 		runtime.Gosched()
 		b.queue.mu.Lock()
 		if b.queue.arrivals.size > arrived {
@@ -132,35 +132,35 @@ func (b *batch) gather() {
 // nil if there is nothing to do. Guarded by mu.
 func (b *batch) take() *request {
 	q := b.queue
-	acquires := q.acquires()
-	gives := !q.returns.empty() && !(acquires && q.returns.servedLast)
+	acquires := q.wantsPermits()
+	gives := !q.releases.empty() && !(acquires && q.releases.lastBatchReleased)
 	now := time.Now()
-	b.runs, b.permits, b.waited, b.numbers, b.probes, b.set = nil, 0, 0, false, false, nil
+	b.runs, b.permits, b.newlyWaiting, b.numbers, b.includesLine, b.givenRate = nil, 0, 0, false, false, nil
 	b.patient = true
 	switch {
 	case gives:
-		b.addAll(&q.returns.waiterList)
+		b.addAll(&q.releases.waiterList)
 	case acquires:
-		if b.probes = q.line.probes(); b.probes {
+		if b.includesLine = q.line.probes(); b.includesLine {
 			b.addLine(now)
 			q.line.probe = probeUnderWay
 		}
 		b.addAll(&q.arrivals)
-	case !q.unowned.due():
+	case !q.unowned.ready():
 		return nil
 	}
-	q.returns.servedLast = gives
+	q.releases.lastBatchReleased = gives
 	b.number++
 	b.waiting, b.began = len(b.waiters), now
 	if acquires && !gives {
 		b.request = newAcquire(q.limiter, b.runs, q.unowned.withdrawal)
 		if b.patient && q.limiter.Type() == wire.Overall {
-			b.request.portion = q.portion.text(b.waited+q.line.permits, now)
+			b.request.portion = q.portion.text(b.newlyWaiting+q.line.permits, now)
 		}
 	} else {
 		b.request = newRelease(q.limiter, b.permits, q.unowned.withdrawal)
 	}
-	b.request.numbers, b.request.set = b.numbers, b.set
+	b.request.numbers, b.request.givenRate = b.numbers, b.givenRate
 	return b.request
 }
 
@@ -176,9 +176,9 @@ func (b *batch) addAll(ls *waiterList) {
 func (b *batch) addLine(now time.Time) {
 	q := b.queue
 	expired := q.line.expired
-	yields := q.line.yields || expired > 0 && q.portion.shared(now)
+	yields := q.line.yieldsToJava || expired > 0 && q.portion.shared(now)
 	for w := q.line.first; w != nil && !w.ofGroup(); w = w.next {
-		if q.last.rate > 0 && b.permits > q.last.rate || yields && expired == 0 || !b.add(w) {
+		if q.lastReply.rate > 0 && b.permits > q.lastReply.rate || yields && expired == 0 || !b.add(w) {
 			return
 		}
 		if w.expired() {
@@ -198,7 +198,7 @@ func (b *batch) add(w *waiter) bool {
 	switch {
 	case b.permits > MaxPermits-w.Permits:
 		return false
-	case w.gives: // they are one sum
+	case w.release: // they are one sum
 	case joins:
 		b.runs[last].many += one
 	case len(b.runs) == maxRuns:
@@ -206,16 +206,16 @@ func (b *batch) add(w *waiter) bool {
 	default:
 		b.runs = append(b.runs, run{w.Permits, one})
 	}
-	w.taken()
-	if w.Waits() && w.standing == judged {
-		b.waited += w.Permits
+	w.noteTaken()
+	if w.Waits() && w.state == judged {
+		b.newlyWaiting += w.Permits
 	}
 	b.waiters = append(b.waiters, w)
 	b.permits += w.Permits
 	b.patient = b.patient && w.Waits() && !w.expired()
 	b.numbers = b.numbers || w.Numbers
-	if w.set != nil {
-		b.set = w.set
+	if w.givenRate != nil {
+		b.givenRate = w.givenRate
 	}
 	return true
 }
@@ -226,22 +226,22 @@ func (b *batch) send(ctx context.Context, req *request) bool {
 	q := b.queue
 	reply, err := req.send(ctx)
 	q.mu.Lock()
-	if b.deserted {
-		q.deserted--
+	if b.abandoned {
+		q.abandoned--
 	}
 	switch {
 	case err != nil && q.engine.closed():
 		err = ErrClosed
-	case b.deserted:
+	case b.abandoned:
 	case err == nil || redisx.Final(err):
-		q.last.failure, q.last.at = nil, time.Now() // Redis has replied
+		q.lastReply.failure, q.lastReply.at = nil, time.Now() // Redis has replied
 	case ctx.Err() == nil || !errors.Is(err, ctx.Err()): // otherwise nobody has said anything
-		q.last.failure = err
+		q.lastReply.failure = err
 	}
 	b.settle(req, reply, err)
 	q.start()
-	goesOn, idle, done := !b.deserted, false, b.done
-	if b.deserted {
+	goesOn, idle, done := !b.abandoned, false, b.served
+	if b.abandoned {
 		idle = q.idle()
 	} else if len(done) == 1 {
 		if q.lineUp(); !q.wanted() {
@@ -264,8 +264,8 @@ func (b *batch) send(ctx context.Context, req *request) bool {
 // settle decides for the waiters of the batch. Guarded by mu.
 func (b *batch) settle(req *request, reply acquireReply, err error) {
 	q := b.queue
-	b.done, b.waiting = b.done[:0], notUnderWay
-	var sum tally
+	b.served, b.waiting = b.served[:0], notUnderWay
+	var outcome batchOutcome
 	var s *split // nil where all get the same
 	alike := err == nil && reply.judged == nil && !req.numbers
 	if err == nil && !alike {
@@ -280,27 +280,27 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 		if v.Batch = size; i == 0 {
 			v.Drift = reply.drift
 		}
-		sum.add(w, v, e)
-		b.dismiss(w, v, e, sum.first)
+		outcome.add(w, v, e)
+		b.dismiss(w, v, e, outcome.refused)
 	}
 	clear(b.waiters)
 	b.waiters = b.waiters[:0]
-	if b.deserted {
+	if b.abandoned {
 		return // what it was granted goes back (desert)
 	}
-	if sum.over > 0 && !req.gives() {
-		sum.over = b.pass(sum.over)
+	if outcome.unclaimed > 0 && !req.isRelease() {
+		outcome.unclaimed = b.regrant(outcome.unclaimed)
 	}
-	q.account(req, err, sum.granted-sum.over, sum.over)
+	q.noteUnowned(req, err, outcome.granted-outcome.unclaimed, outcome.unclaimed)
 	if err != nil && b.hung(err) {
-		b.share(err)
+		b.shareError(err)
 	}
-	if !req.gives() {
+	if !req.isRelease() {
 		if reply.rate > 0 {
-			q.last.rate = reply.rate
+			q.lastReply.rate = reply.rate
 		}
-		q.portion.judged(sum, reply, b.began)
-		b.plan(sum.first)
+		q.portion.noteBatch(outcome, reply, b.began)
+		b.plan(outcome.refused)
 	}
 }
 
@@ -308,12 +308,12 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 // Guarded by mu.
 func (b *batch) dismiss(w *waiter, v Verdict, err error, first refusal) {
 	switch {
-	case w.standing == gone:
+	case w.state == gone:
 		w.remove()
-	case err != nil || v.OK || !w.Waits() || w.final(b.number) && first.holds(w):
+	case err != nil || v.OK || !w.Waits() || w.isFinal(b.number) && first.covers(w):
 		b.deliver(w, v, err)
-	case w.standing == probed:
-		w.standing = inLine
+	case w.state == probed:
+		w.state = inLine
 	default:
 		b.queue.line.stand(w)
 	}
@@ -323,18 +323,18 @@ func (b *batch) dismiss(w *waiter, v Verdict, err error, first refusal) {
 // cancelled did not: everybody had left.
 func (b *batch) hung(err error) bool {
 	return !redisx.Answered(err) && !errors.Is(err, context.Canceled) &&
-		time.Since(b.began) > hanging
+		time.Since(b.began) > hangsAfter
 }
 
 // deliver gives a waiter its result. It is none of the queue's then. Guarded by mu.
 func (b *batch) deliver(w *waiter, v Verdict, err error) {
 	w.finish(v, err)
-	b.done = append(b.done, w)
+	b.served = append(b.served, w)
 }
 
 // share gives the error of a batch that has hung to those behind it who have
 // no other bound: they do not pay twice. Guarded by mu.
-func (b *batch) share(err error) {
+func (b *batch) shareError(err error) {
 	for _, ls := range []*waiterList{&b.queue.line.waiterList, &b.queue.arrivals} {
 		ls.all(func(w *waiter) {
 			if !w.bounded {
@@ -346,14 +346,14 @@ func (b *batch) share(err error) {
 
 // pass gives what was granted to callers who have left meanwhile to the head of
 // the line, and returns what is over then. Guarded by mu.
-func (b *batch) pass(over int64) int64 {
+func (b *batch) regrant(unclaimed int64) int64 {
 	q := b.queue
-	for w := q.line.first; w != nil && !w.ofGroup() && w.Permits <= over; w = q.line.first {
-		over -= w.Permits
+	for w := q.line.first; w != nil && !w.ofGroup() && w.Permits <= unclaimed; w = q.line.first {
+		unclaimed -= w.Permits
 		b.deliver(w, Verdict{OK: true}, nil)
-		q.line.changed()
+		q.line.scheduleProbe()
 	}
-	return over
+	return unclaimed
 }
 
 // plan decides when the line is probed next. If somebody in it was refused,
@@ -364,18 +364,18 @@ func (b *batch) plan(first refusal) {
 	q := b.queue
 	if first.waiter != nil && q.line.expired > 0 {
 		q.line.all(func(w *waiter) {
-			if w.final(b.number) && first.holds(w) {
+			if w.isFinal(b.number) && first.covers(w) {
 				b.deliver(w, Verdict{}, nil)
 			}
 		})
 	}
 	switch head := q.line.first; {
-	case head == nil || !b.probes && first.waiter == nil:
+	case head == nil || !b.includesLine && first.waiter == nil:
 	case first.waiter == nil || head.Permits < first.Permits:
-		q.line.changed()
+		q.line.scheduleProbe()
 	case q.portion.left > 0:
-		q.line.dueAfter(q.portion.look().Sub(b.began).Microseconds(), b.began)
-		q.line.known = time.Time{} // it could serve some, whose turn it is not
+		q.line.dueAfter(q.portion.nextLook().Sub(b.began).Microseconds(), b.began)
+		q.line.refusedUntil = time.Time{} // it could serve some, whose turn it is not
 	default:
 		q.line.dueAfter(first.wait, b.began)
 	}

@@ -66,7 +66,7 @@ func New(config Config) *Engine {
 	e := &Engine{config: config, session: session{name, name}}
 	e.goroutines.init()
 	e.queues.engine, e.withdrawals.engine = e, e
-	e.queues.used = map[string]*queue{}
+	e.queues.byHash = map[string]*queue{}
 	e.groups.init()
 	if config.Err == nil {
 		e.mark = config.Layout.Append(nil, 0, config.Resolution > 0)
@@ -78,7 +78,7 @@ func New(config Config) *Engine {
 // whose rate must be set.
 func (e *Engine) Limiter(argument, name string, given *GivenRate) *Limiter {
 	l := &Limiter{engine: e, name: name, given: given}
-	l.err = l.Named(l.find(argument))
+	l.err = l.Named(l.setKeys(argument))
 	return l
 }
 
@@ -98,7 +98,7 @@ func (e *Engine) Group(limiters ...*Limiter) *Group { return &Group{e, limiters}
 // waits for a silent Redis ends with go-redis's timeouts.
 func (e *Engine) Close() {
 	const closing = time.Second // more would hold up the end of a process
-	e.end()
+	e.cancelAll()
 	for _, q := range e.queues.all() {
 		q.mu.Lock()
 		q.close()
@@ -122,7 +122,7 @@ func (e *Engine) Close() {
 
 // Waiting returns the number of callers waiting for permits: in line, or among the arrivals.
 func (e *Engine) Waiting() int {
-	n := int(e.groups.waiting.Load())
+	n := int(e.groups.waitingCallers.Load())
 	for _, q := range e.queues.all() {
 		q.mu.Lock()
 		n += q.waiting()

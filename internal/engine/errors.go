@@ -31,20 +31,20 @@ var errSilent = errors.New("the budget is spent")
 // adds the name (Limiter.Named).
 type Error struct {
 	kind   error   // the error by which callers know it, nil if there is none
-	before string  // the text up to the name, empty for that of kind
-	whose  string  // the name, quoted; empty until it is known
+	prefix string  // the text up to the name, empty for that of kind
+	name   string  // the name, quoted; empty until it is known
 	detail string  // the text after the name
 	cause  error   // ends the text, nil if there is none
-	also   []error // what else it wraps, without any text
+	wraps  []error // what else it wraps, without any text
 }
 
 // Error returns the text.
 func (e *Error) Error() string {
-	text := e.before
+	text := e.prefix
 	if text == "" {
 		text = e.kind.Error() + " for "
 	}
-	text += e.whose + e.detail
+	text += e.name + e.detail
 	if e.cause != nil {
 		text += ": " + e.cause.Error()
 	}
@@ -53,8 +53,8 @@ func (e *Error) Error() string {
 
 // Unwrap returns kind, cause, and what has no text.
 func (e *Error) Unwrap() []error {
-	all := make([]error, 0, 2+len(e.also))
-	for _, err := range append([]error{e.kind, e.cause}, e.also...) {
+	all := make([]error, 0, 2+len(e.wraps))
+	for _, err := range append([]error{e.kind, e.cause}, e.wraps...) {
 		if err != nil {
 			all = append(all, err)
 		}
@@ -63,13 +63,13 @@ func (e *Error) Unwrap() []error {
 }
 
 // An endError is the end of a context, with what Redis or the network said before.
-type endError struct{ why, cause error }
+type endError struct{ ended, lastFailure error }
 
 // Error returns the text of both.
-func (e *endError) Error() string { return e.why.Error() + ": " + e.cause.Error() }
+func (e *endError) Error() string { return e.ended.Error() + ": " + e.lastFailure.Error() }
 
 // Unwrap returns both.
-func (e *endError) Unwrap() []error { return []error{e.why, e.cause} }
+func (e *endError) Unwrap() []error { return []error{e.ended, e.lastFailure} }
 
 // Named returns an Error with the name of a limiter, if it has none; any other error as it is.
 func Named(err error, name string) error { return withName(err, name) }
@@ -79,30 +79,30 @@ func Named(err error, name string) error { return withName(err, name) }
 func withName(err error, name string) error {
 	switch e := err.(type) {
 	case *Error:
-		if e.whose == "" {
+		if e.name == "" {
 			named := *e
-			named.whose, named.cause = strconv.Quote(name), withName(e.cause, name)
+			named.name, named.cause = strconv.Quote(name), withName(e.cause, name)
 			return &named
 		}
 	case *endError:
-		return &endError{e.why, withName(e.cause, name)}
+		return &endError{e.ended, withName(e.lastFailure, name)}
 	}
 	return err
 }
 
 // Invalid returns the error for an argument out of its bounds.
 func Invalid(argument string, value any, bound string) error {
-	return &Error{kind: limit.ErrInvalidArgument, detail: refused(argument, value, bound)}
+	return &Error{kind: limit.ErrInvalidArgument, detail: outOfBounds(argument, value, bound)}
 }
 
 // InvalidOf is Invalid for an argument of a function that belongs to no limiter, such as New.
 func InvalidOf(function, argument string, value any, bound string) error {
 	before := limit.ErrInvalidArgument.Error() + " of "
-	detail := refused(argument, value, bound)
-	return &Error{kind: limit.ErrInvalidArgument, before: before, whose: function, detail: detail}
+	detail := outOfBounds(argument, value, bound)
+	return &Error{kind: limit.ErrInvalidArgument, prefix: before, name: function, detail: detail}
 }
 
-func refused(argument string, value any, bound string) string {
+func outOfBounds(argument string, value any, bound string) string {
 	return fmt.Sprintf(": %s is %v, must %s", argument, value, bound)
 }
 
@@ -113,7 +113,7 @@ func Misconfigured(err error) error {
 		return err
 	}
 	config := *e
-	config.also = append(config.also[:len(e.also):len(e.also)], limit.ErrMisconfigured)
+	config.wraps = append(config.wraps[:len(e.wraps):len(e.wraps)], limit.ErrMisconfigured)
 	return &config
 }
 
@@ -146,7 +146,7 @@ func NotAsked(cause error) error {
 
 // ended returns err, and the end of ctx with it if that has ended the call. go-redis
 // may report the end as a timeout of the network alone.
-func ended(ctx context.Context, err error) error {
+func withContextEnd(ctx context.Context, err error) error {
 	if _, ours := err.(*Error); ours || err == nil || err == ErrClosed || redisx.Final(err) {
 		return err
 	}
@@ -163,20 +163,20 @@ func ended(ctx context.Context, err error) error {
 // Exceeds returns the error for permits that can never be there.
 func Exceeds(permits, rate int64) error {
 	return &Error{
-		kind: limit.ErrPermitsExceedRate, before: limit.ErrPermitsExceedRate.Error() + " of ",
+		kind: limit.ErrPermitsExceedRate, prefix: limit.ErrPermitsExceedRate.Error() + " of ",
 		detail: fmt.Sprintf(": permits is %d, must be at most %d", permits, rate),
 	}
 }
 
 // notInitialized returns the error for a limiter without a rate.
 func notInitialized(also ...error) error {
-	return &Error{kind: ErrNotInitialized, detail: " (see TrySetRate)", also: also}
+	return &Error{kind: ErrNotInitialized, detail: " (see TrySetRate)", wraps: also}
 }
 
 // badField returns the error for a field of a hash that holds value, quoted.
 func badField(hash, field, value, bound string, also ...error) error {
 	detail := fmt.Sprintf(": field %s of key %s is %s, must %s", field, hash, value, bound)
-	return &Error{kind: ErrBadState, detail: detail, also: also}
+	return &Error{kind: ErrBadState, detail: detail, wraps: also}
 }
 
 // translated translates the error of a script or of Redis, for the keys of one type, into an
@@ -185,7 +185,7 @@ func badField(hash, field, value, bound string, also ...error) error {
 func translated(l *Limiter, typ int, err error) error {
 	has := func(code string) bool { return redis.HasErrorPrefix(err, code+" ") }
 	bad := func(detail string) error {
-		return &Error{kind: ErrBadState, detail: ": " + l.wrongKind(typ, detail), also: []error{err}}
+		return &Error{kind: ErrBadState, detail: ": " + l.wrongKind(typ, detail), wraps: []error{err}}
 	}
 	if _, ok := errors.AsType[*redisx.UnconfirmedError](err); ok {
 		return &Error{kind: ErrNotReplicated, cause: err}
@@ -207,10 +207,10 @@ func translated(l *Limiter, typ int, err error) error {
 		return &Error{kind: limit.ErrInvalidArgument, detail: text, cause: err}
 	case redisx.Denied(err):
 		const text = ": the Redis user may not run a command of the script, which ACL LOG names"
-		return &Error{before: "rratelimiter: NOPERM for ", detail: text, cause: err}
+		return &Error{prefix: "rratelimiter: NOPERM for ", detail: text, cause: err}
 	case l.engine.config.Runner.Single && (has("MOVED") || has("ASK")):
 		const text = " is part of a cluster, use redis.NewClusterClient"
-		return &Error{before: "rratelimiter: the server of ", detail: text, cause: err}
+		return &Error{prefix: "rratelimiter: the server of ", detail: text, cause: err}
 	}
 	return err
 }

@@ -25,86 +25,86 @@ func (g *Group) Limiters() []*Limiter { return g.limiters }
 
 // groups are what the calls of all Groups of an Engine share.
 type groups struct {
-	waiting  atomic.Int64 // callers who stand in lines
-	names    atomic.Int64 // counts the sessions
-	sessions [Servers]sessions
-	shards   shards
+	waitingCallers atomic.Int64 // callers who stand in lines
+	sessionCount   atomic.Int64 // counts the sessions
+	sessions       [Servers]sessions
+	shards         shards
 }
 
 func (gs *groups) init() {
 	for i := range gs.sessions {
-		gs.sessions[i].atOnce = make(chan struct{}, groupCallsAtOnce)
+		gs.sessions[i].underWay = make(chan struct{}, groupCallsAtOnce)
 	}
 }
 
 // Acquire asks Redis until it grants, the timeout passes or ctx ends; permits are those of
 // each member. The arguments were checked (Limiter.Check).
 func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Verdict, error) {
-	first, whole, end := g.limiters[0], ctx, time.Now().Add(wanted.Timeout)
+	first, callerCtx, end := g.limiters[0], ctx, time.Now().Add(wanted.Timeout)
 	if wanted.Timed() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, end.Add(Grace), limit.ErrNoAnswer)
 		defer cancel()
 	}
 	var last *groupCall
-	if !wanted.Waits() || !g.othersWait() {
+	if !wanted.Waits() || !g.hasLine() {
 		call, err := g.ask(ctx, permits, wanted)
 		if err != nil || call.granted() || !wanted.Waits() {
 			return call.result(), first.Named(err)
 		}
 		last = call
 	}
-	stood := time.Now()
+	inLineSince := time.Now()
 	gc := newGroupCaller(g, permits, last)
 	defer gc.leave()
-	var left <-chan time.Time // when the timeout passes; nil for never
+	var timeout <-chan time.Time // when the timeout passes; nil for never
 	if wanted.Timed() {
 		timer := time.NewTimer(time.Until(end))
 		defer timer.Stop()
-		left = timer.C
+		timeout = timer.C
 	}
-	v, err := gc.wait(waits{ctx, whole, left}, wanted, last)
+	v, err := gc.wait(waitEnds{ctx, callerCtx, timeout}, wanted, last)
 	if err != nil {
 		v = make([]Verdict, len(permits))
 	}
 	for i := range v {
-		v[i].Queued = time.Since(stood)
+		v[i].Queued = time.Since(inLineSince)
 	}
 	return v, first.Named(err)
 }
 
 // waits are what ends a wait.
-type waits struct {
-	ctx   context.Context  // of the calls: it has a deadline a little after the timeout
-	whole context.Context  // of the caller
-	left  <-chan time.Time // its timeout
+type waitEnds struct {
+	callsCtx  context.Context  // of the calls: it has a deadline a little after the timeout
+	callerCtx context.Context  // of the caller
+	timeout   <-chan time.Time // its timeout
 }
 
 // wait asks each time that it is the caller's turn, and once more when its timeout passes.
-func (gc *groupCaller) wait(until waits, wanted Want, last *groupCall) ([]Verdict, error) {
+func (gc *groupCaller) wait(ends waitEnds, wanted Want, last *groupCall) ([]Verdict, error) {
 	g := gc.group
 	for expired := false; ; {
-		turn := gc.turn()
+		turn := gc.claimTurn()
 		if expired && !turn {
 			return make([]Verdict, len(gc.permits)), nil // others, who stand ahead, would be served before
 		}
 		if turn {
-			call, err := g.ask(until.ctx, gc.permits, wanted)
+			call, err := g.ask(ends.callsCtx, gc.permits, wanted)
 			switch {
-			case expired && errors.Is(err, limit.ErrNoAnswer) && gc.known.After(time.Now()):
+			case expired && errors.Is(err, limit.ErrNoAnswer) && gc.refusedUntil.After(time.Now()):
 				return last.result(), nil // Redis had said that they come back later
 			case err != nil || call.granted() || expired:
 				return call.result(), err
 			}
 			last = call
-			gc.refused(call)
+			gc.noteRefusal(call)
 		}
 		select {
-		case <-gc.poke:
-		case <-until.left:
+		case <-gc.wake:
+		case <-ends.timeout:
 			expired = true
-		case <-until.whole.Done():
-			return nil, until.whole.Err()
+		case <-ends.callerCtx.Done():
+			return nil, ends.callerCtx.Err()
 		case <-g.engine.ctx.Done():
 			return nil, ErrClosed
 		}
@@ -142,12 +142,12 @@ func (g *Group) check(ctx context.Context) error {
 }
 
 // othersWait reports whether somebody stands in the line of a member.
-func (g *Group) othersWait() bool {
+func (g *Group) hasLine() bool {
 	qs := &g.engine.queues
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	for _, l := range g.limiters {
-		if q := qs.used[l.Hash]; q != nil && q.lined() {
+		if q := qs.byHash[l.Hash]; q != nil && q.hasLine() {
 			return true
 		}
 	}

@@ -35,7 +35,7 @@ func init() {
 // last request only, so a call has one for itself while it may be under way, and until it is
 // known that nothing is to be withdrawn.
 type sessions struct {
-	atOnce chan struct{} // has one element for each call under way whose caller waits
+	underWay chan struct{} // has one element for each call under way whose caller waits
 
 	mu   sync.Mutex
 	free []any // guarded by mu
@@ -50,7 +50,7 @@ func (s *sessions) take(e *Engine) any {
 		s.free = s.free[:n-1]
 		return session
 	}
-	return e.session.name + "." + strconv.FormatInt(e.groups.names.Add(1), 10)
+	return e.session.name + "." + strconv.FormatInt(e.groups.sessionCount.Add(1), 10)
 }
 
 // put takes a session back.
@@ -63,19 +63,19 @@ func (s *sessions) put(session any) {
 // A groupCall is one call of all.lua, or several where the script wants to be called
 // again. Its caller may leave it: then what it took goes back.
 type groupCall struct {
-	group    *Group
-	permits  []int64
-	numbers  bool
-	sessions *sessions // where its session is from
-	session  any
-	number   int64
-	start    time.Time
-	unsure   bool // it may have been carried out without our knowing
+	group     *Group
+	permits   []int64
+	numbers   bool
+	sessions  *sessions // where its session is from
+	session   any
+	number    int64
+	start     time.Time
+	ambiguous bool // it may have been carried out without our knowing
 
-	cancel  context.CancelFunc
-	decided atomic.Bool           // its caller has the outcome, or has left
-	said    atomic.Pointer[error] // what Redis or the network said last
-	done    chan struct{}
+	cancel      context.CancelFunc
+	decided     atomic.Bool           // its caller has the outcome, or has left
+	lastFailure atomic.Pointer[error] // what Redis or the network said last
+	done        chan struct{}
 
 	// Set before done is closed.
 	verdicts []Verdict
@@ -90,16 +90,16 @@ func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (
 		sessions: &e.groups.sessions[g.limiters[0].Server()], done: make(chan struct{}),
 	}
 	select {
-	case call.sessions.atOnce <- struct{}{}:
+	case call.sessions.underWay <- struct{}{}:
 	case <-ctx.Done():
 		return nil, call.unanswered(ctx, wanted.Budget)
 	case <-e.ctx.Done():
 		return nil, ErrClosed
 	}
-	defer func() { <-call.sessions.atOnce }()
+	defer func() { <-call.sessions.underWay }()
 	var sending context.Context
 	sending, call.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	sending = context.WithValue(sending, redisx.FailureKey{}, func(err error) { call.said.Store(&err) })
+	sending = context.WithValue(sending, redisx.FailureKey{}, func(err error) { call.lastFailure.Store(&err) })
 	if !e.Work(func(closing context.Context) {
 		defer context.AfterFunc(closing, call.cancel)()
 		defer call.cancel()
@@ -129,7 +129,7 @@ func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (
 // Group.ask give their reasons.
 func (call *groupCall) unanswered(ctx context.Context, budget time.Duration) error {
 	cause := error(nil)
-	if said := call.said.Load(); said != nil {
+	if said := call.lastFailure.Load(); said != nil {
 		cause = *said
 	}
 	switch why := context.Cause(ctx); why {
@@ -158,7 +158,7 @@ func (call *groupCall) run(ctx context.Context) {
 	call.session, call.number, call.start = call.sessions.take(e), e.requests.Add(1), time.Now()
 	call.verdicts, call.err = call.send(ctx)
 	left := !call.decided.CompareAndSwap(false, true)
-	if call.unsure && call.err != nil || left && call.err == nil && call.granted() {
+	if call.ambiguous && call.err != nil || left && call.err == nil && call.granted() {
 		call.withdraw()
 	} else {
 		call.sessions.put(call.session)
@@ -171,14 +171,14 @@ func (call *groupCall) send(ctx context.Context) ([]Verdict, error) {
 	const changes = 3 // as in Limiter.run
 	for mistaken, sent := 0, 1; ; sent++ {
 		reply, unsure, err := call.once(ctx)
-		call.unsure = call.unsure || unsure
+		call.ambiguous = call.ambiguous || unsure
 		switch {
 		case err == nil:
 			verdicts, again, err := call.read(reply)
 			if err != nil || !again {
 				return verdicts, err
 			}
-			if err := endless(sent, call.start); err != nil {
+			if err := tooManyRounds(sent, call.start); err != nil {
 				return nil, err
 			}
 		case !ofALimiter(err) || mistaken >= changes:
@@ -241,16 +241,16 @@ func (call *groupCall) args(types [MaxMembers]int) arguments {
 	put(argSession, call.session)
 	put(argNumber, wire.Number(call.number))
 	put(argNow, e.now())
-	if call.unsure {
+	if call.ambiguous {
 		put(argResent, time.Since(call.start).Milliseconds())
 	}
 	if call.numbers {
 		put(argNumbers, 1)
 	}
 	if e.config.Resolution > 0 {
-		put(argSlot, e.config.Resolution.Milliseconds())
+		put(argResolution, e.config.Resolution.Milliseconds())
 	}
-	put(argOwn, e.session.boxed)
+	put(argClientSession, e.session.boxed)
 	for i, l := range g.limiters {
 		put(argOf(argType, i), int(types[i]))
 		put(argOf(argPermits, i), call.permits[i])
@@ -294,19 +294,19 @@ func (call *groupCall) read(reply redisx.Reply) (verdicts []Verdict, again bool,
 
 // A groupWithdrawal is what a call of a group may have been granted and nobody holds.
 type groupWithdrawal struct {
-	engine   *Engine
-	sessions *sessions // where its session is from
-	session  any
-	back     *withdrawal
-	left     []*Limiter // it is not known yet that these have it back
+	engine     *Engine
+	sessions   *sessions // where its session is from
+	session    any
+	withdrawal *withdrawal
+	remaining  []*Limiter // it is not known yet that these have it back
 }
 
 // withdraw gives back what a call may have taken.
 func (call *groupCall) withdraw() {
 	back := &withdrawal{call.number - 1, keptAll, call.start}
 	w := &groupWithdrawal{
-		engine: call.group.engine, sessions: call.sessions, session: call.session, back: back,
-		left: call.group.limiters,
+		engine: call.group.engine, sessions: call.sessions, session: call.session, withdrawal: back,
+		remaining: call.group.limiters,
 	}
 	w.withdraw()
 }
@@ -317,19 +317,19 @@ func (w *groupWithdrawal) withdraw() bool { return w.engine.Work(w.run) }
 // run sends it. A session that has nothing to withdraw any more is free again.
 func (w *groupWithdrawal) run(ctx context.Context) {
 	withdrawals := &w.engine.withdrawals
-	for len(w.left) > 0 {
-		req := newRelease(w.left[0], 0, w.back)
+	for len(w.remaining) > 0 {
+		req := newRelease(w.remaining[0], 0, w.withdrawal)
 		req.session = w.session
 		_, err := req.send(ctx)
 		settled := err == nil || errors.Is(err, ErrNotInitialized)
-		withdrawals.tried(settled)
+		withdrawals.noteOutcome(settled)
 		if !settled {
-			if ctx.Err() == nil && time.Since(w.back.since) < withdrawFor {
-				withdrawals.park(w)
+			if ctx.Err() == nil && time.Since(w.withdrawal.since) < withdrawFor {
+				withdrawals.add(w)
 			}
 			return
 		}
-		w.left = w.left[1:]
+		w.remaining = w.remaining[1:]
 	}
 	w.sessions.put(w.session)
 }

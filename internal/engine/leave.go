@@ -19,20 +19,20 @@ func (w *waiter) await(ctx context.Context, q *queue) (Verdict, error) {
 		<-w.ready // takes less than a select
 		return w.result(q)
 	}
-	passed := w.startTimer()
+	timeout := w.startTimer()
 	var silence <-chan time.Time
-	var spent *time.Timer
+	var budgetTimer *time.Timer
 	if w.Budget > 0 {
-		spent = time.NewTimer(w.Budget)
-		defer spent.Stop()
-		silence = spent.C
+		budgetTimer = time.NewTimer(w.Budget)
+		defer budgetTimer.Stop()
+		silence = budgetTimer.C
 	}
 	var why error
 	for expired := false; why == nil; {
 		select {
 		case <-w.ready:
 			return w.result(q)
-		case <-passed:
+		case <-timeout:
 			if expired {
 				why = limit.ErrNoAnswer
 				break
@@ -41,8 +41,8 @@ func (w *waiter) await(ctx context.Context, q *queue) (Verdict, error) {
 			w.expire(q)
 			w.timer.Reset(Grace)
 		case <-silence:
-			if rest := w.rest(q); rest > 0 {
-				spent.Reset(rest)
+			if rest := w.budgetLeft(q); rest > 0 {
+				budgetTimer.Reset(rest)
 			} else {
 				why = errSilent
 			}
@@ -64,17 +64,17 @@ func (w *waiter) await(ctx context.Context, q *queue) (Verdict, error) {
 
 // rest returns what is left of a waiter's budget. It is spent while Redis owes the
 // waiter a reply; one that stands in line until its permits are due is owed none.
-func (w *waiter) rest(q *queue) time.Duration {
+func (w *waiter) budgetLeft(q *queue) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch w.standing {
+	switch w.state {
 	case arrived, judged:
-		return w.Budget - time.Since(w.came)
+		return w.Budget - time.Since(w.enteredAt)
 	case probed:
 		return w.Budget - time.Since(q.batch.began)
 	case inLine:
-		last := w.came // since then, or since a later moment of these, a reply is due
-		for _, t := range []time.Time{q.line.due, q.last.at} {
+		last := w.enteredAt // since then, or since a later moment of these, a reply is due
+		for _, t := range []time.Time{q.line.dueAt, q.lastReply.at} {
 			if t.After(last) {
 				last = t
 			}
@@ -95,14 +95,14 @@ func (w *waiter) result(q *queue) (Verdict, error) {
 func (w *waiter) expire(q *queue) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.standing == answered || w.standing == gone {
+	if w.state == answered || w.state == gone {
 		return
 	}
-	w.lastBatch = q.batch.number + 1
-	if w.in != nil {
-		w.in.expired++
+	w.finalBatch = q.batch.number + 1
+	if w.list != nil {
+		w.list.expired++
 	}
-	if w.standing == inLine {
+	if w.state == inLine {
 		q.line.probe = probeNext
 		q.start()
 	}
@@ -118,45 +118,45 @@ func (w *waiter) expire(q *queue) {
 func (w *waiter) leave(q *queue, why error) (left bool, _, cause error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	stood, known := w.standing == inLine || w.standing == probed, q.line.known
-	switch w.standing {
+	wasInLine, refusedUntil := w.state == inLine || w.state == probed, q.line.refusedUntil
+	switch w.state {
 	case answered, gone: // its result came meanwhile, or the Engine was closed
 		return false, nil, nil
 	case judged, probed:
-		if q.line.heads(w) {
-			q.line.known = time.Time{} // it was said of this one
+		if q.line.blocksOthers(w) {
+			q.line.refusedUntil = time.Time{} // it was said of this one
 		}
 		if q.batch.waiting--; q.batch.waiting == 0 {
 			q.batch.cancel()
-			time.AfterFunc(hanging-time.Since(q.batch.began)+time.Millisecond, q.restart)
+			time.AfterFunc(hangsAfter-time.Since(q.batch.began)+time.Millisecond, q.restart)
 		}
 	default:
-		heads := q.line.heads(w)
+		heads := q.line.blocksOthers(w)
 		w.remove()
 		if heads {
-			q.line.changed()
+			q.line.scheduleProbe()
 			defer q.start()
 		}
 	}
-	w.standing = gone
-	if why == limit.ErrNoAnswer && q.last.failure == nil && stood && known.After(time.Now()) {
+	w.state = gone
+	if why == limit.ErrNoAnswer && q.lastReply.failure == nil && wasInLine && refusedUntil.After(time.Now()) {
 		return true, nil, nil
 	}
-	return true, why, q.last.failure
+	return true, why, q.lastReply.failure
 }
 
 // abandon tells a waiter that the Engine is closed. Guarded by the queue's mu.
-func (w *waiter) abandon() {
-	known := w.standing == judged || w.standing == probed // to the batch under way
-	if w.standing == gone || w.standing == answered {
+func (w *waiter) failClosed() {
+	inBatch := w.state == judged || w.state == probed // to the batch under way
+	if w.state == gone || w.state == answered {
 		return
 	}
 	w.finish(Verdict{}, ErrClosed)
 	if w.ofGroup() {
 		return // its caller sees by itself that the Engine is closed
 	}
-	if known {
-		w.standing = gone
+	if inBatch {
+		w.state = gone
 	}
 	w.ready <- struct{}{}
 }

@@ -56,7 +56,7 @@ func NewGivenRate(rate Rate, update bool) *GivenRate {
 }
 
 // find sets the keys, and returns why they cannot be used, if so.
-func (l *Limiter) find(argument string) error {
+func (l *Limiter) setKeys(argument string) error {
 	config := &l.engine.config
 	if config.Err != nil {
 		return config.Err
@@ -132,9 +132,9 @@ func (l *Limiter) Named(err error) error {
 	case ours, err == nil, err == ErrClosed, err == context.Canceled, err == context.DeadlineExceeded:
 		return err
 	case redisx.Answered(err), errors.Is(err, redisx.ErrShape):
-		return &Error{before: "rratelimiter: ", whose: strconv.Quote(l.name), cause: err}
+		return &Error{prefix: "rratelimiter: ", name: strconv.Quote(l.name), cause: err}
 	}
-	return &Error{kind: limit.ErrNoAnswer, whose: strconv.Quote(l.name), cause: err}
+	return &Error{kind: limit.ErrNoAnswer, name: strconv.Quote(l.name), cause: err}
 }
 
 // Server returns the number of the server of a limiter, less than Servers.
@@ -174,14 +174,14 @@ func CheckPermits(permits, least int64) error {
 // arguments were checked (Check).
 func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Verdict, error) {
 	if l.given != nil {
-		wanted.set = l.given.text
+		wanted.givenRate = l.given.text
 	}
 	q := l.engine.queues.enter(l)
 	w := l.engine.queues.newWaiter(ctx, wanted)
 	q.arrive(w)
 	v, err := w.await(ctx, q)
 	if err != nil {
-		err = l.Named(ended(ctx, err))
+		err = l.Named(withContextEnd(ctx, err))
 	}
 	return v, err
 }
@@ -189,17 +189,17 @@ func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Verdict, error) {
 // Release gives permits back. Its arguments were checked (Check).
 func (l *Limiter) Release(ctx context.Context, permits int64) error {
 	q := l.engine.queues.enter(l)
-	w := l.engine.queues.newWaiter(ctx, Want{Permits: permits, gives: true})
+	w := l.engine.queues.newWaiter(ctx, Want{Permits: permits, release: true})
 	q.arrive(w)
 	_, err := w.await(ctx, q)
-	return l.Named(ended(ctx, err))
+	return l.Named(withContextEnd(ctx, err))
 }
 
 // Type returns the type that the limiter has as far as we know.
 func (l *Limiter) Type() int { return int(l.typ.Load()) }
 
 // believe notes the type that was found, also for Limiters to come.
-func (l *Limiter) believe(typ int) {
+func (l *Limiter) noteType(typ int) {
 	l.typ.Store(int32(typ))
 	l.engine.types.note(l.Hash, typ)
 }
@@ -215,26 +215,26 @@ type types struct {
 	perClient map[string]struct{} // by hash; guarded by mu
 }
 
-func (known *types) of(hash string) int {
-	known.mu.RLock()
-	defer known.mu.RUnlock()
-	if _, ok := known.perClient[hash]; ok {
+func (t *types) of(hash string) int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if _, ok := t.perClient[hash]; ok {
 		return wire.PerClient
 	}
 	return wire.Overall
 }
 
-func (known *types) note(hash string, typ int) {
-	known.mu.Lock()
-	defer known.mu.Unlock()
+func (t *types) note(hash string, typ int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if typ != wire.PerClient {
-		delete(known.perClient, hash)
+		delete(t.perClient, hash)
 		return
 	}
-	if known.perClient == nil || len(known.perClient) >= maxTypes {
-		known.perClient = map[string]struct{}{}
+	if t.perClient == nil || len(t.perClient) >= maxTypes {
+		t.perClient = map[string]struct{}{}
 	}
-	known.perClient[hash] = struct{}{}
+	t.perClient[hash] = struct{}{}
 }
 
 // run runs an operation on the limiter's keys. The script names the type that it
@@ -250,7 +250,7 @@ func (l *Limiter) run(ctx context.Context, op operation) (reply redisx.Reply, un
 		if !redis.HasErrorPrefix(err, "OTHERTYPE ") {
 			break
 		}
-		l.believe(1 - typ)
+		l.noteType(1 - typ)
 	}
 	return reply, unsure, err
 }
@@ -297,7 +297,7 @@ func (l *Limiter) wrongKind(typ int, detail string) string {
 
 // endless returns an error if a script has asked so often, or for so long, to be sent again
 // that it must not go on: each time it handles 1,000 records at least.
-func endless(sent int, began time.Time) error {
+func tooManyRounds(sent int, began time.Time) error {
 	const most = 10_000
 	if sent < most && time.Since(began) < sessionLife-time.Second {
 		return nil

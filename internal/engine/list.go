@@ -29,7 +29,7 @@ func (ls *waiterList) insert(w, behind *waiter) {
 	if w.expired() {
 		ls.expired++
 	}
-	w.in, w.prev, w.next = ls, behind, ls.first
+	w.list, w.prev, w.next = ls, behind, ls.first
 	if behind != nil {
 		w.next = behind.next
 		behind.next = w

@@ -32,11 +32,11 @@ func (l *Limiter) SetRate(ctx context.Context, change Change) (bool, error) {
 		args := argumentsOf(change.Permits, change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(),
 			flag(change.KeepState), l.engine.now(), flag(change.MustExist), l.engine.session.boxed)
 		args.put(argChannel, l.Changed)
-		reply, _, err := l.runOn(ctx, change.Type, operation{script, time.Now(), args, did})
+		reply, _, err := l.runOn(ctx, change.Type, operation{script, time.Now(), args, changedAnything})
 		if err != nil || reply.At(0) == 0 {
 			return false, err
 		}
-		l.believe(change.Type)
+		l.noteType(change.Type)
 		err = l.clearOther(ctx, change.Type)
 		return err == nil, err
 	})
@@ -140,7 +140,7 @@ func (l *Limiter) onAll(ctx context.Context, sc *redisx.Script, keys []string) (
 	for i, key := range keys {
 		boxed[i] = key
 	}
-	call := redisx.Call{Script: sc, Keys: boxed, Args: []any{l.Changed}, Done: did}
+	call := redisx.Call{Script: sc, Keys: boxed, Args: []any{l.Changed}, Done: changedAnything}
 	reply, _, err := l.engine.config.Runner.Run(ctx, &call)
 	return reply.At(0), translated(l, wire.Overall, err)
 }
@@ -152,7 +152,7 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 		return err
 	}
 	to := &Limiter{engine: l.engine, name: newName, given: l.given}
-	if err := to.find("newName"); err != nil {
+	if err := to.setKeys("newName"); err != nil {
 		return l.Named(err)
 	}
 	if !l.Together(to) {
@@ -162,7 +162,7 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 	_, err := within(ctx, l, func(ctx context.Context) (int64, error) {
 		n, err := l.onAll(ctx, renameScript, append(l.All(), to.All()...))
 		if n > 0 {
-			to.believe(l.Type())
+			to.noteType(l.Type())
 			renamed(to)
 			l.engine.withdrawals.move(l, to)
 		} else if err == nil {
@@ -178,7 +178,7 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 func (l *Limiter) Expire(ctx context.Context, command string, ms int64, condition string) (bool, error) {
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
 		args := argumentsOf(command, ms, condition)
-		reply, _, err := l.run(ctx, operation{expireScript, time.Now(), args, did})
+		reply, _, err := l.run(ctx, operation{expireScript, time.Now(), args, changedAnything})
 		return reply.At(0) == 1 && err == nil, err
 	})
 }
@@ -200,7 +200,7 @@ func (l *Limiter) ExpireTime(ctx context.Context) (time.Time, error) {
 		switch {
 		case redis.HasErrorPrefix(err, "unknown command"):
 			before := "rratelimiter: ExpireTime of "
-			return time.Time{}, &Error{before: before, detail: " needs Redis 7.0", cause: err}
+			return time.Time{}, &Error{prefix: before, detail: " needs Redis 7.0", cause: err}
 		case err != nil || at < 0:
 			return time.Time{}, translated(l, wire.Overall, err)
 		}
@@ -331,8 +331,8 @@ func (l *Limiter) Book(ctx context.Context, given *GivenRate, number int64, book
 	args := l.rateArgs(given)
 	args[argNumber-1] = wire.Number(number)
 	for i, b := range bookings {
-		args.put(argSlot+2*i, b.At)
-		args.put(argSlot+2*i+1, b.Record)
+		args.put(argResolution+2*i, b.At)
+		args.put(argResolution+2*i+1, b.Record)
 	}
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
 		reply, _, err := l.run(ctx, operation{bookScript, time.Now(), args, nil})

@@ -54,13 +54,13 @@ func notifies(ctx context.Context, runner *redisx.Runner, event Event) error {
 		if err == nil && told && !on {
 			before := fmt.Sprintf("%v: %s is %q, must contain E and %c (or A) for ",
 				ErrNoNotifications, setting, flags, event.Class)
-			return &Error{kind: ErrNoNotifications, before: before}
+			return &Error{kind: ErrNoNotifications, prefix: before}
 		}
 		return err
 	}
 	if !runner.Known() {
 		detail := " on a " + runner.Client()
-		return &Error{before: "rratelimiter: listening for ", detail: detail, cause: errors.ErrUnsupported}
+		return &Error{prefix: "rratelimiter: listening for ", detail: detail, cause: errors.ErrUnsupported}
 	}
 	return runner.EachServer(ctx, check)
 }

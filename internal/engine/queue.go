@@ -9,7 +9,7 @@ import (
 // maxDeserted is how many batches of a limiter may hang, each on a connection
 // of its own, with one more under way: a pool of go-redis has ten connections
 // for each processor, and other limiters need some.
-const maxDeserted = 3
+const maxAbandoned = 3
 
 // A queue is where the callers of one limiter meet, those of all Limiters
 // of its name. It is there while somebody calls; a limiter that nobody uses has none.
@@ -29,26 +29,26 @@ const maxDeserted = 3
 type queue struct {
 	engine *Engine
 
-	mu       sync.Mutex
-	limiter  *Limiter   // as the first caller knows it
-	live     bool       // it is in engine.queues; also guarded by the mu of these
-	lingers  bool       // a timer retires it, when nobody has come again
-	busy     bool       // a batch is under way
-	batch    *batch     // the one under way, or the one before
-	deserted int        // batches that hang and nobody waits for any more, besides batch
-	arrivals waiterList // no batch has taken them yet
-	returns  returns
-	line     line // refused, waiting
-	unowned  unowned
-	last     lastReply
-	turns    turns   // who goes first when permits are due: Go or Java
-	portion  portion // of the limit, beside other processes of Go
+	mu              sync.Mutex
+	limiter         *Limiter   // as the first caller knows it
+	inUse           bool       // it is in engine.queues; also guarded by the mu of these
+	retireScheduled bool       // a timer retires it, when nobody has come again
+	busy            bool       // a batch is under way
+	batch           *batch     // the one under way, or the one before
+	abandoned       int        // batches that hang and nobody waits for any more, besides batch
+	arrivals        waiterList // no batch has taken them yet
+	releases        releaseList
+	line            line // refused, waiting
+	unowned         unowned
+	lastReply       lastReply
+	turns           turns   // who goes first when permits are due: Go or Java
+	portion         portion // of the limit, beside other processes of Go
 }
 
 // returns are releases that no batch has taken yet.
-type returns struct {
+type releaseList struct {
 	waiterList
-	servedLast bool // the last batch was one of these
+	lastBatchReleased bool // the last batch was one of these
 }
 
 // A lastReply is what Redis said last of a limiter.
@@ -61,9 +61,9 @@ type lastReply struct {
 // arrive adds a new caller to the queue, which queues.enter has locked, and starts a batch if
 // one is wanted. It unlocks the queue.
 func (q *queue) arrive(w *waiter) {
-	w.standing = arrived
-	if w.gives {
-		q.returns.push(w)
+	w.state = arrived
+	if w.release {
+		q.releases.push(w)
 	} else {
 		q.arrivals.push(w)
 	}
@@ -89,7 +89,7 @@ func (q *queue) arrive(w *waiter) {
 // If an arrival wants more than the rate that was met last, Redis must be asked, with all
 // ahead of it: there may be another rate. Guarded by mu.
 func (q *queue) lineUp() {
-	if q.line.empty() && !q.line.yields {
+	if q.line.empty() && !q.line.yieldsToJava {
 		return
 	}
 	q.arrivals.all(func(w *waiter) {
@@ -97,13 +97,13 @@ func (q *queue) lineUp() {
 			return
 		}
 		ofGroup := q.line.first.ofGroup()
-		if ofGroup && q.last.rate > 0 && w.Permits > q.last.rate {
+		if ofGroup && q.lastReply.rate > 0 && w.Permits > q.lastReply.rate {
 			return // a batch says whether there is another rate
 		}
 		q.line.stand(w)
-		if w.Permits > q.last.rate && !ofGroup {
-			q.last.rate = 0
-			q.line.changed()
+		if w.Permits > q.lastReply.rate && !ofGroup {
+			q.lastReply.rate = 0
+			q.line.scheduleProbe()
 		}
 		if w.expired() {
 			q.line.probe = probeNext
@@ -112,23 +112,23 @@ func (q *queue) lineUp() {
 }
 
 // wanted reports whether there is anything for a batch to do. Guarded by mu.
-func (q *queue) wanted() bool { return q.acquires() || !q.returns.empty() || q.unowned.due() }
+func (q *queue) wanted() bool { return q.wantsPermits() || !q.releases.empty() || q.unowned.ready() }
 
 // acquires reports whether the next batch would ask for permits. Guarded by mu.
-func (q *queue) acquires() bool { return !q.arrivals.empty() || q.line.probes() }
+func (q *queue) wantsPermits() bool { return !q.arrivals.empty() || q.line.probes() }
 
 // idle reports whether nobody needs the queue. Guarded by mu.
 func (q *queue) idle() bool {
-	return !q.busy && !q.line.attended && q.deserted == 0 && q.unowned.withdrawal == nil &&
-		!q.unowned.parked && q.line.reserved == 0 &&
-		q.arrivals.empty() && q.returns.empty() && q.line.empty()
+	return !q.busy && !q.line.attended && q.abandoned == 0 && q.unowned.withdrawal == nil &&
+		!q.unowned.waitingForRedis && q.line.groupPlaces == 0 &&
+		q.arrivals.empty() && q.releases.empty() && q.line.empty()
 }
 
 // start begins a batch if one is wanted and none is under way that anybody waits
 // for, and sees to it that the line is probed later. Guarded by mu.
 func (q *queue) start() {
-	if q.busy && q.batch.waiting == 0 && q.deserted < maxDeserted && time.Since(q.batch.began) > hanging {
-		q.desert()
+	if q.busy && q.batch.waiting == 0 && q.abandoned < maxAbandoned && time.Since(q.batch.began) > hangsAfter {
+		q.abandonBatch()
 	}
 	if !q.busy && q.wanted() {
 		q.busy = q.engine.Work(q.batch.run)
@@ -141,7 +141,7 @@ func (q *queue) start() {
 			q.close()
 		}
 	}
-	q.line.remind()
+	q.line.notify()
 }
 
 // pause ends a series of batches, and reports whether the queue is idle then.
@@ -161,16 +161,16 @@ func (q *queue) restart() {
 
 // desert leaves the batch under way alone, which hangs and nobody waits for any
 // more: the next one may have a better connection. Guarded by mu.
-func (q *queue) desert() {
+func (q *queue) abandonBatch() {
 	for _, w := range q.batch.waiters {
 		w.remove()
 	}
-	if q.batch.probes {
-		q.line.changed()
+	if q.batch.includesLine {
+		q.line.scheduleProbe()
 	}
-	q.deserted++
-	q.batch.deserted = true
-	q.unowned.ambiguous(q.batch.request)
+	q.abandoned++
+	q.batch.abandoned = true
+	q.unowned.noteAmbiguous(q.batch.request)
 	q.batch = &batch{queue: q, number: q.batch.number, waiting: notUnderWay}
 	q.busy = false
 	q.lineUp()
@@ -180,24 +180,24 @@ func (q *queue) desert() {
 // way may still be granted comes back by itself. Guarded by mu.
 func (q *queue) close() {
 	q.unowned.withdrawal = nil
-	for _, ls := range []*waiterList{&q.arrivals, &q.returns.waiterList, &q.line.waiterList} {
-		ls.all((*waiter).abandon)
+	for _, ls := range []*waiterList{&q.arrivals, &q.releases.waiterList, &q.line.waiterList} {
+		ls.all((*waiter).failClosed)
 	}
 	for _, w := range q.batch.waiters {
-		w.abandon()
+		w.failClosed()
 	}
 }
 
 // failed keeps what Redis or the network said to an attempt, for those who
 // leave before the next one.
-func (q *queue) failed(err error) {
+func (q *queue) noteFailure(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.last.failure = err
+	q.lastReply.failure = err
 }
 
 // lined reports whether the line has waiters.
-func (q *queue) lined() bool {
+func (q *queue) hasLine() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return !q.line.empty()
@@ -216,22 +216,22 @@ func (q *queue) waiting() int {
 
 // account notes what is to be taken back after a request: what it was granted beyond
 // the permits that are kept, or all of it if its outcome is unknown. Guarded by mu.
-func (q *queue) account(req *request, err error, kept, over int64) {
+func (q *queue) noteUnowned(req *request, err error, kept, unclaimed int64) {
 	settled := err == nil || errors.Is(err, ErrNotInitialized)
 	if settled {
 		q.unowned.withdrawal = nil
-	} else if req.unsure {
-		q.unowned.ambiguous(req)
+	} else if req.ambiguous {
+		q.unowned.noteAmbiguous(req)
 	}
-	if err == nil && over > 0 && !req.gives() {
+	if err == nil && unclaimed > 0 && !req.isRelease() {
 		q.unowned.withdrawal = &withdrawal{req.number, kept, time.Now()}
 	}
-	if req.withdrawal != nil || req.gives() && req.permits == 0 {
-		q.engine.withdrawals.tried(settled)
+	if req.withdrawal != nil || req.isRelease() && req.permits == 0 {
+		q.engine.withdrawals.noteOutcome(settled)
 	}
-	if w := q.unowned.withdrawal; !settled && w != nil && !q.unowned.parked {
-		q.unowned.parked = q.engine.withdrawals.park(q)
-		if !q.unowned.parked || time.Since(w.since) > withdrawFor {
+	if w := q.unowned.withdrawal; !settled && w != nil && !q.unowned.waitingForRedis {
+		q.unowned.waitingForRedis = q.engine.withdrawals.add(q)
+		if !q.unowned.waitingForRedis || time.Since(w.since) > withdrawFor {
 			q.unowned.withdrawal = nil
 		}
 	}
@@ -241,7 +241,7 @@ func (q *queue) account(req *request, err error, kept, over int64) {
 // request of a caller may have done it meanwhile.
 func (q *queue) withdraw() bool {
 	q.mu.Lock()
-	q.unowned.parked = false
+	q.unowned.waitingForRedis = false
 	withdraws := q.unowned.withdrawal != nil
 	q.start()
 	q.mu.Unlock()

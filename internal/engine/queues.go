@@ -11,8 +11,8 @@ import (
 type queues struct {
 	engine *Engine
 
-	mu   sync.Mutex
-	used map[string]*queue // by hash; guarded by mu
+	mu     sync.Mutex
+	byHash map[string]*queue // by hash; guarded by mu
 
 	spare   sync.Pool // of *queue, not in use
 	waiters sync.Pool // of *waiter
@@ -22,31 +22,31 @@ type queues struct {
 func (qs *queues) enter(l *Limiter) *queue {
 	if last := l.queue.Load(); last != nil {
 		last.mu.Lock()
-		if last.live && last.limiter.Hash == l.Hash {
+		if last.inUse && last.limiter.Hash == l.Hash {
 			return last
 		}
 		last.mu.Unlock() // it may be another limiter's by now
 	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	q := qs.locked(l)
+	q := qs.lock(l)
 	l.queue.Store(q)
 	return q
 }
 
 // locked returns the queue of a limiter, locked. Guarded by mu.
-func (qs *queues) locked(l *Limiter) *queue {
-	q := qs.used[l.Hash]
+func (qs *queues) lock(l *Limiter) *queue {
+	q := qs.byHash[l.Hash]
 	if q == nil {
 		q = qs.newQueue()
-		qs.used[l.Hash] = q
+		qs.byHash[l.Hash] = q
 	}
 	q.mu.Lock()
-	if !q.live {
-		q.limiter, q.live, q.turns = l, true, firstTurns(qs.engine)
-		q.last, q.portion = lastReply{}, portion{}
-		q.line.forget()
-		q.returns.servedLast = false
+	if !q.inUse {
+		q.limiter, q.inUse, q.turns = l, true, firstTurns(qs.engine)
+		q.lastReply, q.portion = lastReply{}, portion{}
+		q.line.reset()
+		q.releases.lastBatchReleased = false
 	}
 	return q
 }
@@ -56,7 +56,7 @@ func (qs *queues) newQueue() *queue {
 	q, ok := qs.spare.Get().(*queue)
 	if !ok {
 		q = &queue{engine: qs.engine}
-		q.line.poke, q.line.observed = make(chan struct{}, 1), qs.engine.config.Observed
+		q.line.wake, q.line.recordsWaits = make(chan struct{}, 1), qs.engine.config.Observed
 		q.batch = &batch{queue: q, waiting: notUnderWay}
 	}
 	return q
@@ -68,21 +68,21 @@ func (qs *queues) retire(q *queue) {
 	defer qs.mu.Unlock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.live || !q.idle() || q.lingers {
+	if !q.inUse || !q.idle() || q.retireScheduled {
 		return
 	}
-	if rest := q.portion.rest(time.Now()); rest > 0 {
-		q.lingers = true
+	if rest := q.portion.lingerFor(time.Now()); rest > 0 {
+		q.retireScheduled = true
 		time.AfterFunc(rest, func() {
 			q.mu.Lock()
-			q.lingers = false
+			q.retireScheduled = false
 			q.mu.Unlock()
 			qs.retire(q)
 		})
 		return
 	}
-	q.live = false
-	delete(qs.used, q.limiter.Hash)
+	q.inUse = false
+	delete(qs.byHash, q.limiter.Hash)
 	if cap(q.batch.waiters) <= maxRuns { // what a burst has needed is not kept
 		qs.spare.Put(q)
 	}
@@ -92,15 +92,15 @@ func (qs *queues) retire(q *queue) {
 func (qs *queues) of(l *Limiter) *queue {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	return qs.used[l.Hash]
+	return qs.byHash[l.Hash]
 }
 
 // all returns the queues in use.
 func (qs *queues) all() []*queue {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	all := make([]*queue, 0, len(qs.used))
-	for _, q := range qs.used {
+	all := make([]*queue, 0, len(qs.byHash))
+	for _, q := range qs.byHash {
 		all = append(all, q)
 	}
 	return all
@@ -119,7 +119,7 @@ func (qs *queues) newWaiter(ctx context.Context, wanted Want) *waiter {
 		_, w.bounded = ctx.Deadline()
 	}
 	if w.Budget > 0 {
-		w.came = time.Now()
+		w.enteredAt = time.Now()
 	}
 	return w
 }
@@ -130,7 +130,7 @@ func (qs *queues) recycle(w *waiter) {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
-	if w.standing != answered {
+	if w.state != answered {
 		return
 	}
 	*w = waiter{ready: w.ready, timer: w.timer}

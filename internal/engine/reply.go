@@ -43,13 +43,13 @@ func Granted(verdicts []Verdict) bool {
 
 // An acquireReply is the reply of acquire.lua, and of peek.lua.
 type acquireReply struct {
-	again     bool  // nothing was judged: ask again
-	rate      int64 // 0 where it is not told, as below
-	left      int64 // permits, may be negative
-	reset     int64 // ms until all permits are back, without what is granted now
-	resetThen int64 // the same with it
-	every     int64 // ms of the interval
-	drift     int64 // permits by which the value was wrong that the call has put right
+	again           bool  // nothing was judged: ask again
+	rate            int64 // 0 where it is not told, as below
+	left            int64 // permits, may be negative
+	reset           int64 // ms until all permits are back, without what is granted now
+	resetAfterGrant int64 // the same with it
+	interval        int64 // ms of the interval
+	drift           int64 // permits by which the value was wrong that the call has put right
 
 	// judged has two numbers for each run: how many of it are granted, and the us
 	// that the next one waits. It is nil when all are granted.
@@ -62,7 +62,7 @@ const (
 	replyRate
 	replyLeft
 	replyReset
-	replyResetThen
+	replyResetAfterGrant
 	replyInterval
 	replyDrift
 	replyJudged
@@ -80,8 +80,8 @@ func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
 	}
 	a := acquireReply{
 		again: reply.At(replyAgain) != 0, rate: reply.At(replyRate), left: reply.At(replyLeft),
-		reset: reply.At(replyReset), resetThen: reply.At(replyResetThen),
-		every: reply.At(replyInterval), drift: reply.At(replyDrift), judged: reply.From(replyJudged),
+		reset: reply.At(replyReset), resetAfterGrant: reply.At(replyResetAfterGrant),
+		interval: reply.At(replyInterval), drift: reply.At(replyDrift), judged: reply.From(replyJudged),
 	}
 	if !a.again && a.judged != nil && len(a.judged) != 2*runs {
 		return acquireReply{}, fmt.Errorf("%w %d numbers for %d runs", redisx.ErrShape, len(a.judged), runs)
@@ -102,18 +102,18 @@ func (a acquireReply) grants() bool {
 // A split hands out the verdicts of a reply to the callers of a request, in their
 // order.
 type split struct {
-	reply acquireReply
-	runs  []run
-	done  int64 // callers of the first of runs
-	left  int64 // permits for the next caller
-	any   bool  // somebody was granted
+	reply       acquireReply
+	runs        []run
+	served      int64 // callers of the first of runs
+	permitsLeft int64 // permits for the next caller
+	anyGranted  bool  // somebody was granted
 }
 
 func newSplit(reply acquireReply, runs []run) *split {
-	s := &split{reply: reply, runs: runs, left: reply.left}
+	s := &split{reply: reply, runs: runs, permitsLeft: reply.left}
 	for i, run := range runs {
 		granted, _ := s.run(i)
-		s.left += granted * run.permits
+		s.permitsLeft += granted * run.permits
 	}
 	return s
 }
@@ -128,19 +128,19 @@ func (s *split) run(i int) (granted, wait int64) {
 
 func (s *split) next() Verdict {
 	granted, wait := s.run(0)
-	v := Verdict{OK: s.done < granted, Limit: s.reply.rate, Every: s.reply.every}
+	v := Verdict{OK: s.served < granted, Limit: s.reply.rate, Every: s.reply.interval}
 	if v.OK {
-		s.left -= s.runs[0].permits
-		s.any = true
+		s.permitsLeft -= s.runs[0].permits
+		s.anyGranted = true
 	} else if v.Wait = wait; wait < -1 { // scripts/parts/due.lua
 		v.Wait, v.Again = -wait, true
 	}
-	v.Left, v.Reset = s.left, s.reply.reset
-	if s.any {
-		v.Reset = s.reply.resetThen
+	v.Left, v.Reset = s.permitsLeft, s.reply.reset
+	if s.anyGranted {
+		v.Reset = s.reply.resetAfterGrant
 	}
-	if s.done++; s.done == s.runs[0].size() {
-		s.runs, s.done = s.runs[1:], 0
+	if s.served++; s.served == s.runs[0].size() {
+		s.runs, s.served = s.runs[1:], 0
 		if s.reply.judged != nil {
 			s.reply.judged = s.reply.judged[2:]
 		}
@@ -161,38 +161,38 @@ func (s *split) verdict(permits int64) (Verdict, error) {
 // A refusal is the first one of those in line: nobody behind it is served.
 type refusal struct {
 	*waiter
-	left  bool  // its caller has gone meanwhile
-	wait  int64 // us until its permits are there
-	again bool  // or until it may look again
+	callerLeft bool  // its caller has gone meanwhile
+	wait       int64 // us until its permits are there
+	again      bool  // or until it may look again
 }
 
 // A tally is what has become of the waiters of a batch.
-type tally struct {
-	granted int64
-	waited  int64 // those of them that were granted to callers who may wait
-	over    int64 // those of them that were granted to callers who have left
-	first   refusal
+type batchOutcome struct {
+	granted   int64
+	toWaiters int64 // those of them that were granted to callers who may wait
+	unclaimed int64 // those of them that were granted to callers who have left
+	refused   refusal
 }
 
 // add counts the verdict of a waiter.
-func (sum *tally) add(w *waiter, v Verdict, err error) {
-	left := w.standing == gone
+func (o *batchOutcome) add(w *waiter, v Verdict, err error) {
+	left := w.state == gone
 	switch {
 	case v.OK:
-		sum.granted += w.Permits
-	case w.Waits() && err == nil && sum.first.waiter == nil:
-		sum.first = refusal{w, left, v.Wait, v.Again}
+		o.granted += w.Permits
+	case w.Waits() && err == nil && o.refused.waiter == nil:
+		o.refused = refusal{w, left, v.Wait, v.Again}
 	}
 	if v.OK && w.Waits() {
-		sum.waited += w.Permits
+		o.toWaiters += w.Permits
 	}
 	if v.OK && left {
-		sum.over += w.Permits
+		o.unclaimed += w.Permits
 	}
 }
 
 // holds reports whether a waiter in line is refused as well: yes, unless the refused
 // caller has left and this one wants less.
-func (first refusal) holds(w *waiter) bool {
-	return first.waiter != nil && (!first.left || w.Permits >= first.Permits)
+func (first refusal) covers(w *waiter) bool {
+	return first.waiter != nil && (!first.callerLeft || w.Permits >= first.Permits)
 }

@@ -26,10 +26,10 @@ type request struct {
 	records    any         // that hold as many, or the mark of the Client; []byte, boxed for go-redis
 	withdrawal *withdrawal // taken back with it, nil if there is none
 	start      time.Time
-	set        any  // the text of a GivenRate, nil where a rate must be set
+	givenRate  any  // the text of a GivenRate, nil where a rate must be set
 	portion    any  // what it says of those who wait (portion.go), nil if nothing
 	numbers    bool // somebody wants more than yes or no
-	unsure     bool // a copy of it may be on its way, or have been carried out
+	ambiguous  bool // a copy of it may be on its way, or have been carried out
 }
 
 // A run is a number of equal requests, one behind the other; negative where
@@ -51,11 +51,11 @@ type withdrawal struct {
 const keptAll = 1 << 52 // far more than a request takes
 
 // newAcquire returns the request for runs of equal ones.
-func newAcquire(l *Limiter, runs []run, back *withdrawal) *request {
+func newAcquire(l *Limiter, runs []run, withdrawal *withdrawal) *request {
 	e := l.engine
 	req := &request{
 		limiter: l, script: acquireScript, session: e.session.boxed, number: e.requests.Add(1), runs: runs,
-		withdrawal: back, start: time.Now(),
+		withdrawal: withdrawal, start: time.Now(),
 	}
 	for _, run := range runs {
 		req.permits += run.permits * run.size()
@@ -67,35 +67,35 @@ func newAcquire(l *Limiter, runs []run, back *withdrawal) *request {
 
 // newRelease returns the request that gives permits back. With 0 permits it only
 // takes back what nobody holds.
-func newRelease(l *Limiter, permits int64, back *withdrawal) *request {
+func newRelease(l *Limiter, permits int64, withdrawal *withdrawal) *request {
 	return &request{
 		limiter: l, script: releaseScript, session: l.engine.session.boxed,
 		number: l.engine.requests.Add(1), permits: permits, records: l.engine.mark,
-		withdrawal: back, start: time.Now(),
+		withdrawal: withdrawal, start: time.Now(),
 	}
 }
 
 // gives reports whether the request gives permits back.
-func (req *request) gives() bool { return req.script == releaseScript }
+func (req *request) isRelease() bool { return req.script == releaseScript }
 
 // send asks until all of the request is done, for a call of Redis handles so many
 // records and no more. The reply is that of an acquire.
 func (req *request) send(ctx context.Context) (acquireReply, error) {
 	began := time.Now()
 	for sent := 1; ; sent++ {
-		reply, unsure, err := req.limiter.run(ctx, operation{req.script, req.start, req.args(), req.done()})
-		req.unsure = req.unsure || unsure
+		reply, unsure, err := req.limiter.run(ctx, operation{req.script, req.start, req.args(), req.confirmable()})
+		req.ambiguous = req.ambiguous || unsure
 		var judged acquireReply
 		done := err != nil
-		if !done && req.gives() {
-			done = req.gaveBack(reply)
+		if !done && req.isRelease() {
+			done = req.releaseDone(reply)
 		} else if !done {
 			judged, err = newAcquireReply(reply, len(req.runs))
 			done = !judged.again
 		}
 		if !done {
 			if err = ctx.Err(); err == nil {
-				err = endless(sent, began)
+				err = tooManyRounds(sent, began)
 			}
 		}
 		if done || err != nil {
@@ -107,12 +107,12 @@ func (req *request) send(ctx context.Context) (acquireReply, error) {
 // done returns the function that tells from a reply whether permits were taken or
 // given back, which replicas must have then (WithMinReplicas). What is only withdrawn
 // need not be confirmed: it comes back in any case.
-func (req *request) done() func(redisx.Reply) bool {
+func (req *request) confirmable() func(redisx.Reply) bool {
 	switch {
-	case req.limiter.engine.config.Runner.Confirm.Replicas == 0, req.gives() && req.permits == 0:
+	case req.limiter.engine.config.Runner.Confirm.Replicas == 0, req.isRelease() && req.permits == 0:
 		return nil
-	case req.gives():
-		return did
+	case req.isRelease():
+		return changedAnything
 	}
 	return func(reply redisx.Reply) bool {
 		judged, err := newAcquireReply(reply, len(req.runs))
@@ -123,12 +123,12 @@ func (req *request) done() func(redisx.Reply) bool {
 // gaveBack reports whether a release is done. If not, it has become the request
 // for what is left to do: how many permits went back, below 0 if what is to be
 // withdrawn has not gone yet, and whether there may be more (scripts/release.lua).
-func (req *request) gaveBack(reply redisx.Reply) bool {
+func (req *request) releaseDone(reply redisx.Reply) bool {
 	given, more := reply.At(0), reply.At(1) != 0
 	if more && given >= 0 {
 		req.permits -= given
 		req.number, req.start = req.limiter.engine.requests.Add(1), time.Now()
-		req.withdrawal, req.unsure = nil, false
+		req.withdrawal, req.ambiguous = nil, false
 	}
 	return !more
 }
@@ -137,23 +137,23 @@ func (req *request) gaveBack(reply redisx.Reply) bool {
 // scripts have argType, argNow and argChannel in the same place, and argResent
 // belongs to the Runner in all that may be sent again; their headers say the rest.
 const (
-	argType      = 1
-	argSession   = 2
-	argNumber    = 3
-	argPermits   = 4
-	argRecords   = 5
-	argNow       = 6
-	argResent    = 7
-	argNumbers   = 8
-	argAfter     = 9
-	argKept      = 10
-	argChannel   = 11
-	argSlot      = 12
-	argGivenRate = 13
-	argPortion   = 14 // of acquire.lua, as below
-	argRuns      = 15
-	argOwn       = 14 // of all.lua, as below
-	argMembers   = 15
+	argType          = 1
+	argSession       = 2
+	argNumber        = 3
+	argPermits       = 4
+	argRecords       = 5
+	argNow           = 6
+	argResent        = 7
+	argNumbers       = 8
+	argAfter         = 9
+	argKept          = 10
+	argChannel       = 11
+	argResolution    = 12
+	argGivenRate     = 13
+	argPortion       = 14 // of acquire.lua, as below
+	argRuns          = 15
+	argClientSession = 14 // of all.lua, as below
+	argMembers       = 15
 )
 
 // args returns ARGV; what is not needed stands behind.
@@ -167,7 +167,7 @@ func (req *request) args() arguments {
 	if e.config.Clock != nil {
 		args.put(argNow, e.now())
 	}
-	if req.unsure {
+	if req.ambiguous {
 		args.put(argResent, time.Since(req.start).Milliseconds())
 	}
 	if req.numbers {
@@ -177,17 +177,17 @@ func (req *request) args() arguments {
 		args.put(argAfter, wire.Number(req.withdrawal.after))
 		args.put(argKept, req.withdrawal.kept)
 	}
-	if req.withdrawal != nil || req.gives() {
+	if req.withdrawal != nil || req.isRelease() {
 		args.put(argChannel, req.limiter.Changed)
 	}
-	if e.config.Resolution > 0 && !req.gives() {
-		args.put(argSlot, e.config.Resolution.Milliseconds())
+	if e.config.Resolution > 0 && !req.isRelease() {
+		args.put(argResolution, e.config.Resolution.Milliseconds())
 	}
-	if req.gives() && req.session != e.session.boxed {
-		args.put(argSlot, e.session.boxed)
+	if req.isRelease() && req.session != e.session.boxed {
+		args.put(argResolution, e.session.boxed)
 	}
-	if req.set != nil && !req.gives() {
-		args.put(argGivenRate, req.set)
+	if req.givenRate != nil && !req.isRelease() {
+		args.put(argGivenRate, req.givenRate)
 	}
 	if req.portion != nil {
 		args.put(argPortion, req.portion)
@@ -238,4 +238,4 @@ type operation struct {
 }
 
 // did is for operations that reply above 0 if they have changed anything.
-func did(reply redisx.Reply) bool { return reply.At(0) > 0 }
+func changedAnything(reply redisx.Reply) bool { return reply.At(0) > 0 }

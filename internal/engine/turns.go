@@ -10,7 +10,7 @@ import (
 const (
 	// maxLate is by how much a waiter of Redisson may wake up late: one tick of its
 	// timer (3.25.1 and later).
-	maxLate = 100 * time.Millisecond
+	maxLateness = 100 * time.Millisecond
 
 	// A late wake-up during which nobody else takes permits wastes that time. So
 	// then there is one in each firstGap, and later one in each maxGap: they leave
@@ -26,15 +26,15 @@ const (
 // long as others take permits meanwhile, and seldom after a late wake-up during which
 // nobody did.
 type turns struct {
-	last time.Time     // when the last late wake-up was
-	gap  time.Duration // there is one in each
+	lastLate time.Time     // when the last late wake-up was
+	gap      time.Duration // there is one in each
 }
 
 // mayBeLate reports whether a wake-up now may be late: the first one in each gap.
 // Gaps begin by the clock on the wall, so that all processes of Go are late
 // together and Java finds what none of them has taken.
 func (t turns) mayBeLate(now time.Time) bool {
-	return !now.Truncate(t.gap).Equal(t.last.Truncate(t.gap))
+	return !now.Truncate(t.gap).Equal(t.lastLate.Truncate(t.gap))
 }
 
 // firstTurns is what the queue of a limiter begins with: what the last queue that
@@ -43,23 +43,23 @@ func firstTurns(e *Engine) turns {
 	if last := e.turns.Load(); last != nil {
 		return *last
 	}
-	return turns{last: time.Now(), gap: maxLate} // nothing is known: a late wake-up soon tells
+	return turns{lastLate: time.Now(), gap: maxLateness} // nothing is known: a late wake-up soon tells
 }
 
 // letOthersTake waits until the waiters of Java have had their time, if it is their
 // turn (late). It reports whether somebody but Go has taken permits, and whether a
 // change by Go has cut it short.
-func letOthersTake(
+func letJavaGoFirst(
 	ctx context.Context, l *Limiter, due time.Time, changed <-chan struct{},
 ) (taken, late, cut bool) {
 	before, err := sharesOf(ctx, l)
 	switch {
 	case err != nil:
 		return false, true, false // so that it is not asked again soon
-	case before.ours <= before.theirs:
+	case before.goPermits <= before.otherPermits:
 		return false, false, false
 	}
-	timer := time.NewTimer(min(maxLate, before.interval) - time.Since(due))
+	timer := time.NewTimer(min(maxLateness, before.interval) - time.Since(due))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -72,7 +72,7 @@ func letOthersTake(
 }
 
 // after is what follows a late wake-up during which others took permits or not.
-func (t turns) after(taken bool) turns {
+func (t turns) next(taken bool) turns {
 	switch {
 	case taken:
 		return turns{time.Now(), 0}
@@ -84,15 +84,15 @@ func (t turns) after(taken bool) turns {
 
 // A share is how Go and others share a limiter (scripts/others.lua).
 type share struct {
-	interval     time.Duration
-	newest       int64 // the time of the newest record that Go has not written
-	ours, theirs int64 // permits
+	interval                time.Duration
+	newest                  int64 // the time of the newest record that Go has not written
+	goPermits, otherPermits int64 // permits
 }
 
 // sharesOf returns how the limiter is shared. It does not wait for Redis longer than
 // a late wake-up lasts.
 func sharesOf(ctx context.Context, l *Limiter) (share, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxLate)
+	ctx, cancel := context.WithTimeout(ctx, maxLateness)
 	defer cancel()
 	return within(ctx, l, func(ctx context.Context) (share, error) {
 		reply, _, err := l.run(ctx, operation{othersScript, time.Now(), argumentsOf(), nil})

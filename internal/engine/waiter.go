@@ -16,8 +16,8 @@ type Want struct {
 	Numbers bool          // it wants to know more than yes or no
 	Budget  time.Duration // how long Redis may be silent before the caller leaves; 0 for ever
 
-	gives bool // it gives the permits back
-	set   any  // the text of a GivenRate, boxed; nil where a rate must be set
+	release   bool // it gives the permits back
+	givenRate any  // the text of a GivenRate, boxed; nil where a rate must be set
 }
 
 // Waits reports whether the caller stands in line when it is refused.
@@ -38,15 +38,15 @@ func (wanted *Want) Timed() bool { return wanted.Waits() && wanted.Timeout != Fo
 //	probed    line                 answered, inLine again, gone
 //	gone      none, or line        dropped by the batch that judges it, if any does
 //	answered  none                 it may be another caller's waiter then
-type standing int
+type waiterState int
 
 const (
-	answered standing = iota // it has its result, or is new
-	arrived                  // no batch has taken it yet
-	judged                   // a batch judges it
-	inLine                   // it was refused, or had to wait for others: it waits
-	probed                   // it stands in line, and a batch judges it
-	gone                     // its caller has left
+	answered waiterState = iota // it has its result, or is new
+	arrived                     // no batch has taken it yet
+	judged                      // a batch judges it
+	inLine                      // it was refused, or had to wait for others: it waits
+	probed                      // it stands in line, and a batch judges it
+	gone                        // its caller has left
 )
 
 // A waiter is one call of TryAcquire, Acquire, Allow or Release, from when it enters
@@ -58,14 +58,14 @@ type waiter struct {
 	bounded  bool // and it is known when, at the latest
 
 	// Guarded by the queue's mu, as the list is.
-	standing   standing
-	in         *waiterList
-	next, prev *waiter
-	place      int64     // in line: those with a smaller one are ahead of it
-	lastBatch  int64     // the number of the batch that decides, for the timeout has passed; 0 before
-	came       time.Time // when it entered the queue, if it has a budget
-	stood      time.Time // when it first stood in line, if somebody observes; the caller's once it has left
-	ticket     *ticket   // where it is the place of a group's caller, otherwise nil
+	state       waiterState
+	list        *waiterList
+	next, prev  *waiter
+	rank        int64     // in line: those with a smaller one are ahead of it
+	finalBatch  int64     // the number of the batch that decides, for the timeout has passed; 0 before
+	enteredAt   time.Time // when it entered the queue, if it has a budget
+	inLineSince time.Time // when it first stood in line, if somebody observes; the caller's once it has left
+	ticket      *ticket   // where it is the place of a group's caller, otherwise nil
 
 	// Set before it is ready.
 	verdict Verdict
@@ -90,39 +90,39 @@ func (w *waiter) startTimer() <-chan time.Time {
 }
 
 // expired reports whether the timeout has passed.
-func (w *waiter) expired() bool { return w.lastBatch > 0 }
+func (w *waiter) expired() bool { return w.finalBatch > 0 }
 
 // final reports whether a batch decides for the waiter.
-func (w *waiter) final(batch int64) bool { return w.expired() && w.lastBatch <= batch }
+func (w *waiter) isFinal(batch int64) bool { return w.expired() && w.finalBatch <= batch }
 
 // taken notes that a batch judges the waiter.
-func (w *waiter) taken() {
-	if w.standing == inLine {
-		w.standing = probed
+func (w *waiter) noteTaken() {
+	if w.state == inLine {
+		w.state = probed
 	} else {
 		w.remove()
-		w.standing = judged
+		w.state = judged
 	}
 }
 
 // queued returns how long the waiter has waited for permits, as far as it was observed.
 func (w *waiter) queued() time.Duration {
-	if w.stood.IsZero() {
+	if w.inLineSince.IsZero() {
 		return 0
 	}
-	return time.Since(w.stood)
+	return time.Since(w.inLineSince)
 }
 
 // finish takes the waiter out of its list, with its result.
 func (w *waiter) finish(v Verdict, err error) {
 	w.remove()
 	v.Queued = w.queued()
-	w.standing, w.verdict, w.err = answered, v, err
+	w.state, w.verdict, w.err = answered, v, err
 }
 
 // remove takes the waiter out of the list it is in, if any.
 func (w *waiter) remove() {
-	ls := w.in
+	ls := w.list
 	if ls == nil {
 		return
 	}
@@ -141,7 +141,7 @@ func (w *waiter) remove() {
 	} else {
 		w.next.prev = w.prev
 	}
-	w.in, w.prev, w.next = nil, nil, nil
+	w.list, w.prev, w.next = nil, nil, nil
 }
 
 // ofGroup reports whether a waiter is the place of a group's caller: no batch judges it.

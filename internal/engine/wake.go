@@ -30,7 +30,7 @@ func (q *queue) attend(ctx context.Context) {
 		}
 		timer.Stop()
 		if q.line.probe == probeWhenDue {
-			timer.Reset(time.Until(q.line.due))
+			timer.Reset(time.Until(q.line.dueAt))
 		}
 		q.mu.Unlock()
 		select {
@@ -40,14 +40,14 @@ func (q *queue) attend(ctx context.Context) {
 			}
 		case <-changed:
 		case <-events:
-		case <-q.line.poke:
+		case <-q.line.wake:
 			continue
 		case <-closed:
 			closed = nil // the line is empty, or will be
 			continue
 		}
 		q.mu.Lock()
-		q.line.changed()
+		q.line.scheduleProbe()
 		q.start()
 		q.mu.Unlock()
 	}
@@ -75,22 +75,22 @@ func (q *queue) watch() (changed, events <-chan struct{}, end func()) {
 // A change by Go ends it at once: permits that were given back wait for nobody.
 func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 	q.mu.Lock()
-	l, due := q.limiter, q.line.due
+	l, due := q.limiter, q.line.dueAt
 	alone := q.engine.config.GoOnly || l.Type() == wire.PerClient // nobody else takes permits
-	q.line.yields = !alone && q.turns.mayBeLate(time.Now())
-	yields := q.line.yields
+	q.line.yieldsToJava = !alone && q.turns.mayBeLate(time.Now())
+	yields := q.line.yieldsToJava
 	q.mu.Unlock()
 	if !yields {
 		return true
 	}
-	taken, late, cut := letOthersTake(ctx, l, due, changed)
+	taken, late, cut := letJavaGoFirst(ctx, l, due, changed)
 
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.line.yields = false
+	q.line.yieldsToJava = false
 	if late {
-		q.turns = q.turns.after(taken)
+		q.turns = q.turns.next(taken)
 		q.engine.turns.Store(new(q.turns))
 	}
-	return cut || q.line.probe != probeWhenDue || !q.line.due.After(time.Now())
+	return cut || q.line.probe != probeWhenDue || !q.line.dueAt.After(time.Now())
 }

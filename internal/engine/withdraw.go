@@ -20,24 +20,24 @@ const (
 	// well: 2,560 a second, a small part of what it can do. Otherwise a single one is
 	// tried, withdrawPause after the one before has failed, or withdrawHangs after one
 	// without any outcome.
-	withdrawTick   = 100 * time.Millisecond
-	withdrawAtOnce = 256
-	withdrawPause  = time.Second
-	withdrawHangs  = 5 * time.Second
+	withdrawTick       = 100 * time.Millisecond
+	withdrawAtOnce     = 256
+	withdrawPause      = time.Second
+	withdrawUnanswered = 5 * time.Second
 )
 
 // unowned are permits that nobody holds, to be taken back. Guarded by the queue's mu.
 type unowned struct {
-	withdrawal *withdrawal // nil if there are none
-	parked     bool        // they wait until Redis is well
+	withdrawal      *withdrawal // nil if there are none
+	waitingForRedis bool        // they wait until Redis is well
 }
 
 // due reports whether they are to be taken back now.
-func (u *unowned) due() bool { return u.withdrawal != nil && !u.parked }
+func (u *unowned) ready() bool { return u.withdrawal != nil && !u.waitingForRedis }
 
 // ambiguous notes that it is unknown what a request was granted.
-func (u *unowned) ambiguous(req *request) {
-	if u.withdrawal == nil && !req.gives() {
+func (u *unowned) noteAmbiguous(req *request) {
+	if u.withdrawal == nil && !req.isRelease() {
 		u.withdrawal = &withdrawal{req.number - 1, keptAll, time.Now()}
 	}
 }
@@ -54,35 +54,35 @@ type withdrawer interface {
 type withdrawals struct {
 	engine *Engine
 
-	mu        sync.Mutex
-	parked    []withdrawer // guarded by mu, as all of it is
-	running   bool         // the goroutine
-	good, bad int          // requests that take back, since it last counted them
+	mu                sync.Mutex
+	waiting           []withdrawer // guarded by mu, as all of it is
+	running           bool         // the goroutine
+	succeeded, failed int          // requests that take back, since it last counted them
 }
 
 // park puts one on the list, and reports whether there is room for it.
-func (d *withdrawals) park(w withdrawer) bool {
+func (d *withdrawals) add(w withdrawer) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.parked) >= maxWithdrawals {
+	if len(d.waiting) >= maxWithdrawals {
 		return false
 	}
 	if !d.running && !d.engine.Go(d.withdrawLater) {
 		return false
 	}
 	d.running = true
-	d.parked = append(d.parked, w)
+	d.waiting = append(d.waiting, w)
 	return true
 }
 
 // tried notes the outcome of a request that takes back.
-func (d *withdrawals) tried(well bool) {
+func (d *withdrawals) noteOutcome(well bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if well {
-		d.good++
+		d.succeeded++
 	} else {
-		d.bad++
+		d.failed++
 	}
 }
 
@@ -90,7 +90,7 @@ func (d *withdrawals) tried(well bool) {
 func (d *withdrawals) outcomes() (good, bad int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	good, bad, d.good, d.bad = d.good, d.bad, 0, 0
+	good, bad, d.succeeded, d.failed = d.succeeded, d.failed, 0, 0
 	return good, bad
 }
 
@@ -98,11 +98,11 @@ func (d *withdrawals) outcomes() (good, bad int) {
 func (d *withdrawals) next() withdrawer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.running = len(d.parked) > 0; !d.running {
+	if d.running = len(d.waiting) > 0; !d.running {
 		return nil
 	}
-	w := d.parked[0]
-	d.parked = d.parked[1:]
+	w := d.waiting[0]
+	d.waiting = d.waiting[1:]
 	return w
 }
 
@@ -124,7 +124,7 @@ func (d *withdrawals) withdrawLater(ctx context.Context) {
 			n, asked, next = 1, time.Time{}, now.Add(withdrawPause)
 		case good > 0:
 			n = min(2*n, withdrawAtOnce)
-		case now.Sub(asked) < withdrawHangs:
+		case now.Sub(asked) < withdrawUnanswered:
 			continue
 		default:
 			n = 1
@@ -154,7 +154,7 @@ func (d *withdrawals) move(from, to *Limiter) {
 	}
 	old.mu.Lock()
 	var w *withdrawal
-	if old.live && old.limiter.Hash == from.Hash { // it may be another limiter's by now
+	if old.inUse && old.limiter.Hash == from.Hash { // it may be another limiter's by now
 		w, old.unowned.withdrawal = old.unowned.withdrawal, nil
 	}
 	old.mu.Unlock()

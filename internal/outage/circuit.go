@@ -26,21 +26,21 @@ const (
 
 // A circuit says whether Redis is asked. It is open while Redis is not.
 type circuit struct {
-	guard  *Guard
-	opened atomic.Pointer[error]     // why it is open, nil if it is closed
-	closed atomic.Pointer[time.Time] // when it was last closed, nil if it never was
-	bad    atomic.Bool               // there were failures since the last reply
+	guard            *Guard
+	openedBy         atomic.Pointer[error]     // why it is open, nil if it is closed
+	closedAt         atomic.Pointer[time.Time] // when it was last closed, nil if it never was
+	failedSinceReply atomic.Bool               // there were failures since the last reply
 
-	mu       sync.Mutex
-	failures int             // since the last reply; guarded by mu, as all below is
-	noticed  time.Time       // when the last of them was
-	mending  bool            // the goroutine that looks whether Redis is back
-	probed   *engine.Limiter // the limiter by which it does
+	mu            sync.Mutex
+	failures      int             // since the last reply; guarded by mu, as all below is
+	lastFailureAt time.Time       // when the last of them was
+	probing       bool            // the goroutine that looks whether Redis is back
+	probedLimiter *engine.Limiter // the limiter by which it does
 }
 
 // cause returns why Redis is not asked, nil if it is.
-func (c *circuit) cause() error {
-	if why := c.opened.Load(); why != nil {
+func (c *circuit) openCause() error {
+	if why := c.openedBy.Load(); why != nil {
 		return *why
 	}
 	return nil
@@ -49,54 +49,54 @@ func (c *circuit) cause() error {
 // returning reports whether Redis was found to be back so lately that other Clients may
 // not know it yet: they probe at least as often.
 func (c *circuit) returning() bool {
-	closed := c.closed.Load()
+	closed := c.closedAt.Load()
 	return closed != nil && time.Since(*closed) < slowestProbe*5/4+probeLimit
 }
 
 // replied notes that Redis has replied to an acquire.
-func (c *circuit) replied() {
-	if c.bad.Load() {
+func (c *circuit) noteReply() {
+	if c.failedSinceReply.Load() {
 		c.mu.Lock()
 		c.failures = 0
-		c.bad.Store(false)
+		c.failedSinceReply.Store(false)
 		c.mu.Unlock()
 	}
 }
 
 // failed notes that Redis has failed for a call that began at a time.
-func (c *circuit) failed(limiter *engine.Limiter, began time.Time, err error) {
+func (c *circuit) noteFailure(limiter *engine.Limiter, began time.Time, err error) {
 	c.mu.Lock()
-	if began.Before(c.noticed) {
+	if began.Before(c.lastFailureAt) {
 		c.mu.Unlock()
 		return
 	}
 	c.failures++
-	c.noticed = time.Now()
-	c.bad.Store(true)
-	opens := c.failures >= openAfter && c.opened.Load() == nil
+	c.lastFailureAt = time.Now()
+	c.failedSinceReply.Store(true)
+	opens := c.failures >= openAfter && c.openedBy.Load() == nil
 	if opens {
-		c.opened.Store(&err)
+		c.openedBy.Store(&err)
 	}
 	c.mu.Unlock()
 	if opens {
-		c.mend(limiter)
-		c.guard.changed(1, err)
+		c.startProbing(limiter)
+		c.guard.noteCircuit(1, err)
 	}
 }
 
 // mend sees to it that a goroutine looks whether Redis is back, and books what was
 // granted meanwhile.
-func (c *circuit) mend(limiter *engine.Limiter) {
+func (c *circuit) startProbing(limiter *engine.Limiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.mending {
-		c.probed = limiter
-		c.mending = c.guard.engine.Go(c.mendUntilWell)
+	if !c.probing {
+		c.probedLimiter = limiter
+		c.probing = c.guard.engine.Go(c.probeUntilBooked)
 	}
 }
 
 // mendUntilWell probes Redis until it is back and everything is booked.
-func (c *circuit) mendUntilWell(ctx context.Context) {
+func (c *circuit) probeUntilBooked(ctx context.Context) {
 	pause := firstProbe
 	if c.returning() { // it was back, and soon away again
 		pause = slowestProbe
@@ -116,7 +116,7 @@ func (c *circuit) mendUntilWell(ctx context.Context) {
 			c.close()
 			well, _ = c.book(ctx)
 		}
-		if well && c.ends() {
+		if well && c.endsProbing() {
 			return
 		}
 		pause = min(2*pause, slowestProbe)
@@ -129,7 +129,7 @@ func (c *circuit) mendUntilWell(ctx context.Context) {
 // that fails counts as a failed call: while callers live on the share, nothing else asks Redis.
 func (c *circuit) probe(ctx context.Context) bool {
 	c.mu.Lock()
-	limiter := c.probed
+	limiter := c.probedLimiter
 	c.mu.Unlock()
 	budget := defaultBudget
 	if p := c.guard.settings.Policy; p.Bounded {
@@ -142,10 +142,10 @@ func (c *circuit) probe(ctx context.Context) bool {
 		err = limiter.Named(engine.Silent(budget, nil)) // callers would not wait as long
 	}
 	if Failed(err) && !redisx.Final(err) {
-		c.failed(limiter, time.Now().Add(-min(took, budget)), err)
+		c.noteFailure(limiter, time.Now().Add(-min(took, budget)), err)
 		return false
 	}
-	c.replied()
+	c.noteReply()
 	_, reached := c.book(ctx)
 	return reached
 }
@@ -158,7 +158,7 @@ func (c *circuit) book(ctx context.Context) (all, reached bool) {
 	all = true
 	unset := 0
 	for _, local := range c.guard.unbooked(c) {
-		if local.unset.Load() {
+		if local.withoutRate.Load() {
 			if unset++; unset > few {
 				continue
 			}
@@ -174,22 +174,22 @@ func (c *circuit) book(ctx context.Context) (all, reached bool) {
 
 // close closes the circuit: Redis is asked again.
 func (c *circuit) close() {
-	if c.opened.Load() == nil {
+	if c.openedBy.Load() == nil {
 		return
 	}
 	c.mu.Lock()
-	c.closed.Store(new(time.Now()))
-	c.opened.Store(nil)
+	c.closedAt.Store(new(time.Now()))
+	c.openedBy.Store(nil)
 	c.failures = 0
 	c.mu.Unlock()
-	c.guard.changed(-1, nil)
+	c.guard.noteCircuit(-1, nil)
 }
 
 // ends reports whether there is nothing left to book. Where a limiter has no rate any
 // more, what was granted is kept until its interval is over: there may be a rate soon.
-func (c *circuit) ends() bool {
+func (c *circuit) endsProbing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mending = len(c.guard.unbooked(c)) > 0 || c.opened.Load() != nil
-	return !c.mending
+	c.probing = len(c.guard.unbooked(c)) > 0 || c.openedBy.Load() != nil
+	return !c.probing
 }

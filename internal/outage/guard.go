@@ -37,28 +37,28 @@ func New(e *engine.Engine, settings Settings) *Guard {
 
 // A Guard is what a Client knows about the health of its Redis.
 type Guard struct {
-	engine   *engine.Engine
-	settings Settings
-	off      atomic.Bool // nothing is limited
-	decided  atomic.Int64
+	engine          *engine.Engine
+	settings        Settings
+	limitingOff     atomic.Bool // nothing is limited
+	fallbackDecided atomic.Int64
 
-	circuits [engine.Servers]circuit // one for each server
-	open     atomic.Int32            // circuits; changed under mu
+	circuits     [engine.Servers]circuit // one for each server
+	openCircuits atomic.Int32            // circuits; changed under mu
 
-	mu      sync.Mutex
-	since   time.Time // guarded by mu, as all below is
-	why     error
-	news    []Health          // not told to the hook yet
-	telling bool              // a goroutine tells them
-	locals  map[string]*local // by hash
-	swept   time.Time         // when those that nobody used were last removed
+	mu            sync.Mutex
+	openSince     time.Time // guarded by mu, as all below is
+	openCause     error
+	pendingHealth []Health                 // not told to the hook yet
+	telling       bool                     // a goroutine tells them
+	locals        map[string]*localLimiter // by hash
+	sweptAt       time.Time                // when those that nobody used were last removed
 }
 
 // SetLimiting turns limiting off and on.
-func (g *Guard) SetLimiting(on bool) { g.off.Store(!on) }
+func (g *Guard) SetLimiting(on bool) { g.limitingOff.Store(!on) }
 
 // Off reports whether nothing is limited.
-func (g *Guard) Off() bool { return g.off.Load() }
+func (g *Guard) Off() bool { return g.limitingOff.Load() }
 
 // Health returns the health, as calls have found it.
 func (g *Guard) Health() Health {
@@ -69,9 +69,9 @@ func (g *Guard) Health() Health {
 
 // health returns the health. Guarded by mu.
 func (g *Guard) health() Health {
-	h := Health{Degraded: g.open.Load() > 0, Decided: g.decided.Load()}
+	h := Health{Degraded: g.openCircuits.Load() > 0, Decided: g.fallbackDecided.Load()}
 	if h.Degraded {
-		h.Since, h.Cause = g.since, g.why
+		h.Since, h.Cause = g.openSince, g.openCause
 	}
 	for _, local := range g.locals {
 		h.Unbooked += local.unbooked()
@@ -85,7 +85,7 @@ func (g *Guard) Acquire(ctx context.Context, limiter *engine.Limiter, policy Pol
 ) {
 	v, err := call{
 		guard: g, limiters: []*engine.Limiter{limiter}, permits: []int64{wanted.Permits}, policy: policy,
-		redis: func(wanted engine.Want) ([]engine.Verdict, error) {
+		askRedis: func(wanted engine.Want) ([]engine.Verdict, error) {
 			v, err := limiter.Acquire(ctx, wanted)
 			return []engine.Verdict{v}, err
 		},
@@ -102,7 +102,7 @@ func (g *Guard) AcquireAll(
 ) ([]engine.Verdict, error) {
 	return call{
 		guard: g, limiters: group.Limiters(), permits: permits, policy: policy,
-		redis: func(wanted engine.Want) ([]engine.Verdict, error) {
+		askRedis: func(wanted engine.Want) ([]engine.Verdict, error) {
 			return group.Acquire(ctx, permits, wanted)
 		},
 	}.run(ctx, wanted)
@@ -114,25 +114,25 @@ func (g *Guard) circuit(limiter *engine.Limiter) *circuit { return &g.circuits[l
 // changed notes that a circuit was opened or closed, and tells the hook if that makes a
 // difference. The hook is called without a lock, by one goroutine at a time: it may do
 // what changes the state again.
-func (g *Guard) changed(by int32, why error) {
+func (g *Guard) noteCircuit(by int32, why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	was := g.open.Load() > 0
-	if g.open.Add(by); !was {
-		g.since, g.why = time.Now(), why
+	was := g.openCircuits.Load() > 0
+	if g.openCircuits.Add(by); !was {
+		g.openSince, g.openCause = time.Now(), why
 	}
 	h := g.health()
 	if g.settings.Hook == nil || was == h.Degraded {
 		return
 	}
-	g.news = append(g.news, h)
+	g.pendingHealth = append(g.pendingHealth, h)
 	if g.telling {
 		return
 	}
 	g.telling = true
 	defer func() { g.telling = false }() // also if the hook panics
-	for len(g.news) > 0 {
-		h, g.news = g.news[0], g.news[1:]
+	for len(g.pendingHealth) > 0 {
+		h, g.pendingHealth = g.pendingHealth[0], g.pendingHealth[1:]
 		g.tell(h)
 	}
 }

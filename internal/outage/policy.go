@@ -55,7 +55,7 @@ func (p Policy) Validate(refuse func(argument string, value any, bound string) e
 
 // within returns the budget of a call. It leaves a quarter of the time that the context
 // has to the fallback.
-func (p Policy) within(ctx context.Context) time.Duration {
+func (p Policy) budgetFor(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return max(time.Millisecond, min(p.Budget, time.Until(end)/4*3))
 	}

@@ -19,7 +19,7 @@ func Answered(err error) bool {
 
 // Final reports whether an error is the answer of Redis to a request, which
 // sending it again would not change.
-func Final(err error) bool { return Answered(err) && !notCarriedOut(err) && !cutShort(err) }
+func Final(err error) bool { return Answered(err) && !notCarriedOut(err) && !scriptCutShort(err) }
 
 // Detail is what follows the code in the error of a script.
 func Detail(err error, code string) string {
@@ -31,7 +31,7 @@ func Detail(err error, code string) string {
 // though it failed, if in part: the error is no answer of Redis and no failure to
 // reach it, or the script was cut short.
 func replyLost(err error) bool {
-	if cutShort(err) {
+	if scriptCutShort(err) {
 		return true
 	}
 	return !Answered(err) && !errors.Is(err, redis.ErrClosed) && !errors.Is(err, redis.ErrPoolTimeout) &&
@@ -43,7 +43,7 @@ func replyLost(err error) bool {
 // of all, so that none should; what others do to a key, and other servers, may
 // cause it all the same. Redis 7 names the reason at once, earlier versions begin
 // with the script that failed, for whatever reason. (HasErrorPrefix drops "ERR".)
-func cutShort(err error) bool {
+func scriptCutShort(err error) bool {
 	return redis.HasErrorPrefix(err, "Script attempted to access a non local key") ||
 		redis.HasErrorPrefix(err, "Error running script (call to f_")
 }

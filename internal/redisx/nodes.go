@@ -27,20 +27,20 @@ func OnMaster[T any](
 // relocate has a client of a cluster ask again where its nodes are, after a failure
 // to reach one. go-redis does so only every 60 s by default, and calls the dead
 // master until then. It asks at most once in relocateEvery.
-func (r *Runner) relocate(ctx context.Context, err error) {
+func (r *Runner) reloadNodes(ctx context.Context, err error) {
 	if r.reload == nil || Answered(err) || errors.Is(err, redis.ErrPoolTimeout) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return
 	}
-	last, now := r.relocated.Load(), time.Now().UnixNano()
-	if time.Duration(now-last) >= relocateEvery && r.relocated.CompareAndSwap(last, now) {
+	last, now := r.lastReload.Load(), time.Now().UnixNano()
+	if time.Duration(now-last) >= reloadEvery && r.lastReload.CompareAndSwap(last, now) {
 		r.reload(ctx)
 	}
 }
 
 // relocateEvery bounds what a cluster is asked in an outage: many processes fail at
 // once.
-const relocateEvery = time.Second
+const reloadEvery = time.Second
 
 // Shard returns the address of the server that a Ring keeps a key on; empty for all
 // other kinds of client.

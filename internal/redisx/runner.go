@@ -17,14 +17,14 @@ type Runner struct {
 	// Confirm is what calls with a Call.Done wait for; the zero value for nothing.
 	Confirm Confirmation
 
-	relocated *atomic.Int64         // when relocate last asked, Unix ns
-	sharded   *atomic.Pointer[bool] // what ShardedPubSub has found out
+	lastReload    *atomic.Int64         // when relocate last asked, Unix ns
+	shardedPubSub *atomic.Pointer[bool] // what ShardedPubSub has found out
 }
 
 // NewRunner returns a Runner that sends as often as rdb is set to.
 func NewRunner(rdb redis.UniversalClient) Runner {
 	return Runner{
-		Kind: KindOf(rdb), rdb: rdb, relocated: new(atomic.Int64), sharded: new(atomic.Pointer[bool]),
+		Kind: KindOf(rdb), rdb: rdb, lastReload: new(atomic.Int64), shardedPubSub: new(atomic.Pointer[bool]),
 	}
 }
 
@@ -80,17 +80,17 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool,
 		}
 		lost, again := cmd.outcome(err, call.Script.repeatable)
 		unsure = unsure || lost
-		r.relocate(ctx, err)
+		r.reloadNodes(ctx, err)
 		if redis.IsTryAgainError(err) && time.Since(start) < movingFor {
 			attempt = max(0, min(attempt, r.retries-1))
 		}
-		if attempt >= r.retries || !again || unsure && call.late() {
+		if attempt >= r.retries || !again || unsure && call.tooLate() {
 			return reply, unsure, err
 		}
 		if unsure {
-			argv = call.marked(argv, from)
+			argv = call.markResent(argv, from)
 		}
-		tell(ctx, err)
+		reportFailure(ctx, err)
 		if r.pause(ctx, attempt) != nil {
 			return reply, unsure, err
 		}
@@ -102,10 +102,10 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool,
 const movingFor = 3 * time.Second
 
 // late reports whether the call may not be sent again any more.
-func (c *Call) late() bool { return !c.Before.IsZero() && time.Now().After(c.Before) }
+func (c *Call) tooLate() bool { return !c.Before.IsZero() && time.Now().After(c.Before) }
 
 // marked returns argv for a call that may have reached the server before.
-func (c *Call) marked(argv []any, from int) []any {
+func (c *Call) markResent(argv []any, from int) []any {
 	if c.Resent == 0 {
 		return argv
 	}
@@ -117,7 +117,7 @@ func (c *Call) marked(argv []any, from int) []any {
 }
 
 // tell tells the observer in ctx, if there is one, what was said to a call.
-func tell(ctx context.Context, err error) {
+func reportFailure(ctx context.Context, err error) {
 	if failed, ok := ctx.Value(FailureKey{}).(func(error)); ok && ctx.Err() == nil {
 		failed(err)
 	}

@@ -54,7 +54,7 @@ func Included(files fs.FS, file string) string {
 func withoutComments(source string) string {
 	var all strings.Builder
 	for line := range strings.Lines(source) {
-		all.WriteString(strings.TrimRight(line[:code(line)], " \n"))
+		all.WriteString(strings.TrimRight(line[:commentStart(line)], " \n"))
 		all.WriteByte('\n')
 	}
 	return all.String()
@@ -62,7 +62,7 @@ func withoutComments(source string) string {
 
 // code returns where the comment of a line begins, or the line ends. Strings of
 // the scripts begin and end in one line.
-func code(line string) int {
+func commentStart(line string) int {
 	quote := byte(0)
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {

@@ -18,22 +18,22 @@ func (r *Runner) ShardedPubSub(ctx context.Context) (bool, error) {
 	}); !ok {
 		return false, nil
 	}
-	if known := r.sharded.Load(); known != nil {
-		return *known, nil
+	if remembered := r.shardedPubSub.Load(); remembered != nil {
+		return *remembered, nil
 	}
-	has, err := accepts(r.rdb.PubSubShardNumSub(ctx).Err())
+	has, err := serverHas(r.rdb.PubSubShardNumSub(ctx).Err())
 	if has && err == nil { // go-redis has a client of a cluster for Sentinel, too
-		has, err = accepts(r.rdb.ClusterSlots(ctx).Err())
+		has, err = serverHas(r.rdb.ClusterSlots(ctx).Err())
 	}
 	if err == nil {
-		r.sharded.Store(&has)
+		r.shardedPubSub.Store(&has)
 	}
 	return has, err
 }
 
 // accepts reports whether a server has carried out a command, which failed with err.
 // It returns the error if that says nothing of whether the server has the command.
-func accepts(err error) (bool, error) {
+func serverHas(err error) (bool, error) {
 	var answer redis.Error
 	switch {
 	case err == nil:
