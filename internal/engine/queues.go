@@ -6,26 +6,27 @@ import (
 	"time"
 )
 
-// queues holds the queues of an Engine: one for each limiter in use. A limiter that is not in
-// use holds no memory, because a process may touch a million names.
+// queues holds the queues of an Engine: one for each limiter in use. An unused
+// limiter takes no memory, because a process may touch a million names.
 type queues struct {
 	engine *Engine
 
 	mu     sync.Mutex
-	byHash map[string]*queue // by hash; guarded by mu
+	byHash map[string]*queue // guarded by mu
 
-	spare   sync.Pool // of *queue, not in use
+	spare   sync.Pool // of unused *queue
 	waiters sync.Pool // of *waiter
 }
 
-// enter returns the queue of a limiter, locked.
+// enter returns the queue of a limiter, locked. A Limiter remembers its last
+// queue, so that a busy one does not lock qs.mu for each call.
 func (qs *queues) enter(l *Limiter) *queue {
 	if last := l.queue.Load(); last != nil {
 		last.mu.Lock()
 		if last.inUse && last.limiter.Hash == l.Hash {
 			return last
 		}
-		last.mu.Unlock() // it may be another limiter's by now
+		last.mu.Unlock() // retired, and perhaps reused for another limiter
 	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -34,7 +35,8 @@ func (qs *queues) enter(l *Limiter) *queue {
 	return q
 }
 
-// locked returns the queue of a limiter, locked. Guarded by mu.
+// lock returns the queue of a limiter, locked. Guarded by mu, without which
+// retire could delete the queue between the lookup and its lock.
 func (qs *queues) lock(l *Limiter) *queue {
 	q := qs.byHash[l.Hash]
 	if q == nil {
@@ -51,7 +53,8 @@ func (qs *queues) lock(l *Limiter) *queue {
 	return q
 }
 
-// newQueue returns a queue, which may have been another limiter's.
+// newQueue returns a new queue, or one that another limiter has used. lock resets
+// what it has learnt about that limiter.
 func (qs *queues) newQueue() *queue {
 	q, ok := qs.spare.Get().(*queue)
 	if !ok {
@@ -62,7 +65,9 @@ func (qs *queues) newQueue() *queue {
 	return q
 }
 
-// retire takes a queue away when nobody needs it: those who have just been served may come again.
+// retire deletes a queue that is idle. While waiters share the limit with other
+// processes, callers that were just served often come again, and the queue
+// lingers with what it knows about the portion of this process.
 func (qs *queues) retire(q *queue) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -83,19 +88,20 @@ func (qs *queues) retire(q *queue) {
 	}
 	q.inUse = false
 	delete(qs.byHash, q.limiter.Hash)
-	if cap(q.batch.waiters) <= maxRuns { // what a burst has needed is not kept
+	if cap(q.batch.waiters) <= maxRuns { // let the memory of a burst go
 		qs.spare.Put(q)
 	}
 }
 
-// of returns the queue of a limiter, nil if it is not in use.
+// of returns the queue of a limiter, nil if it has none.
 func (qs *queues) of(l *Limiter) *queue {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	return qs.byHash[l.Hash]
 }
 
-// all returns the queues in use.
+// all returns the queues in use. They are locked one by one after that, never
+// under qs.mu, which would delay each call of the Client.
 func (qs *queues) all() []*queue {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -106,8 +112,8 @@ func (qs *queues) all() []*queue {
 	return all
 }
 
-// newWaiter returns a waiter, which may have been another caller's. Channel and
-// timer are what would cost more than all the rest.
+// newWaiter returns a new or reused waiter. Its channel and timer are the
+// expensive parts of a call in Go.
 func (qs *queues) newWaiter(ctx context.Context, wanted Want) *waiter {
 	w, ok := qs.waiters.Get().(*waiter)
 	if !ok {
@@ -124,8 +130,8 @@ func (qs *queues) newWaiter(ctx context.Context, wanted Want) *waiter {
 	return w
 }
 
-// recycle takes back a waiter that was answered. One that has left is not: a
-// batch may still know it.
+// recycle puts an answered waiter into the pool. A waiter that has left stays
+// out: a batch may still have a pointer to it.
 func (qs *queues) recycle(w *waiter) {
 	if w.timer != nil {
 		w.timer.Stop()
