@@ -7,29 +7,33 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A portion is how a queue shares its limit with other processes while callers stand in line. Each
-// request then says for how many permits callers wait here, and how many were granted here in the last
-// interval. Redis adds the others (scripts/parts/portion.lua): who has more than follows from the
-// numbers of those who wait leaves what returns to the others for a moment, and then takes what
-// they have not.
+// A portion is how a queue shares its limit with other processes while callers
+// stand in line. Each request says how many permits callers wait for here, and
+// how many were granted here in the last interval. Redis adds up the processes
+// (scripts/parts/portion.lua). A process with more than its waiters account for
+// leaves returning permits to the others for a moment, and then takes the ones
+// that are still there. Without that, the process nearest to Redis would win
+// every time.
 //
-// While nobody stands in line, and for a wire.PerClient limit, none of this is sent.
+// While the line is empty, and for a wire.PerClient limit, a request says
+// nothing.
 type portion struct {
-	interval      time.Duration // as Redis told last; 0 not known
-	lastUsed      time.Time     // when somebody was refused or served last
-	countsUntil   time.Time     // the line counts until then: two intervals after somebody was refused
-	takings       []taking      // in the last interval, from the oldest on
-	takingsSum    int64         // of those
-	peaks         [2]int64      // most permits that were waited for, in this interval and the one before
-	intervalBegan time.Time     // when this one began
-	left          int64         // permits that were left to others; 0 if none are
+	interval      time.Duration // from the last reply; 0 if unknown
+	lastUsed      time.Time     // when a waiter was last refused or served
+	countsUntil   time.Time     // the line counts until two intervals after a refusal
+	takings       []taking      // of the last interval, the oldest first
+	takingsSum    int64         // permits of all takings
+	peaks         [2]int64      // most permits waited for, in this interval and the last one
+	intervalBegan time.Time     // when the interval of peaks[0] began
+	left          int64         // permits left to other processes; 0 if none
 	leftSince     time.Time     // since when
-	lastLeft      time.Time     // when any were left to them last
+	lastLeft      time.Time     // when permits were last left to other processes
 }
 
-// leftFor returns how long permits are left to other processes before they are taken after all: longer
-// than a distant process takes to ask for them, and at most a twentieth of an interval, which is what a
-// process that has died leaves unused. It is that of acquire.lua.
+// leftFor returns how long permits are left to other processes before this one
+// takes them. That is longer than a distant process needs to ask for them, and at
+// most a twentieth of an interval, the part that a dead process leaves unused.
+// acquire.lua uses the same time.
 func (p *portion) leftFor() time.Duration { return min(40*time.Millisecond, p.interval/20) }
 
 // A taking is permits that a request was granted.
@@ -38,13 +42,15 @@ type taking struct {
 	permits int64
 }
 
-// mostTakings is how many of them are told apart. Of more, two neighbours become one.
+// mostTakings bounds the takings. Beyond it, neighbours are merged, so that a
+// portion does not grow with the rate.
 const mostTakings = 256
 
-// mostWaited bounds the permits that callers wait for, as far as Redis is told.
+// mostWaited bounds the permits waited for that a request names: sums of them
+// stay exact in Lua.
 const mostWaited = 1 << 50
 
-// judged notes what has become of a request that was sent at a time.
+// noteBatch records the outcome of a request that was sent at a time.
 func (p *portion) noteBatch(outcome batchOutcome, reply acquireReply, sent time.Time) {
 	p.noteGranted(outcome.toWaiters, sent)
 	if first := outcome.refused; first.waiter != nil {
@@ -56,13 +62,14 @@ func (p *portion) noteBatch(outcome batchOutcome, reply acquireReply, sent time.
 	}
 }
 
-// refused notes that somebody stands in line until permits are due, and how many were left to others.
+// noteRefusal records that a waiter stands in line until its permits are due, and
+// how many permits were left to other processes.
 func (p *portion) noteRefusal(interval, due time.Duration, left int64, now time.Time) {
 	switch {
 	case interval > 0:
 		p.interval = interval
 	case p.interval == 0:
-		p.interval = due // no longer than that, and the next reply tells
+		p.interval = due // at least that long; the next reply has it
 	}
 	p.countsUntil, p.lastUsed = now.Add(2*p.interval), now
 	if p.left == 0 || left == 0 || now.Sub(p.leftSince) >= p.leftFor() {
@@ -73,8 +80,8 @@ func (p *portion) noteRefusal(interval, due time.Duration, left int64, now time.
 	}
 }
 
-// look returns when to ask again for what was left to others, or sooner for what comes back of
-// what was granted here.
+// nextLook returns when to ask for permits that were left to other processes, or
+// sooner for the permits that come back here first.
 func (p *portion) nextLook() time.Time {
 	at := p.leftSince.Add(p.leftFor())
 	if len(p.takings) > 0 {
@@ -85,17 +92,18 @@ func (p *portion) nextLook() time.Time {
 	return at
 }
 
-// rest returns for how long those who were served from the line may yet come again, 0 if none does.
+// lingerFor returns how long callers that were served from the line may still
+// come again, below 0 if that is over.
 func (p *portion) lingerFor(now time.Time) time.Duration {
 	const longest = time.Second
 	return min(p.countsUntil.Sub(now), p.lastUsed.Add(longest).Sub(now))
 }
 
-// shared reports whether others have callers in line as well, as far as Redis has told.
+// shared reports whether other processes have waiters as well, by the last reply.
 func (p *portion) shared(now time.Time) bool { return now.Sub(p.lastLeft) < p.interval }
 
-// took notes what a request was granted for callers who may wait. What others take at once, by Allow, is not
-// held against those in line.
+// noteGranted records a grant to waiting callers. Permits that callers take at
+// once, by Allow, do not count against the line.
 func (p *portion) noteGranted(permits int64, now time.Time) {
 	if permits <= 0 || !p.countsUntil.After(now) {
 		return
@@ -108,7 +116,8 @@ func (p *portion) noteGranted(permits int64, now time.Time) {
 	p.takingsSum += permits
 }
 
-// merge makes one of each two neighbours, as late as the later one.
+// merge joins pairs of neighbours and dates each pair as its later one. The other
+// way around, this process would claim permits too early.
 func (p *portion) merge() {
 	half := p.takings[:0]
 	for i := 0; i+1 < len(p.takings); i += 2 {
@@ -117,8 +126,8 @@ func (p *portion) merge() {
 	p.takings = half
 }
 
-// text returns what a request says while callers wait for so many permits; nil if it need not say
-// anything.
+// text returns what a request says while callers wait for a number of permits,
+// nil if nothing.
 func (p *portion) text(waited int64, now time.Time) any {
 	if !p.countsUntil.After(now) {
 		return nil
@@ -134,7 +143,8 @@ func (p *portion) text(waited int64, now time.Time) any {
 		}
 		p.peaks[0], p.intervalBegan = 0, now
 	}
-	// Callers that were just served come again one by one: they have waited all the same.
+	// Callers that were just served come again one by one. The peak counts them
+	// as waiting meanwhile.
 	p.peaks[0] = max(p.peaks[0], min(waited, mostWaited))
 	text := strconv.AppendInt(nil, max(p.peaks[0], p.peaks[1]), 10)
 	text = strconv.AppendInt(append(text, ' '), max(p.takingsSum, 0), 10)

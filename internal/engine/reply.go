@@ -9,23 +9,24 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A Verdict is what one caller gets.
+// A Verdict is the outcome of a call for one caller.
 type Verdict struct {
 	OK    bool
-	Wait  int64 // us until the permits are there, if refused; 0 not known, -1 never
-	Again bool  // Wait is when to look again: the permits may be there no sooner than all
+	Wait  int64 // us until the permits are there, if refused; 0 unknown, -1 never
+	Again bool  // Wait is when to look again: the permits may come only with the last ones
 	Limit int64
 	Every int64 // ms of the interval
-	Left  int64 // permits, may be negative
+	Left  int64 // remaining permits, may be negative
 	Reset int64 // ms until all are back
 
-	Degraded bool  // Redis has not decided
-	Drift    int64 // permits by which the value was wrong, which this call has put right
-	Batch    int   // callers whom the request judged
-	Queued   time.Duration
+	Degraded bool          // Redis has not decided
+	Drift    int64         // permits by which the value was wrong; this call has corrected it
+	Batch    int           // callers that the request judged
+	Queued   time.Duration // the wait for permits
 }
 
-// RetryAfter returns when the permits are there, or when to look again, if refused.
+// RetryAfter returns when the permits are there, or when to look again, if they
+// were refused.
 func (v Verdict) RetryAfter() time.Duration {
 	if v.Again {
 		return v.ResetAfter()
@@ -41,22 +42,22 @@ func Granted(verdicts []Verdict) bool {
 	return len(verdicts) > 0 && !slices.ContainsFunc(verdicts, func(v Verdict) bool { return !v.OK })
 }
 
-// An acquireReply is the reply of acquire.lua, and of peek.lua.
+// An acquireReply is the reply of acquire.lua or peek.lua.
 type acquireReply struct {
-	again           bool  // nothing was judged: ask again
-	rate            int64 // 0 where it is not told, as below
-	left            int64 // permits, may be negative
-	reset           int64 // ms until all permits are back, without what is granted now
-	resetAfterGrant int64 // the same with it
+	again           bool  // nothing was judged: send the request again
+	rate            int64 // 0 if the script did not say, as below
+	left            int64 // remaining permits, may be negative
+	reset           int64 // ms until all permits are back, without this grant
+	resetAfterGrant int64 // the same with this grant
 	interval        int64 // ms of the interval
-	drift           int64 // permits by which the value was wrong that the call has put right
+	drift           int64 // permits by which the value was wrong; the call has corrected it
 
-	// judged has two numbers for each run: how many of it are granted, and the us
-	// that the next one waits. It is nil when all are granted.
+	// judged has two numbers for each run: how many of its callers are granted,
+	// and the us that the next one waits. It is nil if all are granted.
 	judged []int64
 }
 
-// The places of the numbers in a reply that is a table (parts/numbers.lua).
+// The positions of the numbers in a reply that is a table (parts/numbers.lua).
 const (
 	replyAgain = iota
 	replyRate
@@ -68,9 +69,10 @@ const (
 	replyJudged
 )
 
-// newAcquireReply names the numbers of a reply to so many runs. A brief reply is
-// that of a request whose numbers nobody asks for: 0 when all are granted, and the
-// us to wait when a lone caller is refused.
+// newAcquireReply names the numbers of a reply to a request of some runs. A brief
+// reply answers a request whose callers want no numbers: 0 if all are granted,
+// and the us to wait if a lone caller is refused. The number of runs is checked
+// here, once, so that split may index without checks.
 func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
 	if reply.Brief {
 		if wait := reply.At(0); wait > 0 {
@@ -89,7 +91,7 @@ func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
 	return a, nil
 }
 
-// grants reports whether any request was granted.
+// grants reports whether any caller was granted permits.
 func (a acquireReply) grants() bool {
 	for i := 0; i < len(a.judged); i += 2 {
 		if a.judged[i] > 0 {
@@ -104,11 +106,13 @@ func (a acquireReply) grants() bool {
 type split struct {
 	reply       acquireReply
 	runs        []run
-	served      int64 // callers of the first of runs
-	permitsLeft int64 // permits for the next caller
-	anyGranted  bool  // somebody was granted
+	served      int64 // callers of the first of runs that have theirs
+	permitsLeft int64 // for the next caller
+	anyGranted  bool  // a caller was granted
 }
 
+// newSplit returns the split of a reply. The numbers in a reply are those after
+// all grants, so it adds the grants again and lets next take them off one by one.
 func newSplit(reply acquireReply, runs []run) *split {
 	s := &split{reply: reply, runs: runs, permitsLeft: reply.left}
 	for i, run := range runs {
@@ -118,7 +122,8 @@ func newSplit(reply acquireReply, runs []run) *split {
 	return s
 }
 
-// run returns how many of a run are granted, and how long the next one waits.
+// run returns how many callers of a run are granted, and how long the next one
+// waits.
 func (s *split) run(i int) (granted, wait int64) {
 	if s.reply.judged == nil {
 		return s.runs[i].size(), 0
@@ -126,6 +131,7 @@ func (s *split) run(i int) (granted, wait int64) {
 	return s.reply.judged[2*i], s.reply.judged[2*i+1]
 }
 
+// next returns the verdict of the next caller.
 func (s *split) next() Verdict {
 	granted, wait := s.run(0)
 	v := Verdict{OK: s.served < granted, Limit: s.reply.rate, Every: s.reply.interval}
@@ -148,8 +154,8 @@ func (s *split) next() Verdict {
 	return v
 }
 
-// verdict returns what a caller gets, or the error if its permits can never be
-// there.
+// verdict returns the verdict of the next caller, or the error if its permits can
+// never be there.
 func (s *split) verdict(permits int64) (Verdict, error) {
 	v := s.next()
 	if v.Wait < 0 {
@@ -158,19 +164,20 @@ func (s *split) verdict(permits int64) (Verdict, error) {
 	return v, nil
 }
 
-// A refusal is the first one of those in line: nobody behind it is served.
+// A refusal is the first refused waiter of a batch. No waiter behind it is
+// served.
 type refusal struct {
 	*waiter
-	callerLeft bool  // its caller has gone meanwhile
+	callerLeft bool  // its caller has left meanwhile
 	wait       int64 // us until its permits are there
 	again      bool  // or until it may look again
 }
 
-// A tally is what has become of the waiters of a batch.
+// A batchOutcome sums up what has become of the waiters of a batch.
 type batchOutcome struct {
-	granted   int64
-	toWaiters int64 // those of them that were granted to callers who may wait
-	unclaimed int64 // those of them that were granted to callers who have left
+	granted   int64 // permits
+	toWaiters int64 // permits of granted that went to waiting callers
+	unclaimed int64 // permits of granted whose callers have left
 	refused   refusal
 }
 
@@ -191,8 +198,8 @@ func (o *batchOutcome) add(w *waiter, v Verdict, err error) {
 	}
 }
 
-// holds reports whether a waiter in line is refused as well: yes, unless the refused
-// caller has left and this one wants less.
+// covers reports whether the refusal holds for another waiter in line as well. It
+// does, unless the refused caller has left and this one wants less.
 func (first refusal) covers(w *waiter) bool {
 	return first.waiter != nil && (!first.callerLeft || w.Permits >= first.Permits)
 }
