@@ -6,15 +6,17 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A ticket makes a waiter the place of a group's caller in the line of one limiter. The
-// place is in the line only where that limiter refuses the caller. Otherwise others pass:
-// one user that has no permits must not keep all others from those they share. When the
-// limiter refuses later, the place is where it was, ahead of those that came after it.
+// A ticket marks a waiter as standing in for a Group call in the line of one
+// member. The waiter's place is in the line only while that member refuses the
+// caller. Otherwise later waiters overtake it: one user without permits must not
+// keep all users from a limit they share. When the member refuses later, the
+// place returns to where it was.
 //
-// The places in all lines are given at one moment. So of two callers the same one is ahead
-// in each line that they share, and they never wait for one another.
+// A caller gets its places in all lines at one moment, under the locks of all
+// queues. So of two callers the same one is ahead in each line they share, and
+// they never wait for one another.
 type ticket struct {
-	wake chan struct{} // capacity one: it may be the caller's turn
+	wake chan struct{} // capacity one: the caller's turn may have come
 }
 
 // A groupCaller stands in the lines of all members of a Group.
@@ -22,23 +24,23 @@ type groupCaller struct {
 	group        *Group
 	permits      []int64
 	queues       []*queue  // by member
-	places       []*waiter // in their lines
+	places       []*waiter // by member
 	wake         chan struct{}
-	refusedUntil time.Time // until then Redis can grant nothing, as it said to the last call
+	refusedUntil time.Time // until when Redis can grant nothing, by the last reply
 	lastCall     *groupCall
-	missedTurns  int       // how often a member refused that had let others pass
-	blocksUntil  time.Time // until then it holds up others at members that do not refuse
+	missedTurns  int       // refusals by members at which its place had been overtaken
+	blocksUntil  time.Time // until when it blocks the lines of members that grant
 }
 
-// newGroupCaller takes a place in the line of each member, after a call that was refused, or
-// without one (nil) where others wait.
+// newGroupCaller takes a place in the line of each member. last is a call that
+// was refused; nil if the caller has not asked because there is a line.
 func newGroupCaller(g *Group, permits []int64, last *groupCall) *groupCaller {
 	gc := &groupCaller{group: g, permits: permits, wake: make(chan struct{}, 1)}
 	ticket := &ticket{gc.wake}
 	g.engine.groups.waitingCallers.Add(1)
 	qs := &g.engine.queues
 	qs.mu.Lock()
-	for _, l := range g.limiters { // nobody else locks more than one: qs.mu is held
+	for _, l := range g.limiters { // no deadlock: only here, and under qs.mu, are several queues locked
 		gc.queues = append(gc.queues, qs.lock(l))
 	}
 	qs.mu.Unlock()
@@ -68,7 +70,7 @@ func newGroupCaller(g *Group, permits []int64, last *groupCall) *groupCaller {
 	return gc
 }
 
-// refused notes a call that was refused in all lines.
+// noteRefusal records a refused call in all lines.
 func (gc *groupCaller) noteRefusal(call *groupCall) {
 	for i, q := range gc.queues {
 		q.mu.Lock()
@@ -79,16 +81,18 @@ func (gc *groupCaller) noteRefusal(call *groupCall) {
 	gc.lastCall = call
 }
 
-// Members that refuse in turn can keep a caller from ever having all of them at once. So
-// when a member has refused that had let others pass, the caller holds up others at all of
-// its members, for as long as those that refuse say, but no longer than firstHold, and
-// twice as long after each further time, up to longestHold.
+// Members that refuse alternately can keep a caller from ever having all of them
+// at once. So when a member refuses at which the caller's place had been
+// overtaken, the caller blocks the lines of all its members for as long as the
+// refusing ones say. The bound is firstBlock at first, and twice the last one
+// after each further refusal of that kind, up to longestBlock: blocking costs
+// every other caller, so it grows only if shorter blocks did not help.
 const (
 	firstBlock   = 250 * time.Millisecond
 	longestBlock = time.Minute
 )
 
-// holdFor returns how long a caller may hold up others at a member that does not refuse.
+// blockFor returns how long a caller may block the line of a member that grants.
 func (gc *groupCaller) blockFor() time.Duration {
 	if gc.missedTurns == 0 {
 		return 0
@@ -96,7 +100,7 @@ func (gc *groupCaller) blockFor() time.Duration {
 	return min(longestBlock, firstBlock<<min(gc.missedTurns-1, 10))
 }
 
-// longest returns how long the members that refuse have the call wait.
+// longestWait returns the longest wait that the refusing members name.
 func (call *groupCall) longestWait() time.Duration {
 	wait := time.Duration(0)
 	for _, v := range call.verdicts {
@@ -107,7 +111,7 @@ func (call *groupCall) longestWait() time.Duration {
 	return wait
 }
 
-// mark notes what a member has said to a call. Guarded by the mu of its queue.
+// noteReply records the reply of a member. Guarded by the mu of its queue.
 func (gc *groupCaller) noteReply(i int, call *groupCall) {
 	q, w, v, longest := gc.queues[i], gc.places[i], call.verdicts[i], call.longestWait()
 	if v.Limit > 0 {
@@ -120,7 +124,7 @@ func (gc *groupCaller) noteReply(i int, call *groupCall) {
 		gc.missedTurns++
 	case v.OK && longest > gc.blockFor():
 		if q.line.takeOut(w) {
-			q.line.scheduleProbe() // for those behind it
+			q.line.scheduleProbe() // for the waiters behind it
 		}
 		return
 	case v.OK:
@@ -139,9 +143,13 @@ func (gc *groupCaller) noteReply(i int, call *groupCall) {
 	}
 }
 
-// turn reports whether it is the caller's turn to ask: it is the first in each line that
-// it stands in. A member that may have permits while it waits for its turn at another one
-// is left to those behind it.
+// claimTurn reports whether it is the caller's turn to ask: it is first in each
+// line that it stands in. If it is not, a member whose permits may be there is
+// left to the waiters behind, because the caller cannot use them yet.
+//
+// The first loop looks at all lines before the second changes any. A place may
+// lose the head meanwhile only by leaving the line, and then the call asks in
+// vain once.
 func (gc *groupCaller) claimTurn() bool {
 	turn := true
 	for i, q := range gc.queues {

@@ -251,7 +251,7 @@ func (t *types) note(hash string, typ int) {
 // than the one believed, run sends it once more with the keys of that type.
 // ambiguous reports whether a copy may have been carried out without a reply.
 func (l *Limiter) run(ctx context.Context, op operation) (reply redisx.Reply, unsure bool, err error) {
-	const changes = 3 // nobody
+	const changes = 3 // the type may change meanwhile, but not all the time
 	for range changes {
 		typ := l.Type()
 		var lost bool
@@ -306,8 +306,8 @@ func (l *Limiter) wrongKind(typ int, detail string) string {
 }
 
 // tooManyRounds returns an error if a script has asked too often, or for too
-// long, to be sent again. Each round handles at least 1,000 records; a key that
-// others fill as fast must not occupy Redis for ever.
+// long, to be sent again. Each round handles at least 1,000 records. A key that
+// fills as fast as it is read must not occupy Redis for ever.
 func tooManyRounds(sent int, began time.Time) error {
 	const most = 10_000
 	if sent < most && time.Since(began) < sessionLife-time.Second {

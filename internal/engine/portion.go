@@ -11,9 +11,9 @@ import (
 // stand in line. Each request says how many permits callers wait for here, and
 // how many were granted here in the last interval. Redis adds up the processes
 // (scripts/parts/portion.lua). A process with more than its waiters account for
-// leaves returning permits to the others for a moment, and then takes the ones
-// that are still there. Without that, the process nearest to Redis would win
-// every time.
+// leaves returning permits untouched for a moment, and then takes the ones that
+// are still there. Without that, the process nearest to Redis would win every
+// time.
 //
 // While the line is empty, and for a wire.PerClient limit, a request says
 // nothing.

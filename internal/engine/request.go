@@ -143,7 +143,7 @@ func (req *request) releaseDone(reply redisx.Reply) bool {
 // The positions of the arguments of acquire.lua and release.lua in ARGV. Other
 // scripts have argType, argNow and argChannel at the same positions, and the
 // Runner sets argResent in all scripts that may be sent again. The headers of the
-// scripts describe the others.
+// scripts describe the remaining ones.
 const (
 	argType          = 1
 	argSession       = 2

@@ -35,8 +35,8 @@ func repeatable(name string) *redisx.Script { return redisx.Load(scripts.Files, 
 
 func onlyOnce(name string) *redisx.Script { return redisx.Load(scripts.Files, name+".lua", false) }
 
-// The marks in all.lua: the text between JUDGE and END is for one limiter, except
-// for DECIDE, which stands there once.
+// The marks in all.lua. The text from JUDGE to DECIDE and from WRITE to END is
+// repeated for each limiter; the text from DECIDE to WRITE stands once.
 const (
 	markJudge  = "do -- JUDGE\n"
 	markDecide = "  -- DECIDE\n"
