@@ -160,8 +160,9 @@ func (call *groupCall) result() []Verdict {
 // granted reports whether all members have granted.
 func (call *groupCall) granted() bool { return Granted(call.verdicts) }
 
-// run carries the call out. It withdraws before it closes done, but keeps the
-// session: only groupWithdrawal.run frees it.
+// run carries the call out. If it may have permits that its caller does not get,
+// it withdraws them, and the session is free only when that is done
+// (groupWithdrawal.run).
 func (call *groupCall) run(ctx context.Context) {
 	e := call.group.engine
 	call.session, call.number, call.start = call.sessions.take(e), e.requests.Add(1), time.Now()

@@ -147,9 +147,9 @@ func (gc *groupCaller) noteReply(i int, call *groupCall) {
 // line that it stands in. If it is not, a member whose permits may be there is
 // left to the waiters behind, because the caller cannot use them yet.
 //
-// The first loop looks at all lines before the second changes any. A place may
-// lose the head meanwhile only by leaving the line, and then the call asks in
-// vain once.
+// The lines are locked one by one. If another place returns ahead of this one
+// meanwhile, the call overtakes it, once. Locking all of them for each look would
+// make the queues of all members wait for each other.
 func (gc *groupCaller) claimTurn() bool {
 	turn := true
 	for i, q := range gc.queues {

@@ -9,21 +9,23 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A bookedRecord is a record in Redis for the permits of a slot.
+// A bookedRecord is a record in Redis for the permits of a bucket.
 type bookedRecord struct {
 	end     time.Time
 	record  string
 	permits int64
 }
 
-// askPeers asks Redis about a limiter, for a while; given is the rate that its acquires set.
+// askPeers asks Redis about a limiter, for at most probeLimit. given is the rate
+// that its acquires set.
 func askPeers(ctx context.Context, limiter *engine.Limiter, given *engine.GivenRate) (engine.Peers, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	return limiter.Peers(ctx, given)
 }
 
-// learn finds out about the limiter.
+// learn asks Redis for the rate and the number of Clients. A failure leaves what
+// was learnt before: an old rate is a better basis for a share than none.
 func (l *localLimiter) learn(ctx context.Context) {
 	p, err := askPeers(ctx, l.limiter, l.givenRate.Load())
 	l.mu.Lock()
@@ -38,7 +40,7 @@ func (l *localLimiter) learn(ctx context.Context) {
 	}
 }
 
-// book books what was granted without Redis.
+// book books in Redis what was granted without it.
 func (l *localLimiter) book(ctx context.Context) error {
 	asked := time.Now()
 	p, err := askPeers(ctx, l.limiter, l.givenRate.Load())
@@ -46,24 +48,31 @@ func (l *localLimiter) book(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Peers comes first, because records are dated by the clock of the server,
+	// which only its reply tells. The age of a grant is measured here, by a
+	// single clock.
 	number, records := l.nextBooking()
 	bookings := make([]engine.Booking, 0, len(records))
 	for _, r := range records {
-		// A grant is dated by the end of its slot, and no later than now.
+		// A grant is dated by the end of its bucket, and no later than now:
+		// permits may come back late, but never early.
 		age := max(0, asked.Sub(r.end)).Milliseconds()
 		bookings = append(bookings, engine.Booking{At: p.Now - age, Record: r.record})
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	all, err := l.limiter.Book(ctx, l.givenRate.Load(), number, bookings)
+	// Redis has the records. Only now may they leave the sum of unbooked permits:
+	// a reply that is lost leads to a copy, not to a gap.
 	if all {
 		l.noteBooked(records)
 	}
 	return err
 }
 
-// toBook returns the records of a booking, and its number. Until Redis confirms the booking,
-// toBook returns the same one.
+// nextBooking returns the records of a booking, and its number. Until Redis
+// confirms a booking, nextBooking returns the same one, so that Redis recognises
+// a copy by its number.
 func (l *localLimiter) nextBooking() (number int64, records []bookedRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +80,7 @@ func (l *localLimiter) nextBooking() (number int64, records []bookedRecord) {
 		return l.bookingNumber, l.unconfirmed
 	}
 	l.bookingNumber = l.limiter.NextNumber()
-	const most = 1000 // records: the rest goes with the next call
+	const most = 1000 // records per call; the rest goes with the next one
 	now := time.Now()
 	for _, s := range l.buckets {
 		for left := s.unbooked; left > 0 && len(l.unconfirmed) < most && now.Before(s.end.Add(l.interval)); {
@@ -83,7 +92,8 @@ func (l *localLimiter) nextBooking() (number int64, records []bookedRecord) {
 	return l.bookingNumber, l.unconfirmed
 }
 
-// booked notes that Redis knows of some records.
+// noteBooked records that Redis has some records. Their permits still count
+// against the share, but are no longer unbooked.
 func (l *localLimiter) noteBooked(records []bookedRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,11 +18,11 @@ type Health struct {
 	Unbooked int64     // permits of which Redis does not know yet
 }
 
-// Settings are what a Guard is made with.
+// Settings are the settings of a Guard.
 type Settings struct {
-	Policy Policy  // of calls that have no other
+	Policy Policy  // of calls that have none of their own
 	Share  float64 // of a rate, for Local
-	Fixed  bool    // the share is the user's: otherwise it is learnt
+	Fixed  bool    // Share is the user's; otherwise it is learnt
 	Hook   func(Health)
 }
 
@@ -35,23 +35,24 @@ func New(e *engine.Engine, settings Settings) *Guard {
 	return g
 }
 
-// A Guard is what a Client knows about the health of its Redis.
+// A Guard holds what a Client knows about the health of its Redis, and the
+// limiters that it can limit alone.
 type Guard struct {
 	engine          *engine.Engine
 	settings        Settings
-	limitingOff     atomic.Bool // nothing is limited
-	fallbackDecided atomic.Int64
+	limitingOff     atomic.Bool  // calls are granted without a limit
+	fallbackDecided atomic.Int64 // calls that a fallback decided
 
 	circuits     [engine.Servers]circuit // one for each server
-	openCircuits atomic.Int32            // circuits; changed under mu
+	openCircuits atomic.Int32            // changed under mu
 
 	mu            sync.Mutex
-	openSince     time.Time // guarded by mu, as all below is
-	openCause     error
-	pendingHealth []Health                 // not told to the hook yet
-	telling       bool                     // a goroutine tells them
+	openSince     time.Time                // guarded by mu, as all below
+	openCause     error                    // the failure that opened the first circuit
+	pendingHealth []Health                 // to be told to the hook
+	telling       bool                     // a goroutine calls the hook
 	locals        map[string]*localLimiter // by hash
-	sweptAt       time.Time                // when those that nobody used were last removed
+	sweptAt       time.Time                // when idle limiters were last removed
 }
 
 // SetLimiting turns limiting off and on.
@@ -60,7 +61,7 @@ func (g *Guard) SetLimiting(on bool) { g.limitingOff.Store(!on) }
 // Off reports whether nothing is limited.
 func (g *Guard) Off() bool { return g.limitingOff.Load() }
 
-// Health returns the health, as calls have found it.
+// Health returns the health as calls have found it.
 func (g *Guard) Health() Health {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -111,9 +112,10 @@ func (g *Guard) AcquireAll(
 // circuit returns the circuit of a limiter.
 func (g *Guard) circuit(limiter *engine.Limiter) *circuit { return &g.circuits[limiter.Server()] }
 
-// changed notes that a circuit was opened or closed, and tells the hook if that makes a
-// difference. The hook is called without a lock, by one goroutine at a time: it may do
-// what changes the state again.
+// noteCircuit records that a circuit was opened or closed, and calls the hook if
+// that changes the health. One goroutine at a time calls it, without a lock,
+// because the hook may do what changes the health again. A change that comes
+// meanwhile is queued, so that the hook meets the changes in order.
 func (g *Guard) noteCircuit(by int32, why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -137,7 +139,7 @@ func (g *Guard) noteCircuit(by int32, why error) {
 	}
 }
 
-// tell calls the hook. Guarded by mu, which it leaves meanwhile.
+// tell calls the hook. Guarded by mu, which it releases meanwhile.
 func (g *Guard) tell(h Health) {
 	g.mu.Unlock()
 	defer g.mu.Lock()
