@@ -79,6 +79,7 @@ func (b *batch) next(ctx context.Context, cancel func()) bool {
 	if q.engine.closed() {
 		q.close()
 	}
+	// Before take, so that arrivals behind the line are not served ahead of it.
 	q.lineUp()
 	req := b.take()
 	if req == nil {
@@ -89,6 +90,8 @@ func (b *batch) next(ctx context.Context, cancel func()) bool {
 		}
 		return false
 	}
+	// caller and cancel are set under mu, because the callers may leave from now
+	// on.
 	b.cancel = cancel
 	caller := ctx
 	if len(b.waiters) == 1 {

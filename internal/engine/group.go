@@ -59,6 +59,8 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Ve
 	}
 	inLineSince := time.Now()
 	gc := newGroupCaller(g, permits, last)
+	// The places must be given back on every return: a place at the head blocks
+	// the line.
 	defer gc.leave()
 	var timeout <-chan time.Time // nil if it never passes
 	if wanted.Timed() {

@@ -44,6 +44,8 @@ func newGroupCaller(g *Group, permits []int64, last *groupCall) *groupCaller {
 		gc.queues = append(gc.queues, qs.lock(l))
 	}
 	qs.mu.Unlock()
+	// All queues are locked here. A place counts as reserved even while it is not
+	// in the line, so that its queue is not retired.
 	for i, q := range gc.queues {
 		waits := !q.line.empty()
 		q.line.groupPlaces++

@@ -15,6 +15,8 @@ const Grace = 30 * time.Millisecond
 // ctx. The timeout takes two steps: first the next batch decides, and Grace later
 // the caller leaves.
 func (w *waiter) await(ctx context.Context, q *queue) (Verdict, error) {
+	// Only Redis can end this wait, so a select would have nothing to choose
+	// from.
 	if !w.canLeave {
 		<-w.ready // takes less time than a select
 		return w.result(q)

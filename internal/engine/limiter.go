@@ -98,6 +98,8 @@ func (l *Limiter) Given() *GivenRate { return l.given }
 // With returns the limiter with a rate that its acquires set.
 func (l *Limiter) With(given *GivenRate) *Limiter {
 	other := &Limiter{engine: l.engine, err: l.err, name: l.name, Keys: l.Keys, boxed: l.boxed, given: given}
+	// Atomics must not be copied with the struct: another goroutine may store to
+	// them meanwhile.
 	other.typ.Store(l.typ.Load())
 	other.queue.Store(l.queue.Load())
 	return other
@@ -295,6 +297,8 @@ func (l *Limiter) wrongKind(typ int, detail string) string {
 	case "3":
 		key = l.Pairs[typ].Permits
 	}
+	// Not the caller's context: it may have ended, and the error would then say
+	// less.
 	ctx, cancel := context.WithTimeout(l.engine.ctx, time.Second)
 	defer cancel()
 	switch found := l.engine.config.Runner.TypeOf(ctx, key); found {

@@ -36,6 +36,8 @@ func (l *Limiter) SetRate(ctx context.Context, change Change) (bool, error) {
 		if err != nil || reply.At(0) == 0 {
 			return false, err
 		}
+		// Believe the type before the other keys are cleared: from here on
+		// acquires are to use the new keys.
 		l.noteType(change.Type)
 		err = l.clearOther(ctx, change.Type)
 		return err == nil, err
@@ -189,6 +191,7 @@ func (l *Limiter) Expire(ctx context.Context, command string, ms int64, conditio
 // TimeToLive returns the remaining time to live as PTTL does.
 func (l *Limiter) TimeToLive(ctx context.Context) (time.Duration, error) {
 	return within(ctx, l, func(ctx context.Context) (time.Duration, error) {
+		// A master is asked, as in Rate.
 		ask := func(rdb redis.Cmdable) (time.Duration, error) { return rdb.PTTL(ctx, l.Hash).Result() }
 		ttl, err := redisx.OnMaster(ctx, &l.engine.config.Runner, l.Hash, ask)
 		return ttl, translated(l, wire.Overall, err)
@@ -338,6 +341,7 @@ func (l *Limiter) NextNumber() int64 { return l.engine.requests.Add(1) }
 // not, the caller must call it again.
 func (l *Limiter) Book(ctx context.Context, given *GivenRate, number int64, bookings []Booking) (bool, error) {
 	args := l.rateArgs(given)
+	// The number makes the booking idempotent: Redis recognises a copy by it.
 	args[argNumber-1] = wire.Number(number)
 	for i, b := range bookings {
 		args.put(argResolution+2*i, b.At)

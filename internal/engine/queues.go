@@ -76,6 +76,8 @@ func (qs *queues) retire(q *queue) {
 	if !q.inUse || !q.idle() || q.retireScheduled {
 		return
 	}
+	// The timer calls retire again, and the queue is not deleted if a caller has
+	// come meanwhile.
 	if rest := q.portion.lingerFor(time.Now()); rest > 0 {
 		q.retireScheduled = true
 		time.AfterFunc(rest, func() {

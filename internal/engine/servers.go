@@ -27,5 +27,7 @@ func (s *shards) number(addr string) int {
 		i = len(s.addrs)
 		s.addrs = append(s.addrs, addr)
 	}
+	// More shards than Servers share numbers: a circuit then covers several of
+	// them.
 	return i % Servers
 }

@@ -26,6 +26,8 @@ func (q *queue) attend(ctx context.Context) {
 		}
 		if q.line.empty() {
 			q.line.attended = false
+			// The goroutine leaves under mu: a waiter that joins the line after
+			// this starts another one (queue.start).
 			q.mu.Unlock()
 			q.engine.queues.retire(q)
 			return

@@ -83,6 +83,8 @@ func (l *localLimiter) nextBooking() (number int64, records []bookedRecord) {
 	const most = 1000 // records per call; the rest goes with the next one
 	now := time.Now()
 	for _, s := range l.buckets {
+		// A record holds at most wire.MaxPermits. Buckets that are over by now
+		// need none.
 		for left := s.unbooked; left > 0 && len(l.unconfirmed) < most && now.Before(s.end.Add(l.interval)); {
 			n := min(left, wire.MaxPermits)
 			l.unconfirmed = append(l.unconfirmed, bookedRecord{s.end, l.limiter.NewRecord(uint32(n)), n})

@@ -136,6 +136,7 @@ func (c call) fallBack(ctx context.Context, wanted engine.Want, err error) (
 		fallback = ReturnError
 	}
 	switch fallback {
+	// Counted here and in fromShares only, so that no call counts twice.
 	case Allow, Deny:
 		g.fallbackDecided.Add(1)
 		v, err = c.sameForAll(engine.Verdict{OK: fallback == Allow, Degraded: true}), nil

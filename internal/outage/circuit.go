@@ -169,6 +169,8 @@ func (c *circuit) book(ctx context.Context) (all, reached bool) {
 	unset := 0
 	for _, local := range c.guard.unbooked(c) {
 		if local.withoutRate.Load() {
+			// The order of a map is random, so each round asks for other
+			// limiters.
 			if unset++; unset > few {
 				continue
 			}

@@ -119,6 +119,8 @@ func (g *Guard) circuit(limiter *engine.Limiter) *circuit { return &g.circuits[l
 func (g *Guard) noteCircuit(by int32, why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	// Several circuits may be open. The health changes with the first that opens
+	// and the last that closes.
 	was := g.openCircuits.Load() > 0
 	if g.openCircuits.Add(by); !was {
 		g.openSince, g.openCause = time.Now(), why

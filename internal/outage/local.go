@@ -157,6 +157,8 @@ func (g *Guard) localLimiter(limiter *engine.Limiter, now time.Time, room bool) 
 	if g.locals == nil {
 		g.locals = map[string]*localLimiter{}
 	}
+	// limiter is the handle of the first caller: all handles of a name have the
+	// same keys.
 	l := &localLimiter{circuit: circuit, limiter: limiter}
 	g.locals[limiter.Hash] = l
 	return l
@@ -320,6 +322,8 @@ func (l *localLimiter) grant(now time.Time, permits int64, unbooked bool) engine
 func (l *localLimiter) uncharge(permits int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// The newest first: those count for the longest time, and the charge to undo
+	// was a recent one.
 	for i := len(l.buckets) - 1; i >= 0 && permits > 0; i-- {
 		n := min(permits, l.buckets[i].permits-l.buckets[i].unbooked)
 		l.buckets[i].permits -= n

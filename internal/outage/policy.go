@@ -38,6 +38,7 @@ type Policy struct {
 // With returns the policy with another fallback.
 func (p Policy) With(fallback int) Policy {
 	p.Fallback = fallback
+	// Without a budget, a silent Redis would never lead to the fallback.
 	if !p.Bounded {
 		p.Budget, p.Bounded = defaultBudget, true
 	}
