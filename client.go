@@ -14,32 +14,32 @@ import (
 	"github.com/redisson-go/rratelimiter/pubsub"
 )
 
-// A Client hands out the limiters that live in one Redis, single server,
-// Sentinel or cluster. It stands for one Redisson instance: its ID is the
-// scope of PerClient limits. A Client is safe for concurrent use; a process
-// needs one for each Redis.
+// A Client makes the limiters that live in one Redis: a single server, Sentinel
+// or a cluster. It stands for one Redisson instance: its ID is the scope of
+// PerClient limits. A Client is safe for concurrent use; a process needs one for
+// each Redis.
 type Client struct {
-	host     host.Host      // what it lends to other packages of this module
+	host     host.Host      // for other packages of this module
 	engine   *engine.Engine // asks Redis
 	guard    *outage.Guard  // decides while Redis is away
-	policy   outage.Policy  // of calls that have no other
-	observer Observer       // nil if nobody observes
+	policy   outage.Policy  // of calls that have none of their own
+	observer Observer       // nil for none
 }
 
-// New returns a Client on rdb, which stays the caller's: Close does not close
-// it. rdb may also be a client of the caller's that embeds one of go-redis, but
-// not an AutoPipeliner alone, which does not show what is behind it.
+// New returns a Client on rdb, which stays the caller's: Close does not close it.
+// rdb may also be a client of the caller's that embeds one of go-redis, but not
+// an AutoPipeliner alone, which hides the client behind it.
 //
-// Requests are sent again as often as rdb is set to (MaxRetries; for a cluster
-// MaxRedirects), until their callers have left. A caller leaves at its timeout or
-// the end of its context, whatever rdb is set to. A caller without either waits as
-// long as rdb does: with its defaults some 20 s for a server that says nothing (4
-// attempts of a ReadTimeout of 5 s), and 2 s where nobody listens. What sets a
-// rate, Delete, Rename and what sets a time to live are not sent again: after an
-// error they may have been done.
+// A request is sent again as often as rdb is configured to (MaxRetries; for a
+// cluster MaxRedirects), until its callers have left. A caller leaves at its
+// timeout or the end of its context, whatever the configuration. A caller without
+// either waits as long as rdb does: by default some 20 s for a silent server (4
+// attempts of a ReadTimeout of 5 s), and 2 s if no server listens. Calls that set
+// a rate or a time to live, Delete and Rename are not sent again: after an error
+// they may have been carried out.
 //
 // New does not ask Redis for anything. If rdb or an option is nil, or an option
-// out of its bounds, each method returns an ErrInvalidArgument that names it.
+// is out of its bounds, each method returns an ErrInvalidArgument that names it.
 func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	s := settings{id: uuid.NewString(), mapper: func(name string) string { return name }}
 	for _, opt := range opts {
@@ -73,21 +73,21 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 // ID returns the scope of this Client's PerClient limits (RedissonClient.getId).
 func (c *Client) ID() string { return c.host.ID }
 
-// RateLimiter returns the limiter called name (RedissonClient.getRateLimiter).
-// It does not ask Redis. An empty name, or on a cluster one whose keys would
-// be in different slots, is refused by the first call.
+// RateLimiter returns the limiter called name (RedissonClient.getRateLimiter). It
+// does not ask Redis. The first call refuses an empty name, and on a cluster a
+// name whose keys would be in different slots.
 //
-// A RateLimiter is a cheap handle: one may be made for each request. What is
-// known of a limiter belongs to the Client.
+// A RateLimiter is a cheap handle, which may be made for each request. The Client
+// owns what is known about a limiter.
 func (c *Client) RateLimiter(name string) *RateLimiter {
 	return newRateLimiter(c, c.engine.Limiter("name", name, nil), c.policy, nil)
 }
 
-// Close ends all calls that wait, at once, with ErrClosed; later calls return
-// ErrClosed, too. What they may have taken comes back by itself an interval later.
-// Close then waits for the goroutines of the Client, a second at most: one that
-// waits for a silent Redis ends with go-redis's timeouts. It always returns nil;
-// closing twice is allowed.
+// Close ends all waiting calls at once, with ErrClosed; later calls also return
+// ErrClosed. Permits that they may have taken come back an interval later. Close
+// then waits at most a second for the goroutines of the Client: a goroutine that
+// waits for a silent Redis ends when go-redis times out. Close always returns nil
+// and may be called twice.
 func (c *Client) Close() error {
 	c.engine.Close()
 	return nil

@@ -1,6 +1,6 @@
 // Package rratelimiter is the rate limiter that Go and Java share: it reads
 // and writes exactly the keys of Redisson's RRateLimiter, so that Go services
-// and Java services limit one another through the same Redis.
+// and Java services limit each other through the same Redis.
 //
 //	limiter := rratelimiter.New(rdb).RateLimiter("api").WithRate(100, time.Second)
 //	ok, err := limiter.TryAcquire(ctx, 1, 500*time.Millisecond)
@@ -28,7 +28,7 @@
 // # In time
 //
 // A caller gets its result by its timeout or the end of its context, whatever Redis
-// does. What its request takes after that is given back in the background.
+// does. Permits that its request takes after that are given back in the background.
 //
 // # A limit for each user, and several limits at once
 //
@@ -46,6 +46,6 @@
 // # Charged once
 //
 // A request whose reply is lost is sent again, takes its permits once and gets
-// the result that it got the first time, also where somebody has released them
-// meanwhile. A caller that leaves without a result keeps nothing.
+// the result that it got the first time, even if they were released meanwhile. A
+// caller that leaves without a result keeps nothing.
 package rratelimiter

@@ -12,8 +12,8 @@ import (
 // itself. Errors of go-redis are wrapped; if a *redis.Client meets a node of a
 // cluster, the error says so.
 var (
-	// ErrNotInitialized: no rate is set under this name, or its hash lacks
-	// rate, interval or type (Redisson: "RateLimiter is not initialized").
+	// ErrNotInitialized: no rate is set under this name, or its hash lacks rate,
+	// interval or type (Redisson: "RateLimiter is not initialized").
 	ErrNotInitialized = engine.ErrNotInitialized
 
 	// ErrPermitsExceedRate: more permits were asked for than the rate, so
@@ -30,20 +30,20 @@ var (
 	// Nothing was written. SetRate puts a field right, Delete everything.
 	ErrBadState = engine.ErrBadState
 
-	// ErrNoNotifications: the server does not send what a listener wants to
-	// hear (its setting notify-keyspace-events).
+	// ErrNoNotifications: the server does not send the events that a listener
+	// needs (its setting notify-keyspace-events).
 	ErrNoNotifications = engine.ErrNoNotifications
 
-	// ErrNoAnswer: Redis has not replied: the timeout has passed, or go-redis
-	// has given up. Nobody knows whether the request was carried out; what an
-	// acquire may have taken is given back. The error also wraps what the network
-	// said last, if it said anything. A reply that is an error, such as OOM or
-	// READONLY, is no ErrNoAnswer, and neither is the end of a context.
+	// ErrNoAnswer: Redis has not replied: the timeout has passed, or go-redis has
+	// given up. It is unknown whether the request was carried out; permits that
+	// an acquire may have taken are given back. The error also wraps the last
+	// error of the network, if there was one. A reply that is an error, such as
+	// OOM or READONLY, is no ErrNoAnswer, and neither is the end of a context.
 	ErrNoAnswer = limit.ErrNoAnswer
 
-	// ErrNotReplicated: Redis has done what was asked, but fewer replicas than
-	// WithMinReplicas wants had it in time. What an acquire took is given back; what
-	// else was asked for, such as a rate, has been done.
+	// ErrNotReplicated: Redis has carried the request out, but fewer replicas
+	// than WithMinReplicas requires had it in time. Permits that an acquire took
+	// are given back; other changes, such as a rate, remain.
 	ErrNotReplicated = engine.ErrNotReplicated
 
 	// ErrClosed: the Client was closed before the call, or while it waited.

@@ -42,9 +42,9 @@ func (l *RateLimiter) ExpireIfNotSet(ctx context.Context, ttl time.Duration) (bo
 	return l.expire(ctx, "PEXPIRE", ttl.Milliseconds(), "NX")
 }
 
-// ExpireIfGreater is Expire for a limiter that would end before ttl, and
-// reports whether it did (RExpirable.expireIfGreater). One without a time to
-// live never ends.
+// ExpireIfGreater is Expire for a limiter that would end before ttl, and reports
+// whether it did (RExpirable.expireIfGreater). A limiter without a time to live
+// never ends.
 func (l *RateLimiter) ExpireIfGreater(ctx context.Context, ttl time.Duration) (bool, error) {
 	return l.expire(ctx, "PEXPIRE", ttl.Milliseconds(), "GT")
 }
@@ -65,10 +65,10 @@ func (l *RateLimiter) expire(ctx context.Context, command string, ms int64, cond
 	return l.limiter.Load().Expire(ctx, command, ms, condition)
 }
 
-// What RemainTimeToLive returns besides a length, as PTTL does.
+// The special results of RemainTimeToLive, as of PTTL.
 const (
-	NoTimeToLive time.Duration = -1 // the limiter does not end by itself
-	NoLimiter    time.Duration = -2 // there is none
+	NoTimeToLive time.Duration = -1 // the limiter does not expire
+	NoLimiter    time.Duration = -2 // there is no limiter
 )
 
 // RemainTimeToLive returns how long the limiter has to live, NoTimeToLive or
@@ -77,8 +77,8 @@ func (l *RateLimiter) RemainTimeToLive(ctx context.Context) (time.Duration, erro
 	return l.limiter.Load().TimeToLive(ctx)
 }
 
-// ExpireTime returns when the limiter ends, by the clock of the server; the
-// zero Time when it does not end by itself or there is none
+// ExpireTime returns when the limiter ends, by the clock of the server. It is the
+// zero Time if the limiter does not expire or does not exist
 // (RExpirable.getExpireTime). It needs Redis 7.0.
 func (l *RateLimiter) ExpireTime(ctx context.Context) (time.Time, error) {
 	return l.limiter.Load().ExpireTime(ctx)

@@ -6,11 +6,12 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/outage"
 )
 
-// A Fallback is what TryAcquire, Acquire and Allow return when Redis has failed: it
-// did not reply within the budget (WithBudget), or replied an error such as OOM,
-// READONLY or NOPERM. It does not stand in for what is wrong with the call or the
-// limiter: ErrNotInitialized, ErrPermitsExceedRate, ErrInvalidArgument, ErrBadState,
-// ErrNotReplicated and ErrClosed are returned unchanged, and so is the end of a context.
+// A Fallback is what TryAcquire, Acquire and Allow return when Redis has failed:
+// it did not reply within the budget (WithBudget), or replied an error such as
+// OOM, READONLY or NOPERM. A Fallback does not replace errors of the call or the
+// limiter: ErrNotInitialized, ErrPermitsExceedRate, ErrInvalidArgument,
+// ErrBadState, ErrNotReplicated and ErrClosed are returned unchanged, and so is
+// the end of a context.
 type Fallback int
 
 const (
@@ -66,9 +67,9 @@ func WithLocalShare(share float64) Option {
 	return option(func(s *settings) { s.outage.Share, s.outage.Fixed = share, true })
 }
 
-// WithHealthHook has f called each time that Redis has failed or is back, in the
-// goroutine that notices, one call at a time. f must not block: the caller or the probe
-// that notices waits for it.
+// WithHealthHook makes the Client call f each time that Redis has failed or is
+// back, in the goroutine that notices, one call at a time. f must not block: the
+// caller or the probe that notices waits for it.
 func WithHealthHook(f func(Health)) Option {
 	return option(func(s *settings) {
 		if s.outage.Hook = nil; f != nil {
@@ -77,18 +78,18 @@ func WithHealthHook(f func(Health)) Option {
 	})
 }
 
-// WithFallback returns a RateLimiter of the same name whose calls fall back to f, as
-// WithFallback says for a Client: a login denies, a search allows. It is cheap enough
-// to be made for each call. An f that is none of the constants is an ErrInvalidArgument
-// of the calls.
+// WithFallback returns a RateLimiter of the same name whose calls fall back to f,
+// as WithFallback says for a Client: a login denies, a search allows. It is cheap
+// enough to be made for each call. If f is not one of the constants, the calls
+// return an ErrInvalidArgument.
 func (l *RateLimiter) WithFallback(f Fallback) *RateLimiter {
 	return newRateLimiter(l.client, l.limiter.Load(), l.policy.With(int(f)), l.givenRate)
 }
 
-// SetLimiting turns limiting off and on: while it is off, TryAcquire, Acquire and Allow
-// grant everything at once, without Redis, and Release does nothing. It is for the
-// hour in which the limiter itself is the trouble. All other methods go on. A Client
-// begins with limiting on.
+// SetLimiting turns limiting off and on. While it is off, TryAcquire, Acquire and
+// Allow grant everything at once, without Redis, and Release does nothing. It is
+// for an incident that the limiter itself causes. All other methods work as
+// before. A Client begins with limiting on.
 func (c *Client) SetLimiting(on bool) { c.guard.SetLimiting(on) }
 
 // Health is the state of the connection of a Client to its Redis.
@@ -104,7 +105,7 @@ type Health struct {
 	// Decided counts the calls of this Client for which a Fallback decided.
 	Decided int64
 
-	// Unbooked is how many permits were granted by FallbackLocal that Redis does
+	// Unbooked is the number of permits granted by FallbackLocal that Redis does
 	// not know of yet.
 	Unbooked int64
 }

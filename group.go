@@ -24,7 +24,7 @@ import (
 type Group struct {
 	client  *Client
 	members []*member
-	group   *engine.Group // of the members, nil where err is not
+	group   *engine.Group // of the members, nil if err is not
 	policy  outage.Policy
 	err     error // why it cannot be used, nil if it can
 }
@@ -65,7 +65,7 @@ func (c *Client) All(limiters ...*RateLimiter) *Group {
 	return g
 }
 
-// add adds a member, or returns why that cannot be one.
+// add adds a member, or returns why it cannot be one.
 func (g *Group) add(i int, l *RateLimiter) error {
 	refuse := func(value, bound string) error {
 		return engine.InvalidOf("All", fmt.Sprintf("limiters[%d]", i), value, bound)
@@ -180,7 +180,8 @@ func (g *Group) Release(ctx context.Context, permits int64) error {
 	return nil
 }
 
-// wants returns the permits that are asked of each member, for at least so many.
+// wants returns the permits that a call asks of each member, or an error if
+// permits is below least.
 func (g *Group) wants(permits, least int64) ([]int64, error) {
 	if g.err != nil {
 		return nil, g.err
@@ -200,7 +201,7 @@ func (g *Group) wants(permits, least int64) ([]int64, error) {
 	return all, nil
 }
 
-// result returns the numbers of a call, and which member binds.
+// result returns the numbers of a call, and the index of the member that binds.
 func (g *Group) result(verdicts []engine.Verdict) (Result, int) {
 	each, binds := make([]Result, len(verdicts)), 0
 	all := engine.Granted(verdicts)

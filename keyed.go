@@ -11,18 +11,21 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Keyed has a limit for each of many keys: users, addresses, customers. The limiters are
-// ordinary ones, also for Java, but no program needs to set their rate: the acquire does, in
-// the same round trip, where none is set or another one. So ErrNotInitialized cannot happen,
-// also after keep alive has passed or Redis has come back empty.
+// A Keyed has a limit for each of many keys: users, addresses, customers. The
+// limiters are ordinary ones, which Java can use as well, but no program needs to
+// set their rate: if none is set, or another one, the acquire sets it in the same
+// round trip. So ErrNotInitialized cannot happen, not even after keep alive has
+// passed or Redis has come back empty.
 //
-// The limiter of a key is called NAME:{KEY}, for example "api:{42}". If the name of the
-// Keyed has a hash tag already, it is NAME:[KEY]: with the name "{api}:user" all users
-// live in one slot of a cluster, and can be in a [Group] with a limiter "{api}:all".
+// The limiter of a key is called NAME:{KEY}, for example "api:{42}". If the name
+// of the Keyed has a hash tag already, it is NAME:[KEY]: with the name
+// "{api}:user" all users live in one slot of a cluster, and can be in a [Group]
+// with a limiter "{api}:all".
 //
-// A Keyed is safe for concurrent use. It keeps nothing for its keys: a process may
-// meet millions of them. An unused limiter expires, by default after two intervals, when its
-// permits are back in any case. So made-up keys fill neither Redis nor the process.
+// A Keyed is safe for concurrent use. It keeps nothing for its keys: a process
+// may meet millions of them. An unused limiter expires, by default after two
+// intervals, when its permits are back in any case. So made-up keys fill neither
+// Redis nor the process.
 type Keyed struct {
 	client *Client
 	name   string
@@ -33,8 +36,8 @@ type Keyed struct {
 
 var _ limit.Keyed = (*Keyed)(nil)
 
-// policyName returns a name if visitors may see it: it has 1 to 64 characters of ASCII that can be
-// printed.
+// policyName returns name if visitors may see it: 1 to 64 printable ASCII
+// characters. Otherwise it returns the empty string.
 func policyName(name string) string {
 	const longest = 64
 	if len(name) > longest || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
@@ -43,12 +46,12 @@ func policyName(name string) string {
 	return name
 }
 
-// maxKey is how many bytes a key of a Keyed has at most.
+// maxKey is the most bytes in a key of a Keyed.
 const maxKey = 1024
 
-// keyedKeeps is after how many intervals an unused limiter of a Keyed expires, unless
-// WithKeepAlive sets another time.
-const keyedKeeps = 2
+// keyedIntervals is the number of intervals after which an unused limiter of a
+// Keyed expires, unless WithKeepAlive sets another time.
+const keyedIntervals = 2
 
 // Keyed returns a Keyed whose limiters give out rate permits per interval, to all
 // clients together (Overall).
@@ -67,7 +70,7 @@ func (c *Client) Keyed(
 ) *Keyed {
 	t := &Keyed{client: c, name: name, policy: c.policy, err: c.host.Err}
 	if t.err == nil {
-		t.rate, t.err = newGivenRate(rate, interval, keyedKeeps, opts)
+		t.rate, t.err = newGivenRate(rate, interval, keyedIntervals, opts)
 	}
 	if t.err == nil && name == "" {
 		t.err = engine.Invalid("name", `""`, "not be empty")
@@ -126,19 +129,20 @@ func (t *Keyed) limiterName(key string) (string, error) {
 	return t.name + ":{" + key + "}", nil
 }
 
-// Allow is that of the RateLimiter of a key.
+// Allow is shorthand for t.RateLimiter(key).Allow(ctx, permits).
 func (t *Keyed) Allow(ctx context.Context, key string, permits int64) (Result, error) {
 	return t.RateLimiter(key).Allow(ctx, permits)
 }
 
-// TryAcquire is that of the RateLimiter of a key.
+// TryAcquire is shorthand for t.RateLimiter(key).TryAcquire(ctx, permits,
+// timeout).
 func (t *Keyed) TryAcquire(
 	ctx context.Context, key string, permits int64, timeout time.Duration,
 ) (bool, error) {
 	return t.RateLimiter(key).TryAcquire(ctx, permits, timeout)
 }
 
-// Acquire is that of the RateLimiter of a key.
+// Acquire is shorthand for t.RateLimiter(key).Acquire(ctx, permits).
 func (t *Keyed) Acquire(ctx context.Context, key string, permits int64) error {
 	return t.RateLimiter(key).Acquire(ctx, permits)
 }

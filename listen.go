@@ -7,15 +7,15 @@ import (
 )
 
 // OnExpired calls f whenever the limiter has expired, with the name of its hash
-// in Redis (Redisson's ExpiredObjectListener), until stop is called or the
-// Client is closed. It listens from when it returns. A goroutine of its own calls
-// f, one call after another; several events during a call of f are one more call.
+// in Redis (Redisson's ExpiredObjectListener), until stop is called or the Client
+// is closed. When OnExpired returns, the subscription is in force. One goroutine
+// makes all calls of f; several events during one call lead to one more call.
 // Events during which the connection to Redis is lost are missed.
 //
 // The server must send keyspace notifications, E and x in its setting
 // notify-keyspace-events; otherwise the error is an ErrNoNotifications. A server
-// that does not let its settings be read is trusted to send them. On a cluster
-// every master is listened to. Other errors are ErrInvalidArgument for a nil f,
+// whose settings cannot be read is trusted to send them. On a cluster OnExpired
+// listens to every master. Other errors are ErrInvalidArgument for a nil f,
 // ErrClosed, and ErrNoAnswer.
 func (l *RateLimiter) OnExpired(ctx context.Context, f func(name string)) (stop func(), err error) {
 	return l.listen(ctx, engine.Event{Name: "expired", Class: 'x'}, f)

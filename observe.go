@@ -7,9 +7,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/engine"
 )
 
-// An Observer is told of each call of TryAcquire, Acquire and Allow of a Client when it
-// has its outcome: for metrics and traces (WithObserver). Package otellimit has one for
-// OpenTelemetry.
+// An Observer is called with the outcome of each call of TryAcquire, Acquire and
+// Allow of a Client: for metrics and traces (WithObserver). Package otellimit has
+// one for OpenTelemetry.
 type Observer interface {
 	// Observe is called once for each call, in the goroutine of the caller, which waits
 	// for it. It is called by many goroutines at once. ctx is that of the call.
@@ -18,48 +18,51 @@ type Observer interface {
 
 // An Observation is the outcome of one call.
 type Observation struct {
-	// Policy is the name of the Keyed that the limiter is from, empty for others. It
-	// is fit for an attribute of a metric; Result.Name may be a name for each user.
+	// Policy is the name of the Keyed that made the limiter, otherwise empty. It
+	// is fit for an attribute of a metric; Result.Name may differ for each user.
 	Policy string
 
-	// Permits is how many were asked for.
+	// Permits is the number asked for.
 	Permits int64
 
-	// Result is what the call came to, zero after an error but for Name. Of Allow it has
-	// all numbers. Of TryAcquire and Acquire it has Allowed, Name and Degraded.
+	// Result is the result of the call, after an error zero but for Name. For
+	// Allow it has all numbers; for TryAcquire and Acquire it has Allowed, Name
+	// and Degraded.
 	Result Result
 
 	// Err is the error of the call, nil if it has a Result.
 	Err error
 
-	// Start is when the call began, Took how long it lasted, and Queued how much of that
-	// it waited for permits, because others stood in line or it was refused; 0 if it did
-	// not wait.
+	// Start is when the call began, Took how long it lasted, and Queued the part
+	// of Took that it waited for permits, behind other callers or because it was
+	// refused.
 	Start        time.Time
 	Took, Queued time.Duration
 
-	// Batch is how many callers shared the request that decided, 1 if it was alone; 0
-	// where Redis did not decide.
+	// Batch is the number of callers that shared the deciding request, 1 for a
+	// lone caller; 0 if Redis did not decide.
 	Batch int
 
-	// Drift is by how many permits the value in Redis was wrong that the request of this
-	// call has put right: above 0 if there were too few. Others, such as an older
-	// Redisson, may leave it wrong. One call of a batch has it.
+	// Drift is the number of permits by which the value in Redis was wrong and
+	// which this call has corrected: above 0 if there were too few. Another
+	// client, such as an older Redisson, may leave it wrong. One call of a batch
+	// has it.
 	Drift int64
 
-	// OtherRate says, once for each Keyed and each RateLimiter with a rate (WithRate), that a
-	// limiter has another rate or interval than the program gives it, and keeps that
-	// (WithKeepRate). Of calls with numbers, such as Allow.
+	// OtherRate reports, once for each Keyed and each RateLimiter with a rate
+	// (WithRate), that a limiter has and keeps (WithKeepRate) another rate or
+	// interval than the program gives it. Calls with numbers can tell, such as
+	// Allow.
 	OtherRate bool
 }
 
-// WithObserver has o told of each call of TryAcquire, Acquire and Allow. Without it
-// nothing is measured. The default is none.
+// WithObserver makes the Client call o.Observe after each call of TryAcquire,
+// Acquire and Allow. Without it nothing is measured. The default is none.
 func WithObserver(o Observer) Option {
 	return option(func(s *settings) { s.observer = o })
 }
 
-// observation returns what the observer is told of a call.
+// observation returns the Observation of a call.
 func observation(
 	v engine.Verdict, l *RateLimiter, wanted engine.Want, start time.Time, err error,
 ) Observation {
@@ -80,8 +83,8 @@ func observation(
 	return o
 }
 
-// observation returns what the observer is told of a call to a Group. It is of the limiter
-// that binds.
+// observation returns the Observation of a call to a Group. It is about the
+// member that binds.
 func (g *Group) observation(
 	verdicts []engine.Verdict, wanted engine.Want, start time.Time, err error,
 ) Observation {
@@ -102,7 +105,7 @@ func (g *Group) observation(
 		}
 	}
 	if len(g.members) == 0 {
-		return o // an error
+		return o // the Group is unusable
 	}
 	m := g.members[binds]
 	if o.Result.Name = m.limiter.Name(); m.givenRate != nil {
@@ -111,6 +114,6 @@ func (g *Group) observation(
 	return o
 }
 
-// Waiting returns how many callers of this Client wait for permits now: those in line
-// and those that no request has asked for yet.
+// Waiting returns the number of callers of this Client that wait for permits now:
+// in line, or before their first request.
 func (c *Client) Waiting() int { return c.engine.Waiting() }

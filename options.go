@@ -22,7 +22,7 @@ type option func(*settings)
 
 func (set option) apply(s *settings) { set(s) }
 
-// settings are what the options of New set.
+// settings are set by the options of New.
 type settings struct {
 	id         string
 	clock      func() time.Time
@@ -33,7 +33,7 @@ type settings struct {
 	goOnly     bool
 	replicas   *redisx.Confirmation // WithMinReplicas; nil without it
 	outage     outage.Settings
-	observer   Observer // nil if nobody observes
+	observer   Observer // nil for none
 }
 
 // WithID sets the ID of the Client, the scope of its PerClient limits. Give
@@ -46,12 +46,12 @@ func WithID(id string) Option {
 }
 
 // WithClock makes the Client take its time from now instead of from the Redis
-// server. With time.Now it behaves as Redisson does, which reads the clock of
-// the JVM. Clocks that differ between clients make a limit wrong by as much,
-// until a client that goes by the server meets a record and puts it right. If they
-// differ by more than a minute, a request that is sent again may be charged twice.
-// The default, also for a nil now, is the clock of the server, which all clients
-// share.
+// server. With time.Now it behaves as Redisson does, which reads the clock of the
+// JVM. If the clocks of clients differ, limits are wrong by the difference, until
+// a client that uses the server's clock meets a record and corrects it. If they
+// differ by more than a minute, a request that is sent again may be charged
+// twice. The default, also for a nil now, is the clock of the server, which all
+// clients share.
 func WithClock(now func() time.Time) Option {
 	return option(func(s *settings) { s.clock = now })
 }
@@ -86,12 +86,12 @@ func WithRedisson(version string) Option {
 	return option(func(s *settings) { s.redisson, s.format = version, wire.Beside(version) })
 }
 
-// WithGoOnly says that no Java client uses the limiters of this Client. Then
-// every wait ends the moment permits are due.
+// WithGoOnly says that no Java client uses the limiters of this Client. Every
+// wait then ends the moment permits are due.
 //
-// Without it, the waiters of Go let those of Java go first where Go has taken more
-// than half of the permits of the last interval: by up to 100 ms, and at most the
-// interval, for a waiter of Redisson wakes up late by as much. Where nobody but Go
+// Without it, the waiters of Go let those of Java go first if Go has taken more
+// than half of the permits of the last interval: a waiter of Redisson wakes up to
+// 100 ms late, so those of Go wait as long, and at most an interval. If only Go
 // takes permits, one wait in 10 s is late.
 func WithGoOnly() Option {
 	return option(func(s *settings) { s.goOnly = true })
@@ -125,7 +125,7 @@ func (s *settings) validate(rdb redis.UniversalClient, opts []Option) error {
 	switch {
 	case redisx.IsNil(rdb):
 		return refuse("rdb", "nil", "be a go-redis client")
-	case bare: // nobody can see whether there is a cluster behind it
+	case bare: // there may be a cluster behind it
 		return refuse("rdb", "an AutoPipeliner",
 			"be embedded beside its client: docs/algorithms.md, Many callers")
 	case none >= 0:

@@ -42,7 +42,7 @@ type Config struct {
 	Type      RateType
 	Rate      int64         // permits per Interval
 	Interval  time.Duration // whole ms
-	KeepAlive time.Duration // whole ms; 0: the limiter does not expire by itself
+	KeepAlive time.Duration // whole ms; 0: the limiter does not expire
 }
 
 // maxRate is the highest rate: Lua could not count exactly beyond it.
@@ -64,12 +64,12 @@ func (set rateOption) applyRate(o *rateOptions) { set(o) }
 
 // WithKeepAlive makes the limiter expire when it was not used for d: each
 // acquire, granted or not, and each release gives all of its keys d to live
-// (keepAliveTime in Redisson, 3.38.0 and later). d must not be below the interval; a
-// fraction of a ms is dropped. If d is less than a second above the interval, Go
-// gives the keys an interval and a second, so that nobody waits for permits of a
-// limiter that has just expired; an acquire adds the resolution (WithResolution).
-// A request for more than the rate changes nothing. The default is 0, the limiter
-// does not expire; of a Keyed it is two intervals.
+// (keepAliveTime in Redisson, 3.38.0 and later). d must not be below the
+// interval; a fraction of a ms is dropped. If d is less than a second above the
+// interval, Go gives the keys an interval and a second, so that no caller waits
+// for permits of a limiter that has just expired; an acquire adds the resolution
+// (WithResolution). A request for more than the rate changes nothing. The default
+// is 0, the limiter does not expire; for a Keyed it is two intervals.
 func WithKeepAlive(d time.Duration) RateOption {
 	return rateOption(func(o *rateOptions) { o.keepAlive, o.keepSet = d, true })
 }
@@ -92,15 +92,15 @@ func WithKeepRate() RateOption {
 	return rateOption(func(o *rateOptions) { o.keepRate = true })
 }
 
-// A rateChange is what TrySetRate, SetRate and UpdateRate do.
+// A rateChange is one call of TrySetRate, SetRate or UpdateRate.
 type rateChange struct {
 	Config
 	rateOptions
-	onlyFirst bool // set it only where no rate is set
-	mustExist bool // set it only where a rate is set
+	onlyFirst bool // only if no rate is set
+	mustExist bool // only if a rate is set
 }
 
-// rate returns what is to be set.
+// rate returns the rate to set.
 func (change *rateChange) rate() engine.Rate {
 	return engine.Rate{
 		Type: int(change.Type), Permits: change.Rate,
@@ -133,18 +133,18 @@ func (change *rateChange) complete(opts []RateOption) error {
 	return nil
 }
 
-// A givenRate is a rate that is given in the program: the acquires of a limiter set it (Keyed,
-// RateLimiter.WithRate).
+// A givenRate is a rate that the program gives: the acquires of a limiter set it
+// (Keyed, RateLimiter.WithRate).
 type givenRate struct {
-	name   string // of the Keyed that the limiter is from, empty for others
-	policy string // the name, if visitors may see it (Result.Policy)
-	sets   *engine.GivenRate
-	other  atomic.Bool // a limiter with another rate was found
+	name      string // of the Keyed that made the limiter, otherwise empty
+	policy    string // the name, if visitors may see it (Result.Policy)
+	forEngine *engine.GivenRate
+	differed  atomic.Bool // a limiter with another rate was found
 }
 
-// newGivenRate returns the rate that acquires set, or the error of its arguments. keeps is after
-// how many intervals an unused limiter expires, unless WithKeepAlive sets another time; 0 for
-// never.
+// newGivenRate returns the rate that acquires set, or the error of its arguments.
+// An unused limiter expires after keeps intervals, unless WithKeepAlive sets
+// another time; it never does if keeps is 0.
 func newGivenRate(rate int64, interval time.Duration, keeps int64, opts []RateOption) (*givenRate, error) {
 	change := rateChange{Config: Config{Overall, rate, interval, 0}}
 	if err := change.complete(opts); err != nil {
@@ -153,23 +153,22 @@ func newGivenRate(rate int64, interval time.Duration, keeps int64, opts []RateOp
 	if !change.keepSet && keeps > 0 {
 		change.KeepAlive = min(math.MaxInt64/time.Duration(keeps), change.Interval) * time.Duration(keeps)
 	}
-	return &givenRate{sets: engine.NewGivenRate(change.rate(), !change.keepRate)}, nil
+	return &givenRate{forEngine: engine.NewGivenRate(change.rate(), !change.keepRate)}, nil
 }
 
-// engine returns what the engine is told; nil for no rate.
+// engine returns the rate for the engine, nil for none.
 func (g *givenRate) engine() *engine.GivenRate {
 	if g == nil {
 		return nil
 	}
-	return g.sets
+	return g.forEngine
 }
 
-// differs reports whether a limiter has another rate than the given one, the first time that
-// it does.
+// differs reports, once, whether a limiter has another rate than the given one.
 func (g *givenRate) differs(v engine.Verdict) bool {
 	if g == nil || v.Limit == 0 || v.Degraded {
 		return false
 	}
-	same := v.Limit == g.sets.Rate.Permits && v.Every == g.sets.Rate.Interval.Milliseconds()
-	return !same && g.other.CompareAndSwap(false, true)
+	same := v.Limit == g.forEngine.Rate.Permits && v.Every == g.forEngine.Rate.Interval.Milliseconds()
+	return !same && g.differed.CompareAndSwap(false, true)
 }

@@ -2,27 +2,28 @@ package rratelimiter
 
 import "context"
 
-// Repaired is what Repair has found. If a reply was lost on the way, the numbers may
-// be lower than what was done.
+// Repaired says what Repair has found. If a reply was lost on the way, the
+// numbers may be lower than what was done.
 type Repaired struct {
-	// Records is how many there are now.
+	// Records is the number of records after Repair.
 	Records int64
 
-	// Rewritten is how many records were in another format, were dated more than an
-	// interval ahead, or were joined to one.
+	// Rewritten is the number of records that were in another format, were dated
+	// more than an interval ahead, or were joined with others.
 	Rewritten int64
 
-	// Dropped is how many records no version of Redisson could have written, or held
-	// no permits.
+	// Dropped is the number of members that no version of Redisson could have
+	// written, or that held no permits.
 	Dropped int64
 
-	// Drift is by how many permits the value was too high; below 0 it was too low.
+	// Drift is the number of permits by which the value was too high; below 0 it
+	// was too low.
 	Drift int64
 }
 
 // Repair brings the records of a limiter into the format of the Client
 // (WithRedisson), drops what is no record, and makes the value agree with
-// what is left. Nobody who holds permits gains or loses any by it.
+// what is left. No caller gains or loses permits by it.
 //
 // It is for a limiter whose Java clients have moved to another Redisson: records
 // that an older version has left behind make calls of a newer one fail, or

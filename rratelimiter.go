@@ -12,25 +12,25 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// A RateLimiter is one limit, shared by all who use its name: Redisson's
+// A RateLimiter is one limit, shared by all clients that use its name: Redisson's
 // RRateLimiter on the same keys. At most Rate permits are given out in any
 // Interval; each comes back an Interval after it was taken.
 //
 // Most callers want [RateLimiter.TryAcquire], which waits up to a timeout for
-// permits and returns false when that passes. [RateLimiter.Acquire] waits as
-// long as its context allows. [RateLimiter.Allow] does not wait and returns
-// numbers to pass on, such as how long to stay away. TryAcquire without a
-// timeout is the cheapest call: one round trip, a yes or a no.
+// permits and returns false when that passes. [RateLimiter.Acquire] waits as long
+// as its context allows. [RateLimiter.Allow] does not wait and returns numbers to
+// pass on, such as how long to stay away. TryAcquire without a timeout is the
+// cheapest call: one round trip, a yes or a no.
 //
 // A RateLimiter is safe for concurrent use, and made for it: callers that arrive
 // during a request share the next one, in the order in which they came. It is a
-// cheap handle: what is known of a limiter belongs to the Client, so one may be
-// made for each request.
+// cheap handle, which may be made for each request. The Client owns what is known
+// about a limiter.
 type RateLimiter struct {
 	client    *Client
 	limiter   atomic.Pointer[engine.Limiter] // changed by Rename
 	policy    outage.Policy                  // what a call does when Redis fails
-	givenRate *givenRate                     // that its acquires set; nil if they set none
+	givenRate *givenRate                     // that acquires set; nil if they set none
 }
 
 func newRateLimiter(c *Client, k *engine.Limiter, p outage.Policy, g *givenRate) *RateLimiter {
@@ -72,13 +72,13 @@ func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateO
 	if before == nil {
 		before = &givenRate{}
 	} else if before.name != "" { // of a Keyed
-		keeps = keyedKeeps
+		keeps = keyedIntervals
 	}
 	given, err := newGivenRate(rate, interval, keeps, opts)
 	switch {
 	case err == nil:
 		given.name, given.policy = before.name, before.policy
-		k = k.With(given.sets)
+		k = k.With(given.forEngine)
 	case k.Err() == nil:
 		k = l.client.engine.Unusable(k.Name(), engine.Misconfigured(err))
 	}
@@ -124,7 +124,7 @@ func (l *RateLimiter) UpdateRate(
 	return l.setRate(ctx, change, opts)
 }
 
-// setRate carries out a change whose script and conditions are given already.
+// setRate carries out a change whose kind and conditions are set already.
 func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []RateOption) (bool, error) {
 	k := l.limiter.Load()
 	if err := k.Usable(ctx); err != nil {
@@ -143,29 +143,29 @@ func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []Rat
 	return set, err
 }
 
-// TryAcquire takes permits, waiting for them up to timeout, and reports
-// whether it took them (RRateLimiter.tryAcquire). With a timeout <= 0 it does
-// not wait: it takes what is there now, also when others wait.
+// TryAcquire takes permits, waiting for them up to timeout, and reports whether
+// it took them (RRateLimiter.tryAcquire). With a timeout <= 0 it does not wait:
+// it takes what is there now, even if other callers wait.
 //
-// The waiting callers of a Client stand in line, first come first served, whatever
-// each wants. They take their permits as soon as these come back, unless they
-// let Java go first (WithGoOnly).
+// The waiting callers of a Client stand in line, first come first served, however
+// many permits each wants. They take their permits as soon as these come back,
+// unless they let Java go first (WithGoOnly).
 //
-// When the timeout passes, TryAcquire looks once more and returns (false, nil). If
-// Redis is silent then, it waits 30 ms more. After that it returns (false, nil) if
-// Redis had said that the permits come back only later, and an ErrNoAnswer
-// otherwise. When ctx ends first, it returns an error for which
+// When the timeout passes, TryAcquire looks once more and returns (false, nil).
+// If Redis is silent then, it waits 30 ms more. After that it returns (false,
+// nil) if Redis had said that the permits come back only later, and an
+// ErrNoAnswer otherwise. When ctx ends first, it returns an error for which
 // errors.Is(err, ctx.Err()) holds. With neither timeout nor end of ctx, it waits
 // for as long as go-redis does (New).
 //
-// On false and on an error nothing is kept: what the request takes without its
-// caller knowing is given back in the background. A request that Redis carries
-// out only after that costs its permits for one interval.
+// On false and on an error the caller holds nothing: permits that the request
+// takes without its caller knowing are given back in the background. A request
+// that Redis carries out only after that costs its permits for one interval.
 //
 // permits is 1 to 2^40; more than the rate is an ErrPermitsExceedRate at once.
-// Other errors are ErrNotInitialized, ErrNoAnswer (it wraps what the network has
-// said), ErrInvalidArgument, ErrBadState, ErrClosed, and what Redis replies besides,
-// such as OOM or NOPERM, as a redis.Error.
+// Other errors are ErrNotInitialized, ErrNoAnswer (it wraps the last error of the
+// network), ErrInvalidArgument, ErrBadState, ErrClosed, and other errors that
+// Redis replies, such as OOM or NOPERM, as a redis.Error.
 func (l *RateLimiter) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
 	v, err := l.acquire(ctx, engine.Want{Permits: permits, Timeout: timeout})
 	return v.OK, err
@@ -182,8 +182,8 @@ func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
 }
 
 // Allow takes permits if they are there now, and returns the numbers that go with
-// that. The bounds and errors are those of TryAcquire without a timeout: give it a
-// context with a deadline.
+// the answer. The bounds and errors are those of TryAcquire without a timeout:
+// give it a context with a deadline.
 func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) {
 	v, err := l.acquire(ctx, engine.Want{Permits: permits, Numbers: true})
 	if err != nil {
@@ -212,28 +212,28 @@ func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
 	return r.Remaining, err
 }
 
-// Release gives permits back that were taken and not used, so that others can
-// take them at once (RRateLimiter.release, Redisson 3.52.0 and later). They
-// come out of the newest grants of this Client, and then out of the oldest ones,
-// whoever has them. What is more than was taken and has not come back by itself is
-// ignored: there are never more permits than the rate.
+// Release gives back permits that were taken and not used, so that other callers
+// can take them at once (RRateLimiter.release, Redisson 3.52.0 and later). They
+// come out of the newest grants of this Client, and then out of the oldest ones
+// of any client. Release ignores permits beyond those that were taken and have
+// not come back yet: there are never more permits than the rate.
 //
-// Release them soon. A Client does not know which of its grants they are of, so
-// permits released late may return earlier than they should, by at most the time
-// between take and release. Do not use Release to settle an estimate late.
+// Release them soon. A Client does not know which of its grants they belong to,
+// so permits released late may return earlier than they should, by at most the
+// time between take and release. Do not use Release to settle an estimate late.
 //
-// Releases that come at once share a request. It is sent when the request of the
-// limiter that is under way has its reply: give Release a context with a deadline.
+// Concurrent releases share a request. It is sent when the limiter's request
+// under way has its reply: give Release a context with a deadline.
 //
 // permits is 0 to 2^40; 0 does nothing. Errors are ErrNotInitialized,
-// ErrInvalidArgument, ErrBadState, ErrClosed, and ErrNoAnswer, after
-// which the permits may have been given back.
+// ErrInvalidArgument, ErrBadState, ErrClosed, and ErrNoAnswer, after which the
+// permits may have been given back.
 func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	k, guard := l.limiter.Load(), l.client.guard
 	if err := k.Check(ctx, permits, 0); err != nil || permits == 0 || guard.Off() {
 		return err
 	}
-	if guard.Gives(k, permits) {
+	if guard.TakeBackUnbooked(k, permits) {
 		return nil
 	}
 	err := k.Release(ctx, permits)
@@ -241,13 +241,13 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 		return nil // nothing is out
 	}
 	if err == nil {
-		guard.Gave(k, permits)
+		guard.NoteReleased(k, permits)
 	}
 	return err
 }
 
-// Config returns what is set (RRateLimiter.getConfig). Errors are
-// ErrNotInitialized, ErrBadState, ErrClosed, and ErrNoAnswer.
+// Config returns the configuration that is set (RRateLimiter.getConfig). Errors
+// are ErrNotInitialized, ErrBadState, ErrClosed, and ErrNoAnswer.
 func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 	rate, err := l.limiter.Load().Rate(ctx)
 	return Config{RateType(rate.Type), rate.Permits, rate.Interval, rate.KeepAlive}, err
@@ -257,8 +257,7 @@ func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 // what New, Keyed or WithRate was given (limit.Validator).
 func (l *RateLimiter) Validate() error { return engine.Misconfigured(l.limiter.Load().Err()) }
 
-// acquire asks for permits until it gets them, their timeout passes or ctx ends, and tells
-// the observer.
+// acquire is decide, and calls the observer.
 func (l *RateLimiter) acquire(ctx context.Context, wanted engine.Want) (engine.Verdict, error) {
 	o := l.client.observer
 	if o == nil {

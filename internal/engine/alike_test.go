@@ -152,9 +152,9 @@ func (w *twins) again() pair {
 	if w.random.IntN(2) == 0 {
 		far := []time.Duration{-time.Hour, time.Hour}[w.random.IntN(2)] // from the interval
 		start := time.Now().Add(far)
-		a.unsure, b.unsure, a.start, b.start = true, true, start, start
+		a.ambiguous, b.ambiguous, a.start, b.start = true, true, start, start
 	}
-	w.notes("again, unsure:", a.unsure)
+	w.notes("again, unsure:", a.ambiguous)
 	return pair{p.of, [2]*request{&a, &b}}
 }
 

@@ -9,15 +9,18 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// goroutines starts and counts the goroutines of an Engine, which all end with it.
+// goroutines starts and counts the goroutines of an Engine. All of them end with
+// it.
 type goroutines struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
-	jobs chan func(ctx context.Context) // to workers that have nothing to do
-	idle atomic.Int32                   // how many these are
+	jobs        chan func(ctx context.Context) // to idle workers; unbuffered, so that no job waits in it
+	idleWorkers atomic.Int32
 
-	mu      sync.Mutex     // held where ctx ends, and where the goroutines are counted
+	// mu orders Go and cancelAll. Without it Go could call running.Add after
+	// Close has called running.Wait, which WaitGroup forbids.
+	mu      sync.Mutex
 	running sync.WaitGroup // what Close waits for; Add under mu
 }
 
@@ -26,8 +29,8 @@ func (g *goroutines) init() {
 	g.jobs = make(chan func(context.Context))
 }
 
-// end cancels the context of all goroutines. Later calls of Go start none.
-func (g *goroutines) end() {
+// cancelAll cancels the context of all goroutines. Go starts none after that.
+func (g *goroutines) cancelAll() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cancel()
@@ -39,8 +42,8 @@ func (g *goroutines) Context() context.Context { return g.ctx }
 // closed reports whether Close was called.
 func (g *goroutines) closed() bool { return g.ctx.Err() != nil }
 
-// Go runs f in a goroutine that Close waits for; f must end when the context it gets does.
-// It reports whether it did: a closed Engine runs nothing.
+// Go runs f in a goroutine that Close waits for, and reports whether it started
+// one: a closed Engine runs nothing. f must return when its context ends.
 func (g *goroutines) Go(f func(ctx context.Context)) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -58,8 +61,9 @@ const (
 	idleFor = time.Second
 )
 
-// Work is Go for what asks Redis and is soon done. Its goroutine takes the next job after
-// it, for go-redis needs a large stack, which takes 10 us to grow.
+// Work is Go for short jobs that ask Redis. Its goroutine takes further jobs when
+// it is done. go-redis needs a large stack, and a new goroutine would take 10 us
+// to grow one for each request.
 func (g *goroutines) Work(job func(ctx context.Context)) bool {
 	select {
 	case g.jobs <- job:
@@ -69,9 +73,12 @@ func (g *goroutines) Work(job func(ctx context.Context)) bool {
 	return g.Go(func(ctx context.Context) {
 		timer := time.NewTimer(idleFor)
 		defer timer.Stop()
-		for more := true; more; g.idle.Add(-1) {
+		// A worker counts itself idle before it looks for a job and leaves when
+		// maxIdle others are. The count is a bound, not an invariant: two workers
+		// that leave at the same moment cost one new goroutine.
+		for more := true; more; g.idleWorkers.Add(-1) {
 			job(ctx)
-			more = g.idle.Add(1) <= maxIdle
+			more = g.idleWorkers.Add(1) <= maxIdle
 			if !more {
 				continue
 			}
@@ -87,9 +94,10 @@ func (g *goroutines) Work(job func(ctx context.Context)) bool {
 	})
 }
 
-// within runs f, which asks Redis, and returns what f returns, or an error when
-// ctx ends or the Engine is closed. Then f may go on for as long as go-redis
-// reads one reply, for go-redis ignores the context meanwhile.
+// within runs f, which asks Redis, and returns its result, or an error when ctx
+// ends or the Engine is closed. f may then go on until go-redis has read one more
+// reply, because go-redis ignores the context while it reads. So f must not write
+// to variables that the caller of within reads.
 func within[T any](ctx context.Context, l *Limiter, f func(ctx context.Context) (T, error)) (T, error) {
 	type outcome struct {
 		v   T
@@ -99,11 +107,12 @@ func within[T any](ctx context.Context, l *Limiter, f func(ctx context.Context) 
 	if err := l.Usable(ctx); err != nil {
 		return none, err
 	}
-	var said atomic.Pointer[error]
+	var lastFailure atomic.Pointer[error]
+	// The capacity of one lets the worker finish after the caller has left.
 	done := make(chan outcome, 1)
 	if !l.engine.Work(func(closing context.Context) {
 		ctx, cancel := context.WithCancel(ctx)
-		ctx = context.WithValue(ctx, redisx.FailureKey{}, func(err error) { said.Store(&err) })
+		ctx = context.WithValue(ctx, redisx.FailureKey{}, func(err error) { lastFailure.Store(&err) })
 		defer cancel()
 		defer context.AfterFunc(closing, cancel)()
 		v, err := f(ctx)
@@ -117,15 +126,18 @@ func within[T any](ctx context.Context, l *Limiter, f func(ctx context.Context) 
 	case <-l.engine.ctx.Done():
 		return none, ErrClosed
 	case <-ctx.Done():
+		// Prefer a reply that arrived at the same moment as the end of ctx: it is
+		// the truth about what was carried out.
 		select {
 		case o = <-done:
 		default:
 			o.err = ctx.Err()
 		}
 	}
-	// The end of ctx says nothing of Redis; what Redis or the network said before does.
-	if cause := said.Load(); cause != nil && ctx.Err() != nil && o.err == ctx.Err() {
+	// The end of ctx says nothing about Redis. An earlier failure does, so the
+	// error has both.
+	if cause := lastFailure.Load(); cause != nil && ctx.Err() != nil && o.err == ctx.Err() {
 		return none, l.Named(unanswered(ctx.Err(), *cause))
 	}
-	return o.v, l.Named(ended(ctx, o.err))
+	return o.v, l.Named(withContextEnd(ctx, o.err))
 }

@@ -11,52 +11,55 @@ import (
 )
 
 const (
-	// maxRuns is how many runs a batch has. Each takes Redis 0.3 us; requests
-	// that are equal are one, however many they are.
+	// maxRuns is how many runs a batch has. Each takes Redis 0.3 us. Any number
+	// of equal requests is one run, so the bound is rarely met.
 	maxRuns = 256
 
-	// A batch that takes longer than hanging hangs. If it then fails, go-redis has
-	// used up all its attempts, and the callers behind it get its error, too.
-	hanging = 250 * time.Millisecond
+	// A batch hangs when its reply takes longer than hangsAfter. If it then
+	// fails, go-redis has used up all its attempts, and the callers behind the
+	// batch get its error without attempts of their own.
+	hangsAfter = 250 * time.Millisecond
 
-	// gathering is how often a batch lets other goroutines run while none of those
-	// that it has served comes again.
-	gathering = 10
+	// gatherRounds is how often a batch yields the processor without one of the
+	// callers it has served coming again.
+	gatherRounds = 10
 
-	// notUnderWay is how many wait for a batch that is not under way.
+	// notUnderWay is the number of waiting callers of a batch that is not under
+	// way. It differs from 0, which means that all callers have left.
 	notUnderWay = -1
 )
 
-// A batch is the callers that one script call judges. A queue has one, which
-// it uses again and again.
+// A batch is the callers that one script call judges. A queue reuses its batch
+// for one call after another.
 type batch struct {
 	queue *queue
 
 	// Guarded by the queue's mu.
-	number  int64     // counts the batches of the queue
-	waiters []*waiter // those it judges, in their order
-	waiting int       // those of them that have not left; notUnderWay before and after
-	probes  bool      // it includes the line
-	cancel  func()    // ends its call, as far as go-redis lets it
-	began   time.Time
+	number       int64     // counts the batches of the queue
+	waiters      []*waiter // the callers it judges, in the order of the request
+	waiting      int       // callers that have not left; notUnderWay before and after
+	includesLine bool      // it probes the line
+	cancel       func()    // ends its call, unless go-redis is reading a reply
+	began        time.Time
 
 	request *request // what it asks
 
-	// deserted: nobody waits for it any more, and the queue has another one.
-	deserted bool
+	// abandoned says that all callers have left and the queue has another batch.
+	abandoned bool
 
-	// What is gathered for a request.
-	runs    []run
-	permits int64
-	numbers bool
-	waited  int64 // permits of those who wait, but for the line
-	patient bool  // all of them can wait longer: they may leave permits to other processes
-	set     any   // the text of a GivenRate, nil if no caller has one
+	// Gathered from the waiters for the request.
+	runs         []run
+	permits      int64
+	numbers      bool
+	newlyWaiting int64 // permits of waiting callers that are not in line yet
+	patient      bool  // all can wait longer: they may leave permits to other processes
+	givenRate    any   // the text of a GivenRate, nil if no caller has one
 
-	done []*waiter // to whom it delivers
+	served []*waiter // to be sent their results, without mu
 }
 
-// run makes batches as long as they are wanted.
+// run makes batches as long as they are wanted. Each gets a context of its own,
+// because the last caller to leave cancels it.
 func (b *batch) run(closing context.Context) {
 	for more := true; more; {
 		ctx, cancel := context.WithCancel(closing)
@@ -68,14 +71,15 @@ func (b *batch) run(closing context.Context) {
 	}
 }
 
-// next makes a batch if one is wanted, and reports whether b goes on: otherwise
-// the queue has paused, and b may be somebody else's by now.
+// next makes a batch if one is wanted, and reports whether b goes on. If not, the
+// queue has paused, and another goroutine may use b by now.
 func (b *batch) next(ctx context.Context, cancel func()) bool {
 	q := b.queue
 	q.mu.Lock()
 	if q.engine.closed() {
 		q.close()
 	}
+	// Before take, so that arrivals behind the line are not served ahead of it.
 	q.lineUp()
 	req := b.take()
 	if req == nil {
@@ -86,6 +90,8 @@ func (b *batch) next(ctx context.Context, cancel func()) bool {
 		}
 		return false
 	}
+	// caller and cancel are set under mu, because the callers may leave from now
+	// on.
 	b.cancel = cancel
 	caller := ctx
 	if len(b.waiters) == 1 {
@@ -95,18 +101,19 @@ func (b *batch) next(ctx context.Context, cancel func()) bool {
 	return b.send(batchContext{ctx, caller, q}, req)
 }
 
-// A batchContext is the context of a batch. It has the values of its caller, if
-// there is but one, for hooks of go-redis that look for the trace it belongs to.
+// A batchContext is the context of a batch. A batch with one caller has that
+// caller's values, so that hooks of go-redis find the trace that the call belongs
+// to. A shared batch belongs to no trace.
 type batchContext struct {
 	context.Context
 	caller context.Context
 	queue  *queue
 }
 
-// Value is that of context.Context.
+// Value implements context.Context.
 func (ctx batchContext) Value(key any) any {
 	if key == (redisx.FailureKey{}) {
-		return ctx.queue.failed
+		return ctx.queue.noteFailure
 	}
 	if v := ctx.Context.Value(key); v != nil {
 		return v
@@ -114,10 +121,11 @@ func (ctx batchContext) Value(key any) any {
 	return ctx.caller.Value(key)
 }
 
-// gather lets those who have just been served run before the next batch: they may
-// come again at once, and then share it.
+// gather lets the callers that were just served run before the next batch.
+// Callers in a loop come again at once and then share it; without gather the
+// first of them would get a batch to itself.
 func (b *batch) gather() {
-	for arrived, idle := 0, 0; idle < gathering && arrived < len(b.done); idle++ {
+	for arrived, idle := 0, 0; idle < gatherRounds && arrived < len(b.served); idle++ {
 		runtime.Gosched()
 		b.queue.mu.Lock()
 		if b.queue.arrivals.size > arrived {
@@ -128,57 +136,58 @@ func (b *batch) gather() {
 }
 
 // take makes the request of the next batch: the line, if it is to be probed, and
-// behind it the arrivals; in turns with those who give permits back. It returns
+// the arrivals behind it. Batches of releases take turns with these. It returns
 // nil if there is nothing to do. Guarded by mu.
 func (b *batch) take() *request {
 	q := b.queue
-	acquires := q.acquires()
-	gives := !q.returns.empty() && !(acquires && q.returns.servedLast)
+	acquires := q.wantsPermits()
+	gives := !q.releases.empty() && !(acquires && q.releases.lastBatchReleased)
 	now := time.Now()
-	b.runs, b.permits, b.waited, b.numbers, b.probes, b.set = nil, 0, 0, false, false, nil
+	b.runs, b.permits, b.newlyWaiting, b.numbers, b.includesLine, b.givenRate = nil, 0, 0, false, false, nil
 	b.patient = true
 	switch {
 	case gives:
-		b.addAll(&q.returns.waiterList)
+		b.addAll(&q.releases.waiterList)
 	case acquires:
-		if b.probes = q.line.probes(); b.probes {
+		if b.includesLine = q.line.probes(); b.includesLine {
 			b.addLine(now)
 			q.line.probe = probeUnderWay
 		}
 		b.addAll(&q.arrivals)
-	case !q.unowned.due():
+	case !q.unowned.ready():
 		return nil
 	}
-	q.returns.servedLast = gives
+	q.releases.lastBatchReleased = gives
 	b.number++
 	b.waiting, b.began = len(b.waiters), now
 	if acquires && !gives {
 		b.request = newAcquire(q.limiter, b.runs, q.unowned.withdrawal)
 		if b.patient && q.limiter.Type() == wire.Overall {
-			b.request.portion = q.portion.text(b.waited+q.line.permits, now)
+			b.request.portion = q.portion.text(b.newlyWaiting+q.line.permits, now)
 		}
 	} else {
 		b.request = newRelease(q.limiter, b.permits, q.unowned.withdrawal)
 	}
-	b.request.numbers, b.request.set = b.numbers, b.set
+	b.request.numbers, b.request.givenRate = b.numbers, b.givenRate
 	return b.request
 }
 
-// addAll adds those of a list for whom there is room. Guarded by mu.
+// addAll adds the waiters of a list until the batch is full. Guarded by mu.
 func (b *batch) addAll(ls *waiterList) {
 	for !ls.empty() && b.add(ls.first) {
 	}
 }
 
-// addLine adds the line, from its head on: no more than the rate, for that cannot
-// be granted at once. Where it is Java's turn, or that of other processes, none behind the
-// last of those whose timeout has passed: these take what is there. Guarded by mu.
+// addLine adds the line, from its head on, up to permits for the whole rate,
+// because no more can be granted at once. When it is the turn of Java or of other
+// processes, it adds only the waiters up to the last expired one: an expired
+// waiter has no later chance. Guarded by mu.
 func (b *batch) addLine(now time.Time) {
 	q := b.queue
 	expired := q.line.expired
-	yields := q.line.yields || expired > 0 && q.portion.shared(now)
+	yields := q.line.yieldsToJava || expired > 0 && q.portion.shared(now)
 	for w := q.line.first; w != nil && !w.ofGroup(); w = w.next {
-		if q.last.rate > 0 && b.permits > q.last.rate || yields && expired == 0 || !b.add(w) {
+		if q.lastReply.rate > 0 && b.permits > q.lastReply.rate || yields && expired == 0 || !b.add(w) {
 			return
 		}
 		if w.expired() {
@@ -187,7 +196,8 @@ func (b *batch) addLine(now time.Time) {
 	}
 }
 
-// add reports whether there is room for a waiter in the batch. Guarded by mu.
+// add adds a waiter to the batch, and reports whether there was room. Guarded by
+// mu.
 func (b *batch) add(w *waiter) bool {
 	one := int64(1)
 	if w.Waits() {
@@ -198,7 +208,7 @@ func (b *batch) add(w *waiter) bool {
 	switch {
 	case b.permits > MaxPermits-w.Permits:
 		return false
-	case w.gives: // they are one sum
+	case w.release: // releases are one sum
 	case joins:
 		b.runs[last].many += one
 	case len(b.runs) == maxRuns:
@@ -206,16 +216,16 @@ func (b *batch) add(w *waiter) bool {
 	default:
 		b.runs = append(b.runs, run{w.Permits, one})
 	}
-	w.taken()
-	if w.Waits() && w.standing == judged {
-		b.waited += w.Permits
+	w.noteTaken()
+	if w.Waits() && w.state == judged {
+		b.newlyWaiting += w.Permits
 	}
 	b.waiters = append(b.waiters, w)
 	b.permits += w.Permits
 	b.patient = b.patient && w.Waits() && !w.expired()
 	b.numbers = b.numbers || w.Numbers
-	if w.set != nil {
-		b.set = w.set
+	if w.givenRate != nil {
+		b.givenRate = w.givenRate
 	}
 	return true
 }
@@ -226,27 +236,29 @@ func (b *batch) send(ctx context.Context, req *request) bool {
 	q := b.queue
 	reply, err := req.send(ctx)
 	q.mu.Lock()
-	if b.deserted {
-		q.deserted--
+	if b.abandoned {
+		q.abandoned--
 	}
 	switch {
 	case err != nil && q.engine.closed():
 		err = ErrClosed
-	case b.deserted:
+	case b.abandoned:
 	case err == nil || redisx.Final(err):
-		q.last.failure, q.last.at = nil, time.Now() // Redis has replied
-	case ctx.Err() == nil || !errors.Is(err, ctx.Err()): // otherwise nobody has said anything
-		q.last.failure = err
+		q.lastReply.failure, q.lastReply.at = nil, time.Now() // Redis has replied
+	case ctx.Err() == nil || !errors.Is(err, ctx.Err()): // a cancelled batch says nothing about Redis
+		q.lastReply.failure = err
 	}
 	b.settle(req, reply, err)
 	q.start()
-	goesOn, idle, done := !b.deserted, false, b.done
-	if b.deserted {
+	goesOn, idle, done := !b.abandoned, false, b.served
+	if b.abandoned {
 		idle = q.idle()
 	} else if len(done) == 1 {
 		if q.lineUp(); !q.wanted() {
-			// A caller alone gets its result when all else is done, so that its
-			// next call does not wait for what is left of this one.
+			// Pause before the only caller gets its result, so that its next call
+			// finds the queue idle and does not wait for the rest of this one.
+			// done is copied, because another goroutine may use b once mu is
+			// released.
 			done = []*waiter{done[0]}
 			goesOn, idle = false, q.pause()
 		}
@@ -255,18 +267,20 @@ func (b *batch) send(ctx context.Context, req *request) bool {
 	if idle {
 		q.engine.queues.retire(q)
 	}
-	for _, w := range done { // without mu, which those who come again need
+	for _, w := range done { // without mu, which callers that come again need
 		w.ready <- struct{}{}
 	}
 	return goesOn
 }
 
-// settle decides for the waiters of the batch. Guarded by mu.
+// settle decides what becomes of each waiter. It counts a waiter before it
+// dismisses it, because dismissing changes the state that says whether the caller
+// has left. Guarded by mu.
 func (b *batch) settle(req *request, reply acquireReply, err error) {
 	q := b.queue
-	b.done, b.waiting = b.done[:0], notUnderWay
-	var sum tally
-	var s *split // nil where all get the same
+	b.served, b.waiting = b.served[:0], notUnderWay
+	var outcome batchOutcome
+	var s *split // nil if all get the same
 	alike := err == nil && reply.judged == nil && !req.numbers
 	if err == nil && !alike {
 		s = newSplit(reply, req.runs)
@@ -280,61 +294,63 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 		if v.Batch = size; i == 0 {
 			v.Drift = reply.drift
 		}
-		sum.add(w, v, e)
-		b.dismiss(w, v, e, sum.first)
+		outcome.add(w, v, e)
+		b.dismiss(w, v, e, outcome.refused)
 	}
 	clear(b.waiters)
 	b.waiters = b.waiters[:0]
-	if b.deserted {
-		return // what it was granted goes back (desert)
+	if b.abandoned {
+		return // abandonBatch has recorded that its permits go back
 	}
-	if sum.over > 0 && !req.gives() {
-		sum.over = b.pass(sum.over)
+	if outcome.unclaimed > 0 && !req.isRelease() {
+		outcome.unclaimed = b.regrant(outcome.unclaimed)
 	}
-	q.account(req, err, sum.granted-sum.over, sum.over)
+	q.noteUnowned(req, err, outcome.granted-outcome.unclaimed, outcome.unclaimed)
 	if err != nil && b.hung(err) {
-		b.share(err)
+		b.shareError(err)
 	}
-	if !req.gives() {
+	if !req.isRelease() {
 		if reply.rate > 0 {
-			q.last.rate = reply.rate
+			q.lastReply.rate = reply.rate
 		}
-		q.portion.judged(sum, reply, b.began)
-		b.plan(sum.first)
+		q.portion.noteBatch(outcome, reply, b.began)
+		b.plan(outcome.refused)
 	}
 }
 
-// dismiss lets a waiter of the batch go: with its result, or into the line.
+// dismiss lets a waiter leave the batch: with its result, or into the line.
 // Guarded by mu.
 func (b *batch) dismiss(w *waiter, v Verdict, err error, first refusal) {
 	switch {
-	case w.standing == gone:
+	case w.state == gone:
 		w.remove()
-	case err != nil || v.OK || !w.Waits() || w.final(b.number) && first.holds(w):
+	case err != nil || v.OK || !w.Waits() || w.isFinal(b.number) && first.covers(w):
 		b.deliver(w, v, err)
-	case w.standing == probed:
-		w.standing = inLine
+	case w.state == probed:
+		w.state = inLine
 	default:
 		b.queue.line.stand(w)
 	}
 }
 
-// hung reports whether the batch has failed as one that hangs. One that was
-// cancelled did not: everybody had left.
+// hung reports whether the batch failed because it hung. A cancelled batch did
+// not: all its callers had left.
 func (b *batch) hung(err error) bool {
 	return !redisx.Answered(err) && !errors.Is(err, context.Canceled) &&
-		time.Since(b.began) > hanging
+		time.Since(b.began) > hangsAfter
 }
 
-// deliver gives a waiter its result. It is none of the queue's then. Guarded by mu.
+// deliver gives a waiter its result. The waiter no longer belongs to the queue.
+// Guarded by mu.
 func (b *batch) deliver(w *waiter, v Verdict, err error) {
 	w.finish(v, err)
-	b.done = append(b.done, w)
+	b.served = append(b.served, w)
 }
 
-// share gives the error of a batch that has hung to those behind it who have
-// no other bound: they do not pay twice. Guarded by mu.
-func (b *batch) share(err error) {
+// shareError gives the error of a batch that hung to the callers behind it that
+// have no timeout, deadline or budget. Otherwise each of them would wait for all
+// attempts of go-redis in turn. Guarded by mu.
+func (b *batch) shareError(err error) {
 	for _, ls := range []*waiterList{&b.queue.line.waiterList, &b.queue.arrivals} {
 		ls.all(func(w *waiter) {
 			if !w.bounded {
@@ -344,38 +360,38 @@ func (b *batch) share(err error) {
 	}
 }
 
-// pass gives what was granted to callers who have left meanwhile to the head of
-// the line, and returns what is over then. Guarded by mu.
-func (b *batch) pass(over int64) int64 {
+// regrant gives permits that were granted to callers that have left to the head
+// of the line, and returns what remains. Taking them back through Redis would
+// cost a round trip, during which another process could take them. Guarded by mu.
+func (b *batch) regrant(unclaimed int64) int64 {
 	q := b.queue
-	for w := q.line.first; w != nil && !w.ofGroup() && w.Permits <= over; w = q.line.first {
-		over -= w.Permits
+	for w := q.line.first; w != nil && !w.ofGroup() && w.Permits <= unclaimed; w = q.line.first {
+		unclaimed -= w.Permits
 		b.deliver(w, Verdict{OK: true}, nil)
-		q.line.changed()
+		q.line.scheduleProbe()
 	}
-	return over
+	return unclaimed
 }
 
-// plan decides when the line is probed next. If somebody in it was refused,
-// those behind it are, too: the batch decides for those whose timeout had
-// passed, and the head is due no earlier, unless it wants less. Otherwise the
-// next batch goes on with the line. Guarded by mu.
+// plan decides when the line is probed next. If one waiter was refused, all
+// behind it are refused as well, even those that this batch did not include. If
+// none was, the next batch goes on with the line. Guarded by mu.
 func (b *batch) plan(first refusal) {
 	q := b.queue
 	if first.waiter != nil && q.line.expired > 0 {
 		q.line.all(func(w *waiter) {
-			if w.final(b.number) && first.holds(w) {
+			if w.isFinal(b.number) && first.covers(w) {
 				b.deliver(w, Verdict{}, nil)
 			}
 		})
 	}
 	switch head := q.line.first; {
-	case head == nil || !b.probes && first.waiter == nil:
+	case head == nil || !b.includesLine && first.waiter == nil:
 	case first.waiter == nil || head.Permits < first.Permits:
-		q.line.changed()
+		q.line.scheduleProbe()
 	case q.portion.left > 0:
-		q.line.dueAfter(q.portion.look().Sub(b.began).Microseconds(), b.began)
-		q.line.known = time.Time{} // it could serve some, whose turn it is not
+		q.line.dueAfter(q.portion.nextLook().Sub(b.began).Microseconds(), b.began)
+		q.line.refusedUntil = time.Time{} // Redis could serve some, but it is not their turn
 	default:
 		q.line.dueAfter(first.wait, b.began)
 	}

@@ -16,17 +16,20 @@ type Config struct {
 	ID      string                   // the scope of PerClient limits
 	MapName func(name string) string // Redisson's NameMapper
 
-	// Err is the result of each call, if it is not nil. No other field counts then.
+	// Err is the result of each call, if it is not nil. The Engine then reads no
+	// other field.
 	Err error
 
 	Runner redisx.Runner
 	Hub    *pubsub.Hub
 
-	// Clock returns the time to send. With nil, scripts use the time of the Redis server.
+	// Clock returns the time to send. If it is nil, scripts use the time of the
+	// Redis server.
 	Clock func() time.Time
 
-	// Layout packs the records of grants, with the mark of this Engine. Plain is the same
-	// format without a mark, for the records that Repair rewrites.
+	// Layout packs the records of grants, with the mark of this Engine. Plain is
+	// the same format without a mark, for records that Repair rewrites: a mark
+	// there would claim the permits of other clients.
 	Layout, Plain *wire.Layout
 
 	Resolution time.Duration // of the records; 0 for one record per grant
@@ -34,30 +37,43 @@ type Config struct {
 	Observed   bool          // measure Verdict.Queued
 }
 
-// An Engine asks Redis on behalf of all callers of one Client. It is safe for concurrent use.
+// An Engine asks Redis on behalf of all callers of one Client. It is safe for
+// concurrent use.
+//
+// Locks are taken in this order: queues.mu, then the mu of one queue. Only
+// newGroupCaller locks several queues, and it holds queues.mu meanwhile, so no
+// two goroutines can each wait for a queue that the other one has locked. The mu
+// of withdrawals and of goroutines come last; their owners call nothing that
+// locks a queue.
 type Engine struct {
 	config Config
 	goroutines
-	session  session
-	requests atomic.Int64 // the number of the last one, of whichever limiter
-	mark     any          // a record that bears the mark of config.Layout; []byte, boxed for go-redis
+	session session
+	// requests is the number of the last request to any limiter. One counter for
+	// all limiters keeps the numbers of each limiter growing even after a rename.
+	requests atomic.Int64
+	mark     any // a record that bears the mark of config.Layout; []byte, boxed for go-redis
 
 	queues      queues
 	withdrawals withdrawals
 	types       types
 	groups      groups
-	turns       atomic.Pointer[turns] // what the queue that decided last came to
+	// turns is the state of the queue that decided last. A new queue starts with
+	// it, so that a limiter used once a minute does not measure from scratch each
+	// time.
+	turns atomic.Pointer[turns]
 }
 
 // A session names the field of a limiter's hash that remembers the last request of an Engine
 // (scripts/parts/session.lua).
 type session struct {
 	name  string
-	boxed any // the name, as go-redis wants its arguments
+	boxed any // name, as go-redis wants its arguments
 }
 
-// sessionLetters is the number of random letters in the name of a session: 80 bits, so that
-// no two Engines ever share one.
+// sessionLetters is the number of random letters in the name of a session. They
+// carry 80 bits: two Engines with one session would take each other's requests
+// for resent copies.
 const sessionLetters = 16
 
 // New returns an Engine. It does not ask Redis.
@@ -66,7 +82,7 @@ func New(config Config) *Engine {
 	e := &Engine{config: config, session: session{name, name}}
 	e.goroutines.init()
 	e.queues.engine, e.withdrawals.engine = e, e
-	e.queues.used = map[string]*queue{}
+	e.queues.byHash = map[string]*queue{}
 	e.groups.init()
 	if config.Err == nil {
 		e.mark = config.Layout.Append(nil, 0, config.Resolution > 0)
@@ -74,11 +90,11 @@ func New(config Config) *Engine {
 	return e
 }
 
-// Limiter returns the limiter called name, which was given as argument; given is nil for one
-// whose rate must be set.
+// Limiter returns the limiter called name. Errors call the name argument, as the
+// caller does. given is the rate that acquires set, nil if they set none.
 func (e *Engine) Limiter(argument, name string, given *GivenRate) *Limiter {
 	l := &Limiter{engine: e, name: name, given: given}
-	l.err = l.Named(l.find(argument))
+	l.err = l.Named(l.setKeys(argument))
 	return l
 }
 
@@ -89,16 +105,19 @@ func (e *Engine) Unusable(name string, err error) *Limiter {
 	return l
 }
 
-// Group returns the Group of 1 to MaxMembers limiters, with different hashes and on one
-// server (Limiter.Together).
+// Group returns the Group of the limiters: 1 to MaxMembers of them, with
+// different hashes and on one server (Limiter.Together).
 func (e *Engine) Group(limiters ...*Limiter) *Group { return &Group{e, limiters} }
 
-// Close ends all calls that wait, at once, with ErrClosed. What they may have taken comes
-// back an interval later. Close then waits for the goroutines, a second at most: one that
-// waits for a silent Redis ends with go-redis's timeouts.
+// Close ends all waiting calls at once, with ErrClosed. Permits that they may
+// have taken come back an interval later. Close then waits at most a second for
+// the goroutines: a goroutine that waits for a silent Redis ends when go-redis
+// times out.
 func (e *Engine) Close() {
-	const closing = time.Second // more would hold up the end of a process
-	e.end()
+	const closing = time.Second // more would delay the end of a process
+	e.cancelAll()
+	// The context ends first. A caller that enters a queue after this loop has
+	// passed it finds the Engine closed (queue.arrive).
 	for _, q := range e.queues.all() {
 		q.mu.Lock()
 		q.close()
@@ -122,7 +141,7 @@ func (e *Engine) Close() {
 
 // Waiting returns the number of callers waiting for permits: in line, or among the arrivals.
 func (e *Engine) Waiting() int {
-	n := int(e.groups.waiting.Load())
+	n := int(e.groups.waitingCallers.Load())
 	for _, q := range e.queues.all() {
 		q.mu.Lock()
 		n += q.waiting()
@@ -131,7 +150,8 @@ func (e *Engine) Waiting() int {
 	return n
 }
 
-// now returns the time to send: empty for that of the server.
+// now returns the time to send. It is empty if the script is to use that of the
+// server.
 func (e *Engine) now() any {
 	if e.config.Clock == nil {
 		return ""
@@ -139,7 +159,8 @@ func (e *Engine) now() any {
 	return e.config.Clock().UnixMilli()
 }
 
-// Pause waits for d. It returns an error if ctx ends or the Engine is closed first.
+// Pause waits for d. It returns an error if ctx ends or the Engine is closed
+// first.
 func (e *Engine) Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -23,38 +23,39 @@ var (
 	ErrClosed          = errors.New("rratelimiter: client is closed")
 )
 
-// errSilent is why a caller leaves whose budget is spent.
+// errSilent is the reason to leave of a caller whose budget is spent.
 var errSilent = errors.New("the budget is spent")
 
-// An Error is an error in the words of this library. At first it lacks the name of its limiter,
-// because callers may know one limiter by several names: the exported method that was called
-// adds the name (Limiter.Named).
+// An Error is an error in the words of this library. It begins without the name
+// of its limiter, because callers may know one limiter by several names. The
+// exported method that was called adds the name (Limiter.Named), so that it is
+// there once.
 type Error struct {
 	kind   error   // the error by which callers know it, nil if there is none
-	before string  // the text up to the name, empty for that of kind
-	whose  string  // the name, quoted; empty until it is known
+	prefix string  // the text before the name; empty for that of kind
+	name   string  // quoted; empty until it is known
 	detail string  // the text after the name
-	cause  error   // ends the text, nil if there is none
-	also   []error // what else it wraps, without any text
+	cause  error   // the end of the text, nil if there is none
+	wraps  []error // further errors to unwrap, without text
 }
 
 // Error returns the text.
 func (e *Error) Error() string {
-	text := e.before
+	text := e.prefix
 	if text == "" {
 		text = e.kind.Error() + " for "
 	}
-	text += e.whose + e.detail
+	text += e.name + e.detail
 	if e.cause != nil {
 		text += ": " + e.cause.Error()
 	}
 	return text
 }
 
-// Unwrap returns kind, cause, and what has no text.
+// Unwrap returns kind, cause and wraps.
 func (e *Error) Unwrap() []error {
-	all := make([]error, 0, 2+len(e.also))
-	for _, err := range append([]error{e.kind, e.cause}, e.also...) {
+	all := make([]error, 0, 2+len(e.wraps))
+	for _, err := range append([]error{e.kind, e.cause}, e.wraps...) {
 		if err != nil {
 			all = append(all, err)
 		}
@@ -62,63 +63,66 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-// An endError is the end of a context, with what Redis or the network said before.
-type endError struct{ why, cause error }
+// An endError is the end of a context, with the last failure of Redis or the
+// network before it.
+type endError struct{ ended, lastFailure error }
 
 // Error returns the text of both.
-func (e *endError) Error() string { return e.why.Error() + ": " + e.cause.Error() }
+func (e *endError) Error() string { return e.ended.Error() + ": " + e.lastFailure.Error() }
 
 // Unwrap returns both.
-func (e *endError) Unwrap() []error { return []error{e.why, e.cause} }
+func (e *endError) Unwrap() []error { return []error{e.ended, e.lastFailure} }
 
-// Named returns an Error with the name of a limiter, if it has none; any other error as it is.
+// Named returns err with the name of a limiter if it is an Error without one, and
+// any other error unchanged.
 func Named(err error, name string) error { return withName(err, name) }
 
-// withName returns err with the name of a limiter in each Error that has none. Many callers
-// may get the same error: it is copied.
+// withName adds a name to each Error in err that has none. It copies the Error,
+// because a batch gives one error to many callers, and each adds its name.
 func withName(err error, name string) error {
 	switch e := err.(type) {
 	case *Error:
-		if e.whose == "" {
+		if e.name == "" {
 			named := *e
-			named.whose, named.cause = strconv.Quote(name), withName(e.cause, name)
+			named.name, named.cause = strconv.Quote(name), withName(e.cause, name)
 			return &named
 		}
 	case *endError:
-		return &endError{e.why, withName(e.cause, name)}
+		return &endError{e.ended, withName(e.lastFailure, name)}
 	}
 	return err
 }
 
-// Invalid returns the error for an argument out of its bounds.
+// Invalid returns the error for an argument that is out of bounds.
 func Invalid(argument string, value any, bound string) error {
-	return &Error{kind: limit.ErrInvalidArgument, detail: refused(argument, value, bound)}
+	return &Error{kind: limit.ErrInvalidArgument, detail: outOfBounds(argument, value, bound)}
 }
 
-// InvalidOf is Invalid for an argument of a function that belongs to no limiter, such as New.
+// InvalidOf is Invalid for a function that belongs to no limiter, such as New.
 func InvalidOf(function, argument string, value any, bound string) error {
 	before := limit.ErrInvalidArgument.Error() + " of "
-	detail := refused(argument, value, bound)
-	return &Error{kind: limit.ErrInvalidArgument, before: before, whose: function, detail: detail}
+	detail := outOfBounds(argument, value, bound)
+	return &Error{kind: limit.ErrInvalidArgument, prefix: before, name: function, detail: detail}
 }
 
-func refused(argument string, value any, bound string) string {
+func outOfBounds(argument string, value any, bound string) string {
 	return fmt.Sprintf(": %s is %v, must %s", argument, value, bound)
 }
 
-// Misconfigured returns err as a limit.ErrMisconfigured; nil as it is.
+// Misconfigured returns err as a limit.ErrMisconfigured, and nil for nil.
 func Misconfigured(err error) error {
 	e, ok := err.(*Error)
 	if !ok || errors.Is(err, limit.ErrMisconfigured) {
 		return err
 	}
 	config := *e
-	config.also = append(config.also[:len(e.also):len(e.also)], limit.ErrMisconfigured)
+	// Clip wraps: appending in place could write to an array that err shares.
+	config.wraps = append(config.wraps[:len(e.wraps):len(e.wraps)], limit.ErrMisconfigured)
 	return &config
 }
 
-// unanswered is the error of a call that ended before Redis had replied: why it
-// ended, and the cause for which there is no reply, if that is known.
+// unanswered returns the error of a call that ended before Redis had replied: the
+// reason why it ended, and the last failure if there was one.
 func unanswered(why, cause error) error {
 	switch {
 	case cause != nil && errors.Is(cause, why):
@@ -131,26 +135,31 @@ func unanswered(why, cause error) error {
 	return why
 }
 
-// NotHeld returns the error of a refused Acquire: nil would say that the caller holds the permits.
+// NotHeld returns the error of a refused Acquire. nil would say that the caller
+// holds the permits.
 func NotHeld() error { return unanswered(limit.ErrNoAnswer, nil) }
 
-// Silent is the error of a call whose budget is spent, and what the network said last.
+// Silent returns the error of a call whose budget is spent, with the last
+// failure.
 func Silent(budget time.Duration, cause error) error {
 	return &Error{kind: limit.ErrNoAnswer, detail: fmt.Sprintf(" within %v", budget), cause: cause}
 }
 
-// NotAsked is the error of a call that did not ask Redis, which has failed before.
+// NotAsked returns the error of a call that did not ask Redis because Redis has
+// failed before.
 func NotAsked(cause error) error {
 	return &Error{kind: limit.ErrNoAnswer, detail: ": Redis is not asked, for it has failed", cause: cause}
 }
 
-// ended returns err, and the end of ctx with it if that has ended the call. go-redis
-// may report the end as a timeout of the network alone.
-func ended(ctx context.Context, err error) error {
+// withContextEnd returns err, joined with the end of ctx if that ended the call.
+// go-redis may report the end as a timeout of the network alone.
+func withContextEnd(ctx context.Context, err error) error {
 	if _, ours := err.(*Error); ours || err == nil || err == ErrClosed || redisx.Final(err) {
 		return err
 	}
 	why := ctx.Err()
+	// go-redis sets the deadline of the connection to that of ctx, and the
+	// connection may fail a moment before ctx does.
 	if deadline, ok := ctx.Deadline(); why == nil && ok && !time.Now().Before(deadline) {
 		why = context.DeadlineExceeded
 	}
@@ -163,29 +172,30 @@ func ended(ctx context.Context, err error) error {
 // Exceeds returns the error for permits that can never be there.
 func Exceeds(permits, rate int64) error {
 	return &Error{
-		kind: limit.ErrPermitsExceedRate, before: limit.ErrPermitsExceedRate.Error() + " of ",
+		kind: limit.ErrPermitsExceedRate, prefix: limit.ErrPermitsExceedRate.Error() + " of ",
 		detail: fmt.Sprintf(": permits is %d, must be at most %d", permits, rate),
 	}
 }
 
 // notInitialized returns the error for a limiter without a rate.
 func notInitialized(also ...error) error {
-	return &Error{kind: ErrNotInitialized, detail: " (see TrySetRate)", also: also}
+	return &Error{kind: ErrNotInitialized, detail: " (see TrySetRate)", wraps: also}
 }
 
-// badField returns the error for a field of a hash that holds value, quoted.
+// badField returns the error for a hash field that holds value, quoted.
 func badField(hash, field, value, bound string, also ...error) error {
 	detail := fmt.Sprintf(": field %s of key %s is %s, must %s", field, hash, value, bound)
-	return &Error{kind: ErrBadState, detail: detail, also: also}
+	return &Error{kind: ErrBadState, detail: detail, wraps: also}
 }
 
-// translated translates the error of a script or of Redis, for the keys of one type, into an
-// Error. Codes are told apart by their first word (the scripts' headers list
-// them), never by a text inside. The translation is still known as an answer of Redis.
+// translated turns the error of a script or of Redis, for the keys of one type,
+// into an Error. It goes by the first word, the code that the headers of the
+// scripts list, because texts differ between servers. The result still unwraps to
+// the answer of Redis.
 func translated(l *Limiter, typ int, err error) error {
 	has := func(code string) bool { return redis.HasErrorPrefix(err, code+" ") }
 	bad := func(detail string) error {
-		return &Error{kind: ErrBadState, detail: ": " + l.wrongKind(typ, detail), also: []error{err}}
+		return &Error{kind: ErrBadState, detail: ": " + l.wrongKind(typ, detail), wraps: []error{err}}
 	}
 	if _, ok := errors.AsType[*redisx.UnconfirmedError](err); ok {
 		return &Error{kind: ErrNotReplicated, cause: err}
@@ -200,17 +210,17 @@ func translated(l *Limiter, typ int, err error) error {
 		return badField(l.Hash, field, value, "be an integer between -2^53 and 2^53", err)
 	case has("BADKEY"):
 		return bad(redisx.Detail(err, "BADKEY"))
-	case has("WRONGTYPE"): // of a plain command on the hash
+	case has("WRONGTYPE"): // from a plain command on the hash
 		return bad("1 hash")
 	case has("CROSSSLOT"):
 		const text = ": its keys are in different slots of a cluster"
 		return &Error{kind: limit.ErrInvalidArgument, detail: text, cause: err}
 	case redisx.Denied(err):
 		const text = ": the Redis user may not run a command of the script, which ACL LOG names"
-		return &Error{before: "rratelimiter: NOPERM for ", detail: text, cause: err}
+		return &Error{prefix: "rratelimiter: NOPERM for ", detail: text, cause: err}
 	case l.engine.config.Runner.Single && (has("MOVED") || has("ASK")):
 		const text = " is part of a cluster, use redis.NewClusterClient"
-		return &Error{before: "rratelimiter: the server of ", detail: text, cause: err}
+		return &Error{prefix: "rratelimiter: the server of ", detail: text, cause: err}
 	}
 	return err
 }

@@ -51,7 +51,7 @@ func TestAnErrorIsNamedOnce(t *testing.T) {
 			}
 		}
 	}
-	if replicas.whose != "" {
+	if replicas.name != "" {
 		t.Error("an error that many callers may get was changed")
 	}
 }

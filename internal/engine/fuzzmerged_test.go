@@ -198,7 +198,7 @@ func (g *merged) arguments(now int64) (*redisx.Script, given) {
 	}
 	switch g.next() % 8 {
 	case 0, 1, 2:
-		a[argSlot] = one[any](g, "", "", 0, 1, 10, 3_600_000)
+		a[argResolution] = one[any](g, "", "", 0, 1, 10, 3_600_000)
 		for i, n := range runs {
 			a[argRuns+i] = n
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// MaxMembers is how many limiters a Group has at most: a function of Lua has 200 locals at most, and some
-// engines less.
+// MaxMembers is the most limiters that a Group has. A Lua function has room for
+// 200 locals, in some engines for fewer.
 const MaxMembers = 4
 
 // A Group is several limiters that decide together, by one script call (scripts/all.lua). It
@@ -23,96 +23,105 @@ type Group struct {
 // Limiters returns the members.
 func (g *Group) Limiters() []*Limiter { return g.limiters }
 
-// groups are what the calls of all Groups of an Engine share.
+// groups is what the calls of all Groups of an Engine share.
 type groups struct {
-	waiting  atomic.Int64 // callers who stand in lines
-	names    atomic.Int64 // counts the sessions
-	sessions [Servers]sessions
-	shards   shards
+	waitingCallers atomic.Int64 // callers that stand in lines
+	sessionCount   atomic.Int64 // names the sessions
+	sessions       [Servers]sessions
+	shards         shards
 }
 
 func (gs *groups) init() {
 	for i := range gs.sessions {
-		gs.sessions[i].atOnce = make(chan struct{}, groupCallsAtOnce)
+		gs.sessions[i].underWay = make(chan struct{}, groupCallsAtOnce)
 	}
 }
 
-// Acquire asks Redis until it grants, the timeout passes or ctx ends; permits are those of
-// each member. The arguments were checked (Limiter.Check).
+// Acquire asks Redis until it grants, the timeout passes or ctx ends. permits has
+// one element per member. Limiter.Check has checked the arguments.
 func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Verdict, error) {
-	first, whole, end := g.limiters[0], ctx, time.Now().Add(wanted.Timeout)
+	first, callerCtx, end := g.limiters[0], ctx, time.Now().Add(wanted.Timeout)
 	if wanted.Timed() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, end.Add(Grace), limit.ErrNoAnswer)
 		defer cancel()
 	}
 	var last *groupCall
-	if !wanted.Waits() || !g.othersWait() {
+	if !wanted.Waits() || !g.hasLine() {
+		// A caller that does not wait, or finds no line, asks at once. A caller
+		// that would wait behind others must not: it would take permits that are
+		// due to them.
 		call, err := g.ask(ctx, permits, wanted)
 		if err != nil || call.granted() || !wanted.Waits() {
 			return call.result(), first.Named(err)
 		}
 		last = call
 	}
-	stood := time.Now()
+	inLineSince := time.Now()
 	gc := newGroupCaller(g, permits, last)
+	// The places must be given back on every return: a place at the head blocks
+	// the line.
 	defer gc.leave()
-	var left <-chan time.Time // when the timeout passes; nil for never
+	var timeout <-chan time.Time // nil if it never passes
 	if wanted.Timed() {
 		timer := time.NewTimer(time.Until(end))
 		defer timer.Stop()
-		left = timer.C
+		timeout = timer.C
 	}
-	v, err := gc.wait(waits{ctx, whole, left}, wanted, last)
+	v, err := gc.wait(waitEnds{ctx, callerCtx, timeout}, wanted, last)
 	if err != nil {
 		v = make([]Verdict, len(permits))
 	}
 	for i := range v {
-		v[i].Queued = time.Since(stood)
+		v[i].Queued = time.Since(inLineSince)
 	}
 	return v, first.Named(err)
 }
 
-// waits are what ends a wait.
-type waits struct {
-	ctx   context.Context  // of the calls: it has a deadline a little after the timeout
-	whole context.Context  // of the caller
-	left  <-chan time.Time // its timeout
+// waitEnds are the ways in which a wait ends.
+type waitEnds struct {
+	// callsCtx is the context of the calls. It ends Grace after the timeout, so
+	// that the last call can still be answered.
+	callsCtx  context.Context
+	callerCtx context.Context
+	timeout   <-chan time.Time // nil if it never passes
 }
 
-// wait asks each time that it is the caller's turn, and once more when its timeout passes.
-func (gc *groupCaller) wait(until waits, wanted Want, last *groupCall) ([]Verdict, error) {
+// wait asks each time that it is the caller's turn, and once more when its
+// timeout passes.
+func (gc *groupCaller) wait(ends waitEnds, wanted Want, last *groupCall) ([]Verdict, error) {
 	g := gc.group
 	for expired := false; ; {
-		turn := gc.turn()
+		turn := gc.claimTurn()
 		if expired && !turn {
-			return make([]Verdict, len(gc.permits)), nil // others, who stand ahead, would be served before
+			return make([]Verdict, len(gc.permits)), nil // waiters ahead would be served first
 		}
 		if turn {
-			call, err := g.ask(until.ctx, gc.permits, wanted)
+			call, err := g.ask(ends.callsCtx, gc.permits, wanted)
 			switch {
-			case expired && errors.Is(err, limit.ErrNoAnswer) && gc.known.After(time.Now()):
-				return last.result(), nil // Redis had said that they come back later
+			case expired && errors.Is(err, limit.ErrNoAnswer) && gc.refusedUntil.After(time.Now()):
+				return last.result(), nil // Redis had said that the permits come later
 			case err != nil || call.granted() || expired:
 				return call.result(), err
 			}
 			last = call
-			gc.refused(call)
+			gc.noteRefusal(call)
 		}
 		select {
-		case <-gc.poke:
-		case <-until.left:
+		case <-gc.wake:
+		case <-ends.timeout:
 			expired = true
-		case <-until.whole.Done():
-			return nil, until.whole.Err()
+		case <-ends.callerCtx.Done():
+			return nil, ends.callerCtx.Err()
 		case <-g.engine.ctx.Done():
 			return nil, ErrClosed
 		}
 	}
 }
 
-// ask makes one call, within the budget. It returns an ErrPermitsExceedRate if the permits
-// can never be there.
+// ask makes one call, within the budget. It returns an ErrPermitsExceedRate if
+// the permits can never be there: waiting for them would block the lines of all
+// members.
 func (g *Group) ask(ctx context.Context, permits []int64, wanted Want) (*groupCall, error) {
 	if wanted.Budget > 0 {
 		var cancel context.CancelFunc
@@ -131,7 +140,8 @@ func (g *Group) ask(ctx context.Context, permits []int64, wanted Want) (*groupCa
 	return call, nil
 }
 
-// check reads each limiter, which finds out its type, and returns the first error.
+// check reads each limiter, which finds out its type, and returns the first
+// error.
 func (g *Group) check(ctx context.Context) error {
 	for _, l := range g.limiters {
 		if _, err := l.peek(ctx); err != nil {
@@ -141,13 +151,13 @@ func (g *Group) check(ctx context.Context) error {
 	return nil
 }
 
-// othersWait reports whether somebody stands in the line of a member.
-func (g *Group) othersWait() bool {
+// hasLine reports whether a member has a line.
+func (g *Group) hasLine() bool {
 	qs := &g.engine.queues
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	for _, l := range g.limiters {
-		if q := qs.used[l.Hash]; q != nil && q.lined() {
+		if q := qs.byHash[l.Hash]; q != nil && q.hasLine() {
 			return true
 		}
 	}

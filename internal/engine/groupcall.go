@@ -16,13 +16,14 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// groupCallsAtOnce is how many calls of Groups an Engine has under way for the limiters of
-// one server: a server that is silent does not delay the calls
-// to others. Each needs a session of its own, which is a field in the hash of each limiter.
+// groupCallsAtOnce is how many calls of Groups an Engine has under way per
+// server. The bound is per server, so that a silent server does not delay calls
+// to the rest. Each call needs a session of its own, which is a field in the hash
+// of each limiter: without the bound, hashes would grow with the callers.
 const groupCallsAtOnce = 16
 
-// The scripts by number of limiters: made when they are first needed, for few programs
-// have groups.
+// allScripts are the scripts by number of limiters. They are made when first
+// needed, because few programs have groups.
 var allScripts [MaxMembers]func() *redisx.Script
 
 func init() {
@@ -31,17 +32,17 @@ func init() {
 	}
 }
 
-// sessions are those of group calls to the limiters of one server. A session remembers its
-// last request only, so a call has one for itself while it may be under way, and until it is
-// known that nothing is to be withdrawn.
+// sessions are those of Group calls to the limiters of one server. A session
+// remembers only its last request. So a call owns one while it may be under way,
+// and until it is known that nothing is to be withdrawn.
 type sessions struct {
-	atOnce chan struct{} // has one element for each call under way whose caller waits
+	underWay chan struct{} // one element per call whose caller waits
 
 	mu   sync.Mutex
 	free []any // guarded by mu
 }
 
-// take returns a session, boxed for go-redis.
+// take returns an unused session, boxed for go-redis.
 func (s *sessions) take(e *Engine) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,39 +51,41 @@ func (s *sessions) take(e *Engine) any {
 		s.free = s.free[:n-1]
 		return session
 	}
-	return e.session.name + "." + strconv.FormatInt(e.groups.names.Add(1), 10)
+	return e.session.name + "." + strconv.FormatInt(e.groups.sessionCount.Add(1), 10)
 }
 
-// put takes a session back.
+// put returns a session that no copy of a request can reach any more.
 func (s *sessions) put(session any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free = append(s.free, session)
 }
 
-// A groupCall is one call of all.lua, or several where the script wants to be called
-// again. Its caller may leave it: then what it took goes back.
+// A groupCall is one call of all.lua, or several if the script asks to be sent
+// again. Its caller may leave it; what it took then goes back.
 type groupCall struct {
-	group    *Group
-	permits  []int64
-	numbers  bool
-	sessions *sessions // where its session is from
-	session  any
-	number   int64
-	start    time.Time
-	unsure   bool // it may have been carried out without our knowing
+	group     *Group
+	permits   []int64
+	numbers   bool
+	sessions  *sessions // the pool of session
+	session   any
+	number    int64
+	start     time.Time
+	ambiguous bool // it may have been carried out without a reply
 
-	cancel  context.CancelFunc
-	decided atomic.Bool           // its caller has the outcome, or has left
-	said    atomic.Pointer[error] // what Redis or the network said last
-	done    chan struct{}
+	cancel context.CancelFunc
+	// decided is set once: by run when it has the outcome, or by the caller that
+	// leaves. The one that comes second knows what the other has done.
+	decided     atomic.Bool
+	lastFailure atomic.Pointer[error] // of Redis or the network
+	done        chan struct{}
 
-	// Set before done is closed.
+	// Written before done is closed.
 	verdicts []Verdict
 	err      error
 }
 
-// newGroupCall carries a call out. It returns an error when ctx ends before.
+// newGroupCall carries a call out, or returns an error when ctx ends first.
 func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (*groupCall, error) {
 	e := g.engine
 	call := &groupCall{
@@ -90,16 +93,18 @@ func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (
 		sessions: &e.groups.sessions[g.limiters[0].Server()], done: make(chan struct{}),
 	}
 	select {
-	case call.sessions.atOnce <- struct{}{}:
+	case call.sessions.underWay <- struct{}{}:
 	case <-ctx.Done():
 		return nil, call.unanswered(ctx, wanted.Budget)
 	case <-e.ctx.Done():
 		return nil, ErrClosed
 	}
-	defer func() { <-call.sessions.atOnce }()
+	defer func() { <-call.sessions.underWay }()
 	var sending context.Context
+	// The call does not end with ctx: run must learn whether to withdraw. The
+	// caller cancels it when it leaves.
 	sending, call.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	sending = context.WithValue(sending, redisx.FailureKey{}, func(err error) { call.said.Store(&err) })
+	sending = context.WithValue(sending, redisx.FailureKey{}, func(err error) { call.lastFailure.Store(&err) })
 	if !e.Work(func(closing context.Context) {
 		defer context.AfterFunc(closing, call.cancel)()
 		defer call.cancel()
@@ -114,6 +119,8 @@ func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (
 	case <-ctx.Done():
 	case <-e.ctx.Done():
 	}
+	// The outcome came at the same moment as the end of ctx, and permits in it
+	// would be lost without a withdrawal. So return it.
 	if !call.decided.CompareAndSwap(false, true) {
 		<-call.done
 		return call, call.err
@@ -125,11 +132,11 @@ func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (
 	return nil, call.unanswered(ctx, wanted.Budget)
 }
 
-// unanswered returns the error of a call whose context has ended, for which Group.Acquire and
-// Group.ask give their reasons.
+// unanswered returns the error of a call whose context has ended. The cause of
+// the context says which bound it was (Group.Acquire, Group.ask).
 func (call *groupCall) unanswered(ctx context.Context, budget time.Duration) error {
 	cause := error(nil)
-	if said := call.said.Load(); said != nil {
+	if said := call.lastFailure.Load(); said != nil {
 		cause = *said
 	}
 	switch why := context.Cause(ctx); why {
@@ -141,7 +148,8 @@ func (call *groupCall) unanswered(ctx context.Context, budget time.Duration) err
 	return unanswered(ctx.Err(), cause)
 }
 
-// result returns the verdict of each member, nil if there was no call.
+// result returns the verdict of each member. It accepts a nil call, which has
+// none.
 func (call *groupCall) result() []Verdict {
 	if call == nil {
 		return nil
@@ -152,13 +160,15 @@ func (call *groupCall) result() []Verdict {
 // granted reports whether all members have granted.
 func (call *groupCall) granted() bool { return Granted(call.verdicts) }
 
-// run carries the call out.
+// run carries the call out. If it may have permits that its caller does not get,
+// it withdraws them, and the session is free only when that is done
+// (groupWithdrawal.run).
 func (call *groupCall) run(ctx context.Context) {
 	e := call.group.engine
 	call.session, call.number, call.start = call.sessions.take(e), e.requests.Add(1), time.Now()
 	call.verdicts, call.err = call.send(ctx)
 	left := !call.decided.CompareAndSwap(false, true)
-	if call.unsure && call.err != nil || left && call.err == nil && call.granted() {
+	if call.ambiguous && call.err != nil || left && call.err == nil && call.granted() {
 		call.withdraw()
 	} else {
 		call.sessions.put(call.session)
@@ -166,25 +176,26 @@ func (call *groupCall) run(ctx context.Context) {
 	close(call.done)
 }
 
-// send sends the call until something is decided.
+// send sends the call until it is decided.
 func (call *groupCall) send(ctx context.Context) ([]Verdict, error) {
 	const changes = 3 // as in Limiter.run
 	for mistaken, sent := 0, 1; ; sent++ {
 		reply, unsure, err := call.once(ctx)
-		call.unsure = call.unsure || unsure
+		call.ambiguous = call.ambiguous || unsure
 		switch {
 		case err == nil:
 			verdicts, again, err := call.read(reply)
 			if err != nil || !again {
 				return verdicts, err
 			}
-			if err := endless(sent, call.start); err != nil {
+			if err := tooManyRounds(sent, call.start); err != nil {
 				return nil, err
 			}
 		case !ofALimiter(err) || mistaken >= changes:
 			return nil, translated(call.group.limiters[0], wire.Overall, err)
 		default:
-			// The error does not say of which limiter it is: each tells by itself.
+			// The error does not name the limiter it is about. Reading each
+			// limiter does.
 			mistaken++
 			if err := call.group.check(ctx); err != nil {
 				return nil, err
@@ -196,7 +207,8 @@ func (call *groupCall) send(ctx context.Context) ([]Verdict, error) {
 	}
 }
 
-// ofALimiter reports whether an error is about one of the limiters (parts/limiter.lua).
+// ofALimiter reports whether an error is about one of the limiters
+// (parts/limiter.lua).
 func ofALimiter(err error) bool {
 	for _, code := range []string{"NOTINIT", "BADFIELD", "BADKEY", "OTHERTYPE"} {
 		if redis.HasErrorPrefix(err, code+" ") {
@@ -206,11 +218,11 @@ func ofALimiter(err error) bool {
 	return false
 }
 
-// once sends the call once, as far as the network goes.
+// once sends the call once, except for repetitions by the Runner.
 func (call *groupCall) once(ctx context.Context) (redisx.Reply, bool, error) {
 	g := call.group
 	keys := make([]any, 0, 3*len(g.limiters))
-	var types [MaxMembers]int // read once: another call may find out the type meanwhile
+	var types [MaxMembers]int // read once: another call may change the type meanwhile
 	for i, l := range g.limiters {
 		types[i] = l.Type()
 		keys = append(keys, l.boxed[types[i]][:]...)
@@ -230,7 +242,7 @@ func (call *groupCall) once(ctx context.Context) (redisx.Reply, bool, error) {
 	})
 }
 
-// args returns ARGV, for the keys of these types.
+// args returns ARGV for the keys of these types.
 func (call *groupCall) args(types [MaxMembers]int) arguments {
 	g, e := call.group, call.group.engine
 	args := make(arguments, argMembers-1+len(argsOfEach)*(len(g.limiters)-1))
@@ -241,16 +253,16 @@ func (call *groupCall) args(types [MaxMembers]int) arguments {
 	put(argSession, call.session)
 	put(argNumber, wire.Number(call.number))
 	put(argNow, e.now())
-	if call.unsure {
+	if call.ambiguous {
 		put(argResent, time.Since(call.start).Milliseconds())
 	}
 	if call.numbers {
 		put(argNumbers, 1)
 	}
 	if e.config.Resolution > 0 {
-		put(argSlot, e.config.Resolution.Milliseconds())
+		put(argResolution, e.config.Resolution.Milliseconds())
 	}
-	put(argOwn, e.session.boxed)
+	put(argClientSession, e.session.boxed)
 	for i, l := range g.limiters {
 		put(argOf(argType, i), int(types[i]))
 		put(argOf(argPermits, i), call.permits[i])
@@ -292,44 +304,44 @@ func (call *groupCall) read(reply redisx.Reply) (verdicts []Verdict, again bool,
 	return verdicts, again, nil
 }
 
-// A groupWithdrawal is what a call of a group may have been granted and nobody holds.
+// A groupWithdrawal has the unowned permits of a Group call.
 type groupWithdrawal struct {
-	engine   *Engine
-	sessions *sessions // where its session is from
-	session  any
-	back     *withdrawal
-	left     []*Limiter // it is not known yet that these have it back
+	engine     *Engine
+	sessions   *sessions // the pool of session
+	session    any
+	withdrawal *withdrawal
+	remaining  []*Limiter // limiters that have not confirmed it
 }
 
 // withdraw gives back what a call may have taken.
 func (call *groupCall) withdraw() {
 	back := &withdrawal{call.number - 1, keptAll, call.start}
 	w := &groupWithdrawal{
-		engine: call.group.engine, sessions: call.sessions, session: call.session, back: back,
-		left: call.group.limiters,
+		engine: call.group.engine, sessions: call.sessions, session: call.session, withdrawal: back,
+		remaining: call.group.limiters,
 	}
 	w.withdraw()
 }
 
-// withdraw sends what is left to send, in the background.
+// withdraw sends the remaining requests in the background.
 func (w *groupWithdrawal) withdraw() bool { return w.engine.Work(w.run) }
 
-// run sends it. A session that has nothing to withdraw any more is free again.
+// run sends the remaining requests. After the last one it frees the session.
 func (w *groupWithdrawal) run(ctx context.Context) {
 	withdrawals := &w.engine.withdrawals
-	for len(w.left) > 0 {
-		req := newRelease(w.left[0], 0, w.back)
+	for len(w.remaining) > 0 {
+		req := newRelease(w.remaining[0], 0, w.withdrawal)
 		req.session = w.session
 		_, err := req.send(ctx)
 		settled := err == nil || errors.Is(err, ErrNotInitialized)
-		withdrawals.tried(settled)
+		withdrawals.noteOutcome(settled)
 		if !settled {
-			if ctx.Err() == nil && time.Since(w.back.since) < withdrawFor {
-				withdrawals.park(w)
+			if ctx.Err() == nil && time.Since(w.withdrawal.since) < withdrawFor {
+				withdrawals.add(w)
 			}
 			return
 		}
-		w.left = w.left[1:]
+		w.remaining = w.remaining[1:]
 	}
 	w.sessions.put(w.session)
 }

@@ -6,98 +6,104 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A ticket makes a waiter the place of a group's caller in the line of one limiter. The
-// place is in the line only where that limiter refuses the caller. Otherwise others pass:
-// one user that has no permits must not keep all others from those they share. When the
-// limiter refuses later, the place is where it was, ahead of those that came after it.
+// A ticket marks a waiter as standing in for a Group call in the line of one
+// member. The waiter's place is in the line only while that member refuses the
+// caller. Otherwise later waiters overtake it: one user without permits must not
+// keep all users from a limit they share. When the member refuses later, the
+// place returns to where it was.
 //
-// The places in all lines are given at one moment. So of two callers the same one is ahead
-// in each line that they share, and they never wait for one another.
+// A caller gets its places in all lines at one moment, under the locks of all
+// queues. So of two callers the same one is ahead in each line they share, and
+// they never wait for one another.
 type ticket struct {
-	poke chan struct{} // capacity one: it may be the caller's turn
+	wake chan struct{} // capacity one: the caller's turn may have come
 }
 
 // A groupCaller stands in the lines of all members of a Group.
 type groupCaller struct {
-	group   *Group
-	permits []int64
-	queues  []*queue  // by member
-	places  []*waiter // in their lines
-	poke    chan struct{}
-	known   time.Time // until then Redis can grant nothing, as it said to the last call
-	last    *groupCall
-	missed  int       // how often a member refused that had let others pass
-	held    time.Time // until then it holds up others at members that do not refuse
+	group        *Group
+	permits      []int64
+	queues       []*queue  // by member
+	places       []*waiter // by member
+	wake         chan struct{}
+	refusedUntil time.Time // until when Redis can grant nothing, by the last reply
+	lastCall     *groupCall
+	missedTurns  int       // refusals by members at which its place had been overtaken
+	blocksUntil  time.Time // until when it blocks the lines of members that grant
 }
 
-// newGroupCaller takes a place in the line of each member, after a call that was refused, or
-// without one (nil) where others wait.
+// newGroupCaller takes a place in the line of each member. last is a call that
+// was refused; nil if the caller has not asked because there is a line.
 func newGroupCaller(g *Group, permits []int64, last *groupCall) *groupCaller {
-	gc := &groupCaller{group: g, permits: permits, poke: make(chan struct{}, 1)}
-	ticket := &ticket{gc.poke}
-	g.engine.groups.waiting.Add(1)
+	gc := &groupCaller{group: g, permits: permits, wake: make(chan struct{}, 1)}
+	ticket := &ticket{gc.wake}
+	g.engine.groups.waitingCallers.Add(1)
 	qs := &g.engine.queues
 	qs.mu.Lock()
-	for _, l := range g.limiters { // nobody else locks more than one: qs.mu is held
-		gc.queues = append(gc.queues, qs.locked(l))
+	for _, l := range g.limiters { // no deadlock: only here, and under qs.mu, are several queues locked
+		gc.queues = append(gc.queues, qs.lock(l))
 	}
 	qs.mu.Unlock()
+	// All queues are locked here. A place counts as reserved even while it is not
+	// in the line, so that its queue is not retired.
 	for i, q := range gc.queues {
 		waits := !q.line.empty()
-		q.line.reserved++
-		q.line.places++
+		q.line.groupPlaces++
+		q.line.lastRank++
 		w := &waiter{
 			Want: Want{Permits: permits[i], Timeout: Forever}, bounded: true,
-			ticket: ticket, place: q.line.places,
+			ticket: ticket, rank: q.line.lastRank,
 		}
 		gc.places = append(gc.places, w)
 		if last == nil && waits {
-			q.line.hold(w)
+			q.line.insertPlace(w)
 		}
 	}
 	for i, q := range gc.queues {
 		if last != nil {
-			gc.mark(i, last)
+			gc.noteReply(i, last)
 		}
 		q.start()
 	}
-	gc.last = last
+	gc.lastCall = last
 	for _, q := range gc.queues {
 		q.mu.Unlock()
 	}
 	return gc
 }
 
-// refused notes a call that was refused in all lines.
-func (gc *groupCaller) refused(call *groupCall) {
+// noteRefusal records a refused call in all lines.
+func (gc *groupCaller) noteRefusal(call *groupCall) {
 	for i, q := range gc.queues {
 		q.mu.Lock()
-		gc.mark(i, call)
+		gc.noteReply(i, call)
 		q.start()
 		q.mu.Unlock()
 	}
-	gc.last = call
+	gc.lastCall = call
 }
 
-// Members that refuse in turn can keep a caller from ever having all of them at once. So
-// when a member has refused that had let others pass, the caller holds up others at all of
-// its members, for as long as those that refuse say, but no longer than firstHold, and
-// twice as long after each further time, up to longestHold.
+// Members that refuse alternately can keep a caller from ever having all of them
+// at once. So when a member refuses at which the caller's place had been
+// overtaken, the caller blocks the lines of all its members for as long as the
+// refusing ones say. The bound is firstBlock at first, and twice the last one
+// after each further refusal of that kind, up to longestBlock: blocking costs
+// every other caller, so it grows only if shorter blocks did not help.
 const (
-	firstHold   = 250 * time.Millisecond
-	longestHold = time.Minute
+	firstBlock   = 250 * time.Millisecond
+	longestBlock = time.Minute
 )
 
-// holdFor returns how long a caller may hold up others at a member that does not refuse.
-func (gc *groupCaller) holdFor() time.Duration {
-	if gc.missed == 0 {
+// blockFor returns how long a caller may block the line of a member that grants.
+func (gc *groupCaller) blockFor() time.Duration {
+	if gc.missedTurns == 0 {
 		return 0
 	}
-	return min(longestHold, firstHold<<min(gc.missed-1, 10))
+	return min(longestBlock, firstBlock<<min(gc.missedTurns-1, 10))
 }
 
-// longest returns how long the members that refuse have the call wait.
-func (call *groupCall) longest() time.Duration {
+// longestWait returns the longest wait that the refusing members name.
+func (call *groupCall) longestWait() time.Duration {
 	wait := time.Duration(0)
 	for _, v := range call.verdicts {
 		if !v.OK {
@@ -107,28 +113,28 @@ func (call *groupCall) longest() time.Duration {
 	return wait
 }
 
-// mark notes what a member has said to a call. Guarded by the mu of its queue.
-func (gc *groupCaller) mark(i int, call *groupCall) {
-	q, w, v, longest := gc.queues[i], gc.places[i], call.verdicts[i], call.longest()
+// noteReply records the reply of a member. Guarded by the mu of its queue.
+func (gc *groupCaller) noteReply(i int, call *groupCall) {
+	q, w, v, longest := gc.queues[i], gc.places[i], call.verdicts[i], call.longestWait()
 	if v.Limit > 0 {
-		q.last.rate = v.Limit
+		q.lastReply.rate = v.Limit
 	}
-	gc.known = call.start.Add(longest)
+	gc.refusedUntil = call.start.Add(longest)
 	wait := v.Wait
 	switch {
-	case !v.OK && gc.last != nil && gc.last.verdicts[i].OK && w.in == nil:
-		gc.missed++
-	case v.OK && longest > gc.holdFor():
-		if q.line.pass(w) {
-			q.line.changed() // for those behind it
+	case !v.OK && gc.lastCall != nil && gc.lastCall.verdicts[i].OK && w.list == nil:
+		gc.missedTurns++
+	case v.OK && longest > gc.blockFor():
+		if q.line.takeOut(w) {
+			q.line.scheduleProbe() // for the waiters behind it
 		}
 		return
 	case v.OK:
 		wait = longest.Microseconds()
-		gc.held = call.start.Add(longest)
+		gc.blocksUntil = call.start.Add(longest)
 	}
-	if w.in == nil {
-		q.line.hold(w)
+	if w.list == nil {
+		q.line.insertPlace(w)
 	}
 	if q.line.first == w {
 		q.line.refuseExpired()
@@ -139,23 +145,27 @@ func (gc *groupCaller) mark(i int, call *groupCall) {
 	}
 }
 
-// turn reports whether it is the caller's turn to ask: it is the first in each line that
-// it stands in. A member that may have permits while it waits for its turn at another one
-// is left to those behind it.
-func (gc *groupCaller) turn() bool {
+// claimTurn reports whether it is the caller's turn to ask: it is first in each
+// line that it stands in. If it is not, a member whose permits may be there is
+// left to the waiters behind, because the caller cannot use them yet.
+//
+// The lines are locked one by one. If another place returns ahead of this one
+// meanwhile, the call overtakes it, once. Locking all of them for each look would
+// make the queues of all members wait for each other.
+func (gc *groupCaller) claimTurn() bool {
 	turn := true
 	for i, q := range gc.queues {
 		q.mu.Lock()
-		turn = turn && (gc.places[i].in == nil || q.line.first == gc.places[i])
+		turn = turn && (gc.places[i].list == nil || q.line.first == gc.places[i])
 		q.mu.Unlock()
 	}
 	for i, q := range gc.queues {
 		q.mu.Lock()
 		switch w := gc.places[i]; {
-		case w.in == nil || q.line.first != w:
+		case w.list == nil || q.line.first != w:
 		case turn:
 			q.line.probe = probeUnderWay // nothing has changed since
-		case q.line.probe == probeNext && time.Now().After(gc.held) && q.line.pass(w):
+		case q.line.probe == probeNext && time.Now().After(gc.blocksUntil) && q.line.takeOut(w):
 			q.start()
 		}
 		q.mu.Unlock()
@@ -165,12 +175,12 @@ func (gc *groupCaller) turn() bool {
 
 // leave gives the places back.
 func (gc *groupCaller) leave() {
-	gc.group.engine.groups.waiting.Add(-1)
+	gc.group.engine.groups.waitingCallers.Add(-1)
 	for i, q := range gc.queues {
 		q.mu.Lock()
-		q.line.reserved--
-		if q.line.pass(gc.places[i]) {
-			q.line.changed()
+		q.line.groupPlaces--
+		if q.line.takeOut(gc.places[i]) {
+			q.line.scheduleProbe()
 		}
 		q.start()
 		q.mu.Unlock()

@@ -58,7 +58,7 @@ func TestAWithdrawalAndARateThatComesBack(t *testing.T) {
 	rdb := s.Client(t)
 	e := newEngine(t, rdb)
 	l := e.limiter("{x}a")
-	l.believe(wire.PerClient)
+	l.noteType(wire.PerClient)
 	ctx := t.Context()
 	set := func(rate int64) { rdb.HSet(ctx, "{x}a", "rate", rate, "interval", 60000, "type", 1) }
 	set(10)
@@ -152,7 +152,7 @@ func TestAGroupReadsTheTypeOnce(t *testing.T) {
 	var other sync.WaitGroup
 	other.Go(func() {
 		for typ := wire.Overall; ctx.Err() == nil; typ = 1 - typ {
-			l.believe(typ)
+			l.noteType(typ)
 		}
 	})
 	g := e.Group(l)

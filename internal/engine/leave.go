@@ -7,32 +7,34 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// Grace is how long a caller whose timeout has passed waits for a reply
-// that is on its way, so that a Redis that is merely slow still says yes or
-// no. It is the lateness of a result at the most.
+// Grace is how long an expired caller waits for a reply that is on its way, so
+// that a slow Redis can still say yes or no. A result is late by at most Grace.
 const Grace = 30 * time.Millisecond
 
-// await waits for the result of a caller, for the end of its timeout and for
-// that of ctx.
+// await waits for the result of a call, its timeout, its budget or the end of
+// ctx. The timeout takes two steps: first the next batch decides, and Grace later
+// the caller leaves.
 func (w *waiter) await(ctx context.Context, q *queue) (Verdict, error) {
+	// Only Redis can end this wait, so a select would have nothing to choose
+	// from.
 	if !w.canLeave {
-		<-w.ready // takes less than a select
+		<-w.ready // takes less time than a select
 		return w.result(q)
 	}
-	passed := w.startTimer()
+	timeout := w.startTimer()
 	var silence <-chan time.Time
-	var spent *time.Timer
+	var budgetTimer *time.Timer
 	if w.Budget > 0 {
-		spent = time.NewTimer(w.Budget)
-		defer spent.Stop()
-		silence = spent.C
+		budgetTimer = time.NewTimer(w.Budget)
+		defer budgetTimer.Stop()
+		silence = budgetTimer.C
 	}
 	var why error
 	for expired := false; why == nil; {
 		select {
 		case <-w.ready:
 			return w.result(q)
-		case <-passed:
+		case <-timeout:
 			if expired {
 				why = limit.ErrNoAnswer
 				break
@@ -41,8 +43,8 @@ func (w *waiter) await(ctx context.Context, q *queue) (Verdict, error) {
 			w.expire(q)
 			w.timer.Reset(Grace)
 		case <-silence:
-			if rest := w.rest(q); rest > 0 {
-				spent.Reset(rest)
+			if rest := w.budgetLeft(q); rest > 0 {
+				budgetTimer.Reset(rest)
 			} else {
 				why = errSilent
 			}
@@ -62,19 +64,20 @@ func (w *waiter) await(ctx context.Context, q *queue) (Verdict, error) {
 	return Verdict{Queued: w.queued()}, unanswered(why, cause)
 }
 
-// rest returns what is left of a waiter's budget. It is spent while Redis owes the
-// waiter a reply; one that stands in line until its permits are due is owed none.
-func (w *waiter) rest(q *queue) time.Duration {
+// budgetLeft returns the rest of a waiter's budget. It is spent while Redis owes
+// the waiter a reply. Redis owes none to a waiter in line until its permits are
+// due, or a long wait for permits would count as a failure of Redis.
+func (w *waiter) budgetLeft(q *queue) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch w.standing {
+	switch w.state {
 	case arrived, judged:
-		return w.Budget - time.Since(w.came)
+		return w.Budget - time.Since(w.enteredAt)
 	case probed:
 		return w.Budget - time.Since(q.batch.began)
 	case inLine:
-		last := w.came // since then, or since a later moment of these, a reply is due
-		for _, t := range []time.Time{q.line.due, q.last.at} {
+		last := w.enteredAt // the latest moment from which a reply is due
+		for _, t := range []time.Time{q.line.dueAt, q.lastReply.at} {
 			if t.After(last) {
 				last = t
 			}
@@ -84,79 +87,82 @@ func (w *waiter) rest(q *queue) time.Duration {
 	return w.Budget // it has its result
 }
 
-// result returns what a waiter was told, and recycles it.
+// result returns the result of a waiter, and recycles it.
 func (w *waiter) result(q *queue) (Verdict, error) {
 	v, err := w.verdict, w.err
 	q.engine.queues.recycle(w)
 	return v, err
 }
 
-// expire notes that the timeout of a waiter has passed: the next batch decides.
+// expire records that the timeout of a waiter has passed: the next batch decides.
 func (w *waiter) expire(q *queue) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.standing == answered || w.standing == gone {
+	if w.state == answered || w.state == gone {
 		return
 	}
-	w.lastBatch = q.batch.number + 1
-	if w.in != nil {
-		w.in.expired++
+	w.finalBatch = q.batch.number + 1
+	if w.list != nil {
+		w.list.expired++
 	}
-	if w.standing == inLine {
+	if w.state == inLine {
 		q.line.probe = probeNext
 		q.start()
 	}
 }
 
-// leave takes away a caller that does not wait any longer, and returns why it
-// leaves, and what Redis or the network said last. It reports false if the caller
-// has its result already. What a batch that is under way brings for it goes to
-// others.
+// leave removes a caller that no longer waits. It returns the reason, and the
+// last failure of Redis or the network. left is false if the caller already has a
+// result. Permits that a batch under way still gets for it go to other waiters.
 //
-// If Redis had said that the permits come only later, the result is a no, and the
-// error nil, although the last probe got no reply.
+// If Redis had replied that the permits come only later, the answer is no and the
+// error nil, even if the last probe got no reply.
 func (w *waiter) leave(q *queue, why error) (left bool, _, cause error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	stood, known := w.standing == inLine || w.standing == probed, q.line.known
-	switch w.standing {
-	case answered, gone: // its result came meanwhile, or the Engine was closed
+	wasInLine, refusedUntil := w.state == inLine || w.state == probed, q.line.refusedUntil
+	switch w.state {
+	case answered, gone: // it was answered meanwhile, or the Engine was closed
 		return false, nil, nil
 	case judged, probed:
-		if q.line.heads(w) {
-			q.line.known = time.Time{} // it was said of this one
+		if q.line.blocksOthers(w) {
+			q.line.refusedUntil = time.Time{} // the refusal was about this waiter
 		}
+		// The last caller to leave ends the call. go-redis may ignore that, so
+		// restart then checks whether the batch hangs.
 		if q.batch.waiting--; q.batch.waiting == 0 {
 			q.batch.cancel()
-			time.AfterFunc(hanging-time.Since(q.batch.began)+time.Millisecond, q.restart)
+			time.AfterFunc(hangsAfter-time.Since(q.batch.began)+time.Millisecond, q.restart)
 		}
 	default:
-		heads := q.line.heads(w)
+		heads := q.line.blocksOthers(w)
 		w.remove()
 		if heads {
-			q.line.changed()
+			q.line.scheduleProbe()
 			defer q.start()
 		}
 	}
-	w.standing = gone
-	if why == limit.ErrNoAnswer && q.last.failure == nil && stood && known.After(time.Now()) {
+	w.state = gone
+	if why == limit.ErrNoAnswer && q.lastReply.failure == nil && wasInLine && refusedUntil.After(time.Now()) {
 		return true, nil, nil
 	}
-	return true, why, q.last.failure
+	return true, why, q.lastReply.failure
 }
 
-// abandon tells a waiter that the Engine is closed. Guarded by the queue's mu.
-func (w *waiter) abandon() {
-	known := w.standing == judged || w.standing == probed // to the batch under way
-	if w.standing == gone || w.standing == answered {
+// failClosed answers a waiter with ErrClosed. If a batch has it, it ends as gone,
+// so that the batch drops it and no new caller reuses it. Guarded by the queue's
+// mu.
+func (w *waiter) failClosed() {
+	inBatch := w.state == judged || w.state == probed // the batch under way
+	if w.state == gone || w.state == answered {
 		return
 	}
 	w.finish(Verdict{}, ErrClosed)
 	if w.ofGroup() {
-		return // its caller sees by itself that the Engine is closed
+		return // the Group's caller watches the Engine
 	}
-	if known {
-		w.standing = gone
+	if inBatch {
+		w.state = gone
 	}
 	w.ready <- struct{}{}
 }

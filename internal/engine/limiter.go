@@ -17,21 +17,23 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Limiter is one limiter as a caller knows it: its name, its keys, and the queue that it shares
-// with all Limiters of the same name. It is a cheap handle.
+// A Limiter is one limiter as a caller knows it: its name, its keys, and the
+// queue that it shares with all Limiters of the same name. It is a cheap handle.
 type Limiter struct {
 	engine *Engine
 	err    error  // why it cannot be used, nil if it can
 	name   string // as the caller gave it, before the name mapper
 	wire.Keys
 
-	// boxed are hash, value and permits by type, as go-redis wants its arguments:
-	// boxed once instead of for each command.
+	// boxed has hash, value and permits by type, as go-redis wants its arguments.
+	// Boxing them for each command would allocate.
 	boxed [2][3]any
 
-	given *GivenRate // what its acquires set; nil if they set no rate
+	given *GivenRate // the rate that acquires set; nil if they set none
 
-	typ   atomic.Int32          // the type that we believe in; the scripts find out when it is not so
+	// typ is the type that the limiter is believed to have. Each script checks
+	// it, so a wrong one costs a round trip and nothing else.
+	typ   atomic.Int32
 	queue atomic.Pointer[queue] // the one it used last
 }
 
@@ -42,21 +44,24 @@ type Rate struct {
 	Interval, KeepAlive time.Duration // whole ms
 }
 
-// A GivenRate is a rate that is given in the program: acquires set it.
+// A GivenRate is a rate that the program gives: acquires set it.
 type GivenRate struct {
 	Rate Rate
 	text any // for parts/limiter.lua; a string, boxed for go-redis
 }
 
-// NewGivenRate returns a GivenRate. With update it replaces another one that is set.
+// NewGivenRate returns a GivenRate. With update it replaces another rate that is
+// set.
 func NewGivenRate(rate Rate, update bool) *GivenRate {
 	text := fmt.Sprintf("%d %d %d %s",
 		rate.Permits, rate.Interval.Milliseconds(), rate.KeepAlive.Milliseconds(), flag(update))
 	return &GivenRate{rate, text}
 }
 
-// find sets the keys, and returns why they cannot be used, if so.
-func (l *Limiter) find(argument string) error {
+// setKeys sets the keys, or returns why they cannot be used. It checks for a
+// cluster that all keys are in one slot: otherwise each call would fail with
+// CROSSSLOT.
+func (l *Limiter) setKeys(argument string) error {
 	config := &l.engine.config
 	if config.Err != nil {
 		return config.Err
@@ -93,12 +98,15 @@ func (l *Limiter) Given() *GivenRate { return l.given }
 // With returns the limiter with a rate that its acquires set.
 func (l *Limiter) With(given *GivenRate) *Limiter {
 	other := &Limiter{engine: l.engine, err: l.err, name: l.name, Keys: l.Keys, boxed: l.boxed, given: given}
+	// Atomics must not be copied with the struct: another goroutine may store to
+	// them meanwhile.
 	other.typ.Store(l.typ.Load())
 	other.queue.Store(l.queue.Load())
 	return other
 }
 
-// Described returns the name, quoted, and what it is mapped to, if to another.
+// Described returns the name, quoted, and the name that it is mapped to if that
+// differs.
 func (l *Limiter) Described() string {
 	if l.Hash == l.name {
 		return strconv.Quote(l.name)
@@ -111,8 +119,8 @@ func (l *Limiter) Together(other *Limiter) bool {
 	return !l.engine.config.Runner.Sharded || wire.SameSlot(l.Hash, other.Hash)
 }
 
-// Usable returns why a call cannot go ahead: something the limiter was made
-// with, a closed Engine, or a ctx that has ended.
+// Usable returns why a call cannot go ahead: the error the limiter was made with,
+// a closed Engine, or a ctx that has ended.
 func (l *Limiter) Usable(ctx context.Context) error {
 	switch {
 	case l.err != nil:
@@ -123,8 +131,9 @@ func (l *Limiter) Usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Named returns err as an Error with the name of the limiter. ErrClosed and the end of a
-// context stay what they are, and so does an Error that has a name.
+// Named returns err as an Error with the name of the limiter. ErrClosed and the
+// end of a context stay as they are, so that callers may compare them, and so
+// does an Error that has a name.
 func (l *Limiter) Named(err error) error {
 	err = withName(err, l.name)
 	_, ours := err.(*Error)
@@ -132,12 +141,12 @@ func (l *Limiter) Named(err error) error {
 	case ours, err == nil, err == ErrClosed, err == context.Canceled, err == context.DeadlineExceeded:
 		return err
 	case redisx.Answered(err), errors.Is(err, redisx.ErrShape):
-		return &Error{before: "rratelimiter: ", whose: strconv.Quote(l.name), cause: err}
+		return &Error{prefix: "rratelimiter: ", name: strconv.Quote(l.name), cause: err}
 	}
-	return &Error{kind: limit.ErrNoAnswer, whose: strconv.Quote(l.name), cause: err}
+	return &Error{kind: limit.ErrNoAnswer, name: strconv.Quote(l.name), cause: err}
 }
 
-// Server returns the number of the server of a limiter, less than Servers.
+// Server returns the number of the limiter's server, less than Servers.
 func (l *Limiter) Server() int {
 	runner := &l.engine.config.Runner
 	if shard := runner.Shard(l.Hash); shard != "" {
@@ -149,8 +158,8 @@ func (l *Limiter) Server() int {
 	return 0
 }
 
-// Check returns an error if permits is below least or above MaxPermits, or if the limiter is not
-// usable (Usable).
+// Check returns an error if permits is below least or above MaxPermits, or if the
+// limiter is not usable (Usable).
 func (l *Limiter) Check(ctx context.Context, permits, least int64) error {
 	if err := CheckPermits(permits, least); err != nil {
 		return l.Named(err)
@@ -158,7 +167,8 @@ func (l *Limiter) Check(ctx context.Context, permits, least int64) error {
 	return l.Usable(ctx)
 }
 
-// MaxPermits bounds the permits of one call. More would need more than 257 records.
+// MaxPermits bounds the permits of one call. More would need more than 257
+// records, which a script should not write at once.
 const MaxPermits = 1 << 40
 
 // CheckPermits checks the permits of an acquire (least 1) or a release (least 0).
@@ -170,78 +180,80 @@ func CheckPermits(permits, least int64) error {
 	return nil
 }
 
-// Acquire asks for permits until it gets them, their timeout passes or ctx ends. Its
-// arguments were checked (Check).
+// Acquire asks for permits until it gets them, the timeout passes or ctx ends.
+// Check has checked its arguments.
 func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Verdict, error) {
 	if l.given != nil {
-		wanted.set = l.given.text
+		wanted.givenRate = l.given.text
 	}
 	q := l.engine.queues.enter(l)
 	w := l.engine.queues.newWaiter(ctx, wanted)
 	q.arrive(w)
 	v, err := w.await(ctx, q)
 	if err != nil {
-		err = l.Named(ended(ctx, err))
+		err = l.Named(withContextEnd(ctx, err))
 	}
 	return v, err
 }
 
-// Release gives permits back. Its arguments were checked (Check).
+// Release gives permits back. Check has checked its arguments.
 func (l *Limiter) Release(ctx context.Context, permits int64) error {
 	q := l.engine.queues.enter(l)
-	w := l.engine.queues.newWaiter(ctx, Want{Permits: permits, gives: true})
+	w := l.engine.queues.newWaiter(ctx, Want{Permits: permits, release: true})
 	q.arrive(w)
 	_, err := w.await(ctx, q)
-	return l.Named(ended(ctx, err))
+	return l.Named(withContextEnd(ctx, err))
 }
 
-// Type returns the type that the limiter has as far as we know.
+// Type returns the type that the limiter is believed to have.
 func (l *Limiter) Type() int { return int(l.typ.Load()) }
 
-// believe notes the type that was found, also for Limiters to come.
-func (l *Limiter) believe(typ int) {
+// noteType records the type that was found, also for later Limiters of the name.
+func (l *Limiter) noteType(typ int) {
 	l.typ.Store(int32(typ))
 	l.engine.types.note(l.Hash, typ)
 }
 
-// maxTypes is how many limiters an Engine knows the type of: some 1 MB of names.
+// maxTypes is how many PerClient limiters an Engine remembers: some 1 MB of
+// names.
 const maxTypes = 10_000
 
-// types are what the limiters are that are not Overall, so that a Limiter
-// made for one request does not ask twice. Beyond maxTypes all are forgotten,
-// and found out again.
+// types remembers the limiters that are PerClient. Without it, a Limiter that is
+// made for one request would ask twice each time. When there are more than
+// maxTypes, all are forgotten and found again: counting which are unused would
+// cost more.
 type types struct {
 	mu        sync.RWMutex
 	perClient map[string]struct{} // by hash; guarded by mu
 }
 
-func (known *types) of(hash string) int {
-	known.mu.RLock()
-	defer known.mu.RUnlock()
-	if _, ok := known.perClient[hash]; ok {
+func (t *types) of(hash string) int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if _, ok := t.perClient[hash]; ok {
 		return wire.PerClient
 	}
 	return wire.Overall
 }
 
-func (known *types) note(hash string, typ int) {
-	known.mu.Lock()
-	defer known.mu.Unlock()
+func (t *types) note(hash string, typ int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if typ != wire.PerClient {
-		delete(known.perClient, hash)
+		delete(t.perClient, hash)
 		return
 	}
-	if known.perClient == nil || len(known.perClient) >= maxTypes {
-		known.perClient = map[string]struct{}{}
+	if t.perClient == nil || len(t.perClient) >= maxTypes {
+		t.perClient = map[string]struct{}{}
 	}
-	known.perClient[hash] = struct{}{}
+	t.perClient[hash] = struct{}{}
 }
 
-// run runs an operation on the limiter's keys. The script names the type that it
-// finds when that is not the one we believe in, and is asked once more. unsure
-// reports whether a copy may have been carried out whose reply did not come.
+// run runs an operation on the limiter's keys. If the script finds another type
+// than the one believed, run sends it once more with the keys of that type.
+// ambiguous reports whether a copy may have been carried out without a reply.
 func (l *Limiter) run(ctx context.Context, op operation) (reply redisx.Reply, unsure bool, err error) {
-	const changes = 3 // the type may change meanwhile, but nobody does that all the time
+	const changes = 3 // the type may change meanwhile, but not all the time
 	for range changes {
 		typ := l.Type()
 		var lost bool
@@ -250,13 +262,13 @@ func (l *Limiter) run(ctx context.Context, op operation) (reply redisx.Reply, un
 		if !redis.HasErrorPrefix(err, "OTHERTYPE ") {
 			break
 		}
-		l.believe(1 - typ)
+		l.noteType(1 - typ)
 	}
 	return reply, unsure, err
 }
 
-// sessionLife is how long a session that nobody uses is known at least
-// (scripts/parts/session.lua).
+// sessionLife is how long an unused session is remembered at least
+// (scripts/parts/session.lua). A copy that is sent later could be charged twice.
 const sessionLife = time.Minute
 
 // runOn runs an operation on the keys of one type.
@@ -273,9 +285,9 @@ func (l *Limiter) runOn(ctx context.Context, typ int, op operation) (redisx.Repl
 	return reply, unsure, err
 }
 
-// wrongKind says which of a pair's keys is of the wrong kind, and of which if
-// Redis still tells; detail is the script's: the number of the key and the kind
-// it should have.
+// wrongKind says which key has the wrong kind of value, and which kind if Redis
+// still tells. detail comes from the script: the number of the key and the kind
+// that it must have.
 func (l *Limiter) wrongKind(typ int, detail string) string {
 	number, kind, _ := strings.Cut(detail, " ")
 	key := l.Hash
@@ -285,19 +297,22 @@ func (l *Limiter) wrongKind(typ int, detail string) string {
 	case "3":
 		key = l.Pairs[typ].Permits
 	}
+	// Not the caller's context: it may have ended, and the error would then say
+	// less.
 	ctx, cancel := context.WithTimeout(l.engine.ctx, time.Second)
 	defer cancel()
 	switch found := l.engine.config.Runner.TypeOf(ctx, key); found {
-	case "", "none", kind: // it does not tell, or the key has changed since
+	case "", "none", kind: // no answer, or the key has changed since
 		return fmt.Sprintf("key %s must be a %s", key, kind)
 	default:
 		return fmt.Sprintf("key %s is a %s, must be a %s", key, found, kind)
 	}
 }
 
-// endless returns an error if a script has asked so often, or for so long, to be sent again
-// that it must not go on: each time it handles 1,000 records at least.
-func endless(sent int, began time.Time) error {
+// tooManyRounds returns an error if a script has asked too often, or for too
+// long, to be sent again. Each round handles at least 1,000 records. A key that
+// fills as fast as it is read must not occupy Redis for ever.
+func tooManyRounds(sent int, began time.Time) error {
 	const most = 10_000
 	if sent < most && time.Since(began) < sessionLife-time.Second {
 		return nil

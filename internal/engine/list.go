@@ -1,17 +1,18 @@
 package engine
 
-// A waiterList holds waiters, first come first served. One leaves from wherever it
-// stands.
+// A waiterList holds waiters in order. It is a linked list, because a caller may
+// leave from any position, and the links are in the waiters, so that a call
+// allocates nothing.
 type waiterList struct {
 	first, last *waiter
 	size        int
-	permits     int64 // of all
-	expired     int   // those whose timeout has passed
+	permits     int64 // the sum over all
+	expired     int   // waiters whose timeout has passed
 }
 
 func (ls *waiterList) empty() bool { return ls.first == nil }
 
-// all calls f for each waiter, which f may take out.
+// all calls f for each waiter. f may remove the waiter that it gets.
 func (ls *waiterList) all(f func(w *waiter)) {
 	for w := ls.first; w != nil; {
 		next := w.next
@@ -22,14 +23,14 @@ func (ls *waiterList) all(f func(w *waiter)) {
 
 func (ls *waiterList) push(w *waiter) { ls.insert(w, ls.last) }
 
-// insert puts w behind another one, which is nil for the first place.
+// insert puts w behind another waiter, or first if behind is nil.
 func (ls *waiterList) insert(w, behind *waiter) {
 	ls.size++
 	ls.permits += w.Permits
 	if w.expired() {
 		ls.expired++
 	}
-	w.in, w.prev, w.next = ls, behind, ls.first
+	w.list, w.prev, w.next = ls, behind, ls.first
 	if behind != nil {
 		w.next = behind.next
 		behind.next = w

@@ -89,7 +89,7 @@ func scored(at int64, members ...string) (all []redis.Z) {
 func (sc *scene) add(what string, script *redisx.Script, session string, members []redis.Z, args given) {
 	args[argSession], args[argNow], args[argChannel] = "session:x", sc.now, "c"
 	if sc.coarse && script == acquireScript {
-		args[argSlot] = hour
+		args[argResolution] = hour
 	}
 	what = fmt.Sprintf("%v, resolution %v, %s", sc.format, sc.coarse, what)
 	sc.all = append(sc.all, moment{what, script, args, session, members})

@@ -17,9 +17,9 @@ import (
 // A Change sets a rate.
 type Change struct {
 	Rate
-	OnlyFirst bool // only where none is set
-	MustExist bool // only where one is set
-	KeepState bool // permits that are taken count against the new rate
+	OnlyFirst bool // only if none is set
+	MustExist bool // only if one is set
+	KeepState bool // taken permits count against the new rate
 }
 
 // SetRate carries out a change, and reports whether it did.
@@ -32,17 +32,19 @@ func (l *Limiter) SetRate(ctx context.Context, change Change) (bool, error) {
 		args := argumentsOf(change.Permits, change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(),
 			flag(change.KeepState), l.engine.now(), flag(change.MustExist), l.engine.session.boxed)
 		args.put(argChannel, l.Changed)
-		reply, _, err := l.runOn(ctx, change.Type, operation{script, time.Now(), args, did})
+		reply, _, err := l.runOn(ctx, change.Type, operation{script, time.Now(), args, changedAnything})
 		if err != nil || reply.At(0) == 0 {
 			return false, err
 		}
-		l.believe(change.Type)
+		// Believe the type before the other keys are cleared: from here on
+		// acquires are to use the new keys.
+		l.noteType(change.Type)
 		err = l.clearOther(ctx, change.Type)
 		return err == nil, err
 	})
 }
 
-// flag is how scripts are told yes or no.
+// flag returns yes as scripts expect it.
 func flag(yes bool) string {
 	if yes {
 		return "1"
@@ -50,10 +52,11 @@ func flag(yes bool) string {
 	return "0"
 }
 
-// clearOther removes the keys of the other type, which are of no use any more.
-// A script names the keys of one type, so this takes a second script, which checks
-// again which type is in force. It is only run if there are such keys: while a slot
-// of a cluster moves, a script must not name keys that are not there.
+// clearOther removes the unused keys of the other type. A script names the keys
+// of one type, so this takes a second script, which checks again which type is in
+// force: another client may have set it meanwhile. It runs only if there are such
+// keys. While a slot of a cluster moves, a script must not name keys that are not
+// there.
 func (l *Limiter) clearOther(ctx context.Context, typ int) error {
 	other := l.Pairs[1-typ]
 	var found int64
@@ -71,8 +74,8 @@ func (l *Limiter) clearOther(ctx context.Context, typ int) error {
 	return err
 }
 
-// Peek returns the numbers of the limiter and takes nothing: OK reports whether one permit
-// is there.
+// Peek returns the numbers of the limiter and takes nothing. OK reports whether
+// one permit is there.
 func (l *Limiter) Peek(ctx context.Context) (Verdict, error) { return within(ctx, l, l.peek) }
 
 func (l *Limiter) peek(ctx context.Context) (Verdict, error) {
@@ -86,7 +89,7 @@ func (l *Limiter) peek(ctx context.Context) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	one := []run{{1, 1}} // one caller that wants one permit; whether it is there is seen below
+	one := []run{{1, 1}} // a caller of one permit; OK is set below, from Left
 	a, err := newAcquireReply(reply, len(one))
 	if err != nil {
 		return Verdict{}, err
@@ -96,7 +99,8 @@ func (l *Limiter) peek(ctx context.Context) (Verdict, error) {
 	return v, nil
 }
 
-// Rate returns what is set.
+// Rate returns the rate that is set. It asks a master, because a replica may not
+// have a rate yet that the caller has just set.
 func (l *Limiter) Rate(ctx context.Context) (Rate, error) {
 	return within(ctx, l, func(ctx context.Context) (Rate, error) {
 		get := func(rdb redis.Cmdable) ([]any, error) {
@@ -110,7 +114,7 @@ func (l *Limiter) Rate(ctx context.Context) (Rate, error) {
 	})
 }
 
-// Exists reports whether the limiter is there, by its hash.
+// Exists reports whether the limiter's hash exists.
 func (l *Limiter) Exists(ctx context.Context) (bool, error) {
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
 		n, err := l.exists(ctx, l.Hash)
@@ -118,7 +122,7 @@ func (l *Limiter) Exists(ctx context.Context) (bool, error) {
 	})
 }
 
-// exists returns 1 if a key is there.
+// exists returns 1 if a key exists, otherwise 0.
 func (l *Limiter) exists(ctx context.Context, key string) (int64, error) {
 	return redisx.OnMaster(ctx, &l.engine.config.Runner, key, func(rdb redis.Cmdable) (int64, error) {
 		return rdb.Exists(ctx, key).Result()
@@ -133,26 +137,27 @@ func (l *Limiter) Delete(ctx context.Context) (bool, error) {
 	})
 }
 
-// onAll runs a script on all keys of a limiter, whatever its type, and perhaps on
-// those of another.
+// onAll runs a script on all keys of a limiter, of both types, and perhaps on
+// those of another limiter.
 func (l *Limiter) onAll(ctx context.Context, sc *redisx.Script, keys []string) (int64, error) {
 	boxed := make([]any, len(keys))
 	for i, key := range keys {
 		boxed[i] = key
 	}
-	call := redisx.Call{Script: sc, Keys: boxed, Args: []any{l.Changed}, Done: did}
+	call := redisx.Call{Script: sc, Keys: boxed, Args: []any{l.Changed}, Done: changedAnything}
 	reply, _, err := l.engine.config.Runner.Run(ctx, &call)
 	return reply.At(0), translated(l, wire.Overall, err)
 }
 
-// Rename gives the limiter another name, and then calls renamed with the limiter of that name,
-// perhaps after Rename itself has returned an error.
+// Rename gives the limiter another name, and then calls renamed with the limiter
+// of that name. If ctx ends meanwhile, Rename returns an error and may call
+// renamed later.
 func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limiter)) error {
 	if err := l.Usable(ctx); err != nil {
 		return err
 	}
 	to := &Limiter{engine: l.engine, name: newName, given: l.given}
-	if err := to.find("newName"); err != nil {
+	if err := to.setKeys("newName"); err != nil {
 		return l.Named(err)
 	}
 	if !l.Together(to) {
@@ -162,7 +167,7 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 	_, err := within(ctx, l, func(ctx context.Context) (int64, error) {
 		n, err := l.onAll(ctx, renameScript, append(l.All(), to.All()...))
 		if n > 0 {
-			to.believe(l.Type())
+			to.noteType(l.Type())
 			renamed(to)
 			l.engine.withdrawals.move(l, to)
 		} else if err == nil {
@@ -173,26 +178,27 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 	return err
 }
 
-// Expire runs a command that sets a time to live, with ms and a condition as EXPIRE has it,
-// and reports whether it did.
+// Expire runs a command that sets a time to live, with ms and a condition as
+// EXPIRE takes it. It reports whether the command did.
 func (l *Limiter) Expire(ctx context.Context, command string, ms int64, condition string) (bool, error) {
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
 		args := argumentsOf(command, ms, condition)
-		reply, _, err := l.run(ctx, operation{expireScript, time.Now(), args, did})
+		reply, _, err := l.run(ctx, operation{expireScript, time.Now(), args, changedAnything})
 		return reply.At(0) == 1 && err == nil, err
 	})
 }
 
-// TimeToLive returns how long the limiter has to live, as PTTL has it.
+// TimeToLive returns the remaining time to live as PTTL does.
 func (l *Limiter) TimeToLive(ctx context.Context) (time.Duration, error) {
 	return within(ctx, l, func(ctx context.Context) (time.Duration, error) {
+		// A master is asked, as in Rate.
 		ask := func(rdb redis.Cmdable) (time.Duration, error) { return rdb.PTTL(ctx, l.Hash).Result() }
 		ttl, err := redisx.OnMaster(ctx, &l.engine.config.Runner, l.Hash, ask)
 		return ttl, translated(l, wire.Overall, err)
 	})
 }
 
-// ExpireTime returns when the limiter ends; the zero Time when it does not.
+// ExpireTime returns when the limiter expires, the zero Time if it does not.
 func (l *Limiter) ExpireTime(ctx context.Context) (time.Time, error) {
 	return within(ctx, l, func(ctx context.Context) (time.Time, error) {
 		ask := func(rdb redis.Cmdable) (time.Duration, error) { return rdb.PExpireTime(ctx, l.Hash).Result() }
@@ -200,7 +206,7 @@ func (l *Limiter) ExpireTime(ctx context.Context) (time.Time, error) {
 		switch {
 		case redis.HasErrorPrefix(err, "unknown command"):
 			before := "rratelimiter: ExpireTime of "
-			return time.Time{}, &Error{before: before, detail: " needs Redis 7.0", cause: err}
+			return time.Time{}, &Error{prefix: before, detail: " needs Redis 7.0", cause: err}
 		case err != nil || at < 0:
 			return time.Time{}, translated(l, wire.Overall, err)
 		}
@@ -208,8 +214,8 @@ func (l *Limiter) ExpireTime(ctx context.Context) (time.Time, error) {
 	})
 }
 
-// Listen calls f with the name of the hash at each event of the limiter, until stop is called or
-// the Engine is closed.
+// Listen calls f with the name of the hash for each event of the limiter, until
+// stop is called or the Engine is closed.
 func (l *Limiter) Listen(ctx context.Context, event Event, f func(string)) (stop func(), err error) {
 	e, name := l.engine, l.Hash
 	if _, err := within(ctx, l, func(ctx context.Context) (bool, error) {
@@ -218,8 +224,8 @@ func (l *Limiter) Listen(ctx context.Context, event Event, f func(string)) (stop
 	}); err != nil {
 		return nil, err
 	}
-	// The channel of the event, not that of the key: it needs no more of the
-	// server's settings than Redisson does.
+	// The channel of the event needs no more of the server's settings than
+	// Redisson does; that of the key would need K.
 	channel := fmt.Sprintf("__keyevent@%d__:%s", e.config.Runner.DB, event.Name)
 	events, end := e.config.Hub.Events(channel, name)
 	stopped := make(chan struct{})
@@ -227,6 +233,8 @@ func (l *Limiter) Listen(ctx context.Context, event Event, f func(string)) (stop
 		end()
 		close(stopped)
 	})
+	// Wait until Redis has confirmed the subscription: an event right after
+	// Listen returns must not be missed.
 	if err := e.config.Hub.Confirmed(ctx, channel); err != nil {
 		stop()
 		if e.closed() {
@@ -254,22 +262,23 @@ func (l *Limiter) Listen(ctx context.Context, event Event, f func(string)) (stop
 	return stop, nil
 }
 
-// Repaired is what Repair has found.
+// Repaired says what Repair has found.
 type Repaired struct{ Records, Rewritten, Dropped, Drift int64 }
 
-// Repair brings the records into Config.Plain, drops what is no record, and makes the value
-// agree with what is left.
+// Repair rewrites the records in the format of Config.Plain, drops members that
+// are no records, and sets the value to what remains.
 func (l *Limiter) Repair(ctx context.Context) (Repaired, error) { return within(ctx, l, l.repair) }
 
 func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
 	var all Repaired
 	layout := l.engine.config.Plain
 	const (
-		atOnce     = 2000 // records of a call: some 5 ms of Redis
+		atOnce     = 2000 // records per call: some 5 ms of Redis
 		manyPasses = 3
 	)
 	for cursor, most, passes := int64(0), int64(atOnce), 0; ; {
-		// Each call has random bytes of its own to go on from.
+		// Each call has random bytes of its own: two records of equal bytes would
+		// be one member of the sorted set.
 		pattern := layout.Append(make([]byte, 0, wire.RecordSpace), 1, false)
 		args := argumentsOf(
 			l.engine.session.boxed, "", cursor, pattern, l.engine.now(), "", "", "", "", l.Changed)
@@ -286,8 +295,9 @@ func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
 		case 0:
 			return all, nil
 		case 1:
-			// Records of 2^32 permits cannot be joined, and others may add more
-			// records than a pass takes away: then the last is one long call.
+			// Records of 2^32 permits cannot be joined, and other clients may add
+			// more records than a pass removes. So the last pass is one long
+			// call.
 			if passes++; passes == manyPasses {
 				most = math.MaxInt32
 			}
@@ -297,13 +307,14 @@ func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
 
 // Peers describes a limiter and the Clients that use it.
 type Peers struct {
-	Now      int64 // ms, of the clock by which records are dated
+	Now      int64 // ms, by the clock that dates records
 	Rate     int64
 	Interval time.Duration
 	Clients  int64 // of Go, within a minute
 }
 
-// Peers asks for a limiter's peers; given is the rate that its acquires set, nil for none.
+// Peers asks for the peers of a limiter. given is the rate that its acquires set,
+// nil if they set none.
 func (l *Limiter) Peers(ctx context.Context, given *GivenRate) (Peers, error) {
 	return within(ctx, l, func(ctx context.Context) (Peers, error) {
 		reply, _, err := l.run(ctx, operation{peersScript, time.Now(), l.rateArgs(given), nil})
@@ -313,7 +324,7 @@ func (l *Limiter) Peers(ctx context.Context, given *GivenRate) (Peers, error) {
 
 // A Booking is a record for permits that were granted without Redis.
 type Booking struct {
-	At     int64 // ms, of the clock by which records are dated
+	At     int64 // ms, by the clock that dates records
 	Record string
 }
 
@@ -322,17 +333,19 @@ func (l *Limiter) NewRecord(permits uint32) string {
 	return string(l.engine.config.Layout.Append(make([]byte, 0, wire.RecordSpace), permits, false))
 }
 
-// NextNumber returns a number for a booking; those of a Client only grow.
+// NextNumber returns a number for a booking. The numbers of a Client only grow.
 func (l *Limiter) NextNumber() int64 { return l.engine.requests.Add(1) }
 
-// Book adds the records of a booking once, however often it is sent with its number; given is as in
-// Peers. It reports whether Redis has them all; otherwise the caller must call it again.
+// Book adds the records of a booking once, however often it is sent with its
+// number. given is as in Peers. Book reports whether Redis has all records; if
+// not, the caller must call it again.
 func (l *Limiter) Book(ctx context.Context, given *GivenRate, number int64, bookings []Booking) (bool, error) {
 	args := l.rateArgs(given)
+	// The number makes the booking idempotent: Redis recognises a copy by it.
 	args[argNumber-1] = wire.Number(number)
 	for i, b := range bookings {
-		args.put(argSlot+2*i, b.At)
-		args.put(argSlot+2*i+1, b.Record)
+		args.put(argResolution+2*i, b.At)
+		args.put(argResolution+2*i+1, b.Record)
 	}
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
 		reply, _, err := l.run(ctx, operation{bookScript, time.Now(), args, nil})
@@ -340,7 +353,8 @@ func (l *Limiter) Book(ctx context.Context, given *GivenRate, number int64, book
 	})
 }
 
-// rateArgs returns ARGV of the scripts that get the given rate in the place of the permits.
+// rateArgs returns ARGV of the scripts that expect the given rate in the position
+// of the permits.
 func (l *Limiter) rateArgs(given *GivenRate) arguments {
 	var text any = ""
 	if given != nil {

@@ -14,6 +14,7 @@ import (
 )
 
 // parseRate reads the fields rate, interval, type and keepAliveTime of a hash.
+// Java writes them, so each is checked.
 func parseRate(hash string, fields []any) (rate Rate, err error) {
 	var numbers [4]int64
 	for i, name := range [...]string{wire.Rate, wire.Interval, wire.Type, wire.KeepAlive} {
@@ -34,33 +35,34 @@ func parseRate(hash string, fields []any) (rate Rate, err error) {
 	return Rate{int(numbers[2]), numbers[0], every, keep}, nil
 }
 
-// An Event is what a server tells of a key, and the letter of its class in the
-// setting notify-keyspace-events.
+// An Event is a keyspace notification, and the letter of its class in the setting
+// notify-keyspace-events.
 type Event struct {
 	Name  string
 	Class byte
 }
 
-// notifies returns an error unless all servers tell of an event.
+// notifies returns an error unless all servers send an event. Without the check a
+// listener on a server with the default settings would wait for ever.
 func notifies(ctx context.Context, runner *redisx.Runner, event Event) error {
 	const setting = "notify-keyspace-events"
 	check := func(ctx context.Context, rdb redis.Cmdable) error {
 		settings, err := rdb.ConfigGet(ctx, setting).Result()
 		if redisx.Answered(err) {
-			return nil // it does not say
+			return nil // the setting is not readable
 		}
 		flags, told := settings[setting]
 		on := strings.Contains(flags, "E") && strings.ContainsAny(flags, "A"+string(event.Class))
 		if err == nil && told && !on {
 			before := fmt.Sprintf("%v: %s is %q, must contain E and %c (or A) for ",
 				ErrNoNotifications, setting, flags, event.Class)
-			return &Error{kind: ErrNoNotifications, before: before}
+			return &Error{kind: ErrNoNotifications, prefix: before}
 		}
 		return err
 	}
 	if !runner.Known() {
 		detail := " on a " + runner.Client()
-		return &Error{before: "rratelimiter: listening for ", detail: detail, cause: errors.ErrUnsupported}
+		return &Error{prefix: "rratelimiter: listening for ", detail: detail, cause: errors.ErrUnsupported}
 	}
 	return runner.EachServer(ctx, check)
 }

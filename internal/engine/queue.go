@@ -6,64 +6,69 @@ import (
 	"time"
 )
 
-// maxDeserted is how many batches of a limiter may hang, each on a connection
-// of its own, with one more under way: a pool of go-redis has ten connections
-// for each processor, and other limiters need some.
-const maxDeserted = 3
+// maxAbandoned is how many hanging batches of a limiter are left alone. Each
+// blocks a connection, and one more batch is under way. A pool of go-redis has
+// ten connections for each processor, and other limiters need some of them.
+const maxAbandoned = 3
 
-// A queue is where the callers of one limiter meet, those of all Limiters
-// of its name. It is there while somebody calls; a limiter that nobody uses has none.
+// A queue is where the callers of one limiter meet, whichever Limiter of its name
+// they use. It exists while it has callers; an unused limiter has none.
 //
-// One batch is under way at a time. A second one at once was measured to gain
-// next to nothing, and would have to be kept in order with the first; but one
-// that hangs, and which nobody waits for any more, is left alone. A caller that
-// finds the queue idle starts a batch. Callers that arrive during a batch
-// share the next one (batch.go). A caller that is refused and has time stands
-// in line (line.go). The line is probed, from its head on, when the permits
-// of its head are due or something has changed (wake.go), and nobody in it is
-// served before those ahead of it. A caller without a timeout takes what is
-// there, also when others wait.
+// One batch is under way at a time. A second one was measured to gain next to
+// nothing, and the two would have to be kept in order. Only a batch that hangs,
+// and that all its callers have left, is abandoned: the queue then starts the
+// next one beside it.
 //
-// Whatever a batch does, callers get their results in time: each has a timer and
-// a context of its own, and leaves when they end (leave.go).
+// A caller that finds the queue idle starts a batch. Callers that arrive during a
+// batch share the next one (batch.go). A refused caller that has time left stands
+// in line (line.go). A batch probes the line, from its head on, when the permits
+// of the head are due or something has changed (wake.go). No waiter is served
+// before those ahead of it: otherwise a stream of small requests would starve a
+// large one. A caller without a timeout does not wait, so it takes what is there
+// even if there is a line.
+//
+// Each caller has a timer and a context of its own and leaves when one of them
+// ends (leave.go), whatever its batch does.
 type queue struct {
 	engine *Engine
 
-	mu       sync.Mutex
-	limiter  *Limiter   // as the first caller knows it
-	live     bool       // it is in engine.queues; also guarded by the mu of these
-	lingers  bool       // a timer retires it, when nobody has come again
-	busy     bool       // a batch is under way
-	batch    *batch     // the one under way, or the one before
-	deserted int        // batches that hang and nobody waits for any more, besides batch
-	arrivals waiterList // no batch has taken them yet
-	returns  returns
-	line     line // refused, waiting
-	unowned  unowned
-	last     lastReply
-	turns    turns   // who goes first when permits are due: Go or Java
-	portion  portion // of the limit, beside other processes of Go
+	mu              sync.Mutex
+	limiter         *Limiter   // the Limiter of the first caller
+	inUse           bool       // it is in engine.queues; also guarded by the mu of these
+	retireScheduled bool       // a timer will retire it, unless a caller comes
+	busy            bool       // a batch is under way
+	batch           *batch     // the one under way, or the last one
+	abandoned       int        // hanging batches that all their callers have left
+	arrivals        waiterList // no batch has taken them yet
+	releases        releaseList
+	line            line // refused, waiting
+	unowned         unowned
+	lastReply       lastReply
+	turns           turns   // whether Go or Java goes first when permits are due
+	portion         portion // the share of this process among processes of Go
 }
 
-// returns are releases that no batch has taken yet.
-type returns struct {
+// A releaseList holds calls of Release that no batch has taken yet.
+type releaseList struct {
 	waiterList
-	servedLast bool // the last batch was one of these
+	// lastBatchReleased says that the last batch gave permits back. Batches of
+	// acquires and releases alternate, so that neither kind starves the other.
+	lastBatchReleased bool
 }
 
-// A lastReply is what Redis said last of a limiter.
+// A lastReply is what Redis last said about a limiter.
 type lastReply struct {
-	rate    int64     // as the last reply had it that told it; 0 not known
+	rate    int64     // from the last reply that had it; 0 if unknown
 	at      time.Time // when Redis last replied to a batch
-	failure error     // what Redis or the network said last, if it was no reply
+	failure error     // the last failure; nil after a reply
 }
 
-// arrive adds a new caller to the queue, which queues.enter has locked, and starts a batch if
-// one is wanted. It unlocks the queue.
+// arrive adds a new caller to the queue and starts a batch if one is wanted.
+// queues.enter has locked the queue; arrive unlocks it.
 func (q *queue) arrive(w *waiter) {
-	w.standing = arrived
-	if w.gives {
-		q.returns.push(w)
+	w.state = arrived
+	if w.release {
+		q.releases.push(w)
 	} else {
 		q.arrivals.push(w)
 	}
@@ -82,14 +87,15 @@ func (q *queue) arrive(w *waiter) {
 	}
 }
 
-// lineUp decides where the arrivals stand: those that wait stand behind those in line, who would
-// be served before them. It is called when a caller arrives. For callers that arrive during a
-// batch, which may serve the line or be refused, it is called before the next one.
+// lineUp puts the waiting arrivals behind the line, if there is one: those in
+// line would be served before them. arrive calls it for a caller that arrives
+// while no batch is under way. Callers that arrive during a batch, which may
+// serve the line or be refused, are lined up before the next one.
 //
-// If an arrival wants more than the rate that was met last, Redis must be asked, with all
-// ahead of it: there may be another rate. Guarded by mu.
+// An arrival that wants more than the known rate makes the batch ask for all
+// ahead of it as well, because the rate may have changed. Guarded by mu.
 func (q *queue) lineUp() {
-	if q.line.empty() && !q.line.yields {
+	if q.line.empty() && !q.line.yieldsToJava {
 		return
 	}
 	q.arrivals.all(func(w *waiter) {
@@ -97,13 +103,13 @@ func (q *queue) lineUp() {
 			return
 		}
 		ofGroup := q.line.first.ofGroup()
-		if ofGroup && q.last.rate > 0 && w.Permits > q.last.rate {
-			return // a batch says whether there is another rate
+		if ofGroup && q.lastReply.rate > 0 && w.Permits > q.lastReply.rate {
+			return // a batch finds out whether the rate has changed
 		}
 		q.line.stand(w)
-		if w.Permits > q.last.rate && !ofGroup {
-			q.last.rate = 0
-			q.line.changed()
+		if w.Permits > q.lastReply.rate && !ofGroup {
+			q.lastReply.rate = 0
+			q.line.scheduleProbe()
 		}
 		if w.expired() {
 			q.line.probe = probeNext
@@ -111,24 +117,28 @@ func (q *queue) lineUp() {
 	})
 }
 
-// wanted reports whether there is anything for a batch to do. Guarded by mu.
-func (q *queue) wanted() bool { return q.acquires() || !q.returns.empty() || q.unowned.due() }
+// wanted reports whether there is work for a batch. Guarded by mu.
+func (q *queue) wanted() bool { return q.wantsPermits() || !q.releases.empty() || q.unowned.ready() }
 
-// acquires reports whether the next batch would ask for permits. Guarded by mu.
-func (q *queue) acquires() bool { return !q.arrivals.empty() || q.line.probes() }
+// wantsPermits reports whether the next batch would ask for permits. Guarded by
+// mu.
+func (q *queue) wantsPermits() bool { return !q.arrivals.empty() || q.line.probes() }
 
-// idle reports whether nobody needs the queue. Guarded by mu.
+// idle reports whether the queue may be retired. A reserved place in line, an
+// abandoned batch and a withdrawal all keep it: each still has a pointer to it.
+// Guarded by mu.
 func (q *queue) idle() bool {
-	return !q.busy && !q.line.attended && q.deserted == 0 && q.unowned.withdrawal == nil &&
-		!q.unowned.parked && q.line.reserved == 0 &&
-		q.arrivals.empty() && q.returns.empty() && q.line.empty()
+	return !q.busy && !q.line.attended && q.abandoned == 0 && q.unowned.withdrawal == nil &&
+		!q.unowned.waitingForRedis && q.line.groupPlaces == 0 &&
+		q.arrivals.empty() && q.releases.empty() && q.line.empty()
 }
 
-// start begins a batch if one is wanted and none is under way that anybody waits
-// for, and sees to it that the line is probed later. Guarded by mu.
+// start begins a batch if one is wanted and the one under way, if any, is hanging
+// without callers. It also starts the goroutine that probes the line. Guarded by
+// mu.
 func (q *queue) start() {
-	if q.busy && q.batch.waiting == 0 && q.deserted < maxDeserted && time.Since(q.batch.began) > hanging {
-		q.desert()
+	if q.busy && q.batch.waiting == 0 && q.abandoned < maxAbandoned && time.Since(q.batch.began) > hangsAfter {
+		q.abandonBatch()
 	}
 	if !q.busy && q.wanted() {
 		q.busy = q.engine.Work(q.batch.run)
@@ -141,69 +151,74 @@ func (q *queue) start() {
 			q.close()
 		}
 	}
-	q.line.remind()
+	q.line.notify()
 }
 
-// pause ends a series of batches, and reports whether the queue is idle then.
-// Guarded by mu.
+// pause ends a series of batches, and reports whether the queue is idle after
+// that. It calls start, because callers may have arrived since the batch looked
+// for them. Guarded by mu.
 func (q *queue) pause() (idle bool) {
 	q.busy = false
 	q.start()
 	return q.idle()
 }
 
-// restart looks whether the batch under way hangs.
+// restart checks whether the batch under way hangs.
 func (q *queue) restart() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.start()
 }
 
-// desert leaves the batch under way alone, which hangs and nobody waits for any
-// more: the next one may have a better connection. Guarded by mu.
-func (q *queue) desert() {
+// abandonBatch leaves a hanging batch alone that all its callers have left,
+// because the next one may get a better connection. What Redis grants the
+// abandoned request later goes back (noteAmbiguous). Guarded by mu.
+func (q *queue) abandonBatch() {
 	for _, w := range q.batch.waiters {
 		w.remove()
 	}
-	if q.batch.probes {
-		q.line.changed()
+	if q.batch.includesLine {
+		q.line.scheduleProbe()
 	}
-	q.deserted++
-	q.batch.deserted = true
-	q.unowned.ambiguous(q.batch.request)
+	q.abandoned++
+	q.batch.abandoned = true
+	q.unowned.noteAmbiguous(q.batch.request)
+	// The abandoned batch still uses its own fields when its reply comes, so the
+	// queue needs another one.
 	q.batch = &batch{queue: q, number: q.batch.number, waiting: notUnderWay}
 	q.busy = false
 	q.lineUp()
 }
 
-// close tells everybody that the Engine is closed. What a batch that is under
-// way may still be granted comes back by itself. Guarded by mu.
+// close answers all callers with ErrClosed. Permits that a batch under way is
+// still granted come back after an interval. Guarded by mu.
 func (q *queue) close() {
 	q.unowned.withdrawal = nil
-	for _, ls := range []*waiterList{&q.arrivals, &q.returns.waiterList, &q.line.waiterList} {
-		ls.all((*waiter).abandon)
+	for _, ls := range []*waiterList{&q.arrivals, &q.releases.waiterList, &q.line.waiterList} {
+		ls.all((*waiter).failClosed)
 	}
 	for _, w := range q.batch.waiters {
-		w.abandon()
+		w.failClosed()
 	}
 }
 
-// failed keeps what Redis or the network said to an attempt, for those who
-// leave before the next one.
-func (q *queue) failed(err error) {
+// noteFailure records the error of an attempt that go-redis or the Runner
+// repeats, for callers that leave before the next one.
+func (q *queue) noteFailure(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.last.failure = err
+	q.lastReply.failure = err
 }
 
-// lined reports whether the line has waiters.
-func (q *queue) lined() bool {
+// hasLine reports whether the line has waiters.
+func (q *queue) hasLine() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return !q.line.empty()
 }
 
-// waiting returns how many callers wait, without those of groups. Guarded by mu.
+// waiting returns the number of waiting callers. Groups count their own, because
+// one of their callers may stand in several lines. Guarded by mu.
 func (q *queue) waiting() int {
 	n := q.arrivals.size
 	q.line.all(func(w *waiter) {
@@ -214,34 +229,34 @@ func (q *queue) waiting() int {
 	return n
 }
 
-// account notes what is to be taken back after a request: what it was granted beyond
-// the permits that are kept, or all of it if its outcome is unknown. Guarded by mu.
-func (q *queue) account(req *request, err error, kept, over int64) {
+// noteUnowned records the permits to be taken back after a request: those beyond
+// the kept ones, or all of them if the outcome is unknown. Guarded by mu.
+func (q *queue) noteUnowned(req *request, err error, kept, unclaimed int64) {
 	settled := err == nil || errors.Is(err, ErrNotInitialized)
 	if settled {
 		q.unowned.withdrawal = nil
-	} else if req.unsure {
-		q.unowned.ambiguous(req)
+	} else if req.ambiguous {
+		q.unowned.noteAmbiguous(req)
 	}
-	if err == nil && over > 0 && !req.gives() {
+	if err == nil && unclaimed > 0 && !req.isRelease() {
 		q.unowned.withdrawal = &withdrawal{req.number, kept, time.Now()}
 	}
-	if req.withdrawal != nil || req.gives() && req.permits == 0 {
-		q.engine.withdrawals.tried(settled)
+	if req.withdrawal != nil || req.isRelease() && req.permits == 0 {
+		q.engine.withdrawals.noteOutcome(settled)
 	}
-	if w := q.unowned.withdrawal; !settled && w != nil && !q.unowned.parked {
-		q.unowned.parked = q.engine.withdrawals.park(q)
-		if !q.unowned.parked || time.Since(w.since) > withdrawFor {
+	if w := q.unowned.withdrawal; !settled && w != nil && !q.unowned.waitingForRedis {
+		q.unowned.waitingForRedis = q.engine.withdrawals.add(q)
+		if !q.unowned.waitingForRedis || time.Since(w.since) > withdrawFor {
 			q.unowned.withdrawal = nil
 		}
 	}
 }
 
-// withdraw takes back what nobody holds, and reports whether there was any left: the
-// request of a caller may have done it meanwhile.
+// withdraw takes back unowned permits, and reports whether there were any left:
+// the request of a caller may have taken them back already.
 func (q *queue) withdraw() bool {
 	q.mu.Lock()
-	q.unowned.parked = false
+	q.unowned.waitingForRedis = false
 	withdraws := q.unowned.withdrawal != nil
 	q.start()
 	q.mu.Unlock()
@@ -249,8 +264,8 @@ func (q *queue) withdraw() bool {
 	return withdraws
 }
 
-// inherit takes over the withdrawal of a limiter's old name. It unlocks the queue, which
-// queues.enter has locked.
+// inherit takes over the withdrawal of a limiter's old name. queues.enter has
+// locked the queue; inherit unlocks it.
 func (q *queue) inherit(w *withdrawal) {
 	if q.unowned.withdrawal == nil {
 		q.unowned.withdrawal = w

@@ -6,108 +6,116 @@ import (
 	"time"
 )
 
-// queues holds the queues of an Engine: one for each limiter in use. A limiter that is not in
-// use holds no memory, because a process may touch a million names.
+// queues holds the queues of an Engine: one for each limiter in use. An unused
+// limiter takes no memory, because a process may touch a million names.
 type queues struct {
 	engine *Engine
 
-	mu   sync.Mutex
-	used map[string]*queue // by hash; guarded by mu
+	mu     sync.Mutex
+	byHash map[string]*queue // guarded by mu
 
-	spare   sync.Pool // of *queue, not in use
+	spare   sync.Pool // of unused *queue
 	waiters sync.Pool // of *waiter
 }
 
-// enter returns the queue of a limiter, locked.
+// enter returns the queue of a limiter, locked. A Limiter remembers its last
+// queue, so that a busy one does not lock qs.mu for each call.
 func (qs *queues) enter(l *Limiter) *queue {
 	if last := l.queue.Load(); last != nil {
 		last.mu.Lock()
-		if last.live && last.limiter.Hash == l.Hash {
+		if last.inUse && last.limiter.Hash == l.Hash {
 			return last
 		}
-		last.mu.Unlock() // it may be another limiter's by now
+		last.mu.Unlock() // retired, and perhaps reused for another limiter
 	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	q := qs.locked(l)
+	q := qs.lock(l)
 	l.queue.Store(q)
 	return q
 }
 
-// locked returns the queue of a limiter, locked. Guarded by mu.
-func (qs *queues) locked(l *Limiter) *queue {
-	q := qs.used[l.Hash]
+// lock returns the queue of a limiter, locked. Guarded by mu, without which
+// retire could delete the queue between the lookup and its lock.
+func (qs *queues) lock(l *Limiter) *queue {
+	q := qs.byHash[l.Hash]
 	if q == nil {
 		q = qs.newQueue()
-		qs.used[l.Hash] = q
+		qs.byHash[l.Hash] = q
 	}
 	q.mu.Lock()
-	if !q.live {
-		q.limiter, q.live, q.turns = l, true, firstTurns(qs.engine)
-		q.last, q.portion = lastReply{}, portion{}
-		q.line.forget()
-		q.returns.servedLast = false
+	if !q.inUse {
+		q.limiter, q.inUse, q.turns = l, true, firstTurns(qs.engine)
+		q.lastReply, q.portion = lastReply{}, portion{}
+		q.line.reset()
+		q.releases.lastBatchReleased = false
 	}
 	return q
 }
 
-// newQueue returns a queue, which may have been another limiter's.
+// newQueue returns a new queue, or one that another limiter has used. lock resets
+// what it has learnt about that limiter.
 func (qs *queues) newQueue() *queue {
 	q, ok := qs.spare.Get().(*queue)
 	if !ok {
 		q = &queue{engine: qs.engine}
-		q.line.poke, q.line.observed = make(chan struct{}, 1), qs.engine.config.Observed
+		q.line.wake, q.line.recordsWaits = make(chan struct{}, 1), qs.engine.config.Observed
 		q.batch = &batch{queue: q, waiting: notUnderWay}
 	}
 	return q
 }
 
-// retire takes a queue away when nobody needs it: those who have just been served may come again.
+// retire deletes a queue that is idle. While waiters share the limit with other
+// processes, callers that were just served often come again, and the queue
+// lingers with what it knows about the portion of this process.
 func (qs *queues) retire(q *queue) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.live || !q.idle() || q.lingers {
+	if !q.inUse || !q.idle() || q.retireScheduled {
 		return
 	}
-	if rest := q.portion.rest(time.Now()); rest > 0 {
-		q.lingers = true
+	// The timer calls retire again, and the queue is not deleted if a caller has
+	// come meanwhile.
+	if rest := q.portion.lingerFor(time.Now()); rest > 0 {
+		q.retireScheduled = true
 		time.AfterFunc(rest, func() {
 			q.mu.Lock()
-			q.lingers = false
+			q.retireScheduled = false
 			q.mu.Unlock()
 			qs.retire(q)
 		})
 		return
 	}
-	q.live = false
-	delete(qs.used, q.limiter.Hash)
-	if cap(q.batch.waiters) <= maxRuns { // what a burst has needed is not kept
+	q.inUse = false
+	delete(qs.byHash, q.limiter.Hash)
+	if cap(q.batch.waiters) <= maxRuns { // let the memory of a burst go
 		qs.spare.Put(q)
 	}
 }
 
-// of returns the queue of a limiter, nil if it is not in use.
+// of returns the queue of a limiter, nil if it has none.
 func (qs *queues) of(l *Limiter) *queue {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	return qs.used[l.Hash]
+	return qs.byHash[l.Hash]
 }
 
-// all returns the queues in use.
+// all returns the queues in use. They are locked one by one after that, never
+// under qs.mu, which would delay each call of the Client.
 func (qs *queues) all() []*queue {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	all := make([]*queue, 0, len(qs.used))
-	for _, q := range qs.used {
+	all := make([]*queue, 0, len(qs.byHash))
+	for _, q := range qs.byHash {
 		all = append(all, q)
 	}
 	return all
 }
 
-// newWaiter returns a waiter, which may have been another caller's. Channel and
-// timer are what would cost more than all the rest.
+// newWaiter returns a new or reused waiter. Its channel and timer are the
+// expensive parts of a call in Go.
 func (qs *queues) newWaiter(ctx context.Context, wanted Want) *waiter {
 	w, ok := qs.waiters.Get().(*waiter)
 	if !ok {
@@ -119,18 +127,18 @@ func (qs *queues) newWaiter(ctx context.Context, wanted Want) *waiter {
 		_, w.bounded = ctx.Deadline()
 	}
 	if w.Budget > 0 {
-		w.came = time.Now()
+		w.enteredAt = time.Now()
 	}
 	return w
 }
 
-// recycle takes back a waiter that was answered. One that has left is not: a
-// batch may still know it.
+// recycle puts an answered waiter into the pool. A waiter that has left stays
+// out: a batch may still have a pointer to it.
 func (qs *queues) recycle(w *waiter) {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
-	if w.standing != answered {
+	if w.state != answered {
 		return
 	}
 	*w = waiter{ready: w.ready, timer: w.timer}

@@ -9,23 +9,24 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A Verdict is what one caller gets.
+// A Verdict is the outcome of a call for one caller.
 type Verdict struct {
 	OK    bool
-	Wait  int64 // us until the permits are there, if refused; 0 not known, -1 never
-	Again bool  // Wait is when to look again: the permits may be there no sooner than all
+	Wait  int64 // us until the permits are there, if refused; 0 unknown, -1 never
+	Again bool  // Wait is when to look again: the permits may come only with the last ones
 	Limit int64
 	Every int64 // ms of the interval
-	Left  int64 // permits, may be negative
+	Left  int64 // remaining permits, may be negative
 	Reset int64 // ms until all are back
 
-	Degraded bool  // Redis has not decided
-	Drift    int64 // permits by which the value was wrong, which this call has put right
-	Batch    int   // callers whom the request judged
-	Queued   time.Duration
+	Degraded bool          // Redis has not decided
+	Drift    int64         // permits by which the value was wrong; this call has corrected it
+	Batch    int           // callers that the request judged
+	Queued   time.Duration // the wait for permits
 }
 
-// RetryAfter returns when the permits are there, or when to look again, if refused.
+// RetryAfter returns when the permits are there, or when to look again, if they
+// were refused.
 func (v Verdict) RetryAfter() time.Duration {
 	if v.Again {
 		return v.ResetAfter()
@@ -41,36 +42,37 @@ func Granted(verdicts []Verdict) bool {
 	return len(verdicts) > 0 && !slices.ContainsFunc(verdicts, func(v Verdict) bool { return !v.OK })
 }
 
-// An acquireReply is the reply of acquire.lua, and of peek.lua.
+// An acquireReply is the reply of acquire.lua or peek.lua.
 type acquireReply struct {
-	again     bool  // nothing was judged: ask again
-	rate      int64 // 0 where it is not told, as below
-	left      int64 // permits, may be negative
-	reset     int64 // ms until all permits are back, without what is granted now
-	resetThen int64 // the same with it
-	every     int64 // ms of the interval
-	drift     int64 // permits by which the value was wrong that the call has put right
+	again           bool  // nothing was judged: send the request again
+	rate            int64 // 0 if the script did not say, as below
+	left            int64 // remaining permits, may be negative
+	reset           int64 // ms until all permits are back, without this grant
+	resetAfterGrant int64 // the same with this grant
+	interval        int64 // ms of the interval
+	drift           int64 // permits by which the value was wrong; the call has corrected it
 
-	// judged has two numbers for each run: how many of it are granted, and the us
-	// that the next one waits. It is nil when all are granted.
+	// judged has two numbers for each run: how many of its callers are granted,
+	// and the us that the next one waits. It is nil if all are granted.
 	judged []int64
 }
 
-// The places of the numbers in a reply that is a table (parts/numbers.lua).
+// The positions of the numbers in a reply that is a table (parts/numbers.lua).
 const (
 	replyAgain = iota
 	replyRate
 	replyLeft
 	replyReset
-	replyResetThen
+	replyResetAfterGrant
 	replyInterval
 	replyDrift
 	replyJudged
 )
 
-// newAcquireReply names the numbers of a reply to so many runs. A brief reply is
-// that of a request whose numbers nobody asks for: 0 when all are granted, and the
-// us to wait when a lone caller is refused.
+// newAcquireReply names the numbers of a reply to a request of some runs. A brief
+// reply answers a request whose callers want no numbers: 0 if all are granted,
+// and the us to wait if a lone caller is refused. The number of runs is checked
+// here, once, so that split may index without checks.
 func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
 	if reply.Brief {
 		if wait := reply.At(0); wait > 0 {
@@ -80,8 +82,8 @@ func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
 	}
 	a := acquireReply{
 		again: reply.At(replyAgain) != 0, rate: reply.At(replyRate), left: reply.At(replyLeft),
-		reset: reply.At(replyReset), resetThen: reply.At(replyResetThen),
-		every: reply.At(replyInterval), drift: reply.At(replyDrift), judged: reply.From(replyJudged),
+		reset: reply.At(replyReset), resetAfterGrant: reply.At(replyResetAfterGrant),
+		interval: reply.At(replyInterval), drift: reply.At(replyDrift), judged: reply.From(replyJudged),
 	}
 	if !a.again && a.judged != nil && len(a.judged) != 2*runs {
 		return acquireReply{}, fmt.Errorf("%w %d numbers for %d runs", redisx.ErrShape, len(a.judged), runs)
@@ -89,7 +91,7 @@ func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
 	return a, nil
 }
 
-// grants reports whether any request was granted.
+// grants reports whether any caller was granted permits.
 func (a acquireReply) grants() bool {
 	for i := 0; i < len(a.judged); i += 2 {
 		if a.judged[i] > 0 {
@@ -102,23 +104,26 @@ func (a acquireReply) grants() bool {
 // A split hands out the verdicts of a reply to the callers of a request, in their
 // order.
 type split struct {
-	reply acquireReply
-	runs  []run
-	done  int64 // callers of the first of runs
-	left  int64 // permits for the next caller
-	any   bool  // somebody was granted
+	reply       acquireReply
+	runs        []run
+	served      int64 // callers of the first of runs that have theirs
+	permitsLeft int64 // for the next caller
+	anyGranted  bool  // a caller was granted
 }
 
+// newSplit returns the split of a reply. The numbers in a reply are those after
+// all grants, so it adds the grants again and lets next take them off one by one.
 func newSplit(reply acquireReply, runs []run) *split {
-	s := &split{reply: reply, runs: runs, left: reply.left}
+	s := &split{reply: reply, runs: runs, permitsLeft: reply.left}
 	for i, run := range runs {
 		granted, _ := s.run(i)
-		s.left += granted * run.permits
+		s.permitsLeft += granted * run.permits
 	}
 	return s
 }
 
-// run returns how many of a run are granted, and how long the next one waits.
+// run returns how many callers of a run are granted, and how long the next one
+// waits.
 func (s *split) run(i int) (granted, wait int64) {
 	if s.reply.judged == nil {
 		return s.runs[i].size(), 0
@@ -126,21 +131,22 @@ func (s *split) run(i int) (granted, wait int64) {
 	return s.reply.judged[2*i], s.reply.judged[2*i+1]
 }
 
+// next returns the verdict of the next caller.
 func (s *split) next() Verdict {
 	granted, wait := s.run(0)
-	v := Verdict{OK: s.done < granted, Limit: s.reply.rate, Every: s.reply.every}
+	v := Verdict{OK: s.served < granted, Limit: s.reply.rate, Every: s.reply.interval}
 	if v.OK {
-		s.left -= s.runs[0].permits
-		s.any = true
+		s.permitsLeft -= s.runs[0].permits
+		s.anyGranted = true
 	} else if v.Wait = wait; wait < -1 { // scripts/parts/due.lua
 		v.Wait, v.Again = -wait, true
 	}
-	v.Left, v.Reset = s.left, s.reply.reset
-	if s.any {
-		v.Reset = s.reply.resetThen
+	v.Left, v.Reset = s.permitsLeft, s.reply.reset
+	if s.anyGranted {
+		v.Reset = s.reply.resetAfterGrant
 	}
-	if s.done++; s.done == s.runs[0].size() {
-		s.runs, s.done = s.runs[1:], 0
+	if s.served++; s.served == s.runs[0].size() {
+		s.runs, s.served = s.runs[1:], 0
 		if s.reply.judged != nil {
 			s.reply.judged = s.reply.judged[2:]
 		}
@@ -148,8 +154,8 @@ func (s *split) next() Verdict {
 	return v
 }
 
-// verdict returns what a caller gets, or the error if its permits can never be
-// there.
+// verdict returns the verdict of the next caller, or the error if its permits can
+// never be there.
 func (s *split) verdict(permits int64) (Verdict, error) {
 	v := s.next()
 	if v.Wait < 0 {
@@ -158,41 +164,42 @@ func (s *split) verdict(permits int64) (Verdict, error) {
 	return v, nil
 }
 
-// A refusal is the first one of those in line: nobody behind it is served.
+// A refusal is the first refused waiter of a batch. No waiter behind it is
+// served.
 type refusal struct {
 	*waiter
-	left  bool  // its caller has gone meanwhile
-	wait  int64 // us until its permits are there
-	again bool  // or until it may look again
+	callerLeft bool  // its caller has left meanwhile
+	wait       int64 // us until its permits are there
+	again      bool  // or until it may look again
 }
 
-// A tally is what has become of the waiters of a batch.
-type tally struct {
-	granted int64
-	waited  int64 // those of them that were granted to callers who may wait
-	over    int64 // those of them that were granted to callers who have left
-	first   refusal
+// A batchOutcome sums up what has become of the waiters of a batch.
+type batchOutcome struct {
+	granted   int64 // permits
+	toWaiters int64 // permits of granted that went to waiting callers
+	unclaimed int64 // permits of granted whose callers have left
+	refused   refusal
 }
 
 // add counts the verdict of a waiter.
-func (sum *tally) add(w *waiter, v Verdict, err error) {
-	left := w.standing == gone
+func (o *batchOutcome) add(w *waiter, v Verdict, err error) {
+	left := w.state == gone
 	switch {
 	case v.OK:
-		sum.granted += w.Permits
-	case w.Waits() && err == nil && sum.first.waiter == nil:
-		sum.first = refusal{w, left, v.Wait, v.Again}
+		o.granted += w.Permits
+	case w.Waits() && err == nil && o.refused.waiter == nil:
+		o.refused = refusal{w, left, v.Wait, v.Again}
 	}
 	if v.OK && w.Waits() {
-		sum.waited += w.Permits
+		o.toWaiters += w.Permits
 	}
 	if v.OK && left {
-		sum.over += w.Permits
+		o.unclaimed += w.Permits
 	}
 }
 
-// holds reports whether a waiter in line is refused as well: yes, unless the refused
-// caller has left and this one wants less.
-func (first refusal) holds(w *waiter) bool {
-	return first.waiter != nil && (!first.left || w.Permits >= first.Permits)
+// covers reports whether the refusal holds for another waiter in line as well. It
+// does, unless the refused caller has left and this one wants less.
+func (first refusal) covers(w *waiter) bool {
+	return first.waiter != nil && (!first.callerLeft || w.Permits >= first.Permits)
 }

@@ -8,54 +8,59 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A request is what one script call asks for: the permits of one caller, or of
-// many who came together; or that permits are given back. It is the same however
-// often it is sent, and the session of the Client tells by its number whether it
-// was carried out (scripts/parts/session.lua).
+// A request is what one script call asks: permits for one caller or for many that
+// came together, or that permits go back. A resent request is the same request.
+// By its number the session tells whether it was already carried out
+// (scripts/parts/session.lua).
 //
-// The requests of a limiter are sent one after another, with numbers that grow,
-// so that one number says what has become of all of them. Only a request that hangs
-// may still be under way when the next one is sent.
+// The requests of a limiter are sent one after another, with growing numbers, so
+// that one number says what has become of all of them. Only a hanging request may
+// still be under way when the next one is sent.
 type request struct {
 	limiter    *Limiter
 	script     *redisx.Script
-	session    any // that of the Engine, or of a call of a Group
+	session    any // that of the Engine, or of a Group call
 	number     int64
 	runs       []run       // of an acquire
-	permits    int64       // of all together
-	records    any         // that hold as many, or the mark of the Client; []byte, boxed for go-redis
-	withdrawal *withdrawal // taken back with it, nil if there is none
+	permits    int64       // the sum over the runs
+	records    any         // for the permits, or the mark of the Client; []byte, boxed for go-redis
+	withdrawal *withdrawal // taken back with the request, nil if there is none
 	start      time.Time
-	set        any  // the text of a GivenRate, nil where a rate must be set
-	portion    any  // what it says of those who wait (portion.go), nil if nothing
-	numbers    bool // somebody wants more than yes or no
-	unsure     bool // a copy of it may be on its way, or have been carried out
+	givenRate  any  // the text of a GivenRate, nil if acquires set no rate
+	portion    any  // what portion.text says about waiting callers, nil if nothing
+	numbers    bool // a caller wants more than yes or no
+	ambiguous  bool // a copy may be on its way, or have been carried out
 }
 
-// A run is a number of equal requests, one behind the other; negative where
-// they stand in line (scripts/acquire.lua).
+// A run is a number of consecutive equal requests. many is negative for callers
+// that wait (scripts/acquire.lua).
 type run struct{ permits, many int64 }
 
 func (r run) size() int64 { return max(r.many, -r.many) }
 
-// A withdrawal is what requests of this session may have been granted and nobody
-// holds: all that those after a number were granted, for their replies never came,
-// and what that one was granted beyond the permits that are kept, for callers have
-// left. It goes back with the next request (scripts/parts/withdraw.lua).
+// A withdrawal names unowned permits by the requests of the session that may have
+// been granted them: all requests after a number, whose replies never came, and
+// the request with that number beyond the permits that are kept, because some of
+// its callers have left. It goes back with the next request
+// (scripts/parts/withdraw.lua).
+//
+// A number names the permits exactly. A count could not, because it is unknown
+// whether Redis carried the requests out.
 type withdrawal struct {
 	after, kept int64
 	since       time.Time
 }
 
-// keptAll is for a withdrawal that leaves what a request was granted to it.
-const keptAll = 1 << 52 // far more than a request takes
+// keptAll leaves a request all that it was granted: far more than a request
+// takes.
+const keptAll = 1 << 52
 
-// newAcquire returns the request for runs of equal ones.
-func newAcquire(l *Limiter, runs []run, back *withdrawal) *request {
+// newAcquire returns the request for some runs.
+func newAcquire(l *Limiter, runs []run, withdrawal *withdrawal) *request {
 	e := l.engine
 	req := &request{
 		limiter: l, script: acquireScript, session: e.session.boxed, number: e.requests.Add(1), runs: runs,
-		withdrawal: back, start: time.Now(),
+		withdrawal: withdrawal, start: time.Now(),
 	}
 	for _, run := range runs {
 		req.permits += run.permits * run.size()
@@ -66,36 +71,36 @@ func newAcquire(l *Limiter, runs []run, back *withdrawal) *request {
 }
 
 // newRelease returns the request that gives permits back. With 0 permits it only
-// takes back what nobody holds.
-func newRelease(l *Limiter, permits int64, back *withdrawal) *request {
+// carries out the withdrawal.
+func newRelease(l *Limiter, permits int64, withdrawal *withdrawal) *request {
 	return &request{
 		limiter: l, script: releaseScript, session: l.engine.session.boxed,
 		number: l.engine.requests.Add(1), permits: permits, records: l.engine.mark,
-		withdrawal: back, start: time.Now(),
+		withdrawal: withdrawal, start: time.Now(),
 	}
 }
 
-// gives reports whether the request gives permits back.
-func (req *request) gives() bool { return req.script == releaseScript }
+// isRelease reports whether the request gives permits back.
+func (req *request) isRelease() bool { return req.script == releaseScript }
 
-// send asks until all of the request is done, for a call of Redis handles so many
-// records and no more. The reply is that of an acquire.
+// send sends the request until all of it is done, because one call of Redis
+// handles a bounded number of records. The reply is that of an acquire.
 func (req *request) send(ctx context.Context) (acquireReply, error) {
 	began := time.Now()
 	for sent := 1; ; sent++ {
-		reply, unsure, err := req.limiter.run(ctx, operation{req.script, req.start, req.args(), req.done()})
-		req.unsure = req.unsure || unsure
+		reply, unsure, err := req.limiter.run(ctx, operation{req.script, req.start, req.args(), req.confirmable()})
+		req.ambiguous = req.ambiguous || unsure
 		var judged acquireReply
 		done := err != nil
-		if !done && req.gives() {
-			done = req.gaveBack(reply)
+		if !done && req.isRelease() {
+			done = req.releaseDone(reply)
 		} else if !done {
 			judged, err = newAcquireReply(reply, len(req.runs))
 			done = !judged.again
 		}
 		if !done {
 			if err = ctx.Err(); err == nil {
-				err = endless(sent, began)
+				err = tooManyRounds(sent, began)
 			}
 		}
 		if done || err != nil {
@@ -104,15 +109,15 @@ func (req *request) send(ctx context.Context) (acquireReply, error) {
 	}
 }
 
-// done returns the function that tells from a reply whether permits were taken or
-// given back, which replicas must have then (WithMinReplicas). What is only withdrawn
-// need not be confirmed: it comes back in any case.
-func (req *request) done() func(redisx.Reply) bool {
+// confirmable returns the function that tells from a reply whether permits were
+// taken or given back, and so must reach replicas (WithMinReplicas). A mere
+// withdrawal needs no confirmation: its permits come back in any case.
+func (req *request) confirmable() func(redisx.Reply) bool {
 	switch {
-	case req.limiter.engine.config.Runner.Confirm.Replicas == 0, req.gives() && req.permits == 0:
+	case req.limiter.engine.config.Runner.Confirm.Replicas == 0, req.isRelease() && req.permits == 0:
 		return nil
-	case req.gives():
-		return did
+	case req.isRelease():
+		return changedAnything
 	}
 	return func(reply redisx.Reply) bool {
 		judged, err := newAcquireReply(reply, len(req.runs))
@@ -120,43 +125,47 @@ func (req *request) done() func(redisx.Reply) bool {
 	}
 }
 
-// gaveBack reports whether a release is done. If not, it has become the request
-// for what is left to do: how many permits went back, below 0 if what is to be
-// withdrawn has not gone yet, and whether there may be more (scripts/release.lua).
-func (req *request) gaveBack(reply redisx.Reply) bool {
+// releaseDone reports whether a release is done. If not, it turns req into the
+// request for the rest, under a new number: with the old one it would count as a
+// resent copy. The reply says how many permits went back, below 0 if the
+// withdrawal is not complete, and whether there may be more
+// (scripts/release.lua).
+func (req *request) releaseDone(reply redisx.Reply) bool {
 	given, more := reply.At(0), reply.At(1) != 0
 	if more && given >= 0 {
 		req.permits -= given
 		req.number, req.start = req.limiter.engine.requests.Add(1), time.Now()
-		req.withdrawal, req.unsure = nil, false
+		req.withdrawal, req.ambiguous = nil, false
 	}
 	return !more
 }
 
-// Where the arguments of acquire.lua and release.lua stand in ARGV. Of these, other
-// scripts have argType, argNow and argChannel in the same place, and argResent
-// belongs to the Runner in all that may be sent again; their headers say the rest.
+// The positions of the arguments of acquire.lua and release.lua in ARGV. Other
+// scripts have argType, argNow and argChannel at the same positions, and the
+// Runner sets argResent in all scripts that may be sent again. The headers of the
+// scripts describe the remaining ones.
 const (
-	argType      = 1
-	argSession   = 2
-	argNumber    = 3
-	argPermits   = 4
-	argRecords   = 5
-	argNow       = 6
-	argResent    = 7
-	argNumbers   = 8
-	argAfter     = 9
-	argKept      = 10
-	argChannel   = 11
-	argSlot      = 12
-	argGivenRate = 13
-	argPortion   = 14 // of acquire.lua, as below
-	argRuns      = 15
-	argOwn       = 14 // of all.lua, as below
-	argMembers   = 15
+	argType          = 1
+	argSession       = 2
+	argNumber        = 3
+	argPermits       = 4
+	argRecords       = 5
+	argNow           = 6
+	argResent        = 7
+	argNumbers       = 8
+	argAfter         = 9
+	argKept          = 10
+	argChannel       = 11
+	argResolution    = 12
+	argGivenRate     = 13
+	argPortion       = 14 // of acquire.lua, as below
+	argRuns          = 15
+	argClientSession = 14 // of all.lua, as below
+	argMembers       = 15
 )
 
-// args returns ARGV; what is not needed stands behind.
+// args returns ARGV. Arguments that are rarely needed stand at the end, so that
+// most requests are short.
 func (req *request) args() arguments {
 	e := req.limiter.engine
 	args := make(arguments, argType, argPortion+2*len(req.runs))
@@ -167,7 +176,7 @@ func (req *request) args() arguments {
 	if e.config.Clock != nil {
 		args.put(argNow, e.now())
 	}
-	if req.unsure {
+	if req.ambiguous {
 		args.put(argResent, time.Since(req.start).Milliseconds())
 	}
 	if req.numbers {
@@ -177,17 +186,17 @@ func (req *request) args() arguments {
 		args.put(argAfter, wire.Number(req.withdrawal.after))
 		args.put(argKept, req.withdrawal.kept)
 	}
-	if req.withdrawal != nil || req.gives() {
+	if req.withdrawal != nil || req.isRelease() {
 		args.put(argChannel, req.limiter.Changed)
 	}
-	if e.config.Resolution > 0 && !req.gives() {
-		args.put(argSlot, e.config.Resolution.Milliseconds())
+	if e.config.Resolution > 0 && !req.isRelease() {
+		args.put(argResolution, e.config.Resolution.Milliseconds())
 	}
-	if req.gives() && req.session != e.session.boxed {
-		args.put(argSlot, e.session.boxed)
+	if req.isRelease() && req.session != e.session.boxed {
+		args.put(argResolution, e.session.boxed)
 	}
-	if req.set != nil && !req.gives() {
-		args.put(argGivenRate, req.set)
+	if req.givenRate != nil && !req.isRelease() {
+		args.put(argGivenRate, req.givenRate)
 	}
 	if req.portion != nil {
 		args.put(argPortion, req.portion)
@@ -198,7 +207,7 @@ func (req *request) args() arguments {
 	return args
 }
 
-// putRuns sets what follows all other arguments of acquire.lua.
+// putRuns adds the runs, which follow all other arguments of acquire.lua.
 func (args *arguments) putRuns(runs []run) {
 	for i, run := range runs {
 		args.put(argRuns+2*i, run.permits)
@@ -206,21 +215,23 @@ func (args *arguments) putRuns(runs []run) {
 	}
 }
 
-// lone reports whether the request is that of a single caller.
+// lone reports whether the request is that of a single caller. The script then
+// does not need its run.
 func (req *request) lone() bool {
 	return len(req.runs) == 0 || len(req.runs) == 1 && req.runs[0].size() <= 1
 }
 
-// arguments are ARGV. The first one is the type, which is filled in when it is
-// known what to send (Limiter.runOn).
+// arguments are ARGV. Limiter.runOn fills in the first one, the type, because a
+// retry may have another type.
 type arguments []any
 
-// argumentsOf returns ARGV with what follows the type.
+// argumentsOf returns ARGV with the arguments after the type.
 func argumentsOf(rest ...any) arguments {
 	return append(make(arguments, argType, argType+len(rest)), rest...)
 }
 
-// put sets ARGV[i]; those before it that nobody has put are empty.
+// put sets ARGV[i], and leaves skipped ones before it empty. Calls must be in the
+// order of i.
 func (args *arguments) put(i int, v any) {
 	for len(*args) < i-1 {
 		*args = append(*args, "")
@@ -228,8 +239,8 @@ func (args *arguments) put(i int, v any) {
 	*args = append(*args, v)
 }
 
-// An operation is a script with its arguments, first sent at start. done tells from
-// a reply whether replicas must have what it did; nil where they need not.
+// An operation is a script with its arguments, first sent at start. done tells
+// from a reply whether replicas must have the change; nil if they need not.
 type operation struct {
 	script *redisx.Script
 	start  time.Time
@@ -237,5 +248,5 @@ type operation struct {
 	done   func(redisx.Reply) bool
 }
 
-// did is for operations that reply above 0 if they have changed anything.
-func did(reply redisx.Reply) bool { return reply.At(0) > 0 }
+// changedAnything is done for operations that reply above 0 after a change.
+func changedAnything(reply redisx.Reply) bool { return reply.At(0) > 0 }

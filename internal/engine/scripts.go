@@ -11,9 +11,10 @@ import (
 	"github.com/redisson-go/rratelimiter/scripts"
 )
 
-// Each operation is one file of package scripts, which may include parts. Those that set
-// something cannot tell whether they were done already: they are not sent again when their
-// reply was lost.
+// Each operation is one file of package scripts, which may include parts. A
+// script that sets something cannot tell whether it was already carried out, so
+// it is not sent again when its reply is lost: another client may have set
+// something else meanwhile.
 var (
 	acquireScript    = repeatable("acquire")
 	releaseScript    = repeatable("release")
@@ -34,8 +35,8 @@ func repeatable(name string) *redisx.Script { return redisx.Load(scripts.Files, 
 
 func onlyOnce(name string) *redisx.Script { return redisx.Load(scripts.Files, name+".lua", false) }
 
-// Where the text of all.lua for one limiter begins and ends, and where the part is that
-// stands there once.
+// The marks in all.lua. The text from JUDGE to DECIDE and from WRITE to END is
+// repeated for each limiter; the text from DECIDE to WRITE stands once.
 const (
 	markJudge  = "do -- JUDGE\n"
 	markDecide = "  -- DECIDE\n"
@@ -43,7 +44,9 @@ const (
 	markEnd    = "end -- END\n"
 )
 
-// allOf returns the script that takes permits from so many limiters.
+// allOf returns the script that takes permits from a number of limiters. It nests
+// the text of one limiter, so that the script writes nothing before all limiters
+// have granted.
 func allOf(limiters int) *redisx.Script {
 	source := redisx.Included(scripts.Files, "all.lua")
 	cut := func(mark string) (before string) {
@@ -64,10 +67,11 @@ func allOf(limiters int) *redisx.Script {
 	return redisx.NewScript(all.String(), true)
 }
 
-// argsOfEach are the places in ARGV that each limiter of all.lua has for itself.
+// argsOfEach are the positions in ARGV that each limiter of all.lua has for
+// itself.
 var argsOfEach = [...]int{argType, argPermits, argRecords, argGivenRate}
 
-// argOf returns the place in ARGV of one of argsOfEach, for a limiter.
+// argOf returns the position of one of argsOfEach, for a limiter.
 func argOf(arg, limiter int) int {
 	i := slices.Index(argsOfEach[:], arg)
 	if limiter == 0 || i < 0 {
@@ -76,7 +80,9 @@ func argOf(arg, limiter int) int {
 	return argMembers + len(argsOfEach)*(limiter-1) + i
 }
 
-// numbered returns the text for one of the limiters.
+// numbered returns the text for one of the limiters, with the numbers of its
+// keys. They are literals, because some managed Redis services reject computed
+// keys.
 func numbered(text string, limiter int) string {
 	const keys = 3 // of a limiter
 	return regexp.MustCompile(`\b(KEYS|ARGV)\[(\d+)\]`).ReplaceAllStringFunc(text, func(s string) string {

@@ -8,58 +8,59 @@ import (
 )
 
 const (
-	// maxLate is by how much a waiter of Redisson may wake up late: one tick of its
+	// maxLateness is how late a waiter of Redisson may wake up: one tick of its
 	// timer (3.25.1 and later).
-	maxLate = 100 * time.Millisecond
+	maxLateness = 100 * time.Millisecond
 
-	// A late wake-up during which nobody else takes permits wastes that time. So
-	// then there is one in each firstGap, and later one in each maxGap: they leave
-	// about 1 % of the limit unused.
+	// A late wake-up that no other client uses to take permits wastes its time.
+	// After such a wake-up there is one per firstGap, and then one per maxGap.
+	// They leave about 1 % of the limit unused.
 	firstGap = time.Second
 	maxGap   = 10 * time.Second
 )
 
-// turns decides who goes first when the permits of a line are due: Go or Java. A
-// waiter of Java wakes up to maxLate later than one of Go, so that it would get next
-// to nothing of a limit that is too small for both. So Go wakes up late by as much,
-// where it holds more than half of the permits that are out. It does so each time as
-// long as others take permits meanwhile, and seldom after a late wake-up during which
-// nobody did.
+// turns decides whether Go or Java goes first when the permits of a line are due.
+// A waiter of Java wakes up to maxLateness later than one of Go, and would get
+// next to nothing of a limit that is too small for both. So if Go holds more than
+// half of the taken permits, Go wakes up late as well. It does so every time
+// while other clients take permits meanwhile, and rarely after a late wake-up in
+// which none did.
 type turns struct {
-	last time.Time     // when the last late wake-up was
-	gap  time.Duration // there is one in each
+	lastLate time.Time     // when the last late wake-up was
+	gap      time.Duration // at most one late wake-up in each
 }
 
-// mayBeLate reports whether a wake-up now may be late: the first one in each gap.
-// Gaps begin by the clock on the wall, so that all processes of Go are late
-// together and Java finds what none of them has taken.
+// mayBeLate reports whether a wake-up now may be late: the first one in each gap
+// may. Gaps begin by the wall clock, so that all processes of Go are late
+// together. If they were late one at a time, the others would take the permits
+// that Java is to find.
 func (t turns) mayBeLate(now time.Time) bool {
-	return !now.Truncate(t.gap).Equal(t.last.Truncate(t.gap))
+	return !now.Truncate(t.gap).Equal(t.lastLate.Truncate(t.gap))
 }
 
-// firstTurns is what the queue of a limiter begins with: what the last queue that
-// decided has come to, of whichever limiter of the Engine.
+// firstTurns returns the turns that a new queue begins with: those of the queue
+// that decided last, of any limiter of the Engine.
 func firstTurns(e *Engine) turns {
 	if last := e.turns.Load(); last != nil {
 		return *last
 	}
-	return turns{last: time.Now(), gap: maxLate} // nothing is known: a late wake-up soon tells
+	return turns{lastLate: time.Now(), gap: maxLateness} // unknown: a late wake-up soon tells
 }
 
-// letOthersTake waits until the waiters of Java have had their time, if it is their
-// turn (late). It reports whether somebody but Go has taken permits, and whether a
-// change by Go has cut it short.
-func letOthersTake(
+// letJavaGoFirst waits while the waiters of Java wake up, if it is their turn
+// (late). taken reports whether a client other than Go has taken permits, cut
+// whether a change by Go has ended the wait.
+func letJavaGoFirst(
 	ctx context.Context, l *Limiter, due time.Time, changed <-chan struct{},
 ) (taken, late, cut bool) {
 	before, err := sharesOf(ctx, l)
 	switch {
 	case err != nil:
-		return false, true, false // so that it is not asked again soon
-	case before.ours <= before.theirs:
+		return false, true, false // counts as late, so that Redis is not asked again soon
+	case before.goPermits <= before.otherPermits:
 		return false, false, false
 	}
-	timer := time.NewTimer(min(maxLate, before.interval) - time.Since(due))
+	timer := time.NewTimer(min(maxLateness, before.interval) - time.Since(due))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -71,8 +72,9 @@ func letOthersTake(
 	return err == nil && after.newest != before.newest, true, cut
 }
 
-// after is what follows a late wake-up during which others took permits or not.
-func (t turns) after(taken bool) turns {
+// next returns the turns after a late wake-up in which other clients took
+// permits, or did not.
+func (t turns) next(taken bool) turns {
 	switch {
 	case taken:
 		return turns{time.Now(), 0}
@@ -82,17 +84,17 @@ func (t turns) after(taken bool) turns {
 	return turns{time.Now(), maxGap}
 }
 
-// A share is how Go and others share a limiter (scripts/others.lua).
+// A share says how Go and other clients share a limiter (scripts/others.lua).
 type share struct {
-	interval     time.Duration
-	newest       int64 // the time of the newest record that Go has not written
-	ours, theirs int64 // permits
+	interval                time.Duration
+	newest                  int64 // the time of the newest record that Go has not written
+	goPermits, otherPermits int64
 }
 
-// sharesOf returns how the limiter is shared. It does not wait for Redis longer than
-// a late wake-up lasts.
+// sharesOf asks Redis for the share. It waits no longer than a late wake-up
+// lasts, because the line is not served meanwhile.
 func sharesOf(ctx context.Context, l *Limiter) (share, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxLate)
+	ctx, cancel := context.WithTimeout(ctx, maxLateness)
 	defer cancel()
 	return within(ctx, l, func(ctx context.Context) (share, error) {
 		reply, _, err := l.run(ctx, operation{othersScript, time.Now(), argumentsOf(), nil})

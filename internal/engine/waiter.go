@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Forever is a timeout that does not pass.
+// Forever is a timeout that never passes.
 const Forever time.Duration = math.MaxInt64
 
 // A Want is what a caller wants of a limiter.
 type Want struct {
 	Permits int64
-	Timeout time.Duration // 0 or less: it does not wait where it is refused
-	Numbers bool          // it wants to know more than yes or no
+	Timeout time.Duration // 0 or less: do not wait if refused
+	Numbers bool          // the caller wants more than yes or no
 	Budget  time.Duration // how long Redis may be silent before the caller leaves; 0 for ever
 
-	gives bool // it gives the permits back
-	set   any  // the text of a GivenRate, boxed; nil where a rate must be set
+	release   bool // the call gives permits back
+	givenRate any  // the text of a GivenRate, boxed; nil if acquires set no rate
 }
 
 // Waits reports whether the caller stands in line when it is refused.
@@ -26,57 +26,68 @@ func (wanted *Want) Waits() bool { return wanted.Timeout > 0 }
 // Timed reports whether the caller has a timeout.
 func (wanted *Want) Timed() bool { return wanted.Waits() && wanted.Timeout != Forever }
 
-// A standing is where a waiter stands. These are all that there are, and how one
-// follows another:
+// A waiterState says where a waiter is. The table has all states and the
+// transitions between them:
 //
-//	standing  list                 next
-//	arrived   arrivals or returns  judged by a batch; inLine, where it has to wait for those who stand
-//	                               there; gone; answered, where the Engine is closed or the batch ahead
-//	                               of it has hung
-//	judged    none                 answered, inLine, gone
-//	inLine    line                 probed by a batch; gone, or answered
-//	probed    line                 answered, inLine again, gone
-//	gone      none, or line        dropped by the batch that judges it, if any does
-//	answered  none                 it may be another caller's waiter then
-type standing int
+//	state     list                   next
+//	arrived   arrivals or releases   judged by a batch; inLine, to wait behind others; gone;
+//	                                 answered, if the Engine is closed or the batch ahead hangs
+//	judged    none                   answered, inLine, gone
+//	inLine    line                   probed by a batch; gone; answered
+//	probed    line                   answered, inLine again, gone
+//	gone      none, or line          dropped by the batch that judges it, if any does
+//	answered  none                   reused for another caller
+//
+// A waiter that is probed stays in line, because a refusal leaves it exactly
+// where it was. A waiter that is gone is never reused: the batch that judges it
+// still has a pointer to it.
+type waiterState int
 
 const (
-	answered standing = iota // it has its result, or is new
-	arrived                  // no batch has taken it yet
-	judged                   // a batch judges it
-	inLine                   // it was refused, or had to wait for others: it waits
-	probed                   // it stands in line, and a batch judges it
-	gone                     // its caller has left
+	answered waiterState = iota // it has its result, or is new
+	arrived                     // no batch has taken it yet
+	judged                      // a batch judges it
+	inLine                      // it waits, refused or behind others
+	probed                      // it stands in line, and a batch judges it
+	gone                        // its caller has left
 )
 
-// A waiter is one call of TryAcquire, Acquire, Allow or Release, from when it enters
-// the queue until it is answered.
+// A waiter is one call of TryAcquire, Acquire, Allow or Release, from when it
+// enters the queue until it is answered.
 type waiter struct {
 	Want
 	ctx      context.Context
 	canLeave bool // it may end before Redis replies: it has a timeout, or its ctx can end
-	bounded  bool // and it is known when, at the latest
+	bounded  bool // its latest end is known
 
-	// Guarded by the queue's mu, as the list is.
-	standing   standing
-	in         *waiterList
+	// Guarded by the queue's mu, as list is.
+	state      waiterState
+	list       *waiterList
 	next, prev *waiter
-	place      int64     // in line: those with a smaller one are ahead of it
-	lastBatch  int64     // the number of the batch that decides, for the timeout has passed; 0 before
-	came       time.Time // when it entered the queue, if it has a budget
-	stood      time.Time // when it first stood in line, if somebody observes; the caller's once it has left
-	ticket     *ticket   // where it is the place of a group's caller, otherwise nil
+	rank       int64 // in line: waiters with a smaller rank are ahead
+	// finalBatch is the number of the batch that decides after the timeout has
+	// passed; 0 before. A batch that was sent earlier may have reached Redis
+	// before the permits were due, so its refusal is not final.
+	finalBatch int64
+	// enteredAt is when the waiter entered the queue, if it has a budget.
+	enteredAt time.Time
+	// inLineSince is when it first stood in line, if the Engine is observed. It
+	// belongs to the caller once the waiter has left.
+	inLineSince time.Time
+	// ticket marks the waiter as standing in for a Group call; nil for all
+	// others.
+	ticket *ticket
 
-	// Set before it is ready.
+	// Written before ready is sent to, which orders these for the reader.
 	verdict Verdict
 	err     error
 
-	ready chan struct{} // capacity one
-	timer *time.Timer   // for its timeout
+	ready chan struct{} // capacity one, so that a batch never blocks on a caller
+	timer *time.Timer   // for its timeout; reused with the waiter
 }
 
-// startTimer returns a channel that says when the timeout has passed; nil if it
-// never does.
+// startTimer returns a channel that receives when the timeout has passed. It is
+// nil, which blocks for ever, if there is no timeout.
 func (w *waiter) startTimer() <-chan time.Time {
 	switch {
 	case !w.Timed():
@@ -90,39 +101,41 @@ func (w *waiter) startTimer() <-chan time.Time {
 }
 
 // expired reports whether the timeout has passed.
-func (w *waiter) expired() bool { return w.lastBatch > 0 }
+func (w *waiter) expired() bool { return w.finalBatch > 0 }
 
-// final reports whether a batch decides for the waiter.
-func (w *waiter) final(batch int64) bool { return w.expired() && w.lastBatch <= batch }
+// isFinal reports whether a refusal by a batch is the last word for the waiter.
+func (w *waiter) isFinal(batch int64) bool { return w.expired() && w.finalBatch <= batch }
 
-// taken notes that a batch judges the waiter.
-func (w *waiter) taken() {
-	if w.standing == inLine {
-		w.standing = probed
+// noteTaken records that a batch judges the waiter.
+func (w *waiter) noteTaken() {
+	if w.state == inLine {
+		w.state = probed
 	} else {
 		w.remove()
-		w.standing = judged
+		w.state = judged
 	}
 }
 
-// queued returns how long the waiter has waited for permits, as far as it was observed.
+// queued returns how long the waiter has waited for permits, 0 if the Engine is
+// not observed.
 func (w *waiter) queued() time.Duration {
-	if w.stood.IsZero() {
+	if w.inLineSince.IsZero() {
 		return 0
 	}
-	return time.Since(w.stood)
+	return time.Since(w.inLineSince)
 }
 
-// finish takes the waiter out of its list, with its result.
+// finish takes the waiter out of its list and sets its result. The caller of
+// finish sends to ready.
 func (w *waiter) finish(v Verdict, err error) {
 	w.remove()
 	v.Queued = w.queued()
-	w.standing, w.verdict, w.err = answered, v, err
+	w.state, w.verdict, w.err = answered, v, err
 }
 
-// remove takes the waiter out of the list it is in, if any.
+// remove takes the waiter out of its list, if it is in one.
 func (w *waiter) remove() {
-	ls := w.in
+	ls := w.list
 	if ls == nil {
 		return
 	}
@@ -141,9 +154,10 @@ func (w *waiter) remove() {
 	} else {
 		w.next.prev = w.prev
 	}
-	w.in, w.prev, w.next = nil, nil, nil
+	w.list, w.prev, w.next = nil, nil, nil
 }
 
-// ofGroup reports whether a waiter is the place of a group's caller: no batch judges it.
-// A nil waiter is none.
+// ofGroup reports whether the waiter stands in for a Group call, which no batch
+// judges. It accepts a nil waiter, so that it can be asked of the head of an
+// empty line.
 func (w *waiter) ofGroup() bool { return w != nil && w.ticket != nil }

@@ -19,10 +19,10 @@ func TestNewcomersStandBehindTheFresh(t *testing.T) {
 		first := e.queues.newWaiter(t.Context(), Want{Permits: 1, Timeout: Forever})
 		second := e.queues.newWaiter(t.Context(), Want{Permits: 1, Timeout: Forever})
 		q := e.queues.enter(l)
-		q.busy, q.last.rate = true, 1
+		q.busy, q.lastReply.rate = true, 1
 		q.line.stand(first)
 		q.arrivals.push(second)
-		second.standing = arrived
+		second.state = arrived
 		q.mu.Unlock()
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _, _ = l.Acquire(ctx, Want{Permits: 1, Timeout: Forever}) }()

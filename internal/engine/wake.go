@@ -8,10 +8,12 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// attend probes the line when it is due or something has changed, until it is
-// empty. That something has changed is a hint: without it the line is probed
-// when it is due.
+// attend probes the line when it is due or something has changed, until the line
+// is empty. A change is a hint: if the message is lost, the line is probed when
+// it is due.
 func (q *queue) attend(ctx context.Context) {
+	// Subscribe first. A change between a look at the line and the subscription
+	// would go unnoticed until the line is due.
 	changed, events, unwatch := q.watch()
 	defer unwatch()
 	timer := time.NewTimer(0)
@@ -24,13 +26,15 @@ func (q *queue) attend(ctx context.Context) {
 		}
 		if q.line.empty() {
 			q.line.attended = false
+			// The goroutine leaves under mu: a waiter that joins the line after
+			// this starts another one (queue.start).
 			q.mu.Unlock()
 			q.engine.queues.retire(q)
 			return
 		}
 		timer.Stop()
 		if q.line.probe == probeWhenDue {
-			timer.Reset(time.Until(q.line.due))
+			timer.Reset(time.Until(q.line.dueAt))
 		}
 		q.mu.Unlock()
 		select {
@@ -40,21 +44,21 @@ func (q *queue) attend(ctx context.Context) {
 			}
 		case <-changed:
 		case <-events:
-		case <-q.line.poke:
+		case <-q.line.wake:
 			continue
 		case <-closed:
-			closed = nil // the line is empty, or will be
+			closed = nil // the batch under way answers its waiters, and then the line is empty
 			continue
 		}
 		q.mu.Lock()
-		q.line.changed()
+		q.line.scheduleProbe()
 		q.start()
 		q.mu.Unlock()
 	}
 }
 
-// watch subscribes to changes: by Go, which publishes that it has given permits back
-// or set a rate; and by others, if the server sends keyspace notifications. Redisson
+// watch subscribes to changes. Go publishes its own releases and rates. For other
+// clients it needs keyspace notifications, if the server sends them: Redisson
 // sets the value when it gives permits back or keeps state, and deletes the value
 // when it sets a rate.
 func (q *queue) watch() (changed, events <-chan struct{}, end func()) {
@@ -71,26 +75,27 @@ func (q *queue) watch() (changed, events <-chan struct{}, end func()) {
 }
 
 // giveWay lets Java go first when it is Java's turn, and reports whether the line
-// is still to be probed after that. Callers that arrive meanwhile stand in line, too.
-// A change by Go ends it at once: permits that were given back wait for nobody.
+// must still be probed after that. Callers that arrive meanwhile join the line. A
+// change by Go ends the wait at once: permits that were given back are there for
+// all, whoever's turn it is.
 func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 	q.mu.Lock()
-	l, due := q.limiter, q.line.due
-	alone := q.engine.config.GoOnly || l.Type() == wire.PerClient // nobody else takes permits
-	q.line.yields = !alone && q.turns.mayBeLate(time.Now())
-	yields := q.line.yields
+	l, due := q.limiter, q.line.dueAt
+	alone := q.engine.config.GoOnly || l.Type() == wire.PerClient // no other client takes permits
+	q.line.yieldsToJava = !alone && q.turns.mayBeLate(time.Now())
+	yields := q.line.yieldsToJava
 	q.mu.Unlock()
 	if !yields {
 		return true
 	}
-	taken, late, cut := letOthersTake(ctx, l, due, changed)
+	taken, late, cut := letJavaGoFirst(ctx, l, due, changed)
 
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.line.yields = false
+	q.line.yieldsToJava = false
 	if late {
-		q.turns = q.turns.after(taken)
+		q.turns = q.turns.next(taken)
 		q.engine.turns.Store(new(q.turns))
 	}
-	return cut || q.line.probe != probeWhenDue || !q.line.due.After(time.Now())
+	return cut || q.line.probe != probeWhenDue || !q.line.dueAt.After(time.Now())
 }

@@ -7,37 +7,42 @@ import (
 )
 
 const (
-	// maxWithdrawals is how many limiters of an Engine wait until permits can be taken
-	// back: some 5 MB. Beyond them, permits come back when their interval is over.
+	// maxWithdrawals is how many limiters of an Engine have permits to be taken
+	// back later: some 5 MB. Beyond them, permits come back when their interval
+	// is over.
 	maxWithdrawals = 10_000
 
-	// A withdrawal that could not be done within withdrawFor is given up. Where more
-	// than 8 Engines use a limiter, its session may be forgotten after a minute
-	// (sessionLife). In both cases the permits come back when their interval is over.
+	// A withdrawal is given up after withdrawFor. If more than 8 Engines use a
+	// limiter, it may forget a session after a minute (sessionLife). In both
+	// cases the permits come back when their interval is over.
 	withdrawFor = time.Hour
 
-	// Every withdrawTick, up to withdrawAtOnce withdrawals are tried while Redis is
-	// well: 2,560 a second, a small part of what it can do. Otherwise a single one is
-	// tried, withdrawPause after the one before has failed, or withdrawHangs after one
-	// without any outcome.
-	withdrawTick   = 100 * time.Millisecond
-	withdrawAtOnce = 256
-	withdrawPause  = time.Second
-	withdrawHangs  = 5 * time.Second
+	// While Redis is well, up to withdrawAtOnce withdrawals are tried every
+	// withdrawTick: 2,560 a second, a small part of its capacity. Otherwise a
+	// single one is tried, withdrawPause after the last failure, or
+	// withdrawUnanswered after one without any outcome. A Redis that has just
+	// come back is busy enough.
+	withdrawTick       = 100 * time.Millisecond
+	withdrawAtOnce     = 256
+	withdrawPause      = time.Second
+	withdrawUnanswered = 5 * time.Second
 )
 
-// unowned are permits that nobody holds, to be taken back. Guarded by the queue's mu.
+// unowned are permits that Redis may have granted to callers that have left. They
+// are to be taken back. Guarded by the queue's mu.
 type unowned struct {
-	withdrawal *withdrawal // nil if there are none
-	parked     bool        // they wait until Redis is well
+	withdrawal      *withdrawal // nil if there is none
+	waitingForRedis bool        // the withdrawal is in withdrawals, until Redis is well
 }
 
-// due reports whether they are to be taken back now.
-func (u *unowned) due() bool { return u.withdrawal != nil && !u.parked }
+// ready reports whether a withdrawal is to be sent now.
+func (u *unowned) ready() bool { return u.withdrawal != nil && !u.waitingForRedis }
 
-// ambiguous notes that it is unknown what a request was granted.
-func (u *unowned) ambiguous(req *request) {
-	if u.withdrawal == nil && !req.gives() {
+// noteAmbiguous records that the grants of a request are unknown. An earlier
+// withdrawal stays as it is: it covers all requests after its number, and so this
+// one.
+func (u *unowned) noteAmbiguous(req *request) {
+	if u.withdrawal == nil && !req.isRelease() {
 		u.withdrawal = &withdrawal{req.number - 1, keptAll, time.Now()}
 	}
 }
@@ -48,70 +53,72 @@ type withdrawer interface {
 	withdraw() bool
 }
 
-// withdrawals are those whose permits could not be taken back. The permits of a
-// limiter that is used go back with its next request. For the others there is one
-// goroutine, as long as there are any.
+// withdrawals holds the withdrawers whose request has failed. The next request of
+// a limiter takes its permits back in any case; one goroutine does so for
+// limiters that get no further request. It runs while there are withdrawers.
 type withdrawals struct {
 	engine *Engine
 
-	mu        sync.Mutex
-	parked    []withdrawer // guarded by mu, as all of it is
-	running   bool         // the goroutine
-	good, bad int          // requests that take back, since it last counted them
+	mu                sync.Mutex
+	waiting           []withdrawer // guarded by mu, as all below
+	running           bool         // the goroutine runs
+	succeeded, failed int          // requests that take back, since outcomes was called
 }
 
-// park puts one on the list, and reports whether there is room for it.
-func (d *withdrawals) park(w withdrawer) bool {
+// add puts a withdrawer on the list, and reports whether there was room.
+func (d *withdrawals) add(w withdrawer) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.parked) >= maxWithdrawals {
+	if len(d.waiting) >= maxWithdrawals {
 		return false
 	}
 	if !d.running && !d.engine.Go(d.withdrawLater) {
 		return false
 	}
 	d.running = true
-	d.parked = append(d.parked, w)
+	d.waiting = append(d.waiting, w)
 	return true
 }
 
-// tried notes the outcome of a request that takes back.
-func (d *withdrawals) tried(well bool) {
+// noteOutcome counts a request that took permits back.
+func (d *withdrawals) noteOutcome(well bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if well {
-		d.good++
+		d.succeeded++
 	} else {
-		d.bad++
+		d.failed++
 	}
 }
 
-// outcomes returns how many requests went well and badly since it was last called.
+// outcomes returns how many requests succeeded and failed since the last call.
 func (d *withdrawals) outcomes() (good, bad int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	good, bad, d.good, d.bad = d.good, d.bad, 0, 0
+	good, bad, d.succeeded, d.failed = d.succeeded, d.failed, 0, 0
 	return good, bad
 }
 
-// next returns the first one, nil if there is none. Then the goroutine ends.
+// next takes the first withdrawer off the list. It returns nil if there is none,
+// and then the goroutine ends: under mu, so that no withdrawer is added to a list
+// without a goroutine.
 func (d *withdrawals) next() withdrawer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.running = len(d.parked) > 0; !d.running {
+	if d.running = len(d.waiting) > 0; !d.running {
 		return nil
 	}
-	w := d.parked[0]
-	d.parked = d.parked[1:]
+	w := d.waiting[0]
+	d.waiting = d.waiting[1:]
 	return w
 }
 
-// withdrawLater has those that are parked take back what nobody holds: the longer
-// Redis is well, the more of them at a time.
+// withdrawLater makes the withdrawers take their permits back. It doubles their
+// number while Redis is well, and starts again from one after a failure.
 func (d *withdrawals) withdrawLater(ctx context.Context) {
 	ticker := time.NewTicker(withdrawTick)
 	defer ticker.Stop()
-	var asked, next time.Time // asked: when requests were sent that have no outcome yet
+	var asked, next time.Time // asked: when the requests without an outcome were sent
 	for n := 1; ; {
 		select {
 		case <-ticker.C:
@@ -124,7 +131,7 @@ func (d *withdrawals) withdrawLater(ctx context.Context) {
 			n, asked, next = 1, time.Time{}, now.Add(withdrawPause)
 		case good > 0:
 			n = min(2*n, withdrawAtOnce)
-		case now.Sub(asked) < withdrawHangs:
+		case now.Sub(asked) < withdrawUnanswered:
 			continue
 		default:
 			n = 1
@@ -138,6 +145,8 @@ func (d *withdrawals) withdrawLater(ctx context.Context) {
 			if w == nil {
 				return
 			}
+			// A queue whose permits were already taken back sends nothing, and so
+			// has no outcome to wait for.
 			if w.withdraw() {
 				asked, sent = now, sent+1
 			}
@@ -145,8 +154,8 @@ func (d *withdrawals) withdrawLater(ctx context.Context) {
 	}
 }
 
-// move gives a renamed limiter the withdrawal of its old name: the session has moved with
-// the hash.
+// move gives a renamed limiter the withdrawal of its old name, because the
+// session has moved with the hash.
 func (d *withdrawals) move(from, to *Limiter) {
 	old := d.engine.queues.of(from)
 	if old == nil {
@@ -154,7 +163,7 @@ func (d *withdrawals) move(from, to *Limiter) {
 	}
 	old.mu.Lock()
 	var w *withdrawal
-	if old.live && old.limiter.Hash == from.Hash { // it may be another limiter's by now
+	if old.inUse && old.limiter.Hash == from.Hash { // it may be retired and reused for another limiter
 		w, old.unowned.withdrawal = old.unowned.withdrawal, nil
 	}
 	old.mu.Unlock()

@@ -151,7 +151,7 @@ func TestALimiterStandsInTheListOnce(t *testing.T) {
 func (e *Engine) parked() int {
 	e.withdrawals.mu.Lock()
 	defer e.withdrawals.mu.Unlock()
-	return len(e.withdrawals.parked)
+	return len(e.withdrawals.waiting)
 }
 
 // A caller leaves while its request waits for a connection, or for a dial. The request was

@@ -9,89 +9,101 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A bookedRecord is a record in Redis for the permits of a slot.
+// A bookedRecord is a record in Redis for the permits of a bucket.
 type bookedRecord struct {
 	end     time.Time
 	record  string
 	permits int64
 }
 
-// askPeers asks Redis about a limiter, for a while; given is the rate that its acquires set.
+// askPeers asks Redis about a limiter, for at most probeLimit. given is the rate
+// that its acquires set.
 func askPeers(ctx context.Context, limiter *engine.Limiter, given *engine.GivenRate) (engine.Peers, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	return limiter.Peers(ctx, given)
 }
 
-// learn finds out about the limiter.
-func (l *local) learn(ctx context.Context) {
-	p, err := askPeers(ctx, l.limiter, l.given.Load())
+// learn asks Redis for the rate and the number of Clients. A failure leaves what
+// was learnt before: an old rate is a better basis for a share than none.
+func (l *localLimiter) learn(ctx context.Context) {
+	p, err := askPeers(ctx, l.limiter, l.givenRate.Load())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.learning = false
 	switch {
 	case errors.Is(err, engine.ErrNotInitialized) || err == nil && (p.Rate <= 0 || p.Interval <= 0):
-		l.rate, l.learnt = 0, time.Now()
+		l.rate, l.learntAt = 0, time.Now()
 	case err == nil:
-		l.rate, l.interval, l.learnt = p.Rate, p.Interval, time.Now()
+		l.rate, l.interval, l.learntAt = p.Rate, p.Interval, time.Now()
 		l.share = l.circuit.guard.shareOf(l.limiter.Type(), p.Clients)
 	}
 }
 
-// book books what was granted without Redis.
-func (l *local) book(ctx context.Context) error {
+// book books in Redis what was granted without it.
+func (l *localLimiter) book(ctx context.Context) error {
 	asked := time.Now()
-	p, err := askPeers(ctx, l.limiter, l.given.Load())
-	l.unset.Store(errors.Is(err, engine.ErrNotInitialized))
+	p, err := askPeers(ctx, l.limiter, l.givenRate.Load())
+	l.withoutRate.Store(errors.Is(err, engine.ErrNotInitialized))
 	if err != nil {
 		return err
 	}
-	number, records := l.toBook()
+	// Peers comes first, because records are dated by the clock of the server,
+	// which only its reply tells. The age of a grant is measured here, by a
+	// single clock.
+	number, records := l.nextBooking()
 	bookings := make([]engine.Booking, 0, len(records))
 	for _, r := range records {
-		// A grant is dated by the end of its slot, and no later than now.
+		// A grant is dated by the end of its bucket, and no later than now:
+		// permits may come back late, but never early.
 		age := max(0, asked.Sub(r.end)).Milliseconds()
 		bookings = append(bookings, engine.Booking{At: p.Now - age, Record: r.record})
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
-	all, err := l.limiter.Book(ctx, l.given.Load(), number, bookings)
+	all, err := l.limiter.Book(ctx, l.givenRate.Load(), number, bookings)
+	// Redis has the records. Only now may they leave the sum of unbooked permits:
+	// a reply that is lost leads to a copy, not to a gap.
 	if all {
-		l.booked(records)
+		l.noteBooked(records)
 	}
 	return err
 }
 
-// toBook returns the records of a booking, and its number. Until Redis confirms the booking,
-// toBook returns the same one.
-func (l *local) toBook() (number int64, records []bookedRecord) {
+// nextBooking returns the records of a booking, and its number. Until Redis
+// confirms a booking, nextBooking returns the same one, so that Redis recognises
+// a copy by its number.
+func (l *localLimiter) nextBooking() (number int64, records []bookedRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.booking) > 0 {
-		return l.bookingNumber, l.booking
+	if len(l.unconfirmed) > 0 {
+		return l.bookingNumber, l.unconfirmed
 	}
 	l.bookingNumber = l.limiter.NextNumber()
-	const most = 1000 // records: the rest goes with the next call
+	const most = 1000 // records per call; the rest goes with the next one
 	now := time.Now()
-	for _, s := range l.slots {
-		for left := s.own; left > 0 && len(l.booking) < most && now.Before(s.end.Add(l.interval)); {
+	for _, s := range l.buckets {
+		// A record holds at most wire.MaxPermits. Buckets that are over by now
+		// need none.
+		for left := s.unbooked; left > 0 && len(l.unconfirmed) < most && now.Before(s.end.Add(l.interval)); {
 			n := min(left, wire.MaxPermits)
-			l.booking = append(l.booking, bookedRecord{s.end, l.limiter.NewRecord(uint32(n)), n})
+			l.unconfirmed = append(l.unconfirmed, bookedRecord{s.end, l.limiter.NewRecord(uint32(n)), n})
 			left -= n
 		}
 	}
-	return l.bookingNumber, l.booking
+	return l.bookingNumber, l.unconfirmed
 }
 
-// booked notes that Redis knows of some records.
-func (l *local) booked(records []bookedRecord) {
+// noteBooked records that Redis has some records. Their permits still count
+// against the share, but are no longer unbooked.
+func (l *localLimiter) noteBooked(records []bookedRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.booking = nil
+	l.unconfirmed = nil
 	for _, r := range records {
-		for i := range l.slots {
-			if s := &l.slots[i]; s.end.Equal(r.end) {
-				s.own -= min(s.own, r.permits)
+		for i := range l.buckets {
+			if s := &l.buckets[i]; s.end.Equal(r.end) {
+				s.unbooked -= min(s.unbooked, r.permits)
 			}
 		}
 	}

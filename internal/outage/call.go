@@ -11,22 +11,23 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A call is one under a policy: to one limiter, or to those of a Group, which live
-// on one server and so have one circuit.
+// A call is one call under a policy: to one limiter, or to the members of a
+// Group. These live on one server, and so have one circuit.
 type call struct {
 	guard    *Guard
 	limiters []*engine.Limiter
 	permits  []int64 // by limiter
 	policy   Policy
 
-	redis func(wanted engine.Want) ([]engine.Verdict, error) // asks Redis
+	askRedis func(wanted engine.Want) ([]engine.Verdict, error) // the call without a policy
 }
 
-// run asks Redis, and falls back when Redis has failed.
+// run asks Redis, and falls back when Redis has failed. It goes around again if
+// Redis came back while the call waited for its share.
 func (c call) run(ctx context.Context, wanted engine.Want) ([]engine.Verdict, error) {
 	first := c.limiters[0]
 	if c.guard.Off() {
-		return c.alike(engine.Verdict{OK: true, Degraded: true}), nil
+		return c.sameForAll(engine.Verdict{OK: true, Degraded: true}), nil
 	}
 	if err := c.policy.Validate(engine.Invalid); err != nil {
 		return nil, first.Named(err)
@@ -34,10 +35,12 @@ func (c call) run(ctx context.Context, wanted engine.Want) ([]engine.Verdict, er
 	end, timed := time.Now().Add(wanted.Timeout), wanted.Timed()
 	for circuit := c.guard.circuit(first); ; {
 		var v []engine.Verdict
-		why := circuit.cause()
+		why := circuit.openCause()
 		err := why
 		if why == nil {
 			v, err = c.ask(ctx, wanted)
+			// An ended ctx has no fallback: the caller has left, and an error of
+			// its own making says nothing about Redis.
 			if ctx.Err() != nil || !Failed(err) {
 				return v, err
 			}
@@ -51,50 +54,53 @@ func (c call) run(ctx context.Context, wanted engine.Want) ([]engine.Verdict, er
 			return v, first.Named(e)
 		}
 		if spend(&wanted, end); timed && !wanted.Waits() {
-			// It has waited for permits for as long as it may.
-			return c.alike(engine.Verdict{Degraded: true}), nil
+			// The timeout was spent on waiting for the share.
+			return c.sameForAll(engine.Verdict{Degraded: true}), nil
 		}
 	}
 }
 
-// spend leaves what is left of the timeout until end.
+// spend sets the timeout to the time that is left until end.
 func spend(wanted *engine.Want, end time.Time) {
 	if wanted.Timed() {
 		wanted.Timeout = max(0, time.Until(end))
 	}
 }
 
-// alike returns the same verdict for each member.
-func (c call) alike(v engine.Verdict) []engine.Verdict {
+// sameForAll returns the same verdict for each member.
+func (c call) sameForAll(v engine.Verdict) []engine.Verdict {
 	return slices.Repeat([]engine.Verdict{v}, len(c.limiters))
 }
 
-// ask asks Redis, and notes what that says about its health. If Redis is just back, it
-// takes no more than the share of the Client, for others may still grant theirs.
+// ask asks Redis, and records what the outcome says about its health. If Redis is
+// just back, ask takes no more than the share of the Client, because another
+// Client may still grant its own.
 func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Verdict, error) {
 	began, first := time.Now(), wanted
-	var held []*local // the shares that the permits were taken from
+	var charged []*localLimiter // the shares that the permits were taken from
 	if locals := c.locals(); locals != nil && c.policy.Fallback == Local {
 		v, back, err := c.fromShares(ctx, locals, wanted, false)
 		if !back {
 			return v, err
 		}
 		if engine.Granted(v) {
-			held = locals
+			charged = locals
 		}
 		spend(&wanted, began.Add(first.Timeout))
 	}
-	if wanted.Budget = c.policy.within(ctx); first.Timed() && !wanted.Waits() {
+	if wanted.Budget = c.policy.budgetFor(ctx); first.Timed() && !wanted.Waits() {
 		wanted.Budget = min(wanted.Budget, engine.Grace)
 	}
-	v, err := c.redis(wanted)
+	// The shares are charged before Redis is asked: two calls at once must not
+	// both count on the last permit.
+	v, err := c.askRedis(wanted)
 	ok := err == nil && engine.Granted(v)
 	for i, limiter := range c.limiters {
-		if held != nil && !ok {
-			held[i].forget(c.permits[i])
+		if charged != nil && !ok {
+			charged[i].uncharge(c.permits[i])
 		}
 		if err == nil {
-			c.guard.learn(limiter, c.permits[i], ok && held == nil, c.policy.Fallback)
+			c.guard.learn(limiter, c.permits[i], ok && charged == nil, c.policy.Fallback)
 		}
 	}
 	if first.Budget = wanted.Budget; ctx.Err() == nil || !Failed(err) {
@@ -103,33 +109,37 @@ func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Verdict, er
 	return v, err
 }
 
-// noteOutcome notes what a call that began at a time says about the health of Redis.
+// noteOutcome records what a call that began at a time says about the health of
+// Redis.
 func (c call) noteOutcome(wanted engine.Want, began time.Time, err error) {
-	// To a caller that stood in line a reply was due for a budget only.
+	// For a caller that stood in line, Redis owed a reply for the budget only.
 	took := time.Since(began)
-	// A timeout that ended the call before the budget was spent says nothing about Redis.
+	// A timeout that ended the call before the budget was spent says nothing
+	// about Redis.
 	impatient := wanted.Timed() && took >= wanted.Timeout && took < wanted.Budget
 	switch circuit := c.guard.circuit(c.limiters[0]); {
-	case !Failed(err) || redisx.Final(err): // a reply costs no time, and may be about this limiter alone
-		circuit.replied()
+	case !Failed(err) || redisx.Final(err): // a reply, though perhaps an error of this limiter alone
+		circuit.noteReply()
 	case wanted.Budget >= leastBudget && !impatient:
-		circuit.failed(c.limiters[0], time.Now().Add(-min(took, wanted.Budget)), err)
+		circuit.noteFailure(c.limiters[0], time.Now().Add(-min(took, wanted.Budget)), err)
 	}
 }
 
-// fallBack returns what a call gets for which Redis has failed because of err. back
-// says that it waited for permits, and that Redis is well again.
+// fallBack returns the result of a call for which Redis has failed with err. back
+// reports that the call waited for permits and that Redis is well again.
 func (c call) fallBack(ctx context.Context, wanted engine.Want, err error) (
 	v []engine.Verdict, back bool, _ error,
 ) {
 	g, fallback := c.guard, c.policy.Fallback
 	if fallback == Deny && wanted.Timeout == engine.Forever {
+		// A refused Acquire has no way to say no, so Deny becomes the error.
 		fallback = ReturnError
 	}
 	switch fallback {
+	// Counted here and in fromShares only, so that no call counts twice.
 	case Allow, Deny:
-		g.decided.Add(1)
-		v, err = c.alike(engine.Verdict{OK: fallback == Allow, Degraded: true}), nil
+		g.fallbackDecided.Add(1)
+		v, err = c.sameForAll(engine.Verdict{OK: fallback == Allow, Degraded: true}), nil
 		for i, limiter := range c.limiters {
 			v[i].Limit = g.rate(limiter)
 			if fallback == Deny {
@@ -147,11 +157,11 @@ func (c call) fallBack(ctx context.Context, wanted engine.Want, err error) (
 	return v, back, err
 }
 
-// locals returns what is known of the limiters, nil if the rate of one is not.
-func (c call) locals() []*local {
-	locals := make([]*local, len(c.limiters))
+// locals returns the local limiters, nil if the rate of one is unknown.
+func (c call) locals() []*localLimiter {
+	locals := make([]*localLimiter, len(c.limiters))
 	for i, limiter := range c.limiters {
-		if locals[i] = c.guard.known(limiter); locals[i] == nil {
+		if locals[i] = c.guard.withKnownRate(limiter); locals[i] == nil {
 			return nil
 		}
 	}
@@ -160,35 +170,39 @@ func (c call) locals() []*local {
 
 // fromShares is awaitShares, and counts the calls that the shares have decided.
 func (c call) fromShares(
-	ctx context.Context, locals []*local, wanted engine.Want, away bool,
+	ctx context.Context, locals []*localLimiter, wanted engine.Want, away bool,
 ) (v []engine.Verdict, back bool, err error) {
 	v, back, err = c.awaitShares(ctx, locals, wanted, away)
 	if err == nil && !back {
-		c.guard.decided.Add(1)
+		c.guard.fallbackDecided.Add(1)
 	}
 	return v, back, err
 }
 
-// awaitShares takes permits from the shares of this Client, waiting for them as long as the
-// caller does. away says that Redis has failed for this caller: then they are granted. back
-// says that Redis is to be asked. If that has just come back, the permits are taken from the
-// shares before, and the verdicts say so.
+// awaitShares takes permits from the shares of this Client, waiting for them as
+// long as the caller does. away says that Redis has failed for this caller, so
+// that the shares grant. back says that Redis is to be asked. If Redis has just
+// come back, the shares are charged first, and the verdicts say whether they had
+// the permits.
+//
+// Each round looks at the circuit again, because Redis may come back while the
+// caller waits for its share.
 func (c call) awaitShares(
-	ctx context.Context, locals []*local, wanted engine.Want, away bool,
+	ctx context.Context, locals []*localLimiter, wanted engine.Want, away bool,
 ) (v []engine.Verdict, back bool, err error) {
 	circuit, end := locals[0].circuit, time.Now().Add(wanted.Timeout)
 	for failed := away; ; failed = false {
-		own := failed || circuit.cause() != nil
-		if !own && (away || !slices.ContainsFunc(locals, (*local).keepsToShare)) {
+		ungranted := failed || circuit.openCause() != nil
+		if !ungranted && (away || !slices.ContainsFunc(locals, (*localLimiter).keepsToShare)) {
 			return nil, true, nil
 		}
-		v, err = c.takeShares(locals, own)
+		v, err = c.takeShares(locals, ungranted)
 		ok := err == nil && engine.Granted(v)
-		if ok && own {
-			circuit.mend(c.limiters[0])
+		if ok && ungranted {
+			circuit.startProbing(c.limiters[0])
 		}
 		if spend(&wanted, end); ok || err != nil || !wanted.Waits() {
-			return v, ok && !own, err
+			return v, ok && !ungranted, err
 		}
 		pause := time.Duration(0)
 		for _, one := range v {
@@ -200,11 +214,12 @@ func (c call) awaitShares(
 	}
 }
 
-// takeShares takes permits from all shares or from none; own says that Redis does not know
-// of them.
-func (c call) takeShares(locals []*local, own bool) ([]engine.Verdict, error) {
-	// Locked in one order, so that two calls never wait for one another.
-	ordered := slices.SortedFunc(slices.Values(locals), func(a, b *local) int {
+// takeShares takes permits from all shares or from none. unbooked says that Redis
+// does not know of them.
+func (c call) takeShares(locals []*localLimiter, unbooked bool) ([]engine.Verdict, error) {
+	// Locked in the order of their hashes, so that two calls never wait for one
+	// another.
+	ordered := slices.SortedFunc(slices.Values(locals), func(a, b *localLimiter) int {
 		return strings.Compare(a.limiter.Hash, b.limiter.Hash)
 	})
 	for _, l := range ordered {
@@ -218,15 +233,15 @@ func (c call) takeShares(locals []*local, own bool) ([]engine.Verdict, error) {
 	now := time.Now()
 	v := make([]engine.Verdict, len(locals))
 	for i, l := range locals {
-		l.used = now
-		if own && c.permits[i] > l.rate {
+		l.usedAt = now
+		if unbooked && c.permits[i] > l.rate {
 			return nil, c.limiters[i].Named(engine.Exceeds(c.permits[i], l.rate))
 		}
 		v[i] = l.judge(now, c.permits[i])
 	}
 	if engine.Granted(v) {
 		for i, l := range locals {
-			v[i] = l.grant(now, c.permits[i], own)
+			v[i] = l.grant(now, c.permits[i], unbooked)
 		}
 	}
 	return v, nil

@@ -12,93 +12,98 @@ import (
 )
 
 const (
-	// openAfter is how many failures in a row open a circuit. Those of callers who
-	// came before the last one was noticed are the same failure.
+	// openAfter is how many consecutive failures open a circuit. Failures of
+	// calls that began before the last one was noticed count as that one: a burst
+	// of callers meets one outage, not many.
 	openAfter = 3
 
-	// While a circuit is open, a probe looks whether Redis is back: at first
-	// firstProbe after the failure, and then after twice the last pause, up to
-	// slowestProbe. It waits for probeLimit.
+	// While a circuit is open, a probe checks whether Redis is back: firstProbe
+	// after the failure, and then after twice the last pause, up to slowestProbe.
+	// It waits for at most probeLimit, longer than callers would, because a slow
+	// reply also tells that Redis is there.
 	firstProbe   = 100 * time.Millisecond
 	slowestProbe = time.Second
 	probeLimit   = 2 * time.Second
 )
 
-// A circuit says whether Redis is asked. It is open while Redis is not.
+// A circuit says whether Redis is asked. It is open while Redis is not. Calls
+// read it without a lock, because they do so each time.
 type circuit struct {
-	guard  *Guard
-	opened atomic.Pointer[error]     // why it is open, nil if it is closed
-	closed atomic.Pointer[time.Time] // when it was last closed, nil if it never was
-	bad    atomic.Bool               // there were failures since the last reply
+	guard    *Guard
+	openedBy atomic.Pointer[error]     // the failure that opened it, nil if it is closed
+	closedAt atomic.Pointer[time.Time] // when it was last closed, nil if it never was
+	// failedSinceReply spares noteReply the lock while Redis is well.
+	failedSinceReply atomic.Bool
 
-	mu       sync.Mutex
-	failures int             // since the last reply; guarded by mu, as all below is
-	noticed  time.Time       // when the last of them was
-	mending  bool            // the goroutine that looks whether Redis is back
-	probed   *engine.Limiter // the limiter by which it does
+	mu            sync.Mutex
+	failures      int             // since the last reply; guarded by mu, as all below
+	lastFailureAt time.Time       // when the last of them was noticed
+	probing       bool            // a goroutine probes Redis
+	probedLimiter *engine.Limiter // the limiter that it asks for
 }
 
-// cause returns why Redis is not asked, nil if it is.
-func (c *circuit) cause() error {
-	if why := c.opened.Load(); why != nil {
+// openCause returns why Redis is not asked, nil if it is.
+func (c *circuit) openCause() error {
+	if why := c.openedBy.Load(); why != nil {
 		return *why
 	}
 	return nil
 }
 
-// returning reports whether Redis was found to be back so lately that other Clients may
-// not know it yet: they probe at least as often.
+// returning reports whether Redis came back so recently that another Client may
+// not know it yet. Each Client probes at least that often.
 func (c *circuit) returning() bool {
-	closed := c.closed.Load()
+	closed := c.closedAt.Load()
 	return closed != nil && time.Since(*closed) < slowestProbe*5/4+probeLimit
 }
 
-// replied notes that Redis has replied to an acquire.
-func (c *circuit) replied() {
-	if c.bad.Load() {
+// noteReply records that Redis has replied to an acquire.
+func (c *circuit) noteReply() {
+	if c.failedSinceReply.Load() {
 		c.mu.Lock()
 		c.failures = 0
-		c.bad.Store(false)
+		c.failedSinceReply.Store(false)
 		c.mu.Unlock()
 	}
 }
 
-// failed notes that Redis has failed for a call that began at a time.
-func (c *circuit) failed(limiter *engine.Limiter, began time.Time, err error) {
+// noteFailure records that Redis has failed for a call that began at a time.
+func (c *circuit) noteFailure(limiter *engine.Limiter, began time.Time, err error) {
 	c.mu.Lock()
-	if began.Before(c.noticed) {
+	if began.Before(c.lastFailureAt) {
 		c.mu.Unlock()
 		return
 	}
 	c.failures++
-	c.noticed = time.Now()
-	c.bad.Store(true)
-	opens := c.failures >= openAfter && c.opened.Load() == nil
+	c.lastFailureAt = time.Now()
+	c.failedSinceReply.Store(true)
+	opens := c.failures >= openAfter && c.openedBy.Load() == nil
+	// Without mu: startProbing locks it, and the hook may call anything.
 	if opens {
-		c.opened.Store(&err)
+		c.openedBy.Store(&err)
 	}
 	c.mu.Unlock()
 	if opens {
-		c.mend(limiter)
-		c.guard.changed(1, err)
+		c.startProbing(limiter)
+		c.guard.noteCircuit(1, err)
 	}
 }
 
-// mend sees to it that a goroutine looks whether Redis is back, and books what was
-// granted meanwhile.
-func (c *circuit) mend(limiter *engine.Limiter) {
+// startProbing starts the goroutine that checks whether Redis is back, and books
+// the grants made meanwhile.
+func (c *circuit) startProbing(limiter *engine.Limiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.mending {
-		c.probed = limiter
-		c.mending = c.guard.engine.Go(c.mendUntilWell)
+	if !c.probing {
+		c.probedLimiter = limiter
+		c.probing = c.guard.engine.Go(c.probeUntilBooked)
 	}
 }
 
-// mendUntilWell probes Redis until it is back and everything is booked.
-func (c *circuit) mendUntilWell(ctx context.Context) {
+// probeUntilBooked probes Redis until it is back and has all bookings.
+func (c *circuit) probeUntilBooked(ctx context.Context) {
 	pause := firstProbe
-	if c.returning() { // it was back, and soon away again
+	if c.returning() { // it was back, and was soon away again
 		pause = slowestProbe
 	}
 	timer := time.NewTimer(pause)
@@ -111,25 +116,26 @@ func (c *circuit) mendUntilWell(ctx context.Context) {
 		}
 		well := c.probe(ctx)
 		if well {
-			// What was granted during the probe is booked with the circuit closed, when
-			// there will be no more of it.
+			// Grants during the probe are booked after the circuit is closed:
+			// only then do no more of them follow.
 			c.close()
 			well, _ = c.book(ctx)
 		}
-		if well && c.ends() {
+		if well && c.endsProbing() {
 			return
 		}
 		pause = min(2*pause, slowestProbe)
-		// Many processes must not probe at the same moment.
+		// The pause varies, so that many processes do not probe at one moment.
 		timer.Reset(pause*3/4 + rand.N(pause/2))
 	}
 }
 
-// probe reports whether Redis is back. If it is, what was granted without it is booked. A probe
-// that fails counts as a failed call: while callers live on the share, nothing else asks Redis.
+// probe reports whether Redis is back, and if so books the grants made without
+// it. A failed probe counts as a failed call, because no other call asks Redis
+// while callers live on the share.
 func (c *circuit) probe(ctx context.Context) bool {
 	c.mu.Lock()
-	limiter := c.probed
+	limiter := c.probedLimiter
 	c.mu.Unlock()
 	budget := defaultBudget
 	if p := c.guard.settings.Policy; p.Bounded {
@@ -139,26 +145,32 @@ func (c *circuit) probe(ctx context.Context) bool {
 	_, err := askPeers(ctx, limiter, nil)
 	took := time.Since(asked)
 	if err == nil && took > budget {
-		err = limiter.Named(engine.Silent(budget, nil)) // callers would not wait as long
+		err = limiter.Named(engine.Silent(budget, nil)) // callers would not wait that long
 	}
 	if Failed(err) && !redisx.Final(err) {
-		c.failed(limiter, time.Now().Add(-min(took, budget)), err)
+		c.noteFailure(limiter, time.Now().Add(-min(took, budget)), err)
 		return false
 	}
-	c.replied()
+	// The circuit stays open while the first bookings are sent. If it closed
+	// before, calls would take permits from Redis that were granted locally and
+	// are not booked yet.
+	c.noteReply()
 	_, reached := c.book(ctx)
 	return reached
 }
 
-// book books what was granted without Redis. It reports whether all is booked, and
-// whether Redis was reached: it may refuse. Of limiters that were found without a rate it
-// asks for a few, in random order: Redis may have come back empty, with thousands of them.
+// book books the grants made without Redis. all reports whether Redis has all
+// bookings, reached whether it was reached at all: it may also refuse them. Of
+// limiters that were found without a rate, book asks for a few, in random order.
+// Redis may have come back empty, with thousands of these.
 func (c *circuit) book(ctx context.Context) (all, reached bool) {
 	const few = 50
 	all = true
 	unset := 0
 	for _, local := range c.guard.unbooked(c) {
-		if local.unset.Load() {
+		if local.withoutRate.Load() {
+			// The order of a map is random, so each round asks for other
+			// limiters.
 			if unset++; unset > few {
 				continue
 			}
@@ -172,24 +184,28 @@ func (c *circuit) book(ctx context.Context) (all, reached bool) {
 	return all, true
 }
 
-// close closes the circuit: Redis is asked again.
+// close closes the circuit: calls ask Redis again.
 func (c *circuit) close() {
-	if c.opened.Load() == nil {
+	if c.openedBy.Load() == nil {
 		return
 	}
 	c.mu.Lock()
-	c.closed.Store(new(time.Now()))
-	c.opened.Store(nil)
+	// closedAt first: a call that finds the circuit closed must also find that
+	// Redis is returning, or it would take more than its share.
+	c.closedAt.Store(new(time.Now()))
+	c.openedBy.Store(nil)
 	c.failures = 0
 	c.mu.Unlock()
-	c.guard.changed(-1, nil)
+	c.guard.noteCircuit(-1, nil)
 }
 
-// ends reports whether there is nothing left to book. Where a limiter has no rate any
-// more, what was granted is kept until its interval is over: there may be a rate soon.
-func (c *circuit) ends() bool {
+// endsProbing reports whether nothing is left to book, and then marks the
+// goroutine as ended: under mu, so that a grant after that starts a new one. If a
+// limiter no longer has a rate, its grants are kept until their interval is over:
+// a rate may be set soon.
+func (c *circuit) endsProbing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mending = len(c.guard.unbooked(c)) > 0 || c.opened.Load() != nil
-	return !c.mending
+	c.probing = len(c.guard.unbooked(c)) > 0 || c.openedBy.Load() != nil
+	return !c.probing
 }

@@ -18,11 +18,11 @@ type Health struct {
 	Unbooked int64     // permits of which Redis does not know yet
 }
 
-// Settings are what a Guard is made with.
+// Settings are the settings of a Guard.
 type Settings struct {
-	Policy Policy  // of calls that have no other
+	Policy Policy  // of calls that have none of their own
 	Share  float64 // of a rate, for Local
-	Fixed  bool    // the share is the user's: otherwise it is learnt
+	Fixed  bool    // Share is the user's; otherwise it is learnt
 	Hook   func(Health)
 }
 
@@ -35,32 +35,33 @@ func New(e *engine.Engine, settings Settings) *Guard {
 	return g
 }
 
-// A Guard is what a Client knows about the health of its Redis.
+// A Guard holds what a Client knows about the health of its Redis, and the
+// limiters that it can limit alone.
 type Guard struct {
-	engine   *engine.Engine
-	settings Settings
-	off      atomic.Bool // nothing is limited
-	decided  atomic.Int64
+	engine          *engine.Engine
+	settings        Settings
+	limitingOff     atomic.Bool  // calls are granted without a limit
+	fallbackDecided atomic.Int64 // calls that a fallback decided
 
-	circuits [engine.Servers]circuit // one for each server
-	open     atomic.Int32            // circuits; changed under mu
+	circuits     [engine.Servers]circuit // one for each server
+	openCircuits atomic.Int32            // changed under mu
 
-	mu      sync.Mutex
-	since   time.Time // guarded by mu, as all below is
-	why     error
-	news    []Health          // not told to the hook yet
-	telling bool              // a goroutine tells them
-	locals  map[string]*local // by hash
-	swept   time.Time         // when those that nobody used were last removed
+	mu            sync.Mutex
+	openSince     time.Time                // guarded by mu, as all below
+	openCause     error                    // the failure that opened the first circuit
+	pendingHealth []Health                 // to be told to the hook
+	telling       bool                     // a goroutine calls the hook
+	locals        map[string]*localLimiter // by hash
+	sweptAt       time.Time                // when idle limiters were last removed
 }
 
 // SetLimiting turns limiting off and on.
-func (g *Guard) SetLimiting(on bool) { g.off.Store(!on) }
+func (g *Guard) SetLimiting(on bool) { g.limitingOff.Store(!on) }
 
 // Off reports whether nothing is limited.
-func (g *Guard) Off() bool { return g.off.Load() }
+func (g *Guard) Off() bool { return g.limitingOff.Load() }
 
-// Health returns the health, as calls have found it.
+// Health returns the health as calls have found it.
 func (g *Guard) Health() Health {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,9 +70,9 @@ func (g *Guard) Health() Health {
 
 // health returns the health. Guarded by mu.
 func (g *Guard) health() Health {
-	h := Health{Degraded: g.open.Load() > 0, Decided: g.decided.Load()}
+	h := Health{Degraded: g.openCircuits.Load() > 0, Decided: g.fallbackDecided.Load()}
 	if h.Degraded {
-		h.Since, h.Cause = g.since, g.why
+		h.Since, h.Cause = g.openSince, g.openCause
 	}
 	for _, local := range g.locals {
 		h.Unbooked += local.unbooked()
@@ -85,7 +86,7 @@ func (g *Guard) Acquire(ctx context.Context, limiter *engine.Limiter, policy Pol
 ) {
 	v, err := call{
 		guard: g, limiters: []*engine.Limiter{limiter}, permits: []int64{wanted.Permits}, policy: policy,
-		redis: func(wanted engine.Want) ([]engine.Verdict, error) {
+		askRedis: func(wanted engine.Want) ([]engine.Verdict, error) {
 			v, err := limiter.Acquire(ctx, wanted)
 			return []engine.Verdict{v}, err
 		},
@@ -102,7 +103,7 @@ func (g *Guard) AcquireAll(
 ) ([]engine.Verdict, error) {
 	return call{
 		guard: g, limiters: group.Limiters(), permits: permits, policy: policy,
-		redis: func(wanted engine.Want) ([]engine.Verdict, error) {
+		askRedis: func(wanted engine.Want) ([]engine.Verdict, error) {
 			return group.Acquire(ctx, permits, wanted)
 		},
 	}.run(ctx, wanted)
@@ -111,33 +112,36 @@ func (g *Guard) AcquireAll(
 // circuit returns the circuit of a limiter.
 func (g *Guard) circuit(limiter *engine.Limiter) *circuit { return &g.circuits[limiter.Server()] }
 
-// changed notes that a circuit was opened or closed, and tells the hook if that makes a
-// difference. The hook is called without a lock, by one goroutine at a time: it may do
-// what changes the state again.
-func (g *Guard) changed(by int32, why error) {
+// noteCircuit records that a circuit was opened or closed, and calls the hook if
+// that changes the health. One goroutine at a time calls it, without a lock,
+// because the hook may do what changes the health again. A change that comes
+// meanwhile is queued, so that the hook meets the changes in order.
+func (g *Guard) noteCircuit(by int32, why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	was := g.open.Load() > 0
-	if g.open.Add(by); !was {
-		g.since, g.why = time.Now(), why
+	// Several circuits may be open. The health changes with the first that opens
+	// and the last that closes.
+	was := g.openCircuits.Load() > 0
+	if g.openCircuits.Add(by); !was {
+		g.openSince, g.openCause = time.Now(), why
 	}
 	h := g.health()
 	if g.settings.Hook == nil || was == h.Degraded {
 		return
 	}
-	g.news = append(g.news, h)
+	g.pendingHealth = append(g.pendingHealth, h)
 	if g.telling {
 		return
 	}
 	g.telling = true
 	defer func() { g.telling = false }() // also if the hook panics
-	for len(g.news) > 0 {
-		h, g.news = g.news[0], g.news[1:]
+	for len(g.pendingHealth) > 0 {
+		h, g.pendingHealth = g.pendingHealth[0], g.pendingHealth[1:]
 		g.tell(h)
 	}
 }
 
-// tell calls the hook. Guarded by mu, which it leaves meanwhile.
+// tell calls the hook. Guarded by mu, which it releases meanwhile.
 func (g *Guard) tell(h Health) {
 	g.mu.Unlock()
 	defer g.mu.Lock()

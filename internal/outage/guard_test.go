@@ -23,19 +23,19 @@ func TestLimitersAreForgotten(t *testing.T) {
 		})
 		defer e.Close()
 		guard := New(e, Settings{})
-		take := func(l *local) {
+		take := func(l *localLimiter) {
 			c := call{guard: guard, limiters: []*engine.Limiter{l.limiter}, permits: []int64{1}}
-			if _, err := c.takeShares([]*local{l}, true); err != nil {
+			if _, err := c.takeShares([]*localLimiter{l}, true); err != nil {
 				t.Error(err)
 			}
 		}
 		knows := func(i int) bool {
-			l := guard.of(e.Limiter("name", fmt.Sprint(i), nil), time.Now(), true)
+			l := guard.localLimiter(e.Limiter("name", fmt.Sprint(i), nil), time.Now(), true)
 			if l != nil {
 				l.rate, l.interval, l.share = 10, time.Second, 1
 				take(l)
-				_, records := l.toBook()
-				l.booked(records)
+				_, records := l.nextBooking()
+				l.noteBooked(records)
 			}
 			return l != nil
 		}

@@ -12,111 +12,122 @@ import (
 )
 
 const (
-	// maxLocals is how many limiters a Client can limit by itself: some 10 MB. Beyond
+	// maxLocals is how many limiters a Client can limit alone: some 10 MB. Beyond
 	// them, Local returns the error.
 	maxLocals = 10_000
 
-	// localSlots is in how many slots of time an interval is cut. The permits of a
-	// slot come back together, when the last of them is due.
-	localSlots = 32
+	// bucketsPerInterval is the number of time buckets in an interval. The
+	// permits of a bucket come back together, when the last of them is due: later
+	// than exact by a 32nd of an interval, never earlier.
+	bucketsPerInterval = 32
 
-	// learntFor is how long what was learnt of a limiter is taken as it is.
-	learntFor = 10 * time.Second
+	// learntValidFor is how long the learnt rate and share are used before they
+	// are asked for again.
+	learntValidFor = 10 * time.Second
 
-	// Limiters that nobody has used for localIdle are forgotten.
+	// Limiters that were unused for localIdle are forgotten.
 	localIdle = time.Minute
 )
 
-// A local is what a Client knows of one limiter for the time when Redis is away: its
-// rate, its own share of it, and what it was granted within the last interval.
-type local struct {
+// A localLimiter is what a Client knows about one limiter for the time when Redis
+// is away: the rate, the Client's share of it, and the grants within the last
+// interval. It counts grants by Redis as well, so that an outage does not begin
+// with a second full share.
+type localLimiter struct {
 	circuit *circuit
 	limiter *engine.Limiter
-	unset   atomic.Bool // no rate was set when its permits were to be booked, nor used since
+	// withoutRate says that Redis had no rate when the grants were to be booked,
+	// and that the limiter was not used since.
+	withoutRate atomic.Bool
 
-	given atomic.Pointer[engine.GivenRate] // the last one that its acquires were to set; nil for none
+	// givenRate is the last one that acquires were to set; nil for none. A
+	// booking sets it where Redis came back empty.
+	givenRate atomic.Pointer[engine.GivenRate] // the last one that its acquires were to set; nil for none
 
-	mu       sync.Mutex
-	rate     int64 // 0 where it has not been learnt yet; guarded by mu, as all is
-	interval time.Duration
-	share    float64
-	learnt   time.Time
-	learning bool
-	used     time.Time
-	slots    []localSlot    // the oldest first
-	booking  []bookedRecord // sent, and not confirmed yet
+	mu          sync.Mutex
+	rate        int64 // 0 if not learnt yet; guarded by mu, as all below
+	interval    time.Duration
+	share       float64
+	learntAt    time.Time
+	learning    bool
+	usedAt      time.Time
+	buckets     []bucket       // the oldest first
+	unconfirmed []bookedRecord // of a booking that was sent
 
-	bookingNumber int64 // by which Redis knows a copy of the booking
+	bookingNumber int64 // by which Redis recognises a copy of the booking
 }
 
-// A localSlot is what this Client was granted in a slot of time.
-type localSlot struct {
-	end     time.Time // the permits count from then on, for an interval
-	permits int64     // all of them
-	own     int64     // those of them that Redis does not know of
+// A bucket is what this Client was granted in a short span of time.
+type bucket struct {
+	end      time.Time // from then on the permits count, for an interval
+	permits  int64     // granted in the bucket
+	unbooked int64     // those of permits that Redis does not know of
 }
 
-// learn notes whether Redis has granted a caller permits that are not counted yet, and
-// finds out about the limiter from time to time. Calls with another fallback count, too,
-// where a limiter is known.
+// learn counts permits that Redis has granted, unless they were charged before,
+// and asks about the limiter from time to time. Calls with another fallback are
+// counted if the limiter is known: they use the same rate.
 func (g *Guard) learn(limiter *engine.Limiter, permits int64, granted bool, fallback int) {
 	now := time.Now()
-	l := g.of(limiter, now, fallback == Local)
+	l := g.localLimiter(limiter, now, fallback == Local)
 	if l == nil {
 		return
 	}
-	l.note(limiter.Given())
+	l.noteGiven(limiter.Given())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.used = now
-	l.unset.Store(false) // Redis has judged a call
+	l.usedAt = now
+	l.withoutRate.Store(false) // Redis has judged a call
 	if granted {
-		l.slot(now).permits += permits
+		l.bucketOf(now).permits += permits
 	}
-	if fallback == Local && !l.learning && now.Sub(l.learnt) > learntFor {
+	if fallback == Local && !l.learning && now.Sub(l.learntAt) > learntValidFor {
 		l.learning = g.engine.Work(l.learn)
 	}
 }
 
-// note notes the rate that acquires set.
-func (l *local) note(given *engine.GivenRate) {
+// noteGiven records the rate that acquires set.
+func (l *localLimiter) noteGiven(given *engine.GivenRate) {
 	if given != nil {
-		l.given.Store(given)
+		l.givenRate.Store(given)
 	}
 }
 
-// assumeGiven notes the rate that the acquires of a limiter would set.
+// assumeGiven records the rate that the acquires of a limiter would set.
 func (g *Guard) assumeGiven(limiter *engine.Limiter) {
 	given := limiter.Given()
 	if given == nil {
 		return
 	}
 	g.Assume(limiter, given.Rate, false)
-	if l := g.known(limiter); l != nil {
-		l.note(given)
+	if l := g.withKnownRate(limiter); l != nil {
+		l.noteGiven(given)
 	}
 }
 
-// Assume notes the rate that this Client has set, or wanted to set where none is known: a
-// process may start while Redis is away.
+// Assume records the rate that this Client has set. If it only tried to, the rate
+// counts where none is known: a process may start while Redis is away.
 func (g *Guard) Assume(limiter *engine.Limiter, rate engine.Rate, set bool) {
 	now := time.Now()
-	l := g.of(limiter, now, true)
+	l := g.localLimiter(limiter, now, true)
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.used = now; l.rate == 0 || set {
-		l.unset.Store(false)
+	if l.usedAt = now; l.rate == 0 || set {
+		l.withoutRate.Store(false)
 		l.rate, l.interval = rate.Permits, rate.Interval
+		// No Client can be counted now. Assuming one grants too much at worst,
+		// for as long as Redis is away.
 		if l.share == 0 {
 			l.share = g.shareOf(rate.Type, 1)
 		}
 	}
 }
 
-// shareOf returns the share of this Client among so many.
+// shareOf returns the share of this Client in a limiter that some Clients use. A
+// PerClient limit is not shared.
 func (g *Guard) shareOf(typ int, clients int64) float64 {
 	switch {
 	case g.settings.Fixed:
@@ -127,9 +138,9 @@ func (g *Guard) shareOf(typ int, clients int64) float64 {
 	return 1
 }
 
-// of returns what is known of a limiter. If nothing is, it makes room where that is asked
-// for; nil if there is none.
-func (g *Guard) of(limiter *engine.Limiter, now time.Time, room bool) *local {
+// localLimiter returns the local limiter of a limiter. If there is none, it makes
+// one if room is set and there is room, and otherwise returns nil.
+func (g *Guard) localLimiter(limiter *engine.Limiter, now time.Time, room bool) *localLimiter {
 	circuit := g.circuit(limiter)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -137,23 +148,25 @@ func (g *Guard) of(limiter *engine.Limiter, now time.Time, room bool) *local {
 		return l
 	}
 	const full = time.Second // between looks for room: each goes through all
-	if since := now.Sub(g.swept); since > localIdle || len(g.locals) >= maxLocals && since > full {
+	if since := now.Sub(g.sweptAt); since > localIdle || len(g.locals) >= maxLocals && since > full {
 		g.sweep(now)
 	}
 	if len(g.locals) >= maxLocals {
 		return nil
 	}
 	if g.locals == nil {
-		g.locals = map[string]*local{}
+		g.locals = map[string]*localLimiter{}
 	}
-	l := &local{circuit: circuit, limiter: limiter}
+	// limiter is the handle of the first caller: all handles of a name have the
+	// same keys.
+	l := &localLimiter{circuit: circuit, limiter: limiter}
 	g.locals[limiter.Hash] = l
 	return l
 }
 
-// sweep forgets limiters that nobody uses. Guarded by mu.
+// sweep forgets unused limiters. Guarded by mu.
 func (g *Guard) sweep(now time.Time) {
-	g.swept = now
+	g.sweptAt = now
 	for hash, l := range g.locals {
 		if l.idle(now) {
 			delete(g.locals, hash)
@@ -161,14 +174,16 @@ func (g *Guard) sweep(now time.Time) {
 	}
 }
 
-func (l *local) idle(now time.Time) bool {
+// idle reports whether the limiter may be forgotten. One with unbooked permits
+// may not: they would never reach Redis.
+func (l *localLimiter) idle(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return now.Sub(l.used) > max(localIdle, l.interval) && !l.learning && l.own(now) == 0
+	return now.Sub(l.usedAt) > max(localIdle, l.interval) && !l.learning && l.unbookedLocked(now) == 0
 }
 
-// known returns what is known of a limiter, nil if its rate is not.
-func (g *Guard) known(limiter *engine.Limiter) *local {
+// withKnownRate returns the local limiter if its rate is known, otherwise nil.
+func (g *Guard) withKnownRate(limiter *engine.Limiter) *localLimiter {
 	g.mu.Lock()
 	l := g.locals[limiter.Hash]
 	g.mu.Unlock()
@@ -183,9 +198,9 @@ func (g *Guard) known(limiter *engine.Limiter) *local {
 	return l
 }
 
-// rate returns the rate of a limiter, 0 if it is not known.
+// rate returns the rate of a limiter, 0 if it is unknown.
 func (g *Guard) rate(limiter *engine.Limiter) int64 {
-	if l := g.known(limiter); l != nil {
+	if l := g.withKnownRate(limiter); l != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.rate
@@ -193,8 +208,8 @@ func (g *Guard) rate(limiter *engine.Limiter) int64 {
 	return 0
 }
 
-// unbooked returns the limiters of a circuit of which Redis does not know all.
-func (g *Guard) unbooked(c *circuit) (all []*local) {
+// unbooked returns the limiters of a circuit that have unbooked permits.
+func (g *Guard) unbooked(c *circuit) (all []*localLimiter) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, l := range g.locals {
@@ -206,77 +221,83 @@ func (g *Guard) unbooked(c *circuit) (all []*local) {
 }
 
 // unbooked returns how many permits Redis does not know of.
-func (l *local) unbooked() int64 {
+func (l *localLimiter) unbooked() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.own(time.Now())
+	return l.unbookedLocked(time.Now())
 }
 
-// own is unbooked: what is back after an interval is not booked any more. Guarded by mu.
-func (l *local) own(now time.Time) (sum int64) {
+// unbookedLocked returns the sum of unbooked permits less than an interval old.
+// Older ones are back in any case, and a booking of them would take permits
+// twice. Guarded by mu.
+func (l *localLimiter) unbookedLocked(now time.Time) (sum int64) {
 	l.prune(now)
-	for _, s := range l.slots {
+	for _, s := range l.buckets {
 		if now.Before(s.end.Add(l.interval)) {
-			sum += s.own
+			sum += s.unbooked
 		}
 	}
+	// A booking that is not confirmed by now has nothing left to book.
 	if sum == 0 {
-		l.booking = nil
+		l.unconfirmed = nil
 	}
 	return sum
 }
 
-// keepsToShare reports whether the Client takes no more than its share from Redis: others
-// may not know yet that it is back, or Redis does not know yet what was granted without it.
-func (l *local) keepsToShare() bool { return l.circuit.returning() || l.unbooked() > 0 }
+// keepsToShare reports whether the Client takes no more than its share from
+// Redis. Another Client may not know yet that Redis is back, or Redis may not
+// know yet what this one has granted.
+func (l *localLimiter) keepsToShare() bool { return l.circuit.returning() || l.unbooked() > 0 }
 
-// limit returns how many permits this Client may take by itself, and in which time:
-// its share of the rate, and if that is less than one permit, one in a longer time.
-// Guarded by mu.
-func (l *local) limit() (permits int64, window time.Duration) {
+// limit returns how many permits this Client may take alone, and in which time:
+// its share of the rate, or one permit in a longer time if the share is less than
+// that. Guarded by mu.
+func (l *localLimiter) limit() (permits int64, window time.Duration) {
 	const longest = 1 << 61 // ns, some 73 years
 	part := float64(l.rate) * l.share
 	switch {
-	case l.rate == 0: // it is about to be learnt
-		return 0, max(learntFor, l.interval)
+	case l.rate == 0: // it will soon be learnt
+		return 0, max(learntValidFor, l.interval)
 	case part >= 1:
 		return int64(part), min(longest, l.interval)
 	}
 	return 1, time.Duration(min(longest, float64(l.interval)/part))
 }
 
-// prune forgets slots whose permits are back. Guarded by mu.
-func (l *local) prune(now time.Time) {
+// prune forgets buckets whose permits are back. Guarded by mu.
+func (l *localLimiter) prune(now time.Time) {
 	_, window := l.limit()
-	l.slots = slices.DeleteFunc(l.slots, func(s localSlot) bool { return !now.Before(s.end.Add(window)) })
+	l.buckets = slices.DeleteFunc(l.buckets, func(s bucket) bool { return !now.Before(s.end.Add(window)) })
 }
 
-// slot returns the slot of now. Guarded by mu.
-func (l *local) slot(now time.Time) *localSlot {
+// bucketOf returns the bucket of now. A bucket is never longer than a part of the
+// interval, even if a small share has a longer window: bookings are dated by the
+// ends of buckets. Guarded by mu.
+func (l *localLimiter) bucketOf(now time.Time) *bucket {
 	l.prune(now)
 	_, window := l.limit()
-	width := max(time.Millisecond, min(window, cmp.Or(l.interval, window))/localSlots)
-	if n := len(l.slots); n == 0 || now.After(l.slots[n-1].end) {
-		l.slots = append(l.slots, localSlot{end: now.Add(width)})
+	width := max(time.Millisecond, min(window, cmp.Or(l.interval, window))/bucketsPerInterval)
+	if n := len(l.buckets); n == 0 || now.After(l.buckets[n-1].end) {
+		l.buckets = append(l.buckets, bucket{end: now.Add(width)})
 	}
-	return &l.slots[len(l.slots)-1]
+	return &l.buckets[len(l.buckets)-1]
 }
 
 // judge reports whether permits are there, and takes none. Guarded by mu.
-func (l *local) judge(now time.Time, permits int64) engine.Verdict {
+func (l *localLimiter) judge(now time.Time, permits int64) engine.Verdict {
 	l.prune(now)
 	limit, window := l.limit()
 	v := engine.Verdict{Degraded: true, Limit: l.rate, Every: l.interval.Milliseconds(), Left: limit}
-	for _, s := range l.slots {
+	for _, s := range l.buckets {
 		v.Left -= s.permits
 		v.Reset = max(v.Reset, s.end.Add(window).Sub(now).Milliseconds()+1)
 	}
 	if v.OK = permits <= v.Left; v.OK {
 		return v
 	}
-	// One that wants more than the share can only wait for Redis.
+	// A caller that wants more than the share can only wait for Redis.
 	wait, left := slowestProbe, v.Left
-	for _, s := range l.slots {
+	for _, s := range l.buckets {
 		if left += s.permits; left >= permits {
 			wait = s.end.Add(window).Sub(now) + time.Microsecond
 			break
@@ -287,58 +308,63 @@ func (l *local) judge(now time.Time, permits int64) engine.Verdict {
 }
 
 // grant takes permits that are there. Guarded by mu.
-func (l *local) grant(now time.Time, permits int64, own bool) engine.Verdict {
-	s := l.slot(now)
+func (l *localLimiter) grant(now time.Time, permits int64, unbooked bool) engine.Verdict {
+	s := l.bucketOf(now)
 	s.permits += permits
-	if own {
-		s.own += permits
+	if unbooked {
+		s.unbooked += permits
 	}
 	return l.judge(now, 0)
 }
 
-// forget takes back permits that Redis has not granted.
-func (l *local) forget(permits int64) {
+// uncharge takes back permits that Redis was asked for and has not granted. It
+// leaves the unbooked ones, which were granted here.
+func (l *localLimiter) uncharge(permits int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := len(l.slots) - 1; i >= 0 && permits > 0; i-- {
-		n := min(permits, l.slots[i].permits-l.slots[i].own)
-		l.slots[i].permits -= n
+	// The newest first: those count for the longest time, and the charge to undo
+	// was a recent one.
+	for i := len(l.buckets) - 1; i >= 0 && permits > 0; i-- {
+		n := min(permits, l.buckets[i].permits-l.buckets[i].unbooked)
+		l.buckets[i].permits -= n
 		permits -= n
 	}
 }
 
-// Gives takes permits back that were granted without Redis, while that is away. It reports
-// whether there were as many.
-func (g *Guard) Gives(limiter *engine.Limiter, permits int64) bool {
-	if g.open.Load() == 0 || g.circuit(limiter).cause() == nil {
+// TakeBackUnbooked takes back permits that were granted without Redis, while
+// Redis is away. It reports whether there were enough.
+func (g *Guard) TakeBackUnbooked(limiter *engine.Limiter, permits int64) bool {
+	if g.openCircuits.Load() == 0 || g.circuit(limiter).openCause() == nil {
 		return false
 	}
-	l := g.known(limiter)
-	return l != nil && l.give(permits)
+	l := g.withKnownRate(limiter)
+	return l != nil && l.takeBackUnbooked(permits)
 }
 
-// Gave notes that permits went back to Redis.
-func (g *Guard) Gave(limiter *engine.Limiter, permits int64) {
+// NoteReleased records that permits went back to Redis, so that the share has
+// them again.
+func (g *Guard) NoteReleased(limiter *engine.Limiter, permits int64) {
 	if !g.settings.Policy.Bounded {
-		return // nothing is known, or little
+		return // no call has charged a share
 	}
-	if l := g.of(limiter, time.Time{}, false); l != nil {
-		l.forget(permits)
+	if l := g.localLimiter(limiter, time.Time{}, false); l != nil {
+		l.uncharge(permits)
 	}
 }
 
-// give takes back permits that were granted without Redis, the newest first, and
-// reports whether there were as many.
-func (l *local) give(permits int64) bool {
+// takeBackUnbooked takes back unbooked permits, the newest first, and reports
+// whether there were enough. While a booking is under way it takes none: Redis
+// may already have their records.
+func (l *localLimiter) takeBackUnbooked(permits int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.own(time.Now()) < permits || len(l.booking) > 0 {
+	if l.unbookedLocked(time.Now()) < permits || len(l.unconfirmed) > 0 {
 		return false
 	}
-	for i := len(l.slots) - 1; i >= 0 && permits > 0; i-- {
-		n := min(permits, l.slots[i].own)
-		l.slots[i].own -= n
-		l.slots[i].permits -= n
+	for i := len(l.buckets) - 1; i >= 0 && permits > 0; i-- {
+		n := min(permits, l.buckets[i].unbooked)
+		l.buckets[i].unbooked -= n
+		l.buckets[i].permits -= n
 		permits -= n
 	}
 	return true

@@ -9,40 +9,43 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// What a call returns when Redis has failed.
+// The results of a call when Redis has failed.
 const (
 	ReturnError = iota // the error
 	Allow              // the permits
-	Deny               // a no at once
-	Local              // what the share of this Client has, and waits as long as the call may
+	Deny               // no, at once
+	Local              // as the share of this Client allows, waiting as long as the call may
 )
 
 const (
-	// defaultBudget is long for a Redis that is well, and short for a person who waits.
+	// defaultBudget is long for a healthy Redis, and short for a person who
+	// waits.
 	defaultBudget = 250 * time.Millisecond
 
-	// leastBudget is the shortest after which Redis counts as failed. A caller whose
-	// context ends sooner has its fallback, but says nothing about Redis.
+	// leastBudget is the shortest silence that counts as a failure. A caller
+	// whose context ends sooner gets its fallback, but says nothing about Redis:
+	// otherwise one caller with a tiny deadline could open the circuit for all.
 	leastBudget = 20 * time.Millisecond
 )
 
-// A Policy is what a call does when Redis fails.
+// A Policy says what a call does when Redis fails.
 type Policy struct {
 	Fallback int
 	Budget   time.Duration
-	Bounded  bool // there is a budget
+	Bounded  bool // Budget is set
 }
 
 // With returns the policy with another fallback.
 func (p Policy) With(fallback int) Policy {
 	p.Fallback = fallback
+	// Without a budget, a silent Redis would never lead to the fallback.
 	if !p.Bounded {
 		p.Budget, p.Bounded = defaultBudget, true
 	}
 	return p
 }
 
-// Validate returns why the policy cannot be used, as refuse says it.
+// Validate returns why the policy cannot be used, as an error made by refuse.
 func (p Policy) Validate(refuse func(argument string, value any, bound string) error) error {
 	switch {
 	case p.Fallback < ReturnError || p.Fallback > Local:
@@ -53,16 +56,18 @@ func (p Policy) Validate(refuse func(argument string, value any, bound string) e
 	return nil
 }
 
-// within returns the budget of a call. It leaves a quarter of the time that the context
-// has to the fallback.
-func (p Policy) within(ctx context.Context) time.Duration {
+// budgetFor returns the budget of a call. It leaves a quarter of the context's
+// time for the fallback.
+func (p Policy) budgetFor(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return max(time.Millisecond, min(p.Budget, time.Until(end)/4*3))
 	}
 	return p.Budget
 }
 
-// Failed reports whether an error of an acquire says that Redis has failed.
+// Failed reports whether an error of an acquire says that Redis has failed. Every
+// error does that is not about the call, the limiter or the Client, so that an
+// unknown one opens the circuit and not the reverse.
 func Failed(err error) bool {
 	for _, of := range []error{
 		nil, engine.ErrNotInitialized, limit.ErrPermitsExceedRate, limit.ErrInvalidArgument,

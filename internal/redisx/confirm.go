@@ -10,17 +10,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Confirmation is how many replicas must have what a call has changed, and how
-// long it waits for them.
+// A Confirmation says how many replicas must have the changes of a call, and how
+// long the call waits for them.
 type Confirmation struct {
 	Replicas int
 	Within   time.Duration
 }
 
-// An UnconfirmedError says that a call was carried out, and that too few replicas
-// have confirmed it in time. It is an answer of Redis.
+// An UnconfirmedError says that a call was carried out, but that too few replicas
+// confirmed it in time. It is an answer of Redis.
 type UnconfirmedError struct {
-	Replicas int64 // that have it
+	Replicas int64 // that confirmed it
 	Want     Confirmation
 }
 
@@ -28,15 +28,15 @@ func (e *UnconfirmedError) Error() string {
 	return fmt.Sprintf("%d of %d replicas have it after %v", e.Replicas, e.Want.Replicas, e.Want.Within)
 }
 
-// RedisError says that Redis has replied.
+// RedisError marks the error as an answer of Redis.
 func (*UnconfirmedError) RedisError() {}
 
-// processAndWait sends a command and WAIT behind it, in one write to the connection:
-// WAIT is for what that connection has written. go-redis would send the two of a
-// pipeline on a cluster to different nodes after a MOVED, so this sends them to one
-// node, and follows to another with both.
+// processAndWait sends a command, followed by WAIT in the same write to the
+// connection: WAIT is about the writes of its own connection. After a MOVED on a
+// cluster, go-redis would send the two commands of a pipeline to different nodes.
+// So processAndWait sends both to one node, and follows a redirection with both.
 //
-// The error is that of the command. What WAIT said is in cmd.confirm.
+// The error is that of the command. The reply to WAIT is in cmd.confirm.
 func (r *Runner) processAndWait(ctx context.Context, cmd *command) error {
 	node, err := r.nodeOf(ctx, cmd.key())
 	for asking, hop := false, 0; err == nil; hop++ {
@@ -53,7 +53,7 @@ func (r *Runner) processAndWait(ctx context.Context, cmd *command) error {
 		if moved, asking, addr = redirected(cmd.Err()); !moved || r.servers == nil || hop > r.retries {
 			return cmd.Err()
 		}
-		if node = r.nodeAt(ctx, addr); node == nil { // not every node knows it yet
+		if node = r.nodeAt(ctx, addr); node == nil { // the client does not know the new node yet
 			asking = false
 			if err = r.pause(ctx, hop); err == nil {
 				node, err = r.nodeOf(ctx, cmd.key())
@@ -63,9 +63,10 @@ func (r *Runner) processAndWait(ctx context.Context, cmd *command) error {
 	return err
 }
 
-// carriedOut returns the reply to a call that was carried out, and the error if it
-// cannot be read or replicas lack it: then it is lost. more is for a confirmation
-// whose own reply did not come.
+// carriedOut returns the reply to a call that was carried out. If the reply
+// cannot be read, or replicas lack the change, it returns an error, and the call
+// is lost. more says that the confirmation itself got no reply, so that another
+// attempt may get one.
 func (r *Runner) carriedOut(call *Call, cmd *command) (reply Reply, lost, more bool, err error) {
 	reply, err = Decode(cmd.Val())
 	if err != nil || cmd.confirm == nil || !call.Done(reply) {
@@ -87,8 +88,8 @@ func (r *Runner) confirmed(wait *command) error {
 	return err
 }
 
-// nodeOf returns the client to send to what must arrive on one connection: on a
-// cluster that of the master of a key, on a Ring that of its shard.
+// nodeOf returns the client for commands that must share one connection: on a
+// cluster that of the key's master, on a Ring that of its shard.
 func (k *Kind) nodeOf(ctx context.Context, key string) (redis.Cmdable, error) {
 	switch rdb := k.rdb.(type) {
 	case interface {
@@ -104,7 +105,7 @@ func (k *Kind) nodeOf(ctx context.Context, key string) (redis.Cmdable, error) {
 }
 
 // nodeAt returns the client of the master at an address, nil if there is none. It
-// has the client ask the cluster for its nodes.
+// makes the client ask the cluster for its nodes.
 func (k *Kind) nodeAt(ctx context.Context, addr string) redis.Cmdable {
 	var mu sync.Mutex
 	var found *redis.Client
@@ -122,9 +123,9 @@ func (k *Kind) nodeAt(ctx context.Context, addr string) redis.Cmdable {
 	return found
 }
 
-// redirected reports whether a command that failed belongs to another node, the one
-// at addr, or to a new client of the same, for the old one was closed. asking is for
-// a key that is on its way to that node.
+// redirected reports whether a failed command must go to another node, the one at
+// addr, or to a new client of the same node because the old one was closed.
+// asking is for a key on its way to that node.
 func redirected(err error) (moved, asking bool, addr string) {
 	if addr, moved = redis.IsMovedError(err); moved {
 		return true, false, addr

@@ -1,5 +1,5 @@
-// Package redisx runs Lua scripts on Redis through whatever go-redis client the
-// user has: it loads them, sends them, sends them again where that is safe, tells
-// errors of the network from answers of Redis, and knows what kind of client it
-// is. It knows nothing of limiters.
+// Package redisx runs Lua scripts on Redis through any go-redis client. It loads
+// and sends them, sends them again where that is safe, tells network errors from
+// answers of Redis, and finds out the kind of the client. It knows nothing about
+// limiters.
 package redisx

@@ -8,7 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrShape says that a script has replied something that none of ours does.
+// ErrShape says that the reply of a script has none of the shapes that this
+// library's scripts reply.
 var ErrShape = errors.New("a script answered")
 
 // Answered reports whether err is an answer of Redis.
@@ -17,33 +18,34 @@ func Answered(err error) bool {
 	return errors.As(err, &answer)
 }
 
-// Final reports whether an error is the answer of Redis to a request, which
-// sending it again would not change.
-func Final(err error) bool { return Answered(err) && !notCarriedOut(err) && !cutShort(err) }
+// Final reports whether an error is the answer of Redis to a request, and another
+// attempt would get the same answer.
+func Final(err error) bool { return Answered(err) && !notCarriedOut(err) && !scriptCutShort(err) }
 
-// Detail is what follows the code in the error of a script.
+// Detail returns what follows the code in the error of a script.
 func Detail(err error, code string) string {
 	_, after, _ := strings.Cut(err.Error(), code+" ")
 	return after
 }
 
-// replyLost reports whether a request that was sent may have been carried out
-// though it failed, if in part: the error is no answer of Redis and no failure to
-// reach it, or the script was cut short.
+// replyLost reports whether a failed request may have been carried out, at least
+// in part: its error is neither an answer of Redis nor a failure to reach it, or
+// the script was cut short.
 func replyLost(err error) bool {
-	if cutShort(err) {
+	if scriptCutShort(err) {
 		return true
 	}
 	return !Answered(err) && !errors.Is(err, redis.ErrClosed) && !errors.Is(err, redis.ErrPoolTimeout) &&
 		!dialFailed(err)
 }
 
-// cutShort reports whether a script ended in its midst because a key was gone
-// from a slot of a cluster that is moving to another node. Ours remove a key last
-// of all, so that none should; what others do to a key, and other servers, may
-// cause it all the same. Redis 7 names the reason at once, earlier versions begin
-// with the script that failed, for whatever reason. (HasErrorPrefix drops "ERR".)
-func cutShort(err error) bool {
+// scriptCutShort reports whether Redis stopped a script because a key was gone
+// from a slot of a cluster that is moving to another node. Our scripts remove a
+// key last of all, so none should be stopped; other clients that remove keys, and
+// other servers, may still cause it. Redis 7 names the reason first. Earlier
+// versions begin with the name of the script, whatever the reason.
+// (HasErrorPrefix drops "ERR".)
+func scriptCutShort(err error) bool {
 	return redis.HasErrorPrefix(err, "Script attempted to access a non local key") ||
 		redis.HasErrorPrefix(err, "Error running script (call to f_")
 }
@@ -54,13 +56,14 @@ func Denied(err error) bool {
 	return redis.HasErrorPrefix(err, "The user executing the script can't ")
 }
 
+// dialFailed reports whether no connection was made, so that nothing was sent.
 func dialFailed(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// notCarriedOut reports whether a request failed in passing, before anything
-// was done: go-redis itself would send it again.
+// notCarriedOut reports whether a request failed for a passing reason before
+// Redis carried it out. go-redis would send it again.
 func notCarriedOut(err error) bool {
 	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsMasterDownError(err) ||
 		redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err) ||

@@ -9,22 +9,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Kind is what there is to know of a go-redis client. It is found out once, by
-// the methods of the client, so that one of the user's that embeds a client of
-// go-redis is known as well.
+// A Kind holds the properties of a go-redis client. They are found once, by the
+// methods of the client and not by its type, so that a user's client that embeds
+// one of go-redis is recognised as well.
 type Kind struct {
 	Single  bool // one server, also behind Sentinel
-	Sharded bool // the server of a key is chosen by its hash tag: Cluster, Ring
-	DB      int  // the number of the database; a cluster has but 0
+	Sharded bool // the hash tag of a key chooses its server: Cluster, Ring
+	DB      int  // the number of the database; a cluster has only 0
 
-	// How often go-redis sends a command again, and how long it pauses before.
+	// retries is how often go-redis sends a command again, with pauses between
+	// the backoffs.
 	retries                int
 	minBackoff, maxBackoff time.Duration
 
-	fromReplicas bool          // commands that only read may be sent to a replica
+	fromReplicas bool          // read-only commands may be sent to a replica
 	ReadTimeout  time.Duration // of one attempt; below 1 for none
 
-	reload  func(ctx context.Context) // has a cluster's client ask for the nodes; nil for others
+	reload  func(ctx context.Context) // makes a cluster client ask for the nodes; nil for others
 	rdb     redis.UniversalClient
 	servers func(ctx context.Context, visit func(context.Context, *redis.Client) error) error
 }
@@ -80,7 +81,7 @@ func (k *Kind) Known() bool { return k.Single || k.Sharded }
 // Client returns the Go type of the client, for errors.
 func (k *Kind) Client() string { return fmt.Sprintf("%T", k.rdb) }
 
-// EachServer calls f for each server that keeps keys, perhaps at the same time, and
+// EachServer calls f for each server that keeps keys, perhaps concurrently, and
 // returns the first error.
 func (k *Kind) EachServer(ctx context.Context, f func(ctx context.Context, rdb redis.Cmdable) error) error {
 	if k.servers == nil {
@@ -89,8 +90,8 @@ func (k *Kind) EachServer(ctx context.Context, f func(ctx context.Context, rdb r
 	return k.servers(ctx, func(ctx context.Context, server *redis.Client) error { return f(ctx, server) })
 }
 
-// IsNil reports whether there is no client, also where a failed constructor of the
-// caller has left a nil pointer in the interface.
+// IsNil reports whether there is no client. A failed constructor may have left a
+// nil pointer in the interface, which is not equal to nil.
 func IsNil(rdb redis.UniversalClient) bool {
 	if rdb == nil {
 		return true

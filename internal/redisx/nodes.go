@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// OnMaster asks the master that has a key. A client that reads from replicas would
-// ask one of them, which may not have the last change yet.
+// OnMaster asks the master of a key. A client that reads from replicas would ask
+// one of them, which may lack the last change.
 func OnMaster[T any](
 	ctx context.Context, r *Runner, key string, ask func(rdb redis.Cmdable) (T, error),
 ) (T, error) {
@@ -24,26 +24,26 @@ func OnMaster[T any](
 	return ask(r.rdb)
 }
 
-// relocate has a client of a cluster ask again where its nodes are, after a failure
-// to reach one. go-redis does so only every 60 s by default, and calls the dead
-// master until then. It asks at most once in relocateEvery.
-func (r *Runner) relocate(ctx context.Context, err error) {
+// reloadNodes makes a cluster client ask for the nodes again after it failed to
+// reach one. By default go-redis asks only every 60 s, and calls a dead master
+// until then. The swap lets one of many failing callers ask.
+func (r *Runner) reloadNodes(ctx context.Context, err error) {
 	if r.reload == nil || Answered(err) || errors.Is(err, redis.ErrPoolTimeout) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return
 	}
-	last, now := r.relocated.Load(), time.Now().UnixNano()
-	if time.Duration(now-last) >= relocateEvery && r.relocated.CompareAndSwap(last, now) {
+	last, now := r.lastReload.Load(), time.Now().UnixNano()
+	if time.Duration(now-last) >= reloadEvery && r.lastReload.CompareAndSwap(last, now) {
 		r.reload(ctx)
 	}
 }
 
-// relocateEvery bounds what a cluster is asked in an outage: many processes fail at
-// once.
-const relocateEvery = time.Second
+// reloadEvery bounds the load on a cluster in an outage, in which many processes
+// fail at once.
+const reloadEvery = time.Second
 
-// Shard returns the address of the server that a Ring keeps a key on; empty for all
-// other kinds of client.
+// Shard returns the address of the server on which a Ring keeps a key. It is
+// empty for all other kinds of client.
 func (k *Kind) Shard(key string) string {
 	if ring, ok := k.rdb.(interface {
 		GetShardClientForKey(key string) (*redis.Client, error)

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// pause waits before the next attempt, longer each time and not all callers
-// alike. It returns the error of ctx when that ends first.
+// pause waits before the next attempt, longer each time, and randomly, so that
+// callers do not come back together. It returns the error of ctx if that ends
+// first.
 func (k *Kind) pause(ctx context.Context, attempt int) error {
 	most := k.minBackoff << attempt
 	if most>>attempt != k.minBackoff || most > k.maxBackoff { // the shift may overflow

@@ -95,11 +95,11 @@ func TestAScriptThatWasCutShort(t *testing.T) {
 		"BADKEY 3 zset": false,
 	} {
 		err := fmt.Errorf("wrapped: %w", error(serverError(text)))
-		if cutShort(err) != want || replyLost(err) != want {
-			t.Errorf("%s: %v, %v", text, cutShort(err), replyLost(err))
+		if scriptCutShort(err) != want || replyLost(err) != want {
+			t.Errorf("%s: %v, %v", text, scriptCutShort(err), replyLost(err))
 		}
 	}
-	if cutShort(errors.New("ERR Script attempted to access a non local key")) {
+	if scriptCutShort(errors.New("ERR Script attempted to access a non local key")) {
 		t.Error("an error from elsewhere was taken for one of Redis")
 	}
 }

@@ -9,44 +9,46 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Runner sends scripts through one client, again where that is safe.
+// A Runner sends scripts through one client, and sends them again where that is
+// safe.
 type Runner struct {
 	Kind
 	rdb redis.UniversalClient
 
-	// Confirm is what calls with a Call.Done wait for; the zero value for nothing.
+	// Confirm is the confirmation for calls with a Call.Done; none if it is zero.
 	Confirm Confirmation
 
-	relocated *atomic.Int64         // when relocate last asked, Unix ns
-	sharded   *atomic.Pointer[bool] // what ShardedPubSub has found out
+	lastReload    *atomic.Int64         // in Unix ns
+	shardedPubSub *atomic.Pointer[bool] // the answer that ShardedPubSub remembers
 }
 
-// NewRunner returns a Runner that sends as often as rdb is set to.
+// NewRunner returns a Runner that sends a call as often as rdb is configured to.
 func NewRunner(rdb redis.UniversalClient) Runner {
 	return Runner{
-		Kind: KindOf(rdb), rdb: rdb, relocated: new(atomic.Int64), sharded: new(atomic.Pointer[bool]),
+		Kind: KindOf(rdb), rdb: rdb, lastReload: new(atomic.Int64), shardedPubSub: new(atomic.Pointer[bool]),
 	}
 }
 
-// A Call is one script, on some keys, with some arguments.
+// A Call is one run of a script on some keys with some arguments.
 type Call struct {
 	Script *Script
 	Keys   []any // strings, boxed for go-redis
 	Args   []any // ARGV
 
-	// Resent is the place in ARGV, counted from 1, of the ms since the call was
-	// first sent, at Start; 0 where the script does not want to know. Beyond
-	// Before, if any, a call that may have been carried out is not sent again.
+	// Resent is the position in ARGV, counted from 1, of the ms since Start, at
+	// which the call was first sent; 0 if the script does not need them. After
+	// Before, if it is set, a call that may have been carried out is not sent
+	// again: the script may have forgotten the first copy.
 	Resent int
 	Start  time.Time
 	Before time.Time
 
-	// Done reports whether a reply is that of a call that has changed what replicas
-	// must have (Runner.Confirm). Nil where they need not have it.
+	// Done reports whether a reply says that the call has changed something,
+	// which replicas must then have (Runner.Confirm). It is nil if they need not.
 	Done func(Reply) bool
 }
 
-// argv returns the words of the EVALSHA, and where ARGV begins.
+// argv returns the words of the EVALSHA, and the index at which ARGV begins.
 func (c *Call) argv() (argv []any, from int) {
 	const more = 3 // command, hash and number of keys
 	from = more + len(c.Keys)
@@ -56,17 +58,17 @@ func (c *Call) argv() (argv []any, from int) {
 	return append(argv, c.Args...), from
 }
 
-// FailureKey is the key of a context's value: a func(error) that is told what Redis
-// or the network said to a call that is sent again.
+// FailureKey is the key of a context value: a func(error) that is called with the
+// error of each attempt that is repeated.
 type FailureKey struct{}
 
-// Run sends a call and returns the reply of the script. A script that the server
-// does not know is sent whole. A call whose reply was lost is sent again if the
-// script is repeatable, and says so. While the slot of its keys moves to another node,
-// a call is sent again until it has moved, for movingFor at most.
+// Run sends a call and returns the reply of the script. If the server does not
+// know the script, Run sends its text. If the reply is lost, Run sends a
+// repeatable script again, marked as a copy. While the slot of the keys moves to
+// another node, Run repeats the call until it has moved, for at most movingFor.
 //
-// unsure reports whether the call may have been carried out without its reply
-// reaching us: after an error, or before it was sent again.
+// unsure reports whether the call may have been carried out without a reply:
+// after an error, or before the last attempt.
 func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool, err error) {
 	argv, from := call.argv()
 	start := time.Now()
@@ -80,32 +82,34 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool,
 		}
 		lost, again := cmd.outcome(err, call.Script.repeatable)
 		unsure = unsure || lost
-		r.relocate(ctx, err)
+		r.reloadNodes(ctx, err)
+		// A slot may take longer to move than all attempts. So these do not use
+		// them up.
 		if redis.IsTryAgainError(err) && time.Since(start) < movingFor {
 			attempt = max(0, min(attempt, r.retries-1))
 		}
-		if attempt >= r.retries || !again || unsure && call.late() {
+		if attempt >= r.retries || !again || unsure && call.tooLate() {
 			return reply, unsure, err
 		}
 		if unsure {
-			argv = call.marked(argv, from)
+			argv = call.markResent(argv, from)
 		}
-		tell(ctx, err)
+		reportFailure(ctx, err)
 		if r.pause(ctx, attempt) != nil {
 			return reply, unsure, err
 		}
 	}
 }
 
-// movingFor is how long a slot may be on its way before its calls fail. Its keys move one
-// by one, and a script needs all that it names on the same node.
+// movingFor is how long a slot may move before its calls fail. Its keys move one
+// by one, and a script needs all its keys on one node.
 const movingFor = 3 * time.Second
 
-// late reports whether the call may not be sent again any more.
-func (c *Call) late() bool { return !c.Before.IsZero() && time.Now().After(c.Before) }
+// tooLate reports whether the call must not be sent again.
+func (c *Call) tooLate() bool { return !c.Before.IsZero() && time.Now().After(c.Before) }
 
-// marked returns argv for a call that may have reached the server before.
-func (c *Call) marked(argv []any, from int) []any {
+// markResent returns argv for a copy of a call that may have reached the server.
+func (c *Call) markResent(argv []any, from int) []any {
 	if c.Resent == 0 {
 		return argv
 	}
@@ -116,14 +120,16 @@ func (c *Call) marked(argv []any, from int) []any {
 	return argv
 }
 
-// tell tells the observer in ctx, if there is one, what was said to a call.
-func tell(ctx context.Context, err error) {
+// reportFailure passes the error of an attempt to the function in ctx, if there
+// is one. After the end of ctx the error is about ctx, not about Redis.
+func reportFailure(ctx context.Context, err error) {
 	if failed, ok := ctx.Value(FailureKey{}).(func(error)); ok && ctx.Err() == nil {
 		failed(err)
 	}
 }
 
-// once sends a script by its hash, and whole if the server does not know it.
+// once sends a script by its hash, and then its text if the server does not know
+// it.
 func (r *Runner) once(ctx context.Context, call *Call, argv []any) (*command, error) {
 	cmd := newCommand(ctx, argv)
 	err := r.process(ctx, call, cmd)
@@ -136,22 +142,22 @@ func (r *Runner) once(ctx context.Context, call *Call, argv []any) (*command, er
 	return cmd, err
 }
 
-// process sends a command, and WAIT behind it where the call wants that.
+// process sends a command, followed by WAIT if the call needs confirmation.
 func (r *Runner) process(ctx context.Context, call *Call, cmd *command) error {
 	if call.Done == nil || r.Confirm.Replicas == 0 {
 		if err := r.rdb.Process(ctx, cmd); err != nil {
 			return err
 		}
-		return cmd.Err() // of a deferred AutoPipeliner: it replies there, and only there
+		return cmd.Err() // a deferred AutoPipeliner returns its error only here
 	}
 	return r.processAndWait(ctx, cmd)
 }
 
-// TypeOf returns what TYPE says of a key, empty if that cannot be had at once. It
-// is asked a single time: the error that needs it can do without.
+// TypeOf returns the TYPE of a key, empty if it is not to be had at once. One
+// attempt is enough, because only the text of an error needs it.
 func (r *Runner) TypeOf(ctx context.Context, key string) string {
 	cmd := newCommand(ctx, []any{"type", key})
-	_ = r.rdb.Process(ctx, cmd) // which keeps the error
+	_ = r.rdb.Process(ctx, cmd) // cmd keeps the error
 	kind, err := cmd.Text()
 	if err != nil {
 		return ""
@@ -159,12 +165,13 @@ func (r *Runner) TypeOf(ctx context.Context, key string) string {
 	return kind
 }
 
-// A command is one that go-redis must not send again by itself: only the Runner
-// knows how to say that it did.
+// A command is sent once by go-redis. Only the Runner may repeat it, because only
+// the Runner knows how to mark the copy.
 type command struct {
 	*redis.Cmd
-	sent    atomic.Bool // it may have been: go-redis has read what to send
-	confirm *command    // the WAIT that was sent behind it, nil if there was none
+	// sent says that the command may have been sent: go-redis has read its words.
+	sent    atomic.Bool
+	confirm *command // the WAIT that follows it, nil if there is none
 }
 
 // keysFrom is where the keys of an EVALSHA begin.
@@ -191,22 +198,23 @@ func (cmd *command) key() string {
 // NoRetry keeps go-redis from sending the command twice.
 func (*command) NoRetry() bool { return true }
 
-// Args notes that the words are read that are to be sent: go-redis reads them when
-// it has a connection. A command whose context ended before was not sent.
+// Args notes that go-redis has read the words, which it does when it has a
+// connection. A command whose context ended before that was not sent.
 func (cmd *command) Args() []any {
 	cmd.sent.Store(true)
 	return cmd.Cmd.Args()
 }
 
-// outcome reports what has become of a command that failed: whether it may have
-// been carried out (lost), and whether it may be sent again.
+// outcome reports whether a failed command may have been carried out (lost), and
+// whether it may be sent again.
 func (cmd *command) outcome(err error, repeatable bool) (lost, again bool) {
 	broken, sent := replyLost(err), cmd.sent.Load()
 	lost = broken && sent
 	return lost, lost && repeatable || broken && !sent || notCarriedOut(err)
 }
 
-// A Reply is the numbers that a script replies: a single one (Brief), or a table.
+// A Reply has the numbers that a script replies: a single one (Brief), or a
+// table.
 type Reply struct {
 	Brief bool
 	one   int64
@@ -216,8 +224,8 @@ type Reply struct {
 // ReplyOf returns the reply that has these numbers.
 func ReplyOf(numbers []int64) Reply { return Reply{table: numbers} }
 
-// Decode returns the numbers in the reply of a script, an ErrShape if it holds
-// anything else.
+// Decode returns the numbers in the reply of a script. If the reply holds
+// anything else, the error is an ErrShape.
 func Decode(val any) (Reply, error) {
 	if n, ok := val.(int64); ok {
 		return Reply{Brief: true, one: n}, nil
@@ -235,7 +243,7 @@ func Decode(val any) (Reply, error) {
 	return Reply{table: table}, nil
 }
 
-// At returns the number at a place, 0 where there is none.
+// At returns the number at index i, 0 if there is none.
 func (reply Reply) At(i int) int64 {
 	switch {
 	case reply.Brief && i == 0:
@@ -246,7 +254,7 @@ func (reply Reply) At(i int) int64 {
 	return 0
 }
 
-// From returns the numbers from a place on, nil if there are none.
+// From returns the numbers from index i on, nil if there are none.
 func (reply Reply) From(i int) []int64 {
 	if i >= len(reply.table) {
 		return nil
@@ -258,14 +266,14 @@ func shapeError(val any) error {
 	return fmt.Errorf("%w %v (%T), must be integers", ErrShape, val, val)
 }
 
-// A Result is what has become of one call of RunAll.
+// A Result is the outcome of one call of RunAll.
 type Result struct {
 	Reply Reply
 	Err   error
 }
 
-// RunAll sends calls in one pipeline, each once. Scripts that a server does not know are
-// sent whole in a second one.
+// RunAll sends calls in one pipeline, each once. A second pipeline sends the
+// texts of scripts that a server does not know.
 func (r *Runner) RunAll(ctx context.Context, calls []*Call) []Result {
 	results, left := make([]Result, len(calls)), make([]int, len(calls))
 	for i := range left {
@@ -277,8 +285,8 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call) []Result {
 	return results
 }
 
-// runAll sends those calls that are left, whole or by their hashes. It returns those whose
-// scripts the server does not know.
+// runAll sends the calls that are left, by their hashes or with their texts
+// (whole). It returns the calls whose scripts the server does not know.
 func (r *Runner) runAll(ctx context.Context, calls []*Call, left []int, whole bool,
 	results []Result) (unknown []int) {
 	cmds := make([]*command, len(left))

@@ -12,18 +12,18 @@ type Script struct {
 	Source string
 	hash   any // its SHA-1, boxed once for go-redis
 
-	// repeatable scripts may be sent again when their reply was lost: they
-	// find out that they were done, or do no harm and reply the same.
+	// repeatable scripts may be sent again when their reply is lost: either they
+	// recognise a copy, or a second run does no harm and replies the same.
 	repeatable bool
 }
 
 // Load returns the script in a file, with the parts that it includes. It panics
-// if a file is missing, for they are embedded in the program.
+// if a file is missing, because the files are embedded in the program.
 func Load(files fs.FS, file string, repeatable bool) *Script {
 	return NewScript(Included(files, file), repeatable)
 }
 
-// NewScript returns the script with a text, which has no includes any more.
+// NewScript returns the script with a text without includes.
 func NewScript(text string, repeatable bool) *Script {
 	source := withoutComments(text)
 	sum := sha1.Sum([]byte(source))
@@ -48,21 +48,21 @@ func Included(files fs.FS, file string) string {
 	return all.String()
 }
 
-// withoutComments blanks what Redis ignores, so that another word in a comment
-// does not change the hash of the script. Lines keep their numbers, for errors
-// name them.
+// withoutComments blanks the comments, which Redis ignores, so that a change of
+// one does not change the hash of the script. Lines keep their numbers, because
+// errors name them.
 func withoutComments(source string) string {
 	var all strings.Builder
 	for line := range strings.Lines(source) {
-		all.WriteString(strings.TrimRight(line[:code(line)], " \n"))
+		all.WriteString(strings.TrimRight(line[:commentStart(line)], " \n"))
 		all.WriteByte('\n')
 	}
 	return all.String()
 }
 
-// code returns where the comment of a line begins, or the line ends. Strings of
-// the scripts begin and end in one line.
-func code(line string) int {
+// commentStart returns where the comment of a line begins, or the length of a
+// line without one. Strings of the scripts begin and end on one line.
+func commentStart(line string) int {
 	quote := byte(0)
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {

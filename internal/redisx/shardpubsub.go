@@ -8,32 +8,32 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ShardedPubSub reports whether the client is that of a cluster whose servers have
-// sharded pub/sub: whether Redisson publishes by SPUBLISH there. It asks a server
-// until one has answered, and remembers the answer. An error leaves it open, also that
-// of a user who may not ask: for Redisson, whose user may, the answer may be yes.
+// ShardedPubSub reports whether the client is a cluster client whose servers have
+// sharded pub/sub, where Redisson publishes by SPUBLISH. It asks a server until
+// one has answered, and remembers the answer. An error is no answer, even that of
+// a user who may not ask: Redisson's user may, and get a yes.
 func (r *Runner) ShardedPubSub(ctx context.Context) (bool, error) {
 	if _, ok := r.rdb.(interface {
 		MasterForKey(ctx context.Context, key string) (*redis.Client, error)
 	}); !ok {
 		return false, nil
 	}
-	if known := r.sharded.Load(); known != nil {
-		return *known, nil
+	if remembered := r.shardedPubSub.Load(); remembered != nil {
+		return *remembered, nil
 	}
-	has, err := accepts(r.rdb.PubSubShardNumSub(ctx).Err())
-	if has && err == nil { // go-redis has a client of a cluster for Sentinel, too
-		has, err = accepts(r.rdb.ClusterSlots(ctx).Err())
+	has, err := serverHas(r.rdb.PubSubShardNumSub(ctx).Err())
+	if has && err == nil { // go-redis also has a cluster client for Sentinel
+		has, err = serverHas(r.rdb.ClusterSlots(ctx).Err())
 	}
 	if err == nil {
-		r.sharded.Store(&has)
+		r.shardedPubSub.Store(&has)
 	}
 	return has, err
 }
 
-// accepts reports whether a server has carried out a command, which failed with err.
-// It returns the error if that says nothing of whether the server has the command.
-func accepts(err error) (bool, error) {
+// serverHas reports whether a server has a command that failed with err. It
+// returns the error if that does not say.
+func serverHas(err error) (bool, error) {
 	var answer redis.Error
 	switch {
 	case err == nil:
