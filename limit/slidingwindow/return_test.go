@@ -20,10 +20,7 @@ func TestReturnIsOfItsOwnTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				l, err := a.OnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name")
-				if err != nil {
-					t.Fatal(err)
-				}
+				l := redistest.Must(a.OnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name"))(t)
 				at := func(ms time.Duration, n int64, want bool) form.Answer {
 					t.Helper()
 					time.Sleep(time.Until(start.Add(ms * time.Millisecond)))
@@ -57,10 +54,7 @@ func TestReturnIsOfItsOwnTime(t *testing.T) {
 func TestReturnBehindMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		l, err := slidingwindow.Log{Rate: 1000, Interval: time.Hour}.OnRedis(rdb, "name")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := redistest.Must(slidingwindow.Log{Rate: 1000, Interval: time.Hour}.OnRedis(rdb, "name"))(t)
 		lender := l.(form.Lender)
 		var answers []form.Answer
 		for range 600 {
@@ -97,10 +91,7 @@ func TestReturnBehindMany(t *testing.T) {
 func TestReturnOfAPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		l, err := slidingwindow.Log{Rate: 10, Interval: time.Hour}.OnRedis(rdb, "name")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := redistest.Must(slidingwindow.Log{Rate: 10, Interval: time.Hour}.OnRedis(rdb, "name"))(t)
 		lender := l.(form.Lender)
 		_, a, err := lender.Lend(t.Context(), "", 4)
 		if err == nil {
