@@ -145,9 +145,7 @@ func TestKilled(t *testing.T) {
 		client := rratelimiter.New(redistest.MiniClient(t, m))
 		defer client.Close()
 		limiter := client.RateLimiter("x")
-		if err := errors.Join(create(t.Context(), limiter), limiter.Acquire(t.Context(), 2)); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, errors.Join(create(t.Context(), limiter), limiter.Acquire(t.Context(), 2)))
 		time.Sleep(59 * time.Second)
 		if keys := m.Keys(); len(keys) != 3 {
 			t.Errorf("after 59 s there are %v", keys)
@@ -166,10 +164,7 @@ func TestNameTaken(t *testing.T) {
 		s := &server{rdb: redistest.MiniClient(t, m), name: "x"}
 		client := rratelimiter.New(s.rdb)
 		defer client.Close()
-		err := client.RateLimiter("x").SetRate(t.Context(), rratelimiter.Overall, 1, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, client.RateLimiter("x").SetRate(t.Context(), rratelimiter.Overall, 1, time.Hour))
 		if err := demoOn(t.Context(), s, t.Output()); err == nil ||
 			!strings.Contains(err.Error(), `a limiter called "x" already`) {
 			t.Errorf("the error is %v", err)
