@@ -44,6 +44,15 @@ func woken(t *testing.T, wake <-chan struct{}, why string) {
 	}
 }
 
+// heard returns the signals of a channel, when its subscription is confirmed.
+func heard(t *testing.T, h *pubsub.Hub, channel string) <-chan struct{} {
+	t.Helper()
+	wake, cancel := h.Subscribe(channel)
+	t.Cleanup(cancel)
+	woken(t, wake, "confirmed")
+	return wake
+}
+
 // silent expects no signal until now.
 func silent(t *testing.T, wake <-chan struct{}, why string) {
 	t.Helper()
