@@ -16,3 +16,11 @@ func NoError(t TB, err error) {
 		t.Fatalf("%v", err)
 	}
 }
+
+// check fails the test on an error of this package.
+func check(t TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+}
