@@ -1,6 +1,7 @@
 package pubsub_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -51,6 +52,21 @@ func heard(t *testing.T, h *pubsub.Hub, channel string) <-chan struct{} {
 	t.Cleanup(cancel)
 	woken(t, wake, "confirmed")
 	return wake
+}
+
+// crowd returns the signals of n channels, when all subscriptions are confirmed, and what ends them.
+func crowd(
+	t *testing.T, n int, subscribe func(channel string, payloads ...string) (<-chan struct{}, func()),
+) (signals []<-chan struct{}, cancels []func()) {
+	t.Helper()
+	for i := range n {
+		wake, cancel := subscribe(fmt.Sprint("channel ", i))
+		signals, cancels = append(signals, wake), append(cancels, cancel)
+	}
+	for i, wake := range signals {
+		woken(t, wake, fmt.Sprint("confirmed ", i))
+	}
+	return signals, cancels
 }
 
 // silent expects no signal until now.

@@ -221,15 +221,7 @@ func TestManyChannelsAtOnce(t *testing.T) {
 	const n = 5000
 	s := redistest.Start(t)
 	h := newHub(t, s.Client(t))
-	var cancels []func()
-	var wakes []<-chan struct{}
-	for i := range n {
-		wake, cancel := h.Subscribe(fmt.Sprint("channel ", i))
-		wakes, cancels = append(wakes, wake), append(cancels, cancel)
-	}
-	for i, wake := range wakes {
-		woken(t, wake, fmt.Sprint("confirmed ", i))
-	}
+	wakes, cancels := crowd(t, n, h.Subscribe)
 	if got := calls(t, s, "subscribe"); got > n/20 {
 		t.Errorf("%d SUBSCRIBE for %d channels", got, n)
 	}

@@ -320,15 +320,7 @@ func TestManyShardedAtOnce(t *testing.T) {
 	const n = 1000
 	c := redistest.StartCluster(t)
 	h := newHub(t, c.Client(t))
-	var cancels []func()
-	var many []<-chan struct{}
-	for i := range n {
-		wake, cancel := h.Sharded(fmt.Sprint("channel ", i))
-		many, cancels = append(many, wake), append(cancels, cancel)
-	}
-	for i, wake := range many {
-		woken(t, wake, fmt.Sprint("confirmed ", i))
-	}
+	_, cancels := crowd(t, n, h.Sharded)
 	for _, s := range c.Servers {
 		if got := connections(t, s); got != 1 {
 			t.Errorf("%d connections to a master", got)
