@@ -70,7 +70,9 @@ type clockedStage struct {
 	mine, other locker
 }
 
-func onClock(t *testing.T, of func(c *rlock.Client, name string) locker, watchdog time.Duration) clockedStage {
+func onClock(
+	t *testing.T, of func(c *rlock.Client, name string) locker, watchdog time.Duration,
+) clockedStage {
 	t.Helper()
 	server, set := redistest.StartClocked(t)
 	s, name := newStage(t, server.Client(t), server.Admin()), redistest.Name(t)

@@ -21,8 +21,8 @@ func outstanding(t *testing.T, s *redistest.Server) int64 {
 	return l.Shared().Outstanding
 }
 
-// interruptedAsking interrupts a command when it has written a key of the server, and does not know that yet. It
-// expects that the command says nothing.
+// interruptedAsking interrupts a command when it has written a key of the server, and does not know
+// that yet. It expects that the command says nothing.
 func interruptedAsking(t *testing.T, s *redistest.Server, key string, args ...string) {
 	t.Helper()
 	proxy := redistest.StartProxy(t, s.Addr)

@@ -33,7 +33,8 @@ func signalled(t *testing.T, s syscall.Signal, args string) (
 ) {
 	t.Helper()
 	server, stdout = fives(t), new(bytes.Buffer)
-	steps(t, server, "", step{"acquire api -n 4", 0, "granted", ""}, step{"lock x --lease 1h", 0, "locked", ""})
+	steps(t, server, "",
+		step{"acquire api -n 4", 0, "granted", ""}, step{"lock x --lease 1h", 0, "locked", ""})
 	cmd, stderr = detached(t, server, append(strings.Fields(args), "--", "sh", "-c", "echo ran")...)
 	cmd.Stdout = stdout
 	startWaiter(t, server, cmd)

@@ -109,7 +109,8 @@ func loads(t *testing.T, meanwhile func(l *rratelimiter.RateLimiter) error, args
 	s, l := loadable(t)
 	var loading sync.WaitGroup
 	loading.Go(func() {
-		code, stdout, stderr = rrl(t.Context(), append([]string{"load", "api", "--redis", s.Addr}, args...)...)
+		load := append([]string{"load", "api", "--redis", s.Addr}, args...)
+		code, stdout, stderr = rrl(t.Context(), load...)
 	})
 	untilEmpty(t, l)
 	if err := meanwhile(l); err != nil {

@@ -132,9 +132,7 @@ func TestLockIsWaitedFor(t *testing.T) {
 		done <- fmt.Sprint(code, stdout, stderr)
 	}()
 	waitsFor(t, server, "x")
-	if err := h.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, h.Unlock(t.Context()))
 	if got := <-done; !strings.HasPrefix(got, `0"x": locked by`) {
 		t.Error(got)
 	}

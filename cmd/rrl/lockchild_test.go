@@ -73,9 +73,7 @@ func TestCommandUnderALock(t *testing.T) {
 	if got := code(t, err); got != 1 || len(stdout) > 0 || !strings.Contains(stderr.String(), "refused") {
 		t.Errorf("refused: code %d, printed\n%s\n%s", got, stdout, stderr)
 	}
-	if err := h.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, h.Unlock(t.Context()))
 	server.Stop()
 	cmd, stderr = detached(t, server, "lock", "x", "--", "sh", "-c", "echo ran")
 	stdout, err = cmd.Output()
@@ -181,9 +179,7 @@ func TestLockInterruptedWhileItWaits(t *testing.T) {
 	if got := code(t, cmd.Wait()); got != exitInterrupted || stdout.Len() > 0 {
 		t.Errorf("code %d, printed\n%s\n%s", got, stdout, stderr)
 	}
-	if err := h.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, h.Unlock(t.Context()))
 	free(t, server, "x")
 }
 

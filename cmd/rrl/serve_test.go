@@ -92,9 +92,7 @@ func TestServeEnds(t *testing.T) {
 	if left, err := io.ReadAll(rest); err != nil || len(left) > 0 {
 		t.Errorf("it prints %q, %v", left, err)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, cmd.Wait())
 	if took := time.Since(start); took > 20*time.Second { // a second or two; the machine may be busy
 		t.Errorf("it took %v to stop", took)
 	}

@@ -25,8 +25,9 @@ func TestFor(t *testing.T) {
 			{-1, 0, context.DeadlineExceeded},
 		} {
 			start := time.Now()
-			if err := pause.For(ctx, tt.d); !errors.Is(err, tt.want) || time.Since(start) != tt.took {
-				t.Errorf("For(%v): %v after %v, want %v after %v", tt.d, err, time.Since(start), tt.want, tt.took)
+			err := pause.For(ctx, tt.d)
+			if took := time.Since(start); !errors.Is(err, tt.want) || took != tt.took {
+				t.Errorf("For(%v): %v after %v, want %v after %v", tt.d, err, took, tt.want, tt.took)
 			}
 		}
 	})

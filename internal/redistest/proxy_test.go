@@ -139,9 +139,7 @@ func TestProxyHold(t *testing.T) {
 	}
 	release()
 	release()
-	if err := <-answer; err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, <-answer)
 	if err := c.Get(t.Context(), "k").Err(); err != nil {
 		t.Errorf("after release: %v", err)
 	}

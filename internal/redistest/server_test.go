@@ -36,17 +36,13 @@ func TestServerURL(t *testing.T) {
 	o := redistest.Must(redis.ParseURL(s.URL()))(t)
 	c := redis.NewClient(o)
 	defer c.Close()
-	if err := c.Ping(t.Context()).Err(); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, c.Ping(t.Context()).Err())
 }
 
 func TestServerWithPassword(t *testing.T) {
 	s := redistest.Start(t, "--requirepass", "secret")
 	c := s.Client(t, func(o *redis.Options) { o.Password = "secret" })
-	if err := c.Ping(t.Context()).Err(); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, c.Ping(t.Context()).Err())
 }
 
 func TestServerRestart(t *testing.T) {

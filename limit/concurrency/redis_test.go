@@ -164,9 +164,7 @@ func TestLostReplies(t *testing.T) {
 	returns(t, takes(t, p, 1, true), nil) // the server knows the scripts
 	lease := takes(t, p, 2, true)
 	proxy.SwallowReplyTo(1, isScript)
-	if err := lease.Extend(t.Context()); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, lease.Extend(t.Context()))
 	proxy.SwallowReplyTo(1, isScript)
 	returns(t, lease, nil)
 	takes(t, p, 3, true)
@@ -242,9 +240,7 @@ func TestInRedis(t *testing.T) {
 	rdb.AddHook(&trips)
 	before := trips.Load()
 	lease := takes(t, p, 1<<40-1, true)
-	if err := lease.Extend(t.Context()); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, lease.Extend(t.Context()))
 	other := takes(t, p, 1, true)
 	returns(t, lease, nil)
 	if n := trips.Load() - before; n != 4 {

@@ -201,9 +201,7 @@ func TestReleaseBesideALine(t *testing.T) {
 		for i := range 3 {
 			w.waits(t.Context(), l, fmt.Sprint(i))
 		}
-		if err := l.Release(t.Context(), 3); err != nil {
-			t.Error(err)
-		}
+		redistest.NoError(t, l.Release(t.Context(), 3))
 		w.waits(t.Context(), l, "3")
 		w.want(t, "0 0", "1 100", "2 200", "3 300")
 	})

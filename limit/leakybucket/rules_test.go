@@ -209,9 +209,7 @@ func TestATurnThatIsGivenBackLate(t *testing.T) {
 		if a := ask(); a.Retry != 0 {
 			t.Errorf("nobody waits any more: %+v", a)
 		}
-		if err := l.Return(t.Context(), "", 1, late); err != nil {
-			t.Error(err)
-		}
+		redistest.NoError(t, l.Return(t.Context(), "", 1, late))
 		time.Sleep(50 * time.Millisecond)
 		if a := ask(); a.Retry != 50_000 {
 			t.Errorf("50 ms after a turn: %+v", a)

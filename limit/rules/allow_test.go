@@ -212,7 +212,8 @@ func TestTimeoutIsThatOfTheLimits(t *testing.T) {
 		r := redistest.Must(rules.New(rules.InMemory(slow), parsed(t, `
 rules:
   - {name: one, match: {route: /one}, by: user, limits: [{rate: 5/1h}]}
-  - {name: two, by: user, limits: [{name: a, rate: 5/1h}, {name: b, rate: 5/1h}, {name: c, rate: 5/1h}]}`)))(t)
+  - {name: two, by: user,
+     limits: [{name: a, rate: 5/1h}, {name: b, rate: 5/1h}, {name: c, rate: 5/1h}]}`)))(t)
 		call := of("alice")
 		call.Path, call.Timeout = "/one", 100*time.Millisecond
 		call.User = func() (string, error) {

@@ -283,9 +283,7 @@ func TestSumsBeginAnew(t *testing.T) {
 		if r := allow(t, l, 5, false); r.RetryAfter != 58*time.Second {
 			t.Errorf("%+v", r)
 		}
-		if err := l.Release(t.Context(), 3); err != nil {
-			t.Error(err)
-		}
+		redistest.NoError(t, l.Release(t.Context(), 3))
 		allow(t, l, 4, true)
 		allow(t, l, 1, false)
 	})

@@ -45,9 +45,7 @@ func TestDemoOnRedis(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := s.Client(t, func(o *redis.Options) { o.Protocol = 2 })
 	var out strings.Builder
-	if err := Run(t.Context(), rdb, "here", &out); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, Run(t.Context(), rdb, "here", &out))
 	checkDemo(t, out.String(), `rrl-demo-\w{8}`)
 	info, err := s.Admin().Info(t.Context(), "keyspace").Result()
 	if err != nil || !strings.Contains(info, "Keyspace") || strings.Contains(info, "keys=") {
