@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/redisson-go/rratelimiter/internal/pause"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -111,28 +112,16 @@ func (g *gate) wait(ctx context.Context, key string, permits int64) (limit.Resul
 		if err != nil || r.Allowed || g.shadow {
 			return r, err
 		}
-		pause := r.RetryAfter
-		if pause <= 0 {
-			pause = unknownPause
+		after := r.RetryAfter
+		if after <= 0 {
+			after = unknownPause
 		}
-		if bounded && time.Until(latest) < pause {
+		if bounded && time.Until(latest) < after {
 			return r, nil
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := pause.For(ctx, after); err != nil {
 			return limit.Result{}, err
 		}
-	}
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/redisson-go/rratelimiter/grpclimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -149,15 +150,12 @@ func serve(
 			t.Error(err)
 		}
 	})
-	conn, err := grpc.NewClient("passthrough:///memory", append([]grpc.DialOption{
+	conn := redistest.Must(grpc.NewClient("passthrough:///memory", append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return listener.DialContext(ctx)
 		}),
-	}, client...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, client...)...))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return testpb.NewTestServiceClient(conn)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // addressOf returns the key for a request from remote with lines of X-Forwarded-For.
@@ -63,11 +64,8 @@ const visitor = "203.0.113.7"
 
 // Proxies that are known by their addresses: the first that is none of them, from the right.
 func TestByAddressVia(t *testing.T) {
-	key, err := httplimit.ByAddressVia("10.0.0.0/8", "192.0.2.1", "2001:db8:aaaa::/48", "fe80::/64",
-		"::ffff:192.0.2.9")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := redistest.Must(httplimit.ByAddressVia("10.0.0.0/8", "192.0.2.1", "2001:db8:aaaa::/48", "fe80::/64",
+		"::ffff:192.0.2.9"))(t)
 	for name, test := range map[string]struct {
 		remote    string
 		forwarded []string
@@ -120,10 +118,7 @@ func TestByAddressViaCount(t *testing.T) {
 		"no address":      {1, "@", []string{"203.0.113.7"}, visitor},
 		"nothing at all":  {1, "@", nil, "none"},
 	} {
-		key, err := httplimit.ByAddressViaCount(test.n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := redistest.Must(httplimit.ByAddressViaCount(test.n))(t)
 		if got := addressOf(t, key, test.remote, test.forwarded...); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
@@ -135,14 +130,8 @@ func FuzzForwardedFor(f *testing.F) {
 	f.Add("10.0.0.1")
 	f.Add("203.0.113.9, 10.0.0.1,")
 	f.Add(",\"[::1]:80\"")
-	via, err := httplimit.ByAddressVia("10.0.0.0/8")
-	if err != nil {
-		f.Fatal(err)
-	}
-	count, err := httplimit.ByAddressViaCount(1)
-	if err != nil {
-		f.Fatal(err)
-	}
+	via := redistest.Must(httplimit.ByAddressVia("10.0.0.0/8"))(f)
+	count := redistest.Must(httplimit.ByAddressViaCount(1))(f)
 	f.Fuzz(func(t *testing.T, written string) {
 		for _, key := range []httplimit.KeyFunc{via, count} {
 			for _, lines := range [][]string{{written + ", 203.0.113.7"}, {written, "203.0.113.7"}} {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -196,10 +197,7 @@ func FuzzFields(f *testing.F) {
 // Integers in their bounds.
 func checkList(t *testing.T, field string, names []string, params map[string]bool) {
 	t.Helper()
-	items, err := parseList(field)
-	if err != nil {
-		t.Fatal(err)
-	}
+	items := redistest.Must(parseList(field))(t)
 	if len(items) != len(names) {
 		t.Fatalf("%s has %d items, want %d", field, len(items), len(names))
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -72,10 +73,7 @@ func newMiddleware(
 	t testing.TB, keyed limit.Keyed, key httplimit.KeyFunc, opts ...httplimit.Option,
 ) *httplimit.Middleware {
 	t.Helper()
-	m, err := httplimit.New(keyed, key, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := redistest.Must(httplimit.New(keyed, key, opts...))(t)
 	return m
 }
 

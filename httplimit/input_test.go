@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -105,10 +106,8 @@ func TestBounds(t *testing.T) {
 // The package imports nothing but the standard library and package limit.
 func TestImports(t *testing.T) {
 	const format = "{{if not .Standard}}{{.ImportPath}}{{end}}"
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", format, ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := redistest.Must(
+		exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", format, ".").Output())(t)
 	const module = "github.com/redisson-go/rratelimiter"
 	if got := strings.Join(strings.Fields(string(out)), " "); got != module+"/limit "+module+"/httplimit" {
 		t.Errorf("imports %s", got)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // The key of a header's value is the hash that the documentation says, so that another
@@ -93,10 +94,7 @@ func TestByHost(t *testing.T) {
 	for _, test := range []struct{ url, want string }{
 		{"https://API.example.com/x", "api.example.com"}, {"http://a:8080", "a:8080"},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := redistest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, test.url, nil))(t)
 		if got, err := httplimit.ByHost()(r); got != test.want || err != nil {
 			t.Errorf("%s: %q, %v", test.url, got, err)
 		}
@@ -128,10 +126,7 @@ func TestFirstOf(t *testing.T) {
 			[]httplimit.KeyFunc{says("", httplimit.ErrNoLimit), b}, "", httplimit.ErrNoLimit},
 		"an error is no none": {[]httplimit.KeyFunc{says("", errSecret), b}, "", errSecret},
 	} {
-		key, err := httplimit.FirstOf(test.keys...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := redistest.Must(httplimit.FirstOf(test.keys...))(t)
 		if got, err := key(get(t)); got != test.want || !errors.Is(err, test.err) {
 			t.Errorf("%s: %q, %v, want %q, %v", name, got, err, test.want, test.err)
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -161,9 +162,7 @@ func TestOutcomes(t *testing.T) {
 func checkProblem(t *testing.T, w *httptest.ResponseRecorder, typ string, violated []string) {
 	t.Helper()
 	var p problem
-	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, json.Unmarshal(w.Body.Bytes(), &p))
 	if p.Type != typ || p.Status != w.Code || p.Title == "" ||
 		!slices.Equal(p.Violated, violated) || (p.Violated == nil) != (violated == nil) {
 		t.Errorf("%+v", p)

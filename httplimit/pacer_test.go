@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -38,19 +39,13 @@ func (b *body) request(t *testing.T) *http.Request { return outgoing(t, http.Met
 
 func outgoingTo(t *testing.T, url string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := redistest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	return r
 }
 
 func outgoing(t *testing.T, method string, body io.Reader) *http.Request {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, "http://api.example.com/x", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := redistest.Must(http.NewRequestWithContext(t.Context(), method, "http://api.example.com/x", body))(t)
 	return r
 }
 
@@ -103,10 +98,7 @@ func TestPacerKeepsToTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var times []time.Duration
 		two := limit.Of(newMemory(2, time.Second), "api")
-		pacer, err := httplimit.NewPacer(served(&times, time.Now()), two)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pacer := redistest.Must(httplimit.NewPacer(served(&times, time.Now()), two))(t)
 		var crowd sync.WaitGroup
 		for range 5 {
 			crowd.Go(func() {
@@ -132,10 +124,8 @@ func TestKeyedPacer(t *testing.T) {
 			}
 			return byHost(r)
 		}
-		pacer, err := httplimit.NewKeyedPacer(served(&times, time.Now()), newMemory(1, time.Second), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pacer := redistest.Must(
+			httplimit.NewKeyedPacer(served(&times, time.Now()), newMemory(1, time.Second), key))(t)
 		for _, host := range []string{"a", "b", "a"} {
 			r := outgoing(t, http.MethodGet, nil)
 			r.URL.Host = host
@@ -240,11 +230,8 @@ func (l *keyedLine) Acquire(_ context.Context, key string, permits int64) error 
 func TestPacerStandsInLine(t *testing.T) {
 	var times []time.Duration
 	one := &line{}
-	pacer, err := httplimit.NewPacer(served(&times, time.Now()), one)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = send(t, pacer, outgoing(t, http.MethodGet, nil))
+	pacer := redistest.Must(httplimit.NewPacer(served(&times, time.Now()), one))(t)
+	_, err := send(t, pacer, outgoing(t, http.MethodGet, nil))
 	if err != nil || one.acquired != 1 || len(times) != 1 {
 		t.Errorf("%v, %d permits, %d sent", err, one.acquired, len(times))
 	}
@@ -254,20 +241,16 @@ func TestPacerStandsInLine(t *testing.T) {
 		t.Errorf("%v, %d sent", err, len(times))
 	}
 	var keys keyedLine
-	byHost, err := httplimit.NewKeyedPacer(served(&times, time.Now()), &keys, httplimit.ByHost())
-	if err != nil {
-		t.Fatal(err)
-	}
+	byHost := redistest.Must(
+		httplimit.NewKeyedPacer(served(&times, time.Now()), &keys, httplimit.ByHost()))(t)
 	_, err = send(t, byHost, outgoing(t, http.MethodGet, nil))
 	if err != nil || keys != "api.example.com" || len(times) != 2 {
 		t.Errorf("%v, %q, %d sent", err, keys, len(times))
 	}
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		pacer, err := httplimit.NewPacer(nil, &line{err: errSecret}, httplimit.WithMaxWait(time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		pacer := redistest.Must(
+			httplimit.NewPacer(nil, &line{err: errSecret}, httplimit.WithMaxWait(time.Second)))(t)
 		_, err = send(t, pacer, outgoing(t, http.MethodGet, nil))
 		if !errors.Is(err, httplimit.ErrWait) || time.Since(start) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
@@ -278,14 +261,8 @@ func TestPacerStandsInLine(t *testing.T) {
 // http.Client closes idle connections through both.
 func TestCloseIdleConnections(t *testing.T) {
 	closes := &idle{}
-	pacer, err := httplimit.NewPacer(closes, limit.Of(newMemory(1, 1), "k"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	retryAfter, err := httplimit.NewRetryAfterTransport(pacer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pacer := redistest.Must(httplimit.NewPacer(closes, limit.Of(newMemory(1, 1), "k")))(t)
+	retryAfter := redistest.Must(httplimit.NewRetryAfterTransport(pacer))(t)
 	(&http.Client{Transport: retryAfter}).CloseIdleConnections()
 	if closes.n != 1 {
 		t.Errorf("closed %d times", closes.n)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // A dripping body has no end: reading it waits until it is closed.
@@ -45,10 +46,8 @@ func TestRetryDoesNotWaitForABody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://example.com/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := redistest.Must(
+			http.NewRequestWithContext(t.Context(), http.MethodGet, "http://example.com/", nil))(t)
 		response, err := h.RoundTrip(r)
 		if err != nil || response.StatusCode != http.StatusOK || sent != 2 {
 			t.Fatalf("%v, %v after %d requests", response, err, sent)

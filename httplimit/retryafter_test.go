@@ -12,16 +12,14 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 func newRetryAfter(
 	t *testing.T, next http.RoundTripper, opts ...httplimit.RetryAfterOption,
 ) *httplimit.RetryAfterTransport {
 	t.Helper()
-	h, err := httplimit.NewRetryAfterTransport(next, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := redistest.Must(httplimit.NewRetryAfterTransport(next, opts...))(t)
 	return h
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
@@ -19,18 +20,9 @@ import (
 // newRules returns a Middleware of the rules of a file. The user is who a field says.
 func newRules(t *testing.T, text string, opts ...httplimit.Option) *httplimit.Middleware {
 	t.Helper()
-	set, err := rules.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := rules.New(rules.InMemory(), set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := httplimit.NewRules(r, userField, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := redistest.Must(rules.Parse([]byte(text)))(t)
+	r := redistest.Must(rules.New(rules.InMemory(), set))(t)
+	m := redistest.Must(httplimit.NewRules(r, userField, opts...))(t)
 	return m
 }
 
@@ -224,10 +216,7 @@ func TestPermitsComeBackWhenTheRequestHasEnded(t *testing.T) {
 func TestPermitsOfAdmitComeBackWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &holding{}
-		m, err := httplimit.NewRules(h, nil, httplimit.WithTimeout(time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := redistest.Must(httplimit.NewRules(h, nil, httplimit.WithTimeout(time.Second)))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		if !m.Admit(httptest.NewRecorder(), get(t).WithContext(ctx)) || h.held != 1 {
 			t.Errorf("%d are held, want 1", h.held)
@@ -295,24 +284,16 @@ rules:
 // make that slow would get around the limit.
 func TestUsersTakeTheirOwnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		set, err := rules.Parse([]byte(`rules: [{name: a, by: [user, address], limits: [{rate: 1/1h}]}]`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := rules.New(rules.InMemory(), set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := redistest.Must(
+			rules.Parse([]byte(`rules: [{name: a, by: [user, address], limits: [{rate: 1/1h}]}]`)))(t)
+		r := redistest.Must(rules.New(rules.InMemory(), set))(t)
 		slow := func(*http.Request) (string, error) {
 			time.Sleep(time.Minute)
 			return "alice", nil
 		}
 		for _, key := range []struct{ user, address httplimit.KeyFunc }{{slow, all}, {all, slow}} {
-			m, err := httplimit.NewRules(r, key.user, httplimit.WithAddress(key.address),
-				httplimit.WithFallback(httplimit.FallbackAllow))
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := redistest.Must(httplimit.NewRules(r, key.user, httplimit.WithAddress(key.address),
+				httplimit.WithFallback(httplimit.FallbackAllow)))(t)
 			status(t, visit(m, get(t)), http.StatusOK)
 			status(t, visit(m, get(t)), http.StatusTooManyRequests)
 		}
@@ -361,10 +342,8 @@ func TestRulesAreFoundInTheirOwnTime(t *testing.T) {
 		101 * time.Millisecond: http.StatusOK, // by the Fallback
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			m, err := httplimit.NewRules(slow{d}, nil, httplimit.WithFallback(httplimit.FallbackAllow))
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := redistest.Must(
+				httplimit.NewRules(slow{d}, nil, httplimit.WithFallback(httplimit.FallbackAllow)))(t)
 			status(t, visit(m, get(t)), want)
 		})
 	}
@@ -394,10 +373,7 @@ func TestTimeBeginsWhenTheUserIsKnown(t *testing.T) {
 				time.Sleep(90 * time.Millisecond)
 				return "alice", nil
 			}
-			m, err := httplimit.NewRules(silent{early}, user)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := redistest.Must(httplimit.NewRules(silent{early}, user))(t)
 			start := time.Now()
 			status(t, visit(m, get(t)), http.StatusServiceUnavailable)
 			if took := time.Since(start); took != 190*time.Millisecond {

@@ -1,7 +1,6 @@
 package limit_test
 
 import (
-	"testing"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
@@ -73,12 +72,4 @@ var algorithms = []algorithm{
 			return concurrency.Limit{Most: rate, Lease: interval}
 		},
 	},
-}
-
-func must[T any](t testing.TB, value T, err error) T {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return value
 }

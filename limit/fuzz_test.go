@@ -31,9 +31,8 @@ func FuzzForms(f *testing.F) {
 			m.FlushAll()
 			d := &drive{t: t, a: a, m: m, rate: rate, interval: interval}
 			d.set()
-			memory, err := a.of(rate, interval).InMemory(limit.WithClock(d.now))
-			shared, err2 := a.of(rate, interval).OnRedis(rdb, "name")
-			d.memory, d.shared = must(t, memory, err), must(t, shared, err2)
+			d.memory = redistest.Must(a.of(rate, interval).InMemory(limit.WithClock(d.now)))(t)
+			d.shared = redistest.Must(a.of(rate, interval).OnRedis(rdb, "name"))(t)
 			for rest := traffic[2:]; len(rest) >= 2; rest = rest[2:] {
 				d.step(rest[0], int64(rest[1]))
 			}
@@ -112,10 +111,8 @@ func (d *drive) stepClock(by time.Duration, arg int64) {
 }
 
 func (d *drive) allow(n int64) {
-	one, err := d.memory.Allow(d.t.Context(), n)
-	must(d.t, one, err)
-	other, err := d.shared.Allow(d.t.Context(), n)
-	must(d.t, other, err)
+	one := redistest.Must(d.memory.Allow(d.t.Context(), n))(d.t)
+	other := redistest.Must(d.shared.Allow(d.t.Context(), n))(d.t)
 	d.last, other.Name = one, one.Name
 	type numbers limit.Result // without its String, which leaves some out
 	if want, got := fmt.Sprintf("%+v", numbers(one)), fmt.Sprintf("%+v", numbers(other)); want != got {

@@ -75,10 +75,8 @@ func TestProcesses(t *testing.T) {
 	for _, a := range algorithms {
 		o.Names[a.name] = redistest.Name(t)
 	}
-	text, err := json.Marshal(o)
-	must(t, text, err)
-	path, err := os.Executable()
-	must(t, path, err)
+	text := redistest.Must(json.Marshal(o))(t)
+	path := redistest.Must(os.Executable())(t)
 
 	var mu sync.Mutex
 	sum := map[string]int64{}
@@ -108,8 +106,8 @@ func TestProcesses(t *testing.T) {
 		if want := a.burst(rateOfProcesses); sum[a.name] != want {
 			t.Errorf("%s: both processes got %d, want %d", a.name, sum[a.name], want)
 		}
-		l, err := a.of(rateOfProcesses, intervalOfProcesses).OnRedis(server.Admin(), o.Names[a.name])
-		r, err := must(t, l, err).Allow(t.Context(), 1)
+		own := a.of(rateOfProcesses, intervalOfProcesses)
+		r, err := redistest.Must(own.OnRedis(server.Admin(), o.Names[a.name]))(t).Allow(t.Context(), 1)
 		if err != nil || r.Allowed || r.Remaining != 0 {
 			t.Errorf("%s: a third process sees %+v %v", a.name, r, err)
 		}

@@ -7,12 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // The rights in docs/algorithms.md are those of the commands in the scripts.
 func TestRights(t *testing.T) {
-	page, err := os.ReadFile("../docs/algorithms.md")
-	must(t, page, err)
+	page := redistest.Must(os.ReadFile("../docs/algorithms.md"))(t)
 	scripts := map[string][]string{
 		"fixedwindow.Window": {"fixedwindow/take.lua"}, "slidingwindow.Log": {"slidingwindow/log.lua"},
 		"slidingwindow.Counter": {"slidingwindow/counter.lua"},
@@ -39,10 +40,8 @@ func TestRights(t *testing.T) {
 func commands(t *testing.T, patterns ...string) (rights []string) {
 	t.Helper()
 	for _, pattern := range patterns {
-		files, err := filepath.Glob(pattern)
-		for _, file := range must(t, files, err) {
-			text, err := os.ReadFile(file)
-			must(t, text, err)
+		for _, file := range redistest.Must(filepath.Glob(pattern))(t) {
+			text := redistest.Must(os.ReadFile(file))(t)
 			for _, m := range regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`).FindAllSubmatch(text, -1) {
 				rights = append(rights, "+"+strings.ToLower(string(m[1])))
 			}

@@ -26,18 +26,16 @@ func TestBehindHTTP(t *testing.T) {
 	}
 	all := []entry{{"RRateLimiter", client.Keyed(redistest.Name(t), rate, interval), rate}}
 	for _, a := range algorithms {
-		memory, err := a.of(rate, interval).InMemoryKeyed()
-		must(t, memory, err)
-		shared, err := a.of(rate, interval).OnRedisKeyed(server.Client(t), redistest.Name(t))
-		must(t, shared, err)
+		memory := redistest.Must(a.of(rate, interval).InMemoryKeyed())(t)
+		shared := redistest.Must(a.of(rate, interval).OnRedisKeyed(server.Client(t), redistest.Name(t)))(t)
 		all = append(all, entry{a.name + " in memory", memory, a.burst(rate)},
 			entry{a.name + " on Redis", shared, a.burst(rate)})
 	}
 	for _, e := range all {
 		t.Run(e.name, func(t *testing.T) {
 			byName := func(r *http.Request) (string, error) { return r.Header.Get("Name"), nil }
-			m, err := httplimit.New(e.keyed, byName)
-			handler := must(t, m, err).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			m := redistest.Must(httplimit.New(e.keyed, byName))(t)
+			handler := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 			for _, name := range []string{"one", "other"} { // each has a limit
 				for i := range rate + 2 {
 					serve(t, handler, name, int64(i) < e.burst)

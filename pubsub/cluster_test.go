@@ -31,12 +31,8 @@ func TestCluster(t *testing.T) {
 		redistest.WithArgs("--notify-keyspace-events", "KEA"))
 	h := newHub(t, c.Client(t))
 	keys := keysOn(t, c.Servers[:3])
-	wake, cancel := h.Subscribe("a")
-	defer cancel()
-	woken(t, wake, "confirmed")
-	second, cancelSecond := h.Subscribe("b")
-	defer cancelSecond()
-	woken(t, second, "confirmed")
+	wake := heard(t, h, "a")
+	heard(t, h, "b")
 	total := func() (n int) {
 		for _, s := range c.Servers {
 			n += connections(t, s)
@@ -72,9 +68,7 @@ func TestCluster(t *testing.T) {
 
 	old, promoted := c.Servers[0], c.Servers[3]
 	old.Stop()
-	if err := promoted.Admin().Do(t.Context(), "CLUSTER", "FAILOVER", "TAKEOVER").Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, promoted.Admin().Do(t.Context(), "CLUSTER", "FAILOVER", "TAKEOVER").Err())
 	eventually(t, "subscribed on the new master", func() bool {
 		return subscriptions(t, promoted, "__keyspace@0__:"+keys[0]) >= 1
 	})

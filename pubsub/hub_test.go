@@ -36,9 +36,7 @@ func dialing(dial func(ctx context.Context) (net.Conn, error)) func(*redis.Optio
 
 func TestSubscribeTellsOfTheConfirmationAndOfMessages(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis) {
-		wake, cancel := h.Subscribe("a")
-		defer cancel()
-		woken(t, wake, "confirmed")
+		wake := heard(t, h, "a")
 		synctest.Wait()
 		silent(t, wake, "before any message")
 		m.Publish("a", "x")
@@ -51,9 +49,7 @@ func TestSubscribeTellsOfTheConfirmationAndOfMessages(t *testing.T) {
 
 func TestSubscribeToAConfirmedChannelTellsAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *pubsub.Hub, _ *miniredis.Miniredis) {
-		first, cancelFirst := h.Subscribe("a")
-		defer cancelFirst()
-		woken(t, first, "confirmed")
+		first := heard(t, h, "a")
 		second, cancelSecond := h.Subscribe("a")
 		defer cancelSecond()
 		select {
@@ -69,9 +65,7 @@ func TestSubscriberWhoDoesNotReadDelaysNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis) {
 		slow, cancelSlow := h.Subscribe("a")
 		defer cancelSlow()
-		wake, cancel := h.Subscribe("a")
-		defer cancel()
-		woken(t, wake, "confirmed")
+		wake := heard(t, h, "a")
 		for i := range 1000 {
 			m.Publish("a", "x")
 			woken(t, wake, fmt.Sprint("message ", i))
@@ -94,9 +88,7 @@ func TestCancelEndsOneSubscription(t *testing.T) {
 		synctest.Wait()
 		silent(t, goes, "after cancel")
 		cancelStays()
-		again, cancelAgain := h.Subscribe("a")
-		defer cancelAgain()
-		woken(t, again, "confirmed")
+		again := heard(t, h, "a")
 		cancelStays() // neither
 		m.Publish("a", "x")
 		woken(t, again, "message")
@@ -140,9 +132,7 @@ func TestLastCancelEndsAll(t *testing.T) {
 
 func TestCancelAgainstSubscribeEndsSubscribed(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis) {
-		other, cancelOther := h.Subscribe("other")
-		defer cancelOther()
-		woken(t, other, "confirmed")
+		heard(t, h, "other")
 		_, cancel := h.Subscribe("a")
 		for i := range 200 {
 			if i%3 == 0 {
@@ -155,9 +145,7 @@ func TestCancelAgainstSubscribeEndsSubscribed(t *testing.T) {
 			_, cancel = h.Subscribe("a")
 		}
 		cancel()
-		wake, cancel := h.Subscribe("a")
-		defer cancel()
-		woken(t, wake, "confirmed")
+		wake := heard(t, h, "a")
 		synctest.Wait()
 		if n := m.PubSubNumSub("a")["a"]; n != 1 {
 			t.Fatalf("%d subscriptions, want 1", n)
@@ -196,9 +184,7 @@ func TestEventsAndSubscribeShareAChannel(t *testing.T) {
 		events, cancelEvents := h.Events("a", "one")
 		defer cancelEvents()
 		synctest.Wait()
-		wake, cancel := h.Subscribe("a")
-		defer cancel()
-		woken(t, wake, "confirmed before")
+		wake := heard(t, h, "a")
 		late, cancelLate := h.Events("a", "one")
 		defer cancelLate()
 		m.Publish("a", "other")

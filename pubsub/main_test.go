@@ -1,6 +1,7 @@
 package pubsub_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -42,6 +43,30 @@ func woken(t *testing.T, wake <-chan struct{}, why string) {
 	if !wakes(wake) {
 		t.Fatalf("%s: no signal, or the channel was closed", why)
 	}
+}
+
+// heard returns the signals of a channel, when its subscription is confirmed.
+func heard(t *testing.T, h *pubsub.Hub, channel string) <-chan struct{} {
+	t.Helper()
+	wake, cancel := h.Subscribe(channel)
+	t.Cleanup(cancel)
+	woken(t, wake, "confirmed")
+	return wake
+}
+
+// crowd returns the signals of n channels, when all subscriptions are confirmed, and what ends them.
+func crowd(
+	t *testing.T, n int, subscribe func(channel string, payloads ...string) (<-chan struct{}, func()),
+) (signals []<-chan struct{}, cancels []func()) {
+	t.Helper()
+	for i := range n {
+		wake, cancel := subscribe(fmt.Sprint("channel ", i))
+		signals, cancels = append(signals, wake), append(cancels, cancel)
+	}
+	for i, wake := range signals {
+		woken(t, wake, fmt.Sprint("confirmed ", i))
+	}
+	return signals, cancels
 }
 
 // silent expects no signal until now.

@@ -21,20 +21,14 @@ import (
 // connections returns how many connections of s have subscribed something.
 func connections(t *testing.T, s *redistest.Server) int {
 	t.Helper()
-	list, err := s.Admin().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := redistest.Must(s.Admin().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text())(t)
 	return strings.Count(list, "\n")
 }
 
 // calls returns how often s was sent command.
 func calls(t *testing.T, s *redistest.Server, command string) int {
 	t.Helper()
-	info, err := s.Admin().Info(t.Context(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := redistest.Must(s.Admin().Info(t.Context(), "commandstats").Result())(t)
 	m := regexp.MustCompile(`cmdstat_` + command + `:calls=(\d+)`).FindStringSubmatch(info)
 	if m == nil {
 		return 0
@@ -46,18 +40,13 @@ func calls(t *testing.T, s *redistest.Server, command string) int {
 // subscriptions returns how many connections of s have subscribed channel.
 func subscriptions(t *testing.T, s *redistest.Server, channel string) int64 {
 	t.Helper()
-	n, err := s.Admin().PubSubNumSub(t.Context(), channel).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := redistest.Must(s.Admin().PubSubNumSub(t.Context(), channel).Result())(t)
 	return n[channel]
 }
 
 func publish(t *testing.T, s *redistest.Server, channel string) {
 	t.Helper()
-	if err := s.Admin().Publish(t.Context(), channel, "x").Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, s.Admin().Publish(t.Context(), channel, "x").Err())
 }
 
 func TestSubscriptionsAreSharedAndCounted(t *testing.T) {
@@ -91,9 +80,7 @@ func TestSubscriptionsAreSharedAndCounted(t *testing.T) {
 				cancel()
 			}
 			eventually(t, "end of the connection", func() bool { return connections(t, s) == 0 })
-			wake, cancel := h.Subscribe("a")
-			defer cancel()
-			woken(t, wake, "confirmed, on a new connection")
+			wake := heard(t, h, "a")
 			publish(t, s, "a")
 			woken(t, wake, "message on a new connection")
 		})
@@ -234,15 +221,7 @@ func TestManyChannelsAtOnce(t *testing.T) {
 	const n = 5000
 	s := redistest.Start(t)
 	h := newHub(t, s.Client(t))
-	var cancels []func()
-	var wakes []<-chan struct{}
-	for i := range n {
-		wake, cancel := h.Subscribe(fmt.Sprint("channel ", i))
-		wakes, cancels = append(wakes, wake), append(cancels, cancel)
-	}
-	for i, wake := range wakes {
-		woken(t, wake, fmt.Sprint("confirmed ", i))
-	}
+	wakes, cancels := crowd(t, n, h.Subscribe)
 	if got := calls(t, s, "subscribe"); got > n/20 {
 		t.Errorf("%d SUBSCRIBE for %d channels", got, n)
 	}
@@ -300,9 +279,7 @@ func TestNothingStaysBehind(t *testing.T) {
 	clear(cancels)
 	eventually(t, "memory is free after many at once", func() bool { return heap() < before+allowed })
 	p.Up()
-	again, cancelAgain := h.Subscribe("stays")
-	defer cancelAgain()
-	woken(t, again, "confirmed")
+	heard(t, h, "stays")
 }
 
 func TestCallersThatComeAndGoFast(t *testing.T) {
@@ -328,9 +305,7 @@ func TestCallersThatComeAndGoFast(t *testing.T) {
 	eventually(t, "nothing is left", func() bool {
 		return connections(t, s) == 0 && len(s.Admin().PubSubChannels(t.Context(), "*").Val()) == 0
 	})
-	wake, cancel := h.Subscribe("channel 0")
-	defer cancel()
-	woken(t, wake, "confirmed")
+	wake := heard(t, h, "channel 0")
 	publish(t, s, "channel 0")
 	woken(t, wake, "message")
 }

@@ -19,18 +19,13 @@ import (
 // spublish publishes on a shard channel of s.
 func spublish(t *testing.T, s *redistest.Server, channel, payload string) {
 	t.Helper()
-	if err := s.Admin().SPublish(t.Context(), channel, payload).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, s.Admin().SPublish(t.Context(), channel, payload).Err())
 }
 
 // sharded returns how many connections of s have subscribed a shard channel.
 func sharded(t *testing.T, s *redistest.Server, channel string) int64 {
 	t.Helper()
-	n, err := s.Admin().PubSubShardNumSub(t.Context(), channel).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := redistest.Must(s.Admin().PubSubShardNumSub(t.Context(), channel).Result())(t)
 	return n[channel]
 }
 
@@ -46,10 +41,7 @@ func do(t *testing.T, s *redistest.Server, args ...any) {
 func refusals(t *testing.T, c *redistest.Cluster) (n int) {
 	t.Helper()
 	for _, s := range c.Servers {
-		info, err := s.Admin().Info(t.Context(), "errorstats").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := redistest.Must(s.Admin().Info(t.Context(), "errorstats").Result())(t)
 		counts := regexp.MustCompile(`(?:MOVED|CLUSTERDOWN):count=(\d+)`)
 		for _, m := range counts.FindAllStringSubmatch(info, -1) {
 			count, _ := strconv.Atoi(m[1])
@@ -328,15 +320,7 @@ func TestManyShardedAtOnce(t *testing.T) {
 	const n = 1000
 	c := redistest.StartCluster(t)
 	h := newHub(t, c.Client(t))
-	var cancels []func()
-	var many []<-chan struct{}
-	for i := range n {
-		wake, cancel := h.Sharded(fmt.Sprint("channel ", i))
-		many, cancels = append(many, wake), append(cancels, cancel)
-	}
-	for i, wake := range many {
-		woken(t, wake, fmt.Sprint("confirmed ", i))
-	}
+	_, cancels := crowd(t, n, h.Sharded)
 	for _, s := range c.Servers {
 		if got := connections(t, s); got != 1 {
 			t.Errorf("%d connections to a master", got)
@@ -376,9 +360,7 @@ func TestConfirmedIsOfEachKind(t *testing.T) {
 	defer cancelEvents()
 	shard, cancelSharded := h.Sharded(channel)
 	defer cancelSharded()
-	if err := h.Confirmed(t.Context(), channel); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, h.Confirmed(t.Context(), channel))
 	woken(t, wake, "confirmed")
 	woken(t, shard, "confirmed")
 	spublish(t, c.Servers[2], channel, "x")

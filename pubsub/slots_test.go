@@ -43,9 +43,7 @@ func TestShardedFollowsTheSlot(t *testing.T) {
 		}
 		spublish(t, to, moves, "x")
 		woken(t, wake, "message on the new owner")
-		if err := h.Confirmed(t.Context(), moves); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, h.Confirmed(t.Context(), moves))
 		from, to = to, from
 	}
 	silent(t, here.wake, "a channel that stays is left alone")

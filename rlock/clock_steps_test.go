@@ -16,22 +16,11 @@ import (
 func TestUnlockAfterTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
-		server, set := redistest.StartClocked(t)
-		s := newStage(t, server.Client(t), server.Admin())
 		const watchdog = 600 * time.Millisecond
-		locks, ctx, name := s.client(rlock.WithWatchdogTimeout(watchdog)), within(t), redistest.Name(t)
-		h := must(of(locks, name).Lock(ctx))(t)
-		next := make(chan *rlock.Hold, 1)
-		go func() {
-			h, err := of(s.client(), name).Lock(ctx)
-			if err != nil {
-				t.Error(err)
-			}
-			next <- h
-		}()
-		s.subscribed(ctx)
-		set(-time.Hour)
-		s.renewed(ctx, name, watchdog)
+		s, ctx := onClock(t, of, watchdog), within(t)
+		h, next := s.heir(ctx)
+		s.set(-time.Hour)
+		s.renewed(ctx, s.mine.Name(), watchdog)
 		want(t, "held", must(h.IsHeld(ctx))(t), true)
 		noError(t, h.Err())
 		start := time.Now()
@@ -40,11 +29,9 @@ func TestUnlockAfterTheClockIsSetBack(t *testing.T) {
 		if took := time.Since(start); took > 5*time.Second {
 			t.Errorf("handed on after %v", took)
 		}
-		if second.Token() < h.Token() || h.Token() > 0 && second.Token() == h.Token() {
-			t.Errorf("token %d after %d", second.Token(), h.Token())
-		}
+		follows(t, second, h)
 		noError(t, second.Unlock(ctx))
-		s.free(name)
+		s.free(s.mine.Name())
 	})
 }
 
@@ -53,21 +40,10 @@ func TestUnlockAfterTheClockIsSetBack(t *testing.T) {
 func TestTheClockIsSetForwardBeyondTheLease(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
-		server, set := redistest.StartClocked(t)
-		s := newStage(t, server.Client(t), server.Admin())
 		const watchdog = 900 * time.Millisecond
-		locks, ctx, name := s.client(rlock.WithWatchdogTimeout(watchdog)), within(t), redistest.Name(t)
-		h := must(of(locks, name).Lock(ctx))(t)
-		next := make(chan *rlock.Hold, 1)
-		go func() {
-			h, err := of(s.client(), name).Lock(ctx)
-			if err != nil {
-				t.Error(err)
-			}
-			next <- h
-		}()
-		s.subscribed(ctx)
-		set(time.Hour)
+		s, ctx := onClock(t, of, watchdog), within(t)
+		h, next := s.heir(ctx)
+		s.set(time.Hour)
 		start := time.Now()
 		<-h.Context().Done()
 		if took := time.Since(start); took > watchdog/3+2*time.Second {
@@ -77,18 +53,60 @@ func TestTheClockIsSetForwardBeyondTheLease(t *testing.T) {
 			t.Errorf("Unlock: %v, want ErrLost", err)
 		}
 		second := comes(t, next)
-		if second.Token() < h.Token() || h.Token() > 0 && second.Token() == h.Token() {
-			t.Errorf("token %d after %d", second.Token(), h.Token())
-		}
-		set(0)
+		follows(t, second, h)
+		s.set(0)
 		noError(t, second.Unlock(ctx))
-		third := must(of(locks, name).LockFor(ctx, time.Minute))(t)
-		if third.Token() < second.Token() || second.Token() > 0 && third.Token() == second.Token() {
-			t.Errorf("token %d after %d", third.Token(), second.Token())
-		}
+		third := must(s.mine.LockFor(ctx, time.Minute))(t)
+		follows(t, third, second)
 		noError(t, third.Unlock(ctx))
-		s.free(name)
+		s.free(s.mine.Name())
 	})
+}
+
+// A clockedStage is at a server whose clock can be set, with the lock of two processes.
+type clockedStage struct {
+	*stage
+	set         func(time.Duration)
+	mine, other locker
+}
+
+func onClock(
+	t *testing.T, of func(c *rlock.Client, name string) locker, watchdog time.Duration,
+) clockedStage {
+	t.Helper()
+	server, set := redistest.StartClocked(t)
+	s, name := newStage(t, server.Client(t), server.Admin()), redistest.Name(t)
+	return clockedStage{s, set, of(s.client(rlock.WithWatchdogTimeout(watchdog)), name), of(s.client(), name)}
+}
+
+// heir returns a hold, and where the one of the other process comes, which listens.
+func (s clockedStage) heir(ctx context.Context) (h *rlock.Hold, heir <-chan *rlock.Hold) {
+	s.Helper()
+	h = must(s.mine.Lock(ctx))(s)
+	heir = s.inherits(ctx, s.other)
+	s.subscribed(ctx)
+	return h, heir
+}
+
+// inherits returns where the hold of a waiter comes.
+func (s *stage) inherits(ctx context.Context, lock locker) <-chan *rlock.Hold {
+	came := make(chan *rlock.Hold, 1)
+	go func() {
+		h, err := lock.Lock(ctx)
+		if err != nil {
+			s.Errorf("the waiter: %v", err)
+		}
+		came <- h
+	}()
+	return came
+}
+
+// follows expects the token of a hold to be greater than that of the one before, if it has any.
+func follows(t *testing.T, h, before *rlock.Hold) {
+	t.Helper()
+	if h.Token() < before.Token() || before.Token() > 0 && h.Token() == before.Token() {
+		t.Errorf("token %d after %d", h.Token(), before.Token())
+	}
 }
 
 // subscribed waits until a waiter listens.

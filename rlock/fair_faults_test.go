@@ -78,28 +78,38 @@ func TestFairUnknownOutcome(t *testing.T) {
 	r.free()
 }
 
-// A request that arrives when its caller has left changes nothing.
-func TestFairLateCopy(t *testing.T) {
-	t.Parallel()
-	r := onFairRoad(t)
-	ctx := within(t)
-	release := r.proxy.HoldNext(1, fairScript("5"))
-	leaving, leave := context.WithCancel(ctx)
+// asks has a caller ask for the lock, whose request is on its way until release. leave ends its wait.
+func (r *fairRoad) asks(ctx context.Context) (leave, release func()) {
+	r.Helper()
+	release = r.proxy.HoldNext(1, fairScript("5"))
+	leaving, cancel := context.WithCancel(ctx)
 	left := make(chan error, 1)
 	go func() {
 		_, err := r.mine.Lock(leaving)
 		left <- err
 	}()
-	redistest.Until(t, "a request on its way", func() error {
+	redistest.Until(r, "a request on its way", func() error {
 		if r.proxy.Held() == 0 {
 			return errors.New("none yet")
 		}
 		return nil
 	})
+	return func() {
+		r.Helper()
+		cancel()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			r.Errorf("Lock: %v", err)
+		}
+	}, release
+}
+
+// A request that arrives when its caller has left changes nothing.
+func TestFairLateCopy(t *testing.T) {
+	t.Parallel()
+	r := onFairRoad(t)
+	ctx := within(t)
+	leave, release := r.asks(ctx)
 	leave()
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("Lock: %v", err)
-	}
 	h := took(r.rival.TryLock(ctx, 0, 0))(t)
 	release()
 	// On the same road, so behind it: what it leaves behind is gone, too.
@@ -117,24 +127,9 @@ func TestFairLateCopy(t *testing.T) {
 func TestFairLatchOutlivesTheAttempt(t *testing.T) {
 	t.Parallel()
 	r := onFairRoad(t)
-	release := r.proxy.HoldNext(1, fairScript("5"))
-	leaving, leave := context.WithCancel(within(t))
-	left := make(chan error, 1)
-	go func() {
-		_, err := r.mine.Lock(leaving)
-		left <- err
-	}()
-	redistest.Until(t, "a request on its way", func() error {
-		if r.proxy.Held() == 0 {
-			return errors.New("none yet")
-		}
-		return nil
-	})
+	leave, release := r.asks(within(t))
 	before := r.scripts()
 	leave()
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("Lock: %v", err)
-	}
 	latches := func() int {
 		return len(must(r.look.Keys(within(t), "redisson_unlock_latch:{"+r.name+"}*").Result())(t))
 	}

@@ -61,16 +61,13 @@ func TestFairFarBackQueuesAgain(t *testing.T) {
 	fairInBubble(t, func(s *fairStage) {
 		ctx := s.Context()
 		noError(s, s.look.HSet(ctx, s.name, "holder:1", 1).Err())
-		const many = 1005
-		for i := range many {
-			s.put(fmt.Sprintf("java:%d", i), time.Hour)
-		}
-		s.waits(s.lock(), many+1)
-		owner := s.waiting()[many]
+		s.putMany()
+		s.waits(s.lock(), farBack+1)
+		owner := s.waiting()[farBack]
 		noError(s, s.look.LRem(ctx, s.queue, 0, owner).Err())
 		noError(s, s.look.ZRem(ctx, s.scores, owner).Err())
 		time.Sleep(11 * time.Second)
-		if waiting := s.waiting(); len(waiting) != many+1 || waiting[many] != owner {
+		if waiting := s.waiting(); len(waiting) != farBack+1 || waiting[farBack] != owner {
 			s.Errorf("%d wait, it is not the last of them", len(waiting))
 		}
 	})

@@ -96,12 +96,7 @@ func TestFairLeaves(t *testing.T) {
 		if err := <-second.err; !errors.Is(err, context.Canceled) {
 			s.Errorf("Lock with a context that has ended: %v", err)
 		}
-		noError(s, h.Unlock(ctx))
-		h = first.held()
-		noError(s, h.Unlock(ctx))
-		h = third.held()
-		noError(s, h.Unlock(ctx))
-		s.free()
+		s.inTurn(h, first, third)
 	})
 }
 
@@ -147,9 +142,7 @@ func TestFairCloseLeaves(t *testing.T) {
 			}
 			return nil
 		})
-		noError(s, h.Unlock(ctx))
-		noError(s, second.held().Unlock(ctx))
-		s.free()
+		s.inTurn(h, second)
 	})
 }
 

@@ -52,11 +52,7 @@ func TestFairSleeps(t *testing.T) {
 		if n := scripts(); n > 65 {
 			s.Errorf("%d scripts in 10m, want one every 10s", n)
 		}
-		for _, next := range turns {
-			noError(s, h.Unlock(ctx))
-			h = next.held()
-		}
-		noError(s, h.Unlock(ctx))
+		s.inTurn(h, turns...)
 	})
 }
 
@@ -82,12 +78,7 @@ func TestFairPlacesOutlastTheHolder(t *testing.T) {
 			}
 			_, _, _ = s.lock().TryLock(ctx, 0, 0) // drops those whose place has ended
 		}
-		for _, next := range turns {
-			noError(s, h.Unlock(ctx))
-			h = next.held()
-		}
-		noError(s, h.Unlock(ctx))
-		s.free()
+		s.inTurn(h, turns...)
 	})
 }
 
@@ -111,15 +102,10 @@ func TestFairDeadProcess(t *testing.T) {
 		time.Sleep(time.Minute)
 		die()
 		start := time.Now()
-		for _, next := range turns {
-			noError(s, h.Unlock(ctx))
-			h = next.held()
-		}
+		s.inTurn(h, turns...)
 		if waited := time.Since(start); waited < 19*time.Second || waited > 31*time.Second {
 			s.Errorf("the dead ones held up the others for %v, want 20s to 30s", waited)
 		}
-		noError(s, h.Unlock(ctx))
-		s.free()
 	})
 }
 
@@ -212,12 +198,9 @@ func TestFairFarBack(t *testing.T) {
 	fairInBubble(t, func(s *fairStage) {
 		ctx := s.Context()
 		noError(s, s.look.HSet(ctx, s.name, "holder:1", 1).Err())
-		const many = 1005
-		for i := range many {
-			s.put(fmt.Sprintf("java:%d", i), time.Hour)
-		}
+		s.putMany()
 		scripts := s.count()
-		s.waits(s.lock(), many+1)
+		s.waits(s.lock(), farBack+1)
 		time.Sleep(time.Minute)
 		if n := scripts(); n > 10 {
 			s.Errorf("%d scripts in a minute, want one every 10s", n)
@@ -237,9 +220,7 @@ func TestFairQueuesAgain(t *testing.T) {
 		noError(s, s.look.Del(ctx, s.queue, s.scores).Err())
 		time.Sleep(11 * time.Second)
 		want(s, "queue", fmt.Sprint(s.waiting()), fmt.Sprint([]string{owner}))
-		noError(s, h.Unlock(ctx))
-		noError(s, next.held().Unlock(ctx))
-		s.free()
+		s.inTurn(h, next)
 	})
 }
 
@@ -255,12 +236,7 @@ func TestFairScoresAreLost(t *testing.T) {
 		noError(s, s.look.Del(ctx, s.scores).Err())
 		time.Sleep(11 * time.Second)
 		want(s, "queue", fmt.Sprint(s.waiting()), order)
-		for _, next := range turns {
-			noError(s, h.Unlock(ctx))
-			h = next.held()
-		}
-		noError(s, h.Unlock(ctx))
-		s.free()
+		s.inTurn(h, turns...)
 	})
 }
 

@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -126,6 +127,17 @@ func (c *fairTurn) held() *rlock.Hold {
 	}
 }
 
+// inTurn hands a lock on to one turn after the other, and expects that nothing is left of it.
+func (s *fairStage) inTurn(h *rlock.Hold, turns ...*fairTurn) {
+	s.Helper()
+	for _, next := range turns {
+		noError(s, h.Unlock(s.Context()))
+		h = next.held()
+	}
+	noError(s, h.Unlock(s.Context()))
+	s.free()
+}
+
 // waiting returns the owners in the queue.
 func (s *fairStage) waiting() []string {
 	s.Helper()
@@ -174,6 +186,16 @@ func (s *fairStage) put(owner string, left time.Duration) {
 	noError(s, s.look.RPush(ctx, s.queue, owner).Err())
 	score := float64(time.Now().Add(left).UnixMilli())
 	noError(s, s.look.ZAdd(ctx, s.scores, redis.Z{Score: score, Member: owner}).Err())
+}
+
+// farBack is how many owners are before a caller that a look does not reach.
+const farBack = 1005
+
+func (s *fairStage) putMany() {
+	s.Helper()
+	for i := range farBack {
+		s.put(fmt.Sprintf("java:%d", i), time.Hour)
+	}
 }
 
 // free expects that nothing is left of the lock but latches.

@@ -88,6 +88,17 @@ func (s *stage) client(opts ...rlock.Option) *rlock.Client {
 	return rlock.New(limiters, opts...)
 }
 
+// alone expects that nobody else holds a lock. holders has room for one.
+func (s *stage) alone(holders chan struct{}) {
+	s.Helper()
+	select {
+	case holders <- struct{}{}:
+	default:
+		s.Error("two holders")
+	}
+	<-holders
+}
+
 // must fails the test on an error.
 func must[T any](v T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {

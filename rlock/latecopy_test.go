@@ -18,12 +18,7 @@ func TestALateLockTakesNothing(t *testing.T) {
 	t.Parallel()
 	r := onRoad(t)
 	ctx := within(t)
-	var h *rlock.Hold
-	c := r.holds(isLock, func() (err error) {
-		h, err = r.lock().Lock(ctx)
-		return err
-	})
-	noError(t, c.overtaken())
+	h, c := r.copied(ctx)
 	noError(t, h.Unlock(ctx))
 	want(t, "owners after the unlock", len(r.owners(r.name)), 0)
 	r.tidied(r.locks)
@@ -136,11 +131,7 @@ func TestALateRelock(t *testing.T) {
 			}
 			next := must(r.rival().Lock(ctx))(t)
 			c.arrives()
-			owners := r.owners(r.name)
-			want(t, "owners", len(owners), 1)
-			want(t, "the next holder", owners[next.Owner()], "1")
-			noError(t, next.Unlock(ctx))
-			r.free(r.name)
+			r.last(ctx, next)
 		})
 	}
 }
@@ -158,11 +149,7 @@ func TestALateHandingOn(t *testing.T) {
 	last := must(r.rival().Lock(ctx))(t)
 	r.tidied(r.locks)
 	c.arrives()
-	owners := r.owners(r.name)
-	want(t, "owners", len(owners), 1)
-	want(t, "the last holder", owners[last.Owner()], "1")
-	noError(t, last.Unlock(ctx))
-	r.free(r.name)
+	r.last(ctx, last)
 }
 
 // A late copy of a Lock does not undo a Relock.
@@ -170,12 +157,7 @@ func TestALateLockOfWhoHasIt(t *testing.T) {
 	t.Parallel()
 	r := onRoad(t)
 	ctx := within(t)
-	var h *rlock.Hold
-	c := r.holds(isLock, func() (err error) {
-		h, err = r.lock().Lock(ctx)
-		return err
-	})
-	noError(t, c.overtaken())
+	h, c := r.copied(ctx)
 	noError(t, h.Relock(ctx))
 	c.arrives()
 	want(t, "count", must(h.HoldCount(ctx))(t), 2)
@@ -183,19 +165,33 @@ func TestALateLockOfWhoHasIt(t *testing.T) {
 	noError(t, h.Unlock(ctx))
 }
 
+// copied returns a hold whose request was sent twice; the first copy is on its way.
+func (r *road) copied(ctx context.Context) (h *rlock.Hold, c *firstCopy) {
+	r.Helper()
+	c = r.holds(isLock, func() (err error) {
+		h, err = r.lock().Lock(ctx)
+		return err
+	})
+	noError(r, c.overtaken())
+	return h, c
+}
+
 // heir returns a hold, and where the one of a waiter in the same process comes.
 func (r *road) heir(ctx context.Context) (h *rlock.Hold, heir <-chan *rlock.Hold) {
 	r.Helper()
 	h = must(r.lock().Lock(ctx))(r)
 	before := r.scripts()
-	came := make(chan *rlock.Hold, 1)
-	go func() {
-		next, err := r.lock().Lock(ctx)
-		if err != nil {
-			r.Errorf("the waiter: %v", err)
-		}
-		came <- next
-	}()
+	heir = r.inherits(ctx, r.lock())
 	r.ran(before, 2) // the second one when it was subscribed: from then on it sleeps
-	return h, came
+	return h, heir
+}
+
+// last expects that only h has the lock, and unlocks it.
+func (r *road) last(ctx context.Context, h *rlock.Hold) {
+	r.Helper()
+	owners := r.owners(r.name)
+	want(r, "owners", len(owners), 1)
+	want(r, "the holder", owners[h.Owner()], "1")
+	noError(r, h.Unlock(ctx))
+	r.free(r.name)
 }

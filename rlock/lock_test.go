@@ -83,12 +83,7 @@ func TestOneAtATime(t *testing.T) {
 							s.Error(err)
 							return
 						}
-						select {
-						case holders <- struct{}{}:
-						default:
-							s.Error("two holders")
-						}
-						<-holders
+						s.alone(holders)
 						if err := h.Unlock(ctx); err != nil {
 							s.Error(err)
 						}

@@ -258,12 +258,7 @@ func (r *road) crowd(ctx context.Context, rounds int) {
 					r.Error(err)
 					return
 				}
-				select {
-				case holders <- struct{}{}:
-				default:
-					r.Error("two holders")
-				}
-				<-holders
+				r.alone(holders)
 				if err := h.Unlock(ctx); err != nil && !errors.Is(err, rratelimiter.ErrNoAnswer) {
 					r.Error(err)
 				}

@@ -97,12 +97,7 @@ func (q *acquisition) check() error {
 // acquireAndRun takes permits, and runs a command if they are granted. A command that does not exist
 // takes none.
 func (a *app) acquireAndRun(ctx context.Context, name string, q *acquisition, command []string) error {
-	child, err := a.newChild(command)
-	if err != nil {
-		return err
-	}
-	defer child.close()
-	return a.acquireFor(ctx, name, q, child)
+	return a.withChild(command, func(c *child) error { return a.acquireFor(ctx, name, q, c) })
 }
 
 // acquireFor takes permits and runs a child if they are granted.

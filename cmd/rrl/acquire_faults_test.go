@@ -17,11 +17,32 @@ import (
 // outstanding returns the permits of api that are taken.
 func outstanding(t *testing.T, s *redistest.Server) int64 {
 	t.Helper()
-	l, err := inspect.Read(t.Context(), s.Client(t), "api", inspect.Few)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := redistest.Must(inspect.Read(t.Context(), s.Client(t), "api", inspect.Few))(t)
 	return l.Shared().Outstanding
+}
+
+// interruptedAsking interrupts a command when it has written a key of the server, and does not know
+// that yet. It expects that the command says nothing.
+func interruptedAsking(t *testing.T, s *redistest.Server, key string, args ...string) {
+	t.Helper()
+	proxy := redistest.StartProxy(t, s.Addr)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	proxy.Delay(50 * time.Millisecond) // of the reply, too
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		for ctx.Err() == nil && s.Admin().Exists(ctx, key).Val() == 0 {
+			runtime.Gosched()
+		}
+		cancel()
+	}()
+	code, stdout, stderr := rrl(ctx, append([]string{"--redis", proxy.Addr}, args...)...)
+	cancel()
+	<-taken
+	if code != exitInterrupted || stdout != "" {
+		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
+	}
 }
 
 // A call that is interrupted while it does not know yet that it was granted leaves no permits taken, and runs
@@ -35,24 +56,7 @@ func TestInterruptedWhileAsking(t *testing.T) {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
 			s := fives(t)
-			proxy := redistest.StartProxy(t, s.Addr)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			proxy.Delay(50 * time.Millisecond) // of the reply, too
-			taken := make(chan struct{})
-			go func() {
-				defer close(taken)
-				for ctx.Err() == nil && s.Admin().ZCard(ctx, "{api}:permits").Val() == 0 {
-					runtime.Gosched()
-				}
-				cancel()
-			}()
-			code, stdout, stderr := rrl(ctx, append([]string{"--redis", proxy.Addr}, args...)...)
-			cancel()
-			<-taken
-			if code != exitInterrupted || stdout != "" {
-				t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
-			}
+			interruptedAsking(t, s, "{api}:permits", args...)
 			redistest.Until(t, "the permits come back", func() error {
 				if n := outstanding(t, s); n != 0 {
 					return fmt.Errorf("%d are taken", n)

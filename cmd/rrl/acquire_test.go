@@ -61,9 +61,7 @@ func TestAcquireWaits(t *testing.T) {
 		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)), rratelimiter.WithGoOnly())
 		defer c.Close()
 		l := c.RateLimiter(redistest.Name(t))
-		if err := l.SetRate(t.Context(), rratelimiter.Overall, 1, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, l.SetRate(t.Context(), rratelimiter.Overall, 1, time.Minute))
 		var stderr strings.Builder
 		a := &app{stderr: &stderr}
 		for _, c := range []struct {

@@ -46,6 +46,16 @@ func (a *app) newChild(command []string) (*child, error) {
 	return c, nil
 }
 
+// withChild calls f with the command, and drops the command then.
+func (a *app) withChild(command []string, f func(c *child) error) error {
+	c, err := a.newChild(command)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	return f(c)
+}
+
 // heeded returns the signals that this process does not ignore: nohup makes it ignore SIGHUP, and that must stay so
 // for the wait and for the command.
 func heeded(signals []os.Signal) []os.Signal {

@@ -61,9 +61,7 @@ func TestExitCodesOfACommand(t *testing.T) {
 	server := fives(t)
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"notes": 0o600, "broken": 0o700} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("\x7fELF: not really\n"), mode); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("\x7fELF: not really\n"), mode))
 	}
 	for _, c := range []struct {
 		command string // split at |; DIR is the directory
@@ -150,20 +148,13 @@ func TestSignalsReachTheCommand(t *testing.T) {
 		const script = `for s in TERM INT HUP QUIT USR1 USR2; do trap "echo $s; exit 5" $s; done; echo ready
 			while :; do sleep 0.05; done`
 		cmd, stderr := detached(t, server, "acquire", "api", "--", "sh", "-c", script)
-		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		stdout := redistest.Must(cmd.StdoutPipe())(t)
+		redistest.NoError(t, cmd.Start())
 		lines := bufio.NewReader(stdout)
 		if line, err := lines.ReadString('\n'); line != "ready\n" {
 			t.Fatalf("%q, %v, %s", line, err, stderr)
 		}
-		if err := cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, cmd.Process.Signal(s))
 		rest, _ := io.ReadAll(lines)
 		if got := code(t, cmd.Wait()); got != 5 || string(rest) != name+"\n" {
 			t.Errorf("%v: code %d, printed\n%s\n%s", s, got, rest, stderr)
@@ -179,9 +170,7 @@ func TestInterruptedWhileItWaits(t *testing.T) {
 	cmd, stderr := detached(t, server, "acquire", "api", "-n", "2", "--wait", "--", "sh", "-c", "echo ran")
 	stdout := new(bytes.Buffer)
 	cmd.Stdout = stdout
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, cmd.Start())
 	redistest.Until(t, "it waits", func() error {
 		channels, err := server.Admin().PubSubChannels(t.Context(), "*").Result()
 		if err == nil && len(channels) == 0 {
@@ -189,9 +178,7 @@ func TestInterruptedWhileItWaits(t *testing.T) {
 		}
 		return err
 	})
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	if got := code(t, cmd.Wait()); got != exitInterrupted || stdout.Len() > 0 {
 		t.Errorf("code %d, printed\n%s\n%s", got, stdout, stderr)
 	}
@@ -206,10 +193,7 @@ func TestInterruptedBeforeItRuns(t *testing.T) {
 	a := &app{stdin: strings.NewReader(""), stdout: &output{w: &stdout}, stderr: &stderr}
 	a.place.address = server.Addr
 	q := &acquisition{permits: 2}
-	c, err := a.newChild([]string{"sh", "-c", "echo ran"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := redistest.Must(a.newChild([]string{"sh", "-c", "echo ran"}))(t)
 	defer c.close()
 	c.signals <- syscall.SIGTERM
 	if err := a.acquireFor(t.Context(), "api", q, c); !errors.Is(err, exitCode(exitInterrupted)) {

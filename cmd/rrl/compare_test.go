@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/redisson-go/rratelimiter/cmd/rrl/traffic"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // Nobody else is at work meanwhile: the bytes of a key are those by which the heap grows.
@@ -35,9 +36,7 @@ func TestCompareFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, picture := filepath.Join(dir, "requests.txt"), filepath.Join(dir, "picture.svg")
-	if err := os.WriteFile(file, []byte("0 2\n0.1\n150ms 2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, os.WriteFile(file, []byte("0 2\n0.1\n150ms 2\n"), 0o600))
 	code, stdout, stderr := rrl(t.Context(), "compare", "--json", "--rate", "3", "--per", "100ms",
 		"--traffic", file, "--svg", picture)
 	var got traffic.Report
@@ -70,9 +69,7 @@ func TestCompareErrors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.txt")
-	if err := os.WriteFile(bad, []byte("0\n\nsoon\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, os.WriteFile(bad, []byte("0\n\nsoon\n"), 0o600))
 	for args, want := range map[string]string{
 		"--traffic flood":             `--traffic is "flood", must be burst, steady, edge, random or a file`,
 		"--traffic " + bad:            bad + `, line 3: the time is "soon", must be 0 to 24h0m0s`,

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // docs/rrl.md names every command and every flag, and no others.
@@ -62,10 +64,7 @@ func TestDocsNameTheEnvironment(t *testing.T) {
 // contents returns the text of a file.
 func contents(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := redistest.Must(os.ReadFile(file))(t)
 	return string(text)
 }
 

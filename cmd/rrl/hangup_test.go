@@ -17,9 +17,7 @@ import (
 // startWaiter starts a command that waits for permits or a lock, and returns when it waits.
 func startWaiter(t *testing.T, server *redistest.Server, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, cmd.Start())
 	redistest.Until(t, "it waits", func() error {
 		channels, err := server.Admin().PubSubChannels(t.Context(), "*").Result()
 		if err == nil && len(channels) == 0 {
@@ -27,6 +25,21 @@ func startWaiter(t *testing.T, server *redistest.Server, cmd *exec.Cmd) {
 		}
 		return err
 	})
+}
+
+// signalled sends a signal to a command that waits behind others before it runs echo.
+func signalled(t *testing.T, s syscall.Signal, args string) (
+	server *redistest.Server, cmd *exec.Cmd, stdout, stderr *bytes.Buffer,
+) {
+	t.Helper()
+	server, stdout = fives(t), new(bytes.Buffer)
+	steps(t, server, "",
+		step{"acquire api -n 4", 0, "granted", ""}, step{"lock x --lease 1h", 0, "locked", ""})
+	cmd, stderr = detached(t, server, append(strings.Fields(args), "--", "sh", "-c", "echo ran")...)
+	cmd.Stdout = stdout
+	startWaiter(t, server, cmd)
+	redistest.NoError(t, cmd.Process.Signal(s))
+	return server, cmd, stdout, stderr
 }
 
 // A signal that ends commands ends the wait for permits or for a lock: the command does not run, and nothing stays
@@ -37,16 +50,7 @@ func TestSignalsThatEndTheWait(t *testing.T) {
 		for _, args := range []string{"acquire api -n 2 --wait", "lock x"} {
 			t.Run(s.String()+"/"+args, func(t *testing.T) {
 				t.Parallel()
-				server := fives(t)
-				steps(t, server, "", step{"acquire api -n 4", 0, "granted", ""},
-					step{"lock x --lease 1h", 0, "locked", ""})
-				cmd, stderr := detached(t, server, append(strings.Fields(args), "--", "sh", "-c", "echo ran")...)
-				stdout := new(bytes.Buffer)
-				cmd.Stdout = stdout
-				startWaiter(t, server, cmd)
-				if err := cmd.Process.Signal(s); err != nil {
-					t.Fatal(err)
-				}
+				server, cmd, stdout, stderr := signalled(t, s, args)
 				if got := code(t, cmd.Wait()); got != exitInterrupted || stdout.Len() > 0 ||
 					!strings.Contains(stderr.String(), "interrupted: the command was not run") {
 					t.Errorf("code %d, printed\n%s\n%s", got, stdout, stderr)
@@ -68,16 +72,7 @@ func TestSignalsThatDoNotEndTheWait(t *testing.T) {
 		} {
 			t.Run(s.String()+"/"+args, func(t *testing.T) {
 				t.Parallel()
-				server := fives(t)
-				steps(t, server, "", step{"acquire api -n 4", 0, "granted", ""},
-					step{"lock x --lease 1h", 0, "locked", ""})
-				cmd, stderr := detached(t, server, append(strings.Fields(args), "--", "sh", "-c", "echo ran")...)
-				stdout := new(bytes.Buffer)
-				cmd.Stdout = stdout
-				startWaiter(t, server, cmd)
-				if err := cmd.Process.Signal(s); err != nil {
-					t.Fatal(err)
-				}
+				server, cmd, stdout, stderr := signalled(t, s, args)
 				steps(t, server, "", frees)
 				if got := code(t, cmd.Wait()); got != 0 || stdout.String() != "ran\n" {
 					t.Errorf("code %d, printed\n%s\n%s", got, stdout, stderr)
@@ -96,19 +91,11 @@ func TestHangupUnderNohup(t *testing.T) {
 	cmd, stderr := detached(t, server, "acquire", "api", "-n", "2", "--wait", "--", "sh", "-c", script)
 	cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := redistest.Must(cmd.StdinPipe())(t)
+	stdout := redistest.Must(cmd.StdoutPipe())(t)
 	startWaiter(t, server, cmd)
 	hangUp := func() {
-		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGHUP))
 	}
 	hangUp()
 	steps(t, server, "", step{"release api 4", 0, "given back", ""})

@@ -26,10 +26,8 @@ func used(t *testing.T, rdb *redis.Client, typ rratelimiter.RateType) *rratelimi
 	c := rratelimiter.New(rdb, rratelimiter.WithID("me"))
 	t.Cleanup(func() { _ = c.Close() })
 	l := c.RateLimiter("api")
-	err := l.SetRate(t.Context(), typ, 20, 10*time.Second, rratelimiter.WithKeepAlive(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t,
+		l.SetRate(t.Context(), typ, 20, 10*time.Second, rratelimiter.WithKeepAlive(time.Minute)))
 	for _, n := range []int64{3, 1, 1, 4, 1, 1} {
 		if ok, err := l.TryAcquire(t.Context(), n, 0); !ok || err != nil {
 			t.Fatal(ok, err)
@@ -65,10 +63,7 @@ func TestInspectPrints(t *testing.T) {
 				rdb := redistest.MiniClient(t, redistest.Mini(t))
 				used(t, rdb, c.typ)
 				c.spoil(t.Context(), rdb)
-				l, err := inspect.Read(t.Context(), rdb, "api", inspect.Few, "me")
-				if err != nil {
-					t.Fatal(err)
-				}
+				l := redistest.Must(inspect.Read(t.Context(), rdb, "api", inspect.Few, "me"))(t)
 				var b strings.Builder
 				report{Limiter: l}.print(&b)
 				got := session.ReplaceAllString(b.String(), "session:QX3NDKZ7A4MHC2TB")
@@ -100,9 +95,7 @@ func newPrefixed(t *testing.T) *prefixed {
 		"api": rratelimiter.Overall, "own": rratelimiter.PerClient, "\x1b[31m": rratelimiter.Overall,
 	} {
 		l := c.RateLimiter(name)
-		if err := l.SetRate(t.Context(), typ, 50, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, l.SetRate(t.Context(), typ, 50, time.Hour))
 		for range 30 {
 			if ok, err := l.TryAcquire(t.Context(), 1, 0); !ok || err != nil {
 				t.Fatal(ok, err)
@@ -164,9 +157,7 @@ func TestInspectADrift(t *testing.T) {
 		t.Error(out)
 	}
 	var l inspect.Limiter
-	if err := json.Unmarshal([]byte(p.inspect(1, "api", "--json")), &l); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, json.Unmarshal([]byte(p.inspect(1, "api", "--json")), &l))
 	if l.Name != "api" || l.Shared().Drift != -19 || len(l.Findings) != 1 || len(l.Shared().Records) != 30 {
 		t.Errorf("%+v", l)
 	}
@@ -195,9 +186,7 @@ func TestList(t *testing.T) {
 		"p:b": rratelimiter.Overall, "a3": rratelimiter.Overall,
 	} {
 		l := c.RateLimiter(name)
-		if err := l.SetRate(t.Context(), typ, 50, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, l.SetRate(t.Context(), typ, 50, time.Hour))
 		if ok, err := l.TryAcquire(t.Context(), 7, 0); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
@@ -249,10 +238,8 @@ func TestClusterTakenForOne(t *testing.T) {
 	defer client.Close()
 	moved := 0
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-		err := client.RateLimiter(name).SetRate(t.Context(), rratelimiter.Overall, 5, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t,
+			client.RateLimiter(name).SetRate(t.Context(), rratelimiter.Overall, 5, time.Second))
 		switch code, _, stderr := rrl(t.Context(), "inspect", name, "--redis", c.Addrs[0]); code {
 		case 2:
 			moved++

@@ -21,9 +21,7 @@ func loadable(t *testing.T) (*redistest.Server, *rratelimiter.RateLimiter) {
 	c := rratelimiter.New(s.Client(t))
 	t.Cleanup(func() { _ = c.Close() })
 	l := c.RateLimiter("api")
-	if err := l.SetRate(t.Context(), rratelimiter.Overall, 10, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, l.SetRate(t.Context(), rratelimiter.Overall, 10, time.Hour))
 	return s, l
 }
 
@@ -103,22 +101,31 @@ func untilEmpty(t *testing.T, l *rratelimiter.RateLimiter) {
 	})
 }
 
-// Somebody releases permits that they did not take: it sees that more than the rate was granted.
-func TestLoadFindsTooMany(t *testing.T) {
-	t.Parallel()
+// loads calls meanwhile when a load has taken all permits, and returns what became of the load.
+func loads(t *testing.T, meanwhile func(l *rratelimiter.RateLimiter) error, args ...string) (
+	code int, stdout, stderr string,
+) {
+	t.Helper()
 	s, l := loadable(t)
-	var code int
-	var stdout, stderr string
 	var loading sync.WaitGroup
 	loading.Go(func() {
-		code, stdout, stderr = rrl(t.Context(), "load", "api", "--redis", s.Addr, "-y", "--callers", "1",
-			"--permits", "10", "--calls", "2", "--timeout", "1h", "--for", "1h")
+		load := append([]string{"load", "api", "--redis", s.Addr}, args...)
+		code, stdout, stderr = rrl(t.Context(), load...)
 	})
 	untilEmpty(t, l)
-	if err := l.Release(t.Context(), 10); err != nil {
+	if err := meanwhile(l); err != nil {
 		t.Error(err)
 	}
 	loading.Wait()
+	return code, stdout, stderr
+}
+
+// Somebody releases permits that they did not take: it sees that more than the rate was granted.
+func TestLoadFindsTooMany(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := loads(t, func(l *rratelimiter.RateLimiter) error {
+		return l.Release(t.Context(), 10)
+	}, "-y", "--callers", "1", "--permits", "10", "--calls", "2", "--timeout", "1h", "--for", "1h")
 	const found = "MORE THAN THE RATE: 20 permits were granted within 1h"
 	if code != exitNo || stderr != "" || !strings.Contains(stdout, found) {
 		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
@@ -128,19 +135,10 @@ func TestLoadFindsTooMany(t *testing.T) {
 // Calls that fail make it fail, and are counted by what went wrong.
 func TestLoadFails(t *testing.T) {
 	t.Parallel()
-	s, l := loadable(t)
-	var code int
-	var stdout, stderr string
-	var loading sync.WaitGroup
-	loading.Go(func() {
-		code, stdout, stderr = rrl(t.Context(), "load", "api", "--redis", s.Addr, "--yes", "--callers", "10",
-			"--permits", "1", "--calls", "15", "--timeout", "50s", "--for", "1h")
-	})
-	untilEmpty(t, l)
-	if _, err := l.Delete(t.Context()); err != nil {
-		t.Error(err)
-	}
-	loading.Wait()
+	code, stdout, stderr := loads(t, func(l *rratelimiter.RateLimiter) error {
+		_, err := l.Delete(t.Context())
+		return err
+	}, "--yes", "--callers", "10", "--permits", "1", "--calls", "15", "--timeout", "50s", "--for", "1h")
 	if code != exitError || !strings.Contains(stderr, "calls failed") ||
 		!strings.Contains(stdout, "calls failed: no rate is set\n") ||
 		!strings.Contains(stdout, "The limit was not checked") {

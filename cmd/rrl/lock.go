@@ -152,12 +152,7 @@ func lockOf(c *rratelimiter.Client, name string, kind inspect.LockKind) lockable
 
 // lockAndRun holds a lock while a command runs. A command that does not exist takes none.
 func (a *app) lockAndRun(ctx context.Context, name string, q *locking, command []string) error {
-	child, err := a.newChild(command)
-	if err != nil {
-		return err
-	}
-	defer child.close()
-	return a.lockFor(ctx, name, q, child)
+	return a.withChild(command, func(c *child) error { return a.lockFor(ctx, name, q, c) })
 }
 
 // lockFor holds a lock while a child runs.

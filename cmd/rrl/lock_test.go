@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -80,25 +78,7 @@ func TestLockInterruptedWhileAsking(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			proxy := redistest.StartProxy(t, s.Addr)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			proxy.Delay(50 * time.Millisecond) // of the reply, too
-			taken := make(chan struct{})
-			go func() {
-				defer close(taken)
-				for ctx.Err() == nil && s.Admin().Exists(ctx, "x").Val() == 0 {
-					runtime.Gosched()
-				}
-				cancel()
-			}()
-			line := append([]string{"--redis", proxy.Addr}, strings.Fields(args)...)
-			code, stdout, stderr := rrl(ctx, line...)
-			cancel()
-			<-taken
-			if code != exitInterrupted || stdout != "" {
-				t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
-			}
+			interruptedAsking(t, s, "x", strings.Fields(args)...)
 			redistest.Until(t, "the lock is given back", func() error {
 				if s.Admin().Exists(t.Context(), "x").Val() > 0 {
 					return errors.New("it is held")
@@ -152,9 +132,7 @@ func TestLockIsWaitedFor(t *testing.T) {
 		done <- fmt.Sprint(code, stdout, stderr)
 	}()
 	waitsFor(t, server, "x")
-	if err := h.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, h.Unlock(t.Context()))
 	if got := <-done; !strings.HasPrefix(got, `0"x": locked by`) {
 		t.Error(got)
 	}
@@ -165,10 +143,7 @@ func held(t *testing.T, server *redistest.Server, name string) *rlock.Hold {
 	t.Helper()
 	c := rratelimiter.New(server.Client(t))
 	t.Cleanup(func() { _ = c.Close() })
-	h, err := rlock.New(c).Lock(name).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := redistest.Must(rlock.New(c).Lock(name).Lock(t.Context()))(t)
 	return h
 }
 
@@ -184,8 +159,6 @@ func fairly(t *testing.T, rdb redis.UniversalClient) {
 		until := time.Now().Add(time.Duration(min(i, 1)*2-1)*time.Minute + time.Duration(i)*time.Second)
 		rdb.RPush(ctx, "redisson_lock_queue:{orders}", waiter)
 		z := redis.Z{Score: float64(until.UnixMilli()), Member: waiter}
-		if err := rdb.ZAdd(ctx, "redisson_lock_timeout:{orders}", z).Err(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, rdb.ZAdd(ctx, "redisson_lock_timeout:{orders}", z).Err())
 	}
 }

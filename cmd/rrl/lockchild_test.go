@@ -24,9 +24,7 @@ func TestExitCodesUnderALock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	broken := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(broken, []byte("\x7fELF: not really\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, os.WriteFile(broken, []byte("\x7fELF: not really\n"), 0o700))
 	for _, c := range []struct {
 		command []string
 		code    int
@@ -75,9 +73,7 @@ func TestCommandUnderALock(t *testing.T) {
 	if got := code(t, err); got != 1 || len(stdout) > 0 || !strings.Contains(stderr.String(), "refused") {
 		t.Errorf("refused: code %d, printed\n%s\n%s", got, stdout, stderr)
 	}
-	if err := h.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, h.Unlock(t.Context()))
 	server.Stop()
 	cmd, stderr = detached(t, server, "lock", "x", "--", "sh", "-c", "echo ran")
 	stdout, err = cmd.Output()
@@ -90,13 +86,8 @@ func TestCommandUnderALock(t *testing.T) {
 // started starts a command that says "ready", and returns what it says after that.
 func started(t *testing.T, cmd *exec.Cmd, stderr *bytes.Buffer) *bufio.Reader {
 	t.Helper()
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := redistest.Must(cmd.StdoutPipe())(t)
+	redistest.NoError(t, cmd.Start())
 	lines := bufio.NewReader(stdout)
 	if line, err := lines.ReadString('\n'); line != "ready\n" {
 		t.Fatalf("%q, %v, %s", line, err, stderr)
@@ -136,10 +127,7 @@ func TestForcedWhileACommandRuns(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	cmd, stderr := detached(t, server, "lock", "x", "--", "sh", "-c", "echo ready; read line")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := redistest.Must(cmd.StdinPipe())(t)
 	_ = started(t, cmd, stderr)
 	steps(t, server, "", step{"unlock x --force --yes", 0, "unlocked", ""})
 	if _, err := stdin.Write([]byte("go on\n")); err != nil {
@@ -158,14 +146,9 @@ func TestSignalsUnderALock(t *testing.T) {
 		const script = `trap 'echo signal; read line; exit 5' TERM INT HUP QUIT; echo ready
 			while :; do sleep 0.02; done`
 		cmd, stderr := detached(t, server, "lock", "x", "--", "sh", "-c", script)
-		stdin, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		stdin := redistest.Must(cmd.StdinPipe())(t)
 		lines := started(t, cmd, stderr)
-		if err := cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, cmd.Process.Signal(s))
 		if line, err := lines.ReadString('\n'); line != "signal\n" {
 			t.Fatalf("%v: %q, %v, %s", s, line, err, stderr)
 		}
@@ -190,19 +173,13 @@ func TestLockInterruptedWhileItWaits(t *testing.T) {
 	cmd, stderr := detached(t, server, "lock", "x", "--", "sh", "-c", "echo ran")
 	stdout := new(bytes.Buffer)
 	cmd.Stdout = stdout
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, cmd.Start())
 	waitsFor(t, server, "x")
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, cmd.Process.Signal(os.Interrupt))
 	if got := code(t, cmd.Wait()); got != exitInterrupted || stdout.Len() > 0 {
 		t.Errorf("code %d, printed\n%s\n%s", got, stdout, stderr)
 	}
-	if err := h.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, h.Unlock(t.Context()))
 	free(t, server, "x")
 }
 
@@ -213,13 +190,10 @@ func TestLockInterruptedBeforeItRuns(t *testing.T) {
 	var stdout, stderr strings.Builder
 	a := &app{stdin: strings.NewReader(""), stdout: &output{w: &stdout}, stderr: &stderr}
 	a.place.address = server.Addr
-	c, err := a.newChild([]string{"sh", "-c", "echo ran"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := redistest.Must(a.newChild([]string{"sh", "-c", "echo ran"}))(t)
 	defer c.close()
 	c.signals <- syscall.SIGTERM
-	err = a.lockFor(t.Context(), "x", &locking{forever: true}, c)
+	err := a.lockFor(t.Context(), "x", &locking{forever: true}, c)
 	if !errors.Is(err, exitCode(exitInterrupted)) || stdout.Len() > 0 {
 		t.Errorf("%v, printed\n%s\n%s", err, &stdout, &stderr)
 	}

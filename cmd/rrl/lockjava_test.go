@@ -14,10 +14,8 @@ import (
 func TestLockBesideJava(t *testing.T) {
 	redistest.Require(t, "java")
 	redistest.Require(t, "mvn")
-	peer, err := javapeer.Start(t.Context(), "", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	peer := redistest.Must(
+		javapeer.Start(t.Context(), "", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"))(t)
 	t.Cleanup(func() { _ = peer.Close() })
 	server := redistest.Start(t)
 	if _, err := peer.Connect(t.Context(), "java", server.Addr); err != nil {

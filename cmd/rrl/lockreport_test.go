@@ -48,10 +48,7 @@ func TestInspectPrintsLocks(t *testing.T) {
 				time.Sleep(time.Second)
 				spoil(t.Context(), rdb)
 				var a app
-				l, err := a.lockAt(t.Context(), rdb, "orders", inspect.Few)
-				if err != nil {
-					t.Fatal(err)
-				}
+				l := redistest.Must(a.lockAt(t.Context(), rdb, "orders", inspect.Few))(t)
 				var b strings.Builder
 				lockReport{Lock: l}.print(&b)
 				golden.Check(t, filepath.Join("testdata", name), b.String())
@@ -84,9 +81,7 @@ func TestInspectALock(t *testing.T) {
 	)
 	_, stdout, _ := rrl(t.Context(), "--redis", server.Addr, "inspect", "orders", "--json")
 	var l inspect.Lock
-	if err := json.Unmarshal([]byte(stdout), &l); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, json.Unmarshal([]byte(stdout), &l))
 	if l.Name != "orders" || l.Kind != inspect.Fair || len(l.Waiters) != 3 || !l.Waiters[0].Dead {
 		t.Errorf("%s", stdout)
 	}

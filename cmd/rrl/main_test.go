@@ -119,10 +119,7 @@ func says(text, part string) bool {
 // A server that takes connections and says nothing is given up soon.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	silent := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	start := time.Now()
 	code, stdout, stderr := rrl(t.Context(), "demo", "--redis", "redis://"+silent.Addr().String())

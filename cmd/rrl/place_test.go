@@ -70,9 +70,7 @@ func TestPlaces(t *testing.T) {
 		for word := range strings.FieldsSeq(user) {
 			do = append(do, word)
 		}
-		if err := one.Admin().Do(t.Context(), do...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, one.Admin().Do(t.Context(), do...).Err())
 	}
 	sentinel := redistest.StartSentinel(t)
 	withTLS := []string{"--cacert", file("ca.pem"), "--cert", file("client.pem"), "--key",

@@ -25,14 +25,9 @@ func serve(t *testing.T, env []string, args ...string) (url string, cmd *exec.Cm
 	t.Cleanup(cancel)
 	cmd = program(ctx, append([]string{"serve"}, args...)...)
 	cmd.Env = append(cmd.Env, env...)
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdout := redistest.Must(cmd.StdoutPipe())(t)
 	cmd.Stderr = t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		cancel()
 		_ = cmd.Wait() // it may have been waited for
@@ -49,23 +44,14 @@ func serve(t *testing.T, env []string, args ...string) (url string, cmd *exec.Cm
 // fetch returns a page.
 func fetch(t *testing.T, url, password string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := redistest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	if password != "" {
 		r.SetBasicAuth("me", password)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := redistest.Must(client.Do(r))(t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := redistest.Must(io.ReadAll(res.Body))(t)
 	return res.StatusCode, string(body)
 }
 
@@ -76,9 +62,7 @@ func TestServe(t *testing.T) {
 	c := rratelimiter.New(s.Client(t))
 	defer c.Close()
 	for _, name := range []string{"app:orders", "app:users", "other:orders"} {
-		if err := c.RateLimiter(name).SetRate(t.Context(), rratelimiter.Overall, 5, time.Second); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, c.RateLimiter(name).SetRate(t.Context(), rratelimiter.Overall, 5, time.Second))
 	}
 	url, _, _ := serve(t, nil, "--redis", s.Addr, "--listen", "127.0.0.1:0", "--prefix", "/limits/",
 		"--name-prefix", "app:", "--match", "o*")
@@ -97,27 +81,18 @@ func TestServeEnds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	url, cmd, rest := serve(t, nil, "--redis", s.Addr, "--listen", "127.0.0.1:0")
-	res, err := http.Get(url + "live?name=orders")
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := redistest.Must(http.Get(url + "live?name=orders"))(t)
 	defer res.Body.Close()
 	events := bufio.NewReader(res.Body)
 	for line := ""; !strings.HasPrefix(line, "data: "); {
-		if line, err = events.ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
+		line = redistest.Must(events.ReadString('\n'))(t)
 	}
 	start := time.Now()
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, cmd.Process.Signal(os.Interrupt))
 	if left, err := io.ReadAll(rest); err != nil || len(left) > 0 {
 		t.Errorf("it prints %q, %v", left, err)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, cmd.Wait())
 	if took := time.Since(start); took > 20*time.Second { // a second or two; the machine may be busy
 		t.Errorf("it took %v to stop", took)
 	}
@@ -131,9 +106,7 @@ func TestServeToOthers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(tokenOfTests+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, os.WriteFile(file, []byte(tokenOfTests+"\n"), 0o600))
 	url, _, _ := serve(t, nil, "--redis", s.Addr, "--listen", ":0", "--token-file", file, "--allow-changes")
 	if !strings.HasPrefix(url, "http://localhost:") {
 		t.Errorf("it prints %s", url)
@@ -158,10 +131,7 @@ func TestServeByName(t *testing.T) {
 	for host, want := range map[string]int{"localhost": 200, "limits.example": 200, "evil.example": 421} {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		r.Host = host
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := redistest.Must(http.DefaultClient.Do(r))(t)
 		_ = res.Body.Close()
 		if res.StatusCode != want {
 			t.Errorf("%s: %d, want %d", host, res.StatusCode, want)

@@ -36,13 +36,8 @@ func ctrlC(t *testing.T, server *redistest.Server, command, name string) {
 	cmd, stderr := detached(t, server, command, name, "--", "env", asCounter+"=1", os.Args[0])
 	cmd.Stdin = end
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := redistest.Must(cmd.StdoutPipe())(t)
+	redistest.NoError(t, cmd.Start())
 	lines := bufio.NewReader(stdout)
 	const times = 3
 	for i, want := range []string{"ready\n", "interrupt\n", "interrupt\n", "interrupt\n"} {
@@ -56,9 +51,7 @@ func ctrlC(t *testing.T, server *redistest.Server, command, name string) {
 		}
 	}
 	// SIGTERM is passed on, after all that may have been passed on before.
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	rest, _ := io.ReadAll(lines)
 	if got := code(t, cmd.Wait()); got != 0 || len(rest) > 0 {
 		t.Errorf("code %d, printed\n%s\n%s", got, rest, stderr)

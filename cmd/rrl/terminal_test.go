@@ -96,9 +96,7 @@ func (s *terminal) resizes(columns, rows int) {
 	s.mu.Lock()
 	s.screen.Resize(columns, rows)
 	s.mu.Unlock()
-	if err := pty.Setsize(s.pty, &pty.Winsize{Cols: uint16(columns), Rows: uint16(rows)}); err != nil {
-		s.t.Fatal(err)
-	}
+	redistest.NoError(s.t, pty.Setsize(s.pty, &pty.Winsize{Cols: uint16(columns), Rows: uint16(rows)}))
 }
 
 // ends waits for the process and returns its exit code, and all that it wrote.
@@ -119,9 +117,7 @@ func limited(t *testing.T) *redistest.Server {
 	c := rratelimiter.New(s.Client(t))
 	t.Cleanup(func() { _ = c.Close() })
 	l := c.RateLimiter("api")
-	if err := l.SetRate(t.Context(), rratelimiter.Overall, 10, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, l.SetRate(t.Context(), rratelimiter.Overall, 10, time.Hour))
 	if ok, err := l.TryAcquire(t.Context(), 3, 0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}

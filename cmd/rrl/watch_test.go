@@ -40,9 +40,7 @@ func TestWatchWritesNothing(t *testing.T) {
 		"api": rratelimiter.Overall, "per": rratelimiter.PerClient,
 	} {
 		l := c.RateLimiter("app:" + name)
-		if err := l.SetRate(t.Context(), typ, 5, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, l.SetRate(t.Context(), typ, 5, time.Minute))
 		if _, err := l.TryAcquire(t.Context(), 2, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -95,13 +93,8 @@ func TestWatchInPipe(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := program(ctx, "watch", "--json", "--redis", s.Addr, "gone")
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := redistest.Must(cmd.StdoutPipe())(t)
+	redistest.NoError(t, cmd.Start())
 	lines := bufio.NewReader(stdout)
 	for range 2 {
 		line, err := lines.ReadString('\n')
@@ -110,9 +103,7 @@ func TestWatchInPipe(t *testing.T) {
 			t.Errorf("%q, %v", line, err)
 		}
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, cmd.Process.Signal(os.Interrupt))
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitInterrupted {
 		t.Errorf("%v, %v", err, cmd.ProcessState)
 	}
@@ -126,9 +117,7 @@ func TestWatchOnCluster(t *testing.T) {
 	t.Cleanup(func() { _ = c.Close() })
 	for _, name := range []string{"a", "b", "c"} {
 		l := c.RateLimiter(name)
-		if err := l.SetRate(t.Context(), rratelimiter.PerClient, 5, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, l.SetRate(t.Context(), rratelimiter.PerClient, 5, time.Hour))
 		if ok, err := l.TryAcquire(t.Context(), 2, 0); !ok || err != nil {
 			t.Fatal(ok, err)
 		}

@@ -146,10 +146,7 @@ func TestReadStates(t *testing.T) {
 		}
 	}
 	keys := append(keysOf("a", c.ID()), keysOf("b", c.ID())...)
-	states, err := readStates(ctx, rdb, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	states := redistest.Must(readStates(ctx, rdb, keys))(t)
 	a, p := states[0], states[0].inForce()
 	if a.settings() != (settings{typ: 1, rate: 5, interval: 60_000, whole: true}) || a.ends != 0 {
 		t.Errorf("%v", a)

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // A simulation is a separate run without servers: each side does what a model
@@ -44,10 +46,8 @@ func simulate(t *testing.T, c checker, golang model, many uint64, tally *Tally) 
 	t.Helper()
 	for seed := range many {
 		play := func(steps []Step) *Divergence {
-			d, err := c.separate(t.Context(), newSimulation(c.redisson, golang, seed), steps, tally)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := redistest.Must(
+				c.separate(t.Context(), newSimulation(c.redisson, golang, seed), steps, tally))(t)
 			return d
 		}
 		steps := sequence(seed, false)

@@ -25,9 +25,7 @@ func TestKindsOfErrors(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	kinds := map[string]error{notInitialized: ask(t.Context()), contextEnded: ask(ended)}
-	if err := l.SetRate(t.Context(), rratelimiter.Overall, 1, time.Second); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, l.SetRate(t.Context(), rratelimiter.Overall, 1, time.Second))
 	s.Admin().ConfigSet(t.Context(), "maxmemory", "1")
 	kinds["OOM"] = ask(t.Context())
 	s.Stop()

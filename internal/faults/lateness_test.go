@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // What the machine is late by counts once, however many timers it held up, and only
@@ -39,9 +41,7 @@ func TestThreadsThatWait(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{"1": "100 20 3\n", "2": "9 4 1\n", "3": ""} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	c.threads = filepath.Join(dir, "*")
 	if waited := c.waited(); waited != 24 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
+	"github.com/redisson-go/rratelimiter/internal/pause"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -149,14 +150,7 @@ func (s *Stage) client() redis.UniversalClient {
 }
 
 // wait waits for d, or until ctx ends.
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
+func wait(ctx context.Context, d time.Duration) { _ = pause.For(ctx, d) }
 
 // until calls ready every few ms until it returns nil, and returns its last error if
 // that takes longer than patience.

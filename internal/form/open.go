@@ -104,7 +104,7 @@ func (o one) Lend(ctx context.Context, _ string, n int64) (limit.Result, Answer,
 
 // Return is that of a Lender.
 func (o one) Return(ctx context.Context, _ string, n int64, a Answer) error {
-	return o.giveBack(ctx, o.name, n, a)
+	return o.release(ctx, o.name, n, a.Place)
 }
 
 // Lend is that of a Lender.
@@ -117,5 +117,5 @@ func (m many) Lend(ctx context.Context, key string, n int64) (limit.Result, Answ
 
 // Return is that of a Lender.
 func (m many) Return(ctx context.Context, key string, n int64, a Answer) error {
-	return m.giveBack(ctx, m.name+":"+key, n, a)
+	return m.release(ctx, m.name+":"+key, n, a.Place)
 }

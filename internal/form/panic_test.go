@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -16,14 +17,8 @@ func TestPanicLeavesNothingLocked(t *testing.T) {
 		}
 		return time.Unix(1e9, 0)
 	})
-	one, err := InMemory(counting, []limit.Option{clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	many, err := InMemoryKeyed(counting, []limit.Option{clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := redistest.Must(InMemory(counting, []limit.Option{clock}))(t)
+	many := redistest.Must(InMemoryKeyed(counting, []limit.Option{clock}))(t)
 	for what, call := range map[string]func() error{
 		"Allow": func() error {
 			_, err := one.Allow(t.Context(), 1)

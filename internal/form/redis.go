@@ -105,19 +105,12 @@ func (s *store) lend(ctx context.Context, name string, n int64) (limit.Result, A
 	return r, a, nil
 }
 
-func (s *store) release(ctx context.Context, name string, n int64) error {
+// release gives back permits. With the Place of an Answer they are those of its grant only.
+func (s *store) release(ctx context.Context, name string, n int64, place ...any) error {
 	if err := s.Check(ctx, n); err != nil {
 		return err
 	}
-	_, err := s.within(ctx, name, -n)
-	return err
-}
-
-func (s *store) giveBack(ctx context.Context, name string, n int64, a Answer) error {
-	if err := s.Check(ctx, n); err != nil {
-		return err
-	}
-	_, err := s.within(ctx, name, -n, a.Place)
+	_, err := s.within(ctx, name, -n, place...)
 	return err
 }
 

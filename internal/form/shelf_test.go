@@ -44,10 +44,7 @@ func held(k limit.KeyedReleaser) (n int) {
 // take takes a permit of a key and returns what is left.
 func take(t *testing.T, k limit.KeyedReleaser, key string) int64 {
 	t.Helper()
-	r, err := k.Allow(t.Context(), key, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := redistest.Must(k.Allow(t.Context(), key, 1))(t)
 	return r.Remaining
 }
 
@@ -55,10 +52,7 @@ func take(t *testing.T, k limit.KeyedReleaser, key string) int64 {
 // used, as seldom as once in nearly a Rest, is kept.
 func TestIdleKeysAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, err := InMemoryKeyed(counting, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := redistest.Must(InMemoryKeyed(counting, nil))(t)
 		for i := range 10_000 {
 			take(t, k, fmt.Sprint(i))
 		}
@@ -77,10 +71,7 @@ func TestIdleKeysAreDropped(t *testing.T) {
 // A key that was used less than a Rest ago is there, whatever is dropped meanwhile.
 func TestUsedKeysAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, err := InMemoryKeyed(counting, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := redistest.Must(InMemoryKeyed(counting, nil))(t)
 		for i := range 200 {
 			key := fmt.Sprint("key ", i)
 			take(t, k, key)

@@ -208,10 +208,7 @@ func TestRemainingIsWhatGoFinds(t *testing.T) {
 			rate := 1 + random.Int64N(40)
 			l := limiter(t, rdb, rratelimiter.RateType(i%2), rate, time.Second)
 			for range random.IntN(20) {
-				_, err := l.TryAcquire(t.Context(), 1+random.Int64N(rate), 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				redistest.Must(l.TryAcquire(t.Context(), 1+random.Int64N(rate), 0))(t)
 				time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)
 			}
 			if random.IntN(2) == 0 {
@@ -233,9 +230,7 @@ func TestNamesOfManySlots(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	c := rratelimiter.New(rdb)
 	defer c.Close()
-	if err := c.RateLimiter("a{b").SetRate(t.Context(), rratelimiter.Overall, 1, time.Second); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, c.RateLimiter("a{b").SetRate(t.Context(), rratelimiter.Overall, 1, time.Second))
 	got := look(t, rdb, "a{b")
 	if len(got.Findings) != 1 || got.Findings[0].Fault != "B23" || !got.Holds() {
 		t.Errorf("%+v", got.Findings)

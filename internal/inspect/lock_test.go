@@ -28,10 +28,7 @@ const (
 // lockOf reads a lock.
 func lockOf(t *testing.T, rdb redis.UniversalClient, name string) *inspect.Lock {
 	t.Helper()
-	l, err := inspect.ReadLock(t.Context(), rdb, name, inspect.Few)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := redistest.Must(inspect.ReadLock(t.Context(), rdb, name, inspect.Few))(t)
 	return l
 }
 
@@ -39,9 +36,7 @@ func lockOf(t *testing.T, rdb redis.UniversalClient, name string) *inspect.Lock 
 func hold(t *testing.T, rdb redis.UniversalClient, name, owner string) {
 	t.Helper()
 	rdb.HSet(t.Context(), name, owner, 1)
-	if err := rdb.PExpire(t.Context(), name, 30*time.Second).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, rdb.PExpire(t.Context(), name, 30*time.Second).Err())
 }
 
 // enqueue writes a waiter of a fair lock as Redisson does, who counts so long from now on.
@@ -49,26 +44,16 @@ func enqueue(t *testing.T, rdb redis.UniversalClient, name, owner string, counts
 	t.Helper()
 	rdb.RPush(t.Context(), "redisson_lock_queue:{"+name+"}", owner)
 	z := redis.Z{Score: float64(time.Now().Add(counts).UnixMilli()), Member: owner}
-	if err := rdb.ZAdd(t.Context(), "redisson_lock_timeout:{"+name+"}", z).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, rdb.ZAdd(t.Context(), "redisson_lock_timeout:{"+name+"}", z).Err())
 }
 
 // A lock is read as this module writes it.
 func TestReadLock(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	locks := rlock.New(clientOn(t, rdb))
-	h, err := locks.FencedLock("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Relock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	plain, err := locks.Lock("y").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := redistest.Must(locks.FencedLock("x").Lock(t.Context()))(t)
+	redistest.NoError(t, h.Relock(t.Context()))
+	plain := redistest.Must(locks.Lock("y").Lock(t.Context()))(t)
 	for name, want := range map[string]inspect.Lock{
 		"x": {
 			Kind: inspect.Fenced, Token: fmt.Sprint(h.Token()),
@@ -167,9 +152,7 @@ func TestFindingsOfLocks(t *testing.T) {
 			for word := range strings.FieldsSeq(c.mend) {
 				args = append(args, word)
 			}
-			if err := rdb.Do(t.Context(), args...).Err(); err != nil {
-				t.Fatal(err)
-			}
+			redistest.NoError(t, rdb.Do(t.Context(), args...).Err())
 			if l := lockOf(t, rdb, "x"); !l.Holds() {
 				t.Errorf("after: %+v", l.Findings)
 			}
@@ -345,10 +328,7 @@ func FuzzReadLock(f *testing.F) {
 		rdb.Set(ctx, "redisson_lock_token:{"+name+"}", token, 0)
 		rdb.RPush(ctx, "redisson_lock_queue:{"+name+"}", waiter, owner, waiter)
 		rdb.ZAdd(ctx, "redisson_lock_timeout:{"+name+"}", redis.Z{Score: score, Member: waiter})
-		l, err := inspect.ReadLock(ctx, rdb, name, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := redistest.Must(inspect.ReadLock(ctx, rdb, name, 2))(t)
 		if _, err := json.Marshal(l); err != nil {
 			t.Error(err)
 		}

@@ -54,10 +54,7 @@ func take(t *testing.T, l *rratelimiter.RateLimiter, permits ...int64) {
 // look reads a limiter.
 func look(t *testing.T, rdb redis.UniversalClient, name string, ids ...string) *inspect.Limiter {
 	t.Helper()
-	l, err := inspect.Read(t.Context(), rdb, name, inspect.Few, ids...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := redistest.Must(inspect.Read(t.Context(), rdb, name, inspect.Few, ids...))(t)
 	return l
 }
 
@@ -65,7 +62,5 @@ func look(t *testing.T, rdb redis.UniversalClient, name string, ids ...string) *
 func put(t *testing.T, rdb redis.UniversalClient, key, record string, ago time.Duration) {
 	t.Helper()
 	z := redis.Z{Score: float64(time.Now().Add(-ago).UnixMilli()), Member: record}
-	if err := rdb.ZAdd(context.Background(), key, z).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, rdb.ZAdd(context.Background(), key, z).Err())
 }

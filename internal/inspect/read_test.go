@@ -72,14 +72,8 @@ func TestRead(t *testing.T) {
 // same compares what is printed of two limiters.
 func same(t *testing.T, got, want *inspect.Limiter) {
 	t.Helper()
-	a, err := json.MarshalIndent(got, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.MarshalIndent(want, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := redistest.Must(json.MarshalIndent(got, "", " "))(t)
+	b := redistest.Must(json.MarshalIndent(want, "", " "))(t)
 	if string(a) != string(b) {
 		t.Errorf("got %s\nwant %s", a, b)
 	}
@@ -235,10 +229,7 @@ func FuzzRead(f *testing.F) {
 			member := append(slices.Clone(record), i)
 			rdb.ZAdd(ctx, "{x}:permits", redis.Z{Score: score + float64(i), Member: member})
 		}
-		l, err := inspect.Read(ctx, rdb, "x", 4, "me")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := redistest.Must(inspect.Read(ctx, rdb, "x", 4, "me"))(t)
 		if _, err := json.Marshal(l); err != nil {
 			t.Error(err)
 		}

@@ -66,9 +66,7 @@ func TestKeysOnDifferentServers(t *testing.T) {
 	c := clientOn(t, rdb)
 	set(t, c.RateLimiter("good"), rratelimiter.Overall, 5, time.Minute)
 	for _, name := range []string{"a{b", "a{}b", "a}b"} {
-		if err := rdb.HSet(t.Context(), name, "rate", 5, "interval", 1000, "type", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, rdb.HSet(t.Context(), name, "rate", 5, "interval", 1000, "type", 0).Err())
 	}
 	found, _, err := inspect.Scan{}.Limiters(t.Context(), rdb)
 	if err != nil || len(found) != 4 {

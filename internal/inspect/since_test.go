@@ -28,9 +28,7 @@ func TestSince(t *testing.T) {
 				rdb.Decr(t.Context(), "{"+l.Name()+"}:value")
 			}, inspect.Change{ByGo: 4, ByOthers: 1}},
 			{"a release", func() {
-				if err := l.Release(t.Context(), 2); err != nil {
-					t.Fatal(err)
-				}
+				redistest.NoError(t, l.Release(t.Context(), 2))
 			}, inspect.Change{Released: 2}},
 			{"refusals, seen at the next grant", func() {
 				for range 5 {
@@ -70,10 +68,7 @@ func TestSinceMany(t *testing.T) {
 		l := limiter(t, rdb, rratelimiter.Overall, 100, time.Hour)
 		read := func() *inspect.Limiter {
 			time.Sleep(time.Millisecond) // no two grants have the same score
-			got, err := inspect.Read(t.Context(), rdb, l.Name(), 4)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := redistest.Must(inspect.Read(t.Context(), rdb, l.Name(), 4))(t)
 			return got
 		}
 		before := read()

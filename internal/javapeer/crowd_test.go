@@ -18,10 +18,7 @@ func TestCrowd(t *testing.T) {
 	ok(t, "StartCrowd", err)
 	collect := func(until func(r javapeer.CrowdResult) bool) (r javapeer.CrowdResult) {
 		for r.Errors = map[string]int{}; !until(r); time.Sleep(5 * time.Millisecond) {
-			more, err := crowd.Drain(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			more := redistest.Must(crowd.Drain(ctx))(t)
 			r.Grants, r.Calls = append(r.Grants, more.Grants...), r.Calls+more.Calls
 			for kind, n := range more.Errors {
 				r.Errors[kind] += n

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // Scripts in place of java and mvn do what the real ones seldom do.
@@ -49,21 +50,14 @@ func fake(t *testing.T, programs map[string]string) string {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+	redistest.NoError(t, os.WriteFile(path, []byte(text), 0o777))
 }
 
 // start starts a fake peer.
 func start(t *testing.T, version string) *javapeer.Peer {
 	t.Helper()
-	p, err := javapeer.Start(soon(t), version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := redistest.Must(javapeer.Start(soon(t), version))(t)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -71,10 +65,7 @@ func start(t *testing.T, version string) *javapeer.Peer {
 // built returns the arguments of mvn, one line for each call.
 func built(t *testing.T, project string) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(project, "built"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := redistest.Must(os.ReadFile(filepath.Join(project, "built")))(t)
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
@@ -109,9 +100,7 @@ func TestBuildWhenStale(t *testing.T) {
 		t.Errorf("when a source has changed built with %q", got)
 	}
 	age(t, project)
-	if err := os.Remove(source); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, os.Remove(source))
 	start(t, "")
 	if got := built(t, project); len(got) != 3 {
 		t.Errorf("when a source was removed built with %q", got)
@@ -138,10 +127,7 @@ func TestOptions(t *testing.T) {
 	fake(t, map[string]string{"mvn": builds, "java": "#!/bin/sh\n" + `[ "$1 $2" = "-Xmx64m -jar" ] || exit 1
 read line; echo '{"id":1,"result":"1.2.3"}'; exec cat >/dev/null
 `})
-	p, err := javapeer.Start(soon(t), "", "-Xmx64m")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := redistest.Must(javapeer.Start(soon(t), "", "-Xmx64m"))(t)
 	ok(t, "Close", p.Close())
 }
 

@@ -40,10 +40,7 @@ func realPeer(t *testing.T) *javapeer.Peer {
 	redistest.Require(t, "java")
 	redistest.Require(t, "mvn")
 	wanted = true
-	p, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := redistest.Must(shared())(t)
 	return p
 }
 
@@ -53,10 +50,7 @@ func connect(
 ) (client, id string) {
 	t.Helper()
 	client = redistest.Name(t)
-	id, err := p.Connect(t.Context(), client, address, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id = redistest.Must(p.Connect(t.Context(), client, address, opts...))(t)
 	t.Cleanup(func() { _ = p.Disconnect(context.Background(), client) }) // a test may have done so
 	return client, id
 }

@@ -117,16 +117,13 @@ func TestContext(t *testing.T) {
 // Close ends the process; a call that still waits returns an error.
 func TestClose(t *testing.T) {
 	realPeer(t) // it is built, then
-	p, err := javapeer.Start(soon(t), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := redistest.Must(javapeer.Start(soon(t), ""))(t)
 	server := redistest.Start(t)
 	if _, err := p.Connect(soon(t), "a", server.Addr); err != nil {
 		t.Fatal(err)
 	}
 	l := p.Limiter("a", "a")
-	_, err = l.TrySetRate(soon(t), javapeer.Overall, 1, time.Hour, 0)
+	_, err := l.TrySetRate(soon(t), javapeer.Overall, 1, time.Hour, 0)
 	ok(t, "TrySetRate", err)
 	ok(t, "Acquire", l.Acquire(soon(t), 1))
 	waits := make(chan error, 1)

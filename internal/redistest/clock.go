@@ -33,9 +33,7 @@ func StartClocked(t TB, args ...string) (s *Server, set func(d time.Duration)) {
 		}
 	}
 	set(0)
-	if err := os.WriteFile(source, clockSource, 0o600); err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	check(t, os.WriteFile(source, clockSource, 0o600))
 	gcc := exec.Command(Require(t, "gcc"), "-shared", "-fPIC", "-O1", "-o", library, source)
 	if out, err := gcc.CombinedOutput(); err != nil {
 		t.Fatalf("redistest: compiling the clock: %v, saying:\n%s", err, out)

@@ -17,9 +17,7 @@ func TestStartCluster(t *testing.T) {
 	}
 	client := c.Client(t, func(o *redis.ClusterOptions) { o.ClientName = "me" })
 	for range 50 {
-		if err := client.Set(t.Context(), redistest.Name(t), "v", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, client.Set(t.Context(), redistest.Name(t), "v", 0).Err())
 	}
 	for _, s := range c.Servers {
 		if n := s.Admin().DBSize(t.Context()).Val(); n == 0 {

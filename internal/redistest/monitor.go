@@ -11,9 +11,7 @@ import (
 func (s *Server) Monitor(t TB) (stop func() []string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr)
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 1<<20)
@@ -40,9 +38,7 @@ func (s *Server) Monitor(t TB) (stop func() []string) {
 			defer last.Close()
 			_, err = last.Write([]byte("ECHO \"" + end + "\"\r\n"))
 		}
-		if err != nil {
-			t.Fatalf("redistest: %v", err)
-		}
+		check(t, err)
 		return <-names
 	}
 }

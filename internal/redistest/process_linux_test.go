@@ -24,13 +24,8 @@ func TestServerDiesWithTestBinary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := redistest.Must(cmd.StdoutPipe())(t)
+	redistest.NoError(t, cmd.Start())
 	var addr string
 	if _, err := fmt.Fscanln(out, &addr); err != nil {
 		t.Fatalf("no server: %v", err)

@@ -37,10 +37,7 @@ func resp2(o *redis.Options) { o.Protocol = 2 }
 // dial connects to p without a client.
 func dial(t *testing.T, p *redistest.Proxy) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", p.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := redistest.Must(net.Dial("tcp", p.Addr))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -54,9 +51,7 @@ func TestProxySwallowReply(t *testing.T) {
 	s, p := proxied(t)
 	c := via(t, s, p)
 	script := redis.NewScript("return redis.call('incr', KEYS[1])")
-	if err := script.Load(t.Context(), c).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, script.Load(t.Context(), c).Err())
 	p.SwallowReply(1)
 	// go-redis sends a request again if it got no reply.
 	if n, err := script.Run(t.Context(), c, []string{"n"}).Int(); n != 2 || err != nil {
@@ -144,9 +139,7 @@ func TestProxyHold(t *testing.T) {
 	}
 	release()
 	release()
-	if err := <-answer; err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, <-answer)
 	if err := c.Get(t.Context(), "k").Err(); err != nil {
 		t.Errorf("after release: %v", err)
 	}

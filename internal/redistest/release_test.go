@@ -28,10 +28,7 @@ func TestReleaseBinary(t *testing.T) {
 		}
 	})
 	t.Run("is fetched once, and alone in its directory", func(t *testing.T) {
-		before, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := redistest.Must(os.Stat(path))(t)
 		t.Setenv("PATH", "")
 		after, err := os.Stat(r.BinaryIn(t, dir))
 		if err != nil || !os.SameFile(before, after) {
@@ -43,9 +40,7 @@ func TestReleaseBinary(t *testing.T) {
 	})
 	t.Run("is fetched again when it is another", func(t *testing.T) {
 		script := []byte("#!/bin/sh\necho Valkey server v=9.1.20 sha\n")
-		if err := os.WriteFile(path, script, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, os.WriteFile(path, script, 0o755))
 		if r.BinaryIn(t, dir) != path || r.Verify(path) != nil {
 			t.Error(r.Verify(path))
 		}
@@ -61,9 +56,7 @@ func TestReleaseThatCannotBeHad(t *testing.T) {
 		t.Helper()
 		dir := t.TempDir()
 		script := []byte("#!/bin/sh\necho " + says + "\nexit 1\n")
-		if err := os.WriteFile(filepath.Join(dir, "python3"), script, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), script, 0o755))
 		return dir
 	}
 	for name, c := range map[string]struct {

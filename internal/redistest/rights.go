@@ -46,9 +46,7 @@ func Needs(t TB, page string) map[string]string {
 func read(t TB, page string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	check(t, err)
 	return string(text)
 }
 

@@ -63,9 +63,7 @@ func (s *Sentinel) watch(t TB, host, port string) {
 	conf := fmt.Sprintf("sentinel monitor %[1]s %s %s 2\n"+
 		"sentinel down-after-milliseconds %[1]s 500\n"+
 		"sentinel failover-timeout %[1]s 3000\n", s.MasterName, host, port)
-	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	check(t, os.WriteFile(file, []byte(conf), 0o600))
 	server.lead = []string{file, "--sentinel"}
 	server.start(t)
 	opts := &redis.Options{Addr: server.Addr}

@@ -12,9 +12,7 @@ func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)
 	client := s.Client(t, func(o *redis.FailoverOptions) { o.ClientName = "me" })
-	if err := client.Set(t.Context(), "k", "v", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, client.Set(t.Context(), "k", "v", 0).Err())
 	first, second := s.Master, s.Replica
 	eventually(t, "replication", func() bool { return second.Admin().Exists(t.Context(), "k").Val() == 1 })
 

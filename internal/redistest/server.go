@@ -44,9 +44,7 @@ func newServer(t TB, args ...string) *Server {
 	t.Helper()
 	s := &Server{binary: serverBinary(t), args: args}
 	dir, err := os.MkdirTemp("", "redistest-")
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s.dir = dir
 	return s

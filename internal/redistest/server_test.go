@@ -18,9 +18,7 @@ func TestStart(t *testing.T) {
 	if got := c.ClientGetName(t.Context()).Val(); got != "me" {
 		t.Errorf("the client is named %q", got)
 	}
-	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, c.Set(t.Context(), "k", "v", 0).Err())
 	if got := s.Admin().Get(t.Context(), "k").Val(); got != "v" {
 		t.Errorf("Admin reads %q", got)
 	}
@@ -35,23 +33,16 @@ func TestStart(t *testing.T) {
 
 func TestServerURL(t *testing.T) {
 	s := redistest.Start(t)
-	o, err := redis.ParseURL(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := redistest.Must(redis.ParseURL(s.URL()))(t)
 	c := redis.NewClient(o)
 	defer c.Close()
-	if err := c.Ping(t.Context()).Err(); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, c.Ping(t.Context()).Err())
 }
 
 func TestServerWithPassword(t *testing.T) {
 	s := redistest.Start(t, "--requirepass", "secret")
 	c := s.Client(t, func(o *redis.Options) { o.Password = "secret" })
-	if err := c.Ping(t.Context()).Err(); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, c.Ping(t.Context()).Err())
 }
 
 func TestServerRestart(t *testing.T) {

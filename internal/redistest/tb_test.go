@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -63,5 +64,15 @@ func TestName(t *testing.T) {
 	}
 	if len(a) > 20 || strings.ContainsAny(a, "{}:* ") {
 		t.Errorf("name %q", a)
+	}
+}
+
+func TestMust(t *testing.T) {
+	if n := redistest.Must(strconv.Atoi("7"))(t); n != 7 {
+		t.Errorf("%d, want 7", n)
+	}
+	f := new(fakeTB).run(func(t redistest.TB) { redistest.Must(strconv.Atoi("x"))(t) })
+	if f.outcome != "failed" || !strings.Contains(f.said, `parsing "x"`) {
+		t.Errorf("%s, saying %q", f.outcome, f.said)
 	}
 }

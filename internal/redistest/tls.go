@@ -28,9 +28,7 @@ type PKI struct {
 func NewPKI(t TB) *PKI {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "redistest-")
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	p := &PKI{Dir: dir, Roots: x509.NewCertPool()}
 	ca := p.certificate(t, "ca", nil)
@@ -44,9 +42,7 @@ func NewPKI(t TB) *PKI {
 func (p *PKI) certificate(t TB, name string, ca *tls.Certificate) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	check(t, err)
 	serial, _ := rand.Int(rand.Reader, big.NewInt(1<<62))
 	leaf := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
@@ -60,24 +56,16 @@ func (p *PKI) certificate(t TB, name string, ca *tls.Certificate) tls.Certificat
 		parent, signer = ca.Leaf, ca.PrivateKey.(*ecdsa.PrivateKey)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, leaf, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	check(t, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	check(t, err)
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 	for file, text := range map[string][]byte{name + ".pem": certPEM, name + "-key.pem": keyPEM} {
-		if err := os.WriteFile(filepath.Join(p.Dir, file), text, 0o600); err != nil {
-			t.Fatalf("redistest: %v", err)
-		}
+		check(t, os.WriteFile(filepath.Join(p.Dir, file), text, 0o600))
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	check(t, err)
 	return pair
 }
 
@@ -97,9 +85,7 @@ func (p *PKI) Config(shows bool) *tls.Config {
 func (p *PKI) Args(t TB) (args []string, addr string) {
 	t.Helper()
 	port, err := freePort()
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	check(t, err)
 	file := func(name string) string { return filepath.Join(p.Dir, name) }
 	return []string{
 		"--tls-port", strconv.Itoa(port), "--tls-auth-clients", "yes", "--tls-ca-cert-file", file("ca.pem"),

@@ -102,10 +102,7 @@ func TestNames(t *testing.T) {
 // is, and no more than the limit.
 func TestRun(t *testing.T) {
 	redistest.Require(t, "redis-server")
-	r, err := Run(t.Context(), nil, Scenario{Limit: usual, Go: four}, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := redistest.Must(Run(t.Context(), nil, Scenario{Limit: usual, Go: four}, time.Second))(t)
 	near(t, "possible", r.Possible, 125)
 	near(t, "share of Go", r.Go.Ratio(), 1)
 	if used := r.Used(); used < 0.2 || used > 1.05 {
@@ -127,10 +124,8 @@ func TestRunFails(t *testing.T) {
 
 func TestProcesses(t *testing.T) {
 	redistest.Require(t, "redis-server")
-	f, err := RepeatProcesses(t.Context(), Crowd{Limit: Among, Processes: 2, Callers: 2}, time.Second, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := redistest.Must(
+		RepeatProcesses(t.Context(), Crowd{Limit: Among, Processes: 2, Callers: 2}, time.Second, 2))(t)
 	if used := f.Used(); len(f) != 2 || len(f[0].Granted) != 2 || used.Worst < 0.2 || used.Median > 1.05 {
 		t.Errorf("%+v, used: %v", f, used)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 )
 
@@ -16,10 +17,7 @@ func BenchmarkTakeAndGiveBack(b *testing.B) {
 	ctx := context.Background()
 	l := concurrency.Limit{Most: 100, Lease: time.Minute}
 	b.Run("Allow", func(b *testing.B) {
-		limiter, err := l.InMemory()
-		if err != nil {
-			b.Fatal(err)
-		}
+		limiter := redistest.Must(l.InMemory())(b)
 		b.ReportAllocs()
 		for b.Loop() {
 			_, _ = limiter.Allow(ctx, 1)
@@ -27,10 +25,7 @@ func BenchmarkTakeAndGiveBack(b *testing.B) {
 		}
 	})
 	b.Run("Acquire", func(b *testing.B) {
-		leases, err := l.LeasesInMemory()
-		if err != nil {
-			b.Fatal(err)
-		}
+		leases := redistest.Must(l.LeasesInMemory())(b)
 		b.ReportAllocs()
 		for b.Loop() {
 			lease, _ := leases.Acquire(ctx, 1)

@@ -23,6 +23,7 @@
 package concurrency
 
 import (
+	"cmp"
 	"embed"
 	"time"
 
@@ -97,10 +98,7 @@ func (l Limit) rule() (form.Rule[state], error) {
 
 // numbers returns the numbers of the limit, an error if a field is out of its bounds.
 func (l Limit) numbers() (form.Numbers, error) {
-	if err := form.Permits("Most", l.Most); err != nil {
-		return form.Numbers{}, err
-	}
-	if err := form.Span("Lease", l.Lease); err != nil {
+	if err := cmp.Or(form.Permits("Most", l.Most), form.Span("Lease", l.Lease)); err != nil {
 		return form.Numbers{}, err
 	}
 	lease := l.Lease.Truncate(time.Millisecond)

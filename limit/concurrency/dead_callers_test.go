@@ -44,8 +44,7 @@ func TestTakerThatIsKilled(t *testing.T) {
 // take none. No more permits than the limit are ever out.
 func TestKilledCallers(t *testing.T) {
 	server, name := redistest.Start(t), redistest.Name(t)
-	path, err := os.Executable()
-	must(t, path, err)
+	path := redistest.Must(os.Executable())(t)
 	p := onRedis(t, mortal, server.Client(t), name)
 	var all sync.WaitGroup
 	var kills []func()
@@ -53,11 +52,8 @@ func TestKilledCallers(t *testing.T) {
 	for range 3 {
 		cmd := exec.CommandContext(t.Context(), path, "-test.run=^TestTakerThatIsKilled$", "-test.v")
 		cmd.Env = append(os.Environ(), envTaker+"="+server.Addr+" "+name)
-		out, err := cmd.StdoutPipe()
-		must(t, out, err)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		out := redistest.Must(cmd.StdoutPipe())(t)
+		redistest.NoError(t, cmd.Start())
 		kills = append(kills, func() { _ = cmd.Process.Kill() })
 		t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
 		all.Go(func() {
@@ -76,9 +72,9 @@ func TestKilledCallers(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Fatal("no permit is granted")
 		}
-		now := must(t, look.Time(t.Context()).Val(), nil).UnixMicro()
-		out, err := look.ZCount(t.Context(), key, fmt.Sprintf("(%d", now), "+inf").Result()
-		if must(t, out, err) > mortal.Most {
+		now := look.Time(t.Context()).Val().UnixMicro()
+		out := redistest.Must(look.ZCount(t.Context(), key, fmt.Sprintf("(%d", now), "+inf").Result())(t)
+		if out > mortal.Most {
 			t.Errorf("%d are out at once", out)
 		}
 	}
@@ -87,8 +83,7 @@ func TestKilledCallers(t *testing.T) {
 	}
 	start := time.Now()
 	all.Wait()
-	lease, err := p.Acquire(t.Context(), mortal.Most)
-	must(t, lease, err)
+	lease := redistest.Must(p.Acquire(t.Context(), mortal.Most))(t)
 	took := time.Since(start)
 	if took > mortal.Lease+5*time.Second {
 		t.Errorf("all permits are back after %v", took)

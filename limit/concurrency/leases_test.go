@@ -18,20 +18,17 @@ import (
 // pools are the ways in which one key of leases is had.
 var pools = map[string]func(t *testing.T, l concurrency.Limit) pool{
 	"memory": func(t *testing.T, l concurrency.Limit) pool {
-		leases, err := l.LeasesInMemory()
-		return must(t, leases, err)
+		return redistest.Must(l.LeasesInMemory())(t)
 	},
 	"memory, keyed": func(t *testing.T, l concurrency.Limit) pool {
-		leases, err := l.LeasesInMemoryKeyed()
-		return ofKey{must(t, leases, err), "key"}
+		return ofKey{redistest.Must(l.LeasesInMemoryKeyed())(t), "key"}
 	},
 	"Redis": func(t *testing.T, l concurrency.Limit) pool {
-		leases, err := l.LeasesOnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name")
-		return must(t, leases, err)
+		return redistest.Must(l.LeasesOnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name"))(t)
 	},
 	"Redis, keyed": func(t *testing.T, l concurrency.Limit) pool {
-		leases, err := l.LeasesOnRedisKeyed(redistest.MiniClient(t, redistest.Mini(t)), "name")
-		return ofKey{must(t, leases, err), "key"}
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		return ofKey{redistest.Must(l.LeasesOnRedisKeyed(rdb, "name"))(t), "key"}
 	},
 }
 
@@ -60,14 +57,6 @@ func (o ofKey) Acquire(ctx context.Context, n int64) (*concurrency.Lease, error)
 
 func (o ofKey) TryAcquire(ctx context.Context, n int64) (*concurrency.Lease, bool, error) {
 	return o.leases.TryAcquire(ctx, o.key, n)
-}
-
-func must[T any](t *testing.T, value T, err error) T {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return value
 }
 
 // each runs a spec on each pool of a limit, in a bubble.
@@ -299,8 +288,7 @@ func TestArguments(t *testing.T) {
 
 // Keys do not know of each other, and an empty one is none.
 func TestKeys(t *testing.T) {
-	leases, err := concurrency.Limit{Most: 1, Lease: time.Minute}.LeasesInMemoryKeyed()
-	must(t, leases, err)
+	leases := redistest.Must(concurrency.Limit{Most: 1, Lease: time.Minute}.LeasesInMemoryKeyed())(t)
 	takes(t, ofKey{leases, "one"}, 1, true)
 	takes(t, ofKey{leases, "other"}, 1, true)
 	takes(t, ofKey{leases, "one"}, 1, false)
@@ -322,8 +310,9 @@ func TestLeaseOfDroppedKey(t *testing.T) {
 		for _, others := range []int64{0, 1, 2} {
 			t.Run(fmt.Sprint(what, " beside ", others), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					leases, err := concurrency.Limit{Most: 2, Lease: time.Minute}.LeasesInMemoryKeyed()
-					p, other := ofKey{must(t, leases, err), "key"}, ofKey{leases, "other"}
+					l := concurrency.Limit{Most: 2, Lease: time.Minute}
+					leases := redistest.Must(l.LeasesInMemoryKeyed())(t)
+					p, other := ofKey{leases, "key"}, ofKey{leases, "other"}
 					old := takes(t, p, 2, true)
 					for range 4 {
 						time.Sleep(50 * time.Second)
@@ -351,9 +340,8 @@ func TestLeaseOfDroppedKey(t *testing.T) {
 // The clock of WithClock is that of the leases.
 func TestClock(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	leases, err := concurrency.Limit{Most: 1, Lease: time.Minute}.LeasesInMemory(
-		limit.WithClock(func() time.Time { return now }))
-	must(t, leases, err)
+	clock := limit.WithClock(func() time.Time { return now })
+	leases := redistest.Must(concurrency.Limit{Most: 1, Lease: time.Minute}.LeasesInMemory(clock))(t)
 	lease := takes(t, leases, 1, true)
 	if ends := lease.Expires(); !ends.Equal(now.Add(time.Minute)) {
 		t.Errorf("it expires at %v", ends)

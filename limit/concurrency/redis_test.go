@@ -21,8 +21,7 @@ import (
 // onRedis returns leases on a server.
 func onRedis(t *testing.T, l concurrency.Limit, rdb *redis.Client, name string) *concurrency.Leases {
 	t.Helper()
-	leases, err := l.LeasesOnRedis(rdb, name)
-	return must(t, leases, err)
+	return redistest.Must(l.LeasesOnRedis(rdb, name))(t)
 }
 
 // A gauge is the permits that callers hold.
@@ -45,8 +44,7 @@ func TestNeverMore(t *testing.T) {
 	const most, callers, rounds = 7, 12, 25
 	l := concurrency.Limit{Most: most, Lease: time.Hour}
 	server, name := redistest.Start(t), redistest.Name(t)
-	memory, err := l.LeasesInMemory()
-	must(t, memory, err)
+	memory := redistest.Must(l.LeasesInMemory())(t)
 	for what, pools := range map[string][]pool{
 		"memory": {memory},
 		"Redis":  {onRedis(t, l, server.Client(t), name), onRedis(t, l, server.Client(t), name)},
@@ -166,9 +164,7 @@ func TestLostReplies(t *testing.T) {
 	returns(t, takes(t, p, 1, true), nil) // the server knows the scripts
 	lease := takes(t, p, 2, true)
 	proxy.SwallowReplyTo(1, isScript)
-	if err := lease.Extend(t.Context()); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, lease.Extend(t.Context()))
 	proxy.SwallowReplyTo(1, isScript)
 	returns(t, lease, nil)
 	takes(t, p, 3, true)
@@ -244,9 +240,7 @@ func TestInRedis(t *testing.T) {
 	rdb.AddHook(&trips)
 	before := trips.Load()
 	lease := takes(t, p, 1<<40-1, true)
-	if err := lease.Extend(t.Context()); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, lease.Extend(t.Context()))
 	other := takes(t, p, 1, true)
 	returns(t, lease, nil)
 	if n := trips.Load() - before; n != 4 {
@@ -303,7 +297,7 @@ func TestSumIsFoundAgain(t *testing.T) {
 	takes(t, p, 1, true)
 	admin := server.Admin()
 	last := admin.ZRange(t.Context(), key, -1, -1).Val()[0]
-	must(t, 0, admin.ZRem(t.Context(), key, last).Err())
+	redistest.NoError(t, admin.ZRem(t.Context(), key, last).Err())
 	set(61 * time.Second)
 	returns(t, takes(t, p, 1, true), nil)
 	takes(t, p, 2, false)
@@ -344,13 +338,11 @@ func TestClockOfServerBySome(t *testing.T) {
 func TestMostGrants(t *testing.T) {
 	const grants = 2_000
 	l := concurrency.Limit{Most: 1 << 40, Lease: time.Hour}
-	memory, err := l.InMemory()
-	must(t, memory, err)
+	memory := redistest.Must(l.InMemory())(t)
 	server, name := redistest.Start(t), redistest.Name(t)
-	shared, err := l.OnRedis(server.Client(t), name)
-	must(t, shared, err)
+	shared := redistest.Must(l.OnRedis(server.Client(t), name))(t)
 	for range grants {
-		must(t, true, ignore(memory.Allow(t.Context(), 2)))
+		redistest.Must(memory.Allow(t.Context(), 2))(t)
 	}
 	pipe := server.Admin().Pipeline()
 	key, now := "{"+name+"}:concurrency", time.Now()
@@ -360,19 +352,17 @@ func TestMostGrants(t *testing.T) {
 			Member: fmt.Sprintf("other@%d:2:%d", i, int64(time.Hour/time.Microsecond)),
 		})
 	}
-	_, err = pipe.Exec(t.Context())
-	must(t, 0, err)
+	_, err := pipe.Exec(t.Context())
+	redistest.NoError(t, err)
 	for what, p := range map[string]limit.Releaser{"memory": memory, "Redis": shared} {
 		r, err := p.Allow(t.Context(), 1)
 		if err != nil || r.Allowed || r.Remaining != 0 || r.RetryAfter < 59*time.Minute ||
 			r.RetryAfter > time.Hour {
 			t.Errorf("%s: %+v %v", what, r, err)
 		}
-		must(t, 0, p.Release(t.Context(), 2))
+		redistest.NoError(t, p.Release(t.Context(), 2))
 		if r, err := p.Allow(t.Context(), 1<<40-2*grants); err != nil || !r.Allowed {
 			t.Errorf("%s: %+v %v", what, r, err)
 		}
 	}
 }
-
-func ignore(_ limit.Result, err error) error { return err }

@@ -8,6 +8,7 @@
 package fixedwindow
 
 import (
+	"cmp"
 	"embed"
 	"time"
 
@@ -58,10 +59,7 @@ var files embed.FS
 var script = redisx.Load(files, "take.lua", false)
 
 func (w Window) rule() (form.Rule[state], error) {
-	if err := form.Permits("Rate", w.Rate); err != nil {
-		return form.Rule[state]{}, err
-	}
-	if err := form.Span("Interval", w.Interval); err != nil {
+	if err := cmp.Or(form.Permits("Rate", w.Rate), form.Span("Interval", w.Interval)); err != nil {
 		return form.Rule[state]{}, err
 	}
 	ms := w.Interval.Milliseconds()

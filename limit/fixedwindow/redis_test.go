@@ -19,10 +19,7 @@ import (
 // on returns a limiter on Redis. All have one name.
 func on(t *testing.T, rdb redis.UniversalClient, rate int64, interval time.Duration) limit.Releaser {
 	t.Helper()
-	l, err := fixedwindow.Window{Rate: rate, Interval: interval}.OnRedis(rdb, "name")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := redistest.Must(fixedwindow.Window{Rate: rate, Interval: interval}.OnRedis(rdb, "name"))(t)
 	return l
 }
 
@@ -30,10 +27,7 @@ func on(t *testing.T, rdb redis.UniversalClient, rate int64, interval time.Durat
 func drain(t *testing.T, l limit.Limiter) (granted int64) {
 	t.Helper()
 	for {
-		r, err := l.Allow(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := redistest.Must(l.Allow(t.Context(), 1))(t)
 		if !r.Allowed {
 			return granted
 		}
@@ -88,9 +82,7 @@ func TestReleaseBySmallerRate(t *testing.T) {
 		many, few := on(t, rdb, 100, time.Hour), on(t, rdb, 10, time.Hour)
 		granted := drain(t, many)
 		for range 10 {
-			if err := few.Release(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
+			redistest.NoError(t, few.Release(t.Context(), 1))
 			granted += drain(t, many)
 		}
 		if granted != 110 {
@@ -118,9 +110,7 @@ func TestReturnToItsWindow(t *testing.T) {
 		}
 		back := func(a form.Answer) {
 			t.Helper()
-			if err := lender.Return(t.Context(), "", 4, a); err != nil {
-				t.Fatal(err)
-			}
+			redistest.NoError(t, lender.Return(t.Context(), "", 4, a))
 		}
 		first := lend()
 		if r, err := hour.Allow(t.Context(), 1); err != nil || r.ResetAfter != time.Hour {
@@ -163,9 +153,7 @@ func TestWindowsEnd(t *testing.T) {
 					if err != nil || r.ResetAfter != time.Hour || ttl != time.Hour {
 						t.Errorf("%+v, %v, the key lives for %v; want an hour", r, err, ttl)
 					}
-					if err := spoil(t.Context(), rdb); err != nil {
-						t.Fatal(err)
-					}
+					redistest.NoError(t, spoil(t.Context(), rdb))
 				}
 				if n := drain(t, l); n != 0 {
 					t.Errorf("%d are granted within the window", n)
@@ -200,9 +188,7 @@ func bearsTexts(t *testing.T, rdb *redis.Client) {
 		"            5                0 3600000", "            5              nan 3600000",
 		"            5            1e300 3600000", "            5" + began + strings.Repeat("0", 100),
 	} {
-		if err := rdb.Set(t.Context(), "{name}:fixedwindow", text, time.Minute).Err(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, rdb.Set(t.Context(), "{name}:fixedwindow", text, time.Minute).Err())
 		for left := int64(9); left >= 0; left-- {
 			r, err := l.Allow(t.Context(), 1)
 			if err != nil || !r.Allowed || r.Remaining != left {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/leakybucket"
 )
@@ -24,10 +25,7 @@ func BenchmarkInMemory(b *testing.B) {
 			return leakybucket.Queue{Rate: 1, Interval: time.Hour, Capacity: 1}.InMemory()
 		},
 	} {
-		l, err := of()
-		if err != nil {
-			b.Fatal(err)
-		}
+		l := redistest.Must(of())(b)
 		b.Run(name, func(b *testing.B) {
 			ctx := context.Background()
 			b.ReportAllocs()

@@ -20,10 +20,8 @@ import (
 func TestMeterDeploy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		large, err := leakybucket.Meter{Capacity: 1000, Rate: 1000, Interval: time.Hour}.OnRedis(rdb, "name")
-		must2(t, large, err)
-		small, err := leakybucket.Meter{Capacity: 100, Rate: 1000, Interval: time.Hour}.OnRedis(rdb, "name")
-		must2(t, small, err)
+		large := redistest.Must(leakybucket.Meter{1000, 1000, time.Hour}.OnRedis(rdb, "name"))(t)
+		small := redistest.Must(leakybucket.Meter{100, 1000, time.Hour}.OnRedis(rdb, "name"))(t)
 		sum := int64(0)
 		for range 10 {
 			for asks(t, large, 50).Allowed {
@@ -37,7 +35,7 @@ func TestMeterDeploy(t *testing.T) {
 		if sum != 1000 {
 			t.Errorf("%d are granted, want 1000", sum)
 		}
-		must2(t, 0, small.Release(t.Context(), 100))
+		redistest.NoError(t, small.Release(t.Context(), 100))
 		if r := asks(t, large, 1); !r.Allowed || r.Remaining != 99 {
 			t.Errorf("100 were given back: %+v", r)
 		}
@@ -46,18 +44,15 @@ func TestMeterDeploy(t *testing.T) {
 
 func asks(t *testing.T, l limit.Limiter, n int64) limit.Result {
 	t.Helper()
-	r, err := l.Allow(t.Context(), n)
-	return must2(t, r, err)
+	return redistest.Must(l.Allow(t.Context(), n))(t)
 }
 
 // Also the turns of a Queue stay taken: nobody who is refused brings them together.
 func TestQueueDeploy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		long, err := leakybucket.Queue{Rate: 10, Interval: time.Second, Capacity: 50}.LineOnRedis(rdb, "name")
-		must2(t, long, err)
-		short, err := leakybucket.Queue{Rate: 10, Interval: time.Second, Capacity: 5}.LineOnRedis(rdb, "name")
-		must2(t, short, err)
+		long := redistest.Must(leakybucket.Queue{10, time.Second, 50}.LineOnRedis(rdb, "name"))(t)
+		short := redistest.Must(leakybucket.Queue{10, time.Second, 5}.LineOnRedis(rdb, "name"))(t)
 		start := time.Now()
 		turns := map[time.Duration]int{}
 		var mu sync.Mutex
@@ -94,10 +89,8 @@ func TestQueueDeploy(t *testing.T) {
 func TestWhatIsUnderTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		m, err := leakybucket.Meter{Capacity: 10, Rate: 10, Interval: time.Second}.OnRedis(rdb, "name")
-		must2(t, m, err)
-		q, err := leakybucket.Queue{Rate: 10, Interval: time.Second, Capacity: 5}.LineOnRedis(rdb, "name")
-		must2(t, q, err)
+		m := redistest.Must(leakybucket.Meter{10, 10, time.Second}.OnRedis(rdb, "name"))(t)
+		q := redistest.Must(leakybucket.Queue{10, time.Second, 5}.LineOnRedis(rdb, "name"))(t)
 		now := time.Now().UnixMicro()
 		hour := now + 3600e6
 		digits := strings.Repeat("9", 100)
@@ -128,7 +121,7 @@ func TestWhatIsUnderTheKey(t *testing.T) {
 				key = "{name}:leakyqueue"
 			}
 			for range 2 { // what is refused says the same again
-				must2(t, "", rdb.Set(t.Context(), key, tt.text, redis.KeepTTL).Err())
+				redistest.NoError(t, rdb.Set(t.Context(), key, tt.text, redis.KeepTTL).Err())
 				if r := asks(t, tt.l, 1); r.RetryAfter != tt.retry || r.Allowed != (tt.retry == 0) {
 					t.Errorf("%.50s: %+v, want %v", tt.text, r, tt.retry)
 				}
@@ -136,7 +129,7 @@ func TestWhatIsUnderTheKey(t *testing.T) {
 					t.Errorf("%.50s: the time to live is %v", tt.text, ttl)
 				}
 			}
-			must2(t, 0, rdb.Del(t.Context(), key).Err())
+			redistest.NoError(t, rdb.Del(t.Context(), key).Err())
 		}
 	})
 }

@@ -9,6 +9,7 @@
 package leakybucket
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"math"
@@ -67,14 +68,7 @@ var files embed.FS
 var pour = redisx.Load(files, "pour.lua", false)
 
 func (m Meter) rule() (form.Rule[water], error) {
-	if err := form.Permits("Capacity", m.Capacity); err != nil {
-		return form.Rule[water]{}, err
-	}
-	interval, err := pace(m.Rate, m.Interval)
-	if err != nil {
-		return form.Rule[water]{}, err
-	}
-	empty, err := span("Capacity", m.Capacity, m.Rate, interval)
+	interval, empty, err := drain(m.Capacity, m.Rate, m.Interval)
 	if err != nil {
 		return form.Rule[water]{}, err
 	}
@@ -87,20 +81,18 @@ func (m Meter) rule() (form.Rule[water], error) {
 	}, nil
 }
 
-// pace returns the interval in µs, or an error if permits cannot leave at the rate.
-func pace(rate int64, interval time.Duration) (int64, error) {
-	if err := form.Permits("Rate", rate); err != nil {
-		return 0, err
+// drain returns the interval in µs and the time in which a full bucket leaves, or an error if a
+// number is out of its bounds.
+func drain(capacity, rate int64, span time.Duration) (interval int64, empty time.Duration, err error) {
+	err = cmp.Or(form.Permits("Capacity", capacity), form.Permits("Rate", rate), form.Span("Interval", span))
+	if err != nil {
+		return 0, 0, err
 	}
-	return interval.Microseconds(), form.Span("Interval", interval)
-}
-
-// span returns the time in which n permits leave, or an error if that is too long.
-func span(field string, n, rate, interval int64) (time.Duration, error) {
-	us := math.Ceil(float64(n) * float64(interval) / float64(rate))
+	interval = span.Microseconds()
+	us := math.Ceil(float64(capacity) * float64(interval) / float64(rate))
 	if us > float64(form.MostTime.Microseconds()) {
-		return 0, fmt.Errorf("%w: %s is %d, and takes %.3g s, must take at most %v",
-			limit.ErrInvalidArgument, field, n, us/1e6, form.MostTime)
+		return 0, 0, fmt.Errorf("%w: Capacity is %d, and takes %.3g s, must take at most %v",
+			limit.ErrInvalidArgument, capacity, us/1e6, form.MostTime)
 	}
-	return time.Duration(us) * time.Microsecond, nil
+	return interval, time.Duration(us) * time.Microsecond, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/form"
+	"github.com/redisson-go/rratelimiter/internal/pause"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -45,7 +46,7 @@ func (q Queue) LineInMemory(opts ...limit.Option) (Line, error) {
 	if err != nil {
 		return nil, err
 	}
-	return memoryLine{l, q.inMemory(l.(form.Opened[line]))}, nil
+	return oneLine{l, q.inMemory(l.(form.Opened[line]))}, nil
 }
 
 // LineInMemoryKeyed returns a limiter with a line for each key, in this process. A line
@@ -55,7 +56,7 @@ func (q Queue) LineInMemoryKeyed(opts ...limit.Option) (Lines, error) {
 	if err != nil {
 		return nil, err
 	}
-	return memoryLines{l, q.inMemory(l.(form.Opened[line]))}, nil
+	return keyedLines{l, q.inMemory(l.(form.Opened[line]))}, nil
 }
 
 // LineOnRedis returns the limiter that all share who use its name, 1 to 1,024 bytes. Its
@@ -72,61 +73,44 @@ func (q Queue) LineInMemoryKeyed(opts ...limit.Option) (Lines, error) {
 // The numbers may differ from one process to the next, as during a deploy: turns that were
 // given stay. One with a smaller Capacity refuses until enough of them have passed.
 func (q Queue) LineOnRedis(rdb redis.UniversalClient, name string) (Line, error) {
-	l, err := form.OnRedis(q.allows, rdb, name)
-	if err != nil {
-		return nil, err
-	}
+	l, _ := form.OnRedis(q.allows, rdb, name) // its error is that of w
 	w, err := form.OnRedis(q.waits, rdb, name)
 	if err != nil {
 		return nil, err
 	}
-	return redisLine{l, reserved{w, q}}, nil
+	return oneLine{l, reserved{w, q}}, nil
 }
 
 // LineOnRedisKeyed is LineOnRedis with a line for each key, under {name:key}:leakyqueue.
 func (q Queue) LineOnRedisKeyed(rdb redis.UniversalClient, name string) (Lines, error) {
-	l, err := form.OnRedisKeyed(q.allows, rdb, name)
-	if err != nil {
-		return nil, err
-	}
+	l, _ := form.OnRedisKeyed(q.allows, rdb, name) // its error is that of w
 	w, err := form.OnRedisKeyed(q.waits, rdb, name)
 	if err != nil {
 		return nil, err
 	}
-	return redisLines{l, reserved{w, q}}, nil
+	return keyedLines{l, reserved{w, q}}, nil
 }
 
-type memoryLine struct {
+// A waiter has callers wait for their turn: those in memory or those of Redis.
+type waiter interface {
+	wait(ctx context.Context, key string) error
+}
+
+type oneLine struct {
 	form.Lone
-	waiting
+	waiter
 }
 
 // Wait is that of a Line.
-func (l memoryLine) Wait(ctx context.Context) error { return l.wait(ctx, "") }
+func (l oneLine) Wait(ctx context.Context) error { return l.wait(ctx, "") }
 
-type memoryLines struct {
+type keyedLines struct {
 	form.Keyed
-	waiting
+	waiter
 }
 
 // Wait is that of Lines.
-func (l memoryLines) Wait(ctx context.Context, key string) error { return l.wait(ctx, key) }
-
-type redisLine struct {
-	form.Lone
-	reserved
-}
-
-// Wait is that of a Line.
-func (l redisLine) Wait(ctx context.Context) error { return l.wait(ctx, "") }
-
-type redisLines struct {
-	form.Keyed
-	reserved
-}
-
-// Wait is that of Lines.
-func (l redisLines) Wait(ctx context.Context, key string) error { return l.wait(ctx, key) }
+func (l keyedLines) Wait(ctx context.Context, key string) error { return l.wait(ctx, key) }
 
 // A reserved has those wait who have a turn in Redis.
 type reserved struct {
@@ -144,15 +128,11 @@ func (r reserved) wait(ctx context.Context, key string) error {
 	case a.Retry == 0:
 		return nil
 	}
-	timer := time.NewTimer(time.Duration(a.Retry) * time.Microsecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if pause.For(ctx, time.Duration(a.Retry)*time.Microsecond) != nil {
 		go func() { _ = r.lender.Return(context.WithoutCancel(ctx), key, 1, a) }()
 		return left(ctx)
 	}
+	return nil
 }
 
 // full returns the error of a line that has no room.

@@ -1,14 +1,11 @@
 package leakybucket_test
 
 import (
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/leakybucket"
 	"github.com/redisson-go/rratelimiter/limit/limittest"
 )
@@ -26,18 +23,13 @@ func TestMeterForms(t *testing.T) {
 }
 
 func TestMeterBounds(t *testing.T) {
-	for text, m := range map[string]leakybucket.Meter{
+	formtest.Refuses(t, map[string]leakybucket.Meter{
 		"Capacity is 0":             {Rate: 1, Interval: time.Second},
 		"Capacity is 1099511627777": {Capacity: 1<<40 + 1, Rate: 1, Interval: time.Second},
 		"Rate is -1":                {Capacity: 1, Rate: -1, Interval: time.Second},
 		"Interval is 0s":            {Capacity: 1, Rate: 1},
 		"takes 1e+09 s":             {Capacity: 1e9, Rate: 1, Interval: time.Second},
-	} {
-		l, err := m.InMemory()
-		if l != nil || !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), text) {
-			t.Errorf("%+v: %v, want %q", m, err, text)
-		}
-	}
+	})
 }
 
 // Water that has leaked out since permits were taken is not given back with them.

@@ -32,38 +32,22 @@ type Queue struct {
 
 // InMemory is LineInMemory for those who do not wait.
 func (q Queue) InMemory(opts ...limit.Option) (limit.Releaser, error) {
-	return released(q.LineInMemory(opts...))
+	return q.LineInMemory(opts...)
 }
 
 // InMemoryKeyed is LineInMemoryKeyed for those who do not wait.
 func (q Queue) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
-	return keyed(q.LineInMemoryKeyed(opts...))
+	return q.LineInMemoryKeyed(opts...)
 }
 
 // OnRedis is LineOnRedis for those who do not wait.
 func (q Queue) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
-	return released(q.LineOnRedis(rdb, name))
+	return q.LineOnRedis(rdb, name)
 }
 
 // OnRedisKeyed is LineOnRedisKeyed for those who do not wait.
 func (q Queue) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error) {
-	return keyed(q.LineOnRedisKeyed(rdb, name))
-}
-
-// released returns a nil Releaser with an error.
-func released(l Line, err error) (limit.Releaser, error) {
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
-}
-
-// keyed returns a nil KeyedReleaser with an error.
-func keyed(l Lines, err error) (limit.KeyedReleaser, error) {
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
+	return q.LineOnRedisKeyed(rdb, name)
 }
 
 var turn = redisx.Load(files, "queue.lua", false)
@@ -75,14 +59,8 @@ func (q Queue) allows() (form.Rule[line], error) { return q.rule(false) }
 func (q Queue) waits() (form.Rule[line], error) { return q.rule(true) }
 
 func (q Queue) rule(waits bool) (form.Rule[line], error) {
-	interval, err := pace(q.Rate, q.Interval)
+	interval, _, err := drain(q.Capacity, q.Rate, q.Interval)
 	if err != nil {
-		return form.Rule[line]{}, err
-	}
-	if err = form.Permits("Capacity", q.Capacity); err != nil {
-		return form.Rule[line]{}, err
-	}
-	if _, err = span("Capacity", q.Capacity, q.Rate, interval); err != nil {
 		return form.Rule[line]{}, err
 	}
 	p := newPacer(q, interval, waits)

@@ -29,30 +29,19 @@ func TestQueueForms(t *testing.T) {
 
 // lines are the forms for which callers can wait.
 var lines = map[string]func(t *testing.T, q leakybucket.Queue) leakybucket.Line{
-	"memory": func(t *testing.T, q leakybucket.Queue) leakybucket.Line { return must(t)(q.LineInMemory()) },
+	"memory": func(t *testing.T, q leakybucket.Queue) leakybucket.Line {
+		return redistest.Must(q.LineInMemory())(t)
+	},
 	"memory, a key": func(t *testing.T, q leakybucket.Queue) leakybucket.Line {
-		l, err := q.LineInMemoryKeyed()
-		return ofKey{must2(t, l, err)}
+		return ofKey{redistest.Must(q.LineInMemoryKeyed())(t)}
 	},
 	"Redis": func(t *testing.T, q leakybucket.Queue) leakybucket.Line {
-		return must(t)(q.LineOnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name"))
+		return redistest.Must(q.LineOnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name"))(t)
 	},
 	"Redis, a key": func(t *testing.T, q leakybucket.Queue) leakybucket.Line {
-		l, err := q.LineOnRedisKeyed(redistest.MiniClient(t, redistest.Mini(t)), "name")
-		return ofKey{must2(t, l, err)}
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		return ofKey{redistest.Must(q.LineOnRedisKeyed(rdb, "name"))(t)}
 	},
-}
-
-func must(t *testing.T) func(l leakybucket.Line, err error) leakybucket.Line {
-	return func(l leakybucket.Line, err error) leakybucket.Line { return must2(t, l, err) }
-}
-
-func must2[L any](t *testing.T, l L, err error) L {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
 }
 
 // An ofKey is the Line of one key.
@@ -212,9 +201,7 @@ func TestReleaseBesideALine(t *testing.T) {
 		for i := range 3 {
 			w.waits(t.Context(), l, fmt.Sprint(i))
 		}
-		if err := l.Release(t.Context(), 3); err != nil {
-			t.Error(err)
-		}
+		redistest.NoError(t, l.Release(t.Context(), 3))
 		w.waits(t.Context(), l, "3")
 		w.want(t, "0 0", "1 100", "2 200", "3 300")
 	})
@@ -233,36 +220,29 @@ func TestWaitErrors(t *testing.T) {
 		}
 	})
 	q := leakybucket.Queue{Rate: 1, Interval: time.Second, Capacity: 1}
-	k, err := q.LineInMemoryKeyed()
-	if err = must2(t, k, err).Wait(t.Context(), ""); !errors.Is(err, limit.ErrInvalidArgument) {
+	k := redistest.Must(q.LineInMemoryKeyed())(t)
+	if err := k.Wait(t.Context(), ""); !errors.Is(err, limit.ErrInvalidArgument) {
 		t.Errorf("an empty key: %v", err)
 	}
 }
 
 func TestQueueBounds(t *testing.T) {
-	for text, q := range map[string]leakybucket.Queue{
+	formtest.Refuses(t, map[string]leakybucket.Queue{
 		"Rate is 0":          {Capacity: 1, Interval: time.Second},
 		"Interval is 0s":     {Capacity: 1, Rate: 1},
 		"Capacity is 0":      {Rate: 1, Interval: time.Second},
 		"takes 3.6e+12 s":    {Rate: 1, Interval: time.Hour, Capacity: 1e9},
 		"Capacity is -1":     {Rate: 1, Interval: time.Hour, Capacity: -1},
 		"Rate is 1099511627": {Rate: 1<<40 + 1, Interval: time.Hour, Capacity: 1},
-	} {
-		l, err := q.InMemory()
-		if l != nil || !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), text) {
-			t.Errorf("%+v: %v, want %q", q, err, text)
-		}
-	}
+	})
 }
 
 // Two processes share the pace, on a real server.
 func TestWaitIsShared(t *testing.T) {
 	server, name := redistest.Start(t), redistest.Name(t)
 	q := leakybucket.Queue{Rate: 100, Interval: time.Second, Capacity: 100}
-	one, err := q.LineOnRedis(server.Client(t), name)
-	must2(t, one, err)
-	other, err := q.LineOnRedis(server.Client(t), name)
-	must2(t, other, err)
+	one := redistest.Must(q.LineOnRedis(server.Client(t), name))(t)
+	other := redistest.Must(q.LineOnRedis(server.Client(t), name))(t)
 	start := time.Now()
 	var all sync.WaitGroup
 	for i := range 20 {

@@ -18,10 +18,7 @@ import (
 // in a microsecond.
 func TestMeterHasNoDriftInThirtyDays(t *testing.T) {
 	for _, m := range []Meter{{5, 1, 2 * time.Second}, {1, 1, 3 * time.Second}, {100, 7, time.Minute}} {
-		r, err := m.rule()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := redistest.Must(m.rule())(t)
 		unit := m.Interval.Microseconds() // of a permit; Rate of them leak in a µs
 		level, w := int64(0), water{}
 		random := rand.New(rand.NewPCG(30, 1))
@@ -98,10 +95,7 @@ func TestNumbersThatChange(t *testing.T) {
 			{Meter{5, 1, time.Second}, 1, false, 0}, // 20 are in it
 			{Meter{21, 1, time.Second}, 1, true, 0},
 		} {
-			l, err := tt.m.OnRedis(rdb, "name")
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := redistest.Must(tt.m.OnRedis(rdb, "name"))(t)
 			r, err := l.Allow(t.Context(), tt.n)
 			if err != nil || r.Allowed != tt.allowed || r.Remaining != tt.remaining {
 				t.Errorf("%d: %+v %v", i, r, err)
@@ -128,10 +122,7 @@ func dataOfOthers(t *testing.T, of formtest.Algorithm, key, text string) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
 		rdb.Set(t.Context(), key, text, 0)
-		l, err := of.OnRedis(rdb, "name")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := redistest.Must(of.OnRedis(rdb, "name"))(t)
 		granted := 0
 		for range 30 {
 			r, err := l.Allow(t.Context(), 1)
@@ -157,10 +148,7 @@ func dataOfOthers(t *testing.T, of formtest.Algorithm, key, text string) {
 // together, and nobody who comes later overtakes those who wait.
 func TestStoppedForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := Queue{10, time.Second, 50}.LineInMemory()
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := redistest.Must(Queue{10, time.Second, 50}.LineInMemory())(t)
 		var turns atomic.Int64
 		var all sync.WaitGroup
 		waits := func() {
@@ -176,7 +164,7 @@ func TestStoppedForAWhile(t *testing.T) {
 			waits()
 		}
 		time.Sleep(1050 * time.Millisecond) // eleven have had their turns
-		err = l.(memoryLine).lines.Do(t.Context(), "", func(l *line, _ int64) {
+		err := l.(oneLine).Lone.(form.Opened[line]).Do(t.Context(), "", func(l *line, _ int64) {
 			l.last -= 4e6 // as if four seconds had passed
 			l.crowd.mu.Lock()
 			defer l.crowd.mu.Unlock()
@@ -206,10 +194,8 @@ func TestStoppedForAWhile(t *testing.T) {
 func TestATurnThatIsGivenBackLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		l, err := form.OnRedis(Queue{Rate: 10, Interval: time.Second, Capacity: 5}.waits, rdb, "name")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := redistest.Must(
+			form.OnRedis(Queue{Rate: 10, Interval: time.Second, Capacity: 5}.waits, rdb, "name"))(t)
 		ask := func() form.Answer {
 			_, a, err := l.Lend(t.Context(), "", 1)
 			if err != nil || !a.Allowed {
@@ -223,9 +209,7 @@ func TestATurnThatIsGivenBackLate(t *testing.T) {
 		if a := ask(); a.Retry != 0 {
 			t.Errorf("nobody waits any more: %+v", a)
 		}
-		if err := l.Return(t.Context(), "", 1, late); err != nil {
-			t.Error(err)
-		}
+		redistest.NoError(t, l.Return(t.Context(), "", 1, late))
 		time.Sleep(50 * time.Millisecond)
 		if a := ask(); a.Retry != 50_000 {
 			t.Errorf("50 ms after a turn: %+v", a)

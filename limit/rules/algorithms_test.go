@@ -56,16 +56,12 @@ func TestPermitsOfCallsThatRun(t *testing.T) {
 			t.Errorf("%+v, want a refusal that holds nothing", g)
 		}
 		for range 2 {
-			if err := first.Done(t.Context()); err != nil {
-				t.Error(err)
-			}
+			redistest.NoError(t, first.Done(t.Context()))
 		}
 		wantAllowed(t, r, get("/"), 1)
 		time.Sleep(time.Minute)
 		wantAllowed(t, r, get("/"), 2)
-		if err := late.Done(t.Context()); err != nil {
-			t.Error(err)
-		}
+		redistest.NoError(t, late.Done(t.Context()))
 		wantAllowed(t, r, get("/"), 0)
 	})
 }

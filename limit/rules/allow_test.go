@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/limittest"
 	"github.com/redisson-go/rratelimiter/limit/rules"
@@ -181,14 +182,11 @@ func TestWhatWasGrantedComesBackLate(t *testing.T) {
 			}
 			return time.Now()
 		})
-		r, err := rules.New(rules.InMemory(clock), parsed(t, `
+		r := redistest.Must(rules.New(rules.InMemory(clock), parsed(t, `
 rules:
   - {name: one, also: true, limits: [{rate: 5/1h}]}
   - {name: two, also: true, limits: [{rate: 5/1h}]}
-  - {name: narrow, match: {route: /narrow}, limits: [{rate: 1/1h}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+  - {name: narrow, match: {route: /narrow}, limits: [{rate: 1/1h}]}`)))(t)
 		allow(t, r, get("/narrow"), 1)
 		slow.Store(true)
 		start := time.Now()
@@ -211,13 +209,11 @@ func TestTimeoutIsThatOfTheLimits(t *testing.T) {
 			time.Sleep(60 * time.Millisecond)
 			return time.Now()
 		})
-		r, err := rules.New(rules.InMemory(slow), parsed(t, `
+		r := redistest.Must(rules.New(rules.InMemory(slow), parsed(t, `
 rules:
   - {name: one, match: {route: /one}, by: user, limits: [{rate: 5/1h}]}
-  - {name: two, by: user, limits: [{name: a, rate: 5/1h}, {name: b, rate: 5/1h}, {name: c, rate: 5/1h}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+  - {name: two, by: user,
+     limits: [{name: a, rate: 5/1h}, {name: b, rate: 5/1h}, {name: c, rate: 5/1h}]}`)))(t)
 		call := of("alice")
 		call.Path, call.Timeout = "/one", 100*time.Millisecond
 		call.User = func() (string, error) {

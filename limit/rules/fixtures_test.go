@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
@@ -14,20 +15,14 @@ import (
 // parsed returns the Set of a file without mistakes.
 func parsed(t testing.TB, text string) *rules.Set {
 	t.Helper()
-	set, err := rules.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := redistest.Must(rules.Parse([]byte(text)))(t)
 	return set
 }
 
 // inMemory returns the Rules of a file, in memory.
 func inMemory(t testing.TB, text string) *rules.Rules {
 	t.Helper()
-	r, err := rules.New(rules.InMemory(), parsed(t, text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := redistest.Must(rules.New(rules.InMemory(), parsed(t, text)))(t)
 	return r
 }
 

@@ -10,15 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // To open a pipe waits until somebody writes, whatever becomes of the context.
 func TestWatchDoesNotOpenAPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	told, ended := make(chan error, 1), make(chan error, 1)

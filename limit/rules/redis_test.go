@@ -35,20 +35,14 @@ func newStore(t *testing.T, rdb redis.UniversalClient) store {
 // rules returns the Rules of a file, as another process would have them.
 func (s store) rules(t *testing.T, text string) *rules.Rules {
 	t.Helper()
-	r, err := rules.New(rules.OnRedis(s.client, s.rdb, s.name), parsed(t, text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := redistest.Must(rules.New(rules.OnRedis(s.client, s.rdb, s.name), parsed(t, text)))(t)
 	return r
 }
 
 // keys returns what the limits of the Store have in Redis, without its name.
 func (s store) keys(t *testing.T) (keys []string) {
 	t.Helper()
-	all, err := s.rdb.Keys(t.Context(), "*"+s.name+"*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := redistest.Must(s.rdb.Keys(t.Context(), "*"+s.name+"*").Result())(t)
 	for _, key := range all {
 		keys = append(keys, strings.ReplaceAll(key, s.name, "NAME"))
 	}
@@ -103,9 +97,7 @@ func TestReloadOnRedis(t *testing.T) {
 		}
 		r := s.rules(t, text(5))
 		allow(t, r, get("/"), 3)
-		if err := r.Reload(parsed(t, text(7))); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, r.Reload(parsed(t, text(7))))
 		wantAllowed(t, r, get("/"), 4)
 	}
 }
@@ -142,9 +134,7 @@ rules:
 // context of the call has ended meanwhile.
 func TestAnErrorOnRedisKeepsNothing(t *testing.T) {
 	s := newStore(t, redistest.Start(t).Client(t))
-	if err := s.rdb.Set(t.Context(), s.name+":broken:{all}", "x", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, s.rdb.Set(t.Context(), s.name+":broken:{all}", "x", 0).Err())
 	r := s.rules(t, `
 rules:
   - {name: wide, also: true, limits: [{rate: 5/1h, algorithm: fixed-window}]}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -36,9 +37,7 @@ rules:
 	} {
 		r := inMemory(t, before)
 		allow(t, r, a, 3)
-		if err := r.Reload(parsed(t, after.text)); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, r.Reload(parsed(t, after.text)))
 		t.Log(what)
 		wantAllowed(t, r, a, after.left)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
@@ -20,9 +21,7 @@ const every = 10 * time.Second
 // write writes a file as most programs do, in place.
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 // A watched is Rules that watch a file, in a bubble.
@@ -99,9 +98,7 @@ func TestWatchAppliesWhatHasChanged(t *testing.T) {
 			t.Errorf("after a mistake %+v, want the rules of before", g)
 		}
 
-		if err := os.Remove(w.name); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, os.Remove(w.name))
 		w.settle(5)
 		w.wantTold("no file", "no such file")
 
@@ -121,25 +118,17 @@ func TestWatchFollowsLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		for _, version := range []string{"5", "7"} {
-			if err := os.Mkdir(filepath.Join(dir, version), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			redistest.NoError(t, os.Mkdir(filepath.Join(dir, version), 0o700))
 			write(t, filepath.Join(dir, version, "rules.yaml"), file("limits: [{rate: "+version+"/1h}]"))
 		}
 		link := filepath.Join(dir, "data")
-		if err := os.Symlink("5", link); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, os.Symlink("5", link))
 		r := inMemory(t, file("limits: [{rate: 5/1h}]"))
 		w := &watched{t: t, name: filepath.Join(link, "rules.yaml")}
 		stop := w.watch(r)
 		w.settle(2)
-		if err := os.Symlink("7", link+"2"); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(link+"2", link); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, os.Symlink("7", link+"2"))
+		redistest.NoError(t, os.Rename(link+"2", link))
 		w.settle(2)
 		w.wantTold("another link", "")
 		_ = stop()

@@ -26,30 +26,17 @@ func TestAlikeWhenTheClockIsSet(t *testing.T) {
 		}
 		now := time.Unix(1_999_999_999, 0) // the Lua of miniredis cannot read the time 2e+15
 		m := redistest.Mini(t)
-		memory, err := a.InMemory(limit.WithClock(func() time.Time { return now }))
-		if err != nil {
-			t.Fatal(err)
-		}
-		shared, err := a.OnRedis(redistest.MiniClient(t, m), "name")
-		if err != nil {
-			t.Fatal(err)
-		}
+		memory := redistest.Must(a.InMemory(limit.WithClock(func() time.Time { return now })))(t)
+		shared := redistest.Must(a.OnRedis(redistest.MiniClient(t, m), "name"))(t)
 		for call := range 150 {
 			now = now.Add(pause(random, interval))
 			m.SetTime(now)
 			n := 1 + random.Int64N(rate)/int64(1+random.IntN(30))
 			if random.IntN(6) == 0 {
-				if err := memory.Release(t.Context(), n); err != nil {
-					t.Fatal(err)
-				}
-				if err := shared.Release(t.Context(), n); err != nil {
-					t.Fatal(err)
-				}
+				redistest.NoError(t, memory.Release(t.Context(), n))
+				redistest.NoError(t, shared.Release(t.Context(), n))
 			}
-			want, err := memory.Allow(t.Context(), n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := redistest.Must(memory.Allow(t.Context(), n))(t)
 			got, err := shared.Allow(t.Context(), n)
 			got.Name = want.Name
 			if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
 )
 
@@ -18,10 +19,7 @@ func BenchmarkAllow(b *testing.B) {
 		"Counter of 1 granted": slidingwindow.Counter{Rate: 1 << 40, Interval: time.Second, Parts: 1},
 	} {
 		b.Run(name, func(b *testing.B) {
-			l, err := a.InMemory()
-			if err != nil {
-				b.Fatal(err)
-			}
+			l := redistest.Must(a.InMemory())(b)
 			ctx := b.Context()
 			b.ReportAllocs()
 			for b.Loop() {

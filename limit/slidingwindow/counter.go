@@ -1,6 +1,7 @@
 package slidingwindow
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -79,10 +80,7 @@ const (
 )
 
 func (c Counter) rule() (form.Rule[counts], error) {
-	if err := form.Permits("Rate", c.Rate); err != nil {
-		return form.Rule[counts]{}, err
-	}
-	if err := form.Span("Interval", c.Interval); err != nil {
+	if err := cmp.Or(form.Permits("Rate", c.Rate), form.Span("Interval", c.Interval)); err != nil {
 		return form.Rule[counts]{}, err
 	}
 	if c.Parts < 0 || c.Parts > mostParts {

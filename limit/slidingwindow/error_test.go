@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
 )
@@ -65,15 +66,10 @@ var traffic = []struct {
 func simulate(t *testing.T, a formtest.Algorithm, all []request) (granted []request) {
 	t.Helper()
 	var now time.Duration
-	l, err := a.InMemory(limit.WithClock(func() time.Time { return time.Unix(2e9, 0).Add(now) }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := redistest.Must(
+		a.InMemory(limit.WithClock(func() time.Time { return time.Unix(2e9, 0).Add(now) })))(t)
 	ask := func(n int64) limit.Result {
-		r, err := l.Allow(t.Context(), n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := redistest.Must(l.Allow(t.Context(), n))(t)
 		if r.Allowed {
 			granted = append(granted, request{now, n})
 		}
@@ -114,10 +110,7 @@ func most(granted []request, interval time.Duration) (worst int64) {
 // The documentation of Counter says by how much it is wrong: what is granted in the worst
 // interval above the rate, and in all above what a Log grants, both in percent.
 func TestErrorsAreAsDocumented(t *testing.T) {
-	source, err := os.ReadFile("counter.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := redistest.Must(os.ReadFile("counter.go"))(t)
 	for _, kind := range traffic {
 		var exact int64
 		var top, granted [3]int64

@@ -1,6 +1,7 @@
 package slidingwindow
 
 import (
+	"cmp"
 	"embed"
 	"time"
 
@@ -64,10 +65,7 @@ var logScript = redisx.Load(files, "log.lua", false)
 const mostRecords = 1000
 
 func (l Log) rule() (form.Rule[records], error) {
-	if err := form.Permits("Rate", l.Rate); err != nil {
-		return form.Rule[records]{}, err
-	}
-	if err := form.Span("Interval", l.Interval); err != nil {
+	if err := cmp.Or(form.Permits("Rate", l.Rate), form.Span("Interval", l.Interval)); err != nil {
 		return form.Rule[records]{}, err
 	}
 	interval := l.Interval.Truncate(time.Millisecond)

@@ -16,10 +16,7 @@ import (
 // on returns a limiter on Redis.
 func on(t *testing.T, rdb redis.UniversalClient, a formtest.Algorithm) limit.Releaser {
 	t.Helper()
-	l, err := a.OnRedis(rdb, "name")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := redistest.Must(a.OnRedis(rdb, "name"))(t)
 	return l
 }
 
@@ -105,10 +102,7 @@ func poll(t *testing.T, pace, lasts time.Duration, all ...limit.Limiter) (grante
 	t.Helper()
 	for end := time.Now().Add(lasts); time.Now().Before(end); {
 		for _, l := range all {
-			r, err := l.Allow(t.Context(), 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := redistest.Must(l.Allow(t.Context(), 1))(t)
 			if r.Allowed {
 				granted++
 			}
@@ -184,10 +178,7 @@ func TestTheClockOfRedisIsSetBack(t *testing.T) {
 	server, set := redistest.StartClocked(t)
 	rdb := server.Client(t)
 	each(t, func(t *testing.T, of maker) {
-		l, err := of(10, time.Hour).OnRedis(rdb, redistest.Name(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := redistest.Must(of(10, time.Hour).OnRedis(rdb, redistest.Name(t)))(t)
 		set(0)
 		allow(t, l, 10, true)
 		set(-10 * time.Hour)
@@ -251,10 +242,7 @@ func TestALogIsBounded(t *testing.T) {
 func allowAfter(t *testing.T, l limit.Limiter) time.Time {
 	t.Helper()
 	for {
-		r, err := l.Allow(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := redistest.Must(l.Allow(t.Context(), 1))(t)
 		if !r.Allowed {
 			return time.Now().Add(r.RetryAfter)
 		}
@@ -295,9 +283,7 @@ func TestSumsBeginAnew(t *testing.T) {
 		if r := allow(t, l, 5, false); r.RetryAfter != 58*time.Second {
 			t.Errorf("%+v", r)
 		}
-		if err := l.Release(t.Context(), 3); err != nil {
-			t.Error(err)
-		}
+		redistest.NoError(t, l.Release(t.Context(), 3))
 		allow(t, l, 4, true)
 		allow(t, l, 1, false)
 	})

@@ -20,10 +20,7 @@ func TestReturnIsOfItsOwnTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				l, err := a.OnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name")
-				if err != nil {
-					t.Fatal(err)
-				}
+				l := redistest.Must(a.OnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name"))(t)
 				at := func(ms time.Duration, n int64, want bool) form.Answer {
 					t.Helper()
 					time.Sleep(time.Until(start.Add(ms * time.Millisecond)))
@@ -35,18 +32,14 @@ func TestReturnIsOfItsOwnTime(t *testing.T) {
 				}
 				first := at(0, 4, true)
 				at(500, 5, true)
-				if err := l.(form.Lender).Return(t.Context(), "", 4, first); err != nil {
-					t.Error(err)
-				}
+				redistest.NoError(t, l.(form.Lender).Return(t.Context(), "", 4, first))
 				at(600, 6, false)
 				at(600, 5, true)
 				at(1050, 1, false) // what was given back does not come back once more
 				at(1450, 1, false)
 				at(1595, 4, true)
 				at(1595, 2, false)
-				if err := l.(form.Lender).Return(t.Context(), "", 4, first); err != nil {
-					t.Error(err)
-				}
+				redistest.NoError(t, l.(form.Lender).Return(t.Context(), "", 4, first))
 				at(1595, 2, false)
 			})
 		})
@@ -57,10 +50,7 @@ func TestReturnIsOfItsOwnTime(t *testing.T) {
 func TestReturnBehindMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		l, err := slidingwindow.Log{Rate: 1000, Interval: time.Hour}.OnRedis(rdb, "name")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := redistest.Must(slidingwindow.Log{Rate: 1000, Interval: time.Hour}.OnRedis(rdb, "name"))(t)
 		lender := l.(form.Lender)
 		var answers []form.Answer
 		for range 600 {
@@ -79,9 +69,7 @@ func TestReturnBehindMany(t *testing.T) {
 		for _, tt := range []struct{ which, left int64 }{
 			{0, 399}, {0, 399}, {2, 400}, {300, 401}, {400, 402}, {599, 403}, {600, 404},
 		} {
-			if err := lender.Return(t.Context(), "", 1, answers[tt.which]); err != nil {
-				t.Error(err)
-			}
+			redistest.NoError(t, lender.Return(t.Context(), "", 1, answers[tt.which]))
 			r, err := l.Allow(t.Context(), 1000) // a look: so many are not there
 			if err != nil || r.Allowed || r.Remaining != tt.left {
 				t.Errorf("%d was given back: %+v, %v; want %d left", tt.which, r, err, tt.left)
@@ -97,10 +85,7 @@ func TestReturnBehindMany(t *testing.T) {
 func TestReturnOfAPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		l, err := slidingwindow.Log{Rate: 10, Interval: time.Hour}.OnRedis(rdb, "name")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := redistest.Must(slidingwindow.Log{Rate: 10, Interval: time.Hour}.OnRedis(rdb, "name"))(t)
 		lender := l.(form.Lender)
 		_, a, err := lender.Lend(t.Context(), "", 4)
 		if err == nil {

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
@@ -14,10 +15,8 @@ import (
 // say the numbers of a Result, too.
 func BenchmarkBucket(b *testing.B) {
 	for name, perSecond := range map[string]float64{"granted": 1e9, "refused": 0.001} {
-		l, err := tokenbucket.Bucket{Capacity: 100, Rate: perSecond, Interval: time.Second}.InMemory()
-		if err != nil {
-			b.Fatal(err)
-		}
+		l := redistest.Must(
+			tokenbucket.Bucket{Capacity: 100, Rate: perSecond, Interval: time.Second}.InMemory())(b)
 		b.Run(name, func(b *testing.B) {
 			ctx := context.Background()
 			b.ReportAllocs()
@@ -42,10 +41,7 @@ func BenchmarkBucket(b *testing.B) {
 }
 
 func BenchmarkSmooth(b *testing.B) {
-	l, err := tokenbucket.Smooth{Rate: 1e9, Interval: time.Second}.InMemory()
-	if err != nil {
-		b.Fatal(err)
-	}
+	l := redistest.Must(tokenbucket.Smooth{Rate: 1e9, Interval: time.Second}.InMemory())(b)
 	ctx := context.Background()
 	b.ReportAllocs()
 	for b.Loop() {

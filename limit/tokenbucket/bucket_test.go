@@ -1,15 +1,12 @@
 package tokenbucket_test
 
 import (
-	"errors"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/limittest"
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
@@ -28,27 +25,19 @@ func TestBucketForms(t *testing.T) {
 }
 
 func TestBucketBounds(t *testing.T) {
-	good := tokenbucket.Bucket{Capacity: 1, Rate: 1, Interval: time.Second}
-	for text, change := range map[string]func(b *tokenbucket.Bucket){
-		"Capacity is 0":             func(b *tokenbucket.Bucket) { b.Capacity = 0 },
-		"Capacity is 1099511627777": func(b *tokenbucket.Bucket) { b.Capacity = 1<<40 + 1 },
-		"Rate is 0":                 func(b *tokenbucket.Bucket) { b.Rate = 0 },
-		"Rate is -1":                func(b *tokenbucket.Bucket) { b.Rate = -1 },
-		"Rate is NaN":               func(b *tokenbucket.Bucket) { b.Rate = math.NaN() },
-		"Rate is +Inf":              func(b *tokenbucket.Bucket) { b.Rate = math.Inf(1) },
-		"Interval is 999.999µs":     func(b *tokenbucket.Bucket) { b.Interval = time.Millisecond - 1 },
-		"Interval is 87841h0m0s":    func(b *tokenbucket.Bucket) { b.Interval = 87841 * time.Hour },
-		"fills in 1e+09 s":          func(b *tokenbucket.Bucket) { b.Rate = 1e-9 },
-		"fills in +Inf s":           func(b *tokenbucket.Bucket) { b.Rate = math.SmallestNonzeroFloat64 },
-		"fills in 1.1e+12 s":        func(b *tokenbucket.Bucket) { b.Capacity = 1 << 40 },
-	} {
-		b := good
-		change(&b)
-		l, err := b.InMemory()
-		if l != nil || !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), text) {
-			t.Errorf("%+v: %v, want %q", b, err, text)
-		}
-	}
+	formtest.Refuses(t, map[string]tokenbucket.Bucket{
+		"Capacity is 0":             {0, 1, time.Second},
+		"Capacity is 1099511627777": {1<<40 + 1, 1, time.Second},
+		"Rate is 0":                 {1, 0, time.Second},
+		"Rate is -1":                {1, -1, time.Second},
+		"Rate is NaN":               {1, math.NaN(), time.Second},
+		"Rate is +Inf":              {1, math.Inf(1), time.Second},
+		"Interval is 999.999µs":     {1, 1, time.Millisecond - 1},
+		"Interval is 87841h0m0s":    {1, 1, 87841 * time.Hour},
+		"fills in 1e+09 s":          {1, 1e-9, time.Second},
+		"fills in +Inf s":           {1, math.SmallestNonzeroFloat64, time.Second},
+		"fills in 1.1e+12 s":        {1 << 40, 1, time.Second},
+	})
 }
 
 // What is asked for is never more than fits, so the numbers of a Result are those of the
@@ -63,10 +52,7 @@ func TestBucketNumbers(t *testing.T) {
 		{tokenbucket.Bucket{Capacity: 1, Rate: 3, Interval: time.Second}, 333334 * time.Microsecond},
 		{tokenbucket.Bucket{Capacity: 1, Rate: 1e9, Interval: time.Second}, time.Microsecond},
 	} {
-		l, err := tt.b.InMemory()
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := redistest.Must(tt.b.InMemory())(t)
 		r, err := l.Allow(t.Context(), 1)
 		if err != nil || r.Limit != tt.b.Capacity || r.Interval != tt.want || r.Remaining != tt.b.Capacity-1 {
 			t.Errorf("%+v: %+v %v, want Interval %v", tt.b, r, err, tt.want)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // What Guava did on random timelines, as testdata/guava/Timeline.java has recorded it:
@@ -15,10 +17,7 @@ import (
 //	javac -cp 'target/*' -d target testdata/guava/Timeline.java
 //	java -cp 'target:target/*' com.google.common.util.concurrent.Timeline > testdata/guava/timelines.txt
 func TestSmoothIsThatOfGuava(t *testing.T) {
-	file, err := os.Open("testdata/guava/timelines.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := redistest.Must(os.Open("testdata/guava/timelines.txt"))(t)
 	defer func() { _ = file.Close() }()
 	var p player
 	lines := 0

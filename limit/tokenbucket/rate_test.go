@@ -137,10 +137,7 @@ func TestNoDriftInThirtyDays(t *testing.T) {
 		{5, 1, 2e6}, {1, 1, 3e6}, {100, 7, 60e6}, {3, 1, 10e6}, {10, 29, 31e6},
 	} {
 		b := Bucket{tt.capacity, float64(tt.permits) / float64(tt.in) * 1e6, time.Second}
-		r, err := b.rule()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := redistest.Must(b.rule())(t)
 		tokens, s := tt.capacity*tt.in, state{} // in units of which permits come in a µs
 		random := rand.New(rand.NewPCG(30, 0))
 		start := int64(1_700_000_000_000_000)
@@ -208,10 +205,7 @@ func TestBucketOfOthers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			rdb := redistest.MiniClient(t, redistest.Mini(t))
 			rdb.Set(t.Context(), "{name}:tokenbucket", text, 0)
-			l, err := Bucket{10, 10, time.Hour}.OnRedis(rdb, "name")
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := redistest.Must(Bucket{10, 10, time.Hour}.OnRedis(rdb, "name"))(t)
 			granted := 0
 			for range 30 {
 				r, err := l.Allow(t.Context(), 1)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/form"
+	"github.com/redisson-go/rratelimiter/internal/pause"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -167,12 +168,8 @@ func (s smooth) acquire(ctx context.Context, key string, n int64,
 		return 0, ok, err
 	}
 	start := time.Now()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+	if pause.For(ctx, wait) == nil {
 		return time.Since(start), true, nil
-	case <-ctx.Done():
 	}
 	_ = s.do(context.WithoutCancel(ctx), key, func(t *ticket, _ int64) {
 		if t.next == after.next && t.saved == after.saved {

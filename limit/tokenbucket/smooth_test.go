@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/limittest"
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
@@ -34,10 +35,7 @@ func TestSmoothIsPaced(t *testing.T) {
 			limittest.TestKeyed(t, limittest.KeyedSpec{
 				New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
 					s := tokenbucket.Smooth{Rate: float64(rate), Interval: interval, WarmUp: tt.warmUp}
-					l, err := s.InMemoryKeyed()
-					if err != nil {
-						t.Fatal(err)
-					}
+					l := redistest.Must(s.InMemoryKeyed())(t)
 					return l
 				},
 				Algorithm: limittest.Paced, Interval: tt.interval, Synctest: true,
@@ -48,10 +46,7 @@ func TestSmoothIsPaced(t *testing.T) {
 
 func smooth(t *testing.T, s tokenbucket.Smooth) *tokenbucket.SmoothLimiter {
 	t.Helper()
-	l, err := s.InMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := redistest.Must(s.InMemory())(t)
 	return l
 }
 
@@ -151,10 +146,7 @@ func TestAcquireAndAContext(t *testing.T) {
 // Each key has its own. One for which somebody waits is not dropped.
 func TestSmoothKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := tokenbucket.Smooth{Rate: 1, Interval: time.Second}.InMemoryKeyed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := redistest.Must(tokenbucket.Smooth{Rate: 1, Interval: time.Second}.InMemoryKeyed())(t)
 		start := time.Now()
 		var mu sync.Mutex
 		var seen []int
@@ -194,10 +186,7 @@ func TestSmoothKeys(t *testing.T) {
 // A key that owes is not dropped, however long nobody has called, also when some have left.
 func TestSmoothOwes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := tokenbucket.Smooth{Rate: 10, Interval: 10 * time.Second}.InMemoryKeyed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := redistest.Must(tokenbucket.Smooth{Rate: 10, Interval: 10 * time.Second}.InMemoryKeyed())(t)
 		if _, err := l.Acquire(t.Context(), "busy", 10); err != nil {
 			t.Fatal(err)
 		}
@@ -256,11 +245,8 @@ func TestSmoothForCenturies(t *testing.T) {
 // A clock that is set back does not keep anybody waiting, and permits do not come twice.
 func TestSmoothAndAClock(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	l, err := tokenbucket.Smooth{Rate: 10, Interval: time.Second}.
-		InMemory(limit.WithClock(func() time.Time { return now }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := redistest.Must(tokenbucket.Smooth{Rate: 10, Interval: time.Second}.
+		InMemory(limit.WithClock(func() time.Time { return now })))(t)
 	for i, tt := range []struct {
 		set   time.Duration
 		n     int64

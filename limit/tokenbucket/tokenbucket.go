@@ -17,6 +17,7 @@
 package tokenbucket
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"math"
@@ -76,10 +77,7 @@ var files embed.FS
 var script = redisx.Load(files, "take.lua", false)
 
 func (b Bucket) rule() (form.Rule[state], error) {
-	if err := form.Permits("Capacity", b.Capacity); err != nil {
-		return form.Rule[state]{}, err
-	}
-	if err := pace(b.Rate, b.Interval); err != nil {
+	if err := cmp.Or(form.Permits("Capacity", b.Capacity), pace(b.Rate, b.Interval)); err != nil {
 		return form.Rule[state]{}, err
 	}
 	interval := b.Interval.Truncate(time.Microsecond)

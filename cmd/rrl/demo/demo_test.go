@@ -45,9 +45,7 @@ func TestDemoOnRedis(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := s.Client(t, func(o *redis.Options) { o.Protocol = 2 })
 	var out strings.Builder
-	if err := Run(t.Context(), rdb, "here", &out); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, Run(t.Context(), rdb, "here", &out))
 	checkDemo(t, out.String(), `rrl-demo-\w{8}`)
 	info, err := s.Admin().Info(t.Context(), "keyspace").Result()
 	if err != nil || !strings.Contains(info, "Keyspace") || strings.Contains(info, "keys=") {
@@ -145,9 +143,7 @@ func TestKilled(t *testing.T) {
 		client := rratelimiter.New(redistest.MiniClient(t, m))
 		defer client.Close()
 		limiter := client.RateLimiter("x")
-		if err := errors.Join(create(t.Context(), limiter), limiter.Acquire(t.Context(), 2)); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, errors.Join(create(t.Context(), limiter), limiter.Acquire(t.Context(), 2)))
 		time.Sleep(59 * time.Second)
 		if keys := m.Keys(); len(keys) != 3 {
 			t.Errorf("after 59 s there are %v", keys)
@@ -166,10 +162,7 @@ func TestNameTaken(t *testing.T) {
 		s := &server{rdb: redistest.MiniClient(t, m), name: "x"}
 		client := rratelimiter.New(s.rdb)
 		defer client.Close()
-		err := client.RateLimiter("x").SetRate(t.Context(), rratelimiter.Overall, 1, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, client.RateLimiter("x").SetRate(t.Context(), rratelimiter.Overall, 1, time.Hour))
 		if err := demoOn(t.Context(), s, t.Output()); err == nil ||
 			!strings.Contains(err.Error(), `a limiter called "x" already`) {
 			t.Errorf("the error is %v", err)

@@ -3,6 +3,8 @@ package demo
 import (
 	"testing"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // got is a grant that was sent and seen at times in ms.
@@ -47,9 +49,7 @@ func TestMost(t *testing.T) {
 func TestSumUp(t *testing.T) {
 	log := &timeline{page: newPage(t.Output()), got: map[string]int64{"web": 5}}
 	log.grants.add(got(0, 0, rate))
-	if err := log.sumUp(scene()); err != nil {
-		t.Error(err)
-	}
+	redistest.NoError(t, log.sumUp(scene()))
 	log.grants.add(got(500, 500, 1))
 	if err := log.sumUp(scene()); err == nil {
 		t.Error("6 permits in a second pass")

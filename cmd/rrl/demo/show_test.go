@@ -71,11 +71,8 @@ func newCLI(t *testing.T) cli {
 // shows returns what redis-cli prints on a terminal.
 func (c cli) shows(args ...string) string {
 	c.Helper()
-	out, err := exec.CommandContext(c.Context(), c.path,
-		append([]string{"-u", c.s.URL(), "--no-raw"}, args...)...).Output()
-	if err != nil {
-		c.Fatal(err)
-	}
+	out := redistest.Must(exec.CommandContext(c.Context(), c.path,
+		append([]string{"-u", c.s.URL(), "--no-raw"}, args...)...).Output())(c)
 	return string(out)
 }
 
@@ -159,9 +156,7 @@ func (c cli) keys() string {
 		func(ctx context.Context) error { return limiter.Release(ctx, 1) },
 		func(ctx context.Context) error { return showKeys(ctx, &server{rdb: c.rdb, name: "cli"}, log) },
 	} {
-		if err := do(c.Context()); err != nil {
-			c.Fatal(err)
-		}
+		redistest.NoError(c, do(c.Context()))
 	}
 	return withoutRemarks(out.String())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/pause"
 )
 
 // A timeline is the common log of the callers. It prints each call when it is done,
@@ -75,14 +76,7 @@ func (t *timeline) perform(ctx context.Context, c caller) error {
 
 // sleepUntil waits for a time since the start.
 func (t *timeline) sleepUntil(ctx context.Context, at time.Duration) error {
-	timer := time.NewTimer(at - time.Since(t.start))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return pause.For(ctx, at-time.Since(t.start))
 }
 
 // note logs and prints the outcome of a call whose last request was sent at the

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/inspect"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // A meter notes what is sent to Redis.
@@ -204,9 +205,7 @@ func TestLines(t *testing.T) {
 		s.goTakes("per", 1)
 		var text, lines strings.Builder
 		s.w.Count = 2
-		if err := s.w.Lines(t.Context(), &text, false); err != nil {
-			t.Error(err)
-		}
+		redistest.NoError(t, s.w.Lines(t.Context(), &text, false))
 		for _, want := range []string{
 			`Z "api" remaining 7 of 10, outstanding 3, back: 1 now, all in 1m`,
 			`Z "api" remaining 7 of 10, outstanding 3, granted 0/s by Go, 0/s by others, refused about 0 req`,
@@ -217,9 +216,7 @@ func TestLines(t *testing.T) {
 				t.Errorf("no %s in\n%s", want, text.String())
 			}
 		}
-		if err := s.w.Lines(t.Context(), &lines, true); err != nil {
-			t.Error(err)
-		}
+		redistest.NoError(t, s.w.Lines(t.Context(), &lines, true))
 		checkJSON(t, lines.String())
 		s.m.SetError("ERR \x1b[2J")
 		text.Reset()

@@ -55,9 +55,7 @@ func (s *stage) set(
 		s.t.Cleanup(func() { _ = c.Close() })
 		s.gos[name] = c
 	}
-	if err := c.RateLimiter(name).SetRate(s.t.Context(), typ, rate, interval, opts...); err != nil {
-		s.t.Fatal(err)
-	}
+	redistest.NoError(s.t, c.RateLimiter(name).SetRate(s.t.Context(), typ, rate, interval, opts...))
 }
 
 // goTakes takes a permit for each of n calls of Go.

@@ -12,6 +12,7 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/cmd/rrl/internal/golden"
 	"github.com/redisson-go/rratelimiter/cmd/rrl/internal/picture"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // busy returns a screen of three limiters: one that Go and Java use, one that has lost permits, one with a
@@ -207,10 +208,7 @@ func (s *stage) fits(screen string) {
 func inPage(t *testing.T, screen string) {
 	t.Helper()
 	const file, start, end = "../../../docs/watch.md", "```text\n", "\n```\n"
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := redistest.Must(os.ReadFile(file))(t)
 	before, rest, found := strings.Cut(string(page), start)
 	_, after, ended := strings.Cut(rest, end)
 	if !found || !ended {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/pause"
 )
 
 // The bounds of a Plan.
@@ -128,18 +129,7 @@ func (r *Run) call(ctx context.Context) {
 
 // wait waits until a moment. It reports false if ctx has ended before.
 func wait(ctx context.Context, until time.Time) bool {
-	left := time.Until(until)
-	if left <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pause.For(ctx, time.Until(until)) == nil
 }
 
 // note notes a call.

@@ -39,9 +39,7 @@ func TestBadPlan(t *testing.T) {
 		"--calls is -1, must be at least 0":                   func(p *Plan) { p.Calls = -1 },
 	} {
 		p := Plan{Callers: 1, Permits: 1, For: time.Second}
-		if err := p.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, p.Validate())
 		change(&p)
 		if err := p.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -56,9 +54,7 @@ func limiter(t *testing.T) (*miniredis.Miniredis, *rratelimiter.RateLimiter, rra
 	t.Cleanup(func() { _ = c.Close() })
 	l := c.RateLimiter("api")
 	config := rratelimiter.Config{Type: rratelimiter.Overall, Rate: 10, Interval: time.Second}
-	if err := l.SetRate(t.Context(), config.Type, config.Rate, config.Interval); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, l.SetRate(t.Context(), config.Type, config.Rate, config.Interval))
 	return m, l, config
 }
 

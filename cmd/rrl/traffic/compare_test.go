@@ -15,6 +15,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter/cmd/rrl/internal/golden"
 	"github.com/redisson-go/rratelimiter/cmd/rrl/traffic"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 var twenty = traffic.Plan{Rate: 20, Per: time.Second}
@@ -37,10 +38,7 @@ var comparisons = func() map[string]func() (*traffic.Comparison, error) {
 // compared returns what a kind of traffic comes to, with 20 permits per second.
 func compared(t *testing.T, kind string) *traffic.Comparison {
 	t.Helper()
-	c, err := comparisons[kind]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := redistest.Must(comparisons[kind]())(t)
 	return c
 }
 
@@ -62,9 +60,7 @@ func TestLooks(t *testing.T) {
 	for _, kind := range traffic.Kinds() {
 		c := compared(t, kind)
 		var text strings.Builder
-		if err := errors.Join(c.Lines(&text, 80, false), c.Table(&text, nil)); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, errors.Join(c.Lines(&text, 80, false), c.Table(&text, nil)))
 		golden.Check(t, "testdata/"+kind+".golden", text.String())
 		picture := c.SVG()
 		if kind != "random" {
@@ -94,9 +90,7 @@ func TestLines(t *testing.T) {
 	c := compared(t, "edge")
 	for _, width := range []int{40, 60, 77, 80, 200} {
 		var text, colours strings.Builder
-		if err := errors.Join(c.Lines(&text, width, false), c.Lines(&colours, width, true)); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, errors.Join(c.Lines(&text, width, false), c.Lines(&colours, width, true)))
 		for line := range strings.Lines(text.String()) {
 			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > width {
 				t.Errorf("%d columns of %d: %q", n, width, line)
@@ -146,10 +140,8 @@ func TestConcurrency(t *testing.T) {
 		{At: 0, Permits: 1}, {At: 1, Permits: 1}, {At: 99 * time.Millisecond, Permits: 1},
 		{At: 100 * time.Millisecond, Permits: 1}, {At: 500 * time.Millisecond, Permits: 2},
 	}}
-	c, err := traffic.Plan{Rate: 10, Per: time.Second, Hold: 100 * time.Millisecond}.Run(t.Context(), made)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := redistest.Must(
+		traffic.Plan{Rate: 10, Per: time.Second, Hold: 100 * time.Millisecond}.Run(t.Context(), made))(t)
 	want := []traffic.Grant{{At: 0, Permits: 1}, {At: 100 * time.Millisecond, Permits: 1}}
 	if got := strip(t, c, "concurrency").Grants; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -267,15 +259,9 @@ func slowly(grants []traffic.Grant, length time.Duration) (most int64) {
 func TestLookingChangesNothing(t *testing.T) {
 	for seed := range uint64(3) {
 		p, made, _ := chance(rand.New(rand.NewPCG(seed, 8)))
-		one, err := p.Run(t.Context(), made)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := redistest.Must(p.Run(t.Context(), made))(t)
 		made.Length *= 1000
-		other, err := p.Run(t.Context(), made)
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := redistest.Must(p.Run(t.Context(), made))(t)
 		for i, s := range one.Strips {
 			if !slices.Equal(s.Grants, other.Strips[i].Grants) {
 				t.Errorf("seed %d, %s: other grants with other samples", seed, s.Name)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/cmd/rrl/traffic"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // Requests come in the order of their times, within the length, at whole ms.
@@ -137,14 +138,8 @@ func TestParse(t *testing.T) {
 // Anybody may have chosen the name of a file.
 func TestNamesOfFilesAreHarmless(t *testing.T) {
 	const name = "a\x1b[31m\x01\xff<b>"
-	made, err := traffic.Parse(name, strings.NewReader("\ufeff0 1\n"), time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := traffic.Plan{Rate: 1, Per: time.Second}.Run(t.Context(), made)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := redistest.Must(traffic.Parse(name, strings.NewReader("\ufeff0 1\n"), time.Second))(t)
+	c := redistest.Must(traffic.Plan{Rate: 1, Per: time.Second}.Run(t.Context(), made))(t)
 	var text strings.Builder
 	if err := c.Lines(&text, 80, false); err != nil || strings.Contains(text.String(), "\x1b") {
 		t.Errorf("%q, %v", text.String(), err)
@@ -152,7 +147,7 @@ func TestNamesOfFilesAreHarmless(t *testing.T) {
 	if err := xml.Unmarshal([]byte(c.SVG()), new(struct{})); err != nil {
 		t.Errorf("the picture is no XML: %v", err)
 	}
-	_, err = traffic.Parse(name, strings.NewReader("x"), time.Second)
+	_, err := traffic.Parse(name, strings.NewReader("x"), time.Second)
 	if err == nil || strings.Contains(err.Error(), "\x1b") {
 		t.Errorf("%q", err)
 	}

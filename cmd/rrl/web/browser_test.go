@@ -70,9 +70,7 @@ func (b *browser) said() string {
 
 func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	if err := chromedp.Do(b.ctx, actions...); err != nil {
-		b.t.Fatal(err)
-	}
+	redistest.NoError(b.t, chromedp.Do(b.ctx, actions...))
 }
 
 // eval returns the value of an expression.
@@ -100,12 +98,9 @@ func (b *browser) sees(expression string) {
 // prefers sets a feature of the user's, as color-scheme.
 func (b *browser) prefers(name, value string) {
 	b.t.Helper()
-	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+	redistest.Must(chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-" + name, Value: value}},
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	}))(b.t)
 }
 
 // keys presses keys, one after another.

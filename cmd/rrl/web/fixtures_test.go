@@ -32,10 +32,7 @@ const token = "a token of the tests"
 // handler returns the pages of a Redis.
 func handler(t testing.TB, rdb redis.UniversalClient, config web.Config) *web.Handler {
 	t.Helper()
-	h, err := web.New(rdb, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := redistest.Must(web.New(rdb, config))(t)
 	t.Cleanup(func() { _ = h.Close() })
 	return h
 }
@@ -59,9 +56,7 @@ func limiter(t testing.TB, rdb redis.UniversalClient, name string, rate int64) *
 	c := rratelimiter.New(rdb, rratelimiter.WithID("pod-1"))
 	t.Cleanup(func() { _ = c.Close() })
 	l := c.RateLimiter(name)
-	if err := l.SetRate(t.Context(), rratelimiter.Overall, rate, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, l.SetRate(t.Context(), rratelimiter.Overall, rate, time.Hour))
 	return l
 }
 
@@ -136,14 +131,8 @@ type stream struct {
 // follow opens a stream.
 func follow(t testing.TB, address string) *stream {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := redistest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil))(t)
+	res := redistest.Must(http.DefaultClient.Do(r))(t)
 	t.Cleanup(func() { _ = res.Body.Close() })
 	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%s: %s, %v", address, res.Status, res.Header)

@@ -333,10 +333,7 @@ func TestRights(t *testing.T) {
 	s := redistest.Start(t)
 	limiter(t, s.Client(t), "orders", 10)
 	perClient(t, s.Client(t), "users", "pod-1", 3)
-	doc, err := os.ReadFile("../../../docs/page.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := redistest.Must(os.ReadFile("../../../docs/page.md"))(t)
 	_, rights, _ := strings.Cut(string(doc), "Looking needs these rights: `")
 	rights, _, _ = strings.Cut(rights, "`")
 	command := []any{"acl", "setuser", "viewer", "on", ">secret", "~*"}

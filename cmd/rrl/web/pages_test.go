@@ -229,10 +229,7 @@ func (v *visit) withoutScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.goTo(page("/limiter", "orders"))
-	text, err := chromedp.Run(v.ctx, chromedp.Text(chromedp.CSS("main")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := redistest.Must(chromedp.Run(v.ctx, chromedp.Text(chromedp.CSS("main"))))(t)
 	for _, part := range []string{"of 60 permits", "loads again every 10 s", "Nothing is wrong",
 		"{orders}:permits"} {
 		if !strings.Contains(text, part) {

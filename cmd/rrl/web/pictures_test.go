@@ -50,10 +50,7 @@ func TestPictures(t *testing.T) {
 		b.prefers("color-scheme", scheme)
 		clock := eval[string](b, "document.querySelector('#state').textContent")
 		b.sees(fmt.Sprintf("document.querySelector('#state').textContent !== %q", clock)) // it is drawn again
-		picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-		if err != nil {
-			t.Fatal(err)
-		}
+		picture := redistest.Must(chromedp.Run(b.ctx, chromedp.CaptureScreenshot()))(t)
 		if err := os.WriteFile(filepath.Join(dir, file), picture, 0o644); err != nil {
 			t.Error(err)
 		}

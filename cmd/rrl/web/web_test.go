@@ -192,10 +192,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	reached := map[string]bool{}
 	for _, link := range regexp.MustCompile(`href="(/limiter\?[^"]+)"`).FindAllStringSubmatch(list, -1) {
-		target, err := url.Parse(html.UnescapeString(link[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := redistest.Must(url.Parse(html.UnescapeString(link[1])))(t)
 		name := target.Query().Get("name")
 		w := get(h, target.String())
 		body := w.Body.String()
@@ -286,16 +283,10 @@ func TestFirstSight(t *testing.T) {
 	limiter(t, rdb, "fine", 10)
 	take(t, limiter(t, rdb, "used", 10), 10)
 	take(t, limiter(t, rdb, "broken", 10), 5)
-	if err := rdb.Set(t.Context(), "{broken}:value", 100, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, rdb.Set(t.Context(), "{broken}:value", 100, 0).Err())
 	const owner = "9c5f4a2e-1f5b-4e7c-8d3a-2b1c0d9e8f7a:17"
-	if err := rdb.HSet(t.Context(), "report", owner, 1).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := rdb.PExpire(t.Context(), "report", time.Minute).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, rdb.HSet(t.Context(), "report", owner, 1).Err())
+	redistest.NoError(t, rdb.PExpire(t.Context(), "report", time.Minute).Err())
 	h := handler(t, rdb, web.Config{})
 	const alarm = `role="alert" data-text="alarm">Broken: `
 	const saturated = `Saturated: all permits are taken.</p>`

@@ -26,10 +26,8 @@ func (s Suite) alike(t *testing.T) {
 			}[random.IntN(5)]
 			m := redistest.Mini(t)
 			a := s.New(rate, interval)
-			memory, err := a.InMemoryKeyed()
-			must(t, memory, err)
-			shared, err := a.OnRedisKeyed(redistest.MiniClient(t, m), "name")
-			must(t, shared, err)
+			memory := redistest.Must(a.InMemoryKeyed())(t)
+			shared := redistest.Must(a.OnRedisKeyed(redistest.MiniClient(t, m), "name"))(t)
 			p := pair{
 				t: t, m: m, memory: memory, shared: shared, rate: rate, interval: interval, random: random,
 				grain: s.Grain,
@@ -83,10 +81,8 @@ func (p *pair) step() {
 // asks calls Allow of both.
 func (p *pair) asks(key string, n int64) {
 	p.t.Helper()
-	one, err := p.memory.Allow(p.t.Context(), key, n)
-	must(p.t, one, err)
-	other, err := p.shared.Allow(p.t.Context(), key, n)
-	must(p.t, other, err)
+	one := redistest.Must(p.memory.Allow(p.t.Context(), key, n))(p.t)
+	other := redistest.Must(p.shared.Allow(p.t.Context(), key, n))(p.t)
 	p.last, other.Name = one, one.Name
 	if want, got := fmt.Sprintf("%+v", one), fmt.Sprintf("%+v", other); want != got {
 		p.t.Errorf("%v: Allow(%q, %d):\nin memory %s\non Redis  %s", time.Now(), key, n, want, got)

@@ -48,8 +48,7 @@ func (s Suite) bounded(t *testing.T) {
 		rate := []int64{1, 2, 5, 10, 100}[random.IntN(5)]
 		interval := []time.Duration{10 * time.Millisecond, time.Second, time.Hour}[random.IntN(3)]
 		d := &drive{random: random, rate: rate, interval: interval, sets: seed % 3}
-		l, err := s.New(rate, interval).InMemory(limit.WithClock(d.now))
-		d.l = must(t, l, err)
+		d.l = redistest.Must(s.New(rate, interval).InMemory(limit.WithClock(d.now)))(t)
 		for range 400 {
 			d.step(t)
 		}
@@ -100,8 +99,7 @@ func (d *drive) step(t *testing.T) {
 	if d.random.IntN(3) == 0 {
 		n = 1 + d.random.Int64N(d.rate)
 	}
-	r, err := d.l.Allow(t.Context(), n)
-	must(t, r, err)
+	r := redistest.Must(d.l.Allow(t.Context(), n))(t)
 	d.wait = r.RetryAfter
 	if r.Allowed {
 		d.grants = append(d.grants, Grant{d.real, n})

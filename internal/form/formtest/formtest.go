@@ -5,6 +5,8 @@
 package formtest
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,13 +61,21 @@ func Run(t *testing.T, s Suite) {
 	t.Run("Redis", s.onRedis)
 }
 
-// must ends the test at an error.
-func must[T any](t *testing.T, value T, err error) T {
+// Refuses expects that no form is made of algorithms out of their bounds, and that each error
+// contains the text of its algorithm.
+func Refuses[A Algorithm](t *testing.T, wrong map[string]A) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	for text, a := range wrong {
+		refused := func(l any, err error) {
+			if l != nil || !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), text) {
+				t.Errorf("%+v: %v, want %q", a, err, text)
+			}
+		}
+		refused(a.InMemory())
+		refused(a.InMemoryKeyed())
+		refused(a.OnRedis(nil, "name"))
+		refused(a.OnRedisKeyed(nil, "name"))
 	}
-	return value
 }
 
 // conforms runs package limittest on each form.
@@ -74,8 +84,7 @@ func (s Suite) conforms(t *testing.T) {
 	t.Run("InMemory", func(t *testing.T) {
 		limittest.TestLimiter(t, limittest.Spec{
 			New: func(t *testing.T, rate int64, interval time.Duration) limit.Limiter {
-				l, err := s.New(rate, interval).InMemory()
-				return must(t, l, err)
+				return redistest.Must(s.New(rate, interval).InMemory())(t)
 			},
 			Algorithm: s.Kind, Synctest: true,
 		})
@@ -83,8 +92,7 @@ func (s Suite) conforms(t *testing.T) {
 	t.Run("InMemoryKeyed", func(t *testing.T) {
 		limittest.TestKeyed(t, limittest.KeyedSpec{
 			New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
-				l, err := s.New(rate, interval).InMemoryKeyed()
-				return must(t, l, err)
+				return redistest.Must(s.New(rate, interval).InMemoryKeyed())(t)
 			},
 			Algorithm: s.Kind, Synctest: true,
 		})
@@ -93,8 +101,7 @@ func (s Suite) conforms(t *testing.T) {
 		limittest.TestLimiter(t, limittest.Spec{
 			New: func(t *testing.T, rate int64, interval time.Duration) limit.Limiter {
 				rdb := redistest.MiniClient(t, redistest.Mini(t))
-				l, err := s.New(rate, interval).OnRedis(rdb, redistest.Name(t))
-				return must(t, l, err)
+				return redistest.Must(s.New(rate, interval).OnRedis(rdb, redistest.Name(t)))(t)
 			},
 			Algorithm: s.Kind, Synctest: true,
 		})
@@ -103,8 +110,7 @@ func (s Suite) conforms(t *testing.T) {
 		server := redistest.Start(t)
 		one, other := server.Client(t), server.Client(t)
 		form := func(t *testing.T, a Algorithm, rdb *redis.Client, name string) limit.Keyed {
-			l, err := a.OnRedisKeyed(rdb, name)
-			return must(t, l, err)
+			return redistest.Must(a.OnRedisKeyed(rdb, name))(t)
 		}
 		limittest.TestKeyed(t, limittest.KeyedSpec{
 			New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
@@ -122,10 +128,8 @@ func (s Suite) conforms(t *testing.T) {
 // fastest expects a permit of so many that it is back in less time than is counted in.
 func (s Suite) fastest(t *testing.T) {
 	a := s.New(form.MostPermits/16, time.Second) // some algorithms multiply it
-	memory, err := a.InMemory()
-	must(t, memory, err)
-	shared, err := a.OnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name")
-	must(t, shared, err)
+	memory := redistest.Must(a.InMemory())(t)
+	shared := redistest.Must(a.OnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name"))(t)
 	for _, l := range []limit.Limiter{memory, shared} {
 		if r, err := l.Allow(t.Context(), 1); err != nil || !r.Allowed {
 			t.Errorf("%+v, %v", r, err)
@@ -136,10 +140,8 @@ func (s Suite) fastest(t *testing.T) {
 // allocates expects that a limiter in memory that is used allocates nothing.
 func (s Suite) allocates(t *testing.T) {
 	a := s.New(1000, time.Hour)
-	l, err := a.InMemory()
-	one := must(t, l, err)
-	k, err := a.InMemoryKeyed()
-	many := must(t, k, err)
+	one := redistest.Must(a.InMemory())(t)
+	many := redistest.Must(a.InMemoryKeyed())(t)
 	ctx := t.Context()
 	for range 2 { // what is granted, and what is refused
 		if n := testing.AllocsPerRun(600, func() { _, _ = one.Allow(ctx, 1) }); n > 0 {

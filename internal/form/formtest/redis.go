@@ -23,8 +23,7 @@ func (s Suite) onRedis(t *testing.T) {
 	proxy := redistest.StartProxy(t, server.Addr)
 	far := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Second, MaxRetries: 2})
 	t.Cleanup(func() { _ = far.Close() })
-	auto, err := far.AutoPipeline()
-	must(t, auto, err)
+	auto := redistest.Must(far.AutoPipeline())(t)
 	t.Cleanup(func() { _ = auto.Close() })
 	f := field{s, server, proxy, far}
 	t.Run("a call is one round trip", f.trips)
@@ -50,22 +49,18 @@ type field struct {
 func (f field) both(t *testing.T) (far, near limit.Releaser) {
 	t.Helper()
 	a, name := f.New(10, time.Hour), redistest.Name(t)
-	far, err := a.OnRedis(f.far, name)
-	must(t, far, err)
-	near, err = a.OnRedis(f.server.Admin(), name)
-	return far, must(t, near, err)
+	far = redistest.Must(a.OnRedis(f.far, name))(t)
+	return far, redistest.Must(a.OnRedis(f.server.Admin(), name))(t)
 }
 
 func (f field) trips(t *testing.T) {
 	var trips redistest.RoundTrips
 	rdb := f.server.Client(t)
 	rdb.AddHook(&trips)
-	l, err := f.New(10, time.Hour).OnRedis(rdb, redistest.Name(t))
-	must(t, l, err)
+	l := redistest.Must(f.New(10, time.Hour).OnRedis(rdb, redistest.Name(t)))(t)
 	_, _ = l.Allow(t.Context(), 1) // the script may have to be loaded
 	before := trips.Load()
-	r, err := l.Allow(t.Context(), 1)
-	must(t, r, err)
+	redistest.Must(l.Allow(t.Context(), 1))(t)
 	if n := trips.Load() - before; n != 1 {
 		t.Errorf("%d round trips", n)
 	}
@@ -101,17 +96,14 @@ func (f field) late(t *testing.T) {
 			}
 			return err
 		})
-		if err := near.Release(t.Context(), 10); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, near.Release(t.Context(), 10))
 	}
 }
 
 // scripts says how many scripts the server has run.
 func (f field) scripts(t *testing.T) string {
 	t.Helper()
-	stats, err := f.server.Admin().InfoMap(t.Context(), "commandstats").Result()
-	must(t, stats, err)
+	stats := redistest.Must(f.server.Admin().InfoMap(t.Context(), "commandstats").Result())(t)
 	calls, _, _ := strings.Cut(stats["Commandstats"]["cmdstat_evalsha"], ",")
 	return calls
 }
@@ -176,11 +168,9 @@ func (f field) hostile(t *testing.T) {
 	rdb, ctx := f.server.Admin(), t.Context()
 	for _, g := range garbage {
 		name := redistest.Name(t)
-		l, err := f.New(10, time.Hour).OnRedis(rdb, name)
-		must(t, l, err)
-		r, err := l.Allow(ctx, 1)
-		must(t, r, err)
-		keys := must(t, rdb.Keys(ctx, "{"+name+"}*").Val(), nil)
+		l := redistest.Must(f.New(10, time.Hour).OnRedis(rdb, name))(t)
+		redistest.Must(l.Allow(ctx, 1))(t)
+		keys := rdb.Keys(ctx, "{"+name+"}*").Val()
 		if len(keys) != 1 {
 			t.Fatalf("the keys are %q, want one", keys)
 		}
@@ -198,22 +188,22 @@ func spoil(t *testing.T, rdb *redis.Client, key, g string) {
 	ctx := t.Context()
 	switch kind := rdb.Type(ctx, key).Val(); kind {
 	case "string":
-		must(t, 0, rdb.Set(ctx, key, g, 0).Err())
+		redistest.NoError(t, rdb.Set(ctx, key, g, 0).Err())
 	case "hash":
 		for _, name := range rdb.HKeys(ctx, key).Val() {
-			must(t, 0, rdb.HSet(ctx, key, name, g, g, g).Err())
+			redistest.NoError(t, rdb.HSet(ctx, key, name, g, g, g).Err())
 		}
 	case "zset":
 		for i, z := range rdb.ZRangeWithScores(ctx, key, 0, -1).Val() {
 			z.Member = fmt.Sprint(g, i)
-			must(t, 0, rdb.ZAdd(ctx, key, z, redis.Z{Score: z.Score, Member: g}).Err())
-			must(t, 0, rdb.ZAdd(ctx, key, redis.Z{Score: 1e300, Member: g + "late"}).Err())
-			must(t, 0, rdb.ZAdd(ctx, key, redis.Z{Score: -1e300, Member: g + "early"}).Err())
+			redistest.NoError(t, rdb.ZAdd(ctx, key, z, redis.Z{Score: z.Score, Member: g}).Err())
+			redistest.NoError(t, rdb.ZAdd(ctx, key, redis.Z{Score: 1e300, Member: g + "late"}).Err())
+			redistest.NoError(t, rdb.ZAdd(ctx, key, redis.Z{Score: -1e300, Member: g + "early"}).Err())
 		}
 	default:
 		t.Fatalf("the key is a %s", kind)
 	}
-	must(t, true, rdb.Persist(ctx, key).Err())
+	redistest.NoError(t, rdb.Persist(ctx, key).Err())
 }
 
 // bears expects sound results, and no more than the limit, whatever is under the key.
@@ -246,12 +236,10 @@ func (f field) bears(t *testing.T, l limit.Releaser, g string) {
 
 func (f field) wrongType(t *testing.T) {
 	rdb, ctx, name := f.server.Admin(), t.Context(), redistest.Name(t)
-	l, err := f.New(10, time.Hour).OnRedis(rdb, name)
-	must(t, l, err)
-	r, err := l.Allow(ctx, 1)
-	must(t, r, err)
+	l := redistest.Must(f.New(10, time.Hour).OnRedis(rdb, name))(t)
+	redistest.Must(l.Allow(ctx, 1))(t)
 	key := rdb.Keys(ctx, "{"+name+"}*").Val()[0]
-	must(t, 0, errors.Join(rdb.Del(ctx, key).Err(), rdb.LPush(ctx, key, "x").Err()))
+	redistest.NoError(t, errors.Join(rdb.Del(ctx, key).Err(), rdb.LPush(ctx, key, "x").Err()))
 	if r, err := l.Allow(ctx, 1); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || r.Allowed {
 		t.Errorf("a list is under the key: %+v %v", r, err)
 	}

@@ -22,8 +22,7 @@ func (s Suite) releases(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l, err := form(t, s.New(10, time.Hour))
-				released(t, must(t, l, err))
+				released(t, redistest.Must(form(t, s.New(10, time.Hour)))(t))
 			})
 		})
 	}
