@@ -150,7 +150,8 @@ func comeAndGo(t *testing.T, opts ...rratelimiter.Option) {
 		t.Logf("rate %d: %d grants, %d callers left, %d without a reply, the last one told %v late",
 			l.rate, l.granted.Load(), l.left.Load(), l.late.Load(), longest)
 		if longest > Slack || l.late.Load() > callers/3/4 {
-			t.Errorf("want all of %d callers told within %v, and at most a quarter without a reply", callers/3, Slack)
+			t.Errorf("want all of %d callers told within %v, and at most a quarter without a reply",
+				callers/3, Slack)
 		}
 		l.settles()
 		if l.granted.Load() < l.rate || l.left.Load() == 0 {

@@ -352,9 +352,9 @@ func TestManyClientsInUseMakeNoCallDoMore(t *testing.T) {
 	}
 }
 
-// Somebody else has written the session of a Client. A number that the Client cannot reach says nothing, and the
-// field is overwritten. One of a later request makes each request a late copy, which gets nothing. But the
-// Client does not ask without a break.
+// Another program has written the session of a Client. A number that the Client cannot reach says
+// nothing, and the field is overwritten. The number of a later request makes each request a late copy,
+// which gets nothing. But the Client does not ask without a break.
 func TestAHostileSessionMakesNoBusyLoop(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		calls := b.CountScripts()

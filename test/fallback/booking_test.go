@@ -137,7 +137,8 @@ type cutOff struct {
 func newCutOff(t *testing.T) *cutOff {
 	t.Helper()
 	n := NewProxied(t, 10, time.Hour, SendsOnce)
-	client := n.NewClient(rratelimiter.WithFallback(rratelimiter.FallbackLocal), rratelimiter.WithLocalShare(1))
+	client := n.NewClient(rratelimiter.WithFallback(rratelimiter.FallbackLocal),
+		rratelimiter.WithLocalShare(1))
 	c := &cutOff{n, client, n.By(client)}
 	n.Want(c.l.SetRate(t.Context(), Overall, 10, time.Hour)) // so it knows the rate
 	c.grants(1)

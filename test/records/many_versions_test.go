@@ -47,11 +47,13 @@ func TestVersionsKeepTheirBoundsWithManyRecords(t *testing.T) {
 		young       int // records within it, of one permit
 		step        int64
 	}{
-		{"a little shorter", [2]version{{100_000, time.Minute}, {100_000, 50 * time.Second}}, 1000, 3, 4500, 40},
+		{"a little shorter", [2]version{{100_000, time.Minute}, {100_000, 50 * time.Second}},
+			1000, 3, 4500, 40},
 		{"other rates", [2]version{{100_000, time.Minute}, {60_000, 50 * time.Second}}, 3000, 2, 4500, 20},
 		{"much shorter", [2]version{{100_000, time.Minute}, {5_000, 2 * time.Second}}, 5000, 3, 500, 40},
 		{"both have many", [2]version{{100_000, time.Minute}, {60_000, 30 * time.Second}}, 5000, 1, 5000, 10},
-		{"both have many, of several", [2]version{{100_000, time.Minute}, {60_000, 30 * time.Second}}, 5000, 3, 5000, 10},
+		{"both have many, of several", [2]version{{100_000, time.Minute}, {60_000, 30 * time.Second}},
+			5000, 3, 5000, 10},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			s := redistest.Start(t)
@@ -85,7 +87,8 @@ func TestVersionsKeepTheirBoundsWithManyRecords(t *testing.T) {
 				sum, older, younger := within(l, permits, v.interval)
 				r, err := limits[i].Allow(t.Context(), "k", n)
 				b.Want(err)
-				if fits := sum+n <= v.rate; r.Allowed && !fits || !r.Allowed && fits && !(several && min(older, younger) > 4000) {
+				fits, mayRefuse := sum+n <= v.rate, several && min(older, younger) > 4000
+				if r.Allowed && !fits || !r.Allowed && fits && !mayRefuse {
 					t.Fatalf("%d permits of %+v, with %d out and %d older records: %+v", n, v, sum, older, r)
 				}
 				if r.Allowed {
