@@ -104,7 +104,8 @@ func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (
 	// The call does not end with ctx: run must learn whether to withdraw. The
 	// caller cancels it when it leaves.
 	sending, call.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	sending = context.WithValue(sending, redisx.FailureKey{}, func(err error) { call.lastFailure.Store(&err) })
+	noteFailure := func(err error) { call.lastFailure.Store(&err) }
+	sending = context.WithValue(sending, redisx.FailureKey{}, noteFailure)
 	if !e.Work(func(closing context.Context) {
 		defer context.AfterFunc(closing, call.cancel)()
 		defer call.cancel()

@@ -88,7 +88,8 @@ func (req *request) isRelease() bool { return req.script == releaseScript }
 func (req *request) send(ctx context.Context) (acquireReply, error) {
 	began := time.Now()
 	for sent := 1; ; sent++ {
-		reply, unsure, err := req.limiter.run(ctx, operation{req.script, req.start, req.args(), req.confirmable()})
+		op := operation{req.script, req.start, req.args(), req.confirmable()}
+		reply, unsure, err := req.limiter.run(ctx, op)
 		req.ambiguous = req.ambiguous || unsure
 		var judged acquireReply
 		done := err != nil
