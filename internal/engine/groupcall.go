@@ -181,8 +181,8 @@ func (call *groupCall) run(ctx context.Context) {
 func (call *groupCall) send(ctx context.Context) ([]Verdict, error) {
 	const changes = 3 // as in Limiter.run
 	for mistaken, sent := 0, 1; ; sent++ {
-		reply, unsure, err := call.once(ctx)
-		call.ambiguous = call.ambiguous || unsure
+		reply, ambiguous, err := call.once(ctx)
+		call.ambiguous = call.ambiguous || ambiguous
 		switch {
 		case err == nil:
 			verdicts, again, err := call.read(reply)

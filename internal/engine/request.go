@@ -89,8 +89,8 @@ func (req *request) send(ctx context.Context) (acquireReply, error) {
 	began := time.Now()
 	for sent := 1; ; sent++ {
 		op := operation{req.script, req.start, req.args(), req.confirmable()}
-		reply, unsure, err := req.limiter.run(ctx, op)
-		req.ambiguous = req.ambiguous || unsure
+		reply, ambiguous, err := req.limiter.run(ctx, op)
+		req.ambiguous = req.ambiguous || ambiguous
 		var judged acquireReply
 		done := err != nil
 		if !done && req.isRelease() {
