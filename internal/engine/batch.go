@@ -94,6 +94,8 @@ func (b *batch) next(ctx context.Context, cancel func()) bool {
 	// on.
 	b.cancel = cancel
 	caller := ctx
+	// Only a lone caller lends its values: a trace of several callers would show
+	// the request in one of them at random.
 	if len(b.waiters) == 1 {
 		caller = b.waiters[0].ctx
 	}

@@ -87,6 +87,7 @@ func withName(err error, name string) error {
 			named.name, named.cause = strconv.Quote(name), withName(e.cause, name)
 			return &named
 		}
+	// The context's own error gets no name: callers compare it by errors.Is.
 	case *endError:
 		return &endError{e.ended, withName(e.lastFailure, name)}
 	}

@@ -104,7 +104,8 @@ func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (
 	// The call does not end with ctx: run must learn whether to withdraw. The
 	// caller cancels it when it leaves.
 	sending, call.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	sending = context.WithValue(sending, redisx.FailureKey{}, func(err error) { call.lastFailure.Store(&err) })
+	noteFailure := func(err error) { call.lastFailure.Store(&err) }
+	sending = context.WithValue(sending, redisx.FailureKey{}, noteFailure)
 	if !e.Work(func(closing context.Context) {
 		defer context.AfterFunc(closing, call.cancel)()
 		defer call.cancel()
@@ -180,8 +181,8 @@ func (call *groupCall) run(ctx context.Context) {
 func (call *groupCall) send(ctx context.Context) ([]Verdict, error) {
 	const changes = 3 // as in Limiter.run
 	for mistaken, sent := 0, 1; ; sent++ {
-		reply, unsure, err := call.once(ctx)
-		call.ambiguous = call.ambiguous || unsure
+		reply, ambiguous, err := call.once(ctx)
+		call.ambiguous = call.ambiguous || ambiguous
 		switch {
 		case err == nil:
 			verdicts, again, err := call.read(reply)

@@ -65,6 +65,7 @@ func newGroupCaller(g *Group, permits []int64, last *groupCall) *groupCaller {
 		}
 		q.start()
 	}
+	// Set after noteReply, which compares the new call with the last one.
 	gc.lastCall = last
 	for _, q := range gc.queues {
 		q.mu.Unlock()

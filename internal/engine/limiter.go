@@ -252,19 +252,19 @@ func (t *types) note(hash string, typ int) {
 // run runs an operation on the limiter's keys. If the script finds another type
 // than the one believed, run sends it once more with the keys of that type.
 // ambiguous reports whether a copy may have been carried out without a reply.
-func (l *Limiter) run(ctx context.Context, op operation) (reply redisx.Reply, unsure bool, err error) {
+func (l *Limiter) run(ctx context.Context, op operation) (reply redisx.Reply, ambiguous bool, err error) {
 	const changes = 3 // the type may change meanwhile, but not all the time
 	for range changes {
 		typ := l.Type()
 		var lost bool
 		reply, lost, err = l.runOn(ctx, typ, op)
-		unsure = unsure || lost
+		ambiguous = ambiguous || lost
 		if !redis.HasErrorPrefix(err, "OTHERTYPE ") {
 			break
 		}
 		l.noteType(1 - typ)
 	}
-	return reply, unsure, err
+	return reply, ambiguous, err
 }
 
 // sessionLife is how long an unused session is remembered at least
@@ -274,7 +274,7 @@ const sessionLife = time.Minute
 // runOn runs an operation on the keys of one type.
 func (l *Limiter) runOn(ctx context.Context, typ int, op operation) (redisx.Reply, bool, error) {
 	op.args[argType-1] = typ
-	reply, unsure, err := l.engine.config.Runner.Run(ctx, &redisx.Call{
+	reply, ambiguous, err := l.engine.config.Runner.Run(ctx, &redisx.Call{
 		Script: op.script, Keys: l.boxed[typ][:], Args: op.args,
 		Resent: argResent, Start: op.start, Before: op.start.Add(sessionLife - time.Second),
 		Done: op.done,
@@ -282,7 +282,7 @@ func (l *Limiter) runOn(ctx context.Context, typ int, op operation) (redisx.Repl
 	if err != nil {
 		err = translated(l, typ, err)
 	}
-	return reply, unsure, err
+	return reply, ambiguous, err
 }
 
 // wrongKind says which key has the wrong kind of value, and which kind if Redis

@@ -339,7 +339,9 @@ func (l *Limiter) NextNumber() int64 { return l.engine.requests.Add(1) }
 // Book adds the records of a booking once, however often it is sent with its
 // number. given is as in Peers. Book reports whether Redis has all records; if
 // not, the caller must call it again.
-func (l *Limiter) Book(ctx context.Context, given *GivenRate, number int64, bookings []Booking) (bool, error) {
+func (l *Limiter) Book(
+	ctx context.Context, given *GivenRate, number int64, bookings []Booking,
+) (bool, error) {
 	args := l.rateArgs(given)
 	// The number makes the booking idempotent: Redis recognises a copy by it.
 	args[argNumber-1] = wire.Number(number)

@@ -137,7 +137,8 @@ func (q *queue) idle() bool {
 // without callers. It also starts the goroutine that probes the line. Guarded by
 // mu.
 func (q *queue) start() {
-	if q.busy && q.batch.waiting == 0 && q.abandoned < maxAbandoned && time.Since(q.batch.began) > hangsAfter {
+	if q.busy && q.batch.waiting == 0 && q.abandoned < maxAbandoned &&
+		time.Since(q.batch.began) > hangsAfter {
 		q.abandonBatch()
 	}
 	if !q.busy && q.wanted() {

@@ -43,6 +43,8 @@ func (qs *queues) lock(l *Limiter) *queue {
 		q = qs.newQueue()
 		qs.byHash[l.Hash] = q
 	}
+	// The lock is taken under qs.mu, in the order that all code here keeps:
+	// otherwise retire could delete the queue in between.
 	q.mu.Lock()
 	if !q.inUse {
 		q.limiter, q.inUse, q.turns = l, true, firstTurns(qs.engine)

@@ -135,6 +135,8 @@ func (s *split) run(i int) (granted, wait int64) {
 func (s *split) next() Verdict {
 	granted, wait := s.run(0)
 	v := Verdict{OK: s.served < granted, Limit: s.reply.rate, Every: s.reply.interval}
+	// A refused caller sees the permits that are left after the grants ahead of
+	// it, not after its own.
 	if v.OK {
 		s.permitsLeft -= s.runs[0].permits
 		s.anyGranted = true

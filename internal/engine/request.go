@@ -88,8 +88,9 @@ func (req *request) isRelease() bool { return req.script == releaseScript }
 func (req *request) send(ctx context.Context) (acquireReply, error) {
 	began := time.Now()
 	for sent := 1; ; sent++ {
-		reply, unsure, err := req.limiter.run(ctx, operation{req.script, req.start, req.args(), req.confirmable()})
-		req.ambiguous = req.ambiguous || unsure
+		op := operation{req.script, req.start, req.args(), req.confirmable()}
+		reply, ambiguous, err := req.limiter.run(ctx, op)
+		req.ambiguous = req.ambiguous || ambiguous
 		var judged acquireReply
 		done := err != nil
 		if !done && req.isRelease() {

@@ -75,6 +75,8 @@ func (d *withdrawals) add(w withdrawer) bool {
 	if !d.running && !d.engine.Go(d.withdrawLater) {
 		return false
 	}
+	// d.mu is held from the check of running to here, so that two callers never
+	// start two goroutines.
 	d.running = true
 	d.waiting = append(d.waiting, w)
 	return true

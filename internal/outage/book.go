@@ -101,6 +101,8 @@ func (l *localLimiter) noteBooked(records []bookedRecord) {
 	defer l.mu.Unlock()
 	l.unconfirmed = nil
 	for _, r := range records {
+		// Buckets are found by their end: some may have been pruned while the
+		// booking was sent, so an index would name another one.
 		for i := range l.buckets {
 			if s := &l.buckets[i]; s.end.Equal(r.end) {
 				s.unbooked -= min(s.unbooked, r.permits)

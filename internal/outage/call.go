@@ -95,6 +95,8 @@ func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Verdict, er
 	// both count on the last permit.
 	v, err := c.askRedis(wanted)
 	ok := err == nil && engine.Granted(v)
+	// A refusal or an error gives the charge back, on every member: otherwise a
+	// failing Redis would use up the share that is needed when it is away.
 	for i, limiter := range c.limiters {
 		if charged != nil && !ok {
 			charged[i].uncharge(c.permits[i])

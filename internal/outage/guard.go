@@ -130,6 +130,8 @@ func (g *Guard) noteCircuit(by int32, why error) {
 		return
 	}
 	g.pendingHealth = append(g.pendingHealth, h)
+	// The goroutine that calls the hook takes this change as well. A second call
+	// at once could overtake the first.
 	if g.telling {
 		return
 	}

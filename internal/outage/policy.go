@@ -59,6 +59,7 @@ func (p Policy) Validate(refuse func(argument string, value any, bound string) e
 // budgetFor returns the budget of a call. It leaves a quarter of the context's
 // time for the fallback.
 func (p Policy) budgetFor(ctx context.Context) time.Duration {
+	// A fallback that has no time left would be an error of ctx.
 	if end, ok := ctx.Deadline(); ok {
 		return max(time.Millisecond, min(p.Budget, time.Until(end)/4*3))
 	}

@@ -67,9 +67,9 @@ type FailureKey struct{}
 // repeatable script again, marked as a copy. While the slot of the keys moves to
 // another node, Run repeats the call until it has moved, for at most movingFor.
 //
-// unsure reports whether the call may have been carried out without a reply:
+// ambiguous reports whether the call may have been carried out without a reply:
 // after an error, or before the last attempt.
-func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool, err error) {
+func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, ambiguous bool, err error) {
 	argv, from := call.argv()
 	start := time.Now()
 	for attempt := 0; ; attempt++ {
@@ -77,26 +77,26 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, unsure bool,
 		if cmd, err = r.once(ctx, call, argv); err == nil {
 			var lost, more bool
 			if reply, lost, more, err = r.carriedOut(call, cmd); !more {
-				return reply, unsure || lost, err
+				return reply, ambiguous || lost, err
 			}
 		}
 		lost, again := cmd.outcome(err, call.Script.repeatable)
-		unsure = unsure || lost
+		ambiguous = ambiguous || lost
 		r.reloadNodes(ctx, err)
 		// A slot may take longer to move than all attempts. So these do not use
 		// them up.
 		if redis.IsTryAgainError(err) && time.Since(start) < movingFor {
 			attempt = max(0, min(attempt, r.retries-1))
 		}
-		if attempt >= r.retries || !again || unsure && call.tooLate() {
-			return reply, unsure, err
+		if attempt >= r.retries || !again || ambiguous && call.tooLate() {
+			return reply, ambiguous, err
 		}
-		if unsure {
+		if ambiguous {
 			argv = call.markResent(argv, from)
 		}
 		reportFailure(ctx, err)
 		if r.pause(ctx, attempt) != nil {
-			return reply, unsure, err
+			return reply, ambiguous, err
 		}
 	}
 }
