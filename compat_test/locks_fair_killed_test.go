@@ -18,8 +18,8 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// fairWaitEnv makes this program wait for a fair lock until it is killed. It holds the address of Redis and the
-// name of the lock.
+// fairWaitEnv makes this program wait for a fair lock until it is killed. It holds the address of Redis
+// and the name of the lock.
 const fairWaitEnv = "COMPAT_WAITS_FOR_FAIR_LOCK"
 
 func init() {
@@ -33,7 +33,8 @@ func init() {
 	os.Exit(1)
 }
 
-// startFairWaiter starts a process of Go that waits for a fair lock, and returns when the queue has that length.
+// startFairWaiter starts a process of Go that waits for a fair lock, and returns when the queue has
+// that length.
 func (s *lockSubject) startFairWaiter(ctx context.Context, length int) (kill func()) {
 	GinkgoHelper()
 	program, err := os.Executable()
@@ -48,8 +49,8 @@ func (s *lockSubject) startFairWaiter(ctx context.Context, length int) (kill fun
 	return kill
 }
 
-// A waiter of Go and one of Java are killed before two that live. The queue moves on when the places of the dead
-// waiters end.
+// A waiter of Go and one of Java are killed before two that live. The queue moves on when the places of
+// the dead waiters end.
 var _ = Describe("Waiters for a fair lock that are killed", Label("locks", "slow"), func() {
 	It("block the queue until their places end, and no longer", func(ctx SpecContext) {
 		s := &lockSubject{generation: newest}

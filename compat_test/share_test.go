@@ -90,7 +90,7 @@ var _ = Describe("Shares of a limit too small for all", func() {
 		})
 	}, NodeTimeout(5*time.Minute))
 
-	if !theShareLook.long { // TestProcessesShareByTheirWaiters shows it in fake time; this, on the machine as it is
+	if !theShareLook.long { // TestProcessesShareByTheirWaiters shows it in fake time
 		return
 	}
 	DescribeTable("are the same from second to second for crowds in processes of Go",

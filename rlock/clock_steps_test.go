@@ -11,8 +11,8 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// If the clock of the server is set back, a holder keeps its lock, an Unlock hands the lock on at once, and tokens
-// grow.
+// If the clock of the server is set back, a holder keeps its lock, an Unlock hands the lock on at once,
+// and tokens grow.
 func TestUnlockAfterTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
@@ -35,8 +35,8 @@ func TestUnlockAfterTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// If the clock of the server is set forward, beyond the lease, the holder knows by its next renewal that the lock is
-// lost, and the next caller gets it. Tokens grow, also when the clock is set back again.
+// If the clock of the server is set forward, beyond the lease, the holder knows by its next renewal that
+// the lock is lost, and the next caller gets it. Tokens grow, also when the clock is set back again.
 func TestTheClockIsSetForwardBeyondTheLease(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
@@ -131,7 +131,8 @@ func (s *stage) renewed(ctx context.Context, name string, lease time.Duration) {
 	})
 }
 
-// If the clock of the server is set back, a dead waiter of Go blocks the queue of a fair lock for no longer than
+// If the clock of the server is set back, a dead waiter of Go blocks the queue of a fair lock for no
+// longer than
 // 30 s after a living waiter has renewed its place.
 func TestADeadWaiterAfterTheClockIsSetBack(t *testing.T) {
 	t.Parallel()

@@ -21,8 +21,8 @@ const (
 	exitSignalled = 128
 )
 
-// A child is the command that acquire or lock runs. Once the child is made, no signal ends rrl itself: the signals
-// in ending end the wait for permits or the lock, and the running command gets all.
+// A child is the command that acquire or lock runs. Once the child is made, no signal ends rrl itself: the
+// signals in ending end the wait for permits or the lock, and the running command gets all.
 type child struct {
 	app     *app
 	cmd     *exec.Cmd
@@ -56,8 +56,8 @@ func (a *app) withChild(command []string, f func(c *child) error) error {
 	return f(c)
 }
 
-// heeded returns the signals that this process does not ignore: nohup makes it ignore SIGHUP, and that must stay so
-// for the wait and for the command.
+// heeded returns the signals that this process does not ignore: nohup makes it ignore SIGHUP, and that
+// must stay so for the wait and for the command.
 func heeded(signals []os.Signal) []os.Signal {
 	return slices.DeleteFunc(slices.Clone(signals), signal.Ignored)
 }
@@ -88,7 +88,8 @@ func (a *app) cannotRun(err error) error {
 // close ends the keeping of signals.
 func (c *child) close() { signal.Stop(c.signals) }
 
-// start starts the command, unless a signal has ended the wait. Other signals that came before the start are dropped:
+// start starts the command, unless a signal has ended the wait. Other signals that came before the
+// start are dropped:
 // they would end a command that has not yet set up how to handle them.
 func (c *child) start() error {
 	for len(c.signals) > 0 {

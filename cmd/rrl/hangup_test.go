@@ -42,8 +42,8 @@ func signalled(t *testing.T, s syscall.Signal, args string) (
 	return server, cmd, stdout, stderr
 }
 
-// A signal that ends commands ends the wait for permits or for a lock: the command does not run, and nothing stays
-// taken.
+// A signal that ends commands ends the wait for permits or for a lock: the command does not run, and
+// nothing stays taken.
 func TestSignalsThatEndTheWait(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGINT, syscall.SIGTERM} {
@@ -61,8 +61,8 @@ func TestSignalsThatEndTheWait(t *testing.T) {
 	}
 }
 
-// A signal for the command that comes before the command runs does not end the wait, and is dropped: it would end the
-// command.
+// A signal for the command that comes before the command runs does not end the wait, and is dropped: it
+// would end the command.
 func TestSignalsThatDoNotEndTheWait(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2} {

@@ -107,8 +107,8 @@ func TestKeysAreDroppedAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// The call that turns the boards makes no room for as many keys as there were: room for 10 million would delay
-// that call by 200 ms, and stay when all keys are gone.
+// The call that turns the boards makes no room for as many keys as there were: room for 10 million would
+// delay that call by 200 ms, and stay when all keys are gone.
 func TestATurnMakesNoRoom(t *testing.T) {
 	now := time.Unix(2_000_000_000, 0)
 	k, err := InMemoryKeyed(counting, []limit.Option{limit.WithClock(func() time.Time { return now })})

@@ -23,8 +23,8 @@ const envTaker = "CONCURRENCY_TEST_TAKER"
 // mortal is the limit of the processes that are killed.
 var mortal = concurrency.Limit{Most: 6, Lease: 1500 * time.Millisecond}
 
-// TestTakerThatIsKilled is a process of TestKilledCallers. It takes one permit after another, prints a line for
-// each, and gives none back.
+// TestTakerThatIsKilled is a process of TestKilledCallers. It takes one permit after another, prints a
+// line for each, and gives none back.
 func TestTakerThatIsKilled(t *testing.T) {
 	addr, name, ok := strings.Cut(os.Getenv(envTaker), " ")
 	if !ok {
@@ -40,8 +40,8 @@ func TestTakerThatIsKilled(t *testing.T) {
 	}
 }
 
-// Permits of killed processes are back when their leases end, and processes that were killed while they waited
-// take none. No more permits than the limit are ever out.
+// Permits of killed processes are back when their leases end, and processes that were killed while they
+// waited take none. No more permits than the limit are ever out.
 func TestKilledCallers(t *testing.T) {
 	server, name := redistest.Start(t), redistest.Name(t)
 	path := redistest.Must(os.Executable())(t)

@@ -30,11 +30,22 @@ func within(l *Limiter, permits string, interval time.Duration) (sum int64, olde
 	return sum, older, younger
 }
 
+// releaseOrPeek gives back n permits where which is 0, and reads the limiter where it is 1.
+func releaseOrPeek(t *testing.T, l *rratelimiter.RateLimiter, n int64, which int) (err error) {
+	t.Helper()
+	switch which {
+	case 0:
+		err = l.Release(t.Context(), n)
+	case 1:
+		_, err = l.Peek(t.Context())
+	}
+	return err
+}
+
 // With more records than a call may read, versions with different intervals keep their bounds, too: their
 // large grants between thousands of small ones count, what Java takes, and what was given back, also when
-// only one version is left. A version is refused
-// only what does not fit, unless thousands of its own records and thousands of older ones hold several
-// permits each.
+// only one version is left. A version is refused only what does not fit, unless thousands of its own
+// records and thousands of older ones hold several permits each.
 func TestVersionsKeepTheirBoundsWithManyRecords(t *testing.T) {
 	type version struct {
 		rate     int64
@@ -77,18 +88,12 @@ func TestVersionsKeepTheirBoundsWithManyRecords(t *testing.T) {
 				if random.IntN(10) == 0 {
 					n = 1 + random.Int64N(v.rate)
 				}
-				switch random.IntN(20) {
-				case 0:
-					b.Want(limits[i].RateLimiter("k").Release(t.Context(), n))
-				case 1:
-					_, err := limits[i].RateLimiter("k").Peek(t.Context())
-					b.Want(err)
-				}
+				b.Want(releaseOrPeek(t, limits[i].RateLimiter("k"), n, random.IntN(20)))
 				sum, older, younger := within(l, permits, v.interval)
 				r, err := limits[i].Allow(t.Context(), "k", n)
 				b.Want(err)
 				fits, mayRefuse := sum+n <= v.rate, several && min(older, younger) > 4000
-				if r.Allowed && !fits || !r.Allowed && fits && !mayRefuse {
+				if r.Allowed != fits && (r.Allowed || !mayRefuse) {
 					t.Fatalf("%d permits of %+v, with %d out and %d older records: %+v", n, v, sum, older, r)
 				}
 				if r.Allowed {
