@@ -29,7 +29,8 @@ if ARGV[2] ~= 'PERSIST' then
   end
   local t = redis.call('TIME') -- s, and the us beyond them
   if ttl <= (ARGV[2] == 'PEXPIREAT' and t[1] * 1000 + t[2] / 1000 or 0) then
-    -- The commands below would remove the records themselves, however many. Another thread of Redis frees them.
+    -- The commands below would remove the records themselves, however many. Another thread of Redis frees
+    -- them.
     redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
     return 1
   end

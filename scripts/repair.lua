@@ -12,9 +12,9 @@
 -- A record is dropped if it is in no format that Redisson has had, or holds 0 permits. A time further ahead
 -- than an interval is brought back to now. If there are more records than one call may handle, a call handles
 -- 1,000 of them. It makes one record of those that lie within the same thousandth of an interval, dated by
--- the latest; of the longest interval, while versions with different ones take turns (parts/span.lua). Records
--- that only another version counts stay. At last so few records are left that one call sees all and can tell
--- the value.
+-- the latest; of the longest interval, while versions with different ones take turns (parts/span.lua).
+-- Records that only another version counts stay. At last so few records are left that one call sees all and
+-- can tell the value.
 
 local givenRate, lasts = nil, nil -- without a rate there is no limiter; the time to live is always set
 -- include parts/common.lua
@@ -82,7 +82,8 @@ for i = 1, #part + 1, 2 do
   end
 end
 
-local believed, reply = (kept and value or (stored or rate) + back) + credit, { 0, size + written - #away, rewritten, dropped }
+local believed = (kept and value or (stored or rate) + back) + credit
+local reply = { 0, size + written - #away, rewritten, dropped }
 value = (few or reply[2] == 0) and rate - counting or value + credit
 total = (few or reply[2] == 0) and all or total and total - lost
 if not few and #part == 2 * PART then

@@ -4,8 +4,8 @@
 -- An owner of Redisson that wins takes off all scores what it had added. A place behind one lasts that much
 -- longer, so that it does not end then, however long the lock was held.
 --
--- A place of another process of Go that lasts longer than this script would make it is shortened: the clock of
--- the server was set back, and a dead waiter would block the queue until the clock has caught up.
+-- A place of another process of Go that lasts longer than this script would make it is shortened: the clock
+-- of the server was set back, and a dead waiter would block the queue until the clock has caught up.
 --
 -- KEYS[1]  the lock
 -- KEYS[2]  the queue: a list of owners, the next one first

@@ -14,7 +14,8 @@
 -- in:       value, stored, step (value - stored as a text, nil if the script has not made it), astray, timed,
 --           now, interval, since, head, keep, own, session, known, rate, away (records to remove, or nil),
 --           dead (how many to remove, from the oldest on; above MANY they are all records), span, longest,
---           total, MANY, lasts (nil, or the ms for which all keys must live: if they do, that is left as it is)
+--           total, MANY,
+--           lasts (nil, or the ms for which all keys must live: if they do, that is left as it is)
 -- out:      none
 -- changes:  astray
 -- writes:   yes

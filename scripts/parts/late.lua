@@ -1,14 +1,14 @@
 -- late.lua: reads what the session says of its last request (session.lua), where that may matter.
 --
--- A number that is FAR ahead is none of this Client, and says nothing: the next request overwrites the field. A
--- number that may be one of a later request tells a late copy, which is answered that it may look again in late
--- us, and no earlier: whoever has written the field, the Client must not ask without a break.
+-- A number that is FAR ahead is none of this Client, and says nothing: the next request overwrites the
+-- field. A number that may be one of a later request tells a late copy, which is answered that it may look
+-- again in late us, and no earlier: whoever has written the field, the Client must not ask without a break.
 --
 -- ARGV[3]  the number of this request; within a session the numbers only grow
 --
 -- in:       session, withdraws
--- out:      late (false, unless the session has this number or a higher one: then the request was sent again or is a
---           late copy, and late is the us until it may look again: 1, or 10 ms if the number is higher),
+-- out:      late (false, unless the session has this number or a higher one: then the request was sent again
+--           or is a late copy, and late is the us until it may look again: 1, or 10 ms for a higher number),
 --           last (the number of the session's last request; nil where nobody needs it), dated (its time),
 --           amount (the permits that request took, or minus those it gave back),
 --           where (the time of their records; for a release as in session.lua),

@@ -2,8 +2,8 @@
 -- Client, unless the session of the Client vouches for it: other sessions do not know who has written it
 -- last.
 --
--- An estimate (outstanding.lua) does not lower what the value says is outstanding, if the session of the Client
--- says for which rate.
+-- An estimate (outstanding.lua) does not lower what the value says is outstanding, if the session of the
+-- Client says for which rate.
 --
 -- in:       own, rate, gone, count, value, stored, back, MANY, client (the session of the Client)
 -- out:      none

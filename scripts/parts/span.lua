@@ -2,9 +2,9 @@
 -- each of which sets its own. Its records stay, and so do the keys.
 --
 -- The field `longest` holds `interval until total value`: the permits of all records, and the value that was
--- written with them. The value alone cannot tell what the records of another interval hold. finish.lua writes
--- the field. Its last two numbers are missing where they are not known, and for PER_CLIENT, whose clients have
--- records of their own.
+-- written with them. The value alone cannot tell what the records of another interval hold. finish.lua
+-- writes the field. Its last two numbers are missing where they are not known, and for PER_CLIENT, whose
+-- clients have records of their own.
 --
 -- in:       interval, now, MOST, f (of the hash: at 6 longest),
 --           lasted (the interval that is replaced; 0 if none is), span, longest, afresh, total, wrote

@@ -3,8 +3,8 @@
 -- ARGV[4], ARGV[5]: acquire.lua
 --
 -- in:       set, rate, interval, alive, all, taken (the permits to take), held, again, withdraws,
---           resent, own, known, session, now, us, stamp, slot, size, away, count, packed, FULL, value, stored,
---           total
+--           resent, own, known, session, now, us, stamp, slot, size, away, count, packed, FULL, value,
+--           stored, total
 -- out:      step (value - stored as a text, nil if it is not known: finish.lua)
 -- changes:  value, known, total
 -- writes:   yes

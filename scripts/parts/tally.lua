@@ -1,11 +1,12 @@
--- tally.lua: finds the permits of the records that count, for a value that must be rebuilt, and of all records.
+-- tally.lua: finds the permits of the records that count, for a value that must be rebuilt, and of all
+-- records.
 --
 -- Up to MANY records are summed. More are not read by each call. The permits of all records are known then
 -- (total), and those of the records that have expired and stay for another version are taken off: up to MANY
--- are read, and each further one holds a permit or more, unless those that were read show records of 0 permits.
--- So the sum may be too high, never too low. Where total is not known, an estimate has to do. But a call that
--- estimates anew does not see what the last ones have granted. So the sum is never lower than what the value
--- says (charged).
+-- are read, and each further one holds a permit or more, unless those that were read show records of 0
+-- permits. So the sum may be too high, never too low. Where total is not known, an estimate has to do. But a
+-- call that estimates anew does not see what the last ones have granted. So the sum is never lower than what
+-- the value says (charged).
 --
 -- in:       total, charged, own, gone, dead, span, interval, count, MANY, sum
 -- out:      none
