@@ -3,6 +3,7 @@ package rules_test
 import (
 	"context"
 	"errors"
+	"math"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -124,12 +125,15 @@ func TestLongPaths(t *testing.T) {
 		t.Errorf("8 KiB: %+v, asked %d times; want a limit", g.Result, asked)
 	}
 	refusing := func(bytes int) float64 {
-		call := to(bytes)
-		return testing.AllocsPerRun(5, func() {
-			if _, err := r.Allow(t.Context(), call, 1); !errors.Is(err, limit.ErrInvalidArgument) {
-				t.Errorf("%d bytes: %v, want ErrInvalidArgument", bytes, err)
-			}
-		})
+		call, least := to(bytes), math.Inf(1)
+		for range 20 { // other goroutines allocate now and then
+			least = min(least, testing.AllocsPerRun(1, func() {
+				if _, err := r.Allow(t.Context(), call, 1); !errors.Is(err, limit.ErrInvalidArgument) {
+					t.Errorf("%d bytes: %v, want ErrInvalidArgument", bytes, err)
+				}
+			}))
+		}
+		return least
 	}
 	if less, more := refusing(most+1), refusing(1<<20); more > less || asked != 1 {
 		t.Errorf("%v allocations for 8 KiB and a byte, %v for 1 MiB; asked %d times", less, more, asked)
