@@ -3,8 +3,8 @@ package rules_test
 import (
 	"context"
 	"errors"
-	"math"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
