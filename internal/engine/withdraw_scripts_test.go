@@ -124,6 +124,34 @@ func TestAWithdrawalOfARecordThatAReleaseHasTaken(t *testing.T) {
 	at.has(17) // 3 of the 7 are still out
 }
 
+// The record of what a Client holds was taken by another Client's release. When the first Client gives its
+// permits back, they come out of the record of its own grant that is withdrawn later. The withdrawal finds as
+// many permits in a record that is newer than the grant.
+func TestAWithdrawalOfARecordThatAnOwnReleaseHasTaken(t *testing.T) {
+	const rate, held, doubtful = 60, 8, 20
+	at := newCounter(t, wire.Overall, rate)
+	a, b, c := at.l, at.other(), at.other()
+	take := func(l *Limiter, permits int64) *request {
+		at.now += 10
+		r := newAcquire(l, []run{{permits, 1}}, nil)
+		if permits == doubtful {
+			r.session = wire.SessionPrefix + "group.1" // the call of a Group, which others do not withdraw
+		}
+		at.hands(r)
+		return r
+	}
+	take(a, held)
+	take(b, held)
+	lost := take(a, doubtful)
+	take(b, held)
+	at.hands(newRelease(c, 2*held, nil)) // what b held: the two oldest records go
+	at.hands(newRelease(a, held, nil))
+	back := newRelease(a, 0, of(lost))
+	back.session = lost.session
+	at.hands(back)
+	at.has(rate)
+}
+
 // A limiter is in the list of withdrawals once, however many replies it loses.
 func TestALimiterStandsInTheListOnce(t *testing.T) {
 	s := redistest.Start(t)

@@ -2,7 +2,9 @@
 -- it leaves the removal to finish.lua (away), which says why.
 --
 -- Where it takes others' records, it notes up to which time, for a withdrawal may miss one of them
--- (withdraw.lua). The note has the form of a session, and ends like one (session.lua).
+-- (withdraw.lua). From then on a Client may hold permits without a record of its own: giving these back takes
+-- its newest record, which may be that of a grant that is to be withdrawn. So later takings are noted, own
+-- records included. The note has the form of a session, and ends like one (session.lua).
 --
 -- in:       given, whole, part, rest, other, away, head, gone, value, rate, since, astray, packed,
 --           now, timed, interval, MOST, total
@@ -12,9 +14,15 @@
 -- ends the script: no
 
 total = total and total - given
-if other then
-  local at = math.max(0, math.min(MOST, math.ceil(tonumber(redis.call('ZSCORE', KEYS[3], other)) or now)))
-  redis.call('HSET', KEYS[1], 'session:freed', string.format('%016d %d 0 %d', 0, now, at))
+if given > 0 then
+  local before = string.match(redis.call('HGET', KEYS[1], 'session:freed') or '', '^%d+ %d+ 0 (%d+)$')
+  local at = tonumber(before or '') or 0
+  for _, newest in ipairs((before or other) and { whole[1] or part, other } or {}) do
+    at = math.max(at, math.ceil(tonumber(redis.call('ZSCORE', KEYS[3], newest)) or now))
+  end
+  if before or other then
+    redis.call('HSET', KEYS[1], 'session:freed', string.format('%016d %d 0 %d', 0, now, math.min(MOST, at)))
+  end
 end
 if head[1] and not part and #whole == redis.call('ZCARD', KEYS[3]) - gone then
   away, head, since, value = whole, {}, nil, rate
