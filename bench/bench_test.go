@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 
 // All parts in brief: the pages and pictures are written, and -redraw and -keep work.
 func TestRun(t *testing.T) {
+	redistest.Thorough(t)
 	for _, program := range []string{"redis-server", "java", "mvn"} {
 		redistest.Require(t, program)
 	}
