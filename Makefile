@@ -38,7 +38,7 @@ TESTS = failed=; for module in . $(MODULES); do \
 	echo "== $$module"; (cd $$module && $(GOTEST) $(1) ./...) || failed="$$failed $$module"; done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
-test: ## every promise once, in about six minutes; first installs what the tests need: docs/testing.md
+test: ## every promise once, in about ten minutes; first installs what the tests need: docs/testing.md
 	@tools/bring.sh
 	@$(call TESTS,-short)
 
