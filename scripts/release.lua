@@ -8,6 +8,7 @@
 -- ARGV[4]  the permits to give back
 -- ARGV[7]  if a copy of this request may have reached the server before: the ms since it was first sent.
 --          After an interval nothing is given back: the permits have come back by themselves
+-- ARGV[8]  groups, if calls of Groups of this Client have not ended yet (parts/remove.lua)
 -- ARGV[12] the session of the Client, if this one is that of a call to several limiters (parts/rebuild.lua)
 -- Reply:   {permits given back; 1 if there may be more to give back, for a call reads no more than 3,000
 --          records, otherwise 0}; {-1, 1} to send the same request again, because more is to be withdrawn

@@ -44,6 +44,7 @@ type sessions struct {
 
 // take returns an unused session, boxed for go-redis.
 func (s *sessions) take(e *Engine) any {
+	e.groups.sessionsInUse.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.free); n > 0 {
@@ -55,7 +56,8 @@ func (s *sessions) take(e *Engine) any {
 }
 
 // put returns a session that no copy of a request can reach any more.
-func (s *sessions) put(session any) {
+func (s *sessions) put(e *Engine, session any) {
+	e.groups.sessionsInUse.Add(-1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free = append(s.free, session)
@@ -172,7 +174,7 @@ func (call *groupCall) run(ctx context.Context) {
 	if call.ambiguous && call.err != nil || left && call.err == nil && call.granted() {
 		call.withdraw()
 	} else {
-		call.sessions.put(call.session)
+		call.sessions.put(call.group.engine, call.session)
 	}
 	close(call.done)
 }
@@ -344,5 +346,5 @@ func (w *groupWithdrawal) run(ctx context.Context) {
 		}
 		w.remaining = w.remaining[1:]
 	}
-	w.sessions.put(w.session)
+	w.sessions.put(w.engine, w.session)
 }

@@ -152,6 +152,23 @@ func TestAWithdrawalOfARecordThatAnOwnReleaseHasTaken(t *testing.T) {
 	at.has(rate)
 }
 
+// A Client gives back permits that another Client was granted, while a call of its own Group is in doubt. They
+// come out of the record of that call, and its withdrawal finds as many in the other Client's record.
+func TestAWithdrawalOfAGroupThatAReleaseOvertakes(t *testing.T) {
+	const rate, held, doubtful = 60, 2, 10
+	at := newCounter(t, wire.Overall, rate)
+	lost := newAcquire(at.l, []run{{doubtful, 1}}, nil)
+	lost.session = at.l.engine.groups.sessions[0].take(at.l.engine)
+	at.hands(lost)
+	at.now += 10
+	at.hands(newAcquire(at.other(), []run{{held, 1}}, nil))
+	at.hands(newRelease(at.l, held, nil))
+	back := newRelease(at.l, 0, of(lost))
+	back.session = lost.session
+	at.hands(back)
+	at.has(rate)
+}
+
 // A limiter is in the list of withdrawals once, however many replies it loses.
 func TestALimiterStandsInTheListOnce(t *testing.T) {
 	s := redistest.Start(t)

@@ -4,7 +4,10 @@
 -- Where it takes others' records, it notes up to which time, for a withdrawal may miss one of them
 -- (withdraw.lua). From then on a Client may hold permits without a record of its own: giving these back takes
 -- its newest record, which may be that of a grant that is to be withdrawn. So later takings are noted, own
--- records included. The note has the form of a session, and ends like one (session.lua).
+-- records included; and so are those while calls of Groups of this Client have not ended, which other requests
+-- do not withdraw. The note has the form of a session, and ends like one (session.lua).
+--
+-- ARGV[8]   groups, if there are such calls
 --
 -- in:       given, whole, part, rest, other, away, head, gone, value, rate, since, astray, packed,
 --           now, timed, interval, MOST, total
@@ -17,10 +20,10 @@ total = total and total - given
 if given > 0 then
   local before = string.match(redis.call('HGET', KEYS[1], 'session:freed') or '', '^%d+ %d+ 0 (%d+)$')
   local at = tonumber(before or '') or 0
-  for _, newest in ipairs((before or other) and { whole[1] or part, other } or {}) do
-    at = math.max(at, math.ceil(tonumber(redis.call('ZSCORE', KEYS[3], newest)) or now))
-  end
-  if before or other then
+  if before or other or ARGV[8] == 'groups' then
+    for _, newest in ipairs({ whole[1] or part, other }) do
+      at = math.max(at, math.ceil(tonumber(redis.call('ZSCORE', KEYS[3], newest)) or now))
+    end
     redis.call('HSET', KEYS[1], 'session:freed', string.format('%016d %d 0 %d', 0, now, math.min(MOST, at)))
   end
 end
