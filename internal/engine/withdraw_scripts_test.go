@@ -152,8 +152,8 @@ func TestAWithdrawalOfARecordThatAnOwnReleaseHasTaken(t *testing.T) {
 	at.has(rate)
 }
 
-// A Client gives back permits that another Client was granted, while a call of its own Group is in doubt. They
-// come out of the record of that call, and its withdrawal finds as many in the other Client's record.
+// A Client gives back permits that another Client was granted, while a call of its own Group is in doubt.
+// They come out of the record of that call, and its withdrawal finds as many in the other Client's record.
 func TestAWithdrawalOfAGroupThatAReleaseOvertakes(t *testing.T) {
 	const rate, held, doubtful = 60, 2, 10
 	at := newCounter(t, wire.Overall, rate)

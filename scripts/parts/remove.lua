@@ -4,8 +4,8 @@
 -- Where it takes others' records, it notes up to which time, for a withdrawal may miss one of them
 -- (withdraw.lua). From then on a Client may hold permits without a record of its own: giving these back takes
 -- its newest record, which may be that of a grant that is to be withdrawn. So later takings are noted, own
--- records included; and so are those while calls of Groups of this Client have not ended, which other requests
--- do not withdraw. The note has the form of a session, and ends like one (session.lua).
+-- records included; and so are those while calls of Groups of this Client have not ended, which other
+-- requests do not withdraw. The note has the form of a session, and ends like one (session.lua).
 --
 -- ARGV[8]   groups, if there are such calls
 --
