@@ -196,11 +196,8 @@ func (req *request) args() arguments {
 	if req.withdrawal != nil || req.isRelease() {
 		args.put(argChannel, req.limiter.Changed)
 	}
-	if e.config.Resolution > 0 && !req.isRelease() {
-		args.put(argResolution, e.config.Resolution.Milliseconds())
-	}
-	if req.isRelease() && req.session != e.session.boxed {
-		args.put(argResolution, e.session.boxed)
+	if v := req.resolutionOrSession(); v != nil {
+		args.put(argResolution, v)
 	}
 	if req.givenRate != nil && !req.isRelease() {
 		args.put(argGivenRate, req.givenRate)
@@ -212,6 +209,19 @@ func (req *request) args() arguments {
 		args.putRuns(req.runs)
 	}
 	return args
+}
+
+// resolutionOrSession returns what stands in the place of the resolution: in a release for the call of a
+// Group it is the session of the Client. It is nil if neither is needed.
+func (req *request) resolutionOrSession() any {
+	e := req.limiter.engine
+	switch {
+	case !req.isRelease() && e.config.Resolution > 0:
+		return e.config.Resolution.Milliseconds()
+	case req.isRelease() && req.session != e.session.boxed:
+		return e.session.boxed
+	}
+	return nil
 }
 
 // putRuns adds the runs, which follow all other arguments of acquire.lua.
