@@ -1,7 +1,7 @@
 # What one does with this repository; `make` alone says it. Variables go behind the target, as in `make fuzz FUZZTIME=5m`.
 
-# Packages tested at a time: tests that measure time must not starve one another.
-P ?= 2
+# Packages tested at a time. Most of their time is spent waiting, but tests that measure time must not starve one another.
+P ?= 3
 # The longest that the tests of one package may take: less than CI has, so that a hang leaves a stack trace.
 TIMEOUT ?= 20m
 # How long each target is fuzzed.
@@ -20,13 +20,14 @@ MODULES := bench cmd/rrl httplimit/examples grpclimit otellimit
 # within everyone's reach, and a gate that cannot run is none.
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 
-# How everything is tested; Go has the race detector where it finds a C compiler. make lint has go vet. Garbage is collected
-# when there is more of it than usual: with the race detector that is slow. go test alone prints packages in their order, so
-# that the first one, which takes minutes, keeps back all others. gotestsum prints a line when a package ends, and the output
-# of a test when it fails.
+# How everything is tested. Garbage is collected when there is more of it than usual: with the race detector that is slow.
+# go test alone prints packages in their order, so that the first one, which takes minutes, keeps back all others. gotestsum
+# prints a line when a package ends, and the output of a test when it fails.
 GOTEST = GOGC=400 GOMEMLIMIT=2GiB $(TOOL) gotestsum --format pkgname-and-test-fails --format-icons text -- \
-	$$(test "$$(go env CGO_ENABLED)" = 0 || echo -race) -shuffle=on -count=1 -vet=off \
-	-p $(P) -timeout $(TIMEOUT)
+	-shuffle=on -count=1 -vet=off -p $(P) -timeout $(TIMEOUT)
+
+# The race detector, which costs as much again as all else; Go has it where it finds a C compiler.
+RACE = $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race)
 
 .PHONY: help test test-all lint demo scripts pictures bench cost shares fuzz soak soak-faults clean
 
@@ -38,15 +39,15 @@ TESTS = failed=; for module in . $(MODULES); do \
 	echo "== $$module"; (cd $$module && $(GOTEST) $(1) ./...) || failed="$$failed $$module"; done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
-test: ## every promise once, in about ten minutes; first installs what the tests need: docs/testing.md
+test: ## every promise once, in six to ten minutes; first installs what the tests need: docs/testing.md
 	@tools/bring.sh
 	@$(call TESTS,-short)
 
-test-all: ## every test: also older Redissons, other servers, faults, and more rounds
+test-all: ## every test, with the race detector: also older Redissons, other servers, faults, and more rounds
 	@tools/bring.sh
-	@$(call TESTS,)
+	@$(call TESTS,$(RACE))
 
-lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, functions and files
+lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, functions and files, English
 	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
 	@for module in . $(MODULES); do (set -x; cd $$module && \
 		go mod tidy -diff && \
@@ -58,6 +59,7 @@ lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, 
 	@GOWORK= go vet $(MODULES:%=./%/...) # go.work has them all, and go.work.sum is complete
 	@find . -name '*.lua' -exec awk 'length > 110 { print FILENAME ":" FNR ": " length " columns, must be at most 110"; bad = 1 } \
 		END { exit bad }' {} +
+	@cd tools && go test ./prose && go run ./prose .. # English that reads as if translated, in code and docs
 
 demo: ## the limiter at work, without any Redis
 	GOWORK= go run ./cmd/rrl demo

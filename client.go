@@ -21,7 +21,7 @@ import (
 type Client struct {
 	host     host.Host      // for other packages of this module
 	engine   *engine.Engine // asks Redis
-	guard    *outage.Guard  // decides while Redis is away
+	guard    *outage.Guard  // decides while Redis is down
 	policy   outage.Policy  // of calls that have none of their own
 	observer Observer       // nil for none
 }
@@ -37,6 +37,12 @@ type Client struct {
 // attempts of a ReadTimeout of 5 s), and 2 s if no server listens. Calls that set
 // a rate or a time to live, Delete and Rename are not sent again: after an error
 // they may have been carried out.
+//
+// With ContextTimeoutEnabled in the options of rdb a lone caller that has a timeout or
+// a deadline makes its request in its own goroutine, which is faster. The requests of
+// different limiters that come while an earlier one is under way travel together in
+// pipelines: rdb needs no AutoPipeliner. A client that embeds one of go-redis gets each command
+// alone.
 //
 // New does not ask Redis for anything. If rdb or an option is nil, or an option
 // is out of its bounds, each method returns an ErrInvalidArgument that names it.
@@ -78,16 +84,17 @@ func (c *Client) ID() string { return c.host.ID }
 // name whose keys would be in different slots.
 //
 // A RateLimiter is a cheap handle, which may be made for each request. The Client
-// owns what is known about a limiter.
+// owns all state of a limiter in this process.
 func (c *Client) RateLimiter(name string) *RateLimiter {
 	return newRateLimiter(c, c.engine.Limiter("name", name, nil), c.policy, nil)
 }
 
 // Close ends all waiting calls at once, with ErrClosed; later calls also return
-// ErrClosed. Permits that they may have taken come back an interval later. Close
-// then waits at most a second for the goroutines of the Client: a goroutine that
-// waits for a silent Redis ends when go-redis times out. Close always returns nil
-// and may be called twice.
+// ErrClosed. A call that makes its own request (New) ends when go-redis returns.
+// Permits that these calls may have taken come back an interval later. Close then
+// waits at most a second for the goroutines of the Client: a goroutine that waits
+// for a silent Redis ends when go-redis times out. Close always returns nil and may
+// be called twice.
 func (c *Client) Close() error {
 	c.engine.Close()
 	return nil

@@ -38,7 +38,7 @@
 // Package limit has the interface that all limiters share; httplimit and grpclimit put
 // them in front of servers and clients.
 //
-// # When Redis is away
+// # When Redis is down
 //
 // An error is the result, unless [WithFallback] says otherwise: allow, deny, or grant a
 // share of the rate in this process and book it later.

@@ -9,7 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // pages returns README.md and the pages of docs/: their text by their path.
@@ -107,7 +110,7 @@ func anchors(text string) (all []string) {
 	return all
 }
 
-// What the pages tell the reader to run exists.
+// Commands and targets in the pages exist.
 func TestCommands(t *testing.T) {
 	makefile := read(t, "Makefile")
 	for file, text := range pages(t) {
@@ -160,25 +163,41 @@ func TestLockCases(t *testing.T) {
 	}
 }
 
-// The figures of the README are those of the last make bench.
+// The measured figures of the README are those of the last make bench.
 func TestFigures(t *testing.T) {
-	_, section, found := strings.Cut(read(t, "README.md"), "\n## How fast\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	measured := read(t, "docs/benchmarks.md")
-	row := regexp.MustCompile(`(?m)^\| ([\d,]+ callers?) \| ([\d,]+) \| ([\d,]+) \|$`)
-	rows := row.FindAllStringSubmatch(section, -1)
-	if !found || len(rows) == 0 {
-		t.Fatal("README.md has no table of figures")
-	}
-	for _, row := range rows {
-		_, part, _ := strings.Cut(measured, "\n### "+row[1]+"\n")
-		part, _, _ = strings.Cut(part, "\n### ")
-		for name, figure := range map[string]string{"this library": row[2], "Redisson": row[3]} {
-			if !strings.Contains(part, "\n| "+name+" | "+figure+" |") {
-				t.Errorf("README.md: %s, %s: docs/benchmarks.md does not have %s", row[1], name, figure)
+	readme, measured := read(t, "README.md"), read(t, "docs/benchmarks.md")
+	for what, where := range map[string]struct {
+		heading string
+		column  int
+	}{
+		"p50 in µs, 1 caller":                  {"### 1 caller", 2},
+		"calls/s, 64 callers of one limit":     {"### 64 callers", 1},
+		"calls/s, 64 callers of 100,000 users": {"### Users: all users come as often, 64 callers", 1},
+	} {
+		cells := tableRow(readme, what)
+		_, section, _ := strings.Cut(measured, "\n"+where.heading+"\n")
+		for i, contestant := range []string{"this library", "redis_rate"} {
+			row := tableRow(section, contestant)
+			if len(cells) <= i+1 || len(row) <= where.column {
+				t.Fatalf("%s, %s: no figure", what, contestant)
+			}
+			if figure := strings.Trim(cells[i+1], "*"); figure != row[where.column] {
+				t.Errorf("README.md: %s, %s: %s, docs/benchmarks.md has %s",
+					what, contestant, figure, row[where.column])
 			}
 		}
 	}
+}
+
+// tableRow returns the cells of the first table row that begins with a name.
+func tableRow(text, name string) []string {
+	_, row, _ := strings.Cut(text, "\n| "+name+" |")
+	row, _, _ = strings.Cut(row, "\n")
+	cells := strings.Split(name+" |"+row, "|")
+	for i := range cells {
+		cells[i] = strings.TrimSpace(cells[i])
+	}
+	return cells
 }
 
 // Every package, and every file of the root, is named in docs/architecture.md.
@@ -222,3 +241,23 @@ func TestClientShowsNoInternalTypes(t *testing.T) {
 		}
 	}
 }
+
+// withExamples is a test run with a server for the examples.
+type withExamples struct{ m *testing.M }
+
+// exampleAddr is where the Redis of the examples listens. In the blocks of the pages it is
+// localhost:6379 (TestBlocks).
+var exampleAddr string
+
+func (w withExamples) Run() int {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	exampleAddr = server.Addr()
+	code := w.m.Run()
+	server.Close()
+	return code
+}
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(withExamples{m}) }

@@ -5,15 +5,16 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// The errors of this package. Test with errors.Is: what a method returns wraps one
-// of these with the name of the limiter, quoted, the argument or key, its value and
+// The errors of this package. Test with errors.Is: a method wraps one of these
+// with the name of the limiter, quoted, the argument or key, its value and
 // the bound. ErrClosed and a refused option of New belong to the Client and name no
-// limiter. If a context has ended and nothing else is known, the error is ctx.Err()
+// limiter. If a context has ended and Redis has not failed, the error is ctx.Err()
 // itself. Errors of go-redis are wrapped; if a *redis.Client meets a node of a
 // cluster, the error says so.
 var (
-	// ErrNotInitialized: no rate is set under this name, or its hash lacks rate,
-	// interval or type (Redisson: "RateLimiter is not initialized").
+	// ErrNotInitialized: no rate is set under this name (see TrySetRate and
+	// WithRate), or its hash lacks rate, interval or type (Redisson: "RateLimiter
+	// is not initialized").
 	ErrNotInitialized = engine.ErrNotInitialized
 
 	// ErrPermitsExceedRate: more permits were asked for than the rate, so

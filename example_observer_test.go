@@ -12,10 +12,10 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// A tally is an Observer that counts. Callers wait for an Observer: it must be quick.
-type tally struct{ granted, refused, failed atomic.Int64 }
+// A counter is an Observer that counts. Callers wait for an Observer: it must be quick.
+type counter struct{ granted, refused, failed atomic.Int64 }
 
-func (t *tally) Observe(_ context.Context, o rratelimiter.Observation) {
+func (t *counter) Observe(_ context.Context, o rratelimiter.Observation) {
 	switch {
 	case o.Err != nil:
 		t.failed.Add(1)
@@ -30,7 +30,7 @@ func ExampleWithObserver() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
 	defer rdb.Close()
-	var counts tally
+	var counts counter
 	client := rratelimiter.New(rdb, rratelimiter.WithObserver(&counts))
 	defer client.Close()
 

@@ -11,8 +11,8 @@ import (
 // The time to live belongs to the limiter as a whole: the hash decides whether a
 // condition holds, and value and permits follow it. Each acquire gives value and
 // permits the time that the hash has left, so that they end together. With
-// WithKeepAlive each acquire and release also sets that time anew, whatever was
-// set here.
+// WithKeepAlive each acquire and release replaces the time to live that was set
+// here.
 //
 // This holds for Expire, ExpireAt, the ExpireIf methods and ClearExpire: whole ms
 // count, a fraction is dropped; they return false if there is no limiter; they run

@@ -18,7 +18,7 @@ const (
 	// FallbackError returns the error. It is the default.
 	FallbackError Fallback = outage.ReturnError
 
-	// FallbackAllow grants the permits: the limit does not hold while Redis is away.
+	// FallbackAllow grants the permits: the limit does not hold while Redis is down.
 	FallbackAllow Fallback = outage.Allow
 
 	// FallbackDeny refuses them at once. Acquire, which has no way to say no, returns
@@ -26,9 +26,9 @@ const (
 	FallbackDeny Fallback = outage.Deny
 
 	// FallbackLocal limits in this process alone, to a share of the rate
-	// (WithLocalShare), and waits as long as the call may. It counts what this Client
-	// was granted by Redis before, and books what it grants when Redis is back: so an
-	// outage does not end in a second window. For a limiter whose rate the Client has
+	// (WithLocalShare), and waits as long as the call may. It counts the permits
+	// that Redis granted this Client before, and books its own grants when Redis is
+	// back: so an outage does not end in a second window. For a limiter whose rate the Client has
 	// not learnt, it returns the error. It learns the rate from the first reply, and again
 	// every 10 s; or from WithRate, a Keyed, and a TrySetRate or SetRate to which Redis did
 	// not reply.

@@ -38,12 +38,12 @@ type member struct {
 	amount    int64 // permits for each that is asked for
 }
 
-// All returns the Group of some limiters, 1 to 4, of this Client and with different names.
+// All returns the Group of some limiters, 1 to 8, of this Client and with different names.
 // They may be of a Keyed. On a cluster their names must have the same hash tag, as
 // "{api}:second" and "{api}:hour", for one script runs on one server. A Group falls back as
 // its first limiter does. If a limiter is renamed later, the Group keeps the old name.
 //
-// What is refused is an ErrInvalidArgument of each call.
+// If an argument is refused, each call returns an ErrInvalidArgument.
 func (c *Client) All(limiters ...*RateLimiter) *Group {
 	g := &Group{client: c, policy: c.policy, err: c.host.Err}
 	if n := len(limiters); g.err == nil && (n < 1 || n > engine.MaxMembers) {
@@ -126,8 +126,8 @@ func (g *Group) WithFallback(f Fallback) *Group {
 	return &other
 }
 
-// Validate returns an ErrMisconfigured if each call would fail for what All or Amounts was given
-// (limit.Validator).
+// Validate returns an ErrMisconfigured if each call would fail because of an argument of All or
+// Amounts (limit.Validator).
 func (g *Group) Validate() error { return engine.Misconfigured(g.err) }
 
 // TryAcquire takes permits from all limiters, waiting up to timeout, and reports whether
@@ -155,11 +155,11 @@ func (g *Group) Acquire(ctx context.Context, permits int64) error {
 // Results of all: Allowed of one of these says that this limiter did not refuse, not
 // that permits were taken. The bounds and errors are those of TryAcquire.
 func (g *Group) Allow(ctx context.Context, permits int64) (Result, error) {
-	verdicts, err := g.acquire(ctx, engine.Want{Permits: permits, Numbers: true})
+	results, err := g.acquire(ctx, engine.Want{Permits: permits, Numbers: true})
 	if err != nil {
 		return Result{}, err
 	}
-	r, _ := g.result(verdicts)
+	r, _ := g.result(results)
 	return r, nil
 }
 
@@ -202,10 +202,10 @@ func (g *Group) wants(permits, least int64) ([]int64, error) {
 }
 
 // result returns the numbers of a call, and the index of the member that binds.
-func (g *Group) result(verdicts []engine.Verdict) (Result, int) {
-	each, binds := make([]Result, len(verdicts)), 0
-	all := engine.Granted(verdicts)
-	for i, v := range verdicts {
+func (g *Group) result(results []engine.Result) (Result, int) {
+	each, binds := make([]Result, len(results)), 0
+	all := engine.Granted(results)
+	for i, v := range results {
 		each[i] = resultOf(v, g.members[i].limiter.Name(), g.members[i].givenRate)
 		if tighter(each[i], each[binds], all) {
 			binds = i
@@ -230,7 +230,7 @@ func tighter(r, other Result, granted bool) bool {
 
 // acquire asks for permits until it gets them, the timeout passes or ctx ends, and tells
 // the observer.
-func (g *Group) acquire(ctx context.Context, wanted engine.Want) ([]engine.Verdict, error) {
+func (g *Group) acquire(ctx context.Context, wanted engine.Want) ([]engine.Result, error) {
 	if g.client.observer == nil {
 		return g.decide(ctx, wanted)
 	}
@@ -241,7 +241,7 @@ func (g *Group) acquire(ctx context.Context, wanted engine.Want) ([]engine.Verdi
 }
 
 // decide asks for permits until it gets them, the timeout passes or ctx ends.
-func (g *Group) decide(ctx context.Context, wanted engine.Want) ([]engine.Verdict, error) {
+func (g *Group) decide(ctx context.Context, wanted engine.Want) ([]engine.Result, error) {
 	permits, err := g.wants(wanted.Permits, 1)
 	if err != nil {
 		return nil, err

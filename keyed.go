@@ -56,10 +56,10 @@ const keyedIntervals = 2
 // Keyed returns a Keyed whose limiters give out rate permits per interval, to all
 // clients together (Overall).
 //
-// Each acquire sets rate, interval and keep alive where none are set or others, as
-// RateLimiter.WithRate does; with WithKeepRate it leaves others alone. WithKeepAlive sets how long
-// an unused limiter stays. The default is two intervals; 0 is for ever, and then made-up
-// keys can fill Redis. The time to live is set anew when an eighth of it has passed, not by
+// Each acquire sets rate, interval and keep alive if none are set, or if they differ, as
+// RateLimiter.WithRate does; with WithKeepRate it leaves a rate that is set alone. WithKeepAlive
+// sets how long an unused limiter stays. The default is two intervals; 0 is for ever, and then made-up
+// keys can fill Redis. The time to live is renewed when an eighth of it has passed, not by
 // each call.
 //
 // name is not empty. On a cluster and a Ring a brace in it must be part of a hash tag, as in
@@ -87,8 +87,8 @@ func (t *Keyed) Validate() error { return t.RateLimiter("key").Validate() }
 
 // RateLimiter returns the limiter of a key. It does not ask Redis, and is cheap enough
 // to be made for each request. Its acquires set the rate where none is set, or another one;
-// Peek tells what they would find, and Release does nothing where none is set. A key that is
-// empty, has braces or more than 1,024 bytes is an ErrInvalidArgument of each call.
+// Peek returns the numbers that they would find, and Release does nothing where none is set. If
+// the key is empty, has braces or more than 1,024 bytes, each call returns an ErrInvalidArgument.
 func (t *Keyed) RateLimiter(key string) *RateLimiter {
 	e := t.client.engine
 	name, err := t.limiterName(key)

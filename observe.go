@@ -64,7 +64,7 @@ func WithObserver(o Observer) Option {
 
 // observation returns the Observation of a call.
 func observation(
-	v engine.Verdict, l *RateLimiter, wanted engine.Want, start time.Time, err error,
+	v engine.Result, l *RateLimiter, wanted engine.Want, start time.Time, err error,
 ) Observation {
 	o := Observation{
 		Permits: wanted.Permits, Result: Result{Name: l.Name()}, Err: err, Start: start,
@@ -86,17 +86,17 @@ func observation(
 // observation returns the Observation of a call to a Group. It is about the
 // member that binds.
 func (g *Group) observation(
-	verdicts []engine.Verdict, wanted engine.Want, start time.Time, err error,
+	results []engine.Result, wanted engine.Want, start time.Time, err error,
 ) Observation {
 	o := Observation{Permits: wanted.Permits, Err: err, Start: start, Took: time.Since(start)}
 	binds := 0
 	if err == nil {
 		o.Batch = 1
-		if o.Result, binds = g.result(verdicts); !wanted.Numbers {
+		if o.Result, binds = g.result(results); !wanted.Numbers {
 			o.Result = Result{Allowed: o.Result.Allowed, Degraded: o.Result.Degraded}
 		}
 	}
-	for i, v := range verdicts {
+	for i, v := range results {
 		o.Drift += v.Drift
 		o.OtherRate = o.OtherRate || err == nil && g.members[i].givenRate.differs(v)
 		o.Queued = max(o.Queued, v.Queued)

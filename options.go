@@ -79,7 +79,8 @@ func WithResolution(d time.Duration) Option {
 // of all versions, whichever it writes; Repair rewrites those of a limiter.
 //
 // The bytes of records have changed with 3.16.4, 3.17.0 and 3.21.0. A version before 3.17.0
-// reads only its own, so beside it the option is needed; beside later ones it may be left out.
+// reads only its own records: set the option if such a version shares the limiter. Later versions
+// do not need it.
 // version is a release of three numbers, 3.13.3 or later: "3.16" is refused, for its patch
 // releases differ, and so is a pre-release. The default is the newest version.
 func WithRedisson(version string) Option {
@@ -99,14 +100,14 @@ func WithGoOnly() Option {
 
 // WithMinReplicas makes each call that takes permits wait until n replicas have them,
 // so that a failover does not forget them: by WAIT, behind the script and in the same
-// write to the connection. The same holds for what gives permits back, sets a rate or a
-// time to live, deletes and renames. If fewer than n replicas confirm within timeout,
-// the call returns an ErrNotReplicated, and what an acquire took is given back. A call
-// that changes nothing, as one that is refused, needs no replica.
+// write to the connection. The same holds for calls that give permits back, set a rate
+// or a time to live, delete or rename. If fewer than n replicas confirm within timeout,
+// the call returns an ErrNotReplicated, and the permits of an acquire are given back. A
+// call that changes nothing, such as a refused one, needs no replica.
 //
 // n is at least 1. timeout is at least 1 ms, a fraction of a ms is dropped, and is
 // less than the ReadTimeout of rdb, which would end the call before; a caller's own
-// timeout and context hold besides. One limiter has one request under way at a time, so
+// timeout and context hold as well. One limiter has one request under way at a time, so
 // while replicas are away its calls take up to timeout each, one after another. The Redis
 // user needs the command WAIT. The default is to wait for none, as in Redisson.
 func WithMinReplicas(n int, timeout time.Duration) Option {

@@ -18,7 +18,7 @@ const (
 	// (RateType.OVERALL).
 	Overall RateType = 0
 
-	// PerClient is a limit of its own for each client: for each Redisson
+	// PerClient is a separate limit for each client: for each Redisson
 	// instance, and for each Client of this package by its ID
 	// (RateType.PER_CLIENT).
 	PerClient RateType = 1
@@ -37,7 +37,7 @@ func (typ RateType) String() string {
 
 func (typ RateType) valid() bool { return typ == Overall || typ == PerClient }
 
-// Config is what is set for a limiter (RRateLimiter.getConfig).
+// Config is the configuration of a limiter (RRateLimiter.getConfig).
 type Config struct {
 	Type      RateType
 	Rate      int64         // permits per Interval
@@ -77,7 +77,7 @@ func WithKeepAlive(d time.Duration) RateOption {
 // WithKeepState makes SetRate and UpdateRate count the permits that are
 // taken against the new rate (RateLimiterArgs.keepState in Redisson, 4.4.0
 // and later). If more are taken than the new rate, none are there until enough
-// have come back. If the type changes, the limiter starts full all the same.
+// have come back. If the type changes, the limiter still starts full.
 // The default is to start full. TrySetRate has no state to keep: it only sets a
 // rate where there is none. Keyed and WithRate keep the state in any case.
 func WithKeepState() RateOption {
@@ -165,7 +165,7 @@ func (g *givenRate) engine() *engine.GivenRate {
 }
 
 // differs reports, once, whether a limiter has another rate than the given one.
-func (g *givenRate) differs(v engine.Verdict) bool {
+func (g *givenRate) differs(v engine.Result) bool {
 	if g == nil || v.Limit == 0 || v.Degraded {
 		return false
 	}

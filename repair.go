@@ -2,8 +2,8 @@ package rratelimiter
 
 import "context"
 
-// Repaired says what Repair has found. If a reply was lost on the way, the
-// numbers may be lower than what was done.
+// Repaired has the numbers of a Repair. If a reply was lost on the way, they may
+// be too low.
 type Repaired struct {
 	// Records is the number of records after Repair.
 	Records int64
@@ -22,8 +22,8 @@ type Repaired struct {
 }
 
 // Repair brings the records of a limiter into the format of the Client
-// (WithRedisson), drops what is no record, and makes the value agree with
-// what is left. No caller gains or loses permits by it.
+// (WithRedisson), drops members that are not records, and makes the value agree
+// with the remaining records. No caller gains or loses permits by it.
 //
 // It is for a limiter whose Java clients have moved to another Redisson: records
 // that an older version has left behind make calls of a newer one fail, or

@@ -15,9 +15,9 @@ import (
 // Remaining is exact for Allow. Peek may return too few when more than 1,000 grants have
 // ended that no call has counted yet, and more than 1,000 have not ended.
 //
-// RetryAfter is exact to the us unless more than 5,000 grants have to end first: then it
-// is ResetAfter. It is at most an interval, and with WithResolution that of the
-// resolution besides. Where other clients have clocks of their own that are ahead, it may
+// RetryAfter is exact to the microsecond unless more than 5,000 grants have to end first: then it
+// is ResetAfter. It is at most an interval, and with WithResolution the
+// resolution in addition. If another client has a clock of its own that is ahead, it may
 // be longer by a tenth of an interval, at most a second. ResetAfter has the same bounds,
 // and is rounded up to a ms.
 //
@@ -28,7 +28,7 @@ import (
 type Result = limit.Result
 
 // resultOf returns the numbers for the callers of the limiter called name.
-func resultOf(v engine.Verdict, name string, given *givenRate) Result {
+func resultOf(v engine.Result, name string, given *givenRate) Result {
 	r := Result{
 		Allowed: v.OK, Name: name, Limit: v.Limit, Interval: wire.Milliseconds(max(0, v.Every)),
 		Remaining:  min(max(0, v.Left), max(0, v.Limit)),

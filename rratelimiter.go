@@ -24,8 +24,8 @@ import (
 //
 // A RateLimiter is safe for concurrent use, and made for it: callers that arrive
 // during a request share the next one, in the order in which they came. It is a
-// cheap handle, which may be made for each request. The Client owns what is known
-// about a limiter.
+// cheap handle, which may be made for each request. The Client owns all state of
+// a limiter in this process.
 type RateLimiter struct {
 	client    *Client
 	limiter   atomic.Pointer[engine.Limiter] // changed by Rename
@@ -57,15 +57,15 @@ func (l *RateLimiter) String() string { return fmt.Sprintf("rate limiter %q", l.
 // interval, no interval has more permits than the larger rate. SetRate lasts until the next
 // acquire. With WithKeepRate the acquires leave a rate alone that is set.
 //
-// Peek tells what an acquire would find, and Release does nothing where no rate is set. All
-// other methods are those of a RateLimiter without a rate.
+// Peek returns the numbers that an acquire would find, and Release does nothing where no rate is
+// set. All other methods are those of a RateLimiter without a rate.
 //
 // The limiter does not expire, so that Java, rrl and a RateLimiter without a rate find it at any
 // time. WithKeepAlive(d) makes it expire when it was not used for d. Where names are many or
-// chosen by others, take a Keyed: its unused limiters expire by default.
+// chosen by users, take a Keyed: its unused limiters expire by default.
 //
-// The bounds are those of TrySetRate. An argument that is refused is an ErrInvalidArgument
-// of each call and of Validate.
+// The bounds are those of TrySetRate. If an argument is refused, each call and Validate return
+// an ErrInvalidArgument.
 func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateOption) *RateLimiter {
 	k := l.limiter.Load()
 	before, keeps := l.givenRate, int64(0)
@@ -145,7 +145,7 @@ func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []Rat
 
 // TryAcquire takes permits, waiting for them up to timeout, and reports whether
 // it took them (RRateLimiter.tryAcquire). With a timeout <= 0 it does not wait:
-// it takes what is there now, even if other callers wait.
+// it takes permits that are there now, even if other callers wait.
 //
 // The waiting callers of a Client stand in line, first come first served, however
 // many permits each wants. They take their permits as soon as these come back,
@@ -258,7 +258,7 @@ func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 func (l *RateLimiter) Validate() error { return engine.Misconfigured(l.limiter.Load().Err()) }
 
 // acquire is decide, and calls the observer.
-func (l *RateLimiter) acquire(ctx context.Context, wanted engine.Want) (engine.Verdict, error) {
+func (l *RateLimiter) acquire(ctx context.Context, wanted engine.Want) (engine.Result, error) {
 	o := l.client.observer
 	if o == nil {
 		return l.decide(ctx, wanted)
@@ -270,10 +270,10 @@ func (l *RateLimiter) acquire(ctx context.Context, wanted engine.Want) (engine.V
 }
 
 // decide asks for permits until it gets them, their timeout passes or ctx ends.
-func (l *RateLimiter) decide(ctx context.Context, wanted engine.Want) (engine.Verdict, error) {
+func (l *RateLimiter) decide(ctx context.Context, wanted engine.Want) (engine.Result, error) {
 	k, guard := l.limiter.Load(), l.client.guard
 	if err := k.Check(ctx, wanted.Permits, 1); err != nil {
-		return engine.Verdict{}, err
+		return engine.Result{}, err
 	}
 	if l.policy.Bounded || guard.Off() {
 		return guard.Acquire(ctx, k, l.policy, wanted)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/pause"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -164,11 +165,11 @@ func (r *memoryResult) fill(ctx context.Context, s *scope, n int, window time.Du
 	before := settledMB()
 	l := r.keyed(env{s: s, terms: terms{1000, window}})
 	for i := range n {
-		must(granted(l.one(ctx, keyNumber(i)))) // nobody else keeps the key, as that of a request
+		must(granted(l.one(ctx, keyNumber(i)))) // only the limiter keeps the key, as that of a request
 	}
 	full = settledMB() - before
 	for i := 0; i < 10 && window < time.Hour; i++ {
-		must(pause(ctx, window/2))
+		must(pause.For(ctx, window/2))
 		get(l.one(ctx, "later"))
 	}
 	left = settledMB() - before
@@ -195,21 +196,21 @@ func settledMB() num {
 // idle keys.
 func memoryFinding(s *scope, results []*memoryResult) (f finding) {
 	d := &memoryData{Keys: amount(s, 1_000_000, 1000), Callers: memoryCallers}
-	var own *memoryResult
+	var memory *memoryResult
 	for _, r := range results {
 		row := memoryRow{
 			Algorithm: r.algorithm, Name: r.name, MostAllocs: r.allocs, PerKey: r.perKey, Left: r.left,
 			Worst: num(math.NaN()),
 		}
 		if r.ours {
-			own = r
+			memory = r
 		}
 		worst := num(0)
 		for way, ns := range r.ns {
 			row.NS[way] = num(math.NaN())
 			if ns != nil {
 				row.NS[way] = median(ns, itself)
-				worst = max(worst, ratio(own.ns[way], ns, itself))
+				worst = max(worst, ratio(memory.ns[way], ns, itself))
 			}
 		}
 		what := r.algorithm + " in memory: "
@@ -316,7 +317,7 @@ func (r *redisResult) ratios(rival *redisResult) []num {
 // redisFinding returns the medians. Ours is to take one round trip, and to be no slower than rivals.
 func redisFinding(results []*redisResult) (f finding) {
 	d := &redisData{Callers: redisMany}
-	var own, ownPiped *redisResult
+	var direct, pipelined *redisResult
 	for _, r := range results {
 		one, many := medians(r.one), medians(r.many)
 		row := redisRow{
@@ -326,9 +327,9 @@ func redisFinding(results []*redisResult) (f finding) {
 		what := r.algorithm + " on Redis: "
 		if r.ours {
 			if r.piped {
-				ownPiped = r
+				pipelined = r
 			} else {
-				own = r
+				direct = r
 			}
 			trips := 1.0
 			if r.algorithm == concurrent { // to take and to give back
@@ -336,11 +337,11 @@ func redisFinding(results []*redisResult) (f finding) {
 			}
 			f.targets = append(f.targets, most("T15", what+"round trips of a call", r.Trips, trips, ""))
 		} else {
-			by := own.ratios(r)
+			by := direct.ratios(r)
 			row.ByP50, row.ByMany, row.ByCPU = by[0], by[1], by[2]
 			load := by[2]
 			if r.piped { // who has many callers takes a pipeline, and who has one does not
-				row.Piped = ownPiped.ratios(r)
+				row.Piped = pipelined.ratios(r)
 				load = row.Piped[2]
 			}
 			f.targets = append(f.targets,

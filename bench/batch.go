@@ -47,7 +47,7 @@ func cpu(s sample) num       { return s.CPU }
 // noAllocs stands for allocations where none are counted: in Java.
 const noAllocs = -1
 
-// allocsOf returns the Go allocations of one call, the mean of so many.
+// allocsOf returns the Go allocations of one call, the mean over calls.
 func allocsOf(ctx context.Context, once ask, calls int) (allocs num, err error) {
 	allocs = num(testing.AllocsPerRun(calls, func() {
 		if _, e := once(ctx); e != nil {
@@ -162,16 +162,6 @@ func inParallel(callers, n int, do func(i int) error) error {
 	}
 	all.Wait()
 	return errors.Join(errs...)
-}
-
-// pause waits for d, or returns why ctx has ended.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // A hist counts durations in buckets. Callers of a batch can share one, and its size does not depend on how

@@ -168,7 +168,7 @@ func measureCallers(ctx context.Context, s *scope) finding {
 		return nil
 	}))
 	d := &callersData{
-		Redis: get(infoOf(ctx, a.admin, "server", "redis_version")), Redisson: a.peer.Version(),
+		Redis: get(infoOf(ctx, a.admin, "Server", "redis_version")), Redisson: a.peer.Version(),
 		Span: span.String(), Warmup: warmup.String(), Pool: poolTimeout.String(), Interval: interval.String(),
 	}
 	d.add(tables, turns)
@@ -209,8 +209,8 @@ func (a *arena) withLimiter(ctx context.Context, do func(name string) error) err
 	return err
 }
 
-// javaBatch measures Redisson in a loop inside the JVM. The work of Redis during the warm-up cannot be told
-// apart, so all of it is divided by all script calls: Redisson makes one per acquire.
+// javaBatch measures Redisson in a loop inside the JVM. The work of Redis during the warm-up cannot be
+// separated, so all of it is divided by all script calls: Redisson makes one per acquire.
 func (a *arena) javaBatch(ctx context.Context, name string, threads int) (sample, error) {
 	var got javapeer.LoopResult
 	before, measured := a.scope.spans()
@@ -315,12 +315,12 @@ type faster struct {
 func (d *callersData) Faster() (all []faster) {
 	for i := range d.Tables {
 		t := &d.Tables[i]
-		own := t.figures(ours)
+		mine := t.figures(ours)
 		for _, who := range []int{redisson, rate, fixed} {
 			theirs := t.figures(who)
 			f := faster{
-				t.Who, labels[who], theirs.PerSecond, own.PerSecond, theirs.CPU, own.CPU,
-				theirs.PerSecond > own.PerSecond*(1+tolerance), theirs.CPU < own.CPU*(1-tolerance),
+				t.Who, labels[who], theirs.PerSecond, mine.PerSecond, theirs.CPU, mine.CPU,
+				theirs.PerSecond > mine.PerSecond*(1+tolerance), theirs.CPU < mine.CPU*(1-tolerance),
 			}
 			if f.MoreCalls || f.LessCPU {
 				all = append(all, f)
@@ -354,29 +354,29 @@ func callersTargets(tables []*table, turns [][]spread) (all []target) {
 	add(most("T2", "p50, 1 caller, call by call in turns: this library by the bare EVALSHA", lone, 1.35, ""))
 	for _, t := range tables {
 		who := callersText(t.callers)
-		own := t.rows[ours]
+		mine := t.rows[ours]
 		what := fmt.Sprintf("acquires per second, %s: this library by ", who)
 		if wanted, there := wantedOfRedisson[t.callers]; there {
-			add(least("T1", what+"Redisson", ratio(own, t.rows[redisson], perSecond), wanted, ""))
+			add(least("T1", what+"Redisson", ratio(mine, t.rows[redisson], perSecond), wanted, ""))
 		}
 		// There a JVM may fail, so we are compared with ourselves.
 		if t.callers == 4096 {
-			add(least("T1", what+"one call per caller", ratio(own, t.rows[alone], perSecond), 25, ""))
+			add(least("T1", what+"one call per caller", ratio(mine, t.rows[alone], perSecond), 25, ""))
 		}
 		// Merging callers makes the slowest of them no slower. A lone caller is not merged.
 		what = fmt.Sprintf("p99, %s: this library by one call per caller", who)
 		if t.callers == 1 {
 			add(most("T2", what+", in turns (both do the same then; 1 but for noise)", same, 1+tolerance, ""))
 		} else {
-			add(most("T2", what, ratio(own, t.rows[alone], p99), 1, ""))
+			add(most("T2", what, ratio(mine, t.rows[alone], p99), 1, ""))
 		}
 		if t.callers == 512 {
 			add(most("T3", fmt.Sprintf("CPU of Redis per acquire, %s: this library by Redisson", who),
-				ratio(own, t.rows[redisson], cpu), 0.01, ""))
+				ratio(mine, t.rows[redisson], cpu), 0.01, ""))
 		}
 		if t.callers >= 64 {
 			add(most("T7", fmt.Sprintf("allocations per acquire, %s who are merged", who),
-				medians(own).Allocs, 1, ""))
+				medians(mine).Allocs, 1, ""))
 		}
 	}
 	return all

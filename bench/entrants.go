@@ -71,14 +71,15 @@ func entrants(redis bool) (all []entrant) {
 		same := slices.DeleteFunc(slices.Clone(rivals), func(r entrant) bool {
 			return r.algorithm != n.algorithm || r.redis != redis
 		})
-		own := n.memory()
+		contestant := n.memory()
 		if redis {
-			own = n.onRedis()
+			contestant = n.onRedis()
 		}
-		all = append(all, own)
+		all = append(all, contestant)
 		if slices.ContainsFunc(same, func(r entrant) bool { return r.piped }) {
-			own.name, own.judged, own.piped, own.keyed = pipedName, false, true, piped(own.keyed)
-			all = append(all, own)
+			contestant.name, contestant.judged = pipedName, false
+			contestant.piped, contestant.keyed = true, piped(contestant.keyed)
+			all = append(all, contestant)
 		}
 		all = append(all, same...)
 	}
@@ -110,7 +111,7 @@ const (
 	concurrent     = "concurrency"
 )
 
-// terms are what a contestant is to grant: so many permits in a window.
+// terms are the limit that a contestant keeps: permits in each window.
 type terms struct {
 	permits int64
 	window  time.Duration

@@ -20,6 +20,7 @@ import (
 	"github.com/redisson-go/rratelimiter/httplimit"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
 // measureAllocs counts the allocations of a script that does nothing, and of a granted TryAcquire. The setter
@@ -31,10 +32,10 @@ func measureAllocs(ctx context.Context, s *scope) finding {
 	get(setter.TrySetRate(ctx, rratelimiter.Overall, plenty, interval))
 	calls := amount(s, 2000, 20) // what is made once, a connection say, becomes less than one
 	none := get(allocsOf(ctx, newFloor(rdb)(name), calls))
-	own := get(allocsOf(ctx, newOurs(s, rdb)(name), calls))
+	allocs := get(allocsOf(ctx, newOurs(s, rdb)(name), calls))
 	const what = "allocations per uncontended TryAcquire; three more than Script.Run"
 	return finding{
-		struct{ Floor, Ours num }{none, own}, []target{most("T7", what, own, float64(none+3), "")},
+		struct{ Floor, Ours num }{none, allocs}, []target{most("T7", what, allocs, float64(none+3), "")},
 	}
 }
 
@@ -211,30 +212,14 @@ func measureObserver(ctx context.Context, s *scope) finding {
 // long that what an observer costs could not be seen.
 func (s *scope) instantly(reply any, opts ...rratelimiter.Option) *rratelimiter.Client {
 	rdb := redis.NewClient(&redis.Options{})
-	rdb.AddHook(instant{reply})
+	rdb.AddHook(fixtures.Answering(func(cmd redis.Cmder) bool {
+		if c, ok := cmd.(interface{ SetVal(reply any) }); ok && cmd.Name() == "evalsha" {
+			c.SetVal(reply)
+		} else {
+			cmd.SetErr(errors.New("ERR unknown command"))
+		}
+		return true
+	}))
 	s.Cleanup(func() { _ = rdb.Close() })
 	return s.client(rdb, opts...)
-}
-
-// An instant replies instead of a server.
-type instant struct{ reply any }
-
-// DialHook does nothing: nobody dials.
-func (instant) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook replies to a script. Other commands are not known.
-func (i instant) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, cmd redis.Cmder) error {
-		if c, ok := cmd.(interface{ SetVal(reply any) }); ok && cmd.Name() == "evalsha" {
-			c.SetVal(i.reply)
-			return nil
-		}
-		cmd.SetErr(errors.New("ERR unknown command"))
-		return cmd.Err()
-	}
-}
-
-// ProcessPipelineHook replies to nothing.
-func (instant) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }

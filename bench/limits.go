@@ -21,7 +21,7 @@ type state struct {
 	rate     int64
 	interval time.Duration
 	taken    int64         // permits, before; then every call is refused
-	settle   time.Duration // calls for so long bring the limiter into the state
+	settle   time.Duration // how long it is called before the limiter is in the state
 }
 
 // states are what a call may meet. Each batch has new limiters, so that in the first state no record is an
@@ -44,7 +44,7 @@ type limitKind struct {
 	batch func(ctx context.Context, name string, far bool, n int) (took spread, err error)
 }
 
-// The places of kinds that others are compared with.
+// The places of the kinds that each other kind is compared with.
 const (
 	plainAcquire = iota
 	keptAcquire

@@ -131,14 +131,14 @@ func (a *lockArena) takeTurns(ctx context.Context, d *locksData) (targets []targ
 		}
 		return nil
 	}))
-	own, java := a.results[0], a.results[len(a.results)-1]
+	golang, java := a.results[0], a.results[len(a.results)-1]
 	for i, scene := range a.scenes {
 		t, what := lockTable{Name: scene.name}, scene.name+": p50 of a hand-over"
 		for _, r := range a.results {
 			if of := r.samples[i]; len(of) > 0 {
 				t.Rows = append(t.Rows, lockRow{
-					r.name, medians(of), r.requests, r.allocs, ratio(own.samples[i], of, lockP50),
-					ratio(own.samples[i], of, func(s lockSample) num { return s.CPU }),
+					r.name, medians(of), r.requests, r.allocs, ratio(golang.samples[i], of, lockP50),
+					ratio(golang.samples[i], of, func(s lockSample) num { return s.CPU }),
 				})
 			}
 		}
@@ -147,10 +147,10 @@ func (a *lockArena) takeTurns(ctx context.Context, d *locksData) (targets []targ
 		} else {
 			d.Crowds = append(d.Crowds, t)
 			targets = append(targets, most("T17", scene.name+": script calls of a hand-over",
-				medians(own.samples[i]).Scripts, 3, ""))
+				medians(golang.samples[i]).Scripts, 3, ""))
 		}
 		targets = append(targets,
-			most("T17", what+", by Redisson", ratio(own.samples[i], java.samples[i], lockP50), 1, ""))
+			most("T17", what+", by Redisson", ratio(golang.samples[i], java.samples[i], lockP50), 1, ""))
 	}
 	d.Failures = a.failures
 	return targets

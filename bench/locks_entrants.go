@@ -20,7 +20,7 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// A locker waits until it has the lock called name, and returns what unlocks it.
+// A locker waits for the lock of a name, and returns the function that unlocks it.
 type locker func(ctx context.Context, name string) (unlock func(context.Context) error, err error)
 
 // A lockMaker makes the locker of one process. Its locks last for a lease, and who renews them does so each

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
+	"github.com/redisson-go/rratelimiter/internal/pause"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -27,10 +28,10 @@ const noCaller = -1
 
 // A handing is how holds followed one another.
 type handing struct {
-	gaps   []time.Duration // from the begin of an unlock until the next caller had the lock
-	others int             // of these, how many callers were not those before
-	took   time.Duration   // from the first hold to the last
-	known  bool            // who the callers were
+	gaps         []time.Duration // from the begin of an unlock until the next caller had the lock
+	others       int             // of these, how many callers were not those before
+	took         time.Duration   // from the first hold to the last
+	callersKnown bool            // false for threads of Java
 }
 
 // add adds how the holds of a crowd followed one another.
@@ -44,7 +45,7 @@ func (h *handing) add(holds []lockHold) {
 	}
 	if len(holds) > 0 {
 		h.took += holds[len(holds)-1].from.Sub(holds[0].from)
-		h.known = holds[0].caller != noCaller
+		h.callersKnown = holds[0].caller != noCaller
 	}
 }
 
@@ -66,7 +67,7 @@ func (h *handing) sample(used usage) lockSample {
 		took.P50, took.P99, num(len(h.gaps)) / num(cmp.Or(h.took, 1).Seconds()), num(math.NaN()),
 		used.scripts().calls / n, used.cpu * 1e6 / n,
 	}
-	if h.known {
+	if h.callersKnown {
 		s.Others = num(h.others) / n
 	}
 	return s
@@ -78,7 +79,7 @@ type lockShare struct {
 	Share                  num // the part that Java had
 	Least                  num // of the side that had less: its part by what is due, a half
 	Fewest, Most           num // holds of one caller of Go
-	GoWithout, JavaWithout num // ms, the longest time that nobody of a side had it
+	GoWithout, JavaWithout num // ms, the longest time that no caller of a side had it
 }
 
 // A lockBeside has the medians of all rounds, and the worst of them for who had less.
@@ -241,7 +242,7 @@ func (h *holder) measure(ctx context.Context, locks int, lease time.Duration) (l
 	if err != nil {
 		return lockHeld{}, err
 	}
-	used, err := usageDuring(ctx, h.admin, func() error { return pause(ctx, lease) })
+	used, err := usageDuring(ctx, h.admin, func() error { return pause.For(ctx, lease) })
 	n, err2 := h.admin.DBSize(ctx).Result()
 	if err = errors.Join(err, err2); err == nil && n < int64(locks) {
 		err = fmt.Errorf("%d of %d locks are still held", n, locks)

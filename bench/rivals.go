@@ -38,9 +38,9 @@ const (
 	bucketed = limittest.TokenBucket
 )
 
-// rivals are the limiters of others, by what they do rather than by what they say: a "token bucket" that is
-// full again at the end of each interval is a fixed window. What they tell is what their library says, and
-// nothing is added: n and keys as they are, and errors as they come.
+// rivals are the limiters of other libraries, by what they do rather than by what they say: a "token bucket"
+// that is full again at the end of each interval is a fixed window. They pass on the numbers and errors of
+// their library, and add none: n and keys stay as they are.
 var rivals = []entrant{
 	{algorithm: tokenBucket, name: "x/time/rate", judged: true, promise: bucketed,
 		tells: tellsMany | tellsLimit | tellsRemaining | tellsRetry, lone: timeRate, keyed: timeRateMap},
@@ -256,8 +256,8 @@ func throttledRedis(e env) limiter {
 	return newThrottled(store, e)
 }
 
-// newHttprate is its limiter as its middleware asks it: with headers to write to. What it tells is in the
-// headers that a client gets.
+// newHttprate is its limiter as its middleware asks it: with headers to write to. A client
+// gets its numbers in the headers.
 func newHttprate(l *httprate.RateLimiter) limiter {
 	bare, err := http.NewRequest(http.MethodGet, "/", http.NoBody)
 	one := func(_ context.Context, key string) (bool, error) {

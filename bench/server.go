@@ -18,17 +18,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-type keys struct {
-	hash    string // its configuration
-	value   string // permits that are free
-	permits string // its records
-	changed string // the channel on which waiters hear of changes
-}
-
-func keysOf(limiter string) keys {
-	all := wire.KeysOf(limiter, "")
-	return keys{all.Hash, all.Pairs[0].Value, all.Pairs[0].Permits, all.Changed}
-}
+func pairOf(limiter string) wire.Pair { return wire.PairOf(limiter, "", wire.Overall) }
 
 // A usage is what a server has done since it started, or between two moments.
 type usage struct {
@@ -97,14 +87,12 @@ func (u usage) all() (n num) {
 }
 
 func infoOf(ctx context.Context, rdb *redis.Client, section, field string) (string, error) {
-	info, err := rdb.Info(ctx, section).Result()
-	_, after, _ := strings.Cut(info, field+":")
-	value, _, _ := strings.Cut(after, "\r")
-	return value, err
+	info, err := rdb.InfoMap(ctx, section).Result()
+	return info[section][field], err
 }
 
 func usedMemory(ctx context.Context, rdb *redis.Client) (num, error) {
-	text, err := infoOf(ctx, rdb, "memory", "used_memory")
+	text, err := infoOf(ctx, rdb, "Memory", "used_memory")
 	if err != nil {
 		return 0, err
 	}
@@ -165,7 +153,7 @@ func addRecords(ctx context.Context, rdb *redis.Client, limiter string, n int, a
 			b = binary.LittleEndian.AppendUint32(b, 1) // the permits
 			some[i] = redis.Z{Score: float64(at.UnixMilli()), Member: b}
 		}
-		if err := rdb.ZAdd(ctx, keysOf(limiter).permits, some...).Err(); err != nil {
+		if err := rdb.ZAdd(ctx, pairOf(limiter).Permits, some...).Err(); err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,7 @@ func measureWake(ctx context.Context, s *scope) finding {
 // look after that. A release before that look would be found by the look, and not by the message that is
 // measured.
 func listens(ctx context.Context, admin *redis.Client, name string) {
-	channel := keysOf(name).changed
+	channel := wire.ChangedOf(name)
 	for {
 		n := get(admin.PubSubNumSub(ctx, channel).Result())
 		time.Sleep(3 * time.Millisecond) // many round trips
@@ -91,7 +91,7 @@ func touch(ctx context.Context, admin *redis.Client, c *rratelimiter.Client, pre
 	// take twice as long.
 	pipe := admin.Pipeline()
 	for i := range n {
-		pipe.HSet(ctx, keysOf(name(i)).hash, "rate", 1, "interval", 60_000, "type", 0)
+		pipe.HSet(ctx, name(i), "rate", 1, "interval", 60_000, "type", 0)
 	}
 	get(pipe.Exec(ctx))
 	// 64 callers keep both processors busy; the order of the names is not measured.
@@ -132,8 +132,8 @@ func plain(ctx context.Context, s *scope, server *redistest.Server, name string,
 	rdb := server.Admin()
 	get(s.client(rdb).RateLimiter(name).TrySetRate(ctx, rratelimiter.Overall, plenty, time.Hour))
 	must(addRecords(ctx, rdb, name, records, time.Now()))
-	// The value that acquires would have left: its length counts, too.
-	must(rdb.Set(ctx, keysOf(name).value, plenty-records, 0).Err())
+	// The value that acquires would have left, because its length counts as well.
+	must(rdb.Set(ctx, pairOf(name).Value, plenty-records, 0).Err())
 }
 
 // merged lets callers of two Clients take one permit at a time, spread over most of the window, with a
@@ -158,13 +158,13 @@ func merged(ctx context.Context, s *scope, server *redistest.Server, name string
 
 // measure counts all elements of a limiter's keys. By default MEMORY USAGE looks at five records and guesses.
 func (f *footprint) measure(ctx context.Context, rdb *redis.Client, name string) {
-	k := keysOf(name)
-	for _, key := range []string{k.hash, k.value, k.permits} {
+	pair := pairOf(name)
+	for _, key := range []string{name, pair.Value, pair.Permits} {
 		used := get(rdb.MemoryUsage(ctx, key, 0).Result())
 		f.Bytes += used
 	}
 	// Permits are read from the records, not assumed: a record of many permits is what a resolution is for.
-	members := get(rdb.ZRange(ctx, k.permits, 0, -1).Result())
+	members := get(rdb.ZRange(ctx, pair.Permits, 0, -1).Result())
 	for _, member := range members {
 		permits := get(wire.Permits(member))
 		f.Permits += permits
@@ -211,7 +211,7 @@ func measureExpiry(ctx context.Context, s *scope) finding {
 				name := redistest.Name(s)
 				must(expire(ctx, rdb, [2]string{template, name}, records, newer))
 				ms := get(longestScript(ctx, rdb, name, func() error { return asks[i](name) }))
-				must(rdb.Unlink(ctx, keysOf(name).permits).Err())
+				must(rdb.Unlink(ctx, pairOf(name).Permits).Err())
 				longest = append(longest, ms)
 			}
 			row := expiryRow{newer, asked, quantile(longest, 0.5), quantile(longest, 1)}
@@ -234,11 +234,11 @@ const expiryInterval = time.Minute
 func expire(ctx context.Context, rdb *redis.Client, names [2]string, records, newer int) error {
 	template, name := names[0], names[1]
 	const value = 1000
-	k, rate, ms := keysOf(name), value+records+newer, expiryInterval.Milliseconds()
+	pair, rate, ms := pairOf(name), value+records+newer, expiryInterval.Milliseconds()
 	return errors.Join(
-		rdb.HSet(ctx, k.hash, "rate", rate, "interval", ms, "type", 0).Err(),
-		rdb.Set(ctx, k.value, value, 0).Err(),
-		rdb.Copy(ctx, keysOf(template).permits, k.permits, 0, true).Err(),
+		rdb.HSet(ctx, name, "rate", rate, "interval", ms, "type", 0).Err(),
+		rdb.Set(ctx, pair.Value, value, 0).Err(),
+		rdb.Copy(ctx, pairOf(template).Permits, pair.Permits, 0, true).Err(),
 		addRecords(ctx, rdb, name, newer, time.Now()),
 	)
 }

@@ -103,7 +103,7 @@ func inTurns(ctx context.Context, asks []ask, times int) ([]spread, error) {
 	return spreads, err
 }
 
-// loops runs each of jobs so many times in a row, in turns, and returns by job how many ns a run took in each
+// loops runs each of jobs times times in a row, in turns, and returns by job how many ns a run took in each
 // round. On a busy machine rounds should be shorter than a slice of time of the system, some ms: then most of
 // them are not interrupted, and neither is their median.
 func loops(ctx context.Context, jobs []func() error, rounds, times int) ([][]num, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/pause"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -113,7 +114,7 @@ func measureUsers(ctx context.Context, s *scope) finding {
 		users[i] = fmt.Sprintf("user-%06d", i)
 	}
 	d := &usersData{
-		Redis:     get(infoOf(ctx, server.Admin(), "server", "redis_version")),
+		Redis:     get(infoOf(ctx, server.Admin(), "Server", "redis_version")),
 		RedisRate: moduleVersion(modules["RedisRate"]), Ulule: moduleVersion(modules["Ulule"]),
 		Rueidis: moduleVersion(modules["Rueidis"]), Httprate: moduleVersion(modules["Httprate"]),
 		HttprateRedis: moduleVersion(modules["HttprateRedis"]),
@@ -217,10 +218,10 @@ func (r *roomRow) empties(ctx context.Context) {
 		if r.Left == 0 || time.Since(start) > longest {
 			break
 		}
-		must(pause(ctx, 100*time.Millisecond))
+		must(pause.For(ctx, 100*time.Millisecond))
 	}
 	// Redis gives the table of its keys back a little later.
-	must(pause(ctx, time.Second))
+	must(pause.For(ctx, time.Second))
 	r.After = get(usedMemory(ctx, r.admin)) - r.before
 }
 

@@ -40,7 +40,7 @@ type waitRow struct {
 }
 
 // measureWaiters measures all lines at the same time, each on a server of its own: a line does next to
-// nothing. They start one after the other.
+// nothing. They start one by one.
 func measureWaiters(ctx context.Context, s *scope) finding {
 	n := amount(s, 1000, 20)
 	results := [2][]waitResult{make([]waitResult, s.rounds), make([]waitResult, s.rounds)}
@@ -172,7 +172,7 @@ func (w *waiting) fill(ctx context.Context) error {
 // interval: a record lives for one.
 func (w *waiting) watch(ctx context.Context, done <-chan struct{}) error {
 	for last := false; ; {
-		all, err := w.admin.ZRangeWithScores(ctx, keysOf(w.name).permits, 0, -1).Result()
+		all, err := w.admin.ZRangeWithScores(ctx, pairOf(w.name).Permits, 0, -1).Result()
 		for _, z := range all {
 			w.records[z.Member.(string)] = z
 		}

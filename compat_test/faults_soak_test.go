@@ -13,15 +13,15 @@ import (
 )
 
 // Each fault of a cluster is played once, in random order, or with FAULTS_SOAK
-// (`make soak-faults`) again and again for so long.
+// (`make soak-faults`) again and again for that duration.
 var _ = Describe("Faults of a cluster at random", Label(thorough), func() {
 	It("leave nothing wrong", func(ctx SpecContext) {
 		long := os.Getenv("FAULTS_SOAK")
 		span, err := time.ParseDuration(cmp.Or(long, "0s"))
 		done(err)
-		stage, err := faults.NewStage(ctx, GinkgoT(), peer, faults.Setup{Kind: faults.Clustered})
+		testbed, err := faults.NewTestbed(ctx, GinkgoT(), peer, faults.Setup{Kind: faults.Clustered})
 		done(err)
-		figures, err := stage.Soak(ctx, faults.OfCluster, span, pictures(), func(r *faults.Report) {
+		figures, err := testbed.Soak(ctx, faults.OfCluster, span, func(r *faults.Report) {
 			if long == "" || len(r.Wrong) > 0 {
 				AddReportEntry(r.String())
 			}

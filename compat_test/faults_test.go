@@ -1,7 +1,6 @@
 package compat_test
 
 import (
-	"os"
 	"reflect"
 	"slices"
 	"time"
@@ -28,32 +27,24 @@ var (
 // faultSpecs has a spec for each fault. Those that need no more than usual share the
 // servers, one after another.
 func faultSpecs(usual faults.Setup, table []faults.Fault) {
-	var shared *faults.Stage
+	var shared *faults.Testbed
 	BeforeAll(func(ctx SpecContext) {
 		var err error
-		shared, err = faults.NewStage(ctx, GinkgoT(), peer, usual)
+		shared, err = faults.NewTestbed(ctx, GinkgoT(), peer, usual)
 		done(err)
 	}, NodeTimeout(time.Minute))
 	for _, f := range table {
 		It(f.Name, func(ctx SpecContext) {
-			stage := shared
+			testbed := shared
 			if !reflect.DeepEqual(f.Setup, usual) {
 				var err error
-				stage, err = faults.NewStage(ctx, GinkgoT(), peer, f.Setup)
+				testbed, err = faults.NewTestbed(ctx, GinkgoT(), peer, f.Setup)
 				done(err)
 			}
-			report, err := stage.Play(ctx, f, pictures())
+			report, err := testbed.Play(ctx, f)
 			AddReportEntry(report.String())
 			done(err)
 			Expect(report.Wrong).To(BeEmpty())
 		}, NodeTimeout(2*time.Minute))
 	}
-}
-
-// pictures returns the directory for pictures of what is wrong. They stay there.
-func pictures() string {
-	dir, err := os.MkdirTemp("", "rratelimiter-grants-")
-	done(err)
-	DeferCleanup(func() { _ = os.Remove(dir) }) // if it is empty
-	return dir
 }

@@ -78,12 +78,15 @@ const (
 	sinceUpdateRate          = "4.4.0" // and keepState
 )
 
+// smallJVM are the options of a JVM that starts fast and needs little memory.
+var smallJVM = []string{"-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
+
 // start builds the process if necessary, starts it, and connects all clients to the
 // server of the suite.
 func (g *generation) start(ctx SpecContext) {
-	version, options := g.version, []string{"-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
+	version, options := g.version, smallJVM
 	if g == newest {
-		version, options = "", nil // other packages use this build, too, and its speed matters
+		version, options = "", nil // other packages also use this build, and its speed matters
 	}
 	var err error
 	g.peer, err = javapeer.Start(ctx, version, options...)

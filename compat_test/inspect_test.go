@@ -51,7 +51,7 @@ var _ = Describe("What is wrong with a limiter", func() {
 			done(server.Admin().Del(ctx, keys[permits]).Err())
 			_, err := java.TryAcquire(ctx, 5, 0) // as it says there
 			Expect(err).To(HaveOccurred())
-		}, "B2", "The value is 4 of 10, and no record is there to bring back the other 6"),
+		}, "B2", "The value is 4 of 10, and no record"),
 		Entry("released permits and asked how many are left", time.Second,
 			func(ctx context.Context, java limiter, _ []string) {
 				yes(java.TryAcquire(ctx, 5, 0))
@@ -72,13 +72,13 @@ var _ = Describe("What is wrong with a limiter", func() {
 			proxy.SwallowReplyTo(1, func(args []string) bool {
 				return strings.HasPrefix(strings.ToLower(args[0]), "eval") && len(args) > 8
 			})
-			yes(java.TryAcquire(ctx, 3))
+			yes(java.TryAcquire(ctx, 3, 0))
 			Expect(proxy.Swallowed()).To(BeEquivalentTo(1))
 		}, "B4", "3 permits are in no record"),
 		Entry("was left without the value", minute, func(ctx context.Context, java limiter, keys []string) {
 			yes(java.TryAcquire(ctx, 6, 0))
 			done(server.Admin().Del(ctx, keys[value]).Err())
-		}, "B19", "The value is lost, and records with 6 permits are there"),
+		}, "B19", "records hold 6 permits"),
 		Entry("was left without the value, and granted the rate again", minute,
 			func(ctx context.Context, java limiter, keys []string) {
 				yes(java.TryAcquire(ctx, 6, 0))

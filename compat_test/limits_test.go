@@ -71,18 +71,18 @@ var _ = Describe("Limits beside Java", func() {
 	})
 
 	It("are those of a group with a member for each client", func(ctx SpecContext) {
-		one, own := c.RateLimiter(redistest.Name(GinkgoT())), c.RateLimiter(redistest.Name(GinkgoT()))
-		javaOne, javaOwn := javas[0].limiter(one.Name()), javas[0].limiter(own.Name())
+		one, each := c.RateLimiter(redistest.Name(GinkgoT())), c.RateLimiter(redistest.Name(GinkgoT()))
+		javaOne, javaEach := javas[0].limiter(one.Name()), javas[0].limiter(each.Name())
 		yes(javaOne.TrySetRate(ctx, config(overall, 9, minute)))
-		yes(javaOwn.TrySetRate(ctx, config(perClient, 4, minute)))
-		both := c.All(one, own)
+		yes(javaEach.TrySetRate(ctx, config(perClient, 4, minute)))
+		both := c.All(one, each)
 		done(both.Acquire(ctx, 4))
-		yes(javaOwn.TryAcquire(ctx, 4, 0)) // a part of its own
+		yes(javaEach.TryAcquire(ctx, 4, 0)) // a part of its own
 		no(both.TryAcquire(ctx, 1, 0))
 		done(both.Release(ctx, 2))
 		yes(both.TryAcquire(ctx, 2, 0))
 		is(5)(javaOne.AvailablePermits(ctx))
-		is(0)(javaOwn.AvailablePermits(ctx))
+		is(0)(javaEach.AvailablePermits(ctx))
 	})
 
 	It("are those of a file of rules, by every algorithm", func(ctx SpecContext) {

@@ -18,7 +18,7 @@ import (
 
 // crowdSpecs are the specs of a lock that many want all the time, in both languages. One
 // process of Go could hand the lock on within it for ever; each of several could take it again
-// before Java, which was told, has asked. Measured with as many callers of each: Java gets
+// before Java, which was notified, has asked. Measured with as many callers of each: Java gets
 // 3 to 5 of 10 hand-overs beside one process, 2 to 4 beside three, which are quicker to ask than it.
 func (s *lockSubject) crowdSpecs(kind javapeer.LockKind) {
 	const each = 3 // callers
@@ -72,8 +72,8 @@ type goHold struct {
 	token int64
 }
 
-// A goCrowd is callers of Go that do what a crowd of the peer does, until they are told
-// to leave.
+// A goCrowd is callers of Go that do what a crowd of the peer does, until they are
+// stopped.
 type goCrowd struct {
 	counter string
 	leaving chan struct{}

@@ -17,13 +17,7 @@ import (
 // placeOfGo is how long the place of a caller of Go lasts.
 const placeOfGo = 30 * time.Second
 
-// fairScore returns when the place of an owner ends, in ms.
-func (s *lockSubject) fairScore(ctx context.Context, owner string) int64 {
-	GinkgoHelper()
-	return s.score(ctx, javaHolder{owner: owner})
-}
-
-// fairTimeSpecs is the spec of what Go does to the times of others.
+// fairTimeSpecs is the spec of what Go does to the times of Java.
 func (s *lockSubject) fairTimeSpecs() {
 	It("have their times left as they are by Go, whether it leaves or wins (I11c)", func(ctx SpecContext) {
 		hold, err := s.fairGo(0).LockFor(ctx, time.Hour)
@@ -45,25 +39,25 @@ func (s *lockSubject) fairTimeSpecs() {
 		waits := first.StartLockLease(first.thread, time.Hour)
 		listens(ctx, s.keys.channel+":"+first.owner, 1)
 		Expect(s.fairPlace(ctx, first.owner)).To(BeNumerically("<=", defaultFairWait+placeOfGo))
-		score := s.score(ctx, first)
+		score := s.score(ctx, first.owner)
 		Expect(<-late).To(BeFalse())
 		leave()
 		Expect(<-left).To(MatchError(context.Canceled))
 		Eventually(func() []string { return s.queue(ctx) }).WithTimeout(patience).
 			Should(Equal([]string{first.owner}))
-		Expect(s.score(ctx, first)).To(Equal(score))
+		Expect(s.score(ctx, first.owner)).To(Equal(score))
 
 		goes := s.fairWaitsGo(ctx, s.fairGo(1), 2)
 		second := s.fairWaitsJava(ctx, 1, 3)
-		score = s.fairScore(ctx, second.owner)
+		score = s.score(ctx, second.owner)
 		done(hold.Unlock(ctx))
 		_, err = waits.Wait(ctx)
 		done(err)
 		score -= defaultFairWait.Milliseconds() // Java takes off what it had added
-		Expect(s.fairScore(ctx, second.owner)).To(Equal(score))
+		Expect(s.score(ctx, second.owner)).To(Equal(score))
 		first.unlocks(ctx)
 		unlock := goes.gets(ctx)
-		Expect(s.fairScore(ctx, second.owner)).To(Equal(score))
+		Expect(s.score(ctx, second.owner)).To(Equal(score))
 		Expect(s.fairPlace(ctx, second.owner)).To(BeNumerically(">", defaultFairWait-patience))
 		unlock(ctx)
 		second.gets(ctx)(ctx)
@@ -71,51 +65,55 @@ func (s *lockSubject) fairTimeSpecs() {
 	})
 }
 
-// fairAsyncSpecs are about calls of Java whose timeouts take off more than they have added:
-// 5 minutes each.
-func (s *lockSubject) fairAsyncSpecs() {
-	timeOut := func(ctx context.Context, calls int) (hold *rlock.Hold, goes fairWaiter, took time.Duration) {
-		GinkgoHelper()
-		hold, err := s.fairGo(0).Lock(ctx)
-		done(err)
-		var waits []*javapeer.Started[bool]
-		for i := range calls {
-			h := s.holder(ctx, javapeer.Fair, s.javas[0].client)
-			waits = append(waits, h.StartTryLockAsync(h.thread, 5*time.Second, time.Hour))
-			s.joined(ctx, h, i+1)
-		}
-		goes = s.fairWaitsGo(ctx, s.fairGo(1), calls+1)
-		before := s.fairScore(ctx, goes.owner)
-		for _, w := range waits {
-			no(w.Wait(ctx))
-		}
-		Expect(s.queue(ctx)).To(Equal([]string{goes.owner}))
-		return hold, goes, time.Duration(before-s.fairScore(ctx, goes.owner)) * time.Millisecond
+// timesOut has calls of Java time out, each of which takes off 5 minutes more than it has added, before a
+// caller of Go. It returns how much of its place that caller has lost.
+func (s *lockSubject) timesOut(
+	ctx context.Context, calls int,
+) (hold *rlock.Hold, goes fairWaiter, took time.Duration) {
+	GinkgoHelper()
+	hold, err := s.fairGo(0).Lock(ctx)
+	done(err)
+	var waits []*javapeer.Started[bool]
+	for i := range calls {
+		h := s.holder(ctx, javapeer.Fair, s.javas[0].client)
+		waits = append(waits, h.StartTryLockAsync(h.thread, 5*time.Second, time.Hour))
+		s.joined(ctx, h, i+1)
 	}
+	goes = s.fairWaitsGo(ctx, s.fairGo(1), calls+1)
+	before := s.score(ctx, goes.owner)
+	for _, w := range waits {
+		no(w.Wait(ctx))
+	}
+	Expect(s.queue(ctx)).To(Equal([]string{goes.owner}))
+	return hold, goes, time.Duration(before-s.score(ctx, goes.owner)) * time.Millisecond
+}
 
-	It("leave Go its place when such a call before it is over (I11c)", func(ctx SpecContext) {
-		hold, goes, took := timeOut(ctx, 1)
-		Expect(took).To(Equal(defaultFairWait))
-		other := s.holder(ctx, javapeer.Fair, s.javas[1].client)
-		no(other.TryLock(ctx, other.thread))
-		Expect(s.queue(ctx)).To(Equal([]string{goes.owner}))
-		done(hold.Unlock(ctx))
-		goes.gets(ctx)(ctx)
-		s.free(ctx)
-	})
+// keepsItsPlace: one such call leaves Go its place, although Java asks (I11c).
+func (s *lockSubject) keepsItsPlace(ctx context.Context) {
+	GinkgoHelper()
+	hold, goes, took := s.timesOut(ctx, 1)
+	Expect(took).To(Equal(defaultFairWait))
+	other := s.holder(ctx, javapeer.Fair, s.javas[1].client)
+	no(other.TryLock(ctx, other.thread))
+	Expect(s.queue(ctx)).To(Equal([]string{goes.owner}))
+	done(hold.Unlock(ctx))
+	goes.gets(ctx)(ctx)
+	s.free(ctx)
+}
 
-	It("take Go its place when more are over at once, and it comes back (I11c)", func(ctx SpecContext) {
-		hold, goes, took := timeOut(ctx, 3)
-		Expect(took).To(Equal(3 * defaultFairWait))
-		other := s.holder(ctx, javapeer.Fair, s.javas[1].client)
-		no(other.TryLock(ctx, other.thread))
-		Expect(s.queue(ctx)).To(BeEmpty())
-		Eventually(func() []string { return s.queue(ctx) }).WithTimeout(patience).
-			Should(Equal([]string{goes.owner}))
-		done(hold.Unlock(ctx))
-		goes.gets(ctx)(ctx)
-		s.free(ctx)
-	})
+// regainsItsPlace: several such calls take Go its place, and Go takes it again (I11c).
+func (s *lockSubject) regainsItsPlace(ctx context.Context) {
+	GinkgoHelper()
+	hold, goes, took := s.timesOut(ctx, 3)
+	Expect(took).To(Equal(3 * defaultFairWait))
+	other := s.holder(ctx, javapeer.Fair, s.javas[1].client)
+	no(other.TryLock(ctx, other.thread))
+	Expect(s.queue(ctx)).To(BeEmpty())
+	Eventually(func() []string { return s.queue(ctx) }).WithTimeout(patience).
+		Should(Equal([]string{goes.owner}))
+	done(hold.Unlock(ctx))
+	goes.gets(ctx)(ctx)
+	s.free(ctx)
 }
 
 // A fairClock is a server whose clock is wrong, and a fair lock there.
@@ -126,7 +124,7 @@ type fairClock struct {
 	keys       lockKeys
 }
 
-// newFairClock returns one whose clock is off by so much, from all callers.
+// newFairClock returns one whose clock is off by off, from all callers.
 func (s *lockSubject) newFairClock(ctx context.Context, off time.Duration) fairClock {
 	GinkgoHelper()
 	server, set := redistest.StartClocked(GinkgoT())
@@ -155,54 +153,56 @@ func (c fairClock) ends(ctx context.Context) time.Time {
 	return time.UnixMilli(int64(score))
 }
 
-// fairClockSpecs are about callers whose clock is not that of Redis.
-func (s *lockSubject) fairClockSpecs() {
-	const off = 1000 * time.Second
+// clockOff is how much the clock of Redis differs from that of all callers.
+const clockOff = 1000 * time.Second
 
-	It("lose a place of Go by the clock of Redis, and by that of Java (I11b)", func(ctx SpecContext) {
-		c := s.newFairClock(ctx, -off)
-		hold, err := c.one.LockFor(ctx, time.Hour)
+// losesByClockOfJava: a place of Go ends by the clock of Redis, and by that of Java, which asks (I11b).
+func (s *lockSubject) losesByClockOfJava(ctx context.Context) {
+	GinkgoHelper()
+	c := s.newFairClock(ctx, -clockOff)
+	hold, err := c.one.LockFor(ctx, time.Hour)
+	done(err)
+	held := make(chan *rlock.Hold, 1)
+	go func() {
+		defer GinkgoRecover()
+		h, err := c.other.Lock(ctx)
 		done(err)
-		held := make(chan *rlock.Hold, 1)
-		go func() {
-			defer GinkgoRecover()
-			h, err := c.other.Lock(ctx)
-			done(err)
-			held <- h
-		}()
-		Eventually(func() []string { return c.queue(ctx) }).WithTimeout(patience).Should(HaveLen(1))
-		queue := c.queue(ctx)
-		now, err := c.Time(ctx).Result()
-		done(err)
-		Expect(c.ends(ctx)).To(BeTemporally(">", now))
-		Expect(c.ends(ctx)).To(BeTemporally("<=", now.Add(placeOfGo)))
-		Expect(c.ends(ctx)).To(BeTemporally("<", time.Now()))
-		_, ok, err := c.one.TryLock(ctx, 0, 0)
-		no(ok, err)
-		Expect(c.queue(ctx)).To(Equal(queue))
-		no(c.java.TryLock(ctx, c.java.thread))
-		Expect(c.queue(ctx)).To(BeEmpty())
-		Eventually(func() []string { return c.queue(ctx) }).WithTimeout(patience).Should(Equal(queue))
-		done(hold.Unlock(ctx))
-		var h *rlock.Hold
-		Eventually(ctx, held).WithTimeout(patience).Should(Receive(&h))
-		done(h.Unlock(ctx))
-	})
+		held <- h
+	}()
+	Eventually(func() []string { return c.queue(ctx) }).WithTimeout(patience).Should(HaveLen(1))
+	queue := c.queue(ctx)
+	now, err := c.Time(ctx).Result()
+	done(err)
+	Expect(c.ends(ctx)).To(BeTemporally(">", now))
+	Expect(c.ends(ctx)).To(BeTemporally("<=", now.Add(placeOfGo)))
+	Expect(c.ends(ctx)).To(BeTemporally("<", time.Now()))
+	_, ok, err := c.one.TryLock(ctx, 0, 0)
+	no(ok, err)
+	Expect(c.queue(ctx)).To(Equal(queue))
+	no(c.java.TryLock(ctx, c.java.thread))
+	Expect(c.queue(ctx)).To(BeEmpty())
+	Eventually(func() []string { return c.queue(ctx) }).WithTimeout(patience).Should(Equal(queue))
+	done(hold.Unlock(ctx))
+	var h *rlock.Hold
+	Eventually(ctx, held).WithTimeout(patience).Should(Receive(&h))
+	done(h.Unlock(ctx))
+}
 
-	It("lose a place of Java by the clock of Redis, when Go asks (I11b)", func(ctx SpecContext) {
-		c := s.newFairClock(ctx, off)
-		const lease = 5 * time.Second
-		_, err := c.one.LockFor(ctx, lease)
-		done(err)
-		waits := c.java.StartLockLease(c.java.thread, time.Hour)
-		s.parked(ctx, c.java)
-		Expect(c.queue(ctx)).To(Equal([]string{c.java.owner}))
-		Expect(c.ends(ctx)).To(BeTemporally("~", time.Now().Add(defaultFairWait+lease), patience))
-		_, ok, err := c.one.TryLock(ctx, 0, 0)
-		no(ok, err)
-		Expect(c.queue(ctx)).To(BeEmpty())
-		_, err = waits.Wait(ctx) // when the lease is over
-		done(err)
-		c.java.unlocks(ctx)
-	})
+// losesByClockOfRedis: a place of Java ends by the clock of Redis when Go asks (I11b).
+func (s *lockSubject) losesByClockOfRedis(ctx context.Context) {
+	GinkgoHelper()
+	c := s.newFairClock(ctx, clockOff)
+	const lease = 5 * time.Second
+	_, err := c.one.LockFor(ctx, lease)
+	done(err)
+	waits := c.java.StartLockLease(c.java.thread, time.Hour)
+	s.waiting(ctx, c.java)
+	Expect(c.queue(ctx)).To(Equal([]string{c.java.owner}))
+	Expect(c.ends(ctx)).To(BeTemporally("~", time.Now().Add(defaultFairWait+lease), patience))
+	_, ok, err := c.one.TryLock(ctx, 0, 0)
+	no(ok, err)
+	Expect(c.queue(ctx)).To(BeEmpty())
+	_, err = waits.Wait(ctx) // when the lease is over
+	done(err)
+	c.java.unlocks(ctx)
 }

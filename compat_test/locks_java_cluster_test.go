@@ -45,13 +45,6 @@ func (s *lockSubject) clusterSpecs() {
 		c := &lockCluster{}
 		BeforeAll(func(ctx SpecContext) { c.start(ctx, s) }, NodeTimeout(time.Minute))
 
-		It("tell a shard of it, or all of it", func(ctx SpecContext) {
-			for _, kind := range lockKinds {
-				s.named(redistest.Name(GinkgoT()))
-				a, b := s.holder(ctx, kind, c.client), s.holder(ctx, kind, c.client)
-				s.tells(ctx, c.rdb, kind, a, b)
-			}
-		}, SpecTimeout(time.Minute))
 		s.clusterTogetherSpecs(c)
 
 		if s.generation != newest {
@@ -66,7 +59,7 @@ func (s *lockSubject) clusterSpecs() {
 			a, b := s.holder(ctx, javapeer.Reentrant, c.client), s.holder(ctx, javapeer.Reentrant, c.client)
 			a.locks(ctx)
 			waits := b.StartLock(b.thread)
-			s.parked(ctx, b)
+			s.waiting(ctx, b)
 			_, all := s.listeners(ctx, c.rdb, s.keys.channel)
 			Expect(all).To(Equal(int64(1)))
 			a.unlocks(ctx)
@@ -77,35 +70,6 @@ func (s *lockSubject) clusterSpecs() {
 			Expect(err).To(MatchError(ContainSubstring("pubsub|shardnumsub")))
 		}, SpecTimeout(time.Minute))
 	})
-}
-
-// tells expects an unlock to be told where a waiter listens.
-func (s *lockSubject) tells(
-	ctx context.Context, rdb *redis.ClusterClient, kind javapeer.LockKind, a, b javaHolder,
-) {
-	GinkgoHelper()
-	a.locks(ctx)
-	waits := b.StartLock(b.thread)
-	s.parked(ctx, b)
-	shards, all := s.listeners(ctx, rdb, s.channelOf(kind, b))
-	var sub *redis.PubSub
-	if s.toShards(ctx) {
-		Expect([]int64{shards, all}).To(Equal([]int64{1, 0}))
-		sub = rdb.SSubscribe(ctx, s.channelOf(kind, b))
-	} else {
-		Expect([]int64{shards, all}).To(Equal([]int64{0, 1}))
-		sub = rdb.Subscribe(ctx, s.channelOf(kind, b))
-	}
-	DeferCleanup(sub.Close)
-	_, err := sub.Receive(ctx)
-	done(err)
-	a.unlocks(ctx)
-	heard, err := sub.ReceiveMessage(ctx)
-	done(err)
-	Expect(heard.Payload).To(Equal("0"))
-	_, err = waits.Wait(ctx)
-	done(err)
-	b.unlocks(ctx)
 }
 
 // toShards reports whether Java tells the shard of a lock on a cluster.

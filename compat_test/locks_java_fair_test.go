@@ -6,7 +6,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 )
@@ -19,10 +18,10 @@ func (s *lockSubject) queue(ctx context.Context) []string {
 	return queue
 }
 
-// score returns when the place of a waiter ends, in ms.
-func (s *lockSubject) score(ctx context.Context, h javaHolder) int64 {
+// score returns when the place of an owner ends, in ms.
+func (s *lockSubject) score(ctx context.Context, owner string) int64 {
 	GinkgoHelper()
-	score, err := look.ZScore(ctx, s.keys.timeouts, h.owner).Result()
+	score, err := look.ZScore(ctx, s.keys.timeouts, owner).Result()
 	done(err)
 	return int64(score)
 }
@@ -64,10 +63,10 @@ func (s *lockSubject) queueSpecs() {
 		s.joined(ctx, c, 2)
 		last := d.StartLockLease(d.thread, time.Hour)
 		s.joined(ctx, d, 3)
-		first := s.score(ctx, b)
+		first := s.score(ctx, b.owner)
 		isAfter(first, s.ends(ctx), 100*time.Second)
-		Expect(s.score(ctx, c) - first).To(Equal(int64(200_000)))
-		Expect(s.score(ctx, d) - s.score(ctx, c)).To(Equal(defaultFairWait.Milliseconds()))
+		Expect(s.score(ctx, c.owner) - first).To(Equal(int64(200_000)))
+		Expect(s.score(ctx, d.owner) - s.score(ctx, c.owner)).To(Equal(defaultFairWait.Milliseconds()))
 
 		// Each winner takes the time it had added off the others.
 		e := newEar(ctx, s.keys.channel+"*")
@@ -76,84 +75,15 @@ func (s *lockSubject) queueSpecs() {
 		Expect(e.heard(ctx)).To(Equal([]string{s.keys.channel + ":" + b.owner + " 0"}))
 		s.held(ctx, b, 1)
 		Expect(s.queue(ctx)).To(Equal([]string{c.owner, d.owner}))
-		Expect(s.score(ctx, c)).To(Equal(first + 100_000))
+		Expect(s.score(ctx, c.owner)).To(Equal(first + 100_000))
 		b.unlocks(ctx)
 		yes(waits[1].Wait(ctx))
-		Expect(s.score(ctx, d)).To(Equal(first + 200_000))
+		Expect(s.score(ctx, d.owner)).To(Equal(first + 200_000))
 		c.unlocks(ctx)
 		_, err := last.Wait(ctx)
 		done(err)
 		is(0)(look.Exists(ctx, s.keys.queue, s.keys.timeouts).Result())
 		d.unlocks(ctx)
 		s.free(ctx)
-	})
-
-	It("lose those who have waited too long, and no others", func(ctx SpecContext) {
-		a, b, c := s.holders(ctx, javapeer.Fair)
-		a.locks(ctx)
-		leaves := b.StartTryLock(b.thread, 300*time.Millisecond)
-		stays := c.StartLock(c.thread)
-		no(leaves.Wait(ctx))
-		listens(ctx, s.keys.channel+":"+c.owner, 1)
-		Expect(s.queue(ctx)).To(Equal([]string{c.owner}))
-		Expect(look.ZRange(ctx, s.keys.timeouts, 0, -1).Val()).To(Equal([]string{c.owner}))
-		isAfter(s.score(ctx, c), s.ends(ctx), defaultFairWait)
-		a.unlocks(ctx)
-		_, err := stays.Wait(ctx)
-		done(err)
-		c.unlocks(ctx)
-		s.free(ctx)
-	})
-
-	It("keep places for a time that may be set", func(ctx SpecContext) {
-		if s.before(sinceFairWait) {
-			_, err := s.peer.Connect(ctx, s.name, server.Addr, javapeer.FairLockWaitTimeout(time.Minute))
-			thrown(err, "java.lang.UnsupportedOperationException", "setFairLockWaitTimeout")
-			return
-		}
-		a, _, _ := s.holders(ctx, javapeer.Fair)
-		b := s.holder(ctx, javapeer.Fair, s.instance(ctx, javapeer.FairLockWaitTimeout(time.Minute)))
-		a.locks(ctx)
-		waits := b.StartLock(b.thread)
-		s.joined(ctx, b, 1)
-		isAfter(s.score(ctx, b), s.ends(ctx), time.Minute)
-		a.unlocks(ctx)
-		_, err := waits.Wait(ctx)
-		done(err)
-		b.unlocks(ctx)
-	})
-}
-
-// deadSpecs are about a head of the queue that does not come.
-func (s *lockSubject) deadSpecs() {
-	const ghost = "somebody:1"
-	put := func(ctx context.Context, until time.Time) {
-		GinkgoHelper()
-		done(look.RPush(ctx, s.keys.queue, ghost).Err())
-		score := float64(until.UnixMilli())
-		done(look.ZAdd(ctx, s.keys.timeouts, redis.Z{Score: score, Member: ghost}).Err())
-	}
-
-	It("are refused to others while it has time, and unlock tells it", func(ctx SpecContext) {
-		a, _, _ := s.holders(ctx, javapeer.Fair)
-		put(ctx, time.Now().Add(time.Hour))
-		no(a.IsLocked(ctx))
-		no(a.TryLock(ctx, a.thread))
-		e := newEar(ctx, s.keys.channel+"*")
-		a.unlocks(ctx) // without an exception
-		no(a.ForceUnlock(ctx))
-		Expect(e.heard(ctx)).To(Equal([]string{s.keys.channel + ":" + ghost + " 0"}))
-		Expect(s.queue(ctx)).To(Equal([]string{ghost}))
-		yes(a.Delete(ctx))
-		s.free(ctx)
-	})
-
-	It("are granted when its time is over", func(ctx SpecContext) {
-		a, _, _ := s.holders(ctx, javapeer.Fair)
-		put(ctx, time.Now().Add(-time.Second))
-		yes(a.TryLock(ctx, a.thread))
-		s.held(ctx, a, 1)
-		is(0)(look.Exists(ctx, s.keys.queue, s.keys.timeouts).Result())
-		a.unlocks(ctx)
 	})
 }

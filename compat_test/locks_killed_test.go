@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -17,25 +16,24 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
-	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// holdEnv has this program hold a lock: the address of Redis, and the name of the lock.
+// holdEnv has this program take a lock: the address of Redis, the kind and the name of the lock.
 const holdEnv = "COMPAT_HOLDS_LOCK"
 
-// shortWatchdog is the lease of those who are killed.
+// shortWatchdog is the lease of holders that are killed.
 const shortWatchdog = 3 * time.Second
 
-// holdLock holds a lock until its stdin ends, and exits, if the process is to do that.
+// holdLock takes a lock, holds it until its stdin ends, and exits, if the process is to do that.
 func holdLock() {
-	addr, name, ok := strings.Cut(os.Getenv(holdEnv), " ")
-	if !ok {
+	words := strings.SplitN(os.Getenv(holdEnv), " ", 3)
+	if len(words) < 3 {
 		return
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	rdb := redis.NewClient(&redis.Options{Addr: words[0]})
 	locks := rlock.New(rratelimiter.New(rdb), rlock.WithWatchdogTimeout(shortWatchdog))
-	hold, err := locks.Lock(name).Lock(context.Background())
+	hold, err := newGoLock(locks, javapeer.LockKind(words[1]), words[2]).Lock(context.Background())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -45,24 +43,29 @@ func holdLock() {
 	os.Exit(0)
 }
 
-// startHolder starts a process of Go that holds a lock. It returns the owner.
-func startHolder(ctx context.Context, name string) (kill func(), owner string) {
+// startProcess starts a process of Go that takes a lock, or waits for it.
+func startProcess(ctx context.Context, kind javapeer.LockKind, name string) (kill func(), out *bufio.Reader) {
 	GinkgoHelper()
 	program, err := os.Executable()
 	done(err)
 	cmd := exec.CommandContext(ctx, program)
-	cmd.Env = append(os.Environ(), holdEnv+"="+server.Addr+" "+name)
+	cmd.Env = append(os.Environ(), holdEnv+"="+server.Addr+" "+string(kind)+" "+name)
+	cmd.Stderr = GinkgoWriter
 	_, err = cmd.StdinPipe() // stays open
 	done(err)
-	out, err := cmd.StdoutPipe()
+	stdout, err := cmd.StdoutPipe()
 	done(err)
 	done(cmd.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	kill = func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed, so an error is expected
-	}
+	kill = func() { _, _ = cmd.Process.Kill(), cmd.Wait() } // it was killed, so an error is expected
 	DeferCleanup(kill)
+	return kill, bufio.NewReader(stdout)
+}
+
+// startHolder starts a process of Go that holds a lock. It returns the owner.
+func startHolder(ctx context.Context, name string) (kill func(), owner string) {
+	GinkgoHelper()
+	kill, out := startProcess(ctx, javapeer.Reentrant, name)
+	line, err := out.ReadString('\n')
 	done(err)
 	return kill, strings.TrimSpace(line)
 }
@@ -70,7 +73,7 @@ func startHolder(ctx context.Context, name string) (kill func(), owner string) {
 // startJavaHolder is startHolder for a JVM.
 func startJavaHolder(ctx context.Context, name string) (kill func(), owner string) {
 	GinkgoHelper()
-	p, err := javapeer.Start(ctx, "", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+	p, err := javapeer.Start(ctx, "", smallJVM...)
 	done(err)
 	DeferCleanup(p.Kill)
 	_, err = p.Connect(ctx, name, server.Addr, javapeer.LockWatchdogTimeout(shortWatchdog))
@@ -82,34 +85,25 @@ func startJavaHolder(ctx context.Context, name string) (kill func(), owner strin
 	return p.Kill, owner
 }
 
-// Who is killed has its lock until its lease has run out, and no longer.
-var _ = Describe("A process that is killed", Label("locks"), func() {
-	It("leaves its lock to the other language when its lease is over", func(ctx SpecContext) {
-		var both sync.WaitGroup
-		defer both.Wait()
-		for _, dies := range []string{"Java", "Go"} {
-			s := &lockSubject{generation: newest}
-			s.named(redistest.Name(GinkgoT()))
-			start, heir := startJavaHolder, rival(s.goHolder(javapeer.Reentrant))
-			if dies == "Go" {
-				start, heir = startHolder, s.holder(ctx, javapeer.Reentrant, s.javas[0].client)
-			}
-			kill, owner := start(ctx, s.name)
-			Expect(look.HGetAll(ctx, s.name).Val()).To(Equal(map[string]string{owner: "1"}))
-			both.Go(func() {
-				defer GinkgoRecover()
-				s.inherits(ctx, kill, heir)
-			})
-		}
-	}, SpecTimeout(time.Minute))
-})
+// inheritsFrom: the lock of a holder that is killed goes to the other language when its lease is over,
+// and no earlier.
+func (s *lockSubject) inheritsFrom(ctx context.Context, dies string) {
+	GinkgoHelper()
+	start, successor := startJavaHolder, rival(s.goHolder(javapeer.Reentrant))
+	if dies == "Go" {
+		start, successor = startHolder, s.holder(ctx, javapeer.Reentrant, s.javas[0].client)
+	}
+	kill, owner := start(ctx, s.name)
+	Expect(look.HGetAll(ctx, s.name).Val()).To(Equal(map[string]string{owner: "1"}))
+	s.inherits(ctx, kill, successor)
+}
 
 // inherits expects a waiter to get the lock when its holder was killed and the lease is
 // over.
-func (s *lockSubject) inherits(ctx context.Context, kill func(), heir rival) {
+func (s *lockSubject) inherits(ctx context.Context, kill func(), successor rival) {
 	GinkgoHelper()
-	gets := heir.waits(ctx, endless)
-	s.awaits(ctx, heir)
+	gets := successor.waits(ctx, endless)
+	s.awaits(ctx, successor)
 	kill()
 	before := time.Now()
 	left, err := look.PTTL(ctx, s.name).Result()
@@ -117,7 +111,7 @@ func (s *lockSubject) inherits(ctx context.Context, kill func(), heir rival) {
 	Expect(left).To(BeNumerically("<=", shortWatchdog))
 	gets()
 	Expect(time.Since(before)).To(BeNumerically(">", left-2*time.Millisecond)) // both are rounded
-	s.has(ctx, heir, 1)
-	heir.unlocks(ctx)
+	s.has(ctx, successor, 1)
+	successor.unlocks(ctx)
 	s.free(ctx)
 }

@@ -28,7 +28,7 @@ const (
 	sinceLease      = "3.27.2" // every unlock sets the lease that was given
 	sinceFairWait   = "3.46.0"
 	sinceFairNames  = "3.52.0" // the keys of a fair lock have mapped names
-	sinceWrongLatch = "3.52.0" // another latch is removed than the one that was set
+	sinceWrongLatch = "3.52.0" // another idempotency key is removed than was set
 	sinceOwnLatch   = "4.3.0"  // it is the one that was set again
 )
 
@@ -121,7 +121,7 @@ func (s *lockSubject) held(ctx context.Context, h javaHolder, count int) {
 	Expect(look.HGetAll(ctx, s.name).Val()).To(Equal(map[string]string{h.owner: fmt.Sprint(count)}))
 }
 
-// free expects no key of the lock, but for latches and a token.
+// free expects no key of the lock, but for idempotency keys and a token.
 func (s *lockSubject) free(ctx context.Context) {
 	GinkgoHelper()
 	is(0)(look.Exists(ctx, s.keys.hash, s.keys.queue, s.keys.timeouts).Result())
@@ -133,14 +133,6 @@ func (s *lockSubject) expires(ctx context.Context, want time.Duration) {
 	is(want.Milliseconds())(roughly(look.Do(ctx, "PTTL", s.keys.hash).Int64()))
 }
 
-// channelOf returns the channel on which a waiter listens.
-func (s *lockSubject) channelOf(kind javapeer.LockKind, h javaHolder) string {
-	if kind == javapeer.Fair {
-		return s.keys.channel + ":" + h.owner
-	}
-	return s.keys.channel
-}
-
 // listens waits until a number of clients listen to a channel.
 func listens(ctx context.Context, channel string, clients int64) {
 	GinkgoHelper()
@@ -148,10 +140,10 @@ func listens(ctx context.Context, channel string, clients int64) {
 		WithTimeout(patience).WithPolling(time.Millisecond).Should(Equal(clients))
 }
 
-// parked waits until a thread waits for a message.
-func (s *lockSubject) parked(ctx context.Context, h javaHolder) {
+// waiting waits until a thread waits for a message.
+func (s *lockSubject) waiting(ctx context.Context, h javaHolder) {
 	GinkgoHelper()
-	Eventually(func() (bool, error) { return s.peer.Parked(ctx, h.thread) }).
+	Eventually(func() (bool, error) { return s.peer.Waiting(ctx, h.thread) }).
 		WithTimeout(patience).WithPolling(time.Millisecond).Should(BeTrue())
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// A rival is somebody who wants a lock, in one of the languages: a javaHolder or a
+// A rival is a caller that wants a lock, in one of the languages: a javaHolder or a
 // goHolder.
 type rival interface {
 	String() string
@@ -199,12 +199,12 @@ func (s *lockSubject) bothWays(ctx context.Context, kind javapeer.LockKind, spec
 	spec(j, g)
 }
 
-// awaits waits until somebody waits for a message about the lock.
+// awaits waits until a caller waits for a message about the lock.
 func (s *lockSubject) awaits(ctx context.Context, r rival) {
 	GinkgoHelper()
 	listens(ctx, s.keys.channel, 1)
 	if j, ok := r.(javaHolder); ok {
-		s.parked(ctx, j)
+		s.waiting(ctx, j)
 	}
 }
 

@@ -53,14 +53,14 @@ func (s *lockSubject) wakesOn(ctx context.Context, rdb *redis.ClusterClient, fir
 	second.unlocks(ctx)
 }
 
-// awaitsOn waits until somebody waits for a message about a lock of a cluster: on a shard
+// awaitsOn waits until a caller waits for a message about a lock of a cluster: on a shard
 // channel, if the language knows of them. For a fair lock it is a channel of its own.
 func (s *lockSubject) awaitsOn(ctx context.Context, rdb *redis.ClusterClient, r rival) {
 	GinkgoHelper()
 	j, ok := r.(javaHolder)
-	heard := []int64{0, 1}
+	listeners := []int64{0, 1}
 	if ok && s.toShards(ctx) || !ok && since7(ctx) {
-		heard = []int64{1, 0}
+		listeners = []int64{1, 0}
 	}
 	Eventually(ctx, func() []int64 {
 		channel := s.keys.channel
@@ -69,14 +69,14 @@ func (s *lockSubject) awaitsOn(ctx context.Context, rdb *redis.ClusterClient, r 
 		}
 		shards, all := s.listeners(ctx, rdb, channel)
 		return []int64{shards, all}
-	}).WithTimeout(patience).WithPolling(time.Millisecond).Should(Equal(heard))
+	}).WithTimeout(patience).WithPolling(time.Millisecond).Should(Equal(listeners))
 	if ok {
-		s.parked(ctx, j)
+		s.waiting(ctx, j)
 	}
 }
 
 // wakesLate has one side unlock what the other waits for, where neither hears the other:
-// who waits gets the lock when the lease that it has read is over.
+// the waiter gets the lock when the lease that it has read is over.
 func (s *lockSubject) wakesLate(ctx context.Context, rdb *redis.ClusterClient, first, second rival) {
 	GinkgoHelper()
 	const lease = 3 * time.Second

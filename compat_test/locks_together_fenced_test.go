@@ -1,6 +1,8 @@
 package compat_test
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -34,7 +36,7 @@ func (s *lockSubject) tokenTogetherSpecs() {
 		is(-1)(look.Do(ctx, "PTTL", s.keys.token).Int64())
 	})
 
-	It("give a token to who was woken by the other language", func(ctx SpecContext) {
+	It("give a token to the caller woken by the other language", func(ctx SpecContext) {
 		a, _, _ := s.holders(ctx, javapeer.Fenced)
 		g := s.goHolder(javapeer.Fenced)
 		first := g.takesToken(ctx)
@@ -82,4 +84,19 @@ func (s *lockSubject) tokenTogetherSpecs() {
 		b.hasLost(ctx)
 		g.unlocks(ctx)
 	}, SpecTimeout(time.Minute))
+}
+
+// woken returns the token of a thread that waits for it, and has just begun to: then Redisson may
+// not hear of the unlock (3.26.0 missed 3 of 400), and is notified once more.
+func (s *lockSubject) woken(ctx context.Context, waits *javapeer.Started[int64]) (token int64, err error) {
+	GinkgoHelper()
+	for {
+		soon, cancel := context.WithTimeout(ctx, time.Second)
+		token, err = waits.Wait(soon)
+		cancel()
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return token, err
+		}
+		done(look.Publish(ctx, s.keys.channel, "0").Err())
+	}
 }

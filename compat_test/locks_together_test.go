@@ -87,7 +87,7 @@ func (s *lockSubject) renewalSpecs() {
 		j.locks(ctx)
 		Eventually(g.hold.Context().Done(), patience).Should(BeClosed())
 		Expect(context.Cause(g.hold.Context())).To(And(
-			MatchError(rlock.ErrLost), MatchError(ContainSubstring("somebody else has unlocked"))))
+			MatchError(rlock.ErrLost), MatchError(ContainSubstring("it was unlocked by force or deleted"))))
 		g.hasLost(ctx)
 		s.has(ctx, j, 1)
 		s.expires(ctx, time.Hour)
@@ -103,7 +103,7 @@ type lockShape struct {
 	others         []string // keys
 }
 
-// shape returns the shape of a lock that somebody has.
+// shape returns the shape of a lock that is held.
 func (s *lockSubject) shape(ctx context.Context, r rival) lockShape {
 	GinkgoHelper()
 	hash := look.HGetAll(ctx, s.keys.hash).Val()
@@ -120,7 +120,7 @@ func (s *lockSubject) shape(ctx context.Context, r rival) lockShape {
 	}
 }
 
-// has expects the lock to be somebody's.
+// has expects the lock to be held by r.
 func (s *lockSubject) has(ctx context.Context, r rival, count int64) {
 	GinkgoHelper()
 	Expect(look.HGetAll(ctx, s.keys.hash).Val()).To(HaveLen(1))

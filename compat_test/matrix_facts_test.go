@@ -33,7 +33,6 @@ func factSpecs(g *generation) {
 	s.fieldSpecs()
 	s.lifetimeSpecs()
 	s.permitSpecs()
-	s.methodSpecs()
 }
 
 // fact names a spec by what holds since a version, or by what held before.

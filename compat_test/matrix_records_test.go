@@ -53,7 +53,7 @@ func (s *subject) readingSpecs() {
 		Entry("Bc0I/16", i16, s.readsRight(i16)),
 		Entry("Bc0I/8", i8, s.readsRight(i16)),
 		Entry("Lc0I", lc, s.readsRight(lc)),
-		Entry("fI, by 3.17.0 and later, too", fi, s.readsRight(fi) || s.readsRight(i16)),
+		Entry("fI, also by 3.17.0 and later", fi, s.readsRight(fi) || s.readsRight(i16)),
 	)
 
 	DescribeTable("of Redisson are read", func(ctx SpecContext, f int, right bool) {
@@ -105,7 +105,7 @@ func (s *subject) liveRecordSpecs() {
 		Expect(formatOf(onlyRecord(ctx, s.keys))).To(Equal(s.beside()))
 	})
 
-	It("of one who has not expired do no harm yet", func(ctx SpecContext) {
+	It("that have not expired do no harm yet", func(ctx SpecContext) {
 		yes(s.java.TrySetRate(ctx, config(overall, 5, minute)))
 		for _, f := range []int{i16, i8, lc, fi} {
 			leave(ctx, s.keys, leftover{f, "1", time.Second, 1})

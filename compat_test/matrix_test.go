@@ -26,7 +26,7 @@ var _ = func() bool {
 			if g.beside() != newest.beside() {
 				resolutionSpecs(g)
 			}
-			togetherSpecs(g, 30, 300*time.Millisecond, 1500*time.Millisecond, 31)
+			togetherSpecs(g, 30, 300*time.Millisecond, 1500*time.Millisecond, 0.2)
 			Context("in particular", func() { factSpecs(g) })
 			Context("records", func() { recordSpecs(g) })
 		})

@@ -54,7 +54,7 @@ func (j *javaSide) has(version string) bool { return j.generation().since(versio
 func (j *javaSide) writes() int             { return j.generation().writes() }
 
 func (j *javaSide) limiter(name string) limiter {
-	return compare.Java(j.generation().peer.Limiter(j.client, name))
+	return j.generation().peer.Limiter(j.client, name)
 }
 
 // A pair is a side that acts on a limiter, and another that sees what it did.

@@ -21,48 +21,54 @@ type topology struct {
 }
 
 var _ = Describe("Topologies", func() {
-	It("are a cluster of 3 masters and 3 replicas", func(ctx SpecContext) {
-		cluster := redistest.StartCluster(GinkgoT(), redistest.WithReplicas(1),
-			redistest.WithArgs("--cluster-node-timeout", "2000", "--notify-keyspace-events", "KEA"))
-		t := topology{client: cluster.Client(GinkgoT()), java: "on a cluster"}
-		t.connect(ctx, javapeer.Cluster(cluster.Addrs...))
-		name := redistest.Name(GinkgoT())
-		at := 0
-		for i, s := range cluster.Servers[:3] {
-			if s.Admin().Exists(ctx, name).Err() == nil {
-				at = i
-			}
-		}
-		master, replica := cluster.Servers[at], cluster.Servers[at+3]
-		serving := func(s *redistest.Server) {
-			exists := func() error { return s.Admin().Exists(ctx, name).Err() }
-			Eventually(exists, patience, tick).Should(Succeed())
-		}
-		t.shares(ctx, name)
-		t.replicated(ctx, master, name, 1)
-		done(replica.Admin().ClusterFailover(ctx).Err())
-		serving(replica)
-		t.goesOn(ctx, name, replica)
-		t.replicated(ctx, replica, name, 1)
-		replica.Stop()
-		serving(master)
-		t.goesOn(ctx, name, master)
-	}, SpecTimeout(4*time.Minute))
-
-	It("are Sentinel, a master and 2 replicas", func(ctx SpecContext) {
-		sentinel := redistest.StartSentinels(GinkgoT(), 2, "--notify-keyspace-events", "KEA")
-		t := topology{client: sentinel.Client(GinkgoT()), java: "by sentinels"}
-		t.connect(ctx, javapeer.Sentinels(sentinel.MasterName, sentinel.Addrs...))
-		name := redistest.Name(GinkgoT())
-		t.shares(ctx, name)
-		t.replicated(ctx, sentinel.Master, name, 2)
-		sentinel.Failover(GinkgoT())
-		t.goesOn(ctx, name, sentinel.Master)
-		t.replicated(ctx, sentinel.Master, name, 1)
-		sentinel.Switch(GinkgoT())
-		t.goesOn(ctx, name, sentinel.Master)
+	It("are a cluster with 3 replicas, and a Sentinel with 2, over failovers", func(ctx SpecContext) {
+		sideBySide(func() { onCluster(ctx) }, func() { onSentinel(ctx) })
 	}, SpecTimeout(4*time.Minute))
 })
+
+func onCluster(ctx SpecContext) {
+	GinkgoHelper()
+	cluster := redistest.StartCluster(GinkgoT(), redistest.WithReplicas(1),
+		redistest.WithArgs("--cluster-node-timeout", "2000", "--notify-keyspace-events", "KEA"))
+	t := topology{client: cluster.Client(GinkgoT()), java: "on a cluster"}
+	t.connect(ctx, javapeer.Cluster(cluster.Addrs...))
+	name := redistest.Name(GinkgoT())
+	at := 0
+	for i, s := range cluster.Servers[:3] {
+		if s.Admin().Exists(ctx, name).Err() == nil {
+			at = i
+		}
+	}
+	master, replica := cluster.Servers[at], cluster.Servers[at+3]
+	serving := func(s *redistest.Server) {
+		exists := func() error { return s.Admin().Exists(ctx, name).Err() }
+		Eventually(exists, patience, tick).Should(Succeed())
+	}
+	t.shares(ctx, name)
+	t.replicated(ctx, master, name, 1)
+	done(replica.Admin().ClusterFailover(ctx).Err())
+	serving(replica)
+	t.goesOn(ctx, name, replica)
+	t.replicated(ctx, replica, name, 1)
+	replica.Stop()
+	serving(master)
+	t.goesOn(ctx, name, master)
+}
+
+func onSentinel(ctx SpecContext) {
+	GinkgoHelper()
+	sentinel := redistest.StartSentinels(GinkgoT(), 2, "--notify-keyspace-events", "KEA")
+	t := topology{client: sentinel.Client(GinkgoT()), java: "by sentinels"}
+	t.connect(ctx, javapeer.Sentinels(sentinel.MasterName, sentinel.Addrs...))
+	name := redistest.Name(GinkgoT())
+	t.shares(ctx, name)
+	t.replicated(ctx, sentinel.Master, name, 2)
+	sentinel.Failover(GinkgoT())
+	t.goesOn(ctx, name, sentinel.Master)
+	t.replicated(ctx, sentinel.Master, name, 1)
+	sentinel.Switch(GinkgoT())
+	t.goesOn(ctx, name, sentinel.Master)
+}
 
 const (
 	patience = 20 * time.Second
@@ -80,7 +86,7 @@ func (t *topology) connect(ctx SpecContext, where javapeer.ConnectOption) {
 func (t *topology) sides(name string) (java, g limiter) {
 	c := rratelimiter.New(t.client)
 	DeferCleanup(c.Close)
-	return compare.Java(peer.Limiter(t.java, name)), compare.Go(c.RateLimiter(name))
+	return peer.Limiter(t.java, name), compare.Go(c.RateLimiter(name))
 }
 
 // replicated waits until that many replicas of the master have what was done.
@@ -94,7 +100,7 @@ func (t *topology) replicated(ctx SpecContext, master *redistest.Server, name st
 		WithTimeout(3 * patience).Should(BeNumerically(">=", replicas)) // a replica may have to begin anew
 }
 
-// hears waits until a waiter of Go is told when Java gives permits back.
+// hears waits until a waiter of Go is notified when Java gives permits back.
 func (t *topology) hears(ctx SpecContext, name string) {
 	GinkgoHelper()
 	master, channel := redis.UniversalClient(t.client), "__keyspace@0__:{"+name+"}:value"

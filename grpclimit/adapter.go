@@ -9,40 +9,35 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Limiter is the Limiter of go-grpc-middleware (interceptors/ratelimit of its v2), for
-// servers that have those interceptors already. Others have more from the interceptors
-// of this package: go-grpc-middleware makes every error a RESOURCE_EXHAUSTED of its own,
-// with the text of the error and without its details. So a peer is told when to retry by
-// grpc-retry-pushback-ms alone, and a limiter that has failed looks like a refusal.
+// A Limiter is the Limiter of go-grpc-middleware (interceptors/ratelimit of its v2), for servers that
+// use those interceptors already. The interceptors of this package tell the peer more:
+// go-grpc-middleware turns each error into a RESOURCE_EXHAUSTED of its own, with the text of the error
+// and without its details. So the peer gets the time to retry from grpc-retry-pushback-ms only, and a
+// failed limiter looks like a refusal.
 type Limiter struct{ gate *gate }
 
-// NewLimiter returns a Limiter on limiter. Options are as of a server; WithPerMessage
-// changes nothing, and the message of WithCost is nil. The method that key is told is
-// that of the call on a server, and empty on a client. It panics if limiter or key is nil.
+// NewLimiter returns a Limiter on limiter, with the options of a server; WithPerMessage has no effect,
+// and the message of WithCost is nil. The method passed to key is that of the call on a server, and
+// empty on a client. It panics if limiter or key is nil.
 func NewLimiter(limiter limit.Keyed, key Key, opts ...ServerOption) *Limiter {
 	return &Limiter{newServerGate(limiter, key, opts)}
 }
 
-// Limit returns nil if the call of ctx goes on. Otherwise the error has a text that may
-// be shown to a peer, and is a status with the details of UnaryServerInterceptor, for
-// status.FromError.
+// Limit returns nil if the call of ctx goes on. Otherwise the error is a status with the details of
+// UnaryServerInterceptor, for status.FromError, and a peer may see its text.
 func (l *Limiter) Limit(ctx context.Context) error {
 	fullMethod, _ := grpc.Method(ctx)
-	a := l.gate.pass(ctx, fullMethod, nil, l.gate.allow)
-	if a == nil {
-		return nil
+	if r := l.gate.pass(ctx, fullMethod, nil, l.gate.allow); r != nil {
+		return limitError{status.Convert(r.to(ctx))}
 	}
-	if trailer := a.trailer(); trailer != nil {
-		_ = grpc.SetTrailer(ctx, trailer) // fails on a client, which has no trailer to set
-	}
-	return limitError{a.status}
+	return nil
 }
 
-// A limitError is a status whose text is its message alone, because go-grpc-middleware
-// shows the text to the peer.
+// A limitError is a status whose text is its message only, because go-grpc-middleware shows the text
+// to the peer.
 type limitError struct{ status *status.Status }
 
 func (e limitError) Error() string { return e.status.Message() }
 
-// GRPCStatus is for status.FromError.
+// GRPCStatus returns the status, for status.FromError.
 func (e limitError) GRPCStatus() *status.Status { return e.status }

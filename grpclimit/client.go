@@ -6,24 +6,22 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/redisson-go/rratelimiter/internal/pause"
+	"github.com/redisson-go/rratelimiter/internal/admission"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// UnaryClientInterceptor returns an interceptor that waits for its permits before a call
-// is sent: 1 each, unless WithCost says otherwise. A call is charged once, also where
-// the retry policy of gRPC sends it several times. It panics if limiter or key is nil.
+// UnaryClientInterceptor returns an interceptor that waits for the permits of a call before it sends
+// the call: 1, unless WithCost says otherwise. A call is charged once, even if the retry policy of
+// gRPC sends it several times. It panics if limiter or key is nil.
 //
-// If limiter is a limit.KeyedAcquirer, as a Keyed and limit.Shared of a RateLimiter are, it
-// waits there, in its line. Otherwise it asks Allow again after RetryAfter, until it is allowed.
-// Then there is no line, and a call that would wait longer than its deadline or
-// WithMaxWait is refused at once.
+// If limiter is a limit.KeyedAcquirer, such as a Keyed or limit.Shared of a RateLimiter, the call
+// waits in its line. Otherwise there is no line: the interceptor calls Allow again after RetryAfter,
+// and refuses a call at once if it would wait longer than its deadline or WithMaxWait.
 //
-// The errors are statuses as of a server: RESOURCE_EXHAUSTED with RetryInfo, if the limiter
-// has told the time, for a call that may not wait long enough; CANCELED or
-// DEADLINE_EXCEEDED where the call ended while it waited; UNAVAILABLE if the limiter has
-// failed (WithFailOpen). Nothing was sent then. WithTimeout does not bound Acquire: give
-// its Client a budget.
+// The errors are statuses as on a server, for calls that were not sent: RESOURCE_EXHAUSTED, with
+// RetryInfo if the limiter reports the time, for a call that may not wait long enough; CANCELED or
+// DEADLINE_EXCEEDED for a call that ended while it waited; UNAVAILABLE if the limiter failed
+// (WithFailOpen). WithTimeout does not bound Acquire: give its Client a budget.
 func UnaryClientInterceptor(
 	limiter limit.Keyed, key Key, opts ...ClientOption,
 ) grpc.UnaryClientInterceptor {
@@ -32,16 +30,16 @@ func UnaryClientInterceptor(
 		ctx context.Context, method string, req, reply any,
 		cc *grpc.ClientConn, invoker grpc.UnaryInvoker, callOpts ...grpc.CallOption,
 	) error {
-		if a := g.pass(ctx, method, req, g.wait); a != nil {
-			return a.err()
+		if r := g.pass(ctx, method, req, g.wait); r != nil {
+			return r.err()
 		}
 		return invoker(ctx, method, req, reply, cc, callOpts...)
 	}
 }
 
-// StreamClientInterceptor is UnaryClientInterceptor for streams. A stream waits before it
-// begins, with WithPerMessage before each message that it sends instead. Then a refusal is
-// the error of SendMsg, and cancels the stream.
+// StreamClientInterceptor is UnaryClientInterceptor for streams. A stream waits before it begins, or,
+// with WithPerMessage, before each message that it sends. Then SendMsg returns the refusal and cancels
+// the stream.
 func StreamClientInterceptor(
 	limiter limit.Keyed, key Key, opts ...ClientOption,
 ) grpc.StreamClientInterceptor {
@@ -51,8 +49,8 @@ func StreamClientInterceptor(
 		method string, streamer grpc.Streamer, callOpts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
 		if !g.perMessage {
-			if a := g.pass(ctx, method, nil, g.wait); a != nil {
-				return nil, a.err()
+			if r := g.pass(ctx, method, nil, g.wait); r != nil {
+				return nil, r.err()
 			}
 			return streamer(ctx, desc, cc, method, callOpts...)
 		}
@@ -79,15 +77,15 @@ type clientStream struct {
 	grpc.ClientStream
 	gate       *gate
 	fullMethod string
-	cancel     context.CancelFunc // ends the stream, and frees its context after its end
+	cancel     context.CancelFunc // ends the stream, and releases its context after its end
 	many       bool               // the server sends more than one message
 }
 
 // SendMsg sends a message when there are permits for it.
 func (s *clientStream) SendMsg(message any) error {
-	if a := s.gate.pass(s.Context(), s.fullMethod, message, s.gate.wait); a != nil {
+	if r := s.gate.pass(s.Context(), s.fullMethod, message, s.gate.wait); r != nil {
 		s.cancel() // an error of SendMsg promises that the stream is over
-		return a.err()
+		return r.err()
 	}
 	return s.ClientStream.SendMsg(message)
 }
@@ -103,41 +101,27 @@ func (s *clientStream) RecvMsg(message any) error {
 
 // wait waits for the permits.
 func (g *gate) wait(ctx context.Context, key string, permits int64) (limit.Result, error) {
-	if line, ok := g.limiter.(limit.KeyedAcquirer); ok && !g.shadow && (!g.bounded || g.maxWait > 0) {
+	line, ok := g.limiter.(limit.KeyedAcquirer)
+	switch {
+	case g.shadow:
+		return g.allow(ctx, key, permits)
+	case ok && (!g.bounded || g.maxWait > 0):
 		return g.acquire(ctx, line, key, permits)
 	}
-	latest, bounded := g.latest(ctx)
-	for {
-		r, err := g.allow(ctx, key, permits)
-		if err != nil || r.Allowed || g.shadow {
-			return r, err
-		}
-		after := r.RetryAfter
-		if after <= 0 {
-			after = unknownPause
-		}
-		if bounded && time.Until(latest) < after {
-			return r, nil
-		}
-		if err := pause.For(ctx, after); err != nil {
-			return limit.Result{}, err
-		}
-	}
+	ask := func() (limit.Result, error) { return g.allow(ctx, key, permits) }
+	return admission.Poll(ctx, g.latest(ctx), ask)
 }
 
-// unknownPause is how long a caller waits that was not told how long to.
-const unknownPause = 10 * time.Millisecond
-
-// latest returns until when a call may wait, if that is bounded.
-func (g *gate) latest(ctx context.Context) (latest time.Time, bounded bool) {
-	latest, bounded = ctx.Deadline()
-	if own := time.Now().Add(g.maxWait); g.bounded && (!bounded || own.Before(latest)) {
-		return own, true
+// latest returns until when a call may wait, zero for no bound.
+func (g *gate) latest(ctx context.Context) time.Time {
+	latest, _ := ctx.Deadline()
+	if end := time.Now().Add(g.maxWait); g.bounded && (latest.IsZero() || end.Before(latest)) {
+		return end
 	}
-	return latest, bounded
+	return latest
 }
 
-// acquire waits in the line of a limiter. The end of maxWait is a refusal.
+// acquire waits in the line of a limiter. A call that waits for maxWait is refused.
 func (g *gate) acquire(
 	ctx context.Context, line limit.KeyedAcquirer, key string, permits int64,
 ) (limit.Result, error) {

@@ -20,18 +20,18 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// newServer returns a server that lets each user make 100 calls a minute.
+// newServer returns a server that allows each user 100 calls a minute.
 func newServer(client *rratelimiter.Client) *grpc.Server {
 	users := client.Keyed("user", 100, time.Minute)
-	user := grpclimit.ByMetadata("x-user") // set by whoever has checked it
-	policy := grpclimit.WithPolicy("user") // the peer may know this name
+	user := grpclimit.ByMetadata("x-user") // set by your authentication
+	policy := grpclimit.WithPolicy("user") // the peer sees this name
 	return grpc.NewServer(
 		grpc.UnaryInterceptor(grpclimit.UnaryServerInterceptor(users, user, policy)),
 		grpc.StreamInterceptor(grpclimit.StreamServerInterceptor(users, user, policy)),
 	)
 }
 
-// logged returns the option that logs what the peer is not told.
+// logged returns an option that logs what the peer does not see.
 func logged(log *slog.Logger) grpclimit.Option {
 	return grpclimit.WithHook(func(ctx context.Context, d grpclimit.Decision) {
 		switch {
@@ -43,7 +43,7 @@ func logged(log *slog.Logger) grpclimit.Option {
 	})
 }
 
-// retryPolicy has a client try again when the server says so. Without it no gRPC client
+// retryPolicy lets a client retry after the time that the server sends. Without it no gRPC client
 // retries RESOURCE_EXHAUSTED, whatever the trailer says.
 const retryPolicy = `{"methodConfig": [{
 	"name": [{"service": "orders.Orders"}],
@@ -68,7 +68,7 @@ func newClient(target string, partner *rratelimiter.RateLimiter) (*grpc.ClientCo
 
 // retryAfter returns how long a refused call should wait, for clients that retry
 // themselves.
-func retryAfter(err error) (wait time.Duration, told bool) {
+func retryAfter(err error) (wait time.Duration, ok bool) {
 	for _, detail := range status.Convert(err).Details() {
 		if retry, ok := detail.(*errdetails.RetryInfo); ok {
 			return retry.GetRetryDelay().AsDuration(), true

@@ -3,13 +3,17 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -23,55 +27,61 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 const (
 	unaryMethod = "/grpc.testing.TestService/EmptyCall"
 	bidiMethod  = "/grpc.testing.TestService/FullDuplexCall"
 )
 
-// An attempt is what a fakeLimiter was asked, and when.
+// errSecret is an error that no peer may see.
+var errSecret = errors.New("dial tcp 10.1.2.3:6379: user:alice")
+
+// An attempt is one call of a fakeLimiter.
 type attempt struct {
 	key string
 	n   int64
 	at  time.Time
 }
 
-// A fakeLimiter says what it was told to, in order; the last word again and again.
+// A fakeLimiter returns its outcomes in order, and the last one again and again.
 type fakeLimiter struct {
-	mu     sync.Mutex
-	says   []verdict
-	asked  []attempt
-	silent bool // says nothing until the context ends
+	mu       sync.Mutex
+	outcomes []outcome
+	asked    []attempt // guarded by mu
 }
 
-type verdict struct {
+type outcome struct {
 	result limit.Result
 	err    error
 }
 
-var granted = verdict{result: limit.Result{Allowed: true, Limit: 10, Remaining: 9, Interval: time.Second}}
+var granted = outcome{result: limit.Result{Allowed: true, Limit: 10, Remaining: 9, Interval: time.Second}}
 
-// refusedFor returns a refusal that says when to come again.
-func refusedFor(d time.Duration) verdict {
-	return verdict{result: limit.Result{
+// refusedFor returns a refusal with a RetryAfter.
+func refusedFor(d time.Duration) outcome {
+	return outcome{result: limit.Result{
 		Name: "user:alice", Limit: 10, Interval: time.Minute, RetryAfter: d, ResetAfter: time.Minute,
 	}}
 }
 
-func saying(says ...verdict) *fakeLimiter { return &fakeLimiter{says: says} }
+func saying(outcomes ...outcome) *fakeLimiter { return &fakeLimiter{outcomes: outcomes} }
 
-func (f *fakeLimiter) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
+func (f *fakeLimiter) Allow(_ context.Context, key string, n int64) (limit.Result, error) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.asked = append(f.asked, attempt{key, n, time.Now()})
-	says := f.says[min(len(f.asked), len(f.says))-1]
-	f.mu.Unlock()
-	if f.silent {
-		<-ctx.Done()
-		return limit.Result{}, ctx.Err()
-	}
-	return says.result, says.err
+	o := f.outcomes[min(len(f.asked), len(f.outcomes))-1]
+	return o.result, o.err
 }
 
-// attempts returns what the limiter was asked so far.
+// silent is a limiter that returns when its context ends.
+var silent = limit.KeyedFunc(func(ctx context.Context, _ string, _ int64) (limit.Result, error) {
+	<-ctx.Done()
+	return limit.Result{}, ctx.Err()
+})
+
+// attempts returns the calls so far.
 func (f *fakeLimiter) attempts() []attempt {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +101,7 @@ type service struct {
 	mu       sync.Mutex
 	calls    int
 	received int
-	swallow  error // what a stream's handler returns when it cannot receive, nil for the error
+	swallow  error // the handler of a stream returns it instead of an error of Recv, if it is not nil
 }
 
 func (s *service) counted() (calls, received int) {
@@ -145,7 +155,7 @@ func serve(
 	go func() { served <- srv.Serve(listener) }()
 	t.Cleanup(func() {
 		srv.Stop()
-		// A server that no client came to may be stopped before it serves.
+		// Without a call the server may be stopped before it serves.
 		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			t.Error(err)
 		}
@@ -183,19 +193,74 @@ func wantCode(t *testing.T, err error, want codes.Code) {
 	}
 }
 
-func noError(t *testing.T, err error) {
-	t.Helper()
+func emptyCall(ctx context.Context, c testpb.TestServiceClient, opts ...grpc.CallOption) error {
+	_, err := c.EmptyCall(ctx, &testpb.Empty{}, opts...)
+	return err
+}
+
+// echo sends n messages on one stream, each after the response to the one before, and returns the
+// number of responses.
+func echo(ctx context.Context, client testpb.TestServiceClient, n int) (responses int, err error) {
+	stream, err := client.FullDuplexCall(ctx)
 	if err != nil {
-		t.Fatal(err)
+		return 0, err
+	}
+	for range n {
+		if err := stream.Send(&testpb.StreamingOutputCallRequest{}); err != nil && err != io.EOF {
+			return responses, err
+		}
+		if _, err := stream.Recv(); err != nil {
+			return responses, err
+		}
+		responses++
+	}
+	if err := stream.CloseSend(); err != nil {
+		return responses, err
+	}
+	if _, err := stream.Recv(); err != io.EOF {
+		return responses, err
+	}
+	return responses, nil
+}
+
+// intercepted calls an empty handler through an interceptor.
+func intercepted(ctx context.Context, interceptor grpc.UnaryServerInterceptor) error {
+	_, err := interceptor(ctx, nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
+		func(context.Context, any) (any, error) { return nil, nil })
+	return err
+}
+
+// details returns the details of a status.
+func details(err error) (retry *errdetails.RetryInfo, quota *errdetails.QuotaFailure) {
+	for _, detail := range status.Convert(err).Details() {
+		switch d := detail.(type) {
+		case *errdetails.RetryInfo:
+			retry = d
+		case *errdetails.QuotaFailure:
+			quota = d
+		}
+	}
+	return retry, quota
+}
+
+// wantNoSecret checks that the peer sees no name, key or error of a limiter.
+func wantNoSecret(t *testing.T, err error, trailer metadata.MD) {
+	t.Helper()
+	text := fmt.Sprint(status.Convert(err).Proto(), trailer)
+	if strings.Contains(text, "alice") || strings.Contains(text, "secret") {
+		t.Errorf("the peer sees %s", text)
 	}
 }
 
-// An endless stream has always one message more.
-type endless struct {
-	grpc.ServerStream
-	ctx context.Context
+// wantWaits checks the times between the calls.
+func (f *fakeLimiter) wantWaits(t *testing.T, want ...time.Duration) {
+	t.Helper()
+	var waits []time.Duration
+	asked := f.attempts()
+	for i := 1; i < len(asked); i++ {
+		waits = append(waits, asked[i].at.Sub(asked[i-1].at))
+	}
+	if !slices.Equal(waits, want) {
+		t.Errorf("waited %v, want %v", waits, want)
+	}
 }
-
-func (s *endless) Context() context.Context { return s.ctx }
-func (*endless) RecvMsg(any) error          { return nil }
-func (*endless) SetTrailer(metadata.MD)     {}

@@ -7,17 +7,17 @@ import (
 
 	"google.golang.org/grpc/status"
 
+	"github.com/redisson-go/rratelimiter/internal/admission"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// defaultTimeout is that of WithTimeout: many times what Redis takes, and less than a
-// caller minds.
+// defaultTimeout is longer than a healthy Redis needs, and too short for a user to notice.
 const defaultTimeout = 100 * time.Millisecond
 
-// A gate decides on calls: what all interceptors share.
+// A gate decides which calls go on. All interceptors share it.
 type gate struct {
 	limiter limit.Keyed
-	wrong   error // what it says of its configuration
+	wrong   error // the result of limit.Validate
 	key     Key
 
 	cost    func(ctx context.Context, fullMethod string, message any) int64 // nil: 1
@@ -38,11 +38,11 @@ func newGate(limiter limit.Keyed, key Key) *gate {
 	return &gate{limiter: limiter, key: key, timeout: defaultTimeout, wrong: limit.Validate(limiter)}
 }
 
-// An ask is how a gate comes to a result: once for a server, waiting for a client.
+// An ask gets the result for one call. A server gets it at once; a client waits for permits.
 type ask func(ctx context.Context, key string, permits int64) (limit.Result, error)
 
-// pass asks about one call. The answer is nil if the call goes on.
-func (g *gate) pass(ctx context.Context, fullMethod string, message any, ask ask) *answer {
+// pass decides whether a call goes on, and returns nil or its refusal.
+func (g *gate) pass(ctx context.Context, fullMethod string, message any, ask ask) *refusal {
 	d := Decision{FullMethod: fullMethod, Permits: 1}
 	if g.cost != nil {
 		d.Permits = g.cost(ctx, fullMethod, message)
@@ -50,61 +50,66 @@ func (g *gate) pass(ctx context.Context, fullMethod string, message any, ask ask
 	if d.Permits <= 0 {
 		return nil
 	}
-	var a *answer
-	if d.Key, d.Err = g.key(ctx, fullMethod); d.Err != nil {
-		a = g.keyFailed(ctx, d.Err)
-	} else if d.Err = g.wrong; d.Err != nil {
-		a = g.judge(ctx, d.Result, d.Err)
-	} else {
-		d.Result, d.Err = ask(ctx, d.Key, d.Permits)
-		a = g.judge(ctx, d.Result, d.Err)
-		if user, ok := errors.AsType[userError](d.Err); ok {
-			d.Err = user.error
-			a = g.keyFailed(ctx, d.Err)
-		}
-	}
+	refused := g.decide(ctx, &d, ask)
 	if g.shadow {
-		a = nil
+		refused = nil
 	}
-	if d.Passed = a == nil; g.hook != nil {
+	if d.Passed = refused == nil; g.hook != nil {
 		g.hook(ctx, d)
 	}
-	return a
+	return refused
 }
 
-// keyFailed returns the answer to a call whose Key returned err. A status is the user's
-// own word to the peer. That of a limiter is not: it may be of another server. WithFailOpen
-// is not for a Key: who can spoil it would not be limited.
-func (g *gate) keyFailed(ctx context.Context, err error) *answer {
-	if own, ok := errors.AsType[interface {
+// decide finds the key of d and its Result or Err, and returns the refusal that the peer gets.
+func (g *gate) decide(ctx context.Context, d *Decision, ask ask) *refusal {
+	if d.Key, d.Err = g.key(ctx, d.FullMethod); d.Err != nil {
+		return g.keyFailed(ctx, d.Err)
+	}
+	if d.Err = g.wrong; d.Err == nil {
+		d.Result, d.Err = ask(ctx, d.Key, d.Permits)
+	}
+	if user, ok := errors.AsType[admission.KeyError](d.Err); ok { // the Key of a rule failed
+		d.Err = user.Err
+		return g.keyFailed(ctx, d.Err)
+	}
+	return g.judge(ctx, d.Result, d.Err)
+}
+
+// keyFailed returns the refusal of a call whose Key returned err. A status in err is meant for the
+// peer, unlike that of a limiter, which may come from another server. WithFailOpen does not apply: a
+// peer with a broken key would bypass the limit.
+func (g *gate) keyFailed(ctx context.Context, err error) *refusal {
+	if failure, ok := errors.AsType[interface {
 		error
 		GRPCStatus() *status.Status
 	}](err); ok {
-		return &answer{status: own.GRPCStatus()}
+		return &refusal{status: failure.GRPCStatus()}
 	}
-	if a := g.judge(ctx, limit.Result{}, err); a != nil {
-		return a
+	if r := g.judge(ctx, limit.Result{}, err); r != nil {
+		return r
 	}
-	return failed()
+	return limiterFailed()
 }
 
-// judge returns the answer to a result, nil if the call goes on.
-func (g *gate) judge(ctx context.Context, r limit.Result, err error) *answer {
+// judge returns the refusal for a result or an error, nil if the call goes on.
+func (g *gate) judge(ctx context.Context, r limit.Result, err error) *refusal {
 	switch {
 	case err == nil && r.Allowed:
 		return nil
 	case err == nil:
-		return refused(g.policy, r)
-	case ctx.Err() != nil: // the caller has gone, which is not the limiter's fault
-		return &answer{status: status.FromContextError(ctx.Err())}
-	case errors.Is(err, limit.ErrPermitsExceedRate):
-		return exceeds(g.policy)
-	case errors.Is(err, limit.ErrInvalidArgument) && !errors.Is(err, limit.ErrMisconfigured):
+		return exhausted(g.policy, r)
+	case ctx.Err() != nil: // the caller has left, which is not the limiter's fault
+		return &refusal{status: status.FromContextError(ctx.Err())}
+	}
+	switch fault := admission.FaultOf(err); {
+	case fault == admission.FaultOfCost:
+		return costTooHigh(g.policy)
+	case fault == admission.FaultOfKey:
 		return badKey()
 	case g.open:
 		return nil
 	}
-	return failed()
+	return limiterFailed()
 }
 
 // allow makes one attempt within the timeout.

@@ -3,71 +3,52 @@ package grpclimit
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/netip"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/redisson-go/rratelimiter/internal/admission"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Key returns which limit a call falls under. fullMethod is "/package.Service/Method".
-// ctx is that of the call. An error that wraps limit.ErrInvalidArgument refuses the call
-// with INVALID_ARGUMENT. One that is a gRPC status, as of package status, is returned to
-// the caller as it is. Any other error refuses it with UNAVAILABLE, also with WithFailOpen:
-// nobody gets around a limit by a key that fails.
+// A Key returns the key of the limit of a call. fullMethod is "/package.Service/Method", and ctx is
+// the context of the call. An error that wraps limit.ErrInvalidArgument refuses the call with
+// INVALID_ARGUMENT. The caller gets a gRPC status, as of package status, unchanged. Any other error
+// refuses the call with UNAVAILABLE, also with WithFailOpen: no call bypasses a limit with a broken
+// key.
 type Key func(ctx context.Context, fullMethod string) (string, error)
 
-// ByMethod is the Key that has one limit for each method: its full name.
+// ByMethod is a Key that gives each method a limit. The key is its full name.
 func ByMethod(_ context.Context, fullMethod string) (string, error) { return fullMethod, nil }
 
-// ipv6Bits is how much of an IPv6 address tells one peer from another: a network of 64
-// bits is the least that one customer is given.
-const ipv6Bits = 64
-
-// ByPeer is the Key that has one limit for each address of a peer, for servers. IPv4 is
-// as it is, "192.0.2.1"; IPv6 is by its network, "2001:db8::/64", because one peer has
-// all addresses of it. Another transport has the text of its address; an empty one is an
+// ByPeer is a Key that gives each address of a peer a limit, for servers. The key is an IPv4 address,
+// such as "192.0.2.1", or a /64 of IPv6, such as "2001:db8::/64", because one peer has all addresses
+// of a /64. For another transport it is the text of the address; if that is empty, the error is an
 // ErrInvalidArgument.
 //
-// Behind a proxy the peer is the proxy. Headers such as x-forwarded-for are not read:
-// anybody can send them.
+// Behind a proxy the peer is the proxy. Metadata such as x-forwarded-for is not read, because any
+// client can send it.
 func ByPeer(ctx context.Context, _ string) (string, error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
 		return "", fmt.Errorf("%w: the call has no peer", limit.ErrInvalidArgument)
 	}
-	address, ok := addressOf(p.Addr)
-	switch {
-	case ok && address.Is6():
-		return netip.PrefixFrom(address, ipv6Bits).Masked().String(), nil
-	case ok:
-		return address.String(), nil
-	case p.Addr.String() == "":
+	text := p.Addr.String()
+	if address, ok := admission.ParseAddr(text); ok {
+		return admission.AddressKey(address), nil
+	}
+	if text == "" {
 		return "", fmt.Errorf("%w: the peer has no address", limit.ErrInvalidArgument)
 	}
-	return p.Addr.String(), nil
+	return text, nil
 }
 
-// addressOf returns the IP address of a peer. An IPv4 address inside of IPv6 is IPv4.
-func addressOf(addr net.Addr) (address netip.Addr, ok bool) {
-	if tcp, isTCP := addr.(*net.TCPAddr); isTCP {
-		return tcp.AddrPort().Addr().Unmap(), tcp.AddrPort().Addr().IsValid()
-	}
-	if both, err := netip.ParseAddrPort(addr.String()); err == nil {
-		return both.Addr().Unmap(), true
-	}
-	address, err := netip.ParseAddr(addr.String())
-	return address.Unmap(), err == nil
-}
-
-// ByMetadata returns the Key that has one limit for each value of the metadata called
-// name, for servers. A call without a value, or with several, is an ErrInvalidArgument:
-// of several nobody knows which one the handler goes by.
+// ByMetadata returns a Key that gives each value of the metadata called name a limit, for servers.
+// Without a value, or with several, the error is an ErrInvalidArgument: the handler might use another
+// one of them.
 //
-// The client chooses what it sends, and may send another value with each call. So put
-// the interceptor behind one that has checked the value.
+// The client chooses the value, and may send another one with each call. Put the interceptor behind
+// one that checks the value.
 func ByMetadata(name string) Key {
 	return func(ctx context.Context, _ string) (string, error) {
 		values := metadata.ValueFromIncomingContext(ctx, name)

@@ -13,13 +13,13 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// text is an address of another transport.
+// A text is an address of another transport.
 type text string
 
 func (text) Network() string  { return "other" }
 func (a text) String() string { return string(a) }
 
-// A peer is its IPv4 address, or the network of its IPv6 address, on any port.
+// The key is the IPv4 address or the /64 of IPv6, whatever the port.
 func TestByPeer(t *testing.T) {
 	tcp := func(ip, zone string) net.Addr {
 		return &net.TCPAddr{IP: net.ParseIP(ip), Port: 50051, Zone: zone}
@@ -53,7 +53,7 @@ func TestByPeer(t *testing.T) {
 	}
 }
 
-// Metadata is a key where it has one value, whatever the case of its name.
+// Metadata is a key if it has one value; its name ignores case.
 func TestByMetadata(t *testing.T) {
 	for _, test := range []struct {
 		values []string

@@ -28,76 +28,71 @@ type clientOption func(*gate)
 
 func (set clientOption) forClient(g *gate) { set(g) }
 
-// WithCost has a call take the permits that cost returns instead of 1. message is the
-// request of a unary call, the message with WithPerMessage, and nil where a stream
-// begins. A call that costs 0 or less passes; the limiter is not asked, and the hook is
-// not called.
+// WithCost sets the cost of a call. message is the request of a unary call, the message with
+// WithPerMessage, and nil when a stream begins. A call that costs 0 or less goes on without asking the
+// limiter or calling the hook. The default is 1.
 func WithCost(cost func(ctx context.Context, fullMethod string, message any) int64) Option {
 	return option(func(g *gate) { g.cost = cost })
 }
 
-// WithPolicy names the limit for the peer: the subject of the QuotaFailure. It is the
-// same for all keys, so it tells nobody's name. The default is empty.
+// WithPolicy names the limit for the peer: the subject of the QuotaFailure. The name is the same for
+// all keys, so it reveals none. The default is empty.
 func WithPolicy(name string) Option {
 	return option(func(g *gate) { g.policy = name })
 }
 
-// WithTimeout bounds how long one call of the limiter may take; what takes longer is a
-// failure of the limiter. It does not bound a Key, nor waiting (WithMaxWait). 0 or less is no bound
-// but the end of the call. The default is 100 ms.
+// WithTimeout bounds one call of the limiter; after d the limiter has failed. It does not bound a Key,
+// nor waiting (WithMaxWait). With 0 or less only the end of the call bounds it. The default is 100 ms.
 func WithTimeout(d time.Duration) Option {
 	return option(func(g *gate) { g.timeout = d })
 }
 
-// WithFailOpen lets calls through when the limiter has failed. What is wrong with the
-// call itself is refused all the same: a Key that fails, a key that cannot be used, or more
-// permits than the limit has. The default is to refuse with UNAVAILABLE.
+// WithFailOpen lets calls go on if the limiter fails. A call that is wrong itself is still refused:
+// one whose Key fails, whose key the limiter does not take, or that costs more permits than the limit
+// has. The default is to refuse with UNAVAILABLE.
 func WithFailOpen() Option {
 	return option(func(g *gate) { g.open = true })
 }
 
-// WithShadow asks the limiter, tells the hook, and lets every call through: to learn
-// whom a limit would hit. A client does not wait then. The default is to refuse.
+// WithShadow asks the limiter and calls the hook, but lets all calls go on, to show which calls a
+// limit would refuse. A client does not wait. The default is to refuse.
 func WithShadow() Option {
 	return option(func(g *gate) { g.shadow = true })
 }
 
-// WithPerMessage has a stream take permits for each message instead of for its
-// beginning: a server when it has received one, a client before it sends one. A message
-// that is refused ends the stream. After the first response of a server the refusal is
-// no reason for gRPC to retry, whatever the retry policy says (gRFC A6). Unary calls are
-// as without it. The default is one charge for each stream.
+// WithPerMessage charges a stream for each message instead of once when it begins: a server after it
+// has received one, a client before it sends one. A refused message ends the stream. After the first
+// response of a server gRPC does not retry a refusal, whatever the retry policy says (gRFC A6). It does
+// not change unary calls. The default is one charge for each stream.
 func WithPerMessage() Option {
 	return option(func(g *gate) { g.perMessage = true })
 }
 
-// WithHook has hook called once for each call, or message, that the limiter was asked
-// about, in the goroutine of the call, which waits for it. It may be called by many
-// goroutines at once. The default is none.
+// WithHook calls hook once for each decision about a call or message, in the goroutine of the call,
+// which waits for it. Many goroutines call it at once. The default is none.
 func WithHook(hook func(ctx context.Context, d Decision)) Option {
 	return option(func(g *gate) { g.hook = hook })
 }
 
 // WithMaxWait bounds how long a client waits for its turn. A call that would have to wait
-// longer is refused with RESOURCE_EXHAUSTED: after d where it waits in the line of the
-// limiter (a limit.KeyedAcquirer), at once where it waits by RetryAfter. The default is the
-// end of the call's context; 0 or less does not wait at all.
+// longer is refused with RESOURCE_EXHAUSTED: after d if it waits in the line of the limiter (a
+// limit.KeyedAcquirer), at once if it waits for RetryAfter. The default is the end of the call's
+// context; with 0 or less the call does not wait.
 func WithMaxWait(d time.Duration) ClientOption {
 	return clientOption(func(g *gate) { g.bounded, g.maxWait = true, d })
 }
 
-// A Decision is what came of one call: for logs, and for WithShadow. It is not for the
-// peer.
+// A Decision is the outcome for one call, for logs and for WithShadow. The peer must not see it.
 type Decision struct {
-	// FullMethod is "/package.Service/Method", and Key what the Key made of the call,
-	// empty if it failed.
+	// FullMethod is "/package.Service/Method", and Key is the key of the call, empty if the Key
+	// failed.
 	FullMethod, Key string
 
 	// Permits is how many the call cost.
 	Permits int64
 
-	// Result is the last that the limiter said, zero after an error. Of a client whose
-	// limiter has Acquire it has Allowed only.
+	// Result is the last one of the limiter, zero after an error. On a client whose limiter has
+	// Acquire only its Allowed is set.
 	Result limit.Result
 
 	// Err is the error of the limiter or the Key, nil if there is a Result.

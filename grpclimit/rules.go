@@ -1,7 +1,6 @@
 package grpclimit
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"sync"
@@ -9,20 +8,19 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/redisson-go/rratelimiter/internal/admission"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
-// UnaryServerRules returns an interceptor that refuses calls that the limits of a file
-// refuse, as UnaryServerInterceptor does. The path of a call is its full method, so that
-// "/package.Service/Method" is a route, and "/package.Service/" that of a whole service;
-// its method is POST, its header the metadata, and its address that of ByPeer.
+// UnaryServerRules is UnaryServerInterceptor with the limits of a file. The path of a call is its full
+// method, so "/package.Service/Method" is a route, and "/package.Service/" the route of a whole
+// service; its method is POST, its header the metadata, and its address that of ByPeer.
 //
-// user returns the name of a user who was checked before; an empty name is nobody, and
-// nil is nobody ever. Its errors are those of a Key, and WithTimeout does not bound it.
-// The subjects of QuotaFailure are the names of the limits in the file. Key of a
-// Decision is the full method. Permits that a call holds as long as it runs come back
-// when its handler has returned. It panics if r is nil.
+// user returns the name of an authenticated user, empty for no user; it may be nil. Its errors are
+// treated like those of a Key, and WithTimeout does not bound it. The subjects of QuotaFailure are the
+// names of the limits in the file. The Key of a Decision is the full method. Permits that a call holds
+// while it runs come back when its handler has returned. It panics if r is nil.
 func UnaryServerRules(r *rules.Rules, user Key, opts ...ServerOption) grpc.UnaryServerInterceptor {
 	g := newRulesGate(r, opts)
 	return func(
@@ -30,11 +28,8 @@ func UnaryServerRules(r *rules.Rules, user Key, opts ...ServerOption) grpc.Unary
 	) (any, error) {
 		a := asker{gate: g, rules: r, user: user}
 		defer a.done(ctx)
-		if refusal := g.pass(ctx, info.FullMethod, req, a.ask); refusal != nil {
-			if trailer := refusal.trailer(); trailer != nil {
-				_ = grpc.SetTrailer(ctx, trailer) // fails only where there is no call to answer
-			}
-			return nil, refusal.err()
+		if refused := g.pass(ctx, info.FullMethod, req, a.ask); refused != nil {
+			return nil, refused.to(ctx)
 		}
 		return handler(ctx, req)
 	}
@@ -57,12 +52,12 @@ func newRulesGate(r *rules.Rules, opts []ServerOption) *gate {
 	if r == nil {
 		panic("grpclimit: the rules are nil")
 	}
-	nobody := limit.KeyedFunc(nil) // an asker asks the rules instead
-	return newServerGate(nobody, ByMethod, opts)
+	unused := limit.KeyedFunc(nil) // an asker asks the rules instead
+	return newServerGate(unused, ByMethod, opts)
 }
 
-// An asker asks the rules about one call, or about the messages of a stream one after the
-// other, and keeps what the last one holds.
+// An asker asks the rules about one call, or about each message of a stream, and keeps the permits that
+// the last one holds.
 type asker struct {
 	gate  *gate
 	rules *rules.Rules
@@ -71,9 +66,6 @@ type asker struct {
 	mu    sync.Mutex // a message may be received while the handler returns
 	grant rules.Grant
 }
-
-// A userError is that of the function that says who the user is.
-type userError struct{ error }
 
 // ask makes one attempt within the timeout.
 func (a *asker) ask(ctx context.Context, fullMethod string, permits int64) (limit.Result, error) {
@@ -90,7 +82,7 @@ func (a *asker) ask(ctx context.Context, fullMethod string, permits int64) (limi
 		call.User = func() (string, error) {
 			name, err := a.user(ctx, fullMethod)
 			if err != nil {
-				err = userError{err}
+				err = admission.KeyError{Err: err}
 			}
 			return name, err
 		}
@@ -100,7 +92,7 @@ func (a *asker) ask(ctx context.Context, fullMethod string, permits int64) (limi
 	return a.grant.Result, err
 }
 
-// done gives back what is held. If that fails, it comes back when its lease ends.
+// done gives back the permits that are held. If that fails, they come back when their lease ends.
 func (a *asker) done(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -110,6 +102,3 @@ func (a *asker) done(ctx context.Context) {
 		_ = a.grant.Done(ctx)
 	}
 }
-
-// policyOf returns the name of a limit for the peer.
-func policyOf(r limit.Result, policy string) string { return cmp.Or(r.Policy, policy) }

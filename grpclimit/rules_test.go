@@ -11,12 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	testpb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/grpclimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
@@ -30,22 +30,21 @@ rules:
   - {name: tenant, match: {headers: {X-Tenant: true}}, by: header X-Tenant, limits: [{rate: 1/1h}]}
 `
 
-// ruled returns the options of a server with the interceptors of rules.
-func ruled(
-	t *testing.T, text string, user grpclimit.Key, opts ...grpclimit.ServerOption,
-) []grpc.ServerOption {
+// rulesOf returns the rules of a file, with limits in memory.
+func rulesOf(t *testing.T, text string) *rules.Rules {
 	t.Helper()
-	set, err := rules.Parse([]byte(text))
-	noError(t, err)
-	r, err := rules.New(rules.InMemory(), set)
-	noError(t, err)
+	return redistest.Must(rules.New(rules.InMemory(), redistest.Must(rules.Parse([]byte(text)))(t)))(t)
+}
+
+// ruled returns the options of a server with the interceptors of rules.
+func ruled(r *rules.Rules, user grpclimit.Key, opts ...grpclimit.ServerOption) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.UnaryInterceptor(grpclimit.UnaryServerRules(r, user, opts...)),
 		grpc.StreamInterceptor(grpclimit.StreamServerRules(r, user, opts...)),
 	}
 }
 
-// userOf is the user of a call, who the metadata says.
+// userOf returns the user of a call from its metadata.
 func userOf(ctx context.Context, _ string) (string, error) {
 	switch user := metadata.ValueFromIncomingContext(ctx, "user"); {
 	case len(user) == 0:
@@ -64,13 +63,12 @@ func as(t *testing.T, user string) context.Context {
 }
 
 func TestRulesOfAMethod(t *testing.T) {
-	client := serve(t, &service{}, ruled(t, serviceRules, userOf))
+	client := serve(t, &service{}, ruled(rulesOf(t, serviceRules), userOf))
 	for _, user := range []string{"alice", "bob"} {
 		for range 2 {
-			_, err := client.EmptyCall(as(t, user), &testpb.Empty{})
-			noError(t, err)
+			redistest.NoError(t, emptyCall(as(t, user), client))
 		}
-		_, err := client.EmptyCall(as(t, user), &testpb.Empty{})
+		err := emptyCall(as(t, user), client)
 		wantCode(t, err, codes.ResourceExhausted)
 		retry, quota := details(err)
 		if retry.GetRetryDelay().AsDuration() <= 0 || len(quota.GetViolations()) != 1 ||
@@ -78,97 +76,58 @@ func TestRulesOfAMethod(t *testing.T) {
 			t.Errorf("%v %v, want a violation of empty/hour", retry, quota)
 		}
 	}
-	for range 3 { // nobody falls under the rule of the service
-		_, err := client.EmptyCall(t.Context(), &testpb.Empty{})
-		noError(t, err)
+	for range 3 { // calls without a user match the rule of the service
+		redistest.NoError(t, emptyCall(t.Context(), client))
 	}
-	_, err := client.EmptyCall(t.Context(), &testpb.Empty{})
-	wantCode(t, err, codes.ResourceExhausted)
+	wantCode(t, emptyCall(t.Context(), client), codes.ResourceExhausted)
 }
 
+// Errors of users have their statuses, also with WithFailOpen, and reach the hook.
 func TestErrorsOfRules(t *testing.T) {
-	var told []error
-	hook := grpclimit.WithHook(func(_ context.Context, d grpclimit.Decision) { told = append(told, d.Err) })
-	client := serve(t, &service{}, ruled(t, serviceRules, userOf, hook))
-	for user, want := range map[string]codes.Code{
-		"unknown": codes.Unauthenticated, "broken": codes.Unavailable,
-	} {
-		_, err := client.EmptyCall(as(t, user), &testpb.Empty{})
-		wantCode(t, err, want)
+	var seen error
+	opts := []grpclimit.ServerOption{grpclimit.WithFailOpen(),
+		grpclimit.WithHook(func(_ context.Context, d grpclimit.Decision) { seen = d.Err })}
+	client := serve(t, &service{}, ruled(rulesOf(t, serviceRules), userOf, opts...))
+	wantCode(t, emptyCall(as(t, "unknown"), client), codes.Unauthenticated)
+	wantCode(t, emptyCall(as(t, "broken"), client), codes.Unavailable)
+	if !errors.Is(seen, errSecret) {
+		t.Errorf("the hook received %v", seen)
 	}
-	if err := errors.Join(told...); !errors.Is(err, errSecret) {
-		t.Errorf("the hook was told %v", err)
-	}
-	lacking := ruled(t, "rules: [{name: a, by: user, limits: [{rate: 1/1h}]}]", nil)
-	_, err := serve(t, &service{}, lacking).EmptyCall(t.Context(), &testpb.Empty{})
-	wantCode(t, err, codes.InvalidArgument)
-	defer func() {
-		if recover() == nil {
-			t.Error("nil rules do not panic")
-		}
-	}()
-	grpclimit.UnaryServerRules(nil, nil)
-}
-
-// Who can spoil what says who he is would not be limited otherwise.
-func TestFailOpenIsNotForUsersThatFail(t *testing.T) {
-	client := serve(t, &service{}, ruled(t, serviceRules, userOf, grpclimit.WithFailOpen()))
-	_, err := client.EmptyCall(as(t, "broken"), &testpb.Empty{})
-	wantCode(t, err, codes.Unavailable)
-
-	fails := func(context.Context, string) (string, error) { return "", errSecret }
-	f := saying(verdict{})
-	client = serve(t, &service{}, limited(f, fails, grpclimit.WithFailOpen()))
-	_, err = client.EmptyCall(t.Context(), &testpb.Empty{})
-	wantCode(t, err, codes.Unavailable)
+	noUser := ruled(rulesOf(t, "rules: [{name: a, by: user, limits: [{rate: 1/1h}]}]"), nil)
+	wantCode(t, emptyCall(t.Context(), serve(t, &service{}, noUser)), codes.InvalidArgument)
 }
 
 // A stream is charged when it begins, or for each message.
 func TestRulesOfAStream(t *testing.T) {
-	for _, perMessage := range []bool{false, true} {
-		var opts []grpclimit.ServerOption
-		if perMessage {
-			opts = append(opts, grpclimit.WithPerMessage())
-		}
-		client := serve(t, &service{}, ruled(t, serviceRules, userOf, opts...))
-		stream, err := client.FullDuplexCall(t.Context())
-		noError(t, err)
-		for range 3 {
-			noError(t, stream.Send(&testpb.StreamingOutputCallRequest{}))
-			_, err := stream.Recv()
-			noError(t, err)
-		}
-		noError(t, stream.Send(&testpb.StreamingOutputCallRequest{}))
-		_, err = stream.Recv()
-		if perMessage {
-			wantCode(t, err, codes.ResourceExhausted)
-		} else {
-			noError(t, err)
+	for _, test := range []struct {
+		opts []grpclimit.ServerOption
+		want codes.Code
+	}{
+		{nil, codes.OK}, {[]grpclimit.ServerOption{grpclimit.WithPerMessage()}, codes.ResourceExhausted},
+	} {
+		client := serve(t, &service{}, ruled(rulesOf(t, serviceRules), userOf, test.opts...))
+		responses, err := echo(t.Context(), client, 4)
+		if wantCode(t, err, test.want); responses < 3 {
+			t.Errorf("%d responses", responses)
 		}
 	}
 }
 
-// A user who is looked up for longer than WithTimeout is no failure of the limiter: who can
-// make that slow would get around the limit.
+// The time that the user takes does not count for WithTimeout: a peer that can slow it down would
+// bypass the limit.
 func TestUsersTakeTheirOwnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		set, err := rules.Parse([]byte("rules: [{name: a, by: user, limits: [{rate: 1/1h}]}]"))
-		noError(t, err)
-		r, err := rules.New(rules.InMemory(), set)
-		noError(t, err)
+		r := rulesOf(t, "rules: [{name: a, by: user, limits: [{rate: 1/1h}]}]")
 		unary := grpclimit.UnaryServerRules(r, func(context.Context, string) (string, error) {
 			time.Sleep(time.Minute)
 			return "alice", nil
 		}, grpclimit.WithFailOpen())
-		for _, want := range []codes.Code{codes.OK, codes.ResourceExhausted} {
-			_, err := unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
-				func(context.Context, any) (any, error) { return nil, nil })
-			wantCode(t, err, want)
-		}
+		wantCode(t, intercepted(t.Context(), unary), codes.OK)
+		wantCode(t, intercepted(t.Context(), unary), codes.ResourceExhausted)
 	})
 }
 
-// Limits on a Redis that says nothing have failed when WithTimeout has passed.
+// Limits in a silent Redis have failed after WithTimeout.
 func TestRulesOnASilentRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(&redis.Options{
@@ -181,17 +140,15 @@ func TestRulesOnASilentRedis(t *testing.T) {
 		defer rdb.Close()
 		client := rratelimiter.New(rdb)
 		defer client.Close()
-		set, err := rules.Parse([]byte("rules: [{name: a, limits: [{rate: 1/1h, algorithm: fixed-window}]}]"))
-		noError(t, err)
-		r, err := rules.New(rules.OnRedis(client, rdb, "a"), set)
-		noError(t, err)
+		set := redistest.Must(
+			rules.Parse([]byte("rules: [{name: a, limits: [{rate: 1/1h, algorithm: fixed-window}]}]")))(t)
+		r := redistest.Must(rules.New(rules.OnRedis(client, rdb, "a"), set))(t)
 		began := time.Now()
-		_, err = grpclimit.UnaryServerRules(r, nil, grpclimit.WithTimeout(time.Second))(t.Context(), nil,
-			&grpc.UnaryServerInfo{FullMethod: unaryMethod},
-			func(context.Context, any) (any, error) { return nil, nil })
+		unary := grpclimit.UnaryServerRules(r, nil, grpclimit.WithTimeout(time.Second))
+		err := intercepted(t.Context(), unary)
 		if wantCode(t, err, codes.Unavailable); time.Since(began) != time.Second {
 			t.Errorf("refused after %v, want 1s", time.Since(began))
 		}
-		time.Sleep(time.Minute) // until the call has left the pool
+		time.Sleep(time.Minute) // until the call has returned to the pool
 	})
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// UnaryServerInterceptor returns an interceptor that refuses calls of which limiter does
-// not allow the permits: 1 each, unless WithCost says otherwise. It does not wait for
-// permits. limiter has a limit for each key; limit.Shared makes one of a single limit.
+// UnaryServerInterceptor returns an interceptor that refuses a call if limiter does not allow its
+// permits: 1, unless WithCost says otherwise. It does not wait for permits. limiter has a limit for
+// each key; limit.Shared makes one of a single limit.
 //
-// Put it in front of interceptors that send a header: a client retries only where the
-// refusal is all that it gets (Trailers-Only). It panics if limiter or key is nil.
+// Put it in front of interceptors that send a header: a client retries only if the refusal is all
+// that it gets (Trailers-Only). It panics if limiter or key is nil.
 func UnaryServerInterceptor(
 	limiter limit.Keyed, key Key, opts ...ServerOption,
 ) grpc.UnaryServerInterceptor {
@@ -22,20 +22,16 @@ func UnaryServerInterceptor(
 	return func(
 		ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 	) (any, error) {
-		if a := g.pass(ctx, info.FullMethod, req, g.allow); a != nil {
-			if trailer := a.trailer(); trailer != nil {
-				_ = grpc.SetTrailer(ctx, trailer) // fails only where there is no call to answer
-			}
-			return nil, a.err()
+		if r := g.pass(ctx, info.FullMethod, req, g.allow); r != nil {
+			return nil, r.to(ctx)
 		}
 		return handler(ctx, req)
 	}
 }
 
-// StreamServerInterceptor is UnaryServerInterceptor for streams. A stream is charged when
-// it begins, with WithPerMessage for each message that is received instead. Then a refusal
-// is the error of RecvMsg, also of each later one, and the status of the stream whatever
-// the handler returns.
+// StreamServerInterceptor is UnaryServerInterceptor for streams. A stream is charged when it begins,
+// or, with WithPerMessage, for each message that it receives. Then RecvMsg returns the refusal from
+// that message on, and it is the status of the stream whatever the handler returns.
 func StreamServerInterceptor(
 	limiter limit.Keyed, key Key, opts ...ServerOption,
 ) grpc.StreamServerInterceptor {
@@ -54,14 +50,14 @@ func (g *gate) serve(
 	if g.perMessage {
 		metered := &serverStream{ServerStream: stream, gate: g, ask: ask, fullMethod: fullMethod}
 		err := handler(srv, metered)
-		if a := metered.refusal.Load(); a != nil {
-			return a.err()
+		if r := metered.refused.Load(); r != nil {
+			return r.err()
 		}
 		return err
 	}
-	if a := g.pass(stream.Context(), fullMethod, nil, ask); a != nil {
-		stream.SetTrailer(a.trailer())
-		return a.err()
+	if r := g.pass(stream.Context(), fullMethod, nil, ask); r != nil {
+		stream.SetTrailer(r.trailer())
+		return r.err()
 	}
 	return handler(srv, stream)
 }
@@ -80,21 +76,21 @@ type serverStream struct {
 	gate       *gate
 	ask        ask
 	fullMethod string
-	refusal    atomic.Pointer[answer] // once set, it stays
+	refused    atomic.Pointer[refusal] // set once
 }
 
 // RecvMsg receives a message, and returns the refusal if there are no permits for it.
 func (s *serverStream) RecvMsg(message any) error {
-	if a := s.refusal.Load(); a != nil {
-		return a.err()
+	if r := s.refused.Load(); r != nil {
+		return r.err()
 	}
 	if err := s.ServerStream.RecvMsg(message); err != nil {
 		return err
 	}
-	if a := s.gate.pass(s.Context(), s.fullMethod, message, s.ask); a != nil {
-		s.SetTrailer(a.trailer())
-		s.refusal.Store(a)
-		return a.err()
+	if r := s.gate.pass(s.Context(), s.fullMethod, message, s.ask); r != nil {
+		s.SetTrailer(r.trailer())
+		s.refused.Store(r)
+		return r.err()
 	}
 	return nil
 }

@@ -10,49 +10,27 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/redisson-go/rratelimiter/grpclimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
-
-// echo sends n messages on one stream, each after the answer to the one before, and
-// returns how many were answered.
-func echo(t *testing.T, client testpb.TestServiceClient, n int) (answered int, err error) {
-	t.Helper()
-	stream, err := client.FullDuplexCall(t.Context())
-	if err != nil {
-		return 0, err
-	}
-	for range n {
-		if err := stream.Send(&testpb.StreamingOutputCallRequest{}); err != nil && err != io.EOF {
-			return answered, err
-		}
-		if _, err := stream.Recv(); err != nil {
-			return answered, err
-		}
-		answered++
-	}
-	noError(t, stream.CloseSend())
-	if _, err := stream.Recv(); err != io.EOF {
-		return answered, err
-	}
-	return answered, nil
-}
 
 // A stream is charged once, however many messages it has.
 func TestStreamIsChargedOnce(t *testing.T) {
 	f := saying(granted, refusedFor(time.Second))
 	s := &service{}
 	client := serve(t, s, limited(f, grpclimit.ByMethod))
-	answered, err := echo(t, client, 5)
-	noError(t, err)
-	if answered != 5 {
-		t.Errorf("%d messages answered", answered)
+	responses, err := echo(t.Context(), client, 5)
+	redistest.NoError(t, err)
+	if responses != 5 {
+		t.Errorf("%d responses", responses)
 	}
 	f.wantAsked(t, 1)
 	if f.attempts()[0].key != bidiMethod {
 		t.Errorf("asked for %q", f.attempts()[0].key)
 	}
-	_, err = echo(t, client, 5)
+	_, err = echo(t.Context(), client, 5)
 	wantCode(t, err, codes.ResourceExhausted)
 	if retry, quota := details(err); retry == nil || quota == nil {
 		t.Errorf("details: %v, %v", retry, quota)
@@ -62,11 +40,11 @@ func TestStreamIsChargedOnce(t *testing.T) {
 	}
 }
 
-// With WithPerMessage each message is charged, and the refusal ends the stream with its
-// own status, also where the handler makes something else of the error, or nothing.
+// With WithPerMessage each message is charged. The refusal is the status of the stream, even if the
+// handler returns another error or none.
 func TestServerStreamPerMessage(t *testing.T) {
 	for name, swallow := range map[string]error{
-		"returned": nil, "wrapped": errors.New("cannot receive"), "taken for the end": io.EOF,
+		"returned": nil, "replaced": errors.New("cannot receive"), "ignored": io.EOF,
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := saying(granted, granted, refusedFor(time.Second))
@@ -78,13 +56,13 @@ func TestServerStreamPerMessage(t *testing.T) {
 					}
 					return 2
 				})))
-			answered, err := echo(t, client, 5)
+			responses, err := echo(t.Context(), client, 5)
 			wantCode(t, err, codes.ResourceExhausted)
 			if retry, _ := details(err); retry.GetRetryDelay().AsDuration() != time.Second {
 				t.Errorf("RetryInfo: %v", retry)
 			}
-			if _, received := s.counted(); answered != 2 || received != 2 {
-				t.Errorf("%d messages answered, %d received, want 2", answered, received)
+			if _, received := s.counted(); responses != 2 || received != 2 {
+				t.Errorf("%d responses, %d messages received, want 2", responses, received)
 			}
 			f.wantAsked(t, 3)
 			if f.attempts()[0].n != 2 {
@@ -94,7 +72,7 @@ func TestServerStreamPerMessage(t *testing.T) {
 	}
 }
 
-// A handler that goes on receiving after a refusal gets the refusal again, unasked.
+// A handler that still receives after a refusal gets the same refusal again.
 func TestRefusalStays(t *testing.T) {
 	f := saying(refusedFor(time.Second), granted)
 	interceptor := grpclimit.StreamServerInterceptor(f, grpclimit.ByMethod, grpclimit.WithPerMessage())
@@ -108,3 +86,13 @@ func TestRefusalStays(t *testing.T) {
 	wantCode(t, err, codes.ResourceExhausted)
 	f.wantAsked(t, 1)
 }
+
+// In an endless stream there is always another message.
+type endless struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *endless) Context() context.Context { return s.ctx }
+func (*endless) RecvMsg(any) error          { return nil }
+func (*endless) SetTrailer(metadata.MD)     {}

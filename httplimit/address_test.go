@@ -32,7 +32,7 @@ func addressOf(t *testing.T, key httplimit.KeyFunc, remote string, forwarded ...
 	return got
 }
 
-// Without proxies the connection counts, and nothing that a visitor writes.
+// The key is the address of the connection, whatever the visitor writes.
 func TestByAddress(t *testing.T) {
 	for remote, want := range map[string]string{
 		"203.0.113.7:4711":           "203.0.113.7",
@@ -56,13 +56,12 @@ func TestByAddress(t *testing.T) {
 	}
 }
 
-// proxy is the RemoteAddr of a proxy that is trusted.
-const proxy = "10.0.0.1:80"
+const (
+	proxy   = "10.0.0.1:80" // the RemoteAddr of a trusted proxy
+	visitor = "203.0.113.7" // the key of the visitor
+)
 
-// visitor is the key of the visitor.
-const visitor = "203.0.113.7"
-
-// Proxies that are known by their addresses: the first that is none of them, from the right.
+// The key is the first address from the right that is not a listed proxy.
 func TestByAddressVia(t *testing.T) {
 	key := redistest.Must(httplimit.ByAddressVia("10.0.0.0/8", "192.0.2.1", "2001:db8:aaaa::/48", "fe80::/64",
 		"::ffff:192.0.2.9"))(t)
@@ -102,7 +101,7 @@ func TestByAddressVia(t *testing.T) {
 	}
 }
 
-// So many proxies: the nth from the right.
+// The key is the nth address from the right.
 func TestByAddressViaCount(t *testing.T) {
 	for name, test := range map[string]struct {
 		n         int
@@ -125,7 +124,7 @@ func TestByAddressViaCount(t *testing.T) {
 	}
 }
 
-// Whatever a visitor writes, the key is the address that the trusted proxy has appended.
+// Whatever a visitor writes, the key is the address that the trusted proxy appended.
 func FuzzForwardedFor(f *testing.F) {
 	f.Add("10.0.0.1")
 	f.Add("203.0.113.9, 10.0.0.1,")

@@ -6,29 +6,28 @@ import (
 	"time"
 )
 
-// A bounded is the context of one question to the limiter: that of the request, bounded by
-// a time. It differs from that of context.WithDeadline, which would cost more than all
-// else here, in two things. It makes its timer when somebody waits for its end, which a
-// limiter in memory does not. And it does not end with the context of the request, except
-// at that one's deadline: to be told costs memory, and the bound is near.
+// A bounded is the context of one call of the limiter: that of the request, with a timeout. It differs
+// from context.WithDeadline, which would cost more than the rest of the middleware, in two ways. It
+// makes its timer when Done is called, which a limiter in memory does not do. And it does not end with
+// the context of the request before the deadline of that: propagation costs memory, and the timeout
+// is short.
 //
-// It ends once, with the bound or with end, and is not used again: a limiter may look at it
-// for a moment after it has answered.
+// It ends once, by timeout or by end, and is not reused: a limiter may still look at it after it has
+// returned.
 type bounded struct {
 	request context.Context
 	timeout time.Duration
 
-	mu    sync.Mutex         // guards all that follows
-	at    time.Time          // the bound, zero until the timeout begins
-	err   error              // why it has ended
-	done  chan struct{}      // nil until somebody waits, closed if err is not nil
-	timer *time.Timer        // there with done, unless it had ended before
-	heirs context.Context    // of which AfterFunc makes its calls, nil until there is one
-	leave context.CancelFunc // ends heirs
+	mu      sync.Mutex         // guards all that follows
+	at      time.Time          // when it times out, zero until the timeout begins
+	err     error              // why it ended
+	done    chan struct{}      // nil until Done is called, closed if err is not nil
+	timer   *time.Timer        // made with done, unless b had ended before
+	derived context.Context    // runs the calls of AfterFunc, nil until there is one
+	leave   context.CancelFunc // ends derived
 }
 
-// begin has the timeout begin now: the bound is when it has passed, or the deadline of the request. It is
-// called with mu held.
+// begin starts the timeout, which a deadline of the request may shorten. b.mu is held.
 func (b *bounded) begin() {
 	b.at = time.Now().Add(b.timeout)
 	if deadline, ok := b.request.Deadline(); ok && deadline.Before(b.at) {
@@ -36,23 +35,23 @@ func (b *bounded) begin() {
 	}
 }
 
-// bound returns the bound. If restart has not been called, the timeout begins with the first look at b, so
-// that rules can find out first what to ask. It is called with mu held.
-func (b *bounded) bound() time.Time {
+// deadline returns when b times out. Unless restart has been called, the timeout begins here, so that
+// rules can first find out what to ask. b.mu is held.
+func (b *bounded) deadline() time.Time {
 	if b.at.IsZero() {
 		b.begin()
 	}
 	return b.at
 }
 
-// Deadline returns the bound.
+// Deadline returns when b times out.
 func (b *bounded) Deadline() (time.Time, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.bound(), true
+	return b.deadline(), true
 }
 
-// restart has the timeout begin now, unless b has ended.
+// restart restarts the timeout, unless b has ended.
 func (b *bounded) restart() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,18 +61,18 @@ func (b *bounded) restart() {
 	}
 }
 
-// Value returns that of the request. So context.Cause says why the request has ended, if it
-// has, whatever has ended b.
+// Value returns the value of the request. So context.Cause returns the cause of the request if that
+// has ended, whatever ended b.
 func (b *bounded) Value(key any) any { return b.request.Value(key) }
 
-// Done makes the timer, the first time.
+// Done makes the timer on its first call.
 func (b *bounded) Done() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.done != nil {
 		return b.done
 	}
-	left := time.Until(b.bound())
+	left := time.Until(b.deadline())
 	if left <= 0 {
 		b.finish(context.DeadlineExceeded)
 	}
@@ -86,29 +85,29 @@ func (b *bounded) Done() <-chan struct{} {
 	return b.done
 }
 
-// Err is not nil if and only if Done is closed. Without a timer it looks at the clock.
+// Err is nil until Done is closed. Without a timer it compares the clock.
 func (b *bounded) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.timer == nil && b.err == nil && !time.Now().Before(b.bound()) {
+	if b.timer == nil && b.err == nil && !time.Now().Before(b.deadline()) {
 		b.finish(context.DeadlineExceeded)
 	}
 	return b.err
 }
 
-// AfterFunc is how package context ends contexts that are derived from this one. Without it
-// each would cost a goroutine.
+// AfterFunc lets package context end the contexts that are derived from b. Without it each would cost
+// a goroutine.
 func (b *bounded) AfterFunc(f func()) (stop func() bool) {
-	b.Done() // whose timer ends them
+	b.Done() // makes the timer that ends them
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.heirs == nil {
-		b.heirs, b.leave = context.WithCancel(context.Background())
+	if b.derived == nil {
+		b.derived, b.leave = context.WithCancel(context.Background())
 		if b.err != nil {
 			b.leave()
 		}
 	}
-	return context.AfterFunc(b.heirs, f)
+	return context.AfterFunc(b.derived, f)
 }
 
 func (b *bounded) expire() {
@@ -117,14 +116,14 @@ func (b *bounded) expire() {
 	b.finish(context.DeadlineExceeded)
 }
 
-// end stops the timer. Who waits yet is told that the question is over.
+// end stops the timer and cancels callers that are still waiting.
 func (b *bounded) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.finish(context.Canceled)
 }
 
-// finish ends b, once. It is called with mu held.
+// finish ends b, once. b.mu is held.
 func (b *bounded) finish(err error) {
 	if b.err != nil {
 		return

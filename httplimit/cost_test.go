@@ -10,16 +10,15 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A blank is a ResponseWriter that costs nothing.
+// A blank is a ResponseWriter that allocates nothing.
 type blank struct{ h http.Header }
 
 func (b blank) Header() http.Header         { return b.h }
 func (b blank) Write(p []byte) (int, error) { return len(p), nil }
 func (b blank) WriteHeader(int)             {}
 
-// costs are the requests whose cost is measured: the middleware is asked, a handler that
-// does nothing runs, and the limiter is in memory. waits means that the limiter waits for
-// the end of its context, as one with Redis does.
+// costs returns a function that sends one request through a Middleware to an empty handler. waits means
+// that the limiter calls Done of its context, as a limiter in Redis does.
 func costs(tb testing.TB, result limit.Result, waits bool) func() {
 	keyed := limit.KeyedFunc(func(ctx context.Context, _ string, _ int64) (limit.Result, error) {
 		if waits {
@@ -32,8 +31,8 @@ func costs(tb testing.TB, result limit.Result, waits bool) func() {
 		return result, nil
 	})
 	m := newMiddleware(tb, keyed, httplimit.ByAddress(), httplimit.WithPolicies("burst", "daily"))
-	handler := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	// The request of a server has a context that can end.
+	handler := m.Handler(ignore)
+	// The context of a server's request can end.
 	ctx, cancel := context.WithCancel(context.Background())
 	tb.Cleanup(cancel)
 	r := get(tb).WithContext(ctx)
@@ -41,7 +40,7 @@ func costs(tb testing.TB, result limit.Result, waits bool) func() {
 	h := http.Header{}
 	return func() {
 		clear(h)
-		h["Content-Type"] = nil // every response has a header, whose first entry costs memory
+		h["Content-Type"] = nil // every response has a header, whose first entry allocates
 		handler.ServeHTTP(blank{h}, r)
 	}
 }
@@ -54,7 +53,7 @@ var (
 	two    = limit.Result{Allowed: true, Limit: 100, Each: []limit.Result{granted, granted}}
 )
 
-// measured are the requests of TestAllocations and BenchmarkMiddleware.
+// measured are the requests that the test and the benchmark share.
 var measured = []struct {
 	name   string
 	result limit.Result
@@ -65,7 +64,7 @@ var measured = []struct {
 }
 
 // A request costs at most 6 allocations, besides those of the limiter.
-func TestAllocations(t *testing.T) {
+func TestRequestCostsAtMostSixAllocations(t *testing.T) {
 	for _, test := range measured {
 		if got := testing.AllocsPerRun(1000, costs(t, test.result, test.waits)); got > 6 {
 			t.Errorf("%s: %v allocations, want at most 6", test.name, got)

@@ -12,7 +12,7 @@ import (
 const maxInteger = 999_999_999_999_999
 
 // A policyName is the name of a limit as a String of RFC 9651 (section 3.3.3), with its
-// quotes. For characters that can be printed this is also a string of JSON.
+// quotes. For printable characters it is also a JSON string.
 type policyName string
 
 // printable are the characters of a String of RFC 9651.
@@ -32,7 +32,7 @@ func appendQuoted(b []byte, name string) []byte {
 	return append(b, '"')
 }
 
-// isPolicyName reports whether visitors may see a name.
+// isPolicyName reports whether a name can be shown to visitors.
 func isPolicyName(name string) bool {
 	return name != "" && len(name) <= 64 && strings.Trim(name, printable) == ""
 }
@@ -51,11 +51,11 @@ func appendName(b []byte, names []policyName, i int, all []limit.Result) []byte 
 }
 
 // appendDraft11Policies appends the value of RateLimit-Policy of
-// draft-ietf-httpapi-ratelimit-headers-11 (section 3): an item for each limit that is
-// known, with its quota q and, if it is known, its window w in seconds.
+// draft-ietf-httpapi-ratelimit-headers-11 (section 3): an item for each limit whose number is known,
+// with its quota q and, if it is known, its window w in seconds.
 //
-// A window is a whole number of seconds there, so a shorter one is rounded up: a client
-// that keeps to it stays within the limit.
+// The draft has whole seconds. Windows are rounded up, so that a client that observes the field stays
+// within the limit.
 func appendDraft11Policies(b []byte, names []policyName, all []limit.Result) []byte {
 	start := len(b)
 	for i := range all {
@@ -73,9 +73,9 @@ func appendDraft11Policies(b []byte, names []policyName, all []limit.Result) []b
 }
 
 // appendDraft11Limits appends the value of RateLimit of the same draft (section 4): an
-// item for each limit that has decided, with its available quota r and its effective
-// window t in seconds. A limit that is not known, or that decided without the store that
-// all share, has none, because nobody knows its numbers.
+// item for each limit, with its available quota r and its effective window t in seconds. A limit
+// without a number, or one that decided without the shared store, has no item: its numbers are
+// unknown.
 func appendDraft11Limits(b []byte, names []policyName, all []limit.Result) []byte {
 	start := len(b)
 	for i := range all {
@@ -90,9 +90,9 @@ func appendDraft11Limits(b []byte, names []policyName, all []limit.Result) []byt
 	return b
 }
 
-// window is the time for which Remaining is all there is: until the permits that were
-// refused are there, and otherwise until all are back. Retry-After must not be earlier
-// (section 6 of the draft), which it is not: it is the longest of the refusals.
+// window returns for how long Remaining is valid: until the refused permits are available, and
+// otherwise until all permits are back. Retry-After must not be earlier (section 6 of the draft), and
+// never is, because it is the longest RetryAfter.
 func window(result *limit.Result) time.Duration {
 	if result.RetryAfter > 0 {
 		return result.RetryAfter
@@ -107,7 +107,7 @@ func appendComma(b []byte, start int) []byte {
 	return b
 }
 
-// appendInteger appends an Integer of RFC 9651, in its bounds and not below 0.
+// appendInteger appends an Integer of RFC 9651, limited to 0 and maxInteger.
 func appendInteger(b []byte, n int64) []byte {
 	return strconv.AppendInt(b, min(max(0, n), maxInteger), 10)
 }

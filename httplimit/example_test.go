@@ -17,8 +17,8 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// The Go blocks of docs/http.md stand here and in the other example file; TestBlocks of the
-// root compares them. The Redis of the examples is the one of TestMain.
+// TestBlocks of the root package compares the Go blocks of docs/http.md with the examples. TestMain
+// starts their Redis.
 
 func ExampleByAddressVia() {
 	// The proxies of this service, and nothing else: they append to X-Forwarded-For.
@@ -28,7 +28,7 @@ func ExampleByAddressVia() {
 	}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = "10.0.0.1:4711"
-	// The visitor wrote the first.
+	// The visitor wrote the first entry.
 	r.Header.Set("X-Forwarded-For", "198.51.100.1, 2001:db8:1:2::3, 10.0.0.2")
 	fmt.Println(byAddress(r))
 	// Output: 2001:db8:1:2::/64 <nil>
@@ -56,7 +56,7 @@ func ExampleKeyFunc() {
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 
-	type userKey struct{} // where the authentication has put the user
+	type userKey struct{} // the key of the authenticated user in the context
 	key := func(r *http.Request) (string, error) {
 		if r.URL.Path == "/healthz" {
 			return "", httplimit.ErrNoLimit
@@ -95,7 +95,8 @@ func ExampleWithCost() {
 		return 1, nil
 	}
 	limits := client.Keyed("searches", 2, time.Minute)
-	m, err := httplimit.New(limits, httplimit.Constant("search"), httplimit.WithCost(cost))
+	m, err := httplimit.New(limits, httplimit.Constant("search"), httplimit.WithCost(cost),
+		httplimit.WithTimeout(5*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -106,31 +107,6 @@ func ExampleWithCost() {
 	// Output:
 	// true "searches";r=0;t=60
 	// false "searches";r=0;t=60
-}
-
-func ExampleWithShadow() {
-	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
-	defer rdb.Close()
-	client := rratelimiter.New(rdb)
-	defer client.Close()
-
-	refused := func(r *http.Request, d httplimit.Decision) {
-		fmt.Println("would refuse", r.URL.Path, d.Status)
-	}
-	limits := client.Keyed("tried", 2, time.Minute)
-	m, err := httplimit.New(limits, httplimit.Constant("all"),
-		httplimit.WithShadow(), httplimit.WithRefusedHook(refused))
-	if err != nil {
-		log.Fatal(err)
-	}
-	for range 3 {
-		fmt.Println(m.Admit(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/a", nil)))
-	}
-	// Output:
-	// true
-	// true
-	// would refuse /a 429
-	// true
 }
 
 func ExampleWithErrorHook() {
@@ -150,29 +126,6 @@ func ExampleWithErrorHook() {
 	// Output:
 	// not for the visitor: dial tcp 10.1.2.3:6379: connection refused
 	// true
-}
-
-func ExampleWithResponse() {
-	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
-	defer rdb.Close()
-	client := rratelimiter.New(rdb)
-	defer client.Close()
-
-	limits := client.Keyed("greetings", 1, time.Minute)
-	m, err := httplimit.New(limits, httplimit.ByAddress(),
-		httplimit.WithResponse(func(w http.ResponseWriter, _ *http.Request, d httplimit.Decision) {
-			http.Error(w, "please come back later", d.Status)
-		}))
-	if err != nil {
-		log.Fatal(err)
-	}
-	for range 2 {
-		w := httptest.NewRecorder()
-		if !m.Admit(w, httptest.NewRequest(http.MethodGet, "/", nil)) {
-			fmt.Print(w.Code, " ", w.Header().Get("Retry-After"), " ", w.Body)
-		}
-	}
-	// Output: 429 60 please come back later
 }
 
 func ExampleRetryAfterTransport() {
@@ -225,20 +178,24 @@ func ExampleMiddleware_Admit() {
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 
-	limits := client.Keyed("visits", 2, time.Minute)
-	m, err := httplimit.New(limits, httplimit.ByAddress())
+	limits := client.Keyed("visits", 1, time.Minute)
+	m, err := httplimit.New(limits, httplimit.ByAddress(), httplimit.WithTimeout(5*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
-	// A framework with a form of its own for middleware, such as gin, calls Admit.
+	// A framework with another form of middleware, such as gin, calls Admit.
 	handle := func(w http.ResponseWriter, r *http.Request) {
 		if !m.Admit(w, r) {
 			return // the response has been written
 		}
 		fmt.Fprint(w, "welcome")
 	}
-	w := httptest.NewRecorder()
-	handle(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	fmt.Println(w.Code, w.Body)
-	// Output: 200 welcome
+	for range 2 {
+		w := httptest.NewRecorder()
+		handle(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		fmt.Printf("%d %s %q\n", w.Code, w.Header().Get("RateLimit"), w.Header().Get("Retry-After"))
+	}
+	// Output:
+	// 200 "visits";r=0;t=60 ""
+	// 429 "visits";r=0;t=60 "60"
 }

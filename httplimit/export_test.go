@@ -5,17 +5,15 @@ import (
 	"time"
 )
 
-// What the specs look at from inside.
-
-// Paused returns the number of hosts in memory.
+// Paused returns the number of hosts that are remembered.
 func (t *RetryAfterTransport) Paused() int { return len(t.pausedUntil) }
 
 var ReadDraft11 = readDraft11
 
 func WithTimeLimit(ctx context.Context, timeout time.Duration) (context.Context, func()) {
-	q := newQuestion(ctx, timeout)
-	q.restart()
-	return &q.bounded, q.end
+	c := newCall(ctx, timeout)
+	c.restart()
+	return &c.bounded, c.end
 }
 
 // TimerRuns reports whether a context of WithTimeLimit has a timer, and stops it.

@@ -8,7 +8,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// The fields, in the canonical form in which an http.Header has them.
+// The names of the fields, in the canonical form of an http.Header.
 const (
 	fieldPolicy     = "Ratelimit-Policy"
 	fieldRateLimit  = "Ratelimit"
@@ -22,34 +22,30 @@ const (
 	fieldExpose     = "Access-Control-Expose-Headers"
 )
 
-// A fieldSet is a set of Fields.
-type fieldSet Fields
+func (f Fields) has(some Fields) bool { return f&some != 0 }
 
-func (s fieldSet) has(f Fields) bool { return Fields(s)&f != 0 }
-
-// names returns the names of the fields, and Retry-After, as a list.
-func (s fieldSet) names() string {
+// names returns the list of the fields' names and Retry-After.
+func (f Fields) names() string {
 	names := []string{"Retry-After"}
-	if s.has(Draft11 | Draft6) {
+	if f.has(Draft11 | Draft6) {
 		names = append(names, "RateLimit-Policy")
 	}
-	if s.has(Draft11) {
+	if f.has(Draft11) {
 		names = append(names, "RateLimit")
 	}
-	if s.has(Draft6) {
+	if f.has(Draft6) {
 		names = append(names, "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 	}
-	if s.has(XRateLimit) {
+	if f.has(XRateLimit) {
 		names = append(names, "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 	}
 	return strings.Join(names, ", ")
 }
 
-// setFields puts the numbers of result into the header of a response, whose lines take
-// their memory from lines. The fields that are lists are added: the middleware around this
-// one may have limits, too.
+// setFields puts the numbers of result into the header of a response, whose lines take their memory
+// from lines. Lists are added, because the middleware around this one may have set fields of its own.
 func (m *Middleware) setFields(h http.Header, result limit.Result, lines *[3]string) {
-	// One piece of memory for all values.
+	// One allocation for all values.
 	var room [256]byte
 	b, all := room[:0], each(&result)
 	if m.fields.has(Draft11) {
@@ -81,8 +77,7 @@ func (m *Middleware) setFields(h http.Header, result limit.Result, lines *[3]str
 	}
 }
 
-// addLine adds a line to a field, unless it is empty: the lists of the fields have one
-// item or more.
+// addLine adds a line to a field, unless the line is empty: these lists have at least one item.
 func addLine(h http.Header, name string, line []string) {
 	switch {
 	case line[0] == "":
@@ -93,9 +88,9 @@ func addLine(h http.Header, name string, line []string) {
 	}
 }
 
-// setDraft6 sets the fields of draft-ietf-httpapi-ratelimit-headers-06 for the limit that
-// binds. In that draft the policies are a list of Integers; the name of the field is that
-// of draft 11, so it is set only where that one is not.
+// setDraft6 sets the fields of draft-ietf-httpapi-ratelimit-headers-06 for the limit that binds. In
+// that draft RateLimit-Policy is a list of Integers; policies is false if the field is in the form of
+// draft 11.
 func setDraft6(h http.Header, result *limit.Result, policies bool) {
 	if policies {
 		var b []byte
@@ -116,8 +111,7 @@ func setDraft6(h http.Header, result *limit.Result, policies bool) {
 	}
 }
 
-// setXRateLimit sets the fields that were there before any draft, for the limit that
-// binds.
+// setXRateLimit sets the fields that are older than the drafts, for the limit that binds.
 func setXRateLimit(h http.Header, result *limit.Result, now time.Time) {
 	if result.Limit > 0 && !result.Degraded {
 		h[fieldXLimit] = integerLine(result.Limit)
@@ -133,8 +127,8 @@ func setXRateLimit(h http.Header, result *limit.Result, now time.Time) {
 
 func integerLine(n int64) []string { return []string{string(appendInteger(nil, n))} }
 
-// retryAfter returns when a refused request may be sent again, in seconds, at least 1
-// (RFC 9110, section 10.2.3). Of several limits it is the longest.
+// retryAfter returns after how many seconds, at least 1, a refused request may be sent again (RFC
+// 9110, section 10.2.3): the longest RetryAfter of all limits.
 func retryAfter(result *limit.Result) int64 {
 	longest := result.RetryAfter
 	for i := range result.Each {

@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -17,7 +18,7 @@ import (
 
 const maxInteger = 999_999_999_999_999
 
-// The fields of one answer of the limiter, in all forms.
+// Each result of the limiter has these fields of draft 11.
 func TestFields(t *testing.T) {
 	second, minute := time.Second, time.Minute
 	burst := limit.Result{Allowed: true, Limit: 100, Interval: minute, Remaining: 50, ResetAfter: 30 * second}
@@ -29,6 +30,9 @@ func TestFields(t *testing.T) {
 	}
 	every := func(d time.Duration) limit.Result {
 		return unlike(burst, func(r *limit.Result) { r.Interval = d })
+	}
+	named := func(name string) limit.Result {
+		return unlike(burst, func(r *limit.Result) { r.Policy = name })
 	}
 	const policy, half = `"default";q=100;w=60`, `"default";r=50;t=30`
 	for name, test := range map[string]struct {
@@ -46,14 +50,14 @@ func TestFields(t *testing.T) {
 		"several, one has a name": {
 			limit.Result{Allowed: true, Each: []limit.Result{burst, daily}}, []string{"burst"},
 			`"burst";q=100;w=60, "limit-2";q=1000;w=86400`, `"burst";r=50;t=30, "limit-2";r=999;t=1`, ""},
-		"several, one is not known": {
+		"several, one is unknown": {
 			limit.Result{Allowed: true, Each: []limit.Result{{Allowed: true}, burst}}, nil,
 			`"limit-2";q=100;w=60`, `"limit-2";r=50;t=30`, ""},
-		"refused for a ns":          {after(1), nil, policy, `"default";r=0;t=1`, "1"},
-		"refused for 1 s":           {after(second), nil, policy, `"default";r=0;t=1`, "1"},
-		"refused for 1.1 s":         {after(1100 * time.Millisecond), nil, policy, `"default";r=0;t=2`, "2"},
-		"refused, nobody knows how": {after(0), nil, policy, `"default";r=0;t=60`, "1"},
-		"the longest refusal counts": {
+		"refused for a ns":       {after(1), nil, policy, `"default";r=0;t=1`, "1"},
+		"refused for 1 s":        {after(second), nil, policy, `"default";r=0;t=1`, "1"},
+		"refused for 1.1 s":      {after(1100 * time.Millisecond), nil, policy, `"default";r=0;t=2`, "2"},
+		"refused without a time": {after(0), nil, policy, `"default";r=0;t=60`, "1"},
+		"the longest RetryAfter counts": {
 			limit.Result{
 				RetryAfter: second, Each: []limit.Result{after(1), {Limit: 5, RetryAfter: 7 * second}},
 			}, nil, `"limit-1";q=100;w=60, "limit-2";q=5`, `"limit-1";r=0;t=1, "limit-2";r=0;t=7`, "7"},
@@ -67,6 +71,10 @@ func TestFields(t *testing.T) {
 			unlike(burst, func(r *limit.Result) { r.Degraded = true }), nil, policy, "", ""},
 		"degraded, without a rate": {limit.Result{Allowed: true, Degraded: true}, nil, "", "", ""},
 		"degraded, refused":        {limit.Result{Degraded: true}, nil, "", "", "1"},
+		"a name of the limit":      {named("a"), nil, `"a";q=100;w=60`, `"a";r=50;t=30`, ""},
+		"a name with a quote":      {named(`a"b`), nil, `"a\"b";q=100;w=60`, `"a\"b";r=50;t=30`, ""},
+		"a name with lines":        {named("a\r\nb"), nil, policy, half, ""},
+		"a name beyond ASCII":      {named("ä"), nil, policy, half, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMiddleware(t, says(test.result, nil), all, httplimit.WithPolicies(test.names...))
@@ -79,15 +87,14 @@ func TestFields(t *testing.T) {
 					t.Errorf("%s: %v", field, err)
 				}
 				if lines, there := w.Header()[http.CanonicalHeaderKey(field)]; there && lines[0] == "" {
-					t.Errorf("%s is there, and empty", field)
+					t.Errorf("%s is empty", field)
 				}
 			}
 		})
 	}
 }
 
-// The older fields, alone and beside those of draft 11. They are those of the limit that
-// binds.
+// The older fields have the numbers of the limit that binds, alone and beside those of draft 11.
 func TestOlderFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a bubble begins at midnight UTC 2000-01-01
 		burst := limit.Result{Limit: 5, Interval: time.Second, RetryAfter: 1500 * time.Millisecond}
@@ -115,15 +122,11 @@ func TestOlderFields(t *testing.T) {
 			}},
 		} {
 			w := visit(newMiddleware(t, says(both, nil), all, httplimit.WithFields(fields)), get(t))
-			for name := range none {
-				expected := none[name]
-				for _, some := range want {
-					if value, ok := some[name]; ok {
-						expected = value
-					}
-				}
-				header(t, w.Header(), map[string]string{name: expected})
+			all := maps.Clone(none)
+			for _, some := range want {
+				maps.Copy(all, some)
 			}
+			header(t, w.Header(), all)
 		}
 		older := httplimit.WithFields(httplimit.Draft6 | httplimit.XRateLimit)
 		for policy, result := range map[string]limit.Result{
@@ -141,10 +144,10 @@ func TestOlderFields(t *testing.T) {
 	})
 }
 
-// Middleware within middleware: the lists are one, as RFC 9651 has it for lines.
+// A Middleware within another adds lines to the fields, which RFC 9651 joins to one list.
 func TestFieldsOfSeveralMiddlewares(t *testing.T) {
-	outer := newMiddleware(t, newMemory(10, time.Minute), all, httplimit.WithPolicies("all"))
-	inner := newMiddleware(t, newMemory(5, time.Second), all, httplimit.WithPolicies("route"))
+	outer := newMiddleware(t, newMemory(t, 10, time.Minute), all, httplimit.WithPolicies("all"))
+	inner := newMiddleware(t, newMemory(t, 5, time.Second), all, httplimit.WithPolicies("route"))
 	w := httptest.NewRecorder()
 	outer.Handler(inner.Handler(http.NotFoundHandler())).ServeHTTP(w, get(t))
 	status(t, w, http.StatusNotFound)
@@ -154,8 +157,8 @@ func TestFieldsOfSeveralMiddlewares(t *testing.T) {
 	})
 }
 
-// Whatever names and numbers there are, the fields are Lists of RFC 9651 with these values
-// in their bounds, and the problem document is JSON with the same names.
+// For all names and numbers the fields are Lists of RFC 9651 with values in their bounds, and the
+// problem document is JSON with the same names.
 func FuzzFields(f *testing.F) {
 	f.Add("burst", `say "hi" \ there`, int64(100), int64(time.Minute), int64(50), int64(30*time.Second))
 	f.Add("a", "b", int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64))
@@ -168,12 +171,12 @@ func FuzzFields(f *testing.F) {
 		result := limit.Result{Each: []limit.Result{one, one}}
 		m, err := httplimit.New(says(result, nil), all, httplimit.WithPolicies(first, second))
 		if err != nil {
-			return // TestPolicies says when
+			return // TestInvalidArguments has these names
 		}
 		w := visit(m, get(t))
 		names := []string{first, second}
 		if most <= 0 {
-			names = nil // of a limit that is not known there is no item
+			names = nil // an unknown limit has no item
 		}
 		checkList(t, w.Header().Get("RateLimit-Policy"), names, map[string]bool{"q": true, "w": interval > 0})
 		checkList(t, w.Header().Get("RateLimit"), names, map[string]bool{"r": true, "t": true})
@@ -193,8 +196,8 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
-// checkList checks that a field is a list of these names, with these parameters, which are
-// Integers in their bounds.
+// checkList checks that a field is a list of these names, with these parameters and no others, which
+// are Integers in their bounds.
 func checkList(t *testing.T, field string, names []string, params map[string]bool) {
 	t.Helper()
 	items := redistest.Must(parseList(field))(t)
@@ -213,7 +216,7 @@ func checkList(t *testing.T, field string, names []string, params map[string]boo
 			delete(item.params, name)
 		}
 		if len(item.params) > 0 {
-			t.Errorf("%s: %v besides", field, item.params)
+			t.Errorf("%s: unexpected %v", field, item.params)
 		}
 	}
 }

@@ -4,83 +4,58 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
 )
 
-// A memory is a limit.Keyed in memory: at most rate permits in any interval, exactly. Its
-// time is time.Now, which is that of the bubble in a synctest.
-type memory struct {
-	rate     int64
-	interval time.Duration
-
-	mu    sync.Mutex
-	taken map[string][]time.Time // one for each permit, the oldest first
+// newMemory returns limits in memory. Their time is that of the bubble in a synctest.
+func newMemory(t testing.TB, rate int64, interval time.Duration) limit.Keyed {
+	t.Helper()
+	return redistest.Must(slidingwindow.Log{Rate: rate, Interval: interval}.InMemoryKeyed())(t)
 }
 
-func newMemory(rate int64, interval time.Duration) *memory {
-	return &memory{rate: rate, interval: interval, taken: map[string][]time.Time{}}
-}
-
-func (m *memory) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
-	switch {
-	case ctx.Err() != nil:
-		return limit.Result{}, ctx.Err()
-	case n < 1 || key == "" || len(key) > 1024 || strings.ContainsAny(key, "{}"):
-		return limit.Result{}, fmt.Errorf("%w: secret %q %d", limit.ErrInvalidArgument, key, n)
-	case n > m.rate:
-		return limit.Result{}, fmt.Errorf("%w: secret", limit.ErrPermitsExceedRate)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now, taken := time.Now(), m.taken[key]
-	for len(taken) > 0 && !taken[0].Add(m.interval).After(now) {
-		taken = taken[1:]
-	}
-	r := limit.Result{Name: "secret", Limit: m.rate, Interval: m.interval}
-	if r.Allowed = int64(len(taken))+n <= m.rate; r.Allowed {
-		for range n {
-			taken = append(taken, now)
-		}
-	} else {
-		r.RetryAfter = taken[int64(len(taken))+n-m.rate-1].Add(m.interval).Sub(now)
-	}
-	r.Remaining = m.rate - int64(len(taken))
-	if len(taken) > 0 {
-		r.ResetAfter = taken[len(taken)-1].Add(m.interval).Sub(now)
-	}
-	m.taken[key] = taken
-	return r, nil
-}
-
-// says returns a Keyed that returns the same each time.
+// says returns a Keyed that always returns the same.
 func says(result limit.Result, err error) limit.Keyed {
 	return limit.KeyedFunc(func(context.Context, string, int64) (limit.Result, error) { return result, err })
 }
 
-// errSecret is what no visitor may read.
+// silent is a Keyed that returns when its context ends.
+var silent = limit.KeyedFunc(func(ctx context.Context, _ string, _ int64) (limit.Result, error) {
+	<-ctx.Done()
+	return limit.Result{}, ctx.Err()
+})
+
+// errSecret is an error that visitors must not see.
 var errSecret = errors.New("dial tcp 10.1.2.3:6379: secret")
 
 func newMiddleware(
 	t testing.TB, keyed limit.Keyed, key httplimit.KeyFunc, opts ...httplimit.Option,
 ) *httplimit.Middleware {
 	t.Helper()
-	m := redistest.Must(httplimit.New(keyed, key, opts...))(t)
-	return m
+	return redistest.Must(httplimit.New(keyed, key, opts...))(t)
 }
 
 // all is the key of tests that are not about keys.
 var all = httplimit.Constant("all")
 
-// visit sends a request through m to a handler that says welcome.
+// keyIs returns a KeyFunc that always returns the same.
+func keyIs(key string, err error) httplimit.KeyFunc {
+	return func(*http.Request) (string, error) { return key, err }
+}
+
+// ignore is a handler that writes nothing.
+var ignore = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+
+// visit sends a request through m to a handler that writes "welcome".
 func visit(m *httplimit.Middleware, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -109,6 +84,63 @@ func status(t *testing.T, w *httptest.ResponseRecorder, want int) {
 		t.Errorf("status %d, want %d: %s", w.Code, want, w.Body)
 	}
 	if strings.Contains(w.Body.String()+fmt.Sprint(w.Header()), "secret") {
-		t.Errorf("the visitor sees what is not for visitors: %v %s", w.Header(), w.Body)
+		t.Errorf("the visitor sees a secret: %v %s", w.Header(), w.Body)
 	}
+}
+
+// second returns the error of a constructor.
+func second(_ any, err error) error { return err }
+
+// A transport is an http.RoundTripper that is a function. It closes the bodies of requests, as a
+// RoundTripper must do.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		defer r.Body.Close()
+	}
+	return f(r)
+}
+
+// A body records that it was closed.
+type body struct {
+	*strings.Reader
+	closed bool
+}
+
+func newBody(text string) *body { return &body{Reader: strings.NewReader(text)} }
+func (b *body) Close() error    { b.closed = true; return nil }
+
+func outgoing(t *testing.T, method, url string, body io.Reader) *http.Request {
+	t.Helper()
+	return redistest.Must(http.NewRequestWithContext(t.Context(), method, url, body))(t)
+}
+
+const apiURL = "http://api.example.com/x"
+
+func response(code int, fields ...string) *http.Response {
+	h := http.Header{}
+	for i := 0; i < len(fields); i += 2 {
+		h.Set(fields[i], fields[i+1])
+	}
+	return &http.Response{StatusCode: code, Header: h, Body: newBody("body")}
+}
+
+// send sends r and closes the body of the response.
+func send(t *testing.T, sender http.RoundTripper, r *http.Request) (int, error) {
+	t.Helper()
+	got, err := sender.RoundTrip(r)
+	if err != nil {
+		if got != nil {
+			t.Error("a response and an error")
+		}
+		return 0, err
+	}
+	return got.StatusCode, got.Body.Close()
+}
+
+// mustGet sends a GET request that gets a response.
+func mustGet(t *testing.T, sender http.RoundTripper, url string) int {
+	t.Helper()
+	return redistest.Must(send(t, sender, outgoing(t, http.MethodGet, url, nil)))(t)
 }

@@ -14,19 +14,18 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A wrong is a limiter that says so.
+// A wrong limiter is misconfigured.
 type wrong struct{ limit.Keyed }
 
 func (wrong) Validate() error { return limit.ErrMisconfigured }
 
-// Bad input is met at the door, by an error that names the argument, its value and the
-// bound.
-func TestBadInput(t *testing.T) {
+// Invalid arguments are refused with an error that names the argument, its value and the bound.
+func TestInvalidArguments(t *testing.T) {
 	const brief = 999 * time.Microsecond
 	const mapped = "::ffff:10.0.0.0/104" // contains nothing
 	long := strings.Repeat("x", 65)
 	hook := func(*http.Request, httplimit.Decision) {}
-	keyed, one := limit.Keyed(newMemory(1, 1)), limit.Of(newMemory(1, 1), "k")
+	keyed, one := limit.Keyed(newMemory(t, 1, time.Second)), limit.Of(newMemory(t, 1, time.Second), "k")
 	with := func(opt httplimit.Option) error { _, err := httplimit.New(keyed, all, opt); return err }
 	pacer := func(opt httplimit.PacerOption) error {
 		_, err := httplimit.NewPacer(nil, one, opt)
@@ -36,7 +35,6 @@ func TestBadInput(t *testing.T) {
 		_, err := httplimit.NewRetryAfterTransport(nil, opt)
 		return err
 	}
-	second := func(_ any, err error) error { return err }
 	for want, err := range map[string]error{
 		"New: keyed is <nil>, must not be nil":              second(httplimit.New(nil, all)),
 		"New: key is <nil>, must not be nil":                second(httplimit.New(keyed, nil)),
@@ -70,6 +68,9 @@ func TestBadInput(t *testing.T) {
 		"WithMaxWait: d is 0s, must be more than 0":         pacer(httplimit.WithMaxWait(0)),
 		"NewKeyedPacer: keyed is <nil>, must not":           second(httplimit.NewKeyedPacer(nil, nil, all)),
 		"NewKeyedPacer: key is <nil>, must not":             second(httplimit.NewKeyedPacer(nil, keyed, nil)),
+		"NewRules: rules is <nil>, must not be nil":         second(httplimit.NewRules(nil, nil)),
+		"NewRules: option 1 is <nil>, must not be":          second(httplimit.NewRules(&holding{}, nil, nil)),
+		"WithAddress: address is <nil>, must not":           with(httplimit.WithAddress(nil)),
 		"NewRetryAfterTransport: option 1 is <nil>":         retryAfter(nil),
 		"WithMaxDelay: d is 0s, must be more than 0":        retryAfter(httplimit.WithMaxDelay(0)),
 		"WithRetries: n is 11, must be 0 to 10":             retryAfter(httplimit.WithRetries(11)),
@@ -82,17 +83,18 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// A limiter that says that it is wrong is refused before the first visitor.
-func TestAWrongLimiter(t *testing.T) {
-	if _, err := httplimit.New(wrong{newMemory(1, 1)}, all); !errors.Is(err, limit.ErrMisconfigured) {
+// New refuses a misconfigured limiter.
+func TestMisconfiguredLimiter(t *testing.T) {
+	_, err := httplimit.New(wrong{newMemory(t, 1, time.Second)}, all)
+	if !errors.Is(err, limit.ErrMisconfigured) {
 		t.Errorf("New: %v", err)
 	}
 }
 
-// What is within the bounds, just so.
+// The bounds of arguments are allowed.
 func TestBounds(t *testing.T) {
 	hook := func(*http.Request, httplimit.Decision) {}
-	newMiddleware(t, newMemory(1, 1), all, httplimit.WithTimeout(time.Millisecond),
+	newMiddleware(t, newMemory(t, 1, time.Second), all, httplimit.WithTimeout(time.Millisecond),
 		httplimit.WithNearLimit(1, hook), httplimit.WithPolicies(strings.Repeat("x", 64), ` "\~`))
 	for _, retries := range []int{0, 10} {
 		_, err := httplimit.NewRetryAfterTransport(nil,
@@ -103,13 +105,14 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// The package imports nothing but the standard library and package limit.
+// The package imports no package of another module, and knows nothing of Redis.
 func TestImports(t *testing.T) {
 	const format = "{{if not .Standard}}{{.ImportPath}}{{end}}"
 	out := redistest.Must(
 		exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", format, ".").Output())(t)
-	const module = "github.com/redisson-go/rratelimiter"
-	if got := strings.Join(strings.Fields(string(out)), " "); got != module+"/limit "+module+"/httplimit" {
+	const module = "github.com/redisson-go/rratelimiter/"
+	got := strings.Join(strings.Fields(strings.ReplaceAll(string(out), module, "")), " ")
+	if got != "internal/pause limit internal/admission httplimit" {
 		t.Errorf("imports %s", got)
 	}
 }

@@ -9,35 +9,38 @@ import (
 	"strings"
 )
 
-// A KeyFunc returns what a request is limited by, such as the name of its user. Requests
-// with one key share a limit. It is called by many goroutines at once.
+// A KeyFunc returns the key of a request, such as the name of its user. Requests with the same key
+// share a limit. Many goroutines call it at once.
 //
 // With the error ErrNoLimit the request is passed on without asking the limiter. With an
 // ErrNoKey, a limit.ErrInvalidArgument or an empty key it is refused with 400, with any
-// other error with 503. Nobody gets around the limit by a key that cannot be used.
+// other error with 503. No visitor bypasses the limit with a broken key.
 //
-// A key that a visitor writes may be long, and may look like another's. ByHeader hashes
-// what it reads for that. A Keyed refuses keys with braces, and all limiters in Redis those that are
-// too long, as an ErrInvalidArgument.
+// A key that a visitor writes may be long, and may look like the key of another visitor; ByHeader
+// hashes the value for that reason. A Keyed refuses keys with braces, and all limiters in Redis
+// refuse keys that are too long, with an ErrInvalidArgument.
 type KeyFunc func(*http.Request) (string, error)
 
 // The errors of this package, besides limit.ErrInvalidArgument. Test with errors.Is:
 // http.Client wraps those of a RoundTripper.
 var (
-	// ErrNoLimit is for a KeyFunc or a CostFunc to return: the request needs no permits,
-	// for example because it asks for the health of the server.
+	// ErrNoLimit is returned by a KeyFunc or a CostFunc if the request needs no permits, such as
+	// a health check.
 	ErrNoLimit = errors.New("httplimit: no limit for this request")
 
-	// ErrNoKey: the request lacks what it is limited by. A Middleware refuses it with 400.
+	// ErrNoKey is returned if a request has no key. A Middleware refuses it with 400.
 	ErrNoKey = errors.New("httplimit: no key for this request")
 
-	// ErrWait: an outgoing request was not sent, because its turn would have come too
-	// late.
+	// ErrWait is returned if an outgoing request was not sent, because its turn would have come
+	// too late.
 	ErrWait = errors.New("httplimit: the wait is too long")
 )
 
-// Constant returns a KeyFunc that has the same key for all requests, for limit.Shared and
-// for limits of a whole service. An empty key is an ErrNoKey of each request.
+// errEmptyKey is the error of an empty key without an error.
+var errEmptyKey = fmt.Errorf("%w: the key is empty, must not be", ErrNoKey)
+
+// Constant returns a KeyFunc with the same key for all requests, for limit.Shared and for limits of a
+// whole service. With an empty key each request fails with an ErrNoKey.
 func Constant(key string) KeyFunc {
 	return func(*http.Request) (string, error) {
 		if key == "" {
@@ -50,10 +53,10 @@ func Constant(key string) KeyFunc {
 // braces are reserved in the names of keys on a Redis cluster.
 var braces = strings.NewReplacer("{", "<", "}", ">")
 
-// ByRoute limits each route by itself. The key is the pattern of the http.ServeMux that
-// matched, http.Request.Pattern, with <> in place of {}: "GET /users/<id>". The mux sets
-// it before it calls a handler: wrap the handlers that are given to the mux, not the mux.
-// A request without a pattern is an ErrNoKey.
+// ByRoute gives each route a limit. The key is the pattern of the http.ServeMux that matched,
+// http.Request.Pattern, with <> in place of {}: "GET /users/<id>". The mux sets it before it calls a
+// handler, so wrap the handlers that you register, not the mux. Without a pattern the error is an
+// ErrNoKey.
 func ByRoute() KeyFunc {
 	return func(r *http.Request) (string, error) {
 		if r.Pattern == "" {
@@ -63,14 +66,14 @@ func ByRoute() KeyFunc {
 	}
 }
 
-// ByHeader limits by the value of a header field, such as an API key. The value must have
-// been checked before: a visitor who can invent values has a new limit with each.
+// ByHeader gives each value of a header field a limit, for example each API key. Check the value
+// first: a visitor that can invent values gets a new limit with each.
 //
-// The key is a hash, so that secrets do not get to Redis, long values do no harm, and no
-// value is like the key of another KeyFunc: 32 hexadecimal digits, the first half of the
-// SHA-256 of the field's name in lower case, a colon and the value. A request without the
-// field, with an empty value or with several is an ErrNoKey; FirstOf limits it by
-// something else. net/http keeps Host apart from the header, so ByHeader does not find it.
+// The key is a hash, so that secrets do not reach Redis, long values do no harm, and no value equals
+// the key of another KeyFunc: 32 hexadecimal digits, the first half of the SHA-256 of the field's
+// name in lower case, a colon and the value. Without the field, with an empty value or with several
+// values the error is an ErrNoKey; FirstOf tries another key. net/http keeps Host apart from the
+// header, so ByHeader does not find it.
 func ByHeader(name string) KeyFunc {
 	prefix, name := strings.ToLower(name)+":", http.CanonicalHeaderKey(name)
 	return func(r *http.Request) (string, error) {
@@ -83,7 +86,7 @@ func ByHeader(name string) KeyFunc {
 	}
 }
 
-// hashed returns half a SHA-256: 128 bits, so that nobody can find the value for a key.
+// hashed returns half a SHA-256: 128 bits are enough that the value for a key cannot be found.
 func hashed(prefix, value string) string {
 	var room [256]byte
 	sum := sha256.Sum256(append(append(room[:0], prefix...), value...))
@@ -92,8 +95,8 @@ func hashed(prefix, value string) string {
 	return string(digits[:])
 }
 
-// ByHost limits by the host that an outgoing request goes to, with its port if the URL has
-// one: for a Pacer. A request without a host is an ErrNoKey.
+// ByHost gives each host of outgoing requests a limit, for a Pacer. The key includes the port if the
+// URL has one. Without a host the error is an ErrNoKey.
 func ByHost() KeyFunc {
 	return func(r *http.Request) (string, error) {
 		if r.URL == nil || r.URL.Host == "" {
@@ -103,17 +106,16 @@ func ByHost() KeyFunc {
 	}
 }
 
-// FirstOf limits by the first of keys that has a key: by an API key if there is one, and by
-// address otherwise. See to it that two of them do not have the same key for different
-// visitors. ByHeader, ByRoute and ByAddress do not. If keys is empty or holds a nil, the error
-// is a limit.ErrInvalidArgument.
+// FirstOf returns the first key that a request has: for example its API key, or else its address.
+// Different functions must not return the same key for different visitors; ByHeader, ByRoute and
+// ByAddress never do. If keys is empty or contains nil, the error is a limit.ErrInvalidArgument.
 func FirstOf(keys ...KeyFunc) (KeyFunc, error) {
 	if len(keys) == 0 {
 		return nil, invalid("FirstOf", "keys", "empty", "have one or more")
 	}
 	for i, key := range keys {
 		if key == nil {
-			return nil, invalid("FirstOf", fmt.Sprintf("key %d", i+1), nil, "not be nil")
+			return nil, nilArgument("FirstOf", fmt.Sprintf("key %d", i+1))
 		}
 	}
 	return func(r *http.Request) (key string, err error) {

@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/admission"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Middleware limits the requests to an http.Handler. It is safe for concurrent use,
-// starts no goroutines and does not wrap the ResponseWriter, so that a handler can flush
-// and hijack as without it.
+// A Middleware limits the requests to an http.Handler. It is safe for concurrent use and starts no
+// goroutines. It does not wrap the ResponseWriter, so a handler can still flush and hijack.
 type Middleware struct {
 	keyed limit.Keyed
 	key   KeyFunc
@@ -26,51 +26,49 @@ type Middleware struct {
 	shadow     bool
 	preflights bool // pass unlimited
 
-	fields   fieldSet
+	fields   Fields
 	policies []policyName
-	exposed  string // the value of Access-Control-Expose-Headers; empty for none
+	exposed  string // the value of Access-Control-Expose-Headers, empty for none
 
-	near      float64 // the share of a limit from which onNear is called
+	near      float64 // the used share of a limit from which onNear is called
 	onNear    func(*http.Request, Decision)
 	onRefused func(*http.Request, Decision)
 	onError   func(*http.Request, Decision)
 	respond   func(http.ResponseWriter, *http.Request, Decision)
 }
 
-// A Decision is what a Middleware made of one request: for hooks, and for a function
-// that writes the response. Nothing of it is for visitors but Status and the numbers of
-// Result.
+// A Decision is the outcome for one request, for hooks and for a function that writes the response.
+// Visitors may see no more of it than Status and the numbers of Result.
 type Decision struct {
-	// Key is what the request was limited by, empty if Err came before it was known, and of
-	// NewRules. Names of Result say it then.
+	// Key is the key of the request. It is empty if the KeyFunc failed, and with NewRules, where the
+	// names in Result contain the keys.
 	Key string
 
 	// Cost is how many permits the request asked for.
 	Cost int64
 
-	// Result is what the limiter returned, zero after an error.
+	// Result is the result of the limiter, zero after an error.
 	Result limit.Result
 
-	// Err is why there is no Result: an error of the limiter, of the KeyFunc or of the
-	// CostFunc. It is nil if the limiter has decided.
+	// Err is the error of the limiter, the KeyFunc or the CostFunc, nil if there is a Result.
 	Err error
 
 	// Status is the status of the response if the request is refused, 0 if it is passed
-	// on. In shadow mode it is what the status would have been.
+	// on. In shadow mode it is the status that the request would have got.
 	Status int
 }
 
-// New returns a Middleware that takes permits of keyed for each request, from the limit
-// whose key is that of key. limit.Shared makes a Keyed of a single Limiter.
+// New returns a Middleware that takes the permits for each request from the limit of keyed that key
+// names. limit.Shared makes a Keyed of a single Limiter.
 //
-// Errors are limit.ErrInvalidArgument: keyed, key or an option is nil, or an argument of
-// an option is out of its bounds; or of keyed, if it is a limit.Validator.
+// The error is a limit.ErrInvalidArgument if keyed, key or an option is nil, or an argument of an
+// option is out of its bounds, or that of keyed, if it is a limit.Validator.
 func New(keyed limit.Keyed, key KeyFunc, opts ...Option) (*Middleware, error) {
 	switch {
 	case keyed == nil:
-		return nil, invalid("New", "keyed", nil, "not be nil")
+		return nil, nilArgument("New", "keyed")
 	case key == nil:
-		return nil, invalid("New", "key", nil, "not be nil")
+		return nil, nilArgument("New", "key")
 	}
 	if err := limit.Validate(keyed); err != nil {
 		return nil, err
@@ -78,16 +76,11 @@ func New(keyed limit.Keyed, key KeyFunc, opts ...Option) (*Middleware, error) {
 	return (&Middleware{keyed: keyed, key: key}).with("New", opts)
 }
 
-// with sets what all have, and the options.
+// with sets the defaults and applies the options of the constructor called where.
 func (m *Middleware) with(where string, opts []Option) (*Middleware, error) {
-	m.timeout, m.fields, m.respond = defaultTimeout, fieldSet(Draft11), m.writeProblem
-	for i, opt := range opts {
-		if opt == nil {
-			return nil, invalid(where, fmt.Sprintf("option %d", i+1), nil, "not be nil")
-		}
-		if err := opt(m); err != nil {
-			return nil, err
-		}
+	m.timeout, m.fields, m.respond = defaultTimeout, Draft11, m.writeProblem
+	if err := apply(where, m, opts); err != nil {
+		return nil, err
 	}
 	if m.exposed != "" {
 		m.exposed = m.fields.names()
@@ -95,19 +88,13 @@ func (m *Middleware) with(where string, opts []Option) (*Middleware, error) {
 	return m, nil
 }
 
-// invalid returns the error for an argument out of its bounds.
-func invalid(where, argument string, value any, bound string) error {
-	return fmt.Errorf("%w of httplimit.%s: %s is %v, must %s",
-		limit.ErrInvalidArgument, where, argument, value, bound)
-}
-
-// Handler returns a handler that calls next for the requests that are not refused. Its
-// form is the one that routers such as chi expect of a middleware.
+// Handler returns a handler that calls next for the requests that are not refused. It has the form
+// that routers such as chi expect of a middleware.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		admitted, asked := m.admit(w, r)
-		if asked.holds() {
-			defer m.finish(r, asked)
+		admitted, c := m.admit(w, r)
+		if c.holds() {
+			defer m.finish(r, c)
 		}
 		if admitted {
 			next.ServeHTTP(w, r)
@@ -115,155 +102,153 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// Admit decides about r, and reports whether it may go on. If so, the fields are in the
-// header of w, and the response is the caller's. If not, the response has been written.
-// It is what Handler calls, for frameworks that have a form of their own.
+// Admit decides about r, and reports whether it may go on. If so, the fields are in the header of w,
+// and the caller writes the response. If not, Admit has written it. Handler calls it; frameworks with
+// another form of middleware call it themselves.
 //
-// If the limiter fails when the context of r has ended, the visitor is gone: the response is
-// an empty 503, and no hook is called. If the context has ended before, the limiter is not
-// asked. One that is being asked is not told, and may answer until WithTimeout has passed.
+// If the limiter fails after the context of r has ended, the visitor has disconnected: the response
+// is an empty 503, and no hook is called. A request whose context has ended already does not reach
+// the limiter. A call of the limiter is not canceled when the visitor disconnects, and may go on until
+// WithTimeout has passed.
 //
-// Permits that a request holds as long as it runs (NewRules) come back when the context of r
-// ends, which a server sees to when its handler has returned.
+// Permits that a request holds while it runs (NewRules) come back when the context of r ends; a
+// server ends it when its handler has returned.
 func (m *Middleware) Admit(w http.ResponseWriter, r *http.Request) bool {
-	admitted, asked := m.admit(w, r)
-	if asked.holds() {
-		context.AfterFunc(r.Context(), func() { m.finish(r, asked) })
+	admitted, c := m.admit(w, r)
+	if c.holds() {
+		context.AfterFunc(r.Context(), func() { m.finish(r, c) })
 	}
 	return admitted
 }
 
-// admit is Admit. If the request holds permits, finish gives them back.
-func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (bool, *question) {
-	d, asked, limited := m.decide(r)
+// admit decides about r and writes a refusal. If c holds permits, finish gives them back.
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted bool, c *call) {
+	d, c, limited := m.decide(r)
 	if !limited {
 		return true, nil
 	}
 	gone := d.Err != nil && ended(r.Context())
 	if !gone {
-		m.tell(r, d)
+		m.report(r, d)
 	}
 	switch {
 	case m.shadow:
-		return true, asked
+		return true, c
 	case gone:
 		w.WriteHeader(http.StatusServiceUnavailable)
-		return false, asked
+		return false, c
 	}
 	if d.Err == nil {
-		m.setFields(w.Header(), d.Result, &asked.lines)
+		m.setFields(w.Header(), d.Result, &c.lines)
 	}
 	if d.Status == 0 {
-		return true, asked
+		return true, c
 	}
 	m.respond(w, r, d)
-	return false, asked
+	return false, c
 }
 
-// finish gives back what a request held that has ended. Its context may have ended, too.
-func (m *Middleware) finish(r *http.Request, asked *question) {
+// finish gives back the permits that a request held. The context of r may have ended already.
+func (m *Middleware) finish(r *http.Request, c *call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), m.timeout)
 	defer cancel()
-	if err := asked.done(ctx); err != nil && m.onError != nil {
+	if err := c.done(ctx); err != nil && m.onError != nil {
 		m.onError(r, Decision{Err: err})
 	}
 }
 
-// A question is what each request needs that is asked for: one piece of memory for the
-// context of the limiter and the lines of the response.
-type question struct {
+// A call is one call of the limiter: its context and the lines of the response, in one allocation.
+type call struct {
 	bounded
 	lines [3]string
-	done  func(context.Context) error // of Rules, nil if nothing is held
+	done  func(context.Context) error // gives back what Rules hold, nil if they hold nothing
 }
 
-// holds reports whether a request holds permits as long as it runs.
-func (q *question) holds() bool { return q != nil && q.done != nil }
+// holds reports whether a request holds permits while it runs.
+func (c *call) holds() bool { return c != nil && c.done != nil }
 
-func newQuestion(request context.Context, timeout time.Duration) *question {
-	return &question{bounded: bounded{request: request, timeout: timeout}}
+func newCall(request context.Context, timeout time.Duration) *call {
+	return &call{bounded: bounded{request: request, timeout: timeout}}
 }
 
-// decide asks the limiter. limited is false if the request needs no permits. asked is nil
-// if there was no question.
-func (m *Middleware) decide(r *http.Request) (d Decision, asked *question, limited bool) {
+// decide calls the limiter. limited is false if the request needs no permits. c is nil if the limiter
+// was not called.
+func (m *Middleware) decide(r *http.Request) (d Decision, c *call, limited bool) {
 	if m.preflights && isPreflight(r) {
 		return Decision{}, nil, false
 	}
-	d.Key, d.Cost, d.Err = m.wants(r)
+	d.Key, d.Cost, d.Err = m.keyAndCost(r)
 	switch {
 	case errors.Is(d.Err, ErrNoLimit) || d.Err == nil && d.Cost == 0:
 		return Decision{}, nil, false
 	case d.Err != nil:
-		// The fallback is not for these: who can spoil a key would not be limited.
+		// No fallback: a visitor with a broken key would bypass the limit.
 		d.Status = statusOf(d.Err)
 		return d, nil, true
 	}
 	if d.Err = r.Context().Err(); d.Err == nil {
-		asked = newQuestion(r.Context(), m.timeout)
-		m.ask(r, &d, asked)
-		asked.end()
-		d.Err = m.named(r, d.Err)
+		c = newCall(r.Context(), m.timeout)
+		m.ask(r, &d, c)
+		c.end()
+		d.Err = m.explained(r, d.Err)
 	}
 	switch {
 	case m.rules != nil && errors.Is(d.Err, ErrNoLimit): // of the user or the address
 		return Decision{}, nil, false
 	case d.Err != nil:
 		d.Status = statusOf(d.Err)
-		_, ofKey := errors.AsType[keyError](d.Err)
-		if d.Status == http.StatusServiceUnavailable && m.fallback == FallbackAllow && !ofKey {
+		if d.Status == http.StatusServiceUnavailable && m.fallback == FallbackAllow &&
+			!admission.IsKeyError(d.Err) {
 			d.Status = 0
 		}
 	case !d.Result.Allowed:
 		d.Status = http.StatusTooManyRequests
 	}
-	return d, asked, true
+	return d, c, true
 }
 
-// ask asks the limiter, whose time begins now, or the rules, which find out first what to ask: their time
-// begins when they look at the context.
-func (m *Middleware) ask(r *http.Request, d *Decision, asked *question) {
+// ask calls the limiter, whose timeout begins now, or the rules, whose timeout begins when they have
+// found out what to ask and look at the context.
+func (m *Middleware) ask(r *http.Request, d *Decision, c *call) {
 	if m.rules == nil {
-		asked.restart()
-		d.Result, d.Err = m.keyed.Allow(&asked.bounded, d.Key, d.Cost)
+		c.restart()
+		d.Result, d.Err = m.keyed.Allow(&c.bounded, d.Key, d.Cost)
 		return
 	}
-	user, address := untimed(asked, m.user), untimed(asked, m.address)
-	d.Result, asked.done, d.Err = m.rules.AllowRequest(&asked.bounded, r, user, address, d.Cost)
+	user, address := untimed(c, m.user), untimed(c, m.address)
+	d.Result, c.done, d.Err = m.rules.AllowRequest(&c.bounded, r, user, address, d.Cost)
 }
 
-// named returns an error that says what has not answered, and in which time, where that is all that a context
-// says of its end.
-func (m *Middleware) named(r *http.Request, err error) error {
-	_, ofKey := errors.AsType[keyError](err)
-	timedOut := !ofKey && errors.Is(err, context.DeadlineExceeded) && !ended(r.Context())
+// explained adds to a bare context.DeadlineExceeded that the limiter did not reply, and the timeout.
+func (m *Middleware) explained(r *http.Request, err error) error {
+	timedOut := errors.Is(err, context.DeadlineExceeded) && !admission.IsKeyError(err) && !ended(r.Context())
 	if !timedOut || errors.Is(err, limit.ErrNoAnswer) {
 		return err
 	}
 	return fmt.Errorf("%w in %v (httplimit.WithTimeout): %w", limit.ErrNoAnswer, m.timeout, err)
 }
 
-// untimed returns a function whose time is not that of the limiter, which begins anew when
-// it has returned. A visitor who can make it slow has no Fallback then.
-func untimed(asked *question, of KeyFunc) func(*http.Request) (string, error) {
-	if of == nil {
+// untimed returns a function after which the timeout of the limiter begins again, so that a visitor
+// that can slow down the function does not get a Fallback.
+func untimed(c *call, key KeyFunc) func(*http.Request) (string, error) {
+	if key == nil {
 		return nil
 	}
 	return func(r *http.Request) (string, error) {
-		defer asked.restart()
-		return of(r)
+		defer c.restart()
+		return key(r)
 	}
 }
 
-// ended reports whether the context of a request has ended, or is about to: a question ends
-// at the same deadline, by another timer.
+// ended reports whether the context of a request has ended, or its deadline has passed: a call ends
+// at the same deadline by a timer of its own, which may be the first to fire.
 func ended(request context.Context) bool {
 	at, ok := request.Deadline()
 	return request.Err() != nil || ok && !time.Now().Before(at)
 }
 
-// wants returns the permits that a request wants, and of which limit.
-func (m *Middleware) wants(r *http.Request) (key string, cost int64, err error) {
+// keyAndCost returns the key and the cost of a request. With rules the key is empty.
+func (m *Middleware) keyAndCost(r *http.Request) (key string, cost int64, err error) {
 	if m.rules == nil {
 		if key, err = m.key(r); err != nil {
 			return "", 0, err
@@ -279,27 +264,23 @@ func (m *Middleware) wants(r *http.Request) (key string, cost int64, err error) 
 	case cost < 0:
 		return key, cost, invalid("CostFunc", "the cost of a request", cost, "be at least 0")
 	case key == "" && m.rules == nil:
-		return key, cost, fmt.Errorf("%w: the key is empty, must not be", ErrNoKey)
+		return key, cost, errEmptyKey
 	}
 	return key, cost, nil
 }
 
-// statusOf returns the status for an error. It is 400 where the request is to blame: to
-// send it again does not help. Otherwise it is 503.
+// statusOf returns the status for an error: 400 if the request is wrong, so that sending it again does
+// not help, and otherwise 503.
 func statusOf(err error) int {
-	if errors.Is(err, limit.ErrMisconfigured) {
-		return http.StatusServiceUnavailable
-	}
-	for _, blamed := range []error{ErrNoKey, limit.ErrInvalidArgument, limit.ErrPermitsExceedRate} {
-		if errors.Is(err, blamed) {
-			return http.StatusBadRequest
-		}
+	noKey := errors.Is(err, ErrNoKey) && !errors.Is(err, limit.ErrMisconfigured)
+	if noKey || admission.FaultOf(err) != admission.FaultOfLimiter {
+		return http.StatusBadRequest
 	}
 	return http.StatusServiceUnavailable
 }
 
-// tell calls the hooks that a decision is for.
-func (m *Middleware) tell(r *http.Request, d Decision) {
+// report calls the hook for a decision.
+func (m *Middleware) report(r *http.Request, d Decision) {
 	switch {
 	case d.Err != nil:
 		if m.onError != nil {
@@ -314,7 +295,7 @@ func (m *Middleware) tell(r *http.Request, d Decision) {
 	}
 }
 
-// isNear reports whether the share of a limit is used that WithNearLimit says.
+// isNear reports whether the used share of a limit has reached that of WithNearLimit.
 func (m *Middleware) isNear(result limit.Result) bool {
 	for _, one := range each(&result) {
 		if one.Limit > 0 && !one.Degraded &&
@@ -325,7 +306,7 @@ func (m *Middleware) isNear(result limit.Result) bool {
 	return false
 }
 
-// each returns the results of all limits that have decided.
+// each returns the results of all limits that decided.
 func each(result *limit.Result) []limit.Result {
 	if len(result.Each) > 0 {
 		return result.Each
@@ -333,8 +314,7 @@ func each(result *limit.Result) []limit.Result {
 	return []limit.Result{*result}
 }
 
-// isPreflight reports whether r asks for permission to send another request
-// (CORS-preflight request of the Fetch standard).
+// isPreflight reports whether r is a CORS-preflight request of the Fetch standard.
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" &&
 		r.Header.Get("Access-Control-Request-Method") != ""

@@ -7,75 +7,59 @@ import (
 	"time"
 )
 
-// defaultTimeout is long for a Redis that is well, and short for a person who waits.
+// defaultTimeout is longer than a healthy Redis needs, and too short for a visitor to notice.
 const defaultTimeout = 100 * time.Millisecond
 
-// An Option changes what a Middleware does.
+// An Option configures a Middleware.
 type Option func(*Middleware) error
 
-// A CostFunc returns how many permits a request costs. A request that costs 0 is passed
-// on without asking the limiter, and so is one for which the error is ErrNoLimit. A cost
-// below 0 is refused as an ErrInvalidArgument is, with 400. Other errors are those of a
-// KeyFunc.
+// A CostFunc returns how many permits a request costs. A request is passed on without asking the
+// limiter if it costs 0 or the error is ErrNoLimit. A cost below 0 is refused like an
+// ErrInvalidArgument, with 400. Other errors are treated like those of a KeyFunc.
 type CostFunc func(*http.Request) (int64, error)
 
-// WithCost sets what a request costs. A cost above the limit can never be paid: the
-// response is 400 without Retry-After, because to wait does not help. The default is 1.
+// WithCost sets the cost of a request. A cost above the limit can never be granted: the response is
+// 400 without Retry-After, because waiting does not help. The default is 1.
 func WithCost(cost CostFunc) Option {
-	return func(m *Middleware) error {
-		if cost == nil {
-			return invalid("WithCost", "cost", nil, "not be nil")
-		}
-		m.cost = cost
-		return nil
-	}
+	return option(cost != nil, nilArgument("WithCost", "cost"), func(m *Middleware) { m.cost = cost })
 }
 
-// WithTimeout sets how long the limiter may take for one request, at least 1 ms. The time of
-// a KeyFunc or a CostFunc does not count, and of NewRules neither that of finding the rules of
-// the request. After that its context ends, and Fallback says what becomes of the request. It
-// ends earlier at the deadline of the request's context, if that has one, but not when the
-// visitor goes: d is then how long the request may still take. The default is 100 ms.
+// WithTimeout sets how long the limiter may take for one request, at least 1 ms. The time of a
+// KeyFunc or a CostFunc does not count, nor, with NewRules, the time that it takes to find the rules
+// of the request. After d the limiter's context ends, and the Fallback decides about the request. It
+// ends earlier at the deadline of the request's context, if there is one, but not when the visitor
+// disconnects: the request may then still take d. The default is 100 ms.
 func WithTimeout(d time.Duration) Option {
-	return func(m *Middleware) error {
-		if d < time.Millisecond {
-			return invalid("WithTimeout", "d", d, "be at least 1ms")
-		}
-		m.timeout = d
-		return nil
-	}
+	return option(d >= time.Millisecond, invalid("WithTimeout", "d", d, "be at least 1ms"),
+		func(m *Middleware) { m.timeout = d })
 }
 
-// A Fallback is what becomes of a request if the limiter fails, for example because
-// Redis is away. It is not for requests that are wrong themselves: those without a key,
-// with a key that cannot be used, or with a cost that can never be paid are refused with
-// 400 in any case. Nor is it for errors of a KeyFunc or a CostFunc.
+// A Fallback decides about a request if the limiter fails, for example because Redis is down. It does
+// not apply to requests that are wrong themselves: a missing key, a key that the limiter does not
+// take or a cost above the limit is refused with 400 in any case. Nor does it apply to errors of a
+// KeyFunc or a CostFunc.
 type Fallback int
 
 const (
 	// FallbackDeny refuses the request with 503. It is the default.
 	FallbackDeny Fallback = iota
 
-	// FallbackAllow passes the request on, without fields: the limit does not hold
-	// while the limiter fails.
+	// FallbackAllow passes the request on, without fields: there is no limit while the limiter
+	// fails.
 	FallbackAllow
 )
 
-// WithFallback sets what becomes of a request if the limiter fails. A limiter may have a
-// fallback of its own (rratelimiter.WithFallback), which comes first: then there is a
-// Result, not an error. The default is FallbackDeny.
+// WithFallback sets what happens to a request if the limiter fails. A limiter may have a fallback of
+// its own (rratelimiter.WithFallback), which comes first: it returns a Result, not an error. The
+// default is FallbackDeny.
 func WithFallback(f Fallback) Option {
-	return func(m *Middleware) error {
-		if f != FallbackDeny && f != FallbackAllow {
-			return invalid("WithFallback", "f", int(f), "be one of the Fallback constants")
-		}
-		m.fallback = f
-		return nil
-	}
+	return option(f == FallbackDeny || f == FallbackAllow,
+		invalid("WithFallback", "f", int(f), "be one of the Fallback constants"),
+		func(m *Middleware) { m.fallback = f })
 }
 
-// WithShadow has the limiter count and hooks called as ever, but nothing is refused and
-// no field is set: visitors cannot tell. It is for trying a limit before it holds.
+// WithShadow counts requests and calls hooks as usual, but refuses no request and sets no field, so
+// that visitors notice nothing. Use it to try a limit before it is enforced.
 func WithShadow() Option {
 	return func(m *Middleware) error {
 		m.shadow = true
@@ -83,64 +67,40 @@ func WithShadow() Option {
 	}
 }
 
-// WithNearLimit has hook called for each request that was allowed and has left so little
-// that the share of a limit is used: 0.8 means 80 % or more. share is more than 0, at
-// most 1. With several limits one is enough. hook is called by many goroutines at once,
-// and the request waits for it; that goes for all hooks.
+// WithNearLimit calls hook for each allowed request after which the used share of a limit is at least
+// share: 0.8 means 80 %. share is more than 0, at most 1. Of several limits one is enough. As with all
+// hooks, many goroutines call it at once, and the request waits for it.
 func WithNearLimit(share float64, hook func(*http.Request, Decision)) Option {
-	return func(m *Middleware) error {
-		switch {
-		case !(share > 0 && share <= 1):
-			return invalid("WithNearLimit", "share", share, "be more than 0, at most 1")
-		case hook == nil:
-			return invalid("WithNearLimit", "hook", nil, "not be nil")
-		}
-		m.near, m.onNear = share, hook
-		return nil
+	if hook == nil {
+		return option[Middleware](false, nilArgument("WithNearLimit", "hook"), nil)
 	}
+	return option(share > 0 && share <= 1, // false for NaN
+		invalid("WithNearLimit", "share", share, "be more than 0, at most 1"),
+		func(m *Middleware) { m.near, m.onNear = share, hook })
 }
 
-// WithRefusedHook has hook called for each request that the limiter has refused, before
-// the response is written. In shadow mode these are the requests that would be refused.
+// WithRefusedHook calls hook for each request that the limiter refused, before the response is
+// written. In shadow mode these are the requests that would be refused.
 func WithRefusedHook(hook func(*http.Request, Decision)) Option {
-	return func(m *Middleware) error {
-		if hook == nil {
-			return invalid("WithRefusedHook", "hook", nil, "not be nil")
-		}
-		m.onRefused = hook
-		return nil
-	}
+	return option(hook != nil, nilArgument("WithRefusedHook", "hook"),
+		func(m *Middleware) { m.onRefused = hook })
 }
 
-// WithErrorHook has hook called for each request with an error: that of the limiter, of
-// the KeyFunc or of the CostFunc. The visitor never sees the error, so this is where to
-// log it. Status tells what becomes of the request.
+// WithErrorHook calls hook for each request with an error of the limiter, the KeyFunc or the CostFunc.
+// The visitor never sees the error, so log it here. Status says what happens to the request.
 func WithErrorHook(hook func(*http.Request, Decision)) Option {
-	return func(m *Middleware) error {
-		if hook == nil {
-			return invalid("WithErrorHook", "hook", nil, "not be nil")
-		}
-		m.onError = hook
-		return nil
-	}
+	return option(hook != nil, nilArgument("WithErrorHook", "hook"), func(m *Middleware) { m.onError = hook })
 }
 
-// WithResponse has write called in place of what writes a refusal. The header has
-// Retry-After and the fields of the limits then. write sends the status, which need not
-// be d.Status, and a body. It must not show d.Err to the visitor. The default is a problem
-// document (RFC 9457).
+// WithResponse calls write to write a refusal. The header already has Retry-After and the fields of
+// the limits. write sends the status, which need not be d.Status, and a body, and must not show d.Err
+// to the visitor. The default is a problem document (RFC 9457).
 func WithResponse(write func(w http.ResponseWriter, r *http.Request, d Decision)) Option {
-	return func(m *Middleware) error {
-		if write == nil {
-			return invalid("WithResponse", "write", nil, "not be nil")
-		}
-		m.respond = write
-		return nil
-	}
+	return option(write != nil, nilArgument("WithResponse", "write"),
+		func(m *Middleware) { m.respond = write })
 }
 
-// Fields is a set of header fields in which a response has the numbers of its limits.
-// Join several with |.
+// Fields is a set of header fields for the numbers of the limits. Join several with |.
 type Fields int
 
 const (
@@ -156,28 +116,23 @@ const (
 
 	// XRateLimit is X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, for
 	// the limit that binds. No document defines them. Reset is a Unix time in seconds, as
-	// GitHub and others have it.
+	// GitHub and other services send it.
 	XRateLimit
 )
 
-// WithFields sets which fields a response has; 0 is none of them. Retry-After of a
-// refusal stays. The default is Draft11.
+// WithFields sets which fields a response has; 0 is none of them. A refusal has Retry-After in any
+// case. The default is Draft11.
 func WithFields(fields Fields) Option {
-	return func(m *Middleware) error {
-		if fields < 0 || fields > Draft11|Draft6|XRateLimit {
-			return invalid("WithFields", "fields", int(fields), "be made of the Fields constants")
-		}
-		m.fields = fieldSet(fields)
-		return nil
-	}
+	return option(fields >= 0 && fields <= Draft11|Draft6|XRateLimit,
+		invalid("WithFields", "fields", int(fields), "be made of the Fields constants"),
+		func(m *Middleware) { m.fields = fields })
 }
 
-// WithPolicies names the limits, in the order of limit.Result.Each, for the fields and
-// for problem documents. Visitors see the names. A name has 1 to 64 characters of ASCII
-// that can be printed (a String of RFC 9651), and no two are alike. The default, also for
-// limits beyond the names, is the name that a limit has for visitors (limit.Result.Policy).
-// Without one it is "default" for a lone limit, and "limit-1", "limit-2" and so on for
-// several.
+// WithPolicies names the limits, in the order of limit.Result.Each, for the fields and for problem
+// documents. Visitors see the names. A name has 1 to 64 printable ASCII characters (a String of RFC
+// 9651), and no two are alike. The default, also for limits beyond the names, is the name that a limit
+// has for visitors (limit.Result.Policy). Without one it is "default" for a lone limit, and "limit-1",
+// "limit-2" and so on for several.
 func WithPolicies(names ...string) Option {
 	return func(m *Middleware) error {
 		m.policies = nil
@@ -196,10 +151,10 @@ func WithPolicies(names ...string) Option {
 	}
 }
 
-// WithExposedFields adds Access-Control-Expose-Headers with the names of the fields and
-// Retry-After to each response, so that a script of another origin can read them. What
-// the header has already stays. A handler that sets the field later replaces this one:
-// let what answers CORS run before this Middleware, or add to the field.
+// WithExposedFields adds Access-Control-Expose-Headers with the names of the fields and Retry-After to
+// each response, so that a script of another origin can read them. Values already in the header stay.
+// A handler that sets the field later replaces this one: put the CORS handler in front of this
+// Middleware, or let it add to the field.
 func WithExposedFields() Option {
 	return func(m *Middleware) error {
 		m.exposed = "Retry-After"
@@ -207,9 +162,8 @@ func WithExposedFields() Option {
 	}
 }
 
-// WithoutPreflights passes CORS-preflight requests on without asking the limiter: the
-// visitor's browser sends them, not the visitor. Anybody can send such a request, so what
-// answers them must be cheap.
+// WithoutPreflights passes CORS preflight requests on without asking the limiter: the browser sends
+// them, not the visitor. Anyone can send such a request, so its handler must be cheap.
 func WithoutPreflights() Option {
 	return func(m *Middleware) error {
 		m.preflights = true

@@ -7,15 +7,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/admission"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// blindWait is how long a Pacer waits after a refusal that does not say how long.
-const blindWait = 100 * time.Millisecond
-
-// A Pacer is an http.RoundTripper that takes a permit before it sends a request, and waits
-// for it: so that a program keeps to the limit of a service that it calls. It is safe for
-// concurrent use and starts no goroutines.
+// A Pacer is an http.RoundTripper that waits for a permit before it sends a request, so that a program
+// observes the limit of a service that it calls. It is safe for concurrent use and starts no
+// goroutines.
 type Pacer struct {
 	next    http.RoundTripper
 	key     KeyFunc
@@ -23,46 +21,40 @@ type Pacer struct {
 	maxWait time.Duration // 0 for none
 }
 
-// A PacerOption changes what a Pacer does.
+// A PacerOption configures a Pacer.
 type PacerOption func(*Pacer) error
 
 // WithMaxWait sets how long a request may wait for its turn, more than 0. If it would take
-// longer, the error is an ErrWait: at once if the limiter says so, and otherwise after d.
+// longer, the error is an ErrWait: at once if the limiter reports how long, and otherwise after d.
 // By default only the context of the request ends the wait.
 func WithMaxWait(d time.Duration) PacerOption {
-	return func(p *Pacer) error {
-		if d <= 0 {
-			return invalid("WithMaxWait", "d", d, "be more than 0")
-		}
-		p.maxWait = d
-		return nil
-	}
+	return option(d > 0, invalid("WithMaxWait", "d", d, "be more than 0"), func(p *Pacer) { p.maxWait = d })
 }
 
-// NewPacer returns a Pacer whose requests share one limit. If limiter is a limit.Acquirer, as
-// a RateLimiter is, requests wait in its line. Otherwise the Pacer calls Allow again after
+// NewPacer returns a Pacer whose requests share one limit. If limiter is a limit.Acquirer, such as
+// a RateLimiter, requests wait in its line. Otherwise the Pacer calls Allow again after
 // RetryAfter. next sends the requests; nil is http.DefaultTransport.
 //
-// Errors are limit.ErrInvalidArgument: limiter or an option is nil, or an argument of an
+// The error is a limit.ErrInvalidArgument if limiter or an option is nil, or an argument of an
 // option is out of its bounds.
 func NewPacer(next http.RoundTripper, limiter limit.Limiter, opts ...PacerOption) (*Pacer, error) {
 	if limiter == nil {
-		return nil, invalid("NewPacer", "limiter", nil, "not be nil")
+		return nil, nilArgument("NewPacer", "limiter")
 	}
 	return newPacer("NewPacer", next, limit.Shared(limiter), Constant("all"), opts)
 }
 
-// NewKeyedPacer is NewPacer with a limit for each key: ByHost is one for each host. Requests
-// wait in line if keyed is a limit.KeyedAcquirer, as a Keyed is. A request for which key
-// returns ErrNoLimit is sent at once. With any other error it is not sent.
+// NewKeyedPacer is NewPacer with a limit for each key, such as ByHost. Requests wait in line if keyed
+// is a limit.KeyedAcquirer, such as a Keyed. A request for which key returns ErrNoLimit is sent at
+// once. With any other error it is not sent.
 func NewKeyedPacer(
 	next http.RoundTripper, keyed limit.Keyed, key KeyFunc, opts ...PacerOption,
 ) (*Pacer, error) {
 	switch {
 	case keyed == nil:
-		return nil, invalid("NewKeyedPacer", "keyed", nil, "not be nil")
+		return nil, nilArgument("NewKeyedPacer", "keyed")
 	case key == nil:
-		return nil, invalid("NewKeyedPacer", "key", nil, "not be nil")
+		return nil, nilArgument("NewKeyedPacer", "key")
 	}
 	return newPacer("NewKeyedPacer", next, keyed, key, opts)
 }
@@ -75,15 +67,10 @@ func newPacer(
 	if a, ok := keyed.(limit.KeyedAcquirer); ok {
 		p.acquire = func(ctx context.Context, key string) error { return a.Acquire(ctx, key, 1) }
 	} else {
-		p.acquire = p.polling(keyed)
+		p.acquire = func(ctx context.Context, key string) error { return p.poll(ctx, keyed, key) }
 	}
-	for i, opt := range opts {
-		if opt == nil {
-			return nil, invalid(where, fmt.Sprintf("option %d", i+1), nil, "not be nil")
-		}
-		if err := opt(p); err != nil {
-			return nil, err
-		}
+	if err := apply(where, p, opts); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
@@ -95,8 +82,8 @@ func orDefault(next http.RoundTripper) http.RoundTripper {
 	return next
 }
 
-// RoundTrip waits for a permit, and sends r then. Without one r is not sent, and the error is
-// an ErrWait, the end of the context, or what the limiter or the KeyFunc returned.
+// RoundTrip waits for a permit and then sends r. Without a permit r is not sent, and the error is
+// an ErrWait, that of the context, or that of the limiter or the KeyFunc.
 func (p *Pacer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := p.wait(r); err != nil {
 		closeBody(r)
@@ -114,9 +101,8 @@ func (p *Pacer) wait(r *http.Request) error {
 	case errors.Is(err, ErrNoLimit):
 		return nil
 	case err == nil && key == "":
-		err = fmt.Errorf("%w: the key is empty, must not be", ErrNoKey)
-	}
-	if err != nil {
+		return errEmptyKey
+	case err != nil:
 		return err
 	}
 	ctx := r.Context()
@@ -132,45 +118,25 @@ func (p *Pacer) wait(r *http.Request) error {
 	return err
 }
 
-// polling waits by calling Allow again.
-func (p *Pacer) polling(keyed limit.Keyed) func(ctx context.Context, key string) error {
-	return func(ctx context.Context, key string) error {
-		for start := time.Now(); ; {
-			result, err := keyed.Allow(ctx, key, 1)
-			if err != nil || result.Allowed {
-				return err
-			}
-			pause := result.RetryAfter
-			if pause <= 0 {
-				pause = blindWait
-			}
-			// RetryAfter is never too short, so waiting longer than left would be in vain.
-			if left := p.maxWait - time.Since(start); p.maxWait > 0 && pause > left {
-				return fmt.Errorf("%w: the permit is there in %v, must be within %v", ErrWait, pause, left)
-			}
-			if err := sleep(ctx, pause); err != nil {
-				return err
-			}
-		}
+// poll waits for the permit of a limiter that has no line.
+func (p *Pacer) poll(ctx context.Context, keyed limit.Keyed, key string) error {
+	var latest time.Time
+	if p.maxWait > 0 {
+		latest = time.Now().Add(p.maxWait)
 	}
+	ask := func() (limit.Result, error) { return keyed.Allow(ctx, key, 1) }
+	result, err := admission.Poll(ctx, latest, ask)
+	if err == nil && !result.Allowed {
+		return fmt.Errorf("%w: the next permit comes in %v, must come within %v (WithMaxWait)",
+			ErrWait, result.RetryAfter, p.maxWait)
+	}
+	return err
 }
 
-// sleep waits for d, or for the end of ctx, whose error it returns.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// closeBody closes the body of a request that is not sent, as a RoundTripper must.
+// closeBody closes the body of a request that is not sent, as a RoundTripper must do.
 func closeBody(r *http.Request) {
 	if r.Body != nil {
-		_ = r.Body.Close() // nothing was read: nothing can be lost
+		_ = r.Body.Close() // nothing was read, so nothing can be lost
 	}
 }
 

@@ -20,14 +20,14 @@ const (
 	reducedCapacityTitle = "Request cannot be satisfied due to temporary server capacity constraints"
 )
 
-// A problem is what writes a refusal unless WithResponse says otherwise. Its texts are fixed:
-// a visitor never sees the text of an error, nor the name of a limiter.
+// problem returns the problem document of a refusal. Its texts are fixed: a visitor never sees the
+// text of an error or the name of a limiter.
 func (m *Middleware) problem(d Decision) []byte {
 	b := make([]byte, 0, 512)
 	switch {
 	case d.Status == http.StatusBadRequest:
 		// Without a type of its own the title is that of the status (RFC 9457, section 4.2.1).
-		detail := "The request lacks what it is limited by, or it cannot be used."
+		detail := "The request has no valid rate limit key."
 		if errors.Is(d.Err, limit.ErrPermitsExceedRate) {
 			detail = "The request costs more than its limit ever allows."
 		}
@@ -46,8 +46,8 @@ func (m *Middleware) problem(d Decision) []byte {
 	return append(b, "]}\n"...)
 }
 
-// appendViolated appends the names of the limits that have refused. A limit that did not
-// refuse by itself has no wait; if none has one, all that are not allowed have refused.
+// appendViolated appends the names of the limits that refused. A limit is not allowed either if only
+// another one refused, but then it has no RetryAfter. Without any RetryAfter all count as refused.
 func appendViolated(b []byte, names []policyName, all []limit.Result) []byte {
 	waits := false
 	for i := range all {
@@ -69,5 +69,5 @@ func appendViolated(b []byte, names []policyName, all []limit.Result) []byte {
 func (m *Middleware) writeProblem(w http.ResponseWriter, _ *http.Request, d Decision) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(d.Status)
-	_, _ = w.Write(m.problem(d)) // the visitor may be gone: nobody is left to tell
+	_, _ = w.Write(m.problem(d)) // an error means that the visitor has disconnected
 }

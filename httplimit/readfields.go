@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// readRetry returns after what time a refused client may come back, and reports whether the
-// fields of the response say so.
-func readRetry(h http.Header, now time.Time) (time.Duration, bool) {
+// readRetry returns after which time a refused client may send again. ok is false if no field of the
+// response says so.
+func readRetry(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date
 	}
@@ -36,7 +36,7 @@ func used(remaining string) bool {
 	return remaining == "" || strings.Trim(remaining, "0 ") == ""
 }
 
-// readRetryAfter reads a number of seconds or a date (RFC 9110, section 10.2.3).
+// readRetryAfter parses a number of seconds or a date (RFC 9110, section 10.2.3).
 func readRetryAfter(text string, now time.Time) (time.Duration, bool) {
 	if d, ok := readSeconds(text); ok {
 		return d, true
@@ -49,13 +49,13 @@ func readDate(text string, now time.Time) (time.Duration, bool) {
 	return max(0, date.Sub(now)), err == nil
 }
 
-// readSeconds reads a number of seconds without a sign.
+// readSeconds parses a number of seconds without a sign.
 func readSeconds(text string) (time.Duration, bool) {
 	n, ok := readNumber(text)
 	return time.Duration(min(n, math.MaxInt64/int64(time.Second))) * time.Second, ok
 }
 
-// readNumber reads digits. A number beyond int64 becomes math.MaxInt64.
+// readNumber parses digits. A number beyond int64 becomes math.MaxInt64.
 func readNumber(text string) (int64, bool) {
 	text = strings.Trim(text, " \t")
 	if text == "" || strings.Trim(text, "0123456789") != "" {
@@ -68,7 +68,7 @@ func readNumber(text string) (int64, bool) {
 	return n, true
 }
 
-// readXReset reads X-RateLimit-Reset, whose unit no document defines (RetryAfterTransport).
+// readXReset parses X-RateLimit-Reset, whose unit no document defines (see RetryAfterTransport).
 func readXReset(text string, now time.Time) (time.Duration, bool) {
 	n, ok := readNumber(text)
 	switch {
@@ -82,10 +82,10 @@ func readXReset(text string, now time.Time) (time.Duration, bool) {
 	return time.Duration(n) * time.Second, true
 }
 
-// readDraft11 reads RateLimit of draft 11: the longest t of the items whose r is 0. It also
-// accepts Tokens as names, which a later draft may have. Of the Lists of RFC 9651 it parses
-// only quoted strings, to find the ends of items and parameters. A field whose r or t is no
-// Integer, or that has an unclosed quote, is malformed and ignored.
+// readDraft11 parses RateLimit of draft 11 and returns the longest t of the items whose r is 0. It
+// also accepts Tokens as names, which a later draft may allow. Of a List (RFC 9651) it parses quoted
+// strings only, to find the ends of items and parameters. A field with an r or t that is not an
+// Integer, or with an unclosed quote, is malformed and ignored.
 func readDraft11(field string) (longest time.Duration, ok bool) {
 	rest := field
 	for rest != "" {
@@ -130,8 +130,8 @@ func readItem(item string) (r, t int64, ok bool) {
 	return r, t, ok
 }
 
-// cutOutside cuts text at the first separator outside of quotes. closed is false if text ends
-// inside a quote.
+// cutOutside cuts text at the first separator outside of quotes. closed is false if text ends inside
+// a quote.
 func cutOutside(text string, separator byte) (before, after string, closed bool) {
 	quoted := false
 	for i := 0; i < len(text); i++ {

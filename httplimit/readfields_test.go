@@ -8,7 +8,7 @@ import (
 	"github.com/redisson-go/rratelimiter/httplimit"
 )
 
-// RateLimit is read as draft 11 says, and ignored where it is malformed (section 7).
+// RateLimit is parsed by draft 11, and a malformed field is ignored (section 7).
 func TestReadDraft11(t *testing.T) {
 	for field, want := range map[string]time.Duration{
 		`"a";r=0;t=7`:                        7 * time.Second,
@@ -25,6 +25,9 @@ func TestReadDraft11(t *testing.T) {
 		`"a";r="0";t=7`:                      -1,
 		`"a";r=-1;t=7`:                       -1,
 		`"a";r=0;t=?1`:                       -1,
+		`"a";r=0;t=4.5`:                      -1,
+		`"a";r=0;t=4, "b`:                    -1,
+		`a;r=0;t=4`:                          4 * time.Second,
 		`"a";r=0;t=1000000000000000`:         -1,
 		`"a";r=0;t=999999999999999`:          1_000_000_000 * time.Second,
 		`"a`:                                 -1,
@@ -37,7 +40,7 @@ func TestReadDraft11(t *testing.T) {
 	}
 }
 
-// What the strict parser of these tests can read, the one of the package reads alike.
+// The parser of the package agrees with the strict parser of the tests on all that the latter accepts.
 func FuzzReadDraft11(f *testing.F) {
 	f.Add(`"a";r=0;t=7, "b";r=1`)
 	f.Add(`"a;,";r=0;t=7;t=8 ,	b;x="\"\\";t=1;r=0`)
@@ -49,7 +52,7 @@ func FuzzReadDraft11(f *testing.F) {
 			t.Fatalf("%q: %v, %v", field, d, ok)
 		}
 		items, err := parseList(field)
-		if err != nil || strings.Contains(field, "-") { // -0 is an Integer, too
+		if err != nil || strings.Contains(field, "-") { // -0 is an Integer
 			return
 		}
 		want, there := longest(items)
@@ -59,7 +62,7 @@ func FuzzReadDraft11(f *testing.F) {
 	})
 }
 
-// longest returns the longest t of the items whose r is 0, or that there is none.
+// longest returns the longest t of the items whose r is 0, and whether there is one.
 func longest(items []sfItem) (longest time.Duration, there bool) {
 	for _, item := range items {
 		r, hasR := item.params["r"]

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/pause"
 )
 
 const (
@@ -24,14 +26,14 @@ const (
 )
 
 // A RetryAfterTransport is an http.RoundTripper that honors Retry-After. After a 429 or 503
-// that says when to come back, it delays further requests to that host until then; with
+// with a time to wait, it delays further requests to that host until then; with
 // WithRetries it also sends the refused request again. It is safe for concurrent use and
 // starts no goroutines.
 //
-// It reads Retry-After, in seconds or as a date (RFC 9110, section 10.2.3). Without it, it
-// reads RateLimit of draft-ietf-httpapi-ratelimit-headers-11: the longest t of the items
-// whose r is 0. Then RateLimit-Reset of draft 6, if RateLimit-Remaining is 0 or absent, and
-// X-RateLimit-Reset in the same way. X-RateLimit-Reset is a date, or a number: from 10^12 on
+// The first of these fields counts: Retry-After, in seconds or as a date (RFC 9110, section 10.2.3);
+// RateLimit of draft-ietf-httpapi-ratelimit-headers-11, with the longest t of the items whose r is 0;
+// RateLimit-Reset of draft 6, if RateLimit-Remaining is 0 or absent; and X-RateLimit-Reset in the same
+// way. X-RateLimit-Reset is a date, or a number: from 10^12 on
 // a Unix time in ms, from 10^9 on in seconds, and below that seconds from now. Malformed
 // fields are ignored. Dates are compared with the Date of the response, if it has one, so
 // that the clocks need not agree.
@@ -48,20 +50,15 @@ type RetryAfterTransport struct {
 	sweepAt     int                  // hosts in pausedUntil that start a sweep; guarded by mu
 }
 
-// A RetryAfterOption changes what a RetryAfterTransport does.
+// A RetryAfterOption configures a RetryAfterTransport.
 type RetryAfterOption func(*RetryAfterTransport) error
 
 // WithMaxDelay sets how long a request may be delayed in total, retries included; d is more
 // than 0. A request that would wait longer fails at once: with an ErrWait if it was not sent
 // yet, otherwise the last refusal is its response. The default is a minute.
 func WithMaxDelay(d time.Duration) RetryAfterOption {
-	return func(t *RetryAfterTransport) error {
-		if d <= 0 {
-			return invalid("WithMaxDelay", "d", d, "be more than 0")
-		}
-		t.maxDelay = d
-		return nil
-	}
+	return option(d > 0, invalid("WithMaxDelay", "d", d, "be more than 0"),
+		func(t *RetryAfterTransport) { t.maxDelay = d })
 }
 
 // WithRetries sets how often a refused request is sent again, 0 to 10. A request is sent
@@ -69,37 +66,26 @@ func WithMaxDelay(d time.Duration) RetryAfterOption {
 // Idempotency-Key, and it has no body or an http.Request.GetBody. The response bodies of
 // refusals that are retried are closed unread. The default is 0.
 func WithRetries(n int) RetryAfterOption {
-	return func(t *RetryAfterTransport) error {
-		if n < 0 || n > 10 {
-			return invalid("WithRetries", "n", n, "be 0 to 10")
-		}
-		t.retries = n
-		return nil
-	}
+	return option(n >= 0 && n <= 10, invalid("WithRetries", "n", n, "be 0 to 10"),
+		func(t *RetryAfterTransport) { t.retries = n })
 }
 
 // NewRetryAfterTransport returns a RetryAfterTransport that sends requests with next; nil is
 // http.DefaultTransport.
 //
-// Errors are limit.ErrInvalidArgument: an option is nil, or its argument is out of its
-// bounds.
+// The error is a limit.ErrInvalidArgument if an option is nil or its argument is out of its bounds.
 func NewRetryAfterTransport(next http.RoundTripper, opts ...RetryAfterOption) (*RetryAfterTransport, error) {
 	t := &RetryAfterTransport{
 		next: orDefault(next), maxDelay: defaultMaxDelay,
 		pausedUntil: map[string]time.Time{}, sweepAt: minSweep,
 	}
-	for i, opt := range opts {
-		if opt == nil {
-			return nil, invalid("NewRetryAfterTransport", fmt.Sprintf("option %d", i+1), nil, "not be nil")
-		}
-		if err := opt(t); err != nil {
-			return nil, err
-		}
+	if err := apply("NewRetryAfterTransport", t, opts); err != nil {
+		return nil, err
 	}
 	return t, nil
 }
 
-// RoundTrip waits while the host of r is paused, sends r, and sends it again as WithRetries
+// RoundTrip waits while the host of r is paused, sends r, and sends it again as often as WithRetries
 // allows. It returns the last response, which may be a refusal. Without a response the error
 // is an ErrWait, the error of the request's context, or that of next.
 func (t *RetryAfterTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -111,13 +97,13 @@ func (t *RetryAfterTransport) RoundTrip(r *http.Request) (*http.Response, error)
 	}
 	for retries := 0; ; retries++ {
 		response, err := t.next.RoundTrip(r)
-		if err != nil || !t.pause(host, response) || retries == t.retries || !replayable(r) ||
+		if err != nil || !t.pauseHost(host, response) || retries == t.retries || !replayable(r) ||
 			t.until(host).After(end) {
 			return response, err
 		}
 		again, err := replay(r)
 		if err != nil {
-			return response, nil // the refusal says more than why there is no body
+			return response, nil // the refusal is of more use than the error of GetBody
 		}
 		discard(response)
 		if err := t.wait(r.Context(), host, end); err != nil {
@@ -131,8 +117,8 @@ func (t *RetryAfterTransport) RoundTrip(r *http.Request) (*http.Response, error)
 // CloseIdleConnections closes the idle connections of next. http.Client calls it.
 func (t *RetryAfterTransport) CloseIdleConnections() { closeIdle(t.next) }
 
-// wait returns when host is no longer paused. Another refusal may extend the pause
-// meanwhile, so it checks again.
+// wait returns when host is no longer paused. Another refusal may extend the pause in the meantime,
+// so it checks again.
 func (t *RetryAfterTransport) wait(ctx context.Context, host string, end time.Time) error {
 	for {
 		until := t.until(host)
@@ -143,7 +129,7 @@ func (t *RetryAfterTransport) wait(ctx context.Context, host string, end time.Ti
 		case until.After(end):
 			return fmt.Errorf("%w: %s asked for %v more, must be within %v", ErrWait, host, left, t.maxDelay)
 		}
-		if err := sleep(ctx, left); err != nil {
+		if err := pause.For(ctx, left); err != nil {
 			return err
 		}
 	}
@@ -156,9 +142,8 @@ func (t *RetryAfterTransport) until(host string) time.Time {
 	return t.pausedUntil[host]
 }
 
-// pause pauses host if response is a refusal that says for how long, and reports whether it
-// is one.
-func (t *RetryAfterTransport) pause(host string, response *http.Response) bool {
+// pauseHost pauses host if response is a refusal with a time to wait, and reports whether it is one.
+func (t *RetryAfterTransport) pauseHost(host string, response *http.Response) bool {
 	if response.StatusCode != http.StatusTooManyRequests &&
 		response.StatusCode != http.StatusServiceUnavailable {
 		return false

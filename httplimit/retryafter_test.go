@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,49 +21,71 @@ func newRetryAfter(
 	t *testing.T, next http.RoundTripper, opts ...httplimit.RetryAfterOption,
 ) *httplimit.RetryAfterTransport {
 	t.Helper()
-	h := redistest.Must(httplimit.NewRetryAfterTransport(next, opts...))(t)
-	return h
+	return redistest.Must(httplimit.NewRetryAfterTransport(next, opts...))(t)
 }
 
-// A script is a transport that answers with these responses, and with 200 after them.
+// A script is a transport with these responses, and 200 after them.
 type script struct {
-	answers []*http.Response
-	times   []time.Time
-	bodies  []string
+	mu        sync.Mutex // guards all that follows
+	responses []*http.Response
+	times     []time.Time
+	bodies    []string
+}
+
+// want expects when requests arrived.
+func (s *script) want(t *testing.T, start time.Time, want ...time.Duration) {
+	t.Helper()
+	var got []time.Duration
+	for _, at := range s.times {
+		got = append(got, at.Sub(start))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("requests arrived at %v, want %v", got, want)
+	}
 }
 
 func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.times = append(s.times, time.Now())
 	sent := ""
 	if r.Body != nil {
 		all, err := io.ReadAll(r.Body)
-		if err != nil {
+		if err := errors.Join(err, r.Body.Close()); err != nil {
 			return nil, err
 		}
 		sent = string(all)
-		if err := r.Body.Close(); err != nil {
-			return nil, err
-		}
 	}
 	s.bodies = append(s.bodies, sent)
-	if len(s.answers) == 0 {
-		return answer(http.StatusOK), nil
+	if len(s.responses) == 0 {
+		return response(http.StatusOK), nil
 	}
-	first := s.answers[0]
-	s.answers = s.answers[1:]
+	first := s.responses[0]
+	s.responses = s.responses[1:]
 	return first, nil
 }
 
-// A refusal, in all its forms, delays the next request to that host.
-func TestRetryAfterReads(t *testing.T) {
+// delayed returns the delay of a request after a response, with a maximum of an hour.
+func delayed(t *testing.T, first *http.Response) time.Duration {
+	t.Helper()
+	s := &script{responses: []*http.Response{first}}
+	transport := newRetryAfter(t, s, httplimit.WithMaxDelay(time.Hour))
+	mustGet(t, transport, apiURL)
+	mustGet(t, transport, apiURL)
+	return s.times[1].Sub(s.times[0])
+}
+
+// A refusal delays the next request to its host, whatever fields contain the time.
+func TestRefusalDelaysTheNextRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const none = 0
 		began := time.Now()
+		f := func(fields ...string) []string { return fields }
 		date := func(d time.Duration) string { return began.Add(d).UTC().Format(http.TimeFormat) }
-		// A bubble is in the year 2000, whose Unix times have 9 digits: the server is not.
+		// A bubble is in the year 2000, whose Unix times have 9 digits; the server is not.
 		server := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 		unix := func(d time.Duration, ms string) []string {
-			return fieldsOf("Date", server.Format(http.TimeFormat),
+			return f("Date", server.Format(http.TimeFormat),
 				"X-RateLimit-Reset", strconv.FormatInt(server.Add(d).Unix(), 10)+ms)
 		}
 		for name, test := range map[string]struct {
@@ -69,113 +93,82 @@ func TestRetryAfterReads(t *testing.T) {
 			fields []string
 			want   time.Duration
 		}{
-			"seconds":      {429, fieldsOf("Retry-After", "3"), 3 * time.Second},
-			"503":          {503, fieldsOf("Retry-After", "3"), 3 * time.Second},
-			"200":          {200, fieldsOf("Retry-After", "3"), none},
-			"403":          {403, fieldsOf("Retry-After", "3"), none},
-			"0 seconds":    {429, fieldsOf("Retry-After", "0", "RateLimit", `"a";r=0;t=9`), none},
-			"no field":     {429, fieldsOf(), none},
-			"rubbish":      {429, fieldsOf("Retry-After", "soon"), none},
-			"below 0":      {429, fieldsOf("Retry-After", "-3"), none},
-			"a fraction":   {429, fieldsOf("Retry-After", "1.5"), none},
-			"for too long": {429, fieldsOf("Retry-After", "86400"), 10 * time.Minute},
-			"for ever":     {429, fieldsOf("Retry-After", strings.Repeat("9", 99)), 10 * time.Minute},
-			"a date":       {429, fieldsOf("Retry-After", date(5*time.Second)), 5 * time.Second},
-			"a date past":  {429, fieldsOf("Retry-After", date(-5*time.Second)), none},
-			"a date of another clock": {429, fieldsOf(
+			"seconds":      {429, f("Retry-After", "3"), 3 * time.Second},
+			"503":          {503, f("Retry-After", "3"), 3 * time.Second},
+			"200":          {200, f("Retry-After", "3"), none},
+			"403":          {403, f("Retry-After", "3"), none},
+			"0 seconds":    {429, f("Retry-After", "0", "RateLimit", `"a";r=0;t=9`), none},
+			"no field":     {429, f(), none},
+			"rubbish":      {429, f("Retry-After", "soon"), none},
+			"below 0":      {429, f("Retry-After", "-3"), none},
+			"a fraction":   {429, f("Retry-After", "1.5"), none},
+			"for too long": {429, f("Retry-After", "86400"), 10 * time.Minute},
+			"for ever":     {429, f("Retry-After", strings.Repeat("9", 99)), 10 * time.Minute},
+			"a date":       {429, f("Retry-After", date(5*time.Second)), 5 * time.Second},
+			"a date past":  {429, f("Retry-After", date(-5*time.Second)), none},
+			"a date of another clock": {429, f(
 				"Date", date(-time.Hour), "Retry-After", date(-time.Hour+7*time.Second)), 7 * time.Second},
-			"draft 11": {429, fieldsOf("RateLimit", `"a";r=0;t=4`), 4 * time.Second},
+			"draft 11": {429, f("RateLimit", `"a";r=0;t=4`), 4 * time.Second},
 			"draft 11, after": {
-				429, fieldsOf("Retry-After", "2", "RateLimit", `"a";r=0;t=4`), 2 * time.Second},
+				429, f("Retry-After", "2", "RateLimit", `"a";r=0;t=4`), 2 * time.Second},
 			"draft 11, several": {
-				429, fieldsOf("RateLimit", `"a";r=5;t=9, "b,;";t=4;r=0,"c";r=0;t=3`), 4 * time.Second},
-			"draft 11, some left":  {429, fieldsOf("RateLimit", `"a";r=1;t=4`), none},
-			"draft 11, no t":       {429, fieldsOf("RateLimit", `"a";r=0`), none},
-			"draft 11, quote open": {429, fieldsOf("RateLimit", `"a";r=0;t=4, "b`), none},
-			"draft 11, no integer": {429, fieldsOf("RateLimit", `"a";r=0;t=4.5`), none},
-			"draft 11, a token":    {429, fieldsOf("RateLimit", `a;r=0;t=4`), 4 * time.Second},
+				429, f("RateLimit", `"a";r=5;t=9, "b,;";t=4;r=0,"c";r=0;t=3`), 4 * time.Second},
+			"draft 11, some left": {429, f("RateLimit", `"a";r=1;t=4`), none},
 			"draft 6": {
-				429, fieldsOf("RateLimit-Remaining", "0", "RateLimit-Reset", "6"), 6 * time.Second},
-			"draft 6, no remaining": {429, fieldsOf("RateLimit-Reset", "6"), 6 * time.Second},
+				429, f("RateLimit-Remaining", "0", "RateLimit-Reset", "6"), 6 * time.Second},
+			"draft 6, no remaining": {429, f("RateLimit-Reset", "6"), 6 * time.Second},
 			"draft 6, some left": {
-				429, fieldsOf("RateLimit-Remaining", "1", "RateLimit-Reset", "6"), none},
+				429, f("RateLimit-Remaining", "1", "RateLimit-Reset", "6"), none},
 			"X, seconds": {
-				429, fieldsOf("X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "8"), 8 * time.Second},
+				429, f("X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "8"), 8 * time.Second},
 			"X, some left": {
-				429, fieldsOf("X-RateLimit-Remaining", "10", "X-RateLimit-Reset", "8"), none},
-			"X, seconds, the most":  {429, fieldsOf("X-RateLimit-Reset", "999999999"), 10 * time.Minute},
+				429, f("X-RateLimit-Remaining", "10", "X-RateLimit-Reset", "8"), none},
+			"X, seconds, the most":  {429, f("X-RateLimit-Reset", "999999999"), 10 * time.Minute},
 			"X, a time of long ago": {429, unix(-time.Second, ""), none},
 			"X, far away": {
-				429, fieldsOf("X-RateLimit-Reset", strings.Repeat("9", 18)), 10 * time.Minute},
-			"X, a date":          {429, fieldsOf("X-RateLimit-Reset", date(5*time.Second)), 5 * time.Second},
+				429, f("X-RateLimit-Reset", strings.Repeat("9", 18)), 10 * time.Minute},
+			"X, a date":          {429, f("X-RateLimit-Reset", date(5*time.Second)), 5 * time.Second},
 			"X, Unix time":       {429, unix(9*time.Second, ""), 9 * time.Second},
 			"X, Unix time in ms": {429, unix(9*time.Second, "000"), 9 * time.Second},
 		} {
-			test.fields = append(fieldsOf("Date", date(0)), test.fields...) // which the table may replace
-			s := &script{answers: []*http.Response{answer(test.code, test.fields...)}}
-			h := newRetryAfter(t, s, httplimit.WithMaxDelay(time.Hour))
-			for range 2 {
-				if _, err := send(t, h, outgoing(t, http.MethodGet, nil)); err != nil {
-					t.Error(err)
-				}
-			}
-			if got := s.times[1].Sub(s.times[0]); got != test.want {
+			test.fields = append(f("Date", date(0)), test.fields...) // which the table may replace
+			if got := delayed(t, response(test.code, test.fields...)); got != test.want {
 				t.Errorf("%s: delayed for %v, want %v", name, got, test.want)
 			}
 		}
 	})
 }
 
-func fieldsOf(fields ...string) []string { return fields }
-
-// A date without the Date of the response is compared with the clock of the client.
-func TestRetryAfterComparesWithTheClock(t *testing.T) {
+// Without a Date in the response a date is compared with the clock of the client.
+func TestRefusalWithoutDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := time.Now().Add(5 * time.Second).UTC().Format(http.TimeFormat)
-		s := &script{answers: []*http.Response{answer(429, "Retry-After", at)}}
-		h := newRetryAfter(t, s)
-		for range 2 {
-			if _, err := send(t, h, outgoing(t, http.MethodGet, nil)); err != nil {
-				t.Error(err)
-			}
-		}
-		if got := s.times[1].Sub(s.times[0]); got != 5*time.Second {
+		if got := delayed(t, response(429, "Retry-After", at)); got != 5*time.Second {
 			t.Errorf("delayed for %v", got)
 		}
 	})
 }
 
-// A host that asked for a pause gets it; other hosts are not paused.
-func TestRetryAfterPausesAHost(t *testing.T) {
+// A refusal delays requests to its host only.
+func TestRefusalDelaysOneHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{answers: []*http.Response{answer(429, "Retry-After", "30")}}
+		s := &script{responses: []*http.Response{response(429, "Retry-After", "30")}}
 		h, start := newRetryAfter(t, s), time.Now()
-		for _, host := range []string{"a", "b", "A"} {
-			r := outgoing(t, http.MethodGet, nil)
-			r.URL.Host = host
-			if _, err := send(t, h, r); err != nil {
-				t.Error(err)
-			}
+		for _, url := range []string{"http://a", "http://b", "http://A"} {
+			mustGet(t, h, url)
 		}
-		if s.times[1].Sub(start) != 0 || s.times[2].Sub(start) != 30*time.Second {
-			t.Errorf("%v", s.times)
-		}
+		s.want(t, start, 0, 0, 30*time.Second)
 	})
 }
 
-// Hosts whose pause has ended are forgotten: a program may meet millions of them.
-func TestRetryAfterForgets(t *testing.T) {
+// Hosts whose pause has ended do not stay in memory: a program may call millions of them.
+func TestEndedPausesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		refuse := transport(func(*http.Request) (*http.Response, error) {
-			return answer(429, "Retry-After", "9"), nil
-		})
-		h := newRetryAfter(t, refuse)
+		h := newRetryAfter(t, transport(func(*http.Request) (*http.Response, error) {
+			return response(429, "Retry-After", "9"), nil
+		}))
 		for i := range 1000 {
-			r := outgoing(t, http.MethodGet, nil)
-			r.URL.Host = strconv.Itoa(i)
-			if _, err := send(t, h, r); err != nil {
-				t.Error(err)
-			}
+			mustGet(t, h, "http://"+strconv.Itoa(i))
 			time.Sleep(time.Second)
 		}
 		if n := h.Paused(); n > 128 {
@@ -184,9 +177,9 @@ func TestRetryAfterForgets(t *testing.T) {
 	})
 }
 
-// A request whose delay would be too long is not sent: the error is an ErrWait at once, or
-// that of its context. Its body is closed.
-func TestRetryAfterDoesNotSend(t *testing.T) {
+// A request that would be delayed for too long is not sent, and its body is closed: it fails at once
+// with ErrWait, or when its context ends.
+func TestTooLongDelayDoesNotSend(t *testing.T) {
 	for name, test := range map[string]struct {
 		opts []httplimit.RetryAfterOption
 		want error
@@ -200,15 +193,15 @@ func TestRetryAfterDoesNotSend(t *testing.T) {
 			context.DeadlineExceeded, time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{answers: []*http.Response{answer(429, "Retry-After", "61")}}
+			s := &script{responses: []*http.Response{response(429, "Retry-After", "61")}}
 			h := newRetryAfter(t, s, test.opts...)
-			if code, err := send(t, h, outgoing(t, http.MethodGet, nil)); code != 429 || err != nil {
-				t.Errorf("%s: %d, %v", name, code, err)
+			if code := mustGet(t, h, apiURL); code != 429 {
+				t.Errorf("%s: %d", name, code)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			b, start := newBody("x"), time.Now()
-			_, err := send(t, h, b.request(t).WithContext(ctx))
+			_, err := send(t, h, outgoing(t, http.MethodPost, apiURL, b).WithContext(ctx))
 			took := time.Since(start)
 			if !errors.Is(err, test.want) || took != test.took || !b.closed || len(s.times) != 1 {
 				t.Errorf("%s: %v after %v, closed %v, sent %d", name, err, took, b.closed, len(s.times))
@@ -217,9 +210,9 @@ func TestRetryAfterDoesNotSend(t *testing.T) {
 	}
 }
 
-// Replayable requests are sent again with their bodies, as often as WithRetries allows; the
-// bodies of refusals are closed.
-func TestRetryAfterRetries(t *testing.T) {
+// Replayable requests are sent again with their bodies, as often as WithRetries allows, and the bodies
+// of refusals are closed.
+func TestReplayableRequestsAreRetried(t *testing.T) {
 	text := func() io.Reader { return strings.NewReader("text") } // has a GetBody
 	for name, test := range map[string]struct {
 		method   string
@@ -231,14 +224,14 @@ func TestRetryAfterRetries(t *testing.T) {
 		"get": {method: http.MethodGet, refusals: 2, sent: 3},
 		"no method is get": {method: http.MethodGet, refusals: 1, sent: 2,
 			change: func(r *http.Request) { r.Method = "" }},
-		"no more than that":   {method: http.MethodGet, refusals: 9, sent: 3},
+		"three times at most": {method: http.MethodGet, refusals: 9, sent: 3},
 		"put with a body":     {method: http.MethodPut, body: text(), refusals: 1, sent: 2},
-		"put with an empty":   {method: http.MethodPut, body: http.NoBody, refusals: 1, sent: 2},
-		"put, a body of once": {method: http.MethodPut, body: newBody("text"), refusals: 1, sent: 1},
+		"put, an empty body":  {method: http.MethodPut, body: http.NoBody, refusals: 1, sent: 2},
+		"put, no GetBody":     {method: http.MethodPut, body: newBody("text"), refusals: 1, sent: 1},
 		"post":                {method: http.MethodPost, body: text(), refusals: 1, sent: 1},
 		"post with a key": {method: http.MethodPost, body: text(), refusals: 1, sent: 2,
 			change: func(r *http.Request) { r.Header.Set("Idempotency-Key", "k") }},
-		"put whose body is gone": {method: http.MethodPut, body: text(), refusals: 1, sent: 1,
+		"put, GetBody fails": {method: http.MethodPut, body: text(), refusals: 1, sent: 1,
 			change: func(r *http.Request) {
 				r.GetBody = func() (io.ReadCloser, error) { return nil, errSecret }
 			}},
@@ -246,10 +239,10 @@ func TestRetryAfterRetries(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, refusals := &script{}, []*http.Response{}
 			for range test.refusals {
-				refusals = append(refusals, answer(429, "Retry-After", "2"))
+				refusals = append(refusals, response(429, "Retry-After", "2"))
 			}
-			s.answers = append(s.answers, refusals...)
-			r := outgoing(t, test.method, test.body)
+			s.responses = append(s.responses, refusals...)
+			r := outgoing(t, test.method, apiURL, test.body)
 			if test.change != nil {
 				test.change(r)
 			}
@@ -278,33 +271,57 @@ func TestRetryAfterRetries(t *testing.T) {
 	}
 }
 
-// There is no retry if the time is unknown or too long, or after an error. The refusal is the
-// response then.
-func TestRetryAfterGivesUp(t *testing.T) {
+// There is no retry without a time, after too long a time, or after an error of the transport.
+func TestNoRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		for _, refusal := range []*http.Response{answer(429), answer(503), answer(429, "Retry-After", "61")} {
-			s := &script{answers: []*http.Response{refusal}}
-			transport := newRetryAfter(t, s, httplimit.WithRetries(5))
-			code, err := send(t, transport, outgoing(t, http.MethodGet, nil))
-			if code != refusal.StatusCode || err != nil || len(s.times) != 1 || time.Since(start) != 0 {
-				t.Errorf("%d, %v, sent %d times", code, err, len(s.times))
+		for _, refusal := range []*http.Response{
+			response(429), response(503), response(429, "Retry-After", "61"),
+		} {
+			s := &script{responses: []*http.Response{refusal}}
+			code := mustGet(t, newRetryAfter(t, s, httplimit.WithRetries(5)), apiURL)
+			if code != refusal.StatusCode || len(s.times) != 1 || time.Since(start) != 0 {
+				t.Errorf("%d, sent %d times", code, len(s.times))
 			}
 		}
 		fails := transport(func(*http.Request) (*http.Response, error) { return nil, errSecret })
-		_, err := send(t, newRetryAfter(t, fails, httplimit.WithRetries(5)), outgoing(t, http.MethodGet, nil))
+		r := outgoing(t, http.MethodGet, apiURL, nil)
+		_, err := send(t, newRetryAfter(t, fails, httplimit.WithRetries(5)), r)
 		if !errors.Is(err, errSecret) {
 			t.Error(err)
 		}
+	})
+}
+
+// If the context ends before a retry, the new body is closed.
+func TestRetryEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		b := newBody("x")
-		r := outgoing(t, http.MethodPut, nil).WithContext(ctx)
+		r := outgoing(t, http.MethodPut, apiURL, nil).WithContext(ctx)
 		r.Body, r.GetBody = newBody("x"), func() (io.ReadCloser, error) { return b, nil }
-		s := &script{answers: []*http.Response{answer(429, "Retry-After", "2")}}
-		_, err = send(t, newRetryAfter(t, s, httplimit.WithRetries(5)), r)
+		s := &script{responses: []*http.Response{response(429, "Retry-After", "2")}}
+		_, err := send(t, newRetryAfter(t, s, httplimit.WithRetries(5)), r)
 		if !errors.Is(err, context.DeadlineExceeded) || !b.closed || len(s.times) != 1 {
 			t.Errorf("%v, closed %v, sent %d times", err, b.closed, len(s.times))
+		}
+	})
+}
+
+// A refusal whose body never ends does not delay the retry, and its body is closed.
+func TestRetryDoesNotWaitForABody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		endless, writer := io.Pipe() // a Read waits until it is closed
+		refusal := response(429, "Retry-After", "0")
+		refusal.Body = endless
+		s := &script{responses: []*http.Response{refusal}}
+		code := mustGet(t, newRetryAfter(t, s, httplimit.WithRetries(1)), apiURL)
+		if code != http.StatusOK || len(s.times) != 2 {
+			t.Errorf("%d after %d requests", code, len(s.times))
+		}
+		if _, err := writer.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the body of the refusal is open: %v", err)
 		}
 	})
 }

@@ -5,39 +5,39 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/redisson-go/rratelimiter/internal/admission"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// Rules decide about requests: which limits a request falls under, whose these are, and
-// whether they allow it. The Rules of package limit/rules are such.
+// Rules decide about requests: which limits a request falls under, under which keys, and whether
+// they allow it. The Rules of package limit/rules implement it.
 type Rules interface {
-	// AllowRequest takes n permits from all limits of a request, or from none. The rules of
-	// limit.Limiter go for it. A request without limits is allowed, and there are no
-	// numbers. user and address return who sends the request and from where, empty for
-	// nobody; their errors are returned as they are. The time of ctx begins when it is first
-	// asked for its Err, Done or Deadline, and anew when user or address has returned: find
-	// the limits of the request before that, for a visitor who can make that slow must not
-	// get a Fallback. done is not nil if the request holds permits as long as it runs; it
-	// gives them back.
+	// AllowRequest takes n permits from all limits of a request, or from none, by the rules of
+	// limit.Limiter. A request without limits is allowed, and its Result has no numbers. user and
+	// address return the user and the address of the sender, empty if unknown; AllowRequest returns
+	// their errors unchanged. The timeout of ctx begins when its Err, Done or Deadline is first
+	// called, and again when user or address has returned. Find the limits of the request before
+	// that: a visitor that can slow this down must not get a Fallback. done is not nil if the
+	// request holds permits while it runs; it gives them back.
 	AllowRequest(
 		ctx context.Context, r *http.Request, user, address func(*http.Request) (string, error), n int64,
 	) (result limit.Result, done func(context.Context) error, err error)
 }
 
 // NewRules returns a Middleware that asks rules about each request. Put it around the
-// whole mux, or what checks who the user is: rules match routes by themselves.
+// whole mux, or around the handler that authenticates users: rules match routes themselves.
 //
-// user returns the name of a user who was checked before, such as that of a session. An empty
-// name or an ErrNoKey is nobody; nil is nobody ever. Its other errors are those of a KeyFunc:
-// a Fallback is not for them, and WithTimeout does not bound it.
-// Where rules go by address, it is that of ByAddress, unless WithAddress says otherwise.
+// user returns the name of an authenticated user, such as that of a session. An empty name or an
+// ErrNoKey means no user, and so does a nil function. Its other errors are treated like those of a
+// KeyFunc: a Fallback does not apply to them, and WithTimeout does not bound it.
+// Rules by address use ByAddress, unless WithAddress says otherwise.
 //
-// The fields and problem documents have the names of the limits in the rules. If rules or an
+// The fields and problem documents contain the names of the limits in the rules. If rules or an
 // option is nil, or an argument of an option is out of its bounds, the error is a
 // limit.ErrInvalidArgument.
 func NewRules(rules Rules, user KeyFunc, opts ...Option) (*Middleware, error) {
 	if rules == nil {
-		return nil, invalid("NewRules", "rules", nil, "not be nil")
+		return nil, nilArgument("NewRules", "rules")
 	}
 	m := &Middleware{rules: rules, address: marked(ByAddress())}
 	if user != nil {
@@ -52,31 +52,20 @@ func NewRules(rules Rules, user KeyFunc, opts ...Option) (*Middleware, error) {
 	return m.with("NewRules", opts)
 }
 
-// A keyError is one of the functions that say who sends a request, and from where.
-type keyError struct{ error }
-
-// Unwrap returns what the function returned.
-func (e keyError) Unwrap() error { return e.error }
-
-// marked returns a KeyFunc whose errors are told from those of a limiter.
+// marked returns a KeyFunc whose errors differ from those of a limiter.
 func marked(key KeyFunc) KeyFunc {
 	return func(r *http.Request) (string, error) {
 		name, err := key(r)
 		if err != nil {
-			err = keyError{err}
+			err = admission.KeyError{Err: err}
 		}
 		return name, err
 	}
 }
 
-// WithAddress sets what a request's address is for rules that go by it, such as that of
-// ByAddressVia. It has no effect with New. The default is ByAddress.
+// WithAddress sets the address of a request for rules by address, for example ByAddressVia. It has no
+// effect with New. The default is ByAddress.
 func WithAddress(address KeyFunc) Option {
-	return func(m *Middleware) error {
-		if address == nil {
-			return invalid("WithAddress", "address", nil, "not be nil")
-		}
-		m.address = marked(address)
-		return nil
-	}
+	return option(address != nil, nilArgument("WithAddress", "address"),
+		func(m *Middleware) { m.address = marked(address) })
 }

@@ -3,7 +3,6 @@ package httplimit_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,13 +16,16 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
-// newRules returns a Middleware of the rules of a file. The user is who a field says.
-func newRules(t *testing.T, text string, opts ...httplimit.Option) *httplimit.Middleware {
+// rulesOf returns the rules of a file, with limits in memory.
+func rulesOf(t *testing.T, text string) *rules.Rules {
 	t.Helper()
-	set := redistest.Must(rules.Parse([]byte(text)))(t)
-	r := redistest.Must(rules.New(rules.InMemory(), set))(t)
-	m := redistest.Must(httplimit.NewRules(r, userField, opts...))(t)
-	return m
+	return redistest.Must(rules.New(rules.InMemory(), redistest.Must(rules.Parse([]byte(text)))(t)))(t)
+}
+
+// newRules returns a Middleware of rules whose user is in the field User.
+func newRules(t *testing.T, r httplimit.Rules, opts ...httplimit.Option) *httplimit.Middleware {
+	t.Helper()
+	return redistest.Must(httplimit.NewRules(r, userField, opts...))(t)
 }
 
 func userField(r *http.Request) (string, error) {
@@ -39,7 +41,7 @@ func userField(r *http.Request) (string, error) {
 	}
 }
 
-// to returns a request of a user, empty for nobody.
+// to returns a request of a user, empty for no user.
 func to(t *testing.T, path, user string) *http.Request {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 	if user != "" {
@@ -58,9 +60,9 @@ rules:
   - {name: tenant, match: {route: /tenant}, by: header X-Tenant, limits: [{rate: 1/1m}]}
 `
 
-func TestRulesAreShownByTheirNames(t *testing.T) {
+func TestFieldsHaveTheNamesOfRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newRules(t, twoRules)
+		m := newRules(t, rulesOf(t, twoRules))
 		w := visit(m, to(t, "/search", "secret"))
 		status(t, w, http.StatusOK)
 		header(t, w.Header(), map[string]string{
@@ -78,8 +80,8 @@ func TestRulesAreShownByTheirNames(t *testing.T) {
 	})
 }
 
-func TestRulesKnowWhoHasNoUser(t *testing.T) {
-	m := newRules(t, twoRules)
+func TestRulesForVisitorsWithoutUser(t *testing.T) {
+	m := newRules(t, rulesOf(t, twoRules))
 	for _, path := range []string{"/", "/search"} {
 		r := to(t, path, "")
 		r.RemoteAddr = "192.0.2.1:1234"
@@ -91,58 +93,49 @@ func TestRulesKnowWhoHasNoUser(t *testing.T) {
 		status(t, w, want)
 		header(t, w.Header(), map[string]string{"RateLimit-Policy": `"visitor";q=1;w=60`})
 	}
-	// Of users there is no rule for "/".
+	// No rule matches "/" of a user.
 	w := visit(m, to(t, "/", "secret"))
 	status(t, w, http.StatusOK)
 	header(t, w.Header(), map[string]string{"RateLimit-Policy": "", "RateLimit": ""})
 }
 
+// Errors of rules, users and addresses have their statuses and reach the hook. A Fallback does not
+// apply to users and addresses: a visitor with a broken one would bypass the limit.
 func TestErrorsOfRules(t *testing.T) {
-	var told []error
-	m := newRules(t, twoRules, httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) {
-		told = append(told, d.Err)
-	}))
+	var seen error
+	opts := []httplimit.Option{
+		httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) { seen = d.Err }),
+		httplimit.WithFallback(httplimit.FallbackAllow),
+	}
+	m := newRules(t, rulesOf(t, twoRules), opts...)
+	noAddress := newRules(t, rulesOf(t, twoRules),
+		append(opts, httplimit.WithAddress(keyIs("", errSecret)))...)
 	unix := to(t, "/", "")
 	unix.RemoteAddr = "@"
-	for _, test := range []struct {
+	for name, test := range map[string]struct {
+		m       *httplimit.Middleware
 		request *http.Request
 		status  int
 		err     error
 	}{
-		{to(t, "/tenant", "alice"), http.StatusBadRequest, limit.ErrInvalidArgument},
-		{to(t, "/search", "unknown"), http.StatusServiceUnavailable, errSecret},
-		{to(t, "/search", "unlimited"), http.StatusOK, nil},
-		{unix, http.StatusBadRequest, httplimit.ErrNoKey},
+		"no key":            {m, to(t, "/tenant", "alice"), http.StatusBadRequest, limit.ErrInvalidArgument},
+		"the user fails":    {m, to(t, "/search", "unknown"), http.StatusServiceUnavailable, errSecret},
+		"the address fails": {noAddress, to(t, "/", ""), http.StatusServiceUnavailable, errSecret},
+		"no limit":          {m, to(t, "/search", "unlimited"), http.StatusOK, nil},
+		"no address":        {m, unix, http.StatusBadRequest, httplimit.ErrNoKey},
 	} {
-		told = nil
-		status(t, visit(m, test.request), test.status)
-		if err := errors.Join(told...); !errors.Is(err, test.err) {
-			t.Errorf("%s: %v, want %v", test.request.URL, err, test.err)
-		}
-	}
-}
-
-// Who can spoil what says who he is would not be limited otherwise.
-func TestAFallbackIsNotForUsersThatFail(t *testing.T) {
-	fails := func(*http.Request) (string, error) { return "", fmt.Errorf("bad token: %w", errSecret) }
-	var told error
-	m := newRules(t, twoRules, httplimit.WithFallback(httplimit.FallbackAllow), httplimit.WithAddress(fails),
-		httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) { told = d.Err }))
-	for what, request := range map[string]*http.Request{
-		"user": to(t, "/search", "unknown"), "address": to(t, "/", ""),
-	} {
-		told = nil
-		status(t, visit(m, request), http.StatusServiceUnavailable)
-		if !errors.Is(told, errSecret) {
-			t.Errorf("%s: told %v, want %v", what, told, errSecret)
+		seen = nil
+		status(t, visit(test.m, test.request), test.status)
+		if !errors.Is(seen, test.err) {
+			t.Errorf("%s: %v, want %v", name, seen, test.err)
 		}
 	}
 }
 
 func TestOptionsWorkWithRules(t *testing.T) {
-	address := func(*http.Request) (string, error) { return "192.0.2.7", nil }
+	address := keyIs("192.0.2.7", nil)
 	refused := 0
-	m := newRules(t, twoRules, httplimit.WithShadow(), httplimit.WithAddress(address),
+	m := newRules(t, rulesOf(t, twoRules), httplimit.WithShadow(), httplimit.WithAddress(address),
 		httplimit.WithRefusedHook(func(_ *http.Request, d httplimit.Decision) {
 			if refused++; d.Result.Name != "visitor:192.0.2.7" || d.Cost != 1 {
 				t.Errorf("%+v", d)
@@ -156,23 +149,12 @@ func TestOptionsWorkWithRules(t *testing.T) {
 	if refused != 2 {
 		t.Errorf("%d refused, want 2", refused)
 	}
-	costly := newRules(t, twoRules, httplimit.WithCost(func(*http.Request) (int64, error) { return 2, nil }),
-		httplimit.WithAddress(address))
+	costly := newRules(t, rulesOf(t, twoRules), httplimit.WithAddress(address),
+		httplimit.WithCost(func(*http.Request) (int64, error) { return 2, nil }))
 	status(t, visit(costly, to(t, "/", "")), http.StatusBadRequest)
-	for what, err := range map[string]error{
-		"rules":   second(httplimit.NewRules(nil, nil)),
-		"option":  second(httplimit.NewRules(&holding{}, nil, nil)),
-		"address": second(httplimit.NewRules(&holding{}, nil, httplimit.WithAddress(nil))),
-	} {
-		if !errors.Is(err, limit.ErrInvalidArgument) {
-			t.Errorf("%s: %v, want ErrInvalidArgument", what, err)
-		}
-	}
 }
 
-func second(_ *httplimit.Middleware, err error) error { return err }
-
-// A holding is Rules of which a request holds a permit as long as it runs.
+// A holding is Rules of which a request holds a permit while it runs.
 type holding struct {
 	held  int
 	fails error // of done
@@ -188,15 +170,11 @@ func (h *holding) AllowRequest(
 	}, nil
 }
 
-func TestPermitsComeBackWhenTheRequestHasEnded(t *testing.T) {
+// A request gives its permits back when its handler has returned, even by a panic.
+func TestPermitsComeBackAfterTheHandler(t *testing.T) {
 	h := &holding{fails: errSecret}
-	var told error
-	m, err := httplimit.NewRules(h, nil, httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) {
-		told = d.Err
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var seen error
+	m := newRules(t, h, httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) { seen = d.Err }))
 	handler := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		if h.held != 1 {
 			t.Errorf("%d are held in the handler, want 1", h.held)
@@ -207,16 +185,16 @@ func TestPermitsComeBackWhenTheRequestHasEnded(t *testing.T) {
 		defer func() { _ = recover() }()
 		handler.ServeHTTP(httptest.NewRecorder(), get(t))
 	}()
-	if h.held != 0 || !errors.Is(told, errSecret) {
-		t.Errorf("%d are held after it, told %v", h.held, told)
+	if h.held != 0 || !errors.Is(seen, errSecret) {
+		t.Errorf("%d are held after it, the hook received %v", h.held, seen)
 	}
 }
 
-// Frameworks call Admit; the server ends the context of a request when it is over.
+// After Admit the permits come back when the server ends the context of the request.
 func TestPermitsOfAdmitComeBackWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &holding{}
-		m := redistest.Must(httplimit.NewRules(h, nil, httplimit.WithTimeout(time.Second)))(t)
+		m := newRules(t, h, httplimit.WithTimeout(time.Second))
 		ctx, cancel := context.WithCancel(t.Context())
 		if !m.Admit(httptest.NewRecorder(), get(t).WithContext(ctx)) || h.held != 1 {
 			t.Errorf("%d are held, want 1", h.held)
@@ -229,64 +207,11 @@ func TestPermitsOfAdmitComeBackWithTheContext(t *testing.T) {
 	})
 }
 
-// A limit may have a name that no field can have.
-func TestNamesOfLimitsThatCannotBeShown(t *testing.T) {
-	for name, want := range map[string]string{
-		"a": `"a";q=1`, `a"b`: `"a\"b";q=1`, "": `"default";q=1`,
-		"a\r\nb": `"default";q=1`, "ä": `"default";q=1`,
-	} {
-		result := limit.Result{Allowed: true, Limit: 1, Policy: name}
-		w := visit(newMiddleware(t, says(result, nil), all), get(t))
-		header(t, w.Header(), map[string]string{"RateLimit-Policy": want})
-	}
-}
-
-func ExampleNewRules() {
-	set, err := rules.Parse([]byte(`
-rules:
-  - name: search
-    match: {route: "GET /search", user: true}
-    by: user
-    limits:
-      - rate: 100/1m
-`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	limits, err := rules.New(rules.InMemory(), set)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	user := func(r *http.Request) (string, error) {
-		name, _, _ := r.BasicAuth() // checked before
-		return name, nil
-	}
-	m, err := httplimit.NewRules(limits, user)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /search", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "found") })
-	handler := m.Handler(mux) // around the whole mux
-
-	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/search", nil)
-	r.SetBasicAuth("alice", "")
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, r)
-	fmt.Println(w.Body, w.Header()["Ratelimit-Policy"])
-	// Output: found ["search";q=100;w=60]
-}
-
-// A user who is looked up for longer than WithTimeout is no failure of the limiter: who can
-// make that slow would get around the limit.
+// The time that the user or the address takes does not count for WithTimeout: a visitor that can slow
+// them down would bypass the limit.
 func TestUsersTakeTheirOwnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		set := redistest.Must(
-			rules.Parse([]byte(`rules: [{name: a, by: [user, address], limits: [{rate: 1/1h}]}]`)))(t)
-		r := redistest.Must(rules.New(rules.InMemory(), set))(t)
+		r := rulesOf(t, `rules: [{name: a, by: [user, address], limits: [{rate: 1/1h}]}]`)
 		slow := func(*http.Request) (string, error) {
 			time.Sleep(time.Minute)
 			return "alice", nil
@@ -300,10 +225,10 @@ func TestUsersTakeTheirOwnTime(t *testing.T) {
 	})
 }
 
-// A path that takes long to read is refused, so that it does not get around a limit by the Fallback.
+// A path that takes long to parse is refused, so that it does not bypass a limit by the Fallback.
 func TestLongPathsHaveNoFallback(t *testing.T) {
 	const login = `rules: [{name: login, match: {route: /login}, limits: [{rate: 1/1h}]}]`
-	m := newRules(t, login, httplimit.WithFallback(httplimit.FallbackAllow))
+	m := newRules(t, rulesOf(t, login), httplimit.WithFallback(httplimit.FallbackAllow))
 	status(t, visit(m, to(t, "/login", "")), http.StatusOK)
 	for path, want := range map[string]int{
 		"/login":                               http.StatusTooManyRequests,
@@ -317,46 +242,43 @@ func TestLongPathsHaveNoFallback(t *testing.T) {
 	}
 }
 
-// slow are rules that take a minute to find out what to ask, and then a limiter that takes d.
+// slow are Rules that take a minute to find out what to ask, and then d for a refusal.
 type slow struct{ d time.Duration }
 
 func (s slow) AllowRequest(
 	ctx context.Context, _ *http.Request, _, _ func(*http.Request) (string, error), _ int64,
 ) (limit.Result, func(context.Context) error, error) {
 	time.Sleep(time.Minute)
-	limiter := time.NewTimer(s.d)
-	defer limiter.Stop()
-	select {
-	case <-ctx.Done():
-		return limit.Result{}, nil, ctx.Err()
-	case <-limiter.C:
-		return limit.Result{}, nil, ctx.Err()
+	ctx, cancel := context.WithTimeoutCause(ctx, s.d, errSecret)
+	defer cancel()
+	<-ctx.Done()
+	if errors.Is(context.Cause(ctx), errSecret) {
+		return limit.Result{}, nil, nil
 	}
+	return limit.Result{}, nil, ctx.Err()
 }
 
-// The time that rules take before they look at the context is not the limiter's, which has the whole of its
-// own.
+// The timeout of the limiter begins when rules first look at their context.
 func TestRulesAreFoundInTheirOwnTime(t *testing.T) {
 	for d, want := range map[time.Duration]int{
 		0: http.StatusTooManyRequests, 99 * time.Millisecond: http.StatusTooManyRequests,
 		101 * time.Millisecond: http.StatusOK, // by the Fallback
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			m := redistest.Must(
-				httplimit.NewRules(slow{d}, nil, httplimit.WithFallback(httplimit.FallbackAllow)))(t)
+			m := newRules(t, slow{d}, httplimit.WithFallback(httplimit.FallbackAllow))
 			status(t, visit(m, get(t)), want)
 		})
 	}
 }
 
-// silent are rules that ask who the user is, and then wait for the end of their time.
-type silent struct{ early bool }
+// asking are Rules that ask for the user, and then wait until their context ends.
+type asking struct{ doneFirst bool }
 
-func (s silent) AllowRequest(
+func (a asking) AllowRequest(
 	ctx context.Context, r *http.Request, user, _ func(*http.Request) (string, error), _ int64,
 ) (limit.Result, func(context.Context) error, error) {
-	if s.early {
-		ctx.Done() // there is a timer then
+	if a.doneFirst {
+		ctx.Done() // makes a timer
 	}
 	if _, err := user(r); err != nil {
 		return limit.Result{}, nil, err
@@ -365,15 +287,15 @@ func (s silent) AllowRequest(
 	return limit.Result{}, nil, ctx.Err()
 }
 
-// When the user is known, the limiter has the whole of its time.
-func TestTimeBeginsWhenTheUserIsKnown(t *testing.T) {
-	for _, early := range []bool{false, true} {
+// The timeout of the limiter begins again when the user function has returned.
+func TestTimeoutBeginsAfterTheUser(t *testing.T) {
+	for _, doneFirst := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			user := func(*http.Request) (string, error) {
 				time.Sleep(90 * time.Millisecond)
 				return "alice", nil
 			}
-			m := redistest.Must(httplimit.NewRules(silent{early}, user))(t)
+			m := redistest.Must(httplimit.NewRules(asking{doneFirst}, user))(t)
 			start := time.Now()
 			status(t, visit(m, get(t)), http.StatusServiceUnavailable)
 			if took := time.Since(start); took != 190*time.Millisecond {

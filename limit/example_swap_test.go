@@ -11,14 +11,14 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
-// The code of a service takes a limit.Limiter. One line says which algorithm that is.
+// The code of a service takes a limit.Limiter. One line chooses its algorithm.
 func Example_swap() {
 	serve := func(ctx context.Context, limiter limit.Limiter) {
 		result, err := limiter.Allow(ctx, 1)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(result.Allowed, result.Interval) // in which Result.Limit permits come back
+		fmt.Println(result.Allowed, result.Interval) // the time for Result.Limit permits
 	}
 
 	bucket, err := tokenbucket.Bucket{Capacity: 1, Rate: 2, Interval: time.Minute}.InMemory()

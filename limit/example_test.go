@@ -9,9 +9,9 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// In a test, a function stands for the limiter of a service.
+// In a test, a function replaces the limiter of a service.
 func ExampleFunc() {
-	// The code to be tested. In the service, limiter is a RateLimiter or a Group.
+	// The code under test. In the service, limiter is a RateLimiter or a Group.
 	greet := func(ctx context.Context, limiter limit.Limiter) string {
 		result, err := limiter.Allow(ctx, 1)
 		switch {
@@ -36,7 +36,7 @@ func ExampleFunc() {
 	// welcome, in spite of: no answer from Redis
 }
 
-// Anonymous visitors have nothing left; others have 10 permits each.
+// Anonymous visitors have no permits left; all other visitors have 10 each.
 func ExampleOf() {
 	visitors := limit.KeyedFunc(func(_ context.Context, key string, n int64) (limit.Result, error) {
 		if key == "anonymous" {
@@ -45,7 +45,7 @@ func ExampleOf() {
 		return limit.Result{Allowed: true, Name: key, Limit: 10, Remaining: 10 - n}, nil
 	})
 	for _, visitor := range []string{"alice", "anonymous"} {
-		limiter := limit.Of(visitors, visitor) // a Limiter, which knows no keys
+		limiter := limit.Of(visitors, visitor) // a Limiter, without keys
 		result, err := limiter.Allow(context.Background(), 1)
 		fmt.Println(result.Name, result.Allowed, err)
 	}
@@ -64,7 +64,7 @@ func ExampleShared() {
 		left -= n
 		return limit.Result{Allowed: true, Limit: 2, Remaining: left}, nil
 	})
-	all := limit.Shared(one) // a Keyed, as middleware takes it
+	all := limit.Shared(one) // a Keyed, which middleware takes
 	for _, visitor := range []string{"alice", "bob", "carol"} {
 		result, err := all.Allow(context.Background(), visitor, 1)
 		fmt.Println(visitor, result.Allowed, err)

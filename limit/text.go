@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// String returns a line that a person can read, such as "allowed, 7 of 10 left, full again in
-// 1.2s" or "refused, 0 of 10 left, retry after 310ms". It names a Degraded result, and leaves
-// out what is not known. Times are rounded up, to three digits or whole
-// seconds. Name is not in it.
+// String returns a line for people, such as "allowed, 7 of 10 left, full again in 1.2s" or "refused, 0 of 10
+// left, retry after 310ms". It marks a Degraded result, and leaves out unknown numbers and Name. Times are
+// rounded up, to three digits or whole seconds.
 func (r Result) String() string {
 	var b strings.Builder
 	if r.Allowed {

@@ -1,10 +1,8 @@
-// Package otellimit makes metrics and traces of OpenTelemetry of what limiters decide.
-// An [Observer] is for rratelimiter.WithObserver; [Observer.Watch] adds the state of a
-// Client. It needs the API of OpenTelemetry alone: the SDK and the exporter are the
-// caller's.
+// Package otellimit reports the results of limiters as metrics and traces of OpenTelemetry.
+// Pass an [Observer] to rratelimiter.WithObserver; [Observer.Watch] adds the state of a
+// Client. The package needs only the API of OpenTelemetry: the caller chooses SDK and exporter.
 //
-// The metrics are shaped after the one stable convention for limiting,
-// aspnetcore.rate_limiting:
+// The metrics follow the only stable convention for limiting, aspnetcore.rate_limiting:
 //
 //	rratelimiter.requests               counter        {request}  policy, result
 //	rratelimiter.request.duration       histogram      s          policy, result
@@ -19,16 +17,16 @@
 //	rratelimiter.degraded_clients       updowncounter  {client}
 //	rratelimiter.unbooked_permits       updowncounter  {permit}
 //
-// The last three are of the Clients that are watched. Locks have three more, for which rlock.WithObserver
-// takes the same Observer:
+// The last three describe the Clients that are watched. Locks have three more, from
+// rlock.WithObserver with the same Observer:
 //
 //	rratelimiter.lock.wait_duration     histogram      s          kind, result
 //	rratelimiter.lock.hold_duration     histogram      s          kind
 //	rratelimiter.lock.lost_holds        counter        {hold}     kind
 //
-// kind is lock, fenced or fair. policy is the name of a rratelimiter.Keyed,
-// never that of a limiter: there may be a limiter for each user, and so many time series
-// are no metric. Other limiters have no attribute policy, unless WithPolicy gives them one.
+// kind is lock, fenced or fair. policy is the name of a rratelimiter.Keyed, never that of a limiter:
+// there may be a limiter for each user, and no backend stores that many time series. Other limiters
+// have no attribute policy, unless WithPolicy gives them one.
 //
 // A call that waited for permits is a span, rratelimiter.acquire.
 package otellimit

@@ -9,8 +9,7 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// A logger is an Observer that logs what operators look for. Calls that were granted are
-// not logged: there are too many.
+// A logger is an Observer for operators. It does not log granted calls: there are too many.
 type logger struct{ log *slog.Logger }
 
 func (l logger) Observe(ctx context.Context, o rratelimiter.Observation) {
@@ -27,7 +26,7 @@ func (l logger) Observe(ctx context.Context, o rratelimiter.Observation) {
 		slog.Duration("took", o.Took), slog.Any("error", o.Err))
 }
 
-// observers tells several Observers, for WithObserver takes one.
+// observers passes each call on to several Observers, because WithObserver takes one.
 type observers []rratelimiter.Observer
 
 func (all observers) Observe(ctx context.Context, o rratelimiter.Observation) {
@@ -39,7 +38,7 @@ func (all observers) Observe(ctx context.Context, o rratelimiter.Observation) {
 func ExampleObserver_log() {
 	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		Level: slog.LevelWarn,
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { // the time is another each time
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { // the time differs in each run
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
 			}

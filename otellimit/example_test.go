@@ -38,8 +38,7 @@ func measure(rdb redis.UniversalClient) (*rratelimiter.Client, http.Handler, err
 	return client, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), nil
 }
 
-// kindOf returns the policy of a limiter that is not from a Keyed: of "user:alice"
-// it is "user".
+// kindOf returns the policy of a limiter that is not from a Keyed: "user" for "user:alice".
 func kindOf(limiterName string) string {
 	kind, _, found := strings.Cut(limiterName, ":")
 	if !found {

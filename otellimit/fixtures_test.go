@@ -12,11 +12,15 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/goleak"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/otellimit"
 )
 
-// A rig is an Observer with an SDK that keeps what it is told.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A rig is an Observer with an SDK in memory.
 type rig struct {
 	*otellimit.Observer
 	reader *sdkmetric.ManualReader
@@ -24,31 +28,22 @@ type rig struct {
 	tracer *sdktrace.TracerProvider
 }
 
-func newRig(t *testing.T, opts ...otellimit.Option) *rig {
+func newRig(t testing.TB, opts ...otellimit.Option) *rig {
 	t.Helper()
 	r := &rig{reader: sdkmetric.NewManualReader(), spans: tracetest.NewInMemoryExporter()}
 	r.tracer = sdktrace.NewTracerProvider(sdktrace.WithSyncer(r.spans))
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(r.reader))
-	observer, err := otellimit.New(append([]otellimit.Option{
+	r.Observer = redistest.Must(otellimit.New(append([]otellimit.Option{
 		otellimit.WithMeterProvider(meters), otellimit.WithTracerProvider(r.tracer),
-	}, opts...)...)
-	noError(t, err)
-	r.Observer = observer
+	}, opts...)...))(t)
 	return r
-}
-
-func noError(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // collect returns all metrics, by name.
 func (r *rig) collect(t *testing.T) map[string]metricdata.Metrics {
 	t.Helper()
 	var all metricdata.ResourceMetrics
-	noError(t, r.reader.Collect(t.Context(), &all))
+	redistest.NoError(t, r.reader.Collect(t.Context(), &all))
 	found := map[string]metricdata.Metrics{}
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
@@ -58,27 +53,28 @@ func (r *rig) collect(t *testing.T) map[string]metricdata.Metrics {
 	return found
 }
 
-// measured returns every value of every metric, as "name{attributes}": of a histogram its
-// count and its sum.
+// measured returns all values of all metrics by "name{attributes}"; the value of a histogram is "count
+// of sum".
 func (r *rig) measured(t *testing.T) map[string]string {
 	t.Helper()
 	values := map[string]string{}
 	for name, m := range r.collect(t) {
-		series := func(set attribute.Set) string {
-			return name + "{" + set.Encoded(attribute.DefaultEncoder()) + "}"
+		set := func(attributes attribute.Set, value ...any) {
+			encoded := attributes.Encoded(attribute.DefaultEncoder())
+			values[name+"{"+encoded+"}"] = strings.TrimSpace(fmt.Sprintln(value...))
 		}
 		switch data := m.Data.(type) {
 		case metricdata.Sum[int64]:
 			for _, p := range data.DataPoints {
-				values[series(p.Attributes)] = fmt.Sprint(p.Value)
+				set(p.Attributes, p.Value)
 			}
 		case metricdata.Histogram[int64]:
 			for _, p := range data.DataPoints {
-				values[series(p.Attributes)] = fmt.Sprintf("%d of %d", p.Count, p.Sum)
+				set(p.Attributes, p.Count, "of", p.Sum)
 			}
 		case metricdata.Histogram[float64]:
 			for _, p := range data.DataPoints {
-				values[series(p.Attributes)] = fmt.Sprintf("%d of %v", p.Count, p.Sum)
+				set(p.Attributes, p.Count, "of", p.Sum)
 			}
 		default:
 			t.Fatalf("%s is a %T", name, data)
@@ -87,8 +83,7 @@ func (r *rig) measured(t *testing.T) map[string]string {
 	return values
 }
 
-// want checks everything that was measured, as lines of "name{attributes} value". Each request has a
-// duration, which is left out where it took no time.
+// want checks all metrics, as lines of "name{attributes} value", except durations of 0.
 func (r *rig) want(t *testing.T, want string) {
 	t.Helper()
 	values := r.measured(t)

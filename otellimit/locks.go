@@ -16,7 +16,7 @@ var _ rlock.Observer = (*Observer)(nil)
 // kindKey is the attribute of a lock: lock, fenced or fair.
 const kindKey = attribute.Key("kind")
 
-// lockInstruments are what an Observer measures locks with.
+// lockInstruments are the metrics of locks.
 type lockInstruments struct {
 	waited metric.Float64Histogram
 	held   metric.Float64Histogram
@@ -26,16 +26,16 @@ type lockInstruments struct {
 func newLockInstruments(b *builder) lockInstruments {
 	return lockInstruments{
 		waited: b.seconds("rratelimiter.lock.wait_duration",
-			"The time that calls for a lock took, by what they came to."),
+			"The time that calls for a lock took, by result.", secondsBounds),
 		held: b.seconds("rratelimiter.lock.hold_duration",
-			"The time that locks were held."),
+			"The time that locks were held.", secondsBounds),
 		lost: b.counter("rratelimiter.lock.lost_holds", "{hold}",
-			"Holds that ended otherwise than by an unlock."),
+			"Holds that ended without an unlock."),
 	}
 }
 
-// ObserveLock measures a call for a lock, or the end of a hold, for rlock.WithObserver. Names of locks are
-// not passed on.
+// ObserveLock measures a call for a lock, or the end of a hold, for rlock.WithObserver. It does not
+// report names of locks.
 func (o *Observer) ObserveLock(ctx context.Context, seen rlock.Observation) {
 	kind := kindKey.String(seen.Kind)
 	if !seen.Ended {
@@ -49,7 +49,7 @@ func (o *Observer) ObserveLock(ctx context.Context, seen rlock.Observation) {
 	}
 }
 
-// lockResult returns what a call for a lock came to, in the words of calls for permits.
+// lockResult returns the result of a call for a lock, in the words of calls for permits.
 func lockResult(seen *rlock.Observation) string {
 	switch {
 	case seen.Granted:
@@ -59,6 +59,5 @@ func lockResult(seen *rlock.Observation) string {
 	case errors.Is(seen.Err, rlock.ErrLost):
 		return "lost"
 	}
-	what := resultOf(&rratelimiter.Observation{Err: seen.Err})
-	return what.String()
+	return resultOf(&rratelimiter.Observation{Err: seen.Err}).String()
 }

@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// instruments are what an Observer measures with.
+// instruments are the metrics of an Observer.
 type instruments struct {
 	requests    metric.Int64Counter
 	duration    metric.Float64Histogram
@@ -25,8 +25,8 @@ type instruments struct {
 	unbooked        metric.Int64ObservableUpDownCounter
 }
 
-// The bounds of the histograms, which a view may change. Those of seconds are those of
-// ASP.NET Core for short times, so that its boards fit.
+// The bounds of the histograms, which a view may change. secondsBounds are those of ASP.NET Core for
+// short times, so that its dashboards fit.
 var (
 	secondsBounds = []float64{
 		0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
@@ -37,7 +37,7 @@ var (
 	batchBounds = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
 )
 
-// A builder makes instruments, and keeps what went wrong.
+// A builder makes instruments and collects their errors.
 type builder struct {
 	meter metric.Meter
 	errs  []error
@@ -49,9 +49,9 @@ func (b *builder) counter(name, unit, description string) metric.Int64Counter {
 	return made
 }
 
-func (b *builder) seconds(name, description string) metric.Float64Histogram {
+func (b *builder) seconds(name, description string, bounds []float64) metric.Float64Histogram {
 	made, err := b.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
-		metric.WithExplicitBucketBoundaries(secondsBounds...))
+		metric.WithExplicitBucketBoundaries(bounds...))
 	b.errs = append(b.errs, err)
 	return made
 }
@@ -65,11 +65,6 @@ func (b *builder) state(name, unit, description string) metric.Int64ObservableUp
 
 func newInstruments(meter metric.Meter) (instruments, error) {
 	b := &builder{meter: meter}
-	duration, err := meter.Float64Histogram("rratelimiter.request.duration",
-		metric.WithUnit("s"),
-		metric.WithDescription("The time that requests took, without that in which they waited for permits."),
-		metric.WithExplicitBucketBoundaries(briefBounds...))
-	b.errs = append(b.errs, err)
 	batchSize, err := meter.Int64Histogram("rratelimiter.request.batch_size",
 		metric.WithUnit("{request}"),
 		metric.WithDescription("Requests that one script call decided, counted by each of them."),
@@ -77,28 +72,29 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 	b.errs = append(b.errs, err)
 	all := instruments{
 		requests: b.counter("rratelimiter.requests", "{request}",
-			"Requests for permits, by what they came to."),
-		duration: duration,
+			"Requests for permits, by result."),
+		duration: b.seconds("rratelimiter.request.duration",
+			"The time that requests took, without waiting for permits.", briefBounds),
 		timeInQueue: b.seconds("rratelimiter.request.time_in_queue",
-			"The time that requests waited for permits, of those that waited."),
+			"The time that requests waited for permits, if they waited.", secondsBounds),
 		batchSize: batchSize,
 		permits: b.counter("rratelimiter.permits", "{permit}",
 			"Permits that were granted."),
 		nearLimit: b.counter("rratelimiter.near_limit_requests", "{request}",
-			"Requests that were granted when 80 % or more of the limit was used with them."),
+			"Granted requests after which 80 % or more of the limit was used."),
 		degraded: b.counter("rratelimiter.degraded_requests", "{request}",
 			"Requests that were decided without Redis."),
 		healedDrift: b.counter("rratelimiter.healed_drift", "{permit}",
-			"Permits by which values in Redis were wrong, too many or too few, and were put right."),
+			"Permits, too many or too few, by which wrong values in Redis were corrected."),
 		otherRate: b.counter("rratelimiter.limits_with_other_rate", "{limit}",
-			"Limits of the program that met a limiter with another rate or interval, and keep that."),
+			"Limits of the program that found a limiter with another rate or interval, and keep it."),
 		locks: newLockInstruments(b),
 		queued: b.state("rratelimiter.queued_requests", "{request}",
 			"Requests that wait for permits now."),
 		degradedClients: b.state("rratelimiter.degraded_clients", "{client}",
-			"Clients that do without their Redis now."),
+			"Clients that work without their Redis now."),
 		unbooked: b.state("rratelimiter.unbooked_permits", "{permit}",
-			"Permits granted without Redis that it does not know of yet."),
+			"Permits granted without Redis and not booked there yet."),
 	}
 	return all, errors.Join(b.errs...)
 }

@@ -14,9 +14,9 @@ import (
 // scope is the name of the meter and the tracer.
 const scope = "github.com/redisson-go/rratelimiter/otellimit"
 
-// An Observer counts and measures what calls came to, for rratelimiter.WithObserver. One
-// is enough for all Clients of a process. It is safe for concurrent use, has no goroutine,
-// and lives as long as its MeterProvider.
+// An Observer counts and measures the results of calls, for rratelimiter.WithObserver. One Observer is
+// enough for all Clients of a process. It is safe for concurrent use, has no goroutine, and lives as
+// long as its MeterProvider.
 type Observer struct {
 	instruments
 	tracer  trace.Tracer
@@ -27,8 +27,8 @@ type Observer struct {
 
 var _ rratelimiter.Observer = (*Observer)(nil)
 
-// New returns an Observer. An error is one of the MeterProvider's, as for a name that is
-// taken by another kind of instrument.
+// New returns an Observer. The error is that of the MeterProvider, for example if a name is taken by
+// another kind of instrument.
 func New(opts ...Option) (*Observer, error) {
 	c := config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, opt := range opts {
@@ -40,34 +40,34 @@ func New(opts ...Option) (*Observer, error) {
 		return nil, fmt.Errorf("otellimit: %w", err)
 	}
 	o := &Observer{instruments: made, tracer: c.tracers.Tracer(scope), policy: c.policy}
-	o.catalog.known.Store(&map[string]*series{})
+	o.catalog.byPolicy.Store(&map[string]*series{})
 	if _, err := meter.RegisterCallback(o.collect, o.queued, o.degradedClients, o.unbooked); err != nil {
 		return nil, fmt.Errorf("otellimit: %w", err)
 	}
 	return o, nil
 }
 
-// Observe counts a call, and makes a span of one that waited: rratelimiter.acquire, from
-// the beginning of the call to its end, with policy, result and permits, a child of the
-// span in ctx. Its status is Error with the result if the call has an error other than
-// that it was canceled. The text of an error, which names the limiter, is not passed on.
+// Observe counts a call. If the call waited, Observe also makes a span: rratelimiter.acquire, from the
+// beginning of the call to its end, with policy, result and permits, a child of the span in ctx. Its
+// status is Error with the result if the call failed, unless it was canceled. The text of an error is
+// not reported, because it names the limiter.
 func (o *Observer) Observe(ctx context.Context, seen rratelimiter.Observation) {
-	what := resultOf(&seen)
+	of := resultOf(&seen)
 	policy := o.catalog.of(o.policyOf(&seen))
-	byResult := &policy.results[what]
+	byResult := &policy.results[of]
 	o.requests.Add(ctx, 1, byResult.add...)
 	o.duration.Record(ctx, (seen.Took - seen.Queued).Seconds(), byResult.record...)
 	if seen.Queued > 0 {
 		o.timeInQueue.Record(ctx, seen.Queued.Seconds(), byResult.record...)
-		o.span(ctx, &seen, what, byResult)
+		o.span(ctx, &seen, of, byResult)
 	}
 	if seen.Batch > 0 {
 		o.batchSize.Record(ctx, int64(seen.Batch), policy.record...)
 	}
-	if what == granted {
+	if of == granted {
 		o.permits.Add(ctx, seen.Permits, policy.add...)
 	}
-	if what == granted && isNear(&seen) {
+	if of == granted && isNear(&seen) {
 		o.nearLimit.Add(ctx, 1, policy.add...)
 	}
 	if seen.Result.Degraded {
@@ -81,8 +81,7 @@ func (o *Observer) Observe(ctx context.Context, seen rratelimiter.Observation) {
 	}
 }
 
-// policyOf returns the policy of a limiter: that of its Keyed, or what WithPolicy makes
-// of its name.
+// policyOf returns the policy of a limiter: that of its Keyed, or that of WithPolicy for its name.
 func (o *Observer) policyOf(seen *rratelimiter.Observation) string {
 	if seen.Policy != "" || o.policy == nil {
 		return seen.Policy
@@ -90,22 +89,22 @@ func (o *Observer) policyOf(seen *rratelimiter.Observation) string {
 	return o.policy(seen.Result.Name)
 }
 
-// nearTenths is how many tenths of a limit are near it; Envoy's near_limit has the same.
+// nearTenths is the used share from which a limit is near, in tenths. Envoy's near_limit has the same.
 const nearTenths = 8
 
-// isNear reports whether a granted call has left little of its limit. Only Allow has the
-// numbers, and without Redis they are those of one Client.
+// isNear reports whether little is left of the limit of a granted call. Only Allow has the numbers, and
+// without Redis they are those of one Client.
 func isNear(seen *rratelimiter.Observation) bool {
 	r := &seen.Result
 	return r.Limit > 0 && !r.Degraded && (r.Limit-r.Remaining)*10 >= r.Limit*nearTenths
 }
 
-// span makes the span of a call that waited, which is over.
-func (o *Observer) span(ctx context.Context, seen *rratelimiter.Observation, what result, of *attributes) {
+// span makes the span of a call that waited and has ended.
+func (o *Observer) span(ctx context.Context, seen *rratelimiter.Observation, result result, of *attributes) {
 	_, span := o.tracer.Start(ctx, "rratelimiter.acquire", trace.WithTimestamp(seen.Start),
 		trace.WithAttributes(of.all...), trace.WithAttributes(permitsKey.Int64(seen.Permits)))
-	if seen.Err != nil && what != canceled {
-		span.SetStatus(codes.Error, what.String())
+	if seen.Err != nil && result != canceled {
+		span.SetStatus(codes.Error, result.String())
 	}
 	span.End(trace.WithTimestamp(seen.Start.Add(seen.Took)))
 }

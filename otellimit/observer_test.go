@@ -24,8 +24,7 @@ type (
 	numbers     = rratelimiter.Result
 )
 
-// A call is counted by what it came to, and so are its permits, its batch, its wait, what
-// it healed and how near the limit is.
+// A call is counted by its result. Permits, batches, waits, healed drift and near limits are measured.
 func TestMetrics(t *testing.T) {
 	r := newRig(t)
 	for _, o := range []observation{
@@ -60,8 +59,7 @@ func TestMetrics(t *testing.T) {
 		rratelimiter.requests{result=granted} 1`)
 }
 
-// A call for a lock is measured by what it came to, and a hold by how long it lasted and whether it was
-// lost.
+// A call for a lock is measured by its result, and a hold by its duration and whether it was lost.
 func TestLocks(t *testing.T) {
 	r := newRig(t)
 	for _, o := range []rlock.Observation{
@@ -83,7 +81,7 @@ func TestLocks(t *testing.T) {
 		rratelimiter.lock.wait_duration{kind=lock,result=refused} 1 of 0.5`)
 }
 
-// WithPolicy names the policy of limiters without a Keyed alone. An empty name is none.
+// WithPolicy applies to limiters without a Keyed. An empty policy is none.
 func TestWithPolicy(t *testing.T) {
 	r := newRig(t, otellimit.WithPolicy(func(limiterName string) string {
 		policy, _, _ := strings.Cut(limiterName, ":")
@@ -105,7 +103,7 @@ func TestWithPolicy(t *testing.T) {
 		rratelimiter.requests{result=refused} 1`)
 }
 
-// Near the limit is a granted call with 80 % used, where the numbers are known.
+// A granted call is near the limit if 80 % of a known limit are used.
 func TestNearLimit(t *testing.T) {
 	for _, test := range []struct {
 		seen numbers
@@ -129,8 +127,7 @@ func TestNearLimit(t *testing.T) {
 	}
 }
 
-// Every error is one of a few results, also when it is wrapped; a silent Redis is the
-// result even if a context ended the call.
+// Each error has one of a few results, also if it is wrapped. Of several, no_answer counts.
 func TestResults(t *testing.T) {
 	for _, test := range []struct {
 		err  error
@@ -154,7 +151,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// The units, and the bounds of the histograms, are those that the documentation tells.
+// Units and bounds are the documented ones.
 func TestInstruments(t *testing.T) {
 	r := newRig(t)
 	r.Observe(t.Context(), everything)
@@ -189,13 +186,13 @@ func TestInstruments(t *testing.T) {
 	}
 }
 
-// everything is an observation that has something for every metric.
+// everything is an observation with a value for each metric.
 var everything = observation{
 	Policy: "user", Permits: 1, Result: numbers{Allowed: true, Limit: 1},
 	Took: time.Second, Queued: time.Second, Batch: 1, Drift: 1, OtherRate: true,
 }
 
-// However many policies there are, the time series are not.
+// The number of time series is bounded, whatever the number of policies.
 func TestPoliciesAreBounded(t *testing.T) {
 	const most = 1000
 	r := newRig(t)
@@ -211,71 +208,86 @@ func TestPoliciesAreBounded(t *testing.T) {
 		t.Errorf("%s calls of other policies, want %d", got, most)
 	}
 	if got := values["rratelimiter.requests{policy=p0,result=refused}"]; got != "2" {
-		t.Errorf("%s calls of a policy that is known, want 2", got)
+		t.Errorf("%s calls of policy p0, want 2", got)
 	}
 }
 
-// A call that waited is a span of its own, from its beginning to its end, in the span of
-// its caller; one that did not wait is none.
+// A call that waited is a span from its beginning to its end, in the span of its caller. Its status is
+// Error if the call failed, unless it was canceled, and it does not contain the limiter's name.
 func TestSpan(t *testing.T) {
-	r := newRig(t)
-	ctx, parent := r.tracer.Tracer("test").Start(t.Context(), "handler")
 	start := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	r.Observe(ctx, observation{
-		Policy: "user", Permits: 3, Result: numbers{Allowed: true},
-		Start: start, Took: 3 * time.Second, Queued: 2 * time.Second,
-	})
-	r.Observe(ctx, observation{Permits: 1, Result: numbers{}, Start: start, Took: time.Second})
-	spans := r.spans.GetSpans()
-	if len(spans) != 1 {
-		t.Fatalf("%d spans", len(spans))
-	}
-	s := spans[0]
-	if s.Name != "rratelimiter.acquire" || s.Parent.SpanID() != parent.SpanContext().SpanID() {
-		t.Errorf("span %s in %v", s.Name, s.Parent.SpanID())
-	}
-	if !s.StartTime.Equal(start) || s.EndTime.Sub(start) != 3*time.Second {
-		t.Errorf("from %v to %v", s.StartTime, s.EndTime)
-	}
-	attributes := attribute.NewSet(s.Attributes...)
-	if got := attributes.Encoded(attribute.DefaultEncoder()); got != "permits=3,policy=user,result=granted" {
-		t.Errorf("attributes %s", got)
-	}
-	if s.Status.Code != codes.Unset {
-		t.Errorf("status %v", s.Status)
-	}
-}
-
-// A span of a call that failed is an error, and does not tell the limiter's name. To have
-// been canceled is no fault.
-func TestSpanOfAnError(t *testing.T) {
 	for _, test := range []struct {
-		err         error
+		observation
+		attributes  string
 		code        codes.Code
 		description string
 	}{
-		{fmt.Errorf("%w for %q", rratelimiter.ErrNoAnswer, "user:alice"), codes.Error, "no_answer"},
-		{context.DeadlineExceeded, codes.Error, "timeout"},
-		{context.Canceled, codes.Unset, ""},
+		{observation{Result: numbers{Allowed: true}},
+			"permits=3,policy=user,result=granted", codes.Unset, ""},
+		{observation{Err: fmt.Errorf("%w for %q", rratelimiter.ErrNoAnswer, "user:alice")},
+			"permits=3,policy=user,result=no_answer", codes.Error, "no_answer"},
+		{observation{Err: context.DeadlineExceeded},
+			"permits=3,policy=user,result=timeout", codes.Error, "timeout"},
+		{observation{Err: context.Canceled}, "permits=3,policy=user,result=canceled", codes.Unset, ""},
 	} {
 		r := newRig(t)
-		r.Observe(t.Context(), observation{Permits: 1, Err: test.err, Queued: 1})
-		s := r.spans.GetSpans()[0]
-		if s.Status.Code != test.code || s.Status.Description != test.description {
-			t.Errorf("%v: status %v", test.err, s.Status)
+		ctx, parent := r.tracer.Tracer("test").Start(t.Context(), "handler")
+		o := test.observation
+		o.Policy, o.Permits, o.Start, o.Took, o.Queued = "user", 3, start, 3*time.Second, 2*time.Second
+		r.Observe(ctx, o)
+		o.Queued = 0
+		r.Observe(ctx, o)
+		spans := r.spans.GetSpans()
+		if len(spans) != 1 {
+			t.Fatalf("%d spans", len(spans))
 		}
-		if text := fmt.Sprint(s.Attributes, s.Events); strings.Contains(text, "alice") {
-			t.Errorf("the span tells %s", text)
+		s := spans[0]
+		if s.Name != "rratelimiter.acquire" || s.Parent.SpanID() != parent.SpanContext().SpanID() {
+			t.Errorf("span %s in %v", s.Name, s.Parent.SpanID())
+		}
+		if !s.StartTime.Equal(start) || s.EndTime.Sub(start) != 3*time.Second {
+			t.Errorf("from %v to %v", s.StartTime, s.EndTime)
+		}
+		attributes := attribute.NewSet(s.Attributes...)
+		got := attributes.Encoded(attribute.DefaultEncoder())
+		if got != test.attributes || len(s.Events) > 0 {
+			t.Errorf("attributes %s, want %s; events %v", got, test.attributes, s.Events)
+		}
+		if s.Status.Code != test.code || s.Status.Description != test.description {
+			t.Errorf("%v: status %v", o.Err, s.Status)
 		}
 	}
 }
 
-// The largest numbers that an Observation can have are no trouble.
+// The largest numbers of an Observation are measured.
 func TestLargestNumbers(t *testing.T) {
 	r := newRig(t)
 	r.Observe(t.Context(), observation{Permits: 1 << 53, Result: numbers{Allowed: true, Limit: 1 << 53},
 		Queued: math.MaxInt64, Took: math.MaxInt64, Batch: math.MaxInt32, Drift: -1 << 53})
 	if got := r.measured(t)["rratelimiter.healed_drift{}"]; got != fmt.Sprint(1<<53) {
 		t.Errorf("healed %s", got)
+	}
+}
+
+// cases are calls that did not wait: those have no span.
+var cases = map[string]observation{
+	"granted": {
+		Policy: "user", Permits: 1, Result: numbers{Allowed: true, Limit: 100, Remaining: 90},
+		Took: time.Millisecond, Batch: 1,
+	},
+	"refused": {Policy: "user", Permits: 1, Result: numbers{Limit: 100}, Took: time.Millisecond, Batch: 1},
+	"everything": {
+		Policy: "user", Permits: 1, Result: numbers{Allowed: true, Limit: 100},
+		Took: time.Millisecond, Batch: 8, Drift: 2,
+	},
+}
+
+// A call that did not wait allocates nothing: its attributes are made once.
+func TestObserveAllocatesNothing(t *testing.T) {
+	for name, seen := range cases {
+		o := newRig(t)
+		if got := testing.AllocsPerRun(100, func() { o.Observe(context.Background(), seen) }); got != 0 {
+			t.Errorf("%s: %v allocations", name, got)
+		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// An Option is an option of New.
+// An Option changes what New returns.
 type Option interface{ apply(*config) }
 
 type option func(*config)
@@ -18,22 +18,19 @@ type config struct {
 	policy  func(limiterName string) string
 }
 
-// WithMeterProvider has the metrics made by provider. The default is that of
-// otel.GetMeterProvider.
+// WithMeterProvider sets the MeterProvider of the metrics. The default is otel.GetMeterProvider.
 func WithMeterProvider(provider metric.MeterProvider) Option {
 	return option(func(c *config) { c.meters = provider })
 }
 
-// WithTracerProvider has the spans made by provider. The default is that of
-// otel.GetTracerProvider.
+// WithTracerProvider sets the TracerProvider of the spans. The default is otel.GetTracerProvider.
 func WithTracerProvider(provider trace.TracerProvider) Option {
 	return option(func(c *config) { c.tracers = provider })
 }
 
-// WithPolicy names the policy of limiters that are not from a Keyed, by their name.
-// It returns few different names: each is a time series of every metric. An empty one is
-// no policy. It is called for each call of such a limiter, by many goroutines at once.
-// The default is no policy.
+// WithPolicy sets the policy of limiters that are not from a Keyed, from their names. policy must
+// return few different names, because each is a time series of every metric; an empty name is no
+// policy. Many goroutines call it at once, for each call of such a limiter. The default is no policy.
 func WithPolicy(policy func(limiterName string) string) Option {
 	return option(func(c *config) { c.policy = policy })
 }

@@ -22,16 +22,14 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// exposed returns the names of the metrics that Prometheus reads from an Observer that
-// has measured everything, and the type of each.
+// exposed returns the types of the metrics by their names in Prometheus, from an Observer that has
+// measured everything.
 func exposed(t *testing.T) map[string]string {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	reader, err := exporter.New(exporter.WithRegisterer(registry))
-	noError(t, err)
-	observer, err := otellimit.New(
-		otellimit.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
-	noError(t, err)
+	reader := redistest.Must(exporter.New(exporter.WithRegisterer(registry)))(t)
+	meters := otellimit.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	observer := redistest.Must(otellimit.New(meters))(t)
 	client := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
 	defer client.Close()
 	observer.Watch(client)
@@ -55,8 +53,8 @@ func exposed(t *testing.T) map[string]string {
 	return types
 }
 
-// A board is what the test reads of grafana.json.
-type board struct {
+// A dashboard is the part of grafana.json that the tests read.
+type dashboard struct {
 	Panels []struct {
 		ID          int
 		Title, Type string
@@ -69,20 +67,20 @@ type board struct {
 	}
 }
 
-func readBoard(t *testing.T) (b board, text []byte) {
+func readDashboard(t *testing.T) (b dashboard, text []byte) {
 	t.Helper()
 	text, err := os.ReadFile("grafana.json")
-	noError(t, err)
-	noError(t, json.Unmarshal(text, &b))
+	redistest.NoError(t, err)
+	redistest.NoError(t, json.Unmarshal(text, &b))
 	return b, text
 }
 
-// asked returns the metrics of an expression. types has those that there are.
+// asked returns the metrics of an expression, and checks that types has them.
 func asked(t *testing.T, where, expr string, types map[string]string) (names []string) {
 	t.Helper()
 	names = regexp.MustCompile(`rratelimiter_\w+`).FindAllString(expr, -1)
 	if len(names) == 0 {
-		t.Errorf("%s asks for no metric: %q", where, expr)
+		t.Errorf("%s has no metric: %q", where, expr)
 	}
 	for i, name := range names {
 		rated := strings.Count(expr, name) == strings.Count(expr, "rate("+name)
@@ -93,21 +91,21 @@ func asked(t *testing.T, where, expr string, types map[string]string) (names []s
 		names[i] = name
 		switch types[name] {
 		case "":
-			t.Errorf("%s asks for %s, which there is not", where, name)
+			t.Errorf("%s has %s, which does not exist", where, name)
 		case "gauge":
 		default:
 			if !rated && !strings.HasPrefix(expr, "label_values(") {
-				t.Errorf("%s has %s, which only grows, without its rate", where, name)
+				t.Errorf("%s has the counter %s without its rate", where, name)
 			}
 		}
 	}
 	return names
 }
 
-// The board asks for metrics that there are, and for all of them: a metric with another
-// name breaks it here, and not on the day when it is needed.
-func TestGrafanaBoardKnowsTheMetrics(t *testing.T) {
-	b, _ := readBoard(t)
+// The dashboard has all metrics and no others, so that a metric that is renamed fails here and not
+// during an incident.
+func TestGrafanaDashboardHasAllMetrics(t *testing.T) {
+	b, _ := readDashboard(t)
 	types, used := exposed(t), map[string]bool{}
 	for _, p := range b.Panels {
 		for _, target := range p.Targets {
@@ -127,14 +125,13 @@ func TestGrafanaBoardKnowsTheMetrics(t *testing.T) {
 		}
 	}
 	if len(used) != 15 {
-		t.Errorf("%d metrics on the board, want all 15", len(used))
+		t.Errorf("%d metrics on the dashboard, want all 15", len(used))
 	}
 }
 
-// Grafana can show the board: panels have an id and a place of their own, and variables
-// that are used are there.
-func TestGrafanaBoardIsWhole(t *testing.T) {
-	b, text := readBoard(t)
+// Grafana can show the dashboard: each panel has an id and a place, and all variables are defined.
+func TestGrafanaDashboardIsComplete(t *testing.T) {
+	b, text := readDashboard(t)
 	ids, places := map[int]bool{}, map[[2]int]bool{}
 	for _, p := range b.Panels {
 		at := [2]int{p.GridPos.X, p.GridPos.Y}
@@ -142,7 +139,7 @@ func TestGrafanaBoardIsWhole(t *testing.T) {
 			t.Errorf("panel %d, %q, is incomplete", p.ID, p.Title)
 		}
 		if ids[p.ID] || places[at] {
-			t.Errorf("panel %d at %v is there twice", p.ID, at)
+			t.Errorf("panel %d at %v is not the only one", p.ID, at)
 		}
 		ids[p.ID], places[at] = true, true
 	}
@@ -153,7 +150,7 @@ func TestGrafanaBoardIsWhole(t *testing.T) {
 	found := regexp.MustCompile(`\$\{?(\w+)`).FindAllSubmatch(text, -1)
 	for _, match := range found {
 		if name := string(match[1]); !variables[name] {
-			t.Errorf("there is no variable %s", name)
+			t.Errorf("variable %s is not defined", name)
 		}
 	}
 	if len(b.Panels) == 0 || len(found) == 0 {
@@ -161,10 +158,10 @@ func TestGrafanaBoardIsWhole(t *testing.T) {
 	}
 }
 
-// The page names each metric as Prometheus has it.
+// docs/metrics.md has each metric by its name in Prometheus.
 func TestDocsNameTheMetrics(t *testing.T) {
 	page, err := os.ReadFile("../docs/metrics.md")
-	noError(t, err)
+	redistest.NoError(t, err)
 	for name := range exposed(t) {
 		if strings.HasPrefix(name, "rratelimiter_") && !strings.Contains(string(page), "`"+name+"`") {
 			t.Errorf("docs/metrics.md does not name %s", name)

@@ -7,8 +7,7 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// A result is the value of the attribute of that name: what a call came to. There are no
-// others, whatever an error says.
+// A result is the value of the attribute of that name. There are no other values, whatever the error.
 type result int
 
 const (
@@ -24,21 +23,32 @@ const (
 	notReplicated
 	closed
 	otherError
-	results // how many there are
+	results // the number of results
 )
 
-func (r result) String() string {
-	return [results]string{
-		granted: "granted", refused: "refused", noAnswer: "no_answer", canceled: "canceled",
-		timeout: "timeout", notInitialized: "not_initialized",
-		permitsExceedRate: "permits_exceed_rate", invalidArgument: "invalid_argument",
-		badState: "bad_state", notReplicated: "not_replicated", closed: "closed",
-		otherError: "error",
-	}[r]
+// named are the names of the results, and the errors that have them. The first one of an error counts.
+var named = [results]struct {
+	name string
+	err  error
+}{
+	granted:           {name: "granted"},
+	refused:           {name: "refused"},
+	noAnswer:          {"no_answer", rratelimiter.ErrNoAnswer},
+	canceled:          {"canceled", context.Canceled},
+	timeout:           {"timeout", context.DeadlineExceeded},
+	notInitialized:    {"not_initialized", rratelimiter.ErrNotInitialized},
+	permitsExceedRate: {"permits_exceed_rate", rratelimiter.ErrPermitsExceedRate},
+	invalidArgument:   {"invalid_argument", rratelimiter.ErrInvalidArgument},
+	badState:          {"bad_state", rratelimiter.ErrBadState},
+	notReplicated:     {"not_replicated", rratelimiter.ErrNotReplicated},
+	closed:            {"closed", rratelimiter.ErrClosed},
+	otherError:        {name: "error"},
 }
 
-// resultOf returns the result of an observation. A call that ended because Redis was
-// silent has no answer, even if its context ended it: that is the cause to look for.
+func (r result) String() string { return named[r].name }
+
+// resultOf returns the result of an observation. If Redis did not reply, the result is noAnswer even
+// if a context ended the call, because that is the cause.
 func resultOf(o *rratelimiter.Observation) result {
 	switch {
 	case o.Err == nil && o.Result.Allowed:
@@ -46,22 +56,9 @@ func resultOf(o *rratelimiter.Observation) result {
 	case o.Err == nil:
 		return refused
 	}
-	for _, known := range []struct {
-		err    error
-		result result
-	}{
-		{rratelimiter.ErrNoAnswer, noAnswer},
-		{context.Canceled, canceled},
-		{context.DeadlineExceeded, timeout},
-		{rratelimiter.ErrNotInitialized, notInitialized},
-		{rratelimiter.ErrPermitsExceedRate, permitsExceedRate},
-		{rratelimiter.ErrInvalidArgument, invalidArgument},
-		{rratelimiter.ErrBadState, badState},
-		{rratelimiter.ErrNotReplicated, notReplicated},
-		{rratelimiter.ErrClosed, closed},
-	} {
-		if errors.Is(o.Err, known.err) {
-			return known.result
+	for r := noAnswer; r < otherError; r++ {
+		if errors.Is(o.Err, named[r].err) {
+			return r
 		}
 	}
 	return otherError

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// The attributes. Values of policy are few, and those of result are known.
+// The attributes. policy has few values, and result those of type result.
 const (
 	policyKey  = attribute.Key("policy")
 	resultKey  = attribute.Key("result")
@@ -17,23 +17,23 @@ const (
 )
 
 const (
-	// maxPolicies is how many policies an Observer tells apart: far more than a board
-	// shows, and few enough that a WithPolicy that names users fills no memory.
+	// maxPolicies is how many policies an Observer tells apart: far more than a dashboard
+	// shows, and few enough that a WithPolicy with a name for each user does not fill the memory.
 	maxPolicies = 1000
 
-	// otherPolicy is the policy of those beyond, as conventions of OpenTelemetry call
-	// what they do not know.
+	// otherPolicy is the policy of all further names. Conventions of OpenTelemetry have this name
+	// for unknown values.
 	otherPolicy = "_OTHER"
 )
 
-// A series holds the attributes of one policy, made once: to make and sort them for each
-// call would cost more than to count it.
+// A series holds the attributes of one policy, made once: making and sorting them for each call would
+// cost more than counting it.
 type series struct {
 	attributes
 	results [results]attributes
 }
 
-// attributes are one set, in the forms that are asked for. The slices are never changed.
+// attributes are one set, in the forms that instruments and spans take. The slices are read-only.
 type attributes struct {
 	all    []attribute.KeyValue
 	add    []metric.AddOption
@@ -59,26 +59,26 @@ func newSeries(policy string) *series {
 
 // A catalog finds the series of a policy. Reading takes no lock.
 type catalog struct {
-	known atomic.Pointer[map[string]*series] // replaced, never changed
-	mu    sync.Mutex                         // held to replace known
+	byPolicy atomic.Pointer[map[string]*series] // replaced, never changed
+	mu       sync.Mutex                         // held to replace byPolicy
 }
 
 // of returns the series of a policy.
 func (c *catalog) of(policy string) *series {
-	if s, ok := (*c.known.Load())[policy]; ok {
+	if s, ok := (*c.byPolicy.Load())[policy]; ok {
 		return s
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := *c.known.Load()
-	if len(known) >= maxPolicies {
+	all := *c.byPolicy.Load()
+	if len(all) >= maxPolicies {
 		policy = otherPolicy
 	}
-	if s, ok := known[policy]; ok {
+	if s, ok := all[policy]; ok {
 		return s
 	}
-	more := maps.Clone(known)
+	more := maps.Clone(all)
 	more[policy] = newSeries(policy)
-	c.known.Store(&more)
+	c.byPolicy.Store(&more)
 	return more[policy]
 }

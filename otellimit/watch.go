@@ -11,16 +11,16 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// watched are the Clients whose state is measured, and how often each is watched.
+// watched counts the watches of each Client.
 type watched struct {
 	mu      sync.Mutex
 	clients map[*rratelimiter.Client]int // guarded by mu
 }
 
-// Watch adds the state of client to the metrics: the requests that wait
-// (Client.Waiting), whether it does without Redis, and the permits that are not booked
-// (Client.Health). It is read when metrics are collected; Redis is not asked. Of several
-// Clients the metrics are the sum. stop ends it; it may be called more than once.
+// Watch adds the state of client to the metrics: the waiting requests (Client.Waiting), whether it
+// works without Redis, and the unbooked permits (Client.Health). The state is read when metrics are
+// collected, without a call of Redis. The metrics are the sum over all watched Clients. stop ends the
+// watch, and may be called more than once.
 func (o *Observer) Watch(client *rratelimiter.Client) (stop func()) {
 	w := &o.watched
 	w.mu.Lock()
@@ -38,8 +38,7 @@ func (o *Observer) Watch(client *rratelimiter.Client) (stop func()) {
 	})
 }
 
-// collect measures the Clients that are watched. Without any there is nothing to say,
-// which is not the same as 0.
+// collect measures the watched Clients. Without any there is no value, which differs from 0.
 func (o *Observer) collect(_ context.Context, to metric.Observer) error {
 	o.watched.mu.Lock()
 	clients := slices.Collect(maps.Keys(o.watched.clients))

@@ -49,11 +49,10 @@ func TestCluster(t *testing.T) {
 
 	var events []<-chan struct{}
 	for _, key := range keys {
-		event, cancel := h.Events("__keyspace@0__:"+key, "del")
-		t.Cleanup(cancel)
+		event := subscribed(t, h.Events, "__keyspace@0__:"+key, "del")
 		events = append(events, event)
 		for _, s := range c.Servers[:3] {
-			eventually(t, "subscribed on each master", func() bool {
+			redistest.Eventually(t, "subscribed on each master", func() bool {
 				return subscriptions(t, s, "__keyspace@0__:"+key) == 1
 			})
 		}
@@ -69,15 +68,15 @@ func TestCluster(t *testing.T) {
 	old, promoted := c.Servers[0], c.Servers[3]
 	old.Stop()
 	redistest.NoError(t, promoted.Admin().Do(t.Context(), "CLUSTER", "FAILOVER", "TAKEOVER").Err())
-	eventually(t, "subscribed on the new master", func() bool {
+	redistest.Eventually(t, "subscribed on the new master", func() bool {
 		return subscriptions(t, promoted, "__keyspace@0__:"+keys[0]) >= 1
 	})
-	eventually(t, "del on the new master", func() bool {
+	redistest.Eventually(t, "del on the new master", func() bool {
 		promoted.Admin().Set(t.Context(), keys[0], "v", 0)
 		promoted.Admin().Del(t.Context(), keys[0])
 		return len(events[0]) == 1
 	})
-	eventually(t, "message by way of the new master", func() bool {
+	redistest.Eventually(t, "message by way of the new master", func() bool {
 		publish(t, promoted, "a")
 		return len(wake) == 1
 	})
@@ -97,7 +96,7 @@ func TestRing(t *testing.T) {
 	messages, cancelMessages := h.Events("a") // the same, without what is announced
 	events, cancelEvents := h.Events("__keyspace@0__:key", "del")
 	for _, s := range servers {
-		eventually(t, "subscribed on each shard", func() bool {
+		redistest.Eventually(t, "subscribed on each shard", func() bool {
 			return subscriptions(t, s, "a") == 1 && subscriptions(t, s, "__keyspace@0__:key") == 1
 		})
 		if n := connections(t, s); n != 1 {
@@ -118,7 +117,7 @@ func TestRing(t *testing.T) {
 	cancelMessages()
 	cancelEvents()
 	for _, s := range servers {
-		eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
+		redistest.Eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
 	}
 }
 
@@ -126,14 +125,12 @@ func TestSentinel(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t, "--notify-keyspace-events", "KEA")
 	h := newHub(t, s.Client(t))
-	wake, cancel := h.Subscribe("a")
-	defer cancel()
-	events, cancelEvents := h.Events("__keyevent@0__:del")
-	defer cancelEvents()
+	wake := subscribed(t, h.Subscribe, "a")
+	events := subscribed(t, h.Events, "__keyevent@0__:del")
 	woken(t, wake, "confirmed")
 	s.Failover(t)
 	woken(t, wake, "connected to the new master")
-	eventually(t, "events of the new master", func() bool {
+	redistest.Eventually(t, "events of the new master", func() bool {
 		return subscriptions(t, s.Master, "__keyevent@0__:del") == 1
 	})
 	publish(t, s.Master, "a")

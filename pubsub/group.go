@@ -9,46 +9,46 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lookEvery is how often a group looks up its servers. A master that loses its
-// role keeps its connections, so nothing else would tell. The lookup asks one
-// node of a cluster; once in 10 s is little for it, and soon enough after a
-// failover, which takes seconds itself. Connections without channels are closed then.
+// lookEvery is how often a group looks up its servers. A master that loses its role keeps its
+// connections, so only a lookup finds out. It asks one node of a cluster; once in 10 s is a small
+// load, and soon enough after a failover, which takes seconds itself. A lookup also closes
+// connections without channels.
 const lookEvery = 10 * time.Second
 
 // A group has the channels that are subscribed on the same servers.
 type group struct {
 	hub *Hub
 
-	// each visits every server, and each channel is subscribed on all of them. A nil
-	// server stands for the hub's own client.
+	// each visits every server, and each channel is subscribed on all of them. A nil server stands
+	// for the hub's own client.
 	each func(ctx context.Context, see visit) error
 
 	// owner returns the one server of a channel, where each is nil.
 	owner func(ctx context.Context, channel string) (*redis.Client, error)
 
-	// kick makes run look again: a connection is lost. find makes it look for the servers
-	// of the channels in seek only.
+	// kick makes run look again: a connection is lost. find makes it look for the servers of the
+	// channels in seek only.
 	kick, find chan struct{}
 
 	// Guarded by hub.mu:
 	topics  map[string]*topic // by channel
 	seek    map[string]struct{}
 	links   map[*redis.Client]*link
-	running bool // run has been started and will still see what is in topics
+	running bool // run has been started and will still read topics
 }
 
 // A topic is a channel with subscribers.
 type topic struct {
 	subscribers map[*subscriber]struct{}
 	confirmed   map[*link]struct{} // the links whose servers have confirmed the subscription
-	denied      error              // what a server said last that does not allow it
+	denied      error              // the last error of a server that does not allow it
 
-	home     *redis.Client // the channel's server if it has one of its own and that is known
+	home     *redis.Client // the server of a channel that has only one, nil if unknown
 	homeless int           // how often it lost its home since it was last confirmed
 }
 
-// announce wakes the subscribers that want to hear of confirmations and lost
-// servers, not only of messages.
+// announce wakes the subscribers that want a signal after confirmations and lost servers, not only
+// after messages.
 func (t *topic) announce() {
 	for s := range t.subscribers {
 		if s.announce {
@@ -94,8 +94,7 @@ func (g *group) add(channel string, s *subscriber) (wake <-chan struct{}, cancel
 	return s.wake, func() { g.remove(channel, t, s) }
 }
 
-// remove undoes add. The channel may have a new topic by now, which s has no
-// part in.
+// remove undoes add. The channel may have a new topic by now, which s has no part in.
 func (g *group) remove(channel string, t *topic, s *subscriber) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
@@ -107,7 +106,7 @@ func (g *group) remove(channel string, t *topic, s *subscriber) {
 	g.changed(channel, t)
 }
 
-// changed notes for each link of channel that it has got or lost its topic.
+// changed schedules a new or ended subscription of channel on each of its links.
 func (g *group) changed(channel string, t *topic) {
 	for _, l := range g.links {
 		if l.carries(t) {
@@ -116,8 +115,8 @@ func (g *group) changed(channel string, t *topic) {
 	}
 }
 
-// await waits until the servers have confirmed the subscription of channel, if it
-// has one. Hub.Confirmed says which errors it returns.
+// await waits until the servers have confirmed the subscription of channel, if it has one.
+// Hub.Confirmed says which errors it returns.
 func (g *group) await(ctx context.Context, channel string) error {
 	if !g.has(channel) {
 		return g.hub.ctx.Err()
@@ -165,7 +164,7 @@ func (g *group) confirmed(channel string) bool {
 	return all
 }
 
-// hear handles what a server has sent: a confirmation or a message.
+// hear handles a confirmation or a message of a server.
 func (g *group) hear(from *link, said any) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
@@ -197,9 +196,8 @@ func (g *group) hear(from *link, said any) {
 	}
 }
 
-// denied notes that a server does not allow a command. The subscription of a channel
-// is not tried again on this connection: waiters need none, they only wake up later
-// without.
+// denied handles the refusal of a command by a server. The subscription of a channel is not tried
+// again on this connection: waiters without it only wake up later.
 func (g *group) denied(from *link, err error) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
@@ -236,7 +234,7 @@ func (g *group) run(ctx context.Context) {
 		servers, err := g.servers(ctx, all)
 		all = true
 		if err != nil { // keep the links as they are
-			pause(ctx, fails)
+			backOff(ctx, fails)
 			fails++
 			continue
 		}
@@ -255,8 +253,8 @@ func (g *group) run(ctx context.Context) {
 	}
 }
 
-// servers returns the servers that need a link: none if there are no subscribers.
-// Unless all is set, it looks only for channels whose server is not known.
+// servers returns the servers that need a link: none if there are no subscribers. Unless all is
+// set, it looks only for channels whose server is not known.
 func (g *group) servers(ctx context.Context, all bool) (servers []*redis.Client, err error) {
 	if g.idle() {
 		return nil, nil
@@ -274,8 +272,7 @@ func (g *group) servers(ctx context.Context, all bool) (servers []*redis.Client,
 	return servers, err
 }
 
-// match starts the links to servers that are missing, and ends the links to all
-// other servers.
+// match starts the links to servers that are missing, and ends the links to all other servers.
 func (g *group) match(servers []*redis.Client) {
 	var ended []*link
 	g.hub.mu.Lock()
@@ -316,9 +313,8 @@ func (g *group) idle() bool {
 	return len(g.topics) == 0
 }
 
-// rest reports whether run may end: there are no subscribers and all connections
-// are closed. If run ended earlier, subscribers that come and go fast would open
-// more than one connection to a server.
+// rest reports whether run may end: there are no subscribers and all connections are closed. If run
+// ended earlier, subscribers that come and go fast would open more than one connection to a server.
 func (g *group) rest() bool {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()

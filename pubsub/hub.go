@@ -1,14 +1,12 @@
-// Package pubsub wakes waiting callers when something has changed in Redis. A
-// Hub keeps one subscription per channel, shared and counted, and turns the
-// messages that are published there into wake-ups. On a cluster it also
-// subscribes shard channels, whose messages stay on the servers of one slot.
+// Package pubsub wakes waiting callers when messages are published in Redis. A Hub keeps one
+// subscription per channel, shared and counted, and turns its messages into signals. On a cluster
+// it also subscribes to shard channels, whose messages stay on the servers of one slot.
 //
-// A wake-up is a hint to look, never the news itself. Several may arrive as one,
-// and after a gap in the connection all subscribers are told to look again.
+// A signal is a hint to look, never the message itself. Several messages may become one signal, and
+// after a lost connection all subscribers are signalled.
 //
-// The package is the subscription hub of the rate limiter, but imports nothing
-// of it. Any program that uses go-redis may use it on its own. Its API may change
-// until v1.0.0, as that of package rratelimiter.
+// The rate limiter uses this package, which imports nothing of it: any program with go-redis may
+// use it. Its API may change until v1.0.0, as that of package rratelimiter.
 package pubsub
 
 import (
@@ -22,9 +20,9 @@ import (
 // A Hub shares the subscriptions of a process. It is safe for concurrent use.
 //
 // Subscribe, Sharded and Events never wait for the network and return none of its errors.
-// Goroutines of the Hub connect, and connect again after a failure. The pauses
-// between attempts grow from 50 ms to about 3 s. A connection counts as lost when the
-// server has sent nothing for 6 s, although it is pinged every 3 s.
+// Goroutines of the Hub connect, and connect again after a failure. The pauses between attempts
+// grow from 50 ms to about 3 s. A connection counts as lost when the server has sent nothing for 6
+// s, although it is pinged every 3 s.
 type Hub struct {
 	rdb   redis.UniversalClient
 	ctx   context.Context // ends with Close, under mu: no new subscriptions
@@ -35,27 +33,23 @@ type Hub struct {
 
 	messages *group // for Subscribe
 	events   *group // for Events; may be the same group
-	shards   *group // for Sharded; that of Subscribe if the client is none of a cluster
+	shards   *group // for Sharded; that of Subscribe unless the client is of a cluster
 
 	mu      sync.Mutex     // guards the fields below, those of groups and links that say so, and all signals
 	running sync.WaitGroup // the goroutines of groups; added to under mu
 }
 
-// A visit is the function that ForEachMaster and ForEachShard call for each
-// server.
+// A visit is the function that ForEachMaster and ForEachShard call for each server.
 type visit = func(ctx context.Context, server *redis.Client) error
 
-// New returns a Hub on rdb. The caller keeps rdb, and closes it after the Hub. No
-// connection is opened and no goroutine is started before the first Subscribe,
-// Sharded or Events.
+// New returns a Hub on rdb. The caller keeps rdb, and closes it after the Hub. No connection is
+// opened and no goroutine is started before the first Subscribe, Sharded or Events.
 //
-// A single server, also behind Sentinel, costs one connection. A cluster costs
-// one connection for all channels of Subscribe, because a message reaches every
-// node, one to each master for the channels of Events, and one to each master
-// that has channels of Sharded. A ring costs one to
-// each shard that is up, because a message stays on its shard. The masters or
-// shards are looked up every 10 s and when a connection is lost; on a cluster,
-// that asks one of its nodes.
+// A single server, also behind Sentinel, costs one connection. A cluster costs one connection for
+// all channels of Subscribe, because a message reaches every node, one to each master for the
+// channels of Events, and one to each master that has channels of Sharded. A ring costs one to each
+// shard that is up, because a message stays on its shard. The masters or shards are looked up every
+// 10 s and when a connection is lost; on a cluster, that asks one of its nodes.
 func New(rdb redis.UniversalClient) *Hub {
 	h := &Hub{rdb: rdb}
 	h.ctx, h.close = context.WithCancel(context.Background())
@@ -63,8 +57,8 @@ func New(rdb redis.UniversalClient) *Hub {
 		h.reload = rdb.ReloadState
 	}
 	itself := func(ctx context.Context, see visit) error { return see(ctx, nil) }
-	// The kind of client is known by its methods, not by its type: then it is also
-	// known when a type of the caller's embeds a client of go-redis.
+	// The methods of the client show its kind. Its type would not, if a type of the caller embeds a
+	// client of go-redis.
 	switch rdb := rdb.(type) {
 	case interface {
 		ForEachMaster(context.Context, visit) error
@@ -89,53 +83,49 @@ func New(rdb redis.UniversalClient) *Hub {
 	return h
 }
 
-// Subscribe signals wake for each message that is published on channel, by PUBLISH.
-// A message counts if its payload equals one of payloads, or if none are given. wake
-// has a capacity of one: messages that arrive while a signal is unread add none, and
-// a slow subscriber delays no other.
+// Subscribe signals wake for each message that is published on channel, by PUBLISH. A message
+// counts if its payload equals one of payloads, or if none are given. wake has a capacity of one:
+// messages that arrive while a signal is unread add none, and a slow subscriber delays no other.
 //
-// wake is also signalled when messages may have been missed, so a subscriber that
-// looks after every signal misses no change:
+// wake is also signalled when messages may have been missed, so a subscriber that looks after every
+// signal misses no change:
 //   - when the server has confirmed the subscription, or at once if it had
 //     confirmed it before;
 //   - after each reconnect, on a ring of any of its shards;
 //   - on a ring, when a shard is gone.
 //
-// cancel ends the subscription; calling it again does nothing. After cancel or
-// Close, wake gets no signal and is not closed, but an unread signal may be left
-// in it. The last cancel of a channel unsubscribes it, in the background. The connections
-// are closed and the goroutines end up to 10 s after the last cancel of all: whoever
-// waits often need not connect each time.
+// cancel ends the subscription; calling it again does nothing. After cancel or Close, wake gets no
+// signal and is not closed, but an unread signal may be left in it. The last cancel of a channel
+// unsubscribes it, in the background. The connections are closed and the goroutines end up to 10 s
+// after the last cancel, so that frequent callers need not connect each time.
 func (h *Hub) Subscribe(channel string, payloads ...string) (wake <-chan struct{}, cancel func()) {
 	return h.messages.add(channel, newSubscriber(true, payloads))
 }
 
-// Sharded is Subscribe for a shard channel: for messages that are published by
-// SPUBLISH, of Redis 7. It subscribes on the master that has the slot of channel, and
-// on another when the slot moves; wake is signalled when that one has confirmed.
+// Sharded is Subscribe for a shard channel: for messages that are published by SPUBLISH, of Redis
+// 7. It subscribes on the master that has the slot of channel, and on another when the slot moves;
+// wake is signalled when the new master has confirmed.
 //
-// Messages of PUBLISH are others: only Subscribe hears them. If the client is none of
-// a cluster, Sharded is Subscribe.
+// Messages of PUBLISH do not count: only Subscribe receives them. Unless the client is of a
+// cluster, Sharded is Subscribe.
 func (h *Hub) Sharded(channel string, payloads ...string) (wake <-chan struct{}, cancel func()) {
 	return h.shards.add(channel, newSubscriber(true, payloads))
 }
 
-// Events is Subscribe for the messages of the servers themselves: keyspace and
-// keyevent notifications. Each server of a cluster or ring sends them only about
-// its own keys, so Events listens on every master or shard.
+// Events is Subscribe for keyspace and keyevent notifications of the servers. Each server of a
+// cluster or ring sends them only about its own keys, so Events listens on every master or shard.
 //
-// A message counts if its payload equals one of payloads, or if none are given.
-// Unlike Subscribe, Events signals messages only: events are missed that come
-// before the server has confirmed the subscription, or while the connection is
-// lost.
+// A message counts if its payload equals one of payloads, or if none are given. Unlike Subscribe,
+// Events signals messages only: events are missed that come before the server has confirmed the
+// subscription, or while the connection is lost.
 func (h *Hub) Events(channel string, payloads ...string) (events <-chan struct{}, cancel func()) {
 	return h.events.add(channel, newSubscriber(false, payloads))
 }
 
-// Confirmed waits until the servers have confirmed the subscriptions of channel by
-// Subscribe, Sharded and Events: those that were made before and not cancelled. It
-// returns an error if ctx ends first, the Hub is closed, or a server does not allow
-// the subscription (a redis.Error, NOPERM).
+// Confirmed waits until the servers have confirmed the subscriptions of channel by Subscribe,
+// Sharded and Events: those that were made before and not cancelled. It returns an error if ctx
+// ends first, the Hub is closed, or a server does not allow the subscription (a redis.Error,
+// NOPERM).
 func (h *Hub) Confirmed(ctx context.Context, channel string) error {
 	for _, g := range h.groups() {
 		if err := g.await(ctx, channel); err != nil {
@@ -148,11 +138,10 @@ func (h *Hub) Confirmed(ctx context.Context, channel string) error {
 // groups returns the groups of h, which may be the same.
 func (h *Hub) groups() []*group { return []*group{h.messages, h.events, h.shards} }
 
-// Close ends all subscriptions and waits for the goroutines of the Hub. They end
-// at once, unless one is connecting to a server that has accepted the connection
-// and sends nothing: then Close takes as long as the timeouts of rdb. Closing
-// twice is allowed. After Close, Subscribe, Sharded and Events return channels that
-// are never signalled.
+// Close ends all subscriptions and waits for the goroutines of the Hub. They end at once, unless
+// one is connecting to a server that has accepted the connection and sends nothing: then Close
+// takes as long as the timeouts of rdb. Closing twice is allowed. After Close, Subscribe, Sharded
+// and Events return channels that are never signalled.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.close()
@@ -166,7 +155,7 @@ func (h *Hub) Close() {
 // A subscriber is one call of Subscribe, Sharded or Events.
 type subscriber struct {
 	wake     chan struct{}
-	announce bool     // wake also when messages may have been missed
+	announce bool     // also wake when messages may have been missed
 	payloads []string // those of the messages that count; empty for all messages
 }
 
@@ -179,8 +168,8 @@ func (s *subscriber) wants(payload string) bool {
 	return len(s.payloads) == 0 || slices.Contains(s.payloads, payload)
 }
 
-// signal sends to c, which has a capacity of one. If c is full, its reader is still
-// to look, and will see what has happened now.
+// signal sends to c, which has a capacity of one. If c is full, its reader has not looked yet, and
+// will also see this change.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -9,25 +9,25 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/pause"
 )
 
 const (
-	// A connection counts as lost when the server has been silent for the time of
-	// two pings: one reply may be late. More pings would find out sooner, but each
-	// process sends them to each server all the time.
+	// A connection counts as lost when the server has been silent for the time of two pings: one
+	// reply may be late. More pings would find out sooner, but each process sends them to each
+	// server all the time.
 	pingEvery = 3 * time.Second
 	silence   = 2 * pingEvery
 
-	// The pause before connecting again is 100 ms at first, soon enough after a
-	// short failure. It doubles up to 5 times, to 3.2 s, which is rare
-	// enough for a server that is down for long. Up to half of it is taken off at
-	// random.
+	// The pause before connecting again is 100 ms at first, soon enough after a short failure. It
+	// doubles up to 5 times, to 3.2 s, which is rare enough for a server that is down for long. Up
+	// to half of it is taken off at random.
 	shortestPause = 100 * time.Millisecond
 	doublings     = 5
 )
 
-// A link is the connection of a group to one server. It is made again when it is
-// lost.
+// A link is the connection of a group to one server. A lost connection is replaced.
 type link struct {
 	group     *group
 	server    *redis.Client                                               // nil for the hub's own client
@@ -42,8 +42,7 @@ type link struct {
 	apart   bool // each channel has commands of its own
 }
 
-// connect starts a link to server, or to the hub's own client if server is nil.
-// hub.mu is held.
+// connect starts a link to server, or to the hub's own client if server is nil. hub.mu is held.
 func (g *group) connect(server *redis.Client) *link {
 	ctx, cancel := context.WithCancel(g.hub.ctx)
 	l := &link{
@@ -68,9 +67,9 @@ func (l *link) end() {
 	<-l.done
 }
 
-// run connects again and again. It gives a connection up at the first error, though
-// go-redis would mend it. For go-redis doesn't notice that a server has fallen
-// silent, and it forgets a channel if it could not write the SUBSCRIBE.
+// run connects until ctx ends. It gives up a connection at the first error, although go-redis would
+// replace it, because go-redis does not notice a silent server and forgets a channel whose
+// SUBSCRIBE it could not write.
 func (l *link) run(ctx context.Context) {
 	defer close(l.done)
 	for fails := 0; ctx.Err() == nil; fails++ {
@@ -80,60 +79,55 @@ func (l *link) run(ctx context.Context) {
 			l.group.hub.reload(ctx) // the node may be dead, and go-redis would try it for a minute
 		}
 		signal(l.group.kick) // the server may have lost its role
-		pause(ctx, fails)
+		backOff(ctx, fails)
 	}
 }
 
-// pause waits before the next attempt, for a random time: when a server restarts,
-// its clients should not all connect at once.
-func pause(ctx context.Context, fails int) {
+// backOff waits before the next attempt, for a random time: when a server restarts, its clients
+// should not all connect at once.
+func backOff(ctx context.Context, fails int) {
 	longest := shortestPause << min(fails, doublings)
-	timer := time.NewTimer(longest/2 + rand.N(longest/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	_ = pause.For(ctx, longest/2+rand.N(longest/2))
 }
 
-// converse uses one connection until it is lost or ctx ends, and reports
-// whether the server has sent anything.
-func (l *link) converse(ctx context.Context) (heard bool) {
+// converse uses one connection until it is lost or ctx ends, and reports whether the server has
+// sent anything.
+func (l *link) converse(ctx context.Context) (received bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ps := l.subscribe(ctx) // connects on first use
 	l.begin()
-	if l.tell(ctx, ps) != nil {
+	if l.send(ctx, ps) != nil {
 		_ = ps.Close()
 		return false
 	}
 	var listening sync.WaitGroup
 	listening.Go(func() {
 		defer cancel()
-		heard = l.listen(ctx, ps)
+		received = l.listen(ctx, ps)
 	})
 	l.speak(ctx, ps)
 	_ = ps.Close()
 	listening.Wait()
-	return heard
+	return received
 }
 
-// listen receives what the server sends until there is an error, and reports
-// whether it received anything.
-func (l *link) listen(ctx context.Context, ps *redis.PubSub) (heard bool) {
+// listen receives what the server sends until there is an error, and reports whether it received
+// anything.
+func (l *link) listen(ctx context.Context, ps *redis.PubSub) (received bool) {
 	for {
 		said, err := ps.ReceiveTimeout(ctx, silence)
 		switch {
 		case err == nil:
 			l.group.hear(l, said)
-		case redis.IsPermissionError(err): // the connection is as good as before
+		case redis.IsPermissionError(err): // the connection is still good
 			l.group.denied(l, err)
-		case elsewhere(err): // so it is here
+		case elsewhere(err): // the slot is on another server
 			l.group.refused(l)
 		default:
-			return heard
+			return received
 		}
-		heard = true
+		received = true
 	}
 }
 
@@ -145,7 +139,7 @@ func (l *link) speak(ctx context.Context, ps *redis.PubSub) {
 		var err error
 		select {
 		case <-l.kick:
-			err = l.tell(ctx, ps)
+			err = l.send(ctx, ps)
 		case <-tick.C:
 			l.expect(sent{replies: 1})
 			err = ps.Ping(ctx)
@@ -158,12 +152,12 @@ func (l *link) speak(ctx context.Context, ps *redis.PubSub) {
 	}
 }
 
-// tell sends the pending tasks in two commands. A command that has no channels is
-// not sent: SUBSCRIBE would be an error, UNSUBSCRIBE would end all subscriptions.
-// A user who may not have one of the channels gets none of them, and the reply does
-// not name it: after that, each channel has a command of its own. So have shard
-// channels, for those of one command must have the same slot.
-func (l *link) tell(ctx context.Context, ps *redis.PubSub) error {
+// send sends the pending tasks in two commands. A command that has no channels is not sent:
+// SUBSCRIBE would be an error, UNSUBSCRIBE would end all subscriptions. If the user has no right to
+// one of the channels, the command subscribes to none, and the reply does not name it: after that,
+// each channel gets its own command. So does each shard channel, because those of one command must
+// have the same slot.
+func (l *link) send(ctx context.Context, ps *redis.PubSub) error {
 	subscribe, unsubscribe, apart := l.take()
 	enter, leave := ps.Subscribe, ps.Unsubscribe
 	if l.group.owner != nil {
@@ -206,8 +200,8 @@ func (l *link) expect(command sent) {
 	l.expects = append(l.expects, command)
 }
 
-// replied notes a reply, one of several if the command was carried out. It returns
-// the channels of the command: replies come in the order of commands. hub.mu is held.
+// replied notes a reply, one of several if the command was carried out. It returns the channels of
+// the command: replies come in the order of commands. hub.mu is held.
 func (l *link) replied(carriedOut bool) (channels []string) {
 	if len(l.expects) == 0 {
 		return nil
@@ -221,8 +215,8 @@ func (l *link) replied(carriedOut bool) (channels []string) {
 	return channels
 }
 
-// begin prepares for a new connection: no subscription is confirmed, and every
-// channel is to be subscribed.
+// begin prepares for a new connection: no subscription is confirmed, and every channel has to be
+// subscribed.
 func (l *link) begin() {
 	l.group.hub.mu.Lock()
 	defer l.group.hub.mu.Unlock()
@@ -236,16 +230,15 @@ func (l *link) begin() {
 	}
 }
 
-// changed notes that channel has got or lost its topic. hub.mu is held.
+// changed schedules a new or ended subscription of channel. hub.mu is held.
 func (l *link) changed(channel string) {
 	l.tasks[channel] = struct{}{}
 	signal(l.kick)
 }
 
-// take returns the channels to subscribe and unsubscribe. Only the state of now
-// counts, so the order in which it came about doesn't matter. A channel that is
-// still subscribed and has a new topic is subscribed again: the topic needs a
-// confirmation.
+// take returns the channels to subscribe and unsubscribe. Only their present state counts, not the
+// order of changes. A subscribed channel with a new topic is subscribed again, because the topic
+// needs a confirmation.
 func (l *link) take() (subscribe, unsubscribe []string, apart bool) {
 	l.group.hub.mu.Lock()
 	defer l.group.hub.mu.Unlock()

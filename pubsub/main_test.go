@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
-// patience bounds every wait; it is reached by tests that fail only.
+// patience bounds every wait; only failing tests reach it.
 const patience = 30 * time.Second
 
 // newHub returns a hub that is closed before rdb, which must be made before.
@@ -24,8 +24,7 @@ func newHub(t *testing.T, rdb redis.UniversalClient) *pubsub.Hub {
 	return h
 }
 
-// wakes waits for a signal, and reports whether it has come. A goroutine of a test
-// can call it.
+// wakes waits for a signal, and reports whether it has come. A goroutine of a test can call it.
 func wakes(wake <-chan struct{}) bool {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -45,22 +44,41 @@ func woken(t *testing.T, wake <-chan struct{}, why string) {
 	}
 }
 
-// heard returns the signals of a channel, when its subscription is confirmed.
-func heard(t *testing.T, h *pubsub.Hub, channel string) <-chan struct{} {
+// subscribe is a method of a hub.
+type subscribe = func(channel string, payloads ...string) (wake <-chan struct{}, cancel func())
+
+// subscribed returns the signals of a channel until the test ends.
+func subscribed(t *testing.T, to subscribe, channel string, payloads ...string) <-chan struct{} {
 	t.Helper()
-	wake, cancel := h.Subscribe(channel)
+	wake, cancel := to(channel, payloads...)
 	t.Cleanup(cancel)
-	woken(t, wake, "confirmed")
 	return wake
 }
 
-// crowd returns the signals of n channels, when all subscriptions are confirmed, and what ends them.
-func crowd(
-	t *testing.T, n int, subscribe func(channel string, payloads ...string) (<-chan struct{}, func()),
-) (signals []<-chan struct{}, cancels []func()) {
+// confirmed returns the signals of a channel after its subscription was confirmed, and what ends it.
+func confirmed(t *testing.T, to subscribe, channel string, payloads ...string) (
+	wake <-chan struct{}, cancel func(),
+) {
+	t.Helper()
+	wake, cancel = to(channel, payloads...)
+	t.Cleanup(cancel)
+	woken(t, wake, "confirmed")
+	return wake, cancel
+}
+
+// heard is confirmed for Subscribe.
+func heard(t *testing.T, h *pubsub.Hub, channel string) <-chan struct{} {
+	t.Helper()
+	wake, _ := confirmed(t, h.Subscribe, channel)
+	return wake
+}
+
+// crowd returns the signals of n channels, when all subscriptions are confirmed, and what ends
+// them.
+func crowd(t *testing.T, n int, to subscribe) (signals []<-chan struct{}, cancels []func()) {
 	t.Helper()
 	for i := range n {
-		wake, cancel := subscribe(fmt.Sprint("channel ", i))
+		wake, cancel := to(fmt.Sprint("channel ", i))
 		signals, cancels = append(signals, wake), append(cancels, cancel)
 	}
 	for i, wake := range signals {
@@ -76,17 +94,5 @@ func silent(t *testing.T, wake <-chan struct{}, why string) {
 	case _, open := <-wake:
 		t.Fatalf("%s: a signal, or the end of the channel: open is %v", why, open)
 	default:
-	}
-}
-
-// eventually waits for a server or another goroutine to get where it is going.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); !ok(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain: %s", what)
-		}
 	}
 }

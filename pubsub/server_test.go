@@ -2,11 +2,9 @@ package pubsub_test
 
 import (
 	"fmt"
-	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,18 +21,6 @@ func connections(t *testing.T, s *redistest.Server) int {
 	t.Helper()
 	list := redistest.Must(s.Admin().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text())(t)
 	return strings.Count(list, "\n")
-}
-
-// calls returns how often s was sent command.
-func calls(t *testing.T, s *redistest.Server, command string) int {
-	t.Helper()
-	info := redistest.Must(s.Admin().Info(t.Context(), "commandstats").Result())(t)
-	m := regexp.MustCompile(`cmdstat_` + command + `:calls=(\d+)`).FindStringSubmatch(info)
-	if m == nil {
-		return 0
-	}
-	n, _ := strconv.Atoi(m[1])
-	return n
 }
 
 // subscriptions returns how many connections of s have subscribed channel.
@@ -58,8 +44,7 @@ func TestSubscriptionsAreSharedAndCounted(t *testing.T) {
 			var cancels []func()
 			for _, channel := range []string{"a", "b"} {
 				for range 10 {
-					wake, cancel := h.Subscribe(channel)
-					woken(t, wake, "confirmed")
+					_, cancel := confirmed(t, h.Subscribe, channel)
 					cancels = append(cancels, cancel)
 				}
 			}
@@ -67,7 +52,7 @@ func TestSubscriptionsAreSharedAndCounted(t *testing.T) {
 				_, cancel := h.Events("a")
 				cancels = append(cancels, cancel)
 			}
-			if n := calls(t, s, "subscribe"); n != 2 {
+			if n := redistest.Calls(t, s.Admin(), "subscribe"); n != 2 {
 				t.Errorf("%d SUBSCRIBE for 2 channels", n)
 			}
 			if n := connections(t, s); n != 1 {
@@ -79,7 +64,7 @@ func TestSubscriptionsAreSharedAndCounted(t *testing.T) {
 				}
 				cancel()
 			}
-			eventually(t, "end of the connection", func() bool { return connections(t, s) == 0 })
+			redistest.Eventually(t, "end of the connection", func() bool { return connections(t, s) == 0 })
 			wake := heard(t, h, "a")
 			publish(t, s, "a")
 			woken(t, wake, "message on a new connection")
@@ -87,30 +72,10 @@ func TestSubscriptionsAreSharedAndCounted(t *testing.T) {
 	}
 }
 
-func TestLastCancelOfAChannelUnsubscribesIt(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	h := newHub(t, s.Client(t))
-	stays, cancelStays := h.Subscribe("stays")
-	defer cancelStays()
-	goes, cancelGoes := h.Subscribe("goes")
-	woken(t, stays, "confirmed")
-	woken(t, goes, "confirmed")
-	cancelGoes()
-	eventually(t, "unsubscribed", func() bool { return subscriptions(t, s, "goes") == 0 })
-	if n := subscriptions(t, s, "stays"); n != 1 {
-		t.Errorf("%d subscriptions of the other channel", n)
-	}
-	publish(t, s, "stays")
-	woken(t, stays, "message")
-}
-
 func TestMessageWakesWithinMilliseconds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	wake, cancel := newHub(t, s.Client(t)).Subscribe("a")
-	defer cancel()
-	woken(t, wake, "confirmed")
+	wake, _ := confirmed(t, newHub(t, s.Client(t)).Subscribe, "a")
 	fastest := time.Hour
 	for i := range 50 {
 		start := time.Now()
@@ -143,16 +108,14 @@ func TestReconnectIsAnnounced(t *testing.T) {
 			s := redistest.Start(t)
 			p := redistest.StartProxy(t, s.Addr)
 			h := newHub(t, s.Client(t, func(o *redis.Options) { o.Addr = p.Addr }))
-			wake, cancel := h.Subscribe("a")
-			defer cancel()
-			events, cancelEvents := h.Events("b")
-			defer cancelEvents()
+			wake := subscribed(t, h.Subscribe, "a")
+			events := subscribed(t, h.Events, "b")
 			woken(t, wake, "confirmed")
-			eventually(t, "events", func() bool { return subscriptions(t, s, "b") == 1 })
+			redistest.Eventually(t, "events", func() bool { return subscriptions(t, s, "b") == 1 })
 			for i := range 3 {
 				fault(t, s, p)
 				woken(t, wake, fmt.Sprint("reconnect ", i))
-				eventually(t, "events again", func() bool { return subscriptions(t, s, "b") == 1 })
+				redistest.Eventually(t, "events again", func() bool { return subscriptions(t, s, "b") == 1 })
 				silent(t, events, "reconnected")
 				publish(t, s, "b")
 				woken(t, events, "event after the reconnect")
@@ -160,7 +123,7 @@ func TestReconnectIsAnnounced(t *testing.T) {
 				publish(t, s, "a")
 				woken(t, wake, "message after the reconnect")
 			}
-			eventually(t, "one connection", func() bool { return connections(t, s) == 1 })
+			redistest.Eventually(t, "one connection", func() bool { return connections(t, s) == 1 })
 		})
 	}
 }
@@ -171,14 +134,13 @@ func TestServerThatComesLater(t *testing.T) {
 	p := redistest.StartProxy(t, s.Addr)
 	p.Down()
 	h := newHub(t, s.Client(t, func(o *redis.Options) { o.Addr = p.Addr }))
-	wake, cancel := h.Subscribe("a")
-	defer cancel()
+	wake := subscribed(t, h.Subscribe, "a")
 	_, cancelGone := h.Subscribe("gone")
 	cancelGone()
 	silent(t, wake, "no server")
 	p.Up()
 	woken(t, wake, "confirmed")
-	if n := calls(t, s, "unsubscribe"); n != 0 {
+	if n := redistest.Calls(t, s.Admin(), "unsubscribe"); n != 0 {
 		t.Errorf("%d UNSUBSCRIBE of what the server has never heard of", n)
 	}
 	publish(t, s, "a")
@@ -189,18 +151,14 @@ func TestEventsOfARealServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--notify-keyspace-events", "KEA")
 	h := newHub(t, s.Client(t))
-	expired, cancelExpired := h.Events("__keyevent@0__:expired", "mine")
-	defer cancelExpired()
-	gone, cancelGone := h.Events("__keyspace@0__:mine", "del", "expired")
-	defer cancelGone()
-	done, cancelDone := h.Subscribe("done")
-	defer cancelDone()
-	woken(t, done, "confirmed") // by the same command or a later one
+	expired := subscribed(t, h.Events, "__keyevent@0__:expired", "mine")
+	gone := subscribed(t, h.Events, "__keyspace@0__:mine", "del", "expired")
+	done, _ := confirmed(t, h.Subscribe, "done") // by the same command or a later one
 	admin := s.Admin()
 	admin.Set(t.Context(), "mine", "v", 0)
 	admin.PExpire(t.Context(), "mine", time.Hour)
 	admin.Set(t.Context(), "other", "v", time.Millisecond)
-	eventually(t, "the other key is gone", func() bool {
+	redistest.Eventually(t, "the other key is gone", func() bool {
 		return admin.Exists(t.Context(), "other").Val() == 0
 	})
 	publish(t, s, "done")
@@ -222,7 +180,7 @@ func TestManyChannelsAtOnce(t *testing.T) {
 	s := redistest.Start(t)
 	h := newHub(t, s.Client(t))
 	wakes, cancels := crowd(t, n, h.Subscribe)
-	if got := calls(t, s, "subscribe"); got > n/20 {
+	if got := redistest.Calls(t, s.Admin(), "subscribe"); got > n/20 {
 		t.Errorf("%d SUBSCRIBE for %d channels", got, n)
 	}
 	publish(t, s, fmt.Sprint("channel ", n-1))
@@ -230,11 +188,11 @@ func TestManyChannelsAtOnce(t *testing.T) {
 	for _, cancel := range cancels[1:] {
 		cancel()
 	}
-	eventually(t, "one channel left", func() bool {
+	redistest.Eventually(t, "one channel left", func() bool {
 		return len(s.Admin().PubSubChannels(t.Context(), "*").Val()) == 1
 	})
 	cancels[0]()
-	eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
+	redistest.Eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
 }
 
 func heap() uint64 {
@@ -250,19 +208,18 @@ func TestNothingStaysBehind(t *testing.T) {
 	s := redistest.Start(t)
 	p := redistest.StartProxy(t, s.Addr)
 	h := newHub(t, s.Client(t, func(o *redis.Options) { o.Addr = p.Addr }))
-	stays, cancelStays := h.Subscribe("stays")
-	woken(t, stays, "confirmed")
+	_, cancelStays := confirmed(t, h.Subscribe, "stays")
 	before := heap()
 	for _, server := range []string{"up", "down"} {
-		start := calls(t, s, "subscribe")
+		start := redistest.Calls(t, s.Admin(), "subscribe")
 		for i := range n {
 			_, cancel := h.Subscribe(fmt.Sprint("channel ", i))
 			cancel()
 		}
-		if sent := calls(t, s, "subscribe") - start; sent > n/2 {
+		if sent := redistest.Calls(t, s.Admin(), "subscribe") - start; sent > n/2 {
 			t.Errorf("%d SUBSCRIBE for %d channels that came and went", sent, n)
 		}
-		eventually(t, "memory is free with the server "+server, func() bool {
+		redistest.Eventually(t, "memory is free with the server "+server, func() bool {
 			return heap() < before+allowed
 		})
 		p.Down()
@@ -277,7 +234,9 @@ func TestNothingStaysBehind(t *testing.T) {
 		cancel()
 	}
 	clear(cancels)
-	eventually(t, "memory is free after many at once", func() bool { return heap() < before+allowed })
+	redistest.Eventually(t, "memory is free after many at once", func() bool {
+		return heap() < before+allowed
+	})
 	p.Up()
 	heard(t, h, "stays")
 }
@@ -302,7 +261,7 @@ func TestCallersThatComeAndGoFast(t *testing.T) {
 		})
 	}
 	all.Wait()
-	eventually(t, "nothing is left", func() bool {
+	redistest.Eventually(t, "nothing is left", func() bool {
 		return connections(t, s) == 0 && len(s.Admin().PubSubChannels(t.Context(), "*").Val()) == 0
 	})
 	wake := heard(t, h, "channel 0")
@@ -328,10 +287,10 @@ func TestCloseAgainstSubscribe(t *testing.T) {
 			})
 		}
 		if i%2 == 0 {
-			eventually(t, "connected", func() bool { return connections(t, s) > 0 })
+			redistest.Eventually(t, "connected", func() bool { return connections(t, s) > 0 })
 		}
 		h.Close()
 		all.Wait()
 	}
-	eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
+	redistest.Eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
 }

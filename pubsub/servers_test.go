@@ -75,7 +75,7 @@ func TestEventsFollowTheMasters(t *testing.T) {
 		rdb := &fakeCluster{}
 		h := newHub(t, rdb)
 
-		rdb.set(errors.New("nobody knows"), clientOne)
+		rdb.set(errors.New("unknown"), clientOne)
 		events, cancel := h.Events("a")
 		time.Sleep(time.Minute)
 		hears(t, "while it fails", map[*miniredis.Miniredis]bool{one: false, two: false})
@@ -87,7 +87,7 @@ func TestEventsFollowTheMasters(t *testing.T) {
 		time.Sleep(3200 * time.Millisecond)
 		hears(t, "found", map[*miniredis.Miniredis]bool{one: true, two: false})
 
-		rdb.set(errors.New("nobody knows"))
+		rdb.set(errors.New("unknown"))
 		time.Sleep(time.Minute)
 		hears(t, "it fails again", map[*miniredis.Miniredis]bool{one: true, two: false})
 
@@ -147,8 +147,7 @@ func TestConfirmedWaitsForEachServer(t *testing.T) {
 			})),
 		}}
 		h := newHub(t, rdb)
-		events, cancel := h.Events("a")
-		defer cancel()
+		events := subscribed(t, h.Events, "a")
 		ctx, end := context.WithTimeout(t.Context(), time.Second)
 		defer end()
 		if err := h.Confirmed(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
@@ -180,8 +179,7 @@ func TestConfirmedDoesNotWaitForAServerThatIsGone(t *testing.T) {
 				func(context.Context) (net.Conn, error) { return nil, errors.New("refused") }))
 		rdb := &fakeCluster{masters: []*redis.Client{up, down}}
 		h := newHub(t, rdb)
-		_, cancel := h.Events("a")
-		defer cancel()
+		subscribed(t, h.Events, "a")
 		time.AfterFunc(time.Minute, func() { rdb.set(nil, up) })
 		ctx, end := context.WithTimeout(t.Context(), 75*time.Second)
 		defer end()

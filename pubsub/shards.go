@@ -8,26 +8,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// carries reports whether a channel is to be subscribed on this link: one that has
-// a server of its own, on the link to that one only. hub.mu is held.
+// carries reports whether a channel belongs on this link: a channel that has only one server
+// belongs on the link to that server. hub.mu is held.
 func (l *link) carries(t *topic) bool { return l.group.owner == nil || t.home == l.server }
 
-// leaves reports whether the next reply may be that to an unsubscription of channel.
-// A server also ends one that it was not asked to, when a slot leaves it. If both are
-// for the same channel, a later error may be taken for that of another command, whose
-// channel is then subscribed again. hub.mu is held.
+// leaves reports whether the next reply may be that to an unsubscription of channel. A server also
+// ends subscriptions without a command when a slot leaves it. If both happen to one channel, a
+// later error may be matched with another command, whose channel is then subscribed again. hub.mu
+// is held.
 func (l *link) leaves(channel string) bool {
 	return len(l.expects) > 0 && slices.Contains(l.expects[0].leaves, channel)
 }
 
-// elsewhere reports whether a server has said that it does not serve a slot.
+// elsewhere reports whether an error says that the server does not serve a slot.
 func elsewhere(err error) bool {
 	_, moved := redis.IsMovedError(err)
 	return moved || redis.IsClusterDownError(err)
 }
 
-// refused notes that the slot of a command is elsewhere. An unsubscription has done
-// its work then: the server has forgotten the channel when the slot left.
+// refused handles a command whose slot is on another server. An unsubscription is done then,
+// because the server forgot the channel when the slot left.
 func (g *group) refused(from *link) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
@@ -36,9 +36,9 @@ func (g *group) refused(from *link) {
 	}
 }
 
-// lost notes that a server does not have a channel, or no longer. A goroutine has the
-// client ask for the nodes, and looks for the channel's server after a pause: until
-// the client has heard of the move, it would name the same server. hub.mu is held.
+// lost handles a channel that its server does not have. A goroutine makes the client reload the
+// nodes, and looks for the server of the channel after a pause: before the reload the client would
+// name the same server. hub.mu is held.
 func (g *group) lost(from *link, channel string) {
 	t := g.topics[channel]
 	if g.owner == nil || t == nil || t.home != from.server {
@@ -51,7 +51,7 @@ func (g *group) lost(from *link, channel string) {
 		if g.hub.reload != nil {
 			g.hub.reload(g.hub.ctx)
 		}
-		pause(g.hub.ctx, fails)
+		backOff(g.hub.ctx, fails)
 		g.hub.mu.Lock()
 		defer g.hub.mu.Unlock()
 		if g.topics[channel] == t {
@@ -60,7 +60,7 @@ func (g *group) lost(from *link, channel string) {
 	})
 }
 
-// lookFor has run look for the server of a channel. hub.mu is held.
+// lookFor makes run look for the server of a channel. hub.mu is held.
 func (g *group) lookFor(channel string) {
 	if g.owner != nil {
 		g.seek[channel] = struct{}{}
@@ -68,9 +68,8 @@ func (g *group) lookFor(channel string) {
 	}
 }
 
-// homes finds the servers of channels, and returns all servers that have channels. It
-// looks for all channels, or for those of g.seek: a server whose last channel has gone
-// keeps its link then.
+// homes finds the servers of channels, and returns all servers that have channels. It looks for all
+// channels, or for those of g.seek: a server whose last channel has gone keeps its link then.
 func (g *group) homes(ctx context.Context, all bool) ([]*redis.Client, error) {
 	channels, servers := g.sought(all)
 	for _, channel := range channels {
@@ -84,8 +83,7 @@ func (g *group) homes(ctx context.Context, all bool) ([]*redis.Client, error) {
 	return slices.Collect(maps.Keys(servers)), nil
 }
 
-// sought returns the channels to look for, and the servers that have a link already
-// and keep it.
+// sought returns the channels to look for, and the servers that have a link already and keep it.
 func (g *group) sought(all bool) (channels []string, servers map[*redis.Client]struct{}) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()

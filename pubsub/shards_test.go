@@ -76,8 +76,7 @@ type marked struct {
 
 func newMarked(t *testing.T, h *pubsub.Hub, s *redistest.Server, channel string) *marked {
 	t.Helper()
-	wake, cancel := h.Sharded(channel)
-	t.Cleanup(cancel)
+	wake := subscribed(t, h.Sharded, channel)
 	woken(t, wake, "the mark is confirmed")
 	return &marked{t, s, channel, wake}
 }
@@ -97,14 +96,11 @@ func TestShardedIsSubscribedWhereTheSlotIs(t *testing.T) {
 			h := newHub(t, c.Client(t, func(o *redis.ClusterOptions) { o.Protocol = protocol }))
 			for i, s := range c.Servers {
 				one, two := channels[i][0], channels[i][1]
-				wake, cancel := h.Sharded(one)
-				woken(t, wake, "confirmed")
+				wake, cancel := confirmed(t, h.Sharded, one)
 				again, cancelAgain := h.Sharded(one)
 				woken(t, again, "confirmed before")
-				other, cancelOther := h.Sharded(two)
-				woken(t, other, "confirmed")
-				plain, cancelPlain := h.Subscribe(one)
-				woken(t, plain, "confirmed")
+				other, cancelOther := confirmed(t, h.Sharded, two)
+				plain, cancelPlain := confirmed(t, h.Subscribe, one)
 				payloads := []string{"0", "1"}
 				some, cancelSome := h.Sharded(one, payloads...)
 				woken(t, some, "confirmed before")
@@ -136,21 +132,23 @@ func TestShardedIsSubscribedWhereTheSlotIs(t *testing.T) {
 					t.Errorf("%d subscriptions, and one subscriber is left", n)
 				}
 				cancelAgain()
-				eventually(t, "unsubscribed", func() bool { return sharded(t, s, one) == 0 })
+				redistest.Eventually(t, "unsubscribed", func() bool { return sharded(t, s, one) == 0 })
 				spublish(t, s, two, "x")
 				woken(t, other, "the other channel stays")
 				cancelOther()
 				cancelPlain()
 			}
 			for _, s := range c.Servers {
-				eventually(t, "one connection to each master", func() bool { return connections(t, s) == 1 })
+				redistest.Eventually(t, "one connection to each master", func() bool {
+					return connections(t, s) == 1
+				})
 			}
 			if n := refusals(t, c); n != 0 {
 				t.Errorf("%d commands for slots of other servers", n)
 			}
 			h.Close()
 			for _, s := range c.Servers {
-				eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
+				redistest.Eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
 			}
 		})
 	}
@@ -161,9 +159,7 @@ func TestShardedReconnectIsAnnounced(t *testing.T) {
 	c := redistest.StartCluster(t)
 	s := c.Servers[1]
 	channel := channelsOf(c, 1)[1][0]
-	wake, cancel := newHub(t, c.Client(t)).Sharded(channel)
-	defer cancel()
-	woken(t, wake, "confirmed")
+	wake, _ := confirmed(t, newHub(t, c.Client(t)).Sharded, channel)
 	for i := range 3 {
 		s.Admin().ClientKillByFilter(t.Context(), "TYPE", "pubsub")
 		woken(t, wake, fmt.Sprint("reconnect ", i))
@@ -183,10 +179,11 @@ func TestShardedThatIsNotAllowed(t *testing.T) {
 	}
 	h := newHub(t, c.Client(t, func(o *redis.ClusterOptions) { o.Username, o.Password = "app", "secret" }))
 	mark := newMarked(t, h, c.Servers[0], channels[0][0])
-	gone, cancel := h.Sharded(channels[0][2])
-	woken(t, gone, "confirmed")
+	_, cancel := confirmed(t, h.Sharded, channels[0][2])
 	cancel()
-	eventually(t, "unsubscribed", func() bool { return sharded(t, c.Servers[0], channels[0][2]) == 0 })
+	redistest.Eventually(t, "unsubscribed", func() bool {
+		return sharded(t, c.Servers[0], channels[0][2]) == 0
+	})
 	_, cancel = h.Sharded(channels[0][1])
 	defer cancel()
 	if err := h.Confirmed(t.Context(), channels[0][1]); !redis.IsPermissionError(err) {
@@ -206,12 +203,12 @@ type lostCluster struct {
 func (c *lostCluster) MasterForKey(ctx context.Context, key string) (*redis.Client, error) {
 	c.looks.Add(1)
 	if c.lost.Load() {
-		return nil, errors.New("nobody knows")
+		return nil, errors.New("unknown")
 	}
 	return c.ClusterClient.MasterForKey(ctx, key)
 }
 
-func TestShardedWhoseServerIsNotKnown(t *testing.T) {
+func TestShardedWaitsForAnUnknownServer(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
 	channels := channelsOf(c, 2)
@@ -219,19 +216,18 @@ func TestShardedWhoseServerIsNotKnown(t *testing.T) {
 	h := newHub(t, rdb)
 	mark := newMarked(t, h, c.Servers[0], channels[0][0])
 	rdb.lost.Store(true)
-	wake, cancel := h.Sharded(channels[0][1])
-	defer cancel()
+	wake := subscribed(t, h.Sharded, channels[0][1])
 	before := rdb.looks.Load()
-	eventually(t, "a look that fails", func() bool { return rdb.looks.Load() > before+2 })
+	redistest.Eventually(t, "a look that fails", func() bool { return rdb.looks.Load() > before+2 })
 	mark.passed()
-	silent(t, wake, "nobody knows where it is")
+	silent(t, wake, "its server is unknown")
 	rdb.lost.Store(false)
 	woken(t, wake, "confirmed")
 	silent(t, mark.wake, "the connection has stayed")
 }
 
 // Callers come back before it is known where their channels are now.
-func TestShardedCallersThatComeBackWhileItIsNotKnown(t *testing.T) {
+func TestShardedResubscribesWhileItsServerIsUnknown(t *testing.T) {
 	t.Parallel()
 	const n = 50
 	c := redistest.StartCluster(t)
@@ -241,8 +237,7 @@ func TestShardedCallersThatComeBackWhileItIsNotKnown(t *testing.T) {
 	newMarked(t, h, c.Servers[0], channels[n]) // keeps the connection
 	var cancels []func()
 	for _, channel := range channels[:n] {
-		wake, cancel := h.Sharded(channel)
-		woken(t, wake, "confirmed")
+		_, cancel := confirmed(t, h.Sharded, channel)
 		cancels = append(cancels, cancel)
 	}
 	rdb.lost.Store(true)
@@ -250,7 +245,7 @@ func TestShardedCallersThatComeBackWhileItIsNotKnown(t *testing.T) {
 		cancel()
 		_, cancels[i] = h.Sharded(channels[i])
 	}
-	eventually(t, "the mark is left", func() bool {
+	redistest.Eventually(t, "the mark is left", func() bool {
 		return len(c.Servers[0].Admin().PubSubShardChannels(t.Context(), "*").Val()) == 1
 	})
 	for _, cancel := range cancels {
@@ -282,13 +277,11 @@ func TestShardedCallersThatComeAndGoFast(t *testing.T) {
 	}
 	all.Wait()
 	for _, s := range c.Servers {
-		eventually(t, "the mark is left", func() bool {
+		redistest.Eventually(t, "the mark is left", func() bool {
 			return connections(t, s) == 1 && len(s.Admin().PubSubShardChannels(t.Context(), "*").Val()) == 1
 		})
 	}
-	wake, cancel := h.Sharded(channels[0][0])
-	defer cancel()
-	woken(t, wake, "confirmed")
+	wake, _ := confirmed(t, h.Sharded, channels[0][0])
 	spublish(t, c.Servers[0], channels[0][0], "x")
 	woken(t, wake, "message")
 	looks := rdb.looks.Load()
@@ -306,12 +299,13 @@ func TestShardedOfAMasterThatHasNoChannelLeft(t *testing.T) {
 	channels := channelsOf(c, 2)
 	h := newHub(t, c.Client(t))
 	mark, lost := newMarked(t, h, c.Servers[1], channels[1][0]), newMarked(t, h, c.Servers[2], channels[2][0])
-	wake, cancel := h.Sharded(channels[0][0])
-	woken(t, wake, "confirmed")
+	_, cancel := confirmed(t, h.Sharded, channels[0][0])
 	cancel()
 	c.Servers[2].Admin().ClientKillByFilter(t.Context(), "TYPE", "pubsub") // all servers are looked up
 	woken(t, lost.wake, "reconnected")
-	eventually(t, "its connection is closed", func() bool { return connections(t, c.Servers[0]) == 0 })
+	redistest.Eventually(t, "its connection is closed", func() bool {
+		return connections(t, c.Servers[0]) == 0
+	})
 	silent(t, mark.wake, "the others are left alone")
 }
 
@@ -330,7 +324,7 @@ func TestManyShardedAtOnce(t *testing.T) {
 		cancel()
 	}
 	for _, s := range c.Servers {
-		eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
+		redistest.Eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
 	}
 }
 
@@ -339,9 +333,7 @@ func TestShardedOnASingleServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	h := newHub(t, s.Client(t))
-	wake, cancel := h.Sharded("a", "x")
-	defer cancel()
-	woken(t, wake, "confirmed")
+	wake, _ := confirmed(t, h.Sharded, "a", "x")
 	publish(t, s, "a")
 	woken(t, wake, "message")
 	if n := connections(t, s); n != 1 || subscriptions(t, s, "a") != 1 {
@@ -354,12 +346,9 @@ func TestConfirmedIsOfEachKind(t *testing.T) {
 	c := redistest.StartCluster(t)
 	channel := channelsOf(c, 1)[2][0]
 	h := newHub(t, c.Client(t))
-	wake, cancel := h.Subscribe(channel)
-	defer cancel()
-	event, cancelEvents := h.Events(channel)
-	defer cancelEvents()
-	shard, cancelSharded := h.Sharded(channel)
-	defer cancelSharded()
+	wake := subscribed(t, h.Subscribe, channel)
+	event := subscribed(t, h.Events, channel)
+	shard := subscribed(t, h.Sharded, channel)
 	redistest.NoError(t, h.Confirmed(t.Context(), channel))
 	woken(t, wake, "confirmed")
 	woken(t, shard, "confirmed")

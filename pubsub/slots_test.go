@@ -10,19 +10,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// moveSlot moves the slot of channel, which has no keys, between masters of c.
-func moveSlot(t *testing.T, c *redistest.Cluster, channel string, from, to *redistest.Server) {
-	t.Helper()
-	c.Agree(t)
-	slot := from.Admin().ClusterKeySlot(t.Context(), channel).Val()
-	fromID, toID := from.Admin().ClusterMyID(t.Context()).Val(), to.Admin().ClusterMyID(t.Context()).Val()
-	do(t, to, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
-	do(t, from, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
-	for _, s := range append([]*redistest.Server{to, from}, c.Servers[:3]...) {
-		do(t, s, "CLUSTER", "SETSLOT", slot, "NODE", toID)
-	}
-}
-
 // What a hub hears of a slot that moves: of a channel that is subscribed, and of one
 // that is not, so that the client still believes in the old owner.
 func TestShardedFollowsTheSlot(t *testing.T) {
@@ -33,10 +20,9 @@ func TestShardedFollowsTheSlot(t *testing.T) {
 	h := newHub(t, c.Client(t))
 	here, there := newMarked(t, h, from, channels[0][1]), newMarked(t, h, to, channels[1][0])
 	moves := channels[0][0]
-	wake, cancel := h.Sharded(moves)
-	woken(t, wake, "confirmed")
+	wake, cancel := confirmed(t, h.Sharded, moves)
 	for i := range 3 {
-		moveSlot(t, c, moves, from, to)
+		c.Move(t, moves, to).End()
 		woken(t, wake, fmt.Sprint("confirmed by the new owner ", i))
 		if old, now := sharded(t, from, moves), sharded(t, to, moves); old != 0 || now != 1 {
 			t.Fatalf("%d subscriptions on the old owner, %d on the new", old, now)
@@ -50,7 +36,7 @@ func TestShardedFollowsTheSlot(t *testing.T) {
 	silent(t, there.wake, "a channel that stays is left alone")
 
 	late := channels[0][2] // here is on the connection that it would have
-	moveSlot(t, c, late, c.Servers[0], c.Servers[2])
+	c.Move(t, late, c.Servers[2]).End()
 	wakeLate, cancelLate := h.Sharded(late)
 	woken(t, wakeLate, "confirmed by the owner after MOVED")
 	spublish(t, c.Servers[2], late, "x")
@@ -59,7 +45,9 @@ func TestShardedFollowsTheSlot(t *testing.T) {
 	cancel()
 	cancelLate()
 	for _, s := range c.Servers {
-		eventually(t, "nothing is left", func() bool { return sharded(t, s, moves)+sharded(t, s, late) == 0 })
+		redistest.Eventually(t, "nothing is left", func() bool {
+			return sharded(t, s, moves)+sharded(t, s, late) == 0
+		})
 	}
 }
 
@@ -73,29 +61,25 @@ func TestShardedComesBackWithItsSlot(t *testing.T) {
 	h := newHub(t, c.Client(t))
 	mark := newMarked(t, h, s, channels[0][1])
 	lost := channels[0][0]
-	wake, cancel := h.Sharded(lost)
-	defer cancel()
-	woken(t, wake, "confirmed")
+	wake, _ := confirmed(t, h.Sharded, lost)
 	slot := s.Admin().ClusterKeySlot(t.Context(), lost).Val()
 	start := time.Now()
 	do(t, s, "CLUSTER", "DELSLOTS", slot)
-	eventually(t, "no subscription", func() bool { return sharded(t, s, lost) == 0 })
+	redistest.Eventually(t, "no subscription", func() bool { return sharded(t, s, lost) == 0 })
 	mark.passed()
-	fresh, cancelFresh := h.Sharded(channels[0][2])
-	defer cancelFresh()
+	fresh := subscribed(t, h.Sharded, channels[0][2])
 	woken(t, fresh, "confirmed meanwhile")
 	silent(t, wake, "not confirmed again")
 	ctx, end := context.WithCancel(t.Context())
 	end()
 	if err := h.Confirmed(ctx, lost); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want an error: nobody has the slot", err)
+		t.Errorf("%v, want an error: no server has the slot", err)
 	}
-	eventually(t, "tries that were refused", func() bool { return refusals(t, c) > 3 })
+	redistest.Eventually(t, "tries that were refused", func() bool { return refusals(t, c) > 3 })
 	if took := time.Since(start); took < 300*time.Millisecond {
 		t.Errorf("4 tries in %v", took)
 	}
-	late, cancelLate := h.Sharded(lost)
-	defer cancelLate()
+	late := subscribed(t, h.Sharded, lost)
 	silent(t, late, "a confirmation of before does not count")
 	do(t, s, "CLUSTER", "ADDSLOTS", slot)
 	woken(t, wake, "confirmed again")
@@ -124,10 +108,8 @@ func TestShardedFollowsAFailover(t *testing.T) {
 	for i, stops := range []bool{true, false} {
 		old, promoted := c.Servers[i], c.Servers[3+i]
 		one, two := channels[i][0], channels[i][1]
-		wake, cancel := h.Sharded(one)
-		t.Cleanup(cancel)
-		other, cancelOther := h.Sharded(two)
-		t.Cleanup(cancelOther)
+		wake := subscribed(t, h.Sharded, one)
+		other := subscribed(t, h.Sharded, two)
 		woken(t, wake, "confirmed")
 		woken(t, other, "confirmed")
 		if stops {
@@ -136,13 +118,15 @@ func TestShardedFollowsAFailover(t *testing.T) {
 		do(t, promoted, "CLUSTER", "FAILOVER", "TAKEOVER")
 		woken(t, wake, "confirmed after the failover")
 		woken(t, other, "confirmed after the failover")
-		eventually(t, "subscribed on the new master", func() bool {
+		redistest.Eventually(t, "subscribed on the new master", func() bool {
 			return sharded(t, promoted, one) == 1 && sharded(t, promoted, two) == 1
 		})
 		spublish(t, promoted, one, "x")
 		woken(t, wake, "message on the new master")
 		if !stops {
-			eventually(t, "the old master has no connection", func() bool { return connections(t, old) == 0 })
+			redistest.Eventually(t, "the old master has no connection", func() bool {
+				return connections(t, old) == 0
+			})
 		}
 	}
 }

@@ -3,65 +3,105 @@ package rlock
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// undated is a context without its deadline. Its end stops what waits for a connection,
-// but not the reply to what was sent: whether it was carried out must be known.
-type undated struct{ context.Context }
-
-// Deadline returns none.
-func (undated) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
-
-// ask returns what call returns, which asks Redis, or an error at the end of ctx or of
-// the Client. Then late, if there is one, gets what call returns to nobody.
+// ask runs call, which sends a request, and returns its result, or an error at the end of ctx or of the
+// Client. After that end late, unless it is nil, gets the result.
 func ask[T any](ctx context.Context, k *keys, call func(ctx context.Context) (T, error),
 	late func(T, error)) (none T, err error) {
 	if err := k.usable(ctx); err != nil {
 		return none, err
 	}
-	return leave(ctx, k, call, late)
+	return leave(ctx, redisx.Undated{Context: ctx}, k, call, late)
 }
 
-// leave is ask for what is to be done also if ctx has ended.
-func leave[T any](ctx context.Context, k *keys, call func(ctx context.Context) (T, error),
+// leave is ask for a request that is sent even if ctx has ended. If the caller may have to return before
+// the reply, call runs in another goroutine, with the context away.
+func leave[T any](ctx, away context.Context, k *keys, call func(ctx context.Context) (T, error),
 	late func(T, error)) (none T, err error) {
+	if k.client.returnsInTime(ctx) {
+		return inPlace(ctx, k, call, late)
+	}
 	type outcome struct {
 		v   T
 		err error
 	}
-	var settled atomic.Bool // who sets it says whether the caller gets the outcome
-	done := make(chan outcome, 1)
-	if !k.client.host.Work(func(context.Context) {
-		v, err := call(undated{ctx})
-		switch {
-		case settled.CompareAndSwap(false, true):
-			done <- outcome{v, err}
-		case late != nil:
-			late(v, err)
+	out, left := redisx.Leave(ctx, k.client.host.Ctx, k.client.host.Work, func(context.Context) outcome {
+		v, err := call(away)
+		return outcome{v, err}
+	}, func(out outcome) {
+		if late != nil {
+			late(out.v, out.err)
 		}
-	}) {
+	})
+	switch {
+	case !left:
+		return out.v, k.outcome(ctx, out.err)
+	case k.client.host.Ctx.Err() != nil:
 		return none, rratelimiter.ErrClosed
 	}
-	result := func(out outcome) (T, error) {
-		if why := ctx.Err(); why != nil && errors.Is(out.err, why) { // what asked was the first to see it
-			return out.v, ended(ctx)
+	return none, ended(ctx)
+}
+
+// outcome returns the error of a request: that of ctx if its end was the cause.
+func (k *keys) outcome(ctx context.Context, err error) error {
+	if why := ctx.Err(); why != nil && errors.Is(err, why) {
+		return ended(ctx)
+	}
+	return k.failed(err)
+}
+
+// returnsInTime reports whether a request made in the goroutine of its caller returns by the end of ctx:
+// because ctx has none, or because go-redis stops reading at its deadline. Handing the request to another
+// goroutine costs more than all the rest that Go does for it.
+func (c *Client) returnsInTime(ctx context.Context) bool {
+	if ctx.Done() == nil {
+		return true
+	}
+	_, dated := ctx.Deadline()
+	return dated && c.host.Runner.KeepsDeadlines && ctx.Err() == nil
+}
+
+// inPlace makes a request in the goroutine of its caller.
+func inPlace[T any](ctx context.Context, k *keys, call func(ctx context.Context) (T, error),
+	late func(T, error)) (none T, err error) {
+	c := k.client
+	c.inPlace.RLock()
+	defer c.inPlace.RUnlock()
+	c.awaited.Do(func() { c.host.Go(c.awaitInPlace) })
+	if c.host.Ctx.Err() != nil {
+		return none, rratelimiter.ErrClosed
+	}
+	v, err := call(ctx)
+	if c.host.Ctx.Err() != nil {
+		if late != nil {
+			late(v, err)
 		}
-		return out.v, k.failed(out.err)
+		return none, rratelimiter.ErrClosed
 	}
-	select {
-	case out := <-done:
-		return result(out)
-	case <-ctx.Done():
-		err = ended(ctx)
-	case <-k.client.host.Ctx.Done():
-		err = rratelimiter.ErrClosed
+	if err != nil && !redisx.Answered(err) && over(ctx) {
+		return none, ended(ctx)
 	}
-	if settled.CompareAndSwap(false, true) {
-		return none, err
+	return v, k.outcome(ctx, err)
+}
+
+// awaitInPlace makes Close wait for calls of inPlace: a lock that is granted meanwhile has to be given
+// back.
+func (c *Client) awaitInPlace(ctx context.Context) {
+	<-ctx.Done()
+	c.inPlace.Lock()
+	defer c.inPlace.Unlock() // later calls see that the Client is closed
+}
+
+// over reports whether ctx has ended. go-redis stops at its deadline by the clock, which may be a moment
+// earlier.
+func over(ctx context.Context) bool {
+	if at, dated := ctx.Deadline(); dated && !time.Now().Before(at) {
+		<-ctx.Done()
 	}
-	return result(<-done)
+	return ctx.Err() != nil
 }

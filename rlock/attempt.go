@@ -7,24 +7,23 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// An answer is what a lock said to a request to hold it.
-type answer struct {
+// A lockReply is the reply to a request for a lock.
+type lockReply struct {
 	granted bool
-	ended   bool  // the hold has ended before
-	number  int64 // the token; if it was refused, the ms that others hold the lock, -1 without end
-	holder  int64 // if it was refused: digits of who holds it, 0 if that is not of this process
+	ended   bool  // the hold had ended before
+	number  int64 // the token; of a refusal the ms until the lease expires, -1 if it does not
+	holder  int64 // of a refusal: digits of the owner, 0 if it belongs to another process
 	sent    time.Time
 }
 
-// attempt takes the lock if it is free. seen is what sees the answer first, also if the caller
-// has left.
-func (h *Hold) attempt(ctx context.Context, seen func(a answer, err error)) (answer, error) {
-	a, err := ask(ctx, h.keys, func(ctx context.Context) (answer, error) {
+// attempt takes the lock if it is free. seen gets the reply first, even if the caller has left.
+func (h *Hold) attempt(ctx context.Context, seen func(a lockReply, err error)) (lockReply, error) {
+	a, err := ask(ctx, h.keys, func(ctx context.Context) (lockReply, error) {
 		a, err := h.underWay(ctx)
 		seen(a, err)
 		return a, err
 	},
-		func(a answer, err error) { // the caller has left
+		func(a lockReply, err error) { // the caller has left
 			if err == nil && (a.granted || h.place > 0) {
 				_, _ = h.release(context.WithoutCancel(ctx))
 				return
@@ -37,13 +36,13 @@ func (h *Hold) attempt(ctx context.Context, seen func(a answer, err error)) (ans
 	return a, err
 }
 
-// underWay makes one attempt, and counts it until it is over. Nothing is sent once ctx has ended: a
-// release that came after that may have found no attempt under way, and have had the latch removed.
-func (h *Hold) underWay(ctx context.Context) (answer, error) {
+// underWay makes one attempt, and counts it until it returns. It sends nothing after the end of ctx: a
+// release may have found no attempt under way then, and scheduled the removal of the idempotency key.
+func (h *Hold) underWay(ctx context.Context) (lockReply, error) {
 	h.attempts.Add(1)
 	defer h.attempts.Add(-1)
 	if err := ctx.Err(); err != nil {
-		return answer{}, err
+		return lockReply{}, err
 	}
 	a, err := h.call(ctx, 1)
 	if err == nil && !a.granted && h.endAgain(ctx, a.holder) {
@@ -52,8 +51,8 @@ func (h *Hold) underWay(ctx context.Context) (answer, error) {
 	return a, err
 }
 
-// endAgain ends the hold of an owner that has ended before, and reports whether it was held: a
-// failover may have forgotten the unlock.
+// endAgain unlocks the hold of an owner of this Client that has ended before, and reports whether it was
+// held: a failover may have forgotten the unlock.
 func (h *Hold) endAgain(ctx context.Context, digits int64) bool {
 	number, ok := h.keys.client.owners.ended(digits)
 	if !ok {
@@ -65,24 +64,24 @@ func (h *Hold) endAgain(ctx context.Context, digits int64) bool {
 	return err == nil && reply.At(0) == 1
 }
 
-// unseen is for who need not see an answer first.
-func unseen(answer, error) {}
+// unseen ignores a reply.
+func unseen(lockReply, error) {}
 
-// forgo gives up a hold that was not granted, if a copy of its request may still be on
-// the way or carried out: it would take the lock for nobody.
+// forgo gives up a hold that was not granted if a copy of its request may still be carried out: the lock
+// would be held without a holder.
 func (h *Hold) forgo() {
 	if h.doubtful.Load() {
-		h.keys.client.janitor.giveUp(h)
+		h.keys.client.cleaner.giveUp(h)
 	}
 }
 
-// call asks once to hold the lock count times.
-func (h *Hold) call(ctx context.Context, count int64) (answer, error) {
+// call sends one request to hold the lock count times.
+func (h *Hold) call(ctx context.Context, count int64) (lockReply, error) {
 	if err := h.keys.client.probe(ctx); err != nil {
-		return answer{}, err
+		return lockReply{}, err
 	}
 	call := h.lockCall(count)
-	a := answer{sent: time.Now()}
+	a := lockReply{sent: time.Now()}
 	reply, unsure, err := h.keys.client.host.Runner.Run(ctx, &call)
 	if unsure {
 		h.doubtful.Store(true)
@@ -94,13 +93,13 @@ func (h *Hold) call(ctx context.Context, count int64) (answer, error) {
 	return a, nil
 }
 
-// lockCall returns the call that asks to hold the lock count times.
+// lockCall returns the script call after which the owner holds the lock count times.
 func (h *Hold) lockCall(count int64) redisx.Call {
 	if h.keys.fair && count == 1 {
 		return h.fairLockCall()
 	}
 	call := redisx.Call{
-		Script: lockScript, Done: did, Keys: []any{h.keys.Hash, h.latch},
+		Script: lockScript, Done: did, Keys: []any{h.keys.Hash, h.idempotencyKey},
 		Args: []any{h.owner, h.lease.Milliseconds(), count},
 	}
 	if h.keys.fenced {

@@ -18,9 +18,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A Client hands out locks. It shares the connection, the ID, the name mapper and the
-// subscriptions of a Client of package rratelimiter, and ends with it. It is safe for
-// concurrent use; a process needs one for each Redis.
+// A Client hands out locks. It shares the connection, the ID, the name mapper and the subscriptions of a
+// Client of package rratelimiter, and ends with it. It is safe for concurrent use; a process needs one for
+// each Redis.
 type Client struct {
 	host     host.Host
 	err      error // why it cannot be used, nil if it can
@@ -28,18 +28,21 @@ type Client struct {
 	observer Observer // nil for none
 
 	owners   owners
-	instance string // 16 hex digits, by which the latches of this Client are its own
+	instance string // 16 hex digits that make the idempotency keys of this Client unique
 
 	mu      sync.Mutex
-	lines   map[string]*line  // by hash, those in use; guarded by mu
+	lines   map[string]*line  // by hash, the lines with waiters; guarded by mu
 	queues  map[string]*queue // the same for fair locks
-	renewed list.List         // of *Hold, the next to be renewed first; guarded by mu
+	renewed list.List         // of *Hold, the next one due first; guarded by mu
 	leased  list.List         // of *Hold with a lease of their own; guarded by mu
-	runs    bool              // the goroutine of the watchdog; guarded by mu
-	sooner  chan struct{}     // tells it that something is due before it thought
+	runs    bool              // the goroutine of the watchdog runs; guarded by mu
+	sooner  chan struct{}     // wakes it when a renewal is due earlier
 
-	shards  atomic.Bool // channels are shard channels, as far as probe knows
-	janitor janitor
+	inPlace sync.RWMutex // read-locked by each request in the goroutine of its caller
+	awaited sync.Once    // starts awaitInPlace
+
+	shards  atomic.Bool // probe has found that the channels are shard channels
+	cleaner cleaner
 }
 
 // An Option is an option of New.
@@ -49,9 +52,9 @@ type option func(*Client)
 
 func (set option) apply(c *Client) { set(c) }
 
-// WithWatchdogTimeout sets the lease of holds that are renewed (Redisson's
-// lockWatchdogTimeout). Each is renewed when a third of it has passed. It is at least
-// 30 ms and at most 3,660 days; the default is 30 s, as in Redisson.
+// WithWatchdogTimeout sets the lease of holds that are renewed (Redisson's lockWatchdogTimeout). Each is
+// renewed when a third of it has passed. It is at least 30 ms and at most 3,660 days; the default is 30 s,
+// as in Redisson.
 func WithWatchdogTimeout(d time.Duration) Option {
 	return option(func(c *Client) { c.watchdog = d })
 }
@@ -63,17 +66,16 @@ const (
 	longest          = 10 * 366 * 24 * time.Hour
 )
 
-// New returns a Client on what limiters has: its Redis, its ID by which Java tells who
-// holds a lock, its WithNameMapper and its WithMinReplicas. Limiters need not be used:
+// New returns a Client that shares the Redis, the ID, the WithNameMapper and the WithMinReplicas of
+// limiters. Java sees the ID in the owner of a lock. The program need not use limiters otherwise:
 //
 //	locks := rlock.New(rratelimiter.New(rdb))
 //
-// The locks end when limiters is closed: renewals stop, and the contexts of holds end
-// with ErrClosed as their cause. What is still held then ends with its lease, as in
-// Redisson.
+// The locks end when limiters is closed: renewals stop, and the contexts of holds end with ErrClosed as
+// their cause. Locks that are still held expire with their leases, as in Redisson.
 //
-// New does not ask Redis for anything. If limiters or an option is nil, or an option out
-// of its bounds, each method returns an ErrInvalidArgument that names it.
+// New sends nothing to Redis. If limiters or an option is nil, or an option is out of its bounds, each
+// method returns an ErrInvalidArgument that names it.
 func New(limiters *rratelimiter.Client, opts ...Option) *Client {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // it never fails
@@ -82,7 +84,7 @@ func New(limiters *rratelimiter.Client, opts ...Option) *Client {
 		sooner: make(chan struct{}, 1), instance: hex.EncodeToString(random[:8]),
 	}
 	c.owners.begin(random[8:])
-	c.janitor.client = c
+	c.cleaner.client = c
 	if limiters == nil {
 		c.err = badOption("limiters", "nil", "be a Client")
 		return c
@@ -112,9 +114,9 @@ func badOption(argument string, value any, bound string) error {
 		value, bound)
 }
 
-// Lock returns the lock called name (RedissonClient.getLock). It does not ask Redis. An
-// empty name, or on a cluster one whose keys would be in different slots, is refused by
-// the first call. A Lock is a cheap handle.
+// Lock returns the lock called name (RedissonClient.getLock). It sends nothing to Redis. The first call
+// refuses an empty name, and on a cluster a name whose keys would be in different slots. A Lock is a cheap
+// handle.
 func (c *Client) Lock(name string) *Lock { return &Lock{handle{c.keysOf(name)}} }
 
 // close ends all holds.
@@ -176,10 +178,9 @@ func (k *keys) usable(ctx context.Context) error {
 	return ended(ctx)
 }
 
-// probe finds out whether Redisson publishes on shard channels here. It asks a cluster
-// once; as long as it does not answer, the channels are taken to be those of old. It
-// returns an error if the user may not ask: on the wrong channels Go and Java would not
-// hear one another, and nobody would know why.
+// probe finds out whether Redisson publishes on shard channels here. It asks a cluster once; until the
+// cluster replies, it assumes plain channels. It returns an error if the user may not ask, because on
+// different channels Go and Java would miss each other's messages without any sign.
 func (c *Client) probe(ctx context.Context) error {
 	has, err := c.host.Runner.ShardedPubSub(ctx)
 	switch {
@@ -191,7 +192,7 @@ func (c *Client) probe(ctx context.Context) error {
 	return nil
 }
 
-// sharded is what scripts are told: "1" if the channels of a lock are shard channels.
+// sharded is the argument of scripts that is "1" if the channels of a lock are shard channels.
 func (k *keys) sharded() any {
 	if k.client.shards.Load() {
 		return "1"
@@ -199,8 +200,8 @@ func (k *keys) sharded() any {
 	return ""
 }
 
-// subscribe returns a signal for each message on a channel of the lock that wakes
-// somebody: "0" or, in Redisson's other locks, "1".
+// subscribe returns a signal for each unlock message on a channel of the lock: "0" or, in Redisson's other
+// locks, "1".
 func (k *keys) subscribe(channel string) (wake <-chan struct{}, cancel func()) {
 	c := k.client
 	if c.shards.Load() {
@@ -209,7 +210,7 @@ func (k *keys) subscribe(channel string) (wake <-chan struct{}, cancel func()) {
 	return c.host.Hub.Subscribe(channel, "0", "1")
 }
 
-// force unlocks whoever holds the lock.
+// force unlocks the lock for any holder.
 func (k *keys) force(ctx context.Context) (bool, error) {
 	return ask(ctx, k, func(ctx context.Context) (bool, error) {
 		if err := k.client.probe(ctx); err != nil {

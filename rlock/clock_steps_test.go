@@ -2,8 +2,8 @@ package rlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,14 +11,13 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// If the clock of the server is set back, a holder keeps its lock, an Unlock hands the lock on at once,
-// and tokens grow.
+// If the clock of the server is set back, a holder keeps its lock, an Unlock hands the lock on at once, and
+// tokens grow.
 func TestUnlockAfterTheClockIsSetBack(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
-		const watchdog = 600 * time.Millisecond
+	eachKind(t, func(t *testing.T, of kind) {
+		const watchdog = 3 * time.Second
 		s, ctx := onClock(t, of, watchdog), within(t)
-		h, next := s.heir(ctx)
+		h, next := s.successor(ctx)
 		s.set(-time.Hour)
 		s.renewed(ctx, s.mine.Name(), watchdog)
 		want(t, "held", must(h.IsHeld(ctx))(t), true)
@@ -26,9 +25,7 @@ func TestUnlockAfterTheClockIsSetBack(t *testing.T) {
 		start := time.Now()
 		noError(t, h.Unlock(ctx))
 		second := comes(t, next)
-		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("handed on after %v", took)
-		}
+		lasted(t, "handed on", time.Since(start), 0, 5*time.Second)
 		follows(t, second, h)
 		noError(t, second.Unlock(ctx))
 		s.free(s.mine.Name())
@@ -38,20 +35,15 @@ func TestUnlockAfterTheClockIsSetBack(t *testing.T) {
 // If the clock of the server is set forward, beyond the lease, the holder knows by its next renewal that
 // the lock is lost, and the next caller gets it. Tokens grow, also when the clock is set back again.
 func TestTheClockIsSetForwardBeyondTheLease(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
+	eachKind(t, func(t *testing.T, of kind) {
 		const watchdog = 900 * time.Millisecond
 		s, ctx := onClock(t, of, watchdog), within(t)
-		h, next := s.heir(ctx)
+		h, next := s.successor(ctx)
 		s.set(time.Hour)
 		start := time.Now()
 		<-h.Context().Done()
-		if took := time.Since(start); took > watchdog/3+2*time.Second {
-			t.Errorf("the holder knew after %v", took)
-		}
-		if err := h.Unlock(ctx); !errors.Is(err, rlock.ErrLost) {
-			t.Errorf("Unlock: %v, want ErrLost", err)
-		}
+		lasted(t, "the holder knew", time.Since(start), 0, watchdog/3+2*time.Second)
+		wantErr(t, "Unlock", h.Unlock(ctx), rlock.ErrLost)
 		second := comes(t, next)
 		follows(t, second, h)
 		s.set(0)
@@ -63,42 +55,28 @@ func TestTheClockIsSetForwardBeyondTheLease(t *testing.T) {
 	})
 }
 
-// A clockedStage is at a server whose clock can be set, with the lock of two processes.
-type clockedStage struct {
-	*stage
+// A clockedEnv is at a server whose clock can be set, with the lock of two processes.
+type clockedEnv struct {
+	*env
 	set         func(time.Duration)
 	mine, other locker
 }
 
-func onClock(
-	t *testing.T, of func(c *rlock.Client, name string) locker, watchdog time.Duration,
-) clockedStage {
+func onClock(t *testing.T, of kind, watchdog time.Duration) clockedEnv {
 	t.Helper()
+	t.Parallel()
 	server, set := redistest.StartClocked(t)
-	s, name := newStage(t, server.Client(t), server.Admin()), redistest.Name(t)
-	return clockedStage{s, set, of(s.client(rlock.WithWatchdogTimeout(watchdog)), name), of(s.client(), name)}
+	s, name := newEnv(t, server.Client(t), server.Admin()), redistest.Name(t)
+	return clockedEnv{s, set, of(s.client(rlock.WithWatchdogTimeout(watchdog)), name), of(s.client(), name)}
 }
 
-// heir returns a hold, and where the one of the other process comes, which listens.
-func (s clockedStage) heir(ctx context.Context) (h *rlock.Hold, heir <-chan *rlock.Hold) {
+// successor returns a hold, and where the one of the other process comes, which listens.
+func (s clockedEnv) successor(ctx context.Context) (h *rlock.Hold, successor <-chan *rlock.Hold) {
 	s.Helper()
 	h = must(s.mine.Lock(ctx))(s)
-	heir = s.inherits(ctx, s.other)
+	successor = s.starts(ctx, s.other)
 	s.subscribed(ctx)
-	return h, heir
-}
-
-// inherits returns where the hold of a waiter comes.
-func (s *stage) inherits(ctx context.Context, lock locker) <-chan *rlock.Hold {
-	came := make(chan *rlock.Hold, 1)
-	go func() {
-		h, err := lock.Lock(ctx)
-		if err != nil {
-			s.Errorf("the waiter: %v", err)
-		}
-		came <- h
-	}()
-	return came
+	return h, successor
 }
 
 // follows expects the token of a hold to be greater than that of the one before, if it has any.
@@ -110,34 +88,61 @@ func follows(t *testing.T, h, before *rlock.Hold) {
 }
 
 // subscribed waits until a waiter listens.
-func (s *stage) subscribed(ctx context.Context) {
+func (s *env) subscribed(ctx context.Context) {
 	s.Helper()
-	redistest.Until(s, "a waiter that listens", func() error {
-		if len(must(s.look.PubSubChannels(ctx, "*").Result())(s)) == 0 {
-			return errors.New("no channel has a subscriber")
-		}
-		return nil
+	redistest.Eventually(s, "a waiter that listens", func() bool {
+		return len(must(s.look.PubSubChannels(ctx, "*").Result())(s)) > 0
 	})
 }
 
 // renewed waits until a renewal has set the lease of a lock by the new clock.
-func (s *stage) renewed(ctx context.Context, name string, lease time.Duration) {
+func (s *env) renewed(ctx context.Context, name string, lease time.Duration) {
 	s.Helper()
-	redistest.Until(s, "a renewal", func() error {
-		if left := must(s.look.PTTL(ctx, name).Result())(s); left > lease {
-			return fmt.Errorf("it lasts for %v", left)
-		}
-		return nil
+	redistest.Eventually(s, "a renewal", func() bool {
+		return must(s.look.PTTL(ctx, name).Result())(s) <= lease
 	})
 }
 
-// If the clock of the server is set back, a dead waiter of Go blocks the queue of a fair lock for no
-// longer than
-// 30 s after a living waiter has renewed its place.
-func TestADeadWaiterAfterTheClockIsSetBack(t *testing.T) {
+// If the clock of the server is set forward, beyond all places in the queue of a fair lock, its waiters
+// have places by the new clock within a renewal, and each of them gets the lock. They keep their order only
+// if they renew in that order: the first renewal drops places ahead of it that have ended.
+func TestFairWaitersAreServedAfterTheClockIsSetForward(t *testing.T) {
+	t.Parallel()
+	redistest.Thorough(t)
+	server, set := redistest.StartClocked(t)
+	s := newFairEnv(newEnv(t, server.Client(t), server.Admin()))
+	h := must(s.lock().LockFor(within(t), 24*time.Hour))(t)
+	of := map[string]*fairTurn{}
+	for n := range 4 {
+		turn := s.waits(s.lock(), n+1)
+		of[s.waiting()[n]] = turn
+	}
+	set(time.Hour)
+	redistest.Until(t, "places by the new clock", func() error {
+		for owner := range of {
+			score := s.look.ZScore(s.Context(), s.scores, owner).Val()
+			if left := time.Until(time.UnixMilli(int64(score))); left < time.Hour {
+				return fmt.Errorf("the place of %s lasts for %v", owner, left)
+			}
+		}
+		return nil
+	})
+	var turns []*fairTurn
+	for _, owner := range s.waiting() {
+		turns = append(turns, of[owner])
+	}
+	if len(turns) != len(of) || slices.Contains(turns, nil) {
+		t.Fatalf("%q are in the queue, and %d wait", s.waiting(), len(of))
+	}
+	s.inTurn(h, turns...)
+}
+
+// If the clock of the server is set back, a dead waiter of Go blocks the queue of a fair lock for no longer
+// than 30 s after a living waiter has renewed its place.
+func TestDeadWaiterAfterTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	server, set := redistest.StartClocked(t)
-	s := newFairStage(newStage(t, server.Client(t), server.Admin()))
+	s := newFairEnv(newEnv(t, server.Client(t), server.Admin()))
 	ctx := within(t)
 	h := must(s.lock().LockFor(ctx, time.Hour))(t)
 	dead := "5b5e7c7a-2a43-4a0c-9d2e-6f0b7c3d5a19:6842680076911175728"
@@ -145,18 +150,11 @@ func TestADeadWaiterAfterTheClockIsSetBack(t *testing.T) {
 	alive := s.waits(s.lock(), 2)
 	set(-time.Hour)
 	left := func(owner string) time.Duration { return s.left(owner) + time.Hour }
-	redistest.Until(t, "a place that is renewed", func() error {
-		if left(s.waiting()[1]) > 31*time.Second {
-			return errors.New("it is that of the old clock")
-		}
-		return nil
+	redistest.Eventually(t, "a place that is renewed", func() bool {
+		return left(s.waiting()[1]) <= 31*time.Second
 	})
-	if left := left(dead); left > 31*time.Second {
-		t.Errorf("the place of the dead waiter lasts %v", left)
-	}
+	lasted(t, "the place of the dead waiter", left(dead), -time.Hour, 31*time.Second)
 	alive.stop()
-	if _, err := <-alive.hold, <-alive.err; !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want Canceled", err)
-	}
+	wantErr(t, "Lock", <-alive.err, context.Canceled)
 	noError(t, h.Unlock(ctx))
 }

@@ -2,7 +2,6 @@ package rlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
 )
@@ -23,124 +21,52 @@ func hostPort(s *redistest.Server) (host, port string) {
 	return host, port
 }
 
-// A town is locks on a cluster of three masters.
-type town struct {
-	*testing.T
+// A clusterEnv is an env on a cluster of three masters.
+type clusterEnv struct {
+	*env
 	cluster *redistest.Cluster
-	rdb     *redis.ClusterClient
 }
 
-func newTown(t *testing.T, mods ...func(*redis.ClusterOptions)) *town {
+func onCluster(t *testing.T, mods ...func(*redis.ClusterOptions)) *clusterEnv {
 	t.Helper()
+	t.Parallel()
 	c := redistest.StartCluster(t)
-	return &town{t, c, c.Client(t, mods...)}
-}
-
-func (w *town) client(opts ...rlock.Option) *rlock.Client {
-	limiters := rratelimiter.New(w.rdb)
-	w.Cleanup(func() { _ = limiters.Close() })
-	return rlock.New(limiters, opts...)
-}
-
-// node returns the place of the master that has a key.
-func (w *town) node(key string) int {
-	w.Helper()
-	for i, s := range w.cluster.Servers {
-		if s.Admin().Exists(w.Context(), key).Err() == nil {
-			return i
-		}
-	}
-	w.Fatal("no node has " + key)
-	return 0
+	rdb := c.Client(t, mods...)
+	return &clusterEnv{newEnv(t, rdb, rdb), c}
 }
 
 // names returns a name for each master, whose keys are there.
-func (w *town) names() []string {
+func (w *clusterEnv) names() []string {
 	w.Helper()
 	names := make([]string, len(w.cluster.Servers))
 	for slices.Contains(names, "") {
 		name := redistest.Name(w)
-		names[w.node(name)] = name
+		names[w.cluster.Node(w, name)] = name
 	}
 	return names
 }
 
-// free waits until nobody has a lock.
-func (w *town) free(name string) {
+// moves begins to move the slot of a key to the next node.
+func (w *clusterEnv) moves(key string) *redistest.Move {
 	w.Helper()
-	(&stage{T: w.T, look: w.rdb}).free(name)
+	return w.cluster.Move(w, key, w.cluster.Servers[(w.cluster.Node(w, key)+1)%3])
 }
 
-// A move takes the slot of a key to the next node.
-type move struct {
-	*town
-	slot         int64
-	src, dst     *redistest.Server
-	srcID, dstID string
-}
-
-// moves begins to move the slot of a key.
-func (w *town) moves(key string) *move {
-	w.Helper()
-	w.cluster.Agree(w)
-	i := w.node(key)
-	m := &move{town: w, src: w.cluster.Servers[i], dst: w.cluster.Servers[(i+1)%3]}
-	m.slot = must(m.src.Admin().ClusterKeySlot(w.Context(), key).Result())(w)
-	m.srcID = must(m.src.Admin().ClusterMyID(w.Context()).Result())(w)
-	m.dstID = must(m.dst.Admin().ClusterMyID(w.Context()).Result())(w)
-	m.do(m.dst, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", m.srcID)
-	m.do(m.src, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.dstID)
-	return m
-}
-
-func (m *move) do(s *redistest.Server, args ...any) {
-	m.Helper()
-	if err := s.Admin().Do(m.Context(), args...).Err(); err != nil && !errors.Is(err, redis.Nil) {
-		m.Fatalf("%v: %v", args, err)
-	}
-}
-
-// keys moves so many keys at most.
-func (m *move) keys(n int) {
-	m.Helper()
-	host, port := hostPort(m.dst)
-	for _, key := range must(m.src.Admin().ClusterGetKeysInSlot(m.Context(), int(m.slot), n).Result())(m) {
-		m.do(m.src, "MIGRATE", host, port, key, 0, 5000)
-	}
-}
-
-// ends moves what is left.
-func (m *move) ends() {
-	m.Helper()
-	m.keys(1000)
-	for _, s := range append([]*redistest.Server{m.dst, m.src}, m.cluster.Servers...) {
-		m.do(s, "CLUSTER", "SETSLOT", m.slot, "NODE", m.dstID)
-	}
-}
-
-// A lock on a cluster has a whole life on each node (Redisson's testInCluster), and waiters of
-// another process are told.
+// A lock on a cluster has a whole life on each node (Redisson's testInCluster), and notifies waiters of
+// another process.
 func TestCluster(t *testing.T) {
-	t.Parallel()
-	w := newTown(t)
+	w := onCluster(t)
 	ctx := within(t)
-	locks, other := w.client(), w.client()
+	locks, other := w.locks, w.client()
 	nodes := map[int]bool{}
 	for i := 0; i < 9 || len(nodes) < 3; i++ {
 		name := redistest.Name(t)
-		nodes[w.node(name)] = true
+		nodes[w.cluster.Node(t, name)] = true
 		h := must(locks.FencedLock(name).Lock(ctx))(t)
 		noError(t, h.Relock(ctx))
 		want(t, "locked", must(other.Lock(name).IsLocked(ctx))(t), true)
 		want(t, "count", must(h.HoldCount(ctx))(t), 2)
-		next := make(chan error, 1)
-		go func() {
-			h, err := other.FencedLock(name).Lock(ctx)
-			if err == nil {
-				err = h.Unlock(ctx)
-			}
-			next <- err
-		}()
+		next := async(func() error { return pass(ctx, other.FencedLock(name)) })
 		noError(t, h.Unlock(ctx))
 		noError(t, h.Unlock(ctx))
 		noError(t, comes(t, next))
@@ -148,22 +74,40 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// Locks whose slot is on its way, some of their keys already there, are renewed all the same.
-func TestRenewalInASlotThatMoves(t *testing.T) {
-	t.Parallel()
-	w := newTown(t)
+// Locks are renewed while their slot moves to another node, with a part of their keys on either node.
+func TestRenewalInAMovingSlot(t *testing.T) {
+	w := onCluster(t)
 	ctx := within(t)
-	const lease = 1500 * time.Millisecond
+	const lease = 6 * time.Second
 	locks, tag := w.client(rlock.WithWatchdogTimeout(lease)), redistest.Name(t)
 	holds := make([]*rlock.Hold, 25)
 	for i := range holds {
 		holds[i] = must(locks.Lock(fmt.Sprintf("{%s}%d", tag, i)).Lock(ctx))(t)
 	}
+	ends := func(i int) time.Time {
+		left := must(locks.Lock(fmt.Sprintf("{%s}%d", tag, i)).RemainTimeToLive(ctx))(t)
+		return time.Now().Add(left)
+	}
+	renewed := func() {
+		before := make([]time.Time, len(holds))
+		for i := range holds {
+			before[i] = ends(i)
+		}
+		for i := range holds {
+			redistest.Until(t, "a renewal", func() error {
+				if now := ends(i); now.Before(before[i].Add(lease / 10)) {
+					return fmt.Errorf("lock %d is held until %v, as before", i, now)
+				}
+				return nil
+			})
+		}
+	}
 	m := w.moves("{" + tag + "}0")
-	m.keys(len(holds) / 2)
-	time.Sleep(2 * lease)
-	m.ends()
-	time.Sleep(lease)
+	m.Keys(len(holds) / 2)
+	renewed()
+	m.Keys(len(holds))
+	m.End()
+	renewed()
 	for _, h := range holds {
 		noError(t, h.Err())
 		want(t, "held", must(h.IsHeld(ctx))(t), true)
@@ -171,41 +115,25 @@ func TestRenewalInASlotThatMoves(t *testing.T) {
 	}
 }
 
-// The slot of a lock goes round the cluster while callers of two processes contend for it. They
-// hold it one at a time, nobody who waits is told of it, and nothing stays behind.
-func TestALockWhoseSlotMoves(t *testing.T) {
-	t.Parallel()
-	w := newTown(t)
+// The slot of a lock goes round the cluster while callers of two processes contend for it. At most one
+// caller holds it, no caller gets an error, and nothing stays behind.
+func TestLockSurvivesMovesOfItsSlot(t *testing.T) {
+	w := onCluster(t)
 	ctx, name := within(t), redistest.Name(t)
 	holders := make(chan struct{}, 1)
-	stop := make(chan struct{})
+	working, stop := context.WithCancel(ctx)
+	defer stop()
 	var all sync.WaitGroup
 	held := make(chan struct{}, 1_000_000)
 	for range 2 {
 		locks := w.client()
 		for range 4 {
 			all.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-					}
-					h, err := locks.FencedLock("{" + name + "}").Lock(ctx)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					select {
-					case holders <- struct{}{}:
-					default:
-						t.Error("two holders")
-					}
-					held <- struct{}{}
-					<-holders
-					if err := h.Unlock(ctx); err != nil {
-						t.Error(err)
-					}
+				for working.Err() == nil {
+					w.passes(ctx, locks.FencedLock("{"+name+"}"), func() {
+						w.alone(holders)
+						held <- struct{}{}
+					})
 				}
 			})
 		}
@@ -216,106 +144,93 @@ func TestALockWhoseSlotMoves(t *testing.T) {
 		}
 		m := w.moves("{" + name + "}")
 		time.Sleep(10 * time.Millisecond) // for calls in between
-		m.keys(1)
+		m.Keys(1)
 		time.Sleep(200 * time.Millisecond) // longer than the pauses of go-redis: TRYAGAIN
-		m.ends()
+		m.Keys(1000)
+		m.End()
 		for len(held) > 0 {
 			<-held
 		}
 	}
-	for range 20 { // it goes on after the last move
+	for range 20 { // the callers continue after the last move
 		comes(t, held)
 	}
-	close(stop)
+	stop()
 	all.Wait()
 	w.free("{" + name + "}")
 }
 
-// A node that says nothing does not keep what was granted to nobody on another node from being
-// given back.
-func TestANodeThatIsSilent(t *testing.T) {
-	t.Parallel()
-	w := newTown(t, func(o *redis.ClusterOptions) {
+// A silent node does not delay giving back a lock on another node that was granted without a holder.
+func TestSilentNodeDoesNotDelayOthers(t *testing.T) {
+	w := onCluster(t, func(o *redis.ClusterOptions) {
 		o.ReadTimeout, o.MaxRedirects, o.DialTimeout = 300*time.Millisecond, -1, 300*time.Millisecond
 	})
-	locks := w.client()
-	names := map[int]string{}
-	for len(names) < 2 {
-		if name := redistest.Name(t); w.node(name) < 2 {
-			names[w.node(name)] = name
-		}
-	}
+	names := w.names()[:2]
 	for _, name := range names {
-		h := must(locks.Lock(name).Lock(within(t)))(t)
-		noError(t, h.Unlock(within(t)))
+		noError(t, pass(within(t), w.locks.Lock(name)))
 	}
 	thaw := map[int]func(){}
-	for _, node := range []int{0, 1} {
+	for node, name := range names {
 		thaw[node] = w.cluster.Servers[node].Freeze(t)
-		h, ok, err := locks.Lock(names[node]).TryLock(context.Background(), 100*time.Millisecond, 0)
+		h, ok, err := w.locks.Lock(name).TryLock(context.Background(), 100*time.Millisecond, 0)
 		unanswered(t, h, ok, err)
 		time.Sleep(500 * time.Millisecond) // until go-redis has given up: the first one comes first
 	}
 	thaw[1]()
-	look := w.cluster.Servers[1].Admin()
-	redistest.Until(t, "the latch of what was given back", func() error {
-		latches := must(look.Keys(t.Context(), "redisson_unlock_latch:*").Result())(t)
-		if len(latches) == 0 {
-			return errors.New("none")
-		}
-		return nil
+	s := &env{T: t, look: w.cluster.Servers[1].Admin()}
+	redistest.Eventually(t, "the idempotency key of what was given back", func() bool {
+		return s.idempotencyKeys("*") > 0
 	})
-	(&stage{T: t, look: look}).free(names[1])
+	s.free(names[1])
 	thaw[0]()
 }
 
-// Who is next for a fair lock of a cluster is told on a shard channel of its own, as by Redisson:
-// when the lock is unlocked, also by force, and when the one before it leaves.
-func TestFairTellsShards(t *testing.T) {
-	t.Parallel()
-	w := newTown(t)
+// The next owner of a fair lock on a cluster is notified on its own shard channel, as by Redisson: of an
+// unlock, also by force, and when the owner before it leaves.
+func TestFairNotifiesOnShardChannels(t *testing.T) {
+	w := onCluster(t)
 	ctx := within(t)
-	locks, other := w.client(), w.client()
+	locks, other := w.locks, w.client()
 	for i, name := range w.names() {
 		look := w.cluster.Servers[i].Admin()
-		s := fairStageOf(&stage{T: t, rdb: w.rdb, look: look}, name)
+		s := fairEnvOf(&env{T: t, rdb: w.rdb, look: look}, name)
 		here, there := locks.FairLock(name), other.FairLock(name)
 
 		h := must(here.LockFor(ctx, time.Hour))(t)
 		turn := s.waits(there, 1)
-		told := s.hears(w)
+		notified := s.hears(w)
 		noError(t, h.Unlock(ctx))
-		told()
+		notified()
 		turn.held()
 
 		turn = s.waits(here, 1)
-		told = s.hears(w)
+		notified = s.hears(w)
 		want(t, "forced", must(there.ForceUnlock(ctx))(t), true)
-		told()
+		notified()
 		turn.held()
 
 		leaves := s.waits(there, 1)
 		turn = s.waits(here, 2)
-		told = s.hears(w)
-		noError(t, look.Del(ctx, name).Err()) // nobody is told
+		notified = s.hears(w)
+		noError(t, look.Del(ctx, name).Err()) // without a message
 		leaves.stop()
-		if h := <-leaves.hold; h != nil { // it was told that it is the first
+		if h := <-leaves.hold; h != nil { // it was notified as the first
 			noError(t, h.Unlock(ctx))
 		}
-		told()
+		notified()
 		noError(t, turn.held().Unlock(ctx))
 		s.free()
 	}
 }
 
-// hears expects the last waiter to listen to its shard channel, and to no other. The function
-// that it returns expects a message there.
-func (s *fairStage) hears(w *town) (told func()) {
+// hears expects the last waiter to listen to its shard channel, and to no other. The function that it
+// returns expects a message there.
+func (s *fairEnv) hears(w *clusterEnv) (notified func()) {
 	s.Helper()
 	ctx, queue := within(s), s.waiting()
 	channel := s.channel + ":" + queue[len(queue)-1]
 	for _, server := range w.cluster.Servers {
-		node := fairStage{stage: &stage{T: s.T, look: server.Admin()}}
+		node := fairEnv{env: &env{T: s.T, look: server.Admin()}}
 		plain, shard := node.listeners(channel)
 		want(s, "listeners", plain, 0)
 		if server.Admin() == s.look {

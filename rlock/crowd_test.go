@@ -16,11 +16,10 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// A Hold is for several goroutines: they lock it again and unlock it all at once. It is held as
-// often as both agree, and the last Unlock ends it.
-func TestAHoldThatIsShared(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(s *stage) {
+// A Hold is for several goroutines: they lock it again and unlock it all at once. It is held as often as
+// both agree, and the last Unlock ends it.
+func TestHoldIsSafeForConcurrentUse(t *testing.T) {
+	onBoth(t, func(s *env) {
 		ctx, name := within(s), redistest.Name(s)
 		h := must(s.locks.FencedLock(name).Lock(ctx))(s)
 		first := h.Token()
@@ -63,8 +62,7 @@ func TestAHoldThatIsShared(t *testing.T) {
 }
 
 // Some end the hold while others lock it again. Whoever is first, nothing stays behind.
-func TestRelockWhileItEnds(t *testing.T) {
-	t.Parallel()
+func TestRelockDuringUnlocksLeavesNothingBehind(t *testing.T) {
 	s := onRedis(t)
 	ctx := within(t)
 	for range redistest.Rounds(t, 100) {
@@ -95,11 +93,10 @@ func TestRelockWhileItEnds(t *testing.T) {
 	}
 }
 
-// A Relock fails while others unlock the hold as often as they have it. Then it is held no more,
-// though none of the Unlocks was the last.
-func TestARelockThatFailsWhileItEnds(t *testing.T) {
-	t.Parallel()
-	r := onRoad(t)
+// A Relock fails while others unlock the hold as often as they have it. Then it is held no more, though
+// none of the Unlocks was the last.
+func TestFailedRelockDuringUnlocksEndsTheHold(t *testing.T) {
+	r := viaProxy(t)
 	ctx := within(t)
 	h := must(r.lock().Lock(ctx))(t)
 	short, leave := context.WithCancel(ctx)
@@ -107,69 +104,40 @@ func TestARelockThatFailsWhileItEnds(t *testing.T) {
 	noError(t, h.Unlock(ctx))
 	noError(t, h.Err())
 	leave()
-	if err := comes(t, c.told); !errors.Is(err, context.Canceled) {
-		t.Errorf("Relock: %v", err)
-	}
-	if err := h.Err(); !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
-		t.Errorf("Err: %v, want ErrNotHeld", err)
-	}
+	wantErr(t, "Relock", comes(t, c.result), context.Canceled)
+	wantEnded(t, "Err", h.Err())
 	want(t, "the cause of its context's end", context.Cause(h.Context()), context.Canceled)
 	r.free(r.name)
 	c.arrives()
 	want(t, "owners after the late copy", len(r.owners(r.name)), 0)
 }
 
-// Without pub/sub a waiter has the lock when the time is over that Redis told it, and does not
-// ask before. In the same process it is told by the Unlock.
-func TestWithoutPubSub(t *testing.T) {
+// Without pub/sub a waiter gets the lock when the lease that it has read expires, and does not ask earlier.
+// In the same process Unlock notifies it.
+func TestWaitersAreServedWithoutPubSub(t *testing.T) {
 	t.Parallel()
-	for what, user := range map[string][]string{
+	for what, rights := range map[string][]string{
 		"subscribe": {"allchannels", "+@all", "-subscribe"},
 		"channel":   {"resetchannels", "+@all"},
 		"publish":   {"allchannels", "+@all", "-publish"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			args := append([]any{"ACL", "SETUSER", "app", "on", "nopass", "allkeys"}, boxed(user)...)
-			noError(t, server.Admin().Do(t.Context(), args...).Err())
-			user := func(o *redis.Options) { o.Username, o.Password = "app", "any" }
-			s := newStage(t, server.Client(t, user),
-				server.Admin())
+			s := onRights(t, append([]string{"allkeys"}, rights...)...)
 			ctx, name := within(t), redistest.Name(t)
 			start := time.Now()
 			const lease = time.Second
 			h := must(s.client().Lock(name).LockFor(ctx, lease))(t)
-			next := make(chan *rlock.Hold, 1)
-			go func() {
-				h, err := s.locks.Lock(name).Lock(ctx)
-				if err != nil {
-					t.Error(err)
-				}
-				next <- h
-			}()
-			redistest.Until(t, "a waiter", func() error {
-				// Two of the holder; and the waiter asks again when it can subscribe, or cannot.
-				if s.scripts() < 4 {
-					return errors.New("not yet")
-				}
-				return nil
-			})
+			next := s.starts(ctx, s.locks.Lock(name))
+			s.ran(0, 4) // two of the holder; and the waiter asks again when it can subscribe, or cannot
 			noError(t, h.Unlock(ctx))
 			held := comes(t, next)
 			if waited := time.Since(start); what != "publish" && waited < lease/2 {
-				t.Errorf("it has the lock after %v, and nobody has told it", waited)
+				t.Errorf("it has the lock after %v without a message", waited)
 			}
 			if n := s.scripts(); n > 12 {
 				t.Errorf("%d scripts", n)
 			}
-			go func() {
-				h, err := s.locks.Lock(name).Lock(ctx)
-				if err != nil {
-					t.Error(err)
-				}
-				next <- h
-			}()
+			next = s.starts(ctx, s.locks.Lock(name))
 			noError(t, held.Unlock(ctx))
 			noError(t, comes(t, next).Unlock(ctx))
 			s.free(name)
@@ -177,30 +145,33 @@ func TestWithoutPubSub(t *testing.T) {
 	}
 }
 
-func boxed(texts []string) (all []any) {
-	for _, text := range texts {
-		all = append(all, text)
-	}
-	return all
+// onRights returns an env whose client is a user of some rights.
+func onRights(t *testing.T, rights ...string) *env {
+	t.Helper()
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newEnv(t, server.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "any" }),
+		server.Admin())
+	s.allow(rights...)
+	return s
 }
 
-// A thousand messages that tell of no unlock cost fewer script calls: who waits asks once for
-// all that came while it asked, and the others in line do not ask.
-func TestMessageStorm(t *testing.T) {
-	t.Parallel()
-	r := onRoad(t)
+// allow gives these rights to the user.
+func (s *env) allow(rights ...string) {
+	s.Helper()
+	redistest.Allow(s, "app", append([]string{"on", "nopass"}, rights...), s.look.(*redis.Client))
+}
+
+// A thousand messages without an unlock cost fewer script calls: the first waiter asks once for all
+// messages that arrived during its request, and the rest of the line does not ask.
+func TestManyMessagesCostFewScripts(t *testing.T) {
+	r := viaProxy(t)
 	ctx := within(t)
 	h := must(r.rival().Lock(ctx))(t)
 	before := r.scripts()
-	next := make(chan error, 20)
-	for range cap(next) {
-		go func() {
-			h, err := r.lock().Lock(ctx)
-			if err == nil {
-				err = h.Unlock(ctx)
-			}
-			next <- err
-		}()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { r.passes(ctx, r.lock()) })
 	}
 	r.ran(before, 2)
 	const messages = 1000
@@ -213,22 +184,17 @@ func TestMessageStorm(t *testing.T) {
 	time.Sleep(100 * time.Millisecond) // for what it may still ask
 	if n := r.scripts() - before; n > messages/2 {
 		t.Errorf("%d scripts for %d messages", n, messages)
-	} else {
-		t.Logf("%d scripts for %d messages", n, messages)
 	}
 	noError(t, h.Unlock(ctx))
-	for range cap(next) {
-		noError(t, comes(t, next))
-	}
+	all.Wait()
 }
 
-// A hand-over costs two script calls at most in one process, and three where four contend:
-// who is not first does not ask.
+// A hand-over costs two script calls at most in one process, and three where four contend: only the first
+// waiter asks.
 func TestScriptCallsOfAHandOver(t *testing.T) {
 	t.Parallel()
 	for processes, most := range map[int]int64{1: 2, 4: 3} {
 		t.Run(fmt.Sprint(processes), func(t *testing.T) {
-			t.Parallel()
 			s := onRedis(t)
 			ctx, name := within(t), redistest.Name(t)
 			const callers, rounds = 64, 10
@@ -240,14 +206,7 @@ func TestScriptCallsOfAHandOver(t *testing.T) {
 			for i := range callers {
 				all.Go(func() {
 					for range rounds {
-						h, err := clients[i%processes].Lock(name).Lock(ctx)
-						if err == nil {
-							err = h.Unlock(ctx)
-						}
-						if err != nil {
-							t.Error(err)
-							return
-						}
+						s.passes(ctx, clients[i%processes].Lock(name))
 					}
 				})
 			}
@@ -261,22 +220,17 @@ func TestScriptCallsOfAHandOver(t *testing.T) {
 	}
 }
 
-// A server without memory for anything new lets go of locks all the same, also where they would
-// be handed on. Who waits is told why it does not get one.
-func TestAServerThatIsFull(t *testing.T) {
-	t.Parallel()
-	r := onRoad(t)
+// A server without memory still unlocks, also where the lock would be handed over. The waiter gets the
+// error of the server.
+func TestUnlockWorksWithoutMemory(t *testing.T) {
+	r := viaProxy(t)
 	ctx := within(t)
 	h := must(r.lock().Lock(ctx))(t)
 	before := r.scripts()
-	waiter := make(chan error, 1)
-	go func() {
-		_, err := r.lock().Lock(ctx)
-		waiter <- err
-	}()
+	waiter := async(func() error { return errOf(r.lock().Lock(ctx)) })
 	r.ran(before, 2)
 	noError(t, r.look.ConfigSet(ctx, "maxmemory", "1").Err())
-	if err := h.Unlock(ctx); err != nil && !redis.HasErrorPrefix(err, "OOM") {
+	if err := h.Unlock(ctx); err != nil {
 		t.Errorf("Unlock: %v", err)
 	}
 	if err := comes(t, waiter); !redis.HasErrorPrefix(err, "OOM") {
@@ -285,14 +239,13 @@ func TestAServerThatIsFull(t *testing.T) {
 	r.free(r.name)
 }
 
-// A process that has unlocked waits 10 ms if it has told others. A caller who has less time than
-// that asks at once: the lock is free.
-func TestThoseWhoWereToldGoFirst(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(s *stage) {
+// A process that has unlocked waits 10 ms if it has notified other clients. A caller whose wait ends
+// earlier asks at once, because the lock is free.
+func TestNotifiedClientsGoFirst(t *testing.T) {
+	inBubble(t, func(s *env) {
 		ctx, name := s.Context(), redistest.Name(s)
 		lock := s.locks.Lock(name)
-		other := s.look.Subscribe(ctx, wire.LockKeysOf(name).Channel) // is told, and does not come
+		other := s.look.Subscribe(ctx, wire.LockKeysOf(name).Channel) // is notified, and does not ask
 		must(other.Receive(ctx))(s)
 		other.Channel()
 		for wait, takes := range map[time.Duration]time.Duration{
@@ -309,11 +262,10 @@ func TestThoseWhoWereToldGoFirst(t *testing.T) {
 	})
 }
 
-// A process that had the lock for longer than 10 ms also waits so long at the next unlock, if it
-// has told two others: only one of them had the lock meanwhile, and Java is slower than Go.
-func TestAllWhoWereToldHaveATurn(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(s *stage) {
+// A process that held the lock for longer than 10 ms also waits 10 ms at the next unlock if it has notified
+// two clients: only one of them got the lock meanwhile, and Java is slower than Go.
+func TestEachNotifiedClientGetsATurn(t *testing.T) {
+	inBubble(t, func(s *env) {
 		ctx := s.Context()
 		for held, takes := range map[time.Duration]time.Duration{
 			time.Millisecond: 0, 20 * time.Millisecond: 10 * time.Millisecond,
@@ -331,8 +283,7 @@ func TestAllWhoWereToldHaveATurn(t *testing.T) {
 			time.Sleep(held)
 			noError(s, h.Unlock(ctx))
 			noError(s, s.look.HSet(ctx, name, "java:1", 1).Err())
-			next := make(chan *rlock.Hold, 1)
-			go func() { next <- must(s.locks.Lock(name).Lock(ctx))(s) }()
+			next := s.waits(ctx, s.locks.Lock(name))
 			time.Sleep(time.Second)
 			noError(s, s.look.Del(ctx, name).Err())
 			start := time.Now()

@@ -1,6 +1,5 @@
-// Package rlock has the locks that Go and Java share: Redisson's RLock, RFencedLock and
-// RFairLock, on its keys and channels. A Go service and a Java service that use one name
-// keep one another out.
+// Package rlock provides the locks that Go and Java share: Redisson's RLock, RFencedLock and RFairLock, on
+// its keys and channels. A Go service and a Java service that use the same name exclude each other.
 //
 //	locks := rlock.New(client) // a *rratelimiter.Client
 //	hold, err := locks.Lock("report").Lock(ctx)
@@ -9,32 +8,30 @@
 //	}
 //	defer hold.Unlock(ctx)
 //
-// In Java a thread owns a lock. Go has no threads to name, so who holds a lock has a
-// [Hold]: it alone unlocks, and locks again. Give it to others and they have it, too.
+// In Java a thread owns a lock. In Go a [Hold] does: it alone unlocks the lock and locks it again.
+// Goroutines that share a lock share its Hold.
 //
-// A hold lasts until Unlock, as long as its process lives: its lease of 30 s is renewed every
-// 10 s. If the process dies, the lock is free when the lease has run out. If Redis cannot be
-// reached, [Hold.Context] ends before that: work that is under the lock should stop with
-// it.
+// A hold lasts until Unlock, as long as its process lives: its lease of 30 s is renewed every 10 s. If the
+// process dies, the lock is free when the lease expires. If Redis cannot be reached, [Hold.Context] ends
+// before that: work under the lock should stop then.
 //
 // # Which lock
 //
-//   - [Lock] keeps others out, as long as no process sleeps past its lease and no
-//     failover forgets the lock. It is for work that is a waste if it is done twice, and
-//     no disaster.
-//   - [FencedLock] also gives each hold a number, by which a resource refuses a holder that
-//     comes too late. This works even if a failover has forgotten the last hold, as long as
-//     the servers' clocks agree.
-//   - [FairLock] serves who waits in the order in which they came, across processes and
+//   - [Lock] has at most one holder, as long as no process sleeps past its lease and no
+//     failover forgets the lock. It is for work that may be done twice, at a cost.
+//   - [FencedLock] also gives each hold a token, by which a resource rejects a holder whose
+//     lease has expired. Tokens grow even across a failover that has forgotten the last hold,
+//     as long as the clocks of the servers agree.
+//   - [FairLock] serves callers in the order of their requests, across processes and
 //     languages. It costs more.
 //
-// The kinds are not for one name: a FairLock does not see the waiters of a Lock. Lock and
-// FencedLock may share a name, but a Lock draws no token. A lock and a limiter must not have
-// the same name: both have it as their key. Such a lock is refused with ErrBadState.
+// A name belongs to one kind, because a FairLock does not see the waiters of a Lock. Lock and FencedLock
+// may share a name, but a Lock draws no token. A lock with the name of a limiter is refused with
+// ErrBadState: both use the name as their key.
 //
 // All three are a [Locker], which a test can fake with [FakeHold].
 //
-// Callers that wait sleep until Redis tells them that the lock was unlocked, or until its
-// lease has run out; in one process they are served in their order. docs/lock.md has
-// more: from Java to Go, what is cured, what no lock in Redis can promise.
+// Waiting callers sleep until Redis notifies them of an unlock, or until the lease expires; in one process
+// they are served in their order. docs/lock.md maps the methods of Java and says what no lock in Redis can
+// promise.
 package rlock

@@ -14,21 +14,21 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// The errors of this package. Test with errors.Is: what a method returns wraps one of
-// these with the name of the lock. Others are those of package rratelimiter:
-// ErrInvalidArgument, ErrBadState, ErrNoAnswer, ErrNotReplicated and ErrClosed.
+// The errors of this package. Test with errors.Is: a method wraps one of these with the name of the
+// lock. All other errors are those of package rratelimiter: ErrInvalidArgument, ErrBadState, ErrNoAnswer,
+// ErrNotReplicated and ErrClosed.
 var (
-	// ErrNotHeld: the hold has ended (Redisson's IllegalMonitorStateException: "attempt
-	// to unlock lock, not locked by current thread").
+	// ErrNotHeld: the hold has ended (Redisson's IllegalMonitorStateException: "attempt to unlock lock, not
+	// locked by current thread").
 	ErrNotHeld = errors.New("rlock: the lock is not held")
 
-	// ErrLost: the hold has ended without an Unlock: its lease has run out, or somebody
-	// else has unlocked or deleted the lock. It is an ErrNotHeld, too.
+	// ErrLost: the hold has ended without an Unlock, because its lease has expired, or the lock was
+	// unlocked by force or deleted. It is also an ErrNotHeld.
 	ErrLost = fmt.Errorf("%w any more: it was lost", ErrNotHeld)
 )
 
-// errTimeUp is why a caller leaves whose wait is over.
-var errTimeUp = errors.New("rlock: the wait is over")
+// errTimeUp is the cause of a context whose wait has ended.
+var errTimeUp = errors.New("rlock: the wait has ended")
 
 // invalid returns the error for an argument out of its bounds.
 func (k *keys) invalid(argument string, value any, bound string) error {
@@ -44,12 +44,12 @@ func (h *Hold) notHeld() error {
 	return fmt.Errorf("%w: %q by %s", ErrNotHeld, h.keys.name, h.owner)
 }
 
-// lost returns the error of a hold that was lost, and how.
+// lost returns the error of a hold that was lost, with the cause.
 func (h *Hold) lost(how string) error {
 	return fmt.Errorf("%w: %q by %s: %s", ErrLost, h.keys.name, h.owner, how)
 }
 
-// failed returns the error of Redis or the network, in the words of this module.
+// failed wraps an error of Redis or the network with the sentinel and the name of the lock.
 func (k *keys) failed(err error) error {
 	_, unconfirmed := errors.AsType[*redisx.UnconfirmedError](err)
 	has := func(code string) bool { return redis.HasErrorPrefix(err, code+" ") }
@@ -74,19 +74,18 @@ func (k *keys) failed(err error) error {
 	return fmt.Errorf("rlock: %q: %w", k.name, err)
 }
 
-// timeUp returns the error of a caller whose wait was over at a time, and to whom Redis has not
-// replied. It was asked at another time, which is zero if it was not. A reply that is merely slow
-// makes no error.
+// timeUp returns the error of a caller without a reply whose wait ended at by. asked is when its request
+// was sent, zero if it was not. A reply that is merely slow makes no error.
 func (k *keys) timeUp(asked, by time.Time) error {
 	const slow = 30 * time.Millisecond
 	if silent := by.Sub(asked); !asked.IsZero() && silent >= slow {
-		return fmt.Errorf("%w for lock %q in %v, when the wait was over", rratelimiter.ErrNoAnswer, k.name,
+		return fmt.Errorf("%w for lock %q in %v, when the wait ended", rratelimiter.ErrNoAnswer, k.name,
 			silent.Round(time.Millisecond))
 	}
 	return errTimeUp
 }
 
-// ended returns the error of a caller that has left, or false if its wait is over.
+// ended returns why a caller leaves: errTimeUp at the end of its wait, or the error of ctx.
 func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause == errTimeUp || errors.Is(cause, rratelimiter.ErrClosed) {
 		return cause
@@ -94,7 +93,7 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// described returns the name, quoted, and what it is mapped to, if to another.
+// described returns the quoted name, and the mapped name if it differs.
 func (k *keys) described() string {
 	if k.Hash == k.name || k.Hash == "" {
 		return strconv.Quote(k.name)
@@ -102,7 +101,7 @@ func (k *keys) described() string {
 	return fmt.Sprintf("%q, mapped to %q", k.name, k.Hash)
 }
 
-// checkLease returns why a lease cannot be used.
+// checkLease returns an error for a lease out of its bounds.
 func (k *keys) checkLease(lease time.Duration) error {
 	if lease < time.Millisecond || lease > longest {
 		return k.invalid("lease", lease, fmt.Sprintf("be at least 1ms and at most %v", longest))

@@ -14,15 +14,15 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// A storage refuses who comes with an older token than it has seen. It asks for the token also
-// when it is read: what is written depends on what was read.
+// A storage rejects tokens less than the greatest it has seen. A read also needs the token,
+// because a write depends on what was read.
 type storage struct {
 	mu    sync.Mutex
 	seen  int64  // the greatest token, guarded by mu
 	value string // guarded by mu
 }
 
-var errTooLate = errors.New("somebody else has had the lock since")
+var errTooLate = errors.New("the lock has had another holder since")
 
 func (s *storage) read(token int64) (string, error) {
 	s.mu.Lock()
@@ -74,7 +74,7 @@ func ExampleFencedLock() {
 	fmt.Println(next.Unlock(ctx))
 	// Output:
 	// the next one: <nil>
-	// the slow one: somebody else has had the lock since
+	// the slow one: the lock has had another holder since
 	// value: 100
 	// <nil>
 }

@@ -31,7 +31,7 @@ func Example() {
 	// Output: the report is ours
 }
 
-// A lock that others hold is waited for no longer than one wants to.
+// TryLock waits for a lock no longer than its timeout.
 func ExampleLock_TryLock() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
@@ -69,7 +69,7 @@ func ExampleHold_Context() {
 	select {
 	case line := <-lines:
 		fmt.Println(line)
-	case <-hold.Context().Done(): // the lease has run out
+	case <-hold.Context().Done(): // the lease has expired
 		fmt.Println("stopped")
 	}
 	// Output: stopped

@@ -11,52 +11,49 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// A FairLock is a Lock that callers get in the order in which they asked for it, whatever
-// process or language they belong to (Redisson's RFairLock).
+// A FairLock is a Lock that serves its callers in the order of their requests, across processes and
+// languages (Redisson's RFairLock).
 //
-// A caller that waits has a place in a queue in Redis. It leaves the queue when its wait
-// is over, its context ends or its Client is closed. If its process dies, its place ends
-// within 30 s, or up to 5 minutes later for each caller of Java that stood before it. A
-// caller of Java whose process dies keeps its place for its whole wait, 5 minutes by
-// default. Nobody behind a place gets the lock before it ends.
+// A waiting caller has a place in a queue in Redis. It leaves the queue when its wait or its context ends,
+// or its Client is closed. If its process dies, its place expires within 30 s, or up to 5 minutes later for
+// each caller of Java before it. A caller of Java whose process dies keeps its place for its whole wait, 5
+// minutes by default. Callers behind a place do not get the lock before it ends.
 //
-// A Lock, a FencedLock and a FairLock must not have the same name: the others do not
-// know the queue.
+// A FairLock needs a name of its own: a Lock or FencedLock of the same name ignores the queue.
 type FairLock struct{ handle }
 
-// FairLock returns the fair lock called name (RedissonClient.getFairLock). What is said of
-// Client.Lock holds for it. If name is mapped, Redisson before 3.52.0 does not see the
-// same queue.
+// FairLock returns the fair lock called name (RedissonClient.getFairLock). See Client.Lock. If name is
+// mapped, Redisson before 3.52.0 uses another queue.
 func (c *Client) FairLock(name string) *FairLock {
 	k := c.keysOf(name)
 	k.fair = true
 	return &FairLock{handle{k}}
 }
 
-// TryLock is that of a Lock, but that a single attempt does not go before others who
-// wait: it returns false as long as there are any. Who has waited in vain leaves the queue
-// in the background, and counts until then.
+// TryLock is that of a Lock, but a single attempt does not overtake waiting callers: it returns false while
+// there are any. A caller whose wait has ended leaves the queue in the background, and blocks it until
+// then.
 func (l *FairLock) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error) {
 	return l.handle.TryLock(ctx, wait, lease)
 }
 
 const (
-	// placeFor is how long a place in the queue lasts that is not renewed: as long as
-	// a lock whose holder has died, by default.
+	// placeFor is how long a place in the queue lasts without a renewal: by default as long as the lock of
+	// a dead holder.
 	placeFor = 30 * time.Second
 
 	// grace is how long the place of a caller lasts beyond its wait.
 	grace = time.Second
 )
 
-// fairKeys are the keys of a fair lock, as its scripts want them.
+// fairKeys returns the keys that the scripts of a fair lock share.
 func (k *keys) fairKeys() []any { return []any{k.Hash, k.Queue, k.Timeout, k.Channel} }
 
-// fairLockCall returns the call that asks to hold a fair lock.
+// fairLockCall returns the call that takes a fair lock or a place in its queue.
 func (h *Hold) fairLockCall() redisx.Call {
 	k := h.keys
 	return redisx.Call{
-		Script: fairLockScript, Done: did, Keys: append(k.fairKeys(), h.latch),
+		Script: fairLockScript, Done: did, Keys: append(k.fairKeys(), h.idempotencyKey),
 		Args: []any{k.sharded(), h.owner, h.lease.Milliseconds(), h.place.Milliseconds()},
 	}
 }
@@ -65,13 +62,13 @@ func (h *Hold) fairLockCall() redisx.Call {
 func (h *Hold) fairUnlockCall() redisx.Call {
 	k := h.keys
 	return redisx.Call{
-		Script: fairUnlockScript, Done: did, Keys: append(k.fairKeys(), h.latch),
-		Args: []any{k.sharded(), h.owner, latchFor.Milliseconds()},
+		Script: fairUnlockScript, Done: did, Keys: append(k.fairKeys(), h.idempotencyKey),
+		Args: []any{k.sharded(), h.owner, rememberFor.Milliseconds()},
 	}
 }
 
-// queueUp returns true when the hold has its fair lock. Otherwise it has left the queue,
-// or is about to.
+// queueUp returns true when the hold has its fair lock. Otherwise it leaves the queue, perhaps in the
+// background.
 func (h *Hold) queueUp(ctx context.Context, req request) (granted bool, err error) {
 	h.place = placeFor
 	if !req.forever {
@@ -81,11 +78,11 @@ func (h *Hold) queueUp(ctx context.Context, req request) (granted bool, err erro
 	asked := time.Now()
 	by, _ := ctx.Deadline()
 	granted, err = w.wait(ctx)
-	if err == errTimeUp && !w.answered() {
+	if err == errTimeUp && !w.refusedOnce() {
 		err = h.keys.timeUp(asked, by)
 	}
 	if !granted {
-		// On a closed Client that is done by keep, so the caller is still among the waiters here.
+		// On a closed Client keep does that, so the caller is still among the waiters here.
 		h.keys.client.host.Work(func(context.Context) { _, _ = h.release(context.WithoutCancel(ctx)) })
 	}
 	w.leave()
@@ -95,50 +92,50 @@ func (h *Hold) queueUp(ctx context.Context, req request) (granted bool, err erro
 // A queued is a hold that waits for a fair lock.
 type queued struct {
 	hold  *Hold
-	queue *queue // nil as long as the lock was not refused; guarded by the mu of the Client
+	queue *queue // nil until the lock was refused; guarded by the mu of the Client
 	waits bool   // guarded by the same
 	left  bool   // guarded by the same
 
-	// behind was in the queue before, nil if nobody of this process was.
+	// behind is the last caller of this process that entered the queue before, nil if there was none.
 	behind *queued
 
-	// look says that it should ask again. It has a capacity of one.
+	// look signals that it should ask again. It has a capacity of one.
 	look chan struct{}
 }
 
-// wait asks until the hold has the lock: when a message says that it is the first and
-// the lock is free, and when the queue says so.
+// wait asks until the hold has the lock: when a message or the queue says that it is the first and the lock
+// is free.
 func (w *queued) wait(ctx context.Context) (bool, error) {
 	h := w.hold
 	c := h.keys.client
 	w.behind = c.lastQueued(h.keys)
-	var told <-chan struct{}
+	var notified <-chan struct{}
 	cancel := func() {}
 	defer func() { cancel() }()
 	for {
-		a, err := h.attempt(ctx, func(a answer, err error) { w.refused(ctx, a, err) })
+		a, err := h.attempt(ctx, func(a lockReply, err error) { w.refused(ctx, a, err) })
 		switch {
 		case a.granted:
 			return err == nil, err
-		case a.ended: // nobody but keep takes the place of a caller that waits
+		case a.ended: // only keep gives up the place of a waiting caller
 			return false, rratelimiter.ErrClosed
 		case err != nil && !redis.IsTryAgainError(err):
 			return false, err
 		}
-		if told == nil {
-			told, cancel = h.keys.subscribe(h.keys.Channel + ":" + h.owner)
+		if notified == nil {
+			notified, cancel = h.keys.subscribe(h.keys.Channel + ":" + h.owner)
 		}
-		if err := w.sleep(ctx, told); err != nil {
+		if err := w.sleep(ctx, notified); err != nil {
 			return false, err
 		}
 	}
 }
 
-// sleep returns when it is time to ask.
-func (w *queued) sleep(ctx context.Context, told <-chan struct{}) error {
+// sleep returns when the caller has to ask.
+func (w *queued) sleep(ctx context.Context, notified <-chan struct{}) error {
 	for {
 		select {
-		case <-told:
+		case <-notified:
 			if w.missedNothing() {
 				continue
 			}
@@ -152,8 +149,8 @@ func (w *queued) sleep(ctx context.Context, told <-chan struct{}) error {
 	}
 }
 
-// missedNothing reports whether a signal is that the subscription is there, and there was
-// no message before it: the caller is not the first, for one before it still waits.
+// missedNothing reports whether a signal is only that of the new subscription, and no message came before
+// it: an earlier caller still waits, so this one is not the first.
 func (w *queued) missedNothing() bool {
 	c := w.hold.keys.client
 	c.mu.Lock()
@@ -163,9 +160,9 @@ func (w *queued) missedNothing() bool {
 	return before != nil && before.waits
 }
 
-// refused notes that the lock was refused, if it was, and when to look again. It runs where Close
-// waits for it: from then on keep gives up the place of the caller, and before that refused does.
-func (w *queued) refused(ctx context.Context, a answer, err error) {
+// refused handles a reply that refuses the lock. Close waits for it: from then on keep gives up the place
+// of the caller, and before that refused does.
+func (w *queued) refused(ctx context.Context, a lockReply, err error) {
 	switch {
 	case a.granted || a.ended:
 		return
@@ -179,16 +176,16 @@ func (w *queued) refused(ctx context.Context, a answer, err error) {
 	}
 }
 
-// answered reports whether Redis has told the caller that it has to wait.
-func (w *queued) answered() bool {
+// refusedOnce reports whether Redis has replied that the caller has to wait.
+func (w *queued) refusedOnce() bool {
 	c := w.hold.keys.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return w.queue != nil
 }
 
-// queues has the caller among the waiters of this process, and the queue look when a hint says
-// so. It reports false if the Client is closed.
+// queues adds the caller to the waiters of this process, and schedules a look at the queue by a hint of the
+// script. It reports false if the Client is closed.
 func (w *queued) queues(hint int64) bool {
 	c := w.hold.keys.client
 	c.mu.Lock()
@@ -207,25 +204,17 @@ func (w *queued) queues(hint int64) bool {
 	return true
 }
 
-// leave takes the caller off the queue in this process.
+// leave removes the caller from the queue in this process.
 func (w *queued) leave() {
 	c := w.hold.keys.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := w.queue
 	w.waits, w.left, w.behind = false, true, nil
-	if q == nil || c.host.Ctx.Err() != nil { // then keep wants to know it
+	if q == nil || c.host.Ctx.Err() != nil { // keep still needs it
 		return
 	}
 	i := slices.Index(q.waiters, w)
 	q.waiters = slices.Delete(q.waiters, i, i+1)
-	q.poke()
-}
-
-// tell has a caller ask for the lock.
-func (w *queued) tell() {
-	select {
-	case w.look <- struct{}{}:
-	default: // it is about to ask
-	}
+	signal(q.sooner)
 }

@@ -2,7 +2,6 @@ package rlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -12,36 +11,9 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// A fair lock that nobody waits for is in Redis as Java writes it, and gone after Unlock.
-func TestFairOnTheWire(t *testing.T) {
-	t.Parallel()
-	onBothFair(t, func(s *fairStage) {
-		ctx := within(s)
-		h := must(s.locks.FairLock(s.name).Lock(ctx))(s)
-		want(s, "count", must(s.look.HGet(ctx, s.name, h.Owner()).Result())(s), "1")
-		noError(s, h.Relock(ctx))
-		want(s, "count", must(h.HoldCount(ctx))(s), 2)
-		noError(s, h.Unlock(ctx))
-		want(s, "IsHeld", must(h.IsHeld(ctx))(s), true)
-		want(s, "keys", must(s.look.Exists(ctx, s.queue, s.scores).Result())(s), 0)
-		noError(s, h.Unlock(ctx))
-		s.free()
-		if err := h.Unlock(ctx); !errors.Is(err, rlock.ErrNotHeld) {
-			s.Errorf("one Unlock too many: %v", err)
-		}
-		redistest.Until(s, "no latch", func() error {
-			if keys := must(s.look.Keys(ctx, "*").Result())(s); len(keys) > 0 {
-				return errors.New(keys[0])
-			}
-			return nil
-		})
-	})
-}
-
 // Callers of several processes get the lock in the order in which they asked.
 func TestFairOrder(t *testing.T) {
-	t.Parallel()
-	onBothFair(t, func(s *fairStage) {
+	onBothFair(t, func(s *fairEnv) {
 		ctx := within(s)
 		processes := []*rlock.FairLock{s.lock(), s.lock(), s.lock()}
 		h := must(processes[0].Lock(ctx))(s)
@@ -62,10 +34,9 @@ func TestFairOrder(t *testing.T) {
 	})
 }
 
-// A single attempt is refused as long as somebody waits, and leaves nothing behind (I5).
+// A single attempt is refused while a caller waits, and leaves nothing behind (I5).
 func TestFairTryLockDoesNotOvertake(t *testing.T) {
-	t.Parallel()
-	onBothFair(t, func(s *fairStage) {
+	onBothFair(t, func(s *fairEnv) {
 		ctx := within(s)
 		lock := s.lock()
 		s.put("java:1", time.Hour)
@@ -79,11 +50,10 @@ func TestFairTryLockDoesNotOvertake(t *testing.T) {
 	})
 }
 
-// A caller whose wait is over, or whose context ends, leaves the queue, and the order of
-// the others stays.
+// A caller whose wait has ended, or whose context ends, leaves the queue, and the order of the others
+// stays.
 func TestFairLeaves(t *testing.T) {
-	t.Parallel()
-	onBothFair(t, func(s *fairStage) {
+	onBothFair(t, func(s *fairEnv) {
 		ctx := within(s)
 		lock := s.lock()
 		h := must(lock.Lock(ctx))(s)
@@ -93,90 +63,55 @@ func TestFairLeaves(t *testing.T) {
 		s.gone()
 		first, second, third := s.waits(lock, 1), s.waits(lock, 2), s.waits(lock, 3)
 		second.stop()
-		if err := <-second.err; !errors.Is(err, context.Canceled) {
-			s.Errorf("Lock with a context that has ended: %v", err)
-		}
+		wantErr(s, "Lock with a context that has ended", <-second.err, context.Canceled)
 		s.inTurn(h, first, third)
+		noError(s, took(lock.TryLock(ctx, 0, 0))(s).Unlock(ctx)) // callers that have left do not delay it
 	})
 }
 
-// The head that leaves while the lock is free tells the next one, as Java does not (I10).
-func TestFairLeaverTellsTheNext(t *testing.T) {
-	t.Parallel()
-	onBothFair(t, func(s *fairStage) {
+// A head that leaves while the lock is free notifies the next owner; Java does not (I10).
+func TestFairCallerThatLeavesNotifiesTheNext(t *testing.T) {
+	onBothFair(t, func(s *fairEnv) {
 		ctx := within(s)
 		lock := s.lock()
 		h := must(lock.LockFor(ctx, time.Hour))(s)
 		first := s.waits(lock, 1)
 		s.put("java:1", time.Hour)
-		sub := s.look.Subscribe(ctx, s.channel+":java:1")
-		defer sub.Close()
-		must(sub.Receive(ctx))(s)
-		noError(s, s.look.Del(ctx, s.name).Err()) // nobody is told
+		message := s.listens("java:1")
+		noError(s, s.look.Del(ctx, s.name).Err()) // without a message
 		first.stop()
 		if got := <-first.hold; got != nil { // it has asked once more as it began to hear
 			noError(s, got.Unlock(ctx))
 		}
-		message := must(sub.ReceiveMessage(ctx))(s)
-		want(s, "message", message.Payload, "0")
+		want(s, "message", message(), "0")
 		_ = h.Unlock(ctx)
 	})
 }
 
 // A closed Client leaves the queue.
 func TestFairCloseLeaves(t *testing.T) {
-	t.Parallel()
-	onBothFair(t, func(s *fairStage) {
+	onBothFair(t, func(s *fairEnv) {
 		ctx := within(s)
 		h := must(s.lock().Lock(ctx))(s)
-		limiters, locks := s.fairClient()
+		locks, end := open(s, s.rdb)
 		first := s.waits(locks.FairLock(s.name), 1)
 		second := s.waits(s.lock(), 2)
-		noError(s, limiters.Close())
-		if err := <-first.err; !errors.Is(err, rratelimiter.ErrClosed) {
-			s.Errorf("Lock of a closed Client: %v", err)
-		}
-		redistest.Until(s, "one waiter", func() error {
-			if len(s.waiting()) != 1 {
-				return errors.New("both are in the queue")
-			}
-			return nil
-		})
+		noError(s, end())
+		wantErr(s, "Lock of a closed Client", <-first.err, rratelimiter.ErrClosed)
+		redistest.Eventually(s, "one waiter", func() bool { return len(s.waiting()) == 1 })
 		s.inTurn(h, second)
 	})
 }
 
-// An Unlock of a lock that is gone is an error, though Java's is none (I7). The next one
-// is told all the same.
+// Unlock of a deleted lock returns an error, unlike Java's (I7), and still notifies the next owner.
 func TestFairUnlockOfWhatIsGone(t *testing.T) {
-	t.Parallel()
-	onBothFair(t, func(s *fairStage) {
+	onBothFair(t, func(s *fairEnv) {
 		ctx := within(s)
 		lock := s.lock()
 		h := must(lock.LockFor(ctx, time.Hour))(s)
 		next := s.waits(lock, 1)
 		noError(s, s.look.Del(ctx, s.name).Err())
-		if err := h.Unlock(ctx); !errors.Is(err, rlock.ErrLost) {
-			s.Errorf("Unlock: %v, want ErrLost", err)
-		}
+		wantErr(s, "Unlock", h.Unlock(ctx), rlock.ErrLost)
 		noError(s, next.held().Unlock(ctx))
-	})
-}
-
-// ForceUnlock gives the lock to the one that waits first.
-func TestFairForceUnlock(t *testing.T) {
-	t.Parallel()
-	fairInBubble(t, func(s *fairStage) {
-		ctx := s.Context()
-		lock := s.lock()
-		h := must(lock.LockFor(ctx, time.Hour))(s)
-		next := s.waits(lock, 1)
-		start := time.Now()
-		want(s, "forced", must(lock.ForceUnlock(ctx))(s), true)
-		noError(s, next.held().Unlock(ctx))
-		want(s, "waited", time.Since(start), 0)
-		if err := h.Unlock(ctx); !errors.Is(err, rlock.ErrLost) {
-			s.Errorf("Unlock: %v, want ErrLost", err)
-		}
 	})
 }

@@ -6,29 +6,32 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A FencedLock is a Lock whose holds have a token (Redisson's RFencedLock): a number that
-// is greater than that of each hold before. What the lock protects refuses a token that
-// is less than one it has seen: then a holder that slept past its lease does no harm. A token
-// is the time of the server in µs, or one more than the last if that is ahead of it. So
-// the next one is greater also where a failover or a restart has forgotten the last.
+// A FencedLock is a Lock whose holds have a token (Redisson's RFencedLock), each greater than all tokens
+// before. If the protected resource rejects tokens less than the greatest it has seen, a holder that slept
+// past its lease does no harm. A token is the time of the server in µs, or one more than the last token if
+// that is greater. It therefore also grows if a failover or a restart has forgotten the last token.
 type FencedLock struct{ handle }
 
-// FencedLock returns the fenced lock called name (RedissonClient.getFencedLock). What is
-// said of Client.Lock holds for it.
+// FencedLock returns the fenced lock called name (RedissonClient.getFencedLock). See Client.Lock.
 func (c *Client) FencedLock(name string) *FencedLock {
 	k := c.keysOf(name)
 	k.fenced = true
 	return &FencedLock{handle{k}}
 }
 
-// LastToken returns the token that was given last to anybody, 0 if there was none
-// (RFencedLock.getToken). One's own is [Hold.Token].
+// LastToken returns the last token of any hold, 0 if there was none (RFencedLock.getToken). [Hold.Token] is
+// that of a hold.
 func (l *FencedLock) LastToken(ctx context.Context) (int64, error) {
 	return onMaster(ctx, l.keys, func(rdb redis.Cmdable) (int64, error) {
-		n, err := rdb.Get(ctx, l.keys.Token).Int64()
-		if err == redis.Nil {
-			return 0, nil
-		}
-		return n, err
+		return number(rdb.Get(ctx, l.keys.Token))
 	})
+}
+
+// number returns the number in a reply, 0 if there is none.
+func number(reply *redis.StringCmd) (int64, error) {
+	n, err := reply.Int64()
+	if err == redis.Nil {
+		return 0, nil
+	}
+	return n, err
 }

@@ -1,173 +1,143 @@
 package rlock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// guardedName is the lock of which docs/lock.md says which rights a user needs.
-const guardedName = "report"
+// restrictedName is the lock of which docs/lock.md says which rights a user needs.
+const restrictedName = "report"
 
-// A guarded is servers, and a client of a user with few rights.
-type guarded struct {
-	*fairStage                 // its look is of somebody who may do everything, where the lock is
-	nodes      []*redis.Client // the same on all servers
-	longest    time.Duration   // that a deed waits for what must come
+// A restricted is servers, and a client of a user with few rights.
+type restricted struct {
+	*fairEnv                 // its look has all rights, on the server of the lock
+	nodes    []*redis.Client // the same on all servers
+	longest  time.Duration   // how long an action waits for what must come
 }
 
-func newGuarded(t *testing.T, rdb redis.UniversalClient, look *redis.Client) *guarded {
+func newRestricted(t *testing.T, rdb redis.UniversalClient, look *redis.Client) *restricted {
 	t.Helper()
-	s := fairStageOf(&stage{T: t, rdb: rdb, look: look}, guardedName)
-	return &guarded{fairStage: s, nodes: []*redis.Client{look}}
+	s := fairEnvOf(&env{T: t, rdb: rdb, look: look}, restrictedName)
+	return &restricted{fairEnv: s, nodes: []*redis.Client{look}}
 }
 
-// calls returns how often the server was sent a command, also in vain.
-func (g *guarded) calls(command string) int64 {
-	g.Helper()
-	for line := range strings.Lines(must(g.look.Info(g.Context(), "commandstats").Result())(g)) {
-		var calls, rejected int64
-		var number float64
-		const format = ":calls=%d,usec=%f,usec_per_call=%f,rejected_calls=%d,"
-		if n, _ := fmt.Sscanf(line, "cmdstat_"+command+format, &calls, &number, &number, &rejected); n == 4 {
-			return calls + rejected
-		}
-	}
-	return 0
-}
-
-// A lockable is a lock of any kind.
-type lockable interface {
-	Lock(ctx context.Context) (*rlock.Hold, error)
-	LockFor(ctx context.Context, lease time.Duration) (*rlock.Hold, error)
-	TryLock(ctx context.Context, wait, lease time.Duration) (*rlock.Hold, bool, error)
-	ForceUnlock(ctx context.Context) (bool, error)
-	IsLocked(ctx context.Context) (bool, error)
-	RemainTimeToLive(ctx context.Context) (time.Duration, error)
-}
-
-// guardedKinds are the kinds of locks, and those without the fair ones.
-var guardedKinds = []string{"plain", "fenced", "fair"}
-
-var unfairKinds = guardedKinds[:2]
-
-func guardedLock(kind string, c *rratelimiter.Client, opts ...rlock.Option) lockable {
-	locks := rlock.New(c, opts...)
-	switch kind {
-	case "fenced":
-		return locks.FencedLock(guardedName)
-	case "fair":
-		return locks.FairLock(guardedName)
-	}
-	return locks.Lock(guardedName)
+// restrictedKinds are the kinds of locks as docs/lock.md names them.
+var restrictedKinds = map[string]kind{
+	"plain": kinds["Lock"], "fenced": kinds["FencedLock"], "fair": kinds["FairLock"],
 }
 
 // Parties are a lock in two processes of the user.
 type parties struct {
-	*guarded
-	one, other lockable
-	renewed    lockable // that of one, renewed twice a second
+	*restricted
+	one, other locker
+	renewed    locker // that of one, renewed twice a second
 }
 
-// A deed is what a user does with a lock that nobody has.
-type deed struct {
+// An action is what a user does with a free lock.
+type action struct {
 	name, kind string // of the lock; empty for all kinds
 	do         func(ctx context.Context, p *parties) error
 
-	// only is the right for which a deed is done that takes long; empty for all.
+	// only is the right for which a action is done that takes long; empty for all.
 	only string
 }
 
-// deeds drive every path of every script.
-var deeds = []deed{
+// actions drive every path of every script.
+var actions = []action{
 	{name: "Lock", do: func(ctx context.Context, p *parties) error { return errOf(p.one.Lock(ctx)) }},
-	{name: "Unlock", do: func(ctx context.Context, p *parties) error {
-		h, err := p.one.LockFor(ctx, time.Hour)
-		if err != nil {
-			return err
-		}
+	{name: "Unlock", do: holding(func(ctx context.Context, _ *parties, h *rlock.Hold) error {
 		return h.Unlock(ctx)
-	}},
-	{name: "Relock", do: func(ctx context.Context, p *parties) error {
-		h, err := p.one.Lock(ctx)
-		if err != nil {
-			return err
-		}
-		return all(h.Relock(ctx), errOf(h.HoldCount(ctx)), errOf(h.IsHeld(ctx)), h.Unlock(ctx), h.Unlock(ctx))
-	}},
-	{name: "a refused TryLock", do: func(ctx context.Context, p *parties) error {
-		return all(errOf(p.one.LockFor(ctx, time.Hour)), refusal(p.other.TryLock(ctx, 0, 0)))
-	}},
-	{name: "a wait that ends", do: func(ctx context.Context, p *parties) error {
-		err := all(errOf(p.one.LockFor(ctx, time.Hour)),
-			refusal(p.other.TryLock(ctx, time.Second, 0)))
+	})},
+	{name: "Relock", do: holding(func(ctx context.Context, _ *parties, h *rlock.Hold) error {
+		return cmp.Or(h.Relock(ctx), errOf(h.HoldCount(ctx)), errOf(h.IsHeld(ctx)), h.Unlock(ctx),
+			h.Unlock(ctx))
+	})},
+	{name: "a refused TryLock", do: holding(func(ctx context.Context, p *parties, _ *rlock.Hold) error {
+		return refusal(p.other.TryLock(ctx, 0, 0))
+	})},
+	{name: "a wait that ends", do: holding(func(ctx context.Context, p *parties, _ *rlock.Hold) error {
+		err := refusal(p.other.TryLock(ctx, time.Second, 0))
 		if err == nil {
 			p.gone()
 		}
 		return err
-	}},
+	})},
 	{name: "a look", do: func(ctx context.Context, p *parties) error {
-		err := all(errOf(p.one.IsLocked(ctx)), errOf(p.one.RemainTimeToLive(ctx)))
+		err := cmp.Or(errOf(p.one.IsLocked(ctx)), errOf(p.one.RemainTimeToLive(ctx)))
 		if l, ok := p.one.(*rlock.FencedLock); ok && err == nil {
 			err = errOf(l.LastToken(ctx))
 		}
 		return err
 	}},
-	{name: "ForceUnlock", do: func(ctx context.Context, p *parties) error {
-		return all(errOf(p.one.LockFor(ctx, time.Hour)), errOf(p.other.ForceUnlock(ctx)))
-	}},
-	{name: "a renewal", do: isRenewed},
-	{name: "a wake-up", do: func(ctx context.Context, p *parties) error {
-		h, err := p.one.LockFor(ctx, time.Hour)
-		if err != nil {
-			return err
+	{name: "ForceUnlock", do: holding(func(ctx context.Context, p *parties, _ *rlock.Hold) error {
+		return errOf(p.other.ForceUnlock(ctx))
+	})},
+	{name: "a late Unlock", do: holding(func(ctx context.Context, p *parties, h *rlock.Hold) error {
+		noError(p, p.look.Del(ctx, restrictedName).Err())
+		if err := h.Unlock(ctx); !errors.Is(err, rlock.ErrLost) {
+			return fmt.Errorf("%w, want ErrLost", err)
 		}
+		return nil
+	})},
+	{name: "a renewal", do: isRenewed},
+	{name: "a wake-up", do: holding(func(ctx context.Context, p *parties, h *rlock.Hold) error {
 		next := p.waits(ctx, p.other, 2) // it asks again when it hears, or may not
-		return all(h.Unlock(ctx), <-next)
-	}},
-	{name: "a hand-over", do: handsOver},
+		return cmp.Or(h.Unlock(ctx), <-next)
+	})},
+	{name: "a hand-over", do: holding(handsOver)},
 	{name: "the first call", kind: "plain", do: func(ctx context.Context, p *parties) error {
 		noError(p, p.look.ScriptFlush(ctx).Err())
 		return errOf(p.one.Lock(ctx))
 	}},
-	{name: "the end of a latch", kind: "plain", do: func(ctx context.Context, p *parties) error {
-		h, err := p.one.Lock(ctx)
-		if err != nil {
-			return err
-		}
-		return all(h.Unlock(ctx), p.noLatch(ctx))
-	}},
-	{name: "a wait of some seconds", kind: "fair", only: "+ping", do: pings},
+	{name: "the end of an idempotency key", kind: "plain",
+		do: holding(func(ctx context.Context, p *parties, h *rlock.Hold) error {
+			return cmp.Or(h.Unlock(ctx), p.noIdempotencyKey(ctx))
+		})},
+	{name: "a wait of some seconds", kind: "fair", only: "+ping", do: holding(pings)},
 	{name: "a dead waiter", kind: "fair", do: func(ctx context.Context, p *parties) error {
 		p.put("java:1", -time.Second)
 		return taken(p.one.TryLock(ctx, 0, 0))
 	}},
-	{name: "a waiter that leaves", kind: "fair", do: leaves},
-	{name: "a place", kind: "fair", only: "+lrange", do: keepsItsPlace},
+	{name: "a waiter that leaves", kind: "fair", do: holding(leaves)},
+	{name: "a place", kind: "fair", only: "+lrange", do: holding(keepsItsPlace)},
 }
 
-// waits has a caller wait for a lock that is held, and returns when it has asked so many
-// times. It sends what came of it.
-func (p *parties) waits(ctx context.Context, lock lockable, times int64) (gets <-chan error) {
-	p.Helper()
-	next, before := make(chan error, 1), p.scripts()
-	go func() { next <- taken(lock.TryLock(ctx, p.longest, time.Hour)) }()
-	redistest.Until(p, "a waiter", func() error {
-		if len(next) == 0 && p.scripts() < before+times {
-			return errors.New("it does not wait")
+// holding returns an action that takes the lock and calls do with the hold.
+func holding(do func(ctx context.Context, p *parties, h *rlock.Hold) error) func(
+	ctx context.Context, p *parties,
+) error {
+	return func(ctx context.Context, p *parties) error {
+		h, err := p.one.LockFor(ctx, time.Hour)
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+		return do(ctx, p, h)
+	}
+}
+
+// waits has a caller wait for a lock that is held, and returns when it has asked so many times. It sends
+// what came of it.
+func (p *parties) waits(ctx context.Context, lock locker, times int64) (gets <-chan error) {
+	p.Helper()
+	before := p.scripts()
+	next := async(func() error { return taken(lock.TryLock(ctx, p.longest, time.Hour)) })
+	p.awaits(next, before+times)
 	return next
+}
+
+// awaits returns when the server was sent so many scripts, or a caller has its result.
+func (p *parties) awaits(result <-chan error, scripts int64) {
+	p.Helper()
+	redistest.Eventually(p, "a waiter", func() bool { return len(result) > 0 || p.scripts() >= scripts })
 }
 
 // isRenewed sees the lease of a hold renewed.
@@ -177,23 +147,16 @@ func isRenewed(ctx context.Context, p *parties) error {
 		return err
 	}
 	last := time.Hour
-	redistest.Until(p, "a renewal", func() error {
-		left := must(p.look.PTTL(ctx, guardedName).Result())(p)
-		if left > last || h.Err() != nil {
-			return nil
-		}
-		last = left
-		return errors.New("its lease only gets shorter")
+	redistest.Eventually(p, "a renewal", func() bool {
+		before := last
+		last = must(p.look.PTTL(ctx, restrictedName).Result())(p)
+		return last > before || h.Err() != nil
 	})
 	return h.Err()
 }
 
 // handsOver has callers of one process pass a lock on.
-func handsOver(ctx context.Context, p *parties) error {
-	h, err := p.one.LockFor(ctx, time.Hour)
-	if err != nil {
-		return err
-	}
+func handsOver(ctx context.Context, p *parties, h *rlock.Hold) error {
 	next, before := make(chan error, 5), p.scripts()
 	for range cap(next) {
 		go func() {
@@ -201,47 +164,36 @@ func handsOver(ctx context.Context, p *parties) error {
 			if ok {
 				err = h.Unlock(ctx)
 			}
-			next <- all(taken(h, ok, nil), err)
+			next <- cmp.Or(taken(h, ok, nil), err)
 		}()
 	}
-	redistest.Until(p, "waiters", func() error {
-		if len(next) == 0 && p.scripts() < before+2 {
-			return errors.New("they do not wait")
-		}
-		return nil
-	})
-	err = h.Unlock(ctx)
+	p.awaits(next, before+2)
+	err := h.Unlock(ctx)
 	for range cap(next) {
-		err = all(err, <-next)
+		err = cmp.Or(err, <-next)
 	}
 	return err
 }
 
-// noLatch returns nil when there is no latch.
-func (p *parties) noLatch(ctx context.Context) error {
+// noIdempotencyKey returns when there is none.
+func (p *parties) noIdempotencyKey(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.longest)
 	defer cancel()
 	for {
-		latches, err := p.look.Keys(ctx, "redisson_unlock_latch:*").Result()
-		if err != nil || len(latches) == 0 {
+		keys, err := p.look.Keys(ctx, "redisson_unlock_latch:*").Result()
+		if err != nil || len(keys) == 0 {
 			return err
 		}
 	}
 }
 
 // pings has a caller wait until its connection is checked.
-func pings(ctx context.Context, p *parties) error {
+func pings(ctx context.Context, p *parties, _ *rlock.Hold) error {
 	waiting, leave := context.WithCancel(ctx)
 	defer leave()
-	if err := errOf(p.one.LockFor(ctx, time.Hour)); err != nil {
-		return err
-	}
-	next, before := p.waits(waiting, p.other, 2), p.calls("ping")
-	redistest.Until(p, "a ping", func() error {
-		if p.calls("ping") == before && len(next) == 0 {
-			return errors.New("none yet")
-		}
-		return nil
+	next, before := p.waits(waiting, p.other, 2), redistest.Calls(p, p.look, "ping")
+	redistest.Eventually(p, "a ping", func() bool {
+		return redistest.Calls(p, p.look, "ping") != before || len(next) > 0
 	})
 	leave()
 	if err := <-next; !errors.Is(err, context.Canceled) {
@@ -250,34 +202,24 @@ func pings(ctx context.Context, p *parties) error {
 	return nil
 }
 
-// leaves has one of two callers leave: it unsubscribes, and the other is told all the same.
-func leaves(ctx context.Context, p *parties) error {
-	h, err := p.one.LockFor(ctx, time.Hour)
-	if err != nil {
-		return err
-	}
+// leaves lets one of two callers leave: it unsubscribes, and the other is still notified.
+func leaves(ctx context.Context, p *parties, h *rlock.Hold) error {
 	leaving, leave := context.WithCancel(ctx)
 	defer leave()
-	ends := func() int64 { return p.calls("unsubscribe") + p.calls("sunsubscribe") }
+	ends := func() int64 { return redistest.Calls(p, p.look, "unsubscribe", "sunsubscribe") }
 	first, second, before := p.waits(leaving, p.other, 2), p.waits(ctx, p.other, 1), ends()
 	leave()
 	<-first
-	redistest.Until(p, "the end of a subscription", func() error {
-		if ends() == before && len(second) == 0 {
-			return errors.New("not yet")
-		}
-		return nil
+	redistest.Eventually(p, "the end of a subscription", func() bool {
+		return ends() != before || len(second) > 0
 	})
-	return all(h.Unlock(ctx), <-second)
+	return cmp.Or(h.Unlock(ctx), <-second)
 }
 
 // keepsItsPlace has a caller wait until its place in the queue is renewed.
-func keepsItsPlace(ctx context.Context, p *parties) error {
+func keepsItsPlace(ctx context.Context, p *parties, _ *rlock.Hold) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := errOf(p.one.LockFor(ctx, time.Hour)); err != nil {
-		return err
-	}
 	next := p.waits(ctx, p.other, 2)
 	queue := p.waiting()
 	if len(queue) == 0 {
@@ -285,12 +227,9 @@ func keepsItsPlace(ctx context.Context, p *parties) error {
 	}
 	owner := queue[0]
 	first, last := p.look.ZScore(ctx, p.scores, owner).Val(), 0.0
-	redistest.Until(p, "a renewal", func() error {
+	redistest.Eventually(p, "a renewal", func() bool {
 		last = p.look.ZScore(ctx, p.scores, owner).Val()
-		if last <= first && len(next) == 0 {
-			return errors.New("its place is as it was")
-		}
-		return nil
+		return last > first || len(next) > 0
 	})
 	if last > first {
 		cancel()
@@ -302,16 +241,6 @@ func keepsItsPlace(ctx context.Context, p *parties) error {
 
 // errOf returns the error of a call.
 func errOf[T any](_ T, err error) error { return err }
-
-// all returns the first error.
-func all(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // taken returns why TryLock has not taken a lock.
 func taken(_ *rlock.Hold, ok bool, err error) error {

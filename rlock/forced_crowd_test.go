@@ -13,12 +13,11 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// Another process forces a lock open again and again while a crowd of three processes uses it. Each
-// holder that loses the lock knows by its next renewal, every caller still has its turn, and in the end
-// the lock is free.
+// Another process forces a lock open again and again while a crowd of three processes uses it. Each holder
+// that loses the lock knows by its next renewal, every caller still has its turn, and in the end the lock
+// is free.
 func TestForcedUnlocksInACrowd(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
+	eachKind(t, func(t *testing.T, of kind) {
 		const (
 			processes, callers, forces = 3, 30, 300
 			watchdog                   = 3 * time.Second
@@ -108,8 +107,8 @@ type believers struct {
 	worst time.Duration           // the longest that a caller has not noticed the next holder
 }
 
-// begin notes a new holder. ends notes that this holder has given the lock back, or knows that it has
-// lost it.
+// begin notes a new holder. ends notes that this holder has given the lock back, or knows that it has lost
+// it.
 func (b *believers) begin() (ends func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -20,9 +20,9 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// The specs here record who asks for a fenced lock and lets go of it, when, and what they are
-// told. Porcupine then looks for an order of all these calls, each at some moment between its
-// start and its end, in which one has the lock at a time, and the tokens grow.
+// The specs here record the calls that take and unlock a fenced lock, with their times and results.
+// Porcupine then looks for an order of all calls, each between its start and its end, in which the lock has
+// one holder at a time and the tokens grow.
 
 // A lockState is all that a lock knows that is asked one call after another.
 type lockState struct {
@@ -36,8 +36,8 @@ type lockCall struct {
 	unlocks bool
 }
 
-// A lockReply is what it returned. A call that is not ok was refused, or nobody knows. What may
-// have been granted to a caller that does not know is given back: nobody has it.
+// A lockReply is what it returned. A call that is not ok was refused, or its outcome is unknown. A lock
+// that may have been granted then is given back and has no holder.
 type lockReply struct {
 	ok, unknown bool
 	token       int64
@@ -59,10 +59,10 @@ var lockModel = porcupine.Model{
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
 }
 
-// A history is what callers have asked of a lock, and what they were told.
+// A history is the calls on a lock and their results.
 type history struct {
 	*testing.T
-	sure  bool // nothing is lost, nobody leaves: who is refused is so because somebody has the lock
+	sure  bool // nothing is lost and no caller leaves: a refusal means that the lock is held
 	ticks atomic.Int64
 	holds atomic.Int64
 
@@ -70,7 +70,7 @@ type history struct {
 	ops []porcupine.Operation // guarded by mu
 }
 
-// does makes a call and records it. What nobody knows may still happen.
+// does makes a call and records it. A call whose outcome is unknown may still happen.
 func (h *history) does(client int, call lockCall, do func() lockReply) lockReply {
 	start := h.ticks.Add(1)
 	reply := do()
@@ -113,7 +113,7 @@ func (h *history) takes(ctx context.Context, client int, lock *rlock.FencedLock)
 		return
 	}
 	if rand.IntN(3) == 0 && hold.Relock(ctx) == nil {
-		_ = hold.Unlock(ctx) // if its reply is lost, the hold goes on all the same
+		_ = hold.Unlock(ctx) // if its reply is lost, the hold continues
 	}
 	call.unlocks = true
 	h.does(client, call, func() lockReply {
@@ -162,17 +162,15 @@ func (h *history) explained() bool {
 	return result == porcupine.Ok
 }
 
-// Histories of callers in several processes, over a good line and over a bad one: replies are
-// lost, requests too, connections break.
+// Histories of callers in several processes, over a good line and over a bad one: replies are lost,
+// requests too, connections break.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []bool{false, true} {
 		t.Run(fmt.Sprintf("bad %v", bad), func(t *testing.T) {
-			t.Parallel()
-			r := onRoad(t)
+			r := viaProxy(t)
 			once := r.server.Client(t, func(o *redis.Options) { o.Addr = r.proxy.Addr }, sendsOnce)
-			limiters := rratelimiter.New(once)
-			t.Cleanup(func() { _ = limiters.Close() })
+			locks, _ := open(t, once)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 			defer cancel()
 			for range redistest.Rounds(t, 3) {
@@ -183,10 +181,10 @@ func TestHistories(t *testing.T) {
 					stop = r.storm()
 				}
 				h.runs(ctx, []*rlock.FencedLock{r.locks.FencedLock(name), r.client().FencedLock(name),
-					rlock.New(limiters).FencedLock(name), r.other.FencedLock(name)}, 20)
+					locks.FencedLock(name), r.other.FencedLock(name)}, 20)
 				stop()
 				if !h.explained() {
-					t.Error("no order explains what callers were told")
+					t.Error("no order explains the results")
 				}
 				r.free(name)
 			}
@@ -198,7 +196,7 @@ func TestHistories(t *testing.T) {
 }
 
 // storm breaks connections, loses replies and holds requests back until stop is called.
-func (r *road) storm() (stop func()) {
+func (r *proxied) storm() (stop func()) {
 	var scripts atomic.Int64
 	done := make(chan struct{})
 	often := func(each int64) func(args []string) bool {
@@ -224,8 +222,7 @@ func (r *road) storm() (stop func()) {
 	return func() { close(done); all.Wait() }
 }
 
-// A lock that somebody unlocks who does not have it is found out, and so are histories that no
-// lock can have.
+// The model rejects an unlock by another owner, and all other histories that no lock can have.
 func TestWrongHistoriesAreRejected(t *testing.T) {
 	t.Parallel()
 	t.Run("unlocked by others", func(t *testing.T) {

@@ -3,7 +3,7 @@ package rlock
 import (
 	"container/list"
 	"context"
-	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,44 +14,42 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// A Hold is a lock that is held. In Java this belongs to a thread; in Go it belongs to
-// whoever has the Hold, which is safe for concurrent use. It ends with the last Unlock,
-// or when it is lost. The zero Hold is not held.
+// A Hold is a lock that is held. In Java a thread owns it; in Go any goroutine may use it, and it is safe
+// for concurrent use. It ends with the last Unlock, or when it is lost. The zero Hold is not held.
 type Hold struct {
-	keys    *keys // nil for the zero Hold and a fake
-	number  uint64
-	owner   string // the field in Redis, as Java writes it: ID:number
-	latch   string // the key that says that this hold has ended
-	lease   time.Duration
-	renewed bool
+	keys           *keys // nil for the zero Hold and a fake
+	number         uint64
+	owner          string // the field in Redis, as Java writes it: ID:number
+	idempotencyKey string // the key that exists after this hold has ended
+	lease          time.Duration
+	renewed        bool
 
-	// place is how long its place in the queue of a fair lock lasts at first; 0 if it
-	// does not wait for one.
+	// place is how long the first place in the queue of a fair lock lasts; 0 if the hold does not wait for
+	// one.
 	place time.Duration
 
 	ctx    context.Context // Context
 	cancel context.CancelCauseFunc
 
-	// doubtful says that copies of a request may still be on their way, which the
-	// latch must outlive.
+	// doubtful says that copies of a request may still arrive, which the idempotency key must outlive.
 	doubtful atomic.Bool
 
-	// attempts is how many attempts are under way: the latch must outlive those, too.
+	// attempts counts the attempts under way, which the idempotency key must also outlive.
 	attempts atomic.Int32
 
 	mu    sync.Mutex
-	count int64       // how often it is held; 0 when it has ended
-	why   error       // why it has ended, if it was lost
-	token int64       // the last one that was given
+	count int64       // times it is held; 0 after its end
+	why   error       // the error of a hold that was lost
+	token int64       // the last token drawn
 	since time.Time   // when it was taken
-	until time.Time   // the lease lasts so long at least
+	until time.Time   // the lease ends no earlier
 	timer *time.Timer // runs expire
 
 	listed *list.Element // in a list of the Client, guarded by its mu
 	due    time.Time     // of the next renewal, guarded by the same
 }
 
-// newHold returns a hold that is not held yet. Its owner is new.
+// newHold returns a hold with a new owner that does not have its lock yet.
 func newHold(ctx context.Context, k *keys, lease time.Duration) *Hold {
 	h := &Hold{keys: k, lease: lease.Truncate(time.Millisecond)}
 	if lease == 0 {
@@ -62,7 +60,7 @@ func newHold(ctx context.Context, k *keys, lease time.Duration) *Hold {
 	return h
 }
 
-// rename gives a hold that is not held another owner.
+// rename gives another owner to a hold that does not have its lock.
 func (h *Hold) rename() {
 	c := h.keys.client
 	c.owners.end(h.number)
@@ -70,24 +68,22 @@ func (h *Hold) rename() {
 	h.doubtful.Store(false)
 }
 
-// name makes the hold that of an owner.
+// name sets the owner of the hold.
 func (h *Hold) name(number uint64) {
 	h.number, h.owner = number, h.keys.ownerName(number)
-	h.latch = h.keys.Latch(fmt.Sprintf("%s%016x", h.keys.client.instance, number))
+	h.idempotencyKey = h.keys.IdempotencyKey(h.keys.client.instance + strconv.FormatUint(number, 16))
 }
 
 // Owner returns the name of the hold in Redis, ID:number, as Java writes it.
 func (h *Hold) Owner() string { return h.owner }
 
-// Context returns a context that ends with the hold. It has the values of the context
-// that the lock was taken with, but does not end with it. Its cause is
-// context.Canceled after the last Unlock, an ErrLost if the hold was lost, or
-// ErrClosed; ErrNotHeld for the zero Hold.
+// Context returns a context that ends with the hold. It has the values of the context that the lock was
+// taken with, but does not end with it. Its cause is context.Canceled after the last Unlock, an ErrLost if
+// the hold was lost, or ErrClosed; ErrNotHeld for the zero Hold.
 //
-// It ends at the latest when the lease has run out by the clock of this machine,
-// counted from when its request was sent, whether Redis can be reached or not. A
-// process that is stopped meanwhile knows only when it goes on: what must not be
-// written too late needs the token of a [FencedLock].
+// It ends no later than the lease, by the clock of this machine, counted from when the last request was
+// sent, whether Redis can be reached or not. A suspended process notices the end only when it continues: a
+// resource that must not be written after that needs the token of a [FencedLock].
 func (h *Hold) Context() context.Context {
 	if h.ctx == nil { // the zero Hold
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -97,17 +93,17 @@ func (h *Hold) Context() context.Context {
 	return h.ctx
 }
 
-// Token returns the last token of this hold, if the lock is a [FencedLock]; 0 for other
-// locks. Each hold gets a greater one than all before it, and so does each Relock.
+// Token returns the last token of this hold, if the lock is a [FencedLock]; 0 for other locks. Each hold
+// gets a greater one than all before it, and so does each Relock.
 func (h *Hold) Token() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.token
 }
 
-// begin notes that the lock is held. If its lease has run out before the reply was there, or
-// the Client was closed, it is given up.
-func (h *Hold) begin(a answer) error {
+// begin starts a hold that was granted, or gives it up if its lease expired before the reply arrived or the
+// Client was closed.
+func (h *Hold) begin(a lockReply) error {
 	h.mu.Lock()
 	h.count, h.token, h.since, h.until = 1, a.number, a.sent, a.sent.Add(h.lease)
 	if !h.keys.fenced {
@@ -122,13 +118,13 @@ func (h *Hold) begin(a answer) error {
 	h.expire()
 	err := h.Err()
 	if err != nil {
-		h.keys.client.janitor.giveUp(h)
+		h.keys.client.cleaner.giveUp(h)
 	}
 	return err
 }
 
-// Err returns nil as long as the lock is held, as far as is known without asking Redis.
-// After that it returns an ErrNotHeld, which is an ErrLost if the hold was lost; or ErrClosed.
+// Err returns nil while the process believes that it holds the lock; it does not ask Redis. After that it
+// returns an ErrNotHeld, which is an ErrLost if the hold was lost; or ErrClosed.
 func (h *Hold) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,9 +143,9 @@ func (h *Hold) Err() error {
 	return nil
 }
 
-// Relock holds the lock once more, with a new lease (RLock.lock by the thread that has
-// it): then one more Unlock is needed. After an error it is not held once more. Errors
-// are ErrNotHeld if the hold has ended, and those of the package.
+// Relock holds the lock once more, with a new lease (RLock.lock by the thread that holds it), so that it
+// needs one more Unlock. After an error it is held as often as before. Errors are ErrNotHeld if the hold
+// has ended, and those of the package.
 func (h *Hold) Relock(ctx context.Context) error {
 	h.mu.Lock()
 	if h.count == 0 {
@@ -163,7 +159,9 @@ func (h *Hold) Relock(ctx context.Context) error {
 	h.count++
 	count := h.count
 	h.mu.Unlock()
-	a, err := ask(ctx, h.keys, func(ctx context.Context) (answer, error) { return h.call(ctx, count) }, nil)
+	a, err := ask(ctx, h.keys, func(ctx context.Context) (lockReply, error) {
+		return h.call(ctx, count)
+	}, nil)
 	if err == nil && a.ended {
 		h.end(h.lost(gone))
 		return h.Err()
@@ -182,29 +180,28 @@ func (h *Hold) Relock(ctx context.Context) error {
 	}
 	last := !ended && h.count == 0
 	h.mu.Unlock()
-	if last { // the others were unlocked meanwhile
+	if last { // all other Relocks were unlocked meanwhile
 		h.stop(context.Canceled)
-		h.keys.client.janitor.giveUp(h)
+		h.keys.client.cleaner.giveUp(h)
 	}
-	if ended && err == nil { // its lease has run out meanwhile, and was renewed in vain
-		h.keys.client.janitor.giveUp(h)
+	if ended && err == nil { // its lease expired meanwhile, so the renewal has to be undone
+		h.keys.client.cleaner.giveUp(h)
 		return h.Err()
 	}
 	return err
 }
 
-// How a hold was lost: by the clock of this process, or as Redis does not know it any more.
+// Why a hold was lost: by the clock of this process, or because Redis no longer has it.
 const (
-	leaseOver = "its lease has run out"
-	gone      = "somebody else has unlocked or deleted it, or its lease has run out"
+	leaseOver = "its lease has expired"
+	gone      = "it was unlocked by force or deleted, or its lease has expired"
 )
 
-// Unlock ends the hold, or one Relock of it (RLock.unlock). Errors are ErrNotHeld if the
-// hold has ended, which is an ErrLost if it was lost, and those of the package.
+// Unlock ends the hold, or one Relock of it (RLock.unlock). Errors are ErrNotHeld if the hold has ended,
+// which is an ErrLost if it was lost, and those of the package.
 //
-// The last Unlock ends the hold whatever it returns, and also if ctx has ended: the lock
-// is given back in the background as soon as Redis can be reached. If that is not before
-// its lease has run out, it is free by then.
+// The last Unlock ends the hold whatever it returns, even if ctx has ended: the lock is given back in the
+// background as soon as Redis can be reached, and is free at the latest when its lease expires.
 func (h *Hold) Unlock(ctx context.Context) error {
 	h.mu.Lock()
 	if h.count == 0 {
@@ -221,9 +218,9 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	if count == 0 {
 		h.stop(context.Canceled)
 	}
-	held, err := leave(ctx, h.keys, func(ctx context.Context) (bool, error) {
+	held, err := leave(ctx, context.WithoutCancel(ctx), h.keys, func(ctx context.Context) (bool, error) {
 		if count == 0 {
-			return h.release(context.WithoutCancel(ctx))
+			return h.release(ctx)
 		}
 		return h.lessen(ctx, count)
 	}, nil)
@@ -238,7 +235,7 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	return err
 }
 
-// lessen tells Redis how often the lock is still held.
+// lessen sends how often the lock is still held.
 func (h *Hold) lessen(ctx context.Context, count int64) (bool, error) {
 	sent := time.Now()
 	reply, _, err := h.unlock(ctx, count, h.lease, nil)
@@ -250,7 +247,7 @@ func (h *Hold) lessen(ctx context.Context, count int64) (bool, error) {
 	return err == nil && (reply.At(0) == 1 || h.Context().Err() != nil), err
 }
 
-// unlock runs the script. next is the owner to hand the lock to, if there is one.
+// unlock runs the script. next is the waiter to hand the lock to, nil for none.
 func (h *Hold) unlock(ctx context.Context, count int64, lease time.Duration, next *waiter) (
 	reply redisx.Reply, unsure bool, err error,
 ) {
@@ -268,8 +265,8 @@ func (h *Hold) unlockCall(count int64, lease time.Duration) redisx.Call {
 		return h.fairUnlockCall()
 	}
 	call := redisx.Call{
-		Script: unlockScript, Done: did, Keys: []any{k.Hash, h.latch},
-		Args: []any{h.owner, count, lease.Milliseconds(), latchFor.Milliseconds(), k.sharded(), k.Channel},
+		Script: unlockScript, Done: did, Keys: []any{k.Hash, h.idempotencyKey},
+		Args: []any{h.owner, count, lease.Milliseconds(), rememberFor.Milliseconds(), k.sharded(), k.Channel},
 	}
 	if k.fenced {
 		call.Keys = append(call.Keys, k.Token)
@@ -277,8 +274,8 @@ func (h *Hold) unlockCall(count int64, lease time.Duration) redisx.Call {
 	return call
 }
 
-// release ends the hold in Redis, and reports whether it was held. It hands the lock on
-// to who waits first in this process, or tells all that wait.
+// release ends the hold in Redis, and reports whether it was held. It hands the lock to the first waiter of
+// this process, or notifies all waiters.
 func (h *Hold) release(ctx context.Context) (held bool, err error) {
 	c := h.keys.client
 	next := c.offer(h.keys)
@@ -294,35 +291,34 @@ func (h *Hold) release(ctx context.Context) (held bool, err error) {
 	}
 	switch {
 	case err != nil:
-		c.janitor.giveUp(h)
+		c.cleaner.giveUp(h)
 	case h.attempts.Load() == 0 && !h.doubtful.Load(): // in this order: an attempt doubts before it ends
-		c.janitor.remove(h.latch)
+		c.cleaner.remove(h.idempotencyKey)
 	}
 	if next != nil && err == nil && reply.At(0) == handedOn {
-		next.handed(ctx, answer{granted: true, number: reply.At(1), sent: sent})
+		next.handed(ctx, lockReply{granted: true, number: reply.At(1), sent: sent})
 		return true, nil
 	}
-	told := reply.At(1)
+	notified := reply.At(1)
 	if next != nil {
 		next.notHanded(unsure)
-		told = 0 // others have no right to go first
+		notified = 0 // no other client needs to go first
 	}
-	c.told(h, told)
+	c.unlocked(h, notified)
 	return reply.At(0) > 0, err
 }
 
-// handedOn is the reply of unlock.lua when somebody else holds the lock now.
+// handedOn is the reply of unlock.lua if the next owner now holds the lock.
 const handedOn = 2
 
-// extend notes that the lease was renewed by a request that was sent at a time. h.mu is
-// held.
+// extend extends the lease that a request sent at a time has renewed. h.mu is held.
 func (h *Hold) extend(sent time.Time) {
 	if until := sent.Add(h.lease); until.After(h.until) {
 		h.until = until
 	}
 }
 
-// expire ends the hold if its lease has run out.
+// expire ends the hold if its lease has expired.
 func (h *Hold) expire() {
 	h.mu.Lock()
 	left := time.Until(h.until)
@@ -331,7 +327,7 @@ func (h *Hold) expire() {
 	}
 	h.mu.Unlock()
 	if left <= 0 && h.end(h.lost(leaseOver)) && h.renewed {
-		h.keys.client.janitor.giveUp(h) // a renewal may have come later than its reply
+		h.keys.client.cleaner.giveUp(h) // a renewal may still arrive
 	}
 }
 
@@ -350,7 +346,7 @@ func (h *Hold) end(why error) bool {
 	return held
 }
 
-// stop stops what a hold that has ended had running.
+// stop releases the resources of a hold that has ended.
 func (h *Hold) stop(cause error) {
 	h.keys.client.drop(h)
 	h.mu.Lock()
@@ -361,8 +357,8 @@ func (h *Hold) stop(cause error) {
 	h.observeEnd(since, cause)
 }
 
-// IsHeld asks Redis whether the lock is held by this hold (RLock.isHeldByCurrentThread).
-// It does not change what the Hold knows: see Context for that.
+// IsHeld asks Redis whether this hold has the lock (RLock.isHeldByCurrentThread). It does not end the Hold
+// or its Context.
 func (h *Hold) IsHeld(ctx context.Context) (bool, error) {
 	if h.unbound() {
 		return h.Err() == nil, nil
@@ -372,8 +368,7 @@ func (h *Hold) IsHeld(ctx context.Context) (bool, error) {
 	})
 }
 
-// HoldCount asks Redis how often this hold has the lock, 0 if it has ended
-// (RLock.getHoldCount).
+// HoldCount asks Redis how often this hold has the lock: 0 after its end (RLock.getHoldCount).
 func (h *Hold) HoldCount(ctx context.Context) (int64, error) {
 	if h.unbound() {
 		h.mu.Lock()
@@ -381,10 +376,6 @@ func (h *Hold) HoldCount(ctx context.Context) (int64, error) {
 		return h.count, nil
 	}
 	return onMaster(ctx, h.keys, func(rdb redis.Cmdable) (int64, error) {
-		n, err := rdb.HGet(ctx, h.keys.Hash, h.owner).Int64()
-		if err == redis.Nil {
-			return 0, nil
-		}
-		return n, err
+		return number(rdb.HGet(ctx, h.keys.Hash, h.owner))
 	})
 }

@@ -2,11 +2,9 @@ package rlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,13 +38,11 @@ func everything(ctx context.Context, l *rlock.Lock) map[string]error {
 	return all
 }
 
-// Bad arguments are refused at the door: the error names the argument, its value and the
-// bound, and nothing is sent.
+// Bad arguments are refused at the door: the error names the argument, its value and the bound, and nothing
+// is sent.
 func TestBadInput(t *testing.T) {
-	t.Parallel()
 	s := onRedis(t)
-	var sent atomic.Int64
-	s.rdb.AddHook(counter{&sent})
+	sent := s.count()
 	lease := func(d time.Duration) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := s.locks.Lock("l").LockFor(ctx, d)
@@ -90,9 +86,7 @@ func TestBadInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := tc.ask(t.Context())
-			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
-				t.Errorf("%v, want ErrInvalidArgument", err)
-			}
+			wantErr(t, "each method", err, rratelimiter.ErrInvalidArgument)
 			wantText(t, err, tc.text...)
 		})
 	}
@@ -122,9 +116,7 @@ func TestBadNames(t *testing.T) {
 	t.Cleanup(func() { _ = limiters.Close() })
 	for _, name := range []string{"a{b", "{}a", "a}{b"} {
 		err := alike(t, everything(t.Context(), rlock.New(limiters).Lock(name)))
-		if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
-			t.Errorf("%s: %v, want ErrInvalidArgument", name, err)
-		}
+		wantErr(t, name, err, rratelimiter.ErrInvalidArgument)
 		wantText(t, err, name, "{tag}", "different slots")
 	}
 	mapped := rratelimiter.New(rdb, rratelimiter.WithNameMapper(func(string) string { return "" }))
@@ -134,8 +126,7 @@ func TestBadNames(t *testing.T) {
 
 // Any other name will do, and so will waits and leases at their bounds.
 func TestOddInput(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(s *stage) {
+	onBoth(t, func(s *env) {
 		ctx := within(s)
 		names := []string{" ", "a b", "ä\x00\xff\r\n", "{a}b", "a{b", "{}", strings.Repeat("x", 10_000)}
 		for _, name := range names {
@@ -147,135 +138,102 @@ func TestOddInput(t *testing.T) {
 	})
 }
 
-// What others have put where a lock is, or beside it, gives an error or is waited for. It
-// never makes a caller spin.
+// oneLock is the lock of specs that send commands to a server of their own, oneToken the key of its token.
+const oneLock, oneToken = "l", "redisson_lock_token:{l}"
+
+// sends sends commands to the server as another program.
+func (s *env) sends(commands ...[]any) {
+	s.Helper()
+	for _, command := range commands {
+		noError(s, s.look.Do(s.Context(), command...).Err())
+	}
+}
+
+// Foreign data where a lock is, or beside it, gives an error or is waited for. It never makes a caller
+// spin.
 func TestHostileKeys(t *testing.T) {
 	t.Parallel()
-	token := func(n string) string { return "redisson_lock_token:{" + n + "}" }
+	held := []any{"HSET", oneLock, "java:1", 1}
 	for what, tc := range map[string]struct {
-		put  func(ctx context.Context, rdb redis.UniversalClient, name string) error
-		bad  bool // an ErrBadState, otherwise it is waited for
-		text string
+		commands [][]any
+		text     string // of an ErrBadState; without it, the lock is waited for
 	}{
-		"a string": {func(ctx context.Context, rdb redis.UniversalClient, name string) error {
-			return rdb.Set(ctx, name, "text", 0).Err()
-		}, true, "WRONGTYPE"},
-		"a string as token": {func(ctx context.Context, rdb redis.UniversalClient, name string) error {
-			return rdb.Set(ctx, token(name), "text", 0).Err()
-		}, true, "not an integer"},
-		"a token that ends": {func(ctx context.Context, rdb redis.UniversalClient, name string) error {
-			return rdb.Set(ctx, token(name), "9223372036854775807", 0).Err()
-		}, true, "overflow"},
-		"a list as token": {func(ctx context.Context, rdb redis.UniversalClient, name string) error {
-			return rdb.RPush(ctx, token(name), "text").Err()
-		}, true, "WRONGTYPE"},
-		"without a TTL": {func(ctx context.Context, rdb redis.UniversalClient, name string) error {
-			return rdb.HSet(ctx, name, "java:1", 1).Err()
-		}, false, ""},
-		"an odd hash": {func(ctx context.Context, rdb redis.UniversalClient, name string) error {
-			return rdb.HSet(ctx, name, "", "text", "x", "").Err()
-		}, false, ""},
-		"for ever": {func(ctx context.Context, rdb redis.UniversalClient, name string) error {
-			return errors.Join(rdb.HSet(ctx, name, "java:1", 1).Err(),
-				rdb.PExpire(ctx, name, 200*365*24*time.Hour).Err())
-		}, false, ""},
+		"a string":          {[][]any{{"SET", oneLock, "text"}}, "WRONGTYPE"},
+		"a string as token": {[][]any{{"SET", oneToken, "text"}}, "not an integer"},
+		"a token that ends": {[][]any{{"SET", oneToken, math.MaxInt64}}, "overflow"},
+		"a list as token":   {[][]any{{"RPUSH", oneToken, "text"}}, "WRONGTYPE"},
+		"without a TTL":     {[][]any{held}, ""},
+		"an odd hash":       {[][]any{{"HSET", oneLock, "", "text", "x", ""}}, ""},
+		"for ever":          {[][]any{held, {"EXPIRE", oneLock, 200 * 365 * 24 * 3600}}, ""},
 		"for longer than a time.Duration": {
-			func(ctx context.Context, rdb redis.UniversalClient, name string) error {
-				return errors.Join(rdb.HSet(ctx, name, "java:1", 1).Err(),
-					rdb.Do(ctx, "PEXPIRE", name, int64(math.MaxInt64/1000)).Err())
-			}, false, "",
+			[][]any{held, {"PEXPIRE", oneLock, int64(math.MaxInt64 / 1000)}}, "",
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := onRedis(t) // miniredis says it in other words
-			ctx, name := within(s), redistest.Name(s)
-			noError(s, tc.put(ctx, s.look, name))
-			if !tc.bad {
-				_, ok, err := s.locks.FairLock(name).TryLock(ctx, time.Second, 0)
-				noError(s, err)
-				want(s, "a fair lock", ok, false)
-			}
-			_, ok, err := s.locks.FencedLock(name).TryLock(ctx, time.Second, 0)
-			if tc.bad {
-				if !errors.Is(err, rratelimiter.ErrBadState) {
-					s.Errorf("%v, want ErrBadState", err)
-				}
-				wantText(s, err, tc.text, name)
-			} else if ok || err != nil {
-				s.Errorf("%v, %v; want false", ok, err)
+			ctx := within(s)
+			s.sends(tc.commands...)
+			first := s.locks.FencedLock(oneLock)
+			if tc.text == "" {
+				noError(s, refusal(s.locks.FairLock(oneLock).TryLock(ctx, time.Second, 0)))
+				noError(s, refusal(first.TryLock(ctx, time.Second, 0)))
+			} else {
+				err := taken(first.TryLock(ctx, time.Second, 0))
+				wantErr(s, "TryLock", err, rratelimiter.ErrBadState)
+				wantText(s, err, tc.text, oneLock)
 			}
 			if n := s.scripts(); n > 16 { // the first one is not known, and one comes with the subscription
 				s.Errorf("%d scripts for two callers", n)
 			}
-			if !tc.bad {
-				must(s.locks.Lock(name).ForceUnlock(ctx))(s)
+			if tc.text == "" {
+				must(s.locks.Lock(oneLock).ForceUnlock(ctx))(s)
 			} else {
-				noError(s, s.look.Del(ctx, name, token(name)).Err())
+				s.sends([]any{"DEL", oneLock, oneToken})
 			}
-			h := took(s.locks.FencedLock(name).TryLock(ctx, time.Minute, 0))(s)
-			noError(s, h.Unlock(ctx))
+			noError(s, took(first.TryLock(ctx, time.Minute, 0))(s).Unlock(ctx))
 		})
 	}
 }
 
-// What others change about a lock while it is held does not keep its holder from letting go
-// of it, nor the next one from having it.
+// What others change about a lock while it is held does not keep its holder from letting go of it, nor the
+// next one from having it.
 func TestHostileKeysOfAHold(t *testing.T) {
 	t.Parallel()
-	for what, put := range map[string]func(ctx context.Context, s *stage, h *rlock.Hold, name string) error{
-		"another owner beside": func(ctx context.Context, s *stage, _ *rlock.Hold, name string) error {
-			return s.look.HSet(ctx, name, "java:1", 1).Err()
-		},
-		"a count that is none": func(ctx context.Context, s *stage, h *rlock.Hold, name string) error {
-			return s.look.HSet(ctx, name, h.Owner(), "text").Err()
-		},
-		"a count below 0": func(ctx context.Context, s *stage, h *rlock.Hold, name string) error {
-			return s.look.HSet(ctx, name, h.Owner(), "-5").Err()
-		},
-		"no TTL": func(ctx context.Context, s *stage, _ *rlock.Hold, name string) error {
-			return s.look.Persist(ctx, name).Err()
-		},
-		"a string as token": func(ctx context.Context, s *stage, _ *rlock.Hold, name string) error {
-			return s.look.Set(ctx, "redisson_lock_token:{"+name+"}", "text", 0).Err()
-		},
+	const token = "a string as token"
+	for what, command := range map[string]func(owner string) []any{
+		"another owner beside": func(string) []any { return []any{"HSET", oneLock, "java:1", 1} },
+		"a count that is none": func(owner string) []any { return []any{"HSET", oneLock, owner, "text"} },
+		"a count below 0":      func(owner string) []any { return []any{"HSET", oneLock, owner, "-5"} },
+		"no TTL":               func(string) []any { return []any{"PERSIST", oneLock} },
+		token:                  func(string) []any { return []any{"SET", oneToken, "text"} },
 	} {
 		t.Run(what, func(t *testing.T) {
-			t.Parallel()
 			s := onRedis(t)
-			ctx, name := within(s), redistest.Name(s)
-			h := must(s.locks.FencedLock(name).Lock(ctx))(s)
+			ctx := within(s)
+			h := must(s.locks.FencedLock(oneLock).Lock(ctx))(s)
 			noError(s, h.Relock(ctx))
-			noError(s, put(ctx, s, h, name))
-			next := make(chan error, 1)
-			go func() {
-				h, err := s.locks.FencedLock(name).Lock(ctx)
-				if err == nil {
-					err = h.Unlock(ctx)
-				}
-				next <- err
-			}()
-			if what != "a string as token" {
+			s.sends(command(h.Owner()))
+			next := async(func() error { return pass(ctx, s.locks.FencedLock(oneLock)) })
+			if what != token {
 				noError(s, h.Relock(ctx))
 				noError(s, h.Unlock(ctx))
 			}
 			noError(s, h.Unlock(ctx))
 			noError(s, h.Err())
 			noError(s, h.Unlock(ctx))
-			err := comes(s, next)
-			if what != "a string as token" {
+			if err := comes(s, next); what == token {
+				wantErr(s, "the next one", err, rratelimiter.ErrBadState)
+			} else {
 				noError(s, err)
-			} else if !errors.Is(err, rratelimiter.ErrBadState) {
-				s.Errorf("the next one: %v, want ErrBadState", err)
 			}
-			want(s, "locks", must(s.look.Exists(ctx, name).Result())(s), 0)
+			want(s, "locks", must(s.look.Exists(ctx, oneLock).Result())(s), 0)
 		})
 	}
 }
 
-// A name that a limiter has is refused, and the limiter stays what it is: its hash would count as a
-// lock that nobody unlocks.
-func TestTheNameOfALimiter(t *testing.T) {
-	t.Parallel()
+// A name that a limiter has is refused, and the limiter stays what it is: its hash would count as a lock
+// that is never unlocked.
+func TestLockRejectsTheNameOfALimiter(t *testing.T) {
 	s := onRedis(t)
 	limiters := rratelimiter.New(s.rdb)
 	t.Cleanup(func() { _ = limiters.Close() })
@@ -283,23 +241,14 @@ func TestTheNameOfALimiter(t *testing.T) {
 		ctx, name := within(s), redistest.Name(s)
 		noError(s, limiters.RateLimiter(name).SetRate(ctx, rratelimiter.Overall, 5, time.Minute,
 			rratelimiter.WithKeepAlive(keep)))
-		for what, ask := range map[string]func() error{
-			"Lock": func() error { _, err := s.locks.Lock(name).Lock(ctx); return err },
-			"FencedLock": func() error {
-				_, _, err := s.locks.FencedLock(name).TryLock(ctx, 0, 0)
-				return err
-			},
-			"FairLock":    func() error { _, err := s.locks.FairLock(name).Lock(ctx); return err },
-			"ForceUnlock": func() error { _, err := s.locks.Lock(name).ForceUnlock(ctx); return err },
-			"ForceUnlock fair": func() error {
-				_, err := s.locks.FairLock(name).ForceUnlock(ctx)
-				return err
-			},
+		for what, err := range map[string]error{
+			"Lock":             errOf(s.locks.Lock(name).Lock(ctx)),
+			"FencedLock":       taken(s.locks.FencedLock(name).TryLock(ctx, 0, 0)),
+			"FairLock":         errOf(s.locks.FairLock(name).Lock(ctx)),
+			"ForceUnlock":      errOf(s.locks.Lock(name).ForceUnlock(ctx)),
+			"ForceUnlock fair": errOf(s.locks.FairLock(name).ForceUnlock(ctx)),
 		} {
-			err := ask()
-			if !errors.Is(err, rratelimiter.ErrBadState) {
-				s.Errorf("%s, keep alive %v: %v, want ErrBadState", what, keep, err)
-			}
+			wantErr(s, fmt.Sprintf("%s, keep alive %v", what, keep), err, rratelimiter.ErrBadState)
 			wantText(s, err, "a rate limiter has this name", name)
 		}
 		want(s, "the rate", must(limiters.RateLimiter(name).Config(ctx))(s).Rate, 5)

@@ -10,13 +10,11 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// The specs here are of requests that arrive when go-redis has sent them again, or when
-// their callers have gone.
+// The specs here are of requests that arrive after their second copy, or after their callers have left.
 
 // A first copy that arrives when the hold has ended takes nothing.
-func TestALateLockTakesNothing(t *testing.T) {
-	t.Parallel()
-	r := onRoad(t)
+func TestLateLockTakesNothing(t *testing.T) {
+	r := viaProxy(t)
 	ctx := within(t)
 	h, c := r.copied(ctx)
 	noError(t, h.Unlock(ctx))
@@ -26,44 +24,18 @@ func TestALateLockTakesNothing(t *testing.T) {
 	want(t, "owners after the late copy", len(r.owners(r.name)), 0)
 }
 
-// It takes nothing from who has the lock by then, and lets go of nothing.
-func TestALateUnlockHarmsNobody(t *testing.T) {
-	t.Parallel()
-	r := onRoad(t)
-	ctx := within(t)
-	h := must(r.lock().Lock(ctx))(t)
-	c := r.holds(isUnlock, func() error { return h.Unlock(ctx) })
-	noError(t, c.overtaken())
-	next := must(r.rival().Lock(ctx))(t)
-	c.arrives()
-	want(t, "the next holder", r.owners(r.name)[next.Owner()], "1")
-	noError(t, next.Unlock(ctx))
-}
-
-// A caller is refused by its second copy and leaves. Its first copy arrives when the
-// lock is free: it would have it for nobody.
-func TestALateCopyOfACallerThatWasRefused(t *testing.T) {
+// A caller is refused by its second copy and leaves. Its first copy arrives when the lock is free, and must
+// not take it without a holder.
+func TestLateCopyOfARefusedCallerTakesNothing(t *testing.T) {
 	t.Parallel()
 	for what, wait := range map[string]time.Duration{"single": 0, "waits": time.Second} {
 		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			r := onRoad(t)
+			r := viaProxy(t)
 			ctx := within(t)
 			h := must(r.rival().Lock(ctx))(t)
-			c := r.holds(isLock, func() error {
-				_, ok, err := r.lock().TryLock(ctx, wait, 0)
-				if ok {
-					return errors.New("it has the lock")
-				}
-				return err
-			})
+			c := r.holds(isLock, func() error { return refusal(r.lock().TryLock(ctx, wait, 0)) })
 			noError(t, c.overtaken())
-			redistest.Until(t, "a latch", func() error {
-				if len(must(r.look.Keys(ctx, "redisson_unlock_latch:*").Result())(t)) == 0 {
-					return errors.New("none yet")
-				}
-				return nil
-			})
+			redistest.Eventually(t, "an idempotency key", func() bool { return r.idempotencyKeys("*") > 0 })
 			noError(t, h.Unlock(ctx))
 			c.arrives()
 			r.free(r.name)
@@ -71,11 +43,10 @@ func TestALateCopyOfACallerThatWasRefused(t *testing.T) {
 	}
 }
 
-// A late copy takes the lock for a waiter that does not know. When it asks, it has the lock
-// for as long as it then believes.
-func TestALateCopyServesItsWaiter(t *testing.T) {
-	t.Parallel()
-	r := onRoad(t)
+// A late copy takes the lock for a waiter that does not know. When the waiter asks, it gets the lock with a
+// full lease.
+func TestLateCopyServesItsWaiter(t *testing.T) {
+	r := viaProxy(t)
 	ctx := within(t)
 	h := must(r.rival().Lock(ctx))(t)
 	held := make(chan *rlock.Hold, 1)
@@ -88,43 +59,39 @@ func TestALateCopyServesItsWaiter(t *testing.T) {
 	r.proxy.Cut()
 	// The second copy, and one when it was subscribed: both are refused.
 	r.ran(before, 2)
-	noError(t, r.look.Del(ctx, r.name).Err()) // nobody is told
+	noError(t, r.look.Del(ctx, r.name).Err()) // without a message
 	c.arrives()
 	want(t, "owners after the late copy", len(r.owners(r.name)), 1)
 	noError(t, r.look.PExpire(ctx, r.name, 5*time.Second).Err()) // as if time had passed
 	noError(t, r.look.Publish(ctx, "redisson_lock__channel:{"+r.name+"}", "0").Err())
 	waiter := comes(t, held)
-	noError(t, comes(t, c.told))
+	noError(t, comes(t, c.result))
 	if left := must(r.lock().RemainTimeToLive(ctx))(t); left < 10*time.Second {
-		t.Errorf("its lease is over in %v", left)
+		t.Errorf("its lease has ended in %v", left)
 	}
 	noError(t, waiter.Unlock(ctx))
-	if err := h.Unlock(ctx); !errors.Is(err, rlock.ErrLost) {
-		t.Errorf("the hold that was deleted: %v", err)
-	}
+	wantErr(t, "the hold that was deleted", h.Unlock(ctx), rlock.ErrLost)
 	r.free(r.name)
 }
 
-// Copies of a Relock that come after the unlocks change nothing, nor do those of an Unlock
-// that was not the last.
-func TestALateRelock(t *testing.T) {
+// Late first copies of a Relock, of an Unlock, and of the last Unlock leave the next holder alone.
+func TestLateCopyLeavesTheNextHolderAlone(t *testing.T) {
 	t.Parallel()
-	for what, last := range map[string]func(ctx context.Context, h *rlock.Hold) error{
-		"Relock": func(ctx context.Context, h *rlock.Hold) error { return h.Relock(ctx) },
-		"Unlock": func(ctx context.Context, h *rlock.Hold) error {
+	for what, tc := range map[string]struct {
+		match func(args []string) bool
+		call  func(ctx context.Context, h *rlock.Hold) error
+	}{
+		"Relock": {isLock, func(ctx context.Context, h *rlock.Hold) error { return h.Relock(ctx) }},
+		"Unlock": {isUnlock, func(ctx context.Context, h *rlock.Hold) error {
 			return errors.Join(h.Relock(ctx), h.Unlock(ctx))
-		},
+		}},
+		"last Unlock": {isUnlock, func(ctx context.Context, h *rlock.Hold) error { return h.Unlock(ctx) }},
 	} {
 		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			r := onRoad(t)
+			r := viaProxy(t)
 			ctx := within(t)
 			h := must(r.lock().Lock(ctx))(t)
-			match := isLock
-			if what == "Unlock" {
-				match = isUnlock
-			}
-			c := r.holds(match, func() error { return last(ctx, h) })
+			c := r.holds(tc.match, func() error { return tc.call(ctx, h) })
 			noError(t, c.overtaken())
 			for h.Err() == nil {
 				noError(t, h.Unlock(ctx))
@@ -137,14 +104,13 @@ func TestALateRelock(t *testing.T) {
 }
 
 // A late copy of an unlock that handed the lock on does not hand it on again.
-func TestALateHandingOn(t *testing.T) {
-	t.Parallel()
-	r := onRoad(t)
+func TestLateCopyOfAHandOverChangesNothing(t *testing.T) {
+	r := viaProxy(t)
 	ctx := within(t)
-	h, heir := r.heir(ctx)
+	h, successor := r.successor(ctx)
 	c := r.holds(isUnlock, func() error { return h.Unlock(ctx) })
 	noError(t, c.overtaken())
-	next := comes(t, heir)
+	next := comes(t, successor)
 	noError(t, next.Unlock(ctx))
 	last := must(r.rival().Lock(ctx))(t)
 	r.tidied(r.locks)
@@ -153,9 +119,8 @@ func TestALateHandingOn(t *testing.T) {
 }
 
 // A late copy of a Lock does not undo a Relock.
-func TestALateLockOfWhoHasIt(t *testing.T) {
-	t.Parallel()
-	r := onRoad(t)
+func TestLateLockKeepsARelock(t *testing.T) {
+	r := viaProxy(t)
 	ctx := within(t)
 	h, c := r.copied(ctx)
 	noError(t, h.Relock(ctx))
@@ -166,7 +131,7 @@ func TestALateLockOfWhoHasIt(t *testing.T) {
 }
 
 // copied returns a hold whose request was sent twice; the first copy is on its way.
-func (r *road) copied(ctx context.Context) (h *rlock.Hold, c *firstCopy) {
+func (r *proxied) copied(ctx context.Context) (h *rlock.Hold, c *firstCopy) {
 	r.Helper()
 	c = r.holds(isLock, func() (err error) {
 		h, err = r.lock().Lock(ctx)
@@ -176,18 +141,18 @@ func (r *road) copied(ctx context.Context) (h *rlock.Hold, c *firstCopy) {
 	return h, c
 }
 
-// heir returns a hold, and where the one of a waiter in the same process comes.
-func (r *road) heir(ctx context.Context) (h *rlock.Hold, heir <-chan *rlock.Hold) {
+// successor returns a hold, and where the one of a waiter in the same process comes.
+func (r *proxied) successor(ctx context.Context) (h *rlock.Hold, successor <-chan *rlock.Hold) {
 	r.Helper()
 	h = must(r.lock().Lock(ctx))(r)
 	before := r.scripts()
-	heir = r.inherits(ctx, r.lock())
+	successor = r.starts(ctx, r.lock())
 	r.ran(before, 2) // the second one when it was subscribed: from then on it sleeps
-	return h, heir
+	return h, successor
 }
 
 // last expects that only h has the lock, and unlocks it.
-func (r *road) last(ctx context.Context, h *rlock.Hold) {
+func (r *proxied) last(ctx context.Context, h *rlock.Hold) {
 	r.Helper()
 	owners := r.owners(r.name)
 	want(r, "owners", len(owners), 1)

@@ -12,44 +12,40 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// A line is who waits for one lock in this process, first come, first served. Only the
-// first asks Redis: when it is told that the lock was unlocked, or when the lease of
-// the holder has run out. The others sleep.
+// A line holds the waiters of this process for one lock, first come, first served. Only the first asks
+// Redis: when it is notified of an unlock, or when the lease of the holder expires. All others sleep.
 type line struct {
 	waiters list.List // of *waiter
 
-	wake   <-chan struct{} // signals that the lock may be free; nil before the first waiter sleeps
+	wake   <-chan struct{} // signals that the lock may be free; nil until a waiter sleeps
 	cancel func()          // ends the subscription
 
-	due time.Time // the first asks by then, also if it is not told
+	due time.Time // when the first asks even without a notification
 
-	asked   time.Time // since when Redis owes a reply, zero if it does not
-	answers uint64    // how often it has
+	asked   time.Time // when the request without a reply was sent, zero if there is none
+	replies uint64    // number of replies
 
-	// handed is how often the lock was handed on in this process since others had
-	// the chance to get it.
+	// handed counts hand-overs in this process since other clients could get the lock.
 	handed int
 
-	// own says that the next signal tells nothing new: the message is of an unlock in this
-	// process, or the subscription has begun. freed says that there was such an unlock
-	// since the head has asked.
-	own, freed bool
+	// ownMessage says that the next signal is no news: it is for an unlock in this process, or for the new
+	// subscription. freed says that an unlock in this process followed the last request of the head.
+	ownMessage, freed bool
 
-	// pass is at how many unlocks of others this process lets others go first. Those who were
-	// told of its own unlock were more than one, and Java is slower to come than Go.
-	pass int
+	// yields counts the foreign unlocks for which this process still yields: its own unlock has notified
+	// several clients, and Java reacts more slowly than Go.
+	yields int
 }
 
 const (
-	// mostHanded is how often the lock is handed on in a process before others, such
-	// as Java, get the chance.
+	// mostHanded bounds the hand-overs in a process before other clients, such as Java, get a turn.
 	mostHanded = 1
 
-	// othersFirst is how long a process lets others go first that were told of its
-	// unlock: it had the lock before. Who has no time for that asks at once.
+	// othersFirst is how long a process that has unlocked waits for the clients that it has notified. A
+	// caller whose wait ends earlier asks at once.
 	othersFirst = 10 * time.Millisecond
 
-	// again is how long a caller waits whose lock is just moving between nodes.
+	// again is the pause of a caller whose lock is moving between nodes.
 	again = 50 * time.Millisecond
 )
 
@@ -58,26 +54,26 @@ type waiter struct {
 	hold  *Hold
 	line  *line
 	place *list.Element
-	by    time.Time // its time is over then; zero if it waits without end
-	since uint64    // the answers when it came
+	by    time.Time // the end of its wait; zero if it has none
+	since uint64    // line.replies when it entered
 
-	// look says that state or line have changed. It has a capacity of one.
+	// look signals a change of state or line. It has a capacity of one.
 	look chan struct{}
 
 	state waiterState // guarded by the mu of the Client
 	err   error       // why it was refused, guarded by the same
 }
 
-// A waiterState is what a waiter does.
+// A waiterState is the state of a waiter.
 type waiterState int
 
 const (
 	asleep  waiterState = iota // the lock may be offered to it
-	asking                     // its own request is on the way
-	offered                    // an unlock is on the way that hands the lock on to it
-	granted                    // the lock was handed on to it
-	refused                    // Redis has failed, for another waiter
-	left                       // it is not in the line any more
+	asking                     // its own request is under way
+	offered                    // an unlock that hands it the lock is under way
+	granted                    // it was handed the lock
+	refused                    // the request of another waiter has failed
+	left                       // it has left the line
 )
 
 // enter puts a hold at the end of the line of its lock.
@@ -89,7 +85,7 @@ func (c *Client) enter(ctx context.Context, h *Hold) *waiter {
 		ln = &line{}
 		c.lines[h.keys.Hash] = ln
 	}
-	w := &waiter{hold: h, line: ln, look: make(chan struct{}, 1), since: ln.answers}
+	w := &waiter{hold: h, line: ln, look: make(chan struct{}, 1), since: ln.replies}
 	w.by, _ = ctx.Deadline()
 	w.place = ln.waiters.PushBack(w)
 	return w
@@ -112,7 +108,7 @@ func (w *waiter) wait(ctx context.Context) (bool, error) {
 		case err != nil:
 			w.failed(ctx, err)
 			return false, w.unanswered(err)
-		case a.number < 0: // somebody has made it last
+		case a.number < 0: // the lock does not expire
 			w.refusedFor(w.hold.keys.client.watchdog)
 		default:
 			w.refusedFor(untilAfter(a.number))
@@ -120,27 +116,26 @@ func (w *waiter) wait(ctx context.Context) (bool, error) {
 	}
 }
 
-// unanswered returns err, or an ErrNoAnswer if the time is over of a waiter to whom Redis has told
-// nothing: neither to itself nor to who asks for all.
+// unanswered returns err, or an ErrNoAnswer if the wait expired and Redis never replied to any caller in
+// the line.
 func (w *waiter) unanswered(err error) error {
 	c := w.hold.keys.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err == errTimeUp && w.line.answers == w.since {
+	if err == errTimeUp && w.line.replies == w.since {
 		return w.hold.keys.timeUp(w.line.asked, w.by)
 	}
 	return err
 }
 
-// untilAfter returns how long it is until so many ms are over. Java may write a lease that no
-// time.Duration can hold.
+// untilAfter converts ms to a Duration that ends after them. Java may write a lease that no Duration can
+// hold.
 func untilAfter(ms int64) time.Duration {
 	const rounding = time.Millisecond
 	return time.Duration(min(ms, longest.Milliseconds()))*time.Millisecond + rounding
 }
 
-// startOver has the waiter ask as another owner, if the one that it was may hold the lock
-// or get it yet.
+// startOver gives the waiter another owner if a request of its present owner may still take the lock.
 func (w *waiter) startOver() {
 	if w.hold.doubtful.Load() {
 		w.hold.forgo()
@@ -148,17 +143,17 @@ func (w *waiter) startOver() {
 	}
 }
 
-// sleep returns when it is time to ask, and has noted that the waiter asks, or true when
-// the lock was handed on to it.
+// sleep returns when the waiter, whose state is then asking, has to ask, or true when it was handed the
+// lock.
 func (w *waiter) sleep(ctx context.Context) (held bool, err error) {
 	c := w.hold.keys.client
+	next := w.next()
+	if next.now {
+		return next.held, next.err
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
-		next := w.next()
-		if next.now {
-			return next.held, next.err
-		}
+	for ; !next.now; next = w.next() {
 		var due <-chan time.Time
 		if next.wake != nil {
 			timer.Reset(time.Until(next.due))
@@ -167,7 +162,7 @@ func (w *waiter) sleep(ctx context.Context) (held bool, err error) {
 		select {
 		case <-w.look:
 		case <-next.wake:
-			c.heard(w.line)
+			c.notified(w.line)
 		case <-due:
 		case <-ctx.Done():
 			return w.give(ended(ctx))
@@ -175,11 +170,11 @@ func (w *waiter) sleep(ctx context.Context) (held bool, err error) {
 			return w.give(rratelimiter.ErrClosed)
 		}
 	}
+	return next.held, next.err
 }
 
-// A next is what a waiter does next: it returns now, to ask unless it was handed the
-// lock or refused; or it sleeps, as the head of the line until it is woken or something
-// is due.
+// A next is the next step of a waiter: to return now, and ask unless it was handed the lock or refused; or
+// to sleep, as the head of the line until wake or due.
 type next struct {
 	now, held bool
 	err       error
@@ -187,7 +182,7 @@ type next struct {
 	due       time.Time
 }
 
-// next returns what the waiter does next. If that is to ask, it is noted.
+// next returns the next step of the waiter, and sets its state to asking if it has to ask.
 func (w *waiter) next() next {
 	c := w.hold.keys.client
 	c.mu.Lock()
@@ -211,7 +206,7 @@ func (w *waiter) next() next {
 	return next{wake: ln.wake, due: ln.due}
 }
 
-// give leaves with an error, unless the lock was handed on to the waiter before.
+// give leaves the line with an error, unless the waiter was handed the lock before.
 func (w *waiter) give(err error) (held bool, _ error) {
 	c := w.hold.keys.client
 	c.mu.Lock()
@@ -223,42 +218,42 @@ func (w *waiter) give(err error) (held bool, _ error) {
 	return false, err
 }
 
-// heard notes that the line was told of an unlock.
-func (c *Client) heard(ln *line) {
+// notified handles a signal of the line's channel.
+func (c *Client) notified(ln *line) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case ln.own:
-		ln.own = false
-	case ln.pass > 0:
-		ln.pass--
+	case ln.ownMessage:
+		ln.ownMessage = false
+	case ln.yields > 0:
+		ln.yields--
 		ln.freed, ln.due = true, time.Now().Add(othersFirst)
 	default:
 		ln.due = time.Time{}
 	}
 }
 
-// refusedFor notes how long the lock is not free, as far as is known.
+// refusedFor lets the line sleep until the lease that Redis has reported expires.
 func (w *waiter) refusedFor(d time.Duration) {
 	c := w.hold.keys.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ln := w.line
-	w.state, ln.handed, ln.own = asleep, 0, false
-	ln.answered()
+	w.state, ln.handed, ln.ownMessage = asleep, 0, false
+	ln.replied()
 	if !ln.freed {
 		ln.due = time.Now().Add(d)
 	}
 }
 
-// failed tells all that wait that Redis has not replied: it would not reply to them.
+// failed refuses all waiters after a request without a reply: theirs would get none either.
 func (w *waiter) failed(ctx context.Context, err error) {
 	c := w.hold.keys.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case redisx.Answered(err):
-		w.line.answered()
+		w.line.replied()
 		return
 	case ctx.Err() != nil:
 		return
@@ -266,35 +261,36 @@ func (w *waiter) failed(ctx context.Context, err error) {
 	for e := w.line.waiters.Front(); e != nil; e = e.Next() {
 		if other, ok := e.Value.(*waiter); ok && other.state == asleep {
 			other.state, other.err = refused, err
-			other.tell()
+			signal(other.look)
 		}
 	}
 }
 
-// tell has a waiter look at what has changed.
-func (w *waiter) tell() {
+// signal sends to c, which has a capacity of one. If c is full, its reader has not looked yet, and will also
+// see this change.
+func signal(c chan<- struct{}) {
 	select {
-	case w.look <- struct{}{}:
-	default: // it is about to look
+	case c <- struct{}{}:
+	default:
 	}
 }
 
-// tellHead has the first waiter look. The mu of the Client is held.
-func (ln *line) tellHead() {
+// wakeHead makes the first waiter look. The mu of the Client is held.
+func (ln *line) wakeHead() {
 	if head := ln.waiters.Front(); head != nil {
 		if w, ok := head.Value.(*waiter); ok {
-			w.tell()
+			signal(w.look)
 		}
 	}
 }
 
-// answered notes that Redis has replied. The mu of the Client is held.
-func (ln *line) answered() {
+// replied counts a reply. The mu of the Client is held.
+func (ln *line) replied() {
 	ln.asked = time.Time{}
-	ln.answers++
+	ln.replies++
 }
 
-// leave takes the waiter out of the line, and has the next one look.
+// leave removes the waiter from the line, and wakes the next one.
 func (w *waiter) leave() {
 	c := w.hold.keys.client
 	c.mu.Lock()
@@ -302,12 +298,12 @@ func (w *waiter) leave() {
 	ln := w.line
 	if w.hold.Err() == nil {
 		ln.due = time.Now().Add(w.hold.lease)
-		ln.answered()
+		ln.replied()
 	}
 	w.state = left
 	ln.waiters.Remove(w.place)
 	if ln.waiters.Len() > 0 {
-		ln.tellHead()
+		ln.wakeHead()
 		return
 	}
 	if ln.cancel != nil {
@@ -316,8 +312,8 @@ func (w *waiter) leave() {
 	delete(c.lines, w.hold.keys.Hash)
 }
 
-// offer returns who waits first for a lock that is about to be unlocked, if it may be
-// handed on to it. Otherwise the line does without the message, for told follows.
+// offer returns the first waiter for a lock that is about to be unlocked, if the lock may be handed to it.
+// Otherwise the line ignores its own unlock message, because unlocked wakes it.
 func (c *Client) offer(k *keys) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -328,7 +324,7 @@ func (c *Client) offer(k *keys) *waiter {
 	w, ok := ln.waiters.Front().Value.(*waiter)
 	closed := c.host.Ctx.Err() != nil
 	if !ok || ln.handed >= mostHanded || w.state != asleep || w.hold.keys.fenced != k.fenced || closed {
-		ln.own = true
+		ln.ownMessage = true
 		return nil
 	}
 	ln.handed++
@@ -336,8 +332,8 @@ func (c *Client) offer(k *keys) *waiter {
 	return w
 }
 
-// told notes that a hold was unlocked, and how many clients were told.
-func (c *Client) told(h *Hold, clients int64) {
+// unlocked wakes the line after an unlock that has notified some clients.
+func (c *Client) unlocked(h *Hold, clients int64) {
 	k, long := h.keys, time.Since(h.since) >= othersFirst
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -345,24 +341,24 @@ func (c *Client) told(h *Hold, clients int64) {
 	switch {
 	case k.fair || ln == nil && clients == 0:
 		return
-	case ln == nil: // who asks next in this process had the lock just now
-		ln = &line{own: true}
+	case ln == nil: // the next caller of this process has just had the lock
+		ln = &line{ownMessage: true}
 		c.lines[k.Hash] = ln
 		time.AfterFunc(othersFirst, func() { c.forget(k, ln) })
 	case ln.wake != nil:
 		clients-- // this process
 	}
-	ln.handed, ln.freed, ln.due, ln.pass = 0, true, time.Now(), 0
+	ln.handed, ln.freed, ln.due, ln.yields = 0, true, time.Now(), 0
 	if clients > 0 {
 		ln.due = ln.due.Add(othersFirst)
 	}
 	if clients > 1 && long {
-		ln.pass = int(clients) - 1
+		ln.yields = int(clients) - 1
 	}
-	ln.tellHead()
+	ln.wakeHead()
 }
 
-// forget drops a line in which nobody waits.
+// forget drops a line without waiters.
 func (c *Client) forget(k *keys, ln *line) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -371,34 +367,33 @@ func (c *Client) forget(k *keys, ln *line) {
 	}
 }
 
-// handed gives the waiter the lock that was offered to it, or gives it back if the waiter
-// has left.
-func (w *waiter) handed(ctx context.Context, a answer) {
+// handed gives the offered lock to the waiter, or back if the waiter has left.
+func (w *waiter) handed(ctx context.Context, a lockReply) {
 	err := w.hold.begin(a)
 	c := w.hold.keys.client
 	c.mu.Lock()
 	gone := w.state == left
 	if !gone {
 		w.state, w.err = granted, err
-		w.tell()
+		signal(w.look)
 	}
 	c.mu.Unlock()
 	if gone {
 		w.hold.end(context.Canceled)
 	}
-	if gone || errors.Is(err, rratelimiter.ErrClosed) { // then the janitor does not run any more
+	if gone || errors.Is(err, rratelimiter.ErrClosed) { // the cleaner has stopped
 		_, _ = w.hold.release(ctx)
 	}
 }
 
-// notHanded undoes an offer: the unlock has failed, or the lock was not held. If the lock
-// may have been handed on all the same, that is given up.
+// notHanded undoes an offer after an unlock that failed or found the lock not held. A hand-over that may
+// have happened is given up.
 func (w *waiter) notHanded(unsure bool) {
 	c := w.hold.keys.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if unsure {
-		c.janitor.giveUp(w.hold)
+		c.cleaner.giveUp(w.hold)
 	}
 	if w.state != left {
 		w.state = asleep

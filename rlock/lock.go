@@ -11,32 +11,29 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// A Lock has at most one holder (Redisson's RLock). It is a handle on a lock in Redis, and is
-// safe for concurrent use. Its holder has a [Hold]. Code that takes a [Locker] can be tested
-// without Redis.
+// A Lock has at most one holder (Redisson's RLock). It is a handle on a lock in Redis, and is safe for
+// concurrent use. Its holder has a [Hold]. Code that takes a [Locker] can be tested without Redis.
 type Lock struct{ handle }
 
-// A handle is what all locks have. A lock that had a Lock in it would have a field of the
-// name of its method.
+// A handle is embedded by all kinds of locks, because embedding Lock would hide its method Lock behind the
+// field.
 type handle struct{ keys *keys }
 
 // Name returns the name of the lock.
 func (l *handle) Name() string { return l.keys.name }
 
-// Lock waits until the lock is free, and holds it (RLock.lock). The hold is renewed
-// until it ends.
+// Lock waits until the lock is free, and takes it (RLock.lock). The hold is renewed until it ends.
 //
-// It waits for the lock, not for Redis: if that does not reply when it is asked, the error
-// is an ErrNoAnswer. If ctx ends before, errors.Is(err, ctx.Err()) holds. After an error the
-// lock is not held: what Redis may still grant is given back. Errors are those of the package.
+// It waits for the lock, not for Redis: without a reply of Redis the error is an ErrNoAnswer. If ctx ends
+// first, errors.Is(err, ctx.Err()) holds. After an error the lock is not held: a late grant of Redis is
+// given back. Errors are those of the package.
 func (l *handle) Lock(ctx context.Context) (*Hold, error) {
 	h, _, err := l.keys.acquire(ctx, request{forever: true})
 	return h, err
 }
 
-// LockFor is Lock for a hold that ends by itself when lease has passed, and is not
-// renewed (RLock.lock with a lease time). lease is at least 1 ms and at most 3,660 days; a
-// fraction of a ms is dropped.
+// LockFor is Lock for a hold that is not renewed and expires after lease (RLock.lock with a lease time).
+// lease is at least 1 ms and at most 3,660 days; a fraction of a ms is truncated.
 func (l *handle) LockFor(ctx context.Context, lease time.Duration) (*Hold, error) {
 	if err := l.keys.checkLease(lease); err != nil && l.keys.err == nil {
 		return nil, err
@@ -45,14 +42,13 @@ func (l *handle) LockFor(ctx context.Context, lease time.Duration) (*Hold, error
 	return h, err
 }
 
-// TryLock holds the lock if it is free within wait, and reports whether it does
-// (RLock.tryLock). Then the Hold is nil if it does not, and there is no error. A wait of
-// 0 or less is a single attempt, which may go before others who wait. A lease of 0
-// stands for one that is renewed; otherwise it is as for LockFor.
+// TryLock takes the lock if it is free within wait, and reports whether it did (RLock.tryLock). If the lock
+// was not free, the Hold and the error are nil. A wait of 0 or less is a single attempt, which may overtake
+// waiting callers. A lease of 0 is renewed; any other lease is as for LockFor.
 //
-// It returns by the end of wait, whatever Redis does: an ErrNoAnswer if Redis was asked 30 ms
-// before that or earlier, and has not replied. What it grants later is given back. A single
-// attempt returns by the end of ctx; without one, when go-redis gives up.
+// It returns by the end of wait, whatever Redis does. The error is an ErrNoAnswer if a request was sent at
+// least 30 ms earlier and got no reply; a late grant is given back. A single attempt returns by the end of
+// ctx; if ctx has none, when go-redis gives up.
 func (l *handle) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error) {
 	if err := l.keys.checkLease(lease); lease != 0 && err != nil && l.keys.err == nil {
 		return nil, false, err
@@ -60,12 +56,12 @@ func (l *handle) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold,
 	return l.keys.acquire(ctx, request{wait: wait, lease: lease})
 }
 
-// ForceUnlock unlocks whoever holds the lock, and reports whether somebody did
-// (RLock.forceUnlock). Its holder, in Go, knows at the next renewal: its context ends.
-// It is not sent again: after an error of the network the lock may have been unlocked.
+// ForceUnlock unlocks the lock for any holder, and reports whether there was one (RLock.forceUnlock). A
+// holder in Go notices at its next renewal: its context ends. The request is not sent again: after a
+// network error the lock may have been unlocked.
 func (l *handle) ForceUnlock(ctx context.Context) (bool, error) { return l.keys.force(ctx) }
 
-// IsLocked reports whether somebody holds the lock (RLock.isLocked).
+// IsLocked reports whether the lock is held (RLock.isLocked).
 func (l *handle) IsLocked(ctx context.Context) (bool, error) {
 	n, err := onMaster(ctx, l.keys, func(rdb redis.Cmdable) (int64, error) {
 		return rdb.Exists(ctx, l.keys.Hash).Result()
@@ -73,35 +69,34 @@ func (l *handle) IsLocked(ctx context.Context) (bool, error) {
 	return n > 0, err
 }
 
-// What RemainTimeToLive returns besides a length, as PTTL does.
+// Results of RemainTimeToLive that are no duration, as those of PTTL.
 const (
-	NoTimeToLive time.Duration = -1 // the key does not end by itself: it is no lock of Redisson, or is broken
-	NotLocked    time.Duration = -2 // nobody holds it
+	NoTimeToLive time.Duration = -1 // the key does not expire: it is not a lock of Redisson, or is broken
+	NotLocked    time.Duration = -2 // the lock is free
 )
 
-// RemainTimeToLive returns how long the lock is held unless it is renewed,
-// NoTimeToLive or NotLocked (RLock.remainTimeToLive).
+// RemainTimeToLive returns the rest of the lease, NoTimeToLive or NotLocked (RLock.remainTimeToLive).
 func (l *handle) RemainTimeToLive(ctx context.Context) (time.Duration, error) {
 	return onMaster(ctx, l.keys, func(rdb redis.Cmdable) (time.Duration, error) {
 		return rdb.PTTL(ctx, l.keys.Hash).Result()
 	})
 }
 
-// onMaster asks the master that has the lock.
+// onMaster reads from the master that has the lock.
 func onMaster[T any](ctx context.Context, k *keys, read func(rdb redis.Cmdable) (T, error)) (T, error) {
 	return ask(ctx, k, func(ctx context.Context) (T, error) {
 		return redisx.OnMaster(ctx, &k.client.host.Runner, k.Hash, read)
 	}, nil)
 }
 
-// A request is what a caller asks of a lock.
+// A request holds the arguments of a call that takes a lock.
 type request struct {
 	wait    time.Duration // 0 or less: a single attempt
-	forever bool          // wait is without end
+	forever bool          // the wait has no end
 	lease   time.Duration // 0: renewed
 }
 
-// acquire returns a hold, or false if the wait is over before, and tells the observer.
+// acquire is take, and calls the observer.
 func (k *keys) acquire(ctx context.Context, req request) (*Hold, bool, error) {
 	start := time.Now()
 	h, granted, err := k.take(ctx, req)
@@ -109,7 +104,7 @@ func (k *keys) acquire(ctx context.Context, req request) (*Hold, bool, error) {
 	return h, granted, err
 }
 
-// take returns a hold, or false if the wait is over before.
+// take returns a hold, or false if the wait ends first.
 func (k *keys) take(ctx context.Context, req request) (*Hold, bool, error) {
 	if err := k.usable(ctx); err != nil {
 		return nil, false, err
@@ -118,7 +113,7 @@ func (k *keys) take(ctx context.Context, req request) (*Hold, bool, error) {
 	var err error
 	var granted bool
 	if !req.forever && req.wait <= 0 {
-		var a answer
+		var a lockReply
 		a, err = h.attempt(ctx, unseen)
 		granted = a.granted
 	} else {
@@ -129,14 +124,14 @@ func (k *keys) take(ctx context.Context, req request) (*Hold, bool, error) {
 	}
 	h.forgo()
 	k.client.owners.end(h.number)
-	h.cancel(context.Canceled) // nobody has its context
+	h.cancel(context.Canceled) // no caller has its context
 	if errors.Is(err, errTimeUp) {
 		err = nil
 	}
 	return nil, false, err
 }
 
-// wait has a hold wait in the line of its lock.
+// wait waits for the lock of h, in a line or in the queue of a fair lock.
 func (k *keys) wait(ctx context.Context, h *Hold, req request) (bool, error) {
 	if !req.forever {
 		var cancel context.CancelFunc
@@ -149,8 +144,8 @@ func (k *keys) wait(ctx context.Context, h *Hold, req request) (bool, error) {
 	return k.client.enter(ctx, h).wait(ctx)
 }
 
-// String returns the kind and the name of the lock, as in lock "jobs" or fair lock "jobs". It
-// does not ask Redis.
+// String returns the kind and the name of the lock, as in lock "jobs" or fair lock "jobs". It sends nothing
+// to Redis.
 func (l *handle) String() string {
 	kind := l.keys.kind()
 	if kind != "lock" {

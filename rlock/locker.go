@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Locker is what code under a lock needs of it: a [Lock], [FencedLock] or [FairLock] in a
-// service, and in a test a fake whose methods return a Hold of [FakeHold].
+// A Locker is a [Lock], [FencedLock] or [FairLock] in a service, and in a test a fake whose methods return
+// a Hold of [FakeHold].
 type Locker interface {
 	// Name returns the name of the lock.
 	Name() string
@@ -27,10 +27,9 @@ var (
 	_ Locker = (*FairLock)(nil)
 )
 
-// FakeHold returns a Hold that is held without Redis, for the fake [Locker] of a test. Its
-// Context has the values of ctx. Its lease never expires: it ends with its last Unlock, or
-// when the test calls lose, as a hold that was lost. token is its first token, 0 for a lock
-// that has none.
+// FakeHold returns a Hold that needs no Redis, for the fake [Locker] of a test. Its Context has the values
+// of ctx. Its lease never expires: it ends with its last Unlock, or is lost when the test calls lose. token
+// is its first token, 0 for a lock without tokens.
 func FakeHold(ctx context.Context, token int64) (h *Hold, lose func()) {
 	h = &Hold{count: 1, token: token}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))

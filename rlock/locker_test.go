@@ -32,15 +32,11 @@ func states(t *testing.T, when string, h *rlock.Hold, count int64, wantErr error
 func TestZeroHold(t *testing.T) {
 	var h rlock.Hold
 	states(t, "zero", &h, 0, rlock.ErrNotHeld)
-	if cause := context.Cause(h.Context()); !errors.Is(cause, rlock.ErrNotHeld) {
-		t.Errorf("the cause of its context is %v", cause)
-	}
+	wantErr(t, "the cause of its context", context.Cause(h.Context()), rlock.ErrNotHeld)
 	for name, err := range map[string]error{
 		"Unlock": h.Unlock(t.Context()), "Relock": h.Relock(t.Context()),
 	} {
-		if !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
-			t.Errorf("%s: %v", name, err)
-		}
+		wantEnded(t, name, err)
 	}
 	if h.Token() != 0 || h.Owner() != "" {
 		t.Errorf("token %d, owner %q", h.Token(), h.Owner())
@@ -55,9 +51,7 @@ func TestFakeHold(t *testing.T) {
 	h, lose := rlock.FakeHold(ctx, 7)
 	noError(t, h.Relock(ctx))
 	cancel()
-	if err := h.Relock(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Relock, ctx ended: %v", err)
-	}
+	wantErr(t, "Relock, ctx ended", h.Relock(ctx), context.Canceled)
 	states(t, "twice", h, 2, nil)
 	if h.Token() != 8 || h.Context().Value(key{}) != "v" {
 		t.Errorf("token %d, value %v", h.Token(), h.Context().Value(key{}))
@@ -67,20 +61,17 @@ func TestFakeHold(t *testing.T) {
 	noError(t, h.Unlock(ctx))
 	lose() // too late
 	states(t, "unlocked", h, 0, rlock.ErrNotHeld)
-	if cause := context.Cause(h.Context()); cause != context.Canceled {
-		t.Errorf("unlocked: the cause is %v", cause)
-	}
+	want(t, "the cause of its context", context.Cause(h.Context()), context.Canceled)
 
 	h, lose = rlock.FakeHold(t.Context(), 0)
 	lose()
 	states(t, "lost", h, 0, rlock.ErrLost)
-	if cause, err := context.Cause(h.Context()), h.Unlock(t.Context()); !errors.Is(cause, rlock.ErrLost) ||
-		!errors.Is(err, rlock.ErrLost) || h.Token() != 0 {
-		t.Errorf("lost: cause %v, Unlock %v, token %d", cause, err, h.Token())
-	}
+	wantErr(t, "the cause of its context", context.Cause(h.Context()), rlock.ErrLost)
+	wantErr(t, "Unlock", h.Unlock(t.Context()), rlock.ErrLost)
+	want(t, "token", h.Token(), 0)
 }
 
-// A lock says what it is, also where Redis is away.
+// A lock says what it is, also where Redis is down.
 func TestLockString(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer rdb.Close()

@@ -6,41 +6,40 @@ import (
 	"time"
 )
 
-// An Observer is told of the locks of a Client: for metrics (WithObserver). Package otellimit has one
-// for OpenTelemetry.
+// An Observer receives the calls and holds of a Client, for metrics (WithObserver). Package otellimit has
+// one for OpenTelemetry.
 type Observer interface {
-	// ObserveLock is called once for each Lock, LockFor and TryLock when it has its outcome, in the
-	// goroutine of the caller, and once for each hold when it ends, in whichever goroutine ends it.
-	// Both wait for it. It is called by many goroutines at once. ctx is that of the call, or of the
-	// hold.
+	// ObserveLock is called once for each Lock, LockFor and TryLock before it returns, in the goroutine of
+	// the caller, and once at the end of each hold, in any goroutine. It delays both, and is called by many
+	// goroutines at once. ctx is that of the call, or of the hold.
 	ObserveLock(ctx context.Context, o Observation)
 }
 
-// An Observation is the outcome of a call, or the end of a hold.
+// An Observation is the result of a call, or the end of a hold.
 type Observation struct {
-	// Name is that of the lock, as the caller gave it. There may be one for each user, so it is not
-	// for metrics.
+	// Name is the name of the lock before the name mapper. Metrics should not use it: there may be one lock
+	// for each user.
 	Name string
 
 	// Kind is lock, fenced or fair.
 	Kind string
 
-	// Ended says that this is the end of a hold. Otherwise it is the outcome of a call.
+	// Ended says that this is the end of a hold. Otherwise it is the result of a call.
 	Ended bool
 
-	// Granted reports whether the call got the lock, and Waited how long it took. Err is its error,
-	// nil if the lock was granted, or not within the wait of a TryLock.
+	// Granted reports whether the call got the lock, and Waited how long it took. Err is its error, nil if
+	// the lock was granted, or not within the wait of a TryLock.
 	Granted bool
 	Waited  time.Duration
 	Err     error
 
-	// Held is how long the hold lasted, counted from when its request was sent. Lost reports whether
-	// it ended otherwise than by its last Unlock.
+	// Held is how long the hold lasted, counted from when its request was sent. Lost reports whether it
+	// ended otherwise than by its last Unlock.
 	Held time.Duration
 	Lost bool
 }
 
-// WithObserver has o told of each call and each hold. The default is none.
+// WithObserver calls o for each call and each hold. The default is none.
 func WithObserver(o Observer) Option { return option(func(c *Client) { c.observer = o }) }
 
 // kind returns the kind of a lock.
@@ -54,7 +53,7 @@ func (k *keys) kind() string {
 	return "lock"
 }
 
-// observeCall tells the observer, if there is one, of a call that began at a time.
+// observeCall calls the observer, if there is one, for a call that began at start.
 func (k *keys) observeCall(ctx context.Context, start time.Time, granted bool, err error) {
 	if o := k.client.observer; o != nil {
 		o.ObserveLock(ctx, Observation{
@@ -63,7 +62,7 @@ func (k *keys) observeCall(ctx context.Context, start time.Time, granted bool, e
 	}
 }
 
-// observeEnd tells the observer, if there is one, why a hold has ended that began at a time.
+// observeEnd calls the observer, if there is one, at the end of a hold that began at since.
 func (h *Hold) observeEnd(since time.Time, why error) {
 	if o := h.keys.client.observer; o != nil {
 		o.ObserveLock(h.ctx, Observation{

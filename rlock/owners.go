@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// owners are those of one Client: which numbers it has given out, and who of them may still hold
-// a lock.
+// owners are the numbers that a Client has given to its holds, and which of them may still hold a lock.
 type owners struct {
 	first uint64 // before the first one
 
@@ -16,9 +15,8 @@ type owners struct {
 	live map[uint64]struct{}
 }
 
-// begin has the numbers begin at random. Another process may have had the same ID before: its
-// owners must not be ours. All have 19 digits, by which fair locks know them from threads of
-// Java.
+// begin chooses a random first number, because an earlier process may have had the same ID. All numbers
+// have 19 digits, by which fair locks tell them from the thread IDs of Java.
 func (o *owners) begin(random []byte) {
 	const most = 2
 	o.first = 1<<(64-most) | binary.BigEndian.Uint64(random)>>most
@@ -34,15 +32,15 @@ func (o *owners) next() uint64 {
 	return o.last
 }
 
-// end notes that an owner holds no lock any more, and will not get one.
+// end removes an owner that has no lock and will not get one.
 func (o *owners) end(number uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.live, number)
 }
 
-// ended returns the owner whose number ends with some digits, if there was one and it has ended.
-// Scripts say no more of a number: those of Lua have 53 bits.
+// ended returns the owner whose number ends with some digits, if there was one and it has ended. Scripts
+// reply only these digits, because numbers of Lua have 53 bits.
 func (o *owners) ended(digits int64) (number uint64, ok bool) {
 	const all = 1_000_000_000_000_000 // 15 digits, as in parts/holder.lua
 	if digits <= 0 || digits >= all {

@@ -22,11 +22,11 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// The specs here are Jepsen's of a lock that protects a set: processes read the set under the
-// lock, sleep over it, and write it back with an element more. An element that was written and
-// is not there in the end is an update that was lost.
+// The specs here are Jepsen's of a lock that protects a set: processes read the set under the lock, sleep
+// over it, and write it back with an element more. An element that was written and is not there in the end
+// is an update that was lost.
 
-// envProcess has what a process is told to do. Then the test binary is such a process.
+// envProcess holds the orders of a process. If it is set, the test binary is such a process.
 const envProcess = "RLOCK_TEST_PROCESS"
 
 type orders struct {
@@ -50,8 +50,8 @@ func newWriter(o orders) (w *writer, end func()) {
 	return &writer{o, rdb, locks.FencedLock(o.Lock)}, func() { _, _ = limiters.Close(), rdb.Close() }
 }
 
-// The set is the field "set" of a hash; the greatest token that it was shown is beside it. To
-// read it is to show the token, too: what is written depends on what was read.
+// The set is the field "set" of a hash; the greatest token that it was shown is beside it. A read also
+// shows the token, because a write depends on what was read.
 var (
 	readSet  = redis.NewScript(fence + `return redis.call('HGET', KEYS[1], 'set') or ''`)
 	writeSet = redis.NewScript(fence + `redis.call('HSET', KEYS[1], 'set', ARGV[3]) return 'OK'`)
@@ -78,7 +78,7 @@ func (w *writer) adds(ctx context.Context, element string, sleep func()) error {
 	}
 	set, err := readSet.Run(ctx, w.rdb, []string{w.Set}, fenced, h.Token()).Text()
 	if err == nil {
-		err = h.Err() // a careful writer looks whether it still has the lock
+		err = h.Err() // a careful writer checks the hold
 	}
 	if err == nil {
 		sleep()
@@ -87,8 +87,8 @@ func (w *writer) adds(ctx context.Context, element string, sleep func()) error {
 	return err
 }
 
-// process adds the elements whose names come in, one in a line. For each it prints "read" when
-// it has read the set, waits for one more line, and prints what came of it.
+// process adds the elements whose names come in, one in a line. For each it prints "read" when it has read
+// the set, waits for one more line, and prints what came of it.
 func process(text string, in io.Reader, out io.Writer) error {
 	var o orders
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -135,7 +135,7 @@ func startChild(t *testing.T, o orders) *child {
 	return c
 }
 
-// says has the child read a line.
+// says sends a line to the child.
 func (c *child) says(line string) {
 	if _, err := fmt.Fprintln(c.in, line); err != nil {
 		c.t.Error(err)
@@ -170,14 +170,16 @@ func (c *child) goesOn() {
 }
 
 // newSet returns orders for a set of its own.
-func newSet(t *testing.T, fenced bool, watchdog time.Duration) (s *stage, o orders) {
+func newSet(t *testing.T, fenced bool, watchdog time.Duration) (s *env, o orders) {
+	t.Helper()
+	t.Parallel()
 	server := redistest.Start(t)
-	s = newStage(t, server.Client(t), server.Admin())
+	s = newEnv(t, server.Client(t), server.Admin())
 	return s, orders{server.Addr, redistest.Name(t), redistest.Name(t), watchdog, fenced}
 }
 
 // elements returns what is in the set.
-func (s *stage) elements(o orders) map[string]bool {
+func (s *env) elements(o orders) map[string]bool {
 	s.Helper()
 	all := map[string]bool{}
 	for element := range strings.FieldsSeq(must(s.look.HGet(s.Context(), o.Set, "set").Result())(s)) {
@@ -186,14 +188,13 @@ func (s *stage) elements(o orders) map[string]bool {
 	return all
 }
 
-// A process that has the lock is stopped between reading and writing, past its lease. Another one
-// gets the lock and writes. What the first one writes then, when it goes on, undoes that; where
-// the set refuses old tokens, it does not. That is no fault of the lock: no lock can prevent it.
-func TestAHolderThatSleeps(t *testing.T) {
+// A holder is stopped between reading and writing, past its lease. Another process gets the lock and
+// writes. When the first one continues, its write undoes that, unless the set rejects old tokens. No lock
+// can prevent it.
+func TestHolderThatSleepsPastItsLease(t *testing.T) {
 	t.Parallel()
-	for fenced, told := range map[bool]string{false: "written", true: "refused"} {
+	for fenced, result := range map[bool]string{false: "written", true: "refused"} {
 		t.Run(fmt.Sprintf("fenced %v", fenced), func(t *testing.T) {
-			t.Parallel()
 			s, o := newSet(t, fenced, 300*time.Millisecond)
 			sleeper := startChild(t, o)
 			sleeper.says("slow")
@@ -202,9 +203,9 @@ func TestAHolderThatSleeps(t *testing.T) {
 			sleeper.says("") // it would go on now
 			w, end := newWriter(o)
 			defer end()
-			noError(t, w.adds(within(t), "quick", func() {})) // when the lease of the sleeper is over
+			noError(t, w.adds(within(t), "quick", func() {})) // when the lease of the sleeper has ended
 			sleeper.goesOn()
-			want(t, "what the sleeper is told", sleeper.hears(), told)
+			want(t, "the result of the sleeper", sleeper.hears(), result)
 			elements := s.elements(o)
 			want(t, "the quick one's element is there", elements["quick"], fenced)
 			want(t, "the sleeper's element is there", elements["slow"], !fenced)
@@ -212,8 +213,8 @@ func TestAHolderThatSleeps(t *testing.T) {
 	}
 }
 
-// Processes add to a set, each as fast as it can. Without fence nothing is lost as long as none
-// of them stops. With it, nothing is lost even though they are stopped past their leases.
+// Processes add to a set, each as fast as it can. Without fence nothing is lost as long as none of them
+// stops. With it, nothing is lost even though they are stopped past their leases.
 func TestLockSet(t *testing.T) {
 	t.Parallel()
 	for what, tc := range map[string]struct {
@@ -221,7 +222,6 @@ func TestLockSet(t *testing.T) {
 		watchdog time.Duration
 	}{"undisturbed": {false, 30 * time.Second}, "stopped": {true, 200 * time.Millisecond}} {
 		t.Run(what, func(t *testing.T) {
-			t.Parallel()
 			s, o := newSet(t, tc.stops, tc.watchdog)
 			const processes = 4
 			adds := redistest.Rounds(t, 12)

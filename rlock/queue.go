@@ -10,25 +10,24 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// A queue is who waits for one fair lock in this process. The order is that of the queue
-// in Redis, which has those of other processes, too. One goroutine renews the places of
-// all, and looks whether it is somebody's turn: the message that tells may be lost, and
-// when a lease runs out there is none.
+// A queue holds the waiters of this process for one fair lock. Their order is that of the queue in Redis,
+// which also has those of other processes. One goroutine renews all places and checks whose turn it is: a
+// message may be lost, and an expired lease sends none.
 type queue struct {
 	keys    *keys
-	waiters []*queued // guarded by the mu of the Client, as all of it
-	looked  time.Time // when the places were renewed, or should have been
-	due     time.Time // the goroutine looks by then
+	waiters []*queued // as all fields guarded by the mu of the Client
+	looked  time.Time // time of the last renewal of the places, or attempt
+	due     time.Time // when the goroutine looks next
 
-	// sooner says that due or waiters have changed. It has a capacity of one.
+	// sooner signals a change of due or waiters. It has a capacity of one.
 	sooner chan struct{}
 }
 
-// mostKept is how many places a script call renews.
+// mostKept bounds the places that a script call renews.
 const mostKept = 1000
 
-// enterQueue returns the queue of the lock for which a caller waits, nil if the Client is
-// closed. c.mu is held.
+// enterQueue adds a caller to the queue of its lock, which it returns; nil if the Client is closed. c.mu is
+// held.
 func (c *Client) enterQueue(w *queued) *queue {
 	k := w.hold.keys
 	q := c.queues[k.Hash]
@@ -43,8 +42,7 @@ func (c *Client) enterQueue(w *queued) *queue {
 	return q
 }
 
-// lastQueued returns who was last to enter the queue of a lock in this process, nil if
-// nobody waits.
+// lastQueued returns the last caller in the queue of a lock in this process, nil if there is none.
 func (c *Client) lastQueued(k *keys) *queued {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,8 +52,8 @@ func (c *Client) lastQueued(k *keys) *queued {
 	return nil
 }
 
-// lookIn has the queue look when a hint of a script says so: in ms, or less than 0 for
-// when the places are to be renewed. c.mu is held.
+// lookIn schedules the next look in hint ms, or if hint is negative when the places have to be renewed.
+// c.mu is held.
 func (q *queue) lookIn(hint int64) {
 	q.due = q.looked.Add(placeFor / 3)
 	if hint >= 0 {
@@ -63,18 +61,10 @@ func (q *queue) lookIn(hint int64) {
 			q.due = due
 		}
 	}
-	q.poke()
+	signal(q.sooner)
 }
 
-// poke has the goroutine see what has changed.
-func (q *queue) poke() {
-	select {
-	case q.sooner <- struct{}{}:
-	default: // it is about to see it
-	}
-}
-
-// keep looks after a queue until nobody waits in it.
+// keep serves a queue until it has no waiters.
 func (q *queue) keep(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -95,7 +85,7 @@ func (q *queue) keep(ctx context.Context) {
 	}
 }
 
-// next returns when to look next. more is false if nobody waits: then keep ends.
+// next returns the time of the next look. more is false if the queue has no waiters: then keep ends.
 func (q *queue) next() (due time.Time, more bool) {
 	c := q.keys.client
 	c.mu.Lock()
@@ -107,7 +97,7 @@ func (q *queue) next() (due time.Time, more bool) {
 	return q.due, true
 }
 
-// look renews the places, and tells those that should ask for the lock.
+// look renews the places, and wakes the callers that should ask for the lock.
 func (q *queue) look(ctx context.Context) {
 	c := q.keys.client
 	sent := time.Now()
@@ -137,11 +127,11 @@ func (q *queue) look(ctx context.Context) {
 		q.lookIn(hint)
 	case redis.IsTryAgainError(err):
 		q.due = time.Now().Add(again)
-	default: // each of them gets its own error, or the lock
+	default: // each asks, and gets its own error or the lock
 		q.due, asks = time.Now().Add(tidyRarely), waiters
 	}
 	for _, w := range asks {
-		w.tell()
+		signal(w.look)
 	}
 }
 
@@ -158,7 +148,7 @@ func (q *queue) renew(ctx context.Context, waiters []*queued) (redisx.Reply, err
 	return reply, err
 }
 
-// abandon leaves the queue in Redis for all that wait: the Client is closed.
+// abandon gives up the places of all waiters when the Client is closed.
 func (q *queue) abandon(ctx context.Context) {
 	c := q.keys.client
 	c.mu.Lock()

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redisson-go/rratelimiter"
@@ -16,8 +15,8 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// The specs here are what Redisson tests of its locks, as far as no other spec has it.
-// docs/lock-cases.md has all of its cases.
+// The specs here are what Redisson tests of its locks, as far as no other spec has it. docs/lock-cases.md
+// has all of its cases.
 
 // A locker is what all kinds of locks have.
 type locker interface {
@@ -30,37 +29,47 @@ type locker interface {
 	RemainTimeToLive(ctx context.Context) (time.Duration, error)
 }
 
+// A kind returns the lock of that kind.
+type kind func(c *rlock.Client, name string) locker
+
+var kinds = map[string]kind{
+	"Lock":       func(c *rlock.Client, name string) locker { return c.Lock(name) },
+	"FencedLock": func(c *rlock.Client, name string) locker { return c.FencedLock(name) },
+	"FairLock":   func(c *rlock.Client, name string) locker { return c.FairLock(name) },
+}
+
 // eachKind runs a spec with each kind of lock.
-func eachKind(t *testing.T, spec func(t *testing.T, of func(c *rlock.Client, name string) locker)) {
+func eachKind(t *testing.T, spec func(t *testing.T, of kind)) {
 	t.Helper()
-	for kind, of := range map[string]func(c *rlock.Client, name string) locker{
-		"Lock":       func(c *rlock.Client, name string) locker { return c.Lock(name) },
-		"FencedLock": func(c *rlock.Client, name string) locker { return c.FencedLock(name) },
-		"FairLock":   func(c *rlock.Client, name string) locker { return c.FairLock(name) },
-	} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			spec(t, of)
-		})
+	t.Parallel()
+	for name, of := range kinds {
+		t.Run(name, func(t *testing.T) { spec(t, of) })
 	}
 }
 
-// eachKindOfTwo runs a spec with a lock of each kind, as two processes see it.
-func eachKindOfTwo(t *testing.T, spec func(s *stage, mine, other locker)) {
+// eachKindInBubble runs a spec with a lock of each kind in fake time.
+func eachKindInBubble(t *testing.T, spec func(s *env, lock locker)) {
 	t.Helper()
-	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
-		onBoth(t, func(s *stage) {
+	eachKind(t, func(t *testing.T, of kind) {
+		inBubble(t, func(s *env) { spec(s, of(s.locks, redistest.Name(s))) })
+	})
+}
+
+// eachKindOfTwo runs a spec with a lock of each kind, as two processes see it.
+func eachKindOfTwo(t *testing.T, spec func(s *env, mine, other locker)) {
+	t.Helper()
+	eachKind(t, func(t *testing.T, of kind) {
+		onBoth(t, func(s *env) {
 			name := redistest.Name(s)
 			spec(s, of(s.locks, name), of(s.client(), name))
 		})
 	})
 }
 
-// A lock is held by one hold, as often as that has locked it, and every process sees so. Nobody
-// else gets it, in the same process either.
-func TestALockIsHeldByOneHold(t *testing.T) {
-	t.Parallel()
-	eachKindOfTwo(t, func(s *stage, mine, other locker) {
+// A lock has one holder, as often as that has locked it, and every process sees that. No other caller gets
+// it, in the same process or another.
+func TestLockHasAtMostOneHolder(t *testing.T) {
+	eachKindOfTwo(t, func(s *env, mine, other locker) {
 		ctx := within(s)
 		before := took(other.TryLock(ctx, 0, 0))(s)
 		noError(s, before.Unlock(ctx))
@@ -92,11 +101,10 @@ func TestALockIsHeldByOneHold(t *testing.T) {
 	})
 }
 
-// Anybody may unlock a lock. An Unlock of who had it is an error then, and leaves the next
-// holder alone.
+// ForceUnlock unlocks the lock of any holder. Unlock of that holder returns an error then, and leaves the
+// next holder alone.
 func TestForceUnlock(t *testing.T) {
-	t.Parallel()
-	eachKindOfTwo(t, func(s *stage, mine, other locker) {
+	eachKindOfTwo(t, func(s *env, mine, other locker) {
 		ctx := within(s)
 		h := must(mine.LockFor(ctx, time.Hour))(s)
 		want(s, "forced", must(other.ForceUnlock(ctx))(s), true)
@@ -104,33 +112,30 @@ func TestForceUnlock(t *testing.T) {
 		want(s, "locked", must(other.IsLocked(ctx))(s), false)
 		want(s, "forced again", must(other.ForceUnlock(ctx))(s), false)
 		next := took(other.TryLock(ctx, 0, time.Hour))(s)
-		if err := h.Unlock(ctx); !errors.Is(err, rlock.ErrLost) {
-			s.Errorf("Unlock: %v, want ErrLost", err)
-		}
+		wantErr(s, "Unlock", h.Unlock(ctx), rlock.ErrLost)
 		want(s, "count of the next one", must(next.HoldCount(ctx))(s), 1)
 		noError(s, next.Unlock(ctx))
 	})
 }
 
-// ForceUnlock tells a caller that waits.
-func TestForceUnlockTellsTheNext(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(s *stage) {
-		ctx, name := s.Context(), redistest.Name(s)
-		must(s.client().Lock(name).LockFor(ctx, time.Hour))(s)
-		next := s.waits(ctx, name)
+// ForceUnlock notifies a caller that waits.
+func TestForceUnlockNotifiesTheNext(t *testing.T) {
+	eachKindInBubble(t, func(s *env, lock locker) {
+		ctx := s.Context()
+		h := must(lock.LockFor(ctx, time.Hour))(s)
+		next := s.waits(ctx, lock)
 		start := time.Now()
-		want(s, "forced", must(s.locks.Lock(name).ForceUnlock(ctx))(s), true)
+		want(s, "forced", must(lock.ForceUnlock(ctx))(s), true)
 		noError(s, comes(s, next).Unlock(ctx))
 		want(s, "waited", time.Since(start), 0)
+		wantErr(s, "Unlock", h.Unlock(ctx), rlock.ErrLost)
 	})
 }
 
-// A lock tells how long it lasts: for its own lease, also after an Unlock of several, or for
-// that of the watchdog.
+// RemainTimeToLive returns the rest of the lease, also after an Unlock of several, or of that of the
+// watchdog.
 func TestRemainTimeToLive(t *testing.T) {
-	t.Parallel()
-	eachKindOfTwo(t, func(s *stage, mine, other locker) {
+	eachKindOfTwo(t, func(s *env, mine, other locker) {
 		ctx := within(s)
 		lasts := func(lease time.Duration) {
 			s.Helper()
@@ -162,11 +167,10 @@ func TestRemainTimeToLive(t *testing.T) {
 	})
 }
 
-// Each hold has a greater token, in whatever way it was taken, and so has each Relock: the time of the server
-// in µs, or one more than the last if that is ahead of it.
+// Each hold has a greater token, in whatever way it was taken, and so has each Relock: the time of the
+// server in µs, or one more than the last if that is ahead of it.
 func TestTokensGrow(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(s *stage) {
+	onBoth(t, func(s *env) {
 		ctx, name := within(s), redistest.Name(s)
 		lock := s.locks.FencedLock(name)
 		want(s, "last token", must(lock.LastToken(ctx))(s), 0)
@@ -194,9 +198,7 @@ func TestTokensGrow(t *testing.T) {
 		} {
 			h := must(take())(s)
 			grows(h)
-			_, refused, err := lock.TryLock(ctx, 0, 0) // draws none
-			noError(s, err)
-			want(s, "granted", refused, false)
+			noError(s, refusal(lock.TryLock(ctx, 0, 0))) // draws none
 			noError(s, h.Relock(ctx))
 			grows(h)
 			noError(s, h.Unlock(ctx))
@@ -206,11 +208,10 @@ func TestTokensGrow(t *testing.T) {
 	})
 }
 
-// Callers that wait for several locks share a connection that is subscribed, and when they have
-// left it is subscribed to nothing.
+// Callers that wait for several locks share a connection that is subscribed, and when they have left it is
+// subscribed to nothing.
 func TestWaitersShareASubscription(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
+	eachKind(t, func(t *testing.T, of kind) {
 		s := onRedis(t)
 		ctx, name := within(t), redistest.Name(t)
 		const locks, callers, rounds = 5, 32, 10
@@ -253,44 +254,45 @@ func TestWaitersShareASubscription(t *testing.T) {
 	})
 }
 
-// passes has a caller lock a lock and unlock it.
-func (s *stage) passes(ctx context.Context, lock locker) {
-	h, err := lock.Lock(ctx)
-	if err == nil {
-		err = h.Unlock(ctx)
-	}
-	if err != nil {
+// passes fails the test unless a caller locks a lock, does some work, and unlocks it.
+func (s *env) passes(ctx context.Context, lock locker, work ...func()) {
+	if err := pass(ctx, lock, work...); err != nil {
 		s.Error(err)
 	}
 }
 
-// Where no server is, a caller is told so before its wait is over. When the server is back, the
-// lock is there for it.
-func TestAServerThatIsDown(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
+// pass locks a lock, does some work, and unlocks it.
+func pass(ctx context.Context, lock locker, work ...func()) error {
+	h, err := lock.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	for _, do := range work {
+		do()
+	}
+	return h.Unlock(ctx)
+}
+
+// Without a server a caller gets an error before its wait ends. When the server is back, it gets the lock.
+func TestServerThatIsDown(t *testing.T) {
+	eachKind(t, func(t *testing.T, of kind) {
+		t.Parallel()
 		server := redistest.Start(t)
-		s := newStage(t, server.Client(t), server.Admin())
+		s := newEnv(t, server.Client(t), server.Admin())
 		ctx, lock := within(t), of(s.locks, redistest.Name(t))
 		s.passes(ctx, lock)
 		server.Stop()
 		h, ok, err := lock.TryLock(ctx, time.Hour, 10*time.Second)
-		if h != nil || ok || !errors.Is(err, rratelimiter.ErrNoAnswer) {
-			t.Errorf("TryLock: %v, %v, %v; want ErrNoAnswer", h, ok, err)
-		}
-		if _, err := lock.Lock(ctx); !errors.Is(err, rratelimiter.ErrNoAnswer) {
-			t.Errorf("Lock: %v, want ErrNoAnswer", err)
-		}
+		unanswered(t, h, ok, err)
+		wantErr(t, "Lock", errOf(lock.Lock(ctx)), rratelimiter.ErrNoAnswer)
 		server.Restart(t)
 		s.passes(ctx, lock)
 	})
 }
 
-// Callers whose contexts end at any moment leave nothing that is held or renewed, nor a place in
-// a queue.
-func TestCallersThatAreInterrupted(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
+// Callers whose contexts end at any moment leave nothing that is held or renewed, nor a place in a queue.
+func TestInterruptedCallersLeaveNothingBehind(t *testing.T) {
+	eachKind(t, func(t *testing.T, of kind) {
 		s := onRedis(t)
 		ctx, name := within(t), redistest.Name(t)
 		var all sync.WaitGroup
@@ -299,11 +301,7 @@ func TestCallersThatAreInterrupted(t *testing.T) {
 				for range redistest.Rounds(t, 100) {
 					ending, end := context.WithCancel(ctx)
 					time.AfterFunc(rand.N(2*time.Millisecond), end)
-					h, err := of(c, name).Lock(ending)
-					if err == nil {
-						err = h.Unlock(ending)
-					}
-					if err != nil && !errors.Is(err, context.Canceled) {
+					if err := pass(ending, of(c, name)); err != nil && !errors.Is(err, context.Canceled) {
 						t.Error(err)
 					}
 				}
@@ -311,11 +309,8 @@ func TestCallersThatAreInterrupted(t *testing.T) {
 		}
 		all.Wait()
 		s.free(name)
-		redistest.Until(t, "an empty queue", func() error {
-			if n := must(s.look.LLen(ctx, "redisson_lock_queue:{"+name+"}").Result())(t); n > 0 {
-				return fmt.Errorf("%d are in it", n)
-			}
-			return nil
+		redistest.Eventually(t, "an empty queue", func() bool {
+			return must(s.look.LLen(ctx, "redisson_lock_queue:{"+name+"}").Result())(t) == 0
 		})
 		noError(t, took(of(s.client(), name).TryLock(ctx, 0, 0))(t).Unlock(ctx))
 	})
@@ -323,36 +318,31 @@ func TestCallersThatAreInterrupted(t *testing.T) {
 
 // A hold is renewed whatever holds of the same lock have just ended in its process.
 func TestRenewalAfterOthersHaveEnded(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, of func(c *rlock.Client, name string) locker) {
-		synctest.Test(t, func(t *testing.T) {
-			m := redistest.Mini(t)
-			s := newStage(t, redistest.MiniClient(t, m), redistest.MiniClient(t, m))
-			ctx, lock := s.Context(), of(s.locks, redistest.Name(t))
-			for range 4 {
-				var all sync.WaitGroup
-				for range 16 {
-					all.Go(func() {
-						for range 10 {
-							h, ok, err := lock.TryLock(ctx, 0, 0)
-							if ok {
-								err = errors.Join(h.Relock(ctx), h.Unlock(ctx), h.Unlock(ctx))
-							}
-							if err != nil {
-								t.Error(err)
-							}
+	eachKindInBubble(t, func(s *env, lock locker) {
+		ctx := s.Context()
+		for range 4 {
+			var all sync.WaitGroup
+			for range 16 {
+				all.Go(func() {
+					for range 10 {
+						h, ok, err := lock.TryLock(ctx, 0, 0)
+						if ok {
+							err = errors.Join(h.Relock(ctx), h.Unlock(ctx), h.Unlock(ctx))
 						}
-					})
-				}
-				all.Wait()
-				h := took(lock.TryLock(ctx, 0, 0))(t)
-				time.Sleep(5 * time.Minute)
-				noError(t, h.Err())
-				want(t, "held", must(h.IsHeld(ctx))(t), true)
-				noError(t, h.Unlock(ctx))
-				time.Sleep(time.Minute)
-				want(t, "locked", must(lock.IsLocked(ctx))(t), false)
+						if err != nil {
+							s.Error(err)
+						}
+					}
+				})
 			}
-		})
+			all.Wait()
+			h := took(lock.TryLock(ctx, 0, 0))(s)
+			time.Sleep(5 * time.Minute)
+			noError(s, h.Err())
+			want(s, "held", must(h.IsHeld(ctx))(s), true)
+			noError(s, h.Unlock(ctx))
+			time.Sleep(time.Minute)
+			want(s, "locked", must(lock.IsLocked(ctx))(s), false)
+		}
 	})
 }

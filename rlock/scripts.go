@@ -14,7 +14,7 @@ import (
 //go:embed scripts
 var scriptFiles embed.FS
 
-// All but those that force may be sent again: they say what must be, not what is to be done.
+// Scripts may be sent again, because they state a result and not a step; those that force may not.
 var (
 	lockScript   = redisx.Load(scriptDir(), "lock.lua", true)
 	unlockScript = redisx.Load(scriptDir(), "unlock.lua", true)
@@ -27,14 +27,14 @@ var (
 	fairForceScript  = redisx.Load(scriptDir(), "fair_force.lua", false)
 )
 
-// batches are how many locks one script call renews. Each is a script of its own, for
-// some servers want each key to be written out.
+// batches are the numbers of locks that one script call renews. Each has its own script, because some
+// servers require literal keys.
 var batches = [...]int{100, 10, 1}
 
 func scriptDir() fs.FS {
 	dir, err := fs.Sub(scriptFiles, "scripts")
 	if err != nil {
-		panic(err) // the name is no path
+		panic(err) // the name is not a valid path
 	}
 	return dir
 }

@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// keep has a hold renewed, or at least known until it ends.
+// keep registers a hold until its end, and renews it if it has no lease of its own.
 func (c *Client) keep(h *Hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,11 +48,11 @@ func (c *Client) drop(h *Hold) {
 	h.listed = nil
 }
 
-// oneTrip is how many holds are renewed in one round trip: as many as Redis surely renews
-// before the client is tired of waiting, though the pool has few connections and replies are late.
+// oneTrip bounds the holds that one round trip renews, so that Redis replies within the timeout of the
+// client even if the pool is small and replies are late.
 const oneTrip = 10_000
 
-// watch renews holds as long as there are any.
+// watch renews holds while there are any.
 func (c *Client) watch(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -73,11 +74,11 @@ func (c *Client) watch(ctx context.Context) {
 	}
 }
 
-// dueNow returns the holds whose renewal is due, or nearly, and when the next ones are.
-// more is false if there are no holds at all: then watch ends.
+// dueNow returns the holds whose renewal is due, or nearly so, and when the next renewal is due. more is
+// false if there are no holds: then watch ends.
 func (c *Client) dueNow() (holds []*Hold, next time.Time, more bool) {
-	const nearly = 2 * retryPart // of third: what is due within that is renewed together, but no retry
-	const filling = 2            // of third: what is due within that fills a script call that is sent anyway
+	const nearly = 2 * retryPart // of third: holds due within it are renewed now, but no retry is
+	const filling = 2            // of third: holds due within it fill up a script call
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -104,9 +105,9 @@ func (c *Client) dueNow() (holds []*Hold, next time.Time, more bool) {
 	return holds, next, true
 }
 
-// renew renews some holds, of which those in one slot of a cluster share a script call.
-// If only a part of them is there, for the slot is on its way to another node, or the user
-// may not use one of them any more, each gets a call of its own.
+// renew renews holds; those in one slot of a cluster share a script call. If Redis refuses a call because
+// the slot is moving to another node, or the user has lost the right to one of the keys, each hold of the
+// call gets its own.
 func (c *Client) renew(ctx context.Context, holds []*Hold) {
 	groups := [][]*Hold{holds}
 	if c.host.Runner.Sharded {
@@ -115,16 +116,13 @@ func (c *Client) renew(ctx context.Context, holds []*Hold) {
 			slot := wire.Slot(h.keys.Hash)
 			bySlot[slot] = append(bySlot[slot], h)
 		}
-		groups = groups[:0]
-		for _, group := range bySlot {
-			groups = append(groups, group)
-		}
+		groups = slices.Collect(maps.Values(bySlot))
 	}
 	c.renewGroups(ctx, slices.Collect(slices.Chunk(c.renewGroups(ctx, groups), 1)))
 }
 
-// renewGroups renews groups of holds, each in as few script calls as can be. It returns the
-// holds of calls that Redis has refused, perhaps because of a single one.
+// renewGroups renews each group of holds in as few script calls as possible. It returns the holds of
+// refused calls, of which a single one may be the cause.
 func (c *Client) renewGroups(ctx context.Context, groups [][]*Hold) (refused []*Hold) {
 	var calls []*redisx.Call
 	var of [][]*Hold // of each call
@@ -134,9 +132,6 @@ func (c *Client) renewGroups(ctx context.Context, groups [][]*Hold) (refused []*
 			calls, of = append(calls, c.renewal(script, group[:n])), append(of, group[:n])
 			group = group[n:]
 		}
-	}
-	if len(calls) == 0 {
-		return nil
 	}
 	sent := time.Now()
 	for i, result := range c.host.Runner.RunAll(ctx, calls) {
@@ -152,7 +147,7 @@ func (c *Client) renewGroups(ctx context.Context, groups [][]*Hold) (refused []*
 	return refused
 }
 
-// batchOf returns how many of n holds the next script call renews, and its script.
+// batchOf returns how many of n holds the next script call renews, and the script.
 func batchOf(n int) (int, *redisx.Script) {
 	for i, size := range batches {
 		if n >= size {
@@ -171,7 +166,7 @@ func (c *Client) renewal(script *redisx.Script, holds []*Hold) *redisx.Call {
 	return call
 }
 
-// renewedAt notes what has become of a renewal.
+// renewedAt handles the result of a renewal.
 func (h *Hold) renewedAt(sent time.Time, kept bool, err error) {
 	if err != nil {
 		h.keys.client.retry(h)
@@ -186,19 +181,16 @@ func (h *Hold) renewedAt(sent time.Time, kept bool, err error) {
 	h.extend(sent)
 }
 
-// retryPart is the part of third after which a renewal that has failed is tried again.
+// retryPart divides third: a failed renewal is tried again after that time.
 const retryPart = 10
 
-// retry has a hold renewed soon, for its renewal has failed.
+// retry schedules another renewal after one that has failed.
 func (c *Client) retry(h *Hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h.listed != nil {
 		h.due = time.Now().Add(c.third() / retryPart)
 		c.renewed.MoveToFront(h.listed)
-		select {
-		case c.sooner <- struct{}{}:
-		default: // watch is about to look
-		}
+		signal(c.sooner)
 	}
 }

@@ -1,67 +1,130 @@
 -- all.lua: takes permits from several limiters, from all of them or from none.
 --
--- This is the script for one limiter. That for more is made of it (scripts.go): the text of each stands in
--- that of the one before it, so that each has locals of its own. They share the locals above JUDGE.
---
--- KEYS, ARGV[6]: parts/common.lua; ARGV[2], errors: parts/limiter.lua; ARGV[3]: parts/late.lua
+-- KEYS, ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua; ARGV[3]: parts/late.lua
 -- ARGV[1], ARGV[4], ARGV[5], ARGV[13]  of the first limiter, as in acquire.lua: type, permits, records,
---            given rate. Those of the next ones stand in the same order from ARGV[15] on; KEYS go on, too
+--            given rate. Those of the next ones stand in the same order from ARGV[15] on; KEYS go on as well
 -- ARGV[7], ARGV[8], ARGV[12]  of all limiters, as in acquire.lua
 -- ARGV[14]   the session that this Client uses for calls to a single limiter
 -- Reply:     0 if all is granted, no caller asks for numbers and each value was right. Otherwise the numbers
---            of each limiter, as of a single request of acquire.lua, that of the last one first; all was
---            granted if each of them has granted. If one says that the call must be sent again, nothing was
+--            of each limiter, the last limiter first, as acquire.lua gives them for a single request. The
+--            call was granted if every limiter has granted; if one says that the call must be sent again,
+--            nothing was granted
 --
--- ARGV[2] is a session that one call has for itself (sessions in groupcall.go): parts/rebuild.lua.
+-- ARGV[2] is the session of this call alone (sessions in groupcall.go): parts/rebuild.lua. The hash of each
+-- limiter has it: a limiter may expire or be deleted before a copy of the call comes, and the hashes of the
+-- other limiters must still tell the copy. Nothing is written before all limiters have granted.
+
+-- The first half grants the call if each limiter is in the common case (parts/common_read.lua) and has the
+-- permits. Everything else falls through, before anything is written, to the general case. The text between
+-- two lines MEMBER is repeated for each limiter, with its KEYS (scripts.go).
+
+-- include parts/common_time.lua
+local seen, asked, resent, granted = {}, ARGV[8] == '1', (ARGV[7] or '') ~= '', true
+-- MEMBER
+do
+  local NEXT = 15 -- where the arguments of the second limiter begin
+  local from, kind, amount, member, given = NEXT + 4 * (#seen - 1), ARGV[1], ARGV[4], ARGV[5], ARGV[13]
+  if from >= NEXT then
+    kind, amount, member, given = ARGV[from], ARGV[from + 1], ARGV[from + 2], ARGV[from + 3]
+  end
+  local lone, usual = false, granted and kind == '0' and ARGV[12] == ''
+  -- include parts/common_read.lua
+  granted = right and not redis.call('ZSCORE', KEYS[3], member)
+  seen[#seen + 1] = {
+    kind = kind, amount = amount, member = member, given = given,
+    hash = f, text = text, oldest = oldest, now = now, us = us, timed = at ~= ARGV[6], at = at,
+    common = right and {
+      rate = rate, interval = interval, keep = keep, taken = all, value = value, gone = gone, back = back,
+      reset = first[1] and math.ceil(latest) + interval - now or 0,
+    },
+  }
+end
+-- MEMBER
+if granted then
+  local replies, i = {}, 0
+  -- MEMBER
+  do
+    i = i + 1
+    local s, own = seen[i], false
+    local c, given, step = s.common, s.given, '-' .. s.amount
+    local interval, keep, value, taken, gone, back = c.interval, c.keep, c.value, c.taken, c.gone, c.back
+    redis.call('HSET', KEYS[1], ARGV[2], ARGV[3] .. ' ' .. at .. ' ' .. s.amount .. ' ' .. at)
+    redis.call('ZADD', KEYS[3], at, s.member)
+    -- include parts/common_write.lua
+    local numbers = { 0, c.rate, value - taken, c.reset, interval, interval, 0, 1, 0 }
+    for j = 1, asked and #numbers or 0 do
+      replies[#numbers * (#seen - i) + j] = numbers[j]
+    end
+  end
+  -- MEMBER
+  return asked and replies or 0
+end
 
 -- include parts/common.lua
-local asked, resent = ARGV[8] == '1', ARGV[7] and ARGV[7] ~= ''
-local grants, never, waits, before, right, brief = true, false, false, nil, true, false
+-- include parts/read.lua
+-- include parts/late.lua
+-- include parts/rebuild.lua
+-- include parts/vouch.lua
+-- include parts/fits.lua
+-- include parts/take.lua
+-- include parts/finish.lua
+-- include parts/numbers.lua
+local members = {}
+-- MEMBER
+do
+  -- include parts/keys.lua
+  members[#members + 1] = newLimiter(hash, text, records, seen[#members + 1])
+end
+-- MEMBER
+
+for i = 1, #members do
+  local l, s = members[i], seen[i]
+  local given = s.given ~= '' and s.given or nil
+  l.request = { number = ARGV[3], all = tonumber(s.amount), text = s.amount, records = s.member,
+    slot = tonumber(ARGV[12] or '') or 0, given = given }
+  local err = read(l, s.kind, ARGV[2], given, s)
+  if err then
+    return err
+  end
+end
+
+local grants, never, waits, before, right = true, false, false, nil, true
+for i = 1, #members do
+  local l, again = members[i], false
+  l.held = lateness(l, ARGV[3], false).held
+  rebuild(l, ARGV[14])
+  setStamp(l, l.request)
+  l.fits, l.wait, again = fits(l, l.request, l.held, asked)
+  grants, never, waits = grants and l.fits, never or l.wait == -1, waits or again
+  right = right and l.drift == 0
+  if l.held then -- carried out before: granted by every limiter that still has the session, or by none
+    before = before ~= false and l.held >= l.request.all
+  end
+end
+if before ~= nil then
+  grants, waits = before, false
+elseif never then
+  waits = false -- nothing is written, so another call would find the same
+end
+
 local replies = {}
-local away, unfinished, withdraws = nil, false, false -- a call withdraws nothing (parts/withdraw.lua)
-do -- JUDGE
-  local client, givenRate = ARGV[14], ARGV[13] and ARGV[13] ~= '' and ARGV[13] or nil
-  -- include parts/limiter.lua
-  local held
-  do
-    -- include parts/late.lua
-    held = late and (last == ARGV[3] and amount or 0)
-  end
-  -- include parts/rebuild.lua
-  local all = tonumber(ARGV[4])
-  -- include parts/stamp.lua
-  -- include parts/fits.lua
-  grants, never, waits = grants and fits, never or wait == -1, waits or again
-  right = right and drift == 0
-  if held then -- it was carried out before, so all that still know of it were granted then, or none
-    before = before ~= false and held >= all
-  end
-  -- DECIDE
+for i = #members, 1, -1 do
+  local l, taken, again = members[i], 0, waits -- a call that is to be sent again leaves no note
   if before ~= nil then
-    grants, waits = before, false
-  elseif never then
-    waits = false -- nothing is written, so another call would find the same
+    l.fits, l.wait, again, l.held = before, before and 0 or math.max(1, l.wait), false, l.held or 0
+  elseif grants and not waits and not l.free then
+    taken = l.request.all
   end
-  brief = grants and not waits and not asked and right
-  -- WRITE
-  local taken, reply = 0, nil
-  again = waits -- nothing is noted of a call that comes again
-  if before ~= nil then
-    fits, wait, again, held = before, before and 0 or math.max(1, wait), false, held or 0
-  elseif grants and not waits and not free then
-    taken = all
-  end
-  if not brief then
-    local answers = { fits and 1 or 0, wait }
-    -- include parts/numbers.lua
-    for i = 1, #reply do
-      replies[#replies + 1] = reply[i]
+  if not (grants and not waits and not asked and right) then
+    local reply = numbers(l, asked, again, { l.fits and 1 or 0, l.wait }, taken, l.request.stamp)
+    for j = 1, #reply do
+      replies[#replies + 1] = reply[j]
     end
   end
   if not never or resent then
-    -- include parts/vouch.lua
-    -- include parts/take.lua
-    -- include parts/finish.lua
+    vouch(l, ARGV[14])
+    local notes = not l.held and not again and (taken > 0 or resent or l.own and not l.known)
+    finish(l, take(l, l.request, taken, notes))
   end
-end -- END
+end
 return #replies == 0 and 0 or replies

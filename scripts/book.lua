@@ -1,10 +1,10 @@
--- book.lua: notes permits that a Client has granted while Redis was away. They count from the time of their
--- grant on, also where more is taken then than the rate.
+-- book.lua: notes permits that a Client has granted while Redis was away. They count from the time of
+-- their grant, even if more permits than the rate are taken then.
 --
--- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/limiter.lua
+-- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua
 -- ARGV[3]   the number of the booking; the numbers of a Client only grow
--- ARGV[4]   the given rate (parts/limiter.lua); empty where a rate must be set
--- ARGV[12..] records, each of them behind the time of its grant, in ms
+-- ARGV[4]   the given rate (parts/read.lua); empty where a rate must be set
+-- ARGV[12..] records, each after the time of its grant, in ms
 -- Reply:   1 if nothing was booked and the call must be sent again, 0 if all is booked
 --
 -- A call may be sent again. A field of the hash, named like the session and `.0`, has the number of the last
@@ -12,27 +12,37 @@
 -- and expires like one (parts/session.lua). Without the field, a copy skips the records that are still there.
 -- Expired records are never added.
 
-local givenRate, lasts = ARGV[4] ~= '' and ARGV[4] or nil, nil -- the time to live is always set
 -- include parts/common.lua
--- include parts/limiter.lua
+-- include parts/keys.lua
+-- include parts/read.lua
+-- include parts/finish.lua
+local l = newLimiter(hash, text, records, timeNow(ARGV[6]))
+local err = read(l, ARGV[1], ARGV[2], ARGV[4])
+if err then
+  return err
+end
 local FROM = 12
-local reply, away, step = dead > MANY and 1 or 0, nil, nil -- finish.lua removes them all: first that
-local alive = keep
--- include parts/set.lua
+local again = l.dead > MANY -- finish removes all of them, which must come first
+l.alive = l.keep
+if l.set then
+  -- include parts/given.lua
+  setGiven(l)
+end
 local field = ARGV[2] .. '.0'
-local last = string.match(redis.call('HGET', KEYS[1], field) or '', '^%d+')
-if reply == 0 and not free and (not last or last < ARGV[3]) then
+local last = string.match(l.hash('HGET', field) or '', '^%d+')
+if not again and not l.free and (not last or last < ARGV[3]) then
   local booked = 0
   for i = FROM, #ARGV - 1, 2 do
-    local at = math.min(tonumber(ARGV[i]), now)
-    if at > expired and redis.call('ZADD', KEYS[3], 'NX', string.format('%d', at), ARGV[i + 1]) == 1 then
+    local at = math.min(tonumber(ARGV[i]), l.now)
+    if at > l.expired and l.records('ZADD', 'NX', string.format('%d', at), ARGV[i + 1]) == 1 then
       booked = booked + count(ARGV[i + 1])
     end
   end
-  value = value - booked
-  total = total and total + booked
-  -- The field comes last: without it a record may be booked twice, without its records it would hide them.
-  redis.call('HSET', KEYS[1], field, string.format('%s %d %d 0', ARGV[3], now, booked))
+  l.value = l.value - booked
+  l.total = l.total and l.total + booked
+  -- The field is written last, because a booking with its field but without its records would be lost. The
+  -- other way round, a record may be booked twice.
+  l.hash('HSET', field, string.format('%s %d %d 0', ARGV[3], l.now, booked))
 end
--- include parts/finish.lua
-return reply
+finish(l, nil)
+return again and 1 or 0

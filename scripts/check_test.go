@@ -1,7 +1,6 @@
 package scripts_test
 
 import (
-	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -14,38 +13,20 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// The checker holds the headers of Lua scripts against their code. NAME.lua is an
-// operation, parts/NAME.lua is a part that several of them include:
+// The checker finds what no run shows on every server. NAME.lua is an operation; a line
+// `-- include parts/NAME.lua` in it stands for the text of that part. The rules:
 //
-//	-- include parts/NAME.lua
-//
-// Such a line is replaced by the text of the part. So the top-level locals of a
-// part are visible behind it.
-//
-// A header is the run of comment lines that a file begins with. Its first line is
-// `-- NAME.lua: ...`. An operation has a line `-- Reply: ...`. A part has these
-// fields, once each:
-//
-//	-- in:       rate, interval (in ms), value   names that must be defined where it is included; no globals
-//	-- out:      gone, head the oldest record    its locals at the top level, with those of its includes
-//	-- changes:  value                           names of in: that it assigns to
-//	-- ends the script: no                       whether it has a `return` that is not in a function
-//	-- writes: yes                               whether it calls a Redis command that is not in luaReads
-//
-// A field goes on in the next lines where these are indented deeper: `-- `. A
-// list is separated by commas. Each item is a name, and free text after a space;
-// commas within parentheses do not separate. An empty list is `none`. Behind yes
-// or no, too, any text may follow.
-//
-// What a part does to the elements of a table is not seen: `t[1] = x` changes no name.
+//   - A file begins with its name, and an operation tells its reply.
+//   - Each command is a literal text, and each key is KEYS[number]. Some servers refuse anything else. An
+//     accessor (parts/keys.lua) knows each command that it is called with.
+//   - Each name is a local that was declared before, or a global of every server. No global is assigned to,
+//     no local takes the name of a global, and a file takes no name of the functions before it.
+//   - A loop has a bound beside it, and no function calls itself: so every script ends.
+//   - A number above 10 has a name.
 
-// luaGlobals are the names that Redis defines, as far as scripts use them.
+// luaGlobals are the names that every server defines, as far as scripts use them.
 var luaGlobals = luaSet("redis KEYS ARGV tonumber tostring type pairs ipairs unpack select next " +
 	"error assert math string table")
-
-// luaReads are the commands that write nothing.
-var luaReads = luaSet("GET HMGET HGET HLEN HSCAN HGETALL HKEYS ZRANGE ZREVRANGE ZRANGEBYSCORE " +
-	"ZREVRANGEBYSCORE ZCARD ZCOUNT ZSCORE TIME PTTL EXISTS TYPE")
 
 // luaKeyless are the commands that name no key, luaManyKeys those whose arguments are all keys.
 var (
@@ -53,31 +34,17 @@ var (
 	luaManyKeys = luaSet("UNLINK DEL EXISTS TOUCH MGET RENAME RENAMENX")
 )
 
-// luaCommandArgument is the operation whose command is ARGV[2], one of a few that Go sends.
-const luaCommandArgument = "expire.lua"
+// luaAccessors are the functions of parts/keys.lua, which other functions call as l.NAME(command, ...).
+var luaAccessors = luaSet("hash text records")
 
-// luaNumbers are the numbers above 10 that need no name.
-var luaNumbers = map[float64]string{
-	256:        "bytes are taken apart: 2^8",
-	65536:      "2^16",
-	16777216:   "2^24",
-	4294967296: "2^32",
-	4294967295: "the most that four bytes hold",
-	1000:       "the ms of a second, the us of a ms",
-	1000000:    "the us of a second",
-}
+// luaNumbers are the numbers above 10 that need no name: powers of two that take bytes apart, the most that
+// four bytes hold, and what makes s, ms and us of each other.
+var luaNumbers = []float64{256, 65536, 16777216, 4294967296, 4294967295, 1000, 1000000}
 
 var (
 	luaInclude  = regexp.MustCompile(`^[ \t]*-- include (parts/[a-z0-9_]+\.lua)[ \t]*$`)
-	luaAlmost   = regexp.MustCompile(`^[ \t]*--+[ \t]*include\b.*\.lua`)
-	luaName     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	luaConstant = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
-	luaKeyIndex = regexp.MustCompile(`^[1-9][0-9]*$`)
 )
-
-// luaMarker stands in the place of an include while a file is parsed on its own,
-// so that lines keep their numbers.
-const luaMarker = "__include"
 
 func luaSet(words string) map[string]bool {
 	set := map[string]bool{}
@@ -87,305 +54,281 @@ func luaSet(words string) map[string]bool {
 	return set
 }
 
-// luaPos is a line of a file.
-type luaPos struct {
+// A luaLine is a line of a script, and where it comes from.
+type luaLine struct {
 	file string
 	line int
+	text string
 }
 
-func (p luaPos) String() string { return fmt.Sprintf("%s:%d", p.file, p.line) }
-
-// luaFile is a file, parsed on its own.
-type luaFile struct {
-	name     string
-	lines    []string
-	stmts    []ast.Stmt
-	includes map[int]string // by line, the files that are included
-	header   luaHeader
-}
-
-func (f *luaFile) isPart() bool { return strings.HasPrefix(f.name, "parts/") }
-
-// luaChecker collects what is wrong.
+// A luaChecker collects what is wrong.
 type luaChecker struct {
-	fsys  fs.FS
-	files map[string]*luaFile
-	found map[luaPos][]string
-	calls int // of Redis commands
+	fsys     fs.FS
+	included map[string]bool
+	files    int
+	found    map[string]bool
+
+	// Of the operation that is being checked.
+	lines     []luaLine
+	calls     int // of Redis commands, in all operations
+	scopes    []map[string]*luaLocal
+	functions []*luaLocal // the functions whose bodies are open
+	accessors map[string]map[string]bool
 }
 
-// checkLua returns a checker that has checked all the scripts of a file system.
+// A luaLocal is a name that is declared.
+type luaLocal struct{ file string }
+
+// checkLua returns a checker that has checked all operations of a file system, with the parts they include.
 func checkLua(fsys fs.FS) *luaChecker {
-	c := &luaChecker{fsys: fsys, files: map[string]*luaFile{}, found: map[luaPos][]string{}}
-	c.load()
-	for _, f := range c.sorted() {
-		c.checkTop(f)
-		c.checkIncludes(f)
-		c.checkLoops(f)
-		c.checkCalls(f)
-		c.checkNumbers(f)
+	c := &luaChecker{fsys: fsys, included: map[string]bool{}, found: map[string]bool{}}
+	operations, _ := fs.Glob(fsys, "*.lua")
+	parts, _ := fs.Glob(fsys, "parts/*.lua")
+	c.files = len(operations) + len(parts)
+	for _, name := range operations {
+		c.operation(name)
 	}
-	c.checkIncluded()
-	for _, f := range c.sorted() {
-		u := c.expand(f) // finds names that are taken twice, assigned globals and functions that are values
-		if f.isPart() {
-			c.checkPart(u)
-		} else {
-			c.checkOperation(u)
+	for _, name := range parts {
+		if !c.included[name] {
+			c.found[name+":1: no operation includes it"] = true
 		}
 	}
 	return c
 }
 
-func (c *luaChecker) sorted() []*luaFile {
-	return slices.SortedFunc(maps.Values(c.files), func(a, b *luaFile) int {
-		return cmp.Compare(a.name, b.name)
-	})
-}
-
-// errorf notes what is wrong in a line, once: many operations may include it.
-func (c *luaChecker) errorf(at luaPos, format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); !slices.Contains(c.found[at], text) {
-		c.found[at] = append(c.found[at], text)
-	}
-}
-
 // errors returns what is wrong, by file and line.
-func (c *luaChecker) errors() []string {
-	var all []string
-	for _, at := range slices.SortedFunc(maps.Keys(c.found), func(a, b luaPos) int {
-		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
-	}) {
-		for _, text := range c.found[at] {
-			all = append(all, at.String()+": "+text)
-		}
-	}
-	return all
+func (c *luaChecker) errors() []string { return slices.Sorted(maps.Keys(c.found)) }
+
+// errorf notes what is wrong in a line of the operation, once: many operations may include the line.
+func (c *luaChecker) errorf(line int, format string, args ...any) {
+	at := c.lines[min(max(line, 1), len(c.lines))-1]
+	c.found[fmt.Sprintf("%s:%d: %s", at.file, at.line, fmt.Sprintf(format, args...))] = true
 }
 
-// load reads and parses all files.
-func (c *luaChecker) load() {
-	err := fs.WalkDir(c.fsys, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || path.Ext(name) != ".lua" {
-			return err
-		}
-		if dir := path.Dir(name); dir != "." && dir != "parts" {
-			c.errorf(luaPos{name, 1}, "neither an operation (*.lua) nor a part (parts/*.lua)")
-		}
-		text, err := fs.ReadFile(c.fsys, name)
-		if err == nil {
-			c.parse(name, string(text))
-		}
-		return err
-	})
-	if err != nil {
-		c.errorf(luaPos{".", 0}, "%v", err)
-	}
-}
-
-func (c *luaChecker) parse(name, text string) {
-	f := &luaFile{name: name, lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n"),
-		includes: map[int]string{}}
-	c.files[name] = f
-	marked := slices.Clone(f.lines)
-	for i, line := range f.lines {
-		if m := luaInclude.FindStringSubmatch(line); m != nil {
-			f.includes[i+1] = m[1]
-			marked[i] = luaMarker + "('" + m[1] + "');"
-		} else if luaAlmost.MatchString(line) {
-			c.errorf(luaPos{name, i + 1}, "an include is a line of its own, `-- include parts/NAME.lua`")
-		}
-	}
-	var err error
-	f.stmts, err = parse.Parse(strings.NewReader(strings.Join(marked, "\n")+"\n"), name)
-	if err != nil {
-		line := len(f.lines)
-		if e, ok := err.(*parse.Error); ok && e.Pos.Line > 0 {
-			line = e.Pos.Line
-		}
-		c.errorf(luaPos{name, line}, "%s", strings.TrimSpace(err.Error()))
-	}
-	f.header = c.parseHeader(f)
-}
-
-// checkIncludes: an include stands where a statement may stand, not in a
-// function; its file is there, and does not include itself.
-func (c *luaChecker) checkIncludes(f *luaFile) {
-	statements := map[int]bool{}
-	luaInspect(f.stmts, func(node any) bool {
-		if line, ok := f.include(node); ok {
-			statements[line] = true
-		}
-		if fn, ok := node.(*ast.FunctionExpr); ok {
-			luaInspect(fn.Stmts, func(node any) bool {
-				if line, ok := f.include(node); ok {
-					c.errorf(luaPos{f.name, line}, "an include in a function")
-				}
-				return true
-			})
-		}
-		return true
-	})
-	for line, name := range f.includes {
-		at := luaPos{f.name, line}
-		if !statements[line] && len(f.stmts) > 0 {
-			c.errorf(at, "an include that is no statement")
-		}
-		if c.files[name] == nil {
-			c.errorf(at, "%s is missing", name)
-		} else if c.includes(name, f.name, map[string]bool{}) {
-			c.errorf(at, "%s includes %s again: a cycle", name, f.name)
-		}
-	}
-}
-
-// include reports whether a statement stands for an include, and its line.
-func (f *luaFile) include(node any) (int, bool) {
-	stmt, ok := node.(*ast.FuncCallStmt)
-	if !ok || f.includes[stmt.Line()] == "" {
-		return 0, false
-	}
-	name, ok := stmt.Expr.(*ast.FuncCallExpr).Func.(*ast.IdentExpr)
-	return stmt.Line(), ok && name.Value == luaMarker
-}
-
-// includes reports whether a file includes another, or is it.
-func (c *luaChecker) includes(name, other string, seen map[string]bool) bool {
-	if name == other {
-		return true
-	}
-	f := c.files[name]
-	if f == nil || seen[name] {
-		return false
-	}
-	seen[name] = true
-	for _, next := range f.includes {
-		if c.includes(next, other, seen) {
-			return true
-		}
-	}
-	return false
-}
-
-// checkIncluded: somebody includes each part.
-func (c *luaChecker) checkIncluded() {
-	wanted := map[string]bool{}
-	for _, f := range c.files {
-		for _, name := range f.includes {
-			wanted[name] = true
-		}
-	}
-	for _, f := range c.files {
-		if f.isPart() && !wanted[f.name] {
-			c.errorf(luaPos{f.name, 1}, "nobody includes it")
-		}
-	}
-}
-
-// checkCalls: every command is written out, and every key is written as
-// KEYS[number]. Some servers refuse anything else.
-func (c *luaChecker) checkCalls(f *luaFile) {
-	fine := map[any]bool{}
-	for _, s := range f.aliases() {
-		for _, e := range s.Exprs {
-			fine[e] = true
-		}
-	}
-	luaInspect(f.stmts, func(node any) bool {
-		switch n := node.(type) {
-		case *ast.FuncCallExpr:
-			fine[n.Func] = true
-			if _, ok := luaCommand(n); ok {
-				c.calls++
-				c.checkCall(f, n)
-			}
-		case *ast.AttrGetExpr:
-			if luaGlobal(n.Object) == "redis" {
-				fine[n.Object] = true
-				if !fine[n] {
-					c.errorf(luaPos{f.name, n.Line()}, "a function of redis is called, and nothing else")
-				}
-				if _, ok := n.Key.(*ast.StringExpr); !ok {
-					c.errorf(luaPos{f.name, n.Line()}, "the function of redis is not written out")
-				}
-			}
-		case *ast.IdentExpr:
-			if n.Value == "redis" && !fine[n] {
-				c.errorf(luaPos{f.name, n.Line()}, "redis is a value: its calls could not be seen")
-			}
-		}
-		return true
-	})
-}
-
-func (c *luaChecker) checkCall(f *luaFile, call *ast.FuncCallExpr) {
-	at := luaPos{f.name, call.Line()}
-	command, _ := luaCommand(call)
-	sent := f.name == luaCommandArgument && len(call.Args) > 0 && luaElement(call.Args[0], "ARGV", "2")
-	if command == "" && !sent {
-		c.errorf(at, "the command is not written out")
+// file adds the lines of a file, with those of the parts it includes. open are the files that include it.
+func (c *luaChecker) file(name string, open ...string) {
+	text, err := fs.ReadFile(c.fsys, name)
+	if err != nil || slices.Contains(open, name) {
+		c.errorf(len(c.lines), "%s is missing, or includes itself", name)
 		return
 	}
-	if luaKeyless[command] {
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	reply := strings.Contains(string(text), "\n-- Reply: ")
+	for i, line := range lines {
+		c.lines = append(c.lines, luaLine{name, i + 1, line})
+		if m := luaInclude.FindStringSubmatch(line); m != nil {
+			c.included[m[1]] = true
+			c.file(m[1], append(open, name)...)
+		}
+		if i > 0 {
+			continue
+		}
+		if begin := "-- " + path.Base(name) + ": "; !strings.HasPrefix(line, begin) {
+			c.errorf(len(c.lines), "the first line begins with `%s`", begin)
+		}
+		if len(open) == 0 && !reply {
+			c.errorf(len(c.lines), "the header has no `-- Reply: `")
+		}
+	}
+}
+
+// operation checks an operation.
+func (c *luaChecker) operation(name string) {
+	c.lines, c.scopes, c.accessors = nil, []map[string]*luaLocal{{}}, map[string]map[string]bool{}
+	c.file(name)
+	var text strings.Builder
+	for _, line := range c.lines {
+		text.WriteString(line.text + "\n")
+	}
+	stmts, err := parse.Parse(strings.NewReader(text.String()), name)
+	if err != nil {
+		line := len(c.lines)
+		if e, ok := err.(*parse.Error); ok {
+			line = e.Pos.Line
+		}
+		c.errorf(line, "%s", strings.TrimSpace(err.Error()))
+		return
+	}
+	if _, ok := stmts[len(stmts)-1].(*ast.ReturnStmt); !ok {
+		c.errorf(len(c.lines), "the last statement is no return")
+	}
+	c.stmts(stmts)
+	c.checkNumbers(stmts)
+	luaInspect(stmts, func(node any) bool {
+		c.checkLoop(node)
+		if call, ok := node.(*ast.FuncCallExpr); ok {
+			c.checkAccess(call)
+			c.checkCall(call)
+		}
+		return true
+	})
+}
+
+// checkCall checks a call of Redis: the command and its keys are written out.
+func (c *luaChecker) checkCall(call *ast.FuncCallExpr) {
+	lib, name := luaFunction(call)
+	if lib != "redis" || name != "call" && name != "pcall" {
+		return
+	}
+	c.calls++
+	command := luaText(call.Args)
+	if command == "" {
+		c.errorf(call.Line(), "the command is not written out")
+	}
+	if command == "" || luaKeyless[command] {
 		return
 	}
 	keys := call.Args[1:]
 	if !luaManyKeys[command] {
 		keys = keys[:min(1, len(keys))]
 	}
-	if len(keys) == 0 {
-		c.errorf(at, "%s without a key", command)
-	}
-	for _, key := range keys {
-		if !luaElement(key, "KEYS", "") {
-			c.errorf(at, "a key of %s is not written as KEYS[number]", cmp.Or(command, "ARGV[2]"))
-		}
+	if len(keys) == 0 || slices.ContainsFunc(keys, func(key ast.Expr) bool { return !luaKey(key) }) {
+		c.errorf(call.Line(), "a key of %s is not written as KEYS[number]", command)
 	}
 }
 
-// checkNumbers: a number above 10 has a name in capitals. luaNumbers need none.
-func (c *luaChecker) checkNumbers(f *luaFile) {
-	named := map[any]bool{}
-	luaInspect(f.stmts, func(node any) bool {
-		switch n := node.(type) {
-		case *ast.LocalAssignStmt:
-			if !slices.ContainsFunc(n.Names, func(name string) bool {
-				return !luaConstant.MatchString(name)
-			}) {
-				luaInspect(n.Exprs, func(node any) bool {
-					named[node] = true
-					return true
-				})
-			}
-		case *ast.AttrGetExpr: // the header says what stands there
-			if name, ok := n.Object.(*ast.IdentExpr); ok && name.Value == "ARGV" {
-				named[n.Key] = true
-			}
-		case *ast.NumberExpr:
-			if number := luaNumber(n); number > 10 && luaNumbers[number] == "" && !named[n] {
-				c.errorf(luaPos{f.name, n.Line()}, "%s has no name: local NAME = %s", n.Value, n.Value)
+// checkAccess checks a call such as l.hash('HGET', field): the accessor knows the command. Its declaration
+// stands before all calls of it, or, in all.lua, behind the functions that call it.
+func (c *luaChecker) checkAccess(call *ast.FuncCallExpr) {
+	function, ok := call.Func.(*ast.AttrGetExpr)
+	if !ok {
+		return
+	}
+	key, ok := function.Key.(*ast.StringExpr)
+	if !ok || !luaAccessors[key.Value] {
+		return
+	}
+	if command := luaText(call.Args); !c.accessors[key.Value][command] {
+		c.errorf(call.Line(), "%s does not know the command %q (parts/keys.lua)", key.Value, command)
+	}
+}
+
+// noteAccessor notes the commands that an accessor compares its argument with.
+func (c *luaChecker) noteAccessor(name string, function *ast.FunctionExpr) {
+	if !luaAccessors[name] {
+		return
+	}
+	c.accessors[name] = map[string]bool{}
+	luaInspect(function.Stmts, func(node any) bool {
+		if compared, ok := node.(*ast.RelationalOpExpr); ok {
+			if text, ok := compared.Rhs.(*ast.StringExpr); ok {
+				c.accessors[name][text.Value] = true
 			}
 		}
 		return true
 	})
 }
 
-// aliases returns the statements `local x = x` at the top of a file: Lua finds
-// locals faster than globals.
-func (f *luaFile) aliases() []*ast.LocalAssignStmt {
-	var all []*ast.LocalAssignStmt
-	for _, s := range f.stmts {
-		local, ok := s.(*ast.LocalAssignStmt)
-		if !ok || len(local.Names) != len(local.Exprs) {
-			return all
-		}
-		for i, e := range local.Exprs {
-			if name, ok := e.(*ast.IdentExpr); !ok || name.Value != local.Names[i] ||
-				!luaGlobals[name.Value] {
-				return all
+// checkNumbers checks that a number above 10 has a name in capitals, unless it is one of luaNumbers.
+func (c *luaChecker) checkNumbers(stmts []ast.Stmt) {
+	named := map[any]bool{}
+	luaInspect(stmts, func(node any) bool {
+		switch n := node.(type) {
+		case *ast.LocalAssignStmt:
+			if luaConstant.MatchString(n.Names[0]) {
+				luaInspect(n.Exprs, func(node any) bool {
+					named[node] = true
+					return true
+				})
+			}
+		case *ast.AttrGetExpr: // the header says what stands there
+			named[n.Key] = luaGlobal(n.Object) == "ARGV"
+		case *ast.TableExpr: // as ARGV
+			for _, field := range n.Fields {
+				named[field.Key] = true
+			}
+		case *ast.NumberExpr:
+			if number := luaNumber(n); number > 10 && !slices.Contains(luaNumbers, number) && !named[n] {
+				c.errorf(n.Line(), "%s has no name: local NAME = %s", n.Value, n.Value)
 			}
 		}
-		all = append(all, local)
+		return true
+	})
+}
+
+// checkLoop checks that a loop has a bound that stands beside it. A numeric for evaluates its limit and its
+// step once. It ends, unless the step is 0 or the limit is infinite.
+func (c *luaChecker) checkLoop(node any) {
+	switch n := node.(type) {
+	case *ast.WhileStmt:
+		c.errorf(n.Line(), "while has no bound")
+	case *ast.RepeatStmt:
+		c.errorf(n.Line(), "repeat has no bound")
+	case *ast.GotoStmt:
+		c.errorf(n.Line(), "goto has no bound, and Redis does not know it")
+	case *ast.NumberForStmt:
+		if !luaBound(n.Limit) {
+			c.errorf(n.Line(), "a limit is made of numbers, names, #, math.min and math.max")
+		}
+		if n.Step != nil && !luaStep(n.Step) {
+			c.errorf(n.Line(), "the step may be 0: write a number, a constant or math.max(1, ...)")
+		}
+	case *ast.GenericForStmt:
+		call, _ := n.Exprs[0].(*ast.FuncCallExpr)
+		lib, name := luaFunction(call)
+		full := strings.TrimPrefix(lib+"."+name, ".")
+		if len(n.Exprs) > 1 || full != "ipairs" && full != "pairs" && full != "string.gmatch" {
+			c.errorf(n.Line(), "a generic for runs over ipairs(...), pairs(...) or string.gmatch(...)")
+		}
 	}
-	return all
+}
+
+// luaBound reports whether a limit is there before the loop begins: no function makes it, and it is not
+// infinite.
+func luaBound(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.NumberExpr, *ast.IdentExpr:
+		return true
+	case *ast.AttrGetExpr:
+		_, named := e.Key.(*ast.StringExpr)
+		return luaGlobal(e.Object) != "math" && luaBound(e.Object) && (named || luaBound(e.Key))
+	case *ast.ArithmeticOpExpr:
+		return strings.Contains("+-*", e.Operator) && luaBounds(e.Lhs, e.Rhs)
+	case *ast.UnaryLenOpExpr:
+		return luaBound(e.Expr)
+	case *ast.RelationalOpExpr:
+		return luaBounds(e.Lhs, e.Rhs)
+	case *ast.LogicalOpExpr:
+		return luaBounds(e.Lhs, e.Rhs)
+	case *ast.FuncCallExpr:
+		lib, name := luaFunction(e)
+		return lib == "math" && (name == "min" || name == "max") && luaBounds(e.Args...)
+	}
+	return false
+}
+
+// luaBounds reports whether all expressions are bounds.
+func luaBounds(all ...ast.Expr) bool {
+	return !slices.ContainsFunc(all, func(e ast.Expr) bool { return !luaBound(e) })
+}
+
+// luaStep reports whether a step is certainly not 0.
+func luaStep(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.NumberExpr:
+		return luaNumber(e) > 0
+	case *ast.UnaryMinusOpExpr:
+		return luaStep(e.Expr)
+	case *ast.IdentExpr:
+		return luaConstant.MatchString(e.Value)
+	case *ast.FuncCallExpr:
+		lib, name := luaFunction(e)
+		return lib == "math" && name == "max" && slices.ContainsFunc(e.Args, func(a ast.Expr) bool {
+			n, ok := a.(*ast.NumberExpr)
+			return ok && luaNumber(n) > 0
+		})
+	}
+	return false
+}
+
+// luaText returns the first argument, a literal text, in capitals; "" if it is none.
+func luaText(args []ast.Expr) string {
+	if len(args) == 0 {
+		return ""
+	}
+	text, ok := args[0].(*ast.StringExpr)
+	if !ok {
+		return ""
+	}
+	return strings.ToUpper(text.Value)
 }

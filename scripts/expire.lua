@@ -1,5 +1,5 @@
 -- expire.lua: sets or removes the time to live of a limiter. The condition is checked on the hash; value and
--- permits then live as long.
+-- permits get the same time to live.
 --
 -- KEYS, ARGV[1]: parts/common.lua
 -- ARGV[2]  the command: PERSIST removes it, PEXPIRE sets a length of time, PEXPIREAT a point in time
@@ -7,7 +7,7 @@
 -- ARGV[4]  the condition, only with PEXPIRE: NX none is set, XX one is set, GT it is later than the one set,
 --          LT it is earlier; or empty
 -- Reply:   1 done, or 0: there is no limiter, or the condition does not hold
--- Errors:  BADKEY, OTHERTYPE (parts/limiter.lua)
+-- Errors:  BADKEY, OTHERTYPE (parts/read.lua)
 
 local f = redis.pcall('HMGET', KEYS[1], 'type', 'interval')
 if f.err then
@@ -34,9 +34,16 @@ if ARGV[2] ~= 'PERSIST' then
     redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
     return 1
   end
-  redis.call(ARGV[2], KEYS[1], ARGV[3])
-  redis.call(ARGV[2], KEYS[2], ARGV[3])
-  redis.call(ARGV[2], KEYS[3], ARGV[3])
+  -- The commands are written out, because some managed services refuse any other.
+  if ARGV[2] == 'PEXPIREAT' then
+    redis.call('PEXPIREAT', KEYS[1], ARGV[3])
+    redis.call('PEXPIREAT', KEYS[2], ARGV[3])
+    redis.call('PEXPIREAT', KEYS[3], ARGV[3])
+  else
+    redis.call('PEXPIRE', KEYS[1], ARGV[3])
+    redis.call('PEXPIRE', KEYS[2], ARGV[3])
+    redis.call('PEXPIRE', KEYS[3], ARGV[3])
+  end
   return 1
 end
 
@@ -46,6 +53,8 @@ end
 redis.call('PERSIST', KEYS[1])
 redis.call('PERSIST', KEYS[2])
 redis.call('PERSIST', KEYS[3])
-local keep, own, span = 0, f[1] == '1', tonumber(f[2]) or 0
+-- include parts/keys.lua
 -- include parts/lifetime.lua
+setLifetime({ hash = hash, text = text, records = records, keep = 0, own = f[1] == '1',
+  span = tonumber(f[2]) or 0 })
 return 1

@@ -13,6 +13,9 @@
 -- Reply:   1 set, or 0: no rate is set, and nothing was changed
 
 -- include parts/common.lua
+-- include parts/keys.lua
+-- include parts/outstanding.lua
+-- include parts/lifetime.lua
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', ARGV[8], 'longest')
 if f.err then
   return string.find(f.err, '^WRONGTYPE') and redis.error_reply('BADKEY 1 hash') or f
@@ -20,9 +23,9 @@ elseif ARGV[7] == '1' and not (f[1] and f[2] and f[3]) then
   return 0
 end
 local same = ARGV[5] == '1' and f[3] and (f[3] == '1') == (ARGV[1] == '1')
-local records = same and redis.pcall('ZRANGE', KEYS[3], 0, 0) or {}
-if records.err then
-  return string.find(records.err, '^WRONGTYPE') and redis.error_reply('BADKEY 3 zset') or records
+local oldest = same and redis.pcall('ZRANGE', KEYS[3], 0, 0) or {}
+if oldest.err then
+  return string.find(oldest.err, '^WRONGTYPE') and redis.error_reply('BADKEY 3 zset') or oldest
 end
 
 redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[4])
@@ -43,12 +46,13 @@ if not same then
   end
 end
 local keep, own, span = tonumber(ARGV[4]), ARGV[1] == '1', tonumber(ARGV[3])
+local l = { hash = hash, text = text, records = records, keep = keep, own = own, span = span }
 local dead = 0
 if same then
-  dead = redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', now - span))
+  dead = redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', timeNow(ARGV[6]).now - span))
   local size, stored = redis.call('ZCARD', KEYS[3]), tonumber(redis.pcall('GET', KEYS[2]))
-  -- The permits that are outstanding, as the value says or, where versions have taken turns, parts/span.lua.
-  -- That is exact, while more than MANY records would have to be estimated.
+  -- Takes the outstanding permits from the value or, where versions have taken turns, from parts/span.lua.
+  -- Both are exact; the sum of more than MANY records would be an estimate.
   local before, charged, exact = tonumber(f[1]), nil, false
   if own then
     before = tonumber(f[4] and string.match(f[4], '^%d+ %d+ %-?%d+ %d+ (%-?%d+)$') or '')
@@ -61,12 +65,11 @@ if same then
   end
   local value = charged and tonumber(ARGV[2]) - charged
   if exact and value % 1 == 0 and math.abs(value) <= MOST then
-    dead = 0 -- what has expired comes back with the next calls
+    dead = 0 -- the next calls give back expired permits
   else
     dead = dead == size and dead or math.min(dead, MANY) -- the others count until the next calls
-    local sum, rank = 0, dead
-    -- include parts/outstanding.lua
-    value = math.min(tonumber(ARGV[2]) - sum, value and value % 1 == 0 and value >= -MOST and value or MOST)
+    local bound = value and value % 1 == 0 and value >= -MOST and value or MOST
+    value = math.min(tonumber(ARGV[2]) - outstanding(l, dead), bound)
   end
   redis.call('SET', KEYS[2], string.format('%d', value))
   redis.call('PERSIST', KEYS[3])
@@ -76,11 +79,11 @@ if same then
   end
 end
 redis.pcall('PUBLISH', ARGV[11], 'changed')
-if keep > 0 and not records[1] then -- nothing is outstanding: exactly the keep alive, as with Redisson
+if keep > 0 and not oldest[1] then -- nothing is outstanding: exactly the keep alive, as with Redisson
   redis.call('PEXPIRE', KEYS[1], keep)
   redis.call('PEXPIRE', KEYS[2], keep)
 else
-  -- include parts/lifetime.lua
+  setLifetime(l)
 end
 redis.call('HDEL', KEYS[1], 'longest') -- a rate that is set replaces those of all versions (parts/span.lua)
 -- The command that may remove a key is the last one that names it; parts/finish.lua says why.

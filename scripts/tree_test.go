@@ -1,35 +1,20 @@
 package scripts_test
 
 import (
+	"reflect"
 	"strconv"
-	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// luaCommand returns the command of a call of Redis, which is empty where it is not written out.
-func luaCommand(call *ast.FuncCallExpr) (command string, ok bool) {
-	lib, name := luaFunction(call)
-	if lib != "redis" || name != "call" && name != "pcall" {
-		return "", false
-	}
-	if len(call.Args) > 0 {
-		if text, ok := call.Args[0].(*ast.StringExpr); ok {
-			return strings.ToUpper(text.Value), true
-		}
-	}
-	return "", true
-}
-
-// luaElement reports whether an expression is table[index] with a number that is
-// written out; any number if empty.
-func luaElement(e ast.Expr, table, index string) bool {
+// luaKey reports whether an expression is KEYS[number].
+func luaKey(e ast.Expr) bool {
 	element, ok := e.(*ast.AttrGetExpr)
-	if !ok || luaGlobal(element.Object) != table {
+	if !ok || luaGlobal(element.Object) != "KEYS" {
 		return false
 	}
-	n, ok := element.Key.(*ast.NumberExpr)
-	return ok && luaKeyIndex.MatchString(n.Value) && (index == "" || n.Value == index)
+	number, ok := element.Key.(*ast.NumberExpr)
+	return ok && luaNumber(number) >= 1
 }
 
 // luaFunction returns the name of a called function: math and min for math.min,
@@ -65,90 +50,19 @@ func luaNumber(n *ast.NumberExpr) float64 {
 	return float64(number)
 }
 
-// luaInspect visits a node and, where visit returns true, what it is made of, in
-// the order of the text.
+// luaInspect visits a node, or those of a list, and, where visit returns true, what the node is made of.
 func luaInspect(node any, visit func(node any) bool) {
-	switch n := node.(type) {
-	case nil:
-		return
-	case []ast.Stmt:
-		for _, s := range n {
-			luaInspect(s, visit)
+	v := reflect.ValueOf(node)
+	switch {
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			luaInspect(v.Index(i).Interface(), visit)
 		}
-		return
-	case []ast.Expr:
-		for _, e := range n {
-			luaInspect(e, visit)
-		}
-		return
-	}
-	if visit(node) {
-		for _, child := range luaChildren(node) {
-			luaInspect(child, visit)
+	case v.Kind() == reflect.Pointer && !v.IsNil() && visit(node):
+		for _, field := range v.Elem().Fields() {
+			if field.Kind() != reflect.Struct { // the embedded position
+				luaInspect(field.Interface(), visit)
+			}
 		}
 	}
-}
-
-// luaChildren returns what a node is made of.
-func luaChildren(node any) []any {
-	switch n := node.(type) {
-	case *ast.AssignStmt:
-		return []any{n.Lhs, n.Rhs}
-	case *ast.LocalAssignStmt:
-		return []any{n.Exprs}
-	case *ast.FuncCallStmt:
-		return []any{n.Expr}
-	case *ast.DoBlockStmt:
-		return []any{n.Stmts}
-	case *ast.WhileStmt:
-		return []any{n.Condition, n.Stmts}
-	case *ast.RepeatStmt:
-		return []any{n.Stmts, n.Condition}
-	case *ast.IfStmt:
-		return []any{n.Condition, n.Then, n.Else}
-	case *ast.NumberForStmt:
-		return []any{n.Init, n.Limit, n.Step, n.Stmts}
-	case *ast.GenericForStmt:
-		return []any{n.Exprs, n.Stmts}
-	case *ast.FuncDefStmt:
-		return []any{n.Name.Func, n.Name.Receiver, n.Func}
-	case *ast.ReturnStmt:
-		return []any{n.Exprs}
-	case ast.Expr:
-		return luaParts(n)
-	}
-	return nil
-}
-
-// luaParts returns what an expression is made of.
-func luaParts(e ast.Expr) []any {
-	switch n := e.(type) {
-	case *ast.AttrGetExpr:
-		return []any{n.Object, n.Key}
-	case *ast.TableExpr:
-		var all []any
-		for _, field := range n.Fields {
-			all = append(all, field.Key, field.Value)
-		}
-		return all
-	case *ast.FuncCallExpr:
-		return []any{n.Func, n.Receiver, n.Args}
-	case *ast.LogicalOpExpr:
-		return []any{n.Lhs, n.Rhs}
-	case *ast.RelationalOpExpr:
-		return []any{n.Lhs, n.Rhs}
-	case *ast.StringConcatOpExpr:
-		return []any{n.Lhs, n.Rhs}
-	case *ast.ArithmeticOpExpr:
-		return []any{n.Lhs, n.Rhs}
-	case *ast.UnaryMinusOpExpr:
-		return []any{n.Expr}
-	case *ast.UnaryNotOpExpr:
-		return []any{n.Expr}
-	case *ast.UnaryLenOpExpr:
-		return []any{n.Expr}
-	case *ast.FunctionExpr:
-		return []any{n.Stmts}
-	}
-	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// An app is one run of rrl: what all commands share.
+// An app is one run of rrl, which all commands share.
 type app struct {
 	stdin  io.Reader
 	stdout *output
@@ -30,10 +30,11 @@ type app struct {
 	id      string
 }
 
-const about = `rrl looks into rate limiters and locks of Redisson and of its Go port rratelimiter, and works
-with them. What only looks (list, inspect, watch, serve) writes nothing to Redis.
+const about = `rrl inspects rate limiters and locks of Redisson and of its Go port rratelimiter, and
+works with them. The commands that only look (list, inspect, watch, serve) write nothing
+to Redis. A rate is written 5 1s or 5/1s.
 
-Exit codes: 0 yes or done, 1 no (refused, not there, check failed), 2 error,
+Exit codes: 0 yes or done, 1 no (refused, not found, check failed), 2 error,
 3 a lock was lost, 130 interrupted.`
 
 // execute carries out a command line.
@@ -48,9 +49,10 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "rrl", Long: about, Version: version(),
 		SilenceErrors: true, SilenceUsage: true,
-		Args: cobra.NoArgs,
+		Args: suggest,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("rrl {{.Version}}\n")
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
@@ -59,7 +61,7 @@ func (a *app) root() *cobra.Command {
 	a.place.flags(flags)
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	flags.StringVar(&a.prefix, "name-prefix", "",
-		"what a name mapper puts before names (RRL_NAME_PREFIX)")
+		"prefix of a name mapper before names (RRL_NAME_PREFIX)")
 	flags.StringVar(&a.id, "id", "", "act as this client of a PER_CLIENT limit, or look at its part")
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	files := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
@@ -71,10 +73,35 @@ func (a *app) root() *cobra.Command {
 		return setFromEnvironment(flags)
 	}
 	root.AddCommand(a.commands()...)
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"}) // it exists
+	help.Args = helpArgs
 	return root
 }
 
-// explain adds to an error what helps with it.
+// helpArgs refuses the name of an unknown command. The help command of cobra would print the general help.
+func helpArgs(help *cobra.Command, args []string) error {
+	if cmd, rest, _ := help.Root().Find(args); cmd == help.Root() {
+		return suggest(cmd, rest)
+	}
+	return nil
+}
+
+// suggest refuses an unknown command and suggests the one that may be meant.
+func suggest(root *cobra.Command, args []string) error {
+	err := cobra.NoArgs(root, args)
+	if err == nil {
+		return nil
+	}
+	const typos = 2
+	root.SuggestionsMinimumDistance = typos
+	if similar := root.SuggestionsFor(args[0]); len(similar) > 0 {
+		return fmt.Errorf("%w; did you mean %s?", err, strings.Join(similar, " or "))
+	}
+	return err
+}
+
+// explain adds a hint to an error, where there is one.
 func (a *app) explain(err error) error {
 	switch {
 	case !a.started:
@@ -82,13 +109,18 @@ func (a *app) explain(err error) error {
 	case redis.HasErrorPrefix(err, "MOVED"):
 		return fmt.Errorf("%w; for a cluster use --redis redis+cluster://HOST:PORT", err)
 	case errors.Is(err, rratelimiter.ErrNotInitialized):
-		return fmt.Errorf("%w; set a rate first: rrl set NAME RATE INTERVAL", err)
+		return fmt.Errorf("%w; rrl list shows the limiters, rrl set NAME RATE INTERVAL sets a rate", err)
+	case errors.Is(err, rratelimiter.ErrInvalidArgument):
+		return errors.New(typedAs.Replace(err.Error()))
 	}
 	return err
 }
 
-// version returns the version of the module as go install and go build record it, "(devel)"
-// under go run, and what it was built with.
+// typedAs replaces arguments of the library by the flags that set them.
+var typedAs = strings.NewReplacer(": keepAlive is ", ": --keep-alive is ", ": lease is ", ": --lease is ")
+
+// version returns the version of the module as go install and go build record it, "(devel)" under go run, and
+// the release of Go that built it.
 func version() string {
 	v := "(unknown)"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
@@ -109,7 +141,7 @@ func (a *app) withClient(ctx context.Context, do func(c *rratelimiter.Client) er
 	})
 }
 
-// client returns a Client of rratelimiter on rdb, for whoever needs both.
+// client returns a Client of rratelimiter on rdb.
 func (a *app) client(rdb redis.UniversalClient) *rratelimiter.Client {
 	opts := []rratelimiter.Option{rratelimiter.WithNameMapper(a.mapped)}
 	if a.id != "" {
@@ -118,7 +150,7 @@ func (a *app) client(rdb redis.UniversalClient) *rratelimiter.Client {
 	return rratelimiter.New(rdb, opts...)
 }
 
-// withRedis calls do with a connection to Redis, if that replies.
+// withRedis calls do with a connection to Redis, if Redis replies.
 func (a *app) withRedis(ctx context.Context, do func(rdb redis.UniversalClient) error) error {
 	rdb, err := a.place.open(ctx)
 	if err != nil {
@@ -143,8 +175,8 @@ func (a *app) printTo(w io.Writer, v any, text func(w io.Writer)) error {
 	return e.Encode(v)
 }
 
-// confirm asks for a yes before something is destroyed, unless yes was given. The end of ctx ends
-// it, though nothing can end the reading of a terminal.
+// confirm asks for a yes before something is destroyed, unless yes was given. It returns when ctx ends,
+// although its goroutine may go on reading the terminal.
 func (a *app) confirm(ctx context.Context, yes bool, format string, args ...any) error {
 	if yes {
 		return nil
@@ -168,5 +200,5 @@ func (a *app) confirm(ctx context.Context, yes bool, format string, args ...any)
 	if !strings.HasSuffix(line, "\n") {
 		fmt.Fprintln(a.stderr)
 	}
-	return errors.New("nothing was done: it needs a yes, or --yes")
+	return errors.New("nothing was done: type yes, or give --yes")
 }

@@ -1,20 +1,26 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
-// named checks the arguments of a command whose Use tells what they are: there are least to most of
-// them, and the first ones, as many as names, are names of limiters.
+// named checks the arguments of a command whose Use names them: there are least to most, of which the first
+// are names of limiters.
 func named(names, least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return fmt.Errorf("%d arguments, must be as in %q", len(args), "rrl "+cmd.Use)
+			count := words.Count(int64(len(args)), "argument")
+			return fmt.Errorf("%s, must be as in %q", count, "rrl "+cmd.Use)
 		}
 		for i, name := range args[:min(names, len(args))] {
 			if name == "" {
@@ -38,14 +44,96 @@ func integer(argument, text string) (int64, error) {
 func duration(argument, text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		const bound = "must be a duration with a unit, such as 500ms, 1s, 1m30s or 24h"
-		hint := ""
-		if strings.HasSuffix(text, "d") {
-			hint = "; there is no unit for days"
-		}
-		return 0, fmt.Errorf("%s is %q, %s%s", argument, text, bound, hint)
+		return 0, fmt.Errorf("%s is %q, must be %s", argument, text, forms["duration"])
 	}
 	return d, nil
+}
+
+// rateArgs reads RATE INTERVAL, or RATE/INTERVAL.
+func rateArgs(args []string) (rate int64, interval time.Duration, err error) {
+	if n, per, ok := strings.Cut(args[0], "/"); ok && len(args) == 1 {
+		args = []string{n, per}
+	}
+	if len(args) == 1 {
+		return 0, 0, errors.New("INTERVAL is missing, as in 5 1s or 5/1s")
+	}
+	if rate, err = integer("RATE", args[0]); err == nil {
+		interval, err = duration("INTERVAL", args[1])
+	}
+	return rate, interval, err
+}
+
+// forms are the values that flags take, by the type of the flag.
+var forms = map[string]string{
+	"int": "an integer", "int64": "an integer", "uint64": "an integer of at least 0", "float64": "a number",
+	"bool": "true or false", "rate": "a number, or a rate such as 5/1s",
+	"duration": "a duration with a unit, such as 500ms, 1s, 1m30s or 24h; there is no unit for days",
+}
+
+// number is an argument that looks like a flag.
+var number = regexp.MustCompile(`^-[0-9.]`)
+
+// flagError says what is wrong with a flag or its value.
+func flagError(cmd *cobra.Command, err error) error {
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		form := forms[bad.GetFlag().Value.Type()]
+		return fmt.Errorf("--%s is %q, must be %s", bad.GetFlag().Name, bad.GetValue(), form)
+	}
+	if bad, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if text := "-" + bad.GetSpecifiedShortnames(); number.MatchString(text) {
+			hint := ""
+			if cmd.Flags().Lookup("permits") != nil {
+				hint = "; permits are given by --permits"
+			}
+			return fmt.Errorf("%q is not a flag, and no argument of %q is negative%s", text,
+				"rrl "+cmd.Use, hint)
+		}
+	}
+	return err
+}
+
+// A perInterval is a flag for a rate: a number, or a number and an interval, as in 5/1s.
+type perInterval struct {
+	text string
+	set  func(n float64, interval time.Duration) // interval is 0 if it is not given
+}
+
+// String implements pflag.Value.
+func (p *perInterval) String() string { return p.text }
+
+// Type implements pflag.Value.
+func (*perInterval) Type() string { return "rate" }
+
+// Set implements pflag.Value.
+func (p *perInterval) Set(text string) error {
+	number, per, cut := strings.Cut(text, "/")
+	n, err := strconv.ParseFloat(number, 64)
+	var interval time.Duration
+	if cut && err == nil {
+		interval, err = time.ParseDuration(per)
+	}
+	if err == nil && cut && interval <= 0 {
+		err = errors.New("the interval is not positive")
+	}
+	if err != nil {
+		return err
+	}
+	p.text = text
+	p.set(n, interval)
+	return nil
+}
+
+// yesFlag adds the flag that answers a question.
+func yesFlag(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do not ask")
+}
+
+// no returns errNo for a result that is printed, but is a no.
+func no(err error, yes bool) error {
+	if err == nil && !yes {
+		return errNo
+	}
+	return err
 }
 
 // upMillis returns a time in ms, rounded up: after it the time has passed.

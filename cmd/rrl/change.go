@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -16,7 +17,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
-// A deletion is what delete has done.
+// A deletion is the output of delete.
 type deletion struct {
 	Deleted  []string `json:"deleted"`
 	NotThere []string `json:"not_there"`
@@ -27,10 +28,10 @@ func (a *app) deleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete NAME...",
 		Short: "Delete limiters",
-		Long: `Delete limiters, with the permits that are taken. It asks first. If one is not there, it
+		Long: `Delete limiters, with the permits that are taken. It asks first. If one does not exist, it
 deletes the others, and the exit code is 1.
 
-Of a PER_CLIENT limiter, what other clients have taken is not deleted: these keys expire.`,
+The keys of other clients of a PER_CLIENT limiter are not deleted: they expire.`,
 		Args: named(math.MaxInt, 1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return a.withRedis(cmd.Context(), func(rdb redis.UniversalClient) error {
@@ -38,7 +39,7 @@ Of a PER_CLIENT limiter, what other clients have taken is not deleted: these key
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	yesFlag(cmd, &yes)
 	return cmd
 }
 
@@ -81,13 +82,10 @@ func (a *app) delete(ctx context.Context, rdb redis.UniversalClient, names []str
 			fmt.Fprintf(w, "%q: deleted\n", name)
 		}
 		for _, name := range done.NotThere {
-			fmt.Fprintf(w, "%q: not there\n", name)
+			fmt.Fprintf(w, "%q: does not exist\n", name)
 		}
 	})
-	if err = errors.Join(failed, err); err == nil && len(done.NotThere) > 0 {
-		return errNo
-	}
-	return err
+	return no(errors.Join(failed, err), len(done.NotThere) == 0)
 }
 
 func (a *app) renameCommand() *cobra.Command {
@@ -96,10 +94,10 @@ func (a *app) renameCommand() *cobra.Command {
 		Use:   "rename NAME NEW",
 		Short: "Give a limiter another name",
 		Long: `Give a limiter another name, with the permits that are taken. A limiter that has the new
-name is replaced; it asks first.
+name is replaced, after a question.
 
-Programs that use the old name find no rate from then on. Of a PER_CLIENT limiter, what other
-clients have taken stays under the old name.`,
+Programs that use the old name find no rate from then on. The permits that other clients of a
+PER_CLIENT limiter have taken stay under the old name.`,
 		Args: named(2, 2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == args[1] {
@@ -110,7 +108,7 @@ clients have taken stays under the old name.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	yesFlag(cmd, &yes)
 	return cmd
 }
 
@@ -138,19 +136,19 @@ func (a *app) rename(ctx context.Context, rdb redis.UniversalClient, names []str
 	return a.print(struct {
 		From string `json:"from"`
 		To   string `json:"to"`
-	}{from, to}, func(w io.Writer) { fmt.Fprintf(w, "%q: it is %q now\n", from, to) })
+	}{from, to}, func(w io.Writer) { fmt.Fprintf(w, "%q: renamed to %q\n", from, to) })
 }
 
 func (a *app) repairCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "repair NAME",
 		Short: "Put records and value right",
-		Long: `Bring the records of a limiter into one format, drop what is no record, and make the value
-agree with what is left. It changes only what is wrong. Nobody who holds permits gains or
-loses any by it.
+		Long: `Bring the records of a limiter into one format, drop members that are no records, and make the
+value agree with the records. It changes only what is wrong. No holder of permits gains or loses
+any.
 
-Run it after older Redisson clients have stopped, or when rrl inspect has found something
-that it mends. Of a PER_CLIENT limiter it repairs the part of one client: give --id.`,
+Run it after older Redisson clients have stopped, or when rrl inspect has found something that it
+mends. It repairs the part of one client of a PER_CLIENT limiter: give --id.`,
 		Args: named(1, 1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(cmd.Context(), func(c *rratelimiter.Client) error {
@@ -160,7 +158,7 @@ that it mends. Of a PER_CLIENT limiter it repairs the part of one client: give -
 	}
 }
 
-// A repaired is what repair prints.
+// A repaired is the output of repair.
 type repaired struct {
 	Name      string `json:"name"`
 	Records   int64  `json:"records"`
@@ -189,7 +187,7 @@ func (a *app) repair(ctx context.Context, l *rratelimiter.RateLimiter) error {
 	})
 }
 
-// noteOwn says on stderr when rrl acts as a new client of a PER_CLIENT limiter. An error is left to the
+// noteOwn warns on stderr when rrl acts as a new client of a PER_CLIENT limiter. It leaves an error to the
 // call that follows.
 func (a *app) noteOwn(ctx context.Context, l *rratelimiter.RateLimiter) {
 	if a.id != "" {
@@ -201,18 +199,13 @@ func (a *app) noteOwn(ctx context.Context, l *rratelimiter.RateLimiter) {
 	}
 }
 
-// anyKey reports whether something of a limiter is there.
+// anyKey reports whether any key of a limiter exists.
 func anyKey(l *inspect.Limiter) bool {
-	for i := range l.Keys {
-		if l.Keys[i].There() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Keys, func(k inspect.Key) bool { return k.There() })
 }
 
-// taken returns the permits that are outstanding, as far as they were read.
-func taken(l *inspect.Limiter) int64 {
+// outstanding returns the permits that are taken, as far as they were read.
+func outstanding(l *inspect.Limiter) int64 {
 	sum := int64(0)
 	for _, pair := range l.InUse() {
 		sum += pair.Outstanding
@@ -220,21 +213,21 @@ func taken(l *inspect.Limiter) int64 {
 	return sum
 }
 
-// describe says in a question what there is.
+// describe describes a limiter in a question.
 func (a *app) describe(name string, l *inspect.Limiter) string {
 	text := fmt.Sprintf("%q: ", name)
 	switch hash := &l.Keys[0]; {
 	case hash.There() && hash.Kind != "hash":
 		return text + "a " + hash.Kind + ", no limiter"
 	case !l.Set:
-		return text + "no rate is set, but keys are there"
+		return text + "no rate is set, but keys exist"
 	}
 	text += rateOf(&l.Config) + ", "
 	pairs := l.InUse()
 	if len(pairs) == 0 {
 		return text + "outstanding permits of its clients not counted"
 	}
-	pair := pairs[0] // look reads one: the shared one, or that of the client
+	pair := pairs[0] // look reads a single pair: the shared one, or that of the client
 	text += fmt.Sprintf("%d outstanding", pair.Outstanding)
 	if pair.ID != "" {
 		text += fmt.Sprintf(" of client %q", pair.ID)

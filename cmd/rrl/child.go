@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// The exit codes of a command that has not run, and what is added to the number of a signal that has
-// ended it, as in shells.
+// The exit codes of a command that did not run, and the addition to the number of a signal that ended it, as
+// in shells.
 const (
 	exitCannotRun = 126
 	exitNotFound  = 127
 	exitSignalled = 128
 )
 
-// A child is the command that acquire or lock runs. Once the child is made, no signal ends rrl itself: the
-// signals in ending end the wait for permits or the lock, and the running command gets all.
+// A child is the command that acquire or lock runs. While there is a child, no signal ends rrl itself: the
+// signals in ending end the wait for permits or the lock, and the running command gets all of them.
 type child struct {
 	app     *app
 	cmd     *exec.Cmd
@@ -30,8 +30,7 @@ type child struct {
 	ending  []os.Signal // those of endWait that are not ignored
 }
 
-// newChild looks for a command, and returns an exitCode if there is none that can be run. The
-// caller must close the child.
+// newChild finds a command, and returns an exitCode if it cannot be run. The caller must close the child.
 func (a *app) newChild(command []string) (*child, error) {
 	path, err := exec.LookPath(command[0])
 	if err != nil {
@@ -40,24 +39,14 @@ func (a *app) newChild(command []string) (*child, error) {
 	cmd := exec.Command(path, command[1:]...)
 	cmd.Args[0] = command[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout.w, a.stderr
-	const room = 8 // they come one by one
+	const room = 8 // signals come one by one
 	c := &child{cmd: cmd, app: a, signals: make(chan os.Signal, room), ending: heeded(endWait)}
 	signal.Notify(c.signals, heeded(passedOn)...)
 	return c, nil
 }
 
-// withChild calls f with the command, and drops the command then.
-func (a *app) withChild(command []string, f func(c *child) error) error {
-	c, err := a.newChild(command)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	return f(c)
-}
-
-// heeded returns the signals that this process does not ignore: nohup makes it ignore SIGHUP, and that
-// must stay so for the wait and for the command.
+// heeded returns the signals that this process does not ignore. Under nohup SIGHUP is ignored, and must stay
+// so for the wait and for the command.
 func heeded(signals []os.Signal) []os.Signal {
 	return slices.DeleteFunc(slices.Clone(signals), signal.Ignored)
 }
@@ -67,7 +56,7 @@ func (c *child) waiting(ctx context.Context) (context.Context, context.CancelFun
 	return signal.NotifyContext(ctx, c.ending...)
 }
 
-// notRun returns the error for a wait that has failed with err: an exitCode if a signal has ended the wait.
+// notRun returns the error for a wait that failed with err: an exitCode if a signal ended the wait.
 func (c *child) notRun(waiting context.Context, err error) error {
 	if waiting.Err() == nil || !errors.Is(err, context.Canceled) {
 		return err
@@ -85,12 +74,11 @@ func (a *app) cannotRun(err error) error {
 	return exitCode(exitCannotRun)
 }
 
-// close ends the keeping of signals.
+// close stops catching signals.
 func (c *child) close() { signal.Stop(c.signals) }
 
-// start starts the command, unless a signal has ended the wait. Other signals that came before the
-// start are dropped:
-// they would end a command that has not yet set up how to handle them.
+// start starts the command, unless a signal ended the wait. It drops other signals that came before: they
+// would end a command that has not installed its handlers yet.
 func (c *child) start() error {
 	for len(c.signals) > 0 {
 		if s := <-c.signals; slices.Contains(c.ending, s) {
@@ -104,8 +92,8 @@ func (c *child) start() error {
 	return nil
 }
 
-// wait passes signals on until the command has ended, and returns its exit code. When ctx ends before, the
-// command gets SIGTERM, and SIGKILL if it does not end within grace.
+// wait passes signals on until the command ends, and returns its exit code. If ctx ends first, the command
+// gets SIGTERM, and SIGKILL if it does not end within grace.
 func (c *child) wait(ctx context.Context, grace time.Duration) error {
 	ended := make(chan error, 1)
 	go func() { ended <- c.cmd.Wait() }()
@@ -129,7 +117,7 @@ func (c *child) wait(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-// result returns what Wait has said, as an exitCode if the command has one that is not 0.
+// result returns the error of Wait, as an exitCode if the command ended with a code other than 0.
 func result(err error) error {
 	failed, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {

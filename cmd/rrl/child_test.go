@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -16,191 +17,332 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// fives returns a server with the limiter api of 5 permits.
-func fives(t *testing.T) *redistest.Server {
-	t.Helper()
-	server := redistest.Start(t)
-	steps(t, server, "", step{"set api 5 1h", 0, "set", ""})
-	return server
+// A process is rrl without a terminal, so that it is the same for people as in CI.
+type process struct {
+	*exec.Cmd
+	t              *testing.T
+	stdout, stderr bytes.Buffer
 }
 
-// patience is far longer than anything here takes: it only ends tests that fail anyway.
-const patience = time.Minute
-
-// detached returns rrl as a process without a terminal, so that it is the same for people as in CI.
-func detached(t *testing.T, server *redistest.Server, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
+// detached returns a process for a claim with a shell script.
+func detached(t *testing.T, server *redistest.Server, claim, script string) *process {
 	t.Helper()
+	return detachedArgs(t, server, append(strings.Fields(claim), "--", "sh", "-c", script)...)
+}
+
+func detachedArgs(t *testing.T, server *redistest.Server, args ...string) *process {
+	t.Helper()
+	const patience = time.Minute // far longer than anything here takes: it ends tests that fail anyway
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	cmd, stderr = program(ctx, append([]string{"--redis", server.Addr}, args...)...), new(bytes.Buffer)
-	cmd.Stderr = stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with its command
-	return cmd, stderr
+	p := &process{t: t, Cmd: program(ctx, append([]string{"--redis", server.Addr}, args...)...)}
+	t.Cleanup(func() {
+		cancel()
+		_ = p.Wait() // the test may have called Wait
+	})
+	p.Stdout, p.Stderr = &p.stdout, &p.stderr
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	p.Cancel = func() error { return syscall.Kill(-p.Process.Pid, syscall.SIGKILL) } // with its command
+	return p
 }
 
-// code returns the exit code of a process that was run.
-func code(t *testing.T, err error) int {
-	t.Helper()
+// started starts a process whose command prints "ready", and returns its stdin and the rest of its stdout.
+func (p *process) started() (stdin io.Writer, stdout *bufio.Reader) {
+	p.t.Helper()
+	stdin, stdout = p.starts()
+	p.isReady(stdout)
+	return stdin, stdout
+}
+
+// starts starts a process, and returns its stdin and its stdout.
+func (p *process) starts() (stdin io.Writer, stdout *bufio.Reader) {
+	p.t.Helper()
+	p.Stdout = nil
+	stdout = bufio.NewReader(redistest.Must(p.StdoutPipe())(p.t))
+	if p.Stdin == nil {
+		stdin = redistest.Must(p.StdinPipe())(p.t)
+	}
+	redistest.NoError(p.t, p.Start())
+	return stdin, stdout
+}
+
+// isReady waits until the command has printed "ready".
+func (p *process) isReady(stdout *bufio.Reader) {
+	p.t.Helper()
+	if line, err := stdout.ReadString('\n'); line != "ready\n" {
+		p.t.Fatalf("%q, %v, %s", line, err, &p.stderr)
+	}
+}
+
+// signal sends a signal.
+func (p *process) signal(s os.Signal) {
+	p.t.Helper()
+	redistest.NoError(p.t, p.Process.Signal(s))
+}
+
+// ends checks the end of a process: its exit code, its stdout, and a part of its stderr.
+func (p *process) ends(code int, stdout, stderr string) {
+	p.t.Helper()
+	err := p.Wait()
 	failed, ok := errors.AsType[*exec.ExitError](err)
-	if err != nil && !ok {
-		t.Fatal(err)
+	got := 0
+	if ok {
+		got = failed.ExitCode()
 	}
-	if err == nil {
-		return 0
+	if err != nil && !ok || got != code || p.stdout.String() != stdout ||
+		!strings.Contains(p.stderr.String(), stderr) {
+		p.t.Errorf("%q: code %d, want %d, %v; printed\n%s\n%s\nwant %q and %q", p.Args[3:], got, code, err,
+			&p.stdout, &p.stderr, stdout, stderr)
 	}
-	return failed.ExitCode()
 }
 
-// The exit code is that of the command. One that cannot run costs no permits.
+// runs starts a process and checks its end.
+func (p *process) runs(code int, stdout, stderr string) {
+	p.t.Helper()
+	redistest.NoError(p.t, p.Start())
+	p.ends(code, stdout, stderr)
+}
+
+// The exit code is that of the command. A command that cannot run costs no permits, and a lock is given back
+// in any case.
 func TestExitCodesOfACommand(t *testing.T) {
 	t.Parallel()
-	server := fives(t)
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"notes": 0o600, "broken": 0o700} {
 		redistest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("\x7fELF: not really\n"), mode))
 	}
-	for _, c := range []struct {
-		command string // split at |; DIR is the directory
-		code    int
-		stderr  string // what it contains
-		left    string // the value, empty if nobody has taken permits
-	}{
-		{"sh|-c|true", 0, "granted", "3"},
-		{"sh|-c|exit 7", 7, "granted", "3"},
-		{"sh|-c|kill -TERM $$", 128 + 15, "granted", "3"},
-		{"rrl-no-such-one", 127, `rrl: exec: "rrl-no-such-one": executable file not found in $PATH`, ""},
-		{"DIR/nothing", 127, "no such file or directory", ""},
-		{"DIR/notes", 126, "permission denied", ""},
-		{"DIR/broken", 126, "rrl: the permits were given back: 2", "5"},
-	} {
-		args := append([]string{"acquire", "api", "-n", "2", "--"}, strings.Split(c.command, "|")...)
-		for i, arg := range args {
-			args[i] = strings.Replace(arg, "DIR", dir, 1)
+	for _, claim := range claims {
+		for _, c := range []struct {
+			command string // split at |; DIR is the directory
+			code    int
+			stderr  string
+		}{
+			{"sh|-c|true", 0, `": `},
+			{"sh|-c|exit 7", 7, `": `},
+			{"sh|-c|kill -TERM $$", 128 + 15, `": `},
+			{"rrl-no-such-one", 127, `rrl: exec: "rrl-no-such-one": executable file not found in $PATH`},
+			{"DIR/nothing", 127, "no such file or directory"},
+			{"DIR/notes", 126, "permission denied"},
+			{"DIR/broken", 126, "exec format error"},
+		} {
+			server := fives(t)
+			command := strings.Split(strings.Replace(c.command, "DIR", dir, 1), "|")
+			p := detachedArgs(t, server, append(append(strings.Fields(claim), "--"), command...)...)
+			p.runs(c.code, "", c.stderr)
+			stays := claim == claims[0] && (c.code < exitCannotRun || c.code > exitSignalled)
+			if isTaken(t, server, claim) != stays || strings.Contains(p.stderr.String(), "not given back") {
+				t.Errorf("%s -- %s: still taken is %v\n%s", claim, c.command, !stays, &p.stderr)
+			}
 		}
-		cmd, stderr := detached(t, server, args...)
-		stdout := new(bytes.Buffer)
-		cmd.Stdout = stdout
-		got := code(t, cmd.Run())
-		if got != c.code || !strings.Contains(stderr.String(), c.stderr) || stdout.Len() > 0 {
-			t.Errorf("%s: code %d, want %d; printed\n%s\n%s", c.command, got, c.code, stdout, stderr)
-		}
-		has(t, server, "api", c.left)
-		steps(t, server, "", step{"set api 5 1h --yes", 0, "set", ""})
 	}
 }
 
-// The command has the stdin and stdout of rrl; what rrl itself says is on stderr.
+// The command has the stdin and stdout of rrl, and the token of a fenced lock; rrl itself prints to stderr.
 func TestStreamsOfACommand(t *testing.T) {
 	t.Parallel()
-	cmd, stderr := detached(t, fives(t), "acquire", "api", "--json", "--", "sh", "-c", "cat; echo oops >&2")
-	cmd.Stdin = strings.NewReader("passed on\n")
-	stdout, err := cmd.Output()
-	if err != nil || string(stdout) != "passed on\n" {
-		t.Errorf("%v, printed\n%s", err, stdout)
+	server := fives(t)
+	p := detached(t, server, "acquire api --json", "cat; echo oops >&2")
+	p.Stdin = strings.NewReader("passed on\n")
+	p.runs(0, "passed on\n", `"granted": true`)
+	if !strings.HasSuffix(p.stderr.String(), "}\noops\n") {
+		t.Errorf("stderr:\n%s", &p.stderr)
 	}
-	text := stderr.String()
-	if !strings.Contains(text, `"granted": true`) || !strings.HasSuffix(text, "}\noops\n") {
-		t.Errorf("stderr:\n%s", text)
+	last := time.Now().Add(-time.Hour).UnixMicro()
+	for range 2 {
+		p := detached(t, server, "lock x --fenced -q", `echo "$RRL_TOKEN"`)
+		var token int64
+		if err := p.Run(); err != nil {
+			t.Error(err)
+		}
+		if _, err := fmt.Sscan(p.stdout.String(), &token); err != nil || token <= last {
+			t.Errorf("%v, printed %q, want a token above %d", err, &p.stdout, last)
+		}
+		last = token
 	}
 }
 
-// A command runs only if its permits were granted.
+// A command does not run if its permits or lock were refused, or Redis is down.
 func TestCommandDoesNotRun(t *testing.T) {
 	t.Parallel()
 	server := fives(t)
-	run := func(args ...string) (int, string) {
-		cmd, stderr := detached(t, server, append(args, "--", "sh", "-c", "echo ran")...)
-		stdout, err := cmd.Output()
-		if len(stdout) > 0 {
-			t.Errorf("%q: it ran, and said %s", args, stdout)
+	h := held(t, server, "x")
+	steps(t, server.Addr, step{"acquire api -n 4", 0, "granted", ""})
+	runs := func(claim string, code int, stderr string) *process {
+		p := detached(t, server, claim, "echo ran")
+		p.runs(code, "", stderr)
+		return p
+	}
+	runs("acquire api -n 2", 1, "refused")
+	runs("lock x --wait 10ms", 1, "refused")
+	for _, claim := range claims {
+		claim = strings.Replace(claim, "lock", "lock --wait 0", 1)
+		if p := runs(claim+" -q --refused-code 75", 75, ""); p.stderr.Len() > 0 {
+			t.Errorf("%s -q printed %s", claim, &p.stderr)
 		}
-		return code(t, err), stderr.String()
 	}
-	steps(t, server, "", step{"acquire api -n 4", 0, "granted", ""})
-	if code, stderr := run("acquire", "api", "-n", "2"); code != 1 || !strings.Contains(stderr, "refused") {
-		t.Errorf("refused: code %d, %s", code, stderr)
-	}
-	code, stderr := run("acquire", "api", "-n", "2", "-q", "--refused-code", "75")
-	if code != 75 || stderr != "" {
-		t.Errorf("refused: code %d, %s", code, stderr)
-	}
-	if code, stderr := run("acquire", "nothing"); code != 2 || !strings.Contains(stderr, "set a rate first") {
-		t.Errorf("no rate: code %d, %s", code, stderr)
-	}
+	runs("acquire nothing", 2, "rrl set NAME RATE INTERVAL sets a rate")
+	redistest.NoError(t, h.Unlock(t.Context()))
 	server.Stop()
-	if code, stderr := run("acquire", "api"); code != 2 || !strings.Contains(stderr, "cannot reach Redis") {
-		t.Errorf("Redis is down: code %d, %s", code, stderr)
+	for _, claim := range claims {
+		runs(claim, 2, "cannot reach Redis")
 	}
 }
 
-// Signals that rrl gets reach the command, whose exit code is that of rrl.
+var allSignals = []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT,
+	syscall.SIGUSR1, syscall.SIGUSR2}
+
+// Signals reach the command, whose exit code is that of rrl. A lock is held until the command has ended.
 func TestSignalsReachTheCommand(t *testing.T) {
 	t.Parallel()
-	for s, name := range map[syscall.Signal]string{
-		syscall.SIGTERM: "TERM", syscall.SIGINT: "INT", syscall.SIGHUP: "HUP", syscall.SIGQUIT: "QUIT",
-		syscall.SIGUSR1: "USR1", syscall.SIGUSR2: "USR2",
+	const script = `for s in TERM INT HUP QUIT USR1 USR2; do trap "echo $s; read line; exit 5" $s; done
+		echo ready; while :; do sleep 0.05; done`
+	server := fives(t)
+	for i, name := range strings.Fields("TERM INT HUP QUIT USR1 USR2") {
+		for _, claim := range claims {
+			p := detached(t, server, claim, script)
+			stdin, lines := p.started()
+			p.signal(allSignals[i])
+			if line, err := lines.ReadString('\n'); line != name+"\n" {
+				t.Fatalf("%s: %q, %v, %s", name, line, err, &p.stderr)
+			}
+			if !isTaken(t, server, claim) {
+				t.Errorf("%s: nothing is held while the command runs", claim)
+			}
+			redistest.Must(io.WriteString(stdin, "end\n"))(t)
+			p.ends(5, "", "")
+			free(t, server, "x")
+			steps(t, server.Addr, step{"set api 5 1h --yes", 0, "set", ""})
+		}
+	}
+}
+
+// A signal that would end rrl ends the wait for permits or a lock: the command does not run, and nothing is
+// taken.
+func TestSignalsThatEndTheWait(t *testing.T) {
+	t.Parallel()
+	for _, s := range allSignals[:4] {
+		for _, claim := range claims {
+			t.Run(s.String()+"/"+claim, func(t *testing.T) {
+				t.Parallel()
+				server := fives(t)
+				h := held(t, server, "x")
+				steps(t, server.Addr, step{"acquire api -n 4", 0, "granted", ""})
+				p := detached(t, server, strings.Replace(claim, "-n 2", "-n 2 --wait", 1), "echo ran")
+				redistest.NoError(t, p.Start())
+				untilWaiting(t, server)
+				p.signal(s)
+				p.ends(exitInterrupted, "", "interrupted: the command was not run")
+				steps(t, server.Addr, step{"acquire api", 0, "remaining 0 of 5", ""})
+				redistest.NoError(t, h.Unlock(t.Context()))
+				free(t, server, "x")
+			})
+		}
+	}
+}
+
+// Of the signals that arrive with the grant, one that ends the wait keeps the command from running, and
+// permits or lock are given back. SIGUSR1 and SIGUSR2 are dropped, because they would end the command.
+func TestSignalsBeforeTheCommandRuns(t *testing.T) {
+	t.Parallel()
+	server := fives(t)
+	for _, s := range allSignals {
+		for _, claim := range claims {
+			var stdout, stderr strings.Builder
+			a := &app{stdin: strings.NewReader(""), stdout: &output{w: &stdout}, stderr: &stderr}
+			a.place.address = server.Addr
+			c := redistest.Must(a.newChild([]string{"sh", "-c", "echo ran"}))(t)
+			q := claimOf(a, claim)
+			c.signals <- s
+			err := a.claimFor(t.Context(), q, c)
+			c.close()
+			if s == syscall.SIGUSR1 || s == syscall.SIGUSR2 {
+				if err != nil || stdout.String() != "ran\n" {
+					t.Errorf("%v, %s: %v, printed\n%s\n%s", s, claim, err, &stdout, &stderr)
+				}
+				steps(t, server.Addr, step{"set api 5 1h --yes", 0, "set", ""})
+				continue
+			}
+			if !errors.Is(err, exitCode(exitInterrupted)) || stdout.Len() > 0 || isTaken(t, server, claim) ||
+				!strings.Contains(stderr.String(), s.String()+": the command was not run") {
+				t.Errorf("%v, %s: %v, printed\n%s\n%s", s, claim, err, &stdout, &stderr)
+			}
+		}
+	}
+}
+
+// claimOf returns the claim of a command line of claims.
+func claimOf(a *app, line string) *claim {
+	common := claim{name: "x", quiet: true, grace: time.Minute}
+	if strings.HasPrefix(line, "lock") {
+		q := &locking{forever: true, claim: common}
+		q.take = q.lock(a)
+		return &q.claim
+	}
+	q := &acquisition{permits: 2, claim: common}
+	q.take = func(ctx context.Context, c *rratelimiter.Client) (*taken, error) {
+		return a.takePermits(ctx, c.RateLimiter("api"), q)
+	}
+	return &q.claim
+}
+
+// Under nohup SIGHUP ends neither the wait nor the command.
+func TestHangupUnderNohup(t *testing.T) {
+	t.Parallel()
+	server := fives(t)
+	steps(t, server.Addr, step{"acquire api -n 4", 0, "granted", ""})
+	p := detached(t, server, "acquire api -n 2 --wait", `echo ready; read line; echo "$line"`)
+	p.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, p.Path}, p.Args[1:]...)
+	p.Path = "/bin/sh"
+	hangUp := func() { redistest.NoError(t, syscall.Kill(-p.Process.Pid, syscall.SIGHUP)) }
+	stdin, lines := p.starts()
+	untilWaiting(t, server)
+	hangUp()
+	steps(t, server.Addr, step{"release api 4", 0, "given back", ""})
+	p.isReady(lines)
+	hangUp()
+	redistest.Must(io.WriteString(stdin, "goes on\n"))(t)
+	if line, err := lines.ReadString('\n'); line != "goes on\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	p.ends(0, "", "")
+}
+
+// A command whose lock is lost gets SIGTERM, and SIGKILL after the grace; the exit code says so, whatever the
+// command returns.
+func TestLostLock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const loop = "echo ready; while :; do sleep 0.02; done"
+	for i, c := range []struct {
+		flags, script, stdout string
+		code                  int
+	}{
+		{"", "trap 'echo TERM; exit 0' TERM; " + loop, "TERM\n", 3},
+		{"--lost-code 75", "trap 'echo TERM; exit 5' TERM; " + loop, "TERM\n", 75},
+		{"--grace 100ms", "trap '' TERM; " + loop, "", 3},
 	} {
-		server := fives(t)
-		const script = `for s in TERM INT HUP QUIT USR1 USR2; do trap "echo $s; exit 5" $s; done; echo ready
-			while :; do sleep 0.05; done`
-		cmd, stderr := detached(t, server, "acquire", "api", "--", "sh", "-c", script)
-		stdout := redistest.Must(cmd.StdoutPipe())(t)
-		redistest.NoError(t, cmd.Start())
-		lines := bufio.NewReader(stdout)
-		if line, err := lines.ReadString('\n'); line != "ready\n" {
-			t.Fatalf("%q, %v, %s", line, err, stderr)
-		}
-		redistest.NoError(t, cmd.Process.Signal(s))
+		// Each has a name of its own, because the lease of another case may still run in Redis.
+		p := detached(t, server, fmt.Sprintf("lock x%d --lease 300ms %s", i, c.flags), c.script)
+		_, lines := p.started()
 		rest, _ := io.ReadAll(lines)
-		if got := code(t, cmd.Wait()); got != 5 || string(rest) != name+"\n" {
-			t.Errorf("%v: code %d, printed\n%s\n%s", s, got, rest, stderr)
+		p.ends(c.code, "", "the lock is lost")
+		if string(rest) != c.stdout || !strings.Contains(p.stderr.String(), "its lease has expired") {
+			t.Errorf("%q: printed\n%s\n%s", c.flags, rest, &p.stderr)
 		}
 	}
 }
 
-// A signal that comes while permits are waited for ends that: the command does not run.
-func TestInterruptedWhileItWaits(t *testing.T) {
+// A lock that was unlocked by force while the command ran was lost, also if the command ends before its
+// holder notices.
+func TestForcedWhileACommandRuns(t *testing.T) {
 	t.Parallel()
-	server := fives(t)
-	steps(t, server, "", step{"acquire api -n 4", 0, "granted", ""})
-	cmd, stderr := detached(t, server, "acquire", "api", "-n", "2", "--wait", "--", "sh", "-c", "echo ran")
-	stdout := new(bytes.Buffer)
-	cmd.Stdout = stdout
-	redistest.NoError(t, cmd.Start())
-	redistest.Until(t, "it waits", func() error {
-		channels, err := server.Admin().PubSubChannels(t.Context(), "*").Result()
-		if err == nil && len(channels) == 0 {
-			err = errors.New("it has subscribed to nothing")
-		}
-		return err
-	})
-	redistest.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	if got := code(t, cmd.Wait()); got != exitInterrupted || stdout.Len() > 0 {
-		t.Errorf("code %d, printed\n%s\n%s", got, stdout, stderr)
-	}
-	has(t, server, "api", "1")
-}
-
-// A signal that comes with the grant keeps the command from running, and the permits go back.
-func TestInterruptedBeforeItRuns(t *testing.T) {
-	t.Parallel()
-	server := fives(t)
-	var stdout, stderr strings.Builder
-	a := &app{stdin: strings.NewReader(""), stdout: &output{w: &stdout}, stderr: &stderr}
-	a.place.address = server.Addr
-	q := &acquisition{permits: 2}
-	c := redistest.Must(a.newChild([]string{"sh", "-c", "echo ran"}))(t)
-	defer c.close()
-	c.signals <- syscall.SIGTERM
-	if err := a.acquireFor(t.Context(), "api", q, c); !errors.Is(err, exitCode(exitInterrupted)) {
-		t.Errorf("%v", err)
-	}
-	if stdout.Len() > 0 || !strings.Contains(stderr.String(), "terminated: the command was not run") {
-		t.Errorf("printed\n%s\n%s", &stdout, &stderr)
-	}
-	has(t, server, "api", "5")
+	server := redistest.Start(t)
+	p := detached(t, server, "lock x", "echo ready; read line")
+	stdin, _ := p.started()
+	steps(t, server.Addr, step{"unlock x --force --yes", 0, "unlocked", ""})
+	redistest.Must(io.WriteString(stdin, "go on\n"))(t)
+	p.ends(exitLost, "", "it was lost")
 }

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"context"
+	"io"
+	"runtime"
+
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/redisson-go/rratelimiter/cmd/rrl/demo"
+	"github.com/redisson-go/rratelimiter/internal/inspect"
 )
 
-// commands returns the commands of rrl, in no order: help sorts them.
+// commands returns the commands of rrl; help sorts them.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.demoCommand(), a.compareCommand(), versionCommand(),
@@ -22,21 +27,33 @@ func (a *app) demoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "Show four callers that share 5 permits per second, live",
-		Long: `Four callers share 5 permits per second. It prints what each of them gets and when, and
-what Redis holds at the end.
+		Long: `Four callers share 5 permits per second. It prints what each of them gets and when, and what
+Redis holds at the end.
 
-It runs on a Redis embedded in rrl. With the flag --redis it runs on a real one, under a
-name of its own that is deleted at the end.`,
+It runs on a Redis embedded in rrl. With the flag --redis it runs on a real one, under a name of its
+own that is deleted at the end.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, colours := a.screen()
+			d := demo.Demo{Inspect: inspectOnce, Colours: colours && runtime.GOOS != "windows"}
 			if !cmd.Flags().Changed("redis") {
-				return demo.Run(cmd.Context(), nil, "", a.stdout.w)
+				return d.Run(cmd.Context(), a.stdout)
 			}
 			return a.withRedis(cmd.Context(), func(rdb redis.UniversalClient) error {
-				return demo.Run(cmd.Context(), rdb, a.place.where(), a.stdout.w)
+				d.Redis, d.Where = rdb, a.place.where()
+				return d.Run(cmd.Context(), a.stdout)
 			})
 		},
 	}
+}
+
+// inspectOnce prints what rrl inspect prints of a limiter.
+func inspectOnce(ctx context.Context, rdb redis.UniversalClient, name string, w io.Writer) error {
+	l, err := inspect.Read(ctx, rdb, name, inspect.Few)
+	if err == nil {
+		report{Limiter: l}.print(w)
+	}
+	return err
 }
 
 func versionCommand() *cobra.Command {

@@ -10,20 +10,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
 	"github.com/redisson-go/rratelimiter/cmd/rrl/traffic"
 )
 
 func (a *app) compareCommand() *cobra.Command {
-	c := &comparing{app: a}
+	c, inRate := &comparing{app: a}, false
 	cmd := &cobra.Command{
 		Use:   "compare",
 		Short: "Show what limiters of each algorithm do with the same requests",
-		Long: `It sends the same requests through a limiter of each algorithm, and shows what each of them
+		Long: `Send the same requests through a limiter of each algorithm, and show what each of them
 admits: as bars, as a table, and with --svg as a picture. It needs no Redis and no time: the
-limiters of the library run with a clock that is set, RRateLimiter on a Redis embedded in rrl.
+limiters of the library run with a clock that is set by hand, RRateLimiter on a Redis
+embedded in rrl.
 
 Traffic, for a limit of 20 permits per second:
   burst   40 requests within 200ms, every two seconds
@@ -33,19 +33,27 @@ Traffic, for a limit of 20 permits per second:
   FILE    a line for each request: seconds since the start, as 1.25, or 1250ms, and then the
           permits, if they are not 1
 
-The table: admitted and refused are requests; worst is the most permits in any interval,
-wherever it begins; peak is the most permits in any tenth of an interval, 1 being a tenth of
-the rate and 10 all of the rate; bytes are those that a limiter in memory keeps of one key
-that has just given out the rate.
+The table: admitted and refused are requests; worst is the most permits in any interval, wherever
+it begins; peak is the most permits in any tenth of an interval, 1 being a tenth of the rate and 10
+the whole rate.
 
-Buckets have room for --capacity permits; so many requests may wait in the queue. For the
-limit of concurrency, a request is at work for --hold; as many may be at work as are at the
-rate.`,
+Buckets have room for --capacity permits, and the queue for as many waiting requests. For the limit
+of concurrency, a request is at work for --hold; at most as many are at work as the rate allows.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if inRate && cmd.Flags().Changed("per") {
+				return errors.New("--rate has an interval, so --per must be absent")
+			}
+			return c.run(cmd.Context())
+		},
 	}
 	flags := cmd.Flags()
-	flags.Int64Var(&c.plan.Rate, "rate", 20, "permits in an interval, 1 to 1000000")
+	c.plan.Rate, c.plan.Per = 20, time.Second
+	flags.Var(&perInterval{"20", func(n float64, per time.Duration) {
+		if c.plan.Rate = int64(n); per > 0 {
+			c.plan.Per, inRate = per, true
+		}
+	}}, "rate", "permits in an interval, 1 to 1000000, or a rate such as 20/1s")
 	flags.DurationVar(&c.plan.Per, "per", time.Second, "the interval, 10ms to 24h")
 	flags.StringVar(&c.kind, "traffic", "edge",
 		strings.Join(traffic.Kinds(), ", ")+", or a file with 4000 requests at most")
@@ -54,14 +62,9 @@ rate.`,
 	flags.DurationVar(&c.plan.Hold, "hold", 0,
 		"how long a request is at work, up to the interval; 0: a quarter of that")
 	flags.StringVar(&c.svg, "svg", "", "write a picture to this file")
-	for _, flag := range []string{"traffic", "svg"} {
-		_ = cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string,
-			cobra.ShellCompDirective) {
-			if flag == "traffic" {
-				return traffic.Kinds(), cobra.ShellCompDirectiveDefault
-			}
-			return nil, cobra.ShellCompDirectiveDefault
-		}) // it exists
+	for flag, values := range map[string][]string{"traffic": traffic.Kinds(), "svg": nil} {
+		files := cobra.FixedCompletions(values, cobra.ShellCompDirectiveDefault)
+		_ = cmd.RegisterFlagCompletionFunc(flag, files) // the flag exists
 	}
 	return cmd
 }
@@ -86,24 +89,20 @@ func (c *comparing) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bytes, err := c.plan.Bytes(ctx)
-	if err != nil {
-		return err
-	}
 	if c.svg != "" {
 		if err := os.WriteFile(c.svg, []byte(comparison.SVG()), 0o644); err != nil {
 			return fmt.Errorf("--svg: %w", err)
 		}
 	}
-	return c.print(comparison.Report(bytes), func(w io.Writer) {
+	return c.print(comparison.Report(), func(w io.Writer) {
 		columns, colours := c.screen()
 		_ = comparison.Lines(w, columns, colours) // c.stdout keeps the error
 		fmt.Fprintln(w)
-		_ = comparison.Table(w, bytes)
+		_ = comparison.Table(w)
 	})
 }
 
-// traffic returns what --traffic says.
+// traffic returns the traffic that --traffic names.
 func (c *comparing) traffic() (traffic.Traffic, error) {
 	if slices.Contains(traffic.Kinds(), c.kind) {
 		return traffic.Make(c.kind, c.plan.Rate, c.plan.Per, c.seed)
@@ -118,18 +117,4 @@ func (c *comparing) traffic() (traffic.Traffic, error) {
 	}
 	defer file.Close()
 	return traffic.Parse(c.kind, file, c.plan.Per)
-}
-
-// screen returns the columns to draw on, and whether they have colours.
-func (a *app) screen() (columns int, colours bool) {
-	const usual, least, most = 80, 40, 200
-	file, ok := a.stdout.w.(*os.File)
-	if !ok || !term.IsTerminal(file.Fd()) {
-		return usual, false
-	}
-	columns, _, err := term.GetSize(file.Fd())
-	if err != nil || columns == 0 {
-		columns = usual
-	}
-	return min(max(columns, least), most), os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/redisson-go/rratelimiter/internal/inspect"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 func (a *app) inspectCommand() *cobra.Command {
@@ -18,22 +20,23 @@ func (a *app) inspectCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "inspect NAME",
-		Short: "Show all there is of a limiter or lock, and what is wrong with it",
-		Long: `Show all there is of a limiter: rate, keys, records and sessions decoded, the window as a bar
-over time, when permits come back, and whether value + permits of all records = rate. If not,
-it says which fault of Redisson that looks like (docs/faults.md), and what mends it.
+		Short: "Show everything about a limiter or lock, and what is wrong with it",
+		Long: `Show everything about a limiter: rate, keys, decoded records and sessions, the window as a
+bar over time, when permits come back, and whether value + permits of all records = rate. If
+not, it says which fault of Redisson leaves such a state (docs/faults.md), and what mends
+it.
 
-It is one round trip, reads the number of --records at most, the oldest and the newest of them,
-and writes nothing. Redis needs some 5 ms for 10,000 records. Of a PER_CLIENT limiter up to 16
-clients are shown; to find them, the names of all keys of the server are gone through by SCAN,
-1,000 to a call. With --id nothing is searched.
+It takes one round trip, reads at most --records records, the oldest and the newest, and writes
+nothing. Redis needs some 5 ms for 10,000 records. Up to 16 clients of a PER_CLIENT limiter are
+shown; to find them, a SCAN goes through the names of all keys, 1,000 to a call. With --id there is
+no search.
 
-Of a lock: who holds it, how often and for how long, its token if it is fenced, and who waits for
-it if it is fair, the next first. It is one round trip more; then latches are looked for among
-the names of 100,000 keys at most, 1,000 to a call.
+For a lock it shows the holder, the number of holds and their time to live, the token of a fenced
+lock, and the waiters of a fair lock, the next first. That takes one more round trip; then the
+idempotency keys of ended holds are counted among the names of 100,000 keys at most.
 
-Exit codes: 1 if there is no limiter and no lock, or something is wrong with it, and with --check
-also if there are too many records to tell.`,
+Exit codes: 1 if no limiter and no lock has the name, or something is wrong with it, and with
+--check also if there are too many records to tell.`,
 		Args: named(1, 1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, lock, err := a.read(cmd.Context(), args[0], look.records)
@@ -45,34 +48,31 @@ also if there are too many records to tell.`,
 			} else {
 				err = a.print(l, report{l, look.all, look.check}.print)
 			}
-			switch {
-			case err != nil:
-				return err
-			case lock != nil && !lock.Holds():
-				return errNo
-			case lock == nil && (!l.Set || !l.Holds() || look.check && !allChecked(l)):
-				return errNo
+			if lock != nil {
+				return no(err, lock.Holds())
 			}
-			return nil
+			return no(err, l.Set && l.Holds() && (!look.check || allChecked(l)))
 		},
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&look.records, "records", inspect.Many,
-		fmt.Sprintf("read so many records or waiters at most, 2 to %d", inspect.Most))
+		fmt.Sprintf("read at most this many records or waiters, 2 to %d", inspect.Most))
 	flags.BoolVar(&look.check, "check", false,
-		"print only what is wrong, and exit with 1 also if that cannot be told")
+		"print only what is wrong, and exit with 1 also if records were not read")
 	flags.BoolVar(&look.all, "all", false, "print all records or waiters that were read")
 	return cmd
 }
 
-// read reads a limiter, and the clients of a PER_CLIENT one; or the lock, if the name is that of one.
+// read reads a limiter, with the clients of a PER_CLIENT one, or the lock of that name.
 func (a *app) read(
 	ctx context.Context, name string, records int,
 ) (l *inspect.Limiter, lock *inspect.Lock, err error) {
 	err = a.withRedis(ctx, func(rdb redis.UniversalClient) error {
 		l, err = a.look(ctx, rdb, name, records)
 		if err == nil && !l.Set {
-			lock, err = a.lockAt(ctx, rdb, l.Name, records)
+			if lock, err = a.lockAt(ctx, rdb, l.Name, records); err == nil && lock == nil && !anyKey(l) {
+				a.similar(ctx, rdb, name)
+			}
 		}
 		if err != nil || !l.Config.PerClient() || a.id != "" {
 			return err
@@ -93,6 +93,27 @@ func (a *app) read(
 	return l, lock, err
 }
 
+// similar prints the names of limiters for single keys, as a Keyed makes them of a name. A search that fails
+// or takes long prints nothing.
+func (a *app) similar(ctx context.Context, rdb redis.UniversalClient, name string) {
+	const few = 3
+	ctx, cancel := context.WithTimeout(ctx, reachable)
+	defer cancel()
+	scan := inspect.Scan{Match: inspect.Literal(a.mapped(name)+":{") + "*", Limit: few}
+	found, done, _ := scan.Limiters(ctx, rdb)
+	var names []string
+	for _, l := range found {
+		names = append(names, words.Name(strings.TrimPrefix(l.Name, a.prefix)))
+	}
+	if done.Stopped {
+		names = append(names, "...")
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(a.stderr, "rrl: there are limiters for keys of %s: %s\n", words.Name(name),
+			strings.Join(names, ", "))
+	}
+}
+
 // lockAt reads the lock in a hash, nil if there is none.
 func (a *app) lockAt(
 	ctx context.Context, rdb redis.UniversalClient, hash string, waiters int,
@@ -101,7 +122,7 @@ func (a *app) lockAt(
 	if err != nil || !l.There() {
 		return nil, err
 	}
-	if l.Latches, err = inspect.LatchesOf(ctx, rdb, hash); err != nil {
+	if l.EndedHolds, err = inspect.EndedHoldsOf(ctx, rdb, hash); err != nil {
 		return nil, err
 	}
 	l.Name = strings.TrimPrefix(l.Name, a.prefix)
@@ -121,10 +142,5 @@ func (a *app) look(
 
 // allChecked reports whether value and records were compared for each pair.
 func allChecked(l *inspect.Limiter) bool {
-	for _, p := range l.InUse() {
-		if !p.Checked {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(l.InUse(), func(p *inspect.Pair) bool { return !p.Checked })
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/redis/go-redis/v9"
@@ -20,18 +19,17 @@ func (a *app) listCommand() *cobra.Command {
 		Use:   "list [PATTERN]",
 		Short: "List the limiters and locks whose names match a pattern, as in 'api:*'",
 		Long: `List the limiters, and the locks that are held, whose names match a pattern of Redis
-(* ? [abc]), all of them without one.
+(* ? [abc]); without a pattern all of them.
 
-What it costs: they are found by SCAN, which goes through all keys of the database, 1,000 to a
-call, so that no call takes long. Each hash among them costs one HMGET and HLEN, in one round
-trip for a page, and one HKEYS in another, if it is no limiter and has 4 fields at most; each
-limiter and lock one look of one round trip, which reads up to 200 of its records or waiters. If
-there is a PER_CLIENT limiter, the keys are gone through once more, for its clients. Nothing is
-written.
+It costs a SCAN over all keys of the database, 1,000 to a call, so that no call takes long. Each
+hash costs one HMGET and HLEN, in one round trip for a page, and a hash that is no limiter and has
+4 fields at most one HKEYS. Each limiter and lock costs one round trip, which reads up to 200 of
+its records or waiters. If there is a PER_CLIENT limiter, a second SCAN finds its clients. Nothing
+is written.
 
-Of a PER_CLIENT limiter up to 16 clients are read: remaining is that of the client with the
-least, outstanding is for all of these. A lock has fields ID:number only; if an ID is no UUID, it
-is listed if it has a TTL. "wrong" names what rrl inspect will say more about.`,
+Up to 16 clients of a PER_CLIENT limiter are read: remaining is the lowest of them, outstanding is
+their sum. A lock has fields ID:number only; if an ID is no UUID, the lock is listed only if it has
+a TTL. "wrong" is a summary of the findings of rrl inspect.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pattern := "*"
@@ -44,11 +42,11 @@ is listed if it has a TTL. "wrong" names what rrl inspect will say more about.`,
 	}
 	cmd.Flags().Int64Var(&scan.Page, "page", inspect.DefaultPage,
 		"keys that Redis looks at in one call, 10 to 10000")
-	cmd.Flags().IntVar(&scan.Limit, "limit", 0, "stop at so many limiters and locks; 0 is all")
+	cmd.Flags().IntVar(&scan.Limit, "limit", 0, "stop at this many limiters and locks; 0 is all")
 	return cmd
 }
 
-// A listing is what list prints as JSON.
+// A listing is the output of list as JSON.
 type listing struct {
 	Limiters []*inspect.Limiter `json:"limiters"`
 	Locks    []*inspect.Lock    `json:"locks"`
@@ -61,11 +59,11 @@ func (a *app) list(cmd *cobra.Command, scan inspect.Scan) error {
 	case scan.Page < least || scan.Page > most:
 		return fmt.Errorf("--page is %d, must be between %d and %d", scan.Page, least, most)
 	case scan.Limit < 0:
-		return fmt.Errorf("--limit is %d, must be 0 or more", scan.Limit)
+		return fmt.Errorf("--limit is %d, must be at least 0", scan.Limit)
 	}
 	show, erase := a.progress()
 	scan.Progress = func(p inspect.Progress) {
-		show("about %d keys looked at, %d limiters, %d locks", p.Keys, p.Limiters, p.Locks)
+		show("about %d keys scanned, %d limiters, %d locks", p.Keys, p.Limiters, p.Locks)
 	}
 	var l listing
 	err := a.withRedis(cmd.Context(), func(rdb redis.UniversalClient) (err error) {
@@ -85,58 +83,80 @@ func (a *app) list(cmd *cobra.Command, scan inspect.Scan) error {
 	if err := a.print(l, l.tables); err != nil {
 		return err
 	}
-	locks, more := "", ""
+	text := words.Count(int64(len(l.Limiters)), "limiter")
 	if n := len(l.Locks); n > 0 {
-		locks = ", " + words.Count(int64(n), "lock")
+		text += ", " + words.Count(int64(n), "lock")
 	}
 	if l.Done.Stopped {
-		more = "; there are more"
+		text += "; there are more"
 	}
-	fmt.Fprintf(a.stderr, "%s%s, found in %s%s\n", words.Count(int64(len(l.Limiters)), "limiter"), locks,
-		words.Count(l.Done.Calls, "round trip"), more)
+	fmt.Fprintln(a.stderr, text)
 	return nil
 }
 
-// longestName is the columns that a name has in a table.
-const longestName = 60
+// longest cuts a name to the columns that it has in a table.
+func longest(name string) string { return ansi.Truncate(words.Name(name), 60, "…") }
 
 // tables prints the limiters as a table, and the locks as another.
 func (l listing) tables(w io.Writer) {
 	if len(l.Limiters) > 0 {
-		l.table(w)
+		l.limiters(w)
 	}
 	if len(l.Limiters) > 0 && len(l.Locks) > 0 {
 		fmt.Fprintln(w)
 	}
 	if len(l.Locks) > 0 {
-		printLocks(w, l.Locks)
+		l.locks(w)
 	}
 }
 
-// table prints the limiters.
-func (l listing) table(w io.Writer) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tTYPE\tRATE\tINTERVAL\tREMAINING\tOUTSTANDING\tTTL\tKEEP ALIVE\tCLIENTS\tWRONG")
-	for _, l := range l.Limiters {
-		remaining, outstanding := l.Config.Rate, int64(0)
-		least := ""
-		for _, p := range l.InUse() {
-			remaining = min(remaining, p.Remaining)
-			outstanding += p.Outstanding
-			if p.AtLeast {
-				least = ">="
+func (l listing) limiters(w io.Writer) {
+	const header = "NAME|TYPE|RATE|INTERVAL|REMAINING|OUTSTANDING|TTL|KEEP ALIVE|CLIENTS|WRONG"
+	table(w, 0, header, func(row func(cells ...any)) {
+		for _, l := range l.Limiters {
+			c := &l.Config
+			remaining, outstanding, least, clients := c.Rate, int64(0), "", "-"
+			for _, p := range l.InUse() {
+				remaining = min(remaining, p.Remaining)
+				outstanding += p.Outstanding
+				if p.AtLeast {
+					least = ">="
+				}
 			}
+			if c.PerClient() {
+				clients = fmt.Sprint(l.Clients)
+			}
+			row(longest(l.Name), c.Type, c.Rate, words.Span(c.Interval), least+fmt.Sprint(remaining),
+				outstanding, ttl(l.Keys[0].TTL), keepAlive(c.KeepAlive), clients, labels(l.Findings))
 		}
-		clients := "-"
-		if l.Config.PerClient() {
-			clients = fmt.Sprint(l.Clients)
+	})
+}
+
+func (l listing) locks(w io.Writer) {
+	table(w, 0, "LOCK|KIND|HELD BY|TIMES|TTL|WAITING|TOKEN|WRONG", func(row func(cells ...any)) {
+		for _, l := range l.Locks {
+			by, times, waiting, token := "-", "-", "-", "-"
+			if len(l.Owners) > 0 {
+				by, times = longest(l.Owners[0].Name), fmt.Sprint(l.Owners[0].Count)
+			}
+			if l.Kind == inspect.Fair {
+				waiting = fmt.Sprint(l.Waiting)
+			}
+			if l.Token != "" {
+				token = words.Name(l.Token)
+			}
+			row(longest(l.Name), l.Kind, by, times, ttl(l.TTL()), waiting, token, labels(l.Findings))
 		}
-		c := &l.Config
-		name := ansi.Truncate(words.Name(l.Name), longestName, "…")
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t", name, c.Type, c.Rate, words.Span(c.Interval))
-		fmt.Fprintf(t, "%s%d\t%d\t", least, remaining, outstanding)
-		fmt.Fprintf(t, "%s\t%s\t", ttl(l.Keys[0].TTL), keepAlive(c.KeepAlive))
-		fmt.Fprintf(t, "%s\t%s\n", clients, strings.Join(labels(l.Findings), ", "))
+	})
+}
+
+// labels returns the labels of the findings that are not remarks.
+func labels(found []inspect.Finding) string {
+	var wrong []string
+	for i := range found {
+		if !found[i].Remark {
+			wrong = append(wrong, found[i].Label)
+		}
 	}
-	_ = t.Flush() // the output keeps the error
+	return strings.Join(wrong, ", ")
 }

@@ -23,14 +23,14 @@ func (a *app) loadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load NAME",
 		Short: "Make load on a limiter and measure it",
-		Long: `Callers take permits of a limiter that exists, as fast as they can or at a rate, and it prints
-how many calls were granted and refused, how long they took, and whether more than the rate
-was granted in any interval.
+		Long: `Callers take permits of an existing limiter, as fast as they can or at a rate. It prints how
+many calls were granted and refused, their latencies, and whether more than the rate was
+granted in any interval.
 
-It really takes permits: other users of the limiter are refused meanwhile. So it asks first,
-or takes --yes for the answer. Of a PER_CLIENT limit it is a client of its own, or the one of --id.
-After an error a caller waits for 100ms. A program that releases permits it did not take, as
-release() of Java can, lets more than the rate be granted.
+The permits are really taken: other users of the limiter are refused meanwhile. So it asks first,
+unless --yes is given. On a PER_CLIENT limit it is a client of its own, or the one of --id. After
+an error a caller waits for 100ms. A program that releases permits it did not take, as release() of
+Java can, lets more than the rate be granted.
 
 Exit code 1: more than the rate was granted. 2: a call failed.`,
 		Args: named(1, 1, 1),
@@ -47,14 +47,18 @@ Exit code 1: more than the rate was granted. 2: a call failed.`,
 	flags.IntVar(&plan.Callers, "callers", 64, "callers at once, 1 to 10000")
 	flags.Int64Var(&plan.Permits, "permits", 1, "permits that each call takes")
 	flags.DurationVar(&plan.Timeout, "timeout", 0, "how long a call waits for permits")
-	flags.Float64Var(&plan.Rate, "rate", 0, "calls per second of all callers together; 0: no bound")
+	flags.Var(&perInterval{"0", func(n float64, per time.Duration) {
+		if plan.Rate = n; per > 0 {
+			plan.Rate = n / per.Seconds()
+		}
+	}}, "rate", "calls per second of all callers together, or a rate such as 5/1m; 0: no bound")
 	flags.DurationVar(&plan.For, "for", 10*time.Second, "how long, up to 1h")
-	flags.Int64Var(&plan.Calls, "calls", 0, "end after so many calls; 0: only --for counts")
-	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	flags.Int64Var(&plan.Calls, "calls", 0, "end after this many calls; 0: only --for counts")
+	yesFlag(cmd, &yes)
 	return cmd
 }
 
-// load makes load and prints what it has measured, also if it was interrupted.
+// load makes load and prints its measurements, also if it was interrupted.
 func (a *app) load(ctx context.Context, l *rratelimiter.RateLimiter, plan load.Plan, yes bool) error {
 	config, err := l.Config(ctx)
 	if err != nil {
@@ -88,10 +92,8 @@ func (a *app) load(ctx context.Context, l *rratelimiter.RateLimiter, plan load.P
 		return ctx.Err()
 	case report.Failed > 0:
 		return fmt.Errorf("%d of %d calls failed", report.Failed, report.Calls)
-	case report.Worst.Broken():
-		return errNo
 	}
-	return nil
+	return no(nil, !report.Worst.Broken())
 }
 
 // progressOf returns a bar and the calls so far.
@@ -105,37 +107,36 @@ func progressOf(p load.Progress) string {
 
 // printLoad prints a report as tables.
 func printLoad(w io.Writer, r *load.Report, interval string) {
-	fmt.Fprintf(w, "%d calls in %.1fs, %.1f/s; %d permits granted, %.1f/s\n\n",
-		r.Calls, r.Seconds, r.PerS, r.Permits, r.PermitS)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\tcalls\tp50 ms\tp90\tp99\tp99.9\tmax\t")
-	for _, row := range []struct {
-		name string
-		load.Latency
-	}{{"granted", r.Granted}, {"refused", r.Refused}} {
-		l := row.Latency
-		if l.Calls == 0 {
-			fmt.Fprintf(t, "%s\t0\t\t\t\t\t\t\n", row.name)
-			continue
+	fmt.Fprintf(w, "%s in %.1fs, %.1f/s; %s granted, %.1f/s\n\n",
+		words.Count(r.Calls, "call"), r.Seconds, r.PerS, words.Count(r.Permits, "permit"), r.PermitS)
+	table(w, tabwriter.AlignRight, "|calls|p50 ms|p90|p99|p99.9|max", func(row func(cells ...any)) {
+		for i, l := range []load.Latency{r.Granted, r.Refused} {
+			name := []string{"granted", "refused"}[i]
+			if l.Calls == 0 {
+				row(name, 0, "", "", "", "", "")
+				continue
+			}
+			cells := []any{name, l.Calls}
+			for _, ms := range []float64{l.P50, l.P90, l.P99, l.P999, l.Max} {
+				cells = append(cells, fmt.Sprintf("%.2f", ms))
+			}
+			row(cells...)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t\n",
-			row.name, l.Calls, l.P50, l.P90, l.P99, l.P999, l.Max)
-	}
-	fmt.Fprintf(t, "failed\t%d\t\t\t\t\t\t\n", r.Failed)
-	_ = t.Flush() // a.stdout keeps the error
+		row("failed", r.Failed, "", "", "", "", "")
+	})
 	fmt.Fprintln(w)
 	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
-		fmt.Fprintf(w, "%d calls failed: %s\n", r.Errors[kind], kind)
+		fmt.Fprintf(w, "%s failed: %s\n", words.Count(r.Errors[kind], "call"), kind)
 	}
 	switch worst := r.Worst; {
 	case !worst.Checked:
-		fmt.Fprintln(w, "The limit was not checked: the rate was changed meanwhile or cannot be read, "+
-			"or the interval is too short.")
+		fmt.Fprintln(w, "The limit was not checked: the rate changed meanwhile or cannot be read, or the "+
+			"interval is too short.")
 	case worst.Broken():
-		fmt.Fprintf(w, "MORE THAN THE RATE: %d permits were granted within %s, the rate is %d.\n",
-			worst.Permits, interval, worst.Rate)
+		fmt.Fprintf(w, "MORE THAN THE RATE: %s granted within %s, the rate is %d.\n",
+			words.Count(worst.Permits, "permit"), interval, worst.Rate)
 	default:
-		fmt.Fprintf(w, "The limit held: at most %d permits were granted within any %s, the rate is %d.\n",
-			worst.Permits, interval, worst.Rate)
+		fmt.Fprintf(w, "The limit held: at most %s granted within any %s, the rate is %d.\n",
+			words.Count(worst.Permits, "permit"), interval, worst.Rate)
 	}
 }

@@ -28,19 +28,19 @@ func loadable(t *testing.T) (*redistest.Server, *rratelimiter.RateLimiter) {
 func TestLoadCommand(t *testing.T) {
 	t.Parallel()
 	s, _ := loadable(t)
-	code, stdout, stderr := rrl(t.Context(), "load", "api", "--redis", s.Addr, "--yes", "--calls", "100")
+	code, stdout, stderr := on(t, s.Addr, "load api --yes --calls 100")
 	if code != 0 || stderr != "" {
 		t.Errorf("code %d, printed\n%s", code, stderr)
 	}
 	for _, want := range []string{
 		"100 calls in ", "10 permits granted", "p99.9", "granted     10 ", "refused     90 ",
-		"The limit held: at most 10 permits were granted within any 1h, the rate is 10.\n",
+		"The limit held: at most 10 permits granted within any 1h, the rate is 10.\n",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
 	}
-	code, stdout, stderr = rrl(t.Context(), "load", "api", "--redis", s.Addr, "--yes", "--json", "--calls=20")
+	code, stdout, stderr = on(t, s.Addr, "load api --yes --json --calls 20")
 	var r load.Report
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 || stderr != "" ||
 		r.Calls != 20 || r.Refused.Calls != 20 || r.Worst.Permits != 0 || !r.Worst.Checked {
@@ -48,30 +48,23 @@ func TestLoadCommand(t *testing.T) {
 	}
 }
 
-// What cannot be done is refused before a permit is taken, and so is what nobody has said yes to.
+// A load without a yes, or of more permits than the rate, takes nothing.
 func TestLoadRefused(t *testing.T) {
 	t.Parallel()
 	s, l := loadable(t)
-	for args, want := range map[string]string{
-		"load":                           `0 arguments, must be as in "rrl load NAME"`,
-		"load api more":                  `2 arguments, must be as in "rrl load NAME"`,
-		"load api --callers 0 --yes":     "--callers is 0, must be between 1 and 10000",
-		"load api --permits 11 --yes":    `--permits is 11, must be at most the rate of "api", which is 10`,
-		"load gone --yes":                `no rate is set for "gone"`,
-		"load api --callers 3 --calls 9": `"api" (OVERALL, 10 in 1h) for 10s, 9 calls at most.`,
-		"load api":                       "nothing was done: it needs a yes, or --yes",
-	} {
-		code, stdout, stderr := rrl(t.Context(), append(strings.Fields(args), "--redis", s.Addr)...)
-		if code != exitError || stdout != "" || !strings.Contains(stderr, want) {
-			t.Errorf("rrl %s: code %d, printed\n%s\n%s", args, code, stdout, stderr)
-		}
-	}
+	const above = `--permits is 11, must be at most the rate of "api", which is 10`
+	steps(t, s.Addr,
+		step{"load api --permits 11 --yes", exitError, "", above},
+		step{"load api --callers 3 --calls 9", exitError, "",
+			`(OVERALL, 10 in 1h) for 10s, 9 calls at most.`},
+		step{"load api --rate 6/1m", exitError, "", "nothing was done: type yes, or give --yes"},
+	)
 	if n, err := l.AvailablePermits(t.Context()); n != 10 || err != nil {
-		t.Errorf("%d permits are there, %v", n, err)
+		t.Errorf("%d permits are left, %v", n, err)
 	}
 }
 
-// An interruption ends it, and it prints what it has measured so far.
+// An interrupted load prints its measurements so far.
 func TestLoadInterrupted(t *testing.T) {
 	t.Parallel()
 	s, l := loadable(t)
@@ -89,9 +82,14 @@ func TestLoadInterrupted(t *testing.T) {
 	}
 }
 
-// untilEmpty waits until all permits are taken.
-func untilEmpty(t *testing.T, l *rratelimiter.RateLimiter) {
+// loads calls meanwhile when a load has taken all permits, and returns the result of the load.
+func loads(t *testing.T, meanwhile func(l *rratelimiter.RateLimiter) error, args string) (
+	code int, stdout, stderr string,
+) {
 	t.Helper()
+	s, l := loadable(t)
+	var loading sync.WaitGroup
+	loading.Go(func() { code, stdout, stderr = on(t, s.Addr, "load api "+args) })
 	redistest.Until(t, "all permits are taken", func() error {
 		n, err := l.AvailablePermits(t.Context())
 		if err == nil && n > 0 {
@@ -99,20 +97,6 @@ func untilEmpty(t *testing.T, l *rratelimiter.RateLimiter) {
 		}
 		return err
 	})
-}
-
-// loads calls meanwhile when a load has taken all permits, and returns what became of the load.
-func loads(t *testing.T, meanwhile func(l *rratelimiter.RateLimiter) error, args ...string) (
-	code int, stdout, stderr string,
-) {
-	t.Helper()
-	s, l := loadable(t)
-	var loading sync.WaitGroup
-	loading.Go(func() {
-		load := append([]string{"load", "api", "--redis", s.Addr}, args...)
-		code, stdout, stderr = rrl(t.Context(), load...)
-	})
-	untilEmpty(t, l)
 	if err := meanwhile(l); err != nil {
 		t.Error(err)
 	}
@@ -120,25 +104,25 @@ func loads(t *testing.T, meanwhile func(l *rratelimiter.RateLimiter) error, args
 	return code, stdout, stderr
 }
 
-// Somebody releases permits that they did not take: it sees that more than the rate was granted.
+// A load sees that more than the rate was granted, after a release of permits by another program.
 func TestLoadFindsTooMany(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := loads(t, func(l *rratelimiter.RateLimiter) error {
 		return l.Release(t.Context(), 10)
-	}, "-y", "--callers", "1", "--permits", "10", "--calls", "2", "--timeout", "1h", "--for", "1h")
-	const found = "MORE THAN THE RATE: 20 permits were granted within 1h"
+	}, "-y --callers 1 --permits 10 --calls 2 --timeout 1h --for 1h")
+	const found = "MORE THAN THE RATE: 20 permits granted within 1h"
 	if code != exitNo || stderr != "" || !strings.Contains(stdout, found) {
 		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
 	}
 }
 
-// Calls that fail make it fail, and are counted by what went wrong.
+// A load with failed calls fails, and counts them by their errors.
 func TestLoadFails(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := loads(t, func(l *rratelimiter.RateLimiter) error {
 		_, err := l.Delete(t.Context())
 		return err
-	}, "--yes", "--callers", "10", "--permits", "1", "--calls", "15", "--timeout", "50s", "--for", "1h")
+	}, "--yes --callers 10 --permits 1 --calls 15 --timeout 50s --for 1h")
 	if code != exitError || !strings.Contains(stderr, "calls failed") ||
 		!strings.Contains(stdout, "calls failed: no rate is set\n") ||
 		!strings.Contains(stdout, "The limit was not checked") {
@@ -146,7 +130,7 @@ func TestLoadFails(t *testing.T) {
 	}
 }
 
-// On a terminal it shows how far it is, and a yes starts it.
+// On a terminal a yes starts the load, which shows its progress.
 func TestLoadOnTerminal(t *testing.T) {
 	t.Parallel()
 	s, _ := loadable(t)

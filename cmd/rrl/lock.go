@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strconv"
+	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/redisson-go/rratelimiter"
@@ -17,16 +17,16 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// A locking is what lock is asked for.
+// A locking is the claim of rrl lock.
 type locking struct {
-	wait, lease, grace    time.Duration
-	forever               bool // wait is without end
-	fenced, fair, quiet   bool
-	refusedCode, lostCode int
+	claim
+	wait, lease  time.Duration
+	forever      bool // wait has no end
+	fenced, fair bool
 }
 
-// A takenLock is what lock prints.
-type takenLock struct {
+// A lockResult is the output of lock.
+type lockResult struct {
 	Name   string `json:"name"`
 	Locked bool   `json:"locked"`
 	Owner  string `json:"owner,omitempty"`
@@ -35,7 +35,7 @@ type takenLock struct {
 	Waited *int64 `json:"waited_ms,omitempty"`
 }
 
-// tokenVariable is the variable by which a command knows its token.
+// tokenVariable is the environment variable that holds the token for a command.
 const tokenVariable = "RRL_TOKEN"
 
 func (a *app) lockCommand() *cobra.Command {
@@ -44,60 +44,51 @@ func (a *app) lockCommand() *cobra.Command {
 		Use:   "lock NAME [-- COMMAND ARGS...]",
 		Short: "Hold a lock of Redisson while a command runs",
 		Long: `Hold a lock of Redisson (RLock, with --fenced RFencedLock, with --fair RFairLock) while a
-command runs, and give it back when that has ended. It waits for the lock without end, unless
---wait says how long. The lock is renewed every 10 s, unless --lease says how long to hold it.
-It keeps two from running at once. It does not remember that a command has run: what must run
+command runs, and give it back afterwards. The wait for the lock has no end, unless --wait sets
+one. The lock is renewed every 10 s, unless --lease says how long to hold it. It keeps two
+commands from running at once. It does not remember that a command has run: a job that must run
 once a night takes acquire, with a rate of 1 per 23 hours.
 
-The exit code is that of the command; 128 + N if signal N has ended it, 127 if it was not found,
-126 if it could not be run. It is 1 if others hold the lock, 2 on an error, as when Redis is
-away at the start: then the command has not run. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on
-to it, and the lock is held until it has ended. Before it runs, the first four end the wait for the
-lock, with 130; the others do nothing.
+The exit code is that of the command; 128 + N if signal N ended it, 127 if it was not found, 126 if
+it could not be run. It is 1 if another owner holds the lock, 2 on an error, as when Redis is down
+at the start: then the command does not run. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to
+the command, and the lock is held until it ends. Before it runs, the first four end the wait for
+the lock, with 130; the other two do nothing.
 
-If the lock is lost while the command runs (its lease has run out, Redis was away for 30 s, or
-somebody has unlocked it by force), the command gets SIGTERM, and SIGKILL after --grace. What it
-has started itself gets nothing. Then the exit code is 3, whatever the command returns.
+If the lock is lost while the command runs (its lease expired, Redis was away for 30 s, or it was
+unlocked by force), the command gets SIGTERM, and SIGKILL after --grace. Processes that the command
+started get nothing. Then the exit code is 3, whatever the command returns.
 
-Without a command the lock is held for --lease, for whoever called rrl; unlock --force ends it.`,
+Without a command the lock is held for --lease after rrl has ended; unlock --force ends it.`,
 		Example: `  rrl lock mail --wait 0 --refused-code 75 -- ./send-mail
   rrl lock deploy --fenced -- sh -c './deploy "$RRL_TOKEN"'
   rrl lock maintenance --lease 2h`,
-		Args: acquireArgs,
+		Args: claimArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q.forever = !cmd.Flags().Changed("wait")
-			if err := q.check(len(args) > 1); err != nil {
+			q.name, q.command, q.forever = args[0], args[1:], !cmd.Flags().Changed("wait")
+			if err := q.check(); err != nil {
 				return err
 			}
-			if len(args) > 1 {
-				return a.lockAndRun(cmd.Context(), args[0], &q, args[1:])
-			}
-			return a.withClient(cmd.Context(), func(c *rratelimiter.Client) error {
-				_, err := a.lock(cmd.Context(), lockOf(c, args[0], q.kind()), &q, a.stdout)
-				return err
-			})
+			q.take = q.lock(a)
+			return a.claim(cmd.Context(), &q.claim)
 		},
 	}
 	const grace = 10 * time.Second
 	flags := cmd.Flags()
 	flags.DurationVarP(&q.wait, "wait", "w", 0,
-		"wait so long for the lock; 0 is not at all (default without end)")
-	flags.DurationVar(&q.lease, "lease", 0, "hold it no longer than that; 0 is as long as the command runs")
+		"wait this long for the lock; 0 does not wait (default without end)")
+	flags.DurationVar(&q.lease, "lease", 0, "hold it at most this long; 0 is as long as the command runs")
 	flags.BoolVar(&q.fenced, "fenced", false,
 		"take it as a fenced lock; the command has the token in "+tokenVariable)
 	flags.BoolVar(&q.fair, "fair", false, "take it as a fair lock: first come, first served")
 	flags.DurationVar(&q.grace, "grace", grace, "how long a command gets to end when its lock is lost")
-	flags.IntVar(&q.refusedCode, "refused-code", exitNo, "the exit code if others hold the lock, 1 to 255")
+	q.flags(flags, "if another owner holds the lock")
 	flags.IntVar(&q.lostCode, "lost-code", exitLost, "the exit code if the lock was lost, 1 to 255")
-	flags.BoolVarP(&q.quiet, "quiet", "q", false, "do not print the result")
 	cmd.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files, for COMMAND
 	return cmd
 }
 
-func (q *locking) check(command bool) error {
-	if err := checkCode("refused-code", q.refusedCode); err != nil {
-		return err
-	}
+func (q *locking) check() error {
 	switch {
 	case q.fenced && q.fair:
 		return errors.New("--fenced and --fair are two kinds of locks")
@@ -105,8 +96,11 @@ func (q *locking) check(command bool) error {
 		return fmt.Errorf("--wait is %v, must not be negative", q.wait)
 	case q.grace < 0:
 		return fmt.Errorf("--grace is %v, must not be negative", q.grace)
-	case q.lease == 0 && !command:
-		return errors.New("--lease is missing: without a COMMAND nobody renews the lock")
+	case q.lease == 0 && len(q.command) == 0:
+		return errors.New("--lease is missing: without a COMMAND the lock is not renewed")
+	}
+	if err := checkCode("refused-code", q.refusedCode); err != nil {
+		return err
 	}
 	return checkCode("lost-code", q.lostCode)
 }
@@ -120,17 +114,6 @@ func checkCode(flag string, code int) error {
 	return nil
 }
 
-// kind returns the kind that was asked for.
-func (q *locking) kind() inspect.LockKind {
-	switch {
-	case q.fenced:
-		return inspect.Fenced
-	case q.fair:
-		return inspect.Fair
-	}
-	return inspect.Plain
-}
-
 // A lockable is a lock of any kind.
 type lockable interface {
 	rlock.Locker
@@ -138,103 +121,50 @@ type lockable interface {
 }
 
 // lockOf returns the lock of a kind.
-func lockOf(c *rratelimiter.Client, name string, kind inspect.LockKind) lockable {
+func lockOf(c *rratelimiter.Client, name string, fenced, fair bool) lockable {
 	locks := rlock.New(c)
-	switch kind {
-	case inspect.Fenced:
+	switch {
+	case fenced:
 		return locks.FencedLock(name)
-	case inspect.Fair:
+	case fair:
 		return locks.FairLock(name)
-	default:
-		return locks.Lock(name)
 	}
+	return locks.Lock(name)
 }
 
-// lockAndRun holds a lock while a command runs. A command that does not exist takes none.
-func (a *app) lockAndRun(ctx context.Context, name string, q *locking, command []string) error {
-	return a.withChild(command, func(c *child) error { return a.lockFor(ctx, name, q, c) })
-}
-
-// lockFor holds a lock while a child runs.
-func (a *app) lockFor(ctx context.Context, name string, q *locking, child *child) error {
-	waiting, stop := child.waiting(ctx)
-	defer stop()
-	return a.withClient(waiting, func(c *rratelimiter.Client) error {
-		h, err := a.lock(waiting, lockOf(c, name, q.kind()), q, a.stderr)
-		if err != nil {
-			return child.notRun(waiting, err)
+// lock returns the function that takes the lock. A refusal is not an error.
+func (q *locking) lock(a *app) func(ctx context.Context, c *rratelimiter.Client) (*taken, error) {
+	return func(ctx context.Context, c *rratelimiter.Client) (*taken, error) {
+		l, start := lockOf(c, q.name, q.fenced, q.fair), time.Now()
+		var h *rlock.Hold
+		var err error
+		switch {
+		case !q.forever:
+			h, _, err = l.TryLock(ctx, q.wait, q.lease)
+		case q.lease != 0:
+			h, err = l.LockFor(ctx, q.lease)
+		default:
+			h, err = l.Lock(ctx)
 		}
-		if q.fenced {
-			child.cmd.Env = append(os.Environ(), tokenVariable+"="+strconv.FormatInt(h.Token(), 10))
+		r := &lockResult{Name: l.Name(), Locked: h != nil}
+		if q.forever || q.wait > 0 {
+			r.Waited = new(time.Since(start).Milliseconds())
 		}
-		if err := child.start(); err != nil {
-			_ = a.unlock(ctx, h)
-			return err
+		t := &taken{ok: h != nil, result: r, hold: h}
+		if h != nil {
+			r.Owner, r.Token, r.Lease = h.Owner(), h.Token(), q.lease.Milliseconds()
+			t.giveBack = func(ctx context.Context) { a.unlock(ctx, h) }
 		}
-		ended := child.wait(h.Context(), q.grace)
-		if lost := a.unlock(ctx, h); lost {
-			return exitCode(q.lostCode)
+		if q.fenced && h != nil {
+			t.env = fmt.Sprintf("%s=%d", tokenVariable, h.Token())
 		}
-		return ended
-	})
+		return t, err
+	}
 }
 
-// lock takes a lock and prints to w what came of it.
-func (a *app) lock(ctx context.Context, l rlock.Locker, q *locking, w io.Writer) (*rlock.Hold, error) {
-	h, t, err := q.take(ctx, l)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		time.Sleep(settling) // what Redis may still grant is given back
-		return nil, err
-	case err != nil:
-		return nil, err
-	case h != nil && ctx.Err() != nil: // interrupted meanwhile
-		_ = a.unlock(ctx, h)
-		return nil, ctx.Err()
-	}
-	if !q.quiet {
-		err = a.printTo(w, t, func(w io.Writer) { fmt.Fprintf(w, "%q: %s\n", l.Name(), t) })
-	}
-	if out, ok := w.(*output); ok && err == nil {
-		err = out.err
-	}
-	switch {
-	case h != nil && err != nil: // nobody was told
-		_ = a.unlock(ctx, h)
-		return nil, err
-	case err != nil || h != nil:
-		return h, err
-	case q.refusedCode == exitNo:
-		return nil, errNo
-	}
-	return nil, exitCode(q.refusedCode)
-}
-
-// take takes a lock. Without an error the hold is nil if others hold the lock.
-func (q *locking) take(ctx context.Context, l rlock.Locker) (h *rlock.Hold, t *takenLock, err error) {
-	start := time.Now()
-	switch {
-	case !q.forever:
-		h, _, err = l.TryLock(ctx, q.wait, q.lease)
-	case q.lease != 0:
-		h, err = l.LockFor(ctx, q.lease)
-	default:
-		h, err = l.Lock(ctx)
-	}
-	t = &takenLock{Name: l.Name(), Locked: h != nil}
-	if q.forever || q.wait > 0 {
-		t.Waited = new(time.Since(start).Milliseconds())
-	}
-	if h != nil {
-		t.Owner, t.Token, t.Lease = h.Owner(), h.Token(), q.lease.Milliseconds()
-	}
-	return h, t, err
-}
-
-// unlock gives a lock back, also when ctx has ended. It reports whether the lock was lost before.
+// unlock unlocks h, even if ctx has ended. It reports whether the lock was lost before that.
 func (a *app) unlock(ctx context.Context, h *rlock.Hold) (lost bool) {
-	const longest = 5 * time.Second
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
+	ctx, cancel := lastly(ctx)
 	defer cancel()
 	err := h.Unlock(ctx)
 	if lost = errors.Is(err, rlock.ErrLost); lost {
@@ -246,20 +176,101 @@ func (a *app) unlock(ctx context.Context, h *rlock.Hold) (lost bool) {
 	return lost
 }
 
-// String returns it in words.
-func (t *takenLock) String() string {
-	text := "refused, somebody else holds it"
-	if t.Locked {
-		text = "locked by " + words.Name(t.Owner)
+// String returns the result in words.
+func (r *lockResult) String() string {
+	text := "refused, another owner holds it"
+	if r.Locked {
+		text = "locked by " + words.Name(r.Owner)
 	}
-	if t.Lease > 0 {
-		text += " for " + words.Span(t.Lease)
+	if r.Lease > 0 {
+		text += " for " + words.Span(r.Lease)
 	}
-	if t.Token > 0 {
-		text += fmt.Sprintf(", token %d", t.Token)
+	if r.Token > 0 {
+		text += fmt.Sprintf(", token %d", r.Token)
 	}
-	if t.Waited != nil {
-		text += ", waited " + words.Span(*t.Waited)
+	if r.Waited != nil {
+		text += ", waited " + words.Span(*r.Waited)
 	}
 	return text
+}
+
+func (a *app) unlockCommand() *cobra.Command {
+	var force, yes bool
+	cmd := &cobra.Command{
+		Use:   "unlock NAME --force",
+		Short: "Unlock a lock, whoever holds it",
+		Long: `Unlock a lock, whoever holds it. It asks first. The exit code is 1 if the lock is free.
+
+The holder continues until its next renewal, after up to 10 s, or until it unlocks. So
+unlock only a lock whose holder is gone. Work that must not be done twice needs the token of a
+fenced lock.`,
+		Args: named(1, 1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !force {
+				return errors.New("--force is missing: without it only the holder unlocks a lock")
+			}
+			return a.withRedis(cmd.Context(), func(rdb redis.UniversalClient) error {
+				return a.forceUnlock(cmd.Context(), rdb, args[0], yes)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "unlock it, whoever holds it")
+	yesFlag(cmd, &yes)
+	return cmd
+}
+
+// An unlocked is the output of unlock.
+type unlocked struct {
+	Name     string          `json:"name"`
+	Unlocked bool            `json:"unlocked"`
+	Owners   []inspect.Owner `json:"owners"` // the holders when rrl looked
+}
+
+func (a *app) forceUnlock(ctx context.Context, rdb redis.UniversalClient, name string, yes bool) error {
+	l, err := inspect.ReadLock(ctx, rdb, a.mapped(name), inspect.Few)
+	switch {
+	case err != nil:
+		return err
+	case len(l.Owners) == 0 && l.Keys[0].There(): // the key of a limiter, or of another program
+		return fmt.Errorf("%q is no lock, but a %s of something else", name, l.Keys[0].Kind)
+	}
+	done, text := unlocked{Name: name, Owners: l.Owners}, "the lock is free"
+	if len(l.Owners) > 0 {
+		err := a.confirm(ctx, yes, "%q: %s.\nIt is unlocked, whether its holder still works or not.", name,
+			state(l))
+		if err != nil {
+			return err
+		}
+		c := a.client(rdb)
+		defer c.Close()
+		lock := lockOf(c, name, l.Kind == inspect.Fenced, l.Kind == inspect.Fair)
+		if done.Unlocked, err = lock.ForceUnlock(ctx); err != nil {
+			return err
+		}
+	}
+	if done.Unlocked {
+		text = "unlocked"
+	}
+	err = a.print(done, func(w io.Writer) { fmt.Fprintf(w, "%q: %s\n", name, text) })
+	return no(err, done.Unlocked)
+}
+
+// state describes the holders of a lock.
+func state(l *inspect.Lock) string {
+	if len(l.Owners) == 0 {
+		return "free"
+	}
+	var by []string
+	for _, o := range l.Owners {
+		text := words.Name(o.Name)
+		if o.Count != 1 {
+			text += fmt.Sprintf(" %d times", o.Count)
+		}
+		by = append(by, text)
+	}
+	text := "held by " + strings.Join(by, " and ")
+	if ttl := l.TTL(); ttl >= 0 {
+		return text + ", for " + words.Span(ttl) + " unless it is renewed"
+	}
+	return text + ", without end"
 }

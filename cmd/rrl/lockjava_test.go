@@ -9,8 +9,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// Redisson and rrl keep one another out of a lock of each kind, wake one another up, and tell who
-// has it.
+// Redisson and rrl exclude each other from a lock of each kind, wake each other up, and name the holder.
 func TestLockBesideJava(t *testing.T) {
 	redistest.Require(t, "java")
 	redistest.Require(t, "mvn")
@@ -42,17 +41,16 @@ func besideJava(t *testing.T, server *redistest.Server, java *javapeer.Lock, nam
 		t.Fatal(err)
 	}
 	take := "lock " + name + " --id svc --lease 1h" + flag
-	waits := append([]string{"--redis", server.Addr}, strings.Fields(take+" --wait 1m")...)
-	steps(t, server, "",
-		step{take + " --wait 0", 1, "refused, somebody else holds it", ""},
+	steps(t, server.Addr,
+		step{take + " --wait 0", 1, "refused, another owner holds it", ""},
 		step{"inspect " + name, 0, "held by " + owner + ", for ", ""},
 	)
 	taken := make(chan string, 1)
 	go func() {
-		code, stdout, stderr := rrl(ctx, waits...)
+		code, stdout, stderr := on(t, server.Addr, take+" --wait 1m")
 		taken <- strings.Repeat("error ", code) + stdout + stderr
 	}()
-	waitsFor(t, server, name)
+	untilWaiting(t, server)
 	if err := java.Unlock(ctx, thread); err != nil {
 		t.Error(err)
 	}
@@ -66,10 +64,10 @@ func besideJava(t *testing.T, server *redistest.Server, java *javapeer.Lock, nam
 		}
 	}
 	tries(false)
-	steps(t, server, "", step{"unlock " + name + " --force --yes", 0, "unlocked", ""})
+	steps(t, server.Addr, step{"unlock " + name + " --force --yes", 0, "unlocked", ""})
 	tries(true)
 	const unlocked = `"unlocked": true, "owners": [ { "owner": "`
-	steps(t, server, "", step{"unlock " + name + " --force --yes --json", 0, unlocked + owner, ""})
+	steps(t, server.Addr, step{"unlock " + name + " --force --yes --json", 0, unlocked + owner, ""})
 	if held, err := java.HeldByCurrent(ctx, thread); held || err != nil {
 		t.Errorf("isHeldByCurrentThread: %v, %v", held, err)
 	}

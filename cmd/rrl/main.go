@@ -1,6 +1,6 @@
-// Command rrl looks into rate limiters and locks of Redisson and rratelimiter, and works with
-// them: on the terminal, in scripts, and as a page for the browser. rrl demo shows what the limiter
-// does; it needs no server.
+// Command rrl inspects rate limiters and locks of Redisson and rratelimiter, and works with them: on the
+// terminal, in scripts, and as a page for the browser. rrl demo shows what the limiter does, without a
+// server.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
-// The exit codes, besides 0: the permits were granted, the rate was set, the check has passed.
+// The exit codes other than 0, which means that permits were granted, a rate was set, a check passed.
 const (
 	exitNo          = 1
 	exitError       = 2
@@ -26,11 +26,10 @@ const (
 	exitInterrupted = 128 + int(syscall.SIGINT) // as shells do
 )
 
-// errNo is a result that is no error, but not what was asked for: refused, not there, not right. What
-// there is to say about it was printed.
+// errNo is a no that is not an error: refused, not found, not right. The details were printed.
 var errNo = errors.New("no")
 
-// An exitCode ends rrl with that code, without a word: it is that of a command that rrl has run.
+// An exitCode ends rrl silently with the code of a command that rrl ran.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
@@ -62,13 +61,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "rrl: interrupted")
 		return exitInterrupted
 	}
-	text := strings.ReplaceAll(a.explain(err).Error(), "\n", "; ") // of errors that were joined
-	fmt.Fprintf(stderr, "rrl: %s\n", words.Harmless(text))
+	text := strings.ReplaceAll(a.explain(err).Error(), "\n", "; ") // of joined errors
+	fmt.Fprintf(stderr, "rrl: %s\n", words.Harmless(strings.TrimPrefix(text, "rratelimiter: ")))
 	return exitError
 }
 
-// An output keeps the first error of a writer, so that callers need not check each line but only
-// the end.
+// An output keeps the first error of a writer, so that callers check only the end, not each line.
 type output struct {
 	w   io.Writer
 	err error

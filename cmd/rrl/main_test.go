@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -18,10 +19,10 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// asRRL has the test binary act as rrl: with its arguments, and as a process of its own.
+// asRRL makes the test binary act as rrl with its arguments, as a process of its own.
 const asRRL = "RRL_TEST_AS_RRL"
 
-// asCounter has the test binary count the interrupts that it gets.
+// asCounter makes the test binary count the interrupts that it gets.
 const asCounter = "RRL_TEST_AS_COUNTER"
 
 func TestMain(m *testing.M) {
@@ -40,7 +41,7 @@ func rrl(ctx context.Context, args ...string) (code int, stdout, stderr string) 
 	return typed(ctx, "", args...)
 }
 
-// typed runs a command line with something on stdin.
+// typed runs a command line with a text on stdin.
 func typed(ctx context.Context, stdin string, args ...string) (code int, stdout, stderr string) {
 	var out, errs strings.Builder
 	code = run(ctx, args, strings.NewReader(stdin), &out, &errs)
@@ -54,7 +55,7 @@ func program(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// countInterrupts says "ready", counts interrupts, each with a line, and ends with SIGTERM.
+// countInterrupts prints "ready" and a line for each interrupt, and ends with SIGTERM.
 func countInterrupts() {
 	signals := make(chan os.Signal, 100)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -67,71 +68,48 @@ func countInterrupts() {
 	}
 }
 
-func TestProgram(t *testing.T) {
-	out, err := program(t.Context(), "version").Output()
-	if err != nil || !strings.HasPrefix(string(out), "rrl ") {
-		t.Errorf("%q, %v", out, err)
-	}
-}
-
-func TestCommandLine(t *testing.T) {
-	for _, c := range []struct {
-		args           string
-		code           int
-		stdout, stderr string // what they contain; empty: nothing is there
-	}{
-		{"", 0, "Available Commands:", ""},
-		{"help", 0, "Available Commands:", ""},
-		{"--help", 0, "Exit codes: 0 yes", ""},
-		{"demo -h", 0, "embedded in rrl", ""},
-		{"version", 0, "rrl ", ""},
-		{"--version", 0, "go1.", ""},
-		{"completion bash", 0, "__start_rrl", ""},
-		{"dmo", 2, "", `unknown command "dmo" for "rrl"; run 'rrl help'`},
-		{"demo --reds", 2, "", "unknown flag: --reds; run 'rrl help'"},
-		{"demo --redis", 2, "", "needs an argument: --redis; run 'rrl help'"},
-		{"demo --redis=", 2, "",
-			"--redis must be HOST:PORT, as in localhost:6379, or a URL, as in redis://localhost:6379/0; " +
-				"it is empty"},
-		{"demo --redis http://localhost", 2, "", "invalid URL scheme: http"},
-		{"demo --redis localhost:port", 2, "", "--redis must be HOST:PORT"},
-		{"demo --redis localhost:6379/one", 2, "", "invalid database number"},
-		{"demo --redis 127.0.0.1:1", 2, "", "rrl: cannot reach Redis at 127.0.0.1:1: "},
-		{"demo now", 2, "", `unknown command "now" for "rrl demo"; run 'rrl help'`},
-		{"demo --redis redis://127.0.0.1:1/0", 2, "", "rrl: cannot reach Redis at 127.0.0.1:1: "},
+func TestHelp(t *testing.T) {
+	for args, want := range map[string]string{
+		"": "Available Commands:", "help": "Available Commands:", "--help": "Exit codes: 0 yes",
+		"demo -h": "embedded in rrl", "version": "rrl ", "--version": "go1.",
+		"completion bash": "__start_rrl",
 	} {
-		code, stdout, stderr := rrl(t.Context(), strings.Fields(c.args)...)
-		if code != c.code || !says(stdout, c.stdout) || !says(stderr, c.stderr) {
-			t.Errorf("rrl %s: code %d, want %d, with %q on stdout and %q on stderr; printed\n%s\n%s",
-				c.args, code, c.code, c.stdout, c.stderr, stdout, stderr)
-		}
-		if strings.Count(stderr, "\n") > 1 {
-			t.Errorf("rrl %s: more than a line on stderr:\n%s", c.args, stderr)
+		code, stdout, stderr := rrl(t.Context(), strings.Fields(args)...)
+		if code != 0 || !strings.Contains(stdout, want) || stderr != "" {
+			t.Errorf("rrl %s: code %d, printed\n%s\n%s", args, code, stdout, stderr)
 		}
 	}
 }
 
-// says reports whether text contains part, and nothing if that is empty.
+// The demo ends with what rrl inspect shows.
+func TestDemoInspects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		code, stdout, stderr := rrl(t.Context(), "demo")
+		if code != 0 || stderr != "" || !strings.Contains(stdout, "OVERALL, 5 permits per 1s") ||
+			!strings.Contains(stdout, "{demo}:permits") {
+			t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
+		}
+	})
+}
+
+// says reports whether text contains part, or is empty like part.
 func says(text, part string) bool {
 	return strings.Contains(text, part) && (part != "" || text == "")
 }
 
-// A server that takes connections and says nothing is given up soon.
-func TestSilentServer(t *testing.T) {
+// rrl gives up a server that takes connections and never replies.
+func TestSilentServerIsGivenUp(t *testing.T) {
 	t.Parallel()
 	silent := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	start := time.Now()
-	code, stdout, stderr := rrl(t.Context(), "demo", "--redis", "redis://"+silent.Addr().String())
-	if code != exitError || stdout != "" || !strings.Contains(stderr, "cannot reach") {
-		t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
-	}
+	steps(t, silent.Addr().String(), step{"demo", exitError, "", "cannot reach"})
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }
 
-func TestOutputNotTaken(t *testing.T) {
+func TestUnreadOutputIsAnError(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -147,17 +125,32 @@ func TestOutputNotTaken(t *testing.T) {
 	}
 }
 
-func TestInterruptedExitCode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(1234*time.Millisecond, cancel)
-		start := time.Now()
-		code, _, stderr := rrl(ctx, "demo")
-		if code != 130 || stderr != "rrl: interrupted\n" {
-			t.Errorf("code %d, printed\n%s", code, stderr)
+// Ctrl-C ends a question with a no.
+func TestInterruptedQuestion(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	steps(t, server.Addr, step{"set api 5 1h", 0, "set", ""})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stdin, never := io.Pipe()
+	defer never.Close()
+	asked, stderr := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		defer stderr.Close()
+		code <- run(ctx, []string{"--redis", server.Addr, "delete", "api"}, stdin, io.Discard, stderr)
+	}()
+	var text strings.Builder
+	for part := make([]byte, 1024); !strings.Contains(text.String(), "Type yes"); {
+		n, err := asked.Read(part)
+		if text.Write(part[:n]); err != nil {
+			t.Fatalf("%v: %s", err, &text)
 		}
-		if took := time.Since(start); took != 1234*time.Millisecond {
-			t.Errorf("it took %v", took)
-		}
-	})
+	}
+	cancel()
+	_, _ = io.Copy(&text, asked)
+	if got := <-code; got != exitInterrupted || !strings.Contains(text.String(), "\nrrl: interrupted\n") {
+		t.Errorf("code %d, printed\n%s", got, &text)
+	}
+	steps(t, server.Addr, step{"acquire api", 0, "granted", ""})
 }

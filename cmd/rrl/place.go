@@ -18,51 +18,51 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A place says where Redis is, and how it is reached.
+// A place is the address of Redis, and the settings of TLS for it.
 type place struct {
 	address           string
 	tls               bool
 	caCert, cert, key string
 }
 
-// reachable is how long a server may take to reply for the first time: longer than
-// any network needs, and short for a person who has mistyped the address.
+// reachable bounds the wait for the first reply of a server: longer than any network needs, and short after
+// a mistyped address.
 const reachable = 2 * time.Second
 
 func (p *place) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&p.address, "redis", "localhost:6379", `HOST:PORT or a URL (RRL_REDIS):
 redis://[USER:PASSWORD@]HOST:PORT/DB, rediss:// with TLS, unix://PATH,
 redis+cluster://HOST:PORT,HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB.
-User and password also by RRL_USER and RRL_PASSWORD, those of sentinels by
-RRL_SENTINEL_USER and RRL_SENTINEL_PASSWORD`)
+User and password may come from RRL_USER and RRL_PASSWORD, those of sentinels
+from RRL_SENTINEL_USER and RRL_SENTINEL_PASSWORD`)
 	flags.BoolVar(&p.tls, "tls", false, "use TLS (RRL_TLS=true)")
 	flags.StringVar(&p.caCert, "cacert", "", "file with the certificates to trust (RRL_CACERT)")
 	flags.StringVar(&p.cert, "cert", "", "file with the certificate of rrl (RRL_CERT)")
 	flags.StringVar(&p.key, "key", "", "file with the key of that certificate (RRL_KEY)")
 }
 
-// fromEnvironment are the flags that a variable sets, too. They are not set by defaults: help prints
-// those, and an address may hold a password.
+// fromEnvironment maps flags to the environment variables that also set them. The values do not become the
+// defaults of the flags, because help prints defaults, and an address may hold a password.
 var fromEnvironment = map[string]string{
 	"redis": "RRL_REDIS", "tls": "RRL_TLS", "cacert": "RRL_CACERT", "cert": "RRL_CERT", "key": "RRL_KEY",
 	"name-prefix": "RRL_NAME_PREFIX",
 }
 
-// setFromEnvironment sets the flags that were not given.
+// setFromEnvironment sets flags that are not on the command line from their variables.
 func setFromEnvironment(flags *pflag.FlagSet) error {
 	for name, variable := range fromEnvironment {
 		value := os.Getenv(variable)
 		if value == "" || flags.Changed(name) {
 			continue
 		}
-		if flags.Lookup(name).Value.Set(value) != nil { // texts take any value
+		if flags.Lookup(name).Value.Set(value) != nil { // text flags take any value
 			return fmt.Errorf("%s is %q, must be true or false", variable, value)
 		}
 	}
 	return nil
 }
 
-// open returns a connection to a Redis that has replied.
+// open connects to Redis, and returns the client when Redis has replied.
 func (p *place) open(ctx context.Context) (redis.UniversalClient, error) {
 	opts, err := p.options()
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *place) open(ctx context.Context) (redis.UniversalClient, error) {
 	return rdb, nil
 }
 
-// where names the place, without a password.
+// where returns the addresses for messages, without a password.
 func (p *place) where() string {
 	opts, err := p.options()
 	if err != nil {
@@ -86,7 +86,7 @@ func (p *place) where() string {
 	return "Redis at " + strings.Join(opts.Addrs, ",")
 }
 
-// options reads the flags. An error does not show the address, for it may hold a password.
+// options reads the flags. Errors do not show the address, because it may hold a password.
 func (p *place) options() (*redis.UniversalOptions, error) {
 	opts, err := parseAddress(p.address)
 	if err != nil {
@@ -99,11 +99,11 @@ func (p *place) options() (*redis.UniversalOptions, error) {
 	if err := p.addTLS(opts); err != nil {
 		return nil, err
 	}
-	// A person is waiting, and calls end with their context. Replies of RESP2 have the order and form that
-	// redis-cli shows. An old server may not know the commands by which go-redis introduces itself.
+	// A user is waiting, and calls end with their context. An old server may lack the commands with which
+	// go-redis introduces itself.
 	opts.DialTimeout, opts.DialerRetries = reachable, 1
 	opts.ContextTimeoutEnabled = true
-	opts.Protocol = 2
+	opts.Protocol = 2 // for servers before Redis 6
 	opts.DisableIdentity = true
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return opts, nil
@@ -190,9 +190,8 @@ func parseMany(scheme, kind, rest string) (*redis.UniversalOptions, error) {
 		return nil, errors.New("the name of the master is missing, " +
 			"as in redis+sentinel://localhost:26379/mymaster/0")
 	}
-	opts.IsClusterMode, opts.MasterName = kind == "cluster", master
-	if kind == "cluster" {
-		opts.MasterName = ""
+	if opts.IsClusterMode = kind == "cluster"; !opts.IsClusterMode {
+		opts.MasterName = master
 	}
 	return opts, nil
 }

@@ -44,7 +44,7 @@ func TestAddressOfRedis(t *testing.T) {
 	}
 }
 
-// The error of a bad address does not show a password that may be in it.
+// The error of a bad address does not show its password.
 func TestBadAddressOfRedis(t *testing.T) {
 	for _, address := range []string{"", "://", "redis://:secret@localhost:port", ":secret@localhost:6379/x",
 		"http://:secret@x", "%secret", "a secret", "redis+cluster://me:secret@a:1/1",
@@ -65,13 +65,8 @@ func TestPlaces(t *testing.T) {
 	args, secure := pki.Args(t)
 	one := redistest.Start(t, args...)
 	file := func(name string) string { return filepath.Join(pki.Dir, name) }
-	for _, user := range []string{"app on >secret ~* +@all", "default off"} {
-		do := []any{"ACL", "SETUSER"}
-		for word := range strings.FieldsSeq(user) {
-			do = append(do, word)
-		}
-		redistest.NoError(t, one.Admin().Do(t.Context(), do...).Err())
-	}
+	redistest.Allow(t, "app", []string{"on", ">secret", "~*", "+@all"}, one.Admin())
+	redistest.NoError(t, one.Admin().Do(t.Context(), "ACL", "SETUSER", "default", "off").Err())
 	sentinel := redistest.StartSentinel(t)
 	withTLS := []string{"--cacert", file("ca.pem"), "--cert", file("client.pem"), "--key",
 		file("client-key.pem")}
@@ -95,7 +90,7 @@ func TestPlaces(t *testing.T) {
 			"RRL_CACERT": file("ca.pem"), "RRL_CERT": file("client.pem"), "RRL_KEY": file("client-key.pem"),
 		}, nil, 0, ""},
 		{"TLS without an authority", nil, []string{"--tls", "--redis", secure}, 2, "certificate"},
-		{"a file that is not there", nil, []string{"--redis", secure, "--cacert", "nothing"}, 2,
+		{"a missing file", nil, []string{"--redis", secure, "--cacert", "nothing"}, 2,
 			"--cacert: open nothing"},
 		{"a key without a certificate", nil, []string{"--redis", secure, "--key", file("ca.pem")}, 2,
 			"--cert and --key need one another"},
@@ -117,8 +112,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Help does not print what a variable holds, for that may be a password; a variable that cannot be read is
-// an error, not ignored.
+// Help does not print the value of a variable, which may be a password; a variable with a bad value is an
+// error.
 func TestVariables(t *testing.T) {
 	t.Setenv("RRL_REDIS", "redis://u:secret@127.0.0.1:1")
 	for _, args := range [][]string{{"--help"}, {"list", "--help"}, {"list"}, {"help", "list"}} {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -12,7 +13,45 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
-// A report is what inspect prints.
+// table prints a table. rows calls its argument for each row. The output keeps the first error.
+func table(w io.Writer, align uint, header string, rows func(row func(cells ...any))) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', align)
+	end := "\n"
+	if align == tabwriter.AlignRight {
+		end = "\t\n"
+	}
+	fmt.Fprint(t, strings.ReplaceAll(header, "|", "\t")+end)
+	rows(func(cells ...any) {
+		fmt.Fprintf(t, strings.TrimSuffix(strings.Repeat("%v\t", len(cells)), "\t")+end, cells...)
+	})
+	_ = t.Flush()
+}
+
+// heading prints the first line of a report.
+func heading(w io.Writer, name string, at time.Time) {
+	fmt.Fprintf(w, "%s at %s\n", words.Name(name), at.UTC().Format("2006-01-02 15:04:05.000 MST"))
+}
+
+// findings prints each finding, and how to mend it.
+func findings(w io.Writer, found []inspect.Finding) {
+	for _, f := range found {
+		text := "WRONG: "
+		if f.Remark {
+			text = "note: "
+		}
+		if f.ID != "" {
+			text += "client " + words.Name(f.ID) + ": "
+		}
+		const width, indent = 76, "\n    "
+		text = ansi.Wordwrap(text+f.What, width, "") + "\n" + ansi.Wordwrap(f.Mend, width, "")
+		if f.Fault != "" {
+			text += "\nSee docs/faults.md: " + f.Fault
+		}
+		fmt.Fprintln(w, strings.ReplaceAll(text, "\n", indent))
+	}
+}
+
+// A report is the output of inspect for a limiter.
 type report struct {
 	*inspect.Limiter
 	all   bool // records
@@ -22,47 +61,65 @@ type report struct {
 // print prints the report. The output keeps the first error.
 func (r report) print(w io.Writer) {
 	if r.check && r.Set {
-		r.findings(w)
+		findings(w, r.Findings)
 		return
 	}
-	fmt.Fprintf(w, "%s at %s\n", words.Name(r.Name), r.At.UTC().Format("2006-01-02 15:04:05.000 MST"))
-	if !r.Set {
-		if !r.Keys[0].There() {
-			fmt.Fprintln(w, "Neither a limiter nor a lock that is held has this name.")
-		} else {
-			fmt.Fprintln(w, "No rate is set.")
-		}
-		r.findings(w)
-		r.keys(w)
-		return
-	}
-	c := r.Config
-	if bad := c.Unreadable(); bad != "" {
+	heading(w, r.Name, r.At)
+	c := &r.Config
+	switch bad := c.Unreadable(); {
+	case !r.Set && !r.Keys[0].There():
+		fmt.Fprintln(w, "Neither a limiter nor a lock that is held has this name.")
+	case !r.Set:
+		fmt.Fprintln(w, "No rate is set.")
+	case bad != "":
 		fmt.Fprintf(w, "%s, not readable: %s\n", c.Type, bad)
-	} else {
+	default:
 		fmt.Fprintf(w, "%s, %s per %s, keep alive %s\n", c.Type, words.Count(c.Rate, "permit"),
 			words.Span(c.Interval), keepAlive(c.KeepAlive))
 	}
-	for _, p := range r.InUse() {
+	if !r.Set {
+		r.tail(w, nil)
+		return
+	}
+	pairs := r.InUse()
+	for _, p := range pairs {
 		r.pair(w, p)
 	}
-	if c.PerClient() {
-		r.clients(w)
+	switch shown := len(pairs); {
+	case !c.PerClient():
+	case shown == 0:
+		fmt.Fprintln(w, "\nNo client has taken permits lately.")
+	case r.Clients > shown:
+		fmt.Fprintf(w, "\n%d more clients are not shown; --id shows one.\n", r.Clients-shown)
 	}
-	r.findings(w)
-	r.keys(w)
-	for _, p := range r.InUse() {
+	r.tail(w, pairs)
+}
+
+// tail prints findings, keys, records and sessions.
+func (r report) tail(w io.Writer, pairs []*inspect.Pair) {
+	if len(r.Findings) > 0 && !r.check {
+		fmt.Fprintln(w)
+	}
+	findings(w, r.Findings)
+	fmt.Fprintln(w)
+	table(w, 0, "KEY|KIND|TTL|HOLDS", func(row func(cells ...any)) {
+		for i, k := range r.Keys {
+			if k.There() || i <= 2 { // later ones are keys of a pair that is not in use
+				row(words.Name(k.Name), k.Kind, ttl(k.TTL), r.holds(i))
+			}
+		}
+	})
+	for _, p := range pairs {
 		r.records(w, p)
 	}
 	r.sessions(w)
 }
 
-// pair prints what is left, when the rest is back, and the window.
+// pair prints the remaining permits, when the outstanding ones are back, and the window.
 func (r report) pair(w io.Writer, p *inspect.Pair) {
+	fmt.Fprintln(w)
 	if p.ID != "" {
-		fmt.Fprintf(w, "\nClient %s\n", words.Name(p.ID))
-	} else {
-		fmt.Fprintln(w)
+		fmt.Fprintf(w, "Client %s\n", words.Name(p.ID))
 	}
 	const width = 60
 	rate := r.Config.Rate
@@ -89,7 +146,10 @@ func (r report) pair(w io.Writer, p *inspect.Pair) {
 
 // check says whether value + permits of all records = rate.
 func check(p *inspect.Pair, rate int64) string {
-	taken := p.Outstanding + p.Over
+	taken, value := p.Outstanding+p.Over, "(none)"
+	if p.HasValue {
+		value = words.Name(p.Value)
+	}
 	switch {
 	case !p.Checked:
 		return "could not be made"
@@ -98,18 +158,10 @@ func check(p *inspect.Pair, rate int64) string {
 	case p.HasValue && p.Drift == 0:
 		return fmt.Sprintf("value %d + permits of all records %d = rate %d", p.Number, taken, rate)
 	}
-	return fmt.Sprintf("FAILS: value %s + permits of all records %d, the rate is %d", valueOf(p), taken, rate)
+	return fmt.Sprintf("FAILS: value %s + permits of all records %d, the rate is %d", value, taken, rate)
 }
 
-// valueOf returns the value as Redis has it.
-func valueOf(p *inspect.Pair) string {
-	if !p.HasValue {
-		return "(none)"
-	}
-	return words.Name(p.Value)
-}
-
-// recordsOf says how many records there are, who has written them, and how many do not count any more.
+// recordsOf counts the records of a pair, by their authors, and those that have expired.
 func recordsOf(p *inspect.Pair) string {
 	byGo, over := 0, 0
 	for _, r := range p.Records {
@@ -128,18 +180,18 @@ func recordsOf(p *inspect.Pair) string {
 		text += fmt.Sprintf(": %d by Go, %d by others", byGo, len(p.Records)-byGo)
 	}
 	if over > 0 {
-		text += fmt.Sprintf("; %d are over, the next acquires remove them", over)
+		text += fmt.Sprintf("; %d have expired, the next acquires remove them", over)
 	}
 	return text
 }
 
-// in says how long permits take.
+// in says when permits are back.
 func in(ms int64) string {
 	switch ms {
 	case 0:
 		return "now"
 	case inspect.Unknown:
-		return "at a time that depends on records that were not read"
+		return "at an unknown time: not all records were read"
 	}
 	return "in " + words.Span(ms)
 }
@@ -154,7 +206,7 @@ func gauge(part, whole int64, width int) string {
 	return "[" + strings.Repeat("#", n) + strings.Repeat(".", width-n) + "]"
 }
 
-// bars draws grants as blocks of different heights. What is not zero is seen.
+// bars draws grants as blocks of different heights. Any grant is visible.
 func bars(window []inspect.Grants) string {
 	blocks := []rune(" ▁▂▃▄▅▆▇█")
 	most := int64(1)
@@ -173,59 +225,7 @@ func bars(window []inspect.Grants) string {
 	return b.String()
 }
 
-// clients says how many clients are not shown.
-func (r report) clients(w io.Writer) {
-	switch shown := len(r.InUse()); {
-	case shown == 0:
-		fmt.Fprintln(w, "\nNo client has taken permits lately.")
-	case r.Clients > shown:
-		fmt.Fprintf(w, "\n%d clients more are not shown; --id shows one.\n", r.Clients-shown)
-	}
-}
-
-// findings prints what is wrong.
-func (r report) findings(w io.Writer) {
-	if len(r.Findings) > 0 && !r.check {
-		fmt.Fprintln(w)
-	}
-	printFindings(w, r.Findings)
-}
-
-// printFindings prints what is wrong, and what mends it.
-func printFindings(w io.Writer, found []inspect.Finding) {
-	for _, f := range found {
-		client := ""
-		if f.ID != "" {
-			client = "client " + words.Name(f.ID) + ": "
-		}
-		kind := "WRONG"
-		if f.Remark {
-			kind = "note"
-		}
-		if f.Fault != "" {
-			kind += ", looks like " + f.Fault
-		}
-		const width, indent = 76, "\n    "
-		text := ansi.Wordwrap(kind+": "+client+f.What, width, "") + "\n" + ansi.Wordwrap(f.Mend, width, "")
-		fmt.Fprintln(w, strings.ReplaceAll(text, "\n", indent))
-	}
-}
-
-// keys prints the keys that are there, or all if none is.
-func (r report) keys(w io.Writer) {
-	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "KEY\tKIND\tTTL\tHOLDS")
-	for i, k := range r.Keys {
-		if !k.There() && i > 2 {
-			continue // keys of a pair that is not in use
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", words.Name(k.Name), k.Kind, ttl(k.TTL), r.holds(i))
-	}
-	_ = t.Flush()
-}
-
-// holds says in short what a key holds.
+// holds summarizes the contents of a key.
 func (r report) holds(i int) string {
 	if i == 0 {
 		return words.Count(r.Fields, "field")
@@ -239,7 +239,7 @@ func (r report) holds(i int) string {
 	return ""
 }
 
-// shownRecords is how many records are printed at each end, unless all are asked for.
+// shownRecords is how many records are printed at each end, unless --all is given.
 const shownRecords = 10
 
 // records prints the records of a pair, oldest first.
@@ -251,29 +251,24 @@ func (r report) records(w io.Writer, p *inspect.Pair) {
 	if p.ID != "" {
 		fmt.Fprintf(w, "Records of client %s\n", words.Name(p.ID))
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "TAKEN AT\tAGE\tPERMITS\tBACK IN\tFORMAT\tBY\t")
-	gap := p.Gap
-	if p.Unread == 0 {
-		gap = -1
-	}
-	for i := 0; i < len(p.Records); i++ {
-		if i == gap {
-			fmt.Fprintf(t, "...\t\t\t\t\t\t%d records were not read\n", p.Unread)
+	table(w, tabwriter.AlignRight, "TAKEN AT|AGE|PERMITS|BACK IN|FORMAT|BY", func(row func(cells ...any)) {
+		note := func(text string) { row("...", "", "", "", "", "", text) }
+		for i := 0; i < len(p.Records); i++ {
+			if p.Unread > 0 && i == p.Gap {
+				note(words.Count(p.Unread, "record") + " not read")
+			}
+			if !r.all && i == shownRecords && len(p.Records) > 2*shownRecords+1 {
+				skipped := len(p.Records) - 2*shownRecords
+				note(words.Count(int64(skipped), "record") + " more, --all prints them")
+				i += skipped
+			}
+			r.record(&p.Records[i], row)
 		}
-		if !r.all && i == shownRecords && len(p.Records) > 2*shownRecords+1 {
-			skipped := len(p.Records) - 2*shownRecords
-			more := words.Count(int64(skipped), "record")
-			fmt.Fprintf(t, "...\t\t\t\t\t\t%s more, --all prints them\n", more)
-			i += skipped
-		}
-		r.record(t, &p.Records[i])
-	}
-	_ = t.Flush()
+	})
 }
 
 // record prints one record.
-func (r report) record(w io.Writer, record *inspect.Record) {
+func (r report) record(record *inspect.Record, row func(cells ...any)) {
 	format, by := record.Format, "another"
 	if format == "" {
 		format = "none of Redisson"
@@ -281,13 +276,12 @@ func (r report) record(w io.Writer, record *inspect.Record) {
 	if record.ByGo {
 		by = "Go"
 	}
-	age := r.At.Sub(record.At)
+	age := r.At.Sub(record.At).Milliseconds()
 	back := "is back"
 	if !record.Over {
-		back = words.Span(r.Config.Interval - age.Milliseconds())
+		back = words.Span(r.Config.Interval - age)
 	}
-	fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t\n", record.At.Format("15:04:05.000"),
-		words.Span(age.Milliseconds()), record.Permits, back, format, by)
+	row(record.At.Format("15:04:05.000"), words.Span(age), record.Permits, back, format, by)
 }
 
 // sessions prints the last requests of Go Clients, the newest first.
@@ -296,24 +290,91 @@ func (r report) sessions(w io.Writer) {
 		return
 	}
 	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SESSION OF GO\tREQUEST\tAGE\tDID")
-	for i, s := range r.Sessions {
-		if !r.all && i == shownRecords {
-			fmt.Fprintf(t, "%d more, --all prints them\n", len(r.Sessions)-i)
-			break
+	table(w, 0, "SESSION OF GO|REQUEST|AGE|DID", func(row func(cells ...any)) {
+		for i, s := range r.Sessions {
+			if !r.all && i == shownRecords {
+				row(fmt.Sprintf("%d more, --all prints them", len(r.Sessions)-i))
+				break
+			}
+			did := "took " + words.Count(s.Amount, "permit")
+			if s.Amount < 0 {
+				did = "gave back " + words.Count(-s.Amount, "permit")
+			}
+			row(words.Name(s.Field), s.Number, words.Span(r.At.Sub(s.At).Milliseconds()), did)
 		}
-		did := "took " + words.Count(s.Amount, "permit")
-		if s.Amount < 0 {
-			did = "gave back " + words.Count(-s.Amount, "permit")
-		}
-		age := words.Span(r.At.Sub(s.At).Milliseconds())
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", words.Name(s.Field), s.Number, age, did)
-	}
-	_ = t.Flush()
+	})
 }
 
-// ttl returns what PTTL has replied.
+// A lockReport is the output of inspect for a lock.
+type lockReport struct {
+	*inspect.Lock
+	all   bool // waiters
+	check bool // only what is wrong
+}
+
+// print prints the report. The output keeps the first error.
+func (r lockReport) print(w io.Writer) {
+	if r.check {
+		findings(w, r.Findings)
+		return
+	}
+	heading(w, r.Name, r.At)
+	fmt.Fprintf(w, "%s lock, %s\n", r.Kind, state(r.Lock))
+	if r.Token != "" {
+		fmt.Fprintf(w, "  last token  %s\n", words.Name(r.Token))
+	}
+	if r.Kind == inspect.Fair {
+		fmt.Fprintf(w, "  waiting     %d\n", r.Waiting)
+	}
+	if r.EndedHolds != nil && r.EndedHolds.Found > 0 {
+		least := ""
+		if r.EndedHolds.AtLeast {
+			least = "at least "
+		}
+		fmt.Fprintf(w, "  ended holds %s%d, by their idempotency keys\n", least, r.EndedHolds.Found)
+	}
+	if len(r.Findings) > 0 {
+		fmt.Fprintln(w)
+		findings(w, r.Findings)
+	}
+	fmt.Fprintln(w)
+	table(w, 0, "KEY|KIND|TTL", func(row func(cells ...any)) {
+		for _, k := range r.Keys {
+			if k.There() {
+				row(words.Name(k.Name), k.Kind, ttl(k.TTL))
+			}
+		}
+	})
+	if len(r.Waiters) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	table(w, 0, "PLACE|WAITER|COUNTS UNTIL|", func(row func(cells ...any)) {
+		for i, waiter := range r.Waiters {
+			if !r.all && i == shownRecords {
+				row("...", fmt.Sprintf("%d more, --all prints them", len(r.Waiters)-i), "", "")
+				break
+			}
+			until, left := r.until(waiter)
+			row(i+1, words.Name(waiter.Owner), until, left)
+		}
+	})
+}
+
+// until says until when a waiter counts, and how long that is from now.
+func (r lockReport) until(waiter inspect.Waiter) (until, left string) {
+	if waiter.Until == nil {
+		return "unknown", ""
+	}
+	ms := waiter.Until.Sub(r.At).Milliseconds()
+	left = "for " + words.Span(ms)
+	if waiter.Dead {
+		left = "dead since " + words.Span(-ms)
+	}
+	return waiter.Until.Format("15:04:05.000"), left
+}
+
+// ttl returns a reply of PTTL in words.
 func ttl(ms int64) string {
 	switch ms {
 	case -1:
@@ -324,7 +385,7 @@ func ttl(ms int64) string {
 	return words.Span(ms)
 }
 
-// keepAlive returns a keep alive, of which 0 is none.
+// keepAlive returns a keep alive in words.
 func keepAlive(ms int64) string {
 	if ms == 0 {
 		return "none"

@@ -33,14 +33,13 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Show limiters in the browser, live",
-		Long: `Shows a list of the limiters, and each of them live, as pages for the browser. Looking writes
-nothing to Redis. A limiter that is looked at is read once a second, whoever looks.
+		Long: `Show a list of the limiters, and each of them live, as pages for the browser. Looking writes
+nothing to Redis. A limiter is read once a second, however many browsers show it.
 
-It listens on this machine only, unless told. On another address it needs a token, at
-least 16 bytes long, in the environment variable RRL_TOKEN or in a file. Who reads gives
-it as the password, with any user name. It has no TLS: put a proxy in front of it. With
---allow-changes there are forms that set a rate, repair and delete; they ask for the
-token each time.`,
+It listens on this machine only, unless --listen says otherwise. On another address it needs a
+token of at least 16 bytes, in the environment variable RRL_TOKEN or in a file. Readers enter it as
+the password, with any user name. It has no TLS: put a proxy in front of it. With --allow-changes
+there are forms that set a rate, repair and delete; they ask for the token each time.`,
 		Example: `  rrl serve
   RRL_TOKEN=$(openssl rand -hex 16) rrl serve --allow-changes
   rrl serve --listen :8380 --token-file /run/secrets/rrl --mask`,
@@ -55,13 +54,13 @@ token each time.`,
 	flags.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the token, instead of RRL_TOKEN")
 	flags.StringSliceVar(&s.hosts, "host", nil, "`NAME` by which a proxy reaches it, besides localhost")
 	flags.BoolVar(&s.config.Mask, "mask", false, "show short hashes in place of names and ids")
-	flags.StringVar(&s.match, "match", "", "`PATTERN` of Redis: show no limiters but those")
+	flags.StringVar(&s.match, "match", "", "`PATTERN` of Redis: show no other limiters")
 	flags.DurationVar(&s.config.Every, "every", time.Second,
 		"time between two looks at a limiter, at least 1s")
 	return cmd
 }
 
-// stopping is how long requests may take to end after Ctrl-C.
+// stopping is how long requests may take to end after a Ctrl-C.
 const stopping = time.Second
 
 func (a *app) serve(ctx context.Context, s *serving) error {
@@ -102,14 +101,14 @@ func (a *app) serve(ctx context.Context, s *serving) error {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopping)
 		defer cancel()
 		if server.Shutdown(late) != nil {
-			_ = server.Close() // what has not ended by now is cut off
+			_ = server.Close() // cuts off the rest
 		}
 		<-ended
 		return nil
 	})
 }
 
-// reached returns how this machine reaches an address.
+// reached returns the address by which this machine reaches a listener.
 func reached(address net.Addr) string {
 	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		return fmt.Sprintf("localhost:%d", tcp.Port)
@@ -117,7 +116,7 @@ func reached(address net.Addr) string {
 	return address.String()
 }
 
-// complete checks the flags, and works out what the pages are told.
+// complete checks the flags and completes the Config.
 func (a *app) complete(s *serving) error {
 	if a.id != "" {
 		return errors.New("--id is not for serve: the page of a limiter has its clients to choose from")
@@ -139,10 +138,10 @@ func (a *app) complete(s *serving) error {
 	case local:
 		c.Hosts = append([]string{"localhost", "127.0.0.1", "::1", host}, s.hosts...)
 	case c.Token == "":
-		return fmt.Errorf("--listen is %q, which others reach: it needs a token, by RRL_TOKEN or a file",
-			s.listen)
+		return fmt.Errorf("--listen is %q, which other machines reach: "+
+			"it needs a token, by RRL_TOKEN or a file", s.listen)
 	default:
-		c.Private, c.Hosts = true, nil // the token keeps out who comes by another name
+		c.Private, c.Hosts = true, nil // the token protects it under any name
 	}
 	if c.AllowChanges && c.Token == "" {
 		return errors.New("--allow-changes needs a token, by RRL_TOKEN or --token-file")
@@ -150,7 +149,7 @@ func (a *app) complete(s *serving) error {
 	return nil
 }
 
-// token returns the token, empty for none. It is no flag, for others on the machine see those.
+// token returns the token, empty for none. It is not a flag, because other users of the machine see flags.
 func token(file string) (string, error) {
 	if file == "" {
 		return os.Getenv("RRL_TOKEN"), nil

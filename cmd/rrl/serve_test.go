@@ -1,44 +1,35 @@
+//go:build unix
+
 package main
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-const tokenOfTests = "a token of the tests"
+// Tokens, by the environment and by a file. The second one counts where both are given.
+const tokenOfTests, tokenOfFile = "a token of the tests", "a token of a file"
 
-// serve starts rrl serve on a free port and returns its address and its process.
-func serve(t *testing.T, env []string, args ...string) (url string, cmd *exec.Cmd, rest *bufio.Reader) {
+// serve starts rrl serve and returns its address, its process, and the rest of its output.
+func serve(t *testing.T, s *redistest.Server, args string) (url string, p *process, rest *bufio.Reader) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	t.Cleanup(cancel)
-	cmd = program(ctx, append([]string{"serve"}, args...)...)
-	cmd.Env = append(cmd.Env, env...)
-	stdout := redistest.Must(cmd.StdoutPipe())(t)
-	cmd.Stderr = t.Output()
-	redistest.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		cancel()
-		_ = cmd.Wait() // it may have been waited for
-	})
-	rest = bufio.NewReader(stdout)
+	p = detachedArgs(t, s, append([]string{"serve"}, strings.Fields(args)...)...)
+	p.Env = append(p.Env, "RRL_TOKEN="+tokenOfTests)
+	_, rest = p.starts()
 	line, err := rest.ReadString('\n')
 	url, _, ok := strings.Cut(line, " ")
 	if err != nil || !ok {
-		t.Fatalf("%q, %v", line, err)
+		t.Fatalf("%q, %v, %s", line, err, &p.stderr)
 	}
-	return url, cmd, rest
+	return url, p, rest
 }
 
 // fetch returns a page.
@@ -55,17 +46,14 @@ func fetch(t *testing.T, url, password string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// It shows the limiters that it is told to, under its prefix.
+// serve shows the limiters that match, under its prefix.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := rratelimiter.New(s.Client(t))
-	defer c.Close()
 	for _, name := range []string{"app:orders", "app:users", "other:orders"} {
-		redistest.NoError(t, c.RateLimiter(name).SetRate(t.Context(), rratelimiter.Overall, 5, time.Second))
+		steps(t, s.Addr, step{"set " + name + " 5 1s", 0, "set", ""})
 	}
-	url, _, _ := serve(t, nil, "--redis", s.Addr, "--listen", "127.0.0.1:0", "--prefix", "/limits/",
-		"--name-prefix", "app:", "--match", "o*")
+	url, _, _ := serve(t, s, "--listen 127.0.0.1:0 --prefix /limits/ --name-prefix app: --match o*")
 	if !strings.HasPrefix(url, "http://127.0.0.1:") || !strings.HasSuffix(url, "/limits/") {
 		t.Fatalf("it prints %s", url)
 	}
@@ -76,11 +64,11 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends it soon, also while somebody looks.
+// Ctrl-C ends serve soon, even while a stream is open.
 func TestServeEnds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	url, cmd, rest := serve(t, nil, "--redis", s.Addr, "--listen", "127.0.0.1:0")
+	url, p, rest := serve(t, s, "--listen 127.0.0.1:0")
 	res := redistest.Must(http.Get(url + "live?name=orders"))(t)
 	defer res.Body.Close()
 	events := bufio.NewReader(res.Body)
@@ -88,11 +76,11 @@ func TestServeEnds(t *testing.T) {
 		line = redistest.Must(events.ReadString('\n'))(t)
 	}
 	start := time.Now()
-	redistest.NoError(t, cmd.Process.Signal(os.Interrupt))
+	p.signal(os.Interrupt)
 	if left, err := io.ReadAll(rest); err != nil || len(left) > 0 {
 		t.Errorf("it prints %q, %v", left, err)
 	}
-	redistest.NoError(t, cmd.Wait())
+	p.ends(0, "", "")
 	if took := time.Since(start); took > 20*time.Second { // a second or two; the machine may be busy
 		t.Errorf("it took %v to stop", took)
 	}
@@ -101,17 +89,17 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
-// Others reach it with the token only, and by whatever name.
-func TestServeToOthers(t *testing.T) {
+// Other machines reach serve only with the token, by any host name.
+func TestServeToOtherMachines(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	file := filepath.Join(t.TempDir(), "token")
-	redistest.NoError(t, os.WriteFile(file, []byte(tokenOfTests+"\n"), 0o600))
-	url, _, _ := serve(t, nil, "--redis", s.Addr, "--listen", ":0", "--token-file", file, "--allow-changes")
+	redistest.NoError(t, os.WriteFile(file, []byte(tokenOfFile+"\n"), 0o600))
+	url, _, _ := serve(t, s, "--listen :0 --allow-changes --token-file "+file)
 	if !strings.HasPrefix(url, "http://localhost:") {
 		t.Errorf("it prints %s", url)
 	}
-	for password, want := range map[string]int{"": 401, "wrong": 401, tokenOfTests: 200} {
+	for password, want := range map[string]int{"": 401, tokenOfTests: 401, tokenOfFile: 200} {
 		if code, _ := fetch(t, url, password); code != want {
 			t.Errorf("with %q: %d, want %d", password, code, want)
 		}
@@ -121,13 +109,11 @@ func TestServeToOthers(t *testing.T) {
 	}
 }
 
-// On this machine other web sites do not reach it by names of theirs; those of a proxy are told.
+// On this machine other web sites do not reach serve by names of their own; --host adds the name of a proxy.
 func TestServeByName(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	url, _, _ := serve(t, []string{"RRL_TOKEN=" + tokenOfTests}, "--redis", s.Addr, "--listen",
-		"localhost:0", "--mask",
-		"--host", "limits.example")
+	url, _, _ := serve(t, s, "--listen localhost:0 --mask --host limits.example")
 	for host, want := range map[string]int{"localhost": 200, "limits.example": 200, "evil.example": 421} {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		r.Host = host
@@ -140,50 +126,16 @@ func TestServeByName(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// What cannot be served is refused before anything listens.
-func TestServeRefuses(t *testing.T) {
-	s := redistest.Start(t)
-	for args, want := range map[string]string{
-		"--listen 8380":                     "--listen is \"8380\", must be ADDRESS:PORT",
-		"--listen :8380":                    "needs a token, by RRL_TOKEN or a file",
-		"--listen 192.0.2.1:80":             "needs a token, by RRL_TOKEN or a file",
-		"--allow-changes":                   "--allow-changes needs a token",
-		"--token-file /dev/null":            "/dev/null is empty",
-		"--token-file /none/such":           "--token-file: open /none/such",
-		"--every 10ms":                      "--every is 10ms, must be at least 1s",
-		"--prefix x":                        "Prefix is \"x\", must be a path",
-		"--id me":                           "--id is not for serve",
-		"--token secret":                    "unknown flag: --token",
-		"now":                               "unknown command",
-		"--listen localhost:1 --listen x:y": "--listen is \"x:y\", which others reach",
-	} {
-		code, stdout, stderr := rrl(t.Context(), append([]string{"serve", "--redis", s.Addr},
-			strings.Fields(args)...)...)
-		if code != exitError || stdout != "" || !strings.Contains(stderr, want) {
-			t.Errorf("%s: code %d, %q, %s", args, code, stdout, stderr)
-		}
-	}
-}
-
-// With --json the address is JSON.
+// With --json serve prints its address as JSON.
 func TestServeJSON(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	reader, writer := io.Pipe()
-	done := make(chan int)
-	go func() {
-		done <- run(ctx, []string{"serve", "--json", "--redis", s.Addr, "--listen", "127.0.0.1:0"}, nil,
-			writer, io.Discard)
-	}()
-	line, err := bufio.NewReader(reader).ReadString('}')
+	p := detachedArgs(t, s, "serve", "--json", "--listen", "127.0.0.1:0")
+	_, lines := p.starts()
+	line, err := lines.ReadString('}')
 	if err != nil || !strings.Contains(line, `"url": "http://127.0.0.1:`) {
 		t.Errorf("%q, %v", line, err)
 	}
-	go func() { _, _ = io.Copy(io.Discard, reader) }()
-	cancel()
-	if code := <-done; code != 0 {
-		t.Errorf("code %d", code)
-	}
-	_ = writer.Close()
+	p.signal(os.Interrupt)
+	p.ends(0, "", "")
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"io"
 	"os"
 	"syscall"
@@ -16,47 +15,31 @@ import (
 func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	server := fives(t)
-	for command, name := range map[string]string{"acquire": "api", "lock": "x"} {
-		t.Run(command, func(t *testing.T) {
+	for _, claim := range [][]string{{"acquire", "api"}, {"lock", "x"}} {
+		t.Run(claim[0], func(t *testing.T) {
 			t.Parallel()
-			ctrlC(t, server, command, name)
-		})
-	}
-}
-
-// ctrlC runs a command of rrl with a name, and presses Ctrl-C while it runs another.
-func ctrlC(t *testing.T, server *redistest.Server, command, name string) {
-	t.Helper()
-	keyboard, end, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer keyboard.Close()
-	defer end.Close()
-	cmd, stderr := detached(t, server, command, name, "--", "env", asCounter+"=1", os.Args[0])
-	cmd.Stdin = end
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	stdout := redistest.Must(cmd.StdoutPipe())(t)
-	redistest.NoError(t, cmd.Start())
-	lines := bufio.NewReader(stdout)
-	const times = 3
-	for i, want := range []string{"ready\n", "interrupt\n", "interrupt\n", "interrupt\n"} {
-		if line, err := lines.ReadString('\n'); line != want {
-			t.Fatalf("%d: %q, %v, %s", i, line, err, stderr)
-		}
-		if i < times {
-			if _, err := keyboard.WriteString("\x03"); err != nil {
-				t.Fatal(err)
+			keyboard, end, err := pty.Open()
+			redistest.NoError(t, err)
+			defer keyboard.Close()
+			defer end.Close()
+			p := detachedArgs(t, server, append(claim, "--", "env", asCounter+"=1", os.Args[0])...)
+			p.Stdin = end
+			p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+			_, lines := p.started()
+			for range 3 {
+				redistest.Must(keyboard.WriteString("\x03"))(t)
+				if line, err := lines.ReadString('\n'); line != "interrupt\n" {
+					t.Fatalf("%q, %v, %s", line, err, &p.stderr)
+				}
 			}
-		}
-	}
-	// SIGTERM is passed on, after all that may have been passed on before.
-	redistest.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	rest, _ := io.ReadAll(lines)
-	if got := code(t, cmd.Wait()); got != 0 || len(rest) > 0 {
-		t.Errorf("code %d, printed\n%s\n%s", got, rest, stderr)
-	}
-	if command == "lock" {
-		free(t, server, name)
+			p.signal(syscall.SIGTERM) // is passed on, after all that may have been passed on before
+			if rest, _ := io.ReadAll(lines); len(rest) > 0 {
+				t.Errorf("printed %s", rest)
+			}
+			p.ends(0, "", "")
+			if claim[0] == "lock" {
+				free(t, server, "x")
+			}
+		})
 	}
 }

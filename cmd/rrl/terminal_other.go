@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// ofTerminal reports true: on Windows a console sends Ctrl-C to all processes that it has, and
-// a process can send an interrupt to none.
+// ofTerminal reports true: on Windows a console sends Ctrl-C to all its processes, and a process cannot send
+// an interrupt.
 func ofTerminal() bool { return true }
 
 // passedOn are the signals that rrl passes on to its command.

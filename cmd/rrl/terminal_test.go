@@ -15,7 +15,6 @@ import (
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
 
-	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -24,11 +23,11 @@ type terminal struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	pty   *os.File
-	ended chan struct{} // all that it wrote was read
+	ended chan struct{} // closed after all output was read
 
 	mu     sync.Mutex
-	screen vt10x.Terminal // guarded by mu, as all is
-	all    bytes.Buffer   // what was written
+	screen vt10x.Terminal // guarded by mu, like all
+	all    bytes.Buffer   // the output
 }
 
 // onTerminal starts rrl on a terminal, with additions to its environment.
@@ -57,7 +56,7 @@ func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 		}
 	}()
 	t.Cleanup(func() {
-		cancel() // ends a process that is still there
+		cancel() // ends a process that still runs
 		_ = s.cmd.Wait()
 		_ = s.pty.Close()
 		<-s.ended
@@ -65,7 +64,7 @@ func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 	return s
 }
 
-// shows waits until the screen has what is right.
+// shows waits until the screen is right.
 func (s *terminal) shows(what string, right func(screen string) bool) {
 	s.t.Helper()
 	redistest.Until(s.t, what, func() error {
@@ -99,7 +98,7 @@ func (s *terminal) resizes(columns, rows int) {
 	redistest.NoError(s.t, pty.Setsize(s.pty, &pty.Winsize{Cols: uint16(columns), Rows: uint16(rows)}))
 }
 
-// ends waits for the process and returns its exit code, and all that it wrote.
+// ends waits for the process and returns its exit code and its output.
 func (s *terminal) ends() (code int, all string) {
 	s.t.Helper()
 	err := s.cmd.Wait()
@@ -114,17 +113,11 @@ func (s *terminal) ends() (code int, all string) {
 func limited(t *testing.T) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t)
-	c := rratelimiter.New(s.Client(t))
-	t.Cleanup(func() { _ = c.Close() })
-	l := c.RateLimiter("api")
-	redistest.NoError(t, l.SetRate(t.Context(), rratelimiter.Overall, 10, time.Hour))
-	if ok, err := l.TryAcquire(t.Context(), 3, 0); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	steps(t, s.Addr, step{"set api 10 1h", 0, "set", ""}, step{"acquire api -n 3", 0, "granted", ""})
 	return s
 }
 
-// restored checks that the terminal is as it was: out of the alternate screen, with its cursor.
+// restored checks that the terminal has left the alternate screen and shows its cursor.
 func restored(t *testing.T, all string) {
 	t.Helper()
 	for on, off := range map[string]string{"\x1b[?1049h": "\x1b[?1049l", "\x1b[?25l": "\x1b[?25h"} {
@@ -139,7 +132,7 @@ func TestWatchOnTerminal(t *testing.T) {
 	s := limited(t)
 	term := onTerminal(t, nil, "watch", "--redis", s.Addr, "api", "gone", "other\x1b[2J")
 	term.has("remaining 7 of 10")
-	term.has(`"gone"   is not there`)
+	term.has(`"gone"   does not exist`)
 	term.has(`"other\x1b[2J"`)
 	term.has("q quit")
 	term.resizes(40, 8)
@@ -173,7 +166,7 @@ func TestWatchOnTerminal(t *testing.T) {
 	}
 }
 
-// Ctrl-C restores the terminal, and a terminal without colours gets none.
+// Ctrl-C restores the terminal, and NO_COLOR turns the colours off.
 func TestWatchWithoutColors(t *testing.T) {
 	t.Parallel()
 	s := limited(t)
@@ -196,7 +189,7 @@ func TestWatchWithoutColors(t *testing.T) {
 	}
 }
 
-// A terminal that cannot move its cursor gets lines.
+// A terminal without cursor gets lines.
 func TestWatchOnDumbTerminal(t *testing.T) {
 	t.Parallel()
 	s := limited(t)
@@ -207,7 +200,7 @@ func TestWatchOnDumbTerminal(t *testing.T) {
 	}
 }
 
-// While Redis is away, it says so, and goes on when it is back.
+// While Redis is down, watch says so, and it goes on when Redis is back.
 func TestWatchWithoutRedis(t *testing.T) {
 	t.Parallel()
 	s := limited(t)
@@ -217,7 +210,7 @@ func TestWatchWithoutRedis(t *testing.T) {
 	term.has("! Redis fails since ")
 	term.has("remaining 7 of 10")
 	s.Restart(t)
-	term.has("is not there")
+	term.has("does not exist")
 	term.presses("\x1b")
 	if code, all := term.ends(); code != 0 {
 		t.Errorf("exit code %d, %q", code, all)

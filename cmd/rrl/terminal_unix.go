@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ofTerminal reports whether this process runs in the foreground of a terminal. Then an
-// interrupt is most likely the Ctrl-C that the terminal sends to all processes there, so that the
-// command that rrl runs has it already.
+// ofTerminal reports whether this process runs in the foreground of a terminal. Then an interrupt is most
+// likely the Ctrl-C that the terminal sends to all processes there, including the command that rrl runs.
 func ofTerminal() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package examples shows httplimit in other frameworks: chi, gin and echo. Each of its
-// functions is a whole way, to be copied. They are a module of their own, so that nobody who
-// uses the library downloads the frameworks.
+// functions is complete, and can be copied. They are a module of their own, so that users of the
+// library do not download the frameworks.
 package examples
 
 import (

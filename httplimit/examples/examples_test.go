@@ -1,58 +1,41 @@
 package examples
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/gin-gonic/gin"
 	"github.com/labstack/echo/v4"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // limits returns two permits an hour for each key, in a Redis of the test's own.
 func limits(t *testing.T) *rratelimiter.Keyed {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	client := rratelimiter.New(rdb)
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := rdb.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	client := rratelimiter.New(redistest.Start(t).Client(t)) // replies within the 100 ms of the middleware
+	t.Cleanup(func() { redistest.NoError(t, client.Close()) })
 	return client.Keyed("api", 2, time.Hour)
 }
 
 // visit sends a request to a server, and returns the status and the body.
 func visit(t *testing.T, url, apiKey string) (status int, body, field string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := redistest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	r.Header.Set("X-Api-Key", apiKey)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := redistest.Must(http.DefaultClient.Do(r))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := redistest.Must(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(text), response.Header.Get("RateLimit")
 }
 
-// In each framework a user is served until the permits are used up, whatever route it is,
-// and others are not in the way of it. The fields are there, and the writer can flush.
+// In each framework a user has one limit for all routes, and each user another. The fields are there,
+// and the writer can flush.
 func TestFrameworks(t *testing.T) {
 	gin.SetMode(gin.TestMode)
 	for name, build := range map[string]func(*rratelimiter.Keyed) (http.Handler, error){
@@ -67,12 +50,7 @@ func TestFrameworks(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			handler, err := build(limits(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			server := httptest.NewServer(handler)
-			defer server.Close()
+			server := start(t, redistest.Must(build(limits(t)))(t))
 			for _, step := range []struct {
 				path, apiKey string
 				status       int
@@ -84,7 +62,7 @@ func TestFrameworks(t *testing.T) {
 				{"/users/1", "bob", http.StatusOK, `"api";r=1;t=3600`},
 				{"/users/1", "", http.StatusBadRequest, ""},
 			} {
-				status, body, field := visit(t, server.URL+step.path, step.apiKey)
+				status, body, field := visit(t, server+step.path, step.apiKey)
 				served := body == "welcome"
 				if status != step.status || field != step.field || served != (status == http.StatusOK) {
 					t.Errorf("%s of %q: %d %q %q, want %d %q", step.path, step.apiKey, status, body, field,
@@ -95,23 +73,24 @@ func TestFrameworks(t *testing.T) {
 	}
 }
 
+// start starts a server and returns its URL.
+func start(t *testing.T, handler http.Handler) (url string) {
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
 func welcome(t *testing.T, w http.ResponseWriter) {
-	if _, err := io.WriteString(w, "welcome"); err != nil {
-		t.Error(err)
-	}
-	if err := http.NewResponseController(w).Flush(); err != nil {
+	_, err := io.WriteString(w, "welcome")
+	if err := errors.Join(err, http.NewResponseController(w).Flush()); err != nil {
 		t.Error(err)
 	}
 }
 
 // Each route of chi has a limit.
 func TestChiByRoute(t *testing.T) {
-	handler, err := ChiByRoute(limits(t), func(w http.ResponseWriter, _ *http.Request) { welcome(t, w) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(handler)
-	defer server.Close()
+	server := start(t, redistest.Must(ChiByRoute(limits(t),
+		func(w http.ResponseWriter, _ *http.Request) { welcome(t, w) }))(t))
 	for _, step := range []struct {
 		path   string
 		status int
@@ -119,13 +98,13 @@ func TestChiByRoute(t *testing.T) {
 		{"/users/1", http.StatusOK}, {"/users/2", http.StatusOK}, {"/users/3", http.StatusTooManyRequests},
 		{"/users", http.StatusOK}, {"/none", http.StatusNotFound},
 	} {
-		if status, body, _ := visit(t, server.URL+step.path, "k"); status != step.status {
+		if status, body, _ := visit(t, server+step.path, "k"); status != step.status {
 			t.Errorf("%s: %d %q, want %d", step.path, status, body, step.status)
 		}
 	}
 }
 
-// What is wrong is said when a router is built.
+// A router without limits cannot be built.
 func TestWrongLimits(t *testing.T) {
 	for name, err := range map[string]error{
 		"chi": second(Chi(nil, nil)), "chi by route": second(ChiByRoute(nil, nil)),

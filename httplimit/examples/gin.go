@@ -21,8 +21,7 @@ func Gin(limits limit.Keyed, handler gin.HandlerFunc) (http.Handler, error) {
 	return engine, nil
 }
 
-// ginLimit makes a Middleware one of gin. The writer of gin is an http.ResponseWriter; when a
-// refusal has been written to it, no other handler may run.
+// ginLimit converts a Middleware to gin. After a refusal has been written, no other handler may run.
 func ginLimit(m *httplimit.Middleware) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if !m.Admit(c.Writer, c.Request) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/redisson-go/rratelimiter"
 )
@@ -20,29 +19,17 @@ func (a answer) String() string {
 	return a.result
 }
 
-// These errors only Java returns, beside those that ErrorKind knows: B2, and
-// getConfig of half a hash (B15), where Redisson fails to read a number.
-const (
-	nilValue   = "arithmetic on a nil value"
-	unreadable = "Unexpected exception"
-)
-
 // answered returns the answer for the results of a method.
 func answered(result any, err error) answer {
 	if err == nil {
 		return answer{result: fmt.Sprint(result)}
-	}
-	for _, known := range []string{nilValue, unreadable} {
-		if strings.Contains(err.Error(), known) {
-			return answer{err: known}
-		}
 	}
 	return answer{err: ErrorKind(err)}
 }
 
 func yes(b bool) answer { return answer{result: strconv.FormatBool(b)} }
 
-// on does the step on a limiter. Lose is not for a limiter (see lose).
+// on does the step on a limiter.
 func (s Step) on(ctx context.Context, l Limiter) answer {
 	switch s.Op {
 	case TrySetRate:

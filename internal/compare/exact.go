@@ -2,7 +2,10 @@ package compare
 
 import (
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/redisson-go/rratelimiter"
 )
 
 const (
@@ -14,10 +17,15 @@ const (
 	mostPerRecord = 1<<32 - 1
 )
 
-// exact is the model of a limiter as it should be: a sliding log, exact to the
-// ms, without the faults of Redisson. The permits left are always the rate less
-// what the live records hold. The value string is written and never read.
-var exact = modelOf(exactStep)
+// expected returns what must come of a step of Go: the limiter is a sliding log, exact to
+// the ms. The permits left are always the rate less what the live records hold. The value
+// string is written and never read.
+func (o observation) expected() (want outcome) {
+	st := o.before.clone()
+	want.answer = exactStep(&st, o.Step, o.now)
+	want.state = st.tidy()
+	return want
+}
 
 func exactStep(st *state, s Step, now int64) answer {
 	switch s.Op {
@@ -47,9 +55,48 @@ func exactStep(st *state, s Step, now int64) answer {
 		c.keep = 0
 		exactLife(st, c, now)
 		return yes(true)
+	case IsExists:
+		return yes(st.hash != nil)
+	case Delete:
+		existed := st.hash != nil || !st.pairs[0].empty() || !st.pairs[1].empty()
+		*st = state{}
+		return yes(existed)
+	case RemainTimeToLive:
+		return ttlOf(*st)
 	}
-	return inBothModels(st, s)
+	panic("no such operation: " + s.Op)
 }
+
+// ttlOf returns the answer to remainTimeToLive.
+func ttlOf(st state) answer {
+	switch {
+	case st.hash == nil:
+		return answer{result: coarse(-2)}
+	case st.ends == 0:
+		return answer{result: coarse(-1)}
+	}
+	return answer{result: coarse(1)}
+}
+
+// configOf returns the answer to getConfig where a rate is set.
+func configOf(st state) answer {
+	c := st.settings()
+	return answer{result: describe(rratelimiter.Config{
+		Type:     rratelimiter.RateType(c.typ),
+		Rate:     c.rate,
+		Interval: time.Duration(c.interval) * time.Millisecond,
+	})}
+}
+
+// fieldsOf returns the fields that are written for a rate.
+func fieldsOf(s Step) map[string]string {
+	return map[string]string{
+		"rate": decimal(s.Limit.Rate), "interval": decimal(s.Limit.Interval.Milliseconds()),
+		"type": decimal(int64(s.Limit.Type)), "keepAliveTime": decimal(s.Limit.KeepAlive.Milliseconds()),
+	}
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // exactExpire lets the hash and the pair in force end at a time.
 func exactExpire(st *state, at int64) {

@@ -14,22 +14,18 @@ const stepsPerSequence = 20
 // A generator makes sequences of steps. They depend on its seed alone.
 type generator struct {
 	*rand.Rand
-	last   rratelimiter.Config // the rate that was set last
-	shared bool
+	last rratelimiter.Config // the rate that was set last
 }
 
 // sequence returns the sequence of a seed.
-func sequence(seed uint64, shared bool) []Step {
-	g := generator{Rand: rand.New(rand.NewPCG(seed, stepsPerSequence)), shared: shared}
+func sequence(seed uint64) []Step {
+	g := generator{Rand: rand.New(rand.NewPCG(seed, stepsPerSequence))}
 	steps := []Step{{Op: TrySetRate, Limit: g.limit()}}
 	for len(steps) < stepsPerSequence {
 		steps = append(steps, g.step())
 	}
 	for i := range steps {
-		steps[i].Java = shared && g.IntN(2) == 0
-		if g.IntN(2) == 0 {
-			steps[i].Patience = g.IntN(5)
-		}
+		steps[i].Java = g.IntN(2) == 0
 		if g.IntN(3) == 0 {
 			steps[i].Pause = time.Duration(g.IntN(81)) * time.Millisecond
 		}
@@ -45,7 +41,6 @@ var weights = []struct {
 }{
 	{TryAcquire, 44}, {AvailablePermits, 10}, {Release, 8}, {SetRate, 8}, {UpdateRate, 8}, {TrySetRate, 4},
 	{GetConfig, 4}, {IsExists, 2}, {Delete, 2}, {Expire, 3}, {ClearExpire, 3}, {RemainTimeToLive, 3},
-	{Lose, 3},
 }
 
 func (g *generator) operation() Operation {
@@ -62,9 +57,6 @@ func (g *generator) operation() Operation {
 	panic("not reached")
 }
 
-// losable are the parts of a limiter that get lost; keys do so more often.
-var losable = []string{"hash", "value", "value", "permits", "permits", "interval", "keepAliveTime"}
-
 func (g *generator) step() Step {
 	s := Step{Op: g.operation()}
 	switch s.Op {
@@ -79,11 +71,6 @@ func (g *generator) step() Step {
 		}
 	case Expire:
 		s.TTL = time.Duration(2+g.IntN(2)) * time.Hour // further apart than near
-	case Lose:
-		s.Lost = losable[g.IntN(len(losable))]
-		if g.shared { // Java makes more than the limit of what is lost (B2, B19)
-			s.Op = AvailablePermits
-		}
 	}
 	return s
 }

@@ -2,12 +2,12 @@ package compare
 
 import "fmt"
 
-// A ledger holds what was granted and not given back, by the answers alone: to
-// all in OVERALL, and to Go in PER_CLIENT. The own pair of Java is left out: it
+// A ledger holds the permits that were granted and not given back, by the answers
+// alone: of all clients in OVERALL, and of Go in PER_CLIENT. The own pair of Java is left out: it
 // goes by the rate for which it was created (B9).
 type ledger map[string][]record
 
-// overall is the account of all. Each client has one of its own beside it.
+// overall is the account of all clients. Each client also has an account of its own.
 const overall = "overall"
 
 func ownAccount(by int) string { return fmt.Sprint("own", by) }

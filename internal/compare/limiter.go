@@ -10,7 +10,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 )
 
-// A Limiter is what both languages can do with a limiter, in one form.
+// A Limiter is what both languages can do with a limiter, in the form of a javapeer.Limiter.
 type Limiter interface {
 	TrySetRate(ctx context.Context, c rratelimiter.Config) (bool, error)
 	SetRate(ctx context.Context, c rratelimiter.Config, keepState bool) error
@@ -88,57 +88,6 @@ func (l goLimiter) ExpireTime(ctx context.Context) (int64, error) {
 	}
 	return t.UnixMilli(), err
 }
-
-// Java returns a limiter of Redisson as a Limiter.
-func Java(l *javapeer.Limiter) Limiter { return javaLimiter{l} }
-
-type javaLimiter struct{ *javapeer.Limiter }
-
-// TrySetRate takes the rate as a Config.
-func (l javaLimiter) TrySetRate(ctx context.Context, c rratelimiter.Config) (bool, error) {
-	return l.Limiter.TrySetRate(ctx, c.Type.String(), c.Rate, c.Interval, c.KeepAlive)
-}
-
-// SetRate is another method in Java if it keeps the state.
-func (l javaLimiter) SetRate(ctx context.Context, c rratelimiter.Config, keepState bool) error {
-	if keepState {
-		return l.SetRateArgs(ctx, javaArgs(c, true))
-	}
-	return l.Limiter.SetRate(ctx, c.Type.String(), c.Rate, c.Interval, c.KeepAlive)
-}
-
-// UpdateRate takes the rate as a Config.
-func (l javaLimiter) UpdateRate(ctx context.Context, c rratelimiter.Config, keepState bool) (bool, error) {
-	return l.Limiter.UpdateRate(ctx, javaArgs(c, keepState))
-}
-
-func javaArgs(c rratelimiter.Config, keepState bool) javapeer.RateArgs {
-	return javapeer.RateArgs{
-		Type: c.Type.String(), Rate: c.Rate, Interval: c.Interval, KeepAlive: c.KeepAlive,
-		KeepState: keepState,
-	}
-}
-
-// TryAcquire is another method in Java if it waits.
-func (l javaLimiter) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
-	if timeout == 0 {
-		return l.Limiter.TryAcquire(ctx, permits)
-	}
-	return l.TryAcquireTimeout(ctx, permits, timeout)
-}
-
-// Config returns the configuration as one of Go.
-func (l javaLimiter) Config(ctx context.Context) (rratelimiter.Config, error) {
-	c, err := l.Limiter.Config(ctx)
-	typ := rratelimiter.Overall
-	if c.Type == javapeer.PerClient {
-		typ = rratelimiter.PerClient
-	}
-	return rratelimiter.Config{Type: typ, Rate: c.Rate, Interval: c.Interval}, err
-}
-
-// TimeToLive is remainTimeToLive.
-func (l javaLimiter) TimeToLive(ctx context.Context) (int64, error) { return l.RemainTimeToLive(ctx) }
 
 // The kinds of error that both languages have.
 const (

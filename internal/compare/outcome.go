@@ -16,9 +16,6 @@ const (
 	inValue
 	inRecords
 	inOther // all of the pair that is not in force
-
-	inPermits = inValue | inRecords | inEnds // what an acquire changes
-	inAll     = inAnswer | inFields | inPermits | inOther
 )
 
 var partNames = []string{"answer", "fields", "time to live", "value", "records", "the other type's pair"}
@@ -38,11 +35,6 @@ func (p parts) String() string {
 type outcome struct {
 	answer
 	state
-}
-
-func (o outcome) withoutOwnTTL() outcome {
-	o.state = o.state.withoutOwnTTL()
-	return o
 }
 
 // differ returns the parts in which two outcomes differ. Which pair is in force

@@ -33,12 +33,14 @@ func (s Side) Wrap(wrap func(l Limiter, name string) Limiter) Side {
 	return Side{s.ID, func(name string) Limiter { return wrap(s.Limiter(name), name) }}
 }
 
-// Sides are those who do the steps of a sequence.
+// Sides do the steps of a sequence.
 type Sides struct{ Java, Go Side }
 
 // A Runner plays sequences on a redis-server with real Redisson instances. It
 // reads their requests on the way to the server.
 type Runner struct {
+	Spoil func(s *Sides) // makes a side wrong on purpose, to see it found
+
 	t        redistest.TB
 	rdb      *redis.Client
 	javas    []Side
@@ -64,7 +66,7 @@ func Start(ctx context.Context, t redistest.TB, peer *javapeer.Peer) *Runner {
 			t.Fatalf("compare: %v", err)
 		}
 		t.Cleanup(func() { _ = peer.Disconnect(context.Background(), client) })
-		limiter := func(name string) Limiter { return Java(peer.Limiter(client, name)) }
+		limiter := func(name string) Limiter { return peer.Limiter(client, name) }
 		r.javas = append(r.javas, Side{id, limiter})
 	}
 	return r

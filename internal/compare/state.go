@@ -64,47 +64,8 @@ func (st state) tidy() state {
 	return st
 }
 
-// nothing reports whether none of the five keys exists.
-func (st state) nothing() bool {
-	return st.hash == nil && st.pairs[0].empty() && st.pairs[1].empty()
-}
-
 // inForce returns the pair of the limiter's type.
 func (st *state) inForce() *pair { return &st.pairs[st.settings().typ] }
-
-// lose removes a part of the limiter: of its hash, or of the pair in force.
-func (st *state) lose(part string) {
-	p := st.inForce()
-	switch part {
-	case "hash":
-		st.hash = nil
-	case "value":
-		p.value = ""
-	case "permits":
-		p.records = nil
-	default:
-		delete(st.hash, part)
-	}
-}
-
-// withoutOwnTTL returns the state without the time to live that Go gives its
-// own pair of a limiter that lives for ever. Java does not set one (B8), and
-// does not depend on it.
-func (st state) withoutOwnTTL() state {
-	if st.ends == 0 {
-		st.pairs[1].valueEnds, st.pairs[1].recordsEnds = 0, 0
-	}
-	return st
-}
-
-// looseEnds reports whether a key of either pair ends at another time than the
-// hash.
-func (st state) looseEnds() bool {
-	return slices.ContainsFunc(st.pairs[:], func(p pair) bool {
-		return p.value != "" && !near(p.valueEnds, st.ends) ||
-			len(p.records) > 0 && !near(p.recordsEnds, st.ends)
-	})
-}
 
 // String returns what the state holds, and which keys end.
 func (st state) String() string {

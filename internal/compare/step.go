@@ -11,8 +11,7 @@ import (
 // An Operation is what one step does with a limiter.
 type Operation string
 
-// The operations are called as in Java. Lose is none of either side: something
-// goes missing, by an eviction or an older client.
+// The operations are called as in Java.
 const (
 	TrySetRate       Operation = "trySetRate"
 	SetRate          Operation = "setRate"
@@ -26,7 +25,6 @@ const (
 	Expire           Operation = "expire"
 	ClearExpire      Operation = "clearExpire"
 	RemainTimeToLive Operation = "remainTimeToLive"
-	Lose             Operation = "lose"
 )
 
 // A Step is one operation with its arguments. Arguments that the operation does
@@ -37,14 +35,8 @@ type Step struct {
 	KeepState bool
 	Permits   int64
 	TTL       time.Duration
-	Lost      string        // hash, value, permits, interval or keepAliveTime
 	Pause     time.Duration // before the step
-
-	// Patience is for separate runs. If a fault of Java shows at this step,
-	// Java goes on with its own state for so many steps; then it gets Go's.
-	Patience int
-	// Java is for shared runs: the step is Java's, not Go's.
-	Java bool
+	Java      bool          // the step is Java's, not Go's
 }
 
 // setsRate reports whether the step is one of the three that set a rate.
@@ -81,8 +73,6 @@ func (s Step) arguments() string {
 		return fmt.Sprint(s.Permits)
 	case Expire:
 		return s.TTL.String()
-	case Lose:
-		return s.Lost
 	}
 	return ""
 }

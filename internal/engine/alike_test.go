@@ -142,7 +142,8 @@ func (w *twins) withdrawal(of int) *withdrawal {
 		return nil
 	}
 	kept := []int64{keptAll, w.random.Int64N(w.rate)}[w.random.IntN(2)]
-	return &withdrawal{max(0, w.limiters[0][of].engine.requests.Load()-w.random.Int64N(4)), kept, time.Now()}
+	after := max(0, w.limiters[0][of].engine.requests.Load()-w.random.Int64N(4))
+	return &withdrawal{after: after, kept: kept, since: time.Now()}
 }
 
 // again returns one of the last requests: sent again, or a late copy.
@@ -180,7 +181,7 @@ func (w *twins) spoils(of int) {
 	w.notes("spoilt, the value:", value, bad)
 	for j, rdb := range w.rdbs {
 		if value {
-			rdb.Set(w.Context(), w.limiters[j][of].Pairs[w.typ].Value, bad, 0)
+			rdb.Set(w.Context(), w.limiters[j][of].Keys().Pairs[w.typ].Value, bad, 0)
 		} else {
 			rdb.HSet(w.Context(), w.name, w.limiters[j][of].engine.session.boxed.(string), bad+" 1 2 3")
 		}
@@ -191,10 +192,11 @@ func (w *twins) spoils(of int) {
 func (w *twins) send(p pair) bool {
 	// As 1e3, which is a number for the Lua of Redis and none for that of miniredis: only
 	// Redis says by how much it was wrong.
-	odd := strings.Contains(w.rdbs[0].Get(w.Context(), w.limiters[0][p.of].Pairs[w.typ].Value).Val(), "e")
+	value := w.limiters[0][p.of].Keys().Pairs[w.typ].Value
+	odd := strings.Contains(w.rdbs[0].Get(w.Context(), value).Val(), "e")
 	var met [2]string
 	for j, r := range p.two {
-		rep, _, err := r.limiter.run(w.Context(), operation{r.script, r.start, r.args(), nil})
+		rep, _, err := r.limiter.run(w.Context(), r.next())
 		met[j] = fmt.Sprint(rep, err, w.state(j))
 		if odd {
 			met[j] = fmt.Sprint(err, w.state(j))
@@ -209,7 +211,7 @@ func (w *twins) send(p pair) bool {
 
 // state returns the keys of a server as text.
 func (w *twins) state(j int) string {
-	ctx, rdb, p := context.Background(), w.rdbs[j], w.limiters[j][0].Pairs[w.typ]
+	ctx, rdb, p := context.Background(), w.rdbs[j], w.limiters[j][0].Keys().Pairs[w.typ]
 	return fmt.Sprintf("%q %q %q", fmt.Sprint(rdb.HGetAll(ctx, w.name).Val()), rdb.Get(ctx, p.Value).Val(),
 		fmt.Sprint(rdb.ZRangeWithScores(ctx, p.Permits, 0, -1).Val()))
 }

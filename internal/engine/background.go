@@ -74,7 +74,7 @@ func (g *goroutines) Work(job func(ctx context.Context)) bool {
 		timer := time.NewTimer(idleFor)
 		defer timer.Stop()
 		// A worker counts itself idle before it looks for a job and leaves when
-		// maxIdle others are. The count is a bound, not an invariant: two workers
+		// maxIdle other workers are idle. The count is a bound, not an invariant: two workers
 		// that leave at the same moment cost one new goroutine.
 		for more := true; more; g.idleWorkers.Add(-1) {
 			job(ctx)
@@ -95,44 +95,32 @@ func (g *goroutines) Work(job func(ctx context.Context)) bool {
 }
 
 // within runs f, which asks Redis, and returns its result, or an error when ctx
-// ends or the Engine is closed. f may then go on until go-redis has read one more
-// reply, because go-redis ignores the context while it reads. So f must not write
-// to variables that the caller of within reads.
-func within[T any](ctx context.Context, l *Limiter, f func(ctx context.Context) (T, error)) (T, error) {
+// ends or the Engine is closed. f may then go on in its goroutine, so it must not
+// write to variables that the caller of within reads.
+func within[T any](
+	ctx context.Context, l *Limiter, f func(ctx context.Context) (T, error),
+) (none T, _ error) {
+	if err := l.Usable(ctx); err != nil {
+		return none, err
+	}
 	type outcome struct {
 		v   T
 		err error
 	}
-	var none T
-	if err := l.Usable(ctx); err != nil {
-		return none, err
-	}
 	var lastFailure atomic.Pointer[error]
-	// The capacity of one lets the worker finish after the caller has left.
-	done := make(chan outcome, 1)
-	if !l.engine.Work(func(closing context.Context) {
+	o, left := redisx.Leave(ctx, l.engine.ctx, l.engine.Work, func(closing context.Context) outcome {
 		ctx, cancel := context.WithCancel(ctx)
 		ctx = context.WithValue(ctx, redisx.FailureKey{}, func(err error) { lastFailure.Store(&err) })
 		defer cancel()
 		defer context.AfterFunc(closing, cancel)()
 		v, err := f(ctx)
-		done <- outcome{v, err}
-	}) {
+		return outcome{v, err}
+	}, nil)
+	switch {
+	case l.engine.closed() && (left || o.err != nil && !redisx.Final(o.err)):
 		return none, ErrClosed
-	}
-	var o outcome
-	select {
-	case o = <-done:
-	case <-l.engine.ctx.Done():
-		return none, ErrClosed
-	case <-ctx.Done():
-		// Prefer a reply that arrived at the same moment as the end of ctx: it is
-		// the truth about what was carried out.
-		select {
-		case o = <-done:
-		default:
-			o.err = ctx.Err()
-		}
+	case left:
+		o.err = ctx.Err()
 	}
 	// The end of ctx says nothing about Redis. An earlier failure does, so the
 	// error has both.

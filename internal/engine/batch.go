@@ -41,8 +41,9 @@ type batch struct {
 	includesLine bool      // it probes the line
 	cancel       func()    // ends its call, unless go-redis is reading a reply
 	began        time.Time
+	leader       *waiter // the caller whose goroutine carries it out; nil for a worker
 
-	request *request // what it asks
+	request *request // the request that is under way
 
 	// abandoned says that all callers have left and the queue has another batch.
 	abandoned bool
@@ -92,7 +93,7 @@ func (b *batch) next(ctx context.Context, cancel func()) bool {
 	}
 	// caller and cancel are set under mu, because the callers may leave from now
 	// on.
-	b.cancel = cancel
+	b.cancel, b.leader = cancel, nil
 	caller := ctx
 	// Only a lone caller lends its values: a trace of several callers would show
 	// the request in one of them at random.
@@ -145,7 +146,8 @@ func (b *batch) take() *request {
 	acquires := q.wantsPermits()
 	gives := !q.releases.empty() && !(acquires && q.releases.lastBatchReleased)
 	now := time.Now()
-	b.runs, b.permits, b.newlyWaiting, b.numbers, b.includesLine, b.givenRate = nil, 0, 0, false, false, nil
+	b.runs, b.permits, b.newlyWaiting = b.runs[:0], 0, 0
+	b.numbers, b.includesLine, b.givenRate = false, false, nil
 	b.patient = true
 	switch {
 	case gives:
@@ -153,7 +155,7 @@ func (b *batch) take() *request {
 	case acquires:
 		if b.includesLine = q.line.probes(); b.includesLine {
 			b.addLine(now)
-			q.line.probe = probeUnderWay
+			q.line.schedule.noteProbe()
 		}
 		b.addAll(&q.arrivals)
 	case !q.unowned.ready():
@@ -237,6 +239,7 @@ func (b *batch) add(w *waiter) bool {
 func (b *batch) send(ctx context.Context, req *request) bool {
 	q := b.queue
 	reply, err := req.send(ctx)
+	q.limiter.noteReply(ctx, b.began, err)
 	q.mu.Lock()
 	if b.abandoned {
 		q.abandoned--
@@ -250,7 +253,7 @@ func (b *batch) send(ctx context.Context, req *request) bool {
 	case ctx.Err() == nil || !errors.Is(err, ctx.Err()): // a cancelled batch says nothing about Redis
 		q.lastReply.failure = err
 	}
-	b.settle(req, reply, err)
+	b.settle(req, reply, b.ended(ctx, err))
 	q.start()
 	goesOn, idle, done := !b.abandoned, false, b.served
 	if b.abandoned {
@@ -289,9 +292,9 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 	}
 	size := len(b.waiters)
 	for i, w := range b.waiters {
-		v, e := Verdict{OK: alike}, err
+		v, e := Result{OK: alike}, err
 		if s != nil {
-			v, e = s.verdict(w.Permits)
+			v, e = s.result(w.Permits)
 		}
 		if v.Batch = size; i == 0 {
 			v.Drift = reply.drift
@@ -322,7 +325,7 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 
 // dismiss lets a waiter leave the batch: with its result, or into the line.
 // Guarded by mu.
-func (b *batch) dismiss(w *waiter, v Verdict, err error, first refusal) {
+func (b *batch) dismiss(w *waiter, v Result, err error, first refusal) {
 	switch {
 	case w.state == gone:
 		w.remove()
@@ -335,16 +338,18 @@ func (b *batch) dismiss(w *waiter, v Verdict, err error, first refusal) {
 	}
 }
 
-// hung reports whether the batch failed because it hung. A cancelled batch did
-// not: all its callers had left.
+// hung reports whether the batch failed because it hung. A batch that was
+// cancelled, or ended at the deadline of its leader, did not: go-redis would have
+// made further attempts.
 func (b *batch) hung(err error) bool {
-	return !redisx.Answered(err) && !errors.Is(err, context.Canceled) &&
+	ledTo := b.leader != nil && b.leader.canLeave
+	return !ledTo && !redisx.Answered(err) && !errors.Is(err, context.Canceled) &&
 		time.Since(b.began) > hangsAfter
 }
 
 // deliver gives a waiter its result. The waiter no longer belongs to the queue.
 // Guarded by mu.
-func (b *batch) deliver(w *waiter, v Verdict, err error) {
+func (b *batch) deliver(w *waiter, v Result, err error) {
 	w.finish(v, err)
 	b.served = append(b.served, w)
 }
@@ -356,7 +361,7 @@ func (b *batch) shareError(err error) {
 	for _, ls := range []*waiterList{&b.queue.line.waiterList, &b.queue.arrivals} {
 		ls.all(func(w *waiter) {
 			if !w.bounded {
-				b.deliver(w, Verdict{}, err)
+				b.deliver(w, Result{}, err)
 			}
 		})
 	}
@@ -369,8 +374,8 @@ func (b *batch) regrant(unclaimed int64) int64 {
 	q := b.queue
 	for w := q.line.first; w != nil && !w.ofGroup() && w.Permits <= unclaimed; w = q.line.first {
 		unclaimed -= w.Permits
-		b.deliver(w, Verdict{OK: true}, nil)
-		q.line.scheduleProbe()
+		b.deliver(w, Result{OK: true}, nil)
+		q.line.schedule.noteChange()
 	}
 	return unclaimed
 }
@@ -383,18 +388,22 @@ func (b *batch) plan(first refusal) {
 	if first.waiter != nil && q.line.expired > 0 {
 		q.line.all(func(w *waiter) {
 			if w.isFinal(b.number) && first.covers(w) {
-				b.deliver(w, Verdict{}, nil)
+				b.deliver(w, Result{}, nil)
 			}
 		})
 	}
+	schedule := &q.line.schedule
 	switch head := q.line.first; {
 	case head == nil || !b.includesLine && first.waiter == nil:
+		return
 	case first.waiter == nil || head.Permits < first.Permits:
-		q.line.scheduleProbe()
-	case q.portion.left > 0:
-		q.line.dueAfter(q.portion.nextLook().Sub(b.began).Microseconds(), b.began)
-		q.line.refusedUntil = time.Time{} // Redis could serve some, but it is not their turn
+		schedule.noteChange()
+	case q.portion.waits():
+		schedule.noteTurn(q.portion.nextLook(b.began), b.began)
 	default:
-		q.line.dueAfter(first.wait, b.began)
+		schedule.noteRefusal(first.wait, b.began)
+	}
+	if q.line.expired > 0 {
+		schedule.noteExpiry()
 	}
 }

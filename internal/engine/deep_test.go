@@ -13,8 +13,8 @@ import (
 )
 
 // The permits that a request needs are behind more than 5,000 records. A caller that
-// waits is told when to look again. A caller of the same batch that wants numbers is told
-// when everything will be back.
+// waits gets the time to look again. A caller of the same batch that wants numbers gets
+// the time when everything will be back.
 func TestADeepWaitForEither(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	const now = 1_700_000_000_000

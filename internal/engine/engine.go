@@ -34,7 +34,7 @@ type Config struct {
 
 	Resolution time.Duration // of the records; 0 for one record per grant
 	GoOnly     bool          // no Java client uses these limiters
-	Observed   bool          // measure Verdict.Queued
+	Observed   bool          // measure Result.Queued
 }
 
 // An Engine asks Redis on behalf of all callers of one Client. It is safe for
@@ -52,7 +52,9 @@ type Engine struct {
 	// requests is the number of the last request to any limiter. One counter for
 	// all limiters keeps the numbers of each limiter growing even after a rename.
 	requests atomic.Int64
-	mark     any // a record that bears the mark of config.Layout; []byte, boxed for go-redis
+	// silent tells for each server whether its last batch got no reply, or a late one.
+	silent [Servers]atomic.Bool
+	mark   any // a record that bears the mark of config.Layout; a string, boxed for go-redis
 
 	queues      queues
 	withdrawals withdrawals
@@ -81,11 +83,12 @@ func New(config Config) *Engine {
 	name := wire.SessionPrefix + rand.Text()[:sessionLetters]
 	e := &Engine{config: config, session: session{name, name}}
 	e.goroutines.init()
+	e.config.Runner.Base = e.ctx
 	e.queues.engine, e.withdrawals.engine = e, e
 	e.queues.byHash = map[string]*queue{}
 	e.groups.init()
 	if config.Err == nil {
-		e.mark = config.Layout.Append(nil, 0, config.Resolution > 0)
+		e.mark = string(config.Layout.Append(nil, 0, config.Resolution > 0))
 	}
 	return e
 }

@@ -180,7 +180,7 @@ func Exceeds(permits, rate int64) error {
 
 // notInitialized returns the error for a limiter without a rate.
 func notInitialized(also ...error) error {
-	return &Error{kind: ErrNotInitialized, detail: " (see TrySetRate)", wraps: also}
+	return &Error{kind: ErrNotInitialized, wraps: also}
 }
 
 // badField returns the error for a hash field that holds value, quoted.

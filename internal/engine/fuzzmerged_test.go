@@ -26,10 +26,10 @@ const longestScript = time.Second
 // soon and replies integers or a code, also where it judges many runs.
 func FuzzMerged(f *testing.F) {
 	// The first seed has a rate of 5, an interval of 0, no value, no records, and one
-	// call for 7 requests of one permit. The others are random, with limits like it.
+	// call for 7 requests of one permit. Further seeds are random, with limits like it.
 	f.Add([]byte{3, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0})
 	random := rand.New(rand.NewPCG(3, 4))
-	for i := range 300 {
+	for i := range redistest.Rounds(f, 300) {
 		program := make([]byte, 20+random.IntN(250))
 		for i := range program {
 			program[i] = byte(random.Uint32())

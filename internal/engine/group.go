@@ -9,9 +9,9 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// MaxMembers is the most limiters that a Group has. A Lua function has room for
-// 200 locals, in some engines for fewer.
-const MaxMembers = 4
+// MaxMembers is the most limiters that a Group has. Its script has a text for the keys of each member
+// (scripts/parts/keys.lua), and takes as much longer as there are members.
+const MaxMembers = 8
 
 // A Group is several limiters that decide together, by one script call (scripts/all.lua). It
 // is a cheap handle.
@@ -23,7 +23,7 @@ type Group struct {
 // Limiters returns the members.
 func (g *Group) Limiters() []*Limiter { return g.limiters }
 
-// groups is what the calls of all Groups of an Engine share.
+// groups is the state that the calls of all Groups of an Engine share.
 type groups struct {
 	waitingCallers atomic.Int64 // callers that stand in lines
 	sessionCount   atomic.Int64 // names the sessions
@@ -40,7 +40,7 @@ func (gs *groups) init() {
 
 // Acquire asks Redis until it grants, the timeout passes or ctx ends. permits has
 // one element per member. Limiter.Check has checked the arguments.
-func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Verdict, error) {
+func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Result, error) {
 	first, callerCtx, end := g.limiters[0], ctx, time.Now().Add(wanted.Timeout)
 	if wanted.Timed() {
 		var cancel context.CancelFunc
@@ -71,7 +71,7 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Ve
 	}
 	v, err := gc.wait(waitEnds{ctx, callerCtx, timeout}, wanted, last)
 	if err != nil {
-		v = make([]Verdict, len(permits))
+		v = make([]Result, len(permits))
 	}
 	for i := range v {
 		v[i].Queued = time.Since(inLineSince)
@@ -90,12 +90,12 @@ type waitEnds struct {
 
 // wait asks each time that it is the caller's turn, and once more when its
 // timeout passes.
-func (gc *groupCaller) wait(ends waitEnds, wanted Want, last *groupCall) ([]Verdict, error) {
+func (gc *groupCaller) wait(ends waitEnds, wanted Want, last *groupCall) ([]Result, error) {
 	g := gc.group
 	for expired := false; ; {
 		turn := gc.claimTurn()
 		if expired && !turn {
-			return make([]Verdict, len(gc.permits)), nil // waiters ahead would be served first
+			return make([]Result, len(gc.permits)), nil // waiters ahead would be served first
 		}
 		if turn {
 			call, err := g.ask(ends.callsCtx, gc.permits, wanted)
@@ -133,7 +133,7 @@ func (g *Group) ask(ctx context.Context, permits []int64, wanted Want) (*groupCa
 	if err != nil {
 		return nil, err
 	}
-	for i, v := range call.verdicts {
+	for i, v := range call.results {
 		if v.Wait < 0 && !v.OK {
 			return nil, g.limiters[i].Named(Exceeds(permits[i], v.Limit))
 		}

@@ -64,7 +64,7 @@ func (s *sessions) put(e *Engine, session any) {
 }
 
 // A groupCall is one call of all.lua, or several if the script asks to be sent
-// again. Its caller may leave it; what it took then goes back.
+// again. Its caller may leave it; its permits then go back.
 type groupCall struct {
 	group     *Group
 	permits   []int64
@@ -75,16 +75,10 @@ type groupCall struct {
 	start     time.Time
 	ambiguous bool // it may have been carried out without a reply
 
-	cancel context.CancelFunc
-	// decided is set once: by run when it has the outcome, or by the caller that
-	// leaves. The one that comes second knows what the other has done.
-	decided     atomic.Bool
 	lastFailure atomic.Pointer[error] // of Redis or the network
-	done        chan struct{}
 
-	// Written before done is closed.
-	verdicts []Verdict
-	err      error
+	results []Result
+	err     error
 }
 
 // newGroupCall carries a call out, or returns an error when ctx ends first.
@@ -92,7 +86,7 @@ func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (
 	e := g.engine
 	call := &groupCall{
 		group: g, permits: permits, numbers: wanted.Numbers,
-		sessions: &e.groups.sessions[g.limiters[0].Server()], done: make(chan struct{}),
+		sessions: &e.groups.sessions[g.limiters[0].Server()],
 	}
 	select {
 	case call.sessions.underWay <- struct{}{}:
@@ -102,34 +96,22 @@ func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (
 		return nil, ErrClosed
 	}
 	defer func() { <-call.sessions.underWay }()
-	var sending context.Context
-	// The call does not end with ctx: run must learn whether to withdraw. The
+	// The request does not end with ctx: its outcome says whether to withdraw. The
 	// caller cancels it when it leaves.
-	sending, call.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
 	noteFailure := func(err error) { call.lastFailure.Store(&err) }
 	sending = context.WithValue(sending, redisx.FailureKey{}, noteFailure)
-	if !e.Work(func(closing context.Context) {
-		defer context.AfterFunc(closing, call.cancel)()
-		defer call.cancel()
+	_, left := redisx.Leave(ctx, e.ctx, e.Work, func(closing context.Context) struct{} {
+		defer context.AfterFunc(closing, cancel)()
 		call.run(sending)
-	}) {
-		call.cancel()
-		return nil, ErrClosed
-	}
-	select {
-	case <-call.done:
+		return struct{}{}
+	}, func(struct{}) { call.end(true) })
+	switch {
+	case !left:
+		call.end(false)
 		return call, call.err
-	case <-ctx.Done():
-	case <-e.ctx.Done():
-	}
-	// The outcome came at the same moment as the end of ctx, and permits in it
-	// would be lost without a withdrawal. So return it.
-	if !call.decided.CompareAndSwap(false, true) {
-		<-call.done
-		return call, call.err
-	}
-	call.cancel()
-	if e.closed() {
+	case e.closed():
 		return nil, ErrClosed
 	}
 	return nil, call.unanswered(ctx, wanted.Budget)
@@ -151,45 +133,50 @@ func (call *groupCall) unanswered(ctx context.Context, budget time.Duration) err
 	return unanswered(ctx.Err(), cause)
 }
 
-// result returns the verdict of each member. It accepts a nil call, which has
+// result returns the result of each member. It accepts a nil call, which has
 // none.
-func (call *groupCall) result() []Verdict {
+func (call *groupCall) result() []Result {
 	if call == nil {
 		return nil
 	}
-	return call.verdicts
+	return call.results
 }
 
 // granted reports whether all members have granted.
-func (call *groupCall) granted() bool { return Granted(call.verdicts) }
+func (call *groupCall) granted() bool { return Granted(call.results) }
 
-// run carries the call out. If it may have permits that its caller does not get,
-// it withdraws them, and the session is free only when that is done
-// (groupWithdrawal.run).
+// run carries the call out.
 func (call *groupCall) run(ctx context.Context) {
 	e := call.group.engine
 	call.session, call.number, call.start = call.sessions.take(e), e.requests.Add(1), time.Now()
-	call.verdicts, call.err = call.send(ctx)
-	left := !call.decided.CompareAndSwap(false, true)
+	call.results, call.err = call.send(ctx)
+	if call.err != nil && e.closed() && !redisx.Final(call.err) {
+		call.err = ErrClosed
+	}
+}
+
+// end withdraws permits that the call may have taken and that its caller does not
+// get, because the outcome is unknown or the caller has left. The session is free
+// only after that (groupWithdrawal.run).
+func (call *groupCall) end(left bool) {
 	if call.ambiguous && call.err != nil || left && call.err == nil && call.granted() {
 		call.withdraw()
 	} else {
 		call.sessions.put(call.group.engine, call.session)
 	}
-	close(call.done)
 }
 
 // send sends the call until it is decided.
-func (call *groupCall) send(ctx context.Context) ([]Verdict, error) {
+func (call *groupCall) send(ctx context.Context) ([]Result, error) {
 	const changes = 3 // as in Limiter.run
 	for mistaken, sent := 0, 1; ; sent++ {
 		reply, ambiguous, err := call.once(ctx)
 		call.ambiguous = call.ambiguous || ambiguous
 		switch {
 		case err == nil:
-			verdicts, again, err := call.read(reply)
+			results, again, err := call.read(reply)
 			if err != nil || !again {
-				return verdicts, err
+				return results, err
 			}
 			if err := tooManyRounds(sent, call.start); err != nil {
 				return nil, err
@@ -211,7 +198,7 @@ func (call *groupCall) send(ctx context.Context) ([]Verdict, error) {
 }
 
 // ofALimiter reports whether an error is about one of the limiters
-// (parts/limiter.lua).
+// (parts/read.lua).
 func ofALimiter(err error) bool {
 	for _, code := range []string{"NOTINIT", "BADFIELD", "BADKEY", "OTHERTYPE"} {
 		if redis.HasErrorPrefix(err, code+" ") {
@@ -228,12 +215,12 @@ func (call *groupCall) once(ctx context.Context) (redisx.Reply, bool, error) {
 	var types [MaxMembers]int // read once: another call may change the type meanwhile
 	for i, l := range g.limiters {
 		types[i] = l.Type()
-		keys = append(keys, l.boxed[types[i]][:]...)
+		keys = append(keys, l.keysOf(types[i])...)
 	}
 	runner := &g.engine.config.Runner
 	done := func(reply redisx.Reply) bool {
-		verdicts, again, err := call.read(reply)
-		return err != nil || !again && Granted(verdicts)
+		results, again, err := call.read(reply)
+		return err != nil || !again && Granted(results)
 	}
 	if runner.Confirm.Replicas == 0 {
 		done = nil
@@ -278,18 +265,18 @@ func (call *groupCall) args(types [MaxMembers]int) arguments {
 	return args
 }
 
-// read returns the verdict of each member, or that the call must be sent again.
-func (call *groupCall) read(reply redisx.Reply) (verdicts []Verdict, again bool, err error) {
+// read returns the result of each member, or that the call must be sent again.
+func (call *groupCall) read(reply redisx.Reply) (results []Result, again bool, err error) {
 	members := len(call.group.limiters)
-	verdicts = make([]Verdict, members)
+	results = make([]Result, members)
 	if reply.Brief {
-		for i := range verdicts {
-			verdicts[i].OK = true
+		for i := range results {
+			results[i].OK = true
 		}
-		return verdicts, false, nil
+		return results, false, nil
 	}
 	const each = replyJudged + 2
-	for i := range verdicts {
+	for i := range results {
 		// The script is nested, so that the last one is the first to reply.
 		numbers := reply.From(each * (members - 1 - i))
 		if len(numbers) < each {
@@ -301,10 +288,10 @@ func (call *groupCall) read(reply redisx.Reply) (verdicts []Verdict, again bool,
 			return nil, false, err
 		}
 		again = again || a.again
-		verdicts[i] = newSplit(a, one).next()
-		verdicts[i].Drift = a.drift
+		results[i] = newSplit(a, one).next()
+		results[i].Drift = a.drift
 	}
-	return verdicts, again, nil
+	return results, again, nil
 }
 
 // A groupWithdrawal has the unowned permits of a Group call.
@@ -316,9 +303,9 @@ type groupWithdrawal struct {
 	remaining  []*Limiter // limiters that have not confirmed it
 }
 
-// withdraw gives back what a call may have taken.
+// withdraw gives back the permits that a call may have taken.
 func (call *groupCall) withdraw() {
-	back := &withdrawal{call.number - 1, keptAll, call.start}
+	back := &withdrawal{after: call.number - 1, kept: keptAll, since: call.start}
 	w := &groupWithdrawal{
 		engine: call.group.engine, sessions: call.sessions, session: call.session, withdrawal: back,
 		remaining: call.group.limiters,
@@ -333,11 +320,16 @@ func (w *groupWithdrawal) withdraw() bool { return w.engine.Work(w.run) }
 func (w *groupWithdrawal) run(ctx context.Context) {
 	withdrawals := &w.engine.withdrawals
 	for len(w.remaining) > 0 {
+		w.withdrawal.creates = w.remaining[0].given != nil
 		req := newRelease(w.remaining[0], 0, w.withdrawal)
 		req.session = w.session
 		_, err := req.send(ctx)
 		settled := err == nil || errors.Is(err, ErrNotInitialized)
 		withdrawals.noteOutcome(settled)
+		if w.withdrawal.mayCome(err) {
+			w.withdrawal.again(w)
+			return
+		}
 		if !settled {
 			if ctx.Err() == nil && time.Since(w.withdrawal.since) < withdrawFor {
 				withdrawals.add(w)

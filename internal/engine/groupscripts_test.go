@@ -66,7 +66,7 @@ func TestAWithdrawalAndARateThatComesBack(t *testing.T) {
 		t.Fatal(v, err)
 	}
 	set(16)
-	req := newRelease(l, 0, &withdrawal{1, keptAll, time.Now()})
+	req := newRelease(l, 0, &withdrawal{after: 1, kept: keptAll, since: time.Now()})
 	req.session = new(sessions).take(e)
 	if _, err := req.send(ctx); err != nil {
 		t.Fatal(err)
@@ -117,8 +117,8 @@ func TestAGroupsCallReadsFewRecords(t *testing.T) {
 	}
 }
 
-// A typeHook compares the keys of each script for one limiter with the type that the script
-// is told.
+// A typeHook compares the keys of each script for one limiter with the type in the
+// arguments.
 type typeHook struct{ wrong atomic.Int64 }
 
 func (*typeHook) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -156,7 +156,7 @@ func TestAGroupReadsTheTypeOnce(t *testing.T) {
 		}
 	})
 	g := e.Group(l)
-	for range 2000 {
+	for range redistest.Rounds(t, 1000) {
 		// Where the type changes all the time, that is an error.
 		_, _ = g.Acquire(ctx, []int64{1}, Want{Permits: 1, Timeout: Forever})
 	}

@@ -14,7 +14,7 @@ const Grace = 30 * time.Millisecond
 // await waits for the result of a call, its timeout, its budget or the end of
 // ctx. The timeout takes two steps: first the next batch decides, and Grace later
 // the caller leaves.
-func (w *waiter) await(ctx context.Context, q *queue) (Verdict, error) {
+func (w *waiter) await(ctx context.Context, q *queue) (Result, error) {
 	// Only Redis can end this wait, so a select would have nothing to choose
 	// from.
 	if !w.canLeave {
@@ -59,9 +59,9 @@ func (w *waiter) await(ctx context.Context, q *queue) (Verdict, error) {
 		return w.result(q)
 	}
 	if why == errSilent {
-		return Verdict{Queued: w.queued()}, Silent(budget, cause)
+		return Result{Queued: w.queued()}, Silent(budget, cause)
 	}
-	return Verdict{Queued: w.queued()}, unanswered(why, cause)
+	return Result{Queued: w.queued()}, unanswered(why, cause)
 }
 
 // budgetLeft returns the rest of a waiter's budget. It is spent while Redis owes
@@ -77,7 +77,7 @@ func (w *waiter) budgetLeft(q *queue) time.Duration {
 		return w.Budget - time.Since(q.batch.began)
 	case inLine:
 		last := w.enteredAt // the latest moment from which a reply is due
-		for _, t := range []time.Time{q.line.dueAt, q.lastReply.at} {
+		for _, t := range []time.Time{q.line.schedule.dueAt, q.lastReply.at} {
 			if t.After(last) {
 				last = t
 			}
@@ -88,8 +88,8 @@ func (w *waiter) budgetLeft(q *queue) time.Duration {
 }
 
 // result returns the result of a waiter, and recycles it.
-func (w *waiter) result(q *queue) (Verdict, error) {
-	v, err := w.verdict, w.err
+func (w *waiter) result(q *queue) (Result, error) {
+	v, err := w.outcome, w.err
 	q.engine.queues.recycle(w)
 	return v, err
 }
@@ -106,7 +106,7 @@ func (w *waiter) expire(q *queue) {
 		w.list.expired++
 	}
 	if w.state == inLine {
-		q.line.probe = probeNext
+		q.line.schedule.noteExpiry()
 		q.start()
 	}
 }
@@ -120,13 +120,14 @@ func (w *waiter) expire(q *queue) {
 func (w *waiter) leave(q *queue, why error) (left bool, _, cause error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	wasInLine, refusedUntil := w.state == inLine || w.state == probed, q.line.refusedUntil
+	wasInLine := w.state == inLine || w.state == probed
+	refusedUntil := q.line.schedule.refusedUntil
 	switch w.state {
 	case answered, gone: // it was answered meanwhile, or the Engine was closed
 		return false, nil, nil
 	case judged, probed:
 		if q.line.blocksOthers(w) {
-			q.line.refusedUntil = time.Time{} // the refusal was about this waiter
+			q.line.schedule.refusedUntil = time.Time{} // the refusal was about this waiter
 		}
 		// The last caller to leave ends the call. go-redis may ignore that, so
 		// restart then checks whether the batch hangs.
@@ -138,7 +139,7 @@ func (w *waiter) leave(q *queue, why error) (left bool, _, cause error) {
 		heads := q.line.blocksOthers(w)
 		w.remove()
 		if heads {
-			q.line.scheduleProbe()
+			q.line.schedule.noteChange()
 			defer q.start()
 		}
 	}
@@ -157,7 +158,7 @@ func (w *waiter) failClosed() {
 	if w.state == gone || w.state == answered {
 		return
 	}
-	w.finish(Verdict{}, ErrClosed)
+	w.finish(Result{}, ErrClosed)
 	if w.ofGroup() {
 		return // the Group's caller watches the Engine
 	}

@@ -23,11 +23,15 @@ type Limiter struct {
 	engine *Engine
 	err    error  // why it cannot be used, nil if it can
 	name   string // as the caller gave it, before the name mapper
-	wire.Keys
+	Hash   string // the key of the hash
 
-	// boxed has hash, value and permits by type, as go-redis wants its arguments.
-	// Boxing them for each command would allocate.
-	boxed [2][3]any
+	// first are the keys of the type that the limiter had when this Limiter was
+	// made, and other those of the other type, which few Limiters need. Keys and
+	// boxes are made once, because making them is a third of the allocations of a
+	// call.
+	firstType int
+	first     boxedKeys
+	other     atomic.Pointer[boxedKeys]
 
 	given *GivenRate // the rate that acquires set; nil if they set none
 
@@ -36,6 +40,10 @@ type Limiter struct {
 	typ   atomic.Int32
 	queue atomic.Pointer[queue] // the one it used last
 }
+
+// boxedKeys are hash, value and permits of one type, as go-redis wants its
+// arguments.
+type boxedKeys [3]any
 
 // A Rate is the configuration of a limiter.
 type Rate struct {
@@ -47,7 +55,7 @@ type Rate struct {
 // A GivenRate is a rate that the program gives: acquires set it.
 type GivenRate struct {
 	Rate Rate
-	text any // for parts/limiter.lua; a string, boxed for go-redis
+	text any // for parts/read.lua; a string, boxed for go-redis
 }
 
 // NewGivenRate returns a GivenRate. With update it replaces another rate that is
@@ -73,17 +81,37 @@ func (l *Limiter) setKeys(argument string) error {
 	if hash == "" {
 		return Invalid(argument, l.Described(), "not be mapped to an empty name")
 	}
-	l.Keys = wire.KeysOf(hash, config.ID)
-	for typ, pair := range l.Pairs {
-		l.boxed[typ] = [3]any{l.Hash, pair.Value, pair.Permits}
-	}
-	l.typ.Store(int32(l.engine.types.of(l.Hash)))
-	if config.Runner.Sharded && !l.OneSlot() {
+	l.Hash, l.firstType = hash, l.engine.types.of(hash)
+	l.typ.Store(int32(l.firstType))
+	l.first = l.box(l.firstType)
+	if config.Runner.Sharded && !wire.OneSlot(hash) {
 		return Invalid(argument, l.Described(),
 			"be without braces, or with one non-empty {tag}, on a cluster: "+
 				"its keys would be in different slots")
 	}
 	return nil
+}
+
+// Keys returns all keys of the limiter.
+func (l *Limiter) Keys() wire.Keys { return wire.KeysOf(l.Hash, l.engine.config.ID) }
+
+// box returns the keys of one type.
+func (l *Limiter) box(typ int) boxedKeys {
+	pair := wire.PairOf(l.Hash, l.engine.config.ID, typ)
+	return boxedKeys{l.Hash, pair.Value, pair.Permits}
+}
+
+// keysOf returns the keys of one type.
+func (l *Limiter) keysOf(typ int) []any {
+	if typ == l.firstType {
+		return l.first[:]
+	}
+	keys := l.other.Load()
+	if keys == nil {
+		keys = new(l.box(typ))
+		l.other.Store(keys)
+	}
+	return keys[:]
 }
 
 // Name returns the name as it was given, before any mapping.
@@ -97,10 +125,14 @@ func (l *Limiter) Given() *GivenRate { return l.given }
 
 // With returns the limiter with a rate that its acquires set.
 func (l *Limiter) With(given *GivenRate) *Limiter {
-	other := &Limiter{engine: l.engine, err: l.err, name: l.name, Keys: l.Keys, boxed: l.boxed, given: given}
+	other := &Limiter{
+		engine: l.engine, err: l.err, name: l.name, Hash: l.Hash,
+		firstType: l.firstType, first: l.first, given: given,
+	}
 	// Atomics must not be copied with the struct: another goroutine may store to
 	// them meanwhile.
 	other.typ.Store(l.typ.Load())
+	other.other.Store(l.other.Load())
 	other.queue.Store(l.queue.Load())
 	return other
 }
@@ -182,27 +214,32 @@ func CheckPermits(permits, least int64) error {
 
 // Acquire asks for permits until it gets them, the timeout passes or ctx ends.
 // Check has checked its arguments.
-func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Verdict, error) {
+func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Result, error) {
 	if l.given != nil {
 		wanted.givenRate = l.given.text
 	}
+	return l.ask(ctx, wanted)
+}
+
+// Release gives permits back. Check has checked its arguments.
+func (l *Limiter) Release(ctx context.Context, permits int64) error {
+	_, err := l.ask(ctx, Want{Permits: permits, release: true})
+	return err
+}
+
+// ask enters the queue and waits for the result.
+func (l *Limiter) ask(ctx context.Context, wanted Want) (Result, error) {
 	q := l.engine.queues.enter(l)
 	w := l.engine.queues.newWaiter(ctx, wanted)
-	q.arrive(w)
+	w.staysForReply = w.staysForReply || l.keepsDeadline(ctx, wanted)
+	if toLead := q.arrive(w); toLead != nil {
+		q.batch.lead(w, toLead)
+	}
 	v, err := w.await(ctx, q)
 	if err != nil {
 		err = l.Named(withContextEnd(ctx, err))
 	}
 	return v, err
-}
-
-// Release gives permits back. Check has checked its arguments.
-func (l *Limiter) Release(ctx context.Context, permits int64) error {
-	q := l.engine.queues.enter(l)
-	w := l.engine.queues.newWaiter(ctx, Want{Permits: permits, release: true})
-	q.arrive(w)
-	_, err := w.await(ctx, q)
-	return l.Named(withContextEnd(ctx, err))
 }
 
 // Type returns the type that the limiter is believed to have.
@@ -249,17 +286,32 @@ func (t *types) note(hash string, typ int) {
 	t.perClient[hash] = struct{}{}
 }
 
-// run runs an operation on the limiter's keys. If the script finds another type
-// than the one believed, run sends it once more with the keys of that type.
-// ambiguous reports whether a copy may have been carried out without a reply.
-func (l *Limiter) run(ctx context.Context, op operation) (reply redisx.Reply, ambiguous bool, err error) {
+// newCall returns a call of a script on the limiter's keys, with the arguments
+// after the type. Run completes it.
+func newCall(script *redisx.Script, args arguments) *redisx.Call {
+	return &redisx.Call{Script: script, Args: args, Start: time.Now()}
+}
+
+// aloneCall is newCall for what probes a server that may be silent.
+func aloneCall(script *redisx.Script, args arguments) *redisx.Call {
+	call := newCall(script, args)
+	call.Alone = true
+	return call
+}
+
+// run runs a call on the limiter's keys. If the script finds another type than the
+// one believed, run sends it once more with the keys of that type. ambiguous
+// reports whether a copy may have been carried out without a reply.
+func (l *Limiter) run(ctx context.Context, call *redisx.Call) (
+	reply redisx.Reply, ambiguous bool, err error,
+) {
 	const changes = 3 // the type may change meanwhile, but not all the time
 	for range changes {
 		typ := l.Type()
 		var lost bool
-		reply, lost, err = l.runOn(ctx, typ, op)
+		reply, lost, err = l.runOn(ctx, typ, call)
 		ambiguous = ambiguous || lost
-		if !redis.HasErrorPrefix(err, "OTHERTYPE ") {
+		if err == nil || !redis.HasErrorPrefix(err, "OTHERTYPE ") {
 			break
 		}
 		l.noteType(1 - typ)
@@ -271,14 +323,11 @@ func (l *Limiter) run(ctx context.Context, op operation) (reply redisx.Reply, am
 // (scripts/parts/session.lua). A copy that is sent later could be charged twice.
 const sessionLife = time.Minute
 
-// runOn runs an operation on the keys of one type.
-func (l *Limiter) runOn(ctx context.Context, typ int, op operation) (redisx.Reply, bool, error) {
-	op.args[argType-1] = typ
-	reply, ambiguous, err := l.engine.config.Runner.Run(ctx, &redisx.Call{
-		Script: op.script, Keys: l.boxed[typ][:], Args: op.args,
-		Resent: argResent, Start: op.start, Before: op.start.Add(sessionLife - time.Second),
-		Done: op.done,
-	})
+// runOn runs a call on the keys of one type.
+func (l *Limiter) runOn(ctx context.Context, typ int, call *redisx.Call) (redisx.Reply, bool, error) {
+	call.Args[argType-1], call.Keys = typ, l.keysOf(typ)
+	call.Resent, call.Before = argResent, call.Start.Add(sessionLife-time.Second)
+	reply, ambiguous, err := l.engine.config.Runner.Run(ctx, call)
 	if err != nil {
 		err = translated(l, typ, err)
 	}
@@ -293,9 +342,9 @@ func (l *Limiter) wrongKind(typ int, detail string) string {
 	key := l.Hash
 	switch number {
 	case "2":
-		key = l.Pairs[typ].Value
+		key = l.Keys().Pairs[typ].Value
 	case "3":
-		key = l.Pairs[typ].Permits
+		key = l.Keys().Pairs[typ].Permits
 	}
 	// Not the caller's context: it may have ended, and the error would then say
 	// less.

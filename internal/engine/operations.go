@@ -31,8 +31,10 @@ func (l *Limiter) SetRate(ctx context.Context, change Change) (bool, error) {
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
 		args := argumentsOf(change.Permits, change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(),
 			flag(change.KeepState), l.engine.now(), flag(change.MustExist), l.engine.session.boxed)
-		args.put(argChannel, l.Changed)
-		reply, _, err := l.runOn(ctx, change.Type, operation{script, time.Now(), args, changedAnything})
+		args.put(argChannel, wire.ChangedOf(l.Hash))
+		call := newCall(script, args)
+		call.Done = changedAnything
+		reply, _, err := l.runOn(ctx, change.Type, call)
 		if err != nil || reply.At(0) == 0 {
 			return false, err
 		}
@@ -58,7 +60,7 @@ func flag(yes bool) string {
 // keys. While a slot of a cluster moves, a script must not name keys that are not
 // there.
 func (l *Limiter) clearOther(ctx context.Context, typ int) error {
-	other := l.Pairs[1-typ]
+	other := l.Keys().Pairs[1-typ]
 	var found int64
 	for _, key := range []string{other.Value, other.Permits} {
 		n, err := l.exists(ctx, key)
@@ -70,29 +72,29 @@ func (l *Limiter) clearOther(ctx context.Context, typ int) error {
 	if found == 0 {
 		return nil
 	}
-	_, _, err := l.runOn(ctx, 1-typ, operation{clearScript, time.Now(), argumentsOf(), nil})
+	_, _, err := l.runOn(ctx, 1-typ, newCall(clearScript, argumentsOf()))
 	return err
 }
 
 // Peek returns the numbers of the limiter and takes nothing. OK reports whether
 // one permit is there.
-func (l *Limiter) Peek(ctx context.Context) (Verdict, error) { return within(ctx, l, l.peek) }
+func (l *Limiter) Peek(ctx context.Context) (Result, error) { return within(ctx, l, l.peek) }
 
-func (l *Limiter) peek(ctx context.Context) (Verdict, error) {
+func (l *Limiter) peek(ctx context.Context) (Result, error) {
 	args := argumentsOf(l.engine.session.boxed)
 	args.put(argPermits, 1)
 	args.put(argNow, l.engine.now())
 	if l.given != nil {
 		args.put(argGivenRate, l.given.text)
 	}
-	reply, _, err := l.run(ctx, operation{peekScript, time.Now(), args, nil})
+	reply, _, err := l.run(ctx, newCall(peekScript, args))
 	if err != nil {
-		return Verdict{}, err
+		return Result{}, err
 	}
 	one := []run{{1, 1}} // a caller of one permit; OK is set below, from Left
 	a, err := newAcquireReply(reply, len(one))
 	if err != nil {
-		return Verdict{}, err
+		return Result{}, err
 	}
 	v := newSplit(a, one).next()
 	v.OK = v.Left >= 1
@@ -132,7 +134,8 @@ func (l *Limiter) exists(ctx context.Context, key string) (int64, error) {
 // Delete removes the limiter, and reports whether there was anything to remove.
 func (l *Limiter) Delete(ctx context.Context) (bool, error) {
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
-		n, err := l.onAll(ctx, deleteScript, l.All())
+		keys := l.Keys()
+		n, err := l.onAll(ctx, deleteScript, keys.All())
 		return n > 0 && err == nil, err
 	})
 }
@@ -144,7 +147,7 @@ func (l *Limiter) onAll(ctx context.Context, sc *redisx.Script, keys []string) (
 	for i, key := range keys {
 		boxed[i] = key
 	}
-	call := redisx.Call{Script: sc, Keys: boxed, Args: []any{l.Changed}, Done: changedAnything}
+	call := redisx.Call{Script: sc, Keys: boxed, Args: []any{wire.ChangedOf(l.Hash)}, Done: changedAnything}
 	reply, _, err := l.engine.config.Runner.Run(ctx, &call)
 	return reply.At(0), translated(l, wire.Overall, err)
 }
@@ -165,7 +168,8 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 		return l.Named(Invalid("newName", to.Described(), bound))
 	}
 	_, err := within(ctx, l, func(ctx context.Context) (int64, error) {
-		n, err := l.onAll(ctx, renameScript, append(l.All(), to.All()...))
+		old, renewed := l.Keys(), to.Keys()
+		n, err := l.onAll(ctx, renameScript, append(old.All(), renewed.All()...))
 		if n > 0 {
 			to.noteType(l.Type())
 			renamed(to)
@@ -182,8 +186,9 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 // EXPIRE takes it. It reports whether the command did.
 func (l *Limiter) Expire(ctx context.Context, command string, ms int64, condition string) (bool, error) {
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
-		args := argumentsOf(command, ms, condition)
-		reply, _, err := l.run(ctx, operation{expireScript, time.Now(), args, changedAnything})
+		call := newCall(expireScript, argumentsOf(command, ms, condition))
+		call.Done = changedAnything
+		reply, _, err := l.run(ctx, call)
 		return reply.At(0) == 1 && err == nil, err
 	})
 }
@@ -280,10 +285,10 @@ func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
 		// Each call has random bytes of its own: two records of equal bytes would
 		// be one member of the sorted set.
 		pattern := layout.Append(make([]byte, 0, wire.RecordSpace), 1, false)
-		args := argumentsOf(
-			l.engine.session.boxed, "", cursor, pattern, l.engine.now(), "", "", "", "", l.Changed)
+		args := argumentsOf(l.engine.session.boxed, "", cursor, pattern, l.engine.now())
+		args.put(argChannel, wire.ChangedOf(l.Hash))
 		args = append(args, layout.Header, most)
-		reply, _, err := l.run(ctx, operation{repairScript, time.Now(), args, nil})
+		reply, _, err := l.run(ctx, newCall(repairScript, args))
 		if err != nil {
 			return all, err
 		}
@@ -317,7 +322,7 @@ type Peers struct {
 // nil if they set none.
 func (l *Limiter) Peers(ctx context.Context, given *GivenRate) (Peers, error) {
 	return within(ctx, l, func(ctx context.Context) (Peers, error) {
-		reply, _, err := l.run(ctx, operation{peersScript, time.Now(), l.rateArgs(given), nil})
+		reply, _, err := l.run(ctx, aloneCall(peersScript, l.rateArgs(given)))
 		return Peers{reply.At(0), reply.At(1), wire.Milliseconds(reply.At(2)), reply.At(3)}, err
 	})
 }
@@ -350,7 +355,7 @@ func (l *Limiter) Book(
 		args.put(argResolution+2*i+1, b.Record)
 	}
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
-		reply, _, err := l.run(ctx, operation{bookScript, time.Now(), args, nil})
+		reply, _, err := l.run(ctx, aloneCall(bookScript, args))
 		return reply.At(0) == 0 && err == nil, err
 	})
 }

@@ -28,6 +28,7 @@ type portion struct {
 	left          int64         // permits left to other processes; 0 if none
 	leftSince     time.Time     // since when
 	lastLeft      time.Time     // when permits were last left to other processes
+	paced         bool          // the last refusal was by burstEvery
 }
 
 // leftFor returns how long permits are left to other processes before this one
@@ -35,6 +36,12 @@ type portion struct {
 // most a twentieth of an interval, the part that a dead process leaves unused.
 // acquire.lua uses the same time.
 func (p *portion) leftFor() time.Duration { return min(40*time.Millisecond, p.interval/20) }
+
+// burstEvery is the part of an interval in which a process takes at most a burst:
+// a half or a quarter of its portion. Permits return as far apart as they were
+// taken. Taken all at once, they would return at once, and a caller that came just
+// after that would wait for two intervals. acquire.lua uses the same time.
+func (p *portion) burstEvery() time.Duration { return p.interval / 8 }
 
 // A taking is permits that a request was granted.
 type taking struct {
@@ -53,6 +60,7 @@ const mostWaited = 1 << 50
 // noteBatch records the outcome of a request that was sent at a time.
 func (p *portion) noteBatch(outcome batchOutcome, reply acquireReply, sent time.Time) {
 	p.noteGranted(outcome.toWaiters, sent)
+	p.paced = false
 	if first := outcome.refused; first.waiter != nil {
 		left := int64(0)
 		if first.again {
@@ -72,17 +80,29 @@ func (p *portion) noteRefusal(interval, due time.Duration, left int64, now time.
 		p.interval = due // at least that long; the next reply has it
 	}
 	p.countsUntil, p.lastUsed = now.Add(2*p.interval), now
+	if left > 0 {
+		p.lastLeft = now
+	}
+	if p.paced = left > 0 && due > p.leftFor(); p.paced {
+		left = 0 // this process takes them later
+	}
 	if p.left == 0 || left == 0 || now.Sub(p.leftSince) >= p.leftFor() {
 		p.left, p.leftSince = left, now
 	}
-	if p.left = min(p.left, left); left > 0 {
-		p.lastLeft = now
-	}
+	p.left = min(p.left, left)
 }
 
-// nextLook returns when to ask for permits that were left to other processes, or
-// sooner for the permits that come back here first.
-func (p *portion) nextLook() time.Time {
+// waits reports whether permits are there that this process does not take yet.
+func (p *portion) waits() bool { return p.paced || p.left > 0 }
+
+// nextLook returns when this process may take the next burst, or permits that were
+// left to other processes, or sooner the permits that come back here first.
+func (p *portion) nextLook(now time.Time) time.Time {
+	if p.paced {
+		at := now
+		p.recent(now, func(t taking) { at = t.at.Add(p.burstEvery()) })
+		return at
+	}
 	at := p.leftSince.Add(p.leftFor())
 	if len(p.takings) > 0 {
 		if comesBack := p.takings[0].at.Add(p.interval + time.Millisecond); comesBack.Before(at) {
@@ -126,8 +146,8 @@ func (p *portion) merge() {
 	p.takings = half
 }
 
-// text returns what a request says while callers wait for a number of permits,
-// nil if nothing.
+// text returns the argument of a request about the portion, while callers wait for
+// waited permits; nil for none.
 func (p *portion) text(waited int64, now time.Time) any {
 	if !p.countsUntil.After(now) {
 		return nil
@@ -149,8 +169,18 @@ func (p *portion) text(waited int64, now time.Time) any {
 	text := strconv.AppendInt(nil, max(p.peaks[0], p.peaks[1]), 10)
 	text = strconv.AppendInt(append(text, ' '), max(p.takingsSum, 0), 10)
 	text = append(text, ' ')
-	if p.left > 0 && now.Sub(p.leftSince) >= p.leftFor() {
-		return strconv.AppendInt(text, p.left, 10)
+	var left, recent int64
+	if now.Sub(p.leftSince) >= p.leftFor() {
+		left = p.left
 	}
-	return append(text, '0')
+	p.recent(now, func(t taking) { recent += t.permits })
+	text = append(strconv.AppendInt(text, left, 10), ' ')
+	return strconv.AppendInt(text, recent, 10)
+}
+
+// recent calls f with the takings of the last burstEvery, the newest first.
+func (p *portion) recent(now time.Time, f func(taking)) {
+	for i := len(p.takings) - 1; i >= 0 && now.Sub(p.takings[i].at) < p.burstEvery(); i-- {
+		f(p.takings[i])
+	}
 }

@@ -56,16 +56,17 @@ type releaseList struct {
 	lastBatchReleased bool
 }
 
-// A lastReply is what Redis last said about a limiter.
+// A lastReply holds the numbers of the last reply of Redis about a limiter.
 type lastReply struct {
 	rate    int64     // from the last reply that had it; 0 if unknown
 	at      time.Time // when Redis last replied to a batch
 	failure error     // the last failure; nil after a reply
 }
 
-// arrive adds a new caller to the queue and starts a batch if one is wanted.
+// arrive adds a new caller to the queue and starts a batch if one is wanted. If
+// the caller is to carry out its own request, arrive returns that (batch.lead).
 // queues.enter has locked the queue; arrive unlocks it.
-func (q *queue) arrive(w *waiter) {
+func (q *queue) arrive(w *waiter) *request {
 	w.state = arrived
 	if w.release {
 		q.releases.push(w)
@@ -75,16 +76,29 @@ func (q *queue) arrive(w *waiter) {
 	if !q.busy {
 		q.lineUp()
 	}
+	var toLead *request
 	closed := q.engine.closed()
 	if closed {
 		q.close()
 	} else {
+		if w.staysForReply && q.isAlone(w) {
+			q.busy = true
+			toLead = q.batch.take()
+		}
 		q.start()
 	}
 	q.mu.Unlock()
 	if closed {
 		q.engine.queues.retire(q)
 	}
+	return toLead
+}
+
+// isAlone reports whether the next batch starts at once and has no caller but w.
+// Guarded by mu.
+func (q *queue) isAlone(w *waiter) bool {
+	return !q.busy && w.state == arrived && w.list.size == 1 && !q.line.probes() &&
+		(q.arrivals.empty() || q.releases.empty())
 }
 
 // lineUp puts the waiting arrivals behind the line, if there is one: those in
@@ -109,10 +123,10 @@ func (q *queue) lineUp() {
 		q.line.stand(w)
 		if w.Permits > q.lastReply.rate && !ofGroup {
 			q.lastReply.rate = 0
-			q.line.scheduleProbe()
+			q.line.schedule.noteChange()
 		}
 		if w.expired() {
-			q.line.probe = probeNext
+			q.line.schedule.noteExpiry()
 		}
 	})
 }
@@ -172,14 +186,14 @@ func (q *queue) restart() {
 }
 
 // abandonBatch leaves a hanging batch alone that all its callers have left,
-// because the next one may get a better connection. What Redis grants the
-// abandoned request later goes back (noteAmbiguous). Guarded by mu.
+// because the next one may get a better connection. Permits that Redis grants to
+// the abandoned request later go back (noteAmbiguous). Guarded by mu.
 func (q *queue) abandonBatch() {
 	for _, w := range q.batch.waiters {
 		w.remove()
 	}
 	if q.batch.includesLine {
-		q.line.scheduleProbe()
+		q.line.schedule.noteChange()
 	}
 	q.abandoned++
 	q.batch.abandoned = true
@@ -234,18 +248,35 @@ func (q *queue) waiting() int {
 // the kept ones, or all of them if the outcome is unknown. Guarded by mu.
 func (q *queue) noteUnowned(req *request, err error, kept, unclaimed int64) {
 	settled := err == nil || errors.Is(err, ErrNotInitialized)
-	if settled {
+	late := q.unowned.withdrawal != nil && q.unowned.withdrawal.mayCome(err)
+	switch {
+	case late:
+	case settled:
 		q.unowned.withdrawal = nil
-	} else if req.ambiguous {
+	case req.ambiguous:
 		q.unowned.noteAmbiguous(req)
 	}
 	if err == nil && unclaimed > 0 && !req.isRelease() {
-		q.unowned.withdrawal = &withdrawal{req.number, kept, time.Now()}
+		q.unowned.withdrawal = &withdrawal{after: req.number, kept: kept, since: time.Now()}
 	}
 	if req.withdrawal != nil || req.isRelease() && req.permits == 0 {
 		q.engine.withdrawals.noteOutcome(settled)
 	}
-	if w := q.unowned.withdrawal; !settled && w != nil && !q.unowned.waitingForRedis {
+	if late || !settled {
+		q.withdrawLater(late)
+	}
+}
+
+// withdrawLater schedules another attempt to take permits back: Redis failed, or the request
+// that takes them is late. Guarded by mu.
+func (q *queue) withdrawLater(late bool) {
+	w := q.unowned.withdrawal
+	switch {
+	case w == nil || q.unowned.waitingForRedis:
+	case late:
+		q.unowned.waitingForRedis = true
+		w.again(q)
+	default:
 		q.unowned.waitingForRedis = q.engine.withdrawals.add(q)
 		if !q.unowned.waitingForRedis || time.Since(w.since) > withdrawFor {
 			q.unowned.withdrawal = nil

@@ -49,14 +49,14 @@ func (qs *queues) lock(l *Limiter) *queue {
 	if !q.inUse {
 		q.limiter, q.inUse, q.turns = l, true, firstTurns(qs.engine)
 		q.lastReply, q.portion = lastReply{}, portion{}
-		q.line.reset()
+		q.line.schedule = schedule{}
 		q.releases.lastBatchReleased = false
 	}
 	return q
 }
 
 // newQueue returns a new queue, or one that another limiter has used. lock resets
-// what it has learnt about that limiter.
+// the state of that limiter.
 func (qs *queues) newQueue() *queue {
 	q, ok := qs.spare.Get().(*queue)
 	if !ok {
@@ -69,7 +69,7 @@ func (qs *queues) newQueue() *queue {
 
 // retire deletes a queue that is idle. While waiters share the limit with other
 // processes, callers that were just served often come again, and the queue
-// lingers with what it knows about the portion of this process.
+// stays for a while with the portion of this process.
 func (qs *queues) retire(q *queue) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -128,9 +128,10 @@ func (qs *queues) newWaiter(ctx context.Context, wanted Want) *waiter {
 	if w.bounded = w.Timed() || w.Budget > 0; !w.bounded && w.canLeave {
 		_, w.bounded = ctx.Deadline()
 	}
-	if w.Budget > 0 {
+	if w.Budget > 0 || w.Timed() {
 		w.enteredAt = time.Now()
 	}
+	w.staysForReply = !w.canLeave
 	return w
 }
 

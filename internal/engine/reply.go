@@ -9,8 +9,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A Verdict is the outcome of a call for one caller.
-type Verdict struct {
+// A Result is the outcome of a call for one caller.
+type Result struct {
 	OK    bool
 	Wait  int64 // us until the permits are there, if refused; 0 unknown, -1 never
 	Again bool  // Wait is when to look again: the permits may come only with the last ones
@@ -27,7 +27,7 @@ type Verdict struct {
 
 // RetryAfter returns when the permits are there, or when to look again, if they
 // were refused.
-func (v Verdict) RetryAfter() time.Duration {
+func (v Result) RetryAfter() time.Duration {
 	if v.Again {
 		return v.ResetAfter()
 	}
@@ -35,11 +35,11 @@ func (v Verdict) RetryAfter() time.Duration {
 }
 
 // ResetAfter returns when all permits are back.
-func (v Verdict) ResetAfter() time.Duration { return wire.Milliseconds(v.Reset) }
+func (v Result) ResetAfter() time.Duration { return wire.Milliseconds(v.Reset) }
 
 // Granted reports whether all members of a Group have granted.
-func Granted(verdicts []Verdict) bool {
-	return len(verdicts) > 0 && !slices.ContainsFunc(verdicts, func(v Verdict) bool { return !v.OK })
+func Granted(results []Result) bool {
+	return len(results) > 0 && !slices.ContainsFunc(results, func(v Result) bool { return !v.OK })
 }
 
 // An acquireReply is the reply of acquire.lua or peek.lua.
@@ -101,7 +101,7 @@ func (a acquireReply) grants() bool {
 	return a.judged == nil
 }
 
-// A split hands out the verdicts of a reply to the callers of a request, in their
+// A split hands out the results of a reply to the callers of a request, in their
 // order.
 type split struct {
 	reply       acquireReply
@@ -131,10 +131,10 @@ func (s *split) run(i int) (granted, wait int64) {
 	return s.reply.judged[2*i], s.reply.judged[2*i+1]
 }
 
-// next returns the verdict of the next caller.
-func (s *split) next() Verdict {
+// next returns the result of the next caller.
+func (s *split) next() Result {
 	granted, wait := s.run(0)
-	v := Verdict{OK: s.served < granted, Limit: s.reply.rate, Every: s.reply.interval}
+	v := Result{OK: s.served < granted, Limit: s.reply.rate, Every: s.reply.interval}
 	// A refused caller sees the permits that are left after the grants ahead of
 	// it, not after its own.
 	if v.OK {
@@ -156,9 +156,9 @@ func (s *split) next() Verdict {
 	return v
 }
 
-// verdict returns the verdict of the next caller, or the error if its permits can
+// result returns the result of the next caller, or the error if its permits can
 // never be there.
-func (s *split) verdict(permits int64) (Verdict, error) {
+func (s *split) result(permits int64) (Result, error) {
 	v := s.next()
 	if v.Wait < 0 {
 		return v, Exceeds(permits, v.Limit)
@@ -175,7 +175,7 @@ type refusal struct {
 	again      bool  // or until it may look again
 }
 
-// A batchOutcome sums up what has become of the waiters of a batch.
+// A batchOutcome counts the outcomes of the waiters of a batch.
 type batchOutcome struct {
 	granted   int64 // permits
 	toWaiters int64 // permits of granted that went to waiting callers
@@ -183,8 +183,8 @@ type batchOutcome struct {
 	refused   refusal
 }
 
-// add counts the verdict of a waiter.
-func (o *batchOutcome) add(w *waiter, v Verdict, err error) {
+// add counts the result of a waiter.
+func (o *batchOutcome) add(w *waiter, v Result, err error) {
 	left := w.state == gone
 	switch {
 	case v.OK:

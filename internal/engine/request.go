@@ -2,34 +2,42 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A request is what one script call asks: permits for one caller or for many that
-// came together, or that permits go back. A resent request is the same request.
-// By its number the session tells whether it was already carried out
+// A request is one script call: it acquires permits for one caller or for many that
+// came together, or gives permits back. A resent request is the same request. By its
+// number the session tells whether it was already carried out
 // (scripts/parts/session.lua).
 //
 // The requests of a limiter are sent one after another, with growing numbers, so
-// that one number says what has become of all of them. Only a hanging request may
+// that one number tells which of them were carried out. Only a hanging request may
 // still be under way when the next one is sent.
 type request struct {
 	limiter    *Limiter
 	script     *redisx.Script
 	session    any // that of the Engine, or of a Group call
 	number     int64
+	numberText any         // boxed for go-redis
 	runs       []run       // of an acquire
 	permits    int64       // the sum over the runs
-	records    any         // for the permits, or the mark of the Client; []byte, boxed for go-redis
+	records    any         // for the permits, or the mark of the Client; boxed for go-redis
 	withdrawal *withdrawal // taken back with the request, nil if there is none
 	start      time.Time
 	givenRate  any  // the text of a GivenRate, nil if acquires set no rate
 	portion    any  // what portion.text says about waiting callers, nil if nothing
 	numbers    bool // a caller wants more than yes or no
 	ambiguous  bool // a copy may be on its way, or have been carried out
+
+	// call carries the request; first and space are room for its runs and
+	// arguments. With them the request of a lone caller is one allocation.
+	call  redisx.Call
+	first [1]run
+	space [argPortion]any
 }
 
 // A run is a number of consecutive equal requests. many is negative for callers
@@ -49,6 +57,19 @@ func (r run) size() int64 { return max(r.many, -r.many) }
 type withdrawal struct {
 	after, kept int64
 	since       time.Time
+	creates     bool // the request sets a rate where none is set
+}
+
+// mayCome reports whether the request may still be carried out although the limiter does not
+// exist: it has been delayed, and will create the limiter. After sessionLife, what it takes
+// comes back when its interval is over.
+func (w *withdrawal) mayCome(err error) bool {
+	return w.creates && errors.Is(err, ErrNotInitialized) && time.Since(w.since) < sessionLife
+}
+
+// again schedules another attempt of the withdrawer, after as long as it has tried so far.
+func (w *withdrawal) again(of withdrawer) {
+	time.AfterFunc(max(withdrawTick, time.Since(w.since)), func() { of.withdraw() })
 }
 
 // keptAll leaves a request all that it was granted: far more than a request
@@ -59,25 +80,38 @@ const keptAll = 1 << 52
 func newAcquire(l *Limiter, runs []run, withdrawal *withdrawal) *request {
 	e := l.engine
 	req := &request{
-		limiter: l, script: acquireScript, session: e.session.boxed, number: e.requests.Add(1), runs: runs,
+		limiter: l, script: acquireScript, session: e.session.boxed, number: e.requests.Add(1),
 		withdrawal: withdrawal, start: time.Now(),
 	}
+	// A copy, because the batch reuses its own runs while an abandoned request may
+	// still need them.
+	req.runs = append(req.first[:0], runs...)
 	for _, run := range runs {
 		req.permits += run.permits * run.size()
 	}
-	room := make([]byte, 0, wire.RecordSpace)
-	req.records = e.config.Layout.AppendAll(room, req.permits, e.config.Resolution > 0)
+	// The number and the records share one string, because allocating is the larger
+	// part of making them.
+	room := wire.AppendNumber(make([]byte, 0, wire.NumberSize+wire.RecordSpace), req.number)
+	text := string(e.config.Layout.AppendAll(room, req.permits, e.config.Resolution > 0))
+	req.numberText, req.records = text[:wire.NumberSize], text[wire.NumberSize:]
 	return req
 }
 
 // newRelease returns the request that gives permits back. With 0 permits it only
 // carries out the withdrawal.
 func newRelease(l *Limiter, permits int64, withdrawal *withdrawal) *request {
-	return &request{
+	req := &request{
 		limiter: l, script: releaseScript, session: l.engine.session.boxed,
-		number: l.engine.requests.Add(1), permits: permits, records: l.engine.mark,
-		withdrawal: withdrawal, start: time.Now(),
+		permits: permits, records: l.engine.mark, withdrawal: withdrawal, start: time.Now(),
 	}
+	req.renumber()
+	return req
+}
+
+// renumber gives the request the next number.
+func (req *request) renumber() {
+	req.number = req.limiter.engine.requests.Add(1)
+	req.numberText = wire.Number(req.number)
 }
 
 // isRelease reports whether the request gives permits back.
@@ -88,8 +122,7 @@ func (req *request) isRelease() bool { return req.script == releaseScript }
 func (req *request) send(ctx context.Context) (acquireReply, error) {
 	began := time.Now()
 	for sent := 1; ; sent++ {
-		op := operation{req.script, req.start, req.args(), req.confirmable()}
-		reply, ambiguous, err := req.limiter.run(ctx, op)
+		reply, ambiguous, err := req.limiter.run(ctx, req.next())
 		req.ambiguous = req.ambiguous || ambiguous
 		var judged acquireReply
 		done := err != nil
@@ -108,6 +141,14 @@ func (req *request) send(ctx context.Context) (acquireReply, error) {
 			return judged, err
 		}
 	}
+}
+
+// next returns the call that sends the request.
+func (req *request) next() *redisx.Call {
+	call := &req.call
+	call.Script, call.Args, call.Start, call.Table = req.script, req.args(), req.start, req.numbers
+	call.Done = req.confirmable()
+	return call
 }
 
 // confirmable returns the function that tells from a reply whether permits were
@@ -135,7 +176,8 @@ func (req *request) releaseDone(reply redisx.Reply) bool {
 	given, more := reply.At(0), reply.At(1) != 0
 	if more && given >= 0 {
 		req.permits -= given
-		req.number, req.start = req.limiter.engine.requests.Add(1), time.Now()
+		req.renumber()
+		req.start = time.Now()
 		req.withdrawal, req.ambiguous = nil, false
 	}
 	return !more
@@ -172,9 +214,9 @@ const doubtful = "groups"
 // most requests are short.
 func (req *request) args() arguments {
 	e := req.limiter.engine
-	args := make(arguments, argType, argPortion+2*len(req.runs))
+	args := arguments(req.space[:argType])
 	args.put(argSession, req.session)
-	args.put(argNumber, wire.Number(req.number))
+	args.put(argNumber, req.numberText)
 	args.put(argPermits, req.permits)
 	args.put(argRecords, req.records)
 	if e.config.Clock != nil {
@@ -194,7 +236,7 @@ func (req *request) args() arguments {
 		args.put(argKept, req.withdrawal.kept)
 	}
 	if req.withdrawal != nil || req.isRelease() {
-		args.put(argChannel, req.limiter.Changed)
+		args.put(argChannel, wire.ChangedOf(req.limiter.Hash))
 	}
 	if v := req.resolutionOrSession(); v != nil {
 		args.put(argResolution, v)
@@ -256,14 +298,5 @@ func (args *arguments) put(i int, v any) {
 	*args = append(*args, v)
 }
 
-// An operation is a script with its arguments, first sent at start. done tells
-// from a reply whether replicas must have the change; nil if they need not.
-type operation struct {
-	script *redisx.Script
-	start  time.Time
-	args   arguments
-	done   func(redisx.Reply) bool
-}
-
-// changedAnything is done for operations that reply above 0 after a change.
+// changedAnything is Call.Done of operations that reply above 0 after a change.
 func changedAnything(reply redisx.Reply) bool { return reply.At(0) > 0 }

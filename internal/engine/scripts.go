@@ -2,9 +2,7 @@ package engine
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
@@ -35,35 +33,28 @@ func repeatable(name string) *redisx.Script { return redisx.Load(scripts.Files, 
 
 func onlyOnce(name string) *redisx.Script { return redisx.Load(scripts.Files, name+".lua", false) }
 
-// The marks in all.lua. The text from JUDGE to DECIDE and from WRITE to END is
-// repeated for each limiter; the text from DECIDE to WRITE stands once.
-const (
-	markJudge  = "do -- JUDGE\n"
-	markDecide = "  -- DECIDE\n"
-	markWrite  = "  -- WRITE\n"
-	markEnd    = "end -- END\n"
-)
+// markMember stands at both ends of a text of all.lua that is repeated for each limiter.
+const markMember = "-- MEMBER\n"
 
-// allOf returns the script that takes permits from a number of limiters. It nests
-// the text of one limiter, so that the script writes nothing before all limiters
-// have granted.
+// allOf returns the script that takes permits from a number of limiters. Its text has the commands on the
+// keys of one limiter, which are repeated for the others with their numbers of keys: some managed Redis
+// services refuse a key that is not written out.
 func allOf(limiters int) *redisx.Script {
-	source := redisx.Included(scripts.Files, "all.lua")
-	cut := func(mark string) (before string) {
-		before, source, _ = strings.Cut(source, mark)
-		return before
-	}
-	head, judge, decide, write := cut(markJudge), cut(markDecide), cut(markWrite), cut(markEnd)
+	const keys = 3 // of a limiter
 	var all strings.Builder
-	all.WriteString(head)
-	for i := range limiters {
-		all.WriteString(numbered(markJudge+judge, i))
+	for i, text := range strings.Split(redisx.Included(scripts.Files, "all.lua"), markMember) {
+		times := 1
+		if i%2 == 1 {
+			times = limiters
+		}
+		for member := range times {
+			var numbers []string // of the keys, as they stand in the text and as they are
+			for n := 1; n <= keys; n++ {
+				numbers = append(numbers, fmt.Sprintf("KEYS[%d]", n), fmt.Sprintf("KEYS[%d]", keys*member+n))
+			}
+			all.WriteString(strings.NewReplacer(numbers...).Replace(text))
+		}
 	}
-	all.WriteString(decide)
-	for i := range limiters {
-		all.WriteString(numbered(write+markEnd, limiters-1-i))
-	}
-	all.WriteString(source)
 	return redisx.NewScript(all.String(), true)
 }
 
@@ -78,18 +69,4 @@ func argOf(arg, limiter int) int {
 		return arg
 	}
 	return argMembers + len(argsOfEach)*(limiter-1) + i
-}
-
-// numbered returns the text for one of the limiters, with the numbers of its
-// keys. They are literals, because some managed Redis services reject computed
-// keys.
-func numbered(text string, limiter int) string {
-	const keys = 3 // of a limiter
-	return regexp.MustCompile(`\b(KEYS|ARGV)\[(\d+)\]`).ReplaceAllStringFunc(text, func(s string) string {
-		n, _ := strconv.Atoi(s[len("KEYS[") : len(s)-1])
-		if strings.HasPrefix(s, "KEYS") {
-			return fmt.Sprintf("KEYS[%d]", keys*limiter+n)
-		}
-		return fmt.Sprintf("ARGV[%d]", argOf(n, limiter))
-	})
 }

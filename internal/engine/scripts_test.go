@@ -14,7 +14,7 @@ import (
 	"github.com/redisson-go/rratelimiter/scripts"
 )
 
-// given holds the arguments of a script by their place in ARGV. The others are empty.
+// given holds the arguments of a script by their place in ARGV. All other arguments are empty.
 type given map[int]any
 
 // argv returns all of ARGV, for a limiter of a type.

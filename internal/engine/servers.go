@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Servers is how many servers of one Redis are told apart, because some may be
-// away while others are well. A single server has number 0. A cluster has one
+// Servers is how many servers of one Redis are distinguished, because some may be
+// away while the rest is well. A single server has number 0. A cluster has one
 // number per 256 of its 16,384 slots, which mostly live on one server; a Ring has
 // one per shard.
 const Servers = 64

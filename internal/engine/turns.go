@@ -51,7 +51,7 @@ func firstTurns(e *Engine) turns {
 // (late). taken reports whether a client other than Go has taken permits, cut
 // whether a change by Go has ended the wait.
 func letJavaGoFirst(
-	ctx context.Context, l *Limiter, due time.Time, changed <-chan struct{},
+	ctx context.Context, l *Limiter, due time.Time, limiterChanged <-chan struct{},
 ) (taken, late, cut bool) {
 	before, err := sharesOf(ctx, l)
 	switch {
@@ -64,7 +64,7 @@ func letJavaGoFirst(
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-changed:
+	case <-limiterChanged:
 		cut = true
 	case <-ctx.Done():
 	}
@@ -97,7 +97,7 @@ func sharesOf(ctx context.Context, l *Limiter) (share, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxLateness)
 	defer cancel()
 	return within(ctx, l, func(ctx context.Context) (share, error) {
-		reply, _, err := l.run(ctx, operation{othersScript, time.Now(), argumentsOf(), nil})
+		reply, _, err := l.run(ctx, newCall(othersScript, argumentsOf()))
 		return share{wire.Milliseconds(reply.At(0)), reply.At(1), reply.At(2), reply.At(3)}, err
 	})
 }

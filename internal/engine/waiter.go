@@ -9,7 +9,7 @@ import (
 // Forever is a timeout that never passes.
 const Forever time.Duration = math.MaxInt64
 
-// A Want is what a caller wants of a limiter.
+// A Want holds the arguments of a call to a limiter.
 type Want struct {
 	Permits int64
 	Timeout time.Duration // 0 or less: do not wait if refused
@@ -59,6 +59,9 @@ type waiter struct {
 	ctx      context.Context
 	canLeave bool // it may end before Redis replies: it has a timeout, or its ctx can end
 	bounded  bool // its latest end is known
+	// staysForReply says that the caller may carry out its request in its own
+	// goroutine, because it cannot leave, or go-redis ends the request in time.
+	staysForReply bool
 
 	// Guarded by the queue's mu, as list is.
 	state      waiterState
@@ -69,7 +72,8 @@ type waiter struct {
 	// passed; 0 before. A batch that was sent earlier may have reached Redis
 	// before the permits were due, so its refusal is not final.
 	finalBatch int64
-	// enteredAt is when the waiter entered the queue, if it has a budget.
+	// enteredAt is when the waiter entered the queue, if it has a budget or a
+	// timeout.
 	enteredAt time.Time
 	// inLineSince is when it first stood in line, if the Engine is observed. It
 	// belongs to the caller once the waiter has left.
@@ -79,7 +83,7 @@ type waiter struct {
 	ticket *ticket
 
 	// Written before ready is sent to, which orders these for the reader.
-	verdict Verdict
+	outcome Result
 	err     error
 
 	ready chan struct{} // capacity one, so that a batch never blocks on a caller
@@ -93,12 +97,15 @@ func (w *waiter) startTimer() <-chan time.Time {
 	case !w.Timed():
 		return nil
 	case w.timer == nil:
-		w.timer = time.NewTimer(w.Timeout)
+		w.timer = time.NewTimer(time.Until(w.expiresAt()))
 	default:
-		w.timer.Reset(w.Timeout)
+		w.timer.Reset(time.Until(w.expiresAt()))
 	}
 	return w.timer.C
 }
+
+// expiresAt returns when the timeout of the waiter passes.
+func (w *waiter) expiresAt() time.Time { return w.enteredAt.Add(w.Timeout) }
 
 // expired reports whether the timeout has passed.
 func (w *waiter) expired() bool { return w.finalBatch > 0 }
@@ -127,10 +134,10 @@ func (w *waiter) queued() time.Duration {
 
 // finish takes the waiter out of its list and sets its result. The caller of
 // finish sends to ready.
-func (w *waiter) finish(v Verdict, err error) {
+func (w *waiter) finish(v Result, err error) {
 	w.remove()
 	v.Queued = w.queued()
-	w.state, w.verdict, w.err = answered, v, err
+	w.state, w.outcome, w.err = answered, v, err
 }
 
 // remove takes the waiter out of its list, if it is in one.

@@ -14,7 +14,7 @@ import (
 func (q *queue) attend(ctx context.Context) {
 	// Subscribe first. A change between a look at the line and the subscription
 	// would go unnoticed until the line is due.
-	changed, events, unwatch := q.watch()
+	limiterChanged, events, unwatch := q.watch()
 	defer unwatch()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -33,16 +33,16 @@ func (q *queue) attend(ctx context.Context) {
 			return
 		}
 		timer.Stop()
-		if q.line.probe == probeWhenDue {
-			timer.Reset(time.Until(q.line.dueAt))
+		if q.line.schedule.probe == probeWhenDue {
+			timer.Reset(time.Until(q.line.schedule.dueAt))
 		}
 		q.mu.Unlock()
 		select {
 		case <-timer.C:
-			if !q.giveWay(ctx, changed) {
+			if !q.giveWay(ctx, limiterChanged) {
 				continue
 			}
-		case <-changed:
+		case <-limiterChanged:
 		case <-events:
 		case <-q.line.wake:
 			continue
@@ -51,7 +51,7 @@ func (q *queue) attend(ctx context.Context) {
 			continue
 		}
 		q.mu.Lock()
-		q.line.scheduleProbe()
+		q.line.schedule.noteChange()
 		q.start()
 		q.mu.Unlock()
 	}
@@ -61,14 +61,14 @@ func (q *queue) attend(ctx context.Context) {
 // clients it needs keyspace notifications, if the server sends them: Redisson
 // sets the value when it gives permits back or keeps state, and deletes the value
 // when it sets a rate.
-func (q *queue) watch() (changed, events <-chan struct{}, end func()) {
+func (q *queue) watch() (limiterChanged, events <-chan struct{}, end func()) {
 	q.mu.Lock()
-	config, l, typ := &q.engine.config, q.limiter, q.limiter.Type()
+	config, keys, typ := &q.engine.config, q.limiter.Keys(), q.limiter.Type()
 	q.mu.Unlock()
-	changed, endChanged := config.Hub.Subscribe(l.Changed)
-	ofValue := fmt.Sprintf("__keyspace@%d__:%s", config.Runner.DB, l.Pairs[typ].Value)
+	limiterChanged, endChanged := config.Hub.Subscribe(keys.Changed)
+	ofValue := fmt.Sprintf("__keyspace@%d__:%s", config.Runner.DB, keys.Pairs[typ].Value)
 	events, endEvents := config.Hub.Events(ofValue, "set", "del")
-	return changed, events, func() {
+	return limiterChanged, events, func() {
 		endChanged()
 		endEvents()
 	}
@@ -77,10 +77,10 @@ func (q *queue) watch() (changed, events <-chan struct{}, end func()) {
 // giveWay lets Java go first when it is Java's turn, and reports whether the line
 // must still be probed after that. Callers that arrive meanwhile join the line. A
 // change by Go ends the wait at once: permits that were given back are there for
-// all, whoever's turn it is.
-func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
+// all, on either side.
+func (q *queue) giveWay(ctx context.Context, limiterChanged <-chan struct{}) bool {
 	q.mu.Lock()
-	l, due := q.limiter, q.line.dueAt
+	l, due := q.limiter, q.line.schedule.dueAt
 	alone := q.engine.config.GoOnly || l.Type() == wire.PerClient // no other client takes permits
 	q.line.yieldsToJava = !alone && q.turns.mayBeLate(time.Now())
 	yields := q.line.yieldsToJava
@@ -88,7 +88,7 @@ func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 	if !yields {
 		return true
 	}
-	taken, late, cut := letJavaGoFirst(ctx, l, due, changed)
+	taken, late, cut := letJavaGoFirst(ctx, l, due, limiterChanged)
 
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,5 +97,6 @@ func (q *queue) giveWay(ctx context.Context, changed <-chan struct{}) bool {
 		q.turns = q.turns.next(taken)
 		q.engine.turns.Store(new(q.turns))
 	}
-	return cut || q.line.probe != probeWhenDue || !q.line.dueAt.After(time.Now())
+	schedule := &q.line.schedule
+	return cut || schedule.probe != probeWhenDue || !schedule.dueAt.After(time.Now())
 }

@@ -43,7 +43,7 @@ func (u *unowned) ready() bool { return u.withdrawal != nil && !u.waitingForRedi
 // one.
 func (u *unowned) noteAmbiguous(req *request) {
 	if u.withdrawal == nil && !req.isRelease() {
-		u.withdrawal = &withdrawal{req.number - 1, keptAll, time.Now()}
+		u.withdrawal = &withdrawal{req.number - 1, keptAll, time.Now(), req.givenRate != nil}
 	}
 }
 

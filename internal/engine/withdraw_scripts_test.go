@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ func (at *counter) hands(r *request) acquireReply {
 	return rep
 }
 
-// has expects so many permits to be left.
+// has expects permits to be left.
 func (at *counter) has(permits int64) {
 	at.Helper()
 	v, err := at.l.Peek(at.Context())
@@ -54,7 +55,9 @@ func (at *counter) has(permits int64) {
 }
 
 // of returns the withdrawal of a request whose reply was lost.
-func of(r *request) *withdrawal { return &withdrawal{r.number - 1, keptAll, time.Now()} }
+func of(r *request) *withdrawal {
+	return &withdrawal{after: r.number - 1, kept: keptAll, since: time.Now()}
+}
 
 // A request that withdraws earlier ones leaves its number, even if it is refused itself.
 // The earlier ones may still arrive.
@@ -73,6 +76,41 @@ func TestWhoTakesBackLeavesItsNumber(t *testing.T) {
 			at.has(left)
 		})
 	}
+}
+
+// Callers in line are kept back by the first of them that is refused, and a caller that does not wait is
+// granted permits. A copy of their request grants the same ones.
+func TestACopyGrantsTheSame(t *testing.T) {
+	at := newCounter(t, wire.Overall, 10)
+	at.hands(newAcquire(at.l, []run{{7, 1}}, nil))
+	r := newAcquire(at.l, []run{{5, -1}, {1, -1}, {3, 1}}, nil)
+	for range 2 {
+		judged := at.hands(r).judged
+		if granted := []int64{judged[0], judged[2], judged[4]}; !slices.Equal(granted, []int64{0, 0, 1}) {
+			t.Errorf("%d, want only the last one granted", granted)
+		}
+		r.ambiguous = true
+	}
+	at.has(0)
+}
+
+// A caller wants more than the rate, and the one behind it is granted permits. The rate grows before a copy
+// of their request arrives, so the first one is refused now. The second one still has its permits.
+func TestACopyAfterAGreaterRateGrantsTheSame(t *testing.T) {
+	at := newCounter(t, wire.Overall, 3)
+	twoInLine := newAcquire(at.l, []run{{4, -1}, {2, -1}}, nil)
+	first := at.hands(twoInLine)
+	grown := Change{Rate: Rate{Type: wire.Overall, Permits: 8, Interval: time.Hour}, KeepState: true}
+	if _, err := at.l.SetRate(t.Context(), grown); err != nil {
+		t.Fatal(err)
+	}
+	twoInLine.ambiguous = true
+	for _, reply := range []acquireReply{first, at.hands(twoInLine)} {
+		if granted := []int64{reply.judged[0], reply.judged[2]}; !slices.Equal(granted, []int64{0, 1}) {
+			t.Errorf("%d, want the second one granted", granted)
+		}
+	}
+	at.has(6)
 }
 
 // Two callers ask for all permits, and one is granted those that their request withdraws.
@@ -94,7 +132,7 @@ func TestARefusalThatTakesBackAtALowerRate(t *testing.T) {
 	at := newCounter(t, wire.PerClient, 20)
 	lost := newAcquire(at.l, []run{{2, 1}}, nil)
 	at.hands(lost)
-	at.s.Admin().ZRemRangeByRank(t.Context(), at.l.Pairs[wire.PerClient].Permits, 0, -1)
+	at.s.Admin().ZRemRangeByRank(t.Context(), at.l.Keys().Pairs[wire.PerClient].Permits, 0, -1)
 	at.now += 10
 	at.hands(newAcquire(at.other(), []run{{10, 1}}, nil))
 	at.s.Admin().HSet(t.Context(), "l", "rate", 12)
@@ -135,7 +173,7 @@ func TestAWithdrawalOfARecordThatAnOwnReleaseHasTaken(t *testing.T) {
 		at.now += 10
 		r := newAcquire(l, []run{{permits, 1}}, nil)
 		if permits == doubtful {
-			r.session = wire.SessionPrefix + "group.1" // the call of a Group, which others do not withdraw
+			r.session = wire.SessionPrefix + "group.1" // the call of a Group, which no other call withdraws
 		}
 		at.hands(r)
 		return r
@@ -186,14 +224,14 @@ func TestALimiterStandsInTheListOnce(t *testing.T) {
 		if err := l.Release(t.Context(), 1); err != nil { // Redis is well again
 			t.Fatal(err)
 		}
-		if n := e.parked(); n > 1 {
+		if n := e.pending(); n > 1 {
 			t.Fatalf("one limiter stands in the list %d times", n)
 		}
 	}
 }
 
-// parked returns how many entries the list of withdrawals has.
-func (e *Engine) parked() int {
+// pending returns how many entries the list of withdrawals has.
+func (e *Engine) pending() int {
 	e.withdrawals.mu.Lock()
 	defer e.withdrawals.mu.Unlock()
 	return len(e.withdrawals.waiting)
@@ -230,13 +268,14 @@ func TestWhatWasNotSentIsNotTakenBack(t *testing.T) {
 			if v, err := e.limiter("l").Acquire(t.Context(), want); v.OK || err == nil {
 				t.Errorf("%v, %v without a connection", v, err)
 			}
-			if err := free(); err != nil {
-				t.Fatal(err)
-			}
+			// The connection is free only then: the request could still get it before.
 			for start := time.Now(); len(e.queues.all()) > 0; time.Sleep(time.Millisecond) {
 				if time.Since(start) > 10*time.Second {
 					t.Fatal("it takes back what was never taken")
 				}
+			}
+			if err := free(); err != nil {
+				t.Fatal(err)
 			}
 			if n := e.requests.Load(); n != 1 {
 				t.Errorf("%d requests, want the one that was not sent", n)

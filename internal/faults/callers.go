@@ -33,7 +33,7 @@ type callers struct {
 // ended is a call that has ended: when it was due at the latest, and when it did.
 type ended struct{ due, at time.Time }
 
-func (s *Stage) startCallers(ctx context.Context, name string, log *grants.Log) *callers {
+func (s *Testbed) startCallers(ctx context.Context, name string, log *grants.Log) *callers {
 	c := &callers{name: name, log: log, stop: make(chan struct{}), last: make([]time.Time, goClients),
 		errors: map[string]int{}, texts: map[string]string{}}
 	for i := range goClients {

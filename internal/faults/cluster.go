@@ -65,10 +65,7 @@ var OfCluster = []Fault{
 	{Name: "cluster: connections are killed", Setup: Setup{Kind: Clustered},
 		Break: func(ctx context.Context, r *Round) error {
 			return r.onOwner(ctx, 10, func(rdb *redis.Client) error {
-				kill := func(kind string) error {
-					return rdb.ClientKillByFilter(ctx, "TYPE", kind, "SKIPME", "yes").Err()
-				}
-				return errors.Join(kill("normal"), kill("pubsub"))
+				return errors.Join(kills(ctx, rdb, "normal"), kills(ctx, rdb, "pubsub"))
 			})
 		}},
 	{Name: "cluster: clients are paused", Setup: Setup{Kind: Clustered},

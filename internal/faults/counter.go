@@ -11,9 +11,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A counter is what a Loss is measured by: it counts in Redis, beside the limiter.
-// Redis keeps or forgets writes in their order. So if it knows of a step, it knows of
-// all grants before that.
+// A counter measures a Loss: it counts in Redis, beside the limiter. Redis keeps or
+// forgets writes in their order. So if it has a step, it has all grants before that
+// step.
 type counter struct {
 	key     string
 	stopped chan struct{}
@@ -46,12 +46,12 @@ func (r *Round) count(ctx context.Context, server *redistest.Server) *counter {
 func (c *counter) lost(ctx context.Context, r *Round, since, end time.Time) error {
 	c.stop()
 	<-c.stopped
-	var known int
+	var steps int
 	if err := until(ctx, func() (err error) {
 		if cluster, ok := r.look.(*redis.ClusterClient); ok {
 			cluster.ReloadState(ctx) // it would ask a dead node for a minute
 		}
-		if known, err = r.look.Get(ctx, c.key).Int(); err == redis.Nil {
+		if steps, err = r.look.Get(ctx, c.key).Int(); err == redis.Nil {
 			err = nil
 		}
 		return err
@@ -59,9 +59,9 @@ func (c *counter) lost(ctx context.Context, r *Round, since, end time.Time) erro
 		return fmt.Errorf("the counter: %w", err)
 	}
 	loss := grants.Loss{To: end, Since: since, Why: "Redis forgot everything"}
-	if known > 0 {
-		loss.From = c.starts[min(known, len(c.starts))-1]
-		loss.Why = fmt.Sprintf("Redis forgot %d of %d steps, less than %v", max(0, len(c.starts)-1-known),
+	if steps > 0 {
+		loss.From = c.starts[min(steps, len(c.starts))-1]
+		loss.Why = fmt.Sprintf("Redis forgot %d of %d steps, less than %v", max(0, len(c.starts)-1-steps),
 			len(c.starts), since.Sub(loss.From).Round(time.Millisecond))
 	}
 	if loss.From.Before(since) {

@@ -1,8 +1,8 @@
 // Package faults breaks Redis and the network while callers of Go and of Java share
-// a limiter, and says what came of it.
+// a limiter, and reports the effects.
 //
-//	stage := faults.NewStage(ctx, t, peer, fault.Setup)
-//	report, err := stage.Play(ctx, fault, t.ArtifactDir())
+//	testbed := faults.NewTestbed(ctx, t, peer, fault.Setup)
+//	report, err := testbed.Play(ctx, fault)
 //	... report.Wrong ...
 //
 // Each fault is an entry of a table ([OfServer], [OfNetwork], [OfSentinel],

@@ -23,10 +23,10 @@ const (
 	undocumented   = "an error of no documented kind"
 )
 
-// code is what a reply of Redis that is an error begins with.
+// code matches the beginning of an error of Redis.
 var code = regexp.MustCompile(`^[A-Z]+\b`)
 
-// kindOf returns the kind of an error as the documentation of errors has it.
+// kindOf returns the kind of an error by its name in the documentation.
 func kindOf(err error, limiter string) string {
 	var reply redis.Error
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// Errors of a real limiter are of the kinds that the documentation has, and others are
-// found out.
+// Errors of a real limiter are of the kinds that the documentation has, and other errors
+// are found out.
 func TestKindsOfErrors(t *testing.T) {
 	s := redistest.Start(t)
 	c := rratelimiter.New(s.Client(t))

@@ -7,8 +7,8 @@ type Fault struct {
 	Name  string
 	Setup Setup
 
-	// Break breaks something and heals it. What Redis may forget by it, it notes in
-	// the log of the round.
+	// Break breaks something and heals it. It notes writes that Redis may forget
+	// in the log of the round.
 	Break func(ctx context.Context, r *Round) error
 
 	// Errors are the kinds of errors that callers may get besides ErrNoAnswer and the

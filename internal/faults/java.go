@@ -27,7 +27,7 @@ type javaSide struct {
 // javaPermits is what a call of Java asks for.
 const javaPermits = 2
 
-func (s *Stage) startJava(ctx context.Context, name string, log *grants.Log) (*javaSide, error) {
+func (s *Testbed) startJava(ctx context.Context, name string, log *grants.Log) (*javaSide, error) {
 	j := &javaSide{log: log, last: map[string]time.Time{}, errors: map[string]int{}}
 	if s.setup.Alone {
 		return j, nil

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A control measures how late the machine makes everybody: no library can be more
+// A control measures how late the machine makes all callers: no library can be more
 // punctual. It has timers that do nothing else. And it asks the kernel how long threads
 // of this process had work and no processor, for a thread that stands still holds up
 // only some goroutines.
@@ -65,17 +67,22 @@ func (c *control) sample() {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		before := time.Now()
-		total := c.waited()
-		c.mu.Lock()
-		c.queued = append(c.queued, queued{before, time.Now(), total})
-		c.mu.Unlock()
+		c.look()
 		select {
 		case <-tick.C:
 		case <-c.stop:
 			return
 		}
 	}
+}
+
+// look asks the kernel once.
+func (c *control) look() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := time.Now()
+	total := c.waited()
+	c.queued = append(c.queued, queued{before, time.Now(), total})
 }
 
 // waited returns how long all threads that there are have waited for a processor.
@@ -95,6 +102,18 @@ func (c *control) waited() (total time.Duration) {
 // A caller needs two goroutines more to have its result.
 func (c *control) excuse(from, to time.Time) time.Duration {
 	return 2*c.sum(from, to) + c.waits(from, to)
+}
+
+// Excuses starts a control that ends with the test. excuse returns by how much the machine
+// may have held up a caller since a moment.
+func Excuses(t redistest.TB) (excuse func(since time.Time) time.Duration) {
+	c := startControl()
+	t.Cleanup(c.end)
+	return func(since time.Time) time.Duration {
+		now := time.Now()
+		c.look() // the last sample may be older
+		return c.excuse(since, now)
+	}
 }
 
 // waits returns how long threads waited for a processor between two moments, by the

@@ -1,10 +1,12 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -34,11 +36,11 @@ var OfMemory = []Fault{
 }
 
 // lostValue is why the limit does not hold for an interval after a value was lost: Java
-// starts with a full one, and adds the permits of old records as they expire. What Go
-// makes of a lost value alone is in the specs of faults (B19).
+// starts with a full one, and adds the permits of old records as they expire. The specs
+// of faults (B19) show how Go treats a value that is lost alone.
 const lostValue = "Java takes a lost value for a new limiter, beside its old records (B19)"
 
-// evicts takes one key away, as an eviction does, some times. For so long after it the
+// evicts removes one key three times, as an eviction does. For the duration after, the
 // limit may not hold.
 func (r *Round) evicts(ctx context.Context, key string, after time.Duration, why string) error {
 	return often(ctx, 3, func() error {
@@ -54,13 +56,9 @@ func evict(ctx context.Context, r *Round) error {
 	const fillers, size = 12, 64 << 10
 	admin := r.Server.Admin()
 	since := time.Now()
-	var used int64
-	info, err := admin.Info(ctx, "memory").Result()
-	if err == nil {
-		_, after, _ := strings.Cut(info, "used_memory:")
-		_, err = fmt.Sscan(after, &used)
-	}
-	if err != nil {
+	memory := admin.InfoMap(ctx, "memory")
+	used, err := strconv.ParseInt(memory.Item("Memory", "used_memory"), 10, 64)
+	if err = cmp.Or(memory.Err(), err); err != nil {
 		return err
 	}
 	err = errors.Join(admin.ConfigSet(ctx, "maxmemory-policy", "allkeys-random").Err(),
@@ -75,9 +73,9 @@ func evict(ctx context.Context, r *Round) error {
 	err = errors.Join(err, admin.ConfigSet(ctx, "maxmemory", "0").Err())
 	r.lose(since, time.Now().Add(limit.Interval),
 		"keys were evicted until then, at moments that only Redis knows")
-	info, more := admin.Info(ctx, "stats").Result()
-	if !strings.Contains(info, "evicted_keys:") || strings.Contains(info, "evicted_keys:0\r") {
-		more = errors.Join(more, errors.New("nothing was evicted"))
+	stats := admin.InfoMap(ctx, "stats")
+	if n := stats.Item("Stats", "evicted_keys"); n == "" || n == "0" {
+		err = errors.Join(err, stats.Err(), errors.New("nothing was evicted"))
 	}
-	return errors.Join(err, more)
+	return err
 }

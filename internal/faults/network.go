@@ -32,7 +32,7 @@ var OfNetwork = []Fault{
 		appear()
 		return nil
 	}},
-	{Name: "nobody listens", Break: func(ctx context.Context, r *Round) error {
+	{Name: "nothing listens", Break: func(ctx context.Context, r *Round) error {
 		r.Proxy.Down()
 		r.Proxy.Cut()
 		wait(ctx, broken)

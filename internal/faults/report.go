@@ -21,8 +21,7 @@ type Report struct {
 	Late           Lateness       // of Go
 	Worst          grants.Window
 	Losses         []grants.Loss
-	Lost           int64         // permits that were not back after an interval
-	Answer         time.Duration // Redis's worst answer time while nothing was broken
+	Lost           int64 // permits that were not back after an interval
 
 	JavaGranted int
 	JavaErrors  map[string]int
@@ -47,8 +46,7 @@ func (r *Report) String() string {
 	if r.JavaStuck > 0 {
 		fmt.Fprintf(&b, ", %d threads stuck", r.JavaStuck)
 	}
-	fmt.Fprintf(&b, "; worst window %v of %d; Redis answered within %v", r.Worst, limit.Rate,
-		r.Answer.Round(time.Millisecond))
+	fmt.Fprintf(&b, "; worst window %v of %d", r.Worst, limit.Rate)
 	for _, loss := range r.Losses {
 		fmt.Fprintf(&b, "; %s", loss.Why)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/grants"
+	"github.com/redisson-go/rratelimiter/internal/inspect"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 
 // A Round is one fault, and the callers on one limiter meanwhile.
 type Round struct {
-	*Stage
+	*Testbed
 	Fault  Fault
 	Name   string // of the limiter
 	Log    *grants.Log
@@ -37,21 +37,20 @@ type Round struct {
 	java   *javaSide
 }
 
-// Play plays a fault. Its error is of the stage; what the callers saw is in the
-// report. Pictures of what is wrong go to dir.
-func (s *Stage) Play(ctx context.Context, f Fault, dir string) (*Report, error) {
+// Play plays a fault. Its error is of the testbed; what the callers saw is in the
+// report.
+func (s *Testbed) Play(ctx context.Context, f Fault) (*Report, error) {
 	before := gleak.Goroutines()
-	r := &Round{Stage: s, Fault: f, Name: redistest.Name(s.t), Log: &grants.Log{}, look: s.look(),
+	r := &Round{Testbed: s, Fault: f, Name: redistest.Name(s.t), Log: &grants.Log{}, look: s.look(),
 		report: newReport(f)}
 	if err := r.setRate(ctx); err != nil {
 		return r.report, errors.Join(err, r.look.Close())
 	}
-	machine, pings := startControl(), s.startPings(ctx)
-	err := r.work(ctx, pings)
+	machine := startControl()
+	err := r.work(ctx)
 	machine.end()
-	r.report.Answer = pings.end()
 	if err == nil {
-		r.judge(machine, dir)
+		r.judge(machine)
 		err = r.settle(ctx)
 	}
 	if r.golang != nil {
@@ -71,7 +70,7 @@ func (r *Round) setRate(ctx context.Context) error {
 }
 
 // work has both sides work while the fault is there, and until all is well again.
-func (r *Round) work(ctx context.Context, pings *pings) (err error) {
+func (r *Round) work(ctx context.Context) (err error) {
 	r.golang = r.startCallers(ctx, r.Name, r.Log)
 	if r.java, err = r.startJava(ctx, r.Name, r.Log); err != nil {
 		r.golang.end()
@@ -87,7 +86,6 @@ func (r *Round) work(ctx context.Context, pings *pings) (err error) {
 		return fmt.Errorf("before %s: %w", r.Fault, err)
 	}
 	wait(ctx, warmth)
-	pings.pause(true)
 	broke := time.Now()
 	if err := r.Fault.Break(ctx, r); err != nil {
 		return fmt.Errorf("%s: %w", r.Fault, err)
@@ -99,7 +97,6 @@ func (r *Round) work(ctx context.Context, pings *pings) (err error) {
 	if err := r.served(ctx, healed, patience); err != nil {
 		r.report.wrong("not well after %v: %v", patience, err)
 	}
-	pings.pause(false)
 	wait(ctx, warmth)
 	return nil
 }
@@ -140,9 +137,9 @@ func (r *Round) served(ctx context.Context, since time.Time, patience time.Durat
 }
 
 // judge looks at what the callers saw.
-func (r *Round) judge(machine *control, dir string) {
+func (r *Round) judge(machine *control) {
 	r.report.Worst = limit.Worst(r.Log, grants.Slack)
-	if err := limit.Check(r.Log, dir); err != nil {
+	if err := limit.Check(r.Log); err != nil {
 		r.report.wrong("over the limit: %v", err)
 	}
 	r.report.Losses = r.Log.Losses()
@@ -209,32 +206,19 @@ func (r *Round) settle(ctx context.Context) error {
 
 // invariant expects what is left and what is outstanding to add up to the rate.
 func (r *Round) invariant(ctx context.Context) error {
-	tag := "{" + r.Name + "}:"
-	tx := r.look.TxPipeline()
-	value, records := tx.Get(ctx, tag+"value"), tx.ZRange(ctx, tag+"permits", 0, -1)
-	if _, err := tx.Exec(ctx); err != nil {
-		return err
-	}
-	left, err := value.Int64()
+	l, err := inspect.Read(ctx, r.look, r.Name, inspect.Most)
 	if err != nil {
 		return err
 	}
-	outstanding := int64(0)
-	for _, record := range records.Val() {
-		n, err := wire.Permits(record)
-		if err != nil {
-			return err
-		}
-		outstanding += n
-	}
-	if left+outstanding != limit.Rate {
-		r.report.wrong("in the end %d are left and %d outstanding of %d", left, outstanding, limit.Rate)
+	if p := l.Shared(); !p.Checked || !p.HasValue || p.Drift != 0 {
+		r.report.wrong("in the end %s are left and %d outstanding of %d", p.Value, p.Outstanding+p.Over,
+			limit.Rate)
 	}
 	return nil
 }
 
 // leaks expects the goroutines of the callers to end. Those of go-redis that dial a
-// dead server take some seconds. The proxies and servers of the stage go on.
+// dead server take some seconds. The proxies and servers of the testbed go on.
 func (r *Round) leaks(ctx context.Context, before []gleak.Goroutine, patience time.Duration) {
 	leaked := gleak.HaveLeaked(before)
 	err := poll(ctx, patience, func() error {

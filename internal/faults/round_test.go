@@ -16,7 +16,7 @@ import (
 
 // newRound returns a round of callers that have done nothing yet.
 func newRound(t *testing.T, f Fault) *Round {
-	return &Round{Stage: &Stage{t: t}, Fault: f, Name: redistest.Name(t), Log: &grants.Log{},
+	return &Round{Testbed: &Testbed{t: t}, Fault: f, Name: redistest.Name(t), Log: &grants.Log{},
 		report: newReport(f), golang: &callers{errors: map[string]int{}, texts: map[string]string{}}}
 }
 
@@ -61,18 +61,18 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRound(t, Fault{Errors: []string{"OOM"}})
 			c.does(r)
-			r.judge(&control{}, t.TempDir())
+			r.judge(&control{})
 			r.wants(t, c.wrong...)
 		})
 	}
 }
 
-// A machine that held up everybody explains a late caller.
+// A machine that held up all callers explains a late caller.
 func TestALateMachineIsNoFault(t *testing.T) {
 	now := time.Now()
 	r := newRound(t, Fault{})
 	r.golang.note(0, ended{now, now.Add(2 * tolerance)}, now, nil)
-	r.judge(&control{late: []span{{now, now.Add(tolerance)}}}, t.TempDir())
+	r.judge(&control{late: []span{{now, now.Add(tolerance)}}})
 	r.wants(t)
 }
 

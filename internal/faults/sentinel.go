@@ -39,13 +39,13 @@ var OfSentinel = []Fault{
 		Break: func(ctx context.Context, r *Round) error {
 			old, next := r.Sentinel.Master, r.Sentinel.Replica
 			since := time.Now()
-			thaw := old.Freeze(r.t)
+			thaw := r.Sentinel.Freeze(r.t)
 			err := until(ctx, func() error {
 				return errors.Join(isMaster(ctx, next), r.Sentinel.Names(next))
 			})
 			thaw()
-			// Until the sentinels tell it, the old one thinks that it is a master, and whoever
-			// has a connection to it is served there.
+			// Until the sentinels tell it, the old one thinks that it is a master, and serves
+			// all clients that have a connection to it.
 			err = errors.Join(err, r.settled(ctx, next, old))
 			r.lose(since, time.Now(), "two servers thought that they were the master")
 			return err

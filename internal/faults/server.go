@@ -16,7 +16,7 @@ import (
 // broken is how long most faults last: longer than all callers wait.
 const broken = 600 * time.Millisecond
 
-// OfServer are faults of one server, and of what it holds.
+// OfServer are faults of one server, and of its data.
 var OfServer = []Fault{
 	{
 		Name:   "the server is killed, with nothing on disk",
@@ -33,10 +33,10 @@ var OfServer = []Fault{
 		return often(ctx, 30, func() error { return r.Server.Admin().ScriptFlush(ctx).Err() })
 	}},
 	{Name: "connections of commands are killed", Break: func(ctx context.Context, r *Round) error {
-		return often(ctx, 10, func() error { return r.kills(ctx, "normal") })
+		return often(ctx, 10, func() error { return kills(ctx, r.Server.Admin(), "normal") })
 	}},
 	{Name: "connections of pub/sub are killed", Break: func(ctx context.Context, r *Round) error {
-		return often(ctx, 10, func() error { return r.kills(ctx, "pubsub") })
+		return often(ctx, 10, func() error { return kills(ctx, r.Server.Admin(), "pubsub") })
 	}},
 	{Name: "clients are paused", Break: func(ctx context.Context, r *Round) error {
 		return r.pauses(ctx, "ALL")
@@ -57,7 +57,7 @@ var OfServer = []Fault{
 		Errors: []string{"MASTERDOWN", "READONLY"},
 		Break:  func(ctx context.Context, r *Round) error { return r.replica(ctx, "no") }},
 	{Name: "the server loads its data", Errors: []string{"LOADING"}, Break: loading},
-	{Name: "a script of somebody else does not end", Errors: []string{"BUSY"},
+	{Name: "a script of another program does not end", Errors: []string{"BUSY"},
 		Setup: Setup{Args: []string{"--lua-time-limit", "50"}}, Break: busy},
 	{Name: "the clock of the server goes an hour forward, and back",
 		Setup: Setup{Clocked: true, Alone: true},
@@ -96,8 +96,8 @@ func often(ctx context.Context, times int, what func() error) error {
 }
 
 // kills kills connections, but for that of the test.
-func (r *Round) kills(ctx context.Context, kind string) error {
-	return r.Server.Admin().ClientKillByFilter(ctx, "TYPE", kind, "SKIPME", "yes").Err()
+func kills(ctx context.Context, rdb *redis.Client, kind string) error {
+	return rdb.ClientKillByFilter(ctx, "TYPE", kind, "SKIPME", "yes").Err()
 }
 
 func (r *Round) pauses(ctx context.Context, mode string) error {

@@ -20,7 +20,6 @@ type Figures struct {
 	Worst    grants.Window
 	Lost     int64 // permits that were not back after an interval
 	Late     Lateness
-	Answer   time.Duration
 	Wrong    []string
 }
 
@@ -37,7 +36,6 @@ func (f *Figures) add(r *Report) {
 	}
 	f.Lost += max(0, r.Lost)
 	f.Late.Join(r.Late)
-	f.Answer = max(f.Answer, r.Answer)
 	for _, wrong := range r.Wrong {
 		f.Wrong = append(f.Wrong, r.Fault+": "+wrong)
 	}
@@ -53,17 +51,17 @@ func (f *Figures) String() string {
 	}
 	return fmt.Sprintf("%d faults (%s); %d acquires of Go, %d permits granted; "+
 		"worst window %d of %d permits; %d permits lost; "+
-		"callers late by %v at most, p99.9 %v; Redis answered within %v",
+		"callers late by %v at most, p99.9 %v",
 		total, strings.Join(kinds, ", "), f.Acquires, f.Granted, f.Worst.Permits(), limit.Rate,
 		f.Lost, f.Late.Quantile(1).Round(time.Millisecond/10),
-		f.Late.Quantile(0.999).Round(time.Millisecond/10), f.Answer.Round(time.Millisecond/10))
+		f.Late.Quantile(0.999).Round(time.Millisecond/10))
 }
 
-// Soak plays faults of a table on one stage, in random order, each of them before one
-// comes again: for so long, and each once at least. It stops after the first one that
-// is wrong. each is told of every round.
-func (s *Stage) Soak(
-	ctx context.Context, table []Fault, span time.Duration, dir string, each func(*Report),
+// Soak plays faults of a table on one testbed, in random order, each of them before one
+// comes again: for span, and each once at least. It stops after the first fault that
+// is wrong. each is called for every round.
+func (s *Testbed) Soak(
+	ctx context.Context, table []Fault, span time.Duration, each func(*Report),
 ) (*Figures, error) {
 	f := &Figures{}
 	var order []int
@@ -71,7 +69,7 @@ func (s *Stage) Soak(
 		if i%len(table) == 0 {
 			order = rand.Perm(len(table))
 		}
-		r, err := s.Play(ctx, table[order[i%len(table)]], dir)
+		r, err := s.Play(ctx, table[order[i%len(table)]])
 		f.add(r)
 		each(r)
 		if err != nil || len(f.Wrong) > 0 {

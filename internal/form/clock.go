@@ -6,10 +6,10 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A clock has the time in µs. It is that of the machine unless an option says other.
-// That one begins at 1970 and is never set back.
+// A clock tells the time in µs since 1970. By default it is that of the machine, which is never set
+// back.
 type clock struct {
-	set   func() time.Time // nil: that of the machine
+	set   func() time.Time // by limit.WithClock; nil is the default
 	start time.Time
 	began int64
 }
@@ -19,11 +19,11 @@ func newClock(opts []limit.Option) clock {
 	return clock{limit.SettingsOf(opts).Now, start, start.UnixMicro()}
 }
 
-// farthest is a time so near that the difference of two is an int64: that of the year 75,000.
+// farthest bounds times, to the year 75,000, so that the difference of two is an int64.
 const farthest = 1 << 61
 
-// read returns the time. A caller reads it before it takes a lock, so that others wait for
-// less, and so that a clock that panics leaves nothing locked.
+// read returns the time. Callers read it before they take a lock: the lock is held for a shorter
+// time, and a clock that panics leaves nothing locked.
 func (c *clock) read() int64 {
 	if c.set != nil {
 		return max(-farthest, min(c.set().UnixMicro(), farthest))
@@ -31,9 +31,8 @@ func (c *clock) read() int64 {
 	return c.began + int64(time.Since(c.start)/time.Microsecond)
 }
 
-// settle returns the time for a caller that now has the lock. Others may have come first
-// with a later one: then it is theirs, unless the clock is one that can be set back. last is
-// guarded by the lock.
+// settle returns the time for a caller that now holds the lock. Callers with a later time may have
+// had the lock first: then theirs counts, unless the clock can be set back. The lock guards last.
 func (c *clock) settle(read int64, last *int64) int64 {
 	if c.set == nil {
 		*last = max(*last, read)

@@ -2,60 +2,154 @@ package form
 
 import (
 	"context"
-	"sync"
+	"hash/maphash"
+	"sync/atomic"
 
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// InMemory returns a limiter of one limit, in this process. rule is called once.
+// InMemory returns a limiter of one limit, in this process. It calls rule once.
 func InMemory[S any](rule func() (Rule[S], error), opts []limit.Option) (Lone, error) {
+	m, err := newMemory(rule, opts, 1)
+	if err != nil {
+		return nil, err
+	}
+	m.shards[0].only = new(S)
+	return lone[S]{m}, nil
+}
+
+// InMemoryKeyed returns a limiter with a limit for each key, in this process. It calls rule once.
+func InMemoryKeyed[S any](rule func() (Rule[S], error), opts []limit.Option) (Keyed, error) {
+	m, err := newMemory(rule, opts, shards)
+	if err != nil {
+		return nil, err
+	}
+	return keyed[S]{m}, nil
+}
+
+// A memory holds the states of one Rule: that of one limit, or a cache of those of many keys.
+type memory[S any] struct {
+	rule   Rule[S]
+	clock  clock
+	seed   maphash.Seed
+	due    atomic.Int64 // when the shards drop idle states next, in µs
+	shards []shard[S]   // one for a limiter of one limit
+}
+
+func newMemory[S any](rule func() (Rule[S], error), opts []limit.Option, shards int) (*memory[S], error) {
 	r, err := rule()
 	if err != nil {
 		return nil, err
 	}
-	return &memory[S]{rule: r, clock: newClock(opts)}, nil
+	return &memory[S]{
+		rule: r, clock: newClock(opts), seed: maphash.MakeSeed(), shards: make([]shard[S], shards),
+	}, nil
 }
 
-// A memory is one limit.
-type memory[S any] struct {
-	rule  Rule[S]
-	clock clock
+// lone is a memory with one limit.
+type lone[S any] struct{ *memory[S] }
 
-	mu    sync.Mutex
-	last  int64 // guarded by mu: the time of the last call, in µs
-	state S     // guarded by mu
-}
-
-// Allow is that of a limit.Limiter.
-func (m *memory[S]) Allow(ctx context.Context, n int64) (r limit.Result, err error) {
-	var a Answer
-	err = m.lend(ctx, n, &r, &a)
+// Allow implements limit.Limiter.
+func (l lone[S]) Allow(ctx context.Context, n int64) (r limit.Result, err error) {
+	var d Decision
+	err = l.lend(ctx, "", n, &r, &d)
 	return r, err
 }
 
-func (m *memory[S]) lend(ctx context.Context, n int64, r *limit.Result, a *Answer) error {
-	if err := m.rule.Check(ctx, n); err != nil {
+// Release implements limit.Releaser.
+func (l lone[S]) Release(ctx context.Context, n int64) error { return l.release(ctx, "", n) }
+
+// keyed is a memory with a limit for each key.
+type keyed[S any] struct{ *memory[S] }
+
+// Allow implements limit.Keyed.
+func (k keyed[S]) Allow(ctx context.Context, key string, n int64) (r limit.Result, err error) {
+	var d Decision
+	err = k.lend(ctx, key, n, &r, &d)
+	return r, err
+}
+
+// Release implements limit.KeyedReleaser.
+func (k keyed[S]) Release(ctx context.Context, key string, n int64) error {
+	return k.release(ctx, key, n)
+}
+
+// Lend implements Lender.
+func (m *memory[S]) Lend(ctx context.Context, key string, n int64) (r limit.Result, d Decision, err error) {
+	err = m.lend(ctx, key, n, &r, &d)
+	return r, d, err
+}
+
+// Return implements Lender.
+func (m *memory[S]) Return(ctx context.Context, key string, n int64, d Decision) error {
+	return m.Do(ctx, key, func(state *S, now int64) {
+		if now < d.Stamp { // otherwise the permits have come back already
+			m.rule.Take(state, now, -n)
+		}
+	})
+}
+
+// Do implements Opened.
+func (m *memory[S]) Do(ctx context.Context, key string, f func(state *S, now int64)) error {
+	if err := m.check(ctx, key, 1); err != nil {
 		return err
 	}
-	m.take(n, a)
-	m.rule.fill(r, a)
+	m.tidy(m.locked(key, f))
 	return nil
 }
 
-// Release is that of a limit.Releaser.
-func (m *memory[S]) Release(ctx context.Context, n int64) error {
-	if err := m.rule.Check(ctx, n); err != nil {
+// locked calls f under the lock of a shard, and returns the time.
+func (m *memory[S]) locked(key string, f func(state *S, now int64)) (now int64) {
+	s, read := m.shard(key), m.clock.read()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now = m.clock.settle(read, &s.last)
+	f(s.find(key), now)
+	return now
+}
+
+func (m *memory[S]) lend(ctx context.Context, key string, n int64, r *limit.Result, d *Decision) error {
+	if err := m.check(ctx, key, n); err != nil {
 		return err
 	}
-	m.take(-n, new(Answer))
+	m.take(key, n, d)
+	m.rule.fill(r, d)
 	return nil
 }
 
-func (m *memory[S]) take(n int64, a *Answer) {
-	now := m.clock.read()
-	m.mu.Lock()
-	now = m.clock.settle(now, &m.last)
-	*a = m.rule.Take(&m.state, now, n)
-	m.mu.Unlock()
-	a.Place = now + a.Reset
+func (m *memory[S]) release(ctx context.Context, key string, n int64) error {
+	if err := m.check(ctx, key, n); err != nil {
+		return err
+	}
+	m.take(key, -n, new(Decision))
+	return nil
+}
+
+func (m *memory[S]) check(ctx context.Context, key string, n int64) error {
+	if err := m.rule.Check(ctx, n); err != nil || m.single() {
+		return err
+	}
+	return Usable("the key", key)
+}
+
+// take does what locked does for a function, without one: a call by a pointer takes as long as the
+// decision.
+func (m *memory[S]) take(key string, n int64, d *Decision) {
+	now, s := m.clock.read(), m.shard(key)
+	s.mu.Lock()
+	now = m.clock.settle(now, &s.last)
+	*d = m.rule.Take(s.find(key), now, n)
+	s.mu.Unlock()
+	d.Stamp = now + d.Reset
+	m.tidy(now)
+}
+
+// single reports whether m has one limit, and so ignores keys.
+func (m *memory[S]) single() bool { return len(m.shards) == 1 }
+
+func (m *memory[S]) shard(key string) *shard[S] {
+	if m.single() {
+		return &m.shards[0]
+	}
+	return &m.shards[maphash.String(m.seed, key)%shards]
 }

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -10,56 +11,56 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Rule is an algorithm with its numbers. S is what it keeps of one limit; the zero
-// value is that of a limit that nobody has used.
+// A Rule is an algorithm with its numbers. S is the state of one limit; its zero value is the state of
+// an unused limit.
 type Rule[S any] struct {
 	Numbers
 
-	// Take takes n permits at a time, in µs of a clock that may be set back, if they are
-	// there. A negative n gives back so many, as far as they are out.
-	Take func(state *S, now, n int64) Answer
+	// Take takes n permits, if they are there, at a time in µs of a clock that may be set back.
+	// A negative n gives back up to -n permits, as far as they are out.
+	Take func(state *S, now, n int64) Decision
 
-	// Owes reports whether a state in memory must be kept at a time, however long nobody
-	// has used it. Without it, Rest is for all states.
+	// Owes reports whether memory must keep a state that has been unused for Idle. Without it,
+	// memory keeps none.
 	Owes func(state *S, now int64) bool
 
-	// Script is Take in Redis. KEYS[1] has the state, ARGV[1] is n, and Args follow. Its
-	// reply is Remaining, Reset, Place and Retry of the Answer, as far as they are not 0 at
-	// the end: each number costs Redis time. Allowed is a Place above 0. Where what was
-	// granted is given back, its Place follows Args.
+	// Script is Take in Redis. KEYS[1] has the state, ARGV[1] is n, and Args follow. The reply
+	// holds Remaining, Reset, Stamp and Retry of the Decision, without trailing zeros: each
+	// number costs Redis time. Allowed is a Stamp above 0. To give back one grant only, the
+	// call has its Stamp behind Args.
 	Script *redisx.Script
 	Args   []any
 }
 
-// Numbers are those of a limit that do not change.
+// Numbers are the constants of a limit.
 type Numbers struct {
-	Algorithm string        // its word in the name of a key
-	Limit     int64         // the permits that are there at most
-	Interval  time.Duration // in which they come back
-	Rest      time.Duration // the state of a limit that nobody used for so long is as good as a new one
+	Algorithm string        // the suffix of a key
+	Limit     int64         // the most permits that are there
+	Interval  time.Duration // the time within which they come back
+	Idle      time.Duration // after which an unused state equals a new one
 }
 
-// An Answer is what a Rule has come to.
-type Answer struct {
+// A Decision is the result of a Rule for one call.
+type Decision struct {
 	Allowed      bool
 	Remaining    int64
 	Retry, Reset int64 // as in a limit.Result, in µs
 
-	// Place is what the script wants to know to give back what it has granted and nothing
-	// else: the time in µs at which that was, at which its window began, or at which it is
-	// back by itself. In memory it is always the latter.
-	Place int64
+	// Stamp identifies the grant to the script that gives back this grant and no other: the
+	// time in µs of the grant, of the beginning of its window, or at which it comes back with
+	// time. In memory it is always the last of these.
+	Stamp int64
 }
 
-// fill writes the numbers of an Answer where the caller of Allow gets them: a Result is
-// large, and to copy it takes as long as to decide.
-func (n *Numbers) fill(r *limit.Result, a *Answer) {
-	r.Allowed, r.Limit, r.Interval = a.Allowed, n.Limit, n.Interval
-	r.Remaining = min(max(0, a.Remaining), n.Limit)
-	r.RetryAfter, r.ResetAfter = Micros(a.Retry), Micros(a.Reset)
+// fill writes the numbers of a Decision into the Result of the caller: a Result is large, and a copy of
+// it takes as long as the decision.
+func (n *Numbers) fill(r *limit.Result, d *Decision) {
+	r.Allowed, r.Limit, r.Interval = d.Allowed, n.Limit, n.Interval
+	r.Remaining = min(max(0, d.Remaining), n.Limit)
+	r.RetryAfter, r.ResetAfter = Micros(d.Retry), Micros(d.Reset)
 }
 
-// Micros returns so many µs, or the longest Duration: 292 years.
+// Micros converts microseconds to a Duration, at most the longest one of 292 years.
 func Micros(us int64) time.Duration {
 	if us > math.MaxInt64/int64(time.Microsecond) {
 		return math.MaxInt64
@@ -67,7 +68,7 @@ func Micros(us int64) time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// Check returns the error of a call that cannot be right or has ended.
+// Check returns an error for an ended ctx or an invalid number of permits.
 func (n *Numbers) Check(ctx context.Context, permits int64) error {
 	switch {
 	case ctx.Err() != nil:
@@ -80,7 +81,7 @@ func (n *Numbers) Check(ctx context.Context, permits int64) error {
 	return nil
 }
 
-// The bounds of what an algorithm is set to. Numbers below them are exact in Lua.
+// The bounds of the numbers of an algorithm. Below them, Lua counts exactly.
 const (
 	MostPermits = 1 << 40
 	MostTime    = 10 * 366 * 24 * time.Hour
@@ -103,7 +104,33 @@ func Span(field string, d time.Duration) error {
 	return nil
 }
 
-// Usable returns an error unless a name or a key is one.
+// Counted returns the Numbers of an algorithm that counts most permits in a span, from fields with those
+// names: 1 to 2^40, and 1 ms to 3,660 days, of which it drops the part of a millisecond.
+func Counted(algorithm, countField string, most int64, spanField string,
+	span time.Duration) (Numbers, error) {
+	if err := cmp.Or(Permits(countField, most), Span(spanField, span)); err != nil {
+		return Numbers{}, err
+	}
+	span = span.Truncate(time.Millisecond)
+	return Numbers{algorithm, most, span, span}, nil
+}
+
+// Filled returns the Numbers of a bucket that fills, or leaks out, at a rate. The caller has checked the
+// rate.
+func Filled(algorithm string, capacity int64, rate float64, interval time.Duration) (Numbers, error) {
+	if err := cmp.Or(Permits("Capacity", capacity), Span("Interval", interval)); err != nil {
+		return Numbers{}, err
+	}
+	us := math.Ceil(float64(capacity) * float64(interval.Microseconds()) / rate)
+	if us > float64(MostTime.Microseconds()) {
+		return Numbers{}, fmt.Errorf("%w: Capacity is %d, fills in %.3g s, must fill in at most %v",
+			limit.ErrInvalidArgument, capacity, us/1e6, MostTime)
+	}
+	full := time.Duration(max(1, us)) * time.Microsecond
+	return Numbers{algorithm, capacity, full, full + time.Millisecond}, nil
+}
+
+// Usable returns an error unless a name or a key has 1 to 1,024 bytes.
 func Usable(what, text string) error {
 	if text == "" || len(text) > mostName {
 		return fmt.Errorf("%w: %s has %d bytes, must have 1 to %d", limit.ErrInvalidArgument, what, len(text),

@@ -1,32 +1,33 @@
-// Package grants checks what callers were granted against the limit. Each caller
+// Package grants checks the grants of callers against the limit. Each caller
 // notes its grants in a [Log]: how many permits, when the call was started and when
-// it was answered. The grant happened somewhere in between, and nobody knows where.
+// it was answered. The grant happened somewhere in between, at an unknown moment.
 // So [Limit.Worst] counts only what must lie within one interval, wherever in its
-// call each grant happened: what it says is above the limit was above the limit.
+// call each grant happened: it reports no false violations.
 //
 //	var log grants.Log
 //	log.Add(grants.Entry{Who: "Go 1", Start: start, End: time.Now(), Permits: 1})
 //	...
-//	if err := limit.Check(&log, t.ArtifactDir()); err != nil {
-//		t.Error(err) // it names a picture
+//	if err := limit.Check(&log); err != nil {
+//		t.Error(err)
 //	}
 package grants
 
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
-// An Entry is what one call was granted, or what it gave back.
+// An Entry is the grant or the release of one call.
 type Entry struct {
 	Who        string    // the caller; one caller has one call at a time
 	Start, End time.Time // of the call
 	Permits    int64     // below 0 for a release
 
 	// Process is where the caller is. A release counts only against grants of its process:
-	// what that gives back frees nothing that others hold.
+	// it does not free permits of another process.
 	Process string
 
 	// Dated: the caller dates a grant by its own clock before it sends the request, as
@@ -79,14 +80,14 @@ func (l *Log) Entries() []Entry {
 	return entries
 }
 
-// Losses returns what was lost.
+// Losses returns a copy of the losses.
 func (l *Log) Losses() []Loss {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.losses)
 }
 
-// A Limit is what was promised.
+// A Limit is the promised rate.
 type Limit struct {
 	Rate     int64
 	Interval time.Duration
@@ -100,7 +101,7 @@ const Slack = 2 * time.Millisecond
 // little more: the calls at their ends are a small part of them.
 const maxIntervals = 8
 
-// A Window is a span of time and what was granted in it.
+// A Window is a span of time with the permits granted in it.
 type Window struct {
 	From, To  time.Time
 	Intervals int64 // how many intervals the span touches
@@ -134,7 +135,7 @@ func (w Window) String() string {
 //   - A grant that is Dated counts in windows of one interval only. All of its interval
 //     lies after the start of its call, so it was out until the end of such a window.
 //   - The interval is shorter by slack than the promised one.
-//   - What a Loss explains does not count.
+//   - Grants that a Loss explains do not count.
 //
 // For grants alone, whose calls took no time, the bound is exact.
 func (lim Limit) Worst(l *Log, slack time.Duration) (worst Window) {
@@ -248,16 +249,30 @@ func (s *search) gather(i int, from, end time.Time) {
 	}
 }
 
-// Check returns an error if a window was over the limit. The error names a picture
-// of it, a file in dir.
-func (lim Limit) Check(l *Log, dir string) error {
+// Check returns an error if a window was over the limit. The error lists the calls in and around it.
+func (lim Limit) Check(l *Log) error {
 	worst := lim.Worst(l, Slack)
 	if worst.Permits() <= lim.Rate {
 		return nil
 	}
-	path, err := lim.draw(l, worst, dir)
-	if err != nil {
-		path = err.Error()
+	return fmt.Errorf("%v, the limit is %d in %v:%s", worst, lim.Rate, lim.Interval, lim.list(l, worst))
+}
+
+// list lists the calls and losses within an interval of a window, by their ms from its begin.
+func (lim Limit) list(l *Log, w Window) string {
+	var b strings.Builder
+	from, to := w.From.Add(-lim.Interval), w.To.Add(lim.Interval)
+	ms := func(t time.Time) float64 { return t.Sub(w.From).Seconds() * 1e3 }
+	for _, e := range l.Entries() {
+		if !e.End.Before(from) && !e.Start.After(to) {
+			fmt.Fprintf(&b, "\n%8.1f to %8.1f  %s %s: %+d",
+				ms(e.Start), ms(e.End), e.Process, e.Who, e.Permits)
+		}
 	}
-	return fmt.Errorf("%v, the limit is %d in %v; see %s", worst, lim.Rate, lim.Interval, path)
+	for _, loss := range l.Losses() {
+		if !loss.Since.Before(from) && !loss.Since.After(to) {
+			fmt.Fprintf(&b, "\n%8.1f to %8.1f  %s", ms(loss.Since), ms(loss.To), loss.Why)
+		}
+	}
+	return b.String()
 }

@@ -1,5 +1,5 @@
-// Package host is what a Client of package rratelimiter lends to other packages of this
-// module: its connection, its identity, and its goroutines.
+// Package host gives other packages of this module access to a Client of package
+// rratelimiter: its connection, its identity, and its goroutines.
 package host
 
 import (
@@ -11,11 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Of returns what client, a *rratelimiter.Client, lends. Package rratelimiter sets Of in its
-// init, and nothing sets it again; it takes any because this package cannot import that one.
+// Of returns the Host of client, a *rratelimiter.Client. Package rratelimiter sets Of in its
+// init, and nothing sets it again; it takes any because this package cannot import
+// rratelimiter.
 var Of func(client any) Host
 
-// A Host is what a Client lends.
+// A Host is the part of a Client that other packages use.
 type Host struct {
 	Redis   redis.UniversalClient
 	Runner  redisx.Runner

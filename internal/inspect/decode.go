@@ -15,8 +15,8 @@ import (
 // configFields are the fields that Read and Scan ask for, in this order.
 var configFields = []string{wire.Rate, wire.Interval, wire.Type, wire.KeepAlive, wire.Longest}
 
-// decode takes the fields of the hash and reports whether a rate is set: rate, interval and type are
-// there. Redisson takes any type but 1 for OVERALL.
+// decode decodes the fields of the hash and reports whether a rate is set: rate, interval and type exist.
+// Redisson takes any type but 1 for OVERALL.
 func (c *Config) decode(texts []any) (set bool) {
 	set = true
 	numbers := make([]int64, len(configFields))
@@ -44,8 +44,8 @@ func (c *Config) decode(texts []any) (set bool) {
 	return set
 }
 
-// integer reads a number as the scripts of Java and Go do: 1e3 is one, 1.5 is none, nor is what a
-// float64 cannot hold exactly.
+// integer reads an integer as the scripts of Java and Go do: 1e3 is one, 1.5 is none, and neither is a number
+// that a float64 cannot hold exactly.
 func integer(text string) (int64, bool) {
 	f, err := strconv.ParseFloat(text, 64)
 	const most = 1 << 53
@@ -62,7 +62,7 @@ func (p *Pair) decodeValue(text string, there bool) {
 	}
 }
 
-// decodeRecords takes the oldest and the newest records. Where they are all, the two parts overlap.
+// decodeRecords decodes the oldest and the newest records, two parts that overlap if all records were read.
 func (p *Pair) decodeRecords(oldest, newest []redis.Z) {
 	if read := int64(len(oldest) + len(newest)); p.Total > read {
 		p.Unread, p.Gap = p.Total-read, len(oldest)
@@ -73,7 +73,7 @@ func (p *Pair) decodeRecords(oldest, newest []redis.Z) {
 	for _, z := range append(oldest[:len(oldest):len(oldest)], newest...) {
 		member, ok := z.Member.(string)
 		if !ok {
-			continue // go-redis makes a text of each
+			continue // go-redis returns texts
 		}
 		r := Record{At: moment(z.Score), score: z.Score}
 		r.Permits, _ = wire.Permits(member)
@@ -85,13 +85,13 @@ func (p *Pair) decodeRecords(oldest, newest []redis.Z) {
 	}
 }
 
-// moment returns a time in ms, as near as a time.Time can be that is printed with a year of four digits.
+// moment returns the time nearest to millis that has a year of four digits.
 func moment(millis float64) time.Time {
 	const earliest, latest = 0, 253402300799999 // 1970 to 9999
 	return time.UnixMilli(int64(min(max(millis, earliest), latest))).UTC()
 }
 
-// judge works out what the records of a pair mean now.
+// judge computes the numbers of a pair from its records.
 func (p *Pair) judge(l *Limiter) {
 	now := float64(l.At.UnixMilli())
 	c := &l.Config
@@ -115,13 +115,13 @@ func (p *Pair) judge(l *Limiter) {
 	p.forecast(l)
 }
 
-// remaining returns what the next acquire of Go finds. It takes the value and what is back, unless it
-// rebuilds the value from the records (scripts/parts/limiter.lua says when).
+// remaining returns the permits that the next acquire of Go finds: the value and the expired permits, unless
+// the acquire rebuilds the value from the records (scripts/parts/read.lua says when).
 func (p *Pair) remaining(l *Limiter) int64 {
 	rate, value := l.Config.Rate, p.Number+p.Over
 	if p.Unread > 0 {
 		if p.Records[len(p.Records)-1].Over {
-			return rate // all are over
+			return rate // all have expired
 		}
 		p.AtLeast = p.Records[p.Gap-1].Over
 	}
@@ -149,16 +149,16 @@ func (p *Pair) rebuilt(l *Limiter) bool {
 	return p.ID != "" && !l.vouched()
 }
 
-// takesTurns reports whether versions with other intervals use the limiter: then records stay that have
-// expired for one of them, and each call rebuilds the value (scripts/parts/span.lua).
+// takesTurns reports whether versions with other intervals use the limiter: then records that have expired
+// for one version stay, and each call rebuilds the value (scripts/parts/span.lua).
 func (l *Limiter) takesTurns() bool { return l.Config.turns > l.At.UnixMilli() }
 
-// vouched reports whether a session says that the value of its client is right for the rate that is set.
+// vouched reports whether a session confirms the value of its client for the current rate.
 func (l *Limiter) vouched() bool {
 	return slices.ContainsFunc(l.Sessions, func(s Session) bool { return s.Rate == l.Config.Rate })
 }
 
-// forecast tells when 1 permit, a tenth and all of the rate are there, if nobody takes any.
+// forecast computes when 1 permit, a tenth and all of the rate are available if none are taken meanwhile.
 func (p *Pair) forecast(l *Limiter) {
 	p.Back = []Return{}
 	if l.Config.Rate < 1 {
@@ -172,7 +172,7 @@ func (p *Pair) forecast(l *Limiter) {
 	}
 }
 
-// until returns in how many ms a number of permits is there.
+// until returns the ms until n permits are available.
 func (p *Pair) until(n int64, l *Limiter) int64 {
 	if n <= p.Remaining {
 		return 0
@@ -197,7 +197,7 @@ func (p *Pair) until(n int64, l *Limiter) int64 {
 	return Unknown
 }
 
-// backIn returns in how many ms the permits of a record are back.
+// backIn returns the ms until the permits of a record are back.
 func (p *Pair) backIn(i int, l *Limiter) int64 {
 	const most = 1 << 53
 	in := p.Records[i].score + float64(l.Config.Interval) - float64(l.At.UnixMilli())

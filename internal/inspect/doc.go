@@ -1,9 +1,8 @@
-// Package inspect reads limiters and locks and says what it has found, and writes nothing: it
-// is for the command line, the web page and tests. Read takes one limiter in one transaction of
-// commands that only read, in one round trip, so that value and records are of the same
-// moment; ReadLock does the same for a lock. However many records or waiters there are, it
-// reads a bounded number of them and says so.
+// Package inspect reads limiters and locks and reports their state, for the command line, the web page and
+// tests. It writes nothing. Read takes one limiter in one transaction of commands that only read, in one
+// round trip, so that value and records belong to the same moment; ReadLock does the same for a lock. It
+// reads a bounded number of records or waiters, and says if there are more.
 //
-// What it reads may have been written by anybody. A field that is no number, a record that
-// no version of Redisson writes, a key of another kind: each is told as it is.
+// Any program may have written the keys. A field that is no number, a record that no version of Redisson
+// writes, a key of another kind: each is reported as it is.
 package inspect

@@ -4,39 +4,59 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // A Finding is something that is not as it should be.
 type Finding struct {
-	// Fault is what it looks like, as docs/faults.md counts the faults of Redisson: B1 to
-	// B24. Two, as in "B1 or B19", leave the same behind. It is empty for what is none of them.
+	// Fault is the number in docs/faults.md of the fault of Redisson that leaves such keys behind: B1 to B24.
+	// Two, as in "B1 or B19", leave the same keys. It is empty if no fault of Redisson does.
 	Fault string `json:"fault"`
 
-	ID   string `json:"id,omitempty"` // of the client whose pair it is; empty for the shared one
-	What string `json:"what"`         // what was found, a sentence; names in it are quoted
-	Mend string `json:"mend"`         // what mends it, a sentence or a command
+	Label string `json:"label"`        // the same in two or three words
+	ID    string `json:"id,omitempty"` // of the client whose pair it is; empty for the shared one
+	What  string `json:"what"`         // what was found, a sentence; names in it are quoted
+	Mend  string `json:"mend"`         // what mends it, a sentence or a command
 
-	// Remark says that the permits are right all the same: value + permits of all records =
-	// rate, as far as it could be checked.
+	// Remark says that the permits are right all the same: value + permits of all records = rate, as far as
+	// that could be checked.
 	Remark bool `json:"remark"`
-
-	label string // of what is found of a lock
 }
 
-// allRemarks reports whether nothing that was found is wrong.
+// wrong returns a single finding. Its What is a format for args.
+func wrong(fault, label, mend, what string, args ...any) []Finding {
+	return []Finding{{Fault: fault, Label: label, Mend: mend, What: fmt.Sprintf(what, args...)}}
+}
+
+// remark returns a single finding that leaves the permits right.
+func remark(fault, label, mend, what string, args ...any) []Finding {
+	found := wrong(fault, label, mend, what, args...)
+	found[0].Remark = true
+	return found
+}
+
+// unreadable returns the finding for a key that was not read because of an error.
+func unreadable(err error) []Finding {
+	return wrong("", "unreadable", "", "It could not be read: %v", err)
+}
+
+// allRemarks reports whether the permits are right despite all findings.
 func allRemarks(found []Finding) bool {
 	return !slices.ContainsFunc(found, func(f Finding) bool { return !f.Remark })
 }
 
-const sets = "rrl set, or SetRate, writes all fields."
+const (
+	sets       = "rrl set, or SetRate, writes all fields."
+	otherSlots = "The braces in the name put its keys into different slots"
+)
 
-// find returns what is wrong with a limiter.
+// find returns the findings about a limiter.
 func (l *Limiter) find() []Finding {
 	found := []Finding{}
 	if hash := &l.Keys[0]; hash.There() && hash.Kind != "hash" {
-		return one("", "Another program uses the name. Give the limiter another one.",
+		return wrong("", "another program", "Another program uses the name. Give the limiter another one.",
 			"%q is a %s, must be a hash.", hash.Name, hash.Kind)
 	}
 	if !l.Set {
@@ -47,51 +67,57 @@ func (l *Limiter) find() []Finding {
 		return found
 	}
 	if l.apart {
-		return append(found, one("B23", "Give the limiter another name.",
-			"The braces in the name put its keys into different slots: on this cluster every call fails.")...)
+		return append(found, wrong("B23", "braces", "Give the limiter another name.",
+			otherSlots+": on this cluster every call fails.")...)
 	}
 	for i := range l.Pairs {
 		found = append(found, l.Pairs[i].find(l)...)
 	}
 	if l.split {
-		found = append(found, remark("B23", "On a cluster, choose another name. Elsewhere nothing is wrong.",
-			"The braces in the name put its keys into different slots of a cluster.")...)
+		found = append(found, braces("B23")...)
 	}
 	return found
 }
 
-// unset says what there is of a limiter without a rate.
+// braces returns the remark on a name whose keys only a cluster keeps apart.
+func braces(fault string) []Finding {
+	return remark(fault, "braces", "On a cluster, choose another name. Elsewhere nothing is wrong.",
+		otherSlots+" of a cluster.")
+}
+
+// unset describes the remains of a limiter without a rate.
 func (l *Limiter) unset() []Finding {
 	c := &l.Config
 	if c.Type != "" || c.Rate != 0 || c.Interval != 0 || len(c.bad) > 0 {
-		return one("B15", sets, "Half of a rate is set: rate, interval or type is missing.")
+		return wrong("B15", "half of a rate", sets,
+			"Half of a rate is set: rate, interval or type is missing.")
 	}
 	if i := slices.IndexFunc(l.Keys[1:], func(k Key) bool { return k.There() }); i >= 0 {
 		mend := "rrl set, TrySetRate and SetRate of Go remove it, and so does rrl delete."
 		if id := l.Pairs[i/2].ID; id != "" {
 			mend = "rrl delete --id " + words.Name(id) + " removes it."
 		}
-		return one("B6 or B8", mend,
-			"No rate is set, but %q is there. A rate that Java sets is limited by it.", l.Keys[i+1].Name)
+		return wrong("B6 or B8", "leftovers", mend,
+			"No rate is set, but %q exists and would limit a rate that Java sets.", l.Keys[i+1].Name)
 	}
 	return nil
 }
 
-// find says what is wrong with the fields.
+// find describes the fields that cannot be a limiter's.
 func (c *Config) find() []Finding {
 	switch {
 	case len(c.bad) > 0:
-		return one("B14 or B15", sets, "Not an integer up to 2^53: %s.", c.Unreadable())
+		return wrong("B14 or B15", "no integer", sets, "Not an integer up to 2^53: %s.", c.Unreadable())
 	case c.Rate < 1:
-		return one("B22", sets, "The rate is %d: every request is more than the rate.", c.Rate)
+		return wrong("B22", "rate below 1", sets, "The rate is %d: every request exceeds it.", c.Rate)
 	case c.Interval < 1:
-		return one("B22", sets, "The interval is %d ms: permits are back at once, so nothing is limited.",
-			c.Interval)
+		return wrong("B22", "no interval", sets,
+			"The interval is %d ms: permits are back at once, so nothing is limited.", c.Interval)
 	}
 	return nil
 }
 
-// find says what is wrong with a pair.
+// find describes what is wrong with a pair.
 func (p *Pair) find(l *Limiter) []Finding {
 	value, permits := l.keysOf(p)
 	found := p.misused(value, permits)
@@ -107,55 +133,94 @@ func (p *Pair) find(l *Limiter) []Finding {
 	return found
 }
 
-// misused says which key is of another kind.
+// misused names a key of another kind.
 func (p *Pair) misused(value, permits *Key) []Finding {
-	key, kind := value, "string"
-	if !key.There() || key.Kind == kind {
-		key, kind = permits, "zset"
+	kind := "string"
+	for _, key := range []*Key{value, permits} {
+		if key.There() && key.Kind != kind {
+			return wrong("", "another program", "Another program has written it. rrl delete, then rrl set.",
+				"%q is a %s, must be a %s: every call fails.", key.Name, key.Kind, kind)
+		}
+		kind = "zset"
 	}
-	if !key.There() || key.Kind == kind {
-		return nil
-	}
-	return one("", "Another program has written it. rrl delete, then rrl set.",
-		"%q is a %s, must be a %s: every call fails.", key.Name, key.Kind, kind)
+	return nil
 }
 
-// unused says what is left of the pair that the type of the limiter does not use.
+// unused names a key of a pair that the type of the limiter does not use.
 func (p *Pair) unused(value, permits *Key, l *Limiter) []Finding {
 	for _, key := range []*Key{value, permits} {
 		if key.There() {
-			return remark("B8", "rrl set, or SetRate, removes it.",
+			return remark("B8", "another type", "rrl set, or SetRate, removes it.",
 				"%q is left from another type; %s does not use it.", key.Name, l.Config.Type)
 		}
 	}
 	return nil
 }
 
-// lives says which keys do not expire together.
+// lives names keys that do not expire together.
 func (p *Pair) lives(value, permits *Key, l *Limiter) []Finding {
 	hash := &l.Keys[0]
 	switch {
 	case p.ID == "" && hash.TTL >= 0 && value.TTL == -1:
-		return remark("B6", "The next acquire of Go or Java gives it the same time.",
+		return remark("B6", "value outlives", "The next acquire of Go or Java gives it the same time.",
 			"The hash expires in %d ms, the value does not: it would limit the next rate.", hash.TTL)
 	case permits.TTL >= 0 && value.TTL == -1:
-		return remark("B2", "PERSIST "+words.Name(permits.Name),
+		return remark("B2", "records expire", "PERSIST "+words.Name(permits.Name),
 			"The records expire in %d ms, the value does not: it will be left alone.", permits.TTL)
 	}
 	return nil
 }
 
-// one returns a single finding.
-func one(fault, mend, what string, args ...any) []Finding {
-	return []Finding{{Fault: fault, Mend: mend, What: fmt.Sprintf(what, args...)}}
-}
+const (
+	// skew is how far ahead a record may be dated by a clock that is well.
+	skew = time.Second
+	// manyOver is how many records one call removes.
+	manyOver = 1000
+)
 
-// remark returns a single finding by which the permits are right all the same.
-func remark(fault, mend, what string, args ...any) []Finding {
-	found := one(fault, mend, what, args...)
-	found[0].Remark = true
+// remarks describes records that are odd, and what was not read.
+func (p *Pair) remarks(l *Limiter) []Finding {
+	count := func(is func(r *Record) bool) (n int) {
+		for i := range p.Records {
+			if is(&p.Records[i]) {
+				n++
+			}
+		}
+		return n
+	}
+	var found []Finding
+	for _, odd := range []struct {
+		n                        int
+		fault, label, mend, what string
+	}{
+		{count(func(r *Record) bool { return r.Format == "" }), "", "unknown records",
+			"rrl repair drops them.", "Records of a form that no version of Redisson writes: %d."},
+		{count(func(r *Record) bool { return r.Over }) / manyOver * manyOver, "B16", "many expired",
+			"Acquires of Go remove 1,000 each.",
+			"Expired records that wait for a call that removes them: %d or more."},
+		{count(func(r *Record) bool { return r.Permits == 0 && !r.Over }), "B12", "empty records",
+			"rrl repair drops them.", "Records of no permits, which keep waiters of Java busy: %d."},
+		{count(func(r *Record) bool { return r.Ahead && !r.ByGo && r.At.Sub(l.At) > skew }), "B5",
+			"fast clock", "Set the clock of that service right.",
+			"Records dated ahead of the clock of Redis, so the clock of a Java service is fast: %d."},
+	} {
+		if odd.n > 0 {
+			found = append(found, remark(odd.fault, odd.label, odd.mend, odd.what, odd.n)...)
+		}
+	}
+	formats := map[string]bool{}
+	for _, r := range p.Records {
+		formats[cmp.Or(r.Format, p.Records[0].Format)] = true
+	}
+	if delete(formats, ""); len(formats) > 1 {
+		found = append(found, remark("", "mixed formats", "When the older clients have stopped: rrl repair.",
+			"The records have %d formats: one version of Redisson may not read those of another.",
+			len(formats))...)
+	}
+	if p.Unread > 0 {
+		found = append(found, remark("", "not checked",
+			fmt.Sprintf("rrl inspect --records reads up to %d.", Most),
+			"Value and records were not compared: %d of %d records are unread.", p.Unread, p.Total)...)
+	}
 	return found
 }
-
-// Label names the finding in a word or two: the fault of Redisson, or what is wrong with a lock, or "other".
-func (f *Finding) Label() string { return cmp.Or(f.Fault, f.label, "other") }

@@ -15,94 +15,98 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A stage is a limiter of rate 10 in a minute, of which 4 permits were taken 20 s ago and 2 now.
-type stage struct {
+// A subject is a limiter of rate 10 in a minute, of which 4 permits were taken 20 s ago and 2 now.
+type subject struct {
 	*testing.T
 	rdb                  *redis.Client
 	name, value, permits string // keys
 	newer                string // the second record
 }
 
-// What is wrong is found, called by the fault of docs/faults.md, and told apart from what is odd but
-// right. What the Java peer makes of a limiter is in compat_test.
+// What is wrong is found with the fault of docs/faults.md, and distinguished from remarks. The states that
+// the Java peer leaves are in compat_test.
 func TestFindings(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		spoil  func(s *stage)
+		spoil  func(s *subject)
 		fault  string // of the first finding; none if What is empty
 		what   string
 		remark bool
 	}{
-		{"nothing", func(*stage) {}, "", "", false},
-		{"a version with a longer interval", func(s *stage) {
+		{"nothing", func(*subject) {}, "", "", false},
+		{"a version with a longer interval", func(s *subject) {
 			s.field("longest", fmt.Sprint(600_000, time.Now().Add(time.Minute).UnixMilli()))
 			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 3), 5*time.Minute)
 		}, "", "", false},
-		{"one that has gone", func(s *stage) {
+		{"one that has gone", func(s *subject) {
 			s.field("longest", fmt.Sprint(600_000, time.Now().Add(-time.Minute).UnixMilli()))
 			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 3), 5*time.Minute)
 		}, "B1", "make 13, 3 above", false},
-		{"released, the records left", func(s *stage) { s.set("7") }, "B1", "make 13, 3 above", false},
-		{"all released, the records left", func(s *stage) { s.set("10") }, "B1", "make 16, 6 above", false},
-		{"the records lost", func(s *stage) { s.del(s.permits) }, "B2", "The value is 4 of 10", false},
-		{"counted twice", func(s *stage) { s.set("15") }, "B3", "The value is 15, above", false},
-		{"counted twice, all over", func(s *stage) {
+		{"released, the records left", func(s *subject) { s.set("7") }, "B1", "make 13, 3 above", false},
+		{"all released, the records left", func(s *subject) { s.set("10") }, "B1", "make 16, 6 above", false},
+		{"the records lost", func(s *subject) { s.del(s.permits) }, "B2", "The value is 4 of 10", false},
+		{"counted twice", func(s *subject) { s.set("15") }, "B3", "The value is 15, above", false},
+		{"counted twice, all over", func(s *subject) {
 			s.set("15")
 			s.del(s.permits)
 		}, "B3", "The value is 15, above", false},
-		{"charged twice", func(s *stage) { s.set("2") }, "B4", "2 permits are in no record", false},
-		{"a clock that is fast", func(s *stage) {
+		{"charged twice", func(s *subject) { s.set("2") }, "B4", "2 permits are in no record", false},
+		{"a clock that is fast", func(s *subject) {
 			s.set("3")
 			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 1), -10*time.Second)
 		}, "B5", "is fast: 1.", true},
-		{"a value that outlives the hash", func(s *stage) {
+		{"a value that outlives the hash", func(s *subject) {
 			s.rdb.Expire(s.Context(), s.name, time.Hour)
 		}, "B6", "the value does not", true},
-		{"left without a rate", func(s *stage) { s.del(s.name) }, "B6 or B8", "No rate is set, but",
-			false},
-		{"left from another type", func(s *stage) {
+		{"left without a rate", func(s *subject) { s.del(s.name) }, "B6 or B8", "No rate is set, but", false},
+		{"left from another type", func(s *subject) {
 			s.field("type", 1)
 		}, "B8", "is left from another type; PER_CLIENT", true},
-		{"a lower rate that forgot", func(s *stage) {
+		{"a lower rate that forgot", func(s *subject) {
 			s.field("rate", 5)
 			s.set("0")
 		}, "B1 or B11", "6 permits are taken", false},
-		{"records of no permits", func(s *stage) {
+		{"records of no permits", func(s *subject) {
 			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 0), 0)
 		}, "B12", "waiters of Java busy: 1.", true},
-		{"a negative number of permits", func(s *stage) {
+		{"a negative number of permits", func(s *subject) {
 			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 1<<32-3), 0)
 			s.set("7")
 		}, "B12", "negative number", false},
-		{"permits cut off", func(s *stage) {
+		{"permits cut off", func(s *subject) {
 			s.field("rate", 1<<33)
 			s.set("4294967290") // 2^33 - 6 - 2^32
 		}, "B13", "4294967296 permits are in no record", false},
-		{"a value that is no integer", func(s *stage) { s.set("1e+17") }, "B14", `"1e+17"`, false},
-		{"a rate that is no integer", func(s *stage) {
+		{"a value that is no integer", func(s *subject) { s.set("1e+17") }, "B14", `"1e+17"`, false},
+		{"a rate that is no integer", func(s *subject) {
 			s.field("rate", "1.5")
 		}, "B14 or B15", `rate is "1.5"`, false},
-		{"half of a rate", func(s *stage) { s.noInterval() }, "B15", "Half of a rate", false},
-		{"the value lost", func(s *stage) { s.del(s.value) }, "B19", "records with 6 permits", false},
-		{"the value lost, some granted again", func(s *stage) {
+		{"half of a rate", func(s *subject) {
+			s.rdb.HDel(s.Context(), s.name, "interval")
+		}, "B15", "Half of a rate", false},
+		{"the value lost", func(s *subject) { s.del(s.value) }, "B19", "records hold 6 permits", false},
+		{"the value lost, some granted again", func(s *subject) {
 			s.rdb.ZRem(s.Context(), s.permits, s.newer)
 			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 2), 0)
 			s.set("8")
 		}, "B1 or B19", "4 above the rate", false},
-		{"rate 0", func(s *stage) { s.field("rate", 0) }, "B22", "The rate is 0", false},
-		{"interval 0", func(s *stage) { s.field("interval", 0) }, "B22", "interval is 0", false},
-		{"no form of Redisson", func(s *stage) {
+		{"rate 0", func(s *subject) { s.field("rate", 0) }, "B22", "The rate is 0", false},
+		{"interval 0", func(s *subject) { s.field("interval", 0) }, "B22", "interval is 0", false},
+		{"no form of Redisson", func(s *subject) {
 			put(s.T, s.rdb, s.permits, "\x01\x00\x00\x00", 0)
 			s.set("3")
 		}, "", "Redisson writes: 1.", true},
-		{"two formats", func(s *stage) {
+		{"two formats", func(s *subject) {
 			put(s.T, s.rdb, s.permits, "\x08abcdefgh\x01\x00\x00\x00", 0)
 			s.set("3")
-		}, "", "of 2 formats", true},
-		{"records that will vanish", func(s *stage) { s.rdb.Expire(s.Context(), s.permits, time.Hour) }, "B2",
-			"The records expire", true},
-		{"a string", func(s *stage) { s.is(s.name, "x") }, "", "is a string, must be a hash", false},
-		{"a list for a value", func(s *stage) {
+		}, "", "have 2 formats", true},
+		{"records that will vanish", func(s *subject) {
+			s.rdb.Expire(s.Context(), s.permits, time.Hour)
+		}, "B2", "The records expire", true},
+		{"a string", func(s *subject) {
+			s.rdb.Set(s.Context(), s.name, "x", 0)
+		}, "", "is a string, must be a hash", false},
+		{"a list for a value", func(s *subject) {
 			s.del(s.value)
 			s.rdb.LPush(s.Context(), s.value, "x")
 		}, "", "is a list, must be a string", false},
@@ -111,7 +115,7 @@ func TestFindings(t *testing.T) {
 			rdb := redistest.MiniClient(t, redistest.Mini(t))
 			l := limiter(t, rdb, rratelimiter.Overall, 10, time.Minute)
 			keys := wire.KeysOf(l.Name(), "").Pairs[0]
-			s := &stage{t, rdb, l.Name(), keys.Value, keys.Permits, redistest.JavaRecord(8, 2)}
+			s := &subject{t, rdb, l.Name(), keys.Value, keys.Permits, redistest.JavaRecord(8, 2)}
 			put(t, rdb, s.permits, redistest.JavaRecord(7, 4), 20*time.Second)
 			put(t, rdb, s.permits, s.newer, 0)
 			s.set("4")
@@ -127,31 +131,20 @@ func TestFindings(t *testing.T) {
 				t.Fatalf("nothing was found: %+v", got)
 			}
 			f := got.Findings[0]
-			if !strings.HasPrefix(f.Fault, c.fault) || !strings.Contains(f.What, c.what) ||
-				f.Remark != c.remark ||
-				f.Mend == "" ||
-				got.Holds() != c.remark {
+			if !strings.HasPrefix(f.Fault, c.fault) || !strings.Contains(f.What, c.what) || f.Label == "" ||
+				f.Remark != c.remark || f.Mend == "" || got.Holds() != c.remark {
 				t.Errorf("found %+v", f)
 			}
 		})
 	}
 }
 
-func (s *stage) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
+func (s *subject) set(value string)         { s.rdb.Set(s.Context(), s.value, value, 0) }
+func (s *subject) del(key string)           { s.rdb.Del(s.Context(), key) }
+func (s *subject) field(name string, v any) { s.rdb.HSet(s.Context(), s.name, name, v) }
 
-func (s *stage) set(value string)         { s.is(s.value, value) }
-func (s *stage) is(key, text string)      { s.must(s.rdb.Set(s.Context(), key, text, 0).Err()) }
-func (s *stage) del(key string)           { s.must(s.rdb.Del(s.Context(), key).Err()) }
-func (s *stage) field(name string, v any) { s.must(s.rdb.HSet(s.Context(), s.name, name, v).Err()) }
-func (s *stage) noInterval()              { s.must(s.rdb.HDel(s.Context(), s.name, "interval").Err()) }
-
-// What is said to mend a drift does.
-func TestWhatMends(t *testing.T) {
+// A repair mends each drift, as its finding says.
+func TestRepairMendsADrift(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	for _, value := range []string{"9", "2", "15", "x", ""} {
 		l := limiter(t, rdb, rratelimiter.Overall, 10, time.Minute)
@@ -173,8 +166,8 @@ func TestWhatMends(t *testing.T) {
 	}
 }
 
-// A PER_CLIENT rate that was changed is no drift: the client adapts with its next call.
-func TestARateThatWasChanged(t *testing.T) {
+// A changed PER_CLIENT rate is no drift: the client adapts with its next call.
+func TestAChangedRateIsNoDrift(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	for _, rate := range []int64{20, 4} {
 		l := limiter(t, rdb, rratelimiter.PerClient, 10, time.Minute)
@@ -199,7 +192,7 @@ func TestARateThatWasChanged(t *testing.T) {
 	}
 }
 
-// What is said to remain is what Go finds, whatever the drift.
+// Remaining is what Go finds, whatever the drift.
 func TestRemainingIsWhatGoFinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
@@ -225,7 +218,7 @@ func TestRemainingIsWhatGoFinds(t *testing.T) {
 	})
 }
 
-// Names whose keys a cluster keeps apart are told.
+// A name whose keys a cluster keeps apart is a remark elsewhere.
 func TestNamesOfManySlots(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	c := rratelimiter.New(rdb)

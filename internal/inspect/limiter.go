@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// A Limiter is what Redis holds of one limiter at one moment.
+// A Limiter is the state of a limiter in Redis at one moment.
 type Limiter struct {
 	Name   string    `json:"name"` // of the hash
 	At     time.Time `json:"at"`   // by the clock of the Redis server
-	Set    bool      `json:"set"`  // rate, interval and type are there
+	Set    bool      `json:"set"`  // rate, interval and type exist
 	Config Config    `json:"config"`
 
 	Keys     []Key     `json:"keys"` // the hash, then those of each of Pairs
 	Sessions []Session `json:"sessions"`
 	Fields   int64     `json:"fields"` // of the hash, sessions among them
 	Pairs    []Pair    `json:"pairs"`
-	Clients  int       `json:"clients"` // of a PER_CLIENT limiter that have keys, if a Scan has read it
+	Clients  int       `json:"clients"` // of a PER_CLIENT limiter that have keys, if a Scan counted them
 
 	Findings []Finding `json:"findings"` // what is wrong; empty if nothing is
 
@@ -25,19 +25,18 @@ type Limiter struct {
 	apart bool // they are on different servers, so that the pairs were not read
 }
 
-// A Config is the hash without its sessions. A text that is no integer has the number 0,
-// and a Finding.
+// A Config is the hash without its sessions. A field that is no integer counts as 0, and is a Finding.
 type Config struct {
 	Type      string `json:"type"` // OVERALL, PER_CLIENT, or empty
 	Rate      int64  `json:"rate"`
 	Interval  int64  `json:"interval_ms"`
 	KeepAlive int64  `json:"keep_alive_ms"` // 0: none
 
-	bad   []string // fields that are no integers, with what they hold
+	bad   []string // fields that are no integers, with their texts
 	turns int64    // until when versions with a longer interval may come back, Unix ms
 }
 
-// Unreadable returns the fields that are no integers, with what they hold; empty if there are none.
+// Unreadable returns the fields that are no integers, with their texts; empty if there are none.
 func (c *Config) Unreadable() string { return strings.Join(c.bad, ", ") }
 
 // PerClient reports whether each client has a pair of its own.
@@ -48,54 +47,54 @@ const overall, perClient = "OVERALL", "PER_CLIENT"
 // A Key is one key of a limiter.
 type Key struct {
 	Name string `json:"name"`
-	Kind string `json:"kind"`   // as TYPE says it: hash, string, zset; none if it is not there
-	TTL  int64  `json:"ttl_ms"` // as PTTL says it: -1 for no end, -2 for no key
+	Kind string `json:"kind"`   // of TYPE: hash, string, zset; none for a missing key
+	TTL  int64  `json:"ttl_ms"` // of PTTL: -1 for no end, -2 for a missing key
 }
 
 // There reports whether the key exists.
 func (k *Key) There() bool { return k.Kind != none }
 
-// What TYPE and PTTL say of a key that is not there.
+// The replies of TYPE and PTTL for a missing key.
 const (
 	none  = "none"
 	noKey = -2
 )
 
-// A Session is a field that a Go Client keeps in the hash: its last request.
+// A Session is the field of the hash in which a Go Client keeps its last request.
 type Session struct {
 	Field  string    `json:"field"`
 	Number int64     `json:"number"` // of the request; a Client counts over all its limiters
 	At     time.Time `json:"at"`
-	Amount int64     `json:"amount"` // permits it took; below 0: that it gave back
+	Amount int64     `json:"amount"` // permits taken; below 0: given back
 
-	// Rate is that for which the value of the client is right, in a PER_CLIENT limiter; 0 elsewhere.
+	// Rate is the rate of the client's value, in a PER_CLIENT limiter; 0 elsewhere.
 	Rate int64 `json:"rate,omitempty"`
 }
 
-// A Pair is a value and its records: the one that all clients share, or that of one client.
+// A Pair is a value and its records, shared by all clients or of one client.
 type Pair struct {
-	ID string `json:"id,omitempty"` // of the client; empty for the pair that is shared
+	ID string `json:"id,omitempty"` // of the client; empty for the shared pair
 
-	HasValue bool   `json:"has_value"` // the key is there
-	Value    string `json:"value"`     // as Redis has it, cut off after 40 bytes
-	Number   int64  `json:"number"`    // what Value means, if Counts
+	HasValue bool   `json:"has_value"` // the key exists
+	Value    string `json:"value"`     // its first 40 bytes
+	Number   int64  `json:"number"`    // Value as a number, if Counts
 	Counts   bool   `json:"counts"`    // Value is an integer
 
 	Total   int64    `json:"total_records"`
 	Records []Record `json:"records"` // oldest first: all, or the oldest and the newest
-	Unread  int64    `json:"unread"`  // records between those two parts, which were not read
-	Gap     int      `json:"-"`       // the index in Records at which they are missing
+	Unread  int64    `json:"unread"`  // records between the two parts
+	Gap     int      `json:"-"`       // the index in Records of the gap that they leave
 
-	// Permits that have not come back: by the records, or by the value if not all were read.
+	// Permits that are taken: by the records, or by the value if not all records were read.
 	Outstanding int64 `json:"outstanding"`
-	// Permits of records whose interval is over, but which no call has removed yet.
+	// Permits of expired records that no call has removed yet.
 	Over int64 `json:"over"`
 
 	Remaining int64    `json:"remaining"` // permits that Go would grant now
-	AtLeast   bool     `json:"at_least"`  // Remaining may be more: records that are over were not read
+	AtLeast   bool     `json:"at_least"`  // Remaining may be more: expired records were not read
 	Drift     int64    `json:"drift"`     // Value + permits of all records - rate, if Checked
-	Checked   bool     `json:"checked"`   // all records were read, and Value is an integer or not there
-	Back      []Return `json:"back"`      // when 1 permit, a tenth and all of the rate are there
+	Checked   bool     `json:"checked"`   // all records were read, and Value is an integer or missing
+	Back      []Return `json:"back"`      // when 1 permit, a tenth and all of the rate are available
 }
 
 // A Record is one member of the sorted set.
@@ -104,20 +103,20 @@ type Record struct {
 	Permits int64     `json:"permits"` // its last four bytes
 	Format  string    `json:"format"`  // of Redisson; empty if no version writes such a record
 	ByGo    bool      `json:"by_go"`   // it bears the mark of Go
-	Merged  bool      `json:"merged"`  // it is of several grants (WithResolution)
+	Merged  bool      `json:"merged"`  // it stands for several grants (WithResolution)
 	Ahead   bool      `json:"ahead"`   // it is dated after the clock of the server
-	Over    bool      `json:"over"`    // its interval is over; it is removed by a later call
+	Over    bool      `json:"over"`    // it has expired; a later call removes it
 
 	score float64
 }
 
-// A Return is a number of permits, and how long it takes until they are there.
+// A Return is a number of permits, and the time until they are available.
 type Return struct {
 	Permits int64 `json:"permits"`
-	In      int64 `json:"in_ms"` // 0: they are there now; Unknown: it depends on records that were not read
+	In      int64 `json:"in_ms"` // 0 for now; Unknown if it depends on unread records
 }
 
-// Unknown is the time of a Return that nobody can tell.
+// Unknown stands for a number that the keys do not determine.
 const Unknown = -1
 
 // Shared returns the pair without an ID, nil if it was not read.
@@ -144,12 +143,11 @@ func (l *Limiter) InUse() []*Pair {
 	return pairs
 }
 
-// Holds reports whether the limiter is as it should be: nothing was found that is wrong. A
-// pair that could not be checked, because of too many records, does not make it false.
+// Holds reports whether nothing is wrong with the limiter. A pair that was not checked, because of too many
+// records, does not count as wrong.
 func (l *Limiter) Holds() bool { return allRemarks(l.Findings) }
 
-// Masked returns the limiter with other names and ids, for those who may see its numbers only. mask
-// returns what stands for a name or an id.
+// Masked returns the limiter with masks in place of names and ids, for viewers who may see its numbers only.
 func (l *Limiter) Masked(mask func(string) string) *Limiter {
 	m := *l
 	m.Name, m.Keys, m.Pairs = mask(l.Name), slices.Clone(l.Keys), slices.Clone(l.Pairs)

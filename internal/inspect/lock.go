@@ -9,22 +9,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// A Lock is what Redis holds of one lock at one moment.
+// A Lock is the state of a lock in Redis at one moment.
 type Lock struct {
 	Name string    `json:"name"` // of the hash
 	At   time.Time `json:"at"`   // by the clock of the Redis server
 	Kind LockKind  `json:"lock"`
 
-	Owners []Owner `json:"owners"` // who holds it: one, or none if it is free
+	Owners []Owner `json:"owners"` // one, or none if the lock is free
 
-	// Token is the last one of a fenced lock, as Redis has it, cut off after 40 bytes.
+	// Token is the last token of a fenced lock, its first 40 bytes.
 	Token string `json:"token,omitempty"`
 
 	Waiters []Waiter `json:"waiters"` // of a fair lock, the next first
-	Waiting int64    `json:"waiting"` // all of them, of which Waiters are the first
+	Waiting int64    `json:"waiting"` // the length of the queue
 
-	// Latches are the keys that say that a hold has ended, if they were looked for.
-	Latches *Latches `json:"latches,omitempty"`
+	// EndedHolds counts the idempotency keys of ended holds; nil if they were not counted.
+	EndedHolds *EndedHolds `json:"endedHolds,omitempty"`
 
 	Keys     []Key     `json:"keys"`     // the hash, the token, the queue, the timeouts
 	Findings []Finding `json:"findings"` // what is wrong; empty if nothing is
@@ -36,10 +36,10 @@ type Lock struct {
 	apart     bool  // they are on different servers, so that only the hash was read
 }
 
-// A LockKind is how a lock is used, as far as its keys tell.
+// A LockKind is the use of a lock, according to its keys.
 type LockKind string
 
-// The kinds of locks. One that was never fenced or waited for fairly looks plain.
+// The kinds of locks. A lock without a token and a queue looks plain.
 const (
 	Plain  LockKind = "plain"
 	Fenced LockKind = "fenced" // there is a token
@@ -54,40 +54,39 @@ const (
 	lockTimeouts
 )
 
-// An Owner is a field of the hash: who holds the lock.
+// An Owner is a field of the hash: a holder of the lock.
 type Owner struct {
 	Name  string `json:"owner"` // the ID of a Client, a colon and a number
-	Count int64  `json:"count"` // how often it holds the lock
+	Count int64  `json:"count"` // its holds
 }
 
 // A Waiter is an owner that waits for a fair lock.
 type Waiter struct {
 	Owner string     `json:"owner"`
-	Until *time.Time `json:"until"` // when it counts as dead; nil if Redis does not know
-	Dead  bool       `json:"dead"`  // that time has come
+	Until *time.Time `json:"until"` // its timeout, after which it counts as dead; nil if it has none
+	Dead  bool       `json:"dead"`  // Until has passed
 }
 
-// Latches are keys of a lock, as far as they were found.
-type Latches struct {
+// EndedHolds counts the ended holds of a lock, by their idempotency keys.
+type EndedHolds struct {
 	Found   int  `json:"found"`
-	AtLeast bool `json:"at_least"` // not all keys of the server were looked at
+	AtLeast bool `json:"at_least"` // not all keys of the server were scanned
 }
 
-// There reports whether there is anything of a lock: somebody holds it, or waits for it, or has held it
-// as a fenced lock.
+// There reports whether there is a lock: it has a holder or waiters, or a token of an earlier holder.
 func (l *Lock) There() bool {
 	beside := func(k Key) bool { return k.There() }
 	return len(l.Owners) > 0 || !l.Keys[lockHash].There() && slices.ContainsFunc(l.Keys[1:], beside)
 }
 
-// Holds reports whether the lock is as it should be: nothing was found that is wrong.
+// Holds reports whether nothing is wrong with the lock.
 func (l *Lock) Holds() bool { return allRemarks(l.Findings) }
 
-// TTL returns the ms that the lock is held unless it is renewed, as PTTL says it.
+// TTL returns the time to live of the hash, as PTTL replies.
 func (l *Lock) TTL() int64 { return l.Keys[lockHash].TTL }
 
-// listable reports whether the hash is a lock for sure enough to be listed: what has other ids than
-// Redisson and Clients give themselves has a TTL at least, as each lock has.
+// listable reports whether the hash is surely a lock: its owners have UUIDs, as Redisson and Clients have by
+// default, or it has a TTL, as each lock has.
 func (l *Lock) listable() bool {
 	byUUID := func(o Owner) bool {
 		id, _, _ := cutOwner(o.Name)
@@ -97,24 +96,24 @@ func (l *Lock) listable() bool {
 		func(o Owner) bool { return !byUUID(o) }))
 }
 
-// mostOwners is how many fields a hash may have that is taken for a lock. More than one is a fault.
+// mostOwners is the most fields of a hash that may be a lock. More than one owner is a fault.
 const mostOwners = 4
 
-// cutOwner splits the name of an owner, ID:number, and reports whether it is one.
+// cutOwner splits the name of an owner, ID:number, and reports whether the field is one.
 func cutOwner(field string) (id, number string, ok bool) {
 	i := strings.LastIndexByte(field, ':')
 	if i < 1 {
 		return "", "", false
 	}
 	id, number = field[:i], field[i+1:]
-	_, err := strconv.ParseInt(number, 10, 64) // as Java: async calls may pass any long
+	_, err := strconv.ParseInt(number, 10, 64) // async calls of Java may pass any long
 	if err != nil {
 		_, err = strconv.ParseUint(number, 10, 64)
 	}
 	return id, number, err == nil && number[0] != '+'
 }
 
-// owners returns who holds a lock, by fields and values of its hash, nil if that is no lock.
+// owners decodes the hash of a lock; it returns nil for another hash.
 func owners(page []string) (found []Owner) {
 	for pair := range slices.Chunk(page, 2) {
 		if len(pair) < 2 {

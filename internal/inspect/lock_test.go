@@ -1,7 +1,6 @@
 package inspect_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -18,7 +17,7 @@ import (
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// The owners of two JVMs, as Redisson names its threads.
+// Owners in two JVMs, as Redisson names its threads.
 const (
 	holder = "5e4f0f64-8d3c-4bb4-9a63-3a0c6f1c2a11:52"
 	second = "0a9c7b1e-5f2d-4c4e-8b1a-77d0b8e1c3f2:31"
@@ -39,7 +38,7 @@ func hold(t *testing.T, rdb redis.UniversalClient, name, owner string) {
 	redistest.NoError(t, rdb.PExpire(t.Context(), name, 30*time.Second).Err())
 }
 
-// enqueue writes a waiter of a fair lock as Redisson does, who counts so long from now on.
+// enqueue writes a waiter of a fair lock as Redisson does, who counts for a time from now on.
 func enqueue(t *testing.T, rdb redis.UniversalClient, name, owner string, counts time.Duration) {
 	t.Helper()
 	rdb.RPush(t.Context(), "redisson_lock_queue:{"+name+"}", owner)
@@ -72,131 +71,89 @@ func TestReadLock(t *testing.T) {
 	}
 }
 
-// Of a lock that nobody holds its token is there, and of one that nobody has held nothing.
-func TestReadFreeLock(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
-	if l := lockOf(t, rdb, "x"); l.There() || len(l.Findings) > 0 || l.TTL() != -2 {
-		t.Errorf("%+v", l)
-	}
-	rdb.Set(t.Context(), "redisson_lock_token:{x}", 7, 0)
-	if l := lockOf(t, rdb, "x"); !l.There() || len(l.Owners) > 0 || l.Kind != inspect.Fenced || !l.Holds() {
-		t.Errorf("%+v", l)
-	}
-}
-
-// The waiters of a fair lock are in order, with until when each counts.
-func TestReadFairLock(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
-	hold(t, rdb, "x", holder)
-	enqueue(t, rdb, "x", second, -time.Minute)
-	enqueue(t, rdb, "x", third, time.Minute)
-	l := lockOf(t, rdb, "x")
-	if l.Kind != inspect.Fair || !l.Holds() || l.Waiting != 2 || len(l.Waiters) != 2 {
-		t.Fatalf("%+v", l)
-	}
-	first, last := l.Waiters[0], l.Waiters[1]
-	if first.Owner != second || !first.Dead || last.Owner != third || last.Dead || last.Until == nil {
-		t.Errorf("%+v", l.Waiters)
-	}
-	if left := last.Until.Sub(l.At); left < 50*time.Second || left > 70*time.Second {
-		t.Errorf("%v left", left)
-	}
-	if len(l.Findings) != 1 || !strings.Contains(l.Findings[0].What, "counts as dead since 1m") {
-		t.Errorf("%+v", l.Findings)
-	}
-}
-
-// What is wrong with a lock is found, and what mends it mends it.
+// What is wrong with a lock is found, and its remedy works. Reports of free locks and of fair locks are
+// golden files of cmd/rrl.
 func TestFindingsOfLocks(t *testing.T) {
-	s := redistest.Start(t)
-	rdb := s.Client(t)
+	rdb := redistest.Start(t).Client(t)
 	const queue, timeouts = "redisson_lock_queue:{x}", "redisson_lock_timeout:{x}"
 	const token = "redisson_lock_token:{x}"
-	for label, c := range map[string]struct {
-		spoil func(ctx context.Context)
-		what  string
-		mend  string // as in redis-cli, if it is a command
+	for _, c := range []struct {
+		label, what string
+		spoil       []string // commands
+		mend        string   // a command; empty for none
 	}{
-		"no TTL":     {func(ctx context.Context) { rdb.Persist(ctx, "x") }, "without a pause", ""},
-		"two owners": {func(ctx context.Context) { rdb.HSet(ctx, "x", "svc:7", 1) }, "2 owners hold", ""},
-		"token":      {func(ctx context.Context) { rdb.Set(ctx, token, "many", 0) }, `"many", no int`, ""},
-		"jam": {func(ctx context.Context) { rdb.ZRem(ctx, timeouts, second) }, "head of the queue",
+		{"no TTL", "without a pause", []string{"PERSIST x"}, ""},
+		{"no TTL", "does not end if its holder dies.", []string{
+			"DEL " + queue + " " + timeouts, "PERSIST x",
+		}, ""},
+		{"no TTL", "takes a refusal for a grant", []string{
+			"DEL " + queue + " " + timeouts, "SET " + token + " 7", "PERSIST x",
+		}, ""},
+		{"two owners", "2 owners hold", []string{"HSET x svc:7 1"}, ""},
+		{"token", `"many", not an int`, []string{"SET " + token + " many"}, ""},
+		{"token", "tokens begin again at 1", []string{"SET " + token + " 7 EX 9"}, ""},
+		{"two kinds", "a fenced and for a fair lock", []string{"SET " + token + " 7"}, ""},
+		{"jam", "head of the queue", []string{"ZREM " + timeouts + " " + second},
 			"UNLINK " + queue + " " + timeouts},
-		"jam ahead": {func(ctx context.Context) { rdb.ZRem(ctx, timeouts, third) }, "count: 1. One",
+		{"jam", "is lost: without timeouts", []string{"DEL x " + timeouts},
 			"UNLINK " + queue + " " + timeouts},
-		"twice": {func(ctx context.Context) { rdb.RPush(ctx, queue, second) }, "in the queue twice",
+		{"jam ahead", "without a timeout: 1. If one", []string{"ZREM " + timeouts + " " + third},
+			"UNLINK " + queue + " " + timeouts},
+		{"twice", "in the queue twice", []string{"RPUSH " + queue + " " + second},
 			"LREM " + queue + " -1 " + second},
-		"other": {func(ctx context.Context) { rdb.Del(ctx, queue); rdb.Set(ctx, queue, 1, 0) },
-			"is a string, must be a list", "UNLINK " + queue},
+		{"another program", "is a string, must be a list", []string{"SET " + queue + " 1"},
+			"UNLINK " + queue},
 	} {
-		t.Run(label, func(t *testing.T) {
-			rdb.FlushDB(t.Context())
+		t.Run(c.label, func(t *testing.T) {
+			do := func(command string) {
+				t.Helper()
+				var args []any
+				for word := range strings.FieldsSeq(command) {
+					args = append(args, word)
+				}
+				redistest.NoError(t, rdb.Do(t.Context(), args...).Err())
+			}
+			do("FLUSHDB")
 			hold(t, rdb, "x", holder)
 			enqueue(t, rdb, "x", second, time.Minute)
 			enqueue(t, rdb, "x", third, time.Minute)
 			if l := lockOf(t, rdb, "x"); len(l.Findings) > 0 {
 				t.Fatalf("before: %+v", l.Findings)
 			}
-			c.spoil(t.Context())
+			for _, command := range c.spoil {
+				do(command)
+			}
 			l := lockOf(t, rdb, "x")
-			if l.Holds() || l.Findings[0].Label() != label || !strings.Contains(l.Findings[0].What, c.what) {
-				t.Fatalf("%+v", l.Findings)
+			found := l.Findings
+			if len(found) == 0 || l.Holds() != found[0].Remark || !l.There() {
+				t.Fatalf("%+v", l)
 			}
-			if c.mend == "" {
-				return
+			if i := slices.IndexFunc(found, func(f inspect.Finding) bool {
+				return f.Label == c.label && strings.Contains(f.What, c.what) &&
+					strings.Contains(f.Mend, c.mend)
+			}); i < 0 {
+				t.Fatalf("no %q in %+v", c.what, found)
 			}
-			if !strings.Contains(l.Findings[0].Mend, c.mend) {
-				t.Fatalf("mend: %s", l.Findings[0].Mend)
-			}
-			var args []any
-			for word := range strings.FieldsSeq(c.mend) {
-				args = append(args, word)
-			}
-			redistest.NoError(t, rdb.Do(t.Context(), args...).Err())
-			if l := lockOf(t, rdb, "x"); !l.Holds() {
-				t.Errorf("after: %+v", l.Findings)
+			if c.mend != "" {
+				do(c.mend)
+				if !lockOf(t, rdb, "x").Holds() {
+					t.Errorf("after %s: %+v", c.mend, found)
+				}
 			}
 		})
 	}
 }
 
-// More is found where there is no queue, or no lock, or a name for several kinds.
-func TestMoreFindingsOfLocks(t *testing.T) {
+// A name whose braces a cluster takes for a hash tag is a remark elsewhere.
+func TestBracesInTheNameOfALock(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
-	ctx := t.Context()
-	hold(t, rdb, "expires", holder)
-	rdb.Set(ctx, "redisson_lock_token:{expires}", 7, time.Hour)
-	hold(t, rdb, "endless", holder)
-	rdb.Persist(ctx, "endless")
-	hold(t, rdb, "fenced", holder)
-	rdb.Set(ctx, "redisson_lock_token:{fenced}", 7, 0)
-	rdb.Persist(ctx, "fenced")
-	rdb.RPush(ctx, "redisson_lock_queue:{jam}", second, third) // Z is lost, and nobody holds the lock
-	hold(t, rdb, "both", holder)
-	enqueue(t, rdb, "both", second, time.Minute)
-	rdb.Set(ctx, "redisson_lock_token:{both}", 7, 0)
 	hold(t, rdb, "a}b{c", holder)
-	for name, want := range map[string]struct {
-		label, what string
-		remark      bool
-	}{
-		"expires": {"token", "tokens begin again at 1", false},
-		"endless": {"no TTL", "does not end if its holder dies.", false},
-		"fenced":  {"no TTL", "takes a refusal for a grant", false},
-		"jam":     {"jam", "is lost: nobody knows", false},
-		"both":    {"other", "a fenced and for a fair lock", true},
-		"a}b{c":   {"other", "different slots of a cluster", true},
-	} {
-		l := lockOf(t, rdb, name)
-		if len(l.Findings) != 1 || l.Holds() != want.remark || l.Findings[0].Label() != want.label ||
-			!strings.Contains(l.Findings[0].What, want.what) || !l.There() {
-			t.Errorf("%s: %+v", name, l)
-		}
+	if l := lockOf(t, rdb, "a}b{c"); len(l.Findings) != 1 || l.Findings[0].Label != "braces" || !l.Holds() {
+		t.Errorf("%+v", l)
 	}
 }
 
-// What is no lock is not taken for one.
-func TestNoLocks(t *testing.T) {
+func TestOtherHashesAreNoLocks(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	set(t, clientOn(t, rdb).RateLimiter("limiter"), rratelimiter.Overall, 5, time.Minute)
 	for name, fields := range map[string][]any{
@@ -217,7 +174,7 @@ func TestNoLocks(t *testing.T) {
 	}
 }
 
-// However many waiters there are, a bounded number of them is read, and said so.
+// Only the first waiters are read, and a finding says so.
 func TestReadLockIsBounded(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	hold(t, rdb, "x", holder)
@@ -242,25 +199,25 @@ func TestReadLockIsBounded(t *testing.T) {
 	}
 }
 
-// The latches of a lock are counted, and not those of others.
-func TestLatches(t *testing.T) {
-	latches := func(rdb redis.UniversalClient) {
+// The idempotency keys of a lock are counted without those of other locks.
+func TestEndedHoldsAreCounted(t *testing.T) {
+	counts := func(rdb redis.UniversalClient) {
 		t.Helper()
 		for _, name := range []string{"x", "x*", "xy"} {
 			for i := range 3 {
 				rdb.Set(t.Context(), fmt.Sprintf("redisson_unlock_latch:{%s}:%032d", name, i), 1, time.Minute)
 			}
-			found, err := inspect.LatchesOf(t.Context(), rdb, name)
+			found, err := inspect.EndedHoldsOf(t.Context(), rdb, name)
 			if err != nil || found.Found != 3 || found.AtLeast {
 				t.Errorf("%s: %+v, %v", name, found, err)
 			}
 		}
 	}
-	latches(redistest.Start(t).Client(t))
-	latches(redistest.StartCluster(t).Client(t))
+	counts(redistest.Start(t).Client(t))
+	counts(redistest.StartCluster(t).Client(t))
 }
 
-// A list has the locks that are held, and nothing that only looks like one.
+// A list has the locks that are held, and no similar hashes.
 func TestScanOfLocks(t *testing.T) {
 	scanLocks(t, redistest.Start(t).Client(t))
 	scanLocks(t, redistest.StartCluster(t).Client(t))
@@ -301,12 +258,12 @@ func scanLocks(t *testing.T, rdb redis.UniversalClient) {
 	}
 }
 
-// Where the braces in a name put its keys on different servers, that is found.
+// A name whose braces put its keys on different servers is a finding.
 func TestLockOnDifferentServers(t *testing.T) {
 	rdb := redistest.StartCluster(t).Client(t)
 	hold(t, rdb, "a}b{c", holder)
 	l := lockOf(t, rdb, "a}b{c")
-	if l.Holds() || l.Findings[0].Label() != "braces" || l.Owners[0].Name != holder {
+	if l.Holds() || l.Findings[0].Label != "braces" || l.Owners[0].Name != holder {
 		t.Errorf("%+v", l)
 	}
 	if _, err := json.Marshal(l); err != nil {
@@ -314,7 +271,7 @@ func TestLockOnDifferentServers(t *testing.T) {
 	}
 }
 
-// What anybody has written makes no panic, and can be printed as JSON.
+// No contents of the keys cause a panic, and any can be printed as JSON.
 func FuzzReadLock(f *testing.F) {
 	f.Add(holder, "1", "7", second, 1e12, "x")
 	f.Add("a:-1", "-5", "", "", -1e300, "a{b")

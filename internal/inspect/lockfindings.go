@@ -7,52 +7,43 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
-// find returns what is wrong with a lock.
+// find returns the findings about a lock.
 func (l *Lock) find() []Finding {
 	found := []Finding{}
-	if !l.There() {
+	switch {
+	case !l.There():
 		return found
-	}
-	if l.apart {
-		return append(found, l.wrong("braces", "Give the lock another name.", "The braces in the name put "+
-			"its keys into different slots: on this cluster a lock of Java is never unlocked.")...)
+	case l.apart:
+		return append(found, wrong("", "braces", "Give the lock another name.",
+			otherSlots+": on this cluster a lock of Java is never unlocked.")...)
 	}
 	if found = append(found, l.misused()...); len(found) > 0 {
 		return found
 	}
-	found = append(found, l.held()...)
-	found = append(found, l.token()...)
-	found = append(found, l.queue()...)
+	found = slices.Concat(found, l.held(), l.token(), l.queue())
 	if l.split {
-		found = append(found, remark("", "On a cluster, choose another name. Elsewhere nothing is wrong.",
-			"The braces in the name put its keys into different slots of a cluster.")...)
+		found = append(found, braces("")...)
 	}
 	return found
 }
 
-// wrong returns a single finding, with its label.
-func (*Lock) wrong(label, mend, what string, args ...any) []Finding {
-	found := one("", mend, what, args...)
-	found[0].label = label
-	return found
-}
-
-// misused says which key is of another kind.
+// misused names a key of another kind.
 func (l *Lock) misused() []Finding {
 	for i, kind := range map[int]string{lockToken: "string", lockQueue: "list", lockTimeouts: "zset"} {
 		if k := l.Keys[i]; k.There() && k.Kind != kind {
-			return l.wrong("other", "Another program has written it: UNLINK "+words.Name(k.Name),
+			return wrong("", "another program",
+				"Another program has written it: UNLINK "+words.Name(k.Name),
 				"%q is a %s, must be a %s.", k.Name, k.Kind, kind)
 		}
 	}
 	return nil
 }
 
-// held says what is wrong with how the lock is held.
+// held describes what is wrong with the hold.
 func (l *Lock) held() (found []Finding) {
-	const force = "When nobody works under it any more: rrl unlock --force."
+	const force = "When no holder works under it any more: rrl unlock --force."
 	if len(l.Owners) > 1 {
-		found = l.wrong("two owners", force, "%d owners hold the lock at once, must be one.", len(l.Owners))
+		found = wrong("", "two owners", force, "%d owners hold the lock at once, must be one.", len(l.Owners))
 	}
 	if len(l.Owners) == 0 || l.TTL() >= 0 {
 		return found
@@ -65,93 +56,76 @@ func (l *Lock) held() (found []Finding) {
 		what += " Waiters of Java then ask without a pause."
 	}
 	mend := "A holder that renews it sets one within 10 s. " + force
-	return append(found, l.wrong("no TTL", mend, "%s", what)...)
+	return append(found, wrong("", "no TTL", mend, "%s", what)...)
 }
 
-// token says what is wrong with the token.
+// token describes what is wrong with the token.
 func (l *Lock) token() (found []Finding) {
 	key := &l.Keys[lockToken]
 	if !key.There() {
 		return nil
 	}
 	if _, ok := integer(l.Token); !ok {
-		found = l.wrong("token", "SET it to a number above each token that was given.",
-			"The token is %q, no integer: nobody can get the lock.", l.Token)
+		found = wrong("", "token", "SET it to a number above each token that was given.",
+			"The token is %q, not an integer: no client can get the lock.", l.Token)
 	}
 	if key.TTL >= 0 {
-		found = append(found, l.wrong("token", "PERSIST "+words.Name(key.Name),
-			"The token expires in %s: then tokens begin again at 1, and what has seen a greater one "+
+		found = append(found, wrong("", "token", "PERSIST "+words.Name(key.Name),
+			"The token expires in %s: then tokens begin again at 1, and whatever has seen a greater one "+
 				"refuses each holder.", words.Span(key.TTL))...)
 	}
 	if l.Kind == Fair {
-		found = append(found, remark("", "Use a name for one kind of lock only.",
+		found = append(found, remark("", "two kinds", "Use a name for one kind of lock only.",
 			"There are a token and a queue: the name is used for a fenced and for a fair lock, and waiters "+
-				"of one are not told of an unlock of the other.")...)
+				"of one are not notified of an unlock of the other.")...)
 	}
 	return found
 }
 
-// queue says what is wrong with the waiters of a fair lock.
-func (l *Lock) queue() []Finding {
+// queue describes what is wrong with the waiters of a fair lock.
+func (l *Lock) queue() (found []Finding) {
 	if l.Kind != Fair {
 		return nil
 	}
 	key, timeouts := words.Name(l.Keys[lockQueue].Name), words.Name(l.Keys[lockTimeouts].Name)
-	both := fmt.Sprintf("UNLINK %s %s: who waits queues again, when its wait for the holder ends.", key,
+	both := fmt.Sprintf("UNLINK %s %s: waiters queue again when their wait for the holder ends.", key,
 		timeouts)
-	unknown := func(w Waiter) bool { return w.Until == nil }
-	var found []Finding
-	switch n := count(l.Waiters, unknown); {
-	case len(l.Waiters) == 0 || !l.allScores || n == 0:
-	case l.timeouts == 0:
-		found = l.wrong("jam", both, "%q is lost: nobody knows how long those in the queue count, so "+
-			"Java never removes them. Nobody gets the lock once the first of them has gone.",
-			l.Keys[lockTimeouts].Name)
-	case unknown(l.Waiters[0]):
-		found = l.wrong("jam", both, "The head of the queue, %q, has no time until which it counts: Java "+
-			"never removes it. If it has gone, nobody gets the lock, though nobody holds it.",
-			l.Waiters[0].Owner)
-	default:
-		found = l.wrong("jam ahead", both, "Waiters that have no time until which they count: %d. One that "+
-			"has gone keeps all others out when it is the head.", n)
-	}
-	if owner, ok := l.twice(); ok {
-		found = append(found, l.wrong("twice", fmt.Sprintf("LREM %s -1 %s", key, words.Name(owner)),
-			"%q is in the queue twice: when it has had the lock, its second place keeps all others out.",
-			owner)...)
-	}
-	if len(l.Waiters) > 0 && l.Waiters[0].Dead {
-		found = append(found, remark("", "The next attempt or unlock of anybody removes it.",
-			"The head of the queue, %q, counts as dead since %s: those behind it are not told of an unlock.",
-			l.Waiters[0].Owner, words.Span(-l.left(*l.Waiters[0].Until)))...)
-	}
-	if rest := l.Waiting - int64(len(l.Waiters)); rest > 0 {
-		found = append(found, remark("", fmt.Sprintf("rrl inspect --records reads up to %d.", Most),
-			"Waiters that were not read: %d of %d.", rest, l.Waiting)...)
-	}
-	return found
-}
-
-// twice returns an owner that is in the queue more than once, if there is one.
-func (l *Lock) twice() (string, bool) {
-	seen := make(map[string]bool, len(l.Waiters))
-	i := slices.IndexFunc(l.Waiters, func(w Waiter) bool {
-		again := seen[w.Owner]
-		seen[w.Owner] = true
-		return again
-	})
-	if i < 0 {
-		return "", false
-	}
-	return l.Waiters[i].Owner, true
-}
-
-// count returns how many waiters are so.
-func count(waiters []Waiter, so func(Waiter) bool) (n int) {
-	for _, w := range waiters {
-		if so(w) {
-			n++
+	unknown, places := 0, make(map[string]int, len(l.Waiters))
+	for _, w := range l.Waiters {
+		if places[w.Owner]++; w.Until == nil {
+			unknown++
 		}
 	}
-	return n
+	switch {
+	case len(l.Waiters) == 0 || !l.allScores || unknown == 0:
+	case l.timeouts == 0:
+		found = wrong("", "jam", both, "%q is lost: without timeouts Java never removes a waiter, so the "+
+			"lock stays free for ever once the first waiter has gone.", l.Keys[lockTimeouts].Name)
+	case l.Waiters[0].Until == nil:
+		found = wrong("", "jam", both, "The head of the queue, %q, has no timeout: Java never removes it. "+
+			"If it has gone, no waiter gets the lock, although the lock is free.", l.Waiters[0].Owner)
+	default:
+		found = wrong("", "jam ahead", both, "Waiters without a timeout: %d. If one of them has gone, no "+
+			"other waiter gets the lock once it is the head.", unknown)
+	}
+	for _, w := range l.Waiters {
+		if places[w.Owner] > 1 {
+			mend := fmt.Sprintf("LREM %s -1 %s", key, words.Name(w.Owner))
+			found = append(found, wrong("", "twice", mend, "%q is in the queue twice: after it has had the "+
+				"lock, its second place stops all other waiters.", w.Owner)...)
+			break
+		}
+	}
+	if len(l.Waiters) > 0 && l.Waiters[0].Dead {
+		late := l.At.Sub(*l.Waiters[0].Until).Milliseconds()
+		found = append(found, remark("", "dead head", "The next attempt or unlock of any client removes it.",
+			"The head of the queue, %q, counts as dead since %s: the waiters behind it are not notified of "+
+				"an unlock.", l.Waiters[0].Owner, words.Span(late))...)
+	}
+	if rest := l.Waiting - int64(len(l.Waiters)); rest > 0 {
+		mend := fmt.Sprintf("rrl inspect --records reads up to %d.", Most)
+		found = append(found, remark("", "not read", mend, "Waiters that were not read: %d of %d.",
+			rest, l.Waiting)...)
+	}
+	return found
 }

@@ -2,9 +2,7 @@ package inspect
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,29 +10,22 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// ReadLock reads the lock in a hash, in one round trip, with the given number of waiters at most, between
-// 2 and Most. A lock that is not there is no error; nor is a hash of something else, which has no owners.
+// ReadLock reads the lock in a hash, in one round trip, with at most the given number of waiters, between 2
+// and Most. A missing lock is no error; neither is a hash of another program, which has no owners.
 //
-// Where the braces in a name put its keys on different servers, only the hash is read.
+// If the braces in a name put its keys on different servers, only the hash is read.
 func ReadLock(ctx context.Context, rdb redis.UniversalClient, hash string, waiters int) (*Lock, error) {
 	if waiters < 2 || waiters > Most {
 		return nil, fmt.Errorf("waiters is %d, must be between 2 and %d", waiters, Most)
-	}
-	on, err := serverOf(rdb, hash)
-	if err != nil {
-		return nil, err
 	}
 	keys := wire.LockKeysOf(hash)
 	r := &lockReading{hash: hash, most: int64(waiters), split: !keys.OneSlot()}
 	for _, name := range []string{hash, keys.Token, keys.Queue, keys.Timeout} {
 		r.keys = append(r.keys, keyReading{name: name})
 	}
-	kind := redisx.KindOf(rdb)
-	r.apart = kind.Sharded && r.split
-	tx := on.TxPipeline()
-	r.ask(ctx, tx)
-	if _, err := tx.Exec(ctx); err != nil && !r.replied() {
-		return nil, why(ctx, on, err, r.ask)
+	r.apart = redisx.KindOf(rdb).Sharded && r.split
+	if err := transact(ctx, rdb, hash, r); err != nil {
+		return nil, err
 	}
 	return r.lock()
 }
@@ -56,7 +47,6 @@ type lockReading struct {
 	timeouts         *redis.ZSliceCmd
 }
 
-// ask adds the commands to a pipeline.
 func (r *lockReading) ask(ctx context.Context, p redis.Pipeliner) {
 	r.time = p.Time(ctx)
 	r.keys[lockHash].ask(ctx, p)
@@ -75,7 +65,6 @@ func (r *lockReading) ask(ctx context.Context, p redis.Pipeliner) {
 	r.timeouts = p.ZRangeWithScores(ctx, timeouts, 0, r.most-1)
 }
 
-// replied reports whether Redis has carried out the transaction.
 func (r *lockReading) replied() bool {
 	return r.time.Err() == nil && r.keys[lockHash].kind.Err() == nil
 }
@@ -86,10 +75,8 @@ func (r *lockReading) lock() (*Lock, error) {
 	if !r.apart {
 		cmds = append(cmds, r.token, r.waiting, r.counted, r.queue, r.timeouts)
 	}
-	for _, cmd := range cmds {
-		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !otherKind(err) {
-			return nil, err
-		}
+	if err := failed(cmds...); err != nil {
+		return nil, err
 	}
 	l := &Lock{
 		Name: r.hash, At: r.time.Val(), Owners: []Owner{}, Waiters: []Waiter{}, fields: r.fields.Val(),
@@ -115,7 +102,7 @@ func (r *lockReading) lock() (*Lock, error) {
 	return l, nil
 }
 
-// decodeWaiters joins the queue with the times until which its members count.
+// decodeWaiters joins the queue with the timeouts of its members.
 func (l *Lock) decodeWaiters(queue []string, timeouts []redis.Z) {
 	scores := make(map[string]float64, len(timeouts))
 	for _, z := range timeouts {
@@ -133,9 +120,9 @@ func (l *Lock) decodeWaiters(queue []string, timeouts []redis.Z) {
 	}
 }
 
-// LatchesOf counts the latches of a lock by a pass over the names of keys of the server that has it. It ends
-// at mostKeys, for nothing depends on them.
-func LatchesOf(ctx context.Context, rdb redis.UniversalClient, hash string) (*Latches, error) {
+// EndedHoldsOf counts the idempotency keys of a lock by a pass over the names of keys of its server. The pass
+// ends at mostKeys, since nothing depends on the count.
+func EndedHoldsOf(ctx context.Context, rdb redis.UniversalClient, hash string) (*EndedHolds, error) {
 	const mostKeys = 100 * DefaultPage
 	on, err := masterOf(ctx, rdb, hash)
 	if err != nil {
@@ -145,8 +132,8 @@ func LatchesOf(ctx context.Context, rdb redis.UniversalClient, hash string) (*La
 	w := &walk{Scan: Scan{Page: DefaultPage}}
 	names := map[string]bool{} // SCAN may return a key twice
 	looked := int64(0)
-	latches := Literal(keys.Latches) + "*"
-	err = w.pages(ctx, on, latches, "string", func(_ context.Context, page []string) error {
+	pattern := Literal(keys.IdempotencyKeys) + "*"
+	err = w.pages(ctx, on, pattern, "string", func(_ context.Context, page []string) error {
 		for _, name := range page {
 			names[name] = true
 		}
@@ -155,8 +142,5 @@ func LatchesOf(ctx context.Context, rdb redis.UniversalClient, hash string) (*La
 		}
 		return nil
 	})
-	return &Latches{Found: len(names), AtLeast: looked >= mostKeys}, err
+	return &EndedHolds{Found: len(names), AtLeast: looked >= mostKeys}, err
 }
-
-// left returns how long after a look a moment is, in ms; below 0 if it has been.
-func (l *Lock) left(at time.Time) int64 { return at.Sub(l.At).Milliseconds() }

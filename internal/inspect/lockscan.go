@@ -10,8 +10,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// All returns the limiters and the locks that somebody holds, each in the order of their names. What is
-// neither a limiter and has mostOwners fields at most costs an HKEYS more, in one round trip for a page.
+// All returns the limiters and the locks that are held, each in the order of their names. A hash that is no
+// limiter and has mostOwners fields at most costs an HKEYS more, in one round trip for a page.
 func (s Scan) All(ctx context.Context, rdb redis.UniversalClient) ([]*Limiter, []*Lock, Progress, error) {
 	w := s.walk()
 	w.locks = map[string]bool{}
@@ -23,9 +23,10 @@ func (s Scan) All(ctx context.Context, rdb redis.UniversalClient) ([]*Limiter, [
 	for hash := range w.locks {
 		l, err := ReadLock(ctx, rdb, hash, listed)
 		switch {
-		case redisx.Answered(err): // the others may be well
-			l = &Lock{Name: hash, Kind: Plain, Keys: []Key{{hash, none, noKey}}}
-			l.Findings = one("", "", "It could not be read: %v", err)
+		case redisx.Answered(err): // other locks may be well
+			l = &Lock{
+				Name: hash, Kind: Plain, Keys: []Key{{hash, none, noKey}}, Findings: unreadable(err),
+			}
 			locks = append(locks, l)
 		case err != nil:
 			return nil, nil, w.done, err
@@ -39,7 +40,7 @@ func (s Scan) All(ctx context.Context, rdb redis.UniversalClient) ([]*Limiter, [
 	return limiters, locks, w.done, nil
 }
 
-// findLocks takes into the list which of some hashes are locks. It returns errEnough if that is full.
+// findLocks adds those of some hashes that are locks to the list. It returns errEnough if the list is full.
 func (w *walk) findLocks(ctx context.Context, on redis.Cmdable, keys []string) error {
 	fields := make([]*redis.StringSliceCmd, len(keys))
 	_, err := on.Pipelined(ctx, func(p redis.Pipeliner) error {

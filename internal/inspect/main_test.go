@@ -41,7 +41,7 @@ func set(
 	}
 }
 
-// take takes permits, one after the other.
+// take takes permits, one call for each number.
 func take(t *testing.T, l *rratelimiter.RateLimiter, permits ...int64) {
 	t.Helper()
 	for _, n := range permits {

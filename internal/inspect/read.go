@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// Few is how many records suffice for what is shown again and again.
+	// Few is how many records suffice for a display that is refreshed.
 	Few = 1000
-	// Many is how many records are read for somebody who looks once: some 5 ms of Redis.
+	// Many is how many records are read for a single look: some 5 ms of Redis.
 	Many = 10_000
 	// Most is the most that may be asked for.
 	Most = 100_000
@@ -27,53 +27,74 @@ const (
 	shown = 40
 )
 
-// Read reads the limiter in a hash, in one round trip. It reads the pair that all clients share and
-// those of the clients with ids, and of each pair the given number of records at most, between 2
-// and Most: one half are the oldest, the other the newest. A limiter that is not there is no error.
+// Read reads the limiter in a hash, in one round trip: the pair that all clients share, the pairs of the
+// clients with ids, and at most the given number of records of each pair, between 2 and Most. One half of the
+// records are the oldest, the other the newest. A missing limiter is no error.
 //
-// Where the braces in a name put its keys on different servers (B23), only the hash is read.
+// If the braces in a name put its keys on different servers, only the hash is read.
 func Read(
 	ctx context.Context, rdb redis.UniversalClient, hash string, records int, ids ...string,
 ) (*Limiter, error) {
 	if records < 2 || records > Most {
 		return nil, fmt.Errorf("records is %d, must be between 2 and %d", records, Most)
 	}
-	on, err := serverOf(rdb, hash)
-	if err != nil {
-		return nil, err
-	}
 	r := newReading(hash, records, ids)
-	kind := redisx.KindOf(rdb)
-	r.apart = kind.Sharded && !wire.SameSlot(hash, r.pairs[0].value.name)
-	tx := on.TxPipeline()
-	r.ask(ctx, tx)
-	if _, err := tx.Exec(ctx); err != nil && !r.replied() {
-		return nil, why(ctx, on, err, r.ask)
+	r.apart = redisx.KindOf(rdb).Sharded && !wire.SameSlot(hash, r.pairs[0].value.name)
+	if err := transact(ctx, rdb, hash, r); err != nil {
+		return nil, err
 	}
 	return r.limiter()
 }
 
-// why returns the reason for which Redis has refused the transaction: a command of it that it does not
-// take. Redis says so before it carries out the others, and go-redis keeps only EXECABORT.
-func why(
-	ctx context.Context, on redis.Cmdable, err error, ask func(ctx context.Context, p redis.Pipeliner),
-) error {
-	if !redis.HasErrorPrefix(err, "EXECABORT") {
+// A query is commands that are sent as one transaction.
+type query interface {
+	ask(ctx context.Context, p redis.Pipeliner) // adds the commands to a pipeline
+	replied() bool                              // whether Redis has carried out the transaction
+}
+
+// transact sends a query to the server that has a key.
+func transact(ctx context.Context, rdb redis.UniversalClient, key string, q query) error {
+	on, err := serverOf(rdb, key)
+	if err != nil {
 		return err
 	}
-	pipe := on.Pipeline()
-	ask(ctx, pipe)
-	cmds, _ := pipe.Exec(ctx)
-	for _, cmd := range cmds {
-		if reason := cmd.Err(); reason != nil && !errors.Is(reason, redis.Nil) && !otherKind(reason) {
-			return reason
-		}
+	tx := on.TxPipeline()
+	q.ask(ctx, tx)
+	_, err = tx.Exec(ctx)
+	switch {
+	case err == nil || q.replied():
+		return nil
+	case redis.HasErrorPrefix(err, "EXECABORT"):
+		return why(ctx, on, err, q)
 	}
 	return err
 }
 
-// serverOf returns what to ask for a key. A Ring sends a command without a key, as TIME is, to any of
-// its servers.
+// failed returns the first error of commands, other than a key that does not exist or is of another kind.
+func failed(cmds ...redis.Cmder) error {
+	for _, cmd := range cmds {
+		err := cmd.Err()
+		if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return err
+		}
+	}
+	return nil
+}
+
+// why returns the reason for which Redis refused a transaction: a command of it that this user may not send.
+// Redis reports that before it carries out the others, and go-redis keeps only EXECABORT.
+func why(ctx context.Context, on redis.Cmdable, err error, q query) error {
+	pipe := on.Pipeline()
+	q.ask(ctx, pipe)
+	cmds, _ := pipe.Exec(ctx)
+	if reason := failed(cmds...); reason != nil {
+		return reason
+	}
+	return err
+}
+
+// serverOf returns the server that has a key, because a Ring sends a command without a key, such as TIME, to
+// any of its servers.
 func serverOf(rdb redis.UniversalClient, key string) (redis.Cmdable, error) {
 	if ring, ok := rdb.(interface {
 		GetShardClientForKey(key string) (*redis.Client, error)
@@ -133,7 +154,6 @@ func newReading(hash string, records int, ids []string) *reading {
 	return r
 }
 
-// ask adds the commands to a pipeline.
 func (r *reading) ask(ctx context.Context, p redis.Pipeliner) {
 	r.time = p.Time(ctx)
 	r.key.ask(ctx, p)
@@ -163,17 +183,15 @@ func (k *keyReading) key() Key {
 	return Key{Name: k.name, Kind: k.kind.Val(), TTL: k.ttl.Val()}
 }
 
-// replied reports whether Redis has carried out the transaction. A command of it may have failed all
-// the same, for a key may be of another kind.
+// replied reports whether Redis has carried out the transaction. Some of its commands may have failed
+// nevertheless, because a key may be of another kind.
 func (r *reading) replied() bool { return r.time.Err() == nil && r.key.kind.Err() == nil }
 
 // limiter decodes the replies.
 func (r *reading) limiter() (*Limiter, error) {
 	l := &Limiter{Name: r.hash, At: r.time.Val(), Keys: []Key{r.key.key()}, Fields: r.fields.Val()}
-	for _, cmd := range []redis.Cmder{r.config, r.fields, r.sessions} {
-		if err := cmd.Err(); err != nil && !otherKind(err) {
-			return nil, err
-		}
+	if err := failed(r.config, r.fields, r.sessions); err != nil {
+		return nil, err
 	}
 	if texts := r.config.Val(); len(texts) == len(configFields) {
 		l.Set = l.Config.decode(texts)
@@ -201,10 +219,8 @@ func (r *pairReading) pair(apart bool) (Pair, []Key, error) {
 		pair.Records = []Record{}
 		return pair, []Key{{r.value.name, none, noKey}, {r.permits.name, none, noKey}}, nil
 	}
-	for _, cmd := range []redis.Cmder{r.text, r.total, r.oldest, r.newest} {
-		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !otherKind(err) {
-			return pair, nil, err
-		}
+	if err := failed(r.text, r.total, r.oldest, r.newest); err != nil {
+		return pair, nil, err
 	}
 	keys := []Key{r.value.key(), r.permits.key()}
 	pair.Total = r.total.Val()
@@ -212,9 +228,6 @@ func (r *pairReading) pair(apart bool) (Pair, []Key, error) {
 	pair.decodeRecords(r.oldest.Val(), r.newest.Val())
 	return pair, keys, nil
 }
-
-// otherKind reports whether a command failed because its key is of another kind.
-func otherKind(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
 // sessions decodes the fields that Go Clients keep, the last request first.
 func sessions(scan *redis.ScanCmd) []Session {

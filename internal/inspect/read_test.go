@@ -59,7 +59,7 @@ func TestRead(t *testing.T) {
 		}
 		same(t, got, want)
 
-		time.Sleep(8 * time.Second) // the first is over, and nobody has removed it
+		time.Sleep(8 * time.Second) // the first has expired, and no call has removed it
 		got = look(t, rdb, l.Name())
 		want.At = want.At.Add(8 * time.Second)
 		p := &want.Pairs[0]
@@ -69,7 +69,7 @@ func TestRead(t *testing.T) {
 	})
 }
 
-// same compares what is printed of two limiters.
+// same compares two limiters by their JSON.
 func same(t *testing.T, got, want *inspect.Limiter) {
 	t.Helper()
 	a := redistest.Must(json.MarshalIndent(got, "", " "))(t)
@@ -79,7 +79,7 @@ func same(t *testing.T, got, want *inspect.Limiter) {
 	}
 }
 
-// What is not there is told as that, not as an error.
+// A missing limiter is no error.
 func TestReadNothing(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	got := look(t, rdb, "x", "me")
@@ -91,11 +91,12 @@ func TestReadNothing(t *testing.T) {
 	}
 }
 
-func TestReadRefuses(t *testing.T) {
+func TestReadRefusesBadBounds(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	for _, n := range []int{-1, 0, 1, inspect.Most + 1} {
-		if _, err := inspect.Read(t.Context(), rdb, "x", n); err == nil ||
-			!strings.Contains(err.Error(), fmt.Sprintf("records is %d, must be between 2 and 100000", n)) {
+		_, err := inspect.Read(t.Context(), rdb, "x", n)
+		want := fmt.Sprintf("records is %d, must be between 2 and 100000", n)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d: %v", n, err)
 		}
 	}
@@ -120,11 +121,11 @@ func TestReadPerClient(t *testing.T) {
 	}
 }
 
-// reads are the commands by which a limiter may be looked at. hello and client are go-redis's.
+// reads are the commands that only read. hello and client belong to go-redis.
 var reads = []string{"multi", "exec", "time", "type", "pttl", "hmget", "hlen", "hscan", "getrange", "zcard",
 	"zrange", "scan", "hello", "client"}
 
-// Nothing is written, and a look is one round trip.
+// A look writes nothing and takes one round trip.
 func TestReadOnlyReads(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := s.Client(t)
@@ -132,8 +133,7 @@ func TestReadOnlyReads(t *testing.T) {
 	take(t, l, 2)
 	stop := s.Monitor(t)
 	look(t, rdb, l.Name(), "me") // go-redis introduces itself at the first one
-	var trips redistest.RoundTrips
-	rdb.AddHook(&trips)
+	trips := redistest.RoundTrips(rdb)
 	for range 3 {
 		look(t, rdb, l.Name(), "me")
 	}
@@ -159,7 +159,7 @@ func TestReadOnlyReads(t *testing.T) {
 	}
 }
 
-// However many records there are, a bounded part of them is read, and it is said.
+// A bounded part of many records is read, and a finding says so.
 func TestReadAMillionRecords(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	l := limiter(t, rdb, rratelimiter.Overall, 1<<30, time.Hour)
@@ -182,12 +182,12 @@ func TestReadAMillionRecords(t *testing.T) {
 		t.Errorf("%d remaining, %d outstanding, back %+v", p.Remaining, p.Outstanding, p.Back)
 	}
 	f := got.Findings
-	if len(f) != 1 || !f[0].Remark || !strings.Contains(f[0].What, "999000 of 1000000 records") {
+	if len(f) != 1 || !f[0].Remark || !strings.Contains(f[0].What, "999000 of 1000000 records are unread") {
 		t.Errorf("found %+v", f)
 	}
 }
 
-// fill writes records of a permit each, one for each ms.
+// fill writes records of one permit each, one for each ms.
 func fill(t *testing.T, rdb *redis.Client, hash string, start int64, records int) {
 	t.Helper()
 	script := redis.NewScript(`
@@ -208,7 +208,7 @@ func fill(t *testing.T, rdb *redis.Client, hash string, start int64, records int
 	}
 }
 
-// A hash, a value and records of anybody's make no panic, and can be printed as JSON.
+// No contents of the keys cause a panic, and any can be printed as JSON.
 func FuzzRead(f *testing.F) {
 	f.Add("5", "1000", "0", "x", "5", []byte("\x10abcdefghijklmnop\x01\x00\x00\x00"), 1e12, uint8(1))
 	f.Add("1e300", "-1", "1", "", "1e+17", []byte("abc"), math.Inf(1), uint8(7))
@@ -245,7 +245,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// On a cluster and on a Ring, all that is read of a limiter comes from the server that has it.
+// On a cluster and on a Ring, a limiter is read from its server.
 func TestReadOnManyServers(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) { readOn(t, redistest.StartCluster(t).Client(t)) })
 	t.Run("ring", func(t *testing.T) {
@@ -292,7 +292,7 @@ func namesOf(limiters []*inspect.Limiter) (names []string) {
 	return names
 }
 
-// Records of all formats are known, by Go or by another.
+// Records of all formats are recognised, with their author.
 func TestRecordsOfAllFormats(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	l := limiter(t, rdb, rratelimiter.Overall, 100, time.Minute)
@@ -312,8 +312,7 @@ func TestRecordsOfAllFormats(t *testing.T) {
 	}
 }
 
-// Where only the oldest and the newest records are read, and some between them may be over, the number
-// that remains is a lower bound; where the newest is over, all are.
+// If unread records may have expired, remaining is a lower bound; if the newest record has expired, all have.
 func TestRemainingOfManyRecords(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	l := limiter(t, rdb, rratelimiter.Overall, 5000, 10*time.Second)

@@ -14,7 +14,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A right that is missing is named.
+// An error names the missing right.
 func TestReadWithoutARight(t *testing.T) {
 	s := redistest.Start(t)
 	s.Admin().Do(t.Context(), "ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all", "-zcard")
@@ -25,7 +25,7 @@ func TestReadWithoutARight(t *testing.T) {
 	}
 }
 
-// Looking needs the rights that docs/keys.md lists, and each of them.
+// Looking needs exactly the rights that docs/keys.md lists.
 func TestRights(t *testing.T) {
 	rights := redistest.Rights(t, "../../docs/keys.md", "looker", 1)
 	s := redistest.Start(t)
@@ -43,7 +43,7 @@ func TestRights(t *testing.T) {
 			err = errors.New("the lock was not read")
 		}
 		if err == nil { // as inspect does
-			_, err = inspect.LatchesOf(t.Context(), rdb, "lock")
+			_, err = inspect.EndedHoldsOf(t.Context(), rdb, "lock")
 		}
 		return errors.Join(err, rdb.Ping(t.Context()).Err())
 	}
@@ -60,7 +60,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// A name whose keys are on different servers does not keep the others from being listed.
+// A name whose keys are on different servers does not prevent a list of the others.
 func TestKeysOnDifferentServers(t *testing.T) {
 	rdb := redistest.StartCluster(t).Client(t)
 	c := clientOn(t, rdb)
@@ -82,7 +82,7 @@ func TestKeysOnDifferentServers(t *testing.T) {
 	}
 }
 
-// What a user may not read, and what other programs have written, is no reason to list nothing.
+// Keys that a user may not read, or that other programs wrote, do not prevent a list of the others.
 func TestScanOfWhatCannotBeRead(t *testing.T) {
 	s := redistest.Start(t)
 	c := clientOn(t, s.Client(t))

@@ -13,13 +13,12 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A Scan finds limiters among the keys of a Redis. It goes through all keys by SCAN, Page at
-// a time, so that no call takes long; a hash costs an HMGET more, a limiter one read of it. Where
-// there is a PER_CLIENT limiter, a second pass finds its clients, because their names are in the
-// names of keys only.
+// A Scan finds limiters among the keys of a Redis. It goes through all keys by SCAN, Page at a time, so that
+// no call takes long; a hash costs an HMGET more, a limiter one read. If there is a PER_CLIENT limiter, a
+// second pass finds its clients, because only the names of keys contain their names.
 type Scan struct {
 	Match string                 // pattern of Redis for the names of the hashes; empty for all
-	Keep  func(hash string) bool // besides Match, those to look at; nil for all
+	Keep  func(hash string) bool // filters the names that match; nil for no filter
 	Page  int64                  // keys that Redis looks at in one call; 0 for DefaultPage
 	Limit int                    // limiters and locks to stop at; 0 for none
 
@@ -46,8 +45,8 @@ const (
 	MostClients = 16
 )
 
-// Limiters returns the limiters, in the order of their names. A key that comes or goes meanwhile may be
-// in the list or not.
+// Limiters returns the limiters, in the order of their names. A key that is created or deleted meanwhile may
+// be in the list or not.
 func (s Scan) Limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limiter, Progress, error) {
 	w := s.walk()
 	found, err := w.limiters(ctx, rdb)
@@ -80,10 +79,8 @@ func (w *walk) limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limi
 		ids = slices.Compact(ids)
 		l, err := Read(ctx, rdb, hash, listed, ids[:min(len(ids), MostClients)]...)
 		switch {
-		case redisx.Answered(err): // the others may be well
-			what := "It could not be read: " + err.Error()
-			l = &Limiter{Name: hash, Set: true, Keys: []Key{{hash, none, noKey}}}
-			l.Findings = one("", "", "%s", what)
+		case redisx.Answered(err): // other limiters may be well
+			l = &Limiter{Name: hash, Set: true, Keys: []Key{{hash, none, noKey}}, Findings: unreadable(err)}
 		case err != nil:
 			return nil, err
 		}
@@ -98,7 +95,7 @@ func (w *walk) limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limi
 }
 
 // Clients returns the ids of the clients of a PER_CLIENT limiter that have keys, by a pass over all keys of
-// the server that has it.
+// its server.
 func Clients(ctx context.Context, rdb redis.UniversalClient, hash string) ([]string, error) {
 	value := wire.KeysOf(hash, "").Pairs[0].Value
 	w := &walk{Scan: Scan{Page: DefaultPage}, clients: map[string][]string{}}
@@ -120,7 +117,7 @@ type walk struct {
 	mu        sync.Mutex // guards the fields below, and calls of Progress
 	done      Progress
 	seen      map[string]bool     // names of limiters
-	locks     map[string]bool     // names of what may be locks; nil if they are not looked for
+	locks     map[string]bool     // names of possible locks; nil to look for none
 	clients   map[string][]string // ids by the name of the shared value
 	perClient bool
 }
@@ -146,8 +143,8 @@ func (w *walk) hashes(ctx context.Context, on redis.Cmdable) error {
 	})
 }
 
-// findLimiters takes into the list which of some hashes are limiters, and returns which may be locks, if
-// these are looked for. It returns errEnough if the list is full.
+// findLimiters adds those of some hashes that are limiters to the list, and returns those that may be locks,
+// if the walk looks for locks. It returns errEnough if the list is full.
 func (w *walk) findLimiters(ctx context.Context, on redis.Cmdable, keys []string) (others []string, _ error) {
 	configs, lengths := make([]*redis.SliceCmd, len(keys)), make([]*redis.IntCmd, len(keys))
 	_, err := on.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -166,7 +163,7 @@ func (w *walk) findLimiters(ctx context.Context, on redis.Cmdable, keys []string
 			if err != nil && !redisx.Answered(configs[i].Err()) {
 				return nil, err
 			}
-			continue // another kind of key, or no right to it
+			continue // another kind of key, or one without a right to read it
 		}
 		var c Config
 		// If neither is a number, the hash is of another program.
@@ -184,7 +181,7 @@ func (w *walk) findLimiters(ctx context.Context, on redis.Cmdable, keys []string
 // errEnough ends the pages of a server.
 var errEnough = errors.New("there are enough")
 
-// note takes a limiter into the list, or a lock, which has no Config. It returns false if that is full.
+// note adds a limiter to the list, or a lock, which has no Config. It returns false if the list is full.
 func (w *walk) note(hash string, c *Config) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -220,8 +217,8 @@ func (w *walk) noteClients(_ context.Context, keys []string) error {
 	return nil
 }
 
-// pages goes through the keys of a server that match and are of a kind. A Redis before 6.0 cannot tell
-// them apart by kind; then each gets all kinds.
+// pages calls each with the keys of a server that match and are of a kind, page by page. A Redis before 6.0
+// cannot filter by kind; then each gets all kinds.
 func (w *walk) pages(
 	ctx context.Context, on redis.Cmdable, match, kind string, each func(context.Context, []string) error,
 ) error {
@@ -246,7 +243,7 @@ func (w *walk) pages(
 	}
 }
 
-// step notes what was done.
+// step counts keys and calls, and reports the progress.
 func (w *walk) step(keys, calls int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A list has the limiters among the keys of others, page by page.
+// A list has the limiters among other keys, page by page.
 func TestScan(t *testing.T) {
 	scanOn(t, redistest.Start(t).Client(t))
 	t.Setenv("REDIS_SERVER", redistest.Releases[0].Binary(t)) // it cannot tell keys apart by their kind

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// A Change is what happened to a pair between two looks at it.
+// A Change is the difference of a pair between two looks.
 type Change struct {
 	ByGo     int64 `json:"by_go"`     // permits granted by Go
-	ByOthers int64 `json:"by_others"` // permits granted by Java, or whoever else wrote the records
-	Released int64 `json:"released"`  // permits taken out of records that were there before
+	ByOthers int64 `json:"by_others"` // permits granted by Java, or any other author of records
+	Released int64 `json:"released"`  // permits removed from earlier records
 
-	// AtLeast says that there were more new records than were read.
+	// AtLeast says that not all new records were read.
 	AtLeast bool `json:"at_least"`
 
-	// Seen is how much of the time before the later look the permits are of: all since the earlier one, or
-	// less if that is longer ago than the interval, or if records were not read.
+	// Seen is the time before the later look that the permits cover: all since the earlier look, or less if
+	// that is longer ago than the interval, or if records were not read.
 	Seen time.Duration `json:"seen_ns"`
 
-	// Refused is an estimate of the requests of Go that were refused. A refusal writes
-	// nothing, so it is taken from the numbers of the sessions: requests that left no record.
-	// A Client counts over all its limiters, so it is too high for one that uses several; a
-	// Client is seen again only at its next grant. What Java was refused is not known. It is
-	// Unknown where one record is of several grants (WithResolution).
+	// Refused is an estimate of the refused requests of Go. A refusal writes nothing, so the estimate counts
+	// the request numbers of the sessions that left no record. It is too high for a Client of several
+	// limiters, which numbers its requests over all of them, and includes a Client only after its next grant.
+	// Refusals of Java are unknown. Refused is Unknown if one record stands for several grants
+	// (WithResolution).
 	Refused int64 `json:"refused_estimate"`
 }
 
@@ -34,11 +34,11 @@ func (l *Limiter) Since(before *Limiter, id string) Change {
 	if now == nil || then == nil {
 		return c
 	}
-	// A record that was in the unread part of one look says nothing: compare from the first record
-	// behind that part on, and what neither look has lost to time.
+	// A record in the unread part of one look says nothing: compare the records after that part, and only
+	// those that have expired in neither look.
 	from := math.Max(now.readFrom(), then.readFrom())
 	ended := float64(l.At.UnixMilli() - l.Config.Interval)
-	// Of the records of one ms the sum tells: a repair writes those of others anew.
+	// Records of the same ms are summed, because a repair rewrites records of other authors.
 	type sum struct{ byGo, byOthers, records int64 }
 	sums := map[float64]sum{}
 	count := func(records []Record, sign int64) {
@@ -54,20 +54,20 @@ func (l *Limiter) Since(before *Limiter, id string) Change {
 	}
 	count(then.Records, -1)
 	count(now.Records, 1)
-	known := int64(0) // requests that have left a trace
+	granted := int64(0) // requests that left a record
 	for score, more := range sums {
 		all := more.byGo + more.byOthers
 		switch {
 		case score < from || score <= ended || all == 0:
 		case all < 0:
 			c.Released -= all
-			known++
+			granted++
 		default:
 			byGo := min(max(more.byGo, 0), all)
 			c.ByGo += byGo
 			c.ByOthers += all - byGo
 			if byGo > 0 {
-				known += max(1, more.records)
+				granted += max(1, more.records)
 			}
 		}
 	}
@@ -76,16 +76,16 @@ func (l *Limiter) Since(before *Limiter, id string) Change {
 	seen := min(float64(l.At.UnixMilli())-math.Max(from, ended), float64(passed.Milliseconds()))
 	c.Seen = time.Duration(max(0, seen)) * time.Millisecond
 	if c.Seen > 0 {
-		known = int64(float64(known) * float64(passed) / float64(c.Seen))
+		granted = int64(float64(granted) * float64(passed) / float64(c.Seen))
 	}
-	c.Refused = max(0, l.requests(before)-known)
+	c.Refused = max(0, l.requests(before)-granted)
 	if slices.ContainsFunc(now.Records, func(r Record) bool { return r.Merged }) {
 		c.Refused = Unknown
 	}
 	return c
 }
 
-// readFrom returns the time from which on all records were read.
+// readFrom returns the time after which all records were read.
 func (p *Pair) readFrom() float64 {
 	if p.Unread == 0 || p.Gap >= len(p.Records) {
 		return math.Inf(-1)
@@ -101,8 +101,7 @@ func (p *Pair) latest() float64 {
 	return p.Records[len(p.Records)-1].score
 }
 
-// requests returns how many requests of Go there were since an earlier look, by the sessions that are in
-// both.
+// requests returns the number of requests of Go since an earlier look, according to the sessions in both.
 func (l *Limiter) requests(before *Limiter) (n int64) {
 	numbers := make(map[string]int64, len(before.Sessions))
 	for _, s := range before.Sessions {
@@ -114,4 +113,30 @@ func (l *Limiter) requests(before *Limiter) (n int64) {
 		}
 	}
 	return n
+}
+
+// Grants are the permits taken in some time, by the author of the records.
+type Grants struct{ ByGo, ByOthers int64 }
+
+// Window cuts the interval that ends now into parts and returns the permits taken in each, the oldest first;
+// nil if there is no interval. Records dated ahead are in the last part.
+func (l *Limiter) Window(p *Pair, parts int) []Grants {
+	if l.Config.Interval < 1 || parts < 1 {
+		return nil
+	}
+	window := make([]Grants, parts)
+	from := float64(l.At.UnixMilli() - l.Config.Interval)
+	for _, r := range p.Records {
+		if r.Over {
+			continue
+		}
+		at := (r.score - from) / float64(l.Config.Interval) * float64(parts)
+		part := &window[int(max(0, min(at, float64(parts-1))))]
+		if r.ByGo {
+			part.ByGo += r.Permits
+		} else {
+			part.ByOthers += r.Permits
+		}
+	}
+	return window
 }

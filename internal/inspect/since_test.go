@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,7 +62,7 @@ func TestSince(t *testing.T) {
 	})
 }
 
-// Where there were more grants than are read, it says so.
+// A change says if there were more grants than were read.
 func TestSinceMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
@@ -87,7 +88,7 @@ func TestSinceMany(t *testing.T) {
 	})
 }
 
-// Where one record is of several grants, refusals are not guessed.
+// Refusals are unknown if one record stands for several grants.
 func TestSinceWithAResolution(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
@@ -101,6 +102,28 @@ func TestSinceWithAResolution(t *testing.T) {
 		got := look(t, rdb, "l").Since(before, "")
 		if got.ByGo != 9 || got.Refused != inspect.Unknown {
 			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		l := limiter(t, rdb, rratelimiter.Overall, 20, 10*time.Second)
+		permits := "{" + l.Name() + "}:permits"
+		put(t, rdb, permits, redistest.JavaRecord(1, 1), 10*time.Second) // it is over
+		put(t, rdb, permits, redistest.JavaRecord(2, 2), 9*time.Second)
+		put(t, rdb, permits, redistest.JavaRecord(3, 3), 5*time.Second)
+		put(t, rdb, permits, redistest.JavaRecord(4, 4), -time.Second) // dated ahead
+		take(t, l, 5)
+		got := look(t, rdb, l.Name())
+		want := []inspect.Grants{{ByOthers: 2}, {}, {ByOthers: 3}, {ByGo: 5, ByOthers: 4}}
+		if window := got.Window(got.Shared(), 4); !slices.Equal(window, want) {
+			t.Errorf("%+v, want %+v", window, want)
+		}
+		got.Config.Interval = 0
+		if window := got.Window(got.Shared(), 4); window != nil {
+			t.Errorf("without an interval: %+v", window)
 		}
 	})
 }

@@ -98,8 +98,8 @@ func newestIn(root string) (newest time.Time, err error) {
 	return newest, err
 }
 
-// run runs mvn, which holds the lock as well. If this process is killed, others
-// wait for the mvn that it has left behind.
+// run runs mvn, which holds the lock as well. If this process is killed, the
+// next one waits for the mvn that it has left behind.
 func (b build) run(ctx context.Context, lock *os.File) error {
 	mvn, err := find("mvn")
 	if err != nil {

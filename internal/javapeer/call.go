@@ -108,17 +108,12 @@ func (p *Peer) write(line []byte) {
 	_, _ = p.stdin.Write(line)
 }
 
-// answer is a line of the peer: a result, an error with its type, or an event of
-// a listener, which has no id.
+// answer is a line of the peer: a result, or an error with its type.
 type answer struct {
-	ID     *int64          `json:"id"`
+	ID     int64           `json:"id"`
 	Result json.RawMessage `json:"result"`
 	Error  *string         `json:"error"`
 	Type   string          `json:"type"`
-
-	Event  string `json:"event"`
-	Client string `json:"client"`
-	Name   string `json:"name"`
 }
 
 func (a answer) unpack() (json.RawMessage, error) {
@@ -136,7 +131,6 @@ func (p *Peer) serve(stdout io.Reader) {
 	}
 	_ = p.cmd.Wait() // ProcessState holds the same
 	p.err = fmt.Errorf("%w (%s)%s", err, p.cmd.ProcessState, p.lastWords())
-	close(p.events)
 	close(p.done)
 }
 
@@ -157,15 +151,11 @@ func (p *Peer) readAll(lines *bufio.Reader) error {
 }
 
 func (p *Peer) deliver(a answer) {
-	if a.ID == nil {
-		p.report(Event{Kind: a.Event, Client: a.Client, Name: a.Name})
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if waiting := p.pending[*a.ID]; waiting != nil {
+	if waiting := p.pending[a.ID]; waiting != nil {
 		waiting <- a
-		delete(p.pending, *a.ID) // the channel has room for one answer
+		delete(p.pending, a.ID) // the channel has room for one answer
 	}
 }
 

@@ -65,12 +65,6 @@ func LockWatchdogTimeout(d time.Duration) ConnectOption {
 	return func(a args) { a["lockWatchdogTimeout"] = d.Milliseconds() }
 }
 
-// FairLockWaitTimeout sets for how long a fair lock keeps the place of a waiter that
-// set no limit; since 3.46.0. The default is 5 min.
-func FairLockWaitTimeout(d time.Duration) ConnectOption {
-	return func(a args) { a["fairLockWaitTimeout"] = d.Milliseconds() }
-}
-
 // Connect creates a Redisson instance on the Redis at address, host:port or a
 // URL. The peer knows the instance as client. Connect returns its id, which is in
 // the keys of PER_CLIENT limiters, and in the owners of locks.

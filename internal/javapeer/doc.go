@@ -6,9 +6,9 @@
 //	...
 //	defer peer.Close()
 //	id, err := peer.Connect(ctx, "a", server.Addr)
-//	ok, err := peer.Limiter("a", "api").TryAcquire(ctx, 1)
+//	ok, err := peer.Limiter("a", "api").TryAcquire(ctx, 1, 0)
 //	err := peer.Lock("a", "order:7", javapeer.Fair).Lock(ctx, "thread 1")
 //
-// The package checks no argument. What Redisson throws comes back as an [Error].
+// The package checks no argument. An exception of Redisson comes back as an [Error].
 // Durations are sent in whole ms; a fraction is dropped.
 package javapeer

@@ -2,13 +2,13 @@ package javapeer
 
 import "errors"
 
-// What methods return besides an Error.
+// Methods return these errors besides an Error.
 var (
 	// ErrNoJava: java, or mvn where the peer must be built, is not in PATH. The
 	// error that wraps it names the program.
 	ErrNoJava = errors.New("javapeer: the Java peer needs a JDK and Maven")
 
-	// ErrEnded: the peer has ended, by Close or by itself. The error that wraps
+	// ErrEnded: the peer has ended, by Close or for another reason. The error that wraps
 	// it holds the end of what the peer printed.
 	ErrEnded = errors.New("javapeer: the peer has ended")
 )

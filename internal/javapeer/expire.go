@@ -44,8 +44,8 @@ func (l *Limiter) ClearExpire(ctx context.Context) (bool, error) {
 	return ask[bool](ctx, l, "clearExpire", nil)
 }
 
-// RemainTimeToLive is remainTimeToLive(): ms, -1 or -2, as PTTL has them.
-func (l *Limiter) RemainTimeToLive(ctx context.Context) (int64, error) {
+// TimeToLive is remainTimeToLive(): ms, -1 or -2, as PTTL has them.
+func (l *Limiter) TimeToLive(ctx context.Context) (int64, error) {
 	return ask[int64](ctx, l, "remainTimeToLive", nil)
 }
 

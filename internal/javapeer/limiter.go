@@ -33,15 +33,13 @@ func (l *Limiter) do(ctx context.Context, op string, a args) error {
 	return err
 }
 
-// TryAcquire is tryAcquire(permits), which does not wait.
-func (l *Limiter) TryAcquire(ctx context.Context, permits int64) (bool, error) {
-	return ask[bool](ctx, l, "tryAcquire", args{"permits": permits})
-}
-
-// TryAcquireTimeout is tryAcquire(permits, timeout, unit), also for a timeout
-// of 0.
-func (l *Limiter) TryAcquireTimeout(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
-	return ask[bool](ctx, l, "tryAcquire", args{"permits": permits, "timeout": timeout.Milliseconds()})
+// TryAcquire is tryAcquire(permits), or tryAcquire(permits, timeout, unit) if timeout is not 0.
+func (l *Limiter) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
+	a := args{"permits": permits}
+	if timeout != 0 {
+		a["timeout"] = timeout.Milliseconds()
+	}
+	return ask[bool](ctx, l, "tryAcquire", a)
 }
 
 // Acquire is acquire(permits). When ctx ends first, the peer goes on waiting
@@ -60,11 +58,6 @@ func (l *Limiter) AvailablePermits(ctx context.Context) (int64, error) {
 	return ask[int64](ctx, l, "availablePermits", nil)
 }
 
-// Name is getName().
-func (l *Limiter) Name(ctx context.Context) (string, error) {
-	return ask[string](ctx, l, "getName", nil)
-}
-
 // Exists is isExists().
 func (l *Limiter) Exists(ctx context.Context) (bool, error) {
 	return ask[bool](ctx, l, "isExists", nil)
@@ -75,25 +68,8 @@ func (l *Limiter) Delete(ctx context.Context) (bool, error) {
 	return ask[bool](ctx, l, "delete", nil)
 }
 
-// Unlink is unlink().
-func (l *Limiter) Unlink(ctx context.Context) (bool, error) {
-	return ask[bool](ctx, l, "unlink", nil)
-}
-
 // Rename is rename(newName). Unlike an object of Redisson, this one keeps its
 // name.
 func (l *Limiter) Rename(ctx context.Context, newName string) error {
 	return l.do(ctx, "rename", args{"newName": newName})
-}
-
-// AddListener adds a listener for the limiter to be "expired" or "deleted", and
-// returns its id. Its events come out of Peer.Events, if the server has
-// notify-keyspace-events set.
-func (l *Limiter) AddListener(ctx context.Context, event string) (id int64, err error) {
-	return ask[int64](ctx, l, "addListener", args{"event": event})
-}
-
-// RemoveListener is removeListener(id).
-func (l *Limiter) RemoveListener(ctx context.Context, id int64) error {
-	return l.do(ctx, "removeListener", args{"listener": id})
 }

@@ -43,10 +43,9 @@ func (p *Peer) Interrupt(ctx context.Context, thread string) error {
 	return err
 }
 
-// Parked reports whether a thread waits for a message about a lock. A thread that waits
-// for a reply of Redis is not parked: an interrupt ends that in another way. Neither is
-// one that waits for a token.
-func (p *Peer) Parked(ctx context.Context, thread string) (bool, error) {
+// Waiting reports whether a thread waits for a message about a lock. A thread that waits for a reply of
+// Redis does not: an interrupt ends that in another way. Neither does one that waits for a token.
+func (p *Peer) Waiting(ctx context.Context, thread string) (bool, error) {
 	frames, err := call[[]string](ctx, p, "thread.frames", args{"thread": thread})
 	return slices.ContainsFunc(frames, func(frame string) bool {
 		return strings.HasPrefix(frame, "java.util.concurrent.Semaphore.")
@@ -73,7 +72,7 @@ func doLock(ctx context.Context, l *Lock, op string, a args) error {
 // on returns the arguments of a call on a thread.
 func on(thread string) args { return args{"thread": thread} }
 
-// timed returns the arguments of a call on a thread that waits for so long.
+// timed returns the arguments of a call on a thread that waits at most wait.
 func timed(thread string, wait time.Duration) args {
 	return args{"thread": thread, "wait": wait.Milliseconds()}
 }
@@ -95,11 +94,6 @@ func (l *Lock) LockLease(ctx context.Context, thread string, lease time.Duration
 	return doLock(ctx, l, "lock", on(thread).leased(lease))
 }
 
-// LockInterruptibly is lockInterruptibly(). Interrupt ends it.
-func (l *Lock) LockInterruptibly(ctx context.Context, thread string) error {
-	return doLock(ctx, l, "lockInterruptibly", on(thread))
-}
-
 // TryLock is tryLock(), which does not wait.
 func (l *Lock) TryLock(ctx context.Context, thread string) (bool, error) {
 	return askLock[bool](ctx, l, "tryLock", on(thread))
@@ -108,11 +102,6 @@ func (l *Lock) TryLock(ctx context.Context, thread string) (bool, error) {
 // TryLockWait is tryLock(wait, unit), also for a wait of 0.
 func (l *Lock) TryLockWait(ctx context.Context, thread string, wait time.Duration) (bool, error) {
 	return askLock[bool](ctx, l, "tryLock", timed(thread, wait))
-}
-
-// TryLockLease is tryLock(wait, lease, unit).
-func (l *Lock) TryLockLease(ctx context.Context, thread string, wait, lease time.Duration) (bool, error) {
-	return askLock[bool](ctx, l, "tryLock", timed(thread, wait).leased(lease))
 }
 
 // StartLock is Lock for a caller that waits later. The outcome is null.
@@ -125,8 +114,8 @@ func (l *Lock) StartLockLease(thread string, lease time.Duration) *Started[any] 
 	return start[any](l.peer, "lock.lock", l.about(on(thread).leased(lease)))
 }
 
-// StartLockInterruptibly is LockInterruptibly for a caller that waits later. The
-// outcome is null.
+// StartLockInterruptibly is lockInterruptibly() for a caller that waits later. Interrupt
+// ends it. The outcome is null.
 func (l *Lock) StartLockInterruptibly(thread string) *Started[any] {
 	return start[any](l.peer, "lock.lockInterruptibly", l.about(on(thread)))
 }
@@ -136,7 +125,7 @@ func (l *Lock) StartTryLock(thread string, wait time.Duration) *Started[bool] {
 	return start[bool](l.peer, "lock.tryLock", l.about(timed(thread, wait)))
 }
 
-// StartTryLockLease is TryLockLease for a caller that waits later.
+// StartTryLockLease is tryLock(wait, lease, unit) for a caller that waits later.
 func (l *Lock) StartTryLockLease(thread string, wait, lease time.Duration) *Started[bool] {
 	return start[bool](l.peer, "lock.tryLock", l.about(timed(thread, wait).leased(lease)))
 }
@@ -170,12 +159,6 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
 // HeldByCurrent is isHeldByCurrentThread(), called by the thread.
 func (l *Lock) HeldByCurrent(ctx context.Context, thread string) (bool, error) {
 	return askLock[bool](ctx, l, "isHeldByCurrentThread", on(thread))
-}
-
-// HeldBy is isHeldByThread(id) with the id of the thread. It does not wait for what the
-// thread does.
-func (l *Lock) HeldBy(ctx context.Context, thread string) (bool, error) {
-	return askLock[bool](ctx, l, "isHeldByThread", on(thread))
 }
 
 // HoldCount is getHoldCount(), called by the thread.

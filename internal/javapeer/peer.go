@@ -13,7 +13,6 @@ import (
 // It is safe for concurrent use, and calls do not wait for one another.
 type Peer struct {
 	version string
-	events  chan Event
 
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -63,7 +62,6 @@ func Start(ctx context.Context, version string, options ...string) (*Peer, error
 func launch(java string, args []string) (*Peer, error) {
 	p := &Peer{
 		cmd:     exec.Command(java, args...),
-		events:  make(chan Event, maxEvents),
 		done:    make(chan struct{}),
 		pending: map[int64]chan<- answer{},
 	}
@@ -107,7 +105,7 @@ func (p *Peer) Close() error {
 }
 
 // Kill ends the peer as SIGKILL does: it releases nothing. It returns when the process is
-// gone. What Close returns after that is an error.
+// gone. Close returns an error after that.
 func (p *Peer) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended already
 	<-p.done

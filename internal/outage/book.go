@@ -40,7 +40,7 @@ func (l *localLimiter) learn(ctx context.Context) {
 	}
 }
 
-// book books in Redis what was granted without it.
+// book books in Redis the permits that were granted without Redis.
 func (l *localLimiter) book(ctx context.Context) error {
 	asked := time.Now()
 	p, err := askPeers(ctx, l.limiter, l.givenRate.Load())

@@ -19,22 +19,22 @@ type call struct {
 	permits  []int64 // by limiter
 	policy   Policy
 
-	askRedis func(wanted engine.Want) ([]engine.Verdict, error) // the call without a policy
+	askRedis func(wanted engine.Want) ([]engine.Result, error) // the call without a policy
 }
 
 // run asks Redis, and falls back when Redis has failed. It goes around again if
 // Redis came back while the call waited for its share.
-func (c call) run(ctx context.Context, wanted engine.Want) ([]engine.Verdict, error) {
+func (c call) run(ctx context.Context, wanted engine.Want) ([]engine.Result, error) {
 	first := c.limiters[0]
 	if c.guard.Off() {
-		return c.sameForAll(engine.Verdict{OK: true, Degraded: true}), nil
+		return c.sameForAll(engine.Result{OK: true, Degraded: true}), nil
 	}
 	if err := c.policy.Validate(engine.Invalid); err != nil {
 		return nil, first.Named(err)
 	}
 	end, timed := time.Now().Add(wanted.Timeout), wanted.Timed()
 	for circuit := c.guard.circuit(first); ; {
-		var v []engine.Verdict
+		var v []engine.Result
 		why := circuit.openCause()
 		err := why
 		if why == nil {
@@ -55,7 +55,7 @@ func (c call) run(ctx context.Context, wanted engine.Want) ([]engine.Verdict, er
 		}
 		if spend(&wanted, end); timed && !wanted.Waits() {
 			// The timeout was spent on waiting for the share.
-			return c.sameForAll(engine.Verdict{Degraded: true}), nil
+			return c.sameForAll(engine.Result{Degraded: true}), nil
 		}
 	}
 }
@@ -67,15 +67,15 @@ func spend(wanted *engine.Want, end time.Time) {
 	}
 }
 
-// sameForAll returns the same verdict for each member.
-func (c call) sameForAll(v engine.Verdict) []engine.Verdict {
-	return slices.Repeat([]engine.Verdict{v}, len(c.limiters))
+// sameForAll returns the same result for each member.
+func (c call) sameForAll(v engine.Result) []engine.Result {
+	return slices.Repeat([]engine.Result{v}, len(c.limiters))
 }
 
-// ask asks Redis, and records what the outcome says about its health. If Redis is
+// ask asks Redis, and records its health by the outcome. If Redis is
 // just back, ask takes no more than the share of the Client, because another
 // Client may still grant its own.
-func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Verdict, error) {
+func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Result, error) {
 	began, first := time.Now(), wanted
 	var charged []*localLimiter // the shares that the permits were taken from
 	if locals := c.locals(); locals != nil && c.policy.Fallback == Local {
@@ -96,7 +96,7 @@ func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Verdict, er
 	v, err := c.askRedis(wanted)
 	ok := err == nil && engine.Granted(v)
 	// A refusal or an error gives the charge back, on every member: otherwise a
-	// failing Redis would use up the share that is needed when it is away.
+	// failing Redis would use up the share that is needed when it is down.
 	for i, limiter := range c.limiters {
 		if charged != nil && !ok {
 			charged[i].uncharge(c.permits[i])
@@ -111,8 +111,8 @@ func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Verdict, er
 	return v, err
 }
 
-// noteOutcome records what a call that began at a time says about the health of
-// Redis.
+// noteOutcome records the health of Redis by the outcome of a call that started at
+// began.
 func (c call) noteOutcome(wanted engine.Want, began time.Time, err error) {
 	// For a caller that stood in line, Redis owed a reply for the budget only.
 	took := time.Since(began)
@@ -130,7 +130,7 @@ func (c call) noteOutcome(wanted engine.Want, began time.Time, err error) {
 // fallBack returns the result of a call for which Redis has failed with err. back
 // reports that the call waited for permits and that Redis is well again.
 func (c call) fallBack(ctx context.Context, wanted engine.Want, err error) (
-	v []engine.Verdict, back bool, _ error,
+	v []engine.Result, back bool, _ error,
 ) {
 	g, fallback := c.guard, c.policy.Fallback
 	if fallback == Deny && wanted.Timeout == engine.Forever {
@@ -141,7 +141,7 @@ func (c call) fallBack(ctx context.Context, wanted engine.Want, err error) (
 	// Counted here and in fromShares only, so that no call counts twice.
 	case Allow, Deny:
 		g.fallbackDecided.Add(1)
-		v, err = c.sameForAll(engine.Verdict{OK: fallback == Allow, Degraded: true}), nil
+		v, err = c.sameForAll(engine.Result{OK: fallback == Allow, Degraded: true}), nil
 		for i, limiter := range c.limiters {
 			v[i].Limit = g.rate(limiter)
 			if fallback == Deny {
@@ -173,7 +173,7 @@ func (c call) locals() []*localLimiter {
 // fromShares is awaitShares, and counts the calls that the shares have decided.
 func (c call) fromShares(
 	ctx context.Context, locals []*localLimiter, wanted engine.Want, away bool,
-) (v []engine.Verdict, back bool, err error) {
+) (v []engine.Result, back bool, err error) {
 	v, back, err = c.awaitShares(ctx, locals, wanted, away)
 	if err == nil && !back {
 		c.guard.fallbackDecided.Add(1)
@@ -184,14 +184,14 @@ func (c call) fromShares(
 // awaitShares takes permits from the shares of this Client, waiting for them as
 // long as the caller does. away says that Redis has failed for this caller, so
 // that the shares grant. back says that Redis is to be asked. If Redis has just
-// come back, the shares are charged first, and the verdicts say whether they had
+// come back, the shares are charged first, and the results say whether they had
 // the permits.
 //
 // Each round looks at the circuit again, because Redis may come back while the
 // caller waits for its share.
 func (c call) awaitShares(
 	ctx context.Context, locals []*localLimiter, wanted engine.Want, away bool,
-) (v []engine.Verdict, back bool, err error) {
+) (v []engine.Result, back bool, err error) {
 	circuit, end := locals[0].circuit, time.Now().Add(wanted.Timeout)
 	for failed := away; ; failed = false {
 		ungranted := failed || circuit.openCause() != nil
@@ -218,7 +218,7 @@ func (c call) awaitShares(
 
 // takeShares takes permits from all shares or from none. unbooked says that Redis
 // does not know of them.
-func (c call) takeShares(locals []*localLimiter, unbooked bool) ([]engine.Verdict, error) {
+func (c call) takeShares(locals []*localLimiter, unbooked bool) ([]engine.Result, error) {
 	// Locked in the order of their hashes, so that two calls never wait for one
 	// another.
 	ordered := slices.SortedFunc(slices.Values(locals), func(a, b *localLimiter) int {
@@ -233,7 +233,7 @@ func (c call) takeShares(locals []*localLimiter, unbooked bool) ([]engine.Verdic
 		}
 	}()
 	now := time.Now()
-	v := make([]engine.Verdict, len(locals))
+	v := make([]engine.Result, len(locals))
 	for i, l := range locals {
 		l.usedAt = now
 		if unbooked && c.permits[i] > l.rate {

@@ -13,8 +13,8 @@ import (
 
 const (
 	// openAfter is how many consecutive failures open a circuit. Failures of
-	// calls that began before the last one was noticed count as that one: a burst
-	// of callers meets one outage, not many.
+	// calls that began before the last failure was noticed do not count again: a
+	// burst of callers meets one outage, not many.
 	openAfter = 3
 
 	// While a circuit is open, a probe checks whether Redis is back: firstProbe

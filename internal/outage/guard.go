@@ -49,8 +49,8 @@ type Guard struct {
 	mu            sync.Mutex
 	openSince     time.Time                // guarded by mu, as all below
 	openCause     error                    // the failure that opened the first circuit
-	pendingHealth []Health                 // to be told to the hook
-	telling       bool                     // a goroutine calls the hook
+	pendingHealth []Health                 // not yet reported to the hook
+	reporting     bool                     // a goroutine calls the hook
 	locals        map[string]*localLimiter // by hash
 	sweptAt       time.Time                // when idle limiters were last removed
 }
@@ -82,17 +82,17 @@ func (g *Guard) health() Health {
 
 // Acquire is Limiter.Acquire under a policy.
 func (g *Guard) Acquire(ctx context.Context, limiter *engine.Limiter, policy Policy, wanted engine.Want) (
-	engine.Verdict, error,
+	engine.Result, error,
 ) {
 	v, err := call{
 		guard: g, limiters: []*engine.Limiter{limiter}, permits: []int64{wanted.Permits}, policy: policy,
-		askRedis: func(wanted engine.Want) ([]engine.Verdict, error) {
+		askRedis: func(wanted engine.Want) ([]engine.Result, error) {
 			v, err := limiter.Acquire(ctx, wanted)
-			return []engine.Verdict{v}, err
+			return []engine.Result{v}, err
 		},
 	}.run(ctx, wanted)
 	if len(v) == 0 {
-		return engine.Verdict{}, err
+		return engine.Result{}, err
 	}
 	return v[0], err
 }
@@ -100,10 +100,10 @@ func (g *Guard) Acquire(ctx context.Context, limiter *engine.Limiter, policy Pol
 // AcquireAll is Group.Acquire under a policy.
 func (g *Guard) AcquireAll(
 	ctx context.Context, group *engine.Group, permits []int64, policy Policy, wanted engine.Want,
-) ([]engine.Verdict, error) {
+) ([]engine.Result, error) {
 	return call{
 		guard: g, limiters: group.Limiters(), permits: permits, policy: policy,
-		askRedis: func(wanted engine.Want) ([]engine.Verdict, error) {
+		askRedis: func(wanted engine.Want) ([]engine.Result, error) {
 			return group.Acquire(ctx, permits, wanted)
 		},
 	}.run(ctx, wanted)
@@ -132,11 +132,11 @@ func (g *Guard) noteCircuit(by int32, why error) {
 	g.pendingHealth = append(g.pendingHealth, h)
 	// The goroutine that calls the hook takes this change as well. A second call
 	// at once could overtake the first.
-	if g.telling {
+	if g.reporting {
 		return
 	}
-	g.telling = true
-	defer func() { g.telling = false }() // also if the hook panics
+	g.reporting = true
+	defer func() { g.reporting = false }() // also if the hook panics
 	for len(g.pendingHealth) > 0 {
 		h, g.pendingHealth = g.pendingHealth[0], g.pendingHealth[1:]
 		g.tell(h)

@@ -12,8 +12,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A Guard knows 10,000 limiters for the time when Redis is away, and forgets those that
-// nobody uses.
+// A Guard knows 10,000 limiters for the time when Redis is down, and forgets unused ones.
 func TestLimitersAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))

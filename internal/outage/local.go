@@ -29,7 +29,7 @@ const (
 	localIdle = time.Minute
 )
 
-// A localLimiter is what a Client knows about one limiter for the time when Redis
+// A localLimiter is the state of one limiter in this process for the time when Redis
 // is away: the rate, the Client's share of it, and the grants within the last
 // interval. It counts grants by Redis as well, so that an outage does not begin
 // with a second full share.
@@ -106,7 +106,7 @@ func (g *Guard) assumeGiven(limiter *engine.Limiter) {
 }
 
 // Assume records the rate that this Client has set. If it only tried to, the rate
-// counts where none is known: a process may start while Redis is away.
+// counts where none is known: a process may start while Redis is down.
 func (g *Guard) Assume(limiter *engine.Limiter, rate engine.Rate, set bool) {
 	now := time.Now()
 	l := g.localLimiter(limiter, now, true)
@@ -119,7 +119,7 @@ func (g *Guard) Assume(limiter *engine.Limiter, rate engine.Rate, set bool) {
 		l.withoutRate.Store(false)
 		l.rate, l.interval = rate.Permits, rate.Interval
 		// No Client can be counted now. Assuming one grants too much at worst,
-		// for as long as Redis is away.
+		// for as long as Redis is down.
 		if l.share == 0 {
 			l.share = g.shareOf(rate.Type, 1)
 		}
@@ -286,10 +286,10 @@ func (l *localLimiter) bucketOf(now time.Time) *bucket {
 }
 
 // judge reports whether permits are there, and takes none. Guarded by mu.
-func (l *localLimiter) judge(now time.Time, permits int64) engine.Verdict {
+func (l *localLimiter) judge(now time.Time, permits int64) engine.Result {
 	l.prune(now)
 	limit, window := l.limit()
-	v := engine.Verdict{Degraded: true, Limit: l.rate, Every: l.interval.Milliseconds(), Left: limit}
+	v := engine.Result{Degraded: true, Limit: l.rate, Every: l.interval.Milliseconds(), Left: limit}
 	for _, s := range l.buckets {
 		v.Left -= s.permits
 		v.Reset = max(v.Reset, s.end.Add(window).Sub(now).Milliseconds()+1)
@@ -310,7 +310,7 @@ func (l *localLimiter) judge(now time.Time, permits int64) engine.Verdict {
 }
 
 // grant takes permits that are there. Guarded by mu.
-func (l *localLimiter) grant(now time.Time, permits int64, unbooked bool) engine.Verdict {
+func (l *localLimiter) grant(now time.Time, permits int64, unbooked bool) engine.Result {
 	s := l.bucketOf(now)
 	s.permits += permits
 	if unbooked {
@@ -334,7 +334,7 @@ func (l *localLimiter) uncharge(permits int64) {
 }
 
 // TakeBackUnbooked takes back permits that were granted without Redis, while
-// Redis is away. It reports whether there were enough.
+// Redis is down. It reports whether there were enough.
 func (g *Guard) TakeBackUnbooked(limiter *engine.Limiter, permits int64) bool {
 	if g.openCircuits.Load() == 0 || g.circuit(limiter).openCause() == nil {
 		return false

@@ -88,7 +88,7 @@ func (c *Cluster) meet(t TB) {
 }
 
 // assign divides the slots among the masters. go-redis sends a range as ADDSLOTS
-// with every number in it, which Redis before 7 understands, too.
+// with every number in it, which Redis before 7 also understands.
 func (c *Cluster) assign(t TB) {
 	t.Helper()
 	for i, s := range c.Servers[:c.masters] {

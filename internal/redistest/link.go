@@ -2,17 +2,20 @@ package redistest
 
 import (
 	"bufio"
-	"bytes"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/pause"
 )
 
 // link is one connection of a client through a proxy.
 type link struct {
 	p              *Proxy
 	client, server *net.TCPConn
-	out            *outlet
+	late           chan parcel // replies on their way to the client
 	lost           atomic.Bool // what comes from either side is thrown away
 
 	mu      sync.Mutex // guards waiting
@@ -33,7 +36,7 @@ const (
 const linkBuffer = 16 << 10
 
 func newLink(p *Proxy, client, server *net.TCPConn) *link {
-	return &link{p: p, client: client, server: server, out: newOutlet(p, client)}
+	return &link{p: p, client: client, server: server, late: make(chan parcel, 1024)}
 }
 
 // close ends the link in both directions.
@@ -59,18 +62,22 @@ func (f flushFirst) Read(b []byte) (int, error) {
 func (c *link) up() {
 	w := bufio.NewWriterSize(c.server, linkBuffer)
 	r := bufio.NewReaderSize(flushFirst{c.client, w.Flush}, linkBuffer)
-	var q request
+	var request []byte
 	streaming := false
-	for q.read(r) == nil {
+	for {
+		var err error
+		if request, _, err = appendFrame(request[:0], r); err != nil {
+			break
+		}
 		if c.lost.Load() {
 			continue
 		}
-		c.p.stats.in.Add(int64(len(q.raw)))
-		if len(q.args) > 0 { // an empty line is no request
+		c.p.stats.in.Add(int64(len(request)))
+		if args := arguments(request); len(args) > 0 {
 			c.p.stats.requests.Add(1)
-			streaming = streaming || c.register(&q, w)
+			streaming = streaming || c.register(args, w)
 		}
-		if _, err := w.Write(q.raw); err != nil {
+		if _, err := w.Write(request); err != nil {
 			break
 		}
 	}
@@ -78,19 +85,20 @@ func (c *link) up() {
 	_ = c.server.CloseWrite()
 }
 
-// register enters the fate of the reply to q. It holds q back if a rule says so.
-// It reports whether messages come after that reply.
-func (c *link) register(q *request, w *bufio.Writer) (streaming bool) {
-	gate, f := c.p.rules.judge(q)
+// register enters the fate of the reply to a request. It holds the request back if a
+// rule says so. It reports whether messages come after that reply.
+func (c *link) register(args []string, w *bufio.Writer) (streaming bool) {
+	gate, f := c.p.rules.judge(args)
 	if gate != nil {
 		_ = w.Flush() // what came before must not wait
 		c.p.stats.held.Add(1)
 		select {
 		case <-gate:
-		case <-c.p.done:
+		case <-c.p.ctx.Done():
 		}
 	}
-	if subscribes(q.name()) {
+	switch strings.ToUpper(args[0]) {
+	case "MONITOR", "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE":
 		f = stream
 	}
 	c.mu.Lock()
@@ -99,33 +107,23 @@ func (c *link) register(q *request, w *bufio.Writer) (streaming bool) {
 	return f == stream
 }
 
-// subscribes reports whether a connection carries messages after the command.
-func subscribes(command []byte) bool {
-	switch len(command) {
-	case len("MONITOR"):
-		return bytes.EqualFold(command, []byte("MONITOR"))
-	case len("SUBSCRIBE"):
-		return bytes.EqualFold(command, []byte("SUBSCRIBE"))
-	case len("PSUBSCRIBE"):
-		return bytes.EqualFold(command[1:], []byte("SUBSCRIBE"))
-	}
-	return false
-}
-
 // down passes replies on until the server leaves.
 func (c *link) down() {
 	defer c.server.Close()
-	defer c.out.end()
-	r := bufio.NewReaderSize(flushFirst{c.server, c.out.flush}, linkBuffer)
-	var frame []byte
+	c.p.wg.Go(c.deliver)
+	defer close(c.late)
+	defer c.send(nil)
+	r := bufio.NewReaderSize(c.server, linkBuffer)
 	for streaming := false; ; {
-		var kind byte
-		var err error
-		if frame, kind, err = appendFrame(frame[:0], r); err != nil {
+		frame, kind, err := appendFrame(nil, r)
+		if err != nil {
 			return
 		}
 		if c.lost.Load() {
 			continue
+		}
+		if see := c.p.see.Load(); see != nil {
+			(*see)()
 		}
 		f := deliver
 		if !streaming {
@@ -138,7 +136,7 @@ func (c *link) down() {
 
 // answered returns the fate of a frame of this kind that has come in: that of the
 // oldest request without a reply. Only messages come without a request; in RESP3
-// the reply to a subscription is a message, too.
+// the reply to a subscription is also a message.
 func (c *link) answered(kind byte) fate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,13 +154,45 @@ func (c *link) answered(kind byte) fate {
 func (c *link) pass(frame []byte, f fate) {
 	c.p.stats.out.Add(int64(len(frame)))
 	c.p.stats.replies.Add(1)
-	if f == swallow || f == tear {
-		if f == tear {
-			c.out.send(frame[:len(frame)/2])
-		}
-		c.p.stats.swallowed.Add(1)
-		c.out.hangUp()
+	if f != swallow && f != tear {
+		c.send(frame)
 		return
 	}
-	c.out.send(frame)
+	c.p.stats.swallowed.Add(1)
+	if f == tear {
+		c.send(frame[:len(frame)/2])
+	}
+	c.send(nil)
+}
+
+// parcel is a reply and the time when it is due. A parcel without a reply ends the
+// connection.
+type parcel struct {
+	reply []byte
+	due   time.Time
+}
+
+// send passes a reply on, late if the proxy says so. Without a reply it hangs up, after
+// the replies sent before.
+func (c *link) send(reply []byte) {
+	c.late <- parcel{reply, time.Now().Add(time.Duration(c.p.delay.Load()))}
+}
+
+// deliver sends parcels to the client when they are due, and those of a pipeline
+// together. It ignores a client that has left: up closes the other direction then.
+func (c *link) deliver() {
+	w := bufio.NewWriterSize(c.client, linkBuffer)
+	for next := range c.late {
+		if wait := time.Until(next.due); wait > 0 {
+			_ = w.Flush()
+			_ = pause.For(c.p.ctx, wait)
+		}
+		_, _ = w.Write(next.reply)
+		if next.reply == nil || len(c.late) == 0 {
+			_ = w.Flush()
+		}
+		if next.reply == nil {
+			_ = c.client.Close()
+		}
+	}
 }

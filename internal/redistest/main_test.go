@@ -2,9 +2,7 @@ package redistest_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"testing"
 
@@ -29,24 +27,4 @@ func makeOrphan() {
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()
 		os.Exit(1)
 	})
-}
-
-// eventually waits until ok returns true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	redistest.Until(t, what, func() error {
-		if !ok() {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-}
-
-// listening reports whether a server accepts connections at addr.
-func listening(addr string) bool {
-	conn, err := net.Dial("tcp", addr)
-	if err == nil {
-		_ = conn.Close()
-	}
-	return err == nil
 }

@@ -37,7 +37,7 @@ func listenOnce(addr string) (int, error) {
 }
 
 // loopback returns the address of port on this machine. It is always IPv4, so a
-// cluster or a sentinel announces the address that the server was told to bind.
+// cluster or a sentinel announces the address that the server was started with.
 func loopback(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"context"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -24,31 +25,27 @@ type Proxy struct {
 	t      TB
 	target string
 	wg     sync.WaitGroup
-	done   chan struct{} // closed when the test ends
-	delay  atomic.Int64  // ns
+	ctx    context.Context // ends with the test
+	end    context.CancelFunc
+	delay  atomic.Int64           // ns
+	see    atomic.Pointer[func()] // of ObserveReplies
 	stats  struct{ in, out, requests, replies, held, swallowed atomic.Int64 }
 	rules  rules
 
 	mu       sync.Mutex // guards the rest
 	listener net.Listener
 	conns    map[*link]struct{}
-	vanished bool // new connections are lost, too
+	vanished bool // new connections are also lost
 }
 
 // StartProxy starts a proxy in front of the server at target, which need not run
 // yet. It ends with the test.
 func StartProxy(t TB, target string) *Proxy {
 	t.Helper()
-	p := &Proxy{
-		t:      t,
-		target: target,
-		done:   make(chan struct{}),
-		conns:  map[*link]struct{}{},
-	}
+	p := &Proxy{t: t, target: target, conns: map[*link]struct{}{}}
+	p.ctx, p.end = context.WithCancel(context.Background())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("redistest: starting a proxy: %v", err)
-	}
+	check(t, err)
 	p.Addr = l.Addr().String()
 	p.serve(l)
 	t.Cleanup(p.close)
@@ -95,14 +92,12 @@ func (p *Proxy) connect(client net.Conn) {
 func (p *Proxy) add(c *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-p.done:
+	if p.ctx.Err() != nil {
 		return false
-	default:
-		p.conns[c] = struct{}{}
-		c.lost.Store(p.vanished)
-		return true
 	}
+	p.conns[c] = struct{}{}
+	c.lost.Store(p.vanished)
+	return true
 }
 
 // Delay makes each reply arrive d later from now on; 0 ends it. Replies are
@@ -121,7 +116,7 @@ func (p *Proxy) Cut() {
 }
 
 // Vanish throws away what comes over the open connections, from either side, and
-// tells nobody, as a firewall does that has forgotten them. New connections fare the
+// reports nothing, as a firewall does that has forgotten them. New connections fare the
 // same until appear is called. Those that were lost stay so.
 func (p *Proxy) Vanish() (appear func()) {
 	p.mu.Lock()
@@ -185,7 +180,7 @@ func (p *Proxy) Swallowed() int64 { return p.stats.swallowed.Load() }
 func (p *Proxy) close() {
 	p.Down()
 	p.mu.Lock()
-	close(p.done)
+	p.end()
 	for c := range p.conns {
 		c.close()
 	}

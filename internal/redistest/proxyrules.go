@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 )
 
 // rule says what happens to the next requests that match.
@@ -18,14 +17,13 @@ type rule struct {
 
 // rules are the rules in force, oldest first.
 type rules struct {
-	armed atomic.Int32 // length of list: with 0 the lock is not taken
-	mu    sync.Mutex   // guards list, and left of its rules
-	list  []*rule
+	mu   sync.Mutex // guards list, and left of its rules
+	list []*rule
 }
 
 // SwallowReply lets the next n EVALSHA or EVAL requests reach the server, drops
 // each reply and cuts its connection: the client cannot know that the script has
-// run. An EVALSHA whose reply is NOSCRIPT counts, too; load the script before if
+// run. An EVALSHA whose reply is NOSCRIPT also counts; load the script before if
 // the reply of the script is to be lost.
 func (p *Proxy) SwallowReply(n int) { p.SwallowReplyTo(n, isScript) }
 
@@ -77,29 +75,27 @@ func (p *Proxy) Observe(see func(args []string)) (stop func()) {
 	return func() { p.rules.remove(r) }
 }
 
+// ObserveReplies calls see for each reply from now on: when the server has sent it, and
+// before the client gets it. Replies on several connections call it at the same time.
+func (p *Proxy) ObserveReplies(see func()) { p.see.Store(&see) }
+
 func (s *rules) add(r *rule) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.left != 0 {
 		s.list = append(s.list, r)
 	}
-	s.armed.Store(int32(len(s.list)))
 }
 
 func (s *rules) remove(r *rule) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = slices.DeleteFunc(s.list, func(x *rule) bool { return x == r })
-	s.armed.Store(int32(len(s.list)))
 }
 
-// judge returns the gate that q must wait for, if any, and the fate of its reply. It
-// uses at most one rule of each sort.
-func (s *rules) judge(q *request) (gate <-chan struct{}, f fate) {
-	if s.armed.Load() == 0 {
-		return nil, deliver
-	}
-	args := q.strings()
+// judge returns the gate that a request must wait for, if any, and the fate of its
+// reply. It uses at most one rule of each sort.
+func (s *rules) judge(args []string) (gate <-chan struct{}, f fate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.list {
@@ -122,6 +118,5 @@ func (s *rules) judge(q *request) (gate <-chan struct{}, f fate) {
 		}
 	}
 	s.list = slices.DeleteFunc(s.list, func(r *rule) bool { return r.left == 0 })
-	s.armed.Store(int32(len(s.list)))
 	return gate, f
 }

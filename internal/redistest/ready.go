@@ -35,7 +35,7 @@ func identify(info string, pid int) error {
 		return nil
 	}
 	if !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", pid)) {
-		return fmt.Errorf("process %d does not answer, but somebody does: %.60q", pid, info)
+		return fmt.Errorf("process %d does not reply, but another one does: %.60q", pid, info)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -79,18 +80,18 @@ func (r Release) Info() string { return r.Kind + "_version:" + r.Version }
 // Binary returns the path of the server, for REDIS_SERVER. It is downloaded once
 // per machine and kept in the cache directory of the user. If that fails, the test
 // is skipped or, with CI=true, fails, as with Require. On a platform without such
-// a server the test is always skipped.
+// a server the test is always skipped, and so it is with -short: other servers than
+// that of the machine belong to make test-all.
 func (r Release) Binary(t TB) string {
 	t.Helper()
+	if testing.Testing() && testing.Short() {
+		t.Skipf("of make test-all: -short is set")
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()
 	}
-	return r.binaryIn(t, filepath.Join(cache, "rratelimiter"))
-}
-
-func (r Release) binaryIn(t TB, dir string) string {
-	t.Helper()
+	dir := filepath.Join(cache, "rratelimiter")
 	if here := runtime.GOOS + "/" + runtime.GOARCH; r.platform != "" && r.platform != here {
 		t.Skipf("redistest: %v is to be had for %s, and not for %s", r, r.platform, here)
 	}

@@ -91,70 +91,18 @@ func follows(line []byte) (bulk, nested int, err error) {
 	return 0, n, nil
 }
 
-// request is one request as it came, and the positions of its arguments. It is
-// reused for each request.
-type request struct {
-	raw  []byte
-	args []span
-}
-
-type span struct{ from, to int }
-
-// read reads the next request of r: an array of bulk strings, or one line of
-// words as people type them.
-func (q *request) read(r *bufio.Reader) error {
-	var line []byte
-	var err error
-	q.args = q.args[:0]
-	if q.raw, line, err = appendLine(q.raw[:0], r); err != nil {
-		return err
-	}
-	if line[0] != '*' {
-		q.inline()
-		return nil
-	}
-	n, err := length(line)
-	for ; err == nil && n > 0; n-- {
-		err = q.readArg(r)
-	}
-	return err
-}
-
-// readArg reads one bulk string.
-func (q *request) readArg(r *bufio.Reader) error {
-	var line []byte
-	var err error
-	if q.raw, line, err = appendLine(q.raw, r); err != nil {
-		return err
-	}
-	n, err := length(line)
-	if err != nil || line[0] != '$' || n < 0 {
-		return fmt.Errorf("%w: argument %.40q", errProtocol, line)
-	}
-	from := len(q.raw)
-	q.args = append(q.args, span{from, from + n})
-	q.raw, err = appendBytes(q.raw, r, n+len("\r\n"))
-	return err
-}
-
-// inline finds the words of a request that is one line.
-func (q *request) inline() {
-	rest := q.raw
-	for word := range bytes.FieldsSeq(q.raw) {
-		from := len(q.raw) - len(rest) + bytes.Index(rest, word)
-		q.args = append(q.args, span{from, from + len(word)})
-		rest = q.raw[from+len(word):]
-	}
-}
-
-// name returns the first argument: the command.
-func (q *request) name() []byte { return q.raw[q.args[0].from:q.args[0].to] }
-
-// strings returns the arguments, copied.
-func (q *request) strings() []string {
-	args := make([]string, len(q.args))
-	for i, a := range q.args {
-		args[i] = string(q.raw[a.from:a.to])
+// arguments returns the arguments of a request: an array of bulk strings, as all clients send it. What
+// people type, a line of words, is no request here.
+func arguments(request []byte) (args []string) {
+	_, rest, _ := bytes.Cut(request, []byte("\r\n"))
+	for len(rest) > 0 {
+		line, after, _ := bytes.Cut(rest, []byte("\r\n"))
+		n, err := length(line)
+		if err != nil || n < 0 || n+len("\r\n") > len(after) {
+			return args
+		}
+		args = append(args, string(after[:n]))
+		rest = after[n+len("\r\n"):]
 	}
 	return args
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -29,7 +31,7 @@ type Sentinel struct {
 // a failover can begin. They end with the test.
 func StartSentinel(t TB, args ...string) *Sentinel { t.Helper(); return StartSentinels(t, 1, args...) }
 
-// StartSentinels is StartSentinel with so many replicas.
+// StartSentinels is StartSentinel with a number of replicas.
 func StartSentinels(t TB, replicas int, args ...string) *Sentinel {
 	t.Helper()
 	args = slices.Concat(replicaArgs, args)
@@ -60,9 +62,9 @@ func (s *Sentinel) watch(t TB, host, port string) {
 	t.Helper()
 	server := newServer(t)
 	file := filepath.Join(server.dir, "sentinel.conf")
-	conf := fmt.Sprintf("sentinel monitor %[1]s %s %s 2\n"+
-		"sentinel down-after-milliseconds %[1]s 500\n"+
-		"sentinel failover-timeout %[1]s 3000\n", s.MasterName, host, port)
+	conf := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\n"+
+		"sentinel down-after-milliseconds %[1]s %[4]d\n"+
+		"sentinel failover-timeout %[1]s 3000\n", s.MasterName, host, port, patience.Milliseconds())
 	check(t, os.WriteFile(file, []byte(conf), 0o600))
 	server.lead = []string{file, "--sentinel"}
 	server.start(t)
@@ -101,12 +103,16 @@ func (s *Sentinel) watching(w *redis.SentinelClient) error {
 // is stopped; some time after a Restart the sentinels make it a replica.
 func (s *Sentinel) Failover(t TB) {
 	t.Helper()
-	s.Master.Stop()
-	s.promoted(t, s.Master)
+	former := s.Master
+	former.Stop()
+	s.downAfter(t, soon)
+	s.promoted(t, former)
+	s.downAfter(t, patience)
 }
 
-// Switch is Failover with a master that is well. It returns when the former master is a
-// replica: until then two servers accept writes, and clients may talk to either.
+// Switch is Failover with a master that is well. It returns when all other servers that
+// run follow the new master: until the former one does, two servers accept writes, and
+// clients may talk to either.
 func (s *Sentinel) Switch(t TB) {
 	t.Helper()
 	former := s.Master
@@ -114,17 +120,46 @@ func (s *Sentinel) Switch(t TB) {
 		return s.watchers[0].Failover(context.Background(), s.MasterName).Err()
 	})
 	s.promoted(t, former)
-	s.settled(t, former, s.Master)
+	s.settled(t)
 }
 
 // Stall is Switch with a master that stands still until another one is promoted.
 func (s *Sentinel) Stall(t TB) {
 	t.Helper()
 	former := s.Master
-	thaw := former.Freeze(t)
+	thaw := s.Freeze(t)
 	s.promoted(t, former)
 	thaw()
-	s.settled(t, former, s.Master)
+	s.settled(t)
+}
+
+// Freeze suspends the master until thaw is called or the test ends, and has the
+// sentinels notice it soon.
+func (s *Sentinel) Freeze(t TB) (thaw func()) {
+	t.Helper()
+	run := s.Master.Freeze(t)
+	s.downAfter(t, soon)
+	return func() {
+		t.Helper()
+		run()
+		s.downAfter(t, patience)
+	}
+}
+
+// soon is how long a master must be silent to be taken for dead while it is. At other
+// times that is patience: on a busy machine a master that is well may be silent for
+// seconds, and no spec expects a failover then.
+const soon = 500 * time.Millisecond
+
+// downAfter sets how long a master must be silent to be taken for dead.
+func (s *Sentinel) downAfter(t TB, silent time.Duration) {
+	t.Helper()
+	for _, w := range s.watchers {
+		Until(t, "setting of a sentinel", func() error {
+			return w.Set(context.Background(), s.MasterName, "down-after-milliseconds",
+				strconv.FormatInt(silent.Milliseconds(), 10)).Err()
+		})
+	}
 }
 
 // promoted returns when another server than the former master is the master.
@@ -138,24 +173,33 @@ func (s *Sentinel) promoted(t TB, former *Server) {
 	})
 }
 
-// settled returns when one of the servers is the master, and the others are replicas. That may
-// be the former master again: on a busy machine the sentinels take the new one for dead.
-func (s *Sentinel) settled(t TB, servers ...*Server) {
+// settled returns when one server is the master and all other running servers follow it. The master may
+// be the former one again, if it was silent for long enough meanwhile.
+func (s *Sentinel) settled(t TB) {
 	t.Helper()
 	Until(t, "one master", func() error {
 		s.follow()
 		err := errors.Join(s.Names(s.Master), isMaster(s.Master))
-		for _, r := range servers {
-			switch {
-			case r == s.Master:
-			case isMaster(r) == nil:
-				err = errors.Join(err, fmt.Errorf("%s still calls itself a master", r.Addr))
-			default:
-				err = errors.Join(err, inSync(r))
+		for _, r := range s.Replicas {
+			if !r.proc.ended() {
+				err = errors.Join(err, s.Master.followedBy(r))
 			}
 		}
 		return err
 	})
+}
+
+// followedBy returns nil if r is a replica of s that has its copy.
+func (s *Server) followedBy(r *Server) error {
+	role, err := r.Admin().Do(context.Background(), "ROLE").Slice()
+	if err != nil {
+		return err
+	}
+	if role[0] != "slave" || s.Addr != fmt.Sprintf("%v:%v", role[1], role[2]) ||
+		role[3] != "connected" {
+		return fmt.Errorf("%s does not follow %s: %v", r.Addr, s.Addr, role)
+	}
+	return nil
 }
 
 // follow makes that server the Master which all sentinels name.

@@ -143,9 +143,9 @@ func (s *Server) RestartBehind(t TB, master *Server) {
 	if err != nil {
 		t.Fatalf("redistest: %s: %v", master.Addr, err)
 	}
-	own := s.args
-	s.args = append(slices.Clone(own), "--replicaof", host+" "+port)
-	defer func() { s.args = own }()
+	args := s.args
+	s.args = append(slices.Clone(args), "--replicaof", host+" "+port)
+	defer func() { s.args = args }()
 	s.Restart(t)
 }
 
@@ -161,10 +161,7 @@ func (s *Server) Client(t TB, mods ...func(*redis.Options)) *redis.Client {
 // sees what it does.
 func (s *Server) Admin() *redis.Client { return s.admin }
 
-// URL returns the address in the form that redis.ParseURL reads.
-func (s *Server) URL() string { return "redis://" + s.Addr }
-
-// newAdmin returns a client of addr that sends nothing by itself.
+// newAdmin returns a client of addr that sends only what it is asked to.
 func newAdmin(t TB, addr string) *redis.Client {
 	t.Helper()
 	return newClient(t, &redis.Options{Addr: addr}, []func(*redis.Options){quiet})

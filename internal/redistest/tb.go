@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"time"
@@ -44,13 +45,26 @@ func lacks(t TB, format string, args ...any) {
 const patience = 2 * time.Minute
 
 // Until calls ready until it returns nil. If that takes longer than any machine needs,
-// it fails the test with what is waited for and the last error.
+// it fails the test with the text what and the last error.
 func Until(t TB, what string, ready func() error) {
 	t.Helper()
 	if err := poll(patience, ready); err != nil {
 		t.Fatalf("redistest: %s: %v", what, err)
 	}
 }
+
+// Eventually is Until for a condition: it calls is until that returns true.
+func Eventually(t TB, what string, is func() bool) {
+	t.Helper()
+	Until(t, what, func() error {
+		if !is() {
+			return errNotYet
+		}
+		return nil
+	})
+}
+
+var errNotYet = errors.New("not yet")
 
 // poll calls ready every few milliseconds until it returns nil or limit has
 // passed, and returns its last error.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -54,25 +53,5 @@ func TestRequire(t *testing.T) {
 		if f.outcome != want || !strings.Contains(f.said, "no-such-program") {
 			t.Errorf("with CI=%q: %s, saying %q; want %s", ci, f.outcome, f.said, want)
 		}
-	}
-}
-
-func TestName(t *testing.T) {
-	a, b := redistest.Name(t), redistest.Name(t)
-	if a == b {
-		t.Errorf("both names are %q", a)
-	}
-	if len(a) > 20 || strings.ContainsAny(a, "{}:* ") {
-		t.Errorf("name %q", a)
-	}
-}
-
-func TestMust(t *testing.T) {
-	if n := redistest.Must(strconv.Atoi("7"))(t); n != 7 {
-		t.Errorf("%d, want 7", n)
-	}
-	f := new(fakeTB).run(func(t redistest.TB) { redistest.Must(strconv.Atoi("x"))(t) })
-	if f.outcome != "failed" || !strings.Contains(f.said, `parsing "x"`) {
-		t.Errorf("%s, saying %q", f.outcome, f.said)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"sync"
 	"testing"
 
@@ -57,15 +56,11 @@ func throughPipelines(t *testing.T, test func(t *testing.T, p *path)) {
 	}
 }
 
-func TestAnUnknownScriptThroughAPipeline(t *testing.T) {
-	throughPipelines(t, func(t *testing.T, p *path) {
-		reply, unsure, err := p.runs(counts(false))
-		if reply.At(0) != 1 || unsure || err != nil {
-			t.Errorf("%v, unsure %v, %v", reply, unsure, err)
-		}
-		p.wasSent(2) // EVALSHA and EVAL
-		p.count(1)
-	})
+// eachWay runs a test with a client, and with each kind of AutoPipeliner.
+func eachWay(t *testing.T, test func(t *testing.T, p *path)) {
+	t.Helper()
+	t.Run("client", func(t *testing.T) { test(t, newPath(t)) })
+	throughPipelines(t, test)
 }
 
 // A lost reply is an error of all who were in the pipeline, and none of them is sent again.
@@ -80,7 +75,8 @@ func TestALostReplyOfAPipeline(t *testing.T) {
 		var wg sync.WaitGroup
 		for range callers {
 			wg.Go(func() {
-				_, unsure, err := p.runner.Run(t.Context(), call)
+				own := *call
+				_, unsure, err := p.runner.Run(t.Context(), &own)
 				if unsure != (err != nil) || err != nil && !errors.Is(err, io.EOF) {
 					t.Errorf("unsure %v, %v; want the end of the connection", unsure, err)
 				}
@@ -104,37 +100,22 @@ func TestALostReplyOfAPipeline(t *testing.T) {
 	})
 }
 
-// A script that is repeatable is sent again by the Runner, which says so.
-func TestALostReplyOfARepeatableScriptThroughAPipeline(t *testing.T) {
-	throughPipelines(t, func(t *testing.T, p *path) {
-		call := counts(true)
-		p.knows(call.Script)
-		p.proxy.SwallowReply(1)
-		reply, unsure, err := p.runs(call)
-		if reply.At(0) != 2 || reply.At(1) < 3600e3 || !unsure || err != nil {
-			t.Errorf("%v, unsure %v, %v; want that it was sent an hour ago", reply, unsure, err)
-		}
-		if sent := p.wasSent(2); slices.Equal(sent[0], sent[1]) {
-			t.Errorf("sent the same twice: %q", sent)
-		}
-		p.count(2)
-	})
-}
-
-// An answer of Redis is nobody else's.
+// An answer of Redis goes to its own caller only.
 func TestAnErrorInAPipeline(t *testing.T) {
 	throughPipelines(t, func(t *testing.T, p *path) {
 		bad, good := &Call{Script: script("return redis.error_reply('NO reason')", true)}, counts(true)
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
-				_, unsure, err := p.runner.Run(t.Context(), bad)
+				own := *bad
+				_, unsure, err := p.runner.Run(t.Context(), &own)
 				if unsure || !redis.HasErrorPrefix(err, "NO") {
 					t.Errorf("unsure %v, %v; want the error of the script", unsure, err)
 				}
 			})
 			wg.Go(func() {
-				if _, unsure, err := p.runner.Run(t.Context(), good); unsure || err != nil {
+				own := *good
+				if _, unsure, err := p.runner.Run(t.Context(), &own); unsure || err != nil {
 					t.Errorf("unsure %v, %v", unsure, err)
 				}
 			})

@@ -43,10 +43,10 @@ func (r *Runner) processAndWait(ctx context.Context, cmd *command) error {
 		cmd.SetErr(nil)
 		pipe := node.Pipeline()
 		if asking {
-			_ = pipe.Process(ctx, newCommand(ctx, []any{"asking"}))
+			_ = pipe.Process(ctx, redis.NewCmd(ctx, "asking"))
 		}
 		_ = pipe.Process(ctx, cmd)
-		cmd.confirm = newCommand(ctx, []any{"wait", r.Confirm.Replicas, r.Confirm.Within.Milliseconds()})
+		cmd.confirm = redis.NewCmd(ctx, "wait", r.Confirm.Replicas, r.Confirm.Within.Milliseconds())
 		_ = pipe.Process(ctx, cmd.confirm)
 		_, _ = pipe.Exec(ctx) // each command keeps its own error
 		moved, addr := false, ""
@@ -68,7 +68,7 @@ func (r *Runner) processAndWait(ctx context.Context, cmd *command) error {
 // is lost. more says that the confirmation itself got no reply, so that another
 // attempt may get one.
 func (r *Runner) carriedOut(call *Call, cmd *command) (reply Reply, lost, more bool, err error) {
-	reply, err = Decode(cmd.Val())
+	reply, err = cmd.reply()
 	if err != nil || cmd.confirm == nil || !call.Done(reply) {
 		return reply, false, false, err
 	}
@@ -77,7 +77,7 @@ func (r *Runner) carriedOut(call *Call, cmd *command) (reply Reply, lost, more b
 }
 
 // confirmed returns nil if enough replicas have confirmed a call that was carried out.
-func (r *Runner) confirmed(wait *command) error {
+func (r *Runner) confirmed(wait *redis.Cmd) error {
 	n, err := wait.Int64()
 	switch {
 	case err == nil && n < int64(r.Confirm.Replicas):

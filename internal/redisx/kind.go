@@ -25,7 +25,11 @@ type Kind struct {
 	fromReplicas bool          // read-only commands may be sent to a replica
 	ReadTimeout  time.Duration // of one attempt; below 1 for none
 
-	reload  func(ctx context.Context) // makes a cluster client ask for the nodes; nil for others
+	// KeepsDeadlines reports that go-redis ends each command at the deadline of its
+	// context (ContextTimeoutEnabled).
+	KeepsDeadlines bool
+
+	reload  func(ctx context.Context) // makes a cluster client ask for the nodes; otherwise nil
 	rdb     redis.UniversalClient
 	servers func(ctx context.Context, visit func(context.Context, *redis.Client) error) error
 }
@@ -47,17 +51,18 @@ func KindOf(rdb redis.UniversalClient) Kind {
 		o := rdb.Options()
 		kind.Single, kind.DB = true, o.DB
 		kind.retries, kind.minBackoff, kind.maxBackoff = o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff
-		kind.ReadTimeout = o.ReadTimeout
+		kind.ReadTimeout, kind.KeepsDeadlines = o.ReadTimeout, o.ContextTimeoutEnabled
 	case interface{ Options() *redis.ClusterOptions }:
 		o := rdb.Options()
 		kind.Sharded = true
 		kind.retries, kind.minBackoff, kind.maxBackoff = o.MaxRedirects, o.MinRetryBackoff, o.MaxRetryBackoff
-		kind.ReadTimeout, kind.fromReplicas = o.ReadTimeout, o.ReadOnly
+		kind.ReadTimeout, kind.KeepsDeadlines = o.ReadTimeout, o.ContextTimeoutEnabled
+		kind.fromReplicas = o.ReadOnly
 	case interface{ Options() *redis.RingOptions }:
 		o := rdb.Options()
 		kind.Sharded, kind.DB = true, o.DB
 		kind.retries, kind.minBackoff, kind.maxBackoff = o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff
-		kind.ReadTimeout = o.ReadTimeout
+		kind.ReadTimeout, kind.KeepsDeadlines = o.ReadTimeout, o.ContextTimeoutEnabled
 	}
 	if rdb, ok := rdb.(interface{ ReloadState(ctx context.Context) }); ok {
 		kind.reload = rdb.ReloadState

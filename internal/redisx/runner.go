@@ -3,6 +3,7 @@ package redisx
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,10 @@ type Runner struct {
 	// Confirm is the confirmation for calls with a Call.Done; none if it is zero.
 	Confirm Confirmation
 
+	// Base is the context of requests that are sent for several callers.
+	Base context.Context
+
+	outboxes      *outboxes             // nil if commands must not travel together
 	lastReload    *atomic.Int64         // in Unix ns
 	shardedPubSub *atomic.Pointer[bool] // the answer that ShardedPubSub remembers
 }
@@ -25,7 +30,8 @@ type Runner struct {
 // NewRunner returns a Runner that sends a call as often as rdb is configured to.
 func NewRunner(rdb redis.UniversalClient) Runner {
 	return Runner{
-		Kind: KindOf(rdb), rdb: rdb, lastReload: new(atomic.Int64), shardedPubSub: new(atomic.Pointer[bool]),
+		Kind: KindOf(rdb), rdb: rdb, Base: context.Background(), outboxes: newOutboxes(rdb),
+		lastReload: new(atomic.Int64), shardedPubSub: new(atomic.Pointer[bool]),
 	}
 }
 
@@ -46,16 +52,25 @@ type Call struct {
 	// Done reports whether a reply says that the call has changed something,
 	// which replicas must then have (Runner.Confirm). It is nil if they need not.
 	Done func(Reply) bool
+
+	// Alone says that the call must not wait for other callers. The probes of a silent
+	// server are such calls: an outbox keeps what it has until a reply comes.
+	Alone bool
+
+	// Table says that the script replies a table. Its numbers are then read
+	// without a box for each.
+	Table bool
+
+	// space is room for the words of an EVALSHA of few keys and arguments, so that
+	// they need no allocation of their own.
+	space [20]any
 }
 
 // argv returns the words of the EVALSHA, and the index at which ARGV begins.
 func (c *Call) argv() (argv []any, from int) {
-	const more = 3 // command, hash and number of keys
-	from = more + len(c.Keys)
-	argv = make([]any, from, from+max(len(c.Args), c.Resent))
-	argv[0], argv[1], argv[2] = "evalsha", c.Script.hash, len(c.Keys)
-	copy(argv[more:], c.Keys)
-	return append(argv, c.Args...), from
+	argv = append(c.space[:0], "evalsha", c.Script.hash, len(c.Keys))
+	argv = append(argv, c.Keys...)
+	return append(argv, c.Args...), len(argv)
 }
 
 // FailureKey is the key of a context value: a func(error) that is called with the
@@ -72,9 +87,12 @@ type FailureKey struct{}
 func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, ambiguous bool, err error) {
 	argv, from := call.argv()
 	start := time.Now()
+	// A script that is not repeatable goes alone: a pipeline may end by the deadline
+	// of another caller. So does a repetition, because the failed attempt may have been a pipeline.
+	alone := call.Alone || !call.Script.repeatable
 	for attempt := 0; ; attempt++ {
 		var cmd *command
-		if cmd, err = r.once(ctx, call, argv); err == nil {
+		if cmd, err = r.attempt(ctx, call, argv, alone); err == nil {
 			var lost, more bool
 			if reply, lost, more, err = r.carriedOut(call, cmd); !more {
 				return reply, ambiguous || lost, err
@@ -83,22 +101,32 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, ambiguous bo
 		lost, again := cmd.outcome(err, call.Script.repeatable)
 		ambiguous = ambiguous || lost
 		r.reloadNodes(ctx, err)
-		// A slot may take longer to move than all attempts. So these do not use
-		// them up.
-		if redis.IsTryAgainError(err) && time.Since(start) < movingFor {
-			attempt = max(0, min(attempt, r.retries-1))
-		}
-		if attempt >= r.retries || !again || ambiguous && call.tooLate() {
+		attempt = r.charged(attempt, err, start)
+		// After the end of ctx a pipeline of another caller may still read argv.
+		if attempt >= r.retries || !again || ctx.Err() != nil || ambiguous && call.tooLate() {
 			return reply, ambiguous, err
 		}
 		if ambiguous {
 			argv = call.markResent(argv, from)
 		}
 		reportFailure(ctx, err)
-		if r.pause(ctx, attempt) != nil {
+		if alone = true; r.pause(ctx, max(0, attempt)) != nil {
 			return reply, ambiguous, err
 		}
 	}
+}
+
+// charged returns the number of attempts that count after an error of the last one.
+// The move of a slot may take longer than all attempts, and a pipeline may be cut
+// short by another caller: neither uses up an attempt.
+func (r *Runner) charged(attempt int, err error, start time.Time) int {
+	switch {
+	case err == errCut:
+		return attempt - 1
+	case redis.IsTryAgainError(err) && time.Since(start) < movingFor:
+		return max(0, min(attempt, r.retries-1))
+	}
+	return attempt
 }
 
 // movingFor is how long a slot may move before its calls fail. Its keys move one
@@ -128,35 +156,37 @@ func reportFailure(ctx context.Context, err error) {
 	}
 }
 
-// once sends a script by its hash, and then its text if the server does not know
+// attempt sends a script by its hash, and then its text if the server does not know
 // it.
-func (r *Runner) once(ctx context.Context, call *Call, argv []any) (*command, error) {
-	cmd := newCommand(ctx, argv)
-	err := r.process(ctx, call, cmd)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		argv[0], argv[1] = "eval", call.Script.Source
-		cmd = newCommand(ctx, argv)
-		err = r.process(ctx, call, cmd)
-		argv[0], argv[1] = "evalsha", call.Script.hash
+func (r *Runner) attempt(ctx context.Context, call *Call, argv []any, alone bool) (*command, error) {
+	cmd := newScriptCommand(ctx, call, argv)
+	err := r.process(ctx, call, cmd, alone)
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		text := slices.Clone(argv) // after the end of ctx, a pipeline of another caller may still read it
+		text[0], text[1] = "eval", call.Script.Source
+		cmd = newScriptCommand(ctx, call, text)
+		err = r.process(ctx, call, cmd, alone)
 	}
 	return cmd, err
 }
 
 // process sends a command, followed by WAIT if the call needs confirmation.
-func (r *Runner) process(ctx context.Context, call *Call, cmd *command) error {
-	if call.Done == nil || r.Confirm.Replicas == 0 {
-		if err := r.rdb.Process(ctx, cmd); err != nil {
-			return err
+func (r *Runner) process(ctx context.Context, call *Call, cmd *command, alone bool) error {
+	switch {
+	case call.Done != nil && r.Confirm.Replicas > 0:
+		return r.processAndWait(ctx, cmd)
+	case !alone && r.outboxes != nil && len(call.Keys) > 0:
+		if o := r.outboxes.of(ctx, cmd.key()); o != nil {
+			return r.send(ctx, o, cmd)
 		}
-		return cmd.Err() // a deferred AutoPipeliner returns its error only here
 	}
-	return r.processAndWait(ctx, cmd)
+	return r.alone(ctx, cmd)
 }
 
 // TypeOf returns the TYPE of a key, empty if it is not to be had at once. One
 // attempt is enough, because only the text of an error needs it.
 func (r *Runner) TypeOf(ctx context.Context, key string) string {
-	cmd := newCommand(ctx, []any{"type", key})
+	cmd := once{redis.NewCmd(ctx, "type", key)}
 	_ = r.rdb.Process(ctx, cmd) // cmd keeps the error
 	kind, err := cmd.Text()
 	if err != nil {
@@ -165,29 +195,63 @@ func (r *Runner) TypeOf(ctx context.Context, key string) string {
 	return kind
 }
 
+// A once is a command that go-redis sends once.
+type once struct{ *redis.Cmd }
+
+// NoRetry keeps go-redis from sending the command twice.
+func (once) NoRetry() bool { return true }
+
 // A command is sent once by go-redis. Only the Runner may repeat it, because only
 // the Runner knows how to mark the copy.
 type command struct {
-	*redis.Cmd
+	redis.Cmder
 	// sent says that the command may have been sent: go-redis has read its words.
 	sent    atomic.Bool
-	confirm *command // the WAIT that follows it, nil if there is none
+	confirm *redis.Cmd // the WAIT that follows it, nil if there is none
 }
 
 // keysFrom is where the keys of an EVALSHA begin.
 const keysFrom = 3
 
-func newCommand(ctx context.Context, argv []any) *command {
-	cmd := &command{Cmd: redis.NewCmd(ctx, argv...)}
-	if len(argv) > keysFrom {
+func newScriptCommand(ctx context.Context, call *Call, argv []any) *command {
+	cmd := &command{}
+	if call.Table {
+		cmd.Cmder = redis.NewIntSliceCmd(ctx, argv...)
+	} else {
+		cmd.Cmder = redis.NewCmd(ctx, argv...)
+	}
+	if len(call.Keys) > 0 {
 		cmd.SetFirstKeyPos(keysFrom)
 	}
 	return cmd
 }
 
+// reply returns the numbers that the script has replied.
+func (cmd *command) reply() (Reply, error) {
+	switch cmd := cmd.Cmder.(type) {
+	case *redis.IntSliceCmd:
+		return Reply{table: cmd.Val()}, nil
+	case *redis.Cmd:
+		return Decode(cmd.Val())
+	}
+	return Reply{}, shapeError(nil)
+}
+
+// SetVal sets the reply, for hooks that reply instead of a server.
+func (cmd *command) SetVal(reply any) {
+	switch inner := cmd.Cmder.(type) {
+	case *redis.Cmd:
+		inner.SetVal(reply)
+	case *redis.IntSliceCmd:
+		if numbers, ok := reply.([]int64); ok {
+			inner.SetVal(numbers)
+		}
+	}
+}
+
 // key returns the first key of a script, empty if it has none.
 func (cmd *command) key() string {
-	if words := cmd.Cmd.Args(); len(words) > keysFrom {
+	if words := cmd.Cmder.Args(); len(words) > keysFrom {
 		if key, ok := words[keysFrom].(string); ok {
 			return key
 		}
@@ -202,7 +266,7 @@ func (*command) NoRetry() bool { return true }
 // connection. A command whose context ended before that was not sent.
 func (cmd *command) Args() []any {
 	cmd.sent.Store(true)
-	return cmd.Cmd.Args()
+	return cmd.Cmder.Args()
 }
 
 // outcome reports whether a failed command may have been carried out (lost), and
@@ -296,14 +360,14 @@ func (r *Runner) runAll(ctx context.Context, calls []*Call, left []int, whole bo
 		if whole {
 			argv[0], argv[1] = "eval", calls[n].Script.Source
 		}
-		cmds[i] = newCommand(ctx, argv)
+		cmds[i] = newScriptCommand(ctx, calls[n], argv)
 		_ = pipe.Process(ctx, cmds[i])
 	}
 	_, _ = pipe.Exec(ctx) // each command keeps its own error
 	for i, n := range left {
 		result := &results[n]
 		if result.Err = cmds[i].Err(); result.Err == nil {
-			result.Reply, result.Err = Decode(cmds[i].Val())
+			result.Reply, result.Err = cmds[i].reply()
 		} else if redis.HasErrorPrefix(result.Err, "NOSCRIPT") {
 			unknown = append(unknown, n)
 		}

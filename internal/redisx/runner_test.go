@@ -25,7 +25,7 @@ type path struct {
 	runner Runner
 	server *redistest.Server
 	proxy  *redistest.Proxy
-	heard  []string // what the observer in the context was told
+	heard  []string // the errors that the observer in the context got
 
 	mu   sync.Mutex // guards sent
 	sent [][]string
@@ -106,48 +106,50 @@ func counts(repeatable bool) *Call {
 }
 
 func TestAnUnknownScriptIsSentWhole(t *testing.T) {
-	p := newPath(t)
-	call := counts(false)
-	for n := range int64(2) {
-		reply, unsure, err := p.runs(call)
-		if reply.At(0) != n+1 || reply.At(1) != -1 || unsure || err != nil {
-			t.Errorf("%v, unsure %v, %v; want %d, -1", reply, unsure, err, n+1)
+	eachWay(t, func(t *testing.T, p *path) {
+		call := counts(false)
+		for n := range int64(2) {
+			reply, unsure, err := p.runs(call)
+			if reply.At(0) != n+1 || reply.At(1) != -1 || unsure || err != nil {
+				t.Errorf("%v, unsure %v, %v; want %d, -1", reply, unsure, err, n+1)
+			}
 		}
-	}
-	hash := fmt.Sprint(call.Script.hash)
-	want := fmt.Sprint([][]string{
-		{"evalsha", hash, "1", "n", "a"}, {"eval", call.Script.Source, "1", "n", "a"}, // unknown
-		{"evalsha", hash, "1", "n", "a"}, // known
+		hash := fmt.Sprint(call.Script.hash)
+		want := fmt.Sprint([][]string{
+			{"evalsha", hash, "1", "n", "a"}, {"eval", call.Script.Source, "1", "n", "a"}, // unknown
+			{"evalsha", hash, "1", "n", "a"}, // known
+		})
+		if got := fmt.Sprint(p.wasSent(3)); got != want {
+			t.Errorf("sent %s, want %s", got, want)
+		}
+		if len(p.heard) > 0 {
+			t.Errorf("the observer got %q", p.heard)
+		}
 	})
-	if got := fmt.Sprint(p.wasSent(3)); got != want {
-		t.Errorf("sent %s, want %s", got, want)
-	}
-	if len(p.heard) > 0 {
-		t.Errorf("the observer was told of %q", p.heard)
-	}
 }
 
 // A call whose reply was lost is sent again with the ms since its start in the place
 // Resent, which the first copy leaves empty.
 func TestALostReplyOfARepeatableScript(t *testing.T) {
-	p := newPath(t)
-	call := counts(true)
-	p.knows(call.Script)
-	p.proxy.SwallowReply(1)
-	reply, unsure, err := p.runs(call)
-	if ms := time.Duration(reply.At(1)) * time.Millisecond; ms < time.Hour || ms > time.Hour+time.Minute {
-		t.Errorf("sent again after %v, want an hour", ms)
-	}
-	if reply.At(0) != 2 || !unsure || err != nil {
-		t.Errorf("%v, unsure %v, %v; want the reply of the second copy", reply, unsure, err)
-	}
-	sent := p.wasSent(2)
-	if got := fmt.Sprintf("%q %q", sent[0][4:], sent[1][4:6]); got != `["a"] ["a" ""]` {
-		t.Errorf("arguments %s", got)
-	}
-	if fmt.Sprint(p.heard) != "[EOF]" {
-		t.Errorf("the observer was told of %q, want the end of the connection", p.heard)
-	}
+	eachWay(t, func(t *testing.T, p *path) {
+		call := counts(true)
+		p.knows(call.Script)
+		p.proxy.SwallowReply(1)
+		reply, unsure, err := p.runs(call)
+		if ms := time.Duration(reply.At(1)) * time.Millisecond; ms < time.Hour || ms > time.Hour+time.Minute {
+			t.Errorf("sent again after %v, want an hour", ms)
+		}
+		if reply.At(0) != 2 || !unsure || err != nil {
+			t.Errorf("%v, unsure %v, %v; want the reply of the second copy", reply, unsure, err)
+		}
+		sent := p.wasSent(2)
+		if got := fmt.Sprintf("%q %q", sent[0][4:], sent[1][4:6]); got != `["a"] ["a" ""]` {
+			t.Errorf("arguments %s", got)
+		}
+		if fmt.Sprint(p.heard) != "[EOF]" {
+			t.Errorf("the observer got %q, want the end of the connection", p.heard)
+		}
+	})
 }
 
 // A script with no place for the ms is sent again as it was.
@@ -165,31 +167,22 @@ func TestALostReplyWhereNoPlaceIsKept(t *testing.T) {
 	}
 }
 
-func TestALostReplyOfAScriptThatIsNotRepeatable(t *testing.T) {
-	p := newPath(t)
-	call := counts(false)
-	p.knows(call.Script)
-	p.proxy.SwallowReply(1)
-	if _, unsure, err := p.runs(call); !unsure || !errors.Is(err, io.EOF) {
-		t.Errorf("unsure %v, %v; want the end of the connection", unsure, err)
-	}
-	p.wasSent(1)
-	p.count(1)
-}
-
-// A call is sent as often as the options of the client say.
+// A call whose replies are lost is sent as often as the options of the client say, and once if it is not
+// repeatable.
 func TestRepliesThatAreLostAgainAndAgain(t *testing.T) {
-	p := newPath(t)
-	call := counts(true)
-	p.knows(call.Script)
-	p.proxy.SwallowReply(3)
-	if _, unsure, err := p.runs(call); !unsure || !errors.Is(err, io.EOF) {
-		t.Errorf("unsure %v, %v; want the end of the connection", unsure, err)
-	}
-	p.wasSent(3)
-	p.count(3)
-	if len(p.heard) != 2 {
-		t.Errorf("the observer was told of %q, want one error for each copy", p.heard)
+	for repeatable, times := range map[bool]int{true: 3, false: 1} {
+		p := newPath(t)
+		call := counts(repeatable)
+		p.knows(call.Script)
+		p.proxy.SwallowReply(3)
+		if _, unsure, err := p.runs(call); !unsure || !errors.Is(err, io.EOF) {
+			t.Errorf("unsure %v, %v; want the end of the connection", unsure, err)
+		}
+		p.wasSent(times)
+		p.count(int64(times))
+		if len(p.heard) != times-1 {
+			t.Errorf("the observer got %q, want one error for each copy", p.heard)
+		}
 	}
 }
 
@@ -268,7 +261,7 @@ func TestAFailedDialIsNotUnsure(t *testing.T) {
 			t.Errorf("unsure %v, %v; want a failed dial", unsure, err)
 		}
 		if len(p.heard) != 2 {
-			t.Errorf("repeatable %v: the observer was told of %q, want two attempts more",
+			t.Errorf("repeatable %v: the observer got %q, want two attempts more",
 				repeatable, p.heard)
 		}
 		p.count(0)
@@ -299,7 +292,7 @@ func TestALostReplyAndThenAFailedDial(t *testing.T) {
 		t.Errorf("%v, unsure %v, %v", reply, unsure, err)
 	}
 	if len(p.heard) != 2 || p.heard[0] != "EOF" || !strings.Contains(p.heard[1], "refused") {
-		t.Errorf("the observer was told of %q, want a lost reply and a failed dial", p.heard)
+		t.Errorf("the observer got %q, want a lost reply and a failed dial", p.heard)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 
 // ShardedPubSub reports whether the client is a cluster client whose servers have
 // sharded pub/sub, where Redisson publishes by SPUBLISH. It asks a server until
-// one has answered, and remembers the answer. An error is no answer, even that of
-// a user who may not ask: Redisson's user may, and get a yes.
+// one has answered, and remembers the answer. An error is no answer, even one
+// about missing rights, because the user of Redisson may have them and get a yes.
 func (r *Runner) ShardedPubSub(ctx context.Context) (bool, error) {
 	if _, ok := r.rdb.(interface {
 		MasterForKey(ctx context.Context, key string) (*redis.Client, error)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -13,33 +12,10 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// An asking hook counts the questions of a client, and fails them with err if that is
-// set.
-type asking struct {
-	times atomic.Int64
-	err   atomic.Pointer[error]
-}
-
-func (*asking) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (*asking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (a *asking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		a.times.Add(1)
-		if err := a.err.Load(); err != nil {
-			cmd.SetErr(*err)
-			return *err
-		}
-		return next(ctx, cmd)
-	}
-}
-
-// expect asks twice, and expects the questions to be asked once at most.
-func (a *asking) expect(t *testing.T, rdb redis.UniversalClient, want bool, questions int64) {
+// asks has a Runner find out twice, and expects so many questions.
+func asks(t *testing.T, rdb redis.UniversalClient, want bool, questions int64) {
 	t.Helper()
-	rdb.AddHook(a)
+	asked := redistest.RoundTrips(rdb)
 	r := NewRunner(rdb)
 	for range 2 {
 		copied := r // as a Client has it
@@ -47,21 +23,21 @@ func (a *asking) expect(t *testing.T, rdb redis.UniversalClient, want bool, ques
 			t.Errorf("%v, %v, want %v", has, err, want)
 		}
 	}
-	if n := a.times.Load(); n != questions {
+	if n := asked.Load(); n != questions {
 		t.Errorf("%d questions, want %d", n, questions)
 	}
 }
 
 func TestShardedPubSub(t *testing.T) {
 	s, cluster := redistest.Start(t), redistest.StartCluster(t)
-	t.Run("cluster", func(t *testing.T) { new(asking).expect(t, cluster.Client(t), true, 2) })
+	t.Run("cluster", func(t *testing.T) { asks(t, cluster.Client(t), true, 2) })
 	t.Run("cluster, embedded", func(t *testing.T) {
-		new(asking).expect(t, embedsCluster{cluster.Client(t)}, true, 2)
+		asks(t, embedsCluster{cluster.Client(t)}, true, 2)
 	})
-	t.Run("client", func(t *testing.T) { new(asking).expect(t, s.Client(t), false, 0) })
+	t.Run("client", func(t *testing.T) { asks(t, s.Client(t), false, 0) })
 	t.Run("ring", func(t *testing.T) {
 		ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": s.Addr}})
-		new(asking).expect(t, closing(t, ring), false, 0)
+		asks(t, closing(t, ring), false, 0)
 	})
 	t.Run("servers that are no cluster, as behind Sentinel", func(t *testing.T) {
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{
@@ -69,7 +45,7 @@ func TestShardedPubSub(t *testing.T) {
 				return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: s.Addr}}}}, nil
 			},
 		})
-		new(asking).expect(t, closing(t, rdb), false, 2)
+		asks(t, closing(t, rdb), false, 2)
 	})
 }
 
@@ -81,7 +57,7 @@ func TestShardedPubSubOfOldServers(t *testing.T) {
 		}
 		t.Run(release.String(), func(t *testing.T) {
 			t.Setenv("REDIS_SERVER", release.Binary(t))
-			new(asking).expect(t, redistest.StartCluster(t).Client(t), false, 1)
+			asks(t, redistest.StartCluster(t).Client(t), false, 1)
 		})
 	}
 }
@@ -99,14 +75,18 @@ func TestShardedPubSubIsAskedForAgain(t *testing.T) {
 		serverError("NOPERM this user has no permissions to run the 'pubsub|shardnumsub' command"),
 	} {
 		t.Run(fmt.Sprint(failure), func(t *testing.T) {
-			rdb, a := cluster.Client(t), new(asking)
-			rdb.AddHook(a)
+			rdb, failing := cluster.Client(t), true
+			rdb.AddHook(redistest.Hook(func(context.Context, ...redis.Cmder) error {
+				if failing {
+					return failure
+				}
+				return nil
+			}))
 			r := NewRunner(rdb)
-			a.err.Store(&failure)
 			if has, err := r.ShardedPubSub(t.Context()); has || !errors.Is(err, failure) {
 				t.Errorf("%v, %v", has, err)
 			}
-			a.err.Store(nil)
+			failing = false
 			if has, err := r.ShardedPubSub(t.Context()); !has || err != nil {
 				t.Errorf("%v, %v after the failure", has, err)
 			}

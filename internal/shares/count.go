@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A grant is permits that a caller got, and the time of the answer.
+// A grant is permits that a caller got, and the time of the result.
 type grant struct {
 	at      time.Time
 	permits int64

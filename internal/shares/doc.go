@@ -12,5 +12,6 @@
 // A grant counts for the part of its interval that lies in the measured span. The
 // grants of a limit that is always used up then add up to exactly
 // rate × span / interval, wherever the span begins: a burst at its edge does not
-// matter. A permit that lies idle for a while reduces the sum by as much.
+// matter. A permit that lies idle for a while reduces the sum by that
+// part of its interval.
 package shares

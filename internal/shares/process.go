@@ -21,8 +21,8 @@ import (
 // environment is the variable that gives a process its work.
 const environment = "RRATELIMITER_SHARES_WORK"
 
-// work is what a process does: its callers, in one Client, acquire permits of the
-// limiter called Name.
+// work describes the work of a process: its callers, in one Client, acquire permits
+// of the limiter called Name.
 type work struct {
 	Addr, Name        string
 	Callers           int

@@ -129,7 +129,7 @@ func acquire(
 	for time.Now().Before(end) {
 		start := time.Now()
 		ok, err := l.TryAcquire(ctx, side.Permits, side.timeout())
-		if err != nil && !errors.Is(err, rratelimiter.ErrNoAnswer) { // a busy machine answers too late
+		if err != nil && !errors.Is(err, rratelimiter.ErrNoAnswer) { // a busy machine replies too late
 			return nil, err
 		}
 		if ok {

@@ -8,10 +8,10 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// What every scenario must reach, and processes of Go alone. A fair library gets
-// well above these; one that is not gets far less.
+// The bounds that every scenario must reach, also without Java. A fair library gets
+// well above them, an unfair one far below.
 const (
-	LeastRatio = 0.35 // of each side: what it got, by what was due to it
+	LeastRatio = 0.35 // of each side: received / due
 	LeastUsed  = 0.95 // of the limit
 	LeastIndex = 0.98 // Jain's fairness index
 )
@@ -20,7 +20,7 @@ const (
 // intervals long, so most calls end with a grant.
 const Timeout = 2 * time.Second
 
-// A Limit is what the callers share.
+// A Limit is the limit that the callers share.
 type Limit struct {
 	Rate     int64
 	Interval time.Duration
@@ -86,7 +86,7 @@ var (
 	brief = Side{Clients: 1, Callers: 4, Permits: 1, Timeout: 500 * time.Millisecond}
 )
 
-// Scenarios are those of Go beside Java. The tests run the first three of them,
+// Scenarios are the scenarios of Go beside Java. The tests run the first three of them,
 // unless SHARES=long. The callers of a Client wait in one line; those of four
 // Clients wait in four lines, as in four processes.
 var Scenarios = []Scenario{

@@ -2,12 +2,9 @@ package shares
 
 import (
 	"math"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -76,72 +73,4 @@ func TestIndex(t *testing.T) {
 	}
 	near(t, "median index", f.Index().Median, 0.9)
 	near(t, "worst use", f.Used().Worst, 0.3)
-}
-
-func TestNames(t *testing.T) {
-	var names []string
-	for _, sc := range slices.Concat(Scenarios, Alone) {
-		names = append(names, sc.String())
-	}
-	for _, want := range []string{
-		"50 per 400ms, 4 Go, 4 Java",
-		"50 per 400ms, 4 Go, 4 Java for 10 each",
-		"50 per 400ms, 16 Go in 4 clients, 4 Java",
-		"1 per 10ms, 4 Go",
-	} {
-		if !slices.Contains(names, want) {
-			t.Errorf("%q is not among %q", want, names)
-		}
-	}
-	if slices.Sort(names); len(slices.Compact(names)) != len(Scenarios)+len(Alone) {
-		t.Errorf("two have the same name: %q", names)
-	}
-}
-
-// Go alone needs no peer. How much is used depends on the machine, but something
-// is, and no more than the limit.
-func TestRun(t *testing.T) {
-	redistest.Require(t, "redis-server")
-	r := redistest.Must(Run(t.Context(), nil, Scenario{Limit: usual, Go: four}, time.Second))(t)
-	near(t, "possible", r.Possible, 125)
-	near(t, "share of Go", r.Go.Ratio(), 1)
-	if used := r.Used(); used < 0.2 || used > 1.05 {
-		t.Errorf("used: %g", used)
-	}
-}
-
-func TestRunFails(t *testing.T) {
-	redistest.Require(t, "redis-server")
-	bad := Scenario{Limit: usual, Go: four, Options: []rratelimiter.Option{rratelimiter.WithID("{")}}
-	if _, err := Repeat(t.Context(), nil, bad, time.Millisecond, 2); err == nil {
-		t.Error("callers failed, and no error")
-	}
-	t.Setenv("REDIS_SERVER", "/nowhere")
-	if _, err := Run(t.Context(), nil, Alone[0], time.Millisecond); err == nil {
-		t.Error("no server, and no error")
-	}
-}
-
-func TestProcesses(t *testing.T) {
-	redistest.Require(t, "redis-server")
-	f := redistest.Must(
-		RepeatProcesses(t.Context(), Crowd{Limit: Among, Processes: 2, Callers: 2}, time.Second, 2))(t)
-	if used := f.Used(); len(f) != 2 || len(f[0].Granted) != 2 || used.Worst < 0.2 || used.Median > 1.05 {
-		t.Errorf("%+v, used: %v", f, used)
-	}
-}
-
-func TestPerformFails(t *testing.T) {
-	server := redistest.Start(t)
-	ready := `{"Addr":"` + server.Addr + `","Name":"none","Callers":1,"Duration":1000000000}`
-	for text, in := range map[string]string{
-		"{":                      "",   // no work
-		`{"Addr":"127.0.0.1:1"}`: "",   // no server
-		ready:                    "",   // the parent has ended
-		ready + " ":              "\n", // no limiter
-	} {
-		if err := perform(text, strings.NewReader(in), new(strings.Builder)); err == nil {
-			t.Errorf("%s, then %q: no error", text, in)
-		}
-	}
 }

@@ -11,15 +11,15 @@ const (
 	// that counts as lately (scripts/parts/span.lua). Java ignores it.
 	Longest = "longest"
 
-	// Waiting is of Go, too: which Clients have callers in line, for how many permits, and until when
+	// Waiting is also of Go: which Clients have callers in line, for how many permits, and until when
 	// each of these counts (scripts/parts/portion.lua).
 	Waiting = "waiting"
 )
 
 // SessionPrefix begins the name of a field that Go keeps in the hash, one for each
 // Client that uses the limiter: the session. Java ignores it. The field holds the
-// number of the Client's last request, when it came, what it took and where that
-// is recorded (scripts/parts/session.lua).
+// number of the Client's last request, its time, its permits and the time of their
+// records (scripts/parts/session.lua).
 const SessionPrefix = "session:"
 
 // Freed is a field beside the sessions that belongs to no Client (scripts/parts/remove.lua).
@@ -28,15 +28,21 @@ const Freed = SessionPrefix + "freed"
 // Booking ends the name of a session that notes bookings alone (scripts/book.lua).
 const Booking = ".0"
 
+// NumberSize is the length of a Number.
+const NumberSize = 16
+
 // Number returns a number as sessions write it: with 16 digits, so that texts
 // compare as numbers do.
-func Number(n int64) string {
-	var text [16]byte
+func Number(n int64) string { return string(AppendNumber(nil, n)) }
+
+// AppendNumber appends Number(n).
+func AppendNumber(b []byte, n int64) []byte {
+	var text [NumberSize]byte
 	for i := len(text) - 1; i >= 0; i-- {
 		text[i] = byte('0' + n%10)
 		n /= 10
 	}
-	return string(text[:])
+	return append(b, text[:]...)
 }
 
 // The types of a limiter, as in the field Type, and the places of their keys in Keys.Pairs.

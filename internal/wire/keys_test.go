@@ -31,8 +31,7 @@ func TestSlots(t *testing.T) {
 		"foo": true, "u:{42}:rl": true, "{x}": true, "x{y}z{": true, "a b": true, "é": true,
 		"a{b": false, "a}b": false, "{}x": false, "a{}b": false, "}x{y": false,
 	} {
-		k := KeysOf(name, "ID")
-		if got := k.OneSlot(); got != fits {
+		if got := OneSlot(name); got != fits {
 			t.Errorf("%q: one slot %v, want %v", name, got, fits)
 		}
 	}
@@ -68,13 +67,13 @@ func FuzzKeys(f *testing.F) {
 		}
 		err := cluster.Watch(context.Background(), nil, append(k.All(), k.Changed)...)
 		// The keys of other names share a slot by chance only: one pair in 16,384 does.
-		if k.OneSlot() && !errors.Is(err, stop) {
+		if OneSlot(name) && !errors.Is(err, stop) {
 			t.Fatalf("%q: one slot, but go-redis says %v", name, err)
 		}
 	})
 }
 
-// The slots are those that CLUSTER KEYSLOT tells.
+// The slots are those of CLUSTER KEYSLOT.
 func TestSlotNumbers(t *testing.T) {
 	for key, want := range map[string]int{
 		"": 0, "foo": 12182, "123456789": 0x31C3, "{foo}:value": 12182, "a{foo}b": 12182, "{}foo": 9500,

@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// A Layout is what a record of one format is made of: its header, random bytes,
-// and the permits as an unsigned 32-bit little-endian number. Every format
-// Redisson has had ends in those four bytes. Of what Java writes, Go reads nothing
-// else; its own records it knows by a mark (goMark).
+// A Layout describes the records of one format: a header, random bytes, and the
+// permits as an unsigned 32-bit little-endian number. Every format of Redisson ends
+// in these four bytes. Go reads nothing else of a record that Java writes, and
+// recognizes its own records by a mark (goMark).
 type Layout struct {
 	Name   string // the letters of Redisson's format, and the number of random bytes
 	Since  string // the first version of Redisson that writes it
 	Header string
 	random int
-	client string // what its records bear, of which the format has room for a part; random if it is empty
+	client string // the mark of its records, as far as the format has room; random if it is empty
 }
 
 // The formats, as indexes of Layouts.
@@ -60,7 +60,7 @@ const (
 )
 
 // ForClient returns the same layout with a mark of its own in its records, by which
-// a Client knows them again (scripts/parts/find.lua).
+// a Client recognizes them (scripts/parts/find.lua).
 func (l Layout) ForClient() *Layout {
 	l.client = string(binary.LittleEndian.AppendUint64(nil, rand.Uint64()))
 	return &l
@@ -82,8 +82,8 @@ func (l *Layout) Size() int { return len(l.Header) + l.random + permitsSize }
 // Marks reports whether there is room for goMark in the random bytes.
 func (l *Layout) Marks() bool { return l.random >= 8 }
 
-// AppendAll appends the records of one grant: one, or as many as it takes for
-// permits beyond what a record can hold. Those of a Client with a resolution
+// AppendAll appends the records of one grant: one, or several if a record cannot
+// hold all permits. Those of a Client with a resolution
 // bear the mark of records that are merged (scripts/acquire.lua).
 func (l *Layout) AppendAll(b []byte, permits int64, merged bool) []byte {
 	for more := true; more; {

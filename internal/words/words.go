@@ -1,5 +1,4 @@
-// Package words puts numbers, times and names into texts for people: those of inspect and of
-// the command line.
+// Package words writes numbers, times and names for people, in inspect and on the command line.
 package words
 
 import (
@@ -19,8 +18,8 @@ func Count(n int64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Name returns a name as it is if a terminal can show it as one word, and quoted as in Go otherwise:
-// anybody may have chosen it.
+// Name returns a name as it is if a terminal shows it as one word, and quoted as in Go otherwise, because a
+// name may contain anything.
 func Name(name string) string {
 	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name, breaks) {
 		return strconv.Quote(name)
@@ -28,11 +27,11 @@ func Name(name string) string {
 	return name
 }
 
-// breaks reports whether a character would end a word, or do something to a terminal.
+// breaks reports whether a character would end a word, or be an instruction to a terminal.
 func breaks(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || r == '"' }
 
-// Span returns ms as time.ParseDuration takes them, without units of nothing: 1m, not 1m0s. They may
-// be more than a time.Duration holds, for anybody may have written them.
+// Span returns ms in the form of time.ParseDuration, without zero units: 1m, not 1m0s. The number may exceed
+// a time.Duration, because any program may have written it.
 func Span(ms int64) string {
 	d := time.Duration(ms) * time.Millisecond
 	if d.Milliseconds() != ms {
@@ -48,7 +47,7 @@ func Span(ms int64) string {
 	return text
 }
 
-// Harmless returns a text without what a terminal would act on.
+// Harmless returns a text without instructions to a terminal.
 func Harmless(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -15,7 +15,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// A terminal shows a name, and does nothing else.
+// A name is never an instruction to a terminal.
 func TestName(t *testing.T) {
 	for name, want := range map[string]string{
 		"api:{user}": "api:{user}", "日本語": "日本語", `a\b`: `a\b`,

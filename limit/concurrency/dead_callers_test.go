@@ -17,32 +17,39 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 )
 
-// envTaker makes TestTakerThatIsKilled take permits. It holds the address of Redis and the name of the limit.
+// envTaker makes the test binary a process of TestPermitsOfKilledProcessesComeBack. It holds the address of
+// Redis and the name of the limit.
 const envTaker = "CONCURRENCY_TEST_TAKER"
 
-// mortal is the limit of the processes that are killed.
+// TestMain lets the test binary be one of the killed processes.
+func TestMain(m *testing.M) {
+	if addr, name, ok := strings.Cut(os.Getenv(envTaker), " "); ok {
+		fmt.Fprintln(os.Stderr, take(addr, name))
+		os.Exit(1)
+	}
+	redistest.VerifyNoLeaks(m)
+}
+
+// mortal is the limit of the killed processes.
 var mortal = concurrency.Limit{Most: 6, Lease: 1500 * time.Millisecond}
 
-// TestTakerThatIsKilled is a process of TestKilledCallers. It takes one permit after another, prints a
-// line for each, and gives none back.
-func TestTakerThatIsKilled(t *testing.T) {
-	addr, name, ok := strings.Cut(os.Getenv(envTaker), " ")
-	if !ok {
-		t.Skip("a process of TestKilledCallers")
+// take takes one permit after another, prints a line for each, and gives none back.
+func take(addr, name string) error {
+	leases, err := mortal.LeasesOnRedis(redis.NewClient(&redis.Options{Addr: addr}), name)
+	if err != nil {
+		return err
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	leases := onRedis(t, mortal, rdb, name)
 	for {
 		if _, err := leases.Acquire(context.Background(), 1); err != nil {
-			t.Fatal(err)
+			return err
 		}
 		fmt.Println("granted")
 	}
 }
 
-// Permits of killed processes are back when their leases end, and processes that were killed while they
-// waited take none. No more permits than the limit are ever out.
-func TestKilledCallers(t *testing.T) {
+// Permits of killed processes come back when their leases end, and processes killed while they waited take
+// none. The permits that are out never exceed the limit.
+func TestPermitsOfKilledProcessesComeBack(t *testing.T) {
 	server, name := redistest.Start(t), redistest.Name(t)
 	path := redistest.Must(os.Executable())(t)
 	p := onRedis(t, mortal, server.Client(t), name)
@@ -50,7 +57,7 @@ func TestKilledCallers(t *testing.T) {
 	var kills []func()
 	grants := make(chan struct{}, 100)
 	for range 3 {
-		cmd := exec.CommandContext(t.Context(), path, "-test.run=^TestTakerThatIsKilled$", "-test.v")
+		cmd := exec.CommandContext(t.Context(), path)
 		cmd.Env = append(os.Environ(), envTaker+"="+server.Addr+" "+name)
 		out := redistest.Must(cmd.StdoutPipe())(t)
 		redistest.NoError(t, cmd.Start())

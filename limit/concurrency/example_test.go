@@ -31,8 +31,8 @@ func ExampleLimit_LeasesInMemory() {
 	// true
 }
 
-// A handler that serves at most 20 requests at once, in all processes together. A visitor
-// waits for 2 s at most.
+// A handler that serves at most 20 requests at once, in all processes together. A visitor waits for at most
+// 2 s.
 func ExampleLimit_LeasesOnRedis() {
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	leases, err := concurrency.Limit{Most: 20, Lease: time.Minute}.LeasesOnRedis(rdb, "reports")
@@ -47,10 +47,10 @@ func ExampleLimit_LeasesOnRedis() {
 			http.Error(w, "too many reports are being made", http.StatusServiceUnavailable)
 			return
 		}
-		// The visitor may leave: the permit goes back all the same.
+		// Also gives the permit back if the visitor leaves.
 		defer func() { _ = lease.Release(context.WithoutCancel(r.Context())) }()
 
-		// The work is not to go on when others may have the permit.
+		// Ends the work before another request may have the permit.
 		ctx, cancel := context.WithDeadline(r.Context(), lease.Expires())
 		defer cancel()
 		report(ctx, w)
@@ -59,7 +59,7 @@ func ExampleLimit_LeasesOnRedis() {
 
 func report(_ context.Context, w http.ResponseWriter) { fmt.Fprintln(w, "42") }
 
-// Work that may take longer than a lease extends it, as long as the process is alive.
+// Long work extends its lease while the process is alive.
 func ExampleLease_Extend() {
 	leases, err := concurrency.Limit{Most: 3, Lease: 30 * time.Second}.LeasesInMemory()
 	if err != nil {
@@ -72,9 +72,9 @@ func ExampleLease_Extend() {
 		}
 		defer func() { _ = lease.Release(context.WithoutCancel(ctx)) }()
 		for range steps {
-			// A step, of less than 30 s.
+			// A step of less than 30 s.
 			if err := lease.Extend(ctx); err != nil {
-				return err // others may have the permit
+				return err // another caller may have the permit
 			}
 		}
 		return nil

@@ -1,9 +1,9 @@
--- keep.lua: has a lease last from now on, or ends it.
+-- keep.lua: restarts a lease, or ends it.
 --
 -- KEYS[1]  parts/read.lua
 -- ARGV[1]  the member of the lease
 -- ARGV[2]  how long it lasts, in us; 0 to end it
--- Reply:   1, or 0 if it was over
+-- Reply:   1, or 0 if it had ended
 
 -- include parts/read.lua
 local member, lease = ARGV[1], tonumber(ARGV[2])

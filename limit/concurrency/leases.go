@@ -13,18 +13,18 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// ErrExpired says that a lease was over before it was given back or extended. What was done under
-// it may have been done while others had the permits.
+// ErrExpired reports that a lease had ended before it was released or extended. Other callers may have had
+// its permits during the work.
 var ErrExpired = errors.New("rratelimiter: the lease has expired")
 
-// A Leases is a limit whose permits are taken for a [Lease] each. It is safe for
-// concurrent use. It is also a limit.Releaser, of the same permits.
+// A Leases is a limit that grants a [Lease] of permits. It is safe for concurrent use. It also implements
+// limit.Releaser, for the same permits.
 type Leases struct {
 	limit.Releaser
 	pool *pool
 }
 
-// LeasesInMemory returns the limit of this process.
+// LeasesInMemory returns a limit in this process.
 func (l Limit) LeasesInMemory(opts ...limit.Option) (*Leases, error) {
 	limiter, err := l.InMemory(opts...)
 	if err != nil {
@@ -33,10 +33,9 @@ func (l Limit) LeasesInMemory(opts ...limit.Option) (*Leases, error) {
 	return &Leases{limiter, l.pool(l.memory(limiter), opts)}, nil
 }
 
-// LeasesOnRedis returns the limit that all share who use its name, as OnRedis does.
-// Callers that wait are served in order within a process. Among processes they have no
-// order: of each, the first in line asks again when a lease is over, and as long as there
-// is none, after 5 ms at first, then seldomer, at last every 100 to 200 ms.
+// LeasesOnRedis returns a limit shared by all that use its name, as OnRedis does. Waiting callers are served
+// in order within a process, and in no order among processes: the first caller in each line asks again when
+// a lease ends, and until then after 5 ms at first, later every 100 to 200 ms.
 func (l Limit) LeasesOnRedis(rdb redis.UniversalClient, name string) (*Leases, error) {
 	limiter, err := l.OnRedis(rdb, name)
 	if err != nil {
@@ -45,30 +44,29 @@ func (l Limit) LeasesOnRedis(rdb redis.UniversalClient, name string) (*Leases, e
 	return &Leases{limiter, l.pool(newRemote(l.fixed(), rdb, name), nil)}, nil
 }
 
-// Acquire takes n permits, and waits until they are there. Callers of one process are
-// served in order, so one that wants much is not passed by others that want little. The
-// error is ErrInvalidArgument or ErrPermitsExceedRate as for Allow, that of ctx if it has
-// ended, or that of Redis. What Redis has granted without a reply is given back, as soon as
-// Redis replies again. A request that comes to Redis later than that is out until its lease
-// is over.
+// Acquire takes n permits, and waits until they are there. Callers of one process are served in order, so
+// callers that want few permits do not overtake those that want many. The error is limit.ErrInvalidArgument
+// or limit.ErrPermitsExceedRate as for Allow, that of ctx if it has ended, or that of Redis. Permits that
+// Redis granted without a reply are given back as soon as Redis replies again. If the request reaches Redis
+// even later, its permits are out until the lease ends.
 func (l *Leases) Acquire(ctx context.Context, n int64) (*Lease, error) {
 	return l.pool.acquire(ctx, "", n)
 }
 
-// TryAcquire takes n permits if they are there now, also while others wait. Otherwise it
-// returns false and no Lease. Errors are those of Acquire.
+// TryAcquire takes n permits if they are there now, also while other callers wait. Otherwise it returns
+// false and no Lease. Errors are those of Acquire.
 func (l *Leases) TryAcquire(ctx context.Context, n int64) (*Lease, bool, error) {
 	return l.pool.tryAcquire(ctx, "", n)
 }
 
-// Release is that of a limit.Releaser: it gives back permits of Allow. Those of a Lease
-// come back by its own Release.
+// Release implements limit.Releaser: it gives back permits of Allow. To give back those of a Lease, release
+// the Lease.
 func (l *Leases) Release(ctx context.Context, n int64) error {
 	defer l.pool.lines.wake("")
 	return l.Releaser.Release(ctx, n)
 }
 
-// A KeyedLeases has a limit for each key, as [Leases]. It is a limit.KeyedReleaser, too.
+// A KeyedLeases has a limit for each key, like [Leases]. It also implements limit.KeyedReleaser.
 type KeyedLeases struct {
 	limit.KeyedReleaser
 	pool *pool
@@ -93,7 +91,7 @@ func (l Limit) LeasesOnRedisKeyed(rdb redis.UniversalClient, name string) (*Keye
 	return &KeyedLeases{limiter, l.pool(newRemote(l.fixed(), rdb, name), nil)}, nil
 }
 
-// Acquire is that of Leases, for the limit of key, 1 to 1,024 bytes.
+// Acquire is Acquire of Leases, for the limit of key, of 1 to 1,024 bytes.
 func (l *KeyedLeases) Acquire(ctx context.Context, key string, n int64) (*Lease, error) {
 	if err := form.Usable("the key", key); err != nil {
 		return nil, err
@@ -101,7 +99,7 @@ func (l *KeyedLeases) Acquire(ctx context.Context, key string, n int64) (*Lease,
 	return l.pool.acquire(ctx, key, n)
 }
 
-// TryAcquire is that of Leases, for the limit of key.
+// TryAcquire is TryAcquire of Leases, for the limit of key.
 func (l *KeyedLeases) TryAcquire(ctx context.Context, key string, n int64) (*Lease, bool, error) {
 	if err := form.Usable("the key", key); err != nil {
 		return nil, false, err
@@ -109,13 +107,13 @@ func (l *KeyedLeases) TryAcquire(ctx context.Context, key string, n int64) (*Lea
 	return l.pool.tryAcquire(ctx, key, n)
 }
 
-// Release is that of a limit.KeyedReleaser: it gives back permits of Allow.
+// Release implements limit.KeyedReleaser: it gives back permits of Allow.
 func (l *KeyedLeases) Release(ctx context.Context, key string, n int64) error {
 	defer l.pool.lines.wake(key)
 	return l.KeyedReleaser.Release(ctx, key, n)
 }
 
-// fixed returns the numbers of a Limit that is known to be right.
+// fixed returns the numbers of a checked Limit.
 func (l Limit) fixed() form.Numbers {
 	numbers, _ := l.numbers()
 	return numbers
@@ -123,7 +121,7 @@ func (l Limit) fixed() form.Numbers {
 
 // memory returns the store of a limiter in memory.
 func (l Limit) memory(limiter any) store {
-	return memory{bound{l.Most, micros(l.fixed().Interval)}, limiter.(form.Opened[state])}
+	return memory{boundOf(l.fixed()), limiter.(form.Opened[state])}
 }
 
 func (l Limit) pool(store store, opts []limit.Option) *pool {
@@ -134,33 +132,30 @@ func (l Limit) pool(store store, opts []limit.Option) *pool {
 	return p
 }
 
-// A Lease is permits that are out until it is given back or over. It is safe for
-// concurrent use.
+// A Lease is permits that are out until it is released or ends. It is safe for concurrent use.
 type Lease struct {
 	pool    *pool
 	key     string
 	permits permits
 
-	calls sync.Mutex // held during a call, so that Release follows what Extend has done
-	ended bool       // guarded by calls: it was given back
-	tried bool       // guarded by calls: a Release has failed, and may have been done
+	calls sync.Mutex // held during a call, so that Release sees what Extend did
+	ended bool       // guarded by calls: it was released
+	tried bool       // guarded by calls: a Release failed, and may have been carried out
 
 	mu      sync.Mutex
 	expires time.Time // guarded by mu
 }
 
-// Expires returns when the lease is over, by the clock of this machine, or by that of
-// limit.WithClock. On Redis it may last a little longer, by the time that the request
-// was on its way.
+// Expires returns when the lease ends, by the clock of this machine or of limit.WithClock. On Redis it may
+// last longer, by the time that the request took to get there.
 func (l *Lease) Expires() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.expires
 }
 
-// Extend has the lease last as long as a new one, from now on. The error is ErrExpired if
-// it was over, or given back. After another error it is not known how long it lasts, but
-// at least as long as before.
+// Extend makes the lease last as long as a new one, from now on. The error is ErrExpired if the lease has
+// ended or was released. After another error the lease lasts at least as long as before.
 func (l *Lease) Extend(ctx context.Context) error {
 	l.calls.Lock()
 	defer l.calls.Unlock()
@@ -168,7 +163,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 		return err
 	}
 	if l.ended {
-		return fmt.Errorf("%w: it was given back", ErrExpired)
+		return fmt.Errorf("%w: it was released", ErrExpired)
 	}
 	expires := l.pool.expires()
 	found, err := l.permits.extend(ctx)
@@ -184,11 +179,10 @@ func (l *Lease) Extend(ctx context.Context) error {
 	return nil
 }
 
-// Release gives the permits back. It may be called again: what was given back is not
-// given back twice, and the error is nil. The error is ErrExpired if the lease was over.
-// After another error it is not known whether they are back; another Release finds out,
-// or they come back when the lease is over. The work may have ended because ctx has, so
-// give it another one: context.WithoutCancel.
+// Release gives the permits back. If it is called again, it gives nothing back, and returns nil. The error
+// is ErrExpired if the lease had ended. After another error the permits may be out: call Release again, or
+// they come back when the lease ends. The work may have ended because its ctx has, so pass Release
+// another: context.WithoutCancel.
 func (l *Lease) Release(ctx context.Context) error {
 	l.calls.Lock()
 	defer l.calls.Unlock()
@@ -205,7 +199,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	l.ended = true
 	l.pool.lines.wake(l.key)
-	// What an earlier try has given back is not there any more.
+	// An earlier try may have removed the lease.
 	if found || (unsure || l.tried) && l.pool.now().Before(l.Expires()) {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/form"
 )
 
-// A pool is the leases of all keys, and those who wait for them.
+// A pool is the leases of all keys, and the callers that wait for them.
 type pool struct {
 	form.Numbers
 	store store
@@ -20,16 +20,16 @@ type pool struct {
 	lines lines
 }
 
-// How often the first in line asks for permits that others may give back.
+// The first caller in line asks this often for permits that other processes may give back.
 const (
 	soon   = 5 * time.Millisecond
 	seldom = 200 * time.Millisecond
 )
 
-// expires returns when a lease is over that is taken now. The store takes it later.
+// expires returns when a lease taken now ends at the earliest: the store takes it later.
 func (p *pool) expires() time.Time { return p.now().Add(p.Interval) }
 
-// ended returns an error if ctx has ended.
+// ended returns the error of an ended ctx.
 func (*pool) ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("rratelimiter: %w", err)
@@ -43,19 +43,19 @@ func (p *pool) tryAcquire(ctx context.Context, key string, n int64) (*Lease, boo
 }
 
 // try returns no lease if the permits are not there.
-func (p *pool) try(ctx context.Context, key string, n int64) (*Lease, form.Answer, error) {
+func (p *pool) try(ctx context.Context, key string, n int64) (*Lease, form.Decision, error) {
 	if err := p.Check(ctx, n); err != nil {
-		return nil, form.Answer{}, err
+		return nil, form.Decision{}, err
 	}
 	expires := p.expires()
-	taken, answer, err := p.store.take(ctx, key, n)
+	taken, d, err := p.store.take(ctx, key, n)
 	if err != nil || taken == nil {
-		return nil, answer, err
+		return nil, d, err
 	}
-	return &Lease{pool: p, key: key, permits: taken, expires: expires}, answer, nil
+	return &Lease{pool: p, key: key, permits: taken, expires: expires}, d, nil
 }
 
-// acquire goes into the line if somebody is there, or the permits are not.
+// acquire enters the line if callers wait in it, or if the permits are not there.
 func (p *pool) acquire(ctx context.Context, key string, n int64) (*Lease, error) {
 	if !p.lines.wait(key) {
 		if lease, _, err := p.try(ctx, key, n); lease != nil || err != nil {
@@ -73,16 +73,16 @@ func (p *pool) acquire(ctx context.Context, key string, n int64) (*Lease, error)
 	return p.first(ctx, l, key, n)
 }
 
-// first is acquire for the first in line.
+// first is acquire for the first caller in line.
 func (p *pool) first(ctx context.Context, l *line, key string, n int64) (*Lease, error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for pace := soon; ; pace = min(2*pace, seldom) {
-		lease, answer, err := p.try(ctx, key, n)
+		lease, decision, err := p.try(ctx, key, n)
 		if lease != nil || err != nil {
 			return lease, err
 		}
-		retry := time.Duration(answer.Retry) * time.Microsecond
+		retry := time.Duration(decision.Retry) * time.Microsecond
 		timer.Reset(min(retry, pace/2+rand.N(pace/2)))
 		select {
 		case <-timer.C:
@@ -94,20 +94,20 @@ func (p *pool) first(ctx context.Context, l *line, key string, n int64) (*Lease,
 	}
 }
 
-// A line is those who wait for the permits of one key.
+// A line is the callers that wait for permits of one key.
 type line struct {
-	turn    *semaphore.Weighted // who has it is the first
-	wake    chan struct{}       // permits were given back; capacity one
+	turn    *semaphore.Weighted // held by the first
+	wake    chan struct{}       // signals that permits came back; capacity one
 	waiting int                 // guarded by the lock of lines
 }
 
-// lines are those of all keys for which somebody waits.
+// lines are the lines of all keys with waiting callers.
 type lines struct {
 	mu sync.Mutex
 	of map[string]*line // guarded by mu
 }
 
-// wait reports whether anybody waits for permits of a key.
+// wait reports whether callers wait for permits of a key.
 func (ls *lines) wait(key string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -137,7 +137,7 @@ func (ls *lines) leave(key string, l *line) {
 	}
 }
 
-// wake has the first in line ask at once.
+// wake makes the first caller in line ask at once.
 func (ls *lines) wake(key string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -2,35 +2,37 @@ package concurrency
 
 import "github.com/redisson-go/rratelimiter/internal/form"
 
-// mostGrants is how many grants are out at once, at most. The scripts, which may have to
-// read all, then keep Redis from its other work for some ms at most.
+// mostGrants bounds how many grants are out at once. The scripts may have to read all, and so keep Redis
+// from its other work for some ms at most.
 const mostGrants = 2_000
 
-// mostAtOnce is how many grants are made at once, at most.
+// mostAtOnce bounds how many grants are allocated at once.
 const mostAtOnce = 256
 
 // A bound is the rule: how many permits are out at once, and for how long, in µs.
 type bound struct{ most, lease int64 }
 
+func boundOf(n form.Numbers) bound { return bound{n.Limit, n.Interval.Microseconds()} }
+
 // A grant is permits that are out until the end of their lease.
 type grant struct {
 	next, prev *grant
 	ends, n    int64  // µs; permits
-	leased     bool   // it is that of a Lease, which gives it back
-	in         *state // whose list it is in, nil if it is not out
+	leased     bool   // belongs to a Lease, which gives it back
+	in         *state // the state that lists it, nil if it is not out
 }
 
-// A state is all grants that are out, by their ends.
+// A state is all grants that are out, in the order of their ends.
 type state struct {
 	first, last *grant
-	grants, out int64  // how many, and the permits of all
-	spare       *grant // grants to use again, so that they cost no memory
+	grants, out int64  // the number of grants, and the sum of their permits
+	spare       *grant // dropped grants, to be used again without an allocation
 }
 
-// take is take.lua.
-func (b bound) take(s *state, now, n int64, leased bool) (*grant, form.Answer) {
+// take decides as take.lua does.
+func (b bound) take(s *state, now, n int64, leased bool) (*grant, form.Decision) {
 	s.settle(now, b.lease)
-	a, g := form.Answer{Allowed: true}, (*grant)(nil)
+	d, g := form.Decision{Allowed: true}, (*grant)(nil)
 	switch {
 	case n < 0:
 		s.give(-n)
@@ -39,18 +41,18 @@ func (b bound) take(s *state, now, n int64, leased bool) (*grant, form.Answer) {
 		g.ends, g.n, g.leased = now+b.lease, n, leased
 		s.append(g)
 	default:
-		a.Allowed, a.Retry = false, b.back(s, n)-now
+		d.Allowed, d.Retry = false, b.back(s, n)-now
 	}
 	if s.grants < mostGrants {
-		a.Remaining = max(0, b.most-s.out)
+		d.Remaining = max(0, b.most-s.out)
 	}
 	if s.last != nil {
-		a.Reset = s.last.ends - now
+		d.Reset = s.last.ends - now
 	}
-	return g, a
+	return g, d
 }
 
-// back returns when n permits are there.
+// back returns when n permits will be there.
 func (b bound) back(s *state, n int64) int64 {
 	out, grants := s.out, s.grants
 	g := s.first
@@ -63,8 +65,8 @@ func (b bound) back(s *state, n int64) int64 {
 	return g.ends
 }
 
-// extend has a grant last from now on, and reports whether it was still out. The state of a
-// key that nobody used is dropped as it is, so the grant may be one of an earlier state.
+// extend restarts the lease of a grant, and reports whether it was still out. A grant may belong to an
+// earlier state: the state of an unused key is dropped as it is.
 func (b bound) extend(s *state, now int64, g *grant) bool {
 	s.settle(now, b.lease)
 	if g.in != s {
@@ -86,8 +88,7 @@ func (b bound) release(s *state, now int64, g *grant) bool {
 	return true
 }
 
-// settle drops the grants that are over. If the clock was set back, none lasts longer
-// than a new one.
+// settle drops the grants that have ended. After the clock was set back, none lasts longer than a new one.
 func (s *state) settle(now, lease int64) {
 	for s.first != nil && s.first.ends <= now {
 		s.drop(s.first)
@@ -97,8 +98,8 @@ func (s *state) settle(now, lease int64) {
 	}
 }
 
-// give gives back n permits that have no Lease, the oldest first: what is left then
-// lasts longer than anybody counts on.
+// give gives back n permits without a Lease, the oldest first: the remaining grants then end no earlier
+// than any caller expects.
 func (s *state) give(n int64) {
 	for g := s.first; g != nil && n > 0; {
 		next := g.next
@@ -114,7 +115,7 @@ func (s *state) give(n int64) {
 	}
 }
 
-// drop removes a grant, to be used again unless a Lease has it.
+// drop removes a grant, and keeps it for another use unless a Lease points to it.
 func (s *state) drop(g *grant) {
 	s.remove(g)
 	if !g.leased {
@@ -122,8 +123,8 @@ func (s *state) drop(g *grant) {
 	}
 }
 
-// fresh returns a grant. If there is none to use again it makes as many as are out, so
-// that a limit which many use seldom asks for memory.
+// fresh returns a grant. If none is spare it allocates as many as are out, so that a busy limit seldom
+// allocates.
 func (s *state) fresh() *grant {
 	if s.spare == nil {
 		more := make([]grant, min(s.grants+1, mostAtOnce))

@@ -13,35 +13,34 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// A store is where leases are kept: memory or Redis. A limit without keys is that of
-// the empty key.
+// A store keeps leases: memory or Redis. A limit without keys has the empty key.
 type store interface {
-	// take takes permits for a lease. The permits are nil if they are not there.
-	take(ctx context.Context, key string, n int64) (permits, form.Answer, error)
+	// take takes permits for a lease. It returns nil permits if they are not there.
+	take(ctx context.Context, key string, n int64) (permits, form.Decision, error)
 }
 
-// permits are those of one lease.
+// permits are the permits of one lease.
 type permits interface {
-	// extend has them last from now on, release gives them back. found reports whether
-	// they were still out; unsure, that an earlier try of this call may have given them back.
+	// extend restarts their lease, release gives them back. found reports whether they were
+	// still out, unsure whether an earlier try of this call may have given them back.
 	extend(ctx context.Context) (found bool, err error)
 	release(ctx context.Context) (found, unsure bool, err error)
 }
 
-// A memory is the leases of this process.
+// A memory keeps leases in this process.
 type memory struct {
 	bound
 	form.Opened[state]
 }
 
-func (m memory) take(ctx context.Context, key string, n int64) (p permits, a form.Answer, err error) {
+func (m memory) take(ctx context.Context, key string, n int64) (p permits, d form.Decision, err error) {
 	err = m.Do(ctx, key, func(s *state, now int64) {
 		var g *grant
-		if g, a = m.bound.take(s, now, n, true); g != nil {
+		if g, d = m.bound.take(s, now, n, true); g != nil {
 			p = inMemory{m, key, g}
 		}
 	})
-	return p, a, err
+	return p, d, err
 }
 
 type inMemory struct {
@@ -60,7 +59,7 @@ func (p inMemory) release(ctx context.Context) (found, unsure bool, err error) {
 	return found, false, err
 }
 
-// A remote is the leases of a limiter on Redis.
+// A remote keeps the leases of a limiter on Redis.
 type remote struct {
 	form.Numbers
 	runner redisx.Runner
@@ -80,14 +79,14 @@ func (r *remote) nameOf(key string) string {
 	return r.name + ":" + key
 }
 
-// taken is what take.lua has come to.
+// taken is the reply of take.lua.
 type taken struct {
-	permits permits
-	answer  form.Answer
+	permits  permits
+	decision form.Decision
 }
 
-func (r *remote) take(ctx context.Context, key string, n int64) (permits, form.Answer, error) {
-	id, name, lease := r.serial.next(), r.nameOf(key), micros(r.Interval)
+func (r *remote) take(ctx context.Context, key string, n int64) (permits, form.Decision, error) {
+	id, name, lease := r.serial.next(), r.nameOf(key), r.Interval.Microseconds()
 	call := redisx.Call{
 		Script: scriptTake, Keys: []any{form.Key(name, r.Algorithm)},
 		Args: []any{n, r.Limit, lease, id},
@@ -96,25 +95,25 @@ func (r *remote) take(ctx context.Context, key string, n int64) (permits, form.A
 	out, err := form.Within(ctx, name, func(ctx context.Context) (taken, error) {
 		reply, unsure, err := r.runner.Run(ctx, &call)
 		if err != nil {
-			if unsure { // it may have been granted
+			if unsure { // the permits may have been granted
 				go func() { _, _, _ = held.release(context.WithoutCancel(ctx)) }()
 			}
 			return taken{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
 		}
-		t := taken{nil, form.AnswerOf(reply)}
-		if t.answer.Allowed {
+		t := taken{nil, form.DecisionOf(reply)}
+		if t.decision.Allowed {
 			t.permits = held
 		}
 		return t, nil
 	}, func(ctx context.Context, t taken) {
-		if t.answer.Allowed {
+		if t.decision.Allowed {
 			_, _, _ = held.release(ctx)
 		}
 	})
-	return out.permits, out.answer, err
+	return out.permits, out.decision, err
 }
 
-// onRedis are permits that are out in Redis.
+// onRedis are permits taken on Redis.
 type onRedis struct {
 	*remote
 	name   string
@@ -122,13 +121,13 @@ type onRedis struct {
 }
 
 func (p *onRedis) extend(ctx context.Context) (found bool, err error) {
-	found, _, err = p.keep(ctx, micros(p.Interval))
+	found, _, err = p.keep(ctx, p.Interval.Microseconds())
 	return found, err
 }
 
 func (p *onRedis) release(ctx context.Context) (found, unsure bool, err error) { return p.keep(ctx, 0) }
 
-// kept is what keep.lua has come to.
+// kept is the reply of keep.lua.
 type kept struct{ found, unsure bool }
 
 func (p *onRedis) keep(ctx context.Context, lease int64) (found, unsure bool, err error) {
@@ -145,7 +144,7 @@ func (p *onRedis) keep(ctx context.Context, lease int64) (found, unsure bool, er
 	return out.found, out.unsure, err
 }
 
-// A serial makes the IDs of an owner, which is a limiter of a process.
+// A serial makes the IDs of one owner: a limiter in a process.
 type serial struct {
 	owner  string
 	number atomic.Uint64
@@ -158,6 +157,5 @@ func newSerial(mark byte) *serial { return &serial{owner: rand.Text()[:ownerChar
 
 func (s *serial) next() string { return s.owner + strconv.FormatUint(s.number.Add(1), 36) }
 
-// MarshalBinary returns the next ID: as an argument of a command it is another one each
-// time.
+// MarshalBinary returns the next ID, so that each command that has the serial as an argument sends another.
 func (s *serial) MarshalBinary() ([]byte, error) { return []byte(s.next()), nil }

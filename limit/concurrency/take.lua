@@ -1,18 +1,18 @@
--- take.lua: takes permits for a lease, or gives back permits that have no lease of their own.
+-- take.lua: takes permits for a lease, or gives back permits without a Lease.
 --
 -- KEYS[1]  parts/read.lua
 -- ARGV[1]  the permits, negative if they are given back
 -- ARGV[2]  the most that are out at once
 -- ARGV[3]  how long a lease lasts, in us
--- ARGV[4]  the ID, OWNER-NUMBER of a lease, or OWNER@NUMBER of permits without one: another one each time
--- ARGV[5]  when what is given back is back by itself, in us since 1970; none: never
--- Reply:   what is left; when all are back, in us; when these permits are back by themselves, in us
+-- ARGV[4]  the ID, OWNER-NUMBER of a Lease, or OWNER@NUMBER of permits without one; unique
+-- ARGV[5]  when the permits to give back come back with time, in us since 1970; none: never
+-- Reply:   the permits left; when all are back, in us; when these permits come back with time, in us
 --          since 1970, 0 if nothing was taken; when the permits are back, in us
 
 -- include parts/read.lua
 local n, most, lease, id = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 
--- give gives back permits that have no lease, the oldest first: those of the owner, or those of others.
+-- give gives back permits without a Lease, the oldest first: those of the owner, or of other owners.
 local function give(owner, own)
   local gone = {}
   for from = 1, math.min(leases, MANY), PART do
@@ -41,7 +41,7 @@ local function give(owner, own)
   leases = leases - #gone
 end
 
--- back returns when n permits are there, in us.
+-- back returns when n permits will be there, in us.
 local function back()
   local need, room = n - (most - taken), leases - MANY
   for from = 1, math.min(leases, MANY), PART do
@@ -56,9 +56,9 @@ local function back()
   return lease
 end
 
-local place = tonumber(ARGV[5])
+local stamp = tonumber(ARGV[5])
 local ends, retry = now + lease, 0
-if place and now >= place then
+if stamp and now >= stamp then
   ends = 0
 elseif n < 0 then
   give(string.match(id, '^.*@'), true)

@@ -10,7 +10,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 )
 
-// A limiter of this process.
+// A limiter in this process.
 func ExampleWindow_InMemory() {
 	l, err := fixedwindow.Window{Rate: 2, Interval: time.Hour}.InMemory()
 	if err != nil {
@@ -26,7 +26,7 @@ func ExampleWindow_InMemory() {
 	// false 0
 }
 
-// A limit for each user, which all processes share.
+// A limit for each user, shared by all processes.
 func ExampleWindow_OnRedisKeyed() {
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	users, err := fixedwindow.Window{Rate: 1000, Interval: 24 * time.Hour}.OnRedisKeyed(rdb, "exports")

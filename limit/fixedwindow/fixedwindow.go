@@ -1,14 +1,13 @@
-// Package fixedwindow counts the permits of a window of time: the simplest limiter, and
-// the cheapest one. A window begins with the first permit that is taken, lasts for an
-// interval, and gives out the rate. Then all permits are back at once.
+// Package fixedwindow counts the permits of a window of time: the simplest limiter, and the cheapest.
+// A window begins with the first permit taken, lasts for an interval, and grants the rate. Then all
+// permits come back at once.
 //
-// Its flaw is known: around the end of a window it gives out up to twice the rate within
-// an interval, for those who take the rate at the end of one window and again at the
-// beginning of the next. Where that matters, take package slidingwindow or tokenbucket.
+// The flaw is well known: around the end of a window it grants up to twice the rate within an
+// interval, to callers that take the rate at the end of one window and again at the beginning of the
+// next. Where that matters, use package slidingwindow or tokenbucket.
 package fixedwindow
 
 import (
-	"cmp"
 	"embed"
 	"time"
 
@@ -25,25 +24,25 @@ type Window struct {
 	Interval time.Duration // 1 ms to 3,660 days; a part of a millisecond is dropped
 }
 
-// InMemory returns the limiter of this process. A field that is out of its bounds is a
-// limit.ErrInvalidArgument, as with all the methods.
+// InMemory returns a limiter in this process. Like all the methods, it returns a
+// limit.ErrInvalidArgument if a field is out of its bounds.
 func (w Window) InMemory(opts ...limit.Option) (limit.Releaser, error) {
 	return form.InMemory(w.rule, opts)
 }
 
-// InMemoryKeyed returns a limiter with a window for each key, in this process. A window
-// that is over is dropped at one of the next calls.
+// InMemoryKeyed returns a limiter with a window for each key, in this process. One of the next calls
+// drops a window that has ended.
 func (w Window) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
 	return form.InMemoryKeyed(w.rule, opts)
 }
 
-// OnRedis returns the limiter that all share who use its name, 1 to 1,024 bytes. Its key
-// is {name}:fixedwindow, the permits taken, and the time and the length of the window, which
-// Redis drops when the window ends. A reply that is lost is an error, and may cost permits until then.
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
+// {name}:fixedwindow, with the permits taken, and the time and the length of the window. Redis drops it
+// when the window ends. A lost reply is an error, and may cost permits until then.
 //
-// Others may have other numbers under the same name, as during a deploy. All count in one
-// window, which lasts for the longest interval of those who took of it. So after a change to
-// a shorter interval the last window of the longer one goes to its end.
+// Limiters with other numbers may use the same name, as during a deploy. They all count in one window,
+// which lasts for the longest of their intervals. After a change to a shorter interval the last long
+// window lasts to its end.
 func (w Window) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
 	return form.OnRedis(w.rule, rdb, name)
 }
@@ -59,30 +58,24 @@ var files embed.FS
 var script = redisx.Load(files, "take.lua", false)
 
 func (w Window) rule() (form.Rule[state], error) {
-	if err := cmp.Or(form.Permits("Rate", w.Rate), form.Span("Interval", w.Interval)); err != nil {
-		return form.Rule[state]{}, err
-	}
-	ms := w.Interval.Milliseconds()
-	interval := time.Duration(ms) * time.Millisecond
+	numbers, err := form.Counted("fixedwindow", "Rate", w.Rate, "Interval", w.Interval)
+	c := counter{w.Rate, numbers.Interval.Milliseconds()}
 	return form.Rule[state]{
-		Numbers: form.Numbers{Algorithm: "fixedwindow", Limit: w.Rate, Interval: interval, Rest: interval},
-		Take:    counter{w.Rate, ms}.take,
-		Script:  script,
-		Args:    []any{w.Rate, ms},
-	}, nil
+		Numbers: numbers, Take: c.take, Script: script, Args: []any{c.rate, c.interval},
+	}, err
 }
 
 // A counter is the rule.
 type counter struct{ rate, interval int64 }
 
-// A state is a window, in ms, as keys of Redis expire in ms.
+// A state is a window, in ms, in which keys of Redis expire.
 type state struct{ end, used int64 }
 
-// take is take.lua.
-func (c counter) take(s *state, now, n int64) form.Answer {
+// take decides as take.lua does.
+func (c counter) take(s *state, now, n int64) form.Decision {
 	now /= 1000
 	switch left := s.end - now; {
-	case left <= 0: // a new window begins with the next permit
+	case left <= 0: // the next permit begins a new window
 		*s = state{now + c.interval, 0}
 	case left > c.interval: // the clock was set back
 		s.end = now + c.interval
@@ -91,14 +84,14 @@ func (c counter) take(s *state, now, n int64) form.Answer {
 	if allowed {
 		s.used = max(0, s.used+n)
 	}
-	a := form.Answer{Allowed: allowed, Remaining: c.rate - s.used}
+	d := form.Decision{Allowed: allowed, Remaining: c.rate - s.used}
 	if s.used > 0 {
-		a.Reset = (s.end - now) * 1000
+		d.Reset = (s.end - now) * 1000
 	} else {
 		s.end = 0
 	}
 	if !allowed {
-		a.Retry = a.Reset
+		d.Retry = d.Reset
 	}
-	return a
+	return d
 }

@@ -1,34 +1,34 @@
 -- take.lua: takes permits of a window, or gives them back.
 --
--- KEYS[1]  the permits that are taken, in 13 bytes; when the window began, in µs since 1970, in 16
+-- KEYS[1]  the permits taken, in 13 bytes; when the window began, in µs since 1970, in 16
 --          bytes; its length in ms; with spaces between them. It expires when the window ends
 -- ARGV[1]  the permits, negative if they are given back
 -- ARGV[2]  the rate
 -- ARGV[3]  the interval, in ms
--- ARGV[4]  when the window began that what is given back was taken of; none: whatever that was
--- Reply:   what is left; when all are back, in µs; when the window began, in µs since 1970, 0 if
+-- ARGV[4]  when the window of the permits to give back began; none: any window
+-- Reply:   the permits left; when all are back, in µs; when the window began, in µs since 1970, 0 if
 --          nothing was taken; when the permits are back, in µs
 
--- Where in a text the permits end, the time begins and ends, and the length begins; where that ends at most.
+-- Positions in a text: the permits end, the time begins and ends, the length begins, and ends at most.
 local DIGITS, FROM, TO, LENGTH, LAST = 13, 15, 30, 32, 43
 local MOST, LATEST, LONGEST = 2 ^ 40, 10 ^ 16, 10 * 366 * 86400000 -- permits, µs, and ms
 
 local n, rate, interval = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text, ttl = redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])
 local used, began, span, left = 0, 0, 0, 0 -- there is no window
--- Somebody else may have written anything: then a window begins, as where there is none.
+-- The key may hold anything: unreadable data count as no window.
 if text and #text <= LAST and ttl ~= 0 and ttl ~= -2 then
   local permits, time = tonumber(string.sub(text, 1, DIGITS)), tonumber(string.sub(text, FROM, TO))
   local length = tonumber(string.sub(text, LENGTH))
   if permits and time and length and permits >= 0 and permits <= MOST and time >= 1 and time <= LATEST
     and length >= 1 and length <= LONGEST then
     used, began, span, left = permits, time, length, ttl
-    if ttl < 0 or ttl > span then -- somebody has made it last, or the clock was set back
+    if ttl < 0 or ttl > span then -- the key was made to last, or the clock was set back
       left = span
     end
   end
 end
-if ARGV[4] and tonumber(ARGV[4]) ~= began then -- it is back
+if ARGV[4] and tonumber(ARGV[4]) ~= began then -- the window has ended
   return {0, 0, 0}
 end
 if n > 0 and n > rate - used then
@@ -44,15 +44,15 @@ if after <= 0 then
 end
 local lasts = ttl == left
 if n > 0 and span < interval then
-  -- The window lasts for the longest interval of those who take of it: what was taken before
-  -- a change of the limit stays taken for as long as it was said then.
+  -- The window lasts for the longest interval of its limiters: permits taken before a change of
+  -- the limit stay taken for their old interval.
   left, span, lasts = left + interval - span, interval, false
   if began == 0 then
     local clock = redis.call('TIME')
     began = clock[1] * 1000000 + clock[2]
   end
 end
--- SETRANGE lets the key keep its time.
+-- SETRANGE keeps the time to live.
 if lasts then
   redis.call('SETRANGE', KEYS[1], 0, string.format('%13.0f', after))
 else

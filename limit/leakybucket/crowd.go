@@ -10,7 +10,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/form"
 )
 
-// A waiting has callers wait in memory.
+// A waiting waits for turns in memory.
 type waiting struct {
 	lines form.Opened[line]
 	pacer pacer
@@ -18,41 +18,41 @@ type waiting struct {
 }
 
 func (q Queue) inMemory(lines form.Opened[line]) waiting {
-	return waiting{lines, newPacer(q, q.Interval.Microseconds(), true), q}
+	return waiting{lines, newPacer(q, true), q}
 }
 
-// A crowd is those who wait in one line. It has its own lock: the timer does not know
-// which state is that of the key by now.
+// A crowd is the callers that wait in one line. It has its own lock: its timer cannot know which state is
+// now that of the key.
 type crowd struct {
 	mu      sync.Mutex
-	waiters list.List // of chan struct{}, each closed when it is its turn
-	next    time.Time // the turn of the first one
+	waiters list.List // of chan struct{}, each closed at its turn
+	next    time.Time // the turn of the first waiter
 	timer   *time.Timer
 	pace    time.Duration
-	late    time.Duration // by which turns were put off, of which the line does not know yet
+	late    time.Duration // by which turns were postponed since lost was called
 }
 
-// slack is how late a turn may be without those behind being later. Timers are late by a
-// little; a process that was stopped must not let all go whose turns have passed.
+// slack is how late a turn may be without postponing the turns behind it. Timers are always somewhat
+// late; but after a process was stopped, all the turns that have passed must not come at once.
 const slack = 10 * time.Millisecond
 
 func (w waiting) wait(ctx context.Context, key string) error {
-	var a form.Answer
+	var d form.Decision
 	var c *crowd
 	var place *list.Element
 	err := w.lines.Do(ctx, key, func(l *line, now int64) {
-		if a = w.pacer.take(l, now, 1); a.Allowed && a.Retry > 0 {
+		if d = w.pacer.take(l, now, 1); d.Allowed && d.Retry > 0 {
 			if l.crowd == nil {
 				l.crowd = &crowd{pace: time.Duration(w.pacer.pace * 1000)}
 			}
 			c = l.crowd
-			place = c.enter(time.Duration(a.Retry) * time.Microsecond)
+			place = c.enter(time.Duration(d.Retry) * time.Microsecond)
 		}
 	})
 	switch {
 	case err != nil:
 		return err
-	case !a.Allowed:
+	case !d.Allowed:
 		return w.queue.full()
 	case place == nil:
 		return nil
@@ -65,10 +65,10 @@ func (w waiting) wait(ctx context.Context, key string) error {
 	if w.leave(context.WithoutCancel(ctx), key, c, place) {
 		return left(ctx)
 	}
-	return nil // it was its turn meanwhile
+	return nil // its turn came meanwhile
 }
 
-// leave reports whether one has left before its turn. All behind move up.
+// leave reports whether a caller left before its turn. All behind it move up.
 func (w waiting) leave(ctx context.Context, key string, c *crowd, place *list.Element) (gone bool) {
 	_ = w.lines.Do(ctx, key, func(l *line, now int64) {
 		behind, ok := c.leave(place)
@@ -85,7 +85,7 @@ func (w waiting) leave(ctx context.Context, key string, c *crowd, place *list.El
 	return gone
 }
 
-// enter places one at the end of the line, whose turn is after some time.
+// enter appends a waiter, whose turn is after some time.
 func (c *crowd) enter(after time.Duration) *list.Element {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,8 +97,8 @@ func (c *crowd) enter(after time.Duration) *list.Element {
 	return place
 }
 
-// leave takes one out of the line, unless it has had its turn. It returns how many are
-// left. The next one has the turn of the first.
+// leave removes a waiter, unless it has had its turn, and returns how many are left. If it was the first,
+// the next one has its turn.
 func (c *crowd) leave(place *list.Element) (n int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,26 +114,26 @@ func (c *crowd) leave(place *list.Element) (n int, ok bool) {
 	return c.waiters.Len(), true
 }
 
-// putOff has all turns begin now if they are long past. The caller has the lock.
-func (c *crowd) putOff() {
+// postpone moves all turns so that the first is now, if it is long past. The caller holds the lock.
+func (c *crowd) postpone() {
 	if late := time.Since(c.next); late > slack && c.waiters.Len() > 0 {
 		c.next = c.next.Add(late)
 		c.late += late
 	}
 }
 
-// lost returns by how many µs turns were put off since the last time it was asked.
+// lost returns by how many µs turns were postponed since the last call.
 func (c *crowd) lost() (us int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.putOff()
+	c.postpone()
 	us = c.late.Microseconds()
 	c.late -= time.Duration(us) * time.Microsecond
 	return us
 }
 
-// turn lets the first one go. A timer that fires though it was stopped finds nobody, or
-// one whose turn is not yet.
+// turn lets the first waiter go. A timer that fires though it was stopped may find none, or one whose turn
+// is still to come.
 func (c *crowd) turn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +141,7 @@ func (c *crowd) turn() {
 	if first == nil {
 		return
 	}
-	c.putOff()
+	c.postpone()
 	if early := time.Until(c.next); early > 0 {
 		c.timer.Reset(early)
 		return

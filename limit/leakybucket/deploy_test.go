@@ -10,45 +10,41 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/leakybucket"
 )
 
-// While a deploy is under way, processes with other numbers share a Meter. What was taken
-// stays taken, whatever those with the smaller numbers call.
-func TestMeterDeploy(t *testing.T) {
+// During a deploy, processes with other numbers share a Meter. Permits stay taken, whatever the processes
+// with the smaller numbers call.
+func TestMetersWithOtherNumbersShareALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
 		large := redistest.Must(leakybucket.Meter{1000, 1000, time.Hour}.OnRedis(rdb, "name"))(t)
 		small := redistest.Must(leakybucket.Meter{100, 1000, time.Hour}.OnRedis(rdb, "name"))(t)
 		sum := int64(0)
 		for range 10 {
-			for asks(t, large, 50).Allowed {
+			for redistest.Must(large.Allow(t.Context(), 50))(t).Allowed {
 				sum += 50
 			}
-			r := asks(t, small, 1)
-			if r.Allowed || r.RetryAfter != 901*time.Hour/1000 || r.ResetAfter != time.Hour {
-				t.Errorf("the small one: %+v", r)
+			r := formtest.Allow(t, small, 1, false)
+			if r.RetryAfter != 901*time.Hour/1000 || r.ResetAfter != time.Hour {
+				t.Errorf("the small Meter: %+v", r)
 			}
 		}
 		if sum != 1000 {
 			t.Errorf("%d are granted, want 1000", sum)
 		}
 		redistest.NoError(t, small.Release(t.Context(), 100))
-		if r := asks(t, large, 1); !r.Allowed || r.Remaining != 99 {
+		if r := formtest.Allow(t, large, 1, true); r.Remaining != 99 {
 			t.Errorf("100 were given back: %+v", r)
 		}
 	})
 }
 
-func asks(t *testing.T, l limit.Limiter, n int64) limit.Result {
-	t.Helper()
-	return redistest.Must(l.Allow(t.Context(), n))(t)
-}
-
-// Also the turns of a Queue stay taken: nobody who is refused brings them together.
-func TestQueueDeploy(t *testing.T) {
+// The turns of a Queue also stay taken: no refused call brings them together.
+func TestQueuesWithOtherNumbersShareALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
 		long := redistest.Must(leakybucket.Queue{10, time.Second, 50}.LineOnRedis(rdb, "name"))(t)
@@ -69,9 +65,9 @@ func TestQueueDeploy(t *testing.T) {
 			}
 			time.Sleep(150 * time.Millisecond)
 			if err := short.Wait(t.Context()); err == nil {
-				t.Error("the short line takes one behind 50")
+				t.Error("the short line takes a caller behind 50")
 			}
-			if r := asks(t, short, 1); r.Allowed || r.RetryAfter < 4*time.Second {
+			if r := formtest.Allow(t, short, 1, false); r.RetryAfter < 4*time.Second {
 				t.Errorf("Allow of the short line: %+v", r)
 			}
 		}
@@ -84,9 +80,9 @@ func TestQueueDeploy(t *testing.T) {
 	})
 }
 
-// What is under the key is believed as far as it can be true. What a clock that was set
-// back adds to it is bounded by one rest.
-func TestWhatIsUnderTheKey(t *testing.T) {
+// Numbers under the key count as far as they can be true. The water, or the owed time, that a clock set
+// back would add to them is bounded.
+func TestImpossibleNumbersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
 		m := redistest.Must(leakybucket.Meter{10, 10, time.Second}.OnRedis(rdb, "name"))(t)
@@ -120,9 +116,9 @@ func TestWhatIsUnderTheKey(t *testing.T) {
 			if tt.l == q {
 				key = "{name}:leakyqueue"
 			}
-			for range 2 { // what is refused says the same again
+			for range 2 { // a refusal leaves them alone
 				redistest.NoError(t, rdb.Set(t.Context(), key, tt.text, redis.KeepTTL).Err())
-				if r := asks(t, tt.l, 1); r.RetryAfter != tt.retry || r.Allowed != (tt.retry == 0) {
+				if r := formtest.Allow(t, tt.l, 1, tt.retry == 0); r.RetryAfter != tt.retry {
 					t.Errorf("%.50s: %+v, want %v", tt.text, r, tt.retry)
 				}
 				if ttl := rdb.PTTL(t.Context(), key).Val(); ttl <= 0 {

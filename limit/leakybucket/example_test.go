@@ -43,8 +43,8 @@ func ExampleQueue_LineInMemory() {
 	// Output: true
 }
 
-// A partner that must not see more than five requests a second, from all processes
-// together. Who would wait for more than 20 turns is told so at once.
+// A partner that must not see more than five requests a second, from all processes together. A caller that
+// would wait for more than 20 turns gets an error at once.
 func ExampleQueue_LineOnRedis() {
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	queue := leakybucket.Queue{Rate: 5, Interval: time.Second, Capacity: 20}
@@ -55,7 +55,7 @@ func ExampleQueue_LineOnRedis() {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	switch err := partner.Wait(ctx); {
-	case errors.Is(err, leakybucket.ErrFull): // too many wait
-	case err != nil: // the time is over, or Redis has failed
+	case errors.Is(err, leakybucket.ErrFull): // too many callers wait
+	case err != nil: // the deadline has passed, or Redis has failed
 	}
 }

@@ -13,18 +13,17 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// ErrFull is the error of a Wait that finds as many in line as may wait. Nothing was
-// taken. Test with errors.Is.
+// ErrFull is the error of a Wait that finds the line full. Nothing was taken. Test with errors.Is.
 var ErrFull = errors.New("rratelimiter: the line is full")
 
-// A Line is the limiter of a Queue for which callers can wait.
+// A Line is a limiter of a Queue for which callers can wait.
 type Line interface {
 	limit.Releaser
 
-	// Wait takes one permit when it is its turn: first come, first served. It returns
-	// nil then. If Capacity wait already, or a turn would be later than Capacity turns
-	// from now, it returns ErrFull at once. If ctx ends before the turn, it leaves the
-	// line, takes nothing, and errors.Is(err, ctx.Err()) holds.
+	// Wait takes one permit when it is its turn: first come, first served. On success it
+	// returns nil. If Capacity callers wait already, or the turn would be later than
+	// Capacity turns from now, it returns ErrFull at once. If ctx ends before the turn,
+	// Wait leaves the line, takes nothing, and errors.Is(err, ctx.Err()) holds.
 	Wait(ctx context.Context) error
 }
 
@@ -32,15 +31,14 @@ type Line interface {
 type Lines interface {
 	limit.KeyedReleaser
 
-	// Wait is that of a Line, for the limit of key.
+	// Wait is Wait of a Line, for the limit of key.
 	Wait(ctx context.Context, key string) error
 }
 
-// LineInMemory returns the limiter of this process. Who leaves the line gives the turn to
-// the next one, and all behind move up. Those who wait sleep by the clock of the machine,
-// also if there is an option WithClock. If the process is stopped for a while, they have
-// their turns that much later, at the same pace. A field that is out of its bounds is a
-// limit.ErrInvalidArgument, as with all the methods.
+// LineInMemory returns a limiter in this process. A caller that leaves the line gives its turn to the next
+// one, and all behind it move up. Callers sleep by the clock of the machine, also with an option
+// WithClock. If the process is stopped for a while, their turns are that much later, at the same pace.
+// Like all the methods, LineInMemory returns a limit.ErrInvalidArgument if a field is out of its bounds.
 func (q Queue) LineInMemory(opts ...limit.Option) (Line, error) {
 	l, err := form.InMemory(q.allows, opts)
 	if err != nil {
@@ -49,8 +47,8 @@ func (q Queue) LineInMemory(opts ...limit.Option) (Line, error) {
 	return oneLine{l, q.inMemory(l.(form.Opened[line]))}, nil
 }
 
-// LineInMemoryKeyed returns a limiter with a line for each key, in this process. A line
-// that owes nothing is dropped at one of the next calls.
+// LineInMemoryKeyed returns a limiter with a line for each key, in this process. One of the next calls
+// drops a line that owes nothing.
 func (q Queue) LineInMemoryKeyed(opts ...limit.Option) (Lines, error) {
 	l, err := form.InMemoryKeyed(q.allows, opts)
 	if err != nil {
@@ -59,21 +57,20 @@ func (q Queue) LineInMemoryKeyed(opts ...limit.Option) (Lines, error) {
 	return keyedLines{l, q.inMemory(l.(form.Opened[line]))}, nil
 }
 
-// LineOnRedis returns the limiter that all share who use its name, 1 to 1,024 bytes. Its
-// key is {name}:leakyqueue, which Redis drops when nothing is owed.
+// LineOnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
+// {name}:leakyqueue, which Redis drops when nothing is owed.
 //
-// Who waits is given a turn at once, and sleeps until then without asking Redis. So who
-// leaves the line gives the turn back only if nobody stands behind; otherwise it passes
-// unused, and the others come at their time. A reply that is lost is an error, and may
-// cost a turn.
+// A waiting caller gets its turn at once, and sleeps until then without asking Redis. So a caller that
+// leaves gives its turn back only from the end of the line. Elsewhere the turn passes unused, and the
+// callers behind keep theirs. A lost reply is an error, and may cost a turn.
 //
-// Turns are times. If a process is stopped for a while, all its callers whose turns have
-// passed meanwhile go at once when it goes on.
+// Turns are times. If a process is stopped for a while, all its callers whose turns have passed go at
+// once when it resumes.
 //
-// The numbers may differ from one process to the next, as during a deploy: turns that were
-// given stay. One with a smaller Capacity refuses until enough of them have passed.
+// The numbers may differ between processes, as during a deploy: assigned turns stay. A limiter with a
+// smaller Capacity refuses until enough of them have passed.
 func (q Queue) LineOnRedis(rdb redis.UniversalClient, name string) (Line, error) {
-	l, _ := form.OnRedis(q.allows, rdb, name) // its error is that of w
+	l, _ := form.OnRedis(q.allows, rdb, name) // fails as w does
 	w, err := form.OnRedis(q.waits, rdb, name)
 	if err != nil {
 		return nil, err
@@ -83,7 +80,7 @@ func (q Queue) LineOnRedis(rdb redis.UniversalClient, name string) (Line, error)
 
 // LineOnRedisKeyed is LineOnRedis with a line for each key, under {name:key}:leakyqueue.
 func (q Queue) LineOnRedisKeyed(rdb redis.UniversalClient, name string) (Lines, error) {
-	l, _ := form.OnRedisKeyed(q.allows, rdb, name) // its error is that of w
+	l, _ := form.OnRedisKeyed(q.allows, rdb, name) // fails as w does
 	w, err := form.OnRedisKeyed(q.waits, rdb, name)
 	if err != nil {
 		return nil, err
@@ -91,7 +88,7 @@ func (q Queue) LineOnRedisKeyed(rdb redis.UniversalClient, name string) (Lines, 
 	return keyedLines{l, reserved{w, q}}, nil
 }
 
-// A waiter has callers wait for their turn: those in memory or those of Redis.
+// A waiter waits for a turn, in memory or on Redis.
 type waiter interface {
 	wait(ctx context.Context, key string) error
 }
@@ -101,7 +98,7 @@ type oneLine struct {
 	waiter
 }
 
-// Wait is that of a Line.
+// Wait implements Line.
 func (l oneLine) Wait(ctx context.Context) error { return l.wait(ctx, "") }
 
 type keyedLines struct {
@@ -109,34 +106,36 @@ type keyedLines struct {
 	waiter
 }
 
-// Wait is that of Lines.
+// Wait implements Lines.
 func (l keyedLines) Wait(ctx context.Context, key string) error { return l.wait(ctx, key) }
 
-// A reserved has those wait who have a turn in Redis.
+// A reserved waits for turns that Redis has assigned.
 type reserved struct {
 	lender form.Lender
 	queue  Queue
 }
 
 func (r reserved) wait(ctx context.Context, key string) error {
-	_, a, err := r.lender.Lend(ctx, key, 1)
+	_, d, err := r.lender.Lend(ctx, key, 1)
 	switch {
 	case err != nil:
 		return err
-	case !a.Allowed:
+	case !d.Allowed:
 		return r.queue.full()
-	case a.Retry == 0:
+	case d.Retry == 0:
 		return nil
 	}
-	if pause.For(ctx, time.Duration(a.Retry)*time.Microsecond) != nil {
-		go func() { _ = r.lender.Return(context.WithoutCancel(ctx), key, 1, a) }()
+	if pause.For(ctx, time.Duration(d.Retry)*time.Microsecond) != nil {
+		go func() { _ = r.lender.Return(context.WithoutCancel(ctx), key, 1, d) }()
 		return left(ctx)
 	}
 	return nil
 }
 
-// full returns the error of a line that has no room.
-func (q Queue) full() error { return fmt.Errorf("%w: %d wait at most", ErrFull, q.Capacity) }
+// full returns the error of a full line.
+func (q Queue) full() error {
+	return fmt.Errorf("%w: at most %d callers may wait", ErrFull, q.Capacity)
+}
 
-// left returns the error of one who has left the line.
+// left returns the error of a caller that left the line.
 func left(ctx context.Context) error { return fmt.Errorf("rratelimiter: %w", ctx.Err()) }

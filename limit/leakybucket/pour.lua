@@ -5,8 +5,8 @@
 -- ARGV[2]  the capacity
 -- ARGV[3]  the rate
 -- ARGV[4]  the interval, in µs
--- ARGV[5]  when what is given back would be back by itself, in µs since 1970; none: never
--- Reply:   what is left; when all are back, in µs; the same in µs since 1970, 0 if nothing was taken;
+-- ARGV[5]  when the permits to give back come back with time, in µs since 1970; none: never
+-- Reply:   the permits left; when all are back, in µs; the same in µs since 1970, 0 if nothing was taken;
 --          when the permits are back, in µs
 --
 -- meter.go has the same operations in the same order, so that both decide alike.
@@ -19,16 +19,16 @@ local rate, interval = tonumber(ARGV[3]), tonumber(ARGV[4])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
-local place = tonumber(ARGV[5])
-if place then -- what has leaked out meanwhile is not given back
-  n = math.min(0, math.max(n, -(place - now) * rate / interval))
+local stamp = tonumber(ARGV[5])
+if stamp then -- water that has leaked out is not given back
+  n = math.min(0, math.max(n, -(stamp - now) * rate / interval))
 end
 local value = redis.call('GET', KEYS[1]) or ''
-if #value > LONGEST then -- nobody of us writes so much, and it would take long to read
+if #value > LONGEST then -- longer than any state, and slow to read
   value = ''
 end
 local level, last = string.match(value, '^([%d%.e%+%-]+) (%d+)$')
--- Somebody else may have written anything: what cannot be read is an empty bucket.
+-- The key may hold anything: unreadable data are an empty bucket.
 level, last = tonumber(level) or 0, tonumber(last)
 if not last or level <= 0 then
   level, last = 0, now
@@ -60,12 +60,12 @@ end
 
 local there = at(now)
 local far = there > 2 * capacity and last > now
--- While the numbers change, one of a larger capacity may have filled it. What was taken
--- then stays taken. A clock that was set far back has filled it up to the brim, not more.
+-- While the numbers change, a limiter with a larger capacity may have filled the bucket. Its
+-- permits stay taken. A clock that was set far back fills the bucket, and no more.
 if far then
   level = math.max(level, capacity)
 end
-if level > MOST_PERMITS then -- nobody can have taken so much
+if level > MOST_PERMITS then -- no caller can have taken so much
   far, level = true, capacity
 end
 if far then

@@ -1,13 +1,13 @@
 -- queue.lua: takes a turn of a Queue, or gives it back.
 --
--- KEYS[1]  the time that is owed, since when, and the turn of the last that waits, in µs, as in
+-- KEYS[1]  the owed time, when it was owed, and the turn of the last waiting caller, in µs, as in
 --          "2.5 1700000000000000 0"; no key owes nothing
 -- ARGV[1]  the permits, negative if they are given back
 -- ARGV[2]  the rate
 -- ARGV[3]  the interval, in µs
--- ARGV[4]  the most that may be owed, in µs
+-- ARGV[4]  the most time that may be owed, in µs
 -- ARGV[5]  the longest wait, in µs; 0 takes a turn only if it is now
--- ARGV[6]  the turn that is given back; none: that of nobody who waits
+-- ARGV[6]  the turn to give back; none: no turn of a waiting caller
 -- Reply:   the rate if nothing is owed, otherwise 0; the time until nothing is owed, in µs; the turn, in
 --          µs since 1970, 0 if none was taken; the wait, in µs
 --
@@ -21,12 +21,12 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
 local value = redis.call('GET', KEYS[1]) or ''
-if #value > LONGEST then -- nobody of us writes so much, and it would take long to read
+if #value > LONGEST then -- longer than any state, and slow to read
   value = ''
 end
 local owed, last, tail = string.match(value, '^([%d%.e%+%-]+) (%d+) (%d+)$')
 owed, last, tail = tonumber(owed), tonumber(last), tonumber(tail)
--- Somebody else may have written anything: what cannot be read owes nothing.
+-- The key may hold anything: unreadable data owe nothing.
 if not owed or not last or not tail then
   owed, last, tail = 0, now, 0
 end
@@ -37,13 +37,13 @@ end
 if owed < 0.001 then -- a nanosecond: the error of a sum
   owed = 0
 end
--- While the numbers change, one of a longer line may have taken turns. They stay taken. Only
--- what a clock that was set far back owes again is bounded.
+-- While the numbers change, a limiter with a longer line may have assigned turns. They stay. Only
+-- the time that a clock set far back owes again is bounded.
 local far = owed > most and last > now
 if far then
   owed = math.max(before, most)
 end
-if owed > MOST then -- nobody can have taken so much
+if owed > MOST then -- no caller can have taken so much
   far, owed = true, most
 end
 local wait = math.ceil(owed)
@@ -75,13 +75,13 @@ if n > 0 then
   end
   owed = owed + step
 elseif ARGV[6] then
-  local place = tonumber(ARGV[6])
-  -- Nobody stands behind, and time has not yet given the turn back by itself.
-  if tail - place <= 1 and place + step > now then
+  local stamp = tonumber(ARGV[6])
+  -- The line ends with the turn, and the turn has not yet passed.
+  if tail - stamp <= 1 and stamp + step > now then
     owed = math.max(0, owed - step)
-    tail = place - math.floor(pace)
+    tail = stamp - math.floor(pace)
   end
-else -- those who wait keep their turns
+else -- waiting callers keep their turns
   local kept = 0
   if tail > now then
     kept = math.min(owed, tail - now + pace)

@@ -27,7 +27,7 @@ func TestQueueForms(t *testing.T) {
 	})
 }
 
-// lines are the forms for which callers can wait.
+// lines are the forms of a Line.
 var lines = map[string]func(t *testing.T, q leakybucket.Queue) leakybucket.Line{
 	"memory": func(t *testing.T, q leakybucket.Queue) leakybucket.Line {
 		return redistest.Must(q.LineInMemory())(t)
@@ -55,8 +55,7 @@ func (o ofKey) Release(ctx context.Context, n int64) error { return o.lines.Rele
 
 func (o ofKey) Wait(ctx context.Context) error { return o.lines.Wait(ctx, "key") }
 
-// eachLine runs a test of each form in a bubble, of a Queue of ten in a second in which
-// five may wait.
+// eachLine runs a test of each form in a bubble, of a Queue of ten in a second in which five may wait.
 func eachLine(t *testing.T, test func(t *testing.T, l leakybucket.Line, inMemory bool)) {
 	t.Helper()
 	for name, form := range lines {
@@ -69,18 +68,18 @@ func eachLine(t *testing.T, test func(t *testing.T, l leakybucket.Line, inMemory
 	}
 }
 
-// A ward notes when callers had their turn.
-type ward struct {
+// A record says when callers had their turns.
+type record struct {
 	start time.Time
 	all   sync.WaitGroup
 	mu    sync.Mutex
 	seen  []string
 }
 
-func newWard() *ward { return &ward{start: time.Now()} }
+func newRecord() *record { return &record{start: time.Now()} }
 
-// waits has a caller wait, and returns when it stands in line or is done.
-func (w *ward) waits(ctx context.Context, l leakybucket.Line, name string) {
+// waits starts a caller, and returns when it stands in line or is done.
+func (w *record) waits(ctx context.Context, l leakybucket.Line, name string) {
 	w.all.Go(func() {
 		err := l.Wait(ctx)
 		w.mu.Lock()
@@ -101,8 +100,8 @@ func (w *ward) waits(ctx context.Context, l leakybucket.Line, name string) {
 	synctest.Wait()
 }
 
-// want expects what has been seen when all are done.
-func (w *ward) want(t *testing.T, want ...string) {
+// want waits for all callers, and expects what they did.
+func (w *record) want(t *testing.T, want ...string) {
 	t.Helper()
 	w.all.Wait()
 	if !slices.Equal(w.seen, want) {
@@ -110,11 +109,10 @@ func (w *ward) want(t *testing.T, want ...string) {
 	}
 }
 
-// Callers have their turns one by one, in the order in which they came. When five wait, the
-// next one is told so.
-func TestWaitIsAConstantPace(t *testing.T) {
+// Callers have their turns one by one, in the order in which they came. While five wait, the line is full.
+func TestTurnsHaveAConstantPace(t *testing.T) {
 	eachLine(t, func(t *testing.T, l leakybucket.Line, _ bool) {
-		w := newWard()
+		w := newRecord()
 		for i := range 8 {
 			w.waits(t.Context(), l, fmt.Sprint(i))
 		}
@@ -129,28 +127,26 @@ func TestWaitIsAConstantPace(t *testing.T) {
 	})
 }
 
-// Who takes several turns at once has those behind wait for them.
-func TestWaitBehindSeveral(t *testing.T) {
+// Callers wait for all the turns that were taken at once before them.
+func TestWaitLastsForSeveralTurns(t *testing.T) {
 	eachLine(t, func(t *testing.T, l leakybucket.Line, _ bool) {
-		if r, err := l.Allow(t.Context(), 4); err != nil || !r.Allowed {
-			t.Fatal(r, err)
-		}
-		w := newWard()
+		formtest.Allow(t, l, 4, true)
+		w := newRecord()
 		for i := range 3 {
 			w.waits(t.Context(), l, fmt.Sprint(i))
 		}
-		r, err := l.Allow(t.Context(), 1)
-		if err != nil || r.Allowed || r.Remaining != 0 || r.RetryAfter != 600*time.Millisecond {
-			t.Errorf("Allow in a line: %+v %v", r, err)
+		r := formtest.Allow(t, l, 1, false)
+		if r.Remaining != 0 || r.RetryAfter != 600*time.Millisecond {
+			t.Errorf("Allow in a line: %+v", r)
 		}
 		w.want(t, "2 full 0", "0 400", "1 500")
 	})
 }
 
-// Who leaves the end of the line gives the turn back.
-func TestTheLastLeaves(t *testing.T) {
+// A caller that leaves the end of the line gives its turn back.
+func TestTheLastCallerGivesItsTurnBack(t *testing.T) {
 	eachLine(t, func(t *testing.T, l leakybucket.Line, _ bool) {
-		w := newWard()
+		w := newRecord()
 		two, leave2 := context.WithCancel(t.Context())
 		three, leave3 := context.WithCancel(t.Context())
 		w.waits(t.Context(), l, "0")
@@ -162,20 +158,19 @@ func TestTheLastLeaves(t *testing.T) {
 		synctest.Wait()
 		leave2()
 		synctest.Wait()
-		r, err := l.Allow(t.Context(), 1)
-		if err != nil || r.Allowed || r.RetryAfter != 150*time.Millisecond {
-			t.Errorf("one waits for 50 ms, and Allow says %+v %v", r, err)
+		if r := formtest.Allow(t, l, 1, false); r.RetryAfter != 150*time.Millisecond {
+			t.Errorf("a caller waits for 50 ms, and Allow returns %+v", r)
 		}
 		w.waits(t.Context(), l, "4")
 		w.want(t, "0 0", "3 left 50", "2 left 50", "1 100", "4 200")
 	})
 }
 
-// Who leaves the middle of the line gives the turn to the next one, in memory. On Redis
-// others have their turns, and this one passes.
-func TestOneInTheMiddleLeaves(t *testing.T) {
+// A caller that leaves the middle of the line gives its turn to the next one, in memory. On Redis the turn
+// passes, and the callers behind keep theirs.
+func TestACallerLeavesTheMiddleOfTheLine(t *testing.T) {
 	eachLine(t, func(t *testing.T, l leakybucket.Line, inMemory bool) {
-		w := newWard()
+		w := newRecord()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		w.waits(t.Context(), l, "0")
@@ -194,10 +189,10 @@ func TestOneInTheMiddleLeaves(t *testing.T) {
 	})
 }
 
-// What is given back while others wait does not bring two of them together.
-func TestReleaseBesideALine(t *testing.T) {
+// Permits released while callers wait do not bring two turns together.
+func TestReleaseKeepsThePaceOfALine(t *testing.T) {
 	eachLine(t, func(t *testing.T, l leakybucket.Line, _ bool) {
-		w := newWard()
+		w := newRecord()
 		for i := range 3 {
 			w.waits(t.Context(), l, fmt.Sprint(i))
 		}
@@ -207,23 +202,17 @@ func TestReleaseBesideALine(t *testing.T) {
 	})
 }
 
-// A context that has ended takes no turn; other errors are those of Allow.
-func TestWaitErrors(t *testing.T) {
+// A call with an ended context takes no turn; other errors are those of Allow.
+func TestErrorsOfWait(t *testing.T) {
 	eachLine(t, func(t *testing.T, l leakybucket.Line, _ bool) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := l.Wait(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("Wait: %v", err)
-		}
-		if r, err := l.Allow(t.Context(), 10); err != nil || !r.Allowed {
-			t.Errorf("%+v %v", r, err)
-		}
+		formtest.Fails(t, context.Canceled, l.Wait(ctx))
+		formtest.Allow(t, l, 10, true)
 	})
 	q := leakybucket.Queue{Rate: 1, Interval: time.Second, Capacity: 1}
 	k := redistest.Must(q.LineInMemoryKeyed())(t)
-	if err := k.Wait(t.Context(), ""); !errors.Is(err, limit.ErrInvalidArgument) {
-		t.Errorf("an empty key: %v", err)
-	}
+	formtest.Fails(t, limit.ErrInvalidArgument, k.Wait(t.Context(), ""))
 }
 
 func TestQueueBounds(t *testing.T) {
@@ -231,14 +220,14 @@ func TestQueueBounds(t *testing.T) {
 		"Rate is 0":          {Capacity: 1, Interval: time.Second},
 		"Interval is 0s":     {Capacity: 1, Rate: 1},
 		"Capacity is 0":      {Rate: 1, Interval: time.Second},
-		"takes 3.6e+12 s":    {Rate: 1, Interval: time.Hour, Capacity: 1e9},
+		"fills in 3.6e+12 s": {Rate: 1, Interval: time.Hour, Capacity: 1e9},
 		"Capacity is -1":     {Rate: 1, Interval: time.Hour, Capacity: -1},
 		"Rate is 1099511627": {Rate: 1<<40 + 1, Interval: time.Hour, Capacity: 1},
 	})
 }
 
-// Two processes share the pace, on a real server.
-func TestWaitIsShared(t *testing.T) {
+// Two clients of a real server share the pace.
+func TestClientsShareAPace(t *testing.T) {
 	server, name := redistest.Start(t), redistest.Name(t)
 	q := leakybucket.Queue{Rate: 100, Interval: time.Second, Capacity: 100}
 	one := redistest.Must(q.LineOnRedis(server.Client(t), name))(t)

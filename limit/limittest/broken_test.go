@@ -10,18 +10,18 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A broken is a limiter that a check must find.
+// A broken is a limiter that a check must reject.
 type broken struct {
 	what      string
-	text      string // of the failure
+	text      string // part of the failure
 	algorithm Algorithm
 	breaks    func(s *Spec)
 }
 
-// An allow is what a limiter does with its memory.
+// An allow is the Allow of a broken limiter, on top of a memory.
 type allow = func(ctx context.Context, m *memory, n int64) (limit.Result, error)
 
-// changed returns a New whose limiters do something else than a memory.
+// changed returns a New of limiters with another Allow than a memory.
 func changed(algorithm Algorithm, allow allow) func(*testing.T, int64, time.Duration) limit.Limiter {
 	return func(_ *testing.T, rate int64, interval time.Duration) limit.Limiter {
 		m := newMemory(algorithm, rate, interval)
@@ -41,14 +41,42 @@ func paced(what, text string, allow allow) broken {
 	return broken{what, text, Paced, func(s *Spec) { s.New = changed(Paced, allow) }}
 }
 
-// results is a sliding log whose results are changed, once there is no error.
-func results(what, text string, change func(r *limit.Result, n int64)) broken {
+// An outcome is the Result of a call for n permits, which a broken limiter changes.
+type outcome struct {
+	*limit.Result
+	n int64
+	m *memory
+}
+
+// takes takes permits behind the back of the caller.
+func (o outcome) takes(n int64) { _, _ = o.m.Allow(context.Background(), n) }
+
+// results is a sliding log whose results are changed, unless there is an error.
+func results(what, text string, change func(o outcome)) broken {
 	return calls(what, text, func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
 		r, err := m.Allow(ctx, n)
 		if err == nil {
-			change(&r, n)
+			change(outcome{&r, n, m})
 		}
 		return r, err
+	})
+}
+
+// refusals is a sliding log whose refusals are changed.
+func refusals(what, text string, change func(o outcome)) broken {
+	return results(what, text, func(o outcome) {
+		if !o.Allowed {
+			change(o)
+		}
+	})
+}
+
+// withEach is a sliding log whose results have two equal results of limits, which are changed.
+func withEach(what, text string, change func(o outcome)) broken {
+	return results(what, text, func(o outcome) {
+		one := *o.Result
+		o.Each = []limit.Result{one, one}
+		change(o)
 	})
 }
 
@@ -64,7 +92,7 @@ func takesOn(target error) broken {
 		})
 }
 
-// says is a sliding log that has another error instead of one.
+// says is a sliding log that replaces an error by another.
 func says(target, other error) broken {
 	return calls("another error", other.Error(),
 		func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
@@ -76,18 +104,34 @@ func says(target, other error) broken {
 		})
 }
 
-// tuned is a limiter of an algorithm, one of whose numbers is wrong.
-func tuned(what, text string, algorithm Algorithm, tune func(m *memory)) broken {
+// tuned is a limiter of an algorithm with wrong numbers.
+func tuned(what, text string, algorithm Algorithm, tune func(rate *int64, interval *time.Duration)) broken {
 	return broken{what, text, algorithm, func(s *Spec) {
 		s.New = func(_ *testing.T, rate int64, interval time.Duration) limit.Limiter {
-			m := newMemory(algorithm, rate, interval)
-			tune(m)
-			return m
+			tune(&rate, &interval)
+			return newMemory(algorithm, rate, interval)
 		}
 	}}
 }
 
-// keeps takes permits also if the context of the call ends meanwhile.
+// every is a limiter of an algorithm with another interval.
+func every(what, text string, algorithm Algorithm, change func(time.Duration) time.Duration) broken {
+	return tuned(what, text, algorithm, func(_ *int64, d *time.Duration) { *d = change(*d) })
+}
+
+func threefold(d time.Duration) time.Duration { return 3 * d }
+func third(d time.Duration) time.Duration     { return d / 3 }
+
+// apart is a Pair of which each handle has a limit.
+func apart(text string, algorithm Algorithm) broken {
+	return broken{"a limit each", text, algorithm, func(s *Spec) {
+		s.Pair = func(t *testing.T, rate int64, interval time.Duration) (limit.Limiter, limit.Limiter) {
+			return s.New(t, rate, interval), s.New(t, rate, interval)
+		}
+	}}
+}
+
+// keeps takes permits even if the context of the call ends meanwhile.
 func keeps(ctx context.Context, m *memory, n int64) (limit.Result, error) {
 	r, err := m.Allow(ctx, n)
 	select {
@@ -100,14 +144,13 @@ func keeps(ctx context.Context, m *memory, n int64) (limit.Result, error) {
 	return r, err
 }
 
-// brokenLimiters are by the check that must find them.
+// brokenLimiters are grouped by the check that must reject them.
 var brokenLimiters = map[string][]broken{
 	"n below 1 is an ErrInvalidArgument and takes nothing": {
 		calls("gives permits", "error <nil>",
 			func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
 				if n < 1 {
-					m.take(n)
-					return limit.Result{Allowed: true}, nil
+					return limit.Result{Allowed: true}, m.Release(ctx, m.rate)
 				}
 				return m.Allow(ctx, n)
 			}),
@@ -151,9 +194,7 @@ var brokenLimiters = map[string][]broken{
 				r, err := m.Allow(ctx, n)
 				time.Sleep(time.Millisecond)
 				if err == nil && r.Allowed && ctx.Err() != nil {
-					m.mu.Lock()
-					defer m.mu.Unlock()
-					m.take(-2 * n)
+					_ = m.Release(context.WithoutCancel(ctx), 2*n)
 					return limit.Result{}, ctx.Err()
 				}
 				return r, err
@@ -184,180 +225,122 @@ var brokenLimiters = map[string][]broken{
 			}),
 	},
 	"the rate is granted at once, and no more": {
-		tuned("a bucket that is said to be paced", "want it to refuse", Paced, func(m *memory) {
-			m.algorithm = TokenBucket
-			m.rate *= 2
-		}),
-		tuned("one more", "want it to refuse", SlidingLog, func(m *memory) { m.rate++ }),
-		tuned("one less", "want it to grant", SlidingLog, func(m *memory) { m.rate = max(1, m.rate-1) }),
+		{"a bucket that is said to be paced", "want it to refuse", Paced, func(s *Spec) {
+			s.New = func(_ *testing.T, rate int64, interval time.Duration) limit.Limiter {
+				return newMemory(TokenBucket, 2*rate, interval)
+			}
+		}},
+		tuned("one more", "want it to refuse", SlidingLog, func(n *int64, _ *time.Duration) { *n++ }),
+		tuned("one less", "to grant", SlidingLog, func(n *int64, _ *time.Duration) { *n = max(1, *n-1) }),
 		calls("counts calls", "want it to refuse",
 			func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
 				return m.Allow(ctx, min(n, 1))
 			}),
 	},
 	"several permits are granted all or none": {
-		calls("takes what is there", "refuses",
-			func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
-				r, err := m.Allow(ctx, n)
-				if err == nil && !r.Allowed {
-					_, err = m.Allow(ctx, max(1, r.Remaining))
-				}
-				return r, err
-			}),
-		calls("one left is enough", "grants",
-			func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
-				r, err := m.Allow(ctx, n)
-				r.Allowed = r.Allowed || r.Remaining > 0
-				return r, err
-			}),
+		refusals("takes what is there", "refuses", func(o outcome) { o.takes(max(1, o.Remaining)) }),
+		refusals("one left is enough", "grants", func(o outcome) { o.Allowed = o.Remaining > 0 }),
 	},
 	"a refusal takes nothing": {
-		calls("counts it", "refuses", func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
-			r, err := m.Allow(ctx, n)
-			if err == nil && !r.Allowed {
-				_, err = m.Allow(ctx, 1)
-			}
-			return r, err
-		}),
-		calls("begins anew", "refuses", func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
-			r, err := m.Allow(ctx, n)
-			if err == nil && !r.Allowed {
-				m.grants[0].start = m.now()
-			}
-			return r, err
+		refusals("counts it", "refuses", func(o outcome) { o.takes(1) }),
+		refusals("begins anew", "refuses", func(o outcome) {
+			out := o.m.rate - o.Remaining
+			_ = o.m.Release(context.Background(), out)
+			o.takes(out)
 		}),
 	},
 	"Limit and Interval are those of the limiter": {
-		results("no Limit", "want Limit", func(r *limit.Result, _ int64) { r.Limit = 0 }),
-		results("no Interval", "want Limit", func(r *limit.Result, _ int64) { r.Interval = 0 }),
-		results("other of a refusal", "want Limit", func(r *limit.Result, _ int64) {
-			if !r.Allowed {
-				r.Limit--
-			}
-		}),
+		results("no Limit", "want Limit", func(o outcome) { o.Limit = 0 }),
+		results("no Interval", "want Limit", func(o outcome) { o.Interval = 0 }),
+		refusals("other of a refusal", "want Limit", func(o outcome) { o.Limit-- }),
 	},
 	"Remaining is what is left": {
-		results("before the grant", "Remaining is", func(r *limit.Result, n int64) {
-			if r.Allowed {
-				r.Remaining += n
+		results("before the grant", "Remaining is", func(o outcome) {
+			if o.Allowed {
+				o.Remaining += o.n
 			}
 		}),
-		results("0 if refused", "Remaining is", func(r *limit.Result, _ int64) {
-			if !r.Allowed {
-				r.Remaining = 0
-			}
-		}),
-		results("below 0", "Remaining is", func(r *limit.Result, n int64) {
-			if !r.Allowed {
-				r.Remaining -= n
-			}
-		}),
+		refusals("0 if refused", "Remaining is", func(o outcome) { o.Remaining = 0 }),
+		refusals("below 0", "Remaining is", func(o outcome) { o.Remaining -= o.n }),
 	},
 	"RetryAfter is 0 if allowed and above 0 if refused": {
-		results("always", "want 0", func(r *limit.Result, _ int64) { r.RetryAfter = r.ResetAfter }),
-		results("never", "above 0", func(r *limit.Result, _ int64) { r.RetryAfter = 0 }),
+		results("always", "want 0", func(o outcome) { o.RetryAfter = o.ResetAfter }),
+		results("never", "above 0", func(o outcome) { o.RetryAfter = 0 }),
 	},
 	"after RetryAfter the permits are there": {
-		results("rounded down", "after the RetryAfter", func(r *limit.Result, _ int64) {
-			r.RetryAfter -= 1e6
+		results("rounded down", "after the RetryAfter", func(o outcome) { o.RetryAfter -= 1e6 }),
+		refusals("that of one permit", "after the RetryAfter", func(o outcome) {
+			if o.Remaining == 0 {
+				one, _ := o.m.Allow(context.Background(), 1)
+				o.RetryAfter = one.RetryAfter
+			}
 		}),
-		calls("that of one permit", "after the RetryAfter",
-			func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
-				r, err := m.Allow(ctx, n)
-				if err == nil && !r.Allowed && r.Remaining == 0 {
-					r.RetryAfter = m.grants[0].start.Add(m.interval).Sub(m.now())
-				}
-				return r, err
-			}),
 	},
 	"before RetryAfter the permits are not there": {
-		results("the Interval", "RetryAfter was", func(r *limit.Result, _ int64) {
-			r.RetryAfter = r.Interval
-		}),
-		results("that of all", "RetryAfter was", func(r *limit.Result, _ int64) {
-			r.RetryAfter = r.ResetAfter
-		}),
-		results("at least 10 ms", "before it was", func(r *limit.Result, _ int64) {
-			if !r.Allowed {
-				r.RetryAfter = max(r.RetryAfter, 10e6)
-			}
+		results("the Interval", "RetryAfter was", func(o outcome) { o.RetryAfter = o.Interval }),
+		results("that of all", "RetryAfter was", func(o outcome) { o.RetryAfter = o.ResetAfter }),
+		refusals("at least 10 ms", "before it was", func(o outcome) {
+			o.RetryAfter = max(o.RetryAfter, 10e6)
 		}),
 	},
 	"ResetAfter is between RetryAfter and the interval": {
-		results("never", "ResetAfter is 0", func(r *limit.Result, _ int64) { r.ResetAfter = 0 }),
-		results("a point in time", "ResetAfter is", func(r *limit.Result, _ int64) { r.ResetAfter += 1e18 }),
-		results("before RetryAfter", "not below", func(r *limit.Result, _ int64) { r.ResetAfter = 1e6 }),
+		results("never", "ResetAfter is 0", func(o outcome) { o.ResetAfter = 0 }),
+		results("a point in time", "ResetAfter is", func(o outcome) { o.ResetAfter += 1e18 }),
+		results("before RetryAfter", "not below", func(o outcome) { o.ResetAfter = 1e6 }),
 	},
 	"after ResetAfter all permits are there": {
-		results("too short", "after the ResetAfter", func(r *limit.Result, _ int64) { r.ResetAfter -= 1e6 }),
-		results("too short if refused", "that of a refusal", func(r *limit.Result, _ int64) {
-			if !r.Allowed {
-				r.ResetAfter -= 1e6
-			}
-		}),
+		results("too short", "after the ResetAfter", func(o outcome) { o.ResetAfter -= 1e6 }),
+		refusals("too short if refused", "that of a refusal", func(o outcome) { o.ResetAfter -= 1e6 }),
 	},
 	"a limiter that was idle is full and not fuller": {
-		tuned("has no top", "want it to refuse", TokenBucket, func(m *memory) { m.top = 1e9 }),
+		{"has no top", "want it to refuse", TokenBucket, func(s *Spec) {
+			s.New = changed(TokenBucket, func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
+				if !m.since.IsZero() && time.Since(m.since) > m.interval {
+					m.Releaser = newMemory(TokenBucket, 2*m.rate, m.interval).Releaser
+				}
+				m.since = time.Now()
+				return m.Allow(ctx, n)
+			})
+		}},
 		calls("ends", "want it to grant",
 			func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
 				if m.since.IsZero() {
-					m.since = m.now()
+					m.since = time.Now()
 				}
-				if m.now().Sub(m.since) > 2*m.interval {
+				if time.Since(m.since) > 2*m.interval {
 					return limit.Result{}, nil
 				}
 				return m.Allow(ctx, n)
 			}),
 	},
 	"a Result agrees with itself": {
-		results("Remaining below 0", "between 0", func(r *limit.Result, n int64) { r.Remaining -= n }),
-		results("Remaining above Limit", "between 0", func(r *limit.Result, _ int64) {
-			r.Remaining += r.Limit
+		results("Remaining below 0", "between 0", func(o outcome) { o.Remaining -= o.n }),
+		results("Remaining above Limit", "between 0", func(o outcome) { o.Remaining += o.Limit }),
+		results("time below 0", "below 0", func(o outcome) { o.RetryAfter-- }),
+		refusals("another Name", "Name was", func(o outcome) { o.Name = "other" }),
+		results("Degraded", "nothing has failed", func(o outcome) { o.Degraded = true }),
+		results("Each without any", "all of Each", func(o outcome) { o.Each = []limit.Result{} }),
+		withEach("Each of a refusal allowed", "all of Each", func(o outcome) {
+			o.Each[0].Allowed, o.Each[1].Allowed = true, true
 		}),
-		results("time below 0", "below 0", func(r *limit.Result, _ int64) { r.RetryAfter-- }),
-		results("another Name", "Name was", func(r *limit.Result, _ int64) {
-			if !r.Allowed {
-				r.Name = ""
-			}
-		}),
-		results("Degraded", "nothing has failed", func(r *limit.Result, _ int64) { r.Degraded = true }),
-		results("Each without any", "all of Each", func(r *limit.Result, _ int64) {
-			r.Each = []limit.Result{}
-		}),
-		results("Each of a refusal allowed", "all of Each", func(r *limit.Result, _ int64) {
-			one := *r
-			one.Allowed = true
-			r.Each = []limit.Result{one, one}
-		}),
-		results("Each waits longer", "longest of Each", func(r *limit.Result, _ int64) {
-			one := *r
-			r.Each = []limit.Result{one, one}
-			r.RetryAfter /= 2
-		}),
-		results("Each has Remaining below 0", "between 0", func(r *limit.Result, _ int64) {
-			one := *r
-			one.Remaining = -1
-			r.Each = []limit.Result{one}
-		}),
+		withEach("Each waits longer", "longest of Each", func(o outcome) { o.RetryAfter /= 2 }),
+		withEach("Each has Remaining below 0", "between 0", func(o outcome) { o.Each[0].Remaining = -1 }),
 	},
 	"many callers at once get the rate and no more": {
 		calls("looks, then takes", "callers together",
-			func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
-				if err := m.check(ctx, n); err != nil {
-					return limit.Result{}, err
-				}
-				m.mu.Lock()
-				left, _, _ := m.log(n)
-				m.mu.Unlock()
+			func(_ context.Context, m *memory, n int64) (limit.Result, error) {
+				allowed := m.used.Load()+n <= m.rate
 				time.Sleep(time.Millisecond) // as long as a store may take
-				m.mu.Lock()
-				defer m.mu.Unlock()
-				if left >= n {
-					m.take(n)
+				if allowed {
+					m.used.Add(n)
 				}
-				return limit.Result{Allowed: left >= n}, nil
+				return limit.Result{Allowed: allowed}, nil
 			}),
-		tuned("never owes", "callers together", Paced, func(m *memory) { m.interval = 0 }),
+		paced("never owes", "callers together",
+			func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
+				r, err := m.Allow(ctx, n)
+				return r, errors.Join(err, m.Release(ctx, n))
+			}),
 		broken{"refuses if busy", "callers together", SlidingLog, func(s *Spec) {
 			s.New = func(_ *testing.T, rate int64, interval time.Duration) limit.Limiter {
 				m := newMemory(SlidingLog, rate, interval)
@@ -374,16 +357,7 @@ var brokenLimiters = map[string][]broken{
 		}},
 	},
 	"two handles share one limit": {
-		{"a limit each", "Remaining of the other", SlidingLog, func(s *Spec) {
-			s.Pair = func(t *testing.T, rate int64, interval time.Duration) (limit.Limiter, limit.Limiter) {
-				return s.New(t, rate, interval), s.New(t, rate, interval)
-			}
-		}},
-		{"a queue each", "want it to refuse", Paced, func(s *Spec) {
-			s.Pair = func(t *testing.T, rate int64, interval time.Duration) (limit.Limiter, limit.Limiter) {
-				return s.New(t, rate, interval), s.New(t, rate, interval)
-			}
-		}},
+		apart("Remaining of the other", SlidingLog), apart("want it to refuse", Paced),
 	},
 	"no interval has more than the algorithm promises": {
 		{"a fixed window", "within an interval", SlidingLog, func(s *Spec) {
@@ -392,15 +366,17 @@ var brokenLimiters = map[string][]broken{
 		{"a token bucket", "within an interval", SlidingLog, func(s *Spec) {
 			s.New = specOf(TokenBucket).New
 		}},
-		tuned("a short interval", "within an interval", SlidingLog, func(m *memory) { m.interval -= 3e6 }),
-		tuned("a fast bucket", "want at most 20", TokenBucket, func(m *memory) { m.interval /= 3 }),
-		tuned("a fast queue", "want at most 20", Paced, func(m *memory) { m.interval /= 5 }),
-		tuned("short windows", "want at most 20", FixedWindow, func(m *memory) { m.interval /= 3 }),
+		every("a short interval", "within an interval", SlidingLog,
+			func(d time.Duration) time.Duration { return d - 3*time.Millisecond }),
+		every("a fast bucket", "want at most 20", TokenBucket, third),
+		every("a fast queue", "want at most 20", Paced, func(d time.Duration) time.Duration { return d / 5 }),
+		every("short windows", "want at most 20", FixedWindow, third),
 	},
 	"a refusal has a reason": {
-		tuned("a long interval", "are refused", SlidingLog, func(m *memory) { m.interval += 20e6 }),
-		tuned("a slow bucket", "are refused", TokenBucket, func(m *memory) { m.interval *= 3 }),
-		tuned("a slow queue", "nothing is owed", Paced, func(m *memory) { m.interval *= 3 }),
-		tuned("long windows", "are refused", FixedWindow, func(m *memory) { m.interval *= 3 }),
+		every("a long interval", "are refused", SlidingLog,
+			func(d time.Duration) time.Duration { return d + 20*time.Millisecond }),
+		every("a slow bucket", "are refused", TokenBucket, threefold),
+		every("a slow queue", "nothing is owed", Paced, threefold),
+		every("long windows", "are refused", FixedWindow, threefold),
 	},
 }

@@ -11,34 +11,36 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A brokenKeys is a Keyed that a check must find.
+// A brokenKeys is a Keyed that a check must reject.
 type brokenKeys struct {
 	what, text string
 	keyed      func(t *testing.T, rate int64, interval time.Duration) limit.Keyed
 }
 
-// shelves is a Keyed that is changed.
-func shelves(what, text string, change func(s *shelf)) brokenKeys {
+// changedKeys is a Keyed that is changed.
+func changedKeys(what, text string, change func(s *keyed)) brokenKeys {
 	return brokenKeys{what, text, func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
-		s := newShelf(t, rate, interval)
+		s := newKeyed(t, rate, interval)
 		change(s)
 		return s
 	}}
 }
 
-// takesFor is a Keyed that takes a key for another.
+// takesFor is a Keyed that confuses keys.
 func takesFor(what string, breaks func(key string) string) brokenKeys {
-	return shelves(what, "limit of another", func(s *shelf) { s.breaks = breaks })
+	return changedKeys(what, "limit of another", func(s *keyed) { s.breaks = breaks })
 }
 
-// brokenKeyed are by the check that must find them.
+// brokenKeyed are grouped by the check that must reject them.
 var brokenKeyed = map[string][]brokenKeys{
 	"keys do not know of each other": {
-		shelves("one limit", "refuses", func(s *shelf) { s.breaks = func(string) string { return "one" } }),
+		changedKeys("one limit", "refuses", func(s *keyed) {
+			s.breaks = func(string) string { return "one" }
+		}),
 	},
 	"an empty key is an ErrInvalidArgument": {
 		{"a limit", "error <nil>", func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
-			s := newShelf(t, rate, interval)
+			s := newKeyed(t, rate, interval)
 			return limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
 				return s.Allow(ctx, "key:"+key, n)
 			})
@@ -56,7 +58,7 @@ var brokenKeyed = map[string][]brokenKeys{
 			return key
 		}),
 		{"spoils a key", "the key", func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
-			s, spoilt := newShelf(t, rate, interval), false
+			s, spoilt := newKeyed(t, rate, interval), false
 			return limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
 				spoilt = spoilt || key == "a:value"
 				if spoilt && key == "a" {
@@ -66,12 +68,12 @@ var brokenKeyed = map[string][]brokenKeys{
 			})
 		}},
 		takesFor("other bytes", func(key string) string { return strings.ToValidUTF8(key, "\ufffd") }),
-		shelves("panics", "a panic", func(s *shelf) {
+		changedKeys("panics", "a panic", func(s *keyed) {
 			s.breaks = func(key string) string { return key[:1] + key[1:2] }
 		}),
 		{"another error", "want a limit or",
 			func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
-				s := newShelf(t, rate, interval)
+				s := newKeyed(t, rate, interval)
 				return limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
 					if strings.Contains(key, "\n") {
 						return limit.Result{}, errors.New("a syntax error")
@@ -81,11 +83,11 @@ var brokenKeyed = map[string][]brokenKeys{
 			}},
 	},
 	"many keys have a limit each": {
-		shelves("forgets", "Remaining of key", func(s *shelf) { s.most = 100 }),
+		changedKeys("forgets", "Remaining of key", func(s *keyed) { s.most = 100 }),
 	},
 	"keys that were idle are full and not fuller": {
 		{"never forgets", "refuses", func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
-			return newShelf(t, rate, 100*interval)
+			return newKeyed(t, rate, 100*interval)
 		}},
 	},
 	"many callers of some keys at once get the rate of each": {

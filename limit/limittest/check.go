@@ -6,25 +6,24 @@ import (
 	"testing"
 )
 
-// ErrTooSlow is in the error of a check that failed where calls took so long that this may
-// be the reason.
+// ErrTooSlow is wrapped in the error of a check that may have failed because its calls took too long.
 var ErrTooSlow = errors.New("calls take too long")
 
-// A Finding is what has come of one rule.
+// A Finding is the result of the check of one rule.
 type Finding struct {
-	Rule string // as the subtest of TestLimiter or TestKeyed is named
-	Err  error  // says how it is broken; nil if it is kept
+	Rule string // the name of the subtest of TestLimiter or TestKeyed
+	Err  error  // how the rule is broken; nil if it is kept
 }
 
-// Check checks a Limiter as TestLimiter does, and returns what it finds instead of
-// failing t: for a limiter that need not keep all rules, as those of other libraries.
-// A rule that cannot be checked, as that of a Pair that there is none of, is left out.
+// Check checks a Limiter as TestLimiter does, and returns its findings instead of failing t: for limiters
+// that need not keep all rules, such as those of other libraries. Without a Pair it leaves out the rule for
+// pairs.
 func Check(t *testing.T, spec Spec) []Finding {
 	t.Helper()
 	return suiteOf(spec).findings(t, limiterChecks)
 }
 
-// CheckKeyed is Check of a Keyed.
+// CheckKeyed is Check for a Keyed.
 func CheckKeyed(t *testing.T, spec KeyedSpec) []Finding {
 	t.Helper()
 	return suiteOfKeyed(spec).findings(t, slices.Concat(limiterChecks, keyedChecks))

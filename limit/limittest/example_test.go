@@ -12,7 +12,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/limittest"
 )
 
-// A counter is a fixed window, as many have one.
+// A counter is a simple fixed window.
 type counter struct {
 	rate     int64
 	interval time.Duration
@@ -62,7 +62,7 @@ func Example() {
 	// Output: passes: true
 }
 
-// passes runs a test outside of go test, and hides what it prints.
+// passes runs a test outside of go test, and hides its output.
 func passes(test func(t *testing.T)) bool {
 	printed := os.Stdout
 	defer func() { os.Stdout = printed }()

@@ -37,8 +37,8 @@ func emptyKey(r *run) {
 	r.has(limit.Of(k, "key"), 10)
 }
 
-// strange are keys that a limiter may take for others: by what it trims, folds, cuts,
-// escapes, splits or adds, as the names of its own keys in the store.
+// strange are keys that a limiter may confuse with others, as it trims, folds, cuts, escapes or splits
+// them, or by the names of its own keys in the store.
 var strange = []string{
 	"a", "A", " a", "a ", "a\t", "a\n", "a\r\n", "\na", "a\x00", "a\x00b", "\x00", " ", "\n",
 	"{a}", "{a}b", "{a", "a}", "{}", "{}a", "{{a}}", "}{",
@@ -52,8 +52,8 @@ var strange = []string{
 	strings.Repeat("x", 10_000), strings.Repeat("x", 10_001), strings.Repeat("x", 10_000) + "y",
 }
 
-// strangeKeys takes all that a key has. A key that is not full then has the limit of one
-// before it. Backwards, too: a key may spoil only one that comes later.
+// strangeKeys takes all permits of each key. A key that has fewer shares the limit of an earlier one. It
+// also goes backwards, as a key may spoil only a later one.
 func strangeKeys(r *run) {
 	r.eachHasALimit(strange)
 	backwards := slices.Clone(strange)
@@ -78,7 +78,7 @@ func (r *run) eachHasALimit(keys []string) {
 	}
 }
 
-// someKeys returns so many keys of a limiter.
+// someKeys returns the limiters of n keys.
 func someKeys(k limit.Keyed, n int) (all []limit.Limiter) {
 	for i := range n {
 		all = append(all, limit.Of(k, fmt.Sprint("key ", i)))

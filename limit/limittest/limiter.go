@@ -47,7 +47,7 @@ func belowOne(r *run) {
 	r.has(l, 10)
 }
 
-// More than the limiter can count may be an ErrInvalidArgument as well.
+// A number beyond what the limiter can count may also be an ErrInvalidArgument.
 func aboveRate(r *run) {
 	l := r.limiter(10)
 	for _, n := range []int64{11, 1000} {
@@ -61,7 +61,7 @@ func aboveRate(r *run) {
 	r.has(l, r.left(6))
 }
 
-// ended returns contexts that have ended.
+// ended returns ended contexts.
 func (r *run) ended() []context.Context {
 	cancelled, cancel := context.WithCancel(r.t.Context())
 	cancel()
@@ -97,7 +97,7 @@ func errorsHaveNoNumbers(r *run) {
 	}
 }
 
-// What a call takes without its caller knowing may be given back a little later.
+// Permits of a call that failed may be given back a little later.
 func endingContext(r *run) {
 	if r.spec.Algorithm == Paced {
 		endingContextPaced(r)
@@ -122,8 +122,8 @@ func endingContext(r *run) {
 		left, granted, rate, rate-granted)
 }
 
-// endingContextPaced has contexts of large requests end, one by one: what such a request
-// has kept is owed for half of the interval.
+// endingContextPaced ends the contexts of large requests, one by one: permits that such a request kept would
+// be owed for half of the interval.
 func endingContextPaced(r *run) {
 	const rate = 1000
 	for pause := range 12 {
@@ -154,8 +154,7 @@ func endingContextPaced(r *run) {
 	}
 }
 
-// callsThatEnd makes calls whose contexts end meanwhile, and returns the permits that
-// were granted.
+// callsThatEnd makes calls whose contexts end meanwhile, and returns the granted permits.
 func callsThatEnd(r *run, l limit.Limiter) int64 {
 	var granted atomic.Int64
 	err := together(16, func(caller int) error {
@@ -193,7 +192,7 @@ func callsThatEnd(r *run, l limit.Limiter) int64 {
 	return granted.Load()
 }
 
-// aside calls f in a goroutine. It returns a function that waits for its end.
+// aside calls f in a goroutine, and returns a function that waits for its end.
 func aside(f func()) (stop func() bool) {
 	done := make(chan struct{})
 	go func() {
@@ -206,7 +205,7 @@ func aside(f func()) (stop func() bool) {
 	}
 }
 
-// together calls f in so many goroutines at once, and returns the errors.
+// together calls f in n goroutines at once, and joins the errors.
 func together(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	start := make(chan struct{})
@@ -240,7 +239,7 @@ func allOrNone(r *run) {
 	r.has(l, r.left(4))
 }
 
-// Refusals neither take permits nor put off when they come back.
+// Refusals neither take permits nor delay when they come back.
 func refusalTakesNothing(r *run) {
 	l := r.limiter(10)
 	r.granted(l, 8)
@@ -285,7 +284,7 @@ func remaining(r *run) {
 	left(r.refused(l, 10), 0)
 }
 
-// manyCallers has each caller want one permit, and then different numbers of them.
+// manyCallers asks for one permit each, and then for different numbers.
 func manyCallers(r *run) {
 	const rate, callers = 50, 64
 	for _, most := range []int64{1, 3} {
@@ -311,9 +310,9 @@ func manyCallers(r *run) {
 	}
 }
 
-// fairly expects that callers who want up to most permits each were granted the rate, all
-// together; of a limiter that is paced: one of them. Nobody is refused while there is what
-// they want: less than most stays behind.
+// fairly expects that callers that want up to most permits each were granted the rate in all, or one of
+// them if the limiter is paced. As no caller is refused while its permits are there, fewer than most
+// remain.
 func (r *run) fairly(l limit.Limiter, rate, most, got int64) {
 	extra := r.returned(rate)
 	from, to := rate-most+1, rate+extra
@@ -321,7 +320,7 @@ func (r *run) fairly(l limit.Limiter, rate, most, got int64) {
 		from, to = 1, most+extra
 	}
 	if got < from || got > to {
-		r.fail("callers together, who want up to %d permits each, were granted %d of %d", most, got, rate)
+		r.fail("callers together, wanting up to %d permits each, were granted %d of %d", most, got, rate)
 	}
 	if extra == 0 {
 		r.has(l, r.left(rate-got))

@@ -1,6 +1,5 @@
-// Package limittest checks that a limiter keeps the rules of package limit: it has
-// the numbers that it says, gives out no more than its rate, and takes nothing where
-// it refuses or fails. Any limiter may be checked, on any store:
+// Package limittest checks that a limiter keeps the rules of package limit: its numbers are right, it grants
+// no more than its rate, and it takes nothing where it refuses or fails. It checks any limiter, on any store:
 //
 //	func TestBucket(t *testing.T) {
 //		limittest.TestLimiter(t, limittest.Spec{
@@ -12,10 +11,9 @@
 //		})
 //	}
 //
-// A limiter in memory is best checked with Synctest: time is that of a
-// testing/synctest bubble then, so that nothing takes any, and nothing is missed. On a
-// store with a clock of its own the checks last some 20 intervals. There each call
-// takes time. A check that fails because its calls took too long is tried again.
+// A limiter in memory is best checked with Synctest: in the time of a testing/synctest bubble, calls take no
+// time, and the checks are exact. On a store with its own clock the checks last some 20 intervals, and calls
+// take time. A check that fails because its calls took too long is tried again.
 package limittest
 
 import (
@@ -30,67 +28,64 @@ import (
 // A Spec says how to make the limiter to check, and what it promises.
 type Spec = SpecOf[limit.Limiter]
 
-// A KeyedSpec is a Spec of a limiter that has keys.
+// A KeyedSpec is a Spec of a limiter with keys.
 type KeyedSpec = SpecOf[limit.Keyed]
 
 // A SpecOf is a Spec or a KeyedSpec. Only New must be set.
 type SpecOf[L any] struct {
-	// New returns a limiter that nobody has used, of rate permits in an interval. Each
-	// check has its own. rate is 1 to 1,000, and interval is Interval.
+	// New returns an unused limiter of rate permits in an interval, for each check
+	// another. rate is 1 to 1,000, and interval is Interval.
 	New func(t *testing.T, rate int64, interval time.Duration) L
 
-	// Pair returns two handles of one limiter that nobody has used, as two processes
-	// have them. Unless it is set, it is not checked that they share the limit.
+	// Pair returns two handles of one unused limiter, as two processes have them. The
+	// check that they share the limit needs it.
 	Pair func(t *testing.T, rate int64, interval time.Duration) (L, L)
 
 	// Algorithm says how permits come back. The default is SlidingLog, the strictest.
 	Algorithm Algorithm
 
-	// Interval is that of all limiters, much longer than a call takes. The default is
-	// 1 s.
+	// Interval is the interval of all limiters, much longer than a call takes. The
+	// default is 1 s.
 	Interval time.Duration
 
-	// Tolerance is how exact times are, with what the store's clock adds: a permit
-	// may come back so much earlier or later. But a RetryAfter or a ResetAfter that
-	// is too short is never tolerated. The default is a 20th of Interval.
+	// Tolerance is how exact times are, including the store's clock: a permit may come
+	// back that much earlier or later. A RetryAfter or a ResetAfter must never be too
+	// short. The default is a 20th of Interval.
 	Tolerance time.Duration
 
-	// Synctest has each check run in a testing/synctest bubble of its own, in which
-	// New and Pair are called, too. What they start must end with the test.
+	// Synctest runs each check in its own testing/synctest bubble, including New and
+	// Pair. Goroutines of the limiter must end with the test.
 	Synctest bool
 
-	// Parallel has the checks run beside one another, by T.Parallel: on a store with a
-	// clock of its own they mostly wait. The flag -parallel of go test says how many run
-	// at a time.
+	// Parallel runs the checks in parallel, by T.Parallel: on a store with its own clock
+	// they mostly wait. The flag -parallel of go test bounds how many run at a time.
 	Parallel bool
 
-	// Now and Sleep are the clock that the limiter goes by, if it is a fake one. The
-	// default is that of package time, which is also right in a bubble. They are
-	// called by many goroutines.
+	// Now and Sleep are the clock of the limiter, if it is a fake one. The default is
+	// that of package time, also in a bubble. Many goroutines call them.
 	Now   func() time.Time
 	Sleep func(d time.Duration)
 }
 
-// An Algorithm says how permits come back, and so what a limiter gives out at most.
+// An Algorithm says how permits come back, and so how many a limiter grants at most.
 type Algorithm int
 
 const (
-	// SlidingLog has each permit come back an interval after it was taken. No interval
-	// has more than the rate.
+	// SlidingLog gives each permit back an interval after it was taken. No interval has
+	// more than the rate.
 	SlidingLog Algorithm = iota
 
-	// TokenBucket has permits come back one by one, the rate in an interval, as with
-	// GCRA. Those of a full bucket and those that come back meanwhile may fall in one
-	// interval: it has up to twice the rate.
+	// TokenBucket gives permits back one by one, the rate in an interval, as with GCRA. An
+	// interval may have the permits of a full bucket and those that come back: up to twice
+	// the rate.
 	TokenBucket
 
-	// FixedWindow has permits come back when a window ends, at once, or little by little
-	// in the next one. Windows begin with the first call, or at multiples of the
-	// interval since 1970. An interval has up to twice the rate, around the end of a
-	// window.
+	// FixedWindow gives permits back when a window ends, at once, or little by little in
+	// the next one. Windows begin with the first call, or at multiples of the interval
+	// since 1970. Around the end of a window, an interval has up to twice the rate.
 	FixedWindow
 
-	// Paced has permits leave at a constant pace, as a queue. A request of n is granted
+	// Paced lets permits leave at a constant pace, as from a queue. A request of n is granted
 	// if nothing is owed, and then n/rate of the interval must pass. So one request may
 	// have the rate at once, and the next one waits. Remaining is the rate if nothing is
 	// owed, otherwise 0, as after each grant. An interval has up to twice the rate.
@@ -108,14 +103,13 @@ func (a Algorithm) worst() int64 {
 // oneByOne reports whether permits come back one by one.
 func (a Algorithm) oneByOne() bool { return a == TokenBucket || a == Paced }
 
-// TestLimiter checks a Limiter, each rule in a subtest that is named after it.
+// TestLimiter checks a Limiter, each rule in a subtest of its name.
 func TestLimiter(t *testing.T, spec Spec) {
 	t.Helper()
 	suiteOf(spec).test(t, limiterChecks)
 }
 
-// TestKeyed checks a Keyed: what TestLimiter does for the limit of one key, and the
-// rules for keys.
+// TestKeyed checks a Keyed: the limit of one key as TestLimiter does, and the rules for keys.
 func TestKeyed(t *testing.T, spec KeyedSpec) {
 	t.Helper()
 	suiteOfKeyed(spec).test(t, slices.Concat(limiterChecks, keyedChecks))
@@ -129,7 +123,7 @@ func suiteOfKeyed(spec KeyedSpec) suite {
 	return suite{spec: ofOneKey(spec).complete(), keyed: spec.New}
 }
 
-// ofOneKey returns the spec of the limiter that one key has.
+// ofOneKey returns the spec of the limiter of one key.
 func ofOneKey(k KeyedSpec) Spec {
 	s := Spec{
 		New: func(t *testing.T, rate int64, interval time.Duration) limit.Limiter {
@@ -166,7 +160,7 @@ func (s SpecOf[L]) complete() SpecOf[L] {
 	return s
 }
 
-// A suite is what checks run on.
+// A suite is the limiter under test.
 type suite struct {
 	spec  Spec
 	keyed func(t *testing.T, rate int64, interval time.Duration) limit.Keyed // nil for a Limiter
@@ -176,7 +170,7 @@ type suite struct {
 type check struct {
 	name  string
 	check func(r *run)
-	pair  bool // it takes a Pair
+	pair  bool // needs a Pair
 }
 
 // test runs checks as subtests.
@@ -190,7 +184,7 @@ func (s suite) test(t *testing.T, checks []check) {
 	})
 }
 
-// each runs checks as subtests, and passes on what each found.
+// each runs checks as subtests, and reports the result of each.
 func (s suite) each(t *testing.T, checks []check, found func(t *testing.T, rule string, err error)) {
 	t.Helper()
 	for _, c := range checks {
@@ -206,7 +200,7 @@ func (s suite) each(t *testing.T, checks []check, found func(t *testing.T, rule 
 	}
 }
 
-// enter calls f, in a bubble if the spec wants one.
+// enter calls f, in a bubble if Synctest is set.
 func (s suite) enter(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	if s.spec.Synctest {

@@ -27,7 +27,7 @@ func specOf(algorithm Algorithm) Spec {
 	}
 }
 
-// A correct limiter of each algorithm passes, in a bubble and out of it.
+// A correct limiter of each algorithm passes, in a bubble and outside.
 func TestCorrectLimitersPass(t *testing.T) {
 	names := []string{"sliding log", "token bucket", "fixed window", "paced"}
 	for algorithm, name := range names {
@@ -39,41 +39,24 @@ func TestCorrectLimitersPass(t *testing.T) {
 			spec := specOf(Algorithm(algorithm))
 			spec.Synctest, spec.Parallel = false, true
 			spec.Interval, spec.Tolerance = 200*time.Millisecond, 0
-			TestLimiter(t, spec)
+			suiteOf(spec).each(t, limiterChecks, func(t *testing.T, _ string, err error) {
+				if err != nil && !errors.Is(err, ErrTooSlow) { // as they are on a busy machine
+					t.Error(err)
+				}
+			})
 		})
 	}
 }
 
-func TestCorrectKeyedPasses(t *testing.T) {
-	for _, algorithm := range []Algorithm{SlidingLog, Paced} {
-		newShelf := func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
-			s := newShelf(t, rate, interval)
-			s.algorithm = algorithm
-			return s
-		}
-		TestKeyed(t, KeyedSpec{
-			New: newShelf,
-			Pair: func(t *testing.T, rate int64, interval time.Duration) (limit.Keyed, limit.Keyed) {
-				s := newShelf(t, rate, interval)
-				return s, s
-			},
-			Algorithm: algorithm,
-			Synctest:  true,
-		})
-	}
-}
-
-// A limiter may go by a fake clock.
-func TestAFakeClock(t *testing.T) {
+// A limiter may use a fake clock.
+func TestALimiterWithAFakeClockPasses(t *testing.T) {
 	var ns atomic.Int64
 	spec := specOf(SlidingLog)
 	spec.Synctest = false
 	spec.Now = func() time.Time { return time.Unix(0, ns.Load()) }
 	spec.Sleep = func(d time.Duration) { ns.Add(int64(d)) }
 	spec.New = func(_ *testing.T, rate int64, interval time.Duration) limit.Limiter {
-		m := newMemory(SlidingLog, rate, interval)
-		m.now = spec.Now
-		return m
+		return newMemory(SlidingLog, rate, interval, limit.WithClock(spec.Now))
 	}
 	spec.Pair = nil
 	start := time.Now()
@@ -83,7 +66,7 @@ func TestAFakeClock(t *testing.T) {
 	}
 }
 
-// Each check finds the limiter that is broken for it, and the error says what is wrong.
+// Each check rejects the limiters that are broken for it, with an error that says how.
 func TestBrokenLimitersFail(t *testing.T) {
 	for _, c := range limiterChecks {
 		for _, b := range brokenLimiters[c.name] {
@@ -129,12 +112,11 @@ func wantFailure(t *testing.T, s suite, c check, text string) {
 	})
 }
 
-// A check whose calls take too long is tried again, and fails in the end: it must not
-// pass because nothing is known.
-func TestSlowCalls(t *testing.T) {
+// A check whose calls take too long is tried again, and fails in the end.
+func TestSlowCallsAreTriedAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		slow int // so many calls
+		slow int // the number of slow calls
 		want string
 	}{
 		{"at first", 3, ""},
@@ -161,9 +143,8 @@ func TestSlowCalls(t *testing.T) {
 	}
 }
 
-// A panic of a limiter is a failure of its check, also in a goroutine of the check; and
-// what panics elsewhere is not hidden.
-func TestPanics(t *testing.T) {
+// A panic of a limiter is a failure of its check, also in a goroutine of the check. Other panics pass.
+func TestAPanicOfALimiterIsAFailure(t *testing.T) {
 	spec := specOf(SlidingLog)
 	panics := func(context.Context, *memory, int64) (limit.Result, error) { panic("oh") }
 	spec.New = changed(SlidingLog, panics)
@@ -177,4 +158,47 @@ func TestPanics(t *testing.T) {
 	}()
 	spec.New = func(*testing.T, int64, time.Duration) limit.Limiter { panic("new") }
 	_ = suite{spec: spec.complete()}.try(t, check{check: rateAtOnce})
+}
+
+// Check finds exactly the broken rules, and does not fail the test.
+func TestCheckFindsBrokenRules(t *testing.T) {
+	spec := specOf(SlidingLog)
+	spec.New = changed(SlidingLog, func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
+		r, err := m.Allow(ctx, n)
+		r.Limit = 0
+		return r, err
+	})
+	wantBroken(t, Check(t, spec), len(limiterChecks),
+		"Limit and Interval are those of the limiter", "a Result agrees with itself")
+	spec.Pair = nil
+	if found := Check(t, spec); len(found) != len(limiterChecks)-1 {
+		t.Errorf("%d findings without a Pair", len(found))
+	}
+}
+
+func TestCheckKeyedFindsBrokenRules(t *testing.T) {
+	found := CheckKeyed(t, KeyedSpec{
+		New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
+			s := newKeyed(t, rate, interval)
+			s.breaks = strings.ToLower
+			return s
+		},
+		Synctest: true,
+	})
+	wantBroken(t, found, len(limiterChecks)-1+len(keyedChecks),
+		"a strange key is refused or has a limit of its own")
+}
+
+// wantBroken expects n findings, of which some rules are broken.
+func wantBroken(t *testing.T, found []Finding, n int, broken ...string) {
+	t.Helper()
+	var got []string
+	for _, f := range found {
+		if f.Err != nil {
+			got = append(got, f.Rule)
+		}
+	}
+	if len(found) != n || strings.Join(got, "; ") != strings.Join(broken, "; ") {
+		t.Errorf("%d findings, want %d; broken: %q, want %q", len(found), n, got, broken)
+	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// attempts is how often a check is tried whose calls take too long to tell.
+// attempts is how often a check is tried whose calls take too long.
 const attempts = 5
 
-// A failure is the panic by which a check ends early.
+// A failure is the panic that ends a check early.
 type failure struct{ error }
 
 // try runs a check until its result is certain.
@@ -25,7 +25,7 @@ func (s suite) try(t *testing.T, c check) error {
 	for attempt := 1; ; attempt++ {
 		r := &run{suite: s, t: t, budget: s.spec.Interval / 4}
 		err := r.attempt(c)
-		// In real time the machine may stand still, or its clock step, where nobody looks.
+		// In real time the machine may stop, or its clock step, where no call notices.
 		trusted := s.spec.Synctest || attempt > 1
 		if err == nil || trusted && !r.late() {
 			return err
@@ -37,16 +37,16 @@ func (s suite) try(t *testing.T, c check) error {
 	}
 }
 
-// A run is one attempt at a check. Only ask, tick and sleep are safe for concurrent
-// use: a check fails in its own goroutine.
+// A run is one attempt at a check. Only ask, tick and sleep are safe for concurrent use: a check must fail in
+// its own goroutine.
 type run struct {
 	suite
 	t      *testing.T
-	budget time.Duration // how long calls may take in all, if time must be known
-	sure   bool          // a failure is one, however long calls take
+	budget time.Duration // how long calls may take in all, where time matters
+	sure   bool          // a failure counts, however long calls take
 
-	mu      sync.Mutex // guards what follows
-	first   time.Time  // of a call
+	mu      sync.Mutex // guards the fields below
+	first   time.Time  // the first call
 	last    time.Time  // the end of the last call or sleep
 	slept   time.Duration
 	crossed bool // a fixed window may have ended during a call
@@ -93,15 +93,14 @@ func (r *run) keys(rate int64) limit.Keyed {
 	return r.keyed(r.t, rate, r.spec.Interval)
 }
 
-// expects sets the budget of a limiter. Where permits come back one by one, there is one
-// more when a part of the interval has passed.
+// expects sets the budget for a limiter: where permits come back one by one, the time of one.
 func (r *run) expects(rate int64) {
 	if r.spec.Algorithm.oneByOne() {
 		r.budget = min(r.budget, r.spec.Interval/time.Duration(rate))
 	}
 }
 
-// late reports whether calls took so long that a failure says nothing.
+// late reports whether calls took so long that a failure does not count.
 func (r *run) late() bool {
 	r.mu.Lock()
 	crossed := r.crossed && r.spec.Algorithm == FixedWindow
@@ -109,15 +108,14 @@ func (r *run) late() bool {
 	return !r.sure && (crossed || r.unslept() >= r.budget)
 }
 
-// unslept returns the time that has passed since the first call, without that which
-// was slept.
+// unslept returns the time since the first call, without sleeps.
 func (r *run) unslept() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last.Sub(r.first) - r.slept
 }
 
-// tick notes the time, before and after each call.
+// tick records the time, before and after each call.
 func (r *run) tick() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +129,7 @@ func (r *run) tick() time.Time {
 	return now
 }
 
-// sleep lets time pass. What the sleep takes longer is as if calls took it.
+// sleep lets time pass. Oversleeping counts as time of calls.
 func (r *run) sleep(d time.Duration) {
 	before := r.tick()
 	r.spec.Sleep(max(0, d))
@@ -141,7 +139,7 @@ func (r *run) sleep(d time.Duration) {
 	r.slept += min(max(0, d), r.last.Sub(before))
 }
 
-// ask calls Allow. A panic is an error.
+// ask calls Allow, and turns a panic into an error.
 func (r *run) ask(ctx context.Context, l limit.Limiter, n int64) (result limit.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -180,7 +178,7 @@ func (r *run) refused(l limit.Limiter, n int64) limit.Result {
 	return result
 }
 
-// has expects that so many permits are left, and takes them.
+// has expects that n permits are left, and takes them.
 func (r *run) has(l limit.Limiter, n int64) {
 	if n > 0 {
 		r.granted(l, n)
@@ -188,8 +186,8 @@ func (r *run) has(l limit.Limiter, n int64) {
 	r.refused(l, 1)
 }
 
-// grants expects several numbers of permits to be granted, one after the other: all at
-// once if the limiter is paced. It returns the results.
+// grants expects several grants in turn, or a single one of their sum if the limiter is paced, and returns
+// the results.
 func (r *run) grants(l limit.Limiter, ns ...int64) (results []limit.Result) {
 	if r.spec.Algorithm == Paced {
 		sum := int64(0)
@@ -204,8 +202,7 @@ func (r *run) grants(l limit.Limiter, ns ...int64) (results []limit.Result) {
 	return results
 }
 
-// left returns how many permits are left if others were taken: none if the limiter is
-// paced.
+// left returns how many of n remaining permits are left: none if the limiter is paced.
 func (r *run) left(n int64) int64 {
 	if r.spec.Algorithm == Paced {
 		return 0
@@ -213,7 +210,7 @@ func (r *run) left(n int64) int64 {
 	return n
 }
 
-// returned returns how many permits may have come back while the calls were made.
+// returned returns how many permits may have come back during the calls.
 func (r *run) returned(rate int64) int64 {
 	if !r.spec.Algorithm.oneByOne() {
 		return 0
@@ -221,7 +218,7 @@ func (r *run) returned(rate int64) int64 {
 	return int64(float64(rate) * float64(r.unslept()) / float64(r.spec.Interval))
 }
 
-// drain takes permits one by one until one is refused, and returns how many.
+// drain takes permits one by one until a refusal, and returns how many.
 func (r *run) drain(l limit.Limiter, rate int64) (taken int64) {
 	for ; r.allow(l, 1).Allowed; taken++ {
 		if taken > 100*rate {
@@ -231,7 +228,7 @@ func (r *run) drain(l limit.Limiter, rate int64) (taken int64) {
 	return taken
 }
 
-// fails expects an error for one of some reasons.
+// fails expects an error that is one of reasons.
 func (r *run) fails(ctx context.Context, l limit.Limiter, n int64, reasons ...error) {
 	_, err := r.ask(ctx, l, n)
 	for _, reason := range reasons {
@@ -242,8 +239,8 @@ func (r *run) fails(ctx context.Context, l limit.Limiter, n int64, reasons ...er
 	r.fail("Allow(%d) returns the error %v; want %q", n, err, reasons)
 }
 
-// isZero reports whether a result has no numbers.
+// isZero reports whether a result is the zero Result.
 func isZero(result limit.Result) bool { return reflect.ValueOf(result).IsZero() }
 
-// near reports whether two times are one.
+// near reports whether two times are equal within Tolerance.
 func (r *run) near(a, b time.Duration) bool { return (a - b).Abs() <= r.spec.Tolerance }

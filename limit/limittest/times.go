@@ -11,17 +11,17 @@ func retryAfterIsSet(r *run) {
 	l := r.limiter(10)
 	for _, result := range r.grants(l, 1, 9) {
 		if wait := result.RetryAfter; wait != 0 {
-			r.fail("RetryAfter of what was granted is %v, want 0", wait)
+			r.fail("RetryAfter of a grant is %v, want 0", wait)
 		}
 	}
 	for _, n := range []int64{1, 5, 10} {
 		if wait := r.refused(l, n).RetryAfter; wait <= 0 {
-			r.fail("RetryAfter of %d that were refused is %v, want it above 0", n, wait)
+			r.fail("RetryAfter of a refusal of %d is %v, want it above 0", n, wait)
 		}
 	}
 }
 
-// spent returns a limiter that has nothing left, whose permits were taken in two goes.
+// spent returns a limiter without permits, which were taken at two times.
 func (r *run) spent(rate int64) limit.Limiter {
 	l := r.limiter(rate)
 	r.granted(l, rate/2)
@@ -63,7 +63,7 @@ func retryAfterIsNotTooLong(r *run) {
 	}
 }
 
-// The window after a fixed window may have to pass, too.
+// Behind a fixed window the next window may also have to pass.
 func resetAfterIsSet(r *run) {
 	l := r.limiter(10)
 	longest := r.spec.Interval + r.spec.Tolerance
@@ -105,7 +105,7 @@ func idle(r *run) {
 	r.has(l, 10)
 }
 
-// agrees looks at results of all kinds. A limiter that has no Each has one name.
+// agrees looks at results of all kinds. A limiter without Each has one name.
 func agrees(r *run) {
 	l := r.limiter(10)
 	results := append(r.grants(l, 1, 5), r.refused(l, 5))
@@ -124,7 +124,7 @@ func agrees(r *run) {
 	}
 }
 
-// sound expects numbers that can be.
+// sound expects possible numbers.
 func (r *run) sound(result limit.Result) {
 	if result.Remaining < 0 || result.Remaining > result.Limit {
 		r.fail("Remaining is not between 0 and Limit: %+v", result)
@@ -149,17 +149,17 @@ func (r *run) sound(result limit.Result) {
 	}
 }
 
-// An answer is one of a random run: it came at some time between start and end.
-type answer struct {
+// A trial is a call of a random run, decided at some time between start and end.
+type trial struct {
 	start, end time.Time
 	n          int64
 	allowed    bool
 }
 
-// random asks for random numbers at random times, for some intervals: 40 in a bubble,
-// where they take no time.
-func (r *run) random(rate int64) (answers []answer) {
-	r.sure = true // how long calls take is known of each
+// random asks for random numbers at random times, for some intervals: 40 in a bubble, where they take no
+// time.
+func (r *run) random(rate int64) (trials []trial) {
+	r.sure = true // each trial knows how long its call took
 	intervals := time.Duration(3)
 	if r.spec.Synctest {
 		intervals = 40
@@ -170,20 +170,20 @@ func (r *run) random(rate int64) (answers []answer) {
 		n := 1 + random.Int64N(rate/2)
 		start := r.tick()
 		allowed := r.allow(l, n).Allowed
-		answers = append(answers, answer{start, r.tick(), n, allowed})
+		trials = append(trials, trial{start, r.tick(), n, allowed})
 		if random.IntN(3) > 0 {
 			r.sleep(time.Duration(random.Int64N(int64(r.spec.Interval / 5))))
 		}
 	}
-	return answers
+	return trials
 }
 
 func worstInterval(r *run) {
 	const rate = 10
-	answers := r.random(rate)
-	for i, first := range answers {
+	trials := r.random(rate)
+	for i, first := range trials {
 		end, sum := first.start.Add(r.spec.Interval-r.spec.Tolerance), int64(0)
-		for _, a := range answers[i:] {
+		for _, a := range trials[i:] {
 			if a.allowed && a.end.Before(end) {
 				sum += a.n
 			}
@@ -194,22 +194,22 @@ func worstInterval(r *run) {
 	}
 }
 
-// A refusal has a reason if the permits that were granted an interval before leave too
-// few. Other algorithms than a sliding log have their permits back no later.
-// What is paced refuses until n/rate of an interval has passed since n were granted.
+// A refusal has a reason if the permits granted in the interval before leave too few. With other algorithms
+// than a sliding log they come back within two. A paced limiter refuses until n/rate of an interval has
+// passed since it granted n.
 func refusalHasReason(r *run) {
 	const rate = 10
-	answers := r.random(rate)
+	trials := r.random(rate)
 	if r.spec.Algorithm == Paced {
-		r.pacedReason(answers, rate)
+		r.pacedReason(trials, rate)
 		return
 	}
-	for i, refusal := range answers {
+	for i, refusal := range trials {
 		since, sum := refusal.start.Add(-r.spec.Interval-r.spec.Tolerance), int64(0)
 		if r.spec.Algorithm != SlidingLog {
 			since = since.Add(-r.spec.Interval)
 		}
-		for _, a := range answers[:i] {
+		for _, a := range trials[:i] {
 			if a.allowed && a.end.After(since) {
 				sum += a.n
 			}
@@ -220,9 +220,9 @@ func refusalHasReason(r *run) {
 	}
 }
 
-func (r *run) pacedReason(answers []answer, rate int64) {
+func (r *run) pacedReason(trials []trial, rate int64) {
 	var free time.Time
-	for _, a := range answers {
+	for _, a := range trials {
 		switch {
 		case a.allowed:
 			free = a.end.Add(r.spec.Interval*time.Duration(a.n)/time.Duration(rate) + r.spec.Tolerance)

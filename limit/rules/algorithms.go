@@ -14,23 +14,23 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
-// A maker is what the packages of all algorithms have.
+// A maker is an algorithm of any package.
 type maker interface {
 	InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error)
 	OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error)
 }
 
-// An algorithm is one that a file may name.
+// An algorithm is an entry of algorithms.
 type algorithm struct {
-	needed, optional string // the fields of its limits, besides name and algorithm
+	needed, optional string // fields of its limits, besides name and algorithm
 	maker            func(n numbers) maker
 }
 
-// redisson is the algorithm of a limit that names none. On Redis it is a Keyed of package
-// rratelimiter, and in memory the same algorithm.
+// redisson is the default algorithm. On Redis it is a Keyed of package rratelimiter; in memory
+// slidingwindow.Log decides alike.
 const redisson = "rratelimiter"
 
-// algorithms are by their names in a file.
+// algorithms are the algorithms that a file may name.
 var algorithms = map[string]algorithm{
 	redisson:          {"rate per", "", log},
 	"sliding-log":     {"rate per", "", log},

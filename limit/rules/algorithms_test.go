@@ -10,8 +10,8 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
-// Each algorithm is there, in memory and on Redis, with the numbers of the file.
-func TestAlgorithms(t *testing.T) {
+// Each algorithm works in memory and on Redis, with the numbers of the file.
+func TestEachAlgorithmHasTheNumbersOfTheFile(t *testing.T) {
 	s := newStore(t, redistest.Start(t).Client(t))
 	for _, test := range []struct {
 		limit    string
@@ -46,9 +46,8 @@ func TestAlgorithms(t *testing.T) {
 	}
 }
 
-// What a call holds as long as it runs comes back when it is done, once, and not when its
-// lease was over.
-func TestPermitsOfCallsThatRun(t *testing.T) {
+// Permits of a running call come back with Done, once, and not after their lease has ended.
+func TestPermitsOfARunningCallComeBackOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := inMemory(t, limited("algorithm: concurrency, most: 2, lease: 1m"))
 		first, late := allow(t, r, get("/"), 1), allow(t, r, get("/"), 1)

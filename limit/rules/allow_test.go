@@ -13,13 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/limittest"
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
-// threeLimits has a wide limit that a call of /narrow takes before it is refused.
+// threeLimits has a wide limit, from which calls of /narrow take before they are refused.
 const threeLimits = `
 rules:
   - {name: wide, also: true, limits: [{rate: 10/1h}]}
@@ -50,15 +52,12 @@ func TestARefusalKeepsNothing(t *testing.T) {
 func TestAnErrorKeepsNothing(t *testing.T) {
 	r := inMemory(t, threeLimits)
 	for _, n := range []int64{3, 6, 11, 1 << 62} { // more than a limit has, the last before the first
-		if _, err := r.Allow(t.Context(), get("/narrow"), n); !errors.Is(err, limit.ErrPermitsExceedRate) {
-			t.Errorf("%d permits: %v, want ErrPermitsExceedRate", n, err)
-		}
+		fails(t, limit.ErrPermitsExceedRate, r, get("/narrow"), n)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Allow(ended, get("/narrow"), 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want Canceled", err)
-	}
+	_, err := r.Allow(ended, get("/narrow"), 1)
+	formtest.Fails(t, context.Canceled, err)
 	wantAllowed(t, r, get("/"), 10)
 }
 
@@ -88,12 +87,12 @@ func TestTheResultIsThatOfTheLimitThatBinds(t *testing.T) {
 		}
 		allow(t, r, get("/"), 8)
 		if g = allow(t, r, get("/narrow"), 1); g.Policy != "wide" || g.Each != nil {
-			t.Errorf("%+v, want that of wide alone: those behind it were not asked", g)
+			t.Errorf("%+v, want wide alone: the limits behind it are not asked", g)
 		}
 	})
 }
 
-func TestCostIsTimesThePermits(t *testing.T) {
+func TestCostMultipliesThePermits(t *testing.T) {
 	r := inMemory(t, `
 rules:
   - {name: all, also: true, limits: [{rate: 10/1h}]}
@@ -101,14 +100,12 @@ rules:
 	if g := allow(t, r, get("/export"), 2); g.Each[0].Remaining != 8 || g.Each[1].Remaining != 6 {
 		t.Errorf("%+v, want 2 and 6 taken", g)
 	}
-	if _, err := r.Allow(t.Context(), get("/export"), 5); !errors.Is(err, limit.ErrPermitsExceedRate) {
-		t.Errorf("%v, want ErrPermitsExceedRate", err)
-	}
+	fails(t, limit.ErrPermitsExceedRate, r, get("/export"), 5)
 	wantAllowed(t, r, get("/export"), 2)
 }
 
-// Many callers of two rules, whose limits refuse in turn: what all limits gave out is what
-// the callers were granted.
+// Many callers of two rules, whose limits refuse in turn, are granted exactly the permits taken from all
+// limits.
 func TestManyCallersTakeAllOrNone(t *testing.T) {
 	r := inMemory(t, `
 rules:
@@ -132,8 +129,7 @@ rules:
 	callers.Wait()
 	total := int64(0)
 	for user := range granted {
-		// Others take from wide and give back, so that a refusal may be theirs; here the
-		// wide limit has room for all, so none is.
+		// A refusal by wide could be due to calls that give back; it has room for all here.
 		if granted[user].Load() != 40 {
 			t.Errorf("user %d was granted %d, want 40", user, granted[user].Load())
 		}
@@ -144,17 +140,28 @@ rules:
 	}
 }
 
-func TestNewRefusesWhatCannotBe(t *testing.T) {
-	set := parsed(t, threeLimits)
-	for what, try := range map[string]func() error{
-		"store": func() error { _, err := rules.New(nil, set); return err },
-		"set":   func() error { _, err := rules.New(rules.InMemory(), nil); return err },
-		"Redis": func() error { _, err := rules.New(rules.OnRedis(nil, nil, "a"), set); return err },
+func TestInvalidArgumentsAreRefused(t *testing.T) {
+	set, r := parsed(t, threeLimits), inMemory(t, threeLimits)
+	made := func(store rules.Store, set *rules.Set) error { _, err := rules.New(store, set); return err }
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+	allow(t, r, get("/"), 3)
+	for what, err := range map[string]error{
+		"no store": made(nil, set), "no set": made(rules.InMemory(), nil), "Reload": r.Reload(nil),
+		"no client": made(rules.OnRedis(nil, rdb, "a"), set),
+		"no rdb":    made(rules.OnRedis(client, nil, "a"), set),
+		"no name":   made(rules.OnRedis(client, rdb, ""), set),
+		"braces":    made(rules.OnRedis(client, rdb, "{a}"), set),
+		"long name": made(rules.OnRedis(client, rdb, strings.Repeat("a", 201)), set),
+		"no time":   r.Watch(t.Context(), "a", 0, func(error) {}),
+		"no notify": r.Watch(t.Context(), "a", every, nil),
 	} {
-		if err := try(); !errors.Is(err, limit.ErrInvalidArgument) {
+		if !errors.Is(err, limit.ErrInvalidArgument) {
 			t.Errorf("%s: %v, want ErrInvalidArgument", what, err)
 		}
 	}
+	wantAllowed(t, r, get("/"), 7) // the rules are as they were
 }
 
 func TestRulesAreALimiter(t *testing.T) {
@@ -171,9 +178,8 @@ func TestRulesAreALimiter(t *testing.T) {
 	})
 }
 
-// A store that is slow keeps a refused call for 100 ms, and what the call had been granted
-// comes back all the same, from each limit.
-func TestWhatWasGrantedComesBackLate(t *testing.T) {
+// A slow store delays a refused call by 100 ms, and the permits of each limit come back later.
+func TestARefusedCallWaits100msForASlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
 		clock := limit.WithClock(func() time.Time {
@@ -202,8 +208,8 @@ rules:
 	})
 }
 
-// Timeout is for the limits: who is slow to say who the user is takes nothing of it.
-func TestTimeoutIsThatOfTheLimits(t *testing.T) {
+// Timeout bounds the limits, without the lookup of the user.
+func TestTimeoutBoundsTheLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := limit.WithClock(func() time.Time {
 			time.Sleep(60 * time.Millisecond)
@@ -222,10 +228,8 @@ rules:
 		}
 		allow(t, r, call, 1)
 		call.Path = "/"
-		if _, err := r.Allow(t.Context(), call, 1); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v, want DeadlineExceeded", err)
-		}
-		time.Sleep(time.Second) // until what was taken is back
+		fails(t, context.DeadlineExceeded, r, call, 1)
+		time.Sleep(time.Second) // until the permits are back
 		call.Timeout = 0
 		if g := allow(t, r, call, 5); !g.Allowed {
 			t.Errorf("%+v, want all permits", g)
@@ -233,7 +237,7 @@ rules:
 	})
 }
 
-// A noting is a context that notes whether its end or its deadline has been asked for.
+// A noting is a context that records whether it was asked for its end or its deadline.
 type noting struct {
 	context.Context
 	looked bool
@@ -243,9 +247,9 @@ func (w *noting) Err() error                  { w.looked = true; return w.Contex
 func (w *noting) Done() <-chan struct{}       { w.looked = true; return w.Context.Done() }
 func (w *noting) Deadline() (time.Time, bool) { w.looked = true; return w.Context.Deadline() }
 
-// The time of a context of httplimit begins with the first look at it, which is when the rules of a request
-// are found: a path that takes long to read must not use up the time of the limiter.
-func TestRulesAreFoundBeforeTheContextIsLookedAt(t *testing.T) {
+// The timeout of httplimit begins with the first look at its context, after the rules of a request were
+// found: a path that takes long to read must not use up the time of the limiter.
+func TestRulesAreFoundBeforeALookAtTheContext(t *testing.T) {
 	r := inMemory(t, file("by: user", "limits: [{rate: 2/1h}]"))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

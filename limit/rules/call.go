@@ -12,45 +12,45 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Call is what rules decide about. What no rule goes by need not be there.
+// A Call is the subject of rules. Fields that no rule is by may be empty.
 type Call struct {
 	// Method is that of HTTP. A gRPC call is a POST.
 	Method string
 
-	// Path is the escaped path of a URL, as url.URL.EscapedPath returns it. Of a gRPC call
-	// it is the full method, "/package.Service/Method". Where there are rules, a call whose Path
-	// has more than 8 KiB is a limit.ErrInvalidArgument.
+	// Path is the escaped path of a URL, as url.URL.EscapedPath returns it, or the full
+	// method of a gRPC call, "/package.Service/Method". If there are rules, a Path of more
+	// than 8 KiB is a limit.ErrInvalidArgument.
 	Path string
 
-	// Route is what a rule by route goes by, such as the full method of gRPC. If it is
-	// empty, that is the most specific route of the file that matches.
+	// Route is the value of a rule by route, such as the full method of gRPC. If it is empty,
+	// the value is the most specific route of the file that matches.
 	Route string
 
 	// Header returns the values of a header field, whose name is canonical ("X-Api-Key").
 	Header func(name string) []string
 
-	// User and Address return who calls, and from where, empty if it is not known. They
-	// are called only for rules that need it, once for each call of Allow. Their errors
-	// are returned as they are.
+	// User and Address return the user and the address of the caller, or an empty text. They
+	// are called only for rules that need them. Allow calls User at most once, and returns
+	// their errors as they are.
 	User, Address func() (string, error)
 
-	// Timeout is how long the limits may take, from when User and Address have returned: they
-	// do not count. 0 or less is no bound but the end of the context.
+	// Timeout bounds the time of the limits, without that of User and Address. If it is 0 or
+	// less, only the context bounds it.
 	Timeout time.Duration
 }
 
-// A source is what a limit goes by: each value has a limit of its own.
+// A source is the part of a call that a rule limits by: each value of it has its own limit.
 type source struct {
 	kind   string // user, address, route, header
-	header string // its canonical name
+	header string // the canonical name
 }
 
 func (s source) String() string { return strings.TrimSuffix(s.kind+" "+s.header, " ") }
 
-// described returns sources as a text that no other ones have.
+// described returns a text that identifies sources.
 func described(by []source) string { return fmt.Sprint(by) }
 
-// A caller is a Call whose user is asked for once.
+// A caller is a Call that looks up its user once.
 type caller struct {
 	*Call
 	matched string // the most specific route of the file, as the path is read
@@ -75,18 +75,18 @@ func (c *caller) header(name string) []string {
 	return c.Header(name)
 }
 
-// A use is a rule that a call falls under, and the key of the call's limits.
+// A use is a rule that applies to a call, and the key of the call.
 type use struct {
 	rule *rule
 	key  string
 }
 
-// mostPath bounds the path of a call, in bytes. The readings of a longer one would cost the server more than
-// its request costs the visitor.
+// mostPath bounds the path of a call, in bytes. The readings of a longer path would cost the server more
+// than the request costs the visitor.
 const mostPath = 8 << 10
 
-// uses returns what a call falls under, in the order of the file. Where its path can be read in several
-// ways, it falls under what each of them does, and has no limits only if none of them has any.
+// uses returns the rules that apply to a call, in the order of the file. If its path has several readings,
+// the rules of all readings apply, and the call is free only if no reading has any.
 func (s *Set) uses(call *Call) (uses []use, err error) {
 	if len(call.Path) > mostPath && len(s.rules) > 0 {
 		return nil, fmt.Errorf("%w: the path has %d bytes, must have at most %d", limit.ErrInvalidArgument,
@@ -109,7 +109,7 @@ func (s *Set) uses(call *Call) (uses []use, err error) {
 	return uses, nil
 }
 
-// uses returns what a call falls under whose most specific route is most.
+// uses returns the rules that apply to a call whose most specific route is most.
 func (c *caller) uses(most *route) (uses []use, err error) {
 	won := false
 	for _, route := range most.chain {
@@ -155,14 +155,14 @@ func (r *rule) holds(c *caller) (bool, error) {
 	return r.user.fits(user != ""), err
 }
 
-// shared is the key of a rule that goes by nothing.
+// shared is the key of a rule without by.
 const shared = "all"
 
-// mostKey is how long a key is that is not hashed, in bytes.
+// mostKey is the length in bytes up to which a key is not hashed.
 const mostKey = 200
 
-// key returns the key of a call under a rule. Different values have different keys: the
-// characters that mean something in it are escaped in what callers write.
+// key returns the key of a call for a rule. Different values have different keys, as the characters with a
+// meaning in keys are escaped in values.
 func (c *caller) key(r *rule) (string, error) {
 	if len(r.by) == 0 {
 		return shared, nil
@@ -174,7 +174,7 @@ func (c *caller) key(r *rule) (string, error) {
 			return "", err
 		}
 		if value == "" {
-			return "", fmt.Errorf("%w: rule %s goes by %s, and the call has none", limit.ErrInvalidArgument,
+			return "", fmt.Errorf("%w: rule %s is by %s, and the call has none", limit.ErrInvalidArgument,
 				r.name, s)
 		}
 		if i > 0 {
@@ -189,8 +189,8 @@ func (c *caller) key(r *rule) (string, error) {
 	return string(key), nil
 }
 
-// value returns what a call has of a source, empty if it has nothing, or of a header field
-// more than one: of several nobody knows which one counts.
+// value returns the value that a call has for a source. It is empty if the call has none, or several values
+// of a header field, none of which is more valid than the others.
 func (c *caller) value(s source) (string, error) {
 	switch s.kind {
 	case "user":
@@ -207,8 +207,8 @@ func (c *caller) value(s source) (string, error) {
 	if len(values) != 1 || values[0] == "" {
 		return "", nil
 	}
-	// A secret does not get to Redis, and 128 bits of a hash are enough for nobody to find
-	// another value for it.
+	// A secret must not get to Redis. A hash of 128 bits is long enough that no other value
+	// with the same hash can be found.
 	sum := sha256.Sum256([]byte(values[0]))
 	return hex.EncodeToString(sum[:16]), nil
 }

@@ -24,7 +24,7 @@ func Example_server() {
 	if err != nil {
 		panic(err)
 	}
-	// user is who sends a request: somebody who has checked it says so.
+	// user returns the name of the visitor, which another middleware has checked.
 	user := func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil }
 	middleware, err := httplimit.NewRules(limits, user)
 	if err != nil {

@@ -7,10 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
 // parsed returns the Set of a file without mistakes.
 func parsed(t testing.TB, text string) *rules.Set {
@@ -38,7 +41,7 @@ func of(user string) rules.Call {
 
 func known(text string) func() (string, error) { return func() (string, error) { return text, nil } }
 
-// with adds header fields to a call, names and values by turns.
+// with adds header fields to a call, from names and values in turn.
 func with(c rules.Call, fields ...string) rules.Call {
 	header := map[string][]string{}
 	for i := 0; i < len(fields); i += 2 {
@@ -48,7 +51,7 @@ func with(c rules.Call, fields ...string) rules.Call {
 	return c
 }
 
-// allow asks for permits, and expects no error.
+// allow asks for permits, without an error.
 func allow(t testing.TB, r *rules.Rules, call rules.Call, n int64) rules.Grant {
 	t.Helper()
 	g, err := r.Allow(context.Background(), call, n)
@@ -58,7 +61,14 @@ func allow(t testing.TB, r *rules.Rules, call rules.Call, n int64) rules.Grant {
 	return g
 }
 
-// wantAllowed expects so many permits one by one, and then a refusal.
+// fails expects an error of a call.
+func fails(t *testing.T, want error, r *rules.Rules, call rules.Call, n int64) {
+	t.Helper()
+	_, err := r.Allow(t.Context(), call, n)
+	formtest.Fails(t, want, err)
+}
+
+// wantAllowed expects permits to be granted one by one, and then a refusal.
 func wantAllowed(t testing.TB, r *rules.Rules, call rules.Call, permits int) {
 	t.Helper()
 	for i := range permits {

@@ -7,11 +7,11 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// AllowRequest is Allow for a request to a server: it is what httplimit.NewRules asks. user
-// and address say who sends it, and from where; nil or an empty text is nobody. The route of
-// the request is its Pattern, if a mux has set that. done is nil unless the request holds
-// permits as long as it runs, and gives them back. AllowRequest looks at ctx when it has found
-// the rules of the request, for the timeout of httplimit begins with that.
+// AllowRequest is Allow for a request to a server; httplimit.NewRules uses it. user and address return the
+// user and the address of the visitor; they may be nil, or return an empty text. The route of the request
+// is its Pattern, if a mux has set it. done gives back the permits that the request has while it runs; it
+// is nil if there are none. AllowRequest does not look at ctx before it has found the rules of the request,
+// when the timeout of httplimit begins.
 func (r *Rules) AllowRequest(
 	ctx context.Context, request *http.Request, user, address func(*http.Request) (string, error), n int64,
 ) (result limit.Result, done func(context.Context) error, err error) {
@@ -24,7 +24,7 @@ func (r *Rules) AllowRequest(
 	grant, err := r.allow(ctx, Call{
 		Method: request.Method, Path: request.URL.EscapedPath(), Route: request.Pattern,
 		Header: func(name string) []string {
-			if name == "Host" { // net/http keeps it apart
+			if name == "Host" { // net/http removes it from Header
 				return []string{request.Host}
 			}
 			return request.Header[name]

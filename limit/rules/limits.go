@@ -15,7 +15,7 @@ import (
 // mostParts is that of slidingwindow.Counter.
 const mostParts = 100
 
-// limits reads the limits of a rule, whose other fields are known.
+// limits reads the limits of a rule, whose other fields were read before.
 func (p *parser) limits(r *rule, n *yaml.Node) {
 	lines := make(map[string]int)
 	entries := p.some("limits", n)
@@ -23,7 +23,7 @@ func (p *parser) limits(r *rule, n *yaml.Node) {
 		before := p.found
 		d, name := p.limit(entry, len(entries))
 		if first := lines[name]; first > 0 && name != "" {
-			p.wrong(entry.Line, "a limit %s is there already, in line %d", name, first)
+			p.wrong(entry.Line, "limit %s already exists, in line %d", name, first)
 		}
 		lines[name] = entry.Line
 		d.policy, d.key, d.by = r.name, r.name, described(r.by)
@@ -38,7 +38,7 @@ func (p *parser) limits(r *rule, n *yaml.Node) {
 	}
 }
 
-// makes notes why limiters of a definition cannot be made, or are of no use.
+// makes reports why limiters of a definition cannot be made, or would refuse every call.
 func (p *parser) makes(r *rule, d definition, line int) {
 	if _, err := algorithms[d.algorithm].maker(d.numbers).InMemoryKeyed(); err != nil {
 		p.wrong(line, "%s", strings.TrimPrefix(err.Error(), limit.ErrInvalidArgument.Error()+": "))
@@ -48,7 +48,7 @@ func (p *parser) makes(r *rule, d definition, line int) {
 	}
 }
 
-// atMost returns the permits that are there at most.
+// atMost returns the most permits that can be there.
 func (n numbers) atMost() int64 {
 	if n.burst > 0 {
 		return n.burst
@@ -56,7 +56,7 @@ func (n numbers) atMost() int64 {
 	return max(n.rate, n.most)
 }
 
-// limit reads a limit, one of several, and returns its name, empty if it needs none.
+// limit reads a limit, one of several, and returns its name, which may be empty for a single limit.
 func (p *parser) limit(n *yaml.Node, several int) (d definition, name string) {
 	d.algorithm = redisson
 	slashed := false
@@ -78,7 +78,7 @@ func (p *parser) limit(n *yaml.Node, several int) (d definition, name string) {
 	}
 	switch {
 	case slashed && lines["per"] > 0:
-		p.wrong(lines["per"], "per is there twice, first in line %d behind the rate", lines["rate"])
+		p.wrong(lines["per"], "per appears twice, first in line %d behind the rate", lines["rate"])
 	case slashed:
 		lines["per"] = lines["rate"]
 	}
@@ -86,7 +86,7 @@ func (p *parser) limit(n *yaml.Node, several int) (d definition, name string) {
 	return d, name
 }
 
-// fits notes fields that are not for an algorithm, and those that it lacks.
+// fits reports fields that an algorithm lacks or does not have.
 func (p *parser) fits(name string, lines map[string]int, line int) {
 	a, ok := algorithms[name]
 	if !ok {
@@ -104,14 +104,14 @@ func (p *parser) fits(name string, lines map[string]int, line int) {
 
 func (p *parser) algorithm(what string, n *yaml.Node) string {
 	text, ok := p.text(what, n)
-	if _, known := algorithms[text]; ok && !known {
+	if _, exists := algorithms[text]; ok && !exists {
 		all := slices.Sorted(maps.Keys(algorithms))
 		p.wrong(n.Line, "%s is %s, must be one of %s", what, quoted(n), strings.Join(all, ", "))
 	}
 	return text
 }
 
-// rate reads "100/1m", or a number without a time. slashed reports whether the time is there.
+// rate reads "100/1m", or a number without a time. slashed reports whether it has a time.
 func (p *parser) rate(d *numbers, what string, n *yaml.Node) (slashed bool) {
 	rate, per, slashed := strings.Cut(n.Value, "/")
 	if slashed && n.Kind == yaml.ScalarNode {

@@ -14,12 +14,12 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// mostMistakes is how many are reported at most: nobody reads more.
+// mostMistakes bounds the reported mistakes.
 const mostMistakes = 100
 
 // A mistake is one in a file.
 type mistake struct {
-	line int // 0 if it is not known
+	line int // 0 if unknown
 	text string
 }
 
@@ -30,29 +30,28 @@ func (m mistake) Error() string {
 	return fmt.Sprintf("line %d: %s", m.line, m.text)
 }
 
-// Unwrap has errors.Is find the error that all mistakes are.
+// Unwrap makes every mistake a limit.ErrInvalidArgument.
 func (m mistake) Unwrap() error { return limit.ErrInvalidArgument }
 
-// A reader reads the nodes of a file and notes what is wrong. What it returns after a
-// mistake is not used.
+// A reader reads the nodes of a file and collects the mistakes. Values read with a mistake are not used.
 type reader struct {
-	found    int       // mistakes
-	mistakes []mistake // the first of them
+	found    int       // the number of mistakes
+	mistakes []mistake // the first ones
 }
 
-// wrong notes a mistake. A line that is not known is the first one.
+// wrong adds a mistake. An unknown line becomes the first.
 func (r *reader) wrong(line int, format string, args ...any) {
 	r.note(max(1, line), format, args...)
 }
 
-// note notes a mistake, unless there are enough. A file may have as many as letters.
+// note adds a mistake, up to a bound: a file may have as many as characters.
 func (r *reader) note(line int, format string, args ...any) {
 	if r.found++; r.found <= mostMistakes {
 		r.mistakes = append(r.mistakes, mistake{line, fmt.Sprintf(format, args...)})
 	}
 }
 
-// err returns the mistakes by their lines, nil if there are none.
+// err returns the mistakes in the order of their lines, or nil.
 func (r *reader) err() error {
 	slices.SortStableFunc(r.mistakes, func(a, b mistake) int { return cmp.Compare(a.line, b.line) })
 	var all []error
@@ -62,7 +61,7 @@ func (r *reader) err() error {
 	return errors.Join(all...)
 }
 
-// A field is one that a mapping may have.
+// A field is an allowed field of a mapping.
 type field struct {
 	name string
 	read func(what string, value *yaml.Node)
@@ -82,11 +81,11 @@ func (r *reader) mapping(what string, n *yaml.Node, fields ...field) (lines map[
 		})
 		switch before := lines[name.Value]; {
 		case at < 0 && r.found >= mostMistakes:
-			r.found++ // without its text, which takes longer than all else
+			r.found++ // without its text, which takes most of the time
 		case at < 0:
 			r.wrong(name.Line, "%s has no field %s; it has %s", what, quoted(name), names(fields))
 		case before > 0:
-			r.wrong(name.Line, "%s is there twice, first in line %d", name.Value, before)
+			r.wrong(name.Line, "%s appears twice, first in line %d", name.Value, before)
 		default:
 			lines[name.Value] = name.Line
 			fields[at].read(name.Value, value)
@@ -110,7 +109,7 @@ func names(fields []field) string {
 	return b.String()
 }
 
-// kind returns what a node is, in words.
+// kind describes a node.
 func kind(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -126,7 +125,7 @@ func kind(n *yaml.Node) string {
 	return quoted(n)
 }
 
-// quoted returns the text of a node, not too long.
+// quoted returns the text of a node, shortened.
 func quoted(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {
 		return kind(n)
@@ -143,7 +142,7 @@ func (r *reader) list(what string, n *yaml.Node) []*yaml.Node {
 	return n.Content
 }
 
-// text returns a text that is not empty.
+// text returns a text, which must not be empty.
 func (r *reader) text(what string, n *yaml.Node) (text string, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Value == "" {
 		r.wrong(n.Line, "%s is %s, must be a text", what, kind(n))
@@ -152,7 +151,7 @@ func (r *reader) text(what string, n *yaml.Node) (text string, ok bool) {
 	return n.Value, true
 }
 
-// number returns a whole number, at least 1.
+// number returns a whole number from 1 to upper.
 func (r *reader) number(what string, n *yaml.Node, upper int64) int64 {
 	i, err := strconv.ParseInt(n.Value, 10, 64)
 	switch {

@@ -21,14 +21,13 @@ const (
 	mostSegments = 32 // of a route
 )
 
-// Parse reads a file of rules, YAML or JSON (without its escapes \/ and \ud83d\ude00, a
-// pair for one character), of at most 1 MiB and 500 rules. The format is in docs/rules.md.
-// Aliases of YAML are not allowed.
+// Parse reads a file of rules, YAML or JSON (without its escapes \/ and \ud83d\ude00, a pair for one
+// character), of at most 1 MiB and 500 rules. docs/rules.md describes the format. Aliases of YAML are not
+// allowed.
 //
-// The error joins all mistakes, up to 100, by their lines: "line 12: rate is -1, must be 1
-// to 2^40". What is no YAML is the only mistake, without its line in a file above 64 KiB.
-// Each of them is a limit.ErrInvalidArgument. A file with a mistake is of no use:
-// there is no Set then.
+// The error joins all mistakes, up to 100, in the order of their lines: "line 12: rate is -1, must be 1 to
+// 2^40". A file that is not YAML has that mistake only, without its line if the file is larger than 64 KiB.
+// Each mistake is a limit.ErrInvalidArgument. A file with a mistake has no Set.
 func Parse(data []byte) (*Set, error) {
 	p := parser{set: &Set{routes: &routes{http.NewServeMux()}, sum: sha256.Sum256(data)}}
 	if len(data) > mostBytes {
@@ -45,7 +44,7 @@ func Parse(data []byte) (*Set, error) {
 	return p.set, nil
 }
 
-// A parser makes a Set of the nodes of a file.
+// A parser makes a Set from the nodes of a file.
 type parser struct {
 	reader
 	set *Set
@@ -61,8 +60,8 @@ func (p *parser) rules(what string, n *yaml.Node) {
 	for _, entry := range entries {
 		r := p.rule(entry)
 		if before := lines[r.name]; before > 0 {
-			p.wrong(r.line, "a rule %s is there already, in line %d", r.name, before)
-			r.vague = true // one of them is meant to be another rule
+			p.wrong(r.line, "rule %s already exists, in line %d", r.name, before)
+			r.vague = true // one of them was meant to have another name
 		} else if r.name != "" {
 			lines[r.name] = r.line
 		}
@@ -76,7 +75,7 @@ func (p *parser) rule(n *yaml.Node) *rule {
 	r := &rule{line: n.Line, route: "/", cost: 1}
 	var limits *yaml.Node
 	before, beside := p.found, 0
-	// apart is for fields that do not say which calls a rule is for.
+	// apart reads fields that do not say which calls a rule is for.
 	apart := func(read func(what string, n *yaml.Node)) func(string, *yaml.Node) {
 		return func(what string, n *yaml.Node) {
 			start := p.found
@@ -116,7 +115,7 @@ func (p *parser) rule(n *yaml.Node) *rule {
 	return r
 }
 
-// sense notes what a rule says that nobody means.
+// sense reports rules that cannot be meant.
 func (p *parser) sense(r *rule, lines map[string]int) {
 	if r.also && r.exempt && r.route == "/" && r.free() && !r.vague {
 		p.wrong(lines["also"], "%s exempts all calls from all rules, must have a match", r)
@@ -127,13 +126,12 @@ func (p *parser) sense(r *rule, lines map[string]int) {
 			lacking = lacking || s == source{"header", h.name} && h.presence == absent
 		}
 		if lacking {
-			p.wrong(lines["by"], "%s goes by %s, and matches only calls that have none", r, s)
+			p.wrong(lines["by"], "%s is by %s, and matches only calls without it", r, s)
 		}
 	}
 }
 
-// Names stand in header fields and in keys of Redis. Two of them have the 64 bytes of a
-// policy's name.
+// Names appear in header fields and in keys of Redis. Two names fill the 64 bytes of the name of a policy.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,31}$`)
 
 func (p *parser) name(what string, n *yaml.Node) string {
@@ -154,11 +152,11 @@ func (p *parser) match(r *rule, what string, n *yaml.Node) {
 		field{"user", func(what string, n *yaml.Node) { r.user = p.presence(what, n) }},
 	)
 	if len(r.methods) > 0 && strings.Contains(r.route, " ") {
-		p.wrong(lines["methods"], "methods are there, and the route has a method: %q", r.route)
+		p.wrong(lines["methods"], "methods are given, and the route has a method: %q", r.route)
 	}
 }
 
-// pattern reads a route. What is wrong with it otherwise, a mux says later.
+// pattern reads a route. A mux finds all other mistakes in it later.
 func (p *parser) pattern(what string, n *yaml.Node) string {
 	text, ok := p.text(what, n)
 	words := strings.Fields(text)
@@ -174,7 +172,7 @@ func (p *parser) pattern(what string, n *yaml.Node) string {
 	return strings.Join(words, " ")
 }
 
-// path notes what is allowed in a path, but would never match what its author means.
+// path reports valid paths that would not match what their author means.
 func (p *parser) path(what string, n *yaml.Node, path string) {
 	switch {
 	case strings.Count(path, "/") > mostSegments:
@@ -190,7 +188,7 @@ func (p *parser) path(what string, n *yaml.Node, path string) {
 	}
 }
 
-// A method of HTTP may have a name that is not known here, such as PURGE or M-SEARCH.
+// A method of HTTP may have any name, such as PURGE or M-SEARCH.
 var methodForm = regexp.MustCompile(`^[A-Z][A-Z0-9_-]{0,30}$`)
 
 func (p *parser) methods(what string, n *yaml.Node) (methods []string) {
@@ -223,8 +221,8 @@ func (p *parser) presence(what string, n *yaml.Node) presence {
 
 var headerForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
-// headers reads what header fields must be. true and false say whether a field is there,
-// and anything else what it is.
+// headers reads the conditions of header fields: true or false for their presence, anything else for their
+// value.
 func (p *parser) headers(what string, n *yaml.Node) (all []condition) {
 	if n.Kind != yaml.MappingNode {
 		p.wrong(n.Line, "%s is %s, must be a mapping of header fields", what, kind(n))
@@ -240,7 +238,7 @@ func (p *parser) headers(what string, n *yaml.Node) (all []condition) {
 		c := condition{name: p.header(name)}
 		switch {
 		case lines[c.name] > 0:
-			p.wrong(name.Line, "header field %s is there twice, first in line %d", c.name, lines[c.name])
+			p.wrong(name.Line, "header field %s appears twice, first in line %d", c.name, lines[c.name])
 		case value.Kind == yaml.ScalarNode && value.Tag == "!!bool":
 			c.presence = p.presence(c.name, value)
 		default:
@@ -260,7 +258,7 @@ func (p *parser) header(n *yaml.Node) string {
 	return http.CanonicalHeaderKey(n.Value)
 }
 
-// by reads what a rule goes by: one source or a list.
+// by reads the sources of a rule: one or a list.
 func (p *parser) by(what string, n *yaml.Node) (all []source) {
 	entries := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
@@ -278,27 +276,26 @@ func (p *parser) by(what string, n *yaml.Node) (all []source) {
 			p.wrong(entry.Line, "%s is %s, must be user, address, route or header NAME", what, quoted(entry))
 		}
 		if ok && slices.Contains(all, s) {
-			p.wrong(entry.Line, "%s is there twice", s)
+			p.wrong(entry.Line, "%s appears twice", s)
 		}
 		all = append(all, s)
 	}
 	return all
 }
 
-// route finds the rules of all paths. A rule of which it is not known which calls it is for
-// says nothing about others.
+// route makes the routes of all rules, except of vague ones: no mistake follows from the calls of those.
 func (p *parser) route() {
-	known := make(map[string]*route)
+	byPattern := make(map[string]*route)
 	var all []*route
 	for _, r := range p.set.rules {
 		if r.vague {
 			continue
 		}
-		there := known[r.route] != nil
-		if err := p.set.routes.add(r, known); err != nil {
+		there := byPattern[r.route] != nil
+		if err := p.set.routes.add(r, byPattern); err != nil {
 			p.wrong(cmp.Or(r.at, r.line), "%v", err)
 		} else if !there {
-			all = append(all, known[r.route])
+			all = append(all, byPattern[r.route])
 		}
 	}
 	if p.found == 0 {

@@ -4,37 +4,34 @@ package rules_test
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// To open a pipe waits until somebody writes, whatever becomes of the context.
+// To open a pipe waits for a writer, even beyond the end of the context.
 func TestWatchDoesNotOpenAPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "rules.yaml")
 	redistest.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	told, ended := make(chan error, 1), make(chan error, 1)
+	notified, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		ended <- inMemory(t, "rules: []").Watch(ctx, pipe, time.Millisecond, func(err error) { told <- err })
+		r := inMemory(t, "rules: []")
+		ended <- r.Watch(ctx, pipe, time.Millisecond, func(err error) { notified <- err })
 	}()
 	const generous = 30 * time.Second
 	select {
-	case err := <-told:
-		if !errors.Is(err, limit.ErrInvalidArgument) {
-			t.Errorf("told %v, want ErrInvalidArgument", err)
-		}
+	case err := <-notified:
+		formtest.Fails(t, limit.ErrInvalidArgument, err)
 	case <-time.After(generous):
-		t.Fatal("nobody is told")
+		t.Fatal("no notification")
 	}
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("Watch returns %v, want Canceled", err)
-	}
+	formtest.Fails(t, context.Canceled, <-ended)
 }

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// readings returns the escaped paths for which a server behind the rules may take an escaped path. It may
-// match the path as it was sent or after %2F has become a slash; as it stands, without dot segments, or also
-// without double slashes, which go before the dot segments or after them; without a trailing slash; and, as
-// servlets do, without what follows a semicolon in a segment. A path of plain names has one reading. The
-// paths are as a mux has them, so that it redirects none.
+// readings returns the ways, as escaped paths, in which a server behind the rules may read an escaped path.
+// The server may decode %2F to a slash; remove dot segments, and double slashes before or after that;
+// remove a trailing slash; and, as servlets do, the text behind a semicolon in a segment. A path of plain
+// names has one reading. All readings are clean for a mux, so that it redirects none.
 func readings(escaped string) []string {
 	if !strings.ContainsAny(escaped, "%;") && path.Clean(escaped) == escaped && escaped[0] == '/' {
 		return []string{escaped}
@@ -55,9 +54,8 @@ func withoutParameters(segments []string) []string {
 	return plain
 }
 
-// withoutDots returns segments without dot segments, as RFC 3986, section 5.2.4, has it: ".." removes the
-// segment before it, also an empty one. The last segment is empty if the path ends in a slash or a dot
-// segment.
+// withoutDots removes dot segments as RFC 3986, section 5.2.4, does: ".." also removes the segment before it,
+// even an empty one. The last segment is empty if the path ends in a slash or a dot segment.
 func withoutDots(segments []string) []string {
 	var resolved []string
 	for i, s := range segments {
@@ -73,8 +71,8 @@ func withoutDots(segments []string) []string {
 	return resolved
 }
 
-// withoutEmpty returns segments without empty ones, except at the end: path.Clean merges slashes before it
-// resolves dot segments, so that its ".." removes a name.
+// withoutEmpty removes empty segments, except at the end: path.Clean merges slashes before it resolves dot
+// segments, so that its ".." removes a name.
 func withoutEmpty(segments []string) []string {
 	var merged []string
 	for i, s := range segments {
@@ -85,8 +83,8 @@ func withoutEmpty(segments []string) []string {
 	return merged
 }
 
-// slashesNamed returns segments in which a wildcard matches %2F, as in chi and gin. For http.ServeMux a
-// segment of %2F is a slash at the end, which no wildcard of one segment matches. escape makes a dot a
+// slashesNamed replaces segments of %2F, which a wildcard matches in chi and gin. To http.ServeMux such a
+// segment is a slash at the end, which no wildcard of one segment matches. escape turns a dot into a
 // segment that only a wildcard matches.
 func slashesNamed(segments []string) []string {
 	named := slices.Clone(segments)
@@ -98,8 +96,8 @@ func slashesNamed(segments []string) []string {
 	return named
 }
 
-// escape returns the path of segments. An empty one that is not the last becomes a dot, which a route matches
-// by a wildcard only, as it would the empty one.
+// escape returns the path of segments. An empty segment that is not the last becomes a dot, which only a
+// wildcard matches, as it would match the empty segment.
 func escape(segments []string) string {
 	var b strings.Builder
 	for i, s := range segments {

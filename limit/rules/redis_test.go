@@ -14,7 +14,6 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
@@ -39,7 +38,7 @@ func (s store) rules(t *testing.T, text string) *rules.Rules {
 	return r
 }
 
-// keys returns what the limits of the Store have in Redis, without its name.
+// keys returns the keys of the Store in Redis, without its name.
 func (s store) keys(t *testing.T) (keys []string) {
 	t.Helper()
 	all := redistest.Must(s.rdb.Keys(t.Context(), "*"+s.name+"*").Result())(t)
@@ -74,7 +73,7 @@ func TestLimitsOnRedis(t *testing.T) {
 			t.Fatalf("%+v, want search/minute to refuse", g)
 		}
 	}
-	// All was given back what search refused.
+	// The refused calls got their permits back.
 	wantAllowed(t, other, rules.Call{Path: "/", User: known("bob")}, 9)
 	got := strings.Join(s.keys(t), " ")
 	for _, want := range []string{
@@ -87,8 +86,8 @@ func TestLimitsOnRedis(t *testing.T) {
 	}
 }
 
-// On Redis a rate that has changed holds for what is taken already.
-func TestReloadOnRedis(t *testing.T) {
+// On Redis, permits stay taken when the rate changes.
+func TestReloadOnRedisKeepsWhatWasTaken(t *testing.T) {
 	s := newStore(t, redistest.Start(t).Client(t))
 	for _, algorithm := range []string{"rratelimiter", "fixed-window"} {
 		text := func(rate int) string {
@@ -102,8 +101,8 @@ func TestReloadOnRedis(t *testing.T) {
 	}
 }
 
-// Many callers of two processes are granted what the limits have, and no more.
-func TestManyCallersOnRedis(t *testing.T) {
+// Many callers of two Rules are granted the permits of the limits, and no more.
+func TestManyCallersOnRedisTakeTheRate(t *testing.T) {
 	s := newStore(t, redistest.Start(t).Client(t))
 	const text = `
 rules:
@@ -130,8 +129,7 @@ rules:
 	}
 }
 
-// An error of one limit gives back what those before it had granted, also when the
-// context of the call has ended meanwhile.
+// An error of a limit gives back the permits of the limits before it.
 func TestAnErrorOnRedisKeepsNothing(t *testing.T) {
 	s := newStore(t, redistest.Start(t).Client(t))
 	redistest.NoError(t, s.rdb.Set(t.Context(), s.name+":broken:{all}", "x", 0).Err())
@@ -148,7 +146,7 @@ rules:
 	wantAllowed(t, r, get("/rest"), 5)
 }
 
-// The limiters of one rule and key are in one slot, so that they decide together.
+// The limiters of a rule and a key share a slot, so that they decide together.
 func TestRulesOnACluster(t *testing.T) {
 	s := newStore(t, redistest.StartCluster(t).Client(t))
 	r := s.rules(t, onRedisRules)
@@ -160,21 +158,7 @@ func TestRulesOnACluster(t *testing.T) {
 	}
 }
 
-func TestNamesOfAStore(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
-	client := rratelimiter.New(rdb)
-	defer client.Close()
-	set := parsed(t, onRedisRules)
-	for _, name := range []string{"", "{a}", strings.Repeat("a", 201)} {
-		_, err := rules.New(rules.OnRedis(client, rdb, name), set)
-		if !errors.Is(err, limit.ErrInvalidArgument) {
-			t.Errorf("%q: %v, want ErrInvalidArgument", name, err)
-		}
-	}
-}
-
-// A context that has ended is told before Redis is asked.
-func TestAContextThatHasEnded(t *testing.T) {
+func TestAnEndedContextDoesNotAskRedis(t *testing.T) {
 	s := newStore(t, redistest.Start(t).Client(t))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("gone"))

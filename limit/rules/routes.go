@@ -8,36 +8,35 @@ import (
 	"strings"
 )
 
-// routes find the rules of a path. http.ServeMux does the matching, so its precedence
-// goes: of two routes that match the same request one is more specific, or Parse has
-// refused them. So all routes that match a request are one chain, which does not depend on
-// the request but on the most specific of them, and is known beforehand.
+// routes find the rules of a path. http.ServeMux matches them, with its precedence: of two routes that
+// match the same request one is more specific, or Parse has refused them. So the routes that match a
+// request form a chain, which depends only on the most specific of them, and is computed once.
 type routes struct{ mux *http.ServeMux }
 
 // A route is one pattern and the rules that have it.
 type route struct {
 	pattern string
 	rules   []*rule
-	chain   []*route // itself and all that are more general, the most specific first
+	chain   []*route // the route and all more general ones, the most specific first
 
-	method   string   // empty for all
-	segments []string // anySegment, "=" and a text, or empty for the end of a path with a slash
-	open     bool     // the last segment matches any number of them
+	method   string   // empty for all methods
+	segments []string // anySegment, "=" and a text, or empty for a slash at the end
+	open     bool     // the last segment matches any number of segments
 }
 
-// ServeHTTP is what makes a route an http.Handler, for a mux to find it. It is not called.
+// ServeHTTP makes a route an http.Handler, so that a mux can find it. It is never called.
 func (*route) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
-// add adds a rule. The error says why its route cannot be used.
-func (t *routes) add(r *rule, known map[string]*route) error {
-	if known[r.route] == nil {
+// add adds a rule. The error says why its route is unusable.
+func (t *routes) add(r *rule, byPattern map[string]*route) error {
+	if byPattern[r.route] == nil {
 		added := newRoute(r.route)
 		if err := handle(t.mux, added); err != nil {
 			return err
 		}
-		known[r.route] = added
+		byPattern[r.route] = added
 	}
-	same := known[r.route]
+	same := byPattern[r.route]
 	for _, before := range same.rules {
 		if !before.also && !r.also && before.holdsFor(r) {
 			return fmt.Errorf("%s never applies: %s, line %d, "+
@@ -94,17 +93,17 @@ func newRoute(pattern string) *route {
 	return r
 }
 
-// anySegment is what a wildcard is in the segments of a route.
+// anySegment stands for a wildcard in the segments of a route.
 const anySegment = "*"
 
-// covers reports whether a route matches all requests that another one matches.
+// covers reports whether a route matches all requests that other matches.
 func (r *route) covers(other *route) bool {
 	if r.method != "" && !answers(r.method, other.method) {
 		return false
 	}
 	n := len(r.segments)
 	if r.open {
-		n-- // its end matches whatever else there is, also nothing behind the slash
+		n-- // the end matches any rest, also nothing behind the slash
 		if len(other.segments) <= n {
 			return false
 		}
@@ -121,7 +120,7 @@ func (r *route) covers(other *route) bool {
 	return true
 }
 
-// answers reports whether a route or a condition of one method is for requests of another.
+// answers reports whether a route or a condition with a method is for requests with the method asked.
 func answers(method, asked string) bool {
 	return method == asked || method == http.MethodGet && asked == http.MethodHead
 }
@@ -135,7 +134,7 @@ func muxOf(all ...*route) *http.ServeMux {
 	return mux
 }
 
-// handle adds a route to a mux, which panics if it cannot be used.
+// handle adds a route to a mux, which panics if the route is unusable.
 func handle(mux *http.ServeMux, r *route) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -144,14 +143,14 @@ func handle(mux *http.ServeMux, r *route) (err error) {
 	}()
 	mux.Handle(r.pattern, r)
 	if found(muxOf(r), example(r.pattern)) != r {
-		return fmt.Errorf("route %q cannot be used: its path is not as a mux has it, and would never match",
+		return fmt.Errorf("route %q cannot be used: its path is not clean, and would never match",
 			r.pattern)
 	}
 	return nil
 }
 
-// reason returns what a mux says of a pattern. Where patterns conflict it begins with
-// places in source code, which say nothing here.
+// reason returns the text of a mux about a pattern, without the places in source code of patterns that
+// conflict.
 func reason(pattern, text string) string {
 	if _, why, ok := strings.Cut(text, "):\n"); ok {
 		return "conflicts: " + strings.ReplaceAll(why, "\n", " ")
@@ -182,8 +181,8 @@ func example(pattern string) *http.Request {
 	return request(method, strings.Join(segments, "/"))
 }
 
-// find returns the most specific route of each reading of an escaped path that has one. /a counts as /a/
-// where only that is a route: a mux redirects it there.
+// find returns the most specific route of each reading of an escaped path. /a counts as /a/ if only /a/ is
+// a route, to which a mux would redirect it.
 func (t *routes) find(method, escaped string) (all []*route) {
 	for _, reading := range readings(escaped) {
 		r := found(t.mux, request(method, reading))
@@ -197,7 +196,7 @@ func (t *routes) find(method, escaped string) (all []*route) {
 	return all
 }
 
-// found returns the route that a mux has for a request, nil if there is none.
+// found returns the route that a mux finds for a request, or nil.
 func found(mux *http.ServeMux, r *http.Request) *route {
 	h, _ := mux.Handler(r)
 	if found, ok := h.(*route); ok {
@@ -206,7 +205,7 @@ func found(mux *http.ServeMux, r *http.Request) *route {
 	return nil // a redirect or an error
 }
 
-// request returns what a mux needs of a request to an escaped path.
+// request returns a request to an escaped path, as far as a mux needs it.
 func request(method, escaped string) *http.Request {
 	u := url.URL{Path: escaped}
 	if strings.Contains(escaped, "%") {

@@ -17,25 +17,25 @@ import (
 type Rules struct {
 	store   Store
 	current atomic.Pointer[compiled]
-	reload  sync.Mutex // held while current is exchanged
+	reload  sync.Mutex // held while Reload replaces current
 }
 
-// compiled is a Set with its limiters. It does not change.
+// compiled is a Set with its limiters. It is immutable.
 type compiled struct {
-	set    *Set
-	parts  [][]part // of each rule
-	before map[definition]form.Lender
+	set   *Set
+	parts [][]part // by the index of a rule
+	made  map[definition]form.Lender
 }
 
-// A part is one or more limits of a rule that decide in one call.
+// A part is one limit of a rule, or several that decide in one call.
 type part struct {
 	limiter  form.Lender
 	policies []string
-	lease    time.Duration // if it is not 0, permits come back when the call has ended
+	lease    time.Duration // if not 0, permits come back when the call ends
 }
 
-// New returns the Rules of a Set, whose limits are in a Store. If one of them is nil, or the
-// Store cannot be used, that is a limit.ErrInvalidArgument.
+// New returns the Rules of a Set, with limits in a Store. A nil argument or an unusable Store is a
+// limit.ErrInvalidArgument.
 func New(store Store, set *Set) (*Rules, error) {
 	if store == nil {
 		return nil, fmt.Errorf("%w: store is nil", limit.ErrInvalidArgument)
@@ -48,20 +48,19 @@ func New(store Store, set *Set) (*Rules, error) {
 	return r, nil
 }
 
-// Reload has set decide from now on. Each call is decided by one Set, the old one or the new
-// one. On an error nothing has changed: it is a limit.ErrInvalidArgument if set is nil.
+// Reload replaces the rules by set. Each call is decided by one Set, the old or the new one. On an error the
+// rules stay as they were; a nil set is a limit.ErrInvalidArgument.
 //
-// A limit keeps its state if nothing of it has changed: its name, that of its rule, what the
-// rule goes by, the algorithm and its numbers. Another limit is a new one in memory. On Redis
-// its keys stay: where it has its old name and algorithm, what is taken stays taken;
-// a token bucket keeps what is left instead.
+// A limit keeps its state if it is unchanged: its name and the name of its rule, the sources of the rule, the
+// algorithm and its numbers. A changed limit starts over in memory. On Redis its keys stay: with its old name
+// and algorithm, its permits stay taken; a token bucket keeps its tokens instead.
 func (r *Rules) Reload(set *Set) error {
 	if set == nil {
 		return fmt.Errorf("%w: set is nil", limit.ErrInvalidArgument)
 	}
 	r.reload.Lock()
 	defer r.reload.Unlock()
-	next, err := r.compile(set, r.current.Load().before)
+	next, err := r.compile(set, r.current.Load().made)
 	if err != nil {
 		return err
 	}
@@ -69,8 +68,8 @@ func (r *Rules) Reload(set *Set) error {
 	return nil
 }
 
-// compile makes the limiters of a Set, but those that are there.
-func (r *Rules) compile(set *Set, there map[definition]form.Lender) (*compiled, error) {
+// compile makes the limiters of a Set, except those already made.
+func (r *Rules) compile(set *Set, made map[definition]form.Lender) (*compiled, error) {
 	c := &compiled{set, make([][]part, len(set.rules)), make(map[definition]form.Lender)}
 	for i, rule := range set.rules {
 		if together := r.store.together(rule.limits); together != nil {
@@ -82,72 +81,70 @@ func (r *Rules) compile(set *Set, there map[definition]form.Lender) (*compiled, 
 			continue
 		}
 		for _, d := range rule.limits {
-			limiter := there[d]
+			limiter := made[d]
 			if limiter == nil {
 				var err error
 				if limiter, err = r.store.limiter(d); err != nil {
 					return nil, err
 				}
 			}
-			c.before[d] = limiter
+			c.made[d] = limiter
 			c.parts[i] = append(c.parts[i], part{limiter, []string{d.policy}, d.lease})
 		}
 	}
 	return c, nil
 }
 
-// A Grant is what Rules have decided about a call.
+// A Grant is the decision of Rules about a call.
 type Grant struct {
-	// Result is that of the limit that binds, with all that were asked in Each, if there
-	// are several: in the order of the file, up to the first that refuses. Of those that
-	// had allowed before, Remaining is what is left after they got their permits back.
-	// Policy of a Result is the name of its limit, RULE or RULE/LIMIT, which visitors may
-	// see. If a call has no limits, it is allowed, and there are no numbers.
+	// Result is the result of the limit that binds. If several limits were asked, Each has
+	// the results of all: in the order of the file, up to the first refusal. Remaining of
+	// the limits before a refusal includes the permits that they got back. Policy of a
+	// Result is the name of its limit, RULE or RULE/LIMIT, which visitors may see. A call
+	// without limits is allowed, without numbers.
 	limit.Result
 
-	holds []hold // what is to be given back when the call has ended
+	loans []loan // to return when the call has ended
 }
 
-// A hold is permits that were taken.
-type hold struct {
+// A loan is permits taken from a part.
+type loan struct {
 	part *part
 	key  string
 	n    int64
 
-	answer form.Answer // of the limiter, for when it is given back
+	decision form.Decision // of the limiter, for Return
 }
 
-// Running reports whether the call holds permits as long as it runs, those of limits of
-// concurrency. Then Done must be called when it has ended.
-func (g *Grant) Running() bool { return len(g.holds) > 0 }
+// Running reports whether the call has permits of concurrency limits. If so, call Done when the call has
+// ended.
+func (g *Grant) Running() bool { return len(g.loans) > 0 }
 
-// Done gives back the permits of limits of concurrency: the call has ended. After an error
-// they come back when their lease ends. Those whose lease is over are not given back: they
-// may be those of others.
+// Done gives back the permits of concurrency limits when the call has ended. After an error they come back
+// when their lease ends. Permits whose lease has ended are not given back, as another call may have them.
 func (g *Grant) Done(ctx context.Context) error {
-	holds := g.holds
-	g.holds = nil
-	return giveBack(ctx, holds)
+	loans := g.loans
+	g.loans = nil
+	return giveBack(ctx, loans)
 }
 
-func giveBack(ctx context.Context, holds []hold) error {
+func giveBack(ctx context.Context, loans []loan) error {
 	var errs []error
-	for _, h := range holds {
-		errs = append(errs, h.part.limiter.Return(ctx, h.key, h.n, h.answer))
+	for _, l := range loans {
+		errs = append(errs, l.part.limiter.Return(ctx, l.key, l.n, l.decision))
 	}
 	return errors.Join(errs...)
 }
 
-// Allow takes n permits, times the cost of each rule, from the limits of all rules that a
-// call falls under, if all of them have them now. The rules of package limit go for it: a
-// refusal is no error, and on an error or a refusal nothing is kept. A call that lacks what
-// a rule goes by is a limit.ErrInvalidArgument.
+// Allow takes n permits, times the cost of each rule, from the limits of all rules that match a call, if
+// all the permits are there now. It keeps the rules of package limit: a refusal is not an error, and on an
+// error or a refusal nothing is kept. A call that lacks the source of a rule is a limit.ErrInvalidArgument.
 //
-// The limits are asked in the order of the file, and those behind a refusal are not asked.
-// What was granted before it is given back, also if ctx has ended; the call waits up to 100 ms
-// for that. Meanwhile others may be refused for it; if the Store fails then, it comes back when
-// its time has passed. So put first what refuses most often. Limits of rratelimiter on Redis that are all
-// of one rule, up to four, decide in one call and need no giving back.
+// Allow asks the limits in the order of the file, up to the first refusal, and then gives back the permits
+// that the limits before it granted, even if ctx has ended. It waits up to 100 ms for that. Meanwhile those
+// limits may refuse other calls; if the Store fails then, the permits come back with time. So put the
+// limits that refuse most often first. If all limits of a rule are of rratelimiter on Redis, and at most
+// four, they decide in one call.
 func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if err := ctx.Err(); err != nil {
 		return Grant{}, fmt.Errorf("rratelimiter: %w", err)
@@ -155,7 +152,7 @@ func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	return r.allow(ctx, call, n)
 }
 
-// allow is Allow, and does not look at ctx before the rules are found.
+// allow is Allow, but does not look at ctx before it has found the rules.
 func (r *Rules) allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if n < 1 {
 		return Grant{}, fmt.Errorf("%w: n is %d, must be at least 1", limit.ErrInvalidArgument, n)
@@ -180,7 +177,7 @@ func (r *Rules) allow(ctx context.Context, call Call, n int64) (Grant, error) {
 		}
 		for i := range now.parts[u.rule.index] {
 			if err == nil && !t.refused {
-				err = t.take(ctx, hold{part: &now.parts[u.rule.index][i], key: u.key, n: n * u.rule.cost})
+				err = t.take(ctx, loan{part: &now.parts[u.rule.index][i], key: u.key, n: n * u.rule.cost})
 			}
 		}
 	}
@@ -193,16 +190,16 @@ func (r *Rules) allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	return t.grant(), nil
 }
 
-// A taking is what one call has come to.
+// A taking is the progress of one call.
 type taking struct {
-	holds   []hold
+	loans   []loan
 	each    []limit.Result
 	refused bool
 }
 
 // take asks one part.
-func (t *taking) take(ctx context.Context, h hold) error {
-	result, answer, err := h.part.limiter.Lend(ctx, h.key, h.n)
+func (t *taking) take(ctx context.Context, l loan) error {
+	result, decision, err := l.part.limiter.Lend(ctx, l.key, l.n)
 	if err != nil {
 		return err
 	}
@@ -211,33 +208,32 @@ func (t *taking) take(ctx context.Context, h hold) error {
 		one = result.Each
 	}
 	for i := range one {
-		one[i].Policy = h.part.policies[i]
+		one[i].Policy = l.part.policies[i]
 		if one[i].Name == "" {
-			one[i].Name = one[i].Policy + ":" + h.key
+			one[i].Name = one[i].Policy + ":" + l.key
 		}
 	}
 	t.each = append(t.each, one...)
 	if t.refused = !result.Allowed; !t.refused {
-		h.answer = answer
-		t.holds = append(t.holds, h)
+		l.decision = decision
+		t.loans = append(t.loans, l)
 	}
 	return nil
 }
 
-// undoing is how long a refused call waits until what it had been granted is back.
+// undoing is how long a refused call waits while its permits go back.
 const undoing = 100 * time.Millisecond
 
-// undo gives back what was taken. That is not broken off when the caller leaves, so that a
-// process that stood still loses no permits. An error changes nothing for the call: the
-// permits come back with time.
+// undo returns the loans. It goes on when the caller leaves, so that a process that stood still loses no
+// permits. It drops errors: the permits come back with time.
 func (t *taking) undo(ctx context.Context) {
-	if len(t.holds) == 0 {
+	if len(t.loans) == 0 {
 		return
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = giveBack(context.WithoutCancel(ctx), t.holds)
+		_ = giveBack(context.WithoutCancel(ctx), t.loans)
 	}()
 	timer := time.NewTimer(undoing)
 	defer timer.Stop()
@@ -246,16 +242,16 @@ func (t *taking) undo(ctx context.Context) {
 	case <-timer.C:
 	}
 	i := 0
-	for _, h := range t.holds {
-		for range h.part.policies {
+	for _, l := range t.loans {
+		for range l.part.policies {
 			one := &t.each[i]
-			one.Remaining = min(one.Limit, one.Remaining+h.n)
+			one.Remaining = min(one.Limit, one.Remaining+l.n)
 			i++
 		}
 	}
 }
 
-// grant returns the Grant of a call that was decided.
+// grant returns the Grant of a decided call.
 func (t *taking) grant() Grant {
 	if len(t.each) == 0 {
 		return Grant{Result: limit.Result{Allowed: true}}
@@ -271,15 +267,15 @@ func (t *taking) grant() Grant {
 	if len(t.each) > 1 {
 		g.Each = t.each
 	}
-	for _, h := range t.holds {
-		if h.part.lease > 0 && !t.refused {
-			g.holds = append(g.holds, h)
+	for _, l := range t.loans {
+		if l.part.lease > 0 && !t.refused {
+			g.loans = append(g.loans, l)
 		}
 	}
 	return g
 }
 
-// tighter reports whether one limit binds rather than another, as limit.Result.Name says.
+// tighter reports whether r binds rather than other, as limit.Result.Name defines it.
 func tighter(r, other *limit.Result, refused bool) bool {
 	switch {
 	case !refused:

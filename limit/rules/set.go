@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// A Set is the rules of one file, checked. It does not change.
+// A Set is the checked rules of one file. It is immutable.
 type Set struct {
 	rules  []*rule
 	routes *routes
 	sum    [sha256.Size]byte // of the file
 }
 
-// A rule says which calls it is for, whose limits they use, and which.
+// A rule says which calls it is for, what separates their limits, and which limits they have.
 type rule struct {
 	line  int
-	index int // in the file
+	index int // the position in the file
 	name  string
 
 	route   string // a pattern of http.ServeMux
@@ -30,10 +30,10 @@ type rule struct {
 	also, exempt bool
 	limits       []definition
 
-	vague bool // after a mistake it is not known which calls it is for
+	vague bool // after a mistake its calls are unknown
 }
 
-// String returns what mistakes call a rule.
+// String names the rule in mistakes.
 func (r *rule) String() string {
 	if r.name == "" {
 		return "a rule"
@@ -41,12 +41,12 @@ func (r *rule) String() string {
 	return "rule " + r.name
 }
 
-// free reports whether a rule holds for each call of its route.
+// free reports whether the rule has no conditions but its route.
 func (r *rule) free() bool {
 	return len(r.methods) == 0 && len(r.headers) == 0 && r.user == whatever
 }
 
-// holdsFor reports whether a rule holds for each call of its route for which another holds.
+// holdsFor reports whether the conditions of a rule hold whenever those of other do.
 func (r *rule) holdsFor(other *rule) bool {
 	if len(r.methods) > 0 && len(other.methods) == 0 || r.user != whatever && r.user != other.user {
 		return false
@@ -67,13 +67,13 @@ func (r *rule) holdsFor(other *rule) bool {
 	return true
 }
 
-// has reports whether a method is one of a rule.
+// has reports whether the rule is for a method.
 func (r *rule) has(method string) bool {
 	return len(r.methods) == 0 ||
 		slices.ContainsFunc(r.methods, func(m string) bool { return answers(m, method) })
 }
 
-// A presence says whether something must be there.
+// A presence says whether a value must be there.
 type presence int
 
 const (
@@ -82,27 +82,26 @@ const (
 	absent
 )
 
-// fits reports whether something may be there, or not.
+// fits reports whether a value that is there, or not, fits.
 func (p presence) fits(there bool) bool { return p == whatever || there == (p == present) }
 
-// A condition is what a header field must be.
+// A condition is one of a header field.
 type condition struct {
 	name     string // canonical
 	presence presence
-	value    string // that it must have; not looked at unless presence is whatever
+	value    string // the value it must have if presence is whatever
 }
 
-// A definition is all there is to say of one limit. Two limits are the same, and share
-// their state, if they are equal.
+// A definition defines a limit. Limits with equal definitions are the same, and share their state.
 type definition struct {
-	policy    string // the name that visitors see
-	key       string // the name in Redis, behind that of the store
+	policy    string // the name for visitors
+	key       string // the name in Redis, behind the name of the store
 	by        string
 	algorithm string
 	numbers
 }
 
-// numbers are those of an algorithm; which it has, algorithms says.
+// numbers are the numbers of any algorithm; algorithms says which it has.
 type numbers struct {
 	rate, burst, most int64
 	per, lease        time.Duration

@@ -14,30 +14,30 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Store is where limits are kept: InMemory or OnRedis.
+// A Store keeps limits: InMemory or OnRedis.
 type Store interface {
 	// limiter returns the limiter of one limit.
 	limiter(d definition) (form.Lender, error)
 
-	// together returns a limiter of several limits that decide in one call, nil if the
-	// Store has none for them.
+	// together returns a limiter of several limits that decide in one call, or nil if the
+	// Store cannot make one.
 	together(d []definition) form.Lender
 }
 
-// lender returns a limiter of this module, which takes back what it has granted.
+// lender returns a limiter of this module as a Lender.
 func lender(l limit.KeyedReleaser, err error) (form.Lender, error) {
 	if err != nil {
 		return nil, err
 	}
 	lender, ok := l.(form.Lender)
 	if !ok {
-		return nil, fmt.Errorf("rratelimiter: %T does not take back what it has granted", l)
+		return nil, fmt.Errorf("rratelimiter: %T takes no grants back", l)
 	}
 	return lender, nil
 }
 
-// InMemory is the Store of this process. In it rratelimiter is the same algorithm as on
-// Redis, that of slidingwindow.Log.
+// InMemory is a Store in this process. Its rratelimiter is slidingwindow.Log, the algorithm of rratelimiter
+// on Redis.
 func InMemory(opts ...limit.Option) Store { return memory{opts} }
 
 type memory struct{ opts []limit.Option }
@@ -48,11 +48,10 @@ func (m memory) limiter(d definition) (form.Lender, error) {
 
 func (memory) together([]definition) form.Lender { return nil }
 
-// OnRedis is the Store that all share who use its name, 1 to 200 bytes without braces. The
-// limit "day" of the rule "search" has the name NAME:search:day, or NAME:search where the
-// rule has one limit without a name. client is for limits of rratelimiter: each is a
-// Keyed with that name, so that Java finds it, and its options go for them. rdb is for
-// the others. If an argument is nil or the name cannot be used, New returns a
+// OnRedis is a Store shared by all that use its name, of 1 to 200 bytes without braces. The limit "day" of
+// the rule "search" has the name NAME:search:day, or NAME:search if it is the only limit and has no name.
+// client keeps the limits of rratelimiter, with its options: each is a Keyed with that name, so that Java
+// finds it. rdb keeps all others. If an argument is nil or the name is unusable, New returns a
 // limit.ErrInvalidArgument.
 func OnRedis(client *rratelimiter.Client, rdb redis.UniversalClient, name string) Store {
 	return &onRedis{client, rdb, name}
@@ -64,7 +63,7 @@ type onRedis struct {
 	name   string
 }
 
-// mostName is how long the name of a Store may be, in bytes.
+// mostName bounds the name of a Store, in bytes.
 const mostName = 200
 
 func (s *onRedis) check() error {
@@ -89,17 +88,16 @@ func (s *onRedis) limiter(d definition) (form.Lender, error) {
 	return lender(algorithms[d.algorithm].maker(d.numbers).OnRedisKeyed(s.rdb, s.name+":"+d.key))
 }
 
-// keyed returns the limiters of a limit. Their acquires replace another rate: that of the rules
-// before they were changed.
+// keyed returns the limiters of a limit. Their acquires replace the rate that the rules had before a change.
 func (s *onRedis) keyed(d definition) *rratelimiter.Keyed {
 	return s.client.Keyed(s.name+":"+d.key, d.rate, d.per)
 }
 
-// mostTogether is how many limiters a Group has at most.
+// mostTogether is the most limiters of a Group.
 const mostTogether = 4
 
-// together has the limits of rratelimiter decide in one script call. They have one key, so
-// that their limiters have one hash tag, and a cluster has them in one place.
+// together makes limits of rratelimiter decide in one script call. They have one key, and so one hash tag
+// and one slot of a cluster.
 func (s *onRedis) together(all []definition) form.Lender {
 	if s.check() != nil || len(all) < 2 || len(all) > mostTogether {
 		return nil
@@ -114,27 +112,27 @@ func (s *onRedis) together(all []definition) form.Lender {
 	return t
 }
 
-// keyeds are limits whose limiters of a key decide together.
+// keyeds are limits of rratelimiter whose limiters of a key decide together.
 type keyeds struct {
 	client *rratelimiter.Client
 	all    []*rratelimiter.Keyed
 }
 
 // Lend takes permits from the limiters of a key.
-func (t keyeds) Lend(ctx context.Context, key string, n int64) (r limit.Result, a form.Answer, err error) {
+func (t keyeds) Lend(ctx context.Context, key string, n int64) (r limit.Result, a form.Decision, err error) {
 	start := time.Now()
 	if len(t.all) == 1 {
 		r, err = t.all[0].Allow(ctx, key, n)
 	} else {
 		r, err = t.group(key).Allow(ctx, n)
 	}
-	return r, form.Answer{Place: start.Add(r.ResetAfter).UnixMicro()}, err
+	return r, form.Decision{Stamp: start.Add(r.ResetAfter).UnixMicro()}, err
 }
 
-// Return gives permits back to the limiters of a key, unless they are back by themselves.
-func (t keyeds) Return(ctx context.Context, key string, n int64, a form.Answer) error {
+// Return gives permits back to the limiters of a key, unless they have come back with time.
+func (t keyeds) Return(ctx context.Context, key string, n int64, d form.Decision) error {
 	switch {
-	case time.Now().UnixMicro() >= a.Place:
+	case time.Now().UnixMicro() >= d.Stamp:
 		return nil
 	case len(t.all) == 1:
 		return t.all[0].RateLimiter(key).Release(ctx, n)

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document returns the root of the only document of a file, nil after a mistake.
+// document returns the root of the only document of a file, or nil after a mistake.
 func (p *parser) document(data []byte) *yaml.Node {
 	documents, err := decode(data)
 	switch {
@@ -44,15 +44,15 @@ func decode(data []byte) (documents []*yaml.Node, err error) {
 	return documents, nil
 }
 
-// mostSearched is how large a file may be, in bytes, in which the line of an error is looked
-// for: it is read about as often as its number of lines has bits.
+// mostSearched bounds the size of a file, in bytes, in which lineOf looks for the line of an error: it
+// reads the file about as often as the number of lines has bits.
 const mostSearched = 64 << 10
 
-// What package yaml says before the reason. Its line is that where something began, or that
-// before, or is not there.
+// The text of package yaml before the reason. Its line is where something began, or the line before, or
+// missing.
 var beforeReason = regexp.MustCompile(`^yaml: (line \d+: )?`)
 
-// syntax notes an error of package yaml, with the line where it is.
+// syntax reports an error of package yaml, with its line.
 func (p *parser) syntax(data []byte, err error) {
 	line := 0
 	if len(data) <= mostSearched {
@@ -61,11 +61,11 @@ func (p *parser) syntax(data []byte, err error) {
 	p.note(line, "%s", beforeReason.ReplaceAllString(err.Error(), ""))
 }
 
-// lineOf returns the line of an error: the first one for which the file up to it has the same
-// error, whatever follows. If there is none, what is wrong is that the file ends.
+// lineOf returns the line of an error: the first line up to which the file has the same error, whatever
+// follows. If there is none, the mistake is that the file ends.
 func lineOf(data []byte, err error) int {
 	lines := bytes.SplitAfter(bytes.TrimRight(data, "\n"), []byte("\n"))
-	// It ends far behind the file, or an error of the end had the same line by chance.
+	// The end is moved far away, or an error at the end could have the same line by chance.
 	end := strings.Repeat("\n", len(lines)+1)
 	line := 1 + sort.Search(len(lines), func(i int) bool {
 		_, cut := decode(append(bytes.Join(lines[:i+1], nil), end...))

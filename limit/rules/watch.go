@@ -11,30 +11,30 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// Watch reads a file again and again, and reloads the rules when it has changed. It returns
-// when ctx has ended, with its error. every is at least 1 ms; otherwise, and if told is nil,
-// the error is a limit.ErrInvalidArgument.
+// Watch reads a file again and again, and reloads the rules when it has changed. It returns the error of
+// ctx when ctx has ended. every is at least 1 ms; otherwise, or if notify is nil, the error is a
+// limit.ErrInvalidArgument.
 //
-// It goes by the content, so that the way in which a file is exchanged does not matter:
-// written in place, renamed, or by a link, as in a ConfigMap of Kubernetes. A change is
-// applied when the file was the same twice, so that one which is being written is not
-// taken for a shorter one. A pipe or a device is not read, which is an error.
+// Watch compares the content, so that it does not matter how a file is replaced: written in place, renamed,
+// or through a link, as in a ConfigMap of Kubernetes. It applies a change when it has read the same content
+// twice, so that a file that is being written does not count as a shorter one. Pipes and devices are an
+// error, and not read.
 //
-// told is called for each change, with nil if it was applied. If the file cannot be read or
-// has mistakes, told gets the error, once for each content, and the rules stay as they are.
-func (r *Rules) Watch(ctx context.Context, file string, every time.Duration, told func(error)) error {
+// Watch calls notify for each change, with nil if it was applied. If the file is unreadable or has
+// mistakes, notify gets the error, once for each content, and the rules stay as they are.
+func (r *Rules) Watch(ctx context.Context, file string, every time.Duration, notify func(error)) error {
 	switch {
 	case every < time.Millisecond:
 		return fmt.Errorf("%w: every is %v, must be at least 1ms", limit.ErrInvalidArgument, every)
-	case told == nil:
-		return fmt.Errorf("%w: told is nil", limit.ErrInvalidArgument)
+	case notify == nil:
+		return fmt.Errorf("%w: notify is nil", limit.ErrInvalidArgument)
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	w := watcher{rules: r, file: file}
 	for {
-		if changed, err := w.look(); changed {
-			told(err)
+		if due, err := w.look(); due {
+			notify(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -44,16 +44,16 @@ func (r *Rules) Watch(ctx context.Context, file string, every time.Duration, tol
 	}
 }
 
-// A watcher knows what was read of a file.
+// A watcher compares the contents of a file with those before.
 type watcher struct {
 	rules *Rules
 	file  string
-	last  string // what was read last: the sum of the content, or why there was none
-	known string // what told knows of
+	last  string // the last reading: the hash of the content, or an error
+	noted string // the last reading that notify was called for, or that was applied before
 }
 
-// look reads the file, and applies what has changed. changed reports whether told must know.
-func (w *watcher) look() (changed bool, err error) {
+// look reads the file, and applies a change. due reports whether notify must be called.
+func (w *watcher) look() (due bool, err error) {
 	data, err := w.read()
 	now := ""
 	if err != nil {
@@ -66,12 +66,12 @@ func (w *watcher) look() (changed bool, err error) {
 	w.last = now
 	applied := err == nil && sha256.Sum256(data) == w.rules.current.Load().set.sum
 	if applied {
-		w.known = now
+		w.noted = now
 	}
-	if !settled || now == w.known {
+	if !settled || now == w.noted {
 		return false, nil
 	}
-	w.known = now
+	w.noted = now
 	if err != nil {
 		return true, err
 	}
@@ -82,13 +82,13 @@ func (w *watcher) look() (changed bool, err error) {
 	return true, w.rules.Reload(set)
 }
 
-// read returns the content, not much more than a file may have.
+// read returns the content, up to a byte more than a file may have.
 func (w *watcher) read() ([]byte, error) {
 	info, err := os.Stat(w.file)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // to open a pipe waits, and ctx does not end that
+	if !info.Mode().IsRegular() { // to open a pipe waits, beyond the end of ctx
 		return nil, fmt.Errorf("%w: %s is %v, must be a file", limit.ErrInvalidArgument, w.file, info.Mode())
 	}
 	f, err := os.Open(w.file)

@@ -18,7 +18,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
-// manyRules has routes in an order in which nobody would look for them.
+// manyRules has routes in no useful order.
 const manyRules = `
 rules:
   - {name: rest, limits: [{rate: 1000/1m}]}
@@ -30,7 +30,7 @@ rules:
   - {name: new-item, match: {route: GET /items/new}, limits: [{rate: 1000/1m}]}
   - {name: free, match: {route: /search, headers: {X-Plan: free}}, limits: [{rate: 1000/1m}]}
   - {name: keyed, match: {route: /search, headers: {X-Key: true}}, limits: [{rate: 1000/1m}]}
-  - {name: known, match: {route: /search, user: true, methods: [GET, POST]}, limits: [{rate: 1000/1m}]}
+  - {name: known, match: {route: /search, user: true, methods: [GET, M-SEARCH]}, limits: [{rate: 1000/1m}]}
   - {name: lacking, match: {route: /search, user: false, headers: {X-Old: false}}, limits: [{rate: 1000/1m}]}
   - {name: health, match: {route: /health}, exempt: true}
   - {name: staff, match: {headers: {X-Staff: 'true'}}, exempt: true}
@@ -40,7 +40,7 @@ rules:
 `
 
 func TestTheMostSpecificRuleWins(t *testing.T) {
-	// Rest has no conditions, so staff would never apply behind it.
+	// Without a condition of rest, staff would never apply behind it.
 	text := strings.Replace(manyRules, "{name: rest,", "{name: rest, match: {headers: {X-Staff: false}},", 1)
 	r := inMemory(t, text)
 	user := known("alice")
@@ -79,7 +79,9 @@ func TestTheMostSpecificRuleWins(t *testing.T) {
 		{with(get("/search"), "X-Plan", "free", "X-Key", "k"), "beside free"},
 		{with(get("/search"), "X-Plan", "paid", "X-Key", "k"), "beside keyed"},
 		{with(get("/search"), "X-Plan", "free", "X-Plan", "paid", "X-Old", ""), "rest beside"},
-		{rules.Call{Method: "POST", Path: "/search", User: user}, "beside known"},
+		{rules.Call{Method: "M-SEARCH", Path: "/search", User: user}, "beside known"},
+		// A handler of GET also serves HEAD, so its limit is for both, as in a route.
+		{rules.Call{Method: "HEAD", Path: "/search", User: user}, "beside known"},
 		{rules.Call{Method: "PUT", Path: "/search", User: user}, "rest beside"},
 		{get("/search"), "beside lacking"},
 		{with(get("/search"), "X-Old", "1"), "rest beside"},
@@ -92,13 +94,12 @@ func TestTheMostSpecificRuleWins(t *testing.T) {
 	} {
 		g := allow(t, r, test.call, 1)
 		if got := policies(g); got != test.want || !g.Allowed {
-			t.Errorf("%s %s falls under %q, want %q", test.call.Method, test.call.Path, got, test.want)
+			t.Errorf("%s %s: rules %q, want %q", test.call.Method, test.call.Path, got, test.want)
 		}
 	}
 }
 
-// Rules of one route that differ in a condition are no mistake.
-func TestConditionsThatDiffer(t *testing.T) {
+func TestRulesOfOneRouteMayDifferInConditions(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"methods: [POST]", "methods: [GET, POST]"}, {"methods: [HEAD]", "methods: [GET]"},
 		{"user: true", "user: false"}, {"user: true", "methods: [GET]"},
@@ -110,9 +111,9 @@ func TestConditionsThatDiffer(t *testing.T) {
 	}
 }
 
-// A path may have 8 KiB. A longer one is refused for its length alone, before it is read and the user
-// looked up: 1 MiB needs no more allocations than 8 KiB and a byte.
-func TestLongPaths(t *testing.T) {
+// A path may have 8 KiB. A longer one is refused by its length alone, before its readings and the user: 1
+// MiB needs no more allocations than 8 KiB and a byte.
+func TestALongPathIsRefusedByItsLength(t *testing.T) {
 	const most = 8 << 10
 	asked := 0
 	r := inMemory(t, file("match: {user: true}", "limits: [{rate: 1000/1h}]"))
@@ -128,9 +129,7 @@ func TestLongPaths(t *testing.T) {
 		call, least := to(bytes), math.Inf(1)
 		for range 20 { // other goroutines allocate now and then
 			least = min(least, testing.AllocsPerRun(1, func() {
-				if _, err := r.Allow(t.Context(), call, 1); !errors.Is(err, limit.ErrInvalidArgument) {
-					t.Errorf("%d bytes: %v, want ErrInvalidArgument", bytes, err)
-				}
+				fails(t, limit.ErrInvalidArgument, r, call, 1)
 			}))
 		}
 		return least
@@ -143,36 +142,21 @@ func TestLongPaths(t *testing.T) {
 	}
 }
 
-// A handler of GET answers HEAD, too, so that its limit goes for both, as in a route.
-func TestMethods(t *testing.T) {
-	r := inMemory(t, file("match: {methods: [GET, M-SEARCH]}", "limits: [{rate: 3/1h}]"))
-	for _, method := range []string{"GET", "HEAD", "M-SEARCH"} {
-		if g := allow(t, r, rules.Call{Method: method, Path: "/"}, 1); g.Limit != 3 {
-			t.Errorf("%s has the limit %d, want 3", method, g.Limit)
-		}
-	}
-	if g := allow(t, r, rules.Call{Method: "POST", Path: "/"}, 1); g.Limit != 0 {
-		t.Errorf("POST has the limit %d, want none", g.Limit)
-	}
-}
-
-// Where only some routes have rules, others have no limits, and no numbers.
+// A call without rules has no limits, and no numbers.
 func TestACallWithoutRulesIsAllowed(t *testing.T) {
 	r := inMemory(t, file("match: {route: /a}", "limits: [{rate: 1/1s}]"))
 	g := allow(t, r, get("/b"), 1<<40)
 	if !g.Allowed || g.Limit != 0 || g.Each != nil || g.Policy != "" || g.Running() {
 		t.Errorf("%+v, want it allowed without numbers", g)
 	}
-	if _, err := r.Allow(t.Context(), get("/b"), 0); !errors.Is(err, limit.ErrInvalidArgument) {
-		t.Errorf("0 permits: %v, want ErrInvalidArgument", err)
-	}
+	fails(t, limit.ErrInvalidArgument, r, get("/b"), 0)
 	if g := allow(t, inMemory(t, "rules: []"), get("/"), 1); !g.Allowed {
 		t.Error("a file without rules refuses")
 	}
 }
 
-// Different callers have limits of their own, and nobody can write himself another's.
-func TestWhatARuleGoesBy(t *testing.T) {
+// Different callers have their own limits, and no value of a caller is the key of another.
+func TestEachValueHasItsOwnLimit(t *testing.T) {
 	for by, calls := range map[string][]rules.Call{
 		"user": {of("alice"), of("bob"), of("{bob}"), of("%7Bbob%7D"), of("bob|x"), of("all"),
 			of(strings.Repeat("b", 999))},
@@ -196,7 +180,7 @@ func TestWhatARuleGoesBy(t *testing.T) {
 	wantAllowed(t, shared, of("bob"), 1)
 }
 
-func TestACallThatLacksWhatARuleGoesByTakesNothing(t *testing.T) {
+func TestACallWithoutTheValueOfARuleTakesNothing(t *testing.T) {
 	const text = `
 rules:
   - {name: beside, also: true, limits: [{rate: 2/1h}]}
@@ -215,7 +199,7 @@ rules:
 		"header X-Key  ": with(whole, "X-Key", ""),
 	} {
 		_, err := r.Allow(t.Context(), call, 1)
-		want := "rratelimiter: invalid argument: rule own goes by " + strings.TrimSpace(what) +
+		want := "rratelimiter: invalid argument: rule own is by " + strings.TrimSpace(what) +
 			", and the call has none"
 		if err == nil || err.Error() != want || !errors.Is(err, limit.ErrInvalidArgument) {
 			t.Errorf("%v, want %s", err, want)
@@ -223,14 +207,12 @@ rules:
 	}
 	broken := errors.New("no session store")
 	whole.User = func() (string, error) { return "", broken }
-	if _, err := r.Allow(t.Context(), whole, 1); !errors.Is(err, broken) {
-		t.Errorf("%v, want that of User", err)
-	}
+	fails(t, broken, r, whole, 1)
 	wantAllowed(t, r, get("/"), 2)
 }
 
-// Users are looked up once, and only where a rule needs them.
-func TestTheUserIsAskedForOnce(t *testing.T) {
+// Users are looked up once, and only if a rule needs them.
+func TestTheUserIsLookedUpOnce(t *testing.T) {
 	r := inMemory(t, `
 rules:
   - {name: a, match: {route: /a, user: true}, by: user, limits: [{rate: 9/1h}]}
@@ -246,8 +228,8 @@ rules:
 	}
 }
 
-// Five hundred routes are no reason to wait: a comparison of each two by a mux takes minutes.
-func TestManyRoutes(t *testing.T) {
+// Five hundred routes are made at once: a mux takes minutes to compare each two.
+func TestManyRoutesAreMadeAtOnce(t *testing.T) {
 	for shape, route := range map[string]func(i int) string{
 		"beside": func(i int) string { return fmt.Sprintf("/a%d/{x}/", i) },
 		"inside": func(i int) string { return fmt.Sprintf("M%c /%s", 'A'+i/31, deep(i%31)) },
@@ -265,17 +247,17 @@ func TestManyRoutes(t *testing.T) {
 		method, path, _ := strings.Cut(strings.Replace(" "+route(499), " M", "M", 1), " ")
 		call := rules.Call{Method: method, Path: strings.ReplaceAll(path, "{x}", "b")}
 		if got := policies(allow(t, r, call, 1)); got != "r499" {
-			t.Errorf("%s: falls under %q, want r499", shape, got)
+			t.Errorf("%s: rules %q, want r499", shape, got)
 		}
 	}
 }
 
-// deep returns a path of so many segments.
-func deep(segments int) string { return strings.Repeat("a/", segments) }
+// deep returns a path of n segments.
+func deep(n int) string { return strings.Repeat("a/", n) }
 
-// The route that a mux takes for a request is among those of the request. If its path can be read in one way
-// only, there is no other.
-func TestRoutesGoByTheMux(t *testing.T) {
+// The route that a mux finds for a request is among its routes. If the path has one reading, it is the only
+// one.
+func TestRoutesAreThoseOfAMux(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func(all ...string) string { return all[random.IntN(len(all))] }
 	for range 300 {
@@ -306,7 +288,7 @@ func TestRoutesGoByTheMux(t *testing.T) {
 				plain := !strings.Contains(call.Path, "%") && !strings.HasSuffix(call.Path, "/") &&
 					path.Clean(call.Path) == call.Path
 				if plain && got != want || !slices.Contains(append(strings.Fields(got), ""), want) {
-					t.Fatalf("%s %s without %v falls under %q, want %q:\n%s",
+					t.Fatalf("%s %s without %v: rules %q, want %q:\n%s",
 						call.Method, call.Path, without, got, want, &text)
 				}
 				without["No-"+want] = []string{""}
@@ -315,7 +297,7 @@ func TestRoutesGoByTheMux(t *testing.T) {
 	}
 }
 
-// chosen returns some patterns that do not conflict, by names such as Xa.
+// chosen returns patterns without conflicts, by names such as Xa.
 func chosen(pick func(all ...string) string) map[string]string {
 	patterns, mux := map[string]string{}, http.NewServeMux()
 	for i := range 12 {
@@ -332,7 +314,7 @@ func chosen(pick func(all ...string) string) map[string]string {
 	return patterns
 }
 
-// byMux returns the name of the pattern that a mux takes for a call, of those not taken out.
+// byMux returns the name of the pattern that a mux finds for a call, except those in without.
 func byMux(patterns map[string]string, without map[string][]string, call rules.Call) string {
 	mux := http.NewServeMux()
 	for name, pattern := range patterns {
@@ -349,10 +331,10 @@ func byMux(patterns map[string]string, without map[string][]string, call rules.C
 	return string(name)
 }
 
-// redirected is for calls that a mux redirects to a path with a slash at its end.
+// redirected is the name for a redirect to a path with a slash at its end.
 const redirected = "redirected"
 
-// A named is a handler that is not called.
+// A named is a handler that is never called.
 type named string
 
 func (named) ServeHTTP(http.ResponseWriter, *http.Request) {}

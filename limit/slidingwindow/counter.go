@@ -15,22 +15,20 @@ import (
 
 // A Counter is a limit of about Rate permits in any Interval.
 //
-// Time is cut into parts of Interval/Parts, which begin at multiples of that since 1970.
-// The interval up to now has the newest parts, and a rest of the oldest one. The permits
-// of that one count by the share that is left of it, rounded up, as if they had been taken
-// evenly. With one part this is the well-known sliding window of two counters.
+// It cuts time into parts of Interval/Parts, which begin at multiples of that since 1970. The interval up
+// to now covers the newest parts, and some of the oldest one. The permits of the oldest part count by the
+// share of it that is covered, rounded up, as if they had been taken evenly. With one part this is the
+// well-known sliding window of two counters.
 //
-// So a permit comes back, little by little, between a part before its interval has passed
-// and a part after that. The bound: an interval less a part has no more than Rate, for the
-// interval up to now has all the parts that it touches, and they count in full. The
-// part before those may hold up to Rate that were all taken at its end. Then they
-// count for less than they are: an interval has less than twice Rate. To get that much, a
-// burst of the rate must hit the end of a part, and what comes back must be taken at once.
+// So a permit comes back little by little, from a part before its interval has passed to a part after
+// that. The bound: an interval less a part has at most Rate, as the interval up to now covers all the
+// parts that it touches, and they count in full. The part before them may hold up to Rate, all taken at
+// its end, which then count for less than they are: an interval has less than twice Rate. It takes a
+// burst of the rate at the end of a part to get that much, and callers that take at once what comes back.
 //
-// The errors that were measured with a Rate of 1,000, and half more requests than that: what
-// the worst interval has above Rate, and what is granted above what a Log grants, in
-// percent. Bursts are of 1 to 1,000 permits. Who is greedy takes the rate at the end of
-// a part, and every 100 µs what has come back.
+// The errors measured with a Rate of 1,000, and half more requests than that, in percent: permits of the
+// worst interval above Rate, and all permits granted above those of a Log. Bursts have 1 to 1,000
+// permits. Greedy callers take the rate at the end of a part, and returned permits every 100 µs.
 //
 //	Parts         1     10    100         1     10    100
 //	steady      0.1    0.1    0.1      -0.1   -0.1    0.0
@@ -38,7 +36,7 @@ import (
 //	bursty     63.4   21.2   24.6       4.0    0.4    0.2
 //	greedy     99.9   99.8   98.9      -0.1   -0.1   -0.1
 //
-// Where bursts must not pass, take a Log. Release gives back the newest permits first.
+// Where bursts must not pass, use a Log. Release gives back the newest permits first.
 type Counter struct {
 	Rate     int64         // 1 to 2^40
 	Interval time.Duration // 1 ms to 3,660 days; a part of a millisecond is dropped
@@ -47,22 +45,22 @@ type Counter struct {
 	Parts int
 }
 
-// InMemory returns the limiter of this process. A field that is out of its bounds is a
-// limit.ErrInvalidArgument, as with all the methods.
+// InMemory returns a limiter in this process. Like all the methods, it returns a
+// limit.ErrInvalidArgument if a field is out of its bounds.
 func (c Counter) InMemory(opts ...limit.Option) (limit.Releaser, error) {
 	return form.InMemory(c.rule, opts)
 }
 
-// InMemoryKeyed returns a limiter with counts for each key, in this process. Those of a
-// key that was idle for an interval and a part are dropped at one of the next calls.
+// InMemoryKeyed returns a limiter with counts for each key, in this process. After an interval and a
+// part without use of a key, one of the next calls drops its counts.
 func (c Counter) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
 	return form.InMemoryKeyed(c.rule, opts)
 }
 
-// OnRedis returns the limiter that all share who use its name, 1 to 1,024 bytes. Its key
-// is {name}:slidingcounter, a text of some bytes for each part, which Redis drops when
-// all permits are back. A text that nobody can read counts as a rate that was just taken.
-// A reply that is lost is an error, and may cost permits for as long.
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
+// {name}:slidingcounter, a text of some bytes for each part, which Redis drops when all permits are back.
+// An unreadable text counts as a rate that was just taken. A lost reply is an error, and may cost
+// permits for an interval and a part.
 func (c Counter) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
 	return form.OnRedis(c.rule, rdb, name)
 }
@@ -80,44 +78,34 @@ const (
 )
 
 func (c Counter) rule() (form.Rule[counts], error) {
-	if err := cmp.Or(form.Permits("Rate", c.Rate), form.Span("Interval", c.Interval)); err != nil {
+	numbers, err := form.Counted("slidingcounter", "Rate", c.Rate, "Interval", c.Interval)
+	parts := int64(cmp.Or(c.Parts, defaultParts))
+	if err == nil && (parts < 0 || parts > mostParts) {
+		err = fmt.Errorf("%w: Parts is %d, must be 0 to %d", limit.ErrInvalidArgument, c.Parts, mostParts)
+	}
+	if err != nil {
 		return form.Rule[counts]{}, err
 	}
-	if c.Parts < 0 || c.Parts > mostParts {
-		return form.Rule[counts]{}, fmt.Errorf("%w: Parts is %d, must be 0 to %d", limit.ErrInvalidArgument,
-			c.Parts, mostParts)
-	}
-	parts := int64(c.Parts)
-	if parts == 0 {
-		parts = defaultParts
-	}
-	interval := c.Interval.Truncate(time.Millisecond)
-	r := counter{c.Rate, (interval.Microseconds() + parts - 1) / parts, parts}
+	r := counter{c.Rate, (numbers.Interval.Microseconds() + parts - 1) / parts, parts}
+	numbers.Idle = time.Duration((parts+1)*r.width) * time.Microsecond
 	return form.Rule[counts]{
-		Numbers: form.Numbers{
-			Algorithm: "slidingcounter", Limit: c.Rate, Interval: interval,
-			Rest: time.Duration((parts+1)*r.width) * time.Microsecond,
-		},
-		Take:   r.take,
-		Script: counterScript,
-		Args:   []any{r.rate, r.width, r.parts},
+		Numbers: numbers, Take: r.take, Script: counterScript, Args: []any{r.rate, r.width, r.parts},
 	}, nil
 }
 
-// A counter is the rule. The width of a part is in µs; that of them all may be some µs
-// longer than the interval.
+// A counter is the rule. The width of a part is in µs; all parts may be some µs longer than the interval.
 type counter struct{ rate, width, parts int64 }
 
-// counts are the permits of the parts of time: those of the newest part, of the one before
-// it, and so on. The last one is the part that the interval covers in part.
+// counts are the permits of the parts, from the newest to the oldest. The interval covers some of the
+// oldest.
 type counts struct {
-	newest int64 // the number of the newest part: parts begin at its multiples of the width
+	newest int64 // the number of the newest part, which begins at that multiple of the width
 	of     []int64
 	full   int64 // the sum without the last
 }
 
-// take is counter.lua.
-func (c counter) take(s *counts, now, n int64) form.Answer {
+// take decides as counter.lua does.
+func (c counter) take(s *counts, now, n int64) form.Decision {
 	newest, offset := now/c.width, now%c.width
 	if offset < 0 { // before 1970
 		newest, offset = newest-1, offset+c.width
@@ -125,7 +113,7 @@ func (c counter) take(s *counts, now, n int64) form.Answer {
 	s.turn(newest, c.parts)
 	last := c.weighed(s.of[c.parts], offset)
 	used := s.full + last
-	a := form.Answer{Allowed: n <= c.rate-used}
+	d := form.Decision{Allowed: n <= c.rate-used}
 	switch {
 	case n < 0 && used <= -n:
 		clear(s.of)
@@ -135,27 +123,27 @@ func (c counter) take(s *counts, now, n int64) form.Answer {
 			last -= rest
 			s.of[c.parts] = int64(math.Floor(float64(last) / c.weight(offset)))
 		}
-	case a.Allowed:
+	case d.Allowed:
 		s.of[0] += n
 		s.full += n
 	default:
-		a.Retry = c.retry(s, n) - offset
+		d.Retry = c.retry(s, n) - offset
 	}
-	a.Remaining = c.rate - s.full - last
+	d.Remaining = c.rate - s.full - last
 	for age, permits := range s.of {
 		if permits > 0 {
-			a.Reset = (c.parts+1-int64(age))*c.width - offset
+			d.Reset = (c.parts+1-int64(age))*c.width - offset
 			break
 		}
 	}
-	return a
+	return d
 }
 
-// weight returns the share of the oldest part that the interval covers. Redis has floats
-// only, so these are floats, too, in the same order.
+// weight returns the share of the oldest part that the interval covers. Lua has floats only, so Go has
+// the same operations on floats, in the same order.
 func (c counter) weight(offset int64) float64 { return float64(c.width-offset) / float64(c.width) }
 
-// weighed returns the permits of the oldest part that count.
+// weighed returns how many permits of the oldest part count.
 func (c counter) weighed(permits, offset int64) int64 {
 	if permits == 0 {
 		return 0
@@ -163,7 +151,7 @@ func (c counter) weighed(permits, offset int64) int64 {
 	return int64(math.Ceil(float64(permits) * c.weight(offset)))
 }
 
-// retry returns when n permits are there, in µs from the beginning of the newest part.
+// retry returns when n permits will be there, in µs after the beginning of the newest part.
 func (c counter) retry(s *counts, n int64) int64 {
 	full := s.full
 	for later := range c.parts + 1 {
@@ -178,8 +166,8 @@ func (c counter) retry(s *counts, n int64) int64 {
 	return (c.parts + 1) * c.width // not reached: n is at most the rate
 }
 
-// until returns the first offset at which the oldest part counts for no more than room.
-// Floats are so exact that it is the calculated one, or one of the next two.
+// until returns the first offset at which the oldest part counts for no more than room. Floats are so
+// exact that it is the computed offset, or one of the next two.
 func (c counter) until(oldest, room int64) int64 {
 	if oldest <= room {
 		return 0
@@ -194,7 +182,7 @@ func (c counter) until(oldest, room int64) int64 {
 	return offset
 }
 
-// turn makes a part the newest. Where the clock was set back, what is later counts for it.
+// turn makes a part the newest. After the clock was set back, later permits count for that part.
 func (s *counts) turn(newest, parts int64) {
 	if s.of == nil {
 		s.of, s.newest = make([]int64, parts+1), newest
@@ -221,8 +209,8 @@ func (s *counts) turn(newest, parts int64) {
 	}
 }
 
-// giveBack gives back permits, the newest first, but none of the oldest part. It returns
-// how many are still to be given back.
+// giveBack gives back permits, the newest first, but none of the oldest part. It returns how many are
+// left to give back.
 func (s *counts) giveBack(n int64) int64 {
 	for age := range s.of[:len(s.of)-1] {
 		back := min(n, s.of[age])

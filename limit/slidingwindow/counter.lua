@@ -2,17 +2,17 @@
 --
 -- KEYS[1]  numbers as a text: the width of a part of time, in us; the number of the newest
 --          part, which begins at that multiple of the width; its permits, and those of each
---          part before it. It expires when all permits are back
+--          earlier part. It expires when all permits are back
 -- ARGV[1]  the permits, negative if they are given back
 -- ARGV[2]  the rate
 -- ARGV[3]  the width of a part, in us
--- ARGV[4]  the parts of the interval; one more is kept, which it covers in part
--- ARGV[5]  when what is given back was taken, in us since 1970; none: the newest permits are given back
--- Reply:   what is left; when all are back, in us; the time, in us since 1970, 0 if nothing was taken;
+-- ARGV[4]  the parts of the interval; it covers some of one more
+-- ARGV[5]  when the permits to give back were taken, in us since 1970; none: the newest permits
+-- Reply:   the permits left; when all are back, in us; the time, in us since 1970, 0 if nothing was taken;
 --          when the permits are back, in us
 
 local MOST = 2 ^ 40 -- permits
-local LONGEST = 2047 -- bytes of a text; none of ours has so many
+local LONGEST = 2047 -- bytes; a text has fewer
 local MOST_PARTS = 101
 local MOST_DIGITS = 16
 
@@ -20,8 +20,8 @@ local n, rate, width, parts = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARG
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
--- The permits of each part, by its age. Somebody else may have written anything: if it cannot
--- be read, nobody knows what was taken, so it was all, and now.
+-- The permits of each part, by its age. The key may hold anything: unreadable data count as the
+-- rate, taken now.
 local text = redis.call('GET', KEYS[1]) or ''
 local numbers, right = {}, #text <= LONGEST and not string.find(text, '[^%d ]')
 for number in string.gmatch(right and text or '', '%d+') do
@@ -31,12 +31,12 @@ end
 right = right and #numbers > 2 and numbers[1] > 0
 local unknown = text ~= '' and not right
 local later = right and numbers[1] * numbers[2] > now -- the clock was set back
--- Where the limit was changed, a part has another width now. What was taken before is kept
--- for as long as it was said then: until its key expires, time has the parts that are there.
+-- After a change of the limit, parts have another width. Earlier permits stay taken for their old
+-- interval: the old parts remain until the key expires.
 local kept, ttl, longer = parts, 0, false
 if right and numbers[1] ~= width and not later then
   ttl = redis.call('PTTL', KEYS[1])
-  local same = math.ceil(parts * width / numbers[1]) -- so many of them are the interval
+  local same = math.ceil(parts * width / numbers[1]) -- old parts of the interval
   if ttl > math.ceil((parts + 1) * width / 1000) + 1 and same < MOST_PARTS then
     kept, parts, width, longer = MOST_PARTS - 1, same, numbers[1], true
   end
@@ -46,8 +46,7 @@ local offset = now - newest * width
 if unknown then
   numbers = {width, newest, rate}
 end
--- Parts of another width count for those in which they end. Parts that are still to come
--- count for the newest.
+-- Parts of another width count for the parts in which they end. Future parts count for the newest.
 local counts, full, eldest = {}, 0, 0 -- the ages of parts are 0 to eldest
 for i = 3, math.min(#numbers, MOST_PARTS + 2) do
   local ends = (numbers[2] - i + 4) * numbers[1] - 1
@@ -84,10 +83,10 @@ local function until_room(oldest, room)
   return at
 end
 
-local place = tonumber(ARGV[5])
+local stamp = tonumber(ARGV[5])
 local taken, retry, reset = now, 0, 0
-if n < 0 and place then -- what others have taken meanwhile stays
-  local age = math.max(0, newest - math.floor(place / width))
+if n < 0 and stamp then -- later permits stay taken
+  local age = math.max(0, newest - math.floor(stamp / width))
   local back = math.min(-n, counts[age] or 0)
   if age < parts then
     counts[age], full = (counts[age] or 0) - back, full - back
@@ -134,8 +133,8 @@ for age = 0, eldest do
     reset = math.max(0, (parts + 1 - age) * width - offset)
   end
 end
--- What was refused changes no widths, so that parts do not become later again and again. Then
--- all are back when the key expires.
+-- A refusal converts no widths, so that parts do not move later again and again. All permits are
+-- back when the key expires.
 local turned = not longer and numbers[1] == width and numbers[2] ~= newest
 local write, life = taken > 0 or unknown or later or turned, math.ceil(reset / 1000) + 1
 if ttl > 0 and (longer or not write) then
@@ -143,7 +142,7 @@ if ttl > 0 and (longer or not write) then
 end
 if write and (reset > 0 or longer) then
   redis.call('SET', KEYS[1], table.concat(written, ' '), 'PX', life)
-elseif write then -- nothing is left
+elseif write then -- no permit is out
   redis.call('UNLINK', KEYS[1])
 end
 return {math.max(0, rate - full - last), reset, taken, retry}

@@ -52,7 +52,7 @@ func ExampleCounter_InMemory() {
 	// 12:02:00 true 98
 }
 
-// A limit for each address, which all processes share.
+// A limit for each address, shared by all processes.
 func ExampleCounter_OnRedisKeyed() {
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	addresses, err := slidingwindow.Counter{Rate: 1000, Interval: time.Hour}.OnRedisKeyed(rdb, "visits")

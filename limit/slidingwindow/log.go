@@ -1,7 +1,6 @@
 package slidingwindow
 
 import (
-	"cmp"
 	"embed"
 	"time"
 
@@ -14,38 +13,36 @@ import (
 
 // A Log is a limit of Rate permits in any Interval.
 //
-// It has a record for each grant, in the order of time. A call looks at the oldest record
-// and at the newest one, as each knows the sum of all before it. A refusal looks for the
-// record with which enough come back, mostly one of the oldest; by halving, that takes no
-// more than 20 looks.
+// It has a record for each grant, in the order of time. A call reads the oldest and the newest record,
+// as each knows the sum of all before it. A refusal looks for the record with which enough permits come
+// back, mostly one of the oldest. By halving, that takes at most 20 looks.
 //
-// The records of a limit are at most 1,001. Up to a Rate of 1,000 that is no restriction.
-// Above, grants of the same thousandth of the interval are one record, with the time of the
-// latest: permits may come back up to a thousandth of the interval late, never early.
+// A limit has at most 1,001 records. Up to a Rate of 1,000 that is no restriction. Above, grants in the
+// same thousandth of the interval are one record, with the time of the latest: permits may come back up
+// to a thousandth of the interval late, never early.
 //
-// Release gives back the permits that were taken last, for they are mostly the ones that
-// were not used.
+// Release gives back the newest permits, which are the ones most likely unused.
 type Log struct {
 	Rate     int64         // 1 to 2^40
 	Interval time.Duration // 1 ms to 3,660 days; a part of a millisecond is dropped
 }
 
-// InMemory returns the limiter of this process. A field that is out of its bounds is a
-// limit.ErrInvalidArgument, as with all the methods. A record takes 16 bytes.
+// InMemory returns a limiter in this process, with 16 bytes for a record. Like all the methods, it
+// returns a limit.ErrInvalidArgument if a field is out of its bounds.
 func (l Log) InMemory(opts ...limit.Option) (limit.Releaser, error) {
 	return form.InMemory(l.rule, opts)
 }
 
-// InMemoryKeyed returns a limiter with a log for each key, in this process. The log of a
-// key that was idle for an interval is dropped at one of the next calls.
+// InMemoryKeyed returns a limiter with a log for each key, in this process. After an interval without
+// use of a key, one of the next calls drops its log.
 func (l Log) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
 	return form.InMemoryKeyed(l.rule, opts)
 }
 
-// OnRedis returns the limiter that all share who use its name, 1 to 1,024 bytes. Its key
-// is {name}:slidinglog, a sorted set that Redis drops an interval after the last grant. A
-// record takes some 90 bytes there. A key whose data nobody can read counts as a rate that
-// was just taken. A reply that is lost is an error, and may cost permits for an interval.
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
+// {name}:slidinglog, a sorted set with some 90 bytes for a record, which Redis drops an interval after
+// the last grant. Unreadable data under the key count as a rate that was just taken. A lost reply is an
+// error, and may cost permits for an interval.
 func (l Log) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
 	return form.OnRedis(l.rule, rdb, name)
 }
@@ -60,69 +57,61 @@ var files embed.FS
 
 var logScript = redisx.Load(files, "log.lua", false)
 
-// mostRecords is how many parts of an interval have a record each, where the rate allows
-// for more.
+// mostRecords is the number of slices of an interval that have a record each, where the rate is higher.
 const mostRecords = 1000
 
 func (l Log) rule() (form.Rule[records], error) {
-	if err := cmp.Or(form.Permits("Rate", l.Rate), form.Span("Interval", l.Interval)); err != nil {
-		return form.Rule[records]{}, err
-	}
-	interval := l.Interval.Truncate(time.Millisecond)
-	r := log{l.Rate, interval.Microseconds(), 1}
+	numbers, err := form.Counted("slidinglog", "Rate", l.Rate, "Interval", l.Interval)
+	r := log{l.Rate, numbers.Interval.Microseconds(), 1}
 	if l.Rate > mostRecords {
 		r.slice = (r.interval + mostRecords - 1) / mostRecords
 	}
 	return form.Rule[records]{
-		Numbers: form.Numbers{Algorithm: "slidinglog", Limit: l.Rate, Interval: interval, Rest: interval},
-		Take:    r.take,
-		Script:  logScript,
-		Args:    []any{r.rate, r.interval, r.slice},
-	}, nil
+		Numbers: numbers, Take: r.take, Script: logScript, Args: []any{r.rate, r.interval, r.slice},
+	}, err
 }
 
-// A log is the rule, in µs. Grants of the same slice of time are one record.
+// A log is the rule, in µs. Grants in the same slice of time are one record.
 type log struct{ rate, interval, slice int64 }
 
-// take is log.lua.
-func (l log) take(s *records, now, n int64) form.Answer {
+// take decides as log.lua does.
+func (l log) take(s *records, now, n int64) form.Decision {
 	s.expire(now - l.interval)
 	s.rewind(now)
 	used := s.used()
-	a := form.Answer{Allowed: n <= l.rate-used}
+	d := form.Decision{Allowed: n <= l.rate-used}
 	switch {
 	case n < 0:
 		s.giveBack(min(-n, used))
-	case a.Allowed:
+	case d.Allowed:
 		s.add(now, n, l.slice)
 	default:
-		a.Retry = s.record(s.reach(used+n-l.rate)).at + l.interval - now
+		d.Retry = s.record(s.reach(used+n-l.rate)).at + l.interval - now
 	}
 	if s.count > 0 {
-		a.Reset = s.record(s.count-1).at + l.interval - now
+		d.Reset = s.record(s.count-1).at + l.interval - now
 	}
-	a.Remaining = l.rate - s.used()
-	return a
+	d.Remaining = l.rate - s.used()
+	return d
 }
 
-// records are a ring, from the oldest to the newest. Sums may overflow: they are only
-// subtracted from one another.
+// records are a ring, from the oldest to the newest. Sums may overflow, as only their differences count.
 type records struct {
 	ring         []record // as long as a power of two, or empty
 	first, count int
-	gone         int64 // the sum of the records that are gone
+	gone         int64 // the sum of the dropped records
 }
 
-// A record is a grant, or several that are as good as one.
+// A record is a grant, or several of one slice.
 type record struct {
 	at  int64 // µs
-	sum int64 // of its permits and those of all records before it
+	sum int64 // permits of this record and all before it
 }
 
-// record returns that of a rank; 0 is the oldest.
+// record returns the record of a rank, of which 0 is the oldest.
 func (s *records) record(rank int) *record { return &s.ring[(s.first+rank)&(len(s.ring)-1)] }
 
-// sum returns the permits of all records that were ever there.
+// sum returns the permits of all records that ever were.
 func (s *records) sum() int64 {
 	if s.count == 0 {
 		return s.gone
@@ -133,7 +122,7 @@ func (s *records) sum() int64 {
 // used returns the permits that are out.
 func (s *records) used() int64 { return s.sum() - s.gone }
 
-// expire drops the records up to a time.
+// expire drops the records up to end.
 func (s *records) expire(end int64) {
 	for s.count > 0 && s.record(0).at <= end {
 		s.gone = s.record(0).sum
@@ -142,8 +131,8 @@ func (s *records) expire(end int64) {
 	}
 }
 
-// rewind makes one record of those that are later than now. The clock was set back then;
-// else they would be there for longer than an interval.
+// rewind joins the records later than now, which are there after the clock was set back. Otherwise they
+// would stay for longer than an interval.
 func (s *records) rewind(now int64) {
 	if s.count == 0 || s.record(s.count-1).at <= now {
 		return
@@ -155,7 +144,7 @@ func (s *records) rewind(now int64) {
 	s.push(record{now, sum})
 }
 
-// add notes a grant.
+// add records a grant.
 func (s *records) add(now, n, slice int64) {
 	if s.count > 0 {
 		if last := s.record(s.count - 1); last.at/slice == now/slice {
@@ -166,7 +155,7 @@ func (s *records) add(now, n, slice int64) {
 	s.push(record{now, s.sum() + n})
 }
 
-// push adds the newest record.
+// push appends a record.
 func (s *records) push(r record) {
 	if s.count == len(s.ring) {
 		ring := make([]record, max(4, 2*len(s.ring)))
@@ -190,8 +179,8 @@ func (s *records) giveBack(n int64) {
 	s.record(s.count - 1).sum = s.gone + rest
 }
 
-// reach returns the rank of the first record that has n permits with those before it. That
-// is mostly one of the oldest, so it looks there first.
+// reach returns the rank of the first record that has n permits together with those before it. It
+// looks at the oldest records first, as it is mostly one of them.
 func (s *records) reach(n int64) int {
 	low, high := 0, s.count-1
 	for stride := 1; low < high; stride *= 2 {

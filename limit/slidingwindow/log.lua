@@ -1,31 +1,31 @@
 -- log.lua: takes permits of a sliding log, or gives them back.
 --
--- KEYS[1]  the records, a sorted set by time, in us. A member is "SUM:PERMITS": the sum of all
---          permits that were taken before it, and its own
+-- KEYS[1]  the records, a sorted set by time, in us. A member is "SUM:PERMITS": the sum of the
+--          permits of all earlier records, and its own permits
 -- ARGV[1]  the permits, negative if they are given back
 -- ARGV[2]  the rate
 -- ARGV[3]  the interval, in us
 -- ARGV[4]  the slice of time whose grants are one record, in us
--- ARGV[5]  when what is given back was taken, in us since 1970; none: the newest permits are given back
--- Reply:   what is left; when all are back, in us; the time, in us since 1970, 0 if nothing was taken;
+-- ARGV[5]  when the permits to give back were taken, in us since 1970; none: the newest permits
+-- Reply:   the permits left; when all are back, in us; the time, in us since 1970, 0 if nothing was taken;
 --          when the permits are back, in us
 
-local MOST, ROUND = 2 ^ 40, 2 ^ 48 -- the most permits of a limit; a sum begins anew there
+local MOST, ROUND = 2 ^ 40, 2 ^ 48 -- the most permits of a limit; sums start over at ROUND
 local LOOKS = 100 -- more than any set needs
-local MANY = 30000 -- records; no set of ours has so many
-local BESIDE = 1000 -- records on one side of one that is changed
+local MANY = 30000 -- records; a set has fewer
+local BESIDE = 1000 -- records on one side of a changed record
 
 local n, rate, interval, slice = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local ended = string.format('%.0f', now - interval) -- records up to then are over
--- The key lives longer than this interval if others have a longer one, as before a change of
--- the limit. Their records stay; ours are fewer, so that they are not too many.
+local ended = string.format('%.0f', now - interval) -- records up to then have ended
+-- The key lives longer than this interval if other limiters have a longer one, as before a change
+-- of the limit. Their records stay, and new records are fewer, to bound their number.
 local ttl = redis.call('PTTL', KEYS[1])
 local longer = ttl > math.ceil(interval / 1000) + 1
 
--- parse returns the sum before a record, and its permits. Somebody else may have written
--- anything: then there is no sum.
+-- parse returns the sum before a record, and its permits. The key may hold anything: unreadable
+-- records have no sum.
 local function parse(member)
   local sum, permits = string.match(member, '^(%d+):(%d+)$')
   sum, permits = tonumber(sum), tonumber(permits)
@@ -45,7 +45,7 @@ local function record(rank)
   return tonumber(found[2]) or math.huge, sum, permits, found[1]
 end
 
--- What counts are the records from rank old on. The last of them is at, sum, permits, member.
+-- Records from rank old on count. The last of them is at, sum, permits, member.
 local at, sum, permits, member = record(-1)
 local since, base = record(0)
 local old, used, lasts = 0, 0, false
@@ -53,19 +53,19 @@ if at and since <= now - interval then
   old = redis.call('ZCOUNT', KEYS[1], '-inf', ended)
   since, base = record(old)
 end
-if at and at > now then -- the clock was set back: nobody knows how long others count
+if at and at > now then -- the clock was set back: the intervals of other limiters are unknown
   ttl, longer = -1, false
 end
 local many = redis.call('ZCARD', KEYS[1]) > MANY
 if many or since and since > now - interval then
   used = not many and sum and base and (sum + permits - base) % ROUND
-  if not used or used < permits then -- nobody knows what was taken: all, and now
+  if not used or used < permits then -- unreadable data count as the rate, taken now
     redis.call('UNLINK', KEYS[1])
     ttl, longer = -1, false
     at, base, sum, permits, used, old = now, 0, 0, rate, rate, 0
     member = string.format('0:%.0f', rate)
     redis.call('ZADD', KEYS[1], string.format('%.0f', now), member)
-  elseif at > now then -- what is later than now is one record of now
+  elseif at > now then -- later records become one record of now
     local rank = redis.call('ZCOUNT', KEYS[1], '-inf', string.format('(%.0f', now))
     local again, start, _, same = record(rank)
     start = start or sum
@@ -80,8 +80,8 @@ if many or since and since > now - interval then
   lasts = true
 end
 
--- reach returns the rank of the first record that has x permits with those before it. That is
--- mostly one of the oldest, so it looks there first.
+-- reach returns the rank of the first record that has x permits together with those before it. It
+-- looks at the oldest records first, as it is mostly one of them.
 local function reach(x)
   local low, high, stride = old, redis.call('ZCARD', KEYS[1]) - 1, 1
   for _ = 1, LOOKS do
@@ -100,9 +100,8 @@ local function reach(x)
   return low
 end
 
--- withdraw takes permits out of the record of a time, unless very many others stand on both sides
--- of it: those of one side are written anew. They stay what they were. It returns how many
--- permits these are.
+-- withdraw takes permits out of the record of a time, and returns how many. It writes the records
+-- of one side again, with other sums, and gives up if both sides have very many.
 local function withdraw(taken, wanted)
   local own = redis.call('ZCOUNT', KEYS[1], '-inf', string.format('(%.0f', taken))
   local first, last = longer and 0 or old, redis.call('ZCARD', KEYS[1]) - 1
@@ -136,7 +135,7 @@ local function withdraw(taken, wanted)
     found[i] = {found[i], string.format('%.0f:%.0f', before, count)}
     there[found[i][2]] = count > 0
   end
-  for i = 1, #found, 2 do -- first what stays, so that the key keeps its time to live
+  for i = 1, #found, 2 do -- add first, so that the key keeps its time to live
     if there[found[i][2]] then
       redis.call('ZADD', KEYS[1], found[i + 1], found[i][2])
     end
@@ -149,10 +148,10 @@ local function withdraw(taken, wanted)
   return back
 end
 
-local place = tonumber(ARGV[5])
+local stamp = tonumber(ARGV[5])
 local taken, retry, reset = now, 0, 0
-if n < 0 and place then
-  used = used - withdraw(place, -n)
+if n < 0 and stamp then
+  used = used - withdraw(stamp, -n)
   at = record(-1) or now
 elseif n < 0 then
   local rest = used - math.min(-n, used)

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
-// Capacity and rate are apart, and the rate may have a fraction: half a permit a second
-// fills a bucket of one in two.
+// Capacity and rate differ, and the rate may be a fraction: half a permit a second fills a bucket of one in
+// two seconds.
 func TestBucketForms(t *testing.T) {
 	formtest.Run(t, formtest.Suite{
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
@@ -40,9 +40,8 @@ func TestBucketBounds(t *testing.T) {
 	})
 }
 
-// What is asked for is never more than fits, so the numbers of a Result are those of the
-// bucket.
-func TestBucketNumbers(t *testing.T) {
+// Limit is the capacity, and Interval the time in which the bucket fills.
+func TestResultsHaveTheNumbersOfTheBucket(t *testing.T) {
 	for _, tt := range []struct {
 		b    tokenbucket.Bucket
 		want time.Duration
@@ -60,7 +59,21 @@ func TestBucketNumbers(t *testing.T) {
 	}
 }
 
-// Tokens that have come since permits were taken are not given back with them.
-func TestReturnInPart(t *testing.T) {
+// Return leaves out the tokens that have come since.
+func TestReturnLeavesOutTokensThatCame(t *testing.T) {
 	formtest.ReturnsInPart(t, tokenbucket.Bucket{Capacity: 10, Rate: 10, Interval: time.Hour})
+}
+
+func TestBucketHasNoDriftInThirtyDays(t *testing.T) {
+	formtest.HasNoDrift(t, func(capacity, permits int64, in time.Duration) formtest.Algorithm {
+		return tokenbucket.Bucket{capacity, float64(permits) / in.Seconds(), time.Second}
+	})
+}
+
+func TestBucketBearsAClock(t *testing.T) {
+	formtest.BearsAClock(t, tokenbucket.Bucket{3, 10, time.Second}, 4, 100*time.Millisecond, 3)
+}
+
+func TestBucketBearsForeignNumbers(t *testing.T) {
+	formtest.BearsNumbers(t, tokenbucket.Bucket{10, 10, time.Hour}, "{name}:tokenbucket", "")
 }

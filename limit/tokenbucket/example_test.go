@@ -10,7 +10,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
-// A burst of three, and then one in ten seconds.
+// A burst of three, and then one permit in ten seconds.
 func ExampleBucket_InMemory() {
 	l, err := tokenbucket.Bucket{Capacity: 3, Rate: 0.1, Interval: time.Second}.InMemory()
 	if err != nil {
@@ -27,7 +27,7 @@ func ExampleBucket_InMemory() {
 	// false 0 10s
 }
 
-// A bucket for each user, which all processes share.
+// A bucket for each user, shared by all processes.
 func ExampleBucket_OnRedisKeyed() {
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	users, err := tokenbucket.Bucket{Capacity: 100, Rate: 10, Interval: time.Second}.OnRedisKeyed(rdb, "api")
@@ -41,7 +41,7 @@ func ExampleBucket_OnRedisKeyed() {
 	}
 }
 
-// The next caller pays: the first one goes at once, whatever it wants.
+// The next caller pays: the first goes at once, whatever it asks for.
 func ExampleSmoothLimiter_Acquire() {
 	l, err := tokenbucket.Smooth{Rate: 100, Interval: time.Second}.InMemory()
 	if err != nil {

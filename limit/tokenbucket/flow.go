@@ -6,20 +6,20 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/form"
 )
 
-// coldFactor is how many times as long a permit takes when a Smooth is cold, as in Guava.
+// coldFactor is by how much longer a permit of a cold Smooth takes, as in Guava.
 const coldFactor = 3
 
-// A flow is the rule of a Smooth, in µs and permits. What is saved costs less than what is
-// fresh, or more: below half it costs as much as nothing does when it is warm.
+// A flow is the rule of a Smooth, in µs and permits. Saved permits of a warm Smooth cost as much as fresh
+// ones; the more are saved above the threshold, the colder it is, and the more each costs.
 //
-// It has the arithmetic of Guava, which drops parts of a µs.
+// The arithmetic is that of Guava, which drops parts of a µs.
 type flow struct {
 	stable    float64 // µs between two permits
-	most      float64 // permits that are saved
-	save      float64 // µs in which one is saved
-	warm      bool    // it has to warm up
-	threshold float64 // of saved permits: it is warm below
-	slope     float64 // µs by which a permit takes longer for each one saved above that
+	most      float64 // saved permits
+	save      float64 // µs in which one permit is saved
+	warm      bool    // has a WarmUp
+	threshold float64 // saved permits up to which it is warm
+	slope     float64 // µs that a permit takes longer for each one saved above the threshold
 	limit     int64
 }
 
@@ -37,19 +37,17 @@ func newFlow(perSecond, warmUp float64, limit int64) flow {
 	return f
 }
 
-// latest is the last time at which a request may be granted, in µs: what is added to it
-// once more is still an int64.
+// latest bounds the time at which a request is granted, in µs, so that a sum with it stays an int64.
 const latest = math.MaxInt64 / 2
 
-// A ticket is what a Smooth keeps: the permits that are saved, and from when on the next
-// request is granted.
+// A ticket is the state of a Smooth: the saved permits, and when it grants the next request.
 type ticket struct {
 	saved      float64
 	next, last int64 // µs; last is the time of the last call
 	used       bool
 }
 
-// at brings t to a time. A clock that is set back takes what is owed with it.
+// at brings t to a time. If the clock was set back, the owed time moves with it.
 func (f flow) at(t *ticket, now int64) {
 	switch {
 	case !t.used:
@@ -67,7 +65,7 @@ func (f flow) at(t *ticket, now int64) {
 	}
 }
 
-// reserve takes n permits, and returns how long their caller waits, for those before.
+// reserve takes n permits, and returns how long their caller waits.
 func (f flow) reserve(t *ticket, now, n int64) (wait int64) {
 	f.at(t, now)
 	wait = t.next - now
@@ -78,7 +76,7 @@ func (f flow) reserve(t *ticket, now, n int64) (wait int64) {
 	return wait
 }
 
-// cost returns the µs that saved permits cost.
+// cost returns the µs that spent ones of the saved permits cost.
 func (f flow) cost(saved, spent float64) (us int64) {
 	if !f.warm {
 		return 0
@@ -98,21 +96,21 @@ func (f flow) owes(t *ticket, now int64) bool {
 	return t.next > now
 }
 
-// take is for Allow: it does not wait.
-func (f flow) take(t *ticket, now, n int64) form.Answer {
+// take serves Allow, which does not wait.
+func (f flow) take(t *ticket, now, n int64) form.Decision {
 	f.at(t, now)
 	if owed := t.next - now; owed > 0 {
-		return form.Answer{Retry: owed, Reset: owed}
+		return form.Decision{Retry: owed, Reset: owed}
 	}
 	f.reserve(t, now, n)
 	if t.next == now {
-		return form.Answer{Allowed: true, Remaining: f.limit}
+		return form.Decision{Allowed: true, Remaining: f.limit}
 	}
-	return form.Answer{Allowed: true, Reset: t.next - now}
+	return form.Decision{Allowed: true, Reset: t.next - now}
 }
 
-// rest returns the µs after which nothing is owed for one request.
-func (f flow) rest() float64 {
+// idle returns the µs after which an unused Smooth owes nothing for one request.
+func (f flow) idle() float64 {
 	dearest := f.stable
 	if f.warm {
 		dearest *= coldFactor

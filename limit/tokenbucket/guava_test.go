@@ -10,13 +10,13 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// What Guava did on random timelines, as testdata/guava/Timeline.java has recorded it:
+// A Smooth does what Guava did on random timelines, recorded by testdata/guava/Timeline.java:
 //
 //	mvn dependency:copy -Dartifact=com.google.guava:guava:33.4.8-jre -DoutputDirectory=target
 //	mvn dependency:copy -Dartifact=com.google.guava:failureaccess:1.0.3 -DoutputDirectory=target
 //	javac -cp 'target/*' -d target testdata/guava/Timeline.java
 //	java -cp 'target:target/*' com.google.common.util.concurrent.Timeline > testdata/guava/timelines.txt
-func TestSmoothIsThatOfGuava(t *testing.T) {
+func TestSmoothDecidesAsGuava(t *testing.T) {
 	file := redistest.Must(os.Open("testdata/guava/timelines.txt"))(t)
 	defer func() { _ = file.Close() }()
 	var p player
@@ -31,7 +31,7 @@ func TestSmoothIsThatOfGuava(t *testing.T) {
 	}
 }
 
-// A player does what a line says, and compares.
+// A player replays the lines.
 type player struct {
 	flow   flow
 	ticket ticket

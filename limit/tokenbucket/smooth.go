@@ -1,6 +1,7 @@
 package tokenbucket
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -11,25 +12,23 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Smooth spreads permits evenly, as the RateLimiter of Guava does: the next caller pays.
-// A request is granted if nothing is owed, however many permits it wants, and then as much
-// time is owed as they take. So a caller never waits for its own permits, but for those of
-// the one before.
+// A Smooth spreads permits evenly, as the RateLimiter of Guava does: the next caller pays. It grants a
+// request of any size if nothing is owed, and then owes the time of its permits. So callers wait for the
+// permits of the caller before them, never for their own.
 //
-// Permits that nobody takes are saved. Without WarmUp, those of one second are, and cost
-// nothing. With WarmUp, a limiter that was idle is cold: a permit takes three times as
-// long at first, and it is at its Rate when it has been busy for WarmUp. That is for what
-// sits behind a cache or a pool that must fill.
+// A Smooth saves unused permits. Without WarmUp it saves those of one second, which then cost nothing.
+// With WarmUp, a limiter that was idle is cold: at first a permit takes three times as long, and after
+// WarmUp of use it takes its time at Rate. That protects a cache or a pool that must fill.
 //
-// There is no form on Redis: see leakybucket.Queue.
+// It has no form on Redis: see leakybucket.Queue.
 type Smooth struct {
 	Rate     float64       // above 0, at most 2^40; 0.5 is a permit in two intervals
 	Interval time.Duration // 1 ms to 3,660 days; a part of a microsecond is dropped
 	WarmUp   time.Duration // 0, or 1 µs to 3,660 days
 }
 
-// InMemory returns the limiter of this process. It saves permits from now on. A field that
-// is out of its bounds is a limit.ErrInvalidArgument.
+// InMemory returns a limiter in this process, which saves permits from now on. The error is a
+// limit.ErrInvalidArgument if a field is out of its bounds.
 func (s Smooth) InMemory(opts ...limit.Option) (*SmoothLimiter, error) {
 	l, err := form.InMemory(s.rule, opts)
 	if err != nil {
@@ -37,11 +36,11 @@ func (s Smooth) InMemory(opts ...limit.Option) (*SmoothLimiter, error) {
 	}
 	f, _ := s.flow()
 	one := &SmoothLimiter{smooth{l.(form.Opened[ticket]), f}, l}
-	return one, one.do(context.Background(), "", f.at)
+	return one, one.tickets.Do(context.Background(), "", f.at)
 }
 
-// InMemoryKeyed returns a limiter for each key, in this process, with the errors of
-// InMemory. One that nobody has used for a while is dropped, with the permits it had saved.
+// InMemoryKeyed returns a limiter for each key, in this process, with the errors of InMemory. Calls drop
+// limiters that were unused for a while, with their saved permits.
 func (s Smooth) InMemoryKeyed(opts ...limit.Option) (*SmoothKeyed, error) {
 	l, err := form.InMemoryKeyed(s.rule, opts)
 	if err != nil {
@@ -51,9 +50,9 @@ func (s Smooth) InMemoryKeyed(opts ...limit.Option) (*SmoothKeyed, error) {
 	return &SmoothKeyed{smooth{l.(form.Opened[ticket]), f}, l}, nil
 }
 
-// flow returns the rule in numbers of Guava.
+// flow returns the rule, in the numbers of Guava.
 func (s Smooth) flow() (flow, error) {
-	if err := pace(s.Rate, s.Interval); err != nil {
+	if err := cmp.Or(positive(s.Rate), form.Span("Interval", s.Interval)); err != nil {
 		return flow{}, err
 	}
 	interval := s.Interval.Truncate(time.Microsecond)
@@ -63,7 +62,7 @@ func (s Smooth) flow() (flow, error) {
 			s.WarmUp, form.MostTime)
 	}
 	f := newFlow(s.Rate/interval.Seconds(), float64(warmUp.Microseconds()), max(1, int64(s.Rate)))
-	if us := f.rest(); us > float64(form.MostTime.Microseconds()) {
+	if us := f.idle(); us > float64(form.MostTime.Microseconds()) {
 		return flow{}, fmt.Errorf("%w: Rate is %v in %v, one permit must take at most %v",
 			limit.ErrInvalidArgument, s.Rate, interval, form.MostTime)
 	}
@@ -79,83 +78,79 @@ func (s Smooth) rule() (form.Rule[ticket], error) {
 	return form.Rule[ticket]{
 		Numbers: form.Numbers{Algorithm: "smooth", Limit: f.limit,
 			Interval: time.Duration(interval) * time.Microsecond,
-			Rest:     time.Duration(f.rest())*time.Microsecond + time.Millisecond},
+			Idle:     time.Duration(f.idle())*time.Microsecond + time.Millisecond},
 		Take: f.take,
 		Owes: f.owes,
 	}, nil
 }
 
-// A SmoothLimiter is the limiter of a Smooth. It is a limit.Limiter.
+// A SmoothLimiter is the limiter of a Smooth. It implements limit.Limiter.
 type SmoothLimiter struct {
 	smooth
 	allows limit.Limiter
 }
 
-// Allow takes n permits if nothing is owed. Result.Limit is Rate, at least 1. Its Remaining
-// is that if nothing is owed, otherwise 0.
+// Allow takes n permits if nothing is owed. Result.Limit is Rate, at least 1. Result.Remaining equals it
+// if nothing is owed, and is 0 otherwise.
 func (l *SmoothLimiter) Allow(ctx context.Context, n int64) (limit.Result, error) {
 	return l.allows.Allow(ctx, n)
 }
 
-// Acquire takes n permits, 1 to Rate, and returns how long it has waited for those before.
-// More are a limit.ErrPermitsExceedRate: take them in parts. If ctx ends meanwhile, nothing
-// is taken, and errors.Is(err, ctx.Err()) holds; but the time passes unused if others have
-// come since.
+// Acquire takes n permits, 1 to Rate, and returns how long it waited for the permits of earlier callers.
+// More than Rate are a limit.ErrPermitsExceedRate: take them in parts. If ctx ends first, Acquire takes
+// nothing, and errors.Is(err, ctx.Err()) holds; but the time passes unused if other callers have come
+// since.
 func (l *SmoothLimiter) Acquire(ctx context.Context, n int64) (waited time.Duration, err error) {
 	waited, _, err = l.acquire(ctx, "", n, math.MaxInt64)
 	return waited, err
 }
 
-// TryAcquire is Acquire if that waits for timeout at most. Otherwise it returns false at
-// once, and takes nothing. A timeout of 0 or less does not wait.
+// TryAcquire is Acquire if that waits for at most timeout. Otherwise it returns false at once, and takes
+// nothing. A timeout of 0 or less does not wait.
 func (l *SmoothLimiter) TryAcquire(ctx context.Context, n int64, timeout time.Duration) (bool, error) {
 	_, ok, err := l.acquire(ctx, "", n, timeout)
 	return ok, err
 }
 
-// A SmoothKeyed has the limiter of a Smooth for each key. It is a limit.Keyed.
+// A SmoothKeyed has a limiter of a Smooth for each key. It implements limit.Keyed.
 type SmoothKeyed struct {
 	smooth
 	allows limit.Keyed
 }
 
-// Allow is that of a SmoothLimiter, for the limit of key.
+// Allow is Allow of a SmoothLimiter, for the limit of key.
 func (l *SmoothKeyed) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
 	return l.allows.Allow(ctx, key, n)
 }
 
-// Acquire is that of a SmoothLimiter, for the limit of key.
+// Acquire is Acquire of a SmoothLimiter, for the limit of key.
 func (l *SmoothKeyed) Acquire(ctx context.Context, key string, n int64) (waited time.Duration, err error) {
 	waited, _, err = l.acquire(ctx, key, n, math.MaxInt64)
 	return waited, err
 }
 
-// TryAcquire is that of a SmoothLimiter, for the limit of key.
+// TryAcquire is TryAcquire of a SmoothLimiter, for the limit of key.
 func (l *SmoothKeyed) TryAcquire(ctx context.Context, key string, n int64,
 	timeout time.Duration) (bool, error) {
 	_, ok, err := l.acquire(ctx, key, n, timeout)
 	return ok, err
 }
 
-// A smooth has callers wait.
+// A smooth is the tickets of all keys, for which callers wait.
 type smooth struct {
 	tickets form.Opened[ticket]
 	flow    flow
 }
 
-func (s smooth) do(ctx context.Context, key string, f func(t *ticket, now int64)) error {
-	return s.tickets.Do(ctx, key, f)
-}
-
-// acquire reserves n permits if that takes timeout at most, and waits for them.
+// acquire reserves n permits if that takes at most timeout, and waits for them.
 func (s smooth) acquire(ctx context.Context, key string, n int64,
 	timeout time.Duration) (waited time.Duration, ok bool, err error) {
-	if err := s.check(n); err != nil {
+	if err := (&form.Numbers{Limit: s.flow.limit}).Check(ctx, n); err != nil {
 		return 0, false, err
 	}
 	var before, after ticket
 	var wait time.Duration
-	err = s.do(ctx, key, func(t *ticket, now int64) {
+	err = s.tickets.Do(ctx, key, func(t *ticket, now int64) {
 		s.flow.at(t, now)
 		wait = form.Micros(t.next - now)
 		if ok = wait <= max(0, timeout); ok {
@@ -171,23 +166,12 @@ func (s smooth) acquire(ctx context.Context, key string, n int64,
 	if pause.For(ctx, wait) == nil {
 		return time.Since(start), true, nil
 	}
-	_ = s.do(context.WithoutCancel(ctx), key, func(t *ticket, _ int64) {
+	_ = s.tickets.Do(context.WithoutCancel(ctx), key, func(t *ticket, _ int64) {
 		if t.next == after.next && t.saved == after.saved {
 			t.next, t.saved = before.next, before.saved
 		}
 	})
 	return time.Since(start), false, fmt.Errorf("rratelimiter: %w", ctx.Err())
-}
-
-// check returns the error of a number of permits.
-func (s smooth) check(n int64) error {
-	switch {
-	case n < 1:
-		return fmt.Errorf("%w: n is %d, must be at least 1", limit.ErrInvalidArgument, n)
-	case n > s.flow.limit:
-		return fmt.Errorf("%w: n is %d, must be at most %d", limit.ErrPermitsExceedRate, n, s.flow.limit)
-	}
-	return nil
 }
 
 var (

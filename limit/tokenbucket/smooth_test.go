@@ -4,21 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/limittest"
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
-// A Smooth is paced: with what is saved in a second small beside the interval, and with
-// a short warm-up, which saves as little.
+// A Smooth is paced: if a second is short beside the interval, or with a short warm-up, it saves few permits.
 func TestSmoothIsPaced(t *testing.T) {
 	for _, tt := range []struct{ interval, warmUp time.Duration }{
 		{100 * time.Second, 0}, {time.Second, time.Millisecond},
@@ -50,7 +49,7 @@ func smooth(t *testing.T, s tokenbucket.Smooth) *tokenbucket.SmoothLimiter {
 	return l
 }
 
-// acquired expects how long callers wait who come one after the other.
+// acquired expects how long consecutive callers wait.
 func acquired(t *testing.T, l *tokenbucket.SmoothLimiter, n int64, want ...time.Duration) {
 	t.Helper()
 	for i, want := range want {
@@ -61,7 +60,7 @@ func acquired(t *testing.T, l *tokenbucket.SmoothLimiter, n int64, want ...time.
 	}
 }
 
-// The next caller pays, whatever it wants itself.
+// The next caller pays, whatever it asks for.
 func TestTheNextCallerPays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := smooth(t, tokenbucket.Smooth{Rate: 10, Interval: time.Second})
@@ -70,8 +69,8 @@ func TestTheNextCallerPays(t *testing.T) {
 	})
 }
 
-// What nobody takes is saved for a second, and costs nothing.
-func TestASecondIsSaved(t *testing.T) {
+// The unused permits of a second are saved, and cost nothing.
+func TestASecondOfPermitsIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := smooth(t, tokenbucket.Smooth{Rate: 5, Interval: time.Second})
 		time.Sleep(time.Minute)
@@ -79,9 +78,8 @@ func TestASecondIsSaved(t *testing.T) {
 	})
 }
 
-// A limiter that was idle is cold: the intervals go from three times to once as long while
-// it warms up.
-func TestWarmUp(t *testing.T) {
+// A limiter that was idle is cold: permits take three times as long at first, and less while it warms up.
+func TestAColdSmoothWarmsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ms = time.Millisecond
 		l := smooth(t, tokenbucket.Smooth{Rate: 2, Interval: time.Second, WarmUp: 4 * time.Second})
@@ -92,8 +90,8 @@ func TestWarmUp(t *testing.T) {
 	})
 }
 
-// TryAcquire knows at once whether it has to wait for too long, and takes nothing then.
-func TestTryAcquire(t *testing.T) {
+// TryAcquire returns at once if the wait exceeds its timeout, and takes nothing.
+func TestTryAcquireReturnsAtOnceIfTheWaitIsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := smooth(t, tokenbucket.Smooth{Rate: 10, Interval: time.Second})
 		start := time.Now()
@@ -116,9 +114,8 @@ func TestTryAcquire(t *testing.T) {
 	})
 }
 
-// A caller whose context ends takes nothing if it is the last one. Otherwise its time
-// passes unused.
-func TestAcquireAndAContext(t *testing.T) {
+// The last caller takes nothing if its context ends. The time of an earlier caller passes unused.
+func TestTheEndOfAContextGivesTheLastTurnBack(t *testing.T) {
 	for behind, want := range map[int]time.Duration{0: 100 * time.Millisecond, 1: 300 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			l := smooth(t, tokenbucket.Smooth{Rate: 10, Interval: time.Second})
@@ -143,8 +140,8 @@ func TestAcquireAndAContext(t *testing.T) {
 	}
 }
 
-// Each key has its own. One for which somebody waits is not dropped.
-func TestSmoothKeys(t *testing.T) {
+// Each key has its own limiter, which is kept while callers wait for it.
+func TestAKeyWithWaitingCallersIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := redistest.Must(tokenbucket.Smooth{Rate: 1, Interval: time.Second}.InMemoryKeyed())(t)
 		start := time.Now()
@@ -161,15 +158,13 @@ func TestSmoothKeys(t *testing.T) {
 				seen = append(seen, int(time.Since(start).Seconds()))
 			})
 		}
-		for range 59 { // the shelf turns again and again
+		for range 59 { // the cache drops idle keys again and again
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if ok, err := l.TryAcquire(t.Context(), "other", 1, 0); !ok || err != nil {
 				t.Errorf("the other key: %v %v", ok, err)
 			}
-			if r, err := l.Allow(t.Context(), "busy", 1); err != nil || r.Allowed {
-				t.Errorf("%+v %v", r, err)
-			}
+			formtest.Allow(t, limit.Of(l, "busy"), 1, false)
 		}
 		all.Wait()
 		for i, at := range seen {
@@ -177,14 +172,11 @@ func TestSmoothKeys(t *testing.T) {
 				t.Fatalf("%v", seen)
 			}
 		}
-		if !slices.IsSorted(seen) {
-			t.Error(seen)
-		}
 	})
 }
 
-// A key that owes is not dropped, however long nobody has called, also when some have left.
-func TestSmoothOwes(t *testing.T) {
+// A key that owes is kept without calls, also after callers have left.
+func TestAKeyThatOwesIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := redistest.Must(tokenbucket.Smooth{Rate: 10, Interval: 10 * time.Second}.InMemoryKeyed())(t)
 		if _, err := l.Acquire(t.Context(), "busy", 10); err != nil {
@@ -200,28 +192,21 @@ func TestSmoothOwes(t *testing.T) {
 			all.Go(func() { _, _ = l.Acquire(ctx, "busy", 10) })
 			synctest.Wait()
 		}
-		for second := range 69 { // nobody else calls for half of it
+		for second := range 69 { // without calls of the key for half of the time
 			time.Sleep(time.Second)
-			if r, err := l.Allow(t.Context(), "other", 1); err != nil || !r.Allowed {
-				t.Errorf("the other key: %+v %v", r, err)
-			}
-			if second < 35 {
-				continue
-			}
-			if r, err := l.Allow(t.Context(), "busy", 10); err != nil || r.Allowed {
-				t.Fatalf("granted after %d s, and 70 s are owed", second+1)
+			formtest.Allow(t, limit.Of(l, "other"), 1, true)
+			if second >= 35 { // 70 s are owed
+				formtest.Allow(t, limit.Of(l, "busy"), 10, false)
 			}
 		}
 		all.Wait()
 		time.Sleep(time.Second)
-		if r, err := l.Allow(t.Context(), "busy", 10); err != nil || !r.Allowed {
-			t.Errorf("after 70 s: %+v %v", r, err)
-		}
+		formtest.Allow(t, limit.Of(l, "busy"), 10, true)
 	})
 }
 
-// A wait longer than a Duration is the longest one, not a short one.
-func TestSmoothForCenturies(t *testing.T) {
+// A wait beyond the longest Duration is that Duration, not a short one.
+func TestAWaitOfCenturies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := smooth(t, tokenbucket.Smooth{Rate: 1, Interval: 9 * 365 * 24 * time.Hour})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -234,16 +219,16 @@ func TestSmoothForCenturies(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		if r, err := l.Allow(ctx, 1); err != nil || r.Allowed || r.RetryAfter != 1<<63-1 {
-			t.Errorf("%+v %v", r, err)
+		if r := formtest.Allow(t, l, 1, false); r.RetryAfter != 1<<63-1 {
+			t.Errorf("%+v", r)
 		}
 		cancel()
 		all.Wait()
 	})
 }
 
-// A clock that is set back does not keep anybody waiting, and permits do not come twice.
-func TestSmoothAndAClock(t *testing.T) {
+// A clock that is set back delays no caller, and no permit comes twice.
+func TestSmoothBearsAClock(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	l := redistest.Must(tokenbucket.Smooth{Rate: 10, Interval: time.Second}.
 		InMemory(limit.WithClock(func() time.Time { return now })))(t)
@@ -259,9 +244,8 @@ func TestSmoothAndAClock(t *testing.T) {
 		{300 * time.Millisecond, 1, true, 0},
 	} {
 		now = now.Add(tt.set)
-		r, err := l.Allow(t.Context(), tt.n)
-		if err != nil || r.Allowed != tt.want || r.RetryAfter != tt.retry {
-			t.Errorf("%d: %+v %v", i, r, err)
+		if r := formtest.Allow(t, l, tt.n, tt.want); r.RetryAfter != tt.retry {
+			t.Errorf("%d: %+v", i, r)
 		}
 	}
 }
@@ -286,21 +270,15 @@ func TestSmoothBounds(t *testing.T) {
 	for n, want := range map[int64]error{0: limit.ErrInvalidArgument, 4: limit.ErrPermitsExceedRate} {
 		_, err := l.Acquire(t.Context(), n)
 		_, err2 := l.TryAcquire(t.Context(), n, 0)
-		if !errors.Is(err, want) || !errors.Is(err2, want) {
-			t.Errorf("n is %d: %v, %v", n, err, err2)
-		}
+		formtest.Fails(t, want, err)
+		formtest.Fails(t, want, err2)
 	}
-	k, err := tokenbucket.Smooth{Rate: 1, Interval: time.Second}.InMemoryKeyed()
-	if err == nil {
-		_, err = k.Acquire(t.Context(), "", 1)
-	}
-	if !errors.Is(err, limit.ErrInvalidArgument) {
-		t.Errorf("an empty key: %v", err)
-	}
+	k := redistest.Must(tokenbucket.Smooth{Rate: 1, Interval: time.Second}.InMemoryKeyed())(t)
+	_, err := k.Acquire(t.Context(), "", 1)
+	formtest.Fails(t, limit.ErrInvalidArgument, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Acquire(ctx, 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("a context that has ended: %v", err)
-	}
+	_, err = l.Acquire(ctx, 1)
+	formtest.Fails(t, context.Canceled, err)
 	acquired(t, l, 3, 0)
 }

@@ -3,9 +3,9 @@
 -- KEYS[1]  the tokens and their time in µs, as in "2.5 1700000000000000"; no key is a full bucket
 -- ARGV[1]  the permits, negative if they are given back
 -- ARGV[2]  the capacity
--- ARGV[3]  the tokens that come in a second, may have a fraction
--- ARGV[4]  when what is given back would be back by itself, in µs since 1970; none: never
--- Reply:   what is left; when all are back, in µs; the same in µs since 1970, 0 if nothing was taken;
+-- ARGV[3]  the tokens that come in a second, which may be a fraction
+-- ARGV[4]  when the permits to give back come back with time, in µs since 1970; none: never
+-- Reply:   the permits left; when all are back, in µs; the same in µs since 1970, 0 if nothing was taken;
 --          when the permits are back, in µs
 --
 -- bucket.go has the same operations in the same order, so that both decide alike.
@@ -17,17 +17,17 @@ local n, capacity, per_second = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(A
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
-local place = tonumber(ARGV[4])
-if place then -- what has come back meanwhile is not given back
-  n = math.min(0, math.max(n, -(place - now) / 1000000 * per_second))
+local stamp = tonumber(ARGV[4])
+if stamp then -- tokens that have come are not given back
+  n = math.min(0, math.max(n, -(stamp - now) / 1000000 * per_second))
 end
 local value = redis.call('GET', KEYS[1]) or ''
-if #value > LONGEST then -- nobody of us writes so much, and it would take long to read
+if #value > LONGEST then -- longer than any state, and slow to read
   value = ''
 end
 local tokens, last = string.match(value, '^([%d%.e%+%-]+) (%d+)$')
 tokens, last = tonumber(tokens), tonumber(last)
--- Somebody else may have written anything: what cannot be read is a full bucket.
+-- The key may hold anything: unreadable data are a full bucket.
 if not tokens or not last then
   tokens, last = capacity, now
 end
@@ -47,7 +47,7 @@ local function enough(left)
   return left >= 0 or -left / per_second * NS < 1
 end
 
--- bucket.go says why.
+-- See newBucket in bucket.go.
 local PARTS = 562949953421312 -- 2^49
 local slack = capacity / per_second * 1000000 / PARTS - 0.0005
 
@@ -64,7 +64,7 @@ end
 
 local there = at(now)
 local far = not enough(there + capacity)
-if far then -- the clock was set far back: begin anew, with nothing
+if far then -- the clock was set far back: start over, empty
   there, tokens, last = 0, 0, now
 end
 if not enough(there - n) then

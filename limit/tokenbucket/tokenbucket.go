@@ -1,26 +1,23 @@
-// Package tokenbucket gives out what has been saved: tokens drop into a bucket one by
-// one, at a rate, until it is full. A permit is a token. So a burst of the capacity is
-// let through after a rest, and the rate for ever. It is the limiter for traffic that
-// comes in bursts, as that of users and of API clients.
+// Package tokenbucket grants saved permits: tokens drop into a bucket one by one, at a rate, until it is
+// full, and a permit is a token. After a pause it grants a burst of the capacity, and the rate in the
+// long run. It suits traffic that comes in bursts, as that of users and of API clients.
 //
-// In an interval it gives out what was in the bucket and what drops into it meanwhile:
-// at most Capacity + Rate permits. Where that matters, take package slidingwindow.
+// In an interval it grants the tokens of the bucket and those that drop into it meanwhile: at most
+// Capacity + Rate permits. Where that matters, use package slidingwindow.
 //
-// A [Bucket] refuses. A [Smooth] has the next caller pay for what the last one took, and
-// spreads permits evenly, as the RateLimiter of Guava.
+// A [Bucket] refuses. A [Smooth] makes the next caller pay for the permits of the last one, and spreads
+// permits evenly, as the RateLimiter of Guava does.
 //
-// The arithmetic of a Bucket is that of golang.org/x/time/rate, to the last bit, in
-// memory and in Lua; a test compares them. The limiter of that package is not inside: its
-// numbers for a Result take a second lock, between which others may come, and that costs it
-// a fifth. Two things differ. Times are whole microseconds. And if the clock is set back, the
-// tokens that came with that time leave with it, so that they do not come twice.
+// The arithmetic of a Bucket is that of golang.org/x/time/rate, to the last bit, in memory and in Lua; a
+// test compares them. A Bucket does not wrap the limiter of that package: the numbers of a Result would
+// take a second lock, and other callers could come between. Two things differ. Times are whole
+// microseconds. And if the clock is set back, the tokens that came in that time are removed, so that they
+// do not come twice.
 package tokenbucket
 
 import (
-	"cmp"
 	"embed"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,38 +27,36 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Bucket is a limit of Capacity permits at once and of Rate permits in an Interval.
-// Result.Limit is Capacity, and Result.Interval is the time in which an empty bucket
-// fills: 1 µs to 3,660 days.
+// A Bucket is a limit of Capacity permits at once and of Rate permits in an Interval. Result.Limit is
+// Capacity, and Result.Interval is the time in which an empty bucket fills: 1 µs to 3,660 days.
 //
-// If the clock is set back, a Bucket has fewer permits until it has come as far again,
-// but is full after twice Result.Interval at the latest. If the clock is set forward, it
-// has what would have come meanwhile: one Capacity more at most.
+// If the clock is set back, a Bucket has fewer permits until the clock has caught up, but is full after
+// twice Result.Interval at the latest. If the clock is set forward, the Bucket has the tokens of that
+// time: one Capacity more at most.
 type Bucket struct {
 	Capacity int64         // 1 to 2^40
 	Rate     float64       // above 0, at most 2^40; 0.5 is a permit in two intervals
 	Interval time.Duration // 1 ms to 3,660 days; a part of a microsecond is dropped
 }
 
-// InMemory returns the limiter of this process. A field that is out of its bounds is a
-// limit.ErrInvalidArgument, as with all the methods.
+// InMemory returns a limiter in this process. Like all the methods, it returns a
+// limit.ErrInvalidArgument if a field is out of its bounds.
 func (b Bucket) InMemory(opts ...limit.Option) (limit.Releaser, error) {
 	return form.InMemory(b.rule, opts)
 }
 
-// InMemoryKeyed returns a limiter with a bucket for each key, in this process. A bucket
-// that is full again is dropped at one of the next calls.
+// InMemoryKeyed returns a limiter with a bucket for each key, in this process. One of the next calls
+// drops a bucket that is full again.
 func (b Bucket) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
 	return form.InMemoryKeyed(b.rule, opts)
 }
 
-// OnRedis returns the limiter that all share who use its name, 1 to 1,024 bytes. Its key
-// is {name}:tokenbucket, which Redis drops when the bucket is full. A reply that is lost
-// is an error, and may cost permits until they have come back.
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
+// {name}:tokenbucket, which Redis drops when the bucket is full. A lost reply is an error, and may cost
+// permits until they have come back.
 //
-// The numbers may change from one process to the next: what is in the bucket stays, as
-// far as it has room. A bucket that is full for one process is full for all, also for one
-// with a larger Capacity.
+// The numbers may differ between processes, as during a deploy: tokens stay, as far as the bucket has
+// room. A bucket that is full for one process is full for all, also with a larger Capacity.
 func (b Bucket) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
 	return form.OnRedis(b.rule, rdb, name)
 }
@@ -77,30 +72,21 @@ var files embed.FS
 var script = redisx.Load(files, "take.lua", false)
 
 func (b Bucket) rule() (form.Rule[state], error) {
-	if err := cmp.Or(form.Permits("Capacity", b.Capacity), pace(b.Rate, b.Interval)); err != nil {
+	if err := positive(b.Rate); err != nil {
 		return form.Rule[state]{}, err
 	}
-	interval := b.Interval.Truncate(time.Microsecond)
-	fill := math.Ceil(float64(b.Capacity) * float64(interval.Microseconds()) / b.Rate)
-	if fill > float64(form.MostTime.Microseconds()) {
-		return form.Rule[state]{}, fmt.Errorf("%w: Capacity is %d, fills in %.3g s, must fill in at most %v",
-			limit.ErrInvalidArgument, b.Capacity, fill/1e6, form.MostTime)
-	}
-	full := time.Duration(max(1, fill)) * time.Microsecond
-	perSecond := b.Rate / interval.Seconds()
+	numbers, err := form.Filled("tokenbucket", b.Capacity, b.Rate, b.Interval)
+	perSecond := b.Rate / b.Interval.Truncate(time.Microsecond).Seconds()
 	return form.Rule[state]{
-		Numbers: form.Numbers{Algorithm: "tokenbucket", Limit: b.Capacity, Interval: full,
-			Rest: full + time.Millisecond},
-		Take:   newBucket(float64(b.Capacity), perSecond).take,
-		Script: script,
-		Args:   []any{b.Capacity, perSecond},
-	}, nil
+		Numbers: numbers, Take: newBucket(float64(b.Capacity), perSecond).take,
+		Script: script, Args: []any{b.Capacity, perSecond},
+	}, err
 }
 
-// pace returns an error unless permits can come at a rate.
-func pace(rate float64, interval time.Duration) error {
+// positive returns an error unless permits can come at a rate.
+func positive(rate float64) error {
 	if !(rate > 0 && rate <= form.MostPermits) { // also NaN
 		return fmt.Errorf("%w: Rate is %v, must be above 0 and at most 2^40", limit.ErrInvalidArgument, rate)
 	}
-	return form.Span("Interval", interval)
+	return nil
 }

@@ -1,16 +1,16 @@
--- fair_keep.lua: renews the places of some owners of one process in the queue of a fair lock, and says whose
+-- fair_keep.lua: renews the places of owners of one process in the queue of a fair lock, and replies whose
 -- turn it is.
 --
--- An owner of Redisson that wins takes off all scores what it had added. A place behind one lasts that much
--- longer, so that it does not end then, however long the lock was held.
+-- A Redisson owner that gets the lock subtracts its own wait from all scores. A place behind such an owner
+-- therefore lasts longer by that wait, and does not expire then.
 --
--- A place of another process of Go that lasts longer than this script would make it is shortened: the clock
+-- A place of another Go process that lasts longer than this script would make it is shortened: the clock
 -- of the server was set back, and a dead waiter would block the queue until the clock has caught up.
 --
 -- KEYS[1]  the lock
--- KEYS[2]  the queue: a list of owners, the next one first
--- KEYS[3]  when the place of each of them ends, in ms: a sorted set
--- KEYS[4]  what the channel of each owner begins with
+-- KEYS[2]  the queue: a list of owners, the first one next
+-- KEYS[3]  a sorted set: when the place of each owner expires, in ms
+-- KEYS[4]  the prefix of the channels of the owners
 -- ARGV[1]  1 if the channels are sharded ones
 -- ARGV[2]  how long a place lasts, in ms
 -- ARGV[3]  an owner, and so on
@@ -42,13 +42,13 @@ local reply = {hint}
 if held == 0 and head and number[head] then
   reply[2] = number[head]
 elseif held == 0 then
-  -- It may have missed it, or be new at the head, as the one before has left.
-  -- include parts/tell.lua
+  -- It may have missed the message, or the head before it may have left.
+  -- include parts/notify.lua
 end
 for i = BEFORE + 1, #ARGV do
   local owner = ARGV[i]
   local score = not found[owner] and tonumber(redis.call('ZSCORE', KEYS[3], owner))
-  if score and #queue == SEEN then -- it is behind those that were looked at
+  if score and #queue == SEEN then -- it is behind the owners that were looked at
     redis.call('ZADD', KEYS[3], math.max(score, renewed + tonumber(ARGV[2])), owner)
   elseif not found[owner] then
     redis.call('ZREM', KEYS[3], owner) -- with a score it would not queue again

@@ -1,22 +1,21 @@
--- fair_lock.lua: takes a fair lock for an owner, if it is free and the owner is next, or else gives the
--- owner a place in the queue, once.
+-- fair_lock.lua: takes a fair lock for an owner if the lock is free and the owner is next. Otherwise it
+-- gives the owner one place in the queue.
 --
--- A place lasts until its score. Redisson's owners add their wait to the score of the last one, and when they
--- win take it off all that are left. Ours add nothing that they would take off, and renew their places: see
--- fair_keep.lua.
+-- A place lasts until its score. Redisson's owners add their wait to the last score, and subtract it from
+-- all scores when they get the lock. Owners of Go add nothing, and renew their places: see fair_keep.lua.
 --
--- KEYS[1]  the lock: a hash, in which the field of the owner is how often it holds the lock
--- KEYS[2]  the queue: a list of owners, the next one first
--- KEYS[3]  when the place of each of them ends, in ms: a sorted set
--- KEYS[4]  what the channel of each owner begins with
--- KEYS[5]  the latch of the owner, which is there once it has left
+-- KEYS[1]  the lock: a hash whose field OWNER is how often that owner holds it
+-- KEYS[2]  the queue: a list of owners, the first one next
+-- KEYS[3]  a sorted set: when the place of each owner expires, in ms
+-- KEYS[4]  the prefix of the channels of the owners
+-- KEYS[5]  the idempotency key of the owner, which exists after the owner has left
 -- ARGV[1]  1 if the channels are sharded ones
 -- ARGV[2]  the owner
 -- ARGV[3]  the lease, in ms
 -- ARGV[4]  how long its place lasts, in ms; 0 if it does not wait
 -- Reply:   {1, 0} if it holds the lock; {0, when to look again, in ms, -1 if that is not known, the last 15
 --          digits of the holder's number, 0 if it is of another process or there is none}; {-1, 0} if the
---          owner has left: this is a late copy; an error if a rate limiter has the name
+--          owner has left: this is a late copy; an error if a rate limiter has this name
 
 local owner, lease, place = ARGV[2], ARGV[3], tonumber(ARGV[4])
 if redis.call('EXISTS', KEYS[5]) == 1 then
@@ -49,7 +48,7 @@ if place > 0 and not redis.call('ZSCORE', KEYS[3], owner) then
   redis.call('ZADD', KEYS[3], math.max(score, now + place), owner)
 end
 if held == 0 and dropped then
-  -- include parts/tell.lua
+  -- include parts/notify.lua
 end
 -- include parts/holder.lua
 return {0, hint, holder}

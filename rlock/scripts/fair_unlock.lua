@@ -1,23 +1,23 @@
--- fair_unlock.lua: ends what an owner has of a fair lock, its hold or its place in the queue, and tells the
--- next one if the lock is free. A request that was carried out before gets its first reply.
+-- fair_unlock.lua: ends the hold of an owner of a fair lock, or its place in the queue, and notifies the
+-- next owner if the lock is free. A copy of a request gets the first reply.
 --
--- KEYS[1]  the lock: a hash, in which the field of the owner is how often it holds the lock
--- KEYS[2]  the queue: a list of owners, the next one first
--- KEYS[3]  when the place of each of them ends, in ms: a sorted set
--- KEYS[4]  what the channel of each owner begins with
--- KEYS[5]  the latch of the owner, which is there once it has left
+-- KEYS[1]  the lock: a hash whose field OWNER is how often that owner holds it
+-- KEYS[2]  the queue: a list of owners, the first one next
+-- KEYS[3]  a sorted set: when the place of each owner expires, in ms
+-- KEYS[4]  the prefix of the channels of the owners
+-- KEYS[5]  the idempotency key of the owner, which exists after the owner has left
 -- ARGV[1]  1 if the channels are sharded ones
 -- ARGV[2]  the owner
--- ARGV[3]  how long the latch lasts, in ms
--- Reply:   {1 if the owner held the lock, otherwise 0; how many clients were told}
+-- ARGV[3]  the time to live of the idempotency key, in ms
+-- Reply:   {1 if the owner held the lock, otherwise 0; number of notified clients}
 
 local owner = ARGV[2]
-local latch = redis.call('GET', KEYS[5])
-if latch then
-  return {latch == '0' and 0 or 1, 0}
-end
--- DEL comes first, for a server that is out of memory allows it, and what follows it.
 local had = redis.call('HEXISTS', KEYS[1], owner)
+local ended = had == 0 and redis.call('GET', KEYS[5])
+if ended then
+  return {ended == '0' and 0 or 1, 0}
+end
+-- DEL comes first, because a server without memory allows it, and then all commands after it.
 if had == 1 then
   redis.call('DEL', KEYS[1])
 end
@@ -30,5 +30,5 @@ end
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return {had, 0}
 end
--- include parts/tell.lua
-return {had, told}
+-- include parts/notify.lua
+return {had, notified}

@@ -1,45 +1,38 @@
--- due.lua: sets wait to the us until n permits are there, for a request that was refused. Requests before
--- it in the same call were granted `taken` permits, which come back an interval after `stamp`.
+-- due.lua: when permits that were refused will be there.
 --
--- It reads the 5,000 oldest records at most. If they hold too few permits, the last of them tells when to
--- look again. That is a lower bound and no time to tell a caller who asks for numbers: in a call that asks
--- for them, wait is negative then.
+-- It reads the 5,000 oldest records at most. If they hold too few permits, the time of the last one is
+-- a lower bound, and tells when to look again. A caller that asks for numbers must not get it as the time of
+-- its permits: in a call that asks for them, the result is negative then.
 --
--- If all records together hold fewer permits than the value says are missing, the value is wrong. Then the
--- value is put right and wait stays as it is. This happens at most once in a call: by a right value, every
+-- If all records together hold fewer permits than the value says are missing, the value is wrong. Then it
+-- corrects the value, and the result is 0. This happens at most once in a call: with a correct value, every
 -- n <= rate has its time.
---
--- in:       n, taken, stamp,
---           sums (the permits of the first 100 records, of the first 200, and so on, as far as they were
---           read; due.lua adds to it, so that many refused runs of one call read the records once),
---           wait, value, rate, interval, now, us, timed, head, since, gone, astray, asked, count, MOST, away,
---           drift
--- out:      none
--- changes:  wait, value, drift, astray
--- writes:   no
--- ends the script: no
 
-do
+-- due returns the us until n permits are there. Requests before it in the same call were granted taken
+-- permits, which come back an interval after stamp. sums has the permits of the first 100 records, of the
+-- first 200, and so on, as far as they were read; due adds to it, so that many refused runs of one call read
+-- the records once. asked says that a caller of the call asks for numbers.
+local function due(l, n, taken, stamp, sums, asked)
   -- The first page is enough for most limiters. All pages together take about 1 ms.
   local PAGE, PAGES = 100, 50
-  local need, sum, rank, at = n - value + taken, 0, nil, nil
-  if head[1] and count(head[1]) >= need then
-    at = since
+  local need, sum, rank, at = n - l.value + taken, 0, nil, nil
+  if l.head[1] and count(l.head[1]) >= need then
+    at = l.since
   end
-  for page = 1, (at or away) and 0 or PAGES do
+  for page = 1, (at or l.away) and 0 or PAGES do
     if sums[page] and sums[page] < need then
       sum = sums[page]
     else
-      local from = gone + PAGE * (page - 1)
-      local records = redis.call('ZRANGE', KEYS[3], from, from + PAGE - 1)
-      for i = 1, #records do
-        sum = sum + count(records[i])
+      local from = l.gone + PAGE * (page - 1)
+      local members = l.records('ZRANGE', from, from + PAGE - 1)
+      for i = 1, #members do
+        sum = sum + count(members[i])
         if sum >= need then
           rank = from + i - 1
           break
         end
       end
-      if rank or #records < PAGE then
+      if rank or #members < PAGE then
         break
       end
       sums[page] = sum
@@ -47,20 +40,23 @@ do
   end
   local bound = not at and not rank and sums[PAGES]
   if rank or bound then
-    local lastOne = rank or gone + PAGE * PAGES - 1
-    local record = redis.call('ZRANGE', KEYS[3], lastOne, lastOne, 'WITHSCORES')
+    local lastOne = rank or l.gone + PAGE * PAGES - 1
+    local record = l.records('ZRANGE', lastOne, lastOne, 'WITHSCORES')
     at = math.ceil(tonumber(record[2]) or math.huge)
-    if at > now then
-      local member = record[1]
+    if at > l.now then
       -- include parts/ahead.lua
+      at = bounded(l, record[1], at)
     end
   end
+  local wait = 0
   if at or sum + taken >= need then
-    wait = math.max(1, math.min(MOST, ((at or stamp) + interval - now) * 1000 - us)) -- 1,000 us in a ms
+    local ms = (at or stamp) + l.interval - l.now
+    wait = math.max(1, math.min(MOST, ms * 1000 - l.us)) -- 1,000 us in a ms
   else
-    drift, value = drift + rate - sum - value, rate - sum
+    l.drift, l.value = l.drift + l.rate - sum - l.value, l.rate - sum
   end
   if bound and asked then
-    wait = -math.max(2, wait) -- -1 says never (acquire.lua)
+    wait = -math.max(2, wait) -- -1 says never (judge.lua)
   end
+  return wait
 end

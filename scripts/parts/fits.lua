@@ -1,28 +1,24 @@
--- fits.lua: says whether the permits of a single request fit, and if not, when they will.
---
--- in:       all (the permits), held (what the request was granted when it was carried out before; false for a
---           new one), unfinished, gone, dead, more, free, value, rate, interval, now, us, timed, stamp, head,
---           since, astray, drift, asked, count, MOST, MANY, away
--- out:      fits, wait (us, as parts/due.lua has it; 0 if it fits, -1 if it never will),
---           again (nothing can be said yet: acquire.lua; more than the rate is refused all the same)
--- changes:  value, astray, drift
--- writes:   no
--- ends the script: no
+-- fits.lua: judges the single request of one member of a Group.
 
-local fits, wait = false, 0
-local again = not held and all <= rate and (unfinished or dead > MANY or more and all > value)
-if held then
-  local TURN = 10000 -- us, as in parts/late.lua
-  fits, wait = held >= all, held < all and TURN or 0
-elseif all > rate then
-  wait = -1
-elseif not again then
-  local n, taken, sums = all, 0, {}
-  for _ = 1, 2 do -- the first time, due.lua may put the value right; then it sets wait
-    fits = free or n <= value
-    if fits or wait ~= 0 then
+-- fits returns whether the permits of a request r (take.lua) fit; the us until they will (due.lua), 0 if they
+-- do, -1 if they never will; and whether nothing can be said yet, as in acquire.lua. held is from late.lua.
+local function fits(l, r, held, asked)
+  local TURN = 10000 -- us, as in late.lua
+  if held then
+    return held >= r.all, held < r.all and TURN or 0, false
+  elseif r.all > l.rate then
+    return false, -1, false
+  elseif l.dead > MANY or l.more and r.all > l.value then
+    return false, 0, true
+  end
+  -- include parts/due.lua
+  local fit, wait, sums = false, 0, {}
+  for _ = 1, 2 do -- the first turn may correct the value, the second computes the wait
+    fit = l.free or r.all <= l.value
+    if fit or wait ~= 0 then
       break
     end
-    -- include parts/due.lua
+    wait = due(l, r.all, 0, r.stamp, sums, asked)
   end
+  return fit, wait, false
 end

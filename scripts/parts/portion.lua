@@ -1,54 +1,73 @@
--- portion.lua: finds how much of the limit this Client may take while others wait, too. A Client that has
--- taken its portion leaves the rest to them for a moment (acquire.lua).
+-- portion.lua: how much of the limit this Client may take while other Clients wait. A Client that has taken
+-- its portion leaves the rest to them for a moment (judge.lua).
 --
--- The field `waiting` says who waits for how many permits: for each Client its session, the permits that all
--- its callers in line want, and until when this counts: an interval and a second after it was refused last.
--- So a portion follows the numbers of those who wait. It is a hint: without it, who comes first takes what
--- is there.
+-- The field `waiting` names the Clients with waiting callers: for each Client its session, the permits that
+-- all its callers in line want, and until when this counts: an interval and a second after it was refused
+-- last. So portions follow the numbers of waiting callers. The field is a hint: without it, the first
+-- caller takes the permits that are there.
 --
--- ARGV[2]   the session of this Client
--- ARGV[14]  the permits that its callers in line want; those that it was granted in the last interval; those
---           that it has left to others and nobody has taken. Missing or empty if none of them stood in line
---           lately, or one of the callers of this call cannot wait, for that one takes what is there. So all
---           runs stand in line, and how many permits were granted (held) says to whom
---
--- in:       held, rate, value, interval, now, MOST
--- out:      quota (the permits that callers in line may take; nil without a bound), wants (nil if nobody
---           stood in line), crowd (who waits besides, as in the field), mine (until when what the field says
---           of this Client counts, 0 if that is not what it wants now)
--- changes:  none
--- writes:   no
--- ends the script: no
+-- ARGV[14]  the permits that the callers of this Client in line want; those that it was granted in the last
+--           interval; those that it has left to other Clients and that are still there; those that it was
+--           granted in the last eighth of an interval. Missing or empty if none of its callers stood in line
+--           lately, or if a caller of this call cannot wait, because such a caller takes the permits that
+--           are there. So with ARGV[14] all runs stand in line, and the number of permits that were granted
+--           (held) tells which requests got them
 
-local quota, wants, crowd, mine = nil, nil, {}, 0
-if ARGV[14] and not held then
-  local holds, left
-  wants, holds, left = string.match(ARGV[14], '^(%d+) (%d+) (%d+)$')
-  if wants then
-    local LONGEST = 8000 -- bytes: about 190 Clients
-    local text = string.sub(redis.call('HGET', KEYS[1], 'waiting') or '', 1, LONGEST)
-    local others, noted, till = 0, nil, 0
-    for who, n, at in string.gmatch(text, '(%S+) (%d+) (%d+);') do
-      local counts = tonumber(at) or 0
-      if who == ARGV[2] then
-        noted, till = n, counts
-      elseif counts > now and counts <= now + interval + 1000 then
-        others = others + (tonumber(n) or 0)
-        crowd[#crowd + 1] = who .. ' ' .. n .. ' ' .. at .. ';'
+-- otherWaiters returns the permits that other Clients want, and how many of them are of Clients whose
+-- sessions come first in order; their entries in the field; then the permits that this Client wants by the
+-- field (a text, or nil), and until when that counts.
+local function otherWaiters(l)
+  local LONGEST = 8000 -- bytes: about 190 Clients
+  local field = string.sub(l.hash('HGET', 'waiting') or '', 1, LONGEST)
+  local others, ahead, crowd, noted, till = 0, 0, {}, nil, 0
+  for session, n, at in string.gmatch(field, '(%S+) (%d+) (%d+);') do
+    local counts = tonumber(at) or 0
+    if session == l.field then
+      noted, till = n, counts
+    elseif counts > l.now and counts <= l.now + l.interval + 1000 then
+      others = others + (tonumber(n) or 0)
+      if session < l.field then
+        ahead = ahead + (tonumber(n) or 0)
       end
-    end
-    -- Others leave no more than the portion, so a request for more would never be granted. The portion of a
-    -- Client that holds nothing is at least its first request: it says that it wants as much.
-    local first = tonumber(ARGV[15]) or tonumber(ARGV[4])
-    local least = math.min(MOST, math.ceil(first * others / math.max(1, rate - first)))
-    if tonumber(holds) == 0 and first <= rate and least > tonumber(wants) then
-      wants = string.format('%d', least)
-    end
-    mine = noted == wants and till or 0
-    if others > 0 then
-      local part = wants / (wants + others)
-      local portion = math.max(1, math.floor(rate * part))
-      quota = math.max(0, portion - holds) + math.ceil(math.min(left, value) * part)
+      crowd[#crowd + 1] = session .. ' ' .. n .. ' ' .. at .. ';'
     end
   end
+  return others, ahead, crowd, noted, till
+end
+
+-- portion reads argument, which is ARGV[14], for a call whose first request is for first permits. It returns
+-- nil if no caller stood in line, or else
+--   quota   the permits that callers in line may take; nil without a bound
+--   paced   quota is less than the portion leaves, and more of the portion may be taken soon
+--   wants   the permits that they want, a text
+--   crowd   the entries of the other Clients in the field
+--   mine    until when the entry of this Client counts, 0 if it wants another number now
+local function portion(l, argument, first)
+  local wants, holds, left, recent = string.match(argument, '^(%d+) (%d+) (%d+) (%d+)$')
+  if not wants then
+    return nil
+  end
+  local others, ahead, crowd, noted, till = otherWaiters(l)
+  -- Other Clients leave no more than the portion, so a request for more would never be granted. The portion
+  -- of a Client that holds nothing is at least its first request: its entry says that it wants that many.
+  local least = math.min(MOST, math.ceil(first * others / math.max(1, l.rate - first)))
+  if tonumber(holds) == 0 and first <= l.rate and least > tonumber(wants) then
+    wants = string.format('%d', least)
+  end
+  local p = { quota = nil, paced = false, wants = wants, crowd = crowd, mine = noted == wants and till or 0 }
+  if others > 0 then
+    local part = wants / (wants + others)
+    -- Rounded at both ends, in the order of the sessions, the portions of all Clients add up to the rate.
+    local each = l.rate / (wants + others)
+    local whole = math.max(1, math.floor(each * (ahead + wants)) - math.floor(each * ahead))
+    -- Permits taken at one moment come back at one moment, and the edge of a second then decides how many
+    -- of them a Client got in it. So a Client takes half of its portion in an eighth of an interval, and a
+    -- quarter if its callers want more than the portion, for some of them would wait for two whole
+    -- intervals. From then on its permits come back apart.
+    local parts = tonumber(wants) > whole and 4 or 2
+    local burst = math.max(first, math.ceil(whole / parts))
+    local due, pace = math.max(0, whole - holds), math.max(0, burst - recent)
+    p.paced, p.quota = pace < due, math.min(due, pace) + math.ceil(math.min(left, l.value) * part)
+  end
+  return p
 end

@@ -1,20 +1,19 @@
--- put.lua: adds a record (member). If the same record is there already, the last three of its random bytes
--- are counted up until it is new: no limiter holds 2^24 records that differ in nothing else. A member that
--- is too short for a record is made longer.
---
--- in:       member, at (the score)
--- out:      none
--- changes:  member
--- writes:   yes
--- ends the script: no
+-- put.lua: adds a record.
 
-for _ = 1, 16777216 do -- 2^24: what three bytes hold
-  if redis.call('ZADD', KEYS[3], 'NX', at, member) == 1 then
-    break
+-- put adds a record with a time (a text), and returns it. If the same record is there already, the last three
+-- of its random bytes are counted up until it is new: no limiter holds 2^24 records that differ in nothing
+-- else. A record that is too short is made longer.
+local function put(l, at, member)
+  for _ = 1, 16777216 do -- 2^24: what three bytes hold
+    if l.records('ZADD', 'NX', at, member) == 1 then
+      break
+    end
+    member = string.rep('\3', 8 - #member) .. member
+    local a, b, c = string.byte(member, -7, -5)
+    local r = a + b * 256 + c * 65536 + 1
+    member = string.sub(member, 1, -8)
+      .. string.char(r % 256, math.floor(r / 256) % 256, math.floor(r / 65536) % 256)
+      .. string.sub(member, -4)
   end
-  member = string.rep('\3', 8 - #member) .. member
-  local a, b, c = string.byte(member, -7, -5)
-  local r = a + b * 256 + c * 65536 + 1
-  member = string.sub(member, 1, -8)
-    .. string.char(r % 256, math.floor(r / 256) % 256, math.floor(r / 65536) % 256) .. string.sub(member, -4)
+  return member
 end

@@ -1,66 +1,78 @@
--- take.lua: writes the given rate, the session, and a record for what is granted.
+-- take.lua: dates and writes what is granted.
 --
--- ARGV[4], ARGV[5]: acquire.lua
---
--- in:       set, rate, interval, alive, all, taken (the permits to take), held, again, withdraws,
---           resent, own, known, session, now, us, stamp, slot, size, away, count, packed, FULL, value,
---           stored, total
--- out:      step (value - stored as a text, nil if it is not known: finish.lua)
--- changes:  value, known, total
--- writes:   yes
--- ends the script: no
+-- A request r, as these functions take it, has
+--   number, all, text  its number; the permits of it, and ARGV's text of them
+--   records   records that hold as many permits, as few as possible, end to end
+--   slot      the ms of a slot of time, 0 for none (acquire.lua)
+--   given     the given rate, or nil
+-- setStamp adds stamp, the time of its records, and size, the bytes of one record (21 at most).
 
-local step
-do
-  local text = string.format('%d', now)
-  local at = stamp == now and text or string.format('%d', stamp)
+-- setStamp dates a request, and prepares its time to live: l.alive is the keep alive to be set, and l.lasts
+-- the ms that the keys must live for if their time to live is not to be set (finish.lua); nil where it is
+-- always set.
+local function setStamp(l, r)
+  local SECOND, PART = 1000, 8 -- ms; an eighth less does no harm, and saves three commands in most calls
+  l.alive, l.lasts, r.stamp, r.size = l.keep, nil, l.now, #r.records
+  if r.all > FULL then -- r.records is more than one record
+    r.size = r.size / math.ceil(r.all / FULL)
+  end
+  if r.slot > 0 then
+    r.slot = math.max(1, math.min(l.interval, r.slot))
+    r.stamp = math.ceil(l.now / r.slot) * r.slot
+    if l.keep > 0 then -- a limiter outlives its permits by a second (lifetime.lua), also those of a slot
+      l.keep = math.max(l.keep, l.span + r.slot + SECOND)
+    end
+  end
+  if r.given and l.keep > 0 then
+    l.lasts = math.max(math.ceil(l.keep - l.keep / PART), l.span + r.slot + SECOND)
+  end
+end
 
-  -- include parts/set.lua
-
-  -- The session is written also when nothing is granted: by a call that was sent again, for its first copy
-  -- may still come; by one that withdraws, for copies of what it withdraws may still come; and when the
-  -- session has not seen the rate.
-  if not held and not again and (taken > 0 or withdraws or resent or own and not known) then
-    local took = taken == all and ARGV[4] or string.format('%d', taken)
+-- take writes the given rate, the session if notes says so, and records for the taken permits. It returns
+-- value - stored as a text, or nil if that is not known: finish.lua.
+local function take(l, r, taken, notes)
+  local at = r.stamp == l.now and l.at or string.format('%d', r.stamp)
+  if l.set then
+    -- include parts/given.lua
+    setGiven(l)
+  end
+  if notes then
     -- include parts/session.lua
+    remember(l, r.number, taken == r.all and r.text or string.format('%d', taken), at)
   end
-
-  if taken > 0 then
-    local left, extra = taken, nil
-    -- extra is the record of the slot, to which the new permits are added. A slot of more than FULL permits
-    -- has several; then it is the one that holds the least. If all records that count are about to be
-    -- removed (away), there is none.
-    if slot > 0 and not away then
-      local LOOKED = '1000' -- bounds the time of a call: others may have written any number at this time
-      local TAIL = 8 -- bytes in which the records of a slot differ: 4 left to chance, 4 of permits
-      local there = redis.call('ZRANGEBYSCORE', KEYS[3], at, at, 'LIMIT', '0', LOOKED)
-      local kind = string.sub(ARGV[5], 1, size - TAIL)
-      for i = 1, #there do
-        if #there[i] == size and string.sub(there[i], 1, size - TAIL) == kind then
-          extra = extra and count(extra) <= count(there[i]) and extra or there[i]
-        end
-      end
-    end
-    for from = 1, #ARGV[5], math.max(1, size) do
-      local member = size == #ARGV[5] and ARGV[5] or string.sub(ARGV[5], from, from + size - 1)
-      local n = left <= FULL and left or FULL
-      local inSlot, replaced = extra and count(extra) or FULL, nil
-      if n + inSlot <= FULL then
-        member, replaced, extra = packed(member, n + inSlot), extra, nil
-      elseif taken < all then
-        member = packed(member, n)
-      end
-      -- include parts/put.lua
-      if replaced then -- added first, removed after: an error in between loses no permits
-        redis.call('ZREM', KEYS[3], replaced)
-      end
-      left = left - n
-      if left == 0 then
-        break
-      end
-    end
-    step = value == stored and taken == all and '-' .. ARGV[4] or nil
-    value = value - taken
-    total = total and total + taken
+  if taken == 0 then
+    return nil
   end
+  -- If all records that count are about to be removed (l.away), the slot has none.
+  local extra = nil
+  if r.slot > 0 and not l.away then
+    -- include parts/slot.lua
+    extra = inSlot(l, r, at)
+  end
+  -- include parts/put.lua
+  local left = taken
+  for from = 1, #r.records, math.max(1, r.size) do
+    local member = string.sub(r.records, from, from + r.size - 1)
+    local n = left <= FULL and left or FULL
+    local there, replaced = extra and count(extra) or FULL, nil
+    if n + there <= FULL then
+      -- include parts/packed.lua
+      member, replaced, extra = packed(member, n + there), extra, nil
+    elseif taken < r.all then
+      -- include parts/packed.lua
+      member = packed(member, n)
+    end
+    put(l, at, member)
+    if replaced then -- only now, so that an error in between loses no permits
+      l.records('ZREM', replaced)
+    end
+    left = left - n
+    if left == 0 then
+      break
+    end
+  end
+  local step = l.value == l.stored and taken == r.all and '-' .. r.text or nil
+  l.value = l.value - taken
+  l.total = l.total and l.total + taken
+  return step
 end

@@ -1,19 +1,12 @@
--- waiting.lua: notes that callers of this Client wait, for the portions of others (portion.lua). They may be
--- refused next an interval from now, so this is noted anew after half a second, and not by each call.
---
--- ARGV[2]  the session of this Client
---
--- in:       answers, wants, crowd, mine, now, interval
--- out:      none
--- changes:  none
--- writes:   yes
--- ends the script: no
+-- waiting.lua: tells other Clients that callers of this Client wait.
 
-if wants and answers then
+-- noteWaiting notes that callers of this Client wait, so that other Clients leave them a portion. A note is
+-- valid until an interval and a second from now, and a call renews it only if it is half a second old.
+local function noteWaiting(l, p)
   local LIFE, OLD = 1000, 500 -- ms beyond an interval
-  if mine < now + interval + OLD then
-    local till = string.format('%d', now + interval + LIFE)
-    crowd[#crowd + 1] = ARGV[2] .. ' ' .. wants .. ' ' .. till .. ';'
-    redis.pcall('HSET', KEYS[1], 'waiting', table.concat(crowd)) -- a hint: what has no memory does without
+  if p.mine < l.now + l.interval + OLD then
+    local till = string.format('%d', l.now + l.interval + LIFE)
+    p.crowd[#p.crowd + 1] = l.field .. ' ' .. p.wants .. ' ' .. till .. ';'
+    l.hash('HINT', 'waiting', table.concat(p.crowd)) -- a hint: a server without memory skips it
   end
 end

@@ -176,9 +176,7 @@ func TestRecordsAheadByRightStayWhereTheyAre(t *testing.T) {
 			l.Record(now+tc.ahead, tc.member)
 			b.SetKey(l.ValueKey(), 4)
 			l.Takes(1)
-			if ok, err := l.TryAcquire(b.Context(), 5, 0); ok || err != nil {
-				b.Fatal(ok, err)
-			}
+			b.Want(No(l.TryAcquire(b.Context(), 5, 0)))
 			score, err := b.Look.ZScore(b.Context(), l.PermitsKey(), tc.member).Result()
 			b.Want(err)
 			if stays := int64(score) == now+tc.ahead; stays != tc.stays ||
@@ -246,15 +244,11 @@ func TestPermitsStuckAheadComeBackWithinAnInterval(t *testing.T) {
 			b.Want(b.Look.DecrBy(b.Context(), l.ValueKey(), int64(stuck)).Err())
 			start := time.Now()
 			for calls := 0; calls < 20 || time.Since(start) < 2*interval; calls++ {
-				if _, err := l.TryAcquire(b.Context(), 1, 0); err != nil {
-					b.Fatal(err)
-				}
+				b.Want(ErrOf(l.TryAcquire(b.Context(), 1, 0)))
 				time.Sleep(5 * time.Millisecond)
 			}
 			for range 5 { // each brings back a thousand
-				if _, err := l.TryAcquire(b.Context(), 1, 0); err != nil {
-					b.Fatal(err)
-				}
+				b.Want(ErrOf(l.TryAcquire(b.Context(), 1, 0)))
 			}
 			now := b.Look.Time(b.Context()).Val().UnixMilli()
 			left := b.Look.ZCount(b.Context(), l.PermitsKey(), fmt.Sprint(now+1), "+inf").Val()
@@ -268,25 +262,22 @@ func TestPermitsStuckAheadComeBackWithinAnInterval(t *testing.T) {
 				b.Errorf("%+v, %v; want all of %d", r, err, rate)
 			}
 			for range 10 { // as many calls as the records need
-				if _, err := l.TryAcquire(b.Context(), 1, 0); err != nil {
-					b.Fatal(err)
-				}
+				b.Want(ErrOf(l.TryAcquire(b.Context(), 1, 0)))
 			}
 		}
 	})
 }
 
-// Permits lie behind more than 5,000 records. A waiter in line is told when to look
-// again, and Allow when they will be there.
-func TestADeepWaitIsToldInAndOutOfLine(t *testing.T) {
+// Permits lie behind more than 5,000 records. A waiter in line gets the time to look
+// again, and Allow the time when they will be there.
+func TestADeepWaitIsKnownInAndOutOfLine(t *testing.T) {
 	n := NewProxied(t, 8_000, time.Second)
 	n.Fill(n.Now-900, 8, 8_000, 1) // 8 a ms, the last ones a little ahead
 	n.SetKey(n.ValueKey(), 0)
 	n.Refused(5_001, 1_099*time.Millisecond)
 	n.Refused(5_000, 724*time.Millisecond)
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx := TimeLimit(t, 50*time.Millisecond)
 	if err := n.Acquire(ctx, 5_001); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("%v after %v, want DeadlineExceeded", err, time.Since(start))
 	}
@@ -346,12 +337,10 @@ func TestKeysOutliveAnIntervalAfterAnAcquire(t *testing.T) {
 			}
 			plain := max(tc.keepAlive, tc.interval+time.Second)
 			lives("SetRate", tc.keepAlive, l.Name())
-			all := []string{l.Name(), l.ValueKey(), l.PermitsKey()}
+			all := l.Keys()
 			l.Takes(3)
 			lives("an acquire", tc.want, all...)
-			if ok, err := l.TryAcquire(b.Context(), 4, 0); ok || err != nil {
-				b.Fatal(ok, err)
-			}
+			b.Want(No(l.TryAcquire(b.Context(), 4, 0)))
 			lives("a refusal", tc.want, all...)
 			l.Gives(1)
 			lives("a release", plain, all...)

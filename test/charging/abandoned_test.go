@@ -33,7 +33,7 @@ func TestACallThatHangsIsLeftAlone(t *testing.T) {
 }
 
 // The reply of such a call comes while the next one judges the same line. What the
-// call was granted is given back, and nobody gets two answers.
+// call was granted is given back, and no caller gets two results.
 func TestALateReplyOfAnAbandonedCallIsGivenBack(t *testing.T) {
 	GatedBubble(t, 1, time.Second, func(c *Limiter) {
 		first, probe := make(chan struct{}), make(chan struct{})
@@ -90,12 +90,10 @@ func TestTheLineIsServedAfterAProbeThatHangs(t *testing.T) {
 	}
 }
 
-// Two calls hang, one after the other. Nobody waits behind those that have left.
+// Two consecutive calls hang. No caller waits behind those that have left.
 func TestNoCallerWaitsBehindTwoCallsThatHang(t *testing.T) {
 	GatedBubble(t, 1, time.Second, func(c *Limiter) {
-		if _, err := c.Allow(c.Context(), 1); err != nil {
-			c.Fatal(err)
-		}
+		c.Want(ErrOf(c.Allow(c.Context(), 1)))
 		first, second := make(chan struct{}), make(chan struct{})
 		c.Taps(map[int]chan struct{}{2: first, 3: second}, nil)
 		c.Comes(c.Context(), 1, 1100*time.Millisecond) // call 1, its probe is call 2
@@ -115,7 +113,7 @@ func TestNoCallerWaitsBehindTwoCallsThatHang(t *testing.T) {
 
 // The head is refused and leaves at its timeout. That says nothing of those behind
 // it, which want less.
-func TestARefusalOfAnotherCallerIsNoAnswer(t *testing.T) {
+func TestARefusalOfAnotherCallerIsNoResult(t *testing.T) {
 	GatedBubble(t, 10, time.Hour, func(c *Limiter) {
 		c.Took(5, 0, 0)
 		hangs := make(chan struct{})
@@ -144,9 +142,7 @@ func TestADialThatTimesOutEndsNoContext(t *testing.T) {
 		c.RateLimiter("l").Acquire(context.Background(), 1),
 		ErrOf(c.RateLimiter("l").Peek(context.Background())),
 	} {
-		if !errors.Is(err, rratelimiter.ErrNoAnswer) {
-			t.Errorf("%v; want ErrNoAnswer", err)
-		}
+		WantErr(t, err, rratelimiter.ErrNoAnswer)
 	}
 }
 

@@ -9,37 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter/internal/wire"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
-
-// A postman keeps a copy of each request that a Client sends. Requests that it is told
-// to lose it does not deliver: they are on their way, and may come late.
-type postman struct {
-	n      *Limiter
-	copies [][]any
-	loses  int
-}
-
-func newPostman(n *Limiter) *postman {
-	p := &postman{n: n}
-	n.RDB.AddHook(Hook(p.process))
-	return p
-}
-
-func (p *postman) process(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
-	if cmd.Name() != "evalsha" {
-		return next(ctx, cmd)
-	}
-	p.copies = append(p.copies, slices.Clone(cmd.Args()))
-	if p.loses > 0 {
-		p.loses--
-		return io.EOF
-	}
-	return next(ctx, cmd)
-}
 
 // Where the arguments of a request have the hash, the session and the number.
 const (
@@ -48,16 +20,18 @@ const (
 
 // A desk is a limiter of which a request comes late.
 type desk struct {
-	*postman
+	*Failures
+	n        *Limiter
 	l, other *Limiter // the Client whose request it is, and another one
 	late     []any    // its first copy
 }
 
-// asks loses the first copies of a request, and returns what its caller is told.
+// asks loses the first copies of a request, and returns the error that its caller gets. They are on
+// their way, and may come late.
 func (d *desk) asks(copies int, ask func(l *Limiter) error) error {
-	d.copies, d.loses = nil, copies
+	d.Sent, d.Errs = nil, slices.Repeat([]error{io.ErrUnexpectedEOF}, copies)
 	err := ask(d.l)
-	d.late = d.copies[0]
+	d.late = d.Sent[0]
 	return err
 }
 
@@ -69,7 +43,7 @@ func (d *desk) number() int64 {
 }
 
 // state returns what Redis has of a limiter: the session of the request, the
-// permits of the records, and the value. The sessions of others are left out.
+// permits of the records, and the value. Other sessions are left out.
 func (d *desk) state(name string) string {
 	ctx := context.Background()
 	records := d.l.Records("{" + name + "}:permits")
@@ -103,8 +77,8 @@ func (d *desk) deleted() { d.n.Want(Yes(d.other.Delete(context.Background()))) }
 
 // withdrawn waits until what may have been granted was taken back in the background.
 func (d *desk) withdrawn() {
-	records := d.late[atNumber+2].([]byte)
-	if permits, _ := wire.Permits(string(records)); permits == 0 { // of a release, which is never taken back
+	records := d.late[atNumber+2].(string)
+	if permits, _ := wire.Permits(records); permits == 0 { // of a release, which is never taken back
 		return
 	}
 	Until(d.n.T, func() bool { return strings.HasPrefix(d.state(d.l.Name()), "+1") })

@@ -17,49 +17,8 @@ import (
 // The specs here are of requests that arrive when go-redis has sent them again,
 // or when their callers have gone.
 
-// A first copy that arrives after the second one is not charged, either.
-func TestALateFirstCopyIsNotCharged(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour)
-	c := n.Holds(n.AsksFor(10))
-	n.Want(c.Overtaken())
-	c.Arrives()
-	n.Keeps(10, n.ValueKey(), n.PermitsKey())
-	n.Has(0)
-}
-
-// It charges nothing though there is enough for both, and leaves the record where
-// it is.
-func TestALateFirstCopyMovesNoRecord(t *testing.T) {
-	n := NewProxied(t, 20, time.Hour)
-	c := rratelimiter.New(n.RDB) // by the time of the server, which goes on
-	t.Cleanup(func() { _ = c.Close() })
-	n.RateLimiter = c.RateLimiter(n.Name())
-	late := n.Holds(n.AsksFor(5))
-	n.Want(late.Overtaken())
-	at := n.Look.ZRangeWithScores(t.Context(), n.PermitsKey(), 0, 0).Val()[0].Score
-	late.Arrives()
-	n.Keeps(20, n.ValueKey(), n.PermitsKey())
-	n.Has(15)
-	if got := n.Look.ZRangeWithScores(t.Context(), n.PermitsKey(), 0, 0).Val()[0].Score; got != at {
-		t.Fatalf("the record was moved from %.0f to %.0f", at, got)
-	}
-}
-
-// A release that is sent again finds by its number that it was done, even when
-// the limiter was empty and others have taken permits since.
-func TestAReleaseInTwoCopiesIsDoneOnce(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour)
-	n.Takes(4)
-	c := n.Holds(n.GivesBack(4))
-	n.Want(c.Overtaken())
-	n.Takes(7)
-	c.Arrives()
-	n.Has(3)
-	n.Keeps(10, n.ValueKey(), n.PermitsKey())
-}
-
-// When a release arrives an interval late, what was taken has come back by
-// itself. What is out then is somebody else's.
+// When a release arrives an interval late, its permits have come back
+// already. The permits that are out then belong to other callers.
 func TestAReleaseThatIsAnIntervalLateGivesNothingBack(t *testing.T) {
 	const interval = 50 * time.Millisecond
 	n := NewProxied(t, 10, interval)
@@ -100,7 +59,7 @@ func TestALateFirstCopyOfAReleaseGivesNothingBack(t *testing.T) {
 	}
 }
 
-// A request with a resolution was answered to its second copy, or was withdrawn.
+// A request with a resolution got the reply of its second copy, or was withdrawn.
 // Its first copy charges nothing, whatever was granted meanwhile.
 func TestWithAResolutionALateFirstCopyIsNotCharged(t *testing.T) {
 	for _, retries := range []int{1, -1} { // answered, or withdrawn
@@ -129,14 +88,12 @@ func TestWithAResolutionALateFirstCopyIsNotCharged(t *testing.T) {
 func TestALateCopyAfterARateIsGrantedNothing(t *testing.T) {
 	n := NewProxied(t, 10, time.Hour, SendsOnce)
 	c := n.Holds(n.AsksFor(2))
-	if err := c.Overtaken(); !errors.Is(err, rratelimiter.ErrNoAnswer) {
-		t.Fatal(err)
-	}
+	WantErr(t, c.Overtaken(), rratelimiter.ErrNoAnswer)
 	n.Takes(1)
 	n.Want(n.SetRate(t.Context(), Overall, 10, time.Hour))
 	c.Arrives()
 	if out := n.Out(n.PermitsKey()); out != 0 {
-		t.Errorf("%d are out, and nobody holds them", out)
+		t.Errorf("%d are out, and no caller holds them", out)
 	}
 }
 
@@ -153,17 +110,14 @@ func TestALateCopyServesItsWaiter(t *testing.T) {
 	c.Pass()
 	n.Want(<-c.Told)
 	n.Keeps(1, n.ValueKey(), n.PermitsKey())
-	if got := fmt.Sprint(n.Records(n.PermitsKey())); got != "[1]" {
-		t.Fatalf("records %s, want [1]", got)
-	}
+	n.HasRecords(1)
 }
 
 // SetRate clears the keys of the other type in a second script. When that comes
 // late it leaves the type in force alone.
 func TestALateClearHarmsNoCaller(t *testing.T) {
 	n := NewProxied(t, 10, time.Hour)
-	same := rratelimiter.New(n.Look, rratelimiter.WithID(n.Client.ID()))
-	t.Cleanup(func() { _ = same.Close() })
+	same := NewClient(t, n.Look, rratelimiter.WithID(n.Client.ID()))
 	other := n.By(same)
 	n.Want(n.SetRate(t.Context(), Overall, 10, time.Hour))
 	n.SetKey(n.ValueKey()+":"+n.Client.ID(), 1) // something to clear
@@ -181,7 +135,7 @@ func TestALateClearHarmsNoCaller(t *testing.T) {
 	other.Has(2)
 }
 
-// The first copy of a merged call arrives after the second one was answered. It
+// The first copy of a merged call arrives after the reply to the second one. It
 // charges nothing, or what it takes is taken back: whether all of the call was
 // granted, a part, or nothing.
 func TestALateFirstCopyOfAMergedCallIsNotCharged(t *testing.T) {
@@ -270,13 +224,10 @@ var lateCases = []lateCase{
 		d.other.Takes(others)
 		d.l.Refused(1, time.Hour)
 		d.other.Gives(others)
-		// who gave it back knows of no number
+		// the releasing Client knows of no number
 	}, "+1: 0 at +0; []; 10", nothing, "-1: 5 at +0; [5]; 5", "+0: -4; [1]; 9"},
 	{"given up, a later request could not be", never, nil, func(d *desk) {
-		if _, err := d.l.TryAcquire(context.Background(), 11, 0); !errors.Is(err,
-			rratelimiter.ErrPermitsExceedRate) {
-			d.n.Error(err)
-		}
+		WantErr(d.n, ErrOf(d.l.TryAcquire(context.Background(), 11, 0)), rratelimiter.ErrPermitsExceedRate)
 	}, "+1: 0 at +0; []; 10", nothing, "-1: 5 at +0; [5]; 5", "+0: -4; [1]; 9"},
 	{"given up, a later request gave back", never, nil, func(d *desk) { d.l.Gives(1) },
 		"+1: 0; []; 10", nothing, "+1: -1; [4]; 6", nothing},
@@ -303,10 +254,10 @@ var lateCases = []lateCase{
 		"none; [4]; 6", "+0: 4 at -61000; [4 4]; 2", "none; [1]; 9", "+0: -1; []; 10"},
 }
 
-// A first copy arrives when nobody waits for it any more, for its second copy was
-// answered, or its caller was told of an error. It does nothing where anything
-// that the session was told of came after it.
-func TestALateCopyNobodyWaitsForDoesNothing(t *testing.T) {
+// A first copy arrives when no caller waits for it any more, for its second copy was
+// answered, or its caller got an error. It does nothing where anything
+// that the session knows of came after it.
+func TestALateCopyWithoutACallerDoesNothing(t *testing.T) {
 	for _, tc := range lateCases {
 		t.Run(tc.name+", an acquire", func(t *testing.T) {
 			d := tc.desk(t)
@@ -333,7 +284,7 @@ func (tc lateCase) desk(t *testing.T) *desk {
 			o.MaxRetries = -1
 		}
 	})
-	return &desk{postman: newPostman(n), l: n, other: n.Other()}
+	return &desk{Failures: Failing(n.RDB), n: n, l: n, other: n.Other()}
 }
 
 // meets returns what the late copy meets, and what it leaves.

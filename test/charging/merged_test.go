@@ -16,7 +16,7 @@ import (
 )
 
 // B4: the reply to a merged call is lost, as often as go-redis sends it again. It
-// is charged once, and each caller gets the answer of the first time.
+// is charged once, and each caller gets the result of the first time.
 func TestAMergedCallIsChargedOnce(t *testing.T) {
 	const rate = 30
 	for seed := range uint64(4) {
@@ -97,7 +97,7 @@ func TestOneAboveTheRateFailsAloneInAMergedCall(t *testing.T) {
 }
 
 // A caller that leaves during a merged call gets the error of its context at once.
-// What the call was granted for it goes back.
+// Its part of the grant goes back.
 func TestALeaverOfAMergedCallGivesBack(t *testing.T) {
 	for lost := range 2 {
 		InBothModes(t, 30, nil, func(p *Batch) {
@@ -124,7 +124,7 @@ func TestALeaverOfAMergedCallGivesBack(t *testing.T) {
 	}
 }
 
-// What was granted for a caller that has left goes to those who wait, as far as it
+// What was granted for a caller that has left goes to waiting callers, as far as it
 // reaches. The rest goes back.
 func TestSharesOfLeaversGoToTheLine(t *testing.T) {
 	InBothModes(t, 30, nil, func(p *Batch) {
@@ -178,8 +178,8 @@ func TestAMergedCallBeyond32BitsWritesJavasRecords(t *testing.T) {
 	}
 }
 
-// One call asks for 2^40 permits and 256 different requests at most. The others go
-// with the next one.
+// One call asks for 2^40 permits and 256 different requests at most. All other requests
+// go with the next call.
 func TestOneCallAsksForABoundedNumber(t *testing.T) {
 	const rate = 1 << 50
 	mixed := make([]int64, 300)

@@ -2,7 +2,6 @@ package charging_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -34,14 +33,6 @@ func TestLostRequestsAreSentAgain(t *testing.T) {
 	}
 }
 
-func TestTrySetRateIsNotSentAgain(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour)
-	Failing(n.RDB, ErrLost)
-	if ok, err := n.TrySetRate(t.Context(), Overall, 5, time.Hour); ok || !errors.Is(err, ErrLost) {
-		t.Fatal(ok, err, "want the error of the network: we do not know")
-	}
-}
-
 func TestOnceLostIsUnknownToTheEnd(t *testing.T) {
 	n := NewProxied(t, 10, time.Hour)
 	Failing(n.RDB, ErrLost, ErrDial, ErrDial, ErrDial)
@@ -67,43 +58,32 @@ func TestAShrunkRecordIsNotChargedAgain(t *testing.T) {
 		Until(t, func() bool { return n.Proxy.Swallowed() == 1 })
 		n.Other().Gives(11) // out of the oldest records
 		n.Want(<-done)
-		if got := fmt.Sprint(n.Records(n.PermitsKey())); got != "[9]" {
-			t.Fatalf("rate %d: records %s, want [9]", rate, got)
-		}
+		n.HasRecords(9)
 		n.Keeps(rate, n.ValueKey(), n.PermitsKey())
 	}
 }
 
-// A request whose answer would change is not sent again. The error says that the
-// outcome is unknown.
-func TestOtherErrorsAreNotSentAgain(t *testing.T) {
+// A request whose result would change is not sent again. The error says that the outcome is unknown.
+func TestARequestWhoseResultWouldChangeIsNotSentAgain(t *testing.T) {
 	for method, ask := range map[string]func(l *Limiter) error{
-		"Delete":         func(l *Limiter) error { return ErrOf(l.Delete(l.Context())) },
-		"ExpireIfNotSet": func(l *Limiter) error { return ErrOf(l.ExpireIfNotSet(l.Context(), time.Hour)) },
+		"TrySetRate": func(l *Limiter) error {
+			return ErrOf(l.TrySetRate(l.Context(), Overall, 5, time.Hour))
+		},
+		"SetRate": func(l *Limiter) error { return l.SetRate(l.Context(), Overall, 5, time.Hour) },
+		"Delete":  func(l *Limiter) error { return ErrOf(l.Delete(l.Context())) },
+		"ExpireIfNotSet": func(l *Limiter) error {
+			return ErrOf(l.ExpireIfNotSet(l.Context(), time.Hour))
+		},
 	} {
 		n := NewProxied(t, 10, time.Hour)
 		other := n.Wrap(n.Client.RateLimiter(redistest.Name(t)))
-		_, err := other.ClearExpire(t.Context()) // the scripts are known from here on
-		n.Want(err)
-		_, err = other.Delete(t.Context())
-		n.Want(err)
+		n.Want(ErrOf(other.ClearExpire(t.Context()))) // the scripts are known from here on
+		n.Want(ErrOf(other.TrySetRate(t.Context(), Overall, 5, time.Hour)))
+		n.Want(other.SetRate(t.Context(), Overall, 5, time.Hour))
+		n.Want(ErrOf(other.Delete(t.Context())))
 		n.Proxy.SwallowReplyTo(1, IsScript)
 		if err := ask(n); err == nil || n.Proxy.Swallowed() != 1 {
 			t.Errorf("%s: %v; want the error of the reply that was lost, and lost once", method, err)
 		}
-	}
-}
-
-// A timed wait takes its time from the first look on.
-func TestSlowLooksCountForTheTimeout(t *testing.T) {
-	n := NewProxied(t, 1, time.Hour)
-	n.Takes(1)
-	n.Proxy.Delay(300 * time.Millisecond)
-	start := time.Now()
-	if ok, err := n.TryAcquire(t.Context(), 1, 500*time.Millisecond); ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	if took := time.Since(start); took > 1050*time.Millisecond {
-		t.Fatalf("took %v, want the timeout of 500ms and one look of 300ms", took)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// The specs here are of permits that were taken for callers who were never told.
+// The specs here are of permits that were taken for callers that never knew.
 // They come back, all of them and no others, whatever else happens to the limiter.
 
 // A request hangs on its connection, and its caller leaves. The next request takes
@@ -24,13 +24,10 @@ func TestAHangingCallIsGrantedNothingAfterARefusal(t *testing.T) {
 		n := NewProxied(t, 10, time.Hour)
 		n.Takes(8)
 		c := n.Holds(func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
+			ctx := TimeLimit(t, 50*time.Millisecond)
 			return Yes(n.TryAcquire(ctx, 2, 0))
 		})
-		if err := <-c.Told; !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("%v of a request that hangs", err)
-		}
+		WantErr(t, <-c.Told, context.DeadlineExceeded)
 		if ok, err := n.TryAcquire(t.Context(), permits, 0); ok || !errors.Is(err, want) {
 			t.Errorf("%v, %v; want a refusal, %v", ok, err, want)
 		}
@@ -48,8 +45,7 @@ func TestAReleaseFindsRecordsBehindEmptyOnes(t *testing.T) {
 	n.JavaTakes(4001, 0, n.Now+1)
 	n.Now += 2
 	before := n.ScriptsRun()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
+	ctx := TimeLimit(t, 5*time.Second)
 	err := n.Release(ctx, 5)
 	if ran := n.ScriptsRun() - before; err != nil || ran > 10 {
 		t.Errorf("%v after %d scripts", err, ran)
@@ -59,7 +55,7 @@ func TestAReleaseFindsRecordsBehindEmptyOnes(t *testing.T) {
 	}
 }
 
-// A call handles 2,000 records. What stands in more is taken back by several calls.
+// A call handles 2,000 records. Several calls take back the permits in more records.
 func TestAllOfManyRecordsIsTakenBack(t *testing.T) {
 	const many = 5000
 	n := NewProxied(t, 6*many, time.Hour, SendsOnce)
@@ -74,7 +70,7 @@ func TestAllOfManyRecordsIsTakenBack(t *testing.T) {
 }
 
 // Hundreds of limiters have lost a reply, and their next requests have settled that. A
-// limiter that nobody uses any more does not wait for them.
+// limiter that is no longer used does not wait for them.
 func TestAWithdrawalWaitsForNoneThatIsSettled(t *testing.T) {
 	const settled = 300
 	n := NewProxied(t, 10, time.Hour, SendsOnce)
@@ -104,12 +100,10 @@ func TestAWithdrawalBetweenTypesKeepsTheValueRight(t *testing.T) {
 	}
 	n.UntilOut(0)
 	n.SetsAsJava(PerClient, 5)
-	if ok, err := n.TryAcquire(t.Context(), 4, 0); ok || err != nil {
-		t.Errorf("%v, %v; want a refusal: 6 of 5 are out", ok, err)
-	}
+	NoError(t, No(n.TryAcquire(t.Context(), 4, 0)))
 }
 
-// What was taken of the permits that all share is not taken back of our own.
+// Permits that were taken from the shared pair are not taken back from our own.
 func TestAWithdrawalIsOfItsType(t *testing.T) {
 	n := NewProxied(t, 10, time.Hour, SendsOnce)
 	n.SetsAsJava(PerClient, 10)
@@ -120,9 +114,7 @@ func TestAWithdrawalIsOfItsType(t *testing.T) {
 	n.Loses(10)
 	n.SetsAsJava(PerClient, 10)
 	for range 2 { // the first one has what is to be taken back with it
-		if ok, err := n.TryAcquire(t.Context(), 10, 0); ok || err != nil {
-			t.Errorf("%v, %v; want a refusal: 10 of 10 are out", ok, err)
-		}
+		NoError(t, No(n.TryAcquire(t.Context(), 10, 0)))
 	}
 	if out := n.Out(n.PermitsKey() + ":" + n.Client.ID()); out != 10 {
 		t.Errorf("%d are out, want 10", out)
@@ -138,9 +130,7 @@ func TestRepairBetweenRatesKeepsTheValueRight(t *testing.T) {
 	n.SetsAsJava(PerClient, 20)
 	n.Want(ErrOf(n.Repair(t.Context())))
 	n.SetsAsJava(PerClient, 10)
-	if ok, err := n.TryAcquire(t.Context(), 10, 0); ok || err != nil {
-		t.Errorf("%v, %v; want a refusal: 10 of 10 are out", ok, err)
-	}
+	NoError(t, No(n.TryAcquire(t.Context(), 10, 0)))
 }
 
 // A field that cannot be read for a moment is no end of a withdrawal.
@@ -175,8 +165,6 @@ func TestAReleaseBehindAnAcquireThatHangsIsDone(t *testing.T) {
 	n.Takes(5)
 	c := n.Holds(func() error { return n.Acquire(context.Background(), 1) }) // it never reaches the server
 	n.Want(n.Release(context.Background(), 5))
-	if err := <-c.Told; !errors.Is(err, rratelimiter.ErrNoAnswer) {
-		t.Errorf("the acquire: %v; want ErrNoAnswer", err)
-	}
+	WantErr(t, <-c.Told, rratelimiter.ErrNoAnswer)
 	n.Has(10)
 }

@@ -54,7 +54,7 @@ func TestTheRightsOfThePageSufficeOnACluster(t *testing.T) {
 	}
 }
 
-// A user of a sentinel who has the rights of the page, and no others.
+// A user of a sentinel that has the rights of the page, and no others.
 func TestTheRightsOfThePageSufficeOnSentinels(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	s := redistest.StartSentinels(t, 2, "--notify-keyspace-events", "KEA")

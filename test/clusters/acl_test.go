@@ -33,7 +33,7 @@ func rule(t *testing.T, which int) []string {
 type guarded struct {
 	*testing.T
 	rdb   redis.UniversalClient // of the user
-	look  *redis.Client         // of somebody who may do everything, on the server that has the limiter
+	look  *redis.Client         // of a user that may do everything, on the server that has the limiter
 	nodes []*redis.Client       // the same on all servers
 	c     *rratelimiter.Client
 	l, lo *rratelimiter.RateLimiter // of two Clients, the other of which knows no Java
@@ -240,7 +240,7 @@ var deeds = []deed{
 		}()
 		Until(g.T, func() bool { return subscribed() > 0 || len(woken) > 0 })
 		if g.without == "+publish" {
-			g.settles() // a waiter that is told of its subscription looks once more
+			g.settles() // a waiter looks once more when its subscription is confirmed
 		}
 		return all(g.l.Release(ctx, 1), <-woken)
 	}},
@@ -309,6 +309,26 @@ func (g *guarded) settles() {
 
 // allows gives the user these rights and no others.
 func (g *guarded) allows(rights []string) { g.Helper(); redistest.Allow(g, "app", rights, g.look) }
+
+// Without the right to HSET a call fails, and leaves no record.
+func TestACallThatIsDeniedLeavesNoRecord(t *testing.T) {
+	s := redistest.Start(t)
+	rights := rule(t, ruleOfAll)
+	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "secret" })
+	g := newGuarded(t, rdb, s.Admin())
+	g.allows(rights)
+	g.fresh(time.Hour)
+	NoError(t, Yes(g.l.TryAcquire(t.Context(), 2, 0)))
+	g.allows(slices.DeleteFunc(rights, func(right string) bool { return right == "+hset" }))
+	for range 3 {
+		if ok, err := g.l.TryAcquire(t.Context(), 1, 0); ok || err == nil {
+			t.Errorf("%v, %v; want an error", ok, err)
+		}
+	}
+	if n := g.look.ZCard(t.Context(), "{"+guardedName+"}:permits").Val(); n != 1 {
+		t.Errorf("%d records, want the one of the first call", n)
+	}
+}
 
 // With the rights in docs/keys.md everything works, and without any of them what the
 // page says fails. Where nothing fails, Redis has denied something all the same.

@@ -65,7 +65,7 @@ func TestEveryKindOfClientIsServed(t *testing.T) {
 	none := func(*redis.FailoverOptions) {}
 	ring := []*redistest.Server{redistest.Start(t, events, "KEA"), redistest.Start(t, events, "KEA")}
 	cluster := redistest.StartCluster(t, redistest.WithReplicas(1), redistest.WithArgs(events, "KEA"))
-	for what, client := range map[string]func() redis.UniversalClient{
+	kinds := map[string]func() redis.UniversalClient{
 		"NewFailoverClient": func() redis.UniversalClient { return redis.NewFailoverClient(failover(none)) },
 		"NewFailoverClusterClient": func() redis.UniversalClient {
 			return redis.NewFailoverClusterClient(failover(none))
@@ -100,9 +100,15 @@ func TestEveryKindOfClientIsServed(t *testing.T) {
 			return redis.NewRing(&redis.RingOptions{
 				Addrs: map[string]string{"one": ring[0].Addr, "two": ring[1].Addr}})
 		},
-	} {
-		t.Run(what, func(t *testing.T) { serves(t, client(), client()) })
 	}
+	t.Run("each kind", func(t *testing.T) {
+		for what, client := range kinds {
+			t.Run(what, func(t *testing.T) {
+				t.Parallel() // each waits for messages
+				serves(t, client(), client())
+			})
+		}
+	})
 	for _, s := range ring {
 		if n := s.Admin().DBSize(t.Context()).Val(); n != 0 {
 			t.Errorf("%s keeps %d keys", s.Addr, n)
@@ -112,8 +118,7 @@ func TestEveryKindOfClientIsServed(t *testing.T) {
 	t.Run("a client of replicas alone is refused by Redis", func(t *testing.T) {
 		rdb := redis.NewFailoverClient(failover(func(o *redis.FailoverOptions) { o.ReplicaOnly = true }))
 		t.Cleanup(func() { _ = rdb.Close() })
-		c := rratelimiter.New(rdb)
-		t.Cleanup(func() { _ = c.Close() })
+		c := NewClient(t, rdb)
 		err := c.RateLimiter("l").SetRate(t.Context(), Overall, 10, time.Hour)
 		if !redis.IsReadOnlyError(err) || !strings.Contains(err.Error(), `"l"`) {
 			t.Errorf("%v, want READONLY", err)
@@ -127,8 +132,7 @@ func TestEveryKindOfClientIsServed(t *testing.T) {
 			var ls []*rratelimiter.RateLimiter
 			for _, rdb := range clients {
 				t.Cleanup(func() { _ = rdb.Close() })
-				c := rratelimiter.New(rdb)
-				t.Cleanup(func() { _ = c.Close() })
+				c := NewClient(t, rdb)
 				ls = append(ls, c.RateLimiter("over"))
 			}
 			NoError(t, ls[0].SetRate(t.Context(), Overall, 10, time.Hour))

@@ -38,13 +38,12 @@ func TestAClientThatEmbedsOneForAClusterIsOne(t *testing.T) {
 	NoError(t, err)
 	t.Cleanup(func() { _ = auto.Close() })
 	for _, rdb := range []redis.UniversalClient{embedsCluster{rdb}, pipelinesNodes{rdb, auto}} {
-		c := rratelimiter.New(rdb)
-		t.Cleanup(func() { _ = c.Close() })
+		c := NewClient(t, rdb)
 		err := c.RateLimiter("a{b").SetRate(t.Context(), Overall, 1, time.Second)
 		if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !strings.Contains(err.Error(), "slots") {
 			t.Errorf("%T: a name with keys in several slots: %v", rdb, err)
 		}
-		for range 3 { // names in slots of several masters, most likely
+		for range 6 { // names in slots of all masters, most likely
 			l := c.RateLimiter(redistest.Name(t))
 			NoError(t, l.SetRate(t.Context(), Overall, 1, time.Second))
 			NoError(t, Yes(l.TryAcquire(t.Context(), 1, 0)))
@@ -64,9 +63,7 @@ func TestAClientThatEmbedsOneKeepsItsOptions(t *testing.T) {
 		})
 		c := rratelimiter.New(embedsClient{rdb})
 		l := c.RateLimiter(redistest.Name(t))
-		if err := l.SetRate(t.Context(), Overall, 10, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		NoError(t, l.SetRate(t.Context(), Overall, 10, time.Hour))
 		if ok, err := l.TryAcquire(t.Context(), 1, 0); !ok || err != nil { // the script is known from here on
 			t.Fatal(ok, err)
 		}

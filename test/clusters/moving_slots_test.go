@@ -113,8 +113,7 @@ func TestALimiterWhoseSlotMovesLosesNothing(t *testing.T) {
 			rratelimiter.WithRedisson(FI), rratelimiter.WithResolution(time.Minute),
 		},
 	} {
-		c := rratelimiter.New(rdb, opts...)
-		t.Cleanup(func() { _ = c.Close() })
+		c := NewClient(t, rdb, opts...)
 		for what, use := range uses {
 			t.Run(kind+"/"+what, func(t *testing.T) {
 				for _, at := range rand.Perm(len(orders))[:some] {
@@ -300,8 +299,7 @@ func TestAGroupWhoseSlotMovesLosesNothing(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	cluster := redistest.StartCluster(t)
 	rdb, meanwhile := watched(t, cluster)
-	c := rratelimiter.New(rdb)
-	t.Cleanup(func() { _ = c.Close() })
+	c := NewClient(t, rdb)
 	const rate = 10
 	for seed := range uint64(12) {
 		tag := "{" + redistest.Name(t) + "}"

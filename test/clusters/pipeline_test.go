@@ -2,7 +2,6 @@ package clusters_test
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync"
 	"testing"
@@ -15,7 +14,7 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A pipelines client sends the scripts of callers who come at once in one pipeline, as in the docs.
+// A pipelines client sends the scripts of callers that come at once in one pipeline, as in the docs.
 type pipelines struct {
 	*redis.Client
 	auto *redis.AutoPipeliner
@@ -34,8 +33,7 @@ func TestAClientThatSendsPipelinesIsChargedOnce(t *testing.T) {
 	auto, err := rdb.AutoPipeline()
 	NoError(t, err)
 	t.Cleanup(func() { _ = auto.Close() })
-	c := rratelimiter.New(pipelines{rdb, auto})
-	t.Cleanup(func() { _ = c.Close() })
+	c := NewClient(t, pipelines{rdb, auto})
 	t.Run("many limiters at once", func(t *testing.T) {
 		users := c.Keyed(redistest.Name(t), 3, time.Hour)
 		var wg sync.WaitGroup
@@ -80,33 +78,22 @@ func TestAClientThatSendsPipelinesIsChargedOnce(t *testing.T) {
 		}()
 		Until(t, func() bool { return proxy.Held() > held })
 		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("%v, want the end of the context", err)
-		}
+		WantErr(t, <-done, context.Canceled)
 		release()
 		Until(t, func() bool { return left(7) })
 	})
 	t.Run("listeners", func(t *testing.T) { hearsOfDelete(t, l) })
 }
 
-// hearsOfDelete expects a listener to be told that the limiter was deleted.
+// hearsOfDelete expects a listener to hear that the limiter was deleted.
 func hearsOfDelete(t *testing.T, l *rratelimiter.RateLimiter) {
 	t.Helper()
-	heard := make(chan string, 1)
-	stop, err := l.OnDeleted(t.Context(), func(name string) { heard <- name })
-	if err != nil {
-		t.Fatal(err)
-	}
+	deleted := make(chan string, 1)
+	stop, err := l.OnDeleted(t.Context(), func(name string) { deleted <- name })
+	NoError(t, err)
 	defer stop()
-	if _, err := l.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case name := <-heard:
-		if name != l.Name() {
-			t.Errorf("heard of %s, want %s", name, l.Name())
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("the listener heard nothing")
+	NoError(t, ErrOf(l.Delete(t.Context())))
+	if name := Receive(t, deleted); name != l.Name() {
+		t.Errorf("deleted is %s, want %s", name, l.Name())
 	}
 }

@@ -17,8 +17,7 @@ func TestWaitGoesToTheNodeOfTheScript(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	cluster := redistest.StartCluster(t, redistest.WithReplicas(1))
 	rdb := cluster.Client(t, func(o *redis.ClusterOptions) { o.MaxRedirects = 20 })
-	c := rratelimiter.New(rdb, rratelimiter.WithMinReplicas(1, 3*time.Second))
-	t.Cleanup(func() { _ = c.Close() })
+	c := NewClient(t, rdb, rratelimiter.WithMinReplicas(1, 3*time.Second))
 	for _, typ := range []rratelimiter.RateType{Overall, PerClient} {
 		for range 4 {
 			wholeLife(t, c.RateLimiter(redistest.Name(t)), typ, sameSlot)
@@ -65,8 +64,7 @@ func TestWaitGoesToTheNodeOfTheScript(t *testing.T) {
 	}
 	confirmed(l, 5)
 
-	lacking := rratelimiter.New(rdb, rratelimiter.WithMinReplicas(2, 10*time.Millisecond))
-	t.Cleanup(func() { _ = lacking.Close() })
+	lacking := NewClient(t, rdb, rratelimiter.WithMinReplicas(2, 10*time.Millisecond))
 	f := &followed{T: t, l: l}
 	f.refuses(ErrOf(lacking.RateLimiter(l.Name()).TryAcquire(t.Context(), 1, 0)), "1 of 2")
 	Until(t, func() bool { r, err := l.Peek(t.Context()); return err == nil && r.Remaining == 5 })

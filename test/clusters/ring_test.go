@@ -27,12 +27,8 @@ func TestLimitersWorkOnARing(t *testing.T) {
 		wholeLife(t, c.RateLimiter(redistest.Name(t)), Overall, sameSlot)
 	}
 	l := c.RateLimiter("one")
-	if err := l.SetRate(t.Context(), Overall, 5, time.Second); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Rename(t.Context(), "two"); !errors.Is(err, rratelimiter.ErrInvalidArgument) {
-		t.Fatalf("%v, want ErrInvalidArgument", err)
-	}
+	NoError(t, l.SetRate(t.Context(), Overall, 5, time.Second))
+	WantErr(t, l.Rename(t.Context(), "two"), rratelimiter.ErrInvalidArgument)
 }
 
 // A Ring moves the keys of a shard that fails its heartbeat to other shards, where they are

@@ -6,12 +6,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// Everything works over TLS with a certificate on either side, for a user who has the
+// Everything works over TLS with a certificate on either side, for a user that has the
 // rights of docs/keys.md alone. Without the certificate nothing does, and the error
 // says why.
 func TestAllWorksOverTLS(t *testing.T) {
@@ -32,7 +31,7 @@ func TestAllWorksOverTLS(t *testing.T) {
 			t.Errorf("these fail: %v; denied are %q", failed, denied)
 		}
 		if proto := s.Admin().ClientList(t.Context()).Val(); !strings.Contains(proto, "laddr="+addr) {
-			t.Errorf("nobody is connected to the port of TLS:\n%s", proto)
+			t.Errorf("no client is connected to the port of TLS:\n%s", proto)
 		}
 	})
 	t.Run("everything", func(t *testing.T) {
@@ -43,8 +42,7 @@ func TestAllWorksOverTLS(t *testing.T) {
 	t.Run("without a certificate", func(t *testing.T) {
 		rdb := client(false)
 		t.Cleanup(func() { _ = rdb.Close() })
-		c := rratelimiter.New(rdb)
-		t.Cleanup(func() { _ = c.Close() })
+		c := NewClient(t, rdb)
 		_, err := c.RateLimiter("l").TryAcquire(t.Context(), 1, 0)
 		WantText(t, err, "no answer from Redis", `"l"`, "tls: ", "certificate")
 	})

@@ -7,14 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// An away limiter is one whose Client cannot reach Redis when it is told so.
+// An away limiter is one whose Client can be cut off from Redis.
 type away struct {
 	*Limiter
 	client *rratelimiter.Client
@@ -25,13 +23,7 @@ type away struct {
 func mayBeAway(l *Limiter, opts ...rratelimiter.Option) *away {
 	b, gone := l.Bench, &atomic.Bool{}
 	b.Helper()
-	b.RDB.AddHook(Answering(func(cmd redis.Cmder) bool {
-		if gone.Load() && cmd.Name() == "evalsha" {
-			cmd.SetErr(RedisError("LOADING Redis is loading the dataset in memory"))
-			return true
-		}
-		return false
-	}))
+	b.RDB.AddHook(Refusing("LOADING Redis is loading the dataset in memory", gone))
 	c := b.NewClient(append(opts, rratelimiter.WithFallback(rratelimiter.FallbackLocal),
 		rratelimiter.WithLocalShare(1), rratelimiter.WithBudget(500*time.Millisecond))...)
 	a := &away{l.By(c), c, gone}

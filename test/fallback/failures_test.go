@@ -15,6 +15,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
 // A hook may ask the limiter, and one that panics does not keep the circuit open.
 func TestAHookThatMisbehavesKeepsNoCircuitOpen(t *testing.T) {
 	var l *rratelimiter.RateLimiter
@@ -51,7 +53,7 @@ func TestAHookThatMisbehavesKeepsNoCircuitOpen(t *testing.T) {
 	}, misbehaves)
 }
 
-// All that Redis granted counts when it goes away: also the first callers, who come before
+// All that Redis granted counts when it goes away: also the first callers, which come before
 // the rate is learnt, and calls with another fallback.
 func TestAllGrantsBeforeAnOutageCount(t *testing.T) {
 	Bubble(t, func(c *Limiter) {
@@ -69,7 +71,7 @@ func TestAllGrantsBeforeAnOutageCount(t *testing.T) {
 		c.Sleep(time.Second)
 		c.RDB.AddHook(Hook(c.Gate.Process))
 		end := outage(c)
-		if n := takesAll(c.Context(), c.RateLimiter); n != 3 {
+		if n := TakeAll(c, c.RateLimiter); n != 3 {
 			t.Errorf("%d granted, want 3", n)
 		}
 		end()
@@ -140,14 +142,14 @@ func TestShortTimeoutsOpenNoCircuit(t *testing.T) {
 			decides(c, c.RateLimiter, 5*time.Millisecond, "false", 5*time.Millisecond+Late)
 		}
 		if c.Client.Health().Degraded {
-			t.Error("degraded by callers who do not wait")
+			t.Error("degraded by callers that do not wait")
 		}
 		open()
 		c.Sleep(time.Minute)
 	})
 }
 
-// What is refused, and for how long, holds for the longest intervals and deadlines, too.
+// What is refused, and for how long, also holds for the longest intervals and deadlines.
 func TestRefusalsHoldForTheLongestIntervals(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
 		ctx, cancel := context.WithDeadline(c.Context(), time.Now().AddDate(200, 0, 0))
@@ -180,33 +182,26 @@ func TestARateThatIsRaisedAfterAnOutageIsNoError(t *testing.T) {
 			c.Sleep(10 * time.Millisecond)
 		}
 		NoError(c.T, c.Other().SetRate(c.Context(), Overall, 1000, time.Second))
-		if ok, err := c.TryAcquire(c.Context(), 50, 0); ok || err != nil {
-			t.Errorf("%v, %v; want refused beyond the share that it knows", ok, err)
-		}
+		NoError(t, No(c.TryAcquire(c.Context(), 50, 0)))
 		NoError(c.T, c.SetRate(c.Context(), Overall, 2000, time.Second))
 		c.Took(1500, 0, 0)
 	})
 }
 
-// Permits that a Client granted by itself while Redis refused, and that Redis does not know
+// Permits that a Client granted alone while Redis refused, and that Redis does not know
 // of yet, count when Redis grants again.
 func TestGrantsDuringRefusalsCount(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
 		NoError(c.T, c.SetRate(c.Context(), Overall, 10, time.Hour))
 		var refuses atomic.Bool
 		refuses.Store(true)
-		c.RDB.AddHook(Answering(func(cmd redis.Cmder) bool {
-			if refuses.Load() && cmd.Name() == "evalsha" {
-				cmd.SetErr(RedisError("OOM command not allowed"))
-			}
-			return refuses.Load() && cmd.Name() == "evalsha"
-		}))
-		if n := takesAll(c.Context(), c.RateLimiter); n != 10 {
+		c.RDB.AddHook(Refusing("OOM command not allowed", &refuses))
+		if n := TakeAll(c, c.RateLimiter); n != 10 {
 			t.Errorf("%d granted, want 10", n)
 		}
 		refuses.Store(false)
-		if n := takesAll(c.Context(), c.RateLimiter); n != 0 {
-			t.Errorf("%d granted before the others are booked, want 0", n)
+		if n := TakeAll(c, c.RateLimiter); n != 0 {
+			t.Errorf("%d granted before the rest is booked, want 0", n)
 		}
 		c.Sleep(3 * time.Second)
 		c.HasTaken(10)
@@ -241,7 +236,7 @@ func TestEachShardOfARingHasItsCircuit(t *testing.T) {
 	}
 }
 
-// A caller that waits while Redis comes back has its answer by its timeout.
+// A caller that waits while Redis comes back returns by its timeout.
 func TestTheTimeoutIsKeptWhenRedisIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)
@@ -273,7 +268,7 @@ func TestTheTimeoutIsKeptWhenRedisIsBack(t *testing.T) {
 		for i, visit := range visits {
 			timeout := 5*time.Second + time.Duration(i)*50*time.Millisecond
 			if v := visit(); v.Err != nil || v.After > timeout+50*time.Millisecond {
-				t.Errorf("caller %d: %+v; want an answer by %v", i, v, timeout)
+				t.Errorf("caller %d: %+v; want a result by %v", i, v, timeout)
 			}
 		}
 		c.Sleep(2 * time.Hour)

@@ -2,7 +2,6 @@ package fallback_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -20,16 +19,9 @@ import (
 // share. It returns nil only to callers that hold permits.
 func TestAGroupsAcquireHoldsPermits(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
-		c.RDB.AddHook(Answering(func(cmd redis.Cmder) bool {
-			if cmd.Name() == "evalsha" {
-				cmd.SetErr(RedisError("OOM command not allowed"))
-			}
-			return cmd.Name() == "evalsha"
-		}))
+		c.RDB.AddHook(Refusing("OOM command not allowed", nil))
 		g := c.Client.All(c.RateLimiter)
-		if ok, err := g.TryAcquire(c.Context(), 10, 0); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
+		NoError(t, Yes(g.TryAcquire(c.Context(), 10, 0)))
 		start := time.Now()
 		for range 20 { // two intervals
 			NoError(c.T, g.Acquire(c.Context(), 1))
@@ -73,8 +65,7 @@ func TestAGroupAboveARateIsRefusedAtOnce(t *testing.T) {
 	for what, counts := range map[string]int{"all have expired": 0, "some still count": 100} {
 		t.Run(what, func(t *testing.T) {
 			rdb := s.Client(t)
-			c := rratelimiter.New(rdb)
-			t.Cleanup(func() { _ = c.Close() })
+			c := NewClient(t, rdb)
 			tag := "{" + redistest.Name(t) + "}"
 			full, other := c.RateLimiter(tag+"full"), c.RateLimiter(tag+"other")
 			NoError(t, full.SetRate(t.Context(), Overall, 100_000, time.Minute))
@@ -93,12 +84,9 @@ func TestAGroupAboveARateIsRefusedAtOnce(t *testing.T) {
 			NoError(t, rdb.ZAdd(t.Context(), permits, fill...).Err())
 			NoError(t, rdb.Set(t.Context(), full.Name()+":value", 100_000-records, 0).Err())
 			rdb.ConfigResetStat(t.Context())
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			defer cancel()
+			ctx := TimeLimit(t, 5*time.Second)
 			err := ErrOf(c.All(full, other).TryAcquire(ctx, 6, 0))
-			if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
-				t.Errorf("%v, want ErrPermitsExceedRate", err)
-			}
+			WantErr(t, err, rratelimiter.ErrPermitsExceedRate)
 			NoError(t, Yes(c.All(full, other).TryAcquire(ctx, 5, 0)))
 		})
 	}
@@ -108,8 +96,7 @@ func TestAGroupAboveARateIsRefusedAtOnce(t *testing.T) {
 func TestASilentNodeDelaysNoGroupsOnOthers(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	rdb := cluster.Client(t)
-	c := rratelimiter.New(rdb)
-	t.Cleanup(func() { _ = c.Close() })
+	c := NewClient(t, rdb)
 	groups := map[bool]*rratelimiter.Group{} // by whether their node is silent
 	for i := 0; groups[true] == nil || groups[false] == nil; i++ {
 		l := c.RateLimiter(fmt.Sprint(redistest.Name(t), i))

@@ -44,16 +44,6 @@ func outage(c *Limiter) (ends func()) {
 	return open
 }
 
-// takes returns how many permits a caller is granted one by one.
-func takesAll(ctx context.Context, l *rratelimiter.RateLimiter) (n int) {
-	for {
-		if ok, err := l.TryAcquire(ctx, 1, 0); !ok || err != nil {
-			return n
-		}
-		n++
-	}
-}
-
 // Without Redis a Client grants its share: all clients together the rate.
 func TestAllClientsTogetherGrantTheRate(t *testing.T) {
 	for _, tt := range []struct {
@@ -77,7 +67,7 @@ func TestAllClientsTogetherGrantTheRate(t *testing.T) {
 			}
 			learns(c)
 			end := outage(c)
-			if n := takesAll(c.Context(), c.RateLimiter); n != tt.want {
+			if n := TakeAll(c, c.RateLimiter); n != tt.want {
 				t.Errorf("%s: %d granted, want %d", tt.name, n, tt.want)
 			}
 			end()
@@ -94,7 +84,7 @@ func TestEachClientOfAPerClientLimitGrantsItsRate(t *testing.T) {
 		c.Other().Took(1, 0, 0)
 		learns(c)
 		end := outage(c)
-		if n := takesAll(c.Context(), c.RateLimiter); n != 4 {
+		if n := TakeAll(c, c.RateLimiter); n != 4 {
 			t.Errorf("%d granted, want 4", n)
 		}
 		end()
@@ -112,7 +102,7 @@ func TestGrantsBeforeAnOutageCount(t *testing.T) {
 		startsInterval(c, 10*time.Second)
 		c.Took(7, 0, 0)
 		end := outage(c)
-		if n := takesAll(c.Context(), c.RateLimiter); n != 3 {
+		if n := TakeAll(c, c.RateLimiter); n != 3 {
 			t.Errorf("%d granted, want 3", n)
 		}
 		end()
@@ -137,9 +127,7 @@ func TestCallersWaitWithoutRedis(t *testing.T) {
 		if v := visit(); !errors.Is(v.Err, context.DeadlineExceeded) || v.After != 300*time.Millisecond {
 			t.Errorf("%+v; want the end of the context", v)
 		}
-		if _, err := c.TryAcquire(c.Context(), 3, 0); !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
-			t.Errorf("%v; want ErrPermitsExceedRate", err)
-		}
+		WantErr(t, ErrOf(c.TryAcquire(c.Context(), 3, 0)), rratelimiter.ErrPermitsExceedRate)
 		// One that wants more than there will be soon asks Redis when that is back.
 		c.Took(2, time.Minute, 0)
 		back := c.Comes(c.Context(), 2, time.Minute)
@@ -171,7 +159,7 @@ func TestGrantsOfAnOutageAreBooked(t *testing.T) {
 			t.Errorf("%+v; want all booked", h)
 		}
 		c.HasTaken(6)
-		if n := takesAll(c.Context(), c.RateLimiter); n != 4 {
+		if n := TakeAll(c, c.RateLimiter); n != 4 {
 			t.Errorf("%d granted by Redis, want 4", n)
 		}
 		c.Sleep(2500 * time.Millisecond)
@@ -193,9 +181,7 @@ func TestGrantsOfAnOutageOutliveTheLimiter(t *testing.T) {
 		c.Mini.FlushAll()
 		end()
 		c.Sleep(3 * time.Second)
-		if _, err := c.TryAcquire(c.Context(), 1, 0); !errors.Is(err, rratelimiter.ErrNotInitialized) {
-			t.Errorf("%v; want ErrNotInitialized", err)
-		}
+		WantErr(t, ErrOf(c.TryAcquire(c.Context(), 1, 0)), rratelimiter.ErrNotInitialized)
 		NoError(c.T, ErrOf(c.TrySetRate(c.Context(), Overall, 10, 10*time.Second)))
 		c.Sleep(1300 * time.Millisecond) // the longest pause between probes is 1.25 s
 		c.HasTaken(6)
@@ -219,7 +205,7 @@ func TestAProcessThatStartsWithoutRedisLimits(t *testing.T) {
 			context.DeadlineExceeded) {
 			t.Errorf("%v, %v; want the end of the context", set, err)
 		}
-		if n := takesAll(c.Context(), c.RateLimiter); n != 4 {
+		if n := TakeAll(c, c.RateLimiter); n != 4 {
 			t.Errorf("%d granted, want 4", n)
 		}
 		open()
@@ -239,17 +225,15 @@ func TestAProcessThatStartsWithoutRedisLimits(t *testing.T) {
 func TestALimiterThatWasNotLearntHasNoShare(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
 		end := outage(c)
-		if _, err := c.Client.RateLimiter("other").TryAcquire(c.Context(), 1, 0); !errors.Is(err,
-			rratelimiter.ErrNoAnswer) {
-			t.Errorf("%v; want ErrNoAnswer", err)
-		}
+		other := c.Client.RateLimiter("other")
+		WantErr(t, ErrOf(other.TryAcquire(c.Context(), 1, 0)), rratelimiter.ErrNoAnswer)
 		end()
 		c.Sleep(time.Minute)
 	})
 }
 
-// Redis is back for one Client and perhaps not yet for others: so it takes no more than
-// its share for a while. What Redis does not grant does not count.
+// Redis is back for one Client and perhaps not yet for another: so it takes no more than
+// its share for a while. Permits that Redis does not grant do not count.
 func TestAClientThatIsBackKeepsToItsShare(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
 		startsInterval(c, 20*time.Second)
@@ -276,13 +260,13 @@ func TestAClientThatIsBackKeepsToItsShare(t *testing.T) {
 		if v := waits(); !v.OK || v.After > 4500*time.Millisecond {
 			t.Errorf("%+v; want granted when the Client may take more than its share again", v)
 		}
-		if n := takesAll(c.Context(), c.RateLimiter); n != 4 {
+		if n := TakeAll(c, c.RateLimiter); n != 4 {
 			t.Errorf("%d granted after that, want 4", n)
 		}
 	}, rratelimiter.WithLocalShare(0.5))
 }
 
-// Permits that are granted while others are being booked are booked at once, too, when
+// Permits that are granted during a booking are also booked at once when
 // the circuit has closed. When it closes, Redis knows of the others.
 func TestGrantsDuringABookingAreBooked(t *testing.T) {
 	var unbooked []int64
@@ -342,7 +326,7 @@ func TestClientsThatAreGoneHaveNoShare(t *testing.T) {
 		c.Sleep(61 * time.Second)
 		learns(c)
 		end := outage(c)
-		if n := takesAll(c.Context(), c.RateLimiter); n != 10 {
+		if n := TakeAll(c, c.RateLimiter); n != 10 {
 			t.Errorf("%d granted, want 10", n)
 		}
 		end()

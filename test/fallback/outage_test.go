@@ -16,7 +16,7 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// asks has so many callers ask for single permits until ctx ends, and notes the grants.
+// asks starts callers that ask for single permits until ctx ends, and notes the grants.
 func asks(ctx context.Context, l *rratelimiter.RateLimiter, callers int, log *grants.Log,
 	all *sync.WaitGroup) {
 	for range callers {
@@ -40,7 +40,7 @@ func TestAnOutageAddsOneShareAtMost(t *testing.T) {
 		"stopped": func(s *redistest.Server, _ []*redistest.Proxy) func() {
 			return s.Freeze(t)
 		},
-		"nobody listens": func(_ *redistest.Server, proxies []*redistest.Proxy) func() {
+		"nothing listens": func(_ *redistest.Server, proxies []*redistest.Proxy) func() {
 			for _, p := range proxies {
 				p.Down()
 				p.Cut()
@@ -173,7 +173,7 @@ func longestOfMany(t *testing.T, l *rratelimiter.RateLimiter) (worst time.Durati
 	return worst
 }
 
-// A server stops while 10,000 callers ask: each has its answer by the end of the budget,
+// A server stops while 10,000 callers ask: each returns by the end of the budget,
 // and a slow Redis is no better than a dead one.
 func TestTenThousandCallersHaveAnswersWithinTheBudget(t *testing.T) {
 	for name, fails := range map[string]func(s *redistest.Server, p *redistest.Proxy) (back func()){

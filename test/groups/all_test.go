@@ -14,6 +14,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
 // A trio is a Group of three limiters, and each of them.
 type trio struct {
 	*Bench
@@ -32,7 +34,7 @@ func newTrio(b *Bench, rates ...int64) *trio {
 	return tr
 }
 
-// left expects so many permits in each limiter, and value + records = rate in Redis.
+// left expects permits in each limiter, and value + records = rate in Redis.
 func (tr *trio) left(want ...int64) {
 	tr.Helper()
 	for i, l := range tr.each {
@@ -72,6 +74,29 @@ func TestAllTakesFromAllOrNone(t *testing.T) {
 		tr.left(0, 0, 0)
 		b.Want(tr.Amounts(10, 2, 11).Release(b.Context(), 1))
 		tr.left(10, 2, 11)
+	})
+}
+
+// A Group may have 8 limiters, of either type. The last one decides like the others.
+func TestAllOfEightLimiters(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		var members []*Limiter
+		var rls []*rratelimiter.RateLimiter
+		for i := range 8 {
+			typ := []rratelimiter.RateType{Overall, rratelimiter.PerClient}[i%2]
+			members = append(members, b.NewLimiter(typ, int64(10-i), time.Minute))
+			rls = append(rls, members[i].RateLimiter)
+		}
+		g := b.Client.All(rls...)
+		for calls := int64(1); calls <= 4; calls++ {
+			ok, err := g.TryAcquire(b.Context(), 1, 0)
+			if ok != (calls <= 3) || err != nil {
+				b.Fatalf("call %d: %v, %v", calls, ok, err)
+			}
+		}
+		for i, l := range members {
+			l.Has(int64(7 - i))
+		}
 	})
 }
 
@@ -161,7 +186,7 @@ func TestAllTakesOneToFourLimiters(t *testing.T) {
 	})
 }
 
-// Limits of each client, limits with a resolution and limits of a Keyed are members, too.
+// Limits of each client, limits with a resolution and limits of a Keyed may also be members.
 func TestAllTakesLimitersOfDifferentKinds(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		mine, slow := b.NewLimiter(PerClient, 3, time.Minute), b.NewLimiter(Overall, 9, time.Minute)
@@ -220,7 +245,7 @@ func TestAllWritesAValueForTheRateOfThen(t *testing.T) {
 	})
 }
 
-// What is wrong with one of them is told by its name, and nothing is taken from any.
+// The error has the name of the member that is wrong, and nothing is taken from any.
 func TestAllNamesTheOneThatIsWrong(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		good := b.NewLimiter(Overall, 5, time.Minute)
@@ -254,10 +279,7 @@ func TestAllNamesTheOneThatIsWrong(t *testing.T) {
 						ErrOf(g.Allow(t.Context(), 3)), ErrOf(g.TryAcquire(t.Context(), 3, time.Minute)),
 						g.Acquire(t.Context(), 3),
 					} {
-						if !errors.Is(err, spec.is) {
-							t.Errorf("%v", err)
-						}
-						WantText(t, err, append(spec.text, bad.Name())...)
+						WantErr(t, err, spec.is, append(spec.text, bad.Name())...)
 					}
 				}
 				if n := good.Size(); n != 0 {
@@ -275,15 +297,15 @@ func TestAllRefusesBadArguments(t *testing.T) {
 	c := b.Client
 	a := c.RateLimiter("a")
 	pair := c.All(a, c.RateLimiter("b"))
-	five := make([]*rratelimiter.RateLimiter, 5)
-	for i := range five {
-		five[i] = c.RateLimiter(strconv.Itoa(i))
+	nine := make([]*rratelimiter.RateLimiter, 9)
+	for i := range nine {
+		nine[i] = c.RateLimiter(strconv.Itoa(i))
 	}
 	withOther := c.All(a, b.NewClient().RateLimiter("b"))
 	tooMuch := `for "b": permits is 3 times the amount 549755813888, must be at most 1099511627776`
 	for want, g := range map[string]*rratelimiter.Group{
-		"the number of limiters is 0, must be between 1 and 4": c.All(),
-		"the number of limiters is 5, must be between 1 and 4": c.All(five...),
+		"the number of limiters is 0, must be between 1 and 8": c.All(),
+		"the number of limiters is 9, must be between 1 and 8": c.All(nine...),
 		"limiters[1] is nil":                                   c.All(a, nil),
 		`limiters[1] is "a", must be there once`:               c.All(a, c.RateLimiter("a")),
 		`limiters[1] is "b", must be of the same Client`:       withOther,
@@ -316,8 +338,7 @@ func TestAllRefusesBadArguments(t *testing.T) {
 // On a cluster all names must have one hash tag.
 func TestAllNeedsOneHashTagOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
-	c := rratelimiter.New(cluster.Client(t))
-	t.Cleanup(func() { _ = c.Close() })
+	c := NewClient(t, cluster.Client(t))
 	tag := "{" + redistest.Name(t) + "}"
 	var limiters []*rratelimiter.RateLimiter
 	for i, rate := range []int64{3, 2} {
@@ -327,16 +348,10 @@ func TestAllNeedsOneHashTagOnACluster(t *testing.T) {
 	}
 	users := c.Keyed(tag+":user", 1, time.Minute)
 	g := c.All(limiters[0], limiters[1], users.RateLimiter("42"))
-	if ok, err := g.TryAcquire(t.Context(), 1, 0); !ok || err != nil {
-		t.Errorf("%v, %v", ok, err)
-	}
-	if ok, err := g.TryAcquire(t.Context(), 1, 0); ok || err != nil {
-		t.Errorf("%v, %v; want a refusal by the user's", ok, err)
-	}
+	NoError(t, Yes(g.TryAcquire(t.Context(), 1, 0)))
+	NoError(t, No(g.TryAcquire(t.Context(), 1, 0)))
 	other := c.All(limiters[0], c.RateLimiter("other"))
 	err := other.Acquire(t.Context(), 1)
-	if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
-		t.Errorf("%v", err)
-	}
+	WantErr(t, err, rratelimiter.ErrInvalidArgument)
 	WantText(t, err, `limiters[1] is "other"`, "hash tag of", tag, "different slots")
 }

@@ -34,9 +34,7 @@ func TestPermitsOfAFailedGroupGoBack(t *testing.T) {
 			ctx, cancel := context.WithTimeout(n.Context(), 100*time.Millisecond)
 			defer cancel()
 			err := tr.Acquire(ctx, 2)
-			if !errors.Is(err, context.DeadlineExceeded) {
-				n.Errorf("%v", err)
-			}
+			WantErr(n, err, context.DeadlineExceeded)
 			return err
 		},
 	} {
@@ -74,9 +72,7 @@ func TestALateCopyOfAGroupsCallTakesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	copied := n.Holds(func() error { return tr.Acquire(ctx, 2) })
 	cancel()
-	if err := <-copied.Told; !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
+	WantErr(t, <-copied.Told, context.Canceled)
 	n.Proxy.Cut() // it is withdrawn from each limiter, before it has arrived
 	Until(t, func() bool { return n.ScriptsRun() >= copied.Ran+int64(len(tr.each)) })
 	copied.Arrives()
@@ -131,9 +127,9 @@ func TestAGroupFallsBackAsItsFirstLimiter(t *testing.T) {
 	}
 }
 
-// A server stops: each of many callers is told by its timeout or the end of its context.
+// A server stops: each of many callers returns by its timeout or the end of its context.
 // When it goes on, what they may have taken goes back, and nothing is left behind.
-func TestGroupsAreToldInTimeThatAServerStops(t *testing.T) {
+func TestGroupsFailInTimeWhenAServerStops(t *testing.T) {
 	const patience = 300 * time.Millisecond
 	n := NewProxied(t, 10, time.Hour)
 	tr := newTrio(n.Bench, 10, 10, 10)
@@ -141,8 +137,7 @@ func TestGroupsAreToldInTimeThatAServerStops(t *testing.T) {
 	for _, ask := range []func() error{
 		func() error { return ErrOf(tr.TryAcquire(t.Context(), 2, patience)) },
 		func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
+			ctx := TimeLimit(t, patience)
 			return tr.Acquire(ctx, 2)
 		},
 	} {
@@ -156,7 +151,7 @@ func TestGroupsAreToldInTimeThatAServerStops(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 				if took := time.Since(start); took < patience || took > patience+Slack {
-					t.Errorf("told after %v", took)
+					t.Errorf("an error after %v", took)
 				}
 			})
 		}

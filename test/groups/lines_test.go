@@ -2,7 +2,6 @@ package groups_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -49,7 +48,7 @@ func groups(t *testing.T,
 }
 
 // Two groups that share a limiter, in another order, and single callers all get their
-// permits: nobody waits for ever.
+// permits: no caller waits for ever.
 func TestGroupsThatShareALimiterAreAllServed(t *testing.T) {
 	groups(t, func(c *Limiter, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
 		one, two, three := limit(1, time.Second), limit(2, 3*time.Second), limit(1, time.Second)
@@ -65,7 +64,7 @@ func TestGroupsThatShareALimiterAreAllServed(t *testing.T) {
 			}
 		}
 		wait.Wait()
-		// 40 permits of two, at 2 in 3 s, are the most that anybody waits for.
+		// 40 permits of two, at 2 in 3 s, are the most that a caller waits for.
 		if took := time.Since(start); took > 75*time.Second {
 			c.Errorf("took %v", took)
 		}
@@ -75,7 +74,7 @@ func TestGroupsThatShareALimiterAreAllServed(t *testing.T) {
 	})
 }
 
-// A group's caller that is refused by one limiter does not hold up those who want another
+// A group's caller that is refused by one limiter does not hold up callers that want another
 // one: one user without permits must not keep all from what they share.
 func TestAUserWithoutPermitsDelaysNoOther(t *testing.T) {
 	groups(t, func(c *Limiter, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
@@ -130,7 +129,7 @@ func TestGroupsStandInLine(t *testing.T) {
 		if len(order) != 12 {
 			c.Fatalf("%v were served", order)
 		}
-		// Those that are due at one moment may be told in any order.
+		// Those that are due at one moment may be served in any order.
 		for at, i := range order {
 			if at-i > 2 || i-at > 2 {
 				c.Errorf("served in the order %v", order)
@@ -152,9 +151,7 @@ func TestAGroupsCallerWhoLeavesMakesRoom(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		cancel()
-		if err := <-gone; !errors.Is(err, context.Canceled) {
-			c.Errorf("%v", err)
-		}
+		WantErr(c, <-gone, context.Canceled)
 		NoError(c.T, <-next)
 		if took := time.Since(start); took != 0 {
 			c.Errorf("the one behind it waited for %v", took)
@@ -165,7 +162,7 @@ func TestAGroupsCallerWhoLeavesMakesRoom(t *testing.T) {
 	})
 }
 
-// A permit that is given back, or another rate, wakes those who wait.
+// A permit that is given back, or another rate, wakes waiting callers.
 func TestAGroupsCallerIsWoken(t *testing.T) {
 	groups(t, func(c *Limiter, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
 		one, two := limit(1, time.Hour), limit(1, time.Hour)
@@ -186,7 +183,7 @@ func TestAGroupsCallerIsWoken(t *testing.T) {
 	})
 }
 
-// Close ends those who wait at once.
+// Close ends waiting callers at once.
 func TestCloseEndsAGroupsCaller(t *testing.T) {
 	groups(t, func(c *Limiter, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
 		one, two := limit(1, time.Hour), limit(1, time.Hour)
@@ -196,18 +193,14 @@ func TestCloseEndsAGroupsCaller(t *testing.T) {
 		go func() { done <- g.Acquire(c.Context(), 1) }()
 		synctest.Wait()
 		NoError(c.T, c.Client.Close())
-		if err := <-done; !errors.Is(err, rratelimiter.ErrClosed) {
-			c.Errorf("%v", err)
-		}
-		if err := g.Acquire(c.Context(), 1); !errors.Is(err, rratelimiter.ErrClosed) {
-			c.Errorf("%v", err)
-		}
+		WantErr(c, <-done, rratelimiter.ErrClosed)
+		WantErr(c, g.Acquire(c.Context(), 1), rratelimiter.ErrClosed)
 	})
 }
 
 // A caller whose timeout passes is refused if others stand ahead of it: it does not overtake
 // them.
-func TestAGroupsTimeoutOvertakesNobody(t *testing.T) {
+func TestAGroupsTimeoutOvertakesNoCaller(t *testing.T) {
 	groups(t, func(c *Limiter, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
 		l := limit(10, time.Second)
 		for range 10 { // the permits come back one by one
@@ -239,7 +232,7 @@ func TestAGroupsTimeoutOvertakesNobody(t *testing.T) {
 	})
 }
 
-// Two limiters that others use all the time, out of step: a group gets its turn.
+// Two limiters that other callers use all the time, out of step: a group gets its turn.
 func TestAGroupOfTwoScarceLimitsGetsItsTurn(t *testing.T) {
 	groups(t, func(c *Limiter, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
 		const every = 500 * time.Millisecond
@@ -267,7 +260,7 @@ func TestAGroupOfTwoScarceLimitsGetsItsTurn(t *testing.T) {
 	})
 }
 
-// Single callers behind a group's caller cost Redis little, and are told in time, also that
+// Single callers behind a group's caller cost Redis little, and return in time, also that
 // they want more than the rate.
 func TestSingleCallersBehindAGroupAreToldInTime(t *testing.T) {
 	groups(t, func(c *Limiter, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
@@ -289,11 +282,9 @@ func TestSingleCallersBehindAGroupAreToldInTime(t *testing.T) {
 			synctest.Wait()
 		}
 		if n := len(seen.Sent); n > 2*20 {
-			c.Errorf("%d commands for 20 whose timeout passed and 100 who wait", n)
+			c.Errorf("%d commands for 20 whose timeout passed and 100 that wait", n)
 		}
-		if err := l.Acquire(ctx, 11); !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
-			c.Errorf("more than the rate: %v", err)
-		}
+		WantErr(c, l.Acquire(ctx, 11), rratelimiter.ErrPermitsExceedRate)
 		cancel()
 		synctest.Wait()
 	})

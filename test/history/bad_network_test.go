@@ -91,7 +91,7 @@ func storm(p *redistest.Proxy, slow time.Duration, random *rand.Rand, all *sync.
 					letOut()
 				})
 			}
-		default: // what is sent again is answered too late as well
+		default: // the reply to what is sent again is also too late
 			p.Delay(slow*tooLate + ms(30))
 			pause(ms(60))
 			p.Delay(0)

@@ -71,7 +71,7 @@ func takesAll(l *Limiter) (taken int64, err error) {
 }
 
 // FuzzHash: whatever the hash and the value hold, calls return, or fail with an
-// error that says what is wrong. Nobody gets more than the rate, and what was taken
+// error that says what is wrong. No caller gets more than the rate, and what was taken
 // is back an interval later.
 func FuzzHash(f *testing.F) {
 	for _, seed := range [][5]string{
@@ -112,7 +112,7 @@ func answers(l *Limiter, keepAlive string) {
 	b.Helper()
 	if n, err := strconv.ParseFloat(keepAlive, 64); err == nil && n > 0 &&
 		(n < 60_000 || n > math.MaxInt64/1e6) {
-		return // it may end in the midst of the test; miniredis takes the longest lives, too, for short ones
+		return // it may end in the midst of the test; miniredis also takes the longest lives for short ones
 	}
 	r, c, err, configErr := reads(l)
 	taken, acquireErr := takesAll(l)
@@ -179,7 +179,7 @@ func FuzzScript(f *testing.F) {
 	f.Add([]byte{3, 21, 2, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 4, 0, 0, 0, 6, 0, 0, 9,
 		1, 2})
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 100 {
+	for range redistest.Rounds(f, 100) {
 		f.Add(someProgram(random))
 	}
 	on := fuzzed(f)
@@ -275,7 +275,7 @@ func (p *play) step(what byte, next func() byte) {
 		text := bytes(next()%24, next)
 		b.SetKey(p.ValueKey(), text)
 		if isNumber(text) {
-			p.taken.Grants = nil // to Go, others have given permits back
+			p.taken.Grants = nil // to Go, another client has given permits back
 		}
 	case 5:
 		r, err := l.Peek(b.Context())
@@ -293,7 +293,7 @@ func (p *play) step(what byte, next func() byte) {
 	}
 }
 
-// bytes returns so many bytes of a program.
+// bytes returns the next size bytes of a program.
 func bytes(size byte, next func() byte) string {
 	text := make([]byte, size)
 	for i := range text {

@@ -12,7 +12,7 @@ import (
 // slots is how many steps of the clock an interval takes.
 const slots = 4
 
-// owners is how many Clients a history has at most, and nobody.
+// owners is how many Clients a history has at most, and one more for shared records.
 const (
 	owners = nobody + 1
 	nobody = 3 // whose the records of a resolution are
@@ -22,7 +22,7 @@ const (
 type held struct {
 	rate  int64
 	taken [slots][owners]int64 // by the steps of the clock since then, and whose records they are in
-	lost  int64                // of those taken now, what no caller was told of: it may come back at any time
+	lost  int64                // of those taken now, what no caller knows of: it may come back at any time
 }
 
 func (s held) free() int64 {
@@ -45,7 +45,7 @@ func (s held) takes(a asked) held {
 
 // gives returns what is left after a release. It takes the newest of its owner, and then the
 // oldest; of those of one step, whose they are is left to chance. It may be permits that no
-// caller was told of. A withdrawal of those does not know that, and gives back as many as they
+// caller knows of. A withdrawal of those does not know that, and gives back as many as they
 // were.
 func (s held) gives(a asked) (after []held) {
 	own, permits := s, a.n
@@ -99,6 +99,7 @@ type asked struct {
 	n       int64 // permits, or the rate
 	timeout time.Duration
 	ahead   int64 // the most permits that a waiter ahead of it in line may want
+	resent  bool  // its reply may be that to a copy, which is judged by a later rate
 }
 
 // A told is what a call has returned.
@@ -107,7 +108,7 @@ type told struct {
 	left    int64 // -1: did not say
 	limit   int64
 	exceeds bool // ErrPermitsExceedRate
-	unknown bool // another error: nobody knows whether it was done
+	unknown bool // another error: whether it was done is unknown
 	late    bool // refused before its timeout; asked for again at its end, and has left
 }
 
@@ -184,12 +185,19 @@ func (s held) acquired(a asked, t told) []held {
 			next.lost += a.n
 			break
 		}
-		fits = a.n <= s.rate && !fits || a.ahead > s.free()
+		fits = s.refuses(a)
 	}
 	if !fits || t.left >= 0 && (t.left != next.shown() || t.limit != s.rate) {
 		return nil
 	}
 	return []held{next}
+}
+
+// refuses reports whether a request may be refused for a reason other than its timeout: for want of permits,
+// behind a waiter, or because it was above the rate and its copy was not.
+func (s held) refuses(a asked) bool {
+	above := a.n > s.rate
+	return !above && a.n > s.free() || a.ahead > s.free() || above && a.resent
 }
 
 // A history that no limiter can have is found out. Each case breaks one rule.
@@ -212,7 +220,10 @@ func TestWrongHistoriesAreRejected(t *testing.T) {
 		"refused without need": {[]call{{take(2), yes}}, call{take(1), yes}, call{take(1), no}},
 		"waited without need":  {[]call{{take(2), yes}}, call{waits(2), no}, call{waits(1), no}},
 		"above the rate":       {nil, call{take(4), exceeds}, call{take(4), no}},
-		"not above the rate":   {nil, call{take(3), yes}, call{take(3), exceeds}},
+		"above the rate, which has grown before a copy": {nil,
+			call{asked{kind: acquires, n: 4, resent: true}, no},
+			call{asked{kind: acquires, n: 3, resent: true}, no}},
+		"not above the rate": {nil, call{take(3), yes}, call{take(3), exceeds}},
 		"given back": {[]call{{take(3), yes}, {give, yes}}, call{take(2), yes},
 			call{take(3), yes}},
 		"more than was taken": {[]call{{take(1), yes}, {give, yes}}, call{take(3), yes},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -16,6 +17,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
 // Bad arguments are refused at the door: the error names the argument, its
 // value and the bound, and nothing is written.
@@ -80,10 +83,8 @@ func TestBadArgumentsAreNamedAndWriteNothing(t *testing.T) {
 			l.Takes(4)
 			before := m.Dump()
 			err := tc.ask(t.Context(), l.RateLimiter)
-			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
-				t.Errorf("%v, want ErrInvalidArgument", err)
-			}
-			WantText(t, err, append(tc.text, "invalid argument for "+strconv.Quote(l.Name())+": ")...)
+			WantErr(t, err, rratelimiter.ErrInvalidArgument,
+				append(tc.text, "invalid argument for "+strconv.Quote(l.Name())+": ")...)
 			if after := m.Dump(); after != before {
 				t.Errorf("written:\n%s\nbefore:\n%s", after, before)
 			}
@@ -91,7 +92,7 @@ func TestBadArgumentsAreNamedAndWriteNothing(t *testing.T) {
 	}
 }
 
-// sameErrors returns the error that several calls have answered; one that
+// sameErrors returns the error that several calls have returned; one that
 // differs shows.
 func sameErrors(errs ...error) error {
 	for i, err := range errs {
@@ -111,9 +112,10 @@ func TestMethodsAreAll(t *testing.T) {
 	}
 }
 
+// Each option that makes no sense is refused by its name, its value and its bound.
 func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 	m := redistest.Mini(t)
-	rdb := redistest.MiniClient(t, m)
+	rdb := redistest.MiniClient(t, m, func(o *redis.Options) { o.ReadTimeout = time.Second })
 	var none *redis.Client
 	var nothing redis.UniversalClient
 	mapped := rratelimiter.WithNameMapper(func(string) string { return "" })
@@ -121,41 +123,65 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 	NoError(t, err)
 	defer auto.Close()
 	newWith := func(rdb redis.UniversalClient, opts ...rratelimiter.Option) *rratelimiter.RateLimiter {
-		c := rratelimiter.New(rdb, opts...)
-		t.Cleanup(func() { _ = c.Close() })
-		return c.RateLimiter("a")
+		return NewClient(t, rdb, opts...).RateLimiter("a")
 	}
-	for name, tc := range map[string]struct {
-		limiter *rratelimiter.RateLimiter
-		text    string // behind the sentinel's
-	}{
-		"nil client":        {newWith(nothing), "of New: rdb is nil, must be a go-redis client"},
-		"nil *redis.Client": {newWith(none), "of New: rdb is nil, must be a go-redis client"},
-		"AutoPipeliner": {newWith(auto), "of New: rdb is an AutoPipeliner, " +
-			"must be embedded beside its client: docs/algorithms.md, Many callers"},
-		"nil option": {newWith(rdb, nil), "of New: opts[0] is nil, must be an Option"},
-		"nil among options": {newWith(rdb, rratelimiter.WithID("x"), nil, nil),
-			"of New: opts[1] is nil, must be an Option"},
-		"nil name mapper": {newWith(rdb, rratelimiter.WithNameMapper(nil)),
-			"of New: mapName is nil, must be a function"},
-		"empty ID": {newWith(rdb, rratelimiter.WithID("")),
-			`of New: id is "", must be a text without braces`},
-		"ID with a hash tag": {newWith(rdb, rratelimiter.WithID("{b}")),
-			`of New: id is "{b}", must be a text without braces`},
-		"empty name": {rratelimiter.New(rdb).RateLimiter(""),
-			`for "": name is "", must not be empty`},
-		"name mapped away": {newWith(rdb, mapped),
-			`for "a": name is "a", mapped to "", must not be mapped to an empty name`},
+	limiters := map[string]*rratelimiter.RateLimiter{
+		"of New: rdb is nil, must be a go-redis client": newWith(nothing),
+		"of New: rdb is an AutoPipeliner, " +
+			"must be embedded beside its client: docs/algorithms.md, Many callers": newWith(auto),
+		"of New: opts[1] is nil, must be an Option": newWith(rdb, rratelimiter.WithID("x"), nil,
+			nil),
+		`for "": name is "", must not be empty`: NewClient(t, rdb).RateLimiter(""),
+
+		`for "a": name is "a", mapped to "", must not be mapped to an empty name`: newWith(rdb, mapped),
+	}
+	const fallback, share, n, timeout = "must be one of the Fallback constants",
+		"must be more than 0 and at most 1", "n of WithMinReplicas is ", "timeout of WithMinReplicas is "
+	for text, opt := range map[string]rratelimiter.Option{
+		"opts[0] is nil, must be an Option":              nil,
+		"mapName is nil, must be a function":             rratelimiter.WithNameMapper(nil),
+		`id is "", must be a text without braces`:        rratelimiter.WithID(""),
+		`id is "{b}", must be a text without braces`:     rratelimiter.WithID("{b}"),
+		"fallback is 9, " + fallback:                     rratelimiter.WithFallback(9),
+		"fallback is -1, " + fallback:                    rratelimiter.WithFallback(-1),
+		"budget is 0s, must be at least 1ms":             rratelimiter.WithBudget(0),
+		"budget is -1s, must be at least 1ms":            rratelimiter.WithBudget(-time.Second),
+		"budget is 1µs, must be at least 1ms":            rratelimiter.WithBudget(time.Microsecond),
+		"share is 0, " + share:                           rratelimiter.WithLocalShare(0),
+		"share is 1.5, " + share:                         rratelimiter.WithLocalShare(1.5),
+		"share is NaN, " + share:                         rratelimiter.WithLocalShare(math.NaN()),
+		"resolution is -1ns, must be 0 or at least 1ms":  rratelimiter.WithResolution(-1),
+		"resolution is -1s, must be 0 or at least 1ms":   rratelimiter.WithResolution(-time.Second),
+		"resolution is 1ns, must be 0 or at least 1ms":   rratelimiter.WithResolution(1),
+		"resolution is 999µs, must be 0 or at least 1ms": rratelimiter.WithResolution(999 * time.Microsecond),
+		n + "0, must be at least 1":                      rratelimiter.WithMinReplicas(0, time.Second/2),
+		n + "-1, must be at least 1":                     rratelimiter.WithMinReplicas(-1, time.Second/2),
+		timeout + "0s, must be at least 1ms":             rratelimiter.WithMinReplicas(1, 0),
+		timeout + "999µs, must be at least 1ms":          rratelimiter.WithMinReplicas(1, 999_000),
+		timeout + "1s, must be less than the ReadTimeout of rdb, which is 1s": rratelimiter.WithMinReplicas(1,
+			time.Second),
 	} {
-		t.Run(name, func(t *testing.T) {
-			for method, err := range CallAll(t.Context(), tc.limiter) {
-				if want := "rratelimiter: invalid argument " + tc.text; !errors.Is(err,
-					rratelimiter.ErrInvalidArgument) || err.Error() != want {
-					t.Errorf("%s: %v, want %s", method, err, want)
-				}
-			}
-		})
+		limiters["of New: "+text] = newWith(rdb, opt)
 	}
+	for _, version := range []string{"", "3", "3.16", "3.13.2", "2.15.2", "3.16.4-SNAPSHOT", "newest"} {
+		text := fmt.Sprintf("of New: version of WithRedisson is %q, "+
+			"must be a release of three numbers, 3.13.3 or later", version)
+		limiters[text] = newWith(rdb, rratelimiter.WithRedisson(version))
+	}
+	for text, limiter := range limiters {
+		for method, err := range CallAll(t.Context(), limiter) {
+			if want := "rratelimiter: invalid argument " + text; !errors.Is(err,
+				rratelimiter.ErrInvalidArgument) || err.Error() != want {
+				t.Errorf("%s: %v, want %s", method, err, want)
+			}
+		}
+	}
+	if err := ErrOf(newWith(none).Peek(t.Context())); !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+		t.Errorf("a nil *redis.Client: %v", err)
+	}
+	seven := newWith(rdb).WithFallback(7)
+	WantErr(t, ErrOf(seven.TryAcquire(t.Context(), 1, 0)), rratelimiter.ErrInvalidArgument,
+		`for "a": fallback is 7`)
 	if keys := m.Keys(); len(keys) != 0 {
 		t.Errorf("written: %q", keys)
 	}
@@ -165,9 +191,7 @@ func TestEveryMethodRefusesAClosedClient(t *testing.T) {
 	m := redistest.Mini(t)
 	c := rratelimiter.New(redistest.MiniClient(t, m))
 	l := c.RateLimiter("a")
-	if err := errors.Join(c.Close(), c.Close()); err != nil {
-		t.Fatal(err)
-	}
+	NoError(t, errors.Join(c.Close(), c.Close()))
 	for method, err := range CallAll(t.Context(), l) {
 		if !errors.Is(err, rratelimiter.ErrClosed) {
 			t.Errorf("%s: %v, want ErrClosed", method, err)
@@ -206,7 +230,7 @@ func TestWhereNoRateIsSetCallsSaySo(t *testing.T) {
 			if !errors.Is(err, rratelimiter.ErrNotInitialized) {
 				b.Errorf("%s: %v, want ErrNotInitialized", name, err)
 			}
-			WantText(b, err, fmt.Sprintf("rratelimiter: no rate is set for %q (see TrySetRate)", l.Name()))
+			WantText(b, err, fmt.Sprintf("rratelimiter: no rate is set for %q", l.Name()))
 		}
 		b.Want(l.Release(ctx, 0)) // does nothing, as in Java
 		ok, err := l.UpdateRate(ctx, Overall, 5, time.Second)
@@ -237,14 +261,9 @@ func TestMoreThanTheRateIsRefusedAtOnce(t *testing.T) {
 		l.Takes(2)
 		before := l.Dump()
 		_, err := l.TryAcquire(b.Context(), 6, time.Hour)
-		if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
-			b.Fatal(err)
-		}
-		WantText(b, err, fmt.Sprintf("permits exceed the rate of %q: permits is 6, must be at most 5",
-			l.Name()))
-		if after := l.Dump(); after != before {
-			b.Fatalf("written:\n%s\nbefore:\n%s", after, before)
-		}
+		WantErr(b, err, rratelimiter.ErrPermitsExceedRate,
+			fmt.Sprintf("permits exceed the rate of %q: permits is 6, must be at most 5", l.Name()))
+		l.Unchanged(before)
 	})
 }
 
@@ -255,7 +274,7 @@ func TestAKeyOfAnotherKindIsNamed(t *testing.T) {
 		for i, kind := range []string{"hash", "string", "zset"} {
 			l := b.NewLimiter(Overall, 5, time.Second)
 			l.Takes(1)
-			key := []string{l.Name(), l.ValueKey(), l.PermitsKey()}[i]
+			key := l.Keys()[i]
 			b.Want(b.Look.Del(ctx, key).Err())
 			b.Want(b.Look.RPush(ctx, key, "x").Err())
 			_, acquireErr := l.TryAcquire(ctx, 1, 0)
@@ -305,13 +324,10 @@ func TestNoClockIsTheServers(t *testing.T) {
 	m.ClockTTL(false)
 	m.SetTime(time.UnixMilli(1_700_000_000_123))
 	rdb := redistest.MiniClient(t, m)
-	c := rratelimiter.New(rdb, rratelimiter.WithClock(time.Now), rratelimiter.WithClock(nil))
-	t.Cleanup(func() { _ = c.Close() })
+	c := NewClient(t, rdb, rratelimiter.WithClock(time.Now), rratelimiter.WithClock(nil))
 	l := c.RateLimiter("a")
-	if err := errors.Join(l.SetRate(t.Context(), Overall, 5, time.Hour),
-		l.Acquire(t.Context(), 1)); err != nil {
-		t.Fatal(err)
-	}
+	NoError(t, errors.Join(l.SetRate(t.Context(), Overall, 5, time.Hour),
+		l.Acquire(t.Context(), 1)))
 	if at := rdb.ZRangeWithScores(t.Context(), "{a}:permits", 0, -1).Val()[0].Score; at != 1_700_000_000_123 {
 		t.Errorf("the record is of %v, want the server's time", at)
 	}

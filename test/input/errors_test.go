@@ -57,10 +57,8 @@ func TestErrorsNameTheLimiter(t *testing.T) {
 			rdb := redistest.MiniClient(t, m)
 			c := rratelimiter.New(rdb, rratelimiter.WithNameMapper(named))
 			l := c.RateLimiter(name)
-			if err := errors.Join(l.SetRate(t.Context(), Overall, 5, time.Hour),
-				tc.state(t.Context(), rdb)); err != nil {
-				t.Fatal(err)
-			}
+			NoError(t, errors.Join(l.SetRate(t.Context(), Overall, 5, time.Hour),
+				tc.state(t.Context(), rdb)))
 			err := call(t.Context(), l)
 			if closeErr := c.Close(); closeErr != nil {
 				t.Fatal(closeErr)
@@ -94,9 +92,7 @@ func TestAnErrorTellsWhatTheKeyHolds(t *testing.T) {
 		{"", errors.New("NOPERM"), ": key a must be a hash"},
 	} {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		if err := rdb.RPush(t.Context(), "a", "x").Err(); err != nil {
-			t.Fatal(err)
-		}
+		NoError(t, rdb.RPush(t.Context(), "a", "x").Err())
 		asked := 0
 		rdb.AddHook(Answering(func(cmd redis.Cmder) bool {
 			if cmd.Name() == "type" {
@@ -120,7 +116,7 @@ func TestAnErrorTellsWhatTheKeyHolds(t *testing.T) {
 	}
 }
 
-// An error of what the server lacks has the name, too.
+// An error of what the server lacks also has the name.
 func TestErrorsOfWhatAServerLacks(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	rdb.AddHook(Answering(func(cmd redis.Cmder) bool {
@@ -160,9 +156,7 @@ func TestErrorsHaveTheNameOfTheirCaller(t *testing.T) {
 	c := rratelimiter.New(s.Client(t), rratelimiter.WithNameMapper(func(string) string { return "one" }))
 	defer c.Close()
 	first, second := c.RateLimiter("first"), c.RateLimiter("second")
-	if err := first.SetRate(t.Context(), Overall, 10, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	NoError(t, first.SetRate(t.Context(), Overall, 10, time.Hour))
 	thaw := s.Freeze(t)
 	defer thaw()
 	errs := make(chan error, 1)

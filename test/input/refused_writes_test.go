@@ -76,7 +76,7 @@ var troubles = map[string]trouble{
 			setConfig(b, "lua-time-limit", "20") // busy-reply-threshold, by its older name
 			c := redis.NewClient(&redis.Options{Addr: b.Look.Options().Addr, ReadTimeout: time.Minute})
 			b.Cleanup(func() { _ = c.Close() })
-			go func() { // it ends by itself
+			go func() { // it ends
 				const loop = "for i = 1, 40000000 do end" // some 400 ms
 				_ = c.Eval(context.Background(), loop, nil).Err()
 			}()
@@ -128,8 +128,7 @@ func (tr trouble) comesAndGoes(t *testing.T, code string, opts ...rratelimiter.O
 	const rate = 10_000_000 // never refused, or no leaver is granted anything
 	s := redistest.Start(t)
 	b := NewBench(t, s.Client(t), s.Admin())
-	c := rratelimiter.New(b.RDB, opts...)
-	t.Cleanup(func() { _ = c.Close() })
+	c := NewClient(t, b.RDB, opts...)
 	l := b.Wrap(c.RateLimiter(redistest.Name(t)))
 	b.Want(l.SetRate(t.Context(), Overall, rate, time.Hour))
 	l.Takes(1) // the scripts are known to the server from here on
@@ -177,13 +176,7 @@ func (tr trouble) comesAndGoes(t *testing.T, code string, opts ...rratelimiter.O
 	if left.Load() == 0 || met == 0 {
 		t.Error("the spec has tried nothing")
 	}
-	out := func() int64 { return Sum(l.Records(l.PermitsKey())) }
-	for start := time.Now(); out() != held.Load() && time.Since(start) < 15*time.Second; {
-		time.Sleep(20 * time.Millisecond)
-	}
-	if out() != held.Load() {
-		t.Errorf("%d are out, %d are held", out(), held.Load())
-	}
+	l.UntilOut(held.Load())
 	l.Has(rate - held.Load())
 	l.Keeps(rate, l.ValueKey(), l.PermitsKey())
 }

@@ -13,13 +13,14 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// What is wrong with a limiter itself is told before the first call, by Validate, and by each call as
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
+// Validate reports what is wrong with a limiter itself before the first call, and each call does as
 // an error that no visitor is to blame for.
-func TestValidateTellsWhatIsWrong(t *testing.T) {
+func TestValidateReportsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
-	c := rratelimiter.New(rdb)
-	t.Cleanup(func() { _ = c.Close() })
+	c := NewClient(t, rdb)
 	bad := c.Keyed("bad", 0, time.Second)
 	unset := c.RateLimiter("bad").WithRate(1, 0)
 	for name, limiter := range map[string]limits.Validator{
@@ -57,7 +58,7 @@ func TestValidateTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A seen is an Observer that keeps what it is told.
+// A seen is an Observer that keeps all observations.
 type seen struct{ all []rratelimiter.Observation }
 
 func (s *seen) Observe(_ context.Context, o rratelimiter.Observation) { s.all = append(s.all, o) }
@@ -67,8 +68,7 @@ func (s *seen) Observe(_ context.Context, o rratelimiter.Observation) { s.all = 
 func TestAKeyedFindsAnotherRate(t *testing.T) {
 	t.Parallel()
 	told := &seen{}
-	c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)), rratelimiter.WithObserver(told))
-	t.Cleanup(func() { _ = c.Close() })
+	c := NewClient(t, redistest.MiniClient(t, redistest.Mini(t)), rratelimiter.WithObserver(told))
 	allow := func(keyed *rratelimiter.Keyed, key string) rratelimiter.Result {
 		t.Helper()
 		r, err := keyed.Allow(t.Context(), key, 1)

@@ -1,7 +1,6 @@
 package keyed_test
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"strconv"
@@ -58,19 +57,13 @@ func TestKeyedSetsTheRate(t *testing.T) {
 // isOrdinary looks at a limiter of which 3 of 5 permits are left.
 func isOrdinary(b *Bench, l *Limiter, keyed *rratelimiter.Keyed) {
 	b.Helper()
-	for _, key := range []string{l.Name(), l.Name() + ":value", l.Name() + ":permits"} {
-		if ttl := b.Look.PTTL(b.Context(), key).Val(); ttl < 59*time.Minute || ttl > time.Hour {
-			b.Errorf("%s lives for %v", key, ttl)
-		}
-	}
+	b.Lives(59*time.Minute, time.Hour, l.Name(), l.Name()+":value", l.Name()+":permits")
 	plain := l.By(b.Client)
 	plain.Has(3)
 	if sent := b.Sent(func() { plain.Takes(3) }); sent != 1 {
 		b.Errorf("%d commands for a limiter that is there", sent)
 	}
-	if ok, err := keyed.TryAcquire(b.Context(), "42", 1, 0); ok || err != nil {
-		b.Errorf("%v, %v; want false", ok, err)
-	}
+	b.Want(No(keyed.TryAcquire(b.Context(), "42", 1, 0)))
 	b.Want(keyed.Acquire(b.Context(), "43", 5))
 }
 
@@ -105,11 +98,7 @@ func TestKeyedThatStaysEndsTheTimeToLive(t *testing.T) {
 		if r, err := forEver.Allow(b.Context(), "k", 1); err != nil || r.Allowed {
 			b.Fatalf("%+v, %v; want a refusal", r, err)
 		}
-		for _, key := range []string{name + ":{k}", name + ":{k}:value", name + ":{k}:permits"} {
-			if ttl := b.Look.PTTL(b.Context(), key).Val(); ttl != -1 {
-				b.Errorf("%s lives for %v", key, ttl)
-			}
-		}
+		b.Lives(-1, -1, name+":{k}", name+":{k}:value", name+":{k}:permits")
 	})
 }
 
@@ -200,10 +189,7 @@ func TestKeyedRefuses(t *testing.T) {
 	}
 	keyed := b.Client.Keyed("t", 3, time.Second)
 	err := ErrOf(keyed.Allow(t.Context(), "k", 4))
-	if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
-		t.Errorf("more than the rate: %v", err)
-	}
-	WantText(t, err, "t:{k}", "permits is 4", "at most 3")
+	WantErr(t, err, rratelimiter.ErrPermitsExceedRate, "t:{k}", "permits is 4", "at most 3")
 	if keys := b.RDB.Keys(t.Context(), "*").Val(); len(keys) != 0 {
 		t.Errorf("%q was written", keys)
 	}
@@ -212,8 +198,7 @@ func TestKeyedRefuses(t *testing.T) {
 // Names with a hash tag keep it, so that all keys live in one slot.
 func TestKeyedKeepsAHashTag(t *testing.T) {
 	cluster := redistest.StartCluster(t)
-	c := rratelimiter.New(cluster.Client(t))
-	t.Cleanup(func() { _ = c.Close() })
+	c := NewClient(t, cluster.Client(t))
 	tag := "{" + redistest.Name(t) + "}:user"
 	keyed := c.Keyed(tag, 5, time.Minute)
 	if name := keyed.RateLimiter("42").Name(); name != tag+":[42]" {
@@ -226,7 +211,7 @@ func TestKeyedKeepsAHashTag(t *testing.T) {
 	}
 }
 
-// Callers wait for the permits of their key, also those who came when there was no rate.
+// Callers wait for the permits of their key, also callers that came when no rate was set.
 func TestKeyedWaits(t *testing.T) {
 	Bubble(t, func(c *Limiter) {
 		keyed := c.Client.Keyed("t", 1, time.Second)
@@ -243,9 +228,7 @@ func TestKeyedWaits(t *testing.T) {
 		if keys := c.Mini.Keys(); len(keys) != 0 {
 			c.Errorf("%q are left", keys)
 		}
-		if ok, err := keyed.TryAcquire(c.Context(), "a", 1, 0); !ok || err != nil {
-			c.Errorf("after it had expired: %v, %v", ok, err)
-		}
+		c.Want(Yes(keyed.TryAcquire(c.Context(), "a", 1, 0)))
 	}, rratelimiter.WithGoOnly())
 }
 
@@ -271,7 +254,7 @@ func TestKeyedKeepsWhatIsUsed(t *testing.T) {
 	})
 }
 
-// Redis forgets keys that nobody uses.
+// Redis forgets unused keys.
 func TestKeyedForgetsUnusedKeys(t *testing.T) {
 	Bubble(t, func(c *Limiter) {
 		keyed := c.Client.Keyed("t", 10, time.Second)
@@ -303,7 +286,7 @@ func TestKeyedIsChargedOnce(t *testing.T) {
 	}
 }
 
-// Where Redis is away, a share of the Keyed's rate is granted, also to keys that nobody
+// Where Redis is away, a share of the Keyed's rate is granted, also to keys that no caller
 // has met.
 func TestKeyedFallsBack(t *testing.T) {
 	Bubble(t, func(c *Limiter) {
@@ -329,20 +312,8 @@ func TestKeyedFallsBack(t *testing.T) {
 	}, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
 }
 
-// Contexts that have ended take nothing.
-func TestKeyedTakesNothingForAnEndedContext(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		ctx, cancel := context.WithCancel(b.Context())
-		cancel()
-		keyed := b.Client.Keyed(redistest.Name(b), 5, time.Minute)
-		if err := keyed.Acquire(ctx, "k", 1); !errors.Is(err, context.Canceled) {
-			b.Errorf("%v", err)
-		}
-	})
-}
-
 // What a Keyed granted without Redis to a key that had no limiter there is booked when
-// Redis is back: the limiter is made then, and nobody gets the permits again.
+// Redis is back: the limiter is made then, and no caller gets the permits again.
 func TestKeyedIsBooked(t *testing.T) {
 	Bubble(t, func(c *Limiter) {
 		c.RDB.AddHook(Hook(c.Gate.Process))

@@ -50,9 +50,7 @@ func TestWithRateSetsTheRate(t *testing.T) {
 		_, err := l.Delete(b.Context()) // as if Redis had come back empty
 		b.Want(err)
 		b.Want(l.Acquire(b.Context(), 5))
-		if _, err := l.Allow(b.Context(), 6); !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
-			b.Errorf("more than the rate: %v", err)
-		}
+		WantErr(b, ErrOf(l.Allow(b.Context(), 6)), rratelimiter.ErrPermitsExceedRate)
 	})
 }
 
@@ -107,7 +105,7 @@ func TestWithRateOfAKeyKeepsTheName(t *testing.T) {
 	})
 }
 
-// Bad arguments are told by each call that takes or gives permits, and by Validate.
+// Each call that takes or gives permits reports bad arguments, and so does Validate.
 func TestWithRateRefuses(t *testing.T) {
 	b := NewBench(t, redistest.Start(t).Client(t), nil)
 	l := b.Client.RateLimiter("l")
@@ -208,7 +206,7 @@ func TestWithRateAfterItHasExpired(t *testing.T) {
 	}, rratelimiter.WithGoOnly())
 }
 
-// What is printed of a limiter is its name. Nothing asks Redis.
+// A limiter prints as its name. Nothing asks Redis.
 func TestLimitersPrintTheirNames(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer rdb.Close()

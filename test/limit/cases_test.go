@@ -15,9 +15,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// The cases of Redisson's own test of its limiter, RedissonRateLimiterTest, by the names of its
-// methods: what they do to a limiter, step by step, and what must come of it. docs/limiter-cases.md
-// says what each shows.
+// redissonCases are the cases of Redisson's own test of its limiter, RedissonRateLimiterTest, by the names
+// of its methods: their steps, and the results. docs/limiter-cases.md says what each shows.
 var redissonCases = map[string]string{
 	"testKeepAliveTime": "" +
 		"try 1 1s alive 1s; sleep 1.1s; exists no; try 10 2s alive 2s; sleep 1s; yes 1; lives 1.5s",
@@ -72,7 +71,7 @@ var redissonCases = map[string]string{
 		"release 10; left 10; release 0; left 10; release -1 no",
 }
 
-// What Redisson's own test shows of its limiter holds for ours.
+// Our limiter passes the cases of Redisson's own test.
 func TestCasesOfRedisson(t *testing.T) {
 	t.Parallel()
 	for name, steps := range redissonCases {
@@ -82,7 +81,7 @@ func TestCasesOfRedisson(t *testing.T) {
 				run := &caseRun{Limiter: c}
 				for step := range strings.SplitSeq(steps, "; ") {
 					words := strings.Fields(step)
-					got, wanted, err := caseSteps[words[0]](c.Context(), run, words[1:])
+					got, wanted, err := run.does(c.Context(), words[0], words[1:])
 					if err != nil || got != wanted {
 						c.Fatalf("%q: %v, %v; want %v", step, got, err, wanted)
 					}
@@ -95,10 +94,10 @@ func TestCasesOfRedisson(t *testing.T) {
 // A caseRun is one case under way.
 type caseRun struct {
 	*Limiter
-	took int64 // permits that its crowd got
+	took int64 // permits of the crowd
 }
 
-// rate reads a rate as a case writes it: permits, interval, and what it has besides.
+// rate reads a rate of a step: permits, interval, and options.
 func (*caseRun) rate(words []string) (
 	typ rratelimiter.RateType, rate int64, interval time.Duration, opts []rratelimiter.RateOption,
 ) {
@@ -129,99 +128,85 @@ func span(word string) time.Duration {
 	return d
 }
 
-// said is whether a step wants a yes: its last word is not no.
+// said reports whether a step wants a yes: its last word is not no.
 func said(args []string) bool { return args[len(args)-1] != "no" }
 
-// caseSteps are the steps that cases have. Each returns what came of it, and what the step wants.
-var caseSteps = map[string]func(ctx context.Context, r *caseRun, args []string) (got, wanted any, err error){
-	"try": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		typ, rate, interval, opts := r.rate(args)
-		got, err := r.TrySetRate(ctx, typ, rate, interval, opts...)
-		return got, true, err
-	},
-	"tried": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		typ, rate, interval, opts := r.rate(args)
-		got, err := r.TrySetRate(ctx, typ, rate, interval, opts...)
-		return got, false, err
-	},
-	"set": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		typ, rate, interval, opts := r.rate(args)
-		return nil, nil, r.SetRate(ctx, typ, rate, interval, opts...)
-	},
-	"updated": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		typ, rate, interval, opts := r.rate(args)
-		got, err := r.UpdateRate(ctx, typ, rate, interval, opts...)
-		return got, said(args), err
-	},
-	"invalid": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		typ, rate, interval, opts := r.rate(args)
-		_, err := r.UpdateRate(ctx, typ, rate, interval, opts...)
-		return errors.Is(err, rratelimiter.ErrInvalidArgument), true, nil
-	},
-	"config": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
+// does does a step. It returns the result, and the wanted one.
+func (r *caseRun) does(ctx context.Context, step string, args []string) (got, wanted any, err error) {
+	switch step {
+	case "try", "tried", "set", "updated", "invalid":
+		return r.sets(ctx, step, args)
+	case "config":
 		typ, rate, interval, _ := r.rate(append(args[1:], args[0]))
-		got, err := r.Config(ctx)
+		got, err = r.Config(ctx)
 		return got, rratelimiter.Config{Type: typ, Rate: rate, Interval: interval}, err
-	},
-	"yes": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		got, err := r.TryAcquire(ctx, whole(args[0]), 0)
-		return got, true, err
-	},
-	"no": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		got, err := r.TryAcquire(ctx, whole(args[0]), 0)
-		return got, false, err
-	},
-	"waits": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		got, err := r.TryAcquire(ctx, whole(args[0]), span(args[1]))
+	case "yes", "no":
+		got, err = r.TryAcquire(ctx, whole(args[0]), 0)
+		return got, step == "yes", err
+	case "waits":
+		got, err = r.TryAcquire(ctx, whole(args[0]), span(args[1]))
 		return got, said(args), err
-	},
-	"acquire": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
+	case "acquire":
 		return nil, nil, r.Acquire(ctx, whole(args[0]))
-	},
-	"exceeds": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		_, err := r.TryAcquire(ctx, whole(args[0]), 0)
+	case "exceeds":
+		_, err = r.TryAcquire(ctx, whole(args[0]), 0)
 		return errors.Is(err, rratelimiter.ErrPermitsExceedRate), true, nil
-	},
-	"release": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
+	case "release":
 		return r.Release(ctx, whole(args[0])) == nil, said(args), nil
-	},
-	"left": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		got, err := r.AvailablePermits(ctx)
+	case "left":
+		got, err = r.AvailablePermits(ctx)
 		return got, whole(args[0]), err
-	},
-	"exists": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		got, err := r.Exists(ctx)
-		return got, said(args), err
-	},
-	"deleted": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		got, err := r.Delete(ctx)
-		return got, said(args), err
-	},
-	"expire": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		got, err := r.Expire(ctx, span(args[0]))
-		return got, true, err
-	},
-	"lives": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
-		ttl, err := r.RemainTimeToLive(ctx)
-		return ttl > span(args[0]), true, err
-	},
-	"keys": func(_ context.Context, r *caseRun, args []string) (any, any, error) {
-		return int64(len(r.Mini.Keys())), whole(args[0]), nil
-	},
-	"sleep": func(_ context.Context, r *caseRun, args []string) (any, any, error) {
+	case "exists", "deleted", "expire", "lives", "keys":
+		return r.object(ctx, step, args)
+	case "sleep":
 		r.Sleep(span(args[0]))
 		return nil, nil, nil
-	},
-	"crowd": func(ctx context.Context, r *caseRun, args []string) (any, any, error) {
+	case "crowd":
 		r.acquireFor(ctx, whole(args[0]), span(args[1]))
 		return nil, nil, nil
-	},
-	"used": func(_ context.Context, r *caseRun, args []string) (any, any, error) {
+	case "used":
 		return r.used(args), "", nil
-	},
+	}
+	return nil, nil, fmt.Errorf("no such step: %s", step)
 }
 
-// acquireFor has so many callers acquire permits, one by one, for a while.
+// sets does a step that sets a rate.
+func (r *caseRun) sets(ctx context.Context, step string, args []string) (got, wanted any, err error) {
+	typ, rate, interval, opts := r.rate(args)
+	switch step {
+	case "try", "tried":
+		got, err = r.TrySetRate(ctx, typ, rate, interval, opts...)
+		return got, step == "try", err
+	case "set":
+		return nil, nil, r.SetRate(ctx, typ, rate, interval, opts...)
+	}
+	got, err = r.UpdateRate(ctx, typ, rate, interval, opts...)
+	if step == "invalid" {
+		return errors.Is(err, rratelimiter.ErrInvalidArgument), true, nil
+	}
+	return got, said(args), err
+}
+
+// object does a step about the keys of the limiter.
+func (r *caseRun) object(ctx context.Context, step string, args []string) (got, wanted any, err error) {
+	switch step {
+	case "exists":
+		got, err = r.Exists(ctx)
+		return got, said(args), err
+	case "deleted":
+		got, err = r.Delete(ctx)
+		return got, said(args), err
+	case "expire":
+		got, err = r.Expire(ctx, span(args[0]))
+		return got, true, err
+	case "lives":
+		ttl, err := r.RemainTimeToLive(ctx)
+		return ttl > span(args[0]), true, err
+	}
+	return int64(len(r.Mini.Keys())), whole(args[0]), nil
+}
+
+// acquireFor starts callers that acquire permits one by one, for a time.
 func (r *caseRun) acquireFor(ctx context.Context, callers int64, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -239,8 +224,8 @@ func (r *caseRun) acquireFor(ctx context.Context, callers int64, d time.Duration
 	all.Wait()
 }
 
-// used says how much a crowd got, if it did not use up that part of a rate for a while, or got more
-// than all of it.
+// used returns the permits of a crowd as a text if they are less than that part of a rate for a time, or
+// more than the rate.
 func (r *caseRun) used(args []string) string {
 	var part float64
 	_, _ = fmt.Sscan(args[0], &part)
@@ -252,7 +237,7 @@ func (r *caseRun) used(args []string) string {
 	return ""
 }
 
-// The page of the cases of Redisson's limiter has a row for each that is run, and no other.
+// The page of the cases of Redisson's limiter has exactly the cases that are run.
 func TestEveryCaseOfThePageIsRun(t *testing.T) {
 	const page, cases = "../../docs/limiter-cases.md", 31
 	text, err := os.ReadFile(page)
@@ -261,7 +246,7 @@ func TestEveryCaseOfThePageIsRun(t *testing.T) {
 	rows := row.FindAllStringSubmatch(string(text), -1)
 	for _, row := range rows {
 		if _, ok := redissonCases[row[1]]; !ok {
-			t.Errorf("%s: nothing runs %s", page, row[1])
+			t.Errorf("%s: %s is not run", page, row[1])
 		}
 	}
 	if len(rows) != cases || len(redissonCases) != cases {

@@ -13,13 +13,15 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
 var (
 	_ limits.Acquirer      = (*rratelimiter.RateLimiter)(nil)
 	_ limits.Acquirer      = (*rratelimiter.Group)(nil)
 	_ limits.KeyedAcquirer = (*rratelimiter.Keyed)(nil)
 )
 
-// A maker makes the limiters that limittest checks, with a name of their own each.
+// A maker makes limiters for limittest, each with its own name.
 type maker struct {
 	dial func(t *testing.T) *redis.Client
 	opts []rratelimiter.Option
@@ -38,7 +40,7 @@ func (m maker) clients(t *testing.T) (one, other *rratelimiter.Client) {
 	return client(), client()
 }
 
-// pair returns one limiter as two Clients have it.
+// pair returns one limiter of two Clients.
 func (m maker) pair(t *testing.T, rate int64, interval time.Duration) (one, other limits.Limiter) {
 	t.Helper()
 	c, d := m.clients(t)
@@ -53,7 +55,7 @@ func (m maker) limiter(t *testing.T, rate int64, interval time.Duration) limits.
 	return l
 }
 
-// keyedPair returns one Keyed as two Clients have it.
+// keyedPair returns one Keyed of two Clients.
 func (m maker) keyedPair(t *testing.T, rate int64, interval time.Duration) (one, other limits.Keyed) {
 	t.Helper()
 	c, d := m.clients(t)
@@ -67,7 +69,7 @@ func (m maker) keyed(t *testing.T, rate int64, interval time.Duration) limits.Ke
 	return k
 }
 
-// groupPair returns a Group as two Clients have it. Of its limiters one refuses first.
+// groupPair returns one Group of two Clients. One of its limiters refuses first.
 func (m maker) groupPair(t *testing.T, rate int64, interval time.Duration) (one, other limits.Limiter) {
 	t.Helper()
 	c, d := m.clients(t)
@@ -112,7 +114,7 @@ func TestARateLimiterIsALimiter(t *testing.T) {
 	}
 }
 
-// So does a Group, whose limiter with the smaller part left binds.
+// A Group keeps the rules; its limiter with the smaller part left binds.
 func TestAGroupIsALimiter(t *testing.T) {
 	m := maker{dial: onMini}
 	limittest.TestLimiter(t, limittest.Spec{
@@ -120,7 +122,7 @@ func TestAGroupIsALimiter(t *testing.T) {
 	})
 }
 
-// A Keyed keeps them, too, with any name.
+// A Keyed keeps the rules, with any name.
 func TestAKeyedIsKeyed(t *testing.T) {
 	for _, tag := range []string{"", "{api}:"} {
 		t.Run("tag "+tag, func(t *testing.T) {
@@ -132,7 +134,7 @@ func TestAKeyedIsKeyed(t *testing.T) {
 	}
 }
 
-// The same on a real redis-server, in real time: of a Keyed, whose limiters are RateLimiters.
+// A Keyed, whose limiters are RateLimiters, keeps the rules on a real redis-server in real time.
 func TestLimitersKeepTheRulesOnRedis(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	s := redistest.Start(t)

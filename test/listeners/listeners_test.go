@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
 // heard returns a listener and what it has heard.
 func heard() (f func(name string), names <-chan string) {
@@ -103,43 +103,8 @@ func TestListenersTrustAServerWithSecretSettings(t *testing.T) {
 	defer c.Close()
 	l := c.RateLimiter("l")
 	f, names := heard()
-	stop, err := l.OnDeleted(t.Context(), f)
-	NoError(t, err)
-	defer stop()
+	NoError(t, ErrOf(l.OnDeleted(t.Context(), f))) // ended by Close
 	NoError(t, l.SetRate(t.Context(), Overall, 1, time.Hour))
 	NoError(t, Yes(l.Delete(t.Context())))
 	hears(t, names, "l")
-}
-
-func TestListenersThatCannotBeAreAnError(t *testing.T) {
-	s := redistest.Start(t, "--notify-keyspace-events", "EA")
-	c := rratelimiter.New(s.Client(t))
-	l := c.RateLimiter("l")
-	if _, err := l.OnExpired(t.Context(), nil); !errors.Is(err, rratelimiter.ErrInvalidArgument) {
-		t.Errorf("%v, want ErrInvalidArgument", err)
-	}
-	f, _ := heard()
-	NoError(t, ErrOf(l.OnExpired(t.Context(), f))) // ended by Close
-	NoError(t, c.Close())
-	if _, err := l.OnDeleted(t.Context(), f); !errors.Is(err, rratelimiter.ErrClosed) {
-		t.Errorf("%v, want ErrClosed", err)
-	}
-}
-
-// On a cluster each master tells of its own keys.
-func TestListenersHearOfAllMasters(t *testing.T) {
-	rdb := redistest.StartCluster(t).Client(t)
-	NoError(t, rdb.ForEachMaster(t.Context(), func(ctx context.Context, rdb *redis.Client) error {
-		return rdb.ConfigSet(ctx, "notify-keyspace-events", "Eg").Err()
-	}))
-	c := rratelimiter.New(rdb)
-	defer c.Close()
-	for _, name := range []string{"a", "b", "c", "d", "e", "f"} { // of all masters
-		l := c.RateLimiter(name)
-		f, names := heard()
-		NoError(t, ErrOf(l.OnDeleted(t.Context(), f)))
-		NoError(t, l.SetRate(t.Context(), Overall, 1, time.Hour))
-		NoError(t, Yes(l.Delete(t.Context())))
-		hears(t, names, name)
-	}
 }

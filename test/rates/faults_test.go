@@ -1,7 +1,6 @@
 package rates_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -32,18 +31,10 @@ func TestB7KeepAliveCanBeTakenBack(t *testing.T) {
 		for _, keep := range [][]rratelimiter.RateOption{nil, {rratelimiter.WithKeepState()}} {
 			l := b.NewLimiter(Overall, 10, time.Second, rratelimiter.WithKeepAlive(time.Minute))
 			l.Takes(1)
-			for _, key := range []string{l.Name(), l.ValueKey(), l.PermitsKey()} {
-				if ttl := b.Look.PTTL(ctx, key).Val(); ttl <= 59*time.Second {
-					b.Fatalf("%s lives for %v, want a minute", key, ttl)
-				}
-			}
+			b.Lives(59*time.Second+1, Ever, l.Keys()...)
 			b.Want(l.SetRate(ctx, Overall, 10, time.Second, keep...))
 			l.Takes(1)
-			for _, key := range []string{l.Name(), l.ValueKey(), l.PermitsKey()} {
-				if ttl := b.Look.PTTL(ctx, key).Val(); ttl != -1 {
-					b.Fatalf("%s lives for %v, want for ever", key, ttl)
-				}
-			}
+			b.Lives(-1, -1, l.Keys()...)
 		}
 	})
 }
@@ -59,9 +50,7 @@ func TestB7TrySetRateThatReturnsFalseChangesNothing(t *testing.T) {
 		if ok || err != nil {
 			b.Fatal(ok, err)
 		}
-		if after := l.Dump(); after != before {
-			b.Fatalf("changed:\n%s\nbefore:\n%s", after, before)
-		}
+		l.Unchanged(before)
 	})
 }
 
@@ -72,26 +61,20 @@ func TestB8NothingIsStranded(t *testing.T) {
 		ctx := b.Context()
 		l := b.NewLimiter(Overall, 5, time.Second)
 		l.Takes(1)
-		own := ":" + b.Client.ID()
+		ofClient := ":" + b.Client.ID()
 		b.Want(l.SetRate(ctx, PerClient, 5, time.Second))
 		l.Takes(1)
 		if n := b.Look.Exists(ctx, l.ValueKey(), l.PermitsKey()).Val(); n != 0 {
 			b.Fatal("the shared keys were left behind")
 		}
-		for _, key := range []string{l.ValueKey() + own, l.PermitsKey() + own} {
-			if ttl := b.Look.PTTL(ctx, key).Val(); ttl < 2*time.Second || ttl > time.Hour {
-				b.Fatalf("%s lives for %v, want some intervals", key, ttl)
-			}
-		}
+		b.Lives(2*time.Second, time.Hour, l.ValueKey()+ofClient, l.PermitsKey()+ofClient)
 		b.Want(l.SetRate(ctx, Overall, 5, time.Second))
 		l.Takes(1)
-		if n := b.Look.Exists(ctx, l.ValueKey()+own, l.PermitsKey()+own).Val(); n != 0 {
+		if n := b.Look.Exists(ctx, l.ValueKey()+ofClient, l.PermitsKey()+ofClient).Val(); n != 0 {
 			b.Fatal("our own keys were left behind")
 		}
-		b.SetKey(l.ValueKey()+own, 1)
-		if ok, err := l.Delete(ctx); !ok || err != nil {
-			b.Fatal(ok, err)
-		}
+		b.SetKey(l.ValueKey()+ofClient, 1)
+		b.Want(Yes(l.Delete(ctx)))
 		if keys := b.Look.Keys(ctx, "*"+l.Name()+"*").Val(); len(keys) != 0 {
 			b.Fatalf("left after Delete: %q", keys)
 		}
@@ -116,8 +99,8 @@ func TestB9AChangeOfRateReachesTheOtherClients(t *testing.T) {
 					l.Takes(tc.left)
 				}
 				l.Refused(1, 990*time.Millisecond)
-				own := ":" + b.Client.ID()
-				l.Keeps(tc.to, l.ValueKey()+own, l.PermitsKey()+own)
+				ofClient := ":" + b.Client.ID()
+				l.Keeps(tc.to, l.ValueKey()+ofClient, l.PermitsKey()+ofClient)
 				b.Now += 1000
 				l.Takes(tc.to)
 			})
@@ -133,9 +116,7 @@ func TestB9AChangeOfRateIsNotHidden(t *testing.T) {
 		"more than the rate": func(l *Limiter, change func(int64)) {
 			change(6)
 			_, err := l.Allow(l.Context(), 7)
-			if !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
-				l.Fatal(err)
-			}
+			WantErr(l, err, rratelimiter.ErrPermitsExceedRate)
 		},
 		"set rate": func(l *Limiter, change func(int64)) {
 			l.Want(l.SetRate(l.Context(), PerClient, 15, time.Second, rratelimiter.WithKeepState()))
@@ -177,10 +158,7 @@ func TestB10RenameTakesThePermitsAlong(t *testing.T) {
 				if keys := b.Look.Keys(ctx, "*"+old+"*").Val(); len(keys) != 0 {
 					b.Fatalf("left under the old name: %q", keys)
 				}
-				if err := b.Client.RateLimiter(old).Rename(ctx, "new"); !errors.Is(err,
-					rratelimiter.ErrNotInitialized) {
-					b.Fatalf("renaming nothing: %v", err)
-				}
+				WantErr(b, b.Client.RateLimiter(old).Rename(ctx, "new"), rratelimiter.ErrNotInitialized)
 			})
 		})
 	}
@@ -198,9 +176,7 @@ func TestB11ALowerRateKeepsTheDebt(t *testing.T) {
 		if !ok || err != nil {
 			b.Fatal(ok, err)
 		}
-		if v := b.Look.Get(b.Context(), l.ValueKey()).Val(); v != "-3" {
-			b.Fatalf("value %s, want -3", v)
-		}
+		l.HasValue("-3")
 		l.Has(0)
 		l.Refused(1, 400*time.Millisecond)
 		b.Now += 400 // the first 4 are back: 5 - 4

@@ -1,8 +1,6 @@
 package rates_test
 
 import (
-	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,10 +11,12 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
 // A limiter can be renamed while it is in use.
 func TestALimiterInUseIsRenamed(t *testing.T) { renamedInUse(t) }
 
-// So it can while others use it with a resolution, where each call writes to its
+// So it can while callers use it with a resolution, where each call writes to its
 // hash.
 func TestALimiterInUseWithAResolutionIsRenamed(t *testing.T) {
 	renamedInUse(t, rratelimiter.WithResolution(time.Millisecond))
@@ -29,8 +29,7 @@ func renamedInUse(t *testing.T, opts ...rratelimiter.Option) {
 	const rate = 1 << 40
 	n := NewProxied(t, rate, time.Hour)
 	n.Proxy.Delay(2 * time.Millisecond)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := TimeLimit(t, 20*time.Second)
 	c := rratelimiter.New(n.Look, opts...)
 	defer c.Close()
 	old := c.RateLimiter(n.Name())
@@ -44,9 +43,7 @@ func renamedInUse(t *testing.T, opts ...rratelimiter.Option) {
 					granted.Add(1)
 				}
 				if err != nil {
-					if !errors.Is(err, rratelimiter.ErrNotInitialized) {
-						t.Error(err)
-					}
+					WantErr(t, err, rratelimiter.ErrNotInitialized)
 					return
 				}
 			}

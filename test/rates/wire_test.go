@@ -69,45 +69,6 @@ func TestAPerClientLimiterHasOwnKeys(t *testing.T) {
 	})
 }
 
-func TestPerClientLimitsAreApart(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(PerClient, 3, time.Second)
-		other := l.By(b.NewClient())
-		l.Takes(3)
-		l.Refused(1, time.Second)
-		other.Takes(3)
-		other.Refused(1, time.Second)
-		b.Want(l.SetRate(b.Context(), Overall, 4, time.Second)) // others notice the type
-		other.Takes(4)
-		l.Refused(1, time.Second)
-	})
-}
-
-func TestRecordsOfEveryFormatAreRead(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 100, time.Second)
-		l.Record(b.Now, "\x00\x00\x80?\x02\x00\x00\x00")                              // fI, 3.13
-		l.Record(b.Now+1, "\x08\x00\x00\x00\x00\x00\x00\x00abcdefgh\x03\x00\x00\x00") // LC0I, 3.16.4
-		l.Record(b.Now+2, "\x08abcdefgh\x05\x00\x00\x00")                             // BC0I, 3.17
-		l.Record(b.Now+3, "\x10abcdefghijklmnop\x07\x00\x00\x00")                     // BC0I, 3.21
-		l.Record(b.Now+4, "x")                                                        // no record at all
-		b.Now += 10
-		l.Has(83)
-		l.Takes(83)
-		l.Refused(2, 990*time.Millisecond)
-		l.Refused(3, 991*time.Millisecond)
-		l.Refused(17, 993*time.Millisecond)
-		keepsAll(l, 100)
-	})
-}
-
-// keepsAll is keeps where records may be too short to hold permits.
-func keepsAll(l *Limiter, rate int64) {
-	l.Helper()
-	l.Want(l.Look.ZRem(l.Context(), l.PermitsKey(), "x").Err())
-	l.Keeps(rate, l.ValueKey(), l.PermitsKey())
-}
-
 func TestSetUpdateAndReadTheRate(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		ctx := b.Context()
@@ -200,7 +161,7 @@ type mortal struct {
 
 func newMortal(b *Bench, typ rratelimiter.RateType) *mortal {
 	l := b.NewLimiter(typ, 5, time.Second)
-	m := &mortal{l, typ, []string{l.Name(), l.ValueKey(), l.PermitsKey()}}
+	m := &mortal{l, typ, l.Keys()}
 	if typ == PerClient {
 		m.keys[1] += ":" + b.Client.ID()
 		m.keys[2] += ":" + b.Client.ID()
@@ -208,7 +169,7 @@ func newMortal(b *Bench, typ rratelimiter.RateType) *mortal {
 	return m
 }
 
-// lives expects the keys to live for so long; -1 is for ever.
+// lives expects the keys to live for want; -1 is for ever.
 func (m *mortal) lives(what string, want time.Duration) {
 	m.Helper()
 	for i, key := range m.keys {
@@ -304,11 +265,9 @@ func TestKeepAliveSlides(t *testing.T) {
 	m.FastForward(9 * time.Second)
 	l.Gives(1)
 	m.FastForward(9 * time.Second)
-	l.Refused(5, 500*time.Millisecond+500*time.Millisecond) // a refusal is a use, too
+	l.Refused(5, 500*time.Millisecond+500*time.Millisecond) // a refusal is also a use
 	m.FastForward(9 * time.Second)
-	if ok, err := l.Exists(t.Context()); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	NoError(t, Yes(l.Exists(t.Context())))
 	m.FastForward(2 * time.Second)
 	if keys := m.Keys(); len(keys) != 0 {
 		t.Fatalf("left after its time: %q", keys)
@@ -336,6 +295,6 @@ func TestOneOfManySetsTheRate(t *testing.T) {
 	}
 	group.Wait()
 	if set.Load() != 1 {
-		t.Fatalf("%d callers were told that they set the rate", set.Load())
+		t.Fatalf("%d callers got true for setting the rate", set.Load())
 	}
 }

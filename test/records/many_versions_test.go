@@ -42,7 +42,7 @@ func releaseOrPeek(t *testing.T, l *rratelimiter.RateLimiter, n int64, which int
 	return err
 }
 
-// With more records than a call may read, versions with different intervals keep their bounds, too: their
+// With more records than a call may read, versions with different intervals also keep their bounds: their
 // large grants between thousands of small ones count, what Java takes, and what was given back, also when
 // only one version is left. A version is refused only what does not fit, unless thousands of its own
 // records and thousands of older ones hold several permits each.

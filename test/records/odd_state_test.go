@@ -15,22 +15,7 @@ import (
 )
 
 // The specs here go into the corners of the scripts: many records, odd bytes, and
-// what others have left behind.
-
-// A limiter that did not set the rate itself learns the type from Redis.
-func TestAStrangerFindsItsOwnKeys(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		ctx := b.Context()
-		l := b.NewLimiter(PerClient, 3, time.Second)
-		c := b.NewClient()
-		other := l.By(c)
-		other.Takes(2)
-		other.Keeps(3, l.ValueKey()+":"+c.ID(), l.PermitsKey()+":"+c.ID())
-		if n := b.Look.Exists(ctx, l.ValueKey(), l.PermitsKey()).Val(); n != 0 {
-			b.Fatal("the shared keys were used for PER_CLIENT")
-		}
-	})
-}
+// the leftovers of other clients.
 
 // There are more records than one look takes. Every byte of the permits counts.
 func TestThousandsOfRecordsAreCounted(t *testing.T) {
@@ -80,29 +65,13 @@ func TestManyRecordsAreRebuiltOnceAnInterval(t *testing.T) {
 		b.SetKey(l.ValueKey(), 700) // 800 would be right: 100 too low
 		b.Now += 5                  // one record has expired, none of the next interval
 		l.Takes(1)
-		if v := b.Look.Get(b.Context(), l.ValueKey()).Val(); v != "704" {
-			b.Fatalf("value %s, want 704: what expired is added, nothing is walked", v)
-		}
+		l.HasValue("704") // what expired is added, nothing is walked
 		for range 40 {
 			b.Now += 25
 			l.Takes(1)
 		}
 		l.Keeps(1000, l.ValueKey(), l.PermitsKey())
 	})
-}
-
-// A withdraw takes back all records of a request, also those of 2^32 and more.
-func TestAllRecordsAreWithdrawn(t *testing.T) {
-	n := NewProxied(t, 1<<34, time.Hour)
-	n.Takes(1)
-	n.Gives(1)
-	ctx := CancelOnError(t.Context(), n.RDB)
-	n.Proxy.SwallowReply(1)
-	if ok, err := n.TryAcquire(ctx, 1<<33, 0); ok || !errors.Is(err, context.Canceled) {
-		t.Fatal(ok, err)
-	}
-	n.UntilOut(0)
-	n.Has(1 << 34)
 }
 
 // A withdraw goes on until Redis is there again.
@@ -120,9 +89,7 @@ func TestAWithdrawWaitsForRedis(t *testing.T) {
 	n.Proxy.SwallowReply(1)
 	n.Proxy.Down()
 	_, err := n.TryAcquire(ctx, 10, 0)
-	if !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	WantErr(t, err, context.Canceled)
 	already := failed.Load()
 	Until(t, func() bool { return failed.Load() > already+1 }) // it tries again in the background, in vain
 	if out := n.Out(n.PermitsKey()); out != 10 {
@@ -132,19 +99,6 @@ func TestAWithdrawWaitsForRedis(t *testing.T) {
 	n.UntilOut(0)
 }
 
-// Sessions of requests that may still be sent again are kept.
-func TestSessionsOfLiveClientsStay(t *testing.T) {
-	n := NewProxied(t, 1000, time.Hour)
-	for range 70 {
-		n.TakesAndGives()
-	}
-	n.Now += 30_000
-	n.TakesAndGives()
-	if fields := n.Fields(); len(fields) != 72 { // with that of the line
-		t.Fatalf("%d fields, want 72: sessions younger than a minute were swept", len(fields))
-	}
-}
-
 // TTL of an own pair outlives its records, whatever the interval.
 func TestAnOwnPairOutlivesItsRecords(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
@@ -152,41 +106,10 @@ func TestAnOwnPairOutlivesItsRecords(t *testing.T) {
 		l := b.NewLimiter(PerClient, 5, 24*time.Hour)
 		l.Takes(1)
 		ownPair := []string{l.ValueKey() + ":" + b.Client.ID(), l.PermitsKey() + ":" + b.Client.ID()}
-		for _, key := range ownPair {
-			if ttl := b.Look.PTTL(ctx, key).Val(); ttl <= 24*time.Hour {
-				b.Fatalf("%s lives for %v, shorter than its record counts", key, ttl)
-			}
-		}
+		b.Lives(24*time.Hour+1, Ever, ownPair...)
 		b.Want(Yes(l.Expire(ctx, time.Hour)))
 		b.Want(Yes(l.ClearExpire(ctx)))
-		for _, key := range ownPair {
-			if ttl := b.Look.PTTL(ctx, key).Val(); ttl <= 24*time.Hour {
-				b.Fatalf("%s lives for %v after ClearExpire", key, ttl)
-			}
-		}
-	})
-}
-
-// keepAliveTime must be a whole number, too. A value beyond 2^53 is rebuilt. A
-// score below 0 has expired.
-func TestOddStateOfOthersIsPutRight(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		for name, value := range map[string]string{"keepAliveTime": "1.5", "interval": "1e300"} {
-			l := b.NewLimiter(Overall, 5, time.Second)
-			b.Want(b.Look.HSet(b.Context(), l.Name(), name, value).Err())
-			if _, err := l.TryAcquire(b.Context(), 1, 0); !errors.Is(err, rratelimiter.ErrBadState) {
-				b.Errorf("%s %s: %v", name, value, err)
-			}
-		}
-		l := b.NewLimiter(Overall, 5, time.Second)
-		l.Takes(2)
-		b.SetKey(l.ValueKey(), "-99999999999999999999")
-		l.Takes(1)
-		l.Keeps(5, l.ValueKey(), l.PermitsKey())
-		l.Record(-5, "\x10aaaaaaaaaaaaaaaa\x04\x00\x00\x00")
-		l.Has(2)
-		l.Takes(1)
-		l.Keeps(5, l.ValueKey(), l.PermitsKey())
+		b.Lives(24*time.Hour+1, Ever, ownPair...)
 	})
 }
 
@@ -215,9 +138,7 @@ func TestAReleaseDoesNotRaiseAnInflatedValue(t *testing.T) {
 		l.Takes(4)
 		b.SetKey(l.ValueKey(), 8)
 		l.Gives(5)
-		if v := b.Look.Get(b.Context(), l.ValueKey()).Val(); v != "10" {
-			b.Fatalf("value %s, want 10", v)
-		}
+		l.HasValue("10")
 	})
 }
 
@@ -271,9 +192,7 @@ func TestSettingARateStartsTheTimeToLive(t *testing.T) {
 			b.SetKey(l.ValueKey(), 3)
 			l.Record(b.Now, "\x10aaaaaaaaaaaaaaaa\x02\x00\x00\x00")
 			b.Want(set(l))
-			if ttl := b.Look.PTTL(ctx, l.Name()).Val(); ttl <= 0 {
-				b.Errorf("%s with keep alive: lives for %v before the first acquire", what, ttl)
-			}
+			b.Lives(1, Ever, l.Name())
 			if n := b.Look.Exists(ctx, l.ValueKey(), l.PermitsKey()).Val(); n != 0 {
 				b.Errorf("%s: %d leftovers, which Java would believe", what, n)
 			}
@@ -281,19 +200,13 @@ func TestSettingARateStartsTheTimeToLive(t *testing.T) {
 		l := b.NewLimiter(Overall, 0, 0)
 		b.Want(b.Look.HSet(ctx, l.Name(), "rate", 5).Err())
 		b.Want(b.Look.PExpire(ctx, l.Name(), time.Hour).Err())
-		if ok, err := l.TrySetRate(ctx, Overall, 5, time.Second); !ok || err != nil {
-			b.Fatal(ok, err)
-		}
-		if ttl := b.Look.PTTL(ctx, l.Name()).Val(); ttl != -1 {
-			b.Errorf("half a hash had a time to live, and the new limiter kept it: %v", ttl)
-		}
+		b.Want(Yes(l.TrySetRate(ctx, Overall, 5, time.Second)))
+		b.Lives(-1, -1, l.Name())
 		l = b.NewLimiter(PerClient, 5, time.Second)
 		l.Takes(1)
 		b.Want(l.SetRate(ctx, PerClient, 6, time.Second, rratelimiter.WithKeepState()))
 		for _, key := range []string{l.ValueKey(), l.PermitsKey()} {
-			if ttl := b.Look.PTTL(ctx, key+":"+b.Client.ID()).Val(); ttl <= 0 {
-				b.Errorf("our own %s lives for %v after SetRate with state", key, ttl)
-			}
+			b.Lives(1, Ever, key+":"+b.Client.ID())
 		}
 	})
 }

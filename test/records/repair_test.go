@@ -60,7 +60,7 @@ func TestRepairBringsRecordsIntoOneFormat(t *testing.T) {
 }
 
 // What no Redisson has written is dropped, a time far ahead is brought back,
-// and a value that others have made wrong is put right.
+// and a wrong value of another client is put right.
 func TestRepairDropsWhatCannotBeRead(t *testing.T) {
 	// one byte short of an fI, and of anything
 	rubbish := []string{"", "x", "abc", "abcd", "\x03\x00\x00\x00\x00" + "\x01\x00\x00",
@@ -143,11 +143,7 @@ func TestRepairKeepsWhatLives(t *testing.T) {
 		l.Record(b.Now, "\x88\x10\x89\xdd\x05\x00\x00\x00")
 		b.Want(b.Look.PExpire(b.Context(), l.Name(), time.Minute).Err())
 		repairs(l, rratelimiter.Repaired{Records: 1, Rewritten: 1, Drift: 5})
-		for _, key := range []string{l.Name(), l.ValueKey(), l.PermitsKey()} {
-			if ttl := b.Look.PTTL(b.Context(), key).Val(); ttl < 59*time.Minute {
-				b.Errorf("%s lives for %v", key, ttl)
-			}
-		}
+		b.Lives(59*time.Minute, Ever, l.Keys()...)
 
 		l = b.NewLimiter(PerClient, 10, time.Second)
 		id := b.Client.ID()
@@ -166,20 +162,16 @@ func TestRepairKeepsWhatLives(t *testing.T) {
 func TestRepairRefusesWhatIsNoLimiter(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		l := b.NewLimiter(Overall, 0, 0)
-		if _, err := l.Repair(b.Context()); !errors.Is(err, rratelimiter.ErrNotInitialized) {
-			b.Error(err)
-		}
+		WantErr(b, ErrOf(l.Repair(b.Context())), rratelimiter.ErrNotInitialized)
 		l = b.NewLimiter(Overall, 10, time.Minute)
 		b.SetKey(l.PermitsKey(), "x")
-		if _, err := l.Repair(b.Context()); !errors.Is(err, rratelimiter.ErrBadState) {
-			b.Error(err)
-		}
+		WantErr(b, ErrOf(l.Repair(b.Context())), rratelimiter.ErrBadState)
 		WantText(b.T, ErrOf(l.Repair(b.Context())), l.PermitsKey())
 	})
 }
 
 // Repair of many records is many calls of up to 2,000, and in the end few are
-// left, while others take and give: nothing is lost, and nobody gets more than
+// left, while callers take and give: nothing is lost, and no caller gets more than
 // the rate.
 func TestRepairOfManyRecordsLosesNothing(t *testing.T) {
 	for _, wrong := range []int64{0, 1000, -1000} {
@@ -202,7 +194,7 @@ func TestRepairOfManyRecordsLosesNothing(t *testing.T) {
 		taken := endUse()
 		n.Want(err)
 		if taken == 0 {
-			t.Error("nobody has used it meanwhile")
+			t.Error("no caller has used it meanwhile")
 		}
 		if got.Rewritten < many || got.Dropped != 0 || got.Drift != wrong || got.Records > 2000 {
 			t.Errorf("%+v of %d, %d too many", got, many, wrong)
@@ -249,8 +241,8 @@ func inUse(n *Limiter) (end func() (taken int64)) {
 }
 
 // Permits of records that became one come back up to a thousandth of an interval
-// later, never earlier; many of one ms, and of so many permits that they cannot
-// become one, are no harm.
+// later, never earlier; many of one ms, and with too many permits to become
+// one, do no harm.
 func TestRepairMakesFewRecordsOfMany(t *testing.T) {
 	n := NewProxied(t, 1<<50, time.Hour)
 	start := n.Now
@@ -372,7 +364,5 @@ func TestRepairOfManyRecordsOfAnotherVersion(t *testing.T) {
 	if all := Sum(l.Records(l.PermitsKey())); all != 2*records+201 {
 		t.Errorf("%d permits are left, want %d", all, 2*records+201)
 	}
-	if left := b.Look.Get(t.Context(), l.ValueKey()).Val(); left != "999799" {
-		t.Errorf("value %s, want 999799", left)
-	}
+	l.HasValue("999799")
 }

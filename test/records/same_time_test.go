@@ -106,11 +106,10 @@ func TestRecordsOfInfiniteTimesHaveExpiredOrAreAhead(t *testing.T) {
 			inf, "\x10ABCDEFGHIJKLMNOP\x02\x00\x00\x00").Err())
 		b.Want(b.Look.ZAdd(b.Context(), l.PermitsKey(), redis.Z{Score: 1e30,
 			Member: "\x10ABCDEFGHIJKLMNOp\x01\x00\x00\x00"}).Err())
+		l.Record(-5, "\x10aaaaaaaaaaaaaaaa\x04\x00\x00\x00")
 		l.Has(2)
 		l.Takes(2)
-		if ok, err := l.TryAcquire(b.Context(), 1, 0); ok || err != nil {
-			b.Fatal(ok, err)
-		}
+		b.Want(No(l.TryAcquire(b.Context(), 1, 0)))
 		l.Keeps(5, l.ValueKey(), l.PermitsKey())
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,17 +18,23 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A loop is callers of one process that acquire permits again and again, and when they got each.
+// A loop is callers of one process that acquire permits again and again, and what they got.
 type loop struct {
 	limiter *rratelimiter.RateLimiter
 	callers int
 	stop    context.CancelFunc
 
 	mu  sync.Mutex
-	got []time.Time
+	got []taking // guarded by mu
 }
 
-// enters has callers of one more process acquire permits until they are stopped.
+// A taking is a permit that a caller got.
+type taking struct {
+	at     time.Time
+	waited time.Duration
+}
+
+// enters lets callers of one more process acquire permits until they are stopped.
 func enters(c *Limiter, all *sync.WaitGroup, callers int) *loop {
 	return entersBy(c, redistest.MiniClient(c.T, c.Mini), all, callers, 1)
 }
@@ -37,14 +42,13 @@ func enters(c *Limiter, all *sync.WaitGroup, callers int) *loop {
 // entersBy is enters for callers that reach Redis by rdb and want several permits each.
 func entersBy(c *Limiter, rdb *redis.Client, all *sync.WaitGroup, callers int, permits int64) *loop {
 	ctx, stop := context.WithCancel(c.Context())
-	client := rratelimiter.New(rdb, rratelimiter.WithGoOnly())
-	c.Cleanup(func() { _ = client.Close() })
+	client := NewClient(c, rdb, rratelimiter.WithGoOnly())
 	l := &loop{limiter: client.RateLimiter("l"), callers: callers, stop: stop}
 	for range callers {
 		all.Go(func() {
-			for l.limiter.Acquire(ctx, permits) == nil {
+			for came := time.Now(); l.limiter.Acquire(ctx, permits) == nil; came = time.Now() {
 				l.mu.Lock()
-				l.got = append(l.got, time.Now())
+				l.got = append(l.got, taking{time.Now(), time.Since(came)})
 				l.mu.Unlock()
 				time.Sleep(rand.N(time.Millisecond)) // as long as a caller takes to come again
 			}
@@ -53,64 +57,98 @@ func entersBy(c *Limiter, rdb *redis.Client, all *sync.WaitGroup, callers int, p
 	return l
 }
 
+// distant returns a connection whose requests and replies each take a time.
+func distant(c *Limiter, each func() time.Duration) *redis.Client {
+	rdb := redistest.MiniClient(c.T, c.Mini)
+	rdb.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		time.Sleep(each())
+		err := next(ctx, cmd)
+		time.Sleep(each())
+		return err
+	}))
+	return rdb
+}
+
+// longestFrom returns the longest wait that began after a time.
+func (l *loop) longestFrom(start time.Time) (longest time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, taken := range l.got {
+		if taken.at.Add(-taken.waited).After(start) {
+			longest = max(longest, taken.waited)
+		}
+	}
+	return longest
+}
+
 // between returns how many permits they got in a span.
 func (l *loop) between(from, to time.Time) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, at := range l.got {
-		if !at.Before(from) && at.Before(to) {
+	for _, taken := range l.got {
+		if !taken.at.Before(from) && taken.at.Before(to) {
 			n++
 		}
 	}
 	return n
 }
 
-// Processes whose callers wait share a limit by the numbers of these, from second to second, and
-// nothing of it stays unused.
+// Processes whose callers wait share a limit by the numbers of these callers, wherever two seconds begin.
+// Each process gets permits in each second, no caller waits for long, and the limit is used up.
 func TestProcessesShareByTheirWaiters(t *testing.T) {
 	t.Parallel()
-	const rate, span = 50, 20
 	for _, callers := range [][]int{{20, 20, 20}, {4, 4, 4, 4, 4, 4, 4, 4}, {60, 20}} {
-		t.Run(fmt.Sprint(callers), func(t *testing.T) {
-			t.Parallel()
-			Bubble(t, func(c *Limiter) {
-				NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
-				var all sync.WaitGroup
-				leastIndex := 0.97
-				if slices.Min(callers) < slices.Max(callers) {
-					leastIndex = 0.9 // the smaller crowd gets one permit of twelve more or less
-				}
-				loops := make([]*loop, len(callers))
-				for i, n := range callers {
-					loops[i] = enters(c, &all, n)
-				}
-				start := time.Now().Add(1500 * time.Millisecond) // the first second is whose who comes first
-				time.Sleep(time.Until(start.Add((span + 1) * time.Second)))
-				for _, l := range loops {
-					l.stop()
-				}
-				all.Wait()
-				var sum int
-				for second := range span {
-					from := start.Add(time.Duration(second) * time.Second)
-					got := make([]float64, len(loops))
-					for i, l := range loops {
-						one := l.between(from, from.Add(time.Second))
-						if sum += one; one == 0 {
-							c.Errorf("process %d got nothing in second %d", i, second)
-						}
-						got[i] = float64(l.between(from, from.Add(2*time.Second))) / float64(l.callers)
-					}
-					if index := shares.Index(got); index < leastIndex {
-						c.Errorf("second %d and the next: permits for each caller %.1f, Jain's index %.3f",
-							second, got, index)
-					}
-				}
-				if used := float64(sum) / (rate * span); used < shares.LeastUsed {
-					c.Errorf("%.3f of the limit was used", used)
-				}
+		for _, trip := range []time.Duration{0, 6 * time.Millisecond} {
+			t.Run(fmt.Sprint(callers, " at most ", trip, " away"), func(t *testing.T) {
+				t.Parallel()
+				Bubble(t, func(c *Limiter) { shareByTheirWaiters(c, callers, trip) })
 			})
-		})
+		}
+	}
+}
+
+func shareByTheirWaiters(c *Limiter, callers []int, trip time.Duration) {
+	const rate, span, step = 50, 20, 100 * time.Millisecond
+	const leastIndex = 0.98
+	NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
+	start := time.Now().Add(3 * time.Second) // the first process takes all permits at first
+	var all sync.WaitGroup
+	loops, crowd := make([]*loop, len(callers)), 0
+	for i, n := range callers {
+		crowd += n
+		loops[i] = entersBy(c, distant(c, func() time.Duration { return rand.N(trip/2 + 1) }), &all, n, 1)
+	}
+	time.Sleep(time.Until(start.Add((span + 2) * time.Second)))
+	for _, l := range loops {
+		l.stop()
+	}
+	all.Wait()
+	sum := 0
+	for from := start; from.Before(start.Add(span * time.Second)); from = from.Add(step) {
+		got := make([]float64, len(loops))
+		for i, l := range loops {
+			one := l.between(from, from.Add(time.Second))
+			if sum += one; one == 0 {
+				c.Errorf("process %d got nothing in the second from %v", i, from.Sub(start))
+			}
+			got[i] = float64(l.between(from, from.Add(2*time.Second))) / float64(l.callers)
+		}
+		if index := shares.Index(got); index < leastIndex {
+			c.Errorf("two seconds from %v: permits for each caller %.2f, Jain's index %.3f",
+				from.Sub(start), got, index)
+		}
+	}
+	if used := float64(sum) * step.Seconds() / (rate * span); used < shares.LeastUsed {
+		c.Errorf("%.3f of the limit was used", used)
+	}
+	// A turn is a permit for each caller. The last of it may come behind the pause between the bursts of two
+	// intervals: four bursts in eighths of an interval leave five eighths.
+	turn, pause := time.Duration(crowd)*time.Second/rate, time.Second*5/8
+	longest := max(2*time.Second, turn+pause)
+	for i, l := range loops {
+		if waited := l.longestFrom(start); waited > longest {
+			c.Errorf("a caller of process %d waited for %v, at most %v may be", i, waited, longest)
+		}
 	}
 }
 
@@ -122,13 +160,8 @@ func TestADistantProcessHasItsPortion(t *testing.T) {
 		NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
 		var all sync.WaitGroup
 		near := []*loop{enters(c, &all, 20), enters(c, &all, 20)}
-		distant := redistest.MiniClient(c.T, c.Mini)
-		distant.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
-			time.Sleep(10 * time.Millisecond)
-			defer time.Sleep(10 * time.Millisecond)
-			return next(ctx, cmd)
-		}))
-		far := entersBy(c, distant, &all, 20, 1)
+		away := distant(c, func() time.Duration { return 10 * time.Millisecond })
+		far := entersBy(c, away, &all, 20, 1)
 		from := time.Now().Add(2 * time.Second)
 		time.Sleep((span + 3) * time.Second)
 		for _, l := range append(near, far) {
@@ -142,7 +175,7 @@ func TestADistantProcessHasItsPortion(t *testing.T) {
 	})
 }
 
-// A request for more than the portion of its process is served, too, and no later than a few turns.
+// A request for more than the portion of its process is also served, no later than after a few turns.
 func TestALargeRequestBesideManyCallersIsServed(t *testing.T) {
 	t.Parallel()
 	Bubble(t, func(c *Limiter) {
@@ -199,7 +232,7 @@ func TestAllowTakesNothingFromTheLine(t *testing.T) {
 	})
 }
 
-// What a process leaves whose callers have gone is the others' from then on.
+// The portion of a process whose callers have gone belongs to the other processes from then on.
 func TestNoPortionIsLeftToProcessesThatHaveGone(t *testing.T) {
 	t.Parallel()
 	Bubble(t, func(c *Limiter) {

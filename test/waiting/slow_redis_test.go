@@ -14,8 +14,8 @@ import (
 )
 
 // The end of one caller's context or timeout is not the end of the next caller:
-// that one gets an answer of its own.
-func TestTheEndOfOneIsNotToldToOthers(t *testing.T) {
+// the next caller gets a result of its own.
+func TestTheEndOfOneCallerIsNoResultOfOthers(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := s.Client(t, func(o *redis.Options) { o.PoolSize, o.PoolTimeout = 1, 20*time.Second })
 	c := rratelimiter.New(rdb)
@@ -118,12 +118,12 @@ func TestASlowReplyDelaysNoProbe(t *testing.T) {
 		unknown := c.Comes(c.Context(), 1, 1200*time.Millisecond)
 		c.Sleep(5 * time.Second)
 		if v := unknown(); !v.Done || !v.OK && v.Err == nil {
-			c.Errorf("%+v; refused, though nobody knows: the permit was due within the timeout", v)
+			c.Errorf("%+v; refused, though that is unknown: the permit was due within the timeout", v)
 		}
 	})
 }
 
-// The answer of Redis to a slow call is not that of a call that hangs: the next
+// The reply of Redis to a slow call is not that of a call that hangs: the next
 // caller gets one of its own.
 func TestASlowRefusalIsNotShared(t *testing.T) {
 	Bubble(t, func(c *Limiter) {

@@ -14,11 +14,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/faults"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// Redis says nothing. A caller with a timeout is answered when that passes, a
+// Redis says nothing. A caller with a timeout returns when that passes, a
 // caller with a context when that ends, wherever the caller stands. Nothing is
 // kept.
 func TestTimeoutsHoldWhenRedisSaysNothing(t *testing.T) {
@@ -53,7 +54,7 @@ func TestTimeoutsHoldWhenRedisSaysNothing(t *testing.T) {
 	})
 }
 
-// Redis has refused, and then says nothing. Until the permits are due the answer is
+// Redis has refused, and then says nothing. Until the permits are due the result is
 // no. After that the outcome is unknown.
 func TestTimeoutsInLineHoldWhenRedisSaysNothing(t *testing.T) {
 	GatedBubble(t, 1, time.Second, func(c *Limiter) {
@@ -92,7 +93,7 @@ func TestASlowAnswerIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Close answers all callers at once, whatever a call under way does.
+// Close ends all callers at once, whatever a call under way does.
 func TestCloseAnswersAtOnce(t *testing.T) {
 	Bubble(t, func(c *Limiter) {
 		t := c.T
@@ -145,17 +146,17 @@ func TestACallThatHangsIsPaidOnce(t *testing.T) {
 	for range 20 {
 		all.Go(func() {
 			if _, err := l.Allow(context.Background(), 1); err == nil {
-				t.Error("an answer of a server that is stopped")
+				t.Error("a reply of a server that is stopped")
 			}
 		})
 	}
 	all.Wait()
 	if took := time.Since(start); took > 3500*time.Millisecond {
-		t.Errorf("the last was answered after %v, want the ReadTimeout of 2s and not twice that", took)
+		t.Errorf("the last returned after %v, want the ReadTimeout of 2s and not twice that", took)
 	}
 }
 
-// A server is stopped, and go-redis has its defaults. All callers are answered in
+// A server is stopped, and go-redis has its defaults. All callers return in
 // time, and when the server goes on nothing was kept.
 func TestTimeoutsHoldOnAStoppedServer(t *testing.T) {
 	for _, callers := range []int{1, 20, 10_000} {
@@ -203,7 +204,7 @@ func TestTimeoutsHoldOnAStoppedServer(t *testing.T) {
 
 // Every method returns when its context ends, and says so.
 func TestMethodsEndWithTheirContext(t *testing.T) {
-	s := redistest.Start(t)
+	s, excuse := redistest.Start(t), faults.Excuses(t)
 	for _, mod := range []func(*redis.Options){
 		func(*redis.Options) {},
 		func(o *redis.Options) { o.MaxRetries = -1 },
@@ -225,9 +226,11 @@ func TestMethodsEndWithTheirContext(t *testing.T) {
 						time.AfterFunc(200*time.Millisecond, cancel)
 					}
 					start := time.Now()
-					if err := method(ctx, l); !errors.Is(err, end) ||
-						time.Since(start) > 200*time.Millisecond+Slack {
-						t.Errorf("%s: %v after %v; want %v after 200ms", name, err, time.Since(start), end)
+					err := method(ctx, l)
+					took := time.Since(start)
+					most := 200*time.Millisecond + faults.Promised + excuse(start)
+					if !errors.Is(err, end) || took > most {
+						t.Errorf("%s: %v after %v; want %v within %v", name, err, took, end, most)
 					}
 				})
 			}
@@ -238,7 +241,7 @@ func TestMethodsEndWithTheirContext(t *testing.T) {
 	}
 }
 
-// Nobody listens. The error says so, and why the call has ended, each once.
+// Nothing listens. The error says so, and why the call has ended, each once.
 func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 	s := redistest.Start(t)
 	s.Stop()
@@ -246,8 +249,7 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 		"as it comes": func(*redis.Options) {},
 		"no retries":  func(o *redis.Options) { o.MaxRetries = -1 },
 	} {
-		c := rratelimiter.New(s.Client(t, mod))
-		t.Cleanup(func() { _ = c.Close() })
+		c := NewClient(t, s.Client(t, mod))
 		l := c.RateLimiter("api")
 		start := time.Now()
 		_, err := l.TryAcquire(t.Context(), 1, 1200*time.Millisecond)
@@ -275,7 +277,7 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 }
 
 // Lines of mixed sizes, timeouts near the moments when permits are due, and rates
-// that others change without a word: each caller is answered by its timeout.
+// that others change without a word: each caller returns by its timeout.
 func TestNoWaiterIsForgotten(t *testing.T) {
 	seeds := 20
 	if testing.Short() {
@@ -287,9 +289,7 @@ func TestNoWaiterIsForgotten(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			interval := time.Duration(100+random.IntN(900)) * time.Millisecond
 			rate := 1 + random.Int64N(20)
-			if err := c.SetRate(c.Context(), Overall, rate, interval); err != nil {
-				c.Fatal(err)
-			}
+			c.Want(c.SetRate(c.Context(), Overall, rate, interval))
 			many, kinds := 1+random.IntN(700), 1+random.Int64N(min(rate, 7))
 			var mu sync.Mutex
 			var all sync.WaitGroup
@@ -322,14 +322,14 @@ func TestNoWaiterIsForgotten(t *testing.T) {
 				if pause > 1 {
 					time.Sleep(pause)
 				}
-				if random.IntN(100) == 0 { // nobody tells of it
+				if random.IntN(100) == 0 { // without a message
 					c.Mini.HSet("l", "rate", []string{"1", "3", "40", "1000"}[random.IntN(4)])
 				}
 			}
 			time.Sleep(time.Minute)
 			all.Wait()
 			if answers != many {
-				c.Errorf("seed %d: %d of %d callers were answered", seed, answers, many)
+				c.Errorf("seed %d: %d of %d callers returned", seed, answers, many)
 			}
 		})
 	}

@@ -51,8 +51,8 @@ func (j *rival) takes(rate int, interval time.Duration) {
 	NoError(j.T, j.server.Set("{l}:value", strconv.Itoa(0)))
 }
 
-// shareOut has four callers want more than the limit for so long, and a Java
-// beside them, if there is one, that wakes up late. It returns what either got.
+// shareOut runs four callers that want more than the limit for d, and beside them,
+// withJava, a Java that wakes up late. It returns the permits of both sides.
 func shareOut(t *testing.T, withJava bool, d time.Duration, opts ...rratelimiter.Option) (goes, javas int) {
 	t.Helper()
 	const rate, interval = 20, 400 * time.Millisecond
@@ -91,7 +91,7 @@ func TestGoGivesWayToJava(t *testing.T) {
 	}
 	goes, javas = shareOut(t, true, time.Minute, rratelimiter.WithGoOnly())
 	if javas*10 > goes {
-		t.Errorf("Go got %d, Java %d; want next to nothing for Java where Go is told that it is alone", goes,
+		t.Errorf("Go got %d, Java %d; want next to nothing for Java with WithGoOnly", goes,
 			javas)
 	}
 }
@@ -115,7 +115,7 @@ func TestALateWakeUpDelaysNoTimeout(t *testing.T) {
 		l.Took(1, 0, 0)
 		time.Sleep(500 * time.Millisecond)
 		l.Took(1, 0, 0)
-		l.Took(1, time.Minute, 600*time.Millisecond) // late, and nobody else comes
+		l.Took(1, time.Minute, 600*time.Millisecond) // late, and no other caller comes
 		l.Took(1, time.Minute, 400*time.Millisecond)
 		l.Took(1, time.Minute, 700*time.Millisecond) // again after a second
 		l.Took(1, time.Minute, 300*time.Millisecond)

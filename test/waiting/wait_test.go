@@ -19,9 +19,7 @@ func TestWaitEndsWhenThePermitsAreBack(t *testing.T) {
 		l.Took(6, time.Minute, 0)
 		l.Took(3, time.Minute, 700*time.Millisecond) // out of the 4
 		l.Took(5, time.Minute, 300*time.Millisecond) // 1 is left, 6 come back
-		if err := l.Acquire(l.Context(), 10); err != nil {
-			l.Fatal(err)
-		}
+		l.Want(l.Acquire(l.Context(), 10))
 	})
 }
 
@@ -89,16 +87,6 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestWaitEndsWithItsClient(t *testing.T) {
-	InBubble(t, 1, time.Hour, func(l *Limiter) {
-		l.Took(1, 0, 0)
-		time.AfterFunc(time.Second, func() { _ = l.Client.Close() })
-		if err := l.Acquire(l.Context(), 1); !errors.Is(err, rratelimiter.ErrClosed) {
-			l.Fatalf("%v, want ErrClosed", err)
-		}
-	})
-}
-
 // B5: a waiter waits for one interval at most, whatever the records say.
 func TestWaitIsNoLongerThanAnInterval(t *testing.T) {
 	InBubble(t, 1, time.Second, func(l *Limiter) {
@@ -123,38 +111,9 @@ func TestWaitSeesAChangeOfTheRate(t *testing.T) {
 		time.AfterFunc(500*time.Millisecond, func() {
 			set <- l.SetRate(context.Background(), Overall, 2, time.Second, rratelimiter.WithKeepState())
 		})
-		if _, err := l.TryAcquire(l.Context(), 3, time.Minute); !errors.Is(err,
-			rratelimiter.ErrPermitsExceedRate) {
-			l.Fatalf("%v, want ErrPermitsExceedRate", err)
-		}
+		WantErr(l, ErrOf(l.TryAcquire(l.Context(), 3, time.Minute)), rratelimiter.ErrPermitsExceedRate)
 		if err := <-set; err != nil { // it is heard of before it is over
 			l.Error(err)
-		}
-	})
-}
-
-// Many callers at once never get more than the rate in any interval, and get
-// all of it.
-func TestWaitersShareTheRate(t *testing.T) {
-	InBubble(t, 5, time.Second, func(l *Limiter) {
-		start := time.Now()
-		got := make(chan time.Duration, 20)
-		for range 20 {
-			go func() {
-				if err := l.Acquire(context.Background(), 1); err != nil {
-					l.Error(err)
-				}
-				got <- time.Since(start)
-			}()
-		}
-		counts := map[time.Duration]int{}
-		for range 20 {
-			counts[<-got]++
-		}
-		for i := range 4 {
-			if at := time.Duration(i) * time.Second; counts[at] != 5 {
-				l.Errorf("%d were granted at %v, want 5 each second: %v", counts[at], at, counts)
-			}
 		}
 	})
 }

@@ -44,8 +44,7 @@ type outcome struct {
 // full returns a limiter of rate 1 that has no permits for an hour.
 func full(t *testing.T, rdb redis.UniversalClient, opts ...rratelimiter.Option) *rratelimiter.RateLimiter {
 	t.Helper()
-	c := rratelimiter.New(rdb, opts...)
-	t.Cleanup(func() { _ = c.Close() })
+	c := NewClient(t, rdb, opts...)
 	l := c.RateLimiter(redistest.Name(t))
 	NoError(t, l.SetRate(t.Context(), Overall, 1, time.Hour))
 	NoError(t, Yes(l.TryAcquire(t.Context(), 1, 0)))
@@ -60,7 +59,7 @@ func subscribers(t *testing.T, look *redis.Client) int {
 	return strings.Count(list, "cmd=subscribe")
 }
 
-func TestCallersWhoNeverWaitSubscribeNothing(t *testing.T) {
+func TestCallersThatNeverWaitSubscribeNothing(t *testing.T) {
 	s := redistest.Start(t)
 	l := full(t, s.Client(t))
 	for range 10 {
@@ -75,7 +74,7 @@ func TestCallersWhoNeverWaitSubscribeNothing(t *testing.T) {
 	NoError(t, Yes(l.TryAcquire(t.Context(), 1, 0)))
 	done := waits(t, s.Admin(), l, 200*time.Millisecond)
 	if n := subscribers(t, s.Admin()); n != 1 {
-		t.Errorf("%d connections subscribe while somebody waits, want 1", n)
+		t.Errorf("%d connections subscribe while a caller waits, want 1", n)
 	}
 	if got := Receive(t, done); got.ok || got.err != nil {
 		t.Errorf("%+v; want refused", got)
@@ -120,7 +119,7 @@ func killSubscribers(t *testing.T, s *redistest.Server) {
 		close(stop)
 		all.Wait()
 		if killed.Load() == 0 {
-			t.Error("nobody has subscribed anything")
+			t.Error("no caller has subscribed anything")
 		}
 	})
 	all.Go(func() {
@@ -144,7 +143,7 @@ func TestWaitersAreServedWithoutPubSub(t *testing.T) {
 			err := s.Admin().Do(t.Context(), "ACL", "SETUSER", "quiet", "on", "nopass", "~*", "resetchannels",
 				"+@all", "-subscribe").Err()
 			if redis.HasErrorPrefix(err, "unknown command") {
-				t.Skip("before Redis 6.0 nobody can be denied anything")
+				t.Skip("before Redis 6.0 no right can be denied")
 			}
 			NoError(t, err)
 			return s.Client(t, func(o *redis.Options) { o.Username, o.Password = "quiet", "any" })
@@ -175,12 +174,12 @@ func TestWaitersAreServedWithoutPubSub(t *testing.T) {
 				took > 5*time.Second {
 				t.Errorf("%v, %v after %v; want refused after the timeout", ok, err, took)
 			}
-			NoError(t, l.Release(t.Context(), 1)) // though it cannot tell anybody
+			NoError(t, l.Release(t.Context(), 1)) // though it cannot notify the waiters
 		})
 	}
 }
 
-// On a cluster and on a Ring, too, a release elsewhere is heard of.
+// Waiters also hear of a release elsewhere on a cluster and on a Ring.
 func TestReleaseElsewhereWakes(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	a, b := redistest.Start(t).Addr, redistest.Start(t).Addr
@@ -198,8 +197,7 @@ func TestReleaseElsewhereWakes(t *testing.T) {
 			ctx := Arriving(t.Context())
 			done := acquiring(ctx, l, time.Minute)
 			Receive(t, ctx.Came)
-			elsewhere := rratelimiter.New(connect())
-			t.Cleanup(func() { _ = elsewhere.Close() })
+			elsewhere := NewClient(t, connect())
 			NoError(t, elsewhere.RateLimiter(l.Name()).Release(t.Context(), 1))
 			if got := Receive(t, done); !got.ok || got.err != nil {
 				t.Errorf("%s: %+v; want woken", name, got)

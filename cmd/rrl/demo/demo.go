@@ -1,27 +1,31 @@
-// Package demo shows what the rate limiter does: four callers share five permits per
-// second. It prints what each of them gets and when, and what Redis holds at the end.
+// Package demo shows what the rate limiter does: four callers share five permits per second. It prints
+// what each caller gets and when, and what Redis holds at the end.
 package demo
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"strings"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/redisson-go/rratelimiter"
 )
 
 const (
-	// The limit is small enough that a reader can count along, in permits and in
-	// seconds.
+	// The limit is small enough that a reader can count along, in permits and in seconds.
 	rate     = 5
 	interval = time.Second
 
-	// longest bounds the demo, which takes half of it on a server that is well.
-	// cleanUp is the time to delete the limiter after that.
+	// longest bounds the demo, which takes half of it on a server that is well. cleanUp is the time to
+	// delete the limiter after that.
 	longest = 8 * time.Second
 	cleanUp = time.Second
 
@@ -29,56 +33,86 @@ const (
 	lifetime = time.Minute
 )
 
-// Run runs the demo on a Redis, and on an embedded one if rdb is nil. where is what the
-// demo calls it. rdb must use RESP2, whose replies have the order and form that redis-cli
-// shows.
-func Run(ctx context.Context, rdb redis.UniversalClient, where string, stdout io.Writer) error {
-	s := remote(rdb, where)
-	if rdb == nil {
-		s = embedded()
-	}
-	defer s.close()
-	late := fmt.Errorf("the demo was not done within %v", longest)
-	ctx, cancel := context.WithTimeoutCause(ctx, longest, late)
-	defer cancel()
-	return demoOn(ctx, s, stdout)
+// A Demo is what Run needs. The zero value, but for Inspect, runs on an embedded Redis.
+type Demo struct {
+	Redis redis.UniversalClient // nil for an embedded one
+	Where string                // names Redis
+
+	Colours bool // the terminal shows colours
+
+	// Inspect prints what Redis holds of a limiter.
+	Inspect func(ctx context.Context, rdb redis.UniversalClient, name string, w io.Writer) error
 }
 
-// demoOn makes a limiter, plays the scene with it, shows its keys in Redis, and
-// deletes it.
-func demoOn(ctx context.Context, s *server, stdout io.Writer) (err error) {
-	client := rratelimiter.New(s.rdb, rratelimiter.WithGoOnly())
+// Run runs the demo, until an error of stdout at the latest. Its limiter on a real Redis has a random name,
+// because the demo must not read or delete the keys of another limiter.
+func (d Demo) Run(ctx context.Context, stdout io.Writer) error {
+	const chance = 8 // random letters: 40 bits
+	name := "rrl-demo-" + strings.ToLower(rand.Text()[:chance])
+	on := d
+	if d.Redis == nil {
+		rdb, end := embedded()
+		defer end()
+		name, on.Redis, on.Where = "demo", rdb, "an embedded miniredis"
+	}
+	late := fmt.Errorf("the demo did not end within %v", longest)
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, late)
+	defer cancel()
+	return on.play(ctx, name, stdout)
+}
+
+// embedded starts a miniredis that is reached through pipes: no port can be in use already, and no
+// firewall asks.
+func embedded() (rdb *redis.Client, end func()) {
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true) // otherwise keys never expire
+	rdb = redis.NewClient(&redis.Options{
+		Addr:   "embedded",
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+
+		DisableIdentity: true,
+		// Otherwise go-redis looks up the address.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	return rdb, func() {
+		_ = rdb.Close() // before the server, or its connections break
+		m.Close()
+	}
+}
+
+// play makes a limiter, plays the scene with it, shows its keys in Redis, and deletes it.
+func (d Demo) play(ctx context.Context, name string, stdout io.Writer) (err error) {
+	client := rratelimiter.New(d.Redis, rratelimiter.WithGoOnly())
 	defer client.Close()
-	limiter := client.RateLimiter(s.name)
+	limiter := client.RateLimiter(name)
 	if err := create(ctx, limiter); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove(ctx, limiter)) }()
 
-	page, callers := newPage(stdout), scene()
-	page.printf("%d permits per second, shared by %d callers, on %s.\n\n", rate, len(callers), s.where)
-	log, err := newTimeline(ctx, s.rdb, limiter, page)
-	if err != nil {
-		return err
-	}
+	callers := scene()
+	fmt.Fprintf(stdout, "%d permits per second, shared by %d callers, on %s.\n\n", rate, len(callers),
+		d.Where)
+	log := newTimeline(limiter, stdout)
+	log.colours = d.Colours
 	if err := log.play(ctx, callers); err != nil {
 		return err
 	}
-	if err := showKeys(ctx, s, log); err != nil {
+	fmt.Fprintf(stdout, "\nAt %.3f Redis holds, for Go and Java alike:\n\n", time.Since(log.start).Seconds())
+	if err := d.Inspect(ctx, d.Redis, name, stdout); err != nil {
 		return err
 	}
 	return log.sumUp(callers)
 }
 
-// create sets the rate of a new limiter. It sets a lifetime, too: if this process
-// is killed, the hash expires, and value and permits with it.
+// create sets the rate of a new limiter, and a lifetime: if this process is killed, all keys expire.
 func create(ctx context.Context, limiter *rratelimiter.RateLimiter) error {
 	fresh, err := limiter.TrySetRate(ctx, rratelimiter.Overall, rate, interval)
 	if err != nil {
 		return err
 	}
 	if !fresh {
-		return fmt.Errorf("there is a limiter called %q already", limiter.Name())
+		return fmt.Errorf("a limiter called %q exists already", limiter.Name())
 	}
 	_, err = limiter.Expire(ctx, lifetime)
 	return err

@@ -3,6 +3,8 @@ package demo
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
 func TestMain(m *testing.M) {
@@ -21,69 +24,23 @@ func TestMain(m *testing.M) {
 	redistest.VerifyNoLeaks(m)
 }
 
-// The demo, in the time of a bubble, with nothing of it replaced.
+// inspected prints what the real inspector would be asked for.
+func inspected(ctx context.Context, rdb redis.UniversalClient, name string, w io.Writer) error {
+	rate, err := rdb.HGet(ctx, name, "rate").Result()
+	fmt.Fprintf(w, "%s has rate %s\n", name, rate)
+	return err
+}
+
+// On a machine without delays, the first second has one outcome of each kind.
 func TestDemo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var out strings.Builder
-		err := Run(t.Context(), nil, "", &out)
-		stdout := out.String()
+		redistest.NoError(t, Demo{Inspect: inspected}.Run(t.Context(), &out))
 		if took := time.Since(start); took < 4*time.Second || took > 5*time.Second {
-			t.Errorf("it took %v", took)
+			t.Errorf("the demo took %v", took)
 		}
-		if err != nil {
-			t.Error(err)
-		}
-		checkDemo(t, stdout, "demo")
-		checkStory(t, stdout)
-		checkLooks(t, stdout)
-	})
-}
-
-func TestDemoOnRedis(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	rdb := s.Client(t, func(o *redis.Options) { o.Protocol = 2 })
-	var out strings.Builder
-	redistest.NoError(t, Run(t.Context(), rdb, "here", &out))
-	checkDemo(t, out.String(), `rrl-demo-\w{8}`)
-	info, err := s.Admin().Info(t.Context(), "keyspace").Result()
-	if err != nil || !strings.Contains(info, "Keyspace") || strings.Contains(info, "keys=") {
-		t.Errorf("it left behind: %s, %v", info, err)
-	}
-}
-
-// checkDemo checks that a demo with a limiter of this name has all its pieces.
-func checkDemo(t *testing.T, output, name string) {
-	t.Helper()
-	rest := output
-	for _, want := range []string{
-		`^5 permits per second, shared by 4 callers, on `,
-		`\n *0\.\d{3}  web     TryAcquire\(1, 500ms\)   *yes .* 4\n`,
-		`\n *0\.\d{3}  search  Allow\(1\)  .* no, retry after [4567]\d\d ms  *\.{5} 0\n`,
-		`\n *0\.\d{3}  report  Release\(2\)  *given back  `,
-		`\n *1\.\d{3}  report  TryAcquire\(3, 2s\)  *yes, after \d{3} ms  `,
-		`\nAt 4\.\d{3} Redis holds`,
-		`\n> HGETALL ` + name + `\n`, `"rate"\n *\d+\) "5" +<- permits\n`,
-		`\n> GET \{` + name + `\}:value\n"\d"  `,
-		`\n> ZRANGE \{` + name + `\}:permits 0 -1 WITHSCORES\n` +
-			`1\) "\\x10.*\\x0[123]\\x00\\x00\\x00"\n2\) "\d{12,13}"  `,
-		` +<- 1 permit, taken at 4\.\d{3}, back at 5\.\d{3}\n`,
-		`\nGranted: web \d, mail \d, report 6, search \d; never more than [45] permits in any 1s\.\n$`,
-	} {
-		at := regexp.MustCompile(want).FindStringIndex(rest)
-		if at == nil {
-			t.Fatalf("no %s in\n%s\nof\n%s", want, rest, output)
-		}
-		rest = rest[at[1]-1:] // the newline may begin what is next
-	}
-}
-
-// checkStory checks what only a machine without delays tells: the answers of
-// the first second, one of each kind.
-func checkStory(t *testing.T, output string) {
-	t.Helper()
-	const story = `
+		for _, want := range []string{"shared by 4 callers, on an embedded miniredis.", `
  0.000  web     TryAcquire(1, 500ms)  yes                      ####. 4
  0.100  mail    TryAcquire(1, 200ms)  yes                      ###.. 3
  0.200  report  TryAcquire(3, 2s)     yes                      ..... 0
@@ -93,141 +50,150 @@ func checkStory(t *testing.T, output string) {
  0.600  web     TryAcquire(1, 500ms)  yes                      ..... 0
  0.900  mail    TryAcquire(1, 200ms)  no, after 200 ms         ..... 0
  1.000  web     TryAcquire(1, 500ms)  yes, after 200 ms        ..... 0
-`
-	if !strings.Contains(output, story) {
-		t.Errorf("the first second is not\n%s in\n%s", story, output)
-	}
-	if !strings.Contains(output, "web 7, mail 4, report 6, search 3; never more than 5 permits in any 1s.") {
-		t.Errorf("the shares are others:\n%s", output)
-	}
-}
-
-// checkLooks checks that lines fit a terminal and nothing is meant for one
-// only. A record may be longer: redis-cli shows it so.
-func checkLooks(t *testing.T, output string) {
-	t.Helper()
-	for line := range strings.Lines(output) {
-		if n := len(line) - len("\n"); n > 80 && !strings.Contains(line, `\x00`) {
-			t.Errorf("%d columns: %s", n, line)
+`, `
+Granted: web 7, mail 4, report 6, search 3; never more than 5 permits in any 1s.
+Next: start a redis-server, then ./rrl set jobs 5/1s and ./rrl load jobs.
+`, "Redis holds, for Go and Java alike:\n\ndemo has rate 5\n"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("the demo lacks\n%s in\n%s", want, &out)
+			}
 		}
-		if strings.Contains(line, "\x1b") || strings.HasSuffix(line, " \n") {
-			t.Errorf("codes of a terminal, or blanks at the end: %q", line)
-		}
-	}
-}
-
-// A demo that is interrupted leaves nothing behind.
-func TestInterrupt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		s := &server{rdb: redistest.MiniClient(t, m), name: "x"}
-		ctx, cancel := context.WithTimeout(t.Context(), 850*time.Millisecond)
-		defer cancel()
-		var out strings.Builder
-		if err := demoOn(ctx, s, &out); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the error is %v", err)
-		}
-		if keys := m.Keys(); len(keys) != 0 {
-			t.Errorf("it left behind: %v", keys)
-		}
-		if strings.Contains(out.String(), "Redis holds") {
-			t.Errorf("it went on:\n%s", out.String())
+		for line := range strings.Lines(out.String()) {
+			if len(line) > 81 || strings.Contains(line, "\x1b") || strings.HasSuffix(line, " \n") {
+				t.Errorf("more than 80 columns, terminal codes, or blanks at the end: %q", line)
+			}
 		}
 	})
 }
 
-// A demo whose process is killed leaves nothing for long.
-func TestKilled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		client := rratelimiter.New(redistest.MiniClient(t, m))
-		defer client.Close()
-		limiter := client.RateLimiter("x")
-		redistest.NoError(t, errors.Join(create(t.Context(), limiter), limiter.Acquire(t.Context(), 2)))
-		time.Sleep(59 * time.Second)
-		if keys := m.Keys(); len(keys) != 3 {
-			t.Errorf("after 59 s there are %v", keys)
-		}
-		time.Sleep(2 * time.Second)
-		if keys := m.Keys(); len(keys) != 0 {
-			t.Errorf("it left behind: %v", keys)
-		}
-	})
-}
-
-// A limiter that is there already is neither used nor deleted.
-func TestNameTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		s := &server{rdb: redistest.MiniClient(t, m), name: "x"}
-		client := rratelimiter.New(s.rdb)
-		defer client.Close()
-		redistest.NoError(t, client.RateLimiter("x").SetRate(t.Context(), rratelimiter.Overall, 1, time.Hour))
-		if err := demoOn(t.Context(), s, t.Output()); err == nil ||
-			!strings.Contains(err.Error(), `a limiter called "x" already`) {
-			t.Errorf("the error is %v", err)
-		}
-		if got := m.HGet("x", "rate"); got != "1" {
-			t.Errorf("its rate is %q now", got)
-		}
-	})
-}
-
-// A server that dies is an error, which says what was being done.
-func TestServerDies(t *testing.T) {
+// On a real Redis the demo uses a name of its own and deletes its keys.
+func TestDemoOnRedis(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	var out killer
-	out.at, out.kill = "report", s.Stop
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2})
-	defer rdb.Close()
-	if err := Run(t.Context(), rdb, "here", &out); err == nil || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("the error is %v", err)
+	var out strings.Builder
+	redistest.NoError(t, Demo{Redis: s.Client(t), Where: "here", Inspect: inspected}.Run(t.Context(), &out))
+	const want = `(?s)on here\..*rrl-demo-\w{8} has rate 5\n.*never more than 5 permits in any 1s`
+	if !regexp.MustCompile(want).MatchString(out.String()) {
+		t.Errorf("the demo printed\n%s", &out)
 	}
-	if s := out.String(); strings.Contains(s, "Redis holds") {
-		t.Errorf("it went on:\n%s", s)
+	if n := s.Admin().DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("the demo left %d keys", n)
 	}
 }
 
-// A killer is an output that does something at a word.
+// Whatever ends the demo early, its error says why, and no key is left.
+func TestDemoEndsEarly(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(rdb *redis.Client, cancel func())
+		err       error
+	}{
+		"interrupted": {func(_ *redis.Client, cancel func()) { cancel() }, context.Canceled},
+		"limiter deleted": {func(rdb *redis.Client, _ func()) {
+			rdb.Del(context.Background(), "x")
+		}, rratelimiter.ErrNotInitialized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fixtures.Bubble(t, func(l *fixtures.Limiter) {
+				ctx, cancel := context.WithCancel(l.Context())
+				defer cancel()
+				time.AfterFunc(950*time.Millisecond, func() { c.meanwhile(l.RDB, cancel) })
+				var out strings.Builder
+				start := time.Now()
+				err := Demo{Redis: l.RDB, Inspect: inspected}.play(ctx, "x", &out)
+				if took := time.Since(start); c.err == context.Canceled && took != 950*time.Millisecond {
+					t.Errorf("it ended after %v", took)
+				}
+				if !errors.Is(err, c.err) || strings.Contains(out.String(), "Redis holds") {
+					t.Errorf("%v, printed\n%s", err, &out)
+				}
+				if keys := l.Mini.Keys(); len(keys) != 0 {
+					l.Errorf("the demo left %v", keys)
+				}
+			})
+		})
+	}
+}
+
+// A reply that comes too late is shown, and the demo goes on.
+func TestDemoGoesOnAfterALateReply(t *testing.T) {
+	fixtures.Bubble(t, func(l *fixtures.Limiter) {
+		start := time.Now()
+		l.RDB.AddHook(fixtures.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			since := time.Since(start) - 1150*time.Millisecond // when mail asks
+			err := next(ctx, cmd)
+			if cmd.Name() == "evalsha" && since >= 0 && since < 100*time.Millisecond {
+				time.Sleep(300 * time.Millisecond)
+			}
+			return err
+		}))
+		var out strings.Builder
+		redistest.NoError(l, Demo{Redis: l.RDB, Inspect: inspected}.play(l.Context(), "x", &out))
+		const late = "mail    TryAcquire(1, 200ms)  no reply, after 230 ms   "
+		for _, want := range []string{late, "Granted: "} {
+			if !strings.Contains(out.String(), want) {
+				l.Errorf("the demo lacks %q in\n%s", want, &out)
+			}
+		}
+	})
+}
+
+// The keys of a demo whose process was killed expire within a minute.
+func TestKeysOfAKilledDemoExpire(t *testing.T) {
+	fixtures.Bubble(t, func(l *fixtures.Limiter) {
+		l.Want(errors.Join(create(l.Context(), l.RateLimiter), l.Acquire(l.Context(), 2)))
+		time.Sleep(59 * time.Second)
+		if keys := l.Mini.Keys(); len(keys) != 3 {
+			l.Errorf("after 59 s there are %v", keys)
+		}
+		time.Sleep(2 * time.Second)
+		if keys := l.Mini.Keys(); len(keys) != 0 {
+			l.Errorf("after 61 s there are %v", keys)
+		}
+	})
+}
+
+// An existing limiter is neither used nor deleted.
+func TestDemoLeavesAnExistingLimiterAlone(t *testing.T) {
+	fixtures.InBubble(t, 1, time.Hour, func(l *fixtures.Limiter) {
+		err := Demo{Redis: l.RDB, Inspect: inspected}.play(l.Context(), l.Name(), l.Output())
+		fixtures.WantText(l, err, `a limiter called "l" exists already`)
+		l.Has(1)
+	})
+}
+
+// The demo fails if a server dies, and says so.
+func TestDemoFailsIfTheServerDies(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
+	defer rdb.Close()
+	out := &killer{kill: s.Stop}
+	if err := (Demo{Redis: rdb, Where: "here", Inspect: inspected}).Run(t.Context(), out); err == nil ||
+		!strings.Contains(err.Error(), "refused") || strings.Contains(out.String(), "Redis holds") {
+		t.Errorf("the error is %v, printed\n%s", err, out)
+	}
+}
+
+// A killer stops a server when the demo prints the first line of report.
 type killer struct {
 	strings.Builder
-	at   string
 	kill func()
 }
 
 func (k *killer) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), k.at) {
+	if strings.Contains(string(p), "report") {
 		k.kill()
 	}
 	return k.Builder.Write(p)
 }
 
-// What is not a limiter's is said to be that, not guessed at.
-func TestRemarksOnOddKeys(t *testing.T) {
-	log := &timeline{epoch: time.UnixMilli(1000)}
-	for _, c := range []struct{ got, want string }{
-		{log.remarkOnRecord("abc", "1000"), "3 bytes"},
-		{log.remarkOnRecord("\x02\x00\x00\x00", "1.5"), `parsing "1.5"`},
-		{log.remarkOnRecord("\x02\x00\x00\x00", "1500"), "2 permits, taken at 0.500, back at 1.500"},
-		{remarkOnField("type", "1"), ""},
-		{remarkOnField("else", "1"), ""},
-	} {
-		if !strings.Contains(c.got, c.want) || c.want == "" && c.got != "" {
-			t.Errorf("%q, want %q", c.got, c.want)
+// The demo fails if the limiter grants more than the rate.
+func TestDemoFailsAboveTheRate(t *testing.T) {
+	for permits, want := range map[int64]bool{rate: true, rate + 1: false} {
+		log := newTimeline(nil, t.Output())
+		log.window.Add(log.start, log.start, permits)
+		if err := log.sumUp(scene()); (err == nil) != want {
+			t.Errorf("%d permits within an interval: %v", permits, err)
 		}
 	}
-}
-
-// A limiter that is deleted while the demo looks ends it.
-func TestLimiterVanishes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		s := &server{rdb: redistest.MiniClient(t, m), name: "x"}
-		time.AfterFunc(950*time.Millisecond, func() { m.Del("x") })
-		err := demoOn(t.Context(), s, t.Output())
-		if !errors.Is(err, rratelimiter.ErrNotInitialized) || !strings.Contains(err.Error(), "TryAcquire(") {
-			t.Errorf("the error is %v", err)
-		}
-	})
 }

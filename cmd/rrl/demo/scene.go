@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,7 +27,7 @@ type outcome struct {
 	text    string
 	yes     bool
 	permits int64 // taken, or below 0 if given back
-	left    int64 // if the call tells it, otherwise unknown
+	left    int64 // unknown if the call does not return it
 }
 
 const (
@@ -34,16 +35,15 @@ const (
 
 	ms = time.Millisecond
 
-	// noticeable is how long a call must take to be shown as one that has waited.
-	// Redis replies in a fraction of it.
+	// noticeable is how long a call must take to be shown as one that waited. Redis replies in a
+	// fraction of it.
 	noticeable = 10 * ms
 )
 
-// scene returns the callers and what they do. The first second shows each kind of
-// outcome: permits are taken, refused, given back, waited for, and waited for in
-// vain. The steps are at least 100 ms apart, so that they come in the same order on
-// a slow machine. This matters most before a Release, which takes permits out of
-// the newest grants: they should be those of the same caller.
+// scene returns the callers and what they do. The first second shows each kind of outcome: permits are
+// taken, refused, given back, waited for, and waited for in vain. The steps are at least 100 ms apart, so
+// that they come in the same order on a slow machine. This matters most before a Release, which takes
+// permits out of the newest grants: those should belong to the same caller.
 func scene() []caller {
 	return []caller{
 		{"web", []step{
@@ -80,12 +80,16 @@ func scene() []caller {
 	}
 }
 
-// acquire is a step that waits up to timeout for permits.
+// acquire is a step that waits up to timeout for permits. A reply that comes too late ends the call,
+// not the demo: the library gives back what it may have taken. If Redis is away, the next call fails.
 func acquire(at time.Duration, permits int64, timeout time.Duration) step {
 	call := fmt.Sprintf("TryAcquire(%d, %v)", permits, timeout)
 	return step{at, call, func(ctx context.Context, l *rratelimiter.RateLimiter) (outcome, error) {
 		start := time.Now()
 		ok, err := l.TryAcquire(ctx, permits, timeout)
+		if errors.Is(err, rratelimiter.ErrNoAnswer) {
+			return outcome{text: "no reply" + after(time.Since(start)), left: unknown}, nil
+		}
 		if !ok {
 			return outcome{text: "no" + after(time.Since(start)), left: unknown}, err
 		}
@@ -93,7 +97,7 @@ func acquire(at time.Duration, permits int64, timeout time.Duration) step {
 	}}
 }
 
-// after tells how long a caller has waited, and nothing if it has hardly waited.
+// after says how long a caller waited; it is empty for a wait that is not noticeable.
 func after(d time.Duration) string {
 	if d < noticeable {
 		return ""
@@ -101,8 +105,7 @@ func after(d time.Duration) string {
 	return fmt.Sprintf(", after %d ms", d.Milliseconds())
 }
 
-// allow is a step that takes permits without waiting. If it is refused, it tells
-// when to try again.
+// allow is a step that takes permits without waiting. A refusal says when to try again.
 func allow(at time.Duration, permits int64) step {
 	call := fmt.Sprintf("Allow(%d)", permits)
 	return step{at, call, func(ctx context.Context, l *rratelimiter.RateLimiter) (outcome, error) {

@@ -3,45 +3,49 @@ package demo
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/cmd/rrl/load"
 	"github.com/redisson-go/rratelimiter/internal/pause"
 )
 
-// A timeline is the common log of the callers. It prints each call when it is done,
-// and keeps the grants.
+// A timeline is the common log of the callers. It prints each call when the call returns, and sums
+// up the grants.
 type timeline struct {
 	limiter *rratelimiter.RateLimiter
 	start   time.Time // the callers' times count from here
-	epoch   time.Time // start by the clock of the server
 
 	mu     sync.Mutex // guards the fields below
-	page   *page
-	grants grants
+	out    io.Writer
+	window *load.Window
 	got    map[string]int64 // permits by caller
+
+	colours bool
 }
+
+// The colours of a terminal.
+const (
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	normal = "\x1b[0m"
+)
 
 // newTimeline returns a timeline that starts now.
-func newTimeline(
-	ctx context.Context, rdb redis.UniversalClient, l *rratelimiter.RateLimiter, p *page,
-) (*timeline, error) {
-	rdb.AddHook(stamping{})
-	epoch, err := rdb.Time(ctx).Result()
-	if err != nil {
-		return nil, err
+func newTimeline(l *rratelimiter.RateLimiter, out io.Writer) *timeline {
+	start := time.Now()
+	return &timeline{
+		limiter: l, start: start, out: out, window: load.NewWindow(start, interval), got: map[string]int64{},
 	}
-	return &timeline{limiter: l, start: time.Now(), epoch: epoch, page: p, got: map[string]int64{}}, nil
 }
 
-// play lets each caller do its steps in a goroutine, and returns when all have
-// finished. If a step fails, the other callers stop.
+// play lets each caller do its steps in a goroutine, and returns when all have finished. If a step
+// fails, the other callers stop.
 func (t *timeline) play(ctx context.Context, callers []caller) error {
-	t.page.printf("%s", header)
+	fmt.Fprint(t.out, header)
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var all sync.WaitGroup
@@ -59,31 +63,24 @@ func (t *timeline) play(ctx context.Context, callers []caller) error {
 // perform does the steps of one caller.
 func (t *timeline) perform(ctx context.Context, c caller) error {
 	for _, s := range c.steps {
-		if err := t.sleepUntil(ctx, s.at); err != nil {
+		if err := pause.For(ctx, s.at-time.Since(t.start)); err != nil {
 			return err
 		}
-		stamped, sent := withStamp(ctx)
-		o, err := s.do(stamped, t.limiter)
+		begin := time.Now()
+		o, err := s.do(ctx, t.limiter)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.call, err)
 		}
-		if err := t.note(ctx, c.name, s.call, o, sent.time()); err != nil {
+		if err := t.note(ctx, c.name, s.call, o, begin); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sleepUntil waits for a time since the start.
-func (t *timeline) sleepUntil(ctx context.Context, at time.Duration) error {
-	return pause.For(ctx, at-time.Since(t.start))
-}
-
-// note logs and prints the outcome of a call whose last request was sent at the
-// given time. If the outcome doesn't tell how many permits are left, note asks for
-// them; then permits that another caller took in between are missing from the
-// number.
-func (t *timeline) note(ctx context.Context, name, call string, o outcome, sent time.Time) (err error) {
+// note logs and prints the outcome of a call. If the outcome lacks the permits that are left, note asks
+// for their number, which then lacks the permits that another caller took in between.
+func (t *timeline) note(ctx context.Context, name, call string, o outcome, begin time.Time) (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -93,12 +90,14 @@ func (t *timeline) note(ctx context.Context, name, call string, o outcome, sent 
 		}
 	}
 	t.got[name] += o.permits
-	t.grants.add(grant{sent, now, o.permits})
-	text := fmt.Sprintf("%-23s", o.text) // padded before it is painted, for a colour has bytes, too
-	text = t.page.paint(o.colour(), text)
-	t.page.printf("%6.3f  %-6s  %-20s  %s  %s %d\n",
+	t.window.Add(begin, now, o.permits)
+	text := fmt.Sprintf("%-23s", o.text) // padded before it is painted, because a colour has bytes as well
+	if t.colours {
+		text = o.colour() + text + normal
+	}
+	_, err = fmt.Fprintf(t.out, "%6.3f  %-6s  %-20s  %s  %s %d\n",
 		now.Sub(t.start).Seconds(), name, call, text, gauge(o.left), o.left)
-	return t.page.err
+	return err
 }
 
 // colour returns the colour of a yes or a no.
@@ -120,18 +119,18 @@ func gauge(left int64) string {
 	return strings.Repeat("#", n) + strings.Repeat(".", rate-n)
 }
 
-// sumUp prints how many permits each caller got, and the most in any interval. It is
-// an error if that is more than the rate.
+// sumUp prints how many permits each caller got, the most in any interval, and what to do next. More
+// permits than the rate are an error.
 func (t *timeline) sumUp(callers []caller) error {
 	shares := make([]string, len(callers))
 	for i, c := range callers {
 		shares[i] = fmt.Sprintf("%s %d", c.name, t.got[c.name])
 	}
-	most := t.grants.most(interval)
-	if most > rate {
+	if most := t.window.Most(); most > rate {
 		return fmt.Errorf("the callers' log shows %d permits within %v", most, interval)
 	}
-	t.page.printf("\nGranted: %s; never more than %d permits in any %v.\n",
-		strings.Join(shares, ", "), most, interval)
-	return t.page.err
+	_, err := fmt.Fprintf(t.out, "\nGranted: %s; never more than %d permits in any %v.\n"+
+		"Next: start a redis-server, then ./rrl set jobs 5/1s and ./rrl load jobs.\n",
+		strings.Join(shares, ", "), rate, interval)
+	return err
 }

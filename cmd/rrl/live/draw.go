@@ -14,20 +14,20 @@ import (
 
 const indent = "  "
 
-// draw returns the lines of a panel, none of them wider than width.
+// draw returns the lines of a panel, each at most width columns wide.
 func (p *panel) draw(width int) []string {
 	lines := flowed(width, "", p.title()...)
 	if p.err != nil {
 		figures := ""
 		if p.last != nil {
-			figures = "the figures are of " + clock(p.at)
+			figures = "last figures at " + clock(p.at)
 		}
 		what := fmt.Sprintf("! Redis fails since %s: %s", clock(p.since), words.Harmless(p.err.Error()))
 		lines = append(lines, flowed(width, indent, red.Styled(what), figures)...)
 	}
 	switch {
 	case p.last == nil && p.err == nil:
-		return append(lines, cut(indent+"the first look is under way", width))
+		return append(lines, cut(indent+"waiting for the first look", width))
 	case p.last == nil:
 		return lines
 	}
@@ -59,7 +59,7 @@ func (p *panel) title() []string {
 		if len(p.last.Findings) > 0 {
 			return pieces
 		}
-		return append(pieces, yellow.Styled("is not there; rrl goes on looking"))
+		return append(pieces, yellow.Styled("does not exist; rrl keeps looking"))
 	}
 	c := &p.last.Config
 	pieces = append(pieces, c.Type, fmt.Sprintf("%d in %s", c.Rate, words.Span(c.Interval)))
@@ -77,11 +77,11 @@ func (p *panel) drawPair(pair *inspect.Pair, width int) []string {
 	h := p.history[pair.ID]
 	taken := fmt.Sprintf("outstanding %d", pair.Outstanding)
 	lines := flowed(width, indent, p.drawRemaining(pair, width, len(taken)), taken)
-	lines = append(lines, flowed(width, indent, granted(p.flows[pair.ID]), refused(h), back(pair))...)
+	lines = append(lines, flowed(width, indent, granted(p.flows[pair.ID]), h.refusals(), back(pair))...)
 	return append(lines, drawHistory(h, width)...)
 }
 
-// drawRemaining returns the gauge. Beside it is room for other text, if the line is wide enough for that.
+// drawRemaining returns the gauge. It leaves room for another text if the line is wide enough.
 func (p *panel) drawRemaining(pair *inspect.Pair, width, other int) string {
 	const shortest, longest, gap = 10, 40, 3
 	rate := p.last.Config.Rate
@@ -97,13 +97,13 @@ func (p *panel) drawRemaining(pair *inspect.Pair, width, other int) string {
 	return text + gauge(full, min(max(room, 0), longest))
 }
 
-// refusedFormat says what was refused. It is an estimate, and is called so.
-const refusedFormat = "refused about %d requests of Go"
+// refused says how many requests were refused, which is an estimate.
+func refused(n int64) string { return "refused about " + words.Count(n, "request") + " of Go" }
 
-// granted says what was granted per second.
+// granted returns the grants per second, in words.
 func granted(f flow) string {
-	if !f.known {
-		return "granted: known after two looks"
+	if !f.measured {
+		return "granted: after two looks"
 	}
 	estimate := ""
 	if f.sampled {
@@ -111,18 +111,6 @@ func granted(f flow) string {
 	}
 	return fmt.Sprintf("granted %s%s/s by Go, %s/s by others",
 		estimate, perSecond(f.byGo), perSecond(f.byOthers))
-}
-
-// refused says what was refused in the time of the history.
-func refused(h *history) string {
-	if h == nil {
-		return ""
-	}
-	n, guessed := h.refused()
-	if !guessed {
-		return ""
-	}
-	return fmt.Sprintf(refusedFormat, n)
 }
 
 // back says when permits are back.
@@ -135,7 +123,7 @@ func back(pair *inspect.Pair) string {
 		case 0:
 			return "now"
 		case inspect.Unknown:
-			return "not known, for records were not read"
+			return "unknown, because records were not read"
 		}
 		return "in " + about(r.In)
 	}
@@ -157,7 +145,7 @@ func drawHistory(h *history, width int) []string {
 	return []string{cut(indent+label+cyan.Styled(line)+faint.Styled(span), width)}
 }
 
-// crowd says how many clients are shown, if not all are.
+// crowd says how many clients are shown, unless all are.
 func (p *panel) crowd() string {
 	if p.last == nil || !p.last.Set || !p.last.Config.PerClient() {
 		return ""
@@ -166,14 +154,14 @@ func (p *panel) crowd() string {
 	case shown == 0:
 		return "no client had keys at the first look"
 	case shown < p.clients:
-		return fmt.Sprintf("%d of %d clients are shown; --id shows another one", shown, p.clients)
+		return fmt.Sprintf("%d of %d clients are shown; --id shows another", shown, p.clients)
 	}
 	return ""
 }
 
 func plain(text string) string { return text }
 
-// wrapped returns a text on as many lines as it takes, up to three; what is more is cut.
+// wrapped returns a text on up to three lines; the rest is cut.
 func wrapped(width int, style func(text string) string, text string) []string {
 	const most = 3
 	room := max(1, width-len(indent))
@@ -187,7 +175,7 @@ func wrapped(width int, style func(text string) string, text string) []string {
 	return lines
 }
 
-// drawFindings returns the lines of what was found: errors in red, remarks in yellow.
+// drawFindings returns the lines of the findings: errors in red, remarks in yellow.
 func (p *panel) drawFindings(width int) []string {
 	const most = 3
 	var lines []string
@@ -199,9 +187,6 @@ func (p *panel) drawFindings(width int) []string {
 		what := "! "
 		if f.ID != "" {
 			what += "client " + strconv.Quote(f.ID) + ": "
-		}
-		if f.Fault != "" {
-			what += f.Fault + " "
 		}
 		what += f.What
 		color := red

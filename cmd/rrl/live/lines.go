@@ -15,8 +15,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
-// Lines prints what each look has found, until there were enough, ctx ends, or out takes no more: a line
-// for each pair, or a line of JSON.
+// Lines prints each look as a line for each pair, or as a line of JSON, until each target had Count looks,
+// ctx ends, or writing to out fails.
 func (w *Watch) Lines(ctx context.Context, out io.Writer, asJSON bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -43,36 +43,36 @@ func (w *Watch) Lines(ctx context.Context, out io.Writer, asJSON bool) error {
 			return nil
 		}
 	}
-	return panels[0].err // none was read at last
+	return panels[0].err // all of the last looks failed
 }
 
-// A summary is what one look has found, as a line of JSON.
+// A summary is one look as a line of JSON.
 type summary struct {
 	Name     string            `json:"name"`
 	At       time.Time         `json:"at"`
-	Error    string            `json:"error,omitempty"` // why Redis was not read; there is nothing else then
+	Error    string            `json:"error,omitempty"` // of reading Redis; then the other fields are empty
 	There    bool              `json:"there"`           // a rate is set
 	Config   *inspect.Config   `json:"config,omitempty"`
-	TTL      int64             `json:"ttl_ms"`  // of the hash, as PTTL says it
-	Clients  int               `json:"clients"` // of a PER_CLIENT limiter, that had keys at the first look
+	TTL      int64             `json:"ttl_ms"`  // of the hash, as PTTL replies
+	Clients  int               `json:"clients"` // of a PER_CLIENT limiter that had keys at the first look
 	Pairs    []figures         `json:"pairs"`
 	Findings []inspect.Finding `json:"findings"`
 }
 
-// figures is what one look has found of a pair.
+// figures are the numbers of a pair in one look.
 type figures struct {
 	ID          string `json:"id,omitempty"`
 	Remaining   int64  `json:"remaining"`
 	Outstanding int64  `json:"outstanding"`
 
-	// Permits per second since the look before; nil at the first. Sampled: there were so many records
-	// that the last ones stand for the others.
+	// Permits per second since the look before; nil at the first. Sampled: the newest records stand for the
+	// others, which were not read.
 	ByGo     *float64 `json:"granted_by_go_per_s"`
 	ByOthers *float64 `json:"granted_by_others_per_s"`
 	Sampled  bool     `json:"sampled"`
 
-	// Refused is an estimate of the requests of Go that were refused since the look before; nil where none
-	// can be made.
+	// Refused is an estimate of the requests of Go that were refused since the look before; nil without an
+	// estimate.
 	Refused *int64 `json:"refused_estimate"`
 
 	Back []inspect.Return `json:"back"`
@@ -80,7 +80,7 @@ type figures struct {
 	granted, back string // the same as a text
 }
 
-// summary returns what the last look has found.
+// summary returns the newest look.
 func (p *panel) summary(at time.Time) *summary {
 	s := &summary{Name: p.name, At: at, TTL: -2, Pairs: []figures{}, Findings: []inspect.Finding{}}
 	if p.err != nil {
@@ -96,7 +96,7 @@ func (p *panel) summary(at time.Time) *summary {
 			ID: pair.ID, Remaining: pair.Remaining, Outstanding: pair.Outstanding, Back: pair.Back,
 			back: back(pair),
 		}
-		if flow := p.flows[pair.ID]; flow.known {
+		if flow := p.flows[pair.ID]; flow.measured {
 			f.ByGo, f.ByOthers, f.Sampled = &flow.byGo, &flow.byOthers, flow.sampled
 			f.granted = granted(flow)
 			if flow.guessed {
@@ -118,14 +118,14 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 	return err
 }
 
-// text returns a line for each pair, or one that says why there is none.
+// text returns a line for each pair, or a line that says why there is none.
 func (s *summary) text() string {
 	start := s.At.Format(time.RFC3339) + " " + strconv.Quote(s.Name)
 	switch {
 	case s.Error != "":
 		return start + " Redis fails: " + words.Harmless(s.Error) + "\n"
 	case !s.There && len(s.Findings) == 0:
-		return start + " is not there\n"
+		return start + " does not exist\n"
 	case len(s.Pairs) == 0:
 		return start + s.faults() + " nothing to show\n"
 	}
@@ -140,7 +140,7 @@ func (s *summary) text() string {
 			b.WriteString(", " + f.granted)
 		}
 		if f.Refused != nil {
-			fmt.Fprintf(&b, ", "+refusedFormat, *f.Refused)
+			b.WriteString(", " + refused(*f.Refused))
 		}
 		if f.back != "" {
 			b.WriteString(", " + f.back)
@@ -150,15 +150,11 @@ func (s *summary) text() string {
 	return b.String()
 }
 
-// faults names what was found: the fault where it has a number.
+// faults names the findings.
 func (s *summary) faults() string {
 	var b strings.Builder
 	for _, f := range s.Findings {
-		name := f.Fault
-		if name == "" {
-			name = f.What
-		}
-		b.WriteString(", ! " + name)
+		b.WriteString(", ! " + f.Label)
 	}
 	return b.String()
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A meter notes what is sent to Redis.
+// A meter counts the commands that are sent to Redis.
 type meter struct {
 	delay time.Duration // before each transaction
 
@@ -62,14 +62,14 @@ func (m *meter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// A limiter costs one round trip a second, also where Redis is slow, and a bounded number of records,
-// also where it has many clients. Only to find the clients there is more, once.
-func TestLoadOnRedis(t *testing.T) {
+// A limiter costs one round trip a second and a bounded number of records, also if Redis is slow or it has
+// many clients. One search for the clients comes on top.
+func TestWatchCostsOneRoundTripASecond(t *testing.T) {
 	const ms = time.Millisecond
 	for _, delay := range []time.Duration{0, 900 * ms, 1700 * ms, 2500 * ms} {
 		t.Run(delay.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t, "api", "clients", "one", "gone")
+				s := newScenario(t, "api", "clients", "one", "gone")
 				s.set("api", rratelimiter.Overall, 5, time.Second)
 				s.set("clients", rratelimiter.PerClient, 5, time.Second)
 				s.set("one", rratelimiter.PerClient, 5, time.Second)
@@ -99,7 +99,7 @@ func TestLoadOnRedis(t *testing.T) {
 	}
 }
 
-// check checks the transactions of a limiter; searched says that its clients were looked for.
+// check checks the transactions of a limiter; searched says that there was a search for its clients.
 func (m *meter) check(t *testing.T, hash string, searched bool) {
 	t.Helper()
 	looks := m.looks[hash]
@@ -120,10 +120,9 @@ func (m *meter) check(t *testing.T, hash string, searched bool) {
 	}
 }
 
-// While it is paused, Redis is left alone.
-func TestPausedLooks(t *testing.T) {
+func TestPausedWatchLeavesRedisAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, "api")
+		s := newScenario(t, "api")
 		ctx, cancel := context.WithTimeout(t.Context(), 20500*time.Millisecond)
 		defer cancel()
 		var paused atomic.Bool
@@ -137,12 +136,12 @@ func TestPausedLooks(t *testing.T) {
 	})
 }
 
-// What is said of a second is right whether the interval is longer or shorter than that.
-func TestFlows(t *testing.T) {
+// Grants per second are right whether the interval is longer or shorter than a second.
+func TestGrantsPerSecond(t *testing.T) {
 	for _, interval := range []time.Duration{100 * time.Millisecond, time.Second, time.Minute} {
 		t.Run(interval.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t, "api")
+				s := newScenario(t, "api")
 				perInterval := max(1, int64(interval/(100*time.Millisecond)))
 				s.set("api", rratelimiter.Overall, 3*perInterval, interval)
 				// Ten times a second one call after another takes 2 permits or is refused 5 times, and
@@ -159,7 +158,7 @@ func TestFlows(t *testing.T) {
 				})
 				f := s.panels[0].flows[""]
 				if f.byGo != 20 || f.byOthers != 10 {
-					t.Errorf("%v by Go, %v by others", f.byGo, f.byOthers)
+					t.Errorf("%v by Go, %v by other clients", f.byGo, f.byOthers)
 				}
 				if !f.guessed || f.refused < 40 || f.refused > 60 {
 					t.Errorf("%d refused, %v", f.refused, f.guessed)
@@ -196,7 +195,7 @@ func TestHistory(t *testing.T) {
 
 func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, "api", "gone", "per", "half", "word")
+		s := newScenario(t, "api", "gone", "per", "half", "word")
 		s.set("api", rratelimiter.Overall, 10, time.Minute)
 		s.set("per", rratelimiter.PerClient, 10, time.Minute)
 		s.m.HSet("half", "rate", "1")
@@ -209,8 +208,8 @@ func TestLines(t *testing.T) {
 		for _, want := range []string{
 			`Z "api" remaining 7 of 10, outstanding 3, back: 1 now, all in 1m`,
 			`Z "api" remaining 7 of 10, outstanding 3, granted 0/s by Go, 0/s by others, refused about 0 req`,
-			`Z "gone" is not there`, `Z "per" client "service-1" remaining 9 of 10`,
-			`Z "half", ! B15 nothing to show`, `! B14 or B15`,
+			`Z "gone" does not exist`, `Z "per" client "service-1" remaining 9 of 10`,
+			`Z "half", ! half of a rate nothing to show`, `! no integer`,
 		} {
 			if !strings.Contains(strings.ReplaceAll(text.String(), "+00:00", "Z"), want) {
 				t.Errorf("no %s in\n%s", want, text.String())
@@ -229,7 +228,7 @@ func TestLines(t *testing.T) {
 	})
 }
 
-// checkJSON checks that each line is an object, and what some of them hold.
+// checkJSON checks that each line is a summary, and some of their fields.
 func checkJSON(t *testing.T, lines string) {
 	t.Helper()
 	seen := map[string]int{}
@@ -248,7 +247,7 @@ func checkJSON(t *testing.T, lines string) {
 	}
 }
 
-// right reports whether a summary is that of the n-th look in TestLines.
+// right reports whether a summary belongs to the n-th look in TestLines.
 func (s *summary) right(n int) bool {
 	switch s.Name {
 	case "api":
@@ -262,10 +261,9 @@ func (s *summary) right(n int) bool {
 	return true
 }
 
-// When the output takes no more, it ends.
-func TestLinesNotTaken(t *testing.T) {
+func TestLinesEndIfTheOutputFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, "api")
+		s := newScenario(t, "api")
 		r, w := io.Pipe()
 		_ = r.Close()
 		if err := s.w.Lines(t.Context(), w, false); !errors.Is(err, io.ErrClosedPipe) {
@@ -274,8 +272,7 @@ func TestLinesNotTaken(t *testing.T) {
 	})
 }
 
-// Long times are told without their ms.
-func TestAbout(t *testing.T) {
+func TestLongTimesHaveNoMillis(t *testing.T) {
 	if got := about(61_234) + about(9_234); got != "1m1s9.234s" {
 		t.Error(got)
 	}

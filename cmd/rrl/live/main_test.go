@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	redistest.VerifyNoLeaks(m)
 }
 
-// A stage is limiters in a miniredis, in a bubble, and a screen that shows them.
-type stage struct {
+// A scenario is limiters in a miniredis, in a bubble, and a screen that shows them.
+type scenario struct {
 	t   *testing.T
 	m   *miniredis.Miniredis
 	rdb *redis.Client
@@ -29,10 +29,10 @@ type stage struct {
 	model
 }
 
-// newStage returns a stage with limiters that are to be set.
-func newStage(t *testing.T, names ...string) *stage {
+// newScenario returns a scenario with limiters that are not set yet.
+func newScenario(t *testing.T, names ...string) *scenario {
 	m := redistest.Mini(t)
-	s := &stage{t: t, m: m, rdb: redistest.MiniClient(t, m)}
+	s := &scenario{t: t, m: m, rdb: redistest.MiniClient(t, m)}
 	s.gos = map[string]*rratelimiter.Client{}
 	s.w = &Watch{Redis: s.rdb, Where: "Redis at localhost:6379", Every: time.Second}
 	for _, name := range names {
@@ -44,7 +44,7 @@ func newStage(t *testing.T, names ...string) *stage {
 }
 
 // set sets a rate.
-func (s *stage) set(
+func (s *scenario) set(
 	name string, typ rratelimiter.RateType, rate int64, interval time.Duration,
 	opts ...rratelimiter.RateOption,
 ) {
@@ -58,8 +58,8 @@ func (s *stage) set(
 	redistest.NoError(s.t, c.RateLimiter(name).SetRate(s.t.Context(), typ, rate, interval, opts...))
 }
 
-// goTakes takes a permit for each of n calls of Go.
-func (s *stage) goTakes(name string, n int) {
+// goTakes takes a permit in each of n calls of Go.
+func (s *scenario) goTakes(name string, n int) {
 	for range n {
 		if _, err := s.gos[name].RateLimiter(name).TryAcquire(s.t.Context(), 1, 0); err != nil {
 			s.t.Errorf("%s: %v", name, err)
@@ -67,17 +67,17 @@ func (s *stage) goTakes(name string, n int) {
 	}
 }
 
-// javaTakes writes what Java writes for a grant.
-func (s *stage) javaTakes(name string, permits uint32) {
+// javaTakes writes a grant as Java does.
+func (s *scenario) javaTakes(name string, permits uint32) {
 	ctx, now := s.t.Context(), time.Now()
 	record := redistest.JavaRecord(now.UnixNano()%1e16, permits)
 	s.rdb.ZAdd(ctx, "{"+name+"}:permits", redis.Z{Score: float64(now.UnixMilli()), Member: record})
 	s.rdb.DecrBy(ctx, "{"+name+"}:value", int64(permits))
 }
 
-// run looks for so many seconds. Between the looks, act is called ten times a second. All of it happens at
-// moments of their own, so that it comes out the same each time.
-func (s *stage) run(seconds int, act func(tenth int)) {
+// run looks once a second, and calls act ten times a second between the looks. No two of these coincide, so
+// that the result is the same each time.
+func (s *scenario) run(seconds int, act func(tenth int)) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var actor sync.WaitGroup

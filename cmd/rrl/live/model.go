@@ -15,11 +15,11 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
-// ErrInterrupted says that Ctrl-C was pressed.
+// ErrInterrupted is the result of a Ctrl-C.
 var ErrInterrupted = errors.New("interrupted")
 
-// Run shows the panels on a terminal until its user quits, ctx ends, or there were enough looks. The
-// terminal is as before then. It returns ErrInterrupted for Ctrl-C.
+// Run shows the panels on a terminal until its user quits, ctx ends, or each target had Count looks. Then it
+// restores the terminal. It returns ErrInterrupted for a Ctrl-C.
 func (w *Watch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	m := newModel(w)
@@ -47,7 +47,7 @@ type model struct {
 	paused atomic.Bool
 
 	width, height int
-	top           int // the first line of the panels that is seen
+	top           int // the first visible line of the panels
 }
 
 func newModel(w *Watch) *model {
@@ -58,7 +58,7 @@ func newModel(w *Watch) *model {
 	return m
 }
 
-// Init starts nothing: looks come by themselves.
+// Init starts nothing: Run sends the looks.
 func (*model) Init() tea.Cmd { return nil }
 
 // Update takes a look, a key, or a size of the terminal.
@@ -74,7 +74,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// key does what a key is for.
+// key carries out a key.
 func (m *model) key(key string) tea.Cmd {
 	switch key {
 	case "q", "esc":
@@ -99,7 +99,7 @@ func (m *model) key(key string) tea.Cmd {
 	return nil
 }
 
-// room returns how many lines of panels fit: one line is above them, one below.
+// room returns how many lines of panels fit between the first line and the last.
 func (m *model) room() int { return max(1, m.height-2) }
 
 // scroll moves the panels, to the last line at most.
@@ -149,8 +149,8 @@ func (m *model) draw() string {
 	return strings.Join(screen[:min(len(screen), max(1, m.height))], "\n")
 }
 
-// ends sets one text at the left end of a line, another at the right. If both do not fit, the left one
-// is cut.
+// ends sets one text at the left end of a line and another at the right. It cuts the left one if both do not
+// fit.
 func (m *model) ends(left, right string) string {
 	if right == "" {
 		return cut(left, m.width)

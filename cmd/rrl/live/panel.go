@@ -6,21 +6,21 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 )
 
-// A panel is what is known of one limiter.
+// A panel is the newest look at one limiter, and its history.
 type panel struct {
 	name string
 
 	last    *inspect.Limiter // nil before the first reply of Redis
 	at      time.Time        // of last
 	clients int
-	err     error     // of the last look
-	since   time.Time // when Redis failed first
+	err     error     // of the newest look
+	since   time.Time // when Redis first failed
 
-	flows   map[string]flow     // since the look before last, by client
+	flows   map[string]flow     // between the last two looks, by client
 	history map[string]*history // by client
 }
 
-// newPanel returns a panel of a limiter that was not looked at yet.
+// newPanel returns a panel without a look.
 func newPanel(name string) *panel {
 	return &panel{name: name, history: map[string]*history{}}
 }
@@ -55,29 +55,29 @@ func (p *panel) add(l look) {
 	p.history = histories
 }
 
-// gap notes that nothing is known of a moment.
+// gap notes a moment without figures.
 func (p *panel) gap(at time.Time) {
 	for _, h := range p.history {
 		h.add(sample{at: at, gap: true})
 	}
 }
 
-// A flow is what happened to a pair between two looks.
+// A flow is the traffic of a pair between two looks.
 type flow struct {
 	byGo, byOthers float64 // permits per second
-	known          bool    // there were two looks
-	sampled        bool    // not all records were read: the last ones stand for the others
+	measured       bool    // false before the second look
+	sampled        bool    // not all records were read: the newest stand for the rest
 
-	// refused is about how many requests of Go were refused, if guessed is true.
+	// refused is an estimate of the refused requests of Go, if guessed is true.
 	refused int64
 	guessed bool
 }
 
-// flowOf compares a look with the one before. If the interval is shorter than the time between them, only
-// the end of that time is seen. It does not guess what was refused if that end is too short, or if records
+// flowOf compares a look with the one before. If the interval is shorter than the time between the looks,
+// only the end of that time is visible. It does not estimate refusals if that end is too short, or if records
 // were not read.
 func flowOf(now, before *inspect.Limiter, id string) flow {
-	const least = 20 // one part of so many must be seen
+	const least = 20 // at least a 20th of the time must be visible
 	if before == nil || !before.Set || before.PairOf(id) == nil {
 		return flow{}
 	}
@@ -88,18 +88,18 @@ func flowOf(now, before *inspect.Limiter, id string) flow {
 	enough := !c.AtLeast && c.Seen >= now.At.Sub(before.At)/least
 	return flow{
 		byGo: float64(c.ByGo) / c.Seen.Seconds(), byOthers: float64(c.ByOthers) / c.Seen.Seconds(),
-		known: true, sampled: c.AtLeast,
+		measured: true, sampled: c.AtLeast,
 		refused: c.Refused, guessed: enough && c.Refused != inspect.Unknown,
 	}
 }
 
-// remembered is how many looks a history has: five minutes of one a second.
+// remembered is the number of looks in a history: five minutes of one look a second.
 const remembered = 300
 
 // A history is the last looks at a pair.
 type history struct {
 	samples []sample // at most remembered, oldest first
-	dropped int      // how many there were before
+	dropped int      // earlier samples, which were dropped
 }
 
 // A sample is one look at a pair.
@@ -107,7 +107,7 @@ type sample struct {
 	at              time.Time
 	remaining, rate int64
 	flow            flow
-	gap             bool // nothing is known
+	gap             bool // without figures
 }
 
 func (h *history) add(s sample) {
@@ -126,19 +126,26 @@ func (h *history) span() time.Duration {
 	return h.samples[len(h.samples)-1].at.Sub(h.samples[0].at)
 }
 
-// refused returns about how many requests of Go were refused in the time of the history. It reports
-// false if no two looks tell it.
-func (h *history) refused() (n int64, guessed bool) {
+// refusals returns the refused requests of Go in the time of the history, in words; empty without an
+// estimate.
+func (h *history) refusals() string {
+	n, guessed := int64(0), false
+	if h == nil {
+		return ""
+	}
 	for _, s := range h.samples {
 		if s.flow.guessed {
 			n, guessed = n+s.flow.refused, true
 		}
 	}
-	return n, guessed
+	if !guessed {
+		return ""
+	}
+	return refused(n)
 }
 
-// lows returns how full the pair was, from 0 to 1, at its lowest in each of at most width stretches of
-// time; below 0 where nothing is known. The stretches stay where they are as time goes on.
+// lows returns the lowest filling of the pair, from 0 to 1, in each of at most width stretches of time, or
+// unknown for a stretch without figures. The stretches keep their places as time goes on.
 func (h *history) lows(width int) []float64 {
 	if len(h.samples) == 0 || width < 1 {
 		return nil
@@ -168,5 +175,5 @@ func (h *history) lows(width int) []float64 {
 
 const unknown = -1.0
 
-// stretch returns the index of the stretch that a sample is in.
+// stretch returns the index of the stretch of a sample.
 func (h *history) stretch(i, size int) int { return (h.dropped+i)/size - h.dropped/size }

@@ -12,7 +12,7 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// It ends for each reason, and leaves nothing running.
+// Run ends for each reason, and leaves no goroutine.
 func TestRunEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		keys  string
@@ -29,7 +29,7 @@ func TestRunEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 5500*time.Millisecond)
 				defer cancel()
-				s := newStage(t, "api")
+				s := newScenario(t, "api")
 				s.set("api", rratelimiter.Overall, 5, time.Second)
 				s.w.Count = c.count
 				in, keyboard := io.Pipe()

@@ -17,8 +17,8 @@ import (
 
 // busy returns a screen of three limiters: one that Go and Java use, one that has lost permits, one with a
 // pair for each client.
-func busy(t *testing.T) *stage {
-	s := newStage(t, "api", "emails", "uploads")
+func busy(t *testing.T) *scenario {
+	s := newScenario(t, "api", "emails", "uploads")
 	s.set("api", rratelimiter.Overall, 100, time.Second)
 	s.set("emails", rratelimiter.Overall, 500, time.Hour, rratelimiter.WithKeepAlive(24*time.Hour))
 	s.set("uploads", rratelimiter.PerClient, 20, time.Minute)
@@ -37,11 +37,11 @@ func busy(t *testing.T) *stage {
 	return s
 }
 
-// screens are what watch shows, by the name of the golden file.
-var screens = map[string]func(t *testing.T) *stage{
-	"start": func(t *testing.T) *stage { return newStage(t, "api", "other") },
-	"not-there": func(t *testing.T) *stage {
-		s := newStage(t, "api", "later", "half")
+// screens are the screens of watch, by the name of the golden file.
+var screens = map[string]func(t *testing.T) *scenario{
+	"start": func(t *testing.T) *scenario { return newScenario(t, "api", "other") },
+	"not-there": func(t *testing.T) *scenario {
+		s := newScenario(t, "api", "later", "half")
 		s.set("api", rratelimiter.Overall, 5, time.Minute)
 		s.m.HSet("half", "rate", "5")
 		s.run(3, func(tenth int) {
@@ -52,8 +52,8 @@ var screens = map[string]func(t *testing.T) *stage{
 		})
 		return s
 	},
-	"redis-back": func(t *testing.T) *stage {
-		s := newStage(t, "api")
+	"redis-back": func(t *testing.T) *scenario {
+		s := newScenario(t, "api")
 		s.set("api", rratelimiter.Overall, 100, 10*time.Second)
 		s.run(15, func(tenth int) {
 			s.m.SetError("")
@@ -64,14 +64,14 @@ var screens = map[string]func(t *testing.T) *stage{
 		})
 		return s
 	},
-	"never-there": func(t *testing.T) *stage {
-		s := newStage(t, "api")
+	"never-there": func(t *testing.T) *scenario {
+		s := newScenario(t, "api")
 		s.m.SetError("NOPERM User \x1b[31mred\x1b[m has no permissions")
 		s.run(1, nil)
 		return s
 	},
-	"clients": func(t *testing.T) *stage {
-		s := newStage(t, "uploads", "nobody")
+	"clients": func(t *testing.T) *scenario {
+		s := newScenario(t, "uploads", "nobody")
 		s.set("uploads", rratelimiter.PerClient, 20, time.Minute)
 		s.set("nobody", rratelimiter.PerClient, 20, time.Minute)
 		for i := range 20 {
@@ -81,26 +81,26 @@ var screens = map[string]func(t *testing.T) *stage{
 		s.key("end")
 		return s
 	},
-	"paused": func(t *testing.T) *stage {
-		s := newStage(t, "api")
+	"paused": func(t *testing.T) *scenario {
+		s := newScenario(t, "api")
 		s.set("api", rratelimiter.Overall, 0x7fffffff, 36*time.Hour)
 		s.run(2, nil)
 		s.key("space")
 		s.height = 8
 		return s
 	},
-	"many-records": func(t *testing.T) *stage {
-		s := newStage(t, "api")
+	"many-records": func(t *testing.T) *scenario {
+		s := newScenario(t, "api")
 		s.set("api", rratelimiter.Overall, 5000, time.Hour)
 		s.run(2, func(int) { s.goTakes("api", 80) })
 		return s
 	},
-	"hostile": func(t *testing.T) *stage {
+	"hostile": func(t *testing.T) *scenario {
 		names := []string{
 			"\x1b[31mred\x1b]0;title\a", "two\nlines\r\tand more", strings.Repeat("漢字", 40),
 			"e\u0301\u202Egnp.exe", "\xff\xfe", "{a}:permits{", "👩\u200d👩\u200d👧 family", "",
 		}
-		s := newStage(t, names...)
+		s := newScenario(t, names...)
 		s.set(names[0], rratelimiter.PerClient, 3, time.Second)
 		s.w.Targets[0].ID = "\x1b[2J\n"
 		for _, name := range names[1:6] {
@@ -110,8 +110,8 @@ var screens = map[string]func(t *testing.T) *stage{
 		s.width, s.height = 50, 40
 		return s
 	},
-	"wrong": func(t *testing.T) *stage {
-		s := newStage(t, "text", "zero", "word", "left")
+	"wrong": func(t *testing.T) *scenario {
+		s := newScenario(t, "text", "zero", "word", "left")
 		s.m.Set("text", "a string")
 		s.m.HSet("zero", "rate", "0", "interval", "-5", "type", "0")
 		s.m.HSet("word", "rate", "many", "interval", "1000", "type", "0")
@@ -131,7 +131,7 @@ func TestScreens(t *testing.T) {
 }
 
 // golden compares the screen with a golden file.
-func (s *stage) golden(name string) {
+func (s *scenario) golden(name string) {
 	s.t.Helper()
 	screen := s.draw()
 	s.fits(screen)
@@ -164,8 +164,8 @@ func TestBusyScreen(t *testing.T) {
 	})
 }
 
-// everySize checks that at no size a line is too wide, or there are too many; and that no key changes that.
-func (s *stage) everySize() {
+// everySize checks that the screen fits terminals of many sizes, whatever key is pressed.
+func (s *scenario) everySize() {
 	for s.width = 1; s.width < 160; s.width += 23 {
 		for s.height = 1; s.height < 40; s.height += 12 {
 			for _, key := range []string{"end", "up", "pgup", "G", "pgdown", "j", "home", "k", "x", "g"} {
@@ -176,8 +176,8 @@ func (s *stage) everySize() {
 	}
 }
 
-// fits checks that a screen fits the terminal, and holds nothing that the terminal acts on but colours.
-func (s *stage) fits(screen string) {
+// fits checks that a screen fits the terminal, and has no terminal codes other than colours.
+func (s *scenario) fits(screen string) {
 	s.t.Helper()
 	lines := strings.Split(screen, "\n")
 	if len(lines) > s.height {

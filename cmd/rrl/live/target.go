@@ -14,43 +14,43 @@ import (
 // Shortest is the shortest time between two looks at a limiter.
 const Shortest = time.Second
 
-// patience is how long Redis may take to reply. What takes longer is shown as a failure.
+// patience is how long Redis may take to reply before the look counts as a failure.
 const patience = 2 * time.Second
 
 // A Target is a limiter to look at.
 type Target struct {
-	Name string // as its user knows it
-	Hash string // as Redis knows it
-	ID   string // the client of a PER_CLIENT limiter to look at; empty for those that have keys
+	Name string // without a prefix
+	Hash string // the key in Redis
+	ID   string // the client of a PER_CLIENT limiter to look at; empty for all clients that have keys
 
-	found []string // clients that were found
-	asked bool     // clients were looked for
+	found []string // clients
+	asked bool     // whether found is complete
 }
 
-// A look is the state of a limiter at one moment, or why it is not known.
+// A look is the state of a limiter at one moment, or the error of reading it.
 type look struct {
 	target  int       // its index
-	at      time.Time // by the local clock, when Redis had replied
+	at      time.Time // of the reply, by the local clock
 	limiter *inspect.Limiter
-	clients int // of a PER_CLIENT limiter that have keys, as far as they were looked for
+	clients int // of a PER_CLIENT limiter that have keys, after a search
 	err     error
 }
 
-// search finds the clients of a PER_CLIENT limiter, once: only the names of keys tell who they are. If it
-// reports true, the limiter must be read again, with them.
+// search finds the clients of a PER_CLIENT limiter, once, in the names of keys. If it reports true, the
+// limiter must be read again, with its clients.
 func (t *Target) search(
 	ctx context.Context, rdb redis.UniversalClient, l *inspect.Limiter,
 ) (found bool, err error) {
 	if !l.Config.PerClient() || t.ID != "" || t.asked {
 		return false, nil
 	}
-	// It may take long, in small calls. To give up and try again would cost Redis more.
+	// The search may take long, in small calls. To give up and try again would cost Redis more.
 	t.found, err = inspect.Clients(ctx, rdb, t.Hash)
 	t.asked = err == nil
 	return t.asked, err
 }
 
-// read reads the limiter and its clients. All of them together have inspect.Few records.
+// read reads the limiter and its clients, with inspect.Few records altogether.
 func (t *Target) read(ctx context.Context, rdb redis.UniversalClient) (*inspect.Limiter, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -61,7 +61,7 @@ func (t *Target) read(ctx context.Context, rdb redis.UniversalClient) (*inspect.
 	return inspect.Read(ctx, rdb, t.Hash, inspect.Few/(1+len(ids)), ids...)
 }
 
-// Watch says what to look at, and how often.
+// A Watch names the limiters to look at, and the time between two looks.
 type Watch struct {
 	Redis   redis.UniversalClient
 	Where   string // names Redis
@@ -70,8 +70,8 @@ type Watch struct {
 	Count   int           // looks at each; 0 for no end
 }
 
-// looks reads the targets until each had Count looks, or ctx ends. It calls see from one goroutine
-// for each target. While paused is true it reads nothing.
+// looks reads the targets until each had Count looks, or ctx ends. It calls see from one goroutine for each
+// target. While paused is true it reads nothing.
 func (w *Watch) looks(ctx context.Context, paused *atomic.Bool, see func(look)) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -80,7 +80,7 @@ func (w *Watch) looks(ctx context.Context, paused *atomic.Bool, see func(look)) 
 	}
 }
 
-// looksAt reads one target. Between the starts of two looks there is no less than Every.
+// looksAt reads one target. The starts of two looks are at least Every apart.
 func (w *Watch) looksAt(ctx context.Context, i int, paused *atomic.Bool, see func(look)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -11,7 +11,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
-// The colours. The terminal may have none: each says only what the text says as well.
+// The colours. None carries a meaning that the text lacks, because a terminal may have no colours.
 var (
 	strong = ansi.NewStyle().Bold()
 	faint  = ansi.NewStyle().Faint()
@@ -21,10 +21,10 @@ var (
 	cyan   = ansi.NewStyle().ForegroundColor(ansi.Cyan)
 )
 
-// cut returns a text that is no wider than width, with a mark where it was cut.
+// cut returns a text of at most width columns, with a mark where it was cut.
 func cut(text string, width int) string { return ansi.Truncate(text, max(0, width), "…") }
 
-// flowed sets pieces of text side by side, as many as fit a line. A piece that is too wide for a line is cut.
+// flowed sets pieces of text side by side, as many as fit a line. It cuts a piece that is wider than a line.
 func flowed(width int, indent string, pieces ...string) []string {
 	const between = "   "
 	var lines []string
@@ -47,11 +47,11 @@ func flowed(width int, indent string, pieces ...string) []string {
 	return lines
 }
 
-// gauge returns a bar of a width, filled by a part of it between 0 and 1.
+// gauge returns a bar of a width, filled to a part between 0 and 1.
 func gauge(full float64, width int) string {
 	filled := int(math.Round(full * float64(width)))
 	if full > 0 && filled == 0 && width > 0 {
-		filled = 1 // there is something
+		filled = 1 // not empty
 	}
 	empty := strings.Repeat("░", width-filled)
 	return colorOf(full).Styled(strings.Repeat("█", filled)) + faint.Styled(empty)
@@ -69,7 +69,7 @@ func colorOf(full float64) ansi.Style {
 	return green
 }
 
-// sparkline returns a column for each value between 0 and 1, and a blank where it is below.
+// sparkline returns a column for each value between 0 and 1, and a blank for a negative value.
 func sparkline(values []float64) string {
 	steps := []rune("▁▂▃▄▅▆▇█")
 	var b strings.Builder
@@ -83,7 +83,7 @@ func sparkline(values []float64) string {
 	return b.String()
 }
 
-// about returns ms as words.Span does, but longer than ten seconds in whole seconds.
+// about is like words.Span, but rounds to seconds above ten seconds.
 func about(ms int64) string {
 	const second, long = 1000, 10_000
 	if ms > long {
@@ -92,7 +92,7 @@ func about(ms int64) string {
 	return words.Span(ms)
 }
 
-// perSecond returns a number of permits per second: 0, 0.4, 17.
+// perSecond returns permits per second: 0, 0.4, 17.
 func perSecond(n float64) string {
 	const small = 10
 	if n == 0 || n >= small {

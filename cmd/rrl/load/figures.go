@@ -13,22 +13,22 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// figures are what a run measures. They take the same memory however long it is.
+// figures are the measurements of a run. Their memory does not grow with the time.
 type figures struct {
 	granted, refused latencies
 	failed           int64
 	kinds            map[string]int64 // errors
-	window           *window
+	window           *Window
 }
 
 func newFigures(start time.Time, interval time.Duration) figures {
 	return figures{
 		granted: newLatencies(), refused: newLatencies(), kinds: map[string]int64{},
-		window: newWindow(start, interval),
+		window: NewWindow(start, interval),
 	}
 }
 
-// latencies are how long calls took: in us, to three digits, up to twice the longest timeout.
+// latencies are those of calls, in us, to three digits, up to twice the longest timeout.
 type latencies struct{ *hdrhistogram.Histogram }
 
 func newLatencies() latencies {
@@ -37,24 +37,24 @@ func newLatencies() latencies {
 }
 
 func (l latencies) add(d time.Duration) {
-	// Within its bounds it has no error.
+	// There is no error within the bounds.
 	_ = l.RecordValue(min(max(d.Microseconds(), 1), 2*Longest.Microseconds()))
 }
 
 func (l latencies) calls() int64 { return l.TotalCount() }
 
-// fail notes an error.
+// fail counts an error.
 func (f *figures) fail(err error) {
 	const most = 20
 	f.failed++
 	kind := kindOf(err)
-	if _, known := f.kinds[kind]; !known && len(f.kinds) >= most {
+	if _, counted := f.kinds[kind]; !counted && len(f.kinds) >= most {
 		kind = "other"
 	}
 	f.kinds[kind]++
 }
 
-// kindOf names an error in few words, so that equal ones are counted together.
+// kindOf names an error in a few words, so that similar errors are counted together.
 func kindOf(err error) string {
 	for _, kind := range []error{
 		rratelimiter.ErrNotInitialized, rratelimiter.ErrPermitsExceedRate, rratelimiter.ErrBadState,
@@ -69,17 +69,17 @@ func kindOf(err error) string {
 		return "Redis replies " + code
 	}
 	if errors.Is(err, rratelimiter.ErrNoAnswer) || errors.Is(err, io.EOF) {
-		return "no answer from Redis"
+		return "no reply from Redis"
 	}
 	return "other"
 }
 
-// A Report is what a run has measured.
+// A Report is the measurements of a run.
 type Report struct {
 	Seconds float64 `json:"seconds"`
 	Calls   int64   `json:"calls"` // with errors
 	PerS    float64 `json:"calls_per_s"`
-	Permits int64   `json:"permits"` // that were granted
+	Permits int64   `json:"permits"` // granted
 	PermitS float64 `json:"permits_per_s"`
 
 	Granted Latency          `json:"granted"`
@@ -90,7 +90,7 @@ type Report struct {
 	Worst Worst `json:"worst_interval"`
 }
 
-// Latency is how many calls there were, and how long they took, in ms.
+// Latency is the number of calls and their latencies in ms.
 type Latency struct {
 	Calls int64   `json:"calls"`
 	P50   float64 `json:"p50_ms"`
@@ -100,14 +100,13 @@ type Latency struct {
 	Max   float64 `json:"max_ms"`
 }
 
-// Worst is the interval in which the most permits were granted to this run. A call counts if it
-// began and ended there.
+// Worst is the interval with the most permits for this run. A call counts if it began and ended there.
 type Worst struct {
 	Permits int64 `json:"permits"`
 	Rate    int64 `json:"rate"`
 
-	// Checked is false if the rate was changed meanwhile, or if the interval is too short to be measured by
-	// a caller.
+	// Checked is false if the rate changed meanwhile, or if the interval is too short for a caller to
+	// measure.
 	Checked bool `json:"checked"`
 }
 
@@ -128,7 +127,7 @@ func (r *Run) report(ctx context.Context) *Report {
 		Seconds: seconds, Granted: f.granted.report(), Refused: f.refused.report(),
 		Failed: f.failed, Errors: f.kinds,
 		Worst: Worst{
-			Permits: f.window.most(), Rate: r.config.Rate,
+			Permits: f.window.Most(), Rate: r.config.Rate,
 			Checked: f.window.checks() && err == nil && now == r.config,
 		},
 	}

@@ -1,4 +1,4 @@
-// Package load makes load on a limiter, and measures it in bounded memory.
+// Package load makes load on a limiter and measures it in bounded memory.
 package load
 
 import (
@@ -24,8 +24,8 @@ type Plan struct {
 	Callers int           // callers at once, 1 to MostCallers
 	Permits int64         // for each call
 	Timeout time.Duration // of each call; 0 does not wait
-	Rate    float64       // calls per second of all callers together, at most; 0 for no bound
-	For     time.Duration // when to start no more calls, at most Longest
+	Rate    float64       // the most calls per second of all callers together; 0 for no bound
+	For     time.Duration // after which no more calls start, at most Longest
 	Calls   int64         // calls to make; 0 for no bound
 }
 
@@ -48,13 +48,13 @@ func (p *Plan) Validate() error {
 	return nil
 }
 
-// The rates between which the time between two calls is a time.Duration that means something.
+// The rates for which the time between two calls is a sensible time.Duration.
 const lowest, highest = 0.001, 1e6
 
-// afterError is how long a caller waits after an error, so that it does not do nothing but fail.
+// afterError is how long a caller waits after an error, so that it does not fail in a busy loop.
 const afterError = 100 * time.Millisecond
 
-// A Run is a load under way.
+// A Run is a load in progress.
 type Run struct {
 	plan    Plan
 	limiter *rratelimiter.RateLimiter
@@ -66,13 +66,13 @@ type Run struct {
 	config rratelimiter.Config
 }
 
-// New returns a run that has not been started, of a limiter with a rate.
+// New returns a run for a limiter with a rate. Do starts it.
 func New(limiter *rratelimiter.RateLimiter, config rratelimiter.Config, plan Plan) *Run {
 	return &Run{limiter: limiter, config: config, plan: plan}
 }
 
-// Do makes the load, until the plan is carried out or ctx ends. Then it returns what was measured.
-// Progress is called by one goroutine, every so often.
+// Do makes the load, until the plan is carried out or ctx ends, and returns the measurements. One goroutine
+// calls progress at intervals of every.
 func (r *Run) Do(ctx context.Context, every time.Duration, progress func(Progress)) *Report {
 	r.start = time.Now()
 	r.fig = newFigures(r.start, r.config.Interval)
@@ -118,7 +118,7 @@ func (r *Run) call(ctx context.Context) {
 		ok, err := r.limiter.TryAcquire(ctx, r.plan.Permits, r.plan.Timeout)
 		done := time.Now()
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			return // it was ended, and has not failed
+			return // it was interrupted, and has not failed
 		}
 		r.note(begin, done, ok, err)
 		if err != nil && !wait(ctx, done.Add(afterError)) {
@@ -127,12 +127,12 @@ func (r *Run) call(ctx context.Context) {
 	}
 }
 
-// wait waits until a moment. It reports false if ctx has ended before.
+// wait waits until a moment. It reports false if ctx ends before.
 func wait(ctx context.Context, until time.Time) bool {
 	return pause.For(ctx, time.Until(until)) == nil
 }
 
-// note notes a call.
+// note records a call.
 func (r *Run) note(begin, end time.Time, ok bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,13 +141,13 @@ func (r *Run) note(begin, end time.Time, ok bool, err error) {
 		r.fig.fail(err)
 	case ok:
 		r.fig.granted.add(end.Sub(begin))
-		r.fig.window.add(begin, end, r.plan.Permits)
+		r.fig.window.Add(begin, end, r.plan.Permits)
 	default:
 		r.fig.refused.add(end.Sub(begin))
 	}
 }
 
-// Progress is what a run has done so far.
+// Progress is the progress of a run.
 type Progress struct {
 	Done                     float64 // of the plan, 0 to 1
 	Granted, Refused, Failed int64   // calls

@@ -8,14 +8,13 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
 func TestMain(m *testing.M) {
@@ -47,15 +46,13 @@ func TestBadPlan(t *testing.T) {
 	}
 }
 
-// limiter returns a limiter of 10 permits a second, in the time of a bubble.
-func limiter(t *testing.T) (*miniredis.Miniredis, *rratelimiter.RateLimiter, rratelimiter.Config) {
-	m := redistest.Mini(t)
-	c := rratelimiter.New(redistest.MiniClient(t, m))
-	t.Cleanup(func() { _ = c.Close() })
-	l := c.RateLimiter("api")
-	config := rratelimiter.Config{Type: rratelimiter.Overall, Rate: 10, Interval: time.Second}
-	redistest.NoError(t, l.SetRate(t.Context(), config.Type, config.Rate, config.Interval))
-	return m, l, config
+// tenASecond is the rate of all limiters.
+var tenASecond = rratelimiter.Config{Type: rratelimiter.Overall, Rate: 10, Interval: time.Second}
+
+// inBubble runs a spec with such a limiter in fake time.
+func inBubble(t *testing.T, spec func(t *testing.T, l *fixtures.Limiter)) {
+	t.Helper()
+	fixtures.InBubble(t, tenASecond.Rate, tenASecond.Interval, func(l *fixtures.Limiter) { spec(l.T, l) })
 }
 
 func TestLoad(t *testing.T) {
@@ -65,15 +62,15 @@ func TestLoad(t *testing.T) {
 		granted, refused int64
 	}{
 		"at a rate":       {Plan{Callers: 4, Permits: 1, For: 2950 * ms, Rate: 20}, 30, 29},
-		"so many calls":   {Plan{Callers: 7, Permits: 5, For: time.Second, Calls: 13}, 2, 11},
+		"13 calls":        {Plan{Callers: 7, Permits: 5, For: time.Second, Calls: 13}, 2, 11},
 		"one that waits":  {Plan{Callers: 1, Permits: 10, For: 2500 * ms, Timeout: time.Minute}, 4, 0},
 		"until a timeout": {Plan{Callers: 1, Permits: 10, For: time.Second, Timeout: 400 * ms}, 2, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				_, l, config := limiter(t)
+			inBubble(t, func(t *testing.T, l *fixtures.Limiter) {
 				shown := 0
-				r := New(l, config, c.plan).Do(t.Context(), 100*time.Millisecond, func(p Progress) {
+				load := New(l.RateLimiter, tenASecond, c.plan)
+				r := load.Do(t.Context(), 100*time.Millisecond, func(p Progress) {
 					shown++
 					if p.Done < 0 || p.Done > 1 || p.Failed > 0 ||
 						p.Granted > c.granted || p.Refused > c.refused {
@@ -95,13 +92,12 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// A call that waits takes as long as it waits.
+// The latency of a call includes its wait.
 func TestLatency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, l, config := limiter(t)
+	inBubble(t, func(t *testing.T, l *fixtures.Limiter) {
 		plan := Plan{Callers: 1, Permits: 10, For: 1500 * time.Millisecond, Timeout: 10 * time.Second}
-		r := New(l, config, plan).Do(t.Context(), time.Second, func(Progress) {})
-		g := r.Granted // the first call is granted at once; nobody promises when a waiter is, to the ms
+		r := New(l.RateLimiter, tenASecond, plan).Do(t.Context(), time.Second, func(Progress) {})
+		g := r.Granted // the first call at once; when a waiter is served is not promised to the ms
 		if g.Calls != 3 || g.P50 < 999 || g.P50 > 1300 || g.P999 < g.P50 || g.Max < g.P999 {
 			t.Errorf("%+v", g)
 		}
@@ -111,52 +107,49 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// Errors are counted by their kind, and a caller that fails does not try again at once.
+// Errors are counted by their kind, and a caller waits after an error.
 func TestLoadWithErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, l, config := limiter(t)
-		time.AfterFunc(950*time.Millisecond, func() { m.SetError("OOM command not allowed") })
+	inBubble(t, func(t *testing.T, l *fixtures.Limiter) {
+		time.AfterFunc(950*time.Millisecond, func() { l.Mini.SetError("OOM command not allowed") })
 		time.AfterFunc(1950*time.Millisecond, func() {
-			m.SetError("")
-			m.FlushAll()
+			l.Mini.SetError("")
+			l.Mini.FlushAll()
 		})
-		r := New(l, config, Plan{Callers: 2, Permits: 1, For: 3 * time.Second, Rate: 1000}).
+		r := New(l.RateLimiter, tenASecond, Plan{Callers: 2, Permits: 1, For: 3 * time.Second, Rate: 1000}).
 			Do(t.Context(), time.Second, func(Progress) {})
 		known := r.Errors["Redis replies OOM"] + r.Errors["no rate is set"]
 		if r.Granted.Calls != 10 || len(r.Errors) != 2 || r.Failed != known ||
 			r.Failed < 30 || r.Failed > 42 {
 			t.Errorf("%+v", r)
 		}
-		if r.Worst.Checked { // nobody knows what the rate is
+		if r.Worst.Checked { // although the rate is unknown
 			t.Errorf("%+v", r.Worst)
 		}
 	})
 }
 
-// What was measured before an interruption is there, and the calls that it ended have not failed.
+// An interrupted load reports its measurements so far; the calls that it ended do not count as failed.
 func TestInterruptedLoad(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, l, config := limiter(t)
+	inBubble(t, func(t *testing.T, l *fixtures.Limiter) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		r := New(l, config, Plan{Callers: 25, Permits: 1, For: time.Minute, Timeout: time.Minute}).
-			Do(ctx, time.Second, func(Progress) {})
+		plan := Plan{Callers: 25, Permits: 1, For: time.Minute, Timeout: time.Minute}
+		r := New(l.RateLimiter, tenASecond, plan).Do(ctx, time.Second, func(Progress) {})
 		if r.Granted.Calls != 20 || r.Calls != 20 || r.Seconds < 1.5 || r.Seconds > 1.6 || !r.Worst.Checked {
 			t.Errorf("%+v", r)
 		}
 	})
 }
 
-// A rate that was changed meanwhile is no limit to check.
-func TestChangedRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, l, config := limiter(t)
+// A load does not check a rate that changed meanwhile.
+func TestChangedRateIsNotChecked(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *fixtures.Limiter) {
 		time.AfterFunc(500*time.Millisecond, func() {
-			if err := l.SetRate(t.Context(), config.Type, 50, time.Second); err != nil {
+			if err := l.SetRate(t.Context(), tenASecond.Type, 50, time.Second); err != nil {
 				t.Error(err)
 			}
 		})
-		r := New(l, config, Plan{Callers: 1, Permits: 1, For: time.Second, Rate: 100}).
+		r := New(l.RateLimiter, tenASecond, Plan{Callers: 1, Permits: 1, For: time.Second, Rate: 100}).
 			Do(t.Context(), time.Second, func(Progress) {})
 		if r.Worst.Checked || r.Worst.Broken() {
 			t.Errorf("%+v", r.Worst)
@@ -167,7 +160,7 @@ func TestChangedRate(t *testing.T) {
 func TestKindsOfErrors(t *testing.T) {
 	f := newFigures(time.Now(), time.Second)
 	for i := range 100 {
-		f.fail(redisError(fmt.Sprintf("CODE%d text", i)))
+		f.fail(fixtures.RedisError(fmt.Sprintf("CODE%d text", i)))
 	}
 	f.fail(fmt.Errorf("wrapped: %w", rratelimiter.ErrNoAnswer))
 	f.fail(io.EOF)
@@ -176,7 +169,7 @@ func TestKindsOfErrors(t *testing.T) {
 		t.Errorf("%d, %v", f.failed, f.kinds)
 	}
 	for want, err := range map[string]error{
-		"no answer from Redis":    rratelimiter.ErrNoAnswer,
+		"no reply from Redis":     rratelimiter.ErrNoAnswer,
 		"permits exceed the rate": rratelimiter.ErrPermitsExceedRate,
 	} {
 		if got := kindOf(fmt.Errorf("wrapped: %w", err)); got != want {
@@ -184,8 +177,3 @@ func TestKindsOfErrors(t *testing.T) {
 		}
 	}
 }
-
-type redisError string
-
-func (e redisError) Error() string { return string(e) }
-func (redisError) RedisError()     {}

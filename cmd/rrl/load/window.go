@@ -2,20 +2,20 @@ package load
 
 import "time"
 
-// A window finds the most permits that were granted in any interval, in bounded memory. As
-// package grants does, it counts a grant in an interval only if its call began and ended there, so what
-// it finds above the rate was above the rate. It looks only at intervals that start at a multiple of
-// interval/parts, so it may find a little less than there was.
-type window struct {
+// A Window finds the most permits that were granted in any interval, in bounded memory. A grant counts in an
+// interval only if its call began and ended there, so a result above the rate proves that the rate was
+// exceeded. Only intervals that start at a multiple of interval/parts are looked at, so the result may be a
+// little low.
+type Window struct {
 	start    time.Time
 	interval time.Duration // less what the clocks may differ by
 	part     time.Duration
 
-	// steps[i%len] is the difference between two neighbours: the permits in the interval that starts at
-	// part i, less those in the interval that starts one part earlier.
+	// steps[i%len] is the difference between two neighbours: the permits in the interval that starts at part
+	// i, less the permits in the interval that starts one part earlier.
 	steps []int64
-	next  int64 // the first part whose interval is not over
-	sum   int64 // permits in the interval that started a part before
+	next  int64 // the first part whose interval is still open
+	sum   int64 // permits in the interval that started one part earlier
 	worst int64
 }
 
@@ -25,19 +25,19 @@ const parts = 4096
 // slack is how much shorter an interval may be by the clock of a caller: the limiter counts in whole ms.
 const slack = 2 * time.Millisecond
 
-// newWindow returns the window for calls that begin at start or later.
-func newWindow(start time.Time, interval time.Duration) *window {
+// NewWindow returns the window for calls that begin at start or later.
+func NewWindow(start time.Time, interval time.Duration) *Window {
 	interval -= slack
-	return &window{
+	return &Window{
 		start: start, interval: interval, part: max(1, interval/parts), steps: make([]int64, 4*parts),
 	}
 }
 
-// checks reports whether the interval is long enough to tell anything.
-func (w *window) checks() bool { return w.interval > 0 }
+// checks reports whether the interval is long enough to be measured.
+func (w *Window) checks() bool { return w.interval > 0 }
 
-// add notes a grant. Calls are noted in about the order in which they ended.
-func (w *window) add(begin, end time.Time, permits int64) {
+// Add notes a grant; a release has permits below 0. Calls are noted in about the order in which they ended.
+func (w *Window) Add(begin, end time.Time, permits int64) {
 	if !w.checks() {
 		return
 	}
@@ -57,7 +57,7 @@ func (w *window) add(begin, end time.Time, permits int64) {
 }
 
 // advance closes the intervals that start before a part.
-func (w *window) advance(to int64) {
+func (w *Window) advance(to int64) {
 	for n := 0; w.next < to && n < len(w.steps); n++ {
 		step := &w.steps[w.next%int64(len(w.steps))]
 		w.sum += *step
@@ -65,11 +65,11 @@ func (w *window) advance(to int64) {
 		w.worst = max(w.worst, w.sum)
 		w.next++
 	}
-	w.next = max(w.next, to) // a pause longer than all steps: nothing is in them
+	w.next = max(w.next, to) // after a pause longer than all steps, which are empty then
 }
 
-// most returns the most permits in an interval.
-func (w *window) most() int64 {
+// Most returns the most permits in an interval.
+func (w *Window) Most() int64 {
 	if w.checks() {
 		w.advance(w.next + int64(len(w.steps)))
 	}

@@ -26,13 +26,13 @@ func worst(calls []call, interval time.Duration) (most int64) {
 	return most
 }
 
-// What the window finds is what is there, or a little less: never more.
+// A window finds the worst interval, or a little less, and never more.
 func TestWindow(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		interval := []time.Duration{10 * time.Millisecond, time.Second, time.Hour}[seed%3]
 		start := time.Now()
-		w := newWindow(start, interval)
+		w := NewWindow(start, interval)
 		var calls []call
 		at := start
 		for range 300 {
@@ -45,36 +45,36 @@ func TestWindow(t *testing.T) {
 				begin = start
 			}
 			c := call{begin, at, 1 + random.Int64N(3)}
-			w.add(c.begin, c.end, c.permits)
+			w.Add(c.begin, c.end, c.permits)
 			calls = append(calls, c)
 		}
-		got, want := w.most(), worst(calls, interval)
+		got, want := w.Most(), worst(calls, interval)
 		if got > want || got < want*9/10 {
 			t.Errorf("seed %d: %d, want %d", seed, got, want)
 		}
-		if again := w.most(); again != got {
+		if again := w.Most(); again != got {
 			t.Errorf("seed %d: %d, then %d", seed, got, again)
 		}
 	}
 }
 
-// A limit that was broken is seen wherever that was.
+// A window finds a broken limit wherever it was broken.
 func TestWindowFindsTooMany(t *testing.T) {
 	const interval = time.Second
 	for offset := time.Duration(0); offset < 5*interval; offset += 37 * time.Millisecond {
 		start := time.Now()
-		w := newWindow(start, interval)
+		w := NewWindow(start, interval)
 		for at := time.Duration(0); at < 7*interval; at += interval / 10 {
-			w.add(start.Add(at), start.Add(at+time.Millisecond), 1)
+			w.Add(start.Add(at), start.Add(at+time.Millisecond), 1)
 		}
-		if n := w.most(); n != 10 {
+		if n := w.Most(); n != 10 {
 			t.Errorf("%d permits in an interval, want 10", n)
 		}
-		w = newWindow(start, interval)
-		w.add(start.Add(offset), start.Add(offset), 6)
-		w.add(start.Add(offset+interval-6*time.Millisecond), start.Add(offset+interval-4*time.Millisecond), 5)
-		w.add(start.Add(offset+2*interval), start.Add(offset+2*interval), 7)
-		if n := w.most(); n != 11 {
+		w = NewWindow(start, interval)
+		w.Add(start.Add(offset), start.Add(offset), 6)
+		w.Add(start.Add(offset+interval-6*time.Millisecond), start.Add(offset+interval-4*time.Millisecond), 5)
+		w.Add(start.Add(offset+2*interval), start.Add(offset+2*interval), 7)
+		if n := w.Most(); n != 11 {
 			t.Errorf("%v: %d permits in an interval, want 11", offset, n)
 		}
 	}
@@ -82,10 +82,10 @@ func TestWindowFindsTooMany(t *testing.T) {
 
 func TestWindowTooShort(t *testing.T) {
 	for _, interval := range []time.Duration{-time.Second, 0, time.Millisecond, 2 * time.Millisecond} {
-		w := newWindow(time.Now(), interval)
-		w.add(time.Now(), time.Now(), 1)
-		if w.checks() || w.most() != 0 {
-			t.Errorf("%v: %d", interval, w.most())
+		w := NewWindow(time.Now(), interval)
+		w.Add(time.Now(), time.Now(), 1)
+		if w.checks() || w.Most() != 0 {
+			t.Errorf("%v: %d", interval, w.Most())
 		}
 	}
 }

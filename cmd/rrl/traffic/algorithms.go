@@ -13,28 +13,22 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
-// An algorithm is one kind of limiter in memory, and how requests behave there.
+// An algorithm is one kind of limiter in memory, and the behaviour of its requests.
 type algorithm struct {
 	name  string
-	limit int64 // the permits that are there at most; 0 if it cannot be told what is left
+	limit int64 // the most permits at once; 0 if the remaining part is unknown
 
-	// Of a queue: how many may wait. 0: what is refused has failed.
-	waits int64
+	waits int64         // how many requests may wait in a queue; 0: a refused request has failed
+	hold  time.Duration // of a limit of concurrency: after this time permits are given back; 0: never
 
-	// Of a limit of concurrency: after which permits are given back. 0: never.
-	hold time.Duration
-
-	// One makes a limit, many a limit for each key.
-	one  func(opts ...limit.Option) (limit.Limiter, error)
-	many func(opts ...limit.Option) (limit.Keyed, error)
+	// one makes a limiter.
+	one func(opts ...limit.Option) (limit.Limiter, error)
 }
 
-// made returns an algorithm that makes its limiters by the methods of a struct of the
-// library. These return interfaces of more methods than are needed here.
-func made[L limit.Limiter, K limit.Keyed](a algorithm, one func(opts ...limit.Option) (L, error),
-	many func(opts ...limit.Option) (K, error)) algorithm {
+// made completes an algorithm with the method of the library that makes its limiters, which returns an
+// interface of more methods than are needed here.
+func made[L limit.Limiter](a algorithm, one func(opts ...limit.Option) (L, error)) algorithm {
 	a.one = func(opts ...limit.Option) (limit.Limiter, error) { return one(opts...) }
-	a.many = func(opts ...limit.Option) (limit.Keyed, error) { return many(opts...) }
 	return a
 }
 
@@ -50,16 +44,16 @@ func (p *Plan) algorithms() []algorithm {
 	warm := tokenbucket.Smooth{Rate: float64(p.Rate), Interval: p.Per, WarmUp: p.Per}
 	atOnce := concurrency.Limit{Most: p.AtOnce(), Lease: 2 * p.Per}
 	return []algorithm{
-		made(algorithm{name: "fixed window", limit: p.Rate}, window.InMemory, window.InMemoryKeyed),
-		made(algorithm{name: "sliding counter", limit: p.Rate}, counter.InMemory, counter.InMemoryKeyed),
-		made(algorithm{name: "sliding log", limit: p.Rate}, log.InMemory, log.InMemoryKeyed),
-		made(algorithm{name: "token bucket", limit: p.Capacity}, bucket.InMemory, bucket.InMemoryKeyed),
-		made(algorithm{name: "leaky meter", limit: p.Capacity}, meter.InMemory, meter.InMemoryKeyed),
-		made(algorithm{name: "leaky queue", waits: p.Capacity}, queue.InMemory, queue.InMemoryKeyed),
-		made(algorithm{name: "smooth"}, smooth.InMemory, smooth.InMemoryKeyed),
-		made(algorithm{name: "warm-up"}, warm.InMemory, warm.InMemoryKeyed),
+		made(algorithm{name: "fixed window", limit: p.Rate}, window.InMemory),
+		made(algorithm{name: "sliding counter", limit: p.Rate}, counter.InMemory),
+		made(algorithm{name: "sliding log", limit: p.Rate}, log.InMemory),
+		made(algorithm{name: "token bucket", limit: p.Capacity}, bucket.InMemory),
+		made(algorithm{name: "leaky meter", limit: p.Capacity}, meter.InMemory),
+		made(algorithm{name: "leaky queue", waits: p.Capacity}, queue.InMemory),
+		made(algorithm{name: "smooth"}, smooth.InMemory),
+		made(algorithm{name: "warm-up"}, warm.InMemory),
 		made(algorithm{name: "concurrency", limit: p.AtOnce(), hold: p.Hold},
-			atOnce.InMemory, atOnce.InMemoryKeyed),
+			atOnce.InMemory),
 	}
 }
 
@@ -76,8 +70,8 @@ func (a *algorithm) lane(c *clock) (lane, error) {
 	return made, nil
 }
 
-// left returns what tells the part of a limit that is left. It asks for all permits: they
-// are refused and nothing has changed, or all were there and are given back.
+// left returns a function that returns the remaining part of a limit. It asks for all permits: either they
+// are refused and nothing has changed, or all were available and are given back.
 func left(l limit.Releaser, all int64) func(ctx context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
 		result, err := l.Allow(ctx, all)

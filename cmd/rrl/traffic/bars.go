@@ -1,7 +1,9 @@
 package traffic
 
-// bars returns the permits of each bin: of requests when they came, of grants when they
-// went out. What is after the end is left out.
+import "slices"
+
+// bars returns the permits of each bin: of requests at their arrival, of grants at their time. Events after
+// the end are left out.
 func (c *Comparison) bars(events []Grant) []int64 {
 	bin := c.Plan.bin(c.Traffic)
 	bars := make([]int64, (c.Traffic.Length+bin-1)/bin)
@@ -13,7 +15,7 @@ func (c *Comparison) bars(events []Grant) []int64 {
 	return bars
 }
 
-// arrivals returns the requests as if all were granted.
+// arrivals returns the requests as if all of them were granted.
 func (c *Comparison) arrivals() []Grant {
 	arrivals := make([]Grant, len(c.Traffic.Requests))
 	for i, r := range c.Traffic.Requests {
@@ -22,21 +24,16 @@ func (c *Comparison) arrivals() []Grant {
 	return arrivals
 }
 
-// highest returns the highest of all bars, at least 1.
-func (c *Comparison) highest() int64 {
-	highest := int64(1)
-	for _, n := range c.bars(c.arrivals()) {
-		highest = max(highest, n)
-	}
+// highest returns the highest of all bars, joined per to one, and at least 1.
+func (c *Comparison) highest(per int) int64 {
+	highest := max(1, slices.Max(joined(c.bars(c.arrivals()), per)))
 	for _, s := range c.Strips {
-		for _, n := range c.bars(s.Grants) {
-			highest = max(highest, n)
-		}
+		highest = max(highest, slices.Max(joined(c.bars(s.Grants), per)))
 	}
 	return highest
 }
 
-// over returns the grants that are in an interval with more than the rate.
+// over returns the grants in intervals with more than the rate.
 func (c *Comparison) over(s *Strip) []Grant {
 	var sum int64
 	var over []Grant

@@ -20,7 +20,7 @@ import (
 
 var twenty = traffic.Plan{Rate: 20, Per: time.Second}
 
-// comparisons are made once, for each of them takes a while with the race detector.
+// comparisons are made once, because each of them takes a while with the race detector.
 var comparisons = func() map[string]func() (*traffic.Comparison, error) {
 	made := map[string]func() (*traffic.Comparison, error){}
 	for _, kind := range traffic.Kinds() {
@@ -35,14 +35,14 @@ var comparisons = func() map[string]func() (*traffic.Comparison, error) {
 	return made
 }()
 
-// compared returns what a kind of traffic comes to, with 20 permits per second.
+// compared returns the comparison of a kind of traffic, with 20 permits per second.
 func compared(t *testing.T, kind string) *traffic.Comparison {
 	t.Helper()
 	c := redistest.Must(comparisons[kind]())(t)
 	return c
 }
 
-// strip returns what one algorithm did.
+// strip returns the strip of one algorithm.
 func strip(t *testing.T, c *traffic.Comparison, name string) *traffic.Strip {
 	t.Helper()
 	for _, s := range c.Strips {
@@ -54,13 +54,12 @@ func strip(t *testing.T, c *traffic.Comparison, name string) *traffic.Strip {
 	return nil
 }
 
-// The terminal and the table are those of testdata, the pictures those of docs/choosing.md.
-// All of them are the same each time.
-func TestLooks(t *testing.T) {
+// Bars, table and picture are the same each time: those of testdata and of docs/choosing.md.
+func TestGoldenPictures(t *testing.T) {
 	for _, kind := range traffic.Kinds() {
 		c := compared(t, kind)
 		var text strings.Builder
-		redistest.NoError(t, errors.Join(c.Lines(&text, 80, false), c.Table(&text, nil)))
+		redistest.NoError(t, errors.Join(c.Lines(&text, 80, false), c.Table(&text)))
 		golden.Check(t, "testdata/"+kind+".golden", text.String())
 		picture := c.SVG()
 		if kind != "random" {
@@ -85,7 +84,7 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// On a terminal no line is wider than that, and without colours there are none.
+// No line is wider than the terminal, and there are no colours unless they are asked for.
 func TestLines(t *testing.T) {
 	c := compared(t, "edge")
 	for _, width := range []int{40, 60, 77, 80, 200} {
@@ -102,21 +101,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Around the end of a window, a fixed window gives out nearly twice the rate: all but the
-// permit that began the first window. A log gives out the rate, and so does RRateLimiter.
-func TestEdge(t *testing.T) {
-	c := compared(t, "edge")
-	for name, want := range map[string]int64{"fixed window": 39, "sliding log": 20, "RRateLimiter": 20} {
-		if s := strip(t, c, name); s.Worst != want {
-			t.Errorf("%s: %d permits in an interval, want %d", name, s.Worst, want)
-		}
-	}
-	if s := strip(t, c, "fixed window"); s.WorstAt != 800*time.Millisecond || c.OfRate(s) != 1.95 {
-		t.Errorf("worst from %v: %v of the rate", s.WorstAt, c.OfRate(s))
-	}
-}
-
-// The queue lets out one request each 50 ms, whatever comes, and has requests wait.
+// The queue admits one request every 50 ms, whatever the traffic, and makes requests wait.
 func TestQueueIsFlat(t *testing.T) {
 	const even = 50 * time.Millisecond
 	for _, kind := range []string{"steady", "burst"} {
@@ -133,8 +118,7 @@ func TestQueueIsFlat(t *testing.T) {
 	}
 }
 
-// A limit of concurrency has so many at work as a strip says, and no others until these
-// are done.
+// A limit of concurrency admits requests up to its limit, and more only after earlier requests are done.
 func TestConcurrency(t *testing.T) {
 	made := traffic.Traffic{Name: "three", Length: time.Second, Requests: []traffic.Request{
 		{At: 0, Permits: 1}, {At: 1, Permits: 1}, {At: 99 * time.Millisecond, Permits: 1},
@@ -148,7 +132,7 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// RRateLimiter and the log keep the same bound in the same way.
+// RRateLimiter and the log grant the same requests.
 func TestRRateLimiterIsALog(t *testing.T) {
 	for _, kind := range traffic.Kinds() {
 		c := compared(t, kind)
@@ -158,7 +142,7 @@ func TestRRateLimiterIsALog(t *testing.T) {
 	}
 }
 
-// bounds are the permits that may go out in any interval, if a request has so many at most.
+// bounds are the most permits in any interval, for requests of at most largest permits.
 var bounds = map[string]func(p traffic.Plan, largest int64) int64{
 	"RRateLimiter":    func(p traffic.Plan, _ int64) int64 { return p.Rate },
 	"fixed window":    func(p traffic.Plan, _ int64) int64 { return 2*p.Rate - 1 },
@@ -167,7 +151,7 @@ var bounds = map[string]func(p traffic.Plan, largest int64) int64{
 	"token bucket":    func(p traffic.Plan, _ int64) int64 { return p.Rate + p.Capacity },
 	"leaky meter":     func(p traffic.Plan, _ int64) int64 { return p.Rate + p.Capacity },
 	"leaky queue":     func(p traffic.Plan, largest int64) int64 { return p.Rate + largest - 1 },
-	"smooth": func(p traffic.Plan, largest int64) int64 { // it saves the permits of a second
+	"smooth": func(p traffic.Plan, largest int64) int64 { // which saves the permits of a second
 		return p.Rate + int64(float64(p.Rate)/p.Per.Seconds()) + largest
 	},
 	"warm-up": func(p traffic.Plan, largest int64) int64 { return p.Rate + largest },
@@ -195,8 +179,8 @@ func chance(random *rand.Rand) (traffic.Plan, traffic.Traffic, int64) {
 	return p, made, largest
 }
 
-// Every request is admitted or refused, grants are in order, and no interval has more than
-// the algorithm allows.
+// Every request is admitted or refused, grants are in order, and no interval exceeds the bound of the
+// algorithm.
 func TestBounds(t *testing.T) {
 	for seed := range uint64(12) {
 		p, made, largest := chance(rand.New(rand.NewPCG(seed, 7)))
@@ -215,8 +199,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// check checks the figures of a strip, that its worst interval has at most so many
-// permits, and that a part of the limit is left, not more.
+// check checks the figures of a strip, that its worst interval has at most most permits, and that the
+// remaining part is between 0 and 1.
 func check(t *testing.T, c *traffic.Comparison, s *traffic.Strip, most int64) {
 	t.Helper()
 	n := len(c.Traffic.Requests)
@@ -240,7 +224,7 @@ func check(t *testing.T, c *traffic.Comparison, s *traffic.Strip, most int64) {
 	}
 }
 
-// slowly returns the most permits in a time of that length, by looking at each.
+// slowly returns the most permits in any time of a length, by a look at each grant.
 func slowly(grants []traffic.Grant, length time.Duration) (most int64) {
 	for _, first := range grants {
 		var sum int64
@@ -254,9 +238,9 @@ func slowly(grants []traffic.Grant, length time.Duration) (most int64) {
 	return most
 }
 
-// Looking at what is left changes nothing: a picture of a thousand times the length has
-// fewer samples where requests are, and the same grants.
-func TestLookingChangesNothing(t *testing.T) {
+// Samples change nothing: a picture of a thousand times the length has fewer samples during the requests, and
+// the same grants.
+func TestSamplesChangeNothing(t *testing.T) {
 	for seed := range uint64(3) {
 		p, made, _ := chance(rand.New(rand.NewPCG(seed, 8)))
 		one := redistest.Must(p.Run(t.Context(), made))(t)
@@ -294,18 +278,5 @@ func TestRunEnds(t *testing.T) {
 	made, _ := traffic.Make("edge", 20, time.Second, 1)
 	if c, err := twenty.Run(ctx, made); c != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", c, err)
-	}
-}
-
-// A key takes more where each grant is kept. The figures themselves are those of the
-// machine.
-func TestBytes(t *testing.T) {
-	p := traffic.Plan{Rate: 500, Per: time.Second}
-	kept, err := p.Bytes(t.Context())
-	if err != nil || len(kept) != len(bounds)-1 {
-		t.Fatalf("%v, %v", kept, err)
-	}
-	if kept["fixed window"] < 16 || kept["sliding log"] < 10*kept["fixed window"] {
-		t.Errorf("%v", kept)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Plan is a limit, and how it is set to each algorithm.
+// A Plan is a limit and its settings for the algorithms.
 type Plan struct {
 	Rate     int64         // 1 to 1,000,000 permits
 	Per      time.Duration // the interval: 10 ms to 24 h, a whole number of ms
@@ -22,8 +22,7 @@ const (
 	shortestHold = time.Millisecond
 )
 
-// Validate sets what is 0 to its default, and returns an error that names what is out of
-// its bounds by its flag.
+// Validate sets the defaults, and returns an error that names the flag that is out of its bounds.
 func (p *Plan) Validate() error {
 	if p.Rate < 1 || p.Rate > mostRate {
 		return fmt.Errorf("--rate is %d, must be 1 to %d", p.Rate, mostRate)
@@ -48,13 +47,12 @@ func (p *Plan) Validate() error {
 	return nil
 }
 
-// AtOnce returns how many requests are at work at once if they come at the rate, which is
-// what the limit of concurrency is set to.
+// AtOnce returns the limit of concurrency: the number of requests at work if requests come at the rate.
 func (p *Plan) AtOnce() int64 {
 	return int64((time.Duration(p.Rate)*p.Hold + p.Per - 1) / p.Per)
 }
 
-// A Comparison is what became of a Traffic.
+// A Comparison is the result of a Traffic.
 type Comparison struct {
 	Plan    Plan
 	Traffic Traffic

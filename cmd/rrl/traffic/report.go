@@ -21,11 +21,10 @@ type LimiterRow struct {
 	Busiest  int64   `json:"busiest_tenth"`
 	Peak     float64 `json:"peak"`
 	Wait     int64   `json:"longest_wait_ms"`
-	Bytes    int     `json:"bytes,omitempty"`
 }
 
-// Report returns the figures. bytes are those of Bytes, or nil.
-func (c *Comparison) Report(bytes map[string]int) Report {
+// Report returns the figures.
+func (c *Comparison) Report() Report {
 	r := Report{
 		Traffic: c.Traffic.Name, Requests: len(c.Traffic.Requests),
 		Rate: c.Plan.Rate, Interval: c.Plan.Per.Milliseconds(),
@@ -34,7 +33,7 @@ func (c *Comparison) Report(bytes map[string]int) Report {
 		r.Limiters = append(r.Limiters, LimiterRow{
 			Name: s.Name, Admitted: s.Admitted, Refused: s.Refused, Permits: s.Permits,
 			Worst: s.Worst, WorstAt: s.WorstAt.Milliseconds(), OfRate: c.OfRate(s),
-			Busiest: s.Busiest, Peak: c.Peak(s), Wait: s.Wait.Milliseconds(), Bytes: bytes[s.Name],
+			Busiest: s.Busiest, Peak: c.Peak(s), Wait: s.Wait.Milliseconds(),
 		})
 	}
 	return r

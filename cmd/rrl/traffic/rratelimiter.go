@@ -14,7 +14,7 @@ import (
 
 const rratelimiterName = "RRateLimiter"
 
-// rratelimiter sends a traffic through RRateLimiter, on a miniredis whose clock is set.
+// rratelimiter sends a traffic through RRateLimiter, on a miniredis with a clock that is set by hand.
 func (p *Plan) rratelimiter(ctx context.Context, t Traffic) (*Strip, error) {
 	m := miniredis.NewMiniRedis()
 	defer m.Close()

@@ -16,7 +16,7 @@ type clock struct {
 	at    atomic.Int64 // ns since the start
 }
 
-// newClock returns a clock that begins with an interval, for windows that go by the time of day.
+// newClock returns a clock that begins with an interval, for windows that follow the time of day.
 func newClock(per time.Duration) *clock {
 	const someday = 1_800_000_000 * time.Second
 	return &clock{start: time.Unix(0, int64(someday.Truncate(per)))}
@@ -26,38 +26,37 @@ func (c *clock) now() time.Time { return c.start.Add(time.Duration(c.at.Load()))
 
 func (c *clock) set(at time.Duration) { c.at.Store(int64(at)) }
 
-// A lane is a limiter of one algorithm, and how requests behave there.
+// A lane is a limiter of one algorithm, and the behaviour of its requests.
 type lane struct {
 	name    string
 	limiter limit.Limiter
 	set     func(at time.Duration) // the clock of the limiter
 	left    func(ctx context.Context) (float64, error)
-	waits   int64         // how many requests may wait; 0: what is refused has failed
-	hold    time.Duration // after which permits are given back; 0: never
+	waits   int64         // how many requests may wait; 0: a refused request has failed
+	hold    time.Duration // after this time permits are given back; 0: never
 }
 
-// A Grant is permits that went out.
+// A Grant is granted permits.
 type Grant struct {
 	At      time.Duration
 	Permits int64
 }
 
-// A Strip is what one limiter did.
+// A Strip is the results of one limiter.
 type Strip struct {
 	Name   string
 	Grants []Grant   // in the order of their times
-	Left   []float64 // the part of the limit that was left, 0 to 1, by samples; nil if that is not known
+	Left   []float64 // samples of the remaining part of the limit, 0 to 1; nil if unknown
 	Figures
 }
 
-// bin returns the time that a bar of a picture stands for.
+// bin returns the time of a bar of a picture.
 func (p *Plan) bin(t Traffic) time.Duration {
 	const perInterval, most = 10, 120
 	return max(p.Per/perInterval, (t.Length+most-1)/most)
 }
 
-// step returns the time from one sample of what is left to the next. A bin has a whole
-// number of them.
+// step returns the time between two samples of the remaining part. A bin has a whole number of samples.
 func (p *Plan) step(t Traffic) time.Duration {
 	const most = 240
 	bin := p.bin(t)
@@ -67,15 +66,15 @@ func (p *Plan) step(t Traffic) time.Duration {
 	return bin / 2
 }
 
-// never is a time that does not come.
+// never is later than any time.
 const never = time.Duration(math.MaxInt64)
 
-// A run sends a traffic through a lane. What happens first is done first; of what happens
-// at one time, permits go back first, and who waits comes before who arrives.
+// A run sends a traffic through a lane, in the order of time. At one time, permits are given back first, and
+// a waiting request comes before a new one.
 type run struct {
 	lane
-	requests []Request // those to come
-	line     []Request // those that wait
+	requests []Request // in the future
+	line     []Request // waiting
 	turn     time.Duration
 	work     []Grant // permits to be given back
 	step     time.Duration
@@ -110,7 +109,7 @@ func (p *Plan) through(ctx context.Context, l lane, t Traffic) (*Strip, error) {
 	return r.strip, nil
 }
 
-// next returns what happens next.
+// next returns the next event.
 func (r *run) next() (at time.Duration, do func(ctx context.Context, at time.Duration) error) {
 	at, do = r.sample, r.look
 	if len(r.requests) > 0 && r.requests[0].At <= at {
@@ -141,7 +140,7 @@ func (r *run) look(ctx context.Context, _ time.Duration) error {
 	return nil
 }
 
-// arrive has a request ask for the first time.
+// arrive asks for a new request.
 func (r *run) arrive(ctx context.Context, at time.Duration) error {
 	request := r.requests[0]
 	r.requests = r.requests[1:]
@@ -160,14 +159,14 @@ func (r *run) arrive(ctx context.Context, at time.Duration) error {
 	return err
 }
 
-// wait puts a request into the line, if there is room.
+// wait adds a request to the line, if there is room.
 func (r *run) wait(request Request) {
 	if int64(len(r.line)) < r.waits {
 		r.line = append(r.line, request)
 	}
 }
 
-// head has the head of the line ask again.
+// head asks again for the head of the line.
 func (r *run) head(ctx context.Context, at time.Duration) error {
 	first := r.line[0]
 	result, err := r.ask(ctx, at, first)
@@ -186,7 +185,7 @@ func (r *run) head(ctx context.Context, at time.Duration) error {
 	return nil
 }
 
-// ask asks the limiter, and notes what it gives out.
+// ask asks the limiter, and records a grant.
 func (r *run) ask(ctx context.Context, at time.Duration, request Request) (limit.Result, error) {
 	result, err := r.limiter.Allow(ctx, request.Permits)
 	if err != nil || !result.Allowed {
@@ -199,7 +198,7 @@ func (r *run) ask(ctx context.Context, at time.Duration, request Request) (limit
 	return result, nil
 }
 
-// giveBack ends the request that is at work longest.
+// giveBack ends the oldest request at work.
 func (r *run) giveBack(ctx context.Context, _ time.Duration) error {
 	permits := r.work[0].Permits
 	r.work = r.work[1:]

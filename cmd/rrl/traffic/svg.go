@@ -24,8 +24,8 @@ const (
 //go:embed style.css
 var style string // the colours, for light and dark pages
 
-// SVG returns the comparison as a picture: a strip for each algorithm, with what came and
-// what went out. It is the same for the same comparison.
+// SVG returns the comparison as a picture: a strip for each algorithm, with requests and grants. The same
+// comparison always gives the same picture.
 func (c *Comparison) SVG() string {
 	height := headHeight + float64(len(c.Strips))*(stripHeight+stripGap) + footHeight
 	title := c.title()
@@ -39,7 +39,7 @@ func (c *Comparison) SVG() string {
 	c.legend(&b)
 	bottom := height - footHeight
 	c.axis(&b, bottom)
-	highest := c.highest()
+	highest := c.highest(1)
 	for i, s := range c.Strips {
 		c.strip(&b, s, headHeight+float64(i)*(stripHeight+stripGap), highest)
 	}
@@ -47,8 +47,8 @@ func (c *Comparison) SVG() string {
 	return b.String()
 }
 
-// title says what the traffic is. The name of a file may have what a terminal acts on, or XML
-// does not allow; it is quoted then.
+// title describes the traffic. The name of a file may contain terminal codes, or characters that XML forbids;
+// then it is quoted.
 func (c *Comparison) title() string {
 	return fmt.Sprintf("%s: %s, %d permits per %s", words.Name(c.Traffic.Name),
 		words.Count(int64(len(c.Traffic.Requests)), "request"), c.Plan.Rate, span(c.Plan.Per))
@@ -63,14 +63,14 @@ func (c *Comparison) summary() string {
 	return c.title() + ". " + strings.Join(parts, "; ")
 }
 
-// worstText says how many permits went out in the worst interval.
+// worstText returns the permits of the worst interval, in words.
 func (c *Comparison) worstText(s *Strip) string {
 	return fmt.Sprintf("at most %d in %s", s.Worst, span(c.Plan.Per))
 }
 
 func span(d time.Duration) string { return words.Span(d.Milliseconds()) }
 
-// legend says what the colours mean.
+// legend explains the colours.
 func (c *Comparison) legend(b *strings.Builder) {
 	x := plotLeft
 	box := func(class, text string, width float64) {
@@ -85,7 +85,7 @@ func (c *Comparison) legend(b *strings.Builder) {
 		x, x+20, "permits left (of a queue: places)")
 }
 
-// axis draws times, a line for each interval if these are not too many.
+// axis draws times, with a line for each interval unless there are too many.
 func (c *Comparison) axis(b *strings.Builder, bottom float64) {
 	const most = 12
 	step := c.Plan.Per
@@ -99,15 +99,15 @@ func (c *Comparison) axis(b *strings.Builder, bottom float64) {
 	}
 }
 
-// x returns where a time is.
+// x returns the position of a time.
 func (c *Comparison) x(at time.Duration) float64 {
 	return plotLeft + plotWidth*float64(at)/float64(c.Traffic.Length)
 }
 
-// px returns a measure with a tenth of a px.
+// px returns a measure, rounded to a tenth of a px.
 func px(v float64) string { return fmt.Sprintf("%g", float64(int64(v*10+0.5))/10) }
 
-// strip draws what one limiter did.
+// strip draws the results of one limiter.
 func (c *Comparison) strip(b *strings.Builder, s *Strip, top float64, highest int64) {
 	base := top + stripHeight
 	fmt.Fprintf(b, `<text class="name" x="16" y="%g">%s</text>`, top+10, html.EscapeString(s.Name))
@@ -158,7 +158,7 @@ func (c *Comparison) area(b *strings.Builder, class string, bars []int64, base f
 	}
 }
 
-// line draws what was left. Samples that lie on the way between two others are left out.
+// line draws the remaining part. It skips samples on a straight line between their neighbours.
 func (c *Comparison) line(b *strings.Builder, left []float64, base float64) {
 	if len(left) == 0 {
 		return

@@ -19,28 +19,25 @@ var (
 	dark = ansi.NewStyle().ForegroundColor(ansi.Yellow)
 )
 
-// Table prints a line of figures for each algorithm. bytes are those of Bytes, or nil.
-func (c *Comparison) Table(w io.Writer, bytes map[string]int) error {
+// Table prints a line of figures for each algorithm.
+func (c *Comparison) Table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "\tadmitted\trefused\tworst %s\tof rate\tpeak\tlongest wait\tbytes\t\n", span(c.Plan.Per))
+	fmt.Fprintf(t, "\tadmitted\trefused\tworst %s\tof rate\tpeak\tlongest wait\t\n", span(c.Plan.Per))
 	for _, s := range c.Strips {
-		wait, size := "", ""
+		wait := ""
 		if s.Wait > 0 {
 			wait = span(s.Wait)
 		}
-		if n := bytes[s.Name]; n > 0 {
-			size = fmt.Sprint(n)
-		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.0f%%\t%.1f\t%s\t%s\t\n", s.Name, s.Admitted, s.Refused, s.Worst,
-			100*c.OfRate(s), c.Peak(s), wait, size)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.0f%%\t%.1f\t%s\t\n", s.Name, s.Admitted, s.Refused, s.Worst,
+			100*c.OfRate(s), c.Peak(s), wait)
 	}
 	return t.Flush()
 }
 
 const nameColumn = 17 // columns of a line before its bars
 
-// Lines prints the picture for a terminal of that many columns: what comes, and for each
-// algorithm what goes out and below that what is left.
+// Lines prints the picture for a terminal of the given columns: the requests, and for each algorithm the
+// grants and below them the remaining part of the limit.
 func (c *Comparison) Lines(w io.Writer, columns int, colours bool) error {
 	paint := func(style ansi.Style, text string) string {
 		if !colours {
@@ -54,15 +51,7 @@ func (c *Comparison) Lines(w io.Writer, columns int, colours bool) error {
 	line := func(name, text string) {
 		fmt.Fprintf(&b, "%-*s%s\n", nameColumn, name, text)
 	}
-	highest := int64(1)
-	for _, s := range c.Strips {
-		for _, n := range joined(c.bars(s.Grants), per) {
-			highest = max(highest, n)
-		}
-	}
-	for _, n := range joined(bars, per) {
-		highest = max(highest, n)
-	}
+	highest := c.highest(per)
 	fmt.Fprintf(&b, "%s\n\n", c.title())
 	line("requests", paint(grey, columnsOf(joined(bars, per), highest)))
 	for _, s := range c.Strips {
@@ -85,7 +74,7 @@ func (c *Comparison) Lines(w io.Writer, columns int, colours bool) error {
 	return err
 }
 
-// joined adds up bars, so many to one.
+// joined adds up bars, per to one.
 func joined(bars []int64, per int) []int64 {
 	sums := make([]int64, (len(bars)+per-1)/per)
 	for i, n := range bars {
@@ -110,7 +99,7 @@ func columnsOf(bars []int64, highest int64) string {
 	return b.String()
 }
 
-// levels returns a column for each few samples, of which the lowest counts.
+// levels returns a column for every few samples: the lowest of them.
 func levels(left []float64, each int) string {
 	var b strings.Builder
 	for i := 0; i+1 < len(left); i += each {
@@ -123,8 +112,7 @@ func levels(left []float64, each int) string {
 	return b.String()
 }
 
-// times returns the line below the columns: each interval where it begins, as far as there
-// is room.
+// times returns the line below the columns: the beginning of each interval, as far as there is room.
 func (c *Comparison) times(per int) string {
 	column := c.Plan.bin(c.Traffic) * time.Duration(per)
 	line := ""

@@ -24,11 +24,11 @@ type Request struct {
 type Traffic struct {
 	Name     string
 	Requests []Request
-	Length   time.Duration // what a picture shows; a queue may need longer
+	Length   time.Duration // of a picture; a queue may need longer
 }
 
-// The bounds of a Traffic. Of RRateLimiter, each request is a script on a Redis in Go, so that
-// more of them would take longer than anybody waits.
+// The bounds of a Traffic. Each request to RRateLimiter is a script on a Redis in Go, so that more requests
+// would take too long.
 const (
 	MostRequests = 4_000
 	mostPermits  = 1_000_000
@@ -40,16 +40,16 @@ var kinds = map[string]func(rate int64, per time.Duration, random *rand.Rand) Tr
 	"burst": burst, "steady": steady, "edge": edge, "random": poisson,
 }
 
-// Kinds returns the names that Make knows, in their order.
+// Kinds returns the kinds of Make.
 func Kinds() []string { return []string{"burst", "steady", "edge", "random"} }
 
-// Make returns the traffic of a kind that suits a limit of rate permits per so long:
+// Make returns the traffic of a kind for a limit of rate permits in each interval per:
 //
 //   - burst: nothing, then twice the rate within a fifth of the interval, three times
-//   - steady: half as much again as the rate, evenly
-//   - edge: a request, which begins a window; the rest of the rate at the end of that
-//     window; the rate at the beginning of the next one; all of it twice
-//   - random: as much as the rate on average, by chance. The same seed makes the same traffic
+//   - steady: 150 % of the rate, evenly
+//   - edge: a request, which begins a window; the rest of the rate at the end of that window; the rate at the
+//     beginning of the next window; all of it twice
+//   - random: the rate on average, by chance. The same seed makes the same traffic
 func Make(kind string, rate int64, per time.Duration, seed uint64) (Traffic, error) {
 	maker := kinds[kind]
 	if maker == nil {
@@ -112,10 +112,9 @@ func poisson(rate int64, per time.Duration, random *rand.Rand) Traffic {
 	return t
 }
 
-// Parse reads a line for each request: when it comes since the start, and how many
-// permits it asks for, 1 unless that is said. A time is seconds, as 1.25, or has a unit,
-// as 1250ms; a part of a millisecond is dropped. Lines may be in any order. One that is
-// empty or begins with # does not count. An error names the line.
+// Parse reads a line for each request: its time since the start, and its permits, which default to 1. A time
+// is in seconds, as 1.25, or has a unit, as 1250ms; fractions of a millisecond are dropped. Lines may be in
+// any order. Empty lines and lines that begin with # are skipped. An error names the line.
 func Parse(name string, r io.Reader, per time.Duration) (Traffic, error) {
 	t := Traffic{Name: name}
 	name = words.Name(name)
@@ -140,7 +139,7 @@ func Parse(name string, r io.Reader, per time.Duration) (Traffic, error) {
 	}
 	if err := lines.Err(); err != nil {
 		if errors.Is(err, bufio.ErrTooLong) {
-			return Traffic{}, fmt.Errorf("%s, line %d: it is too long", name, number)
+			return Traffic{}, fmt.Errorf("%s, line %d: too long", name, number)
 		}
 		return Traffic{}, err
 	}
@@ -152,7 +151,7 @@ func Parse(name string, r io.Reader, per time.Duration) (Traffic, error) {
 	return t, nil
 }
 
-// byteOrderMark is what some editors begin a file with.
+// byteOrderMark is the first character of a file from some editors.
 const byteOrderMark = "\ufeff"
 
 func parseLine(line string) (Request, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// Requests come in the order of their times, within the length, at whole ms.
+// Requests are in the order of their times, within the length, at whole ms.
 func TestMake(t *testing.T) {
 	for _, kind := range traffic.Kinds() {
 		for _, rate := range []int64{1, 2, 7, 20, 400} {
@@ -72,7 +72,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Random traffic is that of its seed, and has as many requests as the rate on average.
+// Random traffic depends on its seed only, and has as many requests as the rate on average.
 func TestRandom(t *testing.T) {
 	const rate, seeds = 50, 200
 	total := 0
@@ -135,7 +135,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Anybody may have chosen the name of a file.
 func TestNamesOfFilesAreHarmless(t *testing.T) {
 	const name = "a\x1b[31m\x01\xff<b>"
 	made := redistest.Must(traffic.Parse(name, strings.NewReader("\ufeff0 1\n"), time.Second))(t)
@@ -168,7 +167,7 @@ func TestParseErrors(t *testing.T) {
 		"1 x":              `the permits are "x"`,
 		"1 2 3":            "a.txt, line 1: it has 3 words, must have a time and the permits",
 
-		"1\n2" + strings.Repeat(" ", 100_000): "a.txt, line 2: it is too long",
+		"1\n2" + strings.Repeat(" ", 100_000): "a.txt, line 2: too long",
 		strings.Repeat("1\n", 4001):           "a.txt, line 4001: more than 4000 requests",
 	} {
 		_, err := traffic.Parse("a.txt", strings.NewReader(text), time.Second)

@@ -58,8 +58,7 @@ func open(t testing.TB) *browser {
 	return b
 }
 
-// said returns what the console has said since the last time: errors of scripts, breaches of the CSP, and
-// whatever else.
+// said returns the new messages of the console, such as errors of scripts and breaches of the CSP.
 func (b *browser) said() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +82,7 @@ func eval[T any](b *browser, expression string) T {
 	return value
 }
 
-// sees waits until an expression is true. On the way to another page it cannot be told.
+// sees waits until an expression is true. During a navigation it has no value.
 func (b *browser) sees(expression string) {
 	b.t.Helper()
 	redistest.Until(b.t, expression, func() error {
@@ -95,7 +94,7 @@ func (b *browser) sees(expression string) {
 	})
 }
 
-// prefers sets a feature of the user's, as color-scheme.
+// prefers sets a preference of the user, such as color-scheme.
 func (b *browser) prefers(name, value string) {
 	b.t.Helper()
 	redistest.Must(chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{

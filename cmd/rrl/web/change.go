@@ -13,7 +13,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
-// A change is what a form asks for. seen is the limiter at that moment.
+// A change carries out a form. seen is the newest view of the limiter.
 type change func(ctx context.Context, l *rratelimiter.RateLimiter, form url.Values, seen *view) error
 
 // changes returns the changes by the last part of their paths.
@@ -21,7 +21,7 @@ func changes() map[string]change {
 	return map[string]change{"rate": setRate, "repair": repair, "delete": remove}
 }
 
-// done says what was changed; the page after a change has it in its address.
+// done describes a change, for the page after it, whose address names the change.
 func done(what string) string {
 	switch what {
 	case "rate":
@@ -32,7 +32,7 @@ func done(what string) string {
 	return ""
 }
 
-// setRate sets the rate. The type stays as it is, so that no permits are forgotten.
+// setRate sets the rate. It keeps the type, so that no permits are forgotten.
 func setRate(ctx context.Context, l *rratelimiter.RateLimiter, form url.Values, seen *view) error {
 	rate, err := strconv.ParseInt(strings.TrimSpace(form.Get("rate")), 10, 64)
 	if err != nil {
@@ -68,10 +68,10 @@ func repair(ctx context.Context, l *rratelimiter.RateLimiter, _ url.Values, _ *v
 	return err
 }
 
-// remove deletes the limiter, if its name was typed as the page shows it.
+// remove deletes the limiter if its name was typed as the page shows it.
 func remove(ctx context.Context, l *rratelimiter.RateLimiter, form url.Values, _ *view) error {
 	if typed := form.Get("confirm"); typed != l.Name() && typed != shown(l.Name()) {
-		return &problem{http.StatusBadRequest, "The name that was typed is another one. Nothing was deleted."}
+		return &problem{http.StatusBadRequest, "The typed name is another one. Nothing was deleted."}
 	}
 	_, err := l.Delete(ctx)
 	return err
@@ -88,7 +88,7 @@ type changeView struct {
 	Error                     string
 }
 
-// changing refuses changes where Config does not allow them.
+// changing refuses changes unless Config allows them.
 func (h *Handler) changing(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !h.config.AllowChanges {
@@ -108,7 +108,7 @@ func (h *Handler) changePage(w http.ResponseWriter, r *http.Request) {
 	h.render(w, http.StatusOK, "change", frame{Title: "Change", Page: h.forms(hash, id, v)})
 }
 
-// forms returns the page of a limiter, with its forms filled in.
+// forms returns the page with the forms of a limiter, filled in.
 func (h *Handler) forms(hash, id string, v *view) changeView {
 	page := changeView{
 		Name: shown(hash), Type: v.kind, Back: h.link("limiter", hash, id), ID: shown(id), KeepState: true,
@@ -133,7 +133,7 @@ func (h *Handler) post(name string, do change) http.HandlerFunc {
 			h.refuse(w, &problem{http.StatusBadRequest, "The form cannot be read."})
 			return
 		}
-		// The token comes first: whoever does not have it learns nothing.
+		// The token comes first: without it a viewer learns nothing.
 		if status := h.tokens.check(r, r.PostForm.Get("token")); status != http.StatusOK {
 			h.refuseForm(w, r, &problem{status, refusals[status]})
 			return
@@ -157,7 +157,7 @@ func (h *Handler) post(name string, do change) http.HandlerFunc {
 	}
 }
 
-// carryOut does a change by a Client of its own, which acts as the client that is looked at.
+// carryOut makes a change with a Client of its own, which acts as the client on the page.
 func (h *Handler) carryOut(r *http.Request, hash, id string, v *view, do change) error {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
@@ -168,7 +168,7 @@ func (h *Handler) carryOut(r *http.Request, hash, id string, v *view, do change)
 	c := rratelimiter.New(h.rdb, opts...)
 	defer c.Close()
 	err := do(ctx, c.RateLimiter(hash), r.PostForm, v)
-	if _, known := errors.AsType[*problem](err); known {
+	if _, ok := errors.AsType[*problem](err); ok {
 		return err
 	}
 	if errors.Is(err, rratelimiter.ErrInvalidArgument) {
@@ -185,7 +185,7 @@ func (h *Handler) carryOut(r *http.Request, hash, id string, v *view, do change)
 	return &problem{status, shown(err.Error())}
 }
 
-// refuseForm shows the forms again, with what was filled in except the token, and says what is wrong.
+// refuseForm shows the forms and their contents again, without the token, and the error.
 func (h *Handler) refuseForm(w http.ResponseWriter, r *http.Request, why error) {
 	hash, id, v, err := h.lookAt(r)
 	if err != nil {

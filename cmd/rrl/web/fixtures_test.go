@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +26,6 @@ func TestMain(m *testing.M) {
 	redistest.VerifyNoLeaks(m)
 }
 
-// token is one of the tests'.
 const token = "a token of the tests"
 
 // handler returns the pages of a Redis.
@@ -40,6 +39,15 @@ func handler(t testing.TB, rdb redis.UniversalClient, config web.Config) *web.Ha
 // mini returns an embedded Redis.
 func mini(t testing.TB) *redis.Client { return redistest.MiniClient(t, redistest.Mini(t)) }
 
+// orders returns the pages of an embedded Redis with the limiter orders, and counts their round trips.
+func orders(t testing.TB, config web.Config) (*web.Handler, *atomic.Int64) {
+	t.Helper()
+	rdb := mini(t)
+	limiter(t, rdb, "orders", 10)
+	trips := redistest.RoundTrips(rdb)
+	return handler(t, rdb, config), trips
+}
+
 // site serves the pages.
 func site(t testing.TB, rdb redis.UniversalClient, config web.Config) *httptest.Server {
 	t.Helper()
@@ -50,7 +58,7 @@ func site(t testing.TB, rdb redis.UniversalClient, config web.Config) *httptest.
 	return s
 }
 
-// limiter returns a limiter of its own with a rate.
+// limiter returns a limiter with a rate.
 func limiter(t testing.TB, rdb redis.UniversalClient, name string, rate int64) *rratelimiter.RateLimiter {
 	t.Helper()
 	c := rratelimiter.New(rdb, rratelimiter.WithID("pod-1"))
@@ -80,27 +88,47 @@ func take(t testing.TB, l *rratelimiter.RateLimiter, permits int64) {
 	}
 }
 
+// A reply is the response to a request.
+type reply struct {
+	*httptest.ResponseRecorder
+	target string
+}
+
+// is checks the status, and that the body has some parts. It returns the body.
+func (r reply) is(t testing.TB, code int, parts ...string) (body string) {
+	t.Helper()
+	body = r.Body.String()
+	if r.Code != code {
+		t.Errorf("%.60s: %d, want %d\n%s", r.target, r.Code, code, body)
+	}
+	for _, part := range parts {
+		if !strings.Contains(body, part) {
+			t.Errorf("%.60s: no %q in\n%s", r.target, part, body)
+		}
+	}
+	return body
+}
+
 // get asks a Handler for a page.
-func get(h http.Handler, target string, mods ...func(*http.Request)) *httptest.ResponseRecorder {
+func get(h http.Handler, target string, mods ...func(*http.Request)) reply {
 	r := httptest.NewRequest(http.MethodGet, "http://localhost"+target, nil)
 	return do(h, r, mods...)
 }
 
 // post fills in a form.
-func post(h http.Handler, target string, form url.Values,
-	mods ...func(*http.Request)) *httptest.ResponseRecorder {
+func post(h http.Handler, target string, form url.Values, mods ...func(*http.Request)) reply {
 	r := httptest.NewRequest(http.MethodPost, "http://localhost"+target, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return do(h, r, mods...)
 }
 
-func do(h http.Handler, r *http.Request, mods ...func(*http.Request)) *httptest.ResponseRecorder {
+func do(h http.Handler, r *http.Request, mods ...func(*http.Request)) reply {
 	for _, mod := range mods {
 		mod(r)
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	return w
+	return reply{w, r.Method + " " + r.Host + r.URL.String()}
 }
 
 // header changes a request.
@@ -111,7 +139,7 @@ func header(name, value string) func(*http.Request) {
 // page returns the address of a page about a limiter.
 func page(path, name string) string { return path + "?" + url.Values{"name": {name}}.Encode() }
 
-// An event is what the tests look at of a view.
+// An event is the part of a view that the tests check.
 type event struct {
 	State     string            `json:"state"`
 	Texts     map[string]string `json:"texts"`
@@ -140,7 +168,7 @@ func follow(t testing.TB, address string) *stream {
 	return &stream{t, res.Body, bufio.NewReader(res.Body)}
 }
 
-// next returns the next event, and the line that it came in.
+// next returns the next event, and its line.
 func (s *stream) next() (e event, line string) {
 	s.t.Helper()
 	for {
@@ -157,7 +185,7 @@ func (s *stream) next() (e event, line string) {
 	}
 }
 
-// until returns the first event that is as it should be.
+// until returns the first event for which ok is true.
 func (s *stream) until(what string, ok func(e event) bool) (e event) {
 	s.t.Helper()
 	redistest.Until(s.t, what, func() error {
@@ -167,17 +195,4 @@ func (s *stream) until(what string, ok func(e event) bool) (e event) {
 		return nil
 	})
 	return e
-}
-
-// silent is a Redis that takes requests and says nothing.
-type silent struct{}
-
-func (silent) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (silent) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, _ redis.Cmder) error { <-ctx.Done(); return ctx.Err() }
-}
-
-func (silent) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, _ []redis.Cmder) error { <-ctx.Done(); return ctx.Err() }
 }

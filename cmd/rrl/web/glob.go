@@ -2,10 +2,11 @@ package web
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
-// The bounds of a pattern that a viewer gives. Old releases of Redis take very long for many stars.
+// The bounds of a viewer's pattern. Old releases of Redis take very long for many stars.
 const (
 	longestPattern = 200
 	mostStars      = 4
@@ -22,72 +23,77 @@ func checkPattern(pattern string) error {
 	return nil
 }
 
-// matches reports whether a name matches a pattern, as Redis would: * is any text, ? any byte, [a-z] and
-// [^a-z] one byte, a backslash takes the next byte as it is.
-func matches(pattern, name string) bool {
-	// After a mismatch only the last star can take one more byte, so it takes len(pattern) * len(name)
-	// steps at most.
-	star, from := -1, 0
-	for p, n := 0, 0; ; {
-		if p < len(pattern) && pattern[p] == '*' {
-			star, from = p+1, n
-			p++
-			continue
-		}
-		if n == len(name) {
-			return p == len(pattern)
-		}
-		if p < len(pattern) {
-			if ok, width := matchOne(pattern[p:], name[n]); ok {
-				p, n = p+width, n+1
-				continue
-			}
-		}
-		if star < 0 {
-			return false
-		}
-		from++
-		p, n = star, from
-		if from > len(name) {
-			return false
+// A glob is a pattern of Redis: * is any text, ? any byte, [a-z] and [^a-z] one byte, and a backslash takes
+// the next byte literally. A regexp takes time in proportion to the name, however many stars the pattern has.
+type glob struct{ *regexp.Regexp }
+
+func newGlob(pattern string) glob {
+	var b strings.Builder
+	b.WriteString(`(?s)\A`)
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '*':
+			b.WriteString(".*")
+		case c == '?':
+			b.WriteByte('.')
+		case c == '[':
+			i += writeSet(&b, pattern[i+1:])
+		case c == '\\' && i+1 < len(pattern):
+			i++
+			writeByte(&b, pattern[i])
+		default:
+			writeByte(&b, c)
 		}
 	}
+	b.WriteString(`\z`)
+	return glob{regexp.MustCompile(b.String())}
 }
 
-// matchOne reports whether a byte matches the beginning of a pattern, and how long that is.
-func matchOne(pattern string, b byte) (ok bool, width int) {
-	switch pattern[0] {
-	case '?':
-		return true, 1
-	case '[':
-		return matchSet(pattern, b)
-	case '\\':
-		if len(pattern) > 1 {
-			return pattern[1] == b, 2
-		}
+// matches reports whether a name matches, as Redis would.
+func (g glob) matches(name string) bool { return g.MatchString(bytewise(name)) }
+
+// bytewise returns a text with a rune for each byte, because Redis matches bytes.
+func bytewise(text string) string {
+	runes := make([]rune, len(text))
+	for i := range runes {
+		runes[i] = rune(text[i])
 	}
-	return pattern[0] == b, 1
+	return string(runes)
 }
 
-// matchSet is matchOne for a pattern that begins with a set. One that is not closed ends with the pattern.
-func matchSet(pattern string, b byte) (ok bool, width int) {
-	i := 1
-	not := i < len(pattern) && pattern[i] == '^'
+// writeByte writes a byte of a pattern that stands for itself.
+func writeByte(b *strings.Builder, c byte) { fmt.Fprintf(b, `\x{%x}`, c) }
+
+// writeSet writes a set as alternatives and returns its length with the closing bracket. A set that is not
+// closed ends with the pattern.
+func writeSet(b *strings.Builder, set string) (length int) {
+	i := 0
+	not := i < len(set) && set[i] == '^'
 	if not {
 		i++
 	}
-	for ; i < len(pattern) && pattern[i] != ']'; i++ {
+	var ranges strings.Builder
+	for ; i < len(set) && set[i] != ']'; i++ {
+		first, last := set[i], set[i]
 		switch {
-		case pattern[i] == '\\' && i+1 < len(pattern):
+		case set[i] == '\\' && i+1 < len(set):
 			i++
-			ok = ok || pattern[i] == b
-		case i+2 < len(pattern) && pattern[i+1] == '-':
-			first, last := min(pattern[i], pattern[i+2]), max(pattern[i], pattern[i+2])
-			ok = ok || first <= b && b <= last
+			first, last = set[i], set[i]
+		case i+2 < len(set) && set[i+1] == '-':
+			first, last = min(first, set[i+2]), max(first, set[i+2])
 			i += 2
-		default:
-			ok = ok || pattern[i] == b
 		}
+		fmt.Fprintf(&ranges, `\x{%x}-\x{%x}`, first, last)
 	}
-	return ok != not, min(i+1, len(pattern))
+	switch {
+	case ranges.Len() == 0 && not:
+		b.WriteByte('.')
+	case ranges.Len() == 0:
+		b.WriteString(`[^\x{0}-\x{ff}]`) // nothing
+	case not:
+		fmt.Fprintf(b, "[^%s]", &ranges)
+	default:
+		fmt.Fprintf(b, "[%s]", &ranges)
+	}
+	return min(i+1, len(set))
 }

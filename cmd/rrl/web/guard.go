@@ -10,14 +10,15 @@ import (
 	"sync"
 
 	"golang.org/x/time/rate"
+
+	"github.com/redisson-go/rratelimiter/internal/admission"
 )
 
-// policy allows what the page consists of: its own script, style and requests. Whatever a name
-// may contain, nothing else runs.
+// policy allows the page's own script, style and requests. Nothing else runs, whatever a name contains.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// headers adds what every response has.
+// headers adds the headers of every response.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		set := w.Header().Set
@@ -31,7 +32,7 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// hosts refuses requests for names that are not ours.
+// hosts refuses requests for other host names.
 func (h *Handler) hosts(next http.Handler) http.Handler {
 	if len(h.config.Hosts) == 0 {
 		return next
@@ -42,16 +43,16 @@ func (h *Handler) hosts(next http.Handler) http.Handler {
 			host = name
 		}
 		host = strings.Trim(host, "[]")
-		own := func(name string) bool { return strings.EqualFold(name, host) }
-		if !slices.ContainsFunc(h.config.Hosts, own) {
-			http.Error(w, "This server is not reached by that name.", http.StatusMisdirectedRequest)
+		isHost := func(name string) bool { return strings.EqualFold(name, host) }
+		if !slices.ContainsFunc(h.config.Hosts, isHost) {
+			http.Error(w, "This server has another name.", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// private asks for the token where reading needs it.
+// private asks for the token if reading needs it.
 func (h *Handler) private(next http.HandlerFunc) http.HandlerFunc {
 	if !h.config.Private {
 		return next
@@ -75,14 +76,14 @@ func (h *Handler) private(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// refusals are what is said about a token that is not right.
+// refusals are the texts about a wrong token.
 var refusals = map[int]string{
 	http.StatusUnauthorized:    "The token is the password. Any user name will do.",
 	http.StatusForbidden:       "The token is wrong. Nothing was changed.",
 	http.StatusTooManyRequests: "Too many wrong tokens came from this address. Try again in a minute.",
 }
 
-// Tokens check the token, and bound the guesses at it.
+// tokens checks the token, and bounds the guesses.
 type tokens struct {
 	sum [sha256.Size]byte
 
@@ -91,23 +92,20 @@ type tokens struct {
 }
 
 const (
-	guesses       = 5    // that may follow one another; then one in a minute
-	mostAddresses = 1000 // that are remembered
+	guesses       = 5    // in a row; then one in a minute
+	mostAddresses = 1000 // with guesses
 )
 
 func newTokens(token string) *tokens {
 	return &tokens{sum: sha256.Sum256([]byte(token)), wrong: map[string]*rate.Limiter{}}
 }
 
-// check compares a token with ours. It returns 200, 403 if it is wrong, and 429 without a look at
-// it after too many wrong ones.
+// check compares a token with ours. It returns 200, 403 for a wrong token, and 429 without a comparison after
+// too many wrong ones.
 func (t *tokens) check(r *http.Request, token string) (status int) {
-	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		address = r.RemoteAddr
-	}
-	if ip := net.ParseIP(address); ip != nil && ip.To4() == nil {
-		address = ip.Mask(net.CIDRMask(64, 128)).String() // of one network, as it is given to a customer
+	address := r.RemoteAddr
+	if ip, ok := admission.ParseAddr(address); ok {
+		address = admission.AddressKey(ip)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,7 +119,7 @@ func (t *tokens) check(r *http.Request, token string) (status int) {
 	}
 	if bound == nil {
 		if len(t.wrong) >= mostAddresses {
-			clear(t.wrong) // a token of 16 bytes stands more guesses than that lets through
+			clear(t.wrong) // a token of 16 bytes withstands the additional guesses
 		}
 		bound = rate.NewLimiter(rate.Limit(1.0/60), guesses)
 		t.wrong[address] = bound

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// A client is one to choose, by a link: a form would change the bytes of a name that is no UTF-8.
+// A client is chosen by a link, because a form would change the bytes of a name that is no UTF-8.
 type client struct {
 	Link, Shown string
 	Chosen      bool
 }
 
-// mostOffered is how many clients are offered to choose from.
+// mostOffered is the most clients to choose from.
 const mostOffered = 200
 
 // A limiterView is the page of a limiter.
@@ -21,11 +21,11 @@ type limiterView struct {
 	*view
 	Name      string
 	Live      string // address of the stream
-	Change    string // address of the forms; empty where there are none
-	ID        string // of the client, as it is shown
+	Change    string // address of the forms; empty if there are none
+	ID        string // of the client, as shown
 	Clients   []client
 	NoClients string // why there are none to choose from
-	More      string // that there are more
+	More      string // how many more there are
 	PerClient bool
 	Done      string
 	Every     string
@@ -50,7 +50,7 @@ func (h *Handler) look(ctx context.Context, hash, id string) (*view, error) {
 	}
 }
 
-// lookAt returns what a request is about, and the newest view of it.
+// lookAt returns the limiter and client of a request, and the newest view.
 func (h *Handler) lookAt(r *http.Request) (hash, id string, v *view, err error) {
 	if hash, id, err = h.wanted(r); err != nil {
 		return hash, id, nil, err
@@ -110,7 +110,7 @@ func (p *limiterView) offer(h *Handler, hash string, ids []string, chosen string
 	}
 }
 
-// live sends what is new about a limiter, as server-sent events: each is a view as JSON.
+// live sends the views of a limiter as server-sent events, each as JSON.
 func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 	hash, id, err := h.wanted(r)
 	if err != nil {
@@ -124,7 +124,7 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.watches.leave(viewer)
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events back
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would delay events
 	stream := http.NewResponseController(w)
 	if _, err := fmt.Fprint(w, "retry: 3000\n\n"); err != nil || stream.Flush() != nil ||
 		r.Method != http.MethodGet {

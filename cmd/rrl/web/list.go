@@ -13,7 +13,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 )
 
-// A list is what a search has found.
+// A list is the result of a search.
 type list struct {
 	limiters []*inspect.Limiter
 	locks    []*inspect.Lock
@@ -24,7 +24,7 @@ type list struct {
 // patience is how long a viewer waits for a search through the keys.
 const patience = 10 * time.Second
 
-// list returns the limiters that match a pattern of a viewer, from a search that is at most resting old.
+// list returns the limiters that match a viewer's pattern, from a search that is at most resting old.
 func (h *Handler) list(ctx context.Context, pattern string) (*list, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -36,7 +36,7 @@ func (h *Handler) list(ctx context.Context, pattern string) (*list, error) {
 		defer end()
 		scan := inspect.Scan{
 			Match: pattern, Limit: h.config.Limit,
-			Keep: func(hash string) bool { return matches(h.config.Match, hash) },
+			Keep: h.match.matches,
 		}
 		found, locks, done, err := scan.All(ctx, h.rdb)
 		if redis.IsPermissionError(err) { // locks need more rights than limiters
@@ -66,7 +66,7 @@ type row struct {
 	Type, Rate, Interval, KeepAlive  string
 	Remaining, Outstanding, TTL, Ids string
 	Findings                         int
-	Share                            int64 // percent of the rate that remains: of the client that has least
+	Share                            int64 // percent of the rate that remains, for the client with the least
 	Saturated                        bool
 }
 
@@ -80,9 +80,9 @@ type lockRow struct {
 type listing struct {
 	Rows    []row
 	Locks   []lockRow
-	Held    string // how many those are
+	Held    string // their number
 	Pattern string // of the viewer
-	Search  bool   // there is a field for it
+	Search  bool   // whether there is a search field
 	Limit   int
 	Stopped bool
 	Age     string
@@ -96,8 +96,8 @@ func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, &problem{http.StatusBadRequest, "Refused: " + err.Error() + "."})
 		return
 	}
-	if h.config.Mask && pattern != "" { // it would tell the names, letter by letter
-		h.refuse(w, &problem{http.StatusForbidden, "Names are masked here, so there is no search for them."})
+	if h.config.Mask && pattern != "" { // a search would reveal the names, letter by letter
+		h.refuse(w, &problem{http.StatusForbidden, "Names are masked here, so they cannot be searched for."})
 		return
 	}
 	found, err := h.list(r.Context(), pattern)
@@ -123,7 +123,7 @@ func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
 		page.Locks = append(page.Locks, h.lockRow(l))
 	}
 	page.Held = count(int64(len(page.Locks)), "lock")
-	if h.config.Mask { // their order would tell something about them
+	if h.config.Mask { // the order of the names would reveal something about them
 		slices.SortFunc(page.Rows, func(a, b row) int { return cmp.Compare(a.Name, b.Name) })
 		slices.SortFunc(page.Locks, func(a, b lockRow) int { return cmp.Compare(a.Name, b.Name) })
 	}
@@ -148,11 +148,7 @@ func (h *Handler) row(l *inspect.Limiter) row {
 	if len(name) <= longestName {
 		row.Link = h.link("limiter", l.Name, "")
 	}
-	for _, f := range l.Findings {
-		if !f.Remark {
-			row.Findings++
-		}
-	}
+	row.Findings = wrong(l.Findings)
 	if c.KeepAlive > 0 {
 		row.KeepAlive = span(c.KeepAlive)
 	}
@@ -181,11 +177,21 @@ func (h *Handler) row(l *inspect.Limiter) row {
 
 const percent = 100
 
+// wrong counts the findings that are no remarks.
+func wrong(found []inspect.Finding) (n int) {
+	for _, f := range found {
+		if !f.Remark {
+			n++
+		}
+	}
+	return n
+}
+
 // lockRow returns the row of a lock.
 func (h *Handler) lockRow(l *inspect.Lock) lockRow {
 	name := h.public(l.Name)
 	row := lockRow{
-		Name: cut(shown(name[:min(len(name), longestName)])), Kind: string(l.Kind), Holder: "nobody",
+		Name: cut(shown(name[:min(len(name), longestName)])), Kind: string(l.Kind), Holder: "none",
 		TTL: "none", Waiting: number(l.Waiting),
 	}
 	if len(l.Owners) > 0 {
@@ -194,11 +200,7 @@ func (h *Handler) lockRow(l *inspect.Lock) lockRow {
 	if ttl := l.TTL(); ttl >= 0 {
 		row.TTL = span(ttl)
 	}
-	for _, f := range l.Findings {
-		if !f.Remark {
-			row.Findings++
-		}
-	}
+	row.Findings = wrong(l.Findings)
 	return row
 }
 

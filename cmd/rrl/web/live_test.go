@@ -20,7 +20,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A live page tells what was taken, by whom, and when it is back.
+// A live page shows grants, by Go and by Java, and the end of the limiter.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
@@ -57,16 +57,11 @@ func TestLive(t *testing.T) {
 	s.until("the end", func(e event) bool { return e.State == "gone" })
 }
 
-// A hundred viewers of a limiter cost one round trip in a second, the next one is refused, and
-// when all have gone Redis is left alone.
+// A hundred viewers of a limiter cost one round trip a second, the next viewer is refused, and without
+// viewers there are no round trips.
 func TestViewersShareRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rdb := mini(t)
-		limiter(t, rdb, "orders", 10)
-		limiter(t, rdb, "others", 10)
-		trips := &redistest.RoundTrips{}
-		rdb.AddHook(trips)
-		h := handler(t, rdb, web.Config{})
+		h, trips := orders(t, web.Config{})
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		var viewers sync.WaitGroup
@@ -84,16 +79,14 @@ func TestViewersShareRoundTrips(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"orders", "others"} {
-			if w := get(h, page("/live", name)); w.Code != http.StatusServiceUnavailable ||
-				w.Header().Get("Retry-After") == "" {
-				t.Errorf("viewer 101, of %s: %d", name, w.Code)
+			w := get(h, page("/live", name))
+			if w.is(t, http.StatusServiceUnavailable); w.Header().Get("Retry-After") == "" {
+				t.Errorf("viewer 101, of %s: %v", name, w.Header())
 			}
 		}
 		// Pages of the limiter cost nothing more.
 		for range 20 {
-			if w := get(h, page("/limiter", "orders")); w.Code != http.StatusOK {
-				t.Errorf("the page: %d", w.Code)
-			}
+			get(h, page("/limiter", "orders")).is(t, http.StatusOK)
 		}
 		if n := trips.Load(); n != 11 {
 			t.Errorf("20 pages have cost %d round trips", n-11)
@@ -102,19 +95,15 @@ func TestViewersShareRoundTrips(t *testing.T) {
 		viewers.Wait()
 		time.Sleep(time.Minute)
 		if n := trips.Load(); n != 11 {
-			t.Errorf("nobody looks: %d round trips more", n-11)
+			t.Errorf("%d more round trips without viewers", n-11)
 		}
 	})
 }
 
-// However often a page is loaded, its limiter is read once in a second.
+// A limiter is read once a second, however often its page is loaded.
 func TestReloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rdb := mini(t)
-		limiter(t, rdb, "orders", 10)
-		trips := &redistest.RoundTrips{}
-		rdb.AddHook(trips)
-		h := handler(t, rdb, web.Config{})
+		h, trips := orders(t, web.Config{})
 		for range 100 {
 			get(h, page("/limiter", "orders"))
 			time.Sleep(100 * time.Millisecond)
@@ -125,12 +114,10 @@ func TestReloads(t *testing.T) {
 	})
 }
 
-// A viewer that takes nothing loses updates. The others have theirs.
+// A slow viewer loses updates; the other viewers get theirs.
 func TestSlowViewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rdb := mini(t)
-		limiter(t, rdb, "orders", 10)
-		h := handler(t, rdb, web.Config{})
+		h, _ := orders(t, web.Config{})
 		ctx, leave := context.WithCancel(t.Context())
 		var viewers sync.WaitGroup
 		slow, quick := &recorder{stuck: ctx.Done()}, &recorder{}
@@ -146,12 +133,10 @@ func TestSlowViewer(t *testing.T) {
 	})
 }
 
-// Close ends the streams at once, and later ones before they begin.
+// Close ends the streams at once, and refuses later ones.
 func TestCloseEndsStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rdb := mini(t)
-		limiter(t, rdb, "orders", 10)
-		h := handler(t, rdb, web.Config{})
+		h, _ := orders(t, web.Config{})
 		var viewers sync.WaitGroup
 		for range 3 {
 			viewers.Go(func() { h.ServeHTTP(&recorder{}, request(t.Context(), page("/live", "orders"))) })
@@ -165,15 +150,13 @@ func TestCloseEndsStreams(t *testing.T) {
 		}
 		for _, target := range []string{"/", "/healthz", page("/live", "orders"),
 			page("/limiter", "orders")} {
-			if w := get(h, target); w.Code != http.StatusServiceUnavailable {
-				t.Errorf("%s after Close: %d", target, w.Code)
-			}
+			get(h, target).is(t, http.StatusServiceUnavailable)
 		}
 		_ = h.Close()
 	})
 }
 
-// When Redis is away the stream says so, and goes on when it is back.
+// The stream says that Redis is away, and goes on when Redis is back.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -186,14 +169,12 @@ func TestRedisAway(t *testing.T) {
 	stream.until("it says so", func(e event) bool {
 		return e.State == "error" && strings.HasPrefix(e.Texts["summary"], "Redis could not be read: ")
 	})
-	if w := get(h.Config.Handler, page("/limiter", "orders")); w.Code != http.StatusServiceUnavailable {
-		t.Errorf("the page: %d", w.Code)
-	}
+	get(h.Config.Handler, page("/limiter", "orders")).is(t, http.StatusServiceUnavailable)
 	s.Restart(t)
 	stream.until("it goes on", func(e event) bool { return e.State == "gone" })
 }
 
-// Of a limiter with many records a bounded part is read, and the page says so.
+// A bounded part of many records is read, and the page says so.
 func TestManyRecords(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
@@ -210,27 +191,34 @@ func TestManyRecords(t *testing.T) {
 		rdb.ZAdd(t.Context(), keys.Permits, records...)
 	}
 	h := handler(t, rdb, web.Config{})
-	body := get(h, page("/limiter", "orders")).Body.String()
-	if !strings.Contains(body, "Only 1,000 of 20,001 records were read") {
-		t.Errorf("the page does not say so:\n%s", body)
-	}
+	get(h, page("/limiter", "orders")).is(t, http.StatusOK, "Only 1,000 of 20,001 records were read")
 }
 
-// Looking writes nothing: Redis sees commands that read, and no others.
-func TestNothingIsWritten(t *testing.T) {
+// Looking needs only the rights that docs/page.md names, and writes nothing: Redis gets only commands that
+// read.
+func TestLookingOnlyReads(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	rdb := s.Client(t)
-	take(t, limiter(t, rdb, "orders", 10), 1)
-	perClient(t, rdb, "users", "pod-1", 1)
+	take(t, limiter(t, s.Client(t), "orders", 10), 1)
+	perClient(t, s.Client(t), "users", "pod-1", 3)
+	doc := redistest.Must(os.ReadFile("../../../docs/page.md"))(t)
+	_, after, found := strings.Cut(string(doc), "Looking needs these rights: `")
+	rights, _, _ := strings.Cut(after, "`")
+	if !found {
+		t.Fatal("docs/page.md names no rights")
+	}
+	rules := append([]string{"on", ">secret", "~*"}, strings.Fields(rights)...)
+	redistest.Allow(t, "viewer", rules, s.Admin())
+	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "viewer", "secret" })
 	h := site(t, rdb, web.Config{AllowChanges: true, Token: token})
 	sent := s.Monitor(t)
 	for _, target := range []string{
 		"/", "/?match=o*", page("/limiter", "orders"), page("/limiter", "users") + "&id=pod-1",
-		page("/limiter", "users"), page("/change", "orders"), "/healthz",
+		page("/change", "orders"), "/healthz",
 	} {
-		get(h.Config.Handler, target)
+		get(h.Config.Handler, target).is(t, http.StatusOK)
 	}
+	get(h.Config.Handler, page("/limiter", "users")).is(t, http.StatusSeeOther)
 	stream := follow(t, h.URL+page("/live", "orders"))
 	stream.next()
 	stream.next()
@@ -247,14 +235,10 @@ func TestNothingIsWritten(t *testing.T) {
 	}
 }
 
-// The list is searched for once in ten seconds for all viewers, one search at a time.
+// One search in ten seconds serves all viewers of the list.
 func TestSearchesAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rdb := mini(t)
-		limiter(t, rdb, "orders", 10)
-		trips := &redistest.RoundTrips{}
-		rdb.AddHook(trips)
-		h := handler(t, rdb, web.Config{})
+		h, trips := orders(t, web.Config{})
 		get(h, "/")
 		once := trips.Load()
 		for range 99 {
@@ -272,7 +256,7 @@ func TestSearchesAreShared(t *testing.T) {
 		if get(h, "/"); trips.Load() != 2*once {
 			t.Error("the list is never searched for again")
 		}
-		// There is an end to the patterns that are searched for.
+		// The number of patterns in a cache is bounded.
 		busy := 0
 		for i := range 100 {
 			if w := get(h, "/?match="+strconv.Itoa(i)); w.Code == http.StatusServiceUnavailable {
@@ -290,9 +274,10 @@ func request(ctx context.Context, target string) *http.Request {
 	return httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+target, nil)
 }
 
-// A recorder takes what is written to a viewer.
+// A recorder is a viewer that records its events.
 type recorder struct {
-	stuck <-chan struct{} // it takes nothing before; nil: everything at once
+	writes chan<- struct{} // gets a value for each write; nil for none
+	stuck  <-chan struct{} // until it closes, nothing is read; nil to read at once
 
 	mu   sync.Mutex
 	body strings.Builder // guarded by mu
@@ -309,6 +294,9 @@ func (r *recorder) Header() http.Header {
 }
 
 func (r *recorder) Write(b []byte) (int, error) {
+	if r.writes != nil {
+		r.writes <- struct{}{}
+	}
 	if r.stuck != nil {
 		<-r.stuck
 	}
@@ -320,36 +308,9 @@ func (r *recorder) Write(b []byte) (int, error) {
 func (r *recorder) WriteHeader(int)   {}
 func (r *recorder) FlushError() error { return nil }
 
-// events returns how many events it has taken.
+// events returns the number of events.
 func (r *recorder) events() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.Count(r.body.String(), "data: ")
-}
-
-// Looking needs the rights that docs/page.md names, and no others.
-func TestRights(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	limiter(t, s.Client(t), "orders", 10)
-	perClient(t, s.Client(t), "users", "pod-1", 3)
-	doc := redistest.Must(os.ReadFile("../../../docs/page.md"))(t)
-	_, rights, _ := strings.Cut(string(doc), "Looking needs these rights: `")
-	rights, _, _ = strings.Cut(rights, "`")
-	command := []any{"acl", "setuser", "viewer", "on", ">secret", "~*"}
-	for right := range strings.FieldsSeq(rights) {
-		command = append(command, right)
-	}
-	if err := s.Admin().Do(t.Context(), command...).Err(); err != nil || len(command) < 10 {
-		t.Fatalf("%v: %v", command, err)
-	}
-	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "viewer", "secret" })
-	h := handler(t, rdb, web.Config{})
-	for _, target := range []string{
-		"/", page("/limiter", "orders"), page("/limiter", "users") + "&id=pod-1", "/healthz",
-	} {
-		if w := get(h, target); w.Code != http.StatusOK {
-			t.Errorf("%s: %d\n%s", target, w.Code, w.Body)
-		}
-	}
 }

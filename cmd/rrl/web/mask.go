@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// Masks are hashes that stand for names and ids. They need a secret key: without it, somebody could hash
-// names until one gives the mask that he has seen.
+// Masks are hashes that stand for names and ids. They need a secret key: without it, a viewer could hash
+// names until one gives a mask on the page.
 type masks struct {
 	key [32]byte
 
 	mu sync.Mutex
-	of map[string]string // what the masks stand for that were given out; guarded by mu
+	of map[string]string // texts by the masks that were given out; guarded by mu
 }
 
 const (
@@ -28,7 +28,7 @@ func newMasks() *masks {
 	return m
 }
 
-// mask returns what stands for a text.
+// mask returns the mask of a text.
 func (m *masks) mask(text string) string {
 	sum := hmac.New(sha256.New, m.key[:])
 	_, _ = sum.Write([]byte(text)) // a hash takes everything
@@ -36,21 +36,21 @@ func (m *masks) mask(text string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.of) >= mostMasks {
-		clear(m.of) // the next search has them again
+		clear(m.of) // the next search restores them
 	}
 	m.of[mask] = text
 	return mask
 }
 
-// unmask returns what a mask stands for, if it was given out.
-func (m *masks) unmask(mask string) (text string, known bool) {
+// unmask returns the text behind a mask, if the mask was given out.
+func (m *masks) unmask(mask string) (text string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	text, known = m.of[mask]
-	return text, known
+	text, ok = m.of[mask]
+	return text, ok
 }
 
-// public returns how a name or an id is called outside of the server.
+// public returns a name or an id as viewers see it.
 func (h *Handler) public(text string) string {
 	if h.config.Mask && text != "" {
 		return h.masks.mask(text)

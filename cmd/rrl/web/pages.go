@@ -28,7 +28,7 @@ var templates = func() map[string]*template.Template {
 	return all
 }()
 
-// A frame is what all pages have.
+// A frame is the part that all pages share.
 type frame struct {
 	Title   string
 	Prefix  string
@@ -37,19 +37,19 @@ type frame struct {
 	Page    any
 }
 
-// longestWrite is how long a viewer may take to take a page, or what is new about a limiter. Whoever
-// takes nothing for so long has gone, or must come again.
+// longestWrite bounds how long the write of a page or an event may take. After that the connection is closed,
+// and a viewer that is still there connects again.
 const longestWrite = 10 * time.Second
 
-// render writes a page. No more than Config.Viewers pages are on their way at a time: each is in memory
-// until its viewer has taken it.
+// render writes a page. At most Config.Viewers pages are written at the same time, because each stays in
+// memory until its viewer has read it.
 func (h *Handler) render(w http.ResponseWriter, status int, name string, f frame) {
 	select {
 	case h.writing <- struct{}{}:
 		defer func() { <-h.writing }()
 	default:
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, "Too many are looking at the moment.", http.StatusServiceUnavailable)
+		http.Error(w, "Too many viewers at the moment.", http.StatusServiceUnavailable)
 		return
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(longestWrite)) // some servers have none
@@ -62,10 +62,10 @@ func (h *Handler) render(w http.ResponseWriter, status int, name string, f frame
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(page.Len()))
 	w.WriteHeader(status)
-	_, _ = page.WriteTo(w) // a viewer may have gone
+	_, _ = page.WriteTo(w) // the viewer may have left
 }
 
-// A problem is an error with what a viewer is told.
+// A problem is an error with a text for the viewer.
 type problem struct {
 	status int
 	text   string
@@ -73,7 +73,7 @@ type problem struct {
 
 func (p *problem) Error() string { return p.text }
 
-// refuse writes a page that says why there is no other.
+// refuse writes a page that explains an error.
 func (h *Handler) refuse(w http.ResponseWriter, err error) {
 	p, retry := h.problemOf(err), 0
 	if p.status == http.StatusServiceUnavailable {
@@ -90,16 +90,16 @@ func (h *Handler) problemOf(err error) *problem {
 	text := h.unread(err)
 	switch {
 	case errors.Is(err, errBusy):
-		text = "Too many are looking at the moment. Try again in some seconds."
+		text = "Too many viewers at the moment. Try again in some seconds."
 	case errors.Is(err, errClosed):
 		text = "The server is stopping."
 	case errors.Is(err, context.DeadlineExceeded):
-		text = "Redis takes long. Try again in some seconds."
+		text = "Redis is slow. Try again in some seconds."
 	}
 	return &problem{http.StatusServiceUnavailable, text}
 }
 
-// link returns the address of a page about a limiter, with the bytes of its name as they are.
+// link returns the address of a page about a limiter, with the exact bytes of its name.
 func (h *Handler) link(page, hash, id string) string {
 	values := url.Values{"name": {h.public(hash)}}
 	if id != "" {
@@ -108,7 +108,7 @@ func (h *Handler) link(page, hash, id string) string {
 	return h.config.Prefix + page + "?" + values.Encode()
 }
 
-// wanted returns which limiter, and which client of it, a request is about.
+// wanted returns the limiter of a request, and the client.
 func (h *Handler) wanted(r *http.Request) (hash, id string, err error) {
 	query := r.URL.Query()
 	hash, id = query.Get("name"), query.Get("id")
@@ -124,16 +124,16 @@ func (h *Handler) wanted(r *http.Request) (hash, id string, err error) {
 			return "", "", err
 		}
 	}
-	if !matches(h.config.Match, hash) || hash == "" {
+	if !h.match.matches(hash) || hash == "" {
 		return "", "", unknown
 	}
 	return hash, id, nil
 }
 
-// unmask returns what a mask stands for: the name of a limiter, or the id of a client of the limiter in hash.
-// What was not given out yet is looked for.
+// unmask returns the text behind a mask: the name of a limiter, or the id of a client of the limiter in hash.
+// If the mask is unknown to this process, it searches the keys for it.
 func (h *Handler) unmask(ctx context.Context, mask, hash string) (string, error) {
-	if text, known := h.masks.unmask(mask); known {
+	if text, ok := h.masks.unmask(mask); ok {
 		return text, nil
 	}
 	var candidates []string
@@ -155,12 +155,12 @@ func (h *Handler) unmask(ctx context.Context, mask, hash string) (string, error)
 	i := slices.IndexFunc(candidates, func(text string) bool { return h.masks.mask(text) == mask })
 	if i < 0 {
 		return "", &problem{http.StatusNotFound,
-			"There is no limiter of this name. Masks end with the server."}
+			"There is no limiter of this name. Masks change when the server restarts."}
 	}
 	return candidates[i], nil
 }
 
-// static serves script and style. A browser asks each time whether its copy is still the same.
+// static serves script and style. A browser asks each time whether its copy is current.
 func static(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
 	content, err := files.ReadFile(path.Join("static", path.Base(name)))

@@ -24,7 +24,7 @@ type visit struct {
 // remaining is the text that changes with each grant.
 const remaining = `document.querySelector('[data-text=remaining]').textContent`
 
-// The pages in a browser. Its console has nothing to say about any of it.
+// The pages work in a browser, without messages in its console.
 func TestInBrowser(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
@@ -78,7 +78,7 @@ func (v *visit) live(t *testing.T) {
 	v.sees(remaining + ` === '90'`)
 }
 
-// Without a mouse: what has the focus is seen, and a limiter is reached and paused by Tab, Enter and Space.
+// Without a mouse: the focus is visible, and Tab, Enter and Space reach and pause a limiter.
 func (v *visit) keyboard(t *testing.T) {
 	v.goTo("/")
 	v.keys("\t")
@@ -98,7 +98,7 @@ func (v *visit) keyboard(t *testing.T) {
 	}
 	tab(`a[href="/limiter?name=orders"]`)
 	if eval[string](v.browser, `getComputedStyle(document.activeElement).outlineStyle`) != "solid" {
-		t.Error("the focus is not seen")
+		t.Error("the focus is invisible")
 	}
 	v.keys("\r")
 	v.sees(`!!document.querySelector('#state.on')`)
@@ -108,7 +108,7 @@ func (v *visit) keyboard(t *testing.T) {
 		document.getElementById('said').textContent === 'Paused.'`)
 }
 
-// A rate is set with the token only.
+// A rate is set only with the token.
 func (v *visit) changes(t *testing.T) {
 	set := func(rate, token string) {
 		form := `form[action^="/change/rate"] `
@@ -124,7 +124,7 @@ func (v *visit) changes(t *testing.T) {
 	set("50", "a wrong token")
 	v.sees(`document.querySelector('[role=alert]')?.textContent ===
 		'The token is wrong. Nothing was changed.'`)
-	said := "" // of the status of the page; the console may be later than the page
+	said := "" // the status of the page; the console may be later than the page
 	for end := time.Now().Add(10 * time.Second); said == "" && time.Now().Before(end); {
 		said = v.said()
 	}
@@ -139,7 +139,7 @@ func (v *visit) changes(t *testing.T) {
 		document.querySelector('[data-text=rate]').textContent === '60 permits'`)
 }
 
-// pages are all that there are.
+// pages are the addresses of all kinds of pages.
 func (v *visit) pages() []string {
 	return []string{
 		"/", page("/limiter", "orders"), page("/limiter", "users"),
@@ -162,7 +162,7 @@ func (v *visit) phone(t *testing.T) {
 	v.do(chromedp.EmulateViewport(1200, 800))
 }
 
-// contrasts returns the texts of a page that are hard to read: with less contrast than 4.5 to 1 (WCAG AA).
+// contrasts returns the texts of a page with a contrast below 4.5 to 1 (WCAG AA).
 const contrasts = `(() => {
 	const numbers = (color) => color.match(/[\d.]+/g).map(Number);
 	const light = (color) => {
@@ -188,7 +188,7 @@ const contrasts = `(() => {
 	return hard.join('\n');
 })()`
 
-// Light and dark differ, and texts are read easily in both.
+// Light and dark differ, and texts are readable in both.
 func (v *visit) schemes(t *testing.T) {
 	var backgrounds []string
 	for _, scheme := range []string{"light", "dark"} {
@@ -210,7 +210,7 @@ func (v *visit) schemes(t *testing.T) {
 	}
 }
 
-// Nothing moves by itself for who wants that.
+// Nothing moves for viewers who prefer that.
 func (v *visit) motion(t *testing.T) {
 	for value, want := range map[string]string{"reduce": "0s", "no-preference": "0.3s"} {
 		v.prefers("reduced-motion", value)
@@ -222,7 +222,7 @@ func (v *visit) motion(t *testing.T) {
 	}
 }
 
-// Without scripts the page shows how it was, and comes again by itself.
+// Without scripts the page shows the last state, and reloads.
 func (v *visit) withoutScripts(t *testing.T) {
 	if _, err := chromedp.Call(v.ctx, emulation.SetScriptExecutionDisabled,
 		emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {

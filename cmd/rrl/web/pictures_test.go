@@ -18,8 +18,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// The pictures of docs/ are made from a limiter under load, and are small enough for it. make pictures
-// writes them to the directory that PICTURES names, with full charts.
+// The pictures of docs/ show a limiter under load, and are small. make pictures writes them to the directory
+// that PICTURES names, with full charts.
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	dir, points := os.Getenv("PICTURES"), 115
@@ -66,7 +66,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// load takes permits, now more and now fewer: by Go, and as a Java service would.
+// load takes permits at a varying rate: by Go, and like a Java service.
 func load(ctx context.Context, rdb *redis.Client, l *rratelimiter.RateLimiter, name string) {
 	keys := wire.KeysOf(name, "").Pairs[0]
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// shown returns a text as the page shows it: what is no printable character is escaped as in Go, and so is
-// a backslash, so that two texts never look the same.
+// shown returns a text as the page shows it: unprintable characters are escaped as in Go, and so is a
+// backslash, so that two texts never look the same.
 func shown(text string) string {
 	var b strings.Builder
 	for len(text) > 0 {
@@ -29,7 +29,7 @@ func shown(text string) string {
 	return b.String()
 }
 
-// cut returns a text of a length that a table has room for.
+// cut shortens a text for a table.
 func cut(text string) string {
 	const room = 160
 	if len(text) <= room {

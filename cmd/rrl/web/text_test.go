@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Two texts never look the same, and none does anything to the page.
+// No two texts look the same, and none is more than text on the page.
 func TestShown(t *testing.T) {
 	for text, want := range map[string]string{
 		"orders:1": "orders:1", "a\nb": `a\nb`, `a\nb`: `a\\nb`, "\x00": `\x00`, "\xff": `\xff`, "ü": "ü",

@@ -8,9 +8,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 )
 
-// A view is one look at a limiter: what the page shows, and, as JSON, each event of its live stream. The
-// texts are made here only, so that the page and its updates say the same, and with masks nothing
-// else leaves the server.
+// A view is one look at a limiter: the contents of the page, and, as JSON, an event of its live stream. All
+// texts are made here, so that the page and its updates agree, and with masks nothing else leaves the server.
 type view struct {
 	State string `json:"state"` // one of the constants below
 	At    int64  `json:"at"`    // ms, by the clock of Redis
@@ -18,8 +17,8 @@ type view struct {
 	// Texts are the texts of the page by their places: the attributes data-text.
 	Texts map[string]string `json:"texts"`
 
-	// The rest is set in stateOK only. Pair says that there are numbers: a PER_CLIENT limiter has
-	// none before a client is chosen.
+	// The rest is set in stateOK only. Pair says that there are numbers: a PER_CLIENT limiter has none before
+	// a client is chosen.
 	Pair      bool  `json:"pair"`
 	Rate      int64 `json:"rate"`
 	Interval  int64 `json:"interval_ms"`
@@ -31,25 +30,25 @@ type view struct {
 	ByGo     int64 `json:"by_go"`
 	ByOthers int64 `json:"by_others"`
 
-	// Bars are the permits of the records, by their age: the last one is now, the first an interval ago. Each
-	// has those of Go and of others.
+	// Bars are the permits of the records by their age, those of Go and those of other clients: the first
+	// bar is an interval old, the last one is now.
 	Bars [][2]int64 `json:"bars"`
 
 	Back     [][2]string `json:"back"`     // permits, when they are back
 	Keys     [][3]string `json:"keys"`     // name, kind, time to live
-	Findings []finding   `json:"findings"` // what is not as it should be
+	Findings []finding   `json:"findings"` // what is wrong
 
 	perClient bool
-	exists    bool   // there is something of a limiter, be it half of one
-	settable  bool   // a rate may be written: nothing else uses the name
-	kind      string // of the limiter, as it is set
+	exists    bool   // whether there is any part of a limiter
+	settable  bool   // whether a rate may be written: no other program uses the name
+	kind      string // OVERALL or PER_CLIENT
 	keepAlive int64
 	data      []byte // as JSON
 }
 
 // A finding is one of inspect.
 type finding struct {
-	Fault  string `json:"fault"`
+	Label  string `json:"label"`
 	What   string `json:"what"`
 	Mend   string `json:"mend"`
 	Remark bool   `json:"remark"` // the permits are right all the same
@@ -61,7 +60,7 @@ const (
 	stateError = "error" // Redis could not be asked
 )
 
-// bars is how many parts of the interval are told apart.
+// bars is the number of bars of an interval.
 const bars = 60
 
 // failure returns the view of a limiter that could not be read.
@@ -69,8 +68,8 @@ func (h *Handler) failure(err error) *view {
 	return finish(&view{State: stateError, Texts: map[string]string{"summary": h.unread(err)}})
 }
 
-// unread says that Redis could not be asked. The reason may name hosts or keys; where names are masked, it is
-// left out.
+// unread says that Redis could not be read, with the reason unless names are masked: the reason may name
+// hosts or keys.
 func (h *Handler) unread(err error) string {
 	if h.config.Mask {
 		return "Redis could not be read."
@@ -78,7 +77,7 @@ func (h *Handler) unread(err error) string {
 	return "Redis could not be read: " + shown(err.Error())
 }
 
-// view returns what is shown of a limiter, for one client.
+// view returns the view of a limiter for one client.
 func (h *Handler) view(l, before *inspect.Limiter, id string) *view {
 	v := &view{
 		State: stateOK, At: l.At.UnixMilli(), Texts: map[string]string{},
@@ -109,7 +108,7 @@ func (h *Handler) view(l, before *inspect.Limiter, id string) *view {
 	return finish(v)
 }
 
-// finish makes the JSON of a view, once for all viewers.
+// finish encodes a view, once for all viewers.
 func finish(v *view) *view {
 	v.data, _ = json.Marshal(v) // texts and numbers: it never fails
 	return v
@@ -128,7 +127,7 @@ func (v *view) config(l *inspect.Limiter) {
 	v.Texts["sessions"] = number(int64(len(l.Sessions)))
 }
 
-// pair takes over the numbers of a pair.
+// pair copies the numbers of a pair.
 func (v *view) pair(l *inspect.Limiter, p *inspect.Pair) {
 	v.Pair, v.Remaining, v.Saturated = true, p.Remaining, p.Remaining <= 0 && l.Config.Rate > 0
 	v.Texts["use"] = ""
@@ -170,7 +169,7 @@ func (v *view) pair(l *inspect.Limiter, p *inspect.Pair) {
 	}
 }
 
-// when says in how many ms something is there.
+// when says in how many ms permits are back.
 func when(ms int64) string {
 	switch {
 	case ms == inspect.Unknown:
@@ -202,7 +201,7 @@ func (v *view) grants(l, before *inspect.Limiter, id string) {
 	}
 }
 
-// keys takes over keys and findings, with names that may be seen.
+// keys copies keys and findings, with the names that viewers may see.
 func (v *view) keys(l *inspect.Limiter, id string, h *Handler) {
 	if h.config.Mask {
 		l, id = l.Masked(h.masks.mask), h.public(id)
@@ -221,18 +220,18 @@ func (v *view) keys(l *inspect.Limiter, id string, h *Handler) {
 		}
 		kind := key.Kind
 		if kind == "none" {
-			kind = "not there"
+			kind = "missing"
 		}
 		v.Keys = append(v.Keys, [3]string{shown(key.Name), kind, ttl})
 	}
 	for _, f := range l.Findings {
 		if f.ID == "" || f.ID == id {
-			v.Findings = append(v.Findings, finding{f.Fault, f.What, f.Mend, f.Remark})
+			v.Findings = append(v.Findings, finding{f.Label, f.What, f.Mend, f.Remark})
 		}
 	}
 }
 
-// summary is the page in a sentence or two, for who listens to it.
+// summary is the page in a sentence or two, for a screen reader.
 func (v *view) summary() {
 	switch {
 	case v.State == stateGone:
@@ -251,7 +250,7 @@ func (v *view) summary() {
 	}
 }
 
-// alarm says what is wrong, for the head of the page; empty if the permits are right.
+// alarm is the first finding that is no remark, for the head of the page.
 func (v *view) alarm() string {
 	for _, f := range v.Findings {
 		if !f.Remark {

@@ -8,9 +8,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 )
 
-// Watches are the limiters that are looked at. Each is read by one goroutine, once in Config.Every, for
-// all its viewers; a second after the last one has left the goroutine ends. So however often pages are
-// loaded, a limiter is not read more often.
+// watches are the limiters with viewers. One goroutine reads each of them, once in Config.Every, for all its
+// viewers, and ends with the first tick after the last viewer has left. So loading pages often does not read
+// a limiter more often.
 type watches struct {
 	h *Handler
 
@@ -19,24 +19,24 @@ type watches struct {
 	streams int               // guarded by mu
 }
 
-// A watch is one limiter that is looked at. watches.mu guards it.
+// A watch is one limiter with viewers. watches.mu guards it.
 type watch struct {
 	hash    string
 	viewers map[*viewer]bool
-	last    map[string]*view // what the last look has found, by id of a client
-	changes int              // of the limiter by a form: a look that began before is of no use
+	last    map[string]*view // of the last look, by id of a client
+	changes int              // by a form; a look that began before a change is outdated
 }
 
 // A viewer is a page, or a stream of one.
 type viewer struct {
 	of     *watch
 	id     string     // of the client that it looks at; empty for the shared pair
-	stream bool       // it stays
-	views  chan *view // holds the newest one that was not taken yet
+	stream bool       // a stream, not a page
+	views  chan *view // holds the newest view that was not taken yet
 }
 
-// join adds a viewer. It returns errBusy if there are too many, of all limiters or of different clients
-// of this one.
+// join adds a viewer. It returns errBusy if there are too many viewers, or this limiter has viewers of too
+// many clients.
 func (s *watches) join(hash, id string, stream bool) (*viewer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *watches) leave(v *viewer) {
 	}
 }
 
-// forget drops what was found, for the limiter was changed. The next page waits for the next look.
+// forget drops the last look after a change. The next page waits for the next look.
 func (s *watches) forget(hash string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *watches) forget(hash string) {
 	}
 }
 
-// ids returns which clients are looked at.
+// ids returns the clients that have viewers.
 func (w *watch) ids() map[string]bool {
 	ids := map[string]bool{}
 	for v := range w.viewers {
@@ -97,7 +97,7 @@ func (w *watch) ids() map[string]bool {
 	return ids
 }
 
-// run looks at a limiter until nobody else does.
+// run looks at a limiter until it has no more viewers.
 func (s *watches) run(ctx context.Context, w *watch) {
 	tick := time.NewTicker(s.h.config.Every)
 	defer tick.Stop()
@@ -115,7 +115,7 @@ func (s *watches) run(ctx context.Context, w *watch) {
 	}
 }
 
-// wanted returns which clients are looked at. Where none is, the watch ends.
+// wanted returns the clients that have viewers. Without any the watch ends.
 func (s *watches) wanted(w *watch) map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *watches) wanted(w *watch) map[string]bool {
 	return ids
 }
 
-// look reads the limiter and shows it to the viewers. It returns what is to be compared with the next look.
+// look reads the limiter and shows it to the viewers. It returns the limiter to compare the next look with.
 func (s *watches) look(
 	ctx context.Context, w *watch, ids map[string]bool, before *inspect.Limiter,
 ) *inspect.Limiter {
@@ -165,8 +165,8 @@ func (s *watches) look(
 	return l
 }
 
-// show hands over a view. A viewer that has not taken the one before loses that; nobody waits for it. It
-// is called under watches.mu, which makes it the only sender.
+// show hands over a view, in place of one that the viewer has not taken yet, so that it never waits.
+// watches.mu is held, so there is one sender.
 func (v *viewer) show(view *view) {
 	select {
 	case <-v.views:

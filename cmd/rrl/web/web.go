@@ -16,45 +16,44 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 )
 
-// Config says what a Handler shows, and to whom. The zero value shows all limiters to whoever can
-// reach the Handler, and changes none.
+// Config says what a Handler shows, and to whom. The zero value shows all limiters to all who reach the
+// Handler, and changes none.
 type Config struct {
 	// Prefix is the path under which the Handler is mounted. It begins and ends with a slash. The
 	// default is "/".
 	Prefix string
 
-	// Match is a pattern of Redis for the names of limiters: others are neither listed nor shown. The
-	// default is all.
+	// Match is a pattern of Redis for the names of limiters: no other limiters are listed or shown. The
+	// default matches all.
 	Match string
 
-	// Limit is how many limiters are listed at most, 1 to 1,000. The default is 200.
+	// Limit is the most limiters of a list, 1 to 1,000. The default is 200.
 	Limit int
 
 	// Every is the time between two looks at a limiter, at least a second. The default is a second.
 	Every time.Duration
 
-	// Viewers is how many may look at limiters at a time; the next one is refused with 503. The
-	// default is 100.
+	// Viewers is the most viewers of limiters at a time; the next one is refused with 503. The default is
+	// 100.
 	Viewers int
 
-	// Mask shows a short hash in place of each name, key and id of a client. It holds as long as
-	// the Handler. Names never leave the server then; there is no search for them, either.
+	// Mask shows a short hash in place of each name, key and id of a client, the same for the life of the
+	// Handler. Names never leave the server then, and there is no search for them.
 	Mask bool
 
-	// Token is the secret that changes need, and with Private reading, too. It has at least 16
-	// bytes. The default is none.
+	// Token is the secret that changes need, and with Private also reading. It has at least 16 bytes. The
+	// default is none.
 	Token string
 
-	// Private asks who reads for the Token: as the password of HTTP Basic authentication, with
-	// any user name.
+	// Private asks readers for the Token: as the password of HTTP Basic authentication, with any user name.
 	Private bool
 
 	// AllowChanges adds forms that set a rate, repair and delete. They ask for the Token each time.
 	AllowChanges bool
 
 	// Hosts are the names and addresses by which the Handler is reached, without ports and brackets; a
-	// request for another one is refused. It keeps other web sites from reading a Handler on
-	// localhost by a name of theirs (DNS rebinding). The default is any.
+	// request for any other is refused. This keeps other web sites from reading a Handler on localhost by a
+	// name of their own (DNS rebinding). The default is any.
 	Hosts []string
 }
 
@@ -67,7 +66,7 @@ const (
 	defaultLimit = 200
 )
 
-// complete sets the defaults and returns why the Config cannot be used.
+// complete sets the defaults and validates the Config.
 func (c *Config) complete() error {
 	c.Prefix, c.Match = cmp.Or(c.Prefix, "/"), cmp.Or(c.Match, "*")
 	c.Limit, c.Viewers = cmp.Or(c.Limit, defaultLimit), cmp.Or(c.Viewers, 100)
@@ -88,12 +87,13 @@ func (c *Config) complete() error {
 		had := fmt.Sprintf("of %d bytes", len(c.Token))
 		return refuse("Token", had, fmt.Sprintf("have at least %d", leastToken))
 	case c.Mask && c.AllowChanges:
-		return refuse("AllowChanges", true, "be false with Mask: who deletes a limiter types its name")
+		return refuse("AllowChanges", true,
+			"be false with Mask, because a viewer types the name of a limiter to delete it")
 	}
 	return nil
 }
 
-// validPrefix are paths that a ServeMux takes as they are.
+// validPrefix are the paths that a ServeMux does not clean.
 var validPrefix = regexp.MustCompile(`^/([\w.~-]+/)*$`)
 
 func refuse(field string, value any, bound string) error {
@@ -105,25 +105,26 @@ type Handler struct {
 	config Config
 	rdb    redis.UniversalClient
 	handle http.Handler
+	match  glob // Config.Match
 
 	ctx   context.Context // ends with Close
 	close context.CancelFunc
 
-	mu         sync.Mutex     // held where ctx ends, and where the goroutines are counted
-	background sync.WaitGroup // what Close waits for; Add under mu
+	mu         sync.Mutex     // held when ctx ends, and when a goroutine is counted
+	background sync.WaitGroup // the goroutines; Add under mu
 
 	tokens  *tokens
 	masks   *masks
-	writing chan struct{} // has one for each page that is on its way to a viewer
-	turn    chan struct{} // held by the one search through the keys that is under way
-	lists   *shelf[*list]
-	clients *shelf[[]string]
-	health  *shelf[struct{}]
+	writing chan struct{} // one element for each page on its way to a viewer
+	turn    chan struct{} // held by the search through the keys that is in progress
+	lists   *cache[*list]
+	clients *cache[[]string]
+	health  *cache[struct{}]
 	watches watches
 }
 
-// New returns a Handler for the limiters of a Redis. rdb stays the caller's: Close does not close it.
-// An error names the field of the Config that is out of its bounds.
+// New returns a Handler for the limiters of a Redis. Close does not close rdb. An error names the field of
+// the Config that is out of its bounds.
 func New(rdb redis.UniversalClient, config Config) (*Handler, error) {
 	if rdb == nil {
 		return nil, errors.New("web: rdb is nil, must be a go-redis client")
@@ -132,24 +133,25 @@ func New(rdb redis.UniversalClient, config Config) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{
-		config: config, rdb: rdb, turn: make(chan struct{}, 1), writing: make(chan struct{}, config.Viewers),
+		config: config, rdb: rdb, match: newGlob(config.Match),
+		turn: make(chan struct{}, 1), writing: make(chan struct{}, config.Viewers),
 	}
 	h.ctx, h.close = context.WithCancel(context.Background())
 	h.tokens, h.masks = newTokens(config.Token), newMasks()
-	h.lists = newShelf[*list](h, searches, resting)
-	h.clients = newShelf[[]string](h, searches, resting)
-	h.health = newShelf[struct{}](h, 1, time.Second)
+	h.lists = newCache[*list](h, searches, resting)
+	h.clients = newCache[[]string](h, searches, resting)
+	h.health = newCache[struct{}](h, 1, time.Second)
 	h.watches = watches{h: h, by: map[string]*watch{}}
 	h.handle = h.routes()
 	return h, nil
 }
 
 const (
-	searches = 16               // results of searches that are kept
-	resting  = 10 * time.Second // between two searches for the same
+	searches = 16               // results of searches in a cache
+	resting  = 10 * time.Second // between two searches for the same pattern
 )
 
-// routes returns the pages with all that guards them.
+// routes returns the pages and their guards.
 func (h *Handler) routes() http.Handler {
 	pages := http.NewServeMux()
 	read := func(pattern string, page http.HandlerFunc) {
@@ -164,7 +166,7 @@ func (h *Handler) routes() http.Handler {
 		pages.Handle("POST "+h.config.Prefix+"change/"+name, h.private(h.changing(h.post(name, change))))
 	}
 	all := http.NewServeMux()
-	all.HandleFunc("GET "+h.config.Prefix+"healthz", h.healthz) // by whatever name a probe reaches it
+	all.HandleFunc("GET "+h.config.Prefix+"healthz", h.healthz) // under any host name
 	// A change is guarded twice: by the token, and against forms of other sites.
 	all.Handle("/", h.hosts(http.NewCrossOriginProtection().Handler(pages)))
 	return headers(all)
@@ -173,9 +175,8 @@ func (h *Handler) routes() http.Handler {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.handle.ServeHTTP(w, r) }
 
-// Close ends all live pages and waits for the goroutines of the Handler, a second at most: one that
-// waits for a silent Redis ends with go-redis's timeouts. It always returns nil; closing twice
-// is allowed.
+// Close ends all live pages and waits up to a second for the goroutines of the Handler: one that waits for a
+// silent Redis ends with the timeouts of go-redis. It always returns nil; closing twice is allowed.
 func (h *Handler) Close() error {
 	h.mu.Lock()
 	h.close()
@@ -194,8 +195,8 @@ func (h *Handler) Close() error {
 	return nil
 }
 
-// goWith runs f in the background, with a context that ends with Close. It returns false if
-// the Handler is closed.
+// goWith runs f in the background, with a context that ends with Close. It returns false if the Handler is
+// closed.
 func (h *Handler) goWith(f func(ctx context.Context)) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -206,7 +207,7 @@ func (h *Handler) goWith(f func(ctx context.Context)) bool {
 	return true
 }
 
-// healthz tells whether Redis replies, and nothing else.
+// healthz says whether Redis replies, and nothing else.
 func (h *Handler) healthz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
@@ -222,9 +223,9 @@ func (h *Handler) healthz(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// read reads a limiter: its shared pair, and those of clients.
+// read reads a limiter: its shared pair, and the pairs of clients.
 func (h *Handler) read(ctx context.Context, hash string, ids []string) (*inspect.Limiter, error) {
-	const longest = 3 * time.Second // what takes longer is shown as a failure
+	const longest = 3 * time.Second // a slower reply counts as a failure
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	return inspect.Read(ctx, h.rdb, hash, inspect.Few, ids...)

@@ -1,10 +1,10 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"html"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -16,10 +16,11 @@ import (
 
 	"github.com/redisson-go/rratelimiter/cmd/rrl/web"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A Config out of its bounds is refused with its field, its value and the bound, and a secret is not shown.
-func TestConfig(t *testing.T) {
+// A bad Config is refused with its field, its value and the bound, but without secrets.
+func TestBadConfig(t *testing.T) {
 	rdb := mini(t)
 	for _, c := range []struct {
 		want   string
@@ -36,7 +37,7 @@ func TestConfig(t *testing.T) {
 		{`Token is of 6 bytes, must have at least 16`, web.Config{Token: "secret"}},
 		{`Token is empty, must be set with Private or AllowChanges`, web.Config{Private: true}},
 		{`Token is empty, must be set with Private or AllowChanges`, web.Config{AllowChanges: true}},
-		{`AllowChanges is true, must be false with Mask: who deletes a l`,
+		{`AllowChanges is true, must be false with Mask, because a viewer types`,
 			web.Config{AllowChanges: true, Mask: true, Token: token}},
 	} {
 		_, err := web.New(rdb, c.config)
@@ -49,12 +50,9 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// Every response says that nothing but the page's own files may run, be kept or be framed, and none lets
-// another site read it.
+// Every response forbids other scripts, caching and framing, and no other site may read it.
 func TestHeaders(t *testing.T) {
-	rdb := mini(t)
-	limiter(t, rdb, "orders", 10)
-	h := handler(t, rdb, web.Config{AllowChanges: true, Token: token})
+	h, _ := orders(t, web.Config{AllowChanges: true, Token: token})
 	for _, target := range []string{
 		"/", "/?match=*", page("/limiter", "orders"), page("/change", "orders"), "/static/page.css",
 		"/static/page.js",
@@ -85,17 +83,14 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// A browser keeps script and style, and asks whether they are still the same.
+// A browser caches script and style, and asks whether they are current.
 func TestStatic(t *testing.T) {
 	h := handler(t, mini(t), web.Config{})
 	w := get(h, "/static/page.js")
 	if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/javascript") {
 		t.Errorf("%d, %v", w.Code, w.Header())
 	}
-	if w := get(h, "/static/page.js", header("If-None-Match",
-		w.Header().Get("ETag"))); w.Code != http.StatusNotModified {
-		t.Errorf("the same file: %d", w.Code)
-	}
+	get(h, "/static/page.js", header("If-None-Match", w.Header().Get("ETag"))).is(t, http.StatusNotModified)
 	for _, target := range []string{"/static/", "/static/..%2fweb.go", "/static/../web.go",
 		"/templates/list.html"} {
 		if w := get(h, target); w.Code == http.StatusOK {
@@ -104,70 +99,52 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// Under a prefix all links lead back into it, and what is outside belongs to others.
+// All links stay under the prefix, and other paths are not served.
 func TestPrefix(t *testing.T) {
-	rdb := mini(t)
-	limiter(t, rdb, "orders", 10)
+	h, _ := orders(t, web.Config{Prefix: "/ops/limits/", AllowChanges: true, Token: token})
 	mux := http.NewServeMux()
-	mux.Handle("/ops/limits/", handler(t, rdb, web.Config{Prefix: "/ops/limits/", AllowChanges: true,
-		Token: token}))
+	mux.Handle("/ops/limits/", h)
 	for _, target := range []string{"/ops/limits/", page("/ops/limits/limiter", "orders"),
 		page("/ops/limits/change", "orders")} {
-		w := get(mux, target)
-		if w.Code != http.StatusOK {
-			t.Errorf("%s: %d", target, w.Code)
-		}
+		body := get(mux, target).is(t, http.StatusOK)
 		for _, attribute := range []string{`href="`, `src="`, `action="`, `data-live="`} {
-			for part := range strings.SplitSeq(w.Body.String(), attribute) {
+			for part := range strings.SplitSeq(body, attribute) {
 				if strings.HasPrefix(part, "/") && !strings.HasPrefix(part, "/ops/limits/") {
 					t.Errorf("%s leads to %.40s", target, part)
 				}
 			}
 		}
 	}
-	if w := get(mux, "/"); w.Code != http.StatusNotFound {
-		t.Errorf("outside: %d", w.Code)
-	}
+	get(mux, "/").is(t, http.StatusNotFound)
 }
 
-// The list has what is set and what is taken, says where it has stopped, and shows only what may be seen.
+// The list shows rates and remaining permits, says where it stopped, and shows only limiters in Match.
 func TestList(t *testing.T) {
 	rdb := mini(t)
 	take(t, limiter(t, rdb, "orders", 1000), 1)
 	for _, name := range []string{"a1", "a2", "a3", "secret"} {
 		limiter(t, rdb, name, 10)
 	}
-	rdb.HSet(t.Context(), "a hash of others", "field", 1)
-	body := get(handler(t, rdb, web.Config{}), "/").Body.String()
-	for _, part := range []string{"orders", ">OVERALL<", ">1,000<", ">1 h<", ">999<", "5 limiters"} {
-		if !strings.Contains(body, part) {
-			t.Errorf("the list has no %s", part)
-		}
-	}
-	if strings.Contains(body, "a hash of others") || strings.Contains(body, "There are more") {
+	rdb.HSet(t.Context(), "another hash", "field", 1)
+	body := get(handler(t, rdb, web.Config{}), "/").is(t, http.StatusOK,
+		"orders", ">OVERALL<", ">1,000<", ">1 h<", ">999<", "5 limiters")
+	if strings.Contains(body, "another hash") || strings.Contains(body, "There are more") {
 		t.Errorf("it lists what is no limiter, or says that it has stopped:\n%s", body)
 	}
-	if body := get(handler(t, rdb, web.Config{Limit: 2}), "/").Body.String(); !strings.Contains(
-		body, "the search stopped at 2") {
-		t.Errorf("it does not say that there are more:\n%s", body)
-	}
+	get(handler(t, rdb, web.Config{Limit: 2}), "/").is(t, http.StatusOK, "the search stopped at 2")
 	some := handler(t, rdb, web.Config{Match: "a[12]"})
-	if body := get(some, "/?match=*").Body.String(); !strings.Contains(body, "2 limiters") {
-		t.Errorf("it shows others:\n%s", body)
-	}
+	get(some, "/?match=*").is(t, http.StatusOK, "2 limiters")
 	for target, want := range map[string]int{
 		page("/limiter", "a1"): 200, page("/limiter", "secret"): 404, page("/live", "secret"): 404,
 		"/limiter":               400,
 		page("/limiter", "none"): 404, page("/limiter", strings.Repeat("a", 9000)): 400,
 		"/?match=" + strings.Repeat("a", 201): 400, "/?match=*a*b*c*d*": 400,
 	} {
-		if w := get(some, target); w.Code != want {
-			t.Errorf("%.60s: %d, want %d", target, w.Code, want)
-		}
+		get(some, target).is(t, want)
 	}
 }
 
-// hostile are names that others have thought of.
+// hostile are names of attackers.
 func hostile() []string {
 	return []string{
 		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, "a b", "a/../../b", "..", "?x=1#y",
@@ -177,7 +154,7 @@ func hostile() []string {
 	}
 }
 
-// Whatever a name is, its page is reached by the link of the list, and shows it as text.
+// Any name is reached by its link in the list, and its page shows it as text.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
@@ -194,10 +171,8 @@ func TestHostileNames(t *testing.T) {
 	for _, link := range regexp.MustCompile(`href="(/limiter\?[^"]+)"`).FindAllStringSubmatch(list, -1) {
 		target := redistest.Must(url.Parse(html.UnescapeString(link[1])))(t)
 		name := target.Query().Get("name")
-		w := get(h, target.String())
-		body := w.Body.String()
-		if w.Code != http.StatusOK || !strings.Contains(body, ">7,0") || harms(body) {
-			t.Errorf("%.40q: %d\n%s", name, w.Code, body)
+		if body := get(h, target.String()).is(t, http.StatusOK, ">7,0"); harms(body) {
+			t.Errorf("%.40q is on its page as it is:\n%s", name, body)
 		}
 		reached[name] = true
 	}
@@ -208,13 +183,13 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// harms reports whether a page holds a part of a name that is more than text.
+// harms reports whether a page contains a name as more than text.
 func harms(page string) bool {
 	return strings.Contains(page, "<script>") || strings.Contains(page, "<img") ||
 		strings.Contains(page, "\xff") || strings.ContainsAny(page, "\x00\r\u202e")
 }
 
-// A client of a PER_CLIENT limiter is chosen by a link; without one the first is shown.
+// A link chooses a client of a PER_CLIENT limiter; the first client is the default.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
@@ -227,22 +202,18 @@ func TestClients(t *testing.T) {
 		t.Fatalf("%d, %q", w.Code, to)
 	}
 	for id, remaining := range map[string]string{"pod-1": ">7<", "pod-2": ">6<", "pod-3": ">10<"} {
-		w := get(h, page("/limiter", "orders")+"&id="+id)
-		if body := w.Body.String(); w.Code != http.StatusOK ||
-			!strings.Contains(body, `data-text="remaining"`+remaining) ||
-			!strings.Contains(body, ">pod-2</a>") {
-			t.Errorf("%s: %d\n%s", id, w.Code, body)
-		}
+		get(h, page("/limiter", "orders")+"&id="+id).
+			is(t, http.StatusOK, `data-text="remaining"`+remaining, ">pod-2</a>")
 	}
 }
 
-// A probe learns whether Redis replies, and nothing else, without a token and by any name.
+// A probe learns whether Redis replies, and nothing else, without a token and under any host name.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	rdb := s.Client(t, func(o *redis.Options) { o.MaxRetries = -1; o.DialerRetries = 1 })
 	h := handler(t, rdb, web.Config{Private: true, Token: token, Hosts: []string{"localhost"}})
-	probe := func() *httptest.ResponseRecorder {
+	probe := func() reply {
 		return get(h, "/healthz", func(r *http.Request) { r.Host = "10.0.0.1:80" })
 	}
 	for range 2 {
@@ -251,7 +222,7 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	s.Stop()
-	redistest.Until(t, "it says that Redis is away", func() error {
+	redistest.Until(t, "the probe says that Redis is away", func() error {
 		if w := probe(); w.Code != http.StatusServiceUnavailable || w.Body.String() != "unavailable\n" {
 			return fmt.Errorf("code %d, %q", w.Code, w.Body)
 		}
@@ -259,25 +230,25 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// A Redis that says nothing does not keep a probe for more than a second.
+// A silent Redis delays a probe by a second at most.
 func TestHealthOfSilentRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := mini(t)
-		rdb.AddHook(silent{})
+		rdb.AddHook(fixtures.Hook(func(ctx context.Context, _ redis.Cmder, _ redis.ProcessHook) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}))
 		h := handler(t, rdb, web.Config{})
 		start := time.Now()
-		if w := get(h, "/healthz"); w.Code != http.StatusServiceUnavailable {
-			t.Errorf("%d", w.Code)
-		}
+		get(h, "/healthz").is(t, http.StatusServiceUnavailable)
 		if took := time.Since(start); took != time.Second {
 			t.Errorf("it took %v", took)
 		}
 	})
 }
 
-// What is wrong, and what is used up, is seen at first sight: on the page of a limiter and in the list, which
-// has the locks, too.
-func TestFirstSight(t *testing.T) {
+// Broken and saturated limiters stand out: on their pages and in the list, which also has the locks.
+func TestBrokenAndSaturatedLimitersStandOut(t *testing.T) {
 	t.Parallel()
 	rdb := mini(t)
 	limiter(t, rdb, "fine", 10)
@@ -296,14 +267,7 @@ func TestFirstSight(t *testing.T) {
 			t.Errorf("%s: broken and saturated must be %v:\n%s", name, want, body)
 		}
 	}
-	list := get(h, "/").Body.String()
-	for _, want := range []string{
-		`width="100%"`, `<td class="n used">0<`, ">1 lock<", ">report<", owner,
-	} {
-		if !strings.Contains(list, want) {
-			t.Errorf("the list has no %s:\n%s", want, list)
-		}
-	}
+	get(h, "/").is(t, http.StatusOK, `width="100%"`, `<td class="n used">0<`, ">1 lock<", ">report<", owner)
 	masked := get(handler(t, rdb, web.Config{Mask: true}), "/").Body.String()
 	if strings.Contains(masked, "report") || strings.Contains(masked, "9c5f4a2e") {
 		t.Errorf("names of locks are not masked:\n%s", masked)

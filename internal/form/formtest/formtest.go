@@ -1,13 +1,13 @@
-// Package formtest checks the forms of an algorithm: each by package limittest, in memory
-// and on Redis, and that they are the same limiter; and what no limiter can show by itself:
-// its bound when the clock is set, replies that are late or lost, and data of others
-// under its key.
+// Package formtest checks the forms of an algorithm. Each passes package limittest, in memory and on
+// Redis, and all are the same limiter. Beyond that it checks promises that need more than one limiter: the
+// bound when the clock is set, late and lost replies, and foreign data under the key.
 package formtest
 
 import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,7 +26,7 @@ type Algorithm interface {
 	OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error)
 }
 
-// A Suite says which algorithm is checked, and what it promises.
+// A Suite names an algorithm and its promises.
 type Suite struct {
 	// New returns an algorithm that gives rate permits in an interval, all at once if
 	// it ever does.
@@ -37,32 +37,52 @@ type Suite struct {
 	Kind  limittest.Algorithm
 	Worst int64
 
-	// Grain is how exactly the two forms agree on time: a millisecond if Redis drops the
-	// key itself at the end. The default is a microsecond.
+	// Grain is how exactly both forms agree on time: a millisecond if Redis drops the key
+	// itself at the end. The default is a microsecond.
 	Grain time.Duration
-
-	// Full is the time, in intervals, after which all permits are back, whatever was
-	// done to the clock. The default is 2.
-	Full time.Duration
 }
+
+// full is the number of intervals after which all permits are back, whatever was done to the clock.
+const full = 2
 
 // Run runs all checks.
 func Run(t *testing.T, s Suite) {
 	t.Helper()
-	s.Grain = max(s.Grain, time.Microsecond)
-	s.Full = max(s.Full, 2)
+	s = s.complete()
 	t.Run("limittest", s.conforms)
-	t.Run("memory and Redis decide alike", s.alike)
+	t.Run("memory and Redis decide alike", func(t *testing.T) {
+		t.Parallel()
+		Alike(t, s)
+	})
 	t.Run("no window has more than the bound", s.bounded)
 	t.Run("the highest rate", s.fastest)
-	t.Run("Release", s.releases)
-	t.Run("Return", s.lends)
+	t.Run("Release", s.released)
+	t.Run("Return", s.returned)
 	t.Run("memory allocates nothing", s.allocates)
 	t.Run("Redis", s.onRedis)
 }
 
-// Refuses expects that no form is made of algorithms out of their bounds, and that each error
-// contains the text of its algorithm.
+// complete returns s with its defaults.
+func (s Suite) complete() Suite {
+	s.Grain = max(s.Grain, time.Microsecond)
+	return s
+}
+
+// EachForm runs a check of each form without keys, in a bubble.
+func EachForm(t *testing.T, a Algorithm, check func(t *testing.T, l limit.Releaser)) {
+	t.Helper()
+	for name, of := range map[string]func(rdb redis.UniversalClient) (limit.Releaser, error){
+		"InMemory": func(redis.UniversalClient) (limit.Releaser, error) { return a.InMemory() },
+		"OnRedis":  func(rdb redis.UniversalClient) (limit.Releaser, error) { return a.OnRedis(rdb, "name") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { check(t, redistest.Must(of(NewMini(t).Client))(t)) })
+		})
+	}
+}
+
+// Refuses expects that algorithms out of their bounds have no forms, and that each error contains the
+// text of its algorithm.
 func Refuses[A Algorithm](t *testing.T, wrong map[string]A) {
 	t.Helper()
 	for text, a := range wrong {
@@ -78,17 +98,43 @@ func Refuses[A Algorithm](t *testing.T, wrong map[string]A) {
 	}
 }
 
+// Allow expects that n permits are granted, or not.
+func Allow(t *testing.T, l limit.Limiter, n int64, want bool) limit.Result {
+	t.Helper()
+	r := redistest.Must(l.Allow(t.Context(), n))(t)
+	if r.Allowed != want {
+		t.Errorf("Allow(%d): %+v, want %v", n, r, want)
+	}
+	return r
+}
+
+// Fails expects an error of a call.
+func Fails(t *testing.T, want, err error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("the error is %v, want %v", err, want)
+	}
+}
+
 // conforms runs package limittest on each form.
 func (s Suite) conforms(t *testing.T) {
 	t.Parallel()
-	t.Run("InMemory", func(t *testing.T) {
-		limittest.TestLimiter(t, limittest.Spec{
-			New: func(t *testing.T, rate int64, interval time.Duration) limit.Limiter {
-				return redistest.Must(s.New(rate, interval).InMemory())(t)
-			},
-			Algorithm: s.Kind, Synctest: true,
-		})
-	})
+	limiter := func(of func(t *testing.T, a Algorithm) (limit.Releaser, error)) func(*testing.T) {
+		return func(t *testing.T) {
+			limittest.TestLimiter(t, limittest.Spec{
+				New: func(t *testing.T, rate int64, interval time.Duration) limit.Limiter {
+					return redistest.Must(of(t, s.New(rate, interval)))(t)
+				},
+				Algorithm: s.Kind, Synctest: true,
+			})
+		}
+	}
+	t.Run("InMemory", limiter(func(_ *testing.T, a Algorithm) (limit.Releaser, error) {
+		return a.InMemory()
+	}))
+	t.Run("OnRedis", limiter(func(t *testing.T, a Algorithm) (limit.Releaser, error) {
+		return a.OnRedis(NewMini(t).Client, redistest.Name(t))
+	}))
 	t.Run("InMemoryKeyed", func(t *testing.T) {
 		limittest.TestKeyed(t, limittest.KeyedSpec{
 			New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
@@ -97,53 +143,42 @@ func (s Suite) conforms(t *testing.T) {
 			Algorithm: s.Kind, Synctest: true,
 		})
 	})
-	t.Run("OnRedis", func(t *testing.T) {
-		limittest.TestLimiter(t, limittest.Spec{
-			New: func(t *testing.T, rate int64, interval time.Duration) limit.Limiter {
-				rdb := redistest.MiniClient(t, redistest.Mini(t))
-				return redistest.Must(s.New(rate, interval).OnRedis(rdb, redistest.Name(t)))(t)
-			},
-			Algorithm: s.Kind, Synctest: true,
-		})
-	})
 	t.Run("OnRedisKeyed", func(t *testing.T) {
 		server := redistest.Start(t)
 		one, other := server.Client(t), server.Client(t)
-		form := func(t *testing.T, a Algorithm, rdb *redis.Client, name string) limit.Keyed {
-			return redistest.Must(a.OnRedisKeyed(rdb, name))(t)
+		pair := func(t *testing.T, rate int64, interval time.Duration) (limit.Keyed, limit.Keyed) {
+			a, name := s.New(rate, interval), redistest.Name(t)
+			return redistest.Must(a.OnRedisKeyed(one, name))(t),
+				redistest.Must(a.OnRedisKeyed(other, name))(t)
 		}
 		limittest.TestKeyed(t, limittest.KeyedSpec{
 			New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
-				return form(t, s.New(rate, interval), one, redistest.Name(t))
+				l, _ := pair(t, rate, interval)
+				return l
 			},
-			Pair: func(t *testing.T, rate int64, interval time.Duration) (limit.Keyed, limit.Keyed) {
-				a, name := s.New(rate, interval), redistest.Name(t)
-				return form(t, a, one, name), form(t, a, other, name)
-			},
+			Pair:      pair,
 			Algorithm: s.Kind, Interval: 800 * time.Millisecond, Parallel: true,
 		})
 	})
 }
 
-// fastest expects a permit of so many that it is back in less time than is counted in.
+// fastest takes a permit of a rate so high that it is back within a microsecond.
 func (s Suite) fastest(t *testing.T) {
 	a := s.New(form.MostPermits/16, time.Second) // some algorithms multiply it
-	memory := redistest.Must(a.InMemory())(t)
-	shared := redistest.Must(a.OnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name"))(t)
-	for _, l := range []limit.Limiter{memory, shared} {
-		if r, err := l.Allow(t.Context(), 1); err != nil || !r.Allowed {
-			t.Errorf("%+v, %v", r, err)
-		}
+	for _, l := range []limit.Limiter{
+		redistest.Must(a.InMemory())(t), redistest.Must(a.OnRedis(NewMini(t).Client, "name"))(t),
+	} {
+		Allow(t, l, 1, true)
 	}
 }
 
-// allocates expects that a limiter in memory that is used allocates nothing.
+// allocates expects that a limiter in memory allocates nothing while it is used.
 func (s Suite) allocates(t *testing.T) {
 	a := s.New(1000, time.Hour)
 	one := redistest.Must(a.InMemory())(t)
 	many := redistest.Must(a.InMemoryKeyed())(t)
 	ctx := t.Context()
-	for range 2 { // what is granted, and what is refused
+	for range 2 { // granted, then refused
 		if n := testing.AllocsPerRun(600, func() { _, _ = one.Allow(ctx, 1) }); n > 0 {
 			t.Errorf("InMemory: %v allocations for each call", n)
 		}

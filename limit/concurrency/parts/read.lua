@@ -1,8 +1,8 @@
--- read.lua: reads a limit, and drops the leases that are over. Times are those of the server, in us.
+-- read.lua: reads a limit, and drops the leases that have ended. Times are those of the server, in us.
 --
 -- KEYS[1]  sorted set: a member ID:PERMITS:LEASE for each lease, scored with its end. LEASE is how long it
---          lasts. And the member =TIME, whose score is minus the sum of all permits, so that a call need not
---          add them up. At TIME that is done all the same, within a minute: others may have changed the set
+--          lasts. And the member =TIME, whose score is minus the sum of all permits, which calls need not
+--          add up. At TIME, within a minute, a call adds them up again: the set may have been changed
 --
 -- in:       none
 -- out:      MANY (leases that a limit has at most), PART (leases read at once), MOST, whole (a number as
@@ -19,7 +19,7 @@ local function whole(n)
   return string.format('%.0f', n)
 end
 
--- Of a member that is no lease both are 0.
+-- Both are 0 for a member that is not a lease.
 local function parse(member)
   local permits, lease = string.match(member, ':(%d+):(%d+)$')
   return math.min(tonumber(permits) or 0, MOST), math.min(tonumber(lease) or 0, MOST)
@@ -43,13 +43,12 @@ do
     end
     if #over > 0 then
       changed = true
-      redis.call('ZREMRANGEBYRANK', KEYS[1], 1, #over) -- they stand behind the sum
+      redis.call('ZREMRANGEBYRANK', KEYS[1], 1, #over) -- they follow the sum
     end
     leases = redis.call('ZCARD', KEYS[1]) - 1
     local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
     local _, lease = parse(last[1] or '')
-    -- Nothing is equal to a number that is none. A lease that ends too late is there since before the clock
-    -- was set back.
+    -- NaN fails every comparison. A lease that ends too late is older than a step of the clock.
     anew = not (due > now and due <= now + MINUTE and leases > 0 and taken >= math.min(leases, MANY)
       and taken < MOST and taken % 1 == 0 and tonumber(last[2]) <= now + lease)
     if not anew then
@@ -58,7 +57,7 @@ do
   end
   if anew then
     changed, taken = true, 0
-    redis.call('ZADD', KEYS[1], -1, sum) -- before others go, so that the key stays
+    redis.call('ZADD', KEYS[1], -1, sum) -- add first, so that the key stays
     local all = redis.call('ZRANGE', KEYS[1], 0, MANY, 'WITHSCORES')
     for i = 1, #all, 2 do
       local permits, lease = parse(all[i])

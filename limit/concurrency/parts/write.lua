@@ -1,7 +1,7 @@
--- write.lua: writes the sum of all permits, and how long the key lasts.
+-- write.lua: writes the sum of all permits, and the time to live of the key.
 --
 -- in:       whole, now, sum, taken, leases, changed
--- out:      reset (when all leases are over, in us)
+-- out:      reset (when all leases have ended, in us)
 -- changes:  none
 -- writes:   yes
 -- ends the script: no
@@ -12,7 +12,7 @@ if leases > 0 then
     redis.call('ZADD', KEYS[1], whole(-taken), sum)
   end
   reset = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2] - now
-  if reset <= 0 then -- all are over, and more than could be dropped one by one
+  if reset <= 0 then -- all have ended, more than could be dropped one by one
     redis.call('UNLINK', KEYS[1])
     reset = 0
   elseif changed then

@@ -1,7 +1,7 @@
--- hint.lua: when a waiter should look again if it is not told of an unlock.
+-- hint.lua: when a waiter should look again without a notification.
 --
 -- in:      now, head, ends
--- out:     held (1 if somebody has the lock), hint (in ms; -1 if the lock is held without end)
+-- out:     held (1 if the lock is held), hint (in ms; -1 if the lock is held without end)
 -- changes: none
 -- ends the script: no
 -- writes:  no
@@ -10,7 +10,7 @@ local held, hint = redis.call('EXISTS', KEYS[1]), 0
 if held == 1 then
   hint = redis.call('PTTL', KEYS[1])
 elseif not head or ends > now then
-  -- The owner that is next has time until its place ends. It may leave before, and Java does not tell then.
+  -- The next owner has time until its place expires. It may leave earlier, of which Java does not notify.
   local SOONEST, LATEST = 100, 1000
   hint = math.max(SOONEST, math.min(LATEST, ends - now))
-end -- otherwise there are more to drop than were dropped at once
+end -- otherwise more expired places are left than were dropped at once

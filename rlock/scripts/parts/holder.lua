@@ -1,4 +1,4 @@
--- holder.lua: says by which owner of the same process a lock is held.
+-- holder.lua: finds the owner of the same process that holds a lock.
 --
 -- in:      owner (of the caller, as long as all of its process)
 -- out:     holder (the last 15 digits of its number; 0 if that is none of this process)

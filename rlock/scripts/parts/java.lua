@@ -1,4 +1,4 @@
--- java.lua: what is known of the owners in the queue of a fair lock.
+-- java.lua: how the owners of Go and Java in the queue of a fair lock differ.
 --
 -- in:      none
 -- out:     GO (the end of an owner of ours: its number has 19 digits; those of Redisson are the ids of

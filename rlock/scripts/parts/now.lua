@@ -1,4 +1,4 @@
--- now.lua: the time of the server, by which the places in the queue of a fair lock end.
+-- now.lua: the time of the server, by which the places in the queue of a fair lock expire.
 --
 -- in:      none
 -- out:     now (in ms)

@@ -1,8 +1,8 @@
--- purge.lua: drops from the head of the queue those whose place has ended, or who have no score: neither
--- would take the lock, and nobody else could. So many at once.
+-- purge.lua: drops owners from the head of the queue whose place has expired or who have no score: they
+-- will not take the lock, and block it. It drops a bounded number at once.
 --
 -- in:      now
--- out:     head the owner that is next (false if nobody waits), ends (when its place ends), dropped (whether
+-- out:     head the next owner (false if the queue is empty), ends (when its place expires), dropped (whether
 --          any was)
 -- changes: none
 -- ends the script: no

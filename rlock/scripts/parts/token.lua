@@ -1,8 +1,8 @@
--- token.lua: draws a token: one more than the last, and no less than the time of the server in us. So it is
--- also greater than those that a failover or a restart has forgotten. Redisson adds one to whatever is
--- there.
+-- token.lua: draws a token: one more than the last, and no less than the time of the server in us, so that
+-- it is also greater than tokens that a failover or a restart has forgotten. Redisson adds one to the
+-- last.
 --
--- KEYS[3]  the token that was given last, of a fenced lock only
+-- KEYS[3]  the last token, of a fenced lock only
 --
 -- in:      none
 -- out:     token (0 for other locks; an error, in a table, if what is there is no number or the greatest one)

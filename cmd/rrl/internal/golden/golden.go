@@ -1,13 +1,14 @@
-// Package golden compares what tests get with files, and writes these for go test -update.
+// Package golden compares texts of tests with files, and writes the files for go test -update.
 package golden
 
 import (
 	"flag"
 	"os"
+	"strings"
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write golden files, and what docs show of them")
+var update = flag.Bool("update", false, "write golden files, and the parts of docs that show them")
 
 // Check compares a text with a file.
 func Check(t testing.TB, file, got string) {
@@ -21,7 +22,14 @@ func Check(t testing.TB, file, got string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got != string(want) {
-		t.Errorf("%s (go test -update writes it): got\n%s\nwant\n%s", file, got, want)
+	wants, gots := strings.Split(string(want), "\n"), strings.Split(got, "\n")
+	for i := range max(len(wants), len(gots)) {
+		if i >= len(wants) || i >= len(gots) || wants[i] != gots[i] {
+			const around = 5
+			t.Errorf("%s:%d (go test -update writes it): got\n%s\nwant\n%s", file, i+1,
+				strings.Join(gots[min(i, len(gots)):min(i+around, len(gots))], "\n"),
+				strings.Join(wants[min(i, len(wants)):min(i+around, len(wants))], "\n"))
+			return
+		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package picture draws what a terminal shows as SVG, for the pages of docs.
+// Package picture draws the screen of a terminal as SVG, for the pages of docs.
 package picture
 
 import (
@@ -22,7 +22,7 @@ var colors = map[vt10x.Color]string{
 	vt10x.Cyan: "#39c5cf", vt10x.DarkGrey: "#8b949e",
 }
 
-// SVG returns a screen as SVG, as a terminal of that size shows it. The label is for those who do not see it.
+// SVG returns the screen of a terminal of the given size as SVG. The label is for screen readers.
 func SVG(screen string, columns, rows int, label string) string {
 	term := vt10x.New(vt10x.WithSize(columns, rows))
 	const faint, grey = "\x1b[2m", "\x1b[90m" // vt10x does not know the first
@@ -51,7 +51,7 @@ func SVG(screen string, columns, rows int, label string) string {
 	return b.String()
 }
 
-// alike reports whether two cells belong to one word: they look alike but for their text, and are no blanks.
+// alike reports whether two cells belong to one word: they have the same style, and are no blanks.
 func alike(a, b vt10x.Glyph) bool {
 	return a.FG == b.FG && a.Mode == b.Mode && a.Char != ' ' && b.Char != ' '
 }

@@ -1,5 +1,5 @@
-// The live page of a limiter. Each event of its stream is a view (view.go) as JSON: texts for the places that
-// have an attribute data-text, rows for the lists, and numbers for the charts.
+// The live page of a limiter. Each event of its stream is a view (view.go) as JSON: texts for the elements with an
+// attribute data-text, rows for the lists, and numbers for the charts.
 'use strict';
 
 (() => {
@@ -7,13 +7,13 @@
 	if (!main) return;
 	const at = (id) => document.getElementById(id);
 	const shownFor = 60; // seconds, in the charts
-	const patience = 15000; // ms between two sentences for who listens to the page
+	const patience = 15000; // ms between two sentences for a screen reader
 	const still = matchMedia('(prefers-reduced-motion: reduce)');
 
 	let source = null; // the stream; null while there is none
 	let paused = false;
 	let points = []; // of the charts, oldest first
-	let earlier = []; // grants before the first of them, as its records tell
+	let earlier = []; // grants before the first point, according to its records
 	let latest = null;
 	let drawn = 0;
 
@@ -59,7 +59,7 @@
 		source = null;
 	}
 
-	// While it is paused nobody reads the limiter for this page.
+	// While the page is paused, the server does not read the limiter for it.
 	function pause(yes) {
 		paused = yes;
 		at('pause').textContent = yes ? 'Resume' : 'Pause';
@@ -99,7 +99,7 @@
 			return element('tr', {}, name, cell('td', row[1]), cell('td', row[2], 'n'));
 		});
 		rows('findings', view.findings, (found) => element('li', { class: found.remark ? 'remark' : '' },
-			found.fault ? element('b', { class: 'badge' }, found.fault) : '', found.fault ? ' ' : '',
+			element('b', { class: 'badge' }, found.label), ' ',
 			element('span', {}, found.what), ' ', element('span', { class: 'mend' }, found.mend)));
 		at('well').hidden = view.findings.length > 0;
 		say(view.texts.summary, false);
@@ -109,7 +109,7 @@
 		if (!latest.elapsed_ms && points.length === 0) earlier = grantsOf(view);
 		points.push(view);
 		points = points.filter((point) => point.at > view.at - shownFor * 1000);
-		// Moving pictures every 5 s only, for who wants less of them.
+		// Moving pictures change every 5 s only, for viewers who prefer less motion.
 		if (!still.matches || Date.now() - drawn >= 5000) draw();
 	}
 

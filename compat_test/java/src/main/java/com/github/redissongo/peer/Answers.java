@@ -42,14 +42,6 @@ final class Answers {
         write(line);
     }
 
-    /** Reports what a listener heard. No id: nobody asked. */
-    void event(String event, String client, String name) {
-        Map<String, Object> line = line("event", event);
-        line.put("client", client);
-        line.put("name", name);
-        write(line);
-    }
-
     private static Map<String, Object> line(String key, Object value) {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put(key, value);

@@ -98,9 +98,6 @@ final class Clients {
         if (request.has("lockWatchdogTimeout")) {
             config.setLockWatchdogTimeout(request.integer("lockWatchdogTimeout"));
         }
-        if (request.has("fairLockWaitTimeout")) {
-            NewerApi.setFairLockWaitTimeout(config, request.integer("fairLockWaitTimeout"));
-        }
         return config;
     }
 

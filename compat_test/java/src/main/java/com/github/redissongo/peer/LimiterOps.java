@@ -5,9 +5,6 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
-import org.redisson.api.DeletedObjectListener;
-import org.redisson.api.ExpiredObjectListener;
-import org.redisson.api.ObjectListener;
 import org.redisson.api.RRateLimiter;
 import org.redisson.api.RateIntervalUnit;
 import org.redisson.api.RateLimiterConfig;
@@ -16,17 +13,14 @@ import org.redisson.api.RateType;
 /** The methods of RRateLimiter, each under its own name. */
 final class LimiterOps {
     private final Clients clients;
-    private final Answers answers;
     private final Map<String, Op> table = new HashMap<>();
 
-    LimiterOps(Clients clients, Answers answers) {
+    LimiterOps(Clients clients) {
         this.clients = clients;
-        this.answers = answers;
         addRates();
         addPermits();
         addKeys();
         addExpiry();
-        addListeners();
     }
 
     Map<String, Op> table() {
@@ -72,10 +66,8 @@ final class LimiterOps {
 
     /** All but delete touch only the hash, so what they leave behind of the limiter is for a suite to see. */
     private void addKeys() {
-        ask("getName", (limiter, request) -> limiter.getName());
         ask("isExists", (limiter, request) -> limiter.isExists());
         ask("delete", (limiter, request) -> limiter.delete());
-        ask("unlink", (limiter, request) -> limiter.unlink());
         does("rename", (limiter, request) -> limiter.rename(request.text("newName")));
     }
 
@@ -89,12 +81,6 @@ final class LimiterOps {
         ask("clearExpire", (limiter, request) -> limiter.clearExpire());
         ask("remainTimeToLive", (limiter, request) -> limiter.remainTimeToLive());
         ask("getExpireTime", (limiter, request) -> NewerApi.call(limiter, "getExpireTime"));
-    }
-
-    /** Events come only if the server has notify-keyspace-events set; Redisson does not set it, nor do we. */
-    private void addListeners() {
-        ask("addListener", (limiter, request) -> limiter.addListener(listener(request)));
-        does("removeListener", (limiter, request) -> limiter.removeListener(Math.toIntExact(request.integer("listener"))));
     }
 
     /** Without keepAlive the method that every release has; with it the one since 3.37.0. */
@@ -143,17 +129,6 @@ final class LimiterOps {
         result.put("rate", config.getRate());
         result.put("interval", config.getRateInterval());
         return result;
-    }
-
-    /** Events go out under the name that Redisson reports, which is the mapped one. */
-    private ObjectListener listener(Request request) {
-        String client = request.text("client");
-        String event = request.text("event");
-        return switch (event) {
-            case "expired" -> (ExpiredObjectListener) name -> answers.event(event, client, name);
-            case "deleted" -> (DeletedObjectListener) name -> answers.event(event, client, name);
-            default -> throw new IllegalArgumentException("unknown event: " + event);
-        };
     }
 
     private static RateType type(Request request) {

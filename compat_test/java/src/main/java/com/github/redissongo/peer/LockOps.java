@@ -59,7 +59,7 @@ final class LockOps {
 
     private void addLocking() {
         doesOnThread("lock", LockOps::lock);
-        doesOnThread("lockInterruptibly", LockOps::lockInterruptibly);
+        doesOnThread("lockInterruptibly", (lock, request) -> lock.lockInterruptibly());
         askOnThread("tryLock", LockOps::tryLock);
         askOnThread("tryLockAsync", (lock, request) -> lock
                 .tryLockAsync(request.integer("wait"), request.integer("lease"), MS).toCompletableFuture().get());
@@ -67,8 +67,9 @@ final class LockOps {
 
     /** RFencedLock is there since 3.19.0. */
     private void addTokens() {
-        askOnThread("lockAndGetToken", LockOps::lockAndGetToken);
-        askOnThread("tryLockAndGetToken", LockOps::tryLockAndGetToken);
+        askOnThread("lockAndGetToken", (lock, request) -> NewerApi.callFenced(lock, "lockAndGetToken"));
+        askOnThread("tryLockAndGetToken", (lock, request) -> NewerApi
+                .callFenced(lock, "tryLockAndGetToken", request.integer("wait"), MS));
         ask("getToken", (lock, request) -> NewerApi.callFenced(lock, "getToken"));
     }
 
@@ -82,7 +83,6 @@ final class LockOps {
     private void addLooks() {
         ask("isLocked", (lock, request) -> lock.isLocked());
         askOnThread("isHeldByCurrentThread", (lock, request) -> lock.isHeldByCurrentThread());
-        ask("isHeldByThread", (lock, request) -> lock.isHeldByThread(threads.id(request)));
         askOnThread("getHoldCount", (lock, request) -> lock.getHoldCount());
         ask("remainTimeToLive", (lock, request) -> lock.remainTimeToLive());
         ask("owner", (lock, request) -> clients.one(request).getId() + ":" + threads.id(request));
@@ -96,35 +96,11 @@ final class LockOps {
         }
     }
 
-    private static void lockInterruptibly(RLock lock, Request request) throws InterruptedException {
-        if (request.has("lease")) {
-            lock.lockInterruptibly(request.integer("lease"), MS);
-        } else {
-            lock.lockInterruptibly();
-        }
-    }
-
     /** No wait and a wait of 0 are different methods, so they stay apart here. */
     private static Object tryLock(RLock lock, Request request) throws InterruptedException {
         if (request.has("lease")) {
             return lock.tryLock(request.integer("wait"), request.integer("lease"), MS);
         }
         return request.has("wait") ? lock.tryLock(request.integer("wait"), MS) : lock.tryLock();
-    }
-
-    private static Object lockAndGetToken(RLock lock, Request request) throws Exception {
-        return request.has("lease")
-                ? NewerApi.callFenced(lock, "lockAndGetToken", request.integer("lease"), MS)
-                : NewerApi.callFenced(lock, "lockAndGetToken");
-    }
-
-    private static Object tryLockAndGetToken(RLock lock, Request request) throws Exception {
-        String method = "tryLockAndGetToken";
-        if (request.has("lease")) {
-            return NewerApi.callFenced(lock, method, request.integer("wait"), request.integer("lease"), MS);
-        }
-        return request.has("wait")
-                ? NewerApi.callFenced(lock, method, request.integer("wait"), MS)
-                : NewerApi.callFenced(lock, method);
     }
 }

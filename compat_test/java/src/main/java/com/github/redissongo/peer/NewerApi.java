@@ -41,11 +41,6 @@ final class NewerApi {
         return (RLock) find(RedissonClient.class, "getFencedLock", name).invoke(client, name);
     }
 
-    /** How long a fair lock waits for one that is first in line and does not come; an option since 3.46.0. */
-    static void setFairLockWaitTimeout(Config config, long millis) throws Exception {
-        find(Config.class, "setFairLockWaitTimeout", millis).invoke(config, millis);
-    }
-
     /** The arguments of setRate and updateRate since 4.4.0. */
     static Object rateArgs(RateType type, long rate, Duration interval, Duration keepAlive, boolean keepState)
             throws Exception {

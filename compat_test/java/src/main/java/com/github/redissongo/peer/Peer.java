@@ -28,7 +28,6 @@ public final class Peer {
 
     private Peer(Answers answers) {
         this.answers = answers;
-        ops.put("ping", request -> "pong");
         ops.put("version", request -> Redisson.class.getPackage().getImplementationVersion());
         ops.put("connect", clients::connect);
         ops.put("disconnect", locks::disconnect);
@@ -37,7 +36,7 @@ public final class Peer {
         ops.put("drainCrowd", Crowd::drain);
         ops.put("stopCrowd", Crowd::stop);
         ops.put("loop", request -> new Loop(clients, request).run());
-        ops.putAll(new LimiterOps(clients, answers).table());
+        ops.putAll(new LimiterOps(clients).table());
         ops.put("lock.crowd", request -> new LockCrowd(clients, locks, request).run());
         ops.putAll(new LockOps(clients, locks).table());
     }

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/words"
+	"github.com/redisson-go/rratelimiter/rlock"
+)
+
+// A claim is what acquire and lock have in common: they take permits or a lock, and may run a command then.
+type claim struct {
+	name        string
+	command     []string // empty for none
+	refusedCode int
+	quiet       bool
+
+	// take takes permits or a lock.
+	take func(ctx context.Context, c *rratelimiter.Client) (*taken, error)
+
+	grace    time.Duration // how long a command gets to end when its lock is lost
+	lostCode int
+}
+
+// A taken is the result of a claim.
+type taken struct {
+	ok     bool
+	result fmt.Stringer // printed as text or as JSON
+	env    string       // an addition to the environment of the command; empty for none
+
+	hold     *rlock.Hold // nil for permits, which need no connection while the command runs
+	giveBack func(ctx context.Context)
+}
+
+// flags adds the flags that both commands have.
+func (q *claim) flags(flags *pflag.FlagSet, refused string) {
+	flags.IntVar(&q.refusedCode, "refused-code", exitNo, "the exit code "+refused+", 1 to 255")
+	flags.BoolVarP(&q.quiet, "quiet", "q", false, "do not print the result")
+}
+
+// claimArgs checks NAME [-- COMMAND ARGS...].
+func claimArgs(cmd *cobra.Command, args []string) error {
+	switch dash := cmd.ArgsLenAtDash(); {
+	case dash < 0 && len(args) > 1 && number.MatchString("-"+args[1]) && cmd.Flags().Lookup("permits") != nil:
+		return fmt.Errorf("unexpected argument %q: permits are given by --permits", args[1])
+	case dash < 0 && len(args) > 1:
+		return fmt.Errorf("unexpected argument %q: a command needs -- before it", args[1])
+	case dash >= 0 && dash != 1:
+		return fmt.Errorf("%s before --, must be NAME", words.Count(int64(dash), "argument"))
+	case dash >= 0 && (len(args) == 1 || args[1] == ""):
+		return errors.New("COMMAND is empty, must be given after --")
+	}
+	return named(1, 1, len(args))(cmd, args)
+}
+
+const (
+	// attempting is how long one attempt may go on after a Ctrl-C: its result is awaited, because it may have
+	// taken permits.
+	attempting = 2 * time.Second
+
+	// settling is how long the library has to take back the permits or the lock of an interrupted call. It
+	// tries to in the background, several times a second.
+	settling = time.Second
+
+	// returning bounds an attempt to give something back.
+	returning = 5 * time.Second
+)
+
+// claim carries out a claim. A command that does not exist takes nothing.
+func (a *app) claim(ctx context.Context, q *claim) error {
+	if len(q.command) == 0 {
+		return a.withClient(ctx, func(c *rratelimiter.Client) error {
+			_, err := a.take(ctx, c, q, a.stdout)
+			return err
+		})
+	}
+	child, err := a.newChild(q.command)
+	if err != nil {
+		return err
+	}
+	defer child.close()
+	return a.claimFor(ctx, q, child)
+}
+
+// claimFor carries out a claim and runs a child if it was granted.
+func (a *app) claimFor(ctx context.Context, q *claim, child *child) error {
+	waiting, stop := child.waiting(ctx)
+	defer stop()
+	var held bool
+	err := a.withClient(waiting, func(c *rratelimiter.Client) error {
+		t, err := a.take(waiting, c, q, a.stderr)
+		if err != nil {
+			return child.notRun(waiting, err)
+		}
+		if t.env != "" {
+			child.cmd.Env = append(os.Environ(), t.env)
+		}
+		if err := child.start(); err != nil {
+			t.giveBack(ctx)
+			return err
+		}
+		if held = t.hold != nil; !held {
+			return nil
+		}
+		ended := child.wait(t.hold.Context(), q.grace)
+		if lost := a.unlock(ctx, t.hold); lost {
+			return exitCode(q.lostCode)
+		}
+		return ended
+	})
+	if err != nil || held {
+		return err
+	}
+	return child.wait(context.Background(), 0)
+}
+
+// take takes what is claimed and prints the result to w. A result that cannot be printed, or comes after an
+// interruption, is given back.
+func (a *app) take(ctx context.Context, c *rratelimiter.Client, q *claim, w io.Writer) (*taken, error) {
+	t, err := q.take(ctx, c)
+	if err != nil {
+		if ctx.Err() != nil {
+			time.Sleep(settling)
+		}
+		return nil, err
+	}
+	if err = ctx.Err(); !t.ok || err == nil {
+		err = nil
+		if !q.quiet {
+			err = a.printTo(w, t.result, func(w io.Writer) { fmt.Fprintf(w, "%q: %s\n", q.name, t.result) })
+		}
+		if out, ok := w.(*output); ok && err == nil {
+			err = out.err
+		}
+	}
+	switch {
+	case t.ok && err != nil:
+		t.giveBack(ctx)
+		return nil, err
+	case t.ok || err != nil:
+		return t, err
+	case q.refusedCode == exitNo:
+		return nil, errNo
+	}
+	return nil, exitCode(q.refusedCode)
+}
+
+// lastly returns a context for giving something back, also when ctx has ended.
+func lastly(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), returning)
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/inspect"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/rlock"
+	"github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// claims are the commands that hold something while a command runs: 2 of 5 permits, or a lock.
+var claims = []string{"acquire api -n 2", "lock x"}
+
+// fives returns a server with the limiter api of 5 permits.
+func fives(t *testing.T) *redistest.Server {
+	t.Helper()
+	server := redistest.Start(t)
+	steps(t, server.Addr, step{"set api 5 1h", 0, "set", ""})
+	return server
+}
+
+// isTaken reports whether permits of api are outstanding, or the lock x is held.
+func isTaken(t *testing.T, s *redistest.Server, claim string) bool {
+	t.Helper()
+	if strings.HasPrefix(claim, "lock") {
+		return s.Admin().Exists(t.Context(), "x").Val() > 0
+	}
+	l := redistest.Must(inspect.Read(t.Context(), s.Client(t), "api", inspect.Few))(t)
+	return l.Shared().Outstanding > 0
+}
+
+// held returns a lock that a service holds.
+func held(t *testing.T, server *redistest.Server, name string) *rlock.Hold {
+	t.Helper()
+	c := rratelimiter.New(server.Client(t))
+	t.Cleanup(func() { _ = c.Close() })
+	return redistest.Must(rlock.New(c).Lock(name).Lock(t.Context()))(t)
+}
+
+// free checks that a lock is free.
+func free(t *testing.T, server *redistest.Server, name string) {
+	t.Helper()
+	if all := server.Admin().HGetAll(t.Context(), name).Val(); len(all) > 0 {
+		t.Errorf("%s is held: %v", name, all)
+	}
+}
+
+// untilWaiting returns when a client has subscribed to the messages that end a wait.
+func untilWaiting(t *testing.T, server *redistest.Server) {
+	t.Helper()
+	redistest.Until(t, "rrl waits", func() error {
+		channels, err := server.Admin().PubSubChannels(t.Context(), "*").Result()
+		if err == nil && len(channels) == 0 {
+			err = errors.New("no subscription")
+		}
+		return err
+	})
+}
+
+// A call that is interrupted before its reply arrives takes nothing and runs nothing.
+func TestInterruptedBeforeTheReply(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"acquire api", "acquire api -- echo ran", "acquire api --timeout 1m",
+		"acquire api --wait -- echo ran",
+		"lock x --lease 1h", "lock x --lease 1h --wait 0", "lock x -- echo ran",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			s := fives(t)
+			proxy := redistest.StartProxy(t, s.Addr)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			proxy.ObserveReplies(func() {
+				if s.Admin().Exists(t.Context(), "{api}:permits", "x").Val() > 0 {
+					cancel()
+				}
+			})
+			line := append([]string{"--redis", proxy.Addr}, strings.Fields(args)...)
+			code, stdout, stderr := rrl(ctx, line...)
+			if code != exitInterrupted || stdout != "" {
+				t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
+			}
+			redistest.Until(t, "permits and lock are given back", func() error {
+				if isTaken(t, s, args) {
+					return errors.New("still taken")
+				}
+				return nil
+			})
+		})
+	}
+}
+
+type unwritable struct{ err error }
+
+func (u unwritable) Write([]byte) (int, error) { return 0, u.err }
+
+// Permits or a lock are given back if the result cannot be printed.
+func TestResultsThatCannotBePrintedAreGivenBack(t *testing.T) {
+	t.Parallel()
+	s := fives(t)
+	full := unwritable{errors.New("no space left on device")}
+	for args, out := range map[string][2]io.Writer{
+		"acquire api":                  {full, io.Discard},
+		"acquire api --json":           {full, io.Discard},
+		"acquire api --json -- true":   {io.Discard, full},
+		"lock x --lease 1h":            {full, io.Discard},
+		"lock x --lease 1h --json":     {full, io.Discard},
+		"lock x --json --fair -- true": {io.Discard, full},
+	} {
+		args := append([]string{"--redis", s.Addr}, strings.Fields(args)...)
+		if code := run(t.Context(), args, nil, out[0], out[1]); code != exitError || isTaken(t, s, args[2]) {
+			t.Errorf("%q: code %d", args, code)
+		}
+	}
+}
+
+// With a timeout or --wait, acquire waits until the permits are back, and no longer.
+func TestAcquireWaits(t *testing.T) {
+	fixtures.InBubble(t, 1, time.Minute, func(l *fixtures.Limiter) {
+		a := &app{stderr: l.Output()}
+		for _, step := range []struct {
+			timeout time.Duration
+			wait    bool
+			want    string
+		}{
+			{0, false, "granted, permits 1, remaining 0 of 1"},
+			{0, false, "refused, permits 1, remaining 0 of 1, retry after 1m"},
+			{0, true, "granted, permits 1, waited 1m"},
+			{time.Hour, false, "granted, permits 1, waited 1m"},
+			{30 * time.Second, false, "refused, permits 1, waited 30s"},
+		} {
+			q := &acquisition{permits: 1, timeout: step.timeout, wait: step.wait}
+			got, err := a.takePermits(l.Context(), l.RateLimiter, q)
+			if err != nil || got.result.String() != step.want {
+				l.Errorf("%+v: %v, %v", step, got.result, err)
+			}
+		}
+	})
+}
+
+func TestMillisAreRoundedUp(t *testing.T) {
+	for d, want := range map[time.Duration]int64{0: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2} {
+		if got := upMillis(d); got != want {
+			t.Errorf("%v: %d", d, got)
+		}
+	}
+}
+
+// A lock that is unlocked goes to the rrl that waits for it.
+func TestLockIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	h := held(t, server, "x")
+	done := make(chan string)
+	go func() {
+		code, stdout, stderr := on(t, server.Addr, "lock x --lease 1h")
+		done <- fmt.Sprint(code, stdout, stderr)
+	}()
+	untilWaiting(t, server)
+	redistest.NoError(t, h.Unlock(t.Context()))
+	if got := <-done; !strings.HasPrefix(got, `0"x": locked by`) {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,200 @@
+package rratelimiter_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+func ExampleClient_Keyed() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	// Each user has 2 requests a minute. The first request of a user sets the rate.
+	users := client.Keyed("visits", 2, time.Minute)
+	for _, user := range []string{"alice", "alice", "alice", "bob"} {
+		ok, err := users.TryAcquire(ctx, user, 1, 0)
+		fmt.Println(user, ok, err)
+	}
+	// Output:
+	// alice true <nil>
+	// alice true <nil>
+	// alice false <nil>
+	// bob true <nil>
+}
+
+func ExampleKeyed_Allow() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	downloads := client.Keyed("downloads", 3, time.Hour)
+	result, err := downloads.Allow(ctx, "alice", 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.Allowed, result.Name, result.Remaining, "of", result.Limit)
+	result, err = downloads.Allow(ctx, "alice", 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.Allowed, "retry after", result.RetryAfter.Round(time.Minute))
+	// Output:
+	// true downloads:{alice} 1 of 3
+	// false retry after 1h0m0s
+}
+
+func ExampleKeyed_RateLimiter() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	mails := client.Keyed("mails", 5, time.Hour)
+	alice := mails.RateLimiter("alice") // it has all methods of a RateLimiter
+	if err := alice.Acquire(ctx, 3); err != nil {
+		log.Fatal(err)
+	}
+	if err := alice.Release(ctx, 1); err != nil { // a mail could not be sent
+		log.Fatal(err)
+	}
+	fmt.Println(alice.AvailablePermits(ctx))
+	fmt.Println(alice.RemainTimeToLive(ctx)) // two intervals, from each use on
+	// Output:
+	// 3 <nil>
+	// 2h0m0s <nil>
+}
+
+// Permits that a customer has taken stay counted when the plan changes: the plans have one
+// name.
+func ExampleClient_Keyed_plans() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	plans := map[string]*rratelimiter.Keyed{
+		"free": client.Keyed("calls", 10, time.Hour),
+		"paid": client.Keyed("calls", 1000, time.Hour),
+	}
+	for _, plan := range []string{"free", "paid"} {
+		result, err := plans[plan].Allow(ctx, "alice", 4)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(plan, result.Remaining, "of", result.Limit)
+	}
+	// Output:
+	// free 6 of 10
+	// paid 992 of 1000
+}
+
+func ExampleClient_All() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	// 5 a second and 8 a minute, for each user. {sms} keeps both in one slot of a cluster.
+	second := client.Keyed("{sms}:second", 5, time.Second)
+	minute := client.Keyed("{sms}:minute", 8, time.Minute)
+	alice := client.All(second.RateLimiter("alice"), minute.RateLimiter("alice"))
+
+	for range 2 {
+		result, err := alice.Allow(ctx, 5)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(result.Allowed, result.Name) // the limiter that binds
+		for _, each := range result.Each {
+			fmt.Println("    ", each.Name, each.Remaining, "of", each.Limit)
+		}
+		time.Sleep(result.Each[0].ResetAfter)
+	}
+	// Output:
+	// true {sms}:second:[alice]
+	//      {sms}:second:[alice] 0 of 5
+	//      {sms}:minute:[alice] 3 of 8
+	// false {sms}:minute:[alice]
+	//      {sms}:second:[alice] 5 of 5
+	//      {sms}:minute:[alice] 3 of 8
+}
+
+// A user has 2 requests a minute, and all users together have 3. Both is one limit to
+// middleware.
+func ExampleGroup() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	user := client.Keyed("{site}:user", 2, time.Minute)
+	all := client.Keyed("{site}:all", 3, time.Minute).RateLimiter("users")
+	both := limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
+		return client.All(user.RateLimiter(key), all).Allow(ctx, n)
+	})
+
+	for _, name := range []string{"alice", "alice", "alice", "bob", "bob"} {
+		result, err := both.Allow(ctx, name, 1)
+		fmt.Println(name, result.Allowed, result.Name, err)
+	}
+	// Output:
+	// alice true {site}:user:[alice] <nil>
+	// alice true {site}:user:[alice] <nil>
+	// alice false {site}:user:[alice] <nil>
+	// bob true {site}:all:[users] <nil>
+	// bob false {site}:all:[users] <nil>
+}
+
+// A language model allows 60 requests and 10,000 tokens a minute.
+func ExampleGroup_Amounts() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	requests := client.Keyed("{llm}:requests", 60, time.Minute).RateLimiter("model")
+	tokens := client.Keyed("{llm}:tokens", 10_000, time.Minute).RateLimiter("model")
+	model := client.All(requests, tokens)
+
+	// 1 request and 3,500 tokens: as many as the answer may have.
+	question := model.Amounts(1, 3500)
+	if err := question.Acquire(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	used := int64(1200) // the answer says so
+	if err := tokens.Release(ctx, 3500-used); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tokens.AvailablePermits(ctx))
+
+	// Another question was never sent: all of it goes back.
+	if err := question.Acquire(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	if err := question.Release(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(requests.AvailablePermits(ctx))
+	fmt.Println(tokens.AvailablePermits(ctx))
+	// Output:
+	// 8800 <nil>
+	// 59 <nil>
+	// 8800 <nil>
+}

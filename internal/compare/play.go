@@ -1,0 +1,169 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/pause"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// The sides of a sequence, as indexes.
+const (
+	byJava = iota
+	byGo
+)
+
+var sideNames = [...]string{byJava: "Java", byGo: "Go"}
+
+// A worker plays one sequence at a time. It has a Redisson instance, and a
+// Client of Go whose clock it sets.
+type worker struct {
+	*Runner
+	Sides
+	client *rratelimiter.Client
+	clock  *atomic.Int64 // Unix ms
+}
+
+func (r *Runner) worker(n int) *worker {
+	clock := &atomic.Int64{}
+	now := func() time.Time { return time.UnixMilli(clock.Load()) }
+	c := rratelimiter.New(r.rdb, rratelimiter.WithClock(now))
+	w := &worker{r, Sides{Java: r.javas[n%len(r.javas)]}, c, clock}
+	w.Go = Side{c.ID(), func(name string) Limiter { return Go(c.RateLimiter(name)) }}
+	if r.Spoil != nil {
+		r.Spoil(&w.Sides)
+	}
+	return w
+}
+
+func (w *worker) close() { _ = w.client.Close() } // nothing that failed here matters
+
+// A game is a sequence on one limiter, in which both sides take turns, each by its own clock. Java
+// and Go each see a state of their own: the two differ in the client's own pair.
+type game struct {
+	*worker
+	name     string
+	keys     []string
+	limiters [2]Limiter
+	states   [2]state // before the next step
+	ledger   ledger
+}
+
+// play plays a sequence and returns the first divergence, or nil. In steps it notes which of
+// them were left to Go (see javaMay).
+func (w *worker) play(ctx context.Context, steps []Step) (*Divergence, error) {
+	m := &game{worker: w, name: redistest.Name(w.t), ledger: ledger{}}
+	for i, side := range []Side{byJava: w.Java, byGo: w.Go} {
+		m.keys = append(m.keys, keysOf(m.name, side.ID)...)
+		m.limiters[i] = side.Limiter(m.name)
+	}
+	defer m.rdb.Unlink(context.WithoutCancel(ctx), m.keys...)
+	for i := range steps {
+		d, err := m.step(ctx, &steps[i])
+		if d != nil {
+			d.At = i
+		}
+		if d != nil || err != nil {
+			return d, err
+		}
+	}
+	return nil, nil
+}
+
+// step has one side do a step, and checks it.
+func (m *game) step(ctx context.Context, s *Step) (*Divergence, error) {
+	by := byGo
+	if s.Java = s.Java && javaMay(*s, m.states[byJava]); s.Java {
+		by = byJava
+	}
+	if err := pause.For(ctx, s.Pause); err != nil {
+		return nil, err
+	}
+	m.requests.take(m.name)
+	now := time.Now().UnixMilli()
+	m.clock.Store(now)
+	a := s.on(ctx, m.limiters[by])
+	if sent, ok := m.requests.javaTime(m.name, *s); ok && by == byJava {
+		now = sent
+	}
+	states, err := readStates(ctx, m.rdb, m.keys)
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return nil, err
+	}
+	d := m.check(*s, by, a, [2]state(states), now)
+	if d != nil {
+		d.Says = sideNames[by] + "'s turn: " + d.Says
+	}
+	m.states = [2]state(states)
+	return d, nil
+}
+
+// javaMay reports whether Java may do a step. A step that harms the limit for all, as docs/faults.md
+// says, is left to Go.
+func javaMay(s Step, st state) bool {
+	switch s.Op {
+	case Release: // B1
+		return false
+	case TryAcquire: // B12, B13
+		return s.Permits >= 1 && s.Permits <= mostPerRecord
+	case SetRate, UpdateRate, TrySetRate: // B14, B11
+		taken := sum(st.pairs[s.Limit.Type].records)
+		return s.Limit.Rate <= mostRate && (!s.KeepState || taken <= s.Limit.Rate)
+	}
+	return true
+}
+
+// check checks a step of one side by what both see of it. Go must do what is expected; Java is held
+// to what harms others.
+func (m *game) check(s Step, by int, a answer, after [2]state, now int64) *Divergence {
+	seen := observation{s, m.states[by], now, outcome{a, after[by]}}
+	if by == byGo {
+		want := seen.expected()
+		if in := differ(want, seen.got); in != 0 {
+			return seen.diverges(goDiffers, in, want)
+		}
+	}
+	other := 1 - by
+	if d := untouched(observation{s, m.states[other], now, outcome{a, after[other]}}); d != nil {
+		return d
+	}
+	if d := balanced(seen); d != nil {
+		return d
+	}
+	return m.ledger.check(seen, by)
+}
+
+// goDiffers is what a divergence of Go says.
+const goDiffers = "Go does not do what the model says"
+
+// untouched expects that the own pair of the side whose turn it is not stays as
+// it was. The observation is as that side sees it.
+func untouched(o observation) *Divergence {
+	want := o.got
+	want.pairs[1] = o.before.pairs[1]
+	if in := differ(want, o.got); in != 0 {
+		return o.diverges("it has touched a pair that is not its own", in, want)
+	}
+	return nil
+}
+
+// balanced expects that value and records of an OVERALL limiter add up to the
+// rate. In a client's own pair they add up to the rate for which it was created
+// (B9).
+func balanced(o observation) *Divergence {
+	c, p := o.got.settings(), o.got.inForce()
+	value, valued := p.number()
+	if c.typ == 1 || !c.whole || !valued && len(p.records) == 0 {
+		return nil
+	}
+	if valued && value+sum(p.records) == c.rate {
+		return nil
+	}
+	want := o.got
+	want.inForce().value = decimal(c.rate - sum(p.records))
+	return o.diverges("value and records do not make up the rate", inValue, want)
+}

@@ -1,0 +1,391 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	"github.com/redisson-go/rratelimiter/scripts"
+)
+
+// theTime is now for the states, in Unix ms.
+const theTime = 1_700_000_000_000
+
+// A keysState is what the keys of a limiter hold before a call, and the arguments of the call.
+type keysState struct {
+	hash    map[string]any
+	value   any // nil for no key
+	records []redis.Z
+	ttl     time.Duration // of all keys; 0 for none
+	args    given
+	typ     any // ARGV[1]
+}
+
+// newKeysState returns the common case: 2 permits are asked for, and 7 of 10 are left.
+func newKeysState() *keysState {
+	return &keysState{
+		hash: map[string]any{"rate": "10", "interval": "1000", "type": "0", "keepAliveTime": "0",
+			mySession: sessionText(1, theTime)},
+		value: "7", records: []redis.Z{recordOf(3, theTime-100)}, typ: "0",
+		args: given{argSession: mySession, argNumber: wire.Number(9), argPermits: 2,
+			argRecords: recordOf(2, 0).Member, argNow: theTime},
+	}
+}
+
+// sessionText is the text of a session whose last request took a permit.
+func sessionText(number, at int64) string {
+	return fmt.Sprintf("%s %d 1 %d", wire.Number(number), at, at)
+}
+
+func recordOf(permits uint32, at float64) redis.Z {
+	return redis.Z{Score: at, Member: string(wire.Layouts[0].Append(nil, permits, false))}
+}
+
+// halves runs a state through acquire.lua with its first half, without it, and through the first half alone.
+type halves struct {
+	*testing.T
+	conn *redis.Conn
+}
+
+const fellThrough = "FELLTHROUGH"
+
+func newHalves(t *testing.T) *halves {
+	conn := redistest.Start(t).Client(t).Conn()
+	t.Cleanup(func() { _ = conn.Close() })
+	return &halves{t, conn}
+}
+
+// halfSources returns acquire.lua, its second half behind a first one that never decides, and its first half.
+func halfSources(t *testing.T) (whole, second, first string) {
+	t.Helper()
+	const condition, firstCall = "right = usual and rate", "if (ARGV[13] or '') ~= '' and ARGV[1]"
+	const end = "-- include parts/common.lua\n"
+	file, err := scripts.Files.ReadFile("acquire.lua")
+	if err != nil || !strings.Contains(string(file), end) {
+		t.Fatal(err, "no line that ends the first half")
+	}
+	whole = redisx.Included(scripts.Files, "acquire.lua")
+	second = strings.Replace(whole, condition, "right = false and rate", 1)
+	none := strings.Replace(second, firstCall, "if false and ARGV[1]", 1)
+	if second == whole || second == none {
+		t.Fatal("no condition of the first half")
+	}
+	second = none
+	before, _, _ := strings.Cut(string(file), end)
+	for _, part := range []string{"parts/common_case.lua", "parts/first_call.lua"} {
+		before += redisx.Included(scripts.Files, part)
+	}
+	return whole, second, strings.ReplaceAll(before, "-- include", "--") +
+		"return redis.error_reply('" + fellThrough + "')\n"
+}
+
+// run returns what each of the scripts replies and leaves, and how long all of them took. All is one
+// transaction, so that times to live can be compared. Each limiter of the scripts has a state.
+func (h *halves) run(sources []string, states ...*keysState) (outcomes []outcome, took time.Duration) {
+	h.Helper()
+	ctx, args := h.Context(), argvOf(states)
+	var keys []string
+	for i := range states {
+		keys = append(keys, keysOfState(i)...)
+	}
+	var times [2]*redis.TimeCmd
+	var cmds [][]redis.Cmder
+	_, _ = h.conn.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		times[0] = p.Time(ctx)
+		for _, source := range sources {
+			p.Del(ctx, keys...)
+			for i, s := range states {
+				s.write(ctx, p, keysOfState(i))
+			}
+			left := []redis.Cmder{p.Eval(ctx, source, keys, args...)}
+			for i := range states {
+				k := keysOfState(i)
+				left = append(left,
+					p.HGetAll(ctx, k[0]), p.Get(ctx, k[1]), p.ZRangeWithScores(ctx, k[2], 0, -1),
+					p.PTTL(ctx, k[0]), p.PTTL(ctx, k[1]), p.PTTL(ctx, k[2]))
+			}
+			cmds = append(cmds, left)
+		}
+		times[1] = p.Time(ctx)
+		return nil
+	})
+	for _, c := range cmds {
+		o := outcome{reply: fmt.Sprint(c[0].(*redis.Cmd).Val(), c[0].Err())}
+		for _, cmd := range c[1:] {
+			if ttl, is := cmd.(*redis.DurationCmd); is {
+				o.ttls = append(o.ttls, ttl.Val())
+			} else {
+				o.keys += fmt.Sprintf("%q ", fmt.Sprint(cmd))
+			}
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes, times[1].Val().Sub(times[0].Val())
+}
+
+// keysOfState returns the keys of one of the states.
+func keysOfState(i int) []string {
+	name := "l" + strings.Repeat("l", i)
+	return []string{name, "{" + name + "}:value", "{" + name + "}:permits"}
+}
+
+// argvOf returns the arguments of acquire.lua for one state, and of all.lua for several. The first state has
+// the arguments that all limiters share.
+func argvOf(states []*keysState) []any {
+	first := states[0]
+	if len(states) == 1 {
+		return first.args.argv(first.typ)
+	}
+	args := make([]any, argMembers-1+len(argsOfEach)*(len(states)-1))
+	for place := range args {
+		args[place] = ""
+	}
+	for _, place := range []int{argSession, argNumber, argNow, argResent, argNumbers, argResolution} {
+		if v := first.args[place]; v != nil {
+			args[place-1] = v
+		}
+	}
+	args[argClientSession-1] = "session:client"
+	for i, s := range states {
+		args[argOf(argType, i)-1] = s.typ
+		for _, place := range []int{argPermits, argRecords, argGivenRate} {
+			if v := s.args[place]; v != nil {
+				args[argOf(place, i)-1] = v
+			}
+		}
+	}
+	return args
+}
+
+// write writes the keys.
+func (s *keysState) write(ctx context.Context, p redis.Pipeliner, keys []string) {
+	if len(s.hash) > 0 {
+		p.HSet(ctx, keys[0], s.hash)
+	}
+	if list, is := s.value.([]any); is {
+		p.RPush(ctx, keys[1], list...)
+	} else if s.value != nil {
+		p.Set(ctx, keys[1], s.value, 0)
+	}
+	if len(s.records) > 0 {
+		p.ZAdd(ctx, keys[2], s.records...)
+	}
+	for _, key := range keys {
+		if s.ttl > 0 {
+			p.PExpire(ctx, key, s.ttl)
+		}
+	}
+}
+
+// An outcome is the reply of a script, what the keys hold after it, and how long they live.
+type outcome struct {
+	reply, keys string
+	ttls        []time.Duration
+}
+
+// differs reports whether two outcomes are not the same, for scripts that ran within a time.
+func (o outcome) differs(other outcome, within time.Duration) bool {
+	for i, ttl := range o.ttls {
+		if (ttl - other.ttls[i]).Abs() > within+2*time.Millisecond {
+			return true
+		}
+	}
+	return o.reply != other.reply || o.keys != other.keys
+}
+
+// Random states, most of them with something wrong, are left alike with and without the first half.
+func TestHalvesAgreeOnAnyState(t *testing.T) {
+	whole, second, first := halfSources(t)
+	agreeOnAnyState(t, 1, whole, second, first)
+}
+
+// The same holds for calls of a Group.
+func TestHalvesOfAGroupAgreeOnAnyState(t *testing.T) {
+	whole, second, first := groupSources(t)
+	agreeOnAnyState(t, 2, whole, second, first)
+}
+
+// groupSources is halfSources for all.lua of two limiters.
+func groupSources(t *testing.T) (whole, second, first string) {
+	t.Helper()
+	const condition, end = "if granted then", "local function count("
+	whole = allOf(2).Source
+	second = strings.Replace(whole, condition, "if false then", 1)
+	first, _, found := strings.Cut(whole, end)
+	if second == whole || !found {
+		t.Fatal("no condition or no end of the first half")
+	}
+	return whole, second, first + "return redis.error_reply('" + fellThrough + "')\n"
+}
+
+// agreeOnAnyState runs random states through the first two sources, which must end alike, and the third one,
+// which decides some of them.
+func agreeOnAnyState(t *testing.T, limiters int, sources ...string) {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 2))
+	h := newHalves(t)
+	decided, rounds := 0, 3000
+	if testing.Short() {
+		rounds = 600
+	}
+	for range rounds {
+		states := make([]*keysState, limiters)
+		for i := range states {
+			states[i] = newKeysState()
+			for range random.IntN(5) / limiters {
+				spoilers[random.IntN(len(spoilers))](states[i], random)
+			}
+		}
+		got, took := h.run(sources, states...)
+		if got[0].differs(got[1], took) {
+			t.Fatalf("%+v\nwith the first half %+v\nwithout            %+v", states, got[0], got[1])
+		}
+		if !strings.Contains(got[2].reply, fellThrough) {
+			decided++
+		}
+	}
+	if decided < rounds/5 {
+		t.Errorf("the first half decided %d of %d states; the others show nothing", decided, rounds)
+	}
+}
+
+func anyOf[T any](random *rand.Rand, of ...T) T { return of[random.IntN(len(of))] }
+
+// spoilers change one thing of a state.
+var spoilers = []func(s *keysState, random *rand.Rand){
+	func(s *keysState, random *rand.Rand) { // a field of the hash
+		field := anyOf(random, "rate", "interval", "type", "keepAliveTime")
+		if text := anyOf(random, "", "1", "0", "-5", "x", "1e3", "7.5", "5000", "0x10", "1e300", "inf",
+			"9007199254740992", "9007199254740993", "010"); text != "" {
+			s.hash[field] = text
+		} else {
+			delete(s.hash, field)
+		}
+	},
+	func(s *keysState, random *rand.Rand) {
+		s.value = anyOf[any](random, nil, []any{"x"}, "0", "1", "2", "10", "11", "-3", "-1e300", "7e0", " 7",
+			"x", "", "2.5", "9007199254740993", "nan", "-0")
+	},
+	func(s *keysState, random *rand.Rand) { // a record more, or none at all
+		at := theTime + anyOf[float64](random, 0, -1, -100, -999, -1000, -1001, -5000, 1, 50, 500,
+			5e6, -0.5, 1e300)
+		z := recordOf(anyOf[uint32](random, 0, 1, 3, 8, 1<<32-1), at)
+		if member := anyOf(random, "", "", "ab", "\x08abcdefgh\x02\x00\x00\x00"); member != "" {
+			z.Member = member
+		}
+		s.records = append(s.records, z)
+		if random.IntN(8) == 0 {
+			s.records = nil
+		}
+	},
+	func(s *keysState, _ *rand.Rand) { // only its last record
+		s.records = s.records[max(0, len(s.records)-1):]
+	},
+	func(s *keysState, random *rand.Rand) { // a longest interval, or callers that wait
+		s.hash["longest"] = anyOf(random, fmt.Sprintf("5000 %d 3 7", theTime+9000), "x",
+			fmt.Sprint("9 ", theTime))
+	},
+	func(s *keysState, _ *rand.Rand) { s.hash["waiting"] = fmt.Sprintf("session:b 5 %d;", theTime+900) },
+	func(s *keysState, random *rand.Rand) {
+		s.hash[mySession] = anyOf(random, sessionText(9, theTime), sessionText(10, theTime),
+			sessionText(8, theTime-1), sessionText(2, theTime-11_000), sessionText(2, theTime-90_000),
+			"", "x", sessionText(2, theTime)+" 10")
+		if random.IntN(3) == 0 {
+			delete(s.hash, mySession)
+		}
+	},
+	func(s *keysState, random *rand.Rand) { // sessions of other Clients
+		for i := range anyOf(random, 2, 8, 20) {
+			s.hash[fmt.Sprint("session:", i)] = sessionText(3, theTime-anyOf[int64](random, 5, 70_000))
+		}
+	},
+	func(s *keysState, random *rand.Rand) { s.ttl = anyOf(random, time.Second, 5*time.Second, time.Hour) },
+	func(s *keysState, random *rand.Rand) { // a keep alive
+		s.hash["keepAliveTime"] = "5000"
+		s.ttl = anyOf(random, 5*time.Second, 4*time.Second)
+		s.args[argGivenRate] = "10 1000 5000 1"
+	},
+	func(s *keysState, random *rand.Rand) {
+		s.args[argGivenRate] = anyOf(random, "10 1000 0 1", "10 1000 0 0", "20 1000 0 1",
+			"20 1000 0 0", "10 5000 0 1")
+	},
+	func(s *keysState, random *rand.Rand) { s.asks(anyOf[int64](random, 1, 3, 7, 8, 10, 11, 1<<32+5)) },
+	func(s *keysState, _ *rand.Rand) { s.args[argNumbers] = 1 },
+	func(s *keysState, random *rand.Rand) { // two runs
+		s.asksInRuns(run{2, anyOf[int64](random, 2, -2)}, run{3, 1})
+	},
+	func(s *keysState, _ *rand.Rand) { s.args[argResent] = 10 },
+	func(s *keysState, _ *rand.Rand) {
+		s.args[argAfter], s.args[argKept], s.args[argChannel] = wire.Number(0), int64(keptAll), "c"
+	},
+	func(s *keysState, random *rand.Rand) { s.args[argResolution] = anyOf(random, 0, 100) },
+	func(s *keysState, random *rand.Rand) { s.args[argPortion] = anyOf(random, "", "5 0 0 0", "5 3 1 2") },
+	func(s *keysState, _ *rand.Rand) { s.typ = "1" },
+	func(s *keysState, _ *rand.Rand) { s.typ, s.hash["type"] = "1", "1" },
+	func(s *keysState, _ *rand.Rand) {
+		s.typ, s.hash["type"], s.hash[mySession] = "1", "1", sessionText(1, theTime)+" 10"
+	},
+	func(s *keysState, random *rand.Rand) {
+		s.hash["interval"] = anyOf(random, "1000", "1000000")
+		s.ages(anyOf(random, 0, 1, 3, 20, 21), anyOf(random, 0, 1, 5, 10, 11, 15), random.IntN(3) == 0)
+	},
+	func(s *keysState, random *rand.Rand) {
+		s.begins(anyOf(random, "10 1000 0 0", "10 1000 5000 1", "10 9000 5 1"))
+	},
+}
+
+// begins makes the call the first one of a limiter, with a given rate.
+func (s *keysState) begins(given string) {
+	s.hash, s.value, s.records, s.ttl = map[string]any{}, nil, nil, 0
+	s.args[argGivenRate] = given
+}
+
+// ages gives a limiter records that have expired and records that still count, each of one permit, and a
+// value that is right. A check of the value is due between the two, unless they are near.
+func (s *keysState) ages(expired, living int, near bool) {
+	interval := float64(1000)
+	if s.hash["interval"] == "1000000" {
+		interval = 1_000_000
+	}
+	age := interval
+	if !near {
+		age += 5 * interval
+	}
+	now := theTime + 500.0
+	s.records, s.args[argNow] = nil, int64(now)
+	for i := range expired {
+		s.records = append(s.records, recordOf(1, now-age-float64(i)))
+	}
+	for i := range living {
+		s.records = append(s.records, recordOf(1, now-interval+1+float64(i)))
+	}
+	s.hash["rate"], s.value = "40", fmt.Sprint(40-expired-living)
+	if seen, own := s.hash[mySession].(string); own && strings.HasSuffix(seen, " 10") {
+		s.hash[mySession] = strings.TrimSuffix(seen, "10") + "40"
+	}
+}
+
+// asks makes the call ask for some permits.
+func (s *keysState) asks(permits int64) {
+	s.args[argPermits], s.args[argRecords] = permits, wire.Layouts[0].AppendAll(nil, permits, false)
+}
+
+// asksInRuns makes the call ask for some runs.
+func (s *keysState) asksInRuns(runs ...run) {
+	permits := int64(0)
+	for i, r := range runs {
+		permits += r.permits * r.size()
+		s.args[argRuns+2*i], s.args[argRuns+2*i+1] = r.permits, r.many
+	}
+	s.asks(permits)
+}

@@ -1,0 +1,119 @@
+package engine
+
+import "time"
+
+// A ticket marks a waiter as standing in for a Group call in the line of one
+// member. The waiter's place is in the line only while that member refuses the
+// caller. Otherwise later waiters overtake it: one user without permits must not
+// keep all users from a limit they share. When the member refuses later, the
+// place returns to where it was.
+//
+// A caller gets its places in all lines at one moment, under the locks of all
+// queues. So of two callers the same one is ahead in each line they share, and
+// they never wait for one another.
+type ticket struct {
+	wake chan struct{} // capacity one: the caller's turn may have come
+}
+
+// A place is where a Group's caller stands in the line of one member. It counts
+// as reserved even while it is not in the line, so that its queue is not retired.
+type place struct {
+	queue  *queue
+	waiter *waiter
+}
+
+// reserve returns a place at the end of the line, without the caller standing
+// there yet. Guarded by mu, as are stand, inLine, isFirst, stepAside and
+// noteRefusal.
+func (q *queue) reserve(permits int64, t *ticket) place {
+	q.line.groupPlaces++
+	q.line.lastRank++
+	return place{q, &waiter{
+		Want: Want{Permits: permits, Timeout: Forever}, bounded: true, ticket: t, rank: q.line.lastRank,
+	}}
+}
+
+func (p place) inLine() bool  { return p.waiter.list != nil }
+func (p place) isFirst() bool { return p.queue.line.first == p.waiter }
+
+// stand puts the caller where its rank belongs, unless it stands there: ahead of
+// all waiters that came later. It searches from the end, because a place mostly
+// returns soon.
+func (p place) stand() {
+	if p.inLine() {
+		return
+	}
+	behind := p.queue.line.last
+	for behind != nil && behind.rank > p.waiter.rank {
+		behind = behind.prev
+	}
+	p.waiter.state = inLine
+	p.queue.line.insert(p.waiter, behind)
+}
+
+// stepAside takes the caller out of the line. The waiters behind it may be served
+// at once.
+func (p place) stepAside() {
+	first := p.isFirst()
+	p.waiter.remove()
+	if first {
+		p.queue.line.schedule.noteChange()
+	}
+}
+
+// noteRefusal records that the member has refused the caller for us microseconds
+// from sent on. The refusal also holds for the expired waiters behind the caller.
+// A waiter in a batch is left to the batch, which would answer it a second time.
+func (p place) noteRefusal(us int64, sent time.Time) {
+	if !p.isFirst() {
+		return
+	}
+	line := &p.queue.line
+	line.all(func(w *waiter) {
+		if w.state == inLine && w.expired() {
+			w.finish(Result{}, nil)
+			w.ready <- struct{}{}
+		}
+	})
+	line.schedule.noteRefusal(us, sent)
+	if line.expired > 0 {
+		line.schedule.noteExpiry()
+	}
+}
+
+// hasTurn reports whether no waiter in the line is ahead of the caller.
+func (p place) hasTurn() bool {
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
+	return !p.inLine() || p.isFirst()
+}
+
+// noteProbe records that the caller asks Redis now.
+func (p place) noteProbe() {
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
+	if p.isFirst() {
+		p.queue.line.schedule.noteProbe()
+	}
+}
+
+// leavePermits leaves permits that may be there to the waiters behind.
+func (p place) leavePermits() {
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
+	if p.isFirst() && p.queue.line.schedule.probe == probeNext {
+		p.stepAside()
+		p.queue.start()
+	}
+}
+
+// giveBack ends the reservation.
+func (p place) giveBack() {
+	q := p.queue
+	q.mu.Lock()
+	q.line.groupPlaces--
+	p.stepAside()
+	q.start()
+	q.mu.Unlock()
+	q.engine.queues.retire(q)
+}

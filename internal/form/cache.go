@@ -1,0 +1,87 @@
+package form
+
+import (
+	"sync"
+	"time"
+)
+
+// shards is how many parts the states of many keys have, each with a lock.
+const shards = 64
+
+// A shard has the states of some keys, or the only state. A state that was unused for Idle equals a
+// new one, so the shard drops it together with all that are as old. For that it has two maps: the
+// states used since the last turn, and those used before. A turn, at least Idle after the one
+// before, drops the older map. That takes no goroutine, and no look at each key unless the rule has
+// states that owe for longer.
+type shard[S any] struct {
+	mu       sync.Mutex
+	last     int64 // the time of the last call, in µs
+	turned   int64 // the time of the last turn, in µs
+	only     *S    // of a limiter of one limit, which needs no maps
+	new, old map[string]*S
+	_        [64]byte // keeps two locks out of one cache line
+}
+
+// find returns the state of a key. The caller holds the lock.
+func (s *shard[S]) find(key string) *S {
+	if s.only != nil {
+		return s.only
+	}
+	if state := s.new[key]; state != nil {
+		return state
+	}
+	state := s.old[key]
+	if state == nil {
+		state = new(S)
+	}
+	if s.new == nil {
+		s.new = make(map[string]*S)
+	}
+	s.new[key] = state
+	return state
+}
+
+// tidy turns all shards if that is due. The caller holds no lock.
+func (m *memory[S]) tidy(now int64) {
+	if m.single() {
+		return
+	}
+	due := m.due.Load()
+	if now < due && now >= due-m.idle() || !m.due.CompareAndSwap(due, now+m.idle()) {
+		return // not due, or another caller turns them
+	}
+	for i := range m.shards {
+		m.turn(&m.shards[i])
+	}
+}
+
+// idle returns Idle in µs.
+func (m *memory[S]) idle() int64 { return int64(m.rule.Idle / time.Microsecond) }
+
+// turn drops the older map of a shard, unless the last turn is too recent.
+func (m *memory[S]) turn(s *shard[S]) {
+	read := m.clock.read()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch passed := m.clock.settle(read, &s.last) - s.turned; {
+	case passed < 0: // the clock was set back
+		s.turned += passed
+	case passed >= m.idle():
+		s.turned += passed
+		m.keepOwing(s)
+		// A map with room for as many keys would take one call as long as a large map takes.
+		s.old, s.new = s.new, nil
+	}
+}
+
+// keepOwing moves the old states that still owe to the new map. The caller holds the lock.
+func (m *memory[S]) keepOwing(s *shard[S]) {
+	if m.rule.Owes == nil {
+		return
+	}
+	for key, state := range s.old {
+		if s.new[key] == nil && m.rule.Owes(state, s.turned) {
+			s.find(key)
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package formtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A Mini is a miniredis and a client of it.
+type Mini struct {
+	*miniredis.Miniredis
+	Client redis.UniversalClient
+}
+
+// NewMini starts a miniredis, which ends with the test.
+func NewMini(t redistest.TB) *Mini {
+	m := redistest.Mini(t)
+	return &Mini{m, redistest.MiniClient(t, m)}
+}
+
+// A grant is permits at a real time.
+type grant struct {
+	at time.Duration
+	n  int64
+}
+
+// A drive is a limiter under traffic, in memory and perhaps on Redis.
+type drive struct {
+	t *testing.T
+	Suite
+	mini           *Mini // nil without the form on Redis
+	memory, shared limit.Releaser
+	rate           int64
+	interval       time.Duration
+	real, off      time.Duration // real time, and by how much the clocks are ahead of it
+	called         time.Time     // the clock when miniredis was called last
+	last           limit.Result
+	grants         []grant
+	more           []grant // allowed beyond the bound: released permits, clocks set forward
+}
+
+// Drive sends traffic to a limiter in memory and, unless mini is nil, to one on Redis: calls, time that
+// passes, and clocks that are set. A step has two bytes: what it does, and by how much. Both limiters
+// must decide alike, to the microsecond, and no window of real time may have more than the bound.
+// At the end all permits come back.
+func (s Suite) Drive(t *testing.T, rate int64, interval time.Duration, mini *Mini, traffic []byte) {
+	t.Helper()
+	d := &drive{t: t, Suite: s.complete(), mini: mini, rate: rate, interval: interval}
+	d.memory = redistest.Must(s.New(rate, interval).InMemory(limit.WithClock(d.now)))(t)
+	if mini != nil {
+		mini.FlushAll()
+		d.setTime()
+		d.shared = redistest.Must(s.New(rate, interval).OnRedis(mini.Client, "name"))(t)
+	}
+	for ; len(traffic) >= 2 && !t.Failed(); traffic = traffic[2:] {
+		d.step(traffic[0], int64(traffic[1]))
+	}
+	d.allow(1) // so that the limiter knows how the clock was set
+	d.checkWindows()
+	d.real += full * interval
+	if r, err := d.memory.Allow(t.Context(), rate); err != nil || !r.Allowed {
+		t.Errorf("it was unused for %d intervals, and refuses: %+v %v", full, r, err)
+	}
+	if t.Failed() {
+		t.Logf("%T, %d in %v", s.New(rate, interval), rate, interval)
+	}
+}
+
+// now is the time of the clocks. It is not near a score that miniredis writes without a point, as
+// 2e+15: its Lua cannot read that.
+func (d *drive) now() time.Time { return time.Unix(1_900_000_001, 0).Add(d.real + d.off) }
+
+// setTime sets the clock of miniredis. Its keys expire by that clock, unless it is set back.
+func (d *drive) setTime() {
+	if d.mini != nil {
+		d.mini.SetTime(d.now())
+	}
+}
+
+// The last two kinds of steps, of eight.
+const (
+	releases = 6
+	sets     = 7
+)
+
+func (d *drive) step(kind byte, by int64) {
+	part := (d.interval * time.Duration(by) / 256).Truncate(d.Grain)
+	some := 1 + by%d.rate
+	switch kind % 8 {
+	case 0:
+		d.allow(1)
+	case 1:
+		d.allow(some)
+	case 2:
+		d.allow(1 + d.rate/256*by)
+	case 3:
+		d.real += d.Grain * time.Duration(by)
+	case 4: // by a permit, or by up to two intervals
+		d.real += max(2*part, (d.interval / time.Duration(d.rate)).Truncate(d.Grain))
+	case 5: // until permits are back, or nearly so
+		wait := []time.Duration{d.last.RetryAfter, d.last.ResetAfter}[by%2]
+		d.real += max(0, wait-d.Grain*time.Duration(by/2%2))
+	case releases:
+		d.release(some)
+	case sets:
+		d.setClock(8*part, by%2 == 0)
+		return
+	}
+	d.setTime()
+}
+
+func (d *drive) release(n int64) {
+	redistest.NoError(d.t, d.memory.Release(d.t.Context(), n))
+	if d.shared != nil {
+		redistest.NoError(d.t, d.shared.Release(d.t.Context(), n))
+		d.called = d.now()
+	}
+	d.more = append(d.more, grant{d.real, n})
+}
+
+// setClock sets the clock. When it is set forward, all permits may come back at once.
+func (d *drive) setClock(by time.Duration, forward bool) {
+	if forward {
+		d.off += by
+		d.more = append(d.more, grant{d.real, d.rate})
+		d.setTime()
+		return
+	}
+	d.off -= by
+	d.setTime()
+	if d.mini == nil {
+		return
+	}
+	// miniredis takes time off the times to live when it is called, and adds none.
+	back := max(0, d.called.Sub(d.now()))
+	for _, key := range d.mini.Keys() {
+		d.mini.SetTTL(key, d.mini.TTL(key)+back)
+	}
+	d.called = d.now()
+}
+
+func (d *drive) allow(n int64) {
+	d.last = redistest.Must(d.memory.Allow(d.t.Context(), n))(d.t)
+	if d.last.Allowed {
+		d.grants = append(d.grants, grant{d.real, n})
+	}
+	if d.shared == nil {
+		return
+	}
+	other := redistest.Must(d.shared.Allow(d.t.Context(), n))(d.t)
+	d.called = d.now()
+	other.Name = d.last.Name
+	type numbers limit.Result // without its String, which leaves some out
+	if want, got := fmt.Sprintf("%+v", numbers(d.last)), fmt.Sprintf("%+v", numbers(other)); want != got {
+		d.t.Errorf("at %v, clock %v ahead: Allow(%d):\nin memory %s\non Redis  %s\n%s",
+			d.real, d.off, n, want, got, d.mini.Dump())
+	}
+}
+
+// checkWindows expects that no window of real time has more than the bound.
+func (d *drive) checkWindows() {
+	for i, first := range d.grants {
+		bound, sum := d.Worst*d.rate, int64(0)
+		for _, m := range d.more {
+			if m.at >= first.at && m.at < first.at+d.interval {
+				bound += m.n
+			}
+		}
+		for _, g := range d.grants[i:] {
+			if g.at < first.at+d.interval {
+				sum += g.n
+			}
+		}
+		if sum > bound {
+			d.t.Errorf("%d permits in the window from %v on, want at most %d", sum, first.at, bound)
+			return
+		}
+	}
+}
+
+// Alike drives both forms by random traffic, with clocks that are set in half of the runs.
+func Alike(t *testing.T, s Suite) {
+	t.Helper()
+	s.random(t, redistest.Rounds(t, 20), 120, NewMini(t), func(seed uint64, kind byte) byte {
+		if kind == sets && seed%2 == 0 {
+			return 0
+		}
+		return kind
+	})
+}
+
+// bounded drives the form in memory, which is fast, by more of it: with a clock that is right, or set.
+func (s Suite) bounded(t *testing.T) {
+	t.Parallel()
+	s.random(t, redistest.Rounds(t, 300), 400, nil, func(seed uint64, kind byte) byte {
+		if kind == releases || kind == sets && seed%2 == 0 {
+			return 1
+		}
+		return kind
+	})
+}
+
+// random drives a limiter by random traffic, whose kinds of steps a function chooses.
+func (s Suite) random(t *testing.T, rounds, steps int, mini *Mini, choose func(uint64, byte) byte) {
+	t.Helper()
+	for seed := range uint64(rounds) {
+		random := rand.New(rand.NewPCG(seed, 16))
+		rate := []int64{1, 2, 3, 7, 10, 100, 999, 5000, 1 << 36}[random.IntN(9)]
+		interval := []time.Duration{
+			5 * time.Millisecond, 70 * time.Millisecond, time.Second, 61 * time.Second, 90 * time.Hour,
+		}[random.IntN(5)]
+		var traffic []byte
+		for range steps {
+			traffic = append(traffic, choose(seed, byte(random.IntN(8))), byte(random.IntN(256)))
+		}
+		if s.Drive(t, rate, interval, mini, traffic); t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}

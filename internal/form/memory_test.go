@@ -1,0 +1,191 @@
+package form
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
+// counting gives each key 10 permits, which never come back while the state of the key is kept.
+func counting() (Rule[int64], error) {
+	return Rule[int64]{
+		Numbers: Numbers{Limit: 10, Interval: time.Minute, Idle: time.Minute},
+		Take: func(used *int64, _, n int64) Decision {
+			if n > 10-*used {
+				return Decision{Remaining: 10 - *used}
+			}
+			*used += n
+			return Decision{Allowed: true, Remaining: 10 - *used}
+		},
+	}, nil
+}
+
+// clocked returns a limiter with keys that counts, by a clock.
+func clocked(t *testing.T, now *time.Time) Keyed {
+	t.Helper()
+	clock := limit.WithClock(func() time.Time { return *now })
+	return redistest.Must(InMemoryKeyed(counting, []limit.Option{clock}))(t)
+}
+
+// cached returns how many keys a limiter keeps.
+func cached(k Keyed) (n int) {
+	shards := k.(keyed[int64]).shards
+	for i := range shards {
+		n += len(shards[i].new)
+		for key := range shards[i].old {
+			if shards[i].new[key] == nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// take takes a permit of a key and returns what remains.
+func take(t *testing.T, k limit.Keyed, key string) int64 {
+	t.Helper()
+	return redistest.Must(k.Allow(t.Context(), key, 1))(t).Remaining
+}
+
+// Calls drop the keys that were unused for Idle or twice that. A key that is used, as seldom as once in
+// nearly Idle, is kept.
+func TestIdleKeysAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := redistest.Must(InMemoryKeyed(counting, nil))(t)
+		for i := range 10_000 {
+			take(t, k, fmt.Sprint(i))
+		}
+		for i := range int64(9) {
+			if left := take(t, k, "busy"); left != 9-i {
+				t.Errorf("%d are left, want %d", left, 9-i)
+			}
+			if n := cached(k); i < 1 && n != 10_001 || i > 3 && n != 1 {
+				t.Errorf("%d keys after %v", n, time.Duration(i)*59*time.Second)
+			}
+			time.Sleep(59 * time.Second)
+		}
+	})
+}
+
+// A key that was used less than Idle ago is kept, whatever is dropped meanwhile.
+func TestUsedKeysAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := redistest.Must(InMemoryKeyed(counting, nil))(t)
+		for i := range 200 {
+			key := fmt.Sprint("key ", i)
+			take(t, k, key)
+			for range i % 5 {
+				time.Sleep(13 * time.Second)
+				take(t, k, "other")
+			}
+			if left := take(t, k, key); left != 8 {
+				t.Errorf("%d are left after %v, want 8", left, time.Duration(i%5)*13*time.Second)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A clock that is set far back keeps no key for ever.
+func TestKeysAreDroppedAfterTheClockWasSetBack(t *testing.T) {
+	now := time.Unix(2_000_000_000, 0)
+	k := clocked(t, &now)
+	for i := range 1000 {
+		take(t, k, fmt.Sprint(i))
+	}
+	now = now.Add(-24 * time.Hour)
+	for range 4 {
+		take(t, k, "other")
+		now = now.Add(time.Minute)
+	}
+	if n := cached(k); n != 1 {
+		t.Errorf("%d keys, want 1", n)
+	}
+}
+
+// The call that turns the shards makes no room for as many keys as there were: room for 10 million would
+// delay that call by 200 ms, and stay when all keys are gone.
+func TestATurnMakesNoRoom(t *testing.T) {
+	now := time.Unix(2_000_000_000, 0)
+	k := clocked(t, &now)
+	const keys, most = 50_000, 100_000 // bytes; room for half of the keys takes 700,000
+	for i := range keys {
+		take(t, k, fmt.Sprint(i))
+	}
+	now = now.Add(time.Minute)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	take(t, k, "other")
+	runtime.ReadMemStats(&after)
+	if made := after.TotalAlloc - before.TotalAlloc; made > most {
+		t.Errorf("the call allocated %d bytes, want at most %d", made, most)
+	}
+}
+
+// A caller that other callers overtook while it waited for the lock sees their later time. Time goes
+// back only by the clock of an option.
+func TestClockOfALateCaller(t *testing.T) {
+	for _, tt := range []struct {
+		set  func() time.Time
+		want [3]int64
+	}{
+		{nil, [3]int64{5, 7, 7}},
+		{time.Now, [3]int64{5, 7, 6}},
+	} {
+		c, last := clock{set: tt.set}, int64(0)
+		for i, read := range []int64{5, 7, 6} {
+			if got := c.settle(read, &last); got != tt.want[i] {
+				t.Errorf("own clock %v, call %d: time %d, want %d", tt.set != nil, i, got, tt.want[i])
+			}
+		}
+	}
+}
+
+// A clock that panics leaves no limit locked: the next call returns.
+func TestPanicLeavesNothingLocked(t *testing.T) {
+	broken := false
+	opts := []limit.Option{limit.WithClock(func() time.Time {
+		if broken {
+			panic("no time")
+		}
+		return time.Unix(1e9, 0)
+	})}
+	for name, l := range map[string]Lender{
+		"a limit":        redistest.Must(InMemory(counting, opts))(t),
+		"limits of keys": redistest.Must(InMemoryKeyed(counting, opts))(t),
+	} {
+		for what, call := range map[string]func() error{
+			"Lend": func() error { _, _, err := l.Lend(t.Context(), "key", 1); return err },
+			"Do": func() error {
+				return l.(Opened[int64]).Do(t.Context(), "key", func(*int64, int64) {})
+			},
+		} {
+			if broken = true; !panics(call) {
+				t.Errorf("%s of %s: no panic", what, name)
+			}
+			broken = false
+			done := make(chan error, 1)
+			go func() { done <- call() }()
+			select {
+			case err := <-done:
+				redistest.NoError(t, err)
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s of %s is locked", what, name)
+			}
+		}
+	}
+}
+
+// panics calls, and reports whether that panics.
+func panics(call func() error) (did bool) {
+	defer func() { did = recover() != nil }()
+	_ = call()
+	return false
+}

@@ -1,0 +1,70 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Node returns the place in Servers of the master that has a key.
+func (c *Cluster) Node(t TB, key string) int {
+	t.Helper()
+	for i, s := range c.Servers {
+		if s.Admin().Exists(context.Background(), key).Err() == nil {
+			return i
+		}
+	}
+	t.Fatalf("redistest: no node has %s", key)
+	return 0
+}
+
+// A Move takes a slot from one master to another.
+type Move struct {
+	Src, Dst *Server
+
+	t            TB
+	cluster      *Cluster
+	slot         int64
+	srcID, dstID string
+}
+
+// Move begins to move the slot of key to dst, once all nodes agree on its owner.
+func (c *Cluster) Move(t TB, key string, dst *Server) *Move {
+	t.Helper()
+	c.Agree(t)
+	m := &Move{Src: c.Servers[c.Node(t, key)], Dst: dst, t: t, cluster: c}
+	ctx := context.Background()
+	m.slot = Must(m.Src.Admin().ClusterKeySlot(ctx, key).Result())(t)
+	m.srcID = Must(m.Src.Admin().ClusterMyID(ctx).Result())(t)
+	m.dstID = Must(dst.Admin().ClusterMyID(ctx).Result())(t)
+	m.do(m.Dst, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", m.srcID)
+	m.do(m.Src, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.dstID)
+	return m
+}
+
+// Keys moves n keys at most.
+func (m *Move) Keys(n int) {
+	m.t.Helper()
+	host, port, _ := net.SplitHostPort(m.Dst.Addr)
+	keys := Must(m.Src.Admin().ClusterGetKeysInSlot(context.Background(), int(m.slot), n).Result())(m.t)
+	for _, key := range keys {
+		m.do(m.Src, "MIGRATE", host, port, key, 0, 5000)
+	}
+}
+
+// End ends the move. All keys must have been moved.
+func (m *Move) End() {
+	m.t.Helper()
+	for _, s := range append([]*Server{m.Dst, m.Src}, m.cluster.Servers[:m.cluster.masters]...) {
+		m.do(s, "CLUSTER", "SETSLOT", m.slot, "NODE", m.dstID)
+	}
+}
+
+func (m *Move) do(s *Server, args ...any) {
+	m.t.Helper()
+	if err := s.Admin().Do(context.Background(), args...).Err(); err != nil && !errors.Is(err, redis.Nil) {
+		m.t.Fatalf("redistest: %v: %v", args, err)
+	}
+}

@@ -1,0 +1,363 @@
+package redisx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A watch counts what a client sends alone and in pipelines,
+// with the trace that each belongs to.
+type watch struct {
+	mu        sync.Mutex // guards the fields below
+	alone     int
+	pipelines []int // commands in each
+	traces    []any
+}
+
+type traceKey struct{}
+
+func (w *watch) note(ctx context.Context, cmds ...redis.Cmder) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if trace := ctx.Value(traceKey{}); trace != nil {
+		w.traces = append(w.traces, trace)
+	}
+	if len(cmds) == 1 {
+		w.alone++
+	} else {
+		w.pipelines = append(w.pipelines, len(cmds))
+	}
+	return nil
+}
+
+// A crowd is calls behind others that hang: all places are taken, and do not become
+// overdue.
+type crowd struct {
+	*path
+	*watch
+	call    *Call
+	release func() // lets those that hang go on
+	wg      sync.WaitGroup
+}
+
+// newCrowd makes the first held scripts hang, of which pipelinesAtOnce are sent.
+func newCrowd(t *testing.T, held int, mods ...func(*redis.Options)) *crowd {
+	t.Helper()
+	c := &crowd{path: newPath(t, mods...), watch: &watch{}, call: counts(true)}
+	c.knows(c.call.Script)
+	c.release = c.proxy.HoldNext(held, isScript)
+	for range pipelinesAtOnce {
+		c.comes(t.Context(), nil)
+	}
+	o := c.outbox()
+	redistest.Eventually(t, "calls that hang", func() bool {
+		return o.busy() == pipelinesAtOnce && c.proxy.Held() == pipelinesAtOnce
+	})
+	o.mu.Lock()
+	for i := range o.underWay {
+		o.underWay[i].began = time.Now().Add(time.Hour)
+	}
+	o.mu.Unlock()
+	if rdb, ok := c.runner.rdb.(*redis.Client); ok {
+		rdb.AddHook(redistest.Hook(c.watch.note))
+	}
+	t.Cleanup(c.wg.Wait)
+	t.Cleanup(c.release)
+	return c
+}
+
+func (c *crowd) outbox() *outbox { return &c.runner.outboxes.single }
+
+func (o *outbox) busy() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, p := range o.underWay {
+		if p.busy {
+			n++
+		}
+	}
+	return n
+}
+
+// comes runs the call in a goroutine, and passes the outcome to check before it closes ended.
+func (c *crowd) comes(ctx context.Context, check func(unsure bool, err error)) (ended <-chan struct{}) {
+	own, end := *c.call, make(chan struct{})
+	c.wg.Go(func() {
+		defer close(end)
+		_, unsure, err := c.runner.Run(ctx, &own)
+		switch {
+		case check != nil:
+			check(unsure, err)
+		case err != nil:
+			c.Error(err)
+		}
+	})
+	return end
+}
+
+// waits waits until n commands are in the outbox.
+func (c *crowd) waits(n int) {
+	c.Helper()
+	redistest.Eventually(c, "commands in the outbox", func() bool { return c.waiting() == n })
+}
+
+// A call alone is sent at once, though others that have no reply take all places.
+func TestACallAloneWaitsForNoOther(t *testing.T) {
+	c := newCrowd(t, pipelinesAtOnce)
+	own := *c.call
+	own.Alone = true
+	if _, _, err := c.runner.Run(t.Context(), &own); err != nil || c.outbox().busy() != pipelinesAtOnce {
+		t.Errorf("%v, with %d others under way; want none of them to be waited for", err, c.outbox().busy())
+	}
+}
+
+func TestCallsThatWaitTravelTogether(t *testing.T) {
+	const callers = 20
+	c := newCrowd(t, pipelinesAtOnce)
+	for i := range callers {
+		c.comes(context.WithValue(t.Context(), traceKey{}, i), nil)
+	}
+	c.waits(callers)
+	c.release()
+	c.wg.Wait()
+	c.count(pipelinesAtOnce + callers)
+	// Both pipelines that were held may have appointed a sender.
+	if sent := c.alone + len(c.pipelines); len(c.pipelines) == 0 || sent > 2 {
+		t.Errorf("%d alone, pipelines of %v commands", c.alone, c.pipelines)
+	}
+	if len(c.traces) != c.alone {
+		t.Errorf("%d alone, and the traces of %v", c.alone, c.traces)
+	}
+}
+
+func TestALoneCallIsSentWithTheValuesOfItsCaller(t *testing.T) {
+	p, w := newPath(t), &watch{}
+	call := counts(true)
+	p.knows(call.Script)
+	rdb, ok := p.runner.rdb.(*redis.Client)
+	if !ok {
+		t.Fatalf("%T", p.runner.rdb)
+	}
+	rdb.AddHook(redistest.Hook(w.note))
+	for i := range 3 {
+		if _, _, err := p.runner.Run(context.WithValue(t.Context(), traceKey{}, i), call); err != nil {
+			t.Error(err)
+		}
+	}
+	if fmt.Sprint(w.traces) != "[0 1 2]" || w.alone != 3 || len(w.pipelines) > 0 {
+		t.Errorf("traces %v, %d alone, pipelines of %v", w.traces, w.alone, w.pipelines)
+	}
+}
+
+// Each call of a pipeline whose replies are lost is sent again on its own, marked
+// as a copy.
+func TestALostPipelineIsSentAgainOneByOne(t *testing.T) {
+	const callers = 10
+	c := newCrowd(t, pipelinesAtOnce)
+	var mu sync.Mutex // guards unsure
+	unsure := 0
+	for range callers {
+		c.comes(t.Context(), func(lost bool, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if lost {
+				unsure++
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	c.waits(callers)
+	c.proxy.SwallowReply(1)
+	c.release()
+	c.wg.Wait()
+	// Both calls that hung may have appointed a sender.
+	if len(c.pipelines) > 1 || unsure < callers-1 || c.alone < unsure {
+		t.Fatalf("%d unsure, %d alone, pipelines of %v", unsure, c.alone, c.pipelines)
+	}
+}
+
+// A caller leaves while its command waits: the command is not sent.
+func TestACallThatIsNotSentYetEndsWithItsContext(t *testing.T) {
+	c := newCrowd(t, pipelinesAtOnce)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := c.comes(ctx, func(unsure bool, err error) {
+		if unsure || !errors.Is(err, context.Canceled) {
+			t.Errorf("unsure %v, %v", unsure, err)
+		}
+	})
+	c.waits(1)
+	cancel()
+	<-ended
+	c.release()
+	c.wg.Wait()
+	c.count(pipelinesAtOnce)
+}
+
+// The first of two waiting callers leaves when it is to send: the second one
+// sends.
+func TestASenderThatLeavesIsSucceeded(t *testing.T) {
+	c := newCrowd(t, pipelinesAtOnce)
+	o := c.outbox()
+	first := &outgoing{ctx: t.Context(), cmd: &command{}, ready: make(chan place, 1)}
+	o.mu.Lock()
+	o.waiting = append(o.waiting, first)
+	o.mu.Unlock()
+	c.comes(t.Context(), nil)
+	c.waits(2)
+	c.release()
+	redistest.Eventually(t, "a place for the first", func() bool { return len(first.ready) == 1 })
+	if !o.remove(first) {
+		t.Error("the first was taken, want that it can leave")
+	}
+	c.wg.Wait()
+	c.count(pipelinesAtOnce + 1)
+}
+
+// Pipelines that hang hold back no other, however many they are.
+func TestOverdueCallsHoldBackNoOther(t *testing.T) {
+	for _, hanging := range []int{2 * pipelinesAtOnce, maxUnanswered} {
+		t.Run(fmt.Sprint(hanging), func(t *testing.T) { overdue(t, hanging) })
+	}
+}
+
+// overdue expects calls to be served while others hang on their connections.
+func overdue(t *testing.T, hanging int) {
+	p := newPath(t)
+	call := counts(true)
+	p.knows(call.Script)
+	const callers = 10
+	release := p.proxy.HoldNext(hanging, isScript)
+	var wg, served sync.WaitGroup
+	defer wg.Wait()
+	defer release()
+	for i := range hanging {
+		own := *call
+		wg.Go(func() { _, _, _ = p.runner.Run(t.Context(), &own) })
+		redistest.Eventually(t, "a call that hangs", func() bool { return p.proxy.Held() == int64(i+1) })
+	}
+	for range callers {
+		own := *call
+		served.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			if _, _, err := p.runner.Run(ctx, &own); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	served.Wait()
+}
+
+// A client of the caller's that embeds one of go-redis may have a Process of its
+// own, which every command must pass.
+func TestCommandsOfAnEmbeddingClientAreNotMerged(t *testing.T) {
+	p := newPath(t)
+	rdb, ok := p.runner.rdb.(*redis.Client)
+	if !ok {
+		t.Fatalf("%T", p.runner.rdb)
+	}
+	if r := NewRunner(struct{ *redis.Client }{rdb}); r.outboxes != nil {
+		t.Error("it has an outbox")
+	}
+}
+
+// With ContextTimeoutEnabled a caller returns at its deadline, also when another
+// one has sent its command.
+func TestADeadlineHoldsInThePipelineOfAnother(t *testing.T) {
+	c := newCrowd(t, pipelinesAtOnce+1, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
+	c.comes(t.Context(), nil)
+	c.waits(1) // it will send
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	dated := deadlined{ctx, time.Now().Add(time.Hour)}
+	ended := c.comes(dated, func(unsure bool, err error) {
+		if !unsure || !errors.Is(err, context.Canceled) {
+			t.Errorf("unsure %v, %v", unsure, err)
+		}
+	})
+	c.waits(2)
+	o := c.outbox()
+	o.mu.Lock()
+	second := o.waiting[1]
+	o.underWay[0].began = time.Time{} // overdue
+	o.mu.Unlock()
+	redistest.Eventually(t, "a pipeline", func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return second.taken
+	})
+	cancel()
+	<-ended
+	c.release()
+	c.wg.Wait()
+}
+
+type deadlined struct {
+	context.Context
+	at time.Time
+}
+
+func (d deadlined) Deadline() (time.Time, bool) { return d.at, true }
+
+// The caller that sends a pipeline is cancelled while it waits for a connection. The other
+// callers do not notice.
+func TestACancelledCallerEndsNoOtherCall(t *testing.T) {
+	gate, dialed := make(chan struct{}), make(chan struct{})
+	var gated atomic.Bool
+	c := newCrowd(t, pipelinesAtOnce, func(o *redis.Options) {
+		o.ContextTimeoutEnabled, o.MaxRetries = true, -1
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if gated.CompareAndSwap(true, false) {
+				close(dialed)
+				select {
+				case <-gate:
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
+		}
+	})
+	gated.Store(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	c.comes(deadlined{ctx, time.Now().Add(time.Hour)}, func(bool, error) {}) // it will send
+	c.waits(1)
+	c.comes(t.Context(), func(unsure bool, err error) {
+		if unsure || err != nil {
+			t.Errorf("unsure %v, %v", unsure, err)
+		}
+	})
+	c.waits(2)
+	o := c.outbox()
+	o.mu.Lock()
+	o.underWay[0].began = time.Time{} // overdue
+	o.mu.Unlock()
+	<-dialed
+	cancel()
+	time.AfterFunc(50*time.Millisecond, func() { close(gate) })
+	redistest.Eventually(t, "an empty outbox", func() bool {
+		return o.busy() <= pipelinesAtOnce && c.waiting() == 0
+	})
+	c.release()
+	c.wg.Wait()
+}
+
+// waiting returns how many commands are in the outbox.
+func (c *crowd) waiting() int {
+	o := c.outbox()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.waiting)
+}

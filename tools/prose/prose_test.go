@@ -1,0 +1,121 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Each pattern finds its bad sentences in comments, error texts, Markdown and Lua, and reports the line.
+func TestPatternsAreFound(t *testing.T) {
+	for sentence, want := range map[string]string{
+		"Who waits yet is told that the question is over.":  "clause as subject",
+		"What is known of a limiter belongs to its Client.": "clause as subject",
+		"It has the line probed after a request.":           "causative",
+		"The engine has o told of each call.":               "causative",
+		"Micros returns so many us .":                       "hidden number",
+		"It asks again after so long.":                      "hidden number",
+		"The last batch was one of those.":                  "distant pronoun",
+		"The rules of package limit are such.":              "distant pronoun",
+		"Permits that nobody holds are unowned.":            "nobody",
+		"It is the permit of others.":                       "nobody",
+		"The callers run one behind the other.":             "German order",
+		"An unused key goes by itself.":                     "German order",
+		"The Group has one, too.":                           "German order",
+		"The verdict of a call is late.":                    "private word",
+		"The caller is told of it.":                         "private word",
+	} {
+		for name, source := range map[string]string{
+			"a.go":  "package a\n\n// A is a.\n//\n// " + sentence + "\nvar a int\n",
+			"b.go":  "package a\n\nimport \"errors\"\n\nvar a = errors.New(\"" + sentence + "\")\n",
+			"c.md":  "# A page\n\n```\n" + "code\n```\n" + sentence + "\n",
+			"d.lua": "local a = 1\n\n\n\nreturn a -- " + sentence + "\n",
+			"e.md":  "| a | b |\n|---|---|\n\nText that\n" + strings.Replace(sentence, " ", " ", 1) + "\n",
+		} {
+			found := findIn(t, name, source)
+			ok := false
+			for _, f := range found {
+				ok = ok || f.pattern.name == want && (f.line == 5 || name == "c.md" && f.line == 6)
+			}
+			// A clause is a subject only at the beginning of a sentence.
+			if !ok && !(name == "e.md" && want == "clause as subject") {
+				t.Errorf("%s: %q: found %v, want %s", name, sentence, found, want)
+			}
+		}
+	}
+}
+
+func TestNamesAndNarrationAreFound(t *testing.T) {
+	const source = "package a\n\nfunc f() {\n\tknown := 1\n\t// Loop over all.\n\t_ = known\n}\n"
+	found := findIn(t, "a.go", source)
+	if len(found) != 2 || found[0].pattern.name != "participle as name" || found[0].line != 4 ||
+		found[1].pattern.name != "narration" || found[1].line != 5 {
+		t.Errorf("found %v", found)
+	}
+}
+
+func TestGoodSentencesPass(t *testing.T) {
+	for _, sentence := range []string{
+		"Cancels callers that are still waiting.",
+		"What does a call cost? It costs a permit.",
+		"Whatever happens, the call returns.",
+		"It has been called, has already ended, and has a limit named first.",
+		"There are so many keys that a map would grow.",
+		"A Keyed has the permits of each key, and others of its own.",
+		"The call waits too long.",
+		"`nobody` is a user, and \"so many us\" is quoted.",
+		"Next: [what happens while Redis is away](fallback.md).",
+		"The bounds are those of net/http, some cost more than others, and 0 is none of them.",
+		"Such a call waits, and those limits that refuse it are listed.",
+	} {
+		for _, name := range []string{"a.md", "a.lua"} {
+			source := sentence + "\n"
+			if name == "a.lua" {
+				source = "-- " + source
+			}
+			if found := findIn(t, name, source); len(found) > 0 {
+				t.Errorf("%s: %v", name, found)
+			}
+		}
+	}
+}
+
+// A doc comment begins with the name of its identifier. Elsewhere the same word is a finding.
+func TestDocumentedNamesPass(t *testing.T) {
+	const source = "package a\n\n// Latches counts keys.\ntype Latches struct {\n" +
+		"\t// Latches are keys.\n\tLatches int\n}\n\n// Verdict is a func.\nfunc Verdict() {}\n\n" +
+		"// Shelf is a var.\nvar Shelf int\n"
+	if found := findIn(t, "a.go", source); len(found) > 0 {
+		t.Errorf("found %v", found)
+	}
+	const bad = "package a\n\n// Latches counts latches.\ntype Latches int\n\n// Latches end.\nvar B int\n"
+	found := findIn(t, "a.go", bad)
+	if len(found) != 2 || found[0].line != 3 || found[0].text != "latches" || found[1].line != 6 {
+		t.Errorf("found %v", found)
+	}
+}
+
+// Code is not prose, and test files are read only if asked for.
+func TestCodeAndTestsAreLeftOut(t *testing.T) {
+	const code = "package a\n\n// A is a:\n//\n//\tnobody.Do(, too.)\nvar a = \"nobody\"\n"
+	if found := findIn(t, "a.go", code); len(found) > 0 {
+		t.Errorf("found %v", found)
+	}
+	if found := findIn(t, "a_test.go", "package a\n\n// For nobody.\n"); len(found) > 0 {
+		t.Errorf("found %v", found)
+	}
+}
+
+func findIn(t *testing.T, name, source string) []finding {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found, err := findAll(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
