@@ -21,8 +21,8 @@ func TestAGroupsAcquireHoldsPermits(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
 		c.RDB.AddHook(Refusing("OOM command not allowed", nil))
 		g := c.Client.All(c.RateLimiter)
-		NoError(t, Yes(g.TryAcquire(c.Context(), 10, 0)))
 		start := time.Now()
+		NoError(t, Yes(g.TryAcquire(c.Context(), 10, 0)))
 		for range 20 { // two intervals
 			NoError(c.T, g.Acquire(c.Context(), 1))
 		}

@@ -69,6 +69,7 @@ func TestTimeoutsHoldForTheLibraryAndForGoRedis(t *testing.T) {
 				var all sync.WaitGroup
 				for i, l := range ls {
 					all.Go(func() {
+						start := time.Now()
 						ctx, timeout, want := context.Background(), bound, rratelimiter.ErrNoAnswer
 						if i%2 == 1 {
 							var cancel context.CancelFunc
@@ -76,7 +77,6 @@ func TestTimeoutsHoldForTheLibraryAndForGoRedis(t *testing.T) {
 							defer cancel()
 							timeout, want = 0, context.DeadlineExceeded
 						}
-						start := time.Now()
 						ok, err := l.TryAcquire(ctx, 1, timeout)
 						if ok || !errors.Is(err, want) {
 							t.Errorf("%v, %v; want %v", ok, err, want)
