@@ -75,9 +75,9 @@ bench: ## this library beside Redisson and others, about 20 minutes; writes docs
 	@tools/bring.sh
 	cd bench && go run . $(PART)
 
-cost: ## what one acquire costs in Redis, beside Redisson; about a minute
+cost: ## what one call costs in Redis and in Go, beside Redisson and others; about two minutes
 	@tools/bring.sh
-	cd bench && go run . cost
+	cd bench && go run . lone
 
 shares: ## how Go and Java share limits that are too small for both, longer than make test; about 5 minutes
 	@tools/bring.sh

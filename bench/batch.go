@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"math"
 	"math/bits"
 	"runtime"
@@ -216,9 +215,8 @@ func (h *hists) quantile(part float64) time.Duration {
 // from the next one.
 type scope struct {
 	redistest.Scope
-	out    io.Writer // for parts that print their figures themselves
-	rounds int       // turns of each contestant
-	brief  bool      // it is a test: only that everything works is wanted
+	rounds int  // turns of each contestant
+	brief  bool // it is a test: only that everything works is wanted
 }
 
 // amount returns full, or brief in a test. A part keeps both numbers side by side, at the place where they

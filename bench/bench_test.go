@@ -54,17 +54,12 @@ func checkParts(t *testing.T, o options) {
 	if err := run(t.Context(), &out, o, []string{"waiters", "lunch"}); err == nil {
 		t.Error("an unknown part was run")
 	}
-	out.Reset()
-	err := run(t.Context(), &out, o, []string{"cost"})
-	if err != nil || strings.Count(out.String(), "\n") != 1+2*len(states) {
-		t.Errorf("cost: %v\n%s", err, out.String())
-	}
 	o.keep = true
-	if err := run(t.Context(), io.Discard, o, []string{"allocs"}); err != nil {
+	if err := run(t.Context(), io.Discard, o, []string{"wake"}); err != nil {
 		t.Error(err)
 	}
 	r, err := loadReport(o.docs)
-	if err != nil || len(r.Parts) != len(parts)-1 || r.Later["allocs"] == "" || len(r.Later) != 1 {
+	if err != nil || len(r.Parts) != len(parts) || r.Later["wake"] == "" || len(r.Later) != 1 {
 		t.Errorf("%d parts, measured later %v, %v", len(r.Parts), r.Later, err)
 	}
 }

@@ -108,7 +108,7 @@ type arena struct {
 	peer   *javapeer.Peer
 }
 
-// javaClient is the Redisson instance of the parts callers and cost. All threads share it, with its default
+// javaClient is the Redisson instance of the parts callers and lone. All threads share it, with its default
 // pools.
 const javaClient = "bench"
 
@@ -148,17 +148,6 @@ func measureCallers(ctx context.Context, s *scope) finding {
 	for _, n := range amount(s, []int{1, 8, 64, 512, 4096}, []int{1, 64}) {
 		tables = append(tables, &table{callers: n})
 	}
-	var turns [][]spread
-	for range s.rounds {
-		must(a.withLimiter(ctx, func(name string) error {
-			asks := make([]ask, alone+1) // the floor, ours, and ours with a Client for each caller
-			for who := range asks {
-				asks[who] = a.makers[who](name, 1)[0]
-			}
-			turns = append(turns, get(inTurns(ctx, asks, amount(s, 4000, 20)))) // 40 calls beyond the p99
-			return nil
-		}))
-	}
 	must(takeTurns(ctx, "callers", s.rounds, contestants, func(who int) error {
 		for _, t := range tables {
 			if err := a.batch(ctx, t, who); err != nil {
@@ -171,8 +160,8 @@ func measureCallers(ctx context.Context, s *scope) finding {
 		Redis: get(infoOf(ctx, a.admin, "Server", "redis_version")), Redisson: a.peer.Version(),
 		Span: span.String(), Warmup: warmup.String(), Pool: poolTimeout.String(), Interval: interval.String(),
 	}
-	d.add(tables, turns)
-	return finding{d, callersTargets(tables, turns)}
+	d.add(tables)
+	return finding{d, callersTargets(tables)}
 }
 
 // batch gives a contestant a batch on a limiter of its own. Only Redisson may fail: a JVM may not manage as
@@ -235,7 +224,6 @@ type callersData struct {
 	Pool            string // how long a caller waits for a connection
 	Interval        string // of the limiters
 	Tables          []callersTable
-	Lone            []loneRow // asked in turns
 }
 
 type callersTable struct {
@@ -245,19 +233,7 @@ type callersTable struct {
 	Fail    string // why a contestant has no row
 }
 
-type loneRow struct {
-	Name string
-	spread
-}
-
-func (d *callersData) add(tables []*table, turns [][]spread) {
-	for who := range alone + 1 {
-		var spreads []spread
-		for _, t := range turns {
-			spreads = append(spreads, t[who])
-		}
-		d.Lone = append(d.Lone, loneRow{labels[who], medians(spreads)})
-	}
+func (d *callersData) add(tables []*table) {
 	for _, t := range tables {
 		one := callersTable{Callers: t.callers, Who: callersText(t.callers)}
 		for who, rows := range t.rows {
@@ -345,13 +321,14 @@ func callersText(n int) string {
 // wantedOfRedisson says, by callers, how many times the acquires a second of Redisson are wanted. A lone
 // caller gains what Go saves over Java; many callers share calls, and gain almost as much as there are
 // callers.
-var wantedOfRedisson = map[int]float64{1: 1.4, 8: 2.5, 64: 14, 512: 120}
+var wantedOfRedisson = map[int]float64{1: 1.6, 8: 3.5, 64: 22, 512: 100}
 
-func callersTargets(tables []*table, turns [][]spread) (all []target) {
+// wantedOfFloor says, by callers, how many times the acquires a second of a script that does nothing are
+// wanted, each by a call of its own.
+var wantedOfFloor = map[int]float64{8: 1.3, 64: 7, 512: 25}
+
+func callersTargets(tables []*table) (all []target) {
 	add := func(t target) { all = append(all, t) }
-	lone := median(turns, func(t []spread) num { return t[ours].P50 / t[floor].P50 })
-	same := median(turns, func(t []spread) num { return t[ours].P99 / t[alone].P99 })
-	add(most("T2", "p50, 1 caller, call by call in turns: this library by the bare EVALSHA", lone, 1.35, ""))
 	for _, t := range tables {
 		who := callersText(t.callers)
 		mine := t.rows[ours]
@@ -359,15 +336,16 @@ func callersTargets(tables []*table, turns [][]spread) (all []target) {
 		if wanted, there := wantedOfRedisson[t.callers]; there {
 			add(least("T1", what+"Redisson", ratio(mine, t.rows[redisson], perSecond), wanted, ""))
 		}
+		if wanted, there := wantedOfFloor[t.callers]; there {
+			add(least("T1", what+"bare EVALSHA", ratio(mine, t.rows[floor], perSecond), wanted, ""))
+		}
 		// There a JVM may fail, so we are compared with ourselves.
 		if t.callers == 4096 {
 			add(least("T1", what+"one call per caller", ratio(mine, t.rows[alone], perSecond), 25, ""))
 		}
 		// Merging callers makes the slowest of them no slower. A lone caller is not merged.
-		what = fmt.Sprintf("p99, %s: this library by one call per caller", who)
-		if t.callers == 1 {
-			add(most("T2", what+", in turns (both do the same then; 1 but for noise)", same, 1+tolerance, ""))
-		} else {
+		if t.callers > 1 {
+			what = fmt.Sprintf("p99, %s: this library by one call per caller", who)
 			add(most("T2", what, ratio(mine, t.rows[alone], p99), 1, ""))
 		}
 		if t.callers == 512 {

@@ -18,26 +18,9 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/httplimit"
-	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/test/fixtures"
 )
-
-// measureAllocs counts the allocations of a script that does nothing, and of a granted TryAcquire. The setter
-// is another Client, so that the measured one has only made calls like those that are counted.
-func measureAllocs(ctx context.Context, s *scope) finding {
-	server := redistest.Start(s)
-	rdb, name := server.Client(s), redistest.Name(s)
-	setter := s.client(server.Admin()).RateLimiter(name)
-	get(setter.TrySetRate(ctx, rratelimiter.Overall, plenty, interval))
-	calls := amount(s, 2000, 20) // what is made once, a connection say, becomes less than one
-	none := get(allocsOf(ctx, newFloor(rdb)(name), calls))
-	allocs := get(allocsOf(ctx, newOurs(s, rdb)(name), calls))
-	const what = "allocations per uncontended TryAcquire; three more than Script.Run"
-	return finding{
-		struct{ Floor, Ours num }{none, allocs}, []target{most("T7", what, allocs, float64(none+3), "")},
-	}
-}
 
 // An inProcess is work of this process alone.
 type inProcess struct {

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
-	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -37,10 +35,12 @@ var states = []state{
 type limitKind struct {
 	name  string
 	fresh bool // each call meets a limiter that is not there yet, which grants
+	rival bool // it may grant what this library refuses
+	waits bool // it waits where it is refused, so it is not measured there
 
-	// batch asks n times, for limiters whose names begin with name, directly or by the proxy. ask does so
-	// once; batch is nil where it is a loop of that.
-	ask   func(c *rratelimiter.Client, name string, st state) ask
+	// batch asks n times, for limiters whose names begin with name, directly or by the proxy (far). ask does
+	// so once; batch is nil where it is a loop of that.
+	ask   func(c costClient, name string, st state) ask
 	batch func(ctx context.Context, name string, far bool, n int) (took spread, err error)
 }
 
@@ -76,16 +76,16 @@ type asked interface {
 
 type chooser func(c *rratelimiter.Client, name string, st state) asked
 
-func acquireOf(choose chooser) func(*rratelimiter.Client, string, state) ask {
-	return func(c *rratelimiter.Client, name string, st state) ask {
-		l := choose(c, name, st)
+func acquireOf(choose chooser) func(costClient, string, state) ask {
+	return func(c costClient, name string, st state) ask {
+		l := choose(c.Client, name, st)
 		return func(ctx context.Context) (bool, error) { return l.TryAcquire(ctx, 1, 0) }
 	}
 }
 
-func allowOf(choose chooser) func(*rratelimiter.Client, string, state) ask {
-	return func(c *rratelimiter.Client, name string, st state) ask {
-		l := choose(c, name, st)
+func allowOf(choose chooser) func(costClient, string, state) ask {
+	return func(c costClient, name string, st state) ask {
+		l := choose(c.Client, name, st)
 		return func(ctx context.Context) (bool, error) {
 			r, err := l.Allow(ctx, 1)
 			return r.Allowed, err
@@ -95,7 +95,7 @@ func allowOf(choose chooser) func(*rratelimiter.Client, string, state) ask {
 
 // allowNew asks for another user each time. All handlers do what it does: they make the RateLimiter of a user
 // for one request.
-func allowNew(c *rratelimiter.Client, name string, st state) ask {
+func allowNew(c costClient, name string, st state) ask {
 	t := c.Keyed(name+":new", st.rate, st.interval)
 	return func(ctx context.Context) (bool, error) {
 		r, err := t.Allow(ctx, strconv.FormatUint(rand.Uint64(), 36), 1)
@@ -137,13 +137,14 @@ type costSample struct {
 }
 
 func redisTime(s costSample) num { return s.Redis }
+func costP50(s costSample) num   { return s.P50 }
 
-// A costing is what both parts work with: a server, and a proxy that counts what is sent.
+// A costing is what the parts limits and lone work with: a server, and a proxy that counts what is sent.
 type costing struct {
 	*scope
 	admin        *redis.Client // for what is not measured
 	setter       *rratelimiter.Client
-	clients      map[bool]*rratelimiter.Client // true: by the proxy
+	clients      map[bool]costClient // true: by the proxy
 	server       *redistest.Server
 	proxy        *redistest.Proxy
 	rounds, size int // calls of a batch
@@ -158,11 +159,27 @@ func newCosting(s *scope) *costing {
 		rounds: amount(s, 61, 1), size: amount(s, 50, 10),
 	}
 	c.setter = s.client(c.admin)
-	c.clients = map[bool]*rratelimiter.Client{
-		false: s.client(server.Client(s)),
-		true:  s.client(server.Client(s, func(o *redis.Options) { o.Addr = c.proxy.Addr })),
-	}
+	c.clients = map[bool]costClient{false: newCostClient(s, server.Addr), true: newCostClient(s, c.proxy.Addr)}
 	return c
+}
+
+// A costClient is what kinds of call ask with: a Client over the defaults of go-redis, and one over a client
+// that keeps the deadlines of contexts.
+type costClient struct {
+	*rratelimiter.Client
+	keeps *rratelimiter.Client
+	rdb   *redis.Client // that of the first one
+	scope *scope
+}
+
+func newCostClient(s *scope, addr string) costClient {
+	rdb := func(keeps bool) *redis.Client {
+		rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: keeps})
+		s.Cleanup(func() { _ = rdb.Close() })
+		return rdb
+	}
+	plain := rdb(false)
+	return costClient{s.client(plain), s.client(rdb(true)), plain, s}
 }
 
 // measure returns the samples of all kinds in all states, by state and kind.
@@ -173,7 +190,9 @@ func (c *costing) measure(ctx context.Context, name string, kinds []limitKind) [
 	}
 	must(takeTurns(ctx, name, c.rounds, len(kinds), func(who int) error {
 		for i, st := range states {
-			all[i][who] = append(all[i][who], c.sample(ctx, kinds[who], st))
+			if kinds[who].meets(st) {
+				all[i][who] = append(all[i][who], c.sample(ctx, kinds[who], st))
+			}
 		}
 		return nil
 	}))
@@ -191,7 +210,7 @@ func (c *costing) sample(ctx context.Context, k limitKind, st state) (got costSa
 		once := k.ask(c.clients[far], name, st)
 		return get(inTurns(ctx, []ask{func(ctx context.Context) (bool, error) {
 			ok, err := once(ctx)
-			if err == nil && !k.fresh && ok != (st.taken == 0) {
+			if err == nil && !k.fresh && !k.rival && ok != (st.taken == 0) {
 				err = fmt.Errorf("%s, %s: granted: %v", k.name, st.name, ok)
 			}
 			return ok, err
@@ -250,8 +269,37 @@ type limitsRow struct {
 	Name string
 	costSample
 	ByAcquire, ByAllow num // Redis by that of a plain TryAcquire, and of a plain Allow
+	P50ByAcquire       num
 	GoAlloc            num
 }
+
+// table returns the medians of kinds in a state. acquire and allow are the places of the kinds that the others
+// are compared with.
+func (c *costing) table(
+	ctx context.Context, st state, kinds []limitKind, samples [][]costSample, acquire, allow int,
+) limitsTable {
+	t := limitsTable{Name: st.name, What: st.what}
+	for i, k := range kinds {
+		if !k.meets(st) {
+			continue
+		}
+		row := limitsRow{
+			k.name, medians(samples[i]), ratio(samples[i], samples[acquire], redisTime),
+			ratio(samples[i], samples[allow], redisTime), ratio(samples[i], samples[acquire], costP50), noAllocs,
+		}
+		if k.ask != nil {
+			name := redistest.Name(c.scope)
+			c.setUp(ctx, name, st)
+			row.GoAlloc = get(allocsOf(ctx, k.ask(c.clients[false], name, st), c.size))
+			must(c.admin.FlushDB(ctx).Err())
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// meets reports whether a kind is measured in a state.
+func (k *limitKind) meets(st state) bool { return st.taken == 0 || !k.fresh && !k.waits }
 
 func measureLimits(ctx context.Context, s *scope) finding {
 	c := newCosting(s)
@@ -259,28 +307,13 @@ func measureLimits(ctx context.Context, s *scope) finding {
 	var tables []limitsTable
 	var targets []target
 	for i, st := range states {
-		t := limitsTable{Name: st.name, What: st.what}
-		kinds := all[i]
-		for j, k := range limitKinds {
-			if k.fresh && st.taken > 0 { // no new user is refused
-				continue
-			}
-			name := redistest.Name(s)
-			c.setUp(ctx, name, st)
-			allocs := get(allocsOf(ctx, k.ask(c.clients[false], name, st), c.size))
-			must(c.admin.FlushDB(ctx).Err())
-			t.Rows = append(t.Rows, limitsRow{
-				k.name, medians(kinds[j]), ratio(kinds[j], kinds[plainAcquire], redisTime),
-				ratio(kinds[j], kinds[plainAllow], redisTime), allocs,
-			})
-		}
-		tables = append(tables, t)
+		tables = append(tables, c.table(ctx, st, limitKinds, all[i], plainAcquire, plainAllow))
 		by := func(what string, kind, other int, bound float64) {
 			targets = append(targets, most("T10", st.name+": Redis time of "+what,
-				ratio(kinds[kind], kinds[other], redisTime), bound, ""))
+				ratio(all[i][kind], all[i][other], redisTime), bound, ""))
 		}
 		by("a user's Allow by a plain TryAcquire", userAllow, plainAcquire, 1.3)
-		by("two limits by one, TryAcquire", twoAcquire, plainAcquire, 1.7)
+		by("two limits by one, TryAcquire", twoAcquire, plainAcquire, 1.5)
 		by("two limits, Allow, by a plain TryAcquire", twoAllow, plainAcquire, 1.7)
 	}
 	trips := medians(all[0][userAllow]).Trips
@@ -291,34 +324,4 @@ func measureLimits(ctx context.Context, s *scope) finding {
 		}{c.rounds, c.size, tables},
 		append(targets, most("T10", "round trips of a user's Allow", trips, 1, "")),
 	}
-}
-
-// measureCost prints what an acquire costs beside Redisson, in a loop on one thread of its JVM.
-func measureCost(ctx context.Context, s *scope) finding {
-	peer := get(s.peer(ctx))
-	c := newCosting(s)
-	names := map[bool]string{false: javaClient, true: javaClient + ", far"}
-	get(peer.Connect(ctx, names[false], c.server.Addr))
-	get(peer.Connect(ctx, names[true], c.proxy.Addr))
-	java := func(ctx context.Context, name string, far bool, n int) (spread, error) {
-		got, err := peer.Limiter(names[far], name).Loop(ctx, javapeer.LoopOptions{Count: int64(n)})
-		return spread{num(got.P50us), num(got.P99us)}, err
-	}
-	kinds := []limitKind{limitKinds[plainAcquire], {name: "Redisson " + peer.Version(), batch: java}}
-	kinds[0].name = oursName
-	all := c.measure(ctx, "cost", kinds)
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "\t\tRedis µs\tp50 µs\tround trips\tbytes sent\treceived\tcommands\t\n")
-	for i, st := range states {
-		for j, k := range kinds {
-			m := medians(all[i][j])
-			fmt.Fprintf(w, "%s\t%s\t", st.name, k.name)
-			for _, f := range []num{m.Redis, m.P50, m.Trips, m.Sent, m.Received, m.Commands} {
-				fmt.Fprintf(w, "%s\t", figureOf(f))
-			}
-			fmt.Fprintln(w)
-		}
-	}
-	must(w.Flush())
-	return finding{}
 }

@@ -144,6 +144,12 @@ func (a *lockArena) takeTurns(ctx context.Context, d *locksData) (targets []targ
 		}
 		if scene.in == inAlone {
 			d.Alone, what = t.Rows, "a lock alone: p50 of unlock and lock"
+			for _, r := range a.results {
+				if r.name == "bsm/redislock" {
+					targets = append(targets,
+						most("T17", what+", by bsm/redislock", ratio(golang.samples[i], r.samples[i], lockP50), 1.15, ""))
+				}
+			}
 		} else {
 			d.Crowds = append(d.Crowds, t)
 			targets = append(targets, most("T17", scene.name+": script calls of a hand-over",

@@ -29,7 +29,7 @@ type part struct {
 	measure func(ctx context.Context, s *scope) finding
 }
 
-// A finding is what a part found out. data is what report.md prints; it is nil for a part that is printed.
+// A finding is what a part found out. data is what report.md prints.
 type finding struct {
 	data    any
 	targets []target
@@ -39,11 +39,11 @@ type finding struct {
 // machine warmed by other parts would disturb most.
 var parts = []*part{
 	{"callers", "1 to 4,096 callers of one limiter, beside Redisson and others", measureCallers},
+	{"lone", "one call: Redis time, latency, bytes, Go allocations, beside Redisson and others", measureLone},
 	{"waiters", "a thousand waiters at 100 permits a second: order, lateness, script calls", measureWaiters},
 	{"bytes", "memory in Redis of a million permits that are outstanding", measureBytes},
 	{"expiry", "the longest script after a million records expired at once", measureExpiry},
 	{"wake", "how soon a waiter has its permit after a Release by another client", measureWake},
-	{"allocs", "Go allocations of an uncontended call, beside a script that does nothing", measureAllocs},
 	{"idle", "heap that a process keeps for a million limiters it has used once", measureIdle},
 	{"beside", "how waiters of Go and of Java divide a limit that is too small for both", measureBeside},
 	{"limits", "Redis time, round trips, bytes of Allow, a user's limit, several limits", measureLimits},
@@ -54,11 +54,7 @@ var parts = []*part{
 	{"algorithms-memory", "limiters in memory by algorithm, beside rivals", measureMemory},
 	{"algorithms-redis", "limiters on Redis by algorithm, beside rivals", measureRedis},
 	{"rules", "which rules of package limit each limiter keeps, by package limittest", measureRules},
-	{"cost", "one acquire of a lone caller: round trips, bytes, Redis time, beside Redisson", measureCost},
 }
-
-// printedPart prints its figures itself, and is not on the page.
-const printedPart = "cost"
 
 type options struct {
 	rounds int    // turns of each contestant at each number of callers
@@ -128,19 +124,16 @@ func run(ctx context.Context, out io.Writer, o options, names []string) error {
 	r := newReport(o.rounds)
 	start := time.Now()
 	for _, p := range parts {
-		if !slices.Contains(names, p.name) && (len(names) > 0 || p.name == printedPart) {
+		if !slices.Contains(names, p.name) && len(names) > 0 {
 			continue
 		}
 		began := time.Now()
-		if err := r.measure(ctx, out, o, p); err != nil {
+		if err := r.measure(ctx, o, p); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		progress("%s: %s", p.name, time.Since(began).Round(time.Second))
 	}
 	r.Took = time.Since(start).Round(time.Second).String()
-	if len(r.Parts) == 0 {
-		return nil // every part has printed its figures itself
-	}
 	if o.keep {
 		var err error
 		if r, err = r.into(o.docs); err != nil {

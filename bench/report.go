@@ -47,14 +47,11 @@ func newReport(rounds int) *report {
 }
 
 // measure runs one part in a scope of its own and keeps what it found.
-func (r *report) measure(ctx context.Context, out io.Writer, o options, p *part) (err error) {
-	s := &scope{out: out, rounds: o.rounds, brief: o.brief}
+func (r *report) measure(ctx context.Context, o options, p *part) (err error) {
+	s := &scope{rounds: o.rounds, brief: o.brief}
 	// Servers fail a part by a panic, which End makes an error.
 	defer func() { s.End(recover(), &err) }()
 	found := p.measure(ctx, s)
-	if found.data == nil {
-		return nil
-	}
 	r.Parts[p.name], err = json.Marshal(found.data)
 	for _, t := range found.targets {
 		t.Part = p.name

@@ -71,7 +71,7 @@ func (v *visits) asks(l limiter, callers int) []ask {
 type userEntrant struct {
 	name  string
 	keyed newLimiter
-	again bool // its keys are those of the entrant before it
+	again bool // its keys are those of another entrant, so that its memory is not measured
 }
 
 func userEntrants() []userEntrant {
@@ -86,7 +86,9 @@ func userEntrants() []userEntrant {
 		all = append(all, userEntrant{name: name, keyed: rivalOnRedis(name).keyed})
 	}
 	all[len(all)-1].name = "httprate-redis, its counter alone"
-	return append(all, userEntrant{"httprate-redis", httprateLocked, true})
+	const auto = "redis_rate, AutoPipeline"
+	return append(all, userEntrant{"httprate-redis", httprateLocked, true},
+		userEntrant{auto, rivalOnRedis(auto).keyed, true})
 }
 
 type usersData struct {
@@ -121,22 +123,22 @@ func measureUsers(ctx context.Context, s *scope) finding {
 		Users:         len(users), Rounds: s.rounds,
 		Window: userWindow.String(), Span: span.String(), Warmup: warmup.String(),
 	}
-	d.measureSpeed(ctx, s, server, users)
+	targets := d.measureSpeed(ctx, s, server, users)
 	d.measureRoom(ctx, s, users)
 	come, gone := d.HeapFull-d.HeapBefore, d.HeapAfter-d.HeapBefore
 	who, room := thousands(float64(len(users)))+" users ", d.Room[0]
-	return finding{d, []target{
+	return finding{d, append(targets,
 		most("T11", who+"have come: heap of the process, beyond that before", come, 5, " MB"),
 		most("T11", who+"have gone: heap of the process, beyond that before", gone, 5, " MB"),
 		most("T11", who+"have gone: keys in Redis", num(room.Left), 0, ""),
 		most("T11", who+"have gone: memory of Redis, beyond that before", room.After, 1, " MB"),
-	}}
+	)}
 }
 
 // measureSpeed lets each contestant meet all users once, and then takes turns.
 func (d *usersData) measureSpeed(
 	ctx context.Context, s *scope, server *redistest.Server, users []string,
-) {
+) (targets []target) {
 	all := userEntrants()
 	asks := make([]limiter, len(all))
 	for who, e := range all {
@@ -162,8 +164,29 @@ func (d *usersData) measureSpeed(
 				t.Rows = append(t.Rows, row{e.name, medians(rows[who])})
 			}
 			d.Tables = append(d.Tables, t)
+			if c.name == crowdsOf[0].name && callers == amount(s, 64, 4) {
+				targets = usersTargets(all, rows)
+			}
 		}
 	}
+	return targets
+}
+
+// usersTargets compares this library with its rivals.
+func usersTargets(all []userEntrant, rows [][]sample) (targets []target) {
+	by := map[string]float64{"redis_rate": 1.2, "ulule/limiter": 0.9, "redis_rate, AutoPipeline": 0.9}
+	for who, e := range all {
+		const what = "100,000 users, 64 callers: "
+		if wanted, there := by[e.name]; there {
+			targets = append(targets, least("T11", what+"calls per second by "+e.name,
+				ratio(rows[0], rows[who], perSecond), wanted, ""))
+		}
+		if e.name == "redis_rate" {
+			targets = append(targets, most("T11", what+"CPU of Redis per call by "+e.name,
+				ratio(rows[0], rows[who], cpu), 1.2, ""))
+		}
+	}
+	return targets
 }
 
 type roomRow struct {
@@ -181,10 +204,10 @@ type roomRow struct {
 // back.
 func (d *usersData) measureRoom(ctx context.Context, s *scope, users []string) {
 	window := amount(s, 20*time.Second, time.Second)
-	all := userEntrants()
-	d.Room = make([]*roomRow, len(all)-1) // the last one has the keys of the one before
+	all := slices.DeleteFunc(userEntrants(), func(e userEntrant) bool { return e.again })
+	d.Room = make([]*roomRow, len(all))
 	// This library comes last, so that nothing but its users changes the heap.
-	for who, e := range slices.Backward(all[:len(d.Room)]) {
+	for who, e := range slices.Backward(all) {
 		server := redistest.Start(s)
 		l := e.keyed(env{s, server.Client(s, patient), benchName, terms{1, window}})
 		d.Room[who] = &roomRow{Name: e.name, admin: server.Admin()}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
+)
+
+// The places of the kinds of measureLone. The rivals follow the last one.
+const (
+	loneFloor = iota
+	loneAcquire
+	loneDeadline
+	loneTimeout
+	loneUser
+	loneDeadlineLeft
+	loneTimeoutLeft
+	loneRedisson
+	loneRate
+	loneUlule
+)
+
+// patience is longer than any call takes, so that no deadline ends one.
+const patience = 10 * time.Second
+
+// loneKinds are a script that does nothing, the calls of this library, and those of its rivals.
+func loneKinds(java func(context.Context, string, bool, int) (spread, error), version string) []limitKind {
+	kept := func(c costClient) *rratelimiter.Client { return c.keeps }
+	left := func(c costClient) *rratelimiter.Client { return c.Client }
+	kinds := []limitKind{
+		loneFloor: {name: labels[floor], rival: true, ask: func(c costClient, name string, _ state) ask {
+			return newFloor(c.rdb)(name)
+		}},
+		loneAcquire:      {name: "TryAcquire", ask: acquireOf(one)},
+		loneDeadline:     {name: "TryAcquire, deadline, ContextTimeoutEnabled", ask: dated(kept)},
+		loneTimeout:      {name: "TryAcquire, timeout, ContextTimeoutEnabled", waits: true, ask: timed(kept)},
+		loneUser:         {name: "Keyed.Allow", ask: allowOf(user)},
+		loneDeadlineLeft: {name: "TryAcquire, deadline, defaults of go-redis", ask: dated(left)},
+		loneTimeoutLeft:  {name: "TryAcquire, timeout, defaults of go-redis", waits: true, ask: timed(left)},
+		loneRedisson:     {name: "Redisson " + version, batch: java},
+	}
+	for _, name := range []string{"redis_rate", "ulule/limiter", "rueidislimiter"} {
+		kinds = append(kinds, limitKind{name: name, rival: true, ask: rivalAsk(rivalOnRedis(name))})
+	}
+	return kinds
+}
+
+// dated asks with a context that has a deadline.
+func dated(of func(costClient) *rratelimiter.Client) func(costClient, string, state) ask {
+	return func(c costClient, name string, _ state) ask {
+		l := of(c).RateLimiter(name)
+		return func(ctx context.Context) (bool, error) {
+			ctx, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			return l.TryAcquire(ctx, 1, 0)
+		}
+	}
+}
+
+// timed asks with a timeout.
+func timed(of func(costClient) *rratelimiter.Client) func(costClient, string, state) ask {
+	return func(c costClient, name string, _ state) ask {
+		l := of(c).RateLimiter(name)
+		// Not the context of the part, which can be cancelled.
+		return func(context.Context) (bool, error) { return l.TryAcquire(context.Background(), 1, patience) }
+	}
+}
+
+// rivalAsk asks a rival on the server of a client. A rival is made once for each client and state: some make
+// connections.
+func rivalAsk(rival entrant) func(costClient, string, state) ask {
+	type where struct {
+		rdb *redis.Client
+		terms
+	}
+	made := map[where]limiter{}
+	return func(c costClient, name string, st state) ask {
+		at := where{c.rdb, terms{st.rate, st.interval}}
+		l, there := made[at]
+		if !there {
+			l = rival.keyed(env{c.scope, c.rdb, benchName, at.terms})
+			made[at] = l
+		}
+		return func(ctx context.Context) (bool, error) { return l.one(ctx, name) }
+	}
+}
+
+// measureLone measures what one call costs that shares its request with no other.
+func measureLone(ctx context.Context, s *scope) finding {
+	peer := get(s.peer(ctx))
+	c := newCosting(s)
+	names := map[bool]string{false: javaClient, true: javaClient + ", far"}
+	get(peer.Connect(ctx, names[false], c.server.Addr))
+	get(peer.Connect(ctx, names[true], c.proxy.Addr))
+	java := func(ctx context.Context, name string, far bool, n int) (spread, error) {
+		got, err := peer.Limiter(names[far], name).Loop(ctx, javapeer.LoopOptions{Count: int64(n)})
+		return spread{num(got.P50us), num(got.P99us)}, err
+	}
+	kinds := loneKinds(java, peer.Version())
+	all := c.measure(ctx, "lone", kinds)
+	var tables []limitsTable
+	var targets []target
+	for i, st := range states {
+		tables = append(tables, c.table(ctx, st, kinds, all[i], loneAcquire, loneUser))
+		targets = append(targets, loneTargets(st, all[i])...)
+	}
+	granted := tables[0].Rows
+	targets = append(targets,
+		most("T7", "allocations of a TryAcquire", granted[loneAcquire].GoAlloc, 12, ""),
+		most("T7", "allocations of a user's Allow", granted[loneUser].GoAlloc, 20, ""))
+	return finding{struct {
+		Batches, Batch int
+		Tables         []limitsTable
+	}{c.rounds, c.size, tables}, targets}
+}
+
+func loneTargets(st state, kinds [][]costSample) (all []target) {
+	by := func(what string, kind, other int, of func(costSample) num, bound float64) {
+		all = append(all, most("T2", st.name+": "+what, ratio(kinds[kind], kinds[other], of), bound, ""))
+	}
+	if st.taken > 0 {
+		by("script time of a TryAcquire by Redisson", loneAcquire, loneRedisson, redisTime, 0.9)
+		return all
+	}
+	by("script time of a TryAcquire by Redisson", loneAcquire, loneRedisson, redisTime, 1)
+	by("p50 of a TryAcquire by redis_rate", loneAcquire, loneRate, costP50, 1.15)
+	by("p50 of a TryAcquire with a deadline by redis_rate", loneDeadline, loneRate, costP50, 1.15)
+	by("p50 of a TryAcquire with a timeout by redis_rate", loneTimeout, loneRate, costP50, 1.15)
+	by("p50 of a TryAcquire by the bare EVALSHA", loneAcquire, loneFloor, costP50, 1.35)
+	return all
+}
