@@ -14,9 +14,10 @@ import (
 const (
 	loneFloor = iota
 	loneAcquire
+	loneUser
 	loneDeadline
 	loneTimeout
-	loneUser
+	loneCancel
 	loneDeadlineLeft
 	loneTimeoutLeft
 	loneRedisson
@@ -35,10 +36,11 @@ func loneKinds(java func(context.Context, string, bool, int) (spread, error), ve
 		loneFloor: {name: labels[floor], rival: true, ask: func(c costClient, name string, _ state) ask {
 			return newFloor(c.rdb)(name)
 		}},
-		loneAcquire:      {name: "TryAcquire", ask: acquireOf(one)},
+		loneAcquire:      {name: "TryAcquire", ask: endless(acquireOf(one))},
+		loneUser:         {name: "Keyed.Allow", ask: endless(allowOf(user))},
 		loneDeadline:     {name: "TryAcquire, deadline, ContextTimeoutEnabled", ask: dated(kept)},
 		loneTimeout:      {name: "TryAcquire, timeout, ContextTimeoutEnabled", waits: true, ask: timed(kept)},
-		loneUser:         {name: "Keyed.Allow", ask: allowOf(user)},
+		loneCancel:       {name: "TryAcquire, can be cancelled", ask: acquireOf(one)}, // as the context of the part
 		loneDeadlineLeft: {name: "TryAcquire, deadline, defaults of go-redis", ask: dated(left)},
 		loneTimeoutLeft:  {name: "TryAcquire, timeout, defaults of go-redis", waits: true, ask: timed(left)},
 		loneRedisson:     {name: "Redisson " + version, batch: java},
@@ -47,6 +49,14 @@ func loneKinds(java func(context.Context, string, bool, int) (spread, error), ve
 		kinds = append(kinds, limitKind{name: name, rival: true, ask: rivalAsk(rivalOnRedis(name))})
 	}
 	return kinds
+}
+
+// endless asks with a context that does not end, as callers that do not wait usually have it.
+func endless(of func(costClient, string, state) ask) func(costClient, string, state) ask {
+	return func(c costClient, name string, st state) ask {
+		once := of(c, name, st)
+		return func(context.Context) (bool, error) { return once(context.Background()) }
+	}
 }
 
 // dated asks with a context that has a deadline.
@@ -65,7 +75,6 @@ func dated(of func(costClient) *rratelimiter.Client) func(costClient, string, st
 func timed(of func(costClient) *rratelimiter.Client) func(costClient, string, state) ask {
 	return func(c costClient, name string, _ state) ask {
 		l := of(c).RateLimiter(name)
-		// Not the context of the part, which can be cancelled.
 		return func(context.Context) (bool, error) { return l.TryAcquire(context.Background(), 1, patience) }
 	}
 }
