@@ -14,12 +14,12 @@
 -- limiter has it: a limiter may expire or be deleted before a copy of the call comes, and the hashes of the
 -- other limiters must still tell the copy. Nothing is written before all limiters have granted.
 
--- The first half grants the call if each limiter is in the common case (parts/common_read.lua) and has the
--- permits. Everything else falls through, before anything is written, to the general case. The text between
--- two lines MEMBER is repeated for each limiter, with its KEYS (scripts.go).
+-- The first half decides the call if each limiter is in the common case (parts/common_read.lua): it is granted
+-- if each has the permits, and otherwise refused. Everything else falls through, before anything is written, to
+-- the general case. The text between two lines MEMBER is repeated for each limiter, with its KEYS (scripts.go).
 
 -- include parts/common_time.lua
-local seen, asked, resent, granted = {}, ARGV[8] == '1', (ARGV[7] or '') ~= '', true
+local seen, asked, resent, common, granted = {}, ARGV[8] == '1', (ARGV[7] or '') ~= '', true, true
 -- MEMBER
 do
   local NEXT = 15 -- where the arguments of the second limiter begin
@@ -27,37 +27,42 @@ do
   if from >= NEXT then
     kind, amount, member, given = ARGV[from], ARGV[from + 1], ARGV[from + 2], ARGV[from + 3]
   end
-  local lone, usual = false, granted and kind == '0' and ARGV[12] == ''
+  -- The general case notes a refusal of a copy.
+  local lone, usual = not resent, common and kind == '0' and ARGV[12] == ''
   -- include parts/common_read.lua
-  granted = right and not redis.call('ZSCORE', KEYS[3], member)
+  common = right and (wait or not redis.call('ZSCORE', KEYS[3], member))
+  granted = granted and not wait
   seen[#seen + 1] = {
     kind = kind, amount = amount, member = member, given = given,
     hash = f, text = text, oldest = oldest, now = now, us = us, timed = at ~= ARGV[6], at = at,
     common = right and {
-      rate = rate, interval = interval, keep = keep, taken = all, value = value, gone = gone, back = back,
-      reset = first[1] and math.ceil(latest) + interval - now or 0,
+      rate = rate, interval = interval, keep = keep, all = all, value = value, gone = gone, back = back,
+      reset = asked and first[1] and math.ceil(latest) + interval - now or 0, wait = wait,
     },
   }
 end
 -- MEMBER
-if granted then
-  local replies, i = {}, 0
+if common then
+  local replies, i, brief = {}, 0, granted and not asked
   -- MEMBER
   do
     i = i + 1
     local s, own = seen[i], false
     local c, given, step = s.common, s.given, '-' .. s.amount
-    local interval, keep, value, taken, gone, back = c.interval, c.keep, c.value, c.taken, c.gone, c.back
-    redis.call('HSET', KEYS[1], ARGV[2], ARGV[3] .. ' ' .. at .. ' ' .. s.amount .. ' ' .. at)
-    redis.call('ZADD', KEYS[3], at, s.member)
+    local interval, keep, value, gone, back = c.interval, c.keep, c.value, c.gone, c.back
+    local taken, later = granted and c.all or 0, granted and interval or c.reset
+    if granted then
+      redis.call('HSET', KEYS[1], ARGV[2], ARGV[3] .. ' ' .. at .. ' ' .. s.amount .. ' ' .. at)
+      redis.call('ZADD', KEYS[3], at, s.member)
+    end
     -- include parts/common_write.lua
-    local numbers = { 0, c.rate, value - taken, c.reset, interval, interval, 0, 1, 0 }
-    for j = 1, asked and #numbers or 0 do
+    local numbers = { 0, c.rate, value - taken, c.reset, later, interval, 0, c.wait and 0 or 1, c.wait or 0 }
+    for j = 1, brief and 0 or #numbers do
       replies[#numbers * (#seen - i) + j] = numbers[j]
     end
   end
   -- MEMBER
-  return asked and replies or 0
+  return brief and 0 or replies
 end
 
 -- include parts/common.lua

@@ -20,7 +20,7 @@ func TestEachConditionOfTheFirstHalfIsNeeded(t *testing.T) {
 
 // The same holds for calls of a Group, whose first limiter is in the state.
 func TestEachConditionOfAGroupIsNeeded(t *testing.T) {
-	whole, second, _ := groupSources(t)
+	whole, second, _ := groupSources(t, 2)
 	eachIsNeeded(t, conditionsOfGroups, whole, second, 2)
 }
 
@@ -213,13 +213,15 @@ var conditionsOfFirstCalls = []condition{
 }
 
 var conditionsOfGroups = []condition{
-	{"granted and kind", "kind", func(s *keysState) { s.value = nil }},
+	{"common and kind", "kind", func(s *keysState) { s.value = nil }},
 	{"kind == '0' and", "", func(s *keysState) {
 		s.typ, s.hash["type"], s.hash[mySession] = "1", "1", sessionText(1, theTime)+" 10"
 	}},
 	{" and ARGV[12] == ''", "", argument(argResolution, 300)},
-	{" and not redis.call('ZSCORE', KEYS[3], member)", "", func(s *keysState) {
+	{" not redis.call('ZSCORE', KEYS[3], member)", " true", func(s *keysState) {
 		s.args[argRecords] = s.records[0].Member
 	}},
-	{"granted = right and", "granted =", refused(func(*keysState) {})},
+	{"common = right and", "common =", func(s *keysState) { s.value = nil }},
+	{"granted = granted and", "granted =", refused(func(*keysState) {})},
+	{"lone, usual = not resent", "lone, usual = true", refused(argument(argResent, 10))},
 }

@@ -209,15 +209,17 @@ func TestHalvesAgreeOnAnyState(t *testing.T) {
 
 // The same holds for calls of a Group.
 func TestHalvesOfAGroupAgreeOnAnyState(t *testing.T) {
-	whole, second, first := groupSources(t)
-	agreeOnAnyState(t, 2, whole, second, first)
+	for _, limiters := range []int{2, 3} {
+		whole, second, first := groupSources(t, limiters)
+		agreeOnAnyState(t, limiters, whole, second, first)
+	}
 }
 
-// groupSources is halfSources for all.lua of two limiters.
-func groupSources(t *testing.T) (whole, second, first string) {
+// groupSources is halfSources for all.lua of some limiters.
+func groupSources(t *testing.T, limiters int) (whole, second, first string) {
 	t.Helper()
-	const condition, end = "if granted then", "local function count("
-	whole = allOf(2).Source
+	const condition, end = "if common then", "local function count("
+	whole = allOf(limiters).Source
 	second = strings.Replace(whole, condition, "if false then", 1)
 	first, _, found := strings.Cut(whole, end)
 	if second == whole || !found {

@@ -1,5 +1,5 @@
 -- common_read.lua: reads a limiter and judges a request where nothing needs repair, in a straight line for
--- acquire.lua (common_case.lua) and all.lua (common_group.lua). It writes nothing.
+-- acquire.lua (common_case.lua) and all.lua. It writes nothing.
 --
 -- The common case: a rate is set, and a given rate says the same; the request is new; the value is a whole
 -- number within the rate, and a PER_CLIENT one is right for it; the oldest record has a whole ms, and no
