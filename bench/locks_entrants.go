@@ -197,6 +197,10 @@ func (a *lockArena) goRun(e lockEntrant, processes int, addr string) lockRun {
 	return func(ctx context.Context, c lockCrowd) ([]lockHold, error) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
+		asking := ctx
+		if c.callers == 1 { // as a lone caller of a limiter asks (lone.go)
+			asking = context.WithoutCancel(ctx)
+		}
 		holds := make([][]lockHold, c.callers)
 		begin := make(chan struct{})
 		var all sync.WaitGroup
@@ -207,7 +211,7 @@ func (a *lockArena) goRun(e lockEntrant, processes int, addr string) lockRun {
 					if !c.until.IsZero() && time.Now().After(c.until) {
 						return
 					}
-					h, err := c.hold(ctx, lockers[i%c.processes], rdbs[i%c.processes], i)
+					h, err := c.hold(asking, lockers[i%c.processes], rdbs[i%c.processes], i)
 					if err != nil {
 						cancel(err) // the others would wait for the lock that it may have
 						return

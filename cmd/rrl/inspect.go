@@ -56,7 +56,7 @@ Exit codes: 1 if no limiter and no lock has the name, or something is wrong with
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&look.records, "records", inspect.Many,
-		fmt.Sprintf("read at most this many records or waiters, 2 to %d", inspect.Most))
+		fmt.Sprintf("read at most this many records or waiters, %d to %d", inspect.Least, inspect.Most))
 	flags.BoolVar(&look.check, "check", false,
 		"print only what is wrong, and exit with 1 also if records were not read")
 	flags.BoolVar(&look.all, "all", false, "print all records or waiters that were read")
@@ -67,6 +67,10 @@ Exit codes: 1 if no limiter and no lock has the name, or something is wrong with
 func (a *app) read(
 	ctx context.Context, name string, records int,
 ) (l *inspect.Limiter, lock *inspect.Lock, err error) {
+	if records < inspect.Least || records > inspect.Most {
+		return nil, nil, fmt.Errorf("--records is %d, must be between %d and %d",
+			records, inspect.Least, inspect.Most)
+	}
 	err = a.withRedis(ctx, func(rdb redis.UniversalClient) error {
 		l, err = a.look(ctx, rdb, name, records)
 		if err == nil && !l.Set {

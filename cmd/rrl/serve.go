@@ -69,6 +69,9 @@ func (a *app) serve(ctx context.Context, s *serving) error {
 	}
 	return a.withRedis(ctx, func(rdb redis.UniversalClient) error {
 		pages, err := web.New(rdb, s.config)
+		if bad, ok := errors.AsType[*web.ConfigError](err); ok {
+			return fmt.Errorf("%s is %v, must %s", flagOf[bad.Field], bad.Value, bad.Bound)
+		}
 		if err != nil {
 			return err
 		}
@@ -107,6 +110,9 @@ func (a *app) serve(ctx context.Context, s *serving) error {
 		return nil
 	})
 }
+
+// flagOf is how a user sets a field of web.Config that web.New may refuse.
+var flagOf = map[string]string{"Prefix": "--prefix", "AllowChanges": "--allow-changes", "Token": "the token"}
 
 // reached returns the address by which this machine reaches a listener.
 func reached(address net.Addr) string {

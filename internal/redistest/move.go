@@ -47,11 +47,17 @@ func (c *Cluster) Move(t TB, key string, dst *Server) *Move {
 // Keys moves n keys at most.
 func (m *Move) Keys(n int) {
 	m.t.Helper()
-	host, port, _ := net.SplitHostPort(m.Dst.Addr)
 	keys := Must(m.Src.Admin().ClusterGetKeysInSlot(context.Background(), int(m.slot), n).Result())(m.t)
 	for _, key := range keys {
-		m.do(m.Src, "MIGRATE", host, port, key, 0, 5000)
+		m.Key(key)
 	}
+}
+
+// Key moves a key of the slot, if it exists.
+func (m *Move) Key(key string) {
+	m.t.Helper()
+	host, port, _ := net.SplitHostPort(m.Dst.Addr)
+	m.do(m.Src, "MIGRATE", host, port, key, 0, 5000)
 }
 
 // End ends the move. All keys must have been moved.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,56 +18,13 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A move takes the slot of a limiter from the node that serves it to another,
-// key by key.
-type move struct {
-	*testing.T
-	cluster  *redistest.Cluster
-	slot     int64
-	src, dst *redistest.Server
-	srcID    string
-	dstID    string
-}
-
 // masters is how many masters a cluster has; its replicas come after them.
 const masters = 3
 
-func newMove(t *testing.T, c *redistest.Cluster, key string) *move {
+// moveOn begins to move the slot of a key to the next master.
+func moveOn(t *testing.T, c *redistest.Cluster, key string) *redistest.Move {
 	t.Helper()
-	c.Agree(t)
-	ctx := t.Context()
-	m := &move{T: t, cluster: c, slot: c.Servers[0].Admin().ClusterKeySlot(ctx, key).Val()}
-	for i, s := range c.Servers { // only the node that serves the key does not reply MOVED
-		if err := s.Admin().Exists(ctx, key).Err(); err == nil {
-			m.src, m.dst = s, c.Servers[(i+1)%masters]
-		}
-	}
-	m.srcID, m.dstID = m.src.Admin().ClusterMyID(ctx).Val(), m.dst.Admin().ClusterMyID(ctx).Val()
-	return m
-}
-
-func (m *move) do(s *redistest.Server, args ...any) {
-	m.Helper()
-	if err := s.Admin().Do(m.Context(), args...).Err(); err != nil && !errors.Is(err, redis.Nil) {
-		m.Fatalf("%v: %v", args, err)
-	}
-}
-
-func (m *move) begins() {
-	m.do(m.dst, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", m.srcID)
-	m.do(m.src, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.dstID)
-}
-
-// key moves one key, if it exists.
-func (m *move) key(key string) {
-	host, port, _ := net.SplitHostPort(m.dst.Addr)
-	m.do(m.src, "MIGRATE", host, port, key, 0, 5000)
-}
-
-func (m *move) ends() {
-	for _, s := range append([]*redistest.Server{m.dst, m.src}, m.cluster.Servers[:masters]...) {
-		m.do(s, "CLUSTER", "SETSLOT", m.slot, "NODE", m.dstID)
-	}
+	return c.Move(t, key, c.Servers[(c.Node(t, key)+1)%masters])
 }
 
 // watched returns a client of a cluster, and a function that waits until nodes have replied to two
@@ -123,8 +79,7 @@ func TestALimiterWhoseSlotMovesLosesNothing(t *testing.T) {
 					h := &moving{T: t, l: l, rdb: rdb, permits: keys[2]}
 					h.want(l.SetRate(t.Context(), Overall, 10, time.Hour))
 					h.acquire(5)
-					m := newMove(t, cluster, keys[0])
-					m.begins()
+					m := moveOn(t, cluster, keys[0])
 					var group sync.WaitGroup
 					defer group.Wait() // also where the move fails
 					stop := make(chan struct{})
@@ -142,11 +97,11 @@ func TestALimiterWhoseSlotMovesLosesNothing(t *testing.T) {
 					})
 					meanwhile(t) // calls while all keys are on the old node
 					for _, i := range order {
-						m.key(keys[i])
+						m.Key(keys[i])
 						meanwhile(t)
 					}
-					m.key(keys[2]) // it may have been created again
-					m.ends()
+					m.Key(keys[2]) // it may have been created again
+					m.End()
 					meanwhile(t)
 					end()
 					group.Wait()
@@ -312,8 +267,7 @@ func TestAGroupWhoseSlotMovesLosesNothing(t *testing.T) {
 			keys = append(keys, name, name+":value", name+":permits")
 		}
 		g := c.All(both[0].l, both[1].l).Amounts(1, 2)
-		m := newMove(t, cluster, keys[0])
-		m.begins()
+		m := moveOn(t, cluster, keys[0])
 		moved := make(chan struct{})
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -333,13 +287,13 @@ func TestAGroupWhoseSlotMovesLosesNothing(t *testing.T) {
 		})
 		meanwhile(t)
 		for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(len(keys)) {
-			m.key(keys[i])
+			m.Key(keys[i])
 			meanwhile(t)
 		}
 		for _, key := range keys { // it may have been created again
-			m.key(key)
+			m.Key(key)
 		}
-		m.ends()
+		m.End()
 		meanwhile(t)
 		close(moved)
 		all.Wait()

@@ -44,14 +44,13 @@ func TestWaitGoesToTheNodeOfTheScript(t *testing.T) {
 	NoError(t, l.SetRate(t.Context(), Overall, 10, time.Hour))
 	confirmed(l, 1)
 
-	m := newMove(t, cluster, l.Name())
-	m.begins()
+	m := moveOn(t, cluster, l.Name())
 	confirmed(l, 2)
 	for _, key := range []string{l.Name(), "{" + l.Name() + "}:value", "{" + l.Name() + "}:permits"} {
-		m.key(key)
+		m.Key(key)
 	}
 	NoError(t, Yes(l.TryAcquire(t.Context(), 1, 0))) // the former node replies ASK
-	m.ends()
+	m.End()
 	confirmed(l, 4) // and MOVED
 
 	for _, s := range cluster.Servers[3:] {

@@ -96,9 +96,19 @@ func (c *Config) complete() error {
 // validPrefix are the paths that a ServeMux does not clean.
 var validPrefix = regexp.MustCompile(`^/([\w.~-]+/)*$`)
 
-func refuse(field string, value any, bound string) error {
-	return fmt.Errorf("web: %s is %v, must %s", field, value, bound)
+// A ConfigError says which field of a Config is wrong, and why.
+type ConfigError struct {
+	Field string
+	Value any
+	Bound string // what it must be or do
 }
+
+// Error returns all three.
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("web: %s is %v, must %s", e.Field, e.Value, e.Bound)
+}
+
+func refuse(field string, value any, bound string) error { return &ConfigError{field, value, bound} }
 
 // A Handler is the pages. It is safe for concurrent use.
 type Handler struct {

@@ -1,0 +1,211 @@
+package clusters_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A sentHook sees what a node was sent, alone or in a pipeline, with the replies.
+type sentHook func(cmds ...redis.Cmder)
+
+func (sentHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (see sentHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		see(cmd)
+		return err
+	}
+}
+
+func (see sentHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		see(cmds...)
+		return err
+	}
+}
+
+// A redirections counts the calls that the nodes of a cluster or a Ring have redirected or refused because
+// their slot moves, and the nodes that were sent pipelines.
+type redirections struct {
+	mu              sync.Mutex // guards the fields below
+	alone, together int
+	nodes           map[string]bool
+}
+
+func newRedirections(eachNode func(see func(node *redis.Client))) *redirections {
+	r := &redirections{nodes: map[string]bool{}}
+	eachNode(func(node *redis.Client) {
+		node.AddHook(sentHook(func(cmds ...redis.Cmder) { r.note(node.Options().Addr, cmds) }))
+	})
+	return r
+}
+
+func (r *redirections) note(addr string, cmds []redis.Cmder) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	count := &r.alone
+	if len(cmds) > 1 {
+		count, r.nodes[addr] = &r.together, true
+	}
+	for _, cmd := range cmds {
+		for _, word := range []string{"MOVED", "ASK", "TRYAGAIN"} {
+			if redis.HasErrorPrefix(cmd.Err(), word) {
+				*count++
+			}
+		}
+	}
+}
+
+func (r *redirections) all() (alone, together int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.alone, r.together
+}
+
+// pipelinesTo returns to how many nodes pipelines were sent.
+func (r *redirections) pipelinesTo() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.nodes)
+}
+
+// users are limiters that many callers of one Client use at once, one permit a call.
+type users struct {
+	*testing.T
+	limiters []*rratelimiter.RateLimiter
+	granted  []atomic.Int64
+}
+
+const userRate = 1_000_000 // per hour: everything is granted
+
+func newUsers(t *testing.T, c *rratelimiter.Client, names []string) *users {
+	t.Helper()
+	u := &users{T: t, granted: make([]atomic.Int64, len(names))}
+	for _, name := range names {
+		l := c.RateLimiter(name)
+		NoError(t, l.SetRate(t.Context(), Overall, userRate, time.Hour))
+		u.limiters = append(u.limiters, l)
+	}
+	return u
+}
+
+// come lets callers ask until the function that it returns is called.
+func (u *users) come(callers int) (end func()) {
+	var all sync.WaitGroup
+	var ended atomic.Bool
+	for range callers {
+		all.Go(func() {
+			for !ended.Load() {
+				i := rand.IntN(len(u.limiters))
+				if err := Yes(u.limiters[i].TryAcquire(u.Context(), 1, 0)); err != nil {
+					u.Error(err)
+					return
+				}
+				u.granted[i].Add(1)
+			}
+		})
+	}
+	return func() {
+		ended.Store(true)
+		all.Wait()
+	}
+}
+
+// agree expects that each granted permit is in a record, and that no other is.
+func (u *users) agree(rdb redis.UniversalClient) {
+	u.Helper()
+	for i, l := range u.limiters {
+		granted, out := u.granted[i].Load(), int64(0)
+		members, err := rdb.ZRange(u.Context(), wire.PairOf(l.Name(), "", wire.Overall).Permits, 0, -1).Result()
+		NoError(u, err)
+		for _, m := range members {
+			n, err := wire.Permits(m)
+			NoError(u, err)
+			out += n
+		}
+		left, err := l.AvailablePermits(u.Context())
+		if err != nil || out != granted || left != userRate-granted {
+			u.Errorf("%s: %d were granted, %d are out, %d left: %v", l.Name(), granted, out, left, err)
+		}
+	}
+}
+
+// Slots move while calls for many limiters share pipelines, which get redirections for some of their calls. No
+// permit is lost, none is granted twice, and no caller gets an error.
+func TestCallsThatShareAPipelineSurviveMovingSlots(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
+	cluster := redistest.StartCluster(t)
+	rdb := cluster.Client(t, func(o *redis.ClusterOptions) {
+		o.MaxRedirects, o.MinRetryBackoff, o.MaxRetryBackoff = 60, time.Millisecond, 20*time.Millisecond
+	})
+	seen := newRedirections(rdb.OnNewNode)
+	var names, tags []string
+	for range 6 {
+		tag := "{" + redistest.Name(t) + "}"
+		tags = append(tags, tag)
+		for i := range 8 {
+			names = append(names, fmt.Sprint(tag, ":", i))
+		}
+	}
+	u := newUsers(t, NewClient(t, rdb), names)
+	end := u.come(48)
+	defer end()
+	for _, tag := range tags {
+		m := moveOn(t, cluster, tag+":0")
+		const some, all = 3, 1000 // keys: of a limiter that has keys on both nodes, the reply is TRYAGAIN
+		for _, keys := range []int{some, all} {
+			alone, together := seen.all()
+			m.Keys(keys)
+			Until(t, func() bool {
+				a, b := seen.all()
+				return a+b > alone+together || t.Failed()
+			})
+		}
+		m.End()
+	}
+	end()
+	u.agree(rdb)
+	if _, together := seen.all(); together == 0 {
+		t.Error("no call in a pipeline was redirected")
+	}
+}
+
+// Calls for many limiters of a Ring share pipelines, those of each shard its own. Each is charged once.
+func TestCallsThatShareAPipelineOfARing(t *testing.T) {
+	addrs := map[string]string{}
+	for i := range 3 {
+		addrs[fmt.Sprint("shard", i)] = redistest.Start(t).Addr
+	}
+	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs})
+	t.Cleanup(func() { _ = ring.Close() })
+	seen := newRedirections(func(see func(node *redis.Client)) {
+		NoError(t, ring.ForEachShard(t.Context(), func(_ context.Context, shard *redis.Client) error {
+			see(shard)
+			return nil
+		}))
+	})
+	names := make([]string, 48)
+	for i := range names {
+		names[i] = redistest.Name(t)
+	}
+	u := newUsers(t, NewClient(t, ring), names)
+	end := u.come(48)
+	defer end()
+	Until(t, func() bool { return seen.pipelinesTo() == len(addrs) || t.Failed() })
+	end()
+	u.agree(ring)
+}
