@@ -60,7 +60,7 @@ func (k *keys) failed(err error) error {
 		return fmt.Errorf("%w for lock %q: %w", rratelimiter.ErrNotReplicated, k.name, err)
 	case has("WRONGTYPE"), redis.HasErrorPrefix(err, "value is not an integer"),
 		redis.HasErrorPrefix(err, "increment or decrement would overflow"):
-		return fmt.Errorf("%w for lock %q: a key of it holds something else: %w", rratelimiter.ErrBadState,
+		return fmt.Errorf("%w for lock %q: %w", rratelimiter.ErrBadState,
 			k.name, err)
 	case redisx.Denied(err):
 		return fmt.Errorf("rlock: NOPERM for %q: the Redis user may not run a command of the script, "+

@@ -18,6 +18,10 @@ import (
 // are names of limiters.
 func named(names, least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
+		if use := strings.Fields(cmd.Use); len(args) < least && len(args)+1 < len(use) {
+			missing := strings.TrimRight(use[len(args)+1], ".") // behind the name of the command
+			return fmt.Errorf("%s is missing, as in %q", missing, "rrl "+cmd.Use)
+		}
 		if len(args) < least || len(args) > most {
 			count := words.Count(int64(len(args)), "argument")
 			return fmt.Errorf("%s, must be as in %q", count, "rrl "+cmd.Use)

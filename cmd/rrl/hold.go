@@ -46,9 +46,18 @@ func (q *claim) flags(flags *pflag.FlagSet, refused string) {
 	flags.BoolVarP(&q.quiet, "quiet", "q", false, "do not print the result")
 }
 
+// timeoutGiven reports whether an argument is a duration behind a --wait without a value.
+func timeoutGiven(cmd *cobra.Command, arg string) bool {
+	wait := cmd.Flags().Lookup("wait")
+	_, err := time.ParseDuration(arg)
+	return err == nil && wait != nil && wait.Changed && wait.Value.Type() == "bool"
+}
+
 // claimArgs checks NAME [-- COMMAND ARGS...].
 func claimArgs(cmd *cobra.Command, args []string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
+	case dash < 0 && len(args) > 1 && timeoutGiven(cmd, args[1]):
+		return fmt.Errorf("unexpected argument %q: --wait has no value; --timeout %[1]s waits that long", args[1])
 	case dash < 0 && len(args) > 1 && number.MatchString("-"+args[1]) && cmd.Flags().Lookup("permits") != nil:
 		return fmt.Errorf("unexpected argument %q: permits are given by --permits", args[1])
 	case dash < 0 && len(args) > 1:

@@ -59,7 +59,7 @@ func (a *app) list(cmd *cobra.Command, scan inspect.Scan) error {
 	case scan.Page < least || scan.Page > most:
 		return fmt.Errorf("--page is %d, must be between %d and %d", scan.Page, least, most)
 	case scan.Limit < 0:
-		return fmt.Errorf("--limit is %d, must be at least 0", scan.Limit)
+		return fmt.Errorf("--limit is %d, must be at least 0, which is all", scan.Limit)
 	}
 	show, erase := a.progress()
 	scan.Progress = func(p inspect.Progress) {

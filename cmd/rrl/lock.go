@@ -91,7 +91,7 @@ Without a command the lock is held for --lease after rrl has ended; unlock --for
 func (q *locking) check() error {
 	switch {
 	case q.fenced && q.fair:
-		return errors.New("--fenced and --fair are two kinds of locks")
+		return errors.New("--fenced and --fair are two kinds of locks: give one of them")
 	case q.wait < 0:
 		return fmt.Errorf("--wait is %v, must not be negative", q.wait)
 	case q.grace < 0:
