@@ -36,7 +36,21 @@ func (b *batch) lead(w *waiter, req *request) {
 		ctx.Context = timed
 	}
 	b.leader = w
-	if b.send(ctx, req) && !q.engine.Work(b.run) {
+	sent := false
+	defer func() {
+		if !sent { // a hook of go-redis has panicked, and w will not read its result
+			q.mu.Lock()
+			if !b.abandoned {
+				q.abandonBatch()
+			}
+			q.abandoned--
+			q.start()
+			q.mu.Unlock()
+			q.engine.queues.retire(q)
+		}
+	}()
+	goesOn := b.send(ctx, req)
+	if sent = true; goesOn && !q.engine.Work(b.run) {
 		q.mu.Lock()
 		q.busy = false
 		q.close()

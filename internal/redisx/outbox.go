@@ -32,6 +32,10 @@ const (
 	// maxPipeline bounds how long the first reply of a pipeline waits for the last.
 	maxPipeline = 64
 
+	// maxServers is how many outboxes are remembered. A cluster or a Ring whose nodes come and go must not
+	// leave one for each.
+	maxServers = 1000
+
 	// leastToSend is the time that a caller must have left to send commands of other
 	// callers at its own deadline.
 	leastToSend = 100 * time.Millisecond
@@ -98,6 +102,9 @@ func (all *outboxes) added(server *redis.Client) *outbox {
 	defer all.mu.Unlock()
 	o := all.byServer[server]
 	if o == nil {
+		if len(all.byServer) >= maxServers {
+			clear(all.byServer) // those in use are made again
+		}
 		o = &outbox{}
 		all.byServer[server] = o
 	}
@@ -201,8 +208,8 @@ func (r *Runner) send(ctx context.Context, o *outbox, cmd *command) error {
 	return err
 }
 
-// errCut says that the deadline of the caller that sent a pipeline ended it for all.
-var errCut = errors.New("the deadline of another caller ended the pipeline")
+// errCut says that the caller that sent a pipeline ended it for all, by its deadline or by the panic of a hook.
+var errCut = errors.New("another caller ended the pipeline")
 
 // afterPipeline returns the error of a command that another caller has sent, and
 // sends it alone if a redirection was all that the pipeline got.
@@ -247,11 +254,18 @@ func (r *Runner) sendAll(o *outbox, at place, out *outgoing) error {
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
+	sent := false
+	defer func() {
+		o.end(at)
+		for _, other := range others {
+			if !sent { // a hook of go-redis has panicked
+				other.cmd.SetErr(errCut)
+			}
+			other.ready <- place{}
+		}
+	}()
 	_, _ = pipe.Exec(ctx) // each command keeps its own error
-	o.end(at)
-	for _, other := range others {
-		other.ready <- place{}
-	}
+	sent = true
 	return out.cmd.Err()
 }
 

@@ -159,6 +159,43 @@ func TestALoneCallIsSentWithTheValuesOfItsCaller(t *testing.T) {
 	}
 }
 
+// A hook that panics ends the call of the sender alone: the other calls of its pipeline are sent again.
+func TestAPanicInAPipelineEndsNoOtherCall(t *testing.T) {
+	const callers = 10
+	c := newCrowd(t, pipelinesAtOnce)
+	var once sync.Once
+	var panics atomic.Int32
+	rdb, ok := c.runner.rdb.(*redis.Client)
+	if !ok {
+		t.Fatalf("%T", c.runner.rdb)
+	}
+	rdb.AddHook(redistest.Hook(func(_ context.Context, cmds ...redis.Cmder) error {
+		if len(cmds) > 1 {
+			once.Do(func() { panic("a hook") })
+		}
+		return nil
+	}))
+	for range callers {
+		c.wg.Go(func() {
+			defer func() {
+				if recover() != nil {
+					panics.Add(1)
+				}
+			}()
+			own := *c.call
+			if _, _, err := c.runner.Run(t.Context(), &own); err != nil {
+				c.Error(err)
+			}
+		})
+	}
+	c.waits(callers)
+	c.release()
+	c.wg.Wait()
+	if n := panics.Load(); n != 1 || c.outbox().busy() != 0 {
+		t.Errorf("%d callers panicked, %d pipelines are under way", n, c.outbox().busy())
+	}
+}
+
 // Each call of a pipeline whose replies are lost is sent again on its own, marked
 // as a copy.
 func TestALostPipelineIsSentAgainOneByOne(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,5 +149,39 @@ func TestALoneCallerAsksInItsOwnGoroutine(t *testing.T) {
 			}
 		}
 		NoError(t, c.Close())
+	}
+}
+
+// A hook of go-redis that panics, in a caller that recovers as net/http does, holds up no other caller of the
+// limiter, and what its request took goes back.
+func TestAPanicOfAHookHoldsUpNoOther(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprint("after the reply ", after), func(t *testing.T) {
+			s := redistest.Start(t)
+			rdb := s.Client(t)
+			var panics atomic.Bool
+			rdb.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+				if cmd.Name() != "evalsha" || !panics.CompareAndSwap(true, false) {
+					return next(ctx, cmd)
+				}
+				if after {
+					NoError(t, next(ctx, cmd))
+				}
+				panic("a hook")
+			}))
+			l := NewClient(t, rdb).RateLimiter("l")
+			NoError(t, l.SetRate(t.Context(), Overall, 10, time.Hour))
+			NoError(t, Yes(l.TryAcquire(context.Background(), 1, 0)))
+			func() {
+				defer func() { _ = recover() }()
+				panics.Store(true)
+				_, _ = l.TryAcquire(context.Background(), 1, 0)
+			}()
+			NoError(t, Yes(l.TryAcquire(t.Context(), 1, time.Minute)))
+			Until(t, func() bool {
+				n, err := l.AvailablePermits(t.Context())
+				return err == nil && n == 8
+			})
+		})
 	}
 }
