@@ -273,8 +273,8 @@ type limitsRow struct {
 	GoAlloc            num
 }
 
-// table returns the medians of kinds in a state. acquire and allow are the places of the kinds that the others
-// are compared with.
+// table returns the medians of kinds in a state. acquire and allow are the places of the two kinds that
+// each is compared with.
 func (c *costing) table(
 	ctx context.Context, st state, kinds []limitKind, samples [][]costSample, acquire, allow int,
 ) limitsTable {

@@ -208,7 +208,8 @@ func (r *Runner) send(ctx context.Context, o *outbox, cmd *command) error {
 	return err
 }
 
-// errCut says that the caller that sent a pipeline ended it for all, by its deadline or by the panic of a hook.
+// errCut says that the caller that sent a pipeline ended it for all, by its deadline
+// or by the panic of a hook.
 var errCut = errors.New("another caller ended the pipeline")
 
 // afterPipeline returns the error of a command that another caller has sent, and
