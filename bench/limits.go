@@ -159,7 +159,9 @@ func newCosting(s *scope) *costing {
 		rounds: amount(s, 61, 1), size: amount(s, 50, 10),
 	}
 	c.setter = s.client(c.admin)
-	c.clients = map[bool]costClient{false: newCostClient(s, server.Addr), true: newCostClient(s, c.proxy.Addr)}
+	c.clients = map[bool]costClient{
+		false: newCostClient(s, server.Addr), true: newCostClient(s, c.proxy.Addr),
+	}
 	return c
 }
 
@@ -273,19 +275,20 @@ type limitsRow struct {
 	GoAlloc            num
 }
 
-// table returns the medians of kinds in a state. acquire and allow are the places of the two kinds that
-// each is compared with.
+// table returns the medians of kinds in a state. plain has the places of a plain TryAcquire and a plain Allow,
+// which each kind is compared with.
 func (c *costing) table(
-	ctx context.Context, st state, kinds []limitKind, samples [][]costSample, acquire, allow int,
+	ctx context.Context, st state, kinds []limitKind, samples [][]costSample, plain [2]int,
 ) limitsTable {
+	acquire, allow := samples[plain[0]], samples[plain[1]]
 	t := limitsTable{Name: st.name, What: st.what}
 	for i, k := range kinds {
 		if !k.meets(st) {
 			continue
 		}
 		row := limitsRow{
-			k.name, medians(samples[i]), ratio(samples[i], samples[acquire], redisTime),
-			ratio(samples[i], samples[allow], redisTime), ratio(samples[i], samples[acquire], costP50), noAllocs,
+			k.name, medians(samples[i]), ratio(samples[i], acquire, redisTime),
+			ratio(samples[i], allow, redisTime), ratio(samples[i], acquire, costP50), noAllocs,
 		}
 		if k.ask != nil {
 			name := redistest.Name(c.scope)
@@ -307,7 +310,7 @@ func measureLimits(ctx context.Context, s *scope) finding {
 	var tables []limitsTable
 	var targets []target
 	for i, st := range states {
-		tables = append(tables, c.table(ctx, st, limitKinds, all[i], plainAcquire, plainAllow))
+		tables = append(tables, c.table(ctx, st, limitKinds, all[i], [2]int{plainAcquire, plainAllow}))
 		by := func(what string, kind, other int, bound float64) {
 			targets = append(targets, most("T10", st.name+": Redis time of "+what,
 				ratio(all[i][kind], all[i][other], redisTime), bound, ""))

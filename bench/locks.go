@@ -146,8 +146,8 @@ func (a *lockArena) takeTurns(ctx context.Context, d *locksData) (targets []targ
 			d.Alone, what = t.Rows, "a lock alone: p50 of unlock and lock"
 			for _, r := range a.results {
 				if r.name == "bsm/redislock" {
-					targets = append(targets,
-						most("T17", what+", by bsm/redislock", ratio(golang.samples[i], r.samples[i], lockP50), 1.15, ""))
+					by := ratio(golang.samples[i], r.samples[i], lockP50)
+					targets = append(targets, most("T17", what+", by "+r.name, by, 1.15, ""))
 				}
 			}
 		} else {

@@ -36,11 +36,12 @@ func loneKinds(java func(context.Context, string, bool, int) (spread, error), ve
 		loneFloor: {name: labels[floor], rival: true, ask: func(c costClient, name string, _ state) ask {
 			return newFloor(c.rdb)(name)
 		}},
-		loneAcquire:      {name: "TryAcquire", ask: endless(acquireOf(one))},
-		loneUser:         {name: "Keyed.Allow", ask: endless(allowOf(user))},
-		loneDeadline:     {name: "TryAcquire, deadline, ContextTimeoutEnabled", ask: dated(kept)},
-		loneTimeout:      {name: "TryAcquire, timeout, ContextTimeoutEnabled", waits: true, ask: timed(kept)},
-		loneCancel:       {name: "TryAcquire, can be cancelled", ask: acquireOf(one)}, // as the context of the part
+		loneAcquire:  {name: "TryAcquire", ask: endless(acquireOf(one))},
+		loneUser:     {name: "Keyed.Allow", ask: endless(allowOf(user))},
+		loneDeadline: {name: "TryAcquire, deadline, ContextTimeoutEnabled", ask: dated(kept)},
+		loneTimeout:  {name: "TryAcquire, timeout, ContextTimeoutEnabled", waits: true, ask: timed(kept)},
+		// As the context of the part can.
+		loneCancel:       {name: "TryAcquire, can be cancelled", ask: acquireOf(one)},
 		loneDeadlineLeft: {name: "TryAcquire, deadline, defaults of go-redis", ask: dated(left)},
 		loneTimeoutLeft:  {name: "TryAcquire, timeout, defaults of go-redis", waits: true, ask: timed(left)},
 		loneRedisson:     {name: "Redisson " + version, batch: java},
@@ -114,7 +115,7 @@ func measureLone(ctx context.Context, s *scope) finding {
 	var tables []limitsTable
 	var targets []target
 	for i, st := range states {
-		tables = append(tables, c.table(ctx, st, kinds, all[i], loneAcquire, loneUser))
+		tables = append(tables, c.table(ctx, st, kinds, all[i], [2]int{loneAcquire, loneUser}))
 		targets = append(targets, loneTargets(st, all[i])...)
 	}
 	granted := tables[0].Rows

@@ -57,7 +57,8 @@ func timeoutGiven(cmd *cobra.Command, arg string) bool {
 func claimArgs(cmd *cobra.Command, args []string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash < 0 && len(args) > 1 && timeoutGiven(cmd, args[1]):
-		return fmt.Errorf("unexpected argument %q: --wait has no value; --timeout %[1]s waits that long", args[1])
+		return fmt.Errorf("unexpected argument %q: --wait has no value; --timeout %[1]s waits that long",
+			args[1])
 	case dash < 0 && len(args) > 1 && number.MatchString("-"+args[1]) && cmd.Flags().Lookup("permits") != nil:
 		return fmt.Errorf("unexpected argument %q: permits are given by --permits", args[1])
 	case dash < 0 && len(args) > 1:

@@ -18,8 +18,10 @@ const (
 	Few = 1000
 	// Many is how many records are read for a single look: some 5 ms of Redis.
 	Many = 10_000
-	// Least and Most bound what may be asked for.
-	Least, Most = 2, 100_000
+	// Least is the least that may be asked for.
+	Least = 2
+	// Most is the most that may be asked for.
+	Most = 100_000
 
 	// mostSessions is about how many fields of a hash are looked through for sessions.
 	mostSessions = 200
@@ -28,8 +30,8 @@ const (
 )
 
 // Read reads the limiter in a hash, in one round trip: the pair that all clients share, the pairs of the
-// clients with ids, and at most the given number of records of each pair, between Least and Most. One half of the
-// records are the oldest, the other the newest. A missing limiter is no error.
+// clients with ids, and at most the given number of records of each pair, between Least and Most. One half
+// of the records are the oldest, the other the newest. A missing limiter is no error.
 //
 // If the braces in a name put its keys on different servers, only the hash is read.
 func Read(

@@ -130,7 +130,8 @@ func (u *users) agree(rdb redis.UniversalClient) {
 	u.Helper()
 	for i, l := range u.limiters {
 		granted, out := u.granted[i].Load(), int64(0)
-		members, err := rdb.ZRange(u.Context(), wire.PairOf(l.Name(), "", wire.Overall).Permits, 0, -1).Result()
+		key := wire.PairOf(l.Name(), "", wire.Overall).Permits
+		members, err := rdb.ZRange(u.Context(), key, 0, -1).Result()
 		NoError(u, err)
 		for _, m := range members {
 			n, err := wire.Permits(m)
@@ -144,8 +145,8 @@ func (u *users) agree(rdb redis.UniversalClient) {
 	}
 }
 
-// Slots move while calls for many limiters share pipelines, which get redirections for some of their calls. No
-// permit is lost, none is granted twice, and no caller gets an error.
+// Slots move while calls for many limiters share pipelines, which get redirections for some of their calls.
+// No permit is lost, none is granted twice, and no caller gets an error.
 func TestCallsThatShareAPipelineSurviveMovingSlots(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	cluster := redistest.StartCluster(t)
