@@ -275,8 +275,8 @@ type limitsRow struct {
 	GoAlloc            num
 }
 
-// table returns the medians of kinds in a state. plain has the places of a plain TryAcquire and a plain Allow,
-// which each kind is compared with.
+// table returns the medians of kinds in a state. plain has the places of a plain TryAcquire and a plain
+// Allow, which each kind is compared with.
 func (c *costing) table(
 	ctx context.Context, st state, kinds []limitKind, samples [][]costSample, plain [2]int,
 ) limitsTable {
