@@ -14,9 +14,10 @@
 -- limiter has it: a limiter may expire or be deleted before a copy of the call comes, and the hashes of the
 -- other limiters must still tell the copy. Nothing is written before all limiters have granted.
 
--- The first half decides the call if each limiter is in the common case (parts/common_read.lua): it is granted
--- if each has the permits, and otherwise refused. Everything else falls through, before anything is written, to
--- the general case. The text between two lines MEMBER is repeated for each limiter, with its KEYS (scripts.go).
+-- The first half decides the call if each limiter is in the common case (parts/common_read.lua): it is
+-- granted if each has the permits, and otherwise refused. Everything else falls through, before anything is
+-- written, to the general case. The text between two lines MEMBER is repeated for each limiter, with its
+-- KEYS (scripts.go).
 
 -- include parts/common_time.lua
 local seen, asked, resent, common, granted = {}, ARGV[8] == '1', (ARGV[7] or '') ~= '', true, true
