@@ -120,8 +120,8 @@ const (
 	XRateLimit
 )
 
-// WithFields sets which fields a response has; 0 is none of them. A refusal has Retry-After in any
-// case. The default is Draft11.
+// WithFields sets the fields of a response; 0 leaves them out. A refusal always has Retry-After. The
+// default is Draft11.
 func WithFields(fields Fields) Option {
 	return option(fields >= 0 && fields <= Draft11|Draft6|XRateLimit,
 		invalid("WithFields", "fields", int(fields), "be made of the Fields constants"),

@@ -124,8 +124,8 @@ func holding(do func(ctx context.Context, p *parties, h *rlock.Hold) error) func
 	}
 }
 
-// waits has a caller wait for a lock that is held, and returns when it has asked so many times. It sends
-// what came of it.
+// waits starts a caller that waits for a held lock, and returns when it has asked that number of times. The
+// channel receives its result.
 func (p *parties) waits(ctx context.Context, lock locker, times int64) (gets <-chan error) {
 	p.Helper()
 	before := p.scripts()

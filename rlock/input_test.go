@@ -195,8 +195,8 @@ func TestHostileKeys(t *testing.T) {
 	}
 }
 
-// What others change about a lock while it is held does not keep its holder from letting go of it, nor the
-// next one from having it.
+// Whatever other programs change about a lock while it is held, its holder can unlock it and the next caller
+// gets it.
 func TestHostileKeysOfAHold(t *testing.T) {
 	t.Parallel()
 	const token = "a string as token"

@@ -23,8 +23,8 @@ type subject struct {
 	newer                string // the second record
 }
 
-// What is wrong is found with the fault of docs/faults.md, and distinguished from remarks. The states that
-// the Java peer leaves are in compat_test.
+// A finding names its fault in docs/faults.md, and is distinguished from a remark. compat_test has the states
+// that the Java peer leaves.
 func TestFindings(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -295,7 +295,7 @@ func (o *outbox) begin() (at place, free bool) {
 	return place{}, false
 }
 
-// end frees the place of a pipeline, and has the next one sent.
+// end frees the place of a pipeline, and lets another caller send the next one.
 func (o *outbox) end(at place) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

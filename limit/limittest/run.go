@@ -100,7 +100,7 @@ func (r *run) expects(rate int64) {
 	}
 }
 
-// late reports whether calls took so long that a failure does not count.
+// late reports whether calls took too long for a failure to count.
 func (r *run) late() bool {
 	r.mu.Lock()
 	crossed := r.crossed && r.spec.Algorithm == FixedWindow

@@ -4,7 +4,7 @@
 --
 -- It creates no function, because Lua creates a function anew in each call.
 --
--- What it has read is left in seen, for the general case.
+-- It leaves what it read in seen, for the general case.
 
 local seen
 do

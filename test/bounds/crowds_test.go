@@ -62,7 +62,7 @@ func (l *busy) visit(random *rand.Rand) {
 			break
 		}
 	}
-	if errors.Is(err, rratelimiter.ErrNoAnswer) { // the machine is slow for so many callers
+	if errors.Is(err, rratelimiter.ErrNoAnswer) { // the machine is too slow for this many callers
 		l.late.Add(1)
 		err = nil
 	}

@@ -124,8 +124,8 @@ func TestALeaverOfAMergedCallGivesBack(t *testing.T) {
 	}
 }
 
-// What was granted for a caller that has left goes to waiting callers, as far as it
-// reaches. The rest goes back.
+// Permits granted for a caller that has left go to waiting callers; those that are left
+// over go back.
 func TestSharesOfLeaversGoToTheLine(t *testing.T) {
 	InBothModes(t, 30, nil, func(p *Batch) {
 		gone, waits, waitsToo := p.Joins(29, time.Hour), p.Joins(9, time.Hour), p.Joins(8, time.Hour)

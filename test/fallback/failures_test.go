@@ -149,7 +149,7 @@ func TestShortTimeoutsOpenNoCircuit(t *testing.T) {
 	})
 }
 
-// What is refused, and for how long, also holds for the longest intervals and deadlines.
+// Refusals and their waits are also right for the longest intervals and deadlines.
 func TestRefusalsHoldForTheLongestIntervals(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
 		ctx, cancel := context.WithDeadline(c.Context(), time.Now().AddDate(200, 0, 0))

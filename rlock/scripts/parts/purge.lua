@@ -1,5 +1,5 @@
--- purge.lua: drops owners from the head of the queue whose place has expired or who have no score: they
--- will not take the lock, and block it. It drops a bounded number at once.
+-- purge.lua: removes owners at the head of the queue that have an expired place or no score: they will not
+-- take the lock, and they block it. One call removes a bounded number.
 --
 -- in:      now
 -- out:     head the next owner (false if the queue is empty), ends (when its place expires), dropped (whether
