@@ -32,17 +32,21 @@ type Client struct {
 //
 // A request is sent again as often as rdb is configured to (MaxRetries; for a
 // cluster MaxRedirects), until its callers have left. A caller leaves at its
-// timeout or the end of its context, whatever the configuration. A caller without
+// timeout or the end of its context, with one exception below. A caller without
 // either waits as long as rdb does: by default some 20 s for a silent server (4
 // attempts of a ReadTimeout of 5 s), and 2 s if no server listens. Calls that set
 // a rate or a time to live, Delete and Rename are not sent again: after an error
 // they may have been carried out.
 //
 // With ContextTimeoutEnabled in the options of rdb a lone caller that has a timeout or
-// a deadline makes its request in its own goroutine, which is faster. The requests of
-// different limiters that come while an earlier one is under way travel together in
-// pipelines: rdb needs no AutoPipeliner. A client that embeds one of go-redis gets each command
-// alone.
+// a deadline makes its request in its own goroutine, which is faster. If its context
+// is cancelled before the deadline while Redis has just fallen silent, it returns at
+// the deadline or after a ReadTimeout, whichever is first; later calls return at the
+// cancel, until Redis replies again.
+//
+// The requests of different limiters that come while an earlier one is under way
+// travel together in pipelines: rdb needs no AutoPipeliner. A client that embeds one
+// of go-redis gets each command alone.
 //
 // New does not ask Redis for anything. If rdb or an option is nil, or an option
 // is out of its bounds, each method returns an ErrInvalidArgument that names it.

@@ -28,7 +28,8 @@
 // # In time
 //
 // A caller gets its result by its timeout or the end of its context, whatever Redis
-// does. Permits that its request takes after that are given back in the background.
+// does; New names one exception, a cancel before a deadline. Permits that its request
+// takes after that are given back in the background.
 //
 // # A limit for each user, and several limits at once
 //

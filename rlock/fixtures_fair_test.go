@@ -51,8 +51,8 @@ type fairTurn struct {
 	stop context.CancelFunc
 }
 
-// waits starts a caller that waits for a lock. It returns when the queue has that length, with the caller last
-// and subscribed.
+// waits starts a caller that waits for a lock. It returns when the queue has that length, with the caller
+// last and subscribed.
 func (s *fairEnv) waits(lock *rlock.FairLock, length int) *fairTurn {
 	s.Helper()
 	return s.starts(length, func(ctx context.Context) (*rlock.Hold, error) { return lock.Lock(ctx) })

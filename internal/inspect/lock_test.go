@@ -71,8 +71,8 @@ func TestReadLock(t *testing.T) {
 	}
 }
 
-// Each fault of a lock is found, and its remedy works. cmd/rrl has reports of free and of fair locks as golden
-// files.
+// Each fault of a lock is found, and its remedy works. cmd/rrl has reports of free and of fair locks as
+// golden files.
 func TestFindingsOfLocks(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	const queue, timeouts = "redisson_lock_queue:{x}", "redisson_lock_timeout:{x}"
