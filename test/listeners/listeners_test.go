@@ -44,8 +44,7 @@ func TestListenersHearOfDeleteAndExpiry(t *testing.T) {
 	NoError(t, err)
 	for range 2 { // another limiter is nothing to them, and neither is the other event
 		for _, l := range limiters {
-			NoError(t, l.SetRate(ctx, Overall, 1, time.Millisecond,
-				rratelimiter.WithKeepAlive(5*time.Millisecond)))
+			NoError(t, l.SetRate(ctx, Overall, 1, time.Hour))
 			NoError(t, Yes(l.Expire(ctx, 5*time.Millisecond)))
 		}
 		hears(t, expirations, "app:l")
