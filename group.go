@@ -221,7 +221,7 @@ func (g *Group) result(results []engine.Result) (Result, int) {
 func tighter(r, other Result, granted bool) bool {
 	switch {
 	case granted:
-		return float64(r.Remaining)*float64(other.Limit) < float64(other.Remaining)*float64(r.Limit)
+		return float64(r.Remaining-r.Debt)*float64(other.Limit) < float64(other.Remaining-other.Debt)*float64(r.Limit)
 	case r.Allowed != other.Allowed:
 		return !r.Allowed
 	}

@@ -32,6 +32,7 @@ func resultOf(v engine.Result, name string, given *givenRate) Result {
 	r := Result{
 		Allowed: v.OK, Name: name, Limit: v.Limit, Interval: wire.Milliseconds(max(0, v.Every)),
 		Remaining:  min(max(0, v.Left), max(0, v.Limit)),
+		Debt:       max(0, -v.Left),
 		RetryAfter: v.RetryAfter(), ResetAfter: v.ResetAfter(), Degraded: v.Degraded,
 	}
 	if given != nil {

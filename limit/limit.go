@@ -151,6 +151,10 @@ type Result struct {
 	// never more than are really there.
 	Remaining int64
 
+	// Debt is the number of permits that are taken beyond Limit: by charges (Charger), or because
+	// the limit was lowered. 0 if Remaining is not.
+	Debt int64
+
 	// RetryAfter is the time until the refused permits will be there if no other caller
 	// takes them; 0 if Allowed. It is never too short. It is too long if permits are
 	// given back meanwhile.

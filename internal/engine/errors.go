@@ -213,6 +213,9 @@ func translated(l *Limiter, typ int, err error) error {
 		return bad(redisx.Detail(err, "BADKEY"))
 	case has("WRONGTYPE"): // from a plain command on the hash
 		return bad("1 hash")
+	case has("DEBT"):
+		const text = ": the debt would be more than 2^53"
+		return &Error{kind: limit.ErrInvalidArgument, detail: text, wraps: []error{err}}
 	case has("CROSSSLOT"):
 		const text = ": its keys are in different slots of a cluster"
 		return &Error{kind: limit.ErrInvalidArgument, detail: text, cause: err}

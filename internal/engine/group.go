@@ -129,8 +129,8 @@ func (g *Group) ask(ctx context.Context, permits []int64, wanted Want) (*groupCa
 		ctx, cancel = context.WithTimeoutCause(ctx, wanted.Budget, errSilent)
 		defer cancel()
 	}
-	call, err := newGroupCall(ctx, g, permits, wanted)
-	if err != nil {
+	call := newGroupCall(g, permits, wanted)
+	if err := call.carryOut(ctx, wanted.Budget); err != nil {
 		return nil, err
 	}
 	for i, v := range call.results {

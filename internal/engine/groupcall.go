@@ -22,14 +22,17 @@ import (
 // of each limiter: without the bound, hashes would grow with the callers.
 const groupCallsAtOnce = 16
 
-// allScripts are the scripts by number of limiters. They are made when first
-// needed, because few programs have groups.
-var allScripts [MaxMembers]func() *redisx.Script
+// memberScripts are scripts by number of limiters. They are made when first needed,
+// because few programs have groups.
+type memberScripts [MaxMembers]func() *redisx.Script
 
-func init() {
-	for i := range allScripts {
-		allScripts[i] = sync.OnceValue(func() *redisx.Script { return allOf(i + 1) })
+var allScripts, settleScripts = scriptsOf("all.lua"), scriptsOf("settle.lua")
+
+func scriptsOf(file string) (scripts memberScripts) {
+	for i := range scripts {
+		scripts[i] = sync.OnceValue(func() *redisx.Script { return forMembers(file, i+1) })
 	}
+	return scripts
 }
 
 // sessions are those of Group calls to the limiters of one server. A session
@@ -63,12 +66,16 @@ func (s *sessions) put(e *Engine, session any) {
 	s.free = append(s.free, session)
 }
 
-// A groupCall is one call of all.lua, or several if the script asks to be sent
-// again. Its caller may leave it; its permits then go back.
+// A groupCall is one call of all.lua or settle.lua, or several if the script asks to be
+// sent again. Its caller may leave it; permits that it took then go back.
 type groupCall struct {
 	group     *Group
 	permits   []int64
+	reserved  []string // the records of a reservation that it makes, by member; nil if it makes none
+	settles   []Part   // what it settles, by member; nil if it takes permits
+	settled   func()   // gives the session of a settlement back
 	numbers   bool
+	single    bool      // the script was that of a single limiter
 	sessions  *sessions // the pool of session
 	session   any
 	number    int64
@@ -81,19 +88,30 @@ type groupCall struct {
 	err     error
 }
 
-// newGroupCall carries a call out, or returns an error when ctx ends first.
-func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (*groupCall, error) {
+// newGroupCall returns a call that takes permits.
+func newGroupCall(g *Group, permits []int64, wanted Want) *groupCall {
 	e := g.engine
 	call := &groupCall{
 		group: g, permits: permits, numbers: wanted.Numbers,
 		sessions: &e.groups.sessions[g.limiters[0].Server()],
 	}
+	if wanted.Reserve {
+		for _, n := range permits {
+			call.reserved = append(call.reserved, string(e.config.Plain.AppendAll(nil, n, false)))
+		}
+	}
+	return call
+}
+
+// carryOut carries the call out, or returns an error when ctx ends first.
+func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error {
+	e := call.group.engine
 	select {
 	case call.sessions.underWay <- struct{}{}:
 	case <-ctx.Done():
-		return nil, call.unanswered(ctx, wanted.Budget)
+		return call.unanswered(ctx, budget)
 	case <-e.ctx.Done():
-		return nil, ErrClosed
+		return ErrClosed
 	}
 	defer func() { <-call.sessions.underWay }()
 	// The request does not end with ctx: its outcome says whether to withdraw. The
@@ -110,11 +128,11 @@ func newGroupCall(ctx context.Context, g *Group, permits []int64, wanted Want) (
 	switch {
 	case !left:
 		call.end(false)
-		return call, call.err
+		return call.err
 	case e.closed():
-		return nil, ErrClosed
+		return ErrClosed
 	}
-	return nil, call.unanswered(ctx, wanted.Budget)
+	return call.unanswered(ctx, budget)
 }
 
 // unanswered returns the error of a call whose context has ended. The cause of
@@ -148,7 +166,9 @@ func (call *groupCall) granted() bool { return Granted(call.results) }
 // run carries the call out.
 func (call *groupCall) run(ctx context.Context) {
 	e := call.group.engine
-	call.session, call.number, call.start = call.sessions.take(e), e.requests.Add(1), time.Now()
+	if call.session == nil {
+		call.session, call.number, call.start = call.sessions.take(e), e.requests.Add(1), time.Now()
+	}
 	call.results, call.err = call.send(ctx)
 	if call.err != nil && e.closed() && !redisx.Final(call.err) {
 		call.err = ErrClosed
@@ -159,9 +179,13 @@ func (call *groupCall) run(ctx context.Context) {
 // get, because the outcome is unknown or the caller has left. The session is free
 // only after that (groupWithdrawal.run).
 func (call *groupCall) end(left bool) {
-	if call.ambiguous && call.err != nil || left && call.err == nil && call.granted() {
+	switch {
+	case call.settles != nil && call.err != nil: // another attempt may follow (Settlement)
+	case call.settles != nil:
+		call.settled()
+	case call.ambiguous && call.err != nil || left && call.err == nil && call.granted():
 		call.withdraw()
-	} else {
+	default:
 		call.sessions.put(call.group.engine, call.session)
 	}
 }
@@ -225,39 +249,65 @@ func (call *groupCall) once(ctx context.Context) (redisx.Reply, bool, error) {
 	if runner.Confirm.Replicas == 0 {
 		done = nil
 	}
+	var script *redisx.Script
+	var args arguments
+	call.single = len(g.limiters) == 1 && types[0] == wire.Overall && call.settles == nil
+	switch {
+	case call.settles != nil:
+		script, args = settleScripts[len(g.limiters)-1](), call.settleArgs(types)
+	case call.single:
+		// The script of a Limiter does the same in less time. It must not see the last argument.
+		script, args = acquireScript, call.args(types)[:argGivenRate]
+	default:
+		script, args = allScripts[len(g.limiters)-1](), call.args(types)
+	}
 	return runner.Run(ctx, &redisx.Call{
-		Script: allScripts[len(g.limiters)-1](), Keys: keys, Args: call.args(types),
+		Script: script, Keys: keys, Args: args,
 		Resent: argResent, Start: call.start, Before: call.start.Add(sessionLife - time.Second),
 		Done: done,
 	})
 }
 
-// args returns ARGV for the keys of these types.
-func (call *groupCall) args(types [MaxMembers]int) arguments {
-	g, e := call.group, call.group.engine
-	args := make(arguments, argMembers-1+len(argsOfEach)*(len(g.limiters)-1))
+// commonArgs returns ARGV with what both scripts have in the same places, and a function that
+// sets an argument.
+func (call *groupCall) commonArgs(places int) (args arguments, put func(place int, v any)) {
+	args = make(arguments, places)
 	for i := range args {
 		args[i] = ""
 	}
-	put := func(place int, v any) { args[place-1] = v }
+	put = func(place int, v any) { args[place-1] = v }
 	put(argSession, call.session)
 	put(argNumber, wire.Number(call.number))
-	put(argNow, e.now())
+	put(argNow, call.group.engine.now())
 	if call.ambiguous {
 		put(argResent, time.Since(call.start).Milliseconds())
 	}
 	if call.numbers {
 		put(argNumbers, 1)
+	} else if call.reserved != nil {
+		put(argNumbers, timed)
 	}
-	if e.config.Resolution > 0 {
+	return args, put
+}
+
+// args returns ARGV of all.lua for the keys of these types.
+func (call *groupCall) args(types [MaxMembers]int) arguments {
+	g, e := call.group, call.group.engine
+	merged := e.config.Resolution > 0 && call.reserved == nil // a reservation has records of its own
+	args, put := call.commonArgs(argMembers - 1 + len(argsOfEach)*(len(g.limiters)-1))
+	if merged {
 		put(argResolution, e.config.Resolution.Milliseconds())
 	}
 	put(argClientSession, e.session.boxed)
 	for i, l := range g.limiters {
 		put(argOf(argType, i), int(types[i]))
 		put(argOf(argPermits, i), call.permits[i])
-		room := make([]byte, 0, wire.RecordSpace)
-		put(argOf(argRecords, i), e.config.Layout.AppendAll(room, call.permits[i], e.config.Resolution > 0))
+		if call.reserved != nil {
+			put(argOf(argRecords, i), call.reserved[i])
+		} else {
+			room := make([]byte, 0, wire.RecordSpace)
+			put(argOf(argRecords, i), e.config.Layout.AppendAll(room, call.permits[i], merged))
+		}
 		if l.given != nil {
 			put(argOf(argGivenRate, i), l.given.text)
 		}
@@ -267,29 +317,32 @@ func (call *groupCall) args(types [MaxMembers]int) arguments {
 
 // read returns the result of each member, or that the call must be sent again.
 func (call *groupCall) read(reply redisx.Reply) (results []Result, again bool, err error) {
+	if call.settles != nil {
+		return call.readSettled(reply)
+	}
 	members := len(call.group.limiters)
 	results = make([]Result, members)
-	if reply.Brief {
-		for i := range results {
-			results[i].OK = true
-		}
-		return results, false, nil
-	}
 	const each = replyJudged + 2
 	for i := range results {
-		// The script is nested, so that the last one is the first to reply.
-		numbers := reply.From(each * (members - 1 - i))
-		if len(numbers) < each {
-			return nil, false, fmt.Errorf("%w %d numbers for a limiter", redisx.ErrShape, len(numbers))
+		// The last limiter is the first to reply.
+		one, numbers := []run{{call.permits[i], 1}}, reply
+		if !call.single && !reply.Brief {
+			its := reply.From(each * (members - 1 - i))
+			if len(its) < each {
+				return nil, false, fmt.Errorf("%w %d numbers for a limiter", redisx.ErrShape, len(its))
+			}
+			numbers = redisx.ReplyOf(its[:each])
 		}
-		one := []run{{call.permits[i], 1}}
-		a, err := newAcquireReply(redisx.ReplyOf(numbers[:each]), len(one))
+		a, err := newAcquireReply(numbers, len(one))
 		if err != nil {
 			return nil, false, err
 		}
 		again = again || a.again
 		results[i] = newSplit(a, one).next()
 		results[i].Drift = a.drift
+		if call.reserved != nil {
+			results[i].Records, results[i].At = call.reserved[i], -min(0, reply.At(0))
+		}
 	}
 	return results, again, nil
 }
@@ -301,6 +354,7 @@ type groupWithdrawal struct {
 	session    any
 	withdrawal *withdrawal
 	remaining  []*Limiter // limiters that have not confirmed it
+	reserved   []string   // the records of a reservation in these; nil if it is none
 }
 
 // withdraw gives back the permits that a call may have taken.
@@ -308,7 +362,7 @@ func (call *groupCall) withdraw() {
 	back := &withdrawal{after: call.number - 1, kept: keptAll, since: call.start}
 	w := &groupWithdrawal{
 		engine: call.group.engine, sessions: call.sessions, session: call.session, withdrawal: back,
-		remaining: call.group.limiters,
+		remaining: call.group.limiters, reserved: call.reserved,
 	}
 	w.withdraw()
 }
@@ -323,6 +377,9 @@ func (w *groupWithdrawal) run(ctx context.Context) {
 		w.withdrawal.creates = w.remaining[0].given != nil
 		req := newRelease(w.remaining[0], 0, w.withdrawal)
 		req.session = w.session
+		if w.reserved != nil {
+			req.records = w.reserved[0]
+		}
 		_, err := req.send(ctx)
 		settled := err == nil || errors.Is(err, ErrNotInitialized)
 		withdrawals.noteOutcome(settled)
@@ -336,7 +393,9 @@ func (w *groupWithdrawal) run(ctx context.Context) {
 			}
 			return
 		}
-		w.remaining = w.remaining[1:]
+		if w.remaining = w.remaining[1:]; w.reserved != nil {
+			w.reserved = w.reserved[1:]
+		}
 	}
 	w.sessions.put(w.engine, w.session)
 }

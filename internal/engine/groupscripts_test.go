@@ -33,7 +33,7 @@ func TestAGroupsCallThatComesAgain(t *testing.T) {
 	record := string(wire.Layouts[0].Append(make([]byte, 0, wire.RecordSpace), 1, false))
 	run := func() (numbers []int64) {
 		const sentAgain = 3 // ms ago
-		reply, err := rdb.Eval(ctx, allOf(2).Source,
+		reply, err := rdb.Eval(ctx, forMembers("all.lua", 2).Source,
 			[]string{"{x}a", "{x}a:value", "{x}a:permits", "{x}b", "{x}b:value", "{x}b:permits"},
 			0, "session:S.1", wire.Number(5), 1, record, "", sentAgain, 1, "", "", "", "", "", "session:S",
 			0, 1, record, "").Int64Slice()

@@ -219,7 +219,7 @@ func TestHalvesOfAGroupAgreeOnAnyState(t *testing.T) {
 func groupSources(t *testing.T, limiters int) (whole, second, first string) {
 	t.Helper()
 	const condition, end = "if common then", "local function count("
-	whole = allOf(limiters).Source
+	whole = forMembers("all.lua", limiters).Source
 	second = strings.Replace(whole, condition, "if false then", 1)
 	first, _, found := strings.Cut(whole, end)
 	if second == whole || !found {

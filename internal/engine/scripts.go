@@ -33,16 +33,16 @@ func repeatable(name string) *redisx.Script { return redisx.Load(scripts.Files, 
 
 func onlyOnce(name string) *redisx.Script { return redisx.Load(scripts.Files, name+".lua", false) }
 
-// markMember stands at both ends of a text of all.lua that is repeated for each limiter.
+// markMember stands at both ends of a text of all.lua or settle.lua that is repeated for each limiter.
 const markMember = "-- MEMBER\n"
 
-// allOf returns the script that takes permits from a number of limiters. Its text has the commands on the
-// keys of one limiter, which are repeated for the others with their numbers of keys: some managed Redis
-// services refuse a key that is not written out.
-func allOf(limiters int) *redisx.Script {
+// forMembers returns the script of a file for a number of limiters. Its text has the commands on the keys of
+// one limiter, which are repeated for the others with their numbers of keys: some managed Redis services
+// refuse a key that is not written out.
+func forMembers(file string, limiters int) *redisx.Script {
 	const keys = 3 // of a limiter
 	var all strings.Builder
-	for i, text := range strings.Split(redisx.Included(scripts.Files, "all.lua"), markMember) {
+	for i, text := range strings.Split(redisx.Included(scripts.Files, file), markMember) {
 		times := 1
 		if i%2 == 1 {
 			times = limiters

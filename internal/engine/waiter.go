@@ -15,6 +15,7 @@ type Want struct {
 	Timeout time.Duration // 0 or less: do not wait if refused
 	Numbers bool          // the caller wants more than yes or no
 	Budget  time.Duration // how long Redis may be silent before the caller leaves; 0 for ever
+	Reserve bool          // of a Group: each member gets records that are settled later (Settlement)
 
 	release   bool // the call gives permits back
 	givenRate any  // the text of a GivenRate, boxed; nil if acquires set no rate

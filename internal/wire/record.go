@@ -171,3 +171,39 @@ func Recognise(member string) (format int, byGo bool) {
 	}
 	return format, strings.HasPrefix(member[len(Layouts[format].Header):], goMark)
 }
+
+// Reserved returns the permits of the records of a reservation, end to end; 0 if they are none.
+func Reserved(records string) (permits int64) {
+	for i := range Layouts {
+		size, n := Layouts[i].Size(), int64(0)
+		for member := range slices.Chunk([]byte(records), size) {
+			format, byGo := Recognise(string(member))
+			if format != i || !byGo {
+				n = 0
+				break
+			}
+			n += int64(binary.LittleEndian.Uint32(member[size-permitsSize:]))
+		}
+		// All records but the last one are full.
+		if n > 0 && int64(len(records)) == (n+MaxPermits-1)/MaxPermits*int64(size) {
+			return n
+		}
+	}
+	return 0
+}
+
+// Beyond returns the records of permits that a reservation with these records, of Size bytes each, took
+// beyond it. They are the same for each settlement of the reservation (scripts/settle.lua).
+func Beyond(reserved string, size int, permits int64) string {
+	var b []byte
+	for k := 0; permits > 0; k++ {
+		b = append(b, reserved[:size-permitsSize]...)
+		random := b[len(b)-3:] // its last bytes: all formats have 3 of them or more
+		random[0] ^= byte(k >> 8)
+		random[1] ^= byte(k)
+		random[2] ^= 0x10 // parts/unused.lua changes another bit
+		b = binary.LittleEndian.AppendUint32(b, uint32(min(permits, MaxPermits)))
+		permits -= MaxPermits
+	}
+	return string(b)
+}

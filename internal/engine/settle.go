@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// A Part is what a call settles of one limiter: a reservation, or without records what is
+// charged.
+type Part struct {
+	Records  string // of the reservation, as Result has them
+	Reserved int64  // the permits that they hold
+	At       int64  // their time in ms, 0 if unknown
+	Used     int64
+}
+
+// size returns the bytes of one record.
+func (p Part) size() int {
+	records := (p.Reserved + wire.MaxPermits - 1) / wire.MaxPermits
+	return len(p.Records) / max(1, int(records))
+}
+
+// beyond returns the permits that were used and not reserved, and the records for them.
+func (p Part) beyond(plain *wire.Layout) (permits int64, records string) {
+	permits = max(0, p.Used-p.Reserved)
+	switch {
+	case permits == 0:
+	case p.Records == "":
+		records = string(plain.AppendAll(nil, permits, false))
+	default:
+		records = wire.Beyond(p.Records, p.size(), permits)
+	}
+	return permits, records
+}
+
+// A Settlement is one settlement of what was reserved, or one charge. Its attempts are one
+// request, which Redis carries out once. It is not safe for concurrent use.
+type Settlement struct {
+	group   *Group
+	parts   []Part
+	session any // nil before the first attempt
+	number  int64
+	start   time.Time
+	end     func() // gives the session back, once
+}
+
+// Settlement returns the settlement of the members' parts.
+func (g *Group) Settlement(parts []Part) *Settlement { return &Settlement{group: g, parts: parts} }
+
+// Settle asks Redis, and returns the numbers of each member if numbers is true. After an
+// error it may have settled or not, and another attempt finds out.
+func (s *Settlement) Settle(ctx context.Context, numbers bool) ([]Result, error) {
+	call := s.attempt()
+	call.numbers = numbers
+	err := call.carryOut(ctx, 0)
+	if err != nil {
+		time.AfterFunc(sessionLife, s.end)
+	}
+	return call.result(), s.group.limiters[0].Named(err)
+}
+
+// attempt returns the call of the next attempt. It has the number of the first one, unless the
+// session may have forgotten that: then the records tell what was settled.
+func (s *Settlement) attempt() *groupCall {
+	e := s.group.engine
+	pool := &e.groups.sessions[s.group.limiters[0].Server()]
+	again := s.session != nil && time.Since(s.start) < sessionLife-time.Second
+	if !again {
+		session := pool.take(e)
+		s.session, s.number, s.start = session, e.requests.Add(1), time.Now()
+		s.end = sync.OnceFunc(func() { pool.put(e, session) })
+	}
+	return &groupCall{
+		group: s.group, settles: s.parts, settled: s.end, sessions: pool,
+		session: s.session, number: s.number, start: s.start, ambiguous: again,
+	}
+}
+
+// The positions of the arguments of settle.lua that are not those of acquire.lua.
+const (
+	argSettleSession = 9  // that of the Client
+	argSettled       = 10 // the first of the nine arguments of each limiter
+	settleArgsOfEach = 9
+)
+
+// settleArgs returns ARGV of settle.lua for the keys of these types.
+func (call *groupCall) settleArgs(types [MaxMembers]int) arguments {
+	e, members := call.group.engine, call.group.limiters
+	args, put := call.commonArgs(argSettled - 1 + settleArgsOfEach*len(members))
+	put(argSettleSession, e.session.boxed)
+	for i, l := range members {
+		part := call.settles[i]
+		beyond, records := part.beyond(e.config.Plain)
+		given := any("")
+		if beyond > 0 && l.given != nil {
+			given = l.given.text
+		}
+		for j, v := range []any{types[i], part.Records, part.Reserved, max(0, part.Reserved-part.Used),
+			beyond, records, given, wire.ChangedOf(l.Hash), part.At} {
+			put(argSettled+settleArgsOfEach*i+j, v)
+		}
+	}
+	return args
+}
+
+// readSettled returns the numbers of each member, or that the call must be sent again.
+func (call *groupCall) readSettled(reply redisx.Reply) (results []Result, again bool, err error) {
+	results = make([]Result, len(call.settles))
+	for i := range results {
+		if results[i].OK = true; reply.Brief {
+			continue
+		}
+		numbers := reply.From(replyJudged * i)
+		if len(numbers) < replyJudged {
+			return nil, false, fmt.Errorf("%w %d numbers for a limiter", redisx.ErrShape, len(numbers))
+		}
+		n := redisx.ReplyOf(numbers[:replyJudged])
+		again = again || n.At(replyAgain) != 0
+		results[i] = Result{
+			OK: true, Limit: n.At(replyRate), Left: n.At(replyLeft), Every: n.At(replyInterval),
+			Reset: n.At(replyResetAfterGrant), Drift: n.At(replyDrift),
+		}
+	}
+	return results, again, nil
+}

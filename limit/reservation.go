@@ -1,0 +1,106 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// A Reserver is a Limiter for costs that are known only afterwards: a caller reserves an estimate and
+// settles what it used.
+type Reserver interface {
+	Limiter
+
+	// Reserve takes n permits, waiting up to timeout, and returns nil without an error if it is refused. The
+	// errors are those of Allow.
+	Reserve(ctx context.Context, n int64, timeout time.Duration) (*Reservation, error)
+}
+
+// A KeyedReserver is a Keyed for costs that are known only afterwards.
+type KeyedReserver interface {
+	Keyed
+
+	// Reserve is Reserve of a Reserver, for the limit of key.
+	Reserve(ctx context.Context, key string, n int64, timeout time.Duration) (*Reservation, error)
+}
+
+// A Charger is a Limiter that takes what was spent, whatever is left.
+type Charger interface {
+	Limiter
+
+	// Charge takes n permits and is never refused. If fewer are left, the rest is a debt (Result.Debt), and
+	// no permits are granted until it is paid. n may be more than the limit. If n is less than 1, the error
+	// is ErrInvalidArgument. After another error n may be charged or not.
+	Charge(ctx context.Context, n int64) (Result, error)
+}
+
+// A KeyedCharger is a Keyed that takes what was spent, whatever is left.
+type KeyedCharger interface {
+	Keyed
+
+	// Charge is Charge of a Charger, for the limit of key.
+	Charge(ctx context.Context, key string, n int64) (Result, error)
+}
+
+// A Reservation holds permits for a cost that is known later. Settle it with what was used. A reservation
+// that is never settled counts as used, as estimated: there is nothing to close. It is safe for concurrent
+// use.
+type Reservation struct {
+	id     func() string
+	settle func(ctx context.Context, actual []int64) error
+
+	turn    chan struct{} // holds an element while a caller settles
+	actual  []int64       // of the first Settle; guarded by turn, as below
+	settled bool
+}
+
+// NewReservation returns a Reservation for the author of a Reserver. id returns its ID; nil if it has none.
+// settle settles it. Its calls follow one another until one returns nil, and after the first all have the
+// same amounts, unless that returned an ErrInvalidArgument.
+func NewReservation(
+	id func() string, settle func(ctx context.Context, actual []int64) error,
+) *Reservation {
+	return &Reservation{id: id, settle: settle, turn: make(chan struct{}, 1)}
+}
+
+// ID returns a text by which another process can settle the reservation; empty if there is none.
+func (r *Reservation) ID() string {
+	if r.id == nil {
+		return ""
+	}
+	return r.id()
+}
+
+// Settle says how many permits were used, 0 or more. Of a Group they are those that the call asked for, or
+// with as many amounts as members the permits of each member. If fewer were used than reserved, the others
+// come back, if they have not come back already. If more were used, the difference is charged, whatever is
+// left (Charger). If the estimate was right, Settle does not ask the store.
+//
+// Settle takes effect once. A second one changes nothing, and returns nil. After an error other than
+// ErrInvalidArgument it is unknown whether it took effect. Then a second Settle finds out, and settles with
+// the amounts of the first.
+func (r *Reservation) Settle(ctx context.Context, actual ...int64) error {
+	select {
+	case r.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-r.turn }()
+	if r.settled {
+		return nil
+	}
+	first := r.actual == nil
+	if first {
+		r.actual = append([]int64{}, actual...)
+	}
+	err := r.settle(ctx, slices.Clone(r.actual))
+	r.settled = err == nil
+	if first && errors.Is(err, ErrInvalidArgument) {
+		r.actual = nil
+	}
+	return err
+}
+
+// Cancel is Settle with nothing used.
+func (r *Reservation) Cancel(ctx context.Context) error { return r.Settle(ctx, 0) }

@@ -1,0 +1,272 @@
+package rratelimiter
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A Reservation holds permits for a cost that is known later, such as the tokens of an answer or
+// the bytes of a response. Settle says what was used:
+//
+//	r, err := tokens.Reserve(ctx, estimate, time.Second)
+//	if err != nil || r == nil { // failed, or refused
+//		...
+//	}
+//	used := answer(ctx)
+//	err = r.Settle(context.WithoutCancel(ctx), used)
+//
+// Unused permits come out of the records of the reservation, if these still count, and out of
+// nothing else: after an interval nothing comes back, because the permits have come back anyway.
+// Permits beyond the reservation are charged (RateLimiter.Charge). So by what was settled, no
+// interval has more than the rate, except for charges.
+//
+// Another process settles a reservation by its ID (Client.Reservation). Settle it in one place: a
+// second Settle with the ID changes nothing, unless the first one did not have to ask Redis,
+// because the estimate was right; or it comes later than an interval after the first and says that
+// more was used than reserved.
+type Reservation = limit.Reservation
+
+var (
+	_ limit.Reserver      = (*RateLimiter)(nil)
+	_ limit.Charger       = (*RateLimiter)(nil)
+	_ limit.Reserver      = (*Group)(nil)
+	_ limit.Charger       = (*Group)(nil)
+	_ limit.KeyedReserver = (*Keyed)(nil)
+	_ limit.KeyedCharger  = (*Keyed)(nil)
+)
+
+// Reserve takes permits for a cost that is known later, waiting up to timeout as TryAcquire does,
+// and returns nil without an error if it is refused. It has no counterpart in Redisson, whose
+// clients see ordinary records.
+//
+// Each reservation is a script call and a record of its own, which WithResolution does not merge.
+// If a Fallback decides, Redis has no record of it, and Settle changes nothing: the estimate
+// counts. The bounds and errors are those of TryAcquire.
+func (l *RateLimiter) Reserve(
+	ctx context.Context, permits int64, timeout time.Duration,
+) (*Reservation, error) {
+	return l.alone().Reserve(ctx, permits, timeout)
+}
+
+// Charge takes what was spent, whatever is left, and is never refused. The value may become
+// negative: Result.Debt says by how much, and no client is granted permits until the debt is paid.
+// Permits that are charged come back after an interval, as others do. Charge has no counterpart in
+// Redisson, whose clients find a negative value, and wait (docs/java.md).
+//
+// permits is 1 to 2^40, and may be more than the rate. The errors are those of TryAcquire; after an
+// ErrNoAnswer, permits may be charged or not. No Fallback decides a Charge.
+func (l *RateLimiter) Charge(ctx context.Context, permits int64) (Result, error) {
+	r, err := l.alone().Charge(ctx, permits)
+	r.Each = nil
+	return r, err
+}
+
+// alone returns the limiter as a Group.
+func (l *RateLimiter) alone() *Group {
+	g := l.client.All(l)
+	g.policy = l.policy
+	return g
+}
+
+// Reserve is shorthand for t.RateLimiter(key).Reserve(ctx, permits, timeout).
+func (t *Keyed) Reserve(
+	ctx context.Context, key string, permits int64, timeout time.Duration,
+) (*Reservation, error) {
+	return t.RateLimiter(key).Reserve(ctx, permits, timeout)
+}
+
+// Charge is shorthand for t.RateLimiter(key).Charge(ctx, permits).
+func (t *Keyed) Charge(ctx context.Context, key string, permits int64) (Result, error) {
+	return t.RateLimiter(key).Charge(ctx, permits)
+}
+
+// Reserve takes permits from all limiters for a cost that is known later, as RateLimiter.Reserve
+// does. Settle takes what was used as the call asked for it, so that each limiter has its amount,
+// or the permits of each limiter: with Amounts(1, 3500), Settle(ctx, 1, 1200) says that the request
+// used 1,200 tokens.
+func (g *Group) Reserve(ctx context.Context, permits int64, timeout time.Duration) (*Reservation, error) {
+	results, err := g.acquire(ctx, engine.Want{Permits: permits, Timeout: timeout, Reserve: true})
+	if err != nil || !engine.Granted(results) {
+		return nil, err
+	}
+	parts := make([]engine.Part, len(results))
+	for i, m := range g.members {
+		parts[i] = engine.Part{
+			Records: results[i].Records, Reserved: permits * m.amount, At: results[i].At,
+		}
+	}
+	return g.reservation(parts), nil
+}
+
+// Charge takes what was spent from all limiters, in one script call, as RateLimiter.Charge does.
+// The Result is that of the limiter with the largest debt in proportion to its rate, or the
+// smallest part of it left.
+func (g *Group) Charge(ctx context.Context, permits int64) (Result, error) {
+	spent, err := g.wants(permits, 1)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := g.members[0].limiter.Usable(ctx); err != nil {
+		return Result{}, err
+	}
+	if g.client.guard.Off() {
+		return Result{Allowed: true, Name: g.members[0].limiter.Name(), Degraded: true}, nil
+	}
+	parts := make([]engine.Part, len(spent))
+	for i, n := range spent {
+		parts[i].Used = n
+	}
+	results, err := g.group.Settlement(parts).Settle(ctx, true)
+	if err != nil {
+		return Result{}, err
+	}
+	r, _ := g.result(results)
+	return r, nil
+}
+
+// reservation returns the Reservation of records that were taken. Parts without records were
+// granted by a Fallback.
+func (g *Group) reservation(parts []engine.Part) *Reservation {
+	id := func() string { return g.reservationID(parts) }
+	var s *engine.Settlement // made when it is known what was used
+	return limit.NewReservation(id, func(ctx context.Context, actual []int64) error {
+		if s == nil {
+			used, err := g.used(actual)
+			if err != nil {
+				return err
+			}
+			changes := false
+			for i, n := range used {
+				parts[i].Used = n
+				changes = changes || parts[i].Records != "" && n != parts[i].Reserved
+			}
+			if !changes {
+				return nil
+			}
+			s = g.group.Settlement(parts)
+		}
+		if err := g.members[0].limiter.Usable(ctx); err != nil {
+			return err
+		}
+		_, err := s.Settle(ctx, false)
+		if errors.Is(err, ErrInvalidArgument) {
+			s = nil
+		}
+		return err
+	})
+}
+
+// used returns the permits of each member that were used, by the arguments of Settle.
+func (g *Group) used(actual []int64) ([]int64, error) {
+	name := g.members[0].limiter
+	switch {
+	case len(actual) == 1:
+		return g.wants(actual[0], 0)
+	case len(actual) != len(g.members):
+		return nil, name.Named(engine.Invalid("the number of amounts", len(actual),
+			fmt.Sprintf("be 1 or %d, that of the limiters", len(g.members))))
+	}
+	for i, n := range actual {
+		if err := engine.CheckPermits(n, 0); err != nil {
+			return nil, g.members[i].limiter.Named(err)
+		}
+	}
+	return actual, nil
+}
+
+// A reservationText is what the ID of a Reservation says.
+type reservationText struct {
+	Client  string            `json:"c,omitempty"` // its ID, if a limiter is PerClient
+	Members []reservationPart `json:"m"`
+}
+
+type reservationPart struct {
+	Name    string `json:"n"`
+	Records []byte `json:"r"`
+	At      int64  `json:"t,omitempty"` // ms
+	Amount  int64  `json:"a"`
+	Given   string `json:"g,omitempty"` // the given rate, as engine.GivenRate.Text has it
+}
+
+// reservationID returns the ID of a Reservation, empty if Redis has no records of it.
+func (g *Group) reservationID(parts []engine.Part) string {
+	var text reservationText
+	for i, m := range g.members {
+		if parts[i].Records == "" {
+			return ""
+		}
+		part := reservationPart{
+			Name: m.limiter.Name(), Records: []byte(parts[i].Records), At: parts[i].At, Amount: m.amount,
+		}
+		if m.givenRate != nil {
+			part.Given = m.givenRate.forEngine.Text()
+		}
+		text.Members = append(text.Members, part)
+		if m.limiter.Type() == wire.PerClient {
+			text.Client = g.client.ID()
+		}
+	}
+	b, _ := json.Marshal(text) // of strings and numbers, which cannot fail
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Reservation returns the reservation with an ID, to be settled where the work ends. It does not
+// ask Redis. A reservation of a PerClient limiter needs a Client with the same ID (WithID). An ID
+// says which limiter to change: do not take it from visitors. If it is none, the error is an
+// ErrInvalidArgument.
+func (c *Client) Reservation(id string) (*Reservation, error) {
+	refuse := func(bound string) error {
+		return engine.InvalidOf("Reservation", "id", fmt.Sprintf("%.60q", id), bound)
+	}
+	var text reservationText
+	b, err := base64.RawURLEncoding.DecodeString(id)
+	if err != nil || json.Unmarshal(b, &text) != nil {
+		return nil, refuse("be that of a Reservation")
+	}
+	if text.Client != "" && text.Client != c.ID() {
+		return nil, refuse(fmt.Sprintf("be of a Client with the ID %q, for a limiter is PerClient", c.ID()))
+	}
+	var limiters []*RateLimiter
+	amounts, parts := make([]int64, len(text.Members)), make([]engine.Part, len(text.Members))
+	for i, m := range text.Members {
+		given, err := parseGivenRate(m.Given)
+		reserved := wire.Reserved(string(m.Records))
+		if err != nil || reserved == 0 {
+			return nil, refuse("be that of a Reservation")
+		}
+		l := c.engine.Limiter("name", m.Name, given.engine())
+		limiters = append(limiters, newRateLimiter(c, l, c.policy, given))
+		amounts[i], parts[i] = m.Amount, engine.Part{
+			Records: string(m.Records), Reserved: reserved, At: max(0, m.At),
+		}
+	}
+	g := c.All(limiters...).Amounts(amounts...)
+	if g.err != nil {
+		return nil, g.err
+	}
+	return g.reservation(parts), nil
+}
+
+// parseGivenRate returns the given rate of an ID, nil for an empty text.
+func parseGivenRate(text string) (*givenRate, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var rate, interval, keep, update int64
+	if _, err := fmt.Sscanf(text, "%d %d %d %d", &rate, &interval, &keep, &update); err != nil {
+		return nil, err
+	}
+	opts := []RateOption{WithKeepAlive(wire.Milliseconds(keep))}
+	if update == 0 {
+		opts = append(opts, WithKeepRate())
+	}
+	return newGivenRate(rate, wire.Milliseconds(interval), 0, opts)
+}
