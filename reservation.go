@@ -28,10 +28,9 @@ import (
 // Permits beyond the reservation are charged (RateLimiter.Charge). So by what was settled, no
 // interval has more than the rate, except for charges.
 //
-// Another process settles a reservation by its ID (Client.Reservation). Settle it in one place: a
-// second Settle with the ID changes nothing, unless the first one did not have to ask Redis,
-// because the estimate was right; or it comes later than an interval after the first and says that
-// more was used than reserved.
+// Another process settles a reservation by its ID (Client.Reservation). Settle it in one place: if two
+// processes do, permits come back once at most, but what was used beyond the reservation may be
+// charged by both.
 type Reservation = limit.Reservation
 
 var (
@@ -54,6 +53,14 @@ func (l *RateLimiter) Reserve(
 	ctx context.Context, permits int64, timeout time.Duration,
 ) (*Reservation, error) {
 	return l.alone().Reserve(ctx, permits, timeout)
+}
+
+// ReserveNow is Reserve without waiting, and returns the numbers that go with the answer, as Allow
+// does. The Reservation is nil if the permits are refused.
+func (l *RateLimiter) ReserveNow(ctx context.Context, permits int64) (*Reservation, Result, error) {
+	r, result, err := l.alone().ReserveNow(ctx, permits)
+	result.Each = nil
+	return r, result, err
 }
 
 // Charge takes what was spent, whatever is left, and is never refused. The value may become
@@ -83,6 +90,13 @@ func (t *Keyed) Reserve(
 	return t.RateLimiter(key).Reserve(ctx, permits, timeout)
 }
 
+// ReserveNow is shorthand for t.RateLimiter(key).ReserveNow(ctx, permits).
+func (t *Keyed) ReserveNow(
+	ctx context.Context, key string, permits int64,
+) (*Reservation, Result, error) {
+	return t.RateLimiter(key).ReserveNow(ctx, permits)
+}
+
 // Charge is shorthand for t.RateLimiter(key).Charge(ctx, permits).
 func (t *Keyed) Charge(ctx context.Context, key string, permits int64) (Result, error) {
 	return t.RateLimiter(key).Charge(ctx, permits)
@@ -94,16 +108,30 @@ func (t *Keyed) Charge(ctx context.Context, key string, permits int64) (Result, 
 // used 1,200 tokens.
 func (g *Group) Reserve(ctx context.Context, permits int64, timeout time.Duration) (*Reservation, error) {
 	results, err := g.acquire(ctx, engine.Want{Permits: permits, Timeout: timeout, Reserve: true})
-	if err != nil || !engine.Granted(results) {
-		return nil, err
+	return g.reserved(permits, results), err
+}
+
+// ReserveNow is Reserve without waiting, and returns the numbers that go with the answer, as Allow
+// does. The Reservation is nil if the permits are refused.
+func (g *Group) ReserveNow(ctx context.Context, permits int64) (*Reservation, Result, error) {
+	results, err := g.acquire(ctx, engine.Want{Permits: permits, Numbers: true, Reserve: true})
+	if err != nil {
+		return nil, Result{}, err
+	}
+	result, _ := g.result(results)
+	return g.reserved(permits, results), result, nil
+}
+
+// reserved returns the Reservation of a call that has these results, nil if it was refused.
+func (g *Group) reserved(permits int64, results []engine.Result) *Reservation {
+	if !engine.Granted(results) {
+		return nil
 	}
 	parts := make([]engine.Part, len(results))
 	for i, m := range g.members {
-		parts[i] = engine.Part{
-			Records: results[i].Records, Reserved: permits * m.amount, At: results[i].At,
-		}
+		parts[i] = engine.Part{Records: results[i].Records, Reserved: permits * m.amount}
 	}
-	return g.reservation(parts), nil
+	return g.reservation(parts)
 }
 
 // Charge takes what was spent from all limiters, in one script call, as RateLimiter.Charge does.
@@ -191,7 +219,6 @@ type reservationText struct {
 type reservationPart struct {
 	Name    string `json:"n"`
 	Records []byte `json:"r"`
-	At      int64  `json:"t,omitempty"` // ms
 	Amount  int64  `json:"a"`
 	Given   string `json:"g,omitempty"` // the given rate, as engine.GivenRate.Text has it
 }
@@ -204,7 +231,7 @@ func (g *Group) reservationID(parts []engine.Part) string {
 			return ""
 		}
 		part := reservationPart{
-			Name: m.limiter.Name(), Records: []byte(parts[i].Records), At: parts[i].At, Amount: m.amount,
+			Name: m.limiter.Name(), Records: []byte(parts[i].Records), Amount: m.amount,
 		}
 		if m.givenRate != nil {
 			part.Given = m.givenRate.forEngine.Text()
@@ -244,9 +271,7 @@ func (c *Client) Reservation(id string) (*Reservation, error) {
 		}
 		l := c.engine.Limiter("name", m.Name, given.engine())
 		limiters = append(limiters, newRateLimiter(c, l, c.policy, given))
-		amounts[i], parts[i] = m.Amount, engine.Part{
-			Records: string(m.Records), Reserved: reserved, At: max(0, m.At),
-		}
+		amounts[i], parts[i] = m.Amount, engine.Part{Records: string(m.Records), Reserved: reserved}
 	}
 	g := c.All(limiters...).Amounts(amounts...)
 	if g.err != nil {

@@ -6,7 +6,7 @@
 -- ARGV[4]    the permits of all requests together
 -- ARGV[5]    records that hold as many permits, as few as possible, end to end
 -- ARGV[7]    if a copy of this call may have reached the server before: the ms since it was first sent
--- ARGV[8]    1 if a caller asks for numbers, 2 if it asks for the time of its records
+-- ARGV[8]    1 if a caller asks for numbers
 -- ARGV[12]   the ms of a slot of time. All grants in a slot, by whichever client, share one record, dated by
 --            the end of the slot: so permits come back up to a slot later, never earlier. Missing or 0: every
 --            call writes its own record
@@ -15,9 +15,9 @@
 -- ARGV[15..] missing for a single request. Otherwise runs of equal requests: for each run the permits of one
 --            request, and how many requests there are. That number is negative for requests that stand in
 --            line: once one of them is refused, all requests behind it are refused
--- Reply:     if no caller asks for numbers, and the value was right: 0 when all are granted, or minus the time
---            of the records in ms; for a single request that is refused, without ARGV[14], the us until its
---            permits are there. In all other cases parts/numbers.lua, with two answers for each run
+-- Reply:     if no caller asks for numbers, and the value was right: 0 when all are granted; for a single
+--            request that is refused, without ARGV[14], the us until its permits are there. In all other
+--            cases parts/numbers.lua, with two answers for each run
 --
 -- The first half (parts/common_case.lua and first_call.lua) decides most calls and ends the script. The
 -- second half is the general case: read (reads and checks) - withdraw (takes back) - judge - take (session,
@@ -82,7 +82,7 @@ end
 local reply
 if not asked and l.drift == 0 then
   if not answers then
-    reply = ARGV[8] == '2' and -r.stamp or 0
+    reply = 0
   elseif lone and not share and answers[2] and answers[2] > 0 then
     reply = answers[2]
   end

@@ -5,10 +5,10 @@
 --            given rate. Those of the next ones stand in the same order from ARGV[15] on; KEYS go on as well
 -- ARGV[7], ARGV[8], ARGV[12]  of all limiters, as in acquire.lua
 -- ARGV[14]   the session that this Client uses for calls to a single limiter
--- Reply:     0 if all is granted, no caller asks for numbers and each value was right; with a 2 as ARGV[8]
---            minus the time of the records. Otherwise the numbers of each limiter, the last limiter first, as
---            acquire.lua gives them for a single request. The call was granted if every limiter has granted;
---            if one says that the call must be sent again, nothing was granted
+-- Reply:     0 if all is granted, no caller asks for numbers and each value was right. Otherwise the numbers
+--            of each limiter, the last limiter first, as acquire.lua gives them for a single request. The
+--            call was granted if every limiter has granted; if one says that the call must be sent again,
+--            nothing was granted
 --
 -- ARGV[2] is the session of this call alone (sessions in groupcall.go): parts/rebuild.lua. The hash of each
 -- limiter has it: a limiter may expire or be deleted before a copy of the call comes, and the hashes of the
@@ -63,7 +63,7 @@ if common then
     end
   end
   -- MEMBER
-  return brief and (ARGV[8] == '2' and -now or 0) or replies
+  return brief and 0 or replies
 end
 
 -- include parts/common.lua
@@ -133,4 +133,4 @@ for i = #members, 1, -1 do
     finish(l, take(l, l.request, taken, notes))
   end
 end
-return #replies == 0 and (ARGV[8] == '2' and -members[1].now or 0) or replies
+return #replies == 0 and 0 or replies

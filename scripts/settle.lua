@@ -6,7 +6,7 @@
 -- ARGV[7]    if a copy of this call may have reached the server before: the ms since it was first sent
 -- ARGV[8]    1 if the caller asks for numbers
 -- ARGV[9]    the session that this Client uses for calls to a single limiter
--- ARGV[10..] for each limiter nine arguments:
+-- ARGV[10..] for each limiter eight arguments:
 --            1. its type
 --            2. the records of the reservation, end to end; empty for a charge
 --            3. the permits that they hold
@@ -15,7 +15,6 @@
 --            6. records that hold as many, as few as possible, end to end; always the same for a reservation
 --            7. the given rate (parts/read.lua); empty where a rate must be set
 --            8. the channel that wakes waiters
---            9. the time of the reservation in ms, 0 if unknown
 -- Reply:     0, or for each limiter the numbers of parts/numbers.lua without answers; all 0 for a limiter
 --            that is gone, of which nothing is left to settle
 --
@@ -28,7 +27,7 @@
 -- include parts/common_time.lua
 -- include parts/packed.lua
 -- include parts/renamed.lua
-local FIRST, EACH = 10, 9 -- where the arguments of the limiters begin, and how many each has
+local FIRST, EACH = 10, 8 -- where the arguments of the limiters begin, and how many each has
 local plan, common = {}, ARGV[8] == '' and ARGV[7] == ''
 -- MEMBER
 do
@@ -103,7 +102,7 @@ for i = 1, #members do
   local given = ARGV[from + 6] ~= '' and ARGV[from + 6] or nil
   local err = read(l, ARGV[from], ARGV[2], given)
   l.settles = { records = ARGV[from + 1], reserved = tonumber(ARGV[from + 2]),
-    free = tonumber(ARGV[from + 3]), channel = ARGV[from + 7], at = tonumber(ARGV[from + 8]) }
+    free = tonumber(ARGV[from + 3]), channel = ARGV[from + 7] }
   l.request = { number = ARGV[3], all = tonumber(ARGV[from + 4]), text = ARGV[from + 4],
     records = ARGV[from + 5], slot = 0, given = given }
   l.absent = err and l.settles.reserved > 0 and string.find(err.err, '^NOTINIT')

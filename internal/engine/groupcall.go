@@ -284,8 +284,6 @@ func (call *groupCall) commonArgs(places int) (args arguments, put func(place in
 	}
 	if call.numbers {
 		put(argNumbers, 1)
-	} else if call.reserved != nil {
-		put(argNumbers, timed)
 	}
 	return args, put
 }
@@ -341,7 +339,7 @@ func (call *groupCall) read(reply redisx.Reply) (results []Result, again bool, e
 		results[i] = newSplit(a, one).next()
 		results[i].Drift = a.drift
 		if call.reserved != nil {
-			results[i].Records, results[i].At = call.reserved[i], -min(0, reply.At(0))
+			results[i].Records = call.reserved[i]
 		}
 	}
 	return results, again, nil

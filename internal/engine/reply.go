@@ -20,7 +20,6 @@ type Result struct {
 	Reset int64 // ms until all are back
 
 	Records  string        // those of a reservation, of a member of a Group
-	At       int64         // their time in ms, 0 if unknown
 	Degraded bool          // Redis has not decided
 	Drift    int64         // permits by which the value was wrong; this call has corrected it
 	Batch    int           // callers that the request judged

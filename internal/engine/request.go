@@ -207,9 +207,6 @@ const (
 	argMembers       = 15
 )
 
-// timed asks acquire.lua and all.lua for the time of the records of a grant.
-const timed = 2
-
 // doubtful tells release.lua that calls of Groups may have taken records that are to be withdrawn.
 const doubtful = "groups"
 

@@ -15,7 +15,6 @@ import (
 type Part struct {
 	Records  string // of the reservation, as Result has them
 	Reserved int64  // the permits that they hold
-	At       int64  // their time in ms, 0 if unknown
 	Used     int64
 }
 
@@ -84,8 +83,8 @@ func (s *Settlement) attempt() *groupCall {
 // The positions of the arguments of settle.lua that are not those of acquire.lua.
 const (
 	argSettleSession = 9  // that of the Client
-	argSettled       = 10 // the first of the nine arguments of each limiter
-	settleArgsOfEach = 9
+	argSettled       = 10 // the first of the eight arguments of each limiter
+	settleArgsOfEach = 8
 )
 
 // settleArgs returns ARGV of settle.lua for the keys of these types.
@@ -101,7 +100,7 @@ func (call *groupCall) settleArgs(types [MaxMembers]int) arguments {
 			given = l.given.text
 		}
 		for j, v := range []any{types[i], part.Records, part.Reserved, max(0, part.Reserved-part.Used),
-			beyond, records, given, wire.ChangedOf(l.Hash), part.At} {
+			beyond, records, given, wire.ChangedOf(l.Hash)} {
 			put(argSettled+settleArgsOfEach*i+j, v)
 		}
 	}

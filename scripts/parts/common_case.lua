@@ -26,8 +26,7 @@ do
     -- include parts/common_write.lua
     local reset = first[1] and math.ceil(latest) + interval - now or 0
     local later = wait and reset or interval
-    return asked and { 0, rate, value - taken, reset, later, interval, 0, wait and 0, wait }
-      or wait or ARGV[8] == '2' and -now or 0
+    return asked and { 0, rate, value - taken, reset, later, interval, 0, wait and 0, wait } or wait or 0
   end
   seen = { hash = f, text = text, oldest = oldest, now = now, us = us, timed = at ~= ARGV[6], at = at }
 end

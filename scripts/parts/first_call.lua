@@ -17,6 +17,6 @@ if (ARGV[13] or '') ~= '' and ARGV[1] == '0' and ARGV[12] == '' and seen.text ==
       redis.call('PEXPIRE', KEYS[2], alive)
       redis.call('PEXPIRE', KEYS[3], alive)
     end
-    return ARGV[8] == '1' and { 0, most, most - all, 0, ms, ms, 0 } or ARGV[8] == '2' and -seen.now or 0
+    return ARGV[8] == '1' and { 0, most, most - all, 0, ms, ms, 0 } or 0
   end
 end

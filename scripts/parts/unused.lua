@@ -5,18 +5,17 @@
 -- include parts/remove.lua
 
 -- unused returns what settleRecords is to change, and the permits to be taken. s has the records of the
--- reservation, the permits that they hold (reserved), those of them that go back (free), and their time, 0 if
--- it is unknown. r is the request for the permits beyond them (take.lua).
+-- reservation, the permits that they hold (reserved), and those of them that go back (free). r is the request
+-- for the permits beyond them (take.lua).
 local function unused(l, s, r)
   local found = { given = 0, whole = {}, part = nil, rest = 0, other = nil, used = {} }
   local size = #s.records / math.max(1, math.ceil(s.reserved / FULL))
-  local known = not l.set and s.at > l.expired -- if the records are gone, they were settled
   local settled = r.all > 0 and l.records('ZSCORE', string.sub(r.records, 1, r.size))
   for from = #s.records - math.max(1, size) + 1, 1, -math.max(1, size) do
     local member = string.sub(s.records, from, from + size - 1)
     local at = l.records('ZSCORE', member)
     if r.all > 0 then
-      settled = settled or not at and (known or l.records('ZSCORE', renamed(member)))
+      settled = settled or not at and l.records('ZSCORE', renamed(member))
       found.used[#found.used + 1] = at and member or nil
     elseif at and found.given < s.free and (tonumber(at) or math.huge) > l.expired then
       local n = count(member)

@@ -209,7 +209,7 @@ func TestAReservationIsSettledByItsID(t *testing.T) {
 			for _, amount := range []int64{used, 0, 20, 3} {
 				elsewhere, err := other.Reservation(r.ID())
 				b.Want(err)
-				if used == 6 && amount != used { // Redis was not asked, so it does not know
+				if used == 6 && amount != used || used < 6 && amount == 20 { // Redis does not know of the first
 					continue
 				}
 				settle(l, elsewhere, amount)
@@ -241,6 +241,16 @@ func TestKeyedReserves(t *testing.T) {
 		}
 		settle(l, elsewhere, 12)
 		l.Has(5)
+		r, result, err := k.ReserveNow(b.Context(), "two", 6)
+		if r != nil || err != nil || result.Allowed || result.Remaining != 5 || result.RetryAfter != time.Second {
+			t.Errorf("%v, %+v, %v; want it refused for 1 s", r, result, err)
+		}
+		r, result, err = k.ReserveNow(b.Context(), "two", 4)
+		if r == nil || err != nil || !result.Allowed || result.Remaining != 1 {
+			t.Errorf("%v, %+v, %v; want 1 left", r, result, err)
+		}
+		settle(l, r, 1)
+		l.Has(4)
 	})
 }
 
