@@ -324,3 +324,80 @@ func ExampleWithFallback() {
 	// login true false <nil>
 	// search true false <nil>
 }
+
+func ExampleRateLimiter_Reserve() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client, other := rratelimiter.New(rdb), rratelimiter.New(rdb)
+	defer client.Close()
+	defer other.Close()
+
+	tokens := client.RateLimiter("tokens").WithRate(1000, time.Minute)
+	r, err := tokens.Reserve(ctx, 500, time.Second)
+	switch {
+	case err != nil: // Redis has failed, or an argument is wrong
+		log.Fatal(err)
+	case r == nil: // refused
+		return
+	}
+	if err := r.Settle(ctx, 120); err != nil { // 380 are there again
+		log.Fatal(err)
+	}
+	fmt.Println(tokens.AvailablePermits(ctx))
+
+	r, err = tokens.Reserve(ctx, 500, time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	elsewhere, err := other.Reservation(r.ID())
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := elsewhere.Settle(ctx, 120); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tokens.AvailablePermits(ctx))
+	// Output:
+	// 880 <nil>
+	// 760 <nil>
+}
+
+func ExampleRateLimiter_Charge() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	tokens := client.RateLimiter("spent").WithRate(500, time.Minute)
+	result, err := tokens.Charge(ctx, 700)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.Remaining, result.Debt)
+	// Output:
+	// 0 200
+}
+
+func ExampleGroup_Reserve() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	requests := client.RateLimiter("{qa}:requests").WithRate(60, time.Minute)
+	tokens := client.RateLimiter("{qa}:tokens").WithRate(1000, time.Minute)
+	question := client.All(requests, tokens).Amounts(1, 500)
+	r, err := question.Reserve(ctx, 1, time.Second)
+	if err != nil || r == nil {
+		log.Fatal("refused, or failed: ", err)
+	}
+	if err := r.Settle(ctx, 1, 120); err != nil { // 1 request, 120 tokens
+		log.Fatal(err)
+	}
+	fmt.Println(tokens.AvailablePermits(ctx))
+	// Output:
+	// 880 <nil>
+}
