@@ -108,7 +108,8 @@ func (g *gateway) ask(ctx context.Context, question string) (response *http.Resp
 	const attempts = 3
 	for range attempts {
 		var request *http.Request
-		request, err = http.NewRequestWithContext(ctx, http.MethodPost, g.upstream, strings.NewReader(question))
+		body := strings.NewReader(question)
+		request, err = http.NewRequestWithContext(ctx, http.MethodPost, g.upstream, body)
 		if err != nil {
 			return nil, err
 		}

@@ -221,7 +221,8 @@ func (g *Group) result(results []engine.Result) (Result, int) {
 func tighter(r, other Result, granted bool) bool {
 	switch {
 	case granted:
-		return float64(r.Remaining-r.Debt)*float64(other.Limit) < float64(other.Remaining-other.Debt)*float64(r.Limit)
+		left, otherLeft := r.Remaining-r.Debt, other.Remaining-other.Debt
+		return float64(left)*float64(other.Limit) < float64(otherLeft)*float64(r.Limit)
 	case r.Allowed != other.Allowed:
 		return !r.Allowed
 	}

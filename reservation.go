@@ -65,7 +65,7 @@ func (l *RateLimiter) ReserveNow(ctx context.Context, permits int64) (*Reservati
 
 // Charge takes what was spent, whatever is left, and is never refused. The value may become
 // negative: Result.Debt says by how much, and no client is granted permits until the debt is paid.
-// Permits that are charged come back after an interval, as others do. Charge has no counterpart in
+// Charged permits come back after an interval, like acquired ones. Charge has no counterpart in
 // Redisson, whose clients find a negative value, and wait (docs/java.md).
 //
 // permits is 1 to 2^40, and may be more than the rate. The errors are those of TryAcquire; after an

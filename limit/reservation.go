@@ -78,10 +78,10 @@ func (r *Reservation) ID() string {
 	return r.id()
 }
 
-// Settle says how many permits were used, 0 or more. Of a Group they are those that the call asked for, or
-// with as many amounts as members the permits of each member. If fewer were used than reserved, the others
-// come back, if they have not come back already. If more were used, the difference is charged, whatever is
-// left (Charger). If the estimate was right, Settle does not ask the store.
+// Settle takes the number of permits that were used, 0 or more. For a Group it counts as the argument of
+// Reserve did; or there is one number for each member, in permits. If fewer were used than reserved, the rest
+// comes back, unless it has come back already. If more were used, the difference is charged, whatever is left
+// (Charger). If the estimate was right, Settle does not ask the store.
 //
 // Settle takes effect once. A second one changes nothing, and returns nil. After an error other than
 // ErrInvalidArgument it is unknown whether it took effect. Then a second Settle finds out, and settles with

@@ -68,7 +68,7 @@ func NewGivenRate(rate Rate, update bool) *GivenRate {
 
 // Text returns the rate as scripts take it (parts/read.lua): rate, interval, keep alive, and 1
 // if it replaces another rate.
-func (g *GivenRate) Text() string { return g.text.(string) }
+func (g *GivenRate) Text() string { return fmt.Sprint(g.text) }
 
 // setKeys sets the keys, or returns why they cannot be used. It checks for a
 // cluster that all keys are in one slot: otherwise each call would fail with
