@@ -20,6 +20,8 @@ const (
 	loneCancel
 	loneDeadlineLeft
 	loneTimeoutLeft
+	loneReserve
+	loneSettle
 	loneRedisson
 	loneRate
 	loneUlule
@@ -44,6 +46,8 @@ func loneKinds(java func(context.Context, string, bool, int) (spread, error), ve
 		loneCancel:       {name: "TryAcquire, can be cancelled", ask: acquireOf(one)},
 		loneDeadlineLeft: {name: "TryAcquire, deadline, defaults of go-redis", ask: dated(left)},
 		loneTimeoutLeft:  {name: "TryAcquire, timeout, defaults of go-redis", waits: true, ask: timed(left)},
+		loneReserve:      {name: "Reserve", ask: reserves(false)},
+		loneSettle:       {name: "Reserve, Settle", ask: reserves(true)},
 		loneRedisson:     {name: "Redisson " + version, batch: java},
 	}
 	for _, name := range []string{"redis_rate", "ulule/limiter", "rueidislimiter"} {
@@ -77,6 +81,21 @@ func timed(of func(costClient) *rratelimiter.Client) func(costClient, string, st
 	return func(c costClient, name string, _ state) ask {
 		l := of(c).RateLimiter(name)
 		return func(context.Context) (bool, error) { return l.TryAcquire(context.Background(), 1, patience) }
+	}
+}
+
+// reserves reserves a permit, and perhaps settles it to none.
+func reserves(settles bool) func(costClient, string, state) ask {
+	return func(c costClient, name string, _ state) ask {
+		l := c.Client.RateLimiter(name)
+		return func(context.Context) (bool, error) {
+			ctx := context.Background()
+			r, err := l.Reserve(ctx, 1, 0)
+			if settles && r != nil {
+				err = r.Cancel(ctx)
+			}
+			return r != nil, err
+		}
 	}
 }
 
@@ -140,6 +159,8 @@ func loneTargets(st state, kinds [][]costSample) (all []target) {
 	by("p50 of a TryAcquire by redis_rate", loneAcquire, loneRate, costP50, 1.15)
 	by("p50 of a TryAcquire with a deadline by redis_rate", loneDeadline, loneRate, costP50, 1.15)
 	by("p50 of a TryAcquire with a timeout by redis_rate", loneTimeout, loneRate, costP50, 1.15)
+	by("p50 of a Reserve by a TryAcquire", loneReserve, loneAcquire, costP50, 1.1)
+	by("p50 of a Reserve and its Settle by a TryAcquire", loneSettle, loneAcquire, costP50, 2.1)
 	by("p50 of a TryAcquire by the bare EVALSHA", loneAcquire, loneFloor, costP50, 1.35)
 	return all
 }
