@@ -198,10 +198,11 @@ func (r *Runner) send(ctx context.Context, o *outbox, cmd *command) error {
 		}
 		at = <-out.ready
 	}
-	var err error
+	err := cmd.Err()
 	if at.number != 0 {
 		err = r.sendAll(o, at, out)
-	} else if err = cmd.Err(); err != nil {
+	}
+	if err != nil {
 		err = r.afterPipeline(ctx, cmd, err)
 	}
 	o.reuse(out)
@@ -212,8 +213,8 @@ func (r *Runner) send(ctx context.Context, o *outbox, cmd *command) error {
 // or by the panic of a hook.
 var errCut = errors.New("another caller ended the pipeline")
 
-// afterPipeline returns the error of a command that another caller has sent, and
-// sends it alone if a redirection was all that the pipeline got.
+// afterPipeline returns the error of a command that was sent in a pipeline, and sends it
+// alone if a redirection was all that the pipeline got.
 func (r *Runner) afterPipeline(ctx context.Context, cmd *command, err error) error {
 	if moved, _, _ := redirected(err); moved && r.servers != nil {
 		cmd.SetErr(nil) // a pipeline follows a redirection only a few times

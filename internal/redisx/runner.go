@@ -366,7 +366,10 @@ func (r *Runner) runAll(ctx context.Context, calls []*Call, left []int, whole bo
 	_, _ = pipe.Exec(ctx) // each command keeps its own error
 	for i, n := range left {
 		result := &results[n]
-		if result.Err = cmds[i].Err(); result.Err == nil {
+		if result.Err = cmds[i].Err(); result.Err != nil {
+			result.Err = r.afterPipeline(ctx, cmds[i], result.Err)
+		}
+		if result.Err == nil {
 			result.Reply, result.Err = cmds[i].reply()
 		} else if redis.HasErrorPrefix(result.Err, "NOSCRIPT") {
 			unknown = append(unknown, n)

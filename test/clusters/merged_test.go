@@ -210,3 +210,38 @@ func TestCallsThatShareAPipelineOfARing(t *testing.T) {
 	end()
 	u.agree(ring)
 }
+
+// redirects is a hook that answers each command of a pipeline with a redirection, as nodes do while slots
+// move faster than a client follows.
+type redirects struct{ sentHook }
+
+func (redirects) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			cmd.SetErr(RedisError("MOVED 1 127.0.0.1:1"))
+		}
+		return cmds[0].Err()
+	}
+}
+
+// If a pipeline gets nothing but redirections, each of its calls is sent alone, also that of its sender.
+func TestCallsOfARedirectedPipelineAreSentAlone(t *testing.T) {
+	rdb := redistest.StartCluster(t).Client(t)
+	tag := "{" + redistest.Name(t) + "}"
+	names := make([]string, 16)
+	for i := range names {
+		names[i] = fmt.Sprint(tag, ":", i)
+	}
+	var pipelines atomic.Int64
+	rdb.AddHook(sentHook(func(cmds ...redis.Cmder) {
+		if len(cmds) > 1 {
+			pipelines.Add(1)
+		}
+	}))
+	rdb.AddHook(redirects{func(...redis.Cmder) {}})
+	u := newUsers(t, NewClient(t, rdb), names)
+	end := u.come(48)
+	Until(t, func() bool { return pipelines.Load() > 100 || t.Failed() })
+	end()
+	u.agree(rdb)
+}
