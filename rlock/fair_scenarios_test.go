@@ -43,6 +43,33 @@ func TestFairPlacesDoNotDrift(t *testing.T) {
 	})
 }
 
+// Places of Java behind callers of Go last as long as ever after these have won and left.
+func TestFairPlacesOfJavaDoNotDrift(t *testing.T) {
+	fairInBubble(t, func(s *fairEnv) {
+		const wait, rounds = 5 * time.Minute, 20
+		noError(s, s.look.HSet(s.Context(), s.name, "holder:1", 1).Err())
+		java := func(i int) string { return fmt.Sprint("java:", i) }
+		s.put(java(0), wait)
+		for i := range rounds {
+			turn := s.waits(s.lock(), 2)
+			s.put(java(i+1), s.left(s.waiting()[1])+wait)
+			if i%2 == 0 {
+				turn.stop()
+				synctest.Wait()
+				lasted(s, "a place", s.left(java(i+1)), wait, 2*wait+time.Second)
+				s.wins(java(i), wait)
+				continue
+			}
+			s.wins(java(i), wait)
+			noError(s, s.look.Del(s.Context(), s.name).Err())
+			h := turn.held()
+			lasted(s, "a place", s.left(java(i+1)), time.Second, wait+time.Second)
+			noError(s, h.Unlock(s.Context()))
+			noError(s, s.look.HSet(s.Context(), s.name, "holder:1", 1).Err())
+		}
+	})
+}
+
 // Callers that never unlock follow each other in order, each when the lease before it expires.
 func TestFairLeasesEndInOrder(t *testing.T) {
 	fairInBubble(t, func(s *fairEnv) {

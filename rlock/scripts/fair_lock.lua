@@ -2,7 +2,8 @@
 -- gives the owner one place in the queue.
 --
 -- A place lasts until its score. Redisson's owners add their wait to the last score, and subtract it from
--- all scores when they get the lock. Owners of Go add nothing, and renew their places: see fair_keep.lua.
+-- all scores when they get the lock. Owners of Go renew their places (fair_keep.lua). They add the time of a
+-- place to the score of an owner of Redisson, and nothing to that of another owner of Go (parts/lower.lua).
 --
 -- KEYS[1]  the lock: a hash whose field OWNER is how often that owner holds it
 -- KEYS[2]  the queue: a list of owners, the first one next
@@ -32,8 +33,16 @@ end
 if held == 0 and (not head or head == owner) then
   redis.call('HSET', KEYS[1], owner, 1)
   redis.call('PEXPIRE', KEYS[1], lease)
-  redis.call('ZREM', KEYS[3], owner)
+  local waited = redis.call('ZREM', KEYS[3], owner) == 1
   redis.call('LREM', KEYS[2], 0, owner)
+  local behind = waited and redis.call('LINDEX', KEYS[2], 0)
+  if behind then
+    -- include parts/java.lua
+    if not string.find(behind, GO) then
+      local rank = 0
+      -- include parts/lower.lua
+    end
+  end
   return {1, 0}
 end
 if place > 0 and not redis.call('ZSCORE', KEYS[3], owner) then

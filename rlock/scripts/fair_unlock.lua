@@ -22,10 +22,22 @@ if had == 1 then
   redis.call('DEL', KEYS[1])
 end
 redis.call('SET', KEYS[5], had, 'PX', ARGV[3])
-if redis.call('ZREM', KEYS[3], owner) == 1 or had == 0 then
-  redis.call('LREM', KEYS[2], 0, owner)
-end
 -- include parts/now.lua
+if redis.call('ZREM', KEYS[3], owner) == 1 or had == 0 then
+  -- include parts/java.lua
+  local SOME, rank = 1000, nil -- owners that are looked at
+  local queue = redis.call('LRANGE', KEYS[2], 0, SOME - 1)
+  for i = 1, #queue - 1 do
+    local alone = not string.find(queue[i + 1], GO) and (i == 1 or not string.find(queue[i - 1], GO))
+    if queue[i] == owner and alone then
+      rank = i - 1
+    end
+  end
+  redis.call('LREM', KEYS[2], 0, owner)
+  if rank then
+    -- include parts/lower.lua
+  end
+end
 -- include parts/purge.lua
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return {had, 0}
