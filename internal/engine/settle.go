@@ -57,10 +57,11 @@ func (s *Settlement) Settle(ctx context.Context, numbers bool) ([]Result, error)
 	call := s.attempt()
 	call.numbers = numbers
 	err := call.carryOut(ctx, 0)
-	if err != nil {
+	if err != nil { // the call may still go on
 		time.AfterFunc(sessionLife, s.end)
+		return nil, s.group.limiters[0].Named(err)
 	}
-	return call.result(), s.group.limiters[0].Named(err)
+	return call.result(), nil
 }
 
 // attempt returns the call of the next attempt. It has the number of the first one, unless the
