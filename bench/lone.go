@@ -47,7 +47,7 @@ func loneKinds(java func(context.Context, string, bool, int) (spread, error), ve
 		loneDeadlineLeft: {name: "TryAcquire, deadline, defaults of go-redis", ask: dated(left)},
 		loneTimeoutLeft:  {name: "TryAcquire, timeout, defaults of go-redis", waits: true, ask: timed(left)},
 		loneReserve:      {name: "Reserve", ask: reserves(false)},
-		loneSettle:       {name: "Reserve, Settle", ask: reserves(true)},
+		loneSettle:       {name: "Reserve, Settle", twice: true, ask: reserves(true)},
 		loneRedisson:     {name: "Redisson " + version, batch: java},
 	}
 	for _, name := range []string{"redis_rate", "ulule/limiter", "rueidislimiter"} {

@@ -41,10 +41,10 @@ func (l *localLimiter) learn(ctx context.Context) {
 }
 
 // book books in Redis the permits that were granted without Redis.
-func (l *localLimiter) book(ctx context.Context) error {
+func (l *localLimiter) book(ctx context.Context) (err error) {
+	defer func() { l.bookingFailed.Store(err != nil) }()
 	asked := time.Now()
 	p, err := askPeers(ctx, l.limiter, l.givenRate.Load())
-	l.withoutRate.Store(errors.Is(err, engine.ErrNotInitialized))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redisson-go/rratelimiter/internal/engine"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
@@ -120,8 +122,12 @@ func (c call) noteOutcome(wanted engine.Want, began time.Time, err error) {
 	// about Redis.
 	impatient := wanted.Timed() && took >= wanted.Timeout && took < wanted.Budget
 	switch circuit := c.guard.circuit(c.limiters[0]); {
+	case err == nil && wanted.Timed() && took >= wanted.Timeout: // refused in line, perhaps without a reply
 	case !Failed(err) || redisx.Final(err): // a reply, though perhaps an error of this limiter alone
 		circuit.noteReply()
+		if redis.HasErrorPrefix(err, "OOM ") || redis.HasErrorPrefix(err, "MISCONF ") {
+			circuit.noteRefused()
+		}
 	case wanted.Budget >= leastBudget && !impatient:
 		circuit.noteFailure(c.limiters[0], time.Now().Add(-min(took, wanted.Budget)), err)
 	}

@@ -30,8 +30,10 @@ const (
 // read it without a lock, because they do so each time.
 type circuit struct {
 	guard    *Guard
-	openedBy atomic.Pointer[error]     // the failure that opened it, nil if it is closed
-	closedAt atomic.Pointer[time.Time] // when it was last closed, nil if it never was
+	openedBy atomic.Pointer[error] // the failure that opened it, nil if it is closed
+	// wellSince is when Redis last became well, as far as is known: the circuit was closed,
+	// or Redis refused a write. nil if it never failed.
+	wellSince atomic.Pointer[time.Time]
 	// failedSinceReply spares noteReply the lock while Redis is well.
 	failedSinceReply atomic.Bool
 
@@ -53,9 +55,13 @@ func (c *circuit) openCause() error {
 // returning reports whether Redis came back so recently that another Client may
 // not know it yet. Each Client probes at least that often.
 func (c *circuit) returning() bool {
-	closed := c.closedAt.Load()
-	return closed != nil && time.Since(*closed) < slowestProbe*5/4+probeLimit
+	since := c.wellSince.Load()
+	return since != nil && time.Since(*since) < slowestProbe*5/4+probeLimit
 }
+
+// noteRefused records that Redis replies to a call and writes nothing, of whatever limiter. That
+// does not open the circuit, but when it ends, other Clients have grants to book as well.
+func (c *circuit) noteRefused() { c.wellSince.Store(new(time.Now())) }
 
 // noteReply records that Redis has replied to an acquire.
 func (c *circuit) noteReply() {
@@ -160,22 +166,22 @@ func (c *circuit) probe(ctx context.Context) bool {
 }
 
 // book books the grants made without Redis. all reports whether Redis has all
-// bookings, reached whether it was reached at all: it may also refuse them. Of
-// limiters that were found without a rate, book asks for a few, in random order.
-// Redis may have come back empty, with thousands of these.
+// bookings, reached whether it was reached at all: it may also refuse them. When a
+// few bookings of a round have failed, book leaves out limiters whose last booking failed as
+// well. Redis may have come back empty, or be out of memory, with thousands of these.
 func (c *circuit) book(ctx context.Context) (all, reached bool) {
 	const few = 50
 	all = true
-	unset := 0
+	failed := 0
 	for _, local := range c.guard.unbooked(c) {
-		if local.withoutRate.Load() {
-			// The order of a map is random, so each round asks for other
-			// limiters.
-			if unset++; unset > few {
-				continue
-			}
+		if failed >= few && local.bookingFailed.Load() {
+			continue // the order of a map is random, so each round asks for other limiters
 		}
-		if err := local.book(ctx); Failed(err) {
+		err := local.book(ctx)
+		if err != nil {
+			failed++
+		}
+		if Failed(err) {
 			if all = false; !redisx.Final(err) {
 				return false, false
 			}
@@ -190,9 +196,9 @@ func (c *circuit) close() {
 		return
 	}
 	c.mu.Lock()
-	// closedAt first: a call that finds the circuit closed must also find that
+	// wellSince first: a call that finds the circuit closed must also find that
 	// Redis is returning, or it would take more than its share.
-	c.closedAt.Store(new(time.Now()))
+	c.wellSince.Store(new(time.Now()))
 	c.openedBy.Store(nil)
 	c.failures = 0
 	c.mu.Unlock()

@@ -36,9 +36,9 @@ const (
 type localLimiter struct {
 	circuit *circuit
 	limiter *engine.Limiter
-	// withoutRate says that Redis had no rate when the grants were to be booked,
-	// and that the limiter was not used since.
-	withoutRate atomic.Bool
+	// bookingFailed says that the last booking failed, as Redis had no rate or no
+	// memory, and that Redis has judged no call since.
+	bookingFailed atomic.Bool
 
 	// givenRate is the last one that acquires were to set; nil for none. A
 	// booking sets it where Redis came back empty.
@@ -77,7 +77,7 @@ func (g *Guard) learn(limiter *engine.Limiter, permits int64, granted bool, fall
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.usedAt = now
-	l.withoutRate.Store(false) // Redis has judged a call
+	l.bookingFailed.Store(false) // Redis has judged a call
 	if granted {
 		l.bucketOf(now).permits += permits
 	}
@@ -116,7 +116,7 @@ func (g *Guard) Assume(limiter *engine.Limiter, rate engine.Rate, set bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.usedAt = now; l.rate == 0 || set {
-		l.withoutRate.Store(false)
+		l.bookingFailed.Store(false)
 		l.rate, l.interval = rate.Permits, rate.Interval
 		// No Client can be counted now. Assuming one grants too much at worst,
 		// for as long as Redis is down.
