@@ -219,8 +219,9 @@ func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
 // not come back yet: there are never more permits than the rate.
 //
 // Release them soon. A Client does not know which of its grants they belong to,
-// so permits released late may return earlier than they should, by at most the
-// time between take and release. Do not use Release to settle an estimate late.
+// and each late Release shifts the rest: if callers keep releasing late, permits
+// return earlier than they should by up to an interval, though never more of them
+// than are out at once. To settle an estimate late, use Reserve, which is exact.
 //
 // Concurrent releases share a request. It is sent when the limiter's request
 // under way has its reply: give Release a context with a deadline.

@@ -12,7 +12,7 @@ type lockReply struct {
 	granted bool
 	ended   bool  // the hold had ended before
 	number  int64 // the token; of a refusal the ms until the lease expires, -1 if it does not
-	holder  int64 // of a refusal: digits of the owner, 0 if it belongs to another process
+	holder  int64 // of a refusal: digits of the holder, or of the next in a queue; 0 if of another process
 	sent    time.Time
 }
 
@@ -51,8 +51,8 @@ func (h *Hold) underWay(ctx context.Context) (lockReply, error) {
 	return a, err
 }
 
-// endAgain unlocks the hold of an owner of this Client that has ended before, and reports whether it was
-// held: a failover may have forgotten the unlock.
+// endAgain unlocks the hold of an owner of this Client that has ended before, or removes its place in
+// a queue, and reports whether it was held: a failover may have forgotten the unlock.
 func (h *Hold) endAgain(ctx context.Context, digits int64) bool {
 	number, ok := h.keys.client.owners.ended(digits)
 	if !ok {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
@@ -59,6 +61,35 @@ func TestFailover(t *testing.T) {
 
 	s.free(none)
 	took(plain.Lock(none).TryLock(within(t), 0, time.Second))(t)
+}
+
+// A place in the queue of a fair lock that a failover has brought back is removed when its process waits, or
+// wants the lock. Otherwise it would stop the queue until it expires.
+func TestFairPlaceThatAFailoverBroughtBack(t *testing.T) {
+	onBothFair(t, func(s *fairEnv) {
+		ctx := s.Context()
+		locks := s.client()
+		lock := locks.FairLock(s.name)
+		var ended []string
+		for range 2 {
+			h := must(lock.Lock(ctx))(s)
+			noError(s, h.Unlock(ctx))
+			ended = append(ended, h.Owner())
+		}
+		s.tidied(locks)
+		back := func(owner string) {
+			noError(s, s.look.LPush(ctx, s.queue, owner).Err())
+			score := float64(time.Now().Add(time.Hour).UnixMilli())
+			noError(s, s.look.ZAdd(ctx, s.scores, redis.Z{Score: score, Member: owner}).Err())
+		}
+		back(ended[0])
+		next := must(lock.Lock(ctx))(s)
+		turn := s.waits(lock, 1)
+		back(ended[1])
+		noError(s, next.Unlock(ctx))
+		noError(s, turn.held().Unlock(ctx))
+		s.free()
+	})
 }
 
 // An unlock that a failover has forgotten is made up for when its process wants the lock again. No other

@@ -104,7 +104,7 @@ func (q *queue) look(ctx context.Context) {
 	c.mu.Lock()
 	waiters := slices.Clone(q.waiters)
 	c.mu.Unlock()
-	var hint int64
+	var hint, first int64
 	var asks []*queued
 	var err error
 	for some := range slices.Chunk(waiters, mostKept) {
@@ -112,12 +112,16 @@ func (q *queue) look(ctx context.Context) {
 		if reply, err = q.renew(ctx, some); err != nil {
 			break
 		}
-		hint = reply.At(0)
-		for _, i := range reply.From(1) {
+		hint, first = reply.At(0), reply.At(1)
+		for _, i := range reply.From(2) {
 			if i > 0 && i <= int64(len(some)) {
 				asks = append(asks, some[i-1])
 			}
 		}
+	}
+	if _, ended := c.owners.ended(first); err == nil && ended {
+		(&Hold{keys: q.keys}).endAgain(ctx, first)
+		hint = again.Milliseconds() // there may be more of them
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -142,8 +142,7 @@ Permits beyond those that are outstanding are ignored. A PER_CLIENT limiter need
 of the client that took them.
 
 rrl did not take them itself, so they come out of the oldest grants of any client. For the program
-that took them, permits released late may return too early, by at most the time between take and
-release.`,
+that took them, permits released late may return too early, by up to an interval.`,
 		Args: named(1, 2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			permits, err := integer("PERMITS", args[1])

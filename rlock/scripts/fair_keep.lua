@@ -14,8 +14,9 @@
 -- ARGV[1]  1 if the channels are sharded ones
 -- ARGV[2]  how long a place lasts, in ms
 -- ARGV[3]  an owner, and so on
--- Reply:   {when to look again, in ms, -1 if that is not known; the numbers of the owners that should ask for
---          the lock: it is free for them, or they are not in the queue}
+-- Reply:   {when to look again, in ms, -1 if that is not known; the last 15 digits of the number of the
+--          holder, or of the next owner if the lock is free, 0 if that is of another process; the numbers of
+--          the owners that should ask for the lock: it is free for them, or they are not in the queue}
 
 local BEFORE = 2 -- arguments before the owners
 local SEEN = 1000 -- owners that are looked at
@@ -38,20 +39,23 @@ for _, owner in ipairs(queue) do
 end
 -- include parts/purge.lua
 -- include parts/hint.lua
-local reply = {hint}
+local owner = ARGV[BEFORE + 1]
+local named = held == 0 and head or redis.call('HLEN', KEYS[1]) == 1 and redis.call('HKEYS', KEYS[1])[1]
+-- include parts/holder.lua
+local reply = {hint, holder}
 if held == 0 and head and number[head] then
-  reply[2] = number[head]
+  reply[3] = number[head]
 elseif held == 0 then
   -- It may have missed the message, or the head before it may have left.
   -- include parts/notify.lua
 end
 for i = BEFORE + 1, #ARGV do
-  local owner = ARGV[i]
-  local score = not found[owner] and tonumber(redis.call('ZSCORE', KEYS[3], owner))
+  local waiter = ARGV[i]
+  local score = not found[waiter] and tonumber(redis.call('ZSCORE', KEYS[3], waiter))
   if score and #queue == SEEN then -- it is behind the owners that were looked at
-    redis.call('ZADD', KEYS[3], math.max(score, renewed + tonumber(ARGV[2])), owner)
-  elseif not found[owner] then
-    redis.call('ZREM', KEYS[3], owner) -- with a score it would not queue again
+    redis.call('ZADD', KEYS[3], math.max(score, renewed + tonumber(ARGV[2])), waiter)
+  elseif not found[waiter] then
+    redis.call('ZREM', KEYS[3], waiter) -- with a score it would not queue again
     reply[#reply + 1] = i - BEFORE
   end
 end

@@ -15,8 +15,9 @@
 -- ARGV[3]  the lease, in ms
 -- ARGV[4]  how long its place lasts, in ms; 0 if it does not wait
 -- Reply:   {1, 0} if it holds the lock; {0, when to look again, in ms, -1 if that is not known, the last 15
---          digits of the holder's number, 0 if it is of another process or there is none}; {-1, 0} if the
---          owner has left: this is a late copy; an error if a rate limiter has this name
+--          digits of the number of the holder, or of the next owner if the lock is free, 0 if that is of
+--          another process or there is none}; {-1, 0} if the owner has left: this is a late copy; an error if
+--          a rate limiter has this name
 
 local owner, lease, place = ARGV[2], ARGV[3], tonumber(ARGV[4])
 if redis.call('EXISTS', KEYS[5]) == 1 then
@@ -59,5 +60,6 @@ end
 if held == 0 and dropped then
   -- include parts/notify.lua
 end
+local named = held == 0 and head or redis.call('HLEN', KEYS[1]) == 1 and redis.call('HKEYS', KEYS[1])[1]
 -- include parts/holder.lua
 return {0, hint, holder}

@@ -1,17 +1,16 @@
--- holder.lua: finds the owner of the same process that holds a lock.
+-- holder.lua: finds an owner of the same process.
 --
--- in:      owner (of the caller, as long as all of its process)
--- out:     holder (the last 15 digits of its number; 0 if that is none of this process)
+-- in:      owner (of the caller, as long as all of its process), named (another owner, or false)
+-- out:     holder (the last 15 digits of its number; 0 if it is none of this process)
 -- changes: none
 -- ends the script: no
 -- writes:  no
 
 local holder = 0
-if redis.call('HLEN', KEYS[1]) == 1 then -- it is a lock
+do
   local DIGITS = 15
-  local field = redis.call('HKEYS', KEYS[1])[1]
   local id = string.match(owner, '^.*:')
-  if id and #field == #owner and string.sub(field, 1, #id) == id then
-    holder = tonumber(string.match(field, '%d+$', -DIGITS) or 0) or 0
+  if id and named and #named == #owner and string.sub(named, 1, #id) == id then
+    holder = tonumber(string.match(named, '%d+$', -DIGITS) or 0) or 0
   end
 end
