@@ -48,7 +48,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user := r.Header.Get("User") // whom the gateway has authenticated
 	estimate := int64(len(question)/bytesPerToken + longestAnswer)
 	limits := g.client.All(g.requests.RateLimiter(user), g.tokens.RateLimiter(user), g.model)
-	reservation, result, err := limits.Amounts(1, estimate, estimate).ReserveNow(r.Context(), 1)
+	reservation, result, err := limits.Amounts(1, estimate, estimate).TryReserve(r.Context(), 1)
 	switch {
 	case errors.Is(err, rratelimiter.ErrPermitsExceedRate): // waiting would not help
 		http.Error(w, "the question is too long", http.StatusRequestEntityTooLarge)

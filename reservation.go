@@ -55,10 +55,10 @@ func (l *RateLimiter) Reserve(
 	return l.alone().Reserve(ctx, permits, timeout)
 }
 
-// ReserveNow is Reserve without waiting, and returns the numbers that go with the answer, as Allow
+// TryReserve is Reserve without waiting, and returns the numbers that go with the answer, as Allow
 // does. The Reservation is nil if the permits are refused.
-func (l *RateLimiter) ReserveNow(ctx context.Context, permits int64) (*Reservation, Result, error) {
-	r, result, err := l.alone().ReserveNow(ctx, permits)
+func (l *RateLimiter) TryReserve(ctx context.Context, permits int64) (*Reservation, Result, error) {
+	r, result, err := l.alone().TryReserve(ctx, permits)
 	result.Each = nil
 	return r, result, err
 }
@@ -90,11 +90,11 @@ func (t *Keyed) Reserve(
 	return t.RateLimiter(key).Reserve(ctx, permits, timeout)
 }
 
-// ReserveNow is shorthand for t.RateLimiter(key).ReserveNow(ctx, permits).
-func (t *Keyed) ReserveNow(
+// TryReserve is shorthand for t.RateLimiter(key).TryReserve(ctx, permits).
+func (t *Keyed) TryReserve(
 	ctx context.Context, key string, permits int64,
 ) (*Reservation, Result, error) {
-	return t.RateLimiter(key).ReserveNow(ctx, permits)
+	return t.RateLimiter(key).TryReserve(ctx, permits)
 }
 
 // Charge is shorthand for t.RateLimiter(key).Charge(ctx, permits).
@@ -111,9 +111,9 @@ func (g *Group) Reserve(ctx context.Context, permits int64, timeout time.Duratio
 	return g.reserved(permits, results), err
 }
 
-// ReserveNow is Reserve without waiting, and returns the numbers that go with the answer, as Allow
+// TryReserve is Reserve without waiting, and returns the numbers that go with the answer, as Allow
 // does. The Reservation is nil if the permits are refused.
-func (g *Group) ReserveNow(ctx context.Context, permits int64) (*Reservation, Result, error) {
+func (g *Group) TryReserve(ctx context.Context, permits int64) (*Reservation, Result, error) {
 	results, err := g.acquire(ctx, engine.Want{Permits: permits, Numbers: true, Reserve: true})
 	if err != nil {
 		return nil, Result{}, err

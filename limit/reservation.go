@@ -16,8 +16,8 @@ type Reserver interface {
 	// errors are those of Allow.
 	Reserve(ctx context.Context, n int64, timeout time.Duration) (*Reservation, error)
 
-	// ReserveNow is Reserve without waiting, and returns the numbers as Allow does.
-	ReserveNow(ctx context.Context, n int64) (*Reservation, Result, error)
+	// TryReserve is Reserve without waiting, and returns the numbers as Allow does.
+	TryReserve(ctx context.Context, n int64) (*Reservation, Result, error)
 }
 
 // A KeyedReserver is a Keyed for costs that are known only afterwards.
@@ -27,8 +27,8 @@ type KeyedReserver interface {
 	// Reserve is Reserve of a Reserver, for the limit of key.
 	Reserve(ctx context.Context, key string, n int64, timeout time.Duration) (*Reservation, error)
 
-	// ReserveNow is ReserveNow of a Reserver, for the limit of key.
-	ReserveNow(ctx context.Context, key string, n int64) (*Reservation, Result, error)
+	// TryReserve is TryReserve of a Reserver, for the limit of key.
+	TryReserve(ctx context.Context, key string, n int64) (*Reservation, Result, error)
 }
 
 // A Charger is a Limiter that takes what was spent, whatever is left.

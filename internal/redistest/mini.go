@@ -35,9 +35,22 @@ func Mini(t TB) *miniredis.Miniredis {
 // end only when the test closes it.
 func MiniClient(t TB, m *miniredis.Miniredis, mods ...func(*redis.Options)) *redis.Client {
 	t.Helper()
+	// go-redis may still dial when the client is closed, and m may not be dialled and closed at once.
+	var mu sync.RWMutex
+	closed := false // guarded by mu
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		closed = true
+	})
 	opts := &redis.Options{
 		Addr: "miniredis",
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			mu.RLock()
+			defer mu.RUnlock()
+			if closed {
+				return nil, net.ErrClosed
+			}
 			conn, err := m.Dial()
 			if err != nil {
 				return nil, err

@@ -241,11 +241,11 @@ func TestKeyedReserves(t *testing.T) {
 		}
 		settle(l, elsewhere, 12)
 		l.Has(5)
-		r, result, err := k.ReserveNow(b.Context(), "two", 6)
+		r, result, err := k.TryReserve(b.Context(), "two", 6)
 		if r != nil || err != nil || result.Allowed || result.Remaining != 5 || result.RetryAfter != time.Second {
 			t.Errorf("%v, %+v, %v; want it refused for 1 s", r, result, err)
 		}
-		r, result, err = k.ReserveNow(b.Context(), "two", 4)
+		r, result, err = k.TryReserve(b.Context(), "two", 4)
 		if r == nil || err != nil || !result.Allowed || result.Remaining != 1 {
 			t.Errorf("%v, %+v, %v; want 1 left", r, result, err)
 		}
