@@ -99,7 +99,7 @@ var varying = []struct {
 	{regexp.MustCompile(`session:\w{16}`), "session:ID"},
 	{reservation, "RESERVATION"},
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UUID"},
-	{regexp.MustCompile(`("(waited|retry_after|reset_after|in|ttl)_ms": )[1-9]\d+`), "${1}N"},
+	{regexp.MustCompile(`("(waited|retry_after|reset_after|in|debt_paid_in|ttl)_ms": )[1-9]\d+`), "${1}N"},
 	{regexp.MustCompile(`("waited_ms": )\d+`), "${1}N"},
 	{regexp.MustCompile(`waited [0-9.ms]+`), "waited TIME"},
 	{regexp.MustCompile(`\b(\d+h)?\d+m\d+(\.\d+)?s|\d+\.\d+m?s|\b\d+ms`), "TIME"},
