@@ -130,12 +130,16 @@ func back(pair *inspect.Pair) string {
 	return fmt.Sprintf("back: 1 %s, all %s", in(first.In), in(last.In))
 }
 
-// debt returns the debt, and when it is paid; empty if there is none.
+// debt returns the debt, and when it is paid, if that is known; empty if there is none.
 func debt(pair *inspect.Pair) string {
 	if pair.Debt == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d in debt, paid %s", pair.Debt, in(pair.PaidIn))
+	text := fmt.Sprintf("%d in debt", pair.Debt)
+	if pair.PaidIn != inspect.Unknown {
+		text += ", paid " + in(pair.PaidIn)
+	}
+	return text
 }
 
 // in says in how many ms permits are back.
