@@ -16,8 +16,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
-// A claim is what acquire, reserve and lock have in common: they take permits or a lock, and may run a command
-// then.
+// A claim is what acquire, reserve and lock have in common: they take permits or a lock, and may run a
+// command then.
 type claim struct {
 	name        string
 	command     []string // empty for none
@@ -68,7 +68,8 @@ func claimArgs(cmd *cobra.Command, args []string) error {
 	}
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash < 0 && first != "" && timeoutGiven(cmd, first):
-		return fmt.Errorf("unexpected argument %q: --wait has no value; --timeout %[1]s waits that long", first)
+		return fmt.Errorf("unexpected argument %q: --wait has no value; --timeout %[1]s waits that long",
+			first)
 	case dash < 0 && first != "" && number.MatchString("-"+first) && cmd.Flags().Lookup("permits") != nil:
 		return fmt.Errorf("unexpected argument %q: permits are given by --permits", first)
 	case dash < 0 && len(args) > want:

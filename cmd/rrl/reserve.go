@@ -42,10 +42,10 @@ func (a *app) reserveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reserve NAME PERMITS [-- COMMAND ARGS...]",
 		Short: "Take an estimate, run a command, and settle what it used",
-		Long: `Take PERMITS for a cost that is known later, and run a command when they are granted. The command
-writes how many permits it used to the file that ` + usedVariable + ` names. When it has ended, the
-others are back at once; permits beyond PERMITS are charged (rrl help charge). If it writes
-nothing, PERMITS count, whatever its exit code. If it cannot be started, none do.
+		Long: `Take PERMITS for a cost that is known later, and run a command when they are granted. The
+command writes how many permits it used to the file that ` + usedVariable + ` names. When it has
+ended, the others are back at once; permits beyond PERMITS are charged (rrl help charge). If it
+writes nothing, PERMITS count, whatever its exit code. If it cannot be started, none do.
 
 The exit codes, and what happens on a signal, are those of rrl acquire. If the number cannot be
 settled, PERMITS count, and rrl prints why to stderr; the exit code remains that of the command.
@@ -198,9 +198,9 @@ func (a *app) settleCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "settle ID PERMITS",
 		Short: "Say how many permits of a reservation were used",
-		Long: `Settle the reservation whose ID rrl reserve, or Reservation.ID of the library, returned. PERMITS
-were used: the others come back, if they have not come back already, and permits beyond those that
-are reserved are charged (rrl help charge). 0 cancels it.
+		Long: `Settle the reservation whose ID rrl reserve, or Reservation.ID of the library, returned.
+PERMITS were used: the other reserved permits come back, if they have not come back already. If
+more were used than reserved, the difference is charged (rrl help charge). 0 cancels it.
 
 A second settlement changes nothing. --redis, --name-prefix and --id must be those of the
 reservation.`,

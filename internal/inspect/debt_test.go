@@ -25,7 +25,8 @@ func TestADebtIsNoFault(t *testing.T) {
 					t.Errorf("found %+v", got.Findings)
 				}
 				if p.Remaining != remaining || p.Debt != debt || p.PaidIn != paid || p.Back[0].In != one {
-					t.Errorf("%d remain, a debt of %d is paid in %d, back %v", p.Remaining, p.Debt, p.PaidIn, p.Back)
+					t.Errorf("%d remain, a debt of %d is paid in %d, back %v",
+						p.Remaining, p.Debt, p.PaidIn, p.Back)
 				}
 				for _, r := range p.Records {
 					if !r.ByGo || r.Format == "" {

@@ -215,8 +215,8 @@ func TestRemainingIsWhatGoFinds(t *testing.T) {
 			p := look(t, rdb, l.Name(), "me").InUse()[0]
 			r, err := l.Peek(t.Context())
 			if err != nil || r.Remaining != p.Remaining || r.Debt != p.Debt {
-				t.Errorf("%d: %d and %d, Go finds %d and %d, %v: %+v", i, p.Remaining, p.Debt, r.Remaining, r.Debt,
-					err, p)
+				t.Errorf("%d: %d and %d, Go finds %d and %d, %v: %+v", i, p.Remaining, p.Debt,
+					r.Remaining, r.Debt, err, p)
 			}
 		}
 	})

@@ -255,7 +255,7 @@ func TestADebtStandsOut(t *testing.T) {
 	l := limiter(t, rdb, "spent", 10)
 	redistest.Must(l.Charge(t.Context(), 1234))(t)
 	h := handler(t, rdb, web.Config{})
-	get(h, page("/limiter", "spent")).is(t, http.StatusOK, `id="left"><h2>Remaining`, `<div class="tile wide used"`,
+	get(h, page("/limiter", "spent")).is(t, http.StatusOK, `<div class="tile wide used" id="left">`,
 		`<p class="warn" data-text="use">In debt by 1,224 permits, paid in `, "Nothing is wrong")
 	get(h, "/").is(t, http.StatusOK, `<td class="n used"><b class="warn">−1,224</b>`, "<td>none</td>",
 		`<td class="n">1,234</td>`)
