@@ -93,7 +93,7 @@ type Pair struct {
 	Remaining int64    `json:"remaining"`       // permits that Go would grant now
 	Debt      int64    `json:"debt"`            // permits that are taken beyond the rate; 0 if any remain
 	PaidIn    int64    `json:"debt_paid_in_ms"` // 0 without a debt; Unknown if it depends on unread records
-	AtLeast   bool     `json:"at_least"`        // there may be more, or less debt: expired records were not read
+	AtLeast   bool     `json:"at_least"`        // expired records are unread: more may remain, or less debt
 	Drift     int64    `json:"drift"`           // Value + permits of all records - rate, if Checked
 	Checked   bool     `json:"checked"`         // all records were read, and Value is an integer or missing
 	Back      []Return `json:"back"`            // when 1 permit, a tenth and all of the rate are available
