@@ -259,7 +259,8 @@ func (c *Client) Reservation(id string) (*Reservation, error) {
 		return nil, refuse("be that of a Reservation")
 	}
 	if text.Client != "" && text.Client != c.ID() {
-		return nil, refuse(fmt.Sprintf("be of a Client with the ID %q, for a limiter is PerClient", c.ID()))
+		return nil, engine.InvalidOf("Reservation", "the ID of the Client", fmt.Sprintf("%q", c.ID()),
+			fmt.Sprintf("be %q, which made the reservation, for a limiter is PerClient", text.Client))
 	}
 	var limiters []*RateLimiter
 	amounts, parts := make([]int64, len(text.Members)), make([]engine.Part, len(text.Members))

@@ -56,6 +56,12 @@ func TestAResultIsALine(t *testing.T) {
 		"refused, 0 of 10 left, retry after 310ms": {
 			Limit: 10, RetryAfter: 310 * time.Millisecond, ResetAfter: time.Second,
 		},
+		"allowed, 0 of 10 left, 24 in debt, full again in 1s": {
+			Allowed: true, Limit: 10, Debt: 24, ResetAfter: time.Second,
+		},
+		"refused, 0 of 10 left, 24 in debt, retry after 310ms": {
+			Limit: 10, Debt: 24, RetryAfter: 310 * time.Millisecond, ResetAfter: time.Second,
+		},
 		"refused, 3 of 10 left, full again in 1m0s": {Limit: 10, Remaining: 3, ResetAfter: time.Minute},
 		"refused": {},
 		"allowed (degraded), 2 of 5 left, full again in 9s": {

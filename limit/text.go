@@ -7,8 +7,8 @@ import (
 )
 
 // String returns a line for people, such as "allowed, 7 of 10 left, full again in 1.2s" or "refused, 0 of 10
-// left, retry after 310ms". It marks a Degraded result, and leaves out unknown numbers and Name. Times are
-// rounded up, to three digits or whole seconds.
+// left, 24 in debt, retry after 310ms". It marks a Degraded result, and leaves out unknown numbers and Name.
+// Times are rounded up, to three digits or whole seconds.
 func (r Result) String() string {
 	var b strings.Builder
 	if r.Allowed {
@@ -21,6 +21,9 @@ func (r Result) String() string {
 	}
 	if r.Limit > 0 {
 		fmt.Fprintf(&b, ", %d of %d left", r.Remaining, r.Limit)
+	}
+	if r.Debt > 0 {
+		fmt.Fprintf(&b, ", %d in debt", r.Debt)
 	}
 	switch {
 	case !r.Allowed && r.RetryAfter > 0:

@@ -29,6 +29,7 @@ type grant struct {
 	Waited     *int64 `json:"waited_ms,omitempty"`
 	Limit      *int64 `json:"limit,omitempty"`
 	Remaining  *int64 `json:"remaining,omitempty"`
+	Debt       int64  `json:"debt,omitempty"`
 	RetryAfter *int64 `json:"retry_after_ms,omitempty"`
 	ResetAfter *int64 `json:"reset_after_ms,omitempty"`
 }
@@ -89,32 +90,19 @@ func (a *app) takePermits(ctx context.Context, l *rratelimiter.RateLimiter, q *a
 	case q.timeout > 0:
 		g.Granted, err = l.TryAcquire(ctx, q.permits, q.timeout)
 	default:
-		one, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		defer cancel()
-		stop := context.AfterFunc(ctx, func() { time.AfterFunc(attempting, cancel) })
-		defer stop()
+		one, end := attempt(ctx)
+		defer end()
 		var r rratelimiter.Result
 		r, err = l.Allow(one, q.permits)
-		g.Granted, g.Limit, g.Remaining = r.Allowed, &r.Limit, &r.Remaining
+		g.Granted, g.Limit, g.Remaining, g.Debt = r.Allowed, &r.Limit, &r.Remaining, r.Debt
 		g.RetryAfter, g.ResetAfter = new(upMillis(r.RetryAfter)), new(upMillis(r.ResetAfter))
 	}
 	if g.Limit == nil {
 		g.Waited = new(time.Since(start).Milliseconds())
 	}
 	return &taken{ok: g.Granted, result: g, giveBack: func(ctx context.Context) {
-		a.giveBack(ctx, l, q.permits)
+		a.giveBack(ctx, q.permits, func(ctx context.Context) error { return l.Release(ctx, q.permits) })
 	}}, err
-}
-
-// giveBack gives back the permits of a command that did not start, also when ctx has ended.
-func (a *app) giveBack(ctx context.Context, l *rratelimiter.RateLimiter, permits int64) {
-	ctx, cancel := lastly(ctx)
-	defer cancel()
-	if err := l.Release(ctx, permits); err != nil {
-		fmt.Fprintf(a.stderr, "rrl: the permits were not given back: %v\n", err)
-		return
-	}
-	fmt.Fprintf(a.stderr, "rrl: the permits were given back: %d\n", permits)
 }
 
 // String returns the grant in words.
@@ -126,9 +114,18 @@ func (g *grant) String() string {
 	if g.Waited != nil {
 		return text + ", waited " + words.Span(*g.Waited)
 	}
-	text += fmt.Sprintf(", remaining %d of %d", *g.Remaining, *g.Limit)
+	text += ", " + remaining(*g.Remaining, *g.Limit, g.Debt)
 	if !g.Granted {
 		text += ", retry after " + words.Span(*g.RetryAfter)
+	}
+	return text
+}
+
+// remaining returns what remains of a limit, or the debt, in words.
+func remaining(permits, limit, debt int64) string {
+	text := fmt.Sprintf("remaining %d of %d", permits, limit)
+	if debt > 0 {
+		text += fmt.Sprintf(", %d in debt", debt)
 	}
 	return text
 }
@@ -162,6 +159,7 @@ type released struct {
 	Permits   int64  `json:"permits"` // asked to give back
 	Limit     int64  `json:"limit"`
 	Remaining int64  `json:"remaining"`
+	Debt      int64  `json:"debt,omitempty"`
 }
 
 func (a *app) release(ctx context.Context, l *rratelimiter.RateLimiter, permits int64) error {
@@ -180,9 +178,9 @@ func (a *app) release(ctx context.Context, l *rratelimiter.RateLimiter, permits 
 	if err != nil {
 		return err
 	}
-	g := released{l.Name(), permits, r.Limit, r.Remaining}
+	g := released{l.Name(), permits, r.Limit, r.Remaining, r.Debt}
 	return a.print(g, func(w io.Writer) {
-		fmt.Fprintf(w, "%q: given back, up to %s; remaining %d of %d\n", g.Name,
-			words.Count(g.Permits, "permit"), g.Remaining, g.Limit)
+		fmt.Fprintf(w, "%q: given back, up to %s; %s\n", g.Name, words.Count(g.Permits, "permit"),
+			remaining(g.Remaining, g.Limit, g.Debt))
 	})
 }

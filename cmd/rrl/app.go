@@ -116,8 +116,10 @@ func (a *app) explain(err error) error {
 	return err
 }
 
-// typedAs replaces arguments of the library by the flags that set them.
-var typedAs = strings.NewReplacer(": keepAlive is ", ": --keep-alive is ", ": lease is ", ": --lease is ")
+// typedAs replaces arguments of the library by the flags and arguments that set them.
+var typedAs = strings.NewReplacer(": keepAlive is ", ": --keep-alive is ", ": lease is ", ": --lease is ",
+	" of New: id is ", ": --id is ", " of Reservation: id is ", ": ID is ",
+	" of Reservation: the ID of the Client is ", ": --id is ")
 
 // version returns the version of the module as go install and go build record it, "(devel)" under go run, and
 // the release of Go that built it.

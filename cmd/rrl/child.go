@@ -21,7 +21,7 @@ const (
 	exitSignalled = 128
 )
 
-// A child is the command that acquire or lock runs. While there is a child, no signal ends rrl itself: the
+// A child is the command that a claim runs. While there is a child, no signal ends rrl itself: the
 // signals in ending end the wait for permits or the lock, and the running command gets all of them.
 type child struct {
 	app     *app
@@ -92,12 +92,11 @@ func (c *child) start() error {
 	return nil
 }
 
-// wait passes signals on until the command ends, and returns its exit code. If ctx ends first, the command
-// gets SIGTERM, and SIGKILL if it does not end within grace.
-func (c *child) wait(ctx context.Context, grace time.Duration) error {
+// wait passes signals on until the command ends, and returns its exit code. If lost is closed first, the
+// command gets SIGTERM, and SIGKILL if it does not end within grace.
+func (c *child) wait(lost <-chan struct{}, grace time.Duration) error {
 	ended := make(chan error, 1)
 	go func() { ended <- c.cmd.Wait() }()
-	stop := ctx.Done()
 	var kill <-chan time.Time
 	for {
 		select {
@@ -105,10 +104,10 @@ func (c *child) wait(ctx context.Context, grace time.Duration) error {
 			if !ofKeyboard(s) || !ofTerminal() {
 				_ = c.cmd.Process.Signal(s) // it may have ended
 			}
-		case <-stop:
+		case <-lost:
 			fmt.Fprintf(c.app.stderr, "rrl: the lock is lost: the command must end within %v\n", grace)
 			_ = c.cmd.Process.Signal(syscall.SIGTERM) // Windows has none
-			stop, kill = nil, time.After(grace)
+			lost, kill = nil, time.After(grace)
 		case <-kill:
 			_ = c.cmd.Process.Kill()
 		case err := <-ended:

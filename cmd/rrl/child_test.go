@@ -132,7 +132,7 @@ func TestExitCodesOfACommand(t *testing.T) {
 			command := strings.Split(strings.Replace(c.command, "DIR", dir, 1), "|")
 			p := detachedArgs(t, server, append(append(strings.Fields(claim), "--"), command...)...)
 			p.runs(c.code, "", c.stderr)
-			stays := claim == claims[0] && (c.code < exitCannotRun || c.code > exitSignalled)
+			stays := !strings.HasPrefix(claim, "lock") && (c.code < exitCannotRun || c.code > exitSignalled)
 			if isTaken(t, server, claim) != stays || strings.Contains(p.stderr.String(), "not given back") {
 				t.Errorf("%s -- %s: still taken is %v\n%s", claim, c.command, !stays, &p.stderr)
 			}
@@ -230,7 +230,8 @@ func TestSignalsThatEndTheWait(t *testing.T) {
 				server := fives(t)
 				h := held(t, server, "x")
 				steps(t, server.Addr, step{"acquire api -n 4", 0, "granted", ""})
-				p := detached(t, server, strings.Replace(claim, "-n 2", "-n 2 --wait", 1), "echo ran")
+				endless := strings.NewReplacer("-n 2", "-n 2 --wait", "api 2", "api 2 --wait 1h")
+				p := detached(t, server, endless.Replace(claim), "echo ran")
 				redistest.NoError(t, p.Start())
 				untilWaiting(t, server)
 				p.signal(s)
@@ -279,6 +280,13 @@ func claimOf(a *app, line string) *claim {
 	if strings.HasPrefix(line, "lock") {
 		q := &locking{forever: true, claim: common}
 		q.take = q.lock(a)
+		return &q.claim
+	}
+	if strings.HasPrefix(line, "reserve") {
+		q := &reserving{permits: 2, claim: common}
+		q.take = func(ctx context.Context, c *rratelimiter.Client) (*taken, error) {
+			return a.reserve(ctx, c.RateLimiter("api"), q)
+		}
 		return &q.claim
 	}
 	q := &acquisition{permits: 2, claim: common}

@@ -18,7 +18,8 @@ func (a *app) commands() []*cobra.Command {
 		a.demoCommand(), a.compareCommand(), versionCommand(),
 		a.inspectCommand(), a.listCommand(), a.watchCommand(), a.serveCommand(), a.loadCommand(),
 		a.setCommand(), a.trySetCommand(), a.updateCommand(),
-		a.acquireCommand(), a.releaseCommand(), a.lockCommand(), a.unlockCommand(),
+		a.acquireCommand(), a.releaseCommand(), a.chargeCommand(), a.reserveCommand(), a.settleCommand(),
+		a.lockCommand(), a.unlockCommand(),
 		a.deleteCommand(), a.renameCommand(), a.repairCommand(),
 	}
 }

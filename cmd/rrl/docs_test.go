@@ -54,7 +54,8 @@ func TestDocs(t *testing.T) {
 // The page names each variable of the environment that rrl reads.
 func TestDocsNameTheEnvironment(t *testing.T) {
 	page := contents(t, "../../docs/rrl.md")
-	source := contents(t, "place.go") + contents(t, "app.go") + contents(t, "lock.go")
+	source := contents(t, "place.go") + contents(t, "app.go") + contents(t, "lock.go") +
+		contents(t, "reserve.go")
 	for _, name := range regexp.MustCompile(`\bRRL_[A-Z_]+`).FindAllString(source, -1) {
 		if !strings.Contains(page, "`"+name) {
 			t.Errorf("docs/rrl.md does not name %s", name)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,10 +14,10 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/words"
-	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// A claim is what acquire and lock have in common: they take permits or a lock, and may run a command then.
+// A claim is what acquire, reserve and lock have in common: they take permits or a lock, and may run a
+// command then.
 type claim struct {
 	name        string
 	command     []string // empty for none
@@ -36,11 +37,15 @@ type taken struct {
 	result fmt.Stringer // printed as text or as JSON
 	env    string       // an addition to the environment of the command; empty for none
 
-	hold     *rlock.Hold // nil for permits, which need no connection while the command runs
-	giveBack func(ctx context.Context)
+	giveBack func(ctx context.Context) // if the command does not start
+
+	// finish is called when the command has ended, and returns the error of rrl. It is nil for permits of
+	// acquire, which need no connection while the command runs.
+	finish func(ctx context.Context, ended error) error
+	lost   <-chan struct{} // closed if a lock is lost while the command runs
 }
 
-// flags adds the flags that both commands have.
+// flags adds the flags that all claims have.
 func (q *claim) flags(flags *pflag.FlagSet, refused string) {
 	flags.IntVar(&q.refusedCode, "refused-code", exitNo, "the exit code "+refused+", 1 to 255")
 	flags.BoolVarP(&q.quiet, "quiet", "q", false, "do not print the result")
@@ -53,22 +58,28 @@ func timeoutGiven(cmd *cobra.Command, arg string) bool {
 	return err == nil && wait != nil && wait.Changed && wait.Value.Type() == "bool"
 }
 
-// claimArgs checks NAME [-- COMMAND ARGS...].
+// claimArgs checks the arguments of a command whose Use is as NAME [-- COMMAND ARGS...].
 func claimArgs(cmd *cobra.Command, args []string) error {
+	use, _, _ := strings.Cut(cmd.Use, " [--")
+	_, use, _ = strings.Cut(use, " ") // without the name of the command
+	want, first := len(strings.Fields(use)), ""
+	if len(args) > want {
+		first = args[want] // of COMMAND
+	}
 	switch dash := cmd.ArgsLenAtDash(); {
-	case dash < 0 && len(args) > 1 && timeoutGiven(cmd, args[1]):
+	case dash < 0 && first != "" && timeoutGiven(cmd, first):
 		return fmt.Errorf("unexpected argument %q: --wait has no value; --timeout %[1]s waits that long",
-			args[1])
-	case dash < 0 && len(args) > 1 && number.MatchString("-"+args[1]) && cmd.Flags().Lookup("permits") != nil:
-		return fmt.Errorf("unexpected argument %q: permits are given by --permits", args[1])
-	case dash < 0 && len(args) > 1:
-		return fmt.Errorf("unexpected argument %q: a command needs -- before it", args[1])
-	case dash >= 0 && dash != 1:
-		return fmt.Errorf("%s before --, must be NAME", words.Count(int64(dash), "argument"))
-	case dash >= 0 && (len(args) == 1 || args[1] == ""):
+			first)
+	case dash < 0 && first != "" && number.MatchString("-"+first) && cmd.Flags().Lookup("permits") != nil:
+		return fmt.Errorf("unexpected argument %q: permits are given by --permits", first)
+	case dash < 0 && len(args) > want:
+		return fmt.Errorf("unexpected argument %q: a command needs -- before it", first)
+	case dash >= 0 && dash != want:
+		return fmt.Errorf("%s before --, must be %s", words.Count(int64(dash), "argument"), use)
+	case dash >= 0 && first == "":
 		return errors.New("COMMAND is empty, must be given after --")
 	}
-	return named(1, 1, len(args))(cmd, args)
+	return named(1, want, len(args))(cmd, args)
 }
 
 const (
@@ -117,19 +128,15 @@ func (a *app) claimFor(ctx context.Context, q *claim, child *child) error {
 			t.giveBack(ctx)
 			return err
 		}
-		if held = t.hold != nil; !held {
+		if held = t.finish != nil; !held {
 			return nil
 		}
-		ended := child.wait(t.hold.Context(), q.grace)
-		if lost := a.unlock(ctx, t.hold); lost {
-			return exitCode(q.lostCode)
-		}
-		return ended
+		return t.finish(ctx, child.wait(t.lost, q.grace))
 	})
 	if err != nil || held {
 		return err
 	}
-	return child.wait(context.Background(), 0)
+	return child.wait(nil, 0)
 }
 
 // take takes what is claimed and prints the result to w. A result that cannot be printed, or comes after an
@@ -161,6 +168,28 @@ func (a *app) take(ctx context.Context, c *rratelimiter.Client, q *claim, w io.W
 		return nil, errNo
 	}
 	return nil, exitCode(q.refusedCode)
+}
+
+// giveBack gives back the permits of a command that did not start, also when ctx has ended.
+func (a *app) giveBack(ctx context.Context, permits int64, giveBack func(ctx context.Context) error) {
+	ctx, cancel := lastly(ctx)
+	defer cancel()
+	if err := giveBack(ctx); err != nil {
+		fmt.Fprintf(a.stderr, "rrl: the permits were not given back: %v\n", err)
+		return
+	}
+	fmt.Fprintf(a.stderr, "rrl: the permits were given back: %d\n", permits)
+}
+
+// attempt returns a context for a single call whose result is awaited, because it may take permits: it ends
+// after ctx. The caller must call end.
+func attempt(ctx context.Context) (one context.Context, end func()) {
+	one, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(attempting, cancel) })
+	return one, func() {
+		stop()
+		cancel()
+	}
 }
 
 // lastly returns a context for giving something back, also when ctx has ended.

@@ -16,8 +16,8 @@ import (
 	"github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// claims are the commands that hold something while a command runs: 2 of 5 permits, or a lock.
-var claims = []string{"acquire api -n 2", "lock x"}
+// claims are the commands that take something and run a command: 2 of 5 permits, or a lock.
+var claims = []string{"acquire api -n 2", "reserve api 2", "lock x"}
 
 // fives returns a server with the limiter api of 5 permits.
 func fives(t *testing.T) *redistest.Server {
@@ -70,7 +70,7 @@ func TestInterruptedBeforeTheReply(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"acquire api", "acquire api -- echo ran", "acquire api --timeout 1m",
-		"acquire api --wait -- echo ran",
+		"acquire api --wait -- echo ran", "reserve api 2", "reserve api 2 --wait 1m -- echo ran",
 		"lock x --lease 1h", "lock x --lease 1h --wait 0", "lock x -- echo ran",
 	} {
 		t.Run(args, func(t *testing.T) {
@@ -112,6 +112,9 @@ func TestResultsThatCannotBePrintedAreGivenBack(t *testing.T) {
 		"acquire api":                  {full, io.Discard},
 		"acquire api --json":           {full, io.Discard},
 		"acquire api --json -- true":   {io.Discard, full},
+		"reserve api 2":                {full, io.Discard},
+		"reserve api 2 --json":         {full, io.Discard},
+		"reserve api 2 --json -- true": {io.Discard, full},
 		"lock x --lease 1h":            {full, io.Discard},
 		"lock x --lease 1h --json":     {full, io.Discard},
 		"lock x --json --fair -- true": {io.Discard, full},

@@ -28,8 +28,9 @@ its records or waiters. If there is a PER_CLIENT limiter, a second SCAN finds it
 is written.
 
 Up to 16 clients of a PER_CLIENT limiter are read: remaining is the lowest of them, outstanding is
-their sum. A lock has fields ID:number only; if an ID is no UUID, the lock is listed only if it has
-a TTL. "wrong" is a summary of the findings of rrl inspect.`,
+their sum. A negative number remains where a limiter is in debt. A lock has fields ID:number only;
+if an ID is no UUID, the lock is listed only if it has a TTL. "wrong" is a summary of the findings
+of rrl inspect.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pattern := "*"
@@ -117,7 +118,7 @@ func (l listing) limiters(w io.Writer) {
 			c := &l.Config
 			remaining, outstanding, least, clients := c.Rate, int64(0), "", "-"
 			for _, p := range l.InUse() {
-				remaining = min(remaining, p.Remaining)
+				remaining = min(remaining, p.Remaining-p.Debt)
 				outstanding += p.Outstanding
 				if p.AtLeast {
 					least = ">="

@@ -150,10 +150,17 @@ func (q *locking) lock(a *app) func(ctx context.Context, c *rratelimiter.Client)
 		if q.forever || q.wait > 0 {
 			r.Waited = new(time.Since(start).Milliseconds())
 		}
-		t := &taken{ok: h != nil, result: r, hold: h}
+		t := &taken{ok: h != nil, result: r}
 		if h != nil {
 			r.Owner, r.Token, r.Lease = h.Owner(), h.Token(), q.lease.Milliseconds()
 			t.giveBack = func(ctx context.Context) { a.unlock(ctx, h) }
+			t.lost = h.Context().Done()
+			t.finish = func(ctx context.Context, ended error) error {
+				if lost := a.unlock(ctx, h); lost {
+					return exitCode(q.lostCode)
+				}
+				return ended
+			}
 		}
 		if q.fenced && h != nil {
 			t.env = fmt.Sprintf("%s=%d", tokenVariable, h.Token())

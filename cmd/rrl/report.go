@@ -123,12 +123,15 @@ func (r report) pair(w io.Writer, p *inspect.Pair) {
 	}
 	const width = 60
 	rate := r.Config.Rate
-	least := ""
+	least, most := "", ""
 	if p.AtLeast {
-		least = "at least "
+		least, most = "at least ", "at most "
 	}
 	left := gauge(p.Remaining, rate, width/2)
 	fmt.Fprintf(w, "  remaining    %s %s%d of %d\n", left, least, p.Remaining, rate)
+	if p.Debt > 0 {
+		fmt.Fprintf(w, "  debt         %s%d, paid %s\n", most, p.Debt, in(p.PaidIn))
+	}
 	fmt.Fprintf(w, "  outstanding  %d\n", p.Outstanding)
 	fmt.Fprintf(w, "  records      %s\n", recordsOf(p))
 	var back []string

@@ -17,7 +17,7 @@ import (
 // Each file of testdata/sessions is a session with rrl on a Redis of its own: "$ rrl ..." is a command line,
 // with an answer on stdin after <<<, "> ..." a command of Redis, "#" a comment. The other lines are the
 // output: "! " begins a line on stderr, [1] is an exit code. DIR is a directory, NOW the time of the test in
-// ms. go test -update writes the output.
+// ms, RESERVATION the ID of the last reservation. go test -update writes the output.
 func TestSessions(t *testing.T) {
 	files := redistest.Must(filepath.Glob("testdata/sessions/*.txt"))(t)
 	for _, file := range files {
@@ -40,6 +40,7 @@ type session struct {
 	*testing.T
 	server *redistest.Server
 	dir    string
+	id     string          // of the last reservation
 	out    strings.Builder // the session as it is now
 }
 
@@ -78,7 +79,7 @@ func (s *session) words(line string) (words []string) {
 		if word[0] == '"' {
 			word = redistest.Must(strconv.Unquote(word))(s)
 		}
-		word = strings.ReplaceAll(word, "DIR", s.dir)
+		word = strings.NewReplacer("DIR", s.dir, "RESERVATION", s.id).Replace(word)
 		if offset, ok := strings.CutPrefix(word, "NOW"); ok {
 			ms, _ := strconv.ParseInt(offset, 10, 64)
 			word = fmt.Sprint(time.Now().UnixMilli() + ms)
@@ -96,8 +97,9 @@ var varying = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ][0-9:.]+( UTC|Z|[+-]\d\d:\d\d)`), "DATE"},
 	{regexp.MustCompile(`\d\d:\d\d:\d\d\.\d{3}`), "CLOCK"},
 	{regexp.MustCompile(`session:\w{16}`), "session:ID"},
+	{reservation, "RESERVATION"},
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UUID"},
-	{regexp.MustCompile(`("(waited|retry_after|reset_after|in|ttl)_ms": )[1-9]\d+`), "${1}N"},
+	{regexp.MustCompile(`("(waited|retry_after|reset_after|in|debt_paid_in|ttl)_ms": )[1-9]\d+`), "${1}N"},
 	{regexp.MustCompile(`("waited_ms": )\d+`), "${1}N"},
 	{regexp.MustCompile(`waited [0-9.ms]+`), "waited TIME"},
 	{regexp.MustCompile(`\b(\d+h)?\d+m\d+(\.\d+)?s|\d+\.\d+m?s|\b\d+ms`), "TIME"},
@@ -108,11 +110,17 @@ var varying = []struct {
 	{regexp.MustCompile(`(CLOCK|session:ID  \d+)  \d\S*`), "$1  TIME"},
 }
 
+// reservation is the ID of a reservation, base64 of JSON.
+var reservation = regexp.MustCompile(`eyJ[\w-]{40,}`)
+
 // wrapped is where a finding goes on in the next line; where that is depends on what varies.
 var wrapped = regexp.MustCompile(`\n    ([A-Za-z])`)
 
 // output adds what rrl printed, without the parts that vary.
 func (s *session) output(mark, text string) {
+	if id := reservation.FindString(text); id != "" {
+		s.id = id
+	}
 	text = strings.NewReplacer(s.dir, "DIR", s.server.Addr, "ADDRESS").Replace(text)
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"

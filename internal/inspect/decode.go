@@ -108,16 +108,21 @@ func (p *Pair) judge(l *Limiter) {
 	if p.Checked && p.HasValue {
 		p.Drift = p.Number + p.Outstanding + p.Over - c.Rate
 	}
-	p.Remaining = p.remaining(l)
+	left := p.left(l)
+	p.Remaining = max(0, left)
 	if p.Unread > 0 {
-		p.Outstanding = max(0, c.Rate-p.Remaining)
+		p.Outstanding = max(0, c.Rate-left)
+	}
+	if l.Set && left < 0 {
+		p.Debt = -left
+		p.PaidIn = p.until(0, l)
 	}
 	p.forecast(l)
 }
 
-// remaining returns the permits that the next acquire of Go finds: the value and the expired permits, unless
-// the acquire rebuilds the value from the records (scripts/parts/read.lua says when).
-func (p *Pair) remaining(l *Limiter) int64 {
+// left returns the permits that the next acquire of Go finds, below 0 for a debt: the value and the expired
+// permits, unless the acquire rebuilds the value from the records (scripts/parts/read.lua says when).
+func (p *Pair) left(l *Limiter) int64 {
 	rate, value := l.Config.Rate, p.Number+p.Over
 	if p.Unread > 0 {
 		if p.Records[len(p.Records)-1].Over {
@@ -128,7 +133,7 @@ func (p *Pair) remaining(l *Limiter) int64 {
 	if !p.Counts || p.Unread == 0 && p.rebuilt(l) {
 		value = rate - p.Outstanding
 	}
-	return max(0, min(value, rate))
+	return min(value, rate)
 }
 
 // rebuilt reports whether the next acquire of Go rebuilds the value.
@@ -172,14 +177,14 @@ func (p *Pair) forecast(l *Limiter) {
 	}
 }
 
-// until returns the ms until n permits are available.
+// until returns the ms until n permits are available; 0 permits are when a debt is paid.
 func (p *Pair) until(n int64, l *Limiter) int64 {
-	if n <= p.Remaining {
+	sum := p.Remaining - p.Debt
+	if n <= sum {
 		return 0
 	}
-	sum := p.Remaining
 	if p.Unread == 0 {
-		sum = l.Config.Rate - p.Outstanding // below 0 after a lower rate
+		sum = l.Config.Rate - p.Outstanding
 	} else if n == l.Config.Rate && len(p.Records) > 0 {
 		return p.backIn(len(p.Records)-1, l) // the newest is the last
 	}

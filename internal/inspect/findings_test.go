@@ -202,6 +202,9 @@ func TestRemainingIsWhatGoFinds(t *testing.T) {
 			l := limiter(t, rdb, rratelimiter.RateType(i%2), rate, time.Second)
 			for range random.IntN(20) {
 				redistest.Must(l.TryAcquire(t.Context(), 1+random.Int64N(rate), 0))(t)
+				if random.IntN(10) == 0 {
+					redistest.Must(l.Charge(t.Context(), 1+random.Int64N(3*rate)))(t)
+				}
 				time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)
 			}
 			if random.IntN(2) == 0 {
@@ -211,8 +214,9 @@ func TestRemainingIsWhatGoFinds(t *testing.T) {
 			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 			p := look(t, rdb, l.Name(), "me").InUse()[0]
 			r, err := l.Peek(t.Context())
-			if err != nil || r.Remaining != p.Remaining {
-				t.Errorf("%d: %d, Go finds %d, %v: %+v", i, p.Remaining, r.Remaining, err, p)
+			if err != nil || r.Remaining != p.Remaining || r.Debt != p.Debt {
+				t.Errorf("%d: %d and %d, Go finds %d and %d, %v: %+v", i, p.Remaining, p.Debt,
+					r.Remaining, r.Debt, err, p)
 			}
 		}
 	})

@@ -90,11 +90,13 @@ type Pair struct {
 	// Permits of expired records that no call has removed yet.
 	Over int64 `json:"over"`
 
-	Remaining int64    `json:"remaining"` // permits that Go would grant now
-	AtLeast   bool     `json:"at_least"`  // Remaining may be more: expired records were not read
-	Drift     int64    `json:"drift"`     // Value + permits of all records - rate, if Checked
-	Checked   bool     `json:"checked"`   // all records were read, and Value is an integer or missing
-	Back      []Return `json:"back"`      // when 1 permit, a tenth and all of the rate are available
+	Remaining int64    `json:"remaining"`       // permits that Go would grant now
+	Debt      int64    `json:"debt"`            // permits that are taken beyond the rate; 0 if any remain
+	PaidIn    int64    `json:"debt_paid_in_ms"` // 0 without a debt; Unknown if it depends on unread records
+	AtLeast   bool     `json:"at_least"`        // expired records are unread: more may remain, or less debt
+	Drift     int64    `json:"drift"`           // Value + permits of all records - rate, if Checked
+	Checked   bool     `json:"checked"`         // all records were read, and Value is an integer or missing
+	Back      []Return `json:"back"`            // when 1 permit, a tenth and all of the rate are available
 }
 
 // A Record is one member of the sorted set.

@@ -77,7 +77,12 @@ func (p *panel) drawPair(pair *inspect.Pair, width int) []string {
 	h := p.history[pair.ID]
 	taken := fmt.Sprintf("outstanding %d", pair.Outstanding)
 	lines := flowed(width, indent, p.drawRemaining(pair, width, len(taken)), taken)
-	lines = append(lines, flowed(width, indent, granted(p.flows[pair.ID]), h.refusals(), back(pair))...)
+	owed := debt(pair)
+	if owed != "" {
+		owed = red.Styled(owed)
+	}
+	flow := granted(p.flows[pair.ID])
+	lines = append(lines, flowed(width, indent, owed, flow, h.refusals(), back(pair))...)
 	return append(lines, drawHistory(h, width)...)
 }
 
@@ -118,20 +123,34 @@ func back(pair *inspect.Pair) string {
 	if len(pair.Back) == 0 {
 		return ""
 	}
-	in := func(r inspect.Return) string {
-		switch r.In {
-		case 0:
-			return "now"
-		case inspect.Unknown:
-			return "unknown, because records were not read"
-		}
-		return "in " + about(r.In)
-	}
 	first, last := pair.Back[0], pair.Back[len(pair.Back)-1]
 	if first.Permits == last.Permits {
-		return "back: 1 " + in(first)
+		return "back: 1 " + in(first.In)
 	}
-	return fmt.Sprintf("back: 1 %s, all %s", in(first), in(last))
+	return fmt.Sprintf("back: 1 %s, all %s", in(first.In), in(last.In))
+}
+
+// debt returns the debt, and when it is paid, if that is known; empty if there is none.
+func debt(pair *inspect.Pair) string {
+	if pair.Debt == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d in debt", pair.Debt)
+	if pair.PaidIn != inspect.Unknown {
+		text += ", paid " + in(pair.PaidIn)
+	}
+	return text
+}
+
+// in says in how many ms permits are back.
+func in(ms int64) string {
+	switch ms {
+	case 0:
+		return "now"
+	case inspect.Unknown:
+		return "unknown, because records were not read"
+	}
+	return "in " + about(ms)
 }
 
 // drawHistory returns the sparkline.

@@ -63,6 +63,8 @@ type summary struct {
 type figures struct {
 	ID          string `json:"id,omitempty"`
 	Remaining   int64  `json:"remaining"`
+	Debt        int64  `json:"debt"`
+	PaidIn      int64  `json:"debt_paid_in_ms"` // as inspect.Pair
 	Outstanding int64  `json:"outstanding"`
 
 	// Permits per second since the look before; nil at the first. Sampled: the newest records stand for the
@@ -77,7 +79,7 @@ type figures struct {
 
 	Back []inspect.Return `json:"back"`
 
-	granted, back string // the same as a text
+	granted, debt, back string // the same as a text
 }
 
 // summary returns the newest look.
@@ -93,8 +95,8 @@ func (p *panel) summary(at time.Time) *summary {
 	}
 	for _, pair := range p.pairs() {
 		f := figures{
-			ID: pair.ID, Remaining: pair.Remaining, Outstanding: pair.Outstanding, Back: pair.Back,
-			back: back(pair),
+			ID: pair.ID, Remaining: pair.Remaining, Debt: pair.Debt, PaidIn: pair.PaidIn,
+			Outstanding: pair.Outstanding, Back: pair.Back, debt: debt(pair), back: back(pair),
 		}
 		if flow := p.flows[pair.ID]; flow.measured {
 			f.ByGo, f.ByOthers, f.Sampled = &flow.byGo, &flow.byOthers, flow.sampled
@@ -136,6 +138,9 @@ func (s *summary) text() string {
 			b.WriteString(" client " + strconv.Quote(f.ID))
 		}
 		fmt.Fprintf(&b, " remaining %d of %d, outstanding %d", f.Remaining, s.Config.Rate, f.Outstanding)
+		if f.debt != "" {
+			b.WriteString(", " + f.debt)
+		}
 		if f.granted != "" {
 			b.WriteString(", " + f.granted)
 		}

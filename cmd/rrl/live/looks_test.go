@@ -195,19 +195,22 @@ func TestHistory(t *testing.T) {
 
 func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScenario(t, "api", "gone", "per", "half", "word")
+		s := newScenario(t, "api", "gone", "per", "half", "word", "debt")
 		s.set("api", rratelimiter.Overall, 10, time.Minute)
 		s.set("per", rratelimiter.PerClient, 10, time.Minute)
 		s.m.HSet("half", "rate", "1")
 		s.m.HSet("word", "rate", "x", "interval", "1", "type", "0")
 		s.goTakes("api", 3)
 		s.goTakes("per", 1)
+		s.set("debt", rratelimiter.Overall, 10, time.Minute)
+		redistest.Must(s.gos["debt"].RateLimiter("debt").Charge(t.Context(), 34))(t)
 		var text, lines strings.Builder
 		s.w.Count = 2
 		redistest.NoError(t, s.w.Lines(t.Context(), &text, false))
 		for _, want := range []string{
 			`Z "api" remaining 7 of 10, outstanding 3, back: 1 now, all in 1m`,
 			`Z "api" remaining 7 of 10, outstanding 3, granted 0/s by Go, 0/s by others, refused about 0 req`,
+			`Z "debt" remaining 0 of 10, outstanding 34, 24 in debt, paid in 1m, back: 1 in 1m, all in 1m`,
 			`Z "gone" does not exist`, `Z "per" client "service-1" remaining 9 of 10`,
 			`Z "half", ! half of a rate nothing to show`, `! no integer`,
 		} {
@@ -257,6 +260,8 @@ func (s *summary) right(n int) bool {
 		return !s.There && s.TTL == -2 && len(s.Pairs) == 0 && s.Config == nil
 	case "per":
 		return s.Pairs[0].ID == "service-1"
+	case "debt":
+		return s.Pairs[0].Debt == 24 && s.Pairs[0].PaidIn > 50_000 && len(s.Findings) == 0
 	}
 	return true
 }

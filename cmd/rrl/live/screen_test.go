@@ -81,6 +81,22 @@ var screens = map[string]func(t *testing.T) *scenario{
 		s.key("end")
 		return s
 	},
+	"debt": func(t *testing.T) *scenario {
+		s := newScenario(t, "api", "lowered")
+		s.set("api", rratelimiter.Overall, 10, time.Minute)
+		s.set("lowered", rratelimiter.Overall, 100, time.Hour)
+		s.goTakes("lowered", 50)
+		s.set("lowered", rratelimiter.Overall, 20, time.Hour, rratelimiter.WithKeepState())
+		s.run(2, func(tenth int) {
+			if tenth == 5 {
+				redistest.Must(s.gos["api"].RateLimiter("api").Charge(t.Context(), 34))(t)
+			}
+		})
+		if screen := s.draw(); !strings.Contains(screen, red.Styled("24 in debt, paid in 58s")) {
+			t.Errorf("no debt in red in\n%s", screen)
+		}
+		return s
+	},
 	"paused": func(t *testing.T) *scenario {
 		s := newScenario(t, "api")
 		s.set("api", rratelimiter.Overall, 0x7fffffff, 36*time.Hour)

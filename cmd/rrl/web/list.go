@@ -67,7 +67,7 @@ type row struct {
 	Remaining, Outstanding, TTL, Ids string
 	Findings                         int
 	Share                            int64 // percent of the rate that remains, for the client with the least
-	Saturated                        bool
+	Saturated, InDebt                bool
 }
 
 // A lockRow is a lock in the list.
@@ -161,7 +161,8 @@ func (h *Handler) row(l *inspect.Limiter) row {
 	var remaining, outstanding []int64
 	atLeast := false
 	for _, p := range l.InUse() {
-		remaining, outstanding = append(remaining, p.Remaining), append(outstanding, p.Outstanding)
+		remaining, outstanding = append(remaining, p.Remaining-p.Debt), append(outstanding, p.Outstanding)
+		row.InDebt = row.InDebt || p.Debt > 0
 		atLeast = atLeast || p.AtLeast
 	}
 	if len(remaining) > 0 && c.Rate > 0 {

@@ -131,7 +131,10 @@ func (v *view) config(l *inspect.Limiter) {
 func (v *view) pair(l *inspect.Limiter, p *inspect.Pair) {
 	v.Pair, v.Remaining, v.Saturated = true, p.Remaining, p.Remaining <= 0 && l.Config.Rate > 0
 	v.Texts["use"] = ""
-	if v.Saturated {
+	switch {
+	case p.Debt > 0:
+		v.Texts["use"] = debt(p)
+	case v.Saturated:
 		v.Texts["use"] = "Saturated: all permits are taken."
 	}
 	v.Texts["remaining"] = number(p.Remaining)
@@ -167,6 +170,19 @@ func (v *view) pair(l *inspect.Limiter, p *inspect.Pair) {
 	for _, g := range l.Window(p, bars) {
 		v.Bars = append(v.Bars, [2]int64{g.ByGo, g.ByOthers})
 	}
+}
+
+// debt returns the debt of a pair, and when it is paid, if that is known.
+func debt(p *inspect.Pair) string {
+	text := "In debt by "
+	if p.AtLeast {
+		text += "at most "
+	}
+	text += count(p.Debt, "permit")
+	if p.PaidIn != inspect.Unknown {
+		text += ", paid " + when(p.PaidIn)
+	}
+	return text + "."
 }
 
 // when says in how many ms permits are back.

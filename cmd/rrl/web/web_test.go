@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/cmd/rrl/web"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/test/fixtures"
@@ -245,6 +246,24 @@ func TestHealthOfSilentRedis(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
+}
+
+// A debt stands out, in red, and is no fault.
+func TestADebtStandsOut(t *testing.T) {
+	t.Parallel()
+	rdb := mini(t)
+	l := limiter(t, rdb, "spent", 10)
+	redistest.Must(l.Charge(t.Context(), 1234))(t)
+	h := handler(t, rdb, web.Config{})
+	get(h, page("/limiter", "spent")).is(t, http.StatusOK, `<div class="tile wide used" id="left">`,
+		`<p class="warn" data-text="use">In debt by 1,224 permits, paid in `, "Nothing is wrong")
+	get(h, "/").is(t, http.StatusOK, `<td class="n used"><b class="warn">−1,224</b>`, "<td>none</td>",
+		`<td class="n">1,234</td>`)
+	perClient(t, rdb, "shared", "pod-1", 3)
+	c := rratelimiter.New(rdb, rratelimiter.WithID("pod-2"))
+	defer c.Close()
+	redistest.Must(c.RateLimiter("shared").Charge(t.Context(), 11))(t)
+	get(handler(t, rdb, web.Config{Match: "shared"}), "/").is(t, http.StatusOK, `<b class="warn">−1 to 7</b>`)
 }
 
 // Broken and saturated limiters stand out: on their pages and in the list, which also has the locks.
