@@ -36,20 +36,20 @@ do
   local p = { member = ARGV[from + 1], reserved = tonumber(ARGV[from + 2]), free = tonumber(ARGV[from + 3]),
     extra = tonumber(ARGV[from + 4]), beyond = ARGV[from + 5], channel = ARGV[from + 7] }
   plan[#plan + 1] = p
-  p.at = common and redis.pcall('ZSCORE', KEYS[3], p.member)
+  p.at = common and p.reserved > 0 and redis.pcall('ZSCORE', KEYS[3], p.member)
   local since = tonumber(p.at or nil)
   local f = since and redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', ARGV[2], 'longest') or {}
   local text = since and redis.pcall('GET', KEYS[2])
   local rate, interval, value = tonumber(f[1]), tonumber(f[2]), tonumber(text or nil)
   common = rate and interval and value and f[3] == '0' and ARGV[from] == '0' and not f[5]
     and rate % 1 + interval % 1 + since % 1 == 0 and math.max(rate, interval) <= MOST
-    and since > now - interval and since <= now and string.find(text, '^%-?%d+$')
+    and since > now - interval and since <= now and text == string.format('%d', value)
     and value + p.free <= rate and value - p.extra >= rate - MOST and p.reserved + p.extra <= FULL
     and (not f[4] or f[4] < ARGV[3])
     and (f[4] and string.sub(f[4], FROM, TO) == string.sub(at, 1, 9) or redis.call('HLEN', KEYS[1]) < FEW)
-  if common and p.extra > 0 then -- the new record must not expire with its key
+  if common and p.extra > 0 then -- the record is new, and must not expire with its key
     local ttl = redis.call('PTTL', KEYS[3])
-    common = ttl < 0 or ttl > interval + 1000
+    common = (ttl < 0 or ttl > interval + 1000) and not redis.call('ZSCORE', KEYS[3], p.beyond)
   end
 end
 -- MEMBER
