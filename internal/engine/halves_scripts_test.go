@@ -26,7 +26,8 @@ type keysState struct {
 	records []redis.Z
 	ttl     time.Duration // of all keys; 0 for none
 	args    given
-	typ     any // ARGV[1]
+	typ     any   // ARGV[1]
+	settles *Part // for settle.lua
 }
 
 // newKeysState returns the common case: 2 permits are asked for, and 7 of 10 are left.
@@ -53,6 +54,7 @@ func recordOf(permits uint32, at float64) redis.Z {
 type halves struct {
 	*testing.T
 	conn *redis.Conn
+	then string // a script that follows with the same arguments; none if it is empty
 }
 
 const fellThrough = "FELLTHROUGH"
@@ -60,7 +62,7 @@ const fellThrough = "FELLTHROUGH"
 func newHalves(t *testing.T) *halves {
 	conn := redistest.Start(t).Client(t).Conn()
 	t.Cleanup(func() { _ = conn.Close() })
-	return &halves{t, conn}
+	return &halves{T: t, conn: conn}
 }
 
 // halfSources returns acquire.lua, its second half behind a first one that never decides, and its first half.
@@ -106,6 +108,9 @@ func (h *halves) run(sources []string, states ...*keysState) (outcomes []outcome
 				s.write(ctx, p, keysOfState(i))
 			}
 			left := []redis.Cmder{p.Eval(ctx, source, keys, args...)}
+			if h.then != "" {
+				p.Eval(ctx, h.then, keys, args...)
+			}
 			for i := range states {
 				k := keysOfState(i)
 				left = append(left,
@@ -141,6 +146,9 @@ func keysOfState(i int) []string {
 // the arguments that all limiters share.
 func argvOf(states []*keysState) []any {
 	first := states[0]
+	if first.settles != nil {
+		return argvOfSettle(states)
+	}
 	if len(states) == 1 {
 		return first.args.argv(first.typ)
 	}
@@ -210,16 +218,16 @@ func TestHalvesAgreeOnAnyState(t *testing.T) {
 // The same holds for calls of a Group.
 func TestHalvesOfAGroupAgreeOnAnyState(t *testing.T) {
 	for _, limiters := range []int{2, 3} {
-		whole, second, first := groupSources(t, limiters)
+		whole, second, first := groupSources(t, "all.lua", limiters)
 		agreeOnAnyState(t, limiters, whole, second, first)
 	}
 }
 
-// groupSources is halfSources for all.lua of some limiters.
-func groupSources(t *testing.T, limiters int) (whole, second, first string) {
+// groupSources is halfSources for a script of some limiters.
+func groupSources(t *testing.T, file string, limiters int) (whole, second, first string) {
 	t.Helper()
 	const condition, end = "if common then", "local function count("
-	whole = forMembers("all.lua", limiters).Source
+	whole = forMembers(file, limiters).Source
 	second = strings.Replace(whole, condition, "if false then", 1)
 	first, _, found := strings.Cut(whole, end)
 	if second == whole || !found {
