@@ -59,6 +59,7 @@ type stake struct {
 type way struct {
 	leave bool          // callers of Release also leave
 	calm  bool          // the network does nothing; then only the end of its context is an error for a caller
+	keeps bool          // callers also reserve, and each gives back by its own Client
 	slow  time.Duration // how many times slower all goes, for a busy machine
 }
 
@@ -216,9 +217,12 @@ func (g *books) open(typ rratelimiter.RateType, rate int64, clients []*rratelimi
 // visitAny is one caller of some limiter, or of two.
 func (g *books) visitAny(w way, random *rand.Rand) {
 	some := random.Perm(len(g.accounts))
-	if random.IntN(4) == 0 {
+	switch n := random.IntN(4); {
+	case n == 0:
 		g.visitAll(w, g.accounts[some[0]], g.accounts[some[1]], random)
-	} else {
+	case w.keeps && n < 3:
+		g.visitReserved(w, g.accounts[some[0]], random)
+	default:
 		g.visit(w, g.accounts[some[0]], random)
 	}
 }
@@ -236,7 +240,7 @@ func (g *books) visit(w way, a *account, random *rand.Rand) {
 	if random.IntN(2) == 0 {
 		time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond)
 	}
-	if random.IntN(4) == 0 {
+	if random.IntN(4) == 0 && !w.keeps {
 		l = a.at(random) // another RateLimiter gives back
 	}
 	g.giveBack(w, a, stake{l, n}, random)
@@ -264,6 +268,11 @@ func (g *books) takes(w way, l acquirer, n int64, random *rand.Rand) bool {
 	start := time.Now()
 	ok, err := acquire(w, l, n, random)
 	longest(&g.acquire, start)
+	return g.counts(w, ok, n, err)
+}
+
+// counts is takes for a call with an outcome.
+func (g *books) counts(w way, ok bool, n int64, err error) bool {
 	switch {
 	case err != nil:
 		g.failed.Add(1) // it holds nothing, for ever
@@ -351,6 +360,11 @@ func (a *account) keep(s stake) bool {
 // giveBack releases a stake. From the moment when it is asked for it is unowned.
 // After an error it is unknown whether the stake is out.
 func (g *books) giveBack(w way, a *account, s stake, random *rand.Rand) {
+	g.insists(w, a, s.n, random, func(ctx context.Context) error { return s.l.Release(ctx, s.n) })
+}
+
+// insists is giveBack by a call that gives n permits back.
+func (g *books) insists(w way, a *account, n int64, random *rand.Rand, call func(context.Context) error) {
 	g.ops.Add(-1)
 	ctx := context.Background()
 	if w.leave {
@@ -358,16 +372,16 @@ func (g *books) giveBack(w way, a *account, s stake, random *rand.Rand) {
 		ctx, cancel = context.WithTimeout(ctx, w.slow*time.Duration(100+random.IntN(20_000))*time.Microsecond)
 		defer cancel()
 	}
-	a.unknown.Add(s.n)
-	a.held.Add(-s.n)
+	a.unknown.Add(n)
+	a.held.Add(-n)
 	start := time.Now()
-	err := s.l.Release(ctx, s.n)
+	err := call(ctx)
 	longest(&g.release, start)
 	if err != nil {
 		g.doubtful.Add(1)
 		return
 	}
-	a.unknown.Add(-s.n)
+	a.unknown.Add(-n)
 	g.released.Add(1)
 }
 
