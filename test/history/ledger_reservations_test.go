@@ -14,7 +14,7 @@ import (
 // to give back. Records without the mark of a Client are no better.
 func TestNothingIsLostOfReservations(t *testing.T) {
 	for name, w := range map[string]way{
-		"bad network": {keeps: true}, "leaving": {keeps: true, leave: true}, "calm": {keeps: true, calm: true},
+		"bad network": {reserves: true}, "leaving": {reserves: true, leave: true}, "calm": {reserves: true, calm: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keepLedger(t, w, Overall)

@@ -57,10 +57,10 @@ type stake struct {
 
 // A way is how the callers of a ledger behave.
 type way struct {
-	leave bool          // callers of Release also leave
-	calm  bool          // the network does nothing; then only the end of its context is an error for a caller
-	keeps bool          // callers also reserve, and each gives back by its own Client
-	slow  time.Duration // how many times slower all goes, for a busy machine
+	leave    bool          // callers of Release also leave
+	calm     bool          // the network does nothing; then only the end of its context is an error for a caller
+	reserves bool          // callers also reserve, and each gives back by its own Client
+	slow     time.Duration // how many times slower all goes, for a busy machine
 }
 
 // inAllFormats runs a spec with each way in which a request may be written.
@@ -220,7 +220,7 @@ func (g *books) visitAny(w way, random *rand.Rand) {
 	switch n := random.IntN(4); {
 	case n == 0:
 		g.visitAll(w, g.accounts[some[0]], g.accounts[some[1]], random)
-	case w.keeps && n < 3:
+	case w.reserves && n < 3:
 		g.visitReserved(w, g.accounts[some[0]], random)
 	default:
 		g.visit(w, g.accounts[some[0]], random)
@@ -240,7 +240,7 @@ func (g *books) visit(w way, a *account, random *rand.Rand) {
 	if random.IntN(2) == 0 {
 		time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond)
 	}
-	if random.IntN(4) == 0 && !w.keeps {
+	if random.IntN(4) == 0 && !w.reserves {
 		l = a.at(random) // another RateLimiter gives back
 	}
 	g.giveBack(w, a, stake{l, n}, random)
