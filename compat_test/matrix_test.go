@@ -20,6 +20,7 @@ var _ = func() bool {
 			perClientSpecs(g)
 			ledgerSpecs(g)
 			healingSpecs(g)
+			debtSpecs(g)
 			nameSpecs(g)
 			waitingSpecs(g)
 			listenerSpecs(g)
