@@ -111,11 +111,13 @@ func (u *users) come(callers int) (end func()) {
 		all.Go(func() {
 			for !ended.Load() {
 				i := rand.IntN(len(u.limiters))
-				if err := Yes(u.limiters[i].TryAcquire(u.Context(), 1, 0)); err != nil {
+				switch err := Yes(u.limiters[i].TryAcquire(u.Context(), 1, 0)); {
+				case err == nil:
+					u.granted[i].Add(1)
+				case !redis.IsTryAgainError(err): // which a move brings that takes longer than 3 s
 					u.Error(err)
 					return
 				}
-				u.granted[i].Add(1)
 			}
 		})
 	}
@@ -146,7 +148,7 @@ func (u *users) agree(rdb redis.UniversalClient) {
 }
 
 // Slots move while calls for many limiters share pipelines, which get redirections for some of their calls.
-// No permit is lost, none is granted twice, and no caller gets an error.
+// No permit is lost, none is granted twice, and no caller gets an error, unless a move takes very long.
 func TestCallsThatShareAPipelineSurviveMovingSlots(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	cluster := redistest.StartCluster(t)
