@@ -25,7 +25,7 @@ func newSettleState() *keysState {
 // reserves makes a record the reservation, which is settled to some permits.
 func (s *keysState) reserves(records string, reserved, used int64) {
 	at := int64(theTime - 100)
-	s.settles = &Part{Records: records, Reserved: reserved, At: at, Used: used}
+	s.settles = &Part{Records: records, Reserved: reserved, Used: used}
 	first := redis.Z{Score: float64(at), Member: records}
 	s.records = append([]redis.Z{first}, s.records[min(1, len(s.records)):]...)
 }
@@ -50,7 +50,7 @@ func argvOfSettle(states []*keysState) []any {
 		}
 		p := s.settles
 		free := max(0, p.Reserved-p.Used)
-		args = append(args, s.typ, p.Records, p.Reserved, free, beyond, records, givenRate, "c", p.At)
+		args = append(args, s.typ, p.Records, p.Reserved, free, beyond, records, givenRate, "c")
 	}
 	return args
 }
@@ -60,7 +60,6 @@ var settleSpoilers = []func(s *keysState, random *rand.Rand){
 	func(s *keysState, random *rand.Rand) {
 		s.settles.Used = anyOf[int64](random, 0, 2, 3, 4, 9, 40, 1<<32+5, 1<<40)
 	},
-	func(s *keysState, random *rand.Rand) { s.settles.At = anyOf[int64](random, 0, theTime, theTime-5000) },
 	func(s *keysState, random *rand.Rand) { // in another format
 		record := string(wire.Layouts[random.IntN(len(wire.Layouts))].Append(nil, 3, false))
 		s.reserves(record, 3, s.settles.Used)
@@ -68,7 +67,6 @@ var settleSpoilers = []func(s *keysState, random *rand.Rand){
 	func(s *keysState, random *rand.Rand) { // of any age
 		if at := theTime + anyOf[float64](random, 0, 1, -999, -1000, -1001, -5000, -0.5); len(s.records) > 0 {
 			s.records[0].Score = at
-			s.settles.At = int64(at)
 		}
 	},
 	func(s *keysState, random *rand.Rand) { // of two records

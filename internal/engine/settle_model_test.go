@@ -33,7 +33,7 @@ type delivery struct {
 // out is what must be out: permits, and how the reservation was settled.
 type out struct {
 	taken, reserved, beyond int64
-	settled                 bool
+	settled, exceeded       bool // exceeded: to more than it reserved
 	late, unreserved        bool // withdrawn: the request takes nothing any more
 	expired                 bool // the reservation is older than the interval
 }
@@ -187,16 +187,16 @@ func (m *smallModel) all() map[string]delivery {
 		}
 	}
 	settles := func(g *Group, used int64) delivery {
-		part := Part{Records: reserve.reserved[0], Reserved: 3, At: theTime, Used: used}
+		part := Part{Records: reserve.reserved[0], Reserved: 3, Used: used}
 		d := delivery{send: once(&groupCall{group: g, settles: []Part{part}}), after: "reserve"}
 		d.does = func(m *out) {
 			if !m.settled && !m.expired {
 				m.reserved = min(3, used)
 			}
-			if m.expired || !m.settled { // Reservation tells of the former
+			if m.expired || !m.exceeded { // by another process also after it was settled to less
 				m.beyond += max(0, used-3)
 			}
-			m.settled = true
+			m.settled, m.exceeded = true, m.exceeded || used > 3
 		}
 		return d
 	}
@@ -220,7 +220,7 @@ func (m *smallModel) all() map[string]delivery {
 				m.now += 1000
 			}
 			return nil
-		}, does: func(m *out) { *m = out{settled: m.settled, expired: true} }},
+		}, does: func(m *out) { *m = out{settled: m.settled, exceeded: m.exceeded, expired: true} }},
 		"withdraw": {send: sends(newRelease(l, 0, of(take))), does: func(m *out) { m.taken, m.late = 0, true }},
 	}
 	back := newRelease(l, 0, &withdrawal{after: reserve.number - 1, kept: keptAll, since: time.Now()})

@@ -26,6 +26,7 @@ type booking struct {
 	reserved int64
 	settled  bool
 	silent   bool // settled without Redis, which therefore does not know it
+	exceeded bool // settled to more than was reserved
 }
 
 // A desk gives permits in all ways at random, and knows what the limiter must hold.
@@ -110,7 +111,7 @@ func (d *desk) settles(b *booking) {
 		d.Want(err)
 		r = elsewhere
 	}
-	if b.settled && b.spell.at <= d.Now-d.interval {
+	if b.settled && (!b.exceeded || b.spell.at <= d.Now-d.interval) {
 		used = min(used, b.reserved) // or it might be charged twice, as Reservation says
 	}
 	d.Want(r.Settle(d.Context(), used))
@@ -118,7 +119,7 @@ func (d *desk) settles(b *booking) {
 	if b.settled {
 		return
 	}
-	b.settled, b.silent = true, used == b.reserved
+	b.settled, b.silent, b.exceeded = true, used == b.reserved, used > b.reserved
 	b.spell.permits = min(used, b.reserved)
 	if used > b.reserved {
 		d.counts(used-b.reserved, -1, true)
