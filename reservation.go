@@ -56,6 +56,14 @@ func (l *RateLimiter) Reserve(
 	return l.alone().Reserve(ctx, permits, timeout)
 }
 
+// TryReserve is Reserve without waiting, and returns the Result that Allow would return. The
+// Reservation is nil unless that is Allowed. Middleware needs both (limit.TryReserve).
+func (l *RateLimiter) TryReserve(ctx context.Context, permits int64) (*Reservation, Result, error) {
+	r, result, err := l.alone().TryReserve(ctx, permits)
+	result.Each = nil
+	return r, result, err
+}
+
 // Charge takes what was spent, whatever is left, and is never refused. The value may become
 // negative: Result.Debt says by how much, and no client is granted permits until the debt is paid.
 // Permits that are charged come back after an interval, as others do. Charge has no counterpart in
@@ -83,6 +91,13 @@ func (t *Keyed) Reserve(
 	return t.RateLimiter(key).Reserve(ctx, permits, timeout)
 }
 
+// TryReserve is shorthand for t.RateLimiter(key).TryReserve(ctx, permits).
+func (t *Keyed) TryReserve(
+	ctx context.Context, key string, permits int64,
+) (*Reservation, Result, error) {
+	return t.RateLimiter(key).TryReserve(ctx, permits)
+}
+
 // Charge is shorthand for t.RateLimiter(key).Charge(ctx, permits).
 func (t *Keyed) Charge(ctx context.Context, key string, permits int64) (Result, error) {
 	return t.RateLimiter(key).Charge(ctx, permits)
@@ -93,17 +108,36 @@ func (t *Keyed) Charge(ctx context.Context, key string, permits int64) (Result, 
 // or the permits of each limiter: with Amounts(1, 3500), Settle(ctx, 1, 1200) says that the request
 // used 1,200 tokens.
 func (g *Group) Reserve(ctx context.Context, permits int64, timeout time.Duration) (*Reservation, error) {
-	results, err := g.acquire(ctx, engine.Want{Permits: permits, Timeout: timeout, Reserve: true})
+	r, _, err := g.reserve(ctx, engine.Want{Permits: permits, Timeout: timeout})
+	return r, err
+}
+
+// TryReserve is Reserve without waiting, and returns the Result that Allow would return.
+func (g *Group) TryReserve(ctx context.Context, permits int64) (*Reservation, Result, error) {
+	r, results, err := g.reserve(ctx, engine.Want{Permits: permits, Numbers: true})
+	if err != nil {
+		return nil, Result{}, err
+	}
+	result, _ := g.result(results)
+	return r, result, nil
+}
+
+// reserve asks for permits, and returns the Reservation if all members granted them.
+func (g *Group) reserve(
+	ctx context.Context, wanted engine.Want,
+) (r *Reservation, results []engine.Result, err error) {
+	wanted.Reserve = true
+	results, err = g.acquire(ctx, wanted)
 	if err != nil || !engine.Granted(results) {
-		return nil, err
+		return nil, results, err
 	}
 	parts := make([]engine.Part, len(results))
 	for i, m := range g.members {
 		parts[i] = engine.Part{
-			Records: results[i].Records, Reserved: permits * m.amount, At: results[i].At,
+			Records: results[i].Records, Reserved: wanted.Permits * m.amount, At: results[i].At,
 		}
 	}
-	return g.reservation(parts), nil
+	return g.reservation(parts), results, nil
 }
 
 // Charge takes what was spent from all limiters, in one script call, as RateLimiter.Charge does.

@@ -46,6 +46,67 @@ func TestSharedAndOfKeepAcquire(t *testing.T) {
 	}
 }
 
+// A reserver refuses more than 9 permits, and has nothing else to say about a reservation.
+type reserver struct{ limit.Limiter }
+
+func (reserver) Reserve(_ context.Context, n int64, timeout time.Duration) (*limit.Reservation, error) {
+	if timeout != 0 || n > 9 {
+		return nil, nil
+	}
+	return limit.NewReservation(nil, func(context.Context, []int64) error { return nil }), nil
+}
+
+// A counting is a reserver that returns the numbers of an attempt.
+type counting struct{ reserver }
+
+func (c counting) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
+	r, err := c.Reserve(ctx, n, 0)
+	return r, limit.Result{Allowed: r != nil, Limit: 9}, err
+}
+
+// both is an Acquirer and a Reserver.
+type both struct {
+	acquirer
+	r reserver
+}
+
+func (b both) Reserve(ctx context.Context, n int64, timeout time.Duration) (*limit.Reservation, error) {
+	return b.r.Reserve(ctx, n, timeout)
+}
+
+// Shared keeps Reserve of a limiter, beside Acquire and without it, and invents none. TryReserve returns the
+// numbers that the limiter knows.
+func TestSharedKeepsReserve(t *testing.T) {
+	allow := limit.Func(func(context.Context, int64) (limit.Result, error) { return limit.Result{}, nil })
+	for name, test := range map[string]struct {
+		limiter  limit.Limiter
+		acquires bool
+		limit    int64
+	}{
+		"a Reserver":                  {reserver{allow}, false, 0},
+		"a Reserver that is Acquirer": {both{acquirer{allow}, reserver{}}, true, 0},
+		"a Reserver with numbers":     {counting{reserver{allow}}, false, 9},
+	} {
+		shared := limit.Shared(test.limiter)
+		if _, acquires := shared.(limit.KeyedAcquirer); acquires != test.acquires {
+			t.Errorf("%s: Acquire is there: %v", name, acquires)
+		}
+		keyed, ok := shared.(limit.KeyedReserver)
+		if !ok {
+			t.Fatalf("%s: Shared drops Reserve", name)
+		}
+		for n, want := range map[int64]bool{9: true, 10: false} {
+			r, result, err := limit.TryReserve(t.Context(), keyed, "key", n)
+			if err != nil || (r != nil) != want || result.Allowed != want || result.Limit != test.limit {
+				t.Errorf("%s: %d permits: %v, %+v, %v", name, n, r, result, err)
+			}
+		}
+	}
+	if _, ok := limit.Shared(acquirer{allow}).(limit.KeyedReserver); ok {
+		t.Error("Shared invents Reserve")
+	}
+}
+
 // String leaves out unknown numbers, and Name.
 func TestAResultIsALine(t *testing.T) {
 	for want, r := range map[string]limit.Result{

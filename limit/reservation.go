@@ -25,6 +25,28 @@ type KeyedReserver interface {
 	Reserve(ctx context.Context, key string, n int64, timeout time.Duration) (*Reservation, error)
 }
 
+// TryReserve reserves n permits of key without waiting, and returns the Result of the attempt, for
+// middleware. The Reservation is nil unless the Result is Allowed. The numbers of the Result are known if
+// keyed has a method TryReserve(ctx, key, n), as a rratelimiter.Keyed has, or shares a Limiter that has
+// TryReserve(ctx, n). Otherwise TryReserve calls Reserve, and only Allowed is known.
+func TryReserve(ctx context.Context, keyed KeyedReserver, key string, n int64) (*Reservation, Result, error) {
+	if t, ok := keyed.(interface {
+		TryReserve(ctx context.Context, key string, n int64) (*Reservation, Result, error)
+	}); ok {
+		return t.TryReserve(ctx, key, n)
+	}
+	return attempt(keyed.Reserve(ctx, key, n, 0))
+}
+
+// attempt returns the Result that follows from a Reserve.
+func attempt(r *Reservation, err error) (*Reservation, Result, error) {
+	return r, Result{Allowed: r != nil}, err
+}
+
+// ErrNoReservation: a context has no reservation to settle, because no middleware with the option to
+// reserve decided about its request.
+var ErrNoReservation = errors.New("rratelimiter: no reservation to settle")
+
 // A Charger is a Limiter that takes what was spent, whatever is left.
 type Charger interface {
 	Limiter
@@ -100,6 +122,26 @@ func (r *Reservation) Settle(ctx context.Context, actual ...int64) error {
 		r.actual = nil
 	}
 	return err
+}
+
+// sharedReserver is what Shared adds for a Reserver.
+type sharedReserver struct{ reserver Reserver }
+
+// Reserve calls Reserve of the Reserver.
+func (s sharedReserver) Reserve(
+	ctx context.Context, _ string, n int64, timeout time.Duration,
+) (*Reservation, error) {
+	return s.reserver.Reserve(ctx, n, timeout)
+}
+
+// TryReserve is TryReserve of the package for a Reserver.
+func (s sharedReserver) TryReserve(ctx context.Context, _ string, n int64) (*Reservation, Result, error) {
+	if t, ok := s.reserver.(interface {
+		TryReserve(ctx context.Context, n int64) (*Reservation, Result, error)
+	}); ok {
+		return t.TryReserve(ctx, n)
+	}
+	return attempt(s.reserver.Reserve(ctx, n, 0))
 }
 
 // Cancel is Settle with nothing used.
