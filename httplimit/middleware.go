@@ -12,7 +12,8 @@ import (
 )
 
 // A Middleware limits the requests to an http.Handler. It is safe for concurrent use and starts no
-// goroutines. It does not wrap the ResponseWriter, so a handler can still flush and hijack.
+// goroutines. It does not wrap the ResponseWriter, except for WithActual, so a handler can still flush
+// and hijack.
 type Middleware struct {
 	keyed limit.Keyed
 	key   KeyFunc
@@ -20,6 +21,10 @@ type Middleware struct {
 	cost  CostFunc
 
 	user, address KeyFunc
+
+	settles  bool // the handler may call Settle
+	actual   func(*http.Request, Response) int64
+	reserver limit.KeyedReserver // is keyed, nil if requests do not reserve
 
 	timeout    time.Duration
 	fallback   Fallback
@@ -50,7 +55,8 @@ type Decision struct {
 	// Result is the result of the limiter, zero after an error.
 	Result limit.Result
 
-	// Err is the error of the limiter, the KeyFunc or the CostFunc, nil if there is a Result.
+	// Err is the error of the limiter, the KeyFunc or the CostFunc, nil if there is a Result. For the
+	// error of a settlement the hook is called again, with Status 0 and no Result.
 	Err error
 
 	// Status is the status of the response if the request is refused, 0 if it is passed
@@ -61,8 +67,9 @@ type Decision struct {
 // New returns a Middleware that takes the permits for each request from the limit of keyed that key
 // names. limit.Shared makes a Keyed of a single Limiter.
 //
-// The error is a limit.ErrInvalidArgument if keyed, key or an option is nil, or an argument of an
-// option is out of its bounds, or that of keyed, if it is a limit.Validator.
+// The error is a limit.ErrInvalidArgument if keyed, key or an option is nil, an argument of an option is
+// out of its bounds, or keyed cannot reserve what WithSettle or WithActual asks for; or that of keyed, if
+// it is a limit.Validator.
 func New(keyed limit.Keyed, key KeyFunc, opts ...Option) (*Middleware, error) {
 	switch {
 	case keyed == nil:
@@ -85,6 +92,9 @@ func (m *Middleware) with(where string, opts []Option) (*Middleware, error) {
 	if m.exposed != "" {
 		m.exposed = m.fields.names()
 	}
+	if err := m.checkReserver(where); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -97,7 +107,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 			defer m.finish(r, c)
 		}
 		if admitted {
-			next.ServeHTTP(w, r)
+			m.serve(next, w, r, c)
 		}
 	})
 }
@@ -162,6 +172,10 @@ type call struct {
 	bounded
 	lines [3]string
 	done  func(context.Context) error // gives back what Rules hold, nil if they hold nothing
+
+	reservation *limit.Reservation // nil if nothing was reserved
+	key         string             // of the reservation
+	cost        int64              // likewise
 }
 
 // holds reports whether a request holds permits while it runs.
@@ -212,6 +226,11 @@ func (m *Middleware) decide(r *http.Request) (d Decision, c *call, limited bool)
 func (m *Middleware) ask(r *http.Request, d *Decision, c *call) {
 	if m.rules == nil {
 		c.restart()
+		if m.reserver != nil {
+			c.key, c.cost = d.Key, d.Cost
+			c.reservation, d.Result, d.Err = limit.TryReserve(&c.bounded, m.reserver, d.Key, d.Cost)
+			return
+		}
 		d.Result, d.Err = m.keyed.Allow(&c.bounded, d.Key, d.Cost)
 		return
 	}
