@@ -273,19 +273,11 @@ func (m *Middleware) keyAndCost(r *http.Request) (key string, cost int64, err er
 			return "", 0, err
 		}
 	}
-	cost = 1
-	if m.cost != nil {
-		if cost, err = m.cost(r); err != nil {
-			return key, 0, err
-		}
+	cost, err = m.cost.of(r)
+	if err == nil && key == "" && m.rules == nil {
+		err = errEmptyKey
 	}
-	switch {
-	case cost < 0:
-		return key, cost, invalid("CostFunc", "the cost of a request", cost, "be at least 0")
-	case key == "" && m.rules == nil:
-		return key, cost, errEmptyKey
-	}
-	return key, cost, nil
+	return key, cost, err
 }
 
 // statusOf returns the status for an error: 400 if the request is wrong, so that sending it again does

@@ -3,7 +3,6 @@ package httplimit
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -79,13 +78,17 @@ func (m *Middleware) checkReserver(where string) error {
 	if !m.reserves() {
 		return nil
 	}
-	keyed, ok := m.keyed.(limit.KeyedReserver)
-	if !ok {
-		return invalid(where, "keyed", fmt.Sprintf("a %T", m.keyed),
-			"be a limit.KeyedReserver for WithSettle and WithActual")
+	var err error
+	m.reserver, err = reserverOf(where, m.keyed, "WithSettle and WithActual")
+	return err
+}
+
+// reserverOf returns keyed as a KeyedReserver, for the constructor called where and its options.
+func reserverOf(where string, keyed limit.Keyed, options string) (limit.KeyedReserver, error) {
+	if r, ok := keyed.(limit.KeyedReserver); ok {
+		return r, nil
 	}
-	m.reserver = keyed
-	return nil
+	return nil, invalid(where, "the limiter", "no limit.KeyedReserver", "be one for "+options)
 }
 
 // serve calls next for a request that was not refused. c is nil if the request needs no permits.
