@@ -68,9 +68,14 @@ func (b *booking) in() context.Context {
 	return b.In(b.ctx, place)
 }
 
-// end settles the call as WithActual says, once. At least least permits were used.
-func (b *booking) end(least int64, err error) {
-	if b.gate.actual == nil || b.Reservation == nil {
+// end settles the call as WithActual says, once. After a panic nothing comes back; rules have several
+// estimates, which all count then.
+func (b *booking) end(panicked bool, err error) {
+	least := int64(0)
+	if panicked {
+		least = b.permits
+	}
+	if b.gate.actual == nil || b.Reservation == nil || panicked && b.gate.reserver == nil {
 		return
 	}
 	b.once.Do(func() {
@@ -104,37 +109,38 @@ func (b *booking) replied(message any, err error) {
 	}
 }
 
-// bookUnary handles a call on a server.
-func (g *gate) bookUnary(
-	ctx context.Context, req any, fullMethod string, handler grpc.UnaryHandler,
-) (reply any, err error) {
-	b := g.newBooking(ctx, fullMethod)
-	if r := g.pass(ctx, fullMethod, req, b.allow); r != nil {
-		return nil, r.to(ctx)
+// pass decides whether the call goes on, and returns nil or its refusal.
+func (b *booking) pass(message any, ask ask) *refusal {
+	return b.gate.pass(b.ctx, b.outcome.FullMethod, message, ask)
+}
+
+// serveUnary serves a call on a server.
+func (b *booking) serveUnary(req any, handler grpc.UnaryHandler, ask ask) (reply any, err error) {
+	if r := b.pass(req, ask); r != nil {
+		return nil, r.to(b.ctx)
 	}
-	least := b.permits // until the handler has returned
+	panicked := true
 	defer func() {
 		b.outcome.Request, b.outcome.Reply = req, reply
-		b.end(least, err)
+		b.end(panicked, err)
 	}()
 	reply, err = handler(b.in(), req)
-	least = 0
+	panicked = false
 	return reply, err
 }
 
-// bookStream handles a stream on a server.
-func (g *gate) bookStream(
-	srv any, stream grpc.ServerStream, fullMethod string, handler grpc.StreamHandler,
+// serveStream serves a stream on a server.
+func (b *booking) serveStream(
+	srv any, stream grpc.ServerStream, handler grpc.StreamHandler, ask ask,
 ) (err error) {
-	b := g.newBooking(stream.Context(), fullMethod)
-	if r := g.pass(b.ctx, fullMethod, nil, b.allow); r != nil {
+	if r := b.pass(nil, ask); r != nil {
 		stream.SetTrailer(r.trailer())
 		return r.err()
 	}
-	least := b.permits // until the handler has returned
-	defer func() { b.end(least, err) }()
+	panicked := true
+	defer func() { b.end(panicked, err) }()
 	err = handler(srv, &bookedStream{stream, b, b.in()})
-	least = 0
+	panicked = false
 	return err
 }
 
@@ -162,39 +168,37 @@ func (s *bookedStream) SendMsg(message any) error {
 	return err
 }
 
-// bookCall sends a call of a client.
-func (g *gate) bookCall(ctx context.Context, method string, req, reply any, invoke func() error) error {
-	b := g.newBooking(ctx, method)
-	if r := g.pass(ctx, method, req, b.wait); r != nil {
+// call sends a call of a client.
+func (b *booking) call(req, reply any, invoke func() error) error {
+	if r := b.pass(req, b.wait); r != nil {
 		return r.err()
 	}
 	b.outcome.Request, b.outcome.Reply = req, reply
 	err := invoke()
-	b.end(0, err)
+	b.end(false, err)
 	return err
 }
 
-// bookClientStream opens a stream of a client.
-func (g *gate) bookClientStream(
-	ctx context.Context, method string, desc *grpc.StreamDesc,
-	open func(context.Context) (grpc.ClientStream, error),
+// openStream opens a stream of a client.
+func (b *booking) openStream(
+	desc *grpc.StreamDesc, open func(context.Context) (grpc.ClientStream, error),
 ) (grpc.ClientStream, error) {
-	b := g.newBooking(ctx, method)
-	if r := g.pass(ctx, method, nil, b.wait); r != nil {
+	if r := b.pass(nil, b.wait); r != nil {
 		return nil, r.err()
 	}
-	if g.settles {
+	ctx := b.ctx
+	if b.gate.settles {
 		ctx = b.Alone(ctx, place)
 	}
 	stream, err := open(ctx)
 	if err != nil {
-		b.end(0, err)
+		b.end(false, err)
 		return nil, err
 	}
-	if g.actual == nil || b.Reservation == nil {
+	if b.gate.actual == nil || b.Reservation == nil {
 		return stream, nil
 	}
-	abandoned := func() { b.end(0, status.FromContextError(ctx.Err()).Err()) }
+	abandoned := func() { b.end(false, status.FromContextError(ctx.Err()).Err()) }
 	return &bookedClientStream{stream, b, context.AfterFunc(ctx, abandoned), desc.ServerStreams}, nil
 }
 
@@ -223,7 +227,7 @@ func (s *bookedClientStream) RecvMsg(message any) error {
 		if ended == io.EOF {
 			ended = nil
 		}
-		s.booking.end(0, ended)
+		s.booking.end(false, ended)
 	}
 	return err
 }

@@ -31,9 +31,9 @@ func UnaryClientInterceptor(
 		ctx context.Context, method string, req, reply any,
 		cc *grpc.ClientConn, invoker grpc.UnaryInvoker, callOpts ...grpc.CallOption,
 	) error {
-		if g.reserver != nil {
+		if g.reserves() {
 			invoke := func() error { return invoker(ctx, method, req, reply, cc, callOpts...) }
-			return g.bookCall(ctx, method, req, reply, invoke)
+			return g.newBooking(ctx, method).call(req, reply, invoke)
 		}
 		if r := g.pass(ctx, method, req, g.wait); r != nil {
 			return r.err()
@@ -53,11 +53,11 @@ func StreamClientInterceptor(
 		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
 		method string, streamer grpc.Streamer, callOpts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
-		if g.reserver != nil {
+		if g.reserves() {
 			open := func(ctx context.Context) (grpc.ClientStream, error) {
 				return streamer(ctx, desc, cc, method, callOpts...)
 			}
-			return g.bookClientStream(ctx, method, desc, open)
+			return g.newBooking(ctx, method).openStream(desc, open)
 		}
 		if !g.perMessage {
 			if r := g.pass(ctx, method, nil, g.wait); r != nil {
@@ -80,7 +80,7 @@ func newClientGate(limiter limit.Keyed, key Key, opts []ClientOption) *gate {
 	for _, opt := range opts {
 		opt.forClient(g)
 	}
-	g.checkReserver()
+	g.findReserver()
 	return g
 }
 

@@ -29,7 +29,7 @@ type gate struct {
 
 	settles  bool // the handler or the reader of a stream may call Settle
 	actual   func(ctx context.Context, o Outcome) int64
-	reserver limit.KeyedReserver // is limiter, nil if calls do not reserve
+	reserver limit.KeyedReserver // is limiter, nil if calls do not reserve, or rules do
 
 	bounded bool // maxWait is set
 	maxWait time.Duration

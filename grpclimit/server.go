@@ -23,8 +23,9 @@ func UnaryServerInterceptor(
 	return func(
 		ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 	) (any, error) {
-		if g.reserver != nil {
-			return g.bookUnary(ctx, req, info.FullMethod, handler)
+		if g.reserves() {
+			b := g.newBooking(ctx, info.FullMethod)
+			return b.serveUnary(req, handler, b.allow)
 		}
 		if r := g.pass(ctx, info.FullMethod, req, g.allow); r != nil {
 			return nil, r.to(ctx)
@@ -43,8 +44,9 @@ func StreamServerInterceptor(
 	return func(
 		srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
 	) error {
-		if g.reserver != nil {
-			return g.bookStream(srv, stream, info.FullMethod, handler)
+		if g.reserves() {
+			b := g.newBooking(stream.Context(), info.FullMethod)
+			return b.serveStream(srv, stream, handler, b.allow)
 		}
 		return g.serve(srv, stream, info.FullMethod, handler, g.allow)
 	}
@@ -74,7 +76,7 @@ func newServerGate(limiter limit.Keyed, key Key, opts []ServerOption) *gate {
 	for _, opt := range opts {
 		opt.forServer(g)
 	}
-	g.checkReserver()
+	g.findReserver()
 	return g
 }
 

@@ -29,7 +29,8 @@ func Settle(ctx context.Context, actual ...int64) error { return admission.Settl
 // of a server, or for a stream of a client. A unary call of a client has no context in which Settle could
 // find it: use WithActual. An estimate that is never settled counts. The limiter must be a
 // limit.KeyedReserver, such as a Keyed or limit.Shared of a RateLimiter or a Group, and there is no
-// WithPerMessage: otherwise the interceptor panics when it is made.
+// WithPerMessage: otherwise the interceptor panics when it is made. Rules say themselves which limits
+// are settled (UnaryServerRules).
 func WithSettle() Option { return option(func(g *gate) { g.settles = true }) }
 
 // An Outcome is what became of a call, for WithActual.
@@ -61,17 +62,24 @@ func WithActual(actual func(ctx context.Context, o Outcome) int64) Option {
 	return option(func(g *gate) { g.actual = actual })
 }
 
-// checkReserver finds the limiter that reserves, if the options ask for one.
-func (g *gate) checkReserver() {
-	if !g.settles && g.actual == nil {
+// reserves reports whether calls reserve their cost.
+func (g *gate) reserves() bool { return g.settles || g.actual != nil }
+
+// findReserver finds the limiter that reserves, if the options ask for one.
+func (g *gate) findReserver() {
+	g.refusePerMessage()
+	if !g.reserves() {
 		return
 	}
-	if g.perMessage {
-		panic("grpclimit: WithPerMessage reserves nothing that WithSettle or WithActual could settle")
-	}
-	reserver, ok := g.limiter.(limit.KeyedReserver)
-	if !ok {
+	var ok bool
+	if g.reserver, ok = g.limiter.(limit.KeyedReserver); !ok {
 		panic("grpclimit: the limiter is no limit.KeyedReserver, must be one for WithSettle and WithActual")
 	}
-	g.reserver = reserver
+}
+
+// refusePerMessage panics if messages would be charged that no option settles.
+func (g *gate) refusePerMessage() {
+	if g.reserves() && g.perMessage {
+		panic("grpclimit: WithPerMessage reserves nothing that WithSettle or WithActual could settle")
+	}
 }

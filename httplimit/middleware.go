@@ -26,6 +26,8 @@ type Middleware struct {
 	actual   func(*http.Request, Response) int64
 	reserver limit.KeyedReserver // is keyed, nil if requests do not reserve
 
+	reservingRules ReservingRules // is rules, nil if requests do not reserve
+
 	timeout    time.Duration
 	fallback   Fallback
 	shadow     bool
@@ -174,8 +176,8 @@ type call struct {
 	done  func(context.Context) error // gives back what Rules hold, nil if they hold nothing
 
 	reservation *limit.Reservation // nil if nothing was reserved
-	key         string             // of the reservation
-	cost        int64              // likewise
+	key         string             // those of the Decision
+	cost        int64
 }
 
 // holds reports whether a request holds permits while it runs.
@@ -224,10 +226,10 @@ func (m *Middleware) decide(r *http.Request) (d Decision, c *call, limited bool)
 // ask calls the limiter, whose timeout begins now, or the rules, whose timeout begins when they have
 // found out what to ask and look at the context.
 func (m *Middleware) ask(r *http.Request, d *Decision, c *call) {
+	c.key, c.cost = d.Key, d.Cost
 	if m.rules == nil {
 		c.restart()
 		if m.reserver != nil {
-			c.key, c.cost = d.Key, d.Cost
 			c.reservation, d.Result, d.Err = limit.TryReserve(&c.bounded, m.reserver, d.Key, d.Cost)
 			return
 		}
@@ -235,6 +237,11 @@ func (m *Middleware) ask(r *http.Request, d *Decision, c *call) {
 		return
 	}
 	user, address := untimed(c, m.user), untimed(c, m.address)
+	if m.reservingRules != nil {
+		d.Result, c.reservation, c.done, d.Err = m.reservingRules.ReserveRequest(
+			&c.bounded, r, user, address, d.Cost)
+		return
+	}
 	d.Result, c.done, d.Err = m.rules.AllowRequest(&c.bounded, r, user, address, d.Cost)
 }
 

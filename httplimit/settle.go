@@ -32,7 +32,7 @@ func Settle(ctx context.Context, actual ...int64) error { return admission.Settl
 // WithSettle reserves the cost of a request as an estimate (WithCost), which the handler corrects by
 // Settle when it knows better. An estimate that is never settled counts. The limiter must be a
 // limit.KeyedReserver, such as a Keyed or limit.Shared of a RateLimiter or a Group. Otherwise New
-// returns a limit.ErrInvalidArgument.
+// returns a limit.ErrInvalidArgument. With NewRules the rules say which limits are settled.
 //
 // The fields of the response have the numbers of the estimate. Admit does not reserve, because it cannot
 // change the request that the handler gets: its estimate counts.
@@ -78,6 +78,13 @@ func (m *Middleware) checkReserver(where string) error {
 	if !m.reserves() {
 		return nil
 	}
+	if m.rules != nil {
+		var ok bool
+		if m.reservingRules, ok = m.rules.(ReservingRules); !ok {
+			return invalid(where, "rules", "no ReservingRules", "be one for WithSettle and WithActual")
+		}
+		return nil
+	}
 	var err error
 	m.reserver, err = reserverOf(where, m.keyed, "WithSettle and WithActual")
 	return err
@@ -115,18 +122,25 @@ func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 		next.ServeHTTP(w, inner)
 		return
 	}
-	counted, least := &counter{ResponseWriter: w}, c.cost
+	counted := &counter{ResponseWriter: w}
+	panicked := true
 	defer func() {
-		sent := Response{Status: counted.status, Bytes: counted.bytes, Header: w.Header()}
-		if least == 0 && sent.Status == 0 {
-			sent.Status = http.StatusOK // net/http sends it when the handler returns
+		least := int64(0)
+		switch {
+		case panicked && m.rules != nil: // the estimate of each limit is unknown
+			return
+		case panicked:
+			least = c.cost
+		default:
+			counted.sent(http.StatusOK) // by net/http, if the handler sent none
 		}
+		sent := Response{Status: counted.status, Bytes: counted.bytes, Header: w.Header()}
 		if actual := m.actual(r, sent); actual >= 0 {
 			_ = h.Settle(r.Context(), max(least, actual)) // the hook has the error
 		}
 	}()
 	next.ServeHTTP(counted, inner)
-	least = 0 // there was no panic
+	panicked = false
 }
 
 // A counter counts what a handler sends.
