@@ -18,6 +18,7 @@ import (
 	"github.com/redisson-go/rratelimiter/grpclimit"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
 // A ledger is a KeyedReserver with permits for all keys together. It keeps what was settled.
@@ -275,5 +276,36 @@ func TestSettlementsOnAKeyed(t *testing.T) {
 		if took := time.Since(began); took < time.Minute || took > time.Minute+late {
 			t.Errorf("waited %v, want 1m", took)
 		}
+	})
+}
+
+const settledRules = `
+rules:
+  - {name: calls, also: true, limits: [{rate: 9/1h, algorithm: fixed-window}]}
+  - {name: tokens, cost: 10, settle: true, limits: [{rate: 20/1h}]}
+`
+
+// The limits that a file marks are settled, in unary calls and streams. After a panic the estimate counts.
+func TestRulesSettleTheirLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		c := rratelimiter.New(rdb)
+		defer c.Close()
+		set := redistest.Must(rules.Parse([]byte(settledRules)))(t)
+		limits := redistest.Must(rules.New(rules.OnRedis(c, rdb, "settled"), set))(t)
+		s := &service{during: func(ctx context.Context) { redistest.NoError(t, grpclimit.Settle(ctx, 5)) }}
+		client := serve(t, s, ruled(limits, nil, grpclimit.WithSettle()))
+		redistest.NoError(t, emptyCall(t.Context(), client))
+		_, err := echo(t.Context(), client, 1)
+		redistest.NoError(t, err)
+		var last grpclimit.Outcome
+		unary := grpclimit.UnaryServerRules(limits, nil, costs(0, &last))
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
+				func(context.Context, any) (any, error) { panic("handler") })
+		}()
+		// 5, 5 and 10 are used.
+		wantCode(t, emptyCall(t.Context(), client), codes.ResourceExhausted)
 	})
 }
