@@ -12,7 +12,8 @@ import (
 
 // UnaryClientInterceptor returns an interceptor that waits for the permits of a call before it sends
 // the call: 1, unless WithCost says otherwise. A call is charged once, even if the retry policy of
-// gRPC sends it several times. It panics if limiter or key is nil.
+// gRPC sends it several times. It panics if limiter or key is nil, or limiter cannot reserve what
+// WithSettle or WithActual asks for.
 //
 // If limiter is a limit.KeyedAcquirer, such as a Keyed or limit.Shared of a RateLimiter, the call
 // waits in its line. Otherwise there is no line: the interceptor calls Allow again after RetryAfter,
@@ -30,6 +31,10 @@ func UnaryClientInterceptor(
 		ctx context.Context, method string, req, reply any,
 		cc *grpc.ClientConn, invoker grpc.UnaryInvoker, callOpts ...grpc.CallOption,
 	) error {
+		if g.reserves() {
+			invoke := func() error { return invoker(ctx, method, req, reply, cc, callOpts...) }
+			return g.newBooking(ctx, method).call(req, reply, invoke)
+		}
 		if r := g.pass(ctx, method, req, g.wait); r != nil {
 			return r.err()
 		}
@@ -48,6 +53,12 @@ func StreamClientInterceptor(
 		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
 		method string, streamer grpc.Streamer, callOpts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
+		if g.reserves() {
+			open := func(ctx context.Context) (grpc.ClientStream, error) {
+				return streamer(ctx, desc, cc, method, callOpts...)
+			}
+			return g.newBooking(ctx, method).openStream(desc, open)
+		}
 		if !g.perMessage {
 			if r := g.pass(ctx, method, nil, g.wait); r != nil {
 				return nil, r.err()
@@ -69,6 +80,7 @@ func newClientGate(limiter limit.Keyed, key Key, opts []ClientOption) *gate {
 	for _, opt := range opts {
 		opt.forClient(g)
 	}
+	g.findReserver()
 	return g
 }
 

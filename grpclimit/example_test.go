@@ -123,6 +123,7 @@ func ExampleUnaryClientInterceptor() {
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 	newServer(client).Stop()
+	newTokenServer(client).Stop()
 	withMiddleware(client).Stop()
 	partner := client.RateLimiter("partner")
 	for _, dial := range []func() (*grpc.ClientConn, error){
@@ -139,4 +140,13 @@ func ExampleUnaryClientInterceptor() {
 	// Output:
 	// passthrough:///partner <nil>
 	// passthrough:///orders <nil>
+}
+
+// newTokenServer returns a server whose users have 10,000 tokens a minute. A call reserves 500 of
+// them, and its handler settles what it used.
+func newTokenServer(client *rratelimiter.Client) *grpc.Server {
+	tokens := client.Keyed("tokens", 10_000, time.Minute)
+	estimate := grpclimit.WithCost(func(context.Context, string, any) int64 { return 500 })
+	return grpc.NewServer(grpc.UnaryInterceptor(grpclimit.UnaryServerInterceptor(
+		tokens, grpclimit.ByMetadata("x-user"), estimate, grpclimit.WithSettle())))
 }

@@ -102,6 +102,8 @@ type service struct {
 	calls    int
 	received int
 	swallow  error // the handler of a stream returns it instead of an error of Recv, if it is not nil
+
+	during func(ctx context.Context) // called while a call runs, if it is not nil
 }
 
 func (s *service) counted() (calls, received int) {
@@ -110,10 +112,13 @@ func (s *service) counted() (calls, received int) {
 	return s.calls, s.received
 }
 
-func (s *service) EmptyCall(context.Context, *testpb.Empty) (*testpb.Empty, error) {
+func (s *service) EmptyCall(ctx context.Context, _ *testpb.Empty) (*testpb.Empty, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
+	if s.during != nil {
+		s.during(ctx)
+	}
 	return &testpb.Empty{}, nil
 }
 
@@ -123,6 +128,9 @@ func (s *service) FullDuplexCall(
 	s.mu.Lock()
 	s.calls++
 	s.mu.Unlock()
+	if s.during != nil {
+		s.during(stream.Context())
+	}
 	for {
 		_, err := stream.Recv()
 		switch {

@@ -27,6 +27,10 @@ type gate struct {
 
 	open, shadow, perMessage bool
 
+	settles  bool // the handler or the reader of a stream may call Settle
+	actual   func(ctx context.Context, o Outcome) int64
+	reserver limit.KeyedReserver // is limiter, nil if calls do not reserve, or rules do
+
 	bounded bool // maxWait is set
 	maxWait time.Duration
 }

@@ -69,7 +69,8 @@ func WithPerMessage() Option {
 }
 
 // WithHook calls hook once for each decision about a call or message, in the goroutine of the call,
-// which waits for it. Many goroutines call it at once. The default is none.
+// which waits for it, and for each settlement that failed (Settle, WithActual). Many goroutines call it
+// at once. The default is none.
 func WithHook(hook func(ctx context.Context, d Decision)) Option {
 	return option(func(g *gate) { g.hook = hook })
 }
@@ -95,10 +96,11 @@ type Decision struct {
 	// Acquire only its Allowed is set.
 	Result limit.Result
 
-	// Err is the error of the limiter or the Key, nil if there is a Result.
+	// Err is the error of the limiter or the Key, or that of a settlement. It is nil if there is a
+	// Result.
 	Err error
 
 	// Passed reports whether the call goes on: it was granted, or WithFailOpen or
-	// WithShadow let it through.
+	// WithShadow let it through. It is true for a settlement.
 	Passed bool
 }

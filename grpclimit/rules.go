@@ -20,7 +20,9 @@ import (
 // user returns the name of an authenticated user, empty for no user; it may be nil. Its errors are
 // treated like those of a Key, and WithTimeout does not bound it. The subjects of QuotaFailure are the
 // names of the limits in the file. The Key of a Decision is the full method. Permits that a call holds
-// while it runs come back when its handler has returned. It panics if r is nil.
+// while it runs come back when its handler has returned. With WithSettle or WithActual the limits that
+// the file marks are settled, all by one Settle; after a panic their estimates count, whatever WithActual
+// says. It panics if r is nil.
 func UnaryServerRules(r *rules.Rules, user Key, opts ...ServerOption) grpc.UnaryServerInterceptor {
 	g := newRulesGate(r, opts)
 	return func(
@@ -28,6 +30,10 @@ func UnaryServerRules(r *rules.Rules, user Key, opts ...ServerOption) grpc.Unary
 	) (any, error) {
 		a := asker{gate: g, rules: r, user: user}
 		defer a.done(ctx)
+		if g.reserves() {
+			b := g.newBooking(ctx, info.FullMethod)
+			return b.serveUnary(req, handler, b.of(&a))
+		}
 		if refused := g.pass(ctx, info.FullMethod, req, a.ask); refused != nil {
 			return nil, refused.to(ctx)
 		}
@@ -44,6 +50,10 @@ func StreamServerRules(r *rules.Rules, user Key, opts ...ServerOption) grpc.Stre
 	) error {
 		a := asker{gate: g, rules: r, user: user}
 		defer a.done(stream.Context())
+		if g.reserves() {
+			b := g.newBooking(stream.Context(), info.FullMethod)
+			return b.serveStream(srv, stream, handler, b.of(&a))
+		}
 		return g.serve(srv, stream, info.FullMethod, handler, a.ask)
 	}
 }
@@ -52,8 +62,22 @@ func newRulesGate(r *rules.Rules, opts []ServerOption) *gate {
 	if r == nil {
 		panic("grpclimit: the rules are nil")
 	}
-	unused := limit.KeyedFunc(nil) // an asker asks the rules instead
-	return newServerGate(unused, ByMethod, opts)
+	g := newGate(limit.KeyedFunc(nil), ByMethod) // an asker asks the rules instead
+	for _, opt := range opts {
+		opt.forServer(g)
+	}
+	g.refusePerMessage()
+	return g
+}
+
+// of returns an ask that reserves what the rules of a mark.
+func (b *booking) of(a *asker) ask {
+	return func(ctx context.Context, key string, permits int64) (limit.Result, error) {
+		b.key, b.permits = key, permits
+		result, err := a.ask(ctx, key, permits)
+		b.Reservation = a.grant.Reservation()
+		return result, err
+	}
 }
 
 // An asker asks the rules about one call, or about each message of a stream, and keeps the permits that

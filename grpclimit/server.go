@@ -14,7 +14,8 @@ import (
 // each key; limit.Shared makes one of a single limit.
 //
 // Put it in front of interceptors that send a header: a client retries only if the refusal is all
-// that it gets (Trailers-Only). It panics if limiter or key is nil.
+// that it gets (Trailers-Only). It panics if limiter or key is nil, or limiter cannot reserve what
+// WithSettle or WithActual asks for.
 func UnaryServerInterceptor(
 	limiter limit.Keyed, key Key, opts ...ServerOption,
 ) grpc.UnaryServerInterceptor {
@@ -22,6 +23,10 @@ func UnaryServerInterceptor(
 	return func(
 		ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 	) (any, error) {
+		if g.reserves() {
+			b := g.newBooking(ctx, info.FullMethod)
+			return b.serveUnary(req, handler, b.allow)
+		}
 		if r := g.pass(ctx, info.FullMethod, req, g.allow); r != nil {
 			return nil, r.to(ctx)
 		}
@@ -39,6 +44,10 @@ func StreamServerInterceptor(
 	return func(
 		srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
 	) error {
+		if g.reserves() {
+			b := g.newBooking(stream.Context(), info.FullMethod)
+			return b.serveStream(srv, stream, handler, b.allow)
+		}
 		return g.serve(srv, stream, info.FullMethod, handler, g.allow)
 	}
 }
@@ -67,6 +76,7 @@ func newServerGate(limiter limit.Keyed, key Key, opts []ServerOption) *gate {
 	for _, opt := range opts {
 		opt.forServer(g)
 	}
+	g.findReserver()
 	return g
 }
 

@@ -12,7 +12,8 @@ import (
 )
 
 // A Middleware limits the requests to an http.Handler. It is safe for concurrent use and starts no
-// goroutines. It does not wrap the ResponseWriter, so a handler can still flush and hijack.
+// goroutines. It does not wrap the ResponseWriter, except for WithActual, so a handler can still flush
+// and hijack.
 type Middleware struct {
 	keyed limit.Keyed
 	key   KeyFunc
@@ -20,6 +21,12 @@ type Middleware struct {
 	cost  CostFunc
 
 	user, address KeyFunc
+
+	settles  bool // the handler may call Settle
+	actual   func(*http.Request, Response) int64
+	reserver limit.KeyedReserver // is keyed, nil if requests do not reserve
+
+	reservingRules ReservingRules // is rules, nil if requests do not reserve
 
 	timeout    time.Duration
 	fallback   Fallback
@@ -50,7 +57,8 @@ type Decision struct {
 	// Result is the result of the limiter, zero after an error.
 	Result limit.Result
 
-	// Err is the error of the limiter, the KeyFunc or the CostFunc, nil if there is a Result.
+	// Err is the error of the limiter, the KeyFunc or the CostFunc, nil if there is a Result. For the
+	// error of a settlement the hook is called again, with Status 0 and no Result.
 	Err error
 
 	// Status is the status of the response if the request is refused, 0 if it is passed
@@ -61,8 +69,9 @@ type Decision struct {
 // New returns a Middleware that takes the permits for each request from the limit of keyed that key
 // names. limit.Shared makes a Keyed of a single Limiter.
 //
-// The error is a limit.ErrInvalidArgument if keyed, key or an option is nil, or an argument of an
-// option is out of its bounds, or that of keyed, if it is a limit.Validator.
+// The error is a limit.ErrInvalidArgument if keyed, key or an option is nil, an argument of an option is
+// out of its bounds, or keyed cannot reserve what WithSettle or WithActual asks for; or that of keyed, if
+// it is a limit.Validator.
 func New(keyed limit.Keyed, key KeyFunc, opts ...Option) (*Middleware, error) {
 	switch {
 	case keyed == nil:
@@ -85,6 +94,9 @@ func (m *Middleware) with(where string, opts []Option) (*Middleware, error) {
 	if m.exposed != "" {
 		m.exposed = m.fields.names()
 	}
+	if err := m.checkReserver(where); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -97,7 +109,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 			defer m.finish(r, c)
 		}
 		if admitted {
-			next.ServeHTTP(w, r)
+			m.serve(next, w, r, c)
 		}
 	})
 }
@@ -162,6 +174,10 @@ type call struct {
 	bounded
 	lines [3]string
 	done  func(context.Context) error // gives back what Rules hold, nil if they hold nothing
+
+	reservation *limit.Reservation // nil if nothing was reserved
+	key         string             // those of the Decision
+	cost        int64
 }
 
 // holds reports whether a request holds permits while it runs.
@@ -210,12 +226,22 @@ func (m *Middleware) decide(r *http.Request) (d Decision, c *call, limited bool)
 // ask calls the limiter, whose timeout begins now, or the rules, whose timeout begins when they have
 // found out what to ask and look at the context.
 func (m *Middleware) ask(r *http.Request, d *Decision, c *call) {
+	c.key, c.cost = d.Key, d.Cost
 	if m.rules == nil {
 		c.restart()
+		if m.reserver != nil {
+			c.reservation, d.Result, d.Err = m.reserver.TryReserve(&c.bounded, d.Key, d.Cost)
+			return
+		}
 		d.Result, d.Err = m.keyed.Allow(&c.bounded, d.Key, d.Cost)
 		return
 	}
 	user, address := untimed(c, m.user), untimed(c, m.address)
+	if m.reservingRules != nil {
+		d.Result, c.reservation, c.done, d.Err = m.reservingRules.ReserveRequest(
+			&c.bounded, r, user, address, d.Cost)
+		return
+	}
 	d.Result, c.done, d.Err = m.rules.AllowRequest(&c.bounded, r, user, address, d.Cost)
 }
 
@@ -254,19 +280,11 @@ func (m *Middleware) keyAndCost(r *http.Request) (key string, cost int64, err er
 			return "", 0, err
 		}
 	}
-	cost = 1
-	if m.cost != nil {
-		if cost, err = m.cost(r); err != nil {
-			return key, 0, err
-		}
+	cost, err = m.cost.of(r)
+	if err == nil && key == "" && m.rules == nil {
+		err = errEmptyKey
 	}
-	switch {
-	case cost < 0:
-		return key, cost, invalid("CostFunc", "the cost of a request", cost, "be at least 0")
-	case key == "" && m.rules == nil:
-		return key, cost, errEmptyKey
-	}
-	return key, cost, nil
+	return key, cost, err
 }
 
 // statusOf returns the status for an error: 400 if the request is wrong, so that sending it again does

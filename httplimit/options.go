@@ -18,6 +18,21 @@ type Option func(*Middleware) error
 // ErrInvalidArgument, with 400. Other errors are treated like those of a KeyFunc.
 type CostFunc func(*http.Request) (int64, error)
 
+// of returns the cost of r: 1 if the function is nil.
+func (f CostFunc) of(r *http.Request) (int64, error) {
+	if f == nil {
+		return 1, nil
+	}
+	cost, err := f(r)
+	switch {
+	case err != nil:
+		return 0, err
+	case cost < 0:
+		return cost, invalid("CostFunc", "the cost of a request", cost, "be at least 0")
+	}
+	return cost, nil
+}
+
 // WithCost sets the cost of a request. A cost above the limit can never be granted: the response is
 // 400 without Retry-After, because waiting does not help. The default is 1.
 func WithCost(cost CostFunc) Option {

@@ -19,6 +19,11 @@ type Pacer struct {
 	key     KeyFunc
 	acquire func(ctx context.Context, key string) error
 	maxWait time.Duration // 0 for none
+
+	estimate CostFunc // nil if requests take 1 permit
+	actual   func(*http.Response) int64
+	reserver limit.KeyedReserver // nil without estimate
+	onError  func(*http.Request, error)
 }
 
 // A PacerOption configures a Pacer.
@@ -35,8 +40,8 @@ func WithMaxWait(d time.Duration) PacerOption {
 // a RateLimiter, requests wait in its line. Otherwise the Pacer calls Allow again after
 // RetryAfter. next sends the requests; nil is http.DefaultTransport.
 //
-// The error is a limit.ErrInvalidArgument if limiter or an option is nil, or an argument of an
-// option is out of its bounds.
+// The error is a limit.ErrInvalidArgument if limiter or an option is nil, an argument of an option is out
+// of its bounds, or limiter cannot reserve what WithReserve asks for.
 func NewPacer(next http.RoundTripper, limiter limit.Limiter, opts ...PacerOption) (*Pacer, error) {
 	if limiter == nil {
 		return nil, nilArgument("NewPacer", "limiter")
@@ -72,6 +77,12 @@ func newPacer(
 	if err := apply(where, p, opts); err != nil {
 		return nil, err
 	}
+	if p.estimate != nil {
+		var err error
+		if p.reserver, err = reserverOf(where, keyed, "WithReserve"); err != nil {
+			return nil, err
+		}
+	}
 	return p, nil
 }
 
@@ -85,9 +96,13 @@ func orDefault(next http.RoundTripper) http.RoundTripper {
 // RoundTrip waits for a permit and then sends r. Without a permit r is not sent, and the error is
 // an ErrWait, that of the context, or that of the limiter or the KeyFunc.
 func (p *Pacer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := p.wait(r); err != nil {
+	reservation, err := p.wait(r)
+	switch {
+	case err != nil:
 		closeBody(r)
 		return nil, err
+	case reservation != nil:
+		return p.send(r, reservation)
 	}
 	return p.next.RoundTrip(r)
 }
@@ -95,15 +110,18 @@ func (p *Pacer) RoundTrip(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes the idle connections of next. http.Client calls it.
 func (p *Pacer) CloseIdleConnections() { closeIdle(p.next) }
 
-func (p *Pacer) wait(r *http.Request) error {
+// wait waits for the permits of r, and returns their reservation with WithReserve.
+func (p *Pacer) wait(r *http.Request) (*limit.Reservation, error) {
 	key, err := p.key(r)
 	switch {
 	case errors.Is(err, ErrNoLimit):
-		return nil
+		return nil, nil
 	case err == nil && key == "":
-		return errEmptyKey
+		return nil, errEmptyKey
 	case err != nil:
-		return err
+		return nil, err
+	case p.reserver != nil:
+		return p.reserve(r, key)
 	}
 	ctx := r.Context()
 	if p.maxWait > 0 {
@@ -113,9 +131,9 @@ func (p *Pacer) wait(r *http.Request) error {
 	}
 	err = p.acquire(ctx, key)
 	if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
-		return fmt.Errorf("%w: no permit within %v: %w", ErrWait, p.maxWait, err)
+		return nil, fmt.Errorf("%w: no permit within %v: %w", ErrWait, p.maxWait, err)
 	}
-	return err
+	return nil, err
 }
 
 // poll waits for the permit of a limiter that has no line.

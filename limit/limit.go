@@ -216,13 +216,27 @@ func (o acquirerOf) Acquire(ctx context.Context, n int64) error {
 	return o.acquirer.Acquire(ctx, o.key, n)
 }
 
-// Shared returns a Keyed with the same limit for every key, even an empty one. If limiter is an Acquirer, the
-// Keyed is a KeyedAcquirer.
+// Shared returns a Keyed with the same limit for every key, even an empty one. If limiter is an Acquirer or a
+// Reserver, the Keyed is a KeyedAcquirer or a KeyedReserver.
 func Shared(limiter Limiter) Keyed {
-	if a, ok := limiter.(Acquirer); ok {
-		return sharedAcquirer{shared{limiter}, a}
+	s := shared{limiter}
+	a, acquires := limiter.(Acquirer)
+	r, reserves := limiter.(Reserver)
+	switch {
+	case acquires && reserves:
+		return struct {
+			sharedAcquirer
+			sharedReserver
+		}{sharedAcquirer{s, a}, sharedReserver{r}}
+	case acquires:
+		return sharedAcquirer{s, a}
+	case reserves:
+		return struct {
+			shared
+			sharedReserver
+		}{s, sharedReserver{r}}
 	}
-	return shared{limiter}
+	return s
 }
 
 type shared struct{ limiter Limiter }

@@ -46,6 +46,61 @@ func TestSharedAndOfKeepAcquire(t *testing.T) {
 	}
 }
 
+// A reserver refuses more than 9 permits.
+type reserver struct{ limit.Limiter }
+
+func (r reserver) Reserve(ctx context.Context, n int64, _ time.Duration) (*limit.Reservation, error) {
+	reservation, _, err := r.TryReserve(ctx, n)
+	return reservation, err
+}
+
+func (reserver) TryReserve(_ context.Context, n int64) (*limit.Reservation, limit.Result, error) {
+	if n > 9 {
+		return nil, limit.Result{Limit: 9}, nil
+	}
+	r := limit.NewReservation(nil, func(context.Context, []int64) error { return nil })
+	return r, limit.Result{Allowed: true, Limit: 9}, nil
+}
+
+// both is an Acquirer and a Reserver.
+type both struct {
+	acquirer
+	reserver
+}
+
+func (b both) Allow(ctx context.Context, n int64) (limit.Result, error) {
+	return b.acquirer.Allow(ctx, n)
+}
+
+// Shared keeps Reserve of a limiter, beside Acquire and without it, and invents none.
+func TestSharedKeepsReserve(t *testing.T) {
+	allow := limit.Func(func(context.Context, int64) (limit.Result, error) { return limit.Result{}, nil })
+	for _, limiter := range []limit.Limiter{reserver{allow}, both{acquirer{allow}, reserver{allow}}} {
+		shared := limit.Shared(limiter)
+		_, acquires := limiter.(limit.Acquirer)
+		if _, kept := shared.(limit.KeyedAcquirer); kept != acquires {
+			t.Errorf("%T: Acquire is there: %v", limiter, kept)
+		}
+		keyed, ok := shared.(limit.KeyedReserver)
+		if !ok {
+			t.Fatalf("%T: Shared drops Reserve", limiter)
+		}
+		for n, want := range map[int64]bool{9: true, 10: false} {
+			r, err := keyed.Reserve(t.Context(), "key", n, 0)
+			if err != nil || (r != nil) != want {
+				t.Errorf("%T: Reserve %d: %v, %v", limiter, n, r, err)
+			}
+			r, result, err := keyed.TryReserve(t.Context(), "key", n)
+			if err != nil || (r != nil) != want || result.Allowed != want || result.Limit != 9 {
+				t.Errorf("%T: TryReserve %d: %v, %+v, %v", limiter, n, r, result, err)
+			}
+		}
+	}
+	if _, ok := limit.Shared(acquirer{allow}).(limit.KeyedReserver); ok {
+		t.Error("Shared invents Reserve")
+	}
+}
+
 // String leaves out unknown numbers, and Name.
 func TestAResultIsALine(t *testing.T) {
 	for want, r := range map[string]limit.Result{

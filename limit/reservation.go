@@ -31,6 +31,10 @@ type KeyedReserver interface {
 	TryReserve(ctx context.Context, key string, n int64) (*Reservation, Result, error)
 }
 
+// ErrNoReservation: a context has no reservation to settle, because no middleware with the option to
+// reserve decided about its request.
+var ErrNoReservation = errors.New("rratelimiter: no reservation to settle")
+
 // A Charger is a Limiter that takes what was spent, whatever is left.
 type Charger interface {
 	Limiter
@@ -106,6 +110,21 @@ func (r *Reservation) Settle(ctx context.Context, actual ...int64) error {
 		r.actual = nil
 	}
 	return err
+}
+
+// sharedReserver is what Shared adds for a Reserver.
+type sharedReserver struct{ reserver Reserver }
+
+// Reserve calls Reserve of the Reserver.
+func (s sharedReserver) Reserve(
+	ctx context.Context, _ string, n int64, timeout time.Duration,
+) (*Reservation, error) {
+	return s.reserver.Reserve(ctx, n, timeout)
+}
+
+// TryReserve calls TryReserve of the Reserver.
+func (s sharedReserver) TryReserve(ctx context.Context, _ string, n int64) (*Reservation, Result, error) {
+	return s.reserver.TryReserve(ctx, n)
 }
 
 // Cancel is Settle with nothing used.

@@ -15,6 +15,17 @@ import (
 func (r *Rules) AllowRequest(
 	ctx context.Context, request *http.Request, user, address func(*http.Request) (string, error), n int64,
 ) (result limit.Result, done func(context.Context) error, err error) {
+	result, _, done, err = r.ReserveRequest(ctx, request, user, address, n)
+	return result, done, err
+}
+
+// ReserveRequest is AllowRequest, and returns the Reservation of the Grant, which may be nil;
+// httplimit.NewRules uses it for the options that settle.
+func (r *Rules) ReserveRequest(
+	ctx context.Context, request *http.Request, user, address func(*http.Request) (string, error), n int64,
+) (
+	result limit.Result, reservation *limit.Reservation, done func(context.Context) error, err error,
+) {
 	of := func(f func(*http.Request) (string, error)) func() (string, error) {
 		if f == nil {
 			return nil
@@ -34,5 +45,5 @@ func (r *Rules) AllowRequest(
 	if err == nil && grant.Running() {
 		done = grant.Done
 	}
-	return grant.Result, done, err
+	return grant.Result, grant.Reservation(), done, err
 }

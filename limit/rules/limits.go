@@ -43,6 +43,9 @@ func (p *parser) makes(r *rule, d definition, line int) {
 	if _, err := algorithms[d.algorithm].maker(d.numbers).InMemoryKeyed(); err != nil {
 		p.wrong(line, "%s", strings.TrimPrefix(err.Error(), limit.ErrInvalidArgument.Error()+": "))
 	}
+	if r.settle && d.algorithm != redisson {
+		p.wrong(line, "settle is not for %s, must be for limits of %s", d.algorithm, redisson)
+	}
 	if most := d.atMost(); r.cost > most {
 		p.wrong(line, "the cost is %d, and the limit has at most %d: no call would pass", r.cost, most)
 	}

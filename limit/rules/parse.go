@@ -90,6 +90,7 @@ func (p *parser) rule(n *yaml.Node) *rule {
 		field{"cost", apart(func(what string, n *yaml.Node) {
 			r.cost = p.number(what, n, form.MostPermits)
 		})},
+		field{"settle", apart(func(what string, n *yaml.Node) { r.settle = p.flag(what, n) })},
 		field{"also", func(what string, n *yaml.Node) { r.also = p.flag(what, n) }},
 		field{"exempt", func(what string, n *yaml.Node) { r.exempt = p.flag(what, n) }},
 		field{"limits", func(_ string, n *yaml.Node) { limits = n }},
@@ -103,7 +104,7 @@ func (p *parser) rule(n *yaml.Node) *rule {
 	case !r.exempt && limits == nil:
 		p.wrong(n.Line, "%s has neither limits nor exempt: true", r)
 	case r.exempt:
-		for _, other := range []string{"limits", "by", "cost"} {
+		for _, other := range []string{"limits", "by", "cost", "settle"} {
 			if lines[other] > 0 {
 				p.wrong(lines[other], "%s is not for a rule that is exempt", other)
 			}

@@ -58,7 +58,7 @@ var mistakes = []struct{ text, want string }{
 		"line 4: limits is not for a rule that is exempt\nline 5: by is not for a rule that is exempt\n" +
 			"line 6: cost is not for a rule that is exempt"},
 	{file(limits, "Cost: 1"), `line 4: a rule has no field "Cost"; ` +
-		"it has name, match, by, cost, also, exempt and limits"},
+		"it has name, match, by, cost, settle, also, exempt and limits"},
 	{file("exempt: true") + "\n  - name: a\n    exempt: true",
 		"line 4: rule a already exists, in line 2"},
 
@@ -100,6 +100,11 @@ var mistakes = []struct{ text, want string }{
 	{file(limits, "cost: 0"), "line 4: cost is 0, must be 1 to 2^40"},
 	{file(limits, "cost: 1.5"), `line 4: cost is "1.5", must be a whole number`},
 	{file("cost: 2", limits), "line 4: the cost is 2, and the limit has at most 1: no call would pass"},
+
+	{file(limits, "settle: 1"), `line 4: settle is "1", must be true or false`},
+	{file("settle: true", "exempt: true"), "line 3: settle is not for a rule that is exempt"},
+	{file("settle: true", "limits: [{rate: 1/1s, algorithm: fixed-window}]"),
+		"line 4: settle is not for fixed-window, must be for limits of rratelimiter"},
 
 	{file("limits: []"), "line 3: limits has 0 entries, must have 1 to 16"},
 	{file("limits: {rate: 1/1s}"), "line 3: limits is a mapping, must be a list"},
@@ -149,7 +154,7 @@ var mistakes = []struct{ text, want string }{
 		"line 3: a rule never applies: a rule, line 2, has the same route and no other conditions"},
 	// The calls of rule a are unknown.
 	{file("exempt: true", "math: {route: /a}") + "\n  - {name: b, exempt: true}",
-		`line 4: a rule has no field "math"; it has name, match, by, cost, also, exempt and limits`},
+		`line 4: a rule has no field "math"; it has name, match, by, cost, settle, also, exempt and limits`},
 	{file("exempt: true", "match: {rout: /a}") + "\n  - {name: b, exempt: true}",
 		`line 4: match has no field "rout"; it has route, methods, headers and user`},
 	{file("exempt: true", "also: yess") + "\n  - {name: b, exempt: true}",

@@ -32,6 +32,7 @@ type part struct {
 	limiter  form.Lender
 	policies []string
 	lease    time.Duration // if not 0, permits come back when the call ends
+	reserver reserver      // of a rule that settles, otherwise nil
 }
 
 // New returns the Rules of a Set, with limits in a Store. A nil argument or an unusable Store is a
@@ -89,10 +90,10 @@ func (r *Rules) compile(set *Set, made map[definition]form.Lender) (*compiled, e
 				}
 			}
 			c.made[d] = limiter
-			c.parts[i] = append(c.parts[i], part{limiter, []string{d.policy}, d.lease})
+			c.parts[i] = append(c.parts[i], part{limiter: limiter, policies: []string{d.policy}, lease: d.lease})
 		}
 	}
-	return c, nil
+	return c, c.findReservers()
 }
 
 // A Grant is the decision of Rules about a call.
@@ -105,6 +106,8 @@ type Grant struct {
 	limit.Result
 
 	loans []loan // to return when the call has ended
+
+	reservations []*limit.Reservation // of rules that settle
 }
 
 // A loan is permits taken from a part.
@@ -113,7 +116,8 @@ type loan struct {
 	key  string
 	n    int64
 
-	decision form.Decision // of the limiter, for Return
+	decision    form.Decision      // of the limiter, for Return
+	reservation *limit.Reservation // of a rule that settles, instead of decision
 }
 
 // Running reports whether the call has permits of concurrency limits. If so, call Done when the call has
@@ -131,6 +135,10 @@ func (g *Grant) Done(ctx context.Context) error {
 func giveBack(ctx context.Context, loans []loan) error {
 	var errs []error
 	for _, l := range loans {
+		if l.reservation != nil {
+			errs = append(errs, l.reservation.Cancel(ctx))
+			continue
+		}
 		errs = append(errs, l.part.limiter.Return(ctx, l.key, l.n, l.decision))
 	}
 	return errors.Join(errs...)
@@ -199,7 +207,13 @@ type taking struct {
 
 // take asks one part.
 func (t *taking) take(ctx context.Context, l loan) error {
-	result, decision, err := l.part.limiter.Lend(ctx, l.key, l.n)
+	var result limit.Result
+	var err error
+	if l.part.reserver != nil {
+		l.reservation, result, err = l.part.reserver.TryReserve(ctx, l.key, l.n)
+	} else {
+		result, l.decision, err = l.part.limiter.Lend(ctx, l.key, l.n)
+	}
 	if err != nil {
 		return err
 	}
@@ -215,7 +229,6 @@ func (t *taking) take(ctx context.Context, l loan) error {
 	}
 	t.each = append(t.each, one...)
 	if t.refused = !result.Allowed; !t.refused {
-		l.decision = decision
 		t.loans = append(t.loans, l)
 	}
 	return nil
@@ -268,7 +281,11 @@ func (t *taking) grant() Grant {
 		g.Each = t.each
 	}
 	for _, l := range t.loans {
-		if l.part.lease > 0 && !t.refused {
+		switch {
+		case t.refused:
+		case l.reservation != nil:
+			g.reservations = append(g.reservations, l.reservation)
+		case l.part.lease > 0:
 			g.loans = append(g.loans, l)
 		}
 	}

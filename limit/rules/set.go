@@ -27,6 +27,7 @@ type rule struct {
 
 	by           []source
 	cost         int64
+	settle       bool // the cost is an estimate
 	also, exempt bool
 	limits       []definition
 

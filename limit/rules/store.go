@@ -129,6 +129,16 @@ func (t keyeds) Lend(ctx context.Context, key string, n int64) (r limit.Result, 
 	return r, form.Decision{Stamp: start.Add(r.ResetAfter).UnixMicro()}, err
 }
 
+// TryReserve reserves permits of the limiters of a key.
+func (t keyeds) TryReserve(
+	ctx context.Context, key string, n int64,
+) (*limit.Reservation, limit.Result, error) {
+	if len(t.all) == 1 {
+		return t.all[0].TryReserve(ctx, key, n)
+	}
+	return t.group(key).TryReserve(ctx, n)
+}
+
 // Return gives permits back to the limiters of a key, unless they have come back with time.
 func (t keyeds) Return(ctx context.Context, key string, n int64, d form.Decision) error {
 	switch {

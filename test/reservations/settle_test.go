@@ -3,6 +3,7 @@ package reservations_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -67,6 +68,27 @@ func TestReserveIsRefused(t *testing.T) {
 			t.Errorf("%v, %v; want ErrPermitsExceedRate", r, err)
 		}
 		l.Has(6)
+	})
+}
+
+// TryReserve returns the numbers of Allow, and a Reservation if they allow the call.
+func TestTryReserveReturnsTheNumbersOfAllow(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 10, time.Second)
+		r, result, err := l.TryReserve(b.Context(), 7)
+		want := rratelimiter.Result{
+			Allowed: true, Name: l.Name(), Limit: 10, Interval: time.Second, Remaining: 3, ResetAfter: time.Second,
+		}
+		if r == nil || err != nil || !reflect.DeepEqual(result, want) {
+			t.Fatalf("%v, %+v, %v; want %+v", r, result, err, want)
+		}
+		none, result, err := l.TryReserve(b.Context(), 7)
+		want.Allowed, want.RetryAfter = false, time.Second
+		if none != nil || err != nil || !reflect.DeepEqual(result, want) {
+			t.Errorf("%v, %+v, %v; want it refused with %+v", none, result, err, want)
+		}
+		settle(l, r, 2)
+		keeps(l, 10, 8)
 	})
 }
 

@@ -1,0 +1,318 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/grpclimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/rules"
+)
+
+// A ledger is a KeyedReserver with permits for all keys together. It keeps what was settled.
+type ledger struct {
+	mu      sync.Mutex
+	left    int64   // guarded by mu, as below
+	settled []int64 // of each settlement
+
+	fails error                     // of each settlement
+	check func(ctx context.Context) // of the context of a settlement
+}
+
+func (l *ledger) Allow(context.Context, string, int64) (limit.Result, error) {
+	return limit.Result{}, errors.New("asked for more than a reservation")
+}
+
+func (l *ledger) Reserve(_ context.Context, _ string, n int64, _ time.Duration) (*limit.Reservation, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n > l.left {
+		return nil, nil
+	}
+	l.left -= n
+	return limit.NewReservation(nil, func(ctx context.Context, actual []int64) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.check != nil {
+			l.check(ctx)
+		}
+		l.settled = append(l.settled, actual...)
+		l.left += n - actual[0]
+		return l.fails
+	}), nil
+}
+
+func (l *ledger) TryReserve(
+	ctx context.Context, key string, n int64,
+) (*limit.Reservation, limit.Result, error) {
+	r, err := l.Reserve(ctx, key, n, 0)
+	return r, limit.Result{Allowed: r != nil}, err
+}
+
+// wants checks what was settled, and what is left.
+func (l *ledger) wants(t *testing.T, left int64, settled ...int64) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.left != left || !slices.Equal(l.settled, settled) {
+		t.Errorf("%d left and settled %v, want %d and %v", l.left, l.settled, left, settled)
+	}
+}
+
+// ten is an estimate.
+var ten = grpclimit.WithCost(func(context.Context, string, any) int64 { return 10 })
+
+// costs returns an option whose calls cost n in the end, and that keeps the last Outcome.
+func costs(n int64, last *grpclimit.Outcome) grpclimit.Option {
+	return grpclimit.WithActual(func(_ context.Context, o grpclimit.Outcome) int64 {
+		*last = o
+		return n
+	})
+}
+
+// The first Settle of a handler counts, before what WithActual says. Without any the estimate counts.
+func TestHandlersSettle(t *testing.T) {
+	var last grpclimit.Outcome
+	for name, test := range map[string]struct {
+		settles []int64
+		opts    []grpclimit.ServerOption
+		left    int64
+		settled []int64
+	}{
+		"settled":        {[]int64{3, 9}, nil, 97, []int64{3}},
+		"more":           {[]int64{120}, nil, -20, []int64{120}},
+		"not settled":    {nil, nil, 90, nil},
+		"by WithActual":  {nil, []grpclimit.ServerOption{costs(5, &last)}, 95, []int64{5}},
+		"by the handler": {[]int64{7}, []grpclimit.ServerOption{costs(5, &last)}, 93, []int64{7}},
+		"unknown":        {nil, []grpclimit.ServerOption{costs(-1, &last)}, 90, nil},
+	} {
+		for _, call := range []func(testpb.TestServiceClient) error{
+			func(c testpb.TestServiceClient) error { return emptyCall(t.Context(), c) },
+			func(c testpb.TestServiceClient) error { _, err := echo(t.Context(), c, 2); return err },
+		} {
+			l := &ledger{left: 100}
+			s := &service{during: func(ctx context.Context) {
+				for _, n := range test.settles {
+					if err := grpclimit.Settle(ctx, n); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			}}
+			opts := append(test.opts, ten, grpclimit.WithSettle())
+			redistest.NoError(t, call(serve(t, s, limited(l, grpclimit.ByMethod, opts...))))
+			t.Log(name)
+			l.wants(t, test.left, test.settled...)
+		}
+	}
+}
+
+// WithActual learns the messages and the error of a call, on both sides. The last message of a stream is
+// there before it ends.
+func TestActualLearnsTheOutcome(t *testing.T) {
+	wants := func(o grpclimit.Outcome, method string, requests, replies int64, code codes.Code) {
+		t.Helper()
+		if o.FullMethod != method || o.Requests != requests || o.Replies != replies || o.Request == nil ||
+			o.Reply == nil {
+			t.Errorf("%+v, want %d and %d messages of %s", o, requests, replies, method)
+		}
+		wantCode(t, o.Err, code)
+	}
+	var server, client grpclimit.Outcome
+	l, turns := &ledger{left: 100}, &ledger{left: 100}
+	c := serve(t, &service{}, limited(l, grpclimit.ByMethod, ten, costs(1, &server)),
+		waiting(turns, ten, costs(2, &client))...)
+	redistest.NoError(t, emptyCall(t.Context(), c))
+	wants(server, unaryMethod, 0, 0, codes.OK)
+	wants(client, unaryMethod, 0, 0, codes.OK)
+	responses, err := echo(t.Context(), c, 3)
+	redistest.NoError(t, err)
+	if responses != 3 {
+		t.Errorf("%d responses", responses)
+	}
+	wants(server, bidiMethod, 3, 3, codes.OK)
+	wants(client, bidiMethod, 3, 3, codes.OK)
+	l.wants(t, 98, 1, 1)
+	turns.wants(t, 96, 2, 2)
+	turns.left, l.left = 100, 0
+	wantCode(t, emptyCall(t.Context(), c), codes.ResourceExhausted)
+	wants(client, unaryMethod, 0, 0, codes.ResourceExhausted)
+	turns.wants(t, 98, 2, 2, 2)
+}
+
+// A stream of a client that is abandoned is settled when its context ends, and Settle finds its
+// reservation in the context of the stream.
+func TestStreamsOfAClientSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var last grpclimit.Outcome
+		turns := &ledger{left: 100}
+		c := serve(t, &service{}, nil, waiting(turns, ten, costs(2, &last))...)
+		ctx, leave := context.WithCancel(t.Context())
+		stream := redistest.Must(c.FullDuplexCall(ctx))(t)
+		redistest.NoError(t, stream.Send(&testpb.StreamingOutputCallRequest{}))
+		redistest.Must(stream.Recv())(t)
+		leave()
+		synctest.Wait()
+		turns.wants(t, 98, 2)
+		wantCode(t, last.Err, codes.Canceled)
+		if _, err := stream.Recv(); err == nil || last.Requests != 1 || last.Replies != 1 {
+			t.Errorf("%v, %+v", err, last)
+		}
+		turns = &ledger{left: 100}
+		c = serve(t, &service{}, nil, waiting(turns, ten, grpclimit.WithSettle())...)
+		ctx, leave = context.WithCancel(t.Context())
+		defer leave()
+		stream = redistest.Must(c.FullDuplexCall(ctx))(t)
+		redistest.NoError(t, grpclimit.Settle(stream.Context(), 4))
+		turns.wants(t, 96, 4)
+	})
+}
+
+// A call that panics gets nothing back. What it cost beyond the estimate is charged.
+func TestPanicsGiveNothingBack(t *testing.T) {
+	for actual, want := range map[int64]int64{1: 10, 50: 50} {
+		var last grpclimit.Outcome
+		l := &ledger{left: 100}
+		unary := grpclimit.UnaryServerInterceptor(l, grpclimit.ByMethod, ten, costs(actual, &last))
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
+				func(context.Context, any) (any, error) { panic("handler") })
+		}()
+		l.wants(t, 100-want, want)
+	}
+}
+
+// A settlement goes on when the caller has left, bounded by WithTimeout.
+func TestSettlementsOutliveCalls(t *testing.T) {
+	l := &ledger{left: 10, check: func(ctx context.Context) {
+		at, ok := ctx.Deadline()
+		if ctx.Err() != nil || !ok || time.Until(at) > time.Second {
+			t.Errorf("%v, until %v", ctx.Err(), at)
+		}
+	}}
+	ctx, leave := context.WithCancel(t.Context())
+	unary := grpclimit.UnaryServerInterceptor(l, grpclimit.ByMethod, ten, grpclimit.WithSettle(),
+		grpclimit.WithTimeout(time.Second))
+	_, err := unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
+		func(ctx context.Context, _ any) (any, error) {
+			leave()
+			return nil, grpclimit.Settle(ctx, 2)
+		})
+	redistest.NoError(t, err)
+	l.wants(t, 8, 2)
+}
+
+// The hook gets the errors of settlements, and the peer does not. Without a reservation Settle says so,
+// unless the call passed without permits.
+func TestErrorsOfSettlements(t *testing.T) {
+	var seen []grpclimit.Decision
+	hook := grpclimit.WithHook(func(_ context.Context, d grpclimit.Decision) { seen = append(seen, d) })
+	var last grpclimit.Outcome
+	redistest.NoError(t, intercepted(t.Context(), grpclimit.UnaryServerInterceptor(
+		&ledger{left: 10, fails: errSecret}, grpclimit.ByMethod, ten, costs(1, &last), hook)))
+	if len(seen) != 2 || !errors.Is(seen[1].Err, errSecret) || seen[1].Key != unaryMethod ||
+		seen[1].Permits != 10 || !seen[1].Passed {
+		t.Errorf("the hook got %+v", seen)
+	}
+	if err := grpclimit.Settle(t.Context(), 1); !errors.Is(err, limit.ErrNoReservation) {
+		t.Errorf("%v, want ErrNoReservation", err)
+	}
+	shadow := grpclimit.UnaryServerInterceptor(&ledger{}, grpclimit.ByMethod, ten, grpclimit.WithSettle(),
+		grpclimit.WithShadow())
+	_, err := shadow(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
+		func(ctx context.Context, _ any) (any, error) { return nil, grpclimit.Settle(ctx, 1) })
+	redistest.NoError(t, err)
+}
+
+// An interceptor panics when it is made with a limiter that cannot reserve, or with WithPerMessage.
+func TestInterceptorsThatCannotReservePanic(t *testing.T) {
+	for want, make := range map[string]func(){
+		"KeyedReserver": func() {
+			grpclimit.UnaryServerInterceptor(saying(granted), grpclimit.ByMethod, grpclimit.WithSettle())
+		},
+		"WithPerMessage": func() {
+			grpclimit.StreamClientInterceptor(&ledger{}, grpclimit.ByMethod, grpclimit.WithSettle(),
+				grpclimit.WithPerMessage())
+		},
+	} {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.Contains(text, want) {
+					t.Errorf("%q, want %s in it", text, want)
+				}
+			}()
+			make()
+		}()
+	}
+}
+
+// On Redis: a call is refused by its estimate and counts what it used, and a client waits in line.
+func TestSettlementsOnAKeyed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
+		defer c.Close()
+		s := &service{during: func(ctx context.Context) { redistest.NoError(t, grpclimit.Settle(ctx, 4)) }}
+		client := serve(t, s, limited(c.Keyed("tokens", 20, time.Minute), grpclimit.ByMethod, ten,
+			grpclimit.WithSettle()))
+		for range 3 { // 4, 8 and 12 are used, and 10 more do not fit
+			redistest.NoError(t, emptyCall(t.Context(), client))
+		}
+		err := emptyCall(t.Context(), client)
+		wantCode(t, err, codes.ResourceExhausted)
+		if retry, _ := details(err); retry.GetRetryDelay().AsDuration() != time.Minute {
+			t.Errorf("retry after %v, want 1m", retry.GetRetryDelay().AsDuration())
+		}
+		var last grpclimit.Outcome
+		began := time.Now()
+		client = serve(t, &service{}, nil, waiting(c.Keyed("turns", 20, time.Minute), ten, costs(4, &last))...)
+		for range 4 {
+			redistest.NoError(t, emptyCall(t.Context(), client))
+		}
+		if took := time.Since(began); took < time.Minute || took > time.Minute+late {
+			t.Errorf("waited %v, want 1m", took)
+		}
+	})
+}
+
+const settledRules = `
+rules:
+  - {name: calls, also: true, limits: [{rate: 9/1h, algorithm: fixed-window}]}
+  - {name: tokens, cost: 10, settle: true, limits: [{rate: 20/1h}]}
+`
+
+// The limits that a file marks are settled, in unary calls and streams. After a panic the estimate counts.
+func TestRulesSettleTheirLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		c := rratelimiter.New(rdb)
+		defer c.Close()
+		set := redistest.Must(rules.Parse([]byte(settledRules)))(t)
+		limits := redistest.Must(rules.New(rules.OnRedis(c, rdb, "settled"), set))(t)
+		s := &service{during: func(ctx context.Context) { redistest.NoError(t, grpclimit.Settle(ctx, 5)) }}
+		client := serve(t, s, ruled(limits, nil, grpclimit.WithSettle()))
+		redistest.NoError(t, emptyCall(t.Context(), client))
+		_, err := echo(t.Context(), client, 1)
+		redistest.NoError(t, err)
+		var last grpclimit.Outcome
+		unary := grpclimit.UnaryServerRules(limits, nil, costs(0, &last))
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
+				func(context.Context, any) (any, error) { panic("handler") })
+		}()
+		// 5, 5 and 10 are used.
+		wantCode(t, emptyCall(t.Context(), client), codes.ResourceExhausted)
+	})
+}

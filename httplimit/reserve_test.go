@@ -1,0 +1,226 @@
+package httplimit_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// tokens is the cost of a response in its header, unknown without it.
+func tokens(r *http.Response) int64 {
+	n, err := strconv.ParseInt(r.Header.Get("X-Usage-Tokens"), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// ten is an estimate.
+func ten(*http.Request) (int64, error) { return 10, nil }
+
+// reserving returns a Pacer that reserves permits of l.
+func reserving(
+	t *testing.T, next http.RoundTripper, l limit.Keyed, estimate httplimit.CostFunc,
+	opts ...httplimit.PacerOption,
+) *httplimit.Pacer {
+	t.Helper()
+	opts = append(opts, httplimit.WithReserve(estimate, tokens))
+	return redistest.Must(httplimit.NewKeyedPacer(next, l, all, opts...))(t)
+}
+
+// On a server: a request counts what its response cost, whether its header, its body or its stream has it.
+func TestAPacerSettlesWhatAResponseCost(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/header":
+			w.Header().Set("X-Usage-Tokens", "3")
+		case "/body":
+			fmt.Fprint(w, `{"text":"hello","usage":{"total_tokens":17}}`)
+		}
+	}))
+	defer server.Close()
+	ofBody := func(r *http.Response) int64 {
+		body, err := io.ReadAll(r.Body)
+		redistest.NoError(t, errors.Join(err, r.Body.Close()))
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		var answer struct {
+			Usage struct {
+				Total int64 `json:"total_tokens"`
+			}
+		}
+		redistest.NoError(t, json.Unmarshal(body, &answer))
+		return answer.Usage.Total
+	}
+	for path, test := range map[string]struct {
+		actual func(*http.Response) int64
+		left   int64
+	}{
+		"/header": {tokens, 97},
+		"/body":   {ofBody, 83},
+		"/none":   {tokens, 90},
+		"/later":  {nil, 95},
+	} {
+		l := &ledger{left: 100}
+		p := redistest.Must(httplimit.NewKeyedPacer(nil, l, all, httplimit.WithReserve(ten, test.actual)))(t)
+		client := &http.Client{Transport: p, Timeout: time.Minute}
+		response := redistest.Must(client.Do(outgoing(t, http.MethodGet, server.URL+path, nil)))(t)
+		if path == "/body" && !strings.Contains(string(redistest.Must(io.ReadAll(response.Body))(t)), "hello") {
+			t.Error("the body is gone")
+		}
+		redistest.NoError(t, response.Body.Close())
+		if path == "/later" {
+			redistest.NoError(t, httplimit.Settle(response.Request.Context(), 5))
+			redistest.NoError(t, httplimit.Settle(response.Request.Context(), 50))
+		}
+		if l.left != test.left {
+			t.Errorf("%s: %d left, want %d", path, l.left, test.left)
+		}
+		p.CloseIdleConnections()
+	}
+}
+
+// The estimate of a request without response comes back only if it got no connection for certain.
+func TestOnlyRequestsThatWereNotSentCostNothing(t *testing.T) {
+	closed := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	redistest.NoError(t, closed.Close())
+	dropping := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler)
+	}))
+	defer dropping.Close()
+	for name, test := range map[string]struct {
+		next http.RoundTripper
+		url  string
+		left int64
+	}{
+		"not connected": {&http.Transport{}, "http://" + closed.Addr().String(), 100},
+		"connected":     {&http.Transport{}, dropping.URL, 90},
+		"says nothing":  {transport(func(*http.Request) (*http.Response, error) { return nil, errSecret }), apiURL, 90},
+		"wrong request": {&http.Transport{}, "ftp://127.0.0.1", 90},
+	} {
+		l := &ledger{left: 100}
+		if _, err := send(t, reserving(t, test.next, l, ten), outgoing(t, http.MethodGet, test.url, nil)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		t.Log(name)
+		if test.left == 100 {
+			l.wants(t, 100, 0)
+		} else {
+			l.wants(t, test.left)
+		}
+	}
+}
+
+// Requests without estimate are sent at once. With an error or without permits they are not sent.
+func TestEstimatesOfAPacer(t *testing.T) {
+	for name, test := range map[string]struct {
+		cost int64
+		err  error
+		want error
+		left int64
+	}{
+		"free":      {0, nil, nil, 20},
+		"unlimited": {0, httplimit.ErrNoLimit, nil, 20},
+		"all":       {20, nil, nil, 0},
+		"negative":  {-1, nil, limit.ErrInvalidArgument, 20},
+		"failed":    {1, errSecret, errSecret, 20},
+		"too many":  {21, nil, httplimit.ErrWait, 20},
+	} {
+		l := &ledger{left: 20}
+		sent := false
+		p := reserving(t, transport(func(*http.Request) (*http.Response, error) {
+			sent = true
+			return response(http.StatusOK), nil
+		}), l, func(*http.Request) (int64, error) { return test.cost, test.err })
+		content := newBody("content")
+		_, err := send(t, p, outgoing(t, http.MethodPost, apiURL, content))
+		if !errors.Is(err, test.want) || sent != (test.want == nil) || !content.closed {
+			t.Errorf("%s: %v, sent: %v, closed: %v", name, err, sent, content.closed)
+		}
+		l.wants(t, test.left)
+	}
+}
+
+// A request waits up to WithMaxWait, and for ever without it; on a limiter in Redis it waits in line.
+func TestReservationsOfAPacerWait(t *testing.T) {
+	for want, opts := range map[time.Duration][]httplimit.PacerOption{
+		math.MaxInt64: nil, time.Minute: {httplimit.WithMaxWait(time.Minute)},
+	} {
+		l := &ledger{left: 10, waits: func(timeout time.Duration) {
+			if timeout != want {
+				t.Errorf("waits %v, want %v", timeout, want)
+			}
+		}}
+		mustGet(t, reserving(t, answers(http.StatusOK), l, ten, opts...), apiURL)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
+		defer c.Close()
+		began := time.Now()
+		p := reserving(t, answers(http.StatusOK, "X-Usage-Tokens", "4"), c.Keyed("tokens", 20, time.Minute), ten)
+		for range 4 { // 4, 8 and 12 are used, and 10 more do not fit
+			mustGet(t, p, apiURL)
+		}
+		if waited := time.Since(began); waited < time.Minute || waited > time.Minute+time.Second {
+			t.Errorf("waited %v, want 1m", waited)
+		}
+	})
+}
+
+// answers is a transport whose responses have the same status and fields.
+func answers(code int, fields ...string) http.RoundTripper {
+	return transport(func(*http.Request) (*http.Response, error) { return response(code, fields...), nil })
+}
+
+// The hook gets the error of a settlement, and the caller its response. A Settle of the response of a
+// handler's request leaves that of the handler alone.
+func TestSettlementsOfAPacerAreApart(t *testing.T) {
+	l := &ledger{left: 10, fails: errSecret}
+	var seen error
+	p := reserving(t, answers(http.StatusOK, "X-Usage-Tokens", "4"), l, ten,
+		httplimit.WithSettleErrorHook(func(_ *http.Request, err error) { seen = err }))
+	mustGet(t, p, apiURL)
+	if !errors.Is(seen, errSecret) {
+		t.Errorf("the hook got %v", seen)
+	}
+	inside, outside := &ledger{left: 10}, &ledger{left: 100}
+	p = reserving(t, answers(http.StatusOK), inside, ten)
+	m := newMiddleware(t, outside, all, estimated(5), httplimit.WithSettle())
+	m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got := redistest.Must(p.RoundTrip(redistest.Must(
+			http.NewRequestWithContext(r.Context(), http.MethodGet, apiURL, nil))(t)))(t)
+		redistest.NoError(t, got.Body.Close())
+		redistest.NoError(t, httplimit.Settle(got.Request.Context(), 6))
+		redistest.NoError(t, httplimit.Settle(r.Context(), 7))
+	})).ServeHTTP(httptest.NewRecorder(), get(t))
+	inside.wants(t, 4, 6)
+	outside.wants(t, 93, 7)
+}
+
+// A Pacer refuses a limiter that cannot reserve, and nil functions.
+func TestAPacerRefusesWhatCannotReserve(t *testing.T) {
+	for name, err := range map[string]error{
+		"the limiter": second(httplimit.NewKeyedPacer(nil, newMemory(t, 1, time.Second), all,
+			httplimit.WithReserve(ten, nil))),
+		"estimate": second(httplimit.NewKeyedPacer(nil, &ledger{}, all, httplimit.WithReserve(nil, tokens))),
+		"hook":     second(httplimit.NewKeyedPacer(nil, &ledger{}, all, httplimit.WithSettleErrorHook(nil))),
+	} {
+		if !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

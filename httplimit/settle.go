@@ -1,0 +1,203 @@
+package httplimit
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/redisson-go/rratelimiter/internal/admission"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// place is that of the reservations of this package in a context.
+const place = "httplimit"
+
+// Settle says how many permits a request used, 0 or more, in a handler behind a Middleware with
+// WithSettle, or for a response that a Pacer with WithReserve returned, with the context of its Request.
+// Of a limit.Shared Group there may be as many amounts as limiters. If less was used than the estimate,
+// the rest comes back; if more was used, the difference is charged (limit.Reservation).
+//
+// If several Middlewares with WithSettle are around the handler, Settle settles the reservation of each.
+// It takes effect once: a second Settle changes nothing. A request that needed no permits, or that
+// passed without, has nothing to settle, and Settle returns nil.
+//
+// Settle ignores the end of ctx, because permits are used whether or not the visitor is still there;
+// WithTimeout bounds it. It may be called after the handler has returned. The error, which the hook for
+// errors also receives, is that of limit.Reservation.Settle. It is a limit.ErrNoReservation if no
+// Middleware with WithSettle and no such Pacer made ctx.
+func Settle(ctx context.Context, actual ...int64) error { return admission.Settle(ctx, place, actual) }
+
+// WithSettle reserves the cost of a request as an estimate (WithCost), which the handler corrects by
+// Settle when it knows better. An estimate that is never settled counts. The limiter must be a
+// limit.KeyedReserver, such as a Keyed or limit.Shared of a RateLimiter or a Group. Otherwise New
+// returns a limit.ErrInvalidArgument. With NewRules the rules say which limits are settled.
+//
+// The fields of the response have the numbers of the estimate. Admit does not reserve, because it cannot
+// change the request that the handler gets: its estimate counts.
+func WithSettle() Option {
+	return func(m *Middleware) error {
+		m.settles = true
+		return nil
+	}
+}
+
+// A Response is what a handler sent, for WithActual.
+type Response struct {
+	// Status is the status that was sent: 101 if the handler took over the connection, and 0 if it
+	// panicked before it sent one.
+	Status int
+
+	// Bytes is how many bytes of the body the handler wrote, without those that it wrote to a
+	// connection that it took over.
+	Bytes int64
+
+	// Header is the header that the handler set, with its trailers. Do not change it.
+	Header http.Header
+}
+
+// WithActual reserves the cost of a request as an estimate (WithCost), and calls actual when the handler
+// has returned to learn what it used, such as the bytes of the response. If actual is negative, the
+// estimate counts. With WithSettle as well, the first Settle of the handler is what counts. The limiter
+// is that of WithSettle, and so is what is said there about fields and Admit.
+//
+// If the handler panics, what it was about to send is unknown, so nothing comes back: the estimate
+// counts, or actual if it is more. The handler gets a ResponseWriter that counts, and implements
+// http.Flusher, http.Hijacker, io.ReaderFrom and Unwrap. The response of a short handler may wait for the
+// settlement, up to WithTimeout.
+func WithActual(actual func(*http.Request, Response) int64) Option {
+	return option(actual != nil, nilArgument("WithActual", "actual"), func(m *Middleware) { m.actual = actual })
+}
+
+// reserves reports whether requests reserve their cost.
+func (m *Middleware) reserves() bool { return m.settles || m.actual != nil }
+
+// checkReserver finds the limiter that reserves, if the options ask for one.
+func (m *Middleware) checkReserver(where string) error {
+	if !m.reserves() {
+		return nil
+	}
+	if m.rules != nil {
+		var ok bool
+		if m.reservingRules, ok = m.rules.(ReservingRules); !ok {
+			return invalid(where, "rules", "no ReservingRules", "be one for WithSettle and WithActual")
+		}
+		return nil
+	}
+	var err error
+	m.reserver, err = reserverOf(where, m.keyed, "WithSettle and WithActual")
+	return err
+}
+
+// reserverOf returns keyed as a KeyedReserver, for the constructor called where and its options.
+func reserverOf(where string, keyed limit.Keyed, options string) (limit.KeyedReserver, error) {
+	if r, ok := keyed.(limit.KeyedReserver); ok {
+		return r, nil
+	}
+	return nil, invalid(where, "the limiter", "no limit.KeyedReserver", "be one for "+options)
+}
+
+// serve calls next for a request that was not refused. c is nil if the request needs no permits.
+func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, c *call) {
+	if !m.reserves() {
+		next.ServeHTTP(w, r)
+		return
+	}
+	h := &admission.Held{Timeout: m.timeout}
+	var d Decision
+	if c != nil {
+		h.Reservation, d = c.reservation, Decision{Key: c.key, Cost: c.cost}
+	}
+	if m.onError != nil {
+		h.OnError = func(err error) {
+			m.onError(r, Decision{Key: d.Key, Cost: d.Cost, Err: err})
+		}
+	}
+	inner := r
+	if m.settles {
+		inner = r.WithContext(h.In(r.Context(), place))
+	}
+	if m.actual == nil || h.Reservation == nil {
+		next.ServeHTTP(w, inner)
+		return
+	}
+	counted := &counter{ResponseWriter: w}
+	panicked := true
+	defer func() {
+		least := int64(0)
+		switch {
+		case panicked && m.rules != nil: // the estimate of each limit is unknown
+			return
+		case panicked:
+			least = c.cost
+		default:
+			counted.sent(http.StatusOK) // by net/http, if the handler sent none
+		}
+		sent := Response{Status: counted.status, Bytes: counted.bytes, Header: w.Header()}
+		if actual := m.actual(r, sent); actual >= 0 {
+			_ = h.Settle(r.Context(), max(least, actual)) // the hook has the error
+		}
+	}()
+	next.ServeHTTP(counted, inner)
+	panicked = false
+}
+
+// A counter counts what a handler sends.
+type counter struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+// Unwrap returns the ResponseWriter, for http.ResponseController.
+func (w *counter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader sends a status. Another one may follow an informational status, but 101 is the last.
+func (w *counter) WriteHeader(status int) {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		w.sent(status)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// sent notes the status, of which the first counts.
+func (w *counter) sent(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+}
+
+// Write writes a part of the body.
+func (w *counter) Write(p []byte) (int, error) {
+	w.sent(http.StatusOK)
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// ReadFrom writes all of src, by sendfile if the ResponseWriter can.
+func (w *counter) ReadFrom(src io.Reader) (int64, error) {
+	w.sent(http.StatusOK)
+	n, err := io.Copy(w.ResponseWriter, src)
+	w.bytes += n
+	return n, err
+}
+
+// Flush sends what was written so far, if the ResponseWriter can.
+func (w *counter) Flush() { _ = w.FlushError() }
+
+// FlushError is Flush for http.ResponseController.
+func (w *counter) FlushError() error {
+	w.sent(http.StatusOK)
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Hijack takes over the connection, if the ResponseWriter can.
+func (w *counter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.sent(http.StatusSwitchingProtocols)
+	}
+	return conn, buffer, err
+}

@@ -1,0 +1,69 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A Held is the reservation of one request while it runs.
+type Held struct {
+	Reservation *limit.Reservation // nil if the request needs no permits, or passed without
+	Timeout     time.Duration      // of a settlement; 0 or less for none
+	OnError     func(error)        // receives the errors of settlements; may be nil
+
+	outer *Held // of the middleware around this one
+}
+
+// heldKey is the key of a Held in a context. Each package that holds reservations has its own place.
+type heldKey struct{ place string }
+
+// In returns a context in which Settle finds h and the reservations of middleware around it.
+func (h *Held) In(ctx context.Context, place string) context.Context {
+	h.outer, _ = ctx.Value(heldKey{place}).(*Held)
+	return h.Alone(ctx, place)
+}
+
+// Alone returns a context in which Settle finds h and no other reservation.
+func (h *Held) Alone(ctx context.Context, place string) context.Context {
+	return context.WithValue(ctx, heldKey{place}, h)
+}
+
+// Settle settles all reservations in ctx and returns the first error. It goes on when ctx ends.
+func Settle(ctx context.Context, place string, actual []int64) error {
+	h, ok := ctx.Value(heldKey{place}).(*Held)
+	if !ok {
+		return limit.ErrNoReservation
+	}
+	var first error
+	for ; h != nil; h = h.outer {
+		if err := h.Settle(ctx, actual...); first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// Settle settles the reservation, if there is one. It goes on when ctx ends, because permits were used
+// whether or not the caller is still there.
+func (h *Held) Settle(ctx context.Context, actual ...int64) error {
+	if h.Reservation == nil {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	if h.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, h.Timeout)
+		defer cancel()
+	}
+	err := h.Reservation.Settle(ctx, actual...)
+	if err == nil {
+		return nil
+	}
+	if err = fmt.Errorf("settling: %w", err); h.OnError != nil {
+		h.OnError(err)
+	}
+	return err
+}

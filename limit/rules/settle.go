@@ -1,0 +1,54 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A reserver is a limiter that a rule with settle can use.
+type reserver interface {
+	TryReserve(ctx context.Context, key string, n int64) (*limit.Reservation, limit.Result, error)
+}
+
+// findReservers finds the reservers of rules that settle, or returns which of them a Store has none for.
+func (c *compiled) findReservers() error {
+	for _, rule := range c.set.rules {
+		if !rule.settle {
+			continue
+		}
+		for i := range c.parts[rule.index] {
+			p := &c.parts[rule.index][i]
+			var ok bool
+			if p.reserver, ok = p.limiter.(reserver); !ok {
+				return fmt.Errorf("%w: %s has settle, and this Store keeps %s without reservations; it must be OnRedis",
+					limit.ErrInvalidArgument, rule, p.policies[0])
+			}
+		}
+	}
+	return nil
+}
+
+// Reservation returns the permits of all rules with "settle: true", for a cost that is known later. It is nil
+// if no such rule matched. Settle it once with the permits that were used, in place of n times the cost of
+// each rule. It is not needed: otherwise the estimates count. After an error some limits may have been
+// settled; another Settle settles the others.
+func (g *Grant) Reservation() *limit.Reservation {
+	if len(g.reservations) == 0 {
+		return nil
+	}
+	all := g.reservations
+	return limit.NewReservation(nil, func(ctx context.Context, actual []int64) error {
+		if len(actual) != 1 || actual[0] < 0 {
+			return fmt.Errorf("%w: a call under rules used %v permits, must be one amount of at least 0",
+				limit.ErrInvalidArgument, actual)
+		}
+		var errs []error
+		for _, r := range all {
+			errs = append(errs, r.Settle(ctx, actual[0]))
+		}
+		return errors.Join(errs...)
+	})
+}

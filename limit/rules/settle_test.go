@@ -1,0 +1,119 @@
+package rules_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/rules"
+)
+
+const settledRules = `
+rules:
+  - {name: calls, also: true, limits: [{rate: 10/1h, algorithm: fixed-window}]}
+  - {name: all, also: true, cost: 100, settle: true, limits: [{rate: 1000/1h}]}
+  - name: user
+    by: user
+    cost: 100
+    settle: true
+    limits: [{name: hour, rate: 250/1h}, {name: day, rate: 600/24h}]
+`
+
+// left returns how much is left of the limits after a call.
+func left(g rules.Grant) map[string]int64 {
+	all := map[string]int64{}
+	for _, r := range each(g) {
+		all[r.Policy] = r.Remaining
+	}
+	return all
+}
+
+// wantLeft expects what is left after a call, which has been granted or not.
+func wantLeft(t *testing.T, g rules.Grant, allowed bool, want map[string]int64) {
+	t.Helper()
+	got := left(g)
+	for policy, n := range want {
+		if g.Allowed != allowed || got[policy] != n {
+			t.Fatalf("allowed %v with %v left, want %v with %v", g.Allowed, got, allowed, want)
+		}
+	}
+}
+
+// One Settle settles all limits of all rules that say so, and no others.
+func TestRulesSettleTheirLimits(t *testing.T) {
+	r := newStore(t, redistest.MiniClient(t, redistest.Mini(t))).rules(t, settledRules)
+	g := allow(t, r, of("alice"), 1)
+	wantLeft(t, g, true, map[string]int64{"calls": 9, "all": 900, "user/hour": 150, "user/day": 500})
+	for _, bad := range [][]int64{{}, {1, 2}, {-1}} {
+		if err := g.Reservation().Settle(t.Context(), bad...); !errors.Is(err, limit.ErrInvalidArgument) {
+			t.Errorf("Settle(%v): %v", bad, err)
+		}
+	}
+	redistest.NoError(t, g.Reservation().Settle(t.Context(), 30))
+	redistest.NoError(t, g.Reservation().Settle(t.Context(), 5))
+	g = allow(t, r, of("alice"), 1)
+	wantLeft(t, g, true, map[string]int64{"calls": 8, "all": 870, "user/hour": 120, "user/day": 470})
+	redistest.NoError(t, g.Reservation().Settle(t.Context(), 200))
+	// 230 of 250 are used. A refused call gives back what it reserved of the limits before.
+	g = allow(t, r, of("alice"), 1)
+	wantLeft(t, g, false, map[string]int64{"calls": 8, "all": 770, "user/hour": 20, "user/day": 370})
+	if g.Reservation() != nil {
+		t.Error("a refused call has a reservation")
+	}
+	wantLeft(t, allow(t, r, of("bob"), 1), true, map[string]int64{"calls": 7, "all": 670, "user/hour": 150})
+}
+
+// A call without rules that settle has nothing to settle.
+func TestOtherRulesHaveNoReservation(t *testing.T) {
+	r := inMemory(t, "rules: [{name: a, limits: [{rate: 9/1s}]}]")
+	if g := allow(t, r, get("/"), 1); g.Reservation() != nil {
+		t.Error("a reservation")
+	}
+}
+
+// A Store that cannot reserve refuses the rules.
+func TestRulesThatCannotSettleAreRefused(t *testing.T) {
+	_, err := rules.New(rules.InMemory(), parsed(t, "rules: [{name: a, settle: true, limits: [{rate: 9/1s}]}]"))
+	if !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), "rule a has settle") {
+		t.Error(err)
+	}
+}
+
+// leftOf finds the names and the permits that are left in the field RateLimit.
+var leftOf = regexp.MustCompile(`"([^"]+)";r=(\d+)`)
+
+// On a server: a handler settles all limits of its request by httplimit.Settle.
+func TestRequestsUnderRulesAreSettledOnce(t *testing.T) {
+	r := newStore(t, redistest.Start(t).Client(t)).rules(t, settledRules)
+	user := func(*http.Request) (string, error) { return "alice", nil }
+	m := redistest.Must(httplimit.NewRules(r, user, httplimit.WithSettle(), httplimit.WithTimeout(time.Minute)))(t)
+	server := httptest.NewServer(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		redistest.NoError(t, httplimit.Settle(r.Context(), 30))
+	})))
+	defer server.Close()
+	// The limits that are left when a request has reserved: 30 are used by each before.
+	for _, want := range []string{
+		"all=900 calls=9 user/day=500 user/hour=150",
+		"all=870 calls=8 user/day=470 user/hour=120",
+	} {
+		request := redistest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil))(t)
+		response := redistest.Must(server.Client().Do(request))(t)
+		redistest.NoError(t, response.Body.Close())
+		field := response.Header.Get("RateLimit")
+		var got []string
+		for _, item := range leftOf.FindAllStringSubmatch(field, -1) {
+			got = append(got, item[1]+"="+item[2])
+		}
+		if slices.Sort(got); strings.Join(got, " ") != want {
+			t.Errorf("%d with %s, want %s", response.StatusCode, field, want)
+		}
+	}
+}
