@@ -28,6 +28,9 @@ import (
 // Permits beyond the reservation are charged (RateLimiter.Charge). So by what was settled, no
 // interval has more than the rate, except for charges.
 //
+// A Release of more permits than the Client has taken otherwise may take the records of a
+// reservation, which then has nothing to give back.
+//
 // Another process settles a reservation by its ID (Client.Reservation). Settle it in one place: if two
 // processes do, permits come back once at most, but what was used beyond the reservation may be
 // charged by both.
