@@ -120,6 +120,10 @@ var (
 	// ErrPermitsExceedRate: the call asked for more permits than can ever be there at
 	// once, so that no wait would help.
 	ErrPermitsExceedRate = errors.New("rratelimiter: permits exceed the rate")
+
+	// ErrNoReservation: a context has no reservation to settle, because no middleware with the option to
+	// reserve decided about its request.
+	ErrNoReservation = errors.New("rratelimiter: no reservation to settle")
 )
 
 // A Result holds the numbers of one attempt, named as in HTTP (the RateLimit header

@@ -31,10 +31,6 @@ type KeyedReserver interface {
 	TryReserve(ctx context.Context, key string, n int64) (*Reservation, Result, error)
 }
 
-// ErrNoReservation: a context has no reservation to settle, because no middleware with the option to
-// reserve decided about its request.
-var ErrNoReservation = errors.New("rratelimiter: no reservation to settle")
-
 // A Charger is a Limiter that takes what was spent, whatever is left.
 type Charger interface {
 	Limiter

@@ -35,7 +35,8 @@ func (l Limit) LeasesInMemory(opts ...limit.Option) (*Leases, error) {
 
 // LeasesOnRedis returns a limit shared by all that use its name, as OnRedis does. Waiting callers are served
 // in order within a process, and in no order among processes: the first caller in each line asks again when
-// a lease ends, and until then after 5 ms at first, later every 100 to 200 ms.
+// a lease ends, and until then after 5 ms at first, later every 100 to 200 ms. So a process that has just
+// given a lease back often gets the next one, and another may wait for many times its turn.
 func (l Limit) LeasesOnRedis(rdb redis.UniversalClient, name string) (*Leases, error) {
 	limiter, err := l.OnRedis(rdb, name)
 	if err != nil {

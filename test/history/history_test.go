@@ -252,23 +252,26 @@ func (c *sharedClock) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		for _, cmd := range cmds {
-			c.answered(cmd)
+			c.answered(cmd, cmd.Err())
 		}
 		return err
 	}
 }
 func (c *sharedClock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		defer c.answered(cmd)
-		return next(ctx, cmd)
+		err := next(ctx, cmd)
+		c.answered(cmd, err)
+		return err
 	}
 }
 
-// answered notes that a command has its reply.
-func (c *sharedClock) answered(cmd redis.Cmder) {
+// answered notes that a command has its reply. A script that the server does not know is sent again with its
+// text, and the same time.
+func (c *sharedClock) answered(cmd redis.Cmder, err error) {
 	const others = 7 // words of others.lua, which has no time: whether it is Java's turn
 	args := cmd.Args()
-	if cmd.Name() != "evalsha" || len(args) <= others {
+	script := cmd.Name() == "evalsha" && !redis.HasErrorPrefix(err, "NOSCRIPT") || cmd.Name() == "eval"
+	if !script || len(args) <= others {
 		return
 	}
 	c.mu.RUnlock()
