@@ -17,8 +17,8 @@ import (
 type Limiter struct{ gate *gate }
 
 // NewLimiter returns a Limiter on limiter, with the options of a server; WithPerMessage, WithSettle and
-// WithActual have no effect, and the message of WithCost is nil. The method passed to key is that of the call on a server, and
-// empty on a client. It panics if limiter or key is nil.
+// WithActual have no effect, and the message of WithCost is nil. The method passed to key
+// is that of the call on a server, and empty on a client. It panics if limiter or key is nil.
 func NewLimiter(limiter limit.Keyed, key Key, opts ...ServerOption) *Limiter {
 	return &Limiter{newServerGate(limiter, key, opts)}
 }

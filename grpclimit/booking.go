@@ -31,7 +31,9 @@ func (g *gate) newBooking(ctx context.Context, fullMethod string) *booking {
 	b.Timeout = g.timeout
 	if g.hook != nil {
 		b.OnError = func(err error) {
-			g.hook(ctx, Decision{FullMethod: fullMethod, Key: b.key, Permits: b.permits, Err: err, Passed: true})
+			g.hook(ctx, Decision{
+				FullMethod: fullMethod, Key: b.key, Permits: b.permits, Err: err, Passed: true,
+			})
 		}
 	}
 	return b

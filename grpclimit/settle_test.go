@@ -276,7 +276,8 @@ func TestSettlementsOnAKeyed(t *testing.T) {
 		}
 		var last grpclimit.Outcome
 		began := time.Now()
-		client = serve(t, &service{}, nil, waiting(c.Keyed("turns", 20, time.Minute), ten, costs(4, &last))...)
+		turns := c.Keyed("turns", 20, time.Minute)
+		client = serve(t, &service{}, nil, waiting(turns, ten, costs(4, &last))...)
 		for range 4 {
 			redistest.NoError(t, emptyCall(t.Context(), client))
 		}

@@ -36,7 +36,8 @@ func WithReserve(estimate CostFunc, actual func(*http.Response) int64) PacerOpti
 // WithSettleErrorHook calls hook for each request whose settlement failed (WithReserve). It is unknown
 // whether the settlement took effect; the response is not affected. A settlement may take a second.
 func WithSettleErrorHook(hook func(*http.Request, error)) PacerOption {
-	return option(hook != nil, nilArgument("WithSettleErrorHook", "hook"), func(p *Pacer) { p.onError = hook })
+	return option(hook != nil, nilArgument("WithSettleErrorHook", "hook"),
+		func(p *Pacer) { p.onError = hook })
 }
 
 // reserve waits for the permits of r, and returns nil if it needs none.

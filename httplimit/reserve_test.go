@@ -79,7 +79,8 @@ func TestAPacerSettlesWhatAResponseCost(t *testing.T) {
 		p := redistest.Must(httplimit.NewKeyedPacer(nil, l, all, httplimit.WithReserve(ten, test.actual)))(t)
 		client := &http.Client{Transport: p, Timeout: time.Minute}
 		response := redistest.Must(client.Do(outgoing(t, http.MethodGet, server.URL+path, nil)))(t)
-		if path == "/body" && !strings.Contains(string(redistest.Must(io.ReadAll(response.Body))(t)), "hello") {
+		text := string(redistest.Must(io.ReadAll(response.Body))(t))
+		if path == "/body" && !strings.Contains(text, "hello") {
 			t.Error("the body is gone")
 		}
 		redistest.NoError(t, response.Body.Close())
@@ -102,6 +103,7 @@ func TestOnlyRequestsThatWereNotSentCostNothing(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))
 	defer dropping.Close()
+	silent := transport(func(*http.Request) (*http.Response, error) { return nil, errSecret })
 	for name, test := range map[string]struct {
 		next http.RoundTripper
 		url  string
@@ -109,11 +111,12 @@ func TestOnlyRequestsThatWereNotSentCostNothing(t *testing.T) {
 	}{
 		"not connected": {&http.Transport{}, "http://" + closed.Addr().String(), 100},
 		"connected":     {&http.Transport{}, dropping.URL, 90},
-		"says nothing":  {transport(func(*http.Request) (*http.Response, error) { return nil, errSecret }), apiURL, 90},
+		"says nothing":  {silent, apiURL, 90},
 		"wrong request": {&http.Transport{}, "ftp://127.0.0.1", 90},
 	} {
 		l := &ledger{left: 100}
-		if _, err := send(t, reserving(t, test.next, l, ten), outgoing(t, http.MethodGet, test.url, nil)); err == nil {
+		p := reserving(t, test.next, l, ten)
+		if _, err := send(t, p, outgoing(t, http.MethodGet, test.url, nil)); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		t.Log(name)
@@ -171,7 +174,8 @@ func TestReservationsOfAPacerWait(t *testing.T) {
 		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
 		defer c.Close()
 		began := time.Now()
-		p := reserving(t, answers(http.StatusOK, "X-Usage-Tokens", "4"), c.Keyed("tokens", 20, time.Minute), ten)
+		four := answers(http.StatusOK, "X-Usage-Tokens", "4")
+		p := reserving(t, four, c.Keyed("tokens", 20, time.Minute), ten)
 		for range 4 { // 4, 8 and 12 are used, and 10 more do not fit
 			mustGet(t, p, apiURL)
 		}

@@ -67,7 +67,8 @@ type Response struct {
 // http.Flusher, http.Hijacker, io.ReaderFrom and Unwrap. The response of a short handler may wait for the
 // settlement, up to WithTimeout.
 func WithActual(actual func(*http.Request, Response) int64) Option {
-	return option(actual != nil, nilArgument("WithActual", "actual"), func(m *Middleware) { m.actual = actual })
+	return option(actual != nil, nilArgument("WithActual", "actual"),
+		func(m *Middleware) { m.actual = actual })
 }
 
 // reserves reports whether requests reserve their cost.

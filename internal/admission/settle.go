@@ -22,7 +22,9 @@ type heldKey struct{ place string }
 
 // In returns a context in which Settle finds h and the reservations of middleware around it.
 func (h *Held) In(ctx context.Context, place string) context.Context {
-	h.outer, _ = ctx.Value(heldKey{place}).(*Held)
+	if outer, ok := ctx.Value(heldKey{place}).(*Held); ok {
+		h.outer = outer
+	}
 	return h.Alone(ctx, place)
 }
 

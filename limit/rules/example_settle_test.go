@@ -43,7 +43,7 @@ rules:
 	if err != nil {
 		panic(err)
 	}
-	answer := middleware.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	answer := middleware.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if err := httplimit.Settle(r.Context(), 120); err != nil { // the tokens of the answer
 			panic(err)
 		}

@@ -90,7 +90,9 @@ func (r *Rules) compile(set *Set, made map[definition]form.Lender) (*compiled, e
 				}
 			}
 			c.made[d] = limiter
-			c.parts[i] = append(c.parts[i], part{limiter: limiter, policies: []string{d.policy}, lease: d.lease})
+			c.parts[i] = append(c.parts[i], part{
+				limiter: limiter, policies: []string{d.policy}, lease: d.lease,
+			})
 		}
 	}
 	return c, c.findReservers()

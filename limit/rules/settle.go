@@ -23,7 +23,7 @@ func (c *compiled) findReservers() error {
 			p := &c.parts[rule.index][i]
 			var ok bool
 			if p.reserver, ok = p.limiter.(reserver); !ok {
-				return fmt.Errorf("%w: %s has settle, and this Store keeps %s without reservations; it must be OnRedis",
+				return fmt.Errorf("%w: %s has settle, the Store of %s cannot reserve, must be OnRedis",
 					limit.ErrInvalidArgument, rule, p.policies[0])
 			}
 		}

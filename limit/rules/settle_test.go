@@ -81,7 +81,8 @@ func TestOtherRulesHaveNoReservation(t *testing.T) {
 
 // A Store that cannot reserve refuses the rules.
 func TestRulesThatCannotSettleAreRefused(t *testing.T) {
-	_, err := rules.New(rules.InMemory(), parsed(t, "rules: [{name: a, settle: true, limits: [{rate: 9/1s}]}]"))
+	set := parsed(t, "rules: [{name: a, settle: true, limits: [{rate: 9/1s}]}]")
+	_, err := rules.New(rules.InMemory(), set)
 	if !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), "rule a has settle") {
 		t.Error(err)
 	}
@@ -94,7 +95,8 @@ var leftOf = regexp.MustCompile(`"([^"]+)";r=(\d+)`)
 func TestRequestsUnderRulesAreSettledOnce(t *testing.T) {
 	r := newStore(t, redistest.Start(t).Client(t)).rules(t, settledRules)
 	user := func(*http.Request) (string, error) { return "alice", nil }
-	m := redistest.Must(httplimit.NewRules(r, user, httplimit.WithSettle(), httplimit.WithTimeout(time.Minute)))(t)
+	m := redistest.Must(httplimit.NewRules(r, user, httplimit.WithSettle(),
+		httplimit.WithTimeout(time.Minute)))(t)
 	server := httptest.NewServer(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		redistest.NoError(t, httplimit.Settle(r.Context(), 30))
 	})))
