@@ -270,7 +270,7 @@ func (c *Client) Reservation(id string) (*Reservation, error) {
 	for i, m := range text.Members {
 		given, err := parseGivenRate(m.Given)
 		reserved := wire.Reserved(string(m.Records))
-		if err != nil || reserved == 0 {
+		if err != nil || reserved == 0 || reserved > engine.MaxPermits {
 			return nil, refuse("be that of a Reservation")
 		}
 		l := c.engine.Limiter("name", m.Name, given.engine())

@@ -103,8 +103,9 @@ func newGroupCall(g *Group, permits []int64, wanted Want) *groupCall {
 	return call
 }
 
-// carryOut carries the call out, or returns an error when ctx ends first.
-func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error {
+// carryOut carries the call out, or returns an error when ctx ends first. begin, unless it is nil, completes
+// the call when its turn has come.
+func (call *groupCall) carryOut(ctx context.Context, budget time.Duration, begin func()) error {
 	e := call.group.engine
 	select {
 	case call.sessions.underWay <- struct{}{}:
@@ -114,6 +115,9 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error
 		return ErrClosed
 	}
 	defer func() { <-call.sessions.underWay }()
+	if begin != nil {
+		begin()
+	}
 	// The request does not end with ctx: its outcome says whether to withdraw. The
 	// caller cancels it when it leaves.
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))

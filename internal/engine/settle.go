@@ -54,31 +54,29 @@ func (g *Group) Settlement(parts []Part) *Settlement { return &Settlement{group:
 // Settle asks Redis, and returns the numbers of each member if numbers is true. After an
 // error it may have settled or not, and another attempt finds out.
 func (s *Settlement) Settle(ctx context.Context, numbers bool) ([]Result, error) {
-	call := s.attempt()
-	call.numbers = numbers
-	err := call.carryOut(ctx, 0)
+	pool := &s.group.engine.groups.sessions[s.group.limiters[0].Server()]
+	call := &groupCall{group: s.group, settles: s.parts, numbers: numbers, sessions: pool}
+	err := call.carryOut(ctx, 0, func() { s.begin(call) })
 	if err != nil { // the call may still go on
-		time.AfterFunc(sessionLife, s.end)
+		if s.end != nil {
+			time.AfterFunc(sessionLife, s.end)
+		}
 		return nil, s.group.limiters[0].Named(err)
 	}
 	return call.result(), nil
 }
 
-// attempt returns the call of the next attempt. It has the number of the first one, unless the
-// session may have forgotten that: then the records tell what was settled.
-func (s *Settlement) attempt() *groupCall {
-	e := s.group.engine
-	pool := &e.groups.sessions[s.group.limiters[0].Server()]
-	again := s.session != nil && time.Since(s.start) < sessionLife-time.Second
-	if !again {
+// begin gives an attempt the session and number of the first one, unless the session may have
+// forgotten that: then the records tell what was settled.
+func (s *Settlement) begin(call *groupCall) {
+	e, pool := s.group.engine, call.sessions
+	call.ambiguous = s.session != nil && time.Since(s.start) < sessionLife-time.Second
+	if !call.ambiguous {
 		session := pool.take(e)
 		s.session, s.number, s.start = session, e.requests.Add(1), time.Now()
 		s.end = sync.OnceFunc(func() { pool.put(e, session) })
 	}
-	return &groupCall{
-		group: s.group, settles: s.parts, settled: s.end, sessions: pool,
-		session: s.session, number: s.number, start: s.start, ambiguous: again,
-	}
+	call.session, call.number, call.start, call.settled = s.session, s.number, s.start, s.end
 }
 
 // The positions of the arguments of settle.lua that are not those of acquire.lua.

@@ -17,7 +17,9 @@ local function unused(l, s, r)
     if r.all > 0 then
       settled = settled or not at and l.records('ZSCORE', renamed(member))
       found.used[#found.used + 1] = at and member or nil
-    elseif at and found.given < s.free and (tonumber(at) or math.huge) > l.expired then
+    elseif not at then
+      break -- the last record goes first, so the reservation is settled
+    elseif found.given < s.free and (tonumber(at) or math.huge) > l.expired then
       local n = count(member)
       if found.given + n > s.free then
         found.part, found.rest, found.given = member, found.given + n - s.free, s.free

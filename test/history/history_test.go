@@ -197,12 +197,13 @@ func (h *history) check() (told bool) {
 	if err := porcupine.VisualizePath(model, info, path); err != nil {
 		h.Error(err)
 	}
-	h.Errorf("seed %d: %s, %d calls; see %s (go test -artifacts keeps it)", h.seed, result, len(h.ops), path)
+	h.Errorf("seed %d, %d Clients, steps %v, shared records %v: %s, %d calls; see %s (go test -artifacts keeps it)",
+		h.seed, len(h.limiter), h.steps, h.shares, result, len(h.ops), path)
 	return true
 }
 
-// stand finds out what may have stood ahead of those that were refused after a
-// wait: callers of the same client that waited at the same time.
+// stand finds out why those may have been refused that waited: for callers of the same Client that waited at the
+// same time, or for another Client that had waiting callers before.
 func stand(ops []porcupine.Operation) {
 	for i := range ops {
 		a := ops[i].Input.(asked)
@@ -211,6 +212,7 @@ func stand(ops []porcupine.Operation) {
 		}
 		for j := range ops {
 			b := ops[j].Input.(asked)
+			a.yields = a.yields || b.timeout > 0 && b.client != a.client && ops[j].Call < ops[i].Return
 			if i != j && b.timeout > 0 && b.client == a.client && ops[j].Call < ops[i].Return &&
 				ops[i].Call < ops[j].Return {
 				a.ahead = max(a.ahead, b.n)

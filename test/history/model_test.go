@@ -99,6 +99,7 @@ type asked struct {
 	n       int64 // permits, or the rate
 	timeout time.Duration
 	ahead   int64 // the most permits that a waiter ahead of it in line may want
+	yields  bool  // its Client may leave permits to another one, whose callers have waited as well
 	resent  bool  // its reply may be that to a copy, which is judged by a later rate
 }
 
@@ -194,10 +195,10 @@ func (s held) acquired(a asked, t told) []held {
 }
 
 // refuses reports whether a request may be refused for a reason other than its timeout: for want of permits,
-// behind a waiter, or because it was above the rate and its copy was not.
+// behind a waiter, for the portion of another Client, or because it was above the rate and its copy was not.
 func (s held) refuses(a asked) bool {
 	above := a.n > s.rate
-	return !above && a.n > s.free() || a.ahead > s.free() || above && a.resent
+	return !above && a.n > s.free() || a.ahead > s.free() || a.yields || above && a.resent
 }
 
 // A history that no limiter can have is found out. Each case breaks one rule.
