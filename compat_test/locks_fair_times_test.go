@@ -19,7 +19,7 @@ const placeOfGo = 30 * time.Second
 
 // fairTimeSpecs is the spec of what Go does to the times of Java.
 func (s *lockSubject) fairTimeSpecs() {
-	It("lose no more of their times than Go has added, whether it leaves or wins (I11c)", func(ctx SpecContext) {
+	It("lose only what Go has added to their times, when it leaves or wins (I11c)", func(ctx SpecContext) {
 		whole := And(BeNumerically(">", defaultFairWait-patience), BeNumerically("<=", defaultFairWait))
 		hold, err := s.fairGo(0).LockFor(ctx, time.Hour)
 		done(err)

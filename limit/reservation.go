@@ -84,8 +84,8 @@ func (r *Reservation) ID() string {
 // (Charger). If the estimate was right, Settle does not ask the store.
 //
 // Settle takes effect once. A second one changes nothing, and returns nil. After an error other than
-// ErrInvalidArgument it is unknown whether it took effect. Then a second Settle, within a minute, finds out, and
-// settles with the amounts of the first.
+// ErrInvalidArgument it is unknown whether it took effect. Then a second Settle, within a minute, finds
+// out, and settles with the amounts of the first.
 func (r *Reservation) Settle(ctx context.Context, actual ...int64) error {
 	select {
 	case r.turn <- struct{}{}:

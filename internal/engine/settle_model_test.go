@@ -145,8 +145,8 @@ func once(call *groupCall) func(resent bool) error {
 	}
 }
 
-// In every order of deliveries, with every one of them once or twice, nothing is given back twice and nothing is
-// charged twice.
+// In every order of deliveries, with every one of them once or twice, nothing is given back twice and
+// nothing is charged twice.
 func TestEveryOrderOfSettlementsSettlesOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -206,7 +206,8 @@ func (m *smallModel) all() map[string]delivery {
 				m.taken += 2
 			}
 		}},
-		"release": {send: sends(newRelease(l, 2, nil)), after: "acquire", does: func(m *out) { m.taken -= 2 }},
+		"release": {send: sends(newRelease(l, 2, nil)), after: "acquire",
+			does: func(m *out) { m.taken -= 2 }},
 		"reserve": {send: once(reserve), does: func(m *out) {
 			if !m.unreserved {
 				m.reserved = 3
@@ -221,7 +222,8 @@ func (m *smallModel) all() map[string]delivery {
 			}
 			return nil
 		}, does: func(m *out) { *m = out{settled: m.settled, exceeded: m.exceeded, expired: true} }},
-		"withdraw": {send: sends(newRelease(l, 0, of(take))), does: func(m *out) { m.taken, m.late = 0, true }},
+		"withdraw": {send: sends(newRelease(l, 0, of(take))),
+			does: func(m *out) { m.taken, m.late = 0, true }},
 	}
 	back := newRelease(l, 0, &withdrawal{after: reserve.number - 1, kept: keptAll, since: time.Now()})
 	back.session, back.records = reserve.session, reserve.reserved[0]

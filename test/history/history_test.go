@@ -197,13 +197,13 @@ func (h *history) check() (told bool) {
 	if err := porcupine.VisualizePath(model, info, path); err != nil {
 		h.Error(err)
 	}
-	h.Errorf("seed %d, %d Clients, steps %v, shared records %v: %s, %d calls; see %s (go test -artifacts keeps it)",
+	h.Errorf("seed %d, %d Clients, steps %v, shared records %v: %s, %d calls; see %s (-artifacts keeps it)",
 		h.seed, len(h.limiter), h.steps, h.shares, result, len(h.ops), path)
 	return true
 }
 
-// stand finds out why those may have been refused that waited: for callers of the same Client that waited at the
-// same time, or for another Client that had waiting callers before.
+// stand finds out why those may have been refused that waited: for callers of the same Client that waited
+// at the same time, or for another Client that had waiting callers before.
 func stand(ops []porcupine.Operation) {
 	for i := range ops {
 		a := ops[i].Input.(asked)

@@ -9,12 +9,14 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// Nothing is lost of reservations, over a bad network and where callers leave. Only a Client that gives back
-// what another one has taken may take it out of a reservation (scripts/parts/find.lua), which then has nothing
-// to give back. Records without the mark of a Client are no better.
+// Nothing is lost of reservations, over a bad network and where callers leave. Only a Client that gives
+// back what another one has taken may take it out of a reservation (scripts/parts/find.lua), which then has
+// nothing to give back. Records without the mark of a Client are no better.
 func TestNothingIsLostOfReservations(t *testing.T) {
 	for name, w := range map[string]way{
-		"bad network": {reserves: true}, "leaving": {reserves: true, leave: true}, "calm": {reserves: true, calm: true},
+		"bad network": {reserves: true},
+		"leaving":     {reserves: true, leave: true},
+		"calm":        {reserves: true, calm: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keepLedger(t, w, Overall)
@@ -23,11 +25,12 @@ func TestNothingIsLostOfReservations(t *testing.T) {
 	}
 }
 
-// visitReserved is one caller that reserves permits, and settles them with less. What it has used is out until
-// the end.
+// visitReserved is one caller that reserves permits, and settles them with less. What it has used is out
+// until the end.
 func (g *books) visitReserved(w way, a *account, random *rand.Rand) {
 	l, n := a.at(random), 1+random.Int64N(a.rate/5)
-	ctx, leave := context.WithTimeout(context.Background(), w.slow*time.Duration(random.IntN(60))*time.Millisecond)
+	ctx, leave := context.WithTimeout(context.Background(),
+		w.slow*time.Duration(random.IntN(60))*time.Millisecond)
 	defer leave()
 	timeout := w.slow * time.Duration(random.IntN(3)*10) * time.Millisecond
 	r, err := l.Reserve(ctx, n, timeout)

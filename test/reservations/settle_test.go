@@ -92,8 +92,8 @@ func TestTryReserveReturnsTheNumbersOfAllow(t *testing.T) {
 	})
 }
 
-// After its interval a reservation has nothing left to give back: what was used beyond it is charged, from then
-// on.
+// After its interval a reservation has nothing left to give back: what was used beyond it is charged, from
+// then on.
 func TestSettlingLateFreesNothing(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		l := b.NewLimiter(Overall, 10, time.Second)

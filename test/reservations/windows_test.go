@@ -115,7 +115,8 @@ func (d *desk) settles(b *booking) {
 		used = min(used, b.reserved) // or it might be charged twice, as Reservation says
 	}
 	d.Want(r.Settle(d.Context(), used))
-	d.notes("settle", b.reserved, "reserved at", b.spell.at, "used", used, "again", b.settled, r != b.Reservation)
+	d.notes("settle", b.reserved, "reserved at", b.spell.at, "used", used, "again",
+		b.settled, r != b.Reservation)
 	if b.settled {
 		return
 	}
@@ -140,9 +141,9 @@ func (d *desk) releases(by int) {
 	d.notes("release", out)
 }
 
-// By what was settled, no interval has more than the rate, except by what was charged: reservations count from
-// the time of their grant on with what was used of them. After each step exactly these permits are out, and
-// value + records = rate.
+// By what was settled, no interval has more than the rate, except by what was charged: reservations count
+// from the time of their grant on with what was used of them. After each step exactly these permits are
+// out, and value + records = rate.
 func TestNoIntervalExceedsTheRateByWhatWasSettled(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		charges := int64(0)
