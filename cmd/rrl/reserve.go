@@ -173,23 +173,29 @@ func (a *app) settleFor(ctx context.Context, q *reserving, r *rratelimiter.Reser
 // used returns how many permits the command used: the number in its file, or what was reserved if there is
 // none.
 func (q *reserving) used() (int64, error) {
-	const most = 40 // bytes for a number
-	file, err := os.Open(q.file)
-	if errors.Is(err, fs.ErrNotExist) {
+	const most, shown = 1000, 40 // bytes
+	info, err := os.Stat(q.file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return q.permits, nil // the command has removed it
+	case err == nil && !info.Mode().IsRegular() && !info.IsDir(): // a pipe would be read for ever
+		return 0, fmt.Errorf("the file of %s is %v, must be a regular file", usedVariable, info.Mode())
+	case err != nil:
+		return 0, err
 	}
+	file, err := os.Open(q.file)
 	if err != nil {
 		return 0, err
 	}
 	defer file.Close()
 	b, err := io.ReadAll(io.LimitReader(file, most))
 	text := strings.TrimSpace(string(b))
-	if err != nil || text == "" {
+	if err != nil || text == "" && len(b) < most {
 		return q.permits, err
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
-	if err != nil {
-		return 0, fmt.Errorf("the file of %s has %q, must be an integer of at least 0", usedVariable, text)
+	if err != nil || len(b) == most {
+		return 0, fmt.Errorf("the file of %s has %.*q, must be an integer of at least 0", usedVariable, shown, text)
 	}
 	return int64(n), nil
 }
@@ -202,7 +208,7 @@ func (a *app) settleCommand() *cobra.Command {
 PERMITS were used: the other reserved permits come back, if they have not come back already. If
 more were used than reserved, the difference is charged (rrl help charge). 0 cancels it.
 
-A second settlement changes nothing. --redis, --name-prefix and --id must be those of the
+A second settlement gives nothing back. --redis, --name-prefix and --id must be those of the
 reservation.`,
 		Example: `  rrl settle "$id" 1200`,
 		Args:    named(0, 2, 2),
