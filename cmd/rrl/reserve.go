@@ -195,7 +195,8 @@ func (q *reserving) used() (int64, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil || len(b) == most {
-		return 0, fmt.Errorf("the file of %s has %.*q, must be an integer of at least 0", usedVariable, shown, text)
+		const message = "the file of %s has %.*q, must be an integer of at least 0"
+		return 0, fmt.Errorf(message, usedVariable, shown, text)
 	}
 	return int64(n), nil
 }

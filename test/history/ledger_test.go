@@ -58,7 +58,7 @@ type stake struct {
 // A way is how the callers of a ledger behave.
 type way struct {
 	leave    bool          // callers of Release also leave
-	calm     bool          // the network does nothing; then only the end of its context is an error for a caller
+	calm     bool          // the network does nothing: the end of its context is the only error of a caller
 	reserves bool          // callers also reserve, and each gives back by its own Client
 	slow     time.Duration // how many times slower all goes, for a busy machine
 }

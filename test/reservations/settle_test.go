@@ -42,7 +42,9 @@ func keeps(l *Limiter, rate, left int64) {
 func TestSettleCorrectsAnEstimate(t *testing.T) {
 	EachFormat(t, func(b *Bench, opts ...rratelimiter.Option) {
 		l := b.NewLimiter(Overall, 10, time.Second).With(opts...)
-		for _, v := range []struct{ used, left int64 }{{4, 6}, {0, 10}, {7, 3}, {9, 1}, {12, -2}, {10000, -9990}} {
+		for _, v := range []struct{ used, left int64 }{
+			{4, 6}, {0, 10}, {7, 3}, {9, 1}, {12, -2}, {10000, -9990},
+		} {
 			b.Now += 2000
 			r := reserve(l, 7)
 			keeps(l, 10, 3)
@@ -64,7 +66,8 @@ func TestReserveIsRefused(t *testing.T) {
 		if r, err := l.Reserve(b.Context(), 7, 0); r != nil || err != nil {
 			t.Errorf("%v, %v; want it refused", r, err)
 		}
-		if r, err := l.Reserve(b.Context(), 11, 0); r != nil || !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
+		r, err := l.Reserve(b.Context(), 11, 0)
+		if r != nil || !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
 			t.Errorf("%v, %v; want ErrPermitsExceedRate", r, err)
 		}
 		l.Has(6)
@@ -77,7 +80,8 @@ func TestTryReserveReturnsTheNumbersOfAllow(t *testing.T) {
 		l := b.NewLimiter(Overall, 10, time.Second)
 		r, result, err := l.TryReserve(b.Context(), 7)
 		want := rratelimiter.Result{
-			Allowed: true, Name: l.Name(), Limit: 10, Interval: time.Second, Remaining: 3, ResetAfter: time.Second,
+			Allowed: true, Name: l.Name(), Limit: 10, Interval: time.Second, Remaining: 3,
+			ResetAfter: time.Second,
 		}
 		if r == nil || err != nil || !reflect.DeepEqual(result, want) {
 			t.Fatalf("%v, %+v, %v; want %+v", r, result, err, want)
@@ -236,7 +240,8 @@ func TestAReservationIsSettledByItsID(t *testing.T) {
 			for _, amount := range []int64{used, 0, 20, 3} {
 				elsewhere, err := other.Reservation(r.ID())
 				b.Want(err)
-				if used == 6 && amount != used || used < 6 && amount == 20 { // Redis does not know of the first
+				// Redis does not know of the first one, or may charge again.
+				if used == 6 && amount != used || used < 6 && amount == 20 {
 					continue
 				}
 				settle(l, elsewhere, amount)
@@ -269,7 +274,8 @@ func TestKeyedReserves(t *testing.T) {
 		settle(l, elsewhere, 12)
 		l.Has(5)
 		r, result, err := k.TryReserve(b.Context(), "two", 6)
-		if r != nil || err != nil || result.Allowed || result.Remaining != 5 || result.RetryAfter != time.Second {
+		refused := r == nil && !result.Allowed && result.Remaining == 5 && result.RetryAfter == time.Second
+		if !refused || err != nil {
 			t.Errorf("%v, %+v, %v; want it refused for 1 s", r, result, err)
 		}
 		r, result, err = k.TryReserve(b.Context(), "two", 4)
@@ -284,7 +290,8 @@ func TestKeyedReserves(t *testing.T) {
 // A Group settles each limiter by its own amount, in one call.
 func TestAGroupSettlesEachLimiter(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
-		requests, tokens := b.NewLimiter(Overall, 5, time.Minute), b.NewLimiter(PerClient, 10_000, time.Minute)
+		requests := b.NewLimiter(Overall, 5, time.Minute)
+		tokens := b.NewLimiter(PerClient, 10_000, time.Minute)
 		g := b.Client.All(requests.RateLimiter, tokens.RateLimiter).Amounts(1, 3500)
 		r, err := g.Reserve(b.Context(), 1, 0)
 		b.Want(err)

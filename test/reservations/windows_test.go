@@ -83,7 +83,8 @@ func (d *desk) step() {
 		if fits = n <= d.left(); (r != nil) != fits {
 			d.Errorf("reserve %d: %v", n, r != nil)
 		} else if fits {
-			d.bookings = append(d.bookings, &booking{Reservation: r, spell: d.counts(n, -1, false), reserved: n})
+			b := &booking{Reservation: r, spell: d.counts(n, -1, false), reserved: n}
+			d.bookings = append(d.bookings, b)
 		}
 		d.notes("reserve", n, r != nil)
 	case op < 17 && len(d.bookings) > 0:
