@@ -54,7 +54,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the question is too long", http.StatusRequestEntityTooLarge)
 		return
 	case errors.Is(err, rratelimiter.ErrInvalidArgument): // such as a missing user
-		http.Error(w, "who asks?", http.StatusBadRequest)
+		http.Error(w, "the user is missing", http.StatusBadRequest)
 		return
 	case err != nil: // Redis has failed: let the question pass, without a limit
 		log.Print(err)

@@ -179,7 +179,7 @@ func TestStreamsOfAClientSettle(t *testing.T) {
 	})
 }
 
-// A call that panics gets nothing back. What it cost beyond the estimate is charged.
+// A panic returns no permits, and a cost above the estimate is charged.
 func TestPanicsGiveNothingBack(t *testing.T) {
 	for actual, want := range map[int64]int64{1: 10, 50: 50} {
 		var last grpclimit.Outcome

@@ -201,7 +201,7 @@ func TestSettleReachesEachMiddleware(t *testing.T) {
 	apart.wants(t, 1000, 0)
 }
 
-// A request that panics gets nothing back. What it sent beyond the estimate is charged.
+// A panic returns no permits, and a cost above the estimate is charged.
 func TestPanicsGiveNothingBack(t *testing.T) {
 	for bytes, want := range map[int]int64{1: 10, 5000: 5000} {
 		l := &ledger{left: 6000}

@@ -135,7 +135,7 @@ func TestAResultIsALine(t *testing.T) {
 	}
 }
 
-// Times are rounded up, so that a caller who waits that long does not come too early.
+// Times are rounded up: a caller that waits that long is not too early.
 func TestTimesOfALineAreRoundedUp(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		1: "1ns", 999: "999ns", 1001: "1.01µs", 310_000_001: "311ms", 999_500_000: "1s",

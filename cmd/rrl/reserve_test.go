@@ -21,8 +21,8 @@ func outstandingOf(t *testing.T, s *redistest.Server) int64 {
 	return outstanding(l)
 }
 
-// What a command writes to the file of RRL_USED is what it used. Without a number, or with one that is none,
-// what was reserved counts. The exit code is that of the command, and the file is removed.
+// A reservation is settled by the number that the command writes to the file of RRL_USED. Without a usable
+// number the whole reservation counts. The exit code is that of the command, and the file is removed.
 func TestReserveSettlesWhatACommandUsed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -149,7 +149,7 @@ func (l *Limiter) InUse() []*Pair {
 // records, does not count as wrong.
 func (l *Limiter) Holds() bool { return allRemarks(l.Findings) }
 
-// Masked returns the limiter with masks in place of names and ids, for viewers who may see only its numbers.
+// Masked returns the limiter with masked names and ids, for viewers that may see only its numbers.
 func (l *Limiter) Masked(mask func(string) string) *Limiter {
 	m := *l
 	m.Name, m.Keys, m.Pairs = mask(l.Name), slices.Clone(l.Keys), slices.Clone(l.Pairs)

@@ -2,6 +2,7 @@ package fallback_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync/atomic"
 	"testing"
@@ -272,5 +273,76 @@ func TestTheTimeoutIsKeptWhenRedisIsBack(t *testing.T) {
 			}
 		}
 		c.Sleep(2 * time.Hour)
+	})
+}
+
+// Redis was out of memory, and has memory again: another Client may still have grants to book, so this one
+// takes no more than its share for a while, though its circuit was never open.
+func TestAClientKeepsToItsShareAfterRefusals(t *testing.T) {
+	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
+		NoError(c.T, c.SetRate(c.Context(), Overall, 10, 20*time.Second))
+		learns(c)
+		var refuses atomic.Bool
+		c.RDB.AddHook(Refusing("OOM command not allowed", &refuses))
+		refuses.Store(true)
+		c.Took(2, 0, 0)
+		refuses.Store(false)
+		c.Sleep(2 * time.Second) // all is booked
+		if n := TakeAll(c, c.RateLimiter); n != 3 {
+			t.Errorf("%d granted, want the rest of the share, 3", n)
+		}
+		c.Sleep(4 * time.Second)
+		if n := TakeAll(c, c.RateLimiter); n != 5 {
+			t.Errorf("%d granted after that, want 5", n)
+		}
+	}, rratelimiter.WithLocalShare(0.5))
+}
+
+// A Client with grants of many limiters to book does not repeat all bookings while Redis refuses them. When
+// Redis has memory again, all are booked at once.
+func TestRefusedBookingsAreFew(t *testing.T) {
+	const limiters, calls = 500, 2 // scripts of a booking
+	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
+		keyed := c.Client.Keyed("many", 10, time.Hour)
+		sent := c.CountScripts()
+		var refuses atomic.Bool
+		refuses.Store(true)
+		c.RDB.AddHook(Refusing("OOM command not allowed", &refuses))
+		for i := range limiters {
+			NoError(c.T, keyed.Acquire(c.Context(), fmt.Sprint(i), 1))
+		}
+		c.Sleep(5 * time.Second) // each was tried once
+		const few, rounds = 50, 14
+		sent()
+		c.Sleep(10 * time.Second)
+		if n := sent(); n == 0 || n > rounds*calls*(few+1) {
+			t.Errorf("%d scripts in 10 s", n)
+		}
+		refuses.Store(false)
+		c.Sleep(2 * time.Second)
+		if h := c.Client.Health(); h.Unbooked != 0 {
+			t.Errorf("%+v; want all booked", h)
+		}
+	})
+}
+
+// A caller of a Group whose timeout passes in line says nothing about Redis: the circuit opens although such
+// callers come and go.
+func TestRefusalsInLineAreNoReplies(t *testing.T) {
+	fallsBack(t, 10, rratelimiter.FallbackDeny, func(c *Limiter) {
+		g := c.Client.All(c.RateLimiter)
+		NoError(t, Yes(g.TryAcquire(c.Context(), 10, 0)))
+		head := c.Comes(c.Context(), 10, time.Hour)
+		open := c.Gate.Shut()
+		for range 3 {
+			NoError(t, No(g.TryAcquire(c.Context(), 1, budget/2))) // behind the head
+			decides(c, c.RateLimiter, 0, "false", budget)
+		}
+		if !c.Client.Health().Degraded {
+			t.Error("the circuit is closed after three calls without a reply")
+		}
+		open()
+		c.Sleep(time.Minute)
+		head()
 	})
 }

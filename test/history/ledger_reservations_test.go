@@ -25,8 +25,8 @@ func TestNothingIsLostOfReservations(t *testing.T) {
 	}
 }
 
-// visitReserved is one caller that reserves permits, and settles them with less. What it has used is out
-// until the end.
+// visitReserved plays a caller that reserves permits and settles for fewer. The used permits stay out until
+// the end.
 func (g *books) visitReserved(w way, a *account, random *rand.Rand) {
 	l, n := a.at(random), 1+random.Int64N(a.rate/5)
 	ctx, leave := context.WithTimeout(context.Background(),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
@@ -317,4 +318,38 @@ func TestAGroupSettlesEachLimiter(t *testing.T) {
 		}
 		requests.Has(0)
 	})
+}
+
+// A debt has a bound, above which a charge is refused and takes nothing.
+func TestADebtHasABound(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 10, time.Hour)
+		l.Takes(1)
+		const near = "-9007199254740000" // almost -2^53
+		b.SetKey(l.ValueKey(), near)
+		if _, err := l.Charge(b.Context(), 10_000); !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+			t.Errorf("%v, want an ErrInvalidArgument", err)
+		}
+		l.HasValue(near)
+	})
+}
+
+// However many callers settle and charge at once, the hash has sessions for 16 of them.
+func TestSettlementsHaveFewSessions(t *testing.T) {
+	s := redistest.Start(t)
+	l := NewClient(t, s.Client(t)).RateLimiter(redistest.Name(t)).WithRate(1_000_000, time.Hour)
+	const callers, least, sessions = 500, 4, 16
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			r, err := l.Reserve(t.Context(), 5, 0)
+			NoError(t, err)
+			NoError(t, r.Settle(t.Context(), 7))
+			NoError(t, ErrOf(l.Charge(t.Context(), 1)))
+		})
+	}
+	all.Wait()
+	if n := s.Admin().HLen(t.Context(), l.Name()).Val(); n > least+sessions {
+		t.Errorf("%d fields, want %d at most", n, least+sessions)
+	}
 }
