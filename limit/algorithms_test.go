@@ -32,31 +32,31 @@ var algorithms = []struct {
 	{"fixedwindow.Window", []string{"fixedwindow/take.lua"}, formtest.Suite{
 		Worst: 2, Grain: time.Millisecond,
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
-			return fixedwindow.Window{Rate: rate, Interval: interval}
+			return formtest.Of(fixedwindow.Window{Rate: rate, Interval: interval})
 		},
 	}},
 	{"slidingwindow.Log", []string{"slidingwindow/log.lua"}, formtest.Suite{
 		Worst: 1,
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
-			return slidingwindow.Log{Rate: rate, Interval: interval}
+			return formtest.Of(slidingwindow.Log{Rate: rate, Interval: interval})
 		},
 	}},
 	{"slidingwindow.Counter", []string{"slidingwindow/counter.lua"}, formtest.Suite{
 		Worst: 2,
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
-			return slidingwindow.Counter{Rate: rate, Interval: interval}
+			return formtest.Of(slidingwindow.Counter{Rate: rate, Interval: interval})
 		},
 	}},
 	{"tokenbucket.Bucket", []string{"tokenbucket/take.lua"}, formtest.Suite{
 		Worst: 2,
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
-			return tokenbucket.Bucket{Capacity: rate, Rate: float64(rate), Interval: interval}
+			return formtest.Of(tokenbucket.Bucket{Capacity: rate, Rate: float64(rate), Interval: interval})
 		},
 	}},
 	{"leakybucket.Meter", []string{"leakybucket/pour.lua"}, formtest.Suite{
 		Worst: 2,
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
-			return leakybucket.Meter{Capacity: rate, Rate: rate, Interval: interval}
+			return formtest.Of(leakybucket.Meter{Capacity: rate, Rate: rate, Interval: interval})
 		},
 	}},
 	{"leakybucket.Queue", []string{"leakybucket/queue.lua"}, formtest.Suite{

@@ -2,9 +2,10 @@
 // that middleware passes on, and the errors. It has no dependencies.
 //
 // A [Limiter] is one limit. A [Keyed] has a limit for each key, such as a user or an address. An [Acquirer]
-// is a Limiter that can wait for permits, a [KeyedAcquirer] a Keyed that can. [Of] returns the Limiter of one
-// key. [Func] and [KeyedFunc] turn functions into limiters. Package limittest checks that a limiter keeps the
-// rules of this package.
+// is a Limiter that can wait for permits, and a [Ledger] one for costs that are known afterwards; a
+// [KeyedAcquirer] and a [KeyedLedger] are the same for a Keyed. [Of] returns the Limiter of one key. [Func]
+// and [KeyedFunc] turn functions into limiters. Package limittest checks that a limiter keeps the rules of
+// this package.
 package limit
 
 import (

@@ -49,6 +49,25 @@ type KeyedCharger interface {
 	Charge(ctx context.Context, key string, n int64) (Result, error)
 }
 
+// A Ledger is a Limiter for costs of every kind: it takes back, reserves, and charges. So do the limiters of
+// packages fixedwindow, slidingwindow and tokenbucket, and the Meter of leakybucket.
+//
+// In these, at most 2^40 permits count as taken: Charge drops what is beyond. A bucket also drops a debt that
+// would take more than 3,660 days to pay. Reservations have no ID. On Redis a Settle whose reply was lost is
+// not repeated, as it might take effect twice: it returns its error again.
+type Ledger interface {
+	Releaser
+	Reserver
+	Charger
+}
+
+// A KeyedLedger is a Keyed that takes back, reserves, and charges, like a Ledger.
+type KeyedLedger interface {
+	KeyedReleaser
+	KeyedReserver
+	KeyedCharger
+}
+
 // A Reservation holds permits for a cost that is known later. Settle it with what was used. A reservation
 // that is never settled counts as used, as estimated: there is nothing to close. It is safe for concurrent
 // use.
@@ -87,6 +106,9 @@ func (r *Reservation) ID() string {
 // ErrInvalidArgument it is unknown whether it took effect. Then a second Settle, within a minute, finds
 // out, and settles with the amounts of the first.
 func (r *Reservation) Settle(ctx context.Context, actual ...int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():

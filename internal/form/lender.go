@@ -29,6 +29,12 @@ type Keyed interface {
 	Lender
 }
 
+// A charger is a Lender that can charge. All forms are, but only those of a Ledger offer it.
+type charger interface {
+	Lender
+	charge(ctx context.Context, key string, n int64) (limit.Result, error)
+}
+
 // An Opened is a limiter in memory, for an algorithm that does more than Take.
 type Opened[S any] interface {
 	// Do calls f with the state of a key and the time in µs, and excludes other callers

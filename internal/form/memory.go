@@ -80,18 +80,29 @@ func (m *memory[S]) Lend(ctx context.Context, key string, n int64) (r limit.Resu
 	return r, d, err
 }
 
+// charge implements charger.
+func (m *memory[S]) charge(ctx context.Context, key string, n int64) (r limit.Result, err error) {
+	if err := m.check(ctx, key, n, true); err != nil {
+		return r, err
+	}
+	var d Decision
+	m.take(key, n, Charge, &d)
+	m.rule.fill(&r, &d)
+	return r, nil
+}
+
 // Return implements Lender.
 func (m *memory[S]) Return(ctx context.Context, key string, n int64, d Decision) error {
 	return m.Do(ctx, key, func(state *S, now int64) {
 		if now < d.Stamp { // otherwise the permits have come back already
-			m.rule.Take(state, now, -n)
+			m.rule.Take(state, now, -n, d.Stamp)
 		}
 	})
 }
 
 // Do implements Opened.
 func (m *memory[S]) Do(ctx context.Context, key string, f func(state *S, now int64)) error {
-	if err := m.check(ctx, key, 1); err != nil {
+	if err := m.check(ctx, key, 1, false); err != nil {
 		return err
 	}
 	m.tidy(m.locked(key, f))
@@ -109,24 +120,24 @@ func (m *memory[S]) locked(key string, f func(state *S, now int64)) (now int64) 
 }
 
 func (m *memory[S]) lend(ctx context.Context, key string, n int64, r *limit.Result, d *Decision) error {
-	if err := m.check(ctx, key, n); err != nil {
+	if err := m.check(ctx, key, n, false); err != nil {
 		return err
 	}
-	m.take(key, n, d)
+	m.take(key, n, 0, d)
 	m.rule.fill(r, d)
 	return nil
 }
 
 func (m *memory[S]) release(ctx context.Context, key string, n int64) error {
-	if err := m.check(ctx, key, n); err != nil {
+	if err := m.check(ctx, key, n, false); err != nil {
 		return err
 	}
-	m.take(key, -n, new(Decision))
+	m.take(key, -n, 0, new(Decision))
 	return nil
 }
 
-func (m *memory[S]) check(ctx context.Context, key string, n int64) error {
-	if err := m.rule.Check(ctx, n); err != nil || m.single() {
+func (m *memory[S]) check(ctx context.Context, key string, n int64, charge bool) error {
+	if err := m.rule.Check(ctx, n, charge); err != nil || m.single() {
 		return err
 	}
 	return Usable("the key", key)
@@ -134,11 +145,11 @@ func (m *memory[S]) check(ctx context.Context, key string, n int64) error {
 
 // take does what locked does for a function, without one: a call by a pointer takes as long as the
 // decision.
-func (m *memory[S]) take(key string, n int64, d *Decision) {
+func (m *memory[S]) take(key string, n, stamp int64, d *Decision) {
 	now, s := m.clock.read(), m.shard(key)
 	s.mu.Lock()
 	now = m.clock.settle(now, &s.last)
-	*d = m.rule.Take(s.find(key), now, n)
+	*d = m.rule.Take(s.find(key), now, n, stamp)
 	s.mu.Unlock()
 	d.Stamp = now + d.Reset
 	m.tidy(now)

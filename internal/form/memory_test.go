@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 func counting() (Rule[int64], error) {
 	return Rule[int64]{
 		Numbers: Numbers{Limit: 10, Interval: time.Minute, Idle: time.Minute},
-		Take: func(used *int64, _, n int64) Decision {
+		Take: func(used *int64, _, n, _ int64) Decision {
 			if n > 10-*used {
 				return Decision{Remaining: 10 - *used}
 			}

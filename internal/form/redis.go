@@ -83,7 +83,19 @@ func (s keyedStore) Release(ctx context.Context, key string, n int64) error {
 
 // Lend implements Lender.
 func (s *store) Lend(ctx context.Context, key string, n int64) (limit.Result, Decision, error) {
-	name, d, err := s.decide(ctx, key, n, n)
+	return s.take(ctx, key, n)
+}
+
+// charge implements charger.
+func (s *store) charge(ctx context.Context, key string, n int64) (limit.Result, error) {
+	r, _, err := s.take(ctx, key, n, Charge)
+	return r, err
+}
+
+// take takes n permits, or charges them.
+func (s *store) take(ctx context.Context, key string, n int64,
+	stamp ...any) (limit.Result, Decision, error) {
+	name, d, err := s.decide(ctx, key, n, n, stamp...)
 	if err != nil {
 		return limit.Result{}, Decision{}, err
 	}
@@ -112,8 +124,9 @@ func (s *store) decide(ctx context.Context, key string, n, take int64,
 		name += ":" + key
 		err = Usable("the key", key)
 	}
+	charge := take > 0 && len(stamp) > 0
 	if err == nil {
-		err = s.Check(ctx, n)
+		err = s.Check(ctx, n, charge)
 	}
 	if err != nil {
 		return name, Decision{}, err
@@ -121,7 +134,7 @@ func (s *store) decide(ctx context.Context, key string, n, take int64,
 	d, err = Within(ctx, name,
 		func(ctx context.Context) (Decision, error) { return s.run(ctx, name, take, stamp...) },
 		func(ctx context.Context, d Decision) {
-			if d.Allowed && take > 0 {
+			if d.Allowed && take > 0 && !charge {
 				_, _ = s.run(ctx, name, -take, d.Stamp)
 			}
 		})

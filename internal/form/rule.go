@@ -17,8 +17,10 @@ type Rule[S any] struct {
 	Numbers
 
 	// Take takes n permits, if they are there, at a time in µs of a clock that may be set back.
-	// A negative n gives back up to -n permits, as far as they are out.
-	Take func(state *S, now, n int64) Decision
+	// A negative n gives back up to -n permits, as far as they are out: of the grant with this stamp,
+	// of any if it is 0. If stamp is Charge, Take takes n permits whatever is there, up to
+	// MostPermits in all. Rules that are not for a Ledger may ignore stamp.
+	Take func(state *S, now, n, stamp int64) Decision
 
 	// Owes reports whether memory must keep a state that has been unused for Idle. Without it,
 	// memory keeps none.
@@ -26,8 +28,7 @@ type Rule[S any] struct {
 
 	// Script is Take in Redis. KEYS[1] has the state, ARGV[1] is n, and Args follow. The reply
 	// holds Remaining, Reset, Stamp and Retry of the Decision, without trailing zeros: each
-	// number costs Redis time. Allowed is a Stamp above 0. To give back one grant only, the
-	// call has its Stamp behind Args.
+	// number costs Redis time. Allowed is a Stamp above 0. A stamp follows Args unless it is 0.
 	Script *redisx.Script
 	Args   []any
 }
@@ -43,7 +44,7 @@ type Numbers struct {
 // A Decision is the result of a Rule for one call.
 type Decision struct {
 	Allowed      bool
-	Remaining    int64
+	Remaining    int64 // below 0: a debt
 	Retry, Reset int64 // as in a limit.Result, in µs
 
 	// Stamp identifies the grant to the script that gives back this grant and no other: the
@@ -52,11 +53,15 @@ type Decision struct {
 	Stamp int64
 }
 
+// Charge takes the place of a Stamp where permits are taken whatever is left.
+const Charge = 1
+
 // fill writes the numbers of a Decision into the Result of the caller: a Result is large, and a copy of
 // it takes as long as the decision.
 func (n *Numbers) fill(r *limit.Result, d *Decision) {
 	r.Allowed, r.Limit, r.Interval = d.Allowed, n.Limit, n.Interval
 	r.Remaining = min(max(0, d.Remaining), n.Limit)
+	r.Debt = max(0, -d.Remaining)
 	r.RetryAfter, r.ResetAfter = Micros(d.Retry), Micros(d.Reset)
 }
 
@@ -68,14 +73,16 @@ func Micros(us int64) time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// Check returns an error for an ended ctx or an invalid number of permits.
-func (n *Numbers) Check(ctx context.Context, permits int64) error {
+// Check returns an error for an ended ctx or an invalid number of permits. A charge may be above Limit.
+func (n *Numbers) Check(ctx context.Context, permits int64, charge bool) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("rratelimiter: %w", ctx.Err())
 	case permits < 1:
 		return fmt.Errorf("%w: n is %d, must be at least 1", limit.ErrInvalidArgument, permits)
-	case permits > n.Limit:
+	case charge && permits > MostPermits:
+		return fmt.Errorf("%w: n is %d, must be at most 2^40", limit.ErrInvalidArgument, permits)
+	case !charge && permits > n.Limit:
 		return fmt.Errorf("%w: n is %d, must be at most %d", limit.ErrPermitsExceedRate, permits, n.Limit)
 	}
 	return nil

@@ -78,7 +78,7 @@ func (l Limit) rule() (form.Rule[state], error) {
 	b := boundOf(numbers)
 	return form.Rule[state]{
 		Numbers: numbers,
-		Take: func(s *state, now, n int64) form.Decision {
+		Take: func(s *state, now, n, _ int64) form.Decision {
 			_, d := b.take(s, now, n, false)
 			return d
 		},

@@ -44,7 +44,7 @@ func (p *pool) tryAcquire(ctx context.Context, key string, n int64) (*Lease, boo
 
 // try returns no lease if the permits are not there.
 func (p *pool) try(ctx context.Context, key string, n int64) (*Lease, form.Decision, error) {
-	if err := p.Check(ctx, n); err != nil {
+	if err := p.Check(ctx, n, false); err != nil {
 		return nil, form.Decision{}, err
 	}
 	expires := p.expires()
@@ -61,7 +61,7 @@ func (p *pool) acquire(ctx context.Context, key string, n int64) (*Lease, error)
 		if lease, _, err := p.try(ctx, key, n); lease != nil || err != nil {
 			return lease, err
 		}
-	} else if err := p.Check(ctx, n); err != nil {
+	} else if err := p.Check(ctx, n, false); err != nil {
 		return nil, err
 	}
 	l := p.lines.enter(key)

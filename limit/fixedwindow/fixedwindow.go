@@ -26,14 +26,14 @@ type Window struct {
 
 // InMemory returns a limiter in this process. Like all the methods, it returns a
 // limit.ErrInvalidArgument if a field is out of its bounds.
-func (w Window) InMemory(opts ...limit.Option) (limit.Releaser, error) {
-	return form.InMemory(w.rule, opts)
+func (w Window) InMemory(opts ...limit.Option) (limit.Ledger, error) {
+	return form.Ledger(form.InMemory(w.rule, opts))
 }
 
 // InMemoryKeyed returns a limiter with a window for each key, in this process. One of the next calls
 // drops a window that has ended.
-func (w Window) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
-	return form.InMemoryKeyed(w.rule, opts)
+func (w Window) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
+	return form.KeyedLedger(form.InMemoryKeyed(w.rule, opts))
 }
 
 // OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
@@ -43,13 +43,13 @@ func (w Window) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error)
 // Limiters with other numbers may use the same name, as during a deploy. They all count in one window,
 // which lasts for the longest of their intervals. After a change to a shorter interval the last long
 // window lasts to its end.
-func (w Window) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
-	return form.OnRedis(w.rule, rdb, name)
+func (w Window) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
+	return form.Ledger(form.OnRedis(w.rule, rdb, name))
 }
 
 // OnRedisKeyed is OnRedis with a window for each key, under {name:key}:fixedwindow.
-func (w Window) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error) {
-	return form.OnRedisKeyed(w.rule, rdb, name)
+func (w Window) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedLedger, error) {
+	return form.KeyedLedger(form.OnRedisKeyed(w.rule, rdb, name))
 }
 
 //go:embed take.lua
@@ -72,7 +72,7 @@ type counter struct{ rate, interval int64 }
 type state struct{ end, used int64 }
 
 // take decides as take.lua does.
-func (c counter) take(s *state, now, n int64) form.Decision {
+func (c counter) take(s *state, now, n, stamp int64) form.Decision {
 	now /= 1000
 	switch left := s.end - now; {
 	case left <= 0: // the next permit begins a new window
@@ -80,7 +80,11 @@ func (c counter) take(s *state, now, n int64) form.Decision {
 	case left > c.interval: // the clock was set back
 		s.end = now + c.interval
 	}
-	allowed := n <= c.rate-s.used
+	charge := stamp == form.Charge
+	if charge {
+		n = min(n, form.MostPermits-s.used)
+	}
+	allowed := charge || n < 0 || n <= c.rate-s.used
 	if allowed {
 		s.used = max(0, s.used+n)
 	}

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 func TestForms(t *testing.T) {
 	formtest.Run(t, formtest.Suite{
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
-			return fixedwindow.Window{Rate: rate, Interval: interval}
+			return formtest.Of(fixedwindow.Window{Rate: rate, Interval: interval})
 		},
 		Kind: limittest.FixedWindow, Worst: 2,
 		Grain: time.Millisecond,

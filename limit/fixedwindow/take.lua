@@ -5,7 +5,8 @@
 -- ARGV[1]  the permits, negative if they are given back
 -- ARGV[2]  the rate
 -- ARGV[3]  the interval, in ms
--- ARGV[4]  when the window of the permits to give back began; none: any window
+-- ARGV[4]  when the window of the permits to give back began; none: any window. Where permits are
+--          taken, 1 takes them whatever is left
 -- Reply:   the permits left; when all are back, in µs; when the window began, in µs since 1970, 0 if
 --          nothing was taken; when the permits are back, in µs
 
@@ -28,10 +29,12 @@ if text and #text <= LAST and ttl ~= 0 and ttl ~= -2 then
     end
   end
 end
-if ARGV[4] and tonumber(ARGV[4]) ~= began then -- the window has ended
+local charge = n > 0 and ARGV[4]
+if charge then
+  n = math.min(n, MOST - used)
+elseif ARGV[4] and tonumber(ARGV[4]) ~= began then -- the window has ended
   return {0, 0, 0}
-end
-if n > 0 and n > rate - used then
+elseif n > 0 and n > rate - used then
   if ttl ~= left then
     redis.call('PEXPIRE', KEYS[1], left)
   end

@@ -41,7 +41,7 @@ func (w waiting) wait(ctx context.Context, key string) error {
 	var c *crowd
 	var place *list.Element
 	err := w.lines.Do(ctx, key, func(l *line, now int64) {
-		if d = w.pacer.take(l, now, 1); d.Allowed && d.Retry > 0 {
+		if d = w.pacer.take(l, now, 1, 0); d.Allowed && d.Retry > 0 {
 			if l.crowd == nil {
 				l.crowd = &crowd{pace: time.Duration(w.pacer.pace * 1000)}
 			}

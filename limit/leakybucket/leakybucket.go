@@ -34,14 +34,14 @@ type Meter struct {
 
 // InMemory returns a limiter in this process. Like all the methods, it returns a
 // limit.ErrInvalidArgument if a field is out of its bounds.
-func (m Meter) InMemory(opts ...limit.Option) (limit.Releaser, error) {
-	return form.InMemory(m.rule, opts)
+func (m Meter) InMemory(opts ...limit.Option) (limit.Ledger, error) {
+	return form.Ledger(form.InMemory(m.rule, opts))
 }
 
 // InMemoryKeyed returns a limiter with a bucket for each key, in this process. One of the next calls
 // drops a bucket that has leaked out.
-func (m Meter) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
-	return form.InMemoryKeyed(m.rule, opts)
+func (m Meter) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
+	return form.KeyedLedger(form.InMemoryKeyed(m.rule, opts))
 }
 
 // OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
@@ -50,13 +50,13 @@ func (m Meter) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) 
 //
 // The numbers may differ between processes, as during a deploy: the water stays. A limiter with a smaller
 // Capacity refuses until enough has leaked out.
-func (m Meter) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
-	return form.OnRedis(m.rule, rdb, name)
+func (m Meter) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
+	return form.Ledger(form.OnRedis(m.rule, rdb, name))
 }
 
 // OnRedisKeyed is OnRedis with a bucket for each key, under {name:key}:leakybucket.
-func (m Meter) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error) {
-	return form.OnRedisKeyed(m.rule, rdb, name)
+func (m Meter) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedLedger, error) {
+	return form.KeyedLedger(form.OnRedisKeyed(m.rule, rdb, name))
 }
 
 //go:embed *.lua
@@ -67,8 +67,9 @@ var pour = redisx.Load(files, "pour.lua", false)
 func (m Meter) rule() (form.Rule[water], error) {
 	numbers, err := filled("leakybucket", m.Capacity, m.Rate, m.Interval)
 	interval := m.Interval.Microseconds()
+	h := hole{float64(m.Capacity), float64(m.Rate), float64(interval)}
 	return form.Rule[water]{
-		Numbers: numbers, Take: hole{float64(m.Capacity), float64(m.Rate), float64(interval)}.pour,
+		Numbers: numbers, Take: h.pour, Owes: h.owes,
 		Script: pour, Args: []any{m.Capacity, m.Rate, interval},
 	}, err
 }

@@ -1,6 +1,8 @@
 package leakybucket
 
 import (
+	"math"
+
 	"github.com/redisson-go/rratelimiter/internal/form"
 )
 
@@ -15,27 +17,50 @@ type water struct {
 }
 
 // pour decides as pour.lua does.
-func (h hole) pour(w *water, now, n int64) form.Decision {
-	level := h.at(w, now)
-	if level > 2*h.capacity && w.last > now { // the clock was set far back: full, or as it was
-		level = max(w.level, h.capacity)
+func (h hole) pour(w *water, now, n, stamp int64) form.Decision {
+	level, more := h.at(w, now), float64(n)
+	most := max(w.level, h.capacity)
+	if level > h.capacity+most && w.last > now { // the clock was set far back: full, or as it was
+		level = most
 		*w = water{level, now}
 	}
-	if n > 0 && float64(n) > h.capacity-level {
+	charge := stamp == form.Charge
+	switch {
+	case n < 0 && stamp > 0: // water that has leaked out is not given back
+		flow := float64(stamp-now) * h.rate
+		due := flow / h.interval
+		more = min(0, max(more, -due))
+	case n > 0 && !charge && more > h.capacity-level:
 		return form.Decision{
-			Remaining: int64(h.capacity - level),
-			Retry:     h.wait(w, now, level, float64(n)), Reset: h.wait(w, now, level, h.capacity),
+			Remaining: h.left(level),
+			Retry:     h.wait(w, now, level, more), Reset: h.wait(w, now, level, h.capacity),
 		}
 	}
-	if level = level + float64(n); level <= 0 {
+	level = level + more
+	if charge {
+		level = min(level, h.highest())
+	}
+	if level <= 0 {
 		*w = water{}
 		return form.Decision{Allowed: true, Remaining: int64(h.capacity)}
 	}
 	*w = water{level, now}
 	return form.Decision{
-		Allowed: true, Remaining: int64(h.capacity - level), Reset: h.wait(w, now, level, h.capacity),
+		Allowed: true, Remaining: h.left(level), Reset: h.wait(w, now, level, h.capacity),
 	}
 }
+
+// left returns the whole permits that are left above a level, below 0 those of a debt.
+func (h hole) left(level float64) int64 { return int64(math.Floor(h.capacity - level)) }
+
+// highest returns the level up to which permits are charged: it is exact, and leaks out in time.
+func (h hole) highest() float64 {
+	longest := float64(form.MostTime.Microseconds()) * h.rate / h.interval
+	return min(form.MostPermits, h.capacity+longest)
+}
+
+// owes reports whether there is water in the bucket.
+func (h hole) owes(w *water, now int64) bool { return h.at(w, now) > 0 }
 
 // at returns the level at a time. Before the last time there was more water.
 func (h hole) at(w *water, now int64) float64 {

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 func TestMeterForms(t *testing.T) {
 	formtest.Run(t, formtest.Suite{
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
-			return leakybucket.Meter{Capacity: rate, Rate: 7 * rate, Interval: 7 * interval}
+			return formtest.Of(leakybucket.Meter{Capacity: rate, Rate: 7 * rate, Interval: 7 * interval})
 		},
 		Kind: limittest.TokenBucket, Worst: 2,
 	})
@@ -34,22 +34,22 @@ func TestMeterBounds(t *testing.T) {
 
 // Return leaves out the water that has leaked out since.
 func TestReturnLeavesOutWaterThatLeaked(t *testing.T) {
-	formtest.ReturnsInPart(t, leakybucket.Meter{Capacity: 10, Rate: 10, Interval: time.Hour})
+	formtest.ReturnsInPart(t, formtest.Of(leakybucket.Meter{Capacity: 10, Rate: 10, Interval: time.Hour}))
 }
 
 func TestMeterHasNoDriftInThirtyDays(t *testing.T) {
 	formtest.HasNoDrift(t, func(capacity, permits int64, in time.Duration) formtest.Algorithm {
-		return leakybucket.Meter{capacity, permits, in}
+		return formtest.Of(leakybucket.Meter{capacity, permits, in})
 	})
 }
 
 // Set far back, the clock leaves a full bucket, which leaks as ever, and a queue that owes two intervals.
 func TestLimitersBearAClock(t *testing.T) {
-	formtest.BearsAClock(t, leakybucket.Meter{3, 10, time.Second}, 4, 100*time.Millisecond, 3)
+	formtest.BearsAClock(t, formtest.Of(leakybucket.Meter{3, 10, time.Second}), 4, 100*time.Millisecond, 3)
 	formtest.BearsAClock(t, leakybucket.Queue{10, time.Second, 1}, 2, 2*time.Second, 10)
 }
 
 func TestLimitersBearForeignNumbers(t *testing.T) {
-	formtest.BearsNumbers(t, leakybucket.Meter{10, 10, time.Hour}, "{name}:leakybucket", "")
+	formtest.BearsNumbers(t, formtest.Of(leakybucket.Meter{10, 10, time.Hour}), "{name}:leakybucket", "")
 	formtest.BearsNumbers(t, leakybucket.Queue{10, time.Hour, 10}, "{name}:leakyqueue", " 9007199254740993")
 }

@@ -5,14 +5,16 @@
 -- ARGV[2]  the capacity
 -- ARGV[3]  the rate
 -- ARGV[4]  the interval, in µs
--- ARGV[5]  when the permits to give back come back with time, in µs since 1970; none: never
--- Reply:   the permits left; when all are back, in µs; the same in µs since 1970, 0 if nothing was taken;
---          when the permits are back, in µs
+-- ARGV[5]  when the permits to give back come back with time, in µs since 1970; none: never. Where
+--          permits are taken, 1 takes them whatever is left
+-- Reply:   the permits left, below 0 a debt; when all are back, in µs; the same in µs since 1970, 0 if
+--          nothing was taken; when the permits are back, in µs
 --
 -- meter.go has the same operations in the same order, so that both decide alike.
 
 local MOST = 9007199254740992 -- 2^53: up to here a double holds every integer
 local MOST_PERMITS = 2 ^ 40
+local MOST_TIME = 10 * 366 * 86400 * 1000000 -- µs, until a debt is paid
 local LONGEST = 64 -- bytes; a state has fewer
 local n, capacity = tonumber(ARGV[1]), tonumber(ARGV[2])
 local rate, interval = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -20,7 +22,8 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
 local stamp = tonumber(ARGV[5])
-if stamp then -- water that has leaked out is not given back
+local charge = n > 0 and stamp
+if n < 0 and stamp then -- water that has leaked out is not given back
   n = math.min(0, math.max(n, -(stamp - now) * rate / interval))
 end
 local value = redis.call('GET', KEYS[1]) or ''
@@ -59,7 +62,7 @@ local function save(reset)
 end
 
 local there = at(now)
-local far = there > 2 * capacity and last > now
+local far = there > capacity + math.max(level, capacity) and last > now
 -- While the numbers change, a limiter with a larger capacity may have filled the bucket. Its
 -- permits stay taken. A clock that was set far back fills the bucket, and no more.
 if far then
@@ -71,18 +74,21 @@ end
 if far then
   there, last = level, now
 end
-if n > 0 and n > capacity - there then
+if n > 0 and not charge and n > capacity - there then
   local reset = wait(there, capacity)
   if far or redis.call('PTTL', KEYS[1]) < 0 then
     save(reset)
   end
-  return {math.max(0, math.floor(capacity - there)), reset, 0, wait(there, n)}
+  return {math.floor(capacity - there), reset, 0, wait(there, n)}
 end
 level, last = math.max(0, there + n), now
+if charge then
+  level = math.min(level, MOST_PERMITS, capacity + MOST_TIME * rate / interval)
+end
 if level == 0 then
   redis.call('UNLINK', KEYS[1])
   return {capacity, 0, 0}
 end
 local reset = wait(level, capacity)
 save(reset)
-return {math.max(0, math.floor(capacity - level)), reset, now + reset}
+return {math.floor(capacity - level), reset, now + reset}

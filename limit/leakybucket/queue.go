@@ -103,7 +103,7 @@ type line struct {
 }
 
 // take decides as queue.lua does, except for returned turns: see crowd.
-func (p pacer) take(l *line, now, n int64) form.Decision {
+func (p pacer) take(l *line, now, n, _ int64) form.Decision {
 	owed := p.at(l, now)
 	if owed > p.most && l.last > now { // the clock was set far back: as before, or the most
 		owed = max(l.owed, p.most)

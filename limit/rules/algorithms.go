@@ -14,16 +14,31 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
-// A maker is an algorithm of any package.
-type maker interface {
-	InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error)
-	OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error)
+// A maker is an algorithm of any package, whose limiters are an L.
+type maker[L limit.KeyedReleaser] interface {
+	InMemoryKeyed(opts ...limit.Option) (L, error)
+	OnRedisKeyed(rdb redis.UniversalClient, name string) (L, error)
 }
 
 // An algorithm is an entry of algorithms.
 type algorithm struct {
 	needed, optional string // fields of its limits, besides name and algorithm
-	maker            func(n numbers) maker
+
+	inMemory func(n numbers, opts ...limit.Option) (limit.KeyedReleaser, error)
+	onRedis  func(n numbers, rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error)
+}
+
+// of returns the algorithm whose maker has the numbers of a limit.
+func of[L limit.KeyedReleaser](needed, optional string, with func(n numbers) maker[L]) algorithm {
+	return algorithm{
+		needed, optional,
+		func(n numbers, opts ...limit.Option) (limit.KeyedReleaser, error) {
+			return with(n).InMemoryKeyed(opts...)
+		},
+		func(n numbers, rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error) {
+			return with(n).OnRedisKeyed(rdb, name)
+		},
+	}
 }
 
 // redisson is the default algorithm. On Redis it is a Keyed of package rratelimiter; in memory
@@ -32,32 +47,37 @@ const redisson = "rratelimiter"
 
 // algorithms are the algorithms that a file may name.
 var algorithms = map[string]algorithm{
-	redisson:          {"rate per", "", log},
-	"sliding-log":     {"rate per", "", log},
-	"sliding-counter": {"rate per", "parts", counter},
-	"fixed-window":    {"rate per", "", window},
-	"leaky-bucket":    {"rate per", "burst", meter},
-	"token-bucket":    {"rate per", "burst", bucket},
-	"concurrency":     {"most lease", "", concurrent},
+	redisson:          of("rate per", "", log),
+	"sliding-log":     of("rate per", "", log),
+	"sliding-counter": of("rate per", "parts", counter),
+	"fixed-window":    of("rate per", "", window),
+	"leaky-bucket":    of("rate per", "burst", meter),
+	"token-bucket":    of("rate per", "burst", bucket),
+	"concurrency":     of("most lease", "", concurrent),
 }
 
-func log(n numbers) maker { return slidingwindow.Log{Rate: n.rate, Interval: n.per} }
+// ledgers are algorithms that also reserve.
+type ledgers = maker[limit.KeyedLedger]
 
-func counter(n numbers) maker {
+func log(n numbers) ledgers { return slidingwindow.Log{Rate: n.rate, Interval: n.per} }
+
+func counter(n numbers) ledgers {
 	return slidingwindow.Counter{Rate: n.rate, Interval: n.per, Parts: n.parts}
 }
 
-func window(n numbers) maker { return fixedwindow.Window{Rate: n.rate, Interval: n.per} }
+func window(n numbers) ledgers { return fixedwindow.Window{Rate: n.rate, Interval: n.per} }
 
-func meter(n numbers) maker {
+func meter(n numbers) ledgers {
 	return leakybucket.Meter{Capacity: n.atMost(), Rate: n.rate, Interval: n.per}
 }
 
-func bucket(n numbers) maker {
+func bucket(n numbers) ledgers {
 	return tokenbucket.Bucket{Capacity: n.atMost(), Rate: float64(n.rate), Interval: n.per}
 }
 
-func concurrent(n numbers) maker { return concurrency.Limit{Most: n.most, Lease: n.lease} }
+func concurrent(n numbers) maker[limit.KeyedReleaser] {
+	return concurrency.Limit{Most: n.most, Lease: n.lease}
+}
 
 func (a algorithm) needs(field string) bool { return slices.Contains(strings.Fields(a.needed), field) }
 

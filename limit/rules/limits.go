@@ -40,11 +40,12 @@ func (p *parser) limits(r *rule, n *yaml.Node) {
 
 // makes reports why limiters of a definition cannot be made, or would refuse every call.
 func (p *parser) makes(r *rule, d definition, line int) {
-	if _, err := algorithms[d.algorithm].maker(d.numbers).InMemoryKeyed(); err != nil {
+	l, err := algorithms[d.algorithm].inMemory(d.numbers)
+	if err != nil {
 		p.wrong(line, "%s", strings.TrimPrefix(err.Error(), limit.ErrInvalidArgument.Error()+": "))
 	}
-	if r.settle && d.algorithm != redisson {
-		p.wrong(line, "settle is not for %s, must be for limits of %s", d.algorithm, redisson)
+	if _, ok := l.(reserver); r.settle && err == nil && !ok {
+		p.wrong(line, "settle is not for %s, whose permits come back when the call ends", d.algorithm)
 	}
 	if most := d.atMost(); r.cost > most {
 		p.wrong(line, "the cost is %d, and the limit has at most %d: no call would pass", r.cost, most)

@@ -103,8 +103,8 @@ var mistakes = []struct{ text, want string }{
 
 	{file(limits, "settle: 1"), `line 4: settle is "1", must be true or false`},
 	{file("settle: true", "exempt: true"), "line 3: settle is not for a rule that is exempt"},
-	{file("settle: true", "limits: [{rate: 1/1s, algorithm: fixed-window}]"),
-		"line 4: settle is not for fixed-window, must be for limits of rratelimiter"},
+	{file("settle: true", "limits: [{most: 1, lease: 1s, algorithm: concurrency}]"),
+		"line 4: settle is not for concurrency, whose permits come back when the call ends"},
 
 	{file("limits: []"), "line 3: limits has 0 entries, must have 1 to 16"},
 	{file("limits: {rate: 1/1s}"), "line 3: limits is a mapping, must be a list"},

@@ -35,6 +35,16 @@ type part struct {
 	reserver reserver      // of a rule that settles, otherwise nil
 }
 
+// newPart returns the part of a rule with a limiter, which can reserve if the rule settles: the parser has
+// checked it.
+func newPart(rule *rule, limiter form.Lender) part {
+	p := part{limiter: limiter}
+	if r, ok := limiter.(reserver); ok && rule.settle {
+		p.reserver = r
+	}
+	return p
+}
+
 // New returns the Rules of a Set, with limits in a Store. A nil argument or an unusable Store is a
 // limit.ErrInvalidArgument.
 func New(store Store, set *Set) (*Rules, error) {
@@ -74,7 +84,7 @@ func (r *Rules) compile(set *Set, made map[definition]form.Lender) (*compiled, e
 	c := &compiled{set, make([][]part, len(set.rules)), make(map[definition]form.Lender)}
 	for i, rule := range set.rules {
 		if together := r.store.together(rule.limits); together != nil {
-			p := part{limiter: together}
+			p := newPart(rule, together)
 			for _, d := range rule.limits {
 				p.policies = append(p.policies, d.policy)
 			}
@@ -90,12 +100,12 @@ func (r *Rules) compile(set *Set, made map[definition]form.Lender) (*compiled, e
 				}
 			}
 			c.made[d] = limiter
-			c.parts[i] = append(c.parts[i], part{
-				limiter: limiter, policies: []string{d.policy}, lease: d.lease,
-			})
+			p := newPart(rule, limiter)
+			p.policies, p.lease = []string{d.policy}, d.lease
+			c.parts[i] = append(c.parts[i], p)
 		}
 	}
-	return c, c.findReservers()
+	return c, nil
 }
 
 // A Grant is the decision of Rules about a call.

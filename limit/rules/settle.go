@@ -13,24 +13,6 @@ type reserver interface {
 	TryReserve(ctx context.Context, key string, n int64) (*limit.Reservation, limit.Result, error)
 }
 
-// findReservers finds the reservers of rules that settle, or returns which of them a Store has none for.
-func (c *compiled) findReservers() error {
-	for _, rule := range c.set.rules {
-		if !rule.settle {
-			continue
-		}
-		for i := range c.parts[rule.index] {
-			p := &c.parts[rule.index][i]
-			var ok bool
-			if p.reserver, ok = p.limiter.(reserver); !ok {
-				return fmt.Errorf("%w: %s has settle, the Store of %s cannot reserve, must be OnRedis",
-					limit.ErrInvalidArgument, rule, p.policies[0])
-			}
-		}
-	}
-	return nil
-}
-
 // Reservation returns the permits of all rules with "settle: true", for a cost that is known later. It is nil
 // if no such rule matched. Settle it once with the permits that were used, in place of n times the cost of
 // each rule. It is not needed: otherwise the estimates count. After an error some limits may have been

@@ -79,12 +79,28 @@ func TestOtherRulesHaveNoReservation(t *testing.T) {
 	}
 }
 
-// A Store that cannot reserve refuses the rules.
-func TestRulesThatCannotSettleAreRefused(t *testing.T) {
-	set := parsed(t, "rules: [{name: a, settle: true, limits: [{rate: 9/1s}]}]")
-	_, err := rules.New(rules.InMemory(), set)
-	if !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), "rule a has settle") {
-		t.Error(err)
+// Limits of all algorithms whose permits come back with time are settled, in memory and on Redis.
+func TestLimitsOfEachAlgorithmAreSettled(t *testing.T) {
+	for _, algorithm := range []string{
+		"rratelimiter", "sliding-log", "sliding-counter", "fixed-window", "leaky-bucket", "token-bucket",
+	} {
+		limits := "limits: [{rate: 10/1h, algorithm: " + algorithm + "}]"
+		text := "rules: [{name: a, settle: true, cost: 3, " + limits + "}]"
+		for store, r := range map[string]*rules.Rules{
+			"memory": inMemory(t, text),
+			"Redis":  newStore(t, redistest.MiniClient(t, redistest.Mini(t))).rules(t, text),
+		} {
+			for _, step := range []struct{ left, actual int64 }{{7, 1}, {6, 8}} {
+				g := allow(t, r, get("/"), 1)
+				if g.Remaining != step.left {
+					t.Errorf("%s in %s: left are %d, want %d", algorithm, store, g.Remaining, step.left)
+				}
+				redistest.NoError(t, g.Reservation().Settle(t.Context(), step.actual))
+			}
+			if g := allow(t, r, get("/"), 1); g.Allowed || g.Remaining != 1 {
+				t.Errorf("%s in %s: %+v; want a refusal, with 1 left", algorithm, store, g.Result)
+			}
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ func InMemory(opts ...limit.Option) Store { return memory{opts} }
 type memory struct{ opts []limit.Option }
 
 func (m memory) limiter(d definition) (form.Lender, error) {
-	return lender(algorithms[d.algorithm].maker(d.numbers).InMemoryKeyed(m.opts...))
+	return lender(algorithms[d.algorithm].inMemory(d.numbers, m.opts...))
 }
 
 func (memory) together([]definition) form.Lender { return nil }
@@ -85,7 +85,7 @@ func (s *onRedis) limiter(d definition) (form.Lender, error) {
 		t := s.keyed(d)
 		return keyeds{s.client, []*rratelimiter.Keyed{t}}, t.Validate()
 	}
-	return lender(algorithms[d.algorithm].maker(d.numbers).OnRedisKeyed(s.rdb, s.name+":"+d.key))
+	return lender(algorithms[d.algorithm].onRedis(d.numbers, s.rdb, s.name+":"+d.key))
 }
 
 // keyed returns the limiters of a limit. Their acquires replace the rate that the rules had before a change.

@@ -47,27 +47,27 @@ type Counter struct {
 
 // InMemory returns a limiter in this process. Like all the methods, it returns a
 // limit.ErrInvalidArgument if a field is out of its bounds.
-func (c Counter) InMemory(opts ...limit.Option) (limit.Releaser, error) {
-	return form.InMemory(c.rule, opts)
+func (c Counter) InMemory(opts ...limit.Option) (limit.Ledger, error) {
+	return form.Ledger(form.InMemory(c.rule, opts))
 }
 
 // InMemoryKeyed returns a limiter with counts for each key, in this process. After an interval and a
 // part without use of a key, one of the next calls drops its counts.
-func (c Counter) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
-	return form.InMemoryKeyed(c.rule, opts)
+func (c Counter) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
+	return form.KeyedLedger(form.InMemoryKeyed(c.rule, opts))
 }
 
 // OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
 // {name}:slidingcounter, a text of some bytes for each part, which Redis drops when all permits are back.
 // An unreadable text counts as a rate that was just taken. A lost reply is an error, and may cost
 // permits for an interval and a part.
-func (c Counter) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
-	return form.OnRedis(c.rule, rdb, name)
+func (c Counter) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
+	return form.Ledger(form.OnRedis(c.rule, rdb, name))
 }
 
 // OnRedisKeyed is OnRedis with counts for each key, under {name:key}:slidingcounter.
-func (c Counter) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error) {
-	return form.OnRedisKeyed(c.rule, rdb, name)
+func (c Counter) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedLedger, error) {
+	return form.KeyedLedger(form.OnRedisKeyed(c.rule, rdb, name))
 }
 
 var counterScript = redisx.Load(files, "counter.lua", false)
@@ -105,7 +105,7 @@ type counts struct {
 }
 
 // take decides as counter.lua does.
-func (c counter) take(s *counts, now, n int64) form.Decision {
+func (c counter) take(s *counts, now, n, stamp int64) form.Decision {
 	newest, offset := now/c.width, now%c.width
 	if offset < 0 { // before 1970
 		newest, offset = newest-1, offset+c.width
@@ -113,8 +113,14 @@ func (c counter) take(s *counts, now, n int64) form.Decision {
 	s.turn(newest, c.parts)
 	last := c.weighed(s.of[c.parts], offset)
 	used := s.full + last
-	d := form.Decision{Allowed: n <= c.rate-used}
+	charge := stamp == form.Charge
+	if charge {
+		n = min(n, form.MostPermits-used)
+	}
+	d := form.Decision{Allowed: charge || n <= c.rate-used}
 	switch {
+	case n < 0 && stamp > 0:
+		last = c.withdraw(s, -n, newest-(stamp/c.width-c.parts-1), offset)
 	case n < 0 && used <= -n:
 		clear(s.of)
 		s.full, last = 0, 0
@@ -207,6 +213,18 @@ func (s *counts) turn(newest, parts int64) {
 	for _, permits := range s.of[:parts] {
 		s.full += permits
 	}
+}
+
+// withdraw takes up to n permits out of the part of an age, and returns how many of the oldest part count.
+func (c counter) withdraw(s *counts, n, age, offset int64) (last int64) {
+	if age >= 0 && age <= c.parts {
+		back := min(n, s.of[age])
+		s.of[age] -= back
+		if age < c.parts {
+			s.full -= back
+		}
+	}
+	return c.weighed(s.of[c.parts], offset)
 }
 
 // giveBack gives back permits, the newest first, but none of the oldest part. It returns how many are

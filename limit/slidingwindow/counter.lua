@@ -7,7 +7,8 @@
 -- ARGV[2]  the rate
 -- ARGV[3]  the width of a part, in us
 -- ARGV[4]  the parts of the interval; it covers some of one more
--- ARGV[5]  when the permits to give back were taken, in us since 1970; none: the newest permits
+-- ARGV[5]  when the permits to give back were taken, in us since 1970; none: the newest permits. Where
+--          permits are taken, 1 takes them whatever is left
 -- Reply:   the permits left; when all are back, in us; the time, in us since 1970, 0 if nothing was taken;
 --          when the permits are back, in us
 
@@ -85,6 +86,10 @@ end
 
 local stamp = tonumber(ARGV[5])
 local taken, retry, reset = now, 0, 0
+local charge = n > 0 and stamp
+if charge then
+  n = math.min(n, MOST - used)
+end
 if n < 0 and stamp then -- later permits stay taken
   local age = math.max(0, newest - math.floor(stamp / width))
   local back = math.min(-n, counts[age] or 0)
@@ -107,7 +112,7 @@ elseif n < 0 then
     last = math.max(0, last - rest)
     counts[parts] = math.floor(last / weight(offset))
   end
-elseif n <= rate - used then
+elseif charge or n <= rate - used then
   counts[0], full = (counts[0] or 0) + n, full + n
 else
   taken = 0
@@ -145,4 +150,4 @@ if write and (reset > 0 or longer) then
 elseif write then -- no permit is out
   redis.call('UNLINK', KEYS[1])
 end
-return {math.max(0, rate - full - last), reset, taken, retry}
+return {rate - full - last, reset, taken, retry}

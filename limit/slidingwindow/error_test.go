@@ -116,14 +116,14 @@ func TestErrorsAreAsDocumented(t *testing.T) {
 		var top, granted [3]int64
 		for seed := range kind.seeds {
 			all := kind.requests(rand.New(rand.NewPCG(seed, 9)))
-			log := simulate(t, slidingwindow.Log{Rate: simulated, Interval: time.Second}, all)
+			log := simulate(t, formtest.Of(slidingwindow.Log{Rate: simulated, Interval: time.Second}), all)
 			if n := most(log, time.Second); n > simulated {
 				t.Errorf("%s: a Log grants %d in an interval", kind.name, n)
 			}
 			exact += sum(log)
 			for i, parts := range []int{1, 10, 100} {
 				c := slidingwindow.Counter{Rate: simulated, Interval: time.Second, Parts: parts}
-				got := simulate(t, c, all)
+				got := simulate(t, formtest.Of(c), all)
 				top[i], granted[i] = max(top[i], most(got, time.Second)), granted[i]+sum(got)
 			}
 		}
@@ -150,7 +150,7 @@ func TestTheWorstOfACounter(t *testing.T) {
 			Interval: []time.Duration{time.Millisecond, time.Second, 24 * time.Hour}[random.IntN(3)],
 			Parts:    []int{1, 2, 3, 10, 100}[random.IntN(5)],
 		}
-		granted := simulate(t, c, aroundParts(random, c))
+		granted := simulate(t, formtest.Of(c), aroundParts(random, c))
 		if n := most(granted, c.Interval); n >= 2*c.Rate {
 			t.Errorf("seed %d, %+v: %d in an interval", seed, c, n)
 		}

@@ -40,25 +40,27 @@ func TestFormsOfManyPartsDecideAlike(t *testing.T) {
 type maker = func(rate int64, interval time.Duration) formtest.Algorithm
 
 func log(rate int64, interval time.Duration) formtest.Algorithm {
-	return slidingwindow.Log{Rate: rate, Interval: interval}
+	return formtest.Of(slidingwindow.Log{Rate: rate, Interval: interval})
 }
 
 func counterOf(parts int) maker {
 	return func(rate int64, interval time.Duration) formtest.Algorithm {
-		return slidingwindow.Counter{Rate: rate, Interval: interval, Parts: parts}
+		return formtest.Of(slidingwindow.Counter{Rate: rate, Interval: interval, Parts: parts})
 	}
 }
 
 func TestBounds(t *testing.T) {
-	formtest.Refuses(t, map[string]formtest.Algorithm{
-		"Rate is 0":               slidingwindow.Log{Interval: time.Second},
-		"Rate is -1":              slidingwindow.Counter{Rate: -1, Interval: time.Second},
-		"Rate is 1099511627777":   slidingwindow.Counter{Rate: 1<<40 + 1, Interval: time.Second},
-		"Interval is 0s":          slidingwindow.Log{Rate: 1},
-		"Interval is 999.999µs":   slidingwindow.Counter{Rate: 1, Interval: time.Millisecond - 1},
-		"Interval is 87840h0m1s":  slidingwindow.Log{Rate: 1, Interval: 3660*24*time.Hour + time.Second},
-		"Parts is -1, must be 0 ": slidingwindow.Counter{Rate: 1, Interval: time.Second, Parts: -1},
-		"Parts is 101, must be 0": slidingwindow.Counter{Rate: 1, Interval: time.Second, Parts: 101},
+	formtest.Refuses(t, map[string]slidingwindow.Log{
+		"Rate is 0":              {Interval: time.Second},
+		"Interval is 0s":         {Rate: 1},
+		"Interval is 87840h0m1s": {Rate: 1, Interval: 3660*24*time.Hour + time.Second},
+	})
+	formtest.Refuses(t, map[string]slidingwindow.Counter{
+		"Rate is -1":              {Rate: -1, Interval: time.Second},
+		"Rate is 1099511627777":   {Rate: 1<<40 + 1, Interval: time.Second},
+		"Interval is 999.999µs":   {Rate: 1, Interval: time.Millisecond - 1},
+		"Parts is -1, must be 0 ": {Rate: 1, Interval: time.Second, Parts: -1},
+		"Parts is 101, must be 0": {Rate: 1, Interval: time.Second, Parts: 101},
 	})
 }
 
@@ -100,7 +102,7 @@ func TestALateReturnGivesBackItsOwnGrant(t *testing.T) {
 func TestReturnAmongManyRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := formtest.NewMini(t).Client
-		b := borrow(t, rdb, slidingwindow.Log{Rate: 1000, Interval: time.Hour})
+		b := borrow(t, rdb, formtest.Of(slidingwindow.Log{Rate: 1000, Interval: time.Hour}))
 		var grants []form.Decision
 		for range 600 {
 			grants = append(grants, b.Take(1, true))
@@ -125,7 +127,7 @@ func TestReturnAmongManyRecords(t *testing.T) {
 func TestTheKeyExpiresAfterAReturnInPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := formtest.NewMini(t).Client
-		b := borrow(t, rdb, slidingwindow.Log{Rate: 10, Interval: time.Hour})
+		b := borrow(t, rdb, formtest.Of(slidingwindow.Log{Rate: 10, Interval: time.Hour}))
 		b.Back(1, b.Take(4, true))
 		if ttl := rdb.PTTL(t.Context(), "{name}:slidinglog").Val(); ttl <= 0 {
 			t.Errorf("the key expires in %v", ttl)

@@ -2,6 +2,7 @@ package slidingwindow
 
 import (
 	"embed"
+	"sort"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,27 +30,27 @@ type Log struct {
 
 // InMemory returns a limiter in this process, with 16 bytes for a record. Like all the methods, it
 // returns a limit.ErrInvalidArgument if a field is out of its bounds.
-func (l Log) InMemory(opts ...limit.Option) (limit.Releaser, error) {
-	return form.InMemory(l.rule, opts)
+func (l Log) InMemory(opts ...limit.Option) (limit.Ledger, error) {
+	return form.Ledger(form.InMemory(l.rule, opts))
 }
 
 // InMemoryKeyed returns a limiter with a log for each key, in this process. After an interval without
 // use of a key, one of the next calls drops its log.
-func (l Log) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
-	return form.InMemoryKeyed(l.rule, opts)
+func (l Log) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
+	return form.KeyedLedger(form.InMemoryKeyed(l.rule, opts))
 }
 
 // OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
 // {name}:slidinglog, a sorted set with some 90 bytes for a record, which Redis drops an interval after
 // the last grant. Unreadable data under the key count as a rate that was just taken. A lost reply is an
 // error, and may cost permits for an interval.
-func (l Log) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
-	return form.OnRedis(l.rule, rdb, name)
+func (l Log) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
+	return form.Ledger(form.OnRedis(l.rule, rdb, name))
 }
 
 // OnRedisKeyed is OnRedis with a log for each key, under {name:key}:slidinglog.
-func (l Log) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error) {
-	return form.OnRedisKeyed(l.rule, rdb, name)
+func (l Log) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedLedger, error) {
+	return form.KeyedLedger(form.OnRedisKeyed(l.rule, rdb, name))
 }
 
 //go:embed log.lua counter.lua
@@ -75,14 +76,21 @@ func (l Log) rule() (form.Rule[records], error) {
 type log struct{ rate, interval, slice int64 }
 
 // take decides as log.lua does.
-func (l log) take(s *records, now, n int64) form.Decision {
+func (l log) take(s *records, now, n, stamp int64) form.Decision {
 	s.expire(now - l.interval)
 	s.rewind(now)
 	used := s.used()
-	d := form.Decision{Allowed: n <= l.rate-used}
+	charge := stamp == form.Charge
+	if charge {
+		n = min(n, form.MostPermits-used)
+	}
+	d := form.Decision{Allowed: charge || n <= l.rate-used}
 	switch {
+	case n < 0 && stamp > 0:
+		s.withdraw(stamp-l.interval, -n, l.slice)
 	case n < 0:
 		s.giveBack(min(-n, used))
+	case n == 0: // charged in vain
 	case d.Allowed:
 		s.add(now, n, l.slice)
 	default:
@@ -177,6 +185,29 @@ func (s *records) giveBack(n int64) {
 	}
 	s.count = s.reach(rest) + 1
 	s.record(s.count - 1).sum = s.gone + rest
+}
+
+// withdraw takes up to n permits out of the record of a grant at that time, if it is there.
+func (s *records) withdraw(at, n, slice int64) {
+	rank := sort.Search(s.count, func(rank int) bool { return s.record(rank).at >= at })
+	if rank == s.count || s.record(rank).at/slice != at/slice {
+		return
+	}
+	n = min(n, s.record(rank).sum-s.before(rank))
+	for ; rank < s.count; rank++ {
+		s.record(rank).sum -= n
+	}
+	for s.count > 0 && s.sum() == s.before(s.count-1) { // the last record has no permits
+		s.count--
+	}
+}
+
+// before returns the sum before the record of a rank.
+func (s *records) before(rank int) int64 {
+	if rank == 0 {
+		return s.gone
+	}
+	return s.record(rank - 1).sum
 }
 
 // reach returns the rank of the first record that has n permits together with those before it. It

@@ -6,7 +6,8 @@
 -- ARGV[2]  the rate
 -- ARGV[3]  the interval, in us
 -- ARGV[4]  the slice of time whose grants are one record, in us
--- ARGV[5]  when the permits to give back were taken, in us since 1970; none: the newest permits
+-- ARGV[5]  when the permits to give back were taken, in us since 1970; none: the newest permits. Where
+--          permits are taken, 1 takes them whatever is left
 -- Reply:   the permits left; when all are back, in us; the time, in us since 1970, 0 if nothing was taken;
 --          when the permits are back, in us
 
@@ -150,6 +151,10 @@ end
 
 local stamp = tonumber(ARGV[5])
 local taken, retry, reset = now, 0, 0
+local charge = n > 0 and stamp
+if charge then
+  n = math.min(n, MOST - used)
+end
 if n < 0 and stamp then
   used = used - withdraw(stamp, -n)
   at = record(-1) or now
@@ -172,7 +177,7 @@ elseif n < 0 then
   end
   redis.call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%.0f', last), '+inf')
   at, used = last, rest
-elseif n <= rate - used then
+elseif n > 0 and (charge or n <= rate - used) then
   local known = lasts or longer and sum
   if longer then
     slice = math.max(slice, ttl) -- a thousandth of the time to live
@@ -188,7 +193,7 @@ elseif n <= rate - used then
     redis.call('ZREM', KEYS[1], member)
   end
   at, used = now, used + n
-else
+elseif n > 0 then
   taken, retry = 0, math.ceil(record(reach(used + n - rate)) + interval - now)
 end
 if old > 0 and not longer then
@@ -200,4 +205,4 @@ if used > 0 then
     redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil(reset / 1000) + 1))
   end
 end
-return {math.max(0, rate - used), reset, taken, retry}
+return {rate - used, reset, taken, retry}

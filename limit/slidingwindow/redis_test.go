@@ -94,8 +94,8 @@ func TestCountersWithOtherPartsShareALimit(t *testing.T) {
 	for _, parts := range []int{1, 3, 7, 100} {
 		synctest.Test(t, func(t *testing.T) {
 			rdb := redistest.MiniClient(t, redistest.Mini(t))
-			one := on(t, rdb, slidingwindow.Counter{Rate: 10, Interval: time.Second})
-			other := on(t, rdb, slidingwindow.Counter{Rate: 10, Interval: time.Second, Parts: parts})
+			one := on(t, rdb, formtest.Of(slidingwindow.Counter{Rate: 10, Interval: time.Second}))
+			other := on(t, rdb, counterOf(parts)(10, time.Second))
 			if n := poll(t, 10*time.Millisecond, 4*time.Second, one, other); n < 20 || n > 50 {
 				t.Errorf("10 and %d parts: %d permits in 4 s, want about 40", parts, n)
 			}
@@ -182,7 +182,7 @@ func TestALogHasABoundedNumberOfRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)
 		rdb := redistest.MiniClient(t, m)
-		l := on(t, rdb, slidingwindow.Log{Rate: 1250, Interval: time.Second})
+		l := on(t, rdb, formtest.Of(slidingwindow.Log{Rate: 1250, Interval: time.Second}))
 		first := time.Now()
 		for range 1250 {
 			formtest.Allow(t, l, 1, true)
@@ -205,7 +205,7 @@ func TestALogHasABoundedNumberOfRecords(t *testing.T) {
 // A clock that is set back to the very time of a record leaves one record.
 func TestAClockSetBackToTheTimeOfARecord(t *testing.T) {
 	m := redistest.Mini(t)
-	l := on(t, redistest.MiniClient(t, m), slidingwindow.Log{Rate: 12, Interval: time.Minute})
+	l := on(t, redistest.MiniClient(t, m), formtest.Of(slidingwindow.Log{Rate: 12, Interval: time.Minute}))
 	start := time.Unix(1_999_999_999, 0)
 	m.SetTime(start)
 	formtest.Allow(t, l, 9, true)
@@ -224,7 +224,7 @@ func TestSumsStartOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)
 		rdb := redistest.MiniClient(t, m)
-		l := on(t, rdb, slidingwindow.Log{Rate: 10, Interval: time.Minute})
+		l := on(t, rdb, formtest.Of(slidingwindow.Log{Rate: 10, Interval: time.Minute}))
 		now := float64(time.Now().UnixMicro())
 		rdb.ZAdd(t.Context(), "{name}:slidinglog", redis.Z{Score: now, Member: "281474976710653:3"})
 		for left := range int64(3) {

@@ -10,17 +10,14 @@ import (
 // name or a conversion of its own, so that the compiler fuses none.
 type bucket struct {
 	capacity, perSecond float64
-	slack               float64 // µs, see newBucket
+	lowest              float64 // the tokens are at least that; below 0 they are a debt
 }
 
-// newBucket returns the rule of a bucket. The tokens, and the time until more come, have an error of some
-// parts in 2^53 of the time in which the bucket fills. slack covers it, so that no wait is too short. It
-// has half a nanosecond less: in a bucket that fills within three days, a wait of whole microseconds
-// then stays one.
+// newBucket returns the rule of a bucket. A debt is bounded, so that it can be counted exactly and is paid
+// within form.MostTime.
 func newBucket(capacity, perSecond float64) *bucket {
-	fill := capacity / perSecond
-	part := fill * 1e6 / (1 << 49)
-	return &bucket{capacity, perSecond, part - 0.0005}
+	longest := form.MostTime.Seconds() * perSecond
+	return &bucket{capacity, perSecond, -min(form.MostPermits-capacity, longest)}
 }
 
 // A state is the tokens at a time in µs. Its zero value is a full bucket.
@@ -31,16 +28,21 @@ type state struct {
 }
 
 // take decides as take.lua does.
-func (b *bucket) take(s *state, now, n int64) form.Decision {
-	tokens := b.at(s, now)
-	if !b.enough(tokens + b.capacity) { // the clock was set far back: start over, empty
-		tokens = 0
-		*s = state{0, now, true}
+func (b *bucket) take(s *state, now, n, stamp int64) form.Decision {
+	tokens, taken := b.at(s, now), float64(n)
+	charge := stamp == form.Charge
+	if debt := min(0, s.tokens); now < s.last && !b.enough(tokens+b.capacity-debt) {
+		tokens = debt // the clock was set far back: start over, empty
+		*s = state{tokens, now, true}
 	}
-	if rest := tokens - float64(n); b.enough(rest) {
-		*s = state{min(rest, b.capacity), now, true}
+	if n < 0 && stamp > 0 { // tokens that have come are not given back
+		due := seconds(stamp-now) * b.perSecond
+		taken = min(0, max(taken, -due))
+	}
+	if rest := tokens - taken; charge || b.enough(rest) || n < 0 {
+		*s = state{max(b.lowest, min(rest, b.capacity)), now, true}
 		d := form.Decision{
-			Allowed: true, Remaining: int64(s.tokens),
+			Allowed: true, Remaining: b.whole(s.tokens),
 			Reset: b.wait(b.capacity - s.tokens),
 		}
 		if s.tokens == b.capacity {
@@ -49,9 +51,20 @@ func (b *bucket) take(s *state, now, n int64) form.Decision {
 		return d
 	}
 	return form.Decision{
-		Remaining: int64(tokens),
-		Retry:     b.wait(float64(n) - tokens), Reset: b.wait(b.capacity - tokens),
+		Remaining: b.whole(tokens),
+		Retry:     b.wait(taken - tokens), Reset: b.wait(b.capacity - tokens),
 	}
+}
+
+// owes reports whether the bucket is not full.
+func (b *bucket) owes(s *state, now int64) bool { return b.at(s, now) < b.capacity }
+
+// whole returns the whole tokens, below 0 those of a debt.
+func (b *bucket) whole(tokens float64) int64 {
+	if b.enough(tokens) {
+		return int64(max(0, tokens))
+	}
+	return int64(math.Floor(tokens))
 }
 
 // at returns the tokens at a time. Before the last time there were fewer.
@@ -77,11 +90,16 @@ func seconds(us int64) float64 {
 // owed then: otherwise the error of a division could refuse.
 func (b *bucket) enough(tokens float64) bool { return tokens >= 0 || -tokens/b.perSecond*1e9 < 1 }
 
-// wait returns the time until missing tokens have come, never too short.
+// wait returns the time until missing tokens have come, never too short. The tokens, and the time until more
+// come, have an error of some parts in 2^53 of the time in which the bucket fills, or a debt is paid. slack
+// covers it. It has half a nanosecond less: in a bucket that fills within three days, a wait of whole
+// microseconds then stays one.
 func (b *bucket) wait(missing float64) int64 {
 	if b.enough(-missing) {
 		return 0
 	}
+	fill := max(b.capacity, missing) / b.perSecond
+	slack := fill*1e6/(1<<49) - 0.0005
 	us := missing / b.perSecond * 1e6
-	return int64(math.Ceil(us + b.slack))
+	return int64(math.Ceil(us + slack))
 }

@@ -18,7 +18,8 @@ func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 func TestBucketForms(t *testing.T) {
 	formtest.Run(t, formtest.Suite{
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
-			return tokenbucket.Bucket{Capacity: rate, Rate: float64(rate) / 2, Interval: interval / 2}
+			b := tokenbucket.Bucket{Capacity: rate, Rate: float64(rate) / 2, Interval: interval / 2}
+			return formtest.Of(b)
 		},
 		Kind: limittest.TokenBucket, Worst: 2,
 	})
@@ -61,19 +62,19 @@ func TestResultsHaveTheNumbersOfTheBucket(t *testing.T) {
 
 // Return leaves out the tokens that have come since.
 func TestReturnLeavesOutTokensThatCame(t *testing.T) {
-	formtest.ReturnsInPart(t, tokenbucket.Bucket{Capacity: 10, Rate: 10, Interval: time.Hour})
+	formtest.ReturnsInPart(t, formtest.Of(tokenbucket.Bucket{Capacity: 10, Rate: 10, Interval: time.Hour}))
 }
 
 func TestBucketHasNoDriftInThirtyDays(t *testing.T) {
 	formtest.HasNoDrift(t, func(capacity, permits int64, in time.Duration) formtest.Algorithm {
-		return tokenbucket.Bucket{capacity, float64(permits) / in.Seconds(), time.Second}
+		return formtest.Of(tokenbucket.Bucket{capacity, float64(permits) / in.Seconds(), time.Second})
 	})
 }
 
 func TestBucketBearsAClock(t *testing.T) {
-	formtest.BearsAClock(t, tokenbucket.Bucket{3, 10, time.Second}, 4, 100*time.Millisecond, 3)
+	formtest.BearsAClock(t, formtest.Of(tokenbucket.Bucket{3, 10, time.Second}), 4, 100*time.Millisecond, 3)
 }
 
 func TestBucketBearsForeignNumbers(t *testing.T) {
-	formtest.BearsNumbers(t, tokenbucket.Bucket{10, 10, time.Hour}, "{name}:tokenbucket", "")
+	formtest.BearsNumbers(t, formtest.Of(tokenbucket.Bucket{10, 10, time.Hour}), "{name}:tokenbucket", "")
 }

@@ -97,7 +97,7 @@ func (f flow) owes(t *ticket, now int64) bool {
 }
 
 // take serves Allow, which does not wait.
-func (f flow) take(t *ticket, now, n int64) form.Decision {
+func (f flow) take(t *ticket, now, n, _ int64) form.Decision {
 	f.at(t, now)
 	if owed := t.next - now; owed > 0 {
 		return form.Decision{Retry: owed, Reset: owed}

@@ -60,7 +60,7 @@ var timelines = map[string]struct {
 func TestTimelinesOfTimeRateHold(t *testing.T) {
 	for name, tt := range timelines {
 		t.Run(name, func(t *testing.T) {
-			formtest.EachForm(t, tt.bucket, func(t *testing.T, l limit.Releaser) {
+			formtest.EachForm(t, formtest.Of(tt.bucket), func(t *testing.T, l limit.Releaser) {
 				for i, s := range tt.steps {
 					time.Sleep(s.after * time.Millisecond)
 					if formtest.Allow(t, l, s.n, s.want); t.Failed() {
@@ -99,7 +99,7 @@ func TestBucketDecidesAsTimeRate(t *testing.T) {
 			if tokens, want := b.at(&s, now.UnixMicro()), theirs.TokensAt(now); tokens != want {
 				t.Fatalf("seed %d, step %d: %v tokens, and they have %v", seed, i, tokens, want)
 			}
-			a := b.take(&s, now.UnixMicro(), n)
+			a := b.take(&s, now.UnixMicro(), n, 0)
 			if a.Allowed != theirs.AllowN(now, int(n)) {
 				t.Fatalf("seed %d, step %d: %d are granted: %v", seed, i, n, a.Allowed)
 			}
@@ -107,7 +107,7 @@ func TestBucketDecidesAsTimeRate(t *testing.T) {
 				t.Fatalf("seed %d, step %d: a retry after %d µs is too early", seed, i, a.Retry)
 			} else if !a.Allowed {
 				now = now.Add(time.Duration(a.Retry) * time.Microsecond)
-				if !b.take(&s, now.UnixMicro(), n).Allowed {
+				if !b.take(&s, now.UnixMicro(), n, 0).Allowed {
 					t.Fatalf("seed %d, step %d: a retry after %d µs is refused", seed, i, a.Retry)
 				}
 			}

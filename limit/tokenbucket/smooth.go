@@ -145,7 +145,7 @@ type smooth struct {
 // acquire reserves n permits if that takes at most timeout, and waits for them.
 func (s smooth) acquire(ctx context.Context, key string, n int64,
 	timeout time.Duration) (waited time.Duration, ok bool, err error) {
-	if err := (&form.Numbers{Limit: s.flow.limit}).Check(ctx, n); err != nil {
+	if err := (&form.Numbers{Limit: s.flow.limit}).Check(ctx, n, false); err != nil {
 		return 0, false, err
 	}
 	var before, after ticket

@@ -1,16 +1,20 @@
 -- take.lua: takes permits of a bucket, or gives them back.
 --
--- KEYS[1]  the tokens and their time in µs, as in "2.5 1700000000000000"; no key is a full bucket
+-- KEYS[1]  the tokens, below 0 if they are a debt, and their time in µs, as in "2.5 1700000000000000"; no
+--          key is a full bucket
 -- ARGV[1]  the permits, negative if they are given back
 -- ARGV[2]  the capacity
 -- ARGV[3]  the tokens that come in a second, which may be a fraction
--- ARGV[4]  when the permits to give back come back with time, in µs since 1970; none: never
--- Reply:   the permits left; when all are back, in µs; the same in µs since 1970, 0 if nothing was taken;
---          when the permits are back, in µs
+-- ARGV[4]  when the permits to give back come back with time, in µs since 1970; none: never. Where
+--          permits are taken, 1 takes them whatever is left
+-- Reply:   the permits left, below 0 a debt; when all are back, in µs; the same in µs since 1970, 0 if
+--          nothing was taken; when the permits are back, in µs
 --
 -- bucket.go has the same operations in the same order, so that both decide alike.
 
 local MOST = 9007199254740992 -- 2^53: up to here a double holds every integer
+local MOST_PERMITS = 2 ^ 40
+local MOST_SECONDS = 10 * 366 * 86400 -- until a debt is paid
 local LONGEST = 64 -- bytes; a state has fewer
 local NS = 1000000000 -- of a second
 local n, capacity, per_second = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -18,7 +22,8 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
 local stamp = tonumber(ARGV[4])
-if stamp then -- tokens that have come are not given back
+local charge = n > 0 and stamp
+if n < 0 and stamp then -- tokens that have come are not given back
   n = math.min(0, math.max(n, -(stamp - now) / 1000000 * per_second))
 end
 local value = redis.call('GET', KEYS[1]) or ''
@@ -28,7 +33,7 @@ end
 local tokens, last = string.match(value, '^([%d%.e%+%-]+) (%d+)$')
 tokens, last = tonumber(tokens), tonumber(last)
 -- The key may hold anything: unreadable data are a full bucket.
-if not tokens or not last then
+if not tokens or not last or tokens < -MOST_PERMITS then
   tokens, last = capacity, now
 end
 last = math.min(last, MOST)
@@ -47,14 +52,13 @@ local function enough(left)
   return left >= 0 or -left / per_second * NS < 1
 end
 
--- See newBucket in bucket.go.
+-- See wait in bucket.go.
 local PARTS = 562949953421312 -- 2^49
-local slack = capacity / per_second * 1000000 / PARTS - 0.0005
-
 local function wait(missing)
   if enough(-missing) then
     return 0
   end
+  local slack = math.max(capacity, missing) / per_second * 1000000 / PARTS - 0.0005
   return math.ceil(missing / per_second * 1000000 + slack)
 end
 
@@ -62,23 +66,29 @@ local function save(reset)
   redis.call('SET', KEYS[1], string.format('%.17g %.0f', tokens, last), 'PX', math.floor(reset / 1000) + 1)
 end
 
-local there = at(now)
-local far = not enough(there + capacity)
-if far then -- the clock was set far back: start over, empty
-  there, tokens, last = 0, 0, now
+-- whole returns the whole tokens, below 0 those of a debt.
+local function whole(number)
+  return math.floor(enough(number) and math.max(0, number) or number)
 end
-if not enough(there - n) then
+
+local there, debt = at(now), math.min(0, tokens)
+local far = now < last and not enough(there + capacity - debt)
+if far then -- the clock was set far back: start over, empty
+  there, tokens, last = debt, debt, now
+end
+if n > 0 and not charge and not enough(there - n) then
   local reset = wait(capacity - there)
   if far or redis.call('PTTL', KEYS[1]) < 0 then
     save(reset)
   end
-  return {math.max(0, math.floor(there)), reset, 0, wait(n - there)}
+  return {whole(there), reset, 0, wait(n - there)}
 end
-tokens, last = math.min(there - n, capacity), now
+local lowest = -math.min(MOST_PERMITS - capacity, MOST_SECONDS * per_second)
+tokens, last = math.max(lowest, math.min(there - n, capacity)), now
 local reset = wait(capacity - tokens)
 if tokens == capacity then
   redis.call('UNLINK', KEYS[1])
 else
   save(reset)
 end
-return {math.max(0, math.floor(tokens)), reset, now + reset}
+return {whole(tokens), reset, now + reset}

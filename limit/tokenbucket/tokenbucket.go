@@ -41,14 +41,14 @@ type Bucket struct {
 
 // InMemory returns a limiter in this process. Like all the methods, it returns a
 // limit.ErrInvalidArgument if a field is out of its bounds.
-func (b Bucket) InMemory(opts ...limit.Option) (limit.Releaser, error) {
-	return form.InMemory(b.rule, opts)
+func (b Bucket) InMemory(opts ...limit.Option) (limit.Ledger, error) {
+	return form.Ledger(form.InMemory(b.rule, opts))
 }
 
 // InMemoryKeyed returns a limiter with a bucket for each key, in this process. One of the next calls
 // drops a bucket that is full again.
-func (b Bucket) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
-	return form.InMemoryKeyed(b.rule, opts)
+func (b Bucket) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
+	return form.KeyedLedger(form.InMemoryKeyed(b.rule, opts))
 }
 
 // OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
@@ -57,13 +57,13 @@ func (b Bucket) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error)
 //
 // The numbers may differ between processes, as during a deploy: tokens stay, as far as the bucket has
 // room. A bucket that is full for one process is full for all, also with a larger Capacity.
-func (b Bucket) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
-	return form.OnRedis(b.rule, rdb, name)
+func (b Bucket) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
+	return form.Ledger(form.OnRedis(b.rule, rdb, name))
 }
 
 // OnRedisKeyed is OnRedis with a bucket for each key, under {name:key}:tokenbucket.
-func (b Bucket) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error) {
-	return form.OnRedisKeyed(b.rule, rdb, name)
+func (b Bucket) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedLedger, error) {
+	return form.KeyedLedger(form.OnRedisKeyed(b.rule, rdb, name))
 }
 
 //go:embed take.lua
@@ -77,8 +77,9 @@ func (b Bucket) rule() (form.Rule[state], error) {
 	}
 	numbers, err := form.Filled("tokenbucket", b.Capacity, b.Rate, b.Interval)
 	perSecond := b.Rate / b.Interval.Truncate(time.Microsecond).Seconds()
+	r := newBucket(float64(b.Capacity), perSecond)
 	return form.Rule[state]{
-		Numbers: numbers, Take: newBucket(float64(b.Capacity), perSecond).take,
+		Numbers: numbers, Take: r.take, Owes: r.owes,
 		Script: script, Args: []any{b.Capacity, perSecond},
 	}, err
 }

@@ -42,12 +42,13 @@ type drive struct {
 	real, off      time.Duration // real time, and by how much the clocks are ahead of it
 	called         time.Time     // the clock when miniredis was called last
 	last           limit.Result
+	charged        int64
 	grants         []grant
 	more           []grant // allowed beyond the bound: released permits, clocks set forward
 }
 
-// Drive sends traffic to a limiter in memory and, unless mini is nil, to one on Redis: calls, time that
-// passes, and clocks that are set. A step has two bytes: what it does, and by how much. Both limiters
+// Drive sends traffic to a limiter in memory and, unless mini is nil, to one on Redis: calls, charges, time
+// that passes, and clocks that are set. A step has two bytes: what it does, and by how much. Both limiters
 // must decide alike, to the microsecond, and no window of real time may have more than the bound.
 // At the end all permits come back.
 func (s Suite) Drive(t *testing.T, rate int64, interval time.Duration, mini *Mini, traffic []byte) {
@@ -65,6 +66,7 @@ func (s Suite) Drive(t *testing.T, rate int64, interval time.Duration, mini *Min
 	d.allow(1) // so that the limiter knows how the clock was set
 	d.checkWindows()
 	d.real += full * interval
+	d.real += interval * time.Duration(d.charged/rate+1)
 	if r, err := d.memory.Allow(t.Context(), rate); err != nil || !r.Allowed {
 		t.Errorf("it was unused for %d intervals, and refuses: %+v %v", full, r, err)
 	}
@@ -84,16 +86,18 @@ func (d *drive) setTime() {
 	}
 }
 
-// The last two kinds of steps, of eight.
+// The last kinds of steps.
 const (
 	releases = 6
 	sets     = 7
+	charges  = 8
+	kinds    = 9
 )
 
 func (d *drive) step(kind byte, by int64) {
 	part := (d.interval * time.Duration(by) / 256).Truncate(d.Grain)
 	some := 1 + by%d.rate
-	switch kind % 8 {
+	switch kind % kinds {
 	case 0:
 		d.allow(1)
 	case 1:
@@ -112,6 +116,8 @@ func (d *drive) step(kind byte, by int64) {
 	case sets:
 		d.setClock(8*part, by%2 == 0)
 		return
+	case charges:
+		d.charge(some)
 	}
 	d.setTime()
 }
@@ -133,6 +139,7 @@ func (d *drive) setClock(by time.Duration, forward bool) {
 		d.setTime()
 		return
 	}
+	d.allow(1) // a key that expires now is gone, in memory as well
 	d.off -= by
 	d.setTime()
 	if d.mini == nil {
@@ -151,15 +158,31 @@ func (d *drive) allow(n int64) {
 	if d.last.Allowed {
 		d.grants = append(d.grants, grant{d.real, n})
 	}
-	if d.shared == nil {
+	if d.shared != nil {
+		d.same(n, redistest.Must(d.shared.Allow(d.t.Context(), n))(d.t))
+	}
+}
+
+// charge charges a Ledger.
+func (d *drive) charge(n int64) {
+	memory, ok := d.memory.(limit.Ledger)
+	if !ok {
 		return
 	}
-	other := redistest.Must(d.shared.Allow(d.t.Context(), n))(d.t)
+	d.charged += n
+	d.last = redistest.Must(memory.Charge(d.t.Context(), n))(d.t)
+	if d.shared != nil {
+		d.same(n, redistest.Must(ledger(d.t, d.shared).Charge(d.t.Context(), n))(d.t))
+	}
+}
+
+// same expects the last result in memory also on Redis.
+func (d *drive) same(n int64, other limit.Result) {
 	d.called = d.now()
 	other.Name = d.last.Name
 	type numbers limit.Result // without its String, which leaves some out
 	if want, got := fmt.Sprintf("%+v", numbers(d.last)), fmt.Sprintf("%+v", numbers(other)); want != got {
-		d.t.Errorf("at %v, clock %v ahead: Allow(%d):\nin memory %s\non Redis  %s\n%s",
+		d.t.Errorf("at %v, clock %v ahead: a call for %d:\nin memory %s\non Redis  %s\n%s",
 			d.real, d.off, n, want, got, d.mini.Dump())
 	}
 }
@@ -189,7 +212,7 @@ func (d *drive) checkWindows() {
 func Alike(t *testing.T, s Suite) {
 	t.Helper()
 	s.random(t, redistest.Rounds(t, 20), 120, NewMini(t), func(seed uint64, kind byte) byte {
-		if kind == sets && seed%2 == 0 {
+		if kind == sets && seed%2 == 0 || kind == charges && seed%3 > 0 {
 			return 0
 		}
 		return kind
@@ -200,7 +223,7 @@ func Alike(t *testing.T, s Suite) {
 func (s Suite) bounded(t *testing.T) {
 	t.Parallel()
 	s.random(t, redistest.Rounds(t, 300), 400, nil, func(seed uint64, kind byte) byte {
-		if kind == releases || kind == sets && seed%2 == 0 {
+		if kind == releases || kind == sets && seed%2 == 0 || kind == charges && seed%5 > 0 {
 			return 1
 		}
 		return kind
@@ -218,7 +241,7 @@ func (s Suite) random(t *testing.T, rounds, steps int, mini *Mini, choose func(u
 		}[random.IntN(5)]
 		var traffic []byte
 		for range steps {
-			traffic = append(traffic, choose(seed, byte(random.IntN(8))), byte(random.IntN(256)))
+			traffic = append(traffic, choose(seed, byte(random.IntN(kinds))), byte(random.IntN(256)))
 		}
 		if s.Drive(t, rate, interval, mini, traffic); t.Failed() {
 			t.Fatalf("seed %d", seed)

@@ -26,6 +26,39 @@ type Algorithm interface {
 	OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error)
 }
 
+// A maker is an algorithm of any package, whose limiters are an L, and those with keys a K.
+type maker[L limit.Releaser, K limit.KeyedReleaser] interface {
+	InMemory(opts ...limit.Option) (L, error)
+	InMemoryKeyed(opts ...limit.Option) (K, error)
+	OnRedis(rdb redis.UniversalClient, name string) (L, error)
+	OnRedisKeyed(rdb redis.UniversalClient, name string) (K, error)
+}
+
+// Of returns an algorithm as an Algorithm.
+func Of[L limit.Releaser, K limit.KeyedReleaser](m maker[L, K]) Algorithm { return of[L, K]{m} }
+
+type of[L limit.Releaser, K limit.KeyedReleaser] struct{ maker[L, K] }
+
+// InMemory implements Algorithm.
+func (o of[L, K]) InMemory(opts ...limit.Option) (limit.Releaser, error) {
+	return o.maker.InMemory(opts...)
+}
+
+// InMemoryKeyed implements Algorithm.
+func (o of[L, K]) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
+	return o.maker.InMemoryKeyed(opts...)
+}
+
+// OnRedis implements Algorithm.
+func (o of[L, K]) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
+	return o.maker.OnRedis(rdb, name)
+}
+
+// OnRedisKeyed implements Algorithm.
+func (o of[L, K]) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error) {
+	return o.maker.OnRedisKeyed(rdb, name)
+}
+
 // A Suite names an algorithm and its promises.
 type Suite struct {
 	// New returns an algorithm that gives rate permits in an interval, all at once if
@@ -58,6 +91,11 @@ func Run(t *testing.T, s Suite) {
 	t.Run("the highest rate", s.fastest)
 	t.Run("Release", s.released)
 	t.Run("Return", s.returned)
+	if l, err := s.New(1, time.Hour).InMemory(); err == nil {
+		if _, ok := l.(limit.Ledger); ok {
+			t.Run("Ledger", s.ledgers)
+		}
+	}
 	t.Run("memory allocates nothing", s.allocates)
 	t.Run("Redis", s.onRedis)
 }
@@ -83,7 +121,7 @@ func EachForm(t *testing.T, a Algorithm, check func(t *testing.T, l limit.Releas
 
 // Refuses expects that algorithms out of their bounds have no forms, and that each error contains the
 // text of its algorithm.
-func Refuses[A Algorithm](t *testing.T, wrong map[string]A) {
+func Refuses[A maker[L, K], L limit.Releaser, K limit.KeyedReleaser](t *testing.T, wrong map[string]A) {
 	t.Helper()
 	for text, a := range wrong {
 		refused := func(l any, err error) {

@@ -32,6 +32,9 @@ func (s Suite) onRedis(t *testing.T) {
 		t.Run("permits of a caller of "+name+" that left go back", b.late)
 		t.Run("a reply lost to "+name+" is an error, and takes its permits once", b.lost)
 	}
+	if _, ok := redistest.Must(s.New(1, time.Hour).OnRedis(far, "name"))(t).(limit.Ledger); ok {
+		t.Run("a settlement whose reply is lost takes effect once", b.settlesOnce)
+	}
 	t.Run("anything may stand under the key", b.hostile)
 	t.Run("another type under the key is an error", b.wrongType)
 	t.Run("unusable names", b.names)
