@@ -11,6 +11,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/limittest"
 	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
 )
@@ -74,9 +75,8 @@ func borrow(t *testing.T, rdb redis.UniversalClient, a formtest.Algorithm) formt
 func TestALateReturnGivesBackItsOwnGrant(t *testing.T) {
 	for name, of := range map[string]maker{"Log": log, "Counter": counterOf(0)} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				start := time.Now()
-				b := borrow(t, formtest.NewMini(t).Client, of(10, time.Second))
+			formtest.EachForm(t, of(10, time.Second), func(t *testing.T, l limit.Releaser) {
+				start, b := time.Now(), formtest.Borrow(t, l)
 				at := func(ms time.Duration, n int64, want bool) form.Decision {
 					t.Helper()
 					time.Sleep(time.Until(start.Add(ms * time.Millisecond)))

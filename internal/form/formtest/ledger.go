@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -34,6 +35,15 @@ func (s Suite) ledgers(t *testing.T) {
 		debtsApart(t, redistest.Must(a.InMemoryKeyed())(t))
 		debtsApart(t, redistest.Must(a.OnRedisKeyed(NewMini(t).Client, "name"))(t))
 	})
+	t.Run("a debt outlives idle keys in memory", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := s.New(10, time.Hour)
+			want := debtAfterTwoHours(t, redistest.Must(a.OnRedisKeyed(NewMini(t).Client, "name"))(t))
+			if got := debtAfterTwoHours(t, redistest.Must(a.InMemoryKeyed())(t)); got != want {
+				t.Errorf("a debt of %d in memory, of %d on Redis", got, want)
+			}
+		})
+	})
 }
 
 // ledger returns a limiter as a Ledger.
@@ -63,6 +73,21 @@ func debtsApart(t *testing.T, l limit.KeyedReleaser) {
 	if none, _ := k.Reserve(t.Context(), "one", 1, 0); none != nil || other == nil || err != nil {
 		t.Errorf("the key in debt: %v; the other: %v, %v", none, other, err)
 	}
+}
+
+// debtAfterTwoHours charges a key, uses another one for two hours, and returns the debt of the first.
+func debtAfterTwoHours(t *testing.T, l limit.KeyedReleaser) int64 {
+	t.Helper()
+	k, ok := l.(limit.KeyedLedger)
+	if !ok {
+		t.Fatalf("%T is no KeyedLedger", l)
+	}
+	redistest.Must(k.Charge(t.Context(), "one", 100))(t)
+	for range 24 {
+		time.Sleep(5*time.Minute + time.Millisecond)
+		redistest.Must(k.Allow(t.Context(), "other", 1))(t)
+	}
+	return redistest.Must(k.Allow(t.Context(), "one", 1))(t).Debt
 }
 
 // books are a limiter of 10 in an hour.

@@ -106,12 +106,12 @@ func (s Suite) returnsOnce(b Borrower) {
 	b.Back(10, b.Take(9, true))
 }
 
-// ReturnsInPart expects of a bucket of 10 in an hour on Redis that Return leaves out the part of a grant
-// that has come back with time.
+// ReturnsInPart expects of a bucket of 10 in an hour that Return leaves out the part of a grant that has
+// come back with time.
 func ReturnsInPart(t *testing.T, a Algorithm) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		b := Borrow(t, redistest.Must(a.OnRedis(NewMini(t).Client, "name"))(t))
+	EachForm(t, a, func(t *testing.T, l limit.Releaser) {
+		b := Borrow(t, l)
 		first := b.Take(4, true) // they are back in 24 minutes
 		time.Sleep(12 * time.Minute)
 		b.Take(8, true)
