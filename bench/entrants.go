@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
@@ -122,44 +123,37 @@ type terms struct {
 // ns of its window.
 var generous = terms{1 << 30, time.Hour}
 
-type forms interface {
-	InMemory(opts ...limit.Option) (limit.Releaser, error)
-	InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error)
-	OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error)
-	OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error)
-}
-
 type native struct {
 	algorithm string
 	promise   limittest.Algorithm
-	of        func(t terms) forms
+	of        func(t terms) formtest.Algorithm
 	lends     bool // a permit is given back at once, which belongs to a call
 }
 
 var natives = []native{
-	{algorithm: fixedWindow, promise: limittest.FixedWindow, of: func(t terms) forms {
-		return fixedwindow.Window{Rate: t.permits, Interval: t.window}
+	{algorithm: fixedWindow, promise: limittest.FixedWindow, of: func(t terms) formtest.Algorithm {
+		return formtest.Of(fixedwindow.Window{Rate: t.permits, Interval: t.window})
 	}},
-	{algorithm: slidingCounter, promise: limittest.FixedWindow, of: func(t terms) forms {
-		return slidingwindow.Counter{Rate: t.permits, Interval: t.window}
+	{algorithm: slidingCounter, promise: limittest.FixedWindow, of: func(t terms) formtest.Algorithm {
+		return formtest.Of(slidingwindow.Counter{Rate: t.permits, Interval: t.window})
 	}},
-	{algorithm: slidingLog, promise: limittest.SlidingLog, of: func(t terms) forms {
-		return slidingwindow.Log{Rate: t.permits, Interval: t.window}
+	{algorithm: slidingLog, promise: limittest.SlidingLog, of: func(t terms) formtest.Algorithm {
+		return formtest.Of(slidingwindow.Log{Rate: t.permits, Interval: t.window})
 	}},
-	{algorithm: leakyMeter, promise: limittest.TokenBucket, of: func(t terms) forms {
-		return leakybucket.Meter{Capacity: t.permits, Rate: t.permits, Interval: t.window}
+	{algorithm: leakyMeter, promise: limittest.TokenBucket, of: func(t terms) formtest.Algorithm {
+		return formtest.Of(leakybucket.Meter{Capacity: t.permits, Rate: t.permits, Interval: t.window})
 	}},
-	{algorithm: leakyQueue, promise: limittest.Paced, of: func(t terms) forms {
+	{algorithm: leakyQueue, promise: limittest.Paced, of: func(t terms) formtest.Algorithm {
 		if t == generous { // more than a permit for each ns
 			t = terms{1 << 40, time.Second}
 		}
-		return leakybucket.Queue{Rate: t.permits, Interval: t.window, Capacity: t.permits}
+		return formtest.Of(leakybucket.Queue{Rate: t.permits, Interval: t.window, Capacity: t.permits})
 	}},
-	{algorithm: tokenBucket, promise: limittest.TokenBucket, of: func(t terms) forms {
-		return tokenbucket.Bucket{Capacity: t.permits, Rate: float64(t.permits), Interval: t.window}
+	{algorithm: tokenBucket, promise: limittest.TokenBucket, of: func(t terms) formtest.Algorithm {
+		return formtest.Of(tokenbucket.Bucket{Capacity: t.permits, Rate: float64(t.permits), Interval: t.window})
 	}},
-	{algorithm: concurrent, promise: limittest.SlidingLog, lends: true, of: func(t terms) forms {
-		return concurrency.Limit{Most: t.permits, Lease: t.window}
+	{algorithm: concurrent, promise: limittest.SlidingLog, lends: true, of: func(t terms) formtest.Algorithm {
+		return formtest.Of(concurrency.Limit{Most: t.permits, Lease: t.window})
 	}},
 }
 
