@@ -18,8 +18,8 @@
 -- Reply:     0, or for each limiter the numbers of parts/numbers.lua without answers; all 0 for a limiter
 --            that is gone, of which nothing is left to settle
 --
--- A call that comes again changes nothing, by the session (parts/late.lua). Later the records tell that a
--- reservation is settled (parts/unused.lua).
+-- A call that comes again changes nothing: the records tell that a reservation is settled (parts/unused.lua),
+-- and the session that permits were taken beyond it (parts/late.lua).
 
 -- The first half settles if the records of the reservation are there, one of each limiter, and nothing needs
 -- repair. Everything else falls through, before anything is written, to the general case.
@@ -28,7 +28,7 @@
 -- include parts/packed.lua
 -- include parts/renamed.lua
 local FIRST, EACH = 10, 8 -- where the arguments of the limiters begin, and how many each has
-local plan, common = {}, ARGV[8] == '' and ARGV[7] == ''
+local plan, common = {}, ARGV[8] == ''
 -- MEMBER
 do
   local MOST, FULL, FEW, FROM, TO = 9007199254740992, 4294967295, 12, 18, 26 -- as in the general case
@@ -46,7 +46,8 @@ do
     and since > now - interval and since <= now and text == string.format('%d', value)
     and value + p.free <= rate and value - p.extra >= rate - MOST and p.reserved + p.extra <= FULL
     and (not f[4] or f[4] < ARGV[3])
-    and (f[4] and string.sub(f[4], FROM, TO) == string.sub(at, 1, 9) or redis.call('HLEN', KEYS[1]) < FEW)
+    and (p.extra == 0 or f[4] and string.sub(f[4], FROM, TO) == string.sub(at, 1, 9)
+      or redis.call('HLEN', KEYS[1]) < FEW)
   if common and p.extra > 0 then -- the record is new, and must not expire with its key
     local ttl = redis.call('PTTL', KEYS[3])
     common = (ttl < 0 or ttl > interval + 1000) and not redis.call('ZSCORE', KEYS[3], p.beyond)
@@ -60,9 +61,9 @@ if common then
     i = i + 1
     local p = plan[i]
     if p.free + p.extra > 0 then
-      local took = string.format('%d', p.extra)
-      redis.call('HSET', KEYS[1], ARGV[2], ARGV[3] .. ' ' .. at .. ' ' .. took .. ' ' .. at)
       if p.extra > 0 then
+        local took = string.format('%d', p.extra)
+        redis.call('HSET', KEYS[1], ARGV[2], ARGV[3] .. ' ' .. at .. ' ' .. took .. ' ' .. at)
         redis.call('ZADD', KEYS[3], p.at, renamed(p.member), at, p.beyond)
       elseif p.free < p.reserved then
         redis.call('ZADD', KEYS[3], p.at, packed(p.member, p.reserved - p.free))
@@ -126,7 +127,7 @@ for i = 1, #members do
       found, taken = unused(l, l.settles, l.request)
     end
     reply = numbers(l, asked, again, nil, found and taken - found.given or taken, l.request.stamp)
-    local step = take(l, l.request, taken, not done)
+    local step = take(l, l.request, taken, l.request.all > 0 and not done)
     if found then
       settleRecords(l, found, l.settles.channel)
     end

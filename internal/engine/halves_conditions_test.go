@@ -261,8 +261,7 @@ func used(permits int64, more func(s *keysState)) func(s *keysState) {
 }
 
 var conditionsOfSettlements = []condition{
-	{"ARGV[8] == '' and ARGV", "ARGV", argument(argNumbers, 1)},
-	{" and ARGV[7] == ''", "", used(3, argument(argResent, 10))}, // the session is not noted
+	{"common = {}, ARGV[8] == ''", "common = {}, true", argument(argNumbers, 1)},
 	{" and p.reserved > 0", "", func(s *keysState) {
 		s.settles, s.records = &Part{Used: 1}, append(s.records, redis.Z{Score: theTime, Member: ""})
 	}},
@@ -284,18 +283,18 @@ var conditionsOfSettlements = []condition{
 	})},
 	{" and p.reserved + p.extra <= FULL", "", used(1<<33, func(*keysState) {})},
 	{"(not f[4] or f[4] < ARGV[3])", "true", field(mySession, sessionText(9, theTime))},
-	{"redis.call('HLEN', KEYS[1]) < FEW", "true", func(s *keysState) {
+	{"redis.call('HLEN', KEYS[1]) < FEW", "true", used(4, func(s *keysState) {
 		delete(s.hash, mySession)
 		for i := range 20 {
 			s.hash[fmt.Sprint("session:", i)] = sessionText(1, theTime-70_000)
 		}
-	}},
-	{"string.sub(f[4], FROM, TO) == string.sub(at, 1, 9)", "true", func(s *keysState) {
+	})},
+	{"string.sub(f[4], FROM, TO) == string.sub(at, 1, 9)", "true", used(4, func(s *keysState) {
 		for i := range 20 {
 			s.hash[fmt.Sprint("session:", i)] = sessionText(1, theTime-70_000)
 		}
 		s.hash[mySession] = sessionText(1, theTime-70_000)
-	}},
+	})},
 	{"ttl > interval + 1000", "true", used(4, func(s *keysState) {
 		s.ttl, s.hash["keepAliveTime"] = 1500*time.Millisecond, "5000"
 	})},
