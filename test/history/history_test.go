@@ -38,6 +38,8 @@ type history struct {
 	leaves  bool   // callers do not always wait for their result
 	vague   bool   // replies are lost: the numbers that come with a second one are later ones
 	spares  []kind // what is not asked for
+	settles bool   // callers reserve, settle and charge, instead of giving back
+	ids     atomic.Int64
 	limiter []*rratelimiter.RateLimiter
 
 	mu  sync.Mutex
@@ -138,6 +140,8 @@ func (h *history) comes(client int, random *rand.Rand) {
 	case p < 60:
 		a.kind = allows
 		h.allows(a)
+	case p < 85 && h.settles:
+		h.reserves(a, random)
 	case p < 85 && !slices.Contains(h.spares, releases):
 		a.kind = releases
 		h.does(a, func() told { return h.told(h.limiter[client].Release(ctx, a.n)) })

@@ -23,6 +23,7 @@ type held struct {
 	rate  int64
 	taken [slots][owners]int64 // by the steps of the clock since then, and whose records they are in
 	lost  int64                // of those taken now, what no caller knows of: it may come back at any time
+	open  uint64               // a bit for each reservation that is not settled
 }
 
 func (s held) free() int64 {
@@ -89,6 +90,9 @@ const (
 	keeps     kind = "SetRate, keep state"
 	available kind = "AvailablePermits"
 	steps     kind = "the clock goes on"
+	reserves  kind = "TryReserve"
+	settles   kind = "Settle"
+	charges   kind = "Charge"
 )
 
 // An asked is one call.
@@ -98,15 +102,18 @@ type asked struct {
 	owner   int   // whose records its permits are in
 	n       int64 // permits, or the rate
 	timeout time.Duration
-	ahead   int64 // the most permits that a waiter ahead of it in line may want
-	yields  bool  // its Client may leave permits to another one, whose callers have waited as well
-	resent  bool  // its reply may be that to a copy, which is judged by a later rate
+	ahead   int64  // the most permits that a waiter ahead of it in line may want
+	yields  bool   // its Client may leave permits to another one, whose callers have waited as well
+	id      uint64 // the bit of its reservation
+	used    int64  // what is settled of n
+	resent  bool   // its reply may be that to a copy, which is judged by a later rate
 }
 
 // A told is what a call has returned.
 type told struct {
 	ok      bool
 	left    int64 // -1: did not say
+	debt    int64
 	limit   int64
 	exceeds bool // ErrPermitsExceedRate
 	unknown bool // another error: whether it was done is unknown
@@ -128,7 +135,7 @@ var model = (&porcupine.NondeterministicModel{
 	},
 	Hash: func(state any) uint64 {
 		s := state.(held)
-		hash := uint64(s.rate)<<8 ^ uint64(s.lost)
+		hash := uint64(s.rate)<<8 ^ uint64(s.lost) ^ s.open<<16
 		for _, step := range s.taken {
 			for _, n := range step {
 				hash = hash*0x9E3779B97F4A7C15 + uint64(n)
@@ -146,12 +153,21 @@ func (s held) after(a asked, t told) []held {
 	switch a.kind {
 	case acquires, allows:
 		done = s.acquired(a, t)
+	case reserves:
+		done = s.reserved(a, t)
+	case settles:
+		done = []held{s.settled(a)}
+	case charges:
+		next := s.takes(a)
+		if t.unknown || t.left < 0 || t.left == next.shown() && t.debt == max(0, -next.free()) {
+			done = []held{next}
+		}
 	case releases:
 		done = s.gives(a)
 	case sets:
 		done = []held{{rate: a.n}}
 	case keeps:
-		done = []held{{rate: a.n, taken: s.taken, lost: s.lost}}
+		done = []held{{rate: a.n, taken: s.taken, lost: s.lost, open: s.open}}
 	case available:
 		if t.left == s.shown() {
 			done = []held{s}
@@ -165,6 +181,26 @@ func (s held) after(a asked, t told) []held {
 		done = append(done, s)
 	}
 	return done
+}
+
+// reserved returns what TryReserve may leave behind. A reservation that no caller knows of is never settled.
+func (s held) reserved(a asked, t told) []held {
+	done := s.acquired(a, t)
+	for i := range done {
+		if t.ok {
+			done[i].open |= a.id
+		}
+	}
+	return done
+}
+
+// settled returns what a settlement leaves behind: the first one counts.
+func (s held) settled(a asked) held {
+	if s.open&a.id != 0 {
+		s.open &^= a.id
+		s.taken[0][0] += a.used - a.n
+	}
+	return s
 }
 
 func (s held) acquired(a asked, t told) []held {
@@ -207,6 +243,9 @@ func TestWrongHistoriesAreRejected(t *testing.T) {
 		told{left: -1, unknown: true}
 	take := func(n int64) asked { return asked{kind: acquires, n: n} }
 	waits := func(n int64) asked { return asked{kind: acquires, n: n, timeout: 1} }
+	reserve := func(n int64) asked { return asked{kind: reserves, n: n, id: 1} }
+	settle := func(n, used int64) asked { return asked{kind: settles, n: n, used: used, id: 1} }
+	charge := func(n int64) asked { return asked{kind: charges, n: n} }
 	give, set, keep := asked{kind: releases, n: 2}, asked{kind: sets, n: 3}, asked{kind: keeps, n: 3}
 	left := func(n int64) told { return told{ok: true, left: n, limit: 3} }
 	type call struct {
@@ -245,6 +284,14 @@ func TestWrongHistoriesAreRejected(t *testing.T) {
 			call{take(1), no}, call{take(2), yes}},
 		"a rate that was set or not": {[]call{{take(3), yes}, {set, unknown}, {take(3), yes}},
 			call{take(1), no}, call{take(3), yes}},
+		"settled": {[]call{{reserve(3), yes}, {settle(3, 1), yes}}, call{take(2), yes}, call{take(3), yes}},
+		"settled twice": {[]call{{reserve(3), yes}, {settle(3, 1), yes}, {settle(3, 0), yes}},
+			call{take(3), no}, call{take(3), yes}},
+		"settled to more": {[]call{{reserve(2), yes}, {settle(2, 3), yes}}, call{take(1), no},
+			call{take(1), yes}},
+		"charged": {[]call{{take(2), yes}}, call{charge(3), told{ok: true, debt: 2}},
+			call{charge(3), told{ok: true, debt: 3}}},
+		"in debt": {[]call{{charge(4), told{ok: true, debt: 1}}}, call{take(1), no}, call{take(1), yes}},
 		"not back after three steps": {[]call{{take(1), yes}, {asked{kind: steps}, yes},
 			{asked{kind: steps}, yes}, {asked{kind: steps}, yes}}, call{take(3), no}, call{take(3), yes}},
 	} {
