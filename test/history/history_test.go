@@ -140,11 +140,8 @@ func (h *history) comes(client int, random *rand.Rand) {
 	case p < 60:
 		a.kind = allows
 		h.allows(a)
-	case p < 85 && h.settles:
-		h.reserves(a, random)
 	case p < 85 && !slices.Contains(h.spares, releases):
-		a.kind = releases
-		h.does(a, func() told { return h.told(h.limiter[client].Release(ctx, a.n)) })
+		h.gives(a, random)
 	case p >= 85 && p < 92:
 		a.kind = available
 		h.looks(a)
@@ -158,6 +155,16 @@ func (h *history) comes(client int, random *rand.Rand) {
 		a.kind = steps
 		h.does(a, func() told { h.clock.step(); return told{} })
 	}
+}
+
+// gives gives back, or reserves.
+func (h *history) gives(a asked, random *rand.Rand) {
+	if h.settles {
+		h.reserves(a, random)
+		return
+	}
+	a.kind = releases
+	h.does(a, func() told { return h.told(h.limiter[a.client].Release(context.Background(), a.n)) })
 }
 
 // runs lets callers of each limiter ask at random, all at once. They meet from time to time. Without

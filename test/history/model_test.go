@@ -151,17 +151,12 @@ var model = (&porcupine.NondeterministicModel{
 func (s held) after(a asked, t told) []held {
 	var done []held
 	switch a.kind {
-	case acquires, allows:
-		done = s.acquired(a, t)
-	case reserves:
+	case acquires, allows, reserves:
 		done = s.reserved(a, t)
 	case settles:
 		done = []held{s.settled(a)}
 	case charges:
-		next := s.takes(a)
-		if t.unknown || t.left < 0 || t.left == next.shown() && t.debt == max(0, -next.free()) {
-			done = []held{next}
-		}
+		done = s.charged(a, t)
 	case releases:
 		done = s.gives(a)
 	case sets:
@@ -183,7 +178,8 @@ func (s held) after(a asked, t told) []held {
 	return done
 }
 
-// reserved returns what TryReserve may leave behind. A reservation that no caller knows of is never settled.
+// reserved returns what an acquire may leave behind, with its reservation if it makes one. A reservation that
+// no caller knows of is never settled.
 func (s held) reserved(a asked, t told) []held {
 	done := s.acquired(a, t)
 	for i := range done {
@@ -201,6 +197,14 @@ func (s held) settled(a asked) held {
 		s.taken[0][0] += a.used - a.n
 	}
 	return s
+}
+
+func (s held) charged(a asked, t told) []held {
+	next := s.takes(a)
+	if t.unknown || t.left < 0 || t.left == next.shown() && t.debt == max(0, -next.free()) {
+		return []held{next}
+	}
+	return nil
 }
 
 func (s held) acquired(a asked, t told) []held {
