@@ -61,6 +61,9 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 		ID: s.id, MapName: s.mapper, Err: s.validate(rdb, opts),
 		Clock: s.clock, Resolution: s.resolution, GoOnly: s.goOnly, Observed: s.observer != nil,
 	}
+	if s.refusals != nil {
+		config.Remember = *s.refusals
+	}
 	if config.Err == nil {
 		config.Plain = &wire.Layouts[s.format]
 		config.Layout = config.Plain.ForClient()

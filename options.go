@@ -30,6 +30,7 @@ type settings struct {
 	redisson   string // WithRedisson
 	format     int    // of records, an index of wire.Layouts; below 0 if redisson has none
 	resolution time.Duration
+	refusals   *time.Duration // WithRefusalCache; nil without it
 	goOnly     bool
 	replicas   *redisx.Confirmation // WithMinReplicas; nil without it
 	outage     outage.Settings
@@ -72,6 +73,21 @@ func WithNameMapper(mapName func(name string) string) Option {
 // is dropped. The default is 0: a record for each grant.
 func WithResolution(d time.Duration) Option {
 	return option(func(s *settings) { s.resolution = d })
+}
+
+// WithRefusalCache makes the Client repeat the refusals of Redis in memory. Once Redis has said when the permits of a
+// call that does not wait (Allow, TryAcquire without a timeout) will be there, calls for as many permits are
+// refused until then, or for longest, without asking Redis. One call in a millisecond asks anyway, so a refusal
+// in memory is at most a millisecond and a round trip older than one of Redis: that is how much later permits
+// that other processes give back may be granted. What this Client gives back, settles or sets counts at once.
+// No permit is granted in memory.
+//
+// A flood of refused calls of one user then costs Redis at most 1,000 calls a second. The Client remembers
+// the refusals of up to 10,000 limiters, some 400 bytes each, and drops the oldest. RetryAfter and ResetAfter
+// shrink as time passes. Group, Reserve and callers that wait ask Redis. longest is at least 1 ms. The default
+// is to ask Redis each time.
+func WithRefusalCache(longest time.Duration) Option {
+	return option(func(s *settings) { s.refusals = &longest })
 }
 
 // WithRedisson names the oldest version of Redisson that shares limiters with this Client, such
@@ -140,6 +156,8 @@ func (s *settings) validate(rdb redis.UniversalClient, opts []Option) error {
 			fmt.Sprintf("be a release of three numbers, %s or later", wire.Layouts[wire.FI].Since))
 	case s.resolution != 0 && s.resolution < time.Millisecond:
 		return refuse("resolution", s.resolution, "be 0 or at least 1ms")
+	case s.refusals != nil && *s.refusals < time.Millisecond:
+		return refuse("longest", *s.refusals, "be at least 1ms")
 	case s.outage.Fixed && !(s.outage.Share > 0 && s.outage.Share <= 1): // or not a number
 		return refuse("share", s.outage.Share, "be more than 0 and at most 1")
 	}

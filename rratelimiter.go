@@ -276,6 +276,9 @@ func (l *RateLimiter) decide(ctx context.Context, wanted engine.Want) (engine.Re
 	if err := k.Check(ctx, wanted.Permits, 1); err != nil {
 		return engine.Result{}, err
 	}
+	if v, ok := k.Refused(wanted); ok && !guard.Off() {
+		return v, nil
+	}
 	if l.policy.Bounded || guard.Off() {
 		return guard.Acquire(ctx, k, l.policy, wanted)
 	}

@@ -107,6 +107,7 @@ func within[T any](
 		v   T
 		err error
 	}
+	defer l.engine.refusals.forget(l.Hash)
 	var lastFailure atomic.Pointer[error]
 	o, left := redisx.Leave(ctx, l.engine.ctx, l.engine.Work, func(closing context.Context) outcome {
 		ctx, cancel := context.WithCancel(ctx)

@@ -35,6 +35,7 @@ type Config struct {
 	Resolution time.Duration // of the records; 0 for one record per grant
 	GoOnly     bool          // no Java client uses these limiters
 	Observed   bool          // measure Result.Queued
+	Remember   time.Duration // how long refusals are remembered; 0: not at all
 }
 
 // An Engine asks Redis on behalf of all callers of one Client. It is safe for
@@ -59,6 +60,7 @@ type Engine struct {
 	queues      queues
 	withdrawals withdrawals
 	types       types
+	refusals    refusals
 	groups      groups
 	// turns is the state of the queue that decided last. A new queue starts with
 	// it, so that a limiter used once a minute does not measure from scratch each
@@ -87,6 +89,7 @@ func New(config Config) *Engine {
 	e.queues.engine, e.withdrawals.engine = e, e
 	e.queues.byHash = map[string]*queue{}
 	e.groups.init()
+	e.refusals.init(config.Remember)
 	if config.Err == nil {
 		e.mark = string(config.Layout.Append(nil, 0, config.Resolution > 0))
 	}

@@ -39,6 +39,8 @@ type Limiter struct {
 	// it, so a wrong one costs a round trip and nothing else.
 	typ   atomic.Int32
 	queue atomic.Pointer[queue] // the one it used last
+
+	refusals atomic.Pointer[lastRefusals] // nil if there was none
 }
 
 // boxedKeys are hash, value and permits of one type, as go-redis wants its
@@ -219,14 +221,23 @@ func CheckPermits(permits, least int64) error {
 // Acquire asks for permits until it gets them, the timeout passes or ctx ends.
 // Check has checked its arguments.
 func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Result, error) {
-	if l.given != nil {
-		wanted.givenRate = l.given.text
+	wanted.givenRate = l.givenText()
+	rs := &l.engine.refusals
+	if rs.longest == 0 || wanted.Waits() {
+		return l.ask(ctx, wanted)
 	}
-	return l.ask(ctx, wanted)
+	asked, writes := rs.now(), rs.written(l.Hash)
+	before := writes.Load()
+	v, err := l.ask(ctx, wanted)
+	if err == nil && writes.Load() == before {
+		rs.note(l, wanted, v, asked)
+	}
+	return v, err
 }
 
 // Release gives permits back. Check has checked its arguments.
 func (l *Limiter) Release(ctx context.Context, permits int64) error {
+	defer l.engine.refusals.forget(l.Hash)
 	_, err := l.ask(ctx, Want{Permits: permits, release: true})
 	return err
 }

@@ -174,6 +174,7 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 			to.noteType(l.Type())
 			renamed(to)
 			l.engine.withdrawals.move(l, to)
+			l.engine.refusals.forget(to.Hash)
 		} else if err == nil {
 			err = notInitialized()
 		}
