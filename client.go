@@ -60,9 +60,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	config := engine.Config{
 		ID: s.id, MapName: s.mapper, Err: s.validate(rdb, opts),
 		Clock: s.clock, Resolution: s.resolution, GoOnly: s.goOnly, Observed: s.observer != nil,
-	}
-	if s.refusals != nil {
-		config.Remember = *s.refusals
+		Remember: s.refusals,
 	}
 	if config.Err == nil {
 		config.Plain = &wire.Layouts[s.format]

@@ -125,6 +125,27 @@ func ExampleWithResolution() {
 	// true <nil>
 }
 
+func ExampleWithRefusalCache() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb, rratelimiter.WithRefusalCache(time.Minute))
+	defer client.Close()
+	users := client.Keyed("api", 2, time.Minute)
+	for range 1000 {
+		result, err := users.Allow(ctx, "mallory", 1)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if result.Allowed {
+			fmt.Println("allowed")
+		}
+	}
+	// Output:
+	// allowed
+	// allowed
+}
+
 func ExampleWithID() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})

@@ -30,7 +30,7 @@ type settings struct {
 	redisson   string // WithRedisson
 	format     int    // of records, an index of wire.Layouts; below 0 if redisson has none
 	resolution time.Duration
-	refusals   *time.Duration // WithRefusalCache; nil without it
+	refusals   time.Duration // WithRefusalCache
 	goOnly     bool
 	replicas   *redisx.Confirmation // WithMinReplicas; nil without it
 	outage     outage.Settings
@@ -75,19 +75,19 @@ func WithResolution(d time.Duration) Option {
 	return option(func(s *settings) { s.resolution = d })
 }
 
-// WithRefusalCache makes the Client repeat the refusals of Redis in memory. Once Redis has said when the permits of a
-// call that does not wait (Allow, TryAcquire without a timeout) will be there, calls for as many permits are
-// refused until then, or for longest, without asking Redis. One call in a millisecond asks anyway, so a refusal
-// in memory is at most a millisecond and a round trip older than one of Redis: that is how much later permits
-// that other processes give back may be granted. What this Client gives back, settles or sets counts at once.
-// No permit is granted in memory.
+// WithRefusalCache makes the Client repeat the refusals of Redis in memory. Once Redis has said when
+// the permits of a call that does not wait (Allow, TryAcquire without a timeout) will be there, calls
+// for as many permits are refused until then, or for longest, without asking Redis. The first call
+// after each millisecond asks anyway. So permits that other processes give back are granted a
+// millisecond and a round trip later at most; what this Client gives back, settles or sets counts at
+// once. No permit is granted in memory.
 //
-// A flood of refused calls of one user then costs Redis at most 1,000 calls a second. The Client remembers
-// the refusals of up to 10,000 limiters, some 400 bytes each, and drops the oldest. RetryAfter and ResetAfter
-// shrink as time passes. Group, Reserve and callers that wait ask Redis. longest is at least 1 ms. The default
-// is to ask Redis each time.
+// A flood of refused calls to a limiter then costs Redis at most 1,000 calls a second. The Client
+// remembers the refusals of up to 10,000 limiters, some 400 bytes each, and drops the oldest.
+// RetryAfter and ResetAfter are those of now. Group, Reserve and callers that wait ask Redis. longest
+// is at least 1 ms. The default is 0: Redis is asked each time.
 func WithRefusalCache(longest time.Duration) Option {
-	return option(func(s *settings) { s.refusals = &longest })
+	return option(func(s *settings) { s.refusals = longest })
 }
 
 // WithRedisson names the oldest version of Redisson that shares limiters with this Client, such
@@ -154,10 +154,10 @@ func (s *settings) validate(rdb redis.UniversalClient, opts []Option) error {
 	case s.format < 0:
 		return refuse("version of WithRedisson", strconv.Quote(s.redisson),
 			fmt.Sprintf("be a release of three numbers, %s or later", wire.Layouts[wire.FI].Since))
-	case s.resolution != 0 && s.resolution < time.Millisecond:
+	case tooShort(s.resolution):
 		return refuse("resolution", s.resolution, "be 0 or at least 1ms")
-	case s.refusals != nil && *s.refusals < time.Millisecond:
-		return refuse("longest", *s.refusals, "be at least 1ms")
+	case tooShort(s.refusals):
+		return refuse("longest", s.refusals, "be 0 or at least 1ms")
 	case s.outage.Fixed && !(s.outage.Share > 0 && s.outage.Share <= 1): // or not a number
 		return refuse("share", s.outage.Share, "be more than 0 and at most 1")
 	}
@@ -168,6 +168,9 @@ func (s *settings) validate(rdb redis.UniversalClient, opts []Option) error {
 }
 
 // validateReplicas returns why WithMinReplicas cannot be used.
+// tooShort reports whether a time is neither 0, for none, nor at least a millisecond.
+func tooShort(d time.Duration) bool { return d != 0 && d < time.Millisecond }
+
 func (s *settings) validateReplicas(
 	rdb redis.UniversalClient, refuse func(argument string, value any, bound string) error,
 ) error {

@@ -271,12 +271,12 @@ func (l *RateLimiter) acquire(ctx context.Context, wanted engine.Want) (engine.R
 }
 
 // decide asks for permits until it gets them, their timeout passes or ctx ends.
-func (l *RateLimiter) decide(ctx context.Context, wanted engine.Want) (engine.Result, error) {
+func (l *RateLimiter) decide(ctx context.Context, wanted engine.Want) (v engine.Result, err error) {
 	k, guard := l.limiter.Load(), l.client.guard
-	if err := k.Check(ctx, wanted.Permits, 1); err != nil {
-		return engine.Result{}, err
+	if err = k.Check(ctx, wanted.Permits, 1); err != nil {
+		return v, err
 	}
-	if v, ok := k.Refused(wanted); ok && !guard.Off() {
+	if !guard.Off() && k.Refused(&wanted, &v) {
 		return v, nil
 	}
 	if l.policy.Bounded || guard.Off() {

@@ -150,7 +150,8 @@ var natives = []native{
 		return formtest.Of(leakybucket.Queue{Rate: t.permits, Interval: t.window, Capacity: t.permits})
 	}},
 	{algorithm: tokenBucket, promise: limittest.TokenBucket, of: func(t terms) formtest.Algorithm {
-		return formtest.Of(tokenbucket.Bucket{Capacity: t.permits, Rate: float64(t.permits), Interval: t.window})
+		b := tokenbucket.Bucket{Capacity: t.permits, Rate: float64(t.permits), Interval: t.window}
+		return formtest.Of(b)
 	}},
 	{algorithm: concurrent, promise: limittest.SlidingLog, lends: true, of: func(t terms) formtest.Algorithm {
 		return formtest.Of(concurrency.Limit{Most: t.permits, Lease: t.window})

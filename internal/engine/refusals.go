@@ -55,35 +55,31 @@ func (rs *refusals) init(longest time.Duration) {
 
 func (rs *refusals) now() time.Duration { return time.Since(rs.began) }
 
-// Refused repeats the last refusal of Redis, if the permits cannot be back yet and it is no caller's turn to
-// ask.
-func (l *Limiter) Refused(wanted Want) (v Result, ok bool) {
+// Refused repeats the last refusal of Redis in v, if the permits cannot be back yet and it is no
+// caller's turn to ask. It takes pointers because copies would take a third of its time.
+func (l *Limiter) Refused(wanted *Want, v *Result) bool {
 	rs := &l.engine.refusals
 	if rs.longest == 0 || wanted.Waits() {
-		return v, false
+		return false
 	}
 	r := rs.find(l)
 	if r == nil {
-		return v, false
+		return false
 	}
 	s := r.said[wanted.Permits%refusalWays].Load()
 	if s == nil || s.permits != wanted.Permits || s.given != l.givenText() ||
 		wanted.Numbers && s.result.Limit == 0 {
-		return v, false
+		return false
 	}
 	now, ask := rs.now(), s.askAt.Load()
 	if now >= s.until || int64(now) >= ask && s.askAt.CompareAndSwap(ask, int64(now+askAgainAfter)) {
-		return v, false
+		return false
 	}
-	return s.at(now), true
-}
-
-// at returns the refusal as it is later.
-func (s *toldRefusal) at(now time.Duration) Result {
-	v, passed := s.result, max(0, now-s.told)
+	passed := max(0, now-s.told)
+	*v = s.result
 	v.Wait = max(1, v.Wait-passed.Microseconds())
 	v.Reset = max(1, v.Reset-passed.Milliseconds())
-	return v
+	return true
 }
 
 // find returns the refusals of a limiter, nil if there are none.
@@ -142,9 +138,9 @@ func (rs *refusals) forget(hash string) {
 	}
 }
 
-// note remembers the result of a call that began when asked, if it is a refusal. The permits come back a wait
-// after Redis has judged, which was between the call and the reply: they may be there from the earlier time on,
-// and callers are told the later one.
+// note remembers the result of a call that began when asked, if it is a refusal. The permits come
+// back a wait after Redis has judged, which was between the call and the reply: they may be there
+// from the earlier time on, and RetryAfter is the later one.
 func (rs *refusals) note(l *Limiter, wanted Want, v Result, asked time.Duration) {
 	if v.OK || v.Again || v.Wait <= 0 {
 		return
