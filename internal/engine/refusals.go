@@ -145,6 +145,7 @@ func (rs *refusals) note(l *Limiter, wanted Want, v Result, asked time.Duration)
 	if v.OK || v.Again || v.Wait <= 0 {
 		return
 	}
+	v.Batch, v.Drift, v.Queued = 0, 0, 0 // those of this call
 	s := &toldRefusal{permits: wanted.Permits, given: l.givenText(), result: v, told: rs.now()}
 	s.until = asked + min(v.RetryAfter(), rs.longest)
 	s.askAt.Store(int64(s.told + askAgainAfter))
