@@ -81,8 +81,11 @@ func (c counter) take(s *state, now, n, stamp int64) form.Decision {
 		s.end = now + c.interval
 	}
 	charge := stamp == form.Charge
-	if charge {
+	switch {
+	case charge:
 		n = min(n, form.MostPermits-s.used)
+	case stamp > 0 && stamp/1000 != s.end: // the window has ended
+		n = 0
 	}
 	allowed := charge || n < 0 || n <= c.rate-s.used
 	if allowed {

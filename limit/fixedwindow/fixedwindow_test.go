@@ -162,6 +162,20 @@ func TestReturnGoesToItsWindow(t *testing.T) {
 	})
 }
 
+// A grant is not returned to the window that follows an emptied one.
+func TestReturnEndsWithItsWindow(t *testing.T) {
+	formtest.EachForm(t, formtest.Of(fixedwindow.Window{Rate: 10, Interval: time.Hour}),
+		func(t *testing.T, l limit.Releaser) {
+			b := formtest.Borrow(t, l)
+			first := b.Take(4, true)
+			redistest.NoError(t, l.Release(t.Context(), 4))
+			time.Sleep(time.Millisecond)
+			b.Take(10, true)
+			b.Back(4, first)
+			b.Take(1, false)
+		})
+}
+
 // A window ends after its length, also if its key was made to last, and only refusals follow.
 func TestAWindowEndsThoughItsKeyWouldLast(t *testing.T) {
 	for name, spoil := range map[string]func(ctx context.Context, rdb redis.Cmdable) error{

@@ -36,7 +36,7 @@ func (b *bucket) take(s *state, now, n, stamp int64) form.Decision {
 		*s = state{tokens, now, true}
 	}
 	if n < 0 && stamp > 0 { // tokens that have come are not given back
-		due := seconds(stamp-now) * b.perSecond
+		due := float64(stamp-now) / 1e6 * b.perSecond
 		taken = min(0, max(taken, -due))
 	}
 	if rest := tokens - taken; charge || b.enough(rest) || n < 0 {

@@ -3,6 +3,7 @@ package formtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,6 +45,7 @@ type drive struct {
 	last           limit.Result
 	charged        int64
 	grants         []grant
+	pending        []pending
 	more           []grant // allowed beyond the bound: released permits, clocks set forward
 }
 
@@ -91,8 +93,16 @@ const (
 	releases = 6
 	sets     = 7
 	charges  = 8
-	kinds    = 9
+	reserves = 9
+	settles  = 10
+	kinds    = 11
 )
+
+// A pending is a reservation in memory, the same one on Redis, and its place in the grants.
+type pending struct {
+	reservations []*limit.Reservation
+	place        int
+}
 
 func (d *drive) step(kind byte, by int64) {
 	part := (d.interval * time.Duration(by) / 256).Truncate(d.Grain)
@@ -116,8 +126,8 @@ func (d *drive) step(kind byte, by int64) {
 	case sets:
 		d.setClock(8*part, by%2 == 0)
 		return
-	case charges:
-		d.charge(some)
+	case charges, reserves, settles:
+		d.settles(kind%kinds, some, by)
 	}
 	d.setTime()
 }
@@ -163,16 +173,43 @@ func (d *drive) allow(n int64) {
 	}
 }
 
-// charge charges a Ledger.
-func (d *drive) charge(n int64) {
+// settles charges a Ledger, or reserves n permits, or settles one of the reservations.
+func (d *drive) settles(kind byte, n, by int64) {
+	ctx := d.t.Context()
 	memory, ok := d.memory.(limit.Ledger)
-	if !ok {
-		return
-	}
-	d.charged += n
-	d.last = redistest.Must(memory.Charge(d.t.Context(), n))(d.t)
-	if d.shared != nil {
-		d.same(n, redistest.Must(ledger(d.t, d.shared).Charge(d.t.Context(), n))(d.t))
+	switch {
+	case !ok || kind == settles && len(d.pending) == 0:
+	case kind == charges:
+		d.charged += n
+		d.last = redistest.Must(memory.Charge(ctx, n))(d.t)
+		if d.shared != nil {
+			d.same(n, redistest.Must(ledger(d.t, d.shared).Charge(ctx, n))(d.t))
+		}
+	case kind == reserves:
+		r, result, err := memory.TryReserve(ctx, n)
+		redistest.NoError(d.t, err)
+		p := pending{[]*limit.Reservation{r}, len(d.grants)}
+		if d.last = result; d.shared != nil {
+			r, result, err := ledger(d.t, d.shared).TryReserve(ctx, n)
+			redistest.NoError(d.t, err)
+			p.reservations = append(p.reservations, r)
+			d.same(n, result)
+		}
+		if result.Allowed {
+			d.grants, d.pending = append(d.grants, grant{d.real, n}), append(d.pending, p)
+		}
+	default:
+		i := int(by) % len(d.pending)
+		p := d.pending[i]
+		d.pending = slices.Delete(d.pending, i, i+1)
+		reserved := &d.grants[p.place].n
+		actual := *reserved * by / 200 // what was used beyond the reservation is charged
+		for _, r := range p.reservations {
+			redistest.NoError(d.t, r.Settle(ctx, actual))
+		}
+		d.charged += max(0, actual-*reserved)
+		*reserved = min(*reserved, actual)
+		d.called = d.now()
 	}
 }
 
@@ -212,7 +249,7 @@ func (d *drive) checkWindows() {
 func Alike(t *testing.T, s Suite) {
 	t.Helper()
 	s.random(t, redistest.Rounds(t, 20), 120, NewMini(t), func(seed uint64, kind byte) byte {
-		if kind == sets && seed%2 == 0 || kind == charges && seed%3 > 0 {
+		if kind == sets && seed%2 == 0 || kind == charges && seed%3 > 0 || kind > charges && seed%2 == 1 {
 			return 0
 		}
 		return kind
@@ -223,7 +260,8 @@ func Alike(t *testing.T, s Suite) {
 func (s Suite) bounded(t *testing.T) {
 	t.Parallel()
 	s.random(t, redistest.Rounds(t, 300), 400, nil, func(seed uint64, kind byte) byte {
-		if kind == releases || kind == sets && seed%2 == 0 || kind == charges && seed%5 > 0 {
+		if kind == releases || kind == sets && seed%2 == 0 || kind == charges && seed%5 > 0 ||
+			kind > charges && seed%2 == 1 {
 			return 1
 		}
 		return kind
