@@ -217,9 +217,9 @@ func TestSettlementsOfAPacerAreApart(t *testing.T) {
 
 // A Pacer refuses a limiter that cannot reserve, and nil functions.
 func TestAPacerRefusesWhatCannotReserve(t *testing.T) {
+	allows := limit.KeyedFunc(newMemory(t, 1, time.Second).Allow)
 	for name, err := range map[string]error{
-		"the limiter": second(httplimit.NewKeyedPacer(nil, newMemory(t, 1, time.Second), all,
-			httplimit.WithReserve(ten, nil))),
+		"the limiter": second(httplimit.NewKeyedPacer(nil, allows, all, httplimit.WithReserve(ten, nil))),
 		"estimate": second(httplimit.NewKeyedPacer(nil, &ledger{}, all, httplimit.WithReserve(nil, tokens))),
 		"hook":     second(httplimit.NewKeyedPacer(nil, &ledger{}, all, httplimit.WithSettleErrorHook(nil))),
 	} {

@@ -315,7 +315,7 @@ func TestLimitersThatCannotReserveAreRefused(t *testing.T) {
 	for name, opt := range map[string]httplimit.Option{
 		"settle": httplimit.WithSettle(), "actual": httplimit.WithActual(bytesSent),
 	} {
-		m, err := httplimit.New(newMemory(t, 1, time.Second), all, opt)
+		m, err := httplimit.New(limit.KeyedFunc(newMemory(t, 1, time.Second).Allow), all, opt)
 		if m != nil || !errors.Is(err, limit.ErrInvalidArgument) ||
 			!strings.Contains(err.Error(), "KeyedReserver") {
 			t.Errorf("%s: %v", name, err)
