@@ -49,19 +49,20 @@ type KeyedCharger interface {
 	Charge(ctx context.Context, key string, n int64) (Result, error)
 }
 
-// A Ledger is a Limiter for costs of every kind: it takes back, reserves, and charges. So do the limiters of
-// packages fixedwindow, slidingwindow and tokenbucket, and the Meter of leakybucket.
+// A Ledger is a Limiter that takes permits back, reserves them for costs that are known later, and charges what
+// was spent. The limiters of packages fixedwindow, slidingwindow and tokenbucket and the Meter of leakybucket
+// are Ledgers.
 //
-// In these, at most 2^40 permits count as taken: Charge drops what is beyond. A bucket also drops a debt that
-// would take more than 3,660 days to pay. Reservations have no ID. On Redis a Settle whose reply was lost is
-// not repeated, as it might take effect twice: it returns its error again.
+// In them, at most 2^40 permits count as taken: Charge drops the permits beyond. A bucket also drops the part of
+// a debt that would take more than 3,660 days to pay. Their reservations have no ID. On Redis, a Settle whose
+// reply was lost is not sent again, because it might take effect twice: later calls return its error.
 type Ledger interface {
 	Releaser
 	Reserver
 	Charger
 }
 
-// A KeyedLedger is a Keyed that takes back, reserves, and charges, like a Ledger.
+// A KeyedLedger has the limit of a Ledger for each key.
 type KeyedLedger interface {
 	KeyedReleaser
 	KeyedReserver
