@@ -49,13 +49,14 @@ type KeyedCharger interface {
 	Charge(ctx context.Context, key string, n int64) (Result, error)
 }
 
-// A Ledger is a Limiter that takes permits back, reserves them for costs that are known later, and charges what
-// was spent. The limiters of packages fixedwindow, slidingwindow and tokenbucket and the Meter of leakybucket
-// are Ledgers.
+// A Ledger is a Limiter that takes permits back, reserves them for costs that are known later, and
+// charges what was spent. The limiters of packages fixedwindow, slidingwindow and tokenbucket and the
+// Meter of leakybucket are Ledgers.
 //
-// In them, at most 2^40 permits count as taken: Charge drops the permits beyond. A bucket also drops the part of
-// a debt that would take more than 3,660 days to pay. Their reservations have no ID. On Redis, a Settle whose
-// reply was lost is not sent again, because it might take effect twice: later calls return its error.
+// In them, at most 2^40 permits count as taken: Charge drops the permits beyond. A bucket also drops the
+// part of a debt that would take more than 3,660 days to pay. Their reservations have no ID. On Redis, a
+// Settle whose reply was lost is not sent again, because it might take effect twice: later calls return
+// its error.
 type Ledger interface {
 	Releaser
 	Reserver
