@@ -15,6 +15,8 @@ FOR ?= 30m
 export GOWORK := off
 # The modules beside the library's own.
 MODULES := bench cmd/rrl httplimit/examples grpclimit otellimit
+# All modules. That of make release has many dependencies, and stays out of go.work.
+ALL := . $(MODULES) tools/release
 
 # The tools, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
 # within everyone's reach, and a gate that cannot run is none.
@@ -29,13 +31,13 @@ GOTEST = GOGC=400 GOMEMLIMIT=2GiB $(TOOL) gotestsum --format pkgname-and-test-fa
 # The race detector, which costs as much again as all else; Go has it where it finds a C compiler.
 RACE = $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race)
 
-.PHONY: help test test-all lint demo scripts pictures bench cost shares fuzz soak soak-faults clean
+.PHONY: help test test-all lint release demo scripts pictures bench cost shares fuzz soak soak-faults clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
 
 # The tests of all modules, with some flags. A module that fails does not keep back the others.
-TESTS = failed=; for module in . $(MODULES); do \
+TESTS = failed=; for module in $(ALL); do \
 	echo "== $$module"; (cd $$module && $(GOTEST) $(1) ./...) || failed="$$failed $$module"; done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
@@ -47,9 +49,9 @@ test-all: ## every test, with the race detector: also older Redissons, other ser
 	@tools/bring.sh
 	@$(call TESTS,$(RACE))
 
-lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, functions and files, English
+lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, functions and files, API, English
 	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
-	@for module in . $(MODULES); do (set -x; cd $$module && \
+	@for module in $(ALL); do (set -x; cd $$module && \
 		go mod tidy -diff && \
 		go vet ./... && \
 		go fix -diff -stringsbuilder=false ./... && \
@@ -59,7 +61,11 @@ lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, 
 	@GOWORK= go vet $(MODULES:%=./%/...) # go.work has them all, and go.work.sum is complete
 	@find . -name '*.lua' -exec awk 'length > 110 { print FILENAME ":" FNR ": " length " columns, must be at most 110"; bad = 1 } \
 		END { exit bad }' {} +
-	@cd tools && go test ./prose && go run ./prose .. # English that reads as if translated, in code and docs
+	@tools/api.sh . $(filter grpclimit otellimit,$(MODULES)) # the exported API beside that of the last tag
+	@cd tools && go test . ./prose && go run ./prose .. # English that reads as if translated, in code and docs
+
+release: ## all files of a release in dist/, as make release VERSION=v0.1.0; it pushes and tags nothing: docs/releasing.md
+	@cd tools/release && go run . -version "$(VERSION)"
 
 demo: ## the limiter at work, without any Redis
 	GOWORK= go run ./cmd/rrl demo

@@ -15,6 +15,7 @@ unmet() {
 	python3 -m pip --version >/dev/null 2>&1 || set -- "$@" pip
 	command -v chromium >/dev/null || set -- "$@" chromium
 	command -v make >/dev/null || set -- "$@" make
+	command -v git >/dev/null || set -- "$@" git
 	command -v g++ >/dev/null || set -- "$@" g++
 	echo "$*"
 }
@@ -48,6 +49,7 @@ left_out() {
 	gcc) echo 'There is no C compiler with its headers: the race detector is left out.' ;;
 	pip) echo 'There is no pip for python3: the tests on servers other than redis-server are left out.' ;;
 	chromium) echo 'There is no chromium: the tests of the pages of rrl serve in a browser are left out.' ;;
+	git) echo 'There is no git: the rehearsal of a release fails.' ;;
 	make | g++) echo "There is no $1: the tests on Redis 8 are left out." ;;
 	esac
 }

@@ -47,7 +47,7 @@ func (a *app) execute(ctx context.Context, args []string) error {
 // root returns rrl with all its commands and flags.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use: "rrl", Long: about, Version: version(),
+		Use: "rrl", Short: "inspect rate limiters and locks of Redisson", Long: about, Version: version(),
 		SilenceErrors: true, SilenceUsage: true,
 		Args: suggest,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -121,12 +121,17 @@ var typedAs = strings.NewReplacer(": keepAlive is ", ": --keep-alive is ", ": le
 	" of New: id is ", ": --id is ", " of Reservation: id is ", ": ID is ",
 	" of Reservation: the ID of the Client is ", ": --id is ")
 
-// version returns the version of the module as go install and go build record it, "(devel)" under go run, and
-// the release of Go that built it.
+// version returns the version of the module as go install and go build record it, "(devel)" under go run, the
+// commit if it was built in a clone, and the release of Go that built it.
 func version() string {
 	v := "(unknown)"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		v = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				v += " " + s.Value
+			}
+		}
 	}
 	return fmt.Sprintf("%s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 
 	"github.com/redisson-go/rratelimiter/cmd/rrl/demo"
 	"github.com/redisson-go/rratelimiter/internal/inspect"
@@ -15,7 +16,7 @@ import (
 // commands returns the commands of rrl; help sorts them.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.demoCommand(), a.compareCommand(), versionCommand(),
+		a.demoCommand(), a.compareCommand(), versionCommand(), manCommand(),
 		a.inspectCommand(), a.listCommand(), a.watchCommand(), a.serveCommand(), a.loadCommand(),
 		a.setCommand(), a.trySetCommand(), a.updateCommand(),
 		a.acquireCommand(), a.releaseCommand(), a.chargeCommand(), a.reserveCommand(), a.settleCommand(),
@@ -55,6 +56,18 @@ func inspectOnce(ctx context.Context, rdb redis.UniversalClient, name string, w 
 		report{Limiter: l}.print(w)
 	}
 	return err
+}
+
+// manCommand writes the manual pages, for packages of rrl.
+func manCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "man DIR", Short: "Write the manual pages to a folder", Args: named(0, 1, 1), Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			root.DisableAutoGenTag = true
+			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "rrl"}, args[0])
+		},
+	}
 }
 
 func versionCommand() *cobra.Command {

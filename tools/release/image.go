@@ -1,0 +1,126 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// nobody is the user of the image, who owns nothing in it.
+const nobody = "65532:65532"
+
+// image writes an OCI layout as a tar: rrl, and nothing else, for each processor of Linux.
+func (r *release) image() error {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, p := range r.platforms {
+		if p.system != "linux" {
+			continue
+		}
+		img, err := r.imageOf(p)
+		if err != nil {
+			return err
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{
+			Platform: &v1.Platform{OS: p.system, Architecture: p.arch},
+		}})
+	}
+	dir := filepath.Join(filepath.Dir(r.source), "image")
+	if _, err := layout.Write(dir, index); err != nil {
+		return err
+	}
+	out, err := os.Create(filepath.Join(r.dist, "rrl_"+r.version+"_oci.tar"))
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	w := tar.NewWriter(out)
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		return r.add(w, filepath.ToSlash(relative), data, 0o644)
+	})
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil {
+		err = out.Close()
+	}
+	return err
+}
+
+// imageOf returns the image for a platform.
+func (r *release) imageOf(p platform) (v1.Image, error) {
+	data, err := os.ReadFile(r.binary(p))
+	if err != nil {
+		return nil, err
+	}
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	if err := r.add(w, "rrl", data, 0o755); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil }
+	added, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, err
+	}
+	img, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), added)
+	if err != nil {
+		return nil, err
+	}
+	return mutate.ConfigFile(img, withConfig(img, func(c *v1.ConfigFile) {
+		c.OS, c.Architecture, c.Created = p.system, p.arch, v1.Time{Time: r.date}
+		c.Config = v1.Config{
+			Entrypoint: []string{"/rrl"}, User: nobody,
+			Labels: map[string]string{
+				"org.opencontainers.image.version": r.version,
+				"org.opencontainers.image.source":  "https://" + root,
+			},
+		}
+	}))
+}
+
+// withConfig returns the changed configuration of an image.
+func withConfig(img v1.Image, change func(c *v1.ConfigFile)) *v1.ConfigFile {
+	c, err := img.ConfigFile()
+	if err != nil { // of an image in memory
+		panic(err)
+	}
+	c = c.DeepCopy()
+	change(c)
+	return c
+}
+
+// add writes a file to a tar.
+func (r *release) add(w *tar.Writer, name string, data []byte, mode int64) error {
+	header := tar.Header{
+		Name: name, Mode: mode, Size: int64(len(data)), ModTime: r.date, Format: tar.FormatPAX,
+	}
+	if err := w.WriteHeader(&header); err != nil {
+		return err
+	}
+	_, err := w.Write(data)
+	return err
+}
