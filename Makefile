@@ -14,7 +14,7 @@ FOR ?= 30m
 # Each module is tested with the versions of its own go.mod, as users get it; go.work would raise them to the highest.
 export GOWORK := off
 # The modules beside the library's own.
-MODULES := bench cmd/rrl httplimit/examples grpclimit otellimit
+MODULES := bench cmd/ratelimit cmd/rrl httplimit/examples grpclimit otellimit
 
 # The tools, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
 # within everyone's reach, and a gate that cannot run is none.
