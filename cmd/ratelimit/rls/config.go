@@ -1,7 +1,10 @@
 package rls
 
 import (
+	"cmp"
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -157,5 +160,63 @@ func (r *rule) show() {
 	}
 	r.current = &pb.RateLimitResponse_RateLimit{
 		Name: name, RequestsPerUnit: uint32(min(r.rate, 1<<32-1)), Unit: u.number,
+	}
+}
+
+// String returns the limits as lines, one for each, in the order of their paths.
+func (c *Config) String() string {
+	var lines []string
+	for _, d := range c.domains {
+		for r := range d.root.rules() {
+			lines = append(lines, r.String())
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(append(lines, ""), "\n")
+}
+
+// String returns the limit as a line.
+func (r *rule) String() string {
+	text := r.path + ": unlimited"
+	if !r.unlimited {
+		text = fmt.Sprintf("%s: %d per %v, algorithm=%s, fallback=%s", r.path, r.rate, r.interval,
+			r.algorithm, r.fallback)
+	}
+	if r.limiter != "" {
+		text += fmt.Sprintf(", name=%q", r.limiter)
+	}
+	for _, flag := range []struct {
+		set  bool
+		name string
+	}{{r.shadow, "shadow_mode"}, {r.quota, "quota_mode"}, {r.domain.allOrNone, "all_or_none"}} {
+		if flag.set {
+			text += ", " + flag.name
+		}
+	}
+	return text
+}
+
+// Example returns the path and query of a request to /check that falls under a limit: the first one by its
+// path. It is empty if there is none.
+func (c *Config) Example() string {
+	best, first := "", ""
+	for _, d := range c.domains {
+		d.root.walk(nil, func(n *node, query []string) {
+			if n.rule != nil && !n.rule.unlimited && (first == "" || n.rule.path < first) {
+				first = n.rule.path
+				best = "/check/" + url.PathEscape(d.name) + "?" + strings.Join(query, "&")
+			}
+		})
+	}
+	return best
+}
+
+// walk calls f for each node below n, with the query that leads to it.
+func (n *node) walk(query []string, f func(n *node, query []string)) {
+	for _, child := range n.next {
+		value := strings.ReplaceAll(cmp.Or(child.value, "x"), "*", "x")
+		below := append(slices.Clip(query), url.QueryEscape(child.key)+"="+url.QueryEscape(value))
+		f(child, below)
+		child.walk(below, f)
 	}
 }

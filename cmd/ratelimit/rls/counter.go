@@ -23,6 +23,8 @@ type counter interface {
 
 	// Peek returns the numbers, and takes nothing.
 	Peek(ctx context.Context) (limit.Result, error)
+	// TryReserve is Allow for permits of which some may come back.
+	TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error)
 	// Charge takes what was spent, whatever is left.
 	Charge(ctx context.Context, n int64) (limit.Result, error)
 	// Release gives back what was taken.
@@ -153,7 +155,7 @@ func (c *other) Allow(ctx context.Context, n int64) (limit.Result, error) {
 func (c *other) Peek(ctx context.Context) (limit.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.budget)
 	defer cancel()
-	reservation, r, err := c.tryReserve(ctx)
+	reservation, r, err := c.TryReserve(ctx, 1)
 	if err == nil && r.Allowed {
 		r.Remaining = min(r.Remaining+1, r.Limit)
 		err = reservation.Cancel(ctx)
@@ -161,17 +163,19 @@ func (c *other) Peek(ctx context.Context) (limit.Result, error) {
 	return r, err
 }
 
-// tryReserve reserves a permit. Permits of concurrency cannot be reserved: what is given back is the
-// oldest permit, which is as good.
-func (c *other) tryReserve(ctx context.Context) (*limit.Reservation, limit.Result, error) {
+// TryReserve reserves n permits. Permits of concurrency cannot be reserved: what comes back are the oldest
+// permits, which are as good.
+func (c *other) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
+	within, cancel := context.WithTimeout(ctx, c.budget)
+	defer cancel()
 	if reserver, ok := c.limiter.(limit.Reserver); ok {
-		return reserver.TryReserve(ctx, 1)
+		return reserver.TryReserve(within, n)
 	}
 	if reserver, ok := c.keyed.(limit.KeyedReserver); ok {
-		return reserver.TryReserve(ctx, c.key, 1)
+		return reserver.TryReserve(within, c.key, n)
 	}
-	r, err := c.Allow(ctx, 1)
-	back := func(ctx context.Context, _ []int64) error { return c.Release(ctx, 1) }
+	r, err := c.Allow(ctx, n)
+	back := func(ctx context.Context, used []int64) error { return c.Release(ctx, n-used[0]) }
 	return limit.NewReservation(nil, back), r, err
 }
 

@@ -153,12 +153,9 @@ func (s *Service) askOne(ctx context.Context, it *item) {
 		it.result, it.err = c.Peek(within)
 		it.over = it.err == nil && !it.result.Allowed
 	case it.negative:
-		it.giveBack(ctx, c, s.options.Budget)
-	case it.charges():
-		within, cancel := context.WithTimeout(ctx, s.options.Budget)
-		defer cancel()
-		it.result, it.err = c.Charge(within, it.hits)
-		it.over = it.err == nil && it.result.Debt > 0
+		it.giveBack(ctx, c, &s.lent, s.options.Budget)
+	case it.explicit:
+		it.spend(ctx, c, &s.lent, s.options.Budget)
 	default:
 		it.result, it.err = c.Allow(ctx, it.hits)
 		it.over = it.err == nil && !it.result.Allowed
@@ -167,6 +164,32 @@ func (s *Service) askOne(ctx context.Context, it *item) {
 		it.tooMany(ctx, c, s.options.Budget)
 	}
 	it.fallBack(ctx)
+}
+
+// spend takes hits of which some may come back. If they are to be charged, it takes them whatever is left.
+func (it *item) spend(ctx context.Context, c counter, lent *lent, budget time.Duration) {
+	within, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	var r *limit.Reservation
+	r, it.result, it.err = c.TryReserve(within, it.hits)
+	refused := it.err == nil && !it.result.Allowed || errors.Is(it.err, limit.ErrPermitsExceedRate)
+	if refused && it.charges() {
+		it.result, it.err = c.Charge(within, it.hits)
+		it.over = it.err == nil && it.result.Debt > 0
+		return
+	}
+	it.over = it.err == nil && refused
+	if it.err == nil && !refused {
+		lent.add(it.counter(), it.hits, r)
+	}
+}
+
+// counter returns the name of the counter of an item, within the Service.
+func (it *item) counter() string {
+	if it.rule.limiter != "" {
+		return it.rule.algorithm + " " + it.rule.limiter
+	}
+	return it.rule.algorithm + " " + it.rule.domain.name + " " + it.key
 }
 
 // fallBack decides without Redis where the library has not.
@@ -237,11 +260,16 @@ func (n *node) each(yield func(*rule) bool) bool {
 	return true
 }
 
-// giveBack gives back the hits of an item, and looks what is left then.
-func (it *item) giveBack(ctx context.Context, c counter, budget time.Duration) {
+// giveBack gives back the hits of an item, out of what it took if that is known, and looks what is left then.
+func (it *item) giveBack(ctx context.Context, c counter, lent *lent, budget time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	if it.err = c.Release(ctx, it.hits); it.err == nil {
+	if from := lent.take(it.counter(), it.hits); from != nil {
+		it.err = from.reservation.Settle(ctx, from.n-it.hits)
+	} else {
+		it.err = c.Release(ctx, it.hits)
+	}
+	if it.err == nil {
 		it.result, it.err = c.Peek(ctx)
 	}
 }

@@ -1,9 +1,18 @@
 package rls
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	descriptor "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // The configurations of the reference service's tests, retold.
@@ -130,4 +139,77 @@ func (c *Config) find(t *testing.T, domain string, pairs ...string) match {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// serve returns a Service on rdb with a configuration.
+func serve(t *testing.T, rdb redis.UniversalClient, o Options, text string) *Service {
+	t.Helper()
+	s, err := New(rdb, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if err := s.Load([]File{{Name: "limits.yaml", Data: []byte(text)}}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// inMemory returns a Service on an embedded Redis.
+func inMemory(t *testing.T, o Options, text string) *Service {
+	t.Helper()
+	return serve(t, redistest.MiniClient(t, redistest.Mini(t)), o, text)
+}
+
+// request returns the request for a text such as "user=bob route=a; tokens=x*5; user=x*-1": descriptors with
+// their hits.
+func request(domain, text string) *pb.RateLimitRequest {
+	in := &pb.RateLimitRequest{Domain: domain}
+	for one := range strings.SplitSeq(text, ";") {
+		pairs, hits, explicit := strings.Cut(one, "*")
+		d := entries(pairsOf(pairs)...)
+		if explicit {
+			hits, d.IsNegativeHits = strings.CutPrefix(hits, "-")
+			n, _ := strconv.ParseUint(hits, 10, 64)
+			d.HitsAddend = wrapperspb.UInt64(n)
+		}
+		in.Descriptors = append(in.Descriptors, d)
+	}
+	return in
+}
+
+// ask returns the response to a request of domain d as a text such as "OVER: OK 4, OVER 0".
+func ask(t *testing.T, s *Service, text string) string {
+	t.Helper()
+	out, err := s.ShouldRateLimit(t.Context(), request("d", text))
+	if err != nil {
+		return "error: " + status.Code(err).String()
+	}
+	return shown(out)
+}
+
+func shown(out *pb.RateLimitResponse) string {
+	name := func(code pb.RateLimitResponse_Code) string {
+		return strings.TrimSuffix(code.String(), "_LIMIT")
+	}
+	var each []string
+	for _, status := range out.GetStatuses() {
+		text := name(status.GetCode())
+		if status.GetCurrentLimit() != nil || status.GetLimitRemaining() > 0 {
+			text += fmt.Sprintf(" %d", status.GetLimitRemaining())
+		}
+		each = append(each, text)
+	}
+	return name(out.GetOverallCode()) + ": " + strings.Join(each, ", ")
+}
+
+// asks sends requests one after another, and compares the responses.
+func asks(t *testing.T, s *Service, requestsAndResponses ...string) {
+	t.Helper()
+	for i := 0; i < len(requestsAndResponses); i += 2 {
+		in, want := requestsAndResponses[i], requestsAndResponses[i+1]
+		if got := ask(t, s, in); got != want {
+			t.Errorf("request %d, %s: %s, want %s", i/2+1, in, got, want)
+		}
+	}
 }

@@ -59,8 +59,10 @@ type Service struct {
 	options Options
 	openers openers
 	meters  *meters
+	lent    lent
 	current atomic.Pointer[Config]
 	loading sync.Mutex
+	sum     string // of the files of the last Load, guarded by loading
 }
 
 // New returns a Service whose limiters are in Redis. rdb stays the caller's: Close does not close it. Give
@@ -108,6 +110,7 @@ func (s *Service) Metrics() prometheus.Gatherer { return s.meters.registry }
 func (s *Service) Load(files []File) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
+	s.sum = sum(files)
 	c, err := Parse(files, s.options.Merge)
 	if err == nil {
 		err = s.open(c)
