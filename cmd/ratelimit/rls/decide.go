@@ -137,7 +137,7 @@ func (it *item) joins() bool {
 
 // charges reports whether the hits are taken whatever is left. A descriptor with hits of its own tells a
 // cost that has occurred: Envoy charges tokens so at the end of a stream, and ignores the answer.
-func (it *item) charges() bool { return it.explicit && it.rule.charge }
+func (it *item) charges() bool { return it.explicit && it.hits > 0 && it.rule.charge }
 
 // askOne asks the limiter of an item.
 func (s *Service) askOne(ctx context.Context, it *item) {

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -212,4 +213,18 @@ func asks(t *testing.T, s *Service, requestsAndResponses ...string) {
 			t.Errorf("request %d, %s: %s, want %s", i/2+1, in, got, want)
 		}
 	}
+}
+
+// sorted returns a JSON text with sorted keys and without spaces.
+func sorted(t *testing.T, text string) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

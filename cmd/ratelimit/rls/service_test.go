@@ -185,7 +185,7 @@ descriptors:
 		"two=b; two=b", "OK: OK 0, OK 0", // the same limiter twice
 		"one=c; one=c; two=c", "OVER: OVER 1, OVER 1, OK 2", // more than the limit ever has
 		"one=d; shady=d", "OK: OK 0, OK 0", "two=e; shady=d", "OK: OK 1, OK 0",
-		"two=e*0; two=e", "OK: OK 1, OK 0")
+		"two=e*0", "OK: OK 1")
 }
 
 // The hits of a request count for all its descriptors that have none of their own.
