@@ -86,7 +86,8 @@ func (e *envoy) get(t *testing.T, path, fields string) *http.Response {
 	return reply
 }
 
-// The example of the guide works: Envoy refuses what is over the limit, and charges tokens at the end of a stream.
+// The example of the guide works: Envoy refuses what is over the limit, and charges tokens at the end of
+// a stream.
 func TestTheExampleWorks(t *testing.T) {
 	redistest.Envoy.Binary(t)
 	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")

@@ -117,7 +117,8 @@ func ask(ctx context.Context, conn *grpc.ClientConn, key, value string) (*pb.Rat
 	})
 }
 
-// The service runs without a Redis by one command line, which is that of the guide, and all its ports do what they say.
+// The service runs without a Redis by one command line, which is that of the guide, and all its ports do
+// what they say.
 func TestTheServiceOfTheGuide(t *testing.T) {
 	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
 	conn := p.connect(t)
@@ -154,7 +155,8 @@ func TestTheServiceOfTheGuide(t *testing.T) {
 	}
 }
 
-// On SIGTERM the health is bad at once, and requests that come until the end of the process have their answers.
+// On SIGTERM the health is bad at once, and requests that come until the end of the process have their
+// answers.
 func TestSIGTERMLosesNoRequest(t *testing.T) {
 	server := redistest.Start(t)
 	p := start(t, []string{"REDIS_URL=" + server.Addr}, "--config", "../../examples/envoy/ratelimit.yaml")

@@ -59,8 +59,8 @@ func behindEnvoy(t *testing.T, server *redistest.Server) (*process, *envoy) {
 	return p, startEnvoy(t, proxy(listen, upstream(t, echo), p.grpc, routes...), listen)
 }
 
-// Each script of the reference service's integration tests, retold: requests through a real Envoy, with a path, header
-// fields and the status that it must have.
+// Each script of the reference service's integration tests, retold: requests through a real Envoy, with a
+// path, header fields and the status that it must have.
 func TestScriptsOfTheReference(t *testing.T) {
 	for script, steps := range map[string][]string{
 		"simple-get":        {"/twoheader foo: test, baz: shady = 200"},
@@ -102,8 +102,8 @@ func TestScriptsOfTheReference(t *testing.T) {
 	}
 }
 
-// play sends the requests of a step: "2 /path field: value = 200 backend". A step with "settled" waits after each
-// request until its end has been charged.
+// play sends the requests of a step: "2 /path field: value = 200 backend". A step with "settled" waits
+// after each request until its end has been charged.
 func play(t *testing.T, p *process, e *envoy, step string) {
 	t.Helper()
 	ask, want, _ := strings.Cut(step, " = ")

@@ -133,7 +133,8 @@ func (v *server) listen(stderr io.Writer) error {
 		return err
 	}
 	go func() { v.failed <- v.grpc.Serve(listener) }()
-	fmt.Fprintf(stderr, "gRPC    %v  envoy.service.ratelimit.v3.RateLimitService, grpc.health.v1\n", listener.Addr())
+	const serves = "envoy.service.ratelimit.v3.RateLimitService, grpc.health.v1"
+	fmt.Fprintf(stderr, "gRPC    %v  %s\n", listener.Addr(), serves)
 	metrics := http.NewServeMux()
 	metrics.Handle("GET "+s.Path, promhttp.HandlerFor(v.service.Metrics(), promhttp.HandlerOpts{}))
 	for _, web := range []struct {
@@ -151,8 +152,9 @@ func (v *server) listen(stderr io.Writer) error {
 		}
 		fmt.Fprintf(stderr, "%-7s %v  %s\n", web.name, at, web.serves)
 		if web.name == "HTTP" {
+			_, port, _ := net.SplitHostPort(at.String())
 			if example := v.service.Config().Example(); example != "" {
-				fmt.Fprintf(stderr, "\n  curl -i 'http://localhost:%d%s'\n\n", at.(*net.TCPAddr).Port, example)
+				fmt.Fprintf(stderr, "\n  curl -i 'http://localhost:%s%s'\n\n", port, example)
 			}
 		}
 	}

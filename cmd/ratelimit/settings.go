@@ -90,12 +90,15 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 	}
 	flags := flag.NewFlagSet("ratelimit", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&s.config, "config", "", "`FILE` or directory with the limits; RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/config")
-	flags.StringVar(&s.redis, "redis", "", "`HOST:PORT` of Redis, or embedded for a Redis inside of this process; REDIS_URL")
+	flags.StringVar(&s.config, "config", "",
+		"`FILE` or directory with the limits; RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/config")
+	flags.StringVar(&s.redis, "redis", "",
+		"`HOST:PORT` of Redis, or embedded for one inside of this process; REDIS_URL")
 	flags.DurationVar(&s.budget, "budget", 15*time.Millisecond, "how long a decision waits for Redis")
 	flags.IntVar(&s.Port, "http", s.Port, "`PORT` of HTTP, 0 for any; PORT")
 	flags.IntVar(&s.GRPCPort, "grpc", s.GRPCPort, "`PORT` of gRPC, 0 for any; GRPC_PORT")
-	flags.IntVar(&s.DebugPort, "debug", s.DebugPort, "`PORT` of configuration and state, 0 for any; DEBUG_PORT")
+	flags.IntVar(&s.DebugPort, "debug", s.DebugPort,
+		"`PORT` of configuration and state, 0 for any; DEBUG_PORT")
 	flags.StringVar(&s.Metrics, "metrics", s.Metrics, "`HOST:PORT` of /metrics; PROMETHEUS_ADDR")
 	if err := flags.Parse(args); err != nil {
 		return nil, err

@@ -12,7 +12,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A service in Java, one in Go and Envoy take turns on one limiter: together they have its rate, whoever set it.
+// A service in Java, one in Go and Envoy take turns on one limiter: together they have its rate, whoever
+// set it.
 func TestJavaGoAndEnvoyShareALimit(t *testing.T) {
 	redistest.Envoy.Binary(t)
 	redistest.Require(t, "java")
@@ -117,7 +118,8 @@ func (c *crowd) stop(t *testing.T, most int64) {
 	}
 }
 
-// While Redis hangs or is dead, requests through Envoy are decided, and the limit holds before, meanwhile and after.
+// While Redis hangs or is dead, requests through Envoy are decided, and the limit holds before, meanwhile
+// and after.
 func TestRedisFailsUnderLoad(t *testing.T) {
 	for failure, fail := range map[string]func(*redistest.Server) (end func()){
 		"SIGSTOP": func(s *redistest.Server) func() { return s.Freeze(t) },
@@ -146,7 +148,8 @@ func TestRedisFailsUnderLoad(t *testing.T) {
 	}
 }
 
-// A failover of Sentinel costs no request an error. The replica may lack the last grants: twice the limit is the bound.
+// A failover of Sentinel costs no request an error. The replica may lack the last grants: twice the limit
+// is the bound.
 func TestAFailoverUnderLoad(t *testing.T) {
 	redistest.Envoy.Binary(t)
 	s := redistest.StartSentinel(t)

@@ -211,7 +211,10 @@ func (s *Service) askTogether(ctx context.Context, items []*item) {
 	places := make([]int, len(items))
 	tooMany := false
 	for i, it := range items {
-		l, _ := it.rule.open(it.key).(*rratelimiter.RateLimiter)
+		l, ok := it.rule.open(it.key).(*rratelimiter.RateLimiter)
+		if !ok {
+			continue // Parse refuses other algorithms beside all_or_none
+		}
 		named := func(other *rratelimiter.RateLimiter) bool { return other.Name() == l.Name() }
 		places[i] = slices.IndexFunc(limiters, named)
 		if places[i] < 0 {

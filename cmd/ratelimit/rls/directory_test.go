@@ -56,7 +56,8 @@ func TestASourceReadsFilesAndLinks(t *testing.T) {
 	}
 }
 
-// A change is loaded once, a bad one is reported once and keeps the old configuration, and a missing file as well.
+// A change is loaded once, a bad one is reported once and keeps the old configuration, and a missing file
+// as well.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

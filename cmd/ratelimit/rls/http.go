@@ -86,7 +86,9 @@ func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	result, _ := result(items, s.respond(in, items).GetOverallCode())
-	decided := limit.KeyedFunc(func(context.Context, string, int64) (limit.Result, error) { return result, nil })
+	decided := limit.KeyedFunc(func(context.Context, string, int64) (limit.Result, error) {
+		return result, nil
+	})
 	m, err := httplimit.New(decided, httplimit.Constant("check"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

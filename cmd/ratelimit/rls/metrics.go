@@ -3,7 +3,6 @@ package rls
 import (
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -24,8 +23,8 @@ type meters struct {
 	requests                         prometheus.Counter
 	seconds                          prometheus.Observer
 
-	paths sync.Map // of *metrics
-	count atomic.Int64
+	mu    sync.RWMutex
+	paths map[string]*metrics // guarded by mu; one more for each domain than mostPaths
 }
 
 // metrics are those of a path of keys.
@@ -34,7 +33,7 @@ type metrics struct {
 }
 
 func newMeters() *meters {
-	m := &meters{registry: prometheus.NewRegistry()}
+	m := &meters{registry: prometheus.NewRegistry(), paths: make(map[string]*metrics)}
 	of := func(name, help string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ratelimit_service_rate_limit_" + name, Help: help,
@@ -75,25 +74,28 @@ func newMeters() *meters {
 
 // of returns the metrics of a path. When there are too many paths, the others share one.
 func (m *meters) of(domain, path string) *metrics {
-	if found, ok := m.paths.Load(path); ok {
-		known, _ := found.(*metrics)
-		return known
+	m.mu.RLock()
+	found := m.paths[path]
+	m.mu.RUnlock()
+	if found != nil {
+		return found
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	key1, key2, _ := strings.Cut(strings.TrimPrefix(path, domain+"."), ".")
-	if m.count.Add(1) > mostPaths {
-		m.count.Add(-1)
+	if len(m.paths) >= mostPaths && m.paths[path] == nil {
 		path, key1, key2 = domain+"...", "other", ""
+	}
+	if found = m.paths[path]; found != nil {
+		return found
 	}
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 	labels := []string{text(domain), text(key1), text(key2)}
-	made := &metrics{
-		m.hits.WithLabelValues(labels...), m.over.WithLabelValues(labels...), m.near.WithLabelValues(labels...),
-		m.within.WithLabelValues(labels...), m.shadow.WithLabelValues(labels...),
+	found = &metrics{
+		m.hits.WithLabelValues(labels...), m.over.WithLabelValues(labels...),
+		m.near.WithLabelValues(labels...), m.within.WithLabelValues(labels...),
+		m.shadow.WithLabelValues(labels...),
 	}
-	found, there := m.paths.LoadOrStore(path, made)
-	if there && key1 != "other" {
-		m.count.Add(-1)
-	}
-	known, _ := found.(*metrics)
-	return known
+	m.paths[path] = found
+	return found
 }

@@ -32,8 +32,8 @@ func TestFallbacks(t *testing.T) {
 	}
 }
 
-// The default fallback keeps the limit while Redis hangs: what Redis granted before counts, and what the service
-// granted meanwhile is booked afterwards.
+// The default fallback keeps the limit while Redis hangs: what Redis granted before counts, and what the
+// service granted meanwhile is booked afterwards.
 func TestTheLocalFallbackKeepsTheLimit(t *testing.T) {
 	server := redistest.Start(t)
 	s := serve(t, server.Client(t), Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, "+

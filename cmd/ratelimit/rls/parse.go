@@ -213,7 +213,8 @@ func (p *parser) limit(r *rule, n *yaml.Node, path string) {
 		p.wrong(lines["interval"], path+".interval", "and unit are both there, must be one of them")
 	case lines["interval"] == nil && i < 0:
 		p.wrong(at(lines["unit"], n), path+".unit",
-			"is %q, must be second, minute, hour, day, week, month or year, or be replaced by interval", unitText)
+			"is %q, must be second, minute, hour, day, week, month or year, or be replaced by interval",
+			unitText)
 	case i >= 0:
 		r.interval = units[i].length
 	}

@@ -131,7 +131,8 @@ func (s *Service) open(c *Config) error {
 		for r := range d.root.rules() {
 			var err error
 			if r.open, err = s.openers.open(r); err != nil {
-				all = append(all, &Mistake{File: d.file, Key: r.path, Text: "has an unusable limiter: " + err.Error()})
+				text := "has an unusable limiter: " + err.Error()
+				all = append(all, &Mistake{File: d.file, Key: r.path, Text: text})
 			}
 			if !r.dynamic {
 				r.metrics = s.meters.of(d.name, r.path)

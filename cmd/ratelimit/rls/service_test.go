@@ -108,7 +108,8 @@ func TestDecisionsOnARealRedis(t *testing.T) {
 	}
 }
 
-// In any interval there are no more hits than the limit. A fixed window would grant twice that around its end.
+// In any interval there are no more hits than the limit. A fixed window would grant twice that around its
+// end.
 func TestTheDefaultIsTheExactWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {interval: 10s, requests_per_unit: 2}}]")
@@ -144,7 +145,8 @@ func TestAlgorithms(t *testing.T) {
 	}
 }
 
-// A limiter with a name is the same for all values, and for all clients that use the name. A rate that is set stays.
+// A limiter with a name is the same for all values, and for all clients that use the name. A rate that is
+// set stays.
 func TestANameIsALimiterOfAllClients(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	client := rratelimiter.New(rdb)
