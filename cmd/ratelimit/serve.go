@@ -121,7 +121,7 @@ func (v *server) listen(stderr io.Writer) error {
 			MaxConnectionAge: s.MaxAge, MaxConnectionAgeGrace: s.MaxAgeGrace,
 		}),
 		// A new goroutine for each call would spend a fifth of the time on growing its stack.
-		grpc.NumStreamWorkers(workers), grpc.SharedWriteBuffer(true),
+		grpc.NumStreamWorkers(workers),
 	}
 	if s.UseTLS {
 		config, err := s.serverTLS()

@@ -27,7 +27,8 @@ func TestJavaGoAndEnvoyShareALimit(t *testing.T) {
 	}
 	java := peer.Limiter("java", "orders")
 	const rate = 30
-	if ok, err := java.TrySetRate(t.Context(), rratelimiter.Config{Rate: rate, Interval: time.Hour}); !ok || err != nil {
+	if ok, err := java.TrySetRate(t.Context(), rratelimiter.Config{Rate: rate, Interval: time.Hour}); !ok ||
+		err != nil {
 		t.Fatal(ok, err)
 	}
 	client := rratelimiter.New(server.Client(t))
@@ -52,7 +53,8 @@ func TestJavaGoAndEnvoyShareALimit(t *testing.T) {
 		}
 	}
 	t.Logf("Java, Go and Envoy got %v of %d", got, rate)
-	if reply := e.get(t, "/shared", "shared: x"); !strings.HasPrefix(reply.Header.Get("X-Ratelimit-Limit"), "30, 30;w=3600") {
+	if reply := e.get(t, "/shared", "shared: x"); !strings.HasPrefix(reply.Header.Get("X-Ratelimit-Limit"),
+		"30, 30;w=3600") {
 		t.Errorf("Envoy shows the limit %s, want that of Java", reply.Header.Get("X-Ratelimit-Limit"))
 	}
 }
@@ -127,7 +129,7 @@ func TestRedisFailsUnderLoad(t *testing.T) {
 	} {
 		t.Run(failure, func(t *testing.T) {
 			server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-			p, e := behindEnvoy(t, server)
+			p, e := behindEnvoy(t, server, "--budget", "15ms")
 			c := e.crowd(t)
 			c.until(t, 20)
 			end := fail(server)
@@ -140,7 +142,8 @@ func TestRedisFailsUnderLoad(t *testing.T) {
 			end()
 			redistest.Eventually(t, "Redis decides again, and knows all", func() bool {
 				_, state := get(t, p.debug+"/state")
-				return strings.HasPrefix(state, "degraded: false") && strings.Contains(state, "unbooked permits: 0")
+				return strings.HasPrefix(state, "degraded: false") && strings.Contains(state,
+					"unbooked permits: 0")
 			})
 			c.until(t, 60)
 			c.stop(t, 100)
@@ -155,7 +158,7 @@ func TestAFailoverUnderLoad(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	p := start(t, []string{
 		"REDIS_TYPE=SENTINEL", "REDIS_URL=" + strings.Join(append([]string{s.MasterName}, s.Addrs...), ","),
-	}, "--config", "testdata/scripts.yaml")
+	}, "--config", "testdata/scripts.yaml", "--budget", "15ms")
 	listen := freeAddress(t)
 	e := startEnvoy(t, proxy(listen, upstream(t, echo), p.grpc, routes...), listen)
 	c := e.crowd(t)

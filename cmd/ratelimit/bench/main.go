@@ -25,7 +25,8 @@ import (
 const reference = "github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36"
 
 // limits has one limit, which no run reaches, so that each call takes a hit.
-const limits = "domain: bench\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 4000000000}}]\n"
+const limits = "domain: bench\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: " +
+	"4000000000}}]\n"
 
 func main() {
 	rounds := flag.Int("rounds", 5, "turns of each service under each load")
@@ -79,9 +80,11 @@ func run(ctx context.Context, rounds int, turn time.Duration) error {
 	defer rdb.Close()
 	fmt.Println("| load | | calls/s | p50 | p99 | CPU of the service per call | CPU of Redis per call |")
 	fmt.Println("|---|---|---|---|---|---|---|")
+	c := comparison{redisPID: server.Process.Pid, rounds: rounds, turn: turn}
 	for _, values := range []int{1, 100_000} {
 		for _, streams := range []int{1, 8, 64, 512} {
-			if err := compare(ctx, load{streams, values}, services, server.Process.Pid, rounds, turn); err != nil {
+			c.load = load{streams, values}
+			if err := c.compare(ctx, services); err != nil {
 				return err
 			}
 		}
@@ -124,7 +127,8 @@ func start(ctx context.Context, dir, name, redisAddress string) (*service, error
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, name))
 	cmd.Env = append(os.Environ(), "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redisAddress, "USE_STATSD=false",
 		"RUNTIME_ROOT="+filepath.Join(dir, "ratelimit-data"), "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=error",
-		"GRPC_HOST=127.0.0.1", "GRPC_PORT="+port, "HOST=127.0.0.1", "PORT="+freePort(), "DEBUG_HOST=127.0.0.1",
+		"GRPC_HOST=127.0.0.1", "GRPC_PORT="+port, "HOST=127.0.0.1", "PORT="+freePort(),
+		"DEBUG_HOST=127.0.0.1",
 		"DEBUG_PORT="+freePort(), "PROMETHEUS_ADDR=127.0.0.1:"+freePort(), "USE_PROMETHEUS=true")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -147,34 +151,41 @@ func start(ctx context.Context, dir, name, redisAddress string) (*service, error
 	return s, fmt.Errorf("%s does not serve: %w", name, err)
 }
 
-// compare lets the services take turns under a load, and prints a line for each.
-func compare(
-	ctx context.Context, l load, services []*service, redisPID, rounds int, turn time.Duration,
-) error {
+// A comparison is of some services under one load.
+type comparison struct {
+	load     load
+	redisPID int
+	rounds   int
+	turn     time.Duration
+}
+
+// compare lets the services take turns, and prints a line for each.
+func (c *comparison) compare(ctx context.Context, services []*service) error {
 	found := make([][]figures, len(services))
-	for range rounds {
+	for range c.rounds {
 		for i, s := range services {
-			f, err := s.turn(ctx, l, redisPID, turn)
+			f, err := s.turn(ctx, c.load, c.redisPID, c.turn)
 			if err != nil {
-				return fmt.Errorf("%s, %v: %w", s.name, l, err)
+				return fmt.Errorf("%s, %v: %w", s.name, c.load, err)
 			}
 			found[i] = append(found[i], f)
 		}
 	}
 	for i, s := range services {
 		of := func(figure func(figures) float64) float64 {
-			all := make([]float64, 0, rounds)
+			all := make([]float64, 0, c.rounds)
 			for _, f := range found[i] {
 				all = append(all, figure(f))
 			}
 			slices.Sort(all)
 			return all[len(all)/2]
 		}
-		fmt.Printf("| %v | %s | %.0f | %.2f ms | %.2f ms | %.0f µs | %.1f µs |\n", l, s.name,
+		fmt.Printf("| %v | %s | %.0f | %.2f ms | %.2f ms | %.0f µs | %.1f µs |\n", c.load, s.name,
 			of(func(f figures) float64 { return f.perSecond }),
 			of(func(f figures) float64 { return f.p50.Seconds() * 1e3 }),
 			of(func(f figures) float64 { return f.p99.Seconds() * 1e3 }),
-			of(func(f figures) float64 { return f.cpu * 1e6 }), of(func(f figures) float64 { return f.redis * 1e6 }))
+			of(func(f figures) float64 { return f.cpu * 1e6 }),
+			of(func(f figures) float64 { return f.redis * 1e6 }))
 	}
 	return nil
 }

@@ -29,7 +29,8 @@ const domainA, domainB = "domain: a\n", "domain: b\n"
 // A directory is read with the files below it, as Kubernetes mounts it: links into a hidden directory.
 func TestASourceReadsFilesAndLinks(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "..v1/b.yaml", domainB, "a.yml", domainA, "deep/c.yaml", "domain: c\n", "notes.txt", "x", ".d.yaml", "x")
+	write(t, dir, "..v1/b.yaml", domainB, "a.yml", domainA, "deep/c.yaml", "domain: c\n", "notes.txt", "x",
+		".d.yaml", "x")
 	for link, to := range map[string]string{"..data": "..v1", "b.yaml": "..data/b.yaml"} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
@@ -84,7 +85,8 @@ func TestWatch(t *testing.T) {
 			t.Helper()
 			time.Sleep(wait)
 			synctest.Wait()
-			if got := strings.Join(notes, "\n"); got != strings.Join(want, "\n") || s.Config().Domains() != domains {
+			if got := strings.Join(notes, "\n"); got != strings.Join(want, "\n") ||
+				s.Config().Domains() != domains {
 				t.Errorf("%d domains, notes %q; want %d, %q", s.Config().Domains(), got, domains, want)
 			}
 			notes = nil
@@ -112,10 +114,12 @@ func TestWatch(t *testing.T) {
 
 // A reload keeps what is counted, and takes the new numbers at once.
 func TestAReloadKeepsTheCounts(t *testing.T) {
-	s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, requests_per_unit: 2}}]")
+	s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, "+
+		"requests_per_unit: 2}}]")
 	asks(t, s, "a=x", "OK: OK 1")
 	for text, fails := range map[string]bool{
-		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, requests_per_unit: 5}}]": false, "domain: [": true,
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, requests_per_unit: 5}}]": false,
+		"domain: [": true,
 	} {
 		if err := s.Load([]File{{Name: "new.yaml", Data: []byte(text)}}); (err != nil) != fails {
 			t.Errorf("%s: %v", text, err)

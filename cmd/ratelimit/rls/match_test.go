@@ -83,10 +83,12 @@ func TestMatchingIsThatOfTheReference(t *testing.T) {
 		{"ShareThreshold", withShares, "service=svc/user endpoint=get", 80, "d.service_svc/*.endpoint_get"},
 		{"ShareThreshold", withShares, "nested=parent files=nested/1", 200, "d.nested_parent.files_nested/*"},
 		{"ShareThreshold", withShares, "files=top/1 files=nested/1", 300, "d.files_top/*.files_nested/*"},
-		{"ShareThreshold", withShares, "path=path/foo file=file/1 type=pdf", 120, "d.path_path/*.file_file/*.type"},
+		{"ShareThreshold", withShares, "path=path/foo file=file/1 type=pdf", 120,
+			"d.path_path/*.file_file/*.type"},
 		{"ShareThreshold", withShares, "file=test1", 50, "d.file_test1"},
 		{"ShareThreshold", withShares, "file=test23", 100, "d.file_test*"},
-		{"ShareThreshold", withShares, "tenant=t1prod resource=resAv2", 60, "d.tenant_t*prod.resource_res*v2"},
+		{"ShareThreshold", withShares, "tenant=t1prod resource=resAv2", 60,
+			"d.tenant_t*prod.resource_res*v2"},
 		{"Metadata", withMetadata, "key2=something", 20, "d.key2"},
 	} {
 		m := mustParse(t, c.config).find(t, "d", pairsOf(c.pairs)...)
@@ -94,7 +96,8 @@ func TestMatchingIsThatOfTheReference(t *testing.T) {
 		case (m.rule == nil) != (c.rate == 0):
 			t.Errorf("%s: %s: limit %v, want %d", c.of, c.pairs, m.rule, c.rate)
 		case m.rule != nil && (m.rule.rate != c.rate || m.metric != c.metric):
-			t.Errorf("%s: %s: %d as %s, want %d as %s", c.of, c.pairs, m.rule.rate, m.metric, c.rate, c.metric)
+			t.Errorf("%s: %s: %d as %s, want %d as %s", c.of, c.pairs, m.rule.rate, m.metric, c.rate,
+				c.metric)
 		}
 	}
 }
@@ -127,7 +130,8 @@ func TestALimitHasTheFlagsOfItsDescriptor(t *testing.T) {
 		}
 	}
 	m := mustParse(t, withMetadata)
-	if r := m.find(t, "d", "key1", "value1", "subkey1", "x").rule; r.metadata.Fields["name"].GetStringValue() != "service_1" {
+	if r := m.find(t, "d", "key1", "value1", "subkey1",
+		"x").rule; r.metadata.Fields["name"].GetStringValue() != "service_1" {
 		t.Errorf("metadata are %v", r.metadata)
 	}
 	// The reference service loses them here.
@@ -144,7 +148,8 @@ func TestAnOverrideReplacesTheLimit(t *testing.T) {
 		RequestsPerUnit: 42, Unit: typev3.RateLimitUnit_HOUR,
 	}
 	m, err := c.domains["d"].match(d)
-	if err != nil || m.rule.rate != 42 || m.rule.interval != time.Hour || m.metric != "d.key1_value1.subkey1_something" {
+	if err != nil || m.rule.rate != 42 || m.rule.interval != time.Hour ||
+		m.metric != "d.key1_value1.subkey1_something" {
 		t.Errorf("%+v, %v", m, err)
 	}
 	d.Limit.Unit = typev3.RateLimitUnit_UNKNOWN
@@ -158,7 +163,8 @@ func TestKeysOfCountersAreUnambiguous(t *testing.T) {
 	long := strings.Repeat("x", 2000)
 	keys := make(map[string]string)
 	for _, pairs := range [][]string{
-		{"a_b", "c"}, {"a", "b_c"}, {"a", "b|c=d"}, {"a", "b", "c", "d"}, {"a", "b%7Cc=d"}, {"a", ""}, {"a", "="},
+		{"a_b", "c"}, {"a", "b_c"}, {"a", "b|c=d"}, {"a", "b", "c", "d"}, {"a", "b%7Cc=d"}, {"a", ""}, {"a",
+			"="},
 		{"a", "{b}"}, {"a", "\x00"}, {"a", long}, {"a", long + "x"}, {"a", "sha256:"}, {"a", "ä"},
 	} {
 		key := counterKey(entries(pairs...).Entries, nil)
@@ -186,8 +192,10 @@ func TestASharedPatternHasOneCounter(t *testing.T) {
 // An interval that Envoy has no unit for is shown by the nearest unit and by name.
 func TestAnIntervalIsShownByTheNearestUnit(t *testing.T) {
 	for interval, want := range map[time.Duration]string{
-		time.Millisecond: "second", time.Second: "second", 5 * time.Second: "second", 10 * time.Second: "minute",
-		time.Minute: "minute", 5 * time.Minute: "minute", 10 * time.Minute: "hour", day: "day", 4 * day: "week",
+		time.Millisecond: "second", time.Second: "second", 5 * time.Second: "second",
+		10 * time.Second: "minute",
+		time.Minute:      "minute", 5 * time.Minute: "minute", 10 * time.Minute: "hour", day: "day",
+		4 * day:  "week",
 		30 * day: "month", 1000 * day: "year",
 	} {
 		if got := unitOf(interval).name; got != want {

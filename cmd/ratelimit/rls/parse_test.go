@@ -42,7 +42,8 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 		"bad_limit_unit": {
 			texts: []string{"domain: d\ndescriptors:\n- key: a\n  rate_limit:\n    unit: foo\n" +
 				"    requests_per_unit: 5"},
-			want: `1.yaml:5: descriptors[0].rate_limit.unit is "foo", must be second, minute, hour, day, week, ` +
+			want: `1.yaml:5: descriptors[0].rate_limit.unit is "foo", must be second, minute, hour, day, ` +
+				`week, ` +
 				`month or year, or be replaced by interval`,
 		},
 		"bad_yaml":     {texts: []string{"'''"}, want: "1.yaml:1: found unexpected end of stream"},
@@ -52,7 +53,8 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 			want:  "1.yaml:4: descriptors[1] is d.a_b, which is there already",
 		},
 		"duplicate_domain": {
-			texts: []string{key1, "domain: d\ndescriptors:"}, want: `2.yaml:1: domain is "d", which 1.yaml has already`,
+			texts: []string{key1, "domain: d\ndescriptors:"},
+			want:  `2.yaml:1: domain is "d", which 1.yaml has already`,
 		},
 		"empty_domain": {
 			texts: []string{"descriptors:"}, want: "1.yaml:1: domain is missing or empty, must have a name",
@@ -72,19 +74,23 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 			want:  "1.yaml:4: descriptors[0].ratelimit is unknown here",
 		},
 		"misspelled_key2": {
-			texts: []string{"domain: d\ndescriptors:\n- key: a\n  rate_limit:\n    unit: day\n    requestsperunit: 5"},
-			want:  "1.yaml:6: descriptors[0].rate_limit.requestsperunit is unknown here",
+			texts: []string{"domain: d\ndescriptors:\n- key: a\n  rate_limit:\n    unit: day\n    " +
+				"requestsperunit: 5"},
+			want: "1.yaml:6: descriptors[0].rate_limit.requestsperunit is unknown here",
 		},
 		"non_map_list": {
 			texts: []string{"domain: d\ndescriptors:\n- a"},
 			want:  `1.yaml:3: descriptors[0] is "a", must be a mapping`,
 		},
 		"non_string_key": {
-			texts: []string{"domain: d\n0.25: d"}, want: "1.yaml:2: 0.25 is the key of a mapping, must be text",
+			texts: []string{"domain: d\n0.25: d"}, want: "1.yaml:2: 0.25 is the key of a mapping, must " +
+				"be text",
 		},
 		"replaces_empty": {
-			texts: []string{"domain: d\ndescriptors:\n- key: a\n  rate_limit:\n    unit: day\n    replaces:\n    - name:"},
-			want:  "1.yaml:7: descriptors[0].rate_limit.replaces[0].name is missing or empty, must be the name of a limit",
+			texts: []string{"domain: d\ndescriptors:\n- key: a\n  rate_limit:\n    unit: day\n    " +
+				"replaces:\n    - name:"},
+			want: "1.yaml:7: descriptors[0].rate_limit.replaces[0].name is missing or empty, must be " +
+				"the name of a limit",
 		},
 		"replaces_self": {
 			texts: []string{"domain: d\ndescriptors:\n- key: a\n  rate_limit: {unit: day, name: x, " +
@@ -124,33 +130,37 @@ func verdict(t *testing.T, merge bool, texts []string, want string) {
 
 // What the reference service does not have is checked as well.
 func TestMistakesNameKeyValueAndBound(t *testing.T) {
+	descriptor := func(keys string) string { return "domain: d\ndescriptors: [{key: a, " + keys + "}]" }
 	limited := func(keys string) string {
-		return "domain: d\ndescriptors: [{key: a, rate_limit: {requests_per_unit: 1, " + keys + "}}]"
+		return descriptor("rate_limit: {requests_per_unit: 1, " + keys + "}")
 	}
-	for text, want := range map[string]string{
-		"":  "1.yaml: the file is empty, must have a domain",
-		"a": `1.yaml:1: "a", must be a mapping`,
-		limited("interval: 0s"): `descriptors[0].rate_limit.interval is "0s", must be a time such as 5m, ` +
-			`from 1ms to 3660 days (87840h0m0s)`,
-		limited("interval: 5m, unit: day"):              "rate_limit.interval and unit are both there, must be one of them",
-		limited("unit: day, algorithm: leaky"):          `algorithm is "leaky", must be one of rratelimiter, fixed_window,`,
-		limited("unit: day, burst: 5"):                  "burst is there, must be with the algorithm gcra or token_bucket",
-		limited("unit: day, algorithm: gcra, burst: 0"): `burst is "0", must be 1 to 4294967295`,
-		limited("unit: day, unit: day"):                 "rate_limit.unit is there twice, first in line 2",
-		limited("unit: day, unlimited: perhaps"):        `unlimited is "perhaps", must be true or false`,
-		limited("unit: day, shadow_mode: true"):         "rate_limit.shadow_mode is unknown here",
-		"domain: d\nall_or_none: true\ndescriptors: [{key: a, rate_limit: {unit: day, algorithm: gcra}}]": "algorithm " +
-			"is gcra, must be rratelimiter in a domain with all_or_none",
-		"domain: d\ndescriptors: [{key: a, name: orders}]":                                   `descriptors[0].name is "orders", must be with a rate_limit`,
-		"domain: d\ndescriptors: [{key: a*}]":                                                `key is "a*", must be without *: only values have patterns`,
-		"domain: d\nfallback: [local]":                                                       "fallback is a list, must be one of local, allow, deny, error",
-		"domain: d\ndescriptors: [{key: a}]\n---\ndomain: e":                                 "1.yaml:3: a second document begins, must be one",
-		"domain: d\ndescriptors: &x [{key: a, descriptors: *x}]":                             "descriptors is a level too deep, must be at most 50 levels",
-		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: -1}}]": `is "-1", must be 0 to`,
-		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: day}, metadata: [1]}]":         "metadata is unusable",
+	for _, c := range [][2]string{
+		{"", "1.yaml: the file is empty, must have a domain"},
+		{"a", `"a", must be a mapping`},
+		{limited("interval: 0s"), `descriptors[0].rate_limit.interval is "0s", must be a time such as 5m, ` +
+			`from 1ms to 3660 days (87840h0m0s)`},
+		{limited("interval: 5m, unit: day"),
+			"rate_limit.interval and unit are both there, must be one of them"},
+		{limited("unit: day, algorithm: leaky"), `algorithm is "leaky", must be one of rratelimiter, fixed_`},
+		{limited("unit: day, burst: 5"), "burst is there, must be with the algorithm gcra or token_bucket"},
+		{limited("unit: day, algorithm: gcra, burst: 0"), `burst is "0", must be 1 to 4294967295`},
+		{limited("unit: day, unit: day"), "rate_limit.unit is there twice, first in line 2"},
+		{limited("unit: day, unlimited: perhaps"), `unlimited is "perhaps", must be true or false`},
+		{limited("unit: day, shadow_mode: true"), "rate_limit.shadow_mode is unknown here"},
+		{"all_or_none: true\n" + limited("unit: day, algorithm: gcra"),
+			"algorithm is gcra, must be rratelimiter in a domain with all_or_none"},
+		{descriptor("name: orders"), `descriptors[0].name is "orders", must be with a rate_limit`},
+		{"domain: d\ndescriptors: [{key: a*}]", `key is "a*", must be without *: only values have patterns`},
+		{"domain: d\nfallback: [local]", "fallback is a list, must be one of local, allow, deny, error"},
+		{descriptor("value: b") + "\n---\ndomain: e", "1.yaml:3: a second document begins, must be one"},
+		{"domain: d\ndescriptors: &x [{key: a, descriptors: *x}]",
+			"descriptors is a level too deep, must be at most 50 levels"},
+		{descriptor("rate_limit: {unit: day, requests_per_unit: -1}"), `is "-1", must be 0 to 4294967295`},
+		{descriptor("rate_limit: {unit: day}, metadata: [1]"), "metadata is unusable"},
+		{limited("unit: day, replaces: [a]"), `replaces[0] is "a", must be a mapping`},
 	} {
-		_, err := parse(false, text)
-		if err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(want, "1.yaml:1: ")) {
+		text, want := c[0], c[1]
+		if _, err := parse(false, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
 		}
 	}

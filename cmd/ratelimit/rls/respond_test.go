@@ -21,7 +21,8 @@ import (
 // Negative hits give back what their counter took last for a descriptor with hits, not what others have.
 func TestNegativeHitsComeFromTheirOwnRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {interval: 10s, requests_per_unit: 10}}]")
+		s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {interval: 10s, "+
+			"requests_per_unit: 10}}]")
 		asks(t, s, "a=x*5", "OK: OK 5")
 		time.Sleep(9 * time.Second)
 		asks(t, s, "a=x", "OK: OK 4", "a=x", "OK: OK 3", "a=x*-5", "OK: OK 8")
@@ -98,13 +99,12 @@ func TestHeaders(t *testing.T) {
 // Dynamic metadata are the request and the metadata of the limits that passed; the first one has a field.
 func TestMetadata(t *testing.T) {
 	s := inMemory(t, Options{Metadata: true}, limits)
+	const asked = `{"domain":"d","descriptors":[{"entries":["two=a"]},{"entries":["quota1=a"]},` +
+		`{"entries":["quota2=a"],"hitsAddend":1}]`
 	for _, want := range []string{
-		`{"domain":"d","descriptors":[{"entries":["two=a"]},{"entries":["quota1=a"]},{"entries":["quota2=a"],` +
-			`"hitsAddend":1}],"metadata":{"quota":"one","service":{"name":"two","tier":1}}}`,
-		`{"domain":"d","descriptors":[{"entries":["two=a"]},{"entries":["quota1=a"]},{"entries":["quota2=a"],` +
-			`"hitsAddend":1}],"metadata":{"quota":"two","service":{"name":"two","tier":1}}}`,
-		`{"domain":"d","descriptors":[{"entries":["two=a"]},{"entries":["quota1=a"]},{"entries":["quota2=a"],` +
-			`"hitsAddend":1}]}`,
+		asked + `,"metadata":{"quota":"one","service":{"name":"two","tier":1}}}`,
+		asked + `,"metadata":{"quota":"two","service":{"name":"two","tier":1}}}`,
+		asked + `}`,
 	} {
 		out, err := s.ShouldRateLimit(t.Context(), request("d", "two=a; quota1=a; quota2=a*1"))
 		if err != nil {
@@ -118,7 +118,8 @@ func TestMetadata(t *testing.T) {
 
 // The metrics are those of the reference service.
 func TestMetrics(t *testing.T) {
-	s := inMemory(t, Options{}, limits+"- {key: seen, detailed_metric: true, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
+	s := inMemory(t, Options{}, limits+"- {key: seen, detailed_metric: true, rate_limit: {unit: hour, "+
+		"requests_per_unit: 1}}\n")
 	asks(t, s, "two=a", "OK: OK 1", "two=a", "OK: OK 0", "two=a", "OVER: OVER 0", "shady=a*3", "OK: OK 0",
 		"seen=10.0.0.1", "OK: OK 0", "free=a", "OK: OK 4294967295", "none=a", "OVER: OVER 0")
 	if _, err := s.ShouldRateLimit(t.Context(), request("other", "a=b")); err != nil {
@@ -151,7 +152,8 @@ ratelimit_service_should_rate_limit_error{err_type="service_error"} 1
 # TYPE ratelimit_service_total_requests counter
 ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 9
 `
-	if err := testutil.GatherAndCompare(s.Metrics(), strings.NewReader(want), "ratelimit_service_domain_not_found",
+	if err := testutil.GatherAndCompare(s.Metrics(), strings.NewReader(want),
+		"ratelimit_service_domain_not_found",
 		"ratelimit_service_should_rate_limit_error", "ratelimit_service_total_requests"); err != nil {
 		t.Error(err)
 	}
@@ -189,13 +191,16 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/check/d?=a", "", 400, "a key of the query is empty"},
 		{"GET", "/check/d?a=%zz", "", 400, "invalid URL escape"},
 		{"POST", "/check/d?one=a", "", 405, ""},
-		{"POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"one","value":"j"}]}]}`, 200, `"overallCode":"OK"`},
-		{"POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"one","value":"j"}]}]}`, 429, `"OVER_LIMIT"`},
+		{"POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"one","value":"j"}]}]}`, 200,
+			`"overallCode":"OK"`},
+		{"POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"one","value":"j"}]}]}`, 429,
+			`"OVER_LIMIT"`},
 		{"POST", "/json", `{"domain":""}`, 400, "domain is empty"},
 		{"POST", "/json", `{`, 400, "proto:"},
 		{"POST", "/json", strings.Repeat(" ", maxBody+1), 400, "too large"},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, strings.NewReader(c.body))
+		r, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path,
+			strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,8 +212,10 @@ func TestHTTP(t *testing.T) {
 		_ = reply.Body.Close()
 		var head strings.Builder
 		_ = reply.Header.Write(&head)
-		if reply.StatusCode != c.status || !strings.Contains(strings.ReplaceAll(head.String()+string(body), "\": \"", "\":\""), c.want) {
-			t.Errorf("%s %s: %d\n%s%s\nwant %d with %s", c.method, c.path, reply.StatusCode, &head, body, c.status, c.want)
+		if reply.StatusCode != c.status || !strings.Contains(strings.ReplaceAll(head.String()+string(body),
+			"\": \"", "\":\""), c.want) {
+			t.Errorf("%s %s: %d\n%s%s\nwant %d with %s", c.method, c.path, reply.StatusCode, &head, body,
+				c.status, c.want)
 		}
 	}
 }
@@ -216,7 +223,8 @@ func TestHTTP(t *testing.T) {
 // /check answers 503 where a limit must not be decided without Redis.
 func TestHTTPWithoutRedis(t *testing.T) {
 	server := redistest.Start(t)
-	s := serve(t, server.Client(t), Options{}, "domain: d\nfallback: error\ndescriptors: [{key: a, rate_limit: "+
+	s := serve(t, server.Client(t), Options{Budget: short}, "domain: d\nfallback: error\ndescriptors: [{key: a, "+
+		"rate_limit: "+
 		"{unit: hour, requests_per_unit: 1}}]")
 	server.Stop()
 	w := httptest.NewRecorder()

@@ -26,7 +26,10 @@ descriptors:
 - {key: white}
 - {key: shady, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
 - {key: quota1, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}, metadata: {quota: one}}
-- {key: quota2, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 2}, metadata: {quota: two, service: {tier: 2}}}
+- key: quota2
+  quota_mode: true
+  rate_limit: {unit: hour, requests_per_unit: 2}
+  metadata: {quota: two, service: {tier: 2}}
 - {key: tokens, rate_limit: {unit: hour, requests_per_unit: 10}}
 - {key: ask, rate_limit: {unit: hour, requests_per_unit: 10, charge: false}}
 - {key: banned, rate_limit: {unit: hour, requests_per_unit: 0, name: banned}}
@@ -42,7 +45,8 @@ var decisions = []struct {
 	steps []string
 }{
 	{"each descriptor has its status", Options{}, []string{
-		"one=a; two=a", "OK: OK 0, OK 1", "one=a; two=a", "OVER: OVER 0, OK 0", "one=a; two=b", "OVER: OVER 0, OK 1",
+		"one=a; two=a", "OK: OK 0, OK 1", "one=a; two=a", "OVER: OVER 0, OK 0", "one=a; two=b",
+		"OVER: OVER 0, OK 1",
 	}},
 	{"values have limits of their own", Options{}, []string{
 		"one=a", "OK: OK 0", "one=b", "OK: OK 0", "one=a", "OVER: OVER 0",
@@ -61,31 +65,36 @@ var decisions = []struct {
 	}},
 	{"quotas refuse together", Options{}, []string{
 		"quota1=a; quota2=a", "OK: OK 0, OK 1", "quota1=a; quota2=a", "OK: OVER 0, OK 0",
-		"quota1=a; quota2=a", "OVER: OVER 0, OVER 0", "quota1=a; quota2=a; two=a", "OVER: OVER 0, OVER 0, OK 1",
+		"quota1=a; quota2=a", "OVER: OVER 0, OVER 0", "quota1=a; quota2=a; two=a",
+		"OVER: OVER 0, OVER 0, OK 1",
 		"quota1=b; one=a", "OK: OK 0, OK 0", "quota1=b; quota2=b; one=a", "OVER: OVER 0, OK 1, OVER 0",
 	}},
 	{"QUOTA_MODE", Options{Quota: true}, []string{
-		"one=a; two=a", "OK: OK 0, OK 1", "one=a; two=a", "OK: OVER 0, OK 0", "one=a; two=a", "OVER: OVER 0, OVER 0",
+		"one=a; two=a", "OK: OK 0, OK 1", "one=a; two=a", "OK: OVER 0, OK 0", "one=a; two=a",
+		"OVER: OVER 0, OVER 0",
 	}},
 	{"SHADOW_MODE over quotas", Options{Quota: true, Shadow: true}, []string{
 		"one=a", "OK: OK 0", "one=a", "OK: OVER 0",
 	}},
 	{"replaced limits do not count", Options{}, []string{
-		"banned=a", "OVER: OVER 0", "banned=a; pardon=a", "OK: OK, OK 0", "banned=a; pardon=a", "OVER: OK, OVER 0",
+		"banned=a", "OVER: OVER 0", "banned=a; pardon=a", "OK: OK, OK 0", "banned=a; pardon=a",
+		"OVER: OK, OVER 0",
 		"banned=a; pass=a", "OK: OK, OK 4294967295", "banned=a", "OVER: OVER 0",
 	}},
 	{"0 hits only look", Options{}, []string{
 		"one=a*0", "OK: OK 1", "one=a*0", "OK: OK 1", "one=a", "OK: OK 0", "one=a*0", "OVER: OVER 0",
 	}},
 	{"hits of a descriptor are charged, also beyond the limit", Options{}, []string{
-		"tokens=a*4", "OK: OK 6", "tokens=a*0", "OK: OK 6", "tokens=a*9", "OVER: OVER 0", "tokens=a*0", "OVER: OVER 0",
+		"tokens=a*4", "OK: OK 6", "tokens=a*0", "OK: OK 6", "tokens=a*9", "OVER: OVER 0", "tokens=a*0",
+		"OVER: OVER 0",
 		"tokens=a*50", "OVER: OVER 0",
 	}},
 	{"with charge: false, refused hits take nothing", Options{}, []string{
 		"ask=a*6", "OK: OK 4", "ask=a*6", "OVER: OVER 4", "ask=a*4", "OK: OK 0", "ask=b*11", "OVER: OVER 10",
 	}},
 	{"negative hits come back", Options{}, []string{
-		"tokens=a*9", "OK: OK 1", "tokens=a*-5", "OK: OK 6", "tokens=a*-50", "OK: OK 10", "one=a*-1", "OK: OK 1",
+		"tokens=a*9", "OK: OK 1", "tokens=a*-5", "OK: OK 6", "tokens=a*-50", "OK: OK 10", "one=a*-1",
+		"OK: OK 1",
 		"none=a*-1", "OK: OK 0",
 	}},
 }
@@ -112,7 +121,8 @@ func TestDecisionsOnARealRedis(t *testing.T) {
 // end.
 func TestTheDefaultIsTheExactWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {interval: 10s, requests_per_unit: 2}}]")
+		s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {interval: 10s, "+
+			"requests_per_unit: 2}}]")
 		asks(t, s, "a=x", "OK: OK 1")
 		time.Sleep(9 * time.Second)
 		asks(t, s, "a=x", "OK: OK 0")
@@ -128,12 +138,14 @@ func TestTheDefaultIsTheExactWindow(t *testing.T) {
 // Each algorithm grants its limit and refuses the rest, looks, charges and takes back.
 func TestAlgorithms(t *testing.T) {
 	for algorithm, want := range map[string]string{
-		exact: "OVER: OVER 0", fixedWindow: "OVER: OVER 0", slidingWindow: "OVER: OVER 0", gcra: "OVER: OVER 0",
+		exact: "OVER: OVER 0", fixedWindow: "OVER: OVER 0", slidingWindow: "OVER: OVER 0",
+		gcra:        "OVER: OVER 0",
 		tokenBucket: "OVER: OVER 0", concurrent: "OVER: OVER 0",
 	} {
 		for _, name := range []string{"", "name: shared, "} {
 			t.Run(algorithm+" "+name, func(t *testing.T) {
-				s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, "+name+"rate_limit: {unit: hour, "+
+				s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, "+name+"rate_limit: "+
+					"{unit: hour, "+
 					"requests_per_unit: 3, algorithm: "+algorithm+"}}]")
 				asks(t, s, "a=x*0", "OK: OK 3", "a=x", "OK: OK 2", "a=x", "OK: OK 1", "a=x*0", "OK: OK 1",
 					"a=x", "OK: OK 0", "a=x", want, "a=x*0", want, "a=x*-1", "OK: OK 1", "a=x", "OK: OK 0")
@@ -155,7 +167,8 @@ func TestANameIsALimiterOfAllClients(t *testing.T) {
 	if _, err := orders.TrySetRate(t.Context(), rratelimiter.Overall, 3, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, rdb, Options{}, "domain: d\ndescriptors: [{key: a, name: orders, rate_limit: {unit: minute, "+
+	s := serve(t, rdb, Options{}, "domain: d\ndescriptors: [{key: a, name: orders, rate_limit: {unit: "+
+		"minute, "+
 		"requests_per_unit: 100}}]")
 	asks(t, s, "a=x", "OK: OK 2", "a=y", "OK: OK 1")
 	if ok, err := orders.TryAcquire(t.Context(), 1, 0); !ok || err != nil {
@@ -231,17 +244,17 @@ func TestWrongRequestsGetErrors(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = early.Close() })
 	many := &pb.RateLimitRequest{Domain: "d", Descriptors: make([]*descriptor.RateLimitDescriptor, 101)}
-	for want, call := range map[string]func() (*pb.RateLimitResponse, error){
-		"domain is empty": func() (*pb.RateLimitResponse, error) { return s.ShouldRateLimit(t.Context(), request("", "one=a")) },
-		"number of descriptors is 0": func() (*pb.RateLimitResponse, error) {
-			return s.ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Domain: "d"})
-		},
-		"number of descriptors is 101": func() (*pb.RateLimitResponse, error) { return s.ShouldRateLimit(t.Context(), many) },
-		"no configuration is loaded": func() (*pb.RateLimitResponse, error) {
-			return early.ShouldRateLimit(t.Context(), request("d", "one=a"))
-		},
+	for want, call := range map[string]struct {
+		s  *Service
+		in *pb.RateLimitRequest
+	}{
+		"domain is empty":              {s, request("", "one=a")},
+		"number of descriptors is 0":   {s, &pb.RateLimitRequest{Domain: "d"}},
+		"number of descriptors is 101": {s, many},
+		"no configuration is loaded":   {early, request("d", "one=a")},
 	} {
-		if out, err := call(); err == nil || !strings.Contains(err.Error(), want) {
+		out, err := call.s.ShouldRateLimit(t.Context(), call.in)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, %v; want an error with %q", out, err, want)
 		}
 	}
