@@ -20,8 +20,11 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/redis/go-redis/v9/logging"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
@@ -240,6 +243,7 @@ func TestForeignSettingsAreRefused(t *testing.T) {
 		"CONFIG_TYPE=GRPC_XDS_SOTW": `CONFIG_TYPE is "GRPC_XDS_SOTW", must be FILE: configuration by ` +
 			`xDS is not supported yet`,
 		"BACKEND_TYPE=memcache":        `BACKEND_TYPE is "memcache", must be redis`,
+		"REDIS_SOCKET_TYPE=unix":       "REDIS_SOCKET_TYPE is",
 		"REDIS_PERSECOND=true":         "REDIS_PERSECOND is",
 		"GRPC_UDS=/run/x":              "GRPC_UDS is",
 		"GRPC_CLIENT_TLS_SAN=x":        "GRPC_CLIENT_TLS_SAN is",
@@ -264,5 +268,38 @@ func TestForeignSettingsAreRefused(t *testing.T) {
 	}
 	if code := run(t.Context(), nil, []string{"--help"}, io.Discard); code != 0 {
 		t.Errorf("--help: %d", code)
+	}
+}
+
+// The service speaks TLS with its clients, whose certificates it checks, and with a Redis that asks for a password.
+func TestTLSAndPassword(t *testing.T) {
+	pki := redistest.NewPKI(t)
+	file := func(name string) string { return filepath.Join(pki.Dir, name) }
+	args, address := pki.Args(t)
+	server := redistest.Start(t, args...)
+	user := []any{"ACL", "SETUSER", "limits", "on", ">secret", "~*", "&*", "+@all"}
+	if err := server.Admin().Do(t.Context(), user...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, []string{
+		"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=" + file("server.pem"),
+		"GRPC_SERVER_TLS_KEY=" + file("server-key.pem"), "GRPC_CLIENT_TLS_CACERT=" + file("ca.pem"),
+		"REDIS_URL=" + address, "REDIS_TLS=true", "REDIS_TLS_CACERT=" + file("ca.pem"),
+		"REDIS_TLS_CLIENT_CERT=" + file("client.pem"), "REDIS_TLS_CLIENT_KEY=" + file("client-key.pem"),
+		"REDIS_AUTH=limits:secret",
+	}, "--config", "../../examples/envoy/ratelimit.yaml")
+	for shows, want := range map[bool]codes.Code{true: codes.OK, false: codes.Unavailable} {
+		conn, err := grpc.NewClient(p.grpc,
+			grpc.WithTransportCredentials(credentials.NewTLS(pki.Config(shows))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ask(t.Context(), conn, "user", "ann"); status.Code(err) != want {
+			t.Errorf("with a certificate: %v; %v", shows, err)
+		}
+		_ = conn.Close()
+	}
+	if keys, err := server.Admin().Keys(t.Context(), "*user=ann*").Result(); err != nil || len(keys) == 0 {
+		t.Errorf("Redis has the keys %v, %v", keys, err)
 	}
 }

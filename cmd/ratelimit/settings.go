@@ -127,6 +127,9 @@ func (s *settings) validate() error {
 	if s.Backend != "redis" {
 		refuse("BACKEND_TYPE", s.Backend, "redis")
 	}
+	if s.RedisSocket != "" && s.RedisSocket != "tcp" {
+		refuse("REDIS_SOCKET_TYPE", s.RedisSocket, "tcp")
+	}
 	if s.PerSecond {
 		refuse("REDIS_PERSECOND", "true", "false: all limits live in one Redis")
 	}

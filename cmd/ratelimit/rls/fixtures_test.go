@@ -143,8 +143,8 @@ func (c *Config) find(t *testing.T, domain string, pairs ...string) match {
 	return m
 }
 
-// serve returns a Service on rdb with a configuration. Unless a spec is about the budget, a busy machine must not
-// make the fallback decide.
+// serve returns a Service on rdb with a configuration. Unless a spec is about the budget, a busy machine
+// must not make the fallback decide.
 func serve(t *testing.T, rdb redis.UniversalClient, o Options, text string) *Service {
 	t.Helper()
 	if o.Budget == 0 {

@@ -40,8 +40,9 @@ func TestFallbacks(t *testing.T) {
 // service granted meanwhile is booked afterwards.
 func TestTheLocalFallbackKeepsTheLimit(t *testing.T) {
 	server := redistest.Start(t)
-	s := serve(t, server.Client(t), Options{Budget: short}, "domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, "+
-		"requests_per_unit: 6}}]")
+	s := serve(t, server.Client(t), Options{Budget: short},
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, "+
+			"requests_per_unit: 6}}]")
 	asks(t, s, "a=x", "OK: OK 5")
 	thaw := server.Freeze(t)
 	asks(t, s, "a=x", "OK: OK 4", "a=x*3", "OK: OK 1", "a=x", "OK: OK 0", "a=x", "OVER: OVER 0")
@@ -56,8 +57,9 @@ func TestTheLocalFallbackKeepsTheLimit(t *testing.T) {
 // With another algorithm the local fallback is a limiter in this process, with the same numbers.
 func TestTheLocalFallbackOfOtherAlgorithms(t *testing.T) {
 	server := redistest.Start(t)
-	s := serve(t, server.Client(t), Options{Budget: short}, "domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, "+
-		"requests_per_unit: 2, algorithm: token_bucket}}]")
+	s := serve(t, server.Client(t), Options{Budget: short},
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, "+
+			"requests_per_unit: 2, algorithm: token_bucket}}]")
 	server.Freeze(t)
 	asks(t, s, "a=x", "OK: OK 1", "a=x", "OK: OK 0", "a=x", "OVER: OVER 0", "a=y", "OK: OK 1")
 }

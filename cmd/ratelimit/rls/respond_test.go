@@ -223,9 +223,10 @@ func TestHTTP(t *testing.T) {
 // /check answers 503 where a limit must not be decided without Redis.
 func TestHTTPWithoutRedis(t *testing.T) {
 	server := redistest.Start(t)
-	s := serve(t, server.Client(t), Options{Budget: short}, "domain: d\nfallback: error\ndescriptors: [{key: a, "+
-		"rate_limit: "+
-		"{unit: hour, requests_per_unit: 1}}]")
+	s := serve(t, server.Client(t), Options{Budget: short},
+		"domain: d\nfallback: error\ndescriptors: [{key: a, "+
+			"rate_limit: "+
+			"{unit: hour, requests_per_unit: 1}}]")
 	server.Stop()
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/check/d?a=x", nil))
