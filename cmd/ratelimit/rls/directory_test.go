@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -69,7 +70,7 @@ func TestWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		var notes []string
+		notes := make(chan string, 10)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -78,18 +79,20 @@ func TestWatch(t *testing.T) {
 				if err != nil {
 					text = strings.ReplaceAll(err.Error(), dir+"/", "")
 				}
-				notes = append(notes, text)
+				notes <- text
 			})
 		}()
 		after := func(wait time.Duration, domains int, want ...string) {
 			t.Helper()
 			time.Sleep(wait)
 			synctest.Wait()
-			if got := strings.Join(notes, "\n"); got != strings.Join(want, "\n") ||
-				s.Config().Domains() != domains {
+			var got []string
+			for len(notes) > 0 {
+				got = append(got, <-notes)
+			}
+			if !slices.Equal(got, want) || s.Config().Domains() != domains {
 				t.Errorf("%d domains, notes %q; want %d, %q", s.Config().Domains(), got, domains, want)
 			}
-			notes = nil
 		}
 		after(5*time.Second, 1)
 		write(t, dir, "b.yaml", domainB)
