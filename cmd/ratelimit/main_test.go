@@ -1,0 +1,305 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	descriptor "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/go-redis/v9/logging"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// asService makes the test binary act as ratelimit with its arguments, as a process of its own.
+const asService = "RATELIMIT_TEST_AS_SERVICE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asService) != "" {
+		main()
+	}
+	logging.Disable()
+	redistest.VerifyNoLeaks(m)
+}
+
+// A process is ratelimit, running.
+type process struct {
+	cmd       *exec.Cmd
+	grpc, web string // addresses
+	metrics   string
+	debug     string
+	out       *strings.Builder // what it has printed; complete after wait
+	copied    sync.WaitGroup
+}
+
+var addressOf = regexp.MustCompile(`^(gRPC|HTTP|metrics|debug) +\S*:(\d+) `)
+
+// start starts ratelimit on free ports, and waits until it has printed them all.
+func start(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	// A busy machine must not make the fallback decide, unless args have another budget.
+	args = append([]string{"--budget", "1s"}, args...)
+	args = append(args, "--grpc", "0", "--http", "0", "--debug", "0", "--metrics", "127.0.0.1:0")
+	p := &process{cmd: exec.Command(os.Args[0], args...), out: new(strings.Builder)}
+	p.cmd.Env = append(os.Environ(), append(env, asService+"=1", "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1",
+		"DEBUG_HOST=127.0.0.1")...)
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.cmd.Process.Kill(); p.copied.Wait(); _ = p.cmd.Wait() })
+	lines := bufio.NewScanner(stderr)
+	for p.debug == "" && lines.Scan() {
+		fmt.Fprintln(p.out, lines.Text())
+		if found := addressOf.FindStringSubmatch(lines.Text()); found != nil {
+			fields := map[string]*string{
+				"gRPC": &p.grpc, "HTTP": &p.web, "metrics": &p.metrics, "debug": &p.debug,
+			}
+			*fields[found[1]] = "127.0.0.1:" + found[2]
+		}
+	}
+	if p.debug == "" {
+		t.Fatalf("ratelimit ended:\n%s", p.out)
+	}
+	p.copied.Go(func() { _, _ = io.Copy(p.out, stderr) })
+	return p
+}
+
+// get returns the status and the body of a page.
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	body, err := io.ReadAll(reply.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply.StatusCode, string(body)
+}
+
+// connect returns a connection to the gRPC port.
+func (p *process) connect(t *testing.T) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(p.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func ask(ctx context.Context, conn *grpc.ClientConn, key, value string) (*pb.RateLimitResponse, error) {
+	return pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &pb.RateLimitRequest{
+		Domain: "example", Descriptors: []*descriptor.RateLimitDescriptor{
+			{Entries: []*descriptor.RateLimitDescriptor_Entry{{Key: key, Value: value}}},
+		},
+	})
+}
+
+// The service runs without a Redis by one command line, which is that of the guide, and all its ports do
+// what they say.
+func TestTheServiceOfTheGuide(t *testing.T) {
+	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
+	conn := p.connect(t)
+	for i := range 6 {
+		want := pb.RateLimitResponse_OK
+		if i == 5 {
+			want = pb.RateLimitResponse_OVER_LIMIT
+		}
+		if out, err := ask(t.Context(), conn, "user", "ann"); err != nil || out.GetOverallCode() != want {
+			t.Fatalf("request %d: %v, %v", i+1, out, err)
+		}
+	}
+	reply, err := healthpb.NewHealthClient(conn).Check(t.Context(),
+		&healthpb.HealthCheckRequest{Service: "ratelimit"})
+	if err != nil || reply.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		t.Errorf("health: %v, %v", reply, err)
+	}
+	for url, want := range map[string]string{
+		p.web + "/healthcheck":            "200 OK",
+		p.web + "/check/example?user=ann": "429 {",
+		p.debug + "/rlconfig": "200 example.route_orders: 10 per 1m0s, " +
+			"algorithm=rratelimiter, fallback=local, name=\"orders\"",
+		p.debug + "/state":     "200 degraded: false",
+		p.metrics + "/metrics": "200 # HELP",
+	} {
+		if code, body := get(t, url); !strings.HasPrefix(fmt.Sprint(code, " ", body), want) {
+			t.Errorf("%s: %d %s, want %s", url, code, body, want)
+		}
+	}
+	command := regexp.MustCompile(`curl -i ` +
+		`'http://localhost:\d+(/check/\S+)'`).FindStringSubmatch(p.out.String())
+	if command == nil {
+		t.Fatalf("no command is printed:\n%s", p.out)
+	}
+	if code, _ := get(t, p.web+command[1]); code != 200 {
+		t.Errorf("%s: %d", command[0], code)
+	}
+}
+
+// On SIGTERM the health is bad at once, and requests that come until the end of the process have their
+// answers.
+func TestSIGTERMLosesNoRequest(t *testing.T) {
+	server := redistest.Start(t)
+	p := start(t, []string{"REDIS_URL=" + server.Addr}, "--config", "../../examples/envoy/ratelimit.yaml")
+	conn := p.connect(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	health, err := healthpb.NewHealthClient(conn).Watch(ctx,
+		&healthpb.HealthCheckRequest{Service: "ratelimit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply, err := health.Recv(); err != nil || reply.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		t.Fatal(reply, err)
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if reply, err := health.Recv(); err != nil ||
+		reply.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Fatal(reply, err)
+	}
+	if code, _ := get(t, p.web+"/healthcheck"); code != 503 {
+		t.Errorf("/healthcheck: %d", code)
+	}
+	for range 50 { // a balancer that has not noticed yet
+		if _, err := ask(t.Context(), conn, "user", "bob"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	p.copied.Wait()
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, p.out)
+	}
+}
+
+// A swapped configuration is served, and a bad one keeps the old one and says file, line and key.
+func TestTheConfigurationIsReloaded(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sub", "config", "limits.yaml")
+	write := func(text string) {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("domain: example\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]")
+	p := start(t, []string{"RUNTIME_ROOT=" + dir, "RUNTIME_SUBDIRECTORY=sub"}, "--redis", "embedded")
+	shows := func(want string) func() bool {
+		return func() bool { _, body := get(t, p.debug+"/rlconfig"); return strings.Contains(body, want) }
+	}
+	write("domain: example\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 2}}]")
+	redistest.Eventually(t, "the new limit", shows("example.a: 2 per 24h"))
+	write("domain: example\ndescriptors: [{key: a, rate_limit: {unit: days}}]")
+	redistest.Eventually(t, "the bad file is counted", func() bool {
+		_, body := get(t, p.metrics+"/metrics")
+		return strings.Contains(body, "config_load_error 1")
+	})
+	if !shows("example.a: 2 per 24h")() {
+		t.Error("a bad file has changed the limits")
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	p.copied.Wait()
+	if want := file + ":2: descriptors[0].rate_limit.unit is"; !strings.Contains(p.out.String(), want) {
+		t.Errorf("the log lacks %s:\n%s", want, p.out)
+	}
+}
+
+// What names another service than this one is refused, with its name.
+func TestForeignSettingsAreRefused(t *testing.T) {
+	for setting, want := range map[string]string{
+		"CONFIG_TYPE=GRPC_XDS_SOTW": `CONFIG_TYPE is "GRPC_XDS_SOTW", must be FILE: configuration by ` +
+			`xDS is not supported yet`,
+		"BACKEND_TYPE=memcache":        `BACKEND_TYPE is "memcache", must be redis`,
+		"REDIS_SOCKET_TYPE=unix":       "REDIS_SOCKET_TYPE is",
+		"REDIS_PERSECOND=true":         "REDIS_PERSECOND is",
+		"GRPC_UDS=/run/x":              "GRPC_UDS is",
+		"GRPC_CLIENT_TLS_SAN=x":        "GRPC_CLIENT_TLS_SAN is",
+		"GRPC_SERVER_USE_TLS=true":     "GRPC_SERVER_USE_TLS is",
+		"REDIS_TYPE=ring":              `REDIS_TYPE is "ring", must be SINGLE, SENTINEL or CLUSTER`,
+		"LOG_LEVEL=loud":               "LOG_LEVEL is",
+		"PORT=http":                    "Port",
+		"RUNTIME_ROOT=/does/not/exist": "no such file",
+	} {
+		name, value, _ := strings.Cut(setting, "=")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		var out strings.Builder
+		environment := map[string]string{name: value, "RUNTIME_ROOT": "/does/not/exist"}
+		environment[name] = value
+		if code := run(ctx, environment, nil, &out); code != 1 || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %d %s, want %s", setting, code, &out, want)
+		}
+		cancel()
+	}
+	if code := run(t.Context(), nil, []string{"extra"}, io.Discard); code != 1 {
+		t.Errorf("an unknown argument: %d", code)
+	}
+	if code := run(t.Context(), nil, []string{"--help"}, io.Discard); code != 0 {
+		t.Errorf("--help: %d", code)
+	}
+}
+
+// The service speaks TLS with its clients, whose certificates it checks, and with a Redis that asks for a password.
+func TestTLSAndPassword(t *testing.T) {
+	pki := redistest.NewPKI(t)
+	file := func(name string) string { return filepath.Join(pki.Dir, name) }
+	args, address := pki.Args(t)
+	server := redistest.Start(t, args...)
+	user := []any{"ACL", "SETUSER", "limits", "on", ">secret", "~*", "&*", "+@all"}
+	if err := server.Admin().Do(t.Context(), user...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, []string{
+		"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=" + file("server.pem"),
+		"GRPC_SERVER_TLS_KEY=" + file("server-key.pem"), "GRPC_CLIENT_TLS_CACERT=" + file("ca.pem"),
+		"REDIS_URL=" + address, "REDIS_TLS=true", "REDIS_TLS_CACERT=" + file("ca.pem"),
+		"REDIS_TLS_CLIENT_CERT=" + file("client.pem"), "REDIS_TLS_CLIENT_KEY=" + file("client-key.pem"),
+		"REDIS_AUTH=limits:secret",
+	}, "--config", "../../examples/envoy/ratelimit.yaml")
+	for shows, want := range map[bool]codes.Code{true: codes.OK, false: codes.Unavailable} {
+		conn, err := grpc.NewClient(p.grpc,
+			grpc.WithTransportCredentials(credentials.NewTLS(pki.Config(shows))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ask(t.Context(), conn, "user", "ann"); status.Code(err) != want {
+			t.Errorf("with a certificate: %v; %v", shows, err)
+		}
+		_ = conn.Close()
+	}
+	if keys, err := server.Admin().Keys(t.Context(), "*user=ann*").Result(); err != nil || len(keys) == 0 {
+		t.Errorf("Redis has the keys %v, %v", keys, err)
+	}
+}

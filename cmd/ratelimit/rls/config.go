@@ -1,0 +1,222 @@
+package rls
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A File is a file of configuration: the text, and the name that mistakes are reported with.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// A Mistake is a fault of a File. It is a limit.ErrInvalidArgument.
+type Mistake struct {
+	File string
+	Line int    // 0 if unknown
+	Key  string // such as descriptors[2].rate_limit.unit; empty for the whole file
+	Text string
+}
+
+// Error returns a line such as `api.yaml:7: descriptors[0].rate_limit.unit is "foo", must be ...`.
+func (m *Mistake) Error() string {
+	text := m.File
+	if m.Line > 0 {
+		text += fmt.Sprintf(":%d", m.Line)
+	}
+	if m.Key == "" {
+		return text + ": " + m.Text
+	}
+	return text + ": " + m.Key + " " + m.Text
+}
+
+// Unwrap returns limit.ErrInvalidArgument.
+func (m *Mistake) Unwrap() error { return limit.ErrInvalidArgument }
+
+// A Config holds the limits of all domains. It is immutable.
+type Config struct {
+	domains map[string]*domain
+}
+
+// Domains returns the number of domains.
+func (c *Config) Domains() int { return len(c.domains) }
+
+// A domain is the tree of the descriptors of a domain.
+type domain struct {
+	name      string
+	root      node
+	allOrNone bool
+	fallback  string // of limits that have none of their own
+	line      int
+	file      string
+}
+
+// A pair is a key and a value of a descriptor. An empty value stands for any.
+type pair struct{ key, value string }
+
+// A node is a descriptor of a file, or the root of a domain.
+type node struct {
+	pair
+	next           map[pair]*node
+	patterns       []*node // of next, those whose value has a *, in the order of the files
+	parts          []string
+	rule           *rule // nil without a rate_limit
+	shareThreshold bool
+	valueToMetric  bool
+}
+
+// add adds a child, and reports false if there is one with the same key and value.
+func (n *node) add(child *node) bool {
+	if n.next[child.pair] != nil {
+		return false
+	}
+	if n.next == nil {
+		n.next = make(map[pair]*node)
+	}
+	n.next[child.pair] = child
+	if strings.Contains(child.value, "*") {
+		child.parts = strings.Split(child.value, "*")
+		n.patterns = append(n.patterns, child)
+	}
+	return true
+}
+
+// A rule is the rate_limit of a descriptor with everything that goes with it.
+type rule struct {
+	path string // such as domain.key1_value1.key2, by which metrics and people know it
+
+	rate      int64
+	interval  time.Duration
+	unlimited bool
+	algorithm string
+	burst     int64  // 0 if not given
+	limiter   string // the name of a limiter for all values; empty for a limiter for each
+	charge    bool   // hits of a descriptor are charged, not asked for
+	fallback  string
+
+	label    string // the name in responses, which replaces refers to
+	replaces []string
+	shadow   bool
+	quota    bool
+	detailed bool
+	dynamic  bool // metrics have values of requests
+	metadata *structpb.Struct
+
+	domain  *domain
+	current *pb.RateLimitResponse_RateLimit // as responses show it
+	open    func(key string) counter        // nil before Service.Load, and if no limiter decides
+	metrics *metrics                        // nil before Service.Load, or if dynamic
+}
+
+// A unit is an interval that Envoy has a name for.
+type unit struct {
+	name   string
+	number pb.RateLimitResponse_RateLimit_Unit
+	length time.Duration
+}
+
+const day = 24 * time.Hour
+
+// units are in the order of their lengths. Months and years are those of the reference service.
+var units = []unit{
+	{"second", pb.RateLimitResponse_RateLimit_SECOND, time.Second},
+	{"minute", pb.RateLimitResponse_RateLimit_MINUTE, time.Minute},
+	{"hour", pb.RateLimitResponse_RateLimit_HOUR, time.Hour},
+	{"day", pb.RateLimitResponse_RateLimit_DAY, day},
+	{"week", pb.RateLimitResponse_RateLimit_WEEK, 7 * day},
+	{"month", pb.RateLimitResponse_RateLimit_MONTH, 30 * day},
+	{"year", pb.RateLimitResponse_RateLimit_YEAR, 365 * day},
+}
+
+// unitOf returns the unit whose length is nearest to an interval by their ratio.
+func unitOf(interval time.Duration) unit {
+	nearest := units[0]
+	for _, u := range units[1:] {
+		// interval is nearer to u than to the unit before it if it is above their geometric mean.
+		if float64(interval)*float64(interval) > float64(nearest.length)*float64(u.length) {
+			nearest = u
+		}
+	}
+	return nearest
+}
+
+// show sets what responses say about the limit. The protocol has no interval of five minutes: such a
+// limit has the nearest unit, and its name says the interval.
+func (r *rule) show() {
+	u := unitOf(r.interval)
+	name := r.label
+	if name == "" && u.length != r.interval && !r.unlimited {
+		name = fmt.Sprintf("%d per %v", r.rate, r.interval)
+	}
+	r.current = &pb.RateLimitResponse_RateLimit{
+		Name: name, RequestsPerUnit: uint32(min(r.rate, 1<<32-1)), Unit: u.number,
+	}
+}
+
+// String returns the limits as lines, one for each, in the order of their paths.
+func (c *Config) String() string {
+	var lines []string
+	for _, d := range c.domains {
+		for r := range d.root.rules() {
+			lines = append(lines, r.String())
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(append(lines, ""), "\n")
+}
+
+// String returns the limit as a line.
+func (r *rule) String() string {
+	text := r.path + ": unlimited"
+	if !r.unlimited {
+		text = fmt.Sprintf("%s: %d per %v, algorithm=%s, fallback=%s", r.path, r.rate, r.interval,
+			r.algorithm, r.fallback)
+	}
+	if r.limiter != "" {
+		text += fmt.Sprintf(", name=%q", r.limiter)
+	}
+	for _, flag := range []struct {
+		set  bool
+		name string
+	}{{r.shadow, "shadow_mode"}, {r.quota, "quota_mode"}, {r.domain.allOrNone, "all_or_none"}} {
+		if flag.set {
+			text += ", " + flag.name
+		}
+	}
+	return text
+}
+
+// Example returns the path and query of a request to /check that falls under a limit: the first one by its
+// path. It is empty if there is none.
+func (c *Config) Example() string {
+	best, first := "", ""
+	for _, d := range c.domains {
+		d.root.walk(nil, func(n *node, query []string) {
+			if n.rule != nil && !n.rule.unlimited && (first == "" || n.rule.path < first) {
+				first = n.rule.path
+				best = "/check/" + url.PathEscape(d.name) + "?" + strings.Join(query, "&")
+			}
+		})
+	}
+	return best
+}
+
+// walk calls f for each node below n, with the query that leads to it.
+func (n *node) walk(query []string, f func(n *node, query []string)) {
+	for _, child := range n.next {
+		value := strings.ReplaceAll(cmp.Or(child.value, "x"), "*", "x")
+		below := append(slices.Clip(query), url.QueryEscape(child.key)+"="+url.QueryEscape(value))
+		f(child, below)
+		child.walk(below, f)
+	}
+}

@@ -1,0 +1,105 @@
+package rls
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Source is where the files of a configuration are: a file, or a directory with all its .yaml and .yml
+// files, also below it. Names that begin with a dot are left out; so are the links by which Kubernetes
+// swaps the files of a ConfigMap, while those that lead through them are followed.
+type Source string
+
+// Read returns the files in the order of their names.
+func (s Source) Read() ([]File, error) {
+	root, err := filepath.EvalSymlinks(string(s))
+	if err != nil {
+		return nil, err
+	}
+	var files []File
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path != root && strings.HasPrefix(entry.Name(), "."):
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case path != root && !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)):
+			return nil
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.IsDir() {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is %v, must be a file", path, info.Mode())
+		}
+		data, err := os.ReadFile(path)
+		name := string(s) + strings.TrimPrefix(path, root)
+		files = append(files, File{Name: name, Data: data})
+		return err
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s has no .yaml files", s)
+	}
+	return files, err
+}
+
+// Watch reads the source every so often, loads it when it has changed, and calls notify with the result of
+// each change. It returns when ctx ends. A change counts when two readings have agreed, so that a half
+// written file does not.
+func (s *Service) Watch(ctx context.Context, source Source, every time.Duration, notify func(error)) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	var before, unreadable string
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		files, err := source.Read()
+		now := sum(files)
+		if err != nil {
+			now = err.Error()
+		}
+		settled := now == before
+		before = now
+		switch {
+		case !settled || now == unreadable:
+		case err != nil:
+			unreadable = now
+			s.meters.badLoads.Inc()
+			notify(err)
+		case now != s.tried():
+			unreadable = ""
+			notify(s.Load(files))
+		}
+	}
+}
+
+// tried returns the sum of the files of the last Load.
+func (s *Service) tried() string {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	return s.sum
+}
+
+// sum returns a hash of files and their names.
+func sum(files []File) string {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%d %s %d ", len(f.Name), f.Name, len(f.Data))
+		_, _ = h.Write(f.Data)
+	}
+	return string(h.Sum(nil))
+}

@@ -1,0 +1,132 @@
+package rls
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// write writes files of a directory, whose texts follow their names.
+func write(t *testing.T, dir string, namesAndTexts ...string) {
+	t.Helper()
+	for i := 0; i < len(namesAndTexts); i += 2 {
+		path := filepath.Join(dir, namesAndTexts[i])
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(namesAndTexts[i+1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const domainA, domainB = "domain: a\n", "domain: b\n"
+
+// A directory is read with the files below it, as Kubernetes mounts it: links into a hidden directory.
+func TestASourceReadsFilesAndLinks(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "..v1/b.yaml", domainB, "a.yml", domainA, "deep/c.yaml", "domain: c\n", "notes.txt", "x",
+		".d.yaml", "x")
+	for link, to := range map[string]string{"..data": "..v1", "b.yaml": "..data/b.yaml"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := Source(dir).Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, strings.TrimPrefix(f.Name, dir+"/"))
+	}
+	if got := strings.Join(names, " "); got != "a.yml b.yaml deep/c.yaml" {
+		t.Errorf("read %s", got)
+	}
+	if files, err := Source(filepath.Join(dir, "a.yml")).Read(); err != nil || len(files) != 1 {
+		t.Errorf("a file: %v, %v", files, err)
+	}
+	for _, missing := range []string{filepath.Join(dir, "missing"), t.TempDir(), os.DevNull} {
+		if files, err := Source(missing).Read(); err == nil {
+			t.Errorf("%s: %v", missing, files)
+		}
+	}
+}
+
+// A change is loaded once, a bad one is reported once and keeps the old configuration, and a missing file
+// as well.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, dir, "a.yaml", domainA)
+		s := inMemory(t, Options{}, domainA)
+		files, err := Source(dir).Read()
+		if err != nil || s.Load(files) != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		notes := make(chan string, 10)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.Watch(ctx, Source(dir), time.Second, func(err error) {
+				text := "loaded"
+				if err != nil {
+					text = strings.ReplaceAll(err.Error(), dir+"/", "")
+				}
+				notes <- text
+			})
+		}()
+		after := func(wait time.Duration, domains int, want ...string) {
+			t.Helper()
+			time.Sleep(wait)
+			synctest.Wait()
+			var got []string
+			for len(notes) > 0 {
+				got = append(got, <-notes)
+			}
+			if !slices.Equal(got, want) || s.Config().Domains() != domains {
+				t.Errorf("%d domains, notes %q; want %d, %q", s.Config().Domains(), got, domains, want)
+			}
+		}
+		after(5*time.Second, 1)
+		write(t, dir, "b.yaml", domainB)
+		after(1500*time.Millisecond, 1)
+		after(time.Second, 2, "loaded")
+		write(t, dir, "b.yaml", "domain: b\nx: 1\n")
+		after(5*time.Second, 2, "b.yaml:2: x is unknown here")
+		write(t, dir, "b.yaml", domainB)
+		after(5*time.Second, 2, "loaded")
+		if err := os.Rename(dir, dir+"-away"); err != nil {
+			t.Fatal(err)
+		}
+		after(5*time.Second, 2, "lstat "+dir+": no such file or directory")
+		if err := os.Rename(dir+"-away", dir); err != nil {
+			t.Fatal(err)
+		}
+		after(5*time.Second, 2)
+		cancel()
+		<-done
+	})
+}
+
+// A reload keeps what is counted, and takes the new numbers at once.
+func TestAReloadKeepsTheCounts(t *testing.T) {
+	s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, "+
+		"requests_per_unit: 2}}]")
+	asks(t, s, "a=x", "OK: OK 1")
+	for text, fails := range map[string]bool{
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, requests_per_unit: 5}}]": false,
+		"domain: [": true,
+	} {
+		if err := s.Load([]File{{Name: "new.yaml", Data: []byte(text)}}); (err != nil) != fails {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	asks(t, s, "a=x", "OK: OK 3")
+}

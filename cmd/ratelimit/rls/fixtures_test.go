@@ -1,0 +1,235 @@
+package rls
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	descriptor "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// The configurations of the reference service's tests, retold.
+const basic = `
+domain: d
+descriptors:
+- key: key1
+  value: value1
+  descriptors:
+  - {key: subkey1, rate_limit: {unit: second, requests_per_unit: 5}}
+  - {key: subkey1, value: subvalue1, rate_limit: {unit: second, requests_per_unit: 10}}
+- {key: key2, rate_limit: {unit: minute, requests_per_unit: 20}}
+- {key: key2, value: value2, rate_limit: {unit: minute, requests_per_unit: 30}}
+- {key: key2, value: value3}
+- {key: key3, rate_limit: {unit: hour, requests_per_unit: 1}}
+- {key: key4, rate_limit: {name: key4_rate_limit, unit: day, requests_per_unit: 1}}
+- key: key5
+  value: value5
+  rate_limit: {unit: day, requests_per_unit: 15}
+  descriptors:
+  - {key: subkey5, value: subvalue5, rate_limit: {unit: day, requests_per_unit: 25}}
+- {key: key6, rate_limit: {unlimited: true}}
+- {key: key7, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 70}}
+`
+
+const withShadow = `
+domain: d
+descriptors:
+- key: key1
+  value: value1
+  descriptors:
+  - {key: subkey1, rate_limit: {unit: second, requests_per_unit: 5}}
+  - {key: subkey1, value: subvalue1, rate_limit: {unit: second, requests_per_unit: 10}, shadow_mode: true}
+- {key: key2, rate_limit: {unit: minute, requests_per_unit: 20}, shadow_mode: true}
+- {key: key2, value: value2, rate_limit: {unit: minute, requests_per_unit: 30}}
+`
+
+const withMetadata = `
+domain: d
+descriptors:
+- key: key1
+  value: value1
+  descriptors:
+  - {key: subkey1, rate_limit: {unit: second, requests_per_unit: 5}, metadata: {name: service_1}}
+- key: key2
+  rate_limit: {unit: minute, requests_per_unit: 20}
+  metadata: {service_with_quota: {name: service_2}}
+- key: key3
+  value_to_metric: true
+  rate_limit: {unit: minute, requests_per_unit: 20}
+  metadata: {name: kept}
+`
+
+const withPatterns = `
+domain: d
+descriptors:
+- {key: wild, value: foo*, rate_limit: {unit: minute, requests_per_unit: 20}}
+- {key: noWild, value: foo, rate_limit: {unit: minute, requests_per_unit: 20}}
+- {key: noVal, rate_limit: {unit: minute, requests_per_unit: 20}}
+- {key: midWild, value: bar*b, rate_limit: {unit: minute, requests_per_unit: 20}}
+- {key: multiWild, value: foo*bar*baz, rate_limit: {unit: minute, requests_per_unit: 10}}
+- key: nestedWild
+  value: val1
+  descriptors:
+  - {key: wild, value: goo*, rate_limit: {unit: minute, requests_per_unit: 20}}
+- {key: runtime, value: foo*bar*, value_to_metric: true, rate_limit: {unit: minute, requests_per_unit: 20}}
+`
+
+const withShares = `
+domain: d
+descriptors:
+- {key: files, value: files/*, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 100}}
+- key: nested
+  value: parent
+  descriptors:
+  - {key: files, value: nested/*, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 200}}
+- key: files
+  value: top/*
+  share_threshold: true
+  descriptors:
+  - {key: files, value: nested/*, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 300}}
+- key: route
+  value: api/*
+  share_threshold: true
+  value_to_metric: true
+  descriptors:
+  - {key: method, rate_limit: {unit: minute, requests_per_unit: 60}}
+- key: service
+  value: svc/*
+  share_threshold: true
+  descriptors:
+  - {key: endpoint, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 80}}
+- key: path
+  value: path/*
+  share_threshold: true
+  descriptors:
+  - key: file
+    value: file/*
+    descriptors:
+    - {key: type, rate_limit: {unit: minute, requests_per_unit: 120}}
+- {key: file, value: test1, rate_limit: {unit: minute, requests_per_unit: 50}}
+- {key: file, value: test*, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 100}}
+- key: tenant
+  value: t*prod
+  share_threshold: true
+  descriptors:
+  - {key: resource, value: res*v2, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 60}}
+`
+
+// entries returns a descriptor of keys and values, which take turns.
+func entries(pairs ...string) *descriptor.RateLimitDescriptor {
+	d := &descriptor.RateLimitDescriptor{}
+	for i := 0; i < len(pairs); i += 2 {
+		d.Entries = append(d.Entries, &descriptor.RateLimitDescriptor_Entry{Key: pairs[i], Value: pairs[i+1]})
+	}
+	return d
+}
+
+// find returns the match of a descriptor, without a rule if there is none.
+func (c *Config) find(t *testing.T, domain string, pairs ...string) match {
+	t.Helper()
+	m, err := c.domains[domain].match(entries(pairs...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// serve returns a Service on rdb with a configuration. Unless a spec is about the budget, a busy machine
+// must not make the fallback decide.
+func serve(t *testing.T, rdb redis.UniversalClient, o Options, text string) *Service {
+	t.Helper()
+	if o.Budget == 0 {
+		o.Budget = 4 * time.Second
+	}
+	s, err := New(rdb, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if err := s.Load([]File{{Name: "limits.yaml", Data: []byte(text)}}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// inMemory returns a Service on an embedded Redis.
+func inMemory(t *testing.T, o Options, text string) *Service {
+	t.Helper()
+	return serve(t, redistest.MiniClient(t, redistest.Mini(t)), o, text)
+}
+
+// request returns the request for a text such as "user=bob route=a; tokens=x*5; user=x*-1": descriptors with
+// their hits.
+func request(domain, text string) *pb.RateLimitRequest {
+	in := &pb.RateLimitRequest{Domain: domain}
+	for one := range strings.SplitSeq(text, ";") {
+		pairs, hits, explicit := strings.Cut(one, "*")
+		d := entries(pairsOf(pairs)...)
+		if explicit {
+			hits, d.IsNegativeHits = strings.CutPrefix(hits, "-")
+			n, _ := strconv.ParseUint(hits, 10, 64)
+			d.HitsAddend = wrapperspb.UInt64(n)
+		}
+		in.Descriptors = append(in.Descriptors, d)
+	}
+	return in
+}
+
+// ask returns the response to a request of domain d as a text such as "OVER: OK 4, OVER 0".
+func ask(t *testing.T, s *Service, text string) string {
+	t.Helper()
+	out, err := s.ShouldRateLimit(t.Context(), request("d", text))
+	if err != nil {
+		return "error: " + status.Code(err).String()
+	}
+	return shown(out)
+}
+
+func shown(out *pb.RateLimitResponse) string {
+	name := func(code pb.RateLimitResponse_Code) string {
+		return strings.TrimSuffix(code.String(), "_LIMIT")
+	}
+	var each []string
+	for _, status := range out.GetStatuses() {
+		text := name(status.GetCode())
+		if status.GetCurrentLimit() != nil || status.GetLimitRemaining() > 0 {
+			text += fmt.Sprintf(" %d", status.GetLimitRemaining())
+		}
+		each = append(each, text)
+	}
+	return name(out.GetOverallCode()) + ": " + strings.Join(each, ", ")
+}
+
+// asks sends requests one after another, and compares the responses.
+func asks(t *testing.T, s *Service, requestsAndResponses ...string) {
+	t.Helper()
+	for i := 0; i < len(requestsAndResponses); i += 2 {
+		in, want := requestsAndResponses[i], requestsAndResponses[i+1]
+		if got := ask(t, s, in); got != want {
+			t.Errorf("request %d, %s: %s, want %s", i/2+1, in, got, want)
+		}
+	}
+}
+
+// sorted returns a JSON text with sorted keys and without spaces.
+func sorted(t *testing.T, text string) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

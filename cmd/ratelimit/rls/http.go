@@ -1,0 +1,127 @@
+package rls
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	descriptor "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// maxBody is the most bytes in the body of a request to /json.
+const maxBody = 1 << 20
+
+// Handler returns the HTTP side of the service: POST /json, whose bodies are a RateLimitRequest and a
+// RateLimitResponse in JSON, and GET /check/DOMAIN?key=value&..., whose query is one descriptor. Both reply
+// 200 or 429. /check has the fields RateLimit-Policy, RateLimit and Retry-After, as httplimit writes them.
+func (s *Service) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /json", s.serveJSON)
+	mux.HandleFunc("GET /check/{domain}", s.serveCheck)
+	return mux
+}
+
+func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	in := &pb.RateLimitRequest{}
+	if err == nil {
+		err = protojson.Unmarshal(body, in)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	out, err := s.ShouldRateLimit(r.Context(), in)
+	if err != nil {
+		http.Error(w, status.Convert(err).Message(), httpStatus(err))
+		return
+	}
+	text, err := protojson.Marshal(out)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if out.GetOverallCode() == pb.RateLimitResponse_OVER_LIMIT {
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+	_, _ = w.Write(text)
+}
+
+func httpStatus(err error) int {
+	switch status.Code(err) {
+	case codes.InvalidArgument:
+		return http.StatusBadRequest
+	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// serveCheck decides about the descriptor in a query, and leaves the response to httplimit.
+func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
+	in, err := checked(r.PathValue("domain"), r.URL.RawQuery)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	start := time.Now()
+	items, err := s.decide(r.Context(), in)
+	s.meters.requests.Inc()
+	s.meters.seconds.Observe(time.Since(start).Seconds())
+	if err != nil {
+		err = s.failure(r.Context(), err)
+		http.Error(w, status.Convert(err).Message(), httpStatus(err))
+		return
+	}
+	result, _ := result(items, s.respond(in, items).GetOverallCode())
+	decided := limit.KeyedFunc(func(context.Context, string, int64) (limit.Result, error) {
+		return result, nil
+	})
+	m, err := httplimit.New(decided, httplimit.Constant("check"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+	})).ServeHTTP(w, r)
+}
+
+// checked returns the request of a query. The order of its keys counts, as in a descriptor.
+func checked(domain, query string) (*pb.RateLimitRequest, error) {
+	d := &descriptor.RateLimitDescriptor{}
+	for field := range strings.SplitSeq(query, "&") {
+		if field == "" {
+			continue
+		}
+		rawKey, rawValue, _ := strings.Cut(field, "=")
+		key, err := url.QueryUnescape(rawKey)
+		if err != nil {
+			return nil, err
+		}
+		value, err := url.QueryUnescape(rawValue)
+		if err != nil {
+			return nil, err
+		}
+		if key == "" {
+			return nil, errors.New("a key of the query is empty")
+		}
+		d.Entries = append(d.Entries, &descriptor.RateLimitDescriptor_Entry{Key: key, Value: value})
+	}
+	if len(d.Entries) == 0 {
+		return nil, errors.New("the query is empty, must have a key and a value, as in ?user=bob")
+	}
+	return &pb.RateLimitRequest{Domain: domain, Descriptors: []*descriptor.RateLimitDescriptor{d}}, nil
+}

@@ -1,0 +1,167 @@
+package rls
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A reader reads the nodes of a YAML file, and collects mistakes.
+type reader struct {
+	file     string
+	mistakes []error
+	visited  int
+}
+
+// fields are the keys that a mapping may have, with the functions that read their values.
+type fields map[string]func(n *yaml.Node, path string)
+
+func (r *reader) wrong(n *yaml.Node, path, format string, args ...any) {
+	r.mistakes = append(r.mistakes, &Mistake{r.file, n.Line, path, fmt.Sprintf(format, args...)})
+}
+
+// at returns the first node that is there.
+func at(nodes ...*yaml.Node) *yaml.Node {
+	i := slices.IndexFunc(nodes, func(n *yaml.Node) bool { return n != nil })
+	return nodes[i]
+}
+
+// mostNodes bounds the mappings and lists of a file. Aliases could make a small file expand without end.
+const mostNodes = 100_000
+
+// resolve returns the node that an alias stands for.
+func (r *reader) resolve(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if r.visited++; r.visited == mostNodes {
+		r.wrong(n, "", "the file has more than %d nodes", mostNodes)
+	}
+	return n
+}
+
+// mapping reads the values of a mapping in its order, and returns them. Keys of a merged mapping (<<)
+// follow those of the mapping itself.
+func (r *reader) mapping(n *yaml.Node, path string, read fields) map[string]*yaml.Node {
+	n = r.resolve(n)
+	there := make(map[string]*yaml.Node)
+	if r.visited > mostNodes {
+		return there
+	}
+	if n.Kind != yaml.MappingNode {
+		r.wrong(n, path, "is %s, must be a mapping", described(n))
+		return there
+	}
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], r.resolve(n.Content[i+1])
+		where := strings.TrimPrefix(path+"."+key.Value, ".")
+		switch {
+		case key.Tag == "!!merge":
+			merged = append(merged, value)
+		case key.Tag != "!!str":
+			r.wrong(key, where, "is the key of a mapping, must be text")
+		case there[key.Value] != nil:
+			r.wrong(key, where, "is there twice, first in line %d", there[key.Value].Line)
+		case read[key.Value] == nil:
+			r.wrong(key, where, "is unknown here")
+		default:
+			there[key.Value] = value
+			read[key.Value](value, where)
+		}
+	}
+	for _, m := range merged {
+		others := make(fields)
+		for key, f := range read {
+			others[key] = f
+			if there[key] != nil {
+				others[key] = func(*yaml.Node, string) {}
+			}
+		}
+		for key, value := range r.mapping(m, path, others) {
+			if there[key] == nil {
+				there[key] = value
+			}
+		}
+	}
+	return there
+}
+
+// list returns the entries of a list; none if it is missing or empty.
+func (r *reader) list(n *yaml.Node, path string) []*yaml.Node {
+	if n == nil || n.Tag == "!!null" || r.visited > mostNodes {
+		return nil
+	}
+	if n = r.resolve(n); n.Kind != yaml.SequenceNode {
+		r.wrong(n, path, "is %s, must be a list", described(n))
+		return nil
+	}
+	entries := make([]*yaml.Node, len(n.Content))
+	for i, entry := range n.Content {
+		entries[i] = r.resolve(entry)
+	}
+	return entries
+}
+
+// text reads a text; empty if there is nothing behind the key.
+func (r *reader) text(n *yaml.Node, path string) string {
+	if n.Kind != yaml.ScalarNode {
+		r.wrong(n, path, "is %s, must be text", described(n))
+		return ""
+	}
+	if n.Tag == "!!null" {
+		return ""
+	}
+	return n.Value
+}
+
+func (r *reader) flag(n *yaml.Node, path string) (b bool) {
+	if n.Decode(&b) != nil {
+		r.wrong(n, path, "is %s, must be true or false", described(n))
+	}
+	return b
+}
+
+func (r *reader) number(n *yaml.Node, path string, least int64) int64 {
+	var number int64
+	if n.Tag != "!!null" && n.Decode(&number) != nil || number < least || number > math.MaxUint32 {
+		r.wrong(n, path, "is %s, must be %d to %d", described(n), least, uint32(math.MaxUint32))
+		return least
+	}
+	return number
+}
+
+func (r *reader) duration(n *yaml.Node, path string) time.Duration {
+	d, err := time.ParseDuration(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil || d < shortest || d > longest {
+		r.wrong(n, path, "is %s, must be a time such as 5m, from %v to 3660 days (%v)",
+			described(n), shortest, longest)
+		return time.Second
+	}
+	return d
+}
+
+func (r *reader) oneOf(n *yaml.Node, path string, allowed []string) string {
+	if n.Kind != yaml.ScalarNode || !slices.Contains(allowed, n.Value) {
+		r.wrong(n, path, "is %s, must be one of %s", described(n), strings.Join(allowed, ", "))
+		return allowed[0]
+	}
+	return n.Value
+}
+
+// described returns a node as mistakes show it.
+func described(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Tag == "!!null":
+		return "empty"
+	}
+	return fmt.Sprintf("%.60q", n.Value)
+}

@@ -1,0 +1,65 @@
+package rls
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+const short = 15 * time.Millisecond
+
+// While Redis hangs, each fallback decides as its name says, and within the budget.
+func TestFallbacks(t *testing.T) {
+	for fallback, want := range map[string][]string{
+		fallbackAllow: {"a=x*9", "OK: OK 0", "a=x", "OK: OK 0", "a=x", "OK: OK 0", "a=x*0", "OK: OK 0"},
+		fallbackDeny:  {"a=x", "OVER: OVER 0", "a=x*0", "OVER: OVER 0", "a=x*-1", "OK: OK 0"},
+		fallbackError: {"a=x", "error: Unavailable", "a=x*0", "error: Unavailable", "a=x*-1",
+			"error: Unavailable"},
+	} {
+		for _, algorithm := range []string{exact, fixedWindow} {
+			t.Run(fallback+" "+algorithm, func(t *testing.T) {
+				server := redistest.Start(t)
+				s := serve(t, server.Client(t), Options{Budget: short},
+					"domain: d\ndescriptors: [{key: a, fallback: "+fallback+
+						", rate_limit: {unit: hour, requests_per_unit: 6, algorithm: "+algorithm+"}}]")
+				asks(t, s, "a=x", "OK: OK 5")
+				server.Freeze(t)
+				start := time.Now()
+				asks(t, s, want...)
+				// Without a budget each request would wait 5 s.
+				if took := time.Since(start); took > time.Duration(len(want))*100*time.Millisecond {
+					t.Errorf("%d requests took %v", len(want)/2, took)
+				}
+			})
+		}
+	}
+}
+
+// The default fallback keeps the limit while Redis hangs: what Redis granted before counts, and what the
+// service granted meanwhile is booked afterwards.
+func TestTheLocalFallbackKeepsTheLimit(t *testing.T) {
+	server := redistest.Start(t)
+	s := serve(t, server.Client(t), Options{Budget: short},
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, "+
+			"requests_per_unit: 6}}]")
+	asks(t, s, "a=x", "OK: OK 5")
+	thaw := server.Freeze(t)
+	asks(t, s, "a=x", "OK: OK 4", "a=x*3", "OK: OK 1", "a=x", "OK: OK 0", "a=x", "OVER: OVER 0")
+	if h := s.Health(); h.Decided == 0 || h.Unbooked == 0 {
+		t.Errorf("health is %+v", h)
+	}
+	thaw()
+	redistest.Eventually(t, "all permits are booked", func() bool { return s.Health().Unbooked == 0 })
+	asks(t, s, "a=x*0", "OVER: OVER 0")
+}
+
+// With another algorithm the local fallback is a limiter in this process, with the same numbers.
+func TestTheLocalFallbackOfOtherAlgorithms(t *testing.T) {
+	server := redistest.Start(t)
+	s := serve(t, server.Client(t), Options{Budget: short},
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, "+
+			"requests_per_unit: 2, algorithm: token_bucket}}]")
+	server.Freeze(t)
+	asks(t, s, "a=x", "OK: OK 1", "a=x", "OK: OK 0", "a=x", "OVER: OVER 0", "a=y", "OK: OK 1")
+}

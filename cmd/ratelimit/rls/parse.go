@@ -1,0 +1,264 @@
+package rls
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/redisson-go/rratelimiter/internal/yamlfile"
+)
+
+// The algorithms of rate_limit.algorithm.
+const (
+	exact         = "rratelimiter"
+	fixedWindow   = "fixed_window"
+	slidingWindow = "sliding_window"
+	gcra          = "gcra"
+	tokenBucket   = "token_bucket"
+	concurrent    = "concurrency"
+)
+
+var algorithms = []string{exact, fixedWindow, slidingWindow, gcra, tokenBucket, concurrent}
+
+// What happens when Redis does not reply: the values of fallback.
+const (
+	fallbackLocal = "local"
+	fallbackAllow = "allow"
+	fallbackDeny  = "deny"
+	fallbackError = "error"
+)
+
+var fallbacks = []string{fallbackLocal, fallbackAllow, fallbackDeny, fallbackError}
+
+// The bounds of an interval.
+const (
+	shortest = time.Millisecond
+	longest  = 3660 * day
+)
+
+// Parse reads files of configuration: the YAML of the reference service, with the additions that
+// docs/envoy.md describes. merge allows several files for one domain, whose descriptors it joins.
+//
+// The error joins all mistakes of all files, each a *Mistake.
+func Parse(files []File, merge bool) (*Config, error) {
+	c := &Config{domains: make(map[string]*domain)}
+	var all []error
+	for _, f := range files {
+		p := parser{file: f.Name, config: c, merge: merge}
+		p.read(f.Data)
+		all = append(all, p.mistakes...)
+	}
+	if len(all) > 0 {
+		return nil, errors.Join(all...)
+	}
+	return c, nil
+}
+
+// A parser reads a file into a Config.
+type parser struct {
+	reader
+	file   string
+	config *Config
+	merge  bool
+	domain *domain
+}
+
+func (p *parser) read(data []byte) {
+	p.reader.file = p.file
+	documents, err := yamlfile.Decode(data)
+	switch {
+	case err != nil:
+		line, reason := yamlfile.Locate(data, err)
+		p.mistakes = append(p.mistakes, &Mistake{File: p.file, Line: line, Text: reason})
+	case len(documents) == 0:
+		p.mistakes = append(p.mistakes, &Mistake{File: p.file, Text: "the file is empty, must have a domain"})
+	case len(documents) > 1:
+		p.wrong(documents[1], "", "a second document begins, must be one")
+	default:
+		p.root(documents[0].Content[0])
+	}
+}
+
+// root reads a domain. Its keys may come in any order, so that descriptors are read last.
+func (p *parser) root(n *yaml.Node) {
+	d := &domain{line: n.Line, file: p.file, fallback: fallbackLocal}
+	p.domain = d
+	var descriptors *yaml.Node
+	p.mapping(n, "", fields{
+		"domain":      func(n *yaml.Node, path string) { d.name = p.text(n, path) },
+		"all_or_none": func(n *yaml.Node, path string) { d.allOrNone = p.flag(n, path) },
+		"fallback":    func(n *yaml.Node, path string) { d.fallback = p.oneOf(n, path, fallbacks) },
+		"descriptors": func(n *yaml.Node, _ string) { descriptors = n },
+	})
+	before := p.config.domains[d.name]
+	switch {
+	case d.name == "":
+		p.wrong(n, "domain", "is missing or empty, must have a name")
+	case before != nil && !p.merge:
+		p.wrong(n, "domain", "is %q, which %s has already", d.name, before.file)
+	case before != nil:
+		if before.allOrNone != d.allOrNone || before.fallback != d.fallback {
+			p.wrong(n, "domain", "is %q, which %s has with another all_or_none or fallback",
+				d.name, before.file)
+		}
+		p.domain = before
+	default:
+		p.config.domains[d.name] = d
+	}
+	p.descriptors(&p.domain.root, descriptors, "descriptors", inherited{
+		path: p.domain.name, fallback: p.domain.fallback,
+	})
+}
+
+// inherited is what a descriptor takes over from those above it.
+type inherited struct {
+	path     string
+	fallback string
+	dynamic  bool
+	depth    int
+}
+
+// deepest bounds the levels of descriptors. An alias of a descriptor inside itself has no end.
+const deepest = 50
+
+func (p *parser) descriptors(parent *node, n *yaml.Node, path string, from inherited) {
+	if from.depth++; n != nil && from.depth > deepest {
+		p.wrong(n, path, "is a level too deep, must be at most %d levels", deepest)
+		return
+	}
+	for i, entry := range p.list(n, path) {
+		p.descriptor(parent, entry, fmt.Sprintf("%s[%d]", path, i), from)
+	}
+}
+
+func (p *parser) descriptor(parent *node, n *yaml.Node, path string, from inherited) {
+	child := &node{}
+	r := &rule{domain: p.domain, fallback: from.fallback, algorithm: exact, charge: true}
+	var limit, descriptors, metadata *yaml.Node
+	p.mapping(n, path, fields{
+		"key":             func(n *yaml.Node, path string) { child.key = p.text(n, path) },
+		"value":           func(n *yaml.Node, path string) { child.value = p.text(n, path) },
+		"shadow_mode":     func(n *yaml.Node, path string) { r.shadow = p.flag(n, path) },
+		"quota_mode":      func(n *yaml.Node, path string) { r.quota = p.flag(n, path) },
+		"detailed_metric": func(n *yaml.Node, path string) { r.detailed = p.flag(n, path) },
+		"value_to_metric": func(n *yaml.Node, path string) { child.valueToMetric = p.flag(n, path) },
+		"share_threshold": func(n *yaml.Node, path string) { child.shareThreshold = p.flag(n, path) },
+		"name":            func(n *yaml.Node, path string) { r.limiter = p.text(n, path) },
+		"fallback":        func(n *yaml.Node, path string) { r.fallback = p.oneOf(n, path, fallbacks) },
+		"rate_limit":      func(n *yaml.Node, _ string) { limit = n },
+		"descriptors":     func(n *yaml.Node, _ string) { descriptors = n },
+		"metadata":        func(n *yaml.Node, _ string) { metadata = n },
+	})
+	if n.Kind != yaml.MappingNode {
+		return
+	}
+	r.path = from.path + "." + child.key
+	if child.value != "" {
+		r.path += "_" + child.value
+	}
+	r.dynamic = r.detailed || child.valueToMetric || from.dynamic
+	switch {
+	case child.key == "":
+		p.wrong(n, path+".key", "is missing or empty, must have a name")
+	case strings.Contains(child.key, "*"):
+		p.wrong(n, path+".key", "is %q, must be without *: only values have patterns", child.key)
+	case !parent.add(child):
+		p.wrong(n, path, "is %s, which is there already", r.path)
+	case child.shareThreshold && child.parts == nil:
+		p.wrong(n, path+".share_threshold", "is true, must be with a value that has a *")
+	}
+	if limit != nil && limit.Tag != "!!null" {
+		child.rule = r
+		p.limit(r, limit, path+".rate_limit")
+		r.metadata = p.metadata(metadata, path+".metadata")
+	} else if r.limiter != "" {
+		p.wrong(n, path+".name", "is %q, must be with a rate_limit", r.limiter)
+	}
+	p.descriptors(child, descriptors, path+".descriptors",
+		inherited{r.path, r.fallback, from.dynamic || child.valueToMetric, from.depth})
+}
+
+// limit reads a rate_limit.
+func (p *parser) limit(r *rule, n *yaml.Node, path string) {
+	unitText := ""
+	lines := p.mapping(n, path, fields{
+		"requests_per_unit": func(n *yaml.Node, path string) { r.rate = p.number(n, path, 0) },
+		"unit":              func(n *yaml.Node, path string) { unitText = p.text(n, path) },
+		"interval":          func(n *yaml.Node, path string) { r.interval = p.duration(n, path) },
+		"algorithm":         func(n *yaml.Node, path string) { r.algorithm = p.oneOf(n, path, algorithms) },
+		"burst":             func(n *yaml.Node, path string) { r.burst = p.number(n, path, 1) },
+		"charge":            func(n *yaml.Node, path string) { r.charge = p.flag(n, path) },
+		"unlimited":         func(n *yaml.Node, path string) { r.unlimited = p.flag(n, path) },
+		"name":              func(n *yaml.Node, path string) { r.label = p.text(n, path) },
+		"replaces": func(n *yaml.Node, path string) {
+			for i, entry := range p.list(n, path) {
+				r.replaces = append(r.replaces, p.replaced(entry, fmt.Sprintf("%s[%d]", path, i)))
+			}
+		},
+	})
+	if n.Kind != yaml.MappingNode {
+		return
+	}
+	i := slices.IndexFunc(units, func(u unit) bool { return strings.EqualFold(u.name, unitText) })
+	switch {
+	case r.unlimited && (i >= 0 || lines["interval"] != nil):
+		p.wrong(n, path+".unit", "must be missing where unlimited is true")
+	case r.unlimited:
+	case lines["interval"] != nil && lines["unit"] != nil:
+		p.wrong(lines["interval"], path+".interval", "and unit are both there, must be one of them")
+	case lines["interval"] == nil && i < 0:
+		p.wrong(at(lines["unit"], n), path+".unit",
+			"is %q, must be second, minute, hour, day, week, month or year, or be replaced by interval",
+			unitText)
+	case i >= 0:
+		r.interval = units[i].length
+	}
+	for _, name := range r.replaces {
+		if name != "" && name == r.label {
+			p.wrong(lines["replaces"], path+".replaces", "has %q, the name of the limit itself", name)
+		}
+	}
+	p.sense(r, lines, path)
+	r.show()
+}
+
+// sense reports keys that do not go together.
+func (p *parser) sense(r *rule, lines map[string]*yaml.Node, path string) {
+	if n := lines["burst"]; n != nil && r.algorithm != gcra && r.algorithm != tokenBucket {
+		p.wrong(n, path+".burst", "is there, must be with the algorithm %s or %s", gcra, tokenBucket)
+	}
+	if r.domain.allOrNone && r.algorithm != exact {
+		p.wrong(lines["algorithm"], path+".algorithm", "is %s, must be %s in a domain with all_or_none",
+			r.algorithm, exact)
+	}
+}
+
+func (p *parser) replaced(n *yaml.Node, path string) (name string) {
+	p.mapping(n, path, fields{"name": func(n *yaml.Node, path string) { name = p.text(n, path) }})
+	if name == "" && n.Kind == yaml.MappingNode {
+		p.wrong(n, path+".name", "is missing or empty, must be the name of a limit")
+	}
+	return name
+}
+
+// metadata reads what a response carries, which may be anything that JSON can hold.
+func (p *parser) metadata(n *yaml.Node, path string) *structpb.Struct {
+	if n == nil || n.Tag == "!!null" {
+		return nil
+	}
+	var all map[string]any
+	if err := n.Decode(&all); err != nil {
+		p.wrong(n, path, "is unusable: %v", err)
+		return nil
+	}
+	s, err := structpb.NewStruct(all)
+	if err != nil {
+		p.wrong(n, path, "is unusable: %v", err)
+	}
+	return s
+}

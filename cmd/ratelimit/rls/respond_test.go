@@ -1,0 +1,236 @@
+package rls
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// Negative hits give back what their counter took last for a descriptor with hits, not what others have.
+func TestNegativeHitsComeFromTheirOwnRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {interval: 10s, "+
+			"requests_per_unit: 10}}]")
+		asks(t, s, "a=x*5", "OK: OK 5")
+		time.Sleep(9 * time.Second)
+		asks(t, s, "a=x", "OK: OK 4", "a=x", "OK: OK 3", "a=x*-5", "OK: OK 8")
+		time.Sleep(1100 * time.Millisecond)
+		asks(t, s, "a=x*0", "OK: OK 8") // those of a second ago are still out
+	})
+}
+
+// A Service remembers a bounded number of reservations, the newest ones.
+func TestLoansAreBounded(t *testing.T) {
+	var l lent
+	for i := range mostLent + 5 {
+		l.add(fmt.Sprint(i%7), int64(i), nil)
+	}
+	if len(l.all) != mostLent {
+		t.Errorf("%d loans are remembered", len(l.all))
+	}
+	if newest := l.take("5", 0); newest == nil || newest.n != 10_001 {
+		t.Errorf("the newest of 5 is %+v", newest)
+	}
+	if none := l.take("5", 1<<40); none != nil {
+		t.Errorf("%+v has too few permits", none)
+	}
+	for _, key := range slices.Collect(maps.Keys(l.byKey)) {
+		for l.take(key, 0) != nil {
+		}
+	}
+	if len(l.byKey) != 0 {
+		t.Errorf("%d keys stay", len(l.byKey))
+	}
+}
+
+// headers returns the headers of a response as lines.
+func headers(t *testing.T, s *Service, text string) string {
+	t.Helper()
+	out, err := s.ShouldRateLimit(t.Context(), request("d", text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, h := range out.GetResponseHeadersToAdd() {
+		lines = append(lines, h.GetKey()+": "+h.GetValue())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// The headers are those of the limit that binds, and the fields of draft 11 have all limits.
+func TestHeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t, Options{Headers: true, LimitHeader: "X-Limit"}, limits)
+		want := "X-Limit: 2\nRateLimit-Remaining: 1\nRateLimit-Reset: 3600\n" +
+			"RateLimit-Policy: \"limit-1\";q=10;w=3600, \"limit-2\";q=2;w=3600\n" +
+			"RateLimit: \"limit-1\";r=9;t=3600, \"limit-2\";r=1;t=3600"
+		if got := headers(t, s, "tokens=a; two=a"); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+		time.Sleep(time.Minute)
+		want = "X-Limit: 1\nRateLimit-Remaining: 0\nRateLimit-Reset: 3540\n" +
+			"RateLimit-Policy: \"default\";q=1;w=3600\nRateLimit: \"default\";r=0;t=3540\nRetry-After: 3540"
+		_ = headers(t, s, "one=a")
+		time.Sleep(time.Minute)
+		if got := headers(t, s, "one=a"); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+		if got := headers(t, s, "unknown=a; free=a"); got != "" {
+			t.Errorf("without a limit:\n%s", got)
+		}
+		if got := headers(t, inMemory(t, Options{}, limits), "one=a"); got != "" {
+			t.Errorf("headers are off, and there are\n%s", got)
+		}
+	})
+}
+
+// Dynamic metadata are the request and the metadata of the limits that passed; the first one has a field.
+func TestMetadata(t *testing.T) {
+	s := inMemory(t, Options{Metadata: true}, limits)
+	const asked = `{"domain":"d","descriptors":[{"entries":["two=a"]},{"entries":["quota1=a"]},` +
+		`{"entries":["quota2=a"],"hitsAddend":1}]`
+	for _, want := range []string{
+		asked + `,"metadata":{"quota":"one","service":{"name":"two","tier":1}}}`,
+		asked + `,"metadata":{"quota":"two","service":{"name":"two","tier":1}}}`,
+		asked + `}`,
+	} {
+		out, err := s.ShouldRateLimit(t.Context(), request("d", "two=a; quota1=a; quota2=a*1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sorted(t, protojson.Format(out.GetDynamicMetadata())); got != sorted(t, want) {
+			t.Errorf("got\n%s\nwant\n%s", got, sorted(t, want))
+		}
+	}
+}
+
+// The metrics are those of the reference service.
+func TestMetrics(t *testing.T) {
+	s := inMemory(t, Options{}, limits+"- {key: seen, detailed_metric: true, rate_limit: {unit: hour, "+
+		"requests_per_unit: 1}}\n")
+	asks(t, s, "two=a", "OK: OK 1", "two=a", "OK: OK 0", "two=a", "OVER: OVER 0", "shady=a*3", "OK: OK 0",
+		"seen=10.0.0.1", "OK: OK 0", "free=a", "OK: OK 4294967295", "none=a", "OVER: OVER 0")
+	if _, err := s.ShouldRateLimit(t.Context(), request("other", "a=b")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ShouldRateLimit(t.Context(), request("", "a=b")); err == nil {
+		t.Fatal("no error")
+	}
+	for m, want := range map[*metrics]string{
+		s.meters.of("d", "d.two"):           "3 1 1 2 0",
+		s.meters.of("d", "d.shady"):         "3 3 0 0 3",
+		s.meters.of("d", "d.seen_10.0.0.1"): "1 0 1 1 0",
+		s.meters.of("d", "d.free"):          "1 0 0 1 0",
+		s.meters.of("d", "d.none"):          "1 1 0 0 0",
+	} {
+		got := fmt.Sprint(testutil.ToFloat64(m.hits), testutil.ToFloat64(m.over), testutil.ToFloat64(m.near),
+			testutil.ToFloat64(m.within), testutil.ToFloat64(m.shadow))
+		if got != want {
+			t.Errorf("total_hits, over, near, within and shadow are %s, want %s", got, want)
+		}
+	}
+	want := `
+# HELP ratelimit_service_domain_not_found Descriptors of a domain without configuration.
+# TYPE ratelimit_service_domain_not_found counter
+ratelimit_service_domain_not_found 1
+# HELP ratelimit_service_should_rate_limit_error Requests that got an error.
+# TYPE ratelimit_service_should_rate_limit_error counter
+ratelimit_service_should_rate_limit_error{err_type="service_error"} 1
+# HELP ratelimit_service_total_requests Requests, by gRPC or HTTP.
+# TYPE ratelimit_service_total_requests counter
+ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 9
+`
+	if err := testutil.GatherAndCompare(s.Metrics(), strings.NewReader(want),
+		"ratelimit_service_domain_not_found",
+		"ratelimit_service_should_rate_limit_error", "ratelimit_service_total_requests"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Values that visitors choose cannot fill the memory with metrics.
+func TestMetricsAreBounded(t *testing.T) {
+	m := newMeters()
+	for i := range mostPaths + 10 {
+		m.of("d", fmt.Sprintf("d.key_%d", i)).hits.Inc()
+	}
+	if n := testutil.CollectAndCount(m.hits); n != mostPaths+1 {
+		t.Errorf("there are %d series", n)
+	}
+	if got := testutil.ToFloat64(m.of("d", "d.key_new").hits); got != 10 {
+		t.Errorf("the common series has %v hits", got)
+	}
+}
+
+// /check and /json decide as gRPC does.
+func TestHTTP(t *testing.T) {
+	s := inMemory(t, Options{}, limits)
+	server := httptest.NewServer(s.Handler())
+	t.Cleanup(server.Close)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string // of the body or the headers
+	}{
+		{"GET", "/check/d?one=a%20b", "", 200, `Ratelimit: "default";r=0;t=3600`},
+		{"GET", "/check/d?one=a+b", "", 429, "Retry-After: 3600"},
+		{"GET", "/check/d?one=a&two=b", "", 200, ""},
+		{"GET", "/check/other?one=a", "", 200, ""},
+		{"GET", "/check/d", "", 400, "the query is empty, must have a key"},
+		{"GET", "/check/d?=a", "", 400, "a key of the query is empty"},
+		{"GET", "/check/d?a=%zz", "", 400, "invalid URL escape"},
+		{"POST", "/check/d?one=a", "", 405, ""},
+		{"POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"one","value":"j"}]}]}`, 200,
+			`"overallCode":"OK"`},
+		{"POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"one","value":"j"}]}]}`, 429,
+			`"OVER_LIMIT"`},
+		{"POST", "/json", `{"domain":""}`, 400, "domain is empty"},
+		{"POST", "/json", `{`, 400, "proto:"},
+		{"POST", "/json", strings.Repeat(" ", maxBody+1), 400, "too large"},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path,
+			strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(reply.Body)
+		_ = reply.Body.Close()
+		var head strings.Builder
+		_ = reply.Header.Write(&head)
+		if reply.StatusCode != c.status || !strings.Contains(strings.ReplaceAll(head.String()+string(body),
+			"\": \"", "\":\""), c.want) {
+			t.Errorf("%s %s: %d\n%s%s\nwant %d with %s", c.method, c.path, reply.StatusCode, &head, body,
+				c.status, c.want)
+		}
+	}
+}
+
+// /check answers 503 where a limit must not be decided without Redis.
+func TestHTTPWithoutRedis(t *testing.T) {
+	server := redistest.Start(t)
+	s := serve(t, server.Client(t), Options{Budget: short},
+		"domain: d\nfallback: error\ndescriptors: [{key: a, "+
+			"rate_limit: "+
+			"{unit: hour, requests_per_unit: 1}}]")
+	server.Stop()
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/check/d?a=x", nil))
+	if w.Code != 503 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}

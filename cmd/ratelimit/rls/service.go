@@ -1,0 +1,180 @@
+package rls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// Options change a Service. The zero value is useful.
+type Options struct {
+	// Prefix begins the names of all limiters, except of those that a file gives a name. Empty is "rls:".
+	Prefix string
+
+	// Budget is how long a decision waits for Redis, at least 1 ms. 0 is 15 ms, which leaves Envoy, which
+	// waits 20 ms by default, time for the network.
+	Budget time.Duration
+
+	// Merge joins files of the same domain, which are a mistake otherwise.
+	Merge bool
+
+	// Shadow lets all requests pass: the overall code is OK, and the statuses say what each limit decided.
+	Shadow bool
+
+	// Quota treats all limits as if they had quota_mode.
+	Quota bool
+
+	// Headers adds fields about the limit that binds to the responses: those of the reference service, and
+	// RateLimit-Policy, RateLimit and Retry-After of draft-ietf-httpapi-ratelimit-headers-11.
+	Headers bool
+
+	// LimitHeader, RemainingHeader and ResetHeader rename the fields of the reference service. Empty is
+	// RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset.
+	LimitHeader, RemainingHeader, ResetHeader string
+
+	// Metadata adds dynamic metadata to responses: the request, and the metadata of the limits that passed.
+	Metadata bool
+
+	// NearRatio is the part of a limit from which hits count as near to it, above 0 and at most 1. 0 is 0.8.
+	NearRatio float64
+}
+
+// A Service is Envoy's RateLimitService. It is safe for concurrent use. Until Load has succeeded once, all
+// requests get an error.
+type Service struct {
+	pb.UnimplementedRateLimitServiceServer
+
+	options Options
+	openers openers
+	meters  *meters
+	lent    lent
+	current atomic.Pointer[Config]
+	loading sync.Mutex
+	sum     string // of the files of the last Load, guarded by loading
+}
+
+// New returns a Service whose limiters are in Redis. rdb stays the caller's: Close does not close it. Give
+// it ContextTimeoutEnabled, so that the budget holds without a further goroutine. An option out of its
+// bounds is a limit.ErrInvalidArgument.
+func New(rdb redis.UniversalClient, o Options) (*Service, error) {
+	orDefault(&o.Prefix, "rls:")
+	orDefault(&o.Budget, 15*time.Millisecond)
+	orDefault(&o.NearRatio, 0.8)
+	orDefault(&o.LimitHeader, "RateLimit-Limit")
+	orDefault(&o.RemainingHeader, "RateLimit-Remaining")
+	orDefault(&o.ResetHeader, "RateLimit-Reset")
+	switch {
+	case o.Budget < time.Millisecond:
+		return nil, fmt.Errorf("%w: Budget is %v, must be at least 1ms", limit.ErrInvalidArgument, o.Budget)
+	case !(o.NearRatio > 0 && o.NearRatio <= 1):
+		return nil, fmt.Errorf("%w: NearRatio is %v, must be above 0 and at most 1",
+			limit.ErrInvalidArgument, o.NearRatio)
+	}
+	client := rratelimiter.New(rdb, rratelimiter.WithBudget(o.Budget),
+		rratelimiter.WithFallback(rratelimiter.FallbackLocal))
+	s := &Service{options: o, meters: newMeters()}
+	s.openers = openers{client: client, redis: rdb, prefix: o.Prefix, budget: o.Budget}
+	return s, nil
+}
+
+func orDefault[T comparable](field *T, value T) {
+	if *field == *new(T) {
+		*field = value
+	}
+}
+
+// Close ends the limiters. Later requests get an error.
+func (s *Service) Close() error { return s.openers.client.Close() }
+
+// Health returns whether the Service reaches Redis, as its decisions have found it.
+func (s *Service) Health() rratelimiter.Health { return s.openers.client.Health() }
+
+// Metrics returns the metrics, for a handler of Prometheus.
+func (s *Service) Metrics() prometheus.Gatherer { return s.meters.registry }
+
+// Load replaces the configuration by that of the files. Requests under way keep the old one. After an
+// error, which joins all mistakes of all files, the old configuration stays. Permits that are taken
+// stay counted where the keys of a limit stay the same.
+func (s *Service) Load(files []File) error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	s.sum = sum(files)
+	c, err := Parse(files, s.options.Merge)
+	if err == nil {
+		err = s.open(c)
+	}
+	if err != nil {
+		s.meters.badLoads.Inc()
+		return err
+	}
+	s.current.Store(c)
+	s.meters.loads.Inc()
+	return nil
+}
+
+// open makes the limiters of a configuration.
+func (s *Service) open(c *Config) error {
+	var all []error
+	for _, d := range c.domains {
+		for r := range d.root.rules() {
+			var err error
+			if r.open, err = s.openers.open(r); err != nil {
+				text := "has an unusable limiter: " + err.Error()
+				all = append(all, &Mistake{File: d.file, Key: r.path, Text: text})
+			}
+			if !r.dynamic {
+				r.metrics = s.meters.of(d.name, r.path)
+			}
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Config returns the configuration, nil before the first Load.
+func (s *Service) Config() *Config { return s.current.Load() }
+
+// ShouldRateLimit decides about a request. Its errors are those of a wrong request or a missing
+// configuration, and those of Redis where a limit has the fallback error.
+func (s *Service) ShouldRateLimit(
+	ctx context.Context, in *pb.RateLimitRequest,
+) (*pb.RateLimitResponse, error) {
+	start := time.Now()
+	d, err := s.decide(ctx, in)
+	s.meters.requests.Inc()
+	s.meters.seconds.Observe(time.Since(start).Seconds())
+	if err != nil {
+		return nil, s.failure(ctx, err)
+	}
+	return s.respond(in, d), nil
+}
+
+// failure returns an error as gRPC has it, and counts it.
+func (s *Service) failure(ctx context.Context, err error) error {
+	kind, code := "service_error", codes.InvalidArgument
+	switch {
+	case ctx.Err() != nil:
+		return status.FromContextError(ctx.Err()).Err()
+	case errors.Is(err, errNotLoaded) || errors.Is(err, rratelimiter.ErrClosed):
+		code = codes.Unavailable
+	case failed(err):
+		kind, code = "redis_error", codes.Unavailable
+	case !errors.Is(err, limit.ErrInvalidArgument):
+		code = codes.Internal
+	}
+	s.meters.errors.WithLabelValues(kind).Inc()
+	return status.Error(code, err.Error())
+}
+
+var errNotLoaded = errors.New("rls: no configuration is loaded")

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	descriptor "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// look asks without taking anything.
+func look(ctx context.Context, conn *grpc.ClientConn, domain, key, value string) (*pb.RateLimitResponse,
+	error) {
+	return pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &pb.RateLimitRequest{
+		Domain: domain, Descriptors: []*descriptor.RateLimitDescriptor{{
+			Entries:    []*descriptor.RateLimitDescriptor_Entry{{Key: key, Value: value}},
+			HitsAddend: wrapperspb.UInt64(0),
+		}},
+	})
+}
+
+// routes are those of the reference service's proxy, as far as its scripts use them.
+var routes = []route{
+	{path: "/twoheader", descriptors: []string{"foo bar", "foo baz"}},
+	{path: "/fourheader", descriptors: []string{"foo bar", "from to"}},
+	{path: "/fiveheader", descriptors: []string{"foo bar", "from to", "plan"}},
+	{path: "/unspec", descriptors: []string{"unspec"}},
+	{path: "/shared", descriptors: []string{"shared"}},
+	{path: "/load", descriptors: []string{"load"}},
+	{path: "/quota", perRoute: `{actions: [{generic_key: {descriptor_key: service, descriptor_value: ` +
+		`service_1}}]}, ` +
+		`{actions: [{generic_key: {descriptor_key: service, descriptor_value: service_2}}]}`},
+	{path: "/tokenquota", perRoute: quota("service_2", "0", false) + ", " + quota("service_2", "1", true)},
+	{path: "/multiservice", perRoute: quota("service_1", "0", false) + ", " + quota("service_2", "0", false) +
+		`, {actions: [{request_headers: {header_name: x-backend, descriptor_key: service}}], ` +
+		`hits_addend: {number: 1}, ` +
+		`apply_on_stream_done: true}`},
+}
+
+// behindEnvoy starts a Redis, the service and Envoy.
+func behindEnvoy(t *testing.T, server *redistest.Server, args ...string) (*process, *envoy) {
+	t.Helper()
+	redistest.Envoy.Binary(t)
+	p := start(t, []string{"REDIS_URL=" + server.Addr, "RESPONSE_DYNAMIC_METADATA=true"},
+		append(args, "--config", "testdata/scripts.yaml")...)
+	listen := freeAddress(t)
+	return p, startEnvoy(t, proxy(listen, upstream(t, echo), p.grpc, routes...), listen)
+}
+
+// Each script of the reference service's integration tests, retold: requests through a real Envoy, with a
+// path, header fields and the status that it must have.
+func TestScriptsOfTheReference(t *testing.T) {
+	for script, steps := range map[string][]string{
+		"simple-get": {"/twoheader foo: test, baz: shady = 200"},
+		"trigger-ratelimit": {"3 /twoheader foo: pelle, baz: not-so-shady = 200",
+			"2 /twoheader foo: pelle, baz: not-so-shady = 429"},
+		"trigger-shadow-mode-key": {
+			"6 /twoheader foo: pelle, baz: shady = 200",
+		},
+		"replaces": {
+			"/twoheader foo: a, bar: banned = 429", "/fourheader foo: a, bar: banned, from: proxy, to: " +
+				"mock = 429",
+			"2 /fourheader foo: a, bar: banned, from: proxy, to: override = 200",
+			"/fourheader foo: a, bar: banned, from: proxy, to: override = 429",
+			"2 /fourheader foo: b, bar: strict, from: proxy, to: strict = 200",
+			"/fourheader foo: b, bar: strict, from: proxy, to: strict = 429",
+			"/fourheader foo: b, bar: strict, from: proxy, to: other = 200",
+			"/fourheader foo: b, bar: strict, from: proxy, to: other = 429",
+			"4 /fiveheader foo: b, bar: strict, from: proxy, to: narrow, plan: gold = 200",
+			"/fiveheader foo: b, bar: strict, from: proxy, to: narrow, plan: gold = 429",
+			"/twoheader foo: c, bar: strict = 200", "/twoheader foo: c, bar: strict = 429",
+			"2 /fourheader foo: d, bar: d, from: proxy, to: narrow = 200",
+			"/fourheader foo: d, bar: d, from: proxy, to: narrow = 429",
+		},
+		"quota": {"2 /quota = 200", "/quota = 429"},
+		// Not 3, as with the reference service: a request is looked at, and passes only if something is left.
+		"token-quota": {"2 /tokenquota = 200 settled", "/tokenquota = 429"},
+		"multiservice": {"1 /multiservice = 200 service_1 settled",
+			"2 /multiservice = 200 service_2 settled", "/multiservice = 429"},
+		"value-included-in-stats": {"2 /unspec unspec: seen = 200", "/unspec unspec: seen = 429"},
+	} {
+		t.Run(script, func(t *testing.T) {
+			p, e := behindEnvoy(t, redistest.Start(t))
+			for _, step := range steps {
+				play(t, p, e, step)
+			}
+			if script == "value-included-in-stats" {
+				want := `ratelimit_service_rate_limit_over_limit{domain="rl",key1="unspec_seen",key2=""} 1`
+				if _, body := get(t, p.metrics+"/metrics"); !strings.Contains(body, want) {
+					t.Errorf("the metrics lack %s", want)
+				}
+			}
+		})
+	}
+}
+
+// play sends the requests of a step: "2 /path field: value = 200 backend". A step with "settled" waits
+// after each request until its end has been charged.
+func play(t *testing.T, p *process, e *envoy, step string) {
+	t.Helper()
+	ask, want, _ := strings.Cut(step, " = ")
+	times := 1
+	if n, _ := fmt.Sscanf(ask, "%d ", &times); n == 1 {
+		_, ask, _ = strings.Cut(ask, " ")
+	}
+	path, fields, _ := strings.Cut(ask, " ")
+	want, settled := strings.CutSuffix(want, " settled")
+	for range times {
+		before := p.hits(t)
+		reply := e.get(t, path, fields)
+		got := strings.TrimSpace(fmt.Sprint(reply.StatusCode, " ", reply.Header.Get("X-Served-By")))
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", step, got)
+		}
+		if settled {
+			redistest.Eventually(t, "the end of the request is charged",
+				func() bool { return p.hits(t) > before })
+		}
+	}
+}
+
+// hits returns the hits of all services with a quota.
+func (p *process) hits(t *testing.T) (sum float64) {
+	t.Helper()
+	_, body := get(t, p.metrics+"/metrics")
+	for line := range strings.Lines(body) {
+		var hits float64
+		rest, found := strings.CutPrefix(line,
+			`ratelimit_service_rate_limit_total_hits{domain="rl",key1="service_service_`)
+		if _, number, ok := strings.Cut(rest, "} "); found && ok {
+			_, _ = fmt.Sscan(number, &hits)
+			sum += hits
+		}
+	}
+	return sum
+}
+
+// A refused call of gRPC has the status that its clients know.
+func TestGRPCRoutes(t *testing.T) {
+	redistest.Envoy.Binary(t)
+	p := start(t, nil, "--config", "testdata/scripts.yaml", "--redis", "embedded")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	listen := freeAddress(t)
+	startEnvoy(t, proxy(listen, listener.Addr().String(), p.grpc, route{path: "/grpc",
+		descriptors: []string{"unspec"}}), listen)
+	conn, err := grpc.NewClient(listen, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	for i, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
+		_, err := healthpb.NewHealthClient(conn).Check(metadata.AppendToOutgoingContext(t.Context(),
+			"unspec", "a"), &healthpb.HealthCheckRequest{})
+		if status.Code(err) != want {
+			t.Errorf("call %d: %v, want %v", i+1, err, want)
+		}
+	}
+}
+
+// A request that Envoy sends to its application three times is charged once.
+func TestRetriesOfEnvoyAreChargedOnce(t *testing.T) {
+	redistest.Envoy.Binary(t)
+	p := start(t, nil, "--config", "testdata/scripts.yaml", "--redis", "embedded")
+	var calls atomic.Int64
+	failing := upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1)%3 != 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	listen := freeAddress(t)
+	e := startEnvoy(t, proxy(listen, failing, p.grpc, route{path: "/unspec", descriptors: []string{"unspec"},
+		retries: ", retry_policy: {retry_on: 5xx, num_retries: 3, retry_back_off: {base_interval: " +
+			"0.001s}}"}), listen)
+	for i, want := range []int{200, 200, 429} {
+		if reply := e.get(t, "/unspec", "unspec: a"); reply.StatusCode != want {
+			t.Errorf("request %d: %d", i+1, reply.StatusCode)
+		}
+	}
+	if calls.Load() != 6 {
+		t.Errorf("the application was called %d times", calls.Load())
+	}
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/redisson-go/rratelimiter/cmd/ratelimit/rls"
+)
+
+const (
+	// reloading is the time between two looks at the configuration.
+	reloading = time.Second
+	// leaving is how long the health is bad before connections close: clients look elsewhere by then.
+	leaving = time.Second
+	// workers is the number of goroutines that stay for further calls.
+	workers = 512
+	// draining is how long requests may take to end.
+	draining = 10 * time.Second
+)
+
+// A server is the ports of the service.
+type server struct {
+	settings *settings
+	service  *rls.Service
+	log      *slog.Logger
+	grpc     *grpc.Server
+	health   *health.Server
+	web      []*http.Server
+	failed   chan error
+}
+
+// serve serves until ctx ends, and then drains.
+func serve(ctx context.Context, s *settings, stderr io.Writer) error {
+	level, _ := s.level() // validated
+	var handler slog.Handler = slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})
+	if s.LogFormat == "json" {
+		handler = slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})
+	}
+	rdb, closeRedis, err := connect(s)
+	if err != nil {
+		return err
+	}
+	defer closeRedis()
+	service, err := rls.New(rdb, s.options())
+	if err != nil {
+		return err
+	}
+	defer service.Close()
+	files, err := s.source().Read()
+	if err == nil {
+		err = service.Load(files)
+	}
+	if err != nil {
+		return err
+	}
+	v := &server{settings: s, service: service, log: slog.New(handler), failed: make(chan error, 4)}
+	if err := v.listen(stderr); err != nil {
+		return err
+	}
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { service.Watch(watching, s.source(), reloading, v.reloaded) })
+	select {
+	case <-ctx.Done():
+	case err = <-v.failed:
+	}
+	stop()
+	watch.Wait()
+	v.drain(err == nil)
+	return err
+}
+
+// connect returns the client of Redis, which may be in this process.
+func connect(s *settings) (redis.UniversalClient, func(), error) {
+	if s.redis != embedded {
+		rdb, err := s.client()
+		return rdb, func() { _ = rdb.Close() }, err
+	}
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true) // keys expire by the clock
+	if err := m.Start(); err != nil {
+		return nil, nil, err
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true})
+	return rdb, func() { _ = rdb.Close(); m.Close() }, nil
+}
+
+// reloaded logs that the configuration has changed, or why it has not.
+func (v *server) reloaded(err error) {
+	if err != nil {
+		v.log.Error("the configuration is unusable, the old one stays", "error", err)
+		return
+	}
+	v.log.Info("the configuration has changed", "domains", v.service.Config().Domains())
+}
+
+// listen opens all ports, and says what they serve.
+func (v *server) listen(stderr io.Writer) error {
+	s := v.settings
+	options := []grpc.ServerOption{
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionAge: s.MaxAge, MaxConnectionAgeGrace: s.MaxAgeGrace,
+		}),
+		// A new goroutine for each call would spend a fifth of the time on growing its stack.
+		grpc.NumStreamWorkers(workers),
+	}
+	if s.UseTLS {
+		config, err := s.serverTLS()
+		if err != nil {
+			return err
+		}
+		options = append(options, grpc.Creds(credentials.NewTLS(config)))
+	}
+	v.grpc, v.health = grpc.NewServer(options...), health.NewServer()
+	pb.RegisterRateLimitServiceServer(v.grpc, v.service)
+	healthpb.RegisterHealthServer(v.grpc, v.health)
+	v.health.SetServingStatus("ratelimit", healthpb.HealthCheckResponse_SERVING)
+	listener, err := net.Listen("tcp", address(s.GRPCHost, s.GRPCPort))
+	if err != nil {
+		return err
+	}
+	go func() { v.failed <- v.grpc.Serve(listener) }()
+	const serves = "envoy.service.ratelimit.v3.RateLimitService, grpc.health.v1"
+	fmt.Fprintf(stderr, "gRPC    %v  %s\n", listener.Addr(), serves)
+	metrics := http.NewServeMux()
+	metrics.Handle("GET "+s.Path, promhttp.HandlerFor(v.service.Metrics(), promhttp.HandlerOpts{}))
+	for _, web := range []struct {
+		name, address, serves string
+		handler               http.Handler
+	}{
+		{"HTTP", address(s.Host, s.Port), "/check/DOMAIN?key=value, POST /json, /healthcheck", v.public()},
+		{"metrics", s.Metrics, s.Path, metrics},
+		{"debug", address(s.DebugHost, s.DebugPort), "/rlconfig, /state, /debug/pprof", v.debug()},
+	} {
+		at, err := v.listenWeb(web.address, web.handler)
+		if err != nil {
+			v.drain(false)
+			return err
+		}
+		fmt.Fprintf(stderr, "%-7s %v  %s\n", web.name, at, web.serves)
+		if web.name == "HTTP" {
+			_, port, _ := net.SplitHostPort(at.String())
+			if example := v.service.Config().Example(); example != "" {
+				fmt.Fprintf(stderr, "\n  curl -i 'http://localhost:%s%s'\n\n", port, example)
+			}
+		}
+	}
+	return nil
+}
+
+func (v *server) listenWeb(address string, handler http.Handler) (net.Addr, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	v.web = append(v.web, web)
+	go func() {
+		if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			v.failed <- err
+		}
+	}()
+	return listener.Addr(), nil
+}
+
+// serverTLS returns the certificate of the service, read anew for each connection, so that it may be renewed.
+func (s *settings) serverTLS() (*tls.Config, error) {
+	if _, err := tls.LoadX509KeyPair(s.Cert, s.Key); err != nil {
+		return nil, fmt.Errorf("GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY: %w", err)
+	}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(s.Cert, s.Key)
+			return &pair, err
+		},
+	}
+	if s.ClientCA != "" {
+		pool, err := authorities(s.ClientCA)
+		if err != nil {
+			return nil, fmt.Errorf("GRPC_CLIENT_TLS_CACERT: %w", err)
+		}
+		config.ClientCAs, config.ClientAuth = pool, tls.RequireAndVerifyClientCert
+	}
+	return config, nil
+}
+
+// public returns the handler of the HTTP port.
+func (v *server) public() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", v.service.Handler())
+	mux.HandleFunc("GET /healthcheck", func(w http.ResponseWriter, r *http.Request) {
+		reply, err := v.health.Check(r.Context(), &healthpb.HealthCheckRequest{Service: "ratelimit"})
+		if err != nil || reply.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+			http.Error(w, "draining", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "OK")
+	})
+	return mux
+}
+
+// debug returns the handler of the debug port.
+func (v *server) debug() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /rlconfig", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, v.service.Config().String())
+	})
+	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
+		h := v.service.Health()
+		fmt.Fprintf(w, "degraded: %v\n", h.Degraded)
+		if h.Degraded {
+			fmt.Fprintf(w, "since: %v\ncause: %v\n", h.Since.Format(time.RFC3339), h.Cause)
+		}
+		fmt.Fprintf(w, "decided without Redis: %d\nunbooked permits: %d\n", h.Decided, h.Unbooked)
+	})
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// drain ends without losing a request: the health is bad first, so that balancers look elsewhere, and
+// requests under way get their answer.
+func (v *server) drain(gracefully bool) {
+	if !gracefully {
+		v.grpc.Stop()
+		for _, web := range v.web {
+			_ = web.Close()
+		}
+		return
+	}
+	v.log.Info("draining")
+	v.health.Shutdown()
+	pause := time.NewTimer(leaving)
+	defer pause.Stop()
+	<-pause.C
+	ctx, cancel := context.WithTimeout(context.Background(), draining)
+	defer cancel()
+	var ending sync.WaitGroup
+	ending.Go(func() {
+		late := context.AfterFunc(ctx, v.grpc.Stop)
+		v.grpc.GracefulStop()
+		late()
+	})
+	for _, web := range v.web {
+		ending.Go(func() {
+			if web.Shutdown(ctx) != nil {
+				_ = web.Close()
+			}
+		})
+	}
+	ending.Wait()
+}

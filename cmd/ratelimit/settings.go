@@ -1,0 +1,237 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/cmd/ratelimit/rls"
+)
+
+// settings are the environment variables of the reference service that mean the same here, and the flags,
+// which go before them.
+type settings struct {
+	Host      string `env:"HOST"`
+	Port      int    `env:"PORT" envDefault:"8080"`
+	GRPCHost  string `env:"GRPC_HOST"`
+	GRPCPort  int    `env:"GRPC_PORT" envDefault:"8081"`
+	DebugHost string `env:"DEBUG_HOST"`
+	DebugPort int    `env:"DEBUG_PORT" envDefault:"6070"`
+	Metrics   string `env:"PROMETHEUS_ADDR" envDefault:":9090"`
+	Path      string `env:"PROMETHEUS_PATH" envDefault:"/metrics"`
+
+	UseTLS       bool          `env:"GRPC_SERVER_USE_TLS"`
+	Cert         string        `env:"GRPC_SERVER_TLS_CERT"`
+	Key          string        `env:"GRPC_SERVER_TLS_KEY"`
+	ClientCA     string        `env:"GRPC_CLIENT_TLS_CACERT"`
+	MaxAge       time.Duration `env:"GRPC_MAX_CONNECTION_AGE" envDefault:"24h"`
+	MaxAgeGrace  time.Duration `env:"GRPC_MAX_CONNECTION_AGE_GRACE" envDefault:"1h"`
+	LogLevel     string        `env:"LOG_LEVEL" envDefault:"INFO"`
+	LogFormat    string        `env:"LOG_FORMAT" envDefault:"text"`
+	RuntimeRoot  string        `env:"RUNTIME_ROOT" envDefault:"/srv/runtime_data/current"`
+	Subdirectory string        `env:"RUNTIME_SUBDIRECTORY"`
+	AppDirectory string        `env:"RUNTIME_APPDIRECTORY" envDefault:"config"`
+	Merge        bool          `env:"MERGE_DOMAIN_CONFIG"`
+	Shadow       bool          `env:"SHADOW_MODE"`
+	Quota        bool          `env:"QUOTA_MODE"`
+	Metadata     bool          `env:"RESPONSE_DYNAMIC_METADATA"`
+	Headers      bool          `env:"LIMIT_RESPONSE_HEADERS_ENABLED"`
+	Limit        string        `env:"LIMIT_LIMIT_HEADER"`
+	Remaining    string        `env:"LIMIT_REMAINING_HEADER"`
+	Reset        string        `env:"LIMIT_RESET_HEADER"`
+	NearRatio    float64       `env:"NEAR_LIMIT_RATIO"`
+	Prefix       string        `env:"CACHE_KEY_PREFIX"`
+
+	RedisSocket   string `env:"REDIS_SOCKET_TYPE"`
+	RedisType     string `env:"REDIS_TYPE" envDefault:"SINGLE"`
+	RedisURL      string `env:"REDIS_URL" envDefault:"localhost:6379"`
+	RedisAuth     string `env:"REDIS_AUTH"`
+	SentinelAuth  string `env:"REDIS_SENTINEL_AUTH"`
+	RedisPool     int    `env:"REDIS_POOL_SIZE"`
+	RedisTLS      bool   `env:"REDIS_TLS"`
+	RedisCert     string `env:"REDIS_TLS_CLIENT_CERT"`
+	RedisKey      string `env:"REDIS_TLS_CLIENT_KEY"`
+	RedisCA       string `env:"REDIS_TLS_CACERT"`
+	RedisInsecure bool   `env:"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION"`
+
+	// Those that name another service than this one.
+	ConfigType string `env:"CONFIG_TYPE" envDefault:"FILE"`
+	Backend    string `env:"BACKEND_TYPE" envDefault:"redis"`
+	PerSecond  bool   `env:"REDIS_PERSECOND"`
+	SocketPath string `env:"GRPC_UDS"`
+	ClientSAN  string `env:"GRPC_CLIENT_TLS_SAN"`
+
+	config string
+	redis  string
+	budget time.Duration
+}
+
+// embedded is the --redis that needs no server.
+const embedded = "embedded"
+
+// readSettings reads the environment and the arguments.
+func readSettings(environment map[string]string, args []string, stderr io.Writer) (*settings, error) {
+	s := &settings{}
+	if err := env.ParseWithOptions(s, env.Options{Environment: environment}); err != nil {
+		return nil, err
+	}
+	flags := flag.NewFlagSet("ratelimit", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&s.config, "config", "",
+		"`FILE` or directory with the limits; RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/config")
+	flags.StringVar(&s.redis, "redis", "",
+		"`HOST:PORT` of Redis, or embedded for one inside of this process; REDIS_URL")
+	flags.DurationVar(&s.budget, "budget", 15*time.Millisecond, "how long a decision waits for Redis")
+	flags.IntVar(&s.Port, "http", s.Port, "`PORT` of HTTP, 0 for any; PORT")
+	flags.IntVar(&s.GRPCPort, "grpc", s.GRPCPort, "`PORT` of gRPC, 0 for any; GRPC_PORT")
+	flags.IntVar(&s.DebugPort, "debug", s.DebugPort,
+		"`PORT` of configuration and state, 0 for any; DEBUG_PORT")
+	flags.StringVar(&s.Metrics, "metrics", s.Metrics, "`HOST:PORT` of /metrics; PROMETHEUS_ADDR")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("%q is an unknown argument", flags.Arg(0))
+	}
+	if s.config == "" {
+		s.config = filepath.Join(s.RuntimeRoot, s.Subdirectory, s.AppDirectory)
+	}
+	if s.redis == "" {
+		s.redis = s.RedisURL
+	}
+	return s, s.validate()
+}
+
+// validate refuses what names a service other than this one: to ignore it would be worse.
+func (s *settings) validate() error {
+	var all []error
+	refuse := func(name, value, bound string) {
+		all = append(all, fmt.Errorf("%s is %q, must be %s", name, value, bound))
+	}
+	if s.ConfigType != "FILE" {
+		refuse("CONFIG_TYPE", s.ConfigType, "FILE: configuration by xDS is not supported yet")
+	}
+	if s.Backend != "redis" {
+		refuse("BACKEND_TYPE", s.Backend, "redis")
+	}
+	if s.RedisSocket != "" && s.RedisSocket != "tcp" {
+		refuse("REDIS_SOCKET_TYPE", s.RedisSocket, "tcp")
+	}
+	if s.PerSecond {
+		refuse("REDIS_PERSECOND", "true", "false: all limits live in one Redis")
+	}
+	if s.SocketPath != "" {
+		refuse("GRPC_UDS", s.SocketPath, "empty: gRPC is served by TCP")
+	}
+	if s.ClientSAN != "" {
+		refuse("GRPC_CLIENT_TLS_SAN", s.ClientSAN, "empty: clients are known by their CA only")
+	}
+	if s.UseTLS != (s.Cert != "" && s.Key != "") {
+		refuse("GRPC_SERVER_USE_TLS", strconv.FormatBool(s.UseTLS),
+			"true with GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY, otherwise false")
+	}
+	if t := strings.ToUpper(s.RedisType); t != "SINGLE" && t != "SENTINEL" && t != "CLUSTER" {
+		refuse("REDIS_TYPE", s.RedisType, "SINGLE, SENTINEL or CLUSTER")
+	}
+	if _, err := s.level(); err != nil {
+		refuse("LOG_LEVEL", s.LogLevel, "DEBUG, INFO, WARN or ERROR")
+	}
+	return errors.Join(all...)
+}
+
+func (s *settings) level() (level slog.Level, err error) {
+	text := strings.ToUpper(s.LogLevel)
+	if text == "WARNING" {
+		text = "WARN"
+	}
+	return level, level.UnmarshalText([]byte(text))
+}
+
+func (s *settings) source() rls.Source { return rls.Source(s.config) }
+
+func (s *settings) options() rls.Options {
+	return rls.Options{
+		Prefix: s.Prefix, Budget: s.budget, Merge: s.Merge, Shadow: s.Shadow, Quota: s.Quota,
+		Headers: s.Headers, LimitHeader: s.Limit, RemainingHeader: s.Remaining, ResetHeader: s.Reset,
+		Metadata: s.Metadata, NearRatio: s.NearRatio,
+	}
+}
+
+func address(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
+
+// client returns the client of a Redis that is a server of its own.
+func (s *settings) client() (redis.UniversalClient, error) {
+	o := &redis.UniversalOptions{ContextTimeoutEnabled: true, PoolSize: s.RedisPool}
+	user, password, both := strings.Cut(s.RedisAuth, ":")
+	if !both {
+		user, password = "", s.RedisAuth
+	}
+	o.Username, o.Password, o.SentinelPassword = user, password, s.SentinelAuth
+	o.Addrs = strings.Split(s.redis, ",")
+	switch strings.ToUpper(s.RedisType) {
+	case "SENTINEL":
+		o.MasterName, o.Addrs = o.Addrs[0], o.Addrs[1:]
+		if len(o.Addrs) == 0 {
+			return nil, fmt.Errorf("REDIS_URL is %q, must be MASTER,HOST:PORT,... of the sentinels", s.redis)
+		}
+	case "CLUSTER":
+		o.IsClusterMode = true
+	default:
+		if len(o.Addrs) > 1 {
+			return nil, fmt.Errorf("REDIS_URL is %q, must be one address with the REDIS_TYPE SINGLE", s.redis)
+		}
+	}
+	if s.RedisTLS {
+		config, err := s.redisTLS()
+		if err != nil {
+			return nil, err
+		}
+		o.TLSConfig = config
+	}
+	return redis.NewUniversalClient(o), nil
+}
+
+func (s *settings) redisTLS() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.RedisInsecure}
+	if s.RedisCert != "" || s.RedisKey != "" {
+		pair, err := tls.LoadX509KeyPair(s.RedisCert, s.RedisKey)
+		if err != nil {
+			return nil, fmt.Errorf("REDIS_TLS_CLIENT_CERT and REDIS_TLS_CLIENT_KEY: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	if s.RedisCA != "" {
+		pool, err := authorities(s.RedisCA)
+		if err != nil {
+			return nil, fmt.Errorf("REDIS_TLS_CACERT: %w", err)
+		}
+		config.RootCAs = pool
+	}
+	return config, nil
+}
+
+// authorities returns the certificates of a file.
+func authorities(file string) (*x509.CertPool, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("%s has no certificate", file)
+	}
+	return pool, nil
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// A service in Java, one in Go and Envoy take turns on one limiter: together they have its rate, whoever
+// set it.
+func TestJavaGoAndEnvoyShareALimit(t *testing.T) {
+	redistest.Envoy.Binary(t)
+	redistest.Require(t, "java")
+	redistest.Require(t, "mvn")
+	peer := redistest.Must(
+		javapeer.Start(t.Context(), "", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"))(t)
+	t.Cleanup(func() { _ = peer.Close() })
+	server := redistest.Start(t)
+	if _, err := peer.Connect(t.Context(), "java", server.Addr); err != nil {
+		t.Fatal(err)
+	}
+	java := peer.Limiter("java", "orders")
+	const rate = 30
+	if ok, err := java.TrySetRate(t.Context(), rratelimiter.Config{Rate: rate, Interval: time.Hour}); !ok ||
+		err != nil {
+		t.Fatal(ok, err)
+	}
+	client := rratelimiter.New(server.Client(t))
+	t.Cleanup(func() { _ = client.Close() })
+	_, e := behindEnvoy(t, server)
+	takers := []func() (bool, error){
+		func() (bool, error) { return java.TryAcquire(t.Context(), 1, 0) },
+		func() (bool, error) { return client.RateLimiter("orders").TryAcquire(t.Context(), 1, 0) },
+		func() (bool, error) { return e.get(t, "/shared", "shared: x").StatusCode == 200, nil },
+	}
+	got := make([]int, len(takers))
+	for i := range 2 * rate {
+		ok, err := takers[i%3]()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok {
+			got[i%3]++
+		}
+		if ok != (i < rate) {
+			t.Errorf("request %d: %v", i+1, ok)
+		}
+	}
+	t.Logf("Java, Go and Envoy got %v of %d", got, rate)
+	if reply := e.get(t, "/shared", "shared: x"); !strings.HasPrefix(reply.Header.Get("X-Ratelimit-Limit"),
+		"30, 30;w=3600") {
+		t.Errorf("Envoy shows the limit %s, want that of Java", reply.Header.Get("X-Ratelimit-Limit"))
+	}
+}
+
+// A crowd sends requests through Envoy until it is stopped.
+type crowd struct {
+	passed, refused, failed atomic.Int64
+	slowest                 atomic.Int64 // in ns
+	stopping                chan struct{}
+	callers                 sync.WaitGroup
+}
+
+func (e *envoy) crowd(t *testing.T) *crowd {
+	t.Helper()
+	c := &crowd{stopping: make(chan struct{})}
+	for range 4 {
+		c.callers.Go(func() {
+			pace := time.NewTicker(20 * time.Millisecond)
+			defer pace.Stop()
+			for {
+				select {
+				case <-c.stopping:
+					return
+				case <-pace.C:
+				}
+				start := time.Now()
+				switch e.get(t, "/load", "load: x").StatusCode {
+				case 200:
+					c.passed.Add(1)
+				case 429:
+					c.refused.Add(1)
+				default:
+					c.failed.Add(1)
+				}
+				c.slowest.Store(max(c.slowest.Load(), int64(time.Since(start))))
+			}
+		})
+	}
+	return c
+}
+
+// until waits until n more requests have passed or been refused.
+func (c *crowd) until(t *testing.T, n int64) {
+	t.Helper()
+	before := c.passed.Load() + c.refused.Load()
+	redistest.Eventually(t, "requests are decided", func() bool {
+		return c.passed.Load()+c.refused.Load() >= before+n
+	})
+}
+
+// stop ends the crowd, and reports errors and what is above the limit of 100.
+func (c *crowd) stop(t *testing.T, most int64) {
+	t.Helper()
+	close(c.stopping)
+	c.callers.Wait()
+	slowest := time.Duration(c.slowest.Load())
+	t.Logf("%d passed, %d refused, the slowest took %v", c.passed.Load(), c.refused.Load(), slowest)
+	if c.failed.Load() > 0 {
+		t.Errorf("%d requests failed", c.failed.Load())
+	}
+	if c.passed.Load() > most {
+		t.Errorf("%d requests passed, the limit is %d", c.passed.Load(), most)
+	}
+}
+
+// While Redis hangs or is dead, requests through Envoy are decided, and the limit holds before, meanwhile
+// and after.
+func TestRedisFailsUnderLoad(t *testing.T) {
+	for failure, fail := range map[string]func(*redistest.Server) (end func()){
+		"SIGSTOP": func(s *redistest.Server) func() { return s.Freeze(t) },
+		"kill":    func(s *redistest.Server) func() { s.Stop(); return func() { s.Restart(t) } },
+	} {
+		t.Run(failure, func(t *testing.T) {
+			server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+			p, e := behindEnvoy(t, server, "--budget", "15ms")
+			c := e.crowd(t)
+			c.until(t, 20)
+			end := fail(server)
+			c.until(t, 40)
+			redistest.Eventually(t, "the service notices", func() bool {
+				_, state := get(t, p.debug+"/state")
+				return strings.HasPrefix(state, "degraded: true")
+			})
+			c.until(t, 20)
+			end()
+			redistest.Eventually(t, "Redis decides again, and knows all", func() bool {
+				_, state := get(t, p.debug+"/state")
+				return strings.HasPrefix(state, "degraded: false") && strings.Contains(state,
+					"unbooked permits: 0")
+			})
+			c.until(t, 60)
+			c.stop(t, 100)
+		})
+	}
+}
+
+// A failover of Sentinel costs no request an error. The replica may lack the last grants: twice the limit
+// is the bound.
+func TestAFailoverUnderLoad(t *testing.T) {
+	redistest.Envoy.Binary(t)
+	s := redistest.StartSentinel(t)
+	p := start(t, []string{
+		"REDIS_TYPE=SENTINEL", "REDIS_URL=" + strings.Join(append([]string{s.MasterName}, s.Addrs...), ","),
+	}, "--config", "testdata/scripts.yaml", "--budget", "15ms")
+	listen := freeAddress(t)
+	e := startEnvoy(t, proxy(listen, upstream(t, echo), p.grpc, routes...), listen)
+	c := e.crowd(t)
+	c.until(t, 20)
+	s.Failover(t)
+	c.until(t, 20)
+	redistest.Eventually(t, "the new master decides", func() bool {
+		_, state := get(t, p.debug+"/state")
+		return strings.HasPrefix(state, "degraded: false") && strings.Contains(state, "unbooked permits: 0")
+	})
+	c.until(t, 60)
+	c.stop(t, 200)
+}
