@@ -220,8 +220,8 @@ func TestAPacerRefusesWhatCannotReserve(t *testing.T) {
 	allows := limit.KeyedFunc(newMemory(t, 1, time.Second).Allow)
 	for name, err := range map[string]error{
 		"the limiter": second(httplimit.NewKeyedPacer(nil, allows, all, httplimit.WithReserve(ten, nil))),
-		"estimate": second(httplimit.NewKeyedPacer(nil, &ledger{}, all, httplimit.WithReserve(nil, tokens))),
-		"hook":     second(httplimit.NewKeyedPacer(nil, &ledger{}, all, httplimit.WithSettleErrorHook(nil))),
+		"estimate":    second(httplimit.NewKeyedPacer(nil, &ledger{}, all, httplimit.WithReserve(nil, tokens))),
+		"hook":        second(httplimit.NewKeyedPacer(nil, &ledger{}, all, httplimit.WithSettleErrorHook(nil))),
 	} {
 		if !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
