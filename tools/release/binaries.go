@@ -9,7 +9,16 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// A platform is a system and a processor that rrl is built for.
+// A program is a command that users get without Go.
+type program struct {
+	name string
+	path string // in its image: that of ratelimit is where Envoy Gateway expects it
+	all  bool   // it is for all platforms; otherwise for Linux
+}
+
+var programs = []program{{"rrl", "rrl", true}, {"ratelimit", "bin/ratelimit", false}}
+
+// A platform is a system and a processor that programs are built for.
 type platform struct{ system, arch string }
 
 var platforms = []platform{
@@ -17,31 +26,45 @@ var platforms = []platform{
 	{"windows", "amd64"}, {"windows", "arm64"},
 }
 
-// binary returns the file of rrl for a platform.
-func (r *release) binary(p platform) string {
-	name := fmt.Sprintf("rrl_%s_%s_%s", r.version, p.system, p.arch)
+// binary returns the file of a program for a platform.
+func (r *release) binary(c program, p platform) string {
+	name := fmt.Sprintf("%s_%s_%s_%s", c.name, r.version, p.system, p.arch)
 	if p.system == "windows" {
 		name += ".exe"
 	}
 	return filepath.Join(r.dist, name)
 }
 
-// binaries builds rrl in the clone, so that it tells the version and the commit that are tagged.
+// binaries builds the programs in the clone, so that they tell the version and the commit that are tagged.
 func (r *release) binaries() error {
-	for _, p := range r.platforms {
-		cmd := r.command(filepath.Join(r.source, "cmd/rrl"), "go", "build", "-trimpath", "-buildvcs=true",
-			"-ldflags=-s -w", "-o", r.binary(p), ".")
-		cmd.Env = append(cmd.Env, "GOOS="+p.system, "GOARCH="+p.arch)
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("%s/%s: %w", p.system, p.arch, err)
+	for _, c := range programs {
+		for _, p := range r.platforms {
+			if p.system != "linux" && !c.all {
+				continue
+			}
+			cmd := r.command(filepath.Join(r.source, "cmd", c.name), "go", "build", "-trimpath",
+				"-buildvcs=true", "-ldflags=-s -w", "-o", r.binary(c, p), ".")
+			cmd.Env = append(cmd.Env, "GOOS="+p.system, "GOARCH="+p.arch)
+			if err := cmd.Run(); err != nil {
+				return fmt.Errorf("%s for %s/%s: %w", c.name, p.system, p.arch, err)
+			}
 		}
 	}
 	return nil
 }
 
-// bill writes which modules rrl consists of, as CycloneDX.
-func (r *release) bill() error {
-	info, err := buildinfo.ReadFile(r.binary(r.platforms[0]))
+// bills writes which modules each program consists of, as CycloneDX.
+func (r *release) bills() error {
+	for _, c := range programs {
+		if err := r.bill(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *release) bill(c program) error {
+	info, err := buildinfo.ReadFile(r.binary(c, r.platforms[0]))
 	if err != nil {
 		return err
 	}
@@ -59,7 +82,7 @@ func (r *release) bill() error {
 		parts = append(parts, component(cyclonedx.ComponentTypeLibrary, m.Path, m.Version))
 	}
 	bom.Components = &parts
-	out, err := os.Create(filepath.Join(r.dist, "sbom.cdx.json"))
+	out, err := os.Create(filepath.Join(r.dist, c.name+".cdx.json"))
 	if err != nil {
 		return err
 	}

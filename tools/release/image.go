@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -19,14 +20,24 @@ import (
 // nobody is the user of the image, who owns nothing in it.
 const nobody = "65532:65532"
 
-// image writes an OCI layout as a tar: rrl, and nothing else, for each processor of Linux.
-func (r *release) image() error {
+// images writes an image of each program.
+func (r *release) images() error {
+	for _, c := range programs {
+		if err := r.image(c); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+// image writes an OCI layout as a tar: the program, and nothing else, for each processor of Linux.
+func (r *release) image(c program) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range r.platforms {
 		if p.system != "linux" {
 			continue
 		}
-		img, err := r.imageOf(p)
+		img, err := r.imageOf(c, p)
 		if err != nil {
 			return err
 		}
@@ -34,11 +45,11 @@ func (r *release) image() error {
 			Platform: &v1.Platform{OS: p.system, Architecture: p.arch},
 		}})
 	}
-	dir := filepath.Join(filepath.Dir(r.source), "image")
+	dir := filepath.Join(filepath.Dir(r.source), "image", c.name)
 	if _, err := layout.Write(dir, index); err != nil {
 		return err
 	}
-	out, err := os.Create(filepath.Join(r.dist, "rrl_"+r.version+"_oci.tar"))
+	out, err := os.Create(filepath.Join(r.dist, c.name+"_"+r.version+"_oci.tar"))
 	if err != nil {
 		return err
 	}
@@ -68,14 +79,14 @@ func (r *release) image() error {
 }
 
 // imageOf returns the image for a platform.
-func (r *release) imageOf(p platform) (v1.Image, error) {
-	data, err := os.ReadFile(r.binary(p))
+func (r *release) imageOf(program program, p platform) (v1.Image, error) {
+	data, err := os.ReadFile(r.binary(program, p))
 	if err != nil {
 		return nil, err
 	}
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
-	if err := r.add(w, "rrl", data, 0o755); err != nil {
+	if err := r.add(w, program.path, data, 0o755); err != nil {
 		return nil, err
 	}
 	if err := w.Close(); err != nil {
@@ -93,7 +104,7 @@ func (r *release) imageOf(p platform) (v1.Image, error) {
 	return mutate.ConfigFile(img, withConfig(img, func(c *v1.ConfigFile) {
 		c.OS, c.Architecture, c.Created = p.system, p.arch, v1.Time{Time: r.date}
 		c.Config = v1.Config{
-			Entrypoint: []string{"/rrl"}, User: nobody,
+			Entrypoint: []string{"/" + program.path}, User: nobody,
 			Labels: map[string]string{
 				"org.opencontainers.image.version": r.version,
 				"org.opencontainers.image.source":  "https://" + root,

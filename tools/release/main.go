@@ -70,7 +70,8 @@ func (r *release) run(repo, gate string) (err error) {
 		do   func() error
 	}{
 		{"clone", r.clone}, {"modules", r.modules}, {"commit and tags", r.tag}, {"binaries", r.binaries},
-		{"packages", r.packages}, {"image", r.image}, {"bill of materials", r.bill}, {"notes", r.writeNotes},
+		{"packages", r.packages}, {"images", r.images}, {"bills of materials", r.bills},
+		{"notes", r.writeNotes},
 		{"sums", r.sums},
 	} {
 		fmt.Fprintln(os.Stderr, "release:", step.name)

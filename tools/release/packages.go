@@ -81,14 +81,13 @@ func (r *release) content(source, target string, mode os.FileMode) *files.Conten
 
 // pack writes a package.
 func (r *release) pack(p platform, format string, extras files.Contents) error {
+	rrl := r.content(r.binary(programs[0], p), "/usr/bin/rrl", 0o755)
 	info := nfpm.WithDefaults(&nfpm.Info{
 		Name: "rrl", Arch: p.arch, Platform: p.system, Version: r.version, MTime: r.date,
 		Maintainer: "The authors of rratelimiter <" + root + ">", Homepage: "https://" + root,
 		License: "Apache-2.0", Section: "utils",
 		Description: "Inspects and tests rate limiters and locks that Go and Java share",
-		Overridables: nfpm.Overridables{
-			Contents: append(files.Contents{r.content(r.binary(p), "/usr/bin/rrl", 0o755)}, extras...),
-		},
+		Overridables: nfpm.Overridables{Contents: append(extras[:len(extras):len(extras)], rrl)},
 	})
 	packager, err := nfpm.Get(format)
 	if err != nil {

@@ -88,7 +88,7 @@ func TestRehearsal(t *testing.T) {
 	if a, b := read(t, first.dist, "SHA256SUMS"), read(t, second.dist, "SHA256SUMS"); a != b {
 		t.Errorf("the files of two runs differ:\n%s\n%s", a, b)
 	}
-	for _, file := range []string{"NOTES.md", "TAGS.md", "release.bundle", "sbom.cdx.json"} {
+	for _, file := range []string{"NOTES.md", "TAGS.md", "release.bundle", "rrl.cdx.json"} {
 		if read(t, first.dist, file) == "" {
 			t.Errorf("%s is empty", file)
 		}
@@ -100,7 +100,16 @@ func TestRehearsal(t *testing.T) {
 	t.Run("go install", first.installs)
 	t.Run("a new module", first.compiles)
 	t.Run("deb", first.unpacks)
-	t.Run("image", first.starts)
+	t.Run("image of rrl", func(t *testing.T) {
+		if out := first.starts(t, programs[0], "demo"); !strings.Contains(out, "permits") {
+			t.Errorf("rrl demo prints %q", out)
+		}
+	})
+	t.Run("image of ratelimit", func(t *testing.T) {
+		if out := first.starts(t, programs[1], "--help"); !strings.Contains(out, "--config") {
+			t.Errorf("ratelimit --help prints %q", out)
+		}
+	})
 }
 
 // newestVersion returns the newest version that the changelog has a section for.
@@ -252,10 +261,11 @@ func (r *release) unpacks(t *testing.T) {
 	}
 }
 
-// starts unpacks the image, and runs the demo in it.
-func (r *release) starts(t *testing.T) {
+// starts unpacks the image of a program, runs it there, and returns what it prints.
+func (r *release) starts(t *testing.T, c program, args ...string) string {
+	t.Helper()
 	files := map[string][]byte{}
-	archive := filepath.Join(r.dist, "rrl_"+r.version+"_oci.tar")
+	archive := filepath.Join(r.dist, c.name+"_"+r.version+"_oci.tar")
 	untar(t, archive, func(h *tar.Header, data []byte) { files[h.Name] = data })
 	type descriptor struct {
 		Digest   string
@@ -287,23 +297,27 @@ func (r *release) starts(t *testing.T) {
 	}
 	p := index.Manifests[0].Platform
 	if p.OS != "linux" || p.Architecture != "amd64" || len(manifest.Layers) != 1 ||
-		config.Config.User != nobody || !slices.Equal(config.Config.Entrypoint, []string{"/rrl"}) {
+		config.Config.User != nobody || !slices.Equal(config.Config.Entrypoint, []string{"/" + c.path}) {
 		t.Fatalf("%+v, %+v, %+v", index, manifest, config)
 	}
 	dir := t.TempDir()
 	layer := filepath.Join(t.TempDir(), "layer")
 	write(t, layer, string(blob(manifest.Layers[0])))
 	unpack := output(t, dir, "tar", "-xvf", layer, "-C", dir)
-	if strings.TrimSpace(unpack) != "rrl" {
-		t.Errorf("the image has %q, want rrl", unpack)
+	if strings.TrimSpace(unpack) != c.path {
+		t.Errorf("the image has %q, want %s", unpack, c.path)
 	}
-	name, args := "./rrl", []string{"demo"}
+	name := "./" + c.path
 	if os.Geteuid() == 0 {
-		name, args = "chroot", []string{"--userspec=" + nobody, dir, "/rrl", "demo"}
+		name, args = "chroot", append([]string{"--userspec=" + nobody, dir, "/" + c.path}, args...)
 	}
-	if out := output(t, dir, name, args...); !strings.Contains(out, "permits") {
-		t.Errorf("rrl demo prints %q", out)
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s %v: %v", name, args, err)
 	}
+	return string(out)
 }
 
 // untar calls f with each file of a tar.
