@@ -86,7 +86,7 @@ func (r *release) pack(p platform, format string, extras files.Contents) error {
 		Name: "rrl", Arch: p.arch, Platform: p.system, Version: r.version, MTime: r.date,
 		Maintainer: "The authors of rratelimiter <" + root + ">", Homepage: "https://" + root,
 		License: "Apache-2.0", Section: "utils",
-		Description: "Inspects and tests rate limiters and locks that Go and Java share",
+		Description:  "Inspects and tests rate limiters and locks that Go and Java share",
 		Overridables: nfpm.Overridables{Contents: append(extras[:len(extras):len(extras)], rrl)},
 	})
 	packager, err := nfpm.Get(format)
