@@ -114,7 +114,12 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration, begin
 	case <-e.ctx.Done():
 		return ErrClosed
 	}
-	defer func() { <-call.sessions.underWay }()
+	defer func() {
+		<-call.sessions.underWay
+		for _, l := range call.group.limiters {
+			e.refusals.forget(l.Hash)
+		}
+	}()
 	if begin != nil {
 		begin()
 	}

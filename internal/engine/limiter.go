@@ -223,13 +223,17 @@ func CheckPermits(permits, least int64) error {
 func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Result, error) {
 	wanted.givenRate = l.givenText()
 	rs := &l.engine.refusals
-	if rs.longest == 0 || wanted.Waits() {
+	if rs.longest == 0 {
 		return l.ask(ctx, wanted)
 	}
 	asked, writes := rs.now(), rs.written(l.Hash)
 	before := writes.Load()
 	v, err := l.ask(ctx, wanted)
-	if err == nil && writes.Load() == before {
+	switch {
+	case err != nil:
+	case v.OK:
+		rs.forget(l.Hash) // refused permits may return later now
+	case !wanted.Waits() && writes.Load() == before:
 		rs.note(l, wanted, v, asked)
 	}
 	return v, err

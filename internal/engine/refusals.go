@@ -117,7 +117,7 @@ func (rs *refusals) enter(hash string) *lastRefusals {
 	return r
 }
 
-// written returns the count of this Engine's writes to a limiter, other than acquires.
+// written returns the count of this Engine's writes to a limiter.
 func (rs *refusals) written(hash string) *atomic.Int64 {
 	return &rs.writes[maphash.String(rs.seed, hash)%writeShards]
 }
@@ -138,11 +138,11 @@ func (rs *refusals) forget(hash string) {
 	}
 }
 
-// note remembers the result of a call that began when asked, if it is a refusal. The permits come
+// note remembers the refusal of a call that began when asked, if it says a time. The permits come
 // back a wait after Redis has judged, which was between the call and the reply: they may be there
 // from the earlier time on, and RetryAfter is the later one.
 func (rs *refusals) note(l *Limiter, wanted Want, v Result, asked time.Duration) {
-	if v.OK || v.Again || v.Wait <= 0 {
+	if v.Again || v.Wait <= 0 {
 		return
 	}
 	v.Batch, v.Drift, v.Queued = 0, 0, 0 // those of this call

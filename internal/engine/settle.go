@@ -57,9 +57,6 @@ func (s *Settlement) Settle(ctx context.Context, numbers bool) ([]Result, error)
 	pool := &s.group.engine.groups.sessions[s.group.limiters[0].Server()]
 	call := &groupCall{group: s.group, settles: s.parts, numbers: numbers, sessions: pool}
 	err := call.carryOut(ctx, 0, func() { s.begin(call) })
-	for _, l := range s.group.limiters {
-		l.engine.refusals.forget(l.Hash)
-	}
 	if err != nil { // the call may still go on
 		if s.end != nil {
 			time.AfterFunc(sessionLife, s.end)
