@@ -42,8 +42,9 @@ func (f Fields) names() string {
 	return strings.Join(names, ", ")
 }
 
-// SetFields puts the numbers of a result into the header of a response that no Middleware writes: RateLimit-Policy
-// and RateLimit of draft 11, and Retry-After if it was refused. They are those of a Middleware without options.
+// SetFields puts the numbers of a result into the header of a response that no Middleware writes:
+// RateLimit-Policy and RateLimit of draft 11, and Retry-After if it was refused. They are those of a
+// Middleware without options.
 func SetFields(h http.Header, result limit.Result) {
 	m := Middleware{fields: Draft11}
 	m.setFields(h, result, new([3]string))

@@ -218,10 +218,13 @@ func TestSettlementsOfAPacerAreApart(t *testing.T) {
 // A Pacer refuses a limiter that cannot reserve, and nil functions.
 func TestAPacerRefusesWhatCannotReserve(t *testing.T) {
 	allows := limit.KeyedFunc(newMemory(t, 1, time.Second).Allow)
+	pacer := func(k limit.Keyed, opt httplimit.PacerOption) error {
+		return second(httplimit.NewKeyedPacer(nil, k, all, opt))
+	}
 	for name, err := range map[string]error{
-		"the limiter": second(httplimit.NewKeyedPacer(nil, allows, all, httplimit.WithReserve(ten, nil))),
-		"estimate":    second(httplimit.NewKeyedPacer(nil, &ledger{}, all, httplimit.WithReserve(nil, tokens))),
-		"hook":        second(httplimit.NewKeyedPacer(nil, &ledger{}, all, httplimit.WithSettleErrorHook(nil))),
+		"the limiter": pacer(allows, httplimit.WithReserve(ten, nil)),
+		"estimate":    pacer(&ledger{}, httplimit.WithReserve(nil, tokens)),
+		"hook":        pacer(&ledger{}, httplimit.WithSettleErrorHook(nil)),
 	} {
 		if !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

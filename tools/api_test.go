@@ -12,12 +12,20 @@ import (
 // nothing to compare.
 func TestIncompatibleChangesAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ api, unreleased, refused string }{
-		"the same":                        {api: before},
-		"an addition":                     {api: before + "\nfunc New() {}\n"},
-		"a removed function":              {api: "package p\n\ntype T struct{}\n\nfunc (T) Get() {}\n", refused: "Old"},
-		"a removed method":                {api: "package p\n\ntype T struct{}\n\nfunc Old() {}\n", refused: "Get"},
-		"a method with another type":      {api: strings.Replace(before, "Get()", "Get(int)", 1), refused: "Get"},
-		"one that the CHANGELOG mentions": {api: "package p\n\nfunc Old() {}\n", unreleased: "- Without T and Get.\n"},
+		"the same":    {api: before},
+		"an addition": {api: before + "\nfunc New() {}\n"},
+		"a removed function": {
+			api: "package p\n\ntype T struct{}\n\nfunc (T) Get() {}\n", refused: "Old",
+		},
+		"a removed method": {
+			api: "package p\n\ntype T struct{}\n\nfunc Old() {}\n", refused: "Get",
+		},
+		"a method with another type": {
+			api: strings.Replace(before, "Get()", "Get(int)", 1), refused: "Get",
+		},
+		"one that the CHANGELOG mentions": {
+			api: "package p\n\nfunc Old() {}\n", unreleased: "- Without T and Get.\n",
+		},
 		"one that the CHANGELOG mentions in part": {
 			api: "package p\n", unreleased: "- Without T and Get.\n", refused: "Old",
 		},
@@ -25,7 +33,8 @@ func TestIncompatibleChangesAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := repository(t)
 			write(t, dir, "p.go", c.api)
-			write(t, dir, "CHANGELOG.md", "## [Unreleased]\n\n"+c.unreleased+"\n## [0.1.0]\n\n- Old, T, Get\n")
+			write(t, dir, "CHANGELOG.md",
+				"## [Unreleased]\n\n"+c.unreleased+"\n## [0.1.0]\n\n- Old, T, Get\n")
 			git(t, dir, "commit", "-qam", "next")
 			if out, err := api(t, dir); err != nil {
 				t.Fatalf("without a tag: %v\n%s", err, out)
@@ -66,7 +75,8 @@ func write(t *testing.T, dir, name, text string) {
 
 func git(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+	who := []string{"-c", "user.name=a", "-c", "user.email=a@example.com"}
+	cmd := exec.Command("git", append(who, args...)...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("git %v: %v\n%s", args, err, out)

@@ -271,7 +271,8 @@ func TestForeignSettingsAreRefused(t *testing.T) {
 	}
 }
 
-// The service speaks TLS with its clients, whose certificates it checks, and with a Redis that asks for a password.
+// The service speaks TLS with its clients, whose certificates it checks, and with a Redis that asks for a
+// password.
 func TestTLSAndPassword(t *testing.T) {
 	pki := redistest.NewPKI(t)
 	file := func(name string) string { return filepath.Join(pki.Dir, name) }

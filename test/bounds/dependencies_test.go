@@ -6,11 +6,12 @@ import (
 	"testing"
 )
 
-// A program that imports the library compiles go-redis, this module, and at most 8 packages of other modules. All
-// but one of these are dependencies of go-redis.
+// A program that imports the library compiles go-redis, this module, and at most 8 packages of other
+// modules. All but one of these are dependencies of go-redis.
 func TestDependenciesAreFew(t *testing.T) {
 	const format = `{{with .Module}}{{if not .Main}}{{.Path}} {{end}}{{end}}{{.ImportPath}}`
-	out, err := exec.Command("go", "list", "-deps", "-f", format, "github.com/redisson-go/rratelimiter").Output()
+	const library = "github.com/redisson-go/rratelimiter"
+	out, err := exec.Command("go", "list", "-deps", "-f", format, library).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,6 +28,7 @@ func TestDependenciesAreFew(t *testing.T) {
 		}
 	}
 	if goRedis == 0 || len(beyond) > 8 {
-		t.Errorf("%d packages of go-redis, and %d beyond it, want at most 8: %v", goRedis, len(beyond), beyond)
+		t.Errorf("%d packages of go-redis, and beyond it %d, want at most 8: %v",
+			goRedis, len(beyond), beyond)
 	}
 }
