@@ -38,9 +38,9 @@ const mostSearched = 64 << 10
 // missing.
 var beforeReason = regexp.MustCompile(`^yaml: (line \d+: )?`)
 
-// Locate returns the line of an error of Decode and its reason. The line is the first one up to which the
-// file has the same error, whatever follows; the last one if the mistake is that the file ends; and 0 in a file of
-// more than 64 KiB.
+// Locate returns the line of an error of Decode and its reason. The line is the first one up to which
+// the file has the same error, whatever follows; the last one if the mistake is that the file ends; and 0
+// in a file of more than 64 KiB.
 func Locate(data []byte, err error) (line int, reason string) {
 	reason = beforeReason.ReplaceAllString(err.Error(), "")
 	if len(data) > mostSearched {
