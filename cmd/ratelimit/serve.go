@@ -23,6 +23,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/cmd/ratelimit/rls"
 )
 
@@ -60,7 +61,16 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 		return err
 	}
 	defer closeRedis()
-	service, err := rls.New(rdb, s.options())
+	log := slog.New(handler)
+	options := s.options()
+	options.OnHealth = func(h rratelimiter.Health) {
+		if h.Degraded {
+			log.Warn("Redis has failed, fallbacks decide", "cause", h.Cause)
+			return
+		}
+		log.Info("Redis is back")
+	}
+	service, err := rls.New(rdb, options)
 	if err != nil {
 		return err
 	}
@@ -72,7 +82,7 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	v := &server{settings: s, service: service, log: slog.New(handler), failed: make(chan error, 4)}
+	v := &server{settings: s, service: service, log: log, failed: make(chan error, 4)}
 	if err := v.listen(stderr); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -40,7 +41,9 @@ func TestFallbacks(t *testing.T) {
 // service granted meanwhile is booked afterwards.
 func TestTheLocalFallbackKeepsTheLimit(t *testing.T) {
 	server := redistest.Start(t)
-	s := serve(t, server.Client(t), Options{Budget: short},
+	health := make(chan bool, 10)
+	o := Options{Budget: short, OnHealth: func(h rratelimiter.Health) { health <- h.Degraded }}
+	s := serve(t, server.Client(t), o,
 		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, "+
 			"requests_per_unit: 6}}]")
 	asks(t, s, "a=x", "OK: OK 5")
@@ -52,6 +55,9 @@ func TestTheLocalFallbackKeepsTheLimit(t *testing.T) {
 	thaw()
 	redistest.Eventually(t, "all permits are booked", func() bool { return s.Health().Unbooked == 0 })
 	asks(t, s, "a=x*0", "OVER: OVER 0")
+	if failed, back := <-health, <-health; !failed || back {
+		t.Errorf("the hook was called with %v, %v", failed, back)
+	}
 }
 
 // With another algorithm the local fallback is a limiter in this process, with the same numbers.

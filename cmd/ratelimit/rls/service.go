@@ -47,6 +47,10 @@ type Options struct {
 	// Metadata adds dynamic metadata to responses: the request, and the metadata of the limits that passed.
 	Metadata bool
 
+	// OnHealth is called each time that Redis has failed or is back, as rratelimiter.WithHealthHook says. Nil
+	// is for no call.
+	OnHealth func(rratelimiter.Health)
+
 	// NearRatio is the part of a limit from which hits count as near to it, above 0 and at most 1. 0 is 0.8.
 	NearRatio float64
 }
@@ -83,7 +87,7 @@ func New(rdb redis.UniversalClient, o Options) (*Service, error) {
 			limit.ErrInvalidArgument, o.NearRatio)
 	}
 	client := rratelimiter.New(rdb, rratelimiter.WithBudget(o.Budget),
-		rratelimiter.WithFallback(rratelimiter.FallbackLocal))
+		rratelimiter.WithFallback(rratelimiter.FallbackLocal), rratelimiter.WithHealthHook(o.OnHealth))
 	s := &Service{options: o, meters: newMeters()}
 	s.openers = openers{client: client, redis: rdb, prefix: o.Prefix, budget: o.Budget}
 	return s, nil
