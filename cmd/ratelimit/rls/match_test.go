@@ -104,7 +104,7 @@ func TestMatchingIsThatOfTheReference(t *testing.T) {
 
 // pairsOf splits "key=value key=value".
 func pairsOf(text string) (pairs []string) {
-	for _, field := range strings.Fields(text) {
+	for field := range strings.FieldsSeq(text) {
 		key, value, _ := strings.Cut(field, "=")
 		pairs = append(pairs, key, value)
 	}
