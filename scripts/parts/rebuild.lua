@@ -2,7 +2,8 @@
 -- session of the Client vouches for the value: other sessions do not know which session wrote it last.
 
 -- rebuild rebuilds the value, unless the session of the Client vouches for it. If that session names the rate
--- of the old value, an estimate (outstanding.lua) does not raise the value above the old one.
+-- of the old value, an estimate (outstanding.lua) does not raise the value above the old one. If it names the
+-- rate of now, an estimate does not lower it either: one that is too low would stay.
 local function rebuild(l, client)
   if not l.own then
     return
@@ -14,6 +15,8 @@ local function rebuild(l, client)
     l.value = l.rate - outstanding(l, l.gone)
   end
   if vouched and l.stored and l.records('ZCARD') - l.gone > MANY then
-    l.value = math.min(l.value, l.stored + l.back + l.rate - vouched)
+    local kept = l.stored + l.back + l.rate - vouched
+    local right = vouched == l.rate and kept <= l.rate and not l.afresh
+    l.value = right and kept or math.min(l.value, kept)
   end
 end

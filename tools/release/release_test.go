@@ -106,7 +106,7 @@ func TestRehearsal(t *testing.T) {
 		}
 	})
 	t.Run("image of ratelimit", func(t *testing.T) {
-		if out := first.starts(t, programs[1], "--help"); !strings.Contains(out, "--config") {
+		if out := first.starts(t, programs[1], "--help"); !strings.Contains(out, "-config FILE") {
 			t.Errorf("ratelimit --help prints %q", out)
 		}
 	})

@@ -1,0 +1,36 @@
+package groups_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A call of a Group, a reservation or a charge leaves the value of a PER_CLIENT limiter right, also next to
+// more records than a call may sum. An estimate by some of them could refuse permits that are free.
+func TestAPerClientValueStaysRightNextToManyRecords(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		const rate, large, small = 100_000, 100, 5900 // an estimate sees all large ones, and finds too much taken
+		l := b.NewLimiter(PerClient, rate, time.Hour)
+		l.Takes(1)
+		value, permits := l.ValueKey()+":"+b.Client.ID(), l.PermitsKey()+":"+b.Client.ID()
+		b.FillKey(permits, b.Now-9000, 1, large, 100)
+		b.FillKey(permits, b.Now-8000, 1, small, 1)
+		b.SetKey(value, rate-1-large*100-small)
+		l.Keeps(rate, value, permits)
+		group := b.Client.All(l.RateLimiter, b.NewLimiter(Overall, rate, time.Hour).RateLimiter)
+		for i := range int64(60) {
+			b.Now++
+			r, err := l.Reserve(b.Context(), 5, 0)
+			b.Want(err)
+			l.Keeps(rate, value, permits)
+			b.Want(r.Settle(b.Context(), i%9))
+			l.Keeps(rate, value, permits)
+			b.Want(ErrOf(l.Charge(b.Context(), 1+i%7)))
+			l.Keeps(rate, value, permits)
+			b.Want(ErrOf(group.TryAcquire(b.Context(), 1+i%7, 0)))
+			l.Keeps(rate, value, permits)
+		}
+	})
+}
