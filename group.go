@@ -232,12 +232,9 @@ func tighter(r, other Result, granted bool) bool {
 // acquire asks for permits until it gets them, the timeout passes or ctx ends, and tells
 // the observer.
 func (g *Group) acquire(ctx context.Context, wanted engine.Want) ([]engine.Result, error) {
-	if g.client.observer == nil {
-		return g.decide(ctx, wanted)
-	}
 	start := time.Now()
 	v, err := g.decide(ctx, wanted)
-	g.client.observer.Observe(ctx, g.observation(v, wanted, start, err))
+	g.observe(ctx, v, wanted, start, err)
 	return v, err
 }
 

@@ -7,9 +7,10 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/engine"
 )
 
-// An Observer is called with the outcome of each call of TryAcquire, Acquire and
-// Allow of a Client: for metrics and traces (WithObserver). Package otellimit has
-// one for OpenTelemetry.
+// An Observer is called with the outcome of each call that takes permits of a
+// Client: TryAcquire, Acquire, Allow, Reserve, TryReserve, Charge, and a Settle that
+// charges what was used beyond a reservation. It is for metrics and traces
+// (WithObserver). Package otellimit has one for OpenTelemetry.
 type Observer interface {
 	// Observe is called once for each call, in the goroutine of the caller, which waits
 	// for it. It is called by many goroutines at once. ctx is that of the call.
@@ -22,12 +23,13 @@ type Observation struct {
 	// is fit for an attribute of a metric; Result.Name may differ for each user.
 	Policy string
 
-	// Permits is the number asked for.
+	// Permits is the number asked for; for Settle, what it charges: of the limiters
+	// of a Group the most.
 	Permits int64
 
 	// Result is the result of the call, after an error zero but for Name. For
-	// Allow it has all numbers; for TryAcquire and Acquire it has Allowed, Name
-	// and Degraded.
+	// Allow, TryReserve and Charge it has all numbers; for the rest it has Allowed,
+	// Name and Degraded.
 	Result Result
 
 	// Err is the error of the call, nil if it has a Result.
@@ -56,8 +58,8 @@ type Observation struct {
 	OtherRate bool
 }
 
-// WithObserver makes the Client call o.Observe after each call of TryAcquire,
-// Acquire and Allow. Without it nothing is measured. The default is none.
+// WithObserver makes the Client call o.Observe after each call that takes permits
+// (Observer). Without it nothing is measured. The default is none.
 func WithObserver(o Observer) Option {
 	return option(func(s *settings) { s.observer = o })
 }
@@ -81,6 +83,15 @@ func observation(
 		o.Result.Allowed, o.Result.Degraded = v.OK, v.Degraded
 	}
 	return o
+}
+
+// observe tells the observer, if there is one, of a call to a Group.
+func (g *Group) observe(
+	ctx context.Context, results []engine.Result, wanted engine.Want, start time.Time, err error,
+) {
+	if o := g.client.observer; o != nil {
+		o.Observe(ctx, g.observation(results, wanted, start, err))
+	}
 }
 
 // observation returns the Observation of a call to a Group. It is about the

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
@@ -141,21 +142,9 @@ func (g *Group) reserved(permits int64, results []engine.Result) *Reservation {
 // The Result is that of the limiter with the largest debt in proportion to its rate, or the
 // smallest part of it left.
 func (g *Group) Charge(ctx context.Context, permits int64) (Result, error) {
-	spent, err := g.wants(permits, 1)
-	if err != nil {
-		return Result{}, err
-	}
-	if err := g.members[0].limiter.Usable(ctx); err != nil {
-		return Result{}, err
-	}
-	if g.client.guard.Off() {
-		return Result{Allowed: true, Name: g.members[0].limiter.Name(), Degraded: true}, nil
-	}
-	parts := make([]engine.Part, len(spent))
-	for i, n := range spent {
-		parts[i].Used = n
-	}
-	results, err := g.group.Settlement(parts).Settle(ctx, true)
+	start := time.Now()
+	results, err := g.charge(ctx, permits)
+	g.observe(ctx, results, engine.Want{Permits: permits, Numbers: true}, start, err)
 	if err != nil {
 		return Result{}, err
 	}
@@ -163,11 +152,31 @@ func (g *Group) Charge(ctx context.Context, permits int64) (Result, error) {
 	return r, nil
 }
 
+// charge is Charge with the numbers of each limiter.
+func (g *Group) charge(ctx context.Context, permits int64) ([]engine.Result, error) {
+	spent, err := g.wants(permits, 1)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.members[0].limiter.Usable(ctx); err != nil {
+		return nil, err
+	}
+	if g.client.guard.Off() {
+		return slices.Repeat([]engine.Result{{OK: true, Degraded: true}}, len(spent)), nil
+	}
+	parts := make([]engine.Part, len(spent))
+	for i, n := range spent {
+		parts[i].Used = n
+	}
+	return g.group.Settlement(parts).Settle(ctx, true)
+}
+
 // reservation returns the Reservation of records that were taken. Parts without records were
 // granted by a Fallback.
 func (g *Group) reservation(parts []engine.Part) *Reservation {
 	id := func() string { return g.reservationID(parts) }
 	var s *engine.Settlement // made when it is known what was used
+	var beyond int64         // the most permits that are charged to a limiter
 	return limit.NewReservation(id, func(ctx context.Context, actual []int64) error {
 		if s == nil {
 			used, err := g.used(actual)
@@ -175,9 +184,13 @@ func (g *Group) reservation(parts []engine.Part) *Reservation {
 				return err
 			}
 			changes := false
+			beyond = 0
 			for i, n := range used {
 				parts[i].Used = n
-				changes = changes || parts[i].Records != "" && n != parts[i].Reserved
+				if parts[i].Records != "" {
+					changes = changes || n != parts[i].Reserved
+					beyond = max(beyond, n-parts[i].Reserved)
+				}
 			}
 			if !changes {
 				return nil
@@ -187,7 +200,11 @@ func (g *Group) reservation(parts []engine.Part) *Reservation {
 		if err := g.members[0].limiter.Usable(ctx); err != nil {
 			return err
 		}
-		_, err := s.Settle(ctx, false)
+		start := time.Now()
+		results, err := s.Settle(ctx, false)
+		if beyond > 0 {
+			g.observe(ctx, results, engine.Want{Permits: beyond}, start, err)
+		}
 		if errors.Is(err, ErrInvalidArgument) {
 			s = nil
 		}
