@@ -116,7 +116,7 @@ for i = 1, #members do
   end
 end
 
-local replies, asked = {}, ARGV[8] == '1'
+local replies, asked, resent = {}, ARGV[8] == '1', ARGV[7] ~= '' -- of a copy WAIT counts only its own writes
 for i = 1, #members do
   local l, taken, reply = members[i], 0, { 0, 0, 0, 0, 0, 0, 0 }
   if not l.absent then
@@ -127,7 +127,7 @@ for i = 1, #members do
       found, taken = unused(l, l.settles, l.request)
     end
     reply = numbers(l, asked, again, nil, found and taken - found.given or taken, l.request.stamp)
-    local step = take(l, l.request, taken, l.request.all > 0 and not done)
+    local step = take(l, l.request, taken, (l.request.all > 0 or resent) and not done)
     if found then
       settleRecords(l, found, l.settles.channel)
     end

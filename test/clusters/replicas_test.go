@@ -235,6 +235,23 @@ func copyWaits(t *testing.T) {
 		t.Error("no reply was lost")
 	}
 	Until(t, func() bool { return f.out(f.master) == 1 })
+
+	thaw()
+	f.replicated(1)
+	reserve := func() *rratelimiter.Reservation {
+		r, err := f.l.Reserve(t.Context(), 3, 0)
+		NoError(t, err)
+		return r
+	}
+	NoError(t, reserve().Cancel(t.Context())) // loads the script
+	r := reserve()
+	thaw = f.replica.Freeze(t)
+	defer thaw()
+	f.proxy.SwallowReplyTo(1, IsScript)
+	f.refuses(r.Settle(t.Context(), 1), "0 of 1")
+	if n := f.out(f.master); f.proxy.Swallowed() != 2 || n != 2 {
+		t.Errorf("%d permits are out, want 2", n)
+	}
 }
 
 // A caller's own timeout and context are kept while Redis waits for replicas.
