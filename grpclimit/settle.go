@@ -16,8 +16,9 @@ const place = "grpclimit"
 // rest comes back; if more was used, the difference is charged (limit.Reservation).
 //
 // If several interceptors of a server have WithSettle, Settle settles the reservation of each. It takes
-// effect once: a second Settle changes nothing. A call that needed no permits, or that passed without,
-// has nothing to settle, and Settle returns nil.
+// effect once: a second Settle changes nothing and returns nil. If the first one failed, it tries again
+// with the amounts of the first. A call that needed no permits, or that passed without, has nothing to
+// settle, and Settle returns nil.
 //
 // Settle ignores the end of ctx, because permits are used whether or not the caller is still there;
 // WithTimeout bounds it. It may be called after the call has ended. The error, which the hook also

@@ -20,8 +20,9 @@ const place = "httplimit"
 // the rest comes back; if more was used, the difference is charged (limit.Reservation).
 //
 // If several Middlewares with WithSettle are around the handler, Settle settles the reservation of each.
-// It takes effect once: a second Settle changes nothing. A request that needed no permits, or that
-// passed without, has nothing to settle, and Settle returns nil.
+// It takes effect once: a second Settle changes nothing and returns nil. If the first one failed, it tries
+// again with the amounts of the first. A request that needed no permits, or that passed without, has
+// nothing to settle, and Settle returns nil.
 //
 // Settle ignores the end of ctx, because permits are used whether or not the visitor is still there;
 // WithTimeout bounds it. It may be called after the handler has returned. The error, which the hook for

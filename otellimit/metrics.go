@@ -79,7 +79,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 			"The time that requests waited for permits, if they waited.", secondsBounds),
 		batchSize: batchSize,
 		permits: b.counter("rratelimiter.permits", "{permit}",
-			"Permits that were granted."),
+			"Permits that were granted or charged."),
 		nearLimit: b.counter("rratelimiter.near_limit_requests", "{request}",
 			"Granted requests after which 80 % or more of the limit was used."),
 		degraded: b.counter("rratelimiter.degraded_requests", "{request}",

@@ -97,6 +97,9 @@ func (call *groupCall) settleArgs(types [MaxMembers]int) arguments {
 		given := any("")
 		if beyond > 0 && l.given != nil {
 			given = l.given.text
+			if part.Records != "" { // another rate may have been set since then, and stays
+				given = NewGivenRate(l.given.Rate, false).text
+			}
 		}
 		for j, v := range []any{types[i], part.Records, part.Reserved, max(0, part.Reserved-part.Used),
 			beyond, records, given, wire.ChangedOf(l.Hash)} {

@@ -353,3 +353,27 @@ func TestSettlementsHaveFewSessions(t *testing.T) {
 		t.Errorf("%d fields, want %d at most", n, least+sessions)
 	}
 }
+
+// A settlement charges what was used beyond a reservation at the rate that is set by now: a rate that came
+// with the reservation is outdated, and does not replace it. Where none is set any more, it sets it.
+func TestSettleKeepsARateThatWasSetMeanwhile(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 0, 0)
+		old := b.Wrap(l.WithRate(10, time.Minute))
+		for _, elsewhere := range []bool{false, true} {
+			r := reserve(old, 4)
+			b.Want(l.SetRate(b.Context(), Overall, 20, time.Minute))
+			if elsewhere {
+				var err error
+				r, err = b.NewClient().Reservation(r.ID())
+				b.Want(err)
+			}
+			settle(l, r, 6)
+			keeps(l, 20, 18)
+		}
+		r := reserve(old, 4)
+		b.Want(ErrOf(l.Delete(b.Context())))
+		settle(l, r, 6)
+		keeps(l, 10, 8)
+	})
+}
