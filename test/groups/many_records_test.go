@@ -11,7 +11,7 @@ import (
 // more records than a call may sum. An estimate by some of them could refuse permits that are free.
 func TestAPerClientValueStaysRightNextToManyRecords(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
-		const rate, large, small = 100_000, 100, 5900 // an estimate sees all large ones, and finds too much taken
+		const rate, large, small = 100_000, 100, 5900 // an estimate reads all large ones: it is too low
 		l := b.NewLimiter(PerClient, rate, time.Hour)
 		l.Takes(1)
 		value, permits := l.ValueKey()+":"+b.Client.ID(), l.PermitsKey()+":"+b.Client.ID()
