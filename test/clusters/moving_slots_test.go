@@ -147,6 +147,19 @@ func (h *moving) acquire(n int64) bool {
 	return ok
 }
 
+// spends reserves permits and settles what was used of them.
+func (h *moving) spends(reserved, used int64) {
+	h.Helper()
+	r, err := h.l.Reserve(h.Context(), reserved, 0)
+	h.want(err)
+	if r == nil {
+		h.Errorf("%d permits were refused with %d of 10 out", reserved, h.out.Load())
+		return
+	}
+	h.want(r.Settle(h.Context(), used))
+	h.out.Add(used)
+}
+
 func (h *moving) release(n int64) {
 	h.Helper()
 	h.want(h.l.Release(h.Context(), n))
@@ -204,6 +217,24 @@ var uses = map[string]func(h *moving){
 			h.acquire(5)
 		}
 		h.release(1)
+	},
+	"settle": func(h *moving) {
+		for _, used := range []int64{0, 1, 3} {
+			h.spends(2, used)
+			h.release(used)
+		}
+		h.want(ErrOf(h.l.Charge(h.Context(), 1)))
+		h.out.Add(1)
+		h.release(1)
+	},
+	"settle alone": func(h *moving) {
+		h.release(h.out.Load())
+		h.spends(4, 0)
+		h.spends(4, 6)
+		h.release(6)
+		h.spends(4, 1)
+		h.release(1)
+		h.acquire(5)
 	},
 	"peek and config": func(h *moving) {
 		r, err := h.l.Peek(h.Context())
