@@ -21,6 +21,7 @@ import (
 //     accessor (parts/keys.lua) knows each command that it is called with.
 //   - Each name is a local that was declared before, or a global of every server. No global is assigned to,
 //     no local takes the name of a global, and a file takes no name of the functions before it.
+//   - No local is assigned to where gopher-lua would keep its value (lost).
 //   - A loop has a bound beside it, and no function calls itself: so every script ends.
 //   - A number above 10 has a name.
 

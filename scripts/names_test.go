@@ -51,8 +51,11 @@ func (c *luaChecker) stmts(stmts []ast.Stmt) {
 			c.local(s)
 		case *ast.AssignStmt:
 			c.exprs(s.Rhs...)
-			for _, lhs := range s.Lhs {
+			for i, lhs := range s.Lhs {
 				c.assign(lhs)
+				if i < len(s.Rhs) {
+					c.lost(lhs, s.Rhs[i])
+				}
 			}
 		case *ast.FuncCallStmt:
 			c.exprs(s.Expr)
@@ -108,6 +111,28 @@ func (c *luaChecker) assign(to ast.Expr) {
 	case luaConstant.MatchString(name.Value):
 		c.errorf(to.Line(), "the constant %s is assigned to", name.Value)
 	}
+}
+
+// lost finds what gopher-lua, and so miniredis, does not assign: if x is true in `a and not x and b`, a local
+// keeps its value instead of becoming false.
+func (c *luaChecker) lost(to, value ast.Expr) {
+	if _, ok := to.(*ast.IdentExpr); !ok {
+		return
+	}
+	luaInspect(value, func(node any) bool {
+		and, ok := node.(*ast.LogicalOpExpr)
+		if !ok || and.Operator != "and" {
+			return true
+		}
+		last := and.Lhs
+		if before, ok := last.(*ast.LogicalOpExpr); ok && before.Operator == "and" {
+			last = before.Rhs
+		}
+		if _, ok := last.(*ast.UnaryNotOpExpr); ok {
+			c.errorf(to.Line(), "miniredis does not assign false behind not: declare the local here")
+		}
+		return true
+	})
 }
 
 // exprs checks the names of expressions. A function does not see those that are declared behind it. So one

@@ -128,6 +128,8 @@ func TestEveryRuleFindsWhatBreaksIt(t *testing.T) {
 		{"local count = 1", "op.lua:5: local count takes the name of the one of parts/p.lua"},
 		{"local MOST = 1\nMOST = 2", "op.lua:6: the constant MOST is assigned to"},
 		{"local x = 1 + 60", "op.lua:5: 60 has no name: local NAME = 60"},
+		{"local x, y = 1, 2\nx = y and not y and y",
+			"op.lua:6: miniredis does not assign false behind not: declare the local here"},
 		{"local = 1", "op.lua:5: op.lua line:5(column:7) near '=':   syntax error"},
 		{"-- include parts/q.lua", "op.lua:5: parts/q.lua is missing, or includes itself"},
 	} {

@@ -41,13 +41,14 @@ do
   local f = since and redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', ARGV[2], 'longest') or {}
   local text = since and redis.pcall('GET', KEYS[2])
   local rate, interval, value = tonumber(f[1]), tonumber(f[2]), tonumber(text or nil)
-  common = rate and interval and value and f[3] == '0' and ARGV[from] == '0' and not f[5]
+  local right = rate and interval and value and f[3] == '0' and ARGV[from] == '0' and not f[5]
     and rate % 1 + interval % 1 + since % 1 == 0 and math.max(rate, interval) <= MOST
     and since > now - interval and since <= now and text == string.format('%d', value)
     and value + p.free <= rate and value - p.extra >= rate - MOST and p.reserved + p.extra <= FULL
     and (not f[4] or f[4] < ARGV[3])
     and (p.extra == 0 or f[4] and string.sub(f[4], FROM, TO) == string.sub(at, 1, 9)
       or redis.call('HLEN', KEYS[1]) < FEW)
+  common = right
   if common and p.extra > 0 then -- the record is new, and must not expire with its key
     local ttl = redis.call('PTTL', KEYS[3])
     common = (ttl < 0 or ttl > interval + 1000) and not redis.call('ZSCORE', KEYS[3], p.beyond)
@@ -110,7 +111,7 @@ for i = 1, #members do
   if err and not l.absent then
     return err
   end
-  again = again or not l.absent and l.dead > MANY -- finish removes all of them, which must come first
+  again = again or l.dead > MANY -- finish removes all of them, which must come first
   if not l.absent and l.value - l.request.all < l.rate - MOST then
     return redis.error_reply('DEBT ' .. i)
   end

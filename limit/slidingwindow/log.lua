@@ -59,7 +59,8 @@ if at and at > now then -- the clock was set back: the intervals of other limite
 end
 local many = redis.call('ZCARD', KEYS[1]) > MANY
 if many or since and since > now - interval then
-  used = not many and sum and base and (sum + permits - base) % ROUND
+  local known = sum and base and not many
+  used = known and (sum + permits - base) % ROUND
   if not used or used < permits then -- unreadable data count as the rate, taken now
     redis.call('UNLINK', KEYS[1])
     ttl, longer = -1, false

@@ -15,7 +15,9 @@ local function unused(l, s, r)
     local member = string.sub(s.records, from, from + size - 1)
     local at = l.records('ZSCORE', member)
     if r.all > 0 then
-      settled = settled or not at and l.records('ZSCORE', renamed(member))
+      if not (settled or at) then
+        settled = l.records('ZSCORE', renamed(member))
+      end
       found.used[#found.used + 1] = at and member or nil
     elseif not at then
       break -- the last record goes first, so the reservation is settled
