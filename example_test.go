@@ -362,7 +362,7 @@ func ExampleRateLimiter_Reserve() {
 	case r == nil: // refused
 		return
 	}
-	if err := r.Settle(ctx, 120); err != nil { // 380 are there again
+	if err := r.Settle(ctx, 120); err != nil { // 380 come back
 		log.Fatal(err)
 	}
 	fmt.Println(tokens.AvailablePermits(ctx))

@@ -48,13 +48,16 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user := r.Header.Get("User") // whom the gateway has authenticated
 	estimate := int64(len(question)/bytesPerToken + longestAnswer)
 	limits := g.client.All(g.requests.RateLimiter(user), g.tokens.RateLimiter(user), g.model)
-	reservation, result, err := limits.Amounts(1, estimate, estimate).TryReserve(r.Context(), 1)
+	// A silent Redis may delay a question by a second. Without a deadline it would be 20 s.
+	soon, cancel := context.WithTimeout(r.Context(), time.Second)
+	reservation, result, err := limits.Amounts(1, estimate, estimate).TryReserve(soon, 1)
+	cancel()
 	switch {
 	case errors.Is(err, rratelimiter.ErrPermitsExceedRate): // waiting would not help
 		http.Error(w, "the question is too long", http.StatusRequestEntityTooLarge)
 		return
-	case errors.Is(err, rratelimiter.ErrInvalidArgument): // such as a missing user
-		http.Error(w, "the user is missing", http.StatusBadRequest)
+	case errors.Is(err, rratelimiter.ErrInvalidArgument): // a missing user, or one with braces
+		http.Error(w, "the user is missing or invalid", http.StatusBadRequest)
 		return
 	case err != nil: // Redis has failed: let the question pass, without a limit
 		log.Print(err)
@@ -69,7 +72,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		log.Print(err)
 	}
 	if reservation == nil || err != nil {
-		return // an answer that breaks off has no usage: the estimate counts
+		return // the usage is unknown: the estimate counts
 	}
 	// The user may have left, but the tokens are used: settle also if the request has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Second)
@@ -102,8 +105,7 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request, question string
 	return 0, errors.Join(lines.Err(), io.ErrUnexpectedEOF)
 }
 
-// ask sends the question, up to three times. All attempts have one reservation: an attempt that
-// fails uses no tokens.
+// ask sends the question, up to three times. All attempts have one reservation.
 func (g *gateway) ask(ctx context.Context, question string) (response *http.Response, err error) {
 	const attempts = 3
 	for range attempts {
