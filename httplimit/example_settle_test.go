@@ -22,7 +22,7 @@ func ExampleWithActual() {
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 
-	// Each API key has 1,000 bytes an hour. A request reserves 400 and counts what it was sent.
+	// Each API key has 1,000 bytes an hour. A request reserves 400 and counts the bytes of its response.
 	perKey := client.Keyed("bytes", 1000, time.Hour)
 	m, err := httplimit.New(perKey, httplimit.ByHeader("X-Api-Key"),
 		httplimit.WithCost(func(*http.Request) (int64, error) { return 400, nil }),
