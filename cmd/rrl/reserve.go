@@ -44,14 +44,14 @@ func (a *app) reserveCommand() *cobra.Command {
 		Short: "Take an estimate, run a command, and settle what it used",
 		Long: `Take PERMITS for a cost that is known later, and run a command when they are granted. The
 command writes how many permits it used to the file that ` + usedVariable + ` names. When it has
-ended, the others are back at once; permits beyond PERMITS are charged (rrl help charge). If it
-writes nothing, PERMITS count, whatever its exit code. If it cannot be started, none do.
+ended, unused permits come back at once; what exceeds PERMITS is charged (rrl help charge). If it
+writes nothing, PERMITS count, whatever its exit code. If it cannot be started, all come back.
 
 The exit codes, and what happens on a signal, are those of rrl acquire. If the number cannot be
 settled, PERMITS count, and rrl prints why to stderr; the exit code remains that of the command.
 
 Without a command it prints the ID of the reservation to stdout, for rrl settle. A reservation
-that is never settled counts as estimated.`,
+that is never settled costs PERMITS for an interval.`,
 		Example: `  rrl reserve tokens 4000 --wait 10s -- sh -c './ask > answer; wc -w < answer > "$RRL_USED"'
   id=$(rrl reserve tokens 4000) && ./ask && rrl settle "$id" 1200`,
 		Args: claimArgs,
@@ -165,7 +165,7 @@ func (a *app) settleFor(ctx context.Context, q *reserving, r *rratelimiter.Reser
 			words.Harmless(strings.TrimPrefix(err.Error(), "rratelimiter: ")), r.ID())
 	case !q.quiet:
 		_ = a.printTo(a.stderr, settled{Name: q.name, Permits: used}, func(w io.Writer) {
-			fmt.Fprintf(w, "%q: settled, permits %d of %d\n", q.name, used, q.permits)
+			fmt.Fprintf(w, "%q: settled, permits %d, reserved %d\n", q.name, used, q.permits)
 		})
 	}
 }
@@ -209,8 +209,9 @@ func (a *app) settleCommand() *cobra.Command {
 PERMITS were used: the other reserved permits come back, if they have not come back already. If
 more were used than reserved, the difference is charged (rrl help charge). 0 cancels it.
 
-A second settlement gives nothing back. --redis, --name-prefix and --id must be those of the
-reservation.`,
+A second settlement gives nothing back, but may charge again what exceeds the reservation. --redis,
+--name-prefix and --id must be those of the reservation: with others, settle finds no reservation,
+gives nothing back, and prints the same as if it had expired.`,
 		Example: `  rrl settle "$id" 1200`,
 		Args:    named(0, 2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
