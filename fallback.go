@@ -6,8 +6,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/outage"
 )
 
-// A Fallback is what TryAcquire, Acquire and Allow return when Redis has failed:
-// it did not reply within the budget (WithBudget), or replied an error such as
+// A Fallback is what TryAcquire, Acquire, Allow, Reserve and TryReserve return when
+// Redis has failed: it did not reply within the budget (WithBudget), or replied an error such as
 // OOM, READONLY or NOPERM. A Fallback does not replace errors of the call or the
 // limiter: ErrNotInitialized, ErrPermitsExceedRate, ErrInvalidArgument,
 // ErrBadState, ErrNotReplicated and ErrClosed are returned unchanged, and so is

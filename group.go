@@ -101,7 +101,7 @@ func (g *Group) Amounts(amounts ...int64) *Group {
 	other := &Group{client: g.client, group: g.group, policy: g.policy, err: g.err}
 	if other.err == nil && len(amounts) != len(g.members) {
 		other.err = engine.InvalidOf("Amounts", "the number of amounts", len(amounts),
-			fmt.Sprintf("be %d, that of the limiters", len(g.members)))
+			fmt.Sprintf("be %d, one for each limiter", len(g.members)))
 	}
 	for i, amount := range amounts {
 		if other.err != nil {

@@ -24,10 +24,11 @@ import (
 //	used := answer(ctx)
 //	err = r.Settle(context.WithoutCancel(ctx), used)
 //
-// Unused permits come out of the records of the reservation, if these still count, and out of
-// nothing else: after an interval nothing comes back, because the permits have come back anyway.
-// Permits beyond the reservation are charged (RateLimiter.Charge). So by what was settled, no
-// interval has more than the rate, except for charges.
+// Unused permits come only from the records of the reservation. A settlement more than an interval
+// later frees nothing, because the reserved permits have come back by then. Permits beyond the
+// reservation are charged (RateLimiter.Charge). So by settled amounts, no interval has more than the
+// rate, except for charges. If Delete or SetRate has removed the records, nothing is left to give
+// back, and Settle returns nil all the same.
 //
 // A reservation belongs to the name and the records that it was made with. After a Delete, a Rename,
 // or a SetRate without WithKeepState, nothing comes back; what was used beyond it is charged if the
@@ -37,9 +38,9 @@ import (
 // A Release of more permits than the Client has taken otherwise may take the records of a
 // reservation, which then has nothing to give back.
 //
-// Another process settles a reservation by its ID (Client.Reservation). Settle it in one place: if two
-// processes do, permits come back once at most, but what was used beyond the reservation may be
-// charged by both.
+// Another process settles a reservation by its ID (Client.Reservation). Settle each reservation in one
+// process: if two settle it, permits come back once at most, but both may charge what exceeds the
+// reservation.
 type Reservation = limit.Reservation
 
 var (
@@ -224,8 +225,11 @@ func (g *Group) used(actual []int64) ([]int64, error) {
 	case len(actual) == 1:
 		return g.wants(actual[0], 0)
 	case len(actual) != len(g.members):
-		return nil, name.Named(engine.Invalid("the number of amounts", len(actual),
-			fmt.Sprintf("be 1 or %d, that of the limiters", len(g.members))))
+		bound := "be 1"
+		if len(g.members) > 1 {
+			bound = fmt.Sprintf("be 1 or %d (one for each limiter)", len(g.members))
+		}
+		return nil, name.Named(engine.Invalid("the number of amounts", len(actual), bound))
 	}
 	for i, n := range actual {
 		if err := engine.CheckPermits(n, 0); err != nil {
@@ -272,8 +276,8 @@ func (g *Group) reservationID(parts []engine.Part) string {
 
 // Reservation returns the reservation with an ID, to be settled where the work ends. It does not
 // ask Redis. A reservation of a PerClient limiter needs a Client with the same ID (WithID). An ID
-// says which limiter to change: do not take it from visitors. If it is none, the error is an
-// ErrInvalidArgument.
+// says which limiter to change: do not take it from visitors. If id is not that of a reservation, or is
+// empty, the error is an ErrInvalidArgument.
 func (c *Client) Reservation(id string) (*Reservation, error) {
 	refuse := func(bound string) error {
 		return engine.InvalidOf("Reservation", "id", fmt.Sprintf("%.60q", id), bound)
@@ -281,7 +285,7 @@ func (c *Client) Reservation(id string) (*Reservation, error) {
 	var text reservationText
 	b, err := base64.RawURLEncoding.DecodeString(id)
 	if err != nil || json.Unmarshal(b, &text) != nil {
-		return nil, refuse("be that of a Reservation")
+		return nil, refuse("be the ID of a reservation")
 	}
 	if text.Client != "" && text.Client != c.ID() {
 		return nil, engine.InvalidOf("Reservation", "the ID of the Client", fmt.Sprintf("%q", c.ID()),
@@ -293,7 +297,7 @@ func (c *Client) Reservation(id string) (*Reservation, error) {
 		given, err := parseGivenRate(m.Given)
 		reserved := wire.Reserved(string(m.Records))
 		if err != nil || reserved == 0 || reserved > engine.MaxPermits {
-			return nil, refuse("be that of a Reservation")
+			return nil, refuse("be the ID of a reservation")
 		}
 		l := c.engine.Limiter("name", m.Name, given.engine())
 		limiters = append(limiters, newRateLimiter(c, l, c.policy, given))
