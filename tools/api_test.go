@@ -53,6 +53,47 @@ func TestIncompatibleChangesAreRefused(t *testing.T) {
 
 const before = "package p\n\ntype T struct{}\n\nfunc (T) Get() {}\n\nfunc Old() {}\n"
 
+// A release tags a commit beside the branch, whose go.mod files have no replace. It is the last tag from the next
+// commit on, and not before: the release itself is compared with the one before it.
+func TestTheLastTagMayBeBesideTheBranch(t *testing.T) {
+	dir := repository(t)
+	is := func(want string) {
+		t.Helper()
+		cmd := exec.Command(filepath.Join(here(t), "last_tag.sh"))
+		cmd.Dir = dir
+		if out, err := cmd.Output(); strings.TrimSpace(string(out)) != want || (err == nil) != (want != "") {
+			t.Errorf("the last tag is %q, %v, want %q", out, err, want)
+		}
+	}
+	branch := func(tag string) {
+		t.Helper()
+		git(t, dir, "checkout", "-q", "--detach")
+		git(t, dir, "commit", "-qm", tag, "--allow-empty")
+		git(t, dir, "tag", tag)
+	}
+	next := func() {
+		t.Helper()
+		git(t, dir, "checkout", "-q", "-")
+		git(t, dir, "commit", "-qm", "next", "--allow-empty")
+	}
+	is("")
+	branch("v0.1.0-rc.1")
+	is("")
+	git(t, dir, "checkout", "-q", "-")
+	is("")
+	git(t, dir, "checkout", "-q", "-")
+	next()
+	is("v0.1.0-rc.1")
+	branch("v0.1.0")
+	is("v0.1.0-rc.1")
+	next()
+	is("v0.1.0")
+	git(t, dir, "tag", "v0.2.0")
+	is("v0.1.0")
+	git(t, dir, "tag", "grpclimit/v0.9.0", "HEAD^")
+	is("v0.1.0")
+}
+
 // repository returns a repository with one commit.
 func repository(t *testing.T) (dir string) {
 	t.Helper()
@@ -85,12 +126,18 @@ func git(t *testing.T, dir string, args ...string) {
 
 func api(t *testing.T, dir string) (output string, err error) {
 	t.Helper()
-	here, err := os.Getwd()
+	cmd := exec.Command(filepath.Join(here(t), "api.sh"))
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// here returns the folder of the scripts.
+func here(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(here, "api.sh"))
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "MODFILE="+filepath.Join(here, "go.mod"))
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return dir
 }
