@@ -79,8 +79,8 @@ func WithResolution(d time.Duration) Option {
 // the permits of a call that does not wait (Allow, TryAcquire without a timeout) will be there, calls
 // for as many permits are refused until then, or for longest, without asking Redis. The first call
 // after each millisecond asks anyway. So permits that other processes give back are granted a
-// millisecond and a round trip later at most; what this Client takes, gives back, settles or sets
-// counts at once. No permit is granted in memory.
+// millisecond and a round trip later at most. Acquires, releases, settlements and rates of this
+// Client count at once. No permit is granted in memory.
 //
 // A flood of refused calls to a limiter then costs Redis at most 1,000 calls a second. The Client
 // remembers the refusals of up to 10,000 limiters, some 400 bytes each, and drops the oldest.

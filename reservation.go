@@ -27,11 +27,10 @@ import (
 // Unused permits come only from the records of the reservation. A settlement more than an interval
 // later frees nothing, because the reserved permits have come back by then. Permits beyond the
 // reservation are charged (RateLimiter.Charge). So by settled amounts, no interval has more than the
-// rate, except for charges. If Delete or SetRate has removed the records, nothing is left to give
-// back, and Settle returns nil all the same.
+// rate, except for charges.
 //
 // A reservation belongs to the name and the records that it was made with. After a Delete, a Rename,
-// or a SetRate without WithKeepState, nothing comes back; what was used beyond it is charged if the
+// or a SetRate without WithKeepState, nothing comes back, and Settle returns nil; what was used beyond it is charged if the
 // name still has a rate, or the limiter is one WithRate. Settle does not replace another rate that was
 // set meanwhile.
 //
@@ -284,7 +283,7 @@ func (c *Client) Reservation(id string) (*Reservation, error) {
 	}
 	var text reservationText
 	b, err := base64.RawURLEncoding.DecodeString(id)
-	if err != nil || json.Unmarshal(b, &text) != nil {
+	if err != nil || json.Unmarshal(b, &text) != nil || len(text.Members) == 0 {
 		return nil, refuse("be the ID of a reservation")
 	}
 	if text.Client != "" && text.Client != c.ID() {

@@ -3,7 +3,8 @@
 
 -- rebuild rebuilds the value, unless the session of the Client vouches for it. If that session names the rate
 -- of the old value, an estimate (outstanding.lua) does not raise the value above the old one. If it names the
--- rate of now, an estimate does not lower it either: one that is too low would stay.
+-- rate of now, an estimate does not lower it either: one that is too low would stay. But no value is kept that
+-- so many records do not allow.
 local function rebuild(l, client)
   if not l.own then
     return
@@ -14,9 +15,10 @@ local function rebuild(l, client)
     -- include parts/outstanding.lua
     l.value = l.rate - outstanding(l, l.gone)
   end
-  if vouched and l.stored and l.records('ZCARD') - l.gone > MANY then
+  local left = vouched and l.stored and l.records('ZCARD') - l.gone or 0
+  if left > MANY then
     local kept = l.stored + l.back + l.rate - vouched
-    local right = vouched == l.rate and kept <= l.rate and not l.afresh
+    local right = vouched == l.rate and kept <= l.rate - left and not l.afresh
     l.value = right and kept or math.min(l.value, kept)
   end
 end

@@ -17,12 +17,12 @@ func TestGarbageIsNoID(t *testing.T) {
 			"", "null", "{}", "[]", `{"m":[]}`, `{"m":[{"n":"q"}]}`, `{"m":[{"n":"q","r":"AQID","a":1}]}`,
 		} {
 			_, err := b.Client.Reservation(base64.RawURLEncoding.EncodeToString([]byte(text)))
-			WantErr(b, err, rratelimiter.ErrInvalidArgument, "Reservation", "be that of a Reservation")
+			WantErr(b, err, rratelimiter.ErrInvalidArgument, "Reservation", "be the ID of a reservation")
 		}
 		r := reserve(b.NewLimiter(Overall, 10, time.Minute), 3)
 		for _, id := range []string{"=", r.ID() + "=", r.ID()[1:], r.ID()[:len(r.ID())-5]} {
 			_, err := b.Client.Reservation(id)
-			WantErr(b, err, rratelimiter.ErrInvalidArgument, "Reservation", "be that of a Reservation")
+			WantErr(b, err, rratelimiter.ErrInvalidArgument, "Reservation", "be the ID of a reservation")
 		}
 	})
 }

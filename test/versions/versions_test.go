@@ -55,7 +55,7 @@ func TestAClientOfTheLastVersionAndOneOfTodaySharePermits(t *testing.T) {
 	old.answers(t, "release 20", " <nil>")
 	same(50)
 
-	// What the older version does not know counts for it all the same.
+	// Reservations and charges, which the older version does not know, count for it as well.
 	held, err := l.Reserve(ctx, 40, time.Second)
 	NoError(t, err)
 	same(10)

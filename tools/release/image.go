@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// nobody is the user of the image, who owns nothing in it.
-const nobody = "65532:65532"
+// unprivileged is the user and group of the images. They own no file there.
+const unprivileged = "65532:65532"
 
 // images writes an image of each program.
 func (r *release) images() error {
@@ -104,7 +104,7 @@ func (r *release) imageOf(program program, p platform) (v1.Image, error) {
 	return mutate.ConfigFile(img, withConfig(img, func(c *v1.ConfigFile) {
 		c.OS, c.Architecture, c.Created = p.system, p.arch, v1.Time{Time: r.date}
 		c.Config = v1.Config{
-			Entrypoint: []string{"/" + program.path}, User: nobody,
+			Entrypoint: []string{"/" + program.path}, User: unprivileged,
 			Labels: map[string]string{
 				"org.opencontainers.image.version": r.version,
 				"org.opencontainers.image.source":  "https://" + root,

@@ -171,7 +171,7 @@ func commit(t *testing.T, dir string) {
 	}
 }
 
-// fromDist returns a command of a user who has dist, and has downloaded no module of ours before.
+// fromDist runs a command with the proxy of dist and an empty module cache, and returns its output.
 func (r *release) fromDist(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -297,7 +297,7 @@ func (r *release) starts(t *testing.T, c program, args ...string) string {
 	}
 	p := index.Manifests[0].Platform
 	if p.OS != "linux" || p.Architecture != "amd64" || len(manifest.Layers) != 1 ||
-		config.Config.User != nobody || !slices.Equal(config.Config.Entrypoint, []string{"/" + c.path}) {
+		config.Config.User != unprivileged || !slices.Equal(config.Config.Entrypoint, []string{"/" + c.path}) {
 		t.Fatalf("%+v, %+v, %+v", index, manifest, config)
 	}
 	dir := t.TempDir()
@@ -309,7 +309,7 @@ func (r *release) starts(t *testing.T, c program, args ...string) string {
 	}
 	name := "./" + c.path
 	if os.Geteuid() == 0 {
-		name, args = "chroot", append([]string{"--userspec=" + nobody, dir, "/" + c.path}, args...)
+		name, args = "chroot", append([]string{"--userspec=" + unprivileged, dir, "/" + c.path}, args...)
 	}
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = dir

@@ -128,7 +128,7 @@ func verdict(t *testing.T, merge bool, texts []string, want string) {
 	}
 }
 
-// What the reference service does not have is checked as well.
+// Keys that the reference service lacks are checked as well.
 func TestMistakesNameKeyValueAndBound(t *testing.T) {
 	descriptor := func(keys string) string { return "domain: d\ndescriptors: [{key: a, " + keys + "}]" }
 	limited := func(keys string) string {
