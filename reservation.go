@@ -30,9 +30,9 @@ import (
 // rate, except for charges.
 //
 // A reservation belongs to the name and the records that it was made with. After a Delete, a Rename,
-// or a SetRate without WithKeepState, nothing comes back, and Settle returns nil; what was used beyond it is charged if the
-// name still has a rate, or the limiter is one WithRate. Settle does not replace another rate that was
-// set meanwhile.
+// or a SetRate without WithKeepState, nothing comes back, and Settle returns nil; permits beyond the
+// reservation are charged if the name still has a rate, or the limiter is one WithRate. Settle does not
+// replace another rate that was set meanwhile.
 //
 // A Release of more permits than the Client has taken otherwise may take the records of a
 // reservation, which then has nothing to give back.

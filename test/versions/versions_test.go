@@ -108,7 +108,11 @@ func startOld(t *testing.T, addr, name string) peer {
 		t.Skip("a copy without history")
 	}
 	if out, err := run("git", "-C", "../..", "archive", "-o", tar, commit); err != nil {
-		t.Fatalf("no commit %s, which git fetch --unshallow --tags brings: %v\n%s", commit, err, out)
+		missing := t.Skipf
+		if os.Getenv("GITHUB_ACTIONS") != "" { // ci.yml fetches the history
+			missing = t.Fatalf
+		}
+		missing("no commit %s, which git fetch --unshallow --tags brings: %v\n%s", commit, err, out)
 	}
 	room := filepath.Join(source, "internal", "peer")
 	NoError(t, os.MkdirAll(room, 0o700))
