@@ -13,7 +13,8 @@
 --            4. those of them that go back
 --            5. the permits to be taken beyond them
 --            6. records that hold as many, as few as possible, end to end; always the same for a reservation
---            7. the given rate (parts/read.lua); empty where a rate must be set
+--            7. the given rate (parts/read.lua), for a reservation one that keeps another; empty where a
+--               rate must be set
 --            8. the channel that wakes waiters
 -- Reply:     0, or for each limiter the numbers of parts/numbers.lua without answers; all 0 for a limiter
 --            that is gone, of which nothing is left to settle

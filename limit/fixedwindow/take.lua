@@ -7,8 +7,8 @@
 -- ARGV[3]  the interval, in ms
 -- ARGV[4]  when the window of the permits to give back began; none: any window. Where permits are
 --          taken, 1 takes them whatever is left
--- Reply:   the permits left; when all are back, in µs; when the window began, in µs since 1970, 0 if
---          nothing was taken; when the permits are back, in µs
+-- Reply:   the permits left, below 0 a debt; when all are back, in µs; when the window began, in µs since
+--          1970, 0 if nothing was taken; when the permits are back, in µs
 
 -- Positions in a text: the permits end, the time begins and ends, the length begins, and ends at most.
 local DIGITS, FROM, TO, LENGTH, LAST = 13, 15, 30, 32, 43

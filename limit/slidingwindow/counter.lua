@@ -9,8 +9,8 @@
 -- ARGV[4]  the parts of the interval; it covers some of one more
 -- ARGV[5]  when the permits to give back were taken, in us since 1970; none: the newest permits. Where
 --          permits are taken, 1 takes them whatever is left
--- Reply:   the permits left; when all are back, in us; the time, in us since 1970, 0 if nothing was taken;
---          when the permits are back, in us
+-- Reply:   the permits left, below 0 a debt; when all are back, in us; the time, in us since 1970, 0 if
+--          nothing was taken; when the permits are back, in us
 
 local MOST = 2 ^ 40 -- permits
 local LONGEST = 2047 -- bytes; a text has fewer

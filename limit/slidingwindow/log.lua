@@ -8,8 +8,8 @@
 -- ARGV[4]  the slice of time whose grants are one record, in us
 -- ARGV[5]  when the permits to give back were taken, in us since 1970; none: the newest permits. Where
 --          permits are taken, 1 takes them whatever is left
--- Reply:   the permits left; when all are back, in us; the time, in us since 1970, 0 if nothing was taken;
---          when the permits are back, in us
+-- Reply:   the permits left, below 0 a debt; when all are back, in us; the time, in us since 1970, 0 if
+--          nothing was taken; when the permits are back, in us
 
 local MOST, ROUND = 2 ^ 40, 2 ^ 48 -- the most permits of a limit; sums start over at ROUND
 local LOOKS = 100 -- more than any set needs
