@@ -128,7 +128,8 @@ func (c call) noteOutcome(wanted engine.Want, began time.Time, err error) {
 		if redis.HasErrorPrefix(err, "OOM ") || redis.HasErrorPrefix(err, "MISCONF ") {
 			circuit.noteRefused()
 		}
-	case wanted.Budget >= leastBudget && !impatient:
+	case impatient: // a short timeout says nothing about Redis
+	case took < wanted.Budget, wanted.Budget >= min(leastBudget, c.policy.Budget): // an error, or silence
 		circuit.noteFailure(c.limiters[0], time.Now().Add(-min(took, wanted.Budget)), err)
 	}
 }

@@ -22,9 +22,9 @@ const (
 	// waits.
 	defaultBudget = 250 * time.Millisecond
 
-	// leastBudget is the shortest silence that counts as a failure. A caller
-	// whose context ends sooner gets its fallback, but says nothing about Redis:
-	// otherwise one caller with a tiny deadline could open the circuit for all.
+	// leastBudget is the shortest silence that counts as a failure, unless the Client's own
+	// budget is shorter. A caller whose context ends sooner gets its fallback, but says nothing
+	// about Redis: otherwise one caller with a tiny deadline could open the circuit for all.
 	leastBudget = 20 * time.Millisecond
 )
 

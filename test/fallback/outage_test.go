@@ -207,3 +207,31 @@ func TestTenThousandCallersHaveAnswersWithinTheBudget(t *testing.T) {
 		})
 	}
 }
+
+// The budget that a Client was given says how long a silence is a failure, however short it is. The time
+// that a caller has left says nothing about Redis.
+func TestTheBudgetOfTheClientDecidesWhatFails(t *testing.T) {
+	for name, budget := range map[string]time.Duration{
+		"of the Client": 5 * time.Millisecond,
+		"of the caller": time.Second,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Start(t)
+			c := NewClient(t, s.Client(t), rratelimiter.WithFallback(rratelimiter.FallbackAllow),
+				rratelimiter.WithBudget(budget))
+			l := c.RateLimiter(redistest.Name(t))
+			NoError(t, l.SetRate(t.Context(), Overall, 10, time.Hour))
+			s.Freeze(t)
+			for range 10 {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				if _, err := l.TryAcquire(ctx, 1, 0); ctx.Err() == nil {
+					NoError(t, err)
+				}
+				cancel()
+			}
+			if own := budget < time.Second; c.Health().Degraded != own {
+				t.Errorf("health is %+v", c.Health())
+			}
+		})
+	}
+}
