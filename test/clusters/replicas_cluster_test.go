@@ -27,7 +27,7 @@ func TestWaitGoesToTheNodeOfTheScript(t *testing.T) {
 		t.Helper()
 		NoError(t, Yes(l.TryAcquire(t.Context(), 1, 0)))
 		cluster.Agree(t) // a replica that has not heard of a move replies MOVED
-		has := 0 // servers that have the records
+		has := 0         // servers that have the records
 		for _, s := range cluster.Servers {
 			conn := s.Client(t).Conn() // Admin's connections must not stay READONLY
 			NoError(t, conn.ReadOnly(t.Context()).Err())
