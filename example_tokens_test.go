@@ -82,12 +82,14 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer streams the answer of the model to the user, and returns the tokens that it used.
+// answer streams the answer of the model to the user, and returns the tokens that it used: none if
+// the model does not answer.
 func (g *gateway) answer(w http.ResponseWriter, r *http.Request, question string) (used int64, err error) {
 	response, err := g.ask(r.Context(), question)
 	if err != nil {
+		log.Print(err)
 		http.Error(w, "the model does not answer", http.StatusBadGateway)
-		return 0, err
+		return 0, nil
 	}
 	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)

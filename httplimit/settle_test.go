@@ -262,6 +262,18 @@ func TestSettlementsOutliveVisitors(t *testing.T) {
 	}
 }
 
+// A settlement that Redis does not answer says how long it waited.
+func TestASettlementWithoutAnAnswerNamesItsTimeout(t *testing.T) {
+	l := &ledger{left: 10, fails: context.DeadlineExceeded, check: func(ctx context.Context) { <-ctx.Done() }}
+	m := newMiddleware(t, l, all, httplimit.WithSettle(), httplimit.WithTimeout(time.Millisecond))
+	m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		const want = "settling: no answer within 1ms: context deadline exceeded"
+		if err := httplimit.Settle(r.Context(), 0); err == nil || err.Error() != want {
+			t.Errorf("error is %v, want %s", err, want)
+		}
+	})).ServeHTTP(httptest.NewRecorder(), get(t))
+}
+
 // The hook for errors gets those of settlements; the visitor does not notice.
 func TestErrorsOfSettlementsReachTheHook(t *testing.T) {
 	for name, opt := range map[string]httplimit.Option{

@@ -23,15 +23,27 @@ type acquisition struct {
 
 // A grant is the output of acquire. It has the numbers of the limiter if it did not wait.
 type grant struct {
-	Name       string `json:"name"`
-	Granted    bool   `json:"granted"`
-	Permits    int64  `json:"permits"`
-	Waited     *int64 `json:"waited_ms,omitempty"`
-	Limit      *int64 `json:"limit,omitempty"`
-	Remaining  *int64 `json:"remaining,omitempty"`
-	Debt       int64  `json:"debt,omitempty"`
-	RetryAfter *int64 `json:"retry_after_ms,omitempty"`
-	ResetAfter *int64 `json:"reset_after_ms,omitempty"`
+	Name    string `json:"name"`
+	Granted bool   `json:"granted"`
+	Permits int64  `json:"permits"`
+	Waited  *int64 `json:"waited_ms,omitempty"`
+	*numbers
+}
+
+// The numbers of a limiter after an attempt that did not wait.
+type numbers struct {
+	Limit      int64 `json:"limit"`
+	Remaining  int64 `json:"remaining"`
+	Debt       int64 `json:"debt,omitempty"`
+	RetryAfter int64 `json:"retry_after_ms"`
+	ResetAfter int64 `json:"reset_after_ms"`
+}
+
+func numbersOf(r rratelimiter.Result) *numbers {
+	return &numbers{
+		Limit: r.Limit, Remaining: r.Remaining, Debt: r.Debt,
+		RetryAfter: upMillis(r.RetryAfter), ResetAfter: upMillis(r.ResetAfter),
+	}
 }
 
 func (a *app) acquireCommand() *cobra.Command {
@@ -94,10 +106,9 @@ func (a *app) takePermits(ctx context.Context, l *rratelimiter.RateLimiter, q *a
 		defer end()
 		var r rratelimiter.Result
 		r, err = l.Allow(one, q.permits)
-		g.Granted, g.Limit, g.Remaining, g.Debt = r.Allowed, &r.Limit, &r.Remaining, r.Debt
-		g.RetryAfter, g.ResetAfter = new(upMillis(r.RetryAfter)), new(upMillis(r.ResetAfter))
+		g.Granted, g.numbers = r.Allowed, numbersOf(r)
 	}
-	if g.Limit == nil {
+	if g.numbers == nil {
 		g.Waited = new(time.Since(start).Milliseconds())
 	}
 	return &taken{ok: g.Granted, result: g, giveBack: func(ctx context.Context) {
@@ -114,9 +125,14 @@ func (g *grant) String() string {
 	if g.Waited != nil {
 		return text + ", waited " + words.Span(*g.Waited)
 	}
-	text += ", " + remaining(*g.Remaining, *g.Limit, g.Debt)
-	if !g.Granted {
-		text += ", retry after " + words.Span(*g.RetryAfter)
+	return text + g.numbers.words(g.Granted)
+}
+
+// words returns the numbers, to follow an answer.
+func (n *numbers) words(granted bool) string {
+	text := ", " + remaining(n.Remaining, n.Limit, n.Debt)
+	if !granted {
+		text += ", retry after " + words.Span(n.RetryAfter)
 	}
 	return text
 }

@@ -31,7 +31,8 @@ type reserved struct {
 	Reserved bool   `json:"reserved"`
 	Permits  int64  `json:"permits"`
 	Waited   *int64 `json:"waited_ms,omitempty"`
-	ID       string `json:"id,omitempty"` // for settle
+	*numbers
+	ID string `json:"id,omitempty"` // for settle
 }
 
 // usedVariable is the environment variable that holds the path of the file for a command.
@@ -119,13 +120,21 @@ func (a *app) reserveAlone(ctx context.Context, c *rratelimiter.Client, q *reser
 // reserve reserves permits. An interrupted call leaves no permits taken, as long as Redis is well.
 func (a *app) reserve(ctx context.Context, l *rratelimiter.RateLimiter, q *reserving) (*taken, error) {
 	a.noteOwn(ctx, l)
-	start := time.Now()
-	r, err := l.Reserve(ctx, q.permits, q.wait)
-	result := &reserved{Name: l.Name(), Reserved: r != nil, Permits: q.permits}
+	result := &reserved{Name: l.Name(), Permits: q.permits}
+	var r *rratelimiter.Reservation
+	var err error
 	if q.wait > 0 {
+		start := time.Now()
+		r, err = l.Reserve(ctx, q.permits, q.wait)
 		result.Waited = new(time.Since(start).Milliseconds())
+	} else {
+		one, end := attempt(ctx)
+		defer end()
+		var n rratelimiter.Result
+		r, n, err = l.TryReserve(one, q.permits)
+		result.numbers = numbersOf(n)
 	}
-	if r == nil {
+	if result.Reserved = r != nil; r == nil {
 		return &taken{result: result}, err
 	}
 	result.ID = r.ID()
@@ -146,9 +155,9 @@ func (r *reserved) String() string {
 		text = fmt.Sprintf("refused, permits %d", r.Permits)
 	}
 	if r.Waited != nil {
-		text += ", waited " + words.Span(*r.Waited)
+		return text + ", waited " + words.Span(*r.Waited)
 	}
-	return text
+	return text + r.numbers.words(r.Reserved)
 }
 
 // settleFor settles what the command used, also when ctx has ended, and prints it to stderr.
@@ -156,6 +165,10 @@ func (a *app) settleFor(ctx context.Context, q *reserving, r *rratelimiter.Reser
 	ctx, cancel := lastly(ctx)
 	defer cancel()
 	used, err := q.used()
+	reported := ""
+	if used < 0 {
+		used, reported = q.permits, ", nothing reported"
+	}
 	if err == nil {
 		err = r.Settle(ctx, used)
 	}
@@ -165,19 +178,18 @@ func (a *app) settleFor(ctx context.Context, q *reserving, r *rratelimiter.Reser
 			words.Harmless(strings.TrimPrefix(err.Error(), "rratelimiter: ")), r.ID())
 	case !q.quiet:
 		_ = a.printTo(a.stderr, settled{Name: q.name, Permits: used}, func(w io.Writer) {
-			fmt.Fprintf(w, "%q: settled, permits %d, reserved %d\n", q.name, used, q.permits)
+			fmt.Fprintf(w, "%q: settled, permits %d, reserved %d%s\n", q.name, used, q.permits, reported)
 		})
 	}
 }
 
-// used returns how many permits the command used: the number in its file, or what was reserved if there is
-// none.
+// used returns how many permits the command used: the number in its file, negative if it wrote none.
 func (q *reserving) used() (int64, error) {
 	const most, shown = 1000, 40 // bytes
 	info, err := os.Stat(q.file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return q.permits, nil // the command has removed it
+		return -1, nil // the command has removed it
 	case err == nil && !info.Mode().IsRegular() && !info.IsDir(): // a pipe would be read for ever
 		return 0, fmt.Errorf("the file of %s is %v, must be a regular file", usedVariable, info.Mode())
 	case err != nil:
@@ -191,7 +203,7 @@ func (q *reserving) used() (int64, error) {
 	b, err := io.ReadAll(io.LimitReader(file, most))
 	text := strings.TrimSpace(string(b))
 	if err != nil || text == "" && len(b) < most {
-		return q.permits, err
+		return -1, err
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil || len(b) == most {

@@ -31,8 +31,8 @@ func TestReserveSettlesWhatACommandUsed(t *testing.T) {
 		used   int64
 		stderr string
 	}{
-		{"true", 0, 3, "settled, permits 3, reserved 3"},
-		{"exit 7", 7, 3, "settled, permits 3, reserved 3"},
+		{"true", 0, 3, "settled, permits 3, reserved 3, nothing reported"},
+		{"exit 7", 7, 3, "settled, permits 3, reserved 3, nothing reported"},
 		{`echo 1 > "$RRL_USED"`, 0, 1, "settled, permits 1, reserved 3"},
 		{`echo 0 > "$RRL_USED"; kill -TERM $$`, 128 + 15, 0, "settled, permits 0, reserved 3"},
 		{`echo " 3" > "$RRL_USED"; exit 7`, 7, 3, "settled, permits 3, reserved 3"},
@@ -40,7 +40,7 @@ func TestReserveSettlesWhatACommandUsed(t *testing.T) {
 			`printf 9 > "$RRL_USED.new"; mv "$RRL_USED.new" "$RRL_USED"`, 0, 9,
 			"settled, permits 9, reserved 3",
 		},
-		{`rm "$RRL_USED"`, 0, 3, "settled, permits 3, reserved 3"},
+		{`rm "$RRL_USED"`, 0, 3, "settled, permits 3, reserved 3, nothing reported"},
 		{`rm "$RRL_USED"; mkfifo "$RRL_USED"`, 0, 3, "must be a regular file; what was reserved counts"},
 		{`printf %045d 2 > "$RRL_USED"`, 0, 2, "settled, permits 2, reserved 3"},
 		{`rm "$RRL_USED"; mkdir "$RRL_USED"`, 0, 3, "is a directory; what was reserved counts"},

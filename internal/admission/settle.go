@@ -64,7 +64,11 @@ func (h *Held) Settle(ctx context.Context, actual ...int64) error {
 	if err == nil {
 		return nil
 	}
-	if err = fmt.Errorf("settling: %w", err); h.OnError != nil {
+	what := "settling"
+	if ctx.Err() != nil {
+		what = fmt.Sprintf("settling: no answer within %v", h.Timeout)
+	}
+	if err = fmt.Errorf("%s: %w", what, err); h.OnError != nil {
 		h.OnError(err)
 	}
 	return err
