@@ -62,6 +62,8 @@ func MiniClient(t TB, m *miniredis.Miniredis, mods ...func(*redis.Options)) *red
 		// the next. With so many connections none waits; a mod that sets fewer
 		// brings the panic back.
 		PoolSize: 4096,
+		// A dial that fails because m is closed must not be repeated after the bubble has ended.
+		DialerRetries: 1,
 	}
 	return newClient(t, opts, append([]func(*redis.Options){quiet}, mods...))
 }
