@@ -71,13 +71,19 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 		}
 		config.Hub = pubsub.New(rdb)
 	}
+	var guard *outage.Guard
+	if s.leasing != nil {
+		config.Leasing = *s.leasing
+		config.MayLease = func(l *engine.Limiter) bool { return guard.KnowsAll(l) }
+	}
 	e := engine.New(config)
+	guard = outage.New(e, s.outage)
 	return &Client{
 		host: host.Host{
 			Redis: rdb, Runner: config.Runner, ID: s.id, MapName: s.mapper, Hub: config.Hub, Err: config.Err,
 			Ctx: e.Context(), Go: e.Go, Work: e.Work,
 		},
-		engine: e, guard: outage.New(e, s.outage), policy: s.outage.Policy, observer: s.observer,
+		engine: e, guard: guard, policy: s.outage.Policy, observer: s.observer,
 	}
 }
 

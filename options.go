@@ -31,6 +31,7 @@ type settings struct {
 	format     int    // of records, an index of wire.Layouts; below 0 if redisson has none
 	resolution time.Duration
 	refusals   time.Duration // WithRefusalCache
+	leasing    *engine.Leasing
 	goOnly     bool
 	replicas   *redisx.Confirmation // WithMinReplicas; nil without it
 	outage     outage.Settings
@@ -88,6 +89,37 @@ func WithResolution(d time.Duration) Option {
 // is at least 1 ms. The default is 0: Redis is asked each time.
 func WithRefusalCache(longest time.Duration) Option {
 	return option(func(s *settings) { s.refusals = longest })
+}
+
+// LeaseOptions bound the leases of WithLease.
+type LeaseOptions struct {
+	// Max is the longest time of a lease, at least 5 ms. A lease never lasts longer than a second or a
+	// twentieth of the interval.
+	Max time.Duration
+
+	// Share is the part of the permits that are left which a lease takes at most, more than 0 and at most
+	// 1. The Clients of Go that use the limiter divide it among them. 0 is 0.5.
+	Share float64
+}
+
+// WithLease makes the Client take permits ahead and hand them out in memory, for limiters that it uses
+// often. No interval has more than the rate: the record of a lease is dated by its end, so its permits
+// count from then on, whenever they are used. When the lease ends, what is left is given back, and what
+// was used is dated back to its last use.
+//
+// TryAcquire, Acquire and Allow of single limiters use leases; Release gives back to a lease first. Group,
+// Reserve and Charge ask Redis. A lease takes at most twice the permits that the last one used, none where
+// the rate is less than 100 or the interval shorter than 100 ms, and none while callers stand in line. Other clients, also of
+// Java, find its permits taken, and AvailablePermits does not count them. After a SetRate, Delete or Rename, a lease
+// hands out permits until it ends. A process that is killed loses what its leases have left, for an interval
+// and the time of a lease. Close gives it back. A Client WithClock takes no leases. See docs/leases.md.
+func WithLease(o LeaseOptions) Option {
+	return option(func(s *settings) {
+		s.leasing = &engine.Leasing{Longest: o.Max, Share: o.Share}
+		if o.Share == 0 {
+			s.leasing.Share = 0.5
+		}
+	})
 }
 
 // WithRedisson names the oldest version of Redisson that shares limiters with this Client, such
@@ -158,6 +190,10 @@ func (s *settings) validate(rdb redis.UniversalClient, opts []Option) error {
 		return refuse("resolution", s.resolution, "be 0 or at least 1ms")
 	case tooShort(s.refusals):
 		return refuse("longest", s.refusals, "be 0 or at least 1ms")
+	case s.leasing != nil && s.leasing.Longest < engine.ShortestLease:
+		return refuse("Max of WithLease", s.leasing.Longest, fmt.Sprintf("be at least %v", engine.ShortestLease))
+	case s.leasing != nil && !(s.leasing.Share > 0 && s.leasing.Share <= 1):
+		return refuse("Share of WithLease", s.leasing.Share, "be more than 0 and at most 1")
 	case s.outage.Fixed && !(s.outage.Share > 0 && s.outage.Share <= 1): // or not a number
 		return refuse("share", s.outage.Share, "be more than 0 and at most 1")
 	}

@@ -234,7 +234,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := k.Check(ctx, permits, 0); err != nil || permits == 0 || guard.Off() {
 		return err
 	}
-	if guard.TakeBackUnbooked(k, permits) {
+	if k.ReturnToLease(permits) || guard.TakeBackUnbooked(k, permits) {
 		return nil
 	}
 	err := k.Release(ctx, permits)
@@ -276,11 +276,16 @@ func (l *RateLimiter) decide(ctx context.Context, wanted engine.Want) (v engine.
 	if err = k.Check(ctx, wanted.Permits, 1); err != nil {
 		return v, err
 	}
-	if !guard.Off() && k.Refused(&wanted, &v) {
+	if !guard.Off() && (k.Leased(&wanted, &v) || k.Refused(&wanted, &v)) {
 		return v, nil
 	}
 	if l.policy.Bounded || guard.Off() {
-		return guard.Acquire(ctx, k, l.policy, wanted)
+		v, err = guard.Acquire(ctx, k, l.policy, wanted)
+	} else {
+		v, err = k.Acquire(ctx, wanted)
 	}
-	return k.Acquire(ctx, wanted)
+	if err == nil && !v.Degraded {
+		k.NoteAsked(wanted, v)
+	}
+	return v, err
 }

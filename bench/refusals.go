@@ -56,7 +56,7 @@ func measureRefusals(ctx context.Context, s *scope) finding {
 	floods := make([][]flood, len(rows))
 	for range s.rounds {
 		for i, row := range rows {
-			floods[i] = append(floods[i], s.flood(ctx, server, row.once))
+			floods[i] = append(floods[i], s.flood(ctx, server, floodCallers, row.once, errRefused))
 		}
 	}
 	var table []floodRow
@@ -73,21 +73,23 @@ func measureRefusals(ctx context.Context, s *scope) finding {
 	}}
 }
 
-// flood makes calls for a span, after all permits are taken.
-func (s *scope) flood(ctx context.Context, server *redistest.Server, once ask) flood {
-	_ = granted(once(ctx)) // by the first call, in the first round
+// flood makes calls for a span, all of which end as wanted but for the first one.
+func (s *scope) flood(
+	ctx context.Context, server *redistest.Server, callers int, once ask, wanted error,
+) flood {
+	_ = granted(once(ctx)) // of a limit of one permit, this takes it
 	var calls atomic.Int64
 	var took time.Duration
 	_, measured := s.spans()
 	used := get(usageDuring(ctx, server.Admin(), func() error {
 		var all sync.WaitGroup
 		start := time.Now()
-		errs := make([]error, floodCallers)
+		errs := make([]error, callers)
 		for i := range errs {
 			all.Go(func() {
 				for time.Since(start) < measured && errs[i] == nil {
 					for range 100 {
-						if err := granted(once(ctx)); !errors.Is(err, errRefused) {
+						if err := granted(once(ctx)); !errors.Is(err, wanted) {
 							errs[i] = errors.Join(errs[i], err)
 						}
 					}

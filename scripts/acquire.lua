@@ -9,7 +9,7 @@
 -- ARGV[8]    1 if a caller asks for numbers
 -- ARGV[12]   the ms of a slot of time. All grants in a slot, by whichever client, share one record, dated by
 --            the end of the slot: so permits come back up to a slot later, never earlier. Missing or 0: every
---            call writes its own record
+--            call writes its own record. Below 0: minus the ms of a lease, whose record is dated by its end
 -- ARGV[13]   the given rate (parts/read.lua); missing or empty where a rate must be set
 -- ARGV[14]   missing or empty if no caller of this Client stood in line lately (parts/portion.lua)
 -- ARGV[15..] missing for a single request. Otherwise runs of equal requests: for each run the permits of one

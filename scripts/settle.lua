@@ -6,7 +6,7 @@
 -- ARGV[7]    if a copy of this call may have reached the server before: the ms since it was first sent
 -- ARGV[8]    1 if the caller asks for numbers
 -- ARGV[9]    the session that this Client uses for calls to a single limiter
--- ARGV[10..] for each limiter eight arguments:
+-- ARGV[10..] for each limiter nine arguments:
 --            1. its type
 --            2. the records of the reservation, end to end; empty for a charge
 --            3. the permits that they hold
@@ -16,6 +16,8 @@
 --            7. the given rate (parts/read.lua), for a reservation one that keeps another; empty where a
 --               rate must be set
 --            8. the channel that wakes waiters
+--            9. empty, or if the reservation is a lease, which is dated by its end: the ms since its permits
+--               were last used. Those that were used are dated back to that time
 -- Reply:     0, or for each limiter the numbers of parts/numbers.lua without answers; all 0 for a limiter
 --            that is gone, of which nothing is left to settle
 --
@@ -28,7 +30,7 @@
 -- include parts/common_time.lua
 -- include parts/packed.lua
 -- include parts/renamed.lua
-local FIRST, EACH = 10, 8 -- where the arguments of the limiters begin, and how many each has
+local FIRST, EACH = 10, 9 -- where the arguments of the limiters begin, and how many each has
 local plan, common = {}, ARGV[8] == ''
 -- MEMBER
 do
@@ -43,6 +45,7 @@ do
   local text = since and redis.pcall('GET', KEYS[2])
   local rate, interval, value = tonumber(f[1]), tonumber(f[2]), tonumber(text or nil)
   local right = rate and interval and value and f[3] == '0' and ARGV[from] == '0' and not f[5]
+    and ARGV[from + 8] == ''
     and rate % 1 + interval % 1 + since % 1 == 0 and math.max(rate, interval) <= MOST
     and since > now - interval and since <= now and text == string.format('%d', value)
     and value + p.free <= rate and value - p.extra >= rate - MOST and p.reserved + p.extra <= FULL
@@ -105,7 +108,7 @@ for i = 1, #members do
   local given = ARGV[from + 6] ~= '' and ARGV[from + 6] or nil
   local err = read(l, ARGV[from], ARGV[2], given)
   l.settles = { records = ARGV[from + 1], reserved = tonumber(ARGV[from + 2]),
-    free = tonumber(ARGV[from + 3]), channel = ARGV[from + 7] }
+    free = tonumber(ARGV[from + 3]), channel = ARGV[from + 7], idle = tonumber(ARGV[from + 8]) }
   l.request = { number = ARGV[3], all = tonumber(ARGV[from + 4]), text = ARGV[from + 4],
     records = ARGV[from + 5], slot = 0, given = given }
   l.absent = err and l.settles.reserved > 0 and string.find(err.err, '^NOTINIT')
@@ -131,7 +134,7 @@ for i = 1, #members do
     reply = numbers(l, asked, again, nil, found and taken - found.given or taken, l.request.stamp)
     local step = take(l, l.request, taken, (l.request.all > 0 or resent) and not done)
     if found then
-      settleRecords(l, found, l.settles.channel)
+      settleRecords(l, found, l.settles)
     end
     vouch(l, ARGV[9])
     finish(l, step)

@@ -132,7 +132,11 @@ func (r report) pair(w io.Writer, p *inspect.Pair) {
 	if p.Debt > 0 {
 		fmt.Fprintf(w, "  debt         %s%d, paid %s\n", most, p.Debt, in(p.PaidIn))
 	}
-	fmt.Fprintf(w, "  outstanding  %d\n", p.Outstanding)
+	leased := ""
+	if p.Leased > 0 {
+		leased = fmt.Sprintf(", of which %d are leased", p.Leased)
+	}
+	fmt.Fprintf(w, "  outstanding  %d%s\n", p.Outstanding, leased)
 	fmt.Fprintf(w, "  records      %s\n", recordsOf(p))
 	var back []string
 	for _, b := range p.Back {
@@ -276,7 +280,10 @@ func (r report) record(record *inspect.Record, row func(cells ...any)) {
 	if format == "" {
 		format = "none of Redisson"
 	}
-	if record.ByGo {
+	switch {
+	case record.Lease && record.Ahead:
+		by = "Go, leased"
+	case record.ByGo:
 		by = "Go"
 	}
 	age := r.At.Sub(record.At).Milliseconds()

@@ -36,6 +36,9 @@ type Config struct {
 	GoOnly     bool          // no Java client uses these limiters
 	Observed   bool          // measure Result.Queued
 	Remember   time.Duration // how long refusals are remembered; 0: not at all
+
+	Leasing  Leasing
+	MayLease func(*Limiter) bool // false while Redis may not know all grants; nil: always true
 }
 
 // An Engine asks Redis on behalf of all callers of one Client. It is safe for
@@ -61,6 +64,7 @@ type Engine struct {
 	withdrawals withdrawals
 	types       types
 	refusals    refusals
+	leases      leases
 	groups      groups
 	// turns is the state of the queue that decided last. A new queue starts with
 	// it, so that a limiter used once a minute does not measure from scratch each
@@ -90,6 +94,7 @@ func New(config Config) *Engine {
 	e.queues.byHash = map[string]*queue{}
 	e.groups.init()
 	e.refusals.init(config.Remember)
+	e.leases.init(e)
 	if config.Err == nil {
 		e.mark = string(config.Layout.Append(nil, 0, config.Resolution > 0))
 	}
@@ -121,6 +126,7 @@ func (e *Engine) Group(limiters ...*Limiter) *Group { return &Group{e, limiters}
 // times out.
 func (e *Engine) Close() {
 	const closing = time.Second // more would delay the end of a process
+	e.leases.close(closing)
 	e.cancelAll()
 	// The context ends first. A caller that enters a queue after this loop has
 	// passed it finds the Engine closed (queue.arrive).

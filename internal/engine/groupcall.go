@@ -71,9 +71,10 @@ func (s *sessions) put(e *Engine, session any) {
 type groupCall struct {
 	group     *Group
 	permits   []int64
-	reserved  []string // the records of a reservation that it makes, by member; nil if it makes none
-	settles   []Part   // what it settles, by member; nil if it takes permits
-	settled   func()   // gives the session of a settlement back
+	reserved  []string      // the records of a reservation that it makes, by member; nil if it makes none
+	lease     time.Duration // how far these are dated ahead
+	settles   []Part        // what it settles, by member; nil if it takes permits
+	settled   func()        // gives the session of a settlement back
 	numbers   bool
 	single    bool      // the script was that of a single limiter
 	sessions  *sessions // the pool of session
@@ -93,10 +94,13 @@ func newGroupCall(g *Group, permits []int64, wanted Want) *groupCall {
 	e := g.engine
 	call := &groupCall{
 		group: g, permits: permits, numbers: wanted.Numbers,
-		sessions: &e.groups.sessions[g.limiters[0].Server()],
+		sessions: &e.groups.sessions[g.limiters[0].Server()], lease: wanted.Lease,
 	}
-	if wanted.Reserve {
-		for _, n := range permits {
+	for _, n := range permits {
+		switch {
+		case wanted.Lease > 0:
+			call.reserved = append(call.reserved, string(e.config.Plain.AppendLease(nil, uint32(n))))
+		case wanted.Reserve:
 			call.reserved = append(call.reserved, string(e.config.Plain.AppendAll(nil, n, false)))
 		}
 	}
@@ -302,8 +306,11 @@ func (call *groupCall) args(types [MaxMembers]int) arguments {
 	g, e := call.group, call.group.engine
 	merged := e.config.Resolution > 0 && call.reserved == nil // a reservation has records of its own
 	args, put := call.commonArgs(argMembers - 1 + len(argsOfEach)*(len(g.limiters)-1))
-	if merged {
+	switch {
+	case merged:
 		put(argResolution, e.config.Resolution.Milliseconds())
+	case call.lease > 0:
+		put(argResolution, -call.lease.Milliseconds())
 	}
 	put(argClientSession, e.session.boxed)
 	for i, l := range g.limiters {

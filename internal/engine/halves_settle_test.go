@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -50,7 +51,7 @@ func argvOfSettle(states []*keysState) []any {
 		}
 		p := s.settles
 		free := max(0, p.Reserved-p.Used)
-		args = append(args, s.typ, p.Records, p.Reserved, free, beyond, records, givenRate, "c")
+		args = append(args, s.typ, p.Records, p.Reserved, free, beyond, records, givenRate, "c", p.idle())
 	}
 	return args
 }
@@ -94,6 +95,12 @@ var settleSpoilers = []func(s *keysState, random *rand.Rand){
 		s.records = append(s.records, redis.Z{Score: theTime - 10, Member: wire.Beyond(r, size, 4)})
 		if random.IntN(2) == 0 {
 			s.records[0].Member = string(renamed)
+		}
+	},
+	func(s *keysState, random *rand.Rand) { // a lease, which may have ended
+		s.settles.Lease, s.settles.Idle = true, anyOf[time.Duration](random, 0, 20*time.Millisecond, time.Hour)
+		if len(s.records) > 0 {
+			s.records[0].Score = theTime + anyOf[float64](random, -10, 0, 30)
 		}
 	},
 	func(s *keysState, random *rand.Rand) { // a charge

@@ -41,6 +41,7 @@ type Limiter struct {
 	queue atomic.Pointer[queue] // the one it used last
 
 	refusals atomic.Pointer[lastRefusals] // nil if there was none
+	leased   atomic.Pointer[leased]       // nil as long as none is known
 }
 
 // boxedKeys are hash, value and permits of one type, as go-redis wants its

@@ -16,6 +16,9 @@ type Part struct {
 	Records  string // of the reservation, as Result has them
 	Reserved int64  // the permits that they hold
 	Used     int64
+
+	Lease bool          // the records are dated by the end of a lease
+	Idle  time.Duration // since its permits were last used
 }
 
 // size returns the bytes of one record.
@@ -35,6 +38,14 @@ func (p Part) beyond(plain *wire.Layout) (permits int64, records string) {
 		records = wire.Beyond(p.Records, p.size(), permits)
 	}
 	return permits, records
+}
+
+// idle returns the argument of the script for Idle.
+func (p Part) idle() any {
+	if !p.Lease {
+		return ""
+	}
+	return p.Idle.Milliseconds()
 }
 
 // A Settlement is one settlement of what was reserved, or one charge. Its attempts are one
@@ -82,8 +93,8 @@ func (s *Settlement) begin(call *groupCall) {
 // The positions of the arguments of settle.lua that are not those of acquire.lua.
 const (
 	argSettleSession = 9  // that of the Client
-	argSettled       = 10 // the first of the eight arguments of each limiter
-	settleArgsOfEach = 8
+	argSettled       = 10 // the first of the nine arguments of each limiter
+	settleArgsOfEach = 9
 )
 
 // settleArgs returns ARGV of settle.lua for the keys of these types.
@@ -102,7 +113,7 @@ func (call *groupCall) settleArgs(types [MaxMembers]int) arguments {
 			}
 		}
 		for j, v := range []any{types[i], part.Records, part.Reserved, max(0, part.Reserved-part.Used),
-			beyond, records, given, wire.ChangedOf(l.Hash)} {
+			beyond, records, given, wire.ChangedOf(l.Hash), part.idle()} {
 			put(argSettled+settleArgsOfEach*i+j, v)
 		}
 	}

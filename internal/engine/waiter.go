@@ -16,6 +16,7 @@ type Want struct {
 	Numbers bool          // the caller wants more than yes or no
 	Budget  time.Duration // how long Redis may be silent before the caller leaves; 0 for ever
 	Reserve bool          // of a Group: each member gets records that are settled later (Settlement)
+	Lease   time.Duration // of a Group with Reserve: the records are dated that far ahead; 0 for none
 
 	release   bool // the call gives permits back
 	givenRate any  // the text of a GivenRate, boxed; nil if acquires set no rate

@@ -79,7 +79,7 @@ func (p *Pair) decodeRecords(oldest, newest []redis.Z) {
 		r.Permits, _ = wire.Permits(member)
 		if format, byGo := wire.Recognise(member); format >= 0 {
 			r.Format, r.ByGo = wire.Layouts[format].Name, byGo
-			r.Merged = wire.Merged(member, format)
+			r.Merged, r.Lease = wire.Merged(member, format), wire.Lease(member, format)
 		}
 		p.Records = append(p.Records, r)
 	}
@@ -102,6 +102,9 @@ func (p *Pair) judge(l *Limiter) {
 			p.Over += r.Permits
 		} else {
 			p.Outstanding += r.Permits
+			if r.Lease && r.Ahead {
+				p.Leased += r.Permits
+			}
 		}
 	}
 	p.Checked = l.Set && p.Unread == 0 && (p.Counts || !p.HasValue) && !l.takesTurns()

@@ -87,6 +87,8 @@ type Pair struct {
 
 	// Permits that are taken: by the records, or by the value if not all records were read.
 	Outstanding int64 `json:"outstanding"`
+	// Those of them that are leased: a Client of Go hands them out or gives them back (WithLease).
+	Leased int64 `json:"leased"`
 	// Permits of expired records that no call has removed yet.
 	Over int64 `json:"over"`
 
@@ -106,6 +108,7 @@ type Record struct {
 	Format  string    `json:"format"`  // of Redisson; empty if no version writes such a record
 	ByGo    bool      `json:"by_go"`   // it bears the mark of Go
 	Merged  bool      `json:"merged"`  // it stands for several grants (WithResolution)
+	Lease   bool      `json:"lease"`   // it is dated by the end of a lease (WithLease), or was until its last use
 	Ahead   bool      `json:"ahead"`   // it is dated after the clock of the server
 	Over    bool      `json:"over"`    // it has expired; a later call removes it
 

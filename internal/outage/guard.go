@@ -109,6 +109,13 @@ func (g *Guard) AcquireAll(
 	}.run(ctx, wanted)
 }
 
+// KnowsAll reports whether Redis knows all grants of a limiter, as far as this Client can tell: it has not
+// failed lately.
+func (g *Guard) KnowsAll(limiter *engine.Limiter) bool {
+	c := g.circuit(limiter)
+	return c.openCause() == nil && !c.returning()
+}
+
 // circuit returns the circuit of a limiter.
 func (g *Guard) circuit(limiter *engine.Limiter) *circuit { return &g.circuits[limiter.Server()] }
 

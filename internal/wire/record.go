@@ -57,6 +57,10 @@ const (
 	// mergedMark, the same in all; the last free ones are left to chance.
 	free       = 4
 	mergedMark = goMark + "oRateLimit"
+
+	// leaseMark does so for a lease. What both have in common lets a record be dated ahead
+	// (scripts/parts/ahead.lua).
+	leaseMark = goMark + "oRLease"
 )
 
 // ForClient returns the same layout with a mark of its own in its records, by which
@@ -113,11 +117,26 @@ func (l *Layout) Append(b []byte, permits uint32, merged bool) []byte {
 	return binary.LittleEndian.AppendUint32(b[:to], permits)
 }
 
+// AppendLease appends the record of a lease.
+func (l *Layout) AppendLease(b []byte, permits uint32) []byte {
+	from := len(b) + len(l.Header)
+	if b = l.Append(b, permits, false); l.Marks() {
+		copy(b[from:from+l.random-free], leaseMark)
+	}
+	return b
+}
+
+// Lease reports whether a record of Go of this format is a lease. Records of 8 random bytes have no
+// room to tell: they are taken for merged ones.
+func Lease(member string, format int) bool {
+	return strings.HasPrefix(member[len(Layouts[format].Header):], leaseMark)
+}
+
 // Merged reports whether a record of Go of this format is of several grants (WithResolution).
 func Merged(member string, format int) bool {
 	mark := mergedMark[:len(goMark)+1] // no other record of Go goes on so
 	l := &Layouts[format]
-	return l.Marks() && strings.HasPrefix(member[len(l.Header):], mark)
+	return l.Marks() && strings.HasPrefix(member[len(l.Header):], mark) && !Lease(member, format)
 }
 
 // Beside returns the format that a Redisson of some version writes and reads, as an index of

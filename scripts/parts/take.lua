@@ -3,7 +3,7 @@
 -- A request r, as these functions take it, has
 --   number, all, text  its number; the permits of it, and ARGV's text of them
 --   records   records that hold as many permits, as few as possible, end to end
---   slot      the ms of a slot of time, 0 for none (acquire.lua)
+--   slot      the ms of a slot of time, 0 for none, or minus those of a lease (acquire.lua)
 --   given     the given rate, or nil
 -- setStamp adds stamp, the time of its records, and size, the bytes of one record (21 at most).
 
@@ -23,8 +23,11 @@ local function setStamp(l, r)
       l.keep = math.max(l.keep, l.span + r.slot + SECOND)
     end
   end
+  if r.slot < 0 then -- of at most a second, so that its permits do not outlive the limiter
+    r.stamp = l.now - r.slot
+  end
   if r.given and l.keep > 0 then
-    l.lasts = math.max(math.ceil(l.keep - l.keep / PART), l.span + r.slot + SECOND)
+    l.lasts = math.max(math.ceil(l.keep - l.keep / PART), l.span + math.abs(r.slot) + SECOND)
   end
 end
 

@@ -5,8 +5,8 @@
 -- include parts/remove.lua
 
 -- unused returns what settleRecords is to change, and the permits to be taken. s has the records of the
--- reservation, the permits that they hold (reserved), and those of them that go back (free). r is the request
--- for the permits beyond them (take.lua).
+-- reservation, the permits that they hold (reserved), and those of them that go back (free); of a lease also
+-- the ms since it was last used (idle). r is the request for the permits beyond them (take.lua).
 local function unused(l, s, r)
   local found = { given = 0, whole = {}, part = nil, rest = 0, other = nil, used = {} }
   local size = #s.records / math.max(1, math.ceil(s.reserved / FULL))
@@ -34,8 +34,16 @@ local function unused(l, s, r)
   return found, settled and 0 or r.all
 end
 
--- settleRecords removes records, and renames those that are used up. channel wakes waiters.
-local function settleRecords(l, found, channel)
+-- settleRecords removes records, and renames those that are used up. The record of a lease is dated back
+-- first: no copy of the call finds it under the same name later, or dates it further back.
+local function settleRecords(l, found, s)
+  local leased = s.idle and not found.whole[1] and l.records('ZSCORE', found.part or s.records)
+  if leased then
+    local at = math.min(tonumber(leased), math.max(l.expired + 1, l.now - s.idle))
+    l.records('ZADD', string.format('%d', at), found.part or s.records)
+    -- include parts/oldest.lua
+    setOldest(l, l.records('ZRANGE', l.gone, l.gone, 'WITHSCORES'))
+  end
   for i = 1, #found.used do
     local member = found.used[i]
     l.records('ZADD', l.records('ZSCORE', member), renamed(member))
@@ -46,6 +54,6 @@ local function settleRecords(l, found, channel)
   end
   if found.given > 0 then
     remove(l, found, false)
-    redis.pcall('PUBLISH', channel, 'changed')
+    redis.pcall('PUBLISH', s.channel, 'changed')
   end
 end

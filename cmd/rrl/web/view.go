@@ -139,6 +139,9 @@ func (v *view) pair(l *inspect.Limiter, p *inspect.Pair) {
 	}
 	v.Texts["remaining"] = number(p.Remaining)
 	v.Texts["outstanding"] = number(p.Outstanding)
+	if p.Leased > 0 {
+		v.Texts["outstanding"] += ", of which " + number(p.Leased) + " are leased"
+	}
 	v.Texts["value"] = "none: the limiter is full"
 	if p.HasValue {
 		v.Texts["value"] = shown(p.Value)

@@ -1,0 +1,183 @@
+package leases_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/grants"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
+const interval = 10 * time.Second // a lease lasts half a second
+
+var errDead = errors.New("the process is dead")
+
+// A process is a Client that takes leases, and can be killed.
+type process struct {
+	*rratelimiter.RateLimiter
+	client *rratelimiter.Client
+	dead   atomic.Bool // nothing reaches Redis any more
+	trips  *atomic.Int64
+}
+
+// A bubble is processes in fake time, and a Client that sees what is in Redis.
+type bubble struct {
+	*testing.T
+	mini      *miniredis.Miniredis
+	look      *redis.Client
+	processes []*process
+	name      string
+	log       grants.Log
+}
+
+// inBubble runs a spec in fake time, with processes that share a limiter.
+func inBubble(t *testing.T, processes int, rate int64, spec func(b *bubble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := redistest.Mini(t)
+		b := &bubble{T: t, mini: m, look: redistest.MiniClient(t, m), name: "l"}
+		for range processes {
+			b.starts(redistest.MiniClient(t, m))
+		}
+		NoError(t, b.processes[0].SetRate(t.Context(), Overall, rate, interval))
+		spec(b)
+	})
+}
+
+// starts adds a process that takes leases.
+func (b *bubble) starts(rdb *redis.Client) {
+	p := &process{trips: redistest.RoundTrips(rdb)}
+	rdb.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		if p.dead.Load() {
+			cmd.SetErr(errDead)
+			return errDead
+		}
+		return next(ctx, cmd)
+	}))
+	p.client = NewClient(b.T, rdb, rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: time.Second}))
+	p.RateLimiter = p.client.RateLimiter(b.name)
+	b.processes = append(b.processes, p)
+}
+
+// take takes permits from a process, and lets it take a lease if it wants to.
+func (b *bubble) take(p *process, permits int64) bool {
+	b.Helper()
+	start := time.Now()
+	ok, err := p.TryAcquire(b.Context(), permits, 0)
+	NoError(b, err)
+	if ok {
+		b.log.Add(grants.Entry{Process: p.client.ID(), Start: start, End: time.Now(), Permits: permits})
+	}
+	synctest.Wait()
+	return ok
+}
+
+// value is what Redis says is left.
+func (b *bubble) value() int64 {
+	b.Helper()
+	return redistest.Must(b.look.Get(b.Context(), "{"+b.name+"}:value").Int64())(b)
+}
+
+// records are the permits of all records, by their time.
+func (b *bubble) records() map[time.Time]int64 {
+	all := map[time.Time]int64{}
+	for _, z := range redistest.Must(b.look.ZRangeWithScores(b.Context(), "{"+b.name+"}:permits", 0, -1).Result())(b) {
+		permits := redistest.Must(wire.Permits(z.Member.(string)))(b)
+		all[time.UnixMilli(int64(z.Score))] += permits
+	}
+	return all
+}
+
+// A limiter that is used often is leased: most calls do not ask Redis. When a lease has ended, Redis has
+// exactly what was used, dated no earlier than the last use, and nothing else.
+func TestALeaseSavesCallsAndCountsExactly(t *testing.T) {
+	inBubble(t, 1, 10000, func(b *bubble) {
+		p := b.processes[0]
+		b.take(p, 1)
+		p.trips.Store(0)
+		const calls = 3000
+		for range calls {
+			b.take(p, 1)
+		}
+		if n := p.trips.Load(); n > calls/50 {
+			t.Errorf("%d round trips for %d calls", n, calls)
+		}
+		last := time.Now()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if v := b.value(); v != 10000-calls-1 {
+			t.Errorf("%d are left, want %d", v, 10000-calls-1)
+		}
+		for at, n := range b.records() {
+			if at.After(last) {
+				t.Errorf("%d permits count from %v after the last use on", n, at.Sub(last))
+			}
+		}
+	})
+}
+
+// However processes take permits, give them back, pause, end and are killed, no interval has more than the
+// rate. When all is over, everything is back.
+func TestNoIntervalHasMoreThanTheRate(t *testing.T) {
+	for round := range redistest.Rounds(t, 60) {
+		seed := uint64(round) + rand.Uint64N(1<<40)
+		inBubble(t, 3, 1000, func(b *bubble) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			plain := NewClient(b.T, b.look).RateLimiter(b.name)
+			leased := int64(0) // calls that did not ask Redis
+			for range 2000 {
+				p := b.processes[random.IntN(len(b.processes))]
+				switch op := random.IntN(100); {
+				case op < 80:
+					before := p.trips.Load()
+					if b.take(p, 1+random.Int64N(8)) && p.trips.Load() == before {
+						leased++
+					}
+				case op < 90:
+					time.Sleep(time.Duration(random.Int64N(int64(interval / 50))))
+				case op < 93:
+					start := time.Now()
+					if redistest.Must(plain.TryAcquire(b.Context(), 20, 0))(b) {
+						b.log.Add(grants.Entry{Process: "plain", Start: start, End: time.Now(), Permits: 20})
+					}
+				case op < 99:
+					if redistest.Must(p.TryAcquire(b.Context(), 5, 0))(b) {
+						NoError(b, p.Release(b.Context(), 5))
+					}
+				default: // another one begins where this one ends, or is killed
+					p.dead.Store(random.IntN(2) == 0)
+					_ = p.client.Close()
+					b.processes = slices.DeleteFunc(b.processes, func(q *process) bool { return q == p })
+					b.starts(redistest.MiniClient(b.T, b.mini))
+				}
+				synctest.Wait()
+			}
+			limit := grants.Limit{Rate: 1000, Interval: interval}
+			// Redis counts whole ms.
+			if worst := limit.Worst(&b.log, time.Millisecond); worst.Permits() > limit.Rate {
+				b.Errorf("seed %d: %v", seed, worst)
+			}
+			if leased == 0 {
+				b.Errorf("seed %d: no call was answered by a lease", seed)
+			}
+			time.Sleep(interval + time.Second)
+			if left := redistest.Must(plain.AvailablePermits(b.Context()))(b); left != 1000 {
+				b.Errorf("seed %d: %d are left at last", seed, left)
+			}
+		})
+	}
+}
