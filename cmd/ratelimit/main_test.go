@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	descriptor "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -181,6 +183,23 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 	if reply, err := health.Recv(); err != nil || reply.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		t.Fatal(reply, err)
 	}
+	keptAlive := &http.Client{Transport: new(http.Transport)}
+	defer keptAlive.CloseIdleConnections()
+	lastOfConnection := func() bool {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.web+"/check/example?user=eve", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := keptAlive.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = reply.Body.Close()
+		return reply.Close
+	}
+	if lastOfConnection() {
+		t.Error("a connection of HTTP ends with its first request")
+	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -190,6 +209,9 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 	}
 	if code, _ := get(t, p.web+"/healthcheck"); code != 503 {
 		t.Errorf("/healthcheck: %d", code)
+	}
+	if !lastOfConnection() {
+		t.Error("a connection of HTTP stays open until it is cut")
 	}
 	for range 50 { // a balancer that has not noticed yet
 		if _, err := ask(t.Context(), conn, "user", "bob"); err != nil {
@@ -202,6 +224,43 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 		t.Errorf("%v\n%s", err, p.out)
 	}
 }
+
+// A client that does not send its request to the end does not keep its connection.
+func TestSlowClientsLoseTheirConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &server{failed: make(chan error, 1)}
+		near, far := net.Pipe()
+		l := &oneConnection{conn: make(chan net.Conn, 1)}
+		l.conn <- far
+		web := &http.Server{ReadTimeout: reading, Handler: http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })}
+		v.serveWeb(web, l)
+		go func() { _, _ = io.WriteString(near, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na") }()
+		start := time.Now()
+		_, _ = io.Copy(io.Discard, near)
+		if took := time.Since(start); took > 2*reading {
+			t.Errorf("the connection has ended after %v", took)
+		}
+		_ = web.Close()
+	})
+}
+
+// A oneConnection is a net.Listener with a connection.
+type oneConnection struct {
+	conn   chan net.Conn
+	closed sync.Once
+}
+
+func (l *oneConnection) Accept() (net.Conn, error) {
+	if c, ok := <-l.conn; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *oneConnection) Close() error { l.closed.Do(func() { close(l.conn) }); return nil }
+
+func (l *oneConnection) Addr() net.Addr { return &net.TCPAddr{} }
 
 // A swapped configuration is served, and a bad one keeps the old one and says file, line and key.
 func TestTheConfigurationIsReloaded(t *testing.T) {
@@ -251,6 +310,12 @@ func TestForeignSettingsAreRefused(t *testing.T) {
 		"REDIS_TYPE=ring":              `REDIS_TYPE is "ring", must be SINGLE, SENTINEL or CLUSTER`,
 		"LOG_LEVEL=loud":               "LOG_LEVEL is",
 		"PORT=http":                    "Port",
+		"PROMETHEUS_PATH=metrics":      `PROMETHEUS_PATH is "metrics", must be a path`,
+		"PROMETHEUS_PATH=/{x":          "PROMETHEUS_PATH is",
+		"PROMETHEUS_PATH=//x":          "PROMETHEUS_PATH is",
+		"REDIS_POOL_SIZE=-1":           `REDIS_POOL_SIZE is "-1", must be at least 0`,
+		"REDIS_URL=redis://localhost":  `REDIS_URL has "redis://localhost", must be HOST:PORT`,
+		"REDIS_URL=localhost":          "REDIS_URL has",
 		"RUNTIME_ROOT=/does/not/exist": "no such file",
 	} {
 		name, value, _ := strings.Cut(setting, "=")
