@@ -49,7 +49,7 @@ type server struct {
 	log      *slog.Logger
 	grpc     *grpc.Server
 	health   *health.Server
-	web      []*http.Server
+	web      []*webServer
 	leaving  atomic.Bool // the process drains
 	failed   chan error
 }
@@ -203,9 +203,11 @@ func (v *server) serveWeb(web *http.Server, listener net.Listener) {
 		}
 		handler.ServeHTTP(w, r)
 	})
-	v.web = append(v.web, web)
+	ws := &webServer{Server: web, listener: listener}
+	web.ConnState = ws.note
+	v.web = append(v.web, ws)
 	go func() {
-		if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := web.Serve(listener); !v.leaving.Load() && !errors.Is(err, http.ErrServerClosed) {
 			v.failed <- err
 		}
 	}()
@@ -294,9 +296,7 @@ func (v *server) drain(gracefully bool) {
 	})
 	for _, web := range v.web {
 		ending.Go(func() {
-			if web.Shutdown(ctx) != nil {
-				_ = web.Close()
-			}
+			web.drain(ctx)
 		})
 	}
 	ending.Wait()
