@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -73,5 +74,6 @@ func TestTheLocalFallbackOfOtherAlgorithms(t *testing.T) {
 		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, "+
 			"requests_per_unit: 2, algorithm: token_bucket}}]")
 	server.Freeze(t)
-	asks(t, s, "a=x", "OK: OK 1", "a=x", "OK: OK 0", "a=x", "OVER: OVER 0", "a=y", "OK: OK 1")
+	longest := "a=" + strings.Repeat("y", maxKey-len("a="))
+	asks(t, s, "a=x", "OK: OK 1", "a=x", "OK: OK 0", "a=x", "OVER: OVER 0", longest, "OK: OK 1")
 }

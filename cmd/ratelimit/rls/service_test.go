@@ -148,13 +148,29 @@ func TestAlgorithms(t *testing.T) {
 					"{unit: hour, "+
 					"requests_per_unit: 3, algorithm: "+algorithm+"}}]")
 				asks(t, s, "a=x*0", "OK: OK 3", "a=x", "OK: OK 2", "a=x", "OK: OK 1", "a=x*0", "OK: OK 1",
-					"a=x", "OK: OK 0", "a=x", want, "a=x*0", want, "a=x*-1", "OK: OK 1", "a=x", "OK: OK 0")
+					"a=x", "OK: OK 0", "a=x", want, "a=x*0", want, "a=x*-1", "OK: OK 1", "a=x", "OK: OK 0",
+					"a=x*-9", "OK: OK 3", "a=x*3", "OK: OK 0")
 				if algorithm != concurrent {
 					asks(t, s, "a=x*2", want, "a=x*-1", "OK: OK 0", "a=x*0", want, "a=x*-2", "OK: OK 1")
 				}
 			})
 		}
 	}
+}
+
+// Looks do not keep the permits of a dead caller alive, whose lease must end.
+func TestLooksDoNotExtendALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {interval: 10s, "+
+			"requests_per_unit: 2, algorithm: concurrency}}]")
+		asks(t, s, "a=x", "OK: OK 1")
+		for range 9 {
+			time.Sleep(time.Second)
+			asks(t, s, "a=x*0", "OK: OK 1")
+		}
+		time.Sleep(1100 * time.Millisecond)
+		asks(t, s, "a=x*0", "OK: OK 2")
+	})
 }
 
 // A limiter with a name is the same for all values, and for all clients that use the name. A rate that is
