@@ -75,6 +75,7 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 		}
 		log.Info("Redis is back")
 	}
+	options.OnFailure = func(err error) { log.Warn("Redis has failed, a fallback has decided", "cause", err) }
 	service, err := rls.New(rdb, options)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -40,6 +41,24 @@ type openers struct {
 	redis  redis.UniversalClient
 	prefix string
 	budget time.Duration
+
+	failures failures
+}
+
+// failures reports errors that fallbacks have hidden.
+type failures struct {
+	report func(error)  // nil for none
+	last   atomic.Int64 // when report was called, in ns since 1970
+}
+
+// betweenFailures is the time between two reports: a log must not have one for each request.
+const betweenFailures = 10 * time.Second
+
+func (f *failures) add(err error) {
+	now, last := time.Now().UnixNano(), f.last.Load()
+	if f.report != nil && now-last >= int64(betweenFailures) && f.last.CompareAndSwap(last, now) {
+		f.report(err)
+	}
 }
 
 // open returns the function that makes the counters of a rule, nil if no limiter decides.
@@ -110,14 +129,17 @@ func openAs[L limit.Releaser, K limit.KeyedReleaser](
 	if r.fallback != fallbackLocal {
 		local = *new(K)
 	}
+	common := other{local: local, budget: o.budget, most: r.most(), failures: &o.failures}
 	if r.limiter != "" {
-		l, err := algorithm.OnRedis(o.redis, r.limiter)
-		c := &other{limiter: l, key: "all", local: local, budget: o.budget, most: r.most()}
-		return func(string) counter { return c }, err
+		common.key = "all"
+		common.limiter, err = algorithm.OnRedis(o.redis, r.limiter)
+		return func(string) counter { return &common }, err
 	}
-	keyed, err := algorithm.OnRedisKeyed(o.redis, o.name(r.domain))
+	common.keyed, err = algorithm.OnRedisKeyed(o.redis, o.name(r.domain))
 	return func(key string) counter {
-		return &other{keyed: keyed, key: key, local: local, budget: o.budget, most: r.most()}
+		c := common
+		c.key = key
+		return &c
 	}, err
 }
 
@@ -129,6 +151,8 @@ type other struct {
 	local   limit.KeyedReleaser // decides when Redis has failed; nil for none
 	budget  time.Duration
 	most    int64 // permits at once
+
+	failures *failures
 }
 
 // Allow takes n permits if they are there.
@@ -143,6 +167,7 @@ func (c *other) Allow(ctx context.Context, n int64) (limit.Result, error) {
 		r, err = c.keyed.Allow(within, c.key, n)
 	}
 	if c.local != nil && ctx.Err() == nil && failed(err) {
+		c.failures.add(err)
 		r, err = c.local.Allow(ctx, c.key, n)
 		r.Degraded = true
 	}
@@ -183,6 +208,7 @@ func (c *other) TryReserve(ctx context.Context, n int64) (*limit.Reservation, li
 	r, d, err := lender.Lend(within, c.key, n)
 	back := func(ctx context.Context, used []int64) error { return lender.Return(ctx, c.key, n-used[0], d) }
 	if c.local != nil && ctx.Err() == nil && failed(err) {
+		c.failures.add(err)
 		r, err = c.local.Allow(ctx, c.key, n)
 		r.Degraded = true
 		back = func(ctx context.Context, used []int64) error { return c.local.Release(ctx, c.key, n-used[0]) }

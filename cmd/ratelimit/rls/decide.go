@@ -163,7 +163,7 @@ func (s *Service) askOne(ctx context.Context, it *item) {
 	if errors.Is(it.err, limit.ErrPermitsExceedRate) {
 		it.tooMany(ctx, c, s.options.Budget)
 	}
-	it.fallBack(ctx)
+	it.fallBack(ctx, &s.openers.failures)
 }
 
 // spend takes hits of which some may come back. If they are to be charged, it takes them whatever is left.
@@ -193,10 +193,11 @@ func (it *item) counter() string {
 }
 
 // fallBack decides without Redis where the library has not.
-func (it *item) fallBack(ctx context.Context) {
+func (it *item) fallBack(ctx context.Context, f *failures) {
 	if !failed(it.err) || it.rule.fallback == fallbackError || ctx.Err() != nil {
 		return
 	}
+	f.add(it.err)
 	it.err = nil
 	it.over = it.rule.fallback == fallbackDeny && !it.negative && !it.charges()
 	it.result = limit.Result{
@@ -242,7 +243,7 @@ func (s *Service) askTogether(ctx context.Context, items []*item) {
 			it.result = r.Each[places[i]]
 			it.over = !it.result.Allowed
 		}
-		it.fallBack(ctx)
+		it.fallBack(ctx, &s.openers.failures)
 	}
 }
 

@@ -226,7 +226,7 @@ func TestHTTP(t *testing.T) {
 			`"OVER_LIMIT"`},
 		{"POST", "/json", `{"domain":""}`, 400, "domain is empty"},
 		{"POST", "/json", `{`, 400, "proto:"},
-		{"POST", "/json", strings.Repeat(" ", maxBody+1), 400, "too large"},
+		{"POST", "/json", strings.Repeat(" ", maxBody+1), 413, "too large"},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path,
 			strings.NewReader(c.body))

@@ -51,6 +51,11 @@ type Options struct {
 	// is for no call.
 	OnHealth func(rratelimiter.Health)
 
+	// OnFailure is called with an error of Redis where a fallback has decided that OnHealth does not tell of:
+	// that of another algorithm, a look, or a charge, which is lost. It is called every 10 s at most. Nil is
+	// for no call.
+	OnFailure func(error)
+
 	// NearRatio is the part of a limit from which hits count as near to it, above 0 and at most 1. 0 is 0.8.
 	NearRatio float64
 }
@@ -90,6 +95,7 @@ func New(rdb redis.UniversalClient, o Options) (*Service, error) {
 		rratelimiter.WithFallback(rratelimiter.FallbackLocal), rratelimiter.WithHealthHook(o.OnHealth))
 	s := &Service{options: o, meters: newMeters()}
 	s.openers = openers{client: client, redis: rdb, prefix: o.Prefix, budget: o.Budget}
+	s.openers.failures.report = o.OnFailure
 	return s, nil
 }
 
