@@ -188,7 +188,8 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 	keptAlive := &http.Client{Transport: new(http.Transport)}
 	defer keptAlive.CloseIdleConnections()
 	lastOfConnection := func() bool {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.web+"/check/example?user=eve", nil)
+		url := "http://" + p.web + "/check/example?user=eve"
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +246,8 @@ func onOneConnection() (v *server, client net.Conn) {
 func TestSlowClientsLoseTheirConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, client := onOneConnection()
-		go func() { _, _ = io.WriteString(client, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na") }()
+		const part = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na"
+		go func() { _, _ = io.WriteString(client, part) }()
 		start := time.Now()
 		_, _ = io.Copy(io.Discard, client)
 		if took := time.Since(start); took > 2*reading {

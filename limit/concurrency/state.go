@@ -98,8 +98,8 @@ func (s *state) settle(now, lease int64) {
 	}
 }
 
-// give gives back n permits without a Lease: those that end at stamp, and then the oldest first. The remaining
-// grants then end no earlier than any caller expects.
+// give gives back n permits without a Lease: those that end at stamp, and then the oldest first. The
+// remaining grants then end no earlier than any caller expects.
 func (s *state) give(n, stamp int64) {
 	if stamp > 0 {
 		n = s.giveThose(n, func(g *grant) bool { return g.ends == stamp })

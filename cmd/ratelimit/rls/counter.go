@@ -211,7 +211,9 @@ func (c *other) TryReserve(ctx context.Context, n int64) (*limit.Reservation, li
 		c.failures.add(err)
 		r, err = c.local.Allow(ctx, c.key, n)
 		r.Degraded = true
-		back = func(ctx context.Context, used []int64) error { return c.local.Release(ctx, c.key, n-used[0]) }
+		back = func(ctx context.Context, used []int64) error {
+			return c.local.Release(ctx, c.key, n-used[0])
+		}
 	}
 	return limit.NewReservation(nil, back), r, err
 }
