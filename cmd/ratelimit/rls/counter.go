@@ -187,8 +187,8 @@ func (c *other) Peek(ctx context.Context) (limit.Result, error) {
 	return r, err
 }
 
-// TryReserve reserves n permits. Those of concurrency have no reservations: what comes back is what was taken,
-// as the oldest permits may be those of a dead caller, whose lease must end.
+// TryReserve reserves n permits. Those of concurrency have no reservations: what comes back is what was
+// taken, as the oldest permits may be those of a dead caller, whose lease must end.
 func (c *other) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
 	within, cancel := context.WithTimeout(ctx, c.budget)
 	defer cancel()

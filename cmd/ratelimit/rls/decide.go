@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -199,7 +200,9 @@ func (it *item) fallBack(ctx context.Context, f *failures) {
 	}
 	f.add(it.err)
 	it.err = nil
-	it.over = it.rule.fallback == fallbackDeny && !it.negative && !it.charges()
+	// A local limit refuses more hits than the limit ever has.
+	refused := it.rule.fallback == fallbackDeny || it.rule.fallback == fallbackLocal && it.over
+	it.over = refused && !it.negative && !it.charges()
 	it.result = limit.Result{
 		Allowed: !it.over, Limit: it.rule.rate, Interval: it.rule.interval, Degraded: true,
 	}
@@ -230,11 +233,13 @@ func (s *Service) askTogether(ctx context.Context, items []*item) {
 	if !tooMany {
 		r, err = s.openers.client.All(limiters...).Amounts(amounts...).Allow(ctx, 1)
 	}
+	within, cancel := context.WithTimeout(ctx, s.options.Budget) // of all looks together
+	defer cancel()
 	for i, it := range items {
 		switch {
 		case errors.Is(err, limit.ErrPermitsExceedRate):
-			it.tooMany(ctx, limiters[places[i]], s.options.Budget)
-			it.over = amounts[places[i]] > it.result.Limit
+			it.tooMany(within, limiters[places[i]], s.options.Budget)
+			it.over = amounts[places[i]] > cmp.Or(it.result.Limit, it.rule.rate)
 		case err != nil:
 			it.err = err
 		case r.Each == nil:
@@ -283,5 +288,5 @@ func (it *item) tooMany(ctx context.Context, c counter, budget time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	it.result, it.err = c.Peek(ctx)
-	it.result.Allowed, it.over = false, it.err == nil
+	it.result.Allowed, it.over = false, true
 }

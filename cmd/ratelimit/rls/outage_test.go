@@ -67,6 +67,33 @@ func TestTheLocalFallbackKeepsTheLimit(t *testing.T) {
 	asks(t, s, "a=x*0", "OVER: OVER 0")
 }
 
+// While Redis hangs, more hits than a limit ever has are refused, as otherwise.
+func TestTheLocalFallbackRefusesTooManyHits(t *testing.T) {
+	server := redistest.Start(t)
+	s := serve(t, server.Client(t), Options{Budget: short}, "domain: d\ndescriptors:\n"+
+		"- {key: a, rate_limit: {unit: hour, requests_per_unit: 6}}\n"+
+		"- {key: b, rate_limit: {unit: hour, requests_per_unit: 6, algorithm: gcra}}\n"+
+		"- {key: c, fallback: allow, rate_limit: {unit: hour, requests_per_unit: 6}}\n")
+	together := serve(t, server.Client(t), Options{Budget: short}, "domain: d\nall_or_none: true\n"+
+		"descriptors:\n"+
+		"- {key: a, rate_limit: {unit: hour, requests_per_unit: 6}}\n"+
+		"- {key: b, rate_limit: {unit: hour, requests_per_unit: 7}}\n")
+	server.Freeze(t)
+	for _, c := range []struct {
+		s        *Service
+		in, want string
+	}{
+		{s, "a=x", "OVER: OVER 0"}, {s, "b=x", "OVER: OVER 0"}, {s, "c=x", "OK: OK 0"},
+		{together, "a=x; b=x", "OVER: OVER 0, OK 0"},
+	} {
+		in := request("d", c.in)
+		in.HitsAddend = 7
+		if out, err := c.s.ShouldRateLimit(t.Context(), in); err != nil || shown(out) != c.want {
+			t.Errorf("%s: %v, %v; want %s", c.in, shown(out), err, c.want)
+		}
+	}
+}
+
 // With another algorithm the local fallback is a limiter in this process, with the same numbers. Of many
 // failures few are reported.
 func TestTheLocalFallbackOfOtherAlgorithms(t *testing.T) {
