@@ -135,8 +135,8 @@ func TestTheDefaultIsTheExactWindow(t *testing.T) {
 	})
 }
 
-// A flood of requests that are refused asks Redis once a millisecond, and ends with what another replica gives
-// back.
+// A flood of requests that are refused asks Redis once a millisecond, and ends with what another replica
+// gives back.
 func TestRefusalsAreRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)
