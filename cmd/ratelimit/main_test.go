@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,7 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	descriptor "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -26,7 +23,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
@@ -227,78 +223,6 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 		t.Errorf("%v\n%s", err, p.out)
 	}
 }
-
-// onOneConnection serves HTTP on a connection, and returns the end of the client.
-func onOneConnection() (v *server, client net.Conn) {
-	v = &server{
-		failed: make(chan error, 1), grpc: grpc.NewServer(), health: health.NewServer(),
-		log: slog.New(slog.DiscardHandler),
-	}
-	client, far := net.Pipe()
-	l := &oneConnection{conn: make(chan net.Conn, 1)}
-	l.conn <- far
-	v.serveWeb(&http.Server{ReadTimeout: reading, Handler: http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })}, l)
-	return v, client
-}
-
-// A client that does not send its request to the end does not keep its connection.
-func TestSlowClientsLoseTheirConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		v, client := onOneConnection()
-		const part = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na"
-		go func() { _, _ = io.WriteString(client, part) }()
-		start := time.Now()
-		_, _ = io.Copy(io.Discard, client)
-		if took := time.Since(start); took > 2*reading {
-			t.Errorf("the connection has ended after %v", took)
-		}
-		v.drain(false)
-	})
-}
-
-// A client that has connected before the port closes, and sends its request afterwards, has its answer. One
-// that sends nothing does not hold up the end.
-func TestDrainingWaitsForTheFirstRequest(t *testing.T) {
-	for request, want := range map[string]string{
-		"GET / HTTP/1.1\r\nHost: x\r\n\r\n": "HTTP/1.1 200 OK", "": "",
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			v, client := onOneConnection()
-			start := time.Now()
-			ended := make(chan time.Duration)
-			go func() { v.drain(true); ended <- time.Since(start) }()
-			go func() {
-				time.Sleep(leaving + leaving/2)
-				_, _ = io.WriteString(client, request)
-			}()
-			reply, _ := io.ReadAll(client)
-			if !strings.HasPrefix(string(reply), want) {
-				t.Errorf("%q has the reply %q", request, reply)
-			}
-			if took := <-ended; took >= leaving+draining {
-				t.Errorf("draining took %v", took)
-			}
-		})
-	}
-}
-
-// A oneConnection is a net.Listener with a connection.
-type oneConnection struct {
-	conn   chan net.Conn
-	closed sync.Once
-}
-
-func (l *oneConnection) Accept() (net.Conn, error) {
-	if c, ok := <-l.conn; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (l *oneConnection) Close() error { l.closed.Do(func() { close(l.conn) }); return nil }
-
-func (l *oneConnection) Addr() net.Addr { return &net.TCPAddr{} }
 
 // A swapped configuration is served, and a bad one keeps the old one and says file, line and key.
 func TestTheConfigurationIsReloaded(t *testing.T) {

@@ -136,6 +136,10 @@ func (v *server) listen(stderr io.Writer) error {
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionAge: s.MaxAge, MaxConnectionAgeGrace: s.MaxAgeGrace,
 		}),
+		// The default closes connections that a gateway tests more often than every 5 minutes.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: time.Nanosecond, PermitWithoutStream: true,
+		}),
 		// A new goroutine for each call would spend a fifth of the time on growing its stack.
 		grpc.NumStreamWorkers(workers),
 	}
