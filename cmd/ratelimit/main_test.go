@@ -181,6 +181,24 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 	if reply, err := health.Recv(); err != nil || reply.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		t.Fatal(reply, err)
 	}
+	keptAlive := &http.Client{Transport: new(http.Transport)}
+	defer keptAlive.CloseIdleConnections()
+	lastOfConnection := func() bool {
+		url := "http://" + p.web + "/check/example?user=eve"
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := keptAlive.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = reply.Body.Close()
+		return reply.Close
+	}
+	if lastOfConnection() {
+		t.Error("a connection of HTTP ends with its first request")
+	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -190,6 +208,9 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 	}
 	if code, _ := get(t, p.web+"/healthcheck"); code != 503 {
 		t.Errorf("/healthcheck: %d", code)
+	}
+	if !lastOfConnection() {
+		t.Error("a connection of HTTP stays open until it is cut")
 	}
 	for range 50 { // a balancer that has not noticed yet
 		if _, err := ask(t.Context(), conn, "user", "bob"); err != nil {
@@ -251,6 +272,12 @@ func TestForeignSettingsAreRefused(t *testing.T) {
 		"REDIS_TYPE=ring":              `REDIS_TYPE is "ring", must be SINGLE, SENTINEL or CLUSTER`,
 		"LOG_LEVEL=loud":               "LOG_LEVEL is",
 		"PORT=http":                    "Port",
+		"PROMETHEUS_PATH=metrics":      `PROMETHEUS_PATH is "metrics", must be a path`,
+		"PROMETHEUS_PATH=/{x":          "PROMETHEUS_PATH is",
+		"PROMETHEUS_PATH=//x":          "PROMETHEUS_PATH is",
+		"REDIS_POOL_SIZE=-1":           `REDIS_POOL_SIZE is "-1", must be at least 0`,
+		"REDIS_URL=redis://localhost":  `REDIS_URL has "redis://localhost", must be HOST:PORT`,
+		"REDIS_URL=localhost":          "REDIS_URL has",
 		"RUNTIME_ROOT=/does/not/exist": "no such file",
 	} {
 		name, value, _ := strings.Cut(setting, "=")

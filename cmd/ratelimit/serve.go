@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -36,6 +37,9 @@ const (
 	workers = 512
 	// draining is how long requests may take to end.
 	draining = 10 * time.Second
+	// reading is how long a client may take to send a request, and idle how long its connection may rest
+	// between two: longer than clients keep one, which would otherwise send into a closed connection.
+	reading, idle = 10 * time.Second, 5 * time.Minute
 )
 
 // A server is the ports of the service.
@@ -45,7 +49,8 @@ type server struct {
 	log      *slog.Logger
 	grpc     *grpc.Server
 	health   *health.Server
-	web      []*http.Server
+	web      []*webServer
+	leaving  atomic.Bool // the process drains
 	failed   chan error
 }
 
@@ -70,6 +75,7 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 		}
 		log.Info("Redis is back")
 	}
+	options.OnFailure = func(err error) { log.Warn("Redis has failed, a fallback has decided", "cause", err) }
 	service, err := rls.New(rdb, options)
 	if err != nil {
 		return err
@@ -130,6 +136,10 @@ func (v *server) listen(stderr io.Writer) error {
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionAge: s.MaxAge, MaxConnectionAgeGrace: s.MaxAgeGrace,
 		}),
+		// The default closes connections that a gateway tests more often than every 5 minutes.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: time.Nanosecond, PermitWithoutStream: true,
+		}),
 		// A new goroutine for each call would spend a fifth of the time on growing its stack.
 		grpc.NumStreamWorkers(workers),
 	}
@@ -154,14 +164,16 @@ func (v *server) listen(stderr io.Writer) error {
 	metrics := http.NewServeMux()
 	metrics.Handle("GET "+s.Path, promhttp.HandlerFor(v.service.Metrics(), promhttp.HandlerOpts{}))
 	for _, web := range []struct {
-		name, address, serves string
-		handler               http.Handler
+		name, serves string
+		server       *http.Server
 	}{
-		{"HTTP", address(s.Host, s.Port), "/check/DOMAIN?key=value, POST /json, /healthcheck", v.public()},
-		{"metrics", s.Metrics, s.Path, metrics},
-		{"debug", address(s.DebugHost, s.DebugPort), "/rlconfig, /state, /debug/pprof", v.debug()},
+		{"HTTP", "/check/DOMAIN?key=value, POST /json, /healthcheck",
+			&http.Server{Addr: address(s.Host, s.Port), Handler: v.public(), ReadTimeout: reading}},
+		{"metrics", s.Path, &http.Server{Addr: s.Metrics, Handler: metrics}},
+		{"debug", "/rlconfig, /state, /debug/pprof",
+			&http.Server{Addr: address(s.DebugHost, s.DebugPort), Handler: v.debug()}},
 	} {
-		at, err := v.listenWeb(web.address, web.handler)
+		at, err := v.listenWeb(web.server)
 		if err != nil {
 			v.drain(false)
 			return err
@@ -177,19 +189,33 @@ func (v *server) listen(stderr io.Writer) error {
 	return nil
 }
 
-func (v *server) listenWeb(address string, handler http.Handler) (net.Addr, error) {
-	listener, err := net.Listen("tcp", address)
+func (v *server) listenWeb(web *http.Server) (net.Addr, error) {
+	listener, err := net.Listen("tcp", web.Addr)
 	if err != nil {
 		return nil, err
 	}
-	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	v.web = append(v.web, web)
+	v.serveWeb(web, listener)
+	return listener.Addr(), nil
+}
+
+func (v *server) serveWeb(web *http.Server, listener net.Listener) {
+	web.ReadHeaderTimeout, web.IdleTimeout = reading, idle
+	handler := web.Handler
+	web.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if v.leaving.Load() {
+			// The client must not send its next request while Shutdown closes the idle connection.
+			w.Header().Set("Connection", "close")
+		}
+		handler.ServeHTTP(w, r)
+	})
+	ws := &webServer{Server: web, listener: listener}
+	web.ConnState = ws.note
+	v.web = append(v.web, ws)
 	go func() {
-		if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := web.Serve(listener); !v.leaving.Load() && !errors.Is(err, http.ErrServerClosed) {
 			v.failed <- err
 		}
 	}()
-	return listener.Addr(), nil
 }
 
 // serverTLS returns the certificate of the service, read anew for each connection, so that it may be renewed.
@@ -260,6 +286,7 @@ func (v *server) drain(gracefully bool) {
 		return
 	}
 	v.log.Info("draining")
+	v.leaving.Store(true)
 	v.health.Shutdown()
 	pause := time.NewTimer(leaving)
 	defer pause.Stop()
@@ -274,9 +301,7 @@ func (v *server) drain(gracefully bool) {
 	})
 	for _, web := range v.web {
 		ending.Go(func() {
-			if web.Shutdown(ctx) != nil {
-				_ = web.Close()
-			}
+			web.drain(ctx)
 		})
 	}
 	ending.Wait()

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -146,6 +147,12 @@ func (s *settings) validate() error {
 	if t := strings.ToUpper(s.RedisType); t != "SINGLE" && t != "SENTINEL" && t != "CLUSTER" {
 		refuse("REDIS_TYPE", s.RedisType, "SINGLE, SENTINEL or CLUSTER")
 	}
+	if p := s.Path; !strings.HasPrefix(p, "/") || path.Clean(p) != p || strings.ContainsAny(p, "{} ?#") {
+		refuse("PROMETHEUS_PATH", p, "a path such as /metrics")
+	}
+	if s.RedisPool < 0 {
+		refuse("REDIS_POOL_SIZE", strconv.Itoa(s.RedisPool), "at least 0")
+	}
 	if _, err := s.level(); err != nil {
 		refuse("LOG_LEVEL", s.LogLevel, "DEBUG, INFO, WARN or ERROR")
 	}
@@ -192,6 +199,13 @@ func (s *settings) client() (redis.UniversalClient, error) {
 	default:
 		if len(o.Addrs) > 1 {
 			return nil, fmt.Errorf("REDIS_URL is %q, must be one address with the REDIS_TYPE SINGLE", s.redis)
+		}
+	}
+	for i, a := range o.Addrs {
+		o.Addrs[i] = strings.TrimSpace(a)
+		_, port, err := net.SplitHostPort(o.Addrs[i])
+		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+			return nil, fmt.Errorf("REDIS_URL has %q, must be HOST:PORT", o.Addrs[i])
 		}
 	}
 	if s.RedisTLS {

@@ -78,8 +78,8 @@ func (l Limit) rule() (form.Rule[state], error) {
 	b := boundOf(numbers)
 	return form.Rule[state]{
 		Numbers: numbers,
-		Take: func(s *state, now, n, _ int64) form.Decision {
-			_, d := b.take(s, now, n, false)
+		Take: func(s *state, now, n, stamp int64) form.Decision {
+			_, d := b.take(s, now, n, stamp, false)
 			return d
 		},
 		Script: scriptTake,

@@ -27,6 +27,21 @@ func TestForms(t *testing.T) {
 	})
 }
 
+// A grant that is returned is that grant, not an older one, whose caller may be dead.
+func TestReturnedGrantsAreTheirOwn(t *testing.T) {
+	formtest.EachForm(t, formtest.Of(concurrency.Limit{Most: 10, Lease: time.Hour}),
+		func(t *testing.T, l limit.Releaser) {
+			b := formtest.Borrow(t, l)
+			b.Take(4, true)
+			time.Sleep(30 * time.Minute)
+			b.Back(5, b.Take(6, true)) // one stays
+			b.Take(6, false)
+			time.Sleep(30 * time.Minute)
+			b.Take(9, true)
+			b.Take(1, false)
+		})
+}
+
 func TestBounds(t *testing.T) {
 	for field, l := range map[string]concurrency.Limit{
 		"Most is 0":             {Lease: time.Second},

@@ -30,12 +30,12 @@ type state struct {
 }
 
 // take decides as take.lua does.
-func (b bound) take(s *state, now, n int64, leased bool) (*grant, form.Decision) {
+func (b bound) take(s *state, now, n, stamp int64, leased bool) (*grant, form.Decision) {
 	s.settle(now, b.lease)
 	d, g := form.Decision{Allowed: true}, (*grant)(nil)
 	switch {
 	case n < 0:
-		s.give(-n)
+		s.give(-n, stamp)
 	case n <= b.most-s.out && s.grants < mostGrants:
 		g = s.fresh()
 		g.ends, g.n, g.leased = now+b.lease, n, leased
@@ -98,13 +98,21 @@ func (s *state) settle(now, lease int64) {
 	}
 }
 
-// give gives back n permits without a Lease, the oldest first: the remaining grants then end no earlier
-// than any caller expects.
-func (s *state) give(n int64) {
+// give gives back n permits without a Lease: those that end at stamp, and then the oldest first. The
+// remaining grants then end no earlier than any caller expects.
+func (s *state) give(n, stamp int64) {
+	if stamp > 0 {
+		n = s.giveThose(n, func(g *grant) bool { return g.ends == stamp })
+	}
+	s.giveThose(n, func(*grant) bool { return true })
+}
+
+// giveThose gives back n permits of the grants that f chooses, and returns how many it has not found.
+func (s *state) giveThose(n int64, f func(*grant) bool) int64 {
 	for g := s.first; g != nil && n > 0; {
 		next := g.next
 		switch {
-		case g.leased:
+		case g.leased || !f(g):
 		case g.n > n:
 			g.n, s.out, n = g.n-n, s.out-n, 0
 		default:
@@ -113,6 +121,7 @@ func (s *state) give(n int64) {
 		}
 		g = next
 	}
+	return n
 }
 
 // drop removes a grant, and keeps it for another use unless a Lease points to it.

@@ -36,7 +36,7 @@ type memory struct {
 func (m memory) take(ctx context.Context, key string, n int64) (p permits, d form.Decision, err error) {
 	err = m.Do(ctx, key, func(s *state, now int64) {
 		var g *grant
-		if g, d = m.bound.take(s, now, n, true); g != nil {
+		if g, d = m.bound.take(s, now, n, 0, true); g != nil {
 			p = inMemory{m, key, g}
 		}
 	})

@@ -5,18 +5,25 @@
 -- ARGV[2]  the most that are out at once
 -- ARGV[3]  how long a lease lasts, in us
 -- ARGV[4]  the ID, OWNER-NUMBER of a Lease, or OWNER@NUMBER of permits without one; unique
--- ARGV[5]  when the permits to give back come back with time, in us since 1970; none: never
+-- ARGV[5]  when the permits to give back come back with time, in us since 1970; none: never. Those of this
+--          time go first
 -- Reply:   the permits left; when all are back, in us; when these permits come back with time, in us
 --          since 1970, 0 if nothing was taken; when the permits are back, in us
 
 -- include parts/read.lua
 local n, most, lease, id = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 
--- give gives back permits without a Lease, the oldest first: those of the owner, or of other owners.
-local function give(owner, own)
+-- give gives back permits without a Lease, the oldest first: those of the owner, or of other owners, with at
+-- those that end then.
+local function give(owner, own, at)
   local gone = {}
   for from = 1, math.min(leases, MANY), PART do
-    local part = redis.call('ZRANGE', KEYS[1], from, from + PART - 1, 'WITHSCORES')
+    local part
+    if at then
+      part = redis.call('ZRANGEBYSCORE', KEYS[1], whole(at), whole(at), 'WITHSCORES', 'LIMIT', from - 1, PART)
+    else
+      part = redis.call('ZRANGE', KEYS[1], from, from + PART - 1, 'WITHSCORES')
+    end
     for i = 1, #part, 2 do
       local name, count, long = string.match(part[i], '^(.*@)([^@]*):%d+:(%d+)$')
       if name and n < 0 and (name == owner) == own then
@@ -31,7 +38,7 @@ local function give(owner, own)
         end
       end
     end
-    if n >= 0 then
+    if n >= 0 or #part == 0 then
       break
     end
   end
@@ -61,8 +68,12 @@ local ends, retry = now + lease, 0
 if stamp and now >= stamp then
   ends = 0
 elseif n < 0 then
-  give(string.match(id, '^.*@'), true)
-  give(string.match(id, '^.*@'), false)
+  local owner = string.match(id, '^.*@')
+  if stamp then
+    give(owner, true, stamp)
+  end
+  give(owner, true)
+  give(owner, false)
 elseif n <= most - taken and leases < MANY then
   redis.call('ZADD', KEYS[1], whole(now + lease), id .. ':' .. whole(n) .. ':' .. whole(lease))
   taken, leases, changed = taken + n, leases + 1, true

@@ -118,6 +118,9 @@ type rule struct {
 	metrics *metrics                        // nil before Service.Load, or if dynamic
 }
 
+// most returns the most hits at once.
+func (r *rule) most() int64 { return cmp.Or(r.burst, r.rate) }
+
 // A unit is an interval that Envoy has a name for.
 type unit struct {
 	name   string

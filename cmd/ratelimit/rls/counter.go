@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
@@ -39,6 +41,24 @@ type openers struct {
 	redis  redis.UniversalClient
 	prefix string
 	budget time.Duration
+
+	failures failures
+}
+
+// failures reports errors that fallbacks have hidden.
+type failures struct {
+	report func(error)  // nil for none
+	last   atomic.Int64 // when report was called, in ns since 1970
+}
+
+// betweenFailures is the time between two reports: a log must not have one for each request.
+const betweenFailures = 10 * time.Second
+
+func (f *failures) add(err error) {
+	now, last := time.Now().UnixNano(), f.last.Load()
+	if f.report != nil && now-last >= int64(betweenFailures) && f.last.CompareAndSwap(last, now) {
+		f.report(err)
+	}
 }
 
 // open returns the function that makes the counters of a rule, nil if no limiter decides.
@@ -82,10 +102,7 @@ type maker[L limit.Releaser, K limit.KeyedReleaser] interface {
 
 // openOther returns the function for a rule with an algorithm of package limit.
 func (o *openers) openOther(r *rule) (func(key string) counter, error) {
-	burst := max(r.burst, 0)
-	if burst == 0 {
-		burst = r.rate
-	}
+	burst := r.most()
 	switch r.algorithm {
 	case fixedWindow:
 		return openAs(o, r, fixedwindow.Window{Rate: r.rate, Interval: r.interval})
@@ -112,14 +129,17 @@ func openAs[L limit.Releaser, K limit.KeyedReleaser](
 	if r.fallback != fallbackLocal {
 		local = *new(K)
 	}
+	common := other{local: local, budget: o.budget, most: r.most(), failures: &o.failures}
 	if r.limiter != "" {
-		l, err := algorithm.OnRedis(o.redis, r.limiter)
-		c := &other{limiter: l, local: local, budget: o.budget}
-		return func(string) counter { return c }, err
+		common.key = "all"
+		common.limiter, err = algorithm.OnRedis(o.redis, r.limiter)
+		return func(string) counter { return &common }, err
 	}
-	keyed, err := algorithm.OnRedisKeyed(o.redis, o.name(r.domain))
+	common.keyed, err = algorithm.OnRedisKeyed(o.redis, o.name(r.domain))
 	return func(key string) counter {
-		return &other{keyed: keyed, key: key, local: local, budget: o.budget}
+		c := common
+		c.key = key
+		return &c
 	}, err
 }
 
@@ -130,6 +150,9 @@ type other struct {
 	limiter limit.Releaser      // instead of keyed
 	local   limit.KeyedReleaser // decides when Redis has failed; nil for none
 	budget  time.Duration
+	most    int64 // permits at once
+
+	failures *failures
 }
 
 // Allow takes n permits if they are there.
@@ -144,7 +167,8 @@ func (c *other) Allow(ctx context.Context, n int64) (limit.Result, error) {
 		r, err = c.keyed.Allow(within, c.key, n)
 	}
 	if c.local != nil && ctx.Err() == nil && failed(err) {
-		r, err = c.local.Allow(ctx, c.key+" ", n)
+		c.failures.add(err)
+		r, err = c.local.Allow(ctx, c.key, n)
 		r.Degraded = true
 	}
 	return r, err
@@ -163,8 +187,8 @@ func (c *other) Peek(ctx context.Context) (limit.Result, error) {
 	return r, err
 }
 
-// TryReserve reserves n permits. Permits of concurrency cannot be reserved: what comes back are the oldest
-// permits, which are as good.
+// TryReserve reserves n permits. Those of concurrency have no reservations: what comes back is what was
+// taken, as the oldest permits may be those of a dead caller, whose lease must end.
 func (c *other) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
 	within, cancel := context.WithTimeout(ctx, c.budget)
 	defer cancel()
@@ -174,8 +198,23 @@ func (c *other) TryReserve(ctx context.Context, n int64) (*limit.Reservation, li
 	if reserver, ok := c.keyed.(limit.KeyedReserver); ok {
 		return reserver.TryReserve(within, c.key, n)
 	}
-	r, err := c.Allow(ctx, n)
-	back := func(ctx context.Context, used []int64) error { return c.Release(ctx, n-used[0]) }
+	lender, ok := c.keyed.(form.Lender)
+	if c.limiter != nil {
+		lender, ok = c.limiter.(form.Lender)
+	}
+	if !ok {
+		return nil, limit.Result{}, fmt.Errorf("rls: %T cannot reserve", lender)
+	}
+	r, d, err := lender.Lend(within, c.key, n)
+	back := func(ctx context.Context, used []int64) error { return lender.Return(ctx, c.key, n-used[0], d) }
+	if c.local != nil && ctx.Err() == nil && failed(err) {
+		c.failures.add(err)
+		r, err = c.local.Allow(ctx, c.key, n)
+		r.Degraded = true
+		back = func(ctx context.Context, used []int64) error {
+			return c.local.Release(ctx, c.key, n-used[0])
+		}
+	}
 	return limit.NewReservation(nil, back), r, err
 }
 
@@ -192,8 +231,9 @@ func (c *other) Charge(ctx context.Context, n int64) (limit.Result, error) {
 	return c.Allow(ctx, n)
 }
 
-// Release gives back n permits.
+// Release gives back n permits, as many as may be out.
 func (c *other) Release(ctx context.Context, n int64) error {
+	n = min(n, c.most)
 	ctx, cancel := context.WithTimeout(ctx, c.budget)
 	defer cancel()
 	if c.limiter != nil {

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,7 +164,7 @@ func (s *Service) askOne(ctx context.Context, it *item) {
 	if errors.Is(it.err, limit.ErrPermitsExceedRate) {
 		it.tooMany(ctx, c, s.options.Budget)
 	}
-	it.fallBack(ctx)
+	it.fallBack(ctx, &s.openers.failures)
 }
 
 // spend takes hits of which some may come back. If they are to be charged, it takes them whatever is left.
@@ -193,12 +194,15 @@ func (it *item) counter() string {
 }
 
 // fallBack decides without Redis where the library has not.
-func (it *item) fallBack(ctx context.Context) {
+func (it *item) fallBack(ctx context.Context, f *failures) {
 	if !failed(it.err) || it.rule.fallback == fallbackError || ctx.Err() != nil {
 		return
 	}
+	f.add(it.err)
 	it.err = nil
-	it.over = it.rule.fallback == fallbackDeny && !it.negative && !it.charges()
+	// A local limit refuses more hits than the limit ever has.
+	refused := it.rule.fallback == fallbackDeny || it.rule.fallback == fallbackLocal && it.over
+	it.over = refused && !it.negative && !it.charges()
 	it.result = limit.Result{
 		Allowed: !it.over, Limit: it.rule.rate, Interval: it.rule.interval, Degraded: true,
 	}
@@ -229,11 +233,13 @@ func (s *Service) askTogether(ctx context.Context, items []*item) {
 	if !tooMany {
 		r, err = s.openers.client.All(limiters...).Amounts(amounts...).Allow(ctx, 1)
 	}
+	within, cancel := context.WithTimeout(ctx, s.options.Budget) // of all looks together
+	defer cancel()
 	for i, it := range items {
 		switch {
 		case errors.Is(err, limit.ErrPermitsExceedRate):
-			it.tooMany(ctx, limiters[places[i]], s.options.Budget)
-			it.over = amounts[places[i]] > it.result.Limit
+			it.tooMany(within, limiters[places[i]], s.options.Budget)
+			it.over = amounts[places[i]] > cmp.Or(it.result.Limit, it.rule.rate)
 		case err != nil:
 			it.err = err
 		case r.Each == nil:
@@ -242,7 +248,7 @@ func (s *Service) askTogether(ctx context.Context, items []*item) {
 			it.result = r.Each[places[i]]
 			it.over = !it.result.Allowed
 		}
-		it.fallBack(ctx)
+		it.fallBack(ctx, &s.openers.failures)
 	}
 }
 
@@ -282,5 +288,5 @@ func (it *item) tooMany(ctx context.Context, c counter, budget time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	it.result, it.err = c.Peek(ctx)
-	it.result.Allowed, it.over = false, it.err == nil
+	it.result.Allowed, it.over = false, true
 }

@@ -17,6 +17,10 @@ import (
 // swaps the files of a ConfigMap, while those that lead through them are followed.
 type Source string
 
+// largest is the most bytes of a file. To read it takes some 50 times its size in memory, which must not
+// kill a service whose configuration is replaced by a bad one.
+const largest = 8 << 20
+
 // Read returns the files in the order of their names.
 func (s Source) Read() ([]File, error) {
 	root, err := filepath.EvalSymlinks(string(s))
@@ -42,6 +46,9 @@ func (s Source) Read() ([]File, error) {
 		}
 		if !info.Mode().IsRegular() {
 			return fmt.Errorf("%s is %v, must be a file", path, info.Mode())
+		}
+		if info.Size() > largest {
+			return fmt.Errorf("%s has %d bytes, must have at most %d", path, info.Size(), largest)
 		}
 		data, err := os.ReadFile(path)
 		name := string(s) + strings.TrimPrefix(path, root)
@@ -74,6 +81,9 @@ func (s *Service) Watch(ctx context.Context, source Source, every time.Duration,
 		}
 		settled := now == before
 		before = now
+		if settled && err == nil {
+			unreadable = ""
+		}
 		switch {
 		case !settled || now == unreadable:
 		case err != nil:
@@ -81,7 +91,6 @@ func (s *Service) Watch(ctx context.Context, source Source, every time.Duration,
 			s.meters.badLoads.Inc()
 			notify(err)
 		case now != s.tried():
-			unreadable = ""
 			notify(s.Load(files))
 		}
 	}

@@ -58,6 +58,21 @@ func TestASourceReadsFilesAndLinks(t *testing.T) {
 	}
 }
 
+// A file that is too large to be a configuration is not read into memory.
+func TestHugeFilesAreRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	if err := os.WriteFile(file, []byte(domainA), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, largest+1); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Source(file).Read()
+	if want := file + " has 8388609 bytes, must have at most 8388608"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // A change is loaded once, a bad one is reported once and keeps the old configuration, and a missing file
 // as well.
 func TestWatch(t *testing.T) {
@@ -102,14 +117,16 @@ func TestWatch(t *testing.T) {
 		after(5*time.Second, 2, "b.yaml:2: x is unknown here")
 		write(t, dir, "b.yaml", domainB)
 		after(5*time.Second, 2, "loaded")
-		if err := os.Rename(dir, dir+"-away"); err != nil {
-			t.Fatal(err)
+		for range 2 { // the same mistake once more is a new one
+			if err := os.Rename(dir, dir+"-away"); err != nil {
+				t.Fatal(err)
+			}
+			after(5*time.Second, 2, "lstat "+dir+": no such file or directory")
+			if err := os.Rename(dir+"-away", dir); err != nil {
+				t.Fatal(err)
+			}
+			after(5*time.Second, 2)
 		}
-		after(5*time.Second, 2, "lstat "+dir+": no such file or directory")
-		if err := os.Rename(dir+"-away", dir); err != nil {
-			t.Fatal(err)
-		}
-		after(5*time.Second, 2)
 		cancel()
 		<-done
 	})

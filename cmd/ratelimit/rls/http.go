@@ -38,6 +38,10 @@ func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = protojson.Unmarshal(body, in)
 	}
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

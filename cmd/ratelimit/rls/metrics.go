@@ -7,9 +7,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// mostPaths bounds the paths that have metrics of their own. Values of requests can be in a path
-// (detailed_metric), and visitors choose these.
-const mostPaths = 10_000
+// mostPaths and longestPath bound the paths that have metrics of their own, in number and in bytes. Values
+// of requests can be in a path (detailed_metric), and visitors choose these.
+const (
+	mostPaths   = 10_000
+	longestPath = 256
+)
 
 // meters are the metrics of a Service, with the names that the reference service has in Prometheus.
 type meters struct {
@@ -24,8 +27,11 @@ type meters struct {
 	seconds                          prometheus.Observer
 
 	mu    sync.RWMutex
-	paths map[string]*metrics // guarded by mu; one more for each domain than mostPaths
+	paths map[place]*metrics // guarded by mu; one more for each domain than mostPaths
 }
+
+// A place is a path of keys and the domain it begins with: both may have dots.
+type place struct{ domain, path string }
 
 // metrics are those of a path of keys.
 type metrics struct {
@@ -33,7 +39,7 @@ type metrics struct {
 }
 
 func newMeters() *meters {
-	m := &meters{registry: prometheus.NewRegistry(), paths: make(map[string]*metrics)}
+	m := &meters{registry: prometheus.NewRegistry(), paths: make(map[place]*metrics)}
 	of := func(name, help string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ratelimit_service_rate_limit_" + name, Help: help,
@@ -72,21 +78,27 @@ func newMeters() *meters {
 	return m
 }
 
-// of returns the metrics of a path. When there are too many paths, the others share one.
+// of returns the metrics of a path. The end of a long path is cut off, and when there are too many paths, the
+// others share one.
 func (m *meters) of(domain, path string) *metrics {
+	if most := len(domain) + longestPath; len(path) > most {
+		path = path[:most]
+	}
+	at := place{domain, path}
 	m.mu.RLock()
-	found := m.paths[path]
+	found := m.paths[at]
 	m.mu.RUnlock()
 	if found != nil {
 		return found
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key1, key2, _ := strings.Cut(strings.TrimPrefix(path, domain+"."), ".")
-	if len(m.paths) >= mostPaths && m.paths[path] == nil {
-		path, key1, key2 = domain+"...", "other", ""
+	at.path = strings.Clone(path) // without what was cut off
+	key1, key2, _ := strings.Cut(strings.TrimPrefix(at.path, domain+"."), ".")
+	if len(m.paths) >= mostPaths && m.paths[at] == nil {
+		at.path, key1, key2 = domain+"...", "other", ""
 	}
-	if found = m.paths[path]; found != nil {
+	if found = m.paths[at]; found != nil {
 		return found
 	}
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
@@ -96,6 +108,6 @@ func (m *meters) of(domain, path string) *metrics {
 		m.near.WithLabelValues(labels...), m.within.WithLabelValues(labels...),
 		m.shadow.WithLabelValues(labels...),
 	}
-	m.paths[path] = found
+	m.paths[at] = found
 	return found
 }

@@ -15,12 +15,22 @@ type reader struct {
 	file     string
 	mistakes []error
 	visited  int
+	most     int // of visited
 }
 
 // fields are the keys that a mapping may have, with the functions that read their values.
 type fields map[string]func(n *yaml.Node, path string)
 
+// mostMistakes is how many mistakes of a file are reported.
+const mostMistakes = 100
+
 func (r *reader) wrong(n *yaml.Node, path, format string, args ...any) {
+	switch {
+	case r.visited > r.most || len(r.mistakes) > mostMistakes:
+		return // what was not read looks as if it were missing
+	case len(r.mistakes) == mostMistakes:
+		path, format, args = "", "there are more mistakes from here on", nil
+	}
 	r.mistakes = append(r.mistakes, &Mistake{r.file, n.Line, path, fmt.Sprintf(format, args...)})
 }
 
@@ -30,7 +40,8 @@ func at(nodes ...*yaml.Node) *yaml.Node {
 	return nodes[i]
 }
 
-// mostNodes bounds the mappings and lists of a file. Aliases could make a small file expand without end.
+// mostNodes bounds the nodes of a small file. Aliases could make it expand without end. A large one may have
+// one for each of its bytes, which is more than it has without aliases.
 const mostNodes = 100_000
 
 // resolve returns the node that an alias stands for.
@@ -38,8 +49,8 @@ func (r *reader) resolve(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	if r.visited++; r.visited == mostNodes {
-		r.wrong(n, "", "the file has more than %d nodes", mostNodes)
+	if r.visited++; r.visited == r.most {
+		r.wrong(n, "", "the file has more than %d nodes", r.most)
 	}
 	return n
 }
@@ -49,7 +60,7 @@ func (r *reader) resolve(n *yaml.Node) *yaml.Node {
 func (r *reader) mapping(n *yaml.Node, path string, read fields) map[string]*yaml.Node {
 	n = r.resolve(n)
 	there := make(map[string]*yaml.Node)
-	if r.visited > mostNodes {
+	if r.visited > r.most {
 		return there
 	}
 	if n.Kind != yaml.MappingNode {
@@ -93,7 +104,7 @@ func (r *reader) mapping(n *yaml.Node, path string, read fields) map[string]*yam
 
 // list returns the entries of a list; none if it is missing or empty.
 func (r *reader) list(n *yaml.Node, path string) []*yaml.Node {
-	if n == nil || n.Tag == "!!null" || r.visited > mostNodes {
+	if n == nil || n.Tag == "!!null" || r.visited > r.most {
 		return nil
 	}
 	if n = r.resolve(n); n.Kind != yaml.SequenceNode {

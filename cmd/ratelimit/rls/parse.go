@@ -44,7 +44,7 @@ const (
 // Parse reads files of configuration: the YAML of the reference service, with the additions that
 // docs/envoy.md describes. merge allows several files for one domain, whose descriptors it joins.
 //
-// The error joins all mistakes of all files, each a *Mistake.
+// The error joins the mistakes of all files, each a *Mistake: the first 100 of each file.
 func Parse(files []File, merge bool) (*Config, error) {
 	c := &Config{domains: make(map[string]*domain)}
 	var all []error
@@ -69,7 +69,7 @@ type parser struct {
 }
 
 func (p *parser) read(data []byte) {
-	p.reader.file = p.file
+	p.reader.file, p.most = p.file, max(mostNodes, len(data))
 	documents, err := yamlfile.Decode(data)
 	switch {
 	case err != nil:

@@ -2,6 +2,7 @@ package rls
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -174,6 +175,41 @@ func TestAllMistakesAreReported(t *testing.T) {
 		"2.yaml:2: descriptors[0].key is missing or empty, must have a name"
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+// A file may have tens of thousands of descriptors, while one that expands without end is refused, and the
+// report of its mistakes is short.
+func TestLargeFilesAndBombs(t *testing.T) {
+	many := strings.Builder{}
+	many.WriteString("domain: d\ndescriptors:\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&many, "- {key: a, value: v%d, rate_limit: {unit: day, requests_per_unit: %d}}\n", i, i)
+	}
+	if r := mustParse(t, many.String()).find(t, "d", "a", "v19999").rule; r.rate != 19_999 {
+		t.Errorf("the last limit is %d", r.rate)
+	}
+	bomb := strings.Builder{}
+	bomb.WriteString("domain: d\ndescriptors:\n")
+	bomb.WriteString("- {key: k, descriptors: &a0 [{key: x, rate_limit: {unit: day}}]}\n")
+	for i := 1; i < 12; i++ {
+		fmt.Fprintf(&bomb, "- {key: k%d, descriptors: &a%d [", i, i)
+		for j := range 10 {
+			fmt.Fprintf(&bomb, "{key: q%d, descriptors: *a%d},", j, i-1)
+		}
+		bomb.WriteString("]}\n")
+	}
+	wrong := strings.ReplaceAll(many.String(), "unit", "units")
+	for text, want := range map[string]string{
+		bomb.String(): "the file has more than 100000 nodes",
+		wrong:         "1.yaml:36: there are more mistakes from here on",
+		"domain: d\ndescriptors: [&x {key: a, <<: *x}]": "the file has more than 100000 nodes",
+	} {
+		_, err := parse(false, text)
+		got := fmt.Sprint(err)
+		if !strings.Contains(got, want) || strings.Count(got, "\n") > mostMistakes {
+			t.Errorf("%.300s, want %s", got, want)
+		}
 	}
 }
 

@@ -173,6 +173,35 @@ func TestMetricsAreBounded(t *testing.T) {
 	}
 }
 
+// A value of a megabyte takes no megabyte in the metrics.
+func TestLabelsAreBounded(t *testing.T) {
+	s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, detailed_metric: true, rate_limit: "+
+		"{unit: hour, requests_per_unit: 1}}]")
+	long := strings.Repeat("ä", 1<<19)
+	asks(t, s, "a="+long, "OK: OK 0", "a="+long+"x", "OK: OK 0", "a=b", "OK: OK 0")
+	var out strings.Builder
+	families, err := s.Metrics().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		out.WriteString(family.String())
+	}
+	if n := testutil.CollectAndCount(s.meters.hits); n != 2 || out.Len() > 20_000 {
+		t.Errorf("%d series, %d bytes of metrics", n, out.Len())
+	}
+}
+
+// Domains and keys with dots have metrics of their own, though their paths are the same.
+func TestMetricsOfDomainsStayApart(t *testing.T) {
+	m := newMeters()
+	m.of("a", "a.b.c").hits.Inc()
+	m.of("a.b", "a.b.c").hits.Add(2)
+	if got := testutil.ToFloat64(m.of("a", "a.b.c").hits); got != 1 {
+		t.Errorf("domain a has %v hits", got)
+	}
+}
+
 // /check and /json decide as gRPC does.
 func TestHTTP(t *testing.T) {
 	s := inMemory(t, Options{}, limits)
@@ -197,7 +226,7 @@ func TestHTTP(t *testing.T) {
 			`"OVER_LIMIT"`},
 		{"POST", "/json", `{"domain":""}`, 400, "domain is empty"},
 		{"POST", "/json", `{`, 400, "proto:"},
-		{"POST", "/json", strings.Repeat(" ", maxBody+1), 400, "too large"},
+		{"POST", "/json", strings.Repeat(" ", maxBody+1), 413, "too large"},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path,
 			strings.NewReader(c.body))

@@ -135,6 +135,30 @@ func TestTheDefaultIsTheExactWindow(t *testing.T) {
 	})
 }
 
+// A flood of requests that are refused asks Redis once a millisecond, and ends with what another replica
+// gives back.
+func TestRefusalsAreRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := redistest.Mini(t)
+		rdb := redistest.MiniClient(t, m)
+		trips := redistest.RoundTrips(rdb)
+		const text = "domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, requests_per_unit: 1}}]"
+		s, replica := serve(t, rdb, Options{}, text), serve(t, redistest.MiniClient(t, m), Options{}, text)
+		asks(t, replica, "a=x*1", "OK: OK 0")
+		asks(t, s, "a=x", "OVER: OVER 0")
+		before := trips.Load()
+		for range 100 {
+			asks(t, s, "a=x", "OVER: OVER 0")
+		}
+		if n := trips.Load() - before; n > 2 {
+			t.Errorf("100 refusals took %d round trips", n)
+		}
+		asks(t, replica, "a=x*-1", "OK: OK 1")
+		time.Sleep(2 * time.Millisecond)
+		asks(t, s, "a=x", "OK: OK 0")
+	})
+}
+
 // Each algorithm grants its limit and refuses the rest, looks, charges and takes back.
 func TestAlgorithms(t *testing.T) {
 	for algorithm, want := range map[string]string{
@@ -148,13 +172,29 @@ func TestAlgorithms(t *testing.T) {
 					"{unit: hour, "+
 					"requests_per_unit: 3, algorithm: "+algorithm+"}}]")
 				asks(t, s, "a=x*0", "OK: OK 3", "a=x", "OK: OK 2", "a=x", "OK: OK 1", "a=x*0", "OK: OK 1",
-					"a=x", "OK: OK 0", "a=x", want, "a=x*0", want, "a=x*-1", "OK: OK 1", "a=x", "OK: OK 0")
+					"a=x", "OK: OK 0", "a=x", want, "a=x*0", want, "a=x*-1", "OK: OK 1", "a=x", "OK: OK 0",
+					"a=x*-9", "OK: OK 3", "a=x*3", "OK: OK 0")
 				if algorithm != concurrent {
 					asks(t, s, "a=x*2", want, "a=x*-1", "OK: OK 0", "a=x*0", want, "a=x*-2", "OK: OK 1")
 				}
 			})
 		}
 	}
+}
+
+// Looks do not keep the permits of a dead caller alive, whose lease must end.
+func TestLooksDoNotExtendALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {interval: 10s, "+
+			"requests_per_unit: 2, algorithm: concurrency}}]")
+		asks(t, s, "a=x", "OK: OK 1")
+		for range 9 {
+			time.Sleep(time.Second)
+			asks(t, s, "a=x*0", "OK: OK 1")
+		}
+		time.Sleep(1100 * time.Millisecond)
+		asks(t, s, "a=x*0", "OK: OK 2")
+	})
 }
 
 // A limiter with a name is the same for all values, and for all clients that use the name. A rate that is

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+)
+
+// onOneConnection serves HTTP on a connection, and returns the end of the client.
+func onOneConnection() (v *server, client net.Conn) {
+	v = &server{
+		failed: make(chan error, 1), grpc: grpc.NewServer(), health: health.NewServer(),
+		log: slog.New(slog.DiscardHandler),
+	}
+	client, far := net.Pipe()
+	l := &oneConnection{conn: make(chan net.Conn, 1)}
+	l.conn <- far
+	v.serveWeb(&http.Server{ReadTimeout: reading, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })}, l)
+	return v, client
+}
+
+// A client that does not send its request to the end does not keep its connection.
+func TestSlowClientsLoseTheirConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, client := onOneConnection()
+		const part = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na"
+		go func() { _, _ = io.WriteString(client, part) }()
+		start := time.Now()
+		_, _ = io.Copy(io.Discard, client)
+		if took := time.Since(start); took > 2*reading {
+			t.Errorf("the connection has ended after %v", took)
+		}
+		v.drain(false)
+	})
+}
+
+// A client that has connected before the port closes, and sends its request afterwards, has its answer. One
+// that sends nothing does not hold up the end.
+func TestDrainingWaitsForTheFirstRequest(t *testing.T) {
+	for request, want := range map[string]string{
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n": "HTTP/1.1 200 OK", "": "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			v, client := onOneConnection()
+			start := time.Now()
+			ended := make(chan time.Duration)
+			go func() { v.drain(true); ended <- time.Since(start) }()
+			go func() {
+				time.Sleep(leaving + leaving/2)
+				_, _ = io.WriteString(client, request)
+			}()
+			reply, _ := io.ReadAll(client)
+			if !strings.HasPrefix(string(reply), want) {
+				t.Errorf("%q has the reply %q", request, reply)
+			}
+			if took := <-ended; took >= leaving+draining {
+				t.Errorf("draining took %v", took)
+			}
+		})
+	}
+}
+
+// A oneConnection is a net.Listener with a connection.
+type oneConnection struct {
+	conn   chan net.Conn
+	closed sync.Once
+}
+
+func (l *oneConnection) Accept() (net.Conn, error) {
+	if c, ok := <-l.conn; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *oneConnection) Close() error { l.closed.Do(func() { close(l.conn) }); return nil }
+
+func (l *oneConnection) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A gateway may ask as often as it likes whether an idle connection still works, as with the
+// connection_keepalive of Envoy.
+func TestPingsDoNotEndAConnection(t *testing.T) {
+	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
+	conn, err := net.Dial("tcp", p.grpc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00" // the frame of HTTP/2, empty
+	const ping, pings = "\x00\x00\x08\x06\x00\x00\x00\x00\x00ABCDEFGH", 10
+	if _, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+settings); err != nil {
+		t.Fatal(err)
+	}
+	frame := make([]byte, 1<<14)
+	for i := range pings {
+		if _, err := io.WriteString(conn, ping); err != nil {
+			t.Fatal(err)
+		}
+		for frame[3] = 0; frame[3] != 6; { // a frame of a ping
+			if _, err := io.ReadFull(conn, frame[:9]); err != nil {
+				t.Fatalf("ping %d: %v", i+1, err)
+			}
+			if frame[3] == 7 {
+				t.Fatalf("the connection ends after %d pings", i+1)
+			}
+			length := int(frame[1])<<8 + int(frame[2])
+			if _, err := io.ReadFull(conn, frame[9:9+length]); err != nil {
+				t.Fatalf("ping %d: %v", i+1, err)
+			}
+		}
+	}
+}
