@@ -289,8 +289,14 @@ func (l *Limiter) NoteAsked(wanted Want, v Result) {
 		}
 		return
 	}
-	now := time.Now()
-	if now.Sub(d.since) > max(d.lasts, ShortestLease) {
+	now, within := time.Now(), d.lasts
+	if within == 0 { // not known, or not leased
+		if now.Sub(d.learnt) < learnEvery {
+			return
+		}
+		within = min(ls.leasing.Longest, longestLease)
+	}
+	if now.Sub(d.since) > within {
 		d.since, d.asked = now, 0
 	}
 	d.asked += wanted.Permits
