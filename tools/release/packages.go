@@ -64,6 +64,8 @@ func (r *release) extras() (files.Contents, error) {
 	if err := r.runIn(dir, rrl, "man", pages); err != nil {
 		return nil, err
 	}
+	license := filepath.Join(r.source, "LICENSE")
+	extras = append(extras, r.content(license, "/usr/share/doc/rrl/copyright", 0o644))
 	all, err := os.ReadDir(pages)
 	for _, page := range all {
 		source, target := filepath.Join(pages, page.Name()), "/usr/share/man/man1/"+page.Name()
@@ -96,7 +98,8 @@ func (r *release) pack(p platform, format string, extras files.Contents) error {
 	if err := nfpm.PrepareForPackager(info, format); err != nil {
 		return err
 	}
+	// The name that a package has by convention may have a tilde, which GitHub replaces.
 	var out bytes.Buffer
 	return errors.Join(packager.Package(info, &out),
-		os.WriteFile(filepath.Join(r.dist, packager.ConventionalFileName(info)), out.Bytes(), 0o644))
+		os.WriteFile(r.binary(programs[0], p)+"."+format, out.Bytes(), 0o644))
 }
