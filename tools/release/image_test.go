@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goreleaser/nfpm/v2/files"
 )
 
 // An archive that holds several images, or one without a name, is refused by podman load and skopeo copy.
@@ -85,6 +87,23 @@ func TestTheChartIsOfTheVersion(t *testing.T) {
 	}
 	if files["ratelimit/values.yaml"] == "" || files["ratelimit/templates/deployment.yaml"] == "" {
 		t.Error("the chart lacks files")
+	}
+}
+
+// A package of RPM has completions where zsh of Fedora looks, and no trace of the machine that made it.
+func TestAPackageOfRPM(t *testing.T) {
+	r := withoutBinaries(t)
+	script := filepath.Join(t.TempDir(), "zsh")
+	write(t, script, "rrl")
+	zsh := files.Contents{r.content(script, shells["zsh"], 0o644)}
+	if err := r.pack(platforms[0], "rpm", zsh); err != nil {
+		t.Fatal(err)
+	}
+	text := read(t, r.dist, "rrl_v0.1.0_linux_amd64.rpm")
+	for _, want := range []string{"/usr/share/zsh/site-functions/", "\x00rratelimiter\x00"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the package lacks %q", want)
+		}
 	}
 }
 
