@@ -31,7 +31,9 @@ func main() {
 }
 
 // run serves until ctx ends, and returns the exit code.
-func run(ctx context.Context, environment map[string]string, args []string, stdout, stderr io.Writer) int {
+func run(
+	ctx context.Context, environment map[string]string, args []string, stdout, stderr io.Writer,
+) int {
 	s, err := readSettings(environment, args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -50,8 +52,8 @@ func run(ctx context.Context, environment map[string]string, args []string, stdo
 	return 0
 }
 
-// version returns the version of the module, the commit if the program was built in a clone, and the release of
-// Go that built it.
+// version returns the version of the module, the commit if the program was built in a clone, and the version
+// of Go that built it.
 func version() string {
 	v := "(unknown)"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {

@@ -260,7 +260,8 @@ func TestForeignSettingsAreRefused(t *testing.T) {
 		var out strings.Builder
 		environment := map[string]string{name: value, "RUNTIME_ROOT": "/does/not/exist"}
 		environment[name] = value
-		if code := run(ctx, environment, nil, io.Discard, &out); code != 1 || !strings.Contains(out.String(), want) {
+		code := run(ctx, environment, nil, io.Discard, &out)
+		if code != 1 || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %d %s, want %s", setting, code, &out, want)
 		}
 		cancel()

@@ -37,7 +37,8 @@ func TestAnImageIsOneForAllProcessors(t *testing.T) {
 		t.Fatal(err)
 	}
 	const name, kind = "org.opencontainers.image.ref.name", "application/vnd.oci.image.index.v1+json"
-	if m := outer.Manifests; len(m) != 1 || m[0].Annotations[name] != "ratelimit:v0.1.0" || m[0].MediaType != kind {
+	m := outer.Manifests
+	if len(m) != 1 || m[0].Annotations[name] != "ratelimit:v0.1.0" || m[0].MediaType != kind {
 		t.Fatalf("index.json is %s, must name one index", files["index.json"])
 	}
 	blob := files["blobs/"+strings.Replace(outer.Manifests[0].Digest, ":", "/", 1)]

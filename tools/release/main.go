@@ -86,7 +86,7 @@ func (r *release) check(gate string) error {
 		return fmt.Errorf("VERSION is %q, must be like v0.1.0 or v0.1.0-rc.1", r.version)
 	}
 	if major := semver.Major(r.version); major != "v0" && major != "v1" {
-		return fmt.Errorf("VERSION is %q, must be v0 or v1: no path of a module ends in /%s", r.version, major)
+		return fmt.Errorf("VERSION is %q, must be v0 or v1: no module path ends in /%s", r.version, major)
 	}
 	if err := r.committed(); err != nil {
 		return err
@@ -172,9 +172,11 @@ func section(file, version string) (string, error) {
 	return strings.TrimSpace(below) + "\n", nil
 }
 
-// clone makes the source from the last commit.
+// clone makes the source from the last commit. It has nothing else: of what git already has packed it would
+// make another bundle.
 func (r *release) clone() error {
-	if err := r.runIn(r.repo, "git", "clone", "-q", "--no-local", ".", r.source); err != nil {
+	if err := r.runIn(r.repo, "git", "clone", "-q", "--no-local", "--no-tags", "--single-branch",
+		"-c", "advice.detachedHead=false", "-c", "pack.threads=1", ".", r.source); err != nil {
 		return err
 	}
 	seconds, err := r.output(r.source, "git", "log", "-1", "--format=%ct")

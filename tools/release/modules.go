@@ -158,14 +158,11 @@ func (r *release) tag() error {
 	made := r.commitOf(r.source, "HEAD")
 	for _, folder := range released {
 		tag := r.tagOf(folder)
-		switch r.commitOf(r.source, "refs/tags/"+tag) {
-		case "":
-			if err := r.runIn(r.source, "git", "tag", "--no-sign", tag); err != nil {
-				return err
-			}
-		case made:
-		default:
-			return fmt.Errorf("%s is tagged already, on another commit than %s", tag, made)
+		if before := r.commitOf(r.repo, "refs/tags/"+tag); before != "" && before != made {
+			return fmt.Errorf("%s is tagged already, on %s instead of %s", tag, before, made)
+		}
+		if err := r.runIn(r.source, "git", "tag", "--no-sign", tag); err != nil {
+			return err
 		}
 		bundle = append(bundle, tag)
 	}
@@ -173,8 +170,8 @@ func (r *release) tag() error {
 		return err
 	}
 	text := "# The tags of " + r.version + "\n\nThe commit that they tag is in release.bundle: it follows " +
-		r.head + ",\nand changes the go.mod and go.sum files only, as they are in mod/. Push the tags one by one: " +
-		"GitHub starts no\nworkflow for a push of more than three.\n\n" +
+		r.head + ",\nand changes the go.mod and go.sum files only, as they are in mod/. Push the tags " +
+		"one by one: GitHub starts no\nworkflow for a push of more than three.\n\n" +
 		"    git fetch dist/release.bundle 'refs/tags/*:refs/tags/*'\n    git push origin main\n"
 	for _, folder := range released {
 		text += "    git push origin " + r.tagOf(folder) + "\n"

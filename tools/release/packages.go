@@ -13,14 +13,14 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm" // registers the format
 )
 
-// shells are where the completions of each shell belong. Zsh of Debian looks elsewhere than zsh of others.
+// shells are where the completions of each shell belong. Debian has a folder of its own for zsh.
 var shells = map[string]string{
 	"bash": "/usr/share/bash-completion/completions/rrl",
 	"zsh":  "/usr/share/zsh/vendor-completions/_rrl",
 	"fish": "/usr/share/fish/vendor_completions.d/rrl.fish",
 }
 
-var others = strings.NewReplacer("/vendor-completions/", "/site-functions/")
+var foldersOfRPM = strings.NewReplacer("/vendor-completions/", "/site-functions/")
 
 // packages writes rrl with completions and manual pages as packages of Debian and of RPM.
 func (r *release) packages() error {
@@ -89,7 +89,7 @@ func (r *release) pack(p platform, format string, extras files.Contents) error {
 	contents := files.Contents{}
 	for _, c := range extras {
 		if format == "rpm" {
-			c = r.content(c.Source, others.Replace(c.Destination), 0o644)
+			c = r.content(c.Source, foldersOfRPM.Replace(c.Destination), 0o644)
 		}
 		contents = append(contents, c)
 	}

@@ -25,8 +25,8 @@ const maxBody = 1 << 20
 
 // Handler returns the HTTP side of the service: POST /json, whose bodies are a RateLimitRequest and a
 // RateLimitResponse in JSON, and GET /check/DOMAIN?key=value&..., whose query is one descriptor. Both reply
-// 200 or 429. /check has the fields RateLimit-Policy, RateLimit and Retry-After, as httplimit writes them. The
-// query header:key=Name takes the value of the key from the header field Name of the request.
+// 200 or 429. /check has the fields RateLimit-Policy, RateLimit and Retry-After, as httplimit writes them.
+// The query header:key=Name takes the value of the key from the header field Name of the request.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /json", s.serveJSON)
