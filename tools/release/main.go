@@ -172,11 +172,12 @@ func section(file, version string) (string, error) {
 	return strings.TrimSpace(below) + "\n", nil
 }
 
-// clone makes the source from the last commit. It has nothing else: of what git already has packed it would
-// make another bundle.
+// clone makes the source from the last commit. It has nothing else, because git would make another bundle of
+// objects that it has packed before, and no hooks, which may change the commit.
 func (r *release) clone() error {
 	if err := r.runIn(r.repo, "git", "clone", "-q", "--no-local", "--no-tags", "--single-branch",
-		"-c", "advice.detachedHead=false", "-c", "pack.threads=1", ".", r.source); err != nil {
+		"-c", "advice.detachedHead=false", "-c", "pack.threads=1", "-c", "core.hooksPath=/dev/null",
+		".", r.source); err != nil {
 		return err
 	}
 	seconds, err := r.output(r.source, "git", "log", "-1", "--format=%ct")

@@ -34,7 +34,7 @@ func TestWhatCannotBeReleasedIsRefused(t *testing.T) {
 		"a section of headings": {"v0.2.0", "true", "", "[0.2.0] of CHANGELOG.md is empty"},
 		"a section of no line":  {"v0.2.1", "true", "", "[0.2.1] of CHANGELOG.md is empty"},
 		"a version with a tag":  {"v0.1.0", "true", next + "; git tag --no-sign v0.1.0", "tagged already"},
-		"a branch beside main":  {"v0.1.0", "true", "git branch -f main; " + next, "must be a commit of main"},
+		"a branch beside main":  {"v0.1.0", "true", "git branch -f main; " + next, "a commit of main"},
 		"a red gate":            {"v0.1.0", "false", "", "the gate is red"},
 		"a gate that is absent": {"v0.1.0", "no-such-gate", "", "the gate is red"},
 		"a commit meanwhile":    {"v0.1.0", next, "", "when the gate began"},
