@@ -65,7 +65,7 @@ lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, 
 	@cd tools && go test . ./prose && go run ./prose .. # English that reads as if translated, in code and docs
 
 release: ## all files of a release in dist/, as make release VERSION=v0.1.0; it pushes and tags nothing: docs/releasing.md
-	@cd tools/release && go run . -version "$(VERSION)"
+	@cd tools/release && go run . -version "$(VERSION)" $(if $(GATE),-gate "$(GATE)")
 
 demo: ## the limiter at work, without any Redis
 	GOWORK= go run ./cmd/rrl demo

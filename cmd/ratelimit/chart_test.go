@@ -37,7 +37,7 @@ func TestTheChart(t *testing.T) {
 	}
 	names := regexp.MustCompile(`"--(\w+)"|- \{name: ([A-Z_]+),`).FindAllStringSubmatch(string(deployment),
 		-1)
-	if len(names) != 6 {
+	if len(names) != 7 {
 		t.Errorf("the chart names %v", names)
 	}
 	for _, found := range names {

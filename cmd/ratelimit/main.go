@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 
@@ -26,13 +27,19 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	os.Exit(run(ctx, env.ToMap(os.Environ()), os.Args[1:], os.Stderr))
+	os.Exit(run(ctx, env.ToMap(os.Environ()), os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // run serves until ctx ends, and returns the exit code.
-func run(ctx context.Context, environment map[string]string, args []string, stderr io.Writer) int {
+func run(
+	ctx context.Context, environment map[string]string, args []string, stdout, stderr io.Writer,
+) int {
 	s, err := readSettings(environment, args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err == nil && s.version {
+		fmt.Fprintln(stdout, "ratelimit", version())
 		return 0
 	}
 	if err == nil {
@@ -43,4 +50,19 @@ func run(ctx context.Context, environment map[string]string, args []string, stde
 		return 1
 	}
 	return 0
+}
+
+// version returns the version of the module, the commit if the program was built in a clone, and the version
+// of Go that built it.
+func version() string {
+	v := "(unknown)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		v = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				v += " " + s.Value
+			}
+		}
+	}
+	return fmt.Sprintf("%s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

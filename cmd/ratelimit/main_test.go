@@ -271,30 +271,38 @@ func TestForeignSettingsAreRefused(t *testing.T) {
 		"GRPC_SERVER_USE_TLS=true":     "GRPC_SERVER_USE_TLS is",
 		"REDIS_TYPE=ring":              `REDIS_TYPE is "ring", must be SINGLE, SENTINEL or CLUSTER`,
 		"LOG_LEVEL=loud":               "LOG_LEVEL is",
-		"PORT=http":                    "Port",
 		"PROMETHEUS_PATH=metrics":      `PROMETHEUS_PATH is "metrics", must be a path`,
 		"PROMETHEUS_PATH=/{x":          "PROMETHEUS_PATH is",
 		"PROMETHEUS_PATH=//x":          "PROMETHEUS_PATH is",
 		"REDIS_POOL_SIZE=-1":           `REDIS_POOL_SIZE is "-1", must be at least 0`,
 		"REDIS_URL=redis://localhost":  `REDIS_URL has "redis://localhost", must be HOST:PORT`,
 		"REDIS_URL=localhost":          "REDIS_URL has",
-		"RUNTIME_ROOT=/does/not/exist": "no such file",
+		"PORT=http":                    `PORT is "http", must be of type int`,
+		"REDIS_URL=redis://host:6379":  `REDIS_URL has "redis://host:6379", must be HOST:PORT`,
+		"REDIS_URL=host":               `REDIS_URL has "host", must be HOST:PORT`,
+		"RUNTIME_ROOT=/does/not/exist": "--config or RUNTIME_ROOT names: lstat /does",
 	} {
 		name, value, _ := strings.Cut(setting, "=")
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		var out strings.Builder
 		environment := map[string]string{name: value, "RUNTIME_ROOT": "/does/not/exist"}
 		environment[name] = value
-		if code := run(ctx, environment, nil, &out); code != 1 || !strings.Contains(out.String(), want) {
+		code := run(ctx, environment, nil, io.Discard, &out)
+		if code != 1 || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %d %s, want %s", setting, code, &out, want)
 		}
 		cancel()
 	}
-	if code := run(t.Context(), nil, []string{"extra"}, io.Discard); code != 1 {
+	if code := run(t.Context(), nil, []string{"extra"}, io.Discard, io.Discard); code != 1 {
 		t.Errorf("an unknown argument: %d", code)
 	}
-	if code := run(t.Context(), nil, []string{"--help"}, io.Discard); code != 0 {
+	if code := run(t.Context(), nil, []string{"--help"}, io.Discard, io.Discard); code != 0 {
 		t.Errorf("--help: %d", code)
+	}
+	var out strings.Builder
+	if code := run(t.Context(), nil, []string{"--version"}, &out, io.Discard); code != 0 ||
+		!strings.HasPrefix(out.String(), "ratelimit ") {
+		t.Errorf("--version: %d, %q", code, &out)
 	}
 }
 
@@ -329,5 +337,33 @@ func TestTLSAndPassword(t *testing.T) {
 	}
 	if keys, err := server.Admin().Keys(t.Context(), "*user=ann*").Result(); err != nil || len(keys) == 0 {
 		t.Errorf("Redis has the keys %v, %v", keys, err)
+	}
+}
+
+// A Redis that is not there is reported before the first request, with the error of the connection.
+func TestARedisThatIsNotThereIsReported(t *testing.T) {
+	server := redistest.Start(t)
+	server.Stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	var running sync.WaitGroup
+	running.Go(func() {
+		run(ctx, map[string]string{"REDIS_URL": server.Addr}, []string{
+			"--config", "../../examples/envoy/ratelimit.yaml",
+			"--grpc", "0", "--http", "0", "--debug", "0", "--metrics", "127.0.0.1:0",
+		}, io.Discard, writer)
+		_ = writer.Close()
+	})
+	lines, reported := bufio.NewScanner(reader), false
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "Redis does not reply yet") {
+			reported = strings.Contains(lines.Text(), "connect: connection refused")
+			cancel()
+		}
+	}
+	cancel()
+	running.Wait()
+	if !reported {
+		t.Error("no line names the error of the connection")
 	}
 }

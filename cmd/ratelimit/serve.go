@@ -35,6 +35,8 @@ const (
 	leaving = time.Second
 	// workers is the number of goroutines that stay for further calls.
 	workers = 512
+	// patience is how long a ping waits for Redis.
+	patience = 2 * time.Second
 	// draining is how long requests may take to end.
 	draining = 10 * time.Second
 	// reading is how long a client may take to send a request, and idle how long its connection may rest
@@ -67,10 +69,14 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 	}
 	defer closeRedis()
 	log := slog.New(handler)
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	options := s.options()
 	options.OnHealth = func(h rratelimiter.Health) {
 		if h.Degraded {
-			log.Warn("Redis has failed, fallbacks decide", "cause", h.Cause)
+			asking.Go(func() {
+				log.Warn("Redis has failed, fallbacks decide", "cause", h.Cause, "ping", s.ping(ctx))
+			})
 			return
 		}
 		log.Info("Redis is back")
@@ -86,12 +92,17 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 		err = service.Load(files)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("the configuration, which --config or RUNTIME_ROOT names: %w", err)
 	}
 	v := &server{settings: s, service: service, log: log, failed: make(chan error, 4)}
 	if err := v.listen(stderr); err != nil {
 		return err
 	}
+	asking.Go(func() {
+		if err := s.ping(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("Redis does not reply yet, fallbacks decide", "redis", s.redis, "ping", err)
+		}
+	})
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { service.Watch(watching, s.source(), reloading, v.reloaded) })
@@ -105,10 +116,26 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 	return err
 }
 
+// ping asks Redis once, with more patience than a decision has: the error of a wrong address or password says
+// so, where a decision only knows that its budget is over.
+func (s *settings) ping(ctx context.Context) error {
+	if s.redis == embedded {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	rdb, err := s.client(&redis.UniversalOptions{MaxRetries: -1, DialerRetries: 1, DialTimeout: patience})
+	if err != nil {
+		return err
+	}
+	defer rdb.Close()
+	return rdb.Ping(ctx).Err()
+}
+
 // connect returns the client of Redis, which may be in this process.
 func connect(s *settings) (redis.UniversalClient, func(), error) {
 	if s.redis != embedded {
-		rdb, err := s.client()
+		rdb, err := s.client(&redis.UniversalOptions{})
 		return rdb, func() { _ = rdb.Close() }, err
 	}
 	m := miniredis.NewMiniRedis()

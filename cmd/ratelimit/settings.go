@@ -12,6 +12,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,9 +77,10 @@ type settings struct {
 	SocketPath string `env:"GRPC_UDS"`
 	ClientSAN  string `env:"GRPC_CLIENT_TLS_SAN"`
 
-	config string
-	redis  string
-	budget time.Duration
+	config  string
+	redis   string
+	budget  time.Duration
+	version bool
 }
 
 // embedded is the --redis that needs no server.
@@ -87,7 +90,7 @@ const embedded = "embedded"
 func readSettings(environment map[string]string, args []string, stderr io.Writer) (*settings, error) {
 	s := &settings{}
 	if err := env.ParseWithOptions(s, env.Options{Environment: environment}); err != nil {
-		return nil, err
+		return nil, named(err, environment)
 	}
 	flags := flag.NewFlagSet("ratelimit", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -101,8 +104,9 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 	flags.IntVar(&s.DebugPort, "debug", s.DebugPort,
 		"`PORT` of configuration and state, 0 for any; DEBUG_PORT")
 	flags.StringVar(&s.Metrics, "metrics", s.Metrics, "`HOST:PORT` of /metrics; PROMETHEUS_ADDR")
-	if err := flags.Parse(args); err != nil {
-		return nil, err
+	flags.BoolVar(&s.version, "version", false, "print the version, and end")
+	if err := flags.Parse(args); err != nil || s.version {
+		return s, err
 	}
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("%q is an unknown argument", flags.Arg(0))
@@ -114,6 +118,26 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 		s.redis = s.RedisURL
 	}
 	return s, s.validate()
+}
+
+// named replaces the fields in the errors of package env by the variables that set them.
+func named(err error, environment map[string]string) error {
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return err
+	}
+	errs := slices.Clone(all.Errors)
+	for i, err := range errs {
+		var wrong env.ParseError
+		if !errors.As(err, &wrong) {
+			continue
+		}
+		if field, ok := reflect.TypeFor[settings]().FieldByName(wrong.Name); ok {
+			name := field.Tag.Get("env")
+			errs[i] = fmt.Errorf("%s is %q, must be of type %v", name, environment[name], wrong.Type)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // validate refuses what names a service other than this one: to ignore it would be worse.
@@ -179,9 +203,9 @@ func (s *settings) options() rls.Options {
 
 func address(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// client returns the client of a Redis that is a server of its own.
-func (s *settings) client() (redis.UniversalClient, error) {
-	o := &redis.UniversalOptions{ContextTimeoutEnabled: true, PoolSize: s.RedisPool}
+// client completes the options of a client of Redis, which is a server of its own, and returns the client.
+func (s *settings) client(o *redis.UniversalOptions) (redis.UniversalClient, error) {
+	o.ContextTimeoutEnabled, o.PoolSize = true, s.RedisPool
 	user, password, both := strings.Cut(s.RedisAuth, ":")
 	if !both {
 		user, password = "", s.RedisAuth

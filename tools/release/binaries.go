@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/CycloneDX/cyclonedx-go"
 )
@@ -77,7 +78,8 @@ func (r *release) bill(c program) error {
 	}
 	main := component(cyclonedx.ComponentTypeApplication, info.Main.Path, r.version)
 	bom.Metadata = &cyclonedx.Metadata{Component: &main}
-	var parts []cyclonedx.Component
+	stdlib := strings.TrimPrefix(info.GoVersion, "go")
+	parts := []cyclonedx.Component{component(cyclonedx.ComponentTypeLibrary, "stdlib", "v"+stdlib)}
 	for _, m := range info.Deps {
 		parts = append(parts, component(cyclonedx.ComponentTypeLibrary, m.Path, m.Version))
 	}

@@ -3,10 +3,13 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -15,10 +18,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
 // unprivileged is the user and group of the images. They own no file there.
 const unprivileged = "65532:65532"
+
+// trusted is where Go looks for the certificates of authorities.
+const trusted = "etc/ssl/certs/ca-certificates.crt"
 
 // images writes an image of each program.
 func (r *release) images() error {
@@ -30,7 +37,8 @@ func (r *release) images() error {
 	return nil
 }
 
-// image writes an OCI layout as a tar: the program, and nothing else, for each processor of Linux.
+// image writes an OCI layout as a tar: the program for each processor of Linux. Podman and skopeo refuse a
+// layout of several images, so index.json has one entry, the index of the processors.
 func (r *release) image(c program) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range r.platforms {
@@ -45,8 +53,12 @@ func (r *release) image(c program) error {
 			Platform: &v1.Platform{OS: p.system, Architecture: p.arch},
 		}})
 	}
+	named := mutate.IndexAddendum{Add: index, Descriptor: v1.Descriptor{Annotations: map[string]string{
+		"org.opencontainers.image.ref.name": c.name + ":" + r.version,
+	}}}
+	outer := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), named)
 	dir := filepath.Join(filepath.Dir(r.source), "image", c.name)
-	if _, err := layout.Write(dir, index); err != nil {
+	if _, err := layout.Write(dir, outer); err != nil {
 		return err
 	}
 	out, err := os.Create(filepath.Join(r.dist, c.name+"_"+r.version+"_oci.tar"))
@@ -54,8 +66,13 @@ func (r *release) image(c program) error {
 		return err
 	}
 	defer out.Close()
+	return errors.Join(r.archive(out, dir, ""), out.Close())
+}
+
+// archive writes the files of a folder as a tar, below a folder of that name.
+func (r *release) archive(out io.Writer, dir, below string) error {
 	w := tar.NewWriter(out)
-	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -67,15 +84,22 @@ func (r *release) image(c program) error {
 		if err != nil {
 			return err
 		}
-		return r.add(w, filepath.ToSlash(relative), data, 0o644)
+		return r.add(w, path.Join(below, filepath.ToSlash(relative)), data, 0o644)
 	})
-	if err == nil {
-		err = w.Close()
+	return errors.Join(err, w.Close())
+}
+
+// authorities returns the certificates of the public authorities that Mozilla trusts, without those that it
+// trusts on conditions, because a file cannot state them. A managed Redis has a certificate of such an
+// authority.
+func authorities() []byte {
+	var all bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			_ = pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate})
+		}
 	}
-	if err == nil {
-		err = out.Close()
-	}
-	return err
+	return all.Bytes()
 }
 
 // imageOf returns the image for a platform.
@@ -86,10 +110,9 @@ func (r *release) imageOf(program program, p platform) (v1.Image, error) {
 	}
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
-	if err := r.add(w, program.path, data, 0o755); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
+	if err := errors.Join(
+		r.add(w, program.path, data, 0o755), r.add(w, trusted, authorities(), 0o644), w.Close(),
+	); err != nil {
 		return nil, err
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil }
@@ -97,7 +120,8 @@ func (r *release) imageOf(program program, p platform) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	img, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), added)
+	base := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
+	img, err := mutate.AppendLayers(mutate.ConfigMediaType(base, types.OCIConfigJSON), added)
 	if err != nil {
 		return nil, err
 	}

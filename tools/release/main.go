@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -44,6 +45,7 @@ type release struct {
 	cache   string    // the module cache of the builds
 	proxies string    // GOPROXY of the builds
 	date    time.Time // of the commit: nothing else is in the results, so that they can be made again
+	head    string    // the commit
 	notes   string    // the section of the CHANGELOG
 }
 
@@ -61,18 +63,14 @@ func (r *release) run(repo, gate string) (err error) {
 		return err
 	}
 	r.source, r.cache = filepath.Join(scratch, "source"), filepath.Join(scratch, "modules")
-	defer func() {
-		_ = r.runIn(scratch, "go", "clean", "-modcache") // the cache is read-only
-		_ = os.RemoveAll(scratch)
-	}()
+	defer func() { _ = os.RemoveAll(scratch) }()
 	for _, step := range []struct {
 		name string
 		do   func() error
 	}{
 		{"clone", r.clone}, {"modules", r.modules}, {"commit and tags", r.tag}, {"binaries", r.binaries},
-		{"packages", r.packages}, {"images", r.images}, {"bills of materials", r.bills},
-		{"notes", r.writeNotes},
-		{"sums", r.sums},
+		{"packages", r.packages}, {"images", r.images}, {"chart", r.chart}, {"bills of materials", r.bills},
+		{"notes", r.writeNotes}, {"sums", r.sums},
 	} {
 		fmt.Fprintln(os.Stderr, "release:", step.name)
 		if err := step.do(); err != nil {
@@ -87,21 +85,70 @@ func (r *release) check(gate string) error {
 	if semver.Canonical(r.version) != r.version || r.version == "" {
 		return fmt.Errorf("VERSION is %q, must be like v0.1.0 or v0.1.0-rc.1", r.version)
 	}
-	dirty, err := r.output(r.repo, "git", "status", "--porcelain")
-	switch {
-	case err != nil:
-		return err
-	case dirty != "":
-		return fmt.Errorf("the tree has changes that are not committed:\n%s", dirty)
+	if major := semver.Major(r.version); major != "v0" && major != "v1" {
+		return fmt.Errorf("VERSION is %q, must be v0 or v1: no module path ends in /%s", r.version, major)
 	}
+	if err := r.committed(); err != nil {
+		return err
+	}
+	var err error
 	if r.notes, err = section(filepath.Join(r.repo, "CHANGELOG.md"), r.version); err != nil {
+		return err
+	}
+	if r.head, err = r.output(r.repo, "git", "rev-parse", "HEAD"); err != nil {
+		return err
+	}
+	if err := r.untagged(); err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "release: the gate:", gate)
 	if err := r.runIn(r.repo, "sh", "-c", gate); err != nil {
 		return fmt.Errorf("the gate is red: %s: %w", gate, err)
 	}
-	return os.RemoveAll(r.dist)
+	// The gate takes long enough for the next commit, which it has not seen.
+	if head, err := r.output(r.repo, "git", "rev-parse", "HEAD"); err != nil || head != r.head {
+		return errors.Join(err, fmt.Errorf("HEAD was %s when the gate began, and is %s", r.head, head))
+	}
+	return errors.Join(r.committed(), os.RemoveAll(r.dist))
+}
+
+// committed refuses a tree with changes.
+func (r *release) committed() error {
+	dirty, err := r.output(r.repo, "git", "status", "--porcelain")
+	if err == nil && dirty != "" {
+		return fmt.Errorf("the tree has changes that are not committed:\n%s", dirty)
+	}
+	return err
+}
+
+// untagged refuses a version that has a tag, unless HEAD is the commit before it: the workflow makes the
+// release of a tag that was pushed. Where the repository has a main, HEAD must be a commit of it.
+func (r *release) untagged() error {
+	tag := "refs/tags/" + r.version
+	if before := r.commitOf(r.repo, tag+"^"); before != r.head && r.commitOf(r.repo, tag) != "" {
+		return fmt.Errorf("%s is tagged already, on the commit after %s, and HEAD is %s",
+			r.version, before, r.head)
+	}
+	found := false
+	for _, main := range []string{"refs/heads/main", "refs/remotes/origin/main"} {
+		if r.commitOf(r.repo, main) == "" {
+			continue
+		}
+		found = true
+		if r.command(r.repo, "git", "merge-base", "--is-ancestor", r.head, main).Run() == nil {
+			return nil
+		}
+	}
+	if found {
+		return fmt.Errorf("HEAD is %s, must be a commit of main", r.head)
+	}
+	return nil
+}
+
+// commitOf returns the commit that a name stands for in a repository, or "".
+func (r *release) commitOf(repo, name string) string {
+	commit, _ := r.output(repo, "git", "rev-parse", "-q", "--verify", name+"^{commit}")
+	return commit
 }
 
 // section returns the text below the heading of a version in a changelog.
@@ -116,18 +163,21 @@ func section(file, version string) (string, error) {
 		return "", fmt.Errorf("CHANGELOG.md has no section [%s]", version[1:])
 	}
 	below := string(text[at[1]:])
-	if end := strings.Index(below, "\n## "); end >= 0 {
-		below = below[:end]
+	if end := regexp.MustCompile(`(?m)^## |^\[[^\]]*\]: `).FindStringIndex(below); end != nil {
+		below = below[:end[0]] // before the next version, or the links at the end
 	}
-	if strings.TrimSpace(below) == "" {
+	if strings.TrimSpace(regexp.MustCompile(`(?m)^#.*$`).ReplaceAllString(below, "")) == "" {
 		return "", fmt.Errorf("the section [%s] of CHANGELOG.md is empty", version[1:])
 	}
 	return strings.TrimSpace(below) + "\n", nil
 }
 
-// clone makes the source from the last commit.
+// clone makes the source from the last commit. It has nothing else, because git would make another bundle of
+// objects that it has packed before, and no hooks, which may change the commit.
 func (r *release) clone() error {
-	if err := r.runIn(r.repo, "git", "clone", "-q", "--no-local", ".", r.source); err != nil {
+	if err := r.runIn(r.repo, "git", "clone", "-q", "--no-local", "--no-tags", "--single-branch",
+		"-c", "advice.detachedHead=false", "-c", "pack.threads=1", "-c", "core.hooksPath=/dev/null",
+		".", r.source); err != nil {
 		return err
 	}
 	seconds, err := r.output(r.source, "git", "log", "-1", "--format=%ct")
@@ -184,7 +234,9 @@ func (r *release) command(dir, name string, args ...string) *exec.Cmd {
 func (r *release) environment() []string {
 	who, when := "rratelimiter", r.date.Format(time.RFC3339)
 	return []string{
-		"GOWORK=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=0", "GOMODCACHE=" + r.cache, "GOPROXY=" + r.proxies,
+		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "CGO_ENABLED=0",
+		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off", // whatever this machine prefers
+		"GOMODCACHE=" + r.cache, "GOPROXY=" + r.proxies,
 		"GONOSUMDB=" + root + "," + root + "/*", "GONOPROXY=none", "GOPRIVATE=", "GOTOOLCHAIN=local",
 		fmt.Sprint("SOURCE_DATE_EPOCH=", r.date.Unix()), // of the manual pages
 		"GIT_AUTHOR_NAME=" + who, "GIT_AUTHOR_EMAIL=", "GIT_AUTHOR_DATE=" + when,

@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -125,10 +128,23 @@ func (r *release) serve(folder string) error {
 		return err
 	}
 	defer out.Close()
-	if err := zip.CreateFromDir(out, v, dir); err != nil {
-		return err
+	return errors.Join(r.zip(out, v, dir), out.Close())
+}
+
+// zip writes a module as go get makes it of a tag: a module without a LICENSE gets that of the repository.
+func (r *release) zip(out io.Writer, v module.Version, dir string) error {
+	license := filepath.Join(dir, "LICENSE")
+	if _, err := os.Stat(license); errors.Is(err, fs.ErrNotExist) {
+		text, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(license, text, 0o644); err != nil {
+			return err
+		}
+		defer os.Remove(license) // it is not in the commit
 	}
-	return out.Close()
+	return zip.CreateFromDir(out, v, dir)
 }
 
 // tag commits the go.mod files in the clone and tags the commit there, and writes both as a bundle of git.
@@ -139,28 +155,26 @@ func (r *release) tag() error {
 	if err := r.runIn(r.source, "git", commit...); err != nil {
 		return err
 	}
+	made := r.commitOf(r.source, "HEAD")
 	for _, folder := range released {
-		if err := r.runIn(r.source, "git", "tag", "--no-sign", r.tagOf(folder)); err != nil {
+		tag := r.tagOf(folder)
+		if before := r.commitOf(r.repo, "refs/tags/"+tag); before != "" && before != made {
+			return fmt.Errorf("%s is tagged already, on %s instead of %s", tag, before, made)
+		}
+		if err := r.runIn(r.source, "git", "tag", "--no-sign", tag); err != nil {
 			return err
 		}
-		bundle = append(bundle, r.tagOf(folder))
+		bundle = append(bundle, tag)
 	}
-	head, err := r.output(r.repo, "git", "rev-parse", "HEAD")
-	if err != nil {
+	if err := r.runIn(r.source, "git", append(bundle, "^"+r.head)...); err != nil {
 		return err
 	}
-	if err := r.runIn(r.source, "git", append(bundle, "^"+head)...); err != nil {
-		return err
-	}
-	text := "# The tags of " + r.version + "\n\nIn this order:\n\n"
+	text := "# The tags of " + r.version + "\n\nThe commit that they tag is in release.bundle: it follows " +
+		r.head + ",\nand changes the go.mod and go.sum files only, as they are in mod/. Push the tags " +
+		"one by one: GitHub starts no\nworkflow for a push of more than three.\n\n" +
+		"    git fetch dist/release.bundle 'refs/tags/*:refs/tags/*'\n    git push origin main\n"
 	for _, folder := range released {
-		text += "- " + r.tagOf(folder) + "\n"
+		text += "    git push origin " + r.tagOf(folder) + "\n"
 	}
-	text += "\nThe commit that they tag is in release.bundle: it follows " + head +
-		", and changes the go.mod and go.sum\nfiles only, as they are in mod/. To publish them:\n\n" +
-		"    git fetch dist/release.bundle 'refs/tags/*:refs/tags/*'\n    git push origin"
-	for _, folder := range released {
-		text += " " + r.tagOf(folder)
-	}
-	return os.WriteFile(filepath.Join(r.dist, "TAGS.md"), []byte(text+"\n"), 0o644)
+	return os.WriteFile(filepath.Join(r.dist, "TAGS.md"), []byte(text), 0o644)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
 	_ "github.com/goreleaser/nfpm/v2/deb" // registers the format
@@ -12,12 +13,14 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm" // registers the format
 )
 
-// shells are where the completions of each shell belong.
+// shells are where the completions of each shell belong. Debian has a folder of its own for zsh.
 var shells = map[string]string{
 	"bash": "/usr/share/bash-completion/completions/rrl",
 	"zsh":  "/usr/share/zsh/vendor-completions/_rrl",
 	"fish": "/usr/share/fish/vendor_completions.d/rrl.fish",
 }
+
+var foldersOfRPM = strings.NewReplacer("/vendor-completions/", "/site-functions/")
 
 // packages writes rrl with completions and manual pages as packages of Debian and of RPM.
 func (r *release) packages() error {
@@ -64,6 +67,8 @@ func (r *release) extras() (files.Contents, error) {
 	if err := r.runIn(dir, rrl, "man", pages); err != nil {
 		return nil, err
 	}
+	license := filepath.Join(r.source, "LICENSE")
+	extras = append(extras, r.content(license, "/usr/share/doc/rrl/copyright", 0o644))
 	all, err := os.ReadDir(pages)
 	for _, page := range all {
 		source, target := filepath.Join(pages, page.Name()), "/usr/share/man/man1/"+page.Name()
@@ -81,13 +86,23 @@ func (r *release) content(source, target string, mode os.FileMode) *files.Conten
 
 // pack writes a package.
 func (r *release) pack(p platform, format string, extras files.Contents) error {
+	contents := files.Contents{}
+	for _, c := range extras {
+		if format == "rpm" {
+			c = r.content(c.Source, foldersOfRPM.Replace(c.Destination), 0o644)
+		}
+		contents = append(contents, c)
+	}
 	rrl := r.content(r.binary(programs[0], p), "/usr/bin/rrl", 0o755)
 	info := nfpm.WithDefaults(&nfpm.Info{
 		Name: "rrl", Arch: p.arch, Platform: p.system, Version: r.version, MTime: r.date,
 		Maintainer: "The authors of rratelimiter <" + root + ">", Homepage: "https://" + root,
 		License: "Apache-2.0", Section: "utils",
-		Description:  "Inspects and tests rate limiters and locks that Go and Java share",
-		Overridables: nfpm.Overridables{Contents: append(extras[:len(extras):len(extras)], rrl)},
+		Description: "Inspects and tests rate limiters and locks that Go and Java share",
+		Overridables: nfpm.Overridables{
+			Contents: append(contents, rrl),
+			RPM:      nfpm.RPM{BuildHost: "rratelimiter"}, // by default it is the name of this machine
+		},
 	})
 	packager, err := nfpm.Get(format)
 	if err != nil {
@@ -96,7 +111,8 @@ func (r *release) pack(p platform, format string, extras files.Contents) error {
 	if err := nfpm.PrepareForPackager(info, format); err != nil {
 		return err
 	}
+	// The name that a package has by convention may have a tilde, which GitHub replaces.
 	var out bytes.Buffer
 	return errors.Join(packager.Package(info, &out),
-		os.WriteFile(filepath.Join(r.dist, packager.ConventionalFileName(info)), out.Bytes(), 0o644))
+		os.WriteFile(r.binary(programs[0], p)+"."+format, out.Bytes(), 0o644))
 }

@@ -20,24 +20,33 @@ import (
 
 // A version is refused that could not be released, before anything is written.
 func TestWhatCannotBeReleasedIsRefused(t *testing.T) {
-	const changelog = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0]\n\n## [0.1.0]\n\n- A limiter.\n"
+	const changelog = "# Changelog\n\n## [Unreleased]\n\n## [2.0.0]\n\n- Major.\n\n## [0.2.1]\n" +
+		"## [0.2.0]\n\n### Added\n\n## [0.1.0]\n\n- A limiter.\n"
+	const next = "git -c user.name=x -c user.email=x commit -q --no-gpg-sign --allow-empty -m x"
 	for name, test := range map[string]struct {
-		version, gate, dirty, want string
+		version, gate, before, want string
 	}{
 		"no version":            {"", "true", "", "VERSION"},
 		"a version of two":      {"v0.1", "true", "", "VERSION"},
-		"a dirty tree":          {"v0.1.0", "true", "new.go", "new.go"},
+		"a major version":       {"v2.0.0", "true", "", "no module path ends in /v2"},
+		"a dirty tree":          {"v0.1.0", "true", "touch new.go", "new.go"},
 		"no section":            {"v0.3.0", "true", "", "no section [0.3.0]"},
-		"an empty section":      {"v0.2.0", "true", "", "[0.2.0] of CHANGELOG.md is empty"},
+		"a section of headings": {"v0.2.0", "true", "", "[0.2.0] of CHANGELOG.md is empty"},
+		"a section of no line":  {"v0.2.1", "true", "", "[0.2.1] of CHANGELOG.md is empty"},
+		"a version with a tag":  {"v0.1.0", "true", next + "; git tag --no-sign v0.1.0", "tagged already"},
+		"a branch beside main":  {"v0.1.0", "true", "git branch -f main; " + next, "a commit of main"},
 		"a red gate":            {"v0.1.0", "false", "", "the gate is red"},
 		"a gate that is absent": {"v0.1.0", "no-such-gate", "", "the gate is red"},
+		"a commit meanwhile":    {"v0.1.0", next, "", "when the gate began"},
+		"a change meanwhile":    {"v0.1.0", "touch new.go", "", "new.go"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			repo := t.TempDir()
 			write(t, filepath.Join(repo, "CHANGELOG.md"), changelog)
 			commit(t, repo)
-			if test.dirty != "" {
-				write(t, filepath.Join(repo, test.dirty), "package x\n")
+			output(t, repo, "git", "checkout", "-q", "-b", "work")
+			if test.before != "" {
+				output(t, repo, "sh", "-c", test.before)
 			}
 			r := &release{ctx: t.Context(), version: test.version, platforms: platforms}
 			if err := r.run(repo, test.gate); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -84,6 +93,9 @@ func TestRehearsal(t *testing.T) {
 	if err := os.Rename(filepath.Join(repo, "dist"), first.dist); err != nil {
 		t.Fatal(err)
 	}
+	// The workflow makes the release again after its tags were pushed.
+	bundle := filepath.Join(first.dist, "release.bundle")
+	output(t, repo, "git", "fetch", "-q", bundle, "refs/tags/*:refs/tags/*")
 	second := rehearse(t, repo, version)
 	if a, b := read(t, first.dist, "SHA256SUMS"), read(t, second.dist, "SHA256SUMS"); a != b {
 		t.Errorf("the files of two runs differ:\n%s\n%s", a, b)
@@ -96,6 +108,10 @@ func TestRehearsal(t *testing.T) {
 	if mod := read(t, first.dist, "mod/cmd/rrl/go.mod"); strings.Contains(mod, "replace") ||
 		!strings.Contains(mod, root+" "+version) {
 		t.Errorf("go.mod of rrl:\n%s", mod)
+	}
+	zip := read(t, first.dist, "proxy/"+root+"/cmd/rrl/@v/"+version+".zip")
+	if !strings.Contains(zip, "/LICENSE") {
+		t.Error("a module has no LICENSE, which go get gives it")
 	}
 	t.Run("go install", first.installs)
 	t.Run("a new module", first.compiles)
@@ -223,7 +239,7 @@ func (r *release) unpacks(t *testing.T) {
 	if _, err := exec.LookPath("dpkg"); err != nil && os.Getenv("CI") == "" {
 		t.Skip("there is no dpkg")
 	}
-	debs, err := filepath.Glob(filepath.Join(r.dist, "rrl_*_amd64.deb"))
+	debs, err := filepath.Glob(filepath.Join(r.dist, "rrl_*.deb"))
 	if err != nil || len(debs) != 1 {
 		t.Fatalf("the packages are %v, %v", debs, err)
 	}
@@ -249,6 +265,9 @@ func (r *release) unpacks(t *testing.T) {
 		if page := read(t, dir, file); !strings.HasPrefix(page, ".nh\n.TH \"RRL") {
 			t.Errorf("%s begins with %.20q", file, page)
 		}
+	}
+	if text := read(t, dir, "usr/share/doc/rrl/copyright"); !strings.Contains(text, "Apache License") {
+		t.Errorf("the copyright is %.20q", text)
 	}
 	for _, target := range shells {
 		if !strings.Contains(read(t, dir, target), "rrl") {
@@ -288,6 +307,7 @@ func (r *release) starts(t *testing.T, c program, args ...string) string {
 		into any
 	}{
 		{func() []byte { return files["index.json"] }, &index},
+		{func() []byte { return blob(index.Manifests[0]) }, &index},
 		{func() []byte { return blob(index.Manifests[0]) }, &manifest},
 		{func() []byte { return blob(manifest.Config) }, &config},
 	} {
@@ -304,8 +324,8 @@ func (r *release) starts(t *testing.T, c program, args ...string) string {
 	layer := filepath.Join(t.TempDir(), "layer")
 	write(t, layer, string(blob(manifest.Layers[0])))
 	unpack := output(t, dir, "tar", "-xvf", layer, "-C", dir)
-	if strings.TrimSpace(unpack) != c.path {
-		t.Errorf("the image has %q, want %s", unpack, c.path)
+	if strings.TrimSpace(unpack) != c.path+"\n"+trusted {
+		t.Errorf("the image has %q, want %s and %s", unpack, c.path, trusted)
 	}
 	name := "./" + c.path
 	if os.Geteuid() == 0 {

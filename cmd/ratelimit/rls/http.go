@@ -3,6 +3,7 @@ package rls
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -25,6 +26,7 @@ const maxBody = 1 << 20
 // Handler returns the HTTP side of the service: POST /json, whose bodies are a RateLimitRequest and a
 // RateLimitResponse in JSON, and GET /check/DOMAIN?key=value&..., whose query is one descriptor. Both reply
 // 200 or 429. /check has the fields RateLimit-Policy, RateLimit and Retry-After, as httplimit writes them.
+// The query header:key=Name takes the value of the key from the header field Name of the request.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /json", s.serveJSON)
@@ -75,7 +77,7 @@ func httpStatus(err error) int {
 
 // serveCheck decides about the descriptor in a query, and leaves the response to httplimit.
 func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
-	in, err := checked(r.PathValue("domain"), r.URL.RawQuery)
+	in, err := checked(r.PathValue("domain"), r.URL.RawQuery, r.Header)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -103,8 +105,12 @@ func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
 	})).ServeHTTP(w, r)
 }
 
+// fromHeader begins the keys of a query whose values are names of header fields. A gateway that cannot escape
+// what a visitor sends, or whose URL is fixed, need not put it into the query.
+const fromHeader = "header:"
+
 // checked returns the request of a query. The order of its keys counts, as in a descriptor.
-func checked(domain, query string) (*pb.RateLimitRequest, error) {
+func checked(domain, query string, header http.Header) (*pb.RateLimitRequest, error) {
 	d := &descriptor.RateLimitDescriptor{}
 	for field := range strings.SplitSeq(query, "&") {
 		if field == "" {
@@ -118,6 +124,12 @@ func checked(domain, query string) (*pb.RateLimitRequest, error) {
 		value, err := url.QueryUnescape(rawValue)
 		if err != nil {
 			return nil, err
+		}
+		if after, found := strings.CutPrefix(key, fromHeader); found {
+			if value == "" {
+				return nil, fmt.Errorf("%s is empty, must be the name of a header field", key)
+			}
+			key, value = after, strings.Join(header.Values(value), ",") // as Envoy joins them
 		}
 		if key == "" {
 			return nil, errors.New("a key of the query is empty")

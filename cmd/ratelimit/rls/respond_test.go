@@ -215,6 +215,12 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/check/d?one=a%20b", "", 200, `Ratelimit: "default";r=0;t=3600`},
 		{"GET", "/check/d?one=a+b", "", 429, "Retry-After: 3600"},
 		{"GET", "/check/d?one=a&two=b", "", 200, ""},
+		{"GET", "/check/d?header:one=X-User", "", 200, `r=0;t=3600`},
+		{"GET", "/check/d?one=a%26x=b,c", "", 429, ""}, // the two values of X-User
+		{"GET", "/check/d?header:one=X-None", "", 200, `r=0;t=3600`},
+		{"GET", "/check/d?one=", "", 429, ""},
+		{"GET", "/check/d?header:one=", "", 400, "header:one is empty, must be the name"},
+		{"GET", "/check/d?header:=X-User", "", 400, "a key of the query is empty"},
 		{"GET", "/check/other?one=a", "", 200, ""},
 		{"GET", "/check/d", "", 400, "the query is empty, must have a key"},
 		{"GET", "/check/d?=a", "", 400, "a key of the query is empty"},
@@ -233,6 +239,7 @@ func TestHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.Header["X-User"] = []string{"a&x=b", "c"}
 		reply, err := server.Client().Do(r)
 		if err != nil {
 			t.Fatal(err)
