@@ -72,10 +72,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 		config.Hub = pubsub.New(rdb)
 	}
 	var guard *outage.Guard
-	if s.leasing != nil {
-		config.Leasing = *s.leasing
-		config.MayLease = func(l *engine.Limiter) bool { return guard.KnowsAll(l) }
-	}
+	config.MayLease = func(l *engine.Limiter) bool { return guard.KnowsAll(l) }
 	e := engine.New(config)
 	guard = outage.New(e, s.outage)
 	return &Client{

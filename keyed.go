@@ -110,6 +110,17 @@ func (t *Keyed) WithFallback(f Fallback) *Keyed {
 	return &other
 }
 
+// WithLease returns a Keyed of the same limiters that take permits ahead, as RateLimiter.WithLease does.
+// Only keys that are used often are leased.
+func (t *Keyed) WithLease(o LeaseOptions) *Keyed {
+	other := *t
+	policy, err := leasing(t.policy, o)
+	if other.policy = policy; other.err == nil {
+		other.err = engine.Misconfigured(engine.Named(err, t.name))
+	}
+	return &other
+}
+
 // limiterName returns the name of the limiter of a key.
 func (t *Keyed) limiterName(key string) (string, error) {
 	switch {

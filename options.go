@@ -31,7 +31,6 @@ type settings struct {
 	format     int    // of records, an index of wire.Layouts; below 0 if redisson has none
 	resolution time.Duration
 	refusals   time.Duration // WithRefusalCache
-	leasing    *engine.Leasing
 	goOnly     bool
 	replicas   *redisx.Confirmation // WithMinReplicas; nil without it
 	outage     outage.Settings
@@ -93,33 +92,30 @@ func WithRefusalCache(longest time.Duration) Option {
 
 // LeaseOptions bound the leases of WithLease.
 type LeaseOptions struct {
-	// Max is the longest time of a lease, at least 5 ms. A lease never lasts longer than a second or a
-	// twentieth of the interval.
+	// Max is the longest time of a lease: at least 5 ms, or 0 for no leases. A lease never lasts longer than
+	// a second or a twentieth of the interval.
 	Max time.Duration
 
-	// Share is the part of the permits that are left which a lease takes at most, more than 0 and at most
-	// 1. The Clients of Go that use the limiter divide it among them. 0 is 0.5.
+	// Share is the part of the permits that are left which a lease takes at most: more than 0, and at most
+	// 1. The Go Clients that use the limiter divide it among them. 0 is for 0.5.
 	Share float64
 }
 
-// WithLease makes the Client take permits ahead and hand them out in memory, for limiters that it uses
-// often. No interval has more than the rate: the record of a lease is dated by its end, so its permits
-// count from then on, whenever they are used. When the lease ends, what is left is given back, and what
-// was used is dated back to its last use.
+// WithLease makes the Client take permits ahead, and hand them out in memory, for limiters that it uses
+// often. No interval has more than the rate: the record of a lease is dated by the end of the lease, so
+// its permits count from then on, whenever they are used. When the lease ends, what is left is given
+// back, and what was used is dated back to its last use.
 //
-// TryAcquire, Acquire and Allow of single limiters use leases; Release gives back to a lease first. Group,
-// Reserve and Charge ask Redis. A lease takes at most twice the permits that the last one used, none where
-// the rate is less than 100 or the interval shorter than 100 ms, and none while callers stand in line. Other clients, also of
-// Java, find its permits taken, and AvailablePermits does not count them. After a SetRate, Delete or Rename, a lease
-// hands out permits until it ends. A process that is killed loses what its leases have left, for an interval
-// and the time of a lease. Close gives it back. A Client WithClock takes no leases. See docs/leases.md.
+// TryAcquire, Acquire and Allow use leases, and Release gives back to a lease first. Group, Reserve and
+// Charge ask Redis. A lease takes at most twice the permits that the last one used. There are none where
+// the rate is less than 100 or the interval shorter than 100 ms, while callers stand in line, and with
+// WithClock.
+//
+// Other clients, also of Java, find the permits of a lease taken, and AvailablePermits does not count
+// them. After a SetRate, Delete or Rename, a lease hands out permits until it ends. Close gives back what
+// is left. A process that is killed loses it for an interval and the time of a lease.
 func WithLease(o LeaseOptions) Option {
-	return option(func(s *settings) {
-		s.leasing = &engine.Leasing{Longest: o.Max, Share: o.Share}
-		if o.Share == 0 {
-			s.leasing.Share = 0.5
-		}
-	})
+	return option(func(s *settings) { s.outage.Policy.Leasing = engine.Leasing{Longest: o.Max, Share: o.Share} })
 }
 
 // WithRedisson names the oldest version of Redisson that shares limiters with this Client, such
@@ -190,23 +186,22 @@ func (s *settings) validate(rdb redis.UniversalClient, opts []Option) error {
 		return refuse("resolution", s.resolution, "be 0 or at least 1ms")
 	case tooShort(s.refusals):
 		return refuse("longest", s.refusals, "be 0 or at least 1ms")
-	case s.leasing != nil && s.leasing.Longest < engine.ShortestLease:
-		return refuse("Max of WithLease", s.leasing.Longest, fmt.Sprintf("be at least %v", engine.ShortestLease))
-	case s.leasing != nil && !(s.leasing.Share > 0 && s.leasing.Share <= 1):
-		return refuse("Share of WithLease", s.leasing.Share, "be more than 0 and at most 1")
 	case s.outage.Fixed && !(s.outage.Share > 0 && s.outage.Share <= 1): // or not a number
 		return refuse("share", s.outage.Share, "be more than 0 and at most 1")
 	}
 	if err := s.outage.Policy.Validate(refuse); err != nil {
 		return err
 	}
+	if err := s.outage.Policy.Leasing.Validate(refuse); err != nil {
+		return err
+	}
 	return s.validateReplicas(rdb, refuse)
 }
 
-// validateReplicas returns why WithMinReplicas cannot be used.
 // tooShort reports whether a time is neither 0, for none, nor at least a millisecond.
 func tooShort(d time.Duration) bool { return d != 0 && d < time.Millisecond }
 
+// validateReplicas returns why WithMinReplicas cannot be used.
 func (s *settings) validateReplicas(
 	rdb redis.UniversalClient, refuse func(argument string, value any, bound string) error,
 ) error {

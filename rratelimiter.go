@@ -234,7 +234,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := k.Check(ctx, permits, 0); err != nil || permits == 0 || guard.Off() {
 		return err
 	}
-	if k.ReturnToLease(permits) || guard.TakeBackUnbooked(k, permits) {
+	if l.policy.Leasing.Longest > 0 && k.ReturnToLease(permits) || guard.TakeBackUnbooked(k, permits) {
 		return nil
 	}
 	err := k.Release(ctx, permits)
@@ -258,6 +258,24 @@ func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 // what New, Keyed or WithRate was given (limit.Validator).
 func (l *RateLimiter) Validate() error { return engine.Misconfigured(l.limiter.Load().Err()) }
 
+// WithLease returns a RateLimiter of the same name that takes permits ahead, as the option of that name
+// says for a Client. The zero LeaseOptions are for none. If they are out of their bounds, the calls return an
+// ErrInvalidArgument.
+func (l *RateLimiter) WithLease(o LeaseOptions) *RateLimiter {
+	policy, err := leasing(l.policy, o)
+	k := l.limiter.Load()
+	if err != nil {
+		k = l.client.engine.Unusable(k.Name(), err)
+	}
+	return newRateLimiter(l.client, k, policy, l.givenRate)
+}
+
+// leasing returns a policy with these leases.
+func leasing(p outage.Policy, o LeaseOptions) (outage.Policy, error) {
+	p.Leasing = engine.Leasing{Longest: o.Max, Share: o.Share}
+	return p, p.Leasing.Validate(engine.Invalid)
+}
+
 // acquire is decide, and calls the observer.
 func (l *RateLimiter) acquire(ctx context.Context, wanted engine.Want) (engine.Result, error) {
 	o := l.client.observer
@@ -276,7 +294,8 @@ func (l *RateLimiter) decide(ctx context.Context, wanted engine.Want) (v engine.
 	if err = k.Check(ctx, wanted.Permits, 1); err != nil {
 		return v, err
 	}
-	if !guard.Off() && (k.Leased(&wanted, &v) || k.Refused(&wanted, &v)) {
+	leases := l.policy.Leasing.Longest > 0
+	if !guard.Off() && (leases && k.Leased(&wanted, &v) || k.Refused(&wanted, &v)) {
 		return v, nil
 	}
 	if l.policy.Bounded || guard.Off() {
@@ -284,8 +303,8 @@ func (l *RateLimiter) decide(ctx context.Context, wanted engine.Want) (v engine.
 	} else {
 		v, err = k.Acquire(ctx, wanted)
 	}
-	if err == nil && !v.Degraded {
-		k.NoteAsked(wanted, v)
+	if leases && err == nil && !v.Degraded {
+		k.NoteAsked(l.policy.Leasing, wanted, v)
 	}
 	return v, err
 }

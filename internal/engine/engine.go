@@ -37,7 +37,6 @@ type Config struct {
 	Observed   bool          // measure Result.Queued
 	Remember   time.Duration // how long refusals are remembered; 0: not at all
 
-	Leasing  Leasing
 	MayLease func(*Limiter) bool // false while Redis may not know all grants; nil: always true
 }
 

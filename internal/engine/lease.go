@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -17,21 +19,33 @@ const (
 	// so they outlive a record that is dated a lease ahead as well (scripts/parts/lifetime.lua).
 	longestLease = time.Second
 
-	// ShortestLease is far more than a round trip takes. A shorter lease would be over before it is used.
-	ShortestLease = 5 * time.Millisecond
+	// shortestLease is far more than a round trip takes. A shorter lease would be over before it is used.
+	shortestLease = 5 * time.Millisecond
 
 	partsOfInterval = 20  // a lease lasts at most this part of the interval
 	leastLeased     = 100 // a smaller rate is not leased
 	worthLeasing    = 8   // permits: a lease takes two calls
 	learnEvery      = 10 * time.Second
+	defaultShare    = 0.5
 	maxLeased       = 10000 // limiters whose demand an Engine knows
 	closedLease     = math.MinInt64 / 2
 )
 
-// A Leasing says how an Engine takes permits ahead. The zero value is for none.
+// A Leasing says how a caller's permits are taken ahead. The zero value is for none.
 type Leasing struct {
 	Longest time.Duration // of a lease
 	Share   float64       // the part of the permits that are left which a lease takes at most
+}
+
+// Validate returns why the Leasing cannot be used, as an error made by refuse.
+func (g Leasing) Validate(refuse func(argument string, value any, bound string) error) error {
+	switch {
+	case g.Longest != 0 && g.Longest < shortestLease:
+		return refuse("Max of WithLease", g.Longest, fmt.Sprintf("be 0 or at least %v", shortestLease))
+	case !(g.Share >= 0 && g.Share <= 1): // or not a number
+		return refuse("Share of WithLease", g.Share, "be more than 0 and at most 1, or 0 for the default")
+	}
+	return nil
 }
 
 // leases are the permits that an Engine has taken ahead, and hands out without Redis.
@@ -41,8 +55,7 @@ type Leasing struct {
 // the rate. When the lease ends, the script that gives back the rest dates the used part back to its last
 // use.
 type leases struct {
-	engine  *Engine
-	leasing Leasing
+	engine *Engine
 
 	mu     sync.RWMutex
 	byHash map[string]*leased // guarded by mu, as below
@@ -57,7 +70,8 @@ type leased struct {
 	dropped atomic.Bool
 
 	mu        sync.Mutex
-	next      *lease        // taken before the current one is used up; guarded by mu, as below
+	leasing   Leasing       // of the last call; guarded by mu, as below
+	next      *lease        // taken before the current one is used up
 	taking    bool          // a goroutine takes the next one
 	since     time.Time     // when it began to count
 	asked     int64         // permits that were taken from Redis since then
@@ -87,10 +101,8 @@ type lease struct {
 }
 
 func (ls *leases) init(e *Engine) {
-	ls.engine, ls.leasing, ls.byHash = e, e.config.Leasing, map[string]*leased{}
-	if e.config.Clock != nil {
-		ls.leasing = Leasing{} // a lease needs to know how fast the clock goes that dates it
-	}
+	ls.engine, ls.byHash = e, map[string]*leased{}
+	ls.closed = e.config.Clock != nil // a lease needs to know how fast the clock goes that dates it
 }
 
 // close ends all leases, and gives back what they have left within a time.
@@ -159,11 +171,7 @@ func (ls *leases) enter(hash string) *leased {
 // Leased takes permits from a lease, and reports whether one has them. It takes pointers because copies
 // would take a third of its time.
 func (l *Limiter) Leased(wanted *Want, v *Result) bool {
-	ls := &l.engine.leases
-	if ls.leasing.Longest == 0 {
-		return false
-	}
-	d := ls.of(l)
+	d := l.engine.leases.of(l)
 	if d == nil {
 		return false
 	}
@@ -270,17 +278,15 @@ const settleLeaseFor = 5 * time.Second
 
 // NoteAsked notes the outcome of a call that asked Redis. If the limiter is used so often that a lease is
 // worth it, a goroutine takes one.
-func (l *Limiter) NoteAsked(wanted Want, v Result) {
+func (l *Limiter) NoteAsked(leasing Leasing, wanted Want, v Result) {
 	ls := &l.engine.leases
-	if ls.leasing.Longest == 0 {
-		return
-	}
 	d := ls.of(l)
 	if d == nil {
 		d = ls.enter(l.Hash)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.leasing = leasing
 	s := d.current.Load()
 	if !v.OK {
 		// Others have used up what is left, or the permits are more than the lease has.
@@ -294,7 +300,7 @@ func (l *Limiter) NoteAsked(wanted Want, v Result) {
 		if now.Sub(d.learnt) < learnEvery {
 			return
 		}
-		within = min(ls.leasing.Longest, longestLease)
+		within = min(leasing.Longest, longestLease)
 	}
 	if now.Sub(d.since) > within {
 		d.since, d.asked = now, 0
@@ -414,8 +420,8 @@ func (d *leased) learn(ctx context.Context, l *Limiter) bool {
 	if d.left, d.said = v.Left, time.Now(); !learnt {
 		d.clients, d.learnt = peers.Clients, time.Now()
 	}
-	d.lasts = min(d.leases.leasing.Longest, wire.Milliseconds(v.Every)/partsOfInterval, longestLease)
-	if d.lasts = d.lasts.Truncate(time.Millisecond); d.lasts < ShortestLease || v.Limit < leastLeased {
+	d.lasts = min(d.leasing.Longest, wire.Milliseconds(v.Every)/partsOfInterval, longestLease)
+	if d.lasts = d.lasts.Truncate(time.Millisecond); d.lasts < shortestLease || v.Limit < leastLeased {
 		d.lasts = 0
 	}
 	return d.lasts > 0
@@ -435,17 +441,13 @@ func (d *leased) size() int64 {
 	if exhausted {
 		wanted = 2 * used
 	}
-	share := float64(d.left) * d.leases.leasing.Share / float64(max(1, d.clients))
+	share := float64(d.left) * cmp.Or(d.leasing.Share, defaultShare) / float64(max(1, d.clients))
 	return min(wanted, int64(share), wire.MaxPermits)
 }
 
 // ReturnToLease gives permits back to the lease that handed them out, and reports whether it took them.
 func (l *Limiter) ReturnToLease(permits int64) bool {
-	ls := &l.engine.leases
-	if ls.leasing.Longest == 0 {
-		return false
-	}
-	d := ls.of(l)
+	d := l.engine.leases.of(l)
 	if d == nil {
 		return false
 	}

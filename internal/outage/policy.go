@@ -33,6 +33,8 @@ type Policy struct {
 	Fallback int
 	Budget   time.Duration
 	Bounded  bool // Budget is set
+
+	Leasing engine.Leasing // how permits are taken ahead, while Redis is well
 }
 
 // With returns the policy with another fallback.

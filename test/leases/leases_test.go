@@ -133,26 +133,26 @@ func TestALeaseSavesCallsAndCountsExactly(t *testing.T) {
 // However processes take permits, give them back, pause, end and are killed, no interval has more than the
 // rate. When all is over, everything is back.
 func TestNoIntervalHasMoreThanTheRate(t *testing.T) {
-	for round := range redistest.Rounds(t, 60) {
+	for round := range redistest.Rounds(t, 20) {
 		seed := uint64(round) + rand.Uint64N(1<<40)
-		inBubble(t, 3, 1000, func(b *bubble) {
+		inBubble(t, 3, 300, func(b *bubble) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			plain := NewClient(b.T, b.look).RateLimiter(b.name)
 			leased := int64(0) // calls that did not ask Redis
-			for range 2000 {
+			for range 800 {
 				p := b.processes[random.IntN(len(b.processes))]
 				switch op := random.IntN(100); {
 				case op < 80:
 					before := p.trips.Load()
-					if b.take(p, 1+random.Int64N(8)) && p.trips.Load() == before {
+					if b.take(p, 1+random.Int64N(4)) && p.trips.Load() == before {
 						leased++
 					}
 				case op < 90:
-					time.Sleep(time.Duration(random.Int64N(int64(interval / 50))))
+					time.Sleep(time.Duration(random.Int64N(int64(interval / 20))))
 				case op < 93:
 					start := time.Now()
-					if redistest.Must(plain.TryAcquire(b.Context(), 20, 0))(b) {
-						b.log.Add(grants.Entry{Process: "plain", Start: start, End: time.Now(), Permits: 20})
+					if redistest.Must(plain.TryAcquire(b.Context(), 9, 0))(b) {
+						b.log.Add(grants.Entry{Process: "plain", Start: start, End: time.Now(), Permits: 9})
 					}
 				case op < 99:
 					if redistest.Must(p.TryAcquire(b.Context(), 5, 0))(b) {
@@ -166,7 +166,7 @@ func TestNoIntervalHasMoreThanTheRate(t *testing.T) {
 				}
 				synctest.Wait()
 			}
-			limit := grants.Limit{Rate: 1000, Interval: interval}
+			limit := grants.Limit{Rate: 300, Interval: interval}
 			// Redis counts whole ms.
 			if worst := limit.Worst(&b.log, time.Millisecond); worst.Permits() > limit.Rate {
 				b.Errorf("seed %d: %v", seed, worst)
@@ -175,9 +175,119 @@ func TestNoIntervalHasMoreThanTheRate(t *testing.T) {
 				b.Errorf("seed %d: no call was answered by a lease", seed)
 			}
 			time.Sleep(interval + time.Second)
-			if left := redistest.Must(plain.AvailablePermits(b.Context()))(b); left != 1000 {
+			if left := redistest.Must(plain.AvailablePermits(b.Context()))(b); left != 300 {
 				b.Errorf("seed %d: %d are left at last", seed, left)
 			}
 		})
 	}
+}
+
+// A limit that is too small, too short or too little used is not leased.
+func TestFewPermitsAreNotLeased(t *testing.T) {
+	for name, c := range map[string]struct {
+		rate     int64
+		interval time.Duration
+		pause    time.Duration // between two calls
+	}{
+		"a small rate":      {99, interval, 0},
+		"a short interval":  {1e6, 90 * time.Millisecond, 0},
+		"one call a second": {1e6, interval, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, 1, func(b *bubble) {
+				p := b.processes[0]
+				NoError(b, p.SetRate(b.Context(), Overall, c.rate, c.interval))
+				for range 50 {
+					before := p.trips.Load()
+					if !b.take(p, 1) || p.trips.Load() == before {
+						b.Fatal("it was refused, or Redis was not asked")
+					}
+					time.Sleep(c.pause)
+				}
+			})
+		})
+	}
+}
+
+// leased lets a process of a limiter of 10,000 permits take some, until it has a lease, and returns how many.
+func (b *bubble) leased(p *process) (taken int64) {
+	for {
+		before := p.trips.Load()
+		b.take(p, 1)
+		if taken++; p.trips.Load() == before {
+			return taken
+		}
+	}
+}
+
+// A release goes to the lease first: Redis is not asked, and the permit is handed out again.
+func TestAReleaseGoesToTheLease(t *testing.T) {
+	inBubble(t, 1, 10000, func(b *bubble) {
+		p := b.processes[0]
+		taken := b.leased(p)
+		p.trips.Store(0)
+		NoError(b, p.Release(b.Context(), 1))
+		if n := p.trips.Load(); n > 0 {
+			b.Errorf("%d round trips", n)
+		}
+		NoError(b, p.client.Close())
+		if v := b.value(); v != 10000-taken+1 {
+			b.Errorf("%d are left, want %d", v, 10000-taken+1)
+		}
+	})
+}
+
+// Close gives back what leases have left.
+func TestCloseGivesBack(t *testing.T) {
+	inBubble(t, 1, 10000, func(b *bubble) {
+		p := b.processes[0]
+		taken := b.leased(p)
+		if v := b.value(); v >= 10000-taken {
+			b.Errorf("%d are left: nothing is leased", v)
+		}
+		NoError(b, p.client.Close())
+		if v := b.value(); v != 10000-taken {
+			b.Errorf("%d are left, want %d", v, 10000-taken)
+		}
+	})
+}
+
+// What a killed process has leased is back after an interval and the time of a lease.
+func TestAKilledProcessLosesItsLeaseForAnInterval(t *testing.T) {
+	inBubble(t, 2, 10000, func(b *bubble) {
+		p, other := b.processes[0], b.processes[1]
+		b.leased(p)
+		p.dead.Store(true)
+		time.Sleep(interval - time.Second)
+		if n := redistest.Must(other.AvailablePermits(b.Context()))(b); n == 10000 {
+			b.Error("permits that may be in use are back")
+		}
+		time.Sleep(time.Second + interval/20)
+		if n := redistest.Must(other.AvailablePermits(b.Context()))(b); n != 10000 {
+			b.Errorf("%d are left, want all", n)
+		}
+	})
+}
+
+// Callers that stand in line come before the next lease: the others take no permits ahead.
+func TestWaitersComeBeforeLeases(t *testing.T) {
+	inBubble(t, 1, 200, func(b *bubble) {
+		p := b.processes[0]
+		for b.take(p, 1) {
+		}
+		done := make(chan error, 1)
+		go func() { done <- Yes(p.TryAcquire(b.Context(), 150, 2*interval)) }()
+		synctest.Wait()
+		for range 3000 {
+			b.take(p, 1)
+			time.Sleep(interval / 500)
+			select {
+			case err := <-done:
+				NoError(b, err)
+				return
+			default:
+			}
+		}
+		b.Error("the waiter has nothing after six intervals")
+	})
 }
