@@ -53,8 +53,8 @@ func TestIncompatibleChangesAreRefused(t *testing.T) {
 
 const before = "package p\n\ntype T struct{}\n\nfunc (T) Get() {}\n\nfunc Old() {}\n"
 
-// A release tags a commit beside the branch, whose go.mod files have no replace. It is the last tag from the next
-// commit on, and not before: the release itself is compared with the one before it.
+// A release tags a commit beside the branch, whose go.mod files have no replace. It is the last tag from
+// the next commit on, and not before: the release itself is compared with the one before it.
 func TestTheLastTagMayBeBesideTheBranch(t *testing.T) {
 	dir := repository(t)
 	is := func(want string) {

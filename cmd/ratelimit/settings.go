@@ -142,43 +142,32 @@ func named(err error, environment map[string]string) error {
 
 // validate refuses what names a service other than this one: to ignore it would be worse.
 func (s *settings) validate() error {
+	_, badLevel := s.level()
+	redisType := strings.ToUpper(s.RedisType)
 	var all []error
-	refuse := func(name, value, bound string) {
-		all = append(all, fmt.Errorf("%s is %q, must be %s", name, value, bound))
-	}
-	if s.ConfigType != "FILE" {
-		refuse("CONFIG_TYPE", s.ConfigType, "FILE: configuration by xDS is not supported yet")
-	}
-	if s.Backend != "redis" {
-		refuse("BACKEND_TYPE", s.Backend, "redis")
-	}
-	if s.RedisSocket != "" && s.RedisSocket != "tcp" {
-		refuse("REDIS_SOCKET_TYPE", s.RedisSocket, "tcp")
-	}
-	if s.PerSecond {
-		refuse("REDIS_PERSECOND", "true", "false: all limits live in one Redis")
-	}
-	if s.SocketPath != "" {
-		refuse("GRPC_UDS", s.SocketPath, "empty: gRPC is served by TCP")
-	}
-	if s.ClientSAN != "" {
-		refuse("GRPC_CLIENT_TLS_SAN", s.ClientSAN, "empty: clients are known by their CA only")
-	}
-	if s.UseTLS != (s.Cert != "" && s.Key != "") {
-		refuse("GRPC_SERVER_USE_TLS", strconv.FormatBool(s.UseTLS),
-			"true with GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY, otherwise false")
-	}
-	if t := strings.ToUpper(s.RedisType); t != "SINGLE" && t != "SENTINEL" && t != "CLUSTER" {
-		refuse("REDIS_TYPE", s.RedisType, "SINGLE, SENTINEL or CLUSTER")
-	}
-	if p := s.Path; !strings.HasPrefix(p, "/") || path.Clean(p) != p || strings.ContainsAny(p, "{} ?#") {
-		refuse("PROMETHEUS_PATH", p, "a path such as /metrics")
-	}
-	if s.RedisPool < 0 {
-		refuse("REDIS_POOL_SIZE", strconv.Itoa(s.RedisPool), "at least 0")
-	}
-	if _, err := s.level(); err != nil {
-		refuse("LOG_LEVEL", s.LogLevel, "DEBUG, INFO, WARN or ERROR")
+	for _, setting := range []struct {
+		bad                bool
+		name, value, bound string
+	}{
+		{s.ConfigType != "FILE", "CONFIG_TYPE", s.ConfigType,
+			"FILE: configuration by xDS is not supported yet"},
+		{s.Backend != "redis", "BACKEND_TYPE", s.Backend, "redis"},
+		{s.RedisSocket != "" && s.RedisSocket != "tcp", "REDIS_SOCKET_TYPE", s.RedisSocket, "tcp"},
+		{s.PerSecond, "REDIS_PERSECOND", "true", "false: all limits live in one Redis"},
+		{s.SocketPath != "", "GRPC_UDS", s.SocketPath, "empty: gRPC is served by TCP"},
+		{s.ClientSAN != "", "GRPC_CLIENT_TLS_SAN", s.ClientSAN, "empty: clients are known by their CA only"},
+		{s.UseTLS != (s.Cert != "" && s.Key != ""), "GRPC_SERVER_USE_TLS", strconv.FormatBool(s.UseTLS),
+			"true with GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY, otherwise false"},
+		{redisType != "SINGLE" && redisType != "SENTINEL" && redisType != "CLUSTER",
+			"REDIS_TYPE", s.RedisType, "SINGLE, SENTINEL or CLUSTER"},
+		{!strings.HasPrefix(s.Path, "/") || path.Clean(s.Path) != s.Path || strings.ContainsAny(s.Path, "{} ?#"),
+			"PROMETHEUS_PATH", s.Path, "a path such as /metrics"},
+		{s.RedisPool < 0, "REDIS_POOL_SIZE", strconv.Itoa(s.RedisPool), "at least 0"},
+		{badLevel != nil, "LOG_LEVEL", s.LogLevel, "DEBUG, INFO, WARN or ERROR"},
+	} {
+		if setting.bad {
+			all = append(all, fmt.Errorf("%s is %q, must be %s", setting.name, setting.value, setting.bound))
+		}
 	}
 	return errors.Join(all...)
 }

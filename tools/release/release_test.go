@@ -317,7 +317,8 @@ func (r *release) starts(t *testing.T, c program, args ...string) string {
 	}
 	p := index.Manifests[0].Platform
 	if p.OS != "linux" || p.Architecture != "amd64" || len(manifest.Layers) != 1 ||
-		config.Config.User != unprivileged || !slices.Equal(config.Config.Entrypoint, []string{"/" + c.path}) {
+		config.Config.User != unprivileged ||
+		!slices.Equal(config.Config.Entrypoint, []string{"/" + c.path}) {
 		t.Fatalf("%+v, %+v, %+v", index, manifest, config)
 	}
 	dir := t.TempDir()
