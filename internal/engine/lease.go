@@ -56,6 +56,7 @@ func (g Leasing) Validate(refuse func(argument string, value any, bound string) 
 // use.
 type leases struct {
 	engine *Engine
+	asking sync.WaitGroup // jobs that ask Redis; Add under mu, while it is not closed
 
 	mu     sync.RWMutex
 	byHash map[string]*leased // guarded by mu, as below
@@ -113,18 +114,39 @@ func (ls *leases) close(within time.Duration) {
 	ls.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	var settling sync.WaitGroup
-	for _, d := range all {
-		d.mu.Lock()
-		for _, s := range []*lease{d.current.Swap(nil), d.next} {
-			if settle := d.end(s); settle != nil {
-				settling.Go(func() { settle(ctx) })
+	go func() {
+		defer cancel()
+		for _, d := range all {
+			d.mu.Lock()
+			for _, s := range []*lease{d.current.Swap(nil), d.next} {
+				if settle := d.end(s); settle != nil {
+					ls.asking.Go(func() { settle(ctx) })
+				}
 			}
+			d.next = nil
+			d.mu.Unlock()
 		}
-		d.next = nil
-		d.mu.Unlock()
+		ls.asking.Wait()
+	}()
+	<-ctx.Done()
+}
+
+// work runs a job that asks Redis, and reports whether it does. close waits for the job.
+func (ls *leases) work(job func(ctx context.Context)) bool {
+	ls.mu.RLock()
+	defer ls.mu.RUnlock()
+	if ls.closed {
+		return false
 	}
-	settling.Wait()
+	ls.asking.Add(1)
+	started := ls.engine.Work(func(ctx context.Context) {
+		defer ls.asking.Done()
+		job(ctx)
+	})
+	if !started {
+		ls.asking.Done()
+	}
+	return started
 }
 
 // open reports whether leases may be taken.
@@ -234,7 +256,7 @@ func (d *leased) advance(s *lease, age time.Duration) bool {
 	defer d.mu.Unlock()
 	next := d.next
 	if next == nil && age < s.lasts {
-		return false // others may still use what it has
+		return false // other callers may use what it has
 	}
 	if d.current.CompareAndSwap(s, next) {
 		d.next = nil
@@ -246,7 +268,7 @@ func (d *leased) advance(s *lease, age time.Duration) bool {
 // settle ends a lease, and settles it in the background. Guarded by mu.
 func (d *leased) settle(s *lease) {
 	if settle := d.end(s); settle != nil {
-		d.leases.engine.Work(func(ctx context.Context) {
+		d.leases.work(func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, settleLeaseFor)
 			defer cancel()
 			settle(ctx)
@@ -281,7 +303,10 @@ const settleLeaseFor = 5 * time.Second
 func (l *Limiter) NoteAsked(leasing Leasing, wanted Want, v Result) {
 	ls := &l.engine.leases
 	d := ls.of(l)
-	if d == nil {
+	switch {
+	case d == nil && !ls.open():
+		return
+	case d == nil:
 		d = ls.enter(l.Hash)
 	}
 	d.mu.Lock()
@@ -289,7 +314,7 @@ func (l *Limiter) NoteAsked(leasing Leasing, wanted Want, v Result) {
 	d.leasing = leasing
 	s := d.current.Load()
 	if !v.OK {
-		// Others have used up what is left, or the permits are more than the lease has.
+		// Other clients have used up what was left, or the permits are more than the lease has.
 		if s != nil && d.current.CompareAndSwap(s, nil) {
 			d.settle(s)
 		}
@@ -321,7 +346,7 @@ func (d *leased) renew(g *Group) {
 // startTaking starts the goroutine that takes the next lease. Guarded by mu.
 func (d *leased) startTaking(g *Group) {
 	if !d.taking && d.next == nil {
-		d.taking = d.leases.engine.Work(func(ctx context.Context) {
+		d.taking = d.leases.work(func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, longestLease)
 			defer cancel()
 			d.takeNext(ctx, g)
@@ -339,10 +364,10 @@ func (d *leased) takeNext(ctx context.Context, g *Group) {
 	case s == nil:
 		return
 	case !d.leases.open(): // under mu: close looks for leases after it has closed
-		d.settle(s)
+		d.end(s)(ctx)
 		return
 	}
-	// It ends also if nobody asks any more.
+	// It ends also if no caller asks any more.
 	time.AfterFunc(time.Until(s.began.Add(s.lasts)), func() { d.expire(s) })
 	if current := d.current.Load(); current != nil && current.left.Load() > 0 {
 		d.next = s
