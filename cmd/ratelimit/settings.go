@@ -160,8 +160,8 @@ func (s *settings) validate() error {
 			"true with GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY, otherwise false"},
 		{redisType != "SINGLE" && redisType != "SENTINEL" && redisType != "CLUSTER",
 			"REDIS_TYPE", s.RedisType, "SINGLE, SENTINEL or CLUSTER"},
-		{!strings.HasPrefix(s.Path, "/") || path.Clean(s.Path) != s.Path || strings.ContainsAny(s.Path, "{} ?#"),
-			"PROMETHEUS_PATH", s.Path, "a path such as /metrics"},
+		{!strings.HasPrefix(s.Path, "/") || path.Clean(s.Path) != s.Path ||
+			strings.ContainsAny(s.Path, "{} ?#"), "PROMETHEUS_PATH", s.Path, "a path such as /metrics"},
 		{s.RedisPool < 0, "REDIS_POOL_SIZE", strconv.Itoa(s.RedisPool), "at least 0"},
 		{badLevel != nil, "LOG_LEVEL", s.LogLevel, "DEBUG, INFO, WARN or ERROR"},
 	} {
