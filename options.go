@@ -115,7 +115,9 @@ type LeaseOptions struct {
 // them. After a SetRate, Delete or Rename, a lease hands out permits until it ends. Close gives back what
 // is left. A process that is killed loses it for an interval and the time of a lease.
 func WithLease(o LeaseOptions) Option {
-	return option(func(s *settings) { s.outage.Policy.Leasing = engine.Leasing{Longest: o.Max, Share: o.Share} })
+	return option(func(s *settings) {
+		s.outage.Policy.Leasing = engine.Leasing{Longest: o.Max, Share: o.Share}
+	})
 }
 
 // WithRedisson names the oldest version of Redisson that shares limiters with this Client, such

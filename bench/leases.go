@@ -33,7 +33,9 @@ func measureLeases(ctx context.Context, s *scope) finding {
 		callers int
 		once    ask
 	}{
-		{"redis_rate, 1 caller", 1, func(ctx context.Context) (bool, error) { return rival.one(ctx, "user") }},
+		{"redis_rate, 1 caller", 1, func(ctx context.Context) (bool, error) {
+			return rival.one(ctx, "user")
+		}},
 		{"TryAcquire, 1 caller", 1, limiter()},
 		{"TryAcquire, 1 caller, WithLease", 1, limiter(leases)},
 		{"TryAcquire, 8 callers", 8, limiter()},

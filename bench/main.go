@@ -50,7 +50,7 @@ var parts = []*part{
 	{"locks", "locks beside rivals: alone, between 64 callers, beside Java, 10,000 held", measureLocks},
 	{"users", "a limit for each of 100,000 users, beside rivals", measureUsers},
 	{"refusals", "a flood of refused calls, with and without WithRefusalCache", measureRefusals},
-	{"leases", "calls a second and script calls WithLease: a lone caller, many, and 100 processes", measureLeases},
+	{"leases", "calls and script calls WithLease: a lone caller, many, and 100 processes", measureLeases},
 	{"middleware", "time and Go allocations that the middleware adds to a request", measureMiddleware},
 	{"observer", "time and Go allocations of an acquire with an observer and without one", measureObserver},
 	{"algorithms-memory", "limiters in memory by algorithm, beside rivals", measureMemory},

@@ -80,6 +80,7 @@ type settings struct {
 	config  string
 	redis   string
 	budget  time.Duration
+	lease   time.Duration
 	version bool
 }
 
@@ -99,6 +100,8 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 	flags.StringVar(&s.redis, "redis", "",
 		"`HOST:PORT` of Redis, or embedded for one inside of this process; REDIS_URL")
 	flags.DurationVar(&s.budget, "budget", 15*time.Millisecond, "how long a decision waits for Redis")
+	flags.DurationVar(&s.lease, "lease", time.Second,
+		"how long permits of a busy limit are taken ahead at most; below 0, each decision asks Redis")
 	flags.IntVar(&s.Port, "http", s.Port, "`PORT` of HTTP, 0 for any; PORT")
 	flags.IntVar(&s.GRPCPort, "grpc", s.GRPCPort, "`PORT` of gRPC, 0 for any; GRPC_PORT")
 	flags.IntVar(&s.DebugPort, "debug", s.DebugPort,
@@ -184,7 +187,7 @@ func (s *settings) source() rls.Source { return rls.Source(s.config) }
 
 func (s *settings) options() rls.Options {
 	return rls.Options{
-		Prefix: s.Prefix, Budget: s.budget, Merge: s.Merge, Shadow: s.Shadow, Quota: s.Quota,
+		Prefix: s.Prefix, Budget: s.budget, Lease: s.lease, Merge: s.Merge, Shadow: s.Shadow, Quota: s.Quota,
 		Headers: s.Headers, LimitHeader: s.Limit, RemainingHeader: s.Remaining, ResetHeader: s.Reset,
 		Metadata: s.Metadata, NearRatio: s.NearRatio,
 	}

@@ -98,7 +98,8 @@ var settleSpoilers = []func(s *keysState, random *rand.Rand){
 		}
 	},
 	func(s *keysState, random *rand.Rand) { // a lease, which may have ended
-		s.settles.Lease, s.settles.Idle = true, anyOf[time.Duration](random, 0, 20*time.Millisecond, time.Hour)
+		s.settles.Lease = true
+		s.settles.Idle = anyOf[time.Duration](random, 0, 20*time.Millisecond, time.Hour)
 		if len(s.records) > 0 {
 			s.records[0].Score = theTime + anyOf[float64](random, -10, 0, 30)
 		}

@@ -108,7 +108,7 @@ type Record struct {
 	Format  string    `json:"format"`  // of Redisson; empty if no version writes such a record
 	ByGo    bool      `json:"by_go"`   // it bears the mark of Go
 	Merged  bool      `json:"merged"`  // it stands for several grants (WithResolution)
-	Lease   bool      `json:"lease"`   // it is dated by the end of a lease (WithLease), or was until its last use
+	Lease   bool      `json:"lease"`   // it is, or was, dated by the end of a lease (WithLease)
 	Ahead   bool      `json:"ahead"`   // it is dated after the clock of the server
 	Over    bool      `json:"over"`    // it has expired; a later call removes it
 

@@ -95,7 +95,8 @@ func (b *bubble) value() int64 {
 // records are the permits of all records, by their time.
 func (b *bubble) records() map[time.Time]int64 {
 	all := map[time.Time]int64{}
-	for _, z := range redistest.Must(b.look.ZRangeWithScores(b.Context(), "{"+b.name+"}:permits", 0, -1).Result())(b) {
+	key := "{" + b.name + "}:permits"
+	for _, z := range redistest.Must(b.look.ZRangeWithScores(b.Context(), key, 0, -1).Result())(b) {
 		permits := redistest.Must(wire.Permits(z.Member.(string)))(b)
 		all[time.UnixMilli(int64(z.Score))] += permits
 	}

@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// NoteAsked notes the outcome of a call that asked Redis. If the limiter is used so often that a lease is
+// worth it, a goroutine takes one.
+func (l *Limiter) NoteAsked(leasing Leasing, wanted Want, v Result) {
+	ls := &l.engine.leases
+	d := ls.of(l)
+	switch {
+	case d == nil && !ls.open():
+		return
+	case d == nil:
+		d = ls.enter(l.Hash)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.leasing = leasing
+	s := d.current.Load()
+	if !v.OK {
+		// Other clients have used up what was left, or the permits are more than the lease has.
+		if s != nil && d.current.CompareAndSwap(s, nil) {
+			d.settle(s)
+		}
+		return
+	}
+	now, within := time.Now(), d.lasts
+	if within == 0 { // not known, or not leased
+		if now.Sub(d.learnt) < learnEvery {
+			return
+		}
+		within = min(leasing.Longest, longestLease)
+	}
+	if now.Sub(d.since) > within {
+		d.since, d.asked = now, 0
+	}
+	d.asked += wanted.Permits
+	if s == nil && d.asked >= worthLeasing/2 {
+		d.startTaking(l.engine.Group(l))
+	}
+}
+
+// renew asks for the next lease before the current one is used up.
+func (d *leased) renew(g *Group) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.startTaking(g)
+}
+
+// startTaking starts the goroutine that takes the next lease. Guarded by mu.
+func (d *leased) startTaking(g *Group) {
+	if !d.taking && d.next == nil {
+		d.taking = d.leases.work(func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, longestLease)
+			defer cancel()
+			d.takeNext(ctx, g)
+		})
+	}
+}
+
+// takeNext takes the next lease.
+func (d *leased) takeNext(ctx context.Context, g *Group) {
+	s := d.ask(ctx, g)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.taking = false
+	switch {
+	case s == nil:
+		return
+	case !d.leases.open(): // under mu: close looks for leases after it has closed
+		d.end(s)(ctx)
+		return
+	}
+	// It ends also if no caller asks any more.
+	time.AfterFunc(time.Until(s.began.Add(s.lasts)), func() { d.expire(s) })
+	if current := d.current.Load(); current != nil && current.left.Load() > 0 {
+		d.next = s
+	} else {
+		d.current.Store(s)
+		d.asked = 0
+		d.settle(current)
+	}
+}
+
+// expire ends a lease whose time is over.
+func (d *leased) expire(s *lease) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch s {
+	case d.next:
+		d.next = nil
+	case d.current.Load():
+		d.current.Store(d.next)
+		d.next = nil
+	}
+	d.settle(s)
+}
+
+// ask takes a lease from Redis, nil if it gets none.
+func (d *leased) ask(ctx context.Context, g *Group) *lease {
+	l := g.limiters[0]
+	may := d.leases.engine.config.MayLease
+	if g.hasLine() || !d.leases.open() || may != nil && !may(l) || !d.learn(ctx, l) {
+		return nil
+	}
+	size := d.size()
+	if size < worthLeasing {
+		return nil
+	}
+	s := &lease{of: d, group: g, given: l.givenText(), size: size, began: time.Now()}
+	s.beganWall = s.began.UnixNano()
+	d.mu.Lock()
+	s.lasts = d.lasts
+	d.mu.Unlock()
+	wanted := Want{Permits: size, Numbers: true, Reserve: true, Lease: s.lasts}
+	results, err := g.Acquire(ctx, []int64{size}, wanted)
+	if err != nil {
+		return nil
+	}
+	s.result = results[0]
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left, d.said = s.result.Left, time.Now()
+	if !s.result.OK {
+		return nil
+	}
+	s.left.Store(size)
+	return s
+}
+
+// learn learns what is left and how many Clients share it, unless that is known. It reports whether the
+// limiter may be leased.
+func (d *leased) learn(ctx context.Context, l *Limiter) bool {
+	d.mu.Lock()
+	said, learnt, lasts := time.Since(d.said) < longestLease, time.Since(d.learnt) < learnEvery, d.lasts
+	d.mu.Unlock()
+	if learnt && (said || lasts == 0) {
+		return lasts > 0
+	}
+	v, err := l.peek(ctx)
+	var peers Peers
+	if err == nil && !learnt {
+		peers, err = l.Peers(ctx, l.given)
+	}
+	if err != nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.left, d.said = v.Left, time.Now(); !learnt {
+		d.clients, d.learnt = peers.Clients, time.Now()
+	}
+	d.lasts = min(d.leasing.Longest, wire.Milliseconds(v.Every)/partsOfInterval, longestLease)
+	if d.lasts = d.lasts.Truncate(time.Millisecond); d.lasts < shortestLease || v.Limit < leastLeased {
+		d.lasts = 0
+	}
+	return d.lasts > 0
+}
+
+// size returns the size of the next lease: twice what the last one used, if that was most of it, and
+// otherwise a quarter more; and at most this Client's part of the share of what is left.
+func (d *leased) size() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	used, exhausted := max(d.used, d.asked), d.exhausted || d.asked > d.used
+	if s := d.current.Load(); s != nil {
+		left := max(0, s.left.Load())
+		used, exhausted = s.size-left, left < s.size/4
+	}
+	wanted := used + max(1, used/4)
+	if exhausted {
+		wanted = 2 * used
+	}
+	share := float64(d.left) * cmp.Or(d.leasing.Share, defaultShare) / float64(max(1, d.clients))
+	return min(wanted, int64(share), wire.MaxPermits)
+}
