@@ -2,9 +2,9 @@
 -- session of the Client vouches for the value: other sessions do not know which session wrote it last.
 
 -- rebuild rebuilds the value, unless the session of the Client vouches for it. If that session names the rate
--- of the old value, an estimate (outstanding.lua) does not raise the value above the old one. If it names the
--- rate of now, an estimate does not lower it either: one that is too low would stay. But no value is kept that
--- so many records do not allow.
+-- of the old value, an estimate (outstanding.lua) does not raise the value above the old one. If it names
+-- the rate of now, an estimate does not lower it either: one that is too low would stay. But no value is kept
+-- that so many records do not allow.
 local function rebuild(l, client)
   if not l.own then
     return
