@@ -104,7 +104,7 @@ func sameErrors(errs ...error) error {
 }
 
 func TestMethodsAreAll(t *testing.T) {
-	local := []string{"Name", "String", "Validate", "WithFallback", "WithRate"} // these never call Redis
+	local := []string{"Name", "String", "Validate", "WithFallback", "WithLease", "WithRate"} // these never call Redis
 	for method := range reflect.TypeFor[*rratelimiter.RateLimiter]().Methods() {
 		if _, ok := Methods[method.Name]; !ok && !slices.Contains(local, method.Name) {
 			t.Errorf("%s is not among the methods", method.Name)
@@ -154,10 +154,14 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 		"resolution is -1s, must be 0 or at least 1ms":   rratelimiter.WithResolution(-time.Second),
 		"resolution is 1ns, must be 0 or at least 1ms":   rratelimiter.WithResolution(1),
 		"resolution is 999µs, must be 0 or at least 1ms": rratelimiter.WithResolution(999 * time.Microsecond),
-		n + "0, must be at least 1":                      rratelimiter.WithMinReplicas(0, time.Second/2),
-		n + "-1, must be at least 1":                     rratelimiter.WithMinReplicas(-1, time.Second/2),
-		timeout + "0s, must be at least 1ms":             rratelimiter.WithMinReplicas(1, 0),
-		timeout + "999µs, must be at least 1ms":          rratelimiter.WithMinReplicas(1, 999_000),
+		"Max of WithLease is 1ms, must be 0 or at least 5ms": rratelimiter.WithLease(
+			rratelimiter.LeaseOptions{Max: time.Millisecond}),
+		"Share of WithLease is 2, must be more than 0 and at most 1, or 0 for the default": rratelimiter.WithLease(
+			rratelimiter.LeaseOptions{Max: time.Second, Share: 2}),
+		n + "0, must be at least 1":             rratelimiter.WithMinReplicas(0, time.Second/2),
+		n + "-1, must be at least 1":            rratelimiter.WithMinReplicas(-1, time.Second/2),
+		timeout + "0s, must be at least 1ms":    rratelimiter.WithMinReplicas(1, 0),
+		timeout + "999µs, must be at least 1ms": rratelimiter.WithMinReplicas(1, 999_000),
 		timeout + "1s, must be less than the ReadTimeout of rdb, which is 1s": rratelimiter.WithMinReplicas(1,
 			time.Second),
 	} {
@@ -182,6 +186,9 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 	seven := newWith(rdb).WithFallback(7)
 	WantErr(t, ErrOf(seven.TryAcquire(t.Context(), 1, 0)), rratelimiter.ErrInvalidArgument,
 		`for "a": fallback is 7`)
+	short := newWith(rdb).WithLease(rratelimiter.LeaseOptions{Max: time.Millisecond})
+	WantErr(t, ErrOf(short.TryAcquire(t.Context(), 1, 0)), rratelimiter.ErrInvalidArgument,
+		`for "a": Max of WithLease is 1ms`)
 	if keys := m.Keys(); len(keys) != 0 {
 		t.Errorf("written: %q", keys)
 	}
