@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 		t.Error(err)
 	}
 	checkPages(t, o.docs, out.String())
-	for _, p := range pictures {
+	for _, p := range append(pictures, picture{file: "leases"}) {
 		text, err := os.ReadFile(filepath.Join(o.docs, p.file+".svg"))
 		if err != nil || !strings.Contains(string(text), "<polyline") {
 			t.Errorf("%s: %v", p.file, err)

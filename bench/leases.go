@@ -17,6 +17,13 @@ type leaseRow struct {
 	Scripts   num
 }
 
+// leasesData is what the page and the picture show of leases.
+type leasesData struct {
+	Rows          []leaseRow
+	Plain, Leased num   // script calls a second of 100 processes
+	Without, With []num // windows (windowsOf)
+}
+
 // measureLeases takes permits of limits that are never used up, with leases and without.
 func measureLeases(ctx context.Context, s *scope) finding {
 	server := redistest.Start(s)
@@ -53,10 +60,10 @@ func measureLeases(ctx context.Context, s *scope) finding {
 		table = append(table, leaseRow{row.name, m.PerSecond, 1000 * m.Scripts / m.PerSecond})
 	}
 	plain, leased := s.pods(ctx, server), s.pods(ctx, server, leases)
-	return finding{struct {
-		Rows          []leaseRow
-		Plain, Leased num
-	}{table, plain, leased}, []target{
+	return finding{leasesData{
+		Rows: table, Plain: plain, Leased: leased,
+		Without: s.windowsOf(ctx, server), With: s.windowsOf(ctx, server, leases),
+	}, []target{
 		least("T19", "acquires a second WithLease, 1 caller", table[2].PerSecond, 5e6, ""),
 		least("T19", "acquires a second WithLease, 8 callers", table[4].PerSecond, 10e6, ""),
 		most("T19", "script calls for 1,000 acquires WithLease, 8 callers", table[4].Scripts, 1, ""),

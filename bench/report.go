@@ -138,6 +138,9 @@ func (r *report) publish(out io.Writer, docs string) error {
 			return err
 		}
 	}
+	if err := r.drawLeases(docs); err != nil {
+		return err
+	}
 	d, err := r.Callers()
 	if err != nil || d == nil {
 		return err
@@ -315,16 +318,16 @@ func fieldOf(file, field string) string {
 
 // A picture shows one figure by number of callers, a curve for each contestant.
 type picture struct {
-	file, Title, Axis string
-	figure            func(sample) num
+	file, Title, Axis, Across string
+	figure                    func(sample) num
 }
 
 // pictures are those of the page. Both axes are logarithmic: callers grow by eight from column to column, and
 // contestants differ by a factor of fifty.
 var pictures = []picture{
-	{"bench-throughput", "Acquires per second", "per second, more is better", perSecond},
-	{"bench-latency", "Latency, p99", "µs, less is better", p99},
-	{"bench-cpu", "CPU of Redis per acquire", "µs, less is better", cpu},
+	{"bench-throughput", "Acquires per second", "per second, more is better", "callers", perSecond},
+	{"bench-latency", "Latency, p99", "µs, less is better", "callers", p99},
+	{"bench-cpu", "CPU of Redis per acquire", "µs, less is better", "callers", cpu},
 }
 
 const (

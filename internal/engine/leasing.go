@@ -25,9 +25,9 @@ func (l *Limiter) NoteAsked(leasing Leasing, wanted Want, v Result) {
 	s := d.current.Load()
 	if !v.OK {
 		// Other clients have used up what was left, or the permits are more than the lease has.
-		if s != nil && d.current.CompareAndSwap(s, nil) {
-			d.settle(s)
-		}
+		d.settle(d.current.Swap(nil))
+		d.settle(d.next)
+		d.next = nil
 		return
 	}
 	now, within := time.Now(), d.lasts
