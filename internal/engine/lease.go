@@ -68,6 +68,8 @@ type leased struct {
 	clients   int64         // that share them
 	learnt    time.Time     // when clients and lasts were learnt
 	lasts     time.Duration // how long leases last; 0 if the limiter is not leased
+	freeing   int           // settlements under way that give permits back
+	freed     chan struct{} // closed when there are none; nil as long as there were none
 }
 
 // A lease is permits that are handed out until it ends.
@@ -207,19 +209,6 @@ func (s *lease) take(permits int64, age time.Duration, now time.Time) (left int6
 	return 0, false
 }
 
-// giveBack takes permits back that the lease has handed out, if it has not ended.
-func (s *lease) giveBack(permits int64) bool {
-	for {
-		left := s.left.Load()
-		if left < 0 || left+permits > s.size || time.Since(s.began) >= s.lasts {
-			return false
-		}
-		if s.left.CompareAndSwap(left, left+permits) {
-			return true
-		}
-	}
-}
-
 // advance ends a lease that did not have the permits, and puts the next one in its place, if there is one.
 func (d *leased) advance(s *lease, age time.Duration) bool {
 	d.mu.Lock()
@@ -235,39 +224,6 @@ func (d *leased) advance(s *lease, age time.Duration) bool {
 	return next != nil
 }
 
-// settle ends a lease, and settles it in the background. Guarded by mu.
-func (d *leased) settle(s *lease) {
-	if settle := d.end(s); settle != nil {
-		d.leases.engine.Work(func(ctx context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, settleLeaseFor)
-			defer cancel()
-			settle(ctx)
-		})
-	}
-}
-
-// end ends a lease, and returns the function that settles it; nil if there is none, or it has ended before.
-// If it cannot be settled, its permits come back an interval after its end. Guarded by mu.
-func (d *leased) end(s *lease) (settle func(context.Context)) {
-	if s == nil {
-		return nil
-	}
-	left := s.left.Swap(closedLease)
-	if left <= closedLease/2 {
-		return nil
-	}
-	d.used, d.exhausted = s.size-max(0, left), left < s.size/4
-	part := Part{Records: s.result.Records, Reserved: s.size, Used: d.used, Lease: true}
-	lastUse := s.began.Add(wire.Milliseconds(s.lastUse.Load()))
-	return func(ctx context.Context) {
-		part.Idle = max(0, time.Since(lastUse))
-		_, _ = s.group.Settlement([]Part{part}).Settle(ctx, false)
-	}
-}
-
-// settleLeaseFor is how long a settlement may take. Later, the permits come back anyway.
-const settleLeaseFor = 5 * time.Second
-
 // NoteAsked notes the outcome of a call that asked Redis. If the limiter is used so often that a lease is
 // worth it, a goroutine takes one.
 func (l *Limiter) NoteAsked(wanted Want, v Result) {
@@ -281,12 +237,9 @@ func (l *Limiter) NoteAsked(wanted Want, v Result) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := d.current.Load()
 	if !v.OK {
 		// Others have used up what is left, or the permits are more than the lease has.
-		if s != nil && d.current.CompareAndSwap(s, nil) {
-			d.settle(s)
-		}
+		d.endAll()
 		return
 	}
 	now := time.Now()
@@ -294,7 +247,7 @@ func (l *Limiter) NoteAsked(wanted Want, v Result) {
 		d.since, d.asked = now, 0
 	}
 	d.asked += wanted.Permits
-	if s == nil && d.asked >= worthLeasing/2 {
+	if d.current.Load() == nil && d.asked >= worthLeasing/2 {
 		d.startTaking(l.engine.Group(l))
 	}
 }
@@ -320,13 +273,14 @@ func (d *leased) startTaking(g *Group) {
 // takeNext takes the next lease.
 func (d *leased) takeNext(ctx context.Context, g *Group) {
 	s := d.ask(ctx, g)
+	line := s != nil && g.hasLine()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.taking = false
 	switch {
 	case s == nil:
 		return
-	case !d.leases.open(): // under mu: close looks for leases after it has closed
+	case line || !d.leases.open(): // under mu: close looks for leases after it has closed
 		d.settle(s)
 		return
 	}
@@ -383,6 +337,11 @@ func (d *leased) ask(ctx context.Context, g *Group) *lease {
 		return nil
 	}
 	s.left.Store(size)
+	d.note(s, size)
+	if d.learnOf(s.result.Limit, s.result.Every); d.lasts < s.lasts { // another rate was set
+		d.settle(s)
+		return nil
+	}
 	return s
 }
 
@@ -408,11 +367,16 @@ func (d *leased) learn(ctx context.Context, l *Limiter) bool {
 	if d.left, d.said = v.Left, time.Now(); !learnt {
 		d.clients, d.learnt = peers.Clients, time.Now()
 	}
-	d.lasts = min(d.leases.leasing.Longest, wire.Milliseconds(v.Every)/partsOfInterval, longestLease)
-	if d.lasts = d.lasts.Truncate(time.Millisecond); d.lasts < ShortestLease || v.Limit < leastLeased {
+	d.learnOf(v.Limit, v.Every)
+	return d.lasts > 0
+}
+
+// learnOf learns how long leases last, by a rate and its interval in ms. Guarded by mu.
+func (d *leased) learnOf(rate, interval int64) {
+	d.lasts = min(d.leases.leasing.Longest, wire.Milliseconds(interval)/partsOfInterval, longestLease)
+	if d.lasts = d.lasts.Truncate(time.Millisecond); d.lasts < ShortestLease || rate < leastLeased {
 		d.lasts = 0
 	}
-	return d.lasts > 0
 }
 
 // size returns the size of the next lease: twice what the last one used, if that was most of it, and
@@ -431,18 +395,4 @@ func (d *leased) size() int64 {
 	}
 	share := float64(d.left) * d.leases.leasing.Share / float64(max(1, d.clients))
 	return min(wanted, int64(share), wire.MaxPermits)
-}
-
-// ReturnToLease gives permits back to the lease that handed them out, and reports whether it took them.
-func (l *Limiter) ReturnToLease(permits int64) bool {
-	ls := &l.engine.leases
-	if ls.leasing.Longest == 0 {
-		return false
-	}
-	d := ls.of(l)
-	if d == nil {
-		return false
-	}
-	s := d.current.Load()
-	return s != nil && s.giveBack(permits)
 }
