@@ -68,6 +68,7 @@ type leased struct {
 	clients   int64         // that share them
 	learnt    time.Time     // when clients and lasts were learnt
 	lasts     time.Duration // how long leases last; 0 if the limiter is not leased
+	scarce    time.Time     // until then no lease is taken, because Redis has refused permits
 	freeing   int           // settlements under way that give permits back
 	freed     chan struct{} // closed when there are none; nil as long as there were none
 }
@@ -240,6 +241,7 @@ func (l *Limiter) NoteAsked(wanted Want, v Result) {
 	if !v.OK {
 		// Others have used up what is left, or the permits are more than the lease has.
 		d.endAll()
+		d.noteScarce()
 		return
 	}
 	now := time.Now()
@@ -261,7 +263,7 @@ func (d *leased) renew(g *Group) {
 
 // startTaking starts the goroutine that takes the next lease. Guarded by mu.
 func (d *leased) startTaking(g *Group) {
-	if !d.taking && d.next == nil {
+	if !d.taking && d.next == nil && time.Now().After(d.scarce) {
 		d.taking = d.leases.engine.Work(func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, longestLease)
 			defer cancel()
@@ -334,6 +336,7 @@ func (d *leased) ask(ctx context.Context, g *Group) *lease {
 	defer d.mu.Unlock()
 	d.left, d.said = s.result.Left, time.Now()
 	if !s.result.OK {
+		d.noteScarce()
 		return nil
 	}
 	s.left.Store(size)

@@ -99,6 +99,11 @@ func (d *leased) endAll() {
 	d.next = nil
 }
 
+// noteScarce notes that Redis has refused permits. Callers compete for them, here and elsewhere, and a lease
+// would take at once what Java gets permit by permit: its share was 0.12 to 0.29 of its due. Where callers
+// compete, the next refusal comes within a second. Guarded by mu.
+func (d *leased) noteScarce() { d.scarce = time.Now().Add(longestLease) }
+
 // noteFreeing notes that a settlement begins that gives permits back, or ends (-1). Guarded by mu.
 func (d *leased) noteFreeing(begins int) {
 	if d.freeing == 0 {

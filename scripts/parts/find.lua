@@ -51,7 +51,8 @@ local function find(l, wanted, record, latest, ends)
         or l.records('ZRANGEBYSCORE', oldest, ends, 'LIMIT', from, PAGE)
       for i = 1, #page do
         local member = page[i]
-        local fits = newest and string.sub(member, 1, #mark) == mark or not newest and not leasedNow(l, member)
+        local fits = newest and string.sub(member, 1, #mark) == mark
+          or not newest and not leasedNow(l, member)
         if fits and not taken[member] and found.given < wanted then
           local n = count(member)
           found.other = not newest and member or found.other

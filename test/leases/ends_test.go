@@ -146,3 +146,34 @@ func TestAReleaseOfMoreThanWasTakenGrantsNothingTwice(t *testing.T) {
 		}
 	})
 }
+
+// Where calls are refused, callers compete for each permit that comes back, and nothing is leased: a lease
+// would leave nothing to those that take one permit after the other, as Java does.
+func TestNothingIsLeasedWhereCallsAreRefused(t *testing.T) {
+	inBubble(t, 1, 1000, func(b *bubble) {
+		p, plain := b.processes[0], NewClient(b.T, b.look).RateLimiter(b.name)
+		b.leased(p)
+		if b.take(p, 1000) {
+			b.Fatal("more was granted than is there")
+		}
+		if !redistest.Must(plain.TryAcquire(b.Context(), b.value(), 0))(b) || b.take(p, 1) {
+			b.Fatal("permits are left")
+		}
+		for range 9 {
+			NoError(b.T, plain.Release(b.Context(), 50))
+			for range 50 {
+				before := p.trips.Load()
+				if !b.take(p, 1) || p.trips.Load() != before+1 {
+					b.Fatalf("%d round trips, want a call for each permit", p.trips.Load()-before)
+				}
+			}
+			if b.take(p, 1) {
+				b.Fatal("there were 50 permits")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		NoError(b.T, plain.Release(b.Context(), 100))
+		time.Sleep(time.Second)
+		b.leased(p)
+	})
+}
