@@ -63,6 +63,7 @@ type leased struct {
 	asked     int64         // permits that were taken from Redis since then
 	used      int64         // permits that the last lease used
 	exhausted bool          // it used most of them
+	ended     time.Time     // when it ended
 	left      int64         // permits that Redis had left, as its last reply said
 	said      time.Time     // when it did
 	clients   int64         // that share them
@@ -387,6 +388,9 @@ func (d *leased) learnOf(rate, interval int64) {
 func (d *leased) size() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if time.Since(d.ended) > d.lasts { // that use is over
+		d.used, d.exhausted = 0, false
+	}
 	used, exhausted := max(d.used, d.asked), d.exhausted || d.asked > d.used
 	if s := d.current.Load(); s != nil {
 		left := max(0, s.left.Load())

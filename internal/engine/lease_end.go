@@ -42,7 +42,7 @@ func (d *leased) end(s *lease) (settle func(context.Context)) {
 	if left <= closedLease/2 {
 		return nil
 	}
-	d.used, d.exhausted = s.size-max(0, left), left < s.size/4
+	d.used, d.exhausted, d.ended = s.size-max(0, left), left < s.size/4, time.Now()
 	part := Part{Records: s.result.Records, Reserved: s.size, Used: d.used, Lease: true}
 	d.note(s, -s.size)
 	d.note(s, d.used) // only now: from the end on they count for an interval

@@ -177,3 +177,24 @@ func TestNothingIsLeasedWhereCallsAreRefused(t *testing.T) {
 		b.leased(p)
 	})
 }
+
+// The size of a lease follows the use of the last one, unless that was long ago.
+func TestALeaseAfterAPauseIsSmall(t *testing.T) {
+	inBubble(t, 1, 10000, func(b *bubble) {
+		p := b.processes[0]
+		for b.take(p, 1); b.value() > 5000; { // leases take more and more
+			b.take(p, 1)
+		}
+		for range 2000 {
+			b.take(p, 1)
+		}
+		time.Sleep(2 * interval)
+		const calls = 10
+		for range calls {
+			b.take(p, 1)
+		}
+		if out := 10000 - b.value(); out > 3*calls {
+			b.Errorf("%d permits are out after %d calls", out, calls)
+		}
+	})
+}
