@@ -73,6 +73,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	}
 	var guard *outage.Guard
 	config.MayLease = func(l *engine.Limiter) bool { return guard.KnowsAll(l) }
+	config.NoteLease = func(l *engine.Limiter, permits int64) { guard.NoteLease(l, permits) }
 	e := engine.New(config)
 	guard = outage.New(e, s.outage)
 	return &Client{

@@ -334,6 +334,7 @@ func (b *batch) dismiss(w *waiter, v Result, err error, first refusal) {
 	case w.state == probed:
 		w.state = inLine
 	default:
+		b.queue.limiter.endLeases() // whoever stands in line comes first
 		b.queue.line.stand(w)
 	}
 }

@@ -38,6 +38,8 @@ type Config struct {
 	Remember   time.Duration // how long refusals are remembered; 0: not at all
 
 	MayLease func(*Limiter) bool // false while Redis may not know all grants; nil: always true
+	// NoteLease is called with the permits that a lease takes, and below 0 with those that it gives back.
+	NoteLease func(l *Limiter, permits int64)
 }
 
 // An Engine asks Redis on behalf of all callers of one Client. It is safe for

@@ -53,6 +53,12 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Re
 		// that would wait behind others must not: it would take permits that are
 		// due to them.
 		call, err := g.ask(ctx, permits, wanted)
+		refused := err == nil && !call.granted() && wanted.Lease == 0
+		if refused && g.engine.freeLeases(ctx, &wanted, g.limiters...) {
+			if again, err := g.ask(ctx, permits, wanted); err == nil { // otherwise Redis has said no
+				call = again
+			}
+		}
 		if err != nil || call.granted() || !wanted.Waits() {
 			return call.result(), first.Named(err)
 		}

@@ -24,6 +24,9 @@ func newGroupCaller(g *Group, permits []int64, last *groupCall) *groupCaller {
 	gc := &groupCaller{group: g, permits: permits, wake: make(chan struct{}, 1)}
 	ticket := &ticket{gc.wake}
 	g.engine.groups.waitingCallers.Add(1)
+	for _, l := range g.limiters {
+		l.endLeases() // whoever stands in line comes first
+	}
 	qs := &g.engine.queues
 	qs.mu.Lock()
 	for i, l := range g.limiters { // no deadlock: only here, and under qs.mu, are several queues locked

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 const (
@@ -82,6 +80,10 @@ type leased struct {
 	clients   int64         // that share them
 	learnt    time.Time     // when clients and lasts were learnt
 	lasts     time.Duration // how long leases last; 0 if the limiter is not leased
+	ended     time.Time     // when the last lease ended
+	scarce    time.Time     // until then no lease is taken, because Redis has refused permits
+	freeing   int           // settlements under way that give permits back
+	freed     chan struct{} // closed when there are none; nil as long as there were none
 }
 
 // A lease is permits that are handed out until it ends.
@@ -238,19 +240,6 @@ func (s *lease) take(permits int64, age time.Duration, now time.Time) (left int6
 	return 0, false
 }
 
-// giveBack takes permits back that the lease has handed out, if it has not ended.
-func (s *lease) giveBack(permits int64) bool {
-	for {
-		left := s.left.Load()
-		if left < 0 || left+permits > s.size || time.Since(s.began) >= s.lasts {
-			return false
-		}
-		if s.left.CompareAndSwap(left, left+permits) {
-			return true
-		}
-	}
-}
-
 // advance ends a lease that did not have the permits, and puts the next one in its place, if there is one.
 func (d *leased) advance(s *lease, age time.Duration) bool {
 	d.mu.Lock()
@@ -264,47 +253,4 @@ func (d *leased) advance(s *lease, age time.Duration) bool {
 		d.settle(s)
 	}
 	return next != nil
-}
-
-// settle ends a lease, and settles it in the background. Guarded by mu.
-func (d *leased) settle(s *lease) {
-	if settle := d.end(s); settle != nil {
-		d.leases.work(func(ctx context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, settleLeaseFor)
-			defer cancel()
-			settle(ctx)
-		})
-	}
-}
-
-// end ends a lease, and returns the function that settles it; nil if there is none, or it has ended before.
-// If it cannot be settled, its permits come back an interval after its end. Guarded by mu.
-func (d *leased) end(s *lease) (settle func(context.Context)) {
-	if s == nil {
-		return nil
-	}
-	left := s.left.Swap(closedLease)
-	if left <= closedLease/2 {
-		return nil
-	}
-	d.used, d.exhausted = s.size-max(0, left), left < s.size/4
-	part := Part{Records: s.result.Records, Reserved: s.size, Used: d.used, Lease: true}
-	lastUse := s.began.Add(wire.Milliseconds(s.lastUse.Load()))
-	return func(ctx context.Context) {
-		part.Idle = max(0, time.Since(lastUse))
-		_, _ = s.group.Settlement([]Part{part}).Settle(ctx, false)
-	}
-}
-
-// settleLeaseFor is how long a settlement may take. Later, the permits come back anyway.
-const settleLeaseFor = 5 * time.Second
-
-// ReturnToLease gives permits back to the lease that handed them out, and reports whether it took them.
-func (l *Limiter) ReturnToLease(permits int64) bool {
-	d := l.engine.leases.of(l)
-	if d == nil {
-		return false
-	}
-	s := d.current.Load()
-	return s != nil && s.giveBack(permits)
 }

@@ -25,9 +25,8 @@ func (l *Limiter) NoteAsked(leasing Leasing, wanted Want, v Result) {
 	s := d.current.Load()
 	if !v.OK {
 		// Other clients have used up what was left, or the permits are more than the lease has.
-		d.settle(d.current.Swap(nil))
-		d.settle(d.next)
-		d.next = nil
+		d.endAll()
+		d.noteScarce()
 		return
 	}
 	now, within := time.Now(), d.lasts
@@ -55,7 +54,7 @@ func (d *leased) renew(g *Group) {
 
 // startTaking starts the goroutine that takes the next lease. Guarded by mu.
 func (d *leased) startTaking(g *Group) {
-	if !d.taking && d.next == nil {
+	if !d.taking && d.next == nil && time.Now().After(d.scarce) {
 		d.taking = d.leases.work(func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, longestLease)
 			defer cancel()
@@ -67,11 +66,15 @@ func (d *leased) startTaking(g *Group) {
 // takeNext takes the next lease.
 func (d *leased) takeNext(ctx context.Context, g *Group) {
 	s := d.ask(ctx, g)
+	line := s != nil && g.hasLine()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.taking = false
 	switch {
 	case s == nil:
+		return
+	case line:
+		d.settle(s)
 		return
 	case !d.leases.open(): // under mu: close looks for leases after it has closed
 		d.end(s)(ctx)
@@ -128,9 +131,15 @@ func (d *leased) ask(ctx context.Context, g *Group) *lease {
 	defer d.mu.Unlock()
 	d.left, d.said = s.result.Left, time.Now()
 	if !s.result.OK {
+		d.noteScarce()
 		return nil
 	}
 	s.left.Store(size)
+	d.note(s, size)
+	if d.learnOf(s.result.Limit, s.result.Every); d.lasts < s.lasts { // another rate was set
+		d.settle(s)
+		return nil
+	}
 	return s
 }
 
@@ -156,11 +165,16 @@ func (d *leased) learn(ctx context.Context, l *Limiter) bool {
 	if d.left, d.said = v.Left, time.Now(); !learnt {
 		d.clients, d.learnt = peers.Clients, time.Now()
 	}
-	d.lasts = min(d.leasing.Longest, wire.Milliseconds(v.Every)/partsOfInterval, longestLease)
-	if d.lasts = d.lasts.Truncate(time.Millisecond); d.lasts < shortestLease || v.Limit < leastLeased {
+	d.learnOf(v.Limit, v.Every)
+	return d.lasts > 0
+}
+
+// learnOf learns how long leases last, by a rate and its interval in ms. Guarded by mu.
+func (d *leased) learnOf(rate, interval int64) {
+	d.lasts = min(d.leasing.Longest, wire.Milliseconds(interval)/partsOfInterval, longestLease)
+	if d.lasts = d.lasts.Truncate(time.Millisecond); d.lasts < shortestLease || rate < leastLeased {
 		d.lasts = 0
 	}
-	return d.lasts > 0
 }
 
 // size returns the size of the next lease: twice what the last one used, if that was most of it, and
@@ -168,6 +182,9 @@ func (d *leased) learn(ctx context.Context, l *Limiter) bool {
 func (d *leased) size() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if time.Since(d.ended) > d.lasts { // that use is over
+		d.used, d.exhausted = 0, false
+	}
 	used, exhausted := max(d.used, d.asked), d.exhausted || d.asked > d.used
 	if s := d.current.Load(); s != nil {
 		left := max(0, s.left.Load())

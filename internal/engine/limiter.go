@@ -223,6 +223,17 @@ func CheckPermits(permits, least int64) error {
 // Check has checked its arguments.
 func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Result, error) {
 	wanted.givenRate = l.givenText()
+	v, err := l.askOrNote(ctx, wanted)
+	if err == nil && !v.OK && !wanted.Waits() && l.engine.freeLeases(ctx, &wanted, l) {
+		if again, err := l.askOrNote(ctx, wanted); err == nil { // otherwise Redis has said no
+			return again, nil
+		}
+	}
+	return v, err
+}
+
+// askOrNote is ask, and notes refusals.
+func (l *Limiter) askOrNote(ctx context.Context, wanted Want) (Result, error) {
 	rs := &l.engine.refusals
 	if rs.longest == 0 {
 		return l.ask(ctx, wanted)

@@ -116,6 +116,26 @@ func (g *Guard) KnowsAll(limiter *engine.Limiter) bool {
 	return c.openCause() == nil && !c.returning()
 }
 
+// NoteLease counts permits that a lease has taken from Redis, below 0 those that it gives back: calls that it
+// answers do not come here, and an outage must not begin with a second full share.
+func (g *Guard) NoteLease(limiter *engine.Limiter, permits int64) {
+	now := time.Now()
+	l := g.localLimiter(limiter, now, false)
+	switch {
+	case l == nil:
+	case permits < 0:
+		l.uncharge(-permits)
+	default:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.usedAt = now
+		l.bucketOf(now).permits += permits
+		if !l.learntAt.IsZero() {
+			l.learnAgain(now)
+		}
+	}
+}
+
 // circuit returns the circuit of a limiter.
 func (g *Guard) circuit(limiter *engine.Limiter) *circuit { return &g.circuits[limiter.Server()] }
 

@@ -81,8 +81,15 @@ func (g *Guard) learn(limiter *engine.Limiter, permits int64, granted bool, fall
 	if granted {
 		l.bucketOf(now).permits += permits
 	}
-	if fallback == Local && !l.learning && now.Sub(l.learntAt) > learntValidFor {
-		l.learning = g.engine.Work(l.learn)
+	if fallback == Local {
+		l.learnAgain(now)
+	}
+}
+
+// learnAgain asks about the limiter from time to time. Guarded by mu.
+func (l *localLimiter) learnAgain(now time.Time) {
+	if !l.learning && now.Sub(l.learntAt) > learntValidFor {
+		l.learning = l.circuit.guard.engine.Work(l.learn)
 	}
 }
 

@@ -19,6 +19,12 @@ local function markOf(record)
   return string.find(mark, '\210GoR', 1, true) and '' or mark
 end
 
+-- leasedNow returns whether a record is that of a lease that has not ended (acquire.lua). Its permits are not
+-- out: the Client that took them hands out what is left, so that it would be granted twice.
+local function leasedNow(l, member)
+  return string.find(member, '\210GoRLease', 1, true) and tonumber(l.records('ZSCORE', member)) > l.now
+end
+
 -- find finds wanted permits. record is one of this Client; latest is the score of the newest own record to
 -- take, ends that of the newest record to take. The result has
 --   given         how many of the wanted permits were found
@@ -45,7 +51,8 @@ local function find(l, wanted, record, latest, ends)
         or l.records('ZRANGEBYSCORE', oldest, ends, 'LIMIT', from, PAGE)
       for i = 1, #page do
         local member = page[i]
-        local fits = not newest or string.sub(member, 1, #mark) == mark
+        local fits = newest and string.sub(member, 1, #mark) == mark
+          or not newest and not leasedNow(l, member)
         if fits and not taken[member] and found.given < wanted then
           local n = count(member)
           found.other = not newest and member or found.other

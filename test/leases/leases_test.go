@@ -53,13 +53,13 @@ func inBubble(t *testing.T, processes int, rate int64, spec func(b *bubble)) {
 		for range processes {
 			b.starts(redistest.MiniClient(t, m))
 		}
-		NoError(t, b.processes[0].SetRate(t.Context(), Overall, rate, interval))
+		NoError(t, NewClient(b.T, b.look).RateLimiter(b.name).SetRate(b.Context(), Overall, rate, interval))
 		spec(b)
 	})
 }
 
 // starts adds a process that takes leases.
-func (b *bubble) starts(rdb *redis.Client) {
+func (b *bubble) starts(rdb *redis.Client, opts ...rratelimiter.Option) {
 	p := &process{trips: redistest.RoundTrips(rdb)}
 	rdb.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 		if p.dead.Load() {
@@ -68,7 +68,8 @@ func (b *bubble) starts(rdb *redis.Client) {
 		}
 		return next(ctx, cmd)
 	}))
-	p.client = NewClient(b.T, rdb, rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: time.Second}))
+	opts = append(opts, rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: time.Second}))
+	p.client = NewClient(b.T, rdb, opts...)
 	p.RateLimiter = p.client.RateLimiter(b.name)
 	b.processes = append(b.processes, p)
 }
@@ -207,17 +208,6 @@ func TestFewPermitsAreNotLeased(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// leased lets a process of a limiter of 10,000 permits take some, until it has a lease, and returns how many.
-func (b *bubble) leased(p *process) (taken int64) {
-	for {
-		before := p.trips.Load()
-		b.take(p, 1)
-		if taken++; p.trips.Load() == before {
-			return taken
-		}
 	}
 }
 
