@@ -67,7 +67,8 @@ func measureLeases(ctx context.Context, s *scope) finding {
 		least("T19", "acquires a second WithLease, 1 caller", table[2].PerSecond, 5e6, ""),
 		least("T19", "acquires a second WithLease, 8 callers", table[4].PerSecond, 10e6, ""),
 		most("T19", "script calls for 1,000 acquires WithLease, 8 callers", table[4].Scripts, 1, ""),
-		least("T19", "script calls of 100 processes without leases, to those with them", plain/leased, 20, ""),
+		least("T19", "script calls of 100 processes without leases, to those with them",
+			plain/leased, 20, ""),
 	}}
 }
 

@@ -32,7 +32,8 @@ func (s *scope) windowsOf(ctx context.Context, server *redistest.Server, opts ..
 	var all sync.WaitGroup
 	start := time.Now()
 	for range processes {
-		l := s.client(server.Client(s, patient), opts...).RateLimiter(name).WithRate(windowRate, windowInterval)
+		c := s.client(server.Client(s, patient), opts...)
+		l := c.RateLimiter(name).WithRate(windowRate, windowInterval)
 		all.Go(func() {
 			tick := time.NewTicker(processes * windowInterval / (2 * windowRate))
 			defer tick.Stop()

@@ -128,23 +128,24 @@ func (l *Limiter) endLeases() (freed <-chan struct{}) {
 // freeLeases ends the leases of limiters, if a call has refused permits that these have, and reports whether
 // Redis has got them within the budget of the call, which it reduces.
 func (e *Engine) freeLeases(ctx context.Context, wanted *Want, limiters ...*Limiter) bool {
-	began, any := time.Now(), false
-	var silent <-chan time.Time // nil if it may take any time
+	var freed []<-chan struct{}
 	for _, l := range limiters {
-		freed := l.endLeases()
-		if freed == nil {
-			continue
+		if c := l.endLeases(); c != nil {
+			freed = append(freed, c)
 		}
-		if wanted.Budget > 0 && silent == nil {
-			timer := time.NewTimer(wanted.Budget)
-			defer timer.Stop()
-			silent = timer.C
-		}
+	}
+	if len(freed) == 0 {
+		return false
+	}
+	began := time.Now()
+	if wanted.Budget > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wanted.Budget)
+		defer cancel()
+	}
+	for _, c := range freed {
 		select {
-		case <-freed:
-			any = true
-		case <-silent:
-			return false
+		case <-c:
 		case <-ctx.Done():
 			return false
 		}
@@ -152,5 +153,5 @@ func (e *Engine) freeLeases(ctx context.Context, wanted *Want, limiters ...*Limi
 	if wanted.Budget > 0 {
 		wanted.Budget = max(time.Nanosecond, wanted.Budget-time.Since(began))
 	}
-	return any
+	return true
 }
