@@ -138,32 +138,32 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 	}
 	const fallback, share, n, timeout = "must be one of the Fallback constants",
 		"must be more than 0 and at most 1", "n of WithMinReplicas is ", "timeout of WithMinReplicas is "
-	leases := func(longest time.Duration, share float64) rratelimiter.Option {
-		return rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: longest, Share: share})
+	leases := func(longest time.Duration, share float64) *rratelimiter.RateLimiter {
+		return newWith(rdb, rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: longest, Share: share}))
 	}
+	limiters["of New: Max of WithLease is 1ms, must be 0 or at least 5ms"] = leases(time.Millisecond, 0)
+	limiters["of New: Share of WithLease is 2, "+share+", or 0 for the default"] = leases(time.Second, 2)
 	for text, opt := range map[string]rratelimiter.Option{
-		"opts[0] is nil, must be an Option":                            nil,
-		"mapName is nil, must be a function":                           rratelimiter.WithNameMapper(nil),
-		`id is "", must be a text without braces`:                      rratelimiter.WithID(""),
-		`id is "{b}", must be a text without braces`:                   rratelimiter.WithID("{b}"),
-		"fallback is 9, " + fallback:                                   rratelimiter.WithFallback(9),
-		"fallback is -1, " + fallback:                                  rratelimiter.WithFallback(-1),
-		"budget is 0s, must be at least 1ms":                           rratelimiter.WithBudget(0),
-		"budget is -1s, must be at least 1ms":                          rratelimiter.WithBudget(-time.Second),
-		"budget is 1µs, must be at least 1ms":                          rratelimiter.WithBudget(time.Microsecond),
-		"share is 0, " + share:                                         rratelimiter.WithLocalShare(0),
-		"share is 1.5, " + share:                                       rratelimiter.WithLocalShare(1.5),
-		"share is NaN, " + share:                                       rratelimiter.WithLocalShare(math.NaN()),
-		"resolution is -1ns, must be 0 or at least 1ms":                rratelimiter.WithResolution(-1),
-		"resolution is -1s, must be 0 or at least 1ms":                 rratelimiter.WithResolution(-time.Second),
-		"resolution is 1ns, must be 0 or at least 1ms":                 rratelimiter.WithResolution(1),
-		"resolution is 999µs, must be 0 or at least 1ms":               rratelimiter.WithResolution(999 * time.Microsecond),
-		"Max of WithLease is 1ms, must be 0 or at least 5ms":           leases(time.Millisecond, 0),
-		"Share of WithLease is 2, " + share + ", or 0 for the default": leases(time.Second, 2),
-		n + "0, must be at least 1":                                    rratelimiter.WithMinReplicas(0, time.Second/2),
-		n + "-1, must be at least 1":                                   rratelimiter.WithMinReplicas(-1, time.Second/2),
-		timeout + "0s, must be at least 1ms":                           rratelimiter.WithMinReplicas(1, 0),
-		timeout + "999µs, must be at least 1ms":                        rratelimiter.WithMinReplicas(1, 999_000),
+		"opts[0] is nil, must be an Option":              nil,
+		"mapName is nil, must be a function":             rratelimiter.WithNameMapper(nil),
+		`id is "", must be a text without braces`:        rratelimiter.WithID(""),
+		`id is "{b}", must be a text without braces`:     rratelimiter.WithID("{b}"),
+		"fallback is 9, " + fallback:                     rratelimiter.WithFallback(9),
+		"fallback is -1, " + fallback:                    rratelimiter.WithFallback(-1),
+		"budget is 0s, must be at least 1ms":             rratelimiter.WithBudget(0),
+		"budget is -1s, must be at least 1ms":            rratelimiter.WithBudget(-time.Second),
+		"budget is 1µs, must be at least 1ms":            rratelimiter.WithBudget(time.Microsecond),
+		"share is 0, " + share:                           rratelimiter.WithLocalShare(0),
+		"share is 1.5, " + share:                         rratelimiter.WithLocalShare(1.5),
+		"share is NaN, " + share:                         rratelimiter.WithLocalShare(math.NaN()),
+		"resolution is -1ns, must be 0 or at least 1ms":  rratelimiter.WithResolution(-1),
+		"resolution is -1s, must be 0 or at least 1ms":   rratelimiter.WithResolution(-time.Second),
+		"resolution is 1ns, must be 0 or at least 1ms":   rratelimiter.WithResolution(1),
+		"resolution is 999µs, must be 0 or at least 1ms": rratelimiter.WithResolution(999 * time.Microsecond),
+		n + "0, must be at least 1":                      rratelimiter.WithMinReplicas(0, time.Second/2),
+		n + "-1, must be at least 1":                     rratelimiter.WithMinReplicas(-1, time.Second/2),
+		timeout + "0s, must be at least 1ms":             rratelimiter.WithMinReplicas(1, 0),
+		timeout + "999µs, must be at least 1ms":          rratelimiter.WithMinReplicas(1, 999_000),
 		timeout + "1s, must be less than the ReadTimeout of rdb, which is 1s": rratelimiter.WithMinReplicas(1,
 			time.Second),
 	} {
