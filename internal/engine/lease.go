@@ -245,8 +245,11 @@ func (l *Limiter) NoteAsked(wanted Want, v Result) {
 		d.noteScarce()
 		return
 	}
-	now := time.Now()
-	if now.Sub(d.since) > max(d.lasts, ShortestLease) {
+	now, window := time.Now(), max(d.lasts, ShortestLease)
+	if d.learnt.IsZero() {
+		window = longestLease // far from Redis, few calls of a caller fit into less
+	}
+	if now.Sub(d.since) > window {
 		d.since, d.asked = now, 0
 	}
 	d.asked += wanted.Permits
