@@ -108,11 +108,13 @@ type LeaseOptions struct {
 // was used is dated back to its last use.
 //
 // TryAcquire, Acquire and Allow of single limiters use leases; Release gives back to a lease first. Group,
-// Reserve and Charge ask Redis. A lease takes at most twice the permits that the last one used, none where
-// the rate is less than 100 or the interval shorter than 100 ms, and none while callers stand in line. Other clients, also of
-// Java, find its permits taken, and AvailablePermits does not count them. After a SetRate, Delete or Rename, a lease
-// hands out permits until it ends. A process that is killed loses what its leases have left, for an interval
-// and the time of a lease. Close gives it back. A Client WithClock takes no leases. See docs/leases.md.
+// Reserve and Charge ask Redis. A call that Redis refuses, or that would stand in line, ends the leases of its
+// Client and gets what they have left. A lease takes at most twice the permits that the last one used. None is
+// taken where the rate is less than 100 or the interval shorter than 100 ms, while callers stand in line, and
+// for a second after Redis has refused a call. Other clients, also of Java, find its permits taken, and
+// AvailablePermits does not count them. After a SetRate, Delete or Rename, a lease hands out permits until it
+// ends. A process that is killed loses what its leases have left, for an interval and the time of a lease.
+// Close gives it back. A Client WithClock takes no leases. See docs/leases.md.
 func WithLease(o LeaseOptions) Option {
 	return option(func(s *settings) {
 		s.leasing = &engine.Leasing{Longest: o.Max, Share: o.Share}
