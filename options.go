@@ -107,9 +107,10 @@ type LeaseOptions struct {
 // back, and what was used is dated back to its last use.
 //
 // TryAcquire, Acquire and Allow use leases, and Release gives back to a lease first. Group, Reserve and
-// Charge ask Redis. A lease takes at most twice the permits that the last one used. There are none where
-// the rate is less than 100 or the interval shorter than 100 ms, while callers stand in line, and with
-// WithClock.
+// Charge ask Redis. A call that Redis refuses, or that would stand in line, ends the leases of its Client, and
+// gets what they have left. A lease takes at most twice the permits that the last one used. None is taken
+// where the rate is less than 100 or the interval shorter than 100 ms, while callers stand in line, for a
+// second after Redis has refused a call, and with WithClock.
 //
 // Other clients, also of Java, find the permits of a lease taken, and AvailablePermits does not count
 // them. After a SetRate, Delete or Rename, a lease hands out permits until it ends. Close gives back what

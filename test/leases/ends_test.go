@@ -1,8 +1,11 @@
 package leases_test
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -196,5 +199,18 @@ func TestALeaseAfterAPauseIsSmall(t *testing.T) {
 		if out := 10000 - b.value(); out > 3*calls {
 			b.Errorf("%d permits are out after %d calls", out, calls)
 		}
+	})
+}
+
+// A lone caller far from Redis, who needs leases most, gets them.
+func TestALoneCallerFarFromRedisGetsLeases(t *testing.T) {
+	inBubble(t, 0, 1000, func(b *bubble) {
+		rdb := redistest.MiniClient(b.T, b.mini)
+		rdb.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			time.Sleep(4 * time.Millisecond)
+			return next(ctx, cmd)
+		}))
+		b.starts(rdb)
+		b.leased(b.processes[0])
 	})
 }

@@ -46,7 +46,7 @@ func TestFallbacks(t *testing.T) {
 func TestTheLocalFallbackKeepsTheLimit(t *testing.T) {
 	server := redistest.Start(t)
 	var failed, back atomic.Bool // what the hook has heard of
-	o := Options{Budget: short, OnHealth: func(h rratelimiter.Health) {
+	o := Options{Budget: 250 * time.Millisecond, OnHealth: func(h rratelimiter.Health) {
 		failed.Store(failed.Load() || h.Degraded)
 		back.Store(failed.Load() && !h.Degraded)
 	}}
