@@ -38,19 +38,28 @@ func (d *leased) end(s *lease) (settle func(context.Context)) {
 	if s == nil {
 		return nil
 	}
-	left := s.left.Swap(closedLease)
-	if left <= closedLease/2 {
+	part, lastUse, open := s.close()
+	if !open {
 		return nil
 	}
-	d.used, d.exhausted, d.ended = s.size-max(0, left), left < s.size/4, time.Now()
-	part := Part{Records: s.result.Records, Reserved: s.size, Used: d.used, Lease: true}
+	d.used, d.exhausted, d.ended = part.Used, part.Reserved-part.Used < s.size/4, time.Now()
 	d.note(s, -s.size)
 	d.note(s, d.used) // only now: from the end on they count for an interval
-	lastUse := s.began.Add(wire.Milliseconds(s.lastUse.Load()))
 	return func(ctx context.Context) {
 		part.Idle = max(0, time.Since(lastUse))
 		_, _ = s.group.Settlement([]Part{part}).Settle(ctx, false)
 	}
+}
+
+// close ends a lease, and returns what is to be settled of it, and when its permits were last used. It
+// reports whether the lease was open.
+func (s *lease) close() (part Part, lastUse time.Time, open bool) {
+	left := s.left.Swap(closedLease)
+	if left <= closedLease/2 {
+		return Part{}, time.Time{}, false
+	}
+	part = Part{Records: s.result.Records, Reserved: s.size, Used: s.size - max(0, left), Lease: true}
+	return part, s.began.Add(wire.Milliseconds(s.lastUse.Load())), true
 }
 
 // settleLeaseFor is how long a settlement may take. Later, the permits come back anyway.

@@ -93,8 +93,10 @@ type snapshot struct {
 
 func (m *smallModel) state() (s snapshot) {
 	ctx, k := m.Context(), keysOfState(0)
-	s.hash, s.value = m.rdb.HGetAll(ctx, k[0]).Val(), m.rdb.Get(ctx, k[1]).Val()
-	s.records = m.rdb.ZRangeWithScores(ctx, k[2], 0, -1).Val()
+	p := m.rdb.Pipeline()
+	hash, value, records := p.HGetAll(ctx, k[0]), p.Get(ctx, k[1]), p.ZRangeWithScores(ctx, k[2], 0, -1)
+	_, _ = p.Exec(ctx) // its error says that there is no value
+	s.hash, s.value, s.records = hash.Val(), value.Val(), records.Val()
 	s.text = fmt.Sprint(s.hash, s.value, s.records)
 	return s
 }
@@ -140,8 +142,8 @@ func once(call *groupCall) func(resent bool) error {
 	call.session, call.number, call.start = new(sessions).take(e), e.requests.Add(1), time.Now()
 	return func(resent bool) error {
 		call.ambiguous = resent
-		_, err := call.send(call.group.engine.ctx)
-		return err
+		call.results, call.err = call.send(call.group.engine.ctx)
+		return call.err
 	}
 }
 

@@ -40,6 +40,13 @@ local function find(l, wanted, record, latest, ends)
     return found
   end
   local mark, oldest, taken = markOf(record), string.format('(%d', l.expired), {}
+  -- The record of a lease has no mark of a Client either, and other leases may be dated as it is. Without its
+  -- record such a lease could not be settled. So a withdrawal that has the name of its record takes that one.
+  local dated = mark == '' and tonumber(l.records('ZSCORE', record) or nil)
+  if dated and dated == tonumber(latest) and dated > l.expired and count(record) == wanted then
+    found.given, found.whole[1] = wanted, record
+    return found
+  end
   local floor = oldest
   if mark == '' then
     floor = (tonumber(latest) or 0) > l.expired and latest or '+inf'
