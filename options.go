@@ -107,8 +107,8 @@ type LeaseOptions struct {
 // back, and what was used is dated back to its last use.
 //
 // TryAcquire, Acquire and Allow use leases, and Release gives back to a lease first. Group, Reserve and
-// Charge ask Redis. A call that Redis refuses, or that would stand in line, ends the leases of its Client, and
-// gets what they have left. A lease takes at most twice the permits that the last one used. None is taken
+// Charge ask Redis. A call that Redis refuses, or that would stand in line, ends the leases of its Client,
+// and gets what they have left. A lease takes at most twice the permits that the last one used. None is taken
 // where the rate is less than 100 or the interval shorter than 100 ms, while callers stand in line, for a
 // second after Redis has refused a call, and with WithClock.
 //

@@ -41,7 +41,7 @@ local function find(l, wanted, record, latest, ends)
   end
   local mark, oldest, taken = markOf(record), string.format('(%d', l.expired), {}
   -- The record of a lease has no mark of a Client either, and other leases may be dated as it is. Without its
-  -- record such a lease could not be settled. So a withdrawal that has the name of its record takes that one.
+  -- record such a lease could not be settled. So a withdrawal takes the record that it names.
   local dated = mark == '' and tonumber(l.records('ZSCORE', record) or nil)
   if dated and dated == tonumber(latest) and dated > l.expired and count(record) == wanted then
     found.given, found.whole[1] = wanted, record
