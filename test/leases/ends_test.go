@@ -88,8 +88,8 @@ func TestLeasesFollowTheRate(t *testing.T) {
 				for range 200 {
 					b.take(p, 1)
 					time.Sleep(5 * time.Millisecond)
-					for at := range b.records() {
-						if ahead := time.Until(at); ahead > tt.longest {
+					for _, r := range b.records() {
+						if ahead := time.Until(r.at); ahead > tt.longest {
 							b.Fatalf("a lease of %v, want %v at most", ahead, tt.longest)
 						}
 					}

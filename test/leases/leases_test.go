@@ -3,6 +3,7 @@ package leases_test
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/grants"
+	"github.com/redisson-go/rratelimiter/internal/inspect"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
@@ -31,6 +33,7 @@ type process struct {
 	*rratelimiter.RateLimiter
 	client *rratelimiter.Client
 	dead   atomic.Bool // nothing reaches Redis any more
+	loses  atomic.Bool // some replies get lost
 	trips  *atomic.Int64
 }
 
@@ -66,7 +69,12 @@ func (b *bubble) starts(rdb *redis.Client, opts ...rratelimiter.Option) {
 			cmd.SetErr(errDead)
 			return errDead
 		}
-		return next(ctx, cmd)
+		err := next(ctx, cmd)
+		if p.loses.Load() && rand.IntN(10) == 0 {
+			cmd.SetErr(io.EOF)
+			return io.EOF
+		}
+		return err
 	}))
 	opts = append(opts, rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: time.Second}))
 	p.client = NewClient(b.T, rdb, opts...)
@@ -79,12 +87,14 @@ func (b *bubble) take(p *process, permits int64) bool {
 	b.Helper()
 	start := time.Now()
 	ok, err := p.TryAcquire(b.Context(), permits, 0)
-	NoError(b, err)
-	if ok {
+	if !p.loses.Load() {
+		NoError(b, err)
+	}
+	if ok && err == nil {
 		b.log.Add(grants.Entry{Process: p.client.ID(), Start: start, End: time.Now(), Permits: permits})
 	}
 	synctest.Wait()
-	return ok
+	return ok && err == nil
 }
 
 // value is what Redis says is left.
@@ -93,15 +103,32 @@ func (b *bubble) value() int64 {
 	return redistest.Must(b.look.Get(b.Context(), "{"+b.name+"}:value").Int64())(b)
 }
 
-// records are the permits of all records, by their time.
-func (b *bubble) records() map[time.Time]int64 {
-	all := map[time.Time]int64{}
+// A record is permits that count from a time on.
+type record struct {
+	at      time.Time
+	permits int64
+}
+
+// records returns all records.
+func (b *bubble) records() (all []record) {
+	b.Helper()
 	key := "{" + b.name + "}:permits"
 	for _, z := range redistest.Must(b.look.ZRangeWithScores(b.Context(), key, 0, -1).Result())(b) {
 		permits := redistest.Must(wire.Permits(z.Member.(string)))(b)
-		all[time.UnixMilli(int64(z.Score))] += permits
+		all = append(all, record{time.UnixMilli(int64(z.Score)), permits})
 	}
 	return all
+}
+
+// lease returns the largest lease that has not ended, 0 if there is none.
+func (b *bubble) lease() (permits int64) {
+	b.Helper()
+	for _, r := range b.records() {
+		if r.at.After(time.Now()) {
+			permits = max(permits, r.permits)
+		}
+	}
+	return permits
 }
 
 // A limiter that is used often is leased: most calls do not ask Redis. When a lease has ended, Redis has
@@ -124,57 +151,63 @@ func TestALeaseSavesCallsAndCountsExactly(t *testing.T) {
 		if v := b.value(); v != 10000-calls-1 {
 			t.Errorf("%d are left, want %d", v, 10000-calls-1)
 		}
-		for at, n := range b.records() {
-			if at.After(last) {
-				t.Errorf("%d permits count from %v after the last use on", n, at.Sub(last))
+		for _, r := range b.records() {
+			if r.at.After(last) {
+				t.Errorf("%d permits count from %v after the last use on", r.permits, r.at.Sub(last))
 			}
 		}
 	})
 }
 
-// However processes take permits, give them back, pause, end and are killed, no interval has more than the
-// rate. When all is over, everything is back.
+// step does something at random, and reports whether a call got permits without Redis. plain takes no leases.
+func (b *bubble) step(random *rand.Rand, plain *rratelimiter.RateLimiter) (leased bool) {
+	p := b.processes[random.IntN(len(b.processes))]
+	switch op := random.IntN(100); {
+	case op < 80:
+		before := p.trips.Load()
+		leased = b.take(p, 1+random.Int64N(4)) && p.trips.Load() == before
+	case op < 90:
+		time.Sleep(time.Duration(random.Int64N(int64(interval / 20))))
+	case op < 93:
+		start := time.Now()
+		if redistest.Must(plain.TryAcquire(b.Context(), 9, 0))(b) {
+			b.log.Add(grants.Entry{Process: "plain", Start: start, End: time.Now(), Permits: 9})
+		}
+	case op < 99:
+		if ok, err := p.TryAcquire(b.Context(), 5, 0); ok && err == nil {
+			if err = p.Release(b.Context(), 5); !p.loses.Load() {
+				NoError(b, err)
+			}
+		}
+	default: // another one begins where this one ends, or is killed
+		p.dead.Store(random.IntN(2) == 0)
+		_ = p.client.Close()
+		b.processes = slices.DeleteFunc(b.processes, func(q *process) bool { return q == p })
+		b.starts(redistest.MiniClient(b.T, b.mini))
+		b.processes[len(b.processes)-1].loses.Store(random.IntN(2) == 0)
+	}
+	synctest.Wait()
+	return leased
+}
+
+// However processes take permits, give them back, pause, lose replies, end and are killed, no interval has
+// more than the rate. When all is over, everything is back.
 func TestNoIntervalHasMoreThanTheRate(t *testing.T) {
 	for round := range redistest.Rounds(t, 20) {
 		seed := uint64(round) + rand.Uint64N(1<<40)
 		inBubble(t, 3, 300, func(b *bubble) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			plain := NewClient(b.T, b.look).RateLimiter(b.name)
-			leased := int64(0) // calls that did not ask Redis
+			leased := 0
 			for range 800 {
-				p := b.processes[random.IntN(len(b.processes))]
-				switch op := random.IntN(100); {
-				case op < 80:
-					before := p.trips.Load()
-					if b.take(p, 1+random.Int64N(4)) && p.trips.Load() == before {
-						leased++
-					}
-				case op < 90:
-					time.Sleep(time.Duration(random.Int64N(int64(interval / 20))))
-				case op < 93:
-					start := time.Now()
-					if redistest.Must(plain.TryAcquire(b.Context(), 9, 0))(b) {
-						b.log.Add(grants.Entry{Process: "plain", Start: start, End: time.Now(), Permits: 9})
-					}
-				case op < 99:
-					if redistest.Must(p.TryAcquire(b.Context(), 5, 0))(b) {
-						NoError(b, p.Release(b.Context(), 5))
-					}
-				default: // another one begins where this one ends, or is killed
-					p.dead.Store(random.IntN(2) == 0)
-					_ = p.client.Close()
-					b.processes = slices.DeleteFunc(b.processes, func(q *process) bool { return q == p })
-					b.starts(redistest.MiniClient(b.T, b.mini))
+				if b.step(random, plain) {
+					leased++
 				}
-				synctest.Wait()
 			}
 			limit := grants.Limit{Rate: 300, Interval: interval}
 			// Redis counts whole ms.
-			if worst := limit.Worst(&b.log, time.Millisecond); worst.Permits() > limit.Rate {
-				b.Errorf("seed %d: %v", seed, worst)
-			}
-			if leased == 0 {
-				b.Errorf("seed %d: no call was answered by a lease", seed)
+			if worst := limit.Worst(&b.log, time.Millisecond); worst.Permits() > limit.Rate || leased == 0 {
+				b.Errorf("seed %d: %v, %d calls were answered by leases", seed, worst, leased)
 			}
 			time.Sleep(interval + time.Second)
 			if left := redistest.Must(plain.AvailablePermits(b.Context()))(b); left != 300 {
@@ -228,17 +261,19 @@ func TestAReleaseGoesToTheLease(t *testing.T) {
 	})
 }
 
-// Close gives back what leases have left.
+// Close gives back what leases have left. Until then rrl inspect shows it as leased, and finds no fault.
 func TestCloseGivesBack(t *testing.T) {
 	inBubble(t, 1, 10000, func(b *bubble) {
 		p := b.processes[0]
 		taken := b.leased(p)
-		if v := b.value(); v >= 10000-taken {
-			b.Errorf("%d are left: nothing is leased", v)
+		l := redistest.Must(inspect.Read(b.Context(), b.look, b.name, inspect.Few))(b)
+		if n := l.Pairs[0].Leased; n <= 0 || len(l.Findings) > 0 {
+			b.Errorf("%d are leased, findings %v", n, l.Findings)
 		}
 		NoError(b, p.client.Close())
-		if v := b.value(); v != 10000-taken {
-			b.Errorf("%d are left, want %d", v, 10000-taken)
+		l = redistest.Must(inspect.Read(b.Context(), b.look, b.name, inspect.Few))(b)
+		if n := l.Pairs[0].Leased; n != 0 || b.value() != 10000-taken {
+			b.Errorf("%d are leased and %d left, want 0 and %d", n, b.value(), 10000-taken)
 		}
 	})
 }
@@ -280,5 +315,30 @@ func TestWaitersComeBeforeLeases(t *testing.T) {
 			}
 		}
 		b.Error("the waiter has nothing after six intervals")
+	})
+}
+
+// A lease takes at most twice what the last one used, and a quarter more where that had permits left over.
+func TestTheSizeOfALeaseFollowsUse(t *testing.T) {
+	inBubble(t, 1, 100_000, func(b *bubble) {
+		p, last := b.processes[0], int64(0)
+		for range 5000 {
+			b.take(p, 1)
+			size := b.lease()
+			if last > 0 && size > 2*last {
+				b.Fatalf("a lease of %d after one of %d", size, last)
+			}
+			last = max(last, size)
+		}
+		if last < 500 {
+			b.Errorf("the largest lease had %d permits", last)
+		}
+		for range 400 { // 50 permits in the time of a lease
+			b.take(p, 1)
+			time.Sleep(interval / 20 / 50)
+		}
+		if n := b.lease(); n < 25 || n > 80 {
+			b.Errorf("a lease of %d permits, where 50 are used in its time", n)
+		}
 	})
 }
