@@ -100,8 +100,8 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 	flags.StringVar(&s.redis, "redis", "",
 		"`HOST:PORT` of Redis, or embedded for one inside of this process; REDIS_URL")
 	flags.DurationVar(&s.budget, "budget", 15*time.Millisecond, "how long a decision waits for Redis")
-	flags.DurationVar(&s.lease, "lease", time.Second,
-		"how long permits of a busy limit are taken ahead at most; below 0, each decision asks Redis")
+	flags.DurationVar(&s.lease, "lease", 0,
+		"how long permits of a busy limit are taken ahead at most; 0: each decision asks Redis")
 	flags.IntVar(&s.Port, "http", s.Port, "`PORT` of HTTP, 0 for any; PORT")
 	flags.IntVar(&s.GRPCPort, "grpc", s.GRPCPort, "`PORT` of gRPC, 0 for any; GRPC_PORT")
 	flags.IntVar(&s.DebugPort, "debug", s.DebugPort,

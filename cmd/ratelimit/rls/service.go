@@ -28,7 +28,7 @@ type Options struct {
 	Budget time.Duration
 
 	// Lease is the longest time for which permits of exact limits that are used often are taken ahead, as
-	// rratelimiter.WithLease says, at least 5 ms. 0 is a second; below 0, each decision asks Redis.
+	// rratelimiter.WithLease says, at least 5 ms. 0 is for none: each decision asks Redis.
 	Lease time.Duration
 
 	// Merge joins files of the same domain, which are a mistake otherwise.
@@ -88,7 +88,6 @@ const refusals = time.Minute
 func New(rdb redis.UniversalClient, o Options) (*Service, error) {
 	orDefault(&o.Prefix, "rls:")
 	orDefault(&o.Budget, 15*time.Millisecond)
-	orDefault(&o.Lease, time.Second)
 	orDefault(&o.NearRatio, 0.8)
 	orDefault(&o.LimitHeader, "RateLimit-Limit")
 	orDefault(&o.RemainingHeader, "RateLimit-Remaining")
@@ -96,8 +95,8 @@ func New(rdb redis.UniversalClient, o Options) (*Service, error) {
 	switch {
 	case o.Budget < time.Millisecond:
 		return nil, fmt.Errorf("%w: Budget is %v, must be at least 1ms", limit.ErrInvalidArgument, o.Budget)
-	case o.Lease > 0 && o.Lease < 5*time.Millisecond:
-		return nil, fmt.Errorf("%w: Lease is %v, must be at least 5ms", limit.ErrInvalidArgument, o.Lease)
+	case o.Lease != 0 && o.Lease < 5*time.Millisecond:
+		return nil, fmt.Errorf("%w: Lease is %v, must be 0 or at least 5ms", limit.ErrInvalidArgument, o.Lease)
 	case !(o.NearRatio > 0 && o.NearRatio <= 1):
 		return nil, fmt.Errorf("%w: NearRatio is %v, must be above 0 and at most 1",
 			limit.ErrInvalidArgument, o.NearRatio)
@@ -105,7 +104,7 @@ func New(rdb redis.UniversalClient, o Options) (*Service, error) {
 	client := rratelimiter.New(rdb, rratelimiter.WithBudget(o.Budget),
 		rratelimiter.WithFallback(rratelimiter.FallbackLocal), rratelimiter.WithHealthHook(o.OnHealth),
 		rratelimiter.WithRefusalCache(refusals),
-		rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: max(0, o.Lease)}))
+		rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: o.Lease}))
 	s := &Service{options: o, meters: newMeters()}
 	s.openers = openers{client: client, redis: rdb, prefix: o.Prefix, budget: o.Budget}
 	s.openers.failures.report = o.OnFailure
