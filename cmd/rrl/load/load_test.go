@@ -117,7 +117,9 @@ func TestLoadWithErrors(t *testing.T) {
 		})
 		r := New(l.RateLimiter, tenASecond, Plan{Callers: 2, Permits: 1, For: 3 * time.Second, Rate: 1000}).
 			Do(t.Context(), time.Second, func(Progress) {})
-		known := r.Errors["Redis replies OOM"] + r.Errors["no rate is set"]
+		// A script that runs when miniredis begins to fail meets the error in a command of its own.
+		known := r.Errors["Redis replies OOM"] + r.Errors["no rate is set"] + r.Errors["Redis replies ERR"]
+		delete(r.Errors, "Redis replies ERR")
 		if r.Granted.Calls != 10 || len(r.Errors) != 2 || r.Failed != known ||
 			r.Failed < 30 || r.Failed > 42 {
 			t.Errorf("%+v", r)
