@@ -96,7 +96,8 @@ func New(rdb redis.UniversalClient, o Options) (*Service, error) {
 	case o.Budget < time.Millisecond:
 		return nil, fmt.Errorf("%w: Budget is %v, must be at least 1ms", limit.ErrInvalidArgument, o.Budget)
 	case o.Lease != 0 && o.Lease < 5*time.Millisecond:
-		return nil, fmt.Errorf("%w: Lease is %v, must be 0 or at least 5ms", limit.ErrInvalidArgument, o.Lease)
+		return nil, fmt.Errorf("%w: Lease is %v, must be 0 or at least 5ms",
+			limit.ErrInvalidArgument, o.Lease)
 	case !(o.NearRatio > 0 && o.NearRatio <= 1):
 		return nil, fmt.Errorf("%w: NearRatio is %v, must be above 0 and at most 1",
 			limit.ErrInvalidArgument, o.NearRatio)
