@@ -23,12 +23,13 @@ const (
 	windowSteps    = 160
 )
 
-// windowsOf returns, for the end of each step, how many permits four Clients used in the interval before it.
+// windowsOf returns, for the end of each step, how many permits four Clients used in the interval before it. A
+// call counts if it began and ended there, because it was granted at some time in between.
 func (s *scope) windowsOf(ctx context.Context, server *redistest.Server, opts ...rratelimiter.Option) []num {
 	const processes = 4
 	name, steps := redistest.Name(s), amount(s, windowSteps, 2)
 	var mu sync.Mutex
-	var used []time.Duration // since the start; guarded by mu
+	var used [][2]time.Duration // when each call began and ended, since the start; guarded by mu
 	var all sync.WaitGroup
 	start := time.Now()
 	for range processes {
@@ -39,9 +40,10 @@ func (s *scope) windowsOf(ctx context.Context, server *redistest.Server, opts ..
 			defer tick.Stop()
 			for time.Since(start) < time.Duration(steps)*windowStep {
 				<-tick.C
+				from := time.Since(start)
 				if ok, err := l.TryAcquire(ctx, 1, 0); err == nil && ok {
 					mu.Lock()
-					used = append(used, time.Since(start))
+					used = append(used, [2]time.Duration{from, time.Since(start)})
 					mu.Unlock()
 				}
 			}
@@ -51,8 +53,8 @@ func (s *scope) windowsOf(ctx context.Context, server *redistest.Server, opts ..
 	counts := make([]num, steps)
 	for i := range counts {
 		end := time.Duration(i+1) * windowStep
-		for _, at := range used {
-			if at <= end && at > end-windowInterval {
+		for _, call := range used {
+			if call[1] <= end && call[0] > end-windowInterval {
 				counts[i]++
 			}
 		}

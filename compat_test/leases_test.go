@@ -9,7 +9,6 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/grants"
-	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -42,13 +41,7 @@ var _ = Describe("Leases of Go beside Java", func() {
 		yes(gos[0].limiter(name).TrySetRate(ctx, config(overall, rate, interval)))
 		var log grants.Log
 		var group sync.WaitGroup
-		group.Go(func() {
-			defer GinkgoRecover()
-			granted, _, err := peer.Limiter(javas[0].client, name).Hammer(ctx, javapeer.HammerOptions{
-				Permits: 1, Threads: 2, Duration: duration, Clients: []string{javas[0].client}})
-			done(err)
-			noteJava(&log, granted)
-		})
+		group.Go(func() { javaHammers(ctx, name, duration, &log) })
 		rdb := server.Client(GinkgoT())
 		trips := redistest.RoundTrips(rdb)
 		c := rratelimiter.New(rdb, leases)

@@ -275,13 +275,7 @@ var _ = Describe("Releases of several processes beside Java", func() {
 		yes(gos[0].limiter(name).TrySetRate(ctx, config(overall, rate, interval)))
 		var log grants.Log
 		var group sync.WaitGroup
-		group.Go(func() {
-			defer GinkgoRecover()
-			granted, _, err := peer.Limiter(javas[0].client, name).Hammer(ctx, javapeer.HammerOptions{
-				Permits: 1, Threads: 2, Duration: duration, Clients: []string{javas[0].client}})
-			done(err)
-			noteJava(&log, granted)
-		})
+		group.Go(func() { javaHammers(ctx, name, duration, &log) })
 		for i := range 3 {
 			c := rratelimiter.New(server.Client(GinkgoT()))
 			DeferCleanup(c.Close)
@@ -336,6 +330,15 @@ func takesAndReleases(ctx context.Context, l *rratelimiter.RateLimiter, interval
 			holds = append(holds, hold{from, permits})
 		}
 	}
+}
+
+// javaHammers is hammer by two threads of Java.
+func javaHammers(ctx context.Context, name string, duration time.Duration, log *grants.Log) {
+	defer GinkgoRecover()
+	granted, _, err := peer.Limiter(javas[0].client, name).Hammer(ctx, javapeer.HammerOptions{
+		Permits: 1, Threads: 2, Duration: duration, Clients: []string{javas[0].client}})
+	done(err)
+	noteJava(log, granted)
 }
 
 // noteJava notes grants of Java, each between two times in whole ms.

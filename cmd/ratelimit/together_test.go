@@ -127,28 +127,32 @@ func TestRedisFailsUnderLoad(t *testing.T) {
 		"SIGSTOP": func(s *redistest.Server) func() { return s.Freeze(t) },
 		"kill":    func(s *redistest.Server) func() { s.Stop(); return func() { s.Restart(t) } },
 	} {
-		t.Run(failure, func(t *testing.T) {
-			server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-			p, e := behindEnvoy(t, server, "--budget", "15ms")
-			c := e.crowd(t)
-			c.until(t, 20)
-			end := fail(server)
-			c.until(t, 40)
-			redistest.Eventually(t, "the service notices", func() bool {
-				_, state := get(t, p.debug+"/state")
-				return strings.HasPrefix(state, "degraded: true")
-			})
-			c.until(t, 20)
-			end()
-			redistest.Eventually(t, "Redis decides again, and knows all", func() bool {
-				_, state := get(t, p.debug+"/state")
-				return strings.HasPrefix(state, "degraded: false") && strings.Contains(state,
-					"unbooked permits: 0")
-			})
-			c.until(t, 60)
-			c.stop(t, 100)
-		})
+		for _, lease := range []string{"0", "1s"} {
+			t.Run(failure+", leases of "+lease, func(t *testing.T) { redisFails(t, lease, fail) })
+		}
 	}
+}
+
+func redisFails(t *testing.T, lease string, fail func(*redistest.Server) (end func())) {
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	p, e := behindEnvoy(t, server, "--budget", "15ms", "--lease", lease)
+	c := e.crowd(t)
+	c.until(t, 20)
+	end := fail(server)
+	c.until(t, 40)
+	redistest.Eventually(t, "the service notices", func() bool {
+		_, state := get(t, p.debug+"/state")
+		return strings.HasPrefix(state, "degraded: true")
+	})
+	c.until(t, 20)
+	end()
+	redistest.Eventually(t, "Redis decides again, and knows all", func() bool {
+		_, state := get(t, p.debug+"/state")
+		return strings.HasPrefix(state, "degraded: false") && strings.Contains(state,
+			"unbooked permits: 0")
+	})
+	c.until(t, 60)
+	c.stop(t, 100)
 }
 
 // A failover of Sentinel costs no request an error. The replica may lack the last grants: twice the limit

@@ -334,7 +334,7 @@ func (b *batch) dismiss(w *waiter, v Result, err error, first refusal) {
 	case w.state == probed:
 		w.state = inLine
 	default:
-		b.queue.limiter.endLeases() // whoever stands in line comes first
+		b.queue.limiter.endLeases() // waiters come before leases
 		b.queue.line.stand(w)
 	}
 }

@@ -25,7 +25,7 @@ func newGroupCaller(g *Group, permits []int64, last *groupCall) *groupCaller {
 	ticket := &ticket{gc.wake}
 	g.engine.groups.waitingCallers.Add(1)
 	for _, l := range g.limiters {
-		l.endLeases() // whoever stands in line comes first
+		l.endLeases() // waiters come before leases
 	}
 	qs := &g.engine.queues
 	qs.mu.Lock()

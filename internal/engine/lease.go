@@ -88,7 +88,6 @@ type leased struct {
 
 // A lease is permits that are handed out until it ends.
 type lease struct {
-	of        *leased
 	group     *Group
 	given     any // the given rate of its call
 	result    Result

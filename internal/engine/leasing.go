@@ -108,15 +108,15 @@ func (d *leased) expire(s *lease) {
 // ask takes a lease from Redis, nil if it gets none.
 func (d *leased) ask(ctx context.Context, g *Group) *lease {
 	l := g.limiters[0]
-	may := d.leases.engine.config.MayLease
-	if g.hasLine() || !d.leases.open() || may != nil && !may(l) || !d.learn(ctx, l) {
+	config := &d.leases.engine.config
+	if g.hasLine() || !d.leases.open() || !config.MayLease(l) || !d.learn(ctx, l) {
 		return nil
 	}
 	size := d.size()
 	if size < worthLeasing {
 		return nil
 	}
-	s := &lease{of: d, group: g, given: l.givenText(), size: size, began: time.Now()}
+	s := &lease{group: g, given: l.givenText(), size: size, began: time.Now()}
 	s.beganWall = s.began.UnixNano()
 	d.mu.Lock()
 	s.lasts = d.lasts
@@ -136,7 +136,9 @@ func (d *leased) ask(ctx context.Context, g *Group) *lease {
 	}
 	s.left.Store(size)
 	d.note(s, size)
-	if d.learnOf(s.result.Limit, s.result.Every); d.lasts < s.lasts { // another rate was set
+	d.learnOf(s.result.Limit, s.result.Every)
+	// Another rate was set, or Redis was silent meanwhile, and does not know what was granted without it.
+	if d.lasts < s.lasts || !config.MayLease(l) {
 		d.settle(s)
 		return nil
 	}

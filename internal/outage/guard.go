@@ -110,10 +110,13 @@ func (g *Guard) AcquireAll(
 }
 
 // KnowsAll reports whether Redis knows all grants of a limiter, as far as this Client can tell: it has not
-// failed lately.
+// failed lately, and nothing is to be booked.
 func (g *Guard) KnowsAll(limiter *engine.Limiter) bool {
-	c := g.circuit(limiter)
-	return c.openCause() == nil && !c.returning()
+	if c := g.circuit(limiter); c.openCause() != nil || c.returning() {
+		return false
+	}
+	l := g.localLimiter(limiter, time.Now(), false)
+	return l == nil || l.unbooked() == 0
 }
 
 // NoteLease counts permits that a lease has taken from Redis, below 0 those that it gives back: calls that it

@@ -3,8 +3,8 @@
 
 -- rebuild rebuilds the value, unless the session of the Client vouches for it. If that session names the rate
 -- of the old value, an estimate (outstanding.lua) does not raise the value above the old one. If it names
--- the rate of now, an estimate does not lower it either: one that is too low would stay. But no value is kept
--- that so many records do not allow.
+-- the rate of now, an estimate does not lower it either: one that is too low would stay. A value above what
+-- this many records allow is never kept.
 local function rebuild(l, client)
   if not l.own then
     return

@@ -99,6 +99,38 @@ func TestLeasesFollowTheRate(t *testing.T) {
 	}
 }
 
+// A lease that Redis grants late, after the Client has granted permits without it, is given back: Redis does not
+// know of these yet.
+func TestALateLeaseAddsNothingToTheShare(t *testing.T) {
+	inBubble(t, 0, 100, func(b *bubble) {
+		gate := &Gate{}
+		rdb := redistest.MiniClient(b.T, b.mini)
+		rdb.AddHook(Hook(gate.Process))
+		b.starts(rdb, rratelimiter.WithFallback(rratelimiter.FallbackLocal),
+			rratelimiter.WithBudget(15*time.Millisecond))
+		p, taken := b.processes[0], 0
+		take := func(calls int, pause time.Duration) {
+			for range calls {
+				if b.take(p, 1) {
+					taken++
+				}
+				time.Sleep(pause)
+			}
+		}
+		for before := int64(-1); p.trips.Load() != before; {
+			before = p.trips.Load()
+			take(1, 0)
+		}
+		open := gate.Shut() // in the middle of a lease
+		take(95, 0)         // by the lease, whose next one is asked for, and then by the share
+		open()
+		take(500, 8*time.Millisecond)
+		if taken != 100 {
+			b.Errorf("%d permits were taken, want 100", taken)
+		}
+	})
+}
+
 // What leases have handed out counts against the share of the Client when Redis is away.
 func TestLeasesCountWhenRedisIsAway(t *testing.T) {
 	inBubble(t, 0, 1000, func(b *bubble) {

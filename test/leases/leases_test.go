@@ -278,7 +278,7 @@ func TestCloseGivesBack(t *testing.T) {
 	})
 }
 
-// What a killed process has leased is back after an interval and the time of a lease.
+// When a process is killed, the permits of its lease come back after an interval and the time of a lease.
 func TestAKilledProcessLosesItsLeaseForAnInterval(t *testing.T) {
 	inBubble(t, 2, 10000, func(b *bubble) {
 		p, other := b.processes[0], b.processes[1]
