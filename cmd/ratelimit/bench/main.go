@@ -24,6 +24,8 @@ import (
 // reference is the command of the reference service.
 const reference = "github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36"
 
+const module = "github.com/redisson-go/rratelimiter/cmd/ratelimit"
+
 // limits has one limit, which no run reaches, so that each call takes a hit.
 const limits = "domain: bench\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: " +
 	"4000000000}}]\n"
@@ -69,7 +71,7 @@ func run(ctx context.Context, rounds int, turn time.Duration) error {
 			_ = s.process.Wait()
 		}
 	}()
-	for _, name := range []string{"ratelimit", "service_cmd"} {
+	for _, name := range []string{"ratelimit", "ratelimit --lease 1s", "service_cmd"} {
 		s, err := start(ctx, dir, name, "127.0.0.1:"+port)
 		if err != nil {
 			return err
@@ -97,7 +99,7 @@ func run(ctx context.Context, rounds int, turn time.Duration) error {
 
 // prepare builds both services, and writes the configuration of both.
 func prepare(ctx context.Context, dir string) error {
-	for _, args := range [][]string{{"build", "-o", dir, ".."}, {"install", reference}} {
+	for _, args := range [][]string{{"build", "-o", dir, module}, {"install", reference}} {
 		cmd := exec.CommandContext(ctx, "go", args...)
 		cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -121,10 +123,11 @@ func freePort() string {
 	return port
 }
 
-// start starts a service with the same environment as the other, and waits until it serves.
+// start starts a service, all with the same environment, and waits until it serves. name is its command line.
 func start(ctx context.Context, dir, name, redisAddress string) (*service, error) {
 	port := freePort()
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, name))
+	args := strings.Fields(name)
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, args[0]), args[1:]...)
 	cmd.Env = append(os.Environ(), "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redisAddress, "USE_STATSD=false",
 		"RUNTIME_ROOT="+filepath.Join(dir, "ratelimit-data"), "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=error",
 		"GRPC_HOST=127.0.0.1", "GRPC_PORT="+port, "HOST=127.0.0.1", "PORT="+freePort(),
