@@ -23,8 +23,8 @@ const (
 	windowSteps    = 160
 )
 
-// windowsOf returns, for the end of each step, how many permits four Clients used in the interval before it. A
-// call counts if it began and ended there, because it was granted at some time in between.
+// windowsOf returns, for the end of each step, how many permits four Clients used in the interval before it.
+// A call counts if it began and ended there, because it was granted at some time in between.
 func (s *scope) windowsOf(ctx context.Context, server *redistest.Server, opts ...rratelimiter.Option) []num {
 	const processes = 4
 	name, steps := redistest.Name(s), amount(s, windowSteps, 2)

@@ -37,8 +37,9 @@ type Config struct {
 	Observed   bool          // measure Result.Queued
 	Remember   time.Duration // how long refusals are remembered; 0: not at all
 
-	// MayLease is false while Redis may not know all grants of a limiter. NoteLease is called with the permits
-	// that a lease takes, and below 0 with those that it gives back. An Engine that takes no leases needs neither.
+	// MayLease is false while Redis may not know all grants of a limiter. NoteLease is called with the
+	// permits that a lease takes, and below 0 with those that it gives back. An Engine that takes no
+	// leases needs neither.
 	MayLease  func(*Limiter) bool
 	NoteLease func(l *Limiter, permits int64)
 }

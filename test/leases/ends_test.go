@@ -99,8 +99,8 @@ func TestLeasesFollowTheRate(t *testing.T) {
 	}
 }
 
-// A lease that Redis grants late, after the Client has granted permits without it, is given back: Redis does not
-// know of these yet.
+// A lease that Redis grants late, after the Client has granted permits without it, is given back: Redis
+// does not know of these yet.
 func TestALateLeaseAddsNothingToTheShare(t *testing.T) {
 	inBubble(t, 0, 100, func(b *bubble) {
 		gate := &Gate{}
