@@ -1,11 +1,14 @@
 package bounds_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -197,6 +200,38 @@ func TestAReleaseOfManyRecordsIsDoneOnce(t *testing.T) {
 		}
 		n.Keeps(20_000, n.ValueKey(), n.PermitsKey())
 	}
+}
+
+// The record that a partial release leaves gets new random bytes where another record has them. Records crafted to
+// have each of the next ones do not make the script count.
+func TestCraftedRecordsDoNotMakeARecordCountLong(t *testing.T) {
+	s := redistest.Start(t)
+	b := NewBench(t, s.Client(t), s.Admin())
+	const rate, crafted = 1_000_000, 20_000
+	l := b.NewLimiter(Overall, rate, time.Minute)
+	l.Takes(10)
+	member := []byte(l.Members()[0])
+	end := len(member) - 4
+	binary.LittleEndian.PutUint32(member[end:], 4)
+	var random [4]byte
+	copy(random[:], member[end-3:end])
+	first := binary.LittleEndian.Uint32(random[:])
+	pipe := b.Look.Pipeline()
+	for i := range uint32(crafted) {
+		binary.LittleEndian.PutUint32(random[:], first+i)
+		copy(member[end-3:end], random[:3])
+		pipe.ZAdd(b.Context(), l.PermitsKey(), redis.Z{Score: float64(b.Now - 1000), Member: string(member)})
+	}
+	redistest.Must(pipe.Exec(b.Context()))(t)
+	b.SetKey(l.ValueKey(), rate-10-4*crafted)
+
+	b.Now += 123 // the step depends on the clock
+	before := redistest.Calls(t, b.Look, "zadd")
+	l.Gives(6)
+	if n := redistest.Calls(t, b.Look, "zadd") - before; n > 10 {
+		t.Errorf("a release sent ZADD %d times", n)
+	}
+	l.HasTaken(4 + 4*crafted)
 }
 
 // For permits that lie behind more than 5,000 records RetryAfter is when all records
