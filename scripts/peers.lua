@@ -1,8 +1,9 @@
--- peers.lua: tells what a Client needs to know for the time when Redis is down. Writes nothing.
+-- peers.lua: tells what a Client needs to know for leases, and for the time when Redis is down. Writes nothing.
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua
 -- ARGV[4]  the given rate (parts/read.lua); missing or empty where a rate must be set
--- Reply:   {now in ms; rate; interval in ms; sessions that were used within the last minute}
+-- Reply:   {now in ms; rate; interval in ms; sessions that were used within the last minute;
+--          permits that are left, or fewer while more than 1,000 records have expired}
 --
 -- A session is a Client of Go (parts/session.lua). A Client with Groups has further sessions for their calls,
 -- whose names end in a dot and a number. A Client whose requests are all refused has none.
@@ -28,4 +29,4 @@ end
 if page[1] ~= '0' then -- further fields: the same part of them is live
   live = math.floor(live * l.hash('HLEN') / math.max(1, #found / 2))
 end
-return { l.now, l.rate, l.interval, live }
+return { l.now, l.rate, l.interval, live, math.max(0, l.value) }

@@ -30,6 +30,9 @@ func (l *Limiter) NoteAsked(leasing Leasing, wanted Want, v Result) {
 		return
 	}
 	now, within := time.Now(), d.lasts
+	if wanted.Numbers {
+		d.left, d.said = v.Left, now
+	}
 	if within == 0 { // not known, or not leased
 		if now.Sub(d.learnt) < learnEvery {
 			return
@@ -154,20 +157,15 @@ func (d *leased) learn(ctx context.Context, l *Limiter) bool {
 	if learnt && (said || lasts == 0) {
 		return lasts > 0
 	}
-	v, err := l.peek(ctx)
-	var peers Peers
-	if err == nil && !learnt {
-		peers, err = l.Peers(ctx, l.given)
-	}
+	p, err := l.Peers(ctx, l.given)
 	if err != nil {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.left, d.said = v.Left, time.Now(); !learnt {
-		d.clients, d.learnt = peers.Clients, time.Now()
-	}
-	d.learnOf(v.Limit, v.Every)
+	d.left, d.clients = p.Left, p.Clients
+	d.said, d.learnt = time.Now(), time.Now()
+	d.learnOf(p.Rate, p.Interval.Milliseconds())
 	return d.lasts > 0
 }
 

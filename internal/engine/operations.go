@@ -317,6 +317,7 @@ type Peers struct {
 	Rate     int64
 	Interval time.Duration
 	Clients  int64 // of Go, within a minute
+	Left     int64 // permits, or fewer while many records have expired
 }
 
 // Peers asks for the peers of a limiter. given is the rate that its acquires set,
@@ -324,7 +325,7 @@ type Peers struct {
 func (l *Limiter) Peers(ctx context.Context, given *GivenRate) (Peers, error) {
 	return within(ctx, l, func(ctx context.Context) (Peers, error) {
 		reply, _, err := l.run(ctx, aloneCall(peersScript, l.rateArgs(given)))
-		return Peers{reply.At(0), reply.At(1), wire.Milliseconds(reply.At(2)), reply.At(3)}, err
+		return Peers{reply.At(0), reply.At(1), wire.Milliseconds(reply.At(2)), reply.At(3), reply.At(4)}, err
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -339,6 +340,27 @@ func TestTheSizeOfALeaseFollowsUse(t *testing.T) {
 		}
 		if n := b.lease(); n < 25 || n > 80 {
 			b.Errorf("a lease of %d permits, where 50 are used in its time", n)
+		}
+	})
+}
+
+// Leases cost a key of few calls nothing, and one that is called more often two calls: one asks what is left,
+// and how many Clients share it, and one takes the lease.
+func TestTheFirstLeaseOfAKeyTakesTwoCalls(t *testing.T) {
+	inBubble(t, 1, 1000, func(b *bubble) {
+		p := b.processes[0]
+		users := p.client.Keyed("users", 1000, interval)
+		for i, c := range []struct{ calls, trips int64 }{{4, 0}, {3, 3}, {4, 6}} { // the first one loads the scripts
+			before := p.trips.Load()
+			for range c.calls {
+				v, err := users.Allow(b.Context(), strconv.Itoa(i), 1)
+				if synctest.Wait(); err != nil || !v.Allowed {
+					t.Fatal(v, err)
+				}
+			}
+			if n := p.trips.Load() - before; i > 0 && n != c.trips {
+				t.Errorf("%d calls took %d round trips, want %d", c.calls, n, c.trips)
+			}
 		}
 	})
 }
