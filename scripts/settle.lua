@@ -3,21 +3,22 @@
 -- left: the value may become negative.
 --
 -- KEYS, ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua; ARGV[3]: parts/late.lua
+-- ARGV[1]    the session that this Client uses for calls to a single limiter
 -- ARGV[7]    if a copy of this call may have reached the server before: the ms since it was first sent
 -- ARGV[8]    1 if the caller asks for numbers
--- ARGV[9]    the session that this Client uses for calls to a single limiter
--- ARGV[10..] for each limiter nine arguments:
+-- ARGV[9..]  for each limiter nine arguments, of which the last four are often empty; empty ones at the end
+--            are missing:
 --            1. its type
 --            2. the records of the reservation, end to end; empty for a charge
 --            3. the permits that they hold
 --            4. those of them that go back
---            5. the permits to be taken beyond them
---            6. records that hold as many, as few as possible, end to end; always the same for a reservation
---            7. the given rate (parts/read.lua), for a reservation one that keeps another; empty where a
+--            5. the channel that wakes waiters
+--            6. the permits to be taken beyond them, empty for none
+--            7. records that hold as many, as few as possible, end to end; always the same for a reservation
+--            8. the given rate (parts/read.lua), for a reservation one that keeps another; empty where a
 --               rate must be set
---            8. the channel that wakes waiters
---            9. empty, or if the reservation is a lease, which is dated by its end: the ms since its permits
---               were last used. Those that were used are dated back to that time
+--            9. if the reservation is a lease, which is dated by its end: the ms since its permits were last
+--               used. Those that were used are dated back to that time
 -- Reply:     0, or for each limiter the numbers of parts/numbers.lua without answers; all 0 for a limiter
 --            that is gone, of which nothing is left to settle
 --
@@ -28,16 +29,16 @@
 -- repair. Everything else falls through, before anything is written, to the general case.
 
 -- include parts/common_time.lua
--- include parts/packed.lua
--- include parts/renamed.lua
-local FIRST, EACH = 10, 9 -- where the arguments of the limiters begin, and how many each has
+local FIRST, EACH = 9, 9 -- where the arguments of the limiters begin, and how many each has
 local plan, common = {}, ARGV[8] == ''
 -- MEMBER
 do
   local MOST, FULL, FEW, FROM, TO = 9007199254740992, 4294967295, 12, 18, 26 -- as in the general case
   local from = FIRST + EACH * #plan
-  local p = { member = ARGV[from + 1], reserved = tonumber(ARGV[from + 2]), free = tonumber(ARGV[from + 3]),
-    extra = tonumber(ARGV[from + 4]), beyond = ARGV[from + 5], channel = ARGV[from + 7] }
+  local freed, took = ARGV[from + 3], ARGV[from + 5] or ''
+  local p = { member = ARGV[from + 1], reserved = tonumber(ARGV[from + 2]), freed = freed,
+    free = tonumber(freed), channel = ARGV[from + 4], took = took, extra = tonumber(took) or 0,
+    beyond = ARGV[from + 6] }
   plan[#plan + 1] = p
   p.at = common and p.reserved > 0 and redis.pcall('ZSCORE', KEYS[3], p.member)
   local since = tonumber(p.at or nil)
@@ -45,7 +46,7 @@ do
   local text = since and redis.pcall('GET', KEYS[2])
   local rate, interval, value = tonumber(f[1]), tonumber(f[2]), tonumber(text or nil)
   local right = rate and interval and value and f[3] == '0' and ARGV[from] == '0' and not f[5]
-    and ARGV[from + 8] == ''
+    and (ARGV[from + 8] or '') == ''
     and rate % 1 + interval % 1 + since % 1 == 0 and math.max(rate, interval) <= MOST
     and since > now - interval and since <= now and text == string.format('%d', value)
     and value + p.free <= rate and value - p.extra >= rate - MOST and p.reserved + p.extra <= FULL
@@ -67,13 +68,14 @@ if common then
     local p = plan[i]
     if p.free + p.extra > 0 then
       if p.extra > 0 then
-        local took = string.format('%d', p.extra)
-        redis.call('HSET', KEYS[1], ARGV[2], ARGV[3] .. ' ' .. at .. ' ' .. took .. ' ' .. at)
+        -- include parts/renamed.lua
+        redis.call('HSET', KEYS[1], ARGV[2], ARGV[3] .. ' ' .. at .. ' ' .. p.took .. ' ' .. at)
         redis.call('ZADD', KEYS[3], p.at, renamed(p.member), at, p.beyond)
       elseif p.free < p.reserved then
+        -- include parts/packed.lua
         redis.call('ZADD', KEYS[3], p.at, packed(p.member, p.reserved - p.free))
       end
-      redis.call('INCRBY', KEYS[2], string.format('%d', p.free - p.extra))
+      redis.call('INCRBY', KEYS[2], p.extra > 0 and '-' .. p.took or p.freed)
       if p.free > 0 then
         redis.pcall('PUBLISH', p.channel, 'changed')
       end
@@ -85,6 +87,7 @@ if common then
 end
 
 -- include parts/common.lua
+-- include parts/renamed.lua
 -- include parts/read.lua
 -- include parts/late.lua
 -- include parts/rebuild.lua
@@ -105,12 +108,13 @@ end
 local again = false
 for i = 1, #members do
   local l, from = members[i], FIRST + EACH * (i - 1)
-  local given = ARGV[from + 6] ~= '' and ARGV[from + 6] or nil
+  local given = (ARGV[from + 7] or '') ~= '' and ARGV[from + 7] or nil
   local err = read(l, ARGV[from], ARGV[2], given)
   l.settles = { records = ARGV[from + 1], reserved = tonumber(ARGV[from + 2]),
-    free = tonumber(ARGV[from + 3]), channel = ARGV[from + 7], idle = tonumber(ARGV[from + 8]) }
-  l.request = { number = ARGV[3], all = tonumber(ARGV[from + 4]), text = ARGV[from + 4],
-    records = ARGV[from + 5], slot = 0, given = given }
+    free = tonumber(ARGV[from + 3]), channel = ARGV[from + 4], idle = tonumber(ARGV[from + 8] or '') }
+  local more = (ARGV[from + 5] or '') ~= '' and ARGV[from + 5] or '0'
+  l.request = { number = ARGV[3], all = tonumber(more), text = more,
+    records = ARGV[from + 6] or '', slot = 0, given = given }
   l.absent = err and l.settles.reserved > 0 and string.find(err.err, '^NOTINIT')
   if err and not l.absent then
     return err
@@ -126,7 +130,7 @@ for i = 1, #members do
   local l, taken, reply = members[i], 0, { 0, 0, 0, 0, 0, 0, 0 }
   if not l.absent then
     local done, found = lateness(l, ARGV[3], false).late or again, nil
-    rebuild(l, ARGV[9])
+    rebuild(l, ARGV[1])
     setStamp(l, l.request)
     if not (done or l.free) then
       found, taken = unused(l, l.settles, l.request)
@@ -136,7 +140,7 @@ for i = 1, #members do
     if found then
       settleRecords(l, found, l.settles)
     end
-    vouch(l, ARGV[9])
+    vouch(l, ARGV[1])
     finish(l, step)
   end
   for j = 1, #reply do

@@ -101,22 +101,22 @@ func (b *batch) next(ctx context.Context, cancel func()) bool {
 		caller = b.waiters[0].ctx
 	}
 	q.mu.Unlock()
-	return b.send(batchContext{ctx, caller, q}, req)
+	return b.send(requestContext{ctx, caller, q}, req)
 }
 
-// A batchContext is the context of a batch. A batch with one caller has that
+// A requestContext is the context of a request. The request of one caller has that
 // caller's values, so that hooks of go-redis find the trace that the call belongs
 // to. A shared batch belongs to no trace.
-type batchContext struct {
+type requestContext struct {
 	context.Context
 	caller context.Context
-	queue  *queue
+	sender interface{ noteFailure(err error) }
 }
 
 // Value implements context.Context.
-func (ctx batchContext) Value(key any) any {
+func (ctx requestContext) Value(key any) any {
 	if key == (redisx.FailureKey{}) {
-		return ctx.queue.noteFailure
+		return ctx.sender.noteFailure
 	}
 	if v := ctx.Context.Value(key); v != nil {
 		return v

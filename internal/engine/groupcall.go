@@ -129,12 +129,13 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration, begin
 	}
 	// The request does not end with ctx: its outcome says whether to withdraw. The
 	// caller cancels it when it leaves.
-	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	noteFailure := func(err error) { call.lastFailure.Store(&err) }
-	sending = context.WithValue(sending, redisx.FailureKey{}, noteFailure)
-	_, left := redisx.Leave(ctx, e.ctx, e.Work, func(closing context.Context) struct{} {
-		defer context.AfterFunc(closing, cancel)()
+	sending := requestContext{e.ctx, ctx, call}
+	if ctx.Done() != nil {
+		var cancel context.CancelFunc
+		sending.Context, cancel = context.WithCancel(e.ctx)
+		defer cancel()
+	}
+	_, left := redisx.Leave(ctx, e.ctx, e.Work, func(context.Context) struct{} {
 		call.run(sending)
 		return struct{}{}
 	}, func(struct{}) { call.end(true) })
@@ -147,6 +148,9 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration, begin
 	}
 	return call.unanswered(ctx, budget)
 }
+
+// noteFailure records the error of an attempt that go-redis or the Runner repeats.
+func (call *groupCall) noteFailure(err error) { call.lastFailure.Store(&err) }
 
 // unanswered returns the error of a call whose context has ended. The cause of
 // the context says which bound it was (Group.Acquire, Group.ask).
@@ -255,12 +259,12 @@ func (call *groupCall) once(ctx context.Context) (redisx.Reply, bool, error) {
 		keys = append(keys, l.keysOf(types[i])...)
 	}
 	runner := &g.engine.config.Runner
-	done := func(reply redisx.Reply) bool {
-		results, again, err := call.read(reply)
-		return err != nil || !again && Granted(results)
-	}
-	if runner.Confirm.Replicas == 0 {
-		done = nil
+	var done func(redisx.Reply) bool
+	if runner.Confirm.Replicas > 0 {
+		done = func(reply redisx.Reply) bool {
+			results, again, err := call.read(reply)
+			return err != nil || !again && Granted(results)
+		}
 	}
 	var script *redisx.Script
 	var args arguments
@@ -270,7 +274,7 @@ func (call *groupCall) once(ctx context.Context) (redisx.Reply, bool, error) {
 		script, args = settleScripts[len(g.limiters)-1](), call.settleArgs(types)
 	case call.single:
 		// The script of a Limiter does the same in less time. It must not see the last argument.
-		script, args = acquireScript, call.args(types)[:argGivenRate]
+		script, args = acquireScript, call.args(types)[:argGivenRate].trimmed()
 	default:
 		script, args = allScripts[len(g.limiters)-1](), call.args(types)
 	}
@@ -281,49 +285,47 @@ func (call *groupCall) once(ctx context.Context) (redisx.Reply, bool, error) {
 	})
 }
 
-// commonArgs returns ARGV with what both scripts have in the same places, and a function that
-// sets an argument.
-func (call *groupCall) commonArgs(places int) (args arguments, put func(place int, v any)) {
-	args = make(arguments, places)
+// commonArgs returns ARGV with what both scripts have in the same places.
+func (call *groupCall) commonArgs(places int) arguments {
+	args := make(arguments, places)
 	for i := range args {
 		args[i] = ""
 	}
-	put = func(place int, v any) { args[place-1] = v }
-	put(argSession, call.session)
-	put(argNumber, wire.Number(call.number))
-	put(argNow, call.group.engine.now())
+	args.set(argSession, call.session)
+	args.set(argNumber, wire.Number(call.number))
+	args.set(argNow, call.group.engine.now())
 	if call.ambiguous {
-		put(argResent, time.Since(call.start).Milliseconds())
+		args.set(argResent, time.Since(call.start).Milliseconds())
 	}
 	if call.numbers {
-		put(argNumbers, 1)
+		args.set(argNumbers, 1)
 	}
-	return args, put
+	return args
 }
 
 // args returns ARGV of all.lua for the keys of these types.
 func (call *groupCall) args(types [MaxMembers]int) arguments {
 	g, e := call.group, call.group.engine
 	merged := e.config.Resolution > 0 && call.reserved == nil // a reservation has records of its own
-	args, put := call.commonArgs(argMembers - 1 + len(argsOfEach)*(len(g.limiters)-1))
+	args := call.commonArgs(argMembers - 1 + len(argsOfEach)*(len(g.limiters)-1))
 	switch {
 	case merged:
-		put(argResolution, e.config.Resolution.Milliseconds())
+		args.set(argResolution, e.config.Resolution.Milliseconds())
 	case call.lease > 0:
-		put(argResolution, -call.lease.Milliseconds())
+		args.set(argResolution, -call.lease.Milliseconds())
 	}
-	put(argClientSession, e.session.boxed)
+	args.set(argClientSession, e.session.boxed)
 	for i, l := range g.limiters {
-		put(argOf(argType, i), int(types[i]))
-		put(argOf(argPermits, i), call.permits[i])
+		args.set(argOf(argType, i), int(types[i]))
+		args.set(argOf(argPermits, i), call.permits[i])
 		if call.reserved != nil {
-			put(argOf(argRecords, i), call.reserved[i])
+			args.set(argOf(argRecords, i), call.reserved[i])
 		} else {
 			room := make([]byte, 0, wire.RecordSpace)
-			put(argOf(argRecords, i), e.config.Layout.AppendAll(room, call.permits[i], merged))
+			args.set(argOf(argRecords, i), e.config.Layout.AppendAll(room, call.permits[i], merged))
 		}
 		if l.given != nil {
-			put(argOf(argGivenRate, i), l.given.text)
+			args.set(argOf(argGivenRate, i), l.given.text)
 		}
 	}
 	return args

@@ -270,7 +270,7 @@ var conditionsOfSettlements = []condition{
 	{" and value and", " and", func(s *keysState) { s.value = nil }},
 	{" and f[3] == '0'", "", field("type", "1")},
 	{" and ARGV[from] == '0'", "", func(s *keysState) { s.typ = "1" }},
-	{"and ARGV[from + 8] == ''", "", func(s *keysState) {
+	{"and (ARGV[from + 8] or '') == ''", "", func(s *keysState) {
 		s.settles.Lease, s.settles.Idle = true, 500*time.Millisecond
 	}},
 	{" and not f[5]", "", field("longest", fmt.Sprintf("5000 %d 3 7", theTime+9000))},

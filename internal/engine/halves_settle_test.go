@@ -51,7 +51,11 @@ func argvOfSettle(states []*keysState) []any {
 		}
 		p := s.settles
 		free := max(0, p.Reserved-p.Used)
-		args = append(args, s.typ, p.Records, p.Reserved, free, beyond, records, givenRate, "c", p.idle())
+		its := []any{s.typ, p.Records, p.Reserved, free, "c", beyond, records, givenRate, ""}
+		if p.Lease {
+			its[8] = p.Idle.Milliseconds()
+		}
+		args = append(args, its...)
 	}
 	return args
 }

@@ -26,7 +26,7 @@ func (l *Limiter) keepsDeadline(ctx context.Context, wanted Want) bool {
 // have arrived meanwhile are left to a worker.
 func (b *batch) lead(w *waiter, req *request) {
 	q := b.queue
-	ctx := batchContext{q.engine.ctx, w.ctx, q}
+	ctx := requestContext{q.engine.ctx, w.ctx, q}
 	if w.canLeave {
 		ctx.Context = w.ctx
 	}

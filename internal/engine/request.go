@@ -266,6 +266,17 @@ func (req *request) resolutionOrSession() any {
 	return nil
 }
 
+// set sets ARGV[i], which exists.
+func (args arguments) set(i int, v any) { args[i-1] = v }
+
+// trimmed returns the arguments without the empty ones at their end, which scripts take for missing.
+func (args arguments) trimmed() arguments {
+	for args[len(args)-1] == "" {
+		args = args[:len(args)-1]
+	}
+	return args
+}
+
 // putRuns adds the runs, which follow all other arguments of acquire.lua.
 func (args *arguments) putRuns(runs []run) {
 	for i, run := range runs {

@@ -40,14 +40,6 @@ func (p Part) beyond(plain *wire.Layout) (permits int64, records string) {
 	return permits, records
 }
 
-// idle returns the argument of the script for Idle.
-func (p Part) idle() any {
-	if !p.Lease {
-		return ""
-	}
-	return p.Idle.Milliseconds()
-}
-
 // A Settlement is one settlement of what was reserved, or one charge. Its attempts are one
 // request, which Redis carries out once. It is not safe for concurrent use.
 type Settlement struct {
@@ -92,32 +84,36 @@ func (s *Settlement) begin(call *groupCall) {
 
 // The positions of the arguments of settle.lua that are not those of acquire.lua.
 const (
-	argSettleSession = 9  // that of the Client
-	argSettled       = 10 // the first of the nine arguments of each limiter
+	argSettleSession = 1 // that of the Client
+	argSettled       = 9 // the first of the nine arguments of each limiter
 	settleArgsOfEach = 9
 )
 
 // settleArgs returns ARGV of settle.lua for the keys of these types.
 func (call *groupCall) settleArgs(types [MaxMembers]int) arguments {
 	e, members := call.group.engine, call.group.limiters
-	args, put := call.commonArgs(argSettled - 1 + settleArgsOfEach*len(members))
-	put(argSettleSession, e.session.boxed)
+	args := call.commonArgs(argSettled - 1 + settleArgsOfEach*len(members))
+	args.set(argSettleSession, e.session.boxed)
 	for i, l := range members {
 		part := call.settles[i]
-		beyond, records := part.beyond(e.config.Plain)
-		given := any("")
-		if beyond > 0 && l.given != nil {
-			given = l.given.text
-			if part.Records != "" { // another rate may have been set since then, and stays
-				given = NewGivenRate(l.given.Rate, false).text
+		its := args[argSettled-1+settleArgsOfEach*i:]
+		its[0], its[1], its[2] = types[i], part.Records, part.Reserved
+		its[3], its[4] = max(0, part.Reserved-part.Used), wire.ChangedOf(l.Hash)
+		if beyond, records := part.beyond(e.config.Plain); beyond > 0 {
+			its[5], its[6] = beyond, records
+			switch {
+			case l.given == nil:
+			case part.Records == "":
+				its[7] = l.given.text
+			default: // another rate may have been set since then, and stays
+				its[7] = NewGivenRate(l.given.Rate, false).text
 			}
 		}
-		for j, v := range []any{types[i], part.Records, part.Reserved, max(0, part.Reserved-part.Used),
-			beyond, records, given, wire.ChangedOf(l.Hash), part.idle()} {
-			put(argSettled+settleArgsOfEach*i+j, v)
+		if part.Lease {
+			its[8] = part.Idle.Milliseconds()
 		}
 	}
-	return args
+	return args.trimmed()
 }
 
 // readSettled returns the numbers of each member, or that the call must be sent again.
