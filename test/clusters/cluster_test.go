@@ -131,7 +131,7 @@ func wholeLife(t *testing.T, l *rratelimiter.RateLimiter, typ rratelimiter.RateT
 }
 
 // The limit holds over a failover: callers wait it out within their attempts,
-// and what the replica has is what counts.
+// and what the replica has is what counts. A reservation is settled there.
 func TestTheLimitHoldsOverAFailover(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	s := redistest.StartSentinel(t)
@@ -142,11 +142,13 @@ func TestTheLimitHoldsOverAFailover(t *testing.T) {
 	l := c.RateLimiter(redistest.Name(t))
 	ctx := t.Context()
 	NoError(t, l.SetRate(ctx, Overall, 10, time.Hour))
-	NoError(t, Yes(l.TryAcquire(ctx, 6, 0)))
+	NoError(t, Yes(l.TryAcquire(ctx, 3, 0)))
+	r := redistest.Must(l.Reserve(ctx, 7, 0))(t)
 	if n, err := rdb.Wait(ctx, 1, 5*time.Second).Result(); n != 1 || err != nil {
 		t.Fatal("the replica has not followed:", n, err)
 	}
 	s.Failover(t)
+	NoError(t, r.Settle(ctx, 3))
 	NoError(t, Yes(l.TryAcquire(ctx, 4, 0)))
 	NoError(t, No(l.TryAcquire(ctx, 1, 0)))
 }

@@ -117,6 +117,11 @@ func TestReplicasHaveWhatACallHasDone(t *testing.T) {
 	has("update", Yes(l.UpdateRate(t.Context(), Overall, 20, time.Hour, rratelimiter.WithKeepState())), "17")
 	has("set rate", l.SetRate(t.Context(), Overall, 10, time.Hour), "")
 	has("no try", No(l.TrySetRate(t.Context(), Overall, 20, time.Hour)), "")
+	r, err := l.Reserve(t.Context(), 4, 0)
+	has("reserve", err, "6")
+	has("settle", r.Settle(t.Context(), 1), "9")
+	_, err = l.Charge(t.Context(), 2)
+	has("charge", err, "7")
 	NoError(t, Yes(l.Expire(t.Context(), time.Hour)))
 	if ttl := f.replica.Admin().PTTL(t.Context(), l.Name()).Val(); ttl <= 0 {
 		t.Error("expire: the replica has", ttl)
