@@ -135,3 +135,16 @@ func TestRequestsUnderRulesAreSettledOnce(t *testing.T) {
 		}
 	}
 }
+
+// A reservation is settled also when the rules were replaced meanwhile: it is of the limit, whatever rate that
+// has by then.
+func TestReservationsOutliveAReload(t *testing.T) {
+	r := newStore(t, redistest.MiniClient(t, redistest.Mini(t))).rules(t, settledRules)
+	g := allow(t, r, of("alice"), 1)
+	another := strings.NewReplacer("1000/1h", "2000/1h", "name: user", "name: users").Replace(settledRules)
+	redistest.NoError(t, r.Reload(parsed(t, another)))
+	redistest.NoError(t, g.Reservation().Settle(t.Context(), 30))
+	wantLeft(t, allow(t, r, of("alice"), 1), true, map[string]int64{"all": 1870, "users/hour": 150})
+	redistest.NoError(t, r.Reload(parsed(t, settledRules)))
+	wantLeft(t, allow(t, r, of("alice"), 1), true, map[string]int64{"all": 770, "user/hour": 120})
+}
