@@ -51,11 +51,20 @@ var theShareLook = func() shareLook {
 // 0.98, so Go cannot be late as well.
 var _ = Describe("Shares of a limit too small for all", func() {
 	It("follow the numbers of waiting callers in Go and Java, and in processes of Go", func(ctx SpecContext) {
-		parts := []func(){func() { sharedAmongProcesses(ctx) }}
+		parts := []func(){
+			func() { sharedAmongProcesses(ctx, shares.Crowd{Limit: shares.Among, Processes: 4, Callers: 4}) },
+		}
 		for _, sc := range theShareLook.scenarios {
 			parts = append(parts, func() { sharedWithJava(ctx, sc) })
 		}
 		sideBySide(parts...)
+	}, NodeTimeout(5*time.Minute))
+
+	It("are the same where Go takes leases", func(ctx SpecContext) {
+		sideBySide(func() { sharedWithJava(ctx, shares.Leased) }, func() {
+			limit := shares.Limit{Rate: 400, Interval: 400 * time.Millisecond}
+			sharedAmongProcesses(ctx, shares.Crowd{Limit: limit, Processes: 8, Callers: 4, Leased: true})
+		})
 	}, NodeTimeout(5*time.Minute))
 
 	if !theShareLook.long { // TestProcessesShareByTheirWaiters shows it in fake time
@@ -105,9 +114,8 @@ func sharedWithJava(ctx context.Context, sc shares.Scenario) {
 }
 
 // sharedAmongProcesses expects processes of Go to get the same.
-func sharedAmongProcesses(ctx context.Context) {
+func sharedAmongProcesses(ctx context.Context, crowd shares.Crowd) {
 	GinkgoHelper()
-	crowd := shares.Crowd{Limit: shares.Among, Processes: 4, Callers: 4}
 	running := whileRunning()
 	f, err := shares.RepeatProcesses(ctx, crowd, theShareLook.among, theShareLook.runs)
 	ran := running()

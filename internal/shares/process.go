@@ -27,6 +27,7 @@ type work struct {
 	Addr, Name        string
 	Callers           int
 	Duration, Timeout time.Duration
+	Leased            bool
 }
 
 // A Fairness is what processes got.
@@ -67,6 +68,7 @@ type Crowd struct {
 	Limit
 	Processes, Callers int
 	Timeout            time.Duration // of each call; 0 for the usual one
+	Leased             bool          // they take leases
 }
 
 // RepeatProcesses calls Processes n times, side by side.
@@ -107,6 +109,9 @@ func perform(text string, in io.Reader, out io.Writer) error {
 	}
 	side := Side{Clients: 1, Callers: w.Callers, Permits: 1, Timeout: w.Timeout}
 	callers := goSide{Side: side, clients: []redis.UniversalClient{rdb}}
+	if w.Leased {
+		callers.options = Leases
+	}
 	grants, err := callers.hammer(ctx, w.Name, w.Duration)
 	if err != nil {
 		return err
@@ -133,7 +138,7 @@ func Processes(ctx context.Context, crowd Crowd, span time.Duration) (f Fairness
 	n := crowd.Processes
 	processes, errs := make([]*process, n), make([]error, n)
 	f = Fairness{Granted: make([]float64, n), Possible: crowd.possible(span)}
-	w := work{server.Addr, name, crowd.Callers, settle + span + tail, crowd.Timeout}
+	w := work{server.Addr, name, crowd.Callers, settle + span + tail, crowd.Timeout, crowd.Leased}
 	for i := range processes {
 		if processes[i], err = start(ctx, w); err != nil {
 			return f, err

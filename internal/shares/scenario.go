@@ -102,6 +102,12 @@ var Scenarios = []Scenario{
 	{Limit: usual, Go: Side{Clients: 4, Callers: 4, Permits: 1}, Java: four},
 }
 
+// Leases are the options of Clients that take leases.
+var Leases = []rratelimiter.Option{rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: time.Second})}
+
+// Leased is Go with leases beside Java.
+var Leased = Scenario{Limit: Limit{400, 400 * time.Millisecond}, Go: four, Java: four, Options: Leases}
+
 // Alone are scenarios without Java: they show what Go loses if it waits as it
 // does beside Java.
 var Alone = []Scenario{
