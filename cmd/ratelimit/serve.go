@@ -20,7 +20,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
@@ -53,7 +52,7 @@ type server struct {
 	service  *rls.Service
 	log      *slog.Logger
 	grpc     *grpc.Server
-	health   *health.Server
+	health   *healthServer
 	web      []*webServer
 	leaving  atomic.Bool // the process drains
 	failed   chan error
@@ -181,7 +180,7 @@ func (v *server) listen(stderr io.Writer) error {
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(config)))
 	}
-	v.grpc, v.health = grpc.NewServer(options...), health.NewServer()
+	v.grpc, v.health = grpc.NewServer(options...), newHealthServer()
 	pb.RegisterRateLimitServiceServer(v.grpc, v.service)
 	healthpb.RegisterHealthServer(v.grpc, v.health)
 	v.health.SetServingStatus("ratelimit", healthpb.HealthCheckResponse_SERVING)
@@ -325,6 +324,7 @@ func (v *server) drain(gracefully bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), draining)
 	defer cancel()
 	var ending sync.WaitGroup
+	v.health.endWatches()
 	ending.Go(func() {
 		late := context.AfterFunc(ctx, v.grpc.Stop)
 		v.grpc.GracefulStop()

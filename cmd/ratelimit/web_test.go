@@ -12,13 +12,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
 )
 
 // onOneConnection serves HTTP on a connection, and returns the end of the client.
 func onOneConnection() (v *server, client net.Conn) {
 	v = &server{
-		failed: make(chan error, 1), grpc: grpc.NewServer(), health: health.NewServer(),
+		failed: make(chan error, 1), grpc: grpc.NewServer(), health: newHealthServer(),
 		log: slog.New(slog.DiscardHandler),
 	}
 	client, far := net.Pipe()
