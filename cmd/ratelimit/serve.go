@@ -32,6 +32,8 @@ const (
 	reloading = time.Second
 	// leaving is how long the health is bad before connections close: clients look elsewhere by then.
 	leaving = time.Second
+	// greeting is how long a client that has only just connected to gRPC may take to begin.
+	greeting = 100 * time.Millisecond
 	// workers is the number of goroutines that stay for further calls.
 	workers = 512
 	// window is how much a client may send ahead, the default of HTTP/2. With a fixed one, grpc-go measures no
@@ -52,6 +54,7 @@ type server struct {
 	service  *rls.Service
 	log      *slog.Logger
 	grpc     *grpc.Server
+	listener net.Listener // of grpc
 	health   *healthServer
 	web      []*webServer
 	leaving  atomic.Bool // the process drains
@@ -184,13 +187,13 @@ func (v *server) listen(stderr io.Writer) error {
 	pb.RegisterRateLimitServiceServer(v.grpc, v.service)
 	healthpb.RegisterHealthServer(v.grpc, v.health)
 	v.health.SetServingStatus("ratelimit", healthpb.HealthCheckResponse_SERVING)
-	listener, err := net.Listen("tcp", address(s.GRPCHost, s.GRPCPort))
-	if err != nil {
+	var err error
+	if v.listener, err = net.Listen("tcp", address(s.GRPCHost, s.GRPCPort)); err != nil {
 		return err
 	}
-	go func() { v.failed <- v.grpc.Serve(listener) }()
+	go func() { v.failed <- v.grpc.Serve(v.listener) }()
 	const serves = "envoy.service.ratelimit.v3.RateLimitService, grpc.health.v1"
-	fmt.Fprintf(stderr, "gRPC    %v  %s\n", listener.Addr(), serves)
+	fmt.Fprintf(stderr, "gRPC    %v  %s\n", v.listener.Addr(), serves)
 	metrics := http.NewServeMux()
 	metrics.Handle("GET "+s.Path, promhttp.HandlerFor(v.service.Metrics(), promhttp.HandlerOpts{}))
 	for _, web := range []struct {
@@ -326,6 +329,10 @@ func (v *server) drain(gracefully bool) {
 	var ending sync.WaitGroup
 	v.health.endWatches()
 	ending.Go(func() {
+		// GracefulStop closes connections that were just accepted.
+		_ = v.listener.Close()
+		pause.Reset(greeting)
+		<-pause.C
 		late := context.AfterFunc(ctx, v.grpc.Stop)
 		v.grpc.GracefulStop()
 		late()
