@@ -28,7 +28,8 @@ func newHealthServer() *healthServer {
 func (h *healthServer) Watch(in *healthpb.HealthCheckRequest, stream watchStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	defer context.AfterFunc(h.ended, cancel)()
+	stop := context.AfterFunc(h.ended, cancel)
+	defer stop()
 	err := h.Server.Watch(in, endingStream{stream, ctx})
 	if h.ended.Err() != nil {
 		return status.Error(codes.Unavailable, "the service ends")

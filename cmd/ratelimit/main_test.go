@@ -165,6 +165,23 @@ func TestTheServiceOfTheGuide(t *testing.T) {
 	}
 }
 
+// watchHealth returns a function that waits for the next health, or the error with which the watch ends.
+func watchHealth(t *testing.T, conn *grpc.ClientConn) (next func() string) {
+	t.Helper()
+	stream, err := healthpb.NewHealthClient(conn).Watch(t.Context(),
+		&healthpb.HealthCheckRequest{Service: "ratelimit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() string {
+		reply, err := stream.Recv()
+		if err != nil {
+			return status.Convert(err).Message()
+		}
+		return reply.GetStatus().String()
+	}
+}
+
 // On SIGTERM the health is bad at once, and requests that come until the end of the process have their
 // answers.
 func TestSIGTERMLosesNoRequest(t *testing.T) {
@@ -172,13 +189,9 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 	p := start(t, []string{"REDIS_URL=" + server.Addr}, "--config", "../../examples/envoy/ratelimit.yaml")
 	conn := p.connect(t)
 	ctx := t.Context()
-	health, err := healthpb.NewHealthClient(conn).Watch(ctx,
-		&healthpb.HealthCheckRequest{Service: "ratelimit"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if reply, err := health.Recv(); err != nil || reply.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-		t.Fatal(reply, err)
+	nextHealth := watchHealth(t, conn)
+	if got := nextHealth(); got != "SERVING" {
+		t.Fatal(got)
 	}
 	keptAlive := &http.Client{Transport: new(http.Transport)}
 	defer keptAlive.CloseIdleConnections()
@@ -201,9 +214,8 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if reply, err := health.Recv(); err != nil ||
-		reply.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
-		t.Fatal(reply, err)
+	if got := nextHealth(); got != "NOT_SERVING" {
+		t.Fatal(got)
 	}
 	if code, _ := get(t, p.web+"/healthcheck"); code != 503 {
 		t.Errorf("/healthcheck: %d", code)
@@ -217,8 +229,8 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 		}
 	}
 	// The watch, which the client leaves open, ends before the ports close.
-	if _, err := health.Recv(); status.Convert(err).Message() != "the service ends" {
-		t.Errorf("the watch ends with %v", err)
+	if got := nextHealth(); got != "the service ends" {
+		t.Errorf("the watch ends with %s", got)
 	}
 	p.copied.Wait()
 	if err := p.cmd.Wait(); err != nil {

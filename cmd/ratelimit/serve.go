@@ -36,8 +36,8 @@ const (
 	greeting = 100 * time.Millisecond
 	// workers is the number of goroutines that stay for further calls.
 	workers = 512
-	// window is how much a client may send ahead, the default of HTTP/2. With a fixed one, grpc-go measures no
-	// bandwidth, which costs a ping and its reply for most calls of an idle connection.
+	// window is how much a client may send ahead, the default of HTTP/2. With a fixed one, grpc-go measures
+	// no bandwidth, which costs a ping and its reply for most calls of an idle connection.
 	window = 65535
 	// patience is how long a ping waits for Redis.
 	patience = 2 * time.Second

@@ -1,6 +1,7 @@
 // Command bench measures the service beside the reference service, github.com/envoyproxy/ratelimit, in one
 // run on one Redis, by gRPC over loopback. It needs redis-server, and the Go command, which builds both. The
-// services take turns; each figure is the median of the rounds. A third service, the floor, decides nothing: what it costs is gRPC.
+// services take turns; each figure is the median of the rounds. A third service, the floor, decides nothing:
+// what it costs is gRPC.
 package main
 
 import (
@@ -89,7 +90,7 @@ func run(ctx context.Context, rounds int, turn time.Duration) error {
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
 	defer rdb.Close()
-	fmt.Println("| load | | calls/s | p50 | p99 | CPU of the service per call | CPU of Redis per call | CPU of the client per call |")
+	fmt.Println("| load | | calls/s | p50 | p99 | CPU per call: service | Redis | client |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
 	c := comparison{redisPID: server.Process.Pid, rounds: rounds, turn: turn}
 	for _, values := range []int{1, 100_000} {
