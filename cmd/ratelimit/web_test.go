@@ -18,7 +18,8 @@ import (
 func onOneConnection() (v *server, client net.Conn) {
 	v = &server{
 		failed: make(chan error, 1), grpc: grpc.NewServer(), health: newHealthServer(),
-		log: slog.New(slog.DiscardHandler),
+		log:      slog.New(slog.DiscardHandler),
+		listener: &oneConnection{conn: make(chan net.Conn)},
 	}
 	client, far := net.Pipe()
 	l := &oneConnection{conn: make(chan net.Conn, 1)}
