@@ -165,21 +165,33 @@ func TestTheServiceOfTheGuide(t *testing.T) {
 	}
 }
 
+// watchHealth returns a function that waits for the next health, or the error with which the watch ends.
+func watchHealth(t *testing.T, conn *grpc.ClientConn) (next func() string) {
+	t.Helper()
+	stream, err := healthpb.NewHealthClient(conn).Watch(t.Context(),
+		&healthpb.HealthCheckRequest{Service: "ratelimit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() string {
+		reply, err := stream.Recv()
+		if err != nil {
+			return status.Convert(err).Message()
+		}
+		return reply.GetStatus().String()
+	}
+}
+
 // On SIGTERM the health is bad at once, and requests that come until the end of the process have their
 // answers.
 func TestSIGTERMLosesNoRequest(t *testing.T) {
 	server := redistest.Start(t)
 	p := start(t, []string{"REDIS_URL=" + server.Addr}, "--config", "../../examples/envoy/ratelimit.yaml")
 	conn := p.connect(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	health, err := healthpb.NewHealthClient(conn).Watch(ctx,
-		&healthpb.HealthCheckRequest{Service: "ratelimit"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if reply, err := health.Recv(); err != nil || reply.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-		t.Fatal(reply, err)
+	ctx := t.Context()
+	nextHealth := watchHealth(t, conn)
+	if got := nextHealth(); got != "SERVING" {
+		t.Fatal(got)
 	}
 	keptAlive := &http.Client{Transport: new(http.Transport)}
 	defer keptAlive.CloseIdleConnections()
@@ -202,9 +214,8 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if reply, err := health.Recv(); err != nil ||
-		reply.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
-		t.Fatal(reply, err)
+	if got := nextHealth(); got != "NOT_SERVING" {
+		t.Fatal(got)
 	}
 	if code, _ := get(t, p.web+"/healthcheck"); code != 503 {
 		t.Errorf("/healthcheck: %d", code)
@@ -217,7 +228,10 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cancel()
+	// The watch, which the client leaves open, ends before the ports close.
+	if got := nextHealth(); got != "the service ends" {
+		t.Errorf("the watch ends with %s", got)
+	}
 	p.copied.Wait()
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, p.out)

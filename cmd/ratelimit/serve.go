@@ -20,7 +20,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
@@ -33,8 +32,13 @@ const (
 	reloading = time.Second
 	// leaving is how long the health is bad before connections close: clients look elsewhere by then.
 	leaving = time.Second
+	// greeting is how long a client that has only just connected to gRPC may take to begin.
+	greeting = 100 * time.Millisecond
 	// workers is the number of goroutines that stay for further calls.
 	workers = 512
+	// window is how much a client may send ahead, the default of HTTP/2. With a fixed one, grpc-go measures
+	// no bandwidth, which costs a ping and its reply for most calls of an idle connection.
+	window = 65535
 	// patience is how long a ping waits for Redis.
 	patience = 2 * time.Second
 	// draining is how long requests may take to end.
@@ -50,7 +54,8 @@ type server struct {
 	service  *rls.Service
 	log      *slog.Logger
 	grpc     *grpc.Server
-	health   *health.Server
+	listener net.Listener // of grpc
+	health   *healthServer
 	web      []*webServer
 	leaving  atomic.Bool // the process drains
 	failed   chan error
@@ -169,6 +174,7 @@ func (v *server) listen(stderr io.Writer) error {
 		}),
 		// A new goroutine for each call would spend a fifth of the time on growing its stack.
 		grpc.NumStreamWorkers(workers),
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window),
 	}
 	if s.UseTLS {
 		config, err := s.serverTLS()
@@ -177,17 +183,17 @@ func (v *server) listen(stderr io.Writer) error {
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(config)))
 	}
-	v.grpc, v.health = grpc.NewServer(options...), health.NewServer()
+	v.grpc, v.health = grpc.NewServer(options...), newHealthServer()
 	pb.RegisterRateLimitServiceServer(v.grpc, v.service)
 	healthpb.RegisterHealthServer(v.grpc, v.health)
 	v.health.SetServingStatus("ratelimit", healthpb.HealthCheckResponse_SERVING)
-	listener, err := net.Listen("tcp", address(s.GRPCHost, s.GRPCPort))
-	if err != nil {
+	var err error
+	if v.listener, err = net.Listen("tcp", address(s.GRPCHost, s.GRPCPort)); err != nil {
 		return err
 	}
-	go func() { v.failed <- v.grpc.Serve(listener) }()
+	go func() { v.failed <- v.grpc.Serve(v.listener) }()
 	const serves = "envoy.service.ratelimit.v3.RateLimitService, grpc.health.v1"
-	fmt.Fprintf(stderr, "gRPC    %v  %s\n", listener.Addr(), serves)
+	fmt.Fprintf(stderr, "gRPC    %v  %s\n", v.listener.Addr(), serves)
 	metrics := http.NewServeMux()
 	metrics.Handle("GET "+s.Path, promhttp.HandlerFor(v.service.Metrics(), promhttp.HandlerOpts{}))
 	for _, web := range []struct {
@@ -321,7 +327,12 @@ func (v *server) drain(gracefully bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), draining)
 	defer cancel()
 	var ending sync.WaitGroup
+	v.health.endWatches()
 	ending.Go(func() {
+		// GracefulStop closes connections that were just accepted.
+		_ = v.listener.Close()
+		pause.Reset(greeting)
+		<-pause.C
 		late := context.AfterFunc(ctx, v.grpc.Stop)
 		v.grpc.GracefulStop()
 		late()

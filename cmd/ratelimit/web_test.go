@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
 )
 
 // onOneConnection serves HTTP on a connection, and returns the end of the client.
 func onOneConnection() (v *server, client net.Conn) {
 	v = &server{
-		failed: make(chan error, 1), grpc: grpc.NewServer(), health: health.NewServer(),
-		log: slog.New(slog.DiscardHandler),
+		failed: make(chan error, 1), grpc: grpc.NewServer(), health: newHealthServer(),
+		log:      slog.New(slog.DiscardHandler),
+		listener: &oneConnection{conn: make(chan net.Conn)},
 	}
 	client, far := net.Pipe()
 	l := &oneConnection{conn: make(chan net.Conn, 1)}

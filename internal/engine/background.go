@@ -57,7 +57,7 @@ func (g *goroutines) Go(f func(ctx context.Context)) bool {
 // At most maxIdle workers wait for the next job, each for idleFor: enough for some busy
 // limiters, and no goroutines for long in a process that asks seldom.
 const (
-	maxIdle = 8
+	maxIdle = 64
 	idleFor = time.Second
 )
 

@@ -192,12 +192,16 @@ func begun(more func(s *keysState)) func(s *keysState) {
 }
 
 var conditionsOfFirstCalls = []condition{
-	{"if (ARGV[13] or '') ~= '' and ARGV", "if ARGV", begun(argument(argGivenRate, ""))},
+	{"none = given ~= '' and", "none =", begun(argument(argGivenRate, ""))},
 	{" and ARGV[1] == '0' and", " and", begun(func(s *keysState) { s.typ = "1" })},
-	{" and seen.text == false", "", begun(func(s *keysState) { s.value = []any{"x"} })},
-	{"seen.oldest[1] or", "", begun(func(s *keysState) { s.records = []redis.Z{recordOf(9, theTime-1)} })},
+	{"KEYS[1], KEYS[2], KEYS[3]) == 0", "KEYS[1], KEYS[3]) == 0", begun(func(s *keysState) {
+		s.value = []any{"x"}
+	})},
+	{"KEYS[2], KEYS[3]) == 0", "KEYS[2]) == 0", begun(func(s *keysState) {
+		s.records = []redis.Z{recordOf(9, theTime-1)}
+	})},
 	{" and ARGV[12] == ''", "", begun(argument(argResolution, 300))},
-	{" and redis.pcall('HLEN', KEYS[1]) == 0", "", begun(func(s *keysState) {
+	{"'EXISTS', KEYS[1],", "'EXISTS',", begun(func(s *keysState) {
 		for i := range 20 {
 			s.hash[fmt.Sprint("session:", i)] = sessionText(1, theTime-70_000)
 		}

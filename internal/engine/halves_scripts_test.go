@@ -68,7 +68,7 @@ func newHalves(t *testing.T) *halves {
 // halfSources returns acquire.lua, its second half behind a first one that never decides, and its first half.
 func halfSources(t *testing.T) (whole, second, first string) {
 	t.Helper()
-	const condition, firstCall = "right = usual and rate", "if (ARGV[13] or '') ~= '' and ARGV[1]"
+	const condition, firstCall = "right = usual and rate", "if seen.none and ARGV[1]"
 	const end = "-- include parts/common.lua\n"
 	file, err := scripts.Files.ReadFile("acquire.lua")
 	if err != nil || !strings.Contains(string(file), end) {

@@ -21,13 +21,12 @@ func (w *waiter) await(ctx context.Context, q *queue) (Result, error) {
 		<-w.ready // takes less time than a select
 		return w.result(q)
 	}
-	timeout := w.startTimer()
-	var silence <-chan time.Time
-	var budgetTimer *time.Timer
+	var timeout, silence <-chan time.Time // nil, which blocks for ever, where there is none
+	if w.Timed() {
+		timeout = start(&w.timer, time.Until(w.expiresAt()))
+	}
 	if w.Budget > 0 {
-		budgetTimer = time.NewTimer(w.Budget)
-		defer budgetTimer.Stop()
-		silence = budgetTimer.C
+		silence = start(&w.budgetTimer, w.Budget)
 	}
 	var why error
 	for expired := false; why == nil; {
@@ -44,7 +43,7 @@ func (w *waiter) await(ctx context.Context, q *queue) (Result, error) {
 			w.timer.Reset(Grace)
 		case <-silence:
 			if rest := w.budgetLeft(q); rest > 0 {
-				budgetTimer.Reset(rest)
+				w.budgetTimer.Reset(rest)
 			} else {
 				why = errSilent
 			}

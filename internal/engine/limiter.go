@@ -57,16 +57,16 @@ type Rate struct {
 
 // A GivenRate is a rate that the program gives: acquires set it.
 type GivenRate struct {
-	Rate Rate
-	text any // for parts/read.lua; a string, boxed for go-redis
+	Rate     Rate
+	Replaces bool // another rate that is set
+	text     any  // for parts/read.lua; a string, boxed for go-redis
 }
 
-// NewGivenRate returns a GivenRate. With update it replaces another rate that is
-// set.
-func NewGivenRate(rate Rate, update bool) *GivenRate {
+// NewGivenRate returns a GivenRate.
+func NewGivenRate(rate Rate, replaces bool) *GivenRate {
 	text := fmt.Sprintf("%d %d %d %s",
-		rate.Permits, rate.Interval.Milliseconds(), rate.KeepAlive.Milliseconds(), flag(update))
-	return &GivenRate{rate, text}
+		rate.Permits, rate.Interval.Milliseconds(), rate.KeepAlive.Milliseconds(), flag(replaces))
+	return &GivenRate{rate, replaces, text}
 }
 
 // Text returns the rate as scripts take it (parts/read.lua): rate, interval, keep alive, and 1

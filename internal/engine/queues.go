@@ -138,12 +138,14 @@ func (qs *queues) newWaiter(ctx context.Context, wanted Want) *waiter {
 // recycle puts an answered waiter into the pool. A waiter that has left stays
 // out: a batch may still have a pointer to it.
 func (qs *queues) recycle(w *waiter) {
-	if w.timer != nil {
-		w.timer.Stop()
+	for _, timer := range []*time.Timer{w.timer, w.budgetTimer} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	if w.state != answered {
 		return
 	}
-	*w = waiter{ready: w.ready, timer: w.timer}
+	*w = waiter{ready: w.ready, timer: w.timer, budgetTimer: w.budgetTimer}
 	qs.waiters.Put(w)
 }

@@ -89,21 +89,18 @@ type waiter struct {
 	err     error
 
 	ready chan struct{} // capacity one, so that a batch never blocks on a caller
-	timer *time.Timer   // for its timeout; reused with the waiter
+
+	timer, budgetTimer *time.Timer // for its timeout and its budget; reused with the waiter
 }
 
-// startTimer returns a channel that receives when the timeout has passed. It is
-// nil, which blocks for ever, if there is no timeout.
-func (w *waiter) startTimer() <-chan time.Time {
-	switch {
-	case !w.Timed():
-		return nil
-	case w.timer == nil:
-		w.timer = time.NewTimer(time.Until(w.expiresAt()))
-	default:
-		w.timer.Reset(time.Until(w.expiresAt()))
+// start starts a timer, which it makes if there is none, and returns its channel.
+func start(timer **time.Timer, d time.Duration) <-chan time.Time {
+	if *timer == nil {
+		*timer = time.NewTimer(d)
+	} else {
+		(*timer).Reset(d)
 	}
-	return w.timer.C
+	return (*timer).C
 }
 
 // expiresAt returns when the timeout of the waiter passes.

@@ -28,6 +28,9 @@ func askPeers(ctx context.Context, limiter *engine.Limiter, given *engine.GivenR
 // was learnt before: an old rate is a better basis for a share than none.
 func (l *localLimiter) learn(ctx context.Context) {
 	p, err := askPeers(ctx, l.limiter, l.givenRate.Load())
+	if err == nil {
+		l.circuit.guard.noteClients(p.Clients, time.Now())
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.learning = false

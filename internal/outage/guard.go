@@ -45,6 +45,7 @@ type Guard struct {
 
 	circuits     [engine.Servers]circuit // one for each server
 	openCircuits atomic.Int32            // changed under mu
+	mostClients  atomic.Int64            // of a limiter, counted lately; changed under mu
 
 	mu            sync.Mutex
 	openSince     time.Time                // guarded by mu, as all below
@@ -53,6 +54,7 @@ type Guard struct {
 	reporting     bool                     // a goroutine calls the hook
 	locals        map[string]*localLimiter // by hash
 	sweptAt       time.Time                // when idle limiters were last removed
+	countedAt     time.Time                // when mostClients were counted
 }
 
 // SetLimiting turns limiting off and on.

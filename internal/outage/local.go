@@ -66,23 +66,40 @@ type bucket struct {
 
 // learn counts permits that Redis has granted, unless they were charged before,
 // and asks about the limiter from time to time. Calls with another fallback are
-// counted if the limiter is known: they use the same rate.
+// counted if the limiter is known: they use the same rate. The first call to a
+// limiter that has the given rate asks nothing: many keys are used only once, and
+// the question would double what they cost.
 func (g *Guard) learn(limiter *engine.Limiter, permits int64, granted bool, fallback int) {
 	now := time.Now()
 	l := g.localLimiter(limiter, now, fallback == Local)
 	if l == nil {
 		return
 	}
-	l.noteGiven(limiter.Given())
+	given := limiter.Given()
+	l.noteGiven(given)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	first := l.usedAt.IsZero() && granted && given != nil && given.Replaces
 	l.usedAt = now
 	l.bookingFailed.Store(false) // Redis has judged a call
+	if first {
+		l.assume(given.Rate)
+	}
 	if granted {
 		l.bucketOf(now).permits += permits
 	}
-	if fallback == Local {
+	if fallback == Local && !first {
 		l.learnAgain(now)
+	}
+}
+
+// assume sets the rate, and the share unless it is learnt: as if as many Clients
+// used the limiter as were counted lately for another one. Too few grant too much
+// at worst, for as long as Redis is down. Guarded by mu.
+func (l *localLimiter) assume(rate engine.Rate) {
+	l.rate, l.interval = rate.Permits, rate.Interval
+	if g := l.circuit.guard; l.share == 0 {
+		l.share = g.shareOf(rate.Type, g.mostClients.Load())
 	}
 }
 
@@ -124,12 +141,17 @@ func (g *Guard) Assume(limiter *engine.Limiter, rate engine.Rate, set bool) {
 	defer l.mu.Unlock()
 	if l.usedAt = now; l.rate == 0 || set {
 		l.bookingFailed.Store(false)
-		l.rate, l.interval = rate.Permits, rate.Interval
-		// No Client can be counted now. Assuming one grants too much at worst,
-		// for as long as Redis is down.
-		if l.share == 0 {
-			l.share = g.shareOf(rate.Type, 1)
-		}
+		l.assume(rate)
+	}
+}
+
+// noteClients records how many Clients use a limiter, for those whose Clients are not counted.
+func (g *Guard) noteClients(n int64, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n >= g.mostClients.Load() || now.Sub(g.countedAt) > learntValidFor {
+		g.mostClients.Store(n)
+		g.countedAt = now
 	}
 }
 

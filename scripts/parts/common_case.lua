@@ -28,5 +28,8 @@ do
     local later = wait and reset or interval
     return asked and { 0, rate, value - taken, reset, later, interval, 0, wait and 0, wait } or wait or 0
   end
-  seen = { hash = f, text = text, oldest = oldest, now = now, us = us, timed = at ~= ARGV[6], at = at }
+  seen = {
+    none = none, hash = f, text = text, oldest = oldest,
+    now = now, us = us, timed = at ~= ARGV[6], at = at,
+  }
 end

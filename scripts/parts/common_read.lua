@@ -14,6 +14,7 @@
 --   right   the case is the common one
 --   wait    nil where the permits are there, otherwise the us until they are
 --   f, text, oldest  what was read, for the general case
+--   none    a rate is given, and no key of the limiter exists: one command finds that out instead of three
 --   rate, interval, keep, own  the configuration
 --   all, value  the permits that are asked for, and those that are left
 --   gone, back  how many records have expired, and their permits, which value has
@@ -22,7 +23,11 @@
 local MOST, FULL, FEW, FROM, TO = 9007199254740992, 4294967295, 12, 18, 26 -- as in the general case
 local LEFT, SOME = 10, 20 -- records to be summed (FEW of read.lua); expired records
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', ARGV[2], 'longest')
-local text, oldest = redis.pcall('GET', KEYS[2]), redis.pcall('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
+local none = given ~= '' and f[1] == false and redis.pcall('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0
+local text, oldest = false, {}
+if not none then
+  text, oldest = redis.pcall('GET', KEYS[2]), redis.pcall('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
+end
 local rate, interval, keep, own = tonumber(f[1]), tonumber(f[2]), tonumber(f[4] or 0), f[3] == '1'
 local value, since, all = tonumber(text), tonumber(oldest[2]), tonumber(amount)
 local wait, gone, back, first, latest = nil, 0, 0, oldest, since

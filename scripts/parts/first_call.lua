@@ -1,8 +1,7 @@
 -- first_call.lua: grants the first request to a limiter whose rate is given, and ends the script. No key of
 -- the limiter exists. The general case does the same, and takes twice as long.
 
-if (ARGV[13] or '') ~= '' and ARGV[1] == '0' and ARGV[12] == '' and seen.text == false
-  and not (seen.oldest[1] or seen.oldest.err) and redis.pcall('HLEN', KEYS[1]) == 0 then
+if seen.none and ARGV[1] == '0' and ARGV[12] == '' then
   local MOST, FULL, SECOND = 9007199254740992, 4294967295, 1000 -- as in the general case
   local rate, interval, keep = string.match(ARGV[13], '^(%d+) (%d+) (%d+) ')
   local most, ms, alive, all = tonumber(rate), tonumber(interval), tonumber(keep), tonumber(ARGV[4])
@@ -10,12 +9,13 @@ if (ARGV[13] or '') ~= '' and ARGV[1] == '0' and ARGV[12] == '' and seen.text ==
     redis.call('HSET', KEYS[1], 'rate', rate, 'interval', interval, 'type', '0', 'keepAliveTime', keep,
       ARGV[2], ARGV[3] .. ' ' .. seen.at .. ' ' .. ARGV[4] .. ' ' .. seen.at)
     redis.call('ZADD', KEYS[3], seen.at, ARGV[5])
-    redis.call('SET', KEYS[2], string.format('%d', most - all))
     if alive > 0 then
       alive = math.max(alive, ms + SECOND)
+      redis.call('SET', KEYS[2], string.format('%d', most - all), 'PX', alive)
       redis.call('PEXPIRE', KEYS[1], alive)
-      redis.call('PEXPIRE', KEYS[2], alive)
       redis.call('PEXPIRE', KEYS[3], alive)
+    else
+      redis.call('SET', KEYS[2], string.format('%d', most - all))
     end
     return ARGV[8] == '1' and { 0, most, most - all, 0, ms, ms, 0 } or 0
   end

@@ -221,6 +221,34 @@ func TestAProcessThatStartsWithoutRedisLimits(t *testing.T) {
 	}, rratelimiter.WithGoOnly(), rratelimiter.WithFallback(rratelimiter.FallbackLocal))
 }
 
+// The first use of a key is one script call. Without Redis the key has as large a share as a limiter whose
+// Clients were counted.
+func TestTheFirstUseOfAKeyIsOneCall(t *testing.T) {
+	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
+		c.Other().Took(1, time.Minute, 0)
+		learns(c)
+		keyed := c.Client.Keyed("k", 10, time.Minute)
+		for i, want := range []int{1, 2, 1} { // the second use also counts the Clients
+			sent := c.Sent(func() {
+				NoError(t, Yes(keyed.TryAcquire(c.Context(), "thrice", 1, 0)))
+				c.Sleep(10 * time.Millisecond)
+			})
+			if sent != want {
+				t.Errorf("use %d: %d commands, want %d", i+1, sent, want)
+			}
+		}
+		NoError(t, Yes(keyed.TryAcquire(c.Context(), "once", 1, 0)))
+		end := outage(c)
+		for key, want := range map[string]int{"thrice": 7, "once": 4, "new": 5} {
+			if n := TakeAll(c, keyed.RateLimiter(key)); n != want {
+				t.Errorf("%s: %d granted, want %d", key, n, want)
+			}
+		}
+		end()
+		c.Sleep(time.Minute)
+	})
+}
+
 // For a limiter whose rate was not learnt there is no share, and the error is returned.
 func TestALimiterThatWasNotLearntHasNoShare(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {

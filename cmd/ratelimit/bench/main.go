@@ -1,6 +1,7 @@
 // Command bench measures the service beside the reference service, github.com/envoyproxy/ratelimit, in one
 // run on one Redis, by gRPC over loopback. It needs redis-server, and the Go command, which builds both. The
-// services take turns; each figure is the median of the rounds.
+// services take turns; each figure is the median of the rounds. A third service, the floor, decides nothing:
+// what it costs is gRPC.
 package main
 
 import (
@@ -26,6 +27,10 @@ const reference = "github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.2026
 
 const module = "github.com/redisson-go/rratelimiter/cmd/ratelimit"
 
+// services are the command lines of the contestants. The budget is one that no decision needs: where the two
+// cores are busy, the default would let the fallback decide, which does not ask Redis.
+var services = []string{"ratelimit --budget 1s", "ratelimit --budget 1s --lease 1s", "service_cmd", floor}
+
 // limits has one limit, which no run reaches, so that each call takes a hit.
 const limits = "domain: bench\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: " +
 	"4000000000}}]\n"
@@ -33,7 +38,12 @@ const limits = "domain: bench\ndescriptors: [{key: user, rate_limit: {unit: hour
 func main() {
 	rounds := flag.Int("rounds", 5, "turns of each service under each load")
 	turn := flag.Duration("turn", 2*time.Second, "length of a turn")
+	floor := flag.String("floor", "", "be the floor, at this address")
 	flag.Parse()
+	if *floor != "" {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", serveFloor(*floor))
+		os.Exit(1)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *rounds, *turn); err != nil {
@@ -64,34 +74,34 @@ func run(ctx context.Context, rounds int, turn time.Duration) error {
 		return err
 	}
 	defer func() { _ = server.Process.Kill(); _ = server.Wait() }()
-	var services []*service
+	var running []*service
 	defer func() {
-		for _, s := range services {
+		for _, s := range running {
 			_ = s.process.Process.Kill()
 			_ = s.process.Wait()
 		}
 	}()
-	for _, name := range []string{"ratelimit", "ratelimit --lease 1s", "service_cmd"} {
+	for _, name := range services {
 		s, err := start(ctx, dir, name, "127.0.0.1:"+port)
 		if err != nil {
 			return err
 		}
-		services = append(services, s)
+		running = append(running, s)
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
 	defer rdb.Close()
-	fmt.Println("| load | | calls/s | p50 | p99 | CPU of the service per call | CPU of Redis per call |")
-	fmt.Println("|---|---|---|---|---|---|---|")
+	fmt.Println("| load | | calls/s | p50 | p99 | CPU per call: service | Redis | client |")
+	fmt.Println("|---|---|---|---|---|---|---|---|")
 	c := comparison{redisPID: server.Process.Pid, rounds: rounds, turn: turn}
 	for _, values := range []int{1, 100_000} {
 		for _, streams := range []int{1, 8, 64, 512} {
 			c.load = load{streams, values}
-			if err := c.compare(ctx, services); err != nil {
+			if err := c.compare(ctx, running); err != nil {
 				return err
 			}
 		}
 	}
-	for _, s := range services {
+	for _, s := range running {
 		fmt.Printf("\n%s: %d MiB resident at the end\n", s.name, resident(s.process.Process.Pid))
 	}
 	return nil
@@ -127,7 +137,16 @@ func freePort() string {
 func start(ctx context.Context, dir, name, redisAddress string) (*service, error) {
 	port := freePort()
 	args := strings.Fields(name)
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, args[0]), args[1:]...)
+	if name == floor {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		args = []string{self, "-floor", "127.0.0.1:" + port}
+	} else {
+		args[0] = filepath.Join(dir, args[0])
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redisAddress, "USE_STATSD=false",
 		"RUNTIME_ROOT="+filepath.Join(dir, "ratelimit-data"), "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=error",
 		"GRPC_HOST=127.0.0.1", "GRPC_PORT="+port, "HOST=127.0.0.1", "PORT="+freePort(),
@@ -183,12 +202,13 @@ func (c *comparison) compare(ctx context.Context, services []*service) error {
 			slices.Sort(all)
 			return all[len(all)/2]
 		}
-		fmt.Printf("| %v | %s | %.0f | %.2f ms | %.2f ms | %.0f µs | %.1f µs |\n", c.load, s.name,
+		fmt.Printf("| %v | %s | %.0f | %.2f ms | %.2f ms | %.0f µs | %.1f µs | %.0f µs |\n", c.load, s.name,
 			of(func(f figures) float64 { return f.perSecond }),
 			of(func(f figures) float64 { return f.p50.Seconds() * 1e3 }),
 			of(func(f figures) float64 { return f.p99.Seconds() * 1e3 }),
 			of(func(f figures) float64 { return f.cpu * 1e6 }),
-			of(func(f figures) float64 { return f.redis * 1e6 }))
+			of(func(f figures) float64 { return f.redis * 1e6 }),
+			of(func(f figures) float64 { return f.client * 1e6 }))
 	}
 	return nil
 }
@@ -196,7 +216,7 @@ func (c *comparison) compare(ctx context.Context, services []*service) error {
 // figures are what a turn measured. CPU is in seconds per call.
 type figures struct {
 	batch
-	cpu, redis float64
+	cpu, redis, client float64
 }
 
 func (s *service) turn(ctx context.Context, l load, redisPID int, d time.Duration) (figures, error) {
@@ -208,11 +228,18 @@ func (s *service) turn(ctx context.Context, l load, redisPID int, d time.Duratio
 	if _, err := l.run(ctx, clients, d/10); err != nil { // connections and caches
 		return figures{}, err
 	}
-	cpu, redis := used(s.process.Process.Pid), used(redisPID)
+	pids := []int{s.process.Process.Pid, redisPID, os.Getpid()}
+	var perCall [3]float64
+	for n, pid := range pids {
+		perCall[n] = -used(pid)
+	}
 	start := time.Now()
 	b, err := l.run(ctx, clients, d)
 	calls := b.perSecond * time.Since(start).Seconds()
-	return figures{b, (used(s.process.Process.Pid) - cpu) / calls, (used(redisPID) - redis) / calls}, err
+	for n, pid := range pids {
+		perCall[n] = (perCall[n] + used(pid)) / calls
+	}
+	return figures{b, perCall[0], perCall[1], perCall[2]}, err
 }
 
 // used returns the seconds of CPU that a process of Linux has used, 0 elsewhere.
