@@ -136,8 +136,8 @@ func TestRequestsUnderRulesAreSettledOnce(t *testing.T) {
 	}
 }
 
-// A reservation is settled also when the rules were replaced meanwhile: it is of the limit, whatever rate that
-// has by then.
+// A reservation is settled also when the rules were replaced meanwhile: it belongs to the limit, whatever
+// its rate is by then.
 func TestReservationsOutliveAReload(t *testing.T) {
 	r := newStore(t, redistest.MiniClient(t, redistest.Mini(t))).rules(t, settledRules)
 	g := allow(t, r, of("alice"), 1)

@@ -202,8 +202,8 @@ func TestAReleaseOfManyRecordsIsDoneOnce(t *testing.T) {
 	}
 }
 
-// The record that a partial release leaves gets new random bytes where another record has them. Records crafted to
-// have each of the next ones do not make the script count.
+// The record that a partial release leaves gets new random bytes where another record has them. Records
+// crafted to have each of the next ones do not make the script count.
 func TestCraftedRecordsDoNotMakeARecordCountLong(t *testing.T) {
 	s := redistest.Start(t)
 	b := NewBench(t, s.Client(t), s.Admin())

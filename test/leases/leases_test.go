@@ -350,7 +350,8 @@ func TestTheFirstLeaseOfAKeyTakesTwoCalls(t *testing.T) {
 	inBubble(t, 1, 1000, func(b *bubble) {
 		p := b.processes[0]
 		users := p.client.Keyed("users", 1000, interval)
-		for i, c := range []struct{ calls, trips int64 }{{4, 0}, {3, 3}, {4, 6}} { // the first one loads the scripts
+		// The first one loads the scripts.
+		for i, c := range []struct{ calls, trips int64 }{{4, 0}, {3, 3}, {4, 6}} {
 			before := p.trips.Load()
 			for range c.calls {
 				v, err := users.Allow(b.Context(), strconv.Itoa(i), 1)
