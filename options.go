@@ -110,7 +110,7 @@ type LeaseOptions struct {
 // Charge ask Redis. A call that Redis refuses, or that would stand in line, ends the leases of its Client,
 // and gets what they have left. A lease takes at most twice the permits that the last one used. None is taken
 // where the rate is less than 100 or the interval shorter than 100 ms, while callers stand in line, for a
-// second after Redis has refused a call, and with WithClock.
+// second after Redis has refused a call, with WithClock, and with WithRedisson for a version before 3.21.0.
 //
 // Other clients, also of Java, find the permits of a lease taken, and AvailablePermits does not count
 // them. After a SetRate, Delete or Rename, a lease hands out permits until it ends. Close gives back what

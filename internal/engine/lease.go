@@ -103,7 +103,8 @@ type lease struct {
 
 func (ls *leases) init(e *Engine) {
 	ls.engine, ls.byHash = e, map[string]*leased{}
-	ls.closed = e.config.Clock != nil // a lease needs to know how fast the clock goes that dates it
+	// A lease needs to know how fast the clock goes that dates it, and a record that releases leave alone.
+	ls.closed = e.config.Err != nil || e.config.Clock != nil || !e.config.Plain.Leases()
 }
 
 // close ends all leases, and gives back what they have left within a time.

@@ -117,17 +117,19 @@ func (l *Layout) Append(b []byte, permits uint32, merged bool) []byte {
 	return binary.LittleEndian.AppendUint32(b[:to], permits)
 }
 
-// AppendLease appends the record of a lease.
+// Leases reports whether there is room for leaseMark. Without that mark, a release would take permits out of
+// a lease that still hands them out.
+func (l *Layout) Leases() bool { return l.random > len(leaseMark) }
+
+// AppendLease appends the record of a lease, in a format that Leases.
 func (l *Layout) AppendLease(b []byte, permits uint32) []byte {
 	from := len(b) + len(l.Header)
-	if b = l.Append(b, permits, false); l.Marks() {
-		copy(b[from:from+l.random-free], leaseMark)
-	}
+	b = l.Append(b, permits, false)
+	copy(b[from:], leaseMark)
 	return b
 }
 
-// Lease reports whether a record of Go of this format is a lease. Records of 8 random bytes have no
-// room to tell: they are taken for merged ones.
+// Lease reports whether a record of Go of this format is a lease.
 func Lease(member string, format int) bool {
 	return strings.HasPrefix(member[len(Layouts[format].Header):], leaseMark)
 }
