@@ -49,7 +49,7 @@ if common then
   do
     i = i + 1
     local s, own = seen[i], false
-    local c, given, step = s.common, s.given, '-' .. s.amount
+    local c, given, step = s.common, s.oldest[1] and s.given or '', '-' .. s.amount
     local interval, keep, value, gone, back = c.interval, c.keep, c.value, c.gone, c.back
     local taken, later = granted and c.all or 0, granted and interval or c.reset
     if granted then

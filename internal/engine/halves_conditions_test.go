@@ -59,6 +59,12 @@ func field(name, text string) func(s *keysState) { return func(s *keysState) { s
 
 func argument(place int, v any) func(s *keysState) { return func(s *keysState) { s.args[place] = v } }
 
+// keptAlive makes it a limiter with a fresh keep alive, of which nothing is outstanding.
+func keptAlive(s *keysState) {
+	s.rests()
+	s.hash["keepAliveTime"], s.ttl, s.args[argGivenRate] = "5000", 5*time.Second, "10 1000 5000 1"
+}
+
 // refused returns a state in which 5 permits are asked for and 2 are left, changed by more.
 func refused(more func(s *keysState)) func(s *keysState) {
 	return func(s *keysState) {
@@ -76,7 +82,9 @@ var conditionsOfKeys = []condition{
 	{" interval and", "", func(s *keysState) { delete(s.hash, "interval") }},
 	{" keep and", "", field("keepAliveTime", "x")},
 	{" value and", "", func(s *keysState) { s.value = nil }},
-	{" since and", "", func(s *keysState) { s.records = nil }},
+	{" value == rate and now", " now", func(s *keysState) { s.records = nil }},
+	{"not oldest.err and", "", func(s *keysState) { s.list, s.value = true, "10" }},
+	{"oldest[1] and given or ''", "given", keptAlive},
 	{" and kind == f[3] and", " and", func(s *keysState) { s.typ = "1" }},
 	{" or f[3] == '0')", " or true)", func(s *keysState) {
 		s.typ, s.hash["type"], s.value = "1", "1", "5"
@@ -225,6 +233,7 @@ var conditionsOfGroups = []condition{
 	{" not redis.call('ZSCORE', KEYS[3], member)", " true", func(s *keysState) {
 		s.args[argRecords] = s.records[0].Member
 	}},
+	{"s.oldest[1] and s.given or ''", "s.given", keptAlive},
 	{"common = right and", "common =", func(s *keysState) { s.value = nil }},
 	{"granted = granted and", "granted =", refused(func(*keysState) {})},
 	{"lone, usual = not resent", "lone, usual = true", refused(argument(argResent, 10))},

@@ -24,6 +24,7 @@ type keysState struct {
 	hash    map[string]any
 	value   any // nil for no key
 	records []redis.Z
+	list    bool          // the key of the records is a list
 	ttl     time.Duration // of all keys; 0 for none
 	args    given
 	typ     any   // ARGV[1]
@@ -40,6 +41,9 @@ func newKeysState() *keysState {
 			argRecords: recordOf(2, 0).Member, argNow: theTime},
 	}
 }
+
+// rests makes it a limiter of which nothing is outstanding.
+func (s *keysState) rests() { s.records, s.value = nil, "10" }
 
 // sessionText is the text of a session whose last request took a permit.
 func sessionText(number, at int64) string {
@@ -183,7 +187,9 @@ func (s *keysState) write(ctx context.Context, p redis.Pipeliner, keys []string)
 	} else if s.value != nil {
 		p.Set(ctx, keys[1], s.value, 0)
 	}
-	if len(s.records) > 0 {
+	if s.list {
+		p.RPush(ctx, keys[2], "x")
+	} else if len(s.records) > 0 {
 		p.ZAdd(ctx, keys[2], s.records...)
 	}
 	for _, key := range keys {
@@ -298,6 +304,7 @@ var spoilers = []func(s *keysState, random *rand.Rand){
 			s.records = nil
 		}
 	},
+	func(s *keysState, _ *rand.Rand) { s.rests() },
 	func(s *keysState, _ *rand.Rand) { // only its last record
 		s.records = s.records[max(0, len(s.records)-1):]
 	},

@@ -23,6 +23,7 @@ do
         return refused
       end
     end
+    given = oldest[1] and given or '' -- a new key has no time to live yet
     -- include parts/common_write.lua
     local reset = first[1] and math.ceil(latest) + interval - now or 0
     local later = wait and reset or interval

@@ -3,10 +3,10 @@
 --
 -- The common case: a rate is set, and a given rate says the same; the request is new; the value is a whole
 -- number within the rate, and a PER_CLIENT one is right for it; the oldest record has a whole ms, and no
--- later time than now. At most SOME records have expired, and either the value is not due for a check
--- (read.lua), or at most LEFT records remain and their sum confirms it. If records have expired, or a caller
--- asks for numbers, the newest record is no later than now either. The permits are there, or return with
--- the oldest record that counts.
+-- later time than now, or there is none, and the value is the rate. At most SOME records have expired, and
+-- either the value is not due for a check (read.lua), or at most LEFT records remain and their sum confirms
+-- it. If records have expired, or a caller asks for numbers, the newest record is no later than now either.
+-- The permits are there, or return with the oldest record that counts.
 --
 -- Before it: kind, amount and given are ARGV[1], ARGV[4] and ARGV[13] of the limiter; asked, a caller asks
 -- for numbers; usual, no argument is there that only the general case knows; lone, the request is a single
@@ -29,7 +29,8 @@ if not none then
   text, oldest = redis.pcall('GET', KEYS[2]), redis.pcall('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
 end
 local rate, interval, keep, own = tonumber(f[1]), tonumber(f[2]), tonumber(f[4] or 0), f[3] == '1'
-local value, since, all = tonumber(text), tonumber(oldest[2]), tonumber(amount)
+local value, all = tonumber(text), tonumber(amount)
+local since = tonumber(oldest[2]) or not oldest.err and value == rate and now
 local wait, gone, back, first, latest = nil, 0, 0, oldest, since
 local right = usual and rate and interval and keep and value and since and kind == f[3] and not f[6]
   and interval > 0 and rate % 1 + interval % 1 + keep % 1 + value % 1 + since % 1 == 0
