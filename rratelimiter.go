@@ -234,7 +234,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := k.Check(ctx, permits, 0); err != nil || permits == 0 || guard.Off() {
 		return err
 	}
-	if permits = k.ReturnToLease(permits); permits == 0 || guard.TakeBackUnbooked(k, permits) {
+	if permits = k.ReturnToLease(ctx, permits); permits == 0 || guard.TakeBackUnbooked(k, permits) {
 		return nil
 	}
 	err := k.Release(ctx, permits)

@@ -82,8 +82,29 @@ type leased struct {
 	lasts     time.Duration // how long leases last; 0 if the limiter is not leased
 	ended     time.Time     // when the last lease ended
 	scarce    time.Time     // until then no lease is taken, because Redis has refused permits
-	freeing   int           // settlements under way that give permits back
-	freed     chan struct{} // closed when there are none; nil as long as there were none
+	settling  pending       // settlements under way
+	freeing   pending       // those of them that give permits back
+}
+
+// A pending counts what is under way. Guarded by the mu of what has it.
+type pending struct {
+	n    int
+	done chan struct{} // closed when n is 0 again; nil as long as there was nothing
+}
+
+// begin counts one more.
+func (p *pending) begin() {
+	if p.n == 0 {
+		p.done = make(chan struct{})
+	}
+	p.n++
+}
+
+// end counts one less.
+func (p *pending) end() {
+	if p.n--; p.n == 0 {
+		close(p.done)
+	}
 }
 
 // A lease is permits that are handed out until it ends.
@@ -233,10 +254,12 @@ func (s *lease) take(permits int64, age time.Duration, now time.Time) (left int6
 	for last := s.lastUse.Load(); last < use && !s.lastUse.CompareAndSwap(last, use); {
 		last = s.lastUse.Load()
 	}
-	if left = s.left.Add(-permits); left >= 0 {
-		return left, true
+	// The permits of a call that gets none must not be missing meanwhile: a settlement would count them as used.
+	for left = s.left.Load(); left >= permits; left = s.left.Load() {
+		if s.left.CompareAndSwap(left, left-permits) {
+			return left - permits, true
+		}
 	}
-	s.left.Add(permits)
 	return 0, false
 }
 

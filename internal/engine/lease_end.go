@@ -13,22 +13,27 @@ func (d *leased) settle(s *lease) {
 	if settle == nil {
 		return
 	}
-	frees := d.used < s.size
-	if frees {
-		d.noteFreeing(1)
+	under := []*pending{&d.settling}
+	if d.used < s.size {
+		under = append(under, &d.freeing)
+	}
+	for _, p := range under {
+		p.begin()
 	}
 	working := d.leases.work(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, settleLeaseFor)
 		defer cancel()
 		settle(ctx)
-		if frees {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			d.noteFreeing(-1)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, p := range under {
+			p.end()
 		}
 	})
-	if !working && frees {
-		d.noteFreeing(-1)
+	if !working {
+		for _, p := range under {
+			p.end()
+		}
 	}
 }
 
@@ -86,11 +91,23 @@ func (s *lease) giveBack(permits int64) int64 {
 	}
 }
 
-// ReturnToLease gives permits back to the lease that handed them out, and returns how many it did not.
-func (l *Limiter) ReturnToLease(permits int64) (rest int64) {
-	if d := l.engine.leases.of(l); d != nil {
-		if s := d.current.Load(); s != nil {
-			permits -= s.giveBack(permits)
+// ReturnToLease gives permits back to the lease that handed them out, and returns how many it did not. If a
+// lease is being settled, it waits for that, or for the end of ctx: until then Redis would not find them.
+func (l *Limiter) ReturnToLease(ctx context.Context, permits int64) (rest int64) {
+	d := l.engine.leases.of(l)
+	if d == nil {
+		return permits
+	}
+	if s := d.current.Load(); s != nil {
+		permits -= s.giveBack(permits)
+	}
+	d.mu.Lock()
+	settling := d.settling
+	d.mu.Unlock()
+	if permits > 0 && settling.n > 0 {
+		select {
+		case <-settling.done:
+		case <-ctx.Done():
 		}
 	}
 	return permits
@@ -109,16 +126,6 @@ func (d *leased) endAll() {
 // compete, the next refusal comes within a second. Guarded by mu.
 func (d *leased) noteScarce() { d.scarce = time.Now().Add(longestLease) }
 
-// noteFreeing notes that a settlement begins that gives permits back, or ends (-1). Guarded by mu.
-func (d *leased) noteFreeing(begins int) {
-	if d.freeing == 0 {
-		d.freed = make(chan struct{})
-	}
-	if d.freeing += begins; d.freeing == 0 {
-		close(d.freed)
-	}
-}
-
 // endLeases ends the leases of a limiter, so that callers get their permits for which Redis does not have
 // enough. The channel is closed when Redis has them; it is nil if no permits are on their way.
 func (l *Limiter) endLeases() (freed <-chan struct{}) {
@@ -128,10 +135,10 @@ func (l *Limiter) endLeases() (freed <-chan struct{}) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.endAll(); d.freeing == 0 {
+	if d.endAll(); d.freeing.n == 0 {
 		return nil
 	}
-	return d.freed
+	return d.freeing.done
 }
 
 // freeLeases ends the leases of limiters, if a call has refused permits that these have, and reports whether

@@ -3,6 +3,7 @@ package leases_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,6 +27,22 @@ func (b *bubble) leased(p *process) (taken int64) {
 	}
 	b.Fatalf("no lease after %d permits", taken)
 	return 0
+}
+
+// A release that comes while a lease is being settled gives back what the lease has handed out.
+func TestAReleaseWaitsForTheSettlement(t *testing.T) {
+	inBubble(t, 1, 10000, func(b *bubble) {
+		p := b.processes[0]
+		taken := b.leased(p)
+		p.late.Store(int64(100 * time.Millisecond))
+		time.Sleep(interval / 20)
+		synctest.Wait() // the settlement is under way
+		p.late.Store(0)
+		NoError(b, p.Release(b.Context(), taken))
+		if v := b.value(); v != 10000 {
+			b.Errorf("%d are left, want 10000", v)
+		}
+	})
 }
 
 // A lease keeps no permits from the process that has it: a call for more than it has gets them.

@@ -33,8 +33,9 @@ var errDead = errors.New("the process is dead")
 type process struct {
 	*rratelimiter.RateLimiter
 	client *rratelimiter.Client
-	dead   atomic.Bool // nothing reaches Redis any more
-	loses  atomic.Bool // some replies get lost
+	dead   atomic.Bool  // nothing reaches Redis any more
+	loses  atomic.Bool  // some replies get lost
+	late   atomic.Int64 // ns that requests take
 	trips  *atomic.Int64
 }
 
@@ -70,6 +71,7 @@ func (b *bubble) starts(rdb *redis.Client, opts ...rratelimiter.Option) {
 			cmd.SetErr(errDead)
 			return errDead
 		}
+		time.Sleep(time.Duration(p.late.Load()))
 		err := next(ctx, cmd)
 		if p.loses.Load() && rand.IntN(10) == 0 {
 			cmd.SetErr(io.EOF)
