@@ -254,7 +254,7 @@ func (s *lease) take(permits int64, age time.Duration, now time.Time) (left int6
 	for last := s.lastUse.Load(); last < use && !s.lastUse.CompareAndSwap(last, use); {
 		last = s.lastUse.Load()
 	}
-	// The permits of a call that gets none must not be missing meanwhile: a settlement would count them as used.
+	// A call that gets none takes none meanwhile: a settlement would count them as used.
 	for left = s.left.Load(); left >= permits; left = s.left.Load() {
 		if s.left.CompareAndSwap(left, left-permits) {
 			return left - permits, true
