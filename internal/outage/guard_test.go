@@ -18,7 +18,7 @@ func TestLimitersAreForgotten(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
 		e := engine.New(engine.Config{
 			ID: "id", MapName: func(name string) string { return name }, Runner: redisx.NewRunner(rdb),
-			Layout: wire.Layouts[0].ForClient(),
+			Layout: wire.Layouts[0].ForClient(), Plain: &wire.Layouts[0],
 		})
 		defer e.Close()
 		guard := New(e, Settings{})
