@@ -33,3 +33,22 @@ func ExampleWithLease() {
 	// 500000 <nil>
 	// true <nil>
 }
+
+func ExampleKeyed_WithLease() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+	o := rratelimiter.LeaseOptions{Max: time.Second}
+	searches := client.RateLimiter("searches").WithLease(o)
+	tenants := client.Keyed("tenants", 100_000, time.Hour).WithLease(o)
+	if err := searches.SetRate(ctx, rratelimiter.Overall, 600_000, time.Minute); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(searches.TryAcquire(ctx, 1, 0))
+	fmt.Println(tenants.TryAcquire(ctx, "acme", 1, 0))
+	// Output:
+	// true <nil>
+	// true <nil>
+}

@@ -412,8 +412,11 @@ func ExampleGroup_Reserve() {
 	tokens := client.RateLimiter("{qa}:tokens").WithRate(1000, time.Minute)
 	question := client.All(requests, tokens).Amounts(1, 500)
 	r, err := question.Reserve(ctx, 1, time.Second)
-	if err != nil || r == nil {
-		log.Fatal("refused, or failed: ", err)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if r == nil { // refused
+		return
 	}
 	if err := r.Settle(ctx, 1, 120); err != nil { // 1 request, 120 tokens
 		log.Fatal(err)

@@ -59,6 +59,8 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, rratelimiter.ErrInvalidArgument): // a missing user, or one with braces
 		http.Error(w, "the user is missing or invalid", http.StatusBadRequest)
 		return
+	case r.Context().Err() != nil: // the user has left
+		return
 	case err != nil: // Redis has failed: let the question pass, without a limit
 		log.Print(err)
 	case reservation == nil:
