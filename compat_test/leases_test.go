@@ -36,7 +36,7 @@ var _ = Describe("Leases of Go beside Java", func() {
 	})
 
 	It("never bring more than the rate in any interval", func(ctx SpecContext) {
-		const rate, interval, duration = 2000, time.Second, 5 * time.Second
+		const rate, interval, duration = 400, time.Second, 5 * time.Second
 		name := redistest.Name(GinkgoT())
 		yes(gos[0].limiter(name).TrySetRate(ctx, config(overall, rate, interval)))
 		var log grants.Log

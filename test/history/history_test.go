@@ -41,6 +41,7 @@ type history struct {
 	settles bool   // callers reserve, settle and charge, instead of giving back
 	ids     atomic.Int64
 	limiter []*rratelimiter.RateLimiter
+	model   porcupine.Model
 
 	mu  sync.Mutex
 	ops []porcupine.Operation // guarded by mu
@@ -199,13 +200,13 @@ func (h *history) runs(callers int) {
 func (h *history) check() (told bool) {
 	h.Helper()
 	stand(h.ops)
-	result := porcupine.CheckOperationsTimeout(model, h.ops, 5*time.Second)
+	result := porcupine.CheckOperationsTimeout(h.model, h.ops, 5*time.Second)
 	if result != porcupine.Illegal {
 		return result == porcupine.Ok
 	}
-	_, info := porcupine.CheckOperationsVerbose(model, h.ops, 10*time.Second)
+	_, info := porcupine.CheckOperationsVerbose(h.model, h.ops, 10*time.Second)
 	path := filepath.Join(h.ArtifactDir(), fmt.Sprintf("history-%d.html", h.seed))
-	if err := porcupine.VisualizePath(model, info, path); err != nil {
+	if err := porcupine.VisualizePath(h.model, info, path); err != nil {
 		h.Error(err)
 	}
 	h.Errorf("seed %d, %d Clients, steps %v, shared records %v: %s, %d calls; see %s (-artifacts keeps it)",
@@ -297,7 +298,7 @@ func (c *sharedClock) answered(cmd redis.Cmder, err error) {
 // newHistory returns a history with a number of Clients. In every second one they keep
 // records with a resolution.
 func newHistory(t *testing.T, rdb *redis.Client, clock func() time.Time, clients int) *history {
-	h := &history{T: t, seed: rand.Uint64()}
+	h := &history{T: t, seed: rand.Uint64(), model: model}
 	opts := []rratelimiter.Option{rratelimiter.WithClock(clock)}
 	if h.shares = h.seed%2 == 0; h.shares {
 		opts = append(opts, rratelimiter.WithResolution(time.Second))

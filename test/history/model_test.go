@@ -92,6 +92,7 @@ const (
 	steps     kind = "the clock goes on"
 	reserves  kind = "TryReserve"
 	settles   kind = "Settle"
+	leases    kind = "a lease"
 	charges   kind = "Charge"
 )
 
