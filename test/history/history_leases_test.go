@@ -45,57 +45,80 @@ func (s lent) out(steps int) (sum int64) {
 	return sum
 }
 
-// after returns what a call may leave behind. Permits are granted if those used in an interval stay within the
-// rate. They are refused if they do not fit beside what is leased; what a lease has handed out may count until
-// an interval after the end of the lease.
+// after returns what a call may leave behind.
 func (s lent) after(a asked, t told) (after []lent) {
+	// What a lease has handed out may count until an interval after the end of the lease.
 	left, atLeast := leaseRate-s.out(leaseSlots), leaseRate-s.out(leaseSlots+leaseLasts)
-	next := s
-	if !t.ok && (a.kind == leases || a.kind == settles) {
-		return []lent{s}
-	}
 	switch a.kind {
 	case acquires:
 		if !t.ok && a.n > atLeast {
 			return []lent{s}
 		}
-		next.taken[0] += a.n
-		if t.ok && a.n <= left {
-			after = append(after, next)
+		if t.ok {
+			return s.granted(a, left)
 		}
-		if next.leased[a.client] -= a.n; t.ok && next.leased[a.client] >= 0 {
-			after = append(after, next)
+	case leases, settles:
+		if !t.ok {
+			return []lent{s}
 		}
-	case leases:
-		next.leases[a.client]++
-		if next.leased[a.client] += a.n; a.n <= left {
-			after = append(after, next)
-		}
-	case settles:
-		next.leases[a.client]--
-		next.leased[a.client] -= a.n - a.used
-		if n := next.leased[a.client]; n == 0 || n > 0 && next.leases[a.client] > 0 {
-			after = append(after, next)
-		}
-	case releases: // to the lease or to Redis
-		for i := range next.taken {
-			next.taken[i] -= out(&a.n, next.taken[i])
-		}
-		for returned := s.out(leaseSlots) - next.out(leaseSlots); returned >= 0; returned-- {
-			after = append(after, next)
-			if s.leases[a.client] == 0 {
-				break
-			}
-			next.leased[a.client]++
-		}
+		return s.lends(a, left)
+	case releases:
+		return s.released(a)
 	case available:
 		if t.left <= left && t.left >= atLeast {
-			after = append(after, s)
+			return []lent{s}
 		}
 	case steps:
+		next := s
 		next.taken = [leaseSlots + leaseLasts]int64{}
 		copy(next.taken[min(a.n, leaseSlots+leaseLasts):], s.taken[:])
+		return []lent{next}
+	}
+	return nil
+}
+
+// granted returns what a grant may leave behind: it is of those that are left, or of a lease.
+func (s lent) granted(a asked, left int64) (after []lent) {
+	s.taken[0] += a.n
+	if a.n <= left {
+		after = append(after, s)
+	}
+	if s.leased[a.client] -= a.n; s.leased[a.client] >= 0 {
+		after = append(after, s)
+	}
+	return after
+}
+
+// lends returns what is left behind when a lease is taken or settled.
+func (s lent) lends(a asked, left int64) (after []lent) {
+	client := a.client
+	if a.kind == leases {
+		s.leases[client]++
+		if s.leased[client] += a.n; a.n <= left {
+			return []lent{s}
+		}
+		return nil
+	}
+	s.leases[client]--
+	s.leased[client] -= a.n - a.used
+	if n := s.leased[client]; n == 0 || n > 0 && s.leases[client] > 0 {
+		return []lent{s}
+	}
+	return nil
+}
+
+// released returns what a release may leave behind: its permits go to the lease, or to Redis.
+func (s lent) released(a asked) (after []lent) {
+	next := s
+	for i := range next.taken {
+		next.taken[i] -= out(&a.n, next.taken[i])
+	}
+	for returned := s.out(leaseSlots) - next.out(leaseSlots); returned >= 0; returned-- {
 		after = append(after, next)
+		if s.leases[a.client] == 0 {
+			break
+		}
+		next.leased[a.client]++
 	}
 	return after
 }
@@ -202,7 +225,9 @@ func (h *history) asksAtOnce(round uint64, gives bool) {
 						a.n = min(a.n, held)
 						held -= a.n
 						a.kind = releases
-						h.does(a, func() told { return h.told(h.limiter[client].Release(context.Background(), a.n)) })
+						h.does(a, func() told {
+							return h.told(h.limiter[client].Release(context.Background(), a.n))
+						})
 					default:
 						if a.kind = acquires; p >= 97 {
 							a.n = 100
@@ -226,8 +251,8 @@ func (h *history) asksAtOnce(round uint64, gives bool) {
 	all.Wait()
 }
 
-// Callers of Clients that lease permits, beside one that leases none, get what they would get one by one. While
-// permits are given back, none come back by time.
+// Callers of Clients that lease permits, beside one that leases none, get what they would get one by one.
+// While permits are given back, none come back by time.
 func TestCallersOfLeasesAtOnceGetWhatTheyWouldOneByOne(t *testing.T) {
 	for name, interval := range map[string]time.Duration{
 		"permits come back": leaseSlots * leaseStep, "permits are given back": time.Hour} {
@@ -262,7 +287,8 @@ func (h *history) leasesAndAsks(t *testing.T, interval time.Duration) {
 		rdb := redistest.MiniClient(t, mini)
 		rdb.AddHook(noter{h, mini, client})
 		if client < 2 {
-			opts = append(opts, rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: leaseLasts * leaseStep}))
+			o := rratelimiter.LeaseOptions{Max: leaseLasts * leaseStep}
+			opts = append(opts, rratelimiter.WithLease(o))
 		}
 		h.limiter = append(h.limiter, NewClient(t, rdb, opts...).RateLimiter("l"))
 	}
