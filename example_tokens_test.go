@@ -91,7 +91,7 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request, question string
 	if err != nil {
 		log.Print(err)
 		http.Error(w, "the model does not answer", http.StatusBadGateway)
-		return 0, nil
+		return 0, r.Context().Err() // a user who has left may have used tokens
 	}
 	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)

@@ -107,14 +107,16 @@ type LeaseOptions struct {
 // back, and what was used is dated back to its last use.
 //
 // TryAcquire, Acquire and Allow use leases, and Release gives back to a lease first. Group, Reserve and
-// Charge ask Redis. A call that Redis refuses, or that would stand in line, ends the leases of its Client,
-// and gets what they have left. A lease takes at most twice the permits that the last one used. None is taken
+// Charge ask Redis. A call that Redis refuses, or that would stand in line, ends this Client's lease of that
+// limiter, and gets what it has left. A lease takes at most twice the permits that the last one used. None is taken
 // where the rate is less than 100 or the interval shorter than 100 ms, while callers stand in line, for a
 // second after Redis has refused a call, with WithClock, and with WithRedisson for a version before 3.21.0.
 //
 // Other clients, also of Java, find the permits of a lease taken, and AvailablePermits does not count
 // them. After a SetRate, Delete or Rename, a lease hands out permits until it ends. Close gives back what
 // is left. A process that is killed loses it for an interval and the time of a lease.
+//
+// If o is out of its bounds, each call returns an ErrInvalidArgument, and so does Validate.
 func WithLease(o LeaseOptions) Option {
 	return option(func(s *settings) {
 		s.outage.Policy.Leasing = engine.Leasing{Longest: o.Max, Share: o.Share}

@@ -15,7 +15,8 @@ import (
 )
 
 // A Reservation holds permits for a cost that is known later, such as the tokens of an answer or
-// the bytes of a response. Settle says what was used:
+// the bytes of a response. Its methods Settle, Cancel and ID are those of limit.Reservation. Settle says
+// what was used:
 //
 //	r, err := tokens.Reserve(ctx, estimate, time.Second)
 //	if err != nil || r == nil { // failed, or refused

@@ -6,8 +6,8 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// Result is what Allow and Peek return: the numbers that a caller may want to pass on,
-// the same for all limiters of this module. Of a RateLimiter:
+// Result is what Allow, Peek, TryReserve and Charge return: the numbers that a caller may want to pass
+// on, the same for all limiters of this module. limit.Result describes its fields. Of a RateLimiter:
 //
 // Name is that of the limiter, as it was given. Limit is the rate, Interval that of the
 // limit in Redis.
@@ -20,6 +20,9 @@ import (
 // resolution in addition. If another client has a clock of its own that is ahead, it may
 // be longer by a tenth of an interval, at most a second. ResetAfter has the same bounds,
 // and is rounded up to a ms.
+//
+// Debt is by how much charges exceed what was left. A Charge is never refused, so its RetryAfter is 0 also
+// in debt; that of a Peek says when a permit is there again.
 //
 // Degraded reports that Redis did not decide. It has failed, and the Fallback did; or it
 // is just back, and the share of this Client is taken; or limiting is off. Then Limit is
