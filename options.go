@@ -108,9 +108,10 @@ type LeaseOptions struct {
 //
 // TryAcquire, Acquire and Allow use leases, and Release gives back to a lease first. Group, Reserve and
 // Charge ask Redis. A call that Redis refuses, or that would stand in line, ends this Client's lease of that
-// limiter, and gets what it has left. A lease takes at most twice the permits that the last one used. None is taken
-// where the rate is less than 100 or the interval shorter than 100 ms, while callers stand in line, for a
-// second after Redis has refused a call, with WithClock, and with WithRedisson for a version before 3.21.0.
+// limiter, and gets what it has left. A lease takes at most twice the permits that the last one used. None
+// is taken where the rate is less than 100 or the interval shorter than 100 ms, while callers stand in line,
+// for a second after Redis has refused a call, with WithClock, and with WithRedisson for a version before
+// 3.21.0.
 //
 // Other clients, also of Java, find the permits of a lease taken, and AvailablePermits does not count
 // them. After a SetRate, Delete or Rename, a lease hands out permits until it ends. Close gives back what

@@ -19,6 +19,9 @@ var (
 	_ = Describe("Faults of a server under load", Ordered, ContinueOnFailure, Label(thorough), func() {
 		faultSpecs(faults.Setup{}, slices.Concat(faults.OfServer, faults.OfMemory, faults.OfNetwork))
 	})
+	_ = Describe("Faults under load with leases", Ordered, ContinueOnFailure, Label(thorough), func() {
+		faultSpecs(faults.Setup{Alone: true, Leased: true}, faults.OfLeases)
+	})
 	_ = Describe("Faults under sentinels under load", Ordered, ContinueOnFailure, Label(thorough), func() {
 		faultSpecs(faults.Setup{Kind: faults.Sentinels}, faults.OfSentinel)
 	})

@@ -4,22 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/grants"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // callers are those of Go.
 type callers struct {
+	setup   Setup
 	rdbs    []redis.UniversalClient
 	clients []*rratelimiter.Client
 	name    string
 	log     *grants.Log
 	stop    chan struct{}
+	leases  atomic.Int64 // that were asked for, or settled
 	all     sync.WaitGroup
 
 	mu      sync.Mutex
@@ -34,7 +39,8 @@ type callers struct {
 type ended struct{ due, at time.Time }
 
 func (s *Testbed) startCallers(ctx context.Context, name string, log *grants.Log) *callers {
-	c := &callers{name: name, log: log, stop: make(chan struct{}), last: make([]time.Time, goClients),
+	c := &callers{setup: s.setup, name: name, log: log,
+		stop: make(chan struct{}), last: make([]time.Time, goClients),
 		errors: map[string]int{}, texts: map[string]string{}}
 	for i := range goClients {
 		var opts []rratelimiter.Option
@@ -42,7 +48,18 @@ func (s *Testbed) startCallers(ctx context.Context, name string, log *grants.Log
 			off := s.setup.Clocks[i]
 			opts = append(opts, rratelimiter.WithClock(func() time.Time { return time.Now().Add(off) }))
 		}
+		if s.setup.Leased {
+			opts = append(opts, rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: time.Second}))
+		}
 		rdb := s.client()
+		rdb.AddHook(redistest.Hook(func(_ context.Context, cmds ...redis.Cmder) error {
+			for _, cmd := range cmds {
+				if strings.Contains(fmt.Sprint(cmd.Args()...), "GoRLease") { // the mark of their records
+					c.leases.Add(1)
+				}
+			}
+			return nil
+		}))
 		c.rdbs = append(c.rdbs, rdb)
 		c.clients = append(c.clients, rratelimiter.New(rdb, opts...))
 	}
@@ -88,11 +105,14 @@ func (c *callers) work(ctx context.Context, n int) {
 		c.note(client, ended{due, now}, start, err)
 		if ok {
 			c.grant(client, start, permits)
+			if c.setup.Leased {
+				wait(ctx, rest)
+			}
 			continue
 		}
 		if errors.Is(err, rratelimiter.ErrNotInitialized) {
 			again, cancel := context.WithTimeout(ctx, rest*20)
-			_, _ = l.TrySetRate(again, rratelimiter.Overall, limit.Rate, limit.Interval)
+			_, _ = l.TrySetRate(again, rratelimiter.Overall, c.setup.limit().Rate, c.setup.limit().Interval)
 			cancel()
 		}
 		wait(ctx, rest)

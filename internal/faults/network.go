@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,6 +56,21 @@ var OfNetwork = []Fault{
 		Setup:     Setup{Clocks: []time.Duration{0, time.Hour, -time.Hour}},
 		Unlimited: "clocks that differ make a limit wrong by as much",
 		Break:     func(ctx context.Context, _ *Round) error { wait(ctx, broken); return nil }},
+}
+
+// OfLeases are faults around Clients that take leases. Java has none, and would use up what they need.
+var OfLeases = leased("replies are late", "connections are cut", "connections are cut within a reply",
+	"replies are swallowed", "packets vanish", "nothing listens")
+
+// leased returns faults of the network by their names, for Clients that take leases.
+func leased(names ...string) (faults []Fault) {
+	for _, f := range OfNetwork {
+		if slices.Contains(names, f.Name) {
+			f.Setup = Setup{Alone: true, Leased: true}
+			faults = append(faults, f)
+		}
+	}
+	return faults
 }
 
 // fillPools takes all connections of the go-redis clients, as a program does that

@@ -13,6 +13,7 @@ import (
 // A Report is what came of a fault.
 type Report struct {
 	Fault string
+	Limit grants.Limit
 	Wrong []string // what must not be
 
 	Calls, Granted int            // calls of Go, and permits
@@ -29,7 +30,7 @@ type Report struct {
 	JavaBack    time.Duration
 }
 
-func newReport(f Fault) *Report { return &Report{Fault: f.Name} }
+func newReport(f Fault) *Report { return &Report{Fault: f.Name, Limit: f.Setup.limit()} }
 
 func (r *Report) wrong(format string, args ...any) {
 	r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...))
@@ -46,7 +47,7 @@ func (r *Report) String() string {
 	if r.JavaStuck > 0 {
 		fmt.Fprintf(&b, ", %d threads stuck", r.JavaStuck)
 	}
-	fmt.Fprintf(&b, "; worst window %v of %d", r.Worst, limit.Rate)
+	fmt.Fprintf(&b, "; worst window %v of %d", r.Worst, r.Limit.Rate)
 	for _, loss := range r.Losses {
 		fmt.Fprintf(&b, "; %s", loss.Why)
 	}

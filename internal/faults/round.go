@@ -65,6 +65,7 @@ func (s *Testbed) Play(ctx context.Context, f Fault) (*Report, error) {
 
 func (r *Round) setRate(ctx context.Context) error {
 	c := rratelimiter.New(r.look)
+	limit := r.setup.limit()
 	err := c.RateLimiter(r.Name).SetRate(ctx, rratelimiter.Overall, limit.Rate, limit.Interval)
 	return errors.Join(err, c.Close())
 }
@@ -104,7 +105,7 @@ func (r *Round) work(ctx context.Context) (err error) {
 // unlimited notes that the limit did not hold between two moments, and not for an
 // interval around them either. Clocks of Clients are wrong from the beginning to the end.
 func (r *Round) unlimited(from, to time.Time) {
-	around := limit.Interval
+	around := r.setup.limit().Interval
 	if r.setup.Clocks != nil {
 		around = time.Hour
 	}
@@ -138,13 +139,16 @@ func (r *Round) served(ctx context.Context, since time.Time, patience time.Durat
 
 // judge looks at what the callers saw.
 func (r *Round) judge(machine *control) {
-	r.report.Worst = limit.Worst(r.Log, grants.Slack)
-	if err := limit.Check(r.Log); err != nil {
+	r.report.Worst = r.setup.limit().Worst(r.Log, grants.Slack)
+	if err := r.setup.limit().Check(r.Log); err != nil {
 		r.report.wrong("over the limit: %v", err)
 	}
 	r.report.Losses = r.Log.Losses()
 	g := r.golang
 	r.report.Calls, r.report.Granted, r.report.Errors = len(g.calls), g.granted, g.errors
+	if r.setup.Leased && g.leases.Load() == 0 {
+		r.report.wrong("nothing was leased")
+	}
 	for kind, text := range g.texts {
 		if !r.Fault.mayBe(kind) {
 			r.report.wrong("%d times %s: %s", g.errors[kind], kind, text)
@@ -169,9 +173,12 @@ func (r *Round) judge(machine *control) {
 // and the keys to say so. A record of a clock that was wrong stays for a tenth longer.
 func (r *Round) settle(ctx context.Context) error {
 	const later = 20 * time.Millisecond
-	span := limit.Interval
+	span := r.setup.limit().Interval
+	if r.setup.Leased {
+		span += span / 20 // a lease that was not settled
+	}
 	if r.Fault.Unlimited != "" {
-		span += limit.Interval / 10
+		span += r.setup.limit().Interval / 10
 	}
 	ended := time.Now()
 	c := rratelimiter.New(r.look)
@@ -180,7 +187,7 @@ func (r *Round) settle(ctx context.Context) error {
 	if r.Fault.Unlimited != "" {
 		// An acquire that needs the permits of records of the future puts them right; reading
 		// writes nothing.
-		if _, err := l.TryAcquire(ctx, limit.Rate, 0); err != nil {
+		if _, err := l.TryAcquire(ctx, r.setup.limit().Rate, 0); err != nil {
 			return err
 		}
 	}
@@ -189,9 +196,9 @@ func (r *Round) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.report.Lost = limit.Rate - left; r.report.Lost != 0 {
+	if r.report.Lost = r.setup.limit().Rate - left; r.report.Lost != 0 {
 		err = until(ctx, func() error {
-			if left, err = l.AvailablePermits(ctx); err == nil && left != limit.Rate {
+			if left, err = l.AvailablePermits(ctx); err == nil && left != r.setup.limit().Rate {
 				err = errors.New("some are not back yet")
 			}
 			return err
@@ -212,7 +219,7 @@ func (r *Round) invariant(ctx context.Context) error {
 	}
 	if p := l.Shared(); !p.Checked || !p.HasValue || p.Drift != 0 {
 		r.report.wrong("in the end %s are left and %d outstanding of %d", p.Value, p.Outstanding+p.Over,
-			limit.Rate)
+			r.setup.limit().Rate)
 	}
 	return nil
 }

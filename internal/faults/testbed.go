@@ -15,6 +15,10 @@ import (
 // limit is shared by all callers of a round, and too small for all of them.
 var limit = grants.Limit{Rate: 50, Interval: 400 * time.Millisecond}
 
+// wide is shared where Go takes leases: it is about what all want, for nothing is leased where many calls are
+// refused.
+var wide = grants.Limit{Rate: 600, Interval: 400 * time.Millisecond}
+
 // goClients is the number of Clients of Go, goCallers that of their callers, and
 // javaCallers that of the threads of Java.
 const (
@@ -41,6 +45,15 @@ type Setup struct {
 	Alone   bool            // Go is alone: Java has a clock of its own
 	Clocks  []time.Duration // by which the clocks of the Clients of Go differ; none: they have none
 	Pool    int             // of each go-redis client; 0 is its default
+	Leased  bool            // Clients of Go take leases
+}
+
+// limit returns the limit of a round.
+func (s Setup) limit() grants.Limit {
+	if s.Leased {
+		return wide
+	}
+	return limit
 }
 
 // A Testbed is servers, and two instances of Redisson that know them. It ends with the
