@@ -176,6 +176,26 @@ func TestTooFewReplicasAreAnError(t *testing.T) {
 	}
 }
 
+// A lease hands out permits only if the replicas have it: without a replica the next one is not used.
+func TestALeaseNeedsReplicas(t *testing.T) {
+	f := newFollowed(t, 1, 300*time.Millisecond)
+	NoError(t, f.l.SetRate(t.Context(), Overall, 100_000, time.Minute))
+	const lasts = 500 * time.Millisecond
+	l := f.l.WithLease(rratelimiter.LeaseOptions{Max: lasts})
+	scripts := func() int64 { return redistest.Calls(t, f.master.Admin(), "evalsha") }
+	leased := func() bool {
+		before := scripts()
+		NoError(t, Yes(l.TryAcquire(t.Context(), 1, 0)))
+		return scripts() == before
+	}
+	Until(t, leased)
+	f.replica.Freeze(t)
+	time.Sleep(lasts)
+	for range 6 {
+		f.refuses(ErrOf(l.TryAcquire(t.Context(), 1, 0)))
+	}
+}
+
 // What is refused has changed nothing, and needs no replica.
 func TestARefusalNeedsNoReplica(t *testing.T) {
 	f := newFollowed(t, 2, 20*time.Millisecond) // there is one
