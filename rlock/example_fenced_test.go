@@ -54,7 +54,7 @@ func ExampleFencedLock() {
 	lock := rlock.New(client).FencedLock("account:7")
 	var account storage
 
-	slow, err := lock.LockFor(ctx, 50*time.Millisecond)
+	slow, err := lock.LockFor(ctx, time.Second)
 	if err != nil {
 		log.Fatal(err)
 	}
