@@ -61,7 +61,7 @@ func ExampleHold_Context() {
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 
-	hold, err := rlock.New(client).Lock("import").LockFor(ctx, 50*time.Millisecond)
+	hold, err := rlock.New(client).Lock("import").LockFor(ctx, time.Second)
 	if err != nil {
 		log.Fatal(err)
 	}
