@@ -31,7 +31,9 @@ func TestSettlingNextToAMillionRecordsIsFast(t *testing.T) {
 	}{{"less", 1}, {"nothing", 0}, {"more", 5}, {"charge", -1}} {
 		var first, again, usual []time.Duration
 		for range 50 {
-			usual = append(usual, inRedis(b, func() error { return Yes(small.TryAcquire(t.Context(), 1, 0)) }))
+			usual = append(usual, inRedis(b, func() error {
+				return Yes(small.TryAcquire(t.Context(), 1, 0))
+			}))
 			if c.used < 0 {
 				first = append(first, inRedis(b, func() error { return ErrOf(l.Charge(t.Context(), 2)) }))
 				left -= 2
