@@ -91,7 +91,7 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request, question string
 	if err != nil {
 		log.Print(err)
 		http.Error(w, "the model does not answer", http.StatusBadGateway)
-		return 0, r.Context().Err() // a user who has left may have used tokens
+		return 0, r.Context().Err() // nil if the model refused, which costs no tokens
 	}
 	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)

@@ -184,7 +184,7 @@ func (req *request) releaseDone(reply redisx.Reply) bool {
 }
 
 // The positions of the arguments of acquire.lua and release.lua in ARGV. Other
-// scripts have argType, argNow and argChannel at the same positions, and the
+// scripts, except settle.lua, have argType, argNow and argChannel there as well, and the
 // Runner sets argResent in all scripts that may be sent again. The headers of the
 // scripts describe the remaining ones.
 const (

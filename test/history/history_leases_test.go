@@ -47,7 +47,7 @@ func (s lent) out(steps int) (sum int64) {
 
 // after returns what a call may leave behind.
 func (s lent) after(a asked, t told) (after []lent) {
-	// What a lease has handed out may count until an interval after the end of the lease.
+	// Used permits of a lease may count for an interval from the end of the lease on.
 	left, atLeast := leaseRate-s.out(leaseSlots), leaseRate-s.out(leaseSlots+leaseLasts)
 	switch a.kind {
 	case acquires:
