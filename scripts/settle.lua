@@ -35,13 +35,13 @@ local plan, common = {}, ARGV[8] == ''
 do
   local MOST, FULL, FEW, FROM, TO = 9007199254740992, 4294967295, 12, 18, 26 -- as in the general case
   local from = FIRST + EACH * #plan
+  local member, reserved = ARGV[from + 1], tonumber(ARGV[from + 2])
   local freed, took = ARGV[from + 3], ARGV[from + 5] or ''
-  local p = { member = ARGV[from + 1], reserved = tonumber(ARGV[from + 2]), freed = freed,
-    free = tonumber(freed), channel = ARGV[from + 4], took = took, extra = tonumber(took) or 0,
-    beyond = ARGV[from + 6] }
+  local score = common and reserved > 0 and redis.pcall('ZSCORE', KEYS[3], member)
+  local p = { member = member, at = score, reserved = reserved, freed = freed, free = tonumber(freed),
+    channel = ARGV[from + 4], took = took, extra = tonumber(took) or 0, beyond = ARGV[from + 6] }
   plan[#plan + 1] = p
-  p.at = common and p.reserved > 0 and redis.pcall('ZSCORE', KEYS[3], p.member)
-  local since = tonumber(p.at or nil)
+  local since = tonumber(score or nil)
   local f = since and redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', ARGV[2], 'longest') or {}
   local text = since and redis.pcall('GET', KEYS[2])
   local rate, interval, value = tonumber(f[1]), tonumber(f[2]), tonumber(text or nil)

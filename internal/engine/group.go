@@ -136,7 +136,7 @@ func (g *Group) ask(ctx context.Context, permits []int64, wanted Want) (*groupCa
 		defer cancel()
 	}
 	call := newGroupCall(g, permits, wanted)
-	if err := call.carryOut(ctx, wanted.Budget, nil); err != nil {
+	if err := call.carryOut(ctx, wanted.Budget); err != nil {
 		return nil, err
 	}
 	for i, v := range call.results {

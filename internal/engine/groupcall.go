@@ -66,22 +66,30 @@ func (s *sessions) put(e *Engine, session any) {
 	s.free = append(s.free, session)
 }
 
+// putOnce is put, for the first of several calls.
+func (s *sessions) putOnce(e *Engine, lent *lentSession) {
+	if lent.back.CompareAndSwap(false, true) {
+		s.put(e, lent.session)
+	}
+}
+
 // A groupCall is one call of all.lua or settle.lua, or several if the script asks to be
 // sent again. Its caller may leave it; permits that it took then go back.
 type groupCall struct {
-	group     *Group
-	permits   []int64
-	reserved  []string      // the records of a reservation that it makes, by member; nil if it makes none
-	lease     time.Duration // how far these are dated ahead
-	settles   []Part        // what it settles, by member; nil if it takes permits
-	settled   func()        // gives the session of a settlement back
-	numbers   bool
-	single    bool      // the script was that of a single limiter
-	sessions  *sessions // the pool of session
-	session   any
-	number    int64
-	start     time.Time
-	ambiguous bool // it may have been carried out without a reply
+	group      *Group
+	permits    []int64
+	reserved   []string      // the records of a reservation that it makes, by member; nil if it makes none
+	lease      time.Duration // how far these are dated ahead
+	settles    []Part        // what it settles, by member; nil if it takes permits
+	settlement *Settlement   // whose attempt it is, nil if it takes permits
+	lent       *lentSession  // of the settlement, with session
+	numbers    bool
+	single     bool      // the script was that of a single limiter
+	sessions   *sessions // the pool of session
+	session    any
+	number     int64
+	start      time.Time
+	ambiguous  bool // it may have been carried out without a reply
 
 	lastFailure atomic.Pointer[error] // of Redis or the network
 
@@ -107,9 +115,8 @@ func newGroupCall(g *Group, permits []int64, wanted Want) *groupCall {
 	return call
 }
 
-// carryOut carries the call out, or returns an error when ctx ends first. begin, unless it is nil, completes
-// the call when its turn has come.
-func (call *groupCall) carryOut(ctx context.Context, budget time.Duration, begin func()) error {
+// carryOut carries the call out when its turn has come, or returns an error when ctx ends first.
+func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error {
 	e := call.group.engine
 	select {
 	case call.sessions.underWay <- struct{}{}:
@@ -124,19 +131,20 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration, begin
 			e.refusals.forget(l.Hash)
 		}
 	}()
-	if begin != nil {
-		begin()
+	if call.settlement != nil {
+		call.settlement.begin(call)
+	}
+	if ctx.Done() == nil { // as in Leave, without its closures
+		call.run(requestContext{e.ctx, ctx, call})
+		call.end(false)
+		return call.err
 	}
 	// The request does not end with ctx: its outcome says whether to withdraw. The
 	// caller cancels it when it leaves.
-	sending := requestContext{e.ctx, ctx, call}
-	if ctx.Done() != nil {
-		var cancel context.CancelFunc
-		sending.Context, cancel = context.WithCancel(e.ctx)
-		defer cancel()
-	}
+	sending, cancel := context.WithCancel(e.ctx)
+	defer cancel()
 	_, left := redisx.Leave(ctx, e.ctx, e.Work, func(context.Context) struct{} {
-		call.run(sending)
+		call.run(requestContext{sending, ctx, call})
 		return struct{}{}
 	}, func(struct{}) { call.end(true) })
 	switch {
@@ -199,7 +207,7 @@ func (call *groupCall) end(left bool) {
 	switch {
 	case call.settles != nil && call.err != nil: // another attempt may follow (Settlement)
 	case call.settles != nil:
-		call.settled()
+		call.sessions.putOnce(call.group.engine, call.lent)
 	case call.ambiguous && call.err != nil || left && call.err == nil && call.granted():
 		call.withdraw()
 	default:

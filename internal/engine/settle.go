@@ -3,7 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
@@ -43,12 +43,17 @@ func (p Part) beyond(plain *wire.Layout) (permits int64, records string) {
 // A Settlement is one settlement of what was reserved, or one charge. Its attempts are one
 // request, which Redis carries out once. It is not safe for concurrent use.
 type Settlement struct {
-	group   *Group
-	parts   []Part
-	session any // nil before the first attempt
-	number  int64
-	start   time.Time
-	end     func() // gives the session back, once
+	group  *Group
+	parts  []Part
+	lent   *lentSession // nil before the first attempt
+	number int64
+	start  time.Time
+}
+
+// A lentSession goes back to its pool once, although several attempts may end.
+type lentSession struct {
+	session any
+	back    atomic.Bool
 }
 
 // Settlement returns the settlement of the members' parts.
@@ -58,11 +63,10 @@ func (g *Group) Settlement(parts []Part) *Settlement { return &Settlement{group:
 // error it may have settled or not, and another attempt finds out.
 func (s *Settlement) Settle(ctx context.Context, numbers bool) ([]Result, error) {
 	pool := &s.group.engine.groups.sessions[s.group.limiters[0].Server()]
-	call := &groupCall{group: s.group, settles: s.parts, numbers: numbers, sessions: pool}
-	err := call.carryOut(ctx, 0, func() { s.begin(call) })
-	if err != nil { // the call may still go on
-		if s.end != nil {
-			time.AfterFunc(sessionLife, s.end)
+	call := &groupCall{group: s.group, settlement: s, settles: s.parts, numbers: numbers, sessions: pool}
+	if err := call.carryOut(ctx, 0); err != nil { // the call may still go on
+		if lent := s.lent; lent != nil {
+			time.AfterFunc(sessionLife, func() { pool.putOnce(s.group.engine, lent) })
 		}
 		return nil, s.group.limiters[0].Named(err)
 	}
@@ -72,14 +76,13 @@ func (s *Settlement) Settle(ctx context.Context, numbers bool) ([]Result, error)
 // begin gives an attempt the session and number of the first one, unless the session may have
 // forgotten that: then the records tell what was settled.
 func (s *Settlement) begin(call *groupCall) {
-	e, pool := s.group.engine, call.sessions
-	call.ambiguous = s.session != nil && time.Since(s.start) < sessionLife-time.Second
+	e := s.group.engine
+	call.ambiguous = s.lent != nil && time.Since(s.start) < sessionLife-time.Second
 	if !call.ambiguous {
-		session := pool.take(e)
-		s.session, s.number, s.start = session, e.requests.Add(1), time.Now()
-		s.end = sync.OnceFunc(func() { pool.put(e, session) })
+		s.lent = &lentSession{session: call.sessions.take(e)}
+		s.number, s.start = e.requests.Add(1), time.Now()
 	}
-	call.session, call.number, call.start, call.settled = s.session, s.number, s.start, s.end
+	call.lent, call.session, call.number, call.start = s.lent, s.lent.session, s.number, s.start
 }
 
 // The positions of the arguments of settle.lua that are not those of acquire.lua.

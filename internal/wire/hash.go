@@ -33,7 +33,7 @@ const NumberSize = 16
 
 // Number returns a number as sessions write it: with 16 digits, so that texts
 // compare as numbers do.
-func Number(n int64) string { return string(AppendNumber(nil, n)) }
+func Number(n int64) string { return string(AppendNumber(make([]byte, 0, NumberSize), n)) }
 
 // AppendNumber appends Number(n).
 func AppendNumber(b []byte, n int64) []byte {
