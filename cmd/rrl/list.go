@@ -116,9 +116,10 @@ func (l listing) limiters(w io.Writer) {
 	table(w, 0, header, func(row func(cells ...any)) {
 		for _, l := range l.Limiters {
 			c := &l.Config
-			remaining, outstanding, least, clients := c.Rate, int64(0), "", "-"
+			remaining, debt, outstanding := c.Rate, int64(0), int64(0)
+			least, owed, clients := "", "", "-"
 			for _, p := range l.InUse() {
-				remaining = min(remaining, p.Remaining-p.Debt)
+				remaining, debt = min(remaining, p.Remaining), max(debt, p.Debt)
 				outstanding += p.Outstanding
 				if p.AtLeast {
 					least = ">="
@@ -127,7 +128,10 @@ func (l listing) limiters(w io.Writer) {
 			if c.PerClient() {
 				clients = fmt.Sprint(l.Clients)
 			}
-			row(longest(l.Name), c.Type, c.Rate, words.Span(c.Interval), least+fmt.Sprint(remaining),
+			if debt > 0 {
+				owed = fmt.Sprintf(", %d in debt", debt)
+			}
+			row(longest(l.Name), c.Type, c.Rate, words.Span(c.Interval), least+fmt.Sprint(remaining)+owed,
 				outstanding, ttl(l.Keys[0].TTL), keepAlive(c.KeepAlive), clients, labels(l.Findings))
 		}
 	})

@@ -287,11 +287,15 @@ func (r report) record(record *inspect.Record, row func(cells ...any)) {
 		by = "Go"
 	}
 	age := r.At.Sub(record.At).Milliseconds()
+	since := words.Span(age)
+	if age < 0 { // dated by the end of a lease or of a slot
+		since = in(-age)
+	}
 	back := "is back"
 	if !record.Over {
 		back = words.Span(r.Config.Interval - age)
 	}
-	row(record.At.Format("15:04:05.000"), words.Span(age), record.Permits, back, format, by)
+	row(record.At.Format("15:04:05.000"), since, record.Permits, back, format, by)
 }
 
 // sessions prints the last requests of Go Clients, the newest first.

@@ -108,6 +108,7 @@ var varying = []struct {
 	{regexp.MustCompile(` +\n`), "\n"},
 	{regexp.MustCompile(`(\S)  +`), "$1  "}, // columns are as wide as what varies
 	{regexp.MustCompile(`(CLOCK|session:ID  \d+)  \d\S*`), "$1  TIME"},
+	{regexp.MustCompile(`(CLOCK  TIME  \d+ |permits? in) 1h\b`), "$1 TIME"}, // inspected within the same ms
 }
 
 // reservation is the ID of a reservation, base64 of JSON.
