@@ -114,17 +114,3 @@ func TestBucketDecidesAsTimeRate(t *testing.T) {
 		}
 	}
 }
-
-// golang.org/x/time/rate grants tokens twice if the clock is set to and fro. A Bucket does not: see
-// TestBucketBearsAClock.
-func TestTimeRateRefillsTwice(t *testing.T) {
-	theirs, granted := rate.NewLimiter(10, 3), 0
-	for i := range 40 {
-		if theirs.AllowN(time.Unix(1_700_000_000, int64(i%2)*1e8), 1) {
-			granted++
-		}
-	}
-	if granted <= 4 {
-		t.Errorf("%d are granted in 100 ms: the documentation of the package is out of date", granted)
-	}
-}
