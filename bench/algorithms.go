@@ -37,6 +37,7 @@ type memoryResult struct {
 
 type memoryData struct {
 	Keys, Callers int
+	Versions      map[string]string // of all libraries of the page, by the names in modules
 	Rows          []memoryRow
 }
 
@@ -95,7 +96,7 @@ func (r *memoryResult) jobs(ctx context.Context, s *scope) (all []memoryJob) {
 			continue
 		}
 		l := made(env{s: s, terms: generous})
-		do := func(i int) (bool, error) { return l.one(ctx, of[i%len(of)]) }
+		do := func(i int) (bool, error) { return l(ctx, of[i%len(of)]) }
 		n := 0
 		for ; n < 10_000; n++ { // then all keys are there
 			_, _ = do(n)
@@ -165,12 +166,12 @@ func (r *memoryResult) fill(ctx context.Context, s *scope, n int, window time.Du
 	before := settledMB()
 	l := r.keyed(env{s: s, terms: terms{1000, window}})
 	for i := range n {
-		must(granted(l.one(ctx, keyNumber(i)))) // only the limiter keeps the key, as that of a request
+		must(granted(l(ctx, keyNumber(i)))) // only the limiter keeps the key, as that of a request
 	}
 	full = settledMB() - before
 	for i := 0; i < 10 && window < time.Hour; i++ {
 		must(pause.For(ctx, window/2))
-		get(l.one(ctx, "later"))
+		get(l(ctx, "later"))
 	}
 	left = settledMB() - before
 	runtime.KeepAlive(l)
@@ -195,7 +196,12 @@ func settledMB() num {
 // memoryFinding returns the medians. Ours is to be no slower than any rival, not to allocate, and to drop
 // idle keys.
 func memoryFinding(s *scope, results []*memoryResult) (f finding) {
-	d := &memoryData{Keys: amount(s, 1_000_000, 1000), Callers: memoryCallers}
+	d := &memoryData{
+		Keys: amount(s, 1_000_000, 1000), Callers: memoryCallers, Versions: map[string]string{},
+	}
+	for name, path := range modules {
+		d.Versions[name] = moduleVersion(path)
+	}
 	var memory *memoryResult
 	for _, r := range results {
 		row := memoryRow{
@@ -293,7 +299,7 @@ func (r *redisResult) weigh(
 	far := server.Client(s, func(o *redis.Options) { o.Addr = proxy.Addr })
 	l := r.keyed(env{s, far, benchName, generous})
 	ask := func(users []string) error {
-		return inParallel(1, len(users), func(i int) error { return granted(l.one(ctx, users[i])) })
+		return inParallel(1, len(users), func(i int) error { return granted(l(ctx, users[i])) })
 	}
 	// The script is loaded, and the table of keys is as large as it becomes.
 	must(ask(users[:1]))

@@ -15,7 +15,6 @@ import (
 
 func TestMain(m *testing.M) {
 	shares.Main()
-	rulesMain()
 	redistest.VerifyNoLeaks(m)
 }
 

@@ -89,7 +89,7 @@ func newRival(s *scope, rdb *redis.Client, name string) maker {
 	// 2^30: the script of redis_rate reckons in seconds per permit, which must not become 0.
 	l := rivalOnRedis(name).keyed(env{s, rdb, benchName, terms{1 << 30, interval}})
 	return shared(func(limiter string) ask {
-		return func(ctx context.Context) (bool, error) { return l.one(ctx, limiter) }
+		return func(ctx context.Context) (bool, error) { return l(ctx, limiter) }
 	})
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 	"github.com/redisson-go/rratelimiter/limit/leakybucket"
-	"github.com/redisson-go/rratelimiter/limit/limittest"
 	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
@@ -20,15 +19,9 @@ import (
 // An entrant is a limiter of this library or of another, as all parts measure it that compare algorithms.
 type entrant struct {
 	algorithm, name string
-	rules           string // its name in the table of rules; empty: the same name
 	ours            bool
 	redis           bool // it is on Redis
 	piped           bool // its client sends the calls of many callers in one pipeline
-	real            bool // it has a clock that package synctest cannot fake
-
-	judged  bool // its rules are checked
-	promise limittest.Algorithm
-	tells   tells
 
 	lone  newLimiter // a limiter without keys; nil: one of its keys
 	keyed newLimiter // nil: it has no keys
@@ -37,27 +30,14 @@ type entrant struct {
 type newLimiter func(e env) limiter
 
 type env struct {
-	s    cleaner
+	s    *scope
 	rdb  redis.UniversalClient
 	name string // the beginning of keys in Redis
 	terms
 }
 
-// A cleaner ends what a limiter has started: a scope or a test.
-type cleaner interface{ Cleanup(f func()) }
-
-// measured reports whether speed is measured, and not the rules.
-func (e env) measured() bool {
-	_, ok := e.s.(*scope)
-	return ok
-}
-
-// A limiter is how an entrant is asked: for one permit, as it is measured, and for all that its library says,
-// as its rules are checked.
-type limiter struct {
-	one  func(ctx context.Context, key string) (bool, error)
-	tell limit.Keyed
-}
+// A limiter asks for one permit, of a key if it has keys.
+type limiter func(ctx context.Context, key string) (bool, error)
 
 // The names of this library in tables, without and with a pipeline.
 const (
@@ -78,7 +58,7 @@ func entrants(redis bool) (all []entrant) {
 		}
 		all = append(all, contestant)
 		if slices.ContainsFunc(same, func(r entrant) bool { return r.piped }) {
-			contestant.name, contestant.judged = pipedName, false
+			contestant.name = pipedName
 			contestant.piped, contestant.keyed = true, piped(contestant.keyed)
 			all = append(all, contestant)
 		}
@@ -125,52 +105,50 @@ var generous = terms{1 << 30, time.Hour}
 
 type native struct {
 	algorithm string
-	promise   limittest.Algorithm
 	of        func(t terms) formtest.Algorithm
 	lends     bool // a permit is given back at once, which belongs to a call
 }
 
 var natives = []native{
-	{algorithm: fixedWindow, promise: limittest.FixedWindow, of: func(t terms) formtest.Algorithm {
+	{algorithm: fixedWindow, of: func(t terms) formtest.Algorithm {
 		return formtest.Of(fixedwindow.Window{Rate: t.permits, Interval: t.window})
 	}},
-	{algorithm: slidingCounter, promise: limittest.FixedWindow, of: func(t terms) formtest.Algorithm {
+	{algorithm: slidingCounter, of: func(t terms) formtest.Algorithm {
 		return formtest.Of(slidingwindow.Counter{Rate: t.permits, Interval: t.window})
 	}},
-	{algorithm: slidingLog, promise: limittest.SlidingLog, of: func(t terms) formtest.Algorithm {
+	{algorithm: slidingLog, of: func(t terms) formtest.Algorithm {
 		return formtest.Of(slidingwindow.Log{Rate: t.permits, Interval: t.window})
 	}},
-	{algorithm: leakyMeter, promise: limittest.TokenBucket, of: func(t terms) formtest.Algorithm {
+	{algorithm: leakyMeter, of: func(t terms) formtest.Algorithm {
 		return formtest.Of(leakybucket.Meter{Capacity: t.permits, Rate: t.permits, Interval: t.window})
 	}},
-	{algorithm: leakyQueue, promise: limittest.Paced, of: func(t terms) formtest.Algorithm {
+	{algorithm: leakyQueue, of: func(t terms) formtest.Algorithm {
 		if t == generous { // more than a permit for each ns
 			t = terms{1 << 40, time.Second}
 		}
 		return formtest.Of(leakybucket.Queue{Rate: t.permits, Interval: t.window, Capacity: t.permits})
 	}},
-	{algorithm: tokenBucket, promise: limittest.TokenBucket, of: func(t terms) formtest.Algorithm {
+	{algorithm: tokenBucket, of: func(t terms) formtest.Algorithm {
 		b := tokenbucket.Bucket{Capacity: t.permits, Rate: float64(t.permits), Interval: t.window}
 		return formtest.Of(b)
 	}},
-	{algorithm: concurrent, promise: limittest.SlidingLog, lends: true, of: func(t terms) formtest.Algorithm {
+	{algorithm: concurrent, lends: true, of: func(t terms) formtest.Algorithm {
 		return formtest.Of(concurrency.Limit{Most: t.permits, Lease: t.window})
 	}},
 }
 
 func (n native) memory() entrant {
 	return entrant{
-		algorithm: n.algorithm, name: oursName, rules: n.algorithm + " in memory", ours: true,
-		judged: true, promise: n.promise, tells: tellsAll,
+		algorithm: n.algorithm, name: oursName, ours: true,
 		lone: func(e env) limiter {
 			l := get(n.of(e.terms).InMemory())
-			return limiter{one: func(ctx context.Context, _ string) (bool, error) {
+			return func(ctx context.Context, _ string) (bool, error) {
 				r, err := l.Allow(ctx, 1)
 				if n.lends && r.Allowed {
 					err = l.Release(ctx, 1)
 				}
 				return r.Allowed, err
-			}}
+			}
 		},
 		keyed: func(e env) limiter { return n.withKeys(get(n.of(e.terms).InMemoryKeyed())) },
 	}
@@ -178,18 +156,17 @@ func (n native) memory() entrant {
 
 func (n native) onRedis() entrant {
 	return entrant{
-		algorithm: n.algorithm, name: oursName, rules: n.algorithm + " on Redis", ours: true, redis: true,
-		judged: true, promise: n.promise, tells: tellsAll,
+		algorithm: n.algorithm, name: oursName, ours: true, redis: true,
 		keyed: func(e env) limiter { return n.withKeys(get(n.of(e.terms).OnRedisKeyed(e.rdb, e.name))) },
 	}
 }
 
 func (n native) withKeys(l limit.KeyedReleaser) limiter {
-	return limiter{func(ctx context.Context, key string) (bool, error) {
+	return func(ctx context.Context, key string) (bool, error) {
 		r, err := l.Allow(ctx, key, 1)
 		if n.lends && r.Allowed {
 			err = l.Release(ctx, key, 1)
 		}
 		return r.Allowed, err
-	}, l}
+	}
 }

@@ -41,7 +41,7 @@ func measureLeases(ctx context.Context, s *scope) finding {
 		once    ask
 	}{
 		{"redis_rate, 1 caller", 1, func(ctx context.Context) (bool, error) {
-			return rival.one(ctx, "user")
+			return rival(ctx, "user")
 		}},
 		{"TryAcquire, 1 caller", 1, limiter()},
 		{"TryAcquire, 1 caller, WithLease", 1, limiter(leases)},

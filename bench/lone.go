@@ -114,7 +114,7 @@ func rivalAsk(rival entrant) func(costClient, string, state) ask {
 			l = rival.keyed(env{c.scope, c.rdb, benchName, at.terms})
 			made[at] = l
 		}
-		return func(ctx context.Context) (bool, error) { return l.one(ctx, name) }
+		return func(ctx context.Context) (bool, error) { return l(ctx, name) }
 	}
 }
 

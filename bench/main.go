@@ -55,7 +55,6 @@ var parts = []*part{
 	{"observer", "time and Go allocations of an acquire with an observer and without one", measureObserver},
 	{"algorithms-memory", "limiters in memory by algorithm, beside rivals", measureMemory},
 	{"algorithms-redis", "limiters on Redis by algorithm, beside rivals", measureRedis},
-	{"rules", "which rules of package limit each limiter keeps, by package limittest", measureRules},
 }
 
 type options struct {
@@ -69,7 +68,6 @@ type options struct {
 // main runs what the command line says. An interrupt ends the servers as well.
 func main() {
 	shares.Main() // the part "beside" starts this program again as its processes
-	rulesMain()   // as does the part "rules"
 	o := options{}
 	// Five rounds: a median that two disturbed rounds cannot move.
 	flag.IntVar(&o.rounds, "rounds", 5, "turns of each contestant at each number of callers")

@@ -44,7 +44,7 @@ func measureRefusals(ctx context.Context, s *scope) finding {
 		name string
 		once ask
 	}{
-		{"redis_rate", func(ctx context.Context) (bool, error) { return rival.one(ctx, "user") }},
+		{"redis_rate", func(ctx context.Context) (bool, error) { return rival(ctx, "user") }},
 		{"Allow", allow(limiter(plain))},
 		{"Allow, WithRefusalCache", allow(limiter(cached))},
 		{"TryAcquire, WithRefusalCache", tryAcquire(limiter(cached))},

@@ -165,7 +165,7 @@ type page struct{ file, text string }
 func (r *report) pages() ([]page, error) {
 	text, err := r.markdown(reportText)
 	all := []page{{"benchmarks.md", text}}
-	for _, name := range []string{"algorithms-memory", "algorithms-redis", "rules"} {
+	for _, name := range []string{"algorithms-memory", "algorithms-redis"} {
 		if err != nil || r.Parts[name] == nil {
 			return all, err
 		}

@@ -62,7 +62,7 @@ func (v *visits) asks(l limiter, callers int) []ask {
 		at := start + i*(len(v.order)/callers)
 		asks[i] = func(ctx context.Context) (bool, error) {
 			at++
-			return l.one(ctx, v.users[v.order[at%len(v.order)]])
+			return l(ctx, v.users[v.order[at%len(v.order)]])
 		}
 	}
 	return asks
@@ -76,11 +76,11 @@ type userEntrant struct {
 
 func userEntrants() []userEntrant {
 	all := []userEntrant{{name: oursName, keyed: func(e env) limiter {
-		t := e.s.(*scope).client(e.rdb).Keyed(e.name, e.permits, e.window)
-		return limiter{one: func(ctx context.Context, user string) (bool, error) {
+		t := e.s.client(e.rdb).Keyed(e.name, e.permits, e.window)
+		return func(ctx context.Context, user string) (bool, error) {
 			r, err := t.Allow(ctx, user, 1)
 			return r.Allowed, err
-		}}
+		}
 	}}}
 	for _, name := range []string{"redis_rate", "ulule/limiter", "rueidislimiter", "httprate-redis"} {
 		all = append(all, userEntrant{name: name, keyed: rivalOnRedis(name).keyed})
@@ -222,7 +222,7 @@ func (d *usersData) measureRoom(ctx context.Context, s *scope, users []string) {
 
 func (d *usersData) fill(ctx context.Context, room *roomRow, l limiter, users []string) {
 	// Connections and scripts are made before.
-	must(inParallel(64, 200, func(i int) error { return granted(l.one(ctx, fmt.Sprint("warm-", i))) }))
+	must(inParallel(64, 200, func(i int) error { return granted(l(ctx, fmt.Sprint("warm-", i))) }))
 	room.before = get(usedMemory(ctx, room.admin))
 	warm := get(room.admin.DBSize(ctx).Result())
 	d.HeapBefore = heapMB()
@@ -249,5 +249,5 @@ func (r *roomRow) empties(ctx context.Context) {
 }
 
 func meet(ctx context.Context, l limiter, users []string) {
-	must(inParallel(64, len(users), func(i int) error { return granted(l.one(ctx, users[i])) }))
+	must(inParallel(64, len(users), func(i int) error { return granted(l(ctx, users[i])) }))
 }
