@@ -286,7 +286,8 @@ var _ = Describe("Releases of several processes beside Java", func() {
 				takesAndReleases(ctx, l, duration, func(from, since time.Time, permits int64) {
 					now := time.Now()
 					log.Add(grants.Entry{Process: process, Start: from, End: now, Permits: permits})
-					if permits < 0 && now.Sub(since) >= interval { // its records may have expired: those of others go
+					if permits < 0 && now.Sub(since) >= interval {
+						// Its records may have expired. Then those of others are taken.
 						log.Lose(grants.Loss{To: now, Since: from, Why: "a release came late"})
 					}
 				})

@@ -24,8 +24,8 @@ func TestWaitEndsWhenThePermitsAreBack(t *testing.T) {
 	})
 }
 
-// The wait for many permits is computed at once, however many records hold them: a look before the subscription,
-// one after it, and the grant.
+// The wait for many permits is computed at once, however many records hold them: a look before the
+// subscription, one after it, and the grant.
 func TestWaitForManyRecordsLooksTwice(t *testing.T) {
 	InBubble(t, 500, time.Second, func(l *Limiter) {
 		for range 500 {
