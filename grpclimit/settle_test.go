@@ -3,9 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,57 +17,10 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
+	"github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A ledger is a KeyedReserver with permits for all keys together. It keeps what was settled.
-type ledger struct {
-	mu      sync.Mutex
-	left    int64   // guarded by mu, as below
-	settled []int64 // of each settlement
-
-	fails error                     // of each settlement
-	check func(ctx context.Context) // of the context of a settlement
-}
-
-func (l *ledger) Allow(context.Context, string, int64) (limit.Result, error) {
-	return limit.Result{}, errors.New("asked for more than a reservation")
-}
-
-func (l *ledger) Reserve(_ context.Context, _ string, n int64, _ time.Duration) (*limit.Reservation, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n > l.left {
-		return nil, nil
-	}
-	l.left -= n
-	return limit.NewReservation(nil, func(ctx context.Context, actual []int64) error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.check != nil {
-			l.check(ctx)
-		}
-		l.settled = append(l.settled, actual...)
-		l.left += n - actual[0]
-		return l.fails
-	}), nil
-}
-
-func (l *ledger) TryReserve(
-	ctx context.Context, key string, n int64,
-) (*limit.Reservation, limit.Result, error) {
-	r, err := l.Reserve(ctx, key, n, 0)
-	return r, limit.Result{Allowed: r != nil}, err
-}
-
-// wants checks what was settled, and what is left.
-func (l *ledger) wants(t *testing.T, left int64, settled ...int64) {
-	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.left != left || !slices.Equal(l.settled, settled) {
-		t.Errorf("%d left and settled %v, want %d and %v", l.left, l.settled, left, settled)
-	}
-}
+type account = fixtures.Account
 
 // ten is an estimate.
 var ten = grpclimit.WithCost(func(context.Context, string, any) int64 { return 10 })
@@ -102,7 +53,7 @@ func TestHandlersSettle(t *testing.T) {
 			func(c testpb.TestServiceClient) error { return emptyCall(t.Context(), c) },
 			func(c testpb.TestServiceClient) error { _, err := echo(t.Context(), c, 2); return err },
 		} {
-			l := &ledger{left: 100}
+			l := &account{Left: 100}
 			s := &service{during: func(ctx context.Context) {
 				for _, n := range test.settles {
 					if err := grpclimit.Settle(ctx, n); err != nil {
@@ -113,7 +64,7 @@ func TestHandlersSettle(t *testing.T) {
 			opts := append(test.opts, ten, grpclimit.WithSettle())
 			redistest.NoError(t, call(serve(t, s, limited(l, grpclimit.ByMethod, opts...))))
 			t.Log(name)
-			l.wants(t, test.left, test.settled...)
+			l.Wants(t, test.left, test.settled...)
 		}
 	}
 }
@@ -130,7 +81,7 @@ func TestActualLearnsTheOutcome(t *testing.T) {
 		wantCode(t, o.Err, code)
 	}
 	var server, client grpclimit.Outcome
-	l, turns := &ledger{left: 100}, &ledger{left: 100}
+	l, turns := &account{Left: 100}, &account{Left: 100}
 	c := serve(t, &service{}, limited(l, grpclimit.ByMethod, ten, costs(1, &server)),
 		waiting(turns, ten, costs(2, &client))...)
 	redistest.NoError(t, emptyCall(t.Context(), c))
@@ -143,12 +94,12 @@ func TestActualLearnsTheOutcome(t *testing.T) {
 	}
 	wants(server, bidiMethod, 3, 3, codes.OK)
 	wants(client, bidiMethod, 3, 3, codes.OK)
-	l.wants(t, 98, 1, 1)
-	turns.wants(t, 96, 2, 2)
-	turns.left, l.left = 100, 0
+	l.Wants(t, 98, 1, 1)
+	turns.Wants(t, 96, 2, 2)
+	turns.Left, l.Left = 100, 0
 	wantCode(t, emptyCall(t.Context(), c), codes.ResourceExhausted)
 	wants(client, unaryMethod, 0, 0, codes.ResourceExhausted)
-	turns.wants(t, 98, 2, 2, 2)
+	turns.Wants(t, 98, 2, 2, 2)
 }
 
 // A stream of a client that is abandoned is settled when its context ends, and Settle finds its
@@ -156,7 +107,7 @@ func TestActualLearnsTheOutcome(t *testing.T) {
 func TestStreamsOfAClientSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var last grpclimit.Outcome
-		turns := &ledger{left: 100}
+		turns := &account{Left: 100}
 		c := serve(t, &service{}, nil, waiting(turns, ten, costs(2, &last))...)
 		ctx, leave := context.WithCancel(t.Context())
 		stream := redistest.Must(c.FullDuplexCall(ctx))(t)
@@ -164,18 +115,18 @@ func TestStreamsOfAClientSettle(t *testing.T) {
 		redistest.Must(stream.Recv())(t)
 		leave()
 		synctest.Wait()
-		turns.wants(t, 98, 2)
+		turns.Wants(t, 98, 2)
 		wantCode(t, last.Err, codes.Canceled)
 		if _, err := stream.Recv(); err == nil || last.Requests != 1 || last.Replies != 1 {
 			t.Errorf("%v, %+v", err, last)
 		}
-		turns = &ledger{left: 100}
+		turns = &account{Left: 100}
 		c = serve(t, &service{}, nil, waiting(turns, ten, grpclimit.WithSettle())...)
 		ctx, leave = context.WithCancel(t.Context())
 		defer leave()
 		stream = redistest.Must(c.FullDuplexCall(ctx))(t)
 		redistest.NoError(t, grpclimit.Settle(stream.Context(), 4))
-		turns.wants(t, 96, 4)
+		turns.Wants(t, 96, 4)
 	})
 }
 
@@ -183,20 +134,20 @@ func TestStreamsOfAClientSettle(t *testing.T) {
 func TestPanicsGiveNothingBack(t *testing.T) {
 	for actual, want := range map[int64]int64{1: 10, 50: 50} {
 		var last grpclimit.Outcome
-		l := &ledger{left: 100}
+		l := &account{Left: 100}
 		unary := grpclimit.UnaryServerInterceptor(l, grpclimit.ByMethod, ten, costs(actual, &last))
 		func() {
 			defer func() { _ = recover() }()
 			_, _ = unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
 				func(context.Context, any) (any, error) { panic("handler") })
 		}()
-		l.wants(t, 100-want, want)
+		l.Wants(t, 100-want, want)
 	}
 }
 
 // A settlement goes on when the caller has left, bounded by WithTimeout.
 func TestSettlementsOutliveCalls(t *testing.T) {
-	l := &ledger{left: 10, check: func(ctx context.Context) {
+	l := &account{Left: 10, Check: func(ctx context.Context) {
 		at, ok := ctx.Deadline()
 		if ctx.Err() != nil || !ok || time.Until(at) > time.Second {
 			t.Errorf("%v, until %v", ctx.Err(), at)
@@ -211,7 +162,7 @@ func TestSettlementsOutliveCalls(t *testing.T) {
 			return nil, grpclimit.Settle(ctx, 2)
 		})
 	redistest.NoError(t, err)
-	l.wants(t, 8, 2)
+	l.Wants(t, 8, 2)
 }
 
 // The hook gets the errors of settlements, and the peer does not. Without a reservation Settle says so,
@@ -221,7 +172,7 @@ func TestErrorsOfSettlements(t *testing.T) {
 	hook := grpclimit.WithHook(func(_ context.Context, d grpclimit.Decision) { seen = append(seen, d) })
 	var last grpclimit.Outcome
 	redistest.NoError(t, intercepted(t.Context(), grpclimit.UnaryServerInterceptor(
-		&ledger{left: 10, fails: errSecret}, grpclimit.ByMethod, ten, costs(1, &last), hook)))
+		&account{Left: 10, Fails: errSecret}, grpclimit.ByMethod, ten, costs(1, &last), hook)))
 	if len(seen) != 2 || !errors.Is(seen[1].Err, errSecret) || seen[1].Key != unaryMethod ||
 		seen[1].Permits != 10 || !seen[1].Passed {
 		t.Errorf("the hook got %+v", seen)
@@ -229,7 +180,7 @@ func TestErrorsOfSettlements(t *testing.T) {
 	if err := grpclimit.Settle(t.Context(), 1); !errors.Is(err, limit.ErrNoReservation) {
 		t.Errorf("%v, want ErrNoReservation", err)
 	}
-	shadow := grpclimit.UnaryServerInterceptor(&ledger{}, grpclimit.ByMethod, ten, grpclimit.WithSettle(),
+	shadow := grpclimit.UnaryServerInterceptor(&account{}, grpclimit.ByMethod, ten, grpclimit.WithSettle(),
 		grpclimit.WithShadow())
 	_, err := shadow(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
 		func(ctx context.Context, _ any) (any, error) { return nil, grpclimit.Settle(ctx, 1) })
@@ -243,7 +194,7 @@ func TestInterceptorsThatCannotReservePanic(t *testing.T) {
 			grpclimit.UnaryServerInterceptor(saying(granted), grpclimit.ByMethod, grpclimit.WithSettle())
 		},
 		"WithPerMessage": func() {
-			grpclimit.StreamClientInterceptor(&ledger{}, grpclimit.ByMethod, grpclimit.WithSettle(),
+			grpclimit.StreamClientInterceptor(&account{}, grpclimit.ByMethod, grpclimit.WithSettle(),
 				grpclimit.WithPerMessage())
 		},
 	} {

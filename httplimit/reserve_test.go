@@ -75,7 +75,7 @@ func TestAPacerSettlesWhatAResponseCost(t *testing.T) {
 		"/none":   {tokens, 90},
 		"/later":  {nil, 95},
 	} {
-		l := &ledger{left: 100}
+		l := &account{Left: 100}
 		p := redistest.Must(httplimit.NewKeyedPacer(nil, l, all, httplimit.WithReserve(ten, test.actual)))(t)
 		client := &http.Client{Transport: p, Timeout: time.Minute}
 		response := redistest.Must(client.Do(outgoing(t, http.MethodGet, server.URL+path, nil)))(t)
@@ -88,8 +88,8 @@ func TestAPacerSettlesWhatAResponseCost(t *testing.T) {
 			redistest.NoError(t, httplimit.Settle(response.Request.Context(), 5))
 			redistest.NoError(t, httplimit.Settle(response.Request.Context(), 50))
 		}
-		if l.left != test.left {
-			t.Errorf("%s: %d left, want %d", path, l.left, test.left)
+		if l.Left != test.left {
+			t.Errorf("%s: %d left, want %d", path, l.Left, test.left)
 		}
 		p.CloseIdleConnections()
 	}
@@ -114,16 +114,16 @@ func TestOnlyRequestsThatWereNotSentCostNothing(t *testing.T) {
 		"says nothing":  {silent, apiURL, 90},
 		"wrong request": {&http.Transport{}, "ftp://127.0.0.1", 90},
 	} {
-		l := &ledger{left: 100}
+		l := &account{Left: 100}
 		p := reserving(t, test.next, l, ten)
 		if _, err := send(t, p, outgoing(t, http.MethodGet, test.url, nil)); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		t.Log(name)
 		if test.left == 100 {
-			l.wants(t, 100, 0)
+			l.Wants(t, 100, 0)
 		} else {
-			l.wants(t, test.left)
+			l.Wants(t, test.left)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestEstimatesOfAPacer(t *testing.T) {
 		"failed":    {1, errSecret, errSecret, 20},
 		"too many":  {21, nil, httplimit.ErrWait, 20},
 	} {
-		l := &ledger{left: 20}
+		l := &account{Left: 20}
 		sent := false
 		p := reserving(t, transport(func(*http.Request) (*http.Response, error) {
 			sent = true
@@ -154,7 +154,7 @@ func TestEstimatesOfAPacer(t *testing.T) {
 		if !errors.Is(err, test.want) || sent != (test.want == nil) || !content.closed {
 			t.Errorf("%s: %v, sent: %v, closed: %v", name, err, sent, content.closed)
 		}
-		l.wants(t, test.left)
+		l.Wants(t, test.left)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestReservationsOfAPacerWait(t *testing.T) {
 	for want, opts := range map[time.Duration][]httplimit.PacerOption{
 		math.MaxInt64: nil, time.Minute: {httplimit.WithMaxWait(time.Minute)},
 	} {
-		l := &ledger{left: 10, waits: func(timeout time.Duration) {
+		l := &account{Left: 10, Waits: func(timeout time.Duration) {
 			if timeout != want {
 				t.Errorf("waits %v, want %v", timeout, want)
 			}
@@ -193,7 +193,7 @@ func answers(code int, fields ...string) http.RoundTripper {
 // The hook gets the error of a settlement, and the caller its response. A Settle of the response of a
 // handler's request leaves that of the handler alone.
 func TestSettlementsOfAPacerAreApart(t *testing.T) {
-	l := &ledger{left: 10, fails: errSecret}
+	l := &account{Left: 10, Fails: errSecret}
 	var seen error
 	p := reserving(t, answers(http.StatusOK, "X-Usage-Tokens", "4"), l, ten,
 		httplimit.WithSettleErrorHook(func(_ *http.Request, err error) { seen = err }))
@@ -201,7 +201,7 @@ func TestSettlementsOfAPacerAreApart(t *testing.T) {
 	if !errors.Is(seen, errSecret) {
 		t.Errorf("the hook got %v", seen)
 	}
-	inside, outside := &ledger{left: 10}, &ledger{left: 100}
+	inside, outside := &account{Left: 10}, &account{Left: 100}
 	p = reserving(t, answers(http.StatusOK), inside, ten)
 	m := newMiddleware(t, outside, all, estimated(5), httplimit.WithSettle())
 	m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -211,8 +211,8 @@ func TestSettlementsOfAPacerAreApart(t *testing.T) {
 		redistest.NoError(t, httplimit.Settle(got.Request.Context(), 6))
 		redistest.NoError(t, httplimit.Settle(r.Context(), 7))
 	})).ServeHTTP(httptest.NewRecorder(), get(t))
-	inside.wants(t, 4, 6)
-	outside.wants(t, 93, 7)
+	inside.Wants(t, 4, 6)
+	outside.Wants(t, 93, 7)
 }
 
 // A Pacer refuses a limiter that cannot reserve, and nil functions.
@@ -223,8 +223,8 @@ func TestAPacerRefusesWhatCannotReserve(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"the limiter": pacer(allows, httplimit.WithReserve(ten, nil)),
-		"estimate":    pacer(&ledger{}, httplimit.WithReserve(nil, tokens)),
-		"hook":        pacer(&ledger{}, httplimit.WithSettleErrorHook(nil)),
+		"estimate":    pacer(&account{}, httplimit.WithReserve(nil, tokens)),
+		"hook":        pacer(&account{}, httplimit.WithSettleErrorHook(nil)),
 	} {
 		if !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

@@ -8,9 +8,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,67 +16,10 @@ import (
 	"github.com/redisson-go/rratelimiter/httplimit"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A ledger is a KeyedReserver with permits for all keys together. It keeps what was settled.
-type ledger struct {
-	mu      sync.Mutex
-	left    int64     // guarded by mu, as below
-	settled [][]int64 // of each settlement
-
-	fails error                       // of each settlement
-	check func(ctx context.Context)   // of the context of a settlement
-	waits func(timeout time.Duration) // receives the timeout of a Reserve
-}
-
-func (l *ledger) Allow(context.Context, string, int64) (limit.Result, error) {
-	return limit.Result{}, errors.New("asked for more than a reservation")
-}
-
-func (l *ledger) Reserve(
-	_ context.Context, _ string, n int64, timeout time.Duration,
-) (*limit.Reservation, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.waits != nil {
-		l.waits(timeout)
-	}
-	if n > l.left {
-		return nil, nil
-	}
-	l.left -= n
-	return limit.NewReservation(nil, func(ctx context.Context, actual []int64) error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.check != nil {
-			l.check(ctx)
-		}
-		l.settled = append(l.settled, actual)
-		l.left += n - actual[0]
-		return l.fails
-	}), nil
-}
-
-func (l *ledger) TryReserve(
-	ctx context.Context, key string, n int64,
-) (*limit.Reservation, limit.Result, error) {
-	r, err := l.Reserve(ctx, key, n, 0)
-	return r, limit.Result{Allowed: r != nil}, err
-}
-
-// wants checks what was settled, and what is left.
-func (l *ledger) wants(t *testing.T, left int64, settled ...int64) {
-	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var first []int64
-	for _, actual := range l.settled {
-		first = append(first, actual[0])
-	}
-	if l.left != left || !slices.Equal(first, settled) {
-		t.Errorf("%d left and settled %v, want %d and %v", l.left, first, left, settled)
-	}
-}
+type account = fixtures.Account
 
 // estimated is a cost.
 func estimated(n int64) httplimit.Option {
@@ -174,17 +115,17 @@ func TestHandlersSettle(t *testing.T) {
 			httplimit.WithActual(func(*http.Request, httplimit.Response) int64 { return -1 }),
 		}, 90, nil},
 	} {
-		l := &ledger{left: 100}
+		l := &account{Left: 100}
 		m := newMiddleware(t, l, all, append(test.opts, estimated(10), httplimit.WithSettle())...)
 		m.Handler(test.handler).ServeHTTP(httptest.NewRecorder(), get(t))
 		t.Log(name)
-		l.wants(t, test.left, test.settled...)
+		l.Wants(t, test.left, test.settled...)
 	}
 }
 
 // Several Middlewares with WithSettle are settled by one call, others are not.
 func TestSettleReachesEachMiddleware(t *testing.T) {
-	users, whole, apart := &ledger{left: 10}, &ledger{left: 100}, &ledger{left: 1000}
+	users, whole, apart := &account{Left: 10}, &account{Left: 100}, &account{Left: 1000}
 	var handler http.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		redistest.NoError(t, httplimit.Settle(r.Context(), 2))
 	})
@@ -196,15 +137,15 @@ func TestSettleReachesEachMiddleware(t *testing.T) {
 		handler = m.Handler(handler)
 	}
 	handler.ServeHTTP(httptest.NewRecorder(), get(t))
-	users.wants(t, 8, 2)
-	whole.wants(t, 98, 2)
-	apart.wants(t, 1000, 0)
+	users.Wants(t, 8, 2)
+	whole.Wants(t, 98, 2)
+	apart.Wants(t, 1000, 0)
 }
 
 // A panic returns no permits, and a cost above the estimate is charged.
 func TestPanicsGiveNothingBack(t *testing.T) {
 	for bytes, want := range map[int]int64{1: 10, 5000: 5000} {
-		l := &ledger{left: 6000}
+		l := &account{Left: 6000}
 		var sent httplimit.Response
 		m := newMiddleware(t, l, all, estimated(10), httplimit.WithActual(
 			func(_ *http.Request, r httplimit.Response) int64 {
@@ -222,12 +163,12 @@ func TestPanicsGiveNothingBack(t *testing.T) {
 		}))
 		get()
 		<-done
-		l.wants(t, 6000-want, want)
+		l.Wants(t, 6000-want, want)
 		if sent.Status != http.StatusOK || sent.Bytes != int64(bytes) {
 			t.Errorf("%+v was sent, want %d bytes", sent, bytes)
 		}
 	}
-	silent := newMiddleware(t, &ledger{left: 10}, all, httplimit.WithActual(
+	silent := newMiddleware(t, &account{Left: 10}, all, httplimit.WithActual(
 		func(_ *http.Request, r httplimit.Response) int64 {
 			if r.Status != 0 {
 				t.Errorf("status %d of a response that was not sent", r.Status)
@@ -244,7 +185,7 @@ func TestSettlementsOutliveVisitors(t *testing.T) {
 	for name, opt := range map[string]httplimit.Option{
 		"handler": httplimit.WithSettle(), "middleware": httplimit.WithActual(bytesSent),
 	} {
-		l := &ledger{left: 10, check: func(ctx context.Context) {
+		l := &account{Left: 10, Check: func(ctx context.Context) {
 			at, ok := ctx.Deadline()
 			if ctx.Err() != nil || !ok || time.Until(at) > time.Second {
 				t.Errorf("%s: %v, until %v", name, ctx.Err(), at)
@@ -258,13 +199,14 @@ func TestSettlementsOutliveVisitors(t *testing.T) {
 				redistest.NoError(t, httplimit.Settle(r.Context(), 0))
 			}
 		})).ServeHTTP(httptest.NewRecorder(), get(t).WithContext(ctx))
-		l.wants(t, 10, 0)
+		l.Wants(t, 10, 0)
 	}
 }
 
 // A settlement that Redis does not answer says how long it waited.
 func TestASettlementWithoutAnAnswerNamesItsTimeout(t *testing.T) {
-	l := &ledger{left: 10, fails: context.DeadlineExceeded, check: func(ctx context.Context) { <-ctx.Done() }}
+	waits := func(ctx context.Context) { <-ctx.Done() }
+	l := &account{Left: 10, Fails: context.DeadlineExceeded, Check: waits}
 	m := newMiddleware(t, l, all, httplimit.WithSettle(), httplimit.WithTimeout(time.Millisecond))
 	m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		const want = "settling: no answer within 1ms: context deadline exceeded"
@@ -280,7 +222,7 @@ func TestErrorsOfSettlementsReachTheHook(t *testing.T) {
 		"handler": httplimit.WithSettle(), "middleware": httplimit.WithActual(bytesSent),
 	} {
 		var seen []httplimit.Decision
-		m := newMiddleware(t, &ledger{left: 10, fails: errSecret}, keyIs("alice", nil), estimated(5), opt,
+		m := newMiddleware(t, &account{Left: 10, Fails: errSecret}, keyIs("alice", nil), estimated(5), opt,
 			httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) { seen = append(seen, d) }))
 		w := httptest.NewRecorder()
 		m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -305,7 +247,7 @@ func TestSettleWithoutAReservation(t *testing.T) {
 		return err
 	}
 	with := httplimit.WithSettle()
-	empty := &ledger{}
+	empty := &account{}
 	for name, m := range map[string]*httplimit.Middleware{
 		"free":      newMiddleware(t, empty, all, with, estimated(0)),
 		"unlimited": newMiddleware(t, empty, keyIs("", httplimit.ErrNoLimit), with),
@@ -315,7 +257,7 @@ func TestSettleWithoutAReservation(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	empty.wants(t, 0)
+	empty.Wants(t, 0)
 	plain := newMiddleware(t, says(granted, nil), all)
 	if err := settles(plain); !errors.Is(err, limit.ErrNoReservation) {
 		t.Errorf("%v, want ErrNoReservation", err)
@@ -333,7 +275,7 @@ func TestLimitersThatCannotReserveAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	err := second(httplimit.New(&ledger{}, all, httplimit.WithActual(nil)))
+	err := second(httplimit.New(&account{}, all, httplimit.WithActual(nil)))
 	if !errors.Is(err, limit.ErrInvalidArgument) {
 		t.Error(err)
 	}
@@ -376,7 +318,7 @@ func TestEveryWayToSendIsCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			done := make(chan httplimit.Response, 1)
-			m := newMiddleware(t, &ledger{left: 1}, all, httplimit.WithActual(
+			m := newMiddleware(t, &account{Left: 1}, all, httplimit.WithActual(
 				func(_ *http.Request, sent httplimit.Response) int64 {
 					done <- sent
 					return 0
