@@ -7,70 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-
-	"github.com/redisson-go/rratelimiter/internal/form/formtest"
-	"github.com/redisson-go/rratelimiter/limit"
 )
-
-// A step of a timeline: after a time in ms, n permits are granted or not.
-type step struct {
-	after time.Duration
-	n     int64
-	want  bool
-}
-
-// timelines are those of the tests of golang.org/x/time/rate, and some more.
-var timelines = map[string]struct {
-	bucket Bucket
-	steps  []step
-}{
-	"TestLimiterBurst1": {Bucket{1, 10, time.Second}, []step{
-		{0, 1, true}, {0, 1, false}, {0, 1, false},
-		{100, 1, true}, {0, 1, false}, {0, 1, false},
-		{100, 1, true}, {0, 1, false},
-	}},
-	"TestLimiterBurst3": {Bucket{3, 10, time.Second}, []step{
-		{0, 2, true}, {0, 2, false}, {0, 1, true}, {0, 1, false},
-		{100, 3, false}, {100, 1, true}, {100, 1, true}, {100, 1, true}, {0, 1, true}, {0, 1, false},
-		{0, 1, false}, {500, 3, true}, {0, 1, false},
-	}},
-	"TestLimiter_noTruncationErrors": {Bucket{1, 0.7692307692307693, time.Second}, []step{
-		{0, 1, true}, {1299, 1, false}, {1, 1, true},
-	}},
-	"TestSimultaneousRequests": {Bucket{5, 1, time.Second}, []step{
-		{0, 1, true}, {0, 1, true}, {0, 1, true}, {0, 1, true}, {0, 1, true}, {0, 1, false}, {0, 1, false},
-	}},
-	"a rate that no float64 has": {Bucket{1, 1, time.Minute}, []step{
-		{0, 1, true}, {59_999, 1, false}, {1, 1, true}, {60_000, 1, true}, {59_999, 1, false}, {1, 1, true},
-	}},
-	"half a permit": {Bucket{1, 0.5, time.Second}, []step{
-		{0, 1, true}, {1999, 1, false}, {1, 1, true}, {10_000, 1, true}, {0, 1, false},
-	}},
-	"a huge rate": {Bucket{1000, 1 << 40, time.Millisecond}, []step{
-		{0, 1000, true}, {0, 1000, true}, {1, 1000, true},
-	}},
-	"a huge bucket": {Bucket{1 << 40, 1 << 40, time.Second}, []step{
-		{0, 1 << 40, true}, {0, 1100, false}, {500, 1 << 39, true}, {0, 1100, false}, {1000, 1 << 40, true},
-	}},
-	"the slowest": {Bucket{1, 1, 3660 * 24 * time.Hour}, []step{
-		{0, 1, true}, {3660*24*3600*1000 - 1, 1, false}, {1, 1, true}, {1000, 1, false},
-	}},
-}
-
-func TestTimelinesOfTimeRateHold(t *testing.T) {
-	for name, tt := range timelines {
-		t.Run(name, func(t *testing.T) {
-			formtest.EachForm(t, formtest.Of(tt.bucket), func(t *testing.T, l limit.Releaser) {
-				for i, s := range tt.steps {
-					time.Sleep(s.after * time.Millisecond)
-					if formtest.Allow(t, l, s.n, s.want); t.Failed() {
-						t.Fatalf("step %d", i)
-					}
-				}
-			})
-		})
-	}
-}
 
 // A bucket and a limiter of golang.org/x/time/rate have the same tokens, to the last bit, and grant the
 // same steps, on random timelines.
