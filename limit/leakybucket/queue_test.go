@@ -225,24 +225,3 @@ func TestQueueBounds(t *testing.T) {
 		"Rate is 1099511627": {Rate: 1<<40 + 1, Interval: time.Hour, Capacity: 1},
 	})
 }
-
-// Two clients of a real server share the pace.
-func TestClientsShareAPace(t *testing.T) {
-	server, name := redistest.Start(t), redistest.Name(t)
-	q := leakybucket.Queue{Rate: 100, Interval: time.Second, Capacity: 100}
-	one := redistest.Must(q.LineOnRedis(server.Client(t), name))(t)
-	other := redistest.Must(q.LineOnRedis(server.Client(t), name))(t)
-	start := time.Now()
-	var all sync.WaitGroup
-	for i := range 20 {
-		all.Go(func() {
-			if err := []leakybucket.Line{one, other}[i%2].Wait(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	if took := time.Since(start); took < 190*time.Millisecond {
-		t.Errorf("20 turns of 10 ms took %v", took)
-	}
-}
