@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/rlock"
 )
 
 // The specs here are in fake time. An owner java:N is one that the spec plays.
@@ -49,29 +48,6 @@ func TestFairSleeps(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		if n := scripts.Load(); n > 125 {
 			s.Errorf("%d scripts in 10m, want one for the places and a renewal every 10s", n)
-		}
-		s.inTurn(h, turns...)
-	})
-}
-
-// Callers of several processes keep their places while the lock is held for long (I10).
-func TestFairPlacesOutlastTheHolder(t *testing.T) {
-	fairInBubble(t, func(s *fairEnv) {
-		ctx := s.Context()
-		one, other := s.lock(), s.lock()
-		h := must(one.Lock(ctx))(s)
-		var turns []*fairTurn
-		for i, lock := range []*rlock.FairLock{one, other, one, other, other, one} {
-			turns = append(turns, s.waits(lock, i+1))
-		}
-		order := fmt.Sprint(s.waiting())
-		for range 10 {
-			time.Sleep(7 * time.Minute)
-			want(s, "order", fmt.Sprint(s.waiting()), order)
-			for _, owner := range s.waiting() {
-				lasted(s, "a place", s.left(owner), 19*time.Second, 30*time.Second)
-			}
-			_, _, _ = s.lock().TryLock(ctx, 0, 0) // drops those whose place has ended
 		}
 		s.inTurn(h, turns...)
 	})
