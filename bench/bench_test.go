@@ -2,12 +2,10 @@ package main
 
 import (
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/shares"
@@ -90,33 +88,4 @@ func TestPagesAreUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkPages(t, "../docs", out.String())
-}
-
-func TestHist(t *testing.T) {
-	var h hists
-	for d := range 100 {
-		h[d%8].add(time.Duration(d+1) * time.Millisecond)
-	}
-	for part, want := range map[float64]num{0: 1, 0.5: 50, 0.99: 99, 1: 100} {
-		if got := millis(h.quantile(part)); math.Abs(float64(got/want-1)) > 0.035 {
-			t.Errorf("quantile %g is %g ms, want %g", part, got, want)
-		}
-	}
-}
-
-// Figures are medians each by itself, ratios are those of rounds, and a figure that is missing meets no
-// target.
-func TestStats(t *testing.T) {
-	a := []spread{{1, 30}, {2, 10}, {3, 20}}
-	if got := medians(a); got != (spread{2, 20}) {
-		t.Errorf("medians %v", got)
-	}
-	of := func(s spread) num { return s.P50 }
-	if got := ratio(a, []spread{{1, 0}, {1, 0}, {6, 0}}, of); got < 1 || got > 1 {
-		t.Errorf("ratio %g", got)
-	}
-	none := most("T1", "", ratio(a, nil, of), 1, "")
-	if none.Met || none.Got != "not measured" {
-		t.Errorf("without figures: %+v", none)
-	}
 }

@@ -146,7 +146,7 @@ func (r *report) publish(out io.Writer, docs string) error {
 		return err
 	}
 	for _, p := range pictures {
-		if err := p.save(d, filepath.Join(docs, p.file+".svg")); err != nil {
+		if err := p.chart(d).save(docs); err != nil {
 			return err
 		}
 	}
@@ -362,12 +362,24 @@ type tick struct {
 //go:embed picture.svg
 var pictureText string
 
-func (p picture) save(d *callersData, file string) error {
-	all := struct {
-		picture
-		Columns, Lines []tick
-		Curves         []curve
-	}{picture: p}
+// A chart is a picture with all that is drawn.
+type chart struct {
+	picture
+	Columns, Lines []tick
+	Curves         []curve
+}
+
+func (c *chart) save(docs string) error {
+	var b bytes.Buffer
+	if err := template.Must(template.New(c.file).Parse(pictureText)).Execute(&b, c); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(docs, c.file+".svg"), b.Bytes(), 0o644)
+}
+
+// chart draws the figures by number of callers.
+func (p picture) chart(d *callersData) *chart {
+	all := &chart{picture: p}
 	low, high := num(math.Inf(1)), num(0)
 	for i := range d.Tables {
 		for _, r := range d.Tables[i].Rows {
@@ -399,9 +411,5 @@ func (p picture) save(d *callersData, file string) error {
 			all.Curves = append(all.Curves, c)
 		}
 	}
-	var b bytes.Buffer
-	if err := template.Must(template.New(file).Parse(pictureText)).Execute(&b, all); err != nil {
-		return err
-	}
-	return os.WriteFile(file, b.Bytes(), 0o644)
+	return all
 }

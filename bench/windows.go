@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
-	"text/template"
 	"time"
 
 	"github.com/redisson-go/rratelimiter"
@@ -85,12 +81,9 @@ func (r *report) drawLeases(docs string) error {
 	for i := range limit {
 		limit[i] = windowRate
 	}
-	chart := struct {
-		picture
-		Columns, Lines []tick
-		Curves         []curve
-	}{picture: picture{
-		Title: "Permits used in the last 2 s, by four processes", Axis: "permits", Across: "seconds",
+	chart := chart{picture: picture{
+		file: "leases", Title: "Permits used in the last 2 s, by four processes",
+		Axis: "permits", Across: "seconds",
 	}}
 	for at := 0; at < len(d.With); at += int(time.Second / windowStep) {
 		second := time.Duration(at) * windowStep
@@ -104,9 +97,5 @@ func (r *report) drawLeases(docs string) error {
 		line(strokes[redisson], "without leases", 84, d.Without),
 		line(strokes[ours], "with leases", 108, d.With),
 	}
-	var b bytes.Buffer
-	if err := template.Must(template.New("leases").Parse(pictureText)).Execute(&b, chart); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(docs, "leases.svg"), b.Bytes(), 0o644)
+	return chart.save(docs)
 }
