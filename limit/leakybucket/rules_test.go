@@ -12,29 +12,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A Meter whose numbers change keeps the water in the bucket.
-func TestAChangeOfNumbersKeepsTheWater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rdb := formtest.NewMini(t).Client
-		for i, tt := range []struct {
-			m         Meter
-			n         int64
-			allowed   bool
-			remaining int64
-		}{
-			{Meter{10, 1, time.Hour}, 8, true, 2},
-			{Meter{20, 1, time.Minute}, 12, true, 0},
-			{Meter{5, 1, time.Second}, 1, false, 0}, // 20 are in it
-			{Meter{21, 1, time.Second}, 1, true, 0},
-		} {
-			l := redistest.Must(tt.m.OnRedis(rdb, "name"))(t)
-			if r := formtest.Allow(t, l, tt.n, tt.allowed); r.Remaining != tt.remaining {
-				t.Errorf("%d: %+v", i, r)
-			}
-		}
-	})
-}
-
 // A process that was stopped resumes at its pace: turns that have passed do not come together, and later
 // callers overtake none that wait.
 func TestAStoppedProcessResumesAtItsPace(t *testing.T) {
