@@ -68,37 +68,30 @@ func TestALimiterWithAFakeClockPasses(t *testing.T) {
 
 // Each check rejects the limiters that are broken for it, with an error that says how.
 func TestBrokenLimitersFail(t *testing.T) {
-	for _, c := range limiterChecks {
-		for _, b := range brokenLimiters[c.name] {
-			t.Run(c.name+"/"+b.what, func(t *testing.T) {
-				spec := specOf(b.algorithm)
-				b.breaks(&spec)
-				wantFailure(t, suite{spec: spec.complete()}, c, b.text)
-			})
-		}
-		if brokenLimiters[c.name] == nil {
-			t.Errorf("no limiter is broken for the check %q", c.name)
-		}
-	}
-	if len(brokenLimiters) != len(limiterChecks) {
-		t.Errorf("%d checks have broken limiters, and there are %d", len(brokenLimiters), len(limiterChecks))
-	}
+	rejects(t, limiterChecks, brokenLimiters, func(b broken) (what, text string, s suite) {
+		spec := specOf(b.algorithm)
+		b.breaks(&spec)
+		return b.what, b.text, suite{spec: spec.complete()}
+	})
+	rejects(t, keyedChecks, brokenKeyed, func(b brokenKeys) (what, text string, s suite) {
+		return b.what, b.text, suite{spec: specOf(SlidingLog).complete(), keyed: b.keyed}
+	})
 }
 
-func TestBrokenKeyedFail(t *testing.T) {
-	for _, c := range keyedChecks {
-		for _, b := range brokenKeyed[c.name] {
-			t.Run(c.name+"/"+b.what, func(t *testing.T) {
-				s := suite{spec: specOf(SlidingLog).complete(), keyed: b.keyed}
-				wantFailure(t, s, c, b.text)
-			})
+// rejects expects each check to reject its broken limiters, of which it has at least one.
+func rejects[B any](t *testing.T, checks []check, all map[string][]B, of func(B) (string, string, suite)) {
+	t.Helper()
+	for _, c := range checks {
+		for _, b := range all[c.name] {
+			what, text, s := of(b)
+			t.Run(c.name+"/"+what, func(t *testing.T) { wantFailure(t, s, c, text) })
 		}
-		if brokenKeyed[c.name] == nil {
+		if all[c.name] == nil {
 			t.Errorf("no limiter is broken for the check %q", c.name)
 		}
 	}
-	if len(brokenKeyed) != len(keyedChecks) {
-		t.Errorf("%d checks have broken limiters, and there are %d", len(brokenKeyed), len(keyedChecks))
+	if len(all) != len(checks) {
+		t.Errorf("%d checks have broken limiters, and there are %d", len(all), len(checks))
 	}
 }
 

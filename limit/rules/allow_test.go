@@ -105,38 +105,41 @@ rules:
 }
 
 // Many callers of two rules, whose limits refuse in turn, are granted exactly the permits taken from all
-// limits.
+// limits: in memory, and by two Rules on Redis.
 func TestManyCallersTakeAllOrNone(t *testing.T) {
-	r := inMemory(t, `
+	const text = `
 rules:
-  - {name: wide, also: true, limits: [{rate: 500/1h}]}
+  - {name: wide, also: true, limits: [{rate: 1000/1h, algorithm: fixed-window}]}
   - name: narrow
     by: user
-    limits: [{name: a, rate: 60/1h}, {name: b, rate: 40/1h, algorithm: fixed-window}]`)
-	var granted [8]atomic.Int64
-	var callers sync.WaitGroup
-	for user := range granted {
-		for range 4 {
-			callers.Go(func() {
-				for range 100 {
-					if allow(t, r, of(strings.Repeat("u", user+1)), 1).Allowed {
-						granted[user].Add(1)
+    limits: [{name: a, rate: 60/1h}, {name: b, rate: 40/1h, algorithm: fixed-window}]`
+	memory, s := inMemory(t, text), newStore(t, redistest.Start(t).Client(t))
+	for where, both := range map[string][2]*rules.Rules{
+		"memory": {memory, memory}, "Redis": {s.rules(t, text), s.rules(t, text)},
+	} {
+		var granted [8]atomic.Int64
+		var callers sync.WaitGroup
+		for user := range granted {
+			for i := range 4 {
+				callers.Go(func() {
+					for range 25 {
+						if allow(t, both[i%2], of(strings.Repeat("u", user+1)), 1).Allowed {
+							granted[user].Add(1)
+						}
 					}
-				}
-			})
+				})
+			}
 		}
-	}
-	callers.Wait()
-	total := int64(0)
-	for user := range granted {
-		// A refusal by wide could be due to calls that give back; it has room for all here.
-		if granted[user].Load() != 40 {
-			t.Errorf("user %d was granted %d, want 40", user, granted[user].Load())
+		callers.Wait()
+		for user := range granted {
+			// A refusal by wide could be due to calls that give back; it has room for all here.
+			if granted[user].Load() != 40 {
+				t.Errorf("%s: user %d was granted %d, want 40", where, user, granted[user].Load())
+			}
 		}
-		total += granted[user].Load()
-	}
-	if g := allow(t, r, of("new"), 1); g.Each[0].Remaining != 500-total-1 {
-		t.Errorf("wide has %d left, want %d", g.Each[0].Remaining, 500-total-1)
+		if g := allow(t, both[0], of("new"), 1); g.Each[0].Remaining != 1000-8*40-1 {
+			t.Errorf("%s: wide has %d left, want 679", where, g.Each[0].Remaining)
+		}
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -98,34 +96,6 @@ func TestReloadOnRedisKeepsWhatWasTaken(t *testing.T) {
 		allow(t, r, get("/"), 3)
 		redistest.NoError(t, r.Reload(parsed(t, text(7))))
 		wantAllowed(t, r, get("/"), 4)
-	}
-}
-
-// Many callers of two Rules are granted the permits of the limits, and no more.
-func TestManyCallersOnRedisTakeTheRate(t *testing.T) {
-	s := newStore(t, redistest.Start(t).Client(t))
-	const text = `
-rules:
-  - {name: wide, also: true, limits: [{rate: 1000/1h, algorithm: fixed-window}]}
-  - {name: narrow, limits: [{name: a, rate: 60/1h}, {name: b, rate: 40/1h}]}`
-	both := []*rules.Rules{s.rules(t, text), s.rules(t, text)}
-	var granted atomic.Int64
-	var callers sync.WaitGroup
-	for i := range 8 {
-		callers.Go(func() {
-			for range 20 {
-				if allow(t, both[i%2], get("/"), 1).Allowed {
-					granted.Add(1)
-				}
-			}
-		})
-	}
-	callers.Wait()
-	if granted.Load() != 40 {
-		t.Errorf("%d granted, want 40", granted.Load())
-	}
-	if g := allow(t, both[0], get("/"), 1); g.Each[0].Remaining != 1000-40 {
-		t.Errorf("wide has %d left, want 960", g.Each[0].Remaining)
 	}
 }
 
