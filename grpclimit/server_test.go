@@ -197,23 +197,33 @@ func TestSilentLimiter(t *testing.T) {
 	}
 }
 
-// A nil limiter, key or rules are a bug of the program.
-func TestNilPanics(t *testing.T) {
-	for name, build := range map[string]func(){
-		"unary server":  func() { grpclimit.UnaryServerInterceptor(nil, grpclimit.ByMethod) },
-		"stream server": func() { grpclimit.StreamServerInterceptor(saying(granted), nil) },
-		"unary client":  func() { grpclimit.UnaryClientInterceptor(nil, grpclimit.ByMethod) },
-		"stream client": func() { grpclimit.StreamClientInterceptor(saying(granted), nil) },
-		"adapter":       func() { grpclimit.NewLimiter(nil, grpclimit.ByMethod) },
-		"rules":         func() { grpclimit.UnaryServerRules(nil, nil) },
+// A nil limiter, key or rules are a bug of the program, and so is a limiter that cannot reserve, or
+// WithPerMessage where calls reserve.
+func TestBugsOfTheProgramPanic(t *testing.T) {
+	settle, method := grpclimit.WithSettle(), grpclimit.ByMethod
+	for name, test := range map[string]struct {
+		build func()
+		want  string
+	}{
+		"unary server":  {func() { grpclimit.UnaryServerInterceptor(nil, method) }, "is nil"},
+		"stream server": {func() { grpclimit.StreamServerInterceptor(saying(granted), nil) }, "is nil"},
+		"unary client":  {func() { grpclimit.UnaryClientInterceptor(nil, method) }, "is nil"},
+		"stream client": {func() { grpclimit.StreamClientInterceptor(saying(granted), nil) }, "is nil"},
+		"adapter":       {func() { grpclimit.NewLimiter(nil, method) }, "is nil"},
+		"rules":         {func() { grpclimit.UnaryServerRules(nil, nil) }, "are nil"},
+		"no reserver": {
+			func() { grpclimit.UnaryServerInterceptor(saying(granted), method, settle) }, "KeyedReserver"},
+		"messages": {func() {
+			grpclimit.StreamClientInterceptor(&account{}, method, settle, grpclimit.WithPerMessage())
+		}, "WithPerMessage"},
 	} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
+				if text, _ := recover().(string); !strings.Contains(text, test.want) {
+					t.Errorf("%s: a panic of %q, want %q in it", name, text, test.want)
 				}
 			}()
-			build()
+			test.build()
 		}()
 	}
 }

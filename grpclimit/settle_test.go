@@ -3,7 +3,6 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,28 +184,6 @@ func TestErrorsOfSettlements(t *testing.T) {
 	_, err := shadow(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
 		func(ctx context.Context, _ any) (any, error) { return nil, grpclimit.Settle(ctx, 1) })
 	redistest.NoError(t, err)
-}
-
-// An interceptor panics when it is made with a limiter that cannot reserve, or with WithPerMessage.
-func TestInterceptorsThatCannotReservePanic(t *testing.T) {
-	for want, make := range map[string]func(){
-		"KeyedReserver": func() {
-			grpclimit.UnaryServerInterceptor(saying(granted), grpclimit.ByMethod, grpclimit.WithSettle())
-		},
-		"WithPerMessage": func() {
-			grpclimit.StreamClientInterceptor(&account{}, grpclimit.ByMethod, grpclimit.WithSettle(),
-				grpclimit.WithPerMessage())
-		},
-	} {
-		func() {
-			defer func() {
-				if text, _ := recover().(string); !strings.Contains(text, want) {
-					t.Errorf("%q, want %s in it", text, want)
-				}
-			}()
-			make()
-		}()
-	}
 }
 
 // On Redis: a call is refused by its estimate and counts what it used, and a client waits in line.

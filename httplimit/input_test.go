@@ -35,6 +35,7 @@ func TestInvalidArguments(t *testing.T) {
 		_, err := httplimit.NewRetryAfterTransport(nil, opt)
 		return err
 	}
+	allows := limit.KeyedFunc(keyed.Allow)
 	for want, err := range map[string]error{
 		"New: keyed is <nil>, must not be nil":              second(httplimit.New(nil, all)),
 		"New: key is <nil>, must not be nil":                second(httplimit.New(keyed, nil)),
@@ -75,6 +76,15 @@ func TestInvalidArguments(t *testing.T) {
 		"WithMaxDelay: d is 0s, must be more than 0":        retryAfter(httplimit.WithMaxDelay(0)),
 		"WithRetries: n is 11, must be 0 to 10":             retryAfter(httplimit.WithRetries(11)),
 		"WithRetries: n is -1, must be 0 to 10":             retryAfter(httplimit.WithRetries(-1)),
+		"WithActual: actual is <nil>, must not be nil":      with(httplimit.WithActual(nil)),
+		"WithReserve: estimate is <nil>, must not be nil":   pacer(httplimit.WithReserve(nil, tokens)),
+		"WithSettleErrorHook: hook is <nil>, must not be":   pacer(httplimit.WithSettleErrorHook(nil)),
+		"New: the limiter is no limit.KeyedReserver, must be one for WithSettle": second(
+			httplimit.New(allows, all, httplimit.WithSettle())),
+		"New: the limiter is no limit.KeyedReserver, must be one for WithSettle and WithActual": second(
+			httplimit.New(allows, all, httplimit.WithActual(bytesSent))),
+		"NewKeyedPacer: the limiter is no limit.KeyedReserver, must be one for WithReserve": second(
+			httplimit.NewKeyedPacer(nil, allows, all, httplimit.WithReserve(ten, nil))),
 	} {
 		if !errors.Is(err, limit.ErrInvalidArgument) ||
 			!strings.HasPrefix(err.Error(), "rratelimiter: invalid argument of httplimit."+want) {

@@ -214,20 +214,3 @@ func TestSettlementsOfAPacerAreApart(t *testing.T) {
 	inside.Wants(t, 4, 6)
 	outside.Wants(t, 93, 7)
 }
-
-// A Pacer refuses a limiter that cannot reserve, and nil functions.
-func TestAPacerRefusesWhatCannotReserve(t *testing.T) {
-	allows := limit.KeyedFunc(newMemory(t, 1, time.Second).Allow)
-	pacer := func(k limit.Keyed, opt httplimit.PacerOption) error {
-		return second(httplimit.NewKeyedPacer(nil, k, all, opt))
-	}
-	for name, err := range map[string]error{
-		"the limiter": pacer(allows, httplimit.WithReserve(ten, nil)),
-		"estimate":    pacer(&account{}, httplimit.WithReserve(nil, tokens)),
-		"hook":        pacer(&account{}, httplimit.WithSettleErrorHook(nil)),
-	} {
-		if !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}

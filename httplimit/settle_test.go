@@ -264,23 +264,6 @@ func TestSettleWithoutAReservation(t *testing.T) {
 	}
 }
 
-// New refuses limiters that cannot reserve, and a nil function.
-func TestLimitersThatCannotReserveAreRefused(t *testing.T) {
-	for name, opt := range map[string]httplimit.Option{
-		"settle": httplimit.WithSettle(), "actual": httplimit.WithActual(bytesSent),
-	} {
-		m, err := httplimit.New(limit.KeyedFunc(newMemory(t, 1, time.Second).Allow), all, opt)
-		if m != nil || !errors.Is(err, limit.ErrInvalidArgument) ||
-			!strings.Contains(err.Error(), "KeyedReserver") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	err := second(httplimit.New(&account{}, all, httplimit.WithActual(nil)))
-	if !errors.Is(err, limit.ErrInvalidArgument) {
-		t.Error(err)
-	}
-}
-
 // Whatever way a handler sends, WithActual learns the status and the bytes.
 func TestEveryWayToSendIsCounted(t *testing.T) {
 	for name, test := range map[string]struct {

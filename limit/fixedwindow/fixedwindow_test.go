@@ -43,8 +43,7 @@ func TestBounds(t *testing.T) {
 // on returns a limiter on Redis. All have one name.
 func on(t *testing.T, rdb redis.UniversalClient, rate int64, interval time.Duration) limit.Releaser {
 	t.Helper()
-	l := redistest.Must(fixedwindow.Window{Rate: rate, Interval: interval}.OnRedis(rdb, "name"))(t)
-	return l
+	return redistest.Must(fixedwindow.Window{Rate: rate, Interval: interval}.OnRedis(rdb, "name"))(t)
 }
 
 // drain takes permits one by one, and returns how many were granted.

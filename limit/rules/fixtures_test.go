@@ -18,15 +18,13 @@ func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 // parsed returns the Set of a file without mistakes.
 func parsed(t testing.TB, text string) *rules.Set {
 	t.Helper()
-	set := redistest.Must(rules.Parse([]byte(text)))(t)
-	return set
+	return redistest.Must(rules.Parse([]byte(text)))(t)
 }
 
 // inMemory returns the Rules of a file, in memory.
 func inMemory(t testing.TB, text string) *rules.Rules {
 	t.Helper()
-	r := redistest.Must(rules.New(rules.InMemory(), parsed(t, text)))(t)
-	return r
+	return redistest.Must(rules.New(rules.InMemory(), parsed(t, text)))(t)
 }
 
 // get returns a call of a path.

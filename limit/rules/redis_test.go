@@ -32,8 +32,7 @@ func newStore(t *testing.T, rdb redis.UniversalClient) store {
 // rules returns the Rules of a file, as another process would have them.
 func (s store) rules(t *testing.T, text string) *rules.Rules {
 	t.Helper()
-	r := redistest.Must(rules.New(rules.OnRedis(s.client, s.rdb, s.name), parsed(t, text)))(t)
-	return r
+	return redistest.Must(rules.New(rules.OnRedis(s.client, s.rdb, s.name), parsed(t, text)))(t)
 }
 
 // keys returns the keys of the Store in Redis, without its name.

@@ -16,8 +16,7 @@ import (
 // on returns a limiter on Redis.
 func on(t *testing.T, rdb redis.UniversalClient, a formtest.Algorithm) limit.Releaser {
 	t.Helper()
-	l := redistest.Must(a.OnRedis(rdb, "name"))(t)
-	return l
+	return redistest.Must(a.OnRedis(rdb, "name"))(t)
 }
 
 // each runs a test for a Log and for Counters.

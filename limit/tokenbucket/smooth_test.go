@@ -45,8 +45,7 @@ func TestSmoothIsPaced(t *testing.T) {
 
 func smooth(t *testing.T, s tokenbucket.Smooth) *tokenbucket.SmoothLimiter {
 	t.Helper()
-	l := redistest.Must(s.InMemory())(t)
-	return l
+	return redistest.Must(s.InMemory())(t)
 }
 
 // acquired expects how long consecutive callers wait.
