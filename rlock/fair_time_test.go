@@ -102,34 +102,29 @@ func TestFairBehindJava(t *testing.T) {
 	})
 }
 
-// A caller that comes behind one of Java has a place at once that outlasts that one's win, even if that one
-// has waited for long, and so have those behind it.
+// A caller that comes behind one of Java has a place that outlasts that one's win, and so have those behind
+// it: at once, even if that one has waited for long, and also if that one waits for longer than is usual.
 func TestFairComesBehindJava(t *testing.T) {
-	fairInBubble(t, func(s *fairEnv) {
-		ctx := s.Context()
-		one, other := s.lock(), s.lock()
-		noError(s, s.look.HSet(ctx, s.name, "holder:1", 1).Err())
-		s.put("java:1", 10*time.Second) // of 5 minutes
-		s.waits(one, 2)
-		s.waits(other, 3)
-		s.wins("java:1", 5*time.Minute)
-		for _, owner := range s.waiting() {
-			lasted(s, "a place", s.left(owner), 29*time.Second, 30*time.Second)
-		}
-	})
-}
-
-// A caller keeps its place behind one of Java that waits for longer than is usual.
-func TestFairBehindALongWait(t *testing.T) {
-	fairInBubble(t, func(s *fairEnv) {
-		ctx := s.Context()
-		noError(s, s.look.HSet(ctx, s.name, "holder:1", 1).Err())
-		s.put("java:1", time.Hour)
-		s.waits(s.lock(), 2)
-		time.Sleep(15 * time.Second)
-		s.wins("java:1", time.Hour)
-		lasted(s, "its place", s.left(s.waiting()[0]), 10*time.Second, 30*time.Second)
-	})
+	t.Parallel()
+	for _, tc := range []struct{ left, added, until, least time.Duration }{
+		{10 * time.Second, 5 * time.Minute, 0, 29 * time.Second},
+		{time.Hour, time.Hour, 15 * time.Second, 10 * time.Second},
+	} {
+		t.Run(fmt.Sprint(tc.added), func(t *testing.T) {
+			fairInBubble(t, func(s *fairEnv) {
+				one, other := s.lock(), s.lock()
+				noError(s, s.look.HSet(s.Context(), s.name, "holder:1", 1).Err())
+				s.put("java:1", tc.left)
+				s.waits(one, 2)
+				s.waits(other, 3)
+				time.Sleep(tc.until)
+				s.wins("java:1", tc.added)
+				for _, owner := range s.waiting() {
+					lasted(s, "a place", s.left(owner), tc.least, 30*time.Second)
+				}
+			})
+		})
+	}
 }
 
 // A caller that asks after the sorted set was lost is in the queue once.
