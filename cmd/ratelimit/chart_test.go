@@ -9,32 +9,22 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/redisson-go/rratelimiter/cmd/ratelimit/rls"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // The limits of the chart are valid, and its arguments and variables are those that the service reads.
 func TestTheChart(t *testing.T) {
 	const chart = "../../charts/ratelimit/"
-	text, err := os.ReadFile(chart + "values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := redistest.Must(os.ReadFile(chart + "values.yaml"))(t)
 	var values struct{ Limits map[string]string }
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, yaml.Unmarshal(text, &values))
 	for name, text := range values.Limits {
 		if _, err := rls.Parse([]rls.File{{Name: name, Data: []byte(text)}}, false); err != nil {
 			t.Error(err)
 		}
 	}
-	deployment, err := os.ReadFile(chart + "templates/deployment.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile("settings.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	deployment := redistest.Must(os.ReadFile(chart + "templates/deployment.yaml"))(t)
+	source := redistest.Must(os.ReadFile("settings.go"))(t)
 	names := regexp.MustCompile(`"--(\w+)"|- \{name: ([A-Z_]+),`).FindAllStringSubmatch(string(deployment),
 		-1)
 	if len(names) != 7 {

@@ -25,10 +25,7 @@ type envoy struct {
 // freeAddress returns an address on which nothing listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	return listener.Addr().String()
 }
@@ -37,9 +34,7 @@ func freeAddress(t *testing.T) string {
 func startEnvoy(t *testing.T, config, address string) *envoy {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "envoy.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 	var out strings.Builder
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, redistest.Envoy.Binary(t), "--config-path", file, "--disable-hot-restart",
@@ -79,10 +74,7 @@ func (e *envoy) get(t *testing.T, path, fields string) *http.Response {
 			r.Header.Set(name, value)
 		}
 	}
-	reply, err := e.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reply := redistest.Must(e.client.Do(r))(t)
 	_ = reply.Body.Close()
 	return reply
 }
@@ -92,10 +84,7 @@ func (e *envoy) get(t *testing.T, path, fields string) *http.Response {
 func TestTheExampleWorks(t *testing.T) {
 	redistest.Envoy.Binary(t)
 	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
-	text, err := os.ReadFile("../../examples/envoy/envoy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := redistest.Must(os.ReadFile("../../examples/envoy/envoy.yaml"))(t)
 	config, gateway := strings.Replace(string(text), "timeout: 0.02s", "timeout: 2s", 1), freeAddress(t)
 	for port, address := range map[string]string{
 		"10000}": gateway, "10001}": freeAddress(t), "8081}": p.grpc, "9901}": freeAddress(t),
@@ -131,10 +120,7 @@ func TestTheExampleWorks(t *testing.T) {
 // tokens returns what /json says is left of a user's tokens.
 func (p *process) tokens(t *testing.T, user string) string {
 	t.Helper()
-	out, err := look(t.Context(), p.connect(t), "example", "tokens", user)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := redistest.Must(look(t.Context(), p.connect(t), "example", "tokens", user))(t)
 	return fmt.Sprint(out.GetStatuses()[0].GetLimitRemaining())
 }
 

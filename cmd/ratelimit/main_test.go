@@ -61,13 +61,8 @@ func start(t *testing.T, env []string, args ...string) *process {
 	p := &process{cmd: exec.Command(os.Args[0], args...), out: new(strings.Builder)}
 	p.cmd.Env = append(os.Environ(), append(env, asService+"=1", "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1",
 		"DEBUG_HOST=127.0.0.1")...)
-	stderr, err := p.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stderr := redistest.Must(p.cmd.StderrPipe())(t)
+	redistest.NoError(t, p.cmd.Start())
 	t.Cleanup(func() { _ = p.cmd.Process.Kill(); p.copied.Wait(); _ = p.cmd.Wait() })
 	lines := bufio.NewScanner(stderr)
 	for p.debug == "" && lines.Scan() {
@@ -89,19 +84,10 @@ func start(t *testing.T, env []string, args ...string) *process {
 // get returns the status and the body of a page.
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reply, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := redistest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+url, nil))(t)
+	reply := redistest.Must((&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r))(t)
 	defer reply.Body.Close()
-	body, err := io.ReadAll(reply.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := redistest.Must(io.ReadAll(reply.Body))(t)
 	return reply.StatusCode, string(body)
 }
 
@@ -168,11 +154,8 @@ func TestTheServiceOfTheGuide(t *testing.T) {
 // watchHealth returns a function that waits for the next health, or the error with which the watch ends.
 func watchHealth(t *testing.T, conn *grpc.ClientConn) (next func() string) {
 	t.Helper()
-	stream, err := healthpb.NewHealthClient(conn).Watch(t.Context(),
-		&healthpb.HealthCheckRequest{Service: "ratelimit"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := redistest.Must(healthpb.NewHealthClient(conn).Watch(t.Context(),
+		&healthpb.HealthCheckRequest{Service: "ratelimit"}))(t)
 	return func() string {
 		reply, err := stream.Recv()
 		if err != nil {
@@ -197,23 +180,15 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 	defer keptAlive.CloseIdleConnections()
 	lastOfConnection := func() bool {
 		url := "http://" + p.web + "/check/example?user=eve"
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reply, err := keptAlive.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := redistest.Must(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))(t)
+		reply := redistest.Must(keptAlive.Do(r))(t)
 		_ = reply.Body.Close()
 		return reply.Close
 	}
 	if lastOfConnection() {
 		t.Error("a connection of HTTP ends with its first request")
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if got := nextHealth(); got != "NOT_SERVING" {
 		t.Fatal(got)
 	}
@@ -224,9 +199,7 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 		t.Error("a connection of HTTP stays open until it is cut")
 	}
 	for range 50 { // a balancer that has not noticed yet
-		if _, err := ask(t.Context(), conn, "user", "bob"); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(ask(t.Context(), conn, "user", "bob"))(t)
 	}
 	// The watch, which the client leaves open, ends before the ports close.
 	if got := nextHealth(); got != "the service ends" {
@@ -243,12 +216,8 @@ func TestTheConfigurationIsReloaded(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sub", "config", "limits.yaml")
 	write := func(text string) {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		redistest.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write("domain: example\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]")
 	p := start(t, []string{"RUNTIME_ROOT=" + dir, "RUNTIME_SUBDIRECTORY=sub"}, "--redis", "embedded")
@@ -328,9 +297,7 @@ func TestTLSAndPassword(t *testing.T) {
 	args, address := pki.Args(t)
 	server := redistest.Start(t, args...)
 	user := []any{"ACL", "SETUSER", "limits", "on", ">secret", "~*", "&*", "+@all"}
-	if err := server.Admin().Do(t.Context(), user...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, server.Admin().Do(t.Context(), user...).Err())
 	p := start(t, []string{
 		"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=" + file("server.pem"),
 		"GRPC_SERVER_TLS_KEY=" + file("server-key.pem"), "GRPC_CLIENT_TLS_CACERT=" + file("ca.pem"),
@@ -339,11 +306,8 @@ func TestTLSAndPassword(t *testing.T) {
 		"REDIS_AUTH=limits:secret",
 	}, "--config", "../../examples/envoy/ratelimit.yaml")
 	for shows, want := range map[bool]codes.Code{true: codes.OK, false: codes.Unavailable} {
-		conn, err := grpc.NewClient(p.grpc,
-			grpc.WithTransportCredentials(credentials.NewTLS(pki.Config(shows))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := redistest.Must(grpc.NewClient(p.grpc,
+			grpc.WithTransportCredentials(credentials.NewTLS(pki.Config(shows)))))(t)
 		if _, err := ask(t.Context(), conn, "user", "ann"); status.Code(err) != want {
 			t.Errorf("with a certificate: %v; %v", shows, err)
 		}

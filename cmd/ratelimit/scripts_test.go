@@ -155,10 +155,7 @@ func (p *process) hits(t *testing.T) (sum float64) {
 func TestGRPCRoutes(t *testing.T) {
 	redistest.Envoy.Binary(t)
 	p := start(t, nil, "--config", "testdata/scripts.yaml", "--redis", "embedded")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := grpc.NewServer()
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	go func() { _ = server.Serve(listener) }()

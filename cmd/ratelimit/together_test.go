@@ -22,9 +22,7 @@ func TestJavaGoAndEnvoyShareALimit(t *testing.T) {
 		javapeer.Start(t.Context(), "", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"))(t)
 	t.Cleanup(func() { _ = peer.Close() })
 	server := redistest.Start(t)
-	if _, err := peer.Connect(t.Context(), "java", server.Addr); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(peer.Connect(t.Context(), "java", server.Addr))(t)
 	java := peer.Limiter("java", "orders")
 	const rate = 30
 	if ok, err := java.TrySetRate(t.Context(), rratelimiter.Config{Rate: rate, Interval: time.Hour}); !ok ||
@@ -41,10 +39,7 @@ func TestJavaGoAndEnvoyShareALimit(t *testing.T) {
 	}
 	got := make([]int, len(takers))
 	for i := range 2 * rate {
-		ok, err := takers[i%3]()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok := redistest.Must(takers[i%3]())(t)
 		if ok {
 			got[i%3]++
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // onOneConnection serves HTTP on a connection, and returns the end of the client.
@@ -91,21 +93,14 @@ func (l *oneConnection) Addr() net.Addr { return &net.TCPAddr{} }
 // connection_keepalive of Envoy.
 func TestPingsDoNotEndAConnection(t *testing.T) {
 	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
-	conn, err := net.Dial("tcp", p.grpc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := redistest.Must(net.Dial("tcp", p.grpc))(t)
 	defer conn.Close()
 	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00" // the frame of HTTP/2, empty
 	const ping, pings = "\x00\x00\x08\x06\x00\x00\x00\x00\x00ABCDEFGH", 10
-	if _, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+settings); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+settings))(t)
 	frame := make([]byte, 1<<14)
 	for i := range pings {
-		if _, err := io.WriteString(conn, ping); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(io.WriteString(conn, ping))(t)
 		for frame[3] = 0; frame[3] != 6; { // a frame of a ping
 			if _, err := io.ReadFull(conn, frame[:9]); err != nil {
 				t.Fatalf("ping %d: %v", i+1, err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // write writes files of a directory, whose texts follow their names.
@@ -16,12 +18,8 @@ func write(t *testing.T, dir string, namesAndTexts ...string) {
 	t.Helper()
 	for i := 0; i < len(namesAndTexts); i += 2 {
 		path := filepath.Join(dir, namesAndTexts[i])
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(namesAndTexts[i+1]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		redistest.NoError(t, os.WriteFile(path, []byte(namesAndTexts[i+1]), 0o600))
 	}
 }
 
@@ -33,14 +31,9 @@ func TestASourceReadsFilesAndLinks(t *testing.T) {
 	write(t, dir, "..v1/b.yaml", domainB, "a.yml", domainA, "deep/c.yaml", "domain: c\n", "notes.txt", "x",
 		".d.yaml", "x")
 	for link, to := range map[string]string{"..data": "..v1", "b.yaml": "..data/b.yaml"} {
-		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		redistest.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
-	files, err := Source(dir).Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := redistest.Must(Source(dir).Read())(t)
 	var names []string
 	for _, f := range files {
 		names = append(names, strings.TrimPrefix(f.Name, dir+"/"))
@@ -61,12 +54,8 @@ func TestASourceReadsFilesAndLinks(t *testing.T) {
 // A file that is too large to be a configuration is not read into memory.
 func TestHugeFilesAreRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.yaml")
-	if err := os.WriteFile(file, []byte(domainA), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(file, largest+1); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, os.WriteFile(file, []byte(domainA), 0o600))
+	redistest.NoError(t, os.Truncate(file, largest+1))
 	_, err := Source(file).Read()
 	if want := file + " has 8388609 bytes, must have at most 8388608"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
@@ -118,13 +107,9 @@ func TestWatch(t *testing.T) {
 		write(t, dir, "b.yaml", domainB)
 		after(5*time.Second, 2, "loaded")
 		for range 2 { // the same mistake once more is a new one
-			if err := os.Rename(dir, dir+"-away"); err != nil {
-				t.Fatal(err)
-			}
+			redistest.NoError(t, os.Rename(dir, dir+"-away"))
 			after(5*time.Second, 2, "lstat "+dir+": no such file or directory")
-			if err := os.Rename(dir+"-away", dir); err != nil {
-				t.Fatal(err)
-			}
+			redistest.NoError(t, os.Rename(dir+"-away", dir))
 			after(5*time.Second, 2)
 		}
 		cancel()

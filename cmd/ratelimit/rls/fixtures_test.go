@@ -136,10 +136,7 @@ func entries(pairs ...string) *descriptor.RateLimitDescriptor {
 // find returns the match of a descriptor, without a rule if there is none.
 func (c *Config) find(t *testing.T, domain string, pairs ...string) match {
 	t.Helper()
-	m, err := c.domains[domain].match(entries(pairs...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := redistest.Must(c.domains[domain].match(entries(pairs...)))(t)
 	return m
 }
 
@@ -150,14 +147,9 @@ func serve(t *testing.T, rdb redis.UniversalClient, o Options, text string) *Ser
 	if o.Budget == 0 {
 		o.Budget = 4 * time.Second
 	}
-	s, err := New(rdb, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := redistest.Must(New(rdb, o))(t)
 	t.Cleanup(func() { _ = s.Close() })
-	if err := s.Load([]File{{Name: "limits.yaml", Data: []byte(text)}}); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, s.Load([]File{{Name: "limits.yaml", Data: []byte(text)}}))
 	return s
 }
 
@@ -224,12 +216,7 @@ func asks(t *testing.T, s *Service, requestsAndResponses ...string) {
 func sorted(t *testing.T, text string) string {
 	t.Helper()
 	var v any
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t, json.Unmarshal([]byte(text), &v))
+	b := redistest.Must(json.Marshal(v))(t)
 	return string(b)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -21,10 +22,7 @@ func parse(merge bool, texts ...string) (*Config, error) {
 // mustParse parses a valid text.
 func mustParse(t *testing.T, texts ...string) *Config {
 	t.Helper()
-	c, err := parse(len(texts) > 1, texts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := redistest.Must(parse(len(texts) > 1, texts...))(t)
 	return c
 }
 

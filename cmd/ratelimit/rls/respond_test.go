@@ -58,10 +58,7 @@ func TestLoansAreBounded(t *testing.T) {
 // headers returns the headers of a response as lines.
 func headers(t *testing.T, s *Service, text string) string {
 	t.Helper()
-	out, err := s.ShouldRateLimit(t.Context(), request("d", text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := redistest.Must(s.ShouldRateLimit(t.Context(), request("d", text)))(t)
 	var lines []string
 	for _, h := range out.GetResponseHeadersToAdd() {
 		lines = append(lines, h.GetKey()+": "+h.GetValue())
@@ -106,10 +103,7 @@ func TestMetadata(t *testing.T) {
 		asked + `,"metadata":{"quota":"two","service":{"name":"two","tier":1}}}`,
 		asked + `}`,
 	} {
-		out, err := s.ShouldRateLimit(t.Context(), request("d", "two=a; quota1=a; quota2=a*1"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := redistest.Must(s.ShouldRateLimit(t.Context(), request("d", "two=a; quota1=a; quota2=a*1")))(t)
 		if got := sorted(t, protojson.Format(out.GetDynamicMetadata())); got != sorted(t, want) {
 			t.Errorf("got\n%s\nwant\n%s", got, sorted(t, want))
 		}
@@ -122,9 +116,7 @@ func TestMetrics(t *testing.T) {
 		"requests_per_unit: 1}}\n")
 	asks(t, s, "two=a", "OK: OK 1", "two=a", "OK: OK 0", "two=a", "OVER: OVER 0", "shady=a*3", "OK: OK 0",
 		"seen=10.0.0.1", "OK: OK 0", "free=a", "OK: OK 4294967295", "none=a", "OVER: OVER 0")
-	if _, err := s.ShouldRateLimit(t.Context(), request("other", "a=b")); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(s.ShouldRateLimit(t.Context(), request("other", "a=b")))(t)
 	if _, err := s.ShouldRateLimit(t.Context(), request("", "a=b")); err == nil {
 		t.Fatal("no error")
 	}
@@ -180,10 +172,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	long := strings.Repeat("ä", 1<<19)
 	asks(t, s, "a="+long, "OK: OK 0", "a="+long+"x", "OK: OK 0", "a=b", "OK: OK 0")
 	var out strings.Builder
-	families, err := s.Metrics().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := redistest.Must(s.Metrics().Gather())(t)
 	for _, family := range families {
 		out.WriteString(family.String())
 	}
@@ -234,16 +223,10 @@ func TestHTTP(t *testing.T) {
 		{"POST", "/json", `{`, 400, "proto:"},
 		{"POST", "/json", strings.Repeat(" ", maxBody+1), 413, "too large"},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path,
-			strings.NewReader(c.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := redistest.Must(http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path,
+			strings.NewReader(c.body)))(t)
 		r.Header["X-User"] = []string{"a&x=b", "c"}
-		reply, err := server.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		reply := redistest.Must(server.Client().Do(r))(t)
 		body, _ := io.ReadAll(reply.Body)
 		_ = reply.Body.Close()
 		var head strings.Builder

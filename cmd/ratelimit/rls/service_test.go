@@ -205,9 +205,7 @@ func TestANameIsALimiterOfAllClients(t *testing.T) {
 	client := rratelimiter.New(rdb)
 	t.Cleanup(func() { _ = client.Close() })
 	orders := client.RateLimiter("orders")
-	if _, err := orders.TrySetRate(t.Context(), rratelimiter.Overall, 3, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(orders.TrySetRate(t.Context(), rratelimiter.Overall, 3, time.Hour))(t)
 	s := serve(t, rdb, Options{}, "domain: d\ndescriptors: [{key: a, name: orders, rate_limit: {unit: "+
 		"minute, "+
 		"requests_per_unit: 100}}]")
@@ -279,10 +277,7 @@ func TestAnOverrideDecides(t *testing.T) {
 // A request without a domain or a descriptor is wrong, and one before the first configuration is too early.
 func TestWrongRequestsGetErrors(t *testing.T) {
 	s := inMemory(t, Options{}, limits)
-	early, err := New(redistest.MiniClient(t, redistest.Mini(t)), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	early := redistest.Must(New(redistest.MiniClient(t, redistest.Mini(t)), Options{}))(t)
 	t.Cleanup(func() { _ = early.Close() })
 	many := &pb.RateLimitRequest{Domain: "d", Descriptors: make([]*descriptor.RateLimitDescriptor, 101)}
 	for want, call := range map[string]struct {
