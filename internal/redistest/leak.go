@@ -26,26 +26,16 @@ func VerifyNoLeaks(m interface{ Run() int }) {
 	if !flag.Parsed() { // it is the default then, and Run reads the flags
 		_ = flag.Set("test.parallel", strconv.Itoa(atOnce))
 	}
-	code, err := runWithoutLeaks(m, leakPatience)
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "FAIL: %v\n", err)
-	}
-	os.Exit(code)
-}
-
-// runWithoutLeaks runs m. It returns the exit code, and an error that lists the
-// goroutines that leaked. Goroutines that end within limit are no leak: what a
-// client closes ends a little later. After a failure it does not look for leaks: a
-// test that broke off explains them.
-func runWithoutLeaks(m interface{ Run() int }, limit time.Duration) (code int, err error) {
 	before := gleak.Goroutines()
-	if code = m.Run(); code != 0 {
-		return code, nil
+	if code := m.Run(); code != 0 { // a test that broke off explains what is left
+		os.Exit(code)
 	}
-	if err = poll(limit, func() error { return leaked(before) }); err != nil {
-		return 1, err
+	// What a client closes ends a little later.
+	if err := poll(leakPatience, func() error { return leaked(before) }); err != nil {
+		fmt.Fprintf(os.Stderr, "FAIL: %v\n", err)
+		os.Exit(1)
 	}
-	return 0, nil
+	os.Exit(0)
 }
 
 // leaked returns an error that lists the goroutines that did not exist before.

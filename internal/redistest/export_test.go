@@ -1,4 +1,0 @@
-package redistest
-
-// RunWithoutLeaks is VerifyNoLeaks without the exit.
-var RunWithoutLeaks = runWithoutLeaks
