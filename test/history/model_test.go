@@ -3,6 +3,7 @@ package history_test
 import (
 	"fmt"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -239,4 +240,75 @@ func (s held) acquired(a asked, t told) []held {
 func (s held) refuses(a asked) bool {
 	above := a.n > s.rate
 	return !above && a.n > s.free() || a.ahead > s.free() || a.yields || above && a.resent
+}
+
+// A history that no limiter can have is found out. Each case breaks one rule.
+func TestWrongHistoriesAreRejected(t *testing.T) {
+	yes, no, exceeds, unknown := told{ok: true, left: -1}, told{left: -1}, told{left: -1, exceeds: true},
+		told{left: -1, unknown: true}
+	take := func(n int64) asked { return asked{kind: acquires, n: n} }
+	waits := func(n int64) asked { return asked{kind: acquires, n: n, timeout: 1} }
+	reserve := func(n int64) asked { return asked{kind: reserves, n: n, id: 1} }
+	settle := func(n, used int64) asked { return asked{kind: settles, n: n, used: used, id: 1} }
+	charge := func(n int64) asked { return asked{kind: charges, n: n} }
+	give, set, keep := asked{kind: releases, n: 2}, asked{kind: sets, n: 3}, asked{kind: keeps, n: 3}
+	left := func(n int64) told { return told{ok: true, left: n, limit: 3} }
+	type call struct {
+		asked asked
+		told  told
+	}
+	for name, c := range map[string]struct {
+		before       []call
+		right, wrong call
+	}{
+		"one grant too many":   {[]call{{take(2), yes}}, call{take(2), no}, call{take(2), yes}},
+		"refused without need": {[]call{{take(2), yes}}, call{take(1), yes}, call{take(1), no}},
+		"waited without need":  {[]call{{take(2), yes}}, call{waits(2), no}, call{waits(1), no}},
+		"above the rate":       {nil, call{take(4), exceeds}, call{take(4), no}},
+		"above the rate, which has grown before a copy": {nil,
+			call{asked{kind: acquires, n: 4, resent: true}, no},
+			call{asked{kind: acquires, n: 3, resent: true}, no}},
+		"not above the rate": {nil, call{take(3), yes}, call{take(3), exceeds}},
+		"given back": {[]call{{take(3), yes}, {give, yes}}, call{take(2), yes},
+			call{take(3), yes}},
+		"more than was taken": {[]call{{take(1), yes}, {give, yes}}, call{take(3), yes},
+			call{take(1), no}},
+		"a new rate": {[]call{{take(3), yes}, {set, yes}}, call{take(3), yes},
+			call{take(1), no}},
+		"a new rate that keeps": {[]call{{take(3), yes}, {keep, yes}}, call{take(1), no},
+			call{take(1), yes}},
+		"the numbers": {[]call{{take(1), yes}}, call{asked{kind: allows, n: 1}, left(1)},
+			call{asked{kind: allows, n: 1}, left(2)}},
+		"what is available": {[]call{{take(1), yes}}, call{asked{kind: available}, left(2)},
+			call{asked{kind: available}, left(1)}},
+		"refused once, and late":      {nil, call{waits(2), told{left: -1, late: true}}, call{waits(2), no}},
+		"not known, and not too much": {[]call{{take(2), unknown}}, call{take(3), yes}, call{take(4), yes}},
+		"given back or not": {[]call{{take(3), yes}, {give, unknown}}, call{take(2), yes},
+			call{take(3), yes}},
+		"given back twice": {[]call{{take(3), yes}, {give, unknown}, {take(2), yes}},
+			call{take(1), no}, call{take(2), yes}},
+		"a rate that was set or not": {[]call{{take(3), yes}, {set, unknown}, {take(3), yes}},
+			call{take(1), no}, call{take(3), yes}},
+		"settled": {[]call{{reserve(3), yes}, {settle(3, 1), yes}}, call{take(2), yes}, call{take(3), yes}},
+		"settled twice": {[]call{{reserve(3), yes}, {settle(3, 1), yes}, {settle(3, 0), yes}},
+			call{take(3), no}, call{take(3), yes}},
+		"settled to more": {[]call{{reserve(2), yes}, {settle(2, 3), yes}}, call{take(1), no},
+			call{take(1), yes}},
+		"charged": {[]call{{take(2), yes}}, call{charge(3), told{ok: true, debt: 2}},
+			call{charge(3), told{ok: true, debt: 3}}},
+		"in debt": {[]call{{charge(4), told{ok: true, debt: 1}}}, call{take(1), no}, call{take(1), yes}},
+		"not back after three steps": {[]call{{take(1), yes}, {asked{kind: steps}, yes},
+			{asked{kind: steps}, yes}, {asked{kind: steps}, yes}}, call{take(3), no}, call{take(3), yes}},
+	} {
+		for want, last := range map[porcupine.CheckResult]call{porcupine.Ok: c.right,
+			porcupine.Illegal: c.wrong} {
+			h := &history{T: t}
+			for _, c := range append(append([]call{{set, yes}}, c.before...), last) {
+				h.does(c.asked, func() told { return c.told })
+			}
+			if got := porcupine.CheckOperationsTimeout(model, h.ops, 10*time.Second); got != want {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+		}
+	}
 }
