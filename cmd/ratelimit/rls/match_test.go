@@ -48,9 +48,7 @@ func TestMatchingIsThatOfTheReference(t *testing.T) {
 		{"Basic", basic, "key2=value2", 30, "d.key2_value2"},
 		{"Basic", basic, "key2=value3", 0, ""},
 		{"Basic", basic, "key3=foo", 1, "d.key3"},
-		{"Basic", basic, "key4=foo", 1, "d.key4"},
 		{"Basic", basic, "key7=unspecified", 70, "d.key7_unspecified"},
-		{"ShadowMode", withShadow, "key2=something", 20, "d.key2"},
 		{"Wildcard", withPatterns, "noVal=foo1", 20, "d.noVal"},
 		{"Wildcard", withPatterns, "wild=foo1", 20, "d.wild_foo*"},
 		{"Wildcard", withPatterns, "wild=bar", 0, ""},
@@ -72,9 +70,7 @@ func TestMatchingIsThatOfTheReference(t *testing.T) {
 		{"DetailedMetric", nested(dm, dm), "k1=a k2=b", 60, "d.k1_a.k2_b"},
 		{"DetailedMetric", nested("", ""), "k1=a k2=b", 60, "d.k1.k2"},
 		{"ValueToMetric runtime", nested(vtm, vtm, ""), "k1=a k2=b k3=c", 60, "d.k1_a.k2_b.k3"},
-		{"ValueToMetric default", nested(vtm, ""), "k1=A k2=foo", 60, "d.k1_A.k2"},
 		{"ValueToMetric mid", nested("", vtm, ""), "k1=X k2=Y k3=Z", 60, "d.k1.k2_Y.k3"},
-		{"ValueToMetric none", nested("", ""), "k1=X k2=Y", 60, "d.k1.k2"},
 		{"ValueToMetric detailed", nested(vtm, vtm, dm), "k1=a k2=b k3=c", 60, "d.k1_a.k2_b.k3_c"},
 		{"ValueToMetric empty", nested(vtm, vtm, ""), "k1= k2=b k3=c", 60, "d.k1.k2_b.k3"},
 		{"ValueToMetric empty", nested(vtm, vtm, ""), "k1= k2= k3=c", 60, "d.k1.k2.k3"},
@@ -89,7 +85,6 @@ func TestMatchingIsThatOfTheReference(t *testing.T) {
 		{"ShareThreshold", withShares, "file=test23", 100, "d.file_test*"},
 		{"ShareThreshold", withShares, "tenant=t1prod resource=resAv2", 60,
 			"d.tenant_t*prod.resource_res*v2"},
-		{"Metadata", withMetadata, "key2=something", 20, "d.key2"},
 	} {
 		m := mustParse(t, c.config).find(t, "d", pairsOf(c.pairs)...)
 		switch {
