@@ -55,58 +55,6 @@ func TestNamesAndNarrationAreFound(t *testing.T) {
 	}
 }
 
-func TestGoodSentencesPass(t *testing.T) {
-	for _, sentence := range []string{
-		"Cancels callers that are still waiting.",
-		"What does a call cost? It costs a permit.",
-		"Whatever happens, the call returns.",
-		"It has been called, has already ended, and has a limit named first.",
-		"There are so many keys that a map would grow.",
-		"A Keyed has the permits of each key, and others of its own.",
-		"The call waits too long.",
-		"`nobody` is a user, and \"so many us\" is quoted.",
-		"Next: [what happens while Redis is away](fallback.md).",
-		"The bounds are those of net/http, some cost more than others, and 0 is none of them.",
-		"Such a call waits, and those limits that refuse it are listed.",
-	} {
-		for _, name := range []string{"a.md", "a.lua"} {
-			source := sentence + "\n"
-			if name == "a.lua" {
-				source = "-- " + source
-			}
-			if found := findIn(t, name, source); len(found) > 0 {
-				t.Errorf("%s: %v", name, found)
-			}
-		}
-	}
-}
-
-// A doc comment begins with the name of its identifier. Elsewhere the same word is a finding.
-func TestDocumentedNamesPass(t *testing.T) {
-	const source = "package a\n\n// Latches counts keys.\ntype Latches struct {\n" +
-		"\t// Latches are keys.\n\tLatches int\n}\n\n// Verdict is a func.\nfunc Verdict() {}\n\n" +
-		"// Shelf is a var.\nvar Shelf int\n"
-	if found := findIn(t, "a.go", source); len(found) > 0 {
-		t.Errorf("found %v", found)
-	}
-	const bad = "package a\n\n// Latches counts latches.\ntype Latches int\n\n// Latches end.\nvar B int\n"
-	found := findIn(t, "a.go", bad)
-	if len(found) != 2 || found[0].line != 3 || found[0].text != "latches" || found[1].line != 6 {
-		t.Errorf("found %v", found)
-	}
-}
-
-// Code is not prose, and test files are read only if asked for.
-func TestCodeAndTestsAreLeftOut(t *testing.T) {
-	const code = "package a\n\n// A is a:\n//\n//\tnobody.Do(, too.)\nvar a = \"nobody\"\n"
-	if found := findIn(t, "a.go", code); len(found) > 0 {
-		t.Errorf("found %v", found)
-	}
-	if found := findIn(t, "a_test.go", "package a\n\n// For nobody.\n"); len(found) > 0 {
-		t.Errorf("found %v", found)
-	}
-}
-
 func findIn(t *testing.T, name, source string) []finding {
 	t.Helper()
 	dir := t.TempDir()

@@ -18,9 +18,7 @@ import (
 // An archive that holds several images, or one without a name, is refused by podman load and skopeo copy.
 func TestAnImageIsOneForAllProcessors(t *testing.T) {
 	r := withoutBinaries(t)
-	if err := r.images(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.images())
 	files := map[string][]byte{}
 	untar(t, filepath.Join(r.dist, "ratelimit_v0.1.0_oci.tar"), func(h *tar.Header, data []byte) {
 		files[h.Name] = data
@@ -33,18 +31,14 @@ func TestAnImageIsOneForAllProcessors(t *testing.T) {
 		}
 	}
 	var outer, inner index
-	if err := json.Unmarshal(files["index.json"], &outer); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(files["index.json"], &outer))
 	const name, kind = "org.opencontainers.image.ref.name", "application/vnd.oci.image.index.v1+json"
 	m := outer.Manifests
 	if len(m) != 1 || m[0].Annotations[name] != "ratelimit:v0.1.0" || m[0].MediaType != kind {
 		t.Fatalf("index.json is %s, must name one index", files["index.json"])
 	}
 	blob := files["blobs/"+strings.Replace(outer.Manifests[0].Digest, ":", "/", 1)]
-	if err := json.Unmarshal(blob, &inner); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(blob, &inner))
 	if len(inner.Manifests) != 2 || inner.Manifests[1].Platform.Architecture != "arm64" {
 		t.Errorf("the index is %s", blob)
 	}
@@ -62,18 +56,10 @@ func TestAnImageIsOneForAllProcessors(t *testing.T) {
 // The chart of a release is of its version, and runs the image of that version.
 func TestTheChartIsOfTheVersion(t *testing.T) {
 	r := withoutBinaries(t)
-	if err := r.chart(); err != nil {
-		t.Fatal(err)
-	}
-	in, err := os.Open(filepath.Join(r.dist, "ratelimit-0.1.0.tgz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.chart())
+	in := must(os.Open(filepath.Join(r.dist, "ratelimit-0.1.0.tgz")))(t)
 	defer in.Close()
-	unzipped, err := gzip.NewReader(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unzipped := must(gzip.NewReader(in))(t)
 	files := map[string]string{}
 	for tr := tar.NewReader(unzipped); ; {
 		h, err := tr.Next()
@@ -97,9 +83,7 @@ func TestAPackageOfRPM(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "zsh")
 	write(t, script, "rrl")
 	zsh := files.Contents{r.content(script, shells["zsh"], 0o644)}
-	if err := r.pack(platforms[0], "rpm", zsh); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.pack(platforms[0], "rpm", zsh))
 	text := read(t, r.dist, "rrl_v0.1.0_linux_amd64.rpm")
 	for _, want := range []string{"/usr/share/zsh/site-functions/", "\x00rratelimiter\x00"} {
 		if !strings.Contains(text, want) {

@@ -65,14 +65,8 @@ func TestWhatCannotBeReleasedIsRefused(t *testing.T) {
 
 // Each module of the repository has a tag, or is named as one that has none.
 func TestEachModuleIsReleasedOrNot(t *testing.T) {
-	data, err := os.ReadFile("../../go.work")
-	if err != nil {
-		t.Fatal(err)
-	}
-	work, err := modfile.ParseWork("go.work", data, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile("../../go.work"))(t)
+	work := must(modfile.ParseWork("go.work", data, nil))(t)
 	for _, use := range work.Use {
 		folder := strings.TrimPrefix(use.Path, "./")
 		if slices.Contains(released, folder) == slices.Contains(unreleased, folder) {
@@ -90,9 +84,7 @@ func TestRehearsal(t *testing.T) {
 	repo := copied(t)
 	first := rehearse(t, repo, version)
 	first.dist = filepath.Join(t.TempDir(), "dist")
-	if err := os.Rename(filepath.Join(repo, "dist"), first.dist); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Rename(filepath.Join(repo, "dist"), first.dist))
 	// The workflow makes the release again after its tags were pushed.
 	bundle := filepath.Join(first.dist, "release.bundle")
 	output(t, repo, "git", "fetch", "-q", bundle, "refs/tags/*:refs/tags/*")
@@ -151,10 +143,7 @@ func copied(t *testing.T) string {
 	}
 	cmd := exec.CommandContext(t.Context(), "tar", append([]string{"-cf", "-"}, pack...)...)
 	cmd.Dir, cmd.Stdin = "../..", bytes.NewReader(files)
-	archive, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must(cmd.Output())(t)
 	unpack := exec.CommandContext(t.Context(), "tar", "-xf", "-", "-C", repo)
 	unpack.Stdin = bytes.NewReader(archive)
 	if out, err := unpack.CombinedOutput(); err != nil {
@@ -168,9 +157,7 @@ func copied(t *testing.T) string {
 func rehearse(t *testing.T, repo, version string) *release {
 	t.Helper()
 	r := &release{ctx: t.Context(), version: version, platforms: platforms[:1]}
-	if err := r.run(repo, "true"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.run(repo, "true"))
 	return r
 }
 
@@ -181,9 +168,7 @@ func commit(t *testing.T, dir string) {
 	for _, args := range [][]string{
 		{"init", "-q"}, {"add", "-A"}, {"commit", "-q", "--no-gpg-sign", "-m", "all"},
 	} {
-		if err := r.runIn(dir, "git", args...); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, r.runIn(dir, "git", args...))
 	}
 }
 
@@ -249,9 +234,7 @@ func (r *release) unpacks(t *testing.T) {
 		write(t, filepath.Join(dir, state, file), text)
 	}
 	for _, folder := range []string{"updates", "triggers"} {
-		if err := os.MkdirAll(filepath.Join(dir, state, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Join(dir, state, folder), 0o755))
 	}
 	dpkg := func(args ...string) string {
 		flags := []string{"--root=" + dir, "--force-not-root", "--force-script-chrootless", "--log="}
@@ -311,9 +294,7 @@ func (r *release) starts(t *testing.T, c program, args ...string) string {
 		{func() []byte { return blob(index.Manifests[0]) }, &manifest},
 		{func() []byte { return blob(manifest.Config) }, &config},
 	} {
-		if err := json.Unmarshal(part.data(), part.into); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(part.data(), part.into))
 	}
 	p := index.Manifests[0].Platform
 	if p.OS != "linux" || p.Architecture != "amd64" || len(manifest.Layers) != 1 ||
@@ -344,10 +325,7 @@ func (r *release) starts(t *testing.T, c program, args ...string) string {
 // untar calls f with each file of a tar.
 func untar(t *testing.T, name string, f func(h *tar.Header, data []byte)) {
 	t.Helper()
-	file, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must(os.Open(name))(t)
 	defer file.Close()
 	for r := tar.NewReader(file); ; {
 		h, err := r.Next()
@@ -379,19 +357,28 @@ func output(t *testing.T, dir, name string, args ...string) string {
 
 func read(t *testing.T, dir, file string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(filepath.Join(dir, file)))(t)
 	return string(data)
 }
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
+	noError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	noError(t, os.WriteFile(file, []byte(text), 0o644))
+}
+
+// must returns the value of a call, and fails the test on its error.
+func must[T any](value T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		noError(t, err)
+		return value
 	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }

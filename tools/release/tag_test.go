@@ -16,13 +16,9 @@ func TestTheBundleFollowsFromTheCommit(t *testing.T) {
 		r := &release{ctx: t.Context(), version: "v0.1.0", repo: repo}
 		r.source, r.dist = filepath.Join(t.TempDir(), "source"), filepath.Join(t.TempDir(), "dist")
 		r.head = r.commitOf(repo, "HEAD")
-		if err := r.clone(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, r.clone())
 		write(t, filepath.Join(r.source, "go.mod"), strings.Repeat("module example.com/a\n", 101))
-		if err := r.tag(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, r.tag())
 		made := filepath.Join(r.dist, "release.bundle")
 		output(t, repo, "git", "fetch", "-q", made, "refs/tags/*:refs/tags/*")
 		return read(t, r.dist, "release.bundle")
