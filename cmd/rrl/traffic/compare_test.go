@@ -2,10 +2,8 @@ package traffic_test
 
 import (
 	"context"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -38,8 +36,7 @@ var comparisons = func() map[string]func() (*traffic.Comparison, error) {
 // compared returns the comparison of a kind of traffic, with 20 permits per second.
 func compared(t *testing.T, kind string) *traffic.Comparison {
 	t.Helper()
-	c := redistest.Must(comparisons[kind]())(t)
-	return c
+	return redistest.Must(comparisons[kind]())(t)
 }
 
 // strip returns the strip of one algorithm.
@@ -61,25 +58,8 @@ func TestGoldenPictures(t *testing.T) {
 		var text strings.Builder
 		redistest.NoError(t, errors.Join(c.Lines(&text, 80, false), c.Table(&text)))
 		golden.Check(t, "testdata/"+kind+".golden", text.String())
-		picture := c.SVG()
 		if kind != "random" {
-			golden.Check(t, "../../../docs/choosing-"+kind+".svg", picture)
-		}
-		if size := len(picture); size > 60_000 {
-			t.Errorf("%s: the picture has %d bytes", kind, size)
-		}
-		d := xml.NewDecoder(strings.NewReader(picture))
-		for {
-			if _, err := d.Token(); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatalf("%s: the picture is no XML: %v", kind, err)
-			}
-		}
-		for _, s := range c.Strips {
-			if !strings.Contains(picture, ">"+s.Name+"<") {
-				t.Errorf("%s: the picture does not name %q", kind, s.Name)
-			}
+			golden.Check(t, "../../../docs/choosing-"+kind+".svg", c.SVG())
 		}
 	}
 }
@@ -101,23 +81,6 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// The queue admits one request every 50 ms, whatever the traffic, and makes requests wait.
-func TestQueueIsFlat(t *testing.T) {
-	const even = 50 * time.Millisecond
-	for _, kind := range []string{"steady", "burst"} {
-		c := compared(t, kind)
-		s := strip(t, c, "leaky queue")
-		if c.Peak(s) != 1 || s.Worst != 20 || s.Wait < 950*time.Millisecond || s.Wait > time.Second {
-			t.Errorf("%s: peak %v, %d in an interval, waits %v", kind, c.Peak(s), s.Worst, s.Wait)
-		}
-		for i, g := range s.Grants[1:] {
-			if gap := g.At - s.Grants[i].At; gap < even || kind == "steady" && gap != even {
-				t.Errorf("%s: %v from one to the next", kind, gap)
-			}
-		}
-	}
-}
-
 // A limit of concurrency admits requests up to its limit, and more only after earlier requests are done.
 func TestConcurrency(t *testing.T) {
 	made := traffic.Traffic{Name: "three", Length: time.Second, Requests: []traffic.Request{
@@ -132,36 +95,8 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// RRateLimiter and the log grant the same requests.
-func TestRRateLimiterIsALog(t *testing.T) {
-	for _, kind := range traffic.Kinds() {
-		c := compared(t, kind)
-		if !slices.Equal(strip(t, c, "RRateLimiter").Grants, strip(t, c, "sliding log").Grants) {
-			t.Errorf("%s: they differ", kind)
-		}
-	}
-}
-
-// bounds are the most permits in any interval, for requests of at most largest permits.
-var bounds = map[string]func(p traffic.Plan, largest int64) int64{
-	"RRateLimiter":    func(p traffic.Plan, _ int64) int64 { return p.Rate },
-	"fixed window":    func(p traffic.Plan, _ int64) int64 { return 2*p.Rate - 1 },
-	"sliding counter": func(p traffic.Plan, _ int64) int64 { return 2 * p.Rate },
-	"sliding log":     func(p traffic.Plan, _ int64) int64 { return p.Rate },
-	"token bucket":    func(p traffic.Plan, _ int64) int64 { return p.Rate + p.Capacity },
-	"leaky meter":     func(p traffic.Plan, _ int64) int64 { return p.Rate + p.Capacity },
-	"leaky queue":     func(p traffic.Plan, largest int64) int64 { return p.Rate + largest - 1 },
-	"smooth": func(p traffic.Plan, largest int64) int64 { // which saves the permits of a second
-		return p.Rate + int64(float64(p.Rate)/p.Per.Seconds()) + largest
-	},
-	"warm-up": func(p traffic.Plan, largest int64) int64 { return p.Rate + largest },
-	"concurrency": func(p traffic.Plan, _ int64) int64 {
-		return p.AtOnce() * int64((p.Per+p.Hold-1)/p.Hold)
-	},
-}
-
 // chance returns a plan and a traffic for it.
-func chance(random *rand.Rand) (traffic.Plan, traffic.Traffic, int64) {
+func chance(random *rand.Rand) (traffic.Plan, traffic.Traffic) {
 	p := traffic.Plan{
 		Rate: 1 + random.Int64N(30), Per: time.Duration(10+random.IntN(2000)) * time.Millisecond,
 		Capacity: random.Int64N(40),
@@ -176,32 +111,23 @@ func chance(random *rand.Rand) (traffic.Plan, traffic.Traffic, int64) {
 		made.Requests = append(made.Requests, traffic.Request{At: at, Permits: 1 + random.Int64N(largest)})
 	}
 	made.Length = at + p.Per
-	return p, made, largest
+	return p, made
 }
 
-// Every request is admitted or refused, grants are in order, and no interval exceeds the bound of the
-// algorithm.
-func TestBounds(t *testing.T) {
+// Every request is admitted or refused, grants are in order, the figures are those of the grants, and the
+// remaining part is between 0 and 1.
+func TestFigures(t *testing.T) {
 	for seed := range uint64(12) {
-		p, made, largest := chance(rand.New(rand.NewPCG(seed, 7)))
-		c, err := p.Run(t.Context(), made)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		if len(c.Strips) != len(bounds) {
-			t.Fatalf("%d algorithms, want %d", len(c.Strips), len(bounds))
-		}
+		p, made := chance(rand.New(rand.NewPCG(seed, 7)))
+		c := redistest.Must(p.Run(t.Context(), made))(t)
 		for _, s := range c.Strips {
-			t.Run(fmt.Sprint(seed, " ", s.Name), func(t *testing.T) {
-				check(t, c, s, bounds[s.Name](c.Plan, largest))
-			})
+			t.Run(fmt.Sprint(seed, " ", s.Name), func(t *testing.T) { check(t, c, s) })
 		}
 	}
 }
 
-// check checks the figures of a strip, that its worst interval has at most most permits, and that the
-// remaining part is between 0 and 1.
-func check(t *testing.T, c *traffic.Comparison, s *traffic.Strip, most int64) {
+// check checks a strip.
+func check(t *testing.T, c *traffic.Comparison, s *traffic.Strip) {
 	t.Helper()
 	n := len(c.Traffic.Requests)
 	if s.Admitted+s.Refused != n || s.Admitted != len(s.Grants) || s.Refused < 0 {
@@ -209,9 +135,6 @@ func check(t *testing.T, c *traffic.Comparison, s *traffic.Strip, most int64) {
 	}
 	if !slices.IsSortedFunc(s.Grants, func(a, b traffic.Grant) int { return int(a.At - b.At) }) {
 		t.Error("grants are not in order")
-	}
-	if s.Worst > most {
-		t.Errorf("%d permits in an interval, must be at most %d; %+v", s.Worst, most, c.Plan)
 	}
 	worst, busiest := slowly(s.Grants, c.Plan.Per), slowly(s.Grants, c.Plan.Per/10)
 	if s.Worst != worst || s.Busiest != busiest {
@@ -242,7 +165,7 @@ func slowly(grants []traffic.Grant, length time.Duration) (most int64) {
 // the same grants.
 func TestSamplesChangeNothing(t *testing.T) {
 	for seed := range uint64(3) {
-		p, made, _ := chance(rand.New(rand.NewPCG(seed, 8)))
+		p, made := chance(rand.New(rand.NewPCG(seed, 8)))
 		one := redistest.Must(p.Run(t.Context(), made))(t)
 		made.Length *= 1000
 		other := redistest.Must(p.Run(t.Context(), made))(t)
