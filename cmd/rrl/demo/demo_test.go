@@ -161,32 +161,6 @@ func TestDemoLeavesAnExistingLimiterAlone(t *testing.T) {
 	})
 }
 
-// The demo fails if a server dies, and says so.
-func TestDemoFailsIfTheServerDies(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
-	defer rdb.Close()
-	out := &killer{kill: s.Stop}
-	if err := (Demo{Redis: rdb, Where: "here", Inspect: inspected}).Run(t.Context(), out); err == nil ||
-		!strings.Contains(err.Error(), "refused") || strings.Contains(out.String(), "Redis holds") {
-		t.Errorf("the error is %v, printed\n%s", err, out)
-	}
-}
-
-// A killer stops a server when the demo prints the first line of report.
-type killer struct {
-	strings.Builder
-	kill func()
-}
-
-func (k *killer) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), "report") {
-		k.kill()
-	}
-	return k.Builder.Write(p)
-}
-
 // The demo fails if the limiter grants more than the rate.
 func TestDemoFailsAboveTheRate(t *testing.T) {
 	for permits, want := range map[int64]bool{rate: true, rate + 1: false} {
