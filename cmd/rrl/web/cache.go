@@ -98,12 +98,22 @@ func (c *cache[T]) stale(r *result[T]) bool {
 	return time.Since(r.ended) >= c.fresh
 }
 
-// alone waits until no other search through the keys is in progress, to spare Redis.
-func (h *Handler) alone(ctx context.Context) (end func(), err error) {
-	select {
-	case h.turn <- struct{}{}:
-		return func() { <-h.turn }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+// patience is how long a viewer waits for a search through the keys.
+const patience = 10 * time.Second
+
+// search is get for a search through the keys. It waits until no other one is in progress, to spare Redis.
+func search[T any](
+	ctx context.Context, c *cache[T], key string, work func(context.Context) (T, error),
+) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return c.get(ctx, key, func(ctx context.Context) (none T, err error) {
+		select {
+		case c.h.turn <- struct{}{}:
+			defer func() { <-c.h.turn }()
+			return work(ctx)
+		case <-ctx.Done():
+			return none, ctx.Err()
+		}
+	})
 }

@@ -21,23 +21,10 @@ type list struct {
 	at       time.Time
 }
 
-// patience is how long a viewer waits for a search through the keys.
-const patience = 10 * time.Second
-
 // list returns the limiters that match a viewer's pattern, from a search that is at most resting old.
 func (h *Handler) list(ctx context.Context, pattern string) (*list, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return h.lists.get(ctx, pattern, func(ctx context.Context) (*list, error) {
-		end, err := h.alone(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer end()
-		scan := inspect.Scan{
-			Match: pattern, Limit: h.config.Limit,
-			Keep: h.match.matches,
-		}
+	return search(ctx, h.lists, pattern, func(ctx context.Context) (*list, error) {
+		scan := inspect.Scan{Match: pattern, Limit: h.config.Limit, Keep: h.match.matches}
 		found, locks, done, err := scan.All(ctx, h.rdb)
 		if redis.IsPermissionError(err) { // locks need more rights than limiters
 			found, done, err = scan.Limiters(ctx, h.rdb)
@@ -48,14 +35,7 @@ func (h *Handler) list(ctx context.Context, pattern string) (*list, error) {
 
 // clientsOf returns the ids of the clients of a limiter, from a search that is at most resting old.
 func (h *Handler) clientsOf(ctx context.Context, hash string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return h.clients.get(ctx, hash, func(ctx context.Context) ([]string, error) {
-		end, err := h.alone(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer end()
+	return search(ctx, h.clients, hash, func(ctx context.Context) ([]string, error) {
 		return inspect.Clients(ctx, h.rdb, hash)
 	})
 }
