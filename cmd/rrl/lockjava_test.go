@@ -17,9 +17,7 @@ func TestLockBesideJava(t *testing.T) {
 		javapeer.Start(t.Context(), "", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"))(t)
 	t.Cleanup(func() { _ = peer.Close() })
 	server := redistest.Start(t)
-	if _, err := peer.Connect(t.Context(), "java", server.Addr); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(peer.Connect(t.Context(), "java", server.Addr))(t)
 	for kind, flag := range map[javapeer.LockKind]string{
 		javapeer.Reentrant: "", javapeer.Fenced: " --fenced", javapeer.Fair: " --fair",
 	} {

@@ -85,9 +85,7 @@ func (s *terminal) has(text string) {
 
 func (s *terminal) presses(keys string) {
 	s.t.Helper()
-	if _, err := s.pty.WriteString(keys); err != nil {
-		s.t.Fatal(err)
-	}
+	redistest.Must(s.pty.WriteString(keys))(s.t)
 }
 
 func (s *terminal) resizes(columns, rows int) {

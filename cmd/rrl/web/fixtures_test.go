@@ -74,9 +74,7 @@ func perClient(t testing.TB, rdb redis.UniversalClient, name, id string, permits
 	c := rratelimiter.New(rdb, rratelimiter.WithID(id))
 	defer c.Close()
 	l := c.RateLimiter(name)
-	if _, err := l.TrySetRate(t.Context(), rratelimiter.PerClient, 10, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(l.TrySetRate(t.Context(), rratelimiter.PerClient, 10, time.Hour))(t)
 	take(t, l, permits)
 }
 

@@ -51,9 +51,7 @@ func TestLive(t *testing.T) {
 	if len(e.Findings) != 1 || !strings.Contains(e.Findings[0].What, "above the rate") {
 		t.Errorf("after a record without its value: %+v", e)
 	}
-	if _, err := l.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(l.Delete(t.Context()))(t)
 	s.until("the end", func(e event) bool { return e.State == "gone" })
 }
 

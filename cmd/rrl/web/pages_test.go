@@ -224,10 +224,8 @@ func (v *visit) motion(t *testing.T) {
 
 // Without scripts the page shows the last state, and reloads.
 func (v *visit) withoutScripts(t *testing.T) {
-	if _, err := chromedp.Call(v.ctx, emulation.SetScriptExecutionDisabled,
-		emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(chromedp.Call(v.ctx, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true}))(t)
 	v.goTo(page("/limiter", "orders"))
 	text := redistest.Must(chromedp.Run(v.ctx, chromedp.Text(chromedp.CSS("main"))))(t)
 	for _, part := range []string{"of 60 permits", "loads again every 10 s", "Nothing is wrong",

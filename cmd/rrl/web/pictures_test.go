@@ -30,10 +30,8 @@ func TestPictures(t *testing.T) {
 	c := rratelimiter.New(rdb)
 	t.Cleanup(func() { _ = c.Close() })
 	const name = "api:checkout"
-	if err := c.RateLimiter(name).SetRate(t.Context(), rratelimiter.Overall, 800,
-		20*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	redistest.NoError(t,
+		c.RateLimiter(name).SetRate(t.Context(), rratelimiter.Overall, 800, 20*time.Second))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
