@@ -11,12 +11,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"runtime/debug"
 	"syscall"
 
 	"github.com/caarlos0/env/v11"
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 func main() {
@@ -39,7 +40,7 @@ func run(
 		return 0
 	}
 	if err == nil && s.version {
-		fmt.Fprintln(stdout, "ratelimit", version())
+		fmt.Fprintln(stdout, "ratelimit", words.Version())
 		return 0
 	}
 	if err == nil {
@@ -50,19 +51,4 @@ func run(
 		return 1
 	}
 	return 0
-}
-
-// version returns the version of the module, the commit if the program was built in a clone, and the version
-// of Go that built it.
-func version() string {
-	v := "(unknown)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		v = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				v += " " + s.Value
-			}
-		}
-	}
-	return fmt.Sprintf("%s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

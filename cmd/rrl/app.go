@@ -7,14 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // An app is one run of rrl, which all commands share.
@@ -47,7 +46,7 @@ func (a *app) execute(ctx context.Context, args []string) error {
 // root returns rrl with all its commands and flags.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use: "rrl", Short: "inspect rate limiters and locks of Redisson", Long: about, Version: version(),
+		Use: "rrl", Short: "inspect rate limiters and locks of Redisson", Long: about, Version: words.Version(),
 		SilenceErrors: true, SilenceUsage: true,
 		Args: suggest,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -120,21 +119,6 @@ func (a *app) explain(err error) error {
 var typedAs = strings.NewReplacer(": keepAlive is ", ": --keep-alive is ", ": lease is ", ": --lease is ",
 	" of New: id is ", ": --id is ", " of Reservation: id is ", ": ID is ",
 	" of Reservation: the ID of the Client is ", ": --id is ")
-
-// version returns the version of the module as go install and go build record it, "(devel)" under go run, the
-// commit if it was built in a clone, and the release of Go that built it.
-func version() string {
-	v := "(unknown)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		v = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				v += " " + s.Value
-			}
-		}
-	}
-	return fmt.Sprintf("%s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
 
 // mapped returns the name of the hash of a limiter.
 func (a *app) mapped(name string) string { return a.prefix + name }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter/cmd/rrl/demo"
 	"github.com/redisson-go/rratelimiter/internal/inspect"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // commands returns the commands of rrl; help sorts them.
@@ -73,6 +74,6 @@ func manCommand() *cobra.Command {
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) { cmd.Printf("rrl %s\n", version()) },
+		Run: func(cmd *cobra.Command, _ []string) { cmd.Printf("rrl %s\n", words.Version()) },
 	}
 }
