@@ -118,20 +118,20 @@ func (a *app) takePermits(ctx context.Context, l *rratelimiter.RateLimiter, q *a
 
 // String returns the grant in words.
 func (g *grant) String() string {
-	text := fmt.Sprintf("granted, permits %d", g.Permits)
-	if !g.Granted {
-		text = fmt.Sprintf("refused, permits %d", g.Permits)
-	}
-	if g.Waited != nil {
-		return text + ", waited " + words.Span(*g.Waited)
-	}
-	return text + g.numbers.words(g.Granted)
+	return outcome("granted", g.Granted, g.Permits, g.Waited, g.numbers)
 }
 
-// words returns the numbers, to follow an answer.
-func (n *numbers) words(granted bool) string {
-	text := ", " + remaining(n.Remaining, n.Limit, n.Debt)
-	if !granted {
+// outcome returns what became of a claim for permits, in words: how long it waited, or its numbers.
+func outcome(done string, ok bool, permits int64, waited *int64, n *numbers) string {
+	if !ok {
+		done = "refused"
+	}
+	text := fmt.Sprintf("%s, permits %d", done, permits)
+	if waited != nil {
+		return text + ", waited " + words.Span(*waited)
+	}
+	text += ", " + remaining(n.Remaining, n.Limit, n.Debt)
+	if !ok {
 		text += ", retry after " + words.Span(n.RetryAfter)
 	}
 	return text

@@ -150,14 +150,7 @@ func (a *app) reserve(ctx context.Context, l *rratelimiter.RateLimiter, q *reser
 
 // String returns the result in words, without the ID.
 func (r *reserved) String() string {
-	text := fmt.Sprintf("reserved, permits %d", r.Permits)
-	if !r.Reserved {
-		text = fmt.Sprintf("refused, permits %d", r.Permits)
-	}
-	if r.Waited != nil {
-		return text + ", waited " + words.Span(*r.Waited)
-	}
-	return text + r.numbers.words(r.Reserved)
+	return outcome("reserved", r.Reserved, r.Permits, r.Waited, r.numbers)
 }
 
 // settleFor settles what the command used, also when ctx has ended, and prints it to stderr.
