@@ -30,7 +30,7 @@ func VerifyNoLeaks(m interface{ Run() int }) {
 	if code := m.Run(); code != 0 { // a test that broke off explains what is left
 		os.Exit(code)
 	}
-	// What a client closes ends a little later.
+	// Goroutines of a closed client end a little later.
 	if err := poll(leakPatience, func() error { return leaked(before) }); err != nil {
 		fmt.Fprintf(os.Stderr, "FAIL: %v\n", err)
 		os.Exit(1)
