@@ -46,8 +46,8 @@ func (a *app) execute(ctx context.Context, args []string) error {
 // root returns rrl with all its commands and flags.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use: "rrl", Short: "inspect rate limiters and locks of Redisson", Long: about, Version: words.Version(),
-		SilenceErrors: true, SilenceUsage: true,
+		Use: "rrl", Short: "inspect rate limiters and locks of Redisson", Long: about,
+		Version: words.Version(), SilenceErrors: true, SilenceUsage: true,
 		Args: suggest,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
