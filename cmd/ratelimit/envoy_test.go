@@ -65,10 +65,8 @@ func startEnvoy(t *testing.T, config, address string) *envoy {
 // get returns the response to a request with header fields such as "foo: a, bar: b".
 func (e *envoy) get(t *testing.T, path, fields string) *http.Response {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+e.address+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	url := "http://" + e.address + path
+	r := redistest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	for field := range strings.SplitSeq(fields, ", ") {
 		if name, value, found := strings.Cut(field, ": "); found {
 			r.Header.Set(name, value)
@@ -120,7 +118,7 @@ func TestTheExampleWorks(t *testing.T) {
 // tokens returns what /json says is left of a user's tokens.
 func (p *process) tokens(t *testing.T, user string) string {
 	t.Helper()
-	out := redistest.Must(look(t.Context(), p.connect(t), "example", "tokens", user))(t)
+	out := redistest.Must(look(t.Context(), dial(t, p.grpc), "example", "tokens", user))(t)
 	return fmt.Sprint(out.GetStatuses()[0].GetLimitRemaining())
 }
 

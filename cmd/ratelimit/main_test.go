@@ -91,13 +91,11 @@ func get(t *testing.T, url string) (int, string) {
 	return reply.StatusCode, string(body)
 }
 
-// connect returns a connection to the gRPC port.
-func (p *process) connect(t *testing.T) *grpc.ClientConn {
+// dial returns a connection to a port of gRPC.
+func dial(t *testing.T, address string) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(p.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := redistest.Must(
+		grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -114,7 +112,7 @@ func ask(ctx context.Context, conn *grpc.ClientConn, key, value string) (*pb.Rat
 // what they say.
 func TestTheServiceOfTheGuide(t *testing.T) {
 	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
-	conn := p.connect(t)
+	conn := dial(t, p.grpc)
 	for i := range 6 {
 		want := pb.RateLimitResponse_OK
 		if i == 5 {
@@ -170,7 +168,7 @@ func watchHealth(t *testing.T, conn *grpc.ClientConn) (next func() string) {
 func TestSIGTERMLosesNoRequest(t *testing.T) {
 	server := redistest.Start(t)
 	p := start(t, []string{"REDIS_URL=" + server.Addr}, "--config", "../../examples/envoy/ratelimit.yaml")
-	conn := p.connect(t)
+	conn := dial(t, p.grpc)
 	ctx := t.Context()
 	nextHealth := watchHealth(t, conn)
 	if got := nextHealth(); got != "SERVING" {

@@ -12,7 +12,6 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
@@ -163,11 +162,7 @@ func TestGRPCRoutes(t *testing.T) {
 	listen := freeAddress(t)
 	startEnvoy(t, proxy(listen, listener.Addr().String(), p.grpc, route{path: "/grpc",
 		descriptors: []string{"unspec"}}), listen)
-	conn, err := grpc.NewClient(listen, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
+	conn := dial(t, listen)
 	for i, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
 		_, err := healthpb.NewHealthClient(conn).Check(metadata.AppendToOutgoingContext(t.Context(),
 			"unspec", "a"), &healthpb.HealthCheckRequest{})
