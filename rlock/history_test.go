@@ -171,8 +171,6 @@ func TestHistories(t *testing.T) {
 			r := viaProxy(t)
 			once := r.server.Client(t, func(o *redis.Options) { o.Addr = r.proxy.Addr }, sendsOnce)
 			locks, _ := open(t, once)
-			ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
-			defer cancel()
 			for range redistest.Rounds(t, 3) {
 				h := &history{T: t, sure: !bad}
 				name := redistest.Name(t)
@@ -180,8 +178,10 @@ func TestHistories(t *testing.T) {
 				if bad {
 					stop = r.storm()
 				}
+				ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 				h.runs(ctx, []*rlock.FencedLock{r.locks.FencedLock(name), r.client().FencedLock(name),
 					locks.FencedLock(name), r.other.FencedLock(name)}, 20)
+				cancel()
 				stop()
 				if !h.explained() {
 					t.Error("no order explains the results")
