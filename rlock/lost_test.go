@@ -230,3 +230,34 @@ func TestCloseWhileTheLockIsHandedOn(t *testing.T) {
 	noError(t, comes(t, closed))
 	r.free(r.name)
 }
+
+// The reply to a Relock comes when the lease has ended by the clock of the process. The hold is lost, and the new
+// lease is given back.
+func TestARelockThatIsAnsweredAfterTheLeaseIsUndone(t *testing.T) {
+	inBubble(t, func(s *env) {
+		name := redistest.Name(s)
+		h := must(s.locks.Lock(name).LockFor(s.Context(), 5*time.Second))(s)
+		time.Sleep(4 * time.Second)
+		s.rdb.AddHook(lateReplies(2 * time.Second))
+		wantErr(s, "Relock", h.Relock(s.Context()), rlock.ErrLost)
+		time.Sleep(time.Millisecond)
+		want(s, "owners", len(s.owners(name)), 0) // 3 s before the new lease ends
+	})
+}
+
+// lateReplies is how late a client gets the replies to its scripts.
+type lateReplies time.Duration
+
+func (lateReplies) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (d lateReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "evalsha" {
+			time.Sleep(time.Duration(d))
+		}
+		return err
+	}
+}
+
+func (lateReplies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
