@@ -231,8 +231,8 @@ func TestCloseWhileTheLockIsHandedOn(t *testing.T) {
 	r.free(r.name)
 }
 
-// The reply to a Relock comes when the lease has ended by the clock of the process. The hold is lost, and the new
-// lease is given back.
+// The reply to a Relock comes when the lease has ended by the clock of the process. The hold is lost, and the
+// new lease is given back.
 func TestARelockThatIsAnsweredAfterTheLeaseIsUndone(t *testing.T) {
 	inBubble(t, func(s *env) {
 		name := redistest.Name(s)
@@ -260,4 +260,6 @@ func (d lateReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (lateReplies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+func (lateReplies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
