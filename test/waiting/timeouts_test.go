@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -243,13 +245,16 @@ func TestMethodsEndWithTheirContext(t *testing.T) {
 
 // Nothing listens. The error says so, and why the call has ended, each once.
 func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
-	s := redistest.Start(t)
-	s.Stop()
-	for name, mod := range map[string]func(*redis.Options){
-		"as it comes": func(*redis.Options) {},
-		"no retries":  func(o *redis.Options) { o.MaxRetries = -1 },
-	} {
-		c := NewClient(t, s.Client(t, mod))
+	// The address of a stopped server; its port could be that of another test by now.
+	socket := redistest.Must(net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s")}))(t)
+	socket.SetUnlinkOnClose(false)
+	NoError(t, socket.Close())
+	for name, retries := range map[string]int{"as it comes": 0, "no retries": -1} {
+		rdb := redis.NewClient(&redis.Options{
+			Network: "unix", Addr: socket.Addr().String(), MaxRetries: retries,
+		})
+		t.Cleanup(func() { _ = rdb.Close() })
+		c := NewClient(t, rdb)
 		l := c.RateLimiter("api")
 		start := time.Now()
 		_, err := l.TryAcquire(t.Context(), 1, 1200*time.Millisecond)
