@@ -19,6 +19,7 @@ const together = 400
 var _ = Describe("Comparison by machine", Ordered, ContinueOnFailure, func() {
 	var r *compare.Runner
 	BeforeAll(func(ctx SpecContext) { r = compare.Start(ctx, GinkgoT(), peer) }, NodeTimeout(time.Minute))
+	BeforeEach(func() { r.Spoil = nil })
 
 	It("finds nothing wrong where both take turns on one name", func(ctx SpecContext) {
 		findNothing(ctx, r, firstSeed(), redistest.Rounds(GinkgoT(), together))
@@ -39,6 +40,23 @@ var _ = Describe("Comparison by machine", Ordered, ContinueOnFailure, func() {
 				Fail(d.String())
 			}
 		})
+
+	DescribeTable("finds what is wrong on purpose:",
+		func(ctx SpecContext, says string, spoil func(s *compare.Sides)) {
+			r.Spoil = spoil
+			f, err := r.Search(ctx, firstSeed(), 1000)
+			done(err)
+			Expect(f).NotTo(BeNil())
+			Expect(f.Says).To(ContainSubstring(says), f.String())
+		},
+		Entry("a Go that finds one permit where none is", "Go does not do what the model says",
+			func(s *compare.Sides) {
+				s.Go = s.Go.Wrap(func(l limiter, _ string) limiter { return onePermit{l} })
+			}),
+		Entry("a Java that grants what is not there", "permits in a window", func(s *compare.Sides) {
+			s.Java = s.Java.Wrap(func(l limiter, _ string) limiter { return generous{l} })
+		}),
+	)
 
 	if most := os.Getenv("COMPARE_SOAK"); most != "" {
 		It("soaks", func(ctx SpecContext) {
@@ -76,4 +94,21 @@ func soak(ctx context.Context, r *compare.Runner, most time.Duration) {
 		findNothing(ctx, r, seed, many)
 		fmt.Printf("%v: %d sequences\n", time.Since(start).Round(time.Second), seed+many-first)
 	}
+}
+
+type onePermit struct{ limiter }
+
+func (l onePermit) AvailablePermits(ctx context.Context) (int64, error) {
+	n, err := l.limiter.AvailablePermits(ctx)
+	if n == 0 && err == nil {
+		n = 1
+	}
+	return n, err
+}
+
+type generous struct{ limiter }
+
+func (l generous) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
+	ok, err := l.limiter.TryAcquire(ctx, permits, timeout)
+	return ok || err == nil, err
 }

@@ -64,6 +64,22 @@ func TestInspectPrints(t *testing.T) {
 	}
 }
 
+// A record that is dated ahead, as that of a lease, says when it begins to count.
+func TestInspectPrintsRecordsThatAreAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		used(t, rdb)
+		at := float64(time.Now().Add(500 * time.Millisecond).UnixMilli())
+		rdb.ZAdd(t.Context(), "{api}:permits", redis.Z{Score: at, Member: redistest.JavaRecord(2, 1)})
+		l := redistest.Must(inspect.Read(t.Context(), rdb, "api", inspect.Few))(t)
+		var b strings.Builder
+		report{Limiter: l}.print(&b)
+		if row := "00:00:09.500  in 500ms        1    10.5s"; !strings.Contains(b.String(), row) {
+			t.Errorf("no row %q in\n%s", row, b.String())
+		}
+	})
+}
+
 // Output of inspect for a lock of each kind.
 func TestInspectPrintsLocks(t *testing.T) {
 	const jvm, queue, timeouts = "5e4f0f64-8d3c-4bb4-9a63-3a0c6f1c2a11:", "redisson_lock_queue:{orders}",

@@ -34,6 +34,9 @@ func (r *Runner) worker(n int) *worker {
 	c := rratelimiter.New(r.rdb, rratelimiter.WithClock(now))
 	w := &worker{r, Sides{Java: r.javas[n%len(r.javas)]}, c, clock}
 	w.Go = Side{c.ID(), func(name string) Limiter { return Go(c.RateLimiter(name)) }}
+	if r.Spoil != nil {
+		r.Spoil(&w.Sides)
+	}
 	return w
 }
 

@@ -28,12 +28,19 @@ type Side struct {
 	Limiter func(name string) Limiter
 }
 
+// Wrap returns the side with its limiters wrapped.
+func (s Side) Wrap(wrap func(l Limiter, name string) Limiter) Side {
+	return Side{s.ID, func(name string) Limiter { return wrap(s.Limiter(name), name) }}
+}
+
 // Sides do the steps of a sequence.
 type Sides struct{ Java, Go Side }
 
 // A Runner plays sequences on a redis-server with real Redisson instances. It
 // reads their requests on the way to the server.
 type Runner struct {
+	Spoil func(s *Sides) // makes a side wrong on purpose, to see it found
+
 	t        redistest.TB
 	rdb      *redis.Client
 	javas    []Side
