@@ -14,7 +14,7 @@ import (
 
 // The limits of the chart are valid, and its arguments and variables are those that the service reads.
 func TestTheChart(t *testing.T) {
-	const chart = "../../charts/ratelimit/"
+	const chart = "chart/"
 	text := redistest.Must(os.ReadFile(chart + "values.yaml"))(t)
 	var values struct{ Limits map[string]string }
 	redistest.NoError(t, yaml.Unmarshal(text, &values))

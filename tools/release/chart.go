@@ -11,7 +11,7 @@ import (
 // chart writes the chart of Helm for the rate limit service, whose image has the tag of the version.
 func (r *release) chart() error {
 	dir := filepath.Join(filepath.Dir(r.source), "chart")
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(r.source, "charts", "ratelimit"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(r.source, "cmd", "ratelimit", "chart"))); err != nil {
 		return err
 	}
 	name := filepath.Join(dir, "Chart.yaml")
