@@ -55,7 +55,7 @@ lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, 
 		go mod tidy -diff && \
 		go vet ./... && \
 		go fix -diff -stringsbuilder=false ./... && \
-		$(TOOL) staticcheck ./... && \
+		$(TOOL) staticcheck -checks all ./... && \
 		$(TOOL) revive -config $(CURDIR)/tools/revive.toml -set_exit_status ./... && \
 		$(TOOL) revive -config $(CURDIR)/tools/revive-tests.toml -set_exit_status ./...) || exit 1; done
 	@GOWORK= go vet $(MODULES:%=./%/...) # go.work has them all, and go.work.sum is complete
