@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/limit"
@@ -139,9 +140,9 @@ type Lease struct {
 	key     string
 	permits permits
 
-	calls sync.Mutex // held during a call, so that Release sees what Extend did
-	ended bool       // guarded by calls: it was released
-	tried bool       // guarded by calls: a Release failed, and may have been carried out
+	calls *semaphore.Weighted // held during a call, so that Release sees what Extend did
+	ended bool                // guarded by calls: it was released
+	tried bool                // guarded by calls: a Release failed, and may have been carried out
 
 	mu      sync.Mutex
 	expires time.Time // guarded by mu
@@ -158,8 +159,10 @@ func (l *Lease) Expires() time.Time {
 // Extend makes the lease last as long as a new one, from now on. The error is ErrExpired if the lease has
 // ended or was released. After another error the lease lasts at least as long as before.
 func (l *Lease) Extend(ctx context.Context) error {
-	l.calls.Lock()
-	defer l.calls.Unlock()
+	if err := l.begin(ctx); err != nil {
+		return err
+	}
+	defer l.calls.Release(1)
 	if err := l.pool.ended(ctx); err != nil {
 		return err
 	}
@@ -185,8 +188,10 @@ func (l *Lease) Extend(ctx context.Context) error {
 // they come back when the lease ends. The work may have ended because its ctx has, so pass Release
 // another: context.WithoutCancel.
 func (l *Lease) Release(ctx context.Context) error {
-	l.calls.Lock()
-	defer l.calls.Unlock()
+	if err := l.begin(ctx); err != nil {
+		return err
+	}
+	defer l.calls.Release(1)
 	if l.ended {
 		return nil
 	}
@@ -205,6 +210,14 @@ func (l *Lease) Release(ctx context.Context) error {
 		return nil
 	}
 	return l.expired()
+}
+
+// begin waits until no other call is under way, or returns the error of an ended ctx.
+func (l *Lease) begin(ctx context.Context) error {
+	if l.calls.TryAcquire(1) || l.calls.Acquire(ctx, 1) == nil {
+		return nil
+	}
+	return l.pool.ended(ctx)
 }
 
 func (l *Lease) expired() error {

@@ -52,7 +52,9 @@ func (p *pool) try(ctx context.Context, key string, n int64) (*Lease, form.Decis
 	if err != nil || taken == nil {
 		return nil, d, err
 	}
-	return &Lease{pool: p, key: key, permits: taken, expires: expires}, d, nil
+	return &Lease{
+		pool: p, key: key, permits: taken, calls: semaphore.NewWeighted(1), expires: expires,
+	}, d, nil
 }
 
 // acquire enters the line if callers wait in it, or if the permits are not there.

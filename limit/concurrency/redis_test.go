@@ -151,6 +151,35 @@ func TestExtendAndReleaseAreSentAgain(t *testing.T) {
 	}
 }
 
+// A call on a lease ends with its context, also while another call on the lease waits for Redis.
+func TestACallDoesNotWaitForAnotherOne(t *testing.T) {
+	p := fromAfar(t, 1, time.Minute)
+	lease := takes(t, p, 1, true)
+	reply := p.proxy.HoldNext(1, formtest.IsScript)
+	extended := make(chan error, 1)
+	go func() { extended <- lease.Extend(context.Background()) }()
+	redistest.Eventually(t, "the request", func() bool { return p.proxy.Held() == 1 })
+	for what, call := range map[string]func(context.Context) error{
+		"Release": lease.Release, "Extend": lease.Extend,
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		done := make(chan error, 1)
+		go func() { done <- call(ctx) }()
+		select {
+		case err := <-done:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s waits for the reply to Extend", what)
+		}
+		cancel()
+	}
+	reply()
+	redistest.NoError(t, <-extended)
+	returns(t, lease, nil)
+}
+
 // A failed Release may have been carried out: another one succeeds.
 func TestReleaseAfterAFailedRelease(t *testing.T) {
 	p := fromAfar(t, 3, time.Second)
