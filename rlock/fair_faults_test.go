@@ -106,3 +106,17 @@ func TestFairIdempotencyKeyOutlivesTheAttempt(t *testing.T) {
 	redistest.Eventually(t, "no idempotency key", func() bool { return r.idempotencyKeys(r.name) == 0 })
 	r.free()
 }
+
+// A caller whose wait ends leaves the queue of a server without memory as well.
+func TestFairWaiterLeavesWithoutMemory(t *testing.T) {
+	r := fairViaProxy(t)
+	ctx := within(t)
+	h := must(r.rival.Lock(ctx))(t)
+	turn := r.waits(r.mine, 1)
+	noError(t, r.look.ConfigSet(ctx, "maxmemory", "1").Err())
+	turn.stop()
+	wantErr(t, "Lock", <-turn.err, context.Canceled)
+	redistest.Eventually(t, "an empty queue", func() bool { return len(r.waiting()) == 0 })
+	noError(t, h.Unlock(ctx))
+	r.free()
+}

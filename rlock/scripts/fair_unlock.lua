@@ -17,13 +17,14 @@ local ended = had == 0 and redis.call('GET', KEYS[5])
 if ended then
   return {ended == '0' and 0 or 1, 0}
 end
--- DEL comes first, because a server without memory allows it, and then all commands after it.
+-- Removals come first, because a server without memory allows them, and then all commands after them.
+local waited = redis.call('ZREM', KEYS[3], owner) == 1
 if had == 1 then
   redis.call('DEL', KEYS[1])
 end
 redis.call('SET', KEYS[5], had, 'PX', ARGV[3])
 -- include parts/now.lua
-if redis.call('ZREM', KEYS[3], owner) == 1 or had == 0 then
+if waited or had == 0 then
   -- include parts/java.lua
   local SOME, rank = 1000, nil -- owners that are looked at
   local queue = redis.call('LRANGE', KEYS[2], 0, SOME - 1)
