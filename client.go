@@ -14,42 +14,40 @@ import (
 	"github.com/redisson-go/rratelimiter/pubsub"
 )
 
-// A Client makes the limiters that live in one Redis: a single server, Sentinel
-// or a cluster. It stands for one Redisson instance: its ID is the scope of
-// PerClient limits. A Client is safe for concurrent use; a process needs one for
-// each Redis.
+// A Client makes the limiters of one Redis: a single server, Sentinel or a cluster. It
+// corresponds to a Redisson instance: its ID is the scope of PerClient limits. A Client
+// is safe for concurrent use; a process needs one for each Redis.
 type Client struct {
-	host     host.Host      // for other packages of this module
+	host     host.Host      // for the other packages of this module
 	engine   *engine.Engine // asks Redis
 	guard    *outage.Guard  // decides while Redis is down
 	policy   outage.Policy  // of calls that have none of their own
 	observer Observer       // nil for none
 }
 
-// New returns a Client on rdb, which stays the caller's: Close does not close it.
-// rdb may also be a client of the caller's that embeds one of go-redis, but not
-// an AutoPipeliner alone, which hides the client behind it.
+// New returns a Client on rdb. The caller keeps rdb: Close does not close it. rdb may
+// also be a type of the caller's that embeds a go-redis client, but not a bare
+// AutoPipeliner, which hides the client behind it.
 //
-// A request is sent again as often as rdb is configured to (MaxRetries; for a
-// cluster MaxRedirects), until its callers have left. A caller leaves at its
-// timeout or the end of its context, with one exception below. A caller without
-// either waits as long as rdb does: by default some 20 s for a silent server (4
-// attempts of a ReadTimeout of 5 s), and 2 s if no server listens. Calls that set
-// a rate or a time to live, Delete and Rename are not sent again: after an error
-// they may have been carried out.
+// A failed request is retried as rdb is configured (MaxRetries; for a cluster
+// MaxRedirects) until its callers have left. A caller leaves at its timeout or the end of
+// its context, with one exception below. A caller with neither waits as long as rdb does:
+// by default some 20 s for a silent server (4 attempts with a ReadTimeout of 5 s), and 2
+// s if no server listens. Delete, Rename and calls that set a rate or a time to live are
+// not retried: after an error they may have been carried out.
 //
-// With ContextTimeoutEnabled in the options of rdb a lone caller that has a timeout or
-// a deadline makes its request in its own goroutine, which is faster. If its context
-// is cancelled before the deadline while Redis has just fallen silent, it returns at
-// the deadline or after a ReadTimeout, whichever is first; later calls return at the
-// cancel, until Redis replies again.
+// With ContextTimeoutEnabled in the options of rdb, a lone caller with a timeout or a
+// deadline makes its request in its own goroutine, which is faster. If its context is
+// cancelled before the deadline just as Redis falls silent, it returns at the deadline or
+// after a ReadTimeout, whichever is first; later calls return when cancelled, until Redis
+// replies again.
 //
-// The requests of different limiters that come while an earlier one is under way
-// travel together in pipelines: rdb needs no AutoPipeliner. A client that embeds one
-// of go-redis gets each command alone.
+// Requests of different limiters that arrive while an earlier one is under way share
+// pipelines: rdb needs no AutoPipeliner. A type that embeds a go-redis client gets each
+// command separately.
 //
-// New does not ask Redis for anything. If rdb or an option is nil, or an option
-// is out of its bounds, each method returns an ErrInvalidArgument that names it.
+// New does not call Redis. If rdb or an option is nil, or an option is out of bounds,
+// each method returns an ErrInvalidArgument that names it.
 func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	s := settings{id: uuid.NewString(), mapper: func(name string) string { return name }}
 	for _, opt := range opts {
@@ -88,9 +86,9 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 // ID returns the scope of this Client's PerClient limits (RedissonClient.getId).
 func (c *Client) ID() string { return c.host.ID }
 
-// RateLimiter returns the limiter called name (RedissonClient.getRateLimiter). It
-// does not ask Redis. The first call refuses an empty name, and on a cluster a
-// name whose keys would be in different slots.
+// RateLimiter returns the limiter called name (RedissonClient.getRateLimiter). It does
+// not call Redis. The first call rejects an empty name, and on a cluster a name whose
+// keys would be in different slots.
 //
 // A RateLimiter is a cheap handle, which may be made for each request. The Client
 // owns all state of a limiter in this process.
@@ -98,19 +96,18 @@ func (c *Client) RateLimiter(name string) *RateLimiter {
 	return newRateLimiter(c, c.engine.Limiter("name", name, nil), c.policy, nil)
 }
 
-// Close ends all waiting calls at once, with ErrClosed; later calls also return
-// ErrClosed. A call that makes its own request (New) ends when go-redis returns.
-// Permits that these calls may have taken come back an interval later. Close then
-// waits at most a second for the goroutines of the Client: a goroutine that waits
-// for a silent Redis ends when go-redis times out. Close always returns nil and may
-// be called twice.
+// Close ends all waiting calls at once with ErrClosed; later calls also return ErrClosed.
+// A call that makes its own request (New) ends when go-redis returns. Permits that these
+// calls may have taken come back an interval later. Close then waits up to a second for
+// the goroutines of the Client: one that waits for a silent Redis ends when go-redis
+// times out. Close always returns nil and may be called twice.
 func (c *Client) Close() error {
 	c.engine.Close()
 	return nil
 }
 
-// A method that returned the Host would be part of the API, so init hands it to other packages
-// of this module through internal/host, which users cannot import.
+// A method that returned the Host would be part of the API, so init passes it to the module's
+// other packages through internal/host.
 func init() {
 	host.Of = func(client any) host.Host {
 		c, ok := client.(*Client)

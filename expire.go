@@ -9,16 +9,15 @@ import (
 // (RExpirable.expire). A ttl below 1 ms deletes it at once.
 //
 // The time to live belongs to the limiter as a whole: the hash decides whether a
-// condition holds, and value and permits follow it. Each acquire gives value and
-// permits the time that the hash has left, so that they end together. With
-// WithKeepAlive each acquire and release replaces the time to live that was set
-// here.
+// condition holds, and value and permits follow it. Each acquire gives value and permits
+// the remaining time of the hash, so that they end together. With WithKeepAlive, each
+// acquire and release replaces this time to live.
 //
-// This holds for Expire, ExpireAt, the ExpireIf methods and ClearExpire: whole ms
-// count, a fraction is dropped; they return false if there is no limiter; they run
-// on every server that the library runs on. They are not sent again, for a
-// condition could have changed meanwhile: after an error of the network the time
-// may have been set. Errors are ErrClosed, ErrBadState and ErrNoAnswer.
+// This holds for Expire, ExpireAt, the ExpireIf methods and ClearExpire: a fraction of a
+// ms is dropped; they return false if there is no limiter; they run on every server that
+// the library supports. They are not sent again, because a condition could have changed
+// meanwhile: after a network error the time may have been set. Errors are ErrClosed,
+// ErrBadState and ErrNoAnswer.
 func (l *RateLimiter) Expire(ctx context.Context, ttl time.Duration) (bool, error) {
 	return l.expire(ctx, "PEXPIRE", ttl.Milliseconds(), "")
 }
@@ -65,7 +64,7 @@ func (l *RateLimiter) expire(ctx context.Context, command string, ms int64, cond
 	return l.limiter.Load().Expire(ctx, command, ms, condition)
 }
 
-// The special results of RemainTimeToLive, as of PTTL.
+// The special results of RemainTimeToLive, as in PTTL.
 const (
 	NoTimeToLive time.Duration = -1 // the limiter does not expire
 	NoLimiter    time.Duration = -2 // there is no limiter

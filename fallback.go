@@ -6,12 +6,11 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/outage"
 )
 
-// A Fallback is what TryAcquire, Acquire, Allow, Reserve and TryReserve return when
-// Redis has failed: it did not reply within the budget (WithBudget), or replied an error such as
-// OOM, READONLY or NOPERM. A Fallback does not replace errors of the call or the
-// limiter: ErrNotInitialized, ErrPermitsExceedRate, ErrInvalidArgument,
-// ErrBadState, ErrNotReplicated and ErrClosed are returned unchanged, and so is
-// the end of a context.
+// A Fallback is what TryAcquire, Acquire, Allow, Reserve and TryReserve do when Redis has
+// failed: it did not reply within the budget (WithBudget), or replied with an error such as OOM,
+// READONLY or NOPERM. A Fallback does not replace errors of the call or the limiter:
+// ErrNotInitialized, ErrPermitsExceedRate, ErrInvalidArgument, ErrBadState, ErrNotReplicated and
+// ErrClosed are returned unchanged, and so is the end of a context.
 type Fallback int
 
 const (
@@ -21,55 +20,53 @@ const (
 	// FallbackAllow grants the permits: the limit does not hold while Redis is down.
 	FallbackAllow Fallback = outage.Allow
 
-	// FallbackDeny refuses them at once. Acquire, which has no way to say no, returns
-	// the error.
+	// FallbackDeny refuses the permits at once. Acquire, which cannot say no, returns the
+	// error.
 	FallbackDeny Fallback = outage.Deny
 
-	// FallbackLocal limits in this process alone, to a share of the rate
-	// (WithLocalShare), and waits as long as the call may. It counts the permits
-	// that Redis granted this Client before, and books its own grants when Redis is
-	// back: so an outage does not end in a second window. For a limiter whose rate the Client has
-	// not learnt, it returns the error. It learns the rate from the first reply, and again
-	// every 10 s; or from WithRate, a Keyed, and a TrySetRate or SetRate to which Redis did
-	// not reply.
+	// FallbackLocal limits in this process alone, to a share of the rate (WithLocalShare), and
+	// waits as long as the call may. It counts the permits that Redis granted this Client before,
+	// and books its own grants when Redis is back, so an outage does not grant the rate twice. If
+	// the Client does not know the rate of a limiter, it returns the error. It learns the rate
+	// from the first reply, and again every 10 s; or from WithRate, a Keyed, and a TrySetRate or
+	// SetRate to which Redis did not reply.
 	FallbackLocal Fallback = outage.Local
 )
 
-// WithFallback sets what TryAcquire, Acquire and Allow of this Client return when Redis
-// has failed. RateLimiter.WithFallback sets it for single calls. The default is
-// FallbackError.
+// WithFallback sets the Fallback of this Client's calls. RateLimiter.WithFallback sets it
+// for single calls. The default is FallbackError.
 //
-// It comes with a budget (WithBudget) and a circuit: after 3 requests in a row without a
-// reply Redis is not asked any more, so that callers have their fallback at once. One
-// request at a time then looks whether Redis is back, in the background: at first after
-// 100 ms, then each time after twice as long, up to a second. It waits 2 s. A Client has one
-// circuit. On a cluster it has 64, each for 256 of the 16,384 slots, and on a Ring one for
-// each shard, because some servers may be away.
+// It comes with a budget (WithBudget) and a circuit: after 3 consecutive requests without a
+// reply, the Client no longer asks Redis, and callers get their fallback at once. A probe in
+// the background then checks whether Redis is back: first after 100 ms, then after twice as
+// long each time, up to a second. A probe waits 2 s for its reply. A Client has one circuit.
+// On a cluster it has 64, each for 256 of the 16,384 slots, and on a Ring one for each
+// shard, because only some servers may be away.
 func WithFallback(f Fallback) Option {
 	return option(func(s *settings) { s.outage.Policy = s.outage.Policy.With(int(f)) })
 }
 
-// WithBudget sets how long Redis may be silent when one of its replies is due: after d
-// TryAcquire, Acquire and Allow return as WithFallback says. The time that a caller
-// stands in line for permits does not count. Of a context that ends sooner, three
-// quarters count. d is at least 1 ms; give Redis more than it takes on a bad day.
-// The default is 250 ms with WithFallback, and no budget without it.
+// WithBudget sets how long a call waits for a reply of Redis: after d without one, it
+// returns as WithFallback says. The time that a caller stands in line for permits does
+// not count. The budget is at most three quarters of the time left in the context. d is
+// at least 1 ms; give Redis more than it takes on a bad day. The default is 250 ms with
+// WithFallback, and no budget without it.
 func WithBudget(d time.Duration) Option {
 	return option(func(s *settings) { s.outage.Policy.Budget, s.outage.Policy.Bounded = d, true })
 }
 
-// WithLocalShare sets which share of a rate this Client grants by FallbackLocal: more
-// than 0, at most 1. The default is one part for each Client of Go that has used the
+// WithLocalShare sets the share of a rate that this Client grants by FallbackLocal: more
+// than 0, at most 1. The default is an equal share for each Go Client that has used the
 // limiter within a minute, as learnt while Redis was well; all of it for a PerClient
-// limit. Clients of Java do not count, for they do not go on without Redis. If the
-// share is less than a permit in an interval, it is a permit in a longer time.
+// limit. Java clients do not count, because they stop without Redis. If the share is less
+// than a permit in an interval, it is a permit in a longer time.
 func WithLocalShare(share float64) Option {
 	return option(func(s *settings) { s.outage.Share, s.outage.Fixed = share, true })
 }
 
-// WithHealthHook makes the Client call f each time that Redis has failed or is
-// back, in the goroutine that notices, one call at a time. f must not block: the
-// caller or the probe that notices waits for it.
+// WithHealthHook makes the Client call f whenever Redis fails or is back, in the
+// goroutine that notices, one call at a time. f must not block: the caller or the probe
+// that notices waits for it.
 func WithHealthHook(f func(Health)) Option {
 	return option(func(s *settings) {
 		if s.outage.Hook = nil; f != nil {
@@ -78,27 +75,27 @@ func WithHealthHook(f func(Health)) Option {
 	})
 }
 
-// WithFallback returns a RateLimiter of the same name whose calls fall back to f,
-// as WithFallback says for a Client: a login denies, a search allows. It is cheap
-// enough to be made for each call. If f is not one of the constants, the calls
-// return an ErrInvalidArgument.
+// WithFallback returns a RateLimiter of the same name whose calls fall back to f, as
+// WithFallback does for a Client: a login denies, a search allows. It is cheap enough to
+// be made for each call. If f is not one of the constants, the calls return an
+// ErrInvalidArgument.
 func (l *RateLimiter) WithFallback(f Fallback) *RateLimiter {
 	return newRateLimiter(l.client, l.limiter.Load(), l.policy.With(int(f)), l.givenRate)
 }
 
-// SetLimiting turns limiting off and on. While it is off, TryAcquire, Acquire and
-// Allow grant everything at once, without Redis, and Release does nothing. It is
-// for an incident that the limiter itself causes. All other methods work as
-// before. A Client begins with limiting on.
+// SetLimiting turns limiting off and on. While it is off, all calls that take permits
+// grant them at once, without Redis, and Release does nothing. It is for an incident that
+// the limiter itself causes. All other methods work as before. A Client begins with
+// limiting on.
 func (c *Client) SetLimiting(on bool) { c.guard.SetLimiting(on) }
 
-// Health is the state of the connection of a Client to its Redis.
+// Health is the state of a Client's connection to its Redis.
 type Health struct {
 	// Degraded reports that a circuit is open: calls that have a Fallback or a
 	// budget are answered without Redis.
 	Degraded bool
 
-	// Since is when that began, and Cause the error that it began with.
+	// Since is when the circuit opened, and Cause the error that opened it.
 	Since time.Time
 	Cause error
 
@@ -110,6 +107,6 @@ type Health struct {
 	Unbooked int64
 }
 
-// Health returns whether the Client reaches its Redis, as its calls have found it. It
-// does not ask Redis. Only calls that have a fallback or a budget can find out.
+// Health returns whether the Client reaches its Redis, as its calls have found. It does
+// not call Redis. Only calls that have a fallback or a budget can find out.
 func (c *Client) Health() Health { return Health(c.guard.Health()) }

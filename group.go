@@ -13,14 +13,14 @@ import (
 
 // A Group is several limiters that decide together: "5 a second and 100 an hour", "this
 // user and all users", "1 request and 3,500 tokens". A call takes permits from all of them
-// or from none, by one script call, and is charged once as any other.
+// or from none, in one script call, and is charged once like any other.
 //
-// A caller that waits stands in the line of each member that refuses it. Where a member
-// does not refuse it, others pass. It takes its permits when all members have them; with
-// Java it competes as single callers do.
+// A waiting caller stands in the line of each member that refuses it; at the other
+// members, callers pass it. It takes its permits when all members have them. With Java it
+// competes as single callers do.
 //
 // A Group is safe for concurrent use. It is a cheap handle, which may be made for each
-// request. Java has nothing like it (redisson#4149); it sees ordinary limiters.
+// request. Redisson has no counterpart (redisson#4149); Java sees ordinary limiters.
 type Group struct {
 	client  *Client
 	members []*member
@@ -35,15 +35,15 @@ var _ limit.Limiter = (*Group)(nil)
 type member struct {
 	limiter   *engine.Limiter
 	givenRate *givenRate
-	amount    int64 // permits for each that is asked for
+	amount    int64 // permits for each one requested
 }
 
-// All returns the Group of some limiters, 1 to 8, of this Client and with different names.
-// They may be of a Keyed. On a cluster their names must have the same hash tag, as
-// "{api}:second" and "{api}:hour", for one script runs on one server. A Group falls back as
-// its first limiter does. If a limiter is renamed later, the Group keeps the old name.
+// All returns the Group of 1 to 8 limiters of this Client with different names. They may
+// come from a Keyed. On a cluster their names must have the same hash tag, like
+// "{api}:second" and "{api}:hour", because a script runs on one server. A Group falls back
+// as its first limiter does. If a limiter is renamed later, the Group keeps the old name.
 //
-// If an argument is refused, each call returns an ErrInvalidArgument.
+// If an argument is invalid, each call returns an ErrInvalidArgument.
 func (c *Client) All(limiters ...*RateLimiter) *Group {
 	g := &Group{client: c, policy: c.policy, err: c.host.Err}
 	if n := len(limiters); g.err == nil && (n < 1 || n > engine.MaxMembers) {
@@ -93,10 +93,10 @@ func (g *Group) add(i int, l *RateLimiter) error {
 	return nil
 }
 
-// Amounts returns a Group of the same limiters that takes amounts[i] permits of the i-th
-// limiter for each permit that is asked for: Amounts(1, 3500).Allow(ctx, 1) takes 1 request
-// and 3,500 tokens. It is cheap enough to be made for each call. There are as many amounts
-// as limiters, each 1 to 2^40; otherwise each call returns an ErrInvalidArgument.
+// Amounts returns a Group of the same limiters that takes amounts[i] permits from the i-th
+// limiter for each permit requested: Amounts(1, 3500).Allow(ctx, 1) takes 1 request and
+// 3,500 tokens. It is cheap enough to be made for each call. Each limiter needs one amount,
+// 1 to 2^40; otherwise each call returns an ErrInvalidArgument.
 func (g *Group) Amounts(amounts ...int64) *Group {
 	other := &Group{client: g.client, group: g.group, policy: g.policy, err: g.err}
 	if other.err == nil && len(amounts) != len(g.members) {
@@ -132,8 +132,8 @@ func (g *Group) Validate() error { return engine.Misconfigured(g.err) }
 
 // TryAcquire takes permits from all limiters, waiting up to timeout, and reports whether
 // it took them. It is RateLimiter.TryAcquire for several limiters, with its bounds and
-// errors; an error names the limiter that it is about. If permits times an amount is more
-// than a rate, that is an ErrPermitsExceedRate, and nothing is taken from any.
+// errors; an error names its limiter. If permits times an amount is more than a rate, the
+// error is ErrPermitsExceedRate, and nothing is taken from any limiter.
 func (g *Group) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
 	v, err := g.acquire(ctx, engine.Want{Permits: permits, Timeout: timeout})
 	return engine.Granted(v), err
@@ -149,11 +149,11 @@ func (g *Group) Acquire(ctx context.Context, permits int64) error {
 	return err
 }
 
-// Allow takes permits from all limiters if they are there now. The Result is that of the
-// limiter that binds, which it names: the one with the longest RetryAfter where they
-// refuse, otherwise the one that has the smallest part of its rate left. Each has the
-// Results of all: Allowed of one of these says that this limiter did not refuse, not
-// that permits were taken. The bounds and errors are those of TryAcquire.
+// Allow takes permits from all limiters if they are there now. The Result names the
+// limiter that binds and has its numbers: the limiter with the longest RetryAfter on a
+// refusal, otherwise the one with the smallest part of its rate left. Its field Each has
+// the Results of all limiters, in which Allowed says that this limiter did not refuse,
+// not that permits were taken. The bounds and errors are those of TryAcquire.
 func (g *Group) Allow(ctx context.Context, permits int64) (Result, error) {
 	results, err := g.acquire(ctx, engine.Want{Permits: permits, Numbers: true})
 	if err != nil {
@@ -163,10 +163,9 @@ func (g *Group) Allow(ctx context.Context, permits int64) (Result, error) {
 	return r, nil
 }
 
-// Release gives permits back to all limiters, one after another: permits that the caller
-// was granted and did not use. 0 does nothing. The errors are those of RateLimiter.Release.
-// After one, some of the limiters may have got theirs. Permits released late may return
-// too early, as RateLimiter.Release says.
+// Release gives unused permits back to all limiters, one after another. 0 does nothing. The
+// errors are those of RateLimiter.Release; after an error, some of the limiters may have
+// theirs. Permits released late may return too early, as RateLimiter.Release says.
 func (g *Group) Release(ctx context.Context, permits int64) error {
 	if _, err := g.wants(permits, 0); err != nil {
 		return err
@@ -216,8 +215,7 @@ func (g *Group) result(results []engine.Result) (Result, int) {
 	return r, binds
 }
 
-// tighter reports whether a limiter binds rather than another one, for a call that was
-// granted or refused.
+// tighter reports whether r binds rather than other.
 func tighter(r, other Result, granted bool) bool {
 	switch {
 	case granted:
@@ -229,8 +227,7 @@ func tighter(r, other Result, granted bool) bool {
 	return r.RetryAfter > other.RetryAfter
 }
 
-// acquire asks for permits until it gets them, the timeout passes or ctx ends, and tells
-// the observer.
+// acquire calls decide and reports the outcome to the observer.
 func (g *Group) acquire(ctx context.Context, wanted engine.Want) ([]engine.Result, error) {
 	start := time.Now()
 	v, err := g.decide(ctx, wanted)

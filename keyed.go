@@ -11,21 +11,20 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Keyed has a limit for each of many keys: users, addresses, customers. The
-// limiters are ordinary ones, which Java can use as well, but no program needs to
-// set their rate: if none is set, or another one, the acquire sets it in the same
-// round trip. So ErrNotInitialized cannot happen, not even after keep alive has
-// passed or Redis has come back empty.
+// A Keyed has a limit for each of many keys: users, addresses, customers. The limiters
+// are ordinary ones, which Java can use as well, but no program needs to set their rate:
+// if none is set, or a different one, the acquire sets it in the same round trip. So
+// ErrNotInitialized cannot happen, not even after the keep alive has passed or Redis has
+// lost its data.
 //
 // The limiter of a key is called NAME:{KEY}, for example "api:{42}". If the name
 // of the Keyed has a hash tag already, it is NAME:[KEY]: with the name
 // "{api}:user" all users live in one slot of a cluster, and can be in a [Group]
 // with a limiter "{api}:all".
 //
-// A Keyed is safe for concurrent use. It keeps nothing for its keys: a process
-// may meet millions of them. An unused limiter expires, by default after two
-// intervals, when its permits are back in any case. So made-up keys fill neither
-// Redis nor the process.
+// A Keyed is safe for concurrent use. It keeps nothing for its keys: a process may meet
+// millions of them. An unused limiter expires, by default after two intervals, when all
+// its permits are back. So made-up keys fill neither Redis nor the process.
 type Keyed struct {
 	client *Client
 	name   string
@@ -53,18 +52,17 @@ const maxKey = 1024
 // Keyed expires, unless WithKeepAlive sets another time.
 const keyedIntervals = 2
 
-// Keyed returns a Keyed whose limiters give out rate permits per interval, to all
-// clients together (Overall).
+// Keyed returns a Keyed whose limiters grant rate permits per interval, to all clients
+// together (Overall).
 //
 // Each acquire sets rate, interval and keep alive if none are set, or if they differ, as
-// RateLimiter.WithRate does; with WithKeepRate it leaves a rate that is set alone. WithKeepAlive
-// sets how long an unused limiter stays. The default is two intervals; 0 is for ever, and then made-up
-// keys can fill Redis. The time to live is renewed when an eighth of it has passed, not by
-// each call.
+// RateLimiter.WithRate does; with WithKeepRate it leaves an existing rate alone. WithKeepAlive sets
+// how long an unused limiter stays. The default is two intervals; 0 means forever, and then made-up
+// keys can fill Redis. The time to live is renewed when an eighth of it has passed, not by each call.
 //
-// name is not empty. On a cluster and a Ring a brace in it must be part of a hash tag, as in
-// "{api}:user". The other bounds are those of TrySetRate. An argument that is refused is an
-// ErrInvalidArgument of each call.
+// name must not be empty. On a cluster and a Ring, a brace in it must be part of a hash tag,
+// as in "{api}:user". The other bounds are those of TrySetRate. If an argument is out of
+// bounds, each call returns an ErrInvalidArgument.
 func (c *Client) Keyed(
 	name string, rate int64, interval time.Duration, opts ...RateOption,
 ) *Keyed {
@@ -81,14 +79,14 @@ func (c *Client) Keyed(
 	return t
 }
 
-// Validate returns an ErrMisconfigured if each call would fail for what Keyed was given, or the
-// Client (limit.Validator).
+// Validate returns an ErrMisconfigured if each call would fail because of an argument of Keyed
+// or New (limit.Validator).
 func (t *Keyed) Validate() error { return t.RateLimiter("key").Validate() }
 
-// RateLimiter returns the limiter of a key. It does not ask Redis, and is cheap enough
-// to be made for each request. Its acquires set the rate where none is set, or another one;
-// Peek returns the numbers that they would find, and Release does nothing where none is set. If
-// the key is empty, has braces or more than 1,024 bytes, each call returns an ErrInvalidArgument.
+// RateLimiter returns the limiter of a key. It does not call Redis, and is cheap enough for each
+// request. Acquires of the limiter set the rate if none is set, or a different one; Peek returns
+// the numbers that they would find, and Release does nothing if none is set. If the key is empty,
+// has braces or more than 1,024 bytes, each call returns an ErrInvalidArgument.
 func (t *Keyed) RateLimiter(key string) *RateLimiter {
 	e := t.client.engine
 	name, err := t.limiterName(key)
@@ -131,7 +129,7 @@ func (t *Keyed) limiterName(key string) (string, error) {
 	case len(key) > maxKey:
 		return "", engine.Invalid("key", fmt.Sprintf("of %d bytes", len(key)),
 			fmt.Sprintf("have at most %d", maxKey))
-	case strings.ContainsAny(key, "{}"): // it could be the limiter of another Keyed
+	case strings.ContainsAny(key, "{}"): // it could name a limiter of another Keyed
 		return "", engine.Invalid("key", fmt.Sprintf("%.60q", key), "be without braces")
 	case strings.ContainsAny(t.name, "{}"):
 		// The brackets keep the key "a:value" from being that of the value of "a".

@@ -7,59 +7,56 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/engine"
 )
 
-// An Observer is called with the outcome of each call that takes permits of a
-// Client: TryAcquire, Acquire, Allow, Reserve, TryReserve, Charge, and a Settle that
-// charges what was used beyond a reservation. It is for metrics and traces
-// (WithObserver). Package otellimit has one for OpenTelemetry.
+// An Observer receives the outcome of each call that takes permits: TryAcquire, Acquire,
+// Allow, Reserve, TryReserve, Charge, and a Settle that charges more than was reserved.
+// It is for metrics and traces (WithObserver). Package otellimit has one for
+// OpenTelemetry.
 type Observer interface {
 	// Observe is called once for each call, in the goroutine of the caller, which waits
-	// for it. It is called by many goroutines at once. ctx is that of the call.
+	// for it, and by many goroutines at once. ctx is that of the call.
 	Observe(ctx context.Context, o Observation)
 }
 
 // An Observation is the outcome of one call.
 type Observation struct {
-	// Policy is the name of the Keyed that made the limiter, otherwise empty. It
-	// is fit for an attribute of a metric; Result.Name may differ for each user.
+	// Policy is the name of the Keyed that made the limiter, otherwise empty. It suits a
+	// metric attribute; Result.Name may differ for each user.
 	Policy string
 
-	// Permits is the number asked for; for Settle, what it charges: of the limiters
-	// of a Group the most.
+	// Permits is the number requested; for Settle, the number charged, for a Group the
+	// largest one.
 	Permits int64
 
-	// Result is the result of the call, after an error zero but for Name. For
-	// Allow, TryReserve and Charge it has all numbers; for the rest it has Allowed,
-	// Name and Degraded.
+	// Result is the result of the call. After an error only Name is set. For Allow,
+	// TryReserve and Charge it has all numbers; otherwise it has Allowed, Name and
+	// Degraded.
 	Result Result
 
 	// Err is the error of the call, nil if it has a Result.
 	Err error
 
-	// Start is when the call began, Took how long it lasted, and Queued the part
-	// of Took that it waited for permits, behind other callers or because it was
-	// refused.
+	// Start is when the call began, Took how long it lasted, and Queued the part of Took
+	// spent waiting for permits, behind other callers or after a refusal.
 	Start        time.Time
 	Took, Queued time.Duration
 
-	// Batch is the number of callers that shared the deciding request, 1 for a
-	// lone caller; 0 if Redis did not decide.
+	// Batch is the number of callers that shared the deciding request; 0 if Redis did not
+	// decide.
 	Batch int
 
-	// Drift is the number of permits by which the value in Redis was wrong and
-	// which this call has corrected: above 0 if there were too few. Another
-	// client, such as an older Redisson, may leave it wrong. One call of a batch
-	// has it.
+	// Drift is the correction that this call made to the value in Redis: above 0 if it
+	// was too low. Another client, such as an older Redisson, may leave it wrong. In a
+	// batch, one call has the Drift.
 	Drift int64
 
-	// OtherRate reports, once for each Keyed and each RateLimiter with a rate
-	// (WithRate), that a limiter has and keeps (WithKeepRate) another rate or
-	// interval than the program gives it. Calls with numbers can tell, such as
-	// Allow.
+	// OtherRate reports, once for each Keyed and each RateLimiter with a rate (WithRate),
+	// that a limiter keeps (WithKeepRate) a rate or interval other than the one given in
+	// the program. Only calls that return numbers, such as Allow, can tell.
 	OtherRate bool
 }
 
 // WithObserver makes the Client call o.Observe after each call that takes permits
-// (Observer). Without it nothing is measured. The default is none.
+// (Observer). By default nothing is measured.
 func WithObserver(o Observer) Option {
 	return option(func(s *settings) { s.observer = o })
 }
@@ -94,8 +91,8 @@ func (g *Group) observe(
 	}
 }
 
-// observation returns the Observation of a call to a Group. It is about the
-// member that binds.
+// observation returns the Observation of a call to a Group. It names the member that
+// binds.
 func (g *Group) observation(
 	results []engine.Result, wanted engine.Want, start time.Time, err error,
 ) Observation {
@@ -125,6 +122,6 @@ func (g *Group) observation(
 	return o
 }
 
-// Waiting returns the number of callers of this Client that wait for permits now:
-// in line, or before their first request.
+// Waiting returns the number of callers of this Client that are waiting for permits: in
+// line, or before their first request.
 func (c *Client) Waiting() int { return c.engine.Waiting() }

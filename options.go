@@ -37,55 +37,51 @@ type settings struct {
 	observer   Observer // nil for none
 }
 
-// WithID sets the ID of the Client, the scope of its PerClient limits. Give
-// each process that runs at the same time one of its own, for example the
-// name of its pod, so that its limits survive a restart. An ID with a brace or
-// an empty one is refused by the first call. The default is a random UUID, as
-// in Redisson.
+// WithID sets the ID of the Client, the scope of its PerClient limits. Concurrent
+// processes need different IDs. The name of the pod, for example, makes its limits
+// survive a restart. The first call rejects an ID that is empty or has a brace. The
+// default is a random UUID, as in Redisson.
 func WithID(id string) Option {
 	return option(func(s *settings) { s.id = id })
 }
 
-// WithClock makes the Client take its time from now instead of from the Redis
-// server. With time.Now it behaves as Redisson does, which reads the clock of the
-// JVM. If the clocks of clients differ, limits are wrong by the difference, until
-// a client that uses the server's clock meets a record and corrects it. If they
-// differ by more than a minute, a request that is sent again may be charged
-// twice. The default, also for a nil now, is the clock of the server, which all
-// clients share.
+// WithClock makes the Client take its time from now instead of from the Redis server.
+// With time.Now it behaves like Redisson, which reads the clock of the JVM. If the clocks
+// of clients differ, limits are wrong by the difference, until a client that uses the
+// server's clock meets a record and corrects it. If they differ by more than a minute, a
+// retried request may be charged twice. The default, also if now is nil, is the clock of
+// the server, which all clients share.
 func WithClock(now func() time.Time) Option {
 	return option(func(s *settings) { s.clock = now })
 }
 
 // WithNameMapper makes the Client keep the limiter called name under mapName(name)
-// (Redisson's NameMapper). A nil mapName is refused by the first call: without the
-// mapping, names would be those of other limiters. The default keeps names as they
-// are.
+// (Redisson's NameMapper). The first call rejects a nil mapName, because unmapped names
+// would belong to different limiters. The default keeps names as they are.
 func WithNameMapper(mapName func(name string) string) Option {
 	return option(func(s *settings) { s.mapper = mapName })
 }
 
-// WithResolution makes the Client keep one record for all permits that Go takes
-// from a limiter in a slot of d, instead of one for each grant. An interval then
-// never holds more than interval/d+1 records of Go, and permits come back up to d
-// later, never earlier. For Java these are records like any other. All Clients of a
-// limiter should have the same resolution. d is at least 1 ms, a fraction of a ms
-// is dropped. The default is 0: a record for each grant.
+// WithResolution makes the Client keep one record for all permits that Go takes from a
+// limiter in a slot of d, instead of one for each grant. An interval then has at most
+// interval/d+1 records of Go, and permits come back up to d late, never early. Java sees
+// ordinary records. All Clients of a limiter should have the same resolution. d is at
+// least 1 ms; a fraction of a ms is dropped. The default is 0: a record for each grant.
 func WithResolution(d time.Duration) Option {
 	return option(func(s *settings) { s.resolution = d })
 }
 
-// WithRefusalCache makes the Client repeat the refusals of Redis in memory. Once Redis has said when
-// the permits of a call that does not wait (Allow, TryAcquire without a timeout) will be there, calls
-// for as many permits are refused until then, or for longest, without asking Redis. The first call
-// after each millisecond asks anyway. So permits that other processes give back are granted a
-// millisecond and a round trip later at most. Acquires, releases, settlements and rates of this
-// Client count at once. No permit is granted in memory.
+// WithRefusalCache makes the Client repeat the refusals of Redis from memory. Once Redis has said
+// when the permits of a call that does not wait (Allow, TryAcquire without a timeout) will be there,
+// calls for the same number are refused until then, or for longest, without asking Redis. The first
+// call after each millisecond asks anyway, so permits that other processes give back are granted at
+// most a millisecond and a round trip late. Acquires, releases, settlements and rates of this Client
+// count at once. No permit is granted from memory.
 //
 // A flood of refused calls to a limiter then costs Redis at most 1,000 calls a second. The Client
 // remembers the refusals of up to 10,000 limiters, some 400 bytes each, and drops the oldest.
-// RetryAfter and ResetAfter are those of now. Group, Reserve and callers that wait ask Redis. longest
-// is at least 1 ms. The default is 0: Redis is asked each time.
+// RetryAfter and ResetAfter are brought up to date. Group, Reserve and callers that wait ask Redis.
+// longest is at least 1 ms. The default is 0: every call asks Redis.
 func WithRefusalCache(longest time.Duration) Option {
 	return option(func(s *settings) { s.refusals = longest })
 }
@@ -96,28 +92,28 @@ type LeaseOptions struct {
 	// a second or a twentieth of the interval.
 	Max time.Duration
 
-	// Share is the part of the permits that are left which a lease takes at most: more than 0, and at most
-	// 1. The Go Clients that use the limiter divide it among them. 0 is for 0.5.
+	// Share is the largest share of the remaining permits that a lease takes: more than 0, and at most 1.
+	// The Go Clients that use the limiter divide it among themselves. 0 means 0.5.
 	Share float64
 }
 
-// WithLease makes the Client take permits ahead, and hand them out in memory, for limiters that it uses
-// often. No interval has more than the rate: the record of a lease is dated by the end of the lease, so
-// its permits count from then on, whenever they are used. When the lease ends, what is left is given
-// back, and what was used is dated back to its last use.
+// WithLease makes the Client take permits ahead and hand them out from memory, for limiters that it
+// uses often. No interval has more than the rate: the record of a lease bears the time of its end, so
+// its permits are out until an interval after that. When the lease ends, unused permits are given back,
+// and used ones are redated to the last use.
 //
 // TryAcquire, Acquire and Allow use leases, and Release gives back to a lease first. Group, Reserve and
 // Charge ask Redis. A call that Redis refuses, or that would stand in line, ends this Client's lease of that
-// limiter, and gets what it has left. A lease takes at most twice the permits that the last one used. None
-// is taken where the rate is less than 100 or the interval shorter than 100 ms, while callers stand in line,
+// limiter and gets what is left of it. A lease takes at most twice the permits that the last one used. There
+// is no lease if the rate is less than 100 or the interval shorter than 100 ms, while callers stand in line,
 // for a second after Redis has refused a call, with WithClock, and with WithRedisson for a version before
 // 3.21.0.
 //
-// Other clients, also of Java, find the permits of a lease taken, and AvailablePermits does not count
+// To other clients, also in Java, the permits of a lease are taken, and AvailablePermits does not count
 // them. After a SetRate, Delete or Rename, a lease hands out permits until it ends. Close gives back what
-// is left. A process that is killed loses it for an interval and the time of a lease.
+// is left. If a process is killed, the rest is lost for an interval and the time of a lease.
 //
-// If o is out of its bounds, each call returns an ErrInvalidArgument, and so does Validate.
+// If o is out of bounds, each call returns an ErrInvalidArgument, and so does Validate.
 func WithLease(o LeaseOptions) Option {
 	return option(func(s *settings) {
 		s.outage.Policy.Leasing = engine.Leasing{Longest: o.Max, Share: o.Share}
@@ -125,14 +121,13 @@ func WithLease(o LeaseOptions) Option {
 }
 
 // WithRedisson names the oldest version of Redisson that shares limiters with this Client, such
-// as "3.16.4". The Client then writes records that this version can read. It reads the records
-// of all versions, whichever it writes; Repair rewrites those of a limiter.
+// as "3.16.4". The Client then writes records that this version can read. It always reads the
+// records of all versions; Repair rewrites those of a limiter.
 //
-// The bytes of records have changed with 3.16.4, 3.17.0 and 3.21.0. A version before 3.17.0
-// reads only its own records: set the option if such a version shares the limiter. Later versions
-// do not need it.
-// version is a release of three numbers, 3.13.3 or later: "3.16" is refused, for its patch
-// releases differ, and so is a pre-release. The default is the newest version.
+// The format of records changed in 3.16.4, 3.17.0 and 3.21.0. A version before 3.17.0 reads only
+// its own records: set the option if such a version shares the limiter. Later versions do not
+// need it. version is a release of three numbers, 3.13.3 or later: "3.16" is rejected, because
+// its patch releases differ, and so is a pre-release. The default is the newest version.
 func WithRedisson(version string) Option {
 	return option(func(s *settings) { s.redisson, s.format = version, wire.Beside(version) })
 }
@@ -140,26 +135,25 @@ func WithRedisson(version string) Option {
 // WithGoOnly says that no Java client uses the limiters of this Client. Every
 // wait then ends the moment permits are due.
 //
-// Without it, the waiters of Go let those of Java go first if Go has taken more
-// than half of the permits of the last interval: a waiter of Redisson wakes up to
-// 100 ms late, so those of Go wait as long, and at most an interval. If only Go
-// takes permits, one wait in 10 s is late.
+// Without it, Go waiters let Java waiters go first if Go has taken more than half of the
+// permits of the last interval: a Redisson waiter wakes up to 100 ms late, so Go waits as
+// long, and at most an interval. If only Go takes permits, one wait in 10 s is late.
 func WithGoOnly() Option {
 	return option(func(s *settings) { s.goOnly = true })
 }
 
-// WithMinReplicas makes each call that takes permits wait until n replicas have them,
-// so that a failover does not forget them: by WAIT, behind the script and in the same
-// write to the connection. The same holds for calls that give permits back, set a rate
-// or a time to live, delete or rename. If fewer than n replicas confirm within timeout,
-// the call returns an ErrNotReplicated, and the permits of an acquire are given back. A
-// call that changes nothing, such as a refused one, needs no replica.
+// WithMinReplicas makes each call that takes permits wait until n replicas have them, so
+// that a failover does not lose them: WAIT follows the script in the same write to the
+// connection. The same holds for calls that give permits back, set a rate or a time to
+// live, delete or rename. If fewer than n replicas confirm within timeout, the call
+// returns an ErrNotReplicated, and the permits of an acquire are given back. A call that
+// changes nothing, such as a refused one, needs no replica.
 //
-// n is at least 1. timeout is at least 1 ms, a fraction of a ms is dropped, and is
-// less than the ReadTimeout of rdb, which would end the call before; a caller's own
-// timeout and context hold as well. One limiter has one request under way at a time, so
-// while replicas are away its calls take up to timeout each, one after another. The Redis
-// user needs the command WAIT. The default is to wait for none, as in Redisson.
+// n is at least 1. timeout is at least 1 ms, with a fraction of a ms dropped, and less
+// than the ReadTimeout of rdb, which would end the call first; a caller's own timeout and
+// context hold as well. A limiter has one request under way at a time, so while replicas
+// are away its calls take up to timeout each, one after another. The Redis user needs the
+// command WAIT. The default is to wait for none, as in Redisson.
 func WithMinReplicas(n int, timeout time.Duration) Option {
 	return option(func(s *settings) {
 		s.replicas = &redisx.Confirmation{Replicas: n, Within: timeout}
@@ -204,7 +198,7 @@ func (s *settings) validate(rdb redis.UniversalClient, opts []Option) error {
 	return s.validateReplicas(rdb, refuse)
 }
 
-// tooShort reports whether a time is neither 0, for none, nor at least a millisecond.
+// tooShort reports whether d is neither 0, for none, nor at least a millisecond.
 func tooShort(d time.Duration) bool { return d != 0 && d < time.Millisecond }
 
 // validateReplicas returns why WithMinReplicas cannot be used.

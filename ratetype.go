@@ -9,13 +9,12 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/engine"
 )
 
-// RateType says which clients share a limit. The numbers are what Redisson stores
-// in the field "type" (the ordinals of its enum RateType).
+// RateType says which clients share a limit. Redisson stores the number in the field
+// "type" (the ordinal of its enum RateType).
 type RateType int
 
 const (
-	// Overall is one limit for all clients of a name, Java and Go alike
-	// (RateType.OVERALL).
+	// Overall is one limit for all clients, Java and Go alike (RateType.OVERALL).
 	Overall RateType = 0
 
 	// PerClient is a separate limit for each client: for each Redisson
@@ -45,7 +44,7 @@ type Config struct {
 	KeepAlive time.Duration // whole ms; 0: the limiter does not expire
 }
 
-// maxRate is the highest rate: Lua could not count exactly beyond it.
+// maxRate is the highest rate: Lua cannot count exactly beyond it.
 const maxRate = 1 << 53
 
 // A RateOption is an option of TrySetRate, SetRate and UpdateRate, and of Keyed and WithRate.
@@ -62,32 +61,30 @@ type rateOption func(*rateOptions)
 
 func (set rateOption) applyRate(o *rateOptions) { set(o) }
 
-// WithKeepAlive makes the limiter expire when it was not used for d: each
-// acquire, granted or not, and each release gives all of its keys d to live
-// (keepAliveTime in Redisson, 3.38.0 and later). d must not be below the
-// interval; a fraction of a ms is dropped. If d is less than a second above the
-// interval, Go gives the keys an interval and a second, so that no caller waits
-// for permits of a limiter that has just expired; an acquire adds the resolution
-// (WithResolution). A request for more than the rate changes nothing. The default
-// is 0, the limiter does not expire; for a Keyed it is two intervals.
+// WithKeepAlive makes the limiter expire after d without use: each acquire, granted or
+// not, and each release gives all of its keys d to live (keepAliveTime in Redisson,
+// 3.38.0 and later). d is at least the interval; a fraction of a ms is dropped. If d is
+// less than a second above the interval, Go gives the keys an interval and a second, lest
+// a caller wait for permits of a limiter that has just expired; an acquire adds the
+// resolution (WithResolution). A request for more than the rate changes nothing. The
+// default is 0: the limiter does not expire. For a Keyed it is two intervals.
 func WithKeepAlive(d time.Duration) RateOption {
 	return rateOption(func(o *rateOptions) { o.keepAlive, o.keepSet = d, true })
 }
 
-// WithKeepState makes SetRate and UpdateRate count the permits that are
-// taken against the new rate (RateLimiterArgs.keepState in Redisson, 4.4.0
-// and later). If more are taken than the new rate, none are there until enough
-// have come back. If the type changes, the limiter still starts full.
-// The default is to start full. TrySetRate has no state to keep: it only sets a
-// rate where there is none. Keyed and WithRate keep the state in any case.
+// WithKeepState makes SetRate and UpdateRate count the permits that are out against the
+// new rate (RateLimiterArgs.keepState in Redisson, 4.4.0 and later). If these exceed the
+// new rate, none are granted until enough have come back. If the type changes, the
+// limiter still starts full. The default is to start full. TrySetRate has no state to
+// keep: it sets a rate only if there is none. Keyed and WithRate always keep the state.
 func WithKeepState() RateOption {
 	return rateOption(func(o *rateOptions) { o.keepState = true })
 }
 
-// WithKeepRate makes the acquires of Keyed and WithRate leave a rate alone that is set
-// already, whatever it is: they set theirs only where none is set, as TrySetRate does. The
-// default is to replace another rate, interval or keep alive. The option is for Keyed and
-// WithRate; TrySetRate, SetRate and UpdateRate ignore it.
+// WithKeepRate makes the acquires of Keyed and WithRate leave an existing rate alone,
+// whatever it is: like TrySetRate, they set theirs only if none is set. The default is to
+// replace a different rate, interval or keep alive. TrySetRate, SetRate and UpdateRate
+// ignore the option.
 func WithKeepRate() RateOption {
 	return rateOption(func(o *rateOptions) { o.keepRate = true })
 }
@@ -133,8 +130,7 @@ func (change *rateChange) complete(opts []RateOption) error {
 	return nil
 }
 
-// A givenRate is a rate that the program gives: the acquires of a limiter set it
-// (Keyed, RateLimiter.WithRate).
+// A givenRate is a rate that the acquires of a limiter set (Keyed, RateLimiter.WithRate).
 type givenRate struct {
 	name      string // of the Keyed that made the limiter, otherwise empty
 	policy    string // the name, if visitors may see it (Result.Policy)
@@ -156,7 +152,7 @@ func newGivenRate(rate int64, interval time.Duration, keeps int64, opts []RateOp
 	return &givenRate{forEngine: engine.NewGivenRate(change.rate(), !change.keepRate)}, nil
 }
 
-// engine returns the rate for the engine, nil for none.
+// engine returns the rate for the engine, or nil.
 func (g *givenRate) engine() *engine.GivenRate {
 	if g == nil {
 		return nil

@@ -8,8 +8,8 @@ type Repaired struct {
 	// Records is the number of records after Repair.
 	Records int64
 
-	// Rewritten is the number of records that were in another format, were dated
-	// more than an interval ahead, or were joined with others.
+	// Rewritten is the number of records that were in another format, dated more than an
+	// interval ahead, or merged.
 	Rewritten int64
 
 	// Dropped is the number of members that no version of Redisson could have
@@ -21,17 +21,16 @@ type Repaired struct {
 	Drift int64
 }
 
-// Repair brings the records of a limiter into the format of the Client
-// (WithRedisson), drops members that are not records, and makes the value agree
-// with the remaining records. No caller gains or loses permits by it.
+// Repair brings the records of a limiter into the format of the Client (WithRedisson),
+// drops members that are not records, and makes the value agree with the remaining
+// records. No caller gains or loses permits.
 //
-// It is for a limiter whose Java clients have moved to another Redisson: records
-// that an older version has left behind make calls of a newer one fail, or
-// grant far too much. Run it when the last of the older clients has stopped. It does
-// no harm to a limiter in use, or to one that needs no repair. One call of Redis
-// handles up to 2,000 records. If there are more, it takes several calls, and the
-// records of a thousandth of an interval become one: their permits come back up to
-// that much later, never earlier.
+// It is for a limiter whose Java clients have moved to another Redisson: records left
+// behind by an older version make calls of a newer one fail, or grant far too much. Run
+// it when the last of the older clients has stopped. It does no harm to a limiter in use,
+// or to one that needs no repair. One call to Redis handles up to 2,000 records. If there
+// are more, it takes several calls, and the records of each thousandth of an interval
+// become one: their permits come back up to a thousandth late, never early.
 //
 // For a PerClient limiter it repairs what this Client has written. Errors are
 // ErrNotInitialized if no rate is set, ErrBadState if the hash cannot be read,

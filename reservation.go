@@ -14,8 +14,8 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Reservation holds permits for a cost that is known later, such as the tokens of an answer or
-// the bytes of a response. Its methods Settle, Cancel and ID are those of limit.Reservation. Settle says
+// A Reservation holds permits for a cost that is known later, such as the tokens of an answer or the
+// bytes of a response. Its methods Settle, Cancel and ID are those of limit.Reservation. Settle takes
 // what was used:
 //
 //	r, err := tokens.Reserve(ctx, estimate, time.Second)
@@ -25,21 +25,21 @@ import (
 //	used := answer(ctx)
 //	err = r.Settle(context.WithoutCancel(ctx), used)
 //
-// Unused permits come only from the records of the reservation. A settlement more than an interval
-// later frees nothing, because the reserved permits have come back by then. Permits beyond the
-// reservation are charged (RateLimiter.Charge). So by settled amounts, no interval has more than the
-// rate, except for charges.
+// Unused permits come out of the records of the reservation alone. A settlement more than an
+// interval later frees nothing, because the reserved permits are back by then. Permits beyond the
+// reservation are charged (RateLimiter.Charge). So, counting settled amounts, no interval has more
+// than the rate, except for charges.
 //
-// A reservation belongs to the name and the records that it was made with. After a Delete, a Rename,
-// or a SetRate without WithKeepState, nothing comes back, and Settle returns nil; permits beyond the
-// reservation are charged if the name still has a rate, or the limiter is one WithRate. Settle does not
-// replace another rate that was set meanwhile.
+// A reservation belongs to its original name and records. After a Delete, a Rename, or a SetRate
+// without WithKeepState, nothing comes back, and Settle returns nil; permits beyond the reservation are
+// charged if the name still has a rate, or the limiter is one with a rate (WithRate). Settle does not
+// replace a different rate that was set meanwhile.
 //
-// A Release of more permits than the Client has taken otherwise may take the records of a
-// reservation, which then has nothing to give back.
+// A Release of more permits than the Client has taken without reservations may use up the
+// records of a reservation, which then has nothing to give back.
 //
 // Another process settles a reservation by its ID (Client.Reservation). Settle each reservation in one
-// process: if two settle it, permits come back once at most, but both may charge what exceeds the
+// process: if two settle it, permits come back at most once, but both may charge what exceeds the
 // reservation.
 type Reservation = limit.Reservation
 
@@ -53,8 +53,8 @@ var (
 )
 
 // Reserve takes permits for a cost that is known later, waiting up to timeout as TryAcquire does,
-// and returns nil without an error if it is refused. It has no counterpart in Redisson, whose
-// clients see ordinary records.
+// and returns nil without an error if it is refused. Redisson has no counterpart; its clients see
+// ordinary records.
 //
 // Each reservation is a script call and a record of its own, which WithResolution does not merge.
 // If a Fallback decides, Redis has no record of it, and Settle changes nothing: the estimate
@@ -74,9 +74,9 @@ func (l *RateLimiter) TryReserve(ctx context.Context, permits int64) (*Reservati
 }
 
 // Charge takes what was spent, whatever is left, and is never refused. The value may become
-// negative: Result.Debt says by how much, and no client is granted permits until the debt is paid.
-// Charged permits come back after an interval, like acquired ones. Charge has no counterpart in
-// Redisson, whose clients find a negative value, and wait (docs/java.md).
+// negative: Result.Debt is the deficit, and no client is granted permits until the debt is paid.
+// Charged permits come back after an interval, like acquired ones. Redisson has no counterpart;
+// its clients find a negative value and wait (docs/java.md).
 //
 // permits is 1 to 2^40, and may be more than the rate. The errors are those of TryAcquire; after an
 // ErrNoAnswer, permits may be charged or not. No Fallback decides a Charge.
@@ -113,9 +113,8 @@ func (t *Keyed) Charge(ctx context.Context, key string, permits int64) (Result, 
 }
 
 // Reserve takes permits from all limiters for a cost that is known later, as RateLimiter.Reserve
-// does. Settle takes what was used as the call asked for it, so that each limiter has its amount,
-// or the permits of each limiter: with Amounts(1, 3500), Settle(ctx, 1, 1200) says that the request
-// used 1,200 tokens.
+// does. Settle takes one number, which counts like permits here, or one for each limiter: with
+// Amounts(1, 3500), Settle(ctx, 1, 1200) says that the request used 1,200 tokens.
 func (g *Group) Reserve(ctx context.Context, permits int64, timeout time.Duration) (*Reservation, error) {
 	results, err := g.acquire(ctx, engine.Want{Permits: permits, Timeout: timeout, Reserve: true})
 	return g.reserved(permits, results), err
@@ -145,8 +144,8 @@ func (g *Group) reserved(permits int64, results []engine.Result) *Reservation {
 }
 
 // Charge takes what was spent from all limiters, in one script call, as RateLimiter.Charge does.
-// The Result is that of the limiter with the largest debt in proportion to its rate, or the
-// smallest part of it left.
+// The Result is that of the limiter with the largest debt in proportion to its rate or, without
+// debt, with the smallest part of its rate left.
 func (g *Group) Charge(ctx context.Context, permits int64) (Result, error) {
 	start := time.Now()
 	results, err := g.charge(ctx, permits)
@@ -181,7 +180,7 @@ func (g *Group) charge(ctx context.Context, permits int64) ([]engine.Result, err
 // granted by a Fallback.
 func (g *Group) reservation(parts []engine.Part) *Reservation {
 	id := func() string { return g.reservationID(parts) }
-	var s *engine.Settlement // made when it is known what was used
+	var s *engine.Settlement // made by the first Settle
 	var beyond int64         // the most permits that are charged to a limiter
 	return limit.NewReservation(id, func(ctx context.Context, actual []int64) error {
 		if s == nil {
@@ -218,7 +217,7 @@ func (g *Group) reservation(parts []engine.Part) *Reservation {
 	})
 }
 
-// used returns the permits of each member that were used, by the arguments of Settle.
+// used returns the used permits of each member, from the arguments of Settle.
 func (g *Group) used(actual []int64) ([]int64, error) {
 	name := g.members[0].limiter
 	switch {
@@ -239,7 +238,7 @@ func (g *Group) used(actual []int64) ([]int64, error) {
 	return actual, nil
 }
 
-// A reservationText is what the ID of a Reservation says.
+// A reservationText is the content of a Reservation's ID.
 type reservationText struct {
 	Client  string            `json:"c,omitempty"` // its ID, if a limiter is PerClient
 	Members []reservationPart `json:"m"`
@@ -274,10 +273,10 @@ func (g *Group) reservationID(parts []engine.Part) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Reservation returns the reservation with an ID, to be settled where the work ends. It does not
-// ask Redis. A reservation of a PerClient limiter needs a Client with the same ID (WithID). An ID
-// says which limiter to change: do not take it from visitors. If id is not that of a reservation, or is
-// empty, the error is an ErrInvalidArgument.
+// Reservation returns the reservation with an ID, to be settled where the work ends. It does not ask
+// Redis. A reservation of a PerClient limiter needs a Client with the same ID (WithID). An ID
+// determines which limiter changes: do not accept it from visitors. If id is empty or not that of a
+// reservation, the error is ErrInvalidArgument.
 func (c *Client) Reservation(id string) (*Reservation, error) {
 	refuse := func(bound string) error {
 		return engine.InvalidOf("Reservation", "id", fmt.Sprintf("%.60q", id), bound)

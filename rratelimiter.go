@@ -13,24 +13,22 @@ import (
 )
 
 // A RateLimiter is one limit, shared by all clients that use its name: Redisson's
-// RRateLimiter on the same keys. At most Rate permits are given out in any
-// Interval; each comes back an Interval after it was taken.
+// RRateLimiter on the same keys. At most Rate permits are granted in any Interval; each
+// comes back an Interval after it was taken.
 //
-// Most callers want [RateLimiter.TryAcquire], which waits up to a timeout for
-// permits and returns false when that passes. [RateLimiter.Acquire] waits as long
-// as its context allows. [RateLimiter.Allow] does not wait and returns numbers to
-// pass on, such as how long to stay away. TryAcquire without a timeout is the
-// cheapest call: one round trip, a yes or a no.
+// Most callers want [RateLimiter.TryAcquire], which waits for permits up to a timeout and
+// then returns false. [RateLimiter.Acquire] waits as long as its context allows.
+// [RateLimiter.Allow] does not wait and returns numbers to pass on, such as when to
+// retry. TryAcquire without a timeout is the cheapest call: one round trip, yes or no.
 //
-// A RateLimiter is safe for concurrent use, and made for it: callers that arrive
-// during a request share the next one, in the order in which they came. It is a
-// cheap handle, which may be made for each request. The Client owns all state of
-// a limiter in this process.
+// A RateLimiter is safe for concurrent use, and made for it: callers that arrive during a
+// request share the next one, in order of arrival. It is a cheap handle, which may be
+// made for each request. The Client owns all state of a limiter in this process.
 type RateLimiter struct {
 	client    *Client
-	limiter   atomic.Pointer[engine.Limiter] // changed by Rename
+	limiter   atomic.Pointer[engine.Limiter] // replaced by Rename
 	policy    outage.Policy                  // what a call does when Redis fails
-	givenRate *givenRate                     // that acquires set; nil if they set none
+	givenRate *givenRate                     // the rate that acquires set; nil if they set none
 }
 
 func newRateLimiter(c *Client, k *engine.Limiter, p outage.Policy, g *givenRate) *RateLimiter {
@@ -39,7 +37,7 @@ func newRateLimiter(c *Client, k *engine.Limiter, p outage.Policy, g *givenRate)
 	return l
 }
 
-// Name returns the name of the limiter as it was given, before any mapping
+// Name returns the name of the limiter as given, before any mapping
 // (RRateLimiter.getName).
 func (l *RateLimiter) Name() string { return l.limiter.Load().Name() }
 
@@ -47,25 +45,26 @@ func (l *RateLimiter) Name() string { return l.limiter.Load().Name() }
 func (l *RateLimiter) String() string { return fmt.Sprintf("rate limiter %q", l.Name()) }
 
 // WithRate returns a RateLimiter of the same name whose acquires set the rate: rate permits
-// per interval, to all clients together (Overall). Where no rate is set, or another one,
-// each acquire sets its rate, interval and keep alive in the same round trip. So
-// ErrNotInitialized cannot happen: neither at the first start, nor after keep alive has
-// passed or Redis has come back empty. It is cheap enough to be made for each call.
+// per interval, for all clients together (Overall). If no rate is set, or a different one,
+// the acquire sets rate, interval and keep alive in the same round trip. So
+// ErrNotInitialized cannot happen: not at the first start, not after the keep alive has
+// passed, and not after Redis has lost its data. The RateLimiter is cheap enough to be made
+// for each call.
 //
-// Permits that are taken stay counted when the rate is replaced. A limiter that is PerClient
-// stays so. While old and new processes run side by side, each sets its own rate: with one
-// interval, no interval has more permits than the larger rate. SetRate lasts until the next
-// acquire. With WithKeepRate the acquires leave a rate alone that is set.
+// When the rate is replaced, permits that are out stay counted. A PerClient limiter stays
+// PerClient. While old and new processes run side by side, each sets its own rate: if their
+// intervals are equal, no interval has more permits than the larger rate. A SetRate lasts
+// until the next acquire. With WithKeepRate, acquires leave an existing rate alone.
 //
-// Peek returns the numbers that an acquire would find, and Release does nothing where no rate is
+// Peek returns the numbers that an acquire would find, and Release does nothing if no rate is
 // set. All other methods are those of a RateLimiter without a rate.
 //
-// The limiter does not expire, so that Java, rrl and a RateLimiter without a rate find it at any
-// time. WithKeepAlive(d) makes it expire when it was not used for d. Where names are many or
-// chosen by users, take a Keyed: its unused limiters expire by default.
+// The limiter does not expire, so Java, rrl and a RateLimiter without a rate always find it.
+// WithKeepAlive(d) makes it expire after d without use. If names are many or chosen by users,
+// use a Keyed: its unused limiters expire by default.
 //
-// The bounds are those of TrySetRate. If an argument is refused, each call and Validate return
-// an ErrInvalidArgument.
+// The bounds are those of TrySetRate. If an argument is out of bounds, each call and Validate
+// return an ErrInvalidArgument.
 func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateOption) *RateLimiter {
 	k := l.limiter.Load()
 	before, keeps := l.givenRate, int64(0)
@@ -85,26 +84,26 @@ func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateO
 	return newRateLimiter(l.client, k, l.policy, given)
 }
 
-// TrySetRate sets rate permits per interval if no rate is set, and reports
-// whether it did (RRateLimiter.trySetRate). If many call at once, exactly one
-// gets true. A rate that is set already stays, whatever it is. Values and permits
-// that an earlier limiter of this name has left behind are removed.
+// TrySetRate sets rate permits per interval if no rate is set, and reports whether it did
+// (RRateLimiter.trySetRate). If many call at once, exactly one gets true. An existing
+// rate stays, whatever it is. Values and permits left behind by an earlier limiter of
+// this name are removed.
 //
-// rate is 1 to 2^53; interval is at least 1 ms, and a fraction of a ms is
-// dropped. Errors are ErrInvalidArgument, ErrBadState, ErrClosed, and ErrNoAnswer:
-// after that one the rate may have been set, for the request is not sent again.
+// rate is 1 to 2^53; interval is at least 1 ms, and a fraction of a ms is dropped. Errors
+// are ErrInvalidArgument, ErrBadState, ErrClosed, and ErrNoAnswer, after which the rate
+// may have been set: the request is not sent again.
 func (l *RateLimiter) TrySetRate(
 	ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption,
 ) (bool, error) {
 	return l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}, onlyFirst: true}, opts)
 }
 
-// SetRate sets rate permits per interval, whatever was set before
-// (RRateLimiter.setRate). The limiter starts full, unless WithKeepState is
-// given. Without WithKeepAlive no key keeps a time to live it had.
+// SetRate sets rate permits per interval, whatever was set before (RRateLimiter.setRate).
+// The limiter starts full, unless WithKeepState is given. Without WithKeepAlive, its keys
+// lose any time to live.
 //
-// A PerClient limit is changed for all clients. The permits that other clients
-// have taken stay counted, and each client adapts with its next call.
+// A PerClient limit changes for all clients. Permits that other clients have taken stay
+// counted, and each client adapts with its next call.
 //
 // The bounds and errors are those of TrySetRate.
 func (l *RateLimiter) SetRate(
@@ -143,29 +142,28 @@ func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []Rat
 	return set, err
 }
 
-// TryAcquire takes permits, waiting for them up to timeout, and reports whether
-// it took them (RRateLimiter.tryAcquire). With a timeout <= 0 it does not wait:
-// it takes permits that are there now, even if other callers wait.
+// TryAcquire takes permits, waiting for them up to timeout, and reports whether it took
+// them (RRateLimiter.tryAcquire). With a timeout <= 0 it does not wait: it takes permits
+// that are there now, even if other callers are waiting.
 //
-// The waiting callers of a Client stand in line, first come first served, however
-// many permits each wants. They take their permits as soon as these come back,
-// unless they let Java go first (WithGoOnly).
+// The waiting callers of a Client stand in line, first come first served, however many
+// permits each wants. They take permits as soon as enough come back, unless they let Java
+// go first (WithGoOnly).
 //
-// When the timeout passes, TryAcquire looks once more and returns (false, nil).
-// If Redis is silent then, it waits 30 ms more. After that it returns (false,
-// nil) if Redis had said that the permits come back only later, and an
-// ErrNoAnswer otherwise. When ctx ends first, it returns an error for which
-// errors.Is(err, ctx.Err()) holds. With neither timeout nor end of ctx, it waits
-// for as long as go-redis does (New).
+// When the timeout passes, TryAcquire looks once more and returns (false, nil). If Redis
+// is silent then, it waits another 30 ms, and returns (false, nil) if Redis has already
+// said that the permits come back later, and an ErrNoAnswer otherwise. If ctx ends first,
+// it returns an error for which errors.Is(err, ctx.Err()) holds. Without a timeout or an
+// end of ctx, it waits as long as go-redis does (New).
 //
-// On false and on an error the caller holds nothing: permits that the request
-// takes without its caller knowing are given back in the background. A request
-// that Redis carries out only after that costs its permits for one interval.
+// On false and on an error the caller holds nothing: permits that its request takes
+// unnoticed are given back in the background. A request that Redis carries out only after
+// that costs its permits for one interval.
 //
-// permits is 1 to 2^40; more than the rate is an ErrPermitsExceedRate at once.
-// Other errors are ErrNotInitialized, ErrNoAnswer (it wraps the last error of the
-// network), ErrInvalidArgument, ErrBadState, ErrClosed, and other errors that
-// Redis replies, such as OOM or NOPERM, as a redis.Error.
+// permits is 1 to 2^40; more than the rate is an ErrPermitsExceedRate at once. Other
+// errors are ErrNotInitialized, ErrNoAnswer (which wraps the last network error),
+// ErrInvalidArgument, ErrBadState, ErrClosed, and other errors that Redis replies, such
+// as OOM or NOPERM, as a redis.Error.
 func (l *RateLimiter) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
 	v, err := l.acquire(ctx, engine.Want{Permits: permits, Timeout: timeout})
 	return v.OK, err
@@ -212,19 +210,18 @@ func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
 	return r.Remaining, err
 }
 
-// Release gives back permits that were taken and not used, so that other callers
-// can take them at once (RRateLimiter.release, Redisson 3.52.0 and later). They
-// come out of the newest grants of this Client, and then out of the oldest ones
-// of any client. Release ignores permits beyond those that were taken and have
-// not come back yet: there are never more permits than the rate.
+// Release gives back permits that were taken and not used, so that other callers can take
+// them at once (RRateLimiter.release, Redisson 3.52.0 and later). They come out of the
+// newest grants of this Client, then out of the oldest grants of any client. Release
+// ignores permits beyond those that are out: there are never more permits than the rate.
 //
-// Release them soon. A Client does not know which of its grants they belong to,
-// and each late Release shifts the rest: if callers keep releasing late, permits
-// return earlier than they should by up to an interval, though never more of them
-// than are out at once. To settle an estimate late, use Reserve, which is exact.
+// Release them soon. A Client does not know which of its grants they belong to, and each
+// late Release shifts the rest: if callers keep releasing late, permits return up to an
+// interval early, though never more than are out at once. To settle an estimate late, use
+// Reserve, which is exact.
 //
-// Concurrent releases share a request. It is sent when the limiter's request
-// under way has its reply: give Release a context with a deadline.
+// Concurrent releases share a request. It is sent when the limiter's current request has
+// its reply: give Release a context with a deadline.
 //
 // permits is 0 to 2^40; 0 does nothing. Errors are ErrNotInitialized,
 // ErrInvalidArgument, ErrBadState, ErrClosed, and ErrNoAnswer, after which the
@@ -247,19 +244,19 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	return err
 }
 
-// Config returns the configuration that is set (RRateLimiter.getConfig). Errors
-// are ErrNotInitialized, ErrBadState, ErrClosed, and ErrNoAnswer.
+// Config returns the current configuration (RRateLimiter.getConfig). Errors are
+// ErrNotInitialized, ErrBadState, ErrClosed, and ErrNoAnswer.
 func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 	rate, err := l.limiter.Load().Rate(ctx)
 	return Config{RateType(rate.Type), rate.Permits, rate.Interval, rate.KeepAlive}, err
 }
 
-// Validate returns an ErrMisconfigured if each call would fail for the name of the limiter, or for
-// what New, Keyed or WithRate was given (limit.Validator).
+// Validate returns an ErrMisconfigured if each call would fail because of the limiter's name or an
+// argument of New, Keyed or WithRate (limit.Validator).
 func (l *RateLimiter) Validate() error { return engine.Misconfigured(l.limiter.Load().Err()) }
 
-// WithLease returns a RateLimiter of the same name that takes permits ahead, as the option of that name
-// says for a Client. The zero LeaseOptions are for none. If they are out of their bounds, the calls return an
+// WithLease returns a RateLimiter of the same name that takes permits ahead, as the option WithLease does for
+// a Client. The zero LeaseOptions turn leases off. If o is out of bounds, the calls return an
 // ErrInvalidArgument.
 func (l *RateLimiter) WithLease(o LeaseOptions) *RateLimiter {
 	policy, err := leasing(l.policy, o)
